@@ -6,7 +6,7 @@
  * or its file. */
 #include "base/context.h"
 #include "disk.h"
-#include "store/disk/disk_maps.h"
+#include "store/disk/mapped_files.h"
 
 enum { SMALL = 3000, LARGE = 200000 }; /* of a block; records have three */
 
@@ -40,16 +40,16 @@ static void who_is_mapped(void)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         pc__tier *tier = NULL;
         pc__record *record;
-        pc__disk_maps *maps;
+        pc__mapped_files *maps;
         const char *path = disk_fresh_folder();
         CHECK_OK(disk_open(&tier, path, &(disk_options){.map = cases[c].how}));
         int folder = open(path, O_RDONLY | O_DIRECTORY);
-        CHECK_OK(pc__disk_maps_new(&maps, &pc__libc_allocator, folder, cases[c].how));
+        CHECK_OK(pc__mapped_files_new(&maps, &pc__libc_allocator, folder, cases[c].how));
         int unknown =
             cases[c].how == PC__MAP_LOCAL
             && !maps; /* the tests' folder lies on a file system that is not in the list */
         close(folder);
-        pc__disk_maps_unref(maps);
+        pc__mapped_files_unref(maps);
         CHECK_OK(disk_put(tier, 1, SMALL, NULL));
         CHECK_OK(disk_put(tier, 2, LARGE, NULL));
         for (uint32_t n = 1; n < 3; n++) {
@@ -68,21 +68,21 @@ static void who_is_mapped(void)
 /* There is an end to what one process maps: then it reads. */
 static void most(void)
 {
-    pc__disk_maps *maps;
+    pc__mapped_files *maps;
     uint64_t count = 0;
-    CHECK_OK(pc__disk_maps_new(&maps, &pc__libc_allocator, -1, PC__MAP_LOCAL));
+    CHECK_OK(pc__mapped_files_new(&maps, &pc__libc_allocator, -1, PC__MAP_LOCAL));
     CHECK(!maps); /* not known to be local */
-    CHECK_OK(pc__disk_maps_new(&maps, &pc__libc_allocator, -1, PC__MAP_ALWAYS));
-    while (count < 100000 && pc__disk_maps_take(maps, 10))
+    CHECK_OK(pc__mapped_files_new(&maps, &pc__libc_allocator, -1, PC__MAP_ALWAYS));
+    while (count < 100000 && pc__mapped_files_reserve(maps, 10))
         count++;
     CHECK(count > 1000 && count < 65530);
-    CHECK_INT(pc__disk_maps_bytes(maps), 10 * count);
-    pc__disk_maps_give(maps, 10);
-    CHECK(pc__disk_maps_take(maps, 10) && !pc__disk_maps_take(maps, 10));
+    CHECK_INT(pc__mapped_files_bytes(maps), 10 * count);
+    pc__mapped_files_unreserve(maps, 10);
+    CHECK(pc__mapped_files_reserve(maps, 10) && !pc__mapped_files_reserve(maps, 10));
     for (uint64_t i = 0; i < count; i++)
-        pc__disk_maps_give(maps, 10);
-    CHECK_INT(pc__disk_maps_bytes(maps), 0);
-    pc__disk_maps_unref(maps);
+        pc__mapped_files_unreserve(maps, 10);
+    CHECK_INT(pc__mapped_files_bytes(maps), 0);
+    pc__mapped_files_unref(maps);
 }
 
 /* Others have cut the file off after it was opened: the load fails, and only that. */
@@ -148,14 +148,14 @@ static void lent(void)
     CHECK(!stat(disk_record_path(path, 7), &st) && (st.st_mode & 07777) == 0400);
     size_t before = descriptors();
     pc__source *source = open_one(tier, 7, 20, &record);
-    CHECK(pc__record_is_plain(record) && !pc__record_place(record, 1));
+    CHECK(pc__record_is_plain(record) && !pc__record_block_address(record, 1));
     CHECK_STATUS(pc__record_check(record, 1), PC_ERR_INTERNAL);
     CHECK(source->map(source) && source->map(source));
     for (size_t b = 0; b < TOY_BLOCKS; b++)
         CHECK_OK(pc__record_check(record, b));
-    source->keep(source);
+    source->close_rest(source);
     CHECK_INT(descriptors(), before);
-    uint8_t *block = (uint8_t *)(uintptr_t)pc__record_place(record, 1);
+    uint8_t *block = (uint8_t *)(uintptr_t)pc__record_block_address(record, 1);
     CHECK(block && block[5] == toy_byte(7, 1, 5) && !((uintptr_t)block % 64));
     if (block)
         block[5] = (uint8_t)(block[5] + 1);

@@ -1,4 +1,4 @@
-#include "store/disk/disk_late.h"
+#include "store/disk/disk_deferred.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 #define TRY_EVERY 1.0 /* seconds */
 
-typedef struct late_tier {
+typedef struct deferred_tier {
     pc__tier tier;
     pc_allocator mem;
     pc__tier_common common;
@@ -21,11 +21,11 @@ typedef struct late_tier {
     double next;                /* pc__now clock: not before */
     char why[256];
     pc_tier_stats counts; /* of what it was asked in vain */
-} late_tier;
+} deferred_tier;
 
-static late_tier *self_of(pc__tier *tier)
+static deferred_tier *self_of(pc__tier *tier)
 {
-    return PC__AROUND(tier, late_tier, tier);
+    return PC__AROUND(tier, deferred_tier, tier);
 }
 
 static pc__tier *folder_of(pc__tier *tier)
@@ -38,7 +38,7 @@ int pc__disk_was_full(pc_status status)
     return status == PC_ERR_IO && (pc__fail_error() == ENOSPC || pc__fail_error() == EDQUOT);
 }
 
-static void note_why(late_tier *t)
+static void note_why(deferred_tier *t)
 {
     snprintf(t->why, sizeof t->why, "%s", pc_error_text());
     t->next = pc__now() + TRY_EVERY;
@@ -48,7 +48,7 @@ static void note_why(late_tier *t)
  * tries; the others do not wait for it. */
 static pc__tier *try_open(pc__tier *tier)
 {
-    late_tier *t = self_of(tier);
+    deferred_tier *t = self_of(tier);
     pc__tier *folder = folder_of(tier);
     if (folder)
         return folder;
@@ -71,7 +71,7 @@ static pc__tier *try_open(pc__tier *tier)
     return folder;
 }
 
-static void count(late_tier *t, uint64_t *of_all, uint64_t *outcome)
+static void count(deferred_tier *t, uint64_t *of_all, uint64_t *outcome)
 {
     pthread_mutex_lock(&t->lock);
     ++*of_all;
@@ -79,13 +79,13 @@ static void count(late_tier *t, uint64_t *of_all, uint64_t *outcome)
     pthread_mutex_unlock(&t->lock);
 }
 
-static void tell(const late_tier *t, uint32_t kind, const pc__id *key, uint32_t tokens)
+static void tell(const deferred_tier *t, uint32_t kind, const pc__id *key, uint32_t tokens)
 {
     pc_event event;
-    if (!t->common.watch.event)
+    if (!t->common.callbacks.event)
         return;
     event = pc__event(PC_TIER_DISK, kind, PC_REASON_IO, key, 0, tokens, 0);
-    t->common.watch.event(t->common.watch.user, &event);
+    t->common.callbacks.event(t->common.callbacks.user, &event);
 }
 
 static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
@@ -96,16 +96,17 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
                   : 1; /* nobody knows: asking says what is wrong */
 }
 
-static uint32_t why_not(pc__tier *tier, const pc__id *key)
+static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
 {
     pc__tier *folder = folder_of(tier);
-    return folder && folder->ops->why_not ? folder->ops->why_not(folder, key) : PC_REASON_NONE;
+    return folder && folder->ops->absence_reason ? folder->ops->absence_reason(folder, key)
+                                                 : PC_REASON_NONE;
 }
 
 static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
                              int *timed_out)
 {
-    late_tier *t = self_of(tier);
+    deferred_tier *t = self_of(tier);
     pc__tier *folder = try_open(tier);
     char why[256];
     *out = NULL;
@@ -128,7 +129,7 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
 
 static pc_status put(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason)
 {
-    late_tier *t = self_of(tier);
+    deferred_tier *t = self_of(tier);
     pc__tier *folder = try_open(tier);
     char why[256];
     if (folder)
@@ -141,10 +142,10 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     return pc__fail(PC_ERR_IO, "%s", why);
 }
 
-static int knows(pc__tier *tier, const pc__id *content)
+static int has_content(pc__tier *tier, const pc__id *content)
 {
     pc__tier *folder = folder_of(tier);
-    return folder && folder->ops->knows(folder, content);
+    return folder && folder->ops->has_content(folder, content);
 }
 
 static void remove_key(pc__tier *tier, const pc__id *key)
@@ -169,7 +170,7 @@ static int sweep(pc__tier *tier)
 
 static void stats(pc__tier *tier, pc_tier_stats *out)
 {
-    late_tier *t = self_of(tier);
+    deferred_tier *t = self_of(tier);
     pc__tier *folder = folder_of(tier);
     if (folder) {
         folder->ops->stats(folder, out);
@@ -187,7 +188,7 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
 
 static void free_tier(pc__tier *tier)
 {
-    late_tier *t = self_of(tier);
+    deferred_tier *t = self_of(tier);
     pc__tier *folder = folder_of(tier);
     pc_allocator mem = t->mem;
     if (folder)
@@ -197,22 +198,23 @@ static void free_tier(pc__tier *tier)
     pc__free(&mem, t);
 }
 
-pc_status pc__tier_disk_late_new(pc__tier **out, const pc__tier_common *common, const char *path)
+pc_status pc__tier_disk_deferred_new(pc__tier **out, const pc__tier_common *common,
+                                     const char *path)
 {
     static const pc__tier_ops ops = {.id = PC_TIER_DISK,
                                      .may_have = may_have,
-                                     .why_not = why_not,
+                                     .absence_reason = absence_reason,
                                      .open = open_record,
                                      .read_done = read_done,
                                      .put = put,
-                                     .knows = knows,
+                                     .has_content = has_content,
                                      .remove = remove_key,
                                      .clear = clear,
                                      .sweep = sweep,
                                      .stats = stats,
                                      .free = free_tier};
     char why[256];
-    late_tier *t;
+    deferred_tier *t;
     *out = NULL;
     snprintf(why, sizeof why, "%s", pc_error_text());
     t = pc__calloc(common->mem, 1, sizeof *t);

@@ -21,8 +21,8 @@ typedef struct reading {
     pc__source *source;
     pc__record *record;
     const pc__image *image; /* of the record */
-    pc__naming
-        naming; /* under which it goes into RAM: the load's, and what only the record knows */
+    pc__entry_desc
+        desc; /* under which it goes into RAM: the load's, and what only the record knows */
     void *payload;
     pc_segment *segment; /* around the payload, where it is used early */
     uint8_t **blocks;
@@ -93,8 +93,8 @@ static void read_blocks(pc__load *load)
             pthread_mutex_unlock(&load->cache->load_lock);
             continue;
         }
-        if (load->ops->settle)
-            load->ops->settle(load->owner, load->writing, index);
+        if (load->ops->block_ready)
+            load->ops->block_ready(load->owner, load->writing, index);
         if (load->ready)
             pc__layer_stream_ready(load, index);
     }
@@ -209,7 +209,7 @@ static pc_status make_room(reading *r)
     for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
         load->bytes += r->image->block_bytes[b]; /* only the record can tell */
     room = pc__ram_tier_entry_bytes(load->bytes, load->image->tokens) + room_to_decode(r);
-    status = pc__ram_tier_reserve(load->cache->host, &r->naming, room, load->prefetch, NULL);
+    status = pc__ram_tier_reserve(load->cache->host, &r->desc, room, load->prefetch, NULL);
     r->room = status == PC_OK ? room : 0;
     if (status == PC_MISS && load->prefetch)
         return pc__fail(PC_ERR_CANCELLED, "no free room for what was to be loaded ahead");
@@ -223,31 +223,31 @@ static void give_room(reading *r)
     r->room = 0;
 }
 
-static void close_lender(void *lender)
+static void close_lender(void *memory_owner)
 {
-    pc__source *source = lender;
+    pc__source *source = memory_owner;
     source->close(source);
 }
 
 /* A payload around the record as it lies in memory; nothing of it has been looked at. PC_MISS: it
  * cannot be. */
-static pc_status adopt(reading *r)
+static pc_status wrap_memory(reading *r)
 {
     pc__load *load = r->load;
     const pc_allocator *mem = &load->cache->context->mem;
     const void **blocks;
     pc_status status = PC_OK;
-    if (!load->ops->adopt || !r->source->map || !pc__record_is_plain(r->record)
+    if (!load->ops->wrap_memory || !r->source->map || !pc__record_is_plain(r->record)
         || !r->source->map(r->source))
         return PC_MISS;
     blocks = pc__calloc(mem, r->image->block_count, sizeof *blocks);
     if (!blocks)
         return PC_ERR_NOMEM;
     for (size_t b = 0; b < r->image->block_count && status == PC_OK; b++)
-        status = (blocks[b] = pc__record_place(r->record, b)) != NULL ? PC_OK : PC_MISS;
+        status = (blocks[b] = pc__record_block_address(r->record, b)) != NULL ? PC_OK : PC_MISS;
     if (status == PC_OK) {
-        status = load->ops->adopt(load->owner, r->image, blocks, r->source, close_lender,
-                                  &r->payload);
+        status = load->ops->wrap_memory(load->owner, r->image, blocks, r->source, close_lender,
+                                        &r->payload);
         r->lent = status >= 0;
         if (status == PC_ERR_UNSUPPORTED)
             status = PC_MISS;
@@ -268,7 +268,7 @@ static pc_status wrap(reading *r, pc_segment **segment)
                                 && strcmp(r->image->kernels, pc__kernels_class()) != 0;
     atomic_store_explicit(&(*segment)->tier, r->tier->ops->id, memory_order_relaxed);
     if (load->cache->flags & PC_CACHE_ZERO_MEMORY)
-        atomic_store_explicit(&(*segment)->wipe, 1, memory_order_relaxed);
+        atomic_store_explicit(&(*segment)->zero_memory, 1, memory_order_relaxed);
     return PC_OK;
 }
 
@@ -277,14 +277,14 @@ static pc_status offer_early(reading *r)
 {
     pc__load *load = r->load;
     pc_status status;
-    if (!load->ops->set_flow || !load->take_owner || pc__load_broke(load)
+    if (!load->ops->set_layer_stream || !load->ref_owner || pc__load_stream_error(load)
         || atomic_load_explicit(&load->prefetch, memory_order_relaxed) || r->image->block_count < 2
         || r->image->block_count != (size_t)r->image->layers)
         return PC_OK;
     status = wrap(r, &r->segment);
     if (status < 0)
         return status;
-    load->take_owner(load->owner); /* the segment's; the load goes on with its own */
+    load->ref_owner(load->owner); /* the segment's; the load goes on with its own */
     pc__layer_stream_offer(load, r->segment, r->image->block_count, r->tier->ops->id);
     return PC_OK;
 }
@@ -314,7 +314,7 @@ static pc_status finish(reading *r)
 static pc_status bring(reading *r)
 {
     pc__load *load = r->load;
-    pc_status status = adopt(r);
+    pc_status status = wrap_memory(r);
     if (status == PC_MISS)
         status = create(r);
     if (status < 0)
@@ -323,8 +323,8 @@ static pc_status bring(reading *r)
     PC__TRY(bring_blocks(r), done);
     if (!r->lent)
         status = finish(r);
-    else if (r->source->keep)
-        r->source->keep(r->source);
+    else if (r->source->close_rest)
+        r->source->close_rest(r->source);
 done:
     if (r->segment)
         pc__layer_stream_end(load, status < 0 ? reason_of(r, status) : PC_REASON_NONE);
@@ -345,11 +345,11 @@ static pc_status hand_over(reading *r)
         load->holds_owner = 0; /* its reference is the segment's now */
     r->segment = NULL;
     r->payload = NULL;
-    status = pc__segment_tell(segment, r->image);
+    status = pc__segment_set_description(segment, r->image);
     if (status >= 0) {
-        r->naming.taken = r->room;
+        r->desc.reserved = r->room;
         r->room = 0; /* the put gives it back */
-        status = pc__ram_tier_put(cache->host, &r->naming, segment, &kept, &why);
+        status = pc__ram_tier_put(cache->host, &r->desc, segment, &kept, &why);
     }
     if (status >= 0 && kept && pc__segment_serves(kept, load->ops, load->owner)) {
         pc__segment_unref(segment);
@@ -365,8 +365,8 @@ static pc_status hand_over(reading *r)
 static void take_names(reading *r)
 {
     const pc__image *image = r->image;
-    pc__naming *n = &r->naming;
-    *n = r->load->naming;
+    pc__entry_desc *n = &r->desc;
+    *n = r->load->desc;
     n->cost = image->cost > 0 ? image->cost : n->cost;
     n->ttl = image->ttl > 0 ? image->ttl : n->ttl;
     n->priority = n->priority ? n->priority : image->priority;
@@ -404,7 +404,7 @@ static void learn(const reading *r, pc_status status, uint64_t bytes, double sec
     pc_cache *cache = r->load->cache;
     uint32_t t = r->tier->ops->id;
     if (status >= 0) {
-        pc__estimate_loaded(&cache->estimate, t, bytes, seconds);
+        pc__estimate_report_load(&cache->estimate, t, bytes, seconds);
         atomic_fetch_add_explicit(&cache->counts.load_seconds_n, (uint_fast64_t)(seconds * 1e9),
                                   memory_order_relaxed);
     } else if (r->load->reason == PC_REASON_IO || r->load->reason == PC_REASON_DEADLINE
@@ -412,7 +412,7 @@ static void learn(const reading *r, pc_status status, uint64_t bytes, double sec
                || r->load->reason == PC_REASON_DAMAGED) {
         /* the tier's fault, even damage, if it goes on; that a record is foreign says nothing of
          * others */
-        pc__estimate_failed(&cache->estimate, t, bytes, seconds, r->load->reason);
+        pc__estimate_report_failure(&cache->estimate, t, bytes, seconds, r->load->reason);
     }
 }
 
@@ -434,8 +434,8 @@ static pc_status open_source(reading *r)
         load->reason = timed_out                                    ? PC_REASON_DEADLINE
                        : t == PC_TIER_REMOTE && status == PC_ERR_IO ? PC_REASON_UNREACHABLE
                                                                     : reason_of(r, status);
-        pc__estimate_failed(&load->cache->estimate, t, load->bytes, pc__now() - r->started,
-                            load->reason);
+        pc__estimate_report_failure(&load->cache->estimate, t, load->bytes, pc__now() - r->started,
+                                    load->reason);
     }
     return status;
 }
@@ -444,8 +444,8 @@ static pc_status open_source(reading *r)
 static void release(reading *r)
 {
     const pc__load *load = r->load;
-    if (load->cache->flags & PC_CACHE_ZERO_MEMORY && load->ops->wipe)
-        load->ops->wipe(load->owner, r->payload);
+    if (load->cache->flags & PC_CACHE_ZERO_MEMORY && load->ops->zero_memory)
+        load->ops->zero_memory(load->owner, r->payload);
     load->ops->release(load->owner, r->payload);
 }
 

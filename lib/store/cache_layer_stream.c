@@ -33,7 +33,7 @@ void pc__layer_stream_offer(pc__load *load, pc_segment *segment, size_t blocks, 
     if (!ready)
         return;
     load->flow.await = await;
-    load->ops->set_flow(load->owner, segment->payload, &load->flow);
+    load->ops->set_layer_stream(load->owner, segment->payload, &load->flow);
     pthread_mutex_lock(&load->cache->load_lock);
     load->ready = ready;
     load->early = pc__segment_ref(segment);
@@ -57,7 +57,7 @@ void pc__layer_stream_end(pc__load *load, uint32_t reason)
     if (!load->flow_broken)
         load->flow_broken = reason;
     if (!reason && load->early)
-        load->ops->set_flow(load->owner, load->early->payload, NULL);
+        load->ops->set_layer_stream(load->owner, load->early->payload, NULL);
     pthread_cond_broadcast(&load->cache->load_done);
     pthread_mutex_unlock(&load->cache->load_lock);
 }
@@ -77,7 +77,7 @@ pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_
     return *out ? PC_OK : PC_MISS;
 }
 
-uint32_t pc__load_broke(pc__load *load)
+uint32_t pc__load_stream_error(pc__load *load)
 {
     uint32_t broke;
     pthread_mutex_lock(&load->cache->load_lock);

@@ -126,17 +126,17 @@ static pc_segment *make(uint64_t bytes, uint32_t lossy)
     CHECK_OK(
         pc__segment_new(&segment, &pc__libc_allocator, &ops, &payload, NULL, bytes, &token, 1));
     segment->lossy = lossy;
-    CHECK_OK(pc__segment_tell(segment, &about));
+    CHECK_OK(pc__segment_set_description(segment, &about));
     return segment;
 }
 
-static const pc__image *written(world *w, const pc__naming *naming, uint32_t lossy)
+static const pc__image *written(world *w, const pc__entry_desc *desc, uint32_t lossy)
 {
     pc_segment *segment = make(100, lossy);
-    int before = w->tiers[PC_TIER_DISK].puts;
-    pc__write_behind(w->cache, naming, segment, 1);
+    int parent = w->tiers[PC_TIER_DISK].puts;
+    pc__write_behind(w->cache, desc, segment, 1);
     CHECK_OK(pc_cache_flush(w->cache));
-    CHECK_INT(w->tiers[PC_TIER_DISK].puts, before + 1);
+    CHECK_INT(w->tiers[PC_TIER_DISK].puts, parent + 1);
     pc__segment_unref(segment);
     return &w->tiers[PC_TIER_DISK].last;
 }
@@ -147,15 +147,15 @@ static void names(void)
     world w;
     start(&w, 0);
     const pc__image *r = written(&w,
-                                 &(pc__naming){.key = key,
-                                               .content = &content,
-                                               .before = &saw,
-                                               .salt = &salt,
-                                               .cost = 0.5,
-                                               .priority = -3},
+                                 &(pc__entry_desc){.key = key,
+                                                   .content = &content,
+                                                   .parent = &saw,
+                                                   .salt = &salt,
+                                                   .cost = 0.5,
+                                                   .priority = -3},
                                  1);
     CHECK(pc__id_equal(&r->key, &key) && r->has_content && pc__id_equal(&r->content, &content));
-    CHECK(r->has_before && pc__id_equal(&r->before, &saw));
+    CHECK(r->has_parent && pc__id_equal(&r->parent, &saw));
     CHECK(pc__id_equal(&r->salt, &salt));
     CHECK(r->cost > 0.49 && r->cost < 0.51);
     CHECK_INT(r->priority, -3);
@@ -163,17 +163,17 @@ static void names(void)
     CHECK_INT(r->origin, 7);
     CHECK(r->ttl <= 0 && r->expires == 0);
     CHECK_INT(r->tokens, 1);
-    r = written(&w, &(pc__naming){.key = content}, 0);
-    CHECK(!r->has_content && !r->has_before && !r->lossy);
+    r = written(&w, &(pc__entry_desc){.key = content}, 0);
+    CHECK(!r->has_content && !r->has_parent && !r->lossy);
     CHECK(pc__id_equal(&r->salt, &w.cache->salt_id));
     CHECK_INT(w.tiers[PC_TIER_COMPRESSED].puts, 0); /* it is in RAM */
     end(&w);
 }
 
-static void lives(const pc__image *r, int64_t now, double ttl, int64_t left)
+static void lives(const pc__image *r, int64_t now, double ttl, int64_t ttl_left)
 {
     CHECK(r->ttl > ttl - 0.5 && r->ttl < ttl + 0.5);
-    CHECK(r->expires >= now + left && r->expires <= now + left + 5);
+    CHECK(r->expires >= now + ttl_left && r->expires <= now + ttl_left + 5);
 }
 
 static void times(void)
@@ -181,16 +181,16 @@ static void times(void)
     const int64_t now = pc__now_date();
     world w;
     start(&w, 1000);
-    lives(written(&w, &(pc__naming){.ttl = 0}, 0), now, 1000, 1000); /* the cache's */
-    lives(written(&w, &(pc__naming){.ttl = 300}, 0), now, 300, 300);
-    lives(written(&w, &(pc__naming){.ttl = 300, .left = 40}, 0), now, 300,
+    lives(written(&w, &(pc__entry_desc){.ttl = 0}, 0), now, 1000, 1000); /* the cache's */
+    lives(written(&w, &(pc__entry_desc){.ttl = 300}, 0), now, 300, 300);
+    lives(written(&w, &(pc__entry_desc){.ttl = 300, .ttl_left = 40}, 0), now, 300,
           40); /* the next hit makes it 300 again */
     end(&w);
 }
 
-static uint64_t unwritten(world *w)
+static uint64_t not_written(world *w)
 {
-    return atomic_load(&w->cache->counts.unwritten);
+    return atomic_load(&w->cache->counts.not_written);
 }
 
 /* Exactly as much as may be on its way, and nothing beside it; all of it again when that has
@@ -204,10 +204,10 @@ static void room(int in_host)
     w.cache->tiers[PC_TIER_COMPRESSED] = NULL; /* it would have to share */
     for (int round = 1; round <= 2; round++) {
         atomic_store(&w.gate, 0);
-        pc__write_behind(w.cache, &(pc__naming){.cost = 1}, all, in_host);
-        CHECK_INT(unwritten(&w), round - 1);
-        pc__write_behind(w.cache, &(pc__naming){.cost = 1}, one, in_host);
-        CHECK_INT(unwritten(&w), round);
+        pc__write_behind(w.cache, &(pc__entry_desc){.cost = 1}, all, in_host);
+        CHECK_INT(not_written(&w), round - 1);
+        pc__write_behind(w.cache, &(pc__entry_desc){.cost = 1}, one, in_host);
+        CHECK_INT(not_written(&w), round);
         atomic_store(&w.gate, 1);
         CHECK_OK(pc_cache_flush(w.cache));
         CHECK_INT(w.tiers[PC_TIER_DISK].puts, round);
@@ -225,19 +225,19 @@ static void distrusted(void)
     pc_segment *segment = make(100, 0);
     start(&w, 0);
     for (int i = 0; i < 3; i++)
-        pc__estimate_failed(&w.cache->estimate, PC_TIER_DISK, 100, 0.1, PC_REASON_IO);
+        pc__estimate_report_failure(&w.cache->estimate, PC_TIER_DISK, 100, 0.1, PC_REASON_IO);
     w.cache->tiers[PC_TIER_COMPRESSED] = NULL;
     atomic_store(&w.gate, 0);
-    pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment, 1);
-    CHECK_INT(unwritten(&w), 0);
+    pc__write_behind(w.cache, &(pc__entry_desc){.cost = 1}, segment, 1);
+    CHECK_INT(not_written(&w), 0);
     for (int i = 1; i <= 3; i++) {
-        pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment, 1);
-        CHECK_INT(unwritten(&w), i); /* at once */
+        pc__write_behind(w.cache, &(pc__entry_desc){.cost = 1}, segment, 1);
+        CHECK_INT(not_written(&w), i); /* at once */
     }
     atomic_store(&w.gate, 1);
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(w.tiers[PC_TIER_DISK].puts, 1);
-    CHECK_INT(unwritten(&w), 3);
+    CHECK_INT(not_written(&w), 3);
     pc__segment_unref(segment);
     end(&w);
 }
@@ -248,15 +248,16 @@ static void evicted(void)
     world w;
     pc_segment *segment = make(100, 0);
     start(&w, 0);
-    pc__write_evicted(w.cache, &(pc__naming){.cost = 1}, segment);
+    pc__write_evicted(w.cache, &(pc__entry_desc){.cost = 1}, segment);
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(w.tiers[PC_TIER_COMPRESSED].puts, 1);
     CHECK_INT(w.tiers[PC_TIER_DISK].puts, 0);
-    atomic_store(&segment->unwritten, 1);
-    pc__write_evicted(w.cache, &(pc__naming){.cost = 1}, segment);
+    atomic_store(&segment->not_written, 1);
+    pc__write_evicted(w.cache, &(pc__entry_desc){.cost = 1}, segment);
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(w.tiers[PC_TIER_COMPRESSED].puts, 1);
-    pc__write_behind(w.cache, &(pc__naming){.cost = 1}, segment, 0); /* for which RAM had no room */
+    pc__write_behind(w.cache, &(pc__entry_desc){.cost = 1}, segment,
+                     0); /* for which RAM had no room */
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK(w.tiers[PC_TIER_COMPRESSED].puts == 2 && w.tiers[PC_TIER_DISK].puts == 1);
     pc__segment_unref(segment);

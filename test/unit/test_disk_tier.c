@@ -72,9 +72,9 @@ static void test_put_get(void)
     CHECK_INT(disk_usage(path, &dirty), files.record_bytes);
     CHECK_INT(dirty, 0);
     pc__id content = disk_key(1000007), key = disk_key(7);
-    CHECK(tier->ops->knows(tier, &content) && !tier->ops->knows(tier, &key));
+    CHECK(tier->ops->has_content(tier, &content) && !tier->ops->has_content(tier, &key));
     tier->ops->remove(tier, &key);
-    CHECK(!tier->ops->knows(tier, &content) && !tier->ops->may_have(tier, &key, &bytes));
+    CHECK(!tier->ops->has_content(tier, &content) && !tier->ops->may_have(tier, &key, &bytes));
     CHECK_STATUS(disk_get(tier, 7, SIZE, NULL), PC_MISS);
     tier->ops->clear(tier);
     CHECK_INT(disk_look(path).records, 0);
@@ -203,26 +203,26 @@ static void test_smaller_budget(int by_closing)
 {
     enum { RECORDS = 300 };
     const char *path = disk_fresh_folder();
-    uint64_t one = record_bytes_of_number(0), budget = 20 * one, before, swept;
+    uint64_t one = record_bytes_of_number(0), budget = 20 * one, parent, swept;
     pc__tier *tier = disk_open_tier(path, 0);
     pc_tier_stats s;
     for (uint32_t n = 0; n < RECORDS; n++)
         CHECK_OK(disk_put(tier, n, SIZE, NULL));
     disk_close_tier(tier);
-    before = disk_look(path).record_bytes;
+    parent = disk_look(path).record_bytes;
     tier = disk_open_tier(path, budget);
     s = disk_stats(tier);
     CHECK_INT(disk_look(path).records, RECORDS);
     CHECK_INT(s.segments, RECORDS);
-    CHECK_INT(s.excess_bytes, before - budget);
+    CHECK_INT(s.excess_bytes, parent - budget);
     CHECK(s.evicted == 0 && s.evicted_behind == 0);
     for (uint32_t n = 0; n < 5; n++) {
         CHECK_OK(disk_put(tier, RECORDS + n, SIZE, NULL));
-        CHECK(disk_look(path).record_bytes <= before); /* it does not grow */
+        CHECK(disk_look(path).record_bytes <= parent); /* it does not grow */
     }
     s = disk_stats(tier);
     CHECK(s.evicted > 0 && s.evicted <= 10 && s.evicted_behind == 0
-          && s.excess_bytes <= before - budget);
+          && s.excess_bytes <= parent - budget);
     swept = s.evicted;
     while (!by_closing && tier->ops->sweep(tier))
         CHECK(disk_balances(tier));
@@ -250,9 +250,9 @@ static void test_chain(void)
     for (uint32_t n = 1; n <= 4; n++) {
         disk_image(&t, n, SIZE);
         t.image.cost = n; /* the later the dearer */
-        t.image.has_before = n > 1;
+        t.image.has_parent = n > 1;
         if (n > 1)
-            t.image.before = disk_key(n - 1);
+            t.image.parent = disk_key(n - 1);
         CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() + 9, &reason),
                      n < 4 ? PC_OK : PC_MISS);
         toy_image_free(&t);
@@ -399,14 +399,14 @@ static void test_restart(void)
     tier = disk_open_tier(path, 0);
     CHECK_INT(disk_stats(tier).found, 10);
     pc__id content = disk_key(1000003);
-    CHECK(tier->ops->knows(tier, &content));
+    CHECK(tier->ops->has_content(tier, &content));
     disk_close_tier(tier);
     CHECK(evict_all_but(path, 4, one + 10));
     CHECK(!unlink(index));
     tier = disk_open_tier(path, 0);
     CHECK_INT(disk_stats(tier).found, 1);
     content = disk_key(1000004);
-    CHECK(tier->ops->knows(tier, &content));
+    CHECK(tier->ops->has_content(tier, &content));
     CHECK_OK(disk_get(tier, 4, SIZE, NULL));
     disk_close_tier(tier);
 }
@@ -582,7 +582,7 @@ static void test_events(void)
     seen s = {0};
     pc__tier *tier = NULL;
     CHECK_OK(disk_open(&tier, path,
-                       &(disk_options){.budget = 3 * one, .watch = {on_event, on_bytes, &s}}));
+                       &(disk_options){.budget = 3 * one, .callbacks = {on_event, on_bytes, &s}}));
     s.tier = tier;
     for (uint32_t n = 0; n < 5; n++)
         CHECK_OK(disk_put(tier, n, SIZE, NULL));

@@ -5,21 +5,23 @@
  * the server has gone, ends the process (SIGBUS). So only records on file systems that are known to
  * be local are mapped; none that are small, which gain nothing; and no more at a time than a
  * process can do without (Linux gives it 65530 mappings in all). */
-#ifndef PC_STORE_DISK_MAPS_H
-#define PC_STORE_DISK_MAPS_H
+#ifndef PC_STORE_MAPPED_FILES_H
+#define PC_STORE_MAPPED_FILES_H
 
 #include "base/mem.h"
 
-typedef struct pc__disk_maps pc__disk_maps;
+typedef struct pc__mapped_files pc__mapped_files;
 
 /* how: PC__MAP_…. *out is NULL where nothing is to be mapped: that is PC_OK. */
-pc_status pc__disk_maps_new(pc__disk_maps **out, const pc_allocator *mem, int folder, uint32_t how);
+pc_status pc__mapped_files_new(pc__mapped_files **out, const pc_allocator *mem, int folder,
+                               uint32_t how);
 /* Who has mapped records outlives the tier. */
-pc__disk_maps *pc__disk_maps_ref(pc__disk_maps *maps);
-void pc__disk_maps_unref(pc__disk_maps *maps); /* NULL does nothing */
-int pc__disk_maps_take(pc__disk_maps *maps,
-                       uint64_t bytes); /* 1: so large a record may be mapped now, and is counted */
-void pc__disk_maps_give(pc__disk_maps *maps, uint64_t bytes);
-uint64_t pc__disk_maps_bytes(const pc__disk_maps *maps); /* NULL: 0 */
+pc__mapped_files *pc__mapped_files_ref(pc__mapped_files *maps);
+void pc__mapped_files_unref(pc__mapped_files *maps); /* NULL does nothing */
+int pc__mapped_files_reserve(
+    pc__mapped_files *maps,
+    uint64_t bytes); /* 1: so large a record may be mapped now, and is counted */
+void pc__mapped_files_unreserve(pc__mapped_files *maps, uint64_t bytes);
+uint64_t pc__mapped_files_bytes(const pc__mapped_files *maps); /* NULL: 0 */
 
 #endif

@@ -5,7 +5,7 @@
  * slow and makes the host wait for longer than computing takes, arguments that are believed,
  * failures of memory that leave something behind. The second process of the test is this program
  * itself. */
-#include "store/host_use.h"
+#include "store/application_states.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -579,12 +579,12 @@ static void wiping(pc_context *context)
         memcpy(blocks[b], h.memory[b], (size_t)block_bytes[b]);
     }
     CHECK_OK(pc__raw_payload.finish(context, &image, &payload));
-    pc__raw_payload.wipe(context, payload);
+    pc__raw_payload.zero_memory(context, payload);
     CHECK_INT(blocks[1][3], state(1, 3)); /* only when it goes */
     pc__raw_payload.release(context, payload);
     pc_segment *segment = NULL;
     CHECK_OK(pc_segment_wrap(&segment, context, &raw, release, &h));
-    atomic_store(&segment->wipe, 1);
+    atomic_store(&segment->zero_memory, 1);
     pc_segment_free(segment);
     CHECK_INT(h.released, 1);
     CHECK_INT(h.memory[1][3], state(1, 3));

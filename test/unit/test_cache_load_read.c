@@ -136,7 +136,7 @@ static pc_status get(pc_cache *cache, const states *s, pc_get_info *info)
     return status;
 }
 
-static void take_context(void *owner)
+static void ref_context(void *owner)
 {
     pc__context_ref(owner);
 }
@@ -223,8 +223,8 @@ static void ahead_of_time(int wanted)
     pc_get_info info;
     pc_faults faults = {0};
     pc__image image;
-    pc__naming naming = {.cost = 1};
-    pc__want want = {.image = &image, .ops = &pc__raw_payload, .naming = &naming};
+    pc__entry_desc desc = {.cost = 1};
+    pc__load_request want = {.image = &image, .ops = &pc__raw_payload, .desc = &desc};
     pc_context *context = start(&w);
     pc_cache *cache;
     for (int32_t i = 0; i < 4; i++)
@@ -233,16 +233,16 @@ static void ahead_of_time(int wanted)
     cache->deadline = 0.1;
     CHECK_OK(pc__raw_image(&image, &s[0].raw, 1, "test"));
     key_of(s[0].tokens[0], image.key.bytes);
-    naming.key = image.key;
+    desc.key = image.key;
     want.owner = context;
-    want.take_owner = take_context;
-    pc__cache_working(cache, 1);
+    want.ref_owner = ref_context;
+    pc__cache_request_running(cache, 1);
     CHECK_OK(pc__cache_prefetch(cache, &want));
     nanosleep(&pause, NULL);
     cache->deadline = 20; /* of what is begun from now on; a busy machine may take long */
     if (wanted)
         CHECK_OK(get(cache, &s[0], &info));
-    pc__cache_working(cache, -1);
+    pc__cache_request_running(cache, -1);
     for (double until = pc__now() + 10; !stats_of(cache).segments && pc__now() < until;)
         nanosleep(&moment, NULL);
     CHECK_INT(stats_of(cache).segments, 1);
@@ -273,8 +273,8 @@ static void for_ever(void)
     CHECK_OK(pc__raw_image(&image, &s.raw, 0, "test"));
     key_of(s.tokens[0], image.key.bytes);
     CHECK_OK(pc_segment_wrap(&segment, context, &s.raw, NULL, NULL));
-    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .ttl = 1e19}, &image,
-                           segment, NULL, NULL));
+    CHECK_OK(pc__cache_put(cache, &(pc__entry_desc){.key = image.key, .cost = 1, .ttl = 1e19},
+                           &image, segment, NULL, NULL));
     pc_segment_free(segment);
     CHECK_OK(pc_cache_flush(cache));
     pc_test_forget(cache);

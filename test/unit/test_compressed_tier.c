@@ -59,7 +59,8 @@ static void done_with(sample *s)
         free(s->blocks[b]);
 }
 
-static pc__tier *new_tier(uint64_t budget, const pc_allocator *mem, const pc__tier_watch *watch)
+static pc__tier *new_tier(uint64_t budget, const pc_allocator *mem,
+                          const pc__tier_callbacks *callbacks)
 {
     static pc_allocator kept;
     pc__tier_common common = {.mem = mem ? mem : &pc__libc_allocator, .budget = budget};
@@ -68,8 +69,8 @@ static pc__tier *new_tier(uint64_t budget, const pc_allocator *mem, const pc__ti
     kept = *common.mem;
     common.mem = &kept;
     common.record.codec = PC_CODEC_RAW;
-    if (watch)
-        common.watch = *watch;
+    if (callbacks)
+        common.callbacks = *callbacks;
     status = pc__tier_compressed_new(&tier, &common);
     CHECK(status == PC_OK ? tier != NULL : status == PC_ERR_NOMEM && !tier);
     return tier;
@@ -169,12 +170,12 @@ static void comes_back(void)
     make(&s, 1, BLOCK);
     s.image.has_content = 1;
     s.image.content = content;
-    CHECK(!tier->ops->knows(tier, &content));
+    CHECK(!tier->ops->has_content(tier, &content));
     CHECK_OK(tier->ops->put(tier, &s.image, 0, &reason));
     CHECK_STATUS(tier->ops->put(tier, &s.image, 0, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NONE);
     done_with(&s);
-    CHECK(tier->ops->knows(tier, &content));
+    CHECK(tier->ops->has_content(tier, &content));
     CHECK(tier->ops->may_have(tier, &key, &bytes) && bytes > BLOCKS * BLOCK);
     CHECK_OK(get(tier, 1, BLOCK));
     CHECK_OK(put_bytes(tier, 2, 0, &reason)); /* of nothing */
@@ -187,7 +188,7 @@ static void comes_back(void)
     CHECK(st.bytes_written > bytes && st.seconds_read > 0.9);
     tier->ops->remove(tier, &key);
     tier->ops->remove(tier, &key);
-    CHECK(!has(tier, 1) && !tier->ops->knows(tier, &content));
+    CHECK(!has(tier, 1) && !tier->ops->has_content(tier, &content));
     tier->ops->clear(tier);
     CHECK_INT(balanced(tier).removed, 2);
     CHECK_INT(balanced(tier).segment_bytes, 0);
@@ -337,7 +338,7 @@ static void on_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget_
 static void telling(void)
 {
     news n = {0};
-    pc__tier *tier = n.tier = new_tier(40000, NULL, &(pc__tier_watch){on_event, on_bytes, &n});
+    pc__tier *tier = n.tier = new_tier(40000, NULL, &(pc__tier_callbacks){on_event, on_bytes, &n});
     uint32_t reason;
     for (int32_t i = 0; i < 3; i++)
         CHECK_OK(put(tier, i));
@@ -383,8 +384,8 @@ static void overwriting(void)
     pc_allocator mem = {NULL, plain_alloc, looking_free};
     pc__zeroing wiping;
     pc__zeroing_init(&wiping, &mem);
-    for (uint32_t wipe = 0; wipe < 2; wipe++) {
-        pc__tier *tier = new_tier(40000, wipe ? &wiping.mem : &mem, NULL);
+    for (uint32_t zero_memory = 0; zero_memory < 2; zero_memory++) {
+        pc__tier *tier = new_tier(40000, zero_memory ? &wiping.mem : &mem, NULL);
         pc__source *source;
         not_zero = 0;
         for (int32_t n = 0; n < 4; n++)
@@ -394,7 +395,7 @@ static void overwriting(void)
         source->close(source);
         CHECK_OK(put(tier, 5));
         tier->ops->free(tier);
-        CHECK(wipe ? not_zero == 0 : not_zero >= 5 * BLOCKS);
+        CHECK(zero_memory ? not_zero == 0 : not_zero >= 5 * BLOCKS);
     }
 }
 

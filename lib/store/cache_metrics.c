@@ -152,7 +152,7 @@ static void print_cache(page *p, const pc_cache *cache)
                 now(&c->not_admitted));
     print_count(p, "unwritten_total",
                 "Writes that were given up: no room on the way, or a tier that does not answer.",
-                now(&c->unwritten));
+                now(&c->not_written));
     print_count(p, "promoted_total",
                 "Segments that were written to a tier above the one that they came from.",
                 now(&c->promoted));

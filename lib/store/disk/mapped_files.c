@@ -1,4 +1,4 @@
-#include "store/disk/disk_maps.h"
+#include "store/disk/mapped_files.h"
 
 #include <stdatomic.h>
 
@@ -8,7 +8,7 @@
 #define LEAST_BYTES (UINT64_C(256) << 10) /* less is read as fast */
 enum { MOST_MAPPED = 16384 };
 
-struct pc__disk_maps {
+struct pc__mapped_files {
     pc_allocator mem;
     atomic_size_t references;
     uint64_t least;
@@ -16,9 +16,10 @@ struct pc__disk_maps {
     atomic_uint_fast64_t bytes;
 };
 
-pc_status pc__disk_maps_new(pc__disk_maps **out, const pc_allocator *mem, int folder, uint32_t how)
+pc_status pc__mapped_files_new(pc__mapped_files **out, const pc_allocator *mem, int folder,
+                               uint32_t how)
 {
-    pc__disk_maps *maps;
+    pc__mapped_files *maps;
     *out = NULL;
     if (how == PC__MAP_NEVER || (how == PC__MAP_LOCAL && !(pc__file_system(folder) & PC__FS_LOCAL)))
         return PC_OK;
@@ -34,13 +35,13 @@ pc_status pc__disk_maps_new(pc__disk_maps **out, const pc_allocator *mem, int fo
     return PC_OK;
 }
 
-pc__disk_maps *pc__disk_maps_ref(pc__disk_maps *maps)
+pc__mapped_files *pc__mapped_files_ref(pc__mapped_files *maps)
 {
     atomic_fetch_add_explicit(&maps->references, 1, memory_order_relaxed);
     return maps;
 }
 
-void pc__disk_maps_unref(pc__disk_maps *maps)
+void pc__mapped_files_unref(pc__mapped_files *maps)
 {
     if (maps && atomic_fetch_sub_explicit(&maps->references, 1, memory_order_acq_rel) == 1) {
         pc_allocator mem = maps->mem;
@@ -48,7 +49,7 @@ void pc__disk_maps_unref(pc__disk_maps *maps)
     }
 }
 
-int pc__disk_maps_take(pc__disk_maps *maps, uint64_t bytes)
+int pc__mapped_files_reserve(pc__mapped_files *maps, uint64_t bytes)
 {
     if (bytes < maps->least)
         return 0;
@@ -60,15 +61,15 @@ int pc__disk_maps_take(pc__disk_maps *maps, uint64_t bytes)
     return 1;
 }
 
-void pc__disk_maps_give(pc__disk_maps *maps, uint64_t bytes)
+void pc__mapped_files_unreserve(pc__mapped_files *maps, uint64_t bytes)
 {
     atomic_fetch_sub_explicit(&maps->count, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&maps->bytes, bytes, memory_order_relaxed);
 }
 
-uint64_t pc__disk_maps_bytes(const pc__disk_maps *maps)
+uint64_t pc__mapped_files_bytes(const pc__mapped_files *maps)
 {
-    return maps ? atomic_load_explicit(&((pc__disk_maps *)(uintptr_t)maps)->bytes,
+    return maps ? atomic_load_explicit(&((pc__mapped_files *)(uintptr_t)maps)->bytes,
                                        memory_order_relaxed)
                 : 0;
 }

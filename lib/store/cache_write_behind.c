@@ -3,7 +3,7 @@
  * DISK and REMOTE get a segment when it is stored, COMPRESSED when RAM evicts it: what is in RAM
  * would be in memory twice. Modules of schemas are written at once, because somebody wrote them to
  * be used again. Blocks of a prompt without PML (naming->on_reuse) are written when they are used a
- * second time, in RAM or by being stored again after they were evicted (PC__SEEN keys are
+ * second time, in RAM or by being stored again after they were evicted (PC__ADMISSION_KEYS keys are
  * remembered); a long prompt's come without on_reuse (serve/gather_exact.c).
  *
  * Each write is a job of the background thread with a reference on the segment, one for each tier.
@@ -25,11 +25,11 @@ typedef struct write {
     atomic_uint_fast64_t *counter; /* that counts its bytes */
 } write;
 
-static void unwritten(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
-                      const pc_segment *segment)
+static void not_written(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
+                        const pc_segment *segment)
 {
-    atomic_fetch_add_explicit(&cache->counts.unwritten, 1, memory_order_relaxed);
-    pc__cache_tell(cache, PC_EVENT_STORE_FAILED, tier, reason, key, segment);
+    atomic_fetch_add_explicit(&cache->counts.not_written, 1, memory_order_relaxed);
+    pc__cache_report_event(cache, PC_EVENT_STORE_FAILED, tier, reason, key, segment);
 }
 
 static void dispose(write *w)
@@ -48,7 +48,7 @@ static uint32_t reason_of(pc_status status, double deadline)
 }
 
 /* What describing a segment took: a host's states, perhaps. */
-static void give_back(const pc_cache *cache, const pc_segment *segment, void *release_me)
+static void free_description(const pc_cache *cache, const pc_segment *segment, void *release_me)
 {
     pc__zeroing zeroing;
     pc__zeroing_init(&zeroing, &segment->mem);
@@ -68,7 +68,7 @@ static void write_image(write *w)
     w->image.token_ids = segment->token_ids;
     status = segment->ops->describe(segment->owner, segment->payload, &w->image, &release_me);
     if (status < 0) {
-        unwritten(cache, w->tier, reason_of(status, deadline), &w->image.key, segment);
+        not_written(cache, w->tier, reason_of(status, deadline), &w->image.key, segment);
         return;
     }
     w->image.lossy |= segment->lossy;
@@ -78,9 +78,9 @@ static void write_image(write *w)
                 pc_error_text());
     if (status < 0
         && status != PC_ERR_NOMEM) /* reads are told, too: it is the same folder or server */
-        pc__estimate_failed(&cache->estimate, w->tier, segment->bytes, pc__now() - begun,
-                            reason_of(status, deadline));
-    give_back(cache, segment, release_me);
+        pc__estimate_report_failure(&cache->estimate, w->tier, segment->bytes, pc__now() - begun,
+                                    reason_of(status, deadline));
+    free_description(cache, segment, release_me);
 }
 
 static void run(pc__io_job *job, int give_up)
@@ -88,11 +88,11 @@ static void run(pc__io_job *job, int give_up)
     write *w = (write *)job;
     pc_cache *cache = w->cache;
     uint32_t distrust = w->is_probe ? PC_REASON_NONE
-                                    : pc__estimate_distrusts(&cache->estimate,
-                                                             w->tier); /* since it was queued */
+                                    : pc__estimate_distrust(&cache->estimate,
+                                                            w->tier); /* since it was queued */
     if (give_up || distrust)
-        unwritten(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
-                  w->segment);
+        not_written(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
+                    w->segment);
     else if (!(w->tier == PC_TIER_COMPRESSED
                && pc__io_is_ending(cache->io))) /* which ends with the process */
         write_image(w);
@@ -102,31 +102,31 @@ static void run(pc__io_job *job, int give_up)
 /* `bytes` more on their way, if that many may be. */
 static int count(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room)
 {
-    uint64_t before = atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
-    if (before + bytes <= room)
+    uint64_t parent = atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
+    if (parent + bytes <= room)
         return 1;
     atomic_fetch_sub_explicit(counter, bytes, memory_order_relaxed);
     return 0;
 }
 
-static void set_names(pc__image *image, const pc__image *about, const pc__naming *naming,
+static void set_names(pc__image *image, const pc__image *about, const pc__entry_desc *desc,
                       const pc_cache *cache)
 {
     *image = *about;
-    image->key = naming->key;
-    image->has_content = naming->content != NULL;
-    if (naming->content)
-        image->content = *naming->content;
-    image->has_before = naming->before != NULL;
-    if (naming->before)
-        image->before = *naming->before;
-    image->salt = naming->salt ? *naming->salt : cache->salt_id;
-    image->cost = naming->cost;
-    image->priority = naming->priority;
-    image->ttl = naming->ttl;
-    image->expires = naming->ttl > 0 ? pc__date_after(pc__now_date(),
-                                                      naming->left > 0 ? naming->left : naming->ttl)
-                                     : 0;
+    image->key = desc->key;
+    image->has_content = desc->content != NULL;
+    if (desc->content)
+        image->content = *desc->content;
+    image->has_parent = desc->parent != NULL;
+    if (desc->parent)
+        image->parent = *desc->parent;
+    image->salt = desc->salt ? *desc->salt : cache->salt_id;
+    image->cost = desc->cost;
+    image->priority = desc->priority;
+    image->ttl = desc->ttl;
+    image->expires = desc->ttl > 0 ? pc__date_after(pc__now_date(),
+                                                    desc->ttl_left > 0 ? desc->ttl_left : desc->ttl)
+                                   : 0;
 }
 
 /* A job that counts its bytes. NULL: none, *reason says why. */
@@ -136,7 +136,7 @@ static write *claim(pc_cache *cache, const pc_segment *segment, uint32_t tier, i
     atomic_uint_fast64_t *counter = in_host ? &cache->inside : &cache->outside;
     int is_probe;
     write *w;
-    *reason = pc__estimate_refuses(&cache->estimate, tier, pc__now(), &is_probe);
+    *reason = pc__estimate_refusal(&cache->estimate, tier, pc__now(), &is_probe);
     if (*reason)
         return NULL;
     *reason = PC_REASON_NO_ROOM;
@@ -152,7 +152,7 @@ static write *claim(pc_cache *cache, const pc_segment *segment, uint32_t tier, i
     return w;
 }
 
-static void queue(pc_cache *cache, uint32_t tier, const pc__naming *naming, pc_segment *segment,
+static void queue(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc, pc_segment *segment,
                   int in_host)
 {
     const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
@@ -162,98 +162,100 @@ static void queue(pc_cache *cache, uint32_t tier, const pc__naming *naming, pc_s
         return;
     w = claim(cache, segment, tier, in_host, &reason);
     if (!w) {
-        unwritten(cache, tier, reason, &naming->key, segment);
+        not_written(cache, tier, reason, &desc->key, segment);
         return;
     }
     w->job.run = run;
     w->cache = cache;
     w->tier = tier;
     w->segment = pc__segment_ref(segment);
-    set_names(&w->image, about, naming, cache);
+    set_names(&w->image, about, desc, cache);
     if (!pc__io_add(cache->io, PC__IO_WRITE, &w->job)) {
-        unwritten(cache, tier, PC_REASON_NO_ROOM, &naming->key, segment);
+        not_written(cache, tier, PC_REASON_NO_ROOM, &desc->key, segment);
         dispose(w);
     }
 }
 
-static void queue_below(pc_cache *cache, const pc__naming *naming, pc_segment *segment, int in_host)
+static void queue_below(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
+                        int in_host)
 {
     for (uint32_t t = PC_TIER_DISK; t <= PC_TIER_REMOTE; t++)
         if (cache->tiers[t] && !(cache->flags & PC_CACHE_READ_ONLY))
-            queue(cache, t, naming, segment, in_host);
+            queue(cache, t, desc, segment, in_host);
 }
 
 /* RAM is told the cache's ttl by 0; records hold what it is. */
-static pc__naming with_ttl(const pc_cache *cache, const pc__naming *naming)
+static pc__entry_desc with_ttl(const pc_cache *cache, const pc__entry_desc *desc)
 {
-    pc__naming n = *naming;
-    n.ttl = naming->ttl > 0 ? naming->ttl : cache->ttl;
+    pc__entry_desc n = *desc;
+    n.ttl = desc->ttl > 0 ? desc->ttl : cache->ttl;
     return n;
 }
 
-void pc__write_behind(pc_cache *cache, const pc__naming *naming, pc_segment *segment, int in_host)
+void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_host)
 {
-    pc__naming n = with_ttl(cache, naming);
+    pc__entry_desc n = with_ttl(cache, desc);
     queue_below(cache, &n, segment, in_host);
     if (!in_host && cache->tiers[PC_TIER_COMPRESSED])
         queue(cache, PC_TIER_COMPRESSED, &n, segment, 0);
 }
 
-int pc__admit(pc_cache *cache, const pc__naming *naming)
+int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc)
 {
-    uint64_t begin, before;
-    if (!naming->on_reuse)
+    uint64_t begin, parent;
+    if (!desc->write_on_reuse)
         return 1;
-    memcpy(&begin, naming->key.bytes, sizeof begin); /* digests are uniform */
-    before = atomic_exchange_explicit(&cache->seen[begin % PC__SEEN], begin, memory_order_relaxed);
-    if (before == begin)
+    memcpy(&begin, desc->key.bytes, sizeof begin); /* digests are uniform */
+    parent = atomic_exchange_explicit(&cache->seen[begin % PC__ADMISSION_KEYS], begin,
+                                      memory_order_relaxed);
+    if (parent == begin)
         return 1;
     atomic_fetch_add_explicit(&cache->counts.not_admitted, 1, memory_order_relaxed);
     return 0;
 }
 
 /* The names as the segment was stored under. */
-static pc__naming naming_of(const pc__image *about, const pc__id *key)
+static pc__entry_desc naming_of(const pc__image *about, const pc__id *key)
 {
-    return (pc__naming){.key = *key,
-                        .content = about->has_content ? &about->content : NULL,
-                        .before = about->has_before ? &about->before : NULL,
-                        .salt = &about->salt,
-                        .cost = about->cost,
-                        .ttl = about->ttl,
-                        .priority = about->priority};
+    return (pc__entry_desc){.key = *key,
+                            .content = about->has_content ? &about->content : NULL,
+                            .parent = about->has_parent ? &about->parent : NULL,
+                            .salt = &about->salt,
+                            .cost = about->cost,
+                            .ttl = about->ttl,
+                            .priority = about->priority};
 }
 
-void pc__write_used(pc_cache *cache, const pc__id *key, pc_segment *segment)
+void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment)
 {
     const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
-    pc__naming naming;
-    if (!about || !atomic_exchange_explicit(&segment->unwritten, 0, memory_order_relaxed))
+    pc__entry_desc desc;
+    if (!about || !atomic_exchange_explicit(&segment->not_written, 0, memory_order_relaxed))
         return;
-    naming = naming_of(about, key);
-    queue_below(cache, &naming, segment, 1);
+    desc = naming_of(about, key);
+    queue_below(cache, &desc, segment, 1);
 }
 
 void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
 {
     const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
-    pc__naming naming;
+    pc__entry_desc desc;
     if (!about || from != PC_TIER_REMOTE || !cache->tiers[PC_TIER_DISK]
         || (cache->flags & PC_CACHE_READ_ONLY))
         return;
-    naming = naming_of(about, &about->key);
+    desc = naming_of(about, &about->key);
     atomic_fetch_add_explicit(&cache->counts.promoted, 1, memory_order_relaxed);
-    queue(cache, PC_TIER_DISK, &naming, segment, pc__ram_tier_has(cache->host, &about->key));
+    queue(cache, PC_TIER_DISK, &desc, segment, pc__ram_tier_has(cache->host, &about->key));
 }
 
-void pc__write_evicted(void *user, const pc__naming *naming, pc_segment *segment)
+void pc__write_evicted(void *user, const pc__entry_desc *desc, pc_segment *segment)
 {
     pc_cache *cache = user;
-    pc__naming n = with_ttl(cache, naming);
+    pc__entry_desc n = with_ttl(cache, desc);
     uint64_t bytes;
     pc__tier *packed = cache->tiers[PC_TIER_COMPRESSED];
-    if (!packed || !cache->io || atomic_load_explicit(&segment->unwritten, memory_order_relaxed)
-        || packed->ops->may_have(packed, &naming->key, &bytes))
+    if (!packed || !cache->io || atomic_load_explicit(&segment->not_written, memory_order_relaxed)
+        || packed->ops->may_have(packed, &desc->key, &bytes))
         return;
     queue(cache, PC_TIER_COMPRESSED, &n, segment, 0);
 }

@@ -1,4 +1,4 @@
-#include "store/host_use.h"
+#include "store/application_states.h"
 
 #include <string.h>
 
@@ -42,7 +42,7 @@ pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
     return PC_OK;
 }
 
-pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *before,
+pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *parent,
                          int64_t distance, int64_t offset, const int32_t *tokens,
                          const int64_t *relative, size_t count)
 {
@@ -58,10 +58,10 @@ pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t 
         holes |= relative[i] != (int64_t)i;
     }
     from = to_id(base);
-    if (before)
-        last = to_id(before);
+    if (parent)
+        last = to_id(parent);
     /* positions 0, 1, 2 … have one name, whether they are written out or not */
-    id = pc__segment_key(&from, before ? &last : NULL, distance, offset, tokens,
+    id = pc__segment_key(&from, parent ? &last : NULL, distance, offset, tokens,
                          holes ? relative : NULL, count);
     memcpy(key, id.bytes, sizeof id.bytes);
     return PC_OK;
@@ -87,10 +87,10 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
                        const pc_put_options *options)
 {
     pc_put_options o;
-    pc__naming naming = {0};
+    pc__entry_desc desc = {0};
     pc__image image = {0};
     pc_raw raw = PC_RAW_INIT;
-    pc__id before, salt;
+    pc__id parent, salt;
     pc_status status;
     if (!cache || !key || !segment)
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cache, key or segment is NULL");
@@ -98,25 +98,24 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
         return status;
     if (segment->ops->raw && segment->ops->raw(segment->owner, segment->payload, &raw) >= 0)
         image.relative = raw.relative;
-    naming.key = image.key = to_id(key);
-    if (o.before) {
-        image.before = before = to_id(o.before);
-        image.has_before = 1;
-        naming.before = &before;
+    desc.key = image.key = to_id(key);
+    if (o.parent) {
+        image.parent = parent = to_id(o.parent);
+        image.has_parent = 1;
+        desc.parent = &parent;
     }
     image.salt = salt = o.salt ? pc__salt_digest(o.salt, o.salt_size) : cache->salt_id;
-    naming.salt = &salt;
-    naming.cost = image.cost = o.cost_seconds;
-    naming.ttl = image.ttl = o.ttl_seconds;
-    naming.priority = image.priority = o.priority;
+    desc.salt = &salt;
+    desc.cost = image.cost = o.cost_seconds;
+    desc.ttl = image.ttl = o.ttl_seconds;
+    desc.priority = image.priority = o.priority;
     image.lossy = segment->lossy;
     image.tokens = segment->tokens;
     image.token_ids = segment->token_ids;
-    return pc__cache_put(cache, &naming, segment->ops->describe ? &image : NULL, segment, NULL,
-                         NULL);
+    return pc__cache_put(cache, &desc, segment->ops->describe ? &image : NULL, segment, NULL, NULL);
 }
 
-pc_status pc__segment_is(const pc_segment *segment, const pc__image *want)
+pc_status pc__segment_matches(const pc_segment *segment, const pc__image *want)
 {
     pc_raw raw = PC_RAW_INIT;
     pc__image have;
@@ -129,7 +128,7 @@ pc_status pc__segment_is(const pc_segment *segment, const pc__image *want)
     return pc__image_match(want, &have);
 }
 
-static void take_context(void *owner)
+static void ref_context(void *owner)
 {
     pc__context_ref(owner);
 }
@@ -161,16 +160,16 @@ static pc_status wait_for(search *s, pc__load *load, double started)
 
 static pc_status seek(search *s, double started)
 {
-    pc__naming naming = {.key = s->want->key, .cost = s->cost};
-    pc__want want = {.image = s->want,
-                     .ops = &pc__raw_payload,
-                     .owner = s->cache->context,
-                     .take_owner = take_context,
-                     .bytes = s->bytes,
-                     .naming = &naming,
-                     .cost = s->cost};
+    pc__entry_desc desc = {.key = s->want->key, .cost = s->cost};
+    pc__load_request want = {.image = s->want,
+                             .ops = &pc__raw_payload,
+                             .owner = s->cache->context,
+                             .ref_owner = ref_context,
+                             .bytes = s->bytes,
+                             .desc = &desc,
+                             .cost = s->cost};
     pc__load *load;
-    pc_status status = pc__cache_seek(s->cache, &want, &load, &s->reason);
+    pc_status status = pc__cache_lookup_async(s->cache, &want, &load, &s->reason);
     return status == PC_OK ? wait_for(s, load, started) : status;
 }
 
@@ -183,7 +182,7 @@ static pc_status find(search *s, double started)
     s->reason = PC_REASON_FIRST_USE;
     if (status == PC_MISS && pc__cache_has_lower(s->cache))
         status = seek(s, started);
-    if (status == PC_OK && pc__segment_is(s->found, want) < 0) {
+    if (status == PC_OK && pc__segment_matches(s->found, want) < 0) {
         pc__segment_unref(s->found);
         s->found = NULL;
         s->reason = PC_REASON_FOREIGN;

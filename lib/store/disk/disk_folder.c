@@ -14,7 +14,7 @@
 #define REMOVE_SECONDS 10.0 /* that a removal waits for other processes */
 
 typedef struct item {
-    pc__spot spot;
+    pc__record_name record_name;
     uint64_t bytes;
     pc_status status; /* of its header */
     pc_record_info info;
@@ -36,47 +36,50 @@ struct pc_folder {
 /* ------------------------------------------------------------------ reading */
 
 /* About a record, as pc__fail_in. */
-static pc_status fail_at(pc_status status, const pc_folder *folder, const pc__spot *spot)
+static pc_status fail_at(pc_status status, const pc_folder *folder,
+                         const pc__record_name *record_name)
 {
     char name[PC__DISK_NAME];
-    pc__disk_name(spot, name);
+    pc__disk_file_name(record_name, name);
     return pc__fail_in(status, "%s/%.2s/%s", folder->root.path, name, name);
 }
 
-static pc_status is_gone(const pc_folder *folder, const pc__spot *spot)
+static pc_status is_gone(const pc_folder *folder, const pc__record_name *record_name)
 {
     char name[PC__DISK_NAME];
-    pc__disk_name(spot, name);
+    pc__disk_file_name(record_name, name);
     return pc__fail(PC_ERR_NOT_FOUND, "%s: record %s is gone", folder->root.path, name);
 }
 
 /* The record as it lies there now. *source is to be closed by the caller on success. */
-static pc_status open_item(pc_folder *folder, const pc__spot *spot, pc__record **record,
-                           pc__source **source, uint64_t *bytes)
+static pc_status open_item(pc_folder *folder, const pc__record_name *record_name,
+                           pc__record **record, pc__source **source, uint64_t *bytes)
 {
     struct stat st;
     int fd;
-    pc_status status = pc__disk_open_record(&folder->root, spot, &fd, &st);
+    pc_status status = pc__disk_open_record(&folder->root, record_name, &fd, &st);
     *record = NULL;
     *source = NULL;
     if (status == PC_MISS)
-        return is_gone(folder, spot);
+        return is_gone(folder, record_name);
     if (status < 0)
         return status;
     *bytes = (uint64_t)st.st_size;
-    status = pc__disk_source_new(source, &folder->mem, &folder->root, spot, fd, *bytes, 0, NULL);
+    status = pc__disk_source_new(source, &folder->mem, &folder->root, record_name, fd, *bytes, 0,
+                                 NULL);
     if (status < 0)
         return status;
     status = pc__record_open_frame(record, &folder->mem, &folder->record, *source);
-    if (status >= 0 && !pc__spot_holds(spot, *record))
-        status = pc__fail(PC_ERR_FORMAT, pc__id_equal(&pc__record_image(*record)->key, &spot->key)
-                                             ? "its name says another seal than it has"
-                                             : "it holds the record of another key");
+    if (status >= 0 && !pc__record_name_matches(record_name, *record))
+        status = pc__fail(PC_ERR_FORMAT,
+                          pc__id_equal(&pc__record_image(*record)->key, &record_name->key)
+                              ? "its name says another seal than it has"
+                              : "it holds the record of another key");
     if (status >= 0)
         return PC_OK;
     pc__record_free(*record);
     (*source)->close(*source);
-    return fail_at(status, folder, spot);
+    return fail_at(status, folder, record_name);
 }
 
 static void describe(item *it, const pc__record *record, int64_t last)
@@ -91,16 +94,17 @@ static pc_status read_item(pc_folder *folder, item *it)
     pc__record *record;
     pc__source *source;
     struct stat st;
-    pc_status status = open_item(folder, &it->spot, &record, &source, &it->bytes);
+    pc_status status = open_item(folder, &it->record_name, &record, &source, &it->bytes);
     it->info = (pc_record_info){.struct_size = sizeof it->info};
     if (status >= 0) {
         describe(it, record,
-                 pc__disk_stat_record(&folder->root, &it->spot, &st) ? st.st_mtim.tv_sec : 0);
+                 pc__disk_stat_record(&folder->root, &it->record_name, &st) ? st.st_mtim.tv_sec
+                                                                            : 0);
         pc__record_free(record);
         source->close(source);
     }
-    memcpy(it->info.key, it->spot.key.bytes, sizeof it->info.key);
-    memcpy(it->info.variant, it->spot.variant, sizeof it->info.variant);
+    memcpy(it->info.key, it->record_name.key.bytes, sizeof it->info.key);
+    memcpy(it->info.variant, it->record_name.variant, sizeof it->info.variant);
     it->info.file_bytes = it->bytes;
     it->status = status;
     return status == PC_ERR_NOMEM ? status : PC_OK;
@@ -108,7 +112,8 @@ static pc_status read_item(pc_folder *folder, item *it)
 
 static int by_spot(const void *a, const void *b)
 {
-    const pc__spot *p = &((const item *)a)->spot, *q = &((const item *)b)->spot;
+    const pc__record_name *p = &((const item *)a)->record_name,
+                          *q = &((const item *)b)->record_name;
     int order = memcmp(p->key.bytes, q->key.bytes, 32);
     return order ? order : strcmp(p->variant, q->variant);
 }
@@ -137,7 +142,7 @@ static pc_status list_items(pc_folder *folder, const char *path)
     for (pc__disk_entry *e = pc__disk_table_next(&folder->disk.table, NULL); e && status >= 0;
          e = pc__disk_table_next(&folder->disk.table, e)) {
         item *it = &folder->items[folder->count];
-        it->spot = e->facts.spot;
+        it->record_name = e->facts.record_name;
         it->bytes = e->facts.bytes;
         status = read_item(folder, it);
         if (status >= 0 && it->status != PC_ERR_NOT_FOUND)
@@ -235,7 +240,7 @@ pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *i
              it->status == PC_ERR_FORMAT        ? "its header is damaged, or not what its name says"
              : it->status == PC_ERR_UNSUPPORTED ? "of a later version of the format"
                                                 : "cannot be read");
-    return fail_at(it->status, folder, &it->spot);
+    return fail_at(it->status, folder, &it->record_name);
 }
 
 pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, size_t capacity,
@@ -250,7 +255,7 @@ pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, siz
     if (!count || (capacity && !tokens))
         return pc__fail(PC_ERR_INVALID, "pc_folder_tokens: %s is NULL", count ? "tokens" : "count");
     *count = (size_t)folder->items[index].info.tokens;
-    status = open_item(folder, &folder->items[index].spot, &record, &source, &bytes);
+    status = open_item(folder, &folder->items[index].record_name, &record, &source, &bytes);
     if (status < 0)
         return status;
     const pc__image *image = pc__record_image(record);
@@ -277,13 +282,13 @@ pc_status pc_folder_verify(pc_folder *folder, size_t index)
     pc_status status = check_index(folder, index, "pc_folder_verify");
     if (status < 0)
         return status;
-    status = open_item(folder, &folder->items[index].spot, &record, &source, &bytes);
+    status = open_item(folder, &folder->items[index].record_name, &record, &source, &bytes);
     if (status < 0)
         return status;
     status = pc__record_verify(record);
     pc__record_free(record);
     source->close(source);
-    return status < 0 ? fail_at(status, folder, &folder->items[index].spot) : PC_OK;
+    return status < 0 ? fail_at(status, folder, &folder->items[index].record_name) : PC_OK;
 }
 
 /* ----------------------------------------------------------------- removing */
@@ -318,15 +323,15 @@ static pc_status enter(pc_folder *folder)
 pc_status pc_folder_remove(pc_folder *folder, size_t index)
 {
     pc_status status = check_index(folder, index, "pc_folder_remove");
-    const pc__spot *spot;
+    const pc__record_name *record_name;
     if (status < 0 || (status = enter(folder)) < 0)
         return status;
-    spot = &folder->items[index].spot;
-    status = pc__disk_erase(&folder->disk, spot, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
+    record_name = &folder->items[index].record_name;
+    status = pc__disk_erase(&folder->disk, record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
     pc__disk_leave(&folder->disk);
     if (status != PC_MISS)
         return status;
-    return is_gone(folder, spot);
+    return is_gone(folder, record_name);
 }
 
 static void add_up(void *user, const pc_event *event)
@@ -352,10 +357,10 @@ pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, u
         return status;
     disk = &folder->disk;
     disk->budget = bytes;
-    disk->watch = (pc__tier_watch){add_up, NULL, sums};
+    disk->callbacks = (pc__tier_callbacks){add_up, NULL, sums};
     status = pc__disk_scan(disk, 0);
     if (status >= 0)
-        status = pc__disk_fill(disk);
+        status = pc__disk_read_headers(disk);
     if (status >= 0)
         status = pc__disk_drop_expired(disk);
     if (status >= 0)
@@ -364,7 +369,7 @@ pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, u
     sums[1] += disk->reclaimed_bytes;
     disk->reclaimed = disk->reclaimed_bytes = 0;
     pc__disk_leave(disk);
-    disk->watch = (pc__tier_watch){0};
+    disk->callbacks = (pc__tier_callbacks){0};
     disk->budget = UINT64_MAX;
     if (removed)
         *removed = sums[0];

@@ -45,7 +45,7 @@ static void release(void *owner, void *payload)
     atomic_fetch_sub(&live, 1);
 }
 
-static void take_owner(void *owner)
+static void ref_owner(void *owner)
 {
     (void)owner;
 }
@@ -71,7 +71,7 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
 }
 
 /* The first layer is there: the others wait until the test has the segment. */
-static void settle(void *owner, void *payload, size_t index)
+static void block_ready(void *owner, void *payload, size_t index)
 {
     struct timespec t = {0, 200000};
     (void)owner, (void)payload;
@@ -79,7 +79,7 @@ static void settle(void *owner, void *payload, size_t index)
         nanosleep(&t, NULL);
 }
 
-static void set_flow(void *owner, void *payload, pc__layer_stream *flow)
+static void set_layer_stream(void *owner, void *payload, pc__layer_stream *flow)
 {
     (void)owner;
     ((state *)payload)->flow = flow;
@@ -94,8 +94,8 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
 static const pc__payload_ops ops = {.release = release,
                                     .describe = describe,
                                     .create = create,
-                                    .settle = settle,
-                                    .set_flow = set_flow,
+                                    .block_ready = block_ready,
+                                    .set_layer_stream = set_layer_stream,
                                     .finish = finish};
 
 /* ------------------------------------------------------------------ a load of two tiers */
@@ -131,8 +131,8 @@ static void keep(pc_cache *cache, const pc__image *image)
     pc_segment *segment = NULL;
     CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, new_state(7), &live,
                              LAYERS * LAYER_BYTES, image->token_ids, TOKENS));
-    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = image->key, .cost = 1}, image, segment, NULL,
-                           NULL));
+    CHECK_OK(pc__cache_put(cache, &(pc__entry_desc){.key = image->key, .cost = 1}, image, segment,
+                           NULL, NULL));
     pc__segment_unref(segment);
     CHECK_OK(pc_cache_flush(cache));
     pc_test_forget(cache);
@@ -145,13 +145,13 @@ static void another_tier_steps_in(void)
     pc_cache *cache;
     int32_t tokens[TOKENS] = {1, 2, 3};
     pc__image image = image_of(tokens);
-    pc__naming naming = {.key = image.key};
-    pc__want want = {.image = &image,
-                     .ops = &ops,
-                     .owner = &live,
-                     .take_owner = take_owner,
-                     .bytes = LAYERS * LAYER_BYTES,
-                     .naming = &naming};
+    pc__entry_desc desc = {.key = image.key};
+    pc__load_request want = {.image = &image,
+                             .ops = &ops,
+                             .owner = &live,
+                             .ref_owner = ref_owner,
+                             .bytes = LAYERS * LAYER_BYTES,
+                             .desc = &desc};
     pc__load *load = NULL;
     pc_segment *early = NULL, *whole = NULL;
     uint32_t reason, tier = PC_TIER_NONE;
@@ -162,7 +162,7 @@ static void another_tier_steps_in(void)
     atomic_store(&is_taken, 0);
     atomic_store(&disk.good_blocks, GOOD);
     atomic_store(&disk.fail, 2);
-    CHECK_OK(pc__cache_seek(cache, &want, &load, &reason));
+    CHECK_OK(pc__cache_lookup_async(cache, &want, &load, &reason));
     CHECK(load && pc__load_await(load, pc__now() + 10, 1));
     CHECK_OK(pc__load_early(load, pc__now() + 10, &early, &tier));
     CHECK_INT(tier, PC_TIER_DISK);
@@ -180,7 +180,7 @@ static void another_tier_steps_in(void)
     if (whole)
         for (size_t l = 0; l < LAYERS; l++)
             CHECK_INT(((const state *)whole->payload)->layers[l][LAYER_BYTES - 1], 7);
-    CHECK_INT(pc__load_broke(load), PC_REASON_IO);
+    CHECK_INT(pc__load_stream_error(load), PC_REASON_IO);
     pc__segment_unref(early);
     pc__segment_unref(whole);
     pc__load_drop(load);

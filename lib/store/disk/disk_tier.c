@@ -18,8 +18,8 @@
 typedef struct disk_tier {
     pc__tier tier;
     pc__disk disk;
-    pc__disk_maps *maps; /* NULL: records are read */
-    double saved;        /* under work */
+    pc__mapped_files *maps; /* NULL: records are read */
+    double saved;           /* under work */
 } disk_tier;
 
 static disk_tier *self_of(pc__tier *tier)
@@ -35,12 +35,12 @@ static uint32_t tokens_of(const pc__disk_entry *e)
 /* ------------------------------------------------------------------ reading */
 
 /* 1: known and not expired; 0: known and expired; -1: not known. */
-static int look(pc__disk *disk, const pc__spot *spot, uint64_t *bytes)
+static int look(pc__disk *disk, const pc__record_name *record_name, uint64_t *bytes)
 {
     pc__disk_entry *e;
     int there = -1;
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     if (e) {
         there = !pc__disk_facts_expired(&e->facts, pc__now_date());
         *bytes = e->facts.bytes;
@@ -52,15 +52,16 @@ static int look(pc__disk *disk, const pc__spot *spot, uint64_t *bytes)
 static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
     pc__disk *disk = &self_of(tier)->disk;
-    pc__spot spot = pc__disk_spot_of(disk, key);
+    pc__record_name record_name = pc__disk_record_name(disk, key);
     struct stat st;
-    int there = look(disk, &spot, bytes);
-    if (there == 1 || (there == 0 && pc__disk_lives_on(disk, &spot, pc__now_date())))
+    int there = look(disk, &record_name, bytes);
+    if (there == 1
+        || (there == 0 && pc__disk_was_used_elsewhere(disk, &record_name, pc__now_date())))
         return 1;
     *bytes = 0;
     if (there == 0
         || !pc__disk_stat_record(
-            &disk->root, &spot,
+            &disk->root, &record_name,
             &st)) /* another process may have written it: that costs microseconds */
         return 0;
     *bytes = (uint64_t)st.st_size;
@@ -68,38 +69,40 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 }
 
 /* One that takes only what its own kernels have computed: is it there for those who take any? */
-static uint32_t why_not(pc__tier *tier, const pc__id *key)
+static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
 {
     const pc__disk *disk = &self_of(tier)->disk;
     pc__record_options any = disk->record;
-    pc__spot spot = {.key = *key};
+    pc__record_name record_name = {.key = *key};
     struct stat st;
     if (!any.kernels)
         return PC_REASON_NONE;
     any.kernels = NULL;
-    pc__variant_of(&any, spot.variant);
-    return pc__disk_stat_record(&disk->root, &spot, &st) ? PC_REASON_KERNELS : PC_REASON_NONE;
+    pc__variant_of(&any, record_name.variant);
+    return pc__disk_stat_record(&disk->root, &record_name, &st) ? PC_REASON_KERNELS
+                                                                : PC_REASON_NONE;
 }
 
 /* The table learns of a record that another process has written, or that this one knew with another
  * size. *expired: it is of no use. */
-static void adopt(pc__disk *disk, const pc__spot *spot, uint64_t bytes, int *expired)
+static void add_foreign(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes,
+                        int *expired)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
     int known;
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     known = e && e->facts.bytes == bytes;
     *expired = known && pc__disk_facts_expired(&e->facts, pc__now_date());
     pthread_mutex_unlock(&disk->guard);
     if (*expired)
-        *expired = !pc__disk_lives_on(disk, spot, pc__now_date());
-    if (known || pc__disk_read_facts(disk, spot, &facts, NULL) != PC_OK)
+        *expired = !pc__disk_was_used_elsewhere(disk, record_name, pc__now_date());
+    if (known || pc__disk_read_facts(disk, record_name, &facts, NULL) != PC_OK)
         return;
     *expired = pc__disk_facts_expired(&facts, pc__now_date());
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     if (e && e->facts.bytes != facts.bytes) {
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
@@ -112,11 +115,11 @@ static void adopt(pc__disk *disk, const pc__spot *spot, uint64_t bytes, int *exp
 }
 
 /* Gone from the folder, without us. */
-static void drop_lost(pc__disk *disk, const pc__spot *spot)
+static void drop_lost(pc__disk *disk, const pc__record_name *record_name)
 {
     pc__disk_entry *e;
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     if (e) {
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
@@ -137,7 +140,7 @@ static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, p
                              int *timed_out)
 {
     pc__disk *disk = &t->disk;
-    pc__spot spot = pc__disk_spot_of(disk, key);
+    pc__record_name record_name = pc__disk_record_name(disk, key);
     struct stat st;
     int fd, expired;
     pc_status status;
@@ -145,20 +148,20 @@ static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, p
         *timed_out = 1;
         return pc__fail(PC_ERR_IO, "%s: not opened within its deadline", disk->root.path);
     }
-    status = pc__disk_open_record(&disk->root, &spot, &fd, &st);
+    status = pc__disk_open_record(&disk->root, &record_name, &fd, &st);
     if (status == PC_MISS)
-        drop_lost(disk, &spot);
+        drop_lost(disk, &record_name);
     if (status != PC_OK)
         return status;
-    adopt(disk, &spot, (uint64_t)st.st_size, &expired);
+    add_foreign(disk, &record_name, (uint64_t)st.st_size, &expired);
     if (expired) {
         close(fd);
         return PC_MISS;
     }
-    status = pc__disk_source_new(out, &disk->mem, &disk->root, &spot, fd, (uint64_t)st.st_size,
-                                 deadline, t->maps);
+    status = pc__disk_source_new(out, &disk->mem, &disk->root, &record_name, fd,
+                                 (uint64_t)st.st_size, deadline, t->maps);
     if (status == PC_OK)
-        pc__disk_source_expect(*out);
+        pc__disk_source_prefetch(*out);
     return status;
 }
 
@@ -174,24 +177,24 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
         count_lookup(&t->disk, &t->disk.counts.misses);
     if (status < 0) {
         count_lookup(&t->disk, &t->disk.counts.load_failed);
-        pc__disk_tell(&t->disk, PC_EVENT_LOAD_FAILED,
-                      *timed_out ? PC_REASON_DEADLINE : PC_REASON_IO, key, 0, 0, 0);
+        pc__disk_report_event(&t->disk, PC_EVENT_LOAD_FAILED,
+                              *timed_out ? PC_REASON_DEADLINE : PC_REASON_IO, key, 0, 0, 0);
     }
     return status;
 }
 
 /* Nobody shall be served, or be held up by, what is damaged. */
-static void discard(pc__disk *disk, const pc__spot *spot, uint32_t reason)
+static void discard(pc__disk *disk, const pc__record_name *record_name, uint32_t reason)
 {
     if (disk->read_only) {
-        drop_lost(disk, spot);
+        drop_lost(disk, record_name);
     } else if (pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) == PC_OK) {
-        pc__disk_erase(disk, spot, PC_EVENT_REMOVE, reason, 1);
+        pc__disk_erase(disk, record_name, PC_EVENT_REMOVE, reason, 1);
         pc__disk_leave(disk);
     }
 }
 
-static void used(pc__disk *disk, const pc__spot *spot, uint64_t bytes, double seconds)
+static void used(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes, double seconds)
 {
     int64_t now = pc__now_date(), wait = TOUCH_SECONDS;
     uint32_t tokens;
@@ -202,7 +205,7 @@ static void used(pc__disk *disk, const pc__spot *spot, uint64_t bytes, double se
     disk->counts.hits++;
     disk->counts.bytes_read += bytes;
     disk->counts.seconds_read += seconds;
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     tokens = tokens_of(e);
     if (e) {
         pc__disk_table_use(&disk->table, e, now);
@@ -216,19 +219,20 @@ static void used(pc__disk *disk, const pc__spot *spot, uint64_t bytes, double se
     }
     pthread_mutex_unlock(&disk->guard);
     if (touch)
-        pc__disk_touch_record(&disk->root, spot);
-    pc__disk_tell(disk, PC_EVENT_HIT, PC_REASON_NONE, &spot->key, bytes, tokens, seconds);
+        pc__disk_touch_record(&disk->root, record_name);
+    pc__disk_report_event(disk, PC_EVENT_HIT, PC_REASON_NONE, &record_name->key, bytes, tokens,
+                          seconds);
 }
 
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
                       double seconds)
 {
     pc__disk *disk = &self_of(tier)->disk;
-    pc__spot spot = pc__disk_spot_of(disk, key);
+    pc__record_name record_name = pc__disk_record_name(disk, key);
     pc__disk_entry *e;
     uint32_t tokens;
     if (status >= 0) {
-        used(disk, &spot, bytes, seconds);
+        used(disk, &record_name, bytes, seconds);
         return;
     }
     pthread_mutex_lock(&disk->guard);
@@ -236,27 +240,28 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     disk->counts.load_failed++;
     disk->counts.bytes_read += bytes;
     disk->counts.seconds_read += seconds;
-    e = pc__disk_table_find(&disk->table, &spot);
+    e = pc__disk_table_find(&disk->table, &record_name);
     tokens = tokens_of(e);
     if (e)
         e->is_ours = 0;
     pthread_mutex_unlock(&disk->guard);
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH)
-        discard(disk, &spot, pc__reason_of(status));
-    pc__disk_tell(disk, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, bytes, tokens, seconds);
+        discard(disk, &record_name, pc__reason_of(status));
+    pc__disk_report_event(disk, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, bytes, tokens,
+                          seconds);
 }
 
 /* ------------------------------------------------------------------ writing */
 
 /* What others have written under a name of ours is asked once whether it is of use. */
-static int is_usable(pc__disk *disk, const pc__spot *spot)
+static int is_usable(pc__disk *disk, const pc__record_name *record_name)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
     pc_status usable;
-    int ours = pc__disk_read_facts(disk, spot, &facts, &usable) == PC_OK && usable == PC_OK;
+    int ours = pc__disk_read_facts(disk, record_name, &facts, &usable) == PC_OK && usable == PC_OK;
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     if (e)
         e->is_ours = ours;
     pthread_mutex_unlock(&disk->guard);
@@ -264,25 +269,25 @@ static int is_usable(pc__disk *disk, const pc__spot *spot)
 }
 
 /* 1: it need not be written. */
-static int is_known(pc__disk *disk, const pc__spot *spot)
+static int is_known(pc__disk *disk, const pc__record_name *record_name)
 {
     struct stat st;
     pc__disk_entry *e;
     uint64_t bytes = 0;
-    int known = look(disk, spot, &bytes), expired, ours;
+    int known = look(disk, record_name, &bytes), expired, ours;
     if (known == 0)
         return 0;
-    if (!pc__disk_stat_record(&disk->root, spot, &st)) {
-        drop_lost(disk, spot);
+    if (!pc__disk_stat_record(&disk->root, record_name, &st)) {
+        drop_lost(disk, record_name);
         return 0;
     }
-    adopt(disk, spot, (uint64_t)st.st_size, &expired);
+    add_foreign(disk, record_name, (uint64_t)st.st_size, &expired);
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     known = e && e->facts.state == PC__DISK_READ && !expired;
     ours = known && e->is_ours;
     pthread_mutex_unlock(&disk->guard);
-    return known && (ours || is_usable(disk, spot));
+    return known && (ours || is_usable(disk, record_name));
 }
 
 static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bound,
@@ -323,14 +328,14 @@ static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bo
 static pc_status write_record(pc__disk *disk, const pc__image *image, double deadline,
                               uint32_t *reason)
 {
-    pc__spot spot = pc__disk_spot_of(disk, &image->key);
+    pc__record_name record_name = pc__disk_record_name(disk, &image->key);
     pc_status status;
     uint64_t bound;
     if (disk->read_only) {
         *reason = PC_REASON_NOT_ADMITTED;
         return PC_MISS;
     }
-    if (is_known(disk, &spot))
+    if (is_known(disk, &record_name))
         return PC_MISS;
     bound = pc__record_bound(image, &disk->record, NULL);
     if (bound > disk->budget) {
@@ -359,17 +364,18 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
         disk->counts.refused++;
     pthread_mutex_unlock(&disk->guard);
     if (why != PC_REASON_NONE)
-        pc__disk_tell(disk, PC_EVENT_STORE_FAILED, why, &image->key, 0, (uint32_t)image->tokens, 0);
+        pc__disk_report_event(disk, PC_EVENT_STORE_FAILED, why, &image->key, 0,
+                              (uint32_t)image->tokens, 0);
     *reason = why;
     return status;
 }
 
-static int knows(pc__tier *tier, const pc__id *content)
+static int has_content(pc__tier *tier, const pc__id *content)
 {
     pc__disk *disk = &self_of(tier)->disk;
     int known;
     pthread_mutex_lock(&disk->guard);
-    known = pc__disk_table_knows(&disk->table, content);
+    known = pc__disk_table_has_content(&disk->table, content);
     pthread_mutex_unlock(&disk->guard);
     return known;
 }
@@ -377,20 +383,20 @@ static int knows(pc__tier *tier, const pc__id *content)
 static void remove_key(pc__tier *tier, const pc__id *key)
 {
     pc__disk *disk = &self_of(tier)->disk;
-    pc__spot spot = pc__disk_spot_of(disk, key);
+    pc__record_name record_name = pc__disk_record_name(disk, key);
     if (disk->read_only || pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) != PC_OK)
         return;
-    pc__disk_erase(disk, &spot, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
+    pc__disk_erase(disk, &record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
     pc__disk_leave(disk);
 }
 
-static int any_spot(pc__disk *disk, pc__spot *spot)
+static int any_spot(pc__disk *disk, pc__record_name *record_name)
 {
     pc__disk_entry *e;
     pthread_mutex_lock(&disk->guard);
     e = pc__disk_table_next(&disk->table, NULL);
     if (e)
-        *spot = e->facts.spot;
+        *record_name = e->facts.record_name;
     pthread_mutex_unlock(&disk->guard);
     return e != NULL;
 }
@@ -398,11 +404,11 @@ static int any_spot(pc__disk *disk, pc__spot *spot)
 static void clear(pc__tier *tier)
 {
     pc__disk *disk = &self_of(tier)->disk;
-    pc__spot spot;
+    pc__record_name record_name;
     if (disk->read_only || pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) != PC_OK)
         return;
-    while (any_spot(disk, &spot)
-           && pc__disk_erase(disk, &spot, PC_EVENT_REMOVE, PC_REASON_NONE, 0) >= 0)
+    while (any_spot(disk, &record_name)
+           && pc__disk_erase(disk, &record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0) >= 0)
         ;
     pc__disk_leave(disk);
 }
@@ -425,7 +431,8 @@ static int sweep(pc__tier *tier)
     pc_status status;
     if (disk->read_only)
         return 0;
-    if (pc__disk_excess(disk) && pc__disk_shrink(disk, pc__now() + SWEEP_SECONDS) == PC_AGAIN)
+    if (pc__disk_bytes_over_budget(disk)
+        && pc__disk_shrink(disk, pc__now() + SWEEP_SECONDS) == PC_AGAIN)
         return 1;
     if (pc__disk_enter(disk, pc__now() + SWEEP_SECONDS) != PC_OK)
         return 0;
@@ -433,7 +440,7 @@ static int sweep(pc__tier *tier)
     if (status >= 0 && has_changes(disk) && pc__now() - t->saved >= SAVE_SECONDS) {
         status = pc__disk_scan(disk, 0);
         if (status >= 0)
-            status = pc__disk_fill(disk);
+            status = pc__disk_read_headers(disk);
         if (status >= 0)
             status = pc__disk_save(disk);
         t->saved = pc__now();
@@ -447,7 +454,7 @@ static int sweep(pc__tier *tier)
 static void stats(pc__tier *tier, pc_tier_stats *out)
 {
     pc__disk *disk = &self_of(tier)->disk;
-    const pc__disk_maps *maps = self_of(tier)->maps;
+    const pc__mapped_files *maps = self_of(tier)->maps;
     size_t size = out->struct_size;
     pthread_mutex_lock(&disk->guard);
     *out = disk->counts;
@@ -459,7 +466,7 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
     out->excess_bytes = out->segment_bytes > disk->budget && !disk->read_only
                             ? out->segment_bytes - disk->budget
                             : 0;
-    out->mapped_bytes = pc__disk_maps_bytes(maps);
+    out->mapped_bytes = pc__mapped_files_bytes(maps);
     pthread_mutex_unlock(&disk->guard);
 }
 
@@ -467,16 +474,16 @@ static void free_tier(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
     pc_allocator mem = t->disk.mem;
-    pc__disk_maps_unref(t->maps);
+    pc__mapped_files_unref(t->maps);
     pc__disk_close(&t->disk);
     pc__free(&mem, t);
 }
 
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path)
 {
-    static const pc__tier_ops ops = {PC_TIER_DISK, may_have, open_record, read_done,
-                                     put,          knows,    remove_key,  clear,
-                                     sweep,        stats,    free_tier,   why_not};
+    static const pc__tier_ops ops = {PC_TIER_DISK, may_have,    open_record, read_done,
+                                     put,          has_content, remove_key,  clear,
+                                     sweep,        stats,       free_tier,   absence_reason};
     disk_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     pc_status status;
     *out = NULL;
@@ -485,7 +492,7 @@ pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const
     t->tier.ops = &ops;
     status = pc__disk_open(&t->disk, common, path, 1);
     if (status >= 0
-        && (status = pc__disk_maps_new(&t->maps, common->mem, t->disk.root.fd, common->map)) < 0)
+        && (status = pc__mapped_files_new(&t->maps, common->mem, t->disk.root.fd, common->map)) < 0)
         pc__disk_close(&t->disk);
     if (status < 0) {
         pc__free(common->mem, t);

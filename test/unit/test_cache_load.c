@@ -66,8 +66,8 @@ static void from_the_server_to_the_folder(void)
     CHECK_INT(pc_memory_tier_count(w.disk), 1);
     CHECK_INT(atomic_load(&w.slow_remote.puts), 1);
     for (int i = 0; i < 100; i++) /* both have it: it comes from where that takes less time */
-        pc__estimate_loaded(&w.cache->estimate, i % 2 ? PC_TIER_DISK : PC_TIER_REMOTE,
-                            BLOCKS * BLOCK_BYTES, i % 2 ? 1e-2 : 1e-5);
+        pc__estimate_report_load(&w.cache->estimate, i % 2 ? PC_TIER_DISK : PC_TIER_REMOTE,
+                                 BLOCKS * BLOCK_BYTES, i % 2 ? 1e-2 : 1e-5);
     pc_test_forget(w.cache);
     CHECK_OK(load(w.cache, 100, 0, &reason));
     CHECK(atomic_load(&w.slow_remote.opens) == 2 && atomic_load(&w.slow_disk.opens) == 0);
@@ -344,13 +344,13 @@ static void ahead(void)
     atomic_store(&w.slow_disk.open_delay, 1000);
     for (int32_t n = 0; n < 12; n++) {
         pc__image image = image_of(100 * n, tokens);
-        pc__naming naming = {.key = image.key};
-        pc__want want = {.image = &image,
-                         .ops = &ops,
-                         .owner = &owners,
-                         .take_owner = take_owner,
-                         .bytes = BLOCKS * block_bytes,
-                         .naming = &naming};
+        pc__entry_desc desc = {.key = image.key};
+        pc__load_request want = {.image = &image,
+                                 .ops = &ops,
+                                 .owner = &owners,
+                                 .ref_owner = ref_owner,
+                                 .bytes = BLOCKS * block_bytes,
+                                 .desc = &desc};
         CHECK_OK(pc__cache_prefetch(w.cache, &want));
     }
     CHECK_OK(seek(w.cache, 1100, 0, &l, &reason)); /* somebody wants the last one now */
@@ -373,7 +373,7 @@ static void slow_writer(void)
     atomic_store(&w.slow_disk.put_delay, 20000);
     for (int32_t n = 0; n < 60; n++)
         CHECK_OK(put(w.cache, 100 * n));
-    CHECK(atomic_load(&w.cache->counts.unwritten) > 10);
+    CHECK(atomic_load(&w.cache->counts.not_written) > 10);
     atomic_store(&w.slow_disk.put_delay, 0);
     end(&w);
 }

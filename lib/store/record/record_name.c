@@ -1,4 +1,4 @@
-#include "store/spot.h"
+#include "store/record/record_name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,11 +26,11 @@ void pc__variant_of(const pc__record_options *options, char variant[PC__VARIANT]
                  *variant ? "." : "", options->kernels);
 }
 
-pc__spot pc__spot_of(const pc__id *key, const char *variant)
+pc__record_name pc__record_name_of(const pc__id *key, const char *variant)
 {
-    pc__spot spot = {.key = *key};
-    memcpy(spot.variant, variant, PC__VARIANT);
-    return spot;
+    pc__record_name record_name = {.key = *key};
+    memcpy(record_name.variant, variant, PC__VARIANT);
+    return record_name;
 }
 
 int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT])
@@ -50,30 +50,30 @@ static int has_seal(const char *variant)
            && (!variant[SEAL_DIGITS] || variant[SEAL_DIGITS] == '.');
 }
 
-int pc__spot_holds(const pc__spot *spot, const pc__record *record)
+int pc__record_name_matches(const pc__record_name *record_name, const pc__record *record)
 {
     char digits[SEAL_DIGITS + 1];
     const uint8_t *id = pc__record_seal_id(record);
-    if (!pc__id_equal(&pc__record_image(record)->key, &spot->key))
+    if (!pc__id_equal(&pc__record_image(record)->key, &record_name->key))
         return 0;
-    if (!id || !has_seal(spot->variant))
-        return !id && !has_seal(spot->variant);
+    if (!id || !has_seal(record_name->variant))
+        return !id && !has_seal(record_name->variant);
     seal_digits(id, digits);
-    return !memcmp(digits, spot->variant, SEAL_DIGITS);
+    return !memcmp(digits, record_name->variant, SEAL_DIGITS);
 }
 
-pc__id pc__spot_id(const pc__spot *spot)
+pc__id pc__record_name_id(const pc__record_name *record_name)
 {
     pc__digest d;
-    if (!spot->variant[0])
-        return spot->key;
+    if (!record_name->variant[0])
+        return record_name->key;
     pc__digest_start(&d, "spot/1");
-    pc__digest_bytes(&d, spot->key.bytes, sizeof spot->key.bytes);
-    pc__digest_text(&d, spot->variant);
+    pc__digest_bytes(&d, record_name->key.bytes, sizeof record_name->key.bytes);
+    pc__digest_text(&d, record_name->variant);
     return pc__digest_end(&d);
 }
 
-int pc__spot_equal(const pc__spot *a, const pc__spot *b)
+int pc__record_name_equal(const pc__record_name *a, const pc__record_name *b)
 {
     return pc__id_equal(&a->key, &b->key) && !strcmp(a->variant, b->variant);
 }

@@ -22,8 +22,8 @@ struct pc__codecs {
 static pc_status check_host(const pc__codecs *codecs, const pc_codec_ops *ops, size_t index)
 {
     if (ops->id < PC_CODEC_APPLICATION)
-        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is below PC_CODEC_APPLICATION (%d)", index,
-                        ops->id, PC_CODEC_APPLICATION);
+        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is below PC_CODEC_APPLICATION (%d)",
+                        index, ops->id, PC_CODEC_APPLICATION);
     if (pc__codecs_find(codecs, ops->id))
         return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is there twice", index, ops->id);
     if (!ops->bound || !ops->encode || !ops->decode)

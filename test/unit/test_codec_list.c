@@ -72,7 +72,8 @@ static void hosts(void)
     uint8_t keys[2] = {0x5a, 0xff}, data[1000], stored[1000], again[1000];
     char name[] = "my codec";
     pc_codec_ops ops[2];
-    pc_codec_block block = {sizeof block, PC_LAYOUT_APPLICATION, PC_DTYPE_F16, 0, 0, 0, 0, 1, sizeof data};
+    pc_codec_block block = {sizeof block, PC_LAYOUT_APPLICATION, PC_DTYPE_F16, 0, 0, 0, 0, 1,
+                            sizeof data};
     pc__codecs *codecs;
     size_t size;
     ops[0] = toy(PC_CODEC_APPLICATION, &keys[0]);

@@ -47,7 +47,8 @@ void pc__load_unref(pc__load *load)
 
 /* The tier from which it should be there first, and when; PC_TIER_NONE: no tier may have it. Tiers
  * that fail are left out, *reason says so. */
-static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expected, uint32_t *reason)
+static uint32_t best_tier(pc_cache *cache, const pc__load_request *want, double *expected,
+                          uint32_t *reason)
 {
     uint32_t best = PC_TIER_NONE, refused;
     for (uint32_t t = PC_TIER_COMPRESSED; t < PC_TIER_COUNT; t++) {
@@ -57,14 +58,14 @@ static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expecte
         if (!tier)
             continue;
         if (!tier->ops->may_have(tier, &want->image->key, &bytes)) {
-            refused = tier->ops->why_not ? tier->ops->why_not(tier, &want->image->key)
-                                         : PC_REASON_NONE;
+            refused = tier->ops->absence_reason ? tier->ops->absence_reason(tier, &want->image->key)
+                                                : PC_REASON_NONE;
             *reason = refused ? refused : *reason;
             continue;
         }
         refused = cache->flags & PC_CACHE_ALWAYS_LOAD
                       ? PC_REASON_NONE
-                      : pc__estimate_refuses(&cache->estimate, t, pc__now(), NULL);
+                      : pc__estimate_refusal(&cache->estimate, t, pc__now(), NULL);
         if (refused) {
             *reason = refused;
             continue;
@@ -80,7 +81,7 @@ static uint32_t best_tier(pc_cache *cache, const pc__want *want, double *expecte
 
 /* Is it there before it is computed, and do all threads together bring more than is computed
  * meanwhile? If not: is it time to look whether that has changed? */
-static int is_worth(pc_cache *cache, const pc__want *want, uint32_t tier, double expected)
+static int is_worth(pc_cache *cache, const pc__load_request *want, uint32_t tier, double expected)
 {
     double threads = (double)pc__io_threads(cache->io), ahead;
     if ((cache->flags & PC_CACHE_ALWAYS_LOAD) || want->cost <= 0)
@@ -88,9 +89,9 @@ static int is_worth(pc_cache *cache, const pc__want *want, uint32_t tier, double
     pthread_mutex_lock(&cache->load_lock);
     ahead = cache->backlog / threads;
     pthread_mutex_unlock(&cache->load_lock);
-    if (expected < want->cost * threads && ahead + expected < want->cost_before + want->cost)
+    if (expected < want->cost * threads && ahead + expected < want->cost_ahead + want->cost)
         return 1;
-    return pc__estimate_probe(&cache->estimate, tier, pc__now());
+    return pc__estimate_probe_is_due(&cache->estimate, tier, pc__now());
 }
 
 static size_t carve(size_t *at, size_t bytes)
@@ -127,24 +128,24 @@ static pc__image *copy_image(const pc_allocator *mem, const pc__image *from)
     return image;
 }
 
-static void set_naming(pc__load *load, const pc__naming *naming)
+static void set_naming(pc__load *load, const pc__entry_desc *desc)
 {
     pc__image *image = load->image;
-    load->naming = *naming;
-    load->naming.key = image->key;
-    if (naming->content) {
-        image->content = *naming->content;
+    load->desc = *desc;
+    load->desc.key = image->key;
+    if (desc->content) {
+        image->content = *desc->content;
         image->has_content = 1;
     }
-    if (naming->before) {
-        image->before = *naming->before;
-        image->has_before = 1;
+    if (desc->parent) {
+        image->parent = *desc->parent;
+        image->has_parent = 1;
     }
-    if (naming->salt)
-        image->salt = *naming->salt;
-    load->naming.content = image->has_content ? &image->content : NULL;
-    load->naming.before = image->has_before ? &image->before : NULL;
-    load->naming.salt = naming->salt ? &image->salt : NULL;
+    if (desc->salt)
+        image->salt = *desc->salt;
+    load->desc.content = image->has_content ? &image->content : NULL;
+    load->desc.parent = image->has_parent ? &image->parent : NULL;
+    load->desc.salt = desc->salt ? &image->salt : NULL;
 }
 
 /* The segment of a load that has ended and that nobody waits for, so that it is given back at once,
@@ -196,7 +197,7 @@ static uint32_t ask_tiers(pc__load *load)
             continue;
         if (i
             && (!tier->ops->may_have(tier, &load->image->key, &bytes)
-                || pc__estimate_distrusts(&cache->estimate, t)))
+                || pc__estimate_distrust(&cache->estimate, t)))
             continue;
         if (pc__now() > load->deadline)
             return reason ? reason : PC_REASON_DEADLINE;
@@ -220,7 +221,7 @@ static void run(pc__io_job *job, int give_up)
     end(load, load->segment ? PC_REASON_NONE : reason);
 }
 
-static pc__load *make(pc_cache *cache, const pc__want *want)
+static pc__load *make(pc_cache *cache, const pc__load_request *want)
 {
     const pc_allocator *mem = &cache->context->mem;
     pc__load *load = pc__calloc(mem, 1, sizeof *load);
@@ -236,21 +237,21 @@ static pc__load *make(pc_cache *cache, const pc__want *want)
     load->cache = cache;
     load->mem = want->mem ? *want->mem : *mem;
     load->image = image;
-    set_naming(load, want->naming);
+    set_naming(load, want->desc);
     load->ops = want->ops;
     load->owner = want->owner;
     load->bytes = want->bytes;
     load->cost = want->cost;
     load->deadline = pc__now() + cache->deadline;
-    if (want->take_owner)
-        want->take_owner(want->owner);
-    load->take_owner = want->take_owner;
-    load->holds_owner = want->take_owner != NULL;
+    if (want->ref_owner)
+        want->ref_owner(want->owner);
+    load->ref_owner = want->ref_owner;
+    load->holds_owner = want->ref_owner != NULL;
     return load;
 }
 
 /* Another one waits for it. Under the lock. PC_MISS: it is not what this one wants. */
-static pc_status join(pc__load *load, const pc__want *want, pc__load **out)
+static pc_status join(pc__load *load, const pc__load_request *want, pc__load **out)
 {
     const pc__image *image = load->image;
     if (!pc__payload_serves(load->ops, load->owner, want->ops, want->owner))
@@ -269,7 +270,7 @@ static pc_status join(pc__load *load, const pc__want *want, pc__load **out)
 }
 
 /* PC_AGAIN: there is none under way. */
-static pc_status join_any(pc_cache *cache, const pc__want *want, pc__load **out)
+static pc_status join_any(pc_cache *cache, const pc__load_request *want, pc__load **out)
 {
     pc_status status = PC_AGAIN;
     pc__load *load;
@@ -278,7 +279,7 @@ static pc_status join_any(pc_cache *cache, const pc__want *want, pc__load **out)
     if (load) {
         status = join(load, want, out);
         if (status == PC_OK && atomic_exchange(&load->prefetch, 0)
-            && pc__io_hurry(cache->io, &load->job))
+            && pc__io_make_load(cache->io, &load->job))
             load->due = pc__now() + load->expected;
     }
     pthread_mutex_unlock(&cache->load_lock);
@@ -318,8 +319,8 @@ static pc_status start(pc_cache *cache, pc__load *load, size_t waiters)
 
 /* A new load, from `tier` first. *out waits for it; out NULL: nobody does, it is loaded ahead. As
  * start. */
-static pc_status begin(pc_cache *cache, const pc__want *want, uint32_t tier, double expected,
-                       pc__load **out)
+static pc_status begin(pc_cache *cache, const pc__load_request *want, uint32_t tier,
+                       double expected, pc__load **out)
 {
     pc__load *load = make(cache, want);
     pc_status status;
@@ -337,7 +338,8 @@ static pc_status begin(pc_cache *cache, const pc__want *want, uint32_t tier, dou
     return status;
 }
 
-pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, uint32_t *reason)
+pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *want, pc__load **out,
+                                 uint32_t *reason)
 {
     double expected = 0;
     uint32_t tier;
@@ -364,7 +366,7 @@ pc_status pc__cache_seek(pc_cache *cache, const pc__want *want, pc__load **out, 
     return status;
 }
 
-pc_status pc__cache_prefetch(pc_cache *cache, const pc__want *want)
+pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *want)
 {
     uint32_t reason, tier;
     double expected = 0;
@@ -426,7 +428,7 @@ int pc__load_is_done(const pc__load *load)
     return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) != 0;
 }
 
-int pc__load_is_good(const pc__load *load)
+int pc__load_succeeded(const pc__load *load)
 {
     return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) > 0;
 }
@@ -442,7 +444,7 @@ double pc__load_due(const pc__load *load)
 
 uint32_t pc__load_tier(const pc__load *load)
 {
-    return pc__load_is_good(load) ? load->tier : load->first_tier;
+    return pc__load_succeeded(load) ? load->tier : load->first_tier;
 }
 
 uint64_t pc__load_bytes(const pc__load *load)

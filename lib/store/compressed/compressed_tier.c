@@ -16,10 +16,10 @@ typedef struct compressed_tier {
     pc__tier tier; /* first */
     pc_allocator mem;
     pc__record_options record;
-    pc__tier_watch watch;
+    pc__tier_callbacks callbacks;
     uint64_t budget;
     pthread_mutex_t lock;
-    pc__eviction worth;
+    pc__eviction eviction;
     pc__hash_table contents;
     pc__heap expiries;
     uint64_t writing; /* bytes of drafts */
@@ -44,15 +44,15 @@ static void tell(const compressed_tier *t, uint32_t kind, uint32_t reason, const
                  uint32_t tokens, uint64_t bytes, double seconds)
 {
     pc_event event;
-    if (!t->watch.event)
+    if (!t->callbacks.event)
         return;
     event = pc__event(PC_TIER_COMPRESSED, kind, reason, key, bytes, tokens, seconds);
-    t->watch.event(t->watch.user, &event);
+    t->callbacks.event(t->callbacks.user, &event);
 }
 
 static uint64_t used(const compressed_tier *t)
 {
-    return t->worth.bytes + t->writing + t->removed;
+    return t->eviction.bytes + t->writing + t->removed;
 }
 
 static void enter(compressed_tier *t)
@@ -72,8 +72,8 @@ static void leave(compressed_tier *t, pc__compressed_record *gone)
         tell(t, gone->gone, gone->reason, &gone->item.key, gone->tokens, gone->item.bytes, 0);
         pc__compressed_record_free(gone, &t->mem);
     }
-    if (has_changed && t->watch.bytes)
-        t->watch.bytes(t->watch.user, PC_TIER_COMPRESSED, now, t->budget);
+    if (has_changed && t->callbacks.bytes)
+        t->callbacks.bytes(t->callbacks.user, PC_TIER_COMPRESSED, now, t->budget);
 }
 
 /* ---------------------------------------------------------------- coming, going */
@@ -89,9 +89,9 @@ static void take_out(compressed_tier *t, pc__compressed_record *r, uint32_t how,
     if (r->has_content)
         pc__hash_table_remove(&t->contents, &r->by_content);
     if (how == PC_EVENT_EVICT)
-        pc__eviction_evict(&t->worth, &r->item);
+        pc__eviction_evict(&t->eviction, &r->item);
     else
-        pc__eviction_remove(&t->worth, &r->item);
+        pc__eviction_remove(&t->eviction, &r->item);
     if (r->readers) {
         t->removed += r->item.bytes;
         return;
@@ -119,40 +119,40 @@ static pc__compressed_record *find(compressed_tier *t, const pc__id *key,
                                    pc__compressed_record **gone)
 {
     expire(t, gone);
-    return record_of(pc__eviction_find(&t->worth, key));
+    return record_of(pc__eviction_find(&t->eviction, key));
 }
 
 /* Evicts until `need` more bytes are within the budget; all that has to go or nothing. What
  * `before` names stays. */
-static int make_room(compressed_tier *t, uint64_t need, int32_t priority, const pc__id *before,
+static int make_room(compressed_tier *t, uint64_t need, int32_t priority, const pc__id *parent,
                      pc__compressed_record **gone)
 {
     uint64_t have = used(t),
              excess = need <= t->budget && have <= t->budget - need ? 0 : have + need - t->budget,
              freed = 0;
-    pc__eviction_item *saw = before ? pc__eviction_find(&t->worth, before) : NULL;
+    pc__eviction_item *saw = parent ? pc__eviction_find(&t->eviction, parent) : NULL;
     pc__compressed_record *picked = NULL;
     if (!excess)
         return 1;
     if (need > t->budget)
         return 0;
     if (saw)
-        pc__eviction_hold(&t->worth, saw);
-    if (excess <= t->worth.bytes - t->worth.held_bytes)
+        pc__eviction_hold(&t->eviction, saw);
+    if (excess <= t->eviction.bytes - t->eviction.held_bytes)
         for (pc__eviction_item *least; freed < excess
-                                       && (least = pc__eviction_candidate(&t->worth, NULL))
+                                       && (least = pc__eviction_candidate(&t->eviction, NULL))
                                        && least->priority <= priority;) {
-            pc__eviction_pick(&t->worth, least);
+            pc__eviction_pick(&t->eviction, least);
             freed += least->bytes;
             record_of(least)->next = picked;
             picked = record_of(least);
         }
     if (saw)
-        pc__eviction_unhold(&t->worth, saw);
+        pc__eviction_unhold(&t->eviction, saw);
     for (pc__compressed_record *next; picked; picked = next) {
         next = picked->next;
         if (freed < excess) {
-            pc__eviction_put_back(&t->worth, &picked->item);
+            pc__eviction_put_back(&t->eviction, &picked->item);
         } else {
             t->counts.evicted++;
             take_out(t, picked, PC_EVENT_EVICT, PC_REASON_NONE, gone);
@@ -196,7 +196,7 @@ static void close_source(pc__source *source)
     enter(t);
     r->readers--;
     if (r->is_here) {
-        pc__eviction_unhold(&t->worth, &r->item);
+        pc__eviction_unhold(&t->eviction, &r->item);
     } else if (!r->readers) {
         t->removed -= r->item.bytes;
         r->next = NULL;
@@ -231,7 +231,7 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
         r = find(t, key, &gone);
     if (r) {
         r->readers++;
-        pc__eviction_hold(&t->worth, &r->item);
+        pc__eviction_hold(&t->eviction, &r->item);
     } else {
         t->counts.lookups++;
         ++*(s ? &t->counts.misses : &t->counts.load_failed);
@@ -263,11 +263,11 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     ++*(status >= 0 ? &t->counts.hits : &t->counts.load_failed);
     t->counts.bytes_read += bytes;
     t->counts.seconds_read += seconds;
-    r = record_of(pc__eviction_find(&t->worth, key));
+    r = record_of(pc__eviction_find(&t->eviction, key));
     if (r) {
         tokens = r->tokens;
         if (status >= 0) {
-            pc__eviction_hit(&t->worth, &r->item);
+            pc__eviction_hit(&t->eviction, &r->item);
             if (r->ttl > 0)
                 r->expires = pc__now() + r->ttl;
         } else if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH) {
@@ -297,7 +297,7 @@ static int charge(record_sink *s, uint64_t bytes)
     pc__compressed_record *gone = NULL;
     int ok;
     enter(t);
-    ok = make_room(t, bytes, item->priority, item->has_before ? &item->before : NULL, &gone);
+    ok = make_room(t, bytes, item->priority, item->has_parent ? &item->parent : NULL, &gone);
     if (ok) {
         t->writing += bytes;
         s->charged += bytes;
@@ -328,8 +328,8 @@ static pc_status publish(record_sink *s, double seconds)
     if (find(t, &r->item.key, &gone))
         status = PC_MISS;
     else if ((r->has_content && pc__hash_table_reserve(&t->contents, &t->mem) < 0)
-             || pc__heap_reserve(&t->expiries, &t->mem, t->worth.items.count + 1) < 0
-             || pc__eviction_add(&t->worth, &r->item) < 0)
+             || pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0
+             || pc__eviction_add(&t->eviction, &r->item) < 0)
         status = PC_ERR_NOMEM;
     if (status == PC_OK) {
         r->is_here = 1;
@@ -408,7 +408,7 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
 
 /* --------------------------------------------------------------------- the rest */
 
-static int knows(pc__tier *tier, const pc__id *content)
+static int has_content(pc__tier *tier, const pc__id *content)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL;
@@ -441,8 +441,9 @@ static void clear(pc__tier *tier)
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL;
     enter(t);
-    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__eviction_next(&t->worth, item);
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
+         item = next) {
+        next = pc__eviction_next(&t->eviction, item);
         t->counts.removed++;
         take_out(t, record_of(item), PC_EVENT_REMOVE, PC_REASON_NONE, &gone);
     }
@@ -466,7 +467,7 @@ static void stats(pc__tier *tier, pc_tier_stats *stats)
     enter(t);
     *stats = t->counts;
     stats->struct_size = size;
-    stats->segments = t->worth.items.count;
+    stats->segments = t->eviction.items.count;
     stats->segment_bytes = used(t);
     stats->staging_bytes = t->writing;
     stats->budget_bytes = t->budget;
@@ -478,12 +479,13 @@ static void free_tier(pc__tier *tier)
 {
     compressed_tier *t = self_of(tier);
     pc_allocator mem = t->mem;
-    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__eviction_next(&t->worth, item);
-        pc__eviction_remove(&t->worth, item);
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
+         item = next) {
+        next = pc__eviction_next(&t->eviction, item);
+        pc__eviction_remove(&t->eviction, item);
         pc__compressed_record_free(record_of(item), &mem);
     }
-    pc__eviction_free(&t->worth);
+    pc__eviction_free(&t->eviction);
     pc__hash_table_free(&t->contents, &mem);
     pc__heap_free(&t->expiries, &mem);
     pthread_mutex_destroy(&t->lock);
@@ -493,17 +495,17 @@ static void free_tier(pc__tier *tier)
 pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common)
 {
     static const pc__tier_ops ops = {
-        PC_TIER_COMPRESSED, may_have, open_record, read_done, put,       knows,
+        PC_TIER_COMPRESSED, may_have, open_record, read_done, put,       has_content,
         remove_record,      clear,    sweep,       stats,     free_tier, NULL};
     compressed_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     *out = NULL;
     if (!t)
         return PC_ERR_NOMEM;
     t->tier.ops = &ops;
-    t->mem = t->worth.mem = *common->mem;
+    t->mem = t->eviction.mem = *common->mem;
     t->record = common->record;
-    t->watch = common->watch;
-    t->budget = t->worth.budget = common->budget;
+    t->callbacks = common->callbacks;
+    t->budget = t->eviction.budget = common->budget;
     pthread_mutex_init(&t->lock, NULL);
     *out = &t->tier;
     return PC_OK;

@@ -23,7 +23,7 @@ struct pc_model {
     pc__chat *chat;           /* never NULL */
     pc__id tokenizer_id;      /* zero where the host tokenises */
     pc__native *native;       /* NULL: a host's model, or vocabulary only */
-    pthread_mutex_t turn;     /* pc__model_enter */
+    pthread_mutex_t ops_lock; /* pc__model_enter */
     pthread_mutex_t imports_lock;
     struct pc__import
         *imports;    /* states that are on their way into a host's model (serve/segment_image.c) */
@@ -42,7 +42,7 @@ void pc__model_enter(const pc_model *model);
 void pc__model_leave(const pc_model *model);
 /* Gives `status` of operation `name` on; the text is the operation's name and what the host has
  * said, or else what the status means. */
-pc_status pc__model_told(const pc_model *model, const char *name, pc_status status);
+pc_status pc__model_status(const pc_model *model, const char *name, pc_status status);
 /* PC_OK, or PC_ERR_UNSUPPORTED where the model cannot compute (vocabulary only). */
 pc_status pc__model_can_compute(const pc_model *model);
 /* PC_ERR_UNSUPPORTED where no token may be computed before all others are known: encoders. */

@@ -14,7 +14,7 @@ pc_status pc__model_new(pc_model **out, pc_context *context)
     atomic_init(&model->references, 1);
     model->context = pc__context_ref(context);
     model->can_compute = 1;
-    pthread_mutex_init(&model->turn, NULL);
+    pthread_mutex_init(&model->ops_lock, NULL);
     pthread_mutex_init(&model->imports_lock, NULL);
     *out = model;
     return PC_OK;
@@ -38,7 +38,7 @@ void pc__model_unref(pc_model *model)
     pc__chat_free(model->chat, &context->mem);
     if (model->on_free)
         model->on_free(model->user);
-    pthread_mutex_destroy(&model->turn);
+    pthread_mutex_destroy(&model->ops_lock);
     pthread_mutex_destroy(&model->imports_lock);
     pc__free(&context->mem, model);
     pc__context_unref(context);
@@ -52,21 +52,21 @@ void pc_model_free(pc_model *model)
 void pc__model_enter(const pc_model *model)
 {
     if (!model->native)
-        pthread_mutex_lock(&((pc_model *)(uintptr_t)model)->turn);
-    pc__host_begin();
+        pthread_mutex_lock(&((pc_model *)(uintptr_t)model)->ops_lock);
+    pc__callback_begin();
 }
 
 void pc__model_leave(const pc_model *model)
 {
     if (!model->native)
-        pthread_mutex_unlock(&((pc_model *)(uintptr_t)model)->turn);
+        pthread_mutex_unlock(&((pc_model *)(uintptr_t)model)->ops_lock);
 }
 
-pc_status pc__model_told(const pc_model *model, const char *name, pc_status status)
+pc_status pc__model_status(const pc_model *model, const char *name, pc_status status)
 {
     if (status >= 0 || model->native)
         return status;
-    return pc__host_failed(status, "the host's model: %s", name);
+    return pc__callback_failed(status, "the host's model: %s", name);
 }
 
 pc_status pc__model_can_compute(const pc_model *model)
@@ -100,8 +100,8 @@ pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)
                             sizeof model->info, "pc_model_info");
 }
 
-static pc_status host_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags,
-                               int32_t *tokens, size_t capacity, size_t *count)
+static pc_status tokenize_by_ops(const pc_model *model, const char *text, size_t size,
+                                 uint64_t flags, int32_t *tokens, size_t capacity, size_t *count)
 {
     pc_status status;
     if (!model->ops.tokenize)
@@ -110,7 +110,7 @@ static pc_status host_tokenize(const pc_model *model, const char *text, size_t s
     pc__model_enter(model);
     status = model->ops.tokenize(model->user, text, size, flags, tokens, capacity, count);
     pc__model_leave(model);
-    return pc__model_told(model, "tokenize", status);
+    return pc__model_status(model, "tokenize", status);
 }
 
 pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags,
@@ -125,7 +125,7 @@ pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint
     if (model->tokenizer)
         return pc__tokenize(model->tokenizer, text ? text : "", size, flags, tokens, capacity,
                             count);
-    return host_tokenize(model, text ? text : "", size, flags, tokens, capacity, count);
+    return tokenize_by_ops(model, text ? text : "", size, flags, tokens, capacity, count);
 }
 
 pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t count, uint64_t flags,
@@ -145,7 +145,7 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
     pc__model_enter(model);
     status = model->ops.detokenize(model->user, tokens, count, flags, text, capacity, size);
     pc__model_leave(model);
-    return pc__model_told(model, "detokenize", status);
+    return pc__model_status(model, "detokenize", status);
 }
 
 pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags,
@@ -170,7 +170,7 @@ pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size,
     return status;
 }
 
-static pc_status missing(const pc_model_ops *ops)
+static pc_status check_ops(const pc_model_ops *ops)
 {
     const char *name = !ops->describe       ? "describe"
                        : !ops->encode       ? "encode"
@@ -188,14 +188,14 @@ static pc_status missing(const pc_model_ops *ops)
     return PC_OK;
 }
 
-static pc_status ask_host(pc_model *model)
+static pc_status describe_model(pc_model *model)
 {
     pc_model_info info = PC_MODEL_INFO_INIT;
     info.token_bos = info.token_eos = info.token_unk = info.token_pad = -1;
-    pc__host_begin();
+    pc__callback_begin();
     pc_status status = model->ops.describe(model->user, &info);
     if (status < 0)
-        return pc__model_told(model, "describe", status);
+        return pc__model_status(model, "describe", status);
     info.struct_size = sizeof info;
     info.architecture[sizeof info.architecture - 1] = 0;
     if (info.vocab <= 0)
@@ -214,7 +214,7 @@ static pc_status ask_host(pc_model *model)
 /* A family's special tokens must be tokens of the host's. */
 static pc_status check_family(const pc_model *model, const char *name)
 {
-    const pc__chat_form *form = pc__chat_family(name);
+    const pc__chat_template *form = pc__chat_family(name);
     const size_t most = form ? sizeof form->tokens / sizeof *form->tokens : 0;
     for (size_t i = 0; i < most && form->tokens[i] && model->ops.tokenize; i++) {
         size_t count;
@@ -263,9 +263,9 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
     PC__TRY(pc__options_read(&model->ops, sizeof model->ops, PC__V1_SIZE(pc_model_ops, deviation),
                              ops, "pc_model_ops"),
             done);
-    PC__TRY(missing(&model->ops), done);
+    PC__TRY(check_ops(&model->ops), done);
     model->user = user;
-    PC__TRY(ask_host(model), done);
+    PC__TRY(describe_model(model), done);
     PC__TRY(choose_chat(model, o.chat_template), done);
     model->on_free = on_free; /* not before success: until then `user` stays the caller's */
     *out = model;

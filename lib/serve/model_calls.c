@@ -33,7 +33,7 @@ static pc_status payload_bytes(const pc_model *model, void *payload, size_t coun
         status = model->ops.size(model->user, payload, bytes);
         pc__model_leave(model);
     }
-    return pc__model_told(model, "size", status);
+    return pc__model_status(model, "size", status);
 }
 
 pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload,
@@ -106,7 +106,7 @@ static int has_room_now(const pc_model *model, pc_cache *cache, pc_status status
         return 0;
     r->left--;
     r->bytes *= GROWTH;
-    return pc__cache_give_way(cache, model, bytes) > 0;
+    return pc__cache_free_for_owner(cache, model, bytes) > 0;
 }
 
 static pc_status call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
@@ -118,7 +118,7 @@ static pc_status call_encode(const pc_model *model, pc_cache *cache, const pc_en
         for (size_t c = 0; c < args->range_count; c++)
             payloads[c] = NULL;
         pc__model_enter(model);
-        status = pc__model_told(model, "encode", model->ops.encode(model->user, args, payloads));
+        status = pc__model_status(model, "encode", model->ops.encode(model->user, args, payloads));
         pc__model_leave(model);
     } while (has_room_now(model, cache, status, &again));
     return status;
@@ -190,8 +190,8 @@ pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache, void **s
         return status;
     do {
         pc__model_enter(model);
-        status = pc__model_told(model, "sequence_new",
-                                model->ops.sequence_new(model->user, sequence));
+        status = pc__model_status(model, "sequence_new",
+                                  model->ops.sequence_new(model->user, sequence));
         pc__model_leave(model);
     } while (has_room_now(model, cache, status, &again));
     if (status < 0)
@@ -202,12 +202,12 @@ pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache, void **s
 pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence,
                           const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi)
 {
-    pc_placement at = {segment->payload, start, lo, hi};
+    pc_span at = {segment->payload, start, lo, hi};
     retries again = retries_of(model, hi - lo);
     pc_status status;
     do {
         pc__model_enter(model);
-        status = pc__model_told(model, "attach", model->ops.attach(model->user, sequence, &at));
+        status = pc__model_status(model, "attach", model->ops.attach(model->user, sequence, &at));
         pc__model_leave(model);
     } while (has_room_now(model, cache, status, &again));
     return status;
@@ -222,7 +222,7 @@ pc_status pc__call_fork(const pc_model *model, pc_cache *cache, void *sequence, 
         return pc__fail(PC_ERR_UNSUPPORTED, "the model cannot fork a sequence (no ops.fork)");
     do {
         pc__model_enter(model);
-        status = pc__model_told(model, "fork", model->ops.fork(model->user, sequence, copy));
+        status = pc__model_status(model, "fork", model->ops.fork(model->user, sequence, copy));
         pc__model_leave(model);
     } while (has_room_now(model, cache, status, &again));
     if (status < 0)
@@ -237,7 +237,7 @@ pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model cannot shorten a sequence (no ops.truncate)");
     pc__model_enter(model);
-    status = pc__model_told(model, "truncate", model->ops.truncate(model->user, sequence, count));
+    status = pc__model_status(model, "truncate", model->ops.truncate(model->user, sequence, count));
     pc__model_leave(model);
     return status;
 }
@@ -252,7 +252,7 @@ pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_ar
         return status;
     do {
         pc__model_enter(model);
-        status = pc__model_told(model, "step", model->ops.step(model->user, args));
+        status = pc__model_status(model, "step", model->ops.step(model->user, args));
         pc__model_leave(model);
     } while (has_room_now(model, cache, status, &again));
     return status;

@@ -19,7 +19,7 @@ typedef struct prefill_work {
     const pc_input *inputs;
     size_t count;
     pc_prefill_options options;
-    pc__whole_options how;
+    pc__prefill_batch_options how;
     size_t hidden, logits;
     pc__memo_found *found;   /* [count] */
     pc__maps *maps;          /* [count] of the hits */
@@ -27,9 +27,9 @@ typedef struct prefill_work {
     int by_layer;            /* some are */
     int measures; /* the call has a threshold of its own: nothing is counted or checked */
     double threshold;
-    pc__whole *prompts; /* [count] */
-    uint8_t *check;     /* [count] hits that are computed in full too */
-    pc__kv **runs;      /* [count] where states are wanted */
+    pc__prefill_input *prompts; /* [count] */
+    uint8_t *check;             /* [count] hits that are computed in full too */
+    pc__kv **runs;              /* [count] where states are wanted */
     int only_hit; /* the one input is computed only if it is a hit, or may be one; runs[0] is wanted
                      as it is */
     float *own_embeddings, *own_logits; /* [count][…] where the caller wants none and checks do */
@@ -43,7 +43,7 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
                                         "pc_prefill_options");
     if (status < 0)
         return status;
-    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE | PC_PREFILL_MAPS))
+    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_MAPS))
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
     if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
@@ -153,7 +153,7 @@ static int may_use_outputs(const prefill_work *w)
 static pc_status use_outputs(prefill_work *w, size_t i)
 {
     const pc__native *native = w->model->native;
-    pc__whole *prompt = &w->prompts[i];
+    pc__prefill_input *prompt = &w->prompts[i];
     pc_status status;
     if (!w->found[i].same || !may_use_outputs(w))
         return PC_MISS;
@@ -169,11 +169,10 @@ static pc_status use_outputs(prefill_work *w, size_t i)
 static pc_status look_up_memo(prefill_work *w)
 {
     pc_memo *memo = w->options.memo;
-    int force = (w->options.flags & PC_PREFILL_FORCE) != 0;
     pc__memo_times times;
     pc_status status;
-    w->measures = force || w->options.threshold != 0;
-    w->threshold = force ? -INFINITY : w->options.threshold;
+    w->measures = w->options.threshold != 0;
+    w->threshold = w->options.threshold;
     status = pc__memo_find(memo, w->inputs, w->count, w->measures ? &w->threshold : NULL, w->found,
                            &times);
     double begun = pc__now();
@@ -229,7 +228,7 @@ static void count_hits(prefill_work *w)
 static pc_status check_one(prefill_work *w, size_t i)
 {
     const pc_allocator *mem = &w->model->context->mem;
-    pc__whole *hit = &w->prompts[i], full = {.input = hit->input};
+    pc__prefill_input *hit = &w->prompts[i], full = {.input = hit->input};
     uint32_t bucket = w->found[i].bucket;
     float *slab = pc__calloc(mem, w->hidden + w->logits, sizeof *slab);
     pc__kv *run = NULL;
@@ -239,7 +238,7 @@ static pc_status check_one(prefill_work *w, size_t i)
     full.logits = w->logits ? slab + w->hidden : NULL;
     full.run = keeps_states(w) ? &run : NULL;
     if (status >= 0)
-        status = pc__whole_run(w->model, &full, 1, &w->how);
+        status = pc__prefill_batch_run(w->model, &full, 1, &w->how);
     if (status >= 0 && run) {
         pc__kv_unref(w->runs[i]);
         w->runs[i] = run;
@@ -293,11 +292,11 @@ static pc_status make_segments(prefill_work *w)
 static void write_results(const prefill_work *w)
 {
     for (size_t i = 0; w->options.results && i < w->count; i++) {
-        pc_prefill_result *r = &w->options.results[i];
+        pc_memo_result *r = &w->options.results[i];
         double loss = w->check[i] ? r->loss : 0;
-        *r = (pc_prefill_result){.record = w->found[i].id,
-                                 .similarity = w->found[i].similarity,
-                                 .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
+        *r = (pc_memo_result){.record = w->found[i].id,
+                              .similarity = w->found[i].similarity,
+                              .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
         r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
         r->verified = w->check[i];
         r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : w->layers[i].layers;
@@ -321,7 +320,7 @@ static pc_status run(prefill_work *w)
         return PC_MISS;
     }
     begun = pc__now();
-    PC__TRY(pc__whole_run(w->model, w->prompts, w->count, &w->how), done);
+    PC__TRY(pc__prefill_batch_run(w->model, w->prompts, w->count, &w->how), done);
     w->stats.seconds_forward = pc__now() - begun;
     if (w->options.memo)
         count_hits(w);
@@ -364,20 +363,20 @@ static pc_status begin_prefill(prefill_work *w, const pc_prefill_options *option
         return status;
     if (w->model && w->model->native) {
         w->hidden = (size_t)w->model->info.hidden;
-        w->logits = pc__whole_logits(w->model);
+        w->logits = pc__prefill_batch_logits(w->model);
     }
     status = check(w);
     if (status < 0)
         return status;
     for (size_t i = 0; w->options.segments && i < w->count; i++)
         w->options.segments[i] = NULL;
-    w->how = (pc__whole_options){w->options.pool,
-                                 (w->options.flags & PC_PREFILL_NORMALIZE) != 0,
-                                 w->options.map_layers,
-                                 NULL,
-                                 NULL,
-                                 w->options.cancelled,
-                                 w->options.cancel_user};
+    w->how = (pc__prefill_batch_options){w->options.pool,
+                                         (w->options.flags & PC_PREFILL_NORMALIZE) != 0,
+                                         w->options.map_layers,
+                                         NULL,
+                                         NULL,
+                                         w->options.cancelled,
+                                         w->options.cancel_user};
     return PC_OK;
 }
 

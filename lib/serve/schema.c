@@ -88,9 +88,9 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
 
 pc__request_regime pc__regime_of_key(const pc_model *model, uint64_t key)
 {
-    uint64_t length = pc__native_regime_length(model->native, key);
+    uint64_t length = pc__native_rope_regime_length(model->native, key);
     return (pc__request_regime){length, key, key ? length : 0,
-                                pc__native_regime_end(model->native, key)};
+                                pc__native_rope_regime_end(model->native, key)};
 }
 
 pc__request_regime pc__regime_for_length(const pc_model *model, uint64_t chosen, int64_t reach)
@@ -104,7 +104,7 @@ pc__request_regime pc__regime_for_length(const pc_model *model, uint64_t chosen,
                                     INT64_MAX};
     if (limit && length > limit)
         length = limit;
-    regime = pc__regime_of_key(model, pc__native_regime(model->native, length));
+    regime = pc__regime_of_key(model, pc__native_rope_regime(model->native, length));
     regime.decided = regime.key ? length : 0;
     return regime;
 }

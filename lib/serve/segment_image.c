@@ -99,9 +99,9 @@ void pc__segment_image(pc__image *image, const pc_model *model, const pc__segmen
     image->has_content = facts->content != NULL;
     if (facts->content)
         image->content = *facts->content;
-    image->has_before = facts->before != NULL;
-    if (facts->before)
-        image->before = *facts->before;
+    image->has_parent = facts->parent != NULL;
+    if (facts->parent)
+        image->parent = *facts->parent;
     image->encoding = facts->encoding;
     image->regime = facts->regime;
     image->origin = pc__key_offset(model, facts->start);
@@ -174,7 +174,7 @@ static pc_status export_host(const pc_model *model, void *payload, exported **ou
         pc__free(mem, *out);
         *out = NULL;
     }
-    return pc__model_told(model, "export_segment", status);
+    return pc__model_status(model, "export_segment", status);
 }
 
 static pc_status describe(void *owner, void *payload, pc__image *image, void **release_me)
@@ -282,8 +282,9 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
     return PC_OK;
 }
 
-static pc_status adopt(void *owner, const pc__image *image, const void *const *blocks, void *lender,
-                       void (*drop_lender)(void *lender), void **payload)
+static pc_status wrap_memory(void *owner, const pc__image *image, const void *const *blocks,
+                             void *memory_owner, void (*release_memory)(void *memory_owner),
+                             void **payload)
 {
     const pc_model *model = owner;
     pc__kv_shape shape;
@@ -293,8 +294,8 @@ static pc_status adopt(void *owner, const pc__image *image, const void *const *b
     if (status >= 0 && !model->native)
         status = pc__fail(PC_ERR_UNSUPPORTED, "a host's model imports its states");
     if (status >= 0)
-        status = pc__kv_adopt(&kv, &model->context->mem, &shape, image->tokens, image->relative,
-                              blocks, lender, drop_lender);
+        status = pc__kv_wrap(&kv, &model->context->mem, &shape, image->tokens, image->relative,
+                             blocks, memory_owner, release_memory);
     if (status < 0)
         return status;
     set_run(kv, image);
@@ -313,7 +314,7 @@ static pc_status finish_import(pc_model *model, const pc__image *image, void **p
     status = model->ops.import_segment(model->user, i->bytes, i->size, image->token_ids,
                                        image->tokens, &made);
     pc__model_leave(model);
-    status = pc__model_told(model, "import_segment", status);
+    status = pc__model_status(model, "import_segment", status);
     if (status >= 0 && !made)
         status = pc__fail(PC_ERR_INTERNAL, "the model's import_segment gave no segment");
     if (status < 0) {
@@ -337,33 +338,33 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
 }
 
 /* Lossy codecs, and other writers, may have left something behind the last token. */
-static void settle(void *owner, void *payload, size_t index)
+static void block_ready(void *owner, void *payload, size_t index)
 {
     const pc_model *model = owner;
     if (model->native)
         pc__kv_clear_tail(payload, index);
 }
 
-static void set_flow(void *owner, void *payload, pc__kv_flow *flow)
+static void set_layer_stream(void *owner, void *payload, pc__layer_stream *stream)
 {
     const pc_model *model = owner;
     if (model->native)
-        atomic_store_explicit(&((pc__kv *)payload)->flow, flow, memory_order_release);
+        atomic_store_explicit(&((pc__kv *)payload)->stream, stream, memory_order_release);
 }
 
 /* A host's states are the host's own affair, here and in wipe. */
-static void give_back(void *owner, void *payload)
+static void free_to_system(void *owner, void *payload)
 {
     const pc_model *model = owner;
     if (model->native)
         pc__kv_give_back(payload);
 }
 
-static void wipe(void *owner, void *payload)
+static void zero_memory(void *owner, void *payload)
 {
     const pc_model *model = owner;
     if (model->native)
-        pc__kv_wipe(payload);
+        pc__kv_zero(payload);
 }
 
 /* Runs of our own models are memory that any of them reads; what stands behind a host's handle only
@@ -406,12 +407,12 @@ const pc__payload_ops pc__model_payload = {
     .drop_owner = drop_model,
     .describe = describe,
     .create = create,
-    .adopt = adopt,
-    .settle = settle,
-    .set_flow = set_flow,
+    .wrap_memory = wrap_memory,
+    .block_ready = block_ready,
+    .set_layer_stream = set_layer_stream,
     .finish = finish,
-    .wipe = wipe,
-    .give_back = give_back,
+    .zero_memory = zero_memory,
+    .free_to_system = free_to_system,
     .serves = serves,
     .raw = show,
 };

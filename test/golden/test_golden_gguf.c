@@ -16,7 +16,7 @@ typedef struct conversion {
     gguf_bytes *out;
     pc__arch arch;
     pc__weights *weights;
-    pc__names names;
+    pc__tensor_names names;
     const char *name; /* of the architecture in GGUF */
     int fused;
 } conversion;
@@ -116,31 +116,31 @@ static void factor_tensors(conversion *c)
         gguf_tensor(c->out, "rope_freqs.weight", 0, 0, count, low, 4 * count);
 }
 
-static size_t rows_of(const conversion *c, pc__part part, int32_t layer)
+static size_t rows_of(const conversion *c, pc__tensor_role part, int32_t layer)
 {
     const pc__arch *a = &c->arch;
     switch (part) {
-    case PC__PART_EMBEDDING:
-    case PC__PART_HEAD:
+    case PC__ROLE_EMBEDDING:
+    case PC__ROLE_HEAD:
         return (size_t)a->vocab;
-    case PC__PART_POSITIONS:
-        return pc__names_table_rows(&c->names, part);
-    case PC__PART_Q:
+    case PC__ROLE_POSITIONS:
+        return pc__tensor_names_table_rows(&c->names, part);
+    case PC__ROLE_Q:
         return (size_t)(a->heads * a->head_dim);
-    case PC__PART_K:
-    case PC__PART_V:
+    case PC__ROLE_K:
+    case PC__ROLE_V:
         return (size_t)(a->kv_heads * a->head_dim);
-    case PC__PART_GATE:
-    case PC__PART_UP:
+    case PC__ROLE_GATE:
+    case PC__ROLE_UP:
         return (size_t)pc__mlp_width(a, layer);
-    case PC__PART_ROUTER:
+    case PC__ROLE_ROUTER:
         return (size_t)a->experts.count;
-    case PC__PART_SHARED_SCALE:
+    case PC__ROLE_SHARED_SCALE:
         return 1;
-    case PC__PART_EXPERT_GATE:
-    case PC__PART_EXPERT_UP:
+    case PC__ROLE_EXPERT_GATE:
+    case PC__ROLE_EXPERT_UP:
         return (size_t)a->experts.count * (size_t)a->experts.width;
-    case PC__PART_EXPERT_DOWN:
+    case PC__ROLE_EXPERT_DOWN:
         return (size_t)a->experts.count * (size_t)a->hidden;
     default:
         return (size_t)a->hidden;
@@ -148,12 +148,12 @@ static size_t rows_of(const conversion *c, pc__part part, int32_t layer)
 }
 
 /* GGUF's Llama: halves of a head become neighbours. */
-static void weave(const conversion *c, pc__part part, float *rows, size_t count, size_t cols)
+static void weave(const conversion *c, pc__tensor_role part, float *rows, size_t count, size_t cols)
 {
     size_t dim = (size_t)c->arch.head_dim;
     float *copy;
     if ((strcmp(c->name, "llama") && strcmp(c->name, "deepseek"))
-        || (part != PC__PART_Q && part != PC__PART_K))
+        || (part != PC__ROLE_Q && part != PC__ROLE_K))
         return;
     copy = malloc(count * cols * sizeof *copy);
     memcpy(copy, rows, count * cols * sizeof *copy);
@@ -165,12 +165,13 @@ static void weave(const conversion *c, pc__part part, float *rows, size_t count,
 }
 
 /* Several parts one below the other as one tensor, with their biases. */
-static void emit(conversion *c, const char *format, int32_t layer, const pc__part *parts, size_t n)
+static void emit(conversion *c, const char *format, int32_t layer, const pc__tensor_role *parts,
+                 size_t n)
 {
-    size_t cols = parts[0] == PC__PART_DOWN          ? (size_t)pc__mlp_width(&c->arch, layer)
-                  : parts[0] == PC__PART_EXPERT_DOWN ? (size_t)c->arch.experts.width
+    size_t cols = parts[0] == PC__ROLE_DOWN          ? (size_t)pc__mlp_width(&c->arch, layer)
+                  : parts[0] == PC__ROLE_EXPERT_DOWN ? (size_t)c->arch.experts.width
                                                      : (size_t)c->arch.hidden;
-    int cube = parts[0] >= PC__PART_EXPERT_GATE && parts[0] <= PC__PART_EXPERT_DOWN;
+    int cube = parts[0] >= PC__ROLE_EXPERT_GATE && parts[0] <= PC__ROLE_EXPERT_DOWN;
     size_t planes = cube ? (size_t)c->arch.experts.count : 0;
     size_t total = 0, done = 0;
     int biased = 0;
@@ -181,16 +182,16 @@ static void emit(conversion *c, const char *format, int32_t layer, const pc__par
     for (size_t p = 0; p < n; done += rows_of(c, parts[p++], layer)) {
         pc__matrix_source source;
         size_t count = rows_of(c, parts[p], layer);
-        if (CHECK_OK(pc__names_matrix(&c->names, parts[p], layer, count, cols, &source)))
+        if (CHECK_OK(pc__tensor_names_matrix(&c->names, parts[p], layer, count, cols, &source)))
             pc__source_rows(&source, 0, count, rows + done * cols);
-        biased |= pc__names_vector(&c->names, parts[p], layer, 1, count, bias + done);
+        biased |= pc__tensor_names_vector(&c->names, parts[p], layer, 1, count, bias + done);
         weave(c, parts[p], rows + done * cols, count, cols);
     }
     snprintf(name, sizeof name, format, layer);
     snprintf(full, sizeof full, "%s.weight", name);
     gguf_cube(c->out, full, 0, planes,
               cube                                ? total / planes
-              : parts[0] == PC__PART_SHARED_SCALE ? 0
+              : parts[0] == PC__ROLE_SHARED_SCALE ? 0
                                                   : total,
               cols, rows, total * cols * sizeof *rows);
     snprintf(full, sizeof full, "%s.bias", name);
@@ -200,56 +201,56 @@ static void emit(conversion *c, const char *format, int32_t layer, const pc__par
     free(bias);
 }
 
-static void emit_norm(conversion *c, const char *format, int32_t layer, pc__part part)
+static void emit_norm(conversion *c, const char *format, int32_t layer, pc__tensor_role part)
 {
     size_t count = (size_t)c->arch.hidden;
     float values[512];
     char name[64], full[80];
     snprintf(name, sizeof name, format, layer);
     snprintf(full, sizeof full, "%s.weight", name);
-    if (CHECK_INT(pc__names_vector(&c->names, part, layer, 0, count, values), 1))
+    if (CHECK_INT(pc__tensor_names_vector(&c->names, part, layer, 0, count, values), 1))
         gguf_tensor(c->out, full, 0, 0, count, values, 4 * count);
     snprintf(full, sizeof full, "%s.bias", name);
-    if (pc__names_vector(&c->names, part, layer, 1, count, values) == 1)
+    if (pc__tensor_names_vector(&c->names, part, layer, 1, count, values) == 1)
         gguf_tensor(c->out, full, 0, 0, count, values, 4 * count);
 }
 
-static void emit_one(conversion *c, const char *format, int32_t layer, pc__part part)
+static void emit_one(conversion *c, const char *format, int32_t layer, pc__tensor_role part)
 {
     emit(c, format, layer, &part, 1);
 }
 
 static void expert_tensors(conversion *c, int32_t layer)
 {
-    emit_one(c, "blk.%d.ffn_gate_inp", layer, PC__PART_ROUTER);
-    emit_one(c, "blk.%d.ffn_gate_exps", layer, PC__PART_EXPERT_GATE);
-    emit_one(c, "blk.%d.ffn_up_exps", layer, PC__PART_EXPERT_UP);
-    emit_one(c, "blk.%d.ffn_down_exps", layer, PC__PART_EXPERT_DOWN);
+    emit_one(c, "blk.%d.ffn_gate_inp", layer, PC__ROLE_ROUTER);
+    emit_one(c, "blk.%d.ffn_gate_exps", layer, PC__ROLE_EXPERT_GATE);
+    emit_one(c, "blk.%d.ffn_up_exps", layer, PC__ROLE_EXPERT_UP);
+    emit_one(c, "blk.%d.ffn_down_exps", layer, PC__ROLE_EXPERT_DOWN);
     if (!c->arch.experts.shared)
         return;
-    emit_one(c, "blk.%d.ffn_gate_shexp", layer, PC__PART_GATE);
-    emit_one(c, "blk.%d.ffn_up_shexp", layer, PC__PART_UP);
-    emit_one(c, "blk.%d.ffn_down_shexp", layer, PC__PART_DOWN);
+    emit_one(c, "blk.%d.ffn_gate_shexp", layer, PC__ROLE_GATE);
+    emit_one(c, "blk.%d.ffn_up_shexp", layer, PC__ROLE_UP);
+    emit_one(c, "blk.%d.ffn_down_shexp", layer, PC__ROLE_DOWN);
     if (c->arch.experts.shared_gated)
-        emit_one(c, "blk.%d.ffn_gate_inp_shexp", layer, PC__PART_SHARED_SCALE);
+        emit_one(c, "blk.%d.ffn_gate_inp_shexp", layer, PC__ROLE_SHARED_SCALE);
 }
 
 static void layer_tensors(conversion *c, int32_t layer)
 {
-    static const pc__part qkv[] = {PC__PART_Q, PC__PART_K, PC__PART_V};
-    static const pc__part gate_up[] = {PC__PART_GATE, PC__PART_UP};
+    static const pc__tensor_role qkv[] = {PC__ROLE_Q, PC__ROLE_K, PC__ROLE_V};
+    static const pc__tensor_role gate_up[] = {PC__ROLE_GATE, PC__ROLE_UP};
     int two = c->arch.residual == PC__RESIDUAL_PARALLEL_2;
-    emit_norm(c, two ? "blk.%d.attn_norm_2" : "blk.%d.attn_norm", layer, PC__PART_NORM1);
+    emit_norm(c, two ? "blk.%d.attn_norm_2" : "blk.%d.attn_norm", layer, PC__ROLE_NORM1);
     if (c->arch.residual != PC__RESIDUAL_PARALLEL)
-        emit_norm(c, two ? "blk.%d.attn_norm" : "blk.%d.ffn_norm", layer, PC__PART_NORM2);
+        emit_norm(c, two ? "blk.%d.attn_norm" : "blk.%d.ffn_norm", layer, PC__ROLE_NORM2);
     if (c->fused) {
         emit(c, "blk.%d.attn_qkv", layer, qkv, 3);
     } else {
-        emit_one(c, "blk.%d.attn_q", layer, PC__PART_Q);
-        emit_one(c, "blk.%d.attn_k", layer, PC__PART_K);
-        emit_one(c, "blk.%d.attn_v", layer, PC__PART_V);
+        emit_one(c, "blk.%d.attn_q", layer, PC__ROLE_Q);
+        emit_one(c, "blk.%d.attn_k", layer, PC__ROLE_K);
+        emit_one(c, "blk.%d.attn_v", layer, PC__ROLE_V);
     }
-    emit_one(c, "blk.%d.attn_output", layer, PC__PART_O);
+    emit_one(c, "blk.%d.attn_output", layer, PC__ROLE_O);
     if (pc__has_experts(&c->arch, layer)) {
         expert_tensors(c, layer);
         return;
@@ -257,27 +258,27 @@ static void layer_tensors(conversion *c, int32_t layer)
     if (c->arch.gated && c->fused)
         emit(c, "blk.%d.ffn_up", layer, gate_up, 2);
     else
-        emit_one(c, "blk.%d.ffn_up", layer, PC__PART_UP);
+        emit_one(c, "blk.%d.ffn_up", layer, PC__ROLE_UP);
     if (c->arch.gated && !c->fused)
-        emit_one(c, "blk.%d.ffn_gate", layer, PC__PART_GATE);
-    emit_one(c, "blk.%d.ffn_down", layer, PC__PART_DOWN);
+        emit_one(c, "blk.%d.ffn_gate", layer, PC__ROLE_GATE);
+    emit_one(c, "blk.%d.ffn_down", layer, PC__ROLE_DOWN);
 }
 
 static void tensors(conversion *c)
 {
     factor_tensors(c);
-    emit_one(c, "token_embd", -1, PC__PART_EMBEDDING);
+    emit_one(c, "token_embd", -1, PC__ROLE_EMBEDDING);
     if (c->arch.position_scheme == PC_POSITION_LEARNED)
-        emit_one(c, "position_embd", -1, PC__PART_POSITIONS);
+        emit_one(c, "position_embd", -1, PC__ROLE_POSITIONS);
     if (c->arch.embedding_norm)
-        emit_norm(c, "token_embd_norm", -1, PC__PART_EMBEDDING_NORM);
+        emit_norm(c, "token_embd_norm", -1, PC__ROLE_EMBEDDING_NORM);
     for (int32_t layer = 0; layer < c->arch.layers; layer++)
         layer_tensors(c, layer);
-    emit_norm(c, "output_norm", -1, PC__PART_FINAL_NORM);
+    emit_norm(c, "output_norm", -1, PC__ROLE_FINAL_NORM);
     if (!c->arch.tied)
-        emit_one(c, "output", -1, PC__PART_HEAD);
+        emit_one(c, "output", -1, PC__ROLE_HEAD);
     else if (!strcmp(c->name, "gpt2") || !strcmp(c->name, "bloom")) /* written twice */
-        emit_one(c, "output", -1, PC__PART_EMBEDDING);
+        emit_one(c, "output", -1, PC__ROLE_EMBEDDING);
 }
 
 static int convert(const char *folder, const char *name, int fused, gguf_bytes *out)
@@ -289,7 +290,7 @@ static int convert(const char *folder, const char *name, int fused, gguf_bytes *
     gguf_start(out, 3);
     ok = CHECK_OK(pc__arch_from_config(&c.arch, &pc__libc_allocator, path))
          && CHECK_OK(pc__safetensors_open_folder(&c.weights, &pc__libc_allocator, folder))
-         && CHECK_OK(pc__names_open(&c.names, c.weights, &c.arch, PC__FORM_HF));
+         && CHECK_OK(pc__tensor_names_open(&c.names, c.weights, &c.arch, PC__NAMING_HF));
     if (ok) {
         keys(&c);
         scaling(&c);

@@ -21,12 +21,12 @@ static inline pc_status random_model_of(pc_model **out, pc_context *context, con
 {
     pc__arch bound = *arch;
     pc__random_weights weights;
-    pc__provider provider;
+    pc__weight_provider provider;
     pc__bind_options options = {.compute = compute, .kv = kv};
     pc_status status = pc__model_new(out, context);
     if (status < 0)
         return status;
-    pc__random_provider(&weights, arch, 42, &provider);
+    pc__random_weights_provider(&weights, arch, 42, &provider);
     status = pc__native_bind(&(*out)->native, context, &bound, &provider, &options);
     if (status < 0) {
         pc__model_unref(*out);

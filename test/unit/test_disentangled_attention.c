@@ -11,15 +11,15 @@
 static void plain(void)
 {
     const pc__encoder_config c = {.relative = 128, .farthest = 128};
-    CHECK_INT(pc__relative_row(&c, 0), 128);
-    CHECK_INT(pc__relative_row(&c, 1), 129);
-    CHECK_INT(pc__relative_row(&c, -1), 127);
-    CHECK_INT(pc__relative_row(&c, 127), 255);
-    CHECK_INT(pc__relative_row(&c, 128), 255);
-    CHECK_INT(pc__relative_row(&c, 5000), 255);
-    CHECK_INT(pc__relative_row(&c, -127), 1);
-    CHECK_INT(pc__relative_row(&c, -128), 0);
-    CHECK_INT(pc__relative_row(&c, INT64_C(-5000000000)), 0);
+    CHECK_INT(pc__disentangled_row(&c, 0), 128);
+    CHECK_INT(pc__disentangled_row(&c, 1), 129);
+    CHECK_INT(pc__disentangled_row(&c, -1), 127);
+    CHECK_INT(pc__disentangled_row(&c, 127), 255);
+    CHECK_INT(pc__disentangled_row(&c, 128), 255);
+    CHECK_INT(pc__disentangled_row(&c, 5000), 255);
+    CHECK_INT(pc__disentangled_row(&c, -127), 1);
+    CHECK_INT(pc__disentangled_row(&c, -128), 0);
+    CHECK_INT(pc__disentangled_row(&c, INT64_C(-5000000000)), 0);
 }
 
 /* Below a half of the buckets as they are, then by the logarithm up to the farthest. */
@@ -39,13 +39,13 @@ static void logarithmic(int32_t buckets, int32_t farthest)
     const pc__encoder_config c = {.relative = buckets, .buckets = buckets, .farthest = farthest};
     int32_t before = -1;
     for (int32_t d = -farthest; d <= farthest; d++) {
-        int32_t row = pc__relative_row(&c, d);
+        int32_t row = pc__disentangled_row(&c, d);
         CHECK_INT(row, bucket(buckets, farthest, d));
         CHECK(row >= before && row >= 0 && row < 2 * buckets);
         before = row;
     }
-    CHECK_INT(pc__relative_row(&c, 100000), 2 * buckets - 1);
-    CHECK_INT(pc__relative_row(&c, -100000), 0);
+    CHECK_INT(pc__disentangled_row(&c, 100000), 2 * buckets - 1);
+    CHECK_INT(pc__disentangled_row(&c, -100000), 0);
 }
 
 int main(void)

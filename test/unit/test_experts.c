@@ -160,18 +160,18 @@ static void part(pc_context *context, int shared)
     for (int l = 1; l < LAYERS; l++) {
         for (int i = 0; i < FEW * HIDDEN; i++)
             h[i] = x[i] = pc_test_normal(&rng);
-        pc__work work = {.native = model->native,
-                         .pass = &pass,
-                         .capacity = FEW,
-                         .rows = FEW,
-                         .h = h,
-                         .gate = gate,
-                         .up = up,
-                         .routes = {logits, chosen, weight, first, row, share, of_row},
-                         .shared_scale = scale,
-                         .some = some,
-                         .mixed = mixed};
-        CHECK_OK(pc__mlp_part(&work, l));
+        pc__forward_work work = {.native = model->native,
+                                 .pass = &pass,
+                                 .capacity = FEW,
+                                 .rows = FEW,
+                                 .h = h,
+                                 .gate = gate,
+                                 .up = up,
+                                 .routes = {logits, chosen, weight, first, row, share, of_row},
+                                 .shared_scale = scale,
+                                 .some = some,
+                                 .mixed = mixed};
+        CHECK_OK(pc__mlp_sublayer(&work, l));
         for (int r = 0; r < FEW; r++) {
             double want[HIDDEN], worst = 0;
             by_hand(model->native, l, x + r * HIDDEN, want);
@@ -233,27 +233,27 @@ static void bytes(pc_context *context)
 
 /* A file that lacks one part. */
 typedef struct lacking {
-    pc__provider all;
-    pc__part part;
+    pc__weight_provider all;
+    pc__tensor_role part;
 } lacking;
 
-static pc_status lacking_matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
-                                pc__weight_source *out)
+static pc_status lacking_matrix(void *user, pc__tensor_role part, int32_t layer, size_t rows,
+                                size_t cols, pc__weight_source *out)
 {
     const lacking *l = user;
     if (part == l->part)
-        return pc__fail(PC_ERR_FORMAT, "layer %d lacks its %s", layer, pc__part_name(part));
+        return pc__fail(PC_ERR_FORMAT, "layer %d lacks its %s", layer, pc__tensor_role_name(part));
     return l->all.matrix(l->all.user, part, layer, rows, cols, out);
 }
 
-static pc_status lacking_vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
-                                float *out)
+static pc_status lacking_vector(void *user, pc__tensor_role part, int32_t layer, int bias,
+                                size_t count, float *out)
 {
     const lacking *l = user;
     return l->all.vector(l->all.user, part, layer, bias, count, out);
 }
 
-static size_t lacking_rows(void *user, pc__part part)
+static size_t lacking_rows(void *user, pc__tensor_role part)
 {
     const lacking *l = user;
     return l->all.table_rows(l->all.user, part);
@@ -268,16 +268,16 @@ static void faults(void)
     options.allocator = &mem;
     CHECK_OK(pc_context_new(&context, &options));
     int64_t before = memory.live_blocks;
-    for (int part = PC__PART_ROUTER; part <= PC__PART_SHARED_SCALE; part++) {
+    for (int part = PC__ROLE_ROUTER; part <= PC__ROLE_SHARED_SCALE; part++) {
         pc__arch arch = arch_of(2, 1), bound = arch;
         pc__random_weights weights;
-        lacking l = {.part = (pc__part)part};
-        pc__provider provider = {&l, lacking_matrix, lacking_vector, lacking_rows};
+        lacking l = {.part = (pc__tensor_role)part};
+        pc__weight_provider provider = {&l, lacking_matrix, lacking_vector, lacking_rows};
         pc__bind_options how = {.compute = PC_DTYPE_F32};
         pc__native *native = (pc__native *)&memory;
-        pc__random_provider(&weights, &arch, 42, &l.all);
+        pc__random_weights_provider(&weights, &arch, 42, &l.all);
         CHECK_STATUS(pc__native_bind(&native, context, &bound, &provider, &how), PC_ERR_FORMAT);
-        CHECK_ERROR_HAS(pc__part_name((pc__part)part));
+        CHECK_ERROR_HAS(pc__tensor_role_name((pc__tensor_role)part));
         CHECK_ERROR_HAS("layer 1");
         CHECK(!native);
         CHECK_INT(memory.live_blocks, before);

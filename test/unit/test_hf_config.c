@@ -52,7 +52,7 @@ static void llama(void)
               && a.norm == PC__NORM_RMS && a.norm_eps == 1e-5f);
         CHECK(a.residual == PC__RESIDUAL_SEQUENTIAL && a.position_scheme == PC_POSITION_ROPE
               && a.activation == PC__ACT_SILU);
-        CHECK(a.gated && a.final_norm && !a.tied && a.causal && !a.bias_parts && !a.bias_by_file
+        CHECK(a.gated && a.final_norm && !a.tied && a.causal && !a.bias_roles && !a.bias_by_file
               && !a.window);
         CHECK(a.rope.scaling == PC__ROPE_PLAIN && a.rope.theta == 10000 && a.rope.dims == 8
               && !a.rope.interleaved);
@@ -62,8 +62,8 @@ static void llama(void)
                          "\"rope_theta\":5e5")) {
         CHECK(a.head_dim == 16 && a.rope.dims == 16 && a.rope.theta == 5e5 && a.tied
               && a.norm_eps == 1e-6f);
-        CHECK(a.bias_parts
-              == (1u << PC__PART_Q | 1u << PC__PART_K | 1u << PC__PART_V | 1u << PC__PART_O));
+        CHECK(a.bias_roles
+              == (1u << PC__ROLE_Q | 1u << PC__ROLE_K | 1u << PC__ROLE_V | 1u << PC__ROLE_O));
     }
     refused(LLAMA ",\"hidden_act\":\"quick_gelu\"", PC_ERR_UNSUPPORTED, "\"quick_gelu\"");
     refused(LLAMA ",\"quantization_config\":{\"bits\":4}", PC_ERR_UNSUPPORTED,
@@ -212,7 +212,7 @@ static void windows(void)
         CHECK(a.window == 7 && a.norm_eps == 1e-5f);
     if (parsed(&a, KIN("qwen2") ",\"sliding_window\":9,\"use_sliding_window\":false"))
         CHECK(a.window == 0
-              && a.bias_parts == (1u << PC__PART_Q | 1u << PC__PART_K | 1u << PC__PART_V));
+              && a.bias_roles == (1u << PC__ROLE_Q | 1u << PC__ROLE_K | 1u << PC__ROLE_V));
     if (parsed(&a, KIN("qwen2") ",\"sliding_window\":9,\"use_sliding_window\":true,\"max_window_"
                                 "layers\":3"))
         CHECK(a.window == 9 && a.window_from == 3);
@@ -244,7 +244,7 @@ static void mixtral(void)
         CHECK(e->count == 6 && e->used == 3 && e->width == 96 && !e->shared && !e->shared_gated);
         CHECK(e->renormalise && e->scale == 0 && layers_of(&a) == 15);
         CHECK(a.window == 0 && a.norm_eps == 1e-5f && a.rope.theta == 5e5 && a.gated
-              && !a.bias_parts);
+              && !a.bias_roles);
     }
     if (parsed(&a, KIN("mixtral")))
         CHECK(a.experts.count == 8 && a.experts.used == 2 && a.rope.theta == 1e6);
@@ -264,14 +264,14 @@ static void qwen2_moe(void)
         const pc__expert_config *e = &a.experts;
         CHECK(e->count == 60 && e->used == 4 && e->width == 1408 && e->shared == 5632);
         CHECK(e->shared_gated && !e->renormalise && layers_of(&a) == 15);
-        CHECK(a.bias_parts == (1u << PC__PART_Q | 1u << PC__PART_K | 1u << PC__PART_V));
+        CHECK(a.bias_roles == (1u << PC__ROLE_Q | 1u << PC__ROLE_K | 1u << PC__ROLE_V));
     }
     if (parsed(&a, KIN("qwen2_moe") ",\"num_experts\":5,\"num_experts_per_tok\":5,\"moe_"
                                     "intermediate_size\":16,\"shared_expert_intermediate_size\":"
                                     "24,\"norm_topk_prob\":true,\"qkv_bias\":false,\"mlp_only_"
                                     "layers\":[0,3]"))
         CHECK(a.experts.count == 5 && a.experts.used == 5 && a.experts.width == 16
-              && a.experts.shared == 24 && a.experts.renormalise && !a.bias_parts
+              && a.experts.shared == 24 && a.experts.renormalise && !a.bias_roles
               && layers_of(&a) == 6);
     if (parsed(&a, KIN("qwen2_moe") ",\"decoder_sparse_step\":2")) {
         CHECK_INT(layers_of(&a), 2 | 8);
@@ -301,13 +301,13 @@ static void deepseek(void)
                             "prob\":false,\"scoring_func\":\"softmax\"")) {
         const pc__expert_config *e = &a.experts;
         CHECK(e->count == 7 && e->used == 3 && e->width == 24 && e->shared == 48);
-        CHECK(!e->shared_gated && !e->renormalise && layers_of(&a) == 14 && !a.bias_parts);
+        CHECK(!e->shared_gated && !e->renormalise && layers_of(&a) == 14 && !a.bias_roles);
         CHECK(pc__mlp_width(&a, 0) == 96 && pc__mlp_width(&a, 1) == 48);
     }
     if (parsed(&a, DEEPSEEK ",\"n_shared_experts\":null,\"moe_layer_freq\":2,\"first_k_dense_"
                             "replace\":1,\"norm_topk_prob\":true,\"attention_bias\":true"))
         CHECK(layers_of(&a) == 4 && a.experts.renormalise && !a.experts.shared
-              && pc__mlp_width(&a, 2) == 0 && (a.bias_parts >> PC__PART_O & 1));
+              && pc__mlp_width(&a, 2) == 0 && (a.bias_roles >> PC__ROLE_O & 1));
     if (parsed(&a, KIN("deepseek") ",\"n_routed_experts\":null"))
         CHECK(!a.experts.count && !layers_of(&a));
     if (parsed(&a, KIN("deepseek") ",\"n_routed_experts\":7,\"num_experts_per_tok\":1,\"moe_"
@@ -334,7 +334,7 @@ static void bert(void)
         CHECK(a.position_scheme == PC_POSITION_LEARNED && !a.position_offset
               && a.context_length == 66 && a.encoder.types == 2 && a.kv_heads == 8);
         CHECK(a.norm_eps == 1e-12f && a.encoder.pool == PC__ACT_TANH && !a.encoder.relative);
-        CHECK((a.bias_parts >> PC__PART_K & 1) && (a.bias_parts >> PC__PART_POOL & 1));
+        CHECK((a.bias_roles >> PC__ROLE_K & 1) && (a.bias_roles >> PC__ROLE_POOL & 1));
     }
     refused(ENCODER("bert") ",\"position_embedding_type\":\"relative_key\"", PC_ERR_UNSUPPORTED,
             "relative_key");
@@ -360,8 +360,8 @@ static void deberta(void)
               && a.encoder.c2p && a.encoder.p2c && !a.encoder.shared && !a.encoder.types);
         CHECK(a.position_scheme == PC_POSITION_NONE && a.encoder.pool == PC__ACT_GELU);
         CHECK(a.attention_scale > 0.2041f && a.attention_scale < 0.2042f); /* 1 / sqrt(8 * 3) */
-        CHECK(!(a.bias_parts >> PC__PART_K & 1) && (a.bias_parts >> PC__PART_POSITION_Q & 1)
-              && !(a.bias_parts >> PC__PART_POSITION_K & 1));
+        CHECK(!(a.bias_roles >> PC__ROLE_K & 1) && (a.bias_roles >> PC__ROLE_POSITION_Q & 1)
+              && !(a.bias_roles >> PC__ROLE_POSITION_K & 1));
     }
     if (parsed(&a, ENCODER("deberta") ",\"pos_att_type\":\"c2p\",\"relative_attention\":true,"
                                       "\"max_relative_positions\":20"))
@@ -373,7 +373,7 @@ static void deberta(void)
                "\"max_relative_positions\":-1"))
         CHECK(a.encoder.relative == 16 && a.encoder.buckets == 16 && a.encoder.farthest == 66
               && a.encoder.shared && a.encoder.relative_norm && a.encoder.conv == 3
-              && a.encoder.conv_activation == PC__ACT_TANH && (a.bias_parts >> PC__PART_K & 1));
+              && a.encoder.conv_activation == PC__ACT_TANH && (a.bias_roles >> PC__ROLE_K & 1));
     refused(ENCODER("deberta") ",\"pos_att_type\":\"c2p|p2p\"", PC_ERR_UNSUPPORTED, "pos_att_type");
     refused(ENCODER("deberta") ",\"pos_att_type\":[\"p2p\"]", PC_ERR_UNSUPPORTED, "pos_att_type");
     refused(ENCODER("deberta") ",\"pos_att_type\":[\"c2p\",\"c2p\"]", PC_ERR_UNSUPPORTED,
@@ -399,7 +399,7 @@ static void others(void)
     if (parsed(&a, SIZES "\"model_type\":\"phi\",\"max_position_embeddings\":64"))
         CHECK(a.residual == PC__RESIDUAL_PARALLEL && a.rope.dims == 4
               && a.activation == PC__ACT_GELU_TANH && !a.gated && a.kv_heads == 8
-              && (a.bias_parts >> PC__PART_HEAD & 1));
+              && (a.bias_roles >> PC__ROLE_HEAD & 1));
     refused(KIN("phi") ",\"qk_layernorm\":true", PC_ERR_UNSUPPORTED, "qk_layernorm");
 #define OPT                                                                                        \
     "\"model_type\":\"opt\",\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":4," \
@@ -412,7 +412,7 @@ static void others(void)
     if (parsed(&a, OPT
                ",\"do_layer_norm_before\":false,\"word_embed_proj_dim\":32,\"enable_bias\":false"))
         CHECK(a.residual == PC__RESIDUAL_POST && !a.final_norm && a.embedding_dim == 32
-              && !(a.bias_parts >> PC__PART_Q & 1));
+              && !(a.bias_roles >> PC__ROLE_Q & 1));
     if (parsed(&a, OPT ",\"_remove_final_layer_norm\":true"))
         CHECK(!a.final_norm);
     refused(OPT ",\"layer_norm_elementwise_affine\":false", PC_ERR_UNSUPPORTED,
@@ -457,7 +457,7 @@ static void falcon(void)
                ",\"multi_query\":false,\"parallel_attn\":false,\"alibi\":true,\"bias\":true"))
         CHECK(a.kv_heads == 8 && a.residual == PC__RESIDUAL_SEQUENTIAL
               && a.position_scheme == PC_POSITION_ALIBI && a.alibi_before_scale
-              && (a.bias_parts >> PC__PART_UP & 1));
+              && (a.bias_roles >> PC__ROLE_UP & 1));
     refused(FALCON ",\"new_decoder_architecture\":true,\"parallel_attn\":false", PC_ERR_UNSUPPORTED,
             "parallel_attn");
     refused(FALCON ",\"num_ln_in_parallel_attn\":2", PC_ERR_UNSUPPORTED, "num_ln_in_parallel_attn");
@@ -473,7 +473,7 @@ static void mpt(void)
     if (parsed(&a, MPT ",\"attn_config\":{\"clip_qkv\":6,\"softmax_scale\":0.3,\"alibi_bias_max\":"
                        "16},\"expansion_ratio\":2"))
         CHECK(a.qkv_clip == 6 && a.attention_scale == 0.3f && a.alibi_max == 16 && a.ffn == 128
-              && a.alibi_mpt && !a.bias_parts);
+              && a.alibi_mpt && !a.bias_roles);
     if (parsed(&a, MPT))
         CHECK(a.alibi_max == 8 && a.qkv_clip == 0 && a.ffn == 256 && a.tied
               && a.activation == PC__ACT_GELU);

@@ -70,7 +70,7 @@ static void places(int version, int tied)
     static checkpoint c;
     pc__weights *w;
     pc__arch a;
-    pc__names n;
+    pc__tensor_names n;
     float norms = version ? 0 : VOCAB * DIM; /* attention norms */
     float embedding = version ? 2 * LAYERS * DIM + DIM : 0;
     float q = version ? embedding + VOCAB * DIM : norms + LAYERS * DIM;
@@ -97,7 +97,7 @@ static void places(int version, int tied)
           == (version ? LAYERS * DIM : mlp - LAYERS * DIM));
     if (!tied)
         CHECK(first_of(w, "lm_head.weight") == (version ? MATRICES : MATRICES + 2 * LENGTH));
-    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF)); /* every tensor has a part */
+    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF)); /* every tensor has a part */
     pc__weights_free(w);
 }
 

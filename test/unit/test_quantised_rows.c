@@ -30,18 +30,18 @@ static void compare(pc__ttype type, pc_test_rng *rng)
 {
     static float want[ROWS * COLS], scale[ROWS * COLS], minimum[ROWS * COLS];
     static uint8_t q[ROWS * COLS];
-    pc__grid grid = pc__ttype_grid(type);
+    pc__block_format format = pc__ttype_quantised(type);
     uint8_t *data;
     pc__tensor tensor = random_tensor(type, rng, &data);
     size_t wrong = 0;
     pc__tensor_floats(&tensor, COLS, (ROWS - 1) * COLS, want);
-    pc__tensor_grid(&tensor, COLS, (ROWS - 1) * COLS, q, scale, minimum);
+    pc__tensor_quantised_rows(&tensor, COLS, (ROWS - 1) * COLS, q, scale, minimum);
     for (size_t i = 0; i < (ROWS - 1) * COLS; i++) {
-        size_t g = i / grid.group;
-        float value = scale[g] * (float)(q[i] - grid.zero);
-        value = grid.minimum ? value - minimum[g] : value;
+        size_t g = i / format.group;
+        float value = scale[g] * (float)(q[i] - format.zero);
+        value = format.minimum ? value - minimum[g] : value;
         wrong += memcmp(&value, &want[i], sizeof value) != 0;
-        wrong += q[i] >> grid.bits != 0;
+        wrong += q[i] >> format.bits != 0;
     }
     if (!CHECK_INT(wrong, 0))
         fprintf(stderr, "    type %s\n", pc__ttype_name(type));
@@ -58,6 +58,6 @@ int main(void)
         for (size_t i = 0; i < sizeof on / sizeof *on; i++)
             compare(on[i], &rng);
     for (size_t i = 0; i < sizeof off / sizeof *off; i++)
-        CHECK_INT(pc__ttype_grid(off[i]).bits, 0);
+        CHECK_INT(pc__ttype_quantised(off[i]).bits, 0);
     return pc_test_end();
 }

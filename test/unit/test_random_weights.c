@@ -32,25 +32,25 @@ static void matrices_differ(void)
 {
     pc__arch arch = {.vocab = 10, .context_length = 20, .position_offset = 2};
     pc__random_weights weights;
-    pc__provider provider;
+    pc__weight_provider provider;
     pc__weight_source from;
     float first[COLS], row[COLS];
-    pc__random_provider(&weights, &arch, 1, &provider);
-    CHECK_INT(provider.table_rows(provider.user, PC__PART_EMBEDDING), 10);
-    CHECK_INT(provider.table_rows(provider.user, PC__PART_POSITIONS), 22);
-    CHECK_OK(provider.matrix(provider.user, PC__PART_Q, 0, ROWS, COLS, &from));
+    pc__random_weights_provider(&weights, &arch, 1, &provider);
+    CHECK_INT(provider.table_rows(provider.user, PC__ROLE_EMBEDDING), 10);
+    CHECK_INT(provider.table_rows(provider.user, PC__ROLE_POSITIONS), 22);
+    CHECK_OK(provider.matrix(provider.user, PC__ROLE_Q, 0, ROWS, COLS, &from));
     from.rows(from.user, 0, 1, first);
-    CHECK_OK(provider.matrix(provider.user, PC__PART_K, 0, ROWS, COLS, &from));
+    CHECK_OK(provider.matrix(provider.user, PC__ROLE_K, 0, ROWS, COLS, &from));
     from.rows(from.user, 0, 1, row);
     CHECK(memcmp(first, row, sizeof row) != 0);
-    CHECK_OK(provider.matrix(provider.user, PC__PART_Q, 1, ROWS, COLS, &from));
+    CHECK_OK(provider.matrix(provider.user, PC__ROLE_Q, 1, ROWS, COLS, &from));
     from.rows(from.user, 0, 1, row);
     CHECK(memcmp(first, row, sizeof row) != 0);
-    CHECK_INT(provider.vector(provider.user, PC__PART_Q, 0, 1, COLS, row), 0);
-    CHECK_INT(provider.vector(provider.user, PC__PART_NORM2, 0, 0, COLS, row), 1);
+    CHECK_INT(provider.vector(provider.user, PC__ROLE_Q, 0, 1, COLS, row), 0);
+    CHECK_INT(provider.vector(provider.user, PC__ROLE_NORM2, 0, 0, COLS, row), 1);
     CHECK(row[0] == 1.0f && row[COLS - 1] == 1.0f);
-    pc__random_provider(&weights, &arch, 2, &provider);
-    CHECK_OK(provider.matrix(provider.user, PC__PART_Q, 0, ROWS, COLS, &from));
+    pc__random_weights_provider(&weights, &arch, 2, &provider);
+    CHECK_OK(provider.matrix(provider.user, PC__ROLE_Q, 0, ROWS, COLS, &from));
     from.rows(from.user, 0, 1, row);
     CHECK(memcmp(first, row, sizeof row) != 0);
 }

@@ -84,8 +84,8 @@ static pc_status open_llama(const char *prefix, const char *leave_out, const cha
                             const pc__arch *arch)
 {
     pc__weights *w = llama(prefix, leave_out, extra);
-    pc__names n;
-    pc_status status = pc__names_open(&n, w, arch, PC__FORM_HF);
+    pc__tensor_names n;
+    pc_status status = pc__tensor_names_open(&n, w, arch, PC__NAMING_HF);
     pc__weights_free(w);
     return status;
 }
@@ -124,7 +124,7 @@ static void biases(void)
     CHECK_OK(open_llama("model.", NULL, NULL, &a));
     CHECK_STATUS(open_llama("model.", NULL, bias, &a), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("q_proj.bias");
-    a.bias_parts = 1u << PC__PART_Q;
+    a.bias_roles = 1u << PC__ROLE_Q;
     CHECK_OK(open_llama("model.", NULL, bias, &a));
     CHECK_STATUS(open_llama("model.", NULL, NULL, &a), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("q_proj.bias");
@@ -152,7 +152,7 @@ static pc_status open_bert(const char *prefix, int old, const char *const *extra
                {"encoder.layer.0.output.dense.weight", 8, 6}};
     pc__weights *w = table();
     pc__arch a = arch_of(architecture, 4);
-    pc__names n;
+    pc__tensor_names n;
     float gain[8] = {0};
     char name[128];
     pc_status status;
@@ -173,9 +173,9 @@ static pc_status open_bert(const char *prefix, int old, const char *const *extra
     for (; *extra; extra++)
         add(w, *extra, 8, 8);
     CHECK_OK(pc__weights_seal(w));
-    status = pc__names_open(&n, w, &a, PC__FORM_HF);
+    status = pc__tensor_names_open(&n, w, &a, PC__NAMING_HF);
     if (status >= 0)
-        CHECK(pc__names_vector(&n, PC__PART_NORM2, 0, 1, 8, gain) == 1 && gain[7] == 7);
+        CHECK(pc__tensor_names_vector(&n, PC__ROLE_NORM2, 0, 1, 8, gain) == 1 && gain[7] == 7);
     pc__weights_free(w);
     return status;
 }
@@ -206,38 +206,39 @@ static void lookups(void)
 {
     pc__arch a = arch_of("llama", 2);
     pc__weights *w = llama("model.", "up_proj", "model.layers.0.self_attn.q_proj.bias");
-    pc__names n;
+    pc__tensor_names n;
     pc__matrix_source s;
     float rows[32], bias[8] = {0};
-    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF));
-    CHECK_OK(pc__names_matrix(&n, PC__PART_K, 0, 4, 8, &s));
+    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF));
+    CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_K, 0, 4, 8, &s));
     pc__source_rows(&s, 1, 3, rows);
     CHECK(rows[0] == 8 && rows[23] == 31);
-    CHECK_STATUS(pc__names_matrix(&n, PC__PART_UP, 0, 6, 8, &s), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_UP, 0, 6, 8, &s), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS(
         "model.file: no MLP up: there is no tensor 'model.layers.0.mlp.up_proj.weight'");
-    CHECK_STATUS(pc__names_matrix(&n, PC__PART_K, 0, 5, 8, &s), PC_ERR_FORMAT);
+    CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_K, 0, 5, 8, &s), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("shape [4, 8], where [5, 8] was expected");
-    CHECK_STATUS(pc__names_matrix(&n, PC__PART_PROJECT_IN, -1, 8, 8, &s), PC_ERR_NOT_FOUND);
-    CHECK_INT(pc__names_vector(&n, PC__PART_Q, 0, 1, 8, bias), 1);
+    CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_PROJECT_IN, -1, 8, 8, &s), PC_ERR_NOT_FOUND);
+    CHECK_INT(pc__tensor_names_vector(&n, PC__ROLE_Q, 0, 1, 8, bias), 1);
     CHECK(bias[7] == 7);
-    CHECK_INT(pc__names_vector(&n, PC__PART_K, 0, 1, 4, bias), 0);
-    CHECK_INT(pc__names_vector(&n, PC__PART_NORM1, 0, 0, 8, bias), 1);
-    CHECK_STATUS(pc__names_vector(&n, PC__PART_NORM1, 0, 0, 7, bias), PC_ERR_FORMAT);
+    CHECK_INT(pc__tensor_names_vector(&n, PC__ROLE_K, 0, 1, 4, bias), 0);
+    CHECK_INT(pc__tensor_names_vector(&n, PC__ROLE_NORM1, 0, 0, 8, bias), 1);
+    CHECK_STATUS(pc__tensor_names_vector(&n, PC__ROLE_NORM1, 0, 0, 7, bias), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("shape [8], where [7]");
-    CHECK_INT(pc__names_table_rows(&n, PC__PART_EMBEDDING), 5);
-    CHECK_INT(pc__names_table_rows(&n, PC__PART_POSITIONS), 0);
+    CHECK_INT(pc__tensor_names_table_rows(&n, PC__ROLE_EMBEDDING), 5);
+    CHECK_INT(pc__tensor_names_table_rows(&n, PC__ROLE_POSITIONS), 0);
     pc__weights_free(w);
 }
 
 /* Row r of a fused matrix holds r * 8 …, its bias r: which rows a part is given, one by one and all
  * together. */
-static void fused(const char *architecture, pc__form form, int32_t kv_heads, const char *name,
-                  uint64_t file_rows, pc__part part, size_t count, const size_t *want)
+static void fused(const char *architecture, pc__tensor_naming form, int32_t kv_heads,
+                  const char *name, uint64_t file_rows, pc__tensor_role part, size_t count,
+                  const size_t *want)
 {
     pc__arch a = arch_of(architecture, kv_heads);
     pc__weights *w = table();
-    pc__names n;
+    pc__tensor_names n;
     pc__matrix_source s;
     float rows[16 * 8], one[8], bias[16];
     char full[96];
@@ -246,23 +247,23 @@ static void fused(const char *architecture, pc__form form, int32_t kv_heads, con
     snprintf(full, sizeof full, "%s.bias", name);
     add(w, full, 0, file_rows);
     add(w,
-        form == PC__FORM_GGUF           ? "token_embd.weight"
+        form == PC__NAMING_GGUF         ? "token_embd.weight"
         : !strcmp(architecture, "phi3") ? "embed_tokens.weight"
         : !strcmp(architecture, "mpt")  ? "wte.weight"
                                         : "word_embeddings.weight",
         5, 8);
     CHECK_OK(pc__weights_seal(w));
     a.residual = strcmp(architecture, "falcon") ? PC__RESIDUAL_SEQUENTIAL : PC__RESIDUAL_PARALLEL;
-    if (CHECK_OK(pc__names_open(&n, w, &a, form))
-        && CHECK_OK(pc__names_matrix(&n, part, 0, count, 8, &s))) {
+    if (CHECK_OK(pc__tensor_names_open(&n, w, &a, form))
+        && CHECK_OK(pc__tensor_names_matrix(&n, part, 0, count, 8, &s))) {
         pc__source_rows(&s, 0, count, rows);
-        CHECK_INT(pc__names_vector(&n, part, 0, 1, count, bias), 1);
+        CHECK_INT(pc__tensor_names_vector(&n, part, 0, 1, count, bias), 1);
         for (size_t r = 0; r < count; r++) {
             pc__source_rows(&s, r, 1, one);
             CHECK(rows[r * 8] == (float)(want[r] * 8) && !memcmp(one, rows + r * 8, sizeof one)
                   && bias[r] == (float)want[r]);
         }
-        CHECK_STATUS(pc__names_matrix(&n, part, 0, count, 7, &s), PC_ERR_FORMAT);
+        CHECK_STATUS(pc__tensor_names_matrix(&n, part, 0, count, 7, &s), PC_ERR_FORMAT);
     }
     pc__weights_free(w);
 }
@@ -281,21 +282,21 @@ static void layouts(void)
     static const size_t second[] = {6, 7, 8, 9, 10, 11};
     static const char qkv[] = "layers.0.self_attn.qkv_proj",
                       falcon[] = "h.0.self_attention.query_key_value";
-    fused("phi3", PC__FORM_HF, 2, qkv, 16, PC__PART_Q, 8, first8);
-    fused("phi3", PC__FORM_HF, 2, qkv, 16, PC__PART_K, 4, from8);
-    fused("phi3", PC__FORM_HF, 2, qkv, 16, PC__PART_V, 4, from12);
-    fused("phi3", PC__FORM_HF, 2, "layers.0.mlp.gate_up_proj", 12, PC__PART_GATE, 6, first8);
-    fused("phi3", PC__FORM_HF, 2, "layers.0.mlp.gate_up_proj", 12, PC__PART_UP, 6, second);
-    fused("falcon", PC__FORM_HF, 2, falcon, 16, PC__PART_Q, 8, group_q);
-    fused("falcon", PC__FORM_HF, 2, falcon, 16, PC__PART_K, 4, group_k);
-    fused("falcon", PC__FORM_HF, 2, falcon, 16, PC__PART_V, 4, group_v);
-    fused("bloom", PC__FORM_HF, 4, falcon, 24, PC__PART_Q, 8, head_q);
-    fused("bloom", PC__FORM_HF, 4, falcon, 24, PC__PART_K, 8, head_k);
-    fused("bloom", PC__FORM_HF, 4, falcon, 24, PC__PART_V, 8, head_v);
-    fused("falcon", PC__FORM_GGUF, 2, "blk.0.attn_qkv", 16, PC__PART_K, 4, from8);
-    fused("mpt", PC__FORM_HF, 2, "blocks.0.attn.Wqkv", 16, PC__PART_V, 4, from12);
-    fused("phi2", PC__FORM_GGUF, 2, "blk.0.attn_qkv", 16, PC__PART_V, 4, from12);
-    fused("phi3", PC__FORM_GGUF, 2, "blk.0.ffn_up", 12, PC__PART_UP, 6, second);
+    fused("phi3", PC__NAMING_HF, 2, qkv, 16, PC__ROLE_Q, 8, first8);
+    fused("phi3", PC__NAMING_HF, 2, qkv, 16, PC__ROLE_K, 4, from8);
+    fused("phi3", PC__NAMING_HF, 2, qkv, 16, PC__ROLE_V, 4, from12);
+    fused("phi3", PC__NAMING_HF, 2, "layers.0.mlp.gate_up_proj", 12, PC__ROLE_GATE, 6, first8);
+    fused("phi3", PC__NAMING_HF, 2, "layers.0.mlp.gate_up_proj", 12, PC__ROLE_UP, 6, second);
+    fused("falcon", PC__NAMING_HF, 2, falcon, 16, PC__ROLE_Q, 8, group_q);
+    fused("falcon", PC__NAMING_HF, 2, falcon, 16, PC__ROLE_K, 4, group_k);
+    fused("falcon", PC__NAMING_HF, 2, falcon, 16, PC__ROLE_V, 4, group_v);
+    fused("bloom", PC__NAMING_HF, 4, falcon, 24, PC__ROLE_Q, 8, head_q);
+    fused("bloom", PC__NAMING_HF, 4, falcon, 24, PC__ROLE_K, 8, head_k);
+    fused("bloom", PC__NAMING_HF, 4, falcon, 24, PC__ROLE_V, 8, head_v);
+    fused("falcon", PC__NAMING_GGUF, 2, "blk.0.attn_qkv", 16, PC__ROLE_K, 4, from8);
+    fused("mpt", PC__NAMING_HF, 2, "blocks.0.attn.Wqkv", 16, PC__ROLE_V, 4, from12);
+    fused("phi2", PC__NAMING_GGUF, 2, "blk.0.attn_qkv", 16, PC__ROLE_V, 4, from12);
+    fused("phi3", PC__NAMING_GGUF, 2, "blk.0.ffn_up", 12, PC__ROLE_UP, 6, second);
 }
 
 /* GPT-2: [in][out], 8 x 24; part K is columns 8 …. 150 columns cross the inner blocks. */
@@ -303,7 +304,7 @@ static void transposed(void)
 {
     pc__arch a = arch_of("gpt2", 4);
     pc__weights *w = table();
-    pc__names n;
+    pc__tensor_names n;
     pc__matrix_source s;
     float rows[8 * 8], wide[150 * 8];
     a.position_scheme = PC_POSITION_LEARNED;
@@ -314,20 +315,20 @@ static void transposed(void)
     add(w, "h.0.mlp.c_fc.weight", 8, 150);
     add(w, "h.0.attn.bias", 0, 16); /* the causal mask */
     CHECK_OK(pc__weights_seal(w));
-    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF));
-    if (CHECK_OK(pc__names_matrix(&n, PC__PART_K, 0, 8, 8, &s))) {
+    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF));
+    if (CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_K, 0, 8, 8, &s))) {
         pc__source_rows(&s, 0, 8, rows);
         for (size_t r = 0; r < 8; r++)
             for (size_t c = 0; c < 8; c++)
                 CHECK(rows[r * 8 + c] == (float)(c * 24 + 8 + r));
     }
-    if (CHECK_OK(pc__names_matrix(&n, PC__PART_UP, 0, 150, 8, &s))) {
+    if (CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_UP, 0, 150, 8, &s))) {
         pc__source_rows(&s, 0, 150, wide);
         for (size_t r = 0; r < 150; r++)
             for (size_t c = 0; c < 8; c++)
                 CHECK(wide[r * 8 + c] == (float)(c * 150 + r));
     }
-    CHECK_STATUS(pc__names_matrix(&n, PC__PART_UP, 0, 149, 8, &s), PC_ERR_FORMAT);
+    CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_UP, 0, 149, 8, &s), PC_ERR_FORMAT);
     pc__weights_free(w);
 }
 
@@ -335,15 +336,15 @@ static void types(void)
 {
     pc__arch a = arch_of("llama", 2);
     pc__weights *w = llama("model.", NULL, NULL);
-    pc__names n;
+    pc__tensor_names n;
     pc__matrix_source s;
     float gain[8];
     for (size_t i = 0; i < w->count; i++)
         w->tensors[i].type = strstr(w->tensors[i].name, "norm") ? PC__T_Q8_0 : PC__T_I32;
-    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF));
-    CHECK_STATUS(pc__names_matrix(&n, PC__PART_K, 0, 4, 8, &s), PC_ERR_UNSUPPORTED);
+    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF));
+    CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_K, 0, 4, 8, &s), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("I32");
-    CHECK_STATUS(pc__names_vector(&n, PC__PART_NORM1, 0, 0, 8, gain), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc__tensor_names_vector(&n, PC__ROLE_NORM1, 0, 0, 8, gain), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("Q8_0");
     pc__weights_free(w);
 }
@@ -395,8 +396,8 @@ static pc_status open_experts(int count, const char *extra)
 {
     pc__arch a = arch_of_experts("qwen2_moe");
     pc__weights *w = experts(count, 4, extra);
-    pc__names n;
-    pc_status status = pc__names_open(&n, w, &a, PC__FORM_HF);
+    pc__tensor_names n;
+    pc_status status = pc__tensor_names_open(&n, w, &a, PC__NAMING_HF);
     pc__weights_free(w);
     return status;
 }
@@ -405,11 +406,11 @@ static void numbered(void)
 {
     pc__arch a = arch_of_experts("qwen2_moe");
     pc__weights *w = experts(3, 4, NULL);
-    pc__names n;
+    pc__tensor_names n;
     pc__matrix_source s;
     float rows[12 * 8], one[8];
-    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF));
-    if (CHECK_OK(pc__names_matrix(&n, PC__PART_EXPERT_GATE, 1, 12, 8, &s))) {
+    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF));
+    if (CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_EXPERT_GATE, 1, 12, 8, &s))) {
         pc__source_rows(&s, 0, 12, rows);
         for (size_t r = 0; r < 12; r++) {
             pc__source_rows(&s, r, 1, one);
@@ -417,22 +418,22 @@ static void numbered(void)
             CHECK(!memcmp(one, rows + r * 8, sizeof one));
         }
     }
-    CHECK_OK(pc__names_matrix(&n, PC__PART_EXPERT_DOWN, 1, 24, 4, &s));
-    CHECK_OK(
-        pc__names_matrix(&n, PC__PART_GATE, 0, 6, 8, &s)); /* the dense one, and the shared one */
-    CHECK_OK(pc__names_matrix(&n, PC__PART_GATE, 1, 5, 8, &s));
-    CHECK_OK(pc__names_matrix(&n, PC__PART_SHARED_SCALE, 1, 1, 8, &s));
-    CHECK_STATUS(pc__names_matrix(&n, PC__PART_EXPERT_UP, 1, 12, 8, &s), PC_ERR_NOT_FOUND);
+    CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_EXPERT_DOWN, 1, 24, 4, &s));
+    CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_GATE, 0, 6, 8,
+                                     &s)); /* the dense one, and the shared one */
+    CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_GATE, 1, 5, 8, &s));
+    CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_SHARED_SCALE, 1, 1, 8, &s));
+    CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_EXPERT_UP, 1, 12, 8, &s), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("'layers.1.mlp.experts.0.up_proj.weight'");
     pc__weights_free(w);
     w = experts(2, 4, NULL);
-    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF));
-    CHECK_STATUS(pc__names_matrix(&n, PC__PART_EXPERT_GATE, 1, 12, 8, &s), PC_ERR_NOT_FOUND);
+    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF));
+    CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_EXPERT_GATE, 1, 12, 8, &s), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("'layers.1.mlp.experts.2.gate_proj.weight'");
     pc__weights_free(w);
     w = experts(3, 5, NULL);
-    CHECK_STATUS(pc__names_open(&n, w, &a, PC__FORM_HF), PC_OK);
-    CHECK_STATUS(pc__names_matrix(&n, PC__PART_EXPERT_GATE, 1, 12, 8, &s), PC_ERR_FORMAT);
+    CHECK_STATUS(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF), PC_OK);
+    CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_EXPERT_GATE, 1, 12, 8, &s), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("experts.2.gate_proj.weight': shape [5, 8], where [4, 8]");
     pc__weights_free(w);
     CHECK_STATUS(open_experts(4, NULL), PC_ERR_UNSUPPORTED); /* one too many */
@@ -450,7 +451,7 @@ static void in_three_dimensions(void)
     pc__weights *w = table();
     pc__tensor t = {
         .type = PC__T_F32, .rank = 3, .shape = {3, 4, 8}, .data = (const uint8_t *)numbers};
-    pc__names n;
+    pc__tensor_names n;
     pc__matrix_source s;
     float row[8];
     CHECK(pc__tensor_size(&t, &t.bytes));
@@ -458,14 +459,14 @@ static void in_three_dimensions(void)
     add(w, "token_embd.weight", 5, 8);
     add(w, "blk.1.ffn_gate_inp_shexp.weight", 0, 8);
     CHECK_OK(pc__weights_seal(w));
-    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_GGUF));
-    CHECK_OK(pc__names_matrix(&n, PC__PART_SHARED_SCALE, 1, 1, 8, &s));
-    if (CHECK_OK(pc__names_matrix(&n, PC__PART_EXPERT_UP, 1, 12, 8, &s))) {
+    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_GGUF));
+    CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_SHARED_SCALE, 1, 1, 8, &s));
+    if (CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_EXPERT_UP, 1, 12, 8, &s))) {
         pc__source_rows(&s, 9, 1, row);
         CHECK(row[0] == 72);
     }
     a.experts.count = 4;
-    CHECK_STATUS(pc__names_matrix(&n, PC__PART_EXPERT_UP, 1, 16, 8, &s), PC_ERR_FORMAT);
+    CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_EXPERT_UP, 1, 16, 8, &s), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("shape [3, 4, 8]");
     pc__weights_free(w);
 }
@@ -475,19 +476,19 @@ static void provider(void)
 {
     pc__arch a = arch_of("llama", 2);
     pc__weights *w = llama("model.", NULL, NULL);
-    pc__names n;
-    pc__provider p;
+    pc__tensor_names n;
+    pc__weight_provider p;
     pc__weight_source from[2];
     float row[8];
-    CHECK_OK(pc__names_open(&n, w, &a, PC__FORM_HF));
-    pc__names_provider(&n, &p);
-    CHECK_OK(p.matrix(p.user, PC__PART_K, 0, 4, 8, &from[0]));
+    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF));
+    pc__tensor_names_provider(&n, &p);
+    CHECK_OK(p.matrix(p.user, PC__ROLE_K, 0, 4, 8, &from[0]));
     for (int i = 0; i < 7; i++)
-        CHECK_OK(p.matrix(p.user, PC__PART_GATE, 0, 6, 8, &from[1]));
+        CHECK_OK(p.matrix(p.user, PC__ROLE_GATE, 0, 6, 8, &from[1]));
     from[0].rows(from[0].user, 3, 1, row);
-    CHECK(row[0] == 24 && from[0].user != from[1].user && !from[0].grid.bits);
-    CHECK_INT(p.vector(p.user, PC__PART_NORM2, 0, 0, 8, row), 1);
-    CHECK_INT(p.table_rows(p.user, PC__PART_EMBEDDING), 5);
+    CHECK(row[0] == 24 && from[0].user != from[1].user && !from[0].format.bits);
+    CHECK_INT(p.vector(p.user, PC__ROLE_NORM2, 0, 0, 8, row), 1);
+    CHECK_INT(p.table_rows(p.user, PC__ROLE_EMBEDDING), 5);
     pc__weights_free(w);
 }
 

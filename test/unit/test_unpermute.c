@@ -14,8 +14,8 @@ static void numbered(void *user, size_t first, size_t count, float *out)
         out[i] = (float)(first + i / COLS);
 }
 
-static void numbered_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale,
-                          float *minimum)
+static void numbered_quantised(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                               float *minimum)
 {
     (void)user;
     (void)minimum;
@@ -25,18 +25,18 @@ static void numbered_grid(void *user, size_t first, size_t count, uint8_t *q, fl
         scale[i] = (float)(first + i);
 }
 
-static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
+static pc_status matrix(void *user, pc__tensor_role part, int32_t layer, size_t rows, size_t cols,
                         pc__weight_source *out)
 {
     (void)part;
     (void)layer;
     (void)rows;
     (void)cols;
-    *out = (pc__weight_source){user, numbered, {8, COLS, 128, 0, 1}, numbered_grid};
+    *out = (pc__weight_source){user, numbered, {8, COLS, 128, 0, 1}, numbered_quantised};
     return PC_OK;
 }
 
-static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+static pc_status vector(void *user, pc__tensor_role part, int32_t layer, int bias, size_t count,
                         float *out)
 {
     (void)user;
@@ -47,7 +47,7 @@ static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size
     return bias;
 }
 
-static size_t table_rows(void *user, pc__part part)
+static size_t table_rows(void *user, pc__tensor_role part)
 {
     (void)user;
     return (size_t)part + 40;
@@ -59,32 +59,32 @@ int main(void)
     pc__arch arch = {.head_dim = HEAD,
                      .position_scheme = PC_POSITION_ROPE,
                      .rope = {.dims = HEAD, .interleaved = 1}};
-    pc__provider inner = {NULL, matrix, vector, table_rows}, outer;
-    pc__unweave unweave;
+    pc__weight_provider inner = {NULL, matrix, vector, table_rows}, outer;
+    pc__unpermute unpermute;
     pc__weight_source from;
     uint8_t q[HEAD * HEADS * COLS];
     float scale[HEAD * HEADS];
     float out[HEAD * HEADS * COLS], bias[HEAD * HEADS];
-    CHECK(pc__is_woven(&arch));
-    pc__unweave_provider(&unweave, &pc__libc_allocator, &inner, &arch, &outer);
-    CHECK_OK(outer.matrix(outer.user, PC__PART_K, 0, HEAD * HEADS, COLS, &from));
+    CHECK(pc__is_permuted(&arch));
+    pc__unpermute_provider(&unpermute, &pc__libc_allocator, &inner, &arch, &outer);
+    CHECK_OK(outer.matrix(outer.user, PC__ROLE_K, 0, HEAD * HEADS, COLS, &from));
     from.rows(from.user, 1, HEAD * HEADS - 1, out);
-    CHECK_INT(outer.vector(outer.user, PC__PART_Q, 0, 1, HEAD * HEADS, bias), 1);
+    CHECK_INT(outer.vector(outer.user, PC__ROLE_Q, 0, 1, HEAD * HEADS, bias), 1);
     for (int i = 0; i < HEAD * HEADS; i++) {
         CHECK(i == 0 || (out[(i - 1) * COLS] == want[i] && out[(i - 1) * COLS + 2] == want[i]));
         CHECK(bias[i] == want[i]);
     }
-    from.grid_rows(from.user, 0, HEAD * HEADS, q, scale, scale);
+    from.quantised_rows(from.user, 0, HEAD * HEADS, q, scale, scale);
     for (int i = 0; i < HEAD * HEADS; i++)
         CHECK(q[i * COLS] == want[i] && q[i * COLS + 1] == want[i] && scale[i] == want[i]);
-    CHECK_OK(outer.matrix(outer.user, PC__PART_V, 0, HEAD * HEADS, COLS, &from));
+    CHECK_OK(outer.matrix(outer.user, PC__ROLE_V, 0, HEAD * HEADS, COLS, &from));
     from.rows(from.user, 3, 1, out);
     CHECK(out[0] == 3.0f);
-    CHECK_INT(outer.vector(outer.user, PC__PART_V, 0, 1, HEAD * HEADS, bias), 1);
+    CHECK_INT(outer.vector(outer.user, PC__ROLE_V, 0, 1, HEAD * HEADS, bias), 1);
     CHECK(bias[1] == 1.0f);
-    CHECK_INT(outer.vector(outer.user, PC__PART_K, 0, 0, HEAD * HEADS, bias), 0);
-    CHECK_INT(outer.table_rows(outer.user, PC__PART_EMBEDDING), 40);
+    CHECK_INT(outer.vector(outer.user, PC__ROLE_K, 0, 0, HEAD * HEADS, bias), 0);
+    CHECK_INT(outer.table_rows(outer.user, PC__ROLE_EMBEDDING), 40);
     arch.rope.dims = 4;
-    CHECK(!pc__is_woven(&arch));
+    CHECK(!pc__is_permuted(&arch));
     return pc_test_end();
 }

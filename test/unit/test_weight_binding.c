@@ -28,8 +28,8 @@ static void rows(void *user, size_t first, size_t count, float *out)
                                 + (float)c / 1048576.0f;
 }
 
-static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols,
-                        pc__weight_source *out)
+static pc_status matrix(void *user, pc__tensor_role part, int32_t layer, size_t row_count,
+                        size_t cols, pc__weight_source *out)
 {
     source *s = user;
     size_t at = s->next++ % 8;
@@ -43,19 +43,19 @@ static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_cou
 }
 
 /* V alone has a bias. */
-static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+static pc_status vector(void *user, pc__tensor_role part, int32_t layer, int bias, size_t count,
                         float *out)
 {
     (void)user;
     (void)layer;
-    if (bias && part != PC__PART_V)
+    if (bias && part != PC__ROLE_V)
         return 0;
     for (size_t i = 0; i < count; i++)
         out[i] = bias ? 100.0f + (float)i : 1.0f;
     return 1;
 }
 
-static size_t table_rows(void *user, pc__part part)
+static size_t table_rows(void *user, pc__tensor_role part)
 {
     (void)user;
     (void)part;
@@ -84,7 +84,7 @@ static pc_status bind(pc__native **out, pc_context *context, int fail_part, uint
                      .final_norm = 1,
                      .position_scheme = PC_POSITION_ALIBI,
                      .causal = 1};
-    pc__provider provider = {&the_source, matrix, vector, table_rows};
+    pc__weight_provider provider = {&the_source, matrix, vector, table_rows};
     pc__bind_options options = {compute, 0, 0, stop, &stop_at};
     the_source = (source){.fail_part = fail_part};
     return pc__native_bind(out, context, &arch, &provider, &options);
@@ -100,9 +100,9 @@ static void in_place(pc_context *context)
     CHECK_OK(native->backend->linear_run(native->layers[1].k, x, 1, k));
     CHECK_OK(native->backend->linear_run(native->layers[1].v, x, 1, v));
     for (int i = 0; i < KV; i++) {
-        CHECK(fabsf(k[i] - ((float)PC__PART_K + (float)i / 1024.0f + 3.0f / 1048576.0f)) < 1e-5f);
+        CHECK(fabsf(k[i] - ((float)PC__ROLE_K + (float)i / 1024.0f + 3.0f / 1048576.0f)) < 1e-5f);
         CHECK(fabsf(v[i]
-                    - ((float)PC__PART_V + (float)i / 1024.0f + 3.0f / 1048576.0f + 100.0f
+                    - ((float)PC__ROLE_V + (float)i / 1024.0f + 3.0f / 1048576.0f + 100.0f
                        + (float)i))
               < 1e-4f);
     }
@@ -119,11 +119,11 @@ static void tables(pc_context *context)
         if (!CHECK_OK(
                 bind(&native, context, FAIL_NOTHING, rounded ? PC_DTYPE_BF16 : PC_DTYPE_F32, 9)))
             return;
-        pc__table_row(&native->embedding, 257,
-                      row); /* bf16 steps by 2/1024 there: a tie, and a little above it */
+        pc__embedding_row(&native->embedding, 257,
+                          row); /* bf16 steps by 2/1024 there: a tie, and a little above it */
         CHECK(row[0] == (rounded ? 256.0f : 257.0f) / 1024.0f);
         CHECK(row[1] == (rounded ? 258.0f / 1024.0f : 257.0f / 1024.0f + 1.0f / 1048576.0f));
-        pc__table_row(&native->embedding, 299, row); /* in the last, partial chunk */
+        pc__embedding_row(&native->embedding, 299, row); /* in the last, partial chunk */
         CHECK(fabsf(row[0] - 299.0f / 1024.0f) <= (rounded ? 1.0f / 1024.0f : 0.0f));
         pc__native_free(native);
     }
@@ -139,12 +139,12 @@ static void faults(void)
     options.threads = 1;
     CHECK_OK(pc_context_new(&context, &options));
     int64_t before = memory.live_blocks;
-    for (int part = PC__PART_EMBEDDING; part <= PC__PART_DOWN; part++) {
+    for (int part = PC__ROLE_EMBEDDING; part <= PC__ROLE_DOWN; part++) {
         pc__native *native = (pc__native *)&memory;
-        int used = part != PC__PART_POSITIONS && part != PC__PART_PROJECT_IN
-                   && part != PC__PART_PROJECT_OUT && part != PC__PART_EMBEDDING_NORM
-                   && part != PC__PART_FINAL_NORM && part != PC__PART_NORM1
-                   && part != PC__PART_NORM2 && part != PC__PART_GATE;
+        int used = part != PC__ROLE_POSITIONS && part != PC__ROLE_PROJECT_IN
+                   && part != PC__ROLE_PROJECT_OUT && part != PC__ROLE_EMBEDDING_NORM
+                   && part != PC__ROLE_FINAL_NORM && part != PC__ROLE_NORM1
+                   && part != PC__ROLE_NORM2 && part != PC__ROLE_GATE;
         pc_status status = bind(&native, context, part, PC_DTYPE_F32, 9);
         CHECK_STATUS(status, used ? PC_ERR_FORMAT : PC_OK);
         if (status < 0)
@@ -179,7 +179,7 @@ static void second_regime(pc_context *context)
                               .dims = 4,
                               .original_length = 64,
                               .attention_factor = 1}};
-    pc__provider provider = {&the_source, matrix, vector, table_rows};
+    pc__weight_provider provider = {&the_source, matrix, vector, table_rows};
     uint64_t stop_at = 9;
     pc__bind_options options = {PC_DTYPE_F32, 0, 0, stop, &stop_at};
     pc__native *native = (pc__native *)context;

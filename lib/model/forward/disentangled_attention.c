@@ -9,15 +9,15 @@
 #include "model/forward/forward_maps.h"
 
 /* Terms as linear layers of one head each: [2 * relative] outputs of a query or key. */
-struct pc__relative {
+struct pc__disentangled {
     size_t rows, heads;
     int64_t farthest;
-    int32_t *row;      /* [2 * farthest + 1] pc__relative_row of the distances from -farthest on */
-    pc__linear **keys; /* [layer][head], NULL where there is no such term */
+    int32_t *row; /* [2 * farthest + 1] pc__disentangled_row of the distances from -farthest on */
+    pc__linear **keys;    /* [layer][head], NULL where there is no such term */
     pc__linear **queries; /* likewise */
 };
 
-int32_t pc__relative_row(const pc__encoder_config *config, int64_t distance)
+int32_t pc__disentangled_row(const pc__encoder_config *config, int64_t distance)
 {
     int32_t span = config->relative, half = config->buckets / 2, at;
     int64_t size = distance < 0 ? -distance : distance;
@@ -34,73 +34,73 @@ int32_t pc__relative_row(const pc__encoder_config *config, int64_t distance)
     return at < 0 ? 0 : at > 2 * span - 1 ? 2 * span - 1 : at;
 }
 
-pc_status pc__relative_new(pc__relative **out, const pc__native *native)
+pc_status pc__disentangled_new(pc__disentangled **out, const pc__native *native)
 {
     const pc_allocator *mem = &native->context->mem;
     const pc__arch *arch = &native->arch;
-    size_t linears = (size_t)arch->layers * (size_t)arch->heads;
-    pc__relative *r = *out = pc__calloc(mem, 1, sizeof *r);
+    size_t linear_count = (size_t)arch->layers * (size_t)arch->heads;
+    pc__disentangled *r = *out = pc__calloc(mem, 1, sizeof *r);
     if (!r)
         return PC_ERR_NOMEM;
     r->rows = 2 * (size_t)arch->encoder.relative;
     r->heads = (size_t)arch->heads;
     r->farthest = arch->encoder.farthest;
     r->row = pc__calloc(mem, 2 * (size_t)r->farthest + 1, sizeof *r->row);
-    r->keys = pc__calloc(mem, linears, sizeof(*r->keys));
-    r->queries = pc__calloc(mem, linears, sizeof(*r->queries));
+    r->keys = pc__calloc(mem, linear_count, sizeof(*r->keys));
+    r->queries = pc__calloc(mem, linear_count, sizeof(*r->queries));
     if (!r->row || !r->keys || !r->queries)
         return PC_ERR_NOMEM; /* the caller frees the whole */
     for (int64_t d = -r->farthest; d <= r->farthest; d++)
-        r->row[d + r->farthest] = pc__relative_row(&arch->encoder, d);
+        r->row[d + r->farthest] = pc__disentangled_row(&arch->encoder, d);
     return PC_OK;
 }
 
 /* One head's columns of [rows][heads * dim]. */
-typedef struct columns {
+typedef struct head_columns {
     const float *all;
     size_t stride, dim;
-} columns;
+} head_columns;
 
 static void head_rows(void *user, size_t first, size_t count, float *out)
 {
-    const columns *c = user;
+    const head_columns *c = user;
     for (size_t r = 0; r < count; r++)
         memcpy(out + r * c->dim, c->all + (first + r) * c->stride, c->dim * sizeof *out);
 }
 
-static pc_status set_term(const pc__relative *r, const pc__native *native, const float *rows,
+static pc_status set_term(const pc__disentangled *r, const pc__native *native, const float *rows,
                           pc__linear **to)
 {
     size_t dim = (size_t)native->arch.head_dim;
     pc_status status = PC_OK;
     for (size_t h = 0; rows && h < r->heads && status >= 0; h++) {
-        columns head = {rows + h * dim, r->heads * dim, dim};
-        pc__weight_source source = {.user = &head, .rows = head_rows};
+        head_columns head_work = {rows + h * dim, r->heads * dim, dim};
+        pc__weight_source source = {.user = &head_work, .rows = head_rows};
         status = native->backend->linear_new(&to[h], native->context, r->rows, dim, PC_DTYPE_F32,
                                              &source, NULL);
     }
     return status;
 }
 
-pc_status pc__relative_set(pc__relative *r, const pc__native *native, int32_t layer,
-                           const float *keys, const float *queries)
+pc_status pc__disentangled_set(pc__disentangled *r, const pc__native *native, int32_t layer,
+                               const float *keys, const float *queries)
 {
     pc_status status = set_term(r, native, keys, r->keys + (size_t)layer * r->heads);
     return status < 0 ? status
                       : set_term(r, native, queries, r->queries + (size_t)layer * r->heads);
 }
 
-static size_t linears(const pc__native *native, const pc__relative *r)
+static size_t linear_count(const pc__native *native, const pc__disentangled *r)
 {
     return (size_t)native->arch.layers * r->heads;
 }
 
-void pc__relative_free(const pc__native *native, pc__relative *r)
+void pc__disentangled_free(const pc__native *native, pc__disentangled *r)
 {
     const pc_allocator *mem = &native->context->mem;
     if (!r)
         return;
-    for (size_t i = 0; i < linears(native, r); i++) {
+    for (size_t i = 0; i < linear_count(native, r); i++) {
         if (r->keys && r->keys[i])
             native->backend->linear_free(r->keys[i]);
         if (r->queries && r->queries[i])
@@ -112,10 +112,10 @@ void pc__relative_free(const pc__native *native, pc__relative *r)
     pc__free(mem, r);
 }
 
-uint64_t pc__relative_bytes(const pc__native *native, const pc__relative *r)
+uint64_t pc__disentangled_bytes(const pc__native *native, const pc__disentangled *r)
 {
     uint64_t bytes = 0;
-    for (size_t i = 0; r && i < linears(native, r); i++) {
+    for (size_t i = 0; r && i < linear_count(native, r); i++) {
         bytes += r->keys[i] ? native->backend->linear_bytes(r->keys[i]) : 0;
         bytes += r->queries[i] ? native->backend->linear_bytes(r->queries[i]) : 0;
     }
@@ -126,32 +126,32 @@ uint64_t pc__relative_bytes(const pc__native *native, const pc__relative *r)
  * of a lane: keys turned, [dim][tokens]; values [tokens up to a page][dim]. The values are taken as
  * they were computed, not as the pages of the run round them: the map is fp32, and the run may be
  * in int8, which pc__map_apply does not read. */
-typedef struct head {
-    const pc__work *work;
-    const pc__relative *relative;
+typedef struct head_work {
+    const pc__forward_work *work;
+    const pc__disentangled *relative;
     size_t index, dim;
-    float *q, *k, *by_key, *by_query, *turned, *values;
+    float *q, *k, *by_key, *by_query, *transposed, *values;
     size_t first, tokens; /* of the lane that is worked on, from the block's start */
     float *map;           /* [tokens][tokens] of this lane and head */
-} head;
+} head_work;
 
 enum { ROWS = 24 }; /* of a map to a thread's turn */
 
-static void take_head(const head *t, const float *from, float *to)
+static void copy_head(const head_work *t, const float *from, float *to)
 {
     size_t stride = t->relative->heads * t->dim;
     for (size_t r = 0; r < t->work->rows; r++)
         memcpy(to + r * t->dim, from + r * stride + t->index * t->dim, t->dim * sizeof *to);
 }
 
-static void turn_keys(const head *t)
+static void transpose_keys(const head_work *t)
 {
     for (size_t j = 0; j < t->tokens; j++)
         for (size_t c = 0; c < t->dim; c++)
-            t->turned[c * t->tokens + j] = t->k[(t->first + j) * t->dim + c];
+            t->transposed[c * t->tokens + j] = t->k[(t->first + j) * t->dim + c];
 }
 
-static void take_values(const head *t)
+static void copy_values(const head_work *t)
 {
     size_t stride = t->relative->heads * t->dim, pages = (t->tokens + PC__PAGE - 1) / PC__PAGE;
     const float *from = t->work->v + t->first * stride + t->index * t->dim;
@@ -161,15 +161,15 @@ static void take_values(const head *t)
            (pages * PC__PAGE - t->tokens) * t->dim * sizeof *from);
 }
 
-static void products(const head *t, const float *q, float *score)
+static void content_scores(const head_work *t, const float *q, float *score)
 {
     memset(score, 0, t->tokens * sizeof *score);
-    pc__add_rows(q, t->turned, t->tokens, t->dim, score, t->tokens);
+    pc__add_rows(q, t->transposed, t->tokens, t->dim, score, t->tokens);
 }
 
-static void distances(const head *t, size_t i, float *score)
+static void distances(const head_work *t, size_t i, float *score)
 {
-    const pc__relative *r = t->relative;
+    const pc__disentangled *r = t->relative;
     const pc__token_row *rows = t->work->pass->rows + t->work->first + t->first;
     const pc__encoder_config *config = &t->work->native->arch.encoder;
     const float *by_key = config->c2p ? t->by_key + (t->first + i) * r->rows : NULL,
@@ -197,12 +197,12 @@ static void softmax(float *score, size_t count, float scale)
 
 static void map_rows(void *arg, size_t index)
 {
-    const head *t = arg;
+    const head_work *t = arg;
     size_t first = index * ROWS, end = first + ROWS < t->tokens ? first + ROWS : t->tokens,
            stride = t->relative->heads * t->dim;
     for (size_t i = first; i < end; i++) {
         float *score = t->map + i * t->tokens;
-        products(t, t->q + (t->first + i) * t->dim, score);
+        content_scores(t, t->q + (t->first + i) * t->dim, score);
         distances(t, i, score);
         softmax(score, t->tokens, t->work->native->scale);
     }
@@ -211,12 +211,13 @@ static void map_rows(void *arg, size_t index)
 }
 
 /* Scratch of a pass, made when it is first needed: its rows are those of the largest block. */
-static pc_status reserve(pc__work *work, head *t)
+static pc_status reserve_scratch(pc__forward_work *work, head_work *t)
 {
     size_t rows = work->capacity, dim = t->dim, count = t->relative->rows, used = 0;
     const size_t parts[] = {rows * dim,   rows * dim,   rows * dim, (rows + PC__PAGE) * dim,
                             rows * count, rows * count, rows * rows};
-    float **const to[] = {&t->q, &t->k, &t->turned, &t->values, &t->by_key, &t->by_query, &t->map};
+    float **const to[] = {&t->q,      &t->k,        &t->transposed, &t->values,
+                          &t->by_key, &t->by_query, &t->map};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         used += (parts[i] + 15) & ~(size_t)15;
     if (!work->distances)
@@ -232,7 +233,7 @@ static pc_status reserve(pc__work *work, head *t)
 }
 
 /* Sets the rows of lane number `lane` of the block. Returns 0 behind the last one. */
-static int lane_of(head *t, size_t lane)
+static int select_lane(head_work *t, size_t lane)
 {
     size_t first, count;
     if (t->work->first_lane + lane >= pc__lane_count(t->work->pass))
@@ -244,10 +245,10 @@ static int lane_of(head *t, size_t lane)
 }
 
 /* The terms of distances of neighbouring rows. */
-static pc_status run_terms(head *t, int32_t layer, size_t first, size_t rows)
+static pc_status run_terms(head_work *t, int32_t layer, size_t first, size_t rows)
 {
     const pc__native *native = t->work->native;
-    const pc__relative *r = t->relative;
+    const pc__disentangled *r = t->relative;
     size_t at = (size_t)layer * r->heads + t->index;
     pc_status status = PC_OK;
     if (rows && r->keys[at])
@@ -262,14 +263,14 @@ done:
 }
 
 /* Lanes whose maps are given have neither queries nor keys. */
-static pc_status run_head(head *t, int32_t layer)
+static pc_status run_head(head_work *t, int32_t layer)
 {
     size_t first = 0, rows = 0;
     pc_status status = PC_OK;
-    take_head(t, t->work->q, t->q);
-    take_head(t, t->work->k, t->k);
-    for (size_t lane = 0; status >= 0 && lane_of(t, lane); lane++) {
-        if (pc__maps_given(t->work, t->work->first_lane + lane)) {
+    copy_head(t, t->work->q, t->q);
+    copy_head(t, t->work->k, t->k);
+    for (size_t lane = 0; status >= 0 && select_lane(t, lane); lane++) {
+        if (pc__forward_maps_given(t->work, t->work->first_lane + lane)) {
             status = run_terms(t, layer, first, rows);
             rows = 0;
             continue;
@@ -281,16 +282,16 @@ static pc_status run_head(head *t, int32_t layer)
 }
 
 /* `maps`: of all lanes, [lane][head][row][key], or NULL: one after the other in the same place. */
-static void run_lanes(head *t, float *maps)
+static void run_lanes(head_work *t, float *maps)
 {
     float *scratch = t->map;
-    for (size_t lane = 0; lane_of(t, lane); lane++) {
+    for (size_t lane = 0; select_lane(t, lane); lane++) {
         size_t one = t->tokens * t->tokens;
         if (maps)
             t->map = maps + t->index * one;
-        if (!pc__maps_given(t->work, t->work->first_lane + lane)) {
-            turn_keys(t);
-            take_values(t);
+        if (!pc__forward_maps_given(t->work, t->work->first_lane + lane)) {
+            transpose_keys(t);
+            copy_values(t);
             pc__parallel(t->work->native->context, (t->tokens + ROWS - 1) / ROWS, map_rows, t);
         }
         if (maps)
@@ -300,54 +301,54 @@ static void run_lanes(head *t, float *maps)
 }
 
 /* Whether somebody looks at the maps of this layer. */
-static int are_wanted(head *t, int32_t layer)
+static int maps_wanted(head_work *t, int32_t layer)
 {
     const pc__lane_maps *maps = t->work->pass->maps;
     int wanted = t->work->pass->trace != NULL;
-    for (size_t lane = 0; maps && !wanted && lane_of(t, lane); lane++) {
+    for (size_t lane = 0; maps && !wanted && select_lane(t, lane); lane++) {
         void *const *record = maps[t->work->first_lane + lane].record;
         wanted = record && record[layer];
     }
     return wanted;
 }
 
-static pc_status trace_space(head *t, float **maps)
+static pc_status trace_space(head_work *t, float **maps)
 {
     const pc_allocator *mem = &t->work->native->context->mem;
     size_t keys = 0;
-    for (size_t lane = 0; lane_of(t, lane); lane++)
+    for (size_t lane = 0; select_lane(t, lane); lane++)
         keys += t->tokens * t->tokens;
     *maps = pc__calloc(mem, keys, t->relative->heads * sizeof **maps);
     return *maps ? PC_OK : PC_ERR_NOMEM;
 }
 
-static void show(head *t, int32_t layer, const float *maps)
+static void show_maps(head_work *t, int32_t layer, const float *maps)
 {
-    for (size_t lane = 0; lane_of(t, lane); lane++) {
+    for (size_t lane = 0; select_lane(t, lane); lane++) {
         size_t number = t->work->first_lane + lane;
-        if (t->work->pass->trace && !pc__maps_given(t->work, number))
+        if (t->work->pass->trace && !pc__forward_maps_given(t->work, number))
             pc__trace_map(t->work, layer, number, t->tokens, maps);
-        pc__maps_record(t->work, number, layer, maps);
+        pc__forward_maps_record(t->work, number, layer, maps);
         maps += t->relative->heads * t->tokens * t->tokens;
     }
 }
 
-pc_status pc__relative_attend(pc__work *work, int32_t layer)
+pc_status pc__disentangled_attend(pc__forward_work *work, int32_t layer)
 {
     const pc__native *native = work->native;
-    head t = {
+    head_work t = {
         .work = work, .relative = native->encoder.relative, .dim = (size_t)native->arch.head_dim};
     float *maps = NULL;
     pc_status status;
-    PC__TRY(reserve(work, &t), done);
-    if (are_wanted(&t, layer))
+    PC__TRY(reserve_scratch(work, &t), done);
+    if (maps_wanted(&t, layer))
         PC__TRY(trace_space(&t, &maps), done);
     for (t.index = 0; t.index < t.relative->heads; t.index++) {
         PC__TRY(run_head(&t, layer), done);
         run_lanes(&t, maps);
     }
     if (maps)
-        show(&t, layer, maps);
+        show_maps(&t, layer, maps);
 done:
     pc__free(&native->context->mem, maps);
     return status;

@@ -8,19 +8,20 @@
 #include "model/forward/forward_internal.h"
 
 /* An empty one; then each layer's. */
-pc_status pc__relative_new(pc__relative **out, const pc__native *native);
+pc_status pc__disentangled_new(pc__disentangled **out, const pc__native *native);
 /* keys, queries [2 * arch.encoder.relative][heads * head_dim], either NULL where the model has no
  * such term. */
-pc_status pc__relative_set(pc__relative *relative, const pc__native *native, int32_t layer,
-                           const float *keys, const float *queries);
-void pc__relative_free(const pc__native *native, pc__relative *relative); /* NULL does nothing */
-uint64_t pc__relative_bytes(const pc__native *native,
-                            const pc__relative *relative); /* of NULL: 0 */
+pc_status pc__disentangled_set(pc__disentangled *relative, const pc__native *native, int32_t layer,
+                               const float *keys, const float *queries);
+void pc__disentangled_free(const pc__native *native,
+                           pc__disentangled *relative); /* NULL does nothing */
+uint64_t pc__disentangled_bytes(const pc__native *native,
+                                const pc__disentangled *relative); /* of NULL: 0 */
 
 /* Which row of the embedding a distance has: 0 … 2 * relative - 1. */
-int32_t pc__relative_row(const pc__encoder_config *config, int64_t distance);
+int32_t pc__disentangled_row(const pc__encoder_config *config, int64_t distance);
 
 /* seen = map x V of the block's q, k, v, lane by lane. */
-pc_status pc__relative_attend(pc__work *work, int32_t layer);
+pc_status pc__disentangled_attend(pc__forward_work *work, int32_t layer);
 
 #endif

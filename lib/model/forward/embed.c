@@ -29,27 +29,27 @@ static pc_status check_row(const pc__native *native, const pc__token_row *row)
     return PC_OK;
 }
 
-static void add_row(const pc__table *table, size_t from, float *x, float *scratch)
+static void add_table_row(const pc__embedding_table *table, size_t from, float *x, float *scratch)
 {
-    pc__table_row(table, from, scratch);
+    pc__embedding_row(table, from, scratch);
     for (size_t i = 0; i < table->dim; i++)
         x[i] += scratch[i];
 }
 
 /* What is learned for a token's position and type. */
-static void add_learned(const pc__work *work, size_t r, float *scratch)
+static void add_learned(const pc__forward_work *work, size_t r, float *scratch)
 {
     const pc__native *native = work->native;
     const pc__token_row *row = &work->pass->rows[work->first + r];
     float *x = work->x + r * (size_t)native->arch.hidden;
     if (native->positions.rows)
-        add_row(&native->positions, (size_t)(row->position + native->arch.position_offset), x,
-                scratch);
+        add_table_row(&native->positions, (size_t)(row->position + native->arch.position_offset), x,
+                      scratch);
     if (native->encoder.types.rows)
-        add_row(&native->encoder.types, (size_t)row->type, x, scratch);
+        add_table_row(&native->encoder.types, (size_t)row->type, x, scratch);
 }
 
-pc_status pc__embed(pc__work *work)
+pc_status pc__embed(pc__forward_work *work)
 {
     const pc__native *native = work->native;
     float *to = work->narrow ? work->narrow : work->x;
@@ -57,8 +57,8 @@ pc_status pc__embed(pc__work *work)
     pc_status status = PC_OK;
     for (size_t r = 0; r < work->rows; r++) {
         PC__TRY(check_row(native, &work->pass->rows[work->first + r]), done);
-        pc__table_row(&native->embedding, (size_t)work->pass->rows[work->first + r].token,
-                      to + r * dim);
+        pc__embedding_row(&native->embedding, (size_t)work->pass->rows[work->first + r].token,
+                          to + r * dim);
     }
     if (native->arch.embedding_scale > 0)
         scale(to, work->rows * dim, native->arch.embedding_scale);
@@ -73,14 +73,14 @@ done:
     return status;
 }
 
-static void cap(float *x, size_t count, float limit)
+static void cap_logits(float *x, size_t count, float limit)
 {
     for (size_t i = 0; i < count; i++)
         x[i] = limit * tanhf(x[i] / limit);
 }
 
 /* The rows that want logits, one after the other, into h. Returns how many. */
-static size_t gather(pc__work *work)
+static size_t gather_logit_rows(pc__forward_work *work)
 {
     size_t hidden = (size_t)work->native->arch.hidden, n = 0;
     for (size_t r = 0; r < work->rows; r++)
@@ -89,7 +89,7 @@ static size_t gather(pc__work *work)
     return n;
 }
 
-pc_status pc__head(pc__work *work)
+pc_status pc__head(pc__forward_work *work)
 {
     const pc__native *native = work->native;
     size_t vocab = (size_t)native->arch.vocab, n;
@@ -104,7 +104,7 @@ pc_status pc__head(pc__work *work)
                work->rows * (size_t)native->arch.hidden * sizeof *work->h);
     if (!native->arch.causal)
         return pc__trace_heads(work);
-    n = gather(work);
+    n = gather_logit_rows(work);
     if (!n || !work->pass->logits)
         goto done;
     pc__apply_norm(work, &native->final_norm, work->h, n, work->h);
@@ -116,7 +116,7 @@ pc_status pc__head(pc__work *work)
     if (native->arch.logit_scale > 0)
         scale(logits, n * vocab, native->arch.logit_scale);
     if (native->arch.logit_cap > 0)
-        cap(logits, n * vocab, native->arch.logit_cap);
+        cap_logits(logits, n * vocab, native->arch.logit_cap);
     work->logits_done += n;
 done:
     return status;

@@ -5,18 +5,18 @@
 
 #include "base/threads.h"
 
-enum { ENTRIES_AT_ONCE = 512, WORTH = 1 << 14 /* floats that are worth a thread */ };
+enum { ENTRIES_AT_ONCE = 512, FLOATS_A_THREAD = 1 << 14 /* floats that are worth a thread */ };
 
 /* Experts [from, to), with the shared MLP beside the first ones: one piece of work for the threads,
  * however few rows each expert has. */
-typedef struct group {
-    const pc__work *work;
+typedef struct expert_group {
+    const pc__forward_work *work;
     const pc__native_layer *layer;
     size_t from, to;
     size_t first, entries; /* in the routes' lists */
     int shared;
     size_t chunk; /* rows that are worth a thread, when results are added up */
-} group;
+} expert_group;
 
 size_t pc__experts_entries(const pc__arch *arch, size_t rows)
 {
@@ -27,68 +27,67 @@ size_t pc__experts_entries(const pc__arch *arch, size_t rows)
 }
 
 /* Floats of the experts' inner rows; the shared MLP's follow. */
-static size_t inner_of(const group *g)
+static size_t inner_of(const expert_group *g)
 {
     return g->entries * (size_t)g->work->native->arch.experts.width;
 }
 
-static size_t shared_inner(const group *g)
+static size_t shared_inner(const expert_group *g)
 {
     return g->shared ? g->work->rows * g->layer->mlp.width : 0;
 }
 
 /* Gates and ups; returns how many parts there are. */
-static size_t first_parts(const group *g, pc__linear_part *parts)
+static size_t first_jobs(const expert_group *g, pc__linear_job *jobs)
 {
-    const pc__work *work = g->work;
+    const pc__forward_work *work = g->work;
     const pc__routes *routes = &work->routes;
     size_t rows = work->rows, width = (size_t)work->native->arch.experts.width, n = 0;
     for (size_t e = g->from; e < g->to; e++) {
         size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
         const pc__native_mlp *mlp = &g->layer->experts[e];
-        pc__linear_part part = {mlp->up, work->h, routes->row + g->first, g->entries,
-                                at,      count,   work->up + at * width};
+        pc__linear_job job = {mlp->up, work->h, routes->row + g->first, g->entries,
+                              at,      count,   work->up + at * width};
         if (!count)
             continue;
-        parts[n++] = part;
-        part.linear = mlp->gate;
-        part.y = work->gate + at * width;
+        jobs[n++] = job;
+        job.linear = mlp->gate;
+        job.y = work->gate + at * width;
         if (mlp->gate)
-            parts[n++] = part;
+            jobs[n++] = job;
     }
     if (g->shared) {
         const pc__native_mlp *mlp = &g->layer->mlp;
-        parts[n++] = (pc__linear_part){
-            mlp->up, work->h, NULL, rows, 0, rows, work->up + inner_of(g)};
+        jobs[n++] = (pc__linear_job){mlp->up, work->h, NULL, rows, 0, rows, work->up + inner_of(g)};
         if (mlp->gate)
-            parts[n++] = (pc__linear_part){
+            jobs[n++] = (pc__linear_job){
                 mlp->gate, work->h, NULL, rows, 0, rows, work->gate + inner_of(g)};
     }
     return n;
 }
 
-static size_t second_parts(const group *g, const float *inner, pc__linear_part *parts)
+static size_t second_jobs(const expert_group *g, const float *inner, pc__linear_job *jobs)
 {
-    const pc__work *work = g->work;
+    const pc__forward_work *work = g->work;
     const pc__routes *routes = &work->routes;
     size_t rows = work->rows, dim = (size_t)work->native->arch.hidden, n = 0;
     for (size_t e = g->from; e < g->to; e++) {
         size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
         if (count)
-            parts[n++] = (pc__linear_part){
+            jobs[n++] = (pc__linear_job){
                 g->layer->experts[e].down, inner, NULL, g->entries, at, count,
                 work->some + at * dim};
     }
     if (g->shared)
-        parts[n++] = (pc__linear_part){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows,
-                                       work->mixed};
+        jobs[n++] = (pc__linear_job){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows,
+                                     work->mixed};
     return n;
 }
 
 /* What the shared MLP gave, or nothing, before the first expert is added. */
-static void begin_row(const group *g, size_t row, float *to, size_t dim)
+static void begin_row(const expert_group *g, size_t row, float *to, size_t dim)
 {
-    const pc__work *work = g->work;
+    const pc__forward_work *work = g->work;
     if (!g->layer->mlp.width) {
         memset(to, 0, dim * sizeof *to);
     } else if (g->layer->shared_scale) {
@@ -98,10 +97,10 @@ static void begin_row(const group *g, size_t row, float *to, size_t dim)
     }
 }
 
-static void add_rows(void *arg, size_t index)
+static void add_expert_rows(void *arg, size_t index)
 {
-    const group *g = arg;
-    const pc__work *work = g->work;
+    const expert_group *g = arg;
+    const pc__forward_work *work = g->work;
     const pc__routes *routes = &work->routes;
     size_t dim = (size_t)work->native->arch.hidden, used = (size_t)work->native->arch.experts.used;
     for (size_t r = index * g->chunk; r < (index + 1) * g->chunk && r < work->rows; r++) {
@@ -121,48 +120,48 @@ static void add_rows(void *arg, size_t index)
     }
 }
 
-static pc_status run_group(group *g, pc__linear_part *parts)
+static pc_status run_group(expert_group *g, pc__linear_job *jobs)
 {
-    const pc__work *work = g->work;
+    const pc__forward_work *work = g->work;
     const pc__native *native = work->native;
     int gated = g->layer->experts[0].gate != NULL;
     float *inner = gated ? work->gate : work->up;
     size_t count = inner_of(g) + shared_inner(g), dim = (size_t)native->arch.hidden;
     pc_status status;
-    PC__TRY(native->backend->linear_run_parts(parts, first_parts(g, parts)), done);
+    PC__TRY(native->backend->linear_run_jobs(jobs, first_jobs(g, jobs)), done);
     if (gated)
         native->backend->gate(native->context, native->arch.activation, inner, work->up, count);
     else
         native->backend->activate(native->context, native->arch.activation, inner, count);
-    PC__TRY(native->backend->linear_run_parts(parts, second_parts(g, inner, parts)), done);
-    g->chunk = WORTH / (dim * ((size_t)native->arch.experts.used + 1)) + 1;
-    pc__parallel(native->context, (work->rows + g->chunk - 1) / g->chunk, add_rows, g);
+    PC__TRY(native->backend->linear_run_jobs(jobs, second_jobs(g, inner, jobs)), done);
+    g->chunk = FLOATS_A_THREAD / (dim * ((size_t)native->arch.experts.used + 1)) + 1;
+    pc__parallel(native->context, (work->rows + g->chunk - 1) / g->chunk, add_expert_rows, g);
 done:
     return status;
 }
 
-static pc_status run_experts(const pc__work *work, const pc__native_layer *layer)
+static pc_status run_experts(const pc__forward_work *work, const pc__native_layer *layer)
 {
     const pc_allocator *mem = &work->native->context->mem;
     const uint32_t *first = work->routes.first;
     size_t all = (size_t)work->native->arch.experts.count,
            most = pc__experts_entries(&work->native->arch, work->capacity);
-    pc__linear_part *parts = pc__calloc(mem, 2 * (all + 1), sizeof *parts);
-    pc_status status = parts ? PC_OK : PC_ERR_NOMEM;
-    for (group g = {work, layer, 0, 0, 0, 0, layer->mlp.width > 0, 0}; g.from < all && status >= 0;
-         g.from = g.to, g.shared = 0) {
+    pc__linear_job *jobs = pc__calloc(mem, 2 * (all + 1), sizeof *jobs);
+    pc_status status = jobs ? PC_OK : PC_ERR_NOMEM;
+    for (expert_group g = {work, layer, 0, 0, 0, 0, layer->mlp.width > 0, 0};
+         g.from < all && status >= 0; g.from = g.to, g.shared = 0) {
         g.to = g.from + 1;
         while (g.to < all && first[g.to + 1] - first[g.from] <= most)
             g.to++;
         g.first = first[g.from];
         g.entries = first[g.to] - g.first;
-        status = run_group(&g, parts);
+        status = run_group(&g, jobs);
     }
-    pc__free(mem, parts);
+    pc__free(mem, jobs);
     return status;
 }
 
-pc_status pc__experts_part(pc__work *work, int32_t l)
+pc_status pc__experts_sublayer(pc__forward_work *work, int32_t l)
 {
     const pc__native *native = work->native;
     const pc__native_layer *layer = &native->layers[l];

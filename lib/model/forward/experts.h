@@ -9,7 +9,7 @@
 /* h = shared MLP of h + sum over the chosen experts of weight * MLP of h. A row's result depends on
  * that row alone, bit for bit: its sum runs over the shared MLP, then the experts in ascending
  * number. */
-pc_status pc__experts_part(pc__work *work, int32_t layer);
+pc_status pc__experts_sublayer(pc__forward_work *work, int32_t layer);
 /* Most (row, expert) pairs that are worked on together in blocks of up to `rows` rows. */
 size_t pc__experts_entries(const pc__arch *arch, size_t rows);
 

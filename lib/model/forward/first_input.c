@@ -4,7 +4,7 @@
 
 #include "model/forward/forward_internal.h"
 
-static pc_status check(const pc_model *model, const pc_input *input)
+static pc_status check_input(const pc_model *model, const pc_input *input)
 {
     const pc_model_info *info = &model->info;
     if (!model->native)
@@ -18,7 +18,7 @@ static pc_status check(const pc_model *model, const pc_input *input)
     return PC_OK;
 }
 
-static void set_rows(pc__token_row *rows, const pc_input *input)
+static void set_input_rows(pc__token_row *rows, const pc_input *input)
 {
     for (size_t i = 0; i < input->count; i++) {
         rows[i].token = input->tokens[i];
@@ -29,12 +29,12 @@ static void set_rows(pc__token_row *rows, const pc_input *input)
 
 pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x)
 {
-    pc__work work = {.rows = input->count};
+    pc__forward_work work = {.rows = input->count};
     pc__pass pass = {0};
     const pc_allocator *mem = &model->context->mem;
     pc__token_row *rows = NULL;
     size_t hidden, narrow;
-    pc_status status = check(model, input);
+    pc_status status = check_input(model, input);
     if (status < 0)
         return status;
     hidden = (size_t)model->native->arch.hidden;
@@ -44,7 +44,7 @@ pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x
                         sizeof *work.h); /* pc__embed needs one row of it */
     status = rows && work.h ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
-        set_rows(rows, input);
+        set_input_rows(rows, input);
         pass.rows = rows;
         work.native = model->native;
         work.pass = &pass;

@@ -8,8 +8,8 @@
 #include "model/forward/forward_maps.h"
 #include "model/load/positions.h"
 
-void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const float *x, size_t rows,
-                    float *y)
+void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const float *x,
+                    size_t rows, float *y)
 {
     const pc__native *native = work->native;
     size_t dim = (size_t)native->arch.hidden;
@@ -25,7 +25,7 @@ void pc__apply_norm(const pc__work *work, const pc__native_norm *norm, const flo
     }
 }
 
-static void add(const pc__work *work, float *part)
+static void add(const pc__forward_work *work, float *part)
 {
     const pc__native *native = work->native;
     size_t count = work->rows * (size_t)native->arch.hidden;
@@ -35,76 +35,76 @@ static void add(const pc__work *work, float *part)
     native->backend->add(native->context, work->x, part, count);
 }
 
-static void norm(const pc__work *work, const pc__native_norm *what, float *to)
+static void norm(const pc__forward_work *work, const pc__native_norm *what, float *to)
 {
     pc__apply_norm(work, what, work->x, work->rows, to);
 }
 
-static pc_status sequential_layer(pc__work *work, int32_t l)
+static pc_status sequential_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
     pc_status status;
     norm(work, &layer->norm1, work->h);
-    PC__TRY(pc__attention_part(work, l), done);
+    PC__TRY(pc__attention_sublayer(work, l), done);
     add(work, work->y);
     norm(work, &layer->norm2, work->h);
-    PC__TRY(pc__mlp_part(work, l), done);
+    PC__TRY(pc__mlp_sublayer(work, l), done);
     add(work, work->h);
 done:
     return status;
 }
 
-static pc_status parallel_layer(pc__work *work, int32_t l)
+static pc_status parallel_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
     pc_status status;
     norm(work, &layer->norm1, work->h);
-    PC__TRY(pc__attention_part(work, l), done);
+    PC__TRY(pc__attention_sublayer(work, l), done);
     if (work->native->arch.residual == PC__RESIDUAL_PARALLEL_2)
         norm(work, &layer->norm2, work->h);
-    PC__TRY(pc__mlp_part(work, l), done);
+    PC__TRY(pc__mlp_sublayer(work, l), done);
     add(work, work->y);
     add(work, work->h);
 done:
     return status;
 }
 
-static pc_status post_norm_layer(pc__work *work, int32_t l)
+static pc_status post_norm_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
     size_t bytes = work->rows * (size_t)work->native->arch.hidden * sizeof *work->h;
     pc_status status;
     memcpy(work->h, work->x, bytes);
-    PC__TRY(pc__attention_part(work, l), done);
+    PC__TRY(pc__attention_sublayer(work, l), done);
     add(work, work->y);
     norm(work, &layer->norm1, work->x);
     memcpy(work->h, work->x, bytes);
-    PC__TRY(pc__mlp_part(work, l), done);
+    PC__TRY(pc__mlp_sublayer(work, l), done);
     add(work, work->h);
     norm(work, &layer->norm2, work->x);
 done:
     return status;
 }
 
-static pc_status poll(const pc__work *work, int32_t l)
+static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
 {
     const pc__pass *pass = work->pass;
-    pc__host_begin();
+    pc__callback_begin();
     if (pass->cancelled && pass->cancelled(pass->cancel_user))
-        return pc__host_cancelled("cancelled at layer %d of row %zu", l, work->first);
+        return pc__callback_cancelled("cancelled at layer %d of row %zu", l, work->first);
     return PC_OK;
 }
 
 /* Layers of runs that are still being read come one after the other. */
-static pc_status await_layer(const pc__work *work, int32_t l)
+static pc_status await_layer(const pc__forward_work *work, int32_t l)
 {
     pc_status status = PC_OK;
-    for (size_t i = 0; i < work->flow_count && status >= 0; i++)
-        status = work->flows[i]->await(work->flows[i], (size_t)l);
+    for (size_t i = 0; i < work->stream_count && status >= 0; i++)
+        status = work->streams[i]->await(work->streams[i], (size_t)l);
     return status;
 }
 
-static pc_status run_layer(pc__work *work, int32_t l)
+static pc_status run_layer(pc__forward_work *work, int32_t l)
 {
     pc_status status = await_layer(work, l);
     if (status < 0)
@@ -123,7 +123,7 @@ static pc_status run_layer(pc__work *work, int32_t l)
 
 /* The rows of the block as the plan wants them: `first` keeps counting from the start of the pass's
  * spans. */
-static pc_status plan_block(pc__work *work)
+static pc_status plan_block(pc__forward_work *work)
 {
     const pc__pass *pass = work->pass;
     pc__rows rows = pass->attend;
@@ -137,7 +137,7 @@ static pc_status plan_block(pc__work *work)
         work->turns[r] = row->position - row->run_start;
     }
     if (pass->maps)
-        return pc__maps_begin(work);
+        return pc__forward_maps_begin(work);
     if (pass->skips_attention)
         return PC_OK;
     /* the runs of a pass over the first layers only may have no more than those */
@@ -145,14 +145,14 @@ static pc_status plan_block(pc__work *work)
                         work->native->arch.heads);
 }
 
-static int32_t pass_layers(const pc__work *work)
+static int32_t pass_layers(const pc__forward_work *work)
 {
     int32_t layers = work->native->arch.layers, wanted = work->pass->kv_layers;
     return wanted > 0 && wanted < layers ? wanted : layers;
 }
 
 /* Where a pass ends at the K and V of a layer. */
-static pc_status last_keys(pc__work *work, int32_t l)
+static pc_status last_keys(pc__forward_work *work, int32_t l)
 {
     if (work->native->arch.residual == PC__RESIDUAL_POST)
         memcpy(work->h, work->x, work->rows * (size_t)work->native->arch.hidden * sizeof *work->h);
@@ -161,14 +161,14 @@ static pc_status last_keys(pc__work *work, int32_t l)
     return pc__attention_keys(work, l);
 }
 
-static pc_status run_block(pc__work *work)
+static pc_status run_block(pc__forward_work *work)
 {
     int32_t layers = pass_layers(work), l;
     pc_status status;
     PC__TRY(pc__embed(work), done);
     PC__TRY(plan_block(work), done);
     for (l = 0; l < layers; l++) {
-        PC__TRY(poll(work, l), done);
+        PC__TRY(poll_cancel(work, l), done);
         PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
         if (l + 1 == work->pass->kv_layers)
             break;
@@ -177,7 +177,7 @@ static pc_status run_block(pc__work *work)
                    work->rows * (size_t)work->native->arch.hidden * sizeof *work->x);
         PC__TRY(run_layer(work, l), done);
         if (!l && work->beside)
-            PC__TRY(pc__convolution_part(work), done);
+            PC__TRY(pc__convolution_sublayer(work), done);
     }
     if (work->pass->kv_layers) {
         status = l < layers ? last_keys(work, l) : PC_OK;
@@ -188,7 +188,7 @@ static pc_status run_block(pc__work *work)
 done:
     pc__plan_free(work->plan);
     work->plan = NULL;
-    pc__maps_end(work);
+    pc__forward_maps_end(work);
     return status;
 }
 
@@ -212,7 +212,7 @@ static size_t inner_floats(const pc__arch *arch, size_t rows)
     return most;
 }
 
-static void lay_out_experts(pc__work *work, float *slab, size_t *used)
+static void lay_out_experts(pc__forward_work *work, float *slab, size_t *used)
 {
     const pc__arch *arch = &work->native->arch;
     pc__routes *routes = &work->routes;
@@ -230,7 +230,7 @@ static void lay_out_experts(pc__work *work, float *slab, size_t *used)
     work->mixed = part(slab, used, rows * (size_t)arch->hidden);
 }
 
-static size_t lay_out(pc__work *work, float *slab)
+static size_t lay_out_work(pc__forward_work *work, float *slab)
 {
     const pc__arch *arch = &work->native->arch;
     const pc__kv_shape *shape = &work->native->shape;
@@ -259,34 +259,34 @@ static size_t lay_out(pc__work *work, float *slab)
     return used;
 }
 
-static pc_status reserve(pc__work *work)
+static pc_status reserve_work(pc__forward_work *work)
 {
     const pc_allocator *mem = &work->native->context->mem;
-    work->slab = work->native->backend->allocate(work->native->context, lay_out(work, NULL));
+    work->slab = work->native->backend->allocate(work->native->context, lay_out_work(work, NULL));
     work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
     work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
     work->turns = pc__calloc(mem, work->capacity, sizeof *work->turns);
     if (!work->slab || !work->runs || !work->slots || !work->turns)
         return PC_ERR_NOMEM;
-    lay_out(work, work->slab);
+    lay_out_work(work, work->slab);
     return PC_OK;
 }
 
-static void release(pc__work *work)
+static void release(pc__forward_work *work)
 {
     const pc_allocator *mem = &work->native->context->mem;
     if (work->slab)
         work->native->backend->release(work->native->context, work->slab);
     if (work->distances)
         work->native->backend->release(work->native->context, work->distances);
-    pc__free(mem, work->flows);
+    pc__free(mem, work->streams);
     pc__free(mem, work->runs);
     pc__free(mem, work->slots);
     pc__free(mem, work->turns);
     pc__rope_free(mem, work->own_rope);
 }
 
-static uint64_t length_of(const pc__pass *pass)
+static uint64_t pass_length(const pc__pass *pass)
 {
     int64_t last = 0;
     for (size_t r = 0; r < pass->attend.count; r++)
@@ -294,25 +294,25 @@ static uint64_t length_of(const pc__pass *pass)
     return pass->rope_regime_length ? pass->rope_regime_length : (uint64_t)last + 1;
 }
 
-static pc_status note_flow(pc__work *work, const pc__kv *kv)
+static pc_status note_flow(pc__forward_work *work, const pc__kv *kv)
 {
-    pc__kv_flow *flow = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->flow,
-                                             memory_order_acquire);
+    pc__layer_stream *stream = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->stream,
+                                                    memory_order_acquire);
     pc_status status;
-    if (!flow)
+    if (!stream)
         return PC_OK;
-    for (size_t i = 0; i < work->flow_count; i++)
-        if (work->flows[i] == flow)
+    for (size_t i = 0; i < work->stream_count; i++)
+        if (work->streams[i] == stream)
             return PC_OK;
-    status = pc__grow(&work->native->context->mem, (void **)&work->flows, &work->flow_capacity,
-                      work->flow_count + 1, sizeof(*work->flows));
+    status = pc__grow(&work->native->context->mem, (void **)&work->streams, &work->flow_capacity,
+                      work->stream_count + 1, sizeof(*work->streams));
     if (status >= 0)
-        work->flows[work->flow_count++] = flow;
+        work->streams[work->stream_count++] = stream;
     return status;
 }
 
 /* All runs of a pass share one regime, those that it writes too. */
-static pc_status check_runs(pc__work *work, uint64_t regime)
+static pc_status check_runs(pc__forward_work *work, uint64_t regime)
 {
     int32_t layers = pass_layers(work);
     const pc__rows *rows = &work->pass->attend;
@@ -362,12 +362,12 @@ static size_t whole_lanes(const pc__pass *pass, size_t lane, size_t *next)
 }
 
 /* Lanes are not cut: their rows see later ones, or the whole of their maps is at work. */
-static int lanes_whole(const pc__work *work)
+static int lanes_whole(const pc__forward_work *work)
 {
     return !work->native->arch.causal || work->pass->maps;
 }
 
-static size_t largest_block(const pc__work *work)
+static size_t largest_block(const pc__forward_work *work)
 {
     const pc__pass *pass = work->pass;
     size_t count = pass->attend.count, largest = 0;
@@ -383,7 +383,7 @@ static size_t largest_block(const pc__work *work)
 }
 
 /* The blocks of a pass, one after the other. */
-static pc_status run_blocks(pc__work *work)
+static pc_status run_blocks(pc__forward_work *work)
 {
     size_t count = work->pass->attend.count, next_lane = 0;
     pc_status status = PC_OK;
@@ -414,7 +414,7 @@ static pc_status check_kind(const pc__native *native, const pc__pass *pass)
 
 pc_status pc__forward(const pc_model *model, const pc__pass *pass)
 {
-    pc__work work = {0};
+    pc__forward_work work = {0};
     size_t count = pass->attend.count;
     uint64_t regime;
     pc_status status;
@@ -427,11 +427,11 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     work.pass = pass;
     PC__TRY(check_kind(work.native, pass), done);
     work.capacity = largest_block(&work);
-    regime = pc__native_regime(work.native, length_of(pass));
+    regime = pc__native_rope_regime(work.native, pass_length(pass));
     PC__TRY(check_runs(&work, regime), done);
-    PC__TRY(pc__maps_check(&work), done);
+    PC__TRY(pc__forward_maps_check(&work), done);
     PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
-    PC__TRY(reserve(&work), done);
+    PC__TRY(reserve_work(&work), done);
     status = run_blocks(&work);
 done:
     release(&work);

@@ -6,13 +6,13 @@
 #include "model/forward/disentangled_attention.h"
 
 /* MPT's clip_qkv. */
-static void clip(float *x, size_t count, float limit)
+static void clip_values(float *x, size_t count, float limit)
 {
     for (size_t i = 0; i < count; i++)
         x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
 }
 
-pc_status pc__attention_project(pc__work *work, int32_t layer, size_t first, size_t rows,
+pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
                                 int values_only)
 {
     const pc__native *native = work->native;
@@ -27,11 +27,12 @@ pc_status pc__attention_project(pc__work *work, int32_t layer, size_t first, siz
     pc_status status = native->backend->linear_run_all(
         all, count, work->h + first * (size_t)native->arch.hidden, rows, to);
     for (size_t i = 0; i < count && status >= 0 && native->arch.qkv_clip > 0; i++)
-        clip(to[i], rows * width[i], native->arch.qkv_clip);
+        clip_values(to[i], rows * width[i], native->arch.qkv_clip);
     return status;
 }
 
-void pc__attention_store(pc__work *work, int32_t layer, size_t first, size_t rows, int values_only)
+void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
+                         int values_only)
 {
     const pc__native *native = work->native;
     const pc__kv_shape *shape = &native->shape;
@@ -45,7 +46,7 @@ void pc__attention_store(pc__work *work, int32_t layer, size_t first, size_t row
                               k, heads * k_dim, work->v + first * v, v);
 }
 
-static pc__attn_layer describe(const pc__work *work, int32_t layer)
+static pc__attn_layer describe_layer(const pc__forward_work *work, int32_t layer)
 {
     const pc__arch *arch = &work->native->arch;
     pc__attn_layer out = {0};
@@ -59,7 +60,7 @@ static pc__attn_layer describe(const pc__work *work, int32_t layer)
     return out;
 }
 
-pc_status pc__attention_keys(pc__work *work, int32_t layer)
+pc_status pc__attention_keys(pc__forward_work *work, int32_t layer)
 {
     pc_status status = pc__attention_project(work, layer, 0, work->rows, 0);
     if (status >= 0)
@@ -70,11 +71,11 @@ pc_status pc__attention_keys(pc__work *work, int32_t layer)
 }
 
 /* Everything up to `seen`. */
-static pc_status gather(pc__work *work, const pc__attn_layer *what)
+static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what)
 {
     pc_status status;
     if (work->pass->maps)
-        return pc__maps_attend(work, what);
+        return pc__forward_maps_attend(work, what);
     PC__TRY(pc__attention_keys(work, what->layer), done);
     if (work->pass->skips_attention) {
         memset(work->seen, 0,
@@ -83,18 +84,18 @@ static pc_status gather(pc__work *work, const pc__attn_layer *what)
         return PC_OK;
     }
     if (work->native->encoder.relative)
-        return pc__relative_attend(work, what->layer);
+        return pc__disentangled_attend(work, what->layer);
     PC__TRY(work->native->backend->attend(work->plan, what, work->q, work->seen, work->lse), done);
     status = pc__trace_maps(work, what);
 done:
     return status;
 }
 
-pc_status pc__attention_part(pc__work *work, int32_t layer)
+pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer)
 {
     const pc__native *native = work->native;
-    pc__attn_layer what = describe(work, layer);
-    pc_status status = gather(work, &what);
+    pc__attn_layer what = describe_layer(work, layer);
+    pc_status status = attend_layer(work, &what);
     if (status >= 0)
         status = native->backend->linear_run(native->layers[layer].o, work->seen, work->rows,
                                              work->y);

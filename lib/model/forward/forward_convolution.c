@@ -5,7 +5,7 @@
 #include "model/forward/forward_internal.h"
 
 /* neighbours[r] = [channel][tap]: how the file has the kernel. */
-static void gather(const pc__work *work, size_t first, size_t count)
+static void gather_neighbours(const pc__forward_work *work, size_t first, size_t count)
 {
     size_t hidden = (size_t)work->native->arch.hidden,
            taps = (size_t)work->native->arch.encoder.conv;
@@ -21,7 +21,7 @@ static void gather(const pc__work *work, size_t first, size_t count)
     }
 }
 
-pc_status pc__convolution_part(pc__work *work)
+pc_status pc__convolution_sublayer(pc__forward_work *work)
 {
     const pc__native *native = work->native;
     size_t values = work->rows * (size_t)native->arch.hidden, first, count;
@@ -30,7 +30,7 @@ pc_status pc__convolution_part(pc__work *work)
         pc__lane_rows(work->pass, lane, &first, &count);
         if (first >= work->first + work->rows)
             break;
-        gather(work, first - work->first, count);
+        gather_neighbours(work, first - work->first, count);
     }
     PC__TRY(
         native->backend->linear_run(native->encoder.conv, work->neighbours, work->rows, work->h),

@@ -5,7 +5,7 @@
 #include "model/forward/native.h"
 #include "model/load/positions.h"
 
-typedef struct completion {
+typedef struct key_completion {
     const pc__native *native;
     pc__kv *run;
     const pc__rope *rope;
@@ -14,9 +14,9 @@ typedef struct completion {
     pc__kv **runs;
     size_t *slots;
     int64_t *turns;
-} completion;
+} key_completion;
 
-static pc_status reserve(completion *c)
+static pc_status reserve_keys(key_completion *c)
 {
     const pc__native *native = c->native;
     const pc_allocator *mem = &native->context->mem;
@@ -36,7 +36,7 @@ static pc_status reserve(completion *c)
     return PC_OK;
 }
 
-static pc_status layer_keys(const completion *c, int32_t layer, const float *input)
+static pc_status layer_keys(const key_completion *c, int32_t layer, const float *input)
 {
     const pc__native *native = c->native;
     size_t tokens = c->run->tokens, heads = (size_t)native->shape.kv_heads,
@@ -58,13 +58,13 @@ static pc_status layer_keys(const completion *c, int32_t layer, const float *inp
 pc_status pc__complete_keys(const pc_model *model, pc__kv *run, const float *inputs,
                             const uint8_t *missing)
 {
-    completion c = {.native = model->native, .run = run};
+    key_completion c = {.native = model->native, .run = run};
     const pc_allocator *mem = &model->context->mem;
     size_t each = run->tokens * (size_t)c.native->arch.hidden;
     pc_status status = PC_OK;
     if (!run->values_only || !run->tokens)
         return PC_OK;
-    PC__TRY(reserve(&c), done);
+    PC__TRY(reserve_keys(&c), done);
     PC__TRY(pc__native_rope(c.native, run->regime, &c.rope, &c.own_rope), done);
     for (int32_t l = 0; l < c.native->arch.layers; l++)
         if (!missing || missing[l])

@@ -4,18 +4,18 @@
 
 #include "model/forward/disentangled_attention.h"
 
-static const pc__lane_maps *maps_of(const pc__work *work, size_t lane)
+static const pc__lane_maps *maps_of(const pc__forward_work *work, size_t lane)
 {
     return &work->pass->maps[work->maps.first_lane + lane];
 }
 
 /* A lane that has anything to do with maps. */
-static int takes_part(const pc__lane_maps *maps)
+static int has_maps(const pc__lane_maps *maps)
 {
     return maps->shape.tokens != 0;
 }
 
-static pc_status check_shape(const pc__work *work, size_t lane, size_t tokens)
+static pc_status check_map_shape(const pc__forward_work *work, size_t lane, size_t tokens)
 {
     const pc__arch *arch = &work->native->arch;
     const pc__map_shape *shape = &work->pass->maps[lane].shape;
@@ -33,7 +33,7 @@ static pc_status check_shape(const pc__work *work, size_t lane, size_t tokens)
     return PC_OK;
 }
 
-static int all_given(const pc__work *work, const pc__lane_maps *maps)
+static int all_given(const pc__forward_work *work, const pc__lane_maps *maps)
 {
     for (int32_t l = 0; l < work->native->arch.layers; l++)
         if (!maps->given || !maps->given[l])
@@ -50,7 +50,8 @@ static int sees_its_run(const pc__pass *pass, size_t row, size_t keys)
            && span->lo == 0 && span->hi == keys;
 }
 
-static pc_status check_rows(const pc__work *work, size_t lane, size_t first, size_t count)
+static pc_status check_map_rows(const pc__forward_work *work, size_t lane, size_t first,
+                                size_t count)
 {
     const pc__pass *pass = work->pass;
     const pc__lane_maps *maps = &pass->maps[lane];
@@ -70,7 +71,7 @@ static pc_status check_rows(const pc__work *work, size_t lane, size_t first, siz
     return PC_OK;
 }
 
-pc_status pc__maps_check(const pc__work *work)
+pc_status pc__forward_maps_check(const pc__forward_work *work)
 {
     const pc__pass *pass = work->pass;
     pc_status status = PC_OK;
@@ -84,18 +85,18 @@ pc_status pc__maps_check(const pc__work *work)
     for (size_t lane = 0; lane < pc__lane_count(pass) && status >= 0; lane++) {
         size_t first, count;
         pc__lane_rows(pass, lane, &first, &count);
-        if (!takes_part(&pass->maps[lane]))
+        if (!has_maps(&pass->maps[lane]))
             continue;
-        status = check_shape(work, lane, count);
+        status = check_map_shape(work, lane, count);
         if (status >= 0)
-            status = check_rows(work, lane, first, count);
+            status = check_map_rows(work, lane, first, count);
     }
     return status;
 }
 
-pc_status pc__maps_begin(pc__work *work)
+pc_status pc__forward_maps_begin(pc__forward_work *work)
 {
-    pc__maps_work *m = &work->maps;
+    pc__forward_maps_work *m = &work->maps;
     const pc_allocator *mem = &work->native->context->mem;
     size_t first, count, spans;
     m->first_lane = work->first_lane;
@@ -116,14 +117,14 @@ pc_status pc__maps_begin(pc__work *work)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < m->lanes; i++) {
         pc__lane_rows(work->pass, m->first_lane + i, &first, &count);
-        m->turns[i] = (pc__lane_turn){first - work->first, count, NULL};
+        m->turns[i] = (pc__block_lane){first - work->first, count, NULL};
     }
     return PC_OK;
 }
 
-void pc__maps_end(pc__work *work)
+void pc__forward_maps_end(pc__forward_work *work)
 {
-    pc__maps_work *m = &work->maps;
+    pc__forward_maps_work *m = &work->maps;
     const pc_allocator *mem = &work->native->context->mem;
     pc__free(mem, m->turns);
     pc__free(mem, m->planned);
@@ -135,15 +136,15 @@ void pc__maps_end(pc__work *work)
 }
 
 /* Whose maps of this layer are given; what else the lane's keys need is kept. */
-static void decide(pc__work *work, int32_t layer)
+static void decide_maps(pc__forward_work *work, int32_t layer)
 {
     const pc__pass *pass = work->pass;
     size_t hidden = (size_t)work->native->arch.hidden;
     for (size_t i = 0; i < work->maps.lanes; i++) {
         const pc__lane_maps *maps = maps_of(work, i);
-        pc__lane_turn *turn = &work->maps.turns[i];
-        turn->map = takes_part(maps) && maps->given ? maps->given[layer] : NULL;
-        if (takes_part(maps) && !turn->map && pass->choose_map)
+        pc__block_lane *turn = &work->maps.turns[i];
+        turn->map = has_maps(maps) && maps->given ? maps->given[layer] : NULL;
+        if (has_maps(maps) && !turn->map && pass->choose_map)
             turn->map = pass->choose_map(pass->choose_user, work->maps.first_lane + i, layer,
                                          work->x + turn->first * hidden);
         if (!turn->map)
@@ -155,36 +156,36 @@ static void decide(pc__work *work, int32_t layer)
     }
 }
 
-int pc__maps_given(const pc__work *work, size_t lane)
+int pc__forward_maps_given(const pc__forward_work *work, size_t lane)
 {
     return work->pass->maps && work->maps.turns[lane - work->maps.first_lane].map != NULL;
 }
 
 /* Neighbouring lanes of one kind, from *lane on, which becomes the lane behind them. */
-static pc__lane_turn next_range(const pc__work *work, size_t *lane)
+static pc__block_lane next_range(const pc__forward_work *work, size_t *lane)
 {
-    const pc__lane_turn *turns = work->maps.turns;
-    pc__lane_turn range = turns[(*lane)++];
+    const pc__block_lane *turns = work->maps.turns;
+    pc__block_lane range = turns[(*lane)++];
     while (*lane < work->maps.lanes && !turns[*lane].map == !range.map)
         range.rows += turns[(*lane)++].rows;
     return range;
 }
 
-static pc_status project(pc__work *work, int32_t layer)
+static pc_status project_lanes(pc__forward_work *work, int32_t layer)
 {
     pc_status status = PC_OK;
     for (size_t lane = 0; lane < work->maps.lanes && status >= 0;) {
-        pc__lane_turn range = next_range(work, &lane);
+        pc__block_lane range = next_range(work, &lane);
         if (range.rows)
             status = pc__attention_project(work, layer, range.first, range.rows, range.map != NULL);
     }
     return status;
 }
 
-static void store(pc__work *work, int32_t layer)
+static void store_lanes(pc__forward_work *work, int32_t layer)
 {
     for (size_t lane = 0; lane < work->maps.lanes;) {
-        pc__lane_turn range = next_range(work, &lane);
+        pc__block_lane range = next_range(work, &lane);
         if (range.rows)
             pc__attention_store(work, layer, range.first, range.rows, range.map != NULL);
     }
@@ -192,9 +193,9 @@ static void store(pc__work *work, int32_t layer)
 
 /* The rows of lanes that are computed, with their spans; the others see nothing. Made anew where it
  * is not the same lanes as in the layer before. */
-static pc_status plan(pc__work *work)
+static pc_status plan(pc__forward_work *work)
 {
-    pc__maps_work *m = &work->maps;
+    pc__forward_maps_work *m = &work->maps;
     const pc__rows *all = &work->pass->attend;
     pc__rows rows = *all;
     size_t spans = 0;
@@ -225,9 +226,9 @@ static pc_status plan(pc__work *work)
                         work->native->arch.heads);
 }
 
-static pc_status apply(pc__work *work, int32_t layer)
+static pc_status apply_maps(pc__forward_work *work, int32_t layer)
 {
-    pc__maps_work *m = &work->maps;
+    pc__forward_maps_work *m = &work->maps;
     size_t count = 0;
     for (size_t i = 0; i < m->lanes; i++)
         if (m->turns[i].map)
@@ -236,16 +237,16 @@ static pc_status apply(pc__work *work, int32_t layer)
     return pc__map_apply(work->native->context, m->products, count, layer, work->seen);
 }
 
-static void *record_to(const pc__work *work, size_t lane, int32_t layer)
+static void *record_to(const pc__forward_work *work, size_t lane, int32_t layer)
 {
     const pc__lane_maps *maps = maps_of(work, lane);
-    return takes_part(maps) && maps->record && !work->maps.turns[lane].map ? maps->record[layer]
-                                                                           : NULL;
+    return has_maps(maps) && maps->record && !work->maps.turns[lane].map ? maps->record[layer]
+                                                                         : NULL;
 }
 
-static pc_status record(pc__work *work, const pc__attn_layer *layer)
+static pc_status record(pc__forward_work *work, const pc__attn_layer *layer)
 {
-    pc__maps_work *m = &work->maps;
+    pc__forward_maps_work *m = &work->maps;
     size_t count = 0;
     for (size_t i = 0; i < m->lanes; i++) {
         size_t first = m->turns[i].first;
@@ -254,21 +255,22 @@ static pc_status record(pc__work *work, const pc__attn_layer *layer)
             m->records[count++] = (pc__map_out){maps_of(work, i)->shape, to, work->runs[first],
                                                 first, work->turns + first};
     }
-    return pc__map_take(work->native->context, layer, m->records, count, work->q, work->lse);
+    return pc__record_maps(work->native->context, layer, m->records, count, work->q, work->lse);
 }
 
-void pc__maps_record(const pc__work *work, size_t lane, int32_t layer, const float *dense)
+void pc__forward_maps_record(const pc__forward_work *work, size_t lane, int32_t layer,
+                             const float *dense)
 {
     void *to = work->pass->maps ? record_to(work, lane - work->maps.first_lane, layer) : NULL;
     if (to)
         pc__map_pack(&work->pass->maps[lane].shape, dense, to);
 }
 
-static pc_status compute(pc__work *work, const pc__attn_layer *layer)
+static pc_status compute_maps(pc__forward_work *work, const pc__attn_layer *layer)
 {
     pc_status status;
     if (work->native->encoder.relative)
-        return pc__relative_attend(work, layer->layer);
+        return pc__disentangled_attend(work, layer->layer);
     PC__TRY(plan(work), done);
     PC__TRY(work->native->backend->attend(work->plan, layer, work->q, work->seen, work->lse), done);
     PC__TRY(record(work, layer), done);
@@ -277,19 +279,19 @@ done:
     return status;
 }
 
-pc_status pc__maps_attend(pc__work *work, const pc__attn_layer *layer)
+pc_status pc__forward_maps_attend(pc__forward_work *work, const pc__attn_layer *layer)
 {
     int computed = 0;
     pc_status status;
-    decide(work, layer->layer);
-    PC__TRY(project(work, layer->layer), done);
+    decide_maps(work, layer->layer);
+    PC__TRY(project_lanes(work, layer->layer), done);
     PC__TRY(pc__trace_keys(work, layer->layer), done);
-    store(work, layer->layer);
+    store_lanes(work, layer->layer);
     for (size_t i = 0; i < work->maps.lanes; i++)
         computed |= !work->maps.turns[i].map && work->maps.turns[i].rows;
     if (computed)
-        PC__TRY(compute(work, layer), done);
-    status = apply(work, layer->layer);
+        PC__TRY(compute_maps(work, layer), done);
+    status = apply_maps(work, layer->layer);
 done:
     return status;
 }

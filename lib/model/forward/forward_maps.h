@@ -6,15 +6,16 @@
 #include "model/forward/forward_internal.h"
 
 /* Checks lanes and maps before anything is computed. */
-pc_status pc__maps_check(const pc__work *work);
+pc_status pc__forward_maps_check(const pc__forward_work *work);
 /* Per block, before its layers and behind them. */
-pc_status pc__maps_begin(pc__work *work);
-void pc__maps_end(pc__work *work);
+pc_status pc__forward_maps_begin(pc__forward_work *work);
+void pc__forward_maps_end(pc__forward_work *work);
 /* Attention of h into work->seen, or only the K and V that it would look at. */
-pc_status pc__maps_attend(pc__work *work, const pc__attn_layer *layer);
+pc_status pc__forward_maps_attend(pc__forward_work *work, const pc__attn_layer *layer);
 /* Lane `lane` of the pass has its map of this layer given. */
-int pc__maps_given(const pc__work *work, size_t lane);
+int pc__forward_maps_given(const pc__forward_work *work, size_t lane);
 /* A computed map, fp32 [head][row][token]: recorded where that is asked for. */
-void pc__maps_record(const pc__work *work, size_t lane, int32_t layer, const float *dense);
+void pc__forward_maps_record(const pc__forward_work *work, size_t lane, int32_t layer,
+                             const float *dense);
 
 #endif

@@ -1,8 +1,8 @@
 /* The feed-forward part of a layer: down(act(gate h) * up h), or down(act(up h)). */
 #include "model/forward/experts.h"
 
-pc_status pc__mlp(const pc__work *work, const pc__native_mlp *mlp, const float *x, size_t rows,
-                  float *y)
+pc_status pc__mlp(const pc__forward_work *work, const pc__native_mlp *mlp, const float *x,
+                  size_t rows, float *y)
 {
     const pc__native *native = work->native;
     const pc__linear *const both[] = {mlp->up, mlp->gate};
@@ -23,9 +23,9 @@ done:
     return status;
 }
 
-pc_status pc__mlp_part(pc__work *work, int32_t layer)
+pc_status pc__mlp_sublayer(pc__forward_work *work, int32_t layer)
 {
     const pc__native_layer *weights = &work->native->layers[layer];
-    return weights->router ? pc__experts_part(work, layer)
+    return weights->router ? pc__experts_sublayer(work, layer)
                            : pc__mlp(work, &weights->mlp, work->h, work->rows, work->h);
 }

@@ -5,8 +5,8 @@
 #include "model/forward/heads.h"
 #include "model/forward/forward_maps.h"
 
-static void show(const pc__pass *pass, const char *name, int32_t layer, size_t lane,
-                 const int64_t *shape, uint32_t rank, const float *data)
+static void emit_trace(const pc__pass *pass, const char *name, int32_t layer, size_t lane,
+                       const int64_t *shape, uint32_t rank, const float *data)
 {
     pc_trace trace = {0};
     trace.struct_size = sizeof trace;
@@ -19,7 +19,8 @@ static void show(const pc__pass *pass, const char *name, int32_t layer, size_t l
     pass->trace(pass->trace_user, &trace);
 }
 
-pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer, const float *rows)
+pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
+                         const float *rows)
 {
     const pc__pass *pass = work->pass;
     size_t hidden = (size_t)work->native->arch.hidden, first, count;
@@ -27,7 +28,7 @@ pc_status pc__trace_rows(const pc__work *work, const char *name, int32_t layer, 
         pc__lane_rows(pass, lane, &first, &count);
         int64_t shape[2] = {(int64_t)count, (int64_t)hidden};
         if (count)
-            show(pass, name, layer, lane, shape, 2, rows + first * hidden);
+            emit_trace(pass, name, layer, lane, shape, 2, rows + first * hidden);
     }
     return PC_OK;
 }
@@ -41,19 +42,20 @@ static void by_head(const float *rows, size_t count, size_t heads, size_t dim, f
 }
 
 /* Keys in the trace are turned at their absolute position, whatever run they live in. */
-static void turn_keys(const pc__work *work, size_t first, size_t count, float *keys, float *cosine)
+static void rotate_keys(const pc__forward_work *work, size_t first, size_t count, float *keys,
+                        float *cosine)
 {
     const pc__kv_shape *shape = &work->native->shape;
     size_t dim = (size_t)shape->k_dim;
     float *sine = cosine + dim;
     for (size_t t = 0; work->rope && t < count; t++) {
         pc__rope_angles(work->rope, work->pass->rows[first + t].position, cosine, sine);
-        pc__rope_turn(work->rope, cosine, sine, keys + t * dim, (size_t)shape->kv_heads,
-                      count * dim);
+        pc__rope_rotate(work->rope, cosine, sine, keys + t * dim, (size_t)shape->kv_heads,
+                        count * dim);
     }
 }
 
-pc_status pc__trace_keys(const pc__work *work, int32_t layer)
+pc_status pc__trace_keys(const pc__forward_work *work, int32_t layer)
 {
     const pc__pass *pass = work->pass;
     const pc_allocator *mem = &work->native->context->mem;
@@ -73,15 +75,15 @@ pc_status pc__trace_keys(const pc__work *work, int32_t layer)
         float *keys = copy + 2 * k_dim, *values = keys + count * heads * k_dim;
         if (!count)
             continue;
-        if (!pc__maps_given(work, lane))
+        if (!pc__forward_maps_given(work, lane))
             by_head(work->k + first * heads * k_dim, count, heads, k_dim, keys);
         by_head(work->v + first * heads * v_dim, count, heads, v_dim, values);
-        if (!pc__maps_given(work, lane)) {
-            show(pass, "k_pre", layer, lane, k_shape, 3, keys);
-            turn_keys(work, first, count, keys, copy);
-            show(pass, "k", layer, lane, k_shape, 3, keys);
+        if (!pc__forward_maps_given(work, lane)) {
+            emit_trace(pass, "k_pre", layer, lane, k_shape, 3, keys);
+            rotate_keys(work, first, count, keys, copy);
+            emit_trace(pass, "k", layer, lane, k_shape, 3, keys);
         }
-        show(pass, "v", layer, lane, v_shape, 3, values);
+        emit_trace(pass, "v", layer, lane, v_shape, 3, values);
     }
     pc__free(mem, copy);
     return PC_OK;
@@ -97,8 +99,8 @@ static size_t keys_of(const pc__rows *rows, size_t row)
 }
 
 /* One lane's maps: [head][query][key]. `one` holds the map of one row. */
-static pc_status lane_map(const pc__work *work, const pc__attn_layer *layer, size_t first,
-                          size_t count, size_t keys, float *map, float *one)
+static pc_status lane_map(const pc__forward_work *work, const pc__attn_layer *layer, size_t first,
+                          size_t count, size_t keys, float *map, float *row_map)
 {
     size_t heads = (size_t)layer->heads;
     for (size_t t = 0; t < count; t++) {
@@ -108,16 +110,16 @@ static pc_status lane_map(const pc__work *work, const pc__attn_layer *layer, siz
                 PC_ERR_INVALID,
                 "tracing maps needs the same spans in every row of a lane (row %zu differs)",
                 first + t);
-        status = pc__plan_map(work->plan, layer, work->q, first + t, work->lse, one);
+        status = pc__plan_map(work->plan, layer, work->q, first + t, work->lse, row_map);
         if (status < 0)
             return status;
         for (size_t h = 0; h < heads; h++)
-            memcpy(map + (h * count + t) * keys, one + h * keys, keys * sizeof *map);
+            memcpy(map + (h * count + t) * keys, row_map + h * keys, keys * sizeof *map);
     }
     return PC_OK;
 }
 
-pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer)
+pc_status pc__trace_maps(const pc__forward_work *work, const pc__attn_layer *layer)
 {
     const pc__pass *pass = work->pass;
     const pc_allocator *mem = &work->native->context->mem;
@@ -125,7 +127,7 @@ pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer)
     pc_status status = PC_OK;
     for (size_t lane = 0; pass->trace && lane < pc__lane_count(pass) && status >= 0; lane++) {
         pc__lane_rows(pass, lane, &first, &count);
-        if (!count || pc__maps_given(work, lane))
+        if (!count || pc__forward_maps_given(work, lane))
             continue;
         size_t keys = keys_of(&pass->attend, first);
         int64_t shape[3] = {(int64_t)heads, (int64_t)count, (int64_t)keys};
@@ -134,13 +136,13 @@ pc_status pc__trace_maps(const pc__work *work, const pc__attn_layer *layer)
             return PC_ERR_NOMEM;
         status = lane_map(work, layer, first, count, keys, map, map + heads * count * keys);
         if (status >= 0)
-            show(pass, "probs", layer->layer, lane, shape, 3, map);
+            emit_trace(pass, "probs", layer->layer, lane, shape, 3, map);
         pc__free(mem, map);
     }
     return status;
 }
 
-pc_status pc__trace_routes(const pc__work *work, int32_t layer)
+pc_status pc__trace_routes(const pc__forward_work *work, int32_t layer)
 {
     const pc__pass *pass = work->pass;
     const pc_allocator *mem = &work->native->context->mem;
@@ -159,23 +161,24 @@ pc_status pc__trace_routes(const pc__work *work, int32_t layer)
         int64_t shape[2] = {(int64_t)count, experts->count};
         if (!count)
             continue;
-        show(pass, "router_logits", layer, lane, shape, 2, work->routes.logits + first * all);
+        emit_trace(pass, "router_logits", layer, lane, shape, 2, work->routes.logits + first * all);
         shape[1] = experts->used;
-        show(pass, "router_topk_idx", layer, lane, shape, 2, numbers + first * used);
-        show(pass, "router_topk_weight", layer, lane, shape, 2, work->routes.weight + first * used);
+        emit_trace(pass, "router_topk_idx", layer, lane, shape, 2, numbers + first * used);
+        emit_trace(pass, "router_topk_weight", layer, lane, shape, 2,
+                   work->routes.weight + first * used);
     }
     pc__free(mem, numbers);
     return PC_OK;
 }
 
-void pc__trace_map(const pc__work *work, int32_t layer, size_t lane, size_t tokens,
+void pc__trace_map(const pc__forward_work *work, int32_t layer, size_t lane, size_t tokens,
                    const float *map)
 {
     int64_t shape[3] = {work->native->arch.heads, (int64_t)tokens, (int64_t)tokens};
-    show(work->pass, "probs", layer, lane, shape, 3, map);
+    emit_trace(work->pass, "probs", layer, lane, shape, 3, map);
 }
 
-pc_status pc__trace_heads(const pc__work *work)
+pc_status pc__trace_heads(const pc__forward_work *work)
 {
     const pc__native *native = work->native;
     const pc__pass *pass = work->pass;
@@ -193,11 +196,11 @@ pc_status pc__trace_heads(const pc__work *work)
         if (!count)
             continue;
         PC__TRY(pc__head_pooled(native, work->x + first * hidden, 1, pooled), done);
-        show(pass, "pooled", 0, lane, &width, 1, pooled);
+        emit_trace(pass, "pooled", 0, lane, &width, 1, pooled);
         if (!classes)
             continue;
         PC__TRY(pc__head_logits(native, pooled, 1, pooled + hidden), done);
-        show(pass, "logits", 0, lane, &classes, 1, pooled + hidden);
+        emit_trace(pass, "logits", 0, lane, &classes, 1, pooled + hidden);
     }
 done:
     pc__free(&native->context->mem, pooled);

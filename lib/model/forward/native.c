@@ -47,7 +47,7 @@ static void free_encoder(const pc__native *native, pc__native_encoder *encoder)
 {
     const pc_allocator *mem = &native->context->mem;
     pc__free(mem, encoder->types.data);
-    pc__relative_free(native, encoder->relative);
+    pc__disentangled_free(native, encoder->relative);
     free_linear(native, encoder->conv);
     free_norm(mem, &encoder->conv_norm);
     free_linear(native, encoder->pool);
@@ -77,7 +77,7 @@ void pc__native_free(pc__native *native)
     pc__free(mem, native);
 }
 
-void pc__table_row(const pc__table *table, size_t row, float *out)
+void pc__embedding_row(const pc__embedding_table *table, size_t row, float *out)
 {
     if (table->dtype == PC_DTYPE_F32) {
         memcpy(out, (const float *)table->data + row * table->dim, table->dim * sizeof *out);
@@ -88,21 +88,21 @@ void pc__table_row(const pc__table *table, size_t row, float *out)
         out[i] = pc__bf16_to(from[i]);
 }
 
-uint64_t pc__native_regime(const pc__native *native, uint64_t length)
+uint64_t pc__native_rope_regime(const pc__native *native, uint64_t length)
 {
     return native->arch.position_scheme == PC_POSITION_ROPE
                ? pc__rope_regime(&native->arch.rope, length)
                : 0;
 }
 
-int64_t pc__native_regime_end(const pc__native *native, uint64_t regime)
+int64_t pc__native_rope_regime_end(const pc__native *native, uint64_t regime)
 {
     return native->arch.position_scheme == PC_POSITION_ROPE
                ? pc__rope_regime_end(&native->arch.rope, regime)
                : INT64_MAX;
 }
 
-uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime)
+uint64_t pc__native_rope_regime_length(const pc__native *native, uint64_t regime)
 {
     if (native->arch.rope.scaling == PC__ROPE_LONG)
         return regime == 2 ? (uint64_t)native->arch.rope.original_length + 1 : 1;
@@ -128,7 +128,8 @@ pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t rope
     const pc__native *native = model->native;
     pc_status status = pc__kv_new(out, &native->context->mem, &native->shape, tokens);
     if (status >= 0)
-        (*out)->regime = pc__native_regime(native, rope_regime_length ? rope_regime_length : 1);
+        (*out)->regime = pc__native_rope_regime(native,
+                                                rope_regime_length ? rope_regime_length : 1);
     return status;
 }
 
@@ -144,7 +145,7 @@ pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **
     const pc__native *native = model->native;
     pc_status status = pc__kv_new_passing(out, &native->context->mem, &native->shape, tokens);
     if (status >= 0)
-        (*out)->regime = pc__native_regime(native, tokens);
+        (*out)->regime = pc__native_rope_regime(native, tokens);
     return status;
 }
 
@@ -203,34 +204,34 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
 }
 
 /* Spreads one token's [kv_heads][dim] over [kv_head][token][dim]. */
-static void spread(const pc__kv *kv, const float *from, size_t dim, size_t token, float *to)
+static void spread_heads(const pc__kv *kv, const float *from, size_t dim, size_t token, float *to)
 {
     for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++)
         memcpy(to + (h * kv->tokens + token) * dim, from + h * dim, dim * sizeof *to);
 }
 
 /* The cached K carries the factor of YaRN and LongRoPE already; moving it must only turn. */
-static void read_tokens(const pc__kv *kv, int32_t layer, int64_t start, const pc__rope *rope,
-                        float *scratch, float *k, float *v)
+static void read_rotated(const pc__kv *kv, int32_t layer, int64_t start, const pc__rope *rope,
+                         float *scratch, float *k, float *v)
 {
     size_t heads = (size_t)kv->shape.kv_heads, k_dim = (size_t)kv->shape.k_dim,
            v_dim = (size_t)kv->shape.v_dim;
     float *token_k = scratch, *token_v = token_k + heads * k_dim;
     float *cosine = token_v + heads * v_dim, *sine = cosine + k_dim;
-    pc__rope turn;
+    pc__rope rotation;
     if (rope) {
-        turn = *rope;
-        turn.factor = 1.0f;
-        pc__rope_angles(&turn, start, cosine, sine);
+        rotation = *rope;
+        rotation.factor = 1.0f;
+        pc__rope_angles(&rotation, start, cosine, sine);
     }
     for (size_t t = 0; t < kv->tokens; t++) {
         pc__kv_read(kv, layer, t, token_k, token_v);
         if (rope)
-            pc__rope_turn(&turn, cosine, sine, token_k, heads, k_dim);
+            pc__rope_rotate(&rotation, cosine, sine, token_k, heads, k_dim);
         if (k)
-            spread(kv, token_k, k_dim, t, k);
+            spread_heads(kv, token_k, k_dim, t, k);
         if (v)
-            spread(kv, token_v, v_dim, t, v);
+            spread_heads(kv, token_v, v_dim, t, v);
     }
 }
 
@@ -253,7 +254,7 @@ pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer
     if (!scratch)
         status = PC_ERR_NOMEM;
     else
-        read_tokens(kv, layer, start, rope, scratch, k, v);
+        read_rotated(kv, layer, start, rope, scratch, k, v);
 done:
     pc__free(&native->context->mem, scratch);
     pc__rope_free(&native->context->mem, own);

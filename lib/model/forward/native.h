@@ -32,12 +32,12 @@ typedef struct pc__native_layer {
 
 /* Rows that are looked up: embeddings, learned positions. In bf16 where the model computes in bf16
  * and the file's values are no finer, else fp32. */
-typedef struct pc__table {
+typedef struct pc__embedding_table {
     size_t rows;
     size_t dim;
     uint32_t dtype; /* PC_DTYPE_F32 or PC_DTYPE_BF16 */
     void *data;
-} pc__table;
+} pc__embedding_table;
 
 /* How one vector is made of the last hidden rows of a text (PC_POOL_…), as the model's own files
  * say. */
@@ -47,13 +47,13 @@ typedef struct pc__pooling {
     uint32_t max_tokens; /* what is longer is cut; 0: not said */
 } pc__pooling;
 
-typedef struct pc__relative pc__relative; /* disentangled_attention.h */
+typedef struct pc__disentangled pc__disentangled; /* disentangled_attention.h */
 
 /* What bidirectional models have beside their layers. */
 typedef struct pc__native_encoder {
-    pc__table types;        /* rows 0: token types have no embedding */
-    pc__relative *relative; /* DeBERTa's distances; NULL: ordinary attention */
-    pc__linear *conv;       /* its convolution beside the first layer, or NULL */
+    pc__embedding_table types;  /* rows 0: token types have no embedding */
+    pc__disentangled *relative; /* DeBERTa's distances; NULL: ordinary attention */
+    pc__linear *conv;           /* its convolution beside the first layer, or NULL */
     pc__native_norm conv_norm;
     pc__linear *pool;       /* of the first token's row, or NULL */
     pc__linear *classifier; /* of the pooled row, or NULL */
@@ -70,8 +70,8 @@ struct pc__native {
     float scale;        /* of the scores */
     float *slopes;      /* ALiBi, [heads]; else NULL */
     pc__rope *rope;     /* where the model has one regime only; else made per pass */
-    pc__table embedding;
-    pc__table positions;                  /* rows 0 where positions are not learned */
+    pc__embedding_table embedding;
+    pc__embedding_table positions;        /* rows 0 where positions are not learned */
     pc__linear *project_in, *project_out; /* OPT with narrow embeddings */
     pc__native_norm embedding_norm, final_norm;
     pc__native_layer *layers; /* [arch.layers] */
@@ -87,14 +87,14 @@ uint64_t pc__native_weight_bytes(const pc__native *native);
 void pc__native_costs(const pc__native *native, pc_model_info *info);
 
 /* Row `row` of a table, in fp32. */
-void pc__table_row(const pc__table *table, size_t row, float *out);
+void pc__embedding_row(const pc__embedding_table *table, size_t row, float *out);
 
 /* The regime that a pass over positions below `length` uses. */
-uint64_t pc__native_regime(const pc__native *native, uint64_t length);
+uint64_t pc__native_rope_regime(const pc__native *native, uint64_t length);
 /* The longest context of a regime; INT64_MAX: no end. */
-int64_t pc__native_regime_end(const pc__native *native, uint64_t regime);
+int64_t pc__native_rope_regime_end(const pc__native *native, uint64_t regime);
 /* A length that is of that regime. */
-uint64_t pc__native_regime_length(const pc__native *native, uint64_t regime);
+uint64_t pc__native_rope_regime_length(const pc__native *native, uint64_t regime);
 /* The frequencies of a regime: *own is set where the caller has to free them (pc__rope_free), else
  * NULL. *out is NULL for models without rotary positions. */
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,

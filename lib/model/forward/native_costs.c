@@ -7,7 +7,7 @@ static uint64_t linear_bytes(const pc__native *native, const pc__linear *linear)
     return linear ? native->backend->linear_bytes(linear) : 0;
 }
 
-static uint64_t table_bytes(const pc__table *table)
+static uint64_t embedding_bytes(const pc__embedding_table *table)
 {
     return (uint64_t)table->rows * table->dim * (table->dtype == PC_DTYPE_BF16 ? 2 : 4);
 }
@@ -50,9 +50,9 @@ static uint64_t beside_bytes(const pc__native *native)
 
 uint64_t pc__native_weight_bytes(const pc__native *native)
 {
-    uint64_t bytes = table_bytes(&native->embedding) + table_bytes(&native->positions);
-    bytes += table_bytes(&native->encoder.types)
-             + pc__relative_bytes(native, native->encoder.relative);
+    uint64_t bytes = embedding_bytes(&native->embedding) + embedding_bytes(&native->positions);
+    bytes += embedding_bytes(&native->encoder.types)
+             + pc__disentangled_bytes(native, native->encoder.relative);
     bytes += head_bytes(native) + beside_bytes(native);
     for (int32_t l = 0; l < native->arch.layers; l++)
         bytes += common_bytes(native, &native->layers[l])
@@ -61,14 +61,14 @@ uint64_t pc__native_weight_bytes(const pc__native *native)
 }
 
 /* Weights of a product, each of which a row multiplies with one of its values. */
-static uint64_t product(size_t in, size_t out)
+static uint64_t weights_of(size_t in, size_t out)
 {
     return (uint64_t)in * out;
 }
 
 static uint64_t mlp_weights(const pc__native *native, const pc__native_mlp *mlp)
 {
-    return product((size_t)native->arch.hidden, mlp->width) * (mlp->gate ? 3 : 2);
+    return weights_of((size_t)native->arch.hidden, mlp->width) * (mlp->gate ? 3 : 2);
 }
 
 /* That one row goes through. */
@@ -77,36 +77,38 @@ static uint64_t layer_weights(const pc__native *native, const pc__native_layer *
     const pc__arch *arch = &native->arch;
     size_t hidden = (size_t)arch->hidden, heads = (size_t)arch->heads;
     size_t k_dim = (size_t)native->shape.k_dim, v_dim = (size_t)native->shape.v_dim;
-    uint64_t weights = product(hidden, (heads + (size_t)arch->kv_heads) * k_dim)
-                       + product(hidden, (heads + (size_t)arch->kv_heads) * v_dim)
+    uint64_t weights = weights_of(hidden, (heads + (size_t)arch->kv_heads) * k_dim)
+                       + weights_of(hidden, (heads + (size_t)arch->kv_heads) * v_dim)
                        + mlp_weights(native, &layer->mlp);
     if (layer->router)
-        weights += product(hidden, (size_t)arch->experts.count)
+        weights += weights_of(hidden, (size_t)arch->experts.count)
                    + (uint64_t)arch->experts.used * mlp_weights(native, &layer->experts[0]);
     return weights + (layer->shared_scale ? hidden : 0);
 }
 
-static uint64_t head_weights(const pc__native *native)
+static uint64_t output_weights(const pc__native *native)
 {
     const pc__arch *arch = &native->arch;
     size_t hidden = (size_t)arch->hidden, narrow = (size_t)arch->embedding_dim;
     uint64_t weights = 0;
     if (native->head)
-        weights += product(narrow, (size_t)arch->vocab);
+        weights += weights_of(narrow, (size_t)arch->vocab);
     if (native->project_out)
-        weights += product(hidden, narrow);
+        weights += weights_of(hidden, narrow);
     if (native->encoder.pool)
-        weights += product(hidden, hidden);
-    return weights + (native->encoder.classifier ? product(hidden, native->encoder.classes) : 0);
+        weights += weights_of(hidden, hidden);
+    return weights + (native->encoder.classifier ? weights_of(hidden, native->encoder.classes) : 0);
 }
 
 static uint64_t beside_weights(const pc__native *native)
 {
     size_t hidden = (size_t)native->arch.hidden;
-    uint64_t weights = native->project_in ? product((size_t)native->arch.embedding_dim, hidden) : 0;
+    uint64_t weights = native->project_in ? weights_of((size_t)native->arch.embedding_dim, hidden)
+                                          : 0;
     return weights
-           + (native->encoder.conv ? product(hidden, hidden) * (uint64_t)native->arch.encoder.conv
-                                   : 0);
+           + (native->encoder.conv
+                  ? weights_of(hidden, hidden) * (uint64_t)native->arch.encoder.conv
+                  : 0);
 }
 
 void pc__native_costs(const pc__native *native, pc_model_info *info)
@@ -124,5 +126,5 @@ void pc__native_costs(const pc__native *native, pc_model_info *info)
     info->token_bytes = bytes + (uint64_t)info->experts_used * info->expert_bytes;
     info->token_flops = 2 * weights;
     info->head_bytes = head_bytes(native);
-    info->head_flops = 2 * head_weights(native);
+    info->head_flops = 2 * output_weights(native);
 }

@@ -6,28 +6,28 @@
 #include "model/forward/pass_build.h"
 
 /* One of the given tokens: which placement it is of, and the how manieth there. */
-typedef struct given {
+typedef struct given_token {
     int64_t position;
     int32_t token;
     uint32_t placement;
     size_t slot;
-} given;
+} given_token;
 
-typedef struct comparing {
+typedef struct deviation_work {
     const pc_model *model;
-    const pc_placement *placements;
+    const pc_span *placements;
     size_t count; /* placements */
     size_t tokens;
-    int32_t layer;  /* that is compared */
-    given *all;     /* [tokens] by position */
-    pc__kv **fresh; /* [count] */
-    size_t *seen;   /* [count] */
+    int32_t layer;    /* that is compared */
+    given_token *all; /* [tokens] by position */
+    pc__kv **fresh;   /* [count] */
+    size_t *seen;     /* [count] */
     pc__pass_build build;
-} comparing;
+} deviation_work;
 
-static int by_position(const void *a, const void *b)
+static int by_token_position(const void *a, const void *b)
 {
-    const given *x = a, *y = b;
+    const given_token *x = a, *y = b;
     if (x->position != y->position)
         return x->position < y->position ? -1 : 1;
     if (x->placement != y->placement)
@@ -35,11 +35,11 @@ static int by_position(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-static pc_status check(comparing *c, const int64_t *positions)
+static pc_status check_tokens(deviation_work *c, const int64_t *positions)
 {
     size_t n = 0;
     for (size_t p = 0; p < c->count; p++) {
-        const pc_placement *at = &c->placements[p];
+        const pc_span *at = &c->placements[p];
         pc_status status = pc__native_check_placement(c->model->native, at);
         if (status < 0)
             return status;
@@ -54,13 +54,13 @@ static pc_status check(comparing *c, const int64_t *positions)
 }
 
 /* Empty runs that stand exactly where the cached ones do, so that K is stored turned alike. */
-static pc_status make_runs(comparing *c)
+static pc_status make_fresh_runs(deviation_work *c)
 {
     const pc__native *native = c->model->native;
     pc__kv_shape shape = native->shape;
     shape.layers = c->layer + 1;
     for (size_t p = 0; p < c->count; p++) {
-        const pc_placement *at = &c->placements[p];
+        const pc_span *at = &c->placements[p];
         const pc__kv *cached = at->segment;
         pc_status status = pc__kv_new(&c->fresh[p], &native->context->mem, &shape, at->hi - at->lo);
         if (status < 0)
@@ -77,21 +77,21 @@ static pc_status make_runs(comparing *c)
     return PC_OK;
 }
 
-static void order_tokens(comparing *c, const int32_t *tokens, const int64_t *positions)
+static void order_tokens(deviation_work *c, const int32_t *tokens, const int64_t *positions)
 {
     size_t n = 0;
     for (size_t p = 0; p < c->count; p++)
         for (size_t slot = 0; slot < c->placements[p].hi - c->placements[p].lo; slot++, n++)
-            c->all[n] = (given){positions[n], tokens[n], (uint32_t)p, slot};
-    qsort(c->all, c->tokens, sizeof *c->all, by_position);
+            c->all[n] = (given_token){positions[n], tokens[n], (uint32_t)p, slot};
+    qsort(c->all, c->tokens, sizeof *c->all, by_token_position);
 }
 
-static pc_status compute(comparing *c, uint64_t regime)
+static pc_status compute_fresh(deviation_work *c, uint64_t regime)
 {
     pc__pass pass = {0};
     pc_status status = pc__build_start(&c->build, &c->model->context->mem, c->tokens);
     for (size_t i = 0; i < c->tokens && status >= 0; i++) {
-        const given *g = &c->all[i];
+        const given_token *g = &c->all[i];
         pc__token_row row = {g->token,
                              0,
                              g->position,
@@ -110,7 +110,7 @@ static pc_status compute(comparing *c, uint64_t regime)
         return status;
     pc__build_end(&c->build, &pass);
     pass.kv_layers = c->layer + 1;
-    pass.rope_regime_length = pc__native_regime_length(c->model->native, regime);
+    pass.rope_regime_length = pc__native_rope_regime_length(c->model->native, regime);
     return pc__forward(c->model, &pass);
 }
 
@@ -125,7 +125,7 @@ static double relative_distance(const float *fresh, const float *cached, size_t 
     return size > 0 ? sqrt(apart / size) : 0;
 }
 
-static pc_status compare(const comparing *c, float *score)
+static pc_status compare_states(const deviation_work *c, float *score)
 {
     const pc__kv_shape *shape = &c->model->native->shape;
     size_t heads = (size_t)shape->kv_heads, k = heads * (size_t)shape->k_dim,
@@ -145,7 +145,7 @@ static pc_status compare(const comparing *c, float *score)
     return PC_OK;
 }
 
-static pc_status reserve(comparing *c)
+static pc_status reserve_deviation(deviation_work *c)
 {
     const pc_allocator *mem = &c->model->context->mem;
     c->all = pc__calloc(mem, c->tokens, sizeof *c->all);
@@ -154,7 +154,7 @@ static pc_status reserve(comparing *c)
     return c->all && c->fresh && c->seen ? PC_OK : PC_ERR_NOMEM;
 }
 
-static void finish(comparing *c)
+static void free_deviation(deviation_work *c)
 {
     const pc_allocator *mem = &c->model->context->mem;
     for (size_t p = 0; c->fresh && p < c->count; p++)
@@ -166,22 +166,22 @@ static void finish(comparing *c)
 }
 
 pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                               size_t count, const pc_placement *placements, size_t placement_count,
+                               size_t count, const pc_span *placements, size_t placement_count,
                                float *score)
 {
-    comparing c = {
+    deviation_work c = {
         .model = user, .placements = placements, .count = placement_count, .tokens = count};
     pc_status status;
     if (!count)
         return PC_OK;
     c.layer = c.model->native->arch.layers > 1 ? 1 : 0;
-    PC__TRY(check(&c, positions), done);
-    PC__TRY(reserve(&c), done);
-    PC__TRY(make_runs(&c), done);
+    PC__TRY(check_tokens(&c, positions), done);
+    PC__TRY(reserve_deviation(&c), done);
+    PC__TRY(make_fresh_runs(&c), done);
     order_tokens(&c, tokens, positions);
-    PC__TRY(compute(&c, ((const pc__kv *)placements[0].segment)->regime), done);
-    status = compare(&c, score);
+    PC__TRY(compute_fresh(&c, ((const pc__kv *)placements[0].segment)->regime), done);
+    status = compare_states(&c, score);
 done:
-    finish(&c);
+    free_deviation(&c);
     return status;
 }

@@ -24,7 +24,7 @@ static pc_status size(void *user, void *segment, uint64_t *bytes)
     return PC_OK;
 }
 
-pc_status pc__native_check_placement(const pc__native *native, const pc_placement *placement)
+pc_status pc__native_check_placement(const pc__native *native, const pc_span *placement)
 {
     const pc__kv *kv = placement->segment;
     if (placement->lo > placement->hi || placement->hi > kv->tokens)
@@ -34,7 +34,7 @@ pc_status pc__native_check_placement(const pc__native *native, const pc_placemen
 }
 
 /* An encode call under way: the runs that it fills. The last one takes the tokens of no cut. */
-typedef struct encoding {
+typedef struct encode_work {
     const pc_model *model;
     const pc_encode_args *args;
     pc__kv **runs;    /* [range_count + 1]; the last may be NULL */
@@ -44,12 +44,12 @@ typedef struct encoding {
     int64_t *scratch; /* [count] relative positions */
     uint64_t length;  /* that decides the regime */
     pc__pass_build build;
-} encoding;
+} encode_work;
 
 /* Of one pass, roughly: the rows of a long text that is cut into many name each of its runs. */
 enum { SPANS_AT_ONCE = 1 << 18 };
 
-static pc_status check(const pc__native *native, const pc_encode_args *args)
+static pc_status check_encode(const pc__native *native, const pc_encode_args *args)
 {
     pc_status status = PC_OK;
     for (size_t i = 1; i < args->count; i++)
@@ -62,7 +62,7 @@ static pc_status check(const pc__native *native, const pc_encode_args *args)
     return status;
 }
 
-static pc_status own_tokens(encoding *e)
+static pc_status assign_tokens(encode_work *e)
 {
     const pc_encode_args *args = e->args;
     for (size_t i = 0; i < args->count; i++)
@@ -82,7 +82,7 @@ static pc_status own_tokens(encoding *e)
 }
 
 /* The run number `c` with all its tokens, which are at relative positions to the first of them. */
-static pc_status make_run(encoding *e, size_t c)
+static pc_status make_encoded_run(encode_work *e, size_t c)
 {
     const pc_encode_args *args = e->args;
     size_t n = 0;
@@ -107,7 +107,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static pc_status add_row(encoding *e, size_t i)
+static pc_status add_encode_row(encode_work *e, size_t i)
 {
     const pc_encode_args *args = e->args;
     uint32_t c = e->owner[i];
@@ -116,7 +116,7 @@ static pc_status add_row(encoding *e, size_t i)
     pc_status status = PC_OK;
     pc__build_row(&e->build, &row);
     for (size_t v = 0; v < args->visible_count && status >= 0; v++) {
-        const pc_placement *at = &args->visible[v];
+        const pc_span *at = &args->visible[v];
         size_t hi = smaller(at->hi, pc__kv_upto(at->segment, position - at->start));
         if (hi > at->lo)
             status = pc__build_span(&e->build, at->segment, at->start, at->lo, hi);
@@ -127,13 +127,13 @@ static pc_status add_row(encoding *e, size_t i)
     return status;
 }
 
-static pc_status run_some(encoding *e, size_t first, size_t count)
+static pc_status encode_rows(encode_work *e, size_t first, size_t count)
 {
     const pc_encode_args *args = e->args;
     pc__pass pass = {0};
     pc_status status = pc__build_start(&e->build, &e->model->context->mem, count);
     for (size_t i = first; i < first + count && status >= 0; i++)
-        status = add_row(e, i);
+        status = add_encode_row(e, i);
     if (status < 0)
         return status;
     pc__build_end(&e->build, &pass);
@@ -146,20 +146,20 @@ static pc_status run_some(encoding *e, size_t first, size_t count)
 }
 
 /* Where a pass ends at one of its own blocks, the next one goes on as it would have. */
-static pc_status run(encoding *e)
+static pc_status encode_all(encode_work *e)
 {
     size_t count = e->args->count, runs = e->args->visible_count + e->args->range_count + 1;
     size_t blocks = SPANS_AT_ONCE / runs / PC__BLOCK, rows = (blocks ? blocks : 1) * PC__BLOCK;
     pc_status status = PC_OK;
     for (size_t first = 0; first < count && status >= 0; first += rows) {
-        status = run_some(e, first, smaller(rows, count - first));
+        status = encode_rows(e, first, smaller(rows, count - first));
         pc__build_free(&e->build);
         e->build = (pc__pass_build){0};
     }
     return status;
 }
 
-static pc_status reserve(encoding *e)
+static pc_status reserve_encode(encode_work *e)
 {
     const pc_allocator *mem = &e->model->context->mem;
     size_t runs = e->args->range_count + 1;
@@ -171,7 +171,7 @@ static pc_status reserve(encoding *e)
     return e->runs && e->starts && e->filled && e->owner && e->scratch ? PC_OK : PC_ERR_NOMEM;
 }
 
-static void finish(encoding *e, pc_status status, void **segments)
+static void finish_encode(encode_work *e, pc_status status, void **segments)
 {
     const pc_allocator *mem = &e->model->context->mem;
     for (size_t c = 0; e->runs && c <= e->args->range_count; c++) {
@@ -190,23 +190,23 @@ static void finish(encoding *e, pc_status status, void **segments)
 
 pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segments)
 {
-    encoding e = {.model = user, .args = args};
+    encode_work e = {.model = user, .args = args};
     pc_status status;
     for (size_t c = 0; c < args->range_count; c++)
         segments[c] = NULL;
     PC__TRY(pc__model_can_go_on(e.model), done);
     if (!args->count)
         return args->range_count ? pc__fail(PC_ERR_INVALID, "encode: cuts of no tokens") : PC_OK;
-    PC__TRY(check(e.model->native, args), done);
-    PC__TRY(reserve(&e), done);
-    PC__TRY(own_tokens(&e), done);
+    PC__TRY(check_encode(e.model->native, args), done);
+    PC__TRY(reserve_encode(&e), done);
+    PC__TRY(assign_tokens(&e), done);
     e.length = args->rope_regime_length ? args->rope_regime_length
                                         : (uint64_t)args->positions[args->count - 1] + 1;
     for (size_t c = 0; c <= args->range_count; c++)
-        PC__TRY(make_run(&e, c), done);
-    status = run(&e);
+        PC__TRY(make_encoded_run(&e, c), done);
+    status = encode_all(&e);
 done:
-    finish(&e, status, segments);
+    finish_encode(&e, status, segments);
     return status;
 }
 

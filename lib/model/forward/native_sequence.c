@@ -7,15 +7,15 @@
 #include "model/forward/native_ops.h"
 #include "model/forward/pass_build.h"
 
-typedef struct entry {
+typedef struct sequence_run {
     pc__kv *kv; /* a counted reference */
     int64_t start;
     uint32_t lo, hi; /* of an own one: 0, and at most so many of what is in it */
     int own;         /* our tokens */
-} entry;
+} sequence_run;
 
 typedef struct sequence {
-    entry *entries;
+    sequence_run *entries;
     size_t count, capacity;
     size_t tail; /* index of the growing run, or NONE */
     /* while a step is under way, what it started from */
@@ -26,7 +26,7 @@ typedef struct sequence {
 
 #define NONE ((size_t)-1)
 
-static size_t tokens_of(const entry *e)
+static size_t tokens_in(const sequence_run *e)
 {
     return e->hi < e->kv->tokens ? e->hi : e->kv->tokens;
 }
@@ -59,7 +59,7 @@ void pc__native_drop(void *user, void *dropped)
 }
 
 /* Takes the reference over. */
-static pc_status add_entry(const pc_model *model, sequence *s, entry what)
+static pc_status add_run(const pc_model *model, sequence *s, sequence_run what)
 {
     pc_status status = pc__grow(&model->context->mem, (void **)&s->entries, &s->capacity,
                                 s->count + 1, sizeof *s->entries);
@@ -70,15 +70,15 @@ static pc_status add_entry(const pc_model *model, sequence *s, entry what)
     return status;
 }
 
-pc_status pc__native_attach(void *user, void *to, const pc_placement *placement)
+pc_status pc__native_attach(void *user, void *to, const pc_span *placement)
 {
     const pc_model *model = user;
     pc_status status = pc__native_check_placement(model->native, placement);
     if (status < 0)
         return status;
-    return add_entry(
-        model, to,
-        (entry){pc__kv_ref(placement->segment), placement->start, placement->lo, placement->hi, 0});
+    return add_run(model, to,
+                   (sequence_run){pc__kv_ref(placement->segment), placement->start, placement->lo,
+                                  placement->hi, 0});
 }
 
 pc_status pc__native_fork(void *user, void *original, void **out)
@@ -90,9 +90,9 @@ pc_status pc__native_fork(void *user, void *original, void **out)
         return status;
     to = *out;
     for (size_t i = 0; i < from->count && status >= 0; i++) {
-        entry copy = from->entries[i];
+        sequence_run copy = from->entries[i];
         pc__kv_ref(copy.kv);
-        status = add_entry(model, to, copy);
+        status = add_run(model, to, copy);
     }
     if (status < 0) {
         pc__native_drop(user, to);
@@ -107,8 +107,8 @@ size_t pc__native_spans(const void *of, pc__native_span *spans)
 {
     const sequence *s = of;
     for (size_t i = 0; spans && i < s->count; i++) {
-        const entry *e = &s->entries[i];
-        spans[i] = (pc__native_span){e->kv, e->start, e->lo, (uint32_t)tokens_of(e), e->own};
+        const sequence_run *e = &s->entries[i];
+        spans[i] = (pc__native_span){e->kv, e->start, e->lo, (uint32_t)tokens_in(e), e->own};
     }
     return s->count;
 }
@@ -116,7 +116,7 @@ size_t pc__native_spans(const void *of, pc__native_span *spans)
 pc_status pc__native_adopt(const pc_model *model, void *by, pc__kv *run)
 {
     sequence *s = by;
-    pc_status status = add_entry(model, s, (entry){run, 0, 0, UINT32_MAX, 1});
+    pc_status status = add_run(model, s, (sequence_run){run, 0, 0, UINT32_MAX, 1});
     if (status >= 0)
         s->tail = s->count - 1;
     return status;
@@ -133,8 +133,8 @@ pc_status pc__native_truncate(void *user, void *of, size_t count)
     sequence *s = of;
     (void)user;
     for (size_t i = s->count; i-- && count;) {
-        entry *e = &s->entries[i];
-        size_t have = tokens_of(e), less = have < count ? have : count;
+        sequence_run *e = &s->entries[i];
+        size_t have = tokens_in(e), less = have < count ? have : count;
         if (!e->own)
             continue;
         if (i == s->tail)
@@ -147,15 +147,15 @@ pc_status pc__native_truncate(void *user, void *of, size_t count)
 }
 
 /* A step under way. */
-typedef struct step {
+typedef struct step_work {
     const pc_model *model;
     const pc_step_args *args;
     uint64_t length;
     sequence *touched;
     pc__pass_build build;
-} step;
+} step_work;
 
-static void touch(step *st, sequence *s)
+static void note_touched(step_work *st, sequence *s)
 {
     if (s->touched)
         return;
@@ -167,7 +167,7 @@ static void touch(step *st, sequence *s)
     st->touched = s;
 }
 
-static void settle(step *st, pc_status status)
+static void settle_sequences(step_work *st, pc_status status)
 {
     for (sequence *s = st->touched; s; s = s->next_touched) {
         s->touched = 0;
@@ -181,17 +181,17 @@ static void settle(step *st, pc_status status)
     }
 }
 
-static int64_t last_position(const entry *e)
+static int64_t last_position(const sequence_run *e)
 {
     return e->kv->tokens ? e->start + pc__kv_relative(e->kv, e->kv->tokens - 1) : INT64_MIN;
 }
 
 /* The run for the next `count` own tokens, of which the first stands at `position`. */
-static pc_status need_tail(step *st, sequence *s, int64_t position, size_t count)
+static pc_status need_tail(step_work *st, sequence *s, int64_t position, size_t count)
 {
-    entry fresh = {NULL, position, 0, UINT32_MAX, 1};
-    uint64_t regime = pc__native_regime(st->model->native, st->length);
-    entry *tail = s->tail == NONE ? NULL : &s->entries[s->tail];
+    sequence_run fresh = {NULL, position, 0, UINT32_MAX, 1};
+    uint64_t regime = pc__native_rope_regime(st->model->native, st->length);
+    sequence_run *tail = s->tail == NONE ? NULL : &s->entries[s->tail];
     pc_status status;
     if (tail && last_position(tail) < position && tail->kv->regime == regime) {
         if (!tail->kv->tokens) /* cut to nothing, and the cut may have gone on before it */
@@ -202,7 +202,7 @@ static pc_status need_tail(step *st, sequence *s, int64_t position, size_t count
     if (status < 0)
         return status;
     fresh.kv->origin = position;
-    status = add_entry(st->model, s, fresh);
+    status = add_run(st->model, s, fresh);
     if (status >= 0)
         s->tail = s->count - 1;
     return status;
@@ -210,12 +210,12 @@ static pc_status need_tail(step *st, sequence *s, int64_t position, size_t count
 
 /* What a row at `position` sees of the sequence, own tokens up to those that are in `limit` of the
  * newest run included. */
-static pc_status add_spans(step *st, const sequence *s, int64_t position, size_t limit)
+static pc_status add_visible_spans(step_work *st, const sequence *s, int64_t position, size_t limit)
 {
     pc_status status = PC_OK;
     for (size_t i = 0; i < s->count && status >= 0; i++) {
-        const entry *e = &s->entries[i];
-        size_t lo = e->lo, hi = tokens_of(e);
+        const sequence_run *e = &s->entries[i];
+        size_t lo = e->lo, hi = tokens_in(e);
         if (i == s->tail && hi > limit)
             hi = limit;
         if (st->args->visibility == PC_VISIBLE_BY_POSITION) {
@@ -229,14 +229,14 @@ static pc_status add_spans(step *st, const sequence *s, int64_t position, size_t
 }
 
 /* Rows [first, first + count) stand together: one sequence, ascending positions, one run. */
-static pc_status add_group(step *st, size_t first, size_t count)
+static pc_status add_row_group(step_work *st, size_t first, size_t count)
 {
     const pc_step_row *rows = st->args->rows + first;
     sequence *s = rows[0].sequence;
     pc__kv *run;
     size_t before;
     pc_status status;
-    touch(st, s);
+    note_touched(st, s);
     status = need_tail(st, s, rows[0].position, count);
     if (status < 0)
         return status;
@@ -255,7 +255,7 @@ static pc_status add_group(step *st, size_t first, size_t count)
                              s->entries[s->tail].start,
                              0};
         pc__build_row(&st->build, &row);
-        status = add_spans(st, s, rows[i].position, before + i + 1);
+        status = add_visible_spans(st, s, rows[i].position, before + i + 1);
     }
     return status;
 }
@@ -269,7 +269,7 @@ static size_t group_size(const pc_step_args *args, size_t first)
     return i - first;
 }
 
-static pc_status add_rows(step *st)
+static pc_status add_step_rows(step_work *st)
 {
     pc_status status = pc__build_start(&st->build, &st->model->context->mem, st->args->count);
     for (size_t first = 0, n; first < st->args->count && status >= 0; first += n) {
@@ -281,12 +281,12 @@ static pc_status add_rows(step *st)
                             "step: row %zu stands at %lld, not behind its predecessor's %lld",
                             first + n, (long long)st->args->rows[first + n].position,
                             (long long)st->args->rows[first + n - 1].position);
-        status = add_group(st, first, n);
+        status = add_row_group(st, first, n);
     }
     return status;
 }
 
-static pc_status check(const pc_step_args *args)
+static pc_status check_step(const pc_step_args *args)
 {
     for (size_t i = 0; i < args->count; i++)
         if (args->rows[i].want_logits && !args->logits)
@@ -299,7 +299,7 @@ static pc_status check(const pc_step_args *args)
     return PC_OK;
 }
 
-static uint64_t length_of(const pc_step_args *args)
+static uint64_t step_length(const pc_step_args *args)
 {
     int64_t last = 0;
     for (size_t i = 0; i < args->count; i++)
@@ -309,14 +309,14 @@ static uint64_t length_of(const pc_step_args *args)
 
 pc_status pc__native_step(void *user, const pc_step_args *args)
 {
-    step st = {.model = user, .args = args};
+    step_work st = {.model = user, .args = args};
     pc__pass pass = {0};
     pc_status status;
     if (!args->count)
         return PC_OK;
-    st.length = length_of(args);
-    PC__TRY(check(args), done);
-    PC__TRY(add_rows(&st), done);
+    st.length = step_length(args);
+    PC__TRY(check_step(args), done);
+    PC__TRY(add_step_rows(&st), done);
     pc__build_end(&st.build, &pass);
     pass.attend.per_row = (args->flags & PC_STEP_PER_ROW) != 0;
     pass.skips_attention = (args->flags & PC_STEP_NO_ATTENTION) != 0;
@@ -326,7 +326,7 @@ pc_status pc__native_step(void *user, const pc_step_args *args)
     pass.cancel_user = args->cancel_user;
     status = pc__forward(st.model, &pass);
 done:
-    settle(&st, status);
+    settle_sequences(&st, status);
     pc__build_free(&st.build);
     return status;
 }

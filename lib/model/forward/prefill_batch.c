@@ -12,18 +12,18 @@ enum {
 };
 
 /* What a prompt's maps need beside them. */
-typedef struct own {
+typedef struct lane_buffers {
     uint8_t *leaders; /* maps of layers that others follow, one behind the other */
     void **record;    /* [layers] into them */
     float *inputs;    /* [layers][tokens][hidden], for keys that come afterwards */
     uint8_t *missing; /* [layers] 1: its keys were left out */
-} own;
+} lane_buffers;
 
 /* One pass over some of the prompts. */
-typedef struct bundle {
+typedef struct prefill_batch {
     const pc_model *model;
-    const pc__whole *prompts;
-    const pc__whole_options *options;
+    const pc__prefill_input *prompts;
+    const pc__prefill_batch_options *options;
     size_t first;  /* of the prompts */
     size_t *which; /* [count] prompt of each lane: those with maps last, so that rows that compute
                       the same stand together */
@@ -33,44 +33,44 @@ typedef struct bundle {
     size_t *lane_first;  /* [count + 1] */
     pc__kv **runs;       /* [count] */
     pc__lane_maps *maps; /* [count] */
-    own *lanes;          /* [count] */
+    lane_buffers *lanes; /* [count] */
     float *final;        /* [tokens][hidden] */
     float *logits;       /* [prompts that want them][vocab] of decoders */
     pc__pass_build build;
-} bundle;
+} prefill_batch;
 
-static const pc__whole *prompt_of(const bundle *b, size_t lane)
+static const pc__prefill_input *input_of(const prefill_batch *b, size_t lane)
 {
     return &b->prompts[b->which[lane]];
 }
 
-static int follows(const bundle *b, size_t layer)
+static int follows_layer(const prefill_batch *b, size_t layer)
 {
     const int32_t *of = b->options->map_layers;
     return of && (size_t)of[layer] < layer;
 }
 
-static int leads(const bundle *b, size_t layer)
+static int leads_layer(const prefill_batch *b, size_t layer)
 {
     size_t layers = (size_t)b->model->info.layers, l = layer + 1;
-    while (l < layers && !(follows(b, l) && (size_t)b->options->map_layers[l] == layer))
+    while (l < layers && !(follows_layer(b, l) && (size_t)b->options->map_layers[l] == layer))
         l++;
     return l < layers;
 }
 
 /* The maps of layers that others follow are recorded. */
-static pc_status lead(bundle *b, size_t l)
+static pc_status record_leaders(prefill_batch *b, size_t l)
 {
     const pc_allocator *mem = &b->model->context->mem;
     size_t layers = (size_t)b->model->info.layers, leaders = 0, bytes;
     pc__map_shape *shape = &b->maps[l].shape;
     *shape = (pc__map_shape){.format = PC_MAP_F16,
                              .heads = b->model->info.heads,
-                             .tokens = prompt_of(b, l)->input->count,
+                             .tokens = input_of(b, l)->input->count,
                              .causal = b->model->native->arch.causal};
     bytes = (pc__map_bytes(shape) + 63) / 64 * 64;
     for (size_t i = 0; i < layers; i++)
-        leaders += leads(b, i) != 0;
+        leaders += leads_layer(b, i) != 0;
     b->lanes[l].record = pc__calloc(mem, layers, sizeof *b->lanes[l].record);
     b->lanes[l].leaders = bytes && leaders < SIZE_MAX / bytes
                               ? pc__alloc_aligned(mem, leaders * bytes, 64)
@@ -79,51 +79,52 @@ static pc_status lead(bundle *b, size_t l)
         return PC_ERR_NOMEM;
     leaders = 0;
     for (size_t i = 0; i < layers; i++)
-        if (leads(b, i))
+        if (leads_layer(b, i))
             b->lanes[l].record[i] = b->lanes[l].leaders + bytes * leaders++;
     b->maps[l].record = b->lanes[l].record;
     return PC_OK;
 }
 
-static const void *chosen(void *user, size_t lane, int32_t layer, const float *x)
+static const void *choose_map_of(void *user, size_t lane, int32_t layer, const float *x)
 {
-    const bundle *b = user;
+    const prefill_batch *b = user;
     const void *map = NULL;
-    if (!prompt_of(b, lane)->maps)
+    if (!input_of(b, lane)->maps)
         map = b->options->choose(b->options->choose_user, b->which[lane], layer, x);
     if (map && b->lanes[lane].missing)
         b->lanes[lane].missing[layer] = 1;
     return map;
 }
 
-static const void *leader_of(void *user, size_t lane, int32_t layer, const float *x)
+static const void *leader_map(void *user, size_t lane, int32_t layer, const float *x)
 {
-    const bundle *b = user;
+    const prefill_batch *b = user;
     (void)x;
-    return follows(b, (size_t)layer) ? b->lanes[lane].record[b->options->map_layers[layer]] : NULL;
+    return follows_layer(b, (size_t)layer) ? b->lanes[lane].record[b->options->map_layers[layer]]
+                                           : NULL;
 }
 
 /* Keys are computed afterwards from what the attention of each layer was given. */
-static pc_status keep_inputs(bundle *b, size_t l)
+static pc_status keep_inputs(prefill_batch *b, size_t l)
 {
     const pc_allocator *mem = &b->model->context->mem;
     size_t layers = (size_t)b->model->info.layers;
-    own *one = &b->lanes[l];
-    one->inputs = pc__calloc(mem, layers * prompt_of(b, l)->input->count,
+    lane_buffers *one = &b->lanes[l];
+    one->inputs = pc__calloc(mem, layers * input_of(b, l)->input->count,
                              (size_t)b->model->info.hidden * sizeof *one->inputs);
     one->missing = pc__calloc(mem, layers, 1);
     if (!one->inputs || !one->missing)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < layers; i++)
-        one->missing[i] = prompt_of(b, l)->maps || follows(b, i);
+        one->missing[i] = input_of(b, l)->maps || follows_layer(b, i);
     b->maps[l].inputs = one->inputs;
     return PC_OK;
 }
 
 /* What is given, recorded, followed. */
-static pc_status set_maps(bundle *b, size_t l)
+static pc_status set_maps(prefill_batch *b, size_t l)
 {
-    const pc__whole *p = prompt_of(b, l);
+    const pc__prefill_input *p = input_of(b, l);
     pc_status status = PC_OK;
     int asks = b->options->map_layers || (b->options->choose && !p->maps);
     if (!p->maps && !p->record && !asks)
@@ -131,24 +132,24 @@ static pc_status set_maps(bundle *b, size_t l)
     b->has_maps = 1;
     b->maps[l] = (pc__lane_maps){.shape = p->shape, .given = p->maps, .record = p->record};
     if (b->options->map_layers)
-        status = lead(b, l);
+        status = record_leaders(b, l);
     if (status >= 0 && p->run && (p->maps || asks))
         status = keep_inputs(b, l);
     return status;
 }
 
-static pc_status run_to_keep(bundle *b, size_t lane)
+static pc_status run_to_keep(prefill_batch *b, size_t lane)
 {
-    size_t count = prompt_of(b, lane)->input->count;
+    size_t count = input_of(b, lane)->input->count;
     pc_status status = pc__native_run_new(b->model, count, count, &b->runs[lane]);
     for (int64_t at = 0; at < (int64_t)count && status >= 0; at++)
         status = pc__kv_append(b->runs[lane], &at, 1);
     return status;
 }
 
-static pc_status add_lane(bundle *b, size_t lane)
+static pc_status add_batch_lane(prefill_batch *b, size_t lane)
 {
-    const pc__whole *p = prompt_of(b, lane);
+    const pc__prefill_input *p = input_of(b, lane);
     const pc_input *in = p->input;
     int causal = b->model->native->arch.causal;
     pc_status status = b->whole && !p->run
@@ -170,7 +171,7 @@ static pc_status add_lane(bundle *b, size_t lane)
     return status;
 }
 
-static pc_status order(bundle *b)
+static pc_status order(prefill_batch *b)
 {
     size_t n = 0;
     b->which = pc__calloc(&b->model->context->mem, b->count, sizeof *b->which);
@@ -184,7 +185,7 @@ static pc_status order(bundle *b)
     return PC_OK;
 }
 
-static pc_status reserve(bundle *b)
+static pc_status reserve_batch(prefill_batch *b)
 {
     const pc_allocator *mem = &b->model->context->mem;
     size_t wanted = 0;
@@ -199,9 +200,9 @@ static pc_status reserve(bundle *b)
     if (!b->lane_first || !b->runs || !b->maps || !b->lanes)
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < b->count; l++) {
-        b->lane_first[l + 1] = b->lane_first[l] + prompt_of(b, l)->input->count;
-        wanted += prompt_of(b, l)->logits != NULL;
-        b->whole &= prompt_of(b, l)->input->count <= MOST_WHOLE || !b->model->native->arch.causal;
+        b->lane_first[l + 1] = b->lane_first[l] + input_of(b, l)->input->count;
+        wanted += input_of(b, l)->logits != NULL;
+        b->whole &= input_of(b, l)->input->count <= MOST_WHOLE || !b->model->native->arch.causal;
     }
     b->tokens = b->lane_first[b->count];
     b->final = pc__calloc(mem, b->tokens, (size_t)b->model->info.hidden * sizeof(float));
@@ -213,7 +214,7 @@ static pc_status reserve(bundle *b)
 }
 
 /* The logits of an encoder's head. */
-static pc_status classify(const bundle *b, const float *rows, float *logits)
+static pc_status classify_text(const prefill_batch *b, const float *rows, float *logits)
 {
     const pc__native *native = b->model->native;
     float *pooled = pc__calloc(&b->model->context->mem, (size_t)native->arch.hidden,
@@ -225,14 +226,14 @@ static pc_status classify(const bundle *b, const float *rows, float *logits)
     return status;
 }
 
-static pc_status hand_out(const bundle *b)
+static pc_status write_results(const prefill_batch *b)
 {
     const pc__native *native = b->model->native;
     size_t hidden = (size_t)native->arch.hidden, vocab = (size_t)b->model->info.vocab, n = 0;
     uint32_t pool = pc__pool_of(native, b->options->pool);
     pc_status status = PC_OK;
     for (size_t l = 0; l < b->count && status >= 0; l++) {
-        const pc__whole *p = prompt_of(b, l);
+        const pc__prefill_input *p = input_of(b, l);
         const float *rows = b->final + b->lane_first[l] * hidden;
         if (p->embedding) {
             pc__pool_rows(pool, rows, p->input->count, hidden, p->embedding);
@@ -242,56 +243,58 @@ static pc_status hand_out(const bundle *b)
         if (p->logits && native->arch.causal)
             memcpy(p->logits, b->logits + n++ * vocab, vocab * sizeof(float));
         else if (p->logits)
-            status = classify(b, rows, p->logits);
+            status = classify_text(b, rows, p->logits);
     }
     return status;
 }
 
 /* The states of those who want them, with all their keys. */
-static pc_status hand_runs(bundle *b)
+static pc_status hand_over_runs(prefill_batch *b)
 {
     pc_status status = PC_OK;
     for (size_t l = 0; l < b->count && status >= 0; l++)
-        if (prompt_of(b, l)->run && b->lanes[l].inputs)
+        if (input_of(b, l)->run && b->lanes[l].inputs)
             status = pc__complete_keys(b->model, b->runs[l], b->lanes[l].inputs,
                                        b->lanes[l].missing);
     for (size_t l = 0; l < b->count && status >= 0; l++)
-        if (prompt_of(b, l)->run) {
-            *prompt_of(b, l)->run = b->runs[l];
+        if (input_of(b, l)->run) {
+            *input_of(b, l)->run = b->runs[l];
             b->runs[l] = NULL;
         }
     return status;
 }
 
-static pc_status run(bundle *b)
+static pc_status run(prefill_batch *b)
 {
     pc__pass pass = {0};
     pc_status status;
-    PC__TRY(reserve(b), done);
+    PC__TRY(reserve_batch(b), done);
     if (!b->count)
         return PC_OK;
     for (size_t l = 0; l < b->count; l++)
-        PC__TRY(add_lane(b, l), done);
+        PC__TRY(add_batch_lane(b, l), done);
     pc__build_end(&b->build, &pass);
-    pass.rope_regime_length = prompt_of(b, 0)->input->count;
+    pass.rope_regime_length = input_of(b, 0)->input->count;
     pass.lane_first = b->lane_first;
     pass.lane_count = b->count;
     pass.final = b->final;
     pass.maps = b->has_maps || b->whole ? b->maps
                                         : NULL; /* with maps, also none, lanes are not cut */
-    pass.choose_map = b->options->map_layers ? leader_of : b->options->choose ? chosen : NULL;
+    pass.choose_map = b->options->map_layers ? leader_map
+                      : b->options->choose   ? choose_map_of
+                                             : NULL;
     pass.choose_user = b;
     pass.logits = b->model->native->arch.causal ? b->logits : NULL;
     pass.cancelled = b->options->cancelled;
     pass.cancel_user = b->options->cancel_user;
     PC__TRY(pc__forward(b->model, &pass), done);
-    PC__TRY(hand_out(b), done);
-    status = hand_runs(b);
+    PC__TRY(write_results(b), done);
+    status = hand_over_runs(b);
 done:
     return status;
 }
 
-static void release(bundle *b)
+static void release_batch(prefill_batch *b)
 {
     const pc_allocator *mem = &b->model->context->mem;
     for (size_t l = 0; b->runs && l < b->count; l++)
@@ -312,7 +315,7 @@ static void release(bundle *b)
     pc__build_free(&b->build);
 }
 
-size_t pc__whole_logits(const pc_model *model)
+size_t pc__prefill_batch_logits(const pc_model *model)
 {
     const pc__native *native = model->native;
     return !native               ? 0
@@ -320,7 +323,7 @@ size_t pc__whole_logits(const pc_model *model)
                                  : (size_t)native->encoder.classes;
 }
 
-static pc_status check(const pc_model *model, const pc__whole *prompts, size_t count)
+static pc_status check(const pc_model *model, const pc__prefill_input *prompts, size_t count)
 {
     const pc_model_info *info = &model->info;
     for (size_t i = 0; i < count; i++) {
@@ -338,25 +341,26 @@ static pc_status check(const pc_model *model, const pc__whole *prompts, size_t c
 
 /* How many prompts from `from` on go into one pass: those of the regime of the first, as far as
  * there is room. */
-static size_t together(const pc_model *model, const pc__whole *prompts, size_t from, size_t count)
+static size_t count_together(const pc_model *model, const pc__prefill_input *prompts, size_t from,
+                             size_t count)
 {
-    uint64_t regime = pc__native_regime(model->native, prompts[from].input->count);
+    uint64_t regime = pc__native_rope_regime(model->native, prompts[from].input->count);
     size_t end = from, tokens = 0;
-    while (end < count && pc__native_regime(model->native, prompts[end].input->count) == regime
+    while (end < count && pc__native_rope_regime(model->native, prompts[end].input->count) == regime
            && (end == from || tokens + prompts[end].input->count <= MOST_TOKENS))
         tokens += prompts[end++].input->count;
     return end - from;
 }
 
-pc_status pc__whole_run(const pc_model *model, const pc__whole *prompts, size_t count,
-                        const pc__whole_options *options)
+pc_status pc__prefill_batch_run(const pc_model *model, const pc__prefill_input *prompts,
+                                size_t count, const pc__prefill_batch_options *options)
 {
     pc_status status = check(model, prompts, count);
     for (size_t from = 0, n; from < count && status >= 0; from += n) {
-        bundle b = {.model = model, .prompts = prompts, .options = options, .first = from};
-        b.count = n = together(model, prompts, from, count);
+        prefill_batch b = {.model = model, .prompts = prompts, .options = options, .first = from};
+        b.count = n = count_together(model, prompts, from, count);
         status = run(&b);
-        release(&b);
+        release_batch(&b);
     }
     return status;
 }

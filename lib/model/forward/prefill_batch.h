@@ -6,7 +6,7 @@
 #include "attn/map.h"
 #include "model/model.h"
 
-typedef struct pc__whole {
+typedef struct pc__prefill_input {
     const pc_input *input;
     const void *const *maps; /* [layer] packed maps to be used; NULL: they are computed */
     void *const *record;     /* [layer] where packed maps go; NULL: nowhere */
@@ -15,9 +15,9 @@ typedef struct pc__whole {
     float *logits;           /* [vocab], or [classes] of an encoder's head; or NULL */
     pc__kv **run; /* the prompt's states, keys completed, become the caller's; NULL: dropped */
     int is_done;  /* 1: nothing of it is to be computed */
-} pc__whole;
+} pc__prefill_input;
 
-typedef struct pc__whole_options {
+typedef struct pc__prefill_batch_options {
     uint32_t pool; /* PC_POOL_… */
     int normalize;
     const int32_t *map_layers; /* pc_prefill_options; NULL: none. Not where maps are given */
@@ -28,13 +28,13 @@ typedef struct pc__whole_options {
     void *choose_user;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
-} pc__whole_options;
+} pc__prefill_batch_options;
 
 /* In passes of a bounded number of tokens. The results of a prompt do not depend on the others.
  * PC_ERR_INVALID, PC_ERR_LIMIT: the input is named. */
-pc_status pc__whole_run(const pc_model *model, const pc__whole *prompts, size_t count,
-                        const pc__whole_options *options);
+pc_status pc__prefill_batch_run(const pc_model *model, const pc__prefill_input *prompts,
+                                size_t count, const pc__prefill_batch_options *options);
 /* Width of `logits`; 0: the model gives none. */
-size_t pc__whole_logits(const pc_model *model);
+size_t pc__prefill_batch_logits(const pc_model *model);
 
 #endif

@@ -56,15 +56,15 @@ void pc__route_row(const pc__expert_config *config, const float *logits, int32_t
     }
 }
 
-typedef struct routing {
+typedef struct routing_work {
     const pc__expert_config *config;
     pc__routes *routes;
     size_t rows;
-} routing;
+} routing_work;
 
 static void route_some(void *arg, size_t index)
 {
-    const routing *r = arg;
+    const routing_work *r = arg;
     size_t used = (size_t)r->config->used, end = (index + 1) * ROWS_AT_ONCE;
     for (size_t row = index * ROWS_AT_ONCE; row < end && row < r->rows; row++)
         pc__route_row(r->config, r->routes->logits + row * (size_t)r->config->count,
@@ -108,7 +108,7 @@ static void sort_by_expert(const pc__expert_config *config, size_t rows, pc__rou
 void pc__route(pc_context *context, const pc__expert_config *config, size_t rows,
                pc__routes *routes)
 {
-    routing r = {config, routes, rows};
+    routing_work r = {config, routes, rows};
     pc__parallel(context, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, route_some, &r);
     sort_by_expert(config, rows, routes);
 }

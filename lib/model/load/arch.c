@@ -30,7 +30,7 @@ int32_t pc__mlp_width(const pc__arch *arch, int32_t layer)
 /* Larger than any model, small enough that no product of two of them overflows. */
 enum { MAX_WIDTH = 1 << 24, MAX_EXPERTS = 1 << 16 };
 
-static pc_status check_sizes(const pc__arch *arch, const char *where)
+static pc_status check_arch_sizes(const pc__arch *arch, const char *where)
 {
     const struct {
         const char *name;
@@ -76,7 +76,7 @@ static pc_status check_experts(const pc__arch *arch, const char *where)
 }
 
 /* A number of the file may be one in fp64 and none in fp32. */
-static pc_status check_finite(const pc__arch *arch, const char *where)
+static pc_status check_finite_numbers(const pc__arch *arch, const char *where)
 {
     const struct {
         const char *name;
@@ -98,9 +98,9 @@ static pc_status check_finite(const pc__arch *arch, const char *where)
 
 pc_status pc__arch_check(const pc__arch *arch, const char *where)
 {
-    pc_status status = check_sizes(arch, where);
+    pc_status status = check_arch_sizes(arch, where);
     if (status >= 0)
-        status = check_finite(arch, where);
+        status = check_finite_numbers(arch, where);
     if (status >= 0)
         status = check_experts(arch, where);
     if (status < 0)

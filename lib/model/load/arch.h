@@ -96,7 +96,7 @@ typedef struct pc__arch {
     int32_t embedding_dim; /* OPT word_embed_proj_dim; = hidden elsewhere */
     int32_t causal;
     int32_t token_bos, token_eos, token_unk, token_pad; /* from the config; -1: none */
-    uint32_t bias_parts;  /* bit 1 << PC__PART_x: that matrix or norm has a bias */
+    uint32_t bias_roles;  /* bit 1 << PC__ROLE_x: that matrix or norm has a bias */
     int32_t bias_by_file; /* 1: whichever the file has (GGUF says it nowhere else) */
     pc__expert_config experts;
     pc__encoder_config encoder;

@@ -8,15 +8,15 @@
 enum { SLICE = 2 };
 
 /* What the Llama kin differ in. */
-typedef struct shape {
+typedef struct named_shape {
     const char *name, *architecture;
     int32_t layers, hidden, heads, kv_heads, ffn, vocab, context_length;
     double theta;
     float eps;
     int32_t tied, window;
-} shape;
+} named_shape;
 
-static const shape shapes[] = {
+static const named_shape shapes[] = {
     {"tiny", "llama", 2, 64, 4, 2, 128, 256, 2048, 10000.0, 1e-5f, 0, 0},
     {"llama-1b", "llama", 22, 2048, 32, 4, 5632, 32000, 32768, 10000.0, 1e-5f, 0,
      0}, /* TinyLlama-1.1B */
@@ -54,7 +54,7 @@ static const struct {
     {"mixtral", 1, 0, {.count = 8, .used = 2, .renormalise = 1}},
 };
 
-static void fill_experts(const shape *s, pc__arch *out)
+static void fill_experts(const named_shape *s, pc__arch *out)
 {
     for (size_t i = 0; i < sizeof experts / sizeof *experts; i++) {
         if (strcmp(s->architecture, experts[i].architecture))
@@ -92,7 +92,7 @@ static void fill_encoder(pc__arch *out)
     out->attention_scale = 1.0f / sqrtf(3.0f * (float)out->head_dim);
 }
 
-static void fill(const shape *s, pc__arch *out)
+static void fill_arch(const named_shape *s, pc__arch *out)
 {
     *out = (pc__arch){.layers = s->layers,
                       .heads = s->heads,
@@ -138,7 +138,7 @@ pc_status pc__arch_from_shape(pc__arch *out, const char *name)
     memset(out, 0, sizeof *out);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (!strcmp(shapes[i].name, name)) {
-            fill(&shapes[i], out);
+            fill_arch(&shapes[i], out);
             return pc__arch_check(out, name);
         }
         strcat(strcat(list, i ? ", " : ""), shapes[i].name);

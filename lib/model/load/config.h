@@ -19,7 +19,7 @@ pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *g
 pc_status pc__arch_from_shape(pc__arch *out, const char *shape);
 
 /* A checkpoint of llama2.c, version 0 or 1 (llama2c.c): its tensors under Hugging Face's names
- * (PC__FORM_HF). PC_ERR_FORMAT: neither. */
+ * (PC__NAMING_HF). PC_ERR_FORMAT: neither. */
 pc_status pc__llama2c_open(pc__weights **out, pc__arch *arch, const pc_allocator *mem,
                            const char *path);
 

@@ -9,13 +9,13 @@
 
 enum { MAX_RANK = 4, MAX_NAME = 1 << 16, MAX_ALIGNMENT = 1 << 20 };
 
-typedef struct reader {
+typedef struct gguf_reader {
     const char *path;
     const uint8_t *data;
     size_t size, at;
-} reader;
+} gguf_reader;
 
-static pc_status take(reader *r, void *out, size_t size, const char *what)
+static pc_status read_bytes(gguf_reader *r, void *out, size_t size, const char *what)
 {
     memset(out, 0, size);
     if (size > r->size - r->at)
@@ -26,11 +26,11 @@ static pc_status take(reader *r, void *out, size_t size, const char *what)
     return PC_OK;
 }
 
-static pc_status take_text(reader *r, pc__text *out, const char *what)
+static pc_status read_text(gguf_reader *r, pc__text *out, const char *what)
 {
     uint64_t size;
     size_t start = r->at;
-    pc_status status = take(r, &size, sizeof size, what);
+    pc_status status = read_bytes(r, &size, sizeof size, what);
     if (status < 0)
         return status;
     if (size > r->size - r->at)
@@ -43,10 +43,10 @@ static pc_status take_text(reader *r, pc__text *out, const char *what)
 }
 
 /* A key or the name of a tensor. */
-static pc_status take_name(reader *r, pc__text *out, const char *what)
+static pc_status read_name(gguf_reader *r, pc__text *out, const char *what)
 {
     size_t start = r->at;
-    pc_status status = take_text(r, out, what);
+    pc_status status = read_text(r, out, what);
     if (status < 0)
         return status;
     if (!out->size || out->size > MAX_NAME)
@@ -59,7 +59,7 @@ static pc_status take_name(reader *r, pc__text *out, const char *what)
 }
 
 /* Moves past `count` values of a type that is no array. */
-static pc_status skip_values(reader *r, const char *key, uint32_t type, uint64_t count)
+static pc_status skip_values(gguf_reader *r, const char *key, uint32_t type, uint64_t count)
 {
     static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     size_t start = r->at;
@@ -70,7 +70,7 @@ static pc_status skip_values(reader *r, const char *key, uint32_t type, uint64_t
                         start, key, type);
     if (type == PC__GGUF_STRING) {
         for (uint64_t i = 0; i < count && status >= 0; i++)
-            status = take_text(r, &text, "a string");
+            status = read_text(r, &text, "a string");
         return status < 0 ? pc__fail_in(status, "key '%s'", key) : PC_OK;
     }
     if (count > (r->size - r->at) / width[type])
@@ -82,17 +82,17 @@ static pc_status skip_values(reader *r, const char *key, uint32_t type, uint64_t
     return PC_OK;
 }
 
-static pc_status read_value(const pc_allocator *mem, reader *r, pc__gguf_entry *entry)
+static pc_status read_value(const pc_allocator *mem, gguf_reader *r, pc__gguf_entry *entry)
 {
     const uint8_t *at;
     pc__text text;
     pc_status status;
-    PC__TRY(take(r, &entry->type, sizeof entry->type, "a type"), done);
+    PC__TRY(read_bytes(r, &entry->type, sizeof entry->type, "a type"), done);
     entry->count = 1;
     entry->is_array = entry->type == PC__GGUF_ARRAY;
     if (entry->is_array) {
-        PC__TRY(take(r, &entry->type, sizeof entry->type, "a type of elements"), done);
-        PC__TRY(take(r, &entry->count, sizeof entry->count, "a number of elements"), done);
+        PC__TRY(read_bytes(r, &entry->type, sizeof entry->type, "a type of elements"), done);
+        PC__TRY(read_bytes(r, &entry->count, sizeof entry->count, "a number of elements"), done);
     }
     at = entry->data = r->data + r->at;
     PC__TRY(skip_values(r, entry->key, entry->type, entry->count), done);
@@ -106,7 +106,7 @@ done:
     return status;
 }
 
-static pc_status read_entry(pc__gguf *gguf, reader *r)
+static pc_status read_entry(pc__gguf *gguf, gguf_reader *r)
 {
     pc__gguf_entry entry = {0};
     pc__text key = {NULL, 0};
@@ -114,7 +114,7 @@ static pc_status read_entry(pc__gguf *gguf, reader *r)
     PC__TRY(pc__grow(&gguf->mem, (void **)&gguf->entries, &gguf->capacity, gguf->count + 1,
                      sizeof entry),
             done);
-    PC__TRY(take_name(r, &key, "a key"), done);
+    PC__TRY(read_name(r, &key, "a key"), done);
     entry.key = pc__strndup(&gguf->mem, key.data, key.size);
     status = entry.key ? read_value(&gguf->mem, r, &entry) : PC_ERR_NOMEM;
     gguf->entries[gguf->count++] = entry; /* freed with the rest, even when half made */
@@ -122,12 +122,12 @@ done:
     return status;
 }
 
-static int by_key(const void *a, const void *b)
+static int entries_by_key(const void *a, const void *b)
 {
     return strcmp(((const pc__gguf_entry *)a)->key, ((const pc__gguf_entry *)b)->key);
 }
 
-static pc_status read_entries(pc__gguf *gguf, reader *r, uint64_t count)
+static pc_status read_gguf_entries(pc__gguf *gguf, gguf_reader *r, uint64_t count)
 {
     pc_status status = PC_OK;
     for (uint64_t i = 0; i < count && status >= 0; i++)
@@ -135,9 +135,9 @@ static pc_status read_entries(pc__gguf *gguf, reader *r, uint64_t count)
     if (status < 0)
         return status;
     if (gguf->count > 1)
-        qsort(gguf->entries, gguf->count, sizeof *gguf->entries, by_key);
+        qsort(gguf->entries, gguf->count, sizeof *gguf->entries, entries_by_key);
     for (size_t i = 1; i < gguf->count; i++)
-        if (!by_key(&gguf->entries[i - 1], &gguf->entries[i]))
+        if (!entries_by_key(&gguf->entries[i - 1], &gguf->entries[i]))
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s' stands in it twice", r->path,
                             gguf->entries[i].key);
     return PC_OK;
@@ -195,21 +195,22 @@ int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
 
 /* A tensor's description; `bytes` is set, `data` not yet. *offset counts from the start of the
  * data. */
-static pc_status read_tensor(reader *r, pc__tensor *tensor, pc__text *name, uint64_t *offset)
+static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *name,
+                                  uint64_t *offset)
 {
     uint64_t dims[MAX_RANK];
     uint32_t number = 0;
     const char *type_name;
     size_t start = r->at;
     pc_status status;
-    PC__TRY(take_name(r, name, "the name of a tensor"), done);
-    PC__TRY(take(r, &tensor->rank, sizeof tensor->rank, "a tensor's rank"), done);
+    PC__TRY(read_name(r, name, "the name of a tensor"), done);
+    PC__TRY(read_bytes(r, &tensor->rank, sizeof tensor->rank, "a tensor's rank"), done);
     if (!tensor->rank || tensor->rank > MAX_RANK)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: tensor '%.*s' has %u dimensions", r->path,
                         start, (int)name->size, name->data, tensor->rank);
-    PC__TRY(take(r, dims, tensor->rank * sizeof *dims, "a tensor's dimensions"), done);
-    PC__TRY(take(r, &number, sizeof number, "a tensor's type"), done);
-    PC__TRY(take(r, offset, sizeof *offset, "a tensor's offset"), done);
+    PC__TRY(read_bytes(r, dims, tensor->rank * sizeof *dims, "a tensor's dimensions"), done);
+    PC__TRY(read_bytes(r, &number, sizeof number, "a tensor's type"), done);
+    PC__TRY(read_bytes(r, offset, sizeof *offset, "a tensor's offset"), done);
     for (uint32_t i = 0; i < tensor->rank; i++)
         tensor->shape[i] = dims[tensor->rank - 1 - i];
     if (!pc__gguf_tensor_type(number, &tensor->type, &type_name))
@@ -226,22 +227,22 @@ done:
 
 /* Reads the descriptions, keeping offsets in `data` terms until the start of the data is known: two
  * walks over the same bytes. */
-static pc_status read_tensors(pc__gguf *gguf, reader *r, uint64_t count, uint64_t alignment)
+static pc_status read_tensors(pc__gguf *gguf, gguf_reader *r, uint64_t count, uint64_t alignment)
 {
-    reader second = *r;
+    gguf_reader second = *r;
     uint64_t offset, end = 0, room;
     pc__tensor tensor = {0};
     pc__text name;
     pc_status status = PC_OK;
     for (uint64_t i = 0; i < count; i++)
-        PC__TRY(read_tensor(r, &tensor, &name, &offset), done);
+        PC__TRY(read_tensor_info(r, &tensor, &name, &offset), done);
     size_t start = (r->at + (size_t)alignment - 1) & ~((size_t)alignment - 1);
     if (count && start > r->size)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends before its tensors", r->path,
                         r->at);
     room = count ? r->size - start : 0;
     for (uint64_t i = 0; i < count; i++) {
-        PC__TRY(read_tensor(&second, &tensor, &name, &offset), done);
+        PC__TRY(read_tensor_info(&second, &tensor, &name, &offset), done);
         if (offset % alignment || offset < end)
             return pc__fail(PC_ERR_FORMAT, "%s: tensor '%.*s': offset %llu is %s", r->path,
                             (int)name.size, name.data, (unsigned long long)offset,
@@ -261,22 +262,22 @@ done:
     return status;
 }
 
-static pc_status read_header(reader *r, uint64_t *tensors, uint64_t *entries)
+static pc_status read_gguf_header(gguf_reader *r, uint64_t *tensors, uint64_t *entries)
 {
     uint8_t magic[4];
     uint32_t version = 0;
     pc_status status;
-    PC__TRY(take(r, magic, sizeof magic, "the magic"), done);
+    PC__TRY(read_bytes(r, magic, sizeof magic, "the magic"), done);
     if (memcmp(magic, "GGUF", 4))
         return pc__fail(PC_ERR_FORMAT, "%s: byte 0: not a GGUF file", r->path);
-    PC__TRY(take(r, &version, sizeof version, "the version"), done);
+    PC__TRY(read_bytes(r, &version, sizeof version, "the version"), done);
     if (version == UINT32_C(0x02000000) || version == UINT32_C(0x03000000))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: a big-endian file", r->path);
     if (version != 2 && version != 3)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: version %u is neither 2 nor 3", r->path,
                         version);
-    PC__TRY(take(r, tensors, sizeof *tensors, "the number of tensors"), done);
-    status = take(r, entries, sizeof *entries, "the number of keys");
+    PC__TRY(read_bytes(r, tensors, sizeof *tensors, "the number of tensors"), done);
+    status = read_bytes(r, entries, sizeof *entries, "the number of keys");
 done:
     return status;
 }
@@ -306,7 +307,7 @@ static pc_status check_split(const pc__gguf *gguf, const char *path)
 pc_status pc__gguf_open(pc__gguf **out, const pc_allocator *mem, const char *path)
 {
     pc__gguf *gguf = pc__calloc(mem, 1, sizeof *gguf);
-    reader r = {.path = path};
+    gguf_reader r = {.path = path};
     uint64_t tensors = 0, entries = 0, alignment;
     pc__file file;
     pc_status status;
@@ -318,8 +319,8 @@ pc_status pc__gguf_open(pc__gguf **out, const pc_allocator *mem, const char *pat
     PC__TRY(pc__weights_map(gguf->weights, path, &file), done);
     r.data = file.data;
     r.size = file.size;
-    PC__TRY(read_header(&r, &tensors, &entries), done);
-    PC__TRY(read_entries(gguf, &r, entries), done);
+    PC__TRY(read_gguf_header(&r, &tensors, &entries), done);
+    PC__TRY(read_gguf_entries(gguf, &r, entries), done);
     PC__TRY(check_split(gguf, path), done);
     PC__TRY(check_alignment(gguf, path, &alignment), done);
     PC__TRY(read_tensors(gguf, &r, tensors, alignment), done);

@@ -7,7 +7,7 @@
 #include "model/load/config.h"
 #include "model/load/gguf_config.h"
 
-typedef struct family {
+typedef struct gguf_family {
     const char *name;
     pc__norm norm;
     pc__residual residual;
@@ -16,9 +16,9 @@ typedef struct family {
     uint32_t positions;
     int32_t interleaved; /* the converter has reordered the rows of Q and K for it */
     const char *experts; /* the name of such models with experts; NULL: there are none */
-} family;
+} gguf_family;
 
-static const family families[] = {
+static const gguf_family gguf_families[] = {
     {"llama", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1,
      "mixtral"},
     {"qwen2", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0, NULL},
@@ -147,7 +147,7 @@ done:
     return status;
 }
 
-static pc_status read_sizes(const pc__meta *s, pc__arch *arch)
+static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
 {
     const pc__tensor *embedding = pc__meta_tensor(s, "token_embd.weight");
     double scale = 0;
@@ -203,7 +203,7 @@ done:
     return status;
 }
 
-static void read_tokens(const pc__meta *s, pc__arch *arch)
+static void read_token_ids(const pc__meta *s, pc__arch *arch)
 {
     static const char *const keys[4] = {
         "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
@@ -216,7 +216,7 @@ static void read_tokens(const pc__meta *s, pc__arch *arch)
     }
 }
 
-static pc_status read_arch(const pc__meta *s, const family *f, const pc_allocator *mem,
+static pc_status read_arch(const pc__meta *s, const gguf_family *f, const pc_allocator *mem,
                            pc__arch *arch)
 {
     pc_status status;
@@ -231,7 +231,7 @@ static pc_status read_arch(const pc__meta *s, const family *f, const pc_allocato
     arch->final_norm = 1;
     arch->bias_by_file = 1;
     PC__TRY(refuse_extras(s), done);
-    PC__TRY(read_sizes(s, arch), done);
+    PC__TRY(read_gguf_sizes(s, arch), done);
     PC__TRY(pc__gguf_experts(s, f->experts, arch), done);
     PC__TRY(read_eps(s, arch), done);
     if (!strcmp(f->name, "falcon") && pc__meta_tensor(s, "blk.0.attn_norm_2.weight"))
@@ -240,7 +240,7 @@ static pc_status read_arch(const pc__meta *s, const family *f, const pc_allocato
         PC__TRY(pc__gguf_rope(s, mem, arch), done);
     if (f->positions == PC_POSITION_ALIBI)
         PC__TRY(read_alibi(s, arch), done);
-    read_tokens(s, arch);
+    read_token_ids(s, arch);
     status = pc__arch_check(arch, s->path);
 done:
     return status;
@@ -251,16 +251,16 @@ pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *g
     pc__meta s = {.gguf = gguf,
                   .weights = pc__gguf_weights(gguf),
                   .path = pc__weights_path(pc__gguf_weights(gguf))};
-    const family *found = NULL;
+    const gguf_family *found = NULL;
     pc_status status;
     memset(out, 0, sizeof *out);
     if (!pc__gguf_string(gguf, "general.architecture", &s.architecture))
         return pc__fail(PC_ERR_FORMAT, "%s: there is no key 'general.architecture'", s.path);
     if (!pc__weights_count(s.weights))
         return pc__fail(PC_ERR_NOT_FOUND, "%s: a vocabulary without weights", s.path);
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (!strcmp(families[i].name, s.architecture))
-            found = &families[i];
+    for (size_t i = 0; i < sizeof gguf_families / sizeof *gguf_families; i++)
+        if (!strcmp(gguf_families[i].name, s.architecture))
+            found = &gguf_families[i];
     if (!found)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: key 'general.architecture': '%s' is none of llama, qwen2, qwen2moe, "

@@ -60,12 +60,12 @@ static pc_status read_expert_layers(const pc__meta *s, pc__arch *arch)
 {
     char key[PC__META_KEY];
     uint64_t dense;
-    int told = pc__gguf_u64(s->gguf, pc__meta_key(s, "leading_dense_block_count", key), &dense);
+    int is_given = pc__gguf_u64(s->gguf, pc__meta_key(s, "leading_dense_block_count", key), &dense);
     for (int32_t l = 0; l < arch->layers && l < PC__MAX_LAYERS; l++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", l);
         int has = pc__meta_tensor(s, name) != NULL;
-        if (told && has != ((uint64_t)l >= dense))
+        if (is_given && has != ((uint64_t)l >= dense))
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %llu, and there is %s tensor '%s'",
                             s->path, key, (unsigned long long)dense, has ? "a" : "no", name);
         if (has)

@@ -7,8 +7,8 @@
 #include "model/load/positions.h"
 
 /* A vector of `count` factors above zero, from a tensor. */
-static pc_status read_factors(const pc__meta *s, const pc_allocator *mem, const pc__tensor *tensor,
-                              int32_t count, double **out)
+static pc_status read_factor_tensor(const pc__meta *s, const pc_allocator *mem,
+                                    const pc__tensor *tensor, int32_t count, double **out)
 {
     if (tensor->rank != 1 || tensor->shape[0] != (uint64_t)count || tensor->type != PC__T_F32)
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is no F32 vector of %d factors", s->path,
@@ -57,7 +57,7 @@ done:
 }
 
 /* Files of YaRN carry a factor that multiplies the formula's own one. */
-static pc_status read_yarn(const pc__meta *s, pc__rope_config *rope)
+static pc_status read_gguf_yarn(const pc__meta *s, pc__rope_config *rope)
 {
     double attention = 1;
     pc_status status;
@@ -77,7 +77,7 @@ done:
     return status;
 }
 
-static pc_status read_scaling(const pc__meta *s, pc__rope_config *rope)
+static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
 {
     int32_t original;
     pc_status status;
@@ -93,7 +93,7 @@ static pc_status read_scaling(const pc__meta *s, pc__rope_config *rope)
                         "%s: rope.scaling without the length that the model was trained for",
                         s->path);
     if (rope->scaling == PC__ROPE_YARN)
-        status = read_yarn(s, rope);
+        status = read_gguf_yarn(s, rope);
 done:
     return status;
 }
@@ -120,9 +120,10 @@ static pc_status read_factor_tensors(const pc__meta *s, const pc_allocator *mem,
             "%s: frequency factors together with another scaling, or with one half of them missing",
             s->path);
     rope->scaling = is_long ? PC__ROPE_LONG : PC__ROPE_FACTORS;
-    PC__TRY(read_factors(s, mem, is_long ? low : one, rope->dims / 2, &rope->short_factors), done);
+    PC__TRY(read_factor_tensor(s, mem, is_long ? low : one, rope->dims / 2, &rope->short_factors),
+            done);
     if (is_long) {
-        PC__TRY(read_factors(s, mem, high, rope->dims / 2, &rope->long_factors), done);
+        PC__TRY(read_factor_tensor(s, mem, high, rope->dims / 2, &rope->long_factors), done);
         rope->attention_factor = 1;
         PC__TRY(pc__meta_number(s, "rope.scaling.attn_factor", &rope->attention_factor), done);
         if (!(rope->attention_factor > 0) || !(rope->original_length > 1))
@@ -144,7 +145,7 @@ pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *ar
     if (!rope->dims)
         rope->dims = arch->head_dim;
     PC__TRY(pc__arch_check(arch, s->path), done); /* the number of factors depends on it */
-    PC__TRY(read_scaling(s, rope), done);
+    PC__TRY(read_gguf_scaling(s, rope), done);
     PC__TRY(read_factor_tensors(s, mem, rope), done);
     arch->context_length = pc__rope_context(rope);
 done:

@@ -142,7 +142,7 @@ static pc_status read_charsmap(const pc__gguf *gguf, pc__text *out)
     return PC_OK;
 }
 
-static pc_status read_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
+static pc_status read_vocab_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
 {
     const char *model;
     if (!pc__gguf_string(gguf, "tokenizer.ggml.model", &model))
@@ -175,7 +175,7 @@ pc_status pc__gguf_tokenizer(pc__tokenizer **out, const pc_allocator *mem, const
     int32_t *types = NULL;
     pc_status status;
     *out = NULL;
-    PC__TRY(read_kind(gguf, &vocab.kind), done);
+    PC__TRY(read_vocab_kind(gguf, &vocab.kind), done);
     PC__TRY(read_texts(mem, gguf, "tokenizer.ggml.tokens", &tokens, &vocab.count), done);
     if (!vocab.count || vocab.count > INT32_MAX) {
         status = pc__fail(PC_ERR_FORMAT, "%s: key 'tokenizer.ggml.tokens' holds %zu tokens",

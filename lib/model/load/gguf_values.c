@@ -4,15 +4,16 @@
 
 #include "model/load/gguf_internal.h"
 
-static int by_key(const void *key, const void *entry)
+static int key_of_entry(const void *key, const void *entry)
 {
     return strcmp(key, ((const pc__gguf_entry *)entry)->key);
 }
 
 const pc__gguf_entry *pc__gguf_find(const pc__gguf *gguf, const char *key)
 {
-    return gguf->count ? bsearch(key, gguf->entries, gguf->count, sizeof *gguf->entries, by_key)
-                       : NULL;
+    return gguf->count
+               ? bsearch(key, gguf->entries, gguf->count, sizeof *gguf->entries, key_of_entry)
+               : NULL;
 }
 
 pc__text pc__gguf_next_text(const uint8_t **at)
@@ -53,7 +54,7 @@ static int signed_at(const pc__gguf_entry *entry, uint64_t index, int64_t *out)
     return 1;
 }
 
-static int number_at(const pc__gguf_entry *entry, uint64_t index, double *out)
+static int real_at(const pc__gguf_entry *entry, uint64_t index, double *out)
 {
     uint64_t bits;
     int negative;
@@ -105,7 +106,7 @@ int pc__gguf_i64(const pc__gguf *gguf, const char *key, int64_t *out)
 int pc__gguf_f64(const pc__gguf *gguf, const char *key, double *out)
 {
     const pc__gguf_entry *entry = single(gguf, key);
-    return entry && number_at(entry, 0, out);
+    return entry && real_at(entry, 0, out);
 }
 
 int pc__gguf_string(const pc__gguf *gguf, const char *key, const char **out)
@@ -132,5 +133,5 @@ int pc__gguf_array_i64(const pc__gguf *gguf, const char *key, size_t index, int6
 int pc__gguf_array_f64(const pc__gguf *gguf, const char *key, size_t index, double *out)
 {
     const pc__gguf_entry *entry = array(gguf, key);
-    return entry && number_at(entry, index, out);
+    return entry && real_at(entry, index, out);
 }

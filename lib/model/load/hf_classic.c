@@ -31,7 +31,7 @@ pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__ar
     arch->final_norm = before && !removed;
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->position_offset = 2;
-    arch->bias_parts = PC__BIAS_NORMS
+    arch->bias_roles = PC__BIAS_NORMS
                        | (bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
 done:
     return status;
@@ -63,7 +63,7 @@ pc_status pc__read_gpt2(const pc__config *config, const pc_allocator *mem, pc__a
     arch->norm = PC__NORM_LAYER;
     arch->final_norm = 1;
     arch->position_scheme = PC_POSITION_LEARNED;
-    arch->bias_parts = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN);
+    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN);
 done:
     return status;
 }
@@ -133,7 +133,7 @@ pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc_
                                     : PC__RESIDUAL_PARALLEL;
     arch->position_scheme = f.alibi ? PC_POSITION_ALIBI : PC_POSITION_ROPE;
     arch->alibi_before_scale = f.alibi;
-    arch->bias_parts = PC__BIAS_NORMS
+    arch->bias_roles = PC__BIAS_NORMS
                        | (f.bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
     if (!f.alibi)
         status = pc__read_rope(config, mem, 1.0, arch);
@@ -167,7 +167,7 @@ pc_status pc__read_bloom(const pc__config *config, const pc_allocator *mem, pc__
     arch->final_norm = 1;
     arch->activation = PC__ACT_GELU_TANH;
     arch->position_scheme = PC_POSITION_ALIBI;
-    arch->bias_parts = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN);
+    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN);
 done:
     return status;
 }

@@ -64,10 +64,11 @@ static void read_token(const pc__config *config, const char *key, int32_t *out)
         *out = (int32_t)json_integer_value(value);
 }
 
-typedef pc_status (*read_fn)(const pc__config *config, const pc_allocator *mem, pc__arch *arch);
+typedef pc_status (*read_config_fn)(const pc__config *config, const pc_allocator *mem,
+                                    pc__arch *arch);
 static const struct {
     const char *model_type;
-    read_fn read;
+    read_config_fn read;
 } readers[] = {{"llama", pc__read_llama},
                {"mistral", pc__read_mistral},
                {"qwen2", pc__read_qwen2},
@@ -88,7 +89,7 @@ static const struct {
                {"deberta", pc__read_deberta},
                {"deberta-v2", pc__read_deberta_v2}};
 
-static read_fn reader_of(const char *model_type)
+static read_config_fn reader_of(const char *model_type)
 {
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
         if (!strcmp(readers[i].model_type, model_type))
@@ -109,7 +110,7 @@ done:
 
 static pc_status read_object(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
 {
-    read_fn read = reader_of(config->model);
+    read_config_fn read = reader_of(config->model);
     pc_status status;
     if (!read)
         return pc__fail(PC_ERR_UNSUPPORTED,

@@ -7,7 +7,7 @@
 
 enum { MAX_DISTANCE = 1 << 20 }; /* each has a place in a table */
 
-static pc_status read_sizes(const pc__config *config, pc__arch *arch)
+static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
 {
     pc_status status;
     PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
@@ -25,7 +25,7 @@ static pc_status read_sizes(const pc__config *config, pc__arch *arch)
     arch->residual = PC__RESIDUAL_POST;
     arch->embedding_norm = 1;
     arch->tied = 1; /* there is no head over the vocabulary */
-    arch->bias_parts = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN)
+    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN)
                        | PC__BIT(POOL) | PC__BIT(CLASSIFIER);
 done:
     return status;
@@ -45,7 +45,7 @@ pc_status pc__read_bert(const pc__config *config, const pc_allocator *mem, pc__a
     pc_status status;
     (void)mem;
     arch->encoder.types = 2;
-    PC__TRY(read_sizes(config, arch), done);
+    PC__TRY(read_encoder_sizes(config, arch), done);
     PC__TRY(pc__config_eps(config, "layer_norm_eps", 1e-12, arch), done);
     status = only_text(config, "position_embedding_type", "absolute");
     arch->position_scheme = PC_POSITION_LEARNED;
@@ -125,7 +125,7 @@ static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
 {
     int32_t relative = 0, absolute = 1;
     pc_status status;
-    PC__TRY(read_sizes(config, arch), done);
+    PC__TRY(read_encoder_sizes(config, arch), done);
     PC__TRY(pc__config_eps(config, "layer_norm_eps", 1e-7, arch), done);
     PC__TRY(pc__config_activation(config, "pooler_hidden_act", PC__ACT_GELU, &arch->encoder.pool),
             done);
@@ -154,8 +154,8 @@ pc_status pc__read_deberta(const pc__config *config, const pc_allocator *mem, pc
     pc_status status = read_disentangled(config, arch);
     (void)mem;
     if (status >= 0) {
-        arch->bias_parts &= ~PC__BIT(K);
-        arch->bias_parts |= PC__BIT(POSITION_Q);
+        arch->bias_roles &= ~PC__BIT(K);
+        arch->bias_roles |= PC__BIT(POSITION_Q);
     }
     return status;
 }
@@ -196,7 +196,7 @@ pc_status pc__read_deberta_v2(const pc__config *config, const pc_allocator *mem,
         PC__TRY(only_text(config, "norm_rel_ebd", "layer_norm"), done);
         encoder->relative_norm = 1;
     }
-    arch->bias_parts |= PC__BIT(POSITION_K) | PC__BIT(POSITION_Q) | PC__BIT(RELATIVE_NORM)
+    arch->bias_roles |= PC__BIT(POSITION_K) | PC__BIT(POSITION_Q) | PC__BIT(RELATIVE_NORM)
                         | PC__BIT(CONV) | PC__BIT(CONV_NORM);
 done:
     return status;

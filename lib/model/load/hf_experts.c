@@ -25,7 +25,7 @@ static pc_status check_list(const pc__config *config, const char *key)
     return PC_OK;
 }
 
-static pc_status check_layers(const pc__config *config, const pc__arch *arch)
+static pc_status check_expert_layers(const pc__config *config, const pc__arch *arch)
 {
     if (arch->layers <= PC__MAX_LAYERS)
         return PC_OK;
@@ -61,7 +61,7 @@ pc_status pc__read_mixtral(const pc__config *config, const pc_allocator *mem, pc
     PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
     PC__TRY(pc__config_maybe(config, "num_local_experts", &experts->count), done);
     PC__TRY(pc__config_maybe(config, "num_experts_per_tok", &experts->used), done);
-    PC__TRY(check_layers(config, arch), done);
+    PC__TRY(check_expert_layers(config, arch), done);
     experts->width = arch->ffn;
     for (int32_t l = 0; experts->count && l < arch->layers; l++)
         pc__set_experts(arch, l);
@@ -99,10 +99,10 @@ pc_status pc__read_qwen2_moe(const pc__config *config, const pc_allocator *mem, 
     PC__TRY(pc__config_flag(config, "qkv_bias", &biased), done);
     PC__TRY(pc__config_maybe(config, "decoder_sparse_step", &step), done);
     PC__TRY(check_list(config, "mlp_only_layers"), done);
-    PC__TRY(check_layers(config, arch), done);
+    PC__TRY(check_expert_layers(config, arch), done);
     if (step < 1)
         return pc__config_refuse(config, "decoder_sparse_step");
-    arch->bias_parts = biased ? PC__BIAS_QKV : 0;
+    arch->bias_roles = biased ? PC__BIAS_QKV : 0;
     for (int32_t l = 0; arch->experts.count && l < arch->layers; l++)
         if ((l + 1) % step == 0 && !lists(dense, l))
             pc__set_experts(arch, l);
@@ -145,10 +145,10 @@ pc_status pc__read_deepseek(const pc__config *config, const pc_allocator *mem, p
     PC__TRY(pc__config_flag(config, "attention_bias", &attention), done);
     PC__TRY(pc__config_maybe(config, "first_k_dense_replace", &dense), done);
     PC__TRY(pc__config_maybe(config, "moe_layer_freq", &step), done);
-    PC__TRY(check_layers(config, arch), done);
+    PC__TRY(check_expert_layers(config, arch), done);
     if (step < 1)
         return pc__config_refuse(config, "moe_layer_freq");
-    arch->bias_parts = attention ? PC__BIAS_QKV | PC__BIT(O) : 0;
+    arch->bias_roles = attention ? PC__BIAS_QKV | PC__BIT(O) : 0;
     for (int32_t l = dense; arch->experts.count && l < arch->layers; l++)
         if (l % step == 0)
             pc__set_experts(arch, l);

@@ -51,7 +51,7 @@ pc_status pc__read_llama(const pc__config *config, const pc_allocator *mem, pc__
     pc_status status;
     PC__TRY(pc__config_flag(config, "attention_bias", &attention), done);
     PC__TRY(pc__config_flag(config, "mlp_bias", &mlp), done);
-    arch->bias_parts = (attention ? PC__BIAS_QKV | PC__BIT(O) : 0) | (mlp ? PC__BIAS_MLP : 0);
+    arch->bias_roles = (attention ? PC__BIAS_QKV | PC__BIT(O) : 0) | (mlp ? PC__BIAS_MLP : 0);
     PC__TRY(pc__check_layer_types(config, arch), done);
     status = pc__read_llama_like(config, mem, 1e-6, 1.0, arch);
 done:
@@ -81,7 +81,7 @@ pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__
     if (!json_object_get(config->object, "num_key_value_heads"))
         PC__TRY(pc__config_size(config, "num_key_value_heads", &heads), done);
     PC__TRY(pc__read_llama_like(config, mem, 1e-6, 1.0, arch), done);
-    arch->bias_parts = PC__BIAS_QKV;
+    arch->bias_roles = PC__BIAS_QKV;
     PC__TRY(pc__config_flag(config, "use_sliding_window", &windows), done);
     if (windows) {
         arch->window = json_object_get(config->object, "sliding_window") ? 0 : 4096;
@@ -126,7 +126,7 @@ pc_status pc__read_phi(const pc__config *config, const pc_allocator *mem, pc__ar
     arch->norm = PC__NORM_LAYER;
     arch->gated = 0;
     arch->residual = PC__RESIDUAL_PARALLEL;
-    arch->bias_parts = PC__BIAS_QKV | PC__BIT(O) | PC__BIAS_MLP | PC__BIAS_NORMS | PC__BIT(HEAD);
+    arch->bias_roles = PC__BIAS_QKV | PC__BIT(O) | PC__BIAS_MLP | PC__BIAS_NORMS | PC__BIT(HEAD);
 done:
     return status;
 }

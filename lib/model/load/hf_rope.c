@@ -5,8 +5,8 @@
 #include "model/load/positions.h"
 
 /* A key of the scaling object, or of the config itself where that lacks it. */
-static pc_status number_of(const pc__config *scaling, const pc__config *config, const char *key,
-                           double *out)
+static pc_status read_rope_number(const pc__config *scaling, const pc__config *config,
+                                  const char *key, double *out)
 {
     pc_status status = pc__config_number(config, key, out);
     return status < 0 ? status : pc__config_number(scaling, key, out);
@@ -14,7 +14,7 @@ static pc_status number_of(const pc__config *scaling, const pc__config *config, 
 
 /* Both `rope_type` and the older `type`; "su" is LongRoPE's first name, and Phi-3 called it "yarn"
  * once. */
-static pc_status read_kind(const pc__config *scaling, pc__rope_scaling *out)
+static pc_status read_scaling_kind(const pc__config *scaling, pc__rope_scaling *out)
 {
     static const struct {
         const char *name;
@@ -149,7 +149,7 @@ static pc_status read_scaling(const pc__config *scaling, const pc__config *confi
                               const pc_allocator *mem, pc__rope_config *rope)
 {
     pc_status status;
-    PC__TRY(read_kind(scaling, &rope->scaling), done);
+    PC__TRY(read_scaling_kind(scaling, &rope->scaling), done);
     if (rope->scaling == PC__ROPE_PLAIN)
         goto done;
     if (rope->scaling != PC__ROPE_DYNAMIC)
@@ -190,8 +190,8 @@ pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, doubl
     rope->theta = 10000.0;
     rope->max_length = arch->context_length;
     PC__TRY(check_flat(&scaling), done);
-    PC__TRY(number_of(&scaling, config, "rope_theta", &rope->theta), done);
-    PC__TRY(number_of(&scaling, config, "partial_rotary_factor", &partial), done);
+    PC__TRY(read_rope_number(&scaling, config, "rope_theta", &rope->theta), done);
+    PC__TRY(read_rope_number(&scaling, config, "partial_rotary_factor", &partial), done);
     rope->dims = partial > 0 && partial <= 1 ? (int32_t)(arch->head_dim * partial) : 0;
     if (!(rope->theta > 1) || rope->dims < 2 || rope->dims % 2)
         return pc__fail(PC_ERR_UNSUPPORTED,

@@ -10,7 +10,7 @@ json_t *pc__config_find(const pc__config *config, const char *key)
 }
 
 /* The value as short text, cut where it is longer. */
-static void show(json_t *value, char *out, size_t size)
+static void value_text(json_t *value, char *out, size_t size)
 {
     size_t n = value ? json_dumpb(value, out, size - 1, JSON_ENCODE_ANY | JSON_COMPACT) : 0;
     if (n > size - 1) {
@@ -20,10 +20,10 @@ static void show(json_t *value, char *out, size_t size)
     out[n] = 0;
 }
 
-static pc_status wrong(const pc__config *config, const char *key, const char *want)
+static pc_status wrong_value(const pc__config *config, const char *key, const char *want)
 {
     char text[80];
-    show(json_object_get(config->object, key), text, sizeof text);
+    value_text(json_object_get(config->object, key), text, sizeof text);
     return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, where %s was expected", config->where, key,
                     *text ? text : "missing", want);
 }
@@ -31,7 +31,7 @@ static pc_status wrong(const pc__config *config, const char *key, const char *wa
 pc_status pc__config_refuse(const pc__config *config, const char *key)
 {
     char text[80];
-    show(json_object_get(config->object, key), text, sizeof text);
+    value_text(json_object_get(config->object, key), text, sizeof text);
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %s is not implemented for model_type '%s'",
                     config->where, key, text, config->model);
 }
@@ -42,7 +42,7 @@ static pc_status read_integer(const pc__config *config, const char *key, json_in
     json_t *value = json_object_get(config->object, key);
     json_int_t number = json_integer_value(value);
     if (!json_is_integer(value) || number < least || number > INT32_MAX)
-        return wrong(config, key, least ? "a size" : "a number");
+        return wrong_value(config, key, least ? "a size" : "a number");
     *out = (int32_t)number;
     return PC_OK;
 }
@@ -61,7 +61,7 @@ pc_status pc__config_flag(const pc__config *config, const char *key, int32_t *ou
 {
     json_t *value = pc__config_find(config, key);
     if (value && !json_is_boolean(value))
-        return wrong(config, key, "true or false");
+        return wrong_value(config, key, "true or false");
     if (value)
         *out = json_is_true(value);
     return PC_OK;
@@ -71,7 +71,7 @@ pc_status pc__config_number(const pc__config *config, const char *key, double *o
 {
     json_t *value = pc__config_find(config, key);
     if (value && (!json_is_number(value) || !isfinite(json_number_value(value))))
-        return wrong(config, key, "a number");
+        return wrong_value(config, key, "a number");
     if (value)
         *out = json_number_value(value);
     return PC_OK;

@@ -17,22 +17,23 @@
 
 enum { HEADER_1 = 256, MAGIC_1 = 0x616b3432 };
 
-typedef struct checkpoint {
+typedef struct checkpoint_reader {
     pc__weights *weights;
     const char *path;
     const uint8_t *data;
     size_t size, at;
     const pc__arch *arch;
-} checkpoint;
+} checkpoint_reader;
 
-static int32_t number_at(const uint8_t *data, size_t index)
+static int32_t int_at(const uint8_t *data, size_t index)
 {
     int32_t value;
     memcpy(&value, data + index * sizeof value, sizeof value);
     return value;
 }
 
-static pc_status add(checkpoint *c, const char *name, uint32_t rank, int32_t rows, int32_t cols)
+static pc_status add_tensor(checkpoint_reader *c, const char *name, uint32_t rank, int32_t rows,
+                            int32_t cols)
 {
     pc__tensor tensor = {.type = PC__T_F32,
                          .rank = rank,
@@ -46,18 +47,18 @@ static pc_status add(checkpoint *c, const char *name, uint32_t rank, int32_t row
 }
 
 /* One matrix of every layer; rows 0: a norm. */
-static pc_status add_layers(checkpoint *c, const char *name, int32_t rows, int32_t cols)
+static pc_status add_layers(checkpoint_reader *c, const char *name, int32_t rows, int32_t cols)
 {
     char full[96];
     pc_status status = PC_OK;
     for (int32_t layer = 0; layer < c->arch->layers && status >= 0; layer++) {
         snprintf(full, sizeof full, "model.layers.%d.%s.weight", layer, name);
-        status = rows ? add(c, full, 2, rows, cols) : add(c, full, 1, cols, 0);
+        status = rows ? add_tensor(c, full, 2, rows, cols) : add_tensor(c, full, 1, cols, 0);
     }
     return status;
 }
 
-static pc_status add_attention(checkpoint *c)
+static pc_status add_attention(checkpoint_reader *c)
 {
     const pc__arch *arch = c->arch;
     int32_t queries = arch->heads * arch->head_dim, keys = arch->kv_heads * arch->head_dim;
@@ -70,7 +71,7 @@ done:
     return status;
 }
 
-static pc_status add_mlp(checkpoint *c)
+static pc_status add_mlp(checkpoint_reader *c)
 {
     pc_status status;
     PC__TRY(add_layers(c, "mlp.gate_proj", c->arch->ffn, c->arch->hidden), done);
@@ -80,22 +81,23 @@ done:
     return status;
 }
 
-static pc_status add_head(checkpoint *c)
+static pc_status add_head(checkpoint_reader *c)
 {
-    return c->arch->tied ? PC_OK : add(c, "lm_head.weight", 2, c->arch->vocab, c->arch->hidden);
+    return c->arch->tied ? PC_OK
+                         : add_tensor(c, "lm_head.weight", 2, c->arch->vocab, c->arch->hidden);
 }
 
-static pc_status read_version_0(checkpoint *c)
+static pc_status read_version_0(checkpoint_reader *c)
 {
     const pc__arch *arch = c->arch;
     uint64_t tables = (uint64_t)arch->context_length * (uint64_t)arch->head_dim * sizeof(float);
     pc_status status;
-    PC__TRY(add(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden), done);
+    PC__TRY(add_tensor(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden), done);
     PC__TRY(add_layers(c, "input_layernorm", 0, arch->hidden), done);
     PC__TRY(add_attention(c), done);
     PC__TRY(add_layers(c, "post_attention_layernorm", 0, arch->hidden), done);
     PC__TRY(add_mlp(c), done);
-    PC__TRY(add(c, "model.norm.weight", 1, arch->hidden, 0), done);
+    PC__TRY(add_tensor(c, "model.norm.weight", 1, arch->hidden, 0), done);
     if (tables > c->size - c->at)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: byte %zu: the file ends within the tables of cos and sin", c->path,
@@ -106,14 +108,14 @@ done:
     return status;
 }
 
-static pc_status read_version_1(checkpoint *c)
+static pc_status read_version_1(checkpoint_reader *c)
 {
     const pc__arch *arch = c->arch;
     pc_status status;
     PC__TRY(add_layers(c, "input_layernorm", 0, arch->hidden), done);
     PC__TRY(add_layers(c, "post_attention_layernorm", 0, arch->hidden), done);
-    PC__TRY(add(c, "model.norm.weight", 1, arch->hidden, 0), done);
-    PC__TRY(add(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden), done);
+    PC__TRY(add_tensor(c, "model.norm.weight", 1, arch->hidden, 0), done);
+    PC__TRY(add_tensor(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden), done);
     PC__TRY(add_attention(c), done);
     PC__TRY(add_mlp(c), done);
     status = add_head(c);
@@ -122,7 +124,8 @@ done:
 }
 
 /* Sizes as the header's seven numbers give them. */
-static pc_status read_sizes(const uint8_t *numbers, int tied, const char *path, pc__arch *arch)
+static pc_status read_llama2c_sizes(const uint8_t *numbers, int tied, const char *path,
+                                    pc__arch *arch)
 {
     *arch = (pc__arch){.name = "llama",
                        .gated = 1,
@@ -136,13 +139,13 @@ static pc_status read_sizes(const uint8_t *numbers, int tied, const char *path, 
                        .token_eos = 2,
                        .token_unk = 0,
                        .token_pad = -1};
-    arch->hidden = arch->embedding_dim = number_at(numbers, 0);
-    arch->ffn = number_at(numbers, 1);
-    arch->layers = number_at(numbers, 2);
-    arch->heads = number_at(numbers, 3);
-    arch->kv_heads = number_at(numbers, 4);
-    arch->vocab = number_at(numbers, 5);
-    arch->context_length = number_at(numbers, 6);
+    arch->hidden = arch->embedding_dim = int_at(numbers, 0);
+    arch->ffn = int_at(numbers, 1);
+    arch->layers = int_at(numbers, 2);
+    arch->heads = int_at(numbers, 3);
+    arch->kv_heads = int_at(numbers, 4);
+    arch->vocab = int_at(numbers, 5);
+    arch->context_length = int_at(numbers, 6);
     arch->tied = tied;
     if (arch->vocab < 0 && arch->vocab > INT32_MIN)
         arch->vocab = -arch->vocab;
@@ -160,7 +163,7 @@ static pc_status read_sizes(const uint8_t *numbers, int tied, const char *path, 
     return pc__arch_check(arch, path);
 }
 
-static pc_status read_file(checkpoint *c, pc__arch *arch)
+static pc_status read_file(checkpoint_reader *c, pc__arch *arch)
 {
     pc_status status;
     int version_1;
@@ -168,18 +171,18 @@ static pc_status read_file(checkpoint *c, pc__arch *arch)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: %zu bytes are neither a GGUF file nor a checkpoint of llama2.c",
                         c->path, c->size);
-    version_1 = number_at(c->data, 0) == MAGIC_1;
-    if (version_1 && number_at(c->data, 1) != 1)
+    version_1 = int_at(c->data, 0) == MAGIC_1;
+    if (version_1 && int_at(c->data, 1) != 1)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: byte 4: version %d of llama2.c's checkpoints is neither 0 nor 1",
-                        c->path, number_at(c->data, 1));
+                        c->path, int_at(c->data, 1));
     if (version_1 && c->size < HEADER_1)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within its header", c->path,
                         c->size);
     if (version_1)
-        status = read_sizes(c->data + 8, c->data[36] != 0, c->path, arch);
+        status = read_llama2c_sizes(c->data + 8, c->data[36] != 0, c->path, arch);
     else
-        status = read_sizes(c->data, number_at(c->data, 5) > 0, c->path, arch);
+        status = read_llama2c_sizes(c->data, int_at(c->data, 5) > 0, c->path, arch);
     if (status < 0)
         return status;
     c->at = version_1 ? HEADER_1 : 7 * sizeof(int32_t);
@@ -194,7 +197,7 @@ done:
 pc_status pc__llama2c_open(pc__weights **out, pc__arch *arch, const pc_allocator *mem,
                            const char *path)
 {
-    checkpoint c = {.path = path, .arch = arch};
+    checkpoint_reader c = {.path = path, .arch = arch};
     pc__file file;
     pc_status status;
     *out = NULL;

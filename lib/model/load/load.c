@@ -13,20 +13,20 @@
 #include "model/load/unpermute.h"
 
 /* A model file or folder, opened. */
-typedef struct opened {
+typedef struct model_file {
     const pc_allocator *mem;
     const char *path;
     int vocab_only;
-    pc__form form;
+    pc__tensor_naming naming;
     pc__gguf *gguf;       /* owns the weights where it is set */
     pc__weights *weights; /* NULL: vocabulary only */
     pc__arch arch;
     int has_arch;
     pc__tokenizer *tokenizer; /* NULL: none */
     pc__pooling pooling;
-} opened;
+} model_file;
 
-static void close_file(opened *o)
+static void close_file(model_file *o)
 {
     if (o->gguf)
         pc__gguf_free(o->gguf);
@@ -37,22 +37,22 @@ static void close_file(opened *o)
 }
 
 /* A model without a tokenizer can still compute; a vocabulary without one is nothing. */
-static pc_status optional_tokenizer(const opened *o, pc_status status)
+static pc_status optional_tokenizer(const model_file *o, pc_status status)
 {
     return status == PC_ERR_NOT_FOUND && !o->vocab_only ? PC_OK : status;
 }
 
 /* What a vocabulary-only load cannot tell about the model is left out; only memory counts. */
-static pc_status optional_arch(opened *o, pc_status status)
+static pc_status optional_arch(model_file *o, pc_status status)
 {
     o->has_arch = status >= 0;
     return o->vocab_only && status != PC_ERR_NOMEM ? PC_OK : status;
 }
 
-static pc_status open_gguf(opened *o)
+static pc_status open_gguf(model_file *o)
 {
     pc_status status;
-    o->form = PC__FORM_GGUF;
+    o->naming = PC__NAMING_GGUF;
     PC__TRY(pc__gguf_open(&o->gguf, o->mem, o->path), done);
     o->weights = pc__gguf_weights(o->gguf);
     PC__TRY(optional_arch(o, pc__arch_from_gguf(&o->arch, o->mem, o->gguf)), done);
@@ -61,11 +61,11 @@ done:
     return status;
 }
 
-static pc_status open_folder(opened *o)
+static pc_status open_model_folder(model_file *o)
 {
     char *config = pc__path_join(o->mem, o->path, "config.json");
     pc_status status = PC_ERR_NOMEM;
-    o->form = PC__FORM_HF;
+    o->naming = PC__NAMING_HF;
     if (!config)
         goto done;
     PC__TRY(optional_arch(o, pc__arch_from_config(&o->arch, o->mem, config)), done);
@@ -79,11 +79,11 @@ done:
     return status;
 }
 
-static pc_status open_llama2c(opened *o)
+static pc_status open_llama2c(model_file *o)
 {
     char *folder = NULL, *vocabulary = NULL;
     pc_status status;
-    o->form = PC__FORM_HF;
+    o->naming = PC__NAMING_HF;
     PC__TRY(pc__llama2c_open(&o->weights, &o->arch, o->mem, o->path), done);
     o->has_arch = 1;
     status = PC_ERR_NOMEM;
@@ -113,7 +113,7 @@ static int is_text(const uint8_t *data, size_t size)
     return 1;
 }
 
-static int begins(const pc__file *file, const void *with, size_t size)
+static int file_begins(const pc__file *file, const void *with, size_t size)
 {
     return file->size >= size && !memcmp(file->data, with, size);
 }
@@ -125,9 +125,9 @@ static const char *no_model(const pc__file *file)
     static const char pointer[] = "version https://git-lfs.";
     if (!file->size)
         return "the file is empty";
-    if (begins(file, pointer, sizeof pointer - 1))
+    if (file_begins(file, pointer, sizeof pointer - 1))
         return "only a pointer of Git LFS: the file itself has to be fetched (git lfs pull)";
-    if (begins(file, "PK\3\4", 4) || begins(file, "\x80\2", 2))
+    if (file_begins(file, "PK\3\4", 4) || file_begins(file, "\x80\2", 2))
         return "weights of PyTorch (or another archive): safetensors are read, in a folder with "
                "config.json";
     if (file->size > 9 && !memcmp(file->data + 4, "\0\0\0\0{\"", 6))
@@ -135,7 +135,7 @@ static const char *no_model(const pc__file *file)
     return is_text(file->data, file->size) ? "a text file, no model" : NULL;
 }
 
-static pc_status open_any(opened *o)
+static pc_status open_any(model_file *o)
 {
     struct stat st;
     pc__file file = {0};
@@ -143,11 +143,11 @@ static pc_status open_any(opened *o)
     int is_gguf;
     pc_status status;
     if (!stat(o->path, &st) && S_ISDIR(st.st_mode))
-        return open_folder(o);
+        return open_model_folder(o);
     status = pc__file_map(&file, o->path);
     if (status < 0)
         return status;
-    is_gguf = begins(&file, "GGUF", 4);
+    is_gguf = file_begins(&file, "GGUF", 4);
     what = no_model(&file);
     pc__file_unmap(&file);
     if (what && !is_gguf)
@@ -169,20 +169,20 @@ static int is_f32(const pc__weights *weights)
 
 /* Quantised matrices are computed with as they are, unless the caller asks for a number format:
  * bits of their inputs, or 0. */
-static uint32_t on_grids(const pc__weights *weights, const pc_model_options *options)
+static uint32_t quantised_input_bits(const pc__weights *weights, const pc_model_options *options)
 {
     int narrow = options->compute == PC_DTYPE_I8;
     if (!narrow && (options->compute != PC_DTYPE_DEFAULT || !pc__cpu_backend()->keeps_quantised()))
         return 0;
     for (size_t i = 0; i < pc__weights_count(weights); i++)
-        if (pc__ttype_grid(pc__weights_at(weights, i)->type).bits)
+        if (pc__ttype_quantised(pc__weights_at(weights, i)->type).bits)
             return narrow ? 8 : 16;
     return 0;
 }
 
 /* The same weights expanded and on their grids, with inputs of 16 and of 8 bits, round differently:
  * their states are not each other's. */
-static pc__id on_grid_fingerprint(pc__id fingerprint, uint32_t bits)
+static pc__id quantised_fingerprint(pc__id fingerprint, uint32_t bits)
 {
     pc__digest digest;
     pc__digest_start(&digest, bits == 8 ? "on-grid-8/1" : "on-grid/1");
@@ -190,23 +190,23 @@ static pc__id on_grid_fingerprint(pc__id fingerprint, uint32_t bits)
     return pc__digest_end(&digest);
 }
 
-static pc_status bind_file(opened *o, const pc_model_options *options, uint32_t grids,
+static pc_status bind_file(model_file *o, const pc_model_options *options, uint32_t grids,
                            pc_model *model)
 {
     pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->kv,
                             grids, options->progress, options->progress_user};
     pc__arch arch;
-    pc__names names;
-    pc__unweave unweave;
-    pc__provider provider, original;
+    pc__tensor_names names;
+    pc__unpermute unpermute;
+    pc__weight_provider provider, original;
     pc_status status;
-    PC__TRY(pc__names_open(&names, o->weights, &o->arch, o->form), done);
-    pc__names_provider(&names, &provider);
+    PC__TRY(pc__tensor_names_open(&names, o->weights, &o->arch, o->naming), done);
+    pc__tensor_names_provider(&names, &provider);
     arch = o->arch; /* bind takes its allocations over, names goes on looking at the rest */
     o->arch.rope.short_factors = o->arch.rope.long_factors = NULL;
-    if (o->form == PC__FORM_GGUF && pc__is_woven(&arch)) {
+    if (o->naming == PC__NAMING_GGUF && pc__is_permuted(&arch)) {
         original = provider;
-        pc__unweave_provider(&unweave, o->mem, &original, &arch, &provider);
+        pc__unpermute_provider(&unpermute, o->mem, &original, &arch, &provider);
         arch.rope.interleaved = 0;
     }
     PC__TRY(pc__native_bind(&model->native, model->context, &arch, &provider, &how), done);
@@ -220,7 +220,7 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
 {
     pc_model_options settings;
     pc_model *model = NULL;
-    opened o = {.path = path};
+    model_file o = {.path = path};
     pc__id fingerprint = {{0}};
     pc_status status;
     if (!out)
@@ -235,10 +235,10 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
     PC__TRY(pc__model_new(&model, context), done);
     if (!o.vocab_only) {
         PC__TRY(pc__weights_digest(o.weights, context, &fingerprint), done);
-        uint32_t grids = on_grids(o.weights, &settings);
+        uint32_t grids = quantised_input_bits(o.weights, &settings);
         fingerprint = pc__model_fingerprint(&o.arch, fingerprint);
         if (grids)
-            fingerprint = on_grid_fingerprint(fingerprint, grids);
+            fingerprint = quantised_fingerprint(fingerprint, grids);
         PC__TRY(bind_file(&o, &settings, grids, model), done);
     }
     model->tokenizer = o.tokenizer;

@@ -27,7 +27,7 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
     pc_model *model = NULL;
     pc__arch arch = {0}, bound;
     pc__random_weights weights;
-    pc__provider provider;
+    pc__weight_provider provider;
     pc__id fingerprint;
     pc_status status;
     if (!out)
@@ -41,7 +41,7 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
     PC__TRY(find_shape(&arch, &context->mem, shape), done);
     PC__TRY(pc__model_new(&model, context), done);
     fingerprint = fingerprint_of(&arch, settings.seed);
-    pc__random_provider(&weights, &arch, settings.seed, &provider);
+    pc__random_weights_provider(&weights, &arch, settings.seed, &provider);
     pc__bind_options how = {pc__choose_compute(settings.compute, 0), settings.kv, 0,
                             settings.progress, settings.progress_user};
     bound = arch;

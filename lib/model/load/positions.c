@@ -151,7 +151,7 @@ static void scale_frequencies(pc__rope *rope, const pc__rope_config *config, uin
 
 /* Parameters of which each may be right alone can give what no model was trained with, and scores
  * that are no numbers count as keys that are not seen. */
-static pc_status check_finite(const pc__rope *rope, const pc__rope_config *config)
+static pc_status check_frequencies(const pc__rope *rope, const pc__rope_config *config)
 {
     int finite = isfinite(rope->factor);
     for (int32_t i = 0; i < rope->dims / 2; i++)
@@ -183,7 +183,7 @@ pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_c
     rope->factor = 1.0f;
     plain_frequencies(theta, config->dims, rope->frequency);
     scale_frequencies(rope, config, regime);
-    status = check_finite(rope, config);
+    status = check_frequencies(rope, config);
     if (status < 0)
         pc__rope_free(mem, rope);
     else

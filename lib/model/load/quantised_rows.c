@@ -2,8 +2,8 @@
 
 #include "model/load/dequant.h"
 
-typedef void (*unpack_fn)(const uint8_t *in, size_t blocks, uint8_t *q, float *scale,
-                          float *minimum);
+typedef void (*unpack_blocks_fn)(const uint8_t *in, size_t blocks, uint8_t *q, float *scale,
+                                 float *minimum);
 
 static void q8_0(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, float *minimum)
 {
@@ -58,35 +58,35 @@ static void q6_k(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, flo
     }
 }
 
-static const struct form {
+static const struct quantised_format {
     pc__ttype type;
-    pc__grid grid;
-    unpack_fn unpack;
-} forms[] = {
+    pc__block_format format;
+    unpack_blocks_fn unpack;
+} quantised_formats[] = {
     {PC__T_Q8_0, {8, 32, 128, 0, 1}, q8_0},
     {PC__T_Q4_0, {4, 32, 8, 0, 1}, q4_0},
     {PC__T_Q4_K, {4, 32, 0, 1, 0}, q4_k},
     {PC__T_Q6_K, {8, 16, 32, 0, 0}, q6_k},
 };
 
-static const struct form *form_of(pc__ttype type)
+static const struct quantised_format *quantised_format_of(pc__ttype type)
 {
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (forms[i].type == type)
-            return &forms[i];
+    for (size_t i = 0; i < sizeof quantised_formats / sizeof *quantised_formats; i++)
+        if (quantised_formats[i].type == type)
+            return &quantised_formats[i];
     return NULL;
 }
 
-pc__grid pc__ttype_grid(pc__ttype type)
+pc__block_format pc__ttype_quantised(pc__ttype type)
 {
-    const struct form *form = form_of(type);
-    return form ? form->grid : (pc__grid){0};
+    const struct quantised_format *quantised_format = quantised_format_of(type);
+    return quantised_format ? quantised_format->format : (pc__block_format){0};
 }
 
-void pc__tensor_grid(const pc__tensor *tensor, uint64_t first, uint64_t count, uint8_t *q,
-                     float *scale, float *minimum)
+void pc__tensor_quantised_rows(const pc__tensor *tensor, uint64_t first, uint64_t count, uint8_t *q,
+                               float *scale, float *minimum)
 {
     size_t block = pc__ttype_block(tensor->type), bytes = pc__ttype_block_bytes(tensor->type);
-    form_of(tensor->type)
+    quantised_format_of(tensor->type)
         ->unpack(tensor->data + first / block * bytes, (size_t)(count / block), q, scale, minimum);
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t mix(uint64_t z)
+static uint64_t mix_bits(uint64_t z)
 {
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -15,79 +15,80 @@ void pc__random_rows(void *user, size_t first, size_t count, float *rows)
     const pc__random_matrix *m = user;
     float step = m->scale / 32768.0f;
     for (size_t r = 0; r < count; r++) {
-        uint64_t start = mix(m->seed + (first + r) * UINT64_C(0x9e3779b97f4a7c15));
+        uint64_t start = mix_bits(m->seed + (first + r) * UINT64_C(0x9e3779b97f4a7c15));
         float *out = rows + r * m->cols;
         for (size_t c = 0; c < m->cols; c += 4) { /* four values of 16 bits to a draw */
-            uint64_t draw = mix(start + c * UINT64_C(0x9e3779b97f4a7c15));
+            uint64_t draw = mix_bits(start + c * UINT64_C(0x9e3779b97f4a7c15));
             for (size_t i = c; i < m->cols && i < c + 4; i++, draw >>= 16)
                 out[i] = step * (float)(int16_t)(uint16_t)draw;
         }
     }
 }
 
-static uint64_t seed_of(const pc__random_weights *w, pc__part part, int32_t layer, int bias)
+static uint64_t seed_of(const pc__random_weights *w, pc__tensor_role role, int32_t layer, int bias)
 {
-    return mix(
+    return mix_bits(
         w->seed
-        + mix(((uint64_t)(uint32_t)(layer + 1) << 16 | (uint64_t)part << 1 | (uint64_t)bias) + 1));
+        + mix_bits(((uint64_t)(uint32_t)(layer + 1) << 16 | (uint64_t)role << 1 | (uint64_t)bias)
+                   + 1));
 }
 
 /* Variance 1/cols, as trained matrices have it roughly, so that activations keep their size. */
-static pc_status matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
+static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t rows, size_t cols,
                         pc__weight_source *out)
 {
     pc__random_weights *w = user;
     pc__random_matrix *m = &w->ring[w->next++ % 8];
     (void)rows;
-    m->seed = seed_of(w, part, layer, 0);
+    m->seed = seed_of(w, role, layer, 0);
     m->cols = cols;
-    m->scale = part == PC__PART_EMBEDDING || part == PC__PART_POSITIONS || part == PC__PART_TYPES
-                       || part == PC__PART_RELATIVE
+    m->scale = role == PC__ROLE_EMBEDDING || role == PC__ROLE_POSITIONS || role == PC__ROLE_TYPES
+                       || role == PC__ROLE_RELATIVE
                    ? 1.0f
                    : sqrtf(3.0f / (float)cols);
     *out = (pc__weight_source){.user = m, .rows = pc__random_rows};
     return PC_OK;
 }
 
-static int is_norm(pc__part part)
+static int is_norm(pc__tensor_role role)
 {
-    return part == PC__PART_NORM1 || part == PC__PART_NORM2 || part == PC__PART_FINAL_NORM
-           || part == PC__PART_EMBEDDING_NORM || part == PC__PART_RELATIVE_NORM
-           || part == PC__PART_CONV_NORM;
+    return role == PC__ROLE_NORM1 || role == PC__ROLE_NORM2 || role == PC__ROLE_FINAL_NORM
+           || role == PC__ROLE_EMBEDDING_NORM || role == PC__ROLE_RELATIVE_NORM
+           || role == PC__ROLE_CONV_NORM;
 }
 
 /* Gains are one; nothing has a bias. */
-static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+static pc_status vector(void *user, pc__tensor_role role, int32_t layer, int bias, size_t count,
                         float *out)
 {
     (void)user;
     (void)layer;
-    if (bias || !is_norm(part))
+    if (bias || !is_norm(role))
         return 0;
     for (size_t i = 0; i < count; i++)
         out[i] = 1.0f;
     return 1;
 }
 
-static size_t table_rows(void *user, pc__part part)
+static size_t table_rows(void *user, pc__tensor_role role)
 {
     const pc__random_weights *w = user;
-    if (part == PC__PART_POSITIONS)
+    if (role == PC__ROLE_POSITIONS)
         return (size_t)w->arch->context_length + (size_t)w->arch->position_offset;
-    if (part == PC__PART_TYPES)
+    if (role == PC__ROLE_TYPES)
         return (size_t)w->arch->encoder.types;
-    if (part == PC__PART_RELATIVE)
+    if (role == PC__ROLE_RELATIVE)
         return 2 * (size_t)w->arch->encoder.relative;
-    if (part == PC__PART_POOL)
+    if (role == PC__ROLE_POOL)
         return (size_t)w->arch->hidden;
-    if (part == PC__PART_CLASSIFIER)
+    if (role == PC__ROLE_CLASSIFIER)
         return 0;
     return (size_t)w->arch->vocab;
 }
 
-void pc__random_provider(pc__random_weights *weights, const pc__arch *arch, uint64_t seed,
-                         pc__provider *out)
+void pc__random_weights_provider(pc__random_weights *weights, const pc__arch *arch, uint64_t seed,
+                                 pc__weight_provider *out)
 {
     *weights = (pc__random_weights){.arch = arch, .seed = seed};
-    *out = (pc__provider){weights, matrix, vector, table_rows};
+    *out = (pc__weight_provider){weights, matrix, vector, table_rows};
 }

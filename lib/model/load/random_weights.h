@@ -19,8 +19,8 @@ typedef struct pc__random_weights {
 } pc__random_weights;
 
 /* `weights` lives as long as the provider, `arch` as long as `weights`. */
-void pc__random_provider(pc__random_weights *weights, const pc__arch *arch, uint64_t seed,
-                         pc__provider *out);
+void pc__random_weights_provider(pc__random_weights *weights, const pc__arch *arch, uint64_t seed,
+                                 pc__weight_provider *out);
 void pc__random_rows(void *matrix, size_t first, size_t count, float *rows);
 
 #endif

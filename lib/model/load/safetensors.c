@@ -95,7 +95,7 @@ done:
     return status;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_data(const void *a, const void *b)
 {
     const pc__tensor *x = a, *y = b;
     if (x->data != y->data)
@@ -109,7 +109,7 @@ static pc_status check_places(pc__weights *weights, const char *path, size_t fir
 {
     const uint8_t *end = data;
     if (weights->count > first)
-        qsort(weights->tensors + first, weights->count - first, sizeof *weights->tensors, by_place);
+        qsort(weights->tensors + first, weights->count - first, sizeof *weights->tensors, by_data);
     for (size_t i = first; i < weights->count; i++) {
         const pc__tensor *tensor = &weights->tensors[i];
         if (tensor->data != end)
@@ -148,7 +148,7 @@ static pc_status parse_header(const char *path, const pc__file *file, json_t **h
     return PC_OK;
 }
 
-static pc_status add_file(pc__weights *weights, const char *path)
+static pc_status add_tensor_file(pc__weights *weights, const char *path)
 {
     pc__file file;
     json_t *header = NULL;
@@ -169,7 +169,7 @@ pc_status pc__safetensors_open(pc__weights **out, const pc_allocator *mem, const
     pc_status status;
     *out = NULL;
     PC__TRY(pc__weights_new(&weights, mem, path), done);
-    PC__TRY(add_file(weights, path), done);
+    PC__TRY(add_tensor_file(weights, path), done);
     PC__TRY(pc__weights_seal(weights), done);
     *out = weights;
     weights = NULL;
@@ -236,7 +236,7 @@ static pc_status add_shards(pc__weights *weights, const char *path, const char *
     pc_status status = shards ? list_shards(path, map, shards, &count) : PC_ERR_NOMEM;
     for (size_t i = 0; status >= 0 && i < count; i++) {
         char *shard = pc__path_join(mem, folder, shards[i]);
-        status = shard ? add_file(weights, shard) : PC_ERR_NOMEM;
+        status = shard ? add_tensor_file(weights, shard) : PC_ERR_NOMEM;
         pc__free(mem, shard);
     }
     if (status >= 0)
@@ -280,7 +280,7 @@ pc_status pc__safetensors_open_folder(pc__weights **out, const pc_allocator *mem
     if (!single || !index)
         goto done;
     PC__TRY(pc__weights_new(&weights, mem, folder), done);
-    status = add_file(weights, single);
+    status = add_tensor_file(weights, single);
     if (status >= 0)
         status = pc__weights_seal(weights);
     else if (status == PC_ERR_NOT_FOUND)

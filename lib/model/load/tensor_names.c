@@ -9,51 +9,51 @@
 enum { MAX_NAME = 160 };
 
 /* Whether a model of this architecture has the part in a layer (-1 outside the layers). */
-static int has_part(const pc__arch *arch, pc__part part, int32_t layer)
+static int has_role(const pc__arch *arch, pc__tensor_role role, int32_t layer)
 {
     int experts = layer >= 0 && pc__has_experts(arch, layer);
-    switch (part) {
-    case PC__PART_POSITIONS:
+    switch (role) {
+    case PC__ROLE_POSITIONS:
         return arch->position_scheme == PC_POSITION_LEARNED;
-    case PC__PART_PROJECT_IN:
-    case PC__PART_PROJECT_OUT:
+    case PC__ROLE_PROJECT_IN:
+    case PC__ROLE_PROJECT_OUT:
         return arch->embedding_dim > 0 && arch->embedding_dim != arch->hidden;
-    case PC__PART_EMBEDDING_NORM:
+    case PC__ROLE_EMBEDDING_NORM:
         return arch->embedding_norm;
-    case PC__PART_FINAL_NORM:
+    case PC__ROLE_FINAL_NORM:
         return arch->final_norm;
-    case PC__PART_HEAD:
+    case PC__ROLE_HEAD:
         return !arch->tied;
-    case PC__PART_NORM2:
+    case PC__ROLE_NORM2:
         return arch->residual != PC__RESIDUAL_PARALLEL;
-    case PC__PART_GATE:
+    case PC__ROLE_GATE:
         return arch->gated && pc__mlp_width(arch, layer);
-    case PC__PART_UP:
-    case PC__PART_DOWN:
+    case PC__ROLE_UP:
+    case PC__ROLE_DOWN:
         return pc__mlp_width(arch, layer) != 0;
-    case PC__PART_EXPERT_GATE:
+    case PC__ROLE_EXPERT_GATE:
         return experts && arch->gated;
-    case PC__PART_ROUTER:
-    case PC__PART_EXPERT_UP:
-    case PC__PART_EXPERT_DOWN:
+    case PC__ROLE_ROUTER:
+    case PC__ROLE_EXPERT_UP:
+    case PC__ROLE_EXPERT_DOWN:
         return experts;
-    case PC__PART_SHARED_SCALE:
+    case PC__ROLE_SHARED_SCALE:
         return experts && arch->experts.shared_gated;
-    case PC__PART_TYPES:
+    case PC__ROLE_TYPES:
         return arch->encoder.types > 0;
-    case PC__PART_RELATIVE:
+    case PC__ROLE_RELATIVE:
         return arch->encoder.relative > 0;
-    case PC__PART_RELATIVE_NORM:
+    case PC__ROLE_RELATIVE_NORM:
         return arch->encoder.relative_norm;
-    case PC__PART_POSITION_K:
+    case PC__ROLE_POSITION_K:
         return arch->encoder.relative && !arch->encoder.shared && arch->encoder.c2p;
-    case PC__PART_POSITION_Q:
+    case PC__ROLE_POSITION_Q:
         return arch->encoder.relative && !arch->encoder.shared && arch->encoder.p2c;
-    case PC__PART_CONV:
-    case PC__PART_CONV_NORM:
+    case PC__ROLE_CONV:
+    case PC__ROLE_CONV_NORM:
         return arch->encoder.conv > 0;
-    case PC__PART_POOL:
-    case PC__PART_CLASSIFIER:
+    case PC__ROLE_POOL:
+    case PC__ROLE_CLASSIFIER:
         return !arch->causal;
     default:
         return 1;
@@ -61,30 +61,30 @@ static int has_part(const pc__arch *arch, pc__part part, int32_t layer)
 }
 
 /* Where a tensor belongs; expert is read only where the name has a second number. */
-typedef struct place_name {
+typedef struct name_place {
     int32_t layer, expert;
     int bias;
     int old; /* 1: with the ending that norms have in old files */
-} place_name;
+} name_place;
 
 static const char *const endings[2][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
 
 /* A model may or may not have them; a bias belongs to its matrix. */
-static int is_optional(pc__part part)
+static int is_optional(pc__tensor_role role)
 {
-    return part == PC__PART_POOL || part == PC__PART_CLASSIFIER;
+    return role == PC__ROLE_POOL || role == PC__ROLE_CLASSIFIER;
 }
 
-static int is_mark(char c)
+static int is_name_mark(char c)
 {
     return c == '=' || c == '!';
 }
 
-static void spell_at(const pc__names *names, const pc__name_row *row, place_name at,
+static void spell_at(const pc__tensor_names *names, const pc__tensor_name_row *row, name_place at,
                      char out[MAX_NAME])
 {
     const char *prefix = row->name[0] == '=' ? "" : names->prefix,
-               *name = row->name + is_mark(row->name[0]), *number;
+               *name = row->name + is_name_mark(row->name[0]), *number;
     int32_t numbers[2] = {at.layer, at.expert};
     size_t used = (size_t)snprintf(out, MAX_NAME, "%s", prefix);
     for (int i = 0; i < 2 && (number = strstr(name, "%d")); i++, name = number + 2)
@@ -94,13 +94,14 @@ static void spell_at(const pc__names *names, const pc__name_row *row, place_name
              row->name[0] == '!' ? "" : endings[at.bias][at.old]);
 }
 
-static void spell(const pc__names *names, const pc__name_row *row, int32_t layer, int bias,
-                  char out[MAX_NAME])
+static void spell(const pc__tensor_names *names, const pc__tensor_name_row *row, int32_t layer,
+                  int bias, char out[MAX_NAME])
 {
-    spell_at(names, row, (place_name){layer, 0, bias, 0}, out);
+    spell_at(names, row, (name_place){layer, 0, bias, 0}, out);
 }
 
-static const pc__tensor *tensor_of(const pc__names *names, const pc__name_row *row, place_name at)
+static const pc__tensor *tensor_of(const pc__tensor_names *names, const pc__tensor_name_row *row,
+                                   name_place at)
 {
     char name[MAX_NAME];
     spell_at(names, row, at, name);
@@ -109,31 +110,31 @@ static const pc__tensor *tensor_of(const pc__names *names, const pc__name_row *r
 
 /* The row whose tensor is in the file, of the first expert where they are numbered; *tensor is NULL
  * if none is (the last row tried is returned then, NULL without any). */
-static const pc__name_row *find(const pc__names *names, pc__part part, int32_t layer, int bias,
-                                const pc__tensor **tensor)
+static const pc__tensor_name_row *find_row(const pc__tensor_names *names, pc__tensor_role role,
+                                           int32_t layer, int bias, const pc__tensor **tensor)
 {
-    const pc__name_row *last = NULL;
+    const pc__tensor_name_row *last = NULL;
     *tensor = NULL;
-    for (const pc__name_row *row = names->rows; row->name; row++) {
-        if (row->part != part || (row->name[0] == '!' && !bias))
+    for (const pc__tensor_name_row *row = names->rows; row->name; row++) {
+        if (row->role != role || (row->name[0] == '!' && !bias))
             continue;
         last = row;
         for (int old = 0; old < 2; old++)
-            if ((*tensor = tensor_of(names, row, (place_name){layer, 0, bias, old})))
+            if ((*tensor = tensor_of(names, row, (name_place){layer, 0, bias, old})))
                 return row;
     }
     /* some files keep a tied matrix under the head's name only */
-    if (part == PC__PART_EMBEDDING && names->arch->tied && !bias)
-        return find(names, PC__PART_HEAD, layer, bias, tensor);
+    if (role == PC__ROLE_EMBEDDING && names->arch->tied && !bias)
+        return find_row(names, PC__ROLE_HEAD, layer, bias, tensor);
     return last;
 }
 
-static pc_status missing(const pc__names *names, pc__part part, int32_t layer)
+static pc_status missing_role(const pc__tensor_names *names, pc__tensor_role role, int32_t layer)
 {
     char name[MAX_NAME], list[2 * MAX_NAME] = "";
     size_t used = 0;
-    for (const pc__name_row *row = names->rows; row->name; row++) {
-        if (row->part != part)
+    for (const pc__tensor_name_row *row = names->rows; row->name; row++) {
+        if (row->role != role)
             continue;
         spell(names, row, layer, 0, name);
         used += (size_t)snprintf(list + used, sizeof list - used, "%s'%s'", used ? " or " : "",
@@ -141,13 +142,13 @@ static pc_status missing(const pc__names *names, pc__part part, int32_t layer)
         used = used < sizeof list ? used : sizeof list - 1;
     }
     return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor %s",
-                    pc__weights_path(names->weights), pc__part_name(part),
+                    pc__weights_path(names->weights), pc__tensor_role_name(role),
                     used ? list : "for it in this architecture");
 }
 
 /* Sets how the rows of a part lie among the `*total` rows of the file's matrix. */
-static void place(const pc__arch *arch, pc__part part, pc__layout layout, pc__matrix_source *source,
-                  size_t *total)
+static void place_rows(const pc__arch *arch, pc__tensor_role role, pc__tensor_layout layout,
+                       pc__matrix_source *source, size_t *total)
 {
     size_t k = (size_t)arch->head_dim, v = arch->v_dim > 0 ? (size_t)arch->v_dim : k;
     size_t heads = (size_t)arch->heads, groups = (size_t)arch->kv_heads, q = heads / groups * k;
@@ -156,25 +157,25 @@ static void place(const pc__arch *arch, pc__part part, pc__layout layout, pc__ma
     source->stride = 0;
     *total = source->rows;
     switch (layout) {
-    case PC__PLAIN:
+    case PC__LAYOUT_PLAIN:
         break;
-    case PC__STACKED:
+    case PC__LAYOUT_STACKED:
         *total = heads * k + groups * (k + v);
-        source->first = part == PC__PART_Q   ? 0
-                        : part == PC__PART_K ? heads * k
+        source->first = role == PC__ROLE_Q   ? 0
+                        : role == PC__ROLE_K ? heads * k
                                              : heads * k + groups * k;
         break;
-    case PC__GROUPED:
+    case PC__LAYOUT_GROUPED:
         source->stride = q + k + v;
         *total = groups * source->stride;
-        source->first = part == PC__PART_Q ? 0 : part == PC__PART_K ? q : q + k;
-        source->run = part == PC__PART_Q ? q : part == PC__PART_K ? k : v;
+        source->first = role == PC__ROLE_Q ? 0 : role == PC__ROLE_K ? q : q + k;
+        source->run = role == PC__ROLE_Q ? q : role == PC__ROLE_K ? k : v;
         break;
-    case PC__HALVES:
+    case PC__LAYOUT_HALVES:
         *total = 2 * source->rows;
-        source->first = part == PC__PART_GATE ? 0 : source->rows;
+        source->first = role == PC__ROLE_GATE ? 0 : source->rows;
         break;
-    case PC__NUMBERED:
+    case PC__LAYOUT_NUMBERED:
         *total = source->run = source->rows / (size_t)arch->experts.count;
         break;
     }
@@ -190,7 +191,7 @@ static void shape_text(const pc__tensor *tensor, char *out, size_t size)
 }
 
 /* Numbers, and not whole ones; one block a value where single values are picked. */
-static pc_status check_type(const pc__names *names, const pc__tensor *tensor, int single)
+static pc_status check_type(const pc__tensor_names *names, const pc__tensor *tensor, int single)
 {
     int whole = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
     if (whole || (single && pc__ttype_block(tensor->type) != 1))
@@ -202,25 +203,25 @@ static pc_status check_type(const pc__names *names, const pc__tensor *tensor, in
 
 /* Whether a tensor is a matrix [rows][cols]: also in the form [experts][rows / experts][cols], or,
  * with one row, [cols]. */
-static int is_matrix(const pc__names *names, pc__part part, const pc__tensor *tensor, size_t rows,
-                     size_t cols)
+static int is_matrix(const pc__tensor_names *names, pc__tensor_role role, const pc__tensor *tensor,
+                     size_t rows, size_t cols)
 {
     uint64_t experts = (uint64_t)names->arch->experts.count;
-    if (tensor->rank == 3 && part >= PC__PART_EXPERT_GATE && part <= PC__PART_EXPERT_DOWN)
+    if (tensor->rank == 3 && role >= PC__ROLE_EXPERT_GATE && role <= PC__ROLE_EXPERT_DOWN)
         return tensor->shape[0] == experts && tensor->shape[1] == rows / experts
                && tensor->shape[2] == cols;
-    if (tensor->rank == 1 && part == PC__PART_SHARED_SCALE)
+    if (tensor->rank == 1 && role == PC__ROLE_SHARED_SCALE)
         return rows == 1 && tensor->shape[0] == cols;
-    if (tensor->rank == 3 && part == PC__PART_CONV)
+    if (tensor->rank == 3 && role == PC__ROLE_CONV)
         return tensor->shape[0] == rows && tensor->shape[1] * tensor->shape[2] == cols;
     return tensor->rank == 2 && tensor->shape[0] == rows && tensor->shape[1] == cols;
 }
 
-static pc_status check_matrix(const pc__names *names, pc__part part, const pc__tensor *tensor,
-                              size_t rows, size_t cols, int single)
+static pc_status check_matrix(const pc__tensor_names *names, pc__tensor_role role,
+                              const pc__tensor *tensor, size_t rows, size_t cols, int single)
 {
     char found[96];
-    if (is_matrix(names, part, tensor, rows, cols))
+    if (is_matrix(names, role, tensor, rows, cols))
         return check_type(names, tensor, single);
     shape_text(tensor, found, sizeof found);
     return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, where [%zu, %zu] was expected",
@@ -228,45 +229,48 @@ static pc_status check_matrix(const pc__names *names, pc__part part, const pc__t
 }
 
 /* The tensors of all experts but the first, which is checked as any other. */
-static pc_status check_numbered(const pc__names *names, pc__matrix_source *source, size_t rows)
+static pc_status check_numbered(const pc__tensor_names *names, pc__matrix_source *source,
+                                size_t rows)
 {
     pc_status status = PC_OK;
     for (int32_t e = 1; e < names->arch->experts.count && status >= 0; e++) {
-        place_name at = {source->layer, e, 0, 0};
+        name_place at = {source->layer, e, 0, 0};
         const pc__tensor *tensor = tensor_of(names, source->row, at);
         char name[MAX_NAME];
         if (tensor) {
             source->mixed |= tensor->type != source->tensor->type;
-            status = check_matrix(names, source->row->part, tensor, rows, source->cols, 0);
+            status = check_matrix(names, source->row->role, tensor, rows, source->cols, 0);
             continue;
         }
         spell_at(names, source->row, at, name);
         status = pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor '%s'",
-                          pc__weights_path(names->weights), pc__part_name(source->row->part), name);
+                          pc__weights_path(names->weights), pc__tensor_role_name(source->row->role),
+                          name);
     }
     return status;
 }
 
-pc_status pc__names_matrix(const pc__names *names, pc__part part, int32_t layer, size_t rows,
-                           size_t cols, pc__matrix_source *out)
+pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role role,
+                                  int32_t layer, size_t rows, size_t cols, pc__matrix_source *out)
 {
     const pc__tensor *tensor;
-    const pc__name_row *row = find(names, part, layer, 0, &tensor);
+    const pc__tensor_name_row *row = find_row(names, role, layer, 0, &tensor);
     size_t total;
     pc_status status;
     *out = (pc__matrix_source){.tensor = tensor, .rows = rows, .cols = cols, .layer = layer};
     if (!tensor)
-        return missing(names, part, layer);
-    place(names->arch, part, row->layout, out, &total);
+        return missing_role(names, role, layer);
+    place_rows(names->arch, role, row->layout, out, &total);
     out->transposed = row->transposed;
     out->file_cols = row->transposed ? total : cols;
-    status = check_matrix(names, part, tensor, row->transposed ? cols : total, out->file_cols,
+    status = check_matrix(names, role, tensor, row->transposed ? cols : total, out->file_cols,
                           out->transposed);
     if (status >= 0 && rows
         && (rows - 1) / out->run * out->stride + out->first + (rows - 1) % out->run >= total)
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is no %s of %zu rows",
-                        pc__weights_path(names->weights), tensor->name, pc__part_name(part), rows);
-    if (status < 0 || row->layout != PC__NUMBERED)
+                        pc__weights_path(names->weights), tensor->name, pc__tensor_role_name(role),
+                        rows);
+    if (status < 0 || row->layout != PC__LAYOUT_NUMBERED)
         return status;
     out->names = names;
     out->row = row;
@@ -279,11 +283,11 @@ static const pc__tensor *tensor_at(const pc__matrix_source *source, size_t r)
     if (!source->names)
         return source->tensor;
     return tensor_of(source->names, source->row,
-                     (place_name){source->layer, (int32_t)(r / source->run), 0, 0});
+                     (name_place){source->layer, (int32_t)(r / source->run), 0, 0});
 }
 
 /* How many of `count` rows from `r` on lie behind each other in the file, from *at on. */
-static size_t together(const pc__matrix_source *source, size_t r, size_t count, size_t *at)
+static size_t rows_together(const pc__matrix_source *source, size_t r, size_t count, size_t *at)
 {
     size_t inside = r % source->run, n = source->run - inside;
     *at = source->first + r / source->run * source->stride + inside;
@@ -291,7 +295,7 @@ static size_t together(const pc__matrix_source *source, size_t r, size_t count, 
 }
 
 /* `count` columns of the file's matrix, from `at` on, as rows. */
-static void columns(const pc__matrix_source *source, size_t at, size_t count, float *out)
+static void read_columns(const pc__matrix_source *source, size_t at, size_t count, float *out)
 {
     enum { WIDE = 64 };
     float some[WIDE];
@@ -309,40 +313,40 @@ void pc__source_rows(void *user, size_t first, size_t count, float *out)
 {
     const pc__matrix_source *source = user;
     for (size_t done = 0, n, at; done < count; done += n, out += n * source->cols) {
-        n = together(source, first + done, count - done, &at);
+        n = rows_together(source, first + done, count - done, &at);
         if (source->transposed)
-            columns(source, at, n, out);
+            read_columns(source, at, n, out);
         else
             pc__tensor_floats(tensor_at(source, first + done), (uint64_t)at * source->cols,
                               (uint64_t)n * source->cols, out);
     }
 }
 
-static void source_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale,
-                        float *minimum)
+static void source_quantised_rows(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                                  float *minimum)
 {
     const pc__matrix_source *source = user;
-    size_t groups = source->cols / pc__ttype_grid(source->tensor->type).group;
+    size_t groups = source->cols / pc__ttype_quantised(source->tensor->type).group;
     for (size_t done = 0, n, at; done < count; done += n) {
-        n = together(source, first + done, count - done, &at);
-        pc__tensor_grid(tensor_at(source, first + done), (uint64_t)at * source->cols,
-                        (uint64_t)n * source->cols, q + done * source->cols, scale + done * groups,
-                        minimum + done * groups);
+        n = rows_together(source, first + done, count - done, &at);
+        pc__tensor_quantised_rows(tensor_at(source, first + done), (uint64_t)at * source->cols,
+                                  (uint64_t)n * source->cols, q + done * source->cols,
+                                  scale + done * groups, minimum + done * groups);
     }
 }
 
-pc_status pc__names_vector(const pc__names *names, pc__part part, int32_t layer, int bias,
-                           size_t count, float *out)
+pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role role,
+                                  int32_t layer, int bias, size_t count, float *out)
 {
     const pc__tensor *tensor;
-    const pc__name_row *row = find(names, part, layer, bias, &tensor);
+    const pc__tensor_name_row *row = find_row(names, role, layer, bias, &tensor);
     pc__matrix_source source = {.tensor = tensor, .rows = count, .cols = 1};
     size_t total;
     char found[96];
     pc_status status;
     if (!tensor)
         return 0;
-    place(names->arch, part, row->layout, &source, &total);
+    place_rows(names->arch, role, row->layout, &source, &total);
     if (tensor->rank != 1 || tensor->shape[0] != total) {
         shape_text(tensor, found, sizeof found);
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, where [%zu] was expected",
@@ -354,20 +358,20 @@ pc_status pc__names_vector(const pc__names *names, pc__part part, int32_t layer,
     return 1;
 }
 
-size_t pc__names_table_rows(const pc__names *names, pc__part part)
+size_t pc__tensor_names_table_rows(const pc__tensor_names *names, pc__tensor_role role)
 {
     const pc__tensor *tensor;
-    find(names, part, -1, 0, &tensor);
+    find_row(names, role, -1, 0, &tensor);
     return tensor && tensor->rank ? (size_t)tensor->shape[0] : 0;
 }
 
 /* Whether `name` is that of a row, with any layer and expert; sets them (-1: none) and bias. */
-static int matches(const pc__names *names, const pc__name_row *row, const char *name,
-                   place_name *at)
+static int row_matches(const pc__tensor_names *names, const pc__tensor_name_row *row,
+                       const char *name, name_place *at)
 {
     int32_t *number = &at->layer;
     const char *prefix = row->name[0] == '=' ? "" : names->prefix,
-               *want = row->name + is_mark(row->name[0]);
+               *want = row->name + is_name_mark(row->name[0]);
     at->layer = at->expert = -1;
     if (strncmp(name, prefix, strlen(prefix)))
         return 0;
@@ -392,23 +396,23 @@ static int matches(const pc__names *names, const pc__name_row *row, const char *
 }
 
 /* Whether the tensor is what a part is read from. */
-static int is_used(const pc__names *names, const pc__tensor *tensor)
+static int is_used(const pc__tensor_names *names, const pc__tensor *tensor)
 {
     const pc__tensor *found;
-    place_name at;
-    for (const pc__name_row *row = names->rows; row->name; row++) {
-        if (!matches(names, row, tensor->name, &at))
+    name_place at;
+    for (const pc__tensor_name_row *row = names->rows; row->name; row++) {
+        if (!row_matches(names, row, tensor->name, &at))
             continue;
-        if (row->part == PC__PART_HEAD && names->arch->tied && !at.bias)
+        if (row->role == PC__ROLE_HEAD && names->arch->tied && !at.bias)
             return 1; /* a copy of the embedding */
         if (at.layer >= names->arch->layers || at.expert >= names->arch->experts.count
-            || !has_part(names->arch, row->part, at.layer)
-            || (at.bias && row->part >= PC__PART_ROUTER && row->part <= PC__PART_SHARED_SCALE))
+            || !has_role(names->arch, row->role, at.layer)
+            || (at.bias && row->role >= PC__ROLE_ROUTER && row->role <= PC__ROLE_SHARED_SCALE))
             continue;
-        const pc__name_row *in_use = find(names, row->part, at.layer, at.bias, &found);
-        if (found && (found == tensor || (in_use == row && row->layout == PC__NUMBERED)))
+        const pc__tensor_name_row *in_use = find_row(names, row->role, at.layer, at.bias, &found);
+        if (found && (found == tensor || (in_use == row && row->layout == PC__LAYOUT_NUMBERED)))
             return 1;
-        if (found && is_optional(row->part))
+        if (found && is_optional(row->role))
             return 1; /* of two poolers that of the first row counts */
     }
     return 0;
@@ -425,7 +429,7 @@ static int is_ignored(const char *name, const char *rule)
     return *rule == '^' ? !strncmp(name, rule + 1, strlen(rule + 1)) : ends_with(name, rule);
 }
 
-static pc_status check_unused(const pc__names *names, const pc__name_family *family)
+static pc_status check_unused(const pc__tensor_names *names, const pc__tensor_name_family *family)
 {
     for (size_t i = 0; i < pc__weights_count(names->weights); i++) {
         const pc__tensor *tensor = pc__weights_at(names->weights, i);
@@ -440,16 +444,16 @@ static pc_status check_unused(const pc__names *names, const pc__name_family *fam
     return PC_OK;
 }
 
-static pc_status check_bias(const pc__names *names, pc__part part, int32_t layer)
+static pc_status check_bias(const pc__tensor_names *names, pc__tensor_role role, int32_t layer)
 {
     const pc__tensor *tensor;
-    const pc__name_row *row = find(names, part, layer, 1, &tensor);
-    int wanted = (names->arch->bias_parts >> part & 1) != 0;
+    const pc__tensor_name_row *row = find_row(names, role, layer, 1, &tensor);
+    int wanted = (names->arch->bias_roles >> role & 1) != 0;
     char name[MAX_NAME];
     if (!row || wanted == (tensor != NULL))
         return PC_OK;
-    if (wanted && is_optional(part)) {
-        find(names, part, layer, 0, &tensor);
+    if (wanted && is_optional(role)) {
+        find_row(names, role, layer, 0, &tensor);
         if (!tensor)
             return PC_OK;
     }
@@ -461,38 +465,39 @@ static pc_status check_bias(const pc__names *names, pc__part part, int32_t layer
                     pc__weights_path(names->weights), tensor->name);
 }
 
-static pc_status check_biases(const pc__names *names)
+static pc_status check_biases(const pc__tensor_names *names)
 {
     pc_status status = PC_OK;
-    for (int p = 0; p < PC__PARTS && status >= 0; p++) {
-        pc__part part = (pc__part)p;
-        int32_t layers = PC__PART_IN_LAYER(p) ? names->arch->layers : 1;
+    for (int p = 0; p < PC__ROLES && status >= 0; p++) {
+        pc__tensor_role role = (pc__tensor_role)p;
+        int32_t layers = PC__ROLE_IN_LAYER(p) ? names->arch->layers : 1;
         for (int32_t layer = 0; layer < layers && status >= 0; layer++)
-            if (has_part(names->arch, part, layer))
-                status = check_bias(names, part, layer);
+            if (has_role(names->arch, role, layer))
+                status = check_bias(names, role, layer);
     }
     return status;
 }
 
 /* With the right prefix the first layer, or the embedding, is found. */
-static int fits(const pc__names *names)
+static int prefix_fits(const pc__tensor_names *names)
 {
-    static const pc__part tries[] = {PC__PART_EMBEDDING, PC__PART_FINAL_NORM, PC__PART_NORM1};
+    static const pc__tensor_role tries[] = {PC__ROLE_EMBEDDING, PC__ROLE_FINAL_NORM,
+                                            PC__ROLE_NORM1};
     const pc__tensor *tensor;
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        const pc__name_row *row = find(names, tries[i], 0, 0, &tensor);
+        const pc__tensor_name_row *row = find_row(names, tries[i], 0, 0, &tensor);
         if (tensor && row->name[0] != '=')
             return 1;
     }
     return 0;
 }
 
-pc_status pc__names_open(pc__names *out, const pc__weights *weights, const pc__arch *arch,
-                         pc__form form)
+pc_status pc__tensor_names_open(pc__tensor_names *out, const pc__weights *weights,
+                                const pc__arch *arch, pc__tensor_naming naming)
 {
-    const pc__name_family *family = pc__name_family_of(arch->name, form);
+    const pc__tensor_name_family *family = pc__tensor_name_family_of(arch->name, naming);
     pc_status status;
-    *out = (pc__names){.weights = weights, .arch = arch};
+    *out = (pc__tensor_names){.weights = weights, .arch = arch};
     if (!family)
         return pc__fail(
             PC_ERR_UNSUPPORTED,
@@ -501,45 +506,45 @@ pc_status pc__names_open(pc__names *out, const pc__weights *weights, const pc__a
     out->rows = family->rows;
     for (size_t i = 0; i < 4 && family->prefixes[i]; i++) {
         out->prefix = family->prefixes[i];
-        if (fits(out))
+        if (prefix_fits(out))
             break;
     }
-    if (!fits(out)) {
+    if (!prefix_fits(out)) {
         out->prefix = family->prefixes[0];
-        return missing(out, PC__PART_EMBEDDING, -1);
+        return missing_role(out, PC__ROLE_EMBEDDING, -1);
     }
     if (!arch->bias_by_file && (status = check_biases(out)) < 0)
         return status;
     return check_unused(out, family);
 }
 
-static pc_status provide_matrix(void *user, pc__part part, int32_t layer, size_t rows, size_t cols,
-                                pc__weight_source *out)
+static pc_status provide_matrix(void *user, pc__tensor_role role, int32_t layer, size_t rows,
+                                size_t cols, pc__weight_source *out)
 {
-    pc__names *names = user;
+    pc__tensor_names *names = user;
     pc__matrix_source *source = &names->ring[names->next++ % 8];
-    pc_status status = pc__names_matrix(names, part, layer, rows, cols, source);
+    pc_status status = pc__tensor_names_matrix(names, role, layer, rows, cols, source);
     *out = (pc__weight_source){.user = source, .rows = pc__source_rows};
     if (status >= 0 && !source->transposed && !source->mixed
         && source->cols % pc__ttype_block(source->tensor->type) == 0) {
-        out->grid = pc__ttype_grid(source->tensor->type);
-        out->grid_rows = source_grid;
+        out->format = pc__ttype_quantised(source->tensor->type);
+        out->quantised_rows = source_quantised_rows;
     }
     return status;
 }
 
-static pc_status provide_vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
-                                float *out)
+static pc_status provide_vector(void *user, pc__tensor_role role, int32_t layer, int bias,
+                                size_t count, float *out)
 {
-    return pc__names_vector(user, part, layer, bias, count, out);
+    return pc__tensor_names_vector(user, role, layer, bias, count, out);
 }
 
-static size_t provide_table_rows(void *user, pc__part part)
+static size_t provide_table_rows(void *user, pc__tensor_role role)
 {
-    return pc__names_table_rows(user, part);
+    return pc__tensor_names_table_rows(user, role);
 }
 
-void pc__names_provider(pc__names *names, pc__provider *out)
+void pc__tensor_names_provider(pc__tensor_names *names, pc__weight_provider *out)
 {
-    *out = (pc__provider){names, provide_matrix, provide_vector, provide_table_rows};
+    *out = (pc__weight_provider){names, provide_matrix, provide_vector, provide_table_rows};
 }

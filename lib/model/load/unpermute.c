@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-int pc__is_woven(const pc__arch *arch)
+int pc__is_permuted(const pc__arch *arch)
 {
     return arch->position_scheme == PC_POSITION_ROPE && arch->rope.interleaved
            && arch->rope.dims == arch->head_dim;
 }
 
 /* Where the file has row `row` of the original. */
-static size_t woven(size_t row, size_t head_dim)
+static size_t permuted(size_t row, size_t head_dim)
 {
     size_t head = row / head_dim, i = row % head_dim, half = head_dim / 2;
     return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
@@ -17,62 +17,63 @@ static size_t woven(size_t row, size_t head_dim)
 
 static void rows(void *user, size_t first, size_t count, float *out)
 {
-    const pc__woven_rows *w = user;
+    const pc__permuted_rows *w = user;
     for (size_t r = 0; r < count; r++)
-        w->from.rows(w->from.user, woven(first + r, w->head_dim), 1, out + r * w->cols);
+        w->from.rows(w->from.user, permuted(first + r, w->head_dim), 1, out + r * w->cols);
 }
 
-static void grid_rows(void *user, size_t first, size_t count, uint8_t *q, float *scale,
-                      float *minimum)
+static void quantised_rows(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                           float *minimum)
 {
-    const pc__woven_rows *w = user;
-    size_t groups = w->cols / w->from.grid.group;
+    const pc__permuted_rows *w = user;
+    size_t groups = w->cols / w->from.format.group;
     for (size_t r = 0; r < count; r++)
-        w->from.grid_rows(w->from.user, woven(first + r, w->head_dim), 1, q + r * w->cols,
-                          scale + r * groups, minimum + r * groups);
+        w->from.quantised_rows(w->from.user, permuted(first + r, w->head_dim), 1, q + r * w->cols,
+                               scale + r * groups, minimum + r * groups);
 }
 
-static pc_status matrix(void *user, pc__part part, int32_t layer, size_t row_count, size_t cols,
-                        pc__weight_source *out)
+static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t row_count,
+                        size_t cols, pc__weight_source *out)
 {
-    pc__unweave *u = user;
-    pc__woven_rows *w = &u->ring[u->next % 8];
-    pc_status status = u->inner.matrix(u->inner.user, part, layer, row_count, cols, out);
-    if (status < 0 || (part != PC__PART_Q && part != PC__PART_K))
+    pc__unpermute *u = user;
+    pc__permuted_rows *w = &u->ring[u->next % 8];
+    pc_status status = u->inner.matrix(u->inner.user, role, layer, row_count, cols, out);
+    if (status < 0 || (role != PC__ROLE_Q && role != PC__ROLE_K))
         return status;
     u->next++;
-    *w = (pc__woven_rows){*out, u->head_dim, cols};
-    *out = (pc__weight_source){w, rows, w->from.grid, grid_rows};
+    *w = (pc__permuted_rows){*out, u->head_dim, cols};
+    *out = (pc__weight_source){w, rows, w->from.format, quantised_rows};
     return PC_OK;
 }
 
-static pc_status vector(void *user, pc__part part, int32_t layer, int bias, size_t count,
+static pc_status vector(void *user, pc__tensor_role role, int32_t layer, int bias, size_t count,
                         float *out)
 {
-    const pc__unweave *u = user;
-    pc_status found = u->inner.vector(u->inner.user, part, layer, bias, count, out);
+    const pc__unpermute *u = user;
+    pc_status found = u->inner.vector(u->inner.user, role, layer, bias, count, out);
     float *copy;
-    if (found <= 0 || (part != PC__PART_Q && part != PC__PART_K))
+    if (found <= 0 || (role != PC__ROLE_Q && role != PC__ROLE_K))
         return found;
     copy = pc__alloc(u->mem, count * sizeof *copy);
     if (!copy)
         return PC_ERR_NOMEM;
     memcpy(copy, out, count * sizeof *copy);
     for (size_t i = 0; i < count; i++)
-        out[i] = copy[woven(i, u->head_dim)];
+        out[i] = copy[permuted(i, u->head_dim)];
     pc__free(u->mem, copy);
     return found;
 }
 
-static size_t table_rows(void *user, pc__part part)
+static size_t table_rows(void *user, pc__tensor_role role)
 {
-    const pc__unweave *u = user;
-    return u->inner.table_rows(u->inner.user, part);
+    const pc__unpermute *u = user;
+    return u->inner.table_rows(u->inner.user, role);
 }
 
-void pc__unweave_provider(pc__unweave *unweave, const pc_allocator *mem, const pc__provider *inner,
-                          const pc__arch *arch, pc__provider *out)
+void pc__unpermute_provider(pc__unpermute *unpermute, const pc_allocator *mem,
+                            const pc__weight_provider *inner, const pc__arch *arch,
+                            pc__weight_provider *out)
 {
-    *unweave = (pc__unweave){.inner = *inner, .head_dim = (size_t)arch->head_dim, .mem = mem};
-    *out = (pc__provider){unweave, matrix, vector, table_rows};
+    *unpermute = (pc__unpermute){.inner = *inner, .head_dim = (size_t)arch->head_dim, .mem = mem};
+    *out = (pc__weight_provider){unpermute, matrix, vector, table_rows};
 }

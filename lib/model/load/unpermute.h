@@ -6,23 +6,24 @@
 
 #include "model/load/weight_binding.h"
 
-typedef struct pc__woven_rows {
+typedef struct pc__permuted_rows {
     pc__weight_source from;
     size_t head_dim, cols;
-} pc__woven_rows;
+} pc__permuted_rows;
 
-typedef struct pc__unweave {
-    pc__provider inner;
+typedef struct pc__unpermute {
+    pc__weight_provider inner;
     size_t head_dim;
     const pc_allocator *mem;
-    pc__woven_rows ring[8];
+    pc__permuted_rows ring[8];
     size_t next;
-} pc__unweave;
+} pc__unpermute;
 
 /* Whether it applies: pairs are interleaved over whole heads. */
-int pc__is_woven(const pc__arch *arch);
+int pc__is_permuted(const pc__arch *arch);
 /* `unweave` lives as long as *out; the arch that is bound must have rope.interleaved 0. */
-void pc__unweave_provider(pc__unweave *unweave, const pc_allocator *mem, const pc__provider *inner,
-                          const pc__arch *arch, pc__provider *out);
+void pc__unpermute_provider(pc__unpermute *unpermute, const pc_allocator *mem,
+                            const pc__weight_provider *inner, const pc__arch *arch,
+                            pc__weight_provider *out);
 
 #endif

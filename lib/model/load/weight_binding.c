@@ -10,15 +10,16 @@
 typedef struct binder {
     pc__native *native;
     const pc_allocator *mem;
-    const pc__provider *provider;
+    const pc__weight_provider *provider;
     const pc__bind_options *options;
     int32_t layer; /* -1: outside the layers */
 } binder;
 
-static pc__grid grid_of(const binder *b, const pc__weight_source *from, size_t cols)
+static pc__block_format format_of(const binder *b, const pc__weight_source *from, size_t cols)
 {
-    return b->options->grids && from->grid.bits && cols % from->grid.group == 0 ? from->grid
-                                                                                : (pc__grid){0};
+    return b->options->input_bits && from->format.bits && cols % from->format.group == 0
+               ? from->format
+               : (pc__block_format){0};
 }
 
 /* Quantised matrices on their grid where that is wanted, else in the model's number format. */
@@ -27,30 +28,31 @@ static pc_status new_linear(const binder *b, const pc__weight_source *from, size
 {
     const pc__native *native = b->native;
     pc__weight_source source = *from;
-    source.grid = grid_of(b, from, cols);
+    source.format = format_of(b, from, cols);
     return native->backend->linear_new(
         out, native->context, rows, cols,
-        source.grid.bits && b->options->grids == 8 ? PC_DTYPE_I8 : native->compute, &source, bias);
+        source.format.bits && b->options->input_bits == 8 ? PC_DTYPE_I8 : native->compute, &source,
+        bias);
 }
 
-static pc_status bind_linear(const binder *b, pc__part part, size_t rows, size_t cols,
+static pc_status bind_linear(const binder *b, pc__tensor_role role, size_t rows, size_t cols,
                              pc__linear **out)
 {
     pc__weight_source source;
     float *bias = NULL;
     pc_status status, biased;
-    PC__TRY(b->provider->matrix(b->provider->user, part, b->layer, rows, cols, &source), done);
+    PC__TRY(b->provider->matrix(b->provider->user, role, b->layer, rows, cols, &source), done);
     bias = pc__calloc(b->mem, rows,
                       sizeof *bias); /* the file has so many rows, it does not only say so */
     PC__TRY(bias ? PC_OK : PC_ERR_NOMEM, done);
-    PC__TRY(biased = b->provider->vector(b->provider->user, part, b->layer, 1, rows, bias), done);
+    PC__TRY(biased = b->provider->vector(b->provider->user, role, b->layer, 1, rows, bias), done);
     status = new_linear(b, &source, rows, cols, biased ? bias : NULL, out);
 done:
     pc__free(b->mem, bias);
     return status;
 }
 
-static pc_status bind_norm(const binder *b, pc__part part, pc__native_norm *norm)
+static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_norm *norm)
 {
     size_t dim = (size_t)b->native->arch.hidden;
     float *bias;
@@ -59,13 +61,13 @@ static pc_status bind_norm(const binder *b, pc__part part, pc__native_norm *norm
     bias = norm->bias = pc__calloc(b->mem, dim, sizeof *norm->bias);
     if (!norm->gain || !norm->bias)
         return PC_ERR_NOMEM;
-    found = b->provider->vector(b->provider->user, part, b->layer, 0, dim, norm->gain);
+    found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, norm->gain);
     if (!found)
-        return pc__fail(PC_ERR_FORMAT, "the weights lack the %s of layer %d", pc__part_name(part),
-                        b->layer);
+        return pc__fail(PC_ERR_FORMAT, "the weights lack the %s of layer %d",
+                        pc__tensor_role_name(role), b->layer);
     if (found < 0)
         return found;
-    found = b->provider->vector(b->provider->user, part, b->layer, 1, dim, norm->bias);
+    found = b->provider->vector(b->provider->user, role, b->layer, 1, dim, norm->bias);
     if (!found) {
         pc__free(b->mem, bias);
         norm->bias = NULL;
@@ -75,15 +77,15 @@ static pc_status bind_norm(const binder *b, pc__part part, pc__native_norm *norm
 
 /* Filling a table in parallel, a chunk of rows each. */
 enum { CHUNK = 256 };
-typedef struct filling {
-    pc__table *table;
+typedef struct table_fill {
+    pc__embedding_table *table;
     pc__weight_source from;
     float *scratch; /* [chunks][dim], only where rows are rounded */
-} filling;
+} table_fill;
 
 static void fill_chunk(void *arg, size_t chunk)
 {
-    const filling *f = arg;
+    const table_fill *f = arg;
     size_t dim = f->table->dim, first = chunk * CHUNK, end = first + CHUNK;
     end = end < f->table->rows ? end : f->table->rows;
     if (f->table->dtype == PC_DTYPE_F32) {
@@ -99,17 +101,17 @@ static void fill_chunk(void *arg, size_t chunk)
     }
 }
 
-static pc_status bind_table(const binder *b, pc__part part, size_t dim, uint32_t dtype,
-                            pc__table *table)
+static pc_status bind_table(const binder *b, pc__tensor_role role, size_t dim, uint32_t dtype,
+                            pc__embedding_table *table)
 {
-    filling f = {.table = table};
+    table_fill f = {.table = table};
     size_t chunks;
     pc_status status;
-    table->rows = b->provider->table_rows(b->provider->user, part);
+    table->rows = b->provider->table_rows(b->provider->user, role);
     table->dim = dim;
     table->dtype = dtype;
     chunks = (table->rows + CHUNK - 1) / CHUNK;
-    PC__TRY(b->provider->matrix(b->provider->user, part, -1, table->rows, dim, &f.from), done);
+    PC__TRY(b->provider->matrix(b->provider->user, role, -1, table->rows, dim, &f.from), done);
     table->data = pc__calloc(b->mem, table->rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
     f.scratch = pc__calloc(b->mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);
     if (table->data && f.scratch)
@@ -128,10 +130,10 @@ static pc_status bind_attention(const binder *b, pc__native_layer *to)
     size_t hidden = (size_t)arch->hidden, heads = (size_t)arch->heads,
            kv_heads = (size_t)shape->kv_heads;
     pc_status status;
-    PC__TRY(bind_linear(b, PC__PART_Q, heads * (size_t)shape->k_dim, hidden, &to->q), done);
-    PC__TRY(bind_linear(b, PC__PART_K, kv_heads * (size_t)shape->k_dim, hidden, &to->k), done);
-    PC__TRY(bind_linear(b, PC__PART_V, kv_heads * (size_t)shape->v_dim, hidden, &to->v), done);
-    status = bind_linear(b, PC__PART_O, hidden, heads * (size_t)shape->v_dim, &to->o);
+    PC__TRY(bind_linear(b, PC__ROLE_Q, heads * (size_t)shape->k_dim, hidden, &to->q), done);
+    PC__TRY(bind_linear(b, PC__ROLE_K, kv_heads * (size_t)shape->k_dim, hidden, &to->k), done);
+    PC__TRY(bind_linear(b, PC__ROLE_V, kv_heads * (size_t)shape->v_dim, hidden, &to->v), done);
+    status = bind_linear(b, PC__ROLE_O, hidden, heads * (size_t)shape->v_dim, &to->o);
 done:
     return status;
 }
@@ -145,53 +147,53 @@ static pc_status bind_mlp(const binder *b, pc__native_mlp *mlp)
     if (!mlp->width)
         return PC_OK;
     if (arch->gated)
-        PC__TRY(bind_linear(b, PC__PART_GATE, mlp->width, hidden, &mlp->gate), done);
-    PC__TRY(bind_linear(b, PC__PART_UP, mlp->width, hidden, &mlp->up), done);
-    status = bind_linear(b, PC__PART_DOWN, hidden, mlp->width, &mlp->down);
+        PC__TRY(bind_linear(b, PC__ROLE_GATE, mlp->width, hidden, &mlp->gate), done);
+    PC__TRY(bind_linear(b, PC__ROLE_UP, mlp->width, hidden, &mlp->up), done);
+    status = bind_linear(b, PC__ROLE_DOWN, hidden, mlp->width, &mlp->down);
 done:
     return status;
 }
 
 /* In fp32, whatever the rest is in: a rounded router would choose other experts. */
-static pc_status bind_exactly(const binder *b, pc__part part, size_t rows, pc__linear **out)
+static pc_status bind_exactly(const binder *b, pc__tensor_role role, size_t rows, pc__linear **out)
 {
     const pc__native *native = b->native;
     size_t hidden = (size_t)native->arch.hidden;
     pc__weight_source source;
-    pc_status status = b->provider->matrix(b->provider->user, part, b->layer, rows, hidden,
+    pc_status status = b->provider->matrix(b->provider->user, role, b->layer, rows, hidden,
                                            &source);
     if (status < 0)
         return status;
-    source.grid = (pc__grid){0};
+    source.format = (pc__block_format){0};
     return native->backend->linear_new(out, native->context, rows, hidden, PC_DTYPE_F32, &source,
                                        NULL);
 }
 
 /* Some of the rows of a matrix. */
-typedef struct slice {
+typedef struct matrix_slice {
     pc__weight_source from;
     size_t first;
-} slice;
+} matrix_slice;
 
 static void slice_rows(void *user, size_t first, size_t count, float *out)
 {
-    const slice *s = user;
+    const matrix_slice *s = user;
     s->from.rows(s->from.user, s->first + first, count, out);
 }
 
-static void slice_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale,
-                       float *minimum)
+static void slice_quantised_rows(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                                 float *minimum)
 {
-    const slice *s = user;
-    s->from.grid_rows(s->from.user, s->first + first, count, q, scale, minimum);
+    const matrix_slice *s = user;
+    s->from.quantised_rows(s->from.user, s->first + first, count, q, scale, minimum);
 }
 
 /* Matrix number `e` of those that the part consists of, [rows][cols] each. */
 static pc_status bind_expert(const binder *b, const pc__weight_source *all, int32_t e, size_t rows,
                              size_t cols, pc__linear **out)
 {
-    slice s = {*all, (size_t)e * rows};
-    pc__weight_source source = {&s, slice_rows, all->grid, slice_grid};
+    matrix_slice s = {*all, (size_t)e * rows};
+    pc__weight_source source = {&s, slice_rows, all->format, slice_quantised_rows};
     pc_status status = new_linear(b, &source, rows, cols, NULL, out);
     return status < 0 ? pc__fail_in(status, "expert %d of layer %d", e, b->layer) : status;
 }
@@ -217,16 +219,16 @@ static pc_status bind_experts(const binder *b, pc__native_layer *to)
     const pc__expert_config *config = &b->native->arch.experts;
     size_t count = (size_t)config->count, width = (size_t)config->width,
            hidden = (size_t)b->native->arch.hidden;
-    const pc__provider *p = b->provider;
+    const pc__weight_provider *p = b->provider;
     pc__weight_source gate, up, down;
     pc_status status;
-    PC__TRY(bind_exactly(b, PC__PART_ROUTER, count, &to->router), done);
+    PC__TRY(bind_exactly(b, PC__ROLE_ROUTER, count, &to->router), done);
     if (config->shared_gated)
-        PC__TRY(bind_exactly(b, PC__PART_SHARED_SCALE, 1, &to->shared_scale), done);
-    PC__TRY(p->matrix(p->user, PC__PART_EXPERT_UP, b->layer, count * width, hidden, &up), done);
-    PC__TRY(p->matrix(p->user, PC__PART_EXPERT_DOWN, b->layer, count * hidden, width, &down), done);
+        PC__TRY(bind_exactly(b, PC__ROLE_SHARED_SCALE, 1, &to->shared_scale), done);
+    PC__TRY(p->matrix(p->user, PC__ROLE_EXPERT_UP, b->layer, count * width, hidden, &up), done);
+    PC__TRY(p->matrix(p->user, PC__ROLE_EXPERT_DOWN, b->layer, count * hidden, width, &down), done);
     if (b->native->arch.gated)
-        PC__TRY(p->matrix(p->user, PC__PART_EXPERT_GATE, b->layer, count * width, hidden, &gate),
+        PC__TRY(p->matrix(p->user, PC__ROLE_EXPERT_GATE, b->layer, count * width, hidden, &gate),
                 done);
     to->experts = pc__calloc(b->mem, count, sizeof *to->experts);
     if (!to->experts)
@@ -248,9 +250,9 @@ static pc_status bind_layer(const binder *b, pc__native_layer *to)
 {
     const pc__arch *arch = &b->native->arch;
     pc_status status;
-    PC__TRY(bind_norm(b, PC__PART_NORM1, &to->norm1), done);
+    PC__TRY(bind_norm(b, PC__ROLE_NORM1, &to->norm1), done);
     if (arch->residual != PC__RESIDUAL_PARALLEL)
-        PC__TRY(bind_norm(b, PC__PART_NORM2, &to->norm2), done);
+        PC__TRY(bind_norm(b, PC__ROLE_NORM2, &to->norm2), done);
     PC__TRY(bind_attention(b, to), done);
     PC__TRY(bind_mlp(b, &to->mlp), done);
     if (pc__has_experts(arch, b->layer))
@@ -268,11 +270,12 @@ static pc_status bind_layers(binder *b)
     if (!native->layers)
         return PC_ERR_NOMEM;
     for (b->layer = 0; b->layer < layers && status >= 0; b->layer++) {
-        pc__host_begin();
+        pc__callback_begin();
         if (b->options->progress
             && b->options->progress(b->options->progress_user, "loading weights",
                                     (uint64_t)b->layer, (uint64_t)layers))
-            return pc__host_cancelled("cancelled while loading layer %d of %d", b->layer, layers);
+            return pc__callback_cancelled("cancelled while loading layer %d of %d", b->layer,
+                                          layers);
         status = bind_layer(b, &native->layers[b->layer]);
     }
     b->layer = -1;
@@ -283,19 +286,19 @@ static pc_status bind_layers(binder *b)
 }
 
 /* Rows [2 * relative][hidden] of the embedding of distances, as the layers read them. */
-static pc_status distance_rows(const binder *b, pc__table *table)
+static pc_status distance_rows(const binder *b, pc__embedding_table *table)
 {
     const pc__native *native = b->native;
     pc__native_norm norm = {0};
     size_t hidden = (size_t)native->arch.hidden;
     pc_status status;
-    PC__TRY(bind_table(b, PC__PART_RELATIVE, hidden, PC_DTYPE_F32, table), done);
+    PC__TRY(bind_table(b, PC__ROLE_RELATIVE, hidden, PC_DTYPE_F32, table), done);
     if (table->rows != 2 * (size_t)native->arch.encoder.relative)
         return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, where %zu were expected",
-                        pc__part_name(PC__PART_RELATIVE), table->rows,
+                        pc__tensor_role_name(PC__ROLE_RELATIVE), table->rows,
                         2 * (size_t)native->arch.encoder.relative);
     if (native->arch.encoder.relative_norm) {
-        status = bind_norm(b, PC__PART_RELATIVE_NORM, &norm);
+        status = bind_norm(b, PC__ROLE_RELATIVE_NORM, &norm);
         if (status >= 0)
             native->backend->layer_norm(native->context, table->data, table->rows, hidden,
                                         norm.gain, norm.bias, native->arch.norm_eps, table->data);
@@ -307,14 +310,14 @@ done:
 }
 
 /* What a layer makes of them: by its own matrix, or as it makes keys or queries of tokens. */
-static pc_status project_distances(const binder *b, const pc__table *table, pc__part part,
-                                   const pc__linear *shared, float *out)
+static pc_status project_distances(const binder *b, const pc__embedding_table *table,
+                                   pc__tensor_role role, const pc__linear *shared, float *out)
 {
     const pc__native *native = b->native;
     pc__linear *own = NULL;
     pc_status status = PC_OK;
     if (!native->arch.encoder.shared)
-        status = bind_linear(b, part, (size_t)native->arch.heads * (size_t)native->arch.head_dim,
+        status = bind_linear(b, role, (size_t)native->arch.heads * (size_t)native->arch.head_dim,
                              table->dim, &own);
     if (status >= 0)
         status = native->backend->linear_run(own ? own : shared, table->data, table->rows, out);
@@ -328,21 +331,22 @@ static pc_status bind_distances(binder *b)
     pc__native *native = b->native;
     const pc__encoder_config *config = &native->arch.encoder;
     size_t width = (size_t)native->arch.heads * (size_t)native->arch.head_dim;
-    pc__table table = {0};
+    pc__embedding_table table = {0};
     float *keys = NULL, *queries = NULL;
     pc_status status;
     PC__TRY(distance_rows(b, &table), done);
     keys = pc__calloc(b->mem, table.rows, width * sizeof *keys);
     queries = pc__calloc(b->mem, table.rows, width * sizeof *queries);
-    status = keys && queries ? pc__relative_new(&native->encoder.relative, native) : PC_ERR_NOMEM;
+    status = keys && queries ? pc__disentangled_new(&native->encoder.relative, native)
+                             : PC_ERR_NOMEM;
     for (b->layer = 0; b->layer < native->arch.layers && status >= 0; b->layer++) {
         const pc__native_layer *layer = &native->layers[b->layer];
         if (config->c2p)
-            PC__TRY(project_distances(b, &table, PC__PART_POSITION_K, layer->k, keys), done);
+            PC__TRY(project_distances(b, &table, PC__ROLE_POSITION_K, layer->k, keys), done);
         if (config->p2c)
-            PC__TRY(project_distances(b, &table, PC__PART_POSITION_Q, layer->q, queries), done);
-        status = pc__relative_set(native->encoder.relative, native, b->layer,
-                                  config->c2p ? keys : NULL, config->p2c ? queries : NULL);
+            PC__TRY(project_distances(b, &table, PC__ROLE_POSITION_Q, layer->q, queries), done);
+        status = pc__disentangled_set(native->encoder.relative, native, b->layer,
+                                      config->c2p ? keys : NULL, config->p2c ? queries : NULL);
     }
 done:
     b->layer = -1;
@@ -358,14 +362,14 @@ static pc_status bind_heads(const binder *b)
     pc__native_encoder *encoder = &b->native->encoder;
     size_t hidden = (size_t)b->native->arch.hidden;
     pc_status status = PC_OK;
-    if (b->provider->table_rows(b->provider->user, PC__PART_POOL))
-        PC__TRY(bind_linear(b, PC__PART_POOL, hidden, hidden, &encoder->pool), done);
-    encoder->classes = b->provider->table_rows(b->provider->user, PC__PART_CLASSIFIER);
+    if (b->provider->table_rows(b->provider->user, PC__ROLE_POOL))
+        PC__TRY(bind_linear(b, PC__ROLE_POOL, hidden, hidden, &encoder->pool), done);
+    encoder->classes = b->provider->table_rows(b->provider->user, PC__ROLE_CLASSIFIER);
     if (encoder->classes && !encoder->pool)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "a classifier without a pooler is one of single tokens");
     if (encoder->classes)
-        status = bind_linear(b, PC__PART_CLASSIFIER, encoder->classes, hidden,
+        status = bind_linear(b, PC__ROLE_CLASSIFIER, encoder->classes, hidden,
                              &encoder->classifier);
 done:
     return status;
@@ -379,14 +383,14 @@ static pc_status bind_encoder(binder *b)
     size_t hidden = (size_t)native->arch.hidden;
     pc_status status = PC_OK;
     if (config->types)
-        PC__TRY(bind_table(b, PC__PART_TYPES, hidden, PC_DTYPE_F32, &encoder->types), done);
+        PC__TRY(bind_table(b, PC__ROLE_TYPES, hidden, PC_DTYPE_F32, &encoder->types), done);
     if (config->relative)
         PC__TRY(bind_distances(b), done);
     if (config->conv) {
         PC__TRY(
-            bind_linear(b, PC__PART_CONV, hidden, hidden * (size_t)config->conv, &encoder->conv),
+            bind_linear(b, PC__ROLE_CONV, hidden, hidden * (size_t)config->conv, &encoder->conv),
             done);
-        PC__TRY(bind_norm(b, PC__PART_CONV_NORM, &encoder->conv_norm), done);
+        PC__TRY(bind_norm(b, PC__ROLE_CONV_NORM, &encoder->conv_norm), done);
     }
     status = bind_heads(b);
 done:
@@ -400,20 +404,20 @@ static pc_status bind_ends(binder *b)
     size_t hidden = (size_t)arch->hidden,
            narrow = arch->embedding_dim > 0 ? (size_t)arch->embedding_dim : hidden;
     pc_status status;
-    PC__TRY(bind_table(b, PC__PART_EMBEDDING, narrow, native->compute, &native->embedding), done);
+    PC__TRY(bind_table(b, PC__ROLE_EMBEDDING, narrow, native->compute, &native->embedding), done);
     if (arch->position_scheme == PC_POSITION_LEARNED)
-        PC__TRY(bind_table(b, PC__PART_POSITIONS, hidden, PC_DTYPE_F32, &native->positions), done);
+        PC__TRY(bind_table(b, PC__ROLE_POSITIONS, hidden, PC_DTYPE_F32, &native->positions), done);
     if (narrow != hidden) {
-        PC__TRY(bind_linear(b, PC__PART_PROJECT_IN, hidden, narrow, &native->project_in), done);
-        PC__TRY(bind_linear(b, PC__PART_PROJECT_OUT, narrow, hidden, &native->project_out), done);
+        PC__TRY(bind_linear(b, PC__ROLE_PROJECT_IN, hidden, narrow, &native->project_in), done);
+        PC__TRY(bind_linear(b, PC__ROLE_PROJECT_OUT, narrow, hidden, &native->project_out), done);
     }
     if (arch->embedding_norm)
-        PC__TRY(bind_norm(b, PC__PART_EMBEDDING_NORM, &native->embedding_norm), done);
+        PC__TRY(bind_norm(b, PC__ROLE_EMBEDDING_NORM, &native->embedding_norm), done);
     if (arch->final_norm)
-        PC__TRY(bind_norm(b, PC__PART_FINAL_NORM, &native->final_norm), done);
+        PC__TRY(bind_norm(b, PC__ROLE_FINAL_NORM, &native->final_norm), done);
     if (!arch->causal)
         return bind_encoder(b);
-    status = bind_linear(b, arch->tied ? PC__PART_EMBEDDING : PC__PART_HEAD, (size_t)arch->vocab,
+    status = bind_linear(b, arch->tied ? PC__ROLE_EMBEDDING : PC__ROLE_HEAD, (size_t)arch->vocab,
                          narrow, &native->head);
 done:
     return status;
@@ -451,7 +455,7 @@ static pc_status bind_positions(const binder *b)
 }
 
 pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
-                          const pc__provider *provider, const pc__bind_options *options)
+                          const pc__weight_provider *provider, const pc__bind_options *options)
 {
     binder b = {.mem = &context->mem, .provider = provider, .options = options, .layer = -1};
     int grows_as_kept = options->kv != PC_DTYPE_DEFAULT && options->kv != PC_DTYPE_I8;

@@ -17,10 +17,10 @@ typedef struct piece {
     pc__id id;
 } piece;
 
-typedef struct work {
+typedef struct digest_work {
     piece *pieces;
     const char *path;
-} work;
+} digest_work;
 
 static size_t pieces_of(const pc__tensor *tensor)
 {
@@ -29,7 +29,7 @@ static size_t pieces_of(const pc__tensor *tensor)
 
 static void digest_piece(void *arg, size_t index)
 {
-    const work *w = arg;
+    const digest_work *w = arg;
     piece *p = &w->pieces[index];
     uint64_t rest = p->tensor->bytes - p->first;
     pc__digest digest;
@@ -40,7 +40,7 @@ static void digest_piece(void *arg, size_t index)
     p->status = p->first_of_tensor ? pc__tensor_check(p->tensor, w->path) : PC_OK;
 }
 
-static size_t cut(const pc__weights *weights, piece *pieces)
+static size_t cut_pieces(const pc__weights *weights, piece *pieces)
 {
     size_t n = 0;
     for (size_t t = 0; t < pc__weights_count(weights); t++) {
@@ -74,13 +74,13 @@ static pc__id combine(const piece *pieces, size_t count, size_t tensors)
 
 pc_status pc__weights_digest(const pc__weights *weights, pc_context *context, pc__id *out)
 {
-    size_t count = cut(weights, NULL);
-    work w = {pc__calloc(&context->mem, count, sizeof *w.pieces), pc__weights_path(weights)};
+    size_t count = cut_pieces(weights, NULL);
+    digest_work w = {pc__calloc(&context->mem, count, sizeof *w.pieces), pc__weights_path(weights)};
     pc_status status = PC_OK;
     memset(out, 0, sizeof *out);
     if (!w.pieces)
         return PC_ERR_NOMEM;
-    cut(weights, w.pieces);
+    cut_pieces(weights, w.pieces);
     pc__parallel(context, count, digest_piece, &w);
     for (size_t i = 0; i < count && status >= 0; i++)
         if (w.pieces[i].status < 0) /* once more, for this thread's error text */

@@ -6,8 +6,8 @@
 
 #include "attn/kernels.h"
 #include "base/le.h"
-#include "model/forward/heads.h"
 #include "model/forward/prefill_batch.h"
+#include "model/model_states.h"
 
 enum {
     PART_ALIGN = 8,
@@ -24,7 +24,7 @@ static uint64_t origin_of(const pc_model *model)
 {
     char text[PC__KERNELS_CLASS + 32];
     int size = snprintf(text, sizeof text, "%s %u %u", pc__kernels_class(),
-                        (unsigned)model->info.compute, (unsigned)model->native->shape.dtype);
+                        (unsigned)model->info.compute, (unsigned)pc__model_run_shape(model).dtype);
     return XXH3_64bits(text, (size_t)size);
 }
 
@@ -78,7 +78,7 @@ void pc__memo_output_put(const pc_memo *memo, uint8_t *note, size_t base, pc__ou
         return;
     memset(note + base, 0, part_at(base) - base + PART_HEAD);
     pc__put_u32(part + AT_POOL,
-                sizes.embedding ? pc__pool_of(memo->model->native, memo->head.output_pool) : 0);
+                sizes.embedding ? pc__model_pool(memo->model, memo->head.output_pool) : 0);
     pc__put_u32(part + AT_EMBEDDING, (uint32_t)sizes.embedding);
     pc__put_u32(part + AT_LOGITS, (uint32_t)sizes.logits);
     pc__put_u32(part + AT_COMPUTE, memo->model->info.compute);
@@ -135,8 +135,7 @@ int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_s
     if (pc__map_store_metadata_copy(memo->maps, entry->id, 0, &note, &bytes) == PC_OK)
         f = look(memo, note, base, bytes);
     has = f.sizes.embedding >= sizes.embedding && f.sizes.logits >= sizes.logits
-          && (!sizes.embedding
-              || f.pool == pc__pool_of(memo->model->native, memo->head.output_pool));
+          && (!sizes.embedding || f.pool == pc__model_pool(memo->model, memo->head.output_pool));
     pc__free(&memo->mem, note);
     return has;
 }

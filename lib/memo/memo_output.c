@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include "attn/kernels.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "model/forward/prefill_batch.h"
 #include "model/model_states.h"
 

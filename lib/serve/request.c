@@ -7,9 +7,9 @@
 
 pc_status pc__request_poll(const pc__request *r)
 {
-    pc__host_begin();
+    pc__callback_begin();
     if (r->options->cancelled && r->options->cancelled(r->options->cancel_user))
-        return pc__host_cancelled("the caller cancelled the request");
+        return pc__callback_cancelled("the caller cancelled the request");
     return PC_OK;
 }
 

@@ -324,8 +324,8 @@ pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
     PC__TRY(pc__kv_copy(&copy, segment->payload), done);
     PC__TRY(pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens), done);
     (*out)->lossy = segment->lossy;
-    if (pc__segment_saw(segment)
-        && (status = pc__segment_note_sight(*out, pc__segment_saw(segment))) < 0) {
+    if (pc__segment_visibility(segment)
+        && (status = pc__segment_set_visibility(*out, pc__segment_visibility(segment))) < 0) {
         pc__segment_unref(*out);
         *out = NULL;
         goto done;

@@ -107,7 +107,7 @@ static int has_room_now(const pc_model *model, pc_cache *cache, pc_status status
         return 0;
     r->left--;
     r->bytes *= GROWTH;
-    return pc__cache_give_way(cache, model, bytes) > 0;
+    return pc__cache_free_for_owner(cache, model, bytes) > 0;
 }
 
 static pc_status call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,

@@ -53,10 +53,10 @@ pc_status pc__request_ask_memo(pc__request *r)
     if (status < 0)
         return status;
     if (r->cache)
-        pc__cache_working(r->cache, 1);
+        pc__cache_request_running(r->cache, 1);
     status = pc__prefill_hit(r->model, &input, &options, &r->run, &times);
     if (r->cache)
-        pc__cache_working(r->cache, -1);
+        pc__cache_request_running(r->cache, -1);
     if (status >= 0)
         note_memo(r, &result, &times);
     r->approximate = status == PC_OK && result.exactness == PC_APPROXIMATE;

@@ -293,8 +293,8 @@ static pc_status wrap_memory(void *owner, const pc__image *image, const void *co
     if (status >= 0 && !pc__model_is_native(model))
         status = pc__fail(PC_ERR_UNSUPPORTED, "a host's model imports its states");
     if (status >= 0)
-        status = pc__kv_adopt(&kv, &model->context->mem, &shape, image->tokens, image->relative,
-                              blocks, memory_owner, release_memory);
+        status = pc__kv_wrap(&kv, &model->context->mem, &shape, image->tokens, image->relative,
+                             blocks, memory_owner, release_memory);
     if (status < 0)
         return status;
     set_run(kv, image);
@@ -344,11 +344,11 @@ static void block_ready(void *owner, void *payload, size_t index)
         pc__kv_clear_tail(payload, index);
 }
 
-static void set_layer_stream(void *owner, void *payload, pc__kv_flow *flow)
+static void set_layer_stream(void *owner, void *payload, pc__layer_stream *stream)
 {
     const pc_model *model = owner;
     if (pc__model_is_native(model))
-        atomic_store_explicit(&((pc__kv *)payload)->flow, flow, memory_order_release);
+        atomic_store_explicit(&((pc__kv *)payload)->stream, stream, memory_order_release);
 }
 
 /* A host's states are the host's own affair, here and in wipe. */
@@ -363,7 +363,7 @@ static void zero_memory(void *owner, void *payload)
 {
     const pc_model *model = owner;
     if (pc__model_is_native(model))
-        pc__kv_wipe(payload);
+        pc__kv_zero(payload);
 }
 
 /* Runs of our own models are memory that any of them reads; what stands behind a host's handle only

@@ -228,7 +228,7 @@ static void read_rotated(const pc__kv *kv, int32_t layer, int64_t start, const p
     for (size_t t = 0; t < kv->tokens; t++) {
         pc__kv_read(kv, layer, t, token_k, token_v);
         if (rope)
-            pc__rope_turn(&rotation, cosine, sine, token_k, heads, k_dim);
+            pc__rope_rotate(&rotation, cosine, sine, token_k, heads, k_dim);
         if (k)
             spread_heads(kv, token_k, k_dim, t, k);
         if (v)

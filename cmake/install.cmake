@@ -1,4 +1,4 @@
-# Installs header, libraries, program, pkg-config file, CMake package (promptcache::promptcache, promptcache::static), documents and the demo.
+# Installs header, libraries, programs with man pages and completion, pkg-config file, CMake package (promptcache::promptcache, promptcache::static), documents and the demo.
 option(PC_INSTALL "install rules (off by default inside of another project)" ${PROJECT_IS_TOP_LEVEL})
 if(NOT PC_INSTALL)
   return()
@@ -11,8 +11,15 @@ install(TARGETS ${PC_LIBRARIES}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET promptcache_program)
   file(RELATIVE_PATH to_library ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-  set_target_properties(promptcache_program PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library}")
-  install(TARGETS promptcache_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  set_target_properties(promptcache_program promptcache_bench PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library}")
+  install(TARGETS promptcache_program promptcache_bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(TARGET promptcache_manual)
+    install(FILES ${PC_MANUAL} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  endif()
+  foreach(name promptcache promptcache-bench) # bash loads the file that is called as the command
+    install(FILES tools/completion/promptcache.bash RENAME ${name}
+      DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  endforeach()
 endif()
 
 # The folder that was installed may be moved: both files find it from where they stand themselves.

@@ -90,15 +90,15 @@ else
     # shellcheck disable=SC2086 # arguments
     compiled build/lto "gcc, release with link-time optimisation" $gcc $release \
         -DCMAKE_C_FLAGS=-flto=auto -DCMAKE_CXX_FLAGS=-flto=auto
-    left_out="-LE levels|fuzz|emulated -E ^amx_|^cpu_levels$|^test_(amx_.*|attend_kernels|attention_matrix|bench_yaml|churn|disk_kill|kv_formats|maps_kill|memo_kill|memo_program|memo_strangers|read_.*|record_.*|restart|rules|slow_.*|split_error|subdirectory|tier_disk|tier_memory|trace|workloads)$" # nothing else than with them
+    left_out="-LE levels|fuzz|emulated -E ^amx_|^cpu_levels$|^test_(amx_.*|attend_kernels|attention_matrix|bench_yaml|churn|help|disk_kill|kv_formats|maps_kill|memo_kill|memo_program|memo_strangers|read_.*|record_.*|restart|rules|slow_.*|split_error|subdirectory|tier_disk|tier_memory|trace|workloads)$" # nothing else than with them
     # shellcheck disable=SC2086
     run build/bare "without the optional libraries" $gcc $release -DPC_WITH_ONEDNN=OFF -DPC_WITH_HIREDIS=OFF -DPC_WITH_FAISS=OFF
     checked="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_DEBUG=-g1" # names and lines are enough
-    left_out="-E ^amx_|^test_(bench_yaml|trace|workloads|memo_program|memo_strangers|relocation|restart|disk_kill|memo_kill|attend_abi|calibrate|program|slow_ttft|concurrent|kv_serving)$" # long, of files, or of the program around the library
+    left_out="-E ^amx_|^test_(bench_yaml|help|trace|workloads|memo_program|memo_strangers|relocation|restart|disk_kill|memo_kill|attend_abi|calibrate|program|slow_ttft|concurrent|kv_serving)$" # long, of files, or of the program around the library
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # one thread each, or a program's arguments: nothing to see, and slow
-    left_out="-LE kernel|levels|fuzz -E ^amx_|^test_(index_(file|bytes)|faiss_shim|places|id_map|nearest|relocation|record_.*|read_record|golden_.*|bench_yaml|other_kernels|relay_text|pml_document|compare|codec.*|seal|sharing_levels|sharing_baselines|batch|rules|calibrate|.*_abi|program|workloads|trace|generate|kv_serving|slow_ttft|disk_kill|maps_kill|memo|memo_kill|memo_open|memo_outputs|memo_program|memo_strangers|minilm|map_(store_)?pin|map_store_get|map_room|map_space|read_maps|restart|folder.*)$"
+    left_out="-LE kernel|levels|fuzz -E ^amx_|^test_(index_(file|bytes)|faiss_shim|places|id_map|nearest|relocation|record_.*|read_record|golden_.*|bench_yaml|help|other_kernels|relay_text|pml_document|compare|codec.*|seal|sharing_levels|sharing_baselines|batch|rules|calibrate|.*_abi|program|workloads|trace|generate|kv_serving|slow_ttft|disk_kill|maps_kill|memo|memo_kill|memo_open|memo_outputs|memo_program|memo_strangers|minilm|map_(store_)?pin|map_store_get|map_room|map_space|read_maps|restart|folder.*)$"
     # shellcheck disable=SC2086
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked
 fi

@@ -229,10 +229,11 @@ static pc_status work_off(bundle *b)
 static pc_status report(pc_memo *memo, const pc_memo_work *work, size_t done, size_t count)
 {
     pc_status status = pc__map_store_sync(memo->maps);
-    pc__host_begin();
+    pc__callback_begin();
     if (status >= 0 && work->progress
         && work->progress(work->progress_user, "remember", done, count))
-        status = pc__host_cancelled("pc_memo_add: cancelled after %zu of %zu inputs", done, count);
+        status = pc__callback_cancelled("pc_memo_add: cancelled after %zu of %zu inputs", done,
+                                        count);
     return status;
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/memo_internal.h"
 
 enum {

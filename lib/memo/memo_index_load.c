@@ -7,7 +7,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/memo_index.h"
 

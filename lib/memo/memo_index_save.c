@@ -6,7 +6,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/memo_index.h"
 
@@ -130,8 +130,8 @@ static pc_status write_file(keeping *k)
     if (status >= 0 && !error)
         status = write_head(k, &error);
     pc__memo_index_file_name(name, k->bucket->most);
-    adopted = pc__dir_adopt(&k->memo->dir, draft, name, k->fd,
-                            status < 0 && !error ? ENOMEM : error, 1);
+    adopted = pc__dir_commit(&k->memo->dir, draft, name, k->fd,
+                             status < 0 && !error ? ENOMEM : error, 1);
     return status < 0 ? status : adopted;
 }
 

@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/train/map_label.h"
 #include "memo/memo_internal.h"
 

@@ -31,6 +31,7 @@ typedef struct evaluation {
 
 static pc_status check_lane_span(const pc_model *model, const pc_span *span, size_t lane, size_t s)
 {
+    const pc_segment *segment = span->segment;
     if (!span->segment)
         return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: segment is NULL", lane, s);
     if (pc__segment_model(span->segment) != model)
@@ -39,9 +40,9 @@ static pc_status check_lane_span(const pc_model *model, const pc_span *span, siz
     if (span->lo > span->hi ? span->hi != 0 : 0)
         return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u", lane, s,
                         span->lo, span->hi);
-    if (span->hi > span->segment->tokens || span->lo > span->segment->tokens)
+    if (span->hi > segment->tokens || span->lo > segment->tokens)
         return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u of %zu", lane,
-                        s, span->lo, span->hi, span->segment->tokens);
+                        s, span->lo, span->hi, segment->tokens);
     if (pc__is_far(span->start))
         return pc__fail(PC_ERR_LIMIT, "pc_eval: lane %zu, span %zu starts at %lld", lane, s,
                         (long long)span->start);
@@ -173,7 +174,7 @@ static pc_status add_spans(evaluation *e, size_t l, size_t token)
     pc_status status = PC_OK;
     for (size_t s = 0; s < lane->span_count && status >= 0; s++) {
         const pc_span *span = &lane->spans[s];
-        pc__kv *kv = span->segment->payload;
+        pc__kv *kv = ((const pc_segment *)span->segment)->payload;
         size_t hi = span->hi ? span->hi : kv->tokens,
                upto = pc__kv_upto(kv, position - span->start);
         if (e->args->visibility == PC_VISIBLE_BY_POSITION && upto < hi)

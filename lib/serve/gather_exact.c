@@ -30,7 +30,7 @@ typedef struct chain {
     int32_t *tokens;
     int64_t *positions;
     pc_token_range *cuts;
-    pc_placement *visible;
+    pc_span *visible;
     pc_segment **made;
 } chain;
 
@@ -199,8 +199,8 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     pc_status status;
     for (size_t p = 0; p < first; p++)
         if (r->segments[p])
-            c->visible[args.visible_count++] = (pc_placement){
-                r->segments[p]->payload, parts[p].start, 0, (uint32_t)r->segments[p]->tokens};
+            c->visible[args.visible_count++] = (pc_span){r->segments[p]->payload, parts[p].start, 0,
+                                                         (uint32_t)r->segments[p]->tokens};
     for (size_t p = first; p < end; p++) {
         if (!parts[p].count)
             continue;
@@ -387,7 +387,7 @@ static pc_status ask_memo(chain *c)
     pc__request *r = c->request;
     for (size_t p = 0; p < c->needed; p++)
         if (r->hit[p]) {
-            r->stats.memo_reason = PC_REASON_AT_HAND;
+            r->stats.memo.reason = PC_REASON_AT_HAND;
             return PC_OK;
         }
     return pc__request_ask_memo(r);

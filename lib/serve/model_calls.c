@@ -203,7 +203,7 @@ pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache, void **s
 pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence,
                           const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi)
 {
-    pc_placement at = {segment->payload, start, lo, hi};
+    pc_span at = {segment->payload, start, lo, hi};
     retries again = retries_of(model, hi - lo);
     pc_status status;
     do {

@@ -43,7 +43,7 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
                                         "pc_prefill_options");
     if (status < 0)
         return status;
-    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE | PC_PREFILL_MAPS))
+    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_MAPS))
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
     if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
@@ -170,11 +170,10 @@ static pc_status use_outputs(prefill_work *w, size_t i)
 static pc_status look_up_memo(prefill_work *w)
 {
     pc_memo *memo = w->options.memo;
-    int force = (w->options.flags & PC_PREFILL_FORCE) != 0;
     pc__memo_times times;
     pc_status status;
-    w->measures = force || w->options.threshold != 0;
-    w->threshold = force ? -INFINITY : w->options.threshold;
+    w->measures = w->options.threshold != 0;
+    w->threshold = w->options.threshold;
     status = pc__memo_find(memo, w->inputs, w->count, w->measures ? &w->threshold : NULL, w->found,
                            &times);
     double begun = pc__now();
@@ -294,11 +293,11 @@ static pc_status make_segments(prefill_work *w)
 static void write_results(const prefill_work *w)
 {
     for (size_t i = 0; w->options.results && i < w->count; i++) {
-        pc_prefill_result *r = &w->options.results[i];
+        pc_memo_result *r = &w->options.results[i];
         double loss = w->check[i] ? r->loss : 0;
-        *r = (pc_prefill_result){.record = w->found[i].id,
-                                 .similarity = w->found[i].similarity,
-                                 .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
+        *r = (pc_memo_result){.record = w->found[i].id,
+                              .similarity = w->found[i].similarity,
+                              .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
         r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
         r->verified = w->check[i];
         r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : w->layers[i].layers;

@@ -21,18 +21,12 @@ void pc__request_judge_memo(pc__request *r)
     else if (o->memo && pc__model_rope_regime(r->model, r->tokens) != r->regime.key)
         reason = PC_REASON_LENGTH; /* what it remembers has the frequencies of its own length */
     r->asks_memo = o->memo && reason == PC_REASON_NONE;
-    r->stats.memo_reason = o->memo ? reason : PC_REASON_NONE;
+    r->stats.memo.reason = o->memo ? reason : PC_REASON_NONE;
 }
 
-static void note_memo(pc__request *r, const pc_prefill_result *result,
-                      const pc_prefill_stats *times)
+static void note_memo(pc__request *r, const pc_memo_result *result, const pc_prefill_stats *times)
 {
-    r->stats.memo_reason = result->reason;
-    r->stats.memo_record = result->record;
-    r->stats.memo_similarity = result->similarity;
-    r->stats.memo_loss = result->loss;
-    r->stats.memo_layers = result->layers;
-    r->stats.memo_verified = result->verified;
+    r->stats.memo = *result;
     r->stats.seconds_memo += times->seconds_features + times->seconds_search + times->seconds_maps;
     r->stats.seconds_prefill += times->seconds_forward + times->seconds_verify;
 }
@@ -40,7 +34,7 @@ static void note_memo(pc__request *r, const pc_prefill_result *result,
 pc_status pc__request_ask_memo(pc__request *r)
 {
     const pc_input input = {r->prompt->tokens, r->tokens, NULL};
-    pc_prefill_result result = {.record = -1};
+    pc_memo_result result = {.record = -1};
     pc_prefill_stats times;
     pc_prefill_options options = PC_PREFILL_OPTIONS_INIT;
     pc_status status = pc__request_poll(r);

@@ -130,7 +130,7 @@ struct pc__load {
 
     /* the segment, if it may be used before all of its blocks are there (layer_stream.c); under
      * load_lock, but for the flow itself */
-    pc__kv_flow flow;
+    pc__layer_stream flow;
     pc_segment *early;
     uint32_t early_tier;
     uint8_t *ready;       /* [block_count] */

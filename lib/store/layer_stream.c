@@ -1,14 +1,14 @@
 /* Segments that are used while they are being read. As soon as a load knows that the record is what
  * is wanted and has memory for it, a request that waits may take the segment and compute with its
- * first layers while the others come: the forward pass asks for each layer (pc__kv_flow). A layer
- * that does not come in time ends that pass, and the request computes what is missing, as if it had
- * not taken anything; so it has lost no more than it was ready to wait. */
+ * first layers while the others come: the forward pass asks for each layer (pc__layer_stream). A
+ * layer that does not come in time ends that pass, and the request computes what is missing, as if
+ * it had not taken anything; so it has lost no more than it was ready to wait. */
 #include <stddef.h>
 
 #include "store/cache_internal.h"
 #include "base/hash_table.h"
 
-static pc_status await(pc__kv_flow *flow, size_t layer)
+static pc_status await(pc__layer_stream *flow, size_t layer)
 {
     pc__load *load = PC__AROUND(flow, pc__load, flow);
     pc_cache *cache = load->cache;

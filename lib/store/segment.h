@@ -30,7 +30,7 @@ typedef struct pc__payload_ops {
     /* Only of owners that can compute with some blocks (one a layer) while others are still being
      * read: whoever does asks the flow first. NULL: all blocks are there. The flow lives as long as
      * anybody uses the payload under it. */
-    void (*set_flow)(void *owner, void *payload, pc__kv_flow *flow);
+    void (*set_flow)(void *owner, void *payload, pc__layer_stream *flow);
     /* All blocks are written. May replace the payload. On failure the payload stays to be released.
      */
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);

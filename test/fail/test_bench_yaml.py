@@ -124,7 +124,8 @@ def compare(command, arguments):
 
 def main():
     listed = re.findall(r"^  ([a-z]+) ", subprocess.run([PROGRAM, "bench", "--help"], capture_output=True, text=True).stdout, re.M)
-    check(sorted(listed) == sorted(CASES), f"all benchmarks are tried: {listed}")
+    listed = sorted(set(listed) - {"check", "eval"})
+    check(listed == sorted(CASES), f"all benchmarks are tried: {listed}")
     with open("trace", "w") as out:
         out.write('{"hash_ids":[7]}\n{"hash_ids":[9]}\n{"hash_ids":[7]}\n')
     for command, arguments in CASES.items():

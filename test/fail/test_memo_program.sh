@@ -13,8 +13,8 @@ value() {
 
 # ---- options
 expect 0 "usage: promptcache memo build" memo --help
-expect 2 "which part?" memo
-expect 2 "there is no part 'nope'" memo nope
+expect 2 "usage: promptcache memo" memo
+expect 2 "there is no command 'nope'" memo nope
 for part in build tune eval show; do
     expect 0 "usage: promptcache memo $part" memo $part --help
     expect 2 "there is no option --nope" memo $part --nope

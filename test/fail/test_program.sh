@@ -26,9 +26,13 @@ expect 0 "130 interrupted" --help
 expect 0 "." --version
 expect 2 "no command 'answer'" answer
 for command in run encode show check eval tokenize "bench ttft" "bench decode" "bench store"; do
+    case $command in
+    bench* | check | eval) usage="promptcache-bench ${command#bench }" ;; # the program that it starts
+    *) usage="promptcache $command" ;;
+    esac
     for help in --help -h; do
         # shellcheck disable=SC2086
-        expect 0 "usage: promptcache $command" $command $help
+        expect 0 "usage: $usage" $command $help
     done
     # shellcheck disable=SC2086
     expect 2 "there is no option --nope" $command --nope
@@ -47,8 +51,8 @@ for command in run encode show check eval tokenize "bench ttft" "bench decode" "
 done
 expect 0 "usage: promptcache show" help show
 expect 0 "ttft" bench --help
-expect 2 "no benchmark 'nope'" bench nope
-expect 2 "which benchmark" bench
+expect 2 "promptcache-bench: there is no command 'nope'" bench nope
+expect 2 "usage: promptcache-bench COMMAND" bench
 expect 2 "did you mean --max-tokens" run --max-token 3
 expect 2 "--model is needed" run
 expect 2 "--schema and --prompt, or --user, or --text, are needed" run --model "$model"
@@ -157,8 +161,8 @@ expect 2 "is none of: default f32 bf16 f16 int8" run --model "$model" --text a -
 for kv in f32 bf16 f16 int8; do
     expect 0 "" run --model "$model" --text "The" --max-tokens 2 --kv $kv
 done
-expect 2 "is no list of raw,zstd,int8,int4" bench store --codec raw,nope
-expect 2 "is no list of compressed,disk,remote" bench store --tier nope
+expect 2 "'nope' is none of: raw,zstd,int8,int4" bench store --codec raw,nope
+expect 2 "'nope' is none of: compressed,disk,remote" bench store --tier nope
 expect 2 "go together" bench store --tier remote
 expect 2 "needs --model" bench store --text "$model"
 expect 3 "no folder can be made there" bench store --model "$model" --tokens 2 --segments 2 --tier disk --codec raw --folder /nowhere
@@ -319,7 +323,7 @@ for path in ../../q.jsonl "$work/q.jsonl"; do
     judge 0 '{"mode":"sink","modules":0,"kind":"é","questions":1,"accuracy":1.0,"ttft_ms":' "eval: schema_file beside the JSONL file"
 done
 expect 0 ',"kl":0.0,"agree":1.0' eval q.jsonl --model "$model" --modes independent,causal --codecs zstd,int4 --json
-expect 2 "--codecs 'nope' is none of" eval q.jsonl --model "$model" --codecs int8,nope
+expect 2 "--codecs: 'nope' is none of" eval q.jsonl --model "$model" --codecs int8,nope
 
 # ---- threads: as many as are asked for, by every command that computes
 for command in run encode eval check "bench ttft" "bench decode" "bench attend" "bench store" "bench memo" "bench serve" "memo build" "memo tune" "memo eval"; do
@@ -420,7 +424,7 @@ interrupt() {
     # in the foreground: otherwise the whole group gets the signal too, and a second one kills
     timeout --foreground --preserve-status -s INT "$seconds" "$program" "$@" >out 2>err </dev/null
     code=$?
-    judge 130 "promptcache: interrupted" "Ctrl-C: $*"
+    judge 130 ": interrupted" "Ctrl-C: $*"
 }
 interrupt 1 eval "$source/examples/pml/demo-eval.jsonl" --model "$model"
 interrupt 1 run --model "$model" --text The --max-tokens 2000 --compare --repeats 64

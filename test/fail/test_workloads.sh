@@ -13,7 +13,7 @@ value() {
 
 # ---- options
 for command in serve mmlu needles samples; do
-    expect 0 "usage: promptcache bench $command" $command --help
+    expect 0 "usage: promptcache-bench $command" $command --help
     expect 2 "there is no option --nope" $command --nope
     expect 2 "exclude each other" $command --shape tiny --model "$model"
     expect 2 "'fast' is none of those" $command --shape tiny --ways fast
@@ -160,6 +160,6 @@ timeout --foreground --preserve-status -s INT 1 "$program" bench serve --shape t
 code=$?
 echo "Ctrl-C" >>runs
 [ "$code" = 130 ] || fault "Ctrl-C: exit code $code"
-grep -q "promptcache: interrupted" err || fault "Ctrl-C: not told"
+grep -q "promptcache-bench: interrupted" err || fault "Ctrl-C: not told"
 
 finish

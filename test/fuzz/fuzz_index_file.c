@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "fuzz.h"
 #include "memo/index/index_bytes.h"
 #include "memo/index/index_file.h"

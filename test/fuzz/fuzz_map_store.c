@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "fuzz.h"
 #include "memo/maps/map_format.h"
 
@@ -48,8 +48,8 @@ static void sum_record(uint8_t *entry, uint8_t *data, size_t size)
 {
     uint64_t at = pc__get_u64(entry + 16), header = PC__MAPS_HEADER + LAYERS * PC__MAPS_ROW;
     uint32_t note = pc__get_u32(entry + 44);
-    uint8_t *record, sum[PC__SUM];
-    pc__sum state;
+    uint8_t *record, sum[PC__CHECKSUM];
+    pc__checksum state;
     if (at > size || size - at < header)
         return;
     record = data + at;
@@ -57,14 +57,14 @@ static void sum_record(uint8_t *entry, uint8_t *data, size_t size)
         uint8_t *row = record + PC__MAPS_HEADER + i * PC__MAPS_ROW;
         uint64_t from = pc__get_u64(row), bytes = pc__get_u64(row + 8);
         if (from <= size - at && bytes <= size - at - from)
-            pc__sum_of(record + from, (size_t)bytes, row + 16);
+            pc__checksum_of(record + from, (size_t)bytes, row + 16);
     }
     if (note <= size - at - header)
-        pc__sum_of(record + header, note, record + 96);
-    pc__sum_start(&state);
-    pc__sum_add(&state, record, PC__MAPS_HEADER_SUM);
-    pc__sum_add(&state, record + PC__MAPS_HEADER, (size_t)header - PC__MAPS_HEADER);
-    pc__sum_end(&state, sum);
+        pc__checksum_of(record + header, note, record + 96);
+    pc__checksum_start(&state);
+    pc__checksum_add(&state, record, PC__MAPS_HEADER_SUM);
+    pc__checksum_add(&state, record + PC__MAPS_HEADER, (size_t)header - PC__MAPS_HEADER);
+    pc__checksum_end(&state, sum);
     memcpy(record + PC__MAPS_HEADER_SUM, sum, sizeof sum);
     memcpy(entry + 80, sum, sizeof sum);
 }
@@ -81,10 +81,10 @@ static void make_files(uint8_t flags, uint8_t *log, size_t log_size, const uint8
     for (size_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= log_size && !(flags & NO_SUMS);
          at += PC__MAPS_ENTRY) {
         sum_record(log + at, data, data_size);
-        pc__sum_of(log + at, 112, log + at + 112);
+        pc__checksum_of(log + at, 112, log + at + 112);
     }
     if (log_size >= PC__MAPS_LOG_HEADER && !(flags & NO_SUMS))
-        pc__sum_of(log, 112, log + 112);
+        pc__checksum_of(log, 112, log + 112);
     write_file(PC__MAPS_LOG, log, log_size);
     write_file(PC__MAPS_DATA, data, data_size);
     free(data);

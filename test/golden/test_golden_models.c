@@ -250,7 +250,7 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
     run_of fresh = read_run(g, "modular/new");
     size_t vocab = (size_t)g->model->info.vocab, n;
     float *logits = malloc((fresh.count + 1) * vocab * sizeof *logits);
-    pc_placement placements[3] = {{0}};
+    pc_span placements[3] = {{0}};
     pc_step_row rows[128];
     int32_t want[16], token;
     void *sequence = NULL, *copy = NULL;
@@ -501,7 +501,7 @@ static void refusals(golden *g)
     int64_t positions[4] = {3, 4, 5, 6};
     pc_token_range whole = {0, 4};
     pc_encode_args args = {sizeof args, ids, positions, 4, NULL, 0, &whole, 1, 8, NULL, NULL};
-    pc_placement at = {NULL, 9, 0, 4};
+    pc_span at = {NULL, 9, 0, 4};
     void *sequence = NULL;
     float *logits = malloc((size_t)g->model->info.vocab * sizeof *logits);
     CHECK_OK(ops->sequence_new(g->model->user, &sequence));
@@ -542,7 +542,7 @@ static void deviation(golden *g)
     const pc_model_ops *ops = &g->model->ops;
     run_of r = read_run(g, "plain");
     pc_token_range halves[2] = {{0, r.count / 2}, {r.count / 2, r.count - r.count / 2}};
-    pc_placement at[2] = {{0}}, alone[2] = {{0}};
+    pc_span at[2] = {{0}}, alone[2] = {{0}};
     float score[128];
     pc_encode_args args = {sizeof args, r.ids, r.positions, r.count, NULL, 0,
                            halves,      2,     64,          NULL,    NULL};
@@ -550,8 +550,7 @@ static void deviation(golden *g)
     double sum = 0;
     CHECK_OK(ops->encode(g->model->user, &args, segments));
     for (int i = 0; i < 2; i++)
-        at[i] = (pc_placement){segments[i], r.positions[halves[i].first], 0,
-                               (uint32_t)halves[i].count};
+        at[i] = (pc_span){segments[i], r.positions[halves[i].first], 0, (uint32_t)halves[i].count};
     CHECK_OK(ops->deviation(g->model->user, r.ids, r.positions, r.count, at, 2, score));
     for (size_t i = 0; i < r.count; i++)
         CHECK(score[i] < 1e-5f);

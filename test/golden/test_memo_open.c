@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/index/index_file.h"
 #include "memo/memo_internal.h"

@@ -18,7 +18,7 @@ enum { LAYERS = 5, LAYER_BYTES = 4096, TOKENS = 16, GOOD = 2 };
 typedef struct state {
     uint8_t *layers[LAYERS];
     uint64_t bytes[LAYERS];
-    pc__kv_flow *flow;
+    pc__layer_stream *flow;
 } state;
 
 static atomic_int live, is_taken;
@@ -79,7 +79,7 @@ static void settle(void *owner, void *payload, size_t index)
         nanosleep(&t, NULL);
 }
 
-static void set_flow(void *owner, void *payload, pc__kv_flow *flow)
+static void set_flow(void *owner, void *payload, pc__layer_stream *flow)
 {
     (void)owner;
     ((state *)payload)->flow = flow;

@@ -117,7 +117,7 @@ static int same_run(const pc__kv *a, const pc__kv *b)
 /* Logits of three new tokens behind a run. */
 static void answer(const pc_model *model, pc__kv *kv, float *logits)
 {
-    pc_placement at = {kv, STARTS_AT, 0, TOKENS};
+    pc_span at = {kv, STARTS_AT, 0, TOKENS};
     void *sequence = NULL;
     pc_step_row rows[3] = {{NULL, 200, 1, 0}, {NULL, 201, 2, 0}, {NULL, 202, 3, 1}};
     pc_step_args args = {.struct_size = sizeof args, .rows = rows, .count = 3, .logits = logits};

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program.h"
+#include "cmd.h"
+#include "constant_names.h"
+#include "relay_options.h"
+#include "store_options.h"
 
 /* What a tier did with the states of a schema. */
 typedef struct tier_news {
@@ -270,5 +273,7 @@ static int run(int argc, char **argv)
 }
 
 const command encode_command = {
-    "encode", "encode --model M --schema S.pml (--disk DIR | --remote URL) [options]",
-    "fills a store with the encoded modules of schemas", run};
+    .name = "encode",
+    .usage = "encode --model M --schema S.pml (--disk DIR | --remote URL) [options]",
+    .summary = "fills a store with the encoded modules of schemas",
+    .run = run};

@@ -2,7 +2,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "cmd.h"
 #include "record_rows.h"
+#include "store_options.h"
 
 typedef struct arguments {
     const char *to;
@@ -126,5 +128,7 @@ static int run(int argc, char **argv)
 }
 
 const command evict_command = {
-    "evict", "evict DIR --to SIZE | --key KEY | --expired | --other-keys | --all [--json]",
-    "removes records of a folder", run};
+    .name = "evict",
+    .usage = "evict DIR --to SIZE | --key KEY | --expired | --other-keys | --all [--json]",
+    .summary = "removes records of a folder",
+    .run = run};

@@ -1,6 +1,7 @@
 /* inspect: lists the records of a folder, or tells all about one. */
 #include <stdlib.h>
 
+#include "cmd.h"
 #include "record_rows.h"
 
 typedef struct arguments {
@@ -115,5 +116,7 @@ static int run(int argc, char **argv)
     return code;
 }
 
-const command inspect_command = {"inspect", "inspect DIR [KEY] [--tokens] [--json] [options]",
-                                 "lists the records of a folder, or tells all about one", run};
+const command inspect_command = {.name = "inspect",
+                                 .usage = "inspect DIR [KEY] [--tokens] [--json] [options]",
+                                 .summary = "lists the records of a folder, or tells all about one",
+                                 .run = run};

@@ -1,6 +1,8 @@
 /* memo build: fills a memo and trains it. */
 #include "machine.h"
-#include "memo_commands.h"
+#include "cmd.h"
+#include "memo_session.h"
+#include "store_options.h"
 
 typedef struct arguments {
     memo_session_options session;
@@ -120,15 +122,8 @@ static int check(const command *about, const arguments *a, uint32_t buckets[MEMO
     return code;
 }
 
-int memo_build(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
-    static const command about = {"memo build",
-                                  "memo build --model M --memo DIR [--data FILE ...] [options]",
-                                  "Computes all inputs and keeps their attention maps, then trains "
-                                  "what finds alike inputs (a projector\n"
-                                  "a bucket of lengths). An existing memo grows. Interrupted, the "
-                                  "same command goes on.\n\n" DATA_HELP,
-                                  NULL};
     arguments a = {.session = {.batch = 1}};
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
@@ -162,10 +157,20 @@ int memo_build(int argc, char **argv)
     const char *others[1];
     size_t count;
     int code;
-    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+    if ((code = read_options(&memo_build, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
                              &count))
             >= 0
-        || (code = check(&about, &a, buckets, &memo)) >= 0)
+        || (code = check(&memo_build, &a, buckets, &memo)) >= 0)
         return code;
     return build(&a, &memo);
 }
+
+const command memo_build = {
+    .name = "memo build",
+    .usage = "memo build --model M --memo DIR [--data FILE ...] [options]",
+    .summary = "fills a memo from a corpus and trains its projectors",
+    .details = "Computes all inputs and keeps their attention maps, then trains "
+               "what finds alike inputs (a projector\n"
+               "a bucket of lengths). An existing memo grows. Interrupted, the "
+               "same command goes on.\n\n" DATA_HELP,
+    .run = run_command_line};

@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "measures.h"
-#include "memo_commands.h"
+#include "cmd.h"
+#include "memo_session.h"
 #include "plot.h"
 #include "shared_layers.h"
 
@@ -271,24 +272,8 @@ static size_t read_thresholds(const char *list, double *out)
     return 0;
 }
 
-int memo_eval(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
-    static const command about = {
-        "memo eval",
-        "memo eval --model M --memo DIR --data FILE --kind pairs|labels|choices [options]",
-        "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all "
-        "inputs, everything computed\n"
-        "against the memo, in turn; extracting features, searching and fetching maps are inside "
-        "the memo's time. hits: share\n"
-        "of the inputs that took anything over; exact: of those that are remembered word for word, "
-        "and got back what was kept of them. hits lose: those that took over maps,\n"
-        "in the mean, at a percentile and at worst, 1 - cosine of both embeddings (of choices: 1 "
-        "where another one is chosen). ratio: full over memo; cpu: of processor time. gamma: lost "
-        "score as a fraction, over what the ratio of the times is above 1\n"
-        "(less is better; - where nothing hit or nothing was gained). `lazy`: no memo, but every "
-        "second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers "
-        "with alike maps share one.\n\n" DATA_HELP,
-        NULL};
     arguments a = {.session = {.batch = 16, .seed = 1, .data = {.kind = DATA_PAIRS, .judged = 1}},
                    .thresholds = "0.995,0.99,0.95,tuned",
                    .repeats = 3,
@@ -310,17 +295,36 @@ int memo_eval(int argc, char **argv)
     const char *others[1];
     size_t count;
     int code;
-    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+    if ((code = read_options(&memo_eval, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
                              &count))
             >= 0
-        || (code = session_check(&about, &a.session, 1)) >= 0)
+        || (code = session_check(&memo_eval, &a.session, 1)) >= 0)
         return code;
     if (a.session.data.kind == DATA_TEXTS)
-        return usage_error(&about, "--kind texts has no score: pairs, labels or choices");
+        return usage_error(&memo_eval, "--kind texts has no score: pairs, labels or choices");
     if (!(count = read_thresholds(a.thresholds, thresholds)))
-        return usage_error(&about,
+        return usage_error(&memo_eval,
                            "--thresholds takes up to %d numbers of at most 1, `tuned`, `lazy`, "
                            "`san`, as in 0.99,tuned",
                            MOST_THRESHOLDS);
     return plot_may_write(a.picture) ? EXIT_INPUT : evaluate(&a, thresholds, count);
 }
+
+const command memo_eval = {
+    .name = "memo eval",
+    .usage = "memo eval --model M --memo DIR --data FILE --kind pairs|labels|choices [options]",
+    .summary = "score and time, everything computed against the memo",
+    .details =
+        "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all "
+        "inputs, everything computed\n"
+        "against the memo, in turn; extracting features, searching and fetching maps are inside "
+        "the memo's time. hits: share\n"
+        "of the inputs that took anything over; exact: of those that are remembered word for word, "
+        "and got back what was kept of them. hits lose: those that took over maps,\n"
+        "in the mean, at a percentile and at worst, 1 - cosine of both embeddings (of choices: 1 "
+        "where another one is chosen). ratio: full over memo; cpu: of processor time. gamma: lost "
+        "score as a fraction, over what the ratio of the times is above 1\n"
+        "(less is better; - where nothing hit or nothing was gained). `lazy`: no memo, but every "
+        "second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers "
+        "with alike maps share one.\n\n" DATA_HELP,
+    .run = run_command_line};

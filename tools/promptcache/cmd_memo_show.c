@@ -1,5 +1,6 @@
 /* memo show: what a memo holds. */
-#include "memo_commands.h"
+#include "cmd.h"
+#include "memo_session.h"
 
 static int print_totals(const memo_session *s, int json)
 {
@@ -21,13 +22,8 @@ static int print_totals(const memo_session *s, int json)
     return EXIT_OK;
 }
 
-int memo_show(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
-    static const command about = {
-        "memo show", "memo show --model M --memo DIR [--json]",
-        "Records, training and thresholds of a memo, a row a bucket of lengths.\n"
-        "The memo is only read. --json: an object a bucket, then one of totals.",
-        NULL};
     memo_session_options o = {.batch = 1};
     pc_memo_options memo = PC_MEMO_OPTIONS_INIT;
     memo_session s;
@@ -38,10 +34,10 @@ int memo_show(int argc, char **argv)
     };
     const char *others[1];
     size_t count;
-    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+    if ((code = read_options(&memo_show, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
                              &count))
             >= 0
-        || (code = session_check(&about, &o, 0)) >= 0)
+        || (code = session_check(&memo_show, &o, 0)) >= 0)
         return code;
     memo.flags = PC_MEMO_READ_ONLY;
     watch_interrupt();
@@ -51,3 +47,11 @@ int memo_show(int argc, char **argv)
     session_close(&s);
     return code;
 }
+
+const command memo_show = {
+    .name = "memo show",
+    .usage = "memo show --model M --memo DIR [--json]",
+    .summary = "what a memo holds, and where it is used",
+    .details = "Records, training and thresholds of a memo, a row a bucket of lengths.\n"
+               "The memo is only read. --json: an object a bucket, then one of totals.",
+    .run = run_command_line};

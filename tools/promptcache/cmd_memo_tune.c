@@ -19,7 +19,8 @@
 #include <string.h>
 
 #include "measures.h"
-#include "memo_commands.h"
+#include "cmd.h"
+#include "memo_session.h"
 #include "plot.h"
 
 enum { STEPS = 64, CURVE = 14, SAMPLES = 100, LEAST_HITS = 30 };
@@ -81,12 +82,6 @@ static int draw_samples(tuning *t)
     for (size_t k = 0; k < SAMPLES; k++)
         t->sample_full[k] = score_items(&t->s, t->full_items, t->sample + k * n, n);
     return EXIT_OK;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* What the score at t->thresholds loses in 19 of 20 samples at most. */
@@ -266,7 +261,7 @@ static int by_measure(tuning *t)
     double points;
     int code;
     for (size_t i = 0; i < n; i++) {
-        const pc_prefill_result *r = &t->near.results[i];
+        const pc_memo_result *r = &t->near.results[i];
         if (!bucket_of(&t->s, t->s.data.inputs[i].count, &t->buckets[i]))
             t->buckets[i] = MEMO_BUCKETS;
         else
@@ -288,7 +283,7 @@ static int by_measure(tuning *t)
 
 static int compute_both(tuning *t)
 {
-    const way everything = {.flags = 0}, nearest = {.memo = t->s.memo, .flags = PC_PREFILL_FORCE};
+    const way everything = {.flags = 0}, nearest = {.memo = t->s.memo, .threshold = -INFINITY};
     size_t n = t->s.data.input_count;
     int code;
     if ((code = session_train_head(&t->s)) != EXIT_OK
@@ -391,29 +386,8 @@ static int check(const command *about, const arguments *a, long *loss)
     return session_check(about, &a->session, 1);
 }
 
-int memo_tune(int argc, char **argv)
+static int run_command_line(int argc, char **argv)
 {
-    static const command about = {
-        "memo tune",
-        "memo tune --model M --memo DIR --data FILE (--loss L | --measure M) --limit X [options]",
-        "Sets the threshold of every bucket of lengths to the lowest similarity at which the loss "
-        "stays within the limit.\n"
-        "  --loss cosine|changed|kl       mean over all inputs: 1 - cosine of embeddings, share of "
-        "inputs with another most likely\n"
-        "                                 class or next token, divergence of those distributions "
-        "in nats\n"
-        "  --measure spearman|accuracy    what the task loses, in points of 100; prints (and "
-        "--plot draws) loss and hits over\n"
-        "                                 one threshold for all buckets, then those at the "
-        "thresholds that were found\n"
-        "                                 (what 19 of 20 samples as large would lose at most keeps "
-        "within the limit)\n"
-        "  --hit-limit X                  what hits may lose at --hit-percentile of them, too: as "
-        "--loss says (four times --limit); with --measure\n"
-        "                                 1 - cosine of embeddings, or the share of choices that "
-        "are others (no limit). Both print what hits lose\n"
-        "The inputs should be others than those that the memo was built from.\n\n" DATA_HELP,
-        NULL};
     arguments a = {.session = {.batch = 16, .seed = 1},
                    .limit = -1,
                    .least = 0.5,
@@ -439,11 +413,36 @@ int memo_tune(int argc, char **argv)
     size_t count;
     long loss;
     int code;
-    if ((code = read_options(&about, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+    if ((code = read_options(&memo_tune, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
                              &count))
             >= 0
-        || (code = check(&about, &a, &loss)) >= 0)
+        || (code = check(&memo_tune, &a, &loss)) >= 0)
         return code;
     a.session.data.judged = loss < 0;
     return plot_may_write(a.picture) ? EXIT_INPUT : tune(&a, loss);
 }
+
+const command memo_tune = {
+    .name = "memo tune",
+    .usage =
+        "memo tune --model M --memo DIR --data FILE (--loss L | --measure M) --limit X [options]",
+    .summary = "sets thresholds for a loss that you name, by inputs that the memo has not seen",
+    .details =
+        "Sets the threshold of every bucket of lengths to the lowest similarity at which the loss "
+        "stays within the limit.\n"
+        "  --loss cosine|changed|kl       mean over all inputs: 1 - cosine of embeddings, share of "
+        "inputs with another most likely\n"
+        "                                 class or next token, divergence of those distributions "
+        "in nats\n"
+        "  --measure spearman|accuracy    what the task loses, in points of 100; prints (and "
+        "--plot draws) loss and hits over\n"
+        "                                 one threshold for all buckets, then those at the "
+        "thresholds that were found\n"
+        "                                 (what 19 of 20 samples as large would lose at most keeps "
+        "within the limit)\n"
+        "  --hit-limit X                  what hits may lose at --hit-percentile of them, too: as "
+        "--loss says (four times --limit); with --measure\n"
+        "                                 1 - cosine of embeddings, or the share of choices that "
+        "are others (no limit). Both print what hits lose\n"
+        "The inputs should be others than those that the memo was built from.\n\n" DATA_HELP,
+    .run = run_command_line};

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program.h"
+#include "cmd.h"
+#include "relay_options.h"
+#include "run_stats.h"
+#include "store_options.h"
 
 typedef struct arguments {
     const char *model, *prompt, *text, *text_file, *user, *user_file, *memo;
@@ -379,5 +382,7 @@ static int run(int argc, char **argv)
 }
 
 const command run_command = {
-    "run", "run --model M (--schema S.pml --prompt P.pml | --user TEXT | --text TEXT) [options]",
-    "answers a prompt of cached modules", run};
+    .name = "run",
+    .usage = "run --model M (--schema S.pml --prompt P.pml | --user TEXT | --text TEXT) [options]",
+    .summary = "answers a prompt of cached modules",
+    .run = run};

@@ -2,7 +2,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "program.h"
+#include "cmd.h"
+#include "layout_svg.h"
+#include "relay_options.h"
 
 static const char *const kinds[] = {"?", "module", "union", "text", "parameter", "slot"};
 
@@ -134,5 +136,7 @@ static int run(int argc, char **argv)
     return show_schema(others[0], model, svg, json, &pml, &relay);
 }
 
-const command show_command = {"show", "show S.pml --model M [--svg out.svg] [--json] [options]",
-                              "shows the layout of a schema", run};
+const command show_command = {.name = "show",
+                              .usage = "show S.pml --model M [--svg out.svg] [--json] [options]",
+                              .summary = "shows the layout of a schema",
+                              .run = run};

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program.h"
+#include "cmd.h"
 
 static int encode(const pc_model *model, const char *text, size_t size, uint64_t flags)
 {
@@ -131,5 +131,7 @@ static int run(int argc, char **argv)
 }
 
 const command tokenize_command = {
-    "tokenize", "tokenize --model M [--special] [--decode] [--json] [TEXT]",
-    "text, of the argument or standard input, to token ids and back", run};
+    .name = "tokenize",
+    .usage = "tokenize --model M [--special] [--decode] [--json] [TEXT]",
+    .summary = "text, of the argument or standard input, to token ids and back",
+    .run = run};

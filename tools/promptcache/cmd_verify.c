@@ -1,6 +1,7 @@
 /* verify: reads records whole and checks everything that can be. */
 #include <string.h>
 
+#include "cmd.h"
 #include "record_rows.h"
 
 typedef struct arguments {
@@ -111,5 +112,7 @@ static int run(int argc, char **argv)
 }
 
 const command verify_command = {
-    "verify", "verify DIR [--key KEY|FILE] [--frame] [--quiet] [--json] [options]",
-    "checks the records of a folder, every byte", run};
+    .name = "verify",
+    .usage = "verify DIR [--key KEY|FILE] [--frame] [--quiet] [--json] [options]",
+    .summary = "checks the records of a folder, every byte",
+    .run = run};

@@ -5,7 +5,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "bench_store.h"
+#include "file_tree.h"
 #include "table_file.h"
 
 enum { NAME = 64, PIECES = TABLE_FIELDS };

@@ -6,6 +6,8 @@
  * Two passes over the tree: the least width of each box from the inside out, then width, height and
  * place from the outside in. Text is set in a font of fixed pitch, so that what fits can be
  * counted. */
+#include "layout_svg.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lengths.h"
+#include "draw.h"
 
 enum { EPOCHS = 40, BATCH = 32 };
 static const double step = 0.02, momentum = 0.9, penalty = 3e-3;

@@ -1,7 +1,10 @@
+/* Rank correlation, cosine, price of speed, and losses at a percentile. */
 #include "measures.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+#include "program.h"
 
 typedef struct ranked {
     double value;
@@ -61,12 +64,6 @@ double cosine(const float *a, const float *b, size_t width)
 double gamma_of(double full_score, double score, double speedup)
 {
     return speedup > 1 ? (full_score - score) / 100 / (speedup - 1) : NAN;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 hit_losses hit_losses_of(double *losses, size_t count, double percentile)

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "constant_names.h"
 #include "machine.h"
 #include "measures.h"
 

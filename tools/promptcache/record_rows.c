@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "store_options.h"
+
 void key_text(const uint8_t key[32], char text[65])
 {
     for (size_t i = 0; i < 32; i++)

@@ -1,7 +1,7 @@
-/* Schemas from RelayAttention's schema string, for the commands that take PML. */
-#include <string.h>
+/* Schemas from RelayAttention's schema string. */
+#include "relay_options.h"
 
-#include "program.h"
+#include <string.h>
 
 int relay_given(const relay_options *o)
 {

@@ -1,11 +1,13 @@
-/* Tiers of the cache below memory, for the commands that fill or use them. */
+/* Options of the cache's tiers: checked, and a cache opened by them. */
+#include "store_options.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "program.h"
+#include "cmd.h"
 
 int read_size(const command *about, const char *name, const char *text, uint64_t *bytes)
 {
@@ -125,39 +127,4 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
     status = pc_cache_new(out, context, &options);
     memset(key, 0, sizeof key);
     return status < 0 ? input_error("store", next_step(about, o)) : -1;
-}
-
-const char *tier_name(uint32_t tier)
-{
-    static const char *const names[PC_TIER_COUNT] = {"?",          "device", "ram",
-                                                     "compressed", "disk",   "remote"};
-    return names[tier < PC_TIER_COUNT ? tier : 0];
-}
-
-const char *reason_name(uint32_t reason)
-{
-    static const char *const names[] = {"nothing missing",
-                                        "first use",
-                                        "cache=\"false\"",
-                                        "no room in the cache",
-                                        "baseline",
-                                        "repair",
-                                        "another prefix",
-                                        "loading is slower than computing",
-                                        "loading took too long",
-                                        "a damaged record",
-                                        "a foreign record",
-                                        "reading failed",
-                                        "the server does not answer",
-                                        "expired",
-                                        "its tenant's quota",
-                                        "used too seldom",
-                                        "nothing of this length",
-                                        "nothing alike",
-                                        "not trained or tuned yet",
-                                        "its loss has drifted",
-                                        "not a plain prompt",
-                                        "exact states are at hand",
-                                        "kept, but of any kernels"};
-    return reason < sizeof names / sizeof *names ? names[reason] : "?";
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/index/index_ops.h"
 
 enum { HEADER = 56, AT_ONCE = 1024 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/index/faiss_shim.h"
 #include "memo/index/index_bytes.h"
 #include "memo/index/index_ops.h"

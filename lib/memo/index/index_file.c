@@ -4,7 +4,7 @@
 #include <xxhash.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 
 enum { VERSION = 1 };
 static const uint8_t magic[8] = {'P', 'C', 'M', 'E', 'M', 'I', 'D', 'X'};

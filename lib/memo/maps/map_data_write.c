@@ -29,8 +29,8 @@ static uint64_t fill_table(const write_job *job)
 {
     uint64_t at = job->layout->layers, end = at;
     for (int32_t i = 0; i < job->store->options.face.layers; i++) {
-        uint8_t sum[PC__SUM];
-        pc__sum_of(job->maps[i], (size_t)size_of(job, i), sum);
+        uint8_t sum[PC__CHECKSUM];
+        pc__checksum_of(job->maps[i], (size_t)size_of(job, i), sum);
         pc__map_record_row_put(job->head, i, at, size_of(job, i), sum);
         end = at + size_of(job, i);
         at = pc__map_round_up(end, PC__MAPS_ALIGN);
@@ -75,7 +75,7 @@ pc_status pc__map_data_write(pc__map_store *store, pc__map_log_entry *entry,
     uint64_t most = sizes ? layout->layers
                           : layout->bytes; /* what is packed was put together once already */
     int is_small = !sizes && most <= SMALL, error;
-    uint8_t note_sum[PC__SUM];
+    uint8_t note_sum[PC__CHECKSUM];
     job.head = pc__calloc(
         &store->mem, 1,
         (size_t)(is_small ? pc__map_round_up(most, PC__MAPS_PAGE) : layout->layers));
@@ -83,7 +83,7 @@ pc_status pc__map_data_write(pc__map_store *store, pc__map_log_entry *entry,
         return PC_ERR_NOMEM;
     if (entry->note)
         memcpy(job.head + layout->note, note, entry->note);
-    pc__sum_of(note, entry->note, note_sum);
+    pc__checksum_of(note, entry->note, note_sum);
     entry->bytes = fill_table(&job);
     pc__map_record_put(job.head, entry, layout, store->options.face.layers, store->nonce, note_sum);
     error = is_small ? write_small(&job) : write_large(&job);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 
 enum { VERSION = 1 };
 static const char log_magic[9] = "PCMAPLOG", data_magic[9] = "PCMAPDAT",
@@ -82,13 +82,13 @@ int pc__map_layout_of(const pc__map_signature *face, uint32_t tokens, uint32_t n
 /* A checksum of bytes 0 … at - 1, at `at`. */
 static void put_sum(uint8_t *data, size_t at)
 {
-    pc__sum_of(data, at, data + at);
+    pc__checksum_of(data, at, data + at);
 }
 
 static int has_sum(const uint8_t *data, size_t at)
 {
-    uint8_t sum[PC__SUM];
-    pc__sum_of(data, at, sum);
+    uint8_t sum[PC__CHECKSUM];
+    pc__checksum_of(data, at, sum);
     return !memcmp(sum, data + at, sizeof sum);
 }
 
@@ -230,7 +230,7 @@ void pc__map_log_entry_put(const pc__map_log_entry *entry, uint8_t out[PC__MAPS_
         pc__put_u32(out + AT_TOKENS, entry->tokens);
         pc__put_u32(out + AT_NOTE, entry->note);
         memcpy(out + AT_TOKENS_ID, entry->tokens_id.bytes, 32);
-        memcpy(out + AT_HEADER, entry->sum, PC__SUM);
+        memcpy(out + AT_HEADER, entry->sum, PC__CHECKSUM);
         pc__put_u64(out + AT_USED, (uint64_t)entry->used);
         pc__put_f64(out + AT_CLOCK, entry->clock);
     }
@@ -264,7 +264,7 @@ int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_sign
                                .tokens = pc__get_u32(data + AT_TOKENS),
                                .note = pc__get_u32(data + AT_NOTE)};
     memcpy(out->tokens_id.bytes, data + AT_TOKENS_ID, 32);
-    memcpy(out->sum, data + AT_HEADER, PC__SUM);
+    memcpy(out->sum, data + AT_HEADER, PC__CHECKSUM);
     if (out->id < 0 || out->id > PC__MAPS_MOST_ID)
         return 0;
     return out->kind == PC__MAPS_REMOVED || (out->kind == PC__MAPS_STORED && is_placed(out, face));
@@ -273,12 +273,12 @@ int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_sign
 /* -------------------------------------------------------------------------- records */
 
 void pc__map_record_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes,
-                            const uint8_t sum[PC__SUM])
+                            const uint8_t sum[PC__CHECKSUM])
 {
     uint8_t *row = header + PC__MAPS_HEADER + (size_t)layer * PC__MAPS_ROW;
     pc__put_u64(row, at);
     pc__put_u64(row + 8, bytes);
-    memcpy(row + 16, sum, PC__SUM);
+    memcpy(row + 16, sum, PC__CHECKSUM);
 }
 
 void pc__map_record_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes,
@@ -290,18 +290,18 @@ void pc__map_record_row_get(const uint8_t *header, int32_t layer, uint64_t *at, 
     *sum = row + 16;
 }
 
-static void sum_header(const uint8_t *header, size_t size, uint8_t out[PC__SUM])
+static void sum_header(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM])
 {
-    pc__sum sum;
-    pc__sum_start(&sum);
-    pc__sum_add(&sum, header, REC_SUM);
-    pc__sum_add(&sum, header + PC__MAPS_HEADER, size - PC__MAPS_HEADER);
-    pc__sum_end(&sum, out);
+    pc__checksum sum;
+    pc__checksum_start(&sum);
+    pc__checksum_add(&sum, header, REC_SUM);
+    pc__checksum_add(&sum, header + PC__MAPS_HEADER, size - PC__MAPS_HEADER);
+    pc__checksum_end(&sum, out);
 }
 
 void pc__map_record_put(uint8_t *header, pc__map_log_entry *entry, const pc__map_layout *layout,
                         int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
-                        const uint8_t note_sum[PC__SUM])
+                        const uint8_t note_sum[PC__CHECKSUM])
 {
     memset(header, 0, PC__MAPS_HEADER);
     memcpy(header, record_magic, 8);
@@ -314,9 +314,9 @@ void pc__map_record_put(uint8_t *header, pc__map_log_entry *entry, const pc__map
     pc__put_u64(header + REC_BYTES, entry->bytes);
     memcpy(header + REC_TOKENS_ID, entry->tokens_id.bytes, 32);
     memcpy(header + REC_NONCE, nonce, PC__MAPS_NONCE);
-    memcpy(header + REC_NOTE_SUM, note_sum, PC__SUM);
+    memcpy(header + REC_NOTE_SUM, note_sum, PC__CHECKSUM);
     sum_header(header, (size_t)layout->header, entry->sum);
-    memcpy(header + REC_SUM, entry->sum, PC__SUM);
+    memcpy(header + REC_SUM, entry->sum, PC__CHECKSUM);
 }
 
 const uint8_t *pc__map_record_metadata_sum(const uint8_t *header)
@@ -327,12 +327,12 @@ const uint8_t *pc__map_record_metadata_sum(const uint8_t *header)
 const char *pc__map_record_check(const uint8_t *data, const pc__map_log_entry *entry,
                                  const pc__map_layout *layout, int32_t layers)
 {
-    uint8_t sum[PC__SUM];
+    uint8_t sum[PC__CHECKSUM];
     uint64_t end = layout->layers;
-    if (memcmp(data + REC_SUM, entry->sum, PC__SUM))
+    if (memcmp(data + REC_SUM, entry->sum, PC__CHECKSUM))
         return "its header is another record's, or damaged";
     sum_header(data, (size_t)layout->header, sum);
-    if (memcmp(sum, entry->sum, PC__SUM))
+    if (memcmp(sum, entry->sum, PC__CHECKSUM))
         return "its header is damaged";
     if (memcmp(data, record_magic, 8) || pc__get_u64(data + REC_ID) != (uint64_t)entry->id
         || pc__get_u32(data + REC_HEADER) != layout->header

@@ -3,7 +3,7 @@
 #ifndef PC_MEMO_MAP_FORMAT_H
 #define PC_MEMO_MAP_FORMAT_H
 
-#include "base/sum.h"
+#include "base/checksum.h"
 #include "memo/maps/map_store.h"
 
 #define PC__MAPS_LOCK "maps.lock"
@@ -55,7 +55,7 @@ typedef struct pc__map_log_entry {
     int64_t used;       /* last use or writing, seconds since 1970 */
     uint32_t tokens, note;
     pc__id tokens_id;
-    uint8_t sum[PC__SUM]; /* of the record's header */
+    uint8_t sum[PC__CHECKSUM]; /* of the record's header */
 } pc__map_log_entry;
 
 /* Where the parts of a record are, of a face and a number of tokens and bytes of note; from the
@@ -107,9 +107,9 @@ int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_sign
  * is set in entry->sum. */
 void pc__map_record_put(uint8_t *header, pc__map_log_entry *entry, const pc__map_layout *layout,
                         int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
-                        const uint8_t note_sum[PC__SUM]);
+                        const uint8_t note_sum[PC__CHECKSUM]);
 void pc__map_record_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes,
-                            const uint8_t sum[PC__SUM]);
+                            const uint8_t sum[PC__CHECKSUM]);
 void pc__map_record_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes,
                             const uint8_t **sum);
 /* Does the header belong to the entry, whole, and is its table one that can be? data: the record,

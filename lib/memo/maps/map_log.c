@@ -73,7 +73,7 @@ int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map
         if (pc__map_log_entry_get(data + at, face, &e)
             && e.id == entry->id) /* the last one counts */
             holds = e.kind == PC__MAPS_STORED && e.at == entry->at
-                    && !memcmp(e.sum, entry->sum, PC__SUM);
+                    && !memcmp(e.sum, entry->sum, PC__CHECKSUM);
     }
     pc__free(mem, data);
     close(fd);

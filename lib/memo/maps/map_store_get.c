@@ -110,10 +110,10 @@ static pc_status check_note(pc__map_store *store, const pc__map_item *item,
 {
     const uint8_t *data = view->data + item->entry.at;
     pc__map_layout layout;
-    uint8_t sum[PC__SUM];
+    uint8_t sum[PC__CHECKSUM];
     pc__map_layout_of(&store->options.face, item->entry.tokens, item->entry.note, &layout);
     *note = data + layout.note;
-    pc__sum_of(*note, item->entry.note, sum);
+    pc__checksum_of(*note, item->entry.note, sum);
     return memcmp(sum, pc__map_record_metadata_sum(data), sizeof sum) ? PC_ERR_FORMAT : PC_OK;
 }
 

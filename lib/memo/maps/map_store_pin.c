@@ -19,12 +19,12 @@ static int is_zero(const uint8_t *data, uint64_t size)
 static const char *check_layer(const uint8_t *data, int32_t layer, uint64_t *end)
 {
     const uint8_t *want;
-    uint8_t sum[PC__SUM];
+    uint8_t sum[PC__CHECKSUM];
     uint64_t at, bytes;
     pc__map_record_row_get(data, layer, &at, &bytes, &want);
     if (!is_zero(data + *end, at - *end)) /* so that there is no bit that nobody looks at */
         return "something lies between its layers";
-    pc__sum_of(data + at, (size_t)bytes, sum);
+    pc__checksum_of(data + at, (size_t)bytes, sum);
     *end = at + bytes;
     return memcmp(sum, want, sizeof sum) ? "the checksum of a layer is another one" : NULL;
 }
@@ -48,7 +48,7 @@ static int was_given_up(const pc__map_store *store, const pc__map_log_entry *e, 
 {
     struct stat st;
     if (!fstat(store->data_fd, &st) && (uint64_t)st.st_size >= e->at + e->bytes
-        && !memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__SUM))
+        && !memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__CHECKSUM))
         return 0;
     return !pc__map_log_holds(&store->dir, &store->mem, &store->options.face, e);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 
 enum {
     VERSION = 1,

@@ -236,7 +236,7 @@ static int32_t tell(pc__trainer *trainer, size_t batch, double loss)
     size_t epoch = batch || !trainer->epoch ? trainer->epoch + 1 : trainer->epoch;
     snprintf(text, sizeof text, "training: epoch %zu of %zu, loss %.4g, %.0f s left", epoch,
              t->epochs, loss, left);
-    pc__host_begin();
+    pc__callback_begin();
     return t->progress(t->progress_user, text, done, all);
 }
 
@@ -273,8 +273,8 @@ static pc_status train_epoch(pc__trainer *trainer)
         trainer->steps++;
         if (t->progress && b + 1 < trainer->order.batches
             && pc__now() - trainer->told > TELL_SECONDS && tell(trainer, b + 1, sum / pairs))
-            return pc__host_cancelled("training: cancelled in epoch %zu of %zu", trainer->epoch + 1,
-                                      t->epochs);
+            return pc__callback_cancelled("training: cancelled in epoch %zu of %zu",
+                                          trainer->epoch + 1, t->epochs);
     }
     pc_status status = sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs) : publish(trainer);
     if (status < 0)
@@ -295,8 +295,8 @@ static pc_status end_epoch(pc__trainer *trainer)
         status = t->checkpoint(t->checkpoint_user, trainer->epoch, bytes.data, bytes.size);
     pc__bytes_free(&bytes);
     if (status >= 0 && t->progress && tell(trainer, 0, trainer->last_loss))
-        status = pc__host_cancelled("training: cancelled after epoch %zu of %zu", trainer->epoch,
-                                    t->epochs);
+        status = pc__callback_cancelled("training: cancelled after epoch %zu of %zu",
+                                        trainer->epoch, t->epochs);
     return status < 0 ? status : PC_OK;
 }
 

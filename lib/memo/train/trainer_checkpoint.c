@@ -2,7 +2,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/train/projector_file.h"
 #include "memo/train/trainer.h"
 

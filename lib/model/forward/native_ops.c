@@ -25,7 +25,7 @@ static pc_status size(void *user, void *segment, uint64_t *bytes)
     return PC_OK;
 }
 
-pc_status pc__native_check_placement(const pc__native *native, const pc_placement *placement)
+pc_status pc__native_check_placement(const pc__native *native, const pc_span *placement)
 {
     const pc__kv *kv = placement->segment;
     if (placement->lo > placement->hi || placement->hi > kv->tokens)
@@ -117,7 +117,7 @@ static pc_status add_encode_row(encode_work *e, size_t i)
     pc_status status = PC_OK;
     pc__build_row(&e->build, &row);
     for (size_t v = 0; v < args->visible_count && status >= 0; v++) {
-        const pc_placement *at = &args->visible[v];
+        const pc_span *at = &args->visible[v];
         size_t hi = smaller(at->hi, pc__kv_upto(at->segment, position - at->start));
         if (hi > at->lo)
             status = pc__build_span(&e->build, at->segment, at->start, at->lo, hi);

@@ -9,7 +9,7 @@
 pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segments);
 
 pc_status pc__native_sequence_new(void *user, void **sequence);
-pc_status pc__native_attach(void *user, void *sequence, const pc_placement *placement);
+pc_status pc__native_attach(void *user, void *sequence, const pc_span *placement);
 pc_status pc__native_fork(void *user, void *sequence, void **copy);
 pc_status pc__native_step(void *user, const pc_step_args *args);
 void pc__native_drop(void *user, void *sequence);
@@ -21,10 +21,10 @@ pc_status pc__native_truncate(void *user, void *sequence, size_t count);
  * up to its own position. This is CacheBlend's deviation (section 4.3) with both halves of the
  * cache weighted alike. */
 pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                               size_t count, const pc_placement *placements, size_t placement_count,
+                               size_t count, const pc_span *placements, size_t placement_count,
                                float *score);
 
 /* A placement of one of our runs that names tokens it has and a place where they may stand. */
-pc_status pc__native_check_placement(const pc__native *native, const pc_placement *placement);
+pc_status pc__native_check_placement(const pc__native *native, const pc_span *placement);
 
 #endif

@@ -71,7 +71,7 @@ static pc_status add_run(const pc_model *model, sequence *s, sequence_run what)
     return status;
 }
 
-pc_status pc__native_attach(void *user, void *to, const pc_placement *placement)
+pc_status pc__native_attach(void *user, void *to, const pc_span *placement)
 {
     const pc_model *model = user;
     pc_status status = pc__native_check_placement(model->native, placement);

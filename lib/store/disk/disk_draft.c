@@ -118,7 +118,7 @@ static int is_there(pc__disk *disk, int sub, const char *name, const pc__spot *s
     pc__disk_facts facts;
     pc_status usable;
     *replaced = 0;
-    if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__dir_is_ours(&disk->root, &st))
+    if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__dir_is_trusted(&disk->root, &st))
         return 0;
     *replaced = (uint64_t)st.st_size;
     return pc__disk_read_facts(disk, spot, &facts, &usable) == PC_OK && usable == PC_OK

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/file.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 
 /* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/eviction.h, 256
  * dates of sub-folders (ns since 1970); then rows; then XXH3-64 of all before */
@@ -113,7 +113,7 @@ pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem,
     *out = (pc__disk_index){0};
     if (fd < 0)
         return PC_MISS;
-    if (!fstat(fd, &st) && pc__dir_is_ours(root, &st) && st.st_size >= HEADER + SUM
+    if (!fstat(fd, &st) && pc__dir_is_trusted(root, &st) && st.st_size >= HEADER + SUM
         && (uint64_t)st.st_size < MOST_BYTES) {
         out->size = (size_t)st.st_size;
         out->rows = (out->size - HEADER - SUM) / ROW;

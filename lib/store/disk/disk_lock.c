@@ -9,7 +9,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 
 enum {
     RECORD_BYTES = 64,

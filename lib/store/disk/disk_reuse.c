@@ -51,7 +51,7 @@ static int open_to_write(const pc__disk_root *root, int sub, const char *name, s
     int fd = openat(sub, name, O_RDONLY | flags), ours;
     if (fd < 0)
         return -1;
-    ours = !fstat(fd, st) && pc__dir_is_ours(root, st) && st->st_uid == geteuid()
+    ours = !fstat(fd, st) && pc__dir_is_trusted(root, st) && st->st_uid == geteuid()
            && st->st_nlink == 1 && !fchmod(fd, 0600);
     close(fd);
     fd = ours ? openat(sub, name, O_RDWR | flags) : -1;

@@ -179,7 +179,7 @@ pc_status pc__disk_open_record(const pc__disk_root *root, const pc__spot *spot, 
         status = no_record(root, name);
     else if (fstat(*fd, st))
         status = pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
-    else if (!pc__dir_is_ours(root, st) || !is_held(sub, name, *fd, st))
+    else if (!pc__dir_is_trusted(root, st) || !is_held(sub, name, *fd, st))
         status = PC_MISS;
     if (sub >= 0)
         close(sub);
@@ -199,7 +199,7 @@ int pc__disk_stat_record(const pc__disk_root *root, const pc__spot *spot, struct
     if (sub < 0)
         return 0;
     pc__disk_name(spot, name);
-    there = !fstatat(sub, name, st, AT_SYMLINK_NOFOLLOW) && pc__dir_is_ours(root, st);
+    there = !fstatat(sub, name, st, AT_SYMLINK_NOFOLLOW) && pc__dir_is_trusted(root, st);
     close(sub);
     return there;
 }
@@ -216,7 +216,7 @@ pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__spot *spot
         return no_record(root, name);
     if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW))
         status = no_record(root, name);
-    else if (!pc__dir_is_ours(root, &st))
+    else if (!pc__dir_is_trusted(root, &st))
         status = PC_MISS;
     else if (unlinkat(sub, name, 0))
         status = no_record(root, name);

@@ -74,7 +74,7 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
         found one;
         if (!pc__disk_spot(entry->d_name, sub, &one.spot)
             || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
-            || !pc__dir_is_ours(&disk->root, &st))
+            || !pc__dir_is_trusted(&disk->root, &st))
             continue;
         one.bytes = (uint64_t)st.st_size;
         one.last = st.st_mtim.tv_sec;
@@ -181,7 +181,7 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
         return errno == ELOOP || errno == ENOENT || errno == EACCES || errno == ENXIO
                    ? PC_OK
                    : dir_fault(disk, PC__DISK_NEW);
-    if (!fstat(fd, &st) && pc__dir_is_ours(&disk->root, &st)) {
+    if (!fstat(fd, &st) && pc__dir_is_trusted(&disk->root, &st)) {
         if (flock(fd, LOCK_EX | LOCK_NB)) {
             *live += (uint64_t)st.st_size;
         } else if ((status = pc__disk_lock_mark(&disk->lock, &disk->root)) == PC_OK

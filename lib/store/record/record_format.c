@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 
 /* The first byte is no text, the line ends show a transfer as text. */
 static const uint8_t magic[8] = {0x89, 'P', 'C', 'R', '\r', '\n', 0x1a, '\n'};
@@ -181,15 +181,15 @@ pc_status pc__record_entry_get(pc__record_entry *e, const pc__record_head *h, co
     return PC_OK;
 }
 
-void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__SUM])
+void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM])
 {
-    static const uint8_t zeros[PC__SUM];
-    pc__sum sum;
-    pc__sum_start(&sum);
-    pc__sum_add(&sum, header, PC__RECORD_SUM_AT);
-    pc__sum_add(&sum, zeros, sizeof zeros);
-    pc__sum_add(&sum, header + PC__RECORD_PROLOGUE, size - PC__RECORD_PROLOGUE);
-    pc__sum_end(&sum, out);
+    static const uint8_t zeros[PC__CHECKSUM];
+    pc__checksum sum;
+    pc__checksum_start(&sum);
+    pc__checksum_add(&sum, header, PC__RECORD_SUM_AT);
+    pc__checksum_add(&sum, zeros, sizeof zeros);
+    pc__checksum_add(&sum, header + PC__RECORD_PROLOGUE, size - PC__RECORD_PROLOGUE);
+    pc__checksum_end(&sum, out);
 }
 
 void pc__record_beside(const pc__record_head *h, const pc__record_entry *e, size_t index,

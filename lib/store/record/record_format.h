@@ -10,7 +10,7 @@
 #ifndef PC_STORE_RECORD_FORMAT_H
 #define PC_STORE_RECORD_FORMAT_H
 
-#include "base/sum.h"
+#include "base/checksum.h"
 #include "store/image.h"
 #include "store/record/seal.h"
 
@@ -71,7 +71,7 @@ typedef struct pc__record_head {
 typedef struct pc__record_entry {
     uint64_t offset, stored, raw; /* stored: with the seal's tag */
     uint32_t codec;
-    uint8_t sum[PC__SUM];
+    uint8_t sum[PC__CHECKSUM];
     uint8_t nonce[PC__SEAL_NONCE];
 } pc__record_entry;
 
@@ -96,7 +96,7 @@ pc_status pc__record_entry_get(pc__record_entry *entry, const pc__record_head *h
                                const uint8_t *at, size_t index, uint64_t from);
 
 /* Of a header with the checksum's place set to zeros. */
-void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__SUM]);
+void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM]);
 /* What the seal of block `index` vouches for beside its bytes. */
 enum { PC__RECORD_BESIDE = 64 };
 void pc__record_beside(const pc__record_head *head, const pc__record_entry *entry, size_t index,

@@ -1,0 +1,340 @@
+/* bench attend: one step of attention, rows of a batch over a shared prefix and their own suffixes,
+ * three ways: shared (pc_attend as it is), per row (one copy of the prefix, read once for every
+ * row) and unshared (every row has its own copy, as in an engine without sharing).
+ *
+ * As many layers as exceed any cache are gone through in each pass, since a model's other layers
+ * stand between two uses of the same K and V. The bound is the larger of the bytes of all K and V
+ * once at the bandwidth, and of the arithmetic at the peak, both measured at the start. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "machine.h"
+#include "plot.h"
+#include "program.h"
+
+enum { MOST = 16, MOST_LAYERS = 64, MOST_TIMES = 99, ARMS = 3 };
+enum { SHARED, PER_ROW, UNSHARED };
+
+/* In the order of --dtype; the products that the bound counts: int8 is multiplied by 16 bits, at
+ * the rate of bf16. */
+static const struct {
+    const char *name;
+    uint32_t dtype, products;
+} dtypes[] = {{"f32", PC_DTYPE_F32, PC_DTYPE_F32},
+              {"bf16", PC_DTYPE_BF16, PC_DTYPE_BF16},
+              {"f16", PC_DTYPE_F16, PC_DTYPE_F32},
+              {"int8", PC_DTYPE_I8, PC_DTYPE_BF16}};
+
+typedef struct arguments {
+    const char *rows, *prefix, *suffix, *picture;
+    long heads, kv_heads, head_dim, dtype, repeats, memory;
+    int json;
+} arguments;
+
+typedef struct bench {
+    const arguments *a;
+    pc_context *context;
+    pc_attend_shape shape;
+    double read_rate, flop_rate;
+    size_t rows, prefix, suffix;
+    size_t layers;
+    uint8_t *memory; /* all pages */
+    /* [layer][run]: run 0 the prefix, 1 … the suffixes, then the rows' own copies of the prefix */
+    const void **pages;
+    size_t runs, copies;
+    float *q, *out;
+    pc_plan *plan[ARMS];
+    plot *plot;
+} bench;
+
+static size_t run_bytes(const bench *b, size_t tokens)
+{
+    return pc_pages_bytes(&b->shape, tokens);
+}
+
+/* The same page of values between -1 and 1 again and again: what is read is not what takes time. */
+static int fill(const bench *b, uint8_t *memory, size_t bytes)
+{
+    size_t page = run_bytes(b, PC_PAGE_TOKENS),
+           floats = (size_t)b->shape.kv_heads * (size_t)b->shape.k_dim * PC_PAGE_TOKENS;
+    float *values = malloc(floats * sizeof *values);
+    int code = EXIT_OK;
+    for (size_t i = 0; values && i < floats; i++)
+        values[i] = (float)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
+    if (!values)
+        code = plain_error("no memory for a page");
+    else if (bytes && pc_pages_write(&b->shape, memory, 0, PC_PAGE_TOKENS, values, values) < 0)
+        code = input_error("pages", NULL);
+    for (size_t i = page; code == EXIT_OK && i < bytes; i += page)
+        memcpy(memory + i, memory, page);
+    free(values);
+    return code;
+}
+
+static int lay_out(bench *b)
+{
+    size_t shared = run_bytes(b, b->prefix), own = run_bytes(b, b->suffix),
+           layer = shared + b->rows * own, at = 0;
+    size_t room = (size_t)b->a->memory << 20, enough = (size_t)256 << 20;
+    int code;
+    b->layers = layer ? (enough + layer - 1) / layer : 1;
+    b->layers = b->layers > MOST_LAYERS ? MOST_LAYERS : b->layers;
+    while (b->layers > 1 && b->layers * (layer + b->rows * shared) > room
+           && b->layers * layer > enough / 2)
+        b->layers--;
+    b->copies = b->layers * (layer + b->rows * shared) <= room ? b->rows : 0;
+    b->runs = 1 + b->rows + b->copies;
+    b->memory = machine_memory(b->layers * (layer + b->copies * shared));
+    b->pages = calloc(b->layers * b->runs, sizeof *b->pages);
+    if (!b->memory || !b->pages)
+        return plain_error("no memory for %zu layers of %zu rows; --memory limits it", b->layers,
+                           b->rows);
+    if ((code = fill(b, b->memory, b->layers * (layer + b->copies * shared))) != EXIT_OK)
+        return code;
+    for (size_t l = 0; l < b->layers; l++)
+        for (size_t i = 0; i < b->runs; i++) {
+            b->pages[l * b->runs + i] = b->memory + at;
+            at += i > 0 && i <= b->rows ? own : shared;
+        }
+    return EXIT_OK;
+}
+
+static int make_plan(bench *b, int arm)
+{
+    pc_plan_args args = PC_PLAN_ARGS_INIT;
+    pc_run *runs = calloc(b->runs, sizeof *runs);
+    pc_row_span *spans = calloc(2 * b->rows, sizeof *spans);
+    uint32_t *first = calloc(b->rows + 1, sizeof *first);
+    int64_t *positions = calloc(b->rows, sizeof *positions);
+    pc_status status = PC_ERR_NOMEM;
+    if (runs && spans && first && positions) {
+        for (size_t i = 0; i < b->runs; i++)
+            runs[i].tokens = i > 0 && i <= b->rows ? b->suffix : b->prefix;
+        for (size_t r = 0; r < b->rows; r++) {
+            uint32_t prefix = arm == UNSHARED ? (uint32_t)(1 + b->rows + r) : 0;
+            spans[2 * r] = (pc_row_span){0, prefix, 0, (uint32_t)b->prefix, 0};
+            spans[2 * r + 1] = (pc_row_span){(int64_t)b->prefix, (uint32_t)(1 + r), 0,
+                                             (uint32_t)b->suffix, 0};
+            first[r + 1] = (uint32_t)(2 * r + 2);
+            positions[r] = (int64_t)(b->prefix + b->suffix);
+        }
+        args.shape = &b->shape;
+        args.runs = runs;
+        args.run_count = b->runs;
+        args.positions = positions;
+        args.first = first;
+        args.spans = spans;
+        args.row_count = b->rows;
+        args.flags = arm == PER_ROW ? PC_PLAN_PER_ROW : 0;
+        status = pc_plan_new(&b->plan[arm], b->context, &args);
+    }
+    free(runs), free(spans), free(first), free(positions);
+    return status < 0 ? input_error("plan", NULL) : EXIT_OK;
+}
+
+/* Seconds of a layer. */
+static int pass(const bench *b, int arm, double *seconds)
+{
+    pc_attend_args args = PC_ATTEND_ARGS_INIT;
+    double began = machine_now();
+    args.q = b->q;
+    args.out = b->out;
+    for (size_t l = 0; l < b->layers; l++) {
+        args.pages = b->pages + l * b->runs;
+        if (pc_attend(b->plan[arm], &args) < 0)
+            return input_error("attend", NULL);
+    }
+    *seconds = (machine_now() - began) / (double)b->layers;
+    return EXIT_OK;
+}
+
+/* Microseconds. */
+static machine_bound bound_of(const bench *b)
+{
+    double page = (double)run_bytes(b, PC_PAGE_TOKENS) / PC_PAGE_TOKENS;
+    double bytes = page * (double)(b->prefix + b->rows * b->suffix);
+    double flops = 4.0 * (double)b->shape.heads * (double)b->shape.k_dim * (double)b->rows
+                   * (double)(b->prefix + b->suffix);
+    return machine_bound_of(bytes, 1e-6 * b->read_rate, flops, 1e-6 * b->flop_rate);
+}
+
+static void draw_row(const bench *b, const double *us, double bound)
+{
+    static const char *const names[] = {"shared", "per row", "own copies", "bound"};
+    const double values[] = {us[SHARED], us[PER_ROW], us[UNSHARED], bound};
+    int colour = 0;
+    for (size_t rows = b->rows; rows > 1; rows /= 2)
+        colour++;
+    for (int i = 0; i < 4; i++) {
+        char name[48];
+        snprintf(name, sizeof name, "%zu + %zu: %s", b->rows, b->suffix, names[i]);
+        plot_point(b->plot, name, colour, i, (double)b->prefix, values[i]);
+    }
+}
+
+static void print_row(const bench *b, const double *us)
+{
+    machine_bound bound = bound_of(b);
+    int is_read = bound.by_bytes > bound.by_flops;
+    draw_row(b, us, bound.least);
+    if (b->a->json) {
+        print_json(json_pack(
+            "{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s,s:I}", "rows",
+            (json_int_t)b->rows, "prefix", (json_int_t)b->prefix, "suffix", (json_int_t)b->suffix,
+            "heads", (json_int_t)b->shape.heads, "kv_heads", (json_int_t)b->shape.kv_heads,
+            "head_dim", (json_int_t)b->shape.k_dim, "dtype", dtypes[b->a->dtype].name,
+            "unshared_us", json_number(us[UNSHARED]), "per_row_us", us[PER_ROW], "shared_us",
+            us[SHARED], "chosen_us", us[SHARED], "speedup", json_number(us[UNSHARED] / us[SHARED]),
+            "speedup_per_row", us[PER_ROW] / us[SHARED], "bound_us", bound.least, "bound_share",
+            bound.least / us[SHARED], "bound_by", is_read ? "bytes" : "flops", "layers",
+            (json_int_t)b->layers));
+        return;
+    }
+    printf("%5zu %7zu %7zu ", b->rows, b->prefix, b->suffix);
+    if (isnan(us[UNSHARED]))
+        printf("%12s %12.1f %12.1f %9s", "-", us[PER_ROW], us[SHARED], "-");
+    else
+        printf("%12.1f %12.1f %12.1f %8.2fx", us[UNSHARED], us[PER_ROW], us[SHARED],
+               us[UNSHARED] / us[SHARED]);
+    printf(" %8.2fx %10.1f  %3.0f %% of %s\n", us[PER_ROW] / us[SHARED], bound.least,
+           100 * bound.least / us[SHARED], is_read ? "bandwidth" : "arithmetic");
+    fflush(stdout);
+}
+
+static int measure(bench *b)
+{
+    double times[ARMS][MOST_TIMES], us[ARMS], once;
+    long n = b->a->repeats;
+    int code = EXIT_OK;
+    for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)
+        if (arm != UNSHARED || b->copies) {
+            code = make_plan(b, arm);
+            if (code == EXIT_OK)
+                code = pass(b, arm, &once); /* warms */
+        }
+    for (long i = 0; i < n && code == EXIT_OK; i++)
+        for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)
+            if (b->plan[arm])
+                code = pass(b, arm, &times[arm][i]);
+    for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)
+        us[arm] = b->plan[arm] ? 1e6 * median(times[arm], (size_t)n) : (double)NAN;
+    if (code == EXIT_OK)
+        print_row(b, us);
+    return code;
+}
+
+static int one_shape(bench *b, long rows, long prefix, long suffix)
+{
+    size_t vectors = (size_t)rows * (size_t)b->shape.heads * (size_t)b->shape.k_dim;
+    int code;
+    b->rows = (size_t)rows;
+    b->prefix = (size_t)prefix;
+    b->suffix = (size_t)suffix;
+    b->q = malloc(vectors * sizeof *b->q);
+    b->out = malloc(vectors * sizeof *b->out);
+    if (!b->q || !b->out) {
+        code = plain_error("no memory for %ld rows", rows);
+    } else {
+        for (size_t i = 0; i < vectors; i++)
+            b->q[i] = (float)(i * 2654435761u % 1000) * 1e-3f - 0.5f;
+        code = lay_out(b);
+    }
+    if (code == EXIT_OK)
+        code = measure(b);
+    for (int arm = 0; arm < ARMS; arm++) {
+        pc_plan_free(b->plan[arm]);
+        b->plan[arm] = NULL;
+    }
+    free(b->q), free(b->out), free(b->memory), free(b->pages);
+    b->memory = NULL, b->pages = NULL;
+    return code;
+}
+
+static int grid(bench *b, const command *about)
+{
+    const arguments *a = b->a;
+    long rows[MOST], prefix[MOST], suffix[MOST];
+    size_t nr = read_numbers(a->rows, rows, MOST), np = read_numbers(a->prefix, prefix, MOST),
+           ns = read_numbers(a->suffix, suffix, MOST);
+    int code = EXIT_OK;
+    if (!nr || !np || !ns)
+        return usage_error(
+            about, "--rows, --prefix and --suffix take up to %d numbers, as in 1,8,32", MOST);
+    for (size_t i = 0; i < nr; i++)
+        if (rows[i] < 1)
+            return usage_error(about, "--rows: at least 1");
+    if ((code = open_context(&b->context)) >= 0)
+        return code;
+    code = EXIT_OK;
+    b->read_rate = machine_read_rate(machine_threads());
+    b->flop_rate = machine_flop_rate(machine_threads(), dtypes[a->dtype].products);
+    if (!a->json) {
+        printf("%u threads, %.1f GB/s, %.0f GFLOP/s; %ld query heads, %ld K/V heads of %ld, %s; "
+               "microseconds of a layer\n",
+               machine_threads(), b->read_rate / 1e9, b->flop_rate / 1e9, a->heads, a->kv_heads,
+               a->head_dim, dtypes[a->dtype].name);
+        printf(" rows  prefix  suffix     unshared      per row       shared  unsh/sh.  row/sh.    "
+               "  bound\n");
+    }
+    for (size_t i = 0; i < nr && code == EXIT_OK; i++)
+        for (size_t j = 0; j < np && code == EXIT_OK; j++)
+            for (size_t k = 0; k < ns && code == EXIT_OK; k++)
+                code = prefix[j] + suffix[k] ? one_shape(b, rows[i], prefix[j], suffix[k])
+                                             : EXIT_OK;
+    pc_context_free(b->context);
+    return code;
+}
+
+static int run_command_line(int argc, char **argv)
+{
+    arguments a = {"1,4,16,32", "1024,2048,8192", "128", NULL, 32, 32, 128, 1, 9, 6000, 0};
+    const option_row options[] = {
+        {"rows", OPTION_TEXT, &a.rows, "rows of the batch (1,4,16,32)", NULL, 0, 0},
+        {"prefix", OPTION_TEXT, &a.prefix, "tokens that all rows share (1024,2048,8192)", NULL, 0,
+         0},
+        {"suffix", OPTION_TEXT, &a.suffix, "tokens of each row's own (128)", NULL, 0, 0},
+        {"heads", OPTION_NUMBER, &a.heads, "query heads (32)", NULL, 1, 1024},
+        {"kv-heads", OPTION_NUMBER, &a.kv_heads, "K/V heads (32)", NULL, 1, 1024},
+        {"head-dim", OPTION_NUMBER, &a.head_dim, "dimensions of a head (128)", NULL, 1, 1024},
+        {"dtype", OPTION_CHOICE, &a.dtype, "of K and V (bf16)", "f32 bf16 f16 int8", 0, 0},
+        {"repeats", OPTION_NUMBER, &a.repeats, "runs of each way, in turn; the median counts (9)",
+         NULL, 1, MOST_TIMES},
+        {"memory", OPTION_NUMBER, &a.memory,
+         "MiB at most; where the copies do not fit, unshared is left out (6000)", NULL, 64,
+         1 << 20},
+        {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
+        THREADS_ROW,
+        FORMAT_ROWS(a.json, "one JSON object a row"),
+    };
+    const char *others[1];
+    size_t count;
+    static plot curves = {.title = "One layer of attention over a shared prefix",
+                          .x_label = "tokens of the prefix",
+                          .y_label = "microseconds"};
+    bench b = {.a = &a, .plot = &curves};
+    int code = read_options(&bench_attend, argc, argv, options, sizeof options / sizeof *options,
+                            others, 0, &count);
+    if (code >= 0)
+        return code;
+    if (a.heads % a.kv_heads)
+        return usage_error(&bench_attend, "--heads %ld is no multiple of --kv-heads %ld", a.heads,
+                           a.kv_heads);
+    b.shape = (pc_attend_shape)PC_ATTEND_SHAPE_INIT;
+    b.shape.heads = (int32_t)a.heads;
+    b.shape.kv_heads = (int32_t)a.kv_heads;
+    b.shape.k_dim = b.shape.v_dim = (int32_t)a.head_dim;
+    b.shape.dtype = dtypes[a.dtype].dtype;
+    code = plot_may_write(a.picture);
+    if (code == EXIT_OK)
+        code = grid(&b, &bench_attend);
+    return code == EXIT_OK && a.picture ? plot_write(&curves, a.picture) : code;
+}
+
+const command bench_attend = {
+    .name = "attend",
+    .usage = "attend [--rows LIST] [--prefix LIST] [--suffix LIST] [options]",
+    .summary = "attention of a batch over a shared prefix, against reading it for every row",
+    .details = "attention of a batch over a shared prefix, against reading it for every row",
+    .run = run_command_line};

@@ -1,0 +1,260 @@
+/* bench ttft: time to the first token of a prompt whose prefix is cached, against the ordinary
+ * prefill of all of it, in turn.
+ *
+ * The bound of each: the weights that it needs (of experts those that uniform routing chooses) read
+ * once from memory, or its arithmetic at the machine's peak, whichever takes longer; both are
+ * measured afterwards. With weights of 8 bits or less the peak is not known; the rate of the full
+ * prefill of the same run stands for it then. paced_share: the cached run's share of the bound at
+ * that rate in any case. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "bench_model.h"
+#include "machine.h"
+
+typedef struct arguments {
+    const char *model, *shape;
+    long context, fresh, repeats, compute, kv;
+    int json;
+} arguments;
+
+typedef struct bench {
+    pc_context *context;
+    pc_model *model;
+    pc_cache *cache;
+    pc_model_info info;
+    int32_t *tokens;
+} bench;
+
+static double segment_bytes(void)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[256];
+    double kib = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %lf", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+static int once(const pc_prompt *prompt, pc_cache *cache, uint32_t baseline, pc_stats *stats)
+{
+    pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+    options.max_tokens = 1;
+    options.baseline = baseline;
+    options.cancelled = is_interrupted;
+    *stats = (pc_stats)PC_STATS_INIT;
+    return pc_generate(prompt, cache, &options, stats) < 0 ? input_error("generate", NULL)
+                                                           : EXIT_OK;
+}
+
+/* Every run has new last tokens, so that only the prefix can be reused. */
+static int new_prompt(const bench *b, const arguments *a, uint64_t round, pc_prompt **prompt)
+{
+    for (long i = a->context - a->fresh; i < a->context; i++)
+        b->tokens[i] = (int32_t)((uint64_t)(i * 7919 + 13) * (round + 3) % (uint64_t)b->info.vocab);
+    if (pc_prompt_from_tokens(prompt, b->model, b->tokens, (size_t)a->context) < 0)
+        return input_error("prompt", "--context is at most the model's");
+    return EXIT_OK;
+}
+
+/* Multiply-adds of a token over `keys` keys, as floating point operations. */
+static double attention_flops(const bench *b, double keys)
+{
+    return 4.0 * keys * b->info.heads * b->info.head_dim * b->info.layers;
+}
+
+/* Of `tokens` tokens in the layers and of one in the head: only the last one's logits are needed.
+ */
+static double linear_flops(const bench *b, double tokens)
+{
+    return (double)b->info.token_flops * tokens + (double)b->info.head_flops;
+}
+
+static double read_bytes(const bench *b, double tokens)
+{
+    return bench_layer_bytes(&b->info, tokens) + (double)b->info.head_bytes;
+}
+
+/* Milliseconds, medians. */
+typedef struct result {
+    double full, cached, low, high, assemble;
+    double peak, read_rate, pace; /* a second; pace: operations of the full prefill */
+    int peak_known;
+    machine_bound of_full, of_cached;
+    double paced;  /* share of the bound at that pace that the cached run reached */
+    double beyond; /* bytes */
+} result;
+
+static result sum_up(const arguments *a, const bench *b, double *full, double *cached,
+                     double *assemble, double low, double high)
+{
+    size_t n = (size_t)a->repeats;
+    double resident = segment_bytes(); /* before the buffers of the next lines count too */
+    double ctx = (double)a->context, fresh = (double)a->fresh, reading;
+    double full_flops = linear_flops(b, ctx) + attention_flops(b, ctx / 2) * ctx;
+    double new_flops = linear_flops(b, fresh) + attention_flops(b, ctx - fresh / 2) * fresh;
+    result r = {.full = 1e3 * median(full, n),
+                .cached = 1e3 * median(cached, n),
+                .low = 1e3 * low,
+                .high = 1e3 * high,
+                .assemble = 1e3 * median(assemble, n)};
+    r.pace = 1e3 * full_flops / r.full;
+    r.peak_known = b->info.compute == PC_DTYPE_F32 || b->info.compute == PC_DTYPE_BF16;
+    r.peak = r.peak_known ? machine_flop_rate(machine_threads(), b->info.compute) : r.pace;
+    r.read_rate = machine_read_rate(machine_threads());
+    reading = 1e-3 * r.read_rate; /* bytes a millisecond */
+    r.of_full = machine_bound_of(read_bytes(b, ctx), reading, full_flops, 1e-3 * r.peak);
+    r.of_cached = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.peak);
+    r.paced = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.pace).least
+              / r.cached;
+    r.beyond = resident - (double)b->info.weight_bytes
+               - 2 * (double)b->info.kv_bytes_per_token * ctx;
+    return r;
+}
+
+static void print_result(const arguments *a, const result *r)
+{
+    if (a->json) {
+        print_json(json_pack(
+            "{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f}", "context",
+            (json_int_t)a->context, "new_tokens", (json_int_t)a->fresh, "full_ms", r->full,
+            "cached_ms", r->cached, "ratio", r->full / r->cached, "bound_ms", r->of_cached.least,
+            "bound_share", r->of_cached.least / r->cached, "paced_share", r->paced, "full_bound_ms",
+            r->of_full.least, "full_bound_share", r->of_full.least / r->full, "assemble_us",
+            1e3 * r->assemble, "full_gflops", r->pace / 1e9, "read_bytes_per_s", r->read_rate,
+            "peak_gflops", r->peak / 1e9, "peak_known", r->peak_known,
+            "beyond_weights_and_kv_bytes", r->beyond));
+        return;
+    }
+    printf("context %ld, new %ld, %ld runs of each in turn; bounds: %.0f GFLOP/s%s, weights at "
+           "%.1f GB/s\n",
+           a->context, a->fresh, a->repeats, r->peak / 1e9,
+           r->peak_known ? "" : " (the full prefill's, for want of a known peak)",
+           r->read_rate / 1e9);
+    printf("full prefill  %10.1f ms  %.0f %% of its bound, %.1f ms (%.0f GFLOP/s)\n", r->full,
+           100 * r->of_full.least / r->full, r->of_full.least, r->pace / 1e9);
+    printf("cached        %10.1f ms  (%.1f … %.1f)  %.0f %% of its bound, %.1f ms (arithmetic "
+           "%.1f, weights %.1f); %.0f %% at the full prefill's pace\n",
+           r->cached, r->low, r->high, 100 * r->of_cached.least / r->cached, r->of_cached.least,
+           r->of_cached.by_flops, r->of_cached.by_bytes, 100 * r->paced);
+    printf("ratio         %10.1f\n", r->full / r->cached);
+    printf("assembling    %10.1f us\n", 1e3 * r->assemble);
+    printf("resident beyond weights and K/V (of the cache and of one private run): %.0f MB\n",
+           r->beyond / 1e6);
+}
+
+static int measure(const arguments *a, bench *b)
+{
+    double full[64], cached[64], assemble[64], low = 1e30, high = 0;
+    pc_prompt *prompt = NULL;
+    pc_stats stats;
+    int code = new_prompt(b, a, 0, &prompt);
+    if (code == EXIT_OK)
+        code = once(prompt, b->cache, PC_BASELINE_NONE, &stats); /* fills the cache */
+    pc_prompt_free(prompt);
+    for (long i = 0; i < a->repeats && code == EXIT_OK; i++) {
+        prompt = NULL;
+        if ((code = new_prompt(b, a, (uint64_t)i + 1, &prompt)) == EXIT_OK
+            && (code = once(prompt, b->cache, PC_BASELINE_NONE, &stats)) == EXIT_OK) {
+            cached[i] = stats.seconds_ttft;
+            assemble[i] = stats.seconds_assemble;
+            low = cached[i] < low ? cached[i] : low;
+            high = cached[i] > high ? cached[i] : high;
+            code = once(prompt, NULL, PC_BASELINE_PREFILL, &stats);
+            full[i] = stats.seconds_ttft;
+        }
+        pc_prompt_free(prompt);
+        if (code == EXIT_OK)
+            fprintf(stderr, "run %ld: cached %.1f ms, full %.1f ms\n", i + 1, 1e3 * cached[i],
+                    1e3 * full[i]);
+    }
+    if (code == EXIT_OK) {
+        result r = sum_up(a, b, full, cached, assemble, low, high);
+        print_result(a, &r);
+    }
+    return code;
+}
+
+static int load(const arguments *a, bench *b)
+{
+    pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    pc_cache_options cache = PC_CACHE_OPTIONS_INIT;
+    options.compute = COMPUTE_DTYPE(a->compute);
+    options.kv = (uint32_t)a->kv;
+    options.progress = stop_loading;
+    cache.ram_bytes = UINT64_C(8) << 30;
+    int code = open_context(&b->context);
+    if (code >= 0)
+        return code;
+    if (pc_cache_new(&b->cache, b->context, &cache) < 0)
+        return input_error("set-up", NULL);
+    if (a->model ? pc_model_load(&b->model, b->context, a->model, &options) < 0
+                 : pc_model_new_shape(&b->model, b->context, a->shape, &options) < 0)
+        return input_error(a->model ? "model" : "shape", a->model ? MODEL_HINT : NULL);
+    pc_model_get_info(b->model, &b->info);
+    if (b->info.vocab < 1)
+        return plain_error("the model has no vocabulary");
+    if (!(b->tokens = malloc((size_t)a->context * sizeof *b->tokens)))
+        return plain_error("out of memory for %ld tokens", a->context);
+    for (long i = 0; i < a->context; i++)
+        b->tokens[i] = (int32_t)((uint64_t)(i * 7919 + 13) % (uint64_t)b->info.vocab);
+    return EXIT_OK;
+}
+
+static int load_and_measure(const arguments *a)
+{
+    bench b = {0};
+    int code;
+    b.info = (pc_model_info)PC_MODEL_INFO_INIT;
+    watch_interrupt();
+    if ((code = load(a, &b)) == EXIT_OK)
+        code = measure(a, &b);
+    free(b.tokens);
+    pc_cache_free(b.cache);
+    pc_model_free(b.model);
+    pc_context_free(b.context);
+    return code;
+}
+
+static int run_command_line(int argc, char **argv)
+{
+    arguments a = {.context = 4096, .fresh = 64, .repeats = 3};
+    const option_row rows[] = {
+        {"shape", OPTION_FILE, &a.shape, "named shape or config.json, random weights (llama-1b)",
+         NULL, 0, 0},
+        {"model", OPTION_PATH, &a.model, "a real model instead", NULL, 0, 0},
+        {"context", OPTION_NUMBER, &a.context, "tokens of the prompt (4096)", NULL, 2, 1 << 24},
+        {"new", OPTION_NUMBER, &a.fresh,
+         "of them not cached, at its end (64; whole blocks of 64 are reused)", NULL, 1, 1 << 24},
+        {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (3)", NULL, 1, 64},
+        {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
+        {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        THREADS_ROW,
+        FORMAT_ROWS(a.json, "one JSON object"),
+    };
+    const char *others[1];
+    size_t count;
+    int code = read_options(&bench_ttft, argc, argv, rows, sizeof rows / sizeof *rows, others, 0,
+                            &count);
+    if (code >= 0)
+        return code;
+    if (a.shape && a.model)
+        return usage_error(&bench_ttft, "--shape and --model exclude each other");
+    if (a.fresh >= a.context)
+        return usage_error(&bench_ttft, "--new %ld leaves nothing of --context %ld to be cached",
+                           a.fresh, a.context);
+    if (!a.shape)
+        a.shape = "llama-1b";
+    return load_and_measure(&a);
+}
+
+const command bench_ttft = {
+    .name = "ttft",
+    .usage = "ttft [--shape NAME | --model M] [--context N] [--new N] [options]",
+    .summary = "time to the first token, cached against full prefill",
+    .details = "time to the first token, cached against full prefill",
+    .run = run_command_line};

@@ -1,0 +1,24 @@
+/* Options of RelayAttention's schema string, for the commands that take PML. */
+#ifndef RELAY_OPTIONS_H
+#define RELAY_OPTIONS_H
+
+#include "program.h"
+
+typedef struct relay_options {
+    const char *format, *format_file, *system, *system_file;
+} relay_options;
+/* clang-format off */
+#define RELAY_OPTION_ROWS(o) \
+    {"relay-schema", OPTION_TEXT, &(o).format, \
+     "a text with {__SYS_PROMPT} and {__USR_PROMPT}, instead of PML", NULL, 0, 0}, \
+    {"relay-schema-file", OPTION_FILE, &(o).format_file, "the same from a file", NULL, 0, 0}, \
+    {"system", OPTION_TEXT, &(o).system, \
+     "system prompt, for the schema string or the chat template", NULL, 0, 0}, \
+    {"system-file", OPTION_FILE, &(o).system_file, "the same from a file", NULL, 0, 0}
+/* clang-format on */
+int relay_given(const relay_options *options);
+/* -1: right; else the exit code. A request in the chat template needs no system prompt. */
+int check_relay(const command *about, const relay_options *options, int has_request);
+pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options *options);
+
+#endif

@@ -354,17 +354,17 @@ static pc_status run_once(pc__request *r, void **sequence, float *logits)
     judge_format(r);
     count_parts(r);
     if (r->cache)
-        pc__cache_working(r->cache, 1);
+        pc__cache_request_running(r->cache, 1);
     status = pc__assemble(r, sequence, logits);
     if (r->cache)
-        pc__cache_working(r->cache, -1);
+        pc__cache_request_running(r->cache, -1);
     if (r->options->baseline
         == PC_BASELINE_NO_ATTENTION) /* the prompt's states are right, all behind them is not */
         r->stats.exactness = PC_APPROXIMATE;
     if (status >= 0) {
         if (r->cache && !r->flows.count)
-            pc__cache_computed(r->cache, r->model->info.fingerprint, r->own_count,
-                               r->stats.seconds_prefill);
+            pc__cache_report_compute(r->cache, r->model->info.fingerprint, r->own_count,
+                                     r->stats.seconds_prefill);
         pc__fetch_finish_streams(&r->flows);
         r->stats.bytes_loaded += r->flows.bytes;
     }

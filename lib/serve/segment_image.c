@@ -100,9 +100,9 @@ void pc__segment_image(pc__image *image, const pc_model *model, const pc__segmen
     image->has_content = facts->content != NULL;
     if (facts->content)
         image->content = *facts->content;
-    image->has_before = facts->before != NULL;
-    if (facts->before)
-        image->before = *facts->before;
+    image->has_parent = facts->parent != NULL;
+    if (facts->parent)
+        image->parent = *facts->parent;
     image->encoding = facts->encoding;
     image->regime = facts->regime;
     image->origin = pc__key_offset(model, facts->start);
@@ -281,8 +281,9 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
     return PC_OK;
 }
 
-static pc_status adopt(void *owner, const pc__image *image, const void *const *blocks, void *lender,
-                       void (*drop_lender)(void *lender), void **payload)
+static pc_status wrap_memory(void *owner, const pc__image *image, const void *const *blocks,
+                             void *memory_owner, void (*release_memory)(void *memory_owner),
+                             void **payload)
 {
     const pc_model *model = owner;
     pc__kv_shape shape;
@@ -293,7 +294,7 @@ static pc_status adopt(void *owner, const pc__image *image, const void *const *b
         status = pc__fail(PC_ERR_UNSUPPORTED, "a host's model imports its states");
     if (status >= 0)
         status = pc__kv_wrap(&kv, &model->context->mem, &shape, image->tokens, image->relative,
-                             blocks, lender, drop_lender);
+                             blocks, memory_owner, release_memory);
     if (status < 0)
         return status;
     set_run(kv, image);
@@ -336,14 +337,14 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
 }
 
 /* Lossy codecs, and other writers, may have left something behind the last token. */
-static void settle(void *owner, void *payload, size_t index)
+static void block_ready(void *owner, void *payload, size_t index)
 {
     const pc_model *model = owner;
     if (pc__model_is_native(model))
         pc__kv_clear_tail(payload, index);
 }
 
-static void set_flow(void *owner, void *payload, pc__layer_stream *stream)
+static void set_layer_stream(void *owner, void *payload, pc__layer_stream *stream)
 {
     const pc_model *model = owner;
     if (pc__model_is_native(model))
@@ -351,14 +352,14 @@ static void set_flow(void *owner, void *payload, pc__layer_stream *stream)
 }
 
 /* A host's states are the host's own affair, here and in wipe. */
-static void give_back(void *owner, void *payload)
+static void free_to_system(void *owner, void *payload)
 {
     const pc_model *model = owner;
     if (pc__model_is_native(model))
         pc__kv_give_back(payload);
 }
 
-static void wipe(void *owner, void *payload)
+static void zero_memory(void *owner, void *payload)
 {
     const pc_model *model = owner;
     if (pc__model_is_native(model))
@@ -405,12 +406,12 @@ const pc__payload_ops pc__model_payload = {
     .drop_owner = drop_model,
     .describe = describe,
     .create = create,
-    .adopt = adopt,
-    .settle = settle,
-    .set_flow = set_flow,
+    .wrap_memory = wrap_memory,
+    .block_ready = block_ready,
+    .set_layer_stream = set_layer_stream,
     .finish = finish,
-    .wipe = wipe,
-    .give_back = give_back,
+    .zero_memory = zero_memory,
+    .free_to_system = free_to_system,
     .serves = serves,
     .raw = show,
 };

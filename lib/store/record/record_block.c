@@ -164,7 +164,7 @@ int pc__record_is_plain(const pc__record *r)
     return raw == r->head.blocks && !(r->head.flags & PC__RECORD_SEALED);
 }
 
-const void *pc__record_place(const pc__record *r, size_t index)
+const void *pc__record_block_address(const pc__record *r, size_t index)
 {
     if (index >= r->head.blocks || r->entries[index].codec != PC_CODEC_RAW
         || r->head.flags & PC__RECORD_SEALED)
@@ -174,7 +174,7 @@ const void *pc__record_place(const pc__record *r, size_t index)
 
 pc_status pc__record_check(const pc__record *r, size_t index)
 {
-    const void *data = pc__record_place(r, index);
+    const void *data = pc__record_block_address(r, index);
     return data ? check_lent(r, index, data)
                 : pc__fail(PC_ERR_INTERNAL, "block %zu of a record has no place in memory", index);
 }
@@ -182,7 +182,7 @@ pc_status pc__record_check(const pc__record *r, size_t index)
 pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data)
 {
     pc_status status = check_readable(r, index);
-    *data = status < 0 ? NULL : pc__record_place(r, index);
+    *data = status < 0 ? NULL : pc__record_block_address(r, index);
     if (*data && (status = check_lent(r, index, *data)) < 0)
         *data = NULL;
     return status;

@@ -27,7 +27,7 @@ void pc__record_head_put(const pc__record_head *h,
     memcpy(face, h->key.bytes, 32);
     memcpy(face + 32, h->salt.bytes, 32);
     memcpy(face + 64, h->content.bytes, 32);
-    memcpy(face + 96, h->before.bytes, 32);
+    memcpy(face + 96, h->parent.bytes, 32);
     pc__put_u32(face + 128, h->bits);
     pc__put_u32(face + 132, (uint32_t)h->priority);
     pc__put_f64(face + 136, h->cost);
@@ -118,7 +118,7 @@ pc_status pc__record_face_get(pc__record_head *h, const uint8_t *face)
     memcpy(h->key.bytes, face, 32);
     memcpy(h->salt.bytes, face + 32, 32);
     memcpy(h->content.bytes, face + 64, 32);
-    memcpy(h->before.bytes, face + 96, 32);
+    memcpy(h->parent.bytes, face + 96, 32);
     h->bits = pc__get_u32(face + 128);
     h->priority = (int32_t)pc__get_u32(face + 132);
     h->cost = pc__get_f64(face + 136);

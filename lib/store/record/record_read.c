@@ -77,8 +77,8 @@ static void take_face(pc__record *r)
     image->salt = h->salt;
     image->content = h->content;
     image->has_content = (h->bits & PC__RECORD_HAS_CONTENT) != 0;
-    image->before = h->before;
-    image->has_before = (h->bits & PC__RECORD_HAS_BEFORE) != 0;
+    image->parent = h->parent;
+    image->has_parent = (h->bits & PC__RECORD_HAS_PARENT) != 0;
     image->lossy = (h->bits & PC__RECORD_LOSSY) != 0;
     image->cost = h->cost;
     image->ttl = h->ttl;

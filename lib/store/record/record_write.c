@@ -233,9 +233,9 @@ static void fill_head(writer *w)
         h->content = image->content;
         h->bits |= PC__RECORD_HAS_CONTENT;
     }
-    if (image->has_before) {
-        h->before = image->before;
-        h->bits |= PC__RECORD_HAS_BEFORE;
+    if (image->has_parent) {
+        h->parent = image->parent;
+        h->bits |= PC__RECORD_HAS_PARENT;
     }
     if (image->lossy)
         h->bits |= PC__RECORD_LOSSY;

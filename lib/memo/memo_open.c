@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/options.h"
 #include "memo/memo_internal.h"
-#include "model/forward/native.h"
+#include "model/model_states.h"
 
 enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
 
@@ -45,11 +45,11 @@ static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *
 
 static pc__memo_head wanted_head(const pc_model *model, const pc_memo_options *options)
 {
-    const pc__arch *arch = &model->native->arch;
-    pc__memo_head head = {.causal = arch->causal != 0,
-                          .layers = (uint32_t)arch->layers,
-                          .heads = (uint32_t)arch->heads,
-                          .hidden = (uint32_t)arch->hidden,
+    const pc_model_info *info = &model->info;
+    pc__memo_head head = {.causal = !info->bidirectional,
+                          .layers = (uint32_t)info->layers,
+                          .heads = (uint32_t)info->heads,
+                          .hidden = (uint32_t)info->hidden,
                           .map_format = options->map_format ? options->map_format : PC_MAP_F16,
                           .outputs = options->outputs,
                           .output_pool = options->output_pool,
@@ -248,8 +248,8 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     status = read_memo_options(&o, options);
     if (status < 0)
         return status;
-    if (!model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_memo_open: only for models that we run ourselves");
+    if ((status = pc__model_check_native(model, "pc_memo_open")) < 0)
+        return status;
     memo = pc__calloc(&model->context->mem, 1, sizeof *memo);
     if (!memo)
         return PC_ERR_NOMEM;

@@ -6,8 +6,8 @@
 
 #include "attn/kernels.h"
 #include "base/little_endian.h"
-#include "model/forward/heads.h"
 #include "model/forward/prefill_batch.h"
+#include "model/model_states.h"
 
 enum {
     OUTPUTS_ALIGN = 8,
@@ -24,7 +24,7 @@ static uint64_t compute_digest(const pc_model *model)
 {
     char text[PC__KERNELS_CLASS + 32];
     int size = snprintf(text, sizeof text, "%s %u %u", pc__kernels_class(),
-                        (unsigned)model->info.compute, (unsigned)model->native->shape.dtype);
+                        (unsigned)model->info.compute, (unsigned)pc__model_run_shape(model).dtype);
     return XXH3_64bits(text, (size_t)size);
 }
 
@@ -78,7 +78,7 @@ void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base,
         return;
     memset(metadata + base, 0, outputs_at(base) - base + OUTPUTS_HEAD);
     pc__put_u32(part + AT_POOL,
-                sizes.embedding ? pc__pool_of(memo->model->native, memo->head.output_pool) : 0);
+                sizes.embedding ? pc__model_pool(memo->model, memo->head.output_pool) : 0);
     pc__put_u32(part + AT_EMBEDDING, (uint32_t)sizes.embedding);
     pc__put_u32(part + AT_LOGITS, (uint32_t)sizes.logits);
     pc__put_u32(part + AT_COMPUTE, memo->model->info.compute);
@@ -136,8 +136,7 @@ int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_s
     if (pc__map_store_metadata_copy(memo->maps, entry->id, 0, &metadata, &bytes) == PC_OK)
         f = parse_outputs(memo, metadata, base, bytes);
     has = f.sizes.embedding >= sizes.embedding && f.sizes.logits >= sizes.logits
-          && (!sizes.embedding
-              || f.pool == pc__pool_of(memo->model->native, memo->head.output_pool));
+          && (!sizes.embedding || f.pool == pc__model_pool(memo->model, memo->head.output_pool));
     pc__free(&memo->mem, metadata);
     return has;
 }

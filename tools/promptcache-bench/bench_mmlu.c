@@ -21,7 +21,6 @@ typedef struct bench {
     const arguments *a;
     const char *folder; /* of the tables */
     char inner[4096];
-    bench_model model;
     char *names[MOST_SUBJECTS]; /* files of the folder, in order */
     size_t name_count;
     comparison c;
@@ -155,11 +154,11 @@ static int subject_from_file(const bench *b, workload *w, size_t index, long sho
                                (int)strcspn(b->names[index], "."), b->names[index]);
         for (long i = 0; i < shots && next_question(&s, fields); i++)
             used += write_question(s.text + used, fields, 1);
-        code = piece_from_text(&w->pieces[index], &b->model, s.text, used, 0);
+        code = piece_from_text(&w->pieces[index], &b->c.model, s.text, used, 0);
     }
     for (size_t i = 0; i < per && code == EXIT_OK; i++) {
         if (next_question(&s, fields))
-            code = piece_from_text(&w->requests[index * per + i].own, &b->model, s.text,
+            code = piece_from_text(&w->requests[index * per + i].own, &b->c.model, s.text,
                                    write_question(s.text, fields, 0), 0);
         else
             code = plain_error("%s: fewer than %ld examples and %zu questions", b->names[index],
@@ -179,9 +178,10 @@ static int subject_from_lengths(const bench *b, workload *w, size_t index, long 
     size_t per = (size_t)a->questions;
     uint64_t stream = ((uint64_t)a->common.seed << 32) + index * (per + 1), state = stream;
     double examples = (double)lengths_mmlu_examples(&state) * (double)shots / 5;
-    int code = piece_fill(&w->pieces[index], &b->model, lengths_scaled(examples, a->scale), stream);
+    int code = piece_fill(&w->pieces[index], &b->c.model, lengths_scaled(examples, a->scale),
+                          stream);
     for (size_t i = 0; i < per && code == EXIT_OK; i++)
-        code = piece_fill(&w->requests[index * per + i].own, &b->model,
+        code = piece_fill(&w->requests[index * per + i].own, &b->c.model,
                           lengths_scaled((double)lengths_mmlu_question(&state), a->scale),
                           stream + i + 1);
     return code;
@@ -204,7 +204,7 @@ static int make(const void *bench_, workload *w, size_t shots)
     return code;
 }
 
-static void tell(const void *bench_, const workload *w, size_t index)
+static void describe(const void *bench_, const workload *w, size_t index)
 {
     const bench *b = bench_;
     double examples = 0, questions = 0;
@@ -225,7 +225,14 @@ static int open_subjects(void *bench_)
     return b->a->folder ? list_subjects(b) : EXIT_OK;
 }
 
-static int start(const arguments *a, const command *about)
+static const workload_kind kind = {.about = &bench_mmlu,
+                                   .ways = usual_ways,
+                                   .way_count = WAYS,
+                                   .open = open_subjects,
+                                   .make = make,
+                                   .describe = describe};
+
+static int start(const arguments *a)
 {
     static plot curves = {.title = "Short questions behind worked examples",
                           .x_label = "examples",
@@ -237,8 +244,7 @@ static int start(const arguments *a, const command *about)
                      .x_name = "shots",
                      .with_prepared = 1,
                      .plot = &curves}};
-    const workload_maker maker = {open_subjects, make, tell, &b};
-    int code = compare_list(&b.c, &b.model, &list, &maker, usual_ways, WAYS, about);
+    int code = run_workloads(&kind, &b.c, &list, &b);
     for (size_t i = 0; i < b.name_count; i++)
         free(b.names[i]);
     return code;
@@ -273,7 +279,7 @@ static int run_command_line(int argc, char **argv)
     if (code >= 0)
         return code;
     watch_interrupt();
-    return start(&a, &bench_mmlu);
+    return start(&a);
 }
 
 const command bench_mmlu = {

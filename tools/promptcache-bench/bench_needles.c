@@ -14,7 +14,6 @@ typedef struct arguments {
 
 typedef struct bench {
     const arguments *a;
-    bench_model model;
     char *text;
     size_t text_size;
     comparison c;
@@ -26,14 +25,14 @@ static int make_pieces(const bench *b, workload *w)
     const arguments *a = b->a;
     size_t documents = w->piece_count - 1, part = b->text_size / documents;
     uint64_t stream = (uint64_t)a->common.seed << 32;
-    int code = piece_fill(&w->pieces[0], &b->model, (size_t)a->instruction, stream);
+    int code = piece_fill(&w->pieces[0], &b->c.model, (size_t)a->instruction, stream);
     for (size_t i = 0; i < documents && code == EXIT_OK; i++) {
         piece *p = &w->pieces[i + 1];
         if (!b->text) {
-            code = piece_fill(p, &b->model, (size_t)a->document, stream + i + 1);
+            code = piece_fill(p, &b->c.model, (size_t)a->document, stream + i + 1);
             continue;
         }
-        code = piece_from_text(p, &b->model, b->text + i * part, part, (size_t)a->document);
+        code = piece_from_text(p, &b->c.model, b->text + i * part, part, (size_t)a->document);
         if (code == EXIT_OK && p->count < (size_t)a->document)
             code = plain_error("%s: %zu tokens for a document, --document says %ld", a->text,
                                p->count, a->document);
@@ -55,12 +54,12 @@ static int make(const void *bench_, workload *w, size_t questions)
             r->shared[r->levels++] = &w->pieces[0];
         r->shared[r->levels++] = &w->pieces[1 + i % (size_t)a->documents];
         r->output = (size_t)a->answer;
-        code = piece_fill(&r->own, &b->model, (size_t)a->question, stream + i);
+        code = piece_fill(&r->own, &b->c.model, (size_t)a->question, stream + i);
     }
     return code;
 }
 
-static void tell(const void *bench_, const workload *w, size_t index)
+static void describe(const void *bench_, const workload *w, size_t index)
 {
     const bench *b = bench_;
     (void)w;
@@ -76,7 +75,14 @@ static int open_text(void *bench_)
     return !b->a->text || (b->text = read_text(b->a->text, &b->text_size)) ? EXIT_OK : EXIT_INPUT;
 }
 
-static int start(const arguments *a, const command *about)
+static const workload_kind kind = {.about = &bench_needles,
+                                   .ways = usual_ways,
+                                   .way_count = WAYS,
+                                   .open = open_text,
+                                   .make = make,
+                                   .describe = describe};
+
+static int start(const arguments *a)
 {
     static plot curves = {.title = "Questions about a long document",
                           .x_label = "questions",
@@ -85,8 +91,7 @@ static int start(const arguments *a, const command *about)
     bench b = {
         .a = a,
         .c = {.options = &a->common, .name = "needles", .x_name = "questions", .plot = &curves}};
-    const workload_maker maker = {open_text, make, tell, &b};
-    int code = compare_list(&b.c, &b.model, &list, &maker, usual_ways, WAYS, about);
+    int code = run_workloads(&kind, &b.c, &list, &b);
     free(b.text);
     return code;
 }
@@ -120,7 +125,7 @@ static int run_command_line(int argc, char **argv)
     if (code >= 0)
         return code;
     watch_interrupt();
-    return start(&a, &bench_needles);
+    return start(&a);
 }
 
 const command bench_needles = {

@@ -26,7 +26,6 @@ typedef struct arguments {
 
 typedef struct bench {
     const arguments *a;
-    bench_model model;
     char *problems; /* the file */
     size_t size;
     comparison c;
@@ -63,11 +62,11 @@ static int pieces_from_file(const bench *b, workload *w)
     for (long i = 0; i < b->a->shots && code == EXIT_OK; i++)
         code = add_problem(b, &at, 1, text, &used);
     if (code == EXIT_OK)
-        code = piece_from_text(&w->pieces[0], &b->model, text, used, 0);
+        code = piece_from_text(&w->pieces[0], &b->c.model, text, used, 0);
     for (size_t i = 1; i < w->piece_count && code == EXIT_OK; i++) {
         used = 0;
         if ((code = add_problem(b, &at, 0, text, &used)) == EXIT_OK)
-            code = piece_from_text(&w->pieces[i], &b->model, text, used, 0);
+            code = piece_from_text(&w->pieces[i], &b->c.model, text, used, 0);
     }
     free(text);
     return code;
@@ -80,7 +79,7 @@ static int make_pieces(const bench *b, workload *w)
     if (b->problems)
         return pieces_from_file(b, w);
     for (size_t i = 0; i < w->piece_count && code == EXIT_OK; i++)
-        code = piece_fill(&w->pieces[i], &b->model, (size_t)(i ? b->a->question : b->a->few_shot),
+        code = piece_fill(&w->pieces[i], &b->c.model, (size_t)(i ? b->a->question : b->a->few_shot),
                           stream + i);
     return code;
 }
@@ -102,7 +101,7 @@ static int make(const void *bench_, workload *w, size_t samples)
     return code;
 }
 
-static void tell(const void *bench_, const workload *w, size_t index)
+static void describe(const void *bench_, const workload *w, size_t index)
 {
     const bench *b = bench_;
     if (!index)
@@ -117,7 +116,14 @@ static int open_problems(void *bench_)
                                                                                   : EXIT_INPUT;
 }
 
-static int start(const arguments *a, const command *about)
+static const workload_kind kind = {.about = &bench_samples,
+                                   .ways = ways,
+                                   .way_count = sizeof ways / sizeof *ways,
+                                   .open = open_problems,
+                                   .make = make,
+                                   .describe = describe};
+
+static int start(const arguments *a)
 {
     static plot curves = {.title = "Samples of one prompt",
                           .x_label = "samples of a question",
@@ -126,8 +132,7 @@ static int start(const arguments *a, const command *about)
     bench b = {
         .a = a,
         .c = {.options = &a->common, .name = "samples", .x_name = "samples", .plot = &curves}};
-    const workload_maker maker = {open_problems, make, tell, &b};
-    int code = compare_list(&b.c, &b.model, &list, &maker, ways, sizeof ways / sizeof *ways, about);
+    int code = run_workloads(&kind, &b.c, &list, &b);
     free(b.problems);
     return code;
 }
@@ -165,7 +170,7 @@ static int run_command_line(int argc, char **argv)
     if (code >= 0)
         return code;
     watch_interrupt();
-    return start(&a, &bench_samples);
+    return start(&a);
 }
 
 const command bench_samples = {

@@ -1,4 +1,5 @@
-/* The loop that serves a workload. */
+/* The loop that serves one workload in one way: admits requests, steps the batch, keeps the clock.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ typedef struct runner {
     size_t running, next;
     int32_t *tokens; /* one prompt */
     double *first;   /* [requests] */
-    double shown;    /* when the progress was last told */
+    double shown;    /* when the progress was last written */
 } runner;
 
 static size_t prompt_tokens(const request *r)
@@ -93,8 +94,8 @@ static double bound_of_pass(const runner *n)
         if (r->first >= 0 && n->args->how->baseline == PC_BASELINE_NO_ATTENTION)
             continue;
         for (size_t l = 0; l < r->levels; l++)
-            if (r->shared[l]->seen != stamp) {
-                r->shared[l]->seen = stamp;
+            if (r->shared[l]->stamp != stamp) {
+                r->shared[l]->stamp = stamp;
                 work.keys += (double)r->shared[l]->count;
             }
         work.keys += own;
@@ -257,9 +258,9 @@ int workload_prepare(workload *w, const bench_model *b, pc_cache *cache, double 
     for (size_t i = 0; i < w->count && code == EXIT_OK; i++) {
         request *r = &w->requests[i];
         piece *last = r->levels ? r->shared[r->levels - 1] : NULL;
-        if (!last || last->seen == stamp || !shared_tokens(r, r->levels))
+        if (!last || last->stamp == stamp || !shared_tokens(r, r->levels))
             continue;
-        last->seen = stamp;
+        last->stamp = stamp;
         code = prepare_chain(b, r, cache, seconds);
     }
     return code;

@@ -1,5 +1,5 @@
-/* bench mmlu: many short questions, each one step behind the worked examples of its subject
- * (RelayAttention, section 4.3: MMLU). What counts is not to compute the examples again. */
+/* bench mmlu: many short questions, each answered by one token, behind the worked examples of their
+ * subject (RelayAttention, section 4.3: MMLU). Sharing saves computing the examples again. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int is_table(const struct dirent *entry)
     return n > 4 && !strcmp(entry->d_name + n - 4, ".csv");
 }
 
-/* The tables lie in the folder, or in `test` inside it, as the data set is unpacked. */
+/* The tables are in the folder, or in its folder `test`, as in the unpacked data set. */
 static int find_tables(bench *b, struct dirent ***found)
 {
     int count = scandir(b->a->folder, found, is_table, alphasort);
@@ -63,13 +63,13 @@ static int list_subjects(bench *b)
     }
     free(found);
     if (b->name_count < (size_t)b->a->subjects)
-        return plain_error("%s: %zu files *.csv, --subjects wants %ld", b->folder, b->name_count,
+        return plain_error("%s: %zu files *.csv, but --subjects is %ld", b->folder, b->name_count,
                            b->a->subjects);
     return EXIT_OK;
 }
 
-/* Cuts the next row of CSV in place; *at moves behind it. Number of its fields, 0 at the end. */
-static size_t cut_row(char **at, char *fields[FIELDS])
+/* Splits the next row of CSV in place and moves *at behind it. Returns its fields; 0: the end. */
+static size_t split_row(char **at, char *fields[FIELDS])
 {
     size_t count = 0;
     char *p = *at;
@@ -97,7 +97,7 @@ static size_t cut_row(char **at, char *fields[FIELDS])
     return count;
 }
 
-/* A question in the usual form, with or without its answer; bytes written. */
+/* Writes a question in the usual form, with or without its answer. Returns the bytes. */
 static size_t write_question(char *to, char *const fields[FIELDS], int answered)
 {
     int answer = fields[5][0] - '0';
@@ -111,16 +111,16 @@ static size_t write_question(char *to, char *const fields[FIELDS], int answered)
 }
 
 typedef struct subject {
-    char *data, *at; /* the file, and what is not read yet */
-    char *text;      /* room for more than the file */
+    char *data, *at; /* the file, and the rest of it */
+    char *text;      /* larger than the file */
 } subject;
 
-/* Rows that are not six fields are no questions (quotes that nobody escaped). */
+/* Skips rows without six fields: damaged ones, with unescaped quotes. */
 static int next_question(subject *s, char *fields[FIELDS])
 {
     size_t count;
     do
-        count = cut_row(&s->at, fields);
+        count = split_row(&s->at, fields);
     while (count && count != FIELDS);
     return count == FIELDS;
 }
@@ -136,7 +136,7 @@ static int open_subject(const bench *b, size_t index, subject *s)
         return EXIT_INPUT;
     if (!(s->text = malloc(size + 64 * MOST + 1024)))
         return plain_error("no memory for %s", path);
-    next_question(s, fields); /* the names of the columns */
+    next_question(s, fields); /* skips the names of the columns */
     return EXIT_OK;
 }
 
@@ -171,7 +171,7 @@ static int subject_from_file(const bench *b, workload *w, size_t index, long sho
 
 /* --------------------------------------------------------------- workloads */
 
-/* By the published lengths of five examples, a fifth of them each. */
+/* The published lengths are of five examples: each has a fifth. */
 static int subject_from_lengths(const bench *b, workload *w, size_t index, long shots)
 {
     const arguments *a = b->a;
@@ -266,8 +266,8 @@ static int run_command_line(int argc, char **argv)
         {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (1)", NULL, 1, 1 << 20},
         {"scale", OPTION_REAL, &a.scale, "factor of the published lengths (0.5)", NULL, 1e-3, 100},
         {"mmlu", OPTION_DIR, &a.folder,
-         "folder of CSV files (question, four choices, answer 0 to 3), or one with those in "
-         "`test`, instead of those lengths",
+         "folder of CSV files (question, four choices, answer 0 to 3), or a folder with those in "
+         "`test`",
          NULL, 0, 0},
         TOKENIZER_ROW(a.common.model),
     };
@@ -286,7 +286,7 @@ const command bench_mmlu = {
     .name = "mmlu",
     .usage = "mmlu [--shape NAME | --model M] [--shots LIST] [options]",
     .summary = "short questions behind worked examples, computed once or every time",
-    .details =
-        "Short questions behind the worked examples of their subjects, one step each. Requests/s\n"
-        "count the preparing of the examples too.\n" WAYS_HELP,
+    .details = "Short questions behind the worked examples of their subjects, one token each. "
+               "Requests/s include\n"
+               "the time to prepare the examples.\n" WAYS_HELP,
     .run = run_command_line};

@@ -1,6 +1,6 @@
-/* bench needles: many short questions about long documents (Hydragen, section 4.3). Every question
- * is a request: an instruction that all share, a document that the questions about it share, the
- * question, a short answer. */
+/* bench needles: many short questions about long documents (Hydragen, section 4.3). Each request
+ * has an instruction that all share, a document that its questions share, the question and a short
+ * answer. */
 #include <stdlib.h>
 
 #include "bench.h"
@@ -34,7 +34,7 @@ static int make_pieces(const bench *b, workload *w)
         }
         code = piece_from_text(p, &b->c.model, b->text + i * part, part, (size_t)a->document);
         if (code == EXIT_OK && p->count < (size_t)a->document)
-            code = plain_error("%s: %zu tokens for a document, --document says %ld", a->text,
+            code = plain_error("%s: %zu tokens for a document, but --document is %ld", a->text,
                                p->count, a->document);
     }
     return code;
@@ -107,14 +107,14 @@ static int run_command_line(int argc, char **argv)
     const option_row rows[] = {
         WORKLOAD_ROWS(a.common, "64", "shared,per-row,copies"),
         {"document", OPTION_NUMBER, &a.document, "tokens of a document (2048)", NULL, 1, 1 << 24},
-        {"documents", OPTION_NUMBER, &a.documents, "how many, asked about in turn (1)", NULL, 1,
-         4096},
-        {"instruction", OPTION_NUMBER, &a.instruction,
-         "tokens that stand before every document (0)", NULL, 0, 1 << 24},
-        {"questions", OPTION_TEXT, &a.questions, "how many (1,4,16)", NULL, 0, 0},
+        {"documents", OPTION_NUMBER, &a.documents,
+         "number of documents; the questions ask about them in turn (1)", NULL, 1, 4096},
+        {"instruction", OPTION_NUMBER, &a.instruction, "tokens before every document (0)", NULL, 0,
+         1 << 24},
+        {"questions", OPTION_TEXT, &a.questions, "number of questions (1,4,16)", NULL, 0, 0},
         {"question", OPTION_NUMBER, &a.question, "tokens of a question (24)", NULL, 1, 1 << 20},
         {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (10)", NULL, 1, 1 << 20},
-        {"text", OPTION_FILE, &a.text, "a text that the documents are cut from", NULL, 0, 0},
+        {"text", OPTION_FILE, &a.text, "a text whose parts are the documents", NULL, 0, 0},
         TOKENIZER_ROW(a.common.model),
     };
     const char *others[1];
@@ -132,5 +132,5 @@ const command bench_needles = {
     .name = "needles",
     .usage = "needles [--shape NAME | --model M] [--document N] [--questions LIST] [options]",
     .summary = "many questions about long documents",
-    .details = "Short questions about long documents, against the number of questions.\n" WAYS_HELP,
+    .details = "Short questions about long documents, over the number of questions.\n" WAYS_HELP,
     .run = run_command_line};

@@ -1,5 +1,5 @@
-/* bench serve: requests with lengths as in real traffic behind one system prompt, all at once or
- * coming one by one (RelayAttention, section 4.3: ShareGPT, non-interactive and interactive). */
+/* bench serve: requests with the lengths of real traffic behind one system prompt, all at once or
+ * arriving one by one (RelayAttention, section 4.3: ShareGPT, non-interactive and interactive). */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -88,7 +88,7 @@ static int open_lengths(void *bench_)
     return lengths_open(&b->lengths, b->a->lengths);
 }
 
-/* "0.5,1,2": how many; 0: it is no such list. */
+/* "0.5,1,2" to numbers. Returns how many; 0: not such a list. */
 static size_t read_rates(const char *text, double *rates)
 {
     for (size_t n = 0; n < MOST;) {
@@ -126,7 +126,7 @@ static int start(const arguments *a)
         return usage_error(&bench_serve, "--limit needs one --rate to start from");
     if (a->limit > 0 && a->common.picture)
         return usage_error(&bench_serve, "--limit gives no curve for --plot");
-    curves.x_label = b.rate_count ? "requests a second that come" : "tokens of the prefix";
+    curves.x_label = b.rate_count ? "arrivals a second" : "tokens of the prefix";
     curves.y_label = b.rate_count ? "milliseconds a token" : "requests a second";
     b.c.without_head = a->limit > 0;
     if (b.rate_count && a->limit <= 0) {
@@ -148,14 +148,14 @@ static int run_command_line(int argc, char **argv)
     const option_row rows[] = {
         WORKLOAD_ROWS(a.common, "8", "shared,per-row,copies"),
         {"prefix", OPTION_TEXT, &a.prefix, "tokens of the system prompt (256,1024)", NULL, 0, 0},
-        {"requests", OPTION_NUMBER, &a.requests, "how many (10)", NULL, 1, 100000},
+        {"requests", OPTION_NUMBER, &a.requests, "number of requests (10)", NULL, 1, 100000},
         {"lengths", OPTION_FILE, &a.lengths,
-         "lines prompt,output to draw from, instead of the built-in ShareGPT statistics", NULL, 0,
-         0},
-        {"scale", OPTION_REAL, &a.scale, "factor of those lengths (0.2)", NULL, 1e-3, 100},
-        {"rate", OPTION_TEXT, &a.rate, "requests a second that come, as in 0.5,1,2", NULL, 0, 0},
-        {"limit", OPTION_REAL, &a.limit, "seconds a token from arrival to end, mean of requests",
-         NULL, 1e-6, 1e6},
+         "file of lines prompt,output with lengths, instead of the built-in ShareGPT statistics",
+         NULL, 0, 0},
+        {"scale", OPTION_REAL, &a.scale, "factor of the lengths (0.2)", NULL, 1e-3, 100},
+        {"rate", OPTION_TEXT, &a.rate, "arrivals a second, as in 0.5,1,2", NULL, 0, 0},
+        {"limit", OPTION_REAL, &a.limit,
+         "seconds a token from arrival to end, mean of the requests", NULL, 1e-6, 1e6},
     };
     const char *others[1];
     size_t count;
@@ -173,7 +173,7 @@ const command bench_serve = {
     .usage = "serve [--shape NAME | --model M] [--prefix LIST] [options]",
     .summary = "requests with the lengths of real traffic behind one system prompt",
     .details =
-        "Requests with the lengths of real traffic behind one system prompt: all at once, or with\n"
-        "--rate as a Poisson process, or with --rate and --limit the rate that can be "
-        "borne.\n" WAYS_HELP,
+        "Requests with the lengths of real traffic behind one system prompt: all at once; with "
+        "--rate as a\n"
+        "Poisson process; with --rate and --limit, the highest rate within the limit.\n" WAYS_HELP,
     .run = run_command_line};

@@ -4,7 +4,7 @@
 #ifndef PC_ATTN_BACKEND_H
 #define PC_ATTN_BACKEND_H
 
-#include "attn/grid.h"
+#include "attn/block_format.h"
 #include "attn/plan.h"
 
 enum { PC__LINEARS_AT_ONCE = 4 };
@@ -12,13 +12,13 @@ typedef struct pc__linear pc__linear; /* packed weights of y = x W^T + b, W [out
 
 /* A linear layer and the rows that it is for: of the inputs x [rows][in] (row NULL), or x[row[i]],
  * i < rows, those from `first` on. */
-typedef struct pc__linear_part {
+typedef struct pc__linear_job {
     const pc__linear *linear;
     const float *x;
     const uint32_t *row;
     size_t rows, first, count;
     float *y; /* [count][out]; apart from all inputs and outputs of parts that run together */
-} pc__linear_part;
+} pc__linear_job;
 
 /* Gives `count` rows of W from `first` on, in fp32, [count][in]. Called while packing, from any of
  * the context's threads, for disjoint rows. */
@@ -27,8 +27,8 @@ typedef void (*pc__weight_rows_fn)(void *user, size_t first, size_t count, float
 typedef struct pc__weight_source {
     void *user;
     pc__weight_rows_fn rows;
-    pc__grid grid; /* bits 0: rows only */
-    pc__grid_rows_fn grid_rows;
+    pc__block_format format; /* bits 0: rows only */
+    pc__quantised_rows_fn quantised_rows;
 } pc__weight_source;
 
 typedef enum pc__activation {
@@ -53,7 +53,8 @@ typedef struct pc__backend {
     pc_status (*linear_new)(pc__linear **out, pc_context *context, size_t out_features,
                             size_t in_features, uint32_t compute, const pc__weight_source *source,
                             const float *bias);
-    int (*keeps_quantised)(void); /* 1: computing on a grid is faster here than with expanded weights */
+    int (*keeps_quantised)(
+        void); /* 1: computing on a grid is faster here than with expanded weights */
     /* Brings the weights of many small layers into one block of memory, which large pages can
      * serve; NULLs among them are none. *block, NULL where it would not help, lives as long as they
      * do and goes to `release`. */
@@ -67,7 +68,7 @@ typedef struct pc__backend {
                                 size_t rows, float *const *y);
     /* Any number of layers of one context, as one piece of work. Parts with the same x, row and
      * rows share these inputs: let them stand together. */
-    pc_status (*linear_run_parts)(const pc__linear_part *parts, size_t count);
+    pc_status (*linear_run_jobs)(const pc__linear_job *jobs, size_t count);
 
     /* y may be x. gain, bias [dim]; bias NULL: none. */
     void (*rms_norm)(pc_context *context, const float *x, size_t rows, size_t dim,

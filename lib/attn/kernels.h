@@ -4,7 +4,7 @@
 #ifndef PC_ATTN_KERNELS_H
 #define PC_ATTN_KERNELS_H
 
-#include "attn/grid.h"
+#include "attn/block_format.h"
 #include "attn/kv.h"
 #include "attn/rope.h"
 
@@ -60,19 +60,19 @@ typedef void (*pc__panel_fn)(const pc__panel_task *task);
 /* Inputs cut into whole numbers: step * 2^shift * x with one step for a row and a shift for a
  * group, so that groups of small values have small steps too. x = 256 * high + low with signed
  * bytes, or x = high where low is NULL. */
-typedef struct pc__cut_rows {
+typedef struct pc__quantised_inputs {
     int8_t *high, *low;    /* [rows][groups * group]; low NULL: 8 bits */
     float *step;           /* [rows] */
     int32_t *shift, *less; /* [groups][apart], of which `rows` are used; less: of the group's x the
                               sum, negative */
     size_t apart;
-} pc__cut_rows;
-#define PC__CUT_WIDE 32512.0f /* 127 * 256: both of its bytes are signed ones */
-#define PC__CUT_NARROW 127.0f
-#define PC__CUT_FINEST                                                                           \
+} pc__quantised_inputs;
+#define PC__QUANTISE_MOST_16 32512.0f /* 127 * 256: both of its bytes are signed ones */
+#define PC__QUANTISE_MOST_8 127.0f
+#define PC__QUANTISE_RANGE                                                                       \
     520192.0f /* either of them with its largest shift; a product of 32 such x with bytes of q - \
                  zero takes 32 bits */
-enum { PC__SHIFT_WIDE = 4, PC__SHIFT_NARROW = 12 };
+enum { PC__SHIFT_MOST_16 = 4, PC__SHIFT_MOST_8 = 12 };
 
 /* Panels on a grid. Of each group of inputs, one after the other: q, scale, minimum.
  *   8 bits: q [group / 4][PC__PANEL][4]; 4 bits: q [group / 8][PC__PANEL][4], in the low half of
@@ -81,40 +81,41 @@ enum { PC__SHIFT_WIDE = 4, PC__SHIFT_NARROW = 12 };
  * product = 2^shift * sum of (q - zero) x, exact in 32 bits; y = fma(product, scale, y); with
  * minimums y = fma(2^shift * less, minimum, y). After the last group y *= step. Same bits in every
  * variant. */
-typedef struct pc__grid_task {
+typedef struct pc__quantised_task {
     const uint8_t *panel;
-    pc__grid grid;
+    pc__block_format format;
     size_t groups;
-    pc__cut_rows x; /* row 0 is the first one to compute */
+    pc__quantised_inputs x; /* row 0 is the first one to compute */
     size_t rows;
     float *y; /* [rows][ldy], `width` <= PC__PANEL features are written */
     size_t ldy, width;
     const uint8_t *next; /* a panel as this one that will be wanted after this call, which may fetch
                             it ahead; or NULL */
-} pc__grid_task;
-typedef void (*pc__grid_fn)(const pc__grid_task *task);
+} pc__quantised_task;
+typedef void (*pc__quantised_fn)(const pc__quantised_task *task);
 
-/* Row 0 of `to`: step, the largest of the row's values over PC__CUT_FINEST; and of each of its
+/* Row 0 of `to`: step, the largest of the row's values over PC__QUANTISE_RANGE; and of each of its
  * `groups` groups of `group` values, a multiple of 16, the smallest shift that leaves none of them
- * above PC__CUT_WIDE, or, where low is NULL, PC__CUT_NARROW; the values in whole steps of that,
- * rounded to the nearest; and less. A row with a value that is no number has a step that is none,
- * and zeros: its results are none. Same bits in every variant. */
-typedef void (*pc__cut_fn)(const float *x, size_t groups, size_t group, const pc__cut_rows *to);
+ * above PC__QUANTISE_MOST_16, or, where low is NULL, PC__QUANTISE_MOST_8; the values in whole steps
+ * of that, rounded to the nearest; and less. A row with a value that is no number has a step that
+ * is none, and zeros: its results are none. Same bits in every variant. */
+typedef void (*pc__quantise_fn)(const float *x, size_t groups, size_t group,
+                                const pc__quantised_inputs *to);
 
 /* Bytes of a group of a panel, and where its scales and minimums begin. */
-static inline size_t pc__grid_scale_at(const pc__grid *grid)
+static inline size_t pc__quantised_scale_at(const pc__block_format *format)
 {
-    return (size_t)grid->group * grid->bits / 8 * PC__PANEL;
+    return (size_t)format->group * format->bits / 8 * PC__PANEL;
 }
 
-static inline size_t pc__grid_minimum_at(const pc__grid *grid)
+static inline size_t pc__quantised_minimum_at(const pc__block_format *format)
 {
-    return pc__grid_scale_at(grid) + PC__PANEL * (grid->half ? 2u : 4u);
+    return pc__quantised_scale_at(format) + PC__PANEL * (format->half ? 2u : 4u);
 }
 
-static inline size_t pc__grid_group_bytes(const pc__grid *grid)
+static inline size_t pc__quantised_group_bytes(const pc__block_format *format)
 {
-    return pc__grid_minimum_at(grid) + (grid->minimum ? PC__PANEL * 4u : 0);
+    return pc__quantised_minimum_at(format) + (format->minimum ? PC__PANEL * 4u : 0);
 }
 
 /* Rows of a map of one head (attn/map.h) times the values of its K/V head, sums in fp32 in
@@ -142,18 +143,18 @@ typedef void (*pc__map_fn)(const pc__map_task *task);
 typedef void (*pc__weights_fn)(const pc__attn_task *task, uint32_t dtype, size_t pages,
                                float *weights, size_t stride);
 
-/* to = from * scale, `heads` vectors of `dim` floats, then turned as pc__rope_turn() does, to the
+/* to = from * scale, `heads` vectors of `dim` floats, then turned as pc__rope_rotate() does, to the
  * same bits; rope NULL: not turned. from may be to. */
-typedef void (*pc__turn_fn)(const pc__rope *rope, const float *cosine, const float *sine,
-                            float scale, const float *from, float *to, size_t heads, size_t dim);
+typedef void (*pc__rotate_fn)(const pc__rope *rope, const float *cosine, const float *sine,
+                              float scale, const float *from, float *to, size_t heads, size_t dim);
 
 typedef struct pc__kernels {
     const char *name;
     pc__attend_fn attend_f32, attend_bf16, attend_f16,
         attend_i8; /* by the dtype of K and V; see pc__attend_of */
     pc__panel_fn panel_f32, panel_bf16;
-    pc__grid_fn panel_quantised;
-    pc__cut_fn cut;
+    pc__quantised_fn panel_quantised;
+    pc__quantise_fn quantise;
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
     void (*gelu)(float *x,
                  size_t count); /* x = x / 2 * (1 + erf(x / sqrt 2)), off by at most 4e-7 |x| */
@@ -162,7 +163,7 @@ typedef struct pc__kernels {
     void (*add_rows)(const float *factor, const float *rows, size_t stride, size_t count, float *y,
                      size_t width);
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
-    pc__turn_fn turn;
+    pc__rotate_fn rotate;
     pc__map_fn map_f32, map_bf16, map_f16; /* by the dtype of V; see pc__map_of */
     pc__weights_fn weights;                /* K in F32, BF16; see pc__weights_of */
     int bf16_dot;                          /* 1: bf16 products are faster than fp32 ones here */
@@ -199,17 +200,18 @@ void pc__attend_i8_avx512(const pc__attn_task *task, size_t first_page, size_t l
 void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_f32_avx512(const pc__panel_task *task);
 void pc__panel_bf16_avx512bf16(const pc__panel_task *task);
-void pc__grid_avx2(const pc__grid_task *task);
+void pc__panel_quantised_avx2(const pc__quantised_task *task);
 void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
-void pc__grid_avx512vnni(const pc__grid_task *task);
-void pc__cut_avx512(const float *x, size_t groups, size_t group, const pc__cut_rows *to);
+void pc__panel_quantised_avx512vnni(const pc__quantised_task *task);
+void pc__quantise_avx512(const float *x, size_t groups, size_t group,
+                         const pc__quantised_inputs *to);
 void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count,
                          float *y, size_t width);
 void pc__gelu_avx512(float *x, size_t count);
-void pc__turn_avx2(const pc__rope *rope, const float *cosine, const float *sine, float scale,
-                   const float *from, float *to, size_t heads, size_t dim);
-void pc__turn_avx512(const pc__rope *rope, const float *cosine, const float *sine, float scale,
+void pc__rotate_avx2(const pc__rope *rope, const float *cosine, const float *sine, float scale,
                      const float *from, float *to, size_t heads, size_t dim);
+void pc__rotate_avx512(const pc__rope *rope, const float *cosine, const float *sine, float scale,
+                       const float *from, float *to, size_t heads, size_t dim);
 void pc__silu_gate_avx512(float *x, const float *up, size_t count);
 void pc__map_f32_avx2(const pc__map_task *task);
 void pc__map_bf16_avx2(const pc__map_task *task);
@@ -227,8 +229,8 @@ void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last
 void pc__attend_f16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_bf16_c(const pc__panel_task *task);
-void pc__grid_c(const pc__grid_task *task);
-void pc__cut_c(const float *x, size_t groups, size_t group, const pc__cut_rows *to);
+void pc__panel_quantised_c(const pc__quantised_task *task);
+void pc__quantise_c(const float *x, size_t groups, size_t group, const pc__quantised_inputs *to);
 void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
 void pc__weights_c(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights,
                    size_t stride);

@@ -61,7 +61,7 @@ size_t pc__kv_layer_bytes(const pc__kv_shape *shape, size_t tokens)
 
 size_t pc__kv_bytes(const pc__kv *kv)
 {
-    size_t own = kv->drop_lender ? 0 : kv->pages * layer_page_bytes(&kv->shape);
+    size_t own = kv->release_owner ? 0 : kv->pages * layer_page_bytes(&kv->shape);
     return sizeof *kv + own * (size_t)kv->shape.layers
            + (kv->relative ? kv->pages * PC__PAGE * sizeof *kv->relative : 0);
 }
@@ -118,10 +118,10 @@ static pc_status new_empty(pc__kv **out, const pc_allocator *mem, const pc__kv_s
     atomic_init(&kv->references, 1);
     kv->mem = *mem;
     kv->shape = *shape;
-    atomic_init(&kv->wipe, 0);
+    atomic_init(&kv->zero_at_end, 0);
     atomic_init(&kv->give_back, 0);
     atomic_init(&kv->sizes, NULL);
-    atomic_init(&kv->flow, NULL);
+    atomic_init(&kv->stream, NULL);
     kv->layer = pc__calloc(mem, (size_t)shape->layers, sizeof *kv->layer);
     if (!kv->layer) {
         pc__kv_unref(kv);
@@ -204,9 +204,9 @@ pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv
     return PC_OK;
 }
 
-pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
-                       size_t tokens, const int64_t *relative, const void *const *pages,
-                       void *lender, void (*drop_lender)(void *lender))
+pc_status pc__kv_wrap(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
+                      size_t tokens, const int64_t *relative, const void *const *pages, void *owner,
+                      void (*release_owner)(void *owner))
 {
     pc_status status = new_empty(out, mem, shape);
     pc__kv *kv = *out;
@@ -223,8 +223,8 @@ pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape
     if (status < 0) {
         memset(kv->layer, 0, (size_t)shape->layers * sizeof *kv->layer); /* they are not ours */
     } else {
-        kv->lender = lender;
-        kv->drop_lender = drop_lender;
+        kv->owner = owner;
+        kv->release_owner = release_owner;
     }
     return keep_or_drop(out, status);
 }
@@ -249,9 +249,9 @@ void pc__kv_give_back(pc__kv *kv)
     atomic_store_explicit(&kv->give_back, 1, memory_order_relaxed);
 }
 
-void pc__kv_wipe(pc__kv *kv)
+void pc__kv_zero(pc__kv *kv)
 {
-    atomic_store_explicit(&kv->wipe, 1, memory_order_relaxed);
+    atomic_store_explicit(&kv->zero_at_end, 1, memory_order_relaxed);
 }
 
 pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
@@ -302,10 +302,10 @@ void pc__kv_unref(pc__kv *kv)
                                                                       memory_order_relaxed)
                                                      ? pc__free_to_system
                                                      : pc__free;
-    int own = !kv->drop_lender,
-        wiped = own && atomic_load_explicit(&kv->wipe, memory_order_relaxed);
+    int own = !kv->release_owner,
+        zeroed = own && atomic_load_explicit(&kv->zero_at_end, memory_order_relaxed);
     for (int32_t l = 0; own && kv->layer && l < kv->shape.layers; l++) {
-        if (wiped && kv->layer[l])
+        if (zeroed && kv->layer[l])
             memset(kv->layer[l], 0, kv->pages * layer_page_bytes(&kv->shape));
         if (!kv->slab)
             give(&mem, kv->layer[l]);
@@ -313,7 +313,7 @@ void pc__kv_unref(pc__kv *kv)
     if (kv->slab)
         give(&mem, kv->slab);
     if (!own)
-        kv->drop_lender(kv->lender);
+        kv->release_owner(kv->owner);
     pc__free(&mem, kv->layer);
     pc__free(&mem, atomic_load_explicit(&kv->sizes, memory_order_relaxed));
     pc__free(&mem, kv->relative);
@@ -359,7 +359,7 @@ pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
         return status;
     if (kv->shape.dtype == PC_DTYPE_I8)
         return pc__fail(PC_ERR_STATE, "K/V run: an int8 run does not grow");
-    if (kv->drop_lender || kv->slab)
+    if (kv->release_owner || kv->slab)
         return pc__fail(PC_ERR_STATE, "K/V run: one that was read or lent does not grow");
     if (need > kv->pages) {
         size_t ahead = kv->pages + kv->pages / 2;
@@ -381,7 +381,7 @@ void pc__kv_truncate(pc__kv *kv, size_t tokens)
     if (tokens >= old)
         return;
     kv->tokens = tokens;
-    if (!kv->drop_lender)
+    if (!kv->release_owner)
         pc__kv_clear_tokens(kv, tokens, old);
 }
 

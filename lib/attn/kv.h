@@ -38,10 +38,10 @@ typedef struct pc__kv_shape {
 /* A run whose layers are still being read, from disk or from a server: who wants to look at layer l
  * asks first. The flow is alive as long as its run is used by those who were given the run early;
  * afterwards the run has none. */
-typedef struct pc__kv_flow {
-    pc_status (*await)(struct pc__kv_flow *flow,
+typedef struct pc__layer_stream {
+    pc_status (*await)(struct pc__layer_stream *stream,
                        size_t layer); /* blocks until it is there; an error: it will not be */
-} pc__kv_flow;
+} pc__layer_stream;
 
 typedef struct pc__kv {
     atomic_size_t references;
@@ -59,12 +59,12 @@ typedef struct pc__kv {
         regime; /* frequency regime under which it was computed (0 where the model has only one) */
     int64_t origin; /* where its start stood when it was computed (learned positions cannot leave
                        it); 0 from pc__kv_new */
-    _Atomic(uint64_t *) sizes;   /* pc__kv_sizes; NULL: nobody has asked */
-    _Atomic(pc__kv_flow *) flow; /* NULL: all layers are there */
-    atomic_uint wipe;            /* its pages are overwritten before they are given back */
-    atomic_uint give_back;       /* to the system, not to the heap */
-    void *lender;                /* whose memory the pages are; drop_lender NULL: our own */
-    void (*drop_lender)(void *lender);
+    _Atomic(uint64_t *) sizes;          /* pc__kv_sizes; NULL: nobody has asked */
+    _Atomic(pc__layer_stream *) stream; /* NULL: all layers are there */
+    atomic_uint zero_at_end;            /* its pages are overwritten before they are given back */
+    atomic_uint give_back;              /* to the system, not to the heap */
+    void *owner;                        /* whose memory the pages are; drop_lender NULL: our own */
+    void (*release_owner)(void *owner);
 } pc__kv;
 
 size_t pc__kv_k_bytes(const pc__kv_shape *shape); /* of the K block of a page */
@@ -111,14 +111,14 @@ pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv
  * which is called with the last reference (of a run that was made: not on failure). The caller
  * calls pc__kv_clear_tail for each layer before it is used; nothing else is written there. Nothing
  * is looked at. PC_ERR_MISMATCH: not aligned. */
-pc_status pc__kv_adopt(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
-                       size_t tokens, const int64_t *relative, const void *const *pages,
-                       void *lender, void (*drop_lender)(void *lender));
+pc_status pc__kv_wrap(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
+                      size_t tokens, const int64_t *relative, const void *const *pages, void *owner,
+                      void (*release_owner)(void *owner));
 void pc__kv_clear_tail(
     pc__kv *kv, size_t layer); /* zeros what stands beyond the last token of the last page in use */
 void pc__kv_give_back(
     pc__kv *kv); /* the last reference gives the pages back to the system (pc__free_to_system) */
-void pc__kv_wipe(pc__kv *kv); /* overwrites the pages with zeros once the last reference goes. Lent
+void pc__kv_zero(pc__kv *kv); /* overwrites the pages with zeros once the last reference goes. Lent
                                  ones are the lender's affair */
 pc__kv *pc__kv_ref(pc__kv *kv);
 void pc__kv_unref(pc__kv *kv);

@@ -83,6 +83,6 @@ void pc__kv_clear_tokens(pc__kv *kv, size_t from, size_t to)
 void pc__kv_clear_tail(pc__kv *kv, size_t layer)
 {
     size_t end = page_end(kv->tokens);
-    if (!kv->drop_lender || !zero_layer(kv, layer, kv->tokens, end, 1))
+    if (!kv->release_owner || !zero_layer(kv, layer, kv->tokens, end, 1))
         zero_layer(kv, layer, kv->tokens, end, 0);
 }

@@ -83,7 +83,7 @@ typedef struct pc__map_out {
 
 /* From what attention was given, q [row][head][k_dim] before it is turned, and its result lse
  * [row][head]: weights exp(score - lse). PC_ERR_NOMEM. */
-pc_status pc__map_take(pc_context *context, const pc__attn_layer *layer, const pc__map_out *lanes,
-                       size_t count, const float *q, const float *lse);
+pc_status pc__record_maps(pc_context *context, const pc__attn_layer *layer,
+                          const pc__map_out *lanes, size_t count, const float *q, const float *lse);
 
 #endif

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "attn/plan_body.h"
+#include "attn/plan_internal.h"
 
 /* The formats of runs may differ: partial results are fp32 whatever they come from. */
 static int same_heads(const pc__kv_shape *a, const pc__kv_shape *b)
@@ -32,7 +32,7 @@ static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
     const pc_allocator *mem = &plan->context->mem;
     size_t n = rows->count, spans = rows->first[n], pairs = 0;
     for (size_t i = 0; i < spans; i++)
-        pairs += pc__parts(rows->spans[i].lo, rows->spans[i].hi);
+        pairs += pc__sections(rows->spans[i].lo, rows->spans[i].hi);
     plan->rows = n;
     plan->per_row = rows->per_row;
     plan->positions = pc__calloc(mem, n, sizeof *plan->positions);
@@ -52,7 +52,7 @@ static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
 }
 
 /* Rows [wave->first_row, ...) until their states fill the budget; at least one row. */
-static void cut_wave(const pc__plan *plan, pc__wave *wave)
+static void cut_wave(const pc__plan *plan, pc__plan_wave *wave)
 {
     size_t floats = plan->heads * (size_t)plan->shape.v_dim, row = wave->first_row;
     for (; row < plan->rows; row++) {
@@ -66,21 +66,21 @@ static void cut_wave(const pc__plan *plan, pc__wave *wave)
 
 static pc_status make_wave(pc__plan *plan, size_t first_row)
 {
-    pc__wave *wave;
-    pc__draft draft;
+    pc__plan_wave *wave;
+    pc__plan_draft draft;
     pc_status status = pc__grow(&plan->context->mem, (void **)&plan->waves, &plan->wave_capacity,
                                 plan->wave_count + 1, sizeof *plan->waves);
     if (status < 0)
         return status;
     wave = &plan->waves[plan->wave_count++];
-    *wave = (pc__wave){.first_row = first_row, .first_unit = plan->unit_count};
+    *wave = (pc__plan_wave){.first_row = first_row, .first_unit = plan->unit_count};
     cut_wave(plan, wave);
     plan->most_states = wave->slots > plan->most_states ? wave->slots : plan->most_states;
-    status = pc__draft_new(&draft, plan, wave);
+    status = pc__plan_draft_new(&draft, plan, wave);
     if (status < 0)
         return status;
-    status = pc__plan_units(plan, &draft, wave);
-    pc__draft_free(&draft);
+    status = pc__plan_tiles(plan, &draft, wave);
+    pc__plan_draft_free(&draft);
     return status;
 }
 
@@ -152,7 +152,7 @@ void pc__plan_free(pc__plan *plan)
         return;
     const pc_allocator *mem = &plan->context->mem;
     while (plan->angles) {
-        pc__angles *next = plan->angles->next;
+        pc__plan_angles *next = plan->angles->next;
         pc__free(mem, plan->angles);
         plan->angles = next;
     }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/plan_run.h"
+#include "attn/plan_exec.h"
 #include "base/threads.h"
 
 enum {
@@ -24,14 +24,14 @@ typedef struct batch {
 } batch;
 
 typedef struct lane {
-    pc__tables heavy, light;
+    pc__call_tables heavy, light;
     pc__state *states; /* [most_slots] */
 } lane;
 
-static pc__tables tables_of(const pc__plan *plan, uint8_t **at, size_t rows)
+static pc__call_tables tables_of(const pc__plan *plan, uint8_t **at, size_t rows)
 {
     size_t k = (size_t)plan->shape.k_dim;
-    pc__tables t = {0};
+    pc__call_tables t = {0};
     t.q = pc__carve(at, rows * k * 4);
     t.slope = pc__carve(at, rows * 4);
     t.q16 = pc__carve(at, rows * (k + k % 2) * 2);
@@ -51,14 +51,14 @@ static lane lane_of(const pc__plan *plan, size_t index)
     return s;
 }
 
-static const pc__unit *unit_of(const pc__attending *run, size_t item, size_t *head)
+static const pc__plan_tile *unit_of(const pc__plan_exec *run, size_t item, size_t *head)
 {
     size_t heads = (size_t)run->plan->shape.kv_heads;
     *head = item % heads;
     return &run->plan->units[run->wave->first_unit + item / heads];
 }
 
-static size_t rows_of(const pc__attending *run, const pc__unit *unit)
+static size_t rows_of(const pc__plan_exec *run, const pc__plan_tile *unit)
 {
     return unit->widest * run->plan->group;
 }
@@ -70,10 +70,10 @@ static void add_page(batch *b, const uint8_t *page)
 }
 
 /* All pages of an item, or only its first. */
-static void add_pages(const pc__attending *run, batch *b, size_t item, int all)
+static void add_pages(const pc__plan_exec *run, batch *b, size_t item, int all)
 {
     size_t head, count, stride;
-    const pc__unit *unit = unit_of(run, item, &head);
+    const pc__plan_tile *unit = unit_of(run, item, &head);
     for (size_t c = unit->first; c < unit->first + (all ? unit->calls : 1); c++) {
         const uint8_t *page = pc__call_pages(run, &run->plan->calls[c], head, &count, &stride);
         for (size_t i = 0; i < (all ? count : 1); i++)
@@ -81,13 +81,13 @@ static void add_pages(const pc__attending *run, batch *b, size_t item, int all)
     }
 }
 
-static size_t items_of(const pc__attending *run)
+static size_t items_of(const pc__plan_exec *run)
 {
     return run->wave->units * (size_t)run->plan->shape.kv_heads;
 }
 
 /* Claims the next item from the front; 0: none is left. */
-static int claim(pc__attending *run, size_t *item)
+static int claim(pc__plan_exec *run, size_t *item)
 {
     uint64_t ends = atomic_load_explicit(&run->ends, memory_order_relaxed);
     do {
@@ -100,7 +100,7 @@ static int claim(pc__attending *run, size_t *item)
 }
 
 /* The same from the back, if that one is light. */
-static int claim_light(pc__attending *run, size_t *item)
+static int claim_light(pc__plan_exec *run, size_t *item)
 {
     uint64_t ends = atomic_load_explicit(&run->ends, memory_order_relaxed);
     size_t items = items_of(run), head;
@@ -116,7 +116,7 @@ static int claim_light(pc__attending *run, size_t *item)
 }
 
 /* As many light items as have about `pages` pages. */
-static void claim_batch(pc__attending *run, batch *b, size_t pages)
+static void claim_batch(pc__plan_exec *run, batch *b, size_t pages)
 {
     pages = pages < LEAST_PAGES ? LEAST_PAGES : pages > MOST_PAGES - 2 ? MOST_PAGES - 2 : pages;
     b->items = b->pages = 0;
@@ -126,18 +126,18 @@ static void claim_batch(pc__attending *run, batch *b, size_t pages)
 
 /* A call of many rows in slices of its pages; after each the light work whose pages the slice has
  * fetched. */
-static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s);
+static void attend_heavy(pc__plan_exec *run, pc__loaded_call *call, lane *s);
 
 /* `fetch`: what the lane is likely to read after this item. */
-static void attend_item(pc__attending *run, size_t item, const batch *fetch, lane *s,
-                        pc__tables *tables)
+static void attend_item(pc__plan_exec *run, size_t item, const batch *fetch, lane *s,
+                        pc__call_tables *tables)
 {
     size_t head, count, stride;
-    const pc__unit *unit = unit_of(run, item, &head);
+    const pc__plan_tile *unit = unit_of(run, item, &head);
     pc__clear_states(run, unit, head);
     tables->turned = tables->rounded = 0;
     for (size_t c = unit->first; c < unit->first + unit->calls; c++) {
-        pc__loaded call = pc__load_call(run, &run->plan->calls[c], head, tables);
+        pc__loaded_call call = pc__load_call(run, &run->plan->calls[c], head, tables);
         batch next = {.pages = 0};
         if (c + 1 < unit->first + unit->calls)
             add_page(&next, pc__call_pages(run, &run->plan->calls[c + 1], head, &count, &stride));
@@ -152,7 +152,7 @@ static void attend_item(pc__attending *run, size_t item, const batch *fetch, lan
     }
 }
 
-static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s)
+static void attend_heavy(pc__plan_exec *run, pc__loaded_call *call, lane *s)
 {
     size_t halves = (call->task.rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS
                     - 2; /* half pages that are fetched while one is multiplied, beside the run's
@@ -181,7 +181,7 @@ static void attend_heavy(pc__attending *run, pc__loaded *call, lane *s)
 
 static void run_lane(void *arg, size_t index)
 {
-    pc__attending *run = arg;
+    pc__plan_exec *run = arg;
     lane s = lane_of(run->plan, index);
     size_t item;
     while (claim(run, &item)) {
@@ -193,7 +193,7 @@ static void run_lane(void *arg, size_t index)
     }
 }
 
-static void merge_row(const pc__attending *r, const lane *s, size_t row)
+static void merge_row(const pc__plan_exec *r, const lane *s, size_t row)
 {
     const pc__plan *plan = r->plan;
     size_t v = (size_t)plan->shape.v_dim, g = plan->group, first = plan->slot_first[row],
@@ -212,7 +212,7 @@ static void merge_row(const pc__attending *r, const lane *s, size_t row)
 
 static void merge_lane(void *arg, size_t index)
 {
-    pc__attending *r = arg;
+    pc__plan_exec *r = arg;
     lane s = lane_of(r->plan, index);
     size_t i;
     while ((i = atomic_fetch_add_explicit(&r->rows_taken, 8, memory_order_relaxed)) < r->wave->rows)
@@ -221,16 +221,16 @@ static void merge_lane(void *arg, size_t index)
 }
 
 /* Angles of a rope object for every distance of the plan; computed at its first use. */
-static pc_status find_angles(pc__plan *plan, const pc__rope *rope, const pc__angles **out)
+static pc_status find_angles(pc__plan *plan, const pc__rope *rope, const pc__plan_angles **out)
 {
     size_t half = (size_t)rope->dims / 2, n = plan->distance_count * half;
-    pc__angles *a = plan->angles;
+    pc__plan_angles *a = plan->angles;
     while (a && a->rope != rope)
         a = a->next;
     if (!a) {
         if (!(a = pc__alloc(&plan->context->mem, sizeof *a + 2 * n * sizeof(float))))
             return PC_ERR_NOMEM;
-        *a = (pc__angles){rope, (float *)(a + 1), (float *)(a + 1) + n, plan->angles};
+        *a = (pc__plan_angles){rope, (float *)(a + 1), (float *)(a + 1) + n, plan->angles};
         for (size_t i = 0; i < plan->distance_count; i++)
             pc__rope_angles(rope, plan->distances[i], a->cosine + i * half, a->sine + i * half);
         plan->angles = a;
@@ -242,7 +242,7 @@ static pc_status find_angles(pc__plan *plan, const pc__rope *rope, const pc__ang
 pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out,
                           float *lse)
 {
-    pc__attending r = {
+    pc__plan_exec r = {
         .plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
     if (layer->rope && layer->rope->dims > plan->shape.k_dim)
         return pc__fail(PC_ERR_INVALID, "attention: %d rotary dims of %d", layer->rope->dims,

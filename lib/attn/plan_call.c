@@ -3,14 +3,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/plan_run.h"
+#include "attn/plan_exec.h"
 
-size_t pc__state_at(const pc__attending *run, size_t head, size_t slot)
+size_t pc__state_at(const pc__plan_exec *run, size_t head, size_t slot)
 {
     return (head * run->wave->slots + slot) * run->plan->group;
 }
 
-void pc__clear_states(const pc__attending *run, const pc__unit *unit, size_t head)
+void pc__clear_states(const pc__plan_exec *run, const pc__plan_tile *unit, size_t head)
 {
     const pc__plan *plan = run->plan;
     size_t first = pc__state_at(run, head, unit->slot), count = unit->slots * plan->group,
@@ -22,7 +22,7 @@ void pc__clear_states(const pc__attending *run, const pc__unit *unit, size_t hea
     memset(plan->acc + first * v, 0, count * v * sizeof *plan->acc);
 }
 
-static void load_queries(const pc__attending *run, const pc__pair *pair, size_t head, float *q)
+static void load_queries(const pc__plan_exec *run, const pc__plan_pair *pair, size_t head, float *q)
 {
     const pc__plan *plan = run->plan;
     size_t k = (size_t)plan->shape.k_dim, g = plan->group;
@@ -34,11 +34,11 @@ static void load_queries(const pc__attending *run, const pc__pair *pair, size_t 
         cosine = run->angles->cosine + first;
         sine = run->angles->sine + first;
     }
-    run->kernels->turn(rope, cosine, sine, run->layer->scale, from, q, g, k);
+    run->kernels->rotate(rope, cosine, sine, run->layer->scale, from, q, g, k);
 }
 
-static void turn_queries(const pc__attending *run, const pc__call *call, size_t head,
-                         const pc__tables *t)
+static void turn_queries(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+                         const pc__call_tables *t)
 {
     const pc__plan *plan = run->plan;
     for (size_t i = 0; i < call->slots; i++)
@@ -47,8 +47,8 @@ static void turn_queries(const pc__attending *run, const pc__call *call, size_t 
 }
 
 /* The same rounded, by way of a slot's queries in t->q that stay in the first-level cache. */
-static void round_queries(const pc__attending *run, const pc__call *call, size_t head,
-                          const pc__tables *t)
+static void round_queries(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+                          const pc__call_tables *t)
 {
     const pc__plan *plan = run->plan;
     size_t k = (size_t)plan->shape.k_dim, even = k + k % 2, g = plan->group;
@@ -65,8 +65,8 @@ static void round_queries(const pc__attending *run, const pc__call *call, size_t
 }
 
 /* Queries as the call's kernel reads them, if they are not those of the call before. */
-static void prepare_queries(const pc__attending *run, const pc__call *call, size_t head,
-                            pc__tables *t)
+static void prepare_queries(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+                            pc__call_tables *t)
 {
     if (call->kv->shape.dtype != PC_DTYPE_BF16) {
         if (!t->turned)
@@ -80,8 +80,8 @@ static void prepare_queries(const pc__attending *run, const pc__call *call, size
 }
 
 /* The tokens that a pair's rows see, the window included. */
-static void load_range(const pc__attending *run, const pc__call *call, const pc__pair *pair,
-                       uint32_t *lo, uint32_t *hi)
+static void load_range(const pc__plan_exec *run, const pc__plan_call *call,
+                       const pc__plan_pair *pair, uint32_t *lo, uint32_t *hi)
 {
     *lo = pair->lo;
     *hi = pair->hi;
@@ -91,13 +91,13 @@ static void load_range(const pc__attending *run, const pc__call *call, const pc_
     }
 }
 
-static void load_ranges(const pc__attending *run, const pc__call *call, size_t head,
-                        const pc__tables *t, size_t *from, size_t *to)
+static void load_ranges(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+                        const pc__call_tables *t, size_t *from, size_t *to)
 {
     size_t g = run->plan->group;
     uint32_t least = UINT32_MAX, most = 0, lo, hi;
     for (size_t i = 0; i < call->slots; i++) {
-        const pc__pair *pair = &run->plan->pairs[call->first + i];
+        const pc__plan_pair *pair = &run->plan->pairs[call->first + i];
         load_range(run, call, pair, &lo, &hi);
         if (lo < hi) {
             least = lo < least ? lo : least;
@@ -114,49 +114,50 @@ static void load_ranges(const pc__attending *run, const pc__call *call, size_t h
     *to = (most + PC__PAGE - 1) / PC__PAGE;
 }
 
-static const uint8_t *page_zero(const pc__attending *run, const pc__call *call, size_t head)
+static const uint8_t *page_zero(const pc__plan_exec *run, const pc__plan_call *call, size_t head)
 {
     return call->kv->layer[run->layer->layer] + head * pc__kv_page_bytes(&call->kv->shape);
 }
 
-static size_t page_stride(const pc__call *call)
+static size_t page_stride(const pc__plan_call *call)
 {
     return pc__kv_page_bytes(&call->kv->shape) * (size_t)call->kv->shape.kv_heads;
 }
 
-const uint8_t *pc__call_pages(const pc__attending *run, const pc__call *call, size_t head,
+const uint8_t *pc__call_pages(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
                               size_t *count, size_t *stride)
 {
-    const pc__pair *pair = &run->plan->pairs[call->first];
+    const pc__plan_pair *pair = &run->plan->pairs[call->first];
     *stride = page_stride(call);
     *count = (pair->hi - 1) / PC__PAGE - pair->lo / PC__PAGE + 1;
     return page_zero(run, call, head) + pair->lo / PC__PAGE * *stride;
 }
 
-pc__loaded pc__load_call(const pc__attending *run, const pc__call *call, size_t head, pc__tables *t)
+pc__loaded_call pc__load_call(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+                              pc__call_tables *t)
 {
     const pc__plan *plan = run->plan;
     size_t state = pc__state_at(run, head, call->slot);
-    pc__loaded loaded = {.attend = pc__attend_of(run->kernels, call->kv->shape.dtype),
-                         .task = {
-                             .pages = page_zero(run, call, head),
-                             .page_stride = page_stride(call),
-                             .v_offset = pc__kv_k_bytes(&call->kv->shape),
-                             .k_dim = (size_t)plan->shape.k_dim,
-                             .v_dim = (size_t)plan->shape.v_dim,
-                             .relative = call->kv->relative,
-                             .rows = call->slots * plan->group,
-                             .q = t->q,
-                             .q16 = t->q16,
-                             .lo = t->lo,
-                             .hi = t->hi,
-                             .slope = run->layer->slopes ? t->slope : NULL,
-                             .distance = t->distance,
-                             .soft_cap = run->layer->soft_cap,
-                             .m = plan->m + state,
-                             .l = plan->l + state,
-                             .acc = plan->acc + state * (size_t)plan->shape.v_dim,
-                         }};
+    pc__loaded_call loaded = {.attend = pc__attend_of(run->kernels, call->kv->shape.dtype),
+                              .task = {
+                                  .pages = page_zero(run, call, head),
+                                  .page_stride = page_stride(call),
+                                  .v_offset = pc__kv_k_bytes(&call->kv->shape),
+                                  .k_dim = (size_t)plan->shape.k_dim,
+                                  .v_dim = (size_t)plan->shape.v_dim,
+                                  .relative = call->kv->relative,
+                                  .rows = call->slots * plan->group,
+                                  .q = t->q,
+                                  .q16 = t->q16,
+                                  .lo = t->lo,
+                                  .hi = t->hi,
+                                  .slope = run->layer->slopes ? t->slope : NULL,
+                                  .distance = t->distance,
+                                  .soft_cap = run->layer->soft_cap,
+                                  .m = plan->m + state,
+                                  .l = plan->l + state,
+                                  .acc = plan->acc + state * (size_t)plan->shape.v_dim,
+                              }};
     load_ranges(run, call, head, t, &loaded.from, &loaded.to);
     if (!call->turned)
         t->turned = t->rounded = 0;

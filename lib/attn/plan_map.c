@@ -1,7 +1,7 @@
 /* The attention map of a row, for looking at. */
 #include <math.h>
 
-#include "attn/plan_body.h"
+#include "attn/plan_internal.h"
 
 /* Score of one key as the kernels compute it, in plain C. */
 static float score(const pc__attn_layer *layer, const float *q, const float *k, size_t dim,
@@ -48,7 +48,7 @@ static void turn_row(const map_work *w, const float *q, int64_t distance, float 
     float *sine = angles + (w->layer->rope ? w->layer->rope->dims / 2 : 0);
     if (w->layer->rope)
         pc__rope_angles(w->layer->rope, distance, angles, sine);
-    pc__kernels_get()->turn(w->layer->rope, angles, sine, 1.0f, q, w->turned, heads, dim);
+    pc__kernels_get()->rotate(w->layer->rope, angles, sine, 1.0f, q, w->turned, heads, dim);
     for (size_t i = 0; i < heads * dim; i++)
         w->turned[i] *= w->layer->scale;
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/plan_body.h"
+#include "attn/plan_internal.h"
 
 /* A row's parts one after the other. */
 typedef struct walk {
@@ -29,10 +29,10 @@ static int next_part(walk *w)
         w->lo = w->at > s->lo ? w->at : s->lo;
         if (w->lo >= s->hi)
             continue;
-        cut = (w->lo / PC__PART + 1) * PC__PART;
+        cut = (w->lo / PC__SECTION + 1) * PC__SECTION;
         w->hi = s->hi < cut ? s->hi : cut;
         w->at = w->hi;
-        w->opens = !w->taken || w->taken + (w->hi - w->lo) > PC__PART;
+        w->opens = !w->taken || w->taken + (w->hi - w->lo) > PC__SECTION;
         w->taken = (w->opens ? 0 : w->taken) + (w->hi - w->lo);
         return 1;
     }
@@ -82,7 +82,7 @@ typedef struct numbers {
     int apart; /* every pair has a part of its own */
 } numbers;
 
-static uint32_t number_of(numbers *n, pc__draft *draft, const pc__kv *kv, uint32_t part)
+static uint32_t number_of(numbers *n, pc__plan_draft *draft, const pc__kv *kv, uint32_t part)
 {
     uint64_t mixed = ((uint64_t)(uintptr_t)kv >> 4) + part * UINT64_C(0xff51afd7ed558ccd);
     size_t slot = (size_t)(mixed * UINT64_C(0x9e3779b97f4a7c15) >> 20) & n->mask;
@@ -95,32 +95,33 @@ static uint32_t number_of(numbers *n, pc__draft *draft, const pc__kv *kv, uint32
     return n->id[slot] - 1;
 }
 
-static size_t count_pairs(const pc__plan *plan, const pc__wave *wave)
+static size_t count_pairs(const pc__plan *plan, const pc__plan_wave *wave)
 {
     size_t pairs = 0;
     for (size_t i = plan->first[wave->first_row]; i < plan->first[wave->first_row + wave->rows];
          i++)
-        pairs += pc__parts(plan->spans[i].lo, plan->spans[i].hi);
+        pairs += pc__sections(plan->spans[i].lo, plan->spans[i].hi);
     return pairs;
 }
 
-static void add_pair(pc__draft *draft, numbers *n, const walk *w, size_t row)
+static void add_pair(pc__plan_draft *draft, numbers *n, const walk *w, size_t row)
 {
     const pc__plan *plan = w->plan;
     const pc__row_span *s = &plan->spans[w->span];
-    pc__pair *pair = &draft->pairs[draft->pair_count++];
+    pc__plan_pair *pair = &draft->pairs[draft->pair_count++];
     const int64_t *at;
-    *pair = (pc__pair){.row = (uint32_t)row,
-                       .lo = w->lo,
-                       .hi = w->hi,
-                       .distance = plan->positions[row] - s->start};
+    *pair = (pc__plan_pair){.row = (uint32_t)row,
+                            .lo = w->lo,
+                            .hi = w->hi,
+                            .distance = plan->positions[row] - s->start};
     at = bsearch(&pair->distance, plan->distances, plan->distance_count, sizeof *at,
                  compare_distance);
     pair->angle = (uint32_t)(at - plan->distances);
-    pair->part = number_of(n, draft, s->kv, w->lo / PC__PART);
+    pair->part = number_of(n, draft, s->kv, w->lo / PC__SECTION);
 }
 
-static void cut_rows(pc__draft *draft, numbers *n, const pc__plan *plan, const pc__wave *wave)
+static void cut_rows(pc__plan_draft *draft, numbers *n, const pc__plan *plan,
+                     const pc__plan_wave *wave)
 {
     for (size_t row = wave->first_row; row < wave->first_row + wave->rows; row++)
         for (walk w = walk_row(plan, row); next_part(&w);) {
@@ -132,7 +133,7 @@ static void cut_rows(pc__draft *draft, numbers *n, const pc__plan *plan, const p
     draft->pair_first[draft->slot_count] = draft->pair_count;
 }
 
-pc_status pc__draft_new(pc__draft *draft, pc__plan *plan, const pc__wave *wave)
+pc_status pc__plan_draft_new(pc__plan_draft *draft, pc__plan *plan, const pc__plan_wave *wave)
 {
     size_t pairs = count_pairs(plan, wave), size = 16;
     numbers n;
@@ -148,12 +149,12 @@ pc_status pc__draft_new(pc__draft *draft, pc__plan *plan, const pc__wave *wave)
     if (n.id && draft->pairs && draft->pair_first && draft->runs && draft->part_index)
         cut_rows(draft, &n, plan, wave);
     else
-        pc__draft_free(draft);
+        pc__plan_draft_free(draft);
     pc__free(&plan->context->mem, n.id);
     return draft->pairs ? PC_OK : PC_ERR_NOMEM;
 }
 
-void pc__draft_free(pc__draft *draft)
+void pc__plan_draft_free(pc__plan_draft *draft)
 {
     pc__free(draft->mem, draft->pairs);
     pc__free(draft->mem, draft->pair_first);

@@ -32,8 +32,8 @@ static void turn_pairs(size_t half, const float *restrict cosine, const float *r
     }
 }
 
-void pc__rope_turn(const pc__rope *rope, const float *cosine, const float *sine, float *x,
-                   size_t heads, size_t stride)
+void pc__rope_rotate(const pc__rope *rope, const float *cosine, const float *sine, float *x,
+                     size_t heads, size_t stride)
 {
     size_t half = (size_t)rope->dims / 2;
     for (size_t h = 0; h < heads; h++, x += stride)

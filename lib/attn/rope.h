@@ -18,7 +18,7 @@ typedef struct pc__rope {
 /* cos and sin of one position, [dims/2] each, factor included: computed in double, rounded once. */
 void pc__rope_angles(const pc__rope *rope, int64_t position, float *cosine, float *sine);
 /* Turns `heads` vectors of `dim` floats (stride between them in floats) in place. */
-void pc__rope_turn(const pc__rope *rope, const float *cosine, const float *sine, float *x,
-                   size_t heads, size_t stride);
+void pc__rope_rotate(const pc__rope *rope, const float *cosine, const float *sine, float *x,
+                     size_t heads, size_t stride);
 
 #endif

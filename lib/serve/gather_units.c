@@ -216,10 +216,10 @@ static int saw_the_prompt(const gathering *g, size_t p)
     const pc__recipe *recipe = g->work.recipe;
     const pc__part *parts = g->request->prompt->parts;
     const pc__leaf *leaf = &recipe->leaves[g->leaf[p]];
-    const pc__unit *unit = &recipe->units[leaf->unit];
+    const pc__plan_tile *unit = &recipe->units[leaf->unit];
     size_t at = 0;
     if (unit->sees_lead) {
-        const pc__unit *lead = &recipe->units[0];
+        const pc__plan_tile *lead = &recipe->units[0];
         for (size_t i = 0; i < lead->count; i++, at++)
             if (lead->leaf[i] == PC__NO_LEAF || at >= p || parts[at].node != lead->items[i])
                 return 0;

@@ -21,7 +21,7 @@ static int32_t report_progress(void *user)
     const char *what = e->done < recipe->unit_count ? recipe->units[e->done].name : "";
     if (!e->options.progress || e->cancelled)
         return e->cancelled;
-    pc__host_begin();
+    pc__callback_begin();
     e->cancelled = e->options.progress(e->options.progress_user, what, e->done, recipe->unit_count)
                    != 0;
     return e->cancelled;
@@ -42,7 +42,7 @@ static pc_status look_up_unit(encoding *e, size_t unit)
 }
 
 /* What the tiers below RAM have of the unit, if that is faster. */
-static pc_status load_unit(encoding *e, const pc__unit *unit)
+static pc_status load_unit(encoding *e, const pc__plan_tile *unit)
 {
     pc__fetch fetch;
     pc_status status = pc__fetch_start(&fetch, e->work.model, e->work.cache, unit->count);
@@ -64,7 +64,7 @@ static pc_status load_unit(encoding *e, const pc__unit *unit)
     return status;
 }
 
-static int is_made(const encoding *e, const pc__unit *unit)
+static int is_made(const encoding *e, const pc__plan_tile *unit)
 {
     for (size_t i = 0; i < unit->count; i++)
         if (unit->leaf[i] != PC__NO_LEAF && !e->work.made[unit->leaf[i]])
@@ -73,7 +73,7 @@ static int is_made(const encoding *e, const pc__unit *unit)
 }
 
 /* PC_MISS: not all of it stayed in RAM. */
-static pc_status pin_unit(encoding *e, const pc__unit *unit)
+static pc_status pin_unit(encoding *e, const pc__plan_tile *unit)
 {
     pc_status status = PC_OK, all = PC_OK;
     for (size_t i = 0; e->options.pin && i < unit->count && status >= 0; i++) {
@@ -89,7 +89,7 @@ static pc_status pin_unit(encoding *e, const pc__unit *unit)
 /* Nothing stays referenced beyond its unit: what is held here could not be evicted. */
 static pc_status encode_unit(encoding *e, size_t index)
 {
-    const pc__unit *unit = &e->work.recipe->units[index];
+    const pc__plan_tile *unit = &e->work.recipe->units[index];
     pc_status status = look_up_unit(e, index);
     if (status == PC_MISS)
         status = load_unit(e, unit);
@@ -107,8 +107,8 @@ static pc_status encode_units(encoding *e)
     for (; e->done < e->work.recipe->unit_count; e->done++) {
         pc_status status;
         if (report_progress(e))
-            return pc__host_cancelled("pc_schema_encode: cancelled after %zu of %zu", e->done,
-                                      e->work.recipe->unit_count);
+            return pc__callback_cancelled("pc_schema_encode: cancelled after %zu of %zu", e->done,
+                                          e->work.recipe->unit_count);
         status = encode_unit(e, e->done);
         if (status < 0)
             return status;

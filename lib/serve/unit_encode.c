@@ -43,7 +43,7 @@ typedef struct encode_call {
     pc_token_range *cuts;
     size_t *cut_leaf;
     size_t range_count;
-    pc_placement *visible;
+    pc_span *visible;
     size_t visible_count;
     pc_segment **segments;
 } encode_call;
@@ -60,7 +60,7 @@ static void free_call(const pc_allocator *mem, encode_call *c)
     pc__free(mem, c->segments);
 }
 
-static pc_status fill_call(const pc_allocator *mem, encode_call *c, const pc__unit *unit)
+static pc_status fill_call(const pc_allocator *mem, encode_call *c, const pc__plan_tile *unit)
 {
     size_t n = 0;
     c->tokens = pc__calloc(mem, unit->tokens, sizeof *c->tokens);
@@ -87,7 +87,7 @@ static pc_status fill_call(const pc_allocator *mem, encode_call *c, const pc__un
 /* The leading texts, encoded first where they are missing. */
 static pc_status show_lead(pc__unit_work *work, encode_call *c)
 {
-    const pc__unit *lead = &work->recipe->units[0];
+    const pc__plan_tile *lead = &work->recipe->units[0];
     c->visible = pc__calloc(&work->model->context->mem, lead->count, sizeof *c->visible);
     if (!c->visible)
         return PC_ERR_NOMEM;
@@ -103,8 +103,8 @@ static pc_status show_lead(pc__unit_work *work, encode_call *c)
         }
         if (status < 0)
             return status;
-        c->visible[c->visible_count++] = (pc_placement){segment->payload, lead->items[i]->start, 0,
-                                                        (uint32_t)segment->tokens};
+        c->visible[c->visible_count++] = (pc_span){segment->payload, lead->items[i]->start, 0,
+                                                   (uint32_t)segment->tokens};
     }
     return PC_OK;
 }
@@ -125,19 +125,19 @@ static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, do
                           pc_segment **kept, uint32_t *reason)
 {
     pc__segment_facts facts = pc__unit_facts(work, leaf);
-    const pc__naming naming = {.key = *facts.key,
-                               .salt = facts.salt,
-                               .cost = cost,
-                               .ttl = work->ttl,
-                               .priority = work->priority};
+    const pc__entry_desc desc = {.key = *facts.key,
+                                 .salt = facts.salt,
+                                 .cost = cost,
+                                 .ttl = work->ttl,
+                                 .priority = work->priority};
     pc__image image;
-    return pc__cache_put(work->cache, &naming,
+    return pc__cache_put(work->cache, &desc,
                          pc__fetch_image(&image, work->model, work->cache, &facts), mine, kept,
                          reason);
 }
 
 /* Who fills a store wants all of it written: what is on its way has to fit beside RAM
- * (write_behind.c). */
+ * (cache_write_behind.c). */
 static void let_write(pc__unit_work *work, uint64_t bytes)
 {
     if (work->write_room && work->behind && work->behind + bytes > work->write_room) {
@@ -173,29 +173,30 @@ static pc_status keep_segments(pc__unit_work *work, encode_call *c, double secon
 }
 
 /* The threads of the cache keep still meanwhile; it learns what computing takes. */
-static pc_status compute_unit(pc__unit_work *work, const pc__unit *unit, const pc_encode_args *args,
-                              pc_segment **segments, double *seconds_per_token)
+static pc_status compute_unit(pc__unit_work *work, const pc__plan_tile *unit,
+                              const pc_encode_args *args, pc_segment **segments,
+                              double *seconds_per_token)
 {
     double started = pc__now(), seconds;
     pc_status status;
     if (work->cache)
-        pc__cache_working(work->cache, 1);
+        pc__cache_request_running(work->cache, 1);
     status = pc__call_encode(work->model, work->cache, args, segments);
     if (work->cache)
-        pc__cache_working(work->cache, -1);
+        pc__cache_request_running(work->cache, -1);
     seconds = pc__now() - started;
     *seconds_per_token = unit->tokens ? seconds / (double)unit->tokens : 0;
     if (status < 0)
         return pc__fail_in(status, "encoding %s%s", *unit->name ? "module " : "the schema's texts",
                            unit->name);
     if (work->cache)
-        pc__cache_computed(work->cache, work->model->info.fingerprint, unit->tokens, seconds);
+        pc__cache_report_compute(work->cache, work->model->info.fingerprint, unit->tokens, seconds);
     return status;
 }
 
 pc_status pc__unit_encode(pc__unit_work *work, size_t index)
 {
-    const pc__unit *unit = &work->recipe->units[index];
+    const pc__plan_tile *unit = &work->recipe->units[index];
     const pc_allocator *mem = &work->model->context->mem;
     pc_encode_args args = {.struct_size = sizeof args};
     encode_call c = {0};

@@ -154,6 +154,6 @@ const pc__kernels *amx_trapped(void)
     table.name = "amx, trapped";
     table.attend_bf16 = pc__attend_bf16_amx;
     table.panel_bf16 = pc__panel_bf16_amx;
-    table.panel_quantised = pc__grid_amx;
+    table.panel_quantised = pc__panel_quantised_amx;
     return &table;
 }

@@ -255,7 +255,7 @@ static void panels(pc_test_rng *rng)
 }
 
 /* Rows of groups that differ much in size; every third with something special in it. */
-static void fill_cut(float *x, size_t groups, size_t group, size_t kind, pc_test_rng *rng)
+static void fill_row(float *x, size_t groups, size_t group, size_t kind, pc_test_rng *rng)
 {
     static const float special[] = {NAN,      INFINITY, -INFINITY, FLT_MAX,
                                     -FLT_MAX, 1e-45f,   1e-38f,    1e-36f};
@@ -276,29 +276,30 @@ static void fill_cut(float *x, size_t groups, size_t group, size_t kind, pc_test
         x[pc_test_bits(rng) % (groups * group)] = special[kind / 3 % 8];
 }
 
-typedef struct cut_row {
+typedef struct quantised_row {
     guarded high, low, step, shift, less;
-    pc__cut_rows to;
-} cut_row;
+    pc__quantised_inputs to;
+} quantised_row;
 
 enum { APART = 3 }; /* of three rows the one in the middle */
 
-static cut_row cut_new(size_t groups, size_t group, int wide)
+static quantised_row quantised_new(size_t groups, size_t group, int wide)
 {
-    cut_row c = {guarded_new(groups * group),     guarded_new(groups * group),     guarded_new(4),
-                 guarded_new(4 * APART * groups), guarded_new(4 * APART * groups), {0}};
+    quantised_row c = {
+        guarded_new(groups * group),     guarded_new(groups * group),     guarded_new(4),
+        guarded_new(4 * APART * groups), guarded_new(4 * APART * groups), {0}};
     memset(c.shift.data, 0x5a, 4 * APART * groups);
     memset(c.less.data, 0x5a, 4 * APART * groups);
-    c.to = (pc__cut_rows){(int8_t *)c.high.data,
-                          wide ? (int8_t *)c.low.data : NULL,
-                          (float *)(void *)c.step.data,
-                          (int32_t *)(void *)c.shift.data + 1,
-                          (int32_t *)(void *)c.less.data + 1,
-                          APART};
+    c.to = (pc__quantised_inputs){(int8_t *)c.high.data,
+                                  wide ? (int8_t *)c.low.data : NULL,
+                                  (float *)(void *)c.step.data,
+                                  (int32_t *)(void *)c.shift.data + 1,
+                                  (int32_t *)(void *)c.less.data + 1,
+                                  APART};
     return c;
 }
 
-static void cut_free(cut_row *c)
+static void quantised_free(quantised_row *c)
 {
     guarded_free(&c->high), guarded_free(&c->low), guarded_free(&c->step), guarded_free(&c->shift),
         guarded_free(&c->less);
@@ -314,10 +315,13 @@ static float largest(const float *x, size_t count)
 
 /* Group g in whole steps: within half a step of the values (and its rounding), the smallest shift
  * that has room for them, and their sum. finest 0: zeros. */
-static int good_group(const float *x, size_t g, size_t group, double finest, const pc__cut_rows *to)
+static int good_group(const float *x, size_t g, size_t group, double finest,
+                      const pc__quantised_inputs *to)
 {
-    const double end = to->low ? PC__CUT_WIDE : PC__CUT_NARROW, most = largest(x, group);
-    const int32_t shift = to->shift[g * APART], last = to->low ? PC__SHIFT_WIDE : PC__SHIFT_NARROW;
+    const double end = to->low ? PC__QUANTISE_MOST_16 : PC__QUANTISE_MOST_8,
+                 most = largest(x, group);
+    const int32_t shift = to->shift[g * APART],
+                  last = to->low ? PC__SHIFT_MOST_16 : PC__SHIFT_MOST_8;
     const double step = ldexp(finest, shift);
     int32_t less = 0;
     int good = finest > 0.0
@@ -335,43 +339,43 @@ static int good_group(const float *x, size_t g, size_t group, double finest, con
            && to->less[g * APART - 1] == 0x5a5a5a5a;
 }
 
-static void check_cut(const pc__kernels *kernels, const float *x, size_t groups, size_t group,
-                      const pc__cut_rows *to)
+static void check_quantised(const pc__kernels *kernels, const float *x, size_t groups, size_t group,
+                            const pc__quantised_inputs *to)
 {
     float most = largest(x, groups * group), step = *to->step;
     int numbers = 1;
     for (size_t i = 0; i < groups * group; i++)
         numbers &= isfinite(x[i]) != 0;
-    if (!CHECK(numbers ? step == most / PC__CUT_FINEST : isnan(step)))
+    if (!CHECK(numbers ? step == most / PC__QUANTISE_RANGE : isnan(step)))
         fprintf(stderr, "    cut %s: largest %g, step %g\n", kernels->name, (double)most,
                 (double)step);
     for (size_t g = 0; g < groups; g++)
         if (!CHECK(good_group(x + g * group, g, group,
-                              numbers && most > 0.0f && PC__CUT_FINEST / most < INFINITY
-                                  ? (double)most / (double)PC__CUT_FINEST
+                              numbers && most > 0.0f && PC__QUANTISE_RANGE / most < INFINITY
+                                  ? (double)most / (double)PC__QUANTISE_RANGE
                                   : 0.0,
                               to)))
             fprintf(stderr, "    cut %s: group %zu, largest %g of %g, shift %d\n", kernels->name, g,
                     (double)largest(x + g * group, group), (double)most, to->shift[g * APART]);
 }
 
-static void cut(size_t groups, size_t group, int wide, size_t kind, pc_test_rng *rng)
+static void quantise(size_t groups, size_t group, int wide, size_t kind, pc_test_rng *rng)
 {
     size_t count = groups * group;
     guarded x = guarded_new(4 * count);
-    cut_row c[LEVELS];
+    quantised_row c[LEVELS];
     const float *from = (const float *)(void *)x.data;
-    fill_cut((float *)(void *)x.data, groups, group, kind, rng);
+    fill_row((float *)(void *)x.data, groups, group, kind, rng);
     for (size_t l = 0; l < LEVELS; l++) {
         const pc__kernels *kernels = pc__kernels_named(levels[l]);
         if (!kernels)
             continue;
-        c[l] = cut_new(groups, group, wide);
-        kernels->cut(from, groups, group, &c[l].to);
+        c[l] = quantised_new(groups, group, wide);
+        kernels->quantise(from, groups, group, &c[l].to);
         CHECK(guarded_intact(&x) && guarded_intact(&c[l].high) && guarded_intact(&c[l].low)
               && guarded_intact(&c[l].step) && guarded_intact(&c[l].shift)
               && guarded_intact(&c[l].less));
-        check_cut(kernels, from, groups, group, &c[l].to);
+        check_quantised(kernels, from, groups, group, &c[l].to);
         if (!CHECK(!memcmp(c[l].high.data, c[0].high.data, count)
                    && !memcmp(c[l].low.data, c[0].low.data, count)
                    && !memcmp(c[l].step.data, c[0].step.data, 4)
@@ -382,7 +386,7 @@ static void cut(size_t groups, size_t group, int wide, size_t kind, pc_test_rng 
     }
     for (size_t l = 0; l < LEVELS; l++)
         if (pc__kernels_named(levels[l]))
-            cut_free(&c[l]);
+            quantised_free(&c[l]);
     guarded_free(&x);
 }
 
@@ -403,6 +407,6 @@ int main(void)
     for (size_t group = 16; group <= 64; group += 16)
         for (size_t groups = 1; groups <= 75; groups += groups < 4 ? 1 : 71)
             for (size_t kind = 0; kind < 48; kind++)
-                cut(groups, group, kind % 2 != 0, kind / 2, &rng);
+                quantise(groups, group, kind % 2 != 0, kind / 2, &rng);
     return pc_test_end();
 }

@@ -290,11 +290,11 @@ static void in_parts(pc_context *context)
     static const uint32_t computes[] = {PC_DTYPE_BF16, PC_DTYPE_F32},
                           picked[] = {8, 3, 3, 0, 7, 11, 1, 2, 2, 5};
     static const size_t outs[] = {70, 33};
-    enum { KINDS = 2, IN = 50, PARTS = 14, PICKED = 10 };
+    enum { KINDS = 2, IN = 50, JOBS = 14, PICKED = 10 };
     layer l[KINDS];
     pc__linear *linear[KINDS] = {NULL};
-    float *want[KINDS], *y[PARTS];
-    pc__linear_part parts[PARTS];
+    float *want[KINDS], *y[JOBS];
+    pc__linear_job jobs[JOBS];
     for (int i = 0; i < KINDS; i++) {
         l[i] = make_layer(IN, outs[i], computes[i]);
         pc__weight_source from = {.user = &l[i], .rows = give_rows};
@@ -302,22 +302,22 @@ static void in_parts(pc_context *context)
         want[i] = malloc(ROWS * outs[i] * sizeof(float));
         CHECK_OK(pc__linear_run(linear[i], l[0].x, ROWS, want[i]));
     }
-    for (size_t i = 0; i < PARTS; i++) {
+    for (size_t i = 0; i < JOBS; i++) {
         size_t of = i / 2 % KINDS, count = i % 5;
         y[i] = malloc(5 * outs[of] * sizeof(float));
-        parts[i] = i < PARTS / 2
-                       ? (pc__linear_part){linear[of], l[0].x, picked, PICKED, i % 6, count, y[i]}
-                       : (pc__linear_part){linear[of], l[0].x, NULL, ROWS, 3 * i, count, y[i]};
+        jobs[i] = i < JOBS / 2
+                      ? (pc__linear_job){linear[of], l[0].x, picked, PICKED, i % 6, count, y[i]}
+                      : (pc__linear_job){linear[of], l[0].x, NULL, ROWS, 3 * i, count, y[i]};
     }
-    CHECK_OK(pc__linear_run_parts(parts, 0));
-    CHECK_OK(pc__linear_run_parts(parts, PARTS));
-    for (size_t i = 0; i < PARTS; i++)
-        for (size_t r = 0; r < parts[i].count; r++) {
+    CHECK_OK(pc__linear_run_jobs(jobs, 0));
+    CHECK_OK(pc__linear_run_jobs(jobs, JOBS));
+    for (size_t i = 0; i < JOBS; i++)
+        for (size_t r = 0; r < jobs[i].count; r++) {
             size_t of = i / 2 % KINDS,
-                   row = parts[i].row ? picked[parts[i].first + r] : parts[i].first + r;
+                   row = jobs[i].row ? picked[jobs[i].first + r] : jobs[i].first + r;
             CHECK(same_bits(y[i] + r * outs[of], want[of] + row * outs[of], outs[of]));
         }
-    for (size_t i = 0; i < PARTS; i++)
+    for (size_t i = 0; i < JOBS; i++)
         free(y[i]);
     for (int i = 0; i < KINDS; i++) {
         pc__linear_free(linear[i]);

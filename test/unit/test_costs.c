@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "attn/kernels.h"
-#include "attn/plan_body.h"
+#include "attn/plan_internal.h"
 #include "testing.h"
 
 static pc_costs table(double base, double row, double from_memory)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/plan_body.h"
+#include "attn/plan_internal.h"
 #include "testing.h"
 
 enum { RUNS = 7, MAX_ROWS = 40, MAX_SPANS = 6 };
@@ -309,11 +309,11 @@ static void fail_everywhere(void)
     free_world(&w);
 }
 
-/* Chunks of PC__PART tokens, which parts of several spans share when they fit together; room for as
- * many states as the longest row has; angles of what is seen only. */
+/* Chunks of PC__SECTION tokens, which parts of several spans share when they fit together; room for
+ * as many states as the longest row has; angles of what is seen only. */
 static void chunks(pc_context *context)
 {
-    enum { LONG = 2 * PC__PART + 452, ROWS = 5 };
+    enum { LONG = 2 * PC__SECTION + 452, ROWS = 5 };
     static const size_t want[ROWS] = {3, 1, 1, 2, 0};
     const pc__kv_shape shape = {1, 1, 8, 8, PC_DTYPE_F32};
     const int64_t positions[ROWS] = {9000, 9000, 9000, 9000, 9000};
@@ -324,10 +324,10 @@ static void chunks(pc_context *context)
     make_run(&w, &rng, 0, LONG, 0);
     make_run(&w, &rng, 1, 40, 0);
     const pc__row_span spans[7] = {{.kv = w.run[0], .hi = LONG},
-                                   {.kv = w.run[0], .hi = PC__PART},
-                                   {.kv = w.run[0], .hi = PC__PART - 24},
+                                   {.kv = w.run[0], .hi = PC__SECTION},
+                                   {.kv = w.run[0], .hi = PC__SECTION - 24},
                                    {.kv = w.run[1], .hi = 24},
-                                   {.kv = w.run[0], .hi = PC__PART - 24},
+                                   {.kv = w.run[0], .hi = PC__SECTION - 24},
                                    {.kv = w.run[1], .hi = 25},
                                    {.kv = w.run[1], .start = 77, .lo = 5, .hi = 5}};
     pc__rows rows = {ROWS, positions, first, spans, 0};

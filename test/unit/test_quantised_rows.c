@@ -30,18 +30,18 @@ static void compare(pc__ttype type, pc_test_rng *rng)
 {
     static float want[ROWS * COLS], scale[ROWS * COLS], minimum[ROWS * COLS];
     static uint8_t q[ROWS * COLS];
-    pc__grid grid = pc__ttype_quantised(type);
+    pc__block_format format = pc__ttype_quantised(type);
     uint8_t *data;
     pc__tensor tensor = random_tensor(type, rng, &data);
     size_t wrong = 0;
     pc__tensor_floats(&tensor, COLS, (ROWS - 1) * COLS, want);
     pc__tensor_quantised_rows(&tensor, COLS, (ROWS - 1) * COLS, q, scale, minimum);
     for (size_t i = 0; i < (ROWS - 1) * COLS; i++) {
-        size_t g = i / grid.group;
-        float value = scale[g] * (float)(q[i] - grid.zero);
-        value = grid.minimum ? value - minimum[g] : value;
+        size_t g = i / format.group;
+        float value = scale[g] * (float)(q[i] - format.zero);
+        value = format.minimum ? value - minimum[g] : value;
         wrong += memcmp(&value, &want[i], sizeof value) != 0;
-        wrong += q[i] >> grid.bits != 0;
+        wrong += q[i] >> format.bits != 0;
     }
     if (!CHECK_INT(wrong, 0))
         fprintf(stderr, "    type %s\n", pc__ttype_name(type));

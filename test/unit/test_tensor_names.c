@@ -486,7 +486,7 @@ static void provider(void)
     for (int i = 0; i < 7; i++)
         CHECK_OK(p.matrix(p.user, PC__ROLE_GATE, 0, 6, 8, &from[1]));
     from[0].rows(from[0].user, 3, 1, row);
-    CHECK(row[0] == 24 && from[0].user != from[1].user && !from[0].grid.bits);
+    CHECK(row[0] == 24 && from[0].user != from[1].user && !from[0].format.bits);
     CHECK_INT(p.vector(p.user, PC__ROLE_NORM2, 0, 0, 8, row), 1);
     CHECK_INT(p.table_rows(p.user, PC__ROLE_EMBEDDING), 5);
     pc__weights_free(w);

@@ -14,8 +14,8 @@ static void numbered(void *user, size_t first, size_t count, float *out)
         out[i] = (float)(first + i / COLS);
 }
 
-static void numbered_grid(void *user, size_t first, size_t count, uint8_t *q, float *scale,
-                          float *minimum)
+static void numbered_quantised(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                               float *minimum)
 {
     (void)user;
     (void)minimum;
@@ -32,7 +32,7 @@ static pc_status matrix(void *user, pc__tensor_role part, int32_t layer, size_t 
     (void)layer;
     (void)rows;
     (void)cols;
-    *out = (pc__weight_source){user, numbered, {8, COLS, 128, 0, 1}, numbered_grid};
+    *out = (pc__weight_source){user, numbered, {8, COLS, 128, 0, 1}, numbered_quantised};
     return PC_OK;
 }
 
@@ -74,7 +74,7 @@ int main(void)
         CHECK(i == 0 || (out[(i - 1) * COLS] == want[i] && out[(i - 1) * COLS + 2] == want[i]));
         CHECK(bias[i] == want[i]);
     }
-    from.grid_rows(from.user, 0, HEAD * HEADS, q, scale, scale);
+    from.quantised_rows(from.user, 0, HEAD * HEADS, q, scale, scale);
     for (int i = 0; i < HEAD * HEADS; i++)
         CHECK(q[i * COLS] == want[i] && q[i * COLS + 1] == want[i] && scale[i] == want[i]);
     CHECK_OK(outer.matrix(outer.user, PC__ROLE_V, 0, HEAD * HEADS, COLS, &from));

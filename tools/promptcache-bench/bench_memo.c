@@ -82,7 +82,7 @@ static int prefill(const bench *b, const prompts *p, int arm, double *us, pc_pre
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     double began = machine_now();
     o.memo = arm == FULL ? NULL : b->memo;
-    o.flags = arm == HIT ? PC_PREFILL_FORCE : 0;
+    o.threshold = arm == HIT ? -INFINITY : 0;
     o.embeddings = p->embeddings;
     o.cancelled = is_interrupted;
     *stats = (pc_prefill_stats)PC_PREFILL_STATS_INIT;

@@ -98,7 +98,7 @@ static double resident_bytes(void)
 /* ----------------------------------------------------------- blocks as segments */
 
 typedef struct block {
-    uint8_t key[32], before[32];
+    uint8_t key[32], parent[32];
     int32_t token;
     uint64_t bytes;
     pc_raw raw;
@@ -165,8 +165,8 @@ static int use_block(const bench *b, pc_cache *cache, row *r, size_t request, si
         pc_put_options o = PC_PUT_OPTIONS_INIT;
         o.cost_seconds = cost;
         if (place) {
-            name_block(it.before, t->blocks[at - 1]);
-            o.before = it.before;
+            name_block(it.parent, t->blocks[at - 1]);
+            o.parent = it.parent;
         }
         status = pc_cache_put(cache, it.key, *out, &o);
         r->operations++;

@@ -261,7 +261,7 @@ static int by_measure(tuning *t)
     double points;
     int code;
     for (size_t i = 0; i < n; i++) {
-        const pc_prefill_result *r = &t->near.results[i];
+        const pc_memo_result *r = &t->near.results[i];
         if (!bucket_of(&t->s, t->s.data.inputs[i].count, &t->buckets[i]))
             t->buckets[i] = MEMO_BUCKETS;
         else
@@ -283,7 +283,7 @@ static int by_measure(tuning *t)
 
 static int compute_both(tuning *t)
 {
-    const way everything = {.flags = 0}, nearest = {.memo = t->s.memo, .flags = PC_PREFILL_FORCE};
+    const way everything = {.flags = 0}, nearest = {.memo = t->s.memo, .threshold = -INFINITY};
     size_t n = t->s.data.input_count;
     int code;
     if ((code = session_train_head(&t->s)) != EXIT_OK

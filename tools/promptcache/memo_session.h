@@ -57,7 +57,7 @@ int session_check(const command *about, const memo_session_options *options, int
 typedef struct answers {
     size_t width;
     float *values; /* [inputs][width]: embeddings; of choices the logits of the candidates */
-    pc_prefill_result *results;
+    pc_memo_result *results;
     double seconds, cpu_seconds; /* cpu_seconds: of all threads; other programs hardly change it */
     pc_prefill_stats stats;
 } answers;

@@ -182,8 +182,8 @@ static void rotate_chunk(void *arg, size_t index)
     float cosine[PC__MAX_HEAD / 2], sine[PC__MAX_HEAD / 2];
     for (size_t r = index * ROTATE_ROWS; r < (index + 1) * ROTATE_ROWS && r < t->rows; r++) {
         pc__rope_angles(t->rope, t->positions[r], cosine, sine);
-        pc__kernels_get()->turn(t->rope, cosine, sine, 1.0f, t->x + r * t->stride,
-                                t->x + r * t->stride, t->heads, t->dim);
+        pc__kernels_get()->rotate(t->rope, cosine, sine, 1.0f, t->x + r * t->stride,
+                                  t->x + r * t->stride, t->heads, t->dim);
     }
 }
 

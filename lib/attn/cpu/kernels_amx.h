@@ -6,6 +6,6 @@
 
 void pc__attend_bf16_amx(const pc__attn_task *task, size_t first_page, size_t last_page);
 void pc__panel_bf16_amx(const pc__panel_task *task);
-void pc__grid_amx(const pc__grid_task *task);
+void pc__panel_quantised_amx(const pc__quantised_task *task);
 
 #endif

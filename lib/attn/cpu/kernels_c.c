@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "attn/bf16.h"
-#include "attn/cpu/attend_row.h"
+#include "attn/cpu/attend.h"
 #include "attn/half.h"
 
 typedef struct page_view {
@@ -164,13 +164,13 @@ void pc__to_bf16_c(const float *x, size_t count, uint16_t *out)
         out[i] = pc__bf16_from(x[i]);
 }
 
-static void turn(const pc__rope *rope, const float *cosine, const float *sine, float scale,
-                 const float *from, float *to, size_t heads, size_t dim)
+static void rotate(const pc__rope *rope, const float *cosine, const float *sine, float scale,
+                   const float *from, float *to, size_t heads, size_t dim)
 {
     for (size_t i = 0; i < heads * dim; i++)
         to[i] = from[i] * scale;
     if (rope)
-        pc__rope_turn(rope, cosine, sine, to, heads, dim);
+        pc__rope_rotate(rope, cosine, sine, to, heads, dim);
 }
 
 const pc__kernels pc__kernels_c = {
@@ -181,13 +181,13 @@ const pc__kernels pc__kernels_c = {
     .attend_i8 = pc__attend_i8_c,
     .panel_f32 = panel_f32,
     .panel_bf16 = pc__panel_bf16_c,
-    .panel_quantised = pc__grid_c,
-    .cut = pc__cut_c,
+    .panel_quantised = pc__panel_quantised_c,
+    .quantise = pc__quantise_c,
     .silu_gate = silu_gate,
     .gelu = gelu,
     .add_rows = add_rows,
     .to_bf16 = pc__to_bf16_c,
-    .turn = turn,
+    .rotate = rotate,
     .map_f32 = pc__map_f32_c,
     .map_bf16 = pc__map_bf16_c,
     .map_f16 = pc__map_f16_c,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/cpu/linear_body.h"
+#include "attn/cpu/linear_internal.h"
 #include "attn/kernels.h"
 
 #if defined(PC_HAVE_ONEDNN)
@@ -70,7 +70,7 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
 {
     int only = 1;
     pc_status status;
-    linear->way = source->grid.bits ? &pc__linear_grid : choose(linear->compute, &only);
+    linear->way = source->format.bits ? &pc__linear_quantised : choose(linear->compute, &only);
     status = linear->way->make(linear, source);
     if (status == PC_ERR_UNSUPPORTED && !only && linear->way != &pc__linear_panels) {
         linear->way->drop(linear);
@@ -114,7 +114,7 @@ fail:
     return pc__fail_in(status, "linear layer of %zu to %zu features", in_features, out_features);
 }
 
-int pc__linear_grids(void)
+int pc__linear_keeps_quantised(void)
 {
     return pc__kernels_get()->panel_quantised != pc__kernels_c.panel_quantised;
 }

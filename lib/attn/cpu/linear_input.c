@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "attn/cpu/linear_body.h"
+#include "attn/cpu/linear_internal.h"
 #include "attn/kernels.h"
 #include "base/threads.h"
 

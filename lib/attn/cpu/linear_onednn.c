@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attn/cpu/linear_body.h"
+#include "attn/cpu/linear_internal.h"
 #include "attn/cpu/tiles_onednn.h"
 #include "attn/kernels.h"
 #include "base/threads.h"

@@ -83,38 +83,38 @@ static pc_status run_panels(pc_context *context, products *all)
 }
 
 /* `each` has room for all parts. */
-static pc_status run_parts(const pc__linear_part *parts, size_t count, product *each)
+static pc_status run_jobs(const pc__linear_job *jobs, size_t count, product *each)
 {
     products all = {each, 0};
     pc_status status = PC_OK;
     for (size_t i = 0; i < count && status >= 0; i++) {
-        const pc__linear_part *part = &parts[i];
-        pc__linear_input input = {part->x, part->row, part->rows, part->first, part->count, NULL};
+        const pc__linear_job *job = &jobs[i];
+        pc__linear_input input = {job->x, job->row, job->rows, job->first, job->count, NULL};
         size_t before = all.count ? each[all.count - 1].end : 0;
-        if (!part->count)
+        if (!job->count)
             continue;
-        if (part->linear->way->run)
-            status = part->linear->way->run(part->linear, &input, part->y);
+        if (job->linear->way->run)
+            status = job->linear->way->run(job->linear, &input, job->y);
         else
-            each[all.count++] = (product){part->linear, input, part->y,
-                                          before + pc__panel_count(part->linear)};
+            each[all.count++] = (product){job->linear, input, job->y,
+                                          before + pc__panel_count(job->linear)};
     }
     if (status >= 0 && all.count)
-        status = run_panels(parts[0].linear->context, &all);
+        status = run_panels(jobs[0].linear->context, &all);
     if (status < 0)
-        return pc__fail_in(status, "linear layer of %zu to %zu features", parts[0].linear->in,
-                           parts[0].linear->out);
+        return pc__fail_in(status, "linear layer of %zu to %zu features", jobs[0].linear->in,
+                           jobs[0].linear->out);
     return PC_OK;
 }
 
-pc_status pc__linear_run_parts(const pc__linear_part *parts, size_t count)
+pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count)
 {
     product few[AT_ONCE], *each = few;
-    pc_context *context = count ? parts[0].linear->context : NULL;
+    pc_context *context = count ? jobs[0].linear->context : NULL;
     pc_status status;
     if (count > AT_ONCE && !(each = pc__calloc(&context->mem, count, sizeof *each)))
         return pc__fail_in(PC_ERR_NOMEM, "%zu linear layers", count);
-    status = count ? run_parts(parts, count, each) : PC_OK;
+    status = count ? run_jobs(jobs, count, each) : PC_OK;
     if (each != few)
         pc__free(&context->mem, each);
     return status;
@@ -123,10 +123,10 @@ pc_status pc__linear_run_parts(const pc__linear_part *parts, size_t count)
 pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, const float *x,
                              size_t rows, float *const *y)
 {
-    pc__linear_part parts[AT_ONCE];
+    pc__linear_job jobs[AT_ONCE];
     for (size_t i = 0; i < count; i++)
-        parts[i] = (pc__linear_part){linears[i], x, NULL, rows, 0, rows, y[i]};
-    return pc__linear_run_parts(parts, count);
+        jobs[i] = (pc__linear_job){linears[i], x, NULL, rows, 0, rows, y[i]};
+    return pc__linear_run_jobs(jobs, count);
 }
 
 pc_status pc__linear_run(const pc__linear *linear, const float *x, size_t rows, float *y)

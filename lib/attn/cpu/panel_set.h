@@ -2,7 +2,7 @@
 #ifndef PC_ATTN_CPU_PANEL_SET_H
 #define PC_ATTN_CPU_PANEL_SET_H
 
-#include "attn/cpu/linear_body.h"
+#include "attn/cpu/linear_internal.h"
 #include "attn/kernels.h"
 
 typedef struct pc__panel_set {

@@ -2,7 +2,7 @@
 #ifndef PC_ATTN_CPU_SOFTMAX_VEC_H
 #define PC_ATTN_CPU_SOFTMAX_VEC_H
 
-#include "attn/cpu/attend_row.h"
+#include "attn/cpu/attend.h"
 #include "attn/cpu/exp_vec.h"
 
 INLINE float most_of(const float *s, uint32_t a, uint32_t b, const int whole)

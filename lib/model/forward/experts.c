@@ -38,7 +38,7 @@ static size_t shared_inner(const expert_group *g)
 }
 
 /* Gates and ups; returns how many parts there are. */
-static size_t first_parts(const expert_group *g, pc__linear_part *parts)
+static size_t first_jobs(const expert_group *g, pc__linear_job *jobs)
 {
     const pc__forward_work *work = g->work;
     const pc__routes *routes = &work->routes;
@@ -46,28 +46,27 @@ static size_t first_parts(const expert_group *g, pc__linear_part *parts)
     for (size_t e = g->from; e < g->to; e++) {
         size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
         const pc__native_mlp *mlp = &g->layer->experts[e];
-        pc__linear_part part = {mlp->up, work->h, routes->row + g->first, g->entries,
-                                at,      count,   work->up + at * width};
+        pc__linear_job job = {mlp->up, work->h, routes->row + g->first, g->entries,
+                              at,      count,   work->up + at * width};
         if (!count)
             continue;
-        parts[n++] = part;
-        part.linear = mlp->gate;
-        part.y = work->gate + at * width;
+        jobs[n++] = job;
+        job.linear = mlp->gate;
+        job.y = work->gate + at * width;
         if (mlp->gate)
-            parts[n++] = part;
+            jobs[n++] = job;
     }
     if (g->shared) {
         const pc__native_mlp *mlp = &g->layer->mlp;
-        parts[n++] = (pc__linear_part){
-            mlp->up, work->h, NULL, rows, 0, rows, work->up + inner_of(g)};
+        jobs[n++] = (pc__linear_job){mlp->up, work->h, NULL, rows, 0, rows, work->up + inner_of(g)};
         if (mlp->gate)
-            parts[n++] = (pc__linear_part){
+            jobs[n++] = (pc__linear_job){
                 mlp->gate, work->h, NULL, rows, 0, rows, work->gate + inner_of(g)};
     }
     return n;
 }
 
-static size_t second_parts(const expert_group *g, const float *inner, pc__linear_part *parts)
+static size_t second_jobs(const expert_group *g, const float *inner, pc__linear_job *jobs)
 {
     const pc__forward_work *work = g->work;
     const pc__routes *routes = &work->routes;
@@ -75,13 +74,13 @@ static size_t second_parts(const expert_group *g, const float *inner, pc__linear
     for (size_t e = g->from; e < g->to; e++) {
         size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
         if (count)
-            parts[n++] = (pc__linear_part){
+            jobs[n++] = (pc__linear_job){
                 g->layer->experts[e].down, inner, NULL, g->entries, at, count,
                 work->some + at * dim};
     }
     if (g->shared)
-        parts[n++] = (pc__linear_part){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows,
-                                       work->mixed};
+        jobs[n++] = (pc__linear_job){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows,
+                                     work->mixed};
     return n;
 }
 
@@ -121,7 +120,7 @@ static void add_expert_rows(void *arg, size_t index)
     }
 }
 
-static pc_status run_group(expert_group *g, pc__linear_part *parts)
+static pc_status run_group(expert_group *g, pc__linear_job *jobs)
 {
     const pc__forward_work *work = g->work;
     const pc__native *native = work->native;
@@ -129,12 +128,12 @@ static pc_status run_group(expert_group *g, pc__linear_part *parts)
     float *inner = gated ? work->gate : work->up;
     size_t count = inner_of(g) + shared_inner(g), dim = (size_t)native->arch.hidden;
     pc_status status;
-    PC__TRY(native->backend->linear_run_parts(parts, first_parts(g, parts)), done);
+    PC__TRY(native->backend->linear_run_jobs(jobs, first_jobs(g, jobs)), done);
     if (gated)
         native->backend->gate(native->context, native->arch.activation, inner, work->up, count);
     else
         native->backend->activate(native->context, native->arch.activation, inner, count);
-    PC__TRY(native->backend->linear_run_parts(parts, second_parts(g, inner, parts)), done);
+    PC__TRY(native->backend->linear_run_jobs(jobs, second_jobs(g, inner, jobs)), done);
     g->chunk = FLOATS_A_THREAD / (dim * ((size_t)native->arch.experts.used + 1)) + 1;
     pc__parallel(native->context, (work->rows + g->chunk - 1) / g->chunk, add_expert_rows, g);
 done:
@@ -147,8 +146,8 @@ static pc_status run_experts(const pc__forward_work *work, const pc__native_laye
     const uint32_t *first = work->routes.first;
     size_t all = (size_t)work->native->arch.experts.count,
            most = pc__experts_entries(&work->native->arch, work->capacity);
-    pc__linear_part *parts = pc__calloc(mem, 2 * (all + 1), sizeof *parts);
-    pc_status status = parts ? PC_OK : PC_ERR_NOMEM;
+    pc__linear_job *jobs = pc__calloc(mem, 2 * (all + 1), sizeof *jobs);
+    pc_status status = jobs ? PC_OK : PC_ERR_NOMEM;
     for (expert_group g = {work, layer, 0, 0, 0, 0, layer->mlp.width > 0, 0};
          g.from < all && status >= 0; g.from = g.to, g.shared = 0) {
         g.to = g.from + 1;
@@ -156,9 +155,9 @@ static pc_status run_experts(const pc__forward_work *work, const pc__native_laye
             g.to++;
         g.first = first[g.from];
         g.entries = first[g.to] - g.first;
-        status = run_group(&g, parts);
+        status = run_group(&g, jobs);
     }
-    pc__free(mem, parts);
+    pc__free(mem, jobs);
     return status;
 }
 

@@ -89,9 +89,9 @@ done:
 static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
 {
     const pc__pass *pass = work->pass;
-    pc__host_begin();
+    pc__callback_begin();
     if (pass->cancelled && pass->cancelled(pass->cancel_user))
-        return pc__host_cancelled("cancelled at layer %d of row %zu", l, work->first);
+        return pc__callback_cancelled("cancelled at layer %d of row %zu", l, work->first);
     return PC_OK;
 }
 
@@ -99,8 +99,8 @@ static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
 static pc_status await_layer(const pc__forward_work *work, int32_t l)
 {
     pc_status status = PC_OK;
-    for (size_t i = 0; i < work->flow_count && status >= 0; i++)
-        status = work->flows[i]->await(work->flows[i], (size_t)l);
+    for (size_t i = 0; i < work->stream_count && status >= 0; i++)
+        status = work->streams[i]->await(work->streams[i], (size_t)l);
     return status;
 }
 
@@ -279,7 +279,7 @@ static void release(pc__forward_work *work)
         work->native->backend->release(work->native->context, work->slab);
     if (work->distances)
         work->native->backend->release(work->native->context, work->distances);
-    pc__free(mem, work->flows);
+    pc__free(mem, work->streams);
     pc__free(mem, work->runs);
     pc__free(mem, work->slots);
     pc__free(mem, work->turns);
@@ -296,18 +296,18 @@ static uint64_t pass_length(const pc__pass *pass)
 
 static pc_status note_flow(pc__forward_work *work, const pc__kv *kv)
 {
-    pc__kv_flow *flow = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->flow,
-                                             memory_order_acquire);
+    pc__layer_stream *stream = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->stream,
+                                                    memory_order_acquire);
     pc_status status;
-    if (!flow)
+    if (!stream)
         return PC_OK;
-    for (size_t i = 0; i < work->flow_count; i++)
-        if (work->flows[i] == flow)
+    for (size_t i = 0; i < work->stream_count; i++)
+        if (work->streams[i] == stream)
             return PC_OK;
-    status = pc__grow(&work->native->context->mem, (void **)&work->flows, &work->flow_capacity,
-                      work->flow_count + 1, sizeof(*work->flows));
+    status = pc__grow(&work->native->context->mem, (void **)&work->streams, &work->flow_capacity,
+                      work->stream_count + 1, sizeof(*work->streams));
     if (status >= 0)
-        work->flows[work->flow_count++] = flow;
+        work->streams[work->stream_count++] = stream;
     return status;
 }
 

@@ -55,8 +55,8 @@ typedef struct pc__forward_work {
 
     pc__forward_maps_work maps; /* where pass->maps is there */
 
-    pc__kv_flow **flows; /* [flow_count] of runs that are still being read */
-    size_t flow_count, flow_capacity;
+    pc__layer_stream **streams; /* [flow_count] of runs that are still being read */
+    size_t stream_count, flow_capacity;
     pc__kv **runs; /* [row] where its K and V go */
     size_t *slots;
     int64_t *turns; /* [row] position - start of its run */

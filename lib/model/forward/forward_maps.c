@@ -255,7 +255,7 @@ static pc_status record(pc__forward_work *work, const pc__attn_layer *layer)
             m->records[count++] = (pc__map_out){maps_of(work, i)->shape, to, work->runs[first],
                                                 first, work->turns + first};
     }
-    return pc__map_take(work->native->context, layer, m->records, count, work->q, work->lse);
+    return pc__record_maps(work->native->context, layer, m->records, count, work->q, work->lse);
 }
 
 void pc__forward_maps_record(const pc__forward_work *work, size_t lane, int32_t layer,

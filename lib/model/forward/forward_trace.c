@@ -50,8 +50,8 @@ static void rotate_keys(const pc__forward_work *work, size_t first, size_t count
     float *sine = cosine + dim;
     for (size_t t = 0; work->rope && t < count; t++) {
         pc__rope_angles(work->rope, work->pass->rows[first + t].position, cosine, sine);
-        pc__rope_turn(work->rope, cosine, sine, keys + t * dim, (size_t)shape->kv_heads,
-                      count * dim);
+        pc__rope_rotate(work->rope, cosine, sine, keys + t * dim, (size_t)shape->kv_heads,
+                        count * dim);
     }
 }
 

@@ -60,7 +60,7 @@ static void q6_k(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, flo
 
 static const struct quantised_format {
     pc__ttype type;
-    pc__grid grid;
+    pc__block_format format;
     unpack_blocks_fn unpack;
 } quantised_formats[] = {
     {PC__T_Q8_0, {8, 32, 128, 0, 1}, q8_0},
@@ -77,10 +77,10 @@ static const struct quantised_format *quantised_format_of(pc__ttype type)
     return NULL;
 }
 
-pc__grid pc__ttype_quantised(pc__ttype type)
+pc__block_format pc__ttype_quantised(pc__ttype type)
 {
     const struct quantised_format *quantised_format = quantised_format_of(type);
-    return quantised_format ? quantised_format->grid : (pc__grid){0};
+    return quantised_format ? quantised_format->format : (pc__block_format){0};
 }
 
 void pc__tensor_quantised_rows(const pc__tensor *tensor, uint64_t first, uint64_t count, uint8_t *q,

@@ -527,8 +527,8 @@ static pc_status provide_matrix(void *user, pc__tensor_role role, int32_t layer,
     *out = (pc__weight_source){.user = source, .rows = pc__source_rows};
     if (status >= 0 && !source->transposed && !source->mixed
         && source->cols % pc__ttype_block(source->tensor->type) == 0) {
-        out->grid = pc__ttype_quantised(source->tensor->type);
-        out->grid_rows = source_quantised_rows;
+        out->format = pc__ttype_quantised(source->tensor->type);
+        out->quantised_rows = source_quantised_rows;
     }
     return status;
 }

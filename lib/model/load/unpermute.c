@@ -22,14 +22,14 @@ static void rows(void *user, size_t first, size_t count, float *out)
         w->from.rows(w->from.user, permuted(first + r, w->head_dim), 1, out + r * w->cols);
 }
 
-static void grid_rows(void *user, size_t first, size_t count, uint8_t *q, float *scale,
-                      float *minimum)
+static void quantised_rows(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                           float *minimum)
 {
     const pc__permuted_rows *w = user;
-    size_t groups = w->cols / w->from.grid.group;
+    size_t groups = w->cols / w->from.format.group;
     for (size_t r = 0; r < count; r++)
-        w->from.grid_rows(w->from.user, permuted(first + r, w->head_dim), 1, q + r * w->cols,
-                          scale + r * groups, minimum + r * groups);
+        w->from.quantised_rows(w->from.user, permuted(first + r, w->head_dim), 1, q + r * w->cols,
+                               scale + r * groups, minimum + r * groups);
 }
 
 static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t row_count,
@@ -42,7 +42,7 @@ static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t 
         return status;
     u->next++;
     *w = (pc__permuted_rows){*out, u->head_dim, cols};
-    *out = (pc__weight_source){w, rows, w->from.grid, grid_rows};
+    *out = (pc__weight_source){w, rows, w->from.format, quantised_rows};
     return PC_OK;
 }
 

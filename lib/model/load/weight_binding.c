@@ -15,11 +15,11 @@ typedef struct binder {
     int32_t layer; /* -1: outside the layers */
 } binder;
 
-static pc__grid format_of(const binder *b, const pc__weight_source *from, size_t cols)
+static pc__block_format format_of(const binder *b, const pc__weight_source *from, size_t cols)
 {
-    return b->options->input_bits && from->grid.bits && cols % from->grid.group == 0
-               ? from->grid
-               : (pc__grid){0};
+    return b->options->input_bits && from->format.bits && cols % from->format.group == 0
+               ? from->format
+               : (pc__block_format){0};
 }
 
 /* Quantised matrices on their grid where that is wanted, else in the model's number format. */
@@ -28,10 +28,10 @@ static pc_status new_linear(const binder *b, const pc__weight_source *from, size
 {
     const pc__native *native = b->native;
     pc__weight_source source = *from;
-    source.grid = format_of(b, from, cols);
+    source.format = format_of(b, from, cols);
     return native->backend->linear_new(
         out, native->context, rows, cols,
-        source.grid.bits && b->options->input_bits == 8 ? PC_DTYPE_I8 : native->compute, &source,
+        source.format.bits && b->options->input_bits == 8 ? PC_DTYPE_I8 : native->compute, &source,
         bias);
 }
 
@@ -164,7 +164,7 @@ static pc_status bind_exactly(const binder *b, pc__tensor_role role, size_t rows
                                            &source);
     if (status < 0)
         return status;
-    source.grid = (pc__grid){0};
+    source.format = (pc__block_format){0};
     return native->backend->linear_new(out, native->context, rows, hidden, PC_DTYPE_F32, &source,
                                        NULL);
 }
@@ -185,7 +185,7 @@ static void slice_quantised_rows(void *user, size_t first, size_t count, uint8_t
                                  float *minimum)
 {
     const matrix_slice *s = user;
-    s->from.grid_rows(s->from.user, s->first + first, count, q, scale, minimum);
+    s->from.quantised_rows(s->from.user, s->first + first, count, q, scale, minimum);
 }
 
 /* Matrix number `e` of those that the part consists of, [rows][cols] each. */
@@ -193,7 +193,7 @@ static pc_status bind_expert(const binder *b, const pc__weight_source *all, int3
                              size_t cols, pc__linear **out)
 {
     matrix_slice s = {*all, (size_t)e * rows};
-    pc__weight_source source = {&s, slice_rows, all->grid, slice_quantised_rows};
+    pc__weight_source source = {&s, slice_rows, all->format, slice_quantised_rows};
     pc_status status = new_linear(b, &source, rows, cols, NULL, out);
     return status < 0 ? pc__fail_in(status, "expert %d of layer %d", e, b->layer) : status;
 }
@@ -270,11 +270,12 @@ static pc_status bind_layers(binder *b)
     if (!native->layers)
         return PC_ERR_NOMEM;
     for (b->layer = 0; b->layer < layers && status >= 0; b->layer++) {
-        pc__host_begin();
+        pc__callback_begin();
         if (b->options->progress
             && b->options->progress(b->options->progress_user, "loading weights",
                                     (uint64_t)b->layer, (uint64_t)layers))
-            return pc__host_cancelled("cancelled while loading layer %d of %d", b->layer, layers);
+            return pc__callback_cancelled("cancelled while loading layer %d of %d", b->layer,
+                                          layers);
         status = bind_layer(b, &native->layers[b->layer]);
     }
     b->layer = -1;

@@ -1,0 +1,155 @@
+/* Quantised weights on their grid, in panels of PC__PANEL output features (layout: attn/kernels.h).
+ * An input is cut into whole numbers of 16 bits: finer than bf16; or, if asked for (PC_DTYPE_I8),
+ * of 8, which takes half the products. What is then summed inside a group is exact. */
+#include <string.h>
+
+#include "attn/cpu/panel_set.h"
+#include "attn/half.h"
+#include "base/threads.h"
+
+enum { ROWS_AT_ONCE = 16 }; /* their shifts of a group share one line of the cache */
+
+typedef struct panels {
+    pc__panel_set set; /* first: see panel_set.h */
+    pc__block_format format;
+    size_t groups;
+} panels;
+
+typedef struct packing {
+    const pc__linear *linear;
+    const panels *to;
+    const pc__weight_source *source;
+} packing;
+
+static void pack_group(const panels *to, const uint8_t *q, float scale, float minimum, size_t n,
+                       uint8_t *group)
+{
+    const pc__block_format *format = &to->format;
+    uint16_t half = pc__half_of(scale);
+    for (size_t k = 0; k < format->group; k++) {
+        size_t middle = format->group / 2, at = format->bits == 8 ? k : k % middle;
+        uint8_t *byte = &group[(at / 4 * PC__PANEL + n) * 4 + at % 4];
+        *byte = (uint8_t)(format->bits == 8 || k < middle ? q[k] : *byte | q[k] << 4);
+    }
+    if (format->half)
+        memcpy(group + pc__quantised_scale_at(format) + 2 * n, &half, sizeof half);
+    else
+        memcpy(group + pc__quantised_scale_at(format) + 4 * n, &scale, sizeof scale);
+    if (format->minimum)
+        memcpy(group + pc__quantised_minimum_at(format) + 4 * n, &minimum, sizeof minimum);
+}
+
+/* Scratch: scales, minimums, q of the panel's rows. */
+static void pack_panel(void *arg, size_t first, size_t count, void *scratch, uint8_t *panel)
+{
+    const packing *p = arg;
+    const panels *to = p->to;
+    size_t in = p->linear->in, group_bytes = pc__quantised_group_bytes(&to->format);
+    float *scale = scratch, *minimum = scale + PC__PANEL * to->groups;
+    uint8_t *q = (uint8_t *)(minimum + PC__PANEL * to->groups);
+    p->source->quantised_rows(p->source->user, first, count, q, scale, minimum);
+    for (size_t n = 0; n < count; n++)
+        for (size_t g = 0; g < to->groups; g++)
+            pack_group(to, q + n * in + g * to->format.group, scale[n * to->groups + g],
+                       to->format.minimum ? minimum[n * to->groups + g] : 0.0f, n,
+                       panel + g * group_bytes);
+}
+
+static pc_status make(pc__linear *linear, const pc__weight_source *source)
+{
+    panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
+    packing what = {linear, p, source};
+    pc_status status;
+    if (!(linear->packed = p))
+        return PC_ERR_NOMEM;
+    p->format = source->format;
+    p->groups = linear->in / p->format.group;
+    status = pc__panel_set_new(&p->set, linear, p->groups * pc__quantised_group_bytes(&p->format));
+    return status < 0 ? status
+                      : pc__panel_set_pack(&p->set, linear,
+                                           PC__PANEL * (p->groups * 2 * sizeof(float) + linear->in),
+                                           pack_panel, &what);
+}
+
+/* The inputs cut, in one block of memory: row `first` and those behind it. */
+static pc__quantised_inputs cut_in(const pc__linear *linear, size_t rows, void *input, size_t first)
+{
+    const panels *w = linear->packed;
+    uint8_t *at = input;
+    pc__quantised_inputs c = {.apart = rows};
+    c.high = (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
+    c.low = linear->compute == PC_DTYPE_I8
+                ? NULL
+                : (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
+    c.step = (float *)pc__carve(&at, rows * sizeof *c.step) + first;
+    c.shift = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.shift) + first;
+    c.less = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.less) + first;
+    return c;
+}
+
+static size_t input_bytes(const pc__linear *linear, const pc__linear_input *input)
+{
+    const panels *w = linear->packed;
+    size_t rows = input->rows;
+    size_t bytes = linear->compute == PC_DTYPE_I8 ? 1 : 2; /* of an input */
+    return bytes * rows * linear->in + rows * sizeof(float) + 2 * rows * w->groups * sizeof(int32_t)
+           + 5 * 64;
+}
+
+static int same_input(const pc__linear *a, const pc__linear *b)
+{
+    const panels *x = a->packed, *y = b->packed;
+    return x->format.group == y->format.group && a->compute == b->compute;
+}
+
+typedef struct cutting {
+    const pc__linear *linear;
+    const pc__linear_input *from;
+    pc__quantise_fn quantise;
+} cutting;
+
+static void cut_rows(void *arg, size_t index)
+{
+    const cutting *c = arg;
+    const panels *w = c->linear->packed;
+    size_t first = index * ROWS_AT_ONCE;
+    for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->from->rows; r++) {
+        pc__quantised_inputs to = cut_in(c->linear, c->from->rows, c->from->taken, r);
+        c->quantise(c->from->x + (c->from->row ? c->from->row[r] : r) * c->linear->in, w->groups,
+                    w->format.group, &to);
+    }
+}
+
+static void take_input(const pc__linear *linear, const pc__linear_input *input)
+{
+    cutting c = {linear, input, pc__kernels_get()->quantise};
+    pc__parallel(linear->context, (input->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &c);
+}
+
+static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y,
+                      size_t index)
+{
+    const panels *w = linear->packed;
+    size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
+    size_t next = index + linear->context->threads; /* most likely this thread's next one */
+    pc__quantised_task task = {w->set.weights + index * w->set.bytes,
+                               w->format,
+                               w->groups,
+                               cut_in(linear, input->rows, input->taken, input->first),
+                               input->count,
+                               y + first,
+                               linear->out,
+                               width,
+                               next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
+    pc__kernels_get()->panel_quantised(&task);
+    pc__panel_add_bias(linear, first, width, input->count, y);
+}
+
+const pc__linear_way pc__linear_quantised = {.name = "grid",
+                                             .make = make,
+                                             .drop = pc__panel_set_drop,
+                                             .bytes = pc__panel_set_bytes,
+                                             .input_bytes = input_bytes,
+                                             .same_input = same_input,
+                                             .take_input = take_input,
+                                             .run_panel = run_panel};

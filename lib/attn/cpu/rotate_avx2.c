@@ -1,0 +1,10 @@
+/* Rotary embedding, 8 lanes wide. */
+#include "attn/cpu/vec256.h"
+
+#include "attn/cpu/rotate_vec.h"
+
+void pc__rotate_avx2(const pc__rope *rope, const float *cosine, const float *sine, float scale,
+                     const float *from, float *to, size_t heads, size_t dim)
+{
+    turn_vectors(rope, cosine, sine, scale, from, to, heads, dim);
+}

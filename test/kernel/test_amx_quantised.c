@@ -1,0 +1,33 @@
+/* Catches: what test_panel_quantised.c catches, in the products on a grid of AMX, on processors
+ * that have none as well (see test_amx_attend.c). */
+#include "amx_emulated.h"
+#include "attn/cpu/amx_level.h"
+
+static const pc__kernels *amx_level(void);
+int quantised_main(void);
+#define pc__kernels_get amx_level
+#define main quantised_main
+#include "test_panel_quantised.c"
+#undef main
+#undef pc__kernels_get
+
+static const pc__kernels *level;
+
+static const pc__kernels *amx_level(void)
+{
+    return level;
+}
+
+int main(void)
+{
+    const pc__kernels *all[] = {amx_emulated(),
+                                pc__kernels_amx() ? pc__kernels_named("amx") : amx_trapped()};
+    pc_test_rng rng = {77};
+    if (!all[0])
+        pc_test_skip("no AVX-512 with bf16");
+    for (size_t i = 0; i < 2 && all[i]; i++) {
+        level = all[i];
+        kernels(&rng);
+    }
+    return pc_test_end();
+}

@@ -1,0 +1,268 @@
+/* Catches: a kernel on a grid whose bits are not those of the C reference (all formats, row counts,
+ * widths, extreme inputs), that writes past its width or reads past its inputs; a linear layer on a
+ * grid that is further from the exact product than 16-bit inputs allow, whose rows depend on each
+ * other or on the number of threads, that hides a NaN, or leaks when an allocation fails. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/cpu/linear.h"
+#include "attn/half.h"
+#include "attn/kernels.h"
+#include "levels.h"
+#include "testing.h"
+
+enum { MOST_IN = 448, MOST_OUT = 100, MOST_ROWS = 35 };
+
+static const pc__block_format formats[] = {
+    {8, 32, 128, 0, 1}, {4, 32, 8, 0, 1}, {4, 32, 0, 1, 0}, {8, 16, 32, 0, 0}, {8, 32, 127, 1, 0}};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+typedef struct matrix {
+    pc__block_format format;
+    size_t in, out;
+    uint8_t q[MOST_OUT * MOST_IN];
+    float scale[MOST_OUT * MOST_IN / 16], minimum[MOST_OUT * MOST_IN / 16];
+} matrix;
+
+static void make_matrix(matrix *m, pc__block_format format, size_t in, size_t out, pc_test_rng *rng)
+{
+    *m = (matrix){.format = format, .in = in, .out = out};
+    for (size_t i = 0; i < in * out; i++)
+        m->q[i] = (uint8_t)(pc_test_bits(rng) & ((1u << format.bits) - 1));
+    for (size_t i = 0; i < in * out / format.group; i++) {
+        m->scale[i] = format.half ? pc__half_to((uint16_t)(pc_test_bits(rng) & 0xbfff)) * 0.01f
+                                  : pc_test_normal(rng) * 0.01f;
+        m->scale[i] = format.half ? pc__half_to(pc__half_of(m->scale[i])) : m->scale[i];
+        m->minimum[i] = format.minimum ? pc_test_normal(rng) * 0.1f : 0.0f;
+    }
+}
+
+static void give_quantised(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                           float *minimum)
+{
+    const matrix *m = user;
+    size_t groups = m->in / m->format.group;
+    memcpy(q, m->q + first * m->in, count * m->in);
+    memcpy(scale, m->scale + first * groups, count * groups * sizeof *scale);
+    if (m->format.minimum)
+        memcpy(minimum, m->minimum + first * groups, count * groups * sizeof *minimum);
+}
+
+static double weight(const matrix *m, size_t n, size_t k)
+{
+    size_t at = n * m->in + k, g = at / m->format.group;
+    return (double)m->scale[g] * (m->q[at] - m->format.zero) - (double)m->minimum[g];
+}
+
+/* ------------------------------------------------------------- the kernels, bit for bit */
+
+typedef struct inputs {
+    int8_t high[MOST_ROWS * MOST_IN], low[MOST_ROWS * MOST_IN];
+    float step[MOST_ROWS];
+    int32_t shift[MOST_ROWS * MOST_IN / 16], less[MOST_ROWS * MOST_IN / 16];
+} inputs;
+
+static void make_inputs(inputs *x, const pc__block_format *format, size_t in, size_t rows,
+                        int extreme, int wide, pc_test_rng *rng)
+{
+    size_t groups = in / format->group, last = wide ? PC__SHIFT_MOST_16 : PC__SHIFT_MOST_8;
+    for (size_t r = 0; r < rows; r++)
+        x->step[r] = pc_test_normal(rng) * 1e-3f;
+    for (size_t i = 0; i < rows * in; i++) {
+        int32_t *less = &x->less[i % in / format->group * rows + i / in];
+        *less = i % format->group ? *less : 0;
+        x->high[i] = extreme ? (int8_t)(extreme > 0 ? 127 : -127)
+                             : (int8_t)((int)(pc_test_bits(rng) % 255) - 127);
+        x->low[i] = extreme || abs(x->high[i]) == 127
+                        ? 0
+                        : (int8_t)((int)(pc_test_bits(rng) % 256) - 128);
+        *less -= wide ? 256 * x->high[i] + x->low[i] : x->high[i];
+    }
+    for (size_t i = 0; i < rows * groups; i++)
+        x->shift[i] = (int32_t)(extreme ? last : pc_test_bits(rng) % (last + 1));
+}
+
+static void same_as_reference(pc__block_format format, size_t groups, size_t rows, size_t width,
+                              int extreme, int wide, pc_test_rng *rng)
+{
+    enum { LD = PC__PANEL + 3 };
+    static inputs x;
+    float want[MOST_ROWS * LD], got[MOST_ROWS * LD];
+    size_t bytes = groups * pc__quantised_group_bytes(&format);
+    uint8_t *panel = aligned_alloc(64, bytes + 64);
+    const pc__kernels *best = pc__kernels_get();
+    for (size_t i = 0; i < bytes; i++)
+        panel[i] = extreme ? 0xff : (uint8_t)pc_test_bits(rng);
+    for (size_t g = 0; g < groups; g++) /* scales and minimums that are numbers */
+        for (size_t n = 0; n < PC__PANEL; n++) {
+            uint8_t *group = panel + g * pc__quantised_group_bytes(&format);
+            uint16_t half = (uint16_t)(pc_test_bits(rng) & 0xbbff);
+            float scale = pc_test_normal(rng), minimum = pc_test_normal(rng);
+            if (format.half)
+                memcpy(group + pc__quantised_scale_at(&format) + 2 * n, &half, sizeof half);
+            else
+                memcpy(group + pc__quantised_scale_at(&format) + 4 * n, &scale, sizeof scale);
+            if (format.minimum)
+                memcpy(group + pc__quantised_minimum_at(&format) + 4 * n, &minimum, sizeof minimum);
+        }
+    make_inputs(&x, &format, groups * format.group, rows, extreme, wide, rng);
+    memset(want, 0xa5, sizeof want);
+    memset(got, 0xa5, sizeof got);
+    pc__quantised_task task = {panel,
+                               format,
+                               groups,
+                               {x.high, wide ? x.low : NULL, x.step, x.shift, x.less, rows},
+                               rows,
+                               want,
+                               LD,
+                               width,
+                               rows % 2 ? panel : NULL};
+    pc__panel_quantised_c(&task);
+    task.y = got;
+    best->panel_quantised(&task);
+    CHECK(!memcmp(want, got, sizeof want)); /* and nothing beyond the width */
+    free(panel);
+}
+
+static void kernels(pc_test_rng *rng)
+{
+    static const size_t widths[] = {1, 15, 16, 17, 31, 32};
+    for (size_t i = 0; i < FORMATS; i++)
+        for (size_t rows = 1; rows <= MOST_ROWS; rows += rows < 9 || rows >= 14 ? 1 : 5)
+            for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+                same_as_reference(formats[i], 1 + rows % 5, rows, widths[w], 0, 1, rng);
+                same_as_reference(formats[i], 2, rows, widths[w], w % 2 ? 1 : -1, 1, rng);
+                same_as_reference(formats[i], 1 + rows % 5, rows, widths[w], 0, 0, rng);
+                same_as_reference(formats[i], 2, rows, widths[w], w % 2 ? -1 : 1, 0, rng);
+            }
+}
+
+/* -------------------------------------------------------------------- the layer */
+
+static void check_layer(const matrix *m, const float *x, const float *bias, const float *y,
+                        size_t rows, double steps)
+{
+    double worst = 0.0;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t n = 0; n < m->out; n++) {
+            double exact = bias ? (double)bias[n] : 0.0, room = 1e-6, finest = 0.0;
+            for (size_t k = 0; k < m->in; k++)
+                finest = fmax(finest, fabs((double)x[r * m->in + k]) / (double)PC__QUANTISE_RANGE);
+            for (size_t g = 0; g < m->in; g += m->format.group) {
+                double most = 0.0, sum = 0.0;
+                for (size_t k = g; k < g + m->format.group; k++) {
+                    double w = weight(m, n, k);
+                    exact += w * (double)x[r * m->in + k];
+                    most = fmax(most, fabs((double)x[r * m->in + k]));
+                    sum += fabs(w)
+                           + fabs((double)m->scale[(n * m->in + g) / m->format.group]) * 256;
+                }
+                room += sum
+                        * (0.5 * fmax(2 * most / steps, finest)
+                           + most * 1e-6); /* half a step an input, and fp32 sums */
+            }
+            worst = fmax(worst, fabs((double)y[r * m->out + n] - exact) / room);
+        }
+    CHECK(worst <= 1.0);
+}
+
+static pc_status new_layer(pc__linear **out, pc_context *context, matrix *m, uint32_t compute,
+                           const float *bias)
+{
+    pc__weight_source source = {.user = m, .format = m->format, .quantised_rows = give_quantised};
+    return pc__linear_new(out, context, m->out, m->in, compute, &source, bias);
+}
+
+/* The last rows of a list of rows: their bits. */
+static void some_rows(const pc__linear *linear, const float *x, size_t out, const float *want,
+                      float *y)
+{
+    static const uint32_t row[] = {MOST_ROWS - 1, 0, 2, 2, 1};
+    pc__linear_job part = {linear, x, row, 5, 2, 3, y};
+    CHECK_OK(pc__linear_run_jobs(&part, 1));
+    for (size_t i = 0; i < 3; i++)
+        CHECK(!memcmp(y + i * out, want + row[2 + i] * out, out * sizeof(float)));
+}
+
+static void layer(pc_context *one, pc_context *three, pc__block_format format, size_t in,
+                  size_t out, uint32_t compute, pc_test_rng *rng)
+{
+    static matrix m;
+    static float x[MOST_ROWS * MOST_IN], y[2][MOST_ROWS * MOST_OUT], bias[MOST_OUT];
+    pc__linear *a = NULL, *b = NULL;
+    make_matrix(&m, format, in, out, rng);
+    for (size_t i = 0; i < MOST_ROWS * in; i++)
+        x[i] = pc_test_normal(rng) * (i % 97 ? 1.0f : i % 4 ? 50.0f : 1e5f);
+    memset(x + in, 0, format.group * sizeof *x); /* a group of zeros */
+    for (size_t n = 0; n < out; n++)
+        bias[n] = pc_test_normal(rng);
+    CHECK_OK(new_layer(&a, one, &m, compute, bias));
+    CHECK_OK(new_layer(&b, three, &m, compute, bias));
+    CHECK_STR(pc__linear_way_name(a), "grid");
+    CHECK_OK(pc__linear_run(a, x, MOST_ROWS, y[0]));
+    check_layer(&m, x, bias, y[0], MOST_ROWS, compute == PC_DTYPE_I8 ? 127 : 32512);
+    CHECK_OK(pc__linear_run(b, x, MOST_ROWS, y[1]));
+    CHECK(!memcmp(y[0], y[1], MOST_ROWS * out * sizeof(float)));
+    for (size_t r = 0; r < MOST_ROWS; r++) {
+        CHECK_OK(pc__linear_run(a, x + r * in, 1, y[1]));
+        CHECK(!memcmp(y[1], y[0] + r * out, out * sizeof(float)));
+    }
+    some_rows(b, x, out, y[0], y[1]);
+    x[in + 1] = NAN;
+    x[2 * in + 3] = INFINITY;
+    CHECK_OK(pc__linear_run(a, x, 4, y[1]));
+    CHECK(isnan(y[1][out]) && isnan(y[1][2 * out])
+          && !memcmp(y[1] + 3 * out, y[0] + 3 * out, out * sizeof(float)));
+    pc__linear_free(a);
+    pc__linear_free(b);
+}
+
+static void fail_everywhere(pc_test_rng *rng)
+{
+    static matrix m;
+    float x[64] = {1.0f}, y[MOST_OUT];
+    make_matrix(&m, formats[2], 64, 40, rng);
+    for (uint64_t at = 1;; at++) {
+        pc_test_memory memory = {.fail_at = at};
+        pc_allocator allocator = pc_test_allocator(&memory);
+        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+        pc_context *context;
+        pc__linear *linear = NULL;
+        options.allocator = &allocator;
+        options.threads = 1;
+        if (pc_context_new(&context, &options) == PC_OK
+            && new_layer(&linear, context, &m, at % 2 ? PC_DTYPE_BF16 : PC_DTYPE_I8, y) == PC_OK) {
+            pc_status status = pc__linear_run(linear, x, 1, y);
+            CHECK(status == PC_OK || status == PC_ERR_NOMEM);
+        }
+        pc__linear_free(linear);
+        pc_context_free(context);
+        CHECK_INT(memory.live_blocks, 0);
+        if (memory.calls < at)
+            break;
+    }
+}
+
+int main(void)
+{
+    static const size_t sizes[][2] = {{32, 1}, {64, 31}, {96, 33}, {448, 100}, {256, 64}};
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *one, *three;
+    pc_test_rng rng = {77};
+    pc_test_need_level();
+    options.threads = 1;
+    CHECK_OK(pc_context_new(&one, &options));
+    options.threads = 3;
+    CHECK_OK(pc_context_new(&three, &options));
+    kernels(&rng);
+    for (size_t i = 0; i < FORMATS; i++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (int narrow = 0; narrow < 2; narrow++)
+                layer(one, three, formats[i], sizes[s][0], sizes[s][1],
+                      narrow ? PC_DTYPE_I8 : PC_DTYPE_BF16, &rng);
+    fail_everywhere(&rng);
+    pc_context_free(one);
+    pc_context_free(three);
+    return pc_test_end();
+}

@@ -99,7 +99,7 @@ static const char *origin(const pc_stats *s)
         return reason_name(s->miss_reason);
     if (s->memo.verified)
         return "computed in full to verify the memo";
-    return s->memo_similarity < 1 ? "with attention maps of another prompt"
+    return s->memo.similarity < 1 ? "with attention maps of another prompt"
                                   : "with its own attention maps from the memo";
 }
 

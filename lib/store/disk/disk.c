@@ -47,38 +47,38 @@ pc_status pc__disk_enter(pc__disk *disk, double deadline)
 
 void pc__disk_leave(pc__disk *disk)
 {
-    pc_event *news = disk->news;
-    size_t count = disk->news_count;
-    uint64_t bytes, told = disk->told_bytes;
+    pc_event *events = disk->events;
+    size_t count = disk->event_count;
+    uint64_t bytes, reported = disk->reported_bytes;
     int others = disk->generation
                  != disk->lock.generation; /* who has not scanned since stays behind */
     int changes = disk->lock.is_dirty;
     pc__disk_lock_drop(&disk->lock);
     if (!others && changes)
         disk->generation = disk->lock.generation;
-    disk->news = NULL;
-    disk->news_count = disk->news_capacity = 0;
+    disk->events = NULL;
+    disk->event_count = disk->event_capacity = 0;
     pthread_mutex_lock(&disk->guard);
     bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
     pthread_mutex_unlock(&disk->guard);
-    disk->told_bytes = bytes;
+    disk->reported_bytes = bytes;
     pthread_mutex_unlock(&disk->work);
     for (size_t i = 0; i < count && disk->callbacks.event; i++)
-        disk->callbacks.event(disk->callbacks.user, &news[i]);
-    if (bytes != told && disk->callbacks.bytes)
+        disk->callbacks.event(disk->callbacks.user, &events[i]);
+    if (bytes != reported && disk->callbacks.bytes)
         disk->callbacks.bytes(disk->callbacks.user, PC_TIER_DISK, bytes, disk->budget);
-    pc__free(&disk->mem, news);
+    pc__free(&disk->mem, events);
 }
 
 void pc__disk_queue_event(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
                           uint64_t bytes, uint32_t tokens, double seconds)
 {
     if (disk->callbacks.event
-        && pc__grow(&disk->mem, (void **)&disk->news, &disk->news_capacity, disk->news_count + 1,
-                    sizeof *disk->news)
+        && pc__grow(&disk->mem, (void **)&disk->events, &disk->event_capacity,
+                    disk->event_count + 1, sizeof *disk->events)
                >= 0)
-        disk->news[disk->news_count++] = pc__event(PC_TIER_DISK, kind, reason, key, bytes, tokens,
-                                                   seconds);
+        disk->events[disk->event_count++] = pc__event(PC_TIER_DISK, kind, reason, key, bytes,
+                                                      tokens, seconds);
 }
 
 void pc__disk_report_event(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
@@ -171,7 +171,7 @@ pc_status pc__disk_save(pc__disk *disk)
     return status;
 }
 
-static pc_status load(pc__disk *disk)
+static pc_status load_index(pc__disk *disk)
 {
     pc__disk_index index = {0};
     pc_status status = pc__disk_index_read(&index, &disk->mem, &disk->root);
@@ -185,9 +185,9 @@ static pc_status load(pc__disk *disk)
 
 /* ------------------------------------------------------------------ opening */
 
-static pc_status learn(pc__disk *disk)
+static pc_status learn_records(pc__disk *disk)
 {
-    pc_status status = load(disk);
+    pc_status status = load_index(disk);
     if (status < 0)
         return status;
     if (disk->read_only)
@@ -205,7 +205,7 @@ static pc_status learn(pc__disk *disk)
     return status;
 }
 
-static void release(pc__disk *disk)
+static void free_disk(pc__disk *disk)
 {
     pc__disk_table_free(&disk->table);
     pc__disk_lock_close(&disk->lock);
@@ -231,15 +231,15 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     pthread_mutex_init(&disk->work, NULL);
     pthread_mutex_init(&disk->guard, NULL);
     disk->can_reuse = (pc__file_system(disk->root.fd) & PC__FS_COUNTS_USERS) != 0;
-    status = learn(disk);
+    status = learn_records(disk);
     if (status >= 0)
         status = pc__disk_read_headers(disk);
     if (status < 0) {
-        release(disk);
+        free_disk(disk);
         return status;
     }
     disk->counts = (pc_tier_stats){.found = pc__disk_table_count(&disk->table)};
-    disk->told_bytes = pc__disk_table_bytes(&disk->table);
+    disk->reported_bytes = pc__disk_table_bytes(&disk->table);
     disk->callbacks = common->callbacks; /* from now on there is something to tell */
     return PC_OK;
 }
@@ -262,5 +262,5 @@ void pc__disk_close(pc__disk *disk)
             pc__disk_save(disk); /* if it fails, the next one reads headers */
         pc__disk_leave(disk);
     }
-    release(disk);
+    free_disk(disk);
 }

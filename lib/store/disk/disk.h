@@ -36,9 +36,9 @@ typedef struct pc__disk {
     uint64_t generation;          /* of the folder, when we left it last */
     double scanned;               /* when, pc__now clock; 0: never */
     uint64_t drafts;              /* begun, for their names */
-    pc_event *news;               /* [news_count] to be told */
-    size_t news_count, news_capacity;
-    uint64_t told_bytes;
+    pc_event *events;             /* [news_count] to be told */
+    size_t event_count, event_capacity;
+    uint64_t reported_bytes;
     uint64_t reclaimed, reclaimed_bytes; /* files of killed writers, removed */
 
     /* under `guard` */

@@ -71,7 +71,7 @@ static pc__tier *try_open(pc__tier *tier)
     return folder;
 }
 
-static void count(deferred_tier *t, uint64_t *of_all, uint64_t *outcome)
+static void count_failure(deferred_tier *t, uint64_t *of_all, uint64_t *outcome)
 {
     pthread_mutex_lock(&t->lock);
     ++*of_all;
@@ -79,7 +79,7 @@ static void count(deferred_tier *t, uint64_t *of_all, uint64_t *outcome)
     pthread_mutex_unlock(&t->lock);
 }
 
-static void tell(const deferred_tier *t, uint32_t kind, const pc__id *key, uint32_t tokens)
+static void report_event(const deferred_tier *t, uint32_t kind, const pc__id *key, uint32_t tokens)
 {
     pc_event event;
     if (!t->common.callbacks.event)
@@ -114,8 +114,8 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     if (folder)
         return folder->ops->open(folder, key, deadline, out, timed_out);
     snprintf(why, sizeof why, "%s", pc_error_text());
-    count(t, &t->counts.lookups, &t->counts.load_failed);
-    tell(t, PC_EVENT_LOAD_FAILED, key, 0);
+    count_failure(t, &t->counts.lookups, &t->counts.load_failed);
+    report_event(t, PC_EVENT_LOAD_FAILED, key, 0);
     return pc__fail(PC_ERR_IO, "%s", why);
 }
 
@@ -136,9 +136,9 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
         return folder->ops->put(folder, image, deadline, reason);
     snprintf(why, sizeof why, "%s", pc_error_text());
     *reason = PC_REASON_IO;
-    count(t, &t->counts.offered, &t->counts.failed);
-    tell(t, PC_EVENT_STORE_FAILED, &image->key,
-         (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX));
+    count_failure(t, &t->counts.offered, &t->counts.failed);
+    report_event(t, PC_EVENT_STORE_FAILED, &image->key,
+                 (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX));
     return pc__fail(PC_ERR_IO, "%s", why);
 }
 

@@ -19,7 +19,7 @@ static void count_staging(pc__disk *disk, uint64_t add, uint64_t take_off)
     pthread_mutex_unlock(&disk->guard);
 }
 
-static pc_status fault(const pc__disk *disk, const char *name)
+static pc_status draft_error(const pc__disk *disk, const char *name)
 {
     int error = errno;
     if (pc__dir_is_gone(&disk->root))
@@ -33,15 +33,15 @@ static pc_status make_file(pc__disk *disk, uint64_t bytes, pc__disk_draft *out)
     pc_status status = PC_OK;
     int dir = pc__disk_new(&disk->root, 1);
     if (dir < 0)
-        return fault(disk, PC__DISK_NEW);
+        return draft_error(disk, PC__DISK_NEW);
     do {
         pc__disk_draft_name(disk, out->name);
         out->fd = openat(dir, out->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     } while (out->fd < 0 && errno == EEXIST);
     if (out->fd < 0)
-        status = fault(disk, PC__DISK_NEW);
+        status = draft_error(disk, PC__DISK_NEW);
     else if (flock(out->fd, LOCK_EX | LOCK_NB) || ftruncate(out->fd, (off_t)bytes)) {
-        status = fault(disk, PC__DISK_NEW);
+        status = draft_error(disk, PC__DISK_NEW);
         unlinkat(dir, out->name, 0);
         close(out->fd);
     }
@@ -111,8 +111,8 @@ void pc__disk_draft_drop(pc__disk *disk, pc__disk_draft *draft)
 }
 
 /* What lies under its name already: 1 it stays, 0 nothing, or nothing of use to us. */
-static int is_there(pc__disk *disk, int sub, const char *name, const pc__record_name *record_name,
-                    uint64_t *replaced)
+static int has_usable_record(pc__disk *disk, int sub, const char *name,
+                             const pc__record_name *record_name, uint64_t *replaced)
 {
     struct stat st;
     pc__disk_facts facts;
@@ -125,8 +125,9 @@ static int is_there(pc__disk *disk, int sub, const char *name, const pc__record_
            && !pc__disk_facts_expired(&facts, pc__now_date());
 }
 
-static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft,
-                           const pc__record_name *record_name, uint64_t bytes, uint64_t *replaced)
+static pc_status publish_file(pc__disk *disk, const pc__disk_draft *draft,
+                              const pc__record_name *record_name, uint64_t bytes,
+                              uint64_t *replaced)
 {
     char name[PC__DISK_NAME];
     pc_status status = PC_OK;
@@ -139,12 +140,12 @@ static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft,
     flock(draft->fd, LOCK_UN); /* readers may have it under its name; who looks after drafts waits
                                   for the folder's lock */
     if (sub < 0 || dir < 0)
-        status = fault(disk, sub < 0 ? name : PC__DISK_NEW);
-    else if (is_there(disk, sub, name, record_name, replaced))
+        status = draft_error(disk, sub < 0 ? name : PC__DISK_NEW);
+    else if (has_usable_record(disk, sub, name, record_name, replaced))
         status = PC_MISS;
     else if ((bytes != draft->reserved && ftruncate(draft->fd, (off_t)bytes))
              || renameat(dir, draft->name, sub, name))
-        status = fault(disk, name);
+        status = draft_error(disk, name);
     if (dir >= 0)
         close(dir);
     if (sub >= 0)
@@ -153,8 +154,8 @@ static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft,
 }
 
 /* Under its name, and in the table. */
-static void enter_table(pc__disk *disk, const pc__record_name *record_name, const pc__image *image,
-                        uint64_t bytes)
+static void add_to_table(pc__disk *disk, const pc__record_name *record_name, const pc__image *image,
+                         uint64_t bytes)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
@@ -170,7 +171,7 @@ static void enter_table(pc__disk *disk, const pc__record_name *record_name, cons
     if (pc__disk_table_add(&disk->table, &facts, &e) < 0)
         disk->counts.lost++; /* it is there for all others; a scan finds it */
     else
-        e->is_ours = 1;
+        e->is_verified = 1;
     disk->changes++;
     pthread_mutex_unlock(&disk->guard);
 }
@@ -187,12 +188,12 @@ pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc
     }
     status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK)
-        status = give_name(disk, draft, &record_name, bytes, &replaced);
+        status = publish_file(disk, draft, &record_name, bytes, &replaced);
     count_staging(disk, 0, draft->reserved);
     if (status == PC_OK) {
         pc__disk_lock_add(&disk->lock, bytes);
         pc__disk_lock_subtract(&disk->lock, draft->reserved + replaced);
-        enter_table(disk, &record_name, image, bytes);
+        add_to_table(disk, &record_name, image, bytes);
         pc__disk_queue_event(disk, PC_EVENT_STORE, PC_REASON_NONE, &image->key, bytes,
                              (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX),
                              seconds);

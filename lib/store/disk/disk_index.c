@@ -136,7 +136,7 @@ void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem)
 }
 
 /* What other processes have counted: their uses, and ours since the index was written last. */
-static void merge(pc__eviction *eviction, pc__disk_entry *e, const pc__disk_facts *facts)
+static void merge_uses(pc__eviction *eviction, pc__disk_entry *e, const pc__disk_facts *facts)
 {
     uint64_t uses = facts->uses + e->unsaved_uses;
     double heat = facts->heat > e->item.heat ? facts->heat : e->item.heat, clock = eviction->clock;
@@ -163,7 +163,7 @@ pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *tabl
             continue;
         e = pc__disk_table_find(table, &facts.record_name);
         if (e)
-            merge(&table->eviction, e, &facts);
+            merge_uses(&table->eviction, e, &facts);
         else if (is_empty)
             status = pc__disk_table_add(table, &facts, NULL);
     }
@@ -197,7 +197,7 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
         pc__disk_facts facts;
         pc__disk_table_facts(e, &facts);
         write_row(out->data + at, &facts);
-        e->told = e->unsaved_uses;
+        e->saving_uses = e->unsaved_uses;
     }
     pc__put_u64(out->data + at, XXH3_64bits(out->data, at));
     return PC_OK;
@@ -207,8 +207,8 @@ void pc__disk_index_published(pc__disk_table *table)
 {
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
          e = pc__disk_table_next(table, e)) {
-        e->unsaved_uses -= e->told;
-        e->told = 0;
+        e->unsaved_uses -= e->saving_uses;
+        e->saving_uses = 0;
     }
 }
 

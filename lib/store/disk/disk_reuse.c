@@ -37,7 +37,7 @@ static int take_lease(int fd)
     return !fcntl(fd, F_SETOWN_EX, &self) && !fcntl(fd, F_SETLEASE, F_WRLCK);
 }
 
-static void give_lease(int fd)
+static void drop_lease(int fd)
 {
     (void)!fcntl(fd, F_SETLEASE, F_UNLCK);
 }
@@ -69,7 +69,7 @@ static int move_file(int fd, int sub, const char *name, int dir, const char *dra
     if (flock(fd, LOCK_EX | LOCK_NB) || !take_lease(fd))
         return 0;
     moved = !renameat(sub, name, dir, draft);
-    give_lease(fd);
+    drop_lease(fd);
     return moved;
 }
 

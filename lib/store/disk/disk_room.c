@@ -15,16 +15,16 @@ static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
 }
 
 /* Out of the folder, or its file is a spare now. As pc__disk_unlink_record. */
-static pc_status take_away(pc__disk *disk, const pc__record_name *record_name,
-                           pc__disk_spare *spare, uint64_t *bytes)
+static pc_status remove_or_reuse(pc__disk *disk, const pc__record_name *record_name,
+                                 pc__disk_spare *spare, uint64_t *bytes)
 {
     if (spare && spare->fd < 0 && pc__disk_reuse(disk, record_name, spare, bytes))
         return PC_OK;
     return pc__disk_unlink_record(&disk->root, record_name, bytes);
 }
 
-static pc_status erase(pc__disk *disk, const pc__record_name *record_name, uint32_t kind,
-                       uint32_t reason, int lost, pc__disk_spare *spare)
+static pc_status erase_record(pc__disk *disk, const pc__record_name *record_name, uint32_t kind,
+                              uint32_t reason, int lost, pc__disk_spare *spare)
 {
     pc__disk_entry *e;
     uint64_t bytes;
@@ -32,7 +32,7 @@ static pc_status erase(pc__disk *disk, const pc__record_name *record_name, uint3
     pc_status status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status < 0)
         return status;
-    status = take_away(disk, record_name, spare, &bytes);
+    status = remove_or_reuse(disk, record_name, spare, &bytes);
     if (status < 0)
         return status;
     pc__disk_lock_subtract(&disk->lock, bytes);
@@ -60,28 +60,29 @@ static pc_status erase(pc__disk *disk, const pc__record_name *record_name, uint3
 pc_status pc__disk_erase(pc__disk *disk, const pc__record_name *record_name, uint32_t kind,
                          uint32_t reason, int lost)
 {
-    return erase(disk, record_name, kind, reason, lost, NULL);
+    return erase_record(disk, record_name, kind, reason, lost, NULL);
 }
 
 /* ------------------------------------------------------------------ expired */
 
 /* What has expired by now, and when the next does. */
-static pc_status list_expired(pc__disk *disk, int64_t now, pc__record_name **spots, size_t *count)
+static pc_status list_expired(pc__disk *disk, int64_t now, pc__record_name **record_names,
+                              size_t *count)
 {
     size_t capacity = 0;
     int64_t next_expiry = 0;
     pc_status status = PC_OK;
-    *spots = NULL;
+    *record_names = NULL;
     *count = 0;
     pthread_mutex_lock(&disk->guard);
     if (disk->table.next_expiry && disk->table.next_expiry <= now) {
         for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0;
              e = pc__disk_table_next(&disk->table, e)) {
             if (pc__disk_facts_expired(&e->facts, now)) {
-                status = pc__grow(&disk->mem, (void **)spots, &capacity, *count + 1,
-                                  sizeof **spots);
+                status = pc__grow(&disk->mem, (void **)record_names, &capacity, *count + 1,
+                                  sizeof **record_names);
                 if (status >= 0)
-                    (*spots)[(*count)++] = e->facts.record_name;
+                    (*record_names)[(*count)++] = e->facts.record_name;
             } else if (e->facts.expires && (!next_expiry || e->facts.expires < next_expiry)) {
                 next_expiry = e->facts.expires;
             }
@@ -115,52 +116,53 @@ int pc__disk_was_used_elsewhere(pc__disk *disk, const pc__record_name *record_na
 pc_status pc__disk_drop_expired(pc__disk *disk)
 {
     int64_t now = pc__now_date();
-    pc__record_name *spots;
+    pc__record_name *record_names;
     size_t count;
-    pc_status status = list_expired(disk, now, &spots, &count);
+    pc_status status = list_expired(disk, now, &record_names, &count);
     for (size_t i = 0; i < count && status >= 0; i++)
-        if (!pc__disk_was_used_elsewhere(disk, &spots[i], now))
-            status = pc__disk_erase(disk, &spots[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
+        if (!pc__disk_was_used_elsewhere(disk, &record_names[i], now))
+            status = pc__disk_erase(disk, &record_names[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
     if (status < 0) { /* some are still there */
         pthread_mutex_lock(&disk->guard);
         disk->table.next_expiry = now;
         pthread_mutex_unlock(&disk->guard);
     }
-    pc__free(&disk->mem, spots);
+    pc__free(&disk->mem, record_names);
     return status < 0 ? status : PC_OK;
 }
 
 /* --------------------------------------------------------------------- room */
 
 /* PC_MISS: nothing may go. */
-static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *parent,
-                             pc__disk_spare *spare)
+static pc_status evict_lowest(pc__disk *disk, int32_t priority, const pc__id *parent,
+                              pc__disk_spare *spare)
 {
-    pc__disk_entry *saw = NULL, *least;
+    pc__disk_entry *parent_entry = NULL, *lowest;
     pc__record_name record_name;
     pthread_mutex_lock(&disk->guard);
     if (parent) {
         record_name = pc__disk_record_name(disk, parent);
-        saw = pc__disk_table_find(&disk->table, &record_name);
+        parent_entry = pc__disk_table_find(&disk->table, &record_name);
     }
-    if (saw)
-        pc__eviction_hold(&disk->table.eviction, &saw->item);
-    least = pc__disk_table_candidate(&disk->table);
-    if (least && least->item.priority > priority)
-        least = NULL;
-    if (least)
-        record_name = least->facts.record_name;
-    if (saw)
-        pc__eviction_unhold(&disk->table.eviction, &saw->item);
+    if (parent_entry)
+        pc__eviction_hold(&disk->table.eviction, &parent_entry->item);
+    lowest = pc__disk_table_candidate(&disk->table);
+    if (lowest && lowest->item.priority > priority)
+        lowest = NULL;
+    if (lowest)
+        record_name = lowest->facts.record_name;
+    if (parent_entry)
+        pc__eviction_unhold(&disk->table.eviction, &parent_entry->item);
     pthread_mutex_unlock(&disk->guard);
-    if (!least)
+    if (!lowest)
         return PC_MISS;
-    pc_status status = erase(disk, &record_name, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0, spare);
+    pc_status status = erase_record(disk, &record_name, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0,
+                                    spare);
     return status < 0 ? status : PC_OK;
 }
 
 /* What others have added and removed. */
-static pc_status catch_up(pc__disk *disk)
+static pc_status rescan(pc__disk *disk)
 {
     pc_status status = pc__disk_scan(disk, 0);
     return status < 0 ? status : pc__disk_read_headers(disk);
@@ -168,7 +170,7 @@ static pc_status catch_up(pc__disk *disk)
 
 /* What is of no use to anybody, until `need` bytes fit into `limit`; and then what others have
  * done. */
-static pc_status tidy(pc__disk *disk, uint64_t need, uint64_t limit, int *scanned)
+static pc_status free_useless(pc__disk *disk, uint64_t need, uint64_t limit, int *scanned)
 {
     uint64_t live;
     pc_status status = PC_OK;
@@ -178,7 +180,7 @@ static pc_status tidy(pc__disk *disk, uint64_t need, uint64_t limit, int *scanne
         status = pc__disk_drop_expired(disk);
     if (status >= 0 && !fits(disk, need, limit) && disk->generation != disk->lock.generation
         && pc__now() - disk->scanned > SCAN_SECONDS) {
-        status = catch_up(disk);
+        status = rescan(disk);
         *scanned = 1;
     }
     return status;
@@ -189,13 +191,13 @@ pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, co
 {
     int scanned = 0;
     uint64_t found = disk->lock.bytes, limit = found > disk->budget ? found : disk->budget;
-    pc_status status = need > disk->budget ? PC_MISS : tidy(disk, need, limit, &scanned);
+    pc_status status = need > disk->budget ? PC_MISS : free_useless(disk, need, limit, &scanned);
     if (scanned && disk->lock.bytes < found) /* there is less than was thought */
         limit = disk->lock.bytes > disk->budget ? disk->lock.bytes : disk->budget;
     while (status == PC_OK && !fits(disk, need, limit)) {
-        status = evict_least(disk, priority, parent, spare);
+        status = evict_lowest(disk, priority, parent, spare);
         if (status == PC_MISS && !scanned) {
-            status = catch_up(disk);
+            status = rescan(disk);
             scanned = 1;
         }
     }
@@ -203,16 +205,16 @@ pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, co
 }
 
 /* until 0: however long it takes. */
-static pc_status shrink(pc__disk *disk, double until)
+static pc_status shrink_folder(pc__disk *disk, double until)
 {
     int scanned = 0;
-    pc_status status = tidy(disk, 0, disk->budget, &scanned);
+    pc_status status = free_useless(disk, 0, disk->budget, &scanned);
     while (status == PC_OK && !fits(disk, 0, disk->budget)) {
         if (until > 0 && pc__now() >= until)
             return PC_AGAIN;
-        status = evict_least(disk, INT32_MAX, NULL, NULL);
+        status = evict_lowest(disk, INT32_MAX, NULL, NULL);
         if (status == PC_MISS && !scanned) {
-            status = catch_up(disk);
+            status = rescan(disk);
             scanned = 1;
         }
     }
@@ -221,15 +223,15 @@ static pc_status shrink(pc__disk *disk, double until)
 
 pc_status pc__disk_shrink_until(pc__disk *disk, double until)
 {
-    uint64_t parent, after;
+    uint64_t evicted_before, evicted_after;
     pc_status status;
     pthread_mutex_lock(&disk->guard);
-    parent = disk->counts.evicted;
+    evicted_before = disk->counts.evicted;
     pthread_mutex_unlock(&disk->guard);
-    status = shrink(disk, until);
+    status = shrink_folder(disk, until);
     pthread_mutex_lock(&disk->guard);
-    after = disk->counts.evicted;
-    disk->counts.evicted_behind += after - parent;
+    evicted_after = disk->counts.evicted;
+    disk->counts.evicted_behind += evicted_after - evicted_before;
     pthread_mutex_unlock(&disk->guard);
     return status;
 }

@@ -12,14 +12,14 @@
  * clock: its date proves nothing. */
 #define RACY_NS INT64_C(2000000000)
 
-typedef struct found {
+typedef struct found_file {
     pc__record_name record_name;
     uint64_t bytes;
     int64_t last;
-} found;
+} found_file;
 
 typedef struct listing {
-    found *items;
+    found_file *items;
     size_t count, capacity;
 } listing;
 
@@ -71,7 +71,7 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     clock_gettime(CLOCK_REALTIME, &now);
     *date = ns_of(st.st_mtim) < ns_of(now) - RACY_NS ? ns_of(st.st_mtim) : 0;
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
-        found one;
+        found_file one;
         if (!pc__disk_parse_name(entry->d_name, sub, &one.record_name)
             || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
             || !pc__dir_is_trusted(&disk->root, &st))
@@ -91,11 +91,11 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
 
 /* What is new is added by its name and size; a file that has another size than it had is another
  * one. Under guard. */
-static pc_status take_in(pc__disk *disk, const listing *list)
+static pc_status add_found(pc__disk *disk, const listing *list)
 {
     pc_status status = PC_OK;
     for (size_t i = 0; i < list->count && status >= 0; i++) {
-        const found *f = &list->items[i];
+        const found_file *f = &list->items[i];
         pc__disk_facts facts = {.record_name = f->record_name,
                                 .bytes = f->bytes,
                                 .last = f->last,
@@ -107,7 +107,7 @@ static pc_status take_in(pc__disk *disk, const listing *list)
             e = NULL;
         }
         if (e) {
-            e->seen = disk->table.scans;
+            e->last_scan = disk->table.scans;
             continue;
         }
         status = pc__disk_table_add(&disk->table, &facts, NULL);
@@ -118,11 +118,11 @@ static pc_status take_in(pc__disk *disk, const listing *list)
 }
 
 /* Records of scanned sub-folders that the scan has not met. Under guard. */
-static void forget_lost(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
+static void drop_missing(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 {
     for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL), *next; e; e = next) {
         next = pc__disk_table_next(&disk->table, e);
-        if (!scanned[e->facts.record_name.key.bytes[0]] || e->seen == disk->table.scans)
+        if (!scanned[e->facts.record_name.key.bytes[0]] || e->last_scan == disk->table.scans)
             continue;
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
@@ -155,7 +155,7 @@ static pc_status scan_subs(pc__disk *disk, int all)
         status = list_sub(disk, sub, &list, &date);
         if (status >= 0) {
             pthread_mutex_lock(&disk->guard);
-            status = take_in(disk, &list);
+            status = add_found(disk, &list);
             pthread_mutex_unlock(&disk->guard);
         }
         if (status >= 0) {
@@ -165,7 +165,7 @@ static pc_status scan_subs(pc__disk *disk, int all)
     }
     pc__free(&disk->mem, list.items);
     pthread_mutex_lock(&disk->guard);
-    forget_lost(disk, scanned);
+    drop_missing(disk, scanned);
     pthread_mutex_unlock(&disk->guard);
     return status;
 }
@@ -267,7 +267,7 @@ static pc_status list_unread(pc__disk *disk, listing *out)
     return status;
 }
 
-static pc_status fill_one(pc__disk *disk, const pc__record_name *record_name)
+static pc_status read_one_header(pc__disk *disk, const pc__record_name *record_name)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
@@ -291,7 +291,7 @@ pc_status pc__disk_read_headers(pc__disk *disk)
     listing list = {0};
     pc_status status = list_unread(disk, &list);
     for (size_t i = 0; i < list.count && status >= 0; i++)
-        status = fill_one(disk, &list.items[i].record_name);
+        status = read_one_header(disk, &list.items[i].record_name);
     pc__free(&disk->mem, list.items);
     return status;
 }

@@ -11,7 +11,7 @@
  * cache's requests do not wait for it); 0: none. */
 pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root,
                               const pc__record_name *record_name, int fd, uint64_t bytes,
-                              double deadline, pc__mapped_files *maps);
+                              double deadline, pc__mapped_files *mapped);
 /* All of it will be read, not its header alone: the kernel may begin. */
 void pc__disk_source_prefetch(pc__source *source);
 

@@ -36,10 +36,10 @@ typedef struct pc__disk_entry {
     pc__hash_link by_content;
     pc__disk_facts facts;  /* uses and heat: only in the item */
     uint64_t unsaved_uses; /* uses that the index does not know of … */
-    uint64_t told;         /* … of those, the ones that the index knows which is being written */
-    uint64_t seen;         /* by which scan last */
+    uint64_t saving_uses;  /* … of those, the ones that the index knows which is being written */
+    uint64_t last_scan;    /* by which scan last */
     int64_t touched;       /* the file's date says so */
-    int is_ours;           /* this process has written it, or opened it: so it stays */
+    int is_verified;       /* this process has written it, or opened it: so it stays */
 } pc__disk_entry;
 
 typedef struct pc__disk_table { /* zero-initialised but for worth.mem: empty */

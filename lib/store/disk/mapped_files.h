@@ -16,12 +16,12 @@ typedef struct pc__mapped_files pc__mapped_files;
 pc_status pc__mapped_files_new(pc__mapped_files **out, const pc_allocator *mem, int folder,
                                uint32_t how);
 /* Who has mapped records outlives the tier. */
-pc__mapped_files *pc__mapped_files_ref(pc__mapped_files *maps);
-void pc__mapped_files_unref(pc__mapped_files *maps); /* NULL does nothing */
+pc__mapped_files *pc__mapped_files_ref(pc__mapped_files *mapped);
+void pc__mapped_files_unref(pc__mapped_files *mapped); /* NULL does nothing */
 int pc__mapped_files_reserve(
-    pc__mapped_files *maps,
+    pc__mapped_files *mapped,
     uint64_t bytes); /* 1: so large a record may be mapped now, and is counted */
-void pc__mapped_files_unreserve(pc__mapped_files *maps, uint64_t bytes);
-uint64_t pc__mapped_files_bytes(const pc__mapped_files *maps); /* NULL: 0 */
+void pc__mapped_files_unreserve(pc__mapped_files *mapped, uint64_t bytes);
+uint64_t pc__mapped_files_bytes(const pc__mapped_files *mapped); /* NULL: 0 */
 
 #endif

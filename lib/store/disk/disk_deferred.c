@@ -1,3 +1,4 @@
+/* The tier DISK while its disk is too full for the folder (disk_deferred.h). */
 #include "store/disk/disk_deferred.h"
 
 #include <errno.h>
@@ -16,11 +17,11 @@ typedef struct deferred_tier {
     pc_allocator mem;
     pc__tier_common common;
     char *path;
-    _Atomic(pc__tier *) folder; /* NULL: it is not open yet */
+    _Atomic(pc__tier *) folder; /* NULL: not open yet */
     pthread_mutex_t lock;       /* of what follows */
-    double next;                /* pc__now clock: not before */
+    double next;                /* time of the next try, pc__now clock */
     char why[256];
-    pc_tier_stats counts; /* of what it was asked in vain */
+    pc_tier_stats counts; /* calls that failed */
 } deferred_tier;
 
 static deferred_tier *self_of(pc__tier *tier)
@@ -44,7 +45,7 @@ static void note_why(deferred_tier *t)
     t->next = pc__now() + TRY_EVERY;
 }
 
-/* The folder, opened now if it can be. NULL: it cannot, and the error text says why. One thread
+/* Opens the folder if it can be opened now. NULL: it cannot, the error text says why. One thread
  * tries; the others do not wait for it. */
 static pc__tier *try_open(pc__tier *tier)
 {
@@ -93,7 +94,7 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     pc__tier *folder = folder_of(tier);
     *bytes = 0;
     return folder ? folder->ops->may_have(folder, key, bytes)
-                  : 1; /* nobody knows: asking says what is wrong */
+                  : 1; /* unknown: opening the record reports the error */
 }
 
 static uint32_t absence_reason(pc__tier *tier, const pc__id *key)

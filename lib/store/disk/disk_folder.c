@@ -1,6 +1,5 @@
-/* pc_folder: looking after a folder of the tier DISK, without a model. What is read needs no lock
- * and disturbs nobody; what is removed goes the way of the tier's own removals
- * (store/disk/disk_room.h). */
+/* pc_folder: lists, checks and removes the records of a folder, without a model. Reading takes no
+ * lock. Records are removed as the tier removes them (store/disk/disk_room.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@
 #include "store/disk/disk_scan.h"
 #include "store/disk/disk_source.h"
 
-#define REMOVE_SECONDS 10.0 /* that a removal waits for other processes */
+#define REMOVE_SECONDS 10.0 /* seconds that a removal waits for other processes */
 
 typedef struct folder_item {
     pc__record_name record_name;
@@ -29,13 +28,13 @@ struct pc_folder {
     pc__disk_root root;
     folder_item *items; /* [count] by key, then by variant */
     size_t count;
-    pc__disk disk; /* if has_disk: opened for removing */
+    pc__disk disk; /* open for removals if has_disk */
     int has_disk;
 };
 
 /* ------------------------------------------------------------------ reading */
 
-/* About a record, as pc__fail_in. */
+/* Puts the record's path before the error text, as pc__fail_in. */
 static pc_status fail_at(pc_status status, const pc_folder *folder,
                          const pc__record_name *record_name)
 {
@@ -51,7 +50,7 @@ static pc_status is_gone(const pc_folder *folder, const pc__record_name *record_
     return pc__fail(PC_ERR_NOT_FOUND, "%s: record %s is gone", folder->root.path, name);
 }
 
-/* The record as it lies there now. *source is to be closed by the caller on success. */
+/* Opens the record as it is now. On success the caller closes *source. */
 static pc_status open_item(pc_folder *folder, const pc__record_name *record_name,
                            pc__record **record, pc__source **source, uint64_t *bytes)
 {
@@ -127,7 +126,7 @@ static pc__tier_common folder_tier_options(const pc_folder *folder, int read_onl
                              .read_only = (uint32_t)read_only};
 }
 
-/* The names, from index and folder; then each header. */
+/* Lists the names by index and folder, then reads each header. */
 static pc_status list_items(pc_folder *folder, const char *path)
 {
     pc__tier_common common = folder_tier_options(folder, 1);
@@ -293,7 +292,7 @@ pc_status pc_folder_verify(pc_folder *folder, size_t index)
 
 /* ----------------------------------------------------------------- removing */
 
-/* The path may be relative, or have become another folder's. */
+/* The path may be relative, or lead to another folder by now. */
 static int is_same_folder(const pc_folder *folder)
 {
     struct stat ours, there;
@@ -364,7 +363,7 @@ pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, u
     if (status >= 0)
         status = pc__disk_drop_expired(disk);
     if (status >= 0)
-        status = pc__disk_shrink_until(disk, 0); /* PC_MISS: what is left is being written */
+        status = pc__disk_shrink_until(disk, 0); /* PC_MISS: the rest is being written */
     sums[0] += disk->reclaimed;
     sums[1] += disk->reclaimed_bytes;
     disk->reclaimed = disk->reclaimed_bytes = 0;

@@ -1,3 +1,4 @@
+/* Reads files of records, in chunks or mapped, and writes drafts (disk_source.h). */
 #include "store/disk/disk_source.h"
 
 #include <errno.h>
@@ -15,22 +16,22 @@
 #include "base/hash_table.h"
 
 enum {
-    CHUNK = 4 << 20, /* a thousandth of a second to a second, from memory to the slowest disk */
-    READ_AHEAD = 32 << 20, /* what a disk is kept busy with while we check and decode: 8 << 20 gave
-                         a shared one a tenth less */
-    STEP = 256 << 10 /* at a time: the kernel does no more in one call where its own reading ahead
-                        is set to the usual */
+    CHUNK = 4 << 20, /* 1 ms from memory, up to 1 s from the slowest disk */
+    /* Read ahead while we check and decode. With 8 << 20 a shared disk was a tenth slower. */
+    READ_AHEAD = 32 << 20,
+    /* Bytes a call: with usual settings the kernel reads no more at once. */
+    STEP = 256 << 10
 };
 
 typedef struct disk_source {
     pc__source source;
     pc_allocator mem;
     int fd;
-    atomic_uint_fast64_t asked; /* up to here the kernel has been asked to read */
+    atomic_uint_fast64_t asked; /* the kernel was asked to read up to here */
     double deadline;
-    pc__mapped_files *mapped; /* a reference; NULL: it is read */
+    pc__mapped_files *mapped; /* a reference; NULL: never mapped */
     uint8_t *map;             /* NULL: not mapped */
-    char *path;               /* for texts */
+    char *path;               /* for error texts */
 } disk_source;
 
 static disk_source *disk_source_of(pc__source *source)
@@ -38,8 +39,8 @@ static disk_source *disk_source_of(pc__source *source)
     return PC__AROUND(source, disk_source, source);
 }
 
-/* Where piece and offset lie in the file. The numbers come from headers: nothing is added before it
- * is compared. */
+/* 1: piece and offset lie inside the file. The numbers come from headers, so each is compared
+ * before it is added. */
 static int lies_inside(const disk_source *s, uint64_t offset, uint64_t at, size_t size)
 {
     uint64_t bytes = s->source.bytes;
@@ -54,7 +55,7 @@ static pc_status check_deadline(disk_source *s)
     return pc__fail(PC_ERR_IO, "%s: not read within its deadline", s->path);
 }
 
-/* Is this byte in the page cache? 0 also where nobody can tell. */
+/* 1: the byte is in the page cache. 0: it is not, or the system cannot tell. */
 static int is_in_page_cache(const disk_source *s, uint64_t at)
 {
 #ifdef RWF_NOWAIT
@@ -67,8 +68,8 @@ static int is_in_page_cache(const disk_source *s, uint64_t at)
 #endif
 }
 
-/* Several threads read one file at several places, which the kernel's own reading ahead takes for
- * jumps: it is told. What lies in the page cache needs none of it. */
+/* Several threads read one file at several places. The kernel takes that for random access, so we
+ * ask it to read ahead. Files in the page cache need none of it. */
 static void read_ahead(disk_source *s, uint64_t end)
 {
     uint64_t from = atomic_load_explicit(&s->asked, memory_order_relaxed), until = end + READ_AHEAD;
@@ -88,7 +89,7 @@ static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, ui
     if (!lies_inside(s, offset, at, size))
         return pc__fail(PC_ERR_FORMAT, "%s: cut short: %llu bytes", s->path,
                         (unsigned long long)source->bytes);
-    if (piece) /* who reads a header may want no more */
+    if (piece) /* a caller that reads the header may read nothing else */
         read_ahead(s, offset + at + size);
     for (size_t done = 0, n; done < size; done += n) {
         int64_t got;
@@ -113,7 +114,7 @@ static const void *borrow(pc__source *source, size_t piece, uint64_t offset, uin
     return s->map && lies_inside(s, offset, at, size) ? s->map + offset + at : NULL;
 }
 
-/* Private: what a caller writes (pc__payload_ops.settle) stays in this process. */
+/* A private mapping: what a caller writes (pc__payload_ops.block_ready) stays in this process. */
 static int map_file(pc__source *source)
 {
     disk_source *s = disk_source_of(source);
@@ -124,13 +125,13 @@ static int map_file(pc__source *source)
     data = mmap(NULL, (size_t)source->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                 s->fd, 0);
     if (data == MAP_FAILED)
-        pc__mapped_files_unreserve(s->mapped, source->bytes); /* then it is read */
+        pc__mapped_files_unreserve(s->mapped, source->bytes); /* it is read instead */
     else
         s->map = data;
     return s->map != NULL;
 }
 
-/* Is the file still as long as it was? */
+/* PC_ERR_FORMAT: the file has become shorter. */
 static pc_status check_length(const disk_source *s, uint64_t end)
 {
     struct stat st;
@@ -141,8 +142,8 @@ static pc_status check_length(const disk_source *s, uint64_t end)
                : PC_OK;
 }
 
-/* The kernel takes the pages in now, many at a time, and says if it cannot. One that does not know
- * how is asked for the length at least. */
+/* Populates the pages, many at a time; the kernel reports those that it cannot read. A kernel
+ * without MADV_POPULATE_READ: checks at least the length. */
 static pc_status touch_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
                             size_t size)
 {
@@ -167,7 +168,7 @@ static pc_status touch_part(pc__source *source, size_t piece, uint64_t offset, u
 static void close_rest(pc__source *source)
 {
     disk_source *s = disk_source_of(source);
-    close(s->fd); /* a mapping needs none, and there may be thousands */
+    close(s->fd); /* a mapping needs no descriptor, and there may be thousands */
     s->fd = -1;
 }
 
@@ -221,9 +222,9 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
     }
     s->source.close = close_source;
     s->source.bytes = bytes;
-    (void)!posix_fadvise(
-        fd, 0, 0,
-        POSIX_FADV_SEQUENTIAL); /* the kernel reads ahead twice as far while we check and decode */
+    (void)!posix_fadvise(fd, 0, 0,
+                         /* The kernel reads ahead twice as far. */
+                         POSIX_FADV_SEQUENTIAL);
     *out = &s->source;
     return PC_OK;
 }

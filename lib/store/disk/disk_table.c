@@ -1,3 +1,4 @@
+/* The table of records (disk_table.h). */
 #include "store/disk/disk_table.h"
 
 #include "base/mem.h"

@@ -1,4 +1,5 @@
-/* The tier DISK: a folder of records that several processes share (doc/format.md, "The folder"). */
+/* The tier DISK: the operations of store/tier.h on a folder of records that several processes share
+ * (doc/format.md, "The folder"). */
 #include <string.h>
 #include <unistd.h>
 
@@ -8,12 +9,11 @@
 #include "store/disk/disk_scan.h"
 #include "store/disk/disk_source.h"
 
-#define SWEEP_SECONDS 0.5   /* that a sweep waits for others */
-#define SAVE_SECONDS 15.0   /* between two writings of the index */
-#define BY_HAND_SECONDS 2.0 /* that a removal waits */
-#define TOUCH_SECONDS                                                                            \
-    60 /* a use that follows another so soon leaves no date on the file, unless its ttl is short \
-        */
+#define SWEEP_SECONDS 0.5   /* seconds that a sweep waits for other processes */
+#define SAVE_SECONDS 15.0   /* seconds between two writings of the index */
+#define BY_HAND_SECONDS 2.0 /* seconds that a removal waits */
+/* A use so soon after another one sets no date on the file, unless the record's ttl is short. */
+#define TOUCH_SECONDS 60
 
 typedef struct disk_tier {
     pc__tier tier;
@@ -34,7 +34,7 @@ static uint32_t tokens_of(const pc__disk_entry *e)
 
 /* ------------------------------------------------------------------ reading */
 
-/* 1: known and not expired; 0: known and expired; -1: not known. */
+/* 1: known and not expired; 0: known and expired; -1: unknown. */
 static int look_up(pc__disk *disk, const pc__record_name *record_name, uint64_t *bytes)
 {
     pc__disk_entry *e;
@@ -62,13 +62,14 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     if (there == 0
         || !pc__disk_stat_record(
             &disk->root, &record_name,
-            &st)) /* another process may have written it: that costs microseconds */
+            /* Another process may have written it; asking costs microseconds. */
+            &st))
         return 0;
     *bytes = (uint64_t)st.st_size;
     return 1;
 }
 
-/* One that takes only what its own kernels have computed: is it there for those who take any? */
+/* PC_REASON_KERNELS: the record exists, but states of other kernels are not wanted. */
 static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
 {
     const pc__disk *disk = &self_of(tier)->disk;
@@ -83,8 +84,8 @@ static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
                                                                 : PC_REASON_NONE;
 }
 
-/* The table learns of a record that another process has written, or that this one knew with another
- * size. *expired: it is of no use. */
+/* Adds a record of another process to the table, or one whose size has changed. *expired: it is of
+ * no use. */
 static void add_foreign(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes,
                         int *expired)
 {
@@ -114,7 +115,7 @@ static void add_foreign(pc__disk *disk, const pc__record_name *record_name, uint
     pthread_mutex_unlock(&disk->guard);
 }
 
-/* Gone from the folder, without us. */
+/* Drops a record that is no longer in the folder. */
 static void drop_lost(pc__disk *disk, const pc__record_name *record_name)
 {
     pc__disk_entry *e;
@@ -183,7 +184,7 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     return status;
 }
 
-/* Nobody shall be served, or be held up by, what is damaged. */
+/* Removes a damaged record. */
 static void discard(pc__disk *disk, const pc__record_name *record_name, uint32_t reason)
 {
     if (disk->read_only) {
@@ -254,7 +255,8 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
 
 /* ------------------------------------------------------------------ writing */
 
-/* What others have written under a name of ours is asked once whether it is of use. */
+/* Opens a record that another process has written under a name of ours, once, to see whether we can
+ * use it. */
 static int is_usable(pc__disk *disk, const pc__record_name *record_name)
 {
     pc__disk_facts facts;
@@ -423,8 +425,7 @@ static int has_changes(pc__disk *disk)
     return changed;
 }
 
-/* What a folder had beyond its budget when it was opened goes here, a batch at a time: nobody waits
- * for it. */
+/* Removes, a batch at a time, what was over the budget when the folder was opened. */
 static int sweep(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);

@@ -1,11 +1,12 @@
+/* Counts mapped files (mapped_files.h). */
 #include "store/disk/mapped_files.h"
 
 #include <stdatomic.h>
 
-#include "store/disk/file_system.h"
+#include "store/disk/disk_root.h"
 #include "store/tier.h"
 
-#define LEAST_BYTES (UINT64_C(256) << 10) /* less is read as fast */
+#define LEAST_BYTES (UINT64_C(256) << 10) /* smaller files are read as fast */
 enum { MOST_MAPPED = 16384 };
 
 struct pc__mapped_files {

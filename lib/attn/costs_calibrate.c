@@ -127,10 +127,10 @@ static pc_status measure_costs(pc_context *context, const pc_calibrate_options *
     pc__cpu_name(costs->cpu, sizeof costs->cpu);
     status = PC_OK;
     for (size_t i = 0; i < PC_COST_COUNT && status >= 0; i++) {
-        pc__host_begin();
+        pc__callback_begin();
         if (options->progress
             && options->progress(options->progress_user, "measuring attention", i, PC_COST_COUNT))
-            status = pc__host_cancelled("cancelled while measuring %zu rows", (size_t)1 << i);
+            status = pc__callback_cancelled("cancelled while measuring %zu rows", (size_t)1 << i);
         else
             time_rows(&t, i, costs);
     }

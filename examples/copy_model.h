@@ -20,7 +20,7 @@ typedef struct segment {
 
 /* runs[0] is what was appended to the sequence itself, the others are attached segments. */
 typedef struct sequence {
-    pc_placement runs[COPY_RUNS];
+    pc_span runs[COPY_RUNS];
     size_t count;
     segment own;
 } sequence;
@@ -34,7 +34,7 @@ pc_status copy_encode(void *user, const pc_encode_args *args, void **segments);
 pc_status copy_step(void *user, const pc_step_args *args);
 void copy_release(void *user, void *segment);
 pc_status copy_sequence_new(void *user, void **sequence);
-pc_status copy_attach(void *user, void *sequence, const pc_placement *placement);
+pc_status copy_attach(void *user, void *sequence, const pc_span *placement);
 void copy_drop(void *user, void *sequence);
 
 #endif

@@ -21,7 +21,7 @@ pc_status copy_sequence_new(void *user, void **out)
     return s ? PC_OK : PC_ERR_NOMEM;
 }
 
-pc_status copy_attach(void *user, void *to, const pc_placement *placement)
+pc_status copy_attach(void *user, void *to, const pc_span *placement)
 {
     sequence *s = to;
     (void)user;

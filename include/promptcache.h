@@ -329,14 +329,14 @@ PC_API pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, siz
 /* ------------------------------------------- a host's own model (its weights, its K/V, its kernels
  * stay with it) */
 
-/* Where a segment lies in a sequence (Prompt Cache, section 3.4): its token j has position start +
- * relative position of j; tokens [lo, hi) of it take part. */
-typedef struct pc_placement {
-    void *segment; /* the host's handle */
+/* A segment placed in a sequence (Prompt Cache, section 3.4): its token j has the position start +
+ * relative position of j, and tokens [lo, hi) take part. */
+typedef struct pc_span {
+    void *segment; /* a pc_segment; in calls of pc_model_ops the application's own handle */
     int64_t start;
     uint32_t lo;
-    uint32_t hi;
-} pc_placement;
+    uint32_t hi; /* 0: all, in spans that the application gives */
+} pc_span;
 
 /* tokens [first, first + count) of an encode call become one segment, whose start is their first
  * position */
@@ -354,7 +354,7 @@ typedef struct pc_encode_args {
     const int32_t *tokens;
     const int64_t *positions;
     size_t count;
-    const pc_placement *visible;
+    const pc_span *visible;
     size_t visible_count;
     const pc_token_range *ranges;
     size_t range_count;
@@ -421,7 +421,7 @@ typedef struct pc_model_ops {
     void (*release)(void *user, void *segment);
     pc_status (*size)(void *user, void *segment, uint64_t *bytes); /* (optional) for budgets */
     pc_status (*sequence_new)(void *user, void **sequence);
-    pc_status (*attach)(void *user, void *sequence, const pc_placement *placement);
+    pc_status (*attach)(void *user, void *sequence, const pc_span *placement);
     pc_status (*fork)(void *user, void *sequence,
                       void **copy); /* (optional) shares all that is there so far */
     pc_status (*step)(void *user, const pc_step_args *args);
@@ -429,7 +429,7 @@ typedef struct pc_model_ops {
     /* (optional) How far the states of attached tokens are from what a plain prefill gives:
      * score[i] for tokens [lo, hi) of every placement in order. For repair by deviation. */
     pc_status (*deviation)(void *user, const int32_t *tokens, const int64_t *positions,
-                           size_t count, const pc_placement *placements, size_t placement_count,
+                           size_t count, const pc_span *placements, size_t placement_count,
                            float *score);
     /* (optional) Takes the last `count` tokens off again that steps have appended; there are that
      * many. For pc_sequence_truncate. */
@@ -750,7 +750,7 @@ PC_API pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts);
  * `distance` positions before it, or NULL; `offset`: where it was computed if it cannot be moved,
  * else 0; `relative` [count]: positions minus that of the first, ascending; NULL: 0, 1, 2 …. Any
  * thread. Since 0.1. */
-PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *before,
+PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *parent,
                                 int64_t distance, int64_t offset, const int32_t *tokens,
                                 const int64_t *relative, size_t count);
 
@@ -797,7 +797,7 @@ typedef struct pc_put_options {
     double ttl_seconds;  /* 0: the cache's */
     int32_t priority;    /* entries of lower priority are evicted first; 0 */
     uint32_t reserved;
-    const uint8_t *before; /* key of what it saw, or NULL: evicted before that */
+    const uint8_t *parent; /* key of what it saw, or NULL: evicted before that */
     const void *salt;      /* whose quota it counts for; NULL: the cache's */
     size_t salt_size;
 } pc_put_options;
@@ -1349,6 +1349,21 @@ enum {
     PC_FINISH_ERROR = 5 /* of a sequence in a batch */
 };
 
+/* What a memo gave for one prompt. */
+typedef struct pc_memo_result {
+    uint32_t exactness; /* PC_EXACT, or PC_APPROXIMATE: with kept maps, or those of another layer */
+    uint32_t reason;   /* PC_REASON_… why nothing was reused; NONE: it was, or there is no memo */
+    int64_t record;    /* the nearest remembered prompt of this length; -1: none */
+    double similarity; /* to it; 1: the same tokens. PC_MEMO_LAYERS: the least of the layers that
+                          took maps over, or the greatest of all */
+    uint32_t
+        verified; /* 1: computed in full as well; the results are those of the full computation */
+    uint32_t layers;   /* that took maps over */
+    double loss;       /* of the memo's way, if verified, as the bucket was tuned by */
+    uint32_t reuse;    /* PC_REUSE_… */
+    uint32_t reserved; /* 0 */
+} pc_memo_result;
+
 /* tokens_prompt = tokens_cached + tokens_encoded + tokens_repaired + tokens_new + tokens_memo.
  * Times in seconds. */
 typedef struct pc_stats {
@@ -1374,34 +1389,24 @@ typedef struct pc_stats {
     uint64_t bytes_loaded;               /* read from tiers below RAM */
     double seconds_load;                 /* waiting for them */
     uint32_t lossy; /* 1: some states went through a codec that does not give back every bit */
-    uint32_t memo_reason; /* PC_REASON_… why no maps of the memo were reused; NONE: they were, or
-                             there is no memo */
-    uint64_t tokens_memo; /* of the prompt, computed with attention maps of another one: values
-                             only, keys afterwards */
-    int64_t memo_record;  /* as in pc_prefill_result, as are the next four; -1: none, or it was not
-                             asked */
-    double memo_similarity;
-    double memo_loss;
-    uint32_t memo_layers;
-    uint32_t memo_verified; /* 1: the hit was computed in full as well, and all goes on from that:
-                               exact */
-    double seconds_memo;    /* features, search and fetching of maps; computing with them is in
-                               seconds_prefill */
+    uint32_t other_kernels; /* 1: some states were computed elsewhere with other kernels, or it is
+                               not known with which: they differ from ours by rounding
+                               (PC_CACHE_OWN_KERNELS) */
+    uint64_t tokens_memo;   /* of the prompt, computed with attention maps of another one: values
+                               only, keys afterwards */
+    pc_memo_result memo; /* what the memo gave for this prompt; record is -1 if it was not asked */
+    double seconds_memo; /* features, search and fetching of maps; computing with them is in
+                            seconds_prefill */
     uint64_t rope_regime_length; /* the length that has decided the frequencies of dynamic NTK or
                                LongRoPE; 0: this model's do not depend on one */
     uint64_t regime; /* which ones those are, as in pc_key_parts: LongRoPE 1 short, 2 long factors;
                         dynamic NTK 1 as trained, else the length; 0: as above */
     uint64_t tokens_uncached; /* of tokens_encoded: texts under cache="false" (PC_PART_UNCACHED) */
-    uint32_t other_kernels;   /* 1: some states were computed elsewhere with other kernels, or it is
-                                 not known with which: they differ from ours by rounding
-                                 (PC_CACHE_OWN_KERNELS) */
-    uint32_t reserved;
 } pc_stats;
-#define PC_STATS_INIT                                                                            \
-    {                                                                                            \
-        sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0}, 0, \
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                          \
-    }
+/* clang-format off */
+#define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+    {0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0}
+/* clang-format on */
 
 /* Answers a prompt: looks its modules up, encodes what is missing, computes the new tokens, samples
  * until a stop. Blocks. `cache` may be NULL (nothing is kept). `stats` may be NULL; it is written
@@ -1416,8 +1421,8 @@ typedef struct pc_stats {
  * (pc_sequence_spans) say that they are not exact. Hits are counted, verified and watched like
  * those of pc_prefill; a verified one goes on from the full computation and is PC_EXACT, but is not
  * kept either, nor is what a memo of PC_MEMO_LAYERS was asked for. A miss is computed, and kept, as
- * without a memo. Other prompts do not ask: memo_reason says why. PC_ERR_MISMATCH: the memo is of
- * another model; PC_ERR_UNSUPPORTED: a host's model. Since 0.1. */
+ * without a memo. Other prompts do not ask: stats->memo.reason says why. PC_ERR_MISMATCH: the memo
+ * is of another model; PC_ERR_UNSUPPORTED: a host's model. Since 0.1. */
 PC_API pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache,
                              const pc_generate_options *options, pc_stats *stats);
 
@@ -1696,10 +1701,8 @@ enum {
 enum {
     PC_PREFILL_NORMALIZE =
         1, /* embeddings of length 1 (also without it where the model's files say so) */
-    PC_PREFILL_FORCE = 2, /* the nearest record of the same length is a hit, however far (for
-                             measuring; closed buckets count too) */
     PC_PREFILL_MAPS =
-        4 /* of what is remembered word for word, too, its maps are taken, not its outputs */
+        2 /* of what is remembered word for word, too, its maps are taken, not its outputs */
 };
 
 enum {
@@ -1707,20 +1710,6 @@ enum {
     PC_REUSE_MAPS = 1,
     PC_REUSE_OUTPUT = 2 /* the same prompt's: nothing was computed */
 };
-
-typedef struct pc_prefill_result {
-    uint32_t exactness; /* PC_EXACT, or PC_APPROXIMATE: with kept maps, or those of another layer */
-    uint32_t reason;   /* PC_REASON_… why nothing was reused; NONE: it was, or there is no memo */
-    int64_t record;    /* the nearest remembered prompt of this length; -1: none */
-    double similarity; /* to it; 1: the same tokens. PC_MEMO_LAYERS: the least of the layers that
-                          took maps over, or the greatest of all */
-    uint32_t
-        verified; /* 1: computed in full as well; the results are those of the full computation */
-    uint32_t layers;   /* that took maps over */
-    double loss;       /* of the memo's way, if verified, as the bucket was tuned by */
-    uint32_t reuse;    /* PC_REUSE_… */
-    uint32_t reserved; /* 0 */
-} pc_prefill_result;
 
 typedef struct pc_prefill_options {
     size_t struct_size;
@@ -1738,10 +1727,11 @@ typedef struct pc_prefill_options {
     pc_segment **segments; /* [count] the prompts' states, to go on from (pc_prompt_from_spans) and
                               to be freed; NULL: nothing is kept. Decoders only. Keys that a reuse
                               did without are computed for them, afterwards */
-    pc_prefill_result *results;       /* [count], or NULL */
+    pc_memo_result *results;          /* [count], or NULL */
     int32_t (*cancelled)(void *user); /* polled between layers; non-zero: PC_ERR_CANCELLED */
     void *cancel_user;
-    double threshold; /* in place of those of all buckets, closed ones too; 0: theirs */
+    double threshold; /* overrides every bucket's threshold, also of closed buckets; -INFINITY: the
+                         nearest record of the same length is a hit; 0: the buckets' own */
 } pc_prefill_options;
 #define PC_PREFILL_OPTIONS_INIT                                                                \
     {                                                                                          \
@@ -1769,14 +1759,6 @@ PC_API pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_
                             const pc_prefill_options *options, pc_prefill_stats *stats);
 
 /* ---------------------------------------------------- segments and evaluation by hand */
-
-/* A segment at a place in a sequence; tokens [lo, hi) take part (hi 0: all). */
-typedef struct pc_span {
-    pc_segment *segment;
-    int64_t start;
-    uint32_t lo;
-    uint32_t hi;
-} pc_span;
 
 /* Levels by hand (Hydragen, section 3.3: any number of them, any tree). A prompt of segments that
  * are there, wherever they came from (pc_eval, pc_sequence_spans, pc_prefill), and of new tokens

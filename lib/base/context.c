@@ -18,7 +18,7 @@ static uint32_t usable_cores(void)
     return CPU_COUNT(&set) > 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-static pc_status check(const pc_context_options *o)
+static pc_status check_context_options(const pc_context_options *o)
 {
     if (o->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_context_options: reserved must be zero");
@@ -42,7 +42,7 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     *out = NULL;
     status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_context_options, reserved), options,
                               "pc_context_options");
-    if (status < 0 || (status = check(&o)) < 0)
+    if (status < 0 || (status = check_context_options(&o)) < 0)
         return status;
     mem = o.allocator ? o.allocator : &pc__libc_allocator;
     context = pc__calloc(mem, 1, sizeof *context);

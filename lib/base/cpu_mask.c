@@ -3,17 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[PC__CPU_LEVELS] = {[PC__CPU_AMX] = "amx",
-                                                  [PC__CPU_AVX512BF16] = "avx512bf16",
-                                                  [PC__CPU_AVX512VNNI] = "avx512vnni",
-                                                  [PC__CPU_AVX512] = "avx512",
-                                                  [PC__CPU_AVX2] = "avx2",
-                                                  [PC__CPU_C] = "c"};
+static const char *const level_names[PC__CPU_LEVELS] = {[PC__CPU_AMX] = "amx",
+                                                        [PC__CPU_AVX512BF16] = "avx512bf16",
+                                                        [PC__CPU_AVX512VNNI] = "avx512vnni",
+                                                        [PC__CPU_AVX512] = "avx512",
+                                                        [PC__CPU_AVX2] = "avx2",
+                                                        [PC__CPU_C] = "c"};
 
 size_t pc__cpu_level(const char *name)
 {
     size_t level = 0;
-    while (level < PC__CPU_LEVELS && strcmp(names[level], name))
+    while (level < PC__CPU_LEVELS && strcmp(level_names[level], name))
         level++;
     return level;
 }

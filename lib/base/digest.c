@@ -11,7 +11,7 @@ static crypto_generichash_state *state(pc__digest *digest)
     return (crypto_generichash_state *)(void *)digest->state;
 }
 
-static void add(pc__digest *digest, const void *data, size_t size)
+static void add_bytes(pc__digest *digest, const void *data, size_t size)
 {
     if (size)
         crypto_generichash_update(state(digest), data, size);
@@ -28,18 +28,18 @@ void pc__digest_u64(pc__digest *digest, uint64_t value)
     unsigned char le[8];
     for (int i = 0; i < 8; i++)
         le[i] = (unsigned char)(value >> (8 * i));
-    add(digest, le, sizeof le);
+    add_bytes(digest, le, sizeof le);
 }
 
 void pc__digest_bytes(pc__digest *digest, const void *data, size_t size)
 {
     pc__digest_u64(digest, size);
-    add(digest, data, size);
+    add_bytes(digest, data, size);
 }
 
 void pc__digest_part(pc__digest *digest, const void *data, size_t size)
 {
-    add(digest, data, size);
+    add_bytes(digest, data, size);
 }
 
 void pc__digest_text(pc__digest *digest, const char *text)
@@ -48,12 +48,12 @@ void pc__digest_text(pc__digest *digest, const char *text)
 }
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-static void add_i32(pc__digest *digest, const int32_t *values, size_t count)
+static void add_int32(pc__digest *digest, const int32_t *values, size_t count)
 {
-    add(digest, values, 4 * count); /* they lie as they are to be digested */
+    add_bytes(digest, values, 4 * count); /* they lie as they are to be digested */
 }
 #else
-static void add_i32(pc__digest *digest, const int32_t *values, size_t count)
+static void add_int32(pc__digest *digest, const int32_t *values, size_t count)
 {
     unsigned char le[4 * 64];
     for (size_t i = 0; i < count; i += 64) {
@@ -61,7 +61,7 @@ static void add_i32(pc__digest *digest, const int32_t *values, size_t count)
         for (size_t j = 0; j < n; j++)
             for (int b = 0; b < 4; b++)
                 le[4 * j + (size_t)b] = (unsigned char)((uint32_t)values[i + j] >> (8 * b));
-        add(digest, le, 4 * n);
+        add_bytes(digest, le, 4 * n);
     }
 }
 #endif
@@ -69,7 +69,7 @@ static void add_i32(pc__digest *digest, const int32_t *values, size_t count)
 void pc__digest_i32(pc__digest *digest, const int32_t *values, size_t count)
 {
     pc__digest_u64(digest, count);
-    add_i32(digest, values, count);
+    add_int32(digest, values, count);
 }
 
 pc__id pc__digest_end(pc__digest *digest)

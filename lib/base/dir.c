@@ -75,7 +75,7 @@ int pc__dir_is_gone(const pc__dir *dir)
     return !fstat(dir->fd, &st) && !st.st_nlink;
 }
 
-int pc__dir_is_ours(const pc__dir *dir, const struct stat *st)
+int pc__dir_is_trusted(const pc__dir *dir, const struct stat *st)
 {
     return S_ISREG(st->st_mode) && st->st_size >= 0
            && (st->st_uid == dir->owner || st->st_uid == geteuid() || st->st_uid == 0);
@@ -96,7 +96,7 @@ pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd,
         return pc__fail(PC_ERR_NOT_FOUND, "%s/%s: %s", dir->path, name, strerror(errno));
     if (*fd < 0)
         return pc__dir_fault(dir, name);
-    if (!fstat(*fd, st) && pc__dir_is_ours(dir, st))
+    if (!fstat(*fd, st) && pc__dir_is_trusted(dir, st))
         return PC_OK;
     close(*fd);
     *fd = -1;
@@ -105,9 +105,9 @@ pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd,
 
 int pc__dir_has(const pc__dir *dir, const char *name, int fd)
 {
-    struct stat ours, there;
-    return !fstat(fd, &ours) && !fstatat(dir->fd, name, &there, AT_SYMLINK_NOFOLLOW)
-           && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+    struct stat opened, there;
+    return !fstat(fd, &opened) && !fstatat(dir->fd, name, &there, AT_SYMLINK_NOFOLLOW)
+           && opened.st_ino == there.st_ino && opened.st_dev == there.st_dev;
 }
 
 pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, int *fd)
@@ -145,8 +145,8 @@ pc_status pc__dir_draft(const pc__dir *dir, const char *draft, int *fd)
     return *fd < 0 ? pc__dir_fault(dir, draft) : PC_OK;
 }
 
-pc_status pc__dir_adopt(const pc__dir *dir, const char *draft, const char *name, int fd, int error,
-                        int sync)
+pc_status pc__dir_commit(const pc__dir *dir, const char *draft, const char *name, int fd, int error,
+                         int sync)
 {
     pc_status status;
     if (!error && sync && fsync(fd))
@@ -169,5 +169,5 @@ pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *nam
     int fd;
     pc_status status = pc__dir_draft(dir, draft, &fd);
     return status < 0 ? status
-                      : pc__dir_adopt(dir, draft, name, fd, pc__write_at(fd, data, size, 0), sync);
+                      : pc__dir_commit(dir, draft, name, fd, pc__write_at(fd, data, size, 0), sync);
 }

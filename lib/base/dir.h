@@ -24,8 +24,8 @@ pc_status pc__dir_check(const char *path, const char *name, const struct stat *s
 pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, int make);
 void pc__dir_close(pc__dir *dir, const pc_allocator *mem); /* one that is not open: does nothing */
 int pc__dir_is_gone(const pc__dir *dir);                   /* removed while we hold it */
-int pc__dir_is_ours(const pc__dir *dir,
-                    const struct stat *st); /* is that a plain file that may be used? */
+int pc__dir_is_trusted(const pc__dir *dir,
+                       const struct stat *st); /* is that a plain file that may be used? */
 
 /* Opens a file of it (flags: O_RDONLY …, O_CREAT makes it with mode 0600). PC_ERR_NOT_FOUND;
  * PC_ERR_IO, also of a link; PC_ERR_STATE: not a plain file of ours. */
@@ -45,8 +45,8 @@ pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *nam
  * in place of the file that is there. error: errno of what went wrong between, 0: nothing; with one
  * the draft is only removed. The descriptor is closed in any case. */
 pc_status pc__dir_draft(const pc__dir *dir, const char *draft, int *fd);
-pc_status pc__dir_adopt(const pc__dir *dir, const char *draft, const char *name, int fd, int error,
-                        int sync);
+pc_status pc__dir_commit(const pc__dir *dir, const char *draft, const char *name, int fd, int error,
+                         int sync);
 /* "<folder>/<name>: the system's reason" of errno; that the folder is gone, if so. PC_ERR_IO. */
 pc_status pc__dir_fault(const pc__dir *dir, const char *name);
 

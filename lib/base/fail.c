@@ -6,8 +6,8 @@
 
 /* No allocation: an out-of-memory error must be able to say so. */
 static _Thread_local char text[512];
-static _Thread_local int host_said;    /* it stands in `text` */
-static _Thread_local int system_error; /* errno that `text` tells of; 0: none */
+static _Thread_local int callback_text_set; /* it stands in `text` */
+static _Thread_local int system_error;      /* errno that `text` tells of; 0: none */
 
 static void one_line(void)
 {
@@ -16,11 +16,11 @@ static void one_line(void)
             *c = ' ';
 }
 
-static void put(int error, const char *format, va_list args)
+static void set_text(int error, const char *format, va_list args)
 {
     vsnprintf(text, sizeof text, format, args);
     one_line();
-    host_said = 0;
+    callback_text_set = 0;
     system_error = error;
 }
 
@@ -28,7 +28,7 @@ pc_status pc__fail(pc_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    put(0, format, args);
+    set_text(0, format, args);
     va_end(args);
     return status;
 }
@@ -37,7 +37,7 @@ pc_status pc__fail_system(pc_status status, int error, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    put(error, format, args);
+    set_text(error, format, args);
     va_end(args);
     return status;
 }
@@ -48,7 +48,7 @@ int pc__fail_error(void)
 }
 
 /* The formatted words and ": " before the text that is there. */
-static void put_before(const char *format, va_list args)
+static void prepend_text(const char *format, va_list args)
 {
     char prefix[256], old[sizeof text];
     vsnprintf(prefix, sizeof prefix, format, args);
@@ -58,42 +58,42 @@ static void put_before(const char *format, va_list args)
     memcpy(text + n, old, size);
     text[(size_t)n + size] = 0;
     one_line();
-    host_said = 0;
+    callback_text_set = 0;
 }
 
 pc_status pc__fail_in(pc_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    put_before(format, args);
+    prepend_text(format, args);
     va_end(args);
     return status;
 }
 
-void pc__host_begin(void)
+void pc__callback_begin(void)
 {
-    host_said = 0;
+    callback_text_set = 0;
 }
 
-pc_status pc__host_failed(pc_status status, const char *format, ...)
+pc_status pc__callback_failed(pc_status status, const char *format, ...)
 {
     va_list args;
-    if (!host_said)
+    if (!callback_text_set)
         pc__fail(status, "%s (%s)", pc_status_text(status), pc_status_name(status));
     va_start(args, format);
-    put_before(format, args);
+    prepend_text(format, args);
     va_end(args);
     return status;
 }
 
-pc_status pc__host_cancelled(const char *format, ...)
+pc_status pc__callback_cancelled(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    if (host_said)
-        put_before(format, args);
+    if (callback_text_set)
+        prepend_text(format, args);
     else
-        put(0, format, args);
+        set_text(0, format, args);
     va_end(args);
     return PC_ERR_CANCELLED;
 }
@@ -104,7 +104,7 @@ void pc_error_set(const char *words)
     memmove(text, words ? words : "", size); /* may be pc_error_text() */
     text[size] = 0;
     one_line();
-    host_said = size > 0;
+    callback_text_set = size > 0;
 }
 
 const char *pc_error_text(void)

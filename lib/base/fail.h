@@ -21,12 +21,12 @@ pc_status pc__fail_in(pc_status status, const char *format, ...)
 
 /* Around a call of a function of the host's. Before it: forgets what an earlier one said by
  * pc_error_set. */
-void pc__host_begin(void);
+void pc__callback_begin(void);
 /* After it has failed with `status`: "place: what it said", or else what the status means. */
-pc_status pc__host_failed(pc_status status, const char *format, ...)
+pc_status pc__callback_failed(pc_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* After it has cancelled: "place: what it said", or the place alone. PC_ERR_CANCELLED. */
-pc_status pc__host_cancelled(const char *format, ...) __attribute__((format(printf, 1, 2)));
+pc_status pc__callback_cancelled(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Runs `call`; on a negative status does `goto label` with `status` set. */
 #define PC__TRY(call, label)       \

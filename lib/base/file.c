@@ -50,7 +50,7 @@ void pc__file_unmap(pc__file *file)
     memset(file, 0, sizeof *file);
 }
 
-static pc_status read_all(int fd, const char *path, char *data, size_t size)
+static pc_status read_whole_file(int fd, const char *path, char *data, size_t size)
 {
     for (size_t got = 0; got < size;) {
         ssize_t n = read(fd, data + got, size - got);
@@ -78,7 +78,7 @@ pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit,
                           limit);
     else if (!(*data = pc__alloc(mem, *size + 1)))
         status = PC_ERR_NOMEM;
-    else if ((status = read_all(fd, path, *data, *size)) < 0) {
+    else if ((status = read_whole_file(fd, path, *data, *size)) < 0) {
         pc__free(mem, *data);
         *data = NULL;
     }

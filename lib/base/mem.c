@@ -9,11 +9,11 @@
 
 /* Stands right before every block. `offset` leads from the block back to what the allocator gave.
  */
-typedef struct header {
+typedef struct block_header {
     size_t size; /* of the block, without the header */
     uint32_t align;
     uint32_t offset;
-} header;
+} block_header;
 
 /* Weights and K/V are read from end to end, pass after pass: with pages of 4 KiB the translation of
  * addresses takes a quarter of the memory's bandwidth. Large blocks are mappings of their own, so
@@ -106,20 +106,20 @@ static void discard_pages(void *ptr, size_t size)
                 MADV_DONTNEED); /* no harm where it is refused */
 }
 
-static header *header_of(void *ptr)
+static block_header *header_of(void *ptr)
 {
-    return (header *)((char *)ptr - sizeof(header));
+    return (block_header *)((char *)ptr - sizeof(block_header));
 }
 
 void *pc__alloc_aligned(const pc_allocator *mem, size_t size, size_t align)
 {
-    size_t offset = align > sizeof(header) ? align : sizeof(header);
+    size_t offset = align > sizeof(block_header) ? align : sizeof(block_header);
     char *raw = size > SIZE_MAX - offset ? NULL : mem->alloc(mem->user, size + offset, align);
     if (!raw) {
         pc__fail(PC_ERR_NOMEM, "out of memory (%zu bytes)", size);
         return NULL;
     }
-    header *h = header_of(raw + offset);
+    block_header *h = header_of(raw + offset);
     h->size = size;
     h->align = (uint32_t)align;
     h->offset = (uint32_t)offset;
@@ -146,7 +146,7 @@ void *pc__calloc(const pc_allocator *mem, size_t count, size_t size)
 void pc__free(const pc_allocator *mem, void *ptr)
 {
     if (ptr) {
-        header h = *header_of(ptr);
+        block_header h = *header_of(ptr);
         mem->free(mem->user, (char *)ptr - h.offset, h.size + h.offset, h.align);
     }
 }

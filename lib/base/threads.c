@@ -17,8 +17,8 @@ struct pc__pool {
     pc_allocator mem;
     pthread_t *threads;
     uint32_t started;
-    pthread_mutex_t turn; /* one loop at a time */
-    pthread_mutex_t lock; /* guards sleep and wake */
+    pthread_mutex_t loop_lock; /* one loop at a time */
+    pthread_mutex_t lock;      /* guards sleep and wake */
     pthread_cond_t wake;
     atomic_uint_fast64_t epoch; /* changes with every loop */
     atomic_int stop;
@@ -36,7 +36,7 @@ static inline void relax(void)
 #endif
 }
 
-static void drain(pc__pool *pool)
+static void run_items(pc__pool *pool)
 {
     size_t i;
     while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n)
@@ -70,7 +70,7 @@ static int join_loop(pc__pool *pool)
     return 1;
 }
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
     pc__pool *pool = arg;
     uint64_t epoch = 0;
@@ -80,7 +80,7 @@ static void *work(void *arg)
             return NULL;
         if (!join_loop(pool))
             continue;
-        drain(pool);
+        run_items(pool);
         atomic_fetch_sub_explicit(&pool->gate, 1, memory_order_release);
     }
 }
@@ -101,7 +101,7 @@ pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers
         return PC_ERR_NOMEM;
     pool->mem = *mem;
     atomic_init(&pool->gate, SHUT);
-    pthread_mutex_init(&pool->turn, NULL);
+    pthread_mutex_init(&pool->loop_lock, NULL);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pool->threads = pc__calloc(mem, workers, sizeof *pool->threads);
@@ -110,7 +110,7 @@ pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers
         return PC_ERR_NOMEM;
     }
     for (; pool->started < workers; pool->started++)
-        if (pthread_create(&pool->threads[pool->started], NULL, work, pool)) {
+        if (pthread_create(&pool->threads[pool->started], NULL, worker_main, pool)) {
             pc__pool_free(pool);
             return pc__fail(PC_ERR_LIMIT, "cannot start a worker thread (%u of %u run)",
                             pool->started, workers);
@@ -129,7 +129,7 @@ void pc__pool_free(pc__pool *pool)
         pthread_join(pool->threads[i], NULL);
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
-    pthread_mutex_destroy(&pool->turn);
+    pthread_mutex_destroy(&pool->loop_lock);
     pc_allocator mem = pool->mem;
     pc__free(&mem, pool->threads);
     pc__free(&mem, pool);
@@ -137,14 +137,14 @@ void pc__pool_free(pc__pool *pool)
 
 static void pool_run(pc__pool *pool, size_t n, void (*body)(void *, size_t), void *arg)
 {
-    pthread_mutex_lock(&pool->turn);
+    pthread_mutex_lock(&pool->loop_lock);
     pool->body = body;
     pool->arg = arg;
     pool->n = n;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     atomic_store_explicit(&pool->gate, 0, memory_order_release);
     next_epoch(pool);
-    drain(pool);
+    run_items(pool);
     atomic_fetch_or_explicit(&pool->gate, SHUT, memory_order_relaxed);
     for (unsigned spins = 0; atomic_load_explicit(&pool->gate, memory_order_acquire) != SHUT;
          spins++)
@@ -152,7 +152,7 @@ static void pool_run(pc__pool *pool, size_t n, void (*body)(void *, size_t), voi
             relax();
         else
             sched_yield();
-    pthread_mutex_unlock(&pool->turn);
+    pthread_mutex_unlock(&pool->loop_lock);
 }
 
 void pc__parallel(const pc_context *context, size_t n, void (*body)(void *arg, size_t i), void *arg)

@@ -53,7 +53,7 @@ void pc__model_enter(const pc_model *model)
 {
     if (!model->native)
         pthread_mutex_lock(&((pc_model *)(uintptr_t)model)->ops_lock);
-    pc__host_begin();
+    pc__callback_begin();
 }
 
 void pc__model_leave(const pc_model *model)
@@ -66,7 +66,7 @@ pc_status pc__model_status(const pc_model *model, const char *name, pc_status st
 {
     if (status >= 0 || model->native)
         return status;
-    return pc__host_failed(status, "the host's model: %s", name);
+    return pc__callback_failed(status, "the host's model: %s", name);
 }
 
 pc_status pc__model_can_compute(const pc_model *model)
@@ -192,7 +192,7 @@ static pc_status describe_model(pc_model *model)
 {
     pc_model_info info = PC_MODEL_INFO_INIT;
     info.token_bos = info.token_eos = info.token_unk = info.token_pad = -1;
-    pc__host_begin();
+    pc__callback_begin();
     pc_status status = model->ops.describe(model->user, &info);
     if (status < 0)
         return pc__model_status(model, "describe", status);
@@ -214,7 +214,7 @@ static pc_status describe_model(pc_model *model)
 /* A family's special tokens must be tokens of the host's. */
 static pc_status check_family(const pc_model *model, const char *name)
 {
-    const pc__chat_form *form = pc__chat_family(name);
+    const pc__chat_template *form = pc__chat_family(name);
     const size_t most = form ? sizeof form->tokens / sizeof *form->tokens : 0;
     for (size_t i = 0; i < most && form->tokens[i] && model->ops.tokenize; i++) {
         size_t count;

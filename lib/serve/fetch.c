@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "model/model_states.h"
 
 static const double GRACE = 0.04;         /* of the computing that loading saves */
 static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of the computing */
@@ -15,7 +16,7 @@ pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, 
 {
     const pc_allocator *mem = &model->context->mem;
     *f = (pc__fetch){.model = model, .cache = cache};
-    if (!cache || !pc__cache_has_lower(cache) || (!model->native && !model->ops.import_segment))
+    if (!cache || !pc__cache_has_lower(cache) || !pc__model_can_import(model))
         return PC_OK;
     f->loads = pc__calloc(mem, count, sizeof(*f->loads));
     f->reasons = pc__calloc(mem, count, sizeof *f->reasons);
@@ -40,13 +41,13 @@ void pc__fetch_end(pc__fetch *f)
     if (!f->model)
         return;
     for (size_t i = 0; f->loads && i < f->count; i++) {
-        if (f->early && f->early[i] && f->loads[i] && pc__load_broke(f->loads[i]))
+        if (f->early && f->early[i] && f->loads[i] && pc__load_stream_error(f->loads[i]))
             note_tier(&f->lost, f->loads[i]);
         pc__load_drop(f->loads[i]);
     }
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
         if ((f->kept | f->lost) >> t & 1)
-            pc__cache_kept(f->cache, t, !(f->lost >> t & 1));
+            pc__cache_update_trust(f->cache, t, !(f->lost >> t & 1));
     pc__free(&f->model->context->mem, f->loads);
     pc__free(&f->model->context->mem, f->reasons);
     pc__free(&f->model->context->mem, f->early);
@@ -78,46 +79,46 @@ double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens)
 const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const pc_cache *cache,
                                  const pc__segment_facts *facts)
 {
-    if (!pc__cache_has_lower(cache) || (!model->native && !model->ops.export_segment))
+    if (!pc__cache_has_lower(cache) || !pc__model_can_export(model))
         return NULL;
     pc__segment_image(image, model, facts);
     return image;
 }
 
-static pc__want want_segment(const pc_model *model, const pc__segment_facts *facts,
-                             const pc__image *image, const pc__naming *naming)
+static pc__load_request want_segment(const pc_model *model, const pc__segment_facts *facts,
+                                     const pc__image *image, const pc__entry_desc *desc)
 {
-    return (pc__want){.image = image,
-                      .ops = &pc__model_payload,
-                      .owner = (void *)(uintptr_t)model,
-                      .take_owner = pc__model_take,
-                      .bytes = pc__segment_bytes(model, facts->count),
-                      .naming = naming,
-                      .mem = &model->context->mem};
+    return (pc__load_request){.image = image,
+                              .ops = &pc__model_payload,
+                              .owner = (void *)(uintptr_t)model,
+                              .ref_owner = pc__model_take,
+                              .bytes = pc__segment_bytes(model, facts->count),
+                              .desc = desc,
+                              .mem = &model->context->mem};
 }
 
-static pc__naming segment_naming(const pc__segment_facts *facts, double cost)
+static pc__entry_desc segment_naming(const pc__segment_facts *facts, double cost)
 {
-    return (pc__naming){.key = *facts->key,
-                        .content = facts->content,
-                        .before = facts->before,
-                        .salt = facts->salt,
-                        .cost = cost};
+    return (pc__entry_desc){.key = *facts->key,
+                            .content = facts->content,
+                            .parent = facts->parent,
+                            .salt = facts->salt,
+                            .cost = cost};
 }
 
 pc_status pc__fetch_look_up(pc__fetch *f, size_t index, const pc__segment_facts *facts, double cost)
 {
     pc__image image;
-    pc__naming naming = segment_naming(facts, cost);
-    pc__want want;
+    pc__entry_desc desc = segment_naming(facts, cost);
+    pc__load_request want;
     pc_status status;
     if (!f->count)
         return PC_OK;
     pc__segment_image(&image, f->model, facts);
-    want = want_segment(f->model, facts, &image, &naming);
+    want = want_segment(f->model, facts, &image, &desc);
     want.cost = cost;
-    want.cost_before = f->cost;
-    status = pc__cache_seek(f->cache, &want, &f->loads[index], &f->reasons[index]);
+    want.cost_ahead = f->cost;
+    status = pc__cache_lookup_async(f->cache, &want, &f->loads[index], &f->reasons[index]);
     f->cost += cost;
     if (status == PC_OK) {
         f->pending++;
@@ -259,7 +260,7 @@ uint32_t pc__fetch_stream_failure(const pc__fetch *f)
     uint32_t reason = PC_REASON_NONE;
     for (size_t i = 0; i < f->count && !reason; i++)
         if (f->early[i] && f->loads[i])
-            reason = pc__load_broke(f->loads[i]);
+            reason = pc__load_stream_error(f->loads[i]);
     return reason;
 }
 
@@ -279,12 +280,12 @@ void pc__fetch_finish_streams(pc__fetch *f)
 int pc__fetch_is_pending(const pc__fetch *f, size_t index)
 {
     const pc__load *load = f->count ? f->loads[index] : NULL;
-    return load && (!pc__load_is_done(load) || pc__load_is_good(load));
+    return load && (!pc__load_is_done(load) || pc__load_succeeded(load));
 }
 
 int pc__fetch_is_there(const pc__fetch *f, size_t index)
 {
-    return f->count && f->loads[index] && pc__load_is_good(f->loads[index]);
+    return f->count && f->loads[index] && pc__load_succeeded(f->loads[index]);
 }
 
 uint32_t pc__fetch_reason(const pc__fetch *f, size_t index)
@@ -296,11 +297,11 @@ uint32_t pc__fetch_reason(const pc__fetch *f, size_t index)
 pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts)
 {
     pc__image image;
-    pc__naming naming = segment_naming(facts, 0);
-    pc__want want;
-    if (!pc__cache_has_lower(cache) || (!model->native && !model->ops.import_segment))
+    pc__entry_desc desc = segment_naming(facts, 0);
+    pc__load_request want;
+    if (!pc__cache_has_lower(cache) || !pc__model_can_import(model))
         return PC_MISS;
     pc__segment_image(&image, model, facts);
-    want = want_segment(model, facts, &image, &naming);
+    want = want_segment(model, facts, &image, &desc);
     return pc__cache_prefetch(cache, &want);
 }

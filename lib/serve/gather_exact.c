@@ -30,7 +30,7 @@ typedef struct chain {
     int32_t *tokens;
     int64_t *positions;
     pc_token_range *cuts;
-    pc_placement *visible;
+    pc_span *visible;
     pc_segment **made;
 } chain;
 
@@ -101,7 +101,7 @@ static pc__segment_facts facts_of(const chain *c, size_t p, const pc__id *conten
     const pc__part *part = &c->request->prompt->parts[p];
     return (pc__segment_facts){.key = &c->keys[p],
                                .content = content,
-                               .before = key_before(c, p),
+                               .parent = key_before(c, p),
                                .salt = &pc__request_tenant_at(&c->scopes, part->start)->salt,
                                .encoding = PC_ENCODE_EXACT,
                                .regime = c->request->regime.key,
@@ -143,7 +143,7 @@ static void judge_prefix(chain *c)
             continue;
         content = content_key(c, part);
         if (pc__fetch_reason(&c->loads.fetch, p) == PC_REASON_FIRST_USE
-            && pc__cache_knows(c->cache, &content))
+            && pc__cache_has_content(c->cache, &content))
             c->reasons[p] = PC_REASON_PREFIX;
         return;
     }
@@ -199,8 +199,8 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     pc_status status;
     for (size_t p = 0; p < first; p++)
         if (r->segments[p])
-            c->visible[args.visible_count++] = (pc_placement){
-                r->segments[p]->payload, parts[p].start, 0, (uint32_t)r->segments[p]->tokens};
+            c->visible[args.visible_count++] = (pc_span){r->segments[p]->payload, parts[p].start, 0,
+                                                         (uint32_t)r->segments[p]->tokens};
     for (size_t p = first; p < end; p++) {
         if (!parts[p].count)
             continue;
@@ -221,14 +221,15 @@ static pc_status encode_group(chain *c, size_t first, size_t end, double *second
     c->group_started = started;
     c->overtaken = 0;
     if (c->cache)
-        pc__cache_working(c->cache, 1);
+        pc__cache_request_running(c->cache, 1);
     status = pc__request_is_fresh(r)
                  ? pc__call_encode_as_computed(r->model, c->cache, &args, c->made)
                  : pc__call_encode(r->model, c->cache, &args, c->made);
     if (c->cache)
-        pc__cache_working(c->cache, -1);
+        pc__cache_request_running(c->cache, -1);
     if (status >= 0 && c->cache)
-        pc__cache_computed(c->cache, r->model->info.fingerprint, args.count, pc__now() - started);
+        pc__cache_report_compute(c->cache, r->model->info.fingerprint, args.count,
+                                 pc__now() - started);
     for (size_t p = first, cut = 0; status >= 0 && p < end; p++)
         if (parts[p].count)
             r->segments[p] = c->made[cut++];
@@ -242,16 +243,17 @@ static pc_status keep_part(chain *c, size_t p, double seconds_per_token)
     const pc__part *part = &r->prompt->parts[p];
     pc__id content = content_key(c, part);
     pc__segment_facts facts = facts_of(c, p, &content);
-    const pc__naming naming = {.key = *facts.key,
-                               .content = facts.content,
-                               .before = facts.before,
-                               .salt = facts.salt,
-                               .cost = seconds_per_token * (double)part->count,
-                               .on_reuse = !r->prompt->schema && c->kept_tokens < LONG_PROMPT};
+    const pc__entry_desc desc = {.key = *facts.key,
+                                 .content = facts.content,
+                                 .parent = facts.parent,
+                                 .salt = facts.salt,
+                                 .cost = seconds_per_token * (double)part->count,
+                                 .write_on_reuse = !r->prompt->schema
+                                                   && c->kept_tokens < LONG_PROMPT};
     pc__image image;
     pc_segment *winner = NULL;
     uint32_t reason = PC_REASON_NONE;
-    pc_status status = pc__cache_put(c->cache, &naming,
+    pc_status status = pc__cache_put(c->cache, &desc,
                                      pc__fetch_image(&image, r->model, c->cache, &facts),
                                      r->segments[p], &winner, &reason);
     if (status == PC_MISS)
@@ -387,7 +389,7 @@ static pc_status ask_memo(chain *c)
     pc__request *r = c->request;
     for (size_t p = 0; p < c->needed; p++)
         if (r->hit[p]) {
-            r->stats.memo_reason = PC_REASON_AT_HAND;
+            r->stats.memo.reason = PC_REASON_AT_HAND;
             return PC_OK;
         }
     return pc__request_ask_memo(r);

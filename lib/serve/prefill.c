@@ -7,7 +7,7 @@
 #include "base/options.h"
 #include "memo/memo.h"
 #include "model/forward/heads.h"
-#include "model/forward/native.h"
+#include "model/model_states.h"
 #include "model/forward/prefill_batch.h"
 #include "serve/model_calls.h"
 #include "serve/prefill.h"
@@ -43,7 +43,7 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
                                         "pc_prefill_options");
     if (status < 0)
         return status;
-    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE | PC_PREFILL_MAPS))
+    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_MAPS))
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
     if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
@@ -55,13 +55,14 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
 
 static pc_status check(const prefill_work *w)
 {
+    pc_status status;
     if (!w->model || (!w->inputs && w->count))
         return pc__fail(PC_ERR_INVALID, "pc_prefill: model or inputs is NULL");
-    if (!w->model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: only for models that we run ourselves");
+    if ((status = pc__model_check_native(w->model, "pc_prefill")) < 0)
+        return status;
     if (w->options.logits && !w->logits)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: the model has no head that gives logits");
-    if (w->options.segments && !w->model->native->arch.causal)
+    if (w->options.segments && !pc__model_is_causal(w->model))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_prefill: nothing goes on from the states of an encoder");
     for (size_t i = 0; i < w->count; i++)
@@ -152,15 +153,15 @@ static int may_use_outputs(const prefill_work *w)
 /* The same prompt's outputs. PC_MISS: not all are kept. */
 static pc_status use_outputs(prefill_work *w, size_t i)
 {
-    const pc__native *native = w->model->native;
     pc__prefill_input *prompt = &w->prompts[i];
     pc_status status;
     if (!w->found[i].same || !may_use_outputs(w))
         return PC_MISS;
-    status = pc__memo_output(w->options.memo, w->found[i].id, pc__pool_of(native, w->options.pool),
-                             prompt->embedding, prompt->logits);
+    status = pc__memo_output(w->options.memo, w->found[i].id,
+                             pc__model_pool(w->model, w->options.pool), prompt->embedding,
+                             prompt->logits);
     if (status == PC_OK && prompt->embedding && (w->options.flags & PC_PREFILL_NORMALIZE)
-        && !native->pooling.normalize)
+        && !pc__model_normalizes(w->model))
         pc__normalize(prompt->embedding, w->hidden);
     prompt->is_done = status == PC_OK;
     return status;
@@ -169,11 +170,10 @@ static pc_status use_outputs(prefill_work *w, size_t i)
 static pc_status look_up_memo(prefill_work *w)
 {
     pc_memo *memo = w->options.memo;
-    int force = (w->options.flags & PC_PREFILL_FORCE) != 0;
     pc__memo_times times;
     pc_status status;
-    w->measures = force || w->options.threshold != 0;
-    w->threshold = force ? -INFINITY : w->options.threshold;
+    w->measures = w->options.threshold != 0;
+    w->threshold = w->options.threshold;
     status = pc__memo_find(memo, w->inputs, w->count, w->measures ? &w->threshold : NULL, w->found,
                            &times);
     double begun = pc__now();
@@ -272,7 +272,7 @@ static pc_status make_segments(prefill_work *w)
     pc__visibility nothing;
     pc__visibility_start(&nothing);
     for (size_t i = 0; w->options.segments && i < w->count && status >= 0; i++) {
-        status = pc__native_keep(w->model->native, &w->runs[i]);
+        status = pc__model_keep(w->model, &w->runs[i]);
         if (status < 0)
             break;
         status = pc__wrap_segment(&w->options.segments[i], w->model, w->runs[i],
@@ -293,11 +293,11 @@ static pc_status make_segments(prefill_work *w)
 static void write_results(const prefill_work *w)
 {
     for (size_t i = 0; w->options.results && i < w->count; i++) {
-        pc_prefill_result *r = &w->options.results[i];
+        pc_memo_result *r = &w->options.results[i];
         double loss = w->check[i] ? r->loss : 0;
-        *r = (pc_prefill_result){.record = w->found[i].id,
-                                 .similarity = w->found[i].similarity,
-                                 .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
+        *r = (pc_memo_result){.record = w->found[i].id,
+                              .similarity = w->found[i].similarity,
+                              .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
         r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
         r->verified = w->check[i];
         r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : w->layers[i].layers;
@@ -362,7 +362,7 @@ static pc_status begin_prefill(prefill_work *w, const pc_prefill_options *option
     pc_status status = read_prefill_options(&w->options, options);
     if (status < 0)
         return status;
-    if (w->model && w->model->native) {
+    if (w->model && pc__model_is_native(w->model)) {
         w->hidden = (size_t)w->model->info.hidden;
         w->logits = pc__prefill_batch_logits(w->model);
     }

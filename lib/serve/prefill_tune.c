@@ -34,7 +34,7 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
           *full_logits = reused + AT_ONCE * t->hidden,
           *reused_logits = full_logits + AT_ONCE * t->logits;
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
-    pc_prefill_result results[AT_ONCE];
+    pc_memo_result results[AT_ONCE];
     pc_status status;
     o.embeddings = full;
     o.logits = t->logits ? full_logits : NULL;
@@ -42,7 +42,7 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
     o.embeddings = reused;
     o.logits = t->logits ? reused_logits : NULL;
     o.memo = t->memo;
-    o.flags = PC_PREFILL_FORCE;
+    o.threshold = -INFINITY;
     o.results = results;
     PC__TRY(pc_prefill(t->model, t->inputs + first, n, &o, NULL), done);
     for (size_t i = 0; i < n; i++) {
@@ -68,11 +68,11 @@ static pc_status try_all(tuning *t)
     for (size_t i = 0, n; i < t->count && status >= 0; i += n) {
         n = t->count - i < AT_ONCE ? t->count - i : AT_ONCE;
         status = try_some(t, i, n);
-        pc__host_begin();
+        pc__callback_begin();
         if (status >= 0 && t->work.progress
             && t->work.progress(t->work.progress_user, "tune", i + n, t->count))
-            status = pc__host_cancelled("pc_memo_tune: cancelled after %zu of %zu inputs", i + n,
-                                        t->count);
+            status = pc__callback_cancelled("pc_memo_tune: cancelled after %zu of %zu inputs",
+                                            i + n, t->count);
     }
     return status;
 }

@@ -2,13 +2,14 @@
 #include <string.h>
 
 #include "attn/kv.h"
+#include "model/model_states.h"
 #include "serve/model_calls.h"
 #include "serve/prompt.h"
 #include "serve/visibility.h"
 
 static int64_t relative_position(const pc_model *model, const pc_segment *segment, size_t token)
 {
-    return model->native ? pc__kv_relative(segment->payload, token) : (int64_t)token;
+    return pc__model_relative(model, segment->payload, token);
 }
 
 int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token)
@@ -22,17 +23,18 @@ int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token)
 static pc_status check_prompt_span(const pc_model *model, const pc_span *span, size_t s,
                                    int64_t start)
 {
-    size_t tokens = span->segment ? span->segment->tokens : 0, hi = span->hi ? span->hi : tokens;
+    const pc_segment *segment = span->segment;
+    size_t tokens = segment ? segment->tokens : 0, hi = span->hi ? span->hi : tokens;
     int64_t last;
-    if (!span->segment)
+    if (!segment)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: span %zu: segment is NULL", s);
-    if (pc__segment_model(span->segment) != model)
+    if (pc__segment_model(segment) != model)
         return pc__fail(PC_ERR_MISMATCH,
                         "pc_prompt_from_spans: span %zu: the segment is of another model", s);
     if (span->lo >= hi || hi > tokens)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: span %zu: tokens %u to %zu of %zu",
                         s, span->lo, hi, tokens);
-    last = relative_position(model, span->segment, hi - 1);
+    last = relative_position(model, segment, hi - 1);
     if (span->start < 0 || span->start > start || last >= start - span->start)
         return pc__fail(PC_ERR_INVALID,
                         "pc_prompt_from_spans: span %zu starts at %lld and ends at %lld, the new "
@@ -67,12 +69,13 @@ static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, s
     for (size_t s = 0; s < prompt->given_count; s++) {
         pc_span *span = &prompt->given[s];
         *span = spans[s];
-        span->hi = span->hi ? span->hi : (uint32_t)span->segment->tokens;
-        pc__segment_ref(span->segment);
-        int64_t first = span->start + relative_position(prompt->model, span->segment, span->lo);
+        pc_segment *segment = span->segment;
+        span->hi = span->hi ? span->hi : (uint32_t)segment->tokens;
+        pc__segment_ref(segment);
+        int64_t first = span->start + relative_position(prompt->model, segment, span->lo);
         prompt->blocks[s] = (pc__part){.kind = PC__PART_CACHED,
                                        .path = no_path,
-                                       .tokens = span->segment->token_ids + span->lo,
+                                       .tokens = segment->token_ids + span->lo,
                                        .count = span->hi - span->lo,
                                        .start = first};
     }
@@ -90,7 +93,7 @@ static pc_status judge_exactness(pc_prompt *prompt)
 {
     pc__visibility sight = {.exact = 0};
     pc_status status = PC_OK;
-    if (prompt->model->native)
+    if (pc__model_is_native(prompt->model))
         status = pc__visibility_of(&sight, &prompt->model->context->mem, prompt->given,
                                    prompt->given_count);
     prompt->given_exact = sight.exact;

@@ -75,7 +75,7 @@ static int by_score(const void *a, const void *b)
 typedef struct comparison {
     int32_t *tokens;
     int64_t *positions;
-    pc_placement *placements;
+    pc_span *placements;
     float *scores;
     scored *ranking;
     size_t count, placement_count;
@@ -99,8 +99,8 @@ static void add_reused(comparison *c, const pc__request *r)
         const pc__part *part = &r->prompt->parts[p];
         if (!r->segments[p])
             continue;
-        c->placements[c->placement_count++] = (pc_placement){r->segments[p]->payload, part->start,
-                                                             0, (uint32_t)part->count};
+        c->placements[c->placement_count++] = (pc_span){r->segments[p]->payload, part->start, 0,
+                                                        (uint32_t)part->count};
         for (size_t t = 0; t < part->count; t++, c->count++) {
             c->tokens[c->count] = part->tokens[t];
             c->positions[c->count] = part->start + (int64_t)t;

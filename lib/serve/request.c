@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "attn/kv.h"
+#include "model/model_states.h"
 
 pc_status pc__request_poll(const pc__request *r)
 {
-    pc__host_begin();
+    pc__callback_begin();
     if (r->options->cancelled && r->options->cancelled(r->options->cancel_user))
-        return pc__host_cancelled("the caller cancelled the request");
+        return pc__callback_cancelled("the caller cancelled the request");
     return PC_OK;
 }
 
@@ -38,9 +39,10 @@ static pc__request_regime choose_regime(const pc__request *r)
     const pc_generate_options *o = r->options;
     int64_t reach = o->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens
                                                           : next_position(r->prompt);
-    if (r->prompt->given_count && r->model->native && !o->rope_regime_length)
-        return pc__regime_of_key(r->model,
-                                 ((const pc__kv *)r->prompt->given->segment->payload)->regime);
+    if (r->prompt->given_count && pc__model_is_native(r->model) && !o->rope_regime_length) {
+        const pc_segment *first = r->prompt->given->segment;
+        return pc__regime_of_key(r->model, ((const pc__kv *)first->payload)->regime);
+    }
     return pc__regime_for_length(r->model, o->rope_regime_length,
                                  reach + (int64_t)r->pushed + (int64_t)o->max_tokens);
 }
@@ -272,7 +274,7 @@ int pc__request_may_wait(const pc__request *r)
 
 int pc__request_may_flow(const pc__request *r)
 {
-    return r->model->native && !r->broke && r->options->baseline == PC_BASELINE_NONE
+    return pc__model_is_native(r->model) && !r->broke && r->options->baseline == PC_BASELINE_NONE
            && r->options->repair <= PC_REPAIR_NONE;
 }
 
@@ -352,17 +354,17 @@ static pc_status run_once(pc__request *r, void **sequence, float *logits)
     judge_format(r);
     count_parts(r);
     if (r->cache)
-        pc__cache_working(r->cache, 1);
+        pc__cache_request_running(r->cache, 1);
     status = pc__assemble(r, sequence, logits);
     if (r->cache)
-        pc__cache_working(r->cache, -1);
+        pc__cache_request_running(r->cache, -1);
     if (r->options->baseline
         == PC_BASELINE_NO_ATTENTION) /* the prompt's states are right, all behind them is not */
         r->stats.exactness = PC_APPROXIMATE;
     if (status >= 0) {
         if (r->cache && !r->flows.count)
-            pc__cache_computed(r->cache, r->model->info.fingerprint, r->own_count,
-                               r->stats.seconds_prefill);
+            pc__cache_report_compute(r->cache, r->model->info.fingerprint, r->own_count,
+                                     r->stats.seconds_prefill);
         pc__fetch_finish_streams(&r->flows);
         r->stats.bytes_loaded += r->flows.bytes;
     }

@@ -4,7 +4,7 @@
  * is kept or shared can be. */
 #include <string.h>
 
-#include "model/forward/native_ops.h"
+#include "model/model_states.h"
 #include "serve/prefill.h"
 #include "serve/request.h"
 
@@ -18,21 +18,15 @@ void pc__request_judge_memo(pc__request *r)
         reason = PC_REASON_BASELINE;
     else if (o->repair == PC_REPAIR_FULL)
         reason = PC_REASON_REPAIR;
-    else if (o->memo && pc__native_rope_regime(r->model->native, r->tokens) != r->regime.key)
+    else if (o->memo && pc__model_rope_regime(r->model, r->tokens) != r->regime.key)
         reason = PC_REASON_LENGTH; /* what it remembers has the frequencies of its own length */
     r->asks_memo = o->memo && reason == PC_REASON_NONE;
-    r->stats.memo_reason = o->memo ? reason : PC_REASON_NONE;
+    r->stats.memo.reason = o->memo ? reason : PC_REASON_NONE;
 }
 
-static void note_memo(pc__request *r, const pc_prefill_result *result,
-                      const pc_prefill_stats *times)
+static void note_memo(pc__request *r, const pc_memo_result *result, const pc_prefill_stats *times)
 {
-    r->stats.memo_reason = result->reason;
-    r->stats.memo_record = result->record;
-    r->stats.memo_similarity = result->similarity;
-    r->stats.memo_loss = result->loss;
-    r->stats.memo_layers = result->layers;
-    r->stats.memo_verified = result->verified;
+    r->stats.memo = *result;
     r->stats.seconds_memo += times->seconds_features + times->seconds_search + times->seconds_maps;
     r->stats.seconds_prefill += times->seconds_forward + times->seconds_verify;
 }
@@ -40,7 +34,7 @@ static void note_memo(pc__request *r, const pc_prefill_result *result,
 pc_status pc__request_ask_memo(pc__request *r)
 {
     const pc_input input = {r->prompt->tokens, r->tokens, NULL};
-    pc_prefill_result result = {.record = -1};
+    pc_memo_result result = {.record = -1};
     pc_prefill_stats times;
     pc_prefill_options options = PC_PREFILL_OPTIONS_INIT;
     pc_status status = pc__request_poll(r);
@@ -53,10 +47,10 @@ pc_status pc__request_ask_memo(pc__request *r)
     if (status < 0)
         return status;
     if (r->cache)
-        pc__cache_working(r->cache, 1);
+        pc__cache_request_running(r->cache, 1);
     status = pc__prefill_hit(r->model, &input, &options, &r->run, &times);
     if (r->cache)
-        pc__cache_working(r->cache, -1);
+        pc__cache_request_running(r->cache, -1);
     if (status >= 0)
         note_memo(r, &result, &times);
     r->approximate = status == PC_OK && result.exactness == PC_APPROXIMATE;
@@ -75,7 +69,7 @@ pc_status pc__request_go_on(pc__request *r, void **sequence)
         r->own_count = r->tokens;
         r->own_last = (int64_t)r->tokens - 1;
         r->run = NULL;
-        status = pc__native_adopt(r->model, *sequence, run);
+        status = pc__model_sequence_adopt(r->model, *sequence, run);
     }
     if (!r->own || status < 0) {
         pc__call_drop(r->model, *sequence);

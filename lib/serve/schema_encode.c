@@ -21,7 +21,7 @@ static int32_t report_progress(void *user)
     const char *what = e->done < recipe->unit_count ? recipe->units[e->done].name : "";
     if (!e->options.progress || e->cancelled)
         return e->cancelled;
-    pc__host_begin();
+    pc__callback_begin();
     e->cancelled = e->options.progress(e->options.progress_user, what, e->done, recipe->unit_count)
                    != 0;
     return e->cancelled;
@@ -107,8 +107,8 @@ static pc_status encode_units(encoding *e)
     for (; e->done < e->work.recipe->unit_count; e->done++) {
         pc_status status;
         if (report_progress(e))
-            return pc__host_cancelled("pc_schema_encode: cancelled after %zu of %zu", e->done,
-                                      e->work.recipe->unit_count);
+            return pc__callback_cancelled("pc_schema_encode: cancelled after %zu of %zu", e->done,
+                                          e->work.recipe->unit_count);
         status = encode_unit(e, e->done);
         if (status < 0)
             return status;

@@ -196,10 +196,10 @@ static pc_status emit_text(pc_sequence *s, size_t from)
     int32_t said;
     if (!o->on_text || s->text.final == from)
         return PC_OK;
-    pc__host_begin();
+    pc__callback_begin();
     said = o->on_text(o->on_text_user, s->sample, s->text.text.data + from, s->text.final - from);
     if (said < 0)
-        return pc__host_failed(said, "on_text");
+        return pc__callback_failed(said, "on_text");
     return said ? PC_END : PC_OK;
 }
 

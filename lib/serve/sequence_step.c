@@ -30,11 +30,11 @@ static int32_t any_cancelled(void *user)
     int32_t any = 0;
     for (size_t i = 0; i < g->count; i++) {
         const pc_generate_options *o = &g->list[i]->generation.options;
-        pc__host_begin();
+        pc__callback_begin();
         if (!o->cancelled || !o->cancelled(o->cancel_user))
             continue;
         any = g->list[i]->asked_cancel = 1;
-        pc__first_error_note(&g->why, pc__host_cancelled("the caller cancelled the request"));
+        pc__first_error_note(&g->why, pc__callback_cancelled("the caller cancelled the request"));
     }
     return any;
 }

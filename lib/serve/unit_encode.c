@@ -43,7 +43,7 @@ typedef struct encode_call {
     pc_token_range *cuts;
     size_t *cut_leaf;
     size_t range_count;
-    pc_placement *visible;
+    pc_span *visible;
     size_t visible_count;
     pc_segment **segments;
 } encode_call;
@@ -103,8 +103,8 @@ static pc_status show_lead(pc__unit_work *work, encode_call *c)
         }
         if (status < 0)
             return status;
-        c->visible[c->visible_count++] = (pc_placement){segment->payload, lead->items[i]->start, 0,
-                                                        (uint32_t)segment->tokens};
+        c->visible[c->visible_count++] = (pc_span){segment->payload, lead->items[i]->start, 0,
+                                                   (uint32_t)segment->tokens};
     }
     return PC_OK;
 }
@@ -125,19 +125,19 @@ static pc_status keep_one(pc__unit_work *work, size_t leaf, pc_segment *mine, do
                           pc_segment **kept, uint32_t *reason)
 {
     pc__segment_facts facts = pc__unit_facts(work, leaf);
-    const pc__naming naming = {.key = *facts.key,
-                               .salt = facts.salt,
-                               .cost = cost,
-                               .ttl = work->ttl,
-                               .priority = work->priority};
+    const pc__entry_desc desc = {.key = *facts.key,
+                                 .salt = facts.salt,
+                                 .cost = cost,
+                                 .ttl = work->ttl,
+                                 .priority = work->priority};
     pc__image image;
-    return pc__cache_put(work->cache, &naming,
+    return pc__cache_put(work->cache, &desc,
                          pc__fetch_image(&image, work->model, work->cache, &facts), mine, kept,
                          reason);
 }
 
 /* Who fills a store wants all of it written: what is on its way has to fit beside RAM
- * (write_behind.c). */
+ * (cache_write_behind.c). */
 static void let_write(pc__unit_work *work, uint64_t bytes)
 {
     if (work->write_room && work->behind && work->behind + bytes > work->write_room) {
@@ -180,17 +180,17 @@ static pc_status compute_unit(pc__unit_work *work, const pc__plan_tile *unit,
     double started = pc__now(), seconds;
     pc_status status;
     if (work->cache)
-        pc__cache_working(work->cache, 1);
+        pc__cache_request_running(work->cache, 1);
     status = pc__call_encode(work->model, work->cache, args, segments);
     if (work->cache)
-        pc__cache_working(work->cache, -1);
+        pc__cache_request_running(work->cache, -1);
     seconds = pc__now() - started;
     *seconds_per_token = unit->tokens ? seconds / (double)unit->tokens : 0;
     if (status < 0)
         return pc__fail_in(status, "encoding %s%s", *unit->name ? "module " : "the schema's texts",
                            unit->name);
     if (work->cache)
-        pc__cache_computed(work->cache, work->model->info.fingerprint, unit->tokens, seconds);
+        pc__cache_report_compute(work->cache, work->model->info.fingerprint, unit->tokens, seconds);
     return status;
 }
 

@@ -13,31 +13,31 @@ pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *token
     if (status != PC_OK)
         return status;
     atomic_fetch_add_explicit(&cache->counts.hits, 1, memory_order_relaxed);
-    if (cache->has_lower && atomic_load_explicit(&(*out)->unwritten, memory_order_relaxed))
-        pc__write_used(cache, key, *out);
+    if (cache->has_lower && atomic_load_explicit(&(*out)->not_written, memory_order_relaxed))
+        pc__write_reused(cache, key, *out);
     return PC_OK;
 }
 
 /* `image` with the names that the segment is stored under. */
-static pc_status keep_about(pc_cache *cache, const pc__naming *naming, const pc__image *image,
+static pc_status keep_about(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
                             pc_segment *segment)
 {
     pc__image about = *image;
-    about.key = naming->key;
-    about.salt = naming->salt ? *naming->salt : cache->salt_id;
-    about.has_content = naming->content != NULL;
-    if (naming->content)
-        about.content = *naming->content;
-    about.has_before = naming->before != NULL;
-    if (naming->before)
-        about.before = *naming->before;
-    about.cost = naming->cost;
-    about.ttl = naming->ttl > 0 ? naming->ttl : cache->ttl;
-    about.priority = naming->priority;
-    return pc__segment_tell(segment, &about);
+    about.key = desc->key;
+    about.salt = desc->salt ? *desc->salt : cache->salt_id;
+    about.has_content = desc->content != NULL;
+    if (desc->content)
+        about.content = *desc->content;
+    about.has_parent = desc->parent != NULL;
+    if (desc->parent)
+        about.parent = *desc->parent;
+    about.cost = desc->cost;
+    about.ttl = desc->ttl > 0 ? desc->ttl : cache->ttl;
+    about.priority = desc->priority;
+    return pc__segment_set_description(segment, &about);
 }
 
-pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__image *image,
+pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
                         pc_segment *segment, pc_segment **winner, uint32_t *reason)
 {
     uint32_t why = PC_REASON_NONE;
@@ -47,17 +47,17 @@ pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__ima
     if (winner)
         *winner = NULL;
     if (lower) {
-        if ((status = keep_about(cache, naming, image, segment)) < 0)
+        if ((status = keep_about(cache, desc, image, segment)) < 0)
             return status;
-        admitted = pc__admit(cache, naming);
+        admitted = pc__write_is_admitted(cache, desc);
         if (!admitted)
-            atomic_store_explicit(&segment->unwritten, 1, memory_order_relaxed);
+            atomic_store_explicit(&segment->not_written, 1, memory_order_relaxed);
     }
-    status = pc__ram_tier_put(cache->host, naming, segment, &kept, &why);
+    status = pc__ram_tier_put(cache->host, desc, segment, &kept, &why);
     if (reason)
         *reason = why;
     if (status >= 0 && admitted && (!kept || kept == segment))
-        pc__write_behind(cache, naming, segment, kept != NULL);
+        pc__write_behind(cache, desc, segment, kept != NULL);
     if (winner && kept && pc__segment_serves(kept, segment->ops, segment->owner))
         *winner = kept;
     else
@@ -65,12 +65,13 @@ pc_status pc__cache_put(pc_cache *cache, const pc__naming *naming, const pc__ima
     return status;
 }
 
-int pc__cache_knows(pc_cache *cache, const pc__id *content)
+int pc__cache_has_content(pc_cache *cache, const pc__id *content)
 {
-    int knows = pc__ram_tier_has_content(cache->host, content);
-    for (uint32_t t = 0; !knows && t < PC_TIER_COUNT; t++)
-        knows = cache->tiers[t] && cache->tiers[t]->ops->knows(cache->tiers[t], content);
-    return knows;
+    int has_content = pc__ram_tier_has_content(cache->host, content);
+    for (uint32_t t = 0; !has_content && t < PC_TIER_COUNT; t++)
+        has_content = cache->tiers[t]
+                      && cache->tiers[t]->ops->has_content(cache->tiers[t], content);
+    return has_content;
 }
 
 int pc__cache_has_lower(const pc_cache *cache)
@@ -93,15 +94,16 @@ double pc__cache_deadline(const pc_cache *cache)
     return cache->deadline;
 }
 
-void pc__cache_working(pc_cache *cache, int by)
+void pc__cache_request_running(pc_cache *cache, int by)
 {
     if (cache->io)
-        pc__io_working(cache->io, by);
+        pc__io_request_running(cache->io, by);
 }
 
-void pc__cache_computed(pc_cache *cache, const uint8_t model[32], size_t tokens, double seconds)
+void pc__cache_report_compute(pc_cache *cache, const uint8_t model[32], size_t tokens,
+                              double seconds)
 {
-    pc__estimate_computed(&cache->estimate, model, tokens, seconds);
+    pc__estimate_report_compute(&cache->estimate, model, tokens, seconds);
 }
 
 double pc__cache_trust(pc_cache *cache, uint32_t tier)
@@ -109,9 +111,9 @@ double pc__cache_trust(pc_cache *cache, uint32_t tier)
     return pc__estimate_trust(&cache->estimate, tier);
 }
 
-void pc__cache_kept(pc_cache *cache, uint32_t tier, int kept)
+void pc__cache_update_trust(pc_cache *cache, uint32_t tier, int kept)
 {
-    pc__estimate_kept(&cache->estimate, tier, kept);
+    pc__estimate_update_trust(&cache->estimate, tier, kept);
 }
 
 double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t tokens)
@@ -230,7 +232,7 @@ void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
     else if (cache->tiers[tier])
         cache->tiers[tier]->ops->stats(cache->tiers[tier], stats);
     if (!stats->reason && cache->tiers[tier])
-        stats->reason = pc__estimate_distrusts(&cache->estimate, tier);
+        stats->reason = pc__estimate_distrust(&cache->estimate, tier);
     stats->slower_than_compute += slower_than_compute;
     stats->misses += slower_than_compute;
     stats->lookups += slower_than_compute;
@@ -258,7 +260,7 @@ pc_status pc_cache_clear(pc_cache *cache)
     return PC_OK;
 }
 
-uint64_t pc__cache_give_way(pc_cache *cache, const void *owner, uint64_t bytes)
+uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes)
 {
     uint64_t freed = pc__ram_tier_trim(cache->host, 0, bytes, owner);
     if (freed && cache->tiers[PC_TIER_COMPRESSED]) /* which may be about to get them */

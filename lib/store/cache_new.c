@@ -1,6 +1,6 @@
 /* A cache's options, its tiers, its end. */
 #include "store/cache_internal.h"
-#include "store/disk/disk_late.h"
+#include "store/disk/disk_deferred.h"
 
 #include <string.h>
 #include <time.h>
@@ -76,8 +76,8 @@ static void tell_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budge
         cache->on_bytes(cache->bytes_user, tier, bytes, budget);
 }
 
-void pc__cache_tell(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason,
-                    const pc__id *key, const pc_segment *segment)
+void pc__cache_report_event(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason,
+                            const pc__id *key, const pc_segment *segment)
 {
     pc_event event;
     if (!cache->on_event)
@@ -125,7 +125,7 @@ static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
         cache->room_inside = host.budget / 4;
     }
     host.ttl = o->ttl_seconds;
-    host.wipe = (o->flags & PC_CACHE_ZERO_MEMORY) != 0;
+    host.zero_memory = (o->flags & PC_CACHE_ZERO_MEMORY) != 0;
     host.salt = cache->salt_id;
     host.event = o->on_event ? tell_event : NULL;
     host.bytes = o->on_bytes ? tell_bytes : NULL;
@@ -169,9 +169,9 @@ static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *
     common.record.codec = codec;
     common.record.seal_key = sealed ? cache->seal_key : NULL;
     common.record.kernels = sealed ? pc__cache_own_kernels(cache) : NULL;
-    common.watch.event = o->on_event ? tell_event : NULL;
-    common.watch.bytes = o->on_bytes ? tell_bytes : NULL;
-    common.watch.user = (void *)(uintptr_t)cache;
+    common.callbacks.event = o->on_event ? tell_event : NULL;
+    common.callbacks.bytes = o->on_bytes ? tell_bytes : NULL;
+    common.callbacks.user = (void *)(uintptr_t)cache;
     common.read_only = sealed && (o->flags & PC_CACHE_READ_ONLY) ? 1 : 0;
     common.map = map_of(o->flags);
     return common;
@@ -186,7 +186,7 @@ static pc_status make_folder(pc_cache *cache, const pc__tier_common *common, con
         return status;
     pc__log(cache->context, PC_LOG_WARN,
             "cache: begins without its folder, and tries again later: %s", pc_error_text());
-    return pc__tier_disk_late_new(&cache->tiers[PC_TIER_DISK], common, path);
+    return pc__tier_disk_deferred_new(&cache->tiers[PC_TIER_DISK], common, path);
 }
 
 /* `sealed`: it leaves this process, so it is sealed and may be read-only. */

@@ -66,7 +66,7 @@ static void next_probe(pc__tier_estimate *t, int good)
         t->probe_every = LAST_PROBE;
 }
 
-void pc__estimate_loaded(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds)
+void pc__estimate_report_load(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds)
 {
     pc__tier_estimate *t = &e->tiers[tier];
     pthread_mutex_lock(&e->lock);
@@ -76,8 +76,8 @@ void pc__estimate_loaded(pc__estimate *e, uint32_t tier, uint64_t bytes, double 
     pthread_mutex_unlock(&e->lock);
 }
 
-void pc__estimate_failed(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds,
-                         uint32_t reason)
+void pc__estimate_report_failure(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds,
+                                 uint32_t reason)
 {
     pc__tier_estimate *t = &e->tiers[tier];
     pthread_mutex_lock(&e->lock);
@@ -89,7 +89,7 @@ void pc__estimate_failed(pc__estimate *e, uint32_t tier, uint64_t bytes, double 
     pthread_mutex_unlock(&e->lock);
 }
 
-uint32_t pc__estimate_distrusts(pc__estimate *e, uint32_t tier)
+uint32_t pc__estimate_distrust(pc__estimate *e, uint32_t tier)
 {
     uint32_t reason;
     pthread_mutex_lock(&e->lock);
@@ -98,7 +98,7 @@ uint32_t pc__estimate_distrusts(pc__estimate *e, uint32_t tier)
     return reason;
 }
 
-int pc__estimate_probe(pc__estimate *e, uint32_t tier, double now)
+int pc__estimate_probe_is_due(pc__estimate *e, uint32_t tier, double now)
 {
     pc__tier_estimate *t = &e->tiers[tier];
     int due;
@@ -110,10 +110,10 @@ int pc__estimate_probe(pc__estimate *e, uint32_t tier, double now)
     return due;
 }
 
-uint32_t pc__estimate_refuses(pc__estimate *e, uint32_t tier, double now, int *is_probe)
+uint32_t pc__estimate_refusal(pc__estimate *e, uint32_t tier, double now, int *is_probe)
 {
-    uint32_t distrust = pc__estimate_distrusts(e, tier);
-    int probe = distrust && pc__estimate_probe(e, tier, now);
+    uint32_t distrust = pc__estimate_distrust(e, tier);
+    int probe = distrust && pc__estimate_probe_is_due(e, tier, now);
     if (is_probe)
         *is_probe = probe;
     return probe ? PC_REASON_NONE : distrust;
@@ -128,7 +128,7 @@ double pc__estimate_trust(pc__estimate *e, uint32_t tier)
     return trust;
 }
 
-void pc__estimate_kept(pc__estimate *e, uint32_t tier, int kept)
+void pc__estimate_update_trust(pc__estimate *e, uint32_t tier, int kept)
 {
     double *trust = &e->tiers[tier].trust;
     pthread_mutex_lock(&e->lock);
@@ -166,7 +166,8 @@ static pc__model_estimate *claim(pc__estimate *e, const uint8_t model[32])
     return m;
 }
 
-void pc__estimate_computed(pc__estimate *e, const uint8_t model[32], size_t tokens, double seconds)
+void pc__estimate_report_compute(pc__estimate *e, const uint8_t model[32], size_t tokens,
+                                 double seconds)
 {
     pc__model_estimate *m;
     double *rate, now;

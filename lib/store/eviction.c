@@ -99,15 +99,15 @@ static void spread(pc__eviction *w, pc__eviction_item *item, int held)
 {
     for (;;) {
         pc__eviction_siblings *saw = item->saw;
-        int before;
+        int parent;
         w->held_bytes += held ? item->bytes : -item->bytes;
         if (item->group)
             item->group->held_bytes += held ? item->bytes : -item->bytes;
         if (!saw)
             return;
-        before = saw->seen && is_held(saw->seen);
+        parent = saw->seen && is_held(saw->seen);
         saw->held += held ? 1 : (size_t)-1;
-        if (!saw->seen || is_held(saw->seen) == before)
+        if (!saw->seen || is_held(saw->seen) == parent)
             return;
         item = saw->seen;
     }
@@ -115,10 +115,10 @@ static void spread(pc__eviction *w, pc__eviction_item *item, int held)
 
 void pc__eviction_hold(pc__eviction *w, pc__eviction_item *item)
 {
-    int before = is_held(item);
+    int parent = is_held(item);
     leave(w, item);
     item->holds++;
-    if (!before)
+    if (!parent)
         spread(w, item, 1);
 }
 
@@ -233,8 +233,8 @@ void pc__eviction_restore(pc__eviction *w, pc__eviction_item *item, double heat,
 /* Whether making `item` see what it saw would close a ring, which only names made by hand can. */
 static int closes_ring(const pc__eviction *w, const pc__eviction_item *item)
 {
-    const pc__eviction_item *up = item->seen_by ? pc__eviction_find(w, &item->before) : NULL;
-    if (pc__id_equal(&item->key, &item->before))
+    const pc__eviction_item *up = item->seen_by ? pc__eviction_find(w, &item->parent) : NULL;
+    if (pc__id_equal(&item->key, &item->parent))
         return 1;
     while (up && up->saw && up->saw != item->seen_by)
         up = up->saw->seen;
@@ -243,14 +243,14 @@ static int closes_ring(const pc__eviction *w, const pc__eviction_item *item)
 
 static pc__eviction_siblings *join_family(pc__eviction *w, pc__eviction_item *item)
 {
-    pc__eviction_siblings *f = find_family(w, &item->before);
+    pc__eviction_siblings *f = find_family(w, &item->parent);
     if (!f) {
         f = pc__hash_table_reserve(&w->families, &w->mem) < 0 ? NULL
                                                               : pc__calloc(&w->mem, 1, sizeof *f);
         if (!f)
             return NULL;
-        f->id = item->before;
-        f->seen = pc__eviction_find(w, &item->before);
+        f->id = item->parent;
+        f->seen = pc__eviction_find(w, &item->parent);
         if (f->seen)
             f->seen->seen_by = f;
         pc__hash_table_add(&w->families, &f->by_id, pc__id_hash(&f->id));
@@ -294,7 +294,7 @@ pc_status pc__eviction_add(pc__eviction *w, pc__eviction_item *item)
         || pc__heap_reserve(&w->order, &w->mem, w->items.count + 1) < 0
         || (in_group && pc__heap_reserve(&item->group->order, &w->mem, in_group) < 0))
         return PC_ERR_NOMEM;
-    if (item->has_before && !closes_ring(w, item)) {
+    if (item->has_parent && !closes_ring(w, item)) {
         item->saw = join_family(w, item);
         if (!item->saw)
             return PC_ERR_NOMEM;

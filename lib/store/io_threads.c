@@ -275,7 +275,7 @@ int pc__io_add(pc__io *io, int class, pc__io_job *job)
     return added;
 }
 
-int pc__io_hurry(pc__io *io, pc__io_job *job)
+int pc__io_make_load(pc__io *io, pc__io_job *job)
 {
     queue *q = &io->queues[PC__IO_PREFETCH];
     pc__io_job **link, *before = NULL;
@@ -310,7 +310,7 @@ void pc__io_flush(pc__io *io)
     pthread_mutex_unlock(&io->lock);
 }
 
-void pc__io_working(pc__io *io, int by)
+void pc__io_request_running(pc__io *io, int by)
 {
     pthread_mutex_lock(&io->lock);
     io->working += by;

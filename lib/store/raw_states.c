@@ -11,7 +11,7 @@ typedef struct states {
     uint8_t
         *own; /* the states in our memory, each block on cache lines of its own; NULL: elsewhere */
     size_t own_bytes;
-    atomic_uint wipe, give_back;
+    atomic_uint zero_memory, free_to_system;
     void (*release)(void *user); /* of elsewhere; may be NULL */
     void *user;
 } states;
@@ -23,10 +23,10 @@ static void free_states(void *owner, void *payload)
     void (*release)(void *) = s->release;
     void *user = s->user;
     (void)owner;
-    if (s->own && atomic_load_explicit(&s->wipe, memory_order_relaxed))
+    if (s->own && atomic_load_explicit(&s->zero_memory, memory_order_relaxed))
         memset(s->own, 0, s->own_bytes);
-    (atomic_load_explicit(&s->give_back, memory_order_relaxed) ? pc__free_to_system
-                                                               : pc__free)(&mem, s->own);
+    (atomic_load_explicit(&s->free_to_system, memory_order_relaxed) ? pc__free_to_system
+                                                                    : pc__free)(&mem, s->own);
     pc__free(&mem, s);
     if (release)
         release(user);
@@ -55,8 +55,8 @@ static pc_status new_states(states **out, const pc_allocator *mem, const pc__ima
     if (!s)
         return PC_ERR_NOMEM;
     s->mem = *mem;
-    atomic_init(&s->wipe, 0);
-    atomic_init(&s->give_back, 0);
+    atomic_init(&s->zero_memory, 0);
+    atomic_init(&s->free_to_system, 0);
     s->image = *image;
     s->image.token_ids = NULL; /* the segment's */
     sizes = (uint64_t *)(void *)(s + 1);
@@ -133,8 +133,9 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
     return PC_OK;
 }
 
-static pc_status adopt(void *owner, const pc__image *image, const void *const *blocks, void *lender,
-                       void (*drop_lender)(void *lender), void **payload)
+static pc_status wrap_memory(void *owner, const pc__image *image, const void *const *blocks,
+                             void *memory_owner, void (*release_memory)(void *memory_owner),
+                             void **payload)
 {
     const pc_context *context = owner;
     states *s;
@@ -143,8 +144,8 @@ static pc_status adopt(void *owner, const pc__image *image, const void *const *b
     if (status < 0)
         return status;
     set_blocks(s, blocks);
-    s->release = drop_lender;
-    s->user = lender;
+    s->release = release_memory;
+    s->user = memory_owner;
     return PC_OK;
 }
 
@@ -156,16 +157,16 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
 }
 
 /* What lies in a host's memory is its own affair. */
-static void give_back(void *owner, void *payload)
+static void free_to_system(void *owner, void *payload)
 {
     (void)owner;
-    atomic_store_explicit(&((states *)payload)->give_back, 1, memory_order_relaxed);
+    atomic_store_explicit(&((states *)payload)->free_to_system, 1, memory_order_relaxed);
 }
 
-static void wipe(void *owner, void *payload)
+static void zero_memory(void *owner, void *payload)
 {
     (void)owner;
-    atomic_store_explicit(&((states *)payload)->wipe, 1, memory_order_relaxed);
+    atomic_store_explicit(&((states *)payload)->zero_memory, 1, memory_order_relaxed);
 }
 
 /* Plain memory: any context's. */
@@ -201,10 +202,10 @@ const pc__payload_ops pc__raw_payload = {
     .drop_owner = drop_context,
     .describe = describe,
     .create = create,
-    .adopt = adopt,
+    .wrap_memory = wrap_memory,
     .finish = finish,
-    .wipe = wipe,
-    .give_back = give_back,
+    .zero_memory = zero_memory,
+    .free_to_system = free_to_system,
     .serves = serves,
     .raw = show,
 };

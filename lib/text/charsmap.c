@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "base/mem.h"
 
 pc_status pc__charsmap_new(pc__charsmap *map, const pc_allocator *mem, const void *bytes,

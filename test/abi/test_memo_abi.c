@@ -57,7 +57,7 @@ static const pc_read_case reads[] = {
     PC_READ_CASE(pc_memo_work, use_work, &work_init, 56, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_prefill_options, use_prefill, &prefill_init, 96,
                  PC_FIELD(pc_prefill_options, reserved), PC_FIELD(pc_prefill_options, flags),
-                 PC_PREFILL_NORMALIZE | PC_PREFILL_FORCE | PC_PREFILL_MAPS, 1)};
+                 PC_PREFILL_NORMALIZE | PC_PREFILL_MAPS, 1)};
 static const pc_write_case writes[] = {
     {"pc_memo_bucket", fill_bucket, sizeof(pc_memo_bucket), 88},
     {"pc_memo_stats", fill_stats, sizeof(pc_memo_stats), 96},

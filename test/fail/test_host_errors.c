@@ -52,7 +52,7 @@ static pc_status no_sequence_new(void *user, void **sequence)
     return fail();
 }
 
-static pc_status no_attach(void *user, void *sequence, const pc_placement *placement)
+static pc_status no_attach(void *user, void *sequence, const pc_span *placement)
 {
     (void)user, (void)sequence, (void)placement;
     return fail();
@@ -71,7 +71,7 @@ static pc_status no_step(void *user, const pc_step_args *args)
 }
 
 static pc_status no_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                              size_t count, const pc_placement *placements, size_t placement_count,
+                              size_t count, const pc_span *placements, size_t placement_count,
                               float *score)
 {
     (void)user, (void)tokens, (void)positions, (void)count, (void)placements, (void)placement_count,

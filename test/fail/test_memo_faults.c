@@ -235,8 +235,8 @@ static void every_allocation(const pc_model *model, pc_memo *memo, pc_cache *cac
     memory.calls = 0;
     CHECK_OK(answer(model, memo, cache, &stats));
     CHECK_INT(stats.exactness, exactness);
-    CHECK_INT(stats.memo_verified, exactness == PC_EXACT);
-    CHECK(stats.memo_layers > 0);
+    CHECK_INT(stats.memo.verified, exactness == PC_EXACT);
+    CHECK(stats.memo.layers > 0);
     all = memory.calls;
     for (uint64_t at = 1; at <= all; at++) {
         pc_status status;
@@ -301,7 +301,7 @@ static void *seek(void *user)
     while (!atomic_load(s->stop)) {
         size_t at = pc_test_bits(&rng) % (PROMPTS - 4);
         float out[4 * 64];
-        pc_prefill_result results[4];
+        pc_memo_result results[4];
         pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
         o.embeddings = out;
         o.memo = s->memo;

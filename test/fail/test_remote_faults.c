@@ -13,7 +13,7 @@
 
 #include "redis_server.h"
 #include "remote_entries.h"
-#include "store/remote/remote_body.h"
+#include "store/remote/remote_tier.h"
 
 #define PATIENCE 0.12
 #define EPSILON 0.43 /* this machine may be busy: in all within 0.55 s */

@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #include "base/context.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "fuzz.h"
 #include "memo/train/projector_internal.h"
 

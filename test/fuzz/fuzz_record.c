@@ -9,7 +9,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "fuzz.h"
 #include "golden_records.h"
 #include "store/record/record_format.h"
@@ -179,7 +179,7 @@ static void close_body(uint8_t *data, const parts *p)
     uint8_t nonce[PC__SEAL_NONCE];
     memcpy(nonce, data + PC__RECORD_NONCE_AT, sizeof nonce);
     memset(data + PC__RECORD_NONCE_AT, 0, sizeof nonce);
-    memset(data + PC__RECORD_SUM_AT, 0, PC__SUM);
+    memset(data + PC__RECORD_SUM_AT, 0, PC__CHECKSUM);
     crypto_aead_xchacha20poly1305_ietf_encrypt(data + p->clear, NULL, data + p->clear,
                                                p->body - PC__SEAL_TAG, data, p->clear, NULL, nonce,
                                                golden_key());
@@ -203,7 +203,7 @@ static void repair(uint8_t *data, size_t size, unsigned seed)
         if (stored && p.sealed)
             close_block(data, &p, b, stored, bytes);
         if (stored)
-            pc__sum_of(stored, bytes, entry_of(data, &p, b) + 32);
+            pc__checksum_of(stored, bytes, entry_of(data, &p, b) + 32);
     }
     if (p.sealed)
         close_body(data, &p);

@@ -250,7 +250,7 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
     run_of fresh = read_run(g, "modular/new");
     size_t vocab = (size_t)g->model->info.vocab, n;
     float *logits = malloc((fresh.count + 1) * vocab * sizeof *logits);
-    pc_placement placements[3] = {{0}};
+    pc_span placements[3] = {{0}};
     pc_step_row rows[128];
     int32_t want[16], token;
     void *sequence = NULL, *copy = NULL;
@@ -352,8 +352,8 @@ static void leaf_states(golden *g, const lane *leaf)
         done = 0;
         for (int p = 0; p < 3; done += parts[p++]->tokens) {
             size_t n = parts[p]->tokens;
-            CHECK_OK(pc__native_read(g->model, parts[p], (int32_t)l, starts[p], one,
-                                     one + heads * n * dim));
+            CHECK_OK(pc__model_run_read(g->model, parts[p], (int32_t)l, starts[p], one,
+                                        one + heads * n * dim));
             for (size_t h = 0; h < heads; h++) {
                 memcpy(k[l] + (h * total + done) * dim, one + h * n * dim, n * dim * sizeof *one);
                 memcpy(v[l] + (h * total + done) * dim, one + (heads + h) * n * dim,
@@ -404,7 +404,9 @@ static void shared(golden *g)
             ok = CHECK_OK(
                 run_lanes(g->model, lanes + 1, 2, PC_VISIBLE_BY_POSITION, length, NULL, NULL));
     }
-    if (ok && CHECK_OK(run_lanes(g->model, lanes + 3, 5, PC_VISIBLE_BY_POSITION, length, logits, &t))) {
+    if (ok
+        && CHECK_OK(
+            run_lanes(g->model, lanes + 3, 5, PC_VISIBLE_BY_POSITION, length, logits, &t))) {
         for (size_t i = 0; i < 5; i++) {
             size_t n = lanes[3 + i].count;
             row += n;
@@ -442,8 +444,8 @@ static void relocate(golden *g)
         k[0][i] = malloc(n * sizeof(float));
         k[1][i] = malloc(n * sizeof(float));
         v[i] = malloc(n * sizeof(float));
-        CHECK_OK(pc__native_read(g->model, l.run, (int32_t)i, from, k[0][i], NULL));
-        CHECK_OK(pc__native_read(g->model, l.run, (int32_t)i, to, k[1][i], v[i]));
+        CHECK_OK(pc__model_run_read(g->model, l.run, (int32_t)i, from, k[0][i], NULL));
+        CHECK_OK(pc__model_run_read(g->model, l.run, (int32_t)i, to, k[1][i], v[i]));
     }
     compare_layers(g, "relocate/k_from", k[0], layers);
     compare_layers(g, "relocate/k_moved", k[1], layers);
@@ -499,7 +501,7 @@ static void refusals(golden *g)
     int64_t positions[4] = {3, 4, 5, 6};
     pc_token_range whole = {0, 4};
     pc_encode_args args = {sizeof args, ids, positions, 4, NULL, 0, &whole, 1, 8, NULL, NULL};
-    pc_placement at = {NULL, 9, 0, 4};
+    pc_span at = {NULL, 9, 0, 4};
     void *sequence = NULL;
     float *logits = malloc((size_t)g->model->info.vocab * sizeof *logits);
     CHECK_OK(ops->sequence_new(g->model->user, &sequence));
@@ -540,7 +542,7 @@ static void deviation(golden *g)
     const pc_model_ops *ops = &g->model->ops;
     run_of r = read_run(g, "plain");
     pc_token_range halves[2] = {{0, r.count / 2}, {r.count / 2, r.count - r.count / 2}};
-    pc_placement at[2] = {{0}}, alone[2] = {{0}};
+    pc_span at[2] = {{0}}, alone[2] = {{0}};
     float score[128];
     pc_encode_args args = {sizeof args, r.ids, r.positions, r.count, NULL, 0,
                            halves,      2,     64,          NULL,    NULL};
@@ -548,8 +550,7 @@ static void deviation(golden *g)
     double sum = 0;
     CHECK_OK(ops->encode(g->model->user, &args, segments));
     for (int i = 0; i < 2; i++)
-        at[i] = (pc_placement){segments[i], r.positions[halves[i].first], 0,
-                               (uint32_t)halves[i].count};
+        at[i] = (pc_span){segments[i], r.positions[halves[i].first], 0, (uint32_t)halves[i].count};
     CHECK_OK(ops->deviation(g->model->user, r.ids, r.positions, r.count, at, 2, score));
     for (size_t i = 0; i < r.count; i++)
         CHECK(score[i] < 1e-5f);

@@ -2,7 +2,7 @@
  * something else in it. The files of test/golden/records were written once
  * (test/support/write_records.c) and stay; what must be in them follows from formulas
  * (golden_records.h). */
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "golden_records.h"
 #include "testing.h"
 

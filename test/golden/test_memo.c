@@ -38,7 +38,7 @@ typedef struct world {
     pc_memo *memo;
     char folder[300];
     float *full, *reused; /* [PROMPTS][hidden] */
-    pc_prefill_result results[PROMPTS];
+    pc_memo_result results[PROMPTS];
     int disabled;
 } world;
 
@@ -90,13 +90,16 @@ static void end(world *w)
     free(w->reused);
 }
 
+enum { NEAREST = 1 << 30 }; /* of prefill: no threshold */
+
 static pc_prefill_stats prefill(world *w, const prompts *p, size_t count, pc_memo *memo,
                                 uint64_t flags, float *to)
 {
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     pc_prefill_stats s = PC_PREFILL_STATS_INIT;
     o.memo = memo;
-    o.flags = flags;
+    o.flags = flags & ~(uint64_t)NEAREST;
+    o.threshold = flags & NEAREST ? -INFINITY : 0;
     o.embeddings = to;
     o.results = w->results;
     CHECK_OK(pc_prefill(w->model, p->inputs, count, &o, &s));
@@ -257,7 +260,7 @@ static void thresholds(world *w, const prompts *others)
     pc_prefill_stats s;
     double middle;
     prefill(w, others, PROMPTS, NULL, 0, w->full);
-    s = prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    s = prefill(w, others, PROMPTS, w->memo, NEAREST, w->reused);
     CHECK_INT(s.hits, PROMPTS);
     middle = w->results[PROMPTS / 2].similarity;
     CHECK(middle < 1);
@@ -290,7 +293,7 @@ static void hits_keep_their_limit(world *w, const prompts *others)
     pc_memo_bucket all = bucket(w, 0), some, opened;
     double sum = 0, worst = 0;
     prefill(w, others, PROMPTS, NULL, 0, w->full);
-    prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    prefill(w, others, PROMPTS, w->memo, NEAREST, w->reused);
     for (size_t i = 0; i < PROMPTS; i++) {
         sum += apart(w, i);
         worst = fmax(worst, apart(w, i));
@@ -434,7 +437,7 @@ static void opened_again(world *w, const prompts *known, const prompts *others)
     pc_memo *second = NULL;
     CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5, PC_LOSS_COSINE, 0, NULL));
     before = bucket(w, 0);
-    prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->full);
+    prefill(w, others, PROMPTS, w->memo, NEAREST, w->full);
     CHECK_STATUS(pc_memo_open(&second, w->model, w->folder, NULL), PC_AGAIN);
     CHECK(!second);
     pc_memo_free(w->memo);
@@ -442,7 +445,7 @@ static void opened_again(world *w, const prompts *known, const prompts *others)
     after = bucket(w, 0);
     CHECK(!memcmp(&before, &after, sizeof before));
     CHECK_STATUS(pc_memo_add(w->memo, known->inputs, PROMPTS, NULL), PC_ERR_STATE);
-    prefill(w, others, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    prefill(w, others, PROMPTS, w->memo, NEAREST, w->reused);
     CHECK(!memcmp(w->full, w->reused, PROMPTS * (size_t)w->info.hidden * sizeof(float)));
     pc_memo_free(w->memo);
     open_memo(w, 0);
@@ -451,10 +454,10 @@ static void opened_again(world *w, const prompts *known, const prompts *others)
 
 static void other_lengths(world *w, const prompts *shorter, const prompts *longest)
 {
-    pc_prefill_stats s = prefill(w, shorter, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    pc_prefill_stats s = prefill(w, shorter, PROMPTS, w->memo, NEAREST, w->reused);
     CHECK_INT(s.hits, 0);
     CHECK_INT(w->results[0].reason, PC_REASON_LENGTH);
-    s = prefill(w, longest, PROMPTS, w->memo, PC_PREFILL_FORCE, w->reused);
+    s = prefill(w, longest, PROMPTS, w->memo, NEAREST, w->reused);
     CHECK_INT(s.hits, 0);
     CHECK_INT(w->results[0].reason, PC_REASON_UNTRAINED);
 }
@@ -550,7 +553,7 @@ static void by_layer(const char *model)
     prefill(&w, &others, PROMPTS, NULL, 0, w.full);
     prefill(&w, &others, PROMPTS, w.memo, 0, w.reused);
     CHECK(!memcmp(w.full, w.reused, bytes)); /* closed */
-    CHECK_INT(prefill(&w, &others, PROMPTS, w.memo, PC_PREFILL_FORCE, w.reused).hits, PROMPTS);
+    CHECK_INT(prefill(&w, &others, PROMPTS, w.memo, NEAREST, w.reused).hits, PROMPTS);
     for (int i = 0; i < PROMPTS; i++)
         CHECK_INT(w.results[i].layers, w.info.layers);
     CHECK(memcmp(w.full, w.reused, bytes) != 0);
@@ -576,10 +579,10 @@ static void by_layer(const char *model)
             CHECK(farthest(&w, segments[i], segments[i]) == 0);
             pc_segment_free(segments[i]);
         }
-    prefill(&w, &others, PROMPTS, w.memo, PC_PREFILL_FORCE, w.full);
+    prefill(&w, &others, PROMPTS, w.memo, NEAREST, w.full);
     pc_memo_free(w.memo);
     open_memo(&w, 0); /* it is what it was made as */
-    prefill(&w, &others, PROMPTS, w.memo, PC_PREFILL_FORCE, w.reused);
+    prefill(&w, &others, PROMPTS, w.memo, NEAREST, w.reused);
     CHECK(!memcmp(w.full, w.reused, bytes));
     end(&w);
 }

@@ -193,10 +193,10 @@ static void check_hit(const world *w, const said *s)
 {
     CHECK_INT(s->stats.exactness, PC_APPROXIMATE);
     CHECK_INT(s->stats.tokens_memo, TOKENS);
-    CHECK_INT(s->stats.memo_reason, PC_REASON_NONE);
-    CHECK_INT(s->stats.memo_layers, w->info.layers);
-    CHECK_INT(s->stats.memo_verified, 0);
-    CHECK(s->stats.memo_record >= 0);
+    CHECK_INT(s->stats.memo.reason, PC_REASON_NONE);
+    CHECK_INT(s->stats.memo.layers, w->info.layers);
+    CHECK_INT(s->stats.memo.verified, 0);
+    CHECK(s->stats.memo.record >= 0);
     CHECK(s->stats.seconds_prefill > 0 && s->stats.seconds_ttft > 0);
 }
 
@@ -204,7 +204,7 @@ static void check_exact(const said *s, uint32_t reason)
 {
     CHECK_INT(s->stats.exactness, PC_EXACT);
     CHECK_INT(s->stats.tokens_memo, 0);
-    CHECK_INT(s->stats.memo_reason, reason);
+    CHECK_INT(s->stats.memo.reason, reason);
 }
 
 /* The maps are those of the very prompt, but for their fp16. */
@@ -221,8 +221,8 @@ static void own_maps(const char *model)
         CHECK(far <= 1e-3); /* fp16's step at 1 */
         CHECK(hit.count > 0);
         check_hit(&w, &hit);
-        CHECK(hit.stats.memo_similarity == 1);
-        CHECK_INT(full.stats.memo_record, -1);
+        CHECK(hit.stats.memo.similarity == 1);
+        CHECK_INT(full.stats.memo.record, -1);
         check_exact(&full, PC_REASON_NONE);
         drop(&full);
         drop(&hit);
@@ -241,7 +241,7 @@ static void other_maps(world *w)
     said full = say(w, p, NULL, with(NULL, 0)), hit, miss, again;
     hit = say(w, p, w->cache, with(w->memo, -INFINITY));
     check_hit(w, &hit);
-    CHECK(hit.stats.memo_similarity < 1);
+    CHECK(hit.stats.memo.similarity < 1);
     CHECK_INT(hit.count, ANSWER);
     CHECK(apart(w, &full, &hit) > 1e-3);
     CHECK_INT(kept(w), 0);
@@ -260,7 +260,7 @@ static void other_maps(world *w)
     check_exact(&miss, PC_REASON_UNLIKE);
     CHECK(is_same(w, &full, &miss));
     CHECK_INT(miss.stats.tokens_cached, 0);
-    CHECK(miss.stats.memo_record >= 0);
+    CHECK(miss.stats.memo.record >= 0);
     CHECK_INT(kept(w), 1);
     drop(&miss);
     again = say(w, p, w->cache, with(w->memo, -INFINITY));
@@ -307,9 +307,9 @@ static void verified(world *w)
     for (int p = PROMPTS + 8; p < PROMPTS + 20 && !w->disabled; p++, hits++) {
         said full = say(w, p, NULL, with(NULL, 0)), hit = say(w, p, w->cache, with(memo, 0));
         check_exact(&hit, PC_REASON_NONE);
-        CHECK_INT(hit.stats.memo_verified, 1);
-        CHECK_INT(hit.stats.memo_layers, w->info.layers);
-        CHECK(hit.stats.memo_loss > 0);
+        CHECK_INT(hit.stats.memo.verified, 1);
+        CHECK_INT(hit.stats.memo.layers, w->info.layers);
+        CHECK(hit.stats.memo.loss > 0);
         CHECK(apart(w, &full, &hit) <= 1e-5);
         CHECK_INT(kept(w), before);
         drop(&full);
@@ -346,8 +346,8 @@ static void handed_on(world *w, pc_sequence *s)
     CHECK_OK(pc_prompt_from_spans(&p, w->model, spans, count, TOKENS + ANSWER, w->tokens[0], 3));
     CHECK_OK(pc_generate(p, w->cache, &o, &stats));
     CHECK_INT(stats.exactness, PC_APPROXIMATE);
-    CHECK_INT(stats.memo_reason, PC_REASON_PARTS);
-    CHECK_INT(stats.memo_record, -1);
+    CHECK_INT(stats.memo.reason, PC_REASON_PARTS);
+    CHECK_INT(stats.memo.record, -1);
     for (size_t i = 0; i < count; i++)
         pc_segment_free(spans[i].segment);
     pc_prompt_free(p);
@@ -448,7 +448,7 @@ static void refusals(world *w)
     o.memo_threshold = NAN;
     CHECK_STATUS(pc_generate(p, NULL, &o, NULL), PC_ERR_INVALID);
     CHECK_OK(pc_generate(p, NULL, &memo, &stats)); /* a bucket without records */
-    CHECK_INT(stats.memo_reason, PC_REASON_UNTRAINED);
+    CHECK_INT(stats.memo.reason, PC_REASON_UNTRAINED);
     pc_prompt_free(p);
     CHECK_OK(pc_model_load(&other, w->context, pc_test_data("golden/gpt2"), NULL));
     CHECK_OK(pc_prompt_from_tokens(&p, other, w->tokens[0], TOKENS));

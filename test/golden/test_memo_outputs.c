@@ -8,7 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "testing.h"
 
 enum { COUNT = 40, TOKENS = 8, MOST = 1500, HEAD = 96, BUCKET_1 = 96, BUCKET = 144 };
@@ -20,7 +20,7 @@ typedef struct world {
     pc_memo *memo;
     char folder[300];
     float *wanted, *got; /* [COUNT][hidden + vocab] */
-    pc_prefill_result results[COUNT];
+    pc_memo_result results[COUNT];
     pc_prefill_stats stats;
 } world;
 

@@ -58,14 +58,14 @@ static node *ancestor(forest *f, size_t leaf, size_t level)
     return &f->nodes[level][leaf * f->of->counts[level] / f->leaves];
 }
 
-static pc_placement placed(const node *n)
+static pc_span placed(const node *n)
 {
-    return (pc_placement){n->segment, n->start, 0, (uint32_t)n->count};
+    return (pc_span){n->segment, n->start, 0, (uint32_t)n->count};
 }
 
 /* tokens from `from` on, which see the placements. */
 static void *encode(forest *f, const int32_t *tokens, int64_t from, size_t count,
-                    const pc_placement *visible, size_t visible_count)
+                    const pc_span *visible, size_t visible_count)
 {
     int64_t positions[MOST_TOKENS];
     pc_token_range whole = {0, count};
@@ -84,7 +84,7 @@ static void plant(forest *f, pc_test_rng *rng)
     for (size_t l = 0; l < f->of->levels; l++)
         for (size_t i = 0; i < f->of->counts[l]; i++) {
             node *n = &f->nodes[l][i];
-            pc_placement visible[MOST_LEVELS];
+            pc_span visible[MOST_LEVELS];
             size_t leaf = (i * f->leaves + f->of->counts[l] - 1) / f->of->counts[l];
             n->count = f->of->lengths[l];
             for (size_t t = 0; t < n->count + f->of->padding; t++)
@@ -136,7 +136,7 @@ static void run_steps(forest *f, void *const *sequences, size_t count, uint32_t 
     free(logits);
 }
 
-static void *attached(forest *f, const pc_placement *placements, size_t count)
+static void *attached(forest *f, const pc_span *placements, size_t count)
 {
     void *sequence = NULL;
     CHECK_OK(ops_of(f)->sequence_new(f->model->user, &sequence));
@@ -156,7 +156,7 @@ static void run_shared(forest *f, uint32_t flags)
     void *sequences[MOST_SEQUENCES] = {NULL};
     size_t n = 0;
     for (size_t leaf = 0; leaf < f->leaves; leaf++) {
-        pc_placement path[MOST_LEVELS];
+        pc_span path[MOST_LEVELS];
         for (size_t l = 0; l < f->of->levels; l++)
             path[l] = placed(ancestor(f, leaf, l));
         sequences[n++] = attached(f, path, f->of->levels);
@@ -181,7 +181,7 @@ static void run_flat(forest *f)
             count += up->count;
         }
         own[n] = encode(f, tokens, 0, count, NULL, 0);
-        pc_placement all = {own[n], 0, 0, (uint32_t)count};
+        pc_span all = {own[n], 0, 0, (uint32_t)count};
         sequences[n] = attached(f, &all, 1);
     }
     run_steps(f, sequences, n, 0);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/index/index.h"
 #include "testing.h"
 

@@ -37,12 +37,12 @@ typedef struct memo_found {
 static inline memo_found memo_look(const pc_model *model, pc_memo *memo)
 {
     pc_input *inputs = memo_prompts(1u << 20, MEMO_QUERIES);
-    pc_prefill_result results[MEMO_QUERIES];
+    pc_memo_result results[MEMO_QUERIES];
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     float out[MEMO_QUERIES * MEMO_HIDDEN];
     memo_found f;
     o.memo = memo;
-    o.flags = PC_PREFILL_FORCE;
+    o.threshold = -INFINITY;
     o.embeddings = out;
     o.results = results;
     CHECK_OK(pc_prefill(model, inputs, MEMO_QUERIES, &o, NULL));

@@ -3,8 +3,8 @@
 #ifndef PC_STRANGERS_H
 #define PC_STRANGERS_H
 
-#include "base/le.h"
-#include "base/sum.h"
+#include "base/little_endian.h"
+#include "base/checksum.h"
 #include "records.h"
 #include "store/record/record_format.h"
 

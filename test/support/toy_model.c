@@ -296,7 +296,8 @@ static void release(void *user, void *payload)
     free(s);
 }
 
-static segment *cut_out(pc_toy *toy, const pc_encode_args *args, pc_token_range cut, const state *states)
+static segment *cut_out(pc_toy *toy, const pc_encode_args *args, pc_token_range cut,
+                        const state *states)
 {
     segment *s = must(calloc(1, sizeof *s));
     s->references = 1;
@@ -361,7 +362,8 @@ static pc_status encode(void *user, const pc_encode_args *args, void **segments)
             status = PC_ERR_CANCELLED;
         for (size_t v = 0; v < args->visible_count; v++)
             n += see_segment(args->visible[v].segment, args->visible[v].start, args->visible[v].lo,
-                             args->visible[v].hi, args->positions[i], PC_VISIBLE_BY_POSITION, keys + n);
+                             args->visible[v].hi, args->positions[i], PC_VISIBLE_BY_POSITION,
+                             keys + n);
         for (size_t j = 0; j <= i; j++)
             keys[n++] = (key){&states[j], args->positions[i] - args->positions[j]};
         if (status >= 0)
@@ -404,7 +406,7 @@ static void drop(void *user, void *dropped)
     ((pc_toy *)user)->counts.live_sequences--;
 }
 
-static pc_status attach(void *user, void *to, const pc_placement *placement)
+static pc_status attach(void *user, void *to, const pc_span *placement)
 {
     sequence *s = to;
     segment *what = placement->segment;
@@ -426,8 +428,8 @@ static pc_status fork_sequence(void *user, void *from, void **out)
     sequence_new(user, out);
     copy = *out;
     for (size_t i = 0; i < s->attached_count; i++) {
-        pc_placement at = {s->attached[i].segment, s->attached[i].start, s->attached[i].lo,
-                           s->attached[i].hi};
+        pc_span at = {s->attached[i].segment, s->attached[i].start, s->attached[i].lo,
+                      s->attached[i].hi};
         attach(user, copy, &at);
     }
     copy->count = copy->capacity = s->count;
@@ -508,7 +510,7 @@ static pc_status truncate_sequence(void *user, void *shortened, size_t count)
 
 /* Every token as if all given tokens up to its position stood in one prefill. */
 static pc_status deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                           size_t count, const pc_placement *placements, size_t placement_count,
+                           size_t count, const pc_span *placements, size_t placement_count,
                            float *scores)
 {
     state *fresh = must(malloc((count + 1) * sizeof *fresh));

@@ -16,23 +16,23 @@ int main(void)
     CHECK_STR(pc_error_text(), "by hand");
     pc_error_set(pc_error_text()); /* its own memory */
     CHECK_STR(pc_error_text(), "by hand");
-    CHECK_INT(pc__host_failed(PC_ERR_IO, "step %d", 1), PC_ERR_IO);
+    CHECK_INT(pc__callback_failed(PC_ERR_IO, "step %d", 1), PC_ERR_IO);
     CHECK_STR(pc_error_text(), "step 1: by hand");
-    CHECK_INT(pc__host_failed(PC_ERR_IO, "step"), PC_ERR_IO); /* is given once */
+    CHECK_INT(pc__callback_failed(PC_ERR_IO, "step"), PC_ERR_IO); /* is given once */
     CHECK_STR(pc_error_text(), "step: input or output failed (PC_ERR_IO)");
     pc_error_set("of another function");
-    pc__host_begin();
-    CHECK_INT(pc__host_cancelled("layer %d", 2), PC_ERR_CANCELLED);
+    pc__callback_begin();
+    CHECK_INT(pc__callback_cancelled("layer %d", 2), PC_ERR_CANCELLED);
     CHECK_STR(pc_error_text(), "layer 2");
     pc_error_set("a");
     pc_error_set(NULL);
     CHECK_STR(pc_error_text(), "");
-    CHECK_INT(pc__host_cancelled("layer 3"), PC_ERR_CANCELLED);
+    CHECK_INT(pc__callback_cancelled("layer 3"), PC_ERR_CANCELLED);
     CHECK_STR(pc_error_text(), "layer 3");
     memset(text, 'x', sizeof text - 1);
     pc_error_set(text);
     CHECK_INT(strlen(pc_error_text()), 511);
-    pc__host_failed(PC_ERR_IO, "place");
+    pc__callback_failed(PC_ERR_IO, "place");
     CHECK(strstr(pc_error_text(), "place: xxx") == pc_error_text()
           && strlen(pc_error_text()) == 511);
     CHECK_STR(pc_status_name(PC_ERR_DEAD), "PC_ERR_DEAD");

@@ -11,7 +11,7 @@ static pc_status fail_size(void *user, void *segment, uint64_t *bytes)
     return PC_ERR_NOMEM;
 }
 
-static pc_status fail_attach(void *user, void *sequence, const pc_placement *placement)
+static pc_status fail_attach(void *user, void *sequence, const pc_span *placement)
 {
     (void)user, (void)sequence, (void)placement;
     return PC_ERR_LIMIT;
@@ -30,8 +30,8 @@ static pc_status fail_fork(void *user, void *sequence, void **copy)
 }
 
 static pc_status fail_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                                size_t count, const pc_placement *placements,
-                                size_t placement_count, float *score)
+                                size_t count, const pc_span *placements, size_t placement_count,
+                                float *score)
 {
     (void)user, (void)tokens, (void)positions, (void)placements, (void)placement_count;
     for (size_t i = 0; i < count; i++)

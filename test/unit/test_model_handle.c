@@ -41,7 +41,7 @@ static pc_status sequence_new(void *user, void **sequence)
     return PC_OK;
 }
 
-static pc_status attach(void *user, void *sequence, const pc_placement *placement)
+static pc_status attach(void *user, void *sequence, const pc_span *placement)
 {
     (void)user;
     (void)sequence;

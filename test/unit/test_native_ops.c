@@ -4,6 +4,7 @@
  * the square of their length or have other states than the same in few calls, and leaks or
  * half-made results when memory runs out at any allocation. */
 #include "model/forward/native_ops.h"
+#include "model/model_states.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -54,8 +55,8 @@ static double apart(const pc_model *model, const pc__kv *a, int64_t a_start, siz
           *kb = va + heads * TOKENS * dim, *vb = kb + heads * TOKENS * dim;
     double worst = 0;
     for (int32_t l = 0; l < LAYERS; l++) {
-        CHECK_OK(pc__native_read(model, a, l, a_start, ka, va));
-        CHECK_OK(pc__native_read(model, b, l, b_start, kb, vb));
+        CHECK_OK(pc__model_run_read(model, a, l, a_start, ka, va));
+        CHECK_OK(pc__model_run_read(model, b, l, b_start, kb, vb));
         for (size_t h = 0; h < heads; h++)
             for (size_t i = 0; i < count * dim; i++) {
                 size_t x = (h * a->tokens + a_first) * dim + i,
@@ -83,7 +84,7 @@ static void cuts_and_placements(const pc_model *model)
     CHECK(apart(model, all, 7, 2, parts[1], 9, 0, 5) < 1e-5);
     /* the last 8 tokens behind the first 12 as a placement */
     pc_token_range last = {0, 8};
-    pc_placement before = {all, 7, 0, 12};
+    pc_span before = {all, 7, 0, 12};
     pc_encode_args rest = {sizeof rest, ids + 12, positions + 12, 8,   &before, 1, &last,
                            1,           0,        NULL,           NULL};
     CHECK_OK(pc__native_encode(model->user, &rest, &behind));
@@ -159,9 +160,9 @@ static void forks(const pc_model *model)
     CHECK_OK(step(model, b, ids + 7, 7, 8, got));
     for (int i = 0; i < VOCAB; i++)
         CHECK(fabsf(got[i] - want[i]) < 1e-4f);
-    pc__native_span spans[2];
-    CHECK_INT(pc__native_spans(b, NULL), 2);
-    pc__native_spans(b, spans);
+    pc__sequence_span spans[2];
+    CHECK_INT(pc__model_sequence_spans(b, NULL), 2);
+    pc__model_sequence_spans(b, spans);
     CHECK(spans[0].start == 0 && spans[0].hi == 7 && spans[1].start == 7 && spans[1].hi == 8);
     CHECK(pc__kv_relative(spans[1].kv, 0) == 0 && spans[1].kv->origin == 7);
     memcpy(other, ids, sizeof other);
@@ -211,7 +212,7 @@ static pc_status work(pc_context *context, float *logits)
     PC__TRY(make(&model, context, PC_POSITION_ROPE), done);
     pc_encode_args args = encoding(positions, two, 2);
     PC__TRY(pc__native_encode(model->user, &args, segments), done);
-    pc_placement at[2] = {{segments[0], 0, 0, 8}, {segments[1], 8, 0, 9}};
+    pc_span at[2] = {{segments[0], 0, 0, 8}, {segments[1], 8, 0, 9}};
     PC__TRY(pc__native_sequence_new(model->user, &sequence), done);
     for (int i = 0; i < 2; i++)
         PC__TRY(pc__native_attach(model->user, sequence, &at[i]), done);
@@ -291,11 +292,11 @@ static void learned(pc_context *context)
     pc_encode_args args = encoding(positions, &whole, 1);
     CHECK_OK(pc__native_encode(model->user, &args, &segment));
     CHECK_OK(pc__native_sequence_new(model->user, &sequence));
-    pc_placement at = {segment, 5, 0, TOKENS};
+    pc_span at = {segment, 5, 0, TOKENS};
     CHECK_STATUS(pc__native_attach(model->user, sequence, &at), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("learned positions");
-    CHECK_STATUS(pc__native_read(model, segment, 0, 5, k, NULL), PC_ERR_UNSUPPORTED);
-    CHECK_OK(pc__native_read(model, segment, 0, 4, k, NULL));
+    CHECK_STATUS(pc__model_run_read(model, segment, 0, 5, k, NULL), PC_ERR_UNSUPPORTED);
+    CHECK_OK(pc__model_run_read(model, segment, 0, 4, k, NULL));
     at.start = 4;
     CHECK_OK(pc__native_attach(model->user, sequence, &at));
     at.hi = TOKENS + 1;
@@ -328,7 +329,7 @@ enum { LONG = 2000 };
 
 /* Tokens [first, end), `each` to a cut, behind the segments of those before. */
 static pc_status encode_long(const pc_model *model, size_t first, size_t end, size_t each,
-                             const pc_placement *seen, size_t seen_count, void **segments)
+                             const pc_span *seen, size_t seen_count, void **segments)
 {
     static int32_t tokens[LONG];
     static int64_t positions[LONG];
@@ -395,12 +396,12 @@ static void long_states(const pc_model *model)
 {
     enum { ALL = 1100, HALF = 500, EACH = 2 };
     void *at_once[ALL / EACH] = {NULL}, *by_half[ALL / EACH] = {NULL};
-    pc_placement seen[HALF / EACH];
+    pc_span seen[HALF / EACH];
     size_t bytes, same = 0;
     CHECK_OK(encode_long(model, 0, ALL, EACH, NULL, 0, at_once));
     CHECK_OK(encode_long(model, 0, HALF, EACH, NULL, 0, by_half));
     for (size_t i = 0; i < HALF / EACH; i++)
-        seen[i] = (pc_placement){by_half[i], (int64_t)(i * EACH), 0, EACH};
+        seen[i] = (pc_span){by_half[i], (int64_t)(i * EACH), 0, EACH};
     CHECK_OK(encode_long(model, HALF, ALL, EACH, seen, HALF / EACH, by_half + HALF / EACH));
     for (size_t i = 0; i < ALL / EACH; i++) {
         const pc__kv *a = at_once[i], *b = by_half[i];

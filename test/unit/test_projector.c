@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "memo/train/projector_internal.h"
 #include "testing.h"
 

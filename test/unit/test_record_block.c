@@ -90,8 +90,8 @@ static void test_decoder(void)
     s.record->entries[0].stored--; /* fits neither checksum nor codec */
     CHECK_STATUS(pc__record_block(s.record, 0, out), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("damaged");
-    pc__sum_of(s.file.data + s.record->entries[0].offset, (size_t)s.record->entries[0].stored,
-               s.record->entries[0].sum);
+    pc__checksum_of(s.file.data + s.record->entries[0].offset, (size_t)s.record->entries[0].stored,
+                    s.record->entries[0].sum);
     CHECK_STATUS(pc__record_block(s.record, 0, out), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("codec half, block 0 of a record: decode: 31 bytes are no half");
     sample_free(&s);

@@ -2,7 +2,7 @@
  * together from pieces of others, and is not found to be; sizes near their limits that lead to a
  * wrong allocation; a wrong key that looks like damage; later versions that are refused though
  * they need not be, or read though they must not. */
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "records.h"
 #include "store/record/record_format.h"
 #include "testing.h"
@@ -127,7 +127,7 @@ static void repair(uint8_t *data)
     uint32_t blocks = pc__get_u32(data + 32);
     uint8_t *entry = data + PC__RECORD_PROLOGUE + pc__get_u32(data + 28);
     for (uint32_t b = 0; b < blocks; b++, entry += pc__get_u32(data + 36))
-        pc__sum_of(data + pc__get_u64(entry), (size_t)pc__get_u64(entry + 8), entry + 32);
+        pc__checksum_of(data + pc__get_u64(entry), (size_t)pc__get_u64(entry + 8), entry + 32);
     pc__record_header_sum(data, pc__get_u32(data + 12), data + PC__RECORD_SUM_AT);
 }
 
@@ -400,7 +400,7 @@ static void test_later_minor(void)
 }
 
 /* A codec that is not there, or is another one under the same number. */
-static void test_codecs(void)
+static void test_codec_list(void)
 {
     sample s;
     pc_codec_ops ops = half_ops(NULL);
@@ -468,7 +468,7 @@ int main(void)
     test_numbers();
     test_claims();
     test_later_minor();
-    test_codecs();
+    test_codec_list();
     test_memory();
     pc__codecs_free(codecs);
     return pc_test_end();

@@ -14,14 +14,14 @@ static pc_status parse(pc__remote_address *out, const char *text)
     return pc__remote_address_parse(out, &mem, text);
 }
 
-static void check_one(const char *text, const char *host, int port, const char *user,
+static void check_one(const char *text, const char *server, int port, const char *user,
                       const char *password, int database)
 {
     pc__remote_address a;
     if (!CHECK_OK(parse(&a, text)))
         return;
     CHECK_INT(a.count, 1);
-    CHECK_STR(a.seeds[0].host, host);
+    CHECK_STR(a.seeds[0].server, server);
     CHECK_INT(a.seeds[0].port, port);
     CHECK_INT(a.database, database);
     CHECK(!user == !a.user && (!user || !strcmp(a.user, user)));
@@ -54,9 +54,9 @@ static void test_accepted(void)
     check_one("redis+unix://:pw@/run/re%20dis", "/run/re dis", 0, NULL, "pw", 0);
     CHECK_OK(parse(&a, "redis://u:p@a:1,b,[::2]:3"));
     CHECK_INT(a.count, 3);
-    CHECK_STR(a.seeds[1].host, "b");
+    CHECK_STR(a.seeds[1].server, "b");
     CHECK_INT(a.seeds[1].port, 6379);
-    CHECK_STR(a.seeds[2].host, "::2");
+    CHECK_STR(a.seeds[2].server, "::2");
     CHECK_INT(a.seeds[2].port, 3);
     pc__remote_address_free(&a);
     pc__remote_address_free(&a); /* does nothing */
@@ -94,7 +94,7 @@ static void test_tls(void)
     check_tls("rediss://u:p@h/2?key=k&cert=c=d", NULL, "c=d", "k", NULL, 0);
     CHECK_OK(parse(&a, "rediss://u:p@a:1,b/0?cacert=/x/y:z,w"));
     CHECK_INT(a.count, 2);
-    CHECK_STR(a.seeds[1].host, "b");
+    CHECK_STR(a.seeds[1].server, "b");
     CHECK_STR(a.tls.authorities, "/x/y:z,w");
     pc__remote_address_free(&a);
     CHECK_OK(parse(&a, "redis://h"));

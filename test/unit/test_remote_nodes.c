@@ -50,7 +50,7 @@ static uint32_t slot_of(const pc__id *key)
 {
     char hex[65];
     pc__id_hex(key, hex);
-    return pc__slot_of(hex, 64);
+    return pc__remote_slot_of_name(hex, 64);
 }
 
 static int owner_of(const sample *s)

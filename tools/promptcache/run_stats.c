@@ -18,7 +18,7 @@ json_t *stats_json(const pc_stats *s)
         {"tokens_encoded", s->tokens_encoded},     {"tokens_repaired", s->tokens_repaired},
         {"tokens_uncached", s->tokens_uncached},   {"tokens_new", s->tokens_new},
         {"tokens_generated", s->tokens_generated}, {"tokens_memo", s->tokens_memo},
-        {"memo_layers", s->memo_layers},           {"bytes_reused", s->bytes_reused},
+        {"memo_layers", s->memo.layers},           {"bytes_reused", s->bytes_reused},
         {"bytes_loaded", s->bytes_loaded}};
     const struct {
         const char *name;
@@ -27,7 +27,7 @@ json_t *stats_json(const pc_stats *s)
         {"seconds_assemble", s->seconds_assemble}, {"seconds_encode", s->seconds_encode},
         {"seconds_prefill", s->seconds_prefill},   {"seconds_ttft", s->seconds_ttft},
         {"seconds_decode", s->seconds_decode},     {"seconds_load", s->seconds_load},
-        {"seconds_memo", s->seconds_memo},         {"memo_similarity", s->memo_similarity}};
+        {"seconds_memo", s->seconds_memo},         {"memo_similarity", s->memo.similarity}};
     json_t *row = json_object(), *tiers = json_object();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(row, counts[i].name, json_integer((json_int_t)counts[i].value));
@@ -45,15 +45,15 @@ json_t *stats_json(const pc_stats *s)
     json_object_set_new(row, "regime", json_integer((json_int_t)s->regime));
     json_object_set_new(row, "lossy", json_boolean(s->lossy));
     json_object_set_new(row, "other_kernels", json_boolean(s->other_kernels));
-    json_object_set_new(row, "memo_record", json_integer(s->memo_record));
-    json_object_set_new(row, "memo_reason", /* null: maps were reused, or there is no memo */
-                        s->memo_reason != PC_REASON_NONE ? json_string(reason_name(s->memo_reason))
+    json_object_set_new(row, "memo_record", json_integer(s->memo.record));
+    json_object_set_new(row, "memo_reason", /* null: maps were reused, or no memo is open */
+                        s->memo.reason != PC_REASON_NONE ? json_string(reason_name(s->memo.reason))
                                                          : json_null());
-    json_object_set_new(row, "memo_verified", json_boolean(s->memo_verified));
+    json_object_set_new(row, "memo_verified", json_boolean(s->memo.verified));
     return row;
 }
 
-/* What came from below memory, if anything did. */
+/* Tokens by tier, if any came from below RAM. */
 static void print_tiers(const pc_stats *s)
 {
     uint64_t below = 0;
@@ -63,11 +63,11 @@ static void print_tiers(const pc_stats *s)
         if (s->tokens_tier[t])
             printf("    %-7s %6llu\n", tier_name(t), (unsigned long long)s->tokens_tier[t]);
     if (s->bytes_loaded)
-        printf("    loaded  %.1f MB, waited for %.2f ms%s\n", 1e-6 * (double)s->bytes_loaded,
-               1e3 * s->seconds_load, s->lossy ? "; not every bit is as it was computed" : "");
+        printf("    loaded  %.1f MB, waited %.2f ms%s\n", 1e-6 * (double)s->bytes_loaded,
+               1e3 * s->seconds_load, s->lossy ? "; by a codec that loses bits" : "");
     if (s->other_kernels)
-        puts("    some of it was computed with other kernels: equal within rounding (--own-kernels "
-             "takes none)");
+        puts("        some of it was computed with other kernels, equal within rounding "
+             "(--own-kernels refuses it)");
 }
 
 static void bar(const char *label, uint64_t part, uint64_t whole)
@@ -78,29 +78,29 @@ static void bar(const char *label, uint64_t part, uint64_t whole)
            part && !width ? "  |" : "");
 }
 
-/* Nothing where there is no memo. */
+/* Prints nothing without a memo. */
 static void print_memo(const pc_stats *s)
 {
-    if (s->memo_layers)
+    if (s->memo.layers)
         printf("memo: maps of record %lld, similarity %.4f%s; found in %.2f ms\n",
-               (long long)s->memo_record, s->memo_similarity,
-               s->memo_verified ? ", computed in full to verify them" : "", 1e3 * s->seconds_memo);
-    else if (s->memo_reason != PC_REASON_NONE && s->memo_record >= 0)
-        printf("memo: not used (%s: record %lld, similarity %.4f)\n", reason_name(s->memo_reason),
-               (long long)s->memo_record, s->memo_similarity);
-    else if (s->memo_reason != PC_REASON_NONE)
-        printf("memo: not used (%s)\n", reason_name(s->memo_reason));
+               (long long)s->memo.record, s->memo.similarity,
+               s->memo.verified ? ", computed in full to verify them" : "", 1e3 * s->seconds_memo);
+    else if (s->memo.reason != PC_REASON_NONE && s->memo.record >= 0)
+        printf("memo: not used (%s: record %lld, similarity %.4f)\n", reason_name(s->memo.reason),
+               (long long)s->memo.record, s->memo.similarity);
+    else if (s->memo.reason != PC_REASON_NONE)
+        printf("memo: not used (%s)\n", reason_name(s->memo.reason));
 }
 
-/* Why the states are what they are. */
+/* Where the states come from. */
 static const char *origin(const pc_stats *s)
 {
     if (!s->tokens_memo)
         return reason_name(s->miss_reason);
-    if (s->memo_verified)
+    if (s->memo.verified)
         return "computed in full to verify the memo";
-    return s->memo_similarity < 1 ? "with attention maps of another prompt"
-                                  : "with its own attention maps as they were kept";
+    return s->memo.similarity < 1 ? "with attention maps of another prompt"
+                                  : "with its own attention maps from the memo";
 }
 
 void print_stats(const pc_stats *s)
@@ -121,7 +121,7 @@ void print_stats(const pc_stats *s)
            s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", origin(s),
            1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
     if (s->rope_regime_length)
-        printf("positions: as for a length of %llu (regime %llu)\n",
+        printf("positions: as for a length of %llu (RoPE regime %llu)\n",
                (unsigned long long)s->rope_regime_length, (unsigned long long)s->regime);
     print_memo(s);
     printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,

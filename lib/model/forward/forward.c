@@ -89,9 +89,9 @@ done:
 static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
 {
     const pc__pass *pass = work->pass;
-    pc__host_begin();
+    pc__callback_begin();
     if (pass->cancelled && pass->cancelled(pass->cancel_user))
-        return pc__host_cancelled("cancelled at layer %d of row %zu", l, work->first);
+        return pc__callback_cancelled("cancelled at layer %d of row %zu", l, work->first);
     return PC_OK;
 }
 

@@ -15,7 +15,7 @@ typedef struct given_token {
 
 typedef struct deviation_work {
     const pc_model *model;
-    const pc_placement *placements;
+    const pc_span *placements;
     size_t count; /* placements */
     size_t tokens;
     int32_t layer;    /* that is compared */
@@ -39,7 +39,7 @@ static pc_status check_tokens(deviation_work *c, const int64_t *positions)
 {
     size_t n = 0;
     for (size_t p = 0; p < c->count; p++) {
-        const pc_placement *at = &c->placements[p];
+        const pc_span *at = &c->placements[p];
         pc_status status = pc__native_check_placement(c->model->native, at);
         if (status < 0)
             return status;
@@ -60,7 +60,7 @@ static pc_status make_fresh_runs(deviation_work *c)
     pc__kv_shape shape = native->shape;
     shape.layers = c->layer + 1;
     for (size_t p = 0; p < c->count; p++) {
-        const pc_placement *at = &c->placements[p];
+        const pc_span *at = &c->placements[p];
         const pc__kv *cached = at->segment;
         pc_status status = pc__kv_new(&c->fresh[p], &native->context->mem, &shape, at->hi - at->lo);
         if (status < 0)
@@ -166,7 +166,7 @@ static void free_deviation(deviation_work *c)
 }
 
 pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                               size_t count, const pc_placement *placements, size_t placement_count,
+                               size_t count, const pc_span *placements, size_t placement_count,
                                float *score)
 {
     deviation_work c = {

@@ -4,6 +4,7 @@
 
 #include "base/options.h"
 #include "model/forward/pass_build.h"
+#include "model/model_states.h"
 
 static pc_status describe(void *user, pc_model_info *info)
 {
@@ -24,7 +25,7 @@ static pc_status size(void *user, void *segment, uint64_t *bytes)
     return PC_OK;
 }
 
-pc_status pc__native_check_placement(const pc__native *native, const pc_placement *placement)
+pc_status pc__native_check_placement(const pc__native *native, const pc_span *placement)
 {
     const pc__kv *kv = placement->segment;
     if (placement->lo > placement->hi || placement->hi > kv->tokens)
@@ -94,7 +95,7 @@ static pc_status make_encoded_run(encode_work *e, size_t c)
         }
     if (!n)
         return PC_OK;
-    status = pc__native_run_new(e->model, n, e->length, &e->runs[c]);
+    status = pc__model_run_new(e->model, n, e->length, &e->runs[c]);
     if (status >= 0) {
         e->runs[c]->origin = e->starts[c];
         status = pc__kv_append(e->runs[c], e->scratch, n);
@@ -116,7 +117,7 @@ static pc_status add_encode_row(encode_work *e, size_t i)
     pc_status status = PC_OK;
     pc__build_row(&e->build, &row);
     for (size_t v = 0; v < args->visible_count && status >= 0; v++) {
-        const pc_placement *at = &args->visible[v];
+        const pc_span *at = &args->visible[v];
         size_t hi = smaller(at->hi, pc__kv_upto(at->segment, position - at->start));
         if (hi > at->lo)
             status = pc__build_span(&e->build, at->segment, at->start, at->lo, hi);

@@ -270,11 +270,12 @@ static pc_status bind_layers(binder *b)
     if (!native->layers)
         return PC_ERR_NOMEM;
     for (b->layer = 0; b->layer < layers && status >= 0; b->layer++) {
-        pc__host_begin();
+        pc__callback_begin();
         if (b->options->progress
             && b->options->progress(b->options->progress_user, "loading weights",
                                     (uint64_t)b->layer, (uint64_t)layers))
-            return pc__host_cancelled("cancelled while loading layer %d of %d", b->layer, layers);
+            return pc__callback_cancelled("cancelled while loading layer %d of %d", b->layer,
+                                          layers);
         status = bind_layer(b, &native->layers[b->layer]);
     }
     b->layer = -1;

@@ -48,7 +48,7 @@ static form form_of(const pc__block_pages *p)
     return f;
 }
 
-size_t pc__closed_bytes(const pc__block_pages *pages)
+size_t pc__packed_last_page_bytes(const pc__block_pages *pages)
 {
     form f = form_of(pages);
     return (size_t)pages->shape.kv_heads * (f.rows * f.used + f.k_rest + f.v_used + f.v_rest);
@@ -62,7 +62,7 @@ static int is_zero(const uint8_t *at, size_t bytes)
     return !any;
 }
 
-int pc__close_up(const pc__block_pages *pages, const uint8_t *block, uint8_t *to)
+int pc__pack_last_page(const pc__block_pages *pages, const uint8_t *block, uint8_t *to)
 {
     form f = form_of(pages);
     const uint8_t *at = block
@@ -85,7 +85,7 @@ int pc__close_up(const pc__block_pages *pages, const uint8_t *block, uint8_t *to
     return zero;
 }
 
-void pc__open_up(const pc__block_pages *pages, const uint8_t *from, uint8_t *block)
+void pc__unpack_last_page(const pc__block_pages *pages, const uint8_t *from, uint8_t *block)
 {
     form f = form_of(pages);
     uint8_t *at = block + (pages->pages - 1) * (size_t)pages->shape.kv_heads * pages->page_bytes;

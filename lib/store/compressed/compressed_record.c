@@ -39,8 +39,8 @@ pc_status pc__compressed_record_new(pc__compressed_record **out, const pc_alloca
     if (!r)
         return PC_ERR_NOMEM;
     r->item.key = image->key;
-    r->item.before = image->before;
-    r->item.has_before = image->has_before;
+    r->item.parent = image->parent;
+    r->item.has_parent = image->has_parent;
     r->item.priority = image->priority;
     r->item.cost = image->cost;
     r->item.bytes = pc__compressed_record_own_bytes(image->block_count);

@@ -63,17 +63,17 @@ void pc__disk_leave(pc__disk *disk)
     pthread_mutex_unlock(&disk->guard);
     disk->told_bytes = bytes;
     pthread_mutex_unlock(&disk->work);
-    for (size_t i = 0; i < count && disk->watch.event; i++)
-        disk->watch.event(disk->watch.user, &news[i]);
-    if (bytes != told && disk->watch.bytes)
-        disk->watch.bytes(disk->watch.user, PC_TIER_DISK, bytes, disk->budget);
+    for (size_t i = 0; i < count && disk->callbacks.event; i++)
+        disk->callbacks.event(disk->callbacks.user, &news[i]);
+    if (bytes != told && disk->callbacks.bytes)
+        disk->callbacks.bytes(disk->callbacks.user, PC_TIER_DISK, bytes, disk->budget);
     pc__free(&disk->mem, news);
 }
 
-void pc__disk_note(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
-                   uint64_t bytes, uint32_t tokens, double seconds)
+void pc__disk_queue_event(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
+                          uint64_t bytes, uint32_t tokens, double seconds)
 {
-    if (disk->watch.event
+    if (disk->callbacks.event
         && pc__grow(&disk->mem, (void **)&disk->news, &disk->news_capacity, disk->news_count + 1,
                     sizeof *disk->news)
                >= 0)
@@ -81,21 +81,21 @@ void pc__disk_note(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id 
                                                    seconds);
 }
 
-void pc__disk_tell(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
-                   uint64_t bytes, uint32_t tokens, double seconds)
+void pc__disk_report_event(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
+                           uint64_t bytes, uint32_t tokens, double seconds)
 {
     pc_event event;
-    if (!disk->watch.event)
+    if (!disk->callbacks.event)
         return;
     event = pc__event(PC_TIER_DISK, kind, reason, key, bytes, tokens, seconds);
-    disk->watch.event(disk->watch.user, &event);
+    disk->callbacks.event(disk->callbacks.user, &event);
 }
 
 /* --------------------------------------------------------------- what a record says */
 
-pc__spot pc__disk_spot_of(const pc__disk *disk, const pc__id *key)
+pc__record_name pc__disk_record_name(const pc__disk *disk, const pc__id *key)
 {
-    return pc__spot_of(key, disk->variant);
+    return pc__record_name_of(key, disk->variant);
 }
 
 /* Where it is to be said whether we can use it, its seal is opened; else its face, which is in the
@@ -104,7 +104,7 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
                             pc_status *usable)
 {
     const pc__record_options face = {0};
-    pc__spot spot = facts->spot;
+    pc__record_name record_name = facts->record_name;
     pc__record *record = NULL;
     pc_status status = pc__record_open_frame(&record, &disk->mem, usable ? &disk->record : &face,
                                              source);
@@ -112,8 +112,9 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
         *usable = status < 0 ? status : PC_ERR_MISMATCH;
     if (status < 0)
         return;
-    if (pc__spot_holds(&spot, record)) { /* else it is another one's under this name */
-        pc__disk_facts_of(facts, &spot, pc__record_image(record), facts->bytes, facts->last);
+    if (pc__record_name_matches(&record_name,
+                                record)) { /* else it is another one's under this name */
+        pc__disk_facts_of(facts, &record_name, pc__record_image(record), facts->bytes, facts->last);
         if (usable)
             *usable = pc__record_usable(record);
     }
@@ -121,19 +122,20 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
     pc__record_free(record);
 }
 
-pc_status pc__disk_read_facts(const pc__disk *disk, const pc__spot *spot, pc__disk_facts *facts,
-                              pc_status *usable)
+pc_status pc__disk_read_facts(const pc__disk *disk, const pc__record_name *record_name,
+                              pc__disk_facts *facts, pc_status *usable)
 {
     struct stat st;
     pc__source *source;
     int fd;
-    pc_status status = pc__disk_open_record(&disk->root, spot, &fd, &st);
-    *facts = (pc__disk_facts){.spot = *spot, .state = PC__DISK_UNREADABLE};
+    pc_status status = pc__disk_open_record(&disk->root, record_name, &fd, &st);
+    *facts = (pc__disk_facts){.record_name = *record_name, .state = PC__DISK_UNREADABLE};
     if (status != PC_OK)
         return status;
     facts->bytes = (uint64_t)st.st_size;
     facts->last = st.st_mtim.tv_sec;
-    status = pc__disk_source_new(&source, &disk->mem, &disk->root, spot, fd, facts->bytes, 0, NULL);
+    status = pc__disk_source_new(&source, &disk->mem, &disk->root, record_name, fd, facts->bytes, 0,
+                                 NULL);
     if (status < 0)
         return status;
     facts_of_source(disk, source, facts, usable);
@@ -163,7 +165,7 @@ pc_status pc__disk_save(pc__disk *disk)
     if (status < 0)
         return status;
     pthread_mutex_lock(&disk->guard);
-    pc__disk_index_stands(&disk->table);
+    pc__disk_index_published(&disk->table);
     disk->changes -= changes; /* others may have come meanwhile */
     pthread_mutex_unlock(&disk->guard);
     return status;
@@ -216,11 +218,11 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
 {
     pc_status status;
     memset(disk, 0, sizeof *disk);
-    disk->mem = disk->table.worth.mem = *common->mem;
+    disk->mem = disk->table.eviction.mem = *common->mem;
     disk->context = common->context;
     disk->record = common->record;
     pc__variant_of(&disk->record, disk->variant);
-    disk->budget = disk->table.worth.budget = common->budget;
+    disk->budget = disk->table.eviction.budget = common->budget;
     disk->read_only = common->read_only != 0;
     pc__disk_lock_init(&disk->lock);
     status = pc__disk_root_open(&disk->root, &disk->mem, path, make && !disk->read_only);
@@ -231,14 +233,14 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     disk->can_reuse = (pc__file_system(disk->root.fd) & PC__FS_COUNTS_USERS) != 0;
     status = learn(disk);
     if (status >= 0)
-        status = pc__disk_fill(disk);
+        status = pc__disk_read_headers(disk);
     if (status < 0) {
         release(disk);
         return status;
     }
     disk->counts = (pc_tier_stats){.found = pc__disk_table_count(&disk->table)};
     disk->told_bytes = pc__disk_table_bytes(&disk->table);
-    disk->watch = common->watch; /* from now on there is something to tell */
+    disk->callbacks = common->callbacks; /* from now on there is something to tell */
     return PC_OK;
 }
 
@@ -246,7 +248,8 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
 static void shrink_a_while(pc__disk *disk)
 {
     double until = pc__now() + CLOSE_SECONDS;
-    while (pc__disk_excess(disk) && pc__now() < until && pc__disk_shrink(disk, until) == PC_AGAIN)
+    while (pc__disk_bytes_over_budget(disk) && pc__now() < until
+           && pc__disk_shrink(disk, until) == PC_AGAIN)
         ;
 }
 

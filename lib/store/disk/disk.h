@@ -23,7 +23,7 @@ typedef struct pc__disk {
     pc__disk_root root;
     pc__record_options record;
     char variant[PC__VARIANT]; /* of the records that we write and read */
-    pc__tier_watch watch;
+    pc__tier_callbacks callbacks;
     uint64_t budget;
     int read_only;
     int can_reuse; /* files of records that give way (store/disk/disk_reuse.h) */
@@ -59,19 +59,19 @@ void pc__disk_close(pc__disk *disk);
 pc_status pc__disk_enter(pc__disk *disk, double deadline);
 void pc__disk_leave(pc__disk *disk);
 /* For pc__disk_leave to tell; under `work`. Notes nothing if there is no memory. */
-void pc__disk_note(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
-                   uint64_t bytes, uint32_t tokens, double seconds);
+void pc__disk_queue_event(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
+                          uint64_t bytes, uint32_t tokens, double seconds);
 /* At once; under no lock. */
-void pc__disk_tell(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
-                   uint64_t bytes, uint32_t tokens, double seconds);
+void pc__disk_report_event(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
+                           uint64_t bytes, uint32_t tokens, double seconds);
 
 /* The record of a key that we write and read; others of the same key may lie beside it. */
-pc__spot pc__disk_spot_of(const pc__disk *disk, const pc__id *key);
+pc__record_name pc__disk_record_name(const pc__disk *disk, const pc__id *key);
 /* What the header of a record says. PC_MISS: no such file. What cannot be read is
  * PC__DISK_UNREADABLE. *usable (may be NULL): PC_OK: we can open it; else a writer of ours shall
  * put another in its place. */
-pc_status pc__disk_read_facts(const pc__disk *disk, const pc__spot *spot, pc__disk_facts *facts,
-                              pc_status *usable);
+pc_status pc__disk_read_facts(const pc__disk *disk, const pc__record_name *record_name,
+                              pc__disk_facts *facts, pc_status *usable);
 /* The index as of now; between enter and leave. */
 pc_status pc__disk_save(pc__disk *disk);
 

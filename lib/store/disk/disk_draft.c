@@ -67,7 +67,7 @@ pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t 
     status = bytes > INT64_MAX
                  ? PC_MISS
                  : pc__disk_make_room(disk, bytes, image->priority,
-                                      image->has_before ? &image->before : NULL, &spare);
+                                      image->has_parent ? &image->parent : NULL, &spare);
     if (status == PC_OK)
         status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK)
@@ -88,7 +88,7 @@ static void unlink_draft(pc__disk *disk, const pc__disk_draft *draft)
     int dir = pc__disk_new(&disk->root, 0);
     if ((dir >= 0 && !unlinkat(dir, draft->name, 0))
         || errno == ENOENT) /* or somebody has done it by hand */
-        pc__disk_lock_take_off(&disk->lock, draft->reserved);
+        pc__disk_lock_subtract(&disk->lock, draft->reserved);
     if (dir >= 0)
         close(dir);
 }
@@ -111,27 +111,28 @@ void pc__disk_draft_drop(pc__disk *disk, pc__disk_draft *draft)
 }
 
 /* What lies under its name already: 1 it stays, 0 nothing, or nothing of use to us. */
-static int is_there(pc__disk *disk, int sub, const char *name, const pc__spot *spot,
+static int is_there(pc__disk *disk, int sub, const char *name, const pc__record_name *record_name,
                     uint64_t *replaced)
 {
     struct stat st;
     pc__disk_facts facts;
     pc_status usable;
     *replaced = 0;
-    if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__dir_is_ours(&disk->root, &st))
+    if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__dir_is_trusted(&disk->root, &st))
         return 0;
     *replaced = (uint64_t)st.st_size;
-    return pc__disk_read_facts(disk, spot, &facts, &usable) == PC_OK && usable == PC_OK
+    return pc__disk_read_facts(disk, record_name, &facts, &usable) == PC_OK && usable == PC_OK
            && !pc__disk_facts_expired(&facts, pc__now_date());
 }
 
-static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc__spot *spot,
-                           uint64_t bytes, uint64_t *replaced)
+static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft,
+                           const pc__record_name *record_name, uint64_t bytes, uint64_t *replaced)
 {
     char name[PC__DISK_NAME];
     pc_status status = PC_OK;
-    int sub = pc__disk_sub(&disk->root, spot->key.bytes[0], 1), dir = pc__disk_new(&disk->root, 0);
-    pc__disk_name(spot, name);
+    int sub = pc__disk_sub(&disk->root, record_name->key.bytes[0], 1),
+        dir = pc__disk_new(&disk->root, 0);
+    pc__disk_file_name(record_name, name);
     (void)!fchmod(
         draft->fd,
         0400); /* nobody changes a record, and others may have it mapped: it says so where it can */
@@ -139,7 +140,7 @@ static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc
                                   for the folder's lock */
     if (sub < 0 || dir < 0)
         status = fault(disk, sub < 0 ? name : PC__DISK_NEW);
-    else if (is_there(disk, sub, name, spot, replaced))
+    else if (is_there(disk, sub, name, record_name, replaced))
         status = PC_MISS;
     else if ((bytes != draft->reserved && ftruncate(draft->fd, (off_t)bytes))
              || renameat(dir, draft->name, sub, name))
@@ -152,14 +153,14 @@ static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft, const pc
 }
 
 /* Under its name, and in the table. */
-static void enter_table(pc__disk *disk, const pc__spot *spot, const pc__image *image,
+static void enter_table(pc__disk *disk, const pc__record_name *record_name, const pc__image *image,
                         uint64_t bytes)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
-    pc__disk_facts_of(&facts, spot, image, bytes, pc__now_date());
+    pc__disk_facts_of(&facts, record_name, image, bytes, pc__now_date());
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     if (e) {
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
@@ -177,7 +178,7 @@ static void enter_table(pc__disk *disk, const pc__spot *spot, const pc__image *i
 pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc__image *image,
                                  uint64_t bytes, double seconds, double deadline)
 {
-    pc__spot spot = pc__disk_spot_of(disk, &image->key);
+    pc__record_name record_name = pc__disk_record_name(disk, &image->key);
     uint64_t replaced = 0;
     pc_status status = pc__disk_enter(disk, deadline);
     if (status != PC_OK) {
@@ -186,14 +187,15 @@ pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc
     }
     status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK)
-        status = give_name(disk, draft, &spot, bytes, &replaced);
+        status = give_name(disk, draft, &record_name, bytes, &replaced);
     count_staging(disk, 0, draft->reserved);
     if (status == PC_OK) {
         pc__disk_lock_add(&disk->lock, bytes);
-        pc__disk_lock_take_off(&disk->lock, draft->reserved + replaced);
-        enter_table(disk, &spot, image, bytes);
-        pc__disk_note(disk, PC_EVENT_STORE, PC_REASON_NONE, &image->key, bytes,
-                      (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX), seconds);
+        pc__disk_lock_subtract(&disk->lock, draft->reserved + replaced);
+        enter_table(disk, &record_name, image, bytes);
+        pc__disk_queue_event(disk, PC_EVENT_STORE, PC_REASON_NONE, &image->key, bytes,
+                             (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX),
+                             seconds);
     } else {
         unlink_draft(disk, draft);
     }

@@ -22,11 +22,11 @@ pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem,
  */
 pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *table,
                                int64_t dates[PC__DISK_SUBS]);
-/* The index of a table; all uses are in it. Once it stands in the folder, pc__disk_index_stands
+/* The index of a table; all uses are in it. Once it stands in the folder, pc__disk_index_published
  * says so to the table; until then the uses count as unknown to others. */
 pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
                               const int64_t dates[PC__DISK_SUBS]);
-void pc__disk_index_stands(pc__disk_table *table);
+void pc__disk_index_published(pc__disk_table *table);
 /* In place of the one that is there, under the folder's lock. PC_ERR_IO leaves that one. */
 pc_status pc__disk_index_write(const pc__disk_index *index, const pc__disk_root *root);
 void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem);

@@ -9,7 +9,7 @@
 
 #include "base/fail.h"
 #include "base/file.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 
 enum {
     RECORD_BYTES = 64,
@@ -121,7 +121,7 @@ void pc__disk_lock_add(pc__disk_lock *lock, uint64_t bytes)
     lock->bytes += bytes;
 }
 
-void pc__disk_lock_take_off(pc__disk_lock *lock, uint64_t bytes)
+void pc__disk_lock_subtract(pc__disk_lock *lock, uint64_t bytes)
 {
     if (bytes > lock->bytes) /* somebody has changed files by hand */
         lock->is_trusted = 0;

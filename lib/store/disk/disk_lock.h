@@ -35,6 +35,6 @@ pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__disk_root *root);
 /* Writes `bytes` if there were changes, and lets go. */
 void pc__disk_lock_drop(pc__disk_lock *lock);
 void pc__disk_lock_add(pc__disk_lock *lock, uint64_t bytes);
-void pc__disk_lock_take_off(pc__disk_lock *lock, uint64_t bytes);
+void pc__disk_lock_subtract(pc__disk_lock *lock, uint64_t bytes);
 
 #endif

@@ -51,7 +51,7 @@ static int open_to_write(const pc__disk_root *root, int sub, const char *name, s
     int fd = openat(sub, name, O_RDONLY | flags), ours;
     if (fd < 0)
         return -1;
-    ours = !fstat(fd, st) && pc__dir_is_ours(root, st) && st->st_uid == geteuid()
+    ours = !fstat(fd, st) && pc__dir_is_trusted(root, st) && st->st_uid == geteuid()
            && st->st_nlink == 1 && !fchmod(fd, 0600);
     close(fd);
     fd = ours ? openat(sub, name, O_RDWR | flags) : -1;
@@ -73,16 +73,17 @@ static int move_file(int fd, int sub, const char *name, int dir, const char *dra
     return moved;
 }
 
-int pc__disk_reuse(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare, uint64_t *bytes)
+int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                   uint64_t *bytes)
 {
     char name[PC__DISK_NAME];
     struct stat st;
     int sub, dir, fd = -1;
     if (!disk->can_reuse || !signals_are_blocked())
         return 0;
-    sub = pc__disk_sub(&disk->root, spot->key.bytes[0], 0);
+    sub = pc__disk_sub(&disk->root, record_name->key.bytes[0], 0);
     dir = pc__disk_new(&disk->root, 1);
-    pc__disk_name(spot, name);
+    pc__disk_file_name(record_name, name);
     pc__disk_draft_name(disk, spare->name);
     if (sub >= 0 && dir >= 0)
         fd = open_to_write(&disk->root, sub, name, &st);
@@ -107,9 +108,10 @@ int pc__disk_reuse(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare, 
 
 #else
 
-int pc__disk_reuse(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare, uint64_t *bytes)
+int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                   uint64_t *bytes)
 {
-    (void)disk, (void)spot, (void)spare, (void)bytes;
+    (void)disk, (void)record_name, (void)spare, (void)bytes;
     return 0;
 }
 
@@ -119,7 +121,7 @@ int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, in
 {
     if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
         return 0;
-    pc__disk_lock_take_off(&disk->lock, LEFT);
+    pc__disk_lock_subtract(&disk->lock, LEFT);
     *fd = spare->fd;
     spare->fd = -1;
     return 1;
@@ -133,7 +135,7 @@ void pc__disk_spare_drop(pc__disk *disk, pc__disk_spare *spare)
     dir = pc__disk_new(&disk->root, 0);
     if (dir < 0 || unlinkat(dir, spare->name, 0))
         disk->lock.is_trusted = 0; /* whoever comes next counts */
-    pc__disk_lock_take_off(&disk->lock, LEFT);
+    pc__disk_lock_subtract(&disk->lock, LEFT);
     if (dir >= 0)
         close(dir);
     close(spare->fd);

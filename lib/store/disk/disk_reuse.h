@@ -26,7 +26,8 @@ typedef struct pc__disk_spare {
 void pc__disk_draft_name(pc__disk *disk, char name[32]);
 /* 1: the file of the record is the spare, *bytes it had. 0: it is not; the record may still be
  * there. Between enter and leave, after pc__disk_lock_mark. */
-int pc__disk_reuse(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare, uint64_t *bytes);
+int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                   uint64_t *bytes);
 /* 1: it has `bytes` now, which are to be counted, and is the caller's as *fd. */
 int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd);
 void pc__disk_spare_drop(pc__disk *disk,

@@ -15,16 +15,16 @@ static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
 }
 
 /* Out of the folder, or its file is a spare now. As pc__disk_unlink_record. */
-static pc_status take_away(pc__disk *disk, const pc__spot *spot, pc__disk_spare *spare,
-                           uint64_t *bytes)
+static pc_status take_away(pc__disk *disk, const pc__record_name *record_name,
+                           pc__disk_spare *spare, uint64_t *bytes)
 {
-    if (spare && spare->fd < 0 && pc__disk_reuse(disk, spot, spare, bytes))
+    if (spare && spare->fd < 0 && pc__disk_reuse(disk, record_name, spare, bytes))
         return PC_OK;
-    return pc__disk_unlink_record(&disk->root, spot, bytes);
+    return pc__disk_unlink_record(&disk->root, record_name, bytes);
 }
 
-static pc_status erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason,
-                       int lost, pc__disk_spare *spare)
+static pc_status erase(pc__disk *disk, const pc__record_name *record_name, uint32_t kind,
+                       uint32_t reason, int lost, pc__disk_spare *spare)
 {
     pc__disk_entry *e;
     uint64_t bytes;
@@ -32,12 +32,12 @@ static pc_status erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint
     pc_status status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status < 0)
         return status;
-    status = take_away(disk, spot, spare, &bytes);
+    status = take_away(disk, record_name, spare, &bytes);
     if (status < 0)
         return status;
-    pc__disk_lock_take_off(&disk->lock, bytes);
+    pc__disk_lock_subtract(&disk->lock, bytes);
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     if (e)
         tokens = e->facts.tokens;
     if (e || status == PC_OK) { /* found gone, or ours to count */
@@ -53,59 +53,59 @@ static pc_status erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint
         pc__disk_table_drop(&disk->table, e);
     pthread_mutex_unlock(&disk->guard);
     if (status == PC_OK)
-        pc__disk_note(disk, kind, reason, &spot->key, bytes, tokens, 0);
+        pc__disk_queue_event(disk, kind, reason, &record_name->key, bytes, tokens, 0);
     return status;
 }
 
-pc_status pc__disk_erase(pc__disk *disk, const pc__spot *spot, uint32_t kind, uint32_t reason,
-                         int lost)
+pc_status pc__disk_erase(pc__disk *disk, const pc__record_name *record_name, uint32_t kind,
+                         uint32_t reason, int lost)
 {
-    return erase(disk, spot, kind, reason, lost, NULL);
+    return erase(disk, record_name, kind, reason, lost, NULL);
 }
 
 /* ------------------------------------------------------------------ expired */
 
 /* What has expired by now, and when the next does. */
-static pc_status list_expired(pc__disk *disk, int64_t now, pc__spot **spots, size_t *count)
+static pc_status list_expired(pc__disk *disk, int64_t now, pc__record_name **spots, size_t *count)
 {
     size_t capacity = 0;
-    int64_t soonest = 0;
+    int64_t next_expiry = 0;
     pc_status status = PC_OK;
     *spots = NULL;
     *count = 0;
     pthread_mutex_lock(&disk->guard);
-    if (disk->table.soonest && disk->table.soonest <= now) {
+    if (disk->table.next_expiry && disk->table.next_expiry <= now) {
         for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0;
              e = pc__disk_table_next(&disk->table, e)) {
             if (pc__disk_facts_expired(&e->facts, now)) {
                 status = pc__grow(&disk->mem, (void **)spots, &capacity, *count + 1,
                                   sizeof **spots);
                 if (status >= 0)
-                    (*spots)[(*count)++] = e->facts.spot;
-            } else if (e->facts.expires && (!soonest || e->facts.expires < soonest)) {
-                soonest = e->facts.expires;
+                    (*spots)[(*count)++] = e->facts.record_name;
+            } else if (e->facts.expires && (!next_expiry || e->facts.expires < next_expiry)) {
+                next_expiry = e->facts.expires;
             }
         }
         if (status >= 0)
-            disk->table.soonest = soonest;
+            disk->table.next_expiry = next_expiry;
     }
     pthread_mutex_unlock(&disk->guard);
     return status;
 }
 
-int pc__disk_lives_on(pc__disk *disk, const pc__spot *spot, int64_t now)
+int pc__disk_was_used_elsewhere(pc__disk *disk, const pc__record_name *record_name, int64_t now)
 {
     struct stat st;
     int used = 0;
-    if (!pc__disk_stat_record(&disk->root, spot, &st))
+    if (!pc__disk_stat_record(&disk->root, record_name, &st))
         return 0;
     pthread_mutex_lock(&disk->guard);
-    pc__disk_entry *e = pc__disk_table_find(&disk->table, spot);
+    pc__disk_entry *e = pc__disk_table_find(&disk->table, record_name);
     if (e && e->facts.ttl > 0 && pc__date_after(st.st_mtim.tv_sec, e->facts.ttl) > now) {
         e->facts.expires = pc__date_after(st.st_mtim.tv_sec, e->facts.ttl);
         e->facts.last = st.st_mtim.tv_sec;
-        if (!disk->table.soonest || e->facts.expires < disk->table.soonest)
-            disk->table.soonest = e->facts.expires;
+        if (!disk->table.next_expiry || e->facts.expires < disk->table.next_expiry)
+            disk->table.next_expiry = e->facts.expires;
         used = 1;
     }
     pthread_mutex_unlock(&disk->guard);
@@ -115,15 +115,15 @@ int pc__disk_lives_on(pc__disk *disk, const pc__spot *spot, int64_t now)
 pc_status pc__disk_drop_expired(pc__disk *disk)
 {
     int64_t now = pc__now_date();
-    pc__spot *spots;
+    pc__record_name *spots;
     size_t count;
     pc_status status = list_expired(disk, now, &spots, &count);
     for (size_t i = 0; i < count && status >= 0; i++)
-        if (!pc__disk_lives_on(disk, &spots[i], now))
+        if (!pc__disk_was_used_elsewhere(disk, &spots[i], now))
             status = pc__disk_erase(disk, &spots[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
     if (status < 0) { /* some are still there */
         pthread_mutex_lock(&disk->guard);
-        disk->table.soonest = now;
+        disk->table.next_expiry = now;
         pthread_mutex_unlock(&disk->guard);
     }
     pc__free(&disk->mem, spots);
@@ -133,29 +133,29 @@ pc_status pc__disk_drop_expired(pc__disk *disk)
 /* --------------------------------------------------------------------- room */
 
 /* PC_MISS: nothing may go. */
-static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *before,
+static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *parent,
                              pc__disk_spare *spare)
 {
     pc__disk_entry *saw = NULL, *least;
-    pc__spot spot;
+    pc__record_name record_name;
     pthread_mutex_lock(&disk->guard);
-    if (before) {
-        spot = pc__disk_spot_of(disk, before);
-        saw = pc__disk_table_find(&disk->table, &spot);
+    if (parent) {
+        record_name = pc__disk_record_name(disk, parent);
+        saw = pc__disk_table_find(&disk->table, &record_name);
     }
     if (saw)
-        pc__eviction_hold(&disk->table.worth, &saw->item);
-    least = pc__disk_table_least(&disk->table);
+        pc__eviction_hold(&disk->table.eviction, &saw->item);
+    least = pc__disk_table_candidate(&disk->table);
     if (least && least->item.priority > priority)
         least = NULL;
     if (least)
-        spot = least->facts.spot;
+        record_name = least->facts.record_name;
     if (saw)
-        pc__eviction_unhold(&disk->table.worth, &saw->item);
+        pc__eviction_unhold(&disk->table.eviction, &saw->item);
     pthread_mutex_unlock(&disk->guard);
     if (!least)
         return PC_MISS;
-    pc_status status = erase(disk, &spot, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0, spare);
+    pc_status status = erase(disk, &record_name, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0, spare);
     return status < 0 ? status : PC_OK;
 }
 
@@ -163,7 +163,7 @@ static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *bef
 static pc_status catch_up(pc__disk *disk)
 {
     pc_status status = pc__disk_scan(disk, 0);
-    return status < 0 ? status : pc__disk_fill(disk);
+    return status < 0 ? status : pc__disk_read_headers(disk);
 }
 
 /* What is of no use to anybody, until `need` bytes fit into `limit`; and then what others have
@@ -173,7 +173,7 @@ static pc_status tidy(pc__disk *disk, uint64_t need, uint64_t limit, int *scanne
     uint64_t live;
     pc_status status = PC_OK;
     if (!fits(disk, need, limit))
-        status = pc__disk_reclaim(disk, &live);
+        status = pc__disk_remove_abandoned(disk, &live);
     if (status >= 0 && !fits(disk, need, limit))
         status = pc__disk_drop_expired(disk);
     if (status >= 0 && !fits(disk, need, limit) && disk->generation != disk->lock.generation
@@ -184,7 +184,7 @@ static pc_status tidy(pc__disk *disk, uint64_t need, uint64_t limit, int *scanne
     return status;
 }
 
-pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *before,
+pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *parent,
                              pc__disk_spare *spare)
 {
     int scanned = 0;
@@ -193,7 +193,7 @@ pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, co
     if (scanned && disk->lock.bytes < found) /* there is less than was thought */
         limit = disk->lock.bytes > disk->budget ? disk->lock.bytes : disk->budget;
     while (status == PC_OK && !fits(disk, need, limit)) {
-        status = evict_least(disk, priority, before, spare);
+        status = evict_least(disk, priority, parent, spare);
         if (status == PC_MISS && !scanned) {
             status = catch_up(disk);
             scanned = 1;
@@ -221,20 +221,20 @@ static pc_status shrink(pc__disk *disk, double until)
 
 pc_status pc__disk_shrink_until(pc__disk *disk, double until)
 {
-    uint64_t before, after;
+    uint64_t parent, after;
     pc_status status;
     pthread_mutex_lock(&disk->guard);
-    before = disk->counts.evicted;
+    parent = disk->counts.evicted;
     pthread_mutex_unlock(&disk->guard);
     status = shrink(disk, until);
     pthread_mutex_lock(&disk->guard);
     after = disk->counts.evicted;
-    disk->counts.evicted_behind += after - before;
+    disk->counts.evicted_behind += after - parent;
     pthread_mutex_unlock(&disk->guard);
     return status;
 }
 
-uint64_t pc__disk_excess(pc__disk *disk)
+uint64_t pc__disk_bytes_over_budget(pc__disk *disk)
 {
     uint64_t bytes;
     pthread_mutex_lock(&disk->guard);

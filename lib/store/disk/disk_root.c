@@ -67,12 +67,12 @@ pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const 
     return status;
 }
 
-void pc__disk_name(const pc__spot *spot, char name[PC__DISK_NAME])
+void pc__disk_file_name(const pc__record_name *record_name, char name[PC__DISK_NAME])
 {
     char hex[65];
-    pc__id_hex(&spot->key, hex);
-    snprintf(name, PC__DISK_NAME, "%s%s%s%s", hex, *spot->variant ? "." : "", spot->variant,
-             PC__DISK_SUFFIX);
+    pc__id_hex(&record_name->key, hex);
+    snprintf(name, PC__DISK_NAME, "%s%s%s%s", hex, *record_name->variant ? "." : "",
+             record_name->variant, PC__DISK_SUFFIX);
 }
 
 static int read_key(const char *digits, pc__id *key)
@@ -86,18 +86,19 @@ static int read_key(const char *digits, pc__id *key)
     return 1;
 }
 
-int pc__disk_spot(const char *name, unsigned sub, pc__spot *spot)
+int pc__disk_parse_name(const char *name, unsigned sub, pc__record_name *record_name)
 {
     const size_t suffix = strlen(PC__DISK_SUFFIX);
     size_t size = strnlen(name, PC__DISK_NAME), variant;
-    *spot = (pc__spot){0};
+    *record_name = (pc__record_name){0};
     if (size >= PC__DISK_NAME || size < 64 + suffix || strcmp(name + size - suffix, PC__DISK_SUFFIX)
-        || !read_key(name, &spot->key))
+        || !read_key(name, &record_name->key))
         return 0;
     variant = size - 64 - suffix;
-    if (variant && (name[64] != '.' || !pc__variant_read(name + 65, variant - 1, spot->variant)))
+    if (variant
+        && (name[64] != '.' || !pc__variant_read(name + 65, variant - 1, record_name->variant)))
         return 0;
-    return spot->key.bytes[0] == sub;
+    return record_name->key.bytes[0] == sub;
 }
 
 static void sub_name(unsigned sub, char name[3])
@@ -166,20 +167,20 @@ static int is_held(int sub, const char *name, int fd, const struct stat *st)
            && now.st_dev == st->st_dev;
 }
 
-pc_status pc__disk_open_record(const pc__disk_root *root, const pc__spot *spot, int *fd,
-                               struct stat *st)
+pc_status pc__disk_open_record(const pc__disk_root *root, const pc__record_name *record_name,
+                               int *fd, struct stat *st)
 {
     char name[PC__DISK_NAME];
-    int sub = pc__disk_sub(root, spot->key.bytes[0], 0);
+    int sub = pc__disk_sub(root, record_name->key.bytes[0], 0);
     pc_status status = PC_OK;
-    pc__disk_name(spot, name);
+    pc__disk_file_name(record_name, name);
     *fd = sub < 0 ? -1
                   : openat(sub, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0)
         status = no_record(root, name);
     else if (fstat(*fd, st))
         status = pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
-    else if (!pc__dir_is_ours(root, st) || !is_held(sub, name, *fd, st))
+    else if (!pc__dir_is_trusted(root, st) || !is_held(sub, name, *fd, st))
         status = PC_MISS;
     if (sub >= 0)
         close(sub);
@@ -192,31 +193,33 @@ pc_status pc__disk_open_record(const pc__disk_root *root, const pc__spot *spot, 
     return status;
 }
 
-int pc__disk_stat_record(const pc__disk_root *root, const pc__spot *spot, struct stat *st)
+int pc__disk_stat_record(const pc__disk_root *root, const pc__record_name *record_name,
+                         struct stat *st)
 {
     char name[PC__DISK_NAME];
-    int sub = pc__disk_sub(root, spot->key.bytes[0], 0), there;
+    int sub = pc__disk_sub(root, record_name->key.bytes[0], 0), there;
     if (sub < 0)
         return 0;
-    pc__disk_name(spot, name);
-    there = !fstatat(sub, name, st, AT_SYMLINK_NOFOLLOW) && pc__dir_is_ours(root, st);
+    pc__disk_file_name(record_name, name);
+    there = !fstatat(sub, name, st, AT_SYMLINK_NOFOLLOW) && pc__dir_is_trusted(root, st);
     close(sub);
     return there;
 }
 
-pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__spot *spot, uint64_t *bytes)
+pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__record_name *record_name,
+                                 uint64_t *bytes)
 {
     char name[PC__DISK_NAME];
     struct stat st;
     pc_status status = PC_OK;
-    int sub = pc__disk_sub(root, spot->key.bytes[0], 0);
+    int sub = pc__disk_sub(root, record_name->key.bytes[0], 0);
     *bytes = 0;
-    pc__disk_name(spot, name);
+    pc__disk_file_name(record_name, name);
     if (sub < 0)
         return no_record(root, name);
     if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW))
         status = no_record(root, name);
-    else if (!pc__dir_is_ours(root, &st))
+    else if (!pc__dir_is_trusted(root, &st))
         status = PC_MISS;
     else if (unlinkat(sub, name, 0))
         status = no_record(root, name);
@@ -226,14 +229,14 @@ pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__spot *spot
     return status;
 }
 
-void pc__disk_touch_record(const pc__disk_root *root, const pc__spot *spot)
+void pc__disk_touch_record(const pc__disk_root *root, const pc__record_name *record_name)
 {
     const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
     char name[PC__DISK_NAME];
-    int sub = pc__disk_sub(root, spot->key.bytes[0], 0);
+    int sub = pc__disk_sub(root, record_name->key.bytes[0], 0);
     if (sub < 0)
         return;
-    pc__disk_name(spot, name);
+    pc__disk_file_name(record_name, name);
     (void)!utimensat(sub, name, times, AT_SYMLINK_NOFOLLOW); /* it only loses a date */
     close(sub);
 }

@@ -12,7 +12,7 @@
 
 #include "base/digest.h"
 #include "base/dir.h"
-#include "store/spot.h"
+#include "store/record/record_name.h"
 
 #define PC__DISK_LOCK "promptcache.lock"
 #define PC__DISK_INDEX "promptcache.index"
@@ -28,9 +28,10 @@ typedef pc__dir pc__disk_root;
 pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const char *path,
                              int make);
 
-void pc__disk_name(const pc__spot *spot, char name[PC__DISK_NAME]);
-int pc__disk_spot(const char *name, unsigned sub,
-                  pc__spot *spot); /* 1: the name of a record of that sub-folder */
+void pc__disk_file_name(const pc__record_name *record_name, char name[PC__DISK_NAME]);
+int pc__disk_parse_name(
+    const char *name, unsigned sub,
+    pc__record_name *record_name); /* 1: the name of a record of that sub-folder */
 
 /* A descriptor, or -1 with errno. make: the sub-folder is made if it is not there. */
 int pc__disk_sub(const pc__disk_root *root, unsigned sub, int make);
@@ -38,13 +39,15 @@ int pc__disk_new(const pc__disk_root *root, int make);
 int pc__disk_sub_stat(const pc__disk_root *root, unsigned sub,
                       struct stat *st); /* -1 with errno; ENOTDIR too if it is a link */
 /* The record's file, read-only. PC_MISS: not there, or not a file of ours. PC_ERR_IO. */
-pc_status pc__disk_open_record(const pc__disk_root *root, const pc__spot *spot, int *fd,
-                               struct stat *st);
+pc_status pc__disk_open_record(const pc__disk_root *root, const pc__record_name *record_name,
+                               int *fd, struct stat *st);
 /* 1: there, *st is filled. */
-int pc__disk_stat_record(const pc__disk_root *root, const pc__spot *spot, struct stat *st);
+int pc__disk_stat_record(const pc__disk_root *root, const pc__record_name *record_name,
+                         struct stat *st);
 /* PC_OK: removed, *bytes it had; PC_MISS: was not there; PC_ERR_IO. Under the folder's lock. */
-pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__spot *spot, uint64_t *bytes);
+pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__record_name *record_name,
+                                 uint64_t *bytes);
 /* "last used" lives on in the file's date of change. */
-void pc__disk_touch_record(const pc__disk_root *root, const pc__spot *spot);
+void pc__disk_touch_record(const pc__disk_root *root, const pc__record_name *record_name);
 
 #endif

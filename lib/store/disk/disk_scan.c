@@ -13,7 +13,7 @@
 #define RACY_NS INT64_C(2000000000)
 
 typedef struct found {
-    pc__spot spot;
+    pc__record_name record_name;
     uint64_t bytes;
     int64_t last;
 } found;
@@ -72,9 +72,9 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     *date = ns_of(st.st_mtim) < ns_of(now) - RACY_NS ? ns_of(st.st_mtim) : 0;
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
         found one;
-        if (!pc__disk_spot(entry->d_name, sub, &one.spot)
+        if (!pc__disk_parse_name(entry->d_name, sub, &one.record_name)
             || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
-            || !pc__dir_is_ours(&disk->root, &st))
+            || !pc__dir_is_trusted(&disk->root, &st))
             continue;
         one.bytes = (uint64_t)st.st_size;
         one.last = st.st_mtim.tv_sec;
@@ -96,9 +96,11 @@ static pc_status take_in(pc__disk *disk, const listing *list)
     pc_status status = PC_OK;
     for (size_t i = 0; i < list->count && status >= 0; i++) {
         const found *f = &list->items[i];
-        pc__disk_facts facts = {
-            .spot = f->spot, .bytes = f->bytes, .last = f->last, .state = PC__DISK_UNREAD};
-        pc__disk_entry *e = pc__disk_table_find(&disk->table, &f->spot);
+        pc__disk_facts facts = {.record_name = f->record_name,
+                                .bytes = f->bytes,
+                                .last = f->last,
+                                .state = PC__DISK_UNREAD};
+        pc__disk_entry *e = pc__disk_table_find(&disk->table, &f->record_name);
         if (e && e->facts.bytes != f->bytes) {
             pc__disk_table_drop(&disk->table, e);
             disk->counts.lost++;
@@ -120,7 +122,7 @@ static void forget_lost(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 {
     for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL), *next; e; e = next) {
         next = pc__disk_table_next(&disk->table, e);
-        if (!scanned[e->facts.spot.key.bytes[0]] || e->seen == disk->table.scans)
+        if (!scanned[e->facts.record_name.key.bytes[0]] || e->seen == disk->table.scans)
             continue;
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
@@ -181,12 +183,12 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
         return errno == ELOOP || errno == ENOENT || errno == EACCES || errno == ENXIO
                    ? PC_OK
                    : dir_fault(disk, PC__DISK_NEW);
-    if (!fstat(fd, &st) && pc__dir_is_ours(&disk->root, &st)) {
+    if (!fstat(fd, &st) && pc__dir_is_trusted(&disk->root, &st)) {
         if (flock(fd, LOCK_EX | LOCK_NB)) {
             *live += (uint64_t)st.st_size;
         } else if ((status = pc__disk_lock_mark(&disk->lock, &disk->root)) == PC_OK
                    && !unlinkat(dir, name, 0)) {
-            pc__disk_lock_take_off(&disk->lock, (uint64_t)st.st_size);
+            pc__disk_lock_subtract(&disk->lock, (uint64_t)st.st_size);
             disk->reclaimed_bytes += (uint64_t)st.st_size;
             disk->reclaimed++;
         }
@@ -195,7 +197,7 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
     return status;
 }
 
-pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live)
+pc_status pc__disk_remove_abandoned(pc__disk *disk, uint64_t *live)
 {
     struct stat st;
     struct dirent *entry;
@@ -229,7 +231,7 @@ pc_status pc__disk_scan(pc__disk *disk, int all)
     pc_status status = scan_subs(disk, all);
     if (status < 0 || disk->read_only)
         return status;
-    status = pc__disk_reclaim(disk, &live);
+    status = pc__disk_remove_abandoned(disk, &live);
     if (status < 0)
         return status;
     pthread_mutex_lock(&disk->guard);
@@ -259,21 +261,21 @@ static pc_status list_unread(pc__disk *disk, listing *out)
         status = pc__grow(&disk->mem, (void **)&out->items, &out->capacity, out->count + 1,
                           sizeof *out->items);
         if (status >= 0)
-            out->items[out->count++].spot = e->facts.spot;
+            out->items[out->count++].record_name = e->facts.record_name;
     }
     pthread_mutex_unlock(&disk->guard);
     return status;
 }
 
-static pc_status fill_one(pc__disk *disk, const pc__spot *spot)
+static pc_status fill_one(pc__disk *disk, const pc__record_name *record_name)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
-    pc_status status = pc__disk_read_facts(disk, spot, &facts, NULL);
+    pc_status status = pc__disk_read_facts(disk, record_name, &facts, NULL);
     if (status < 0)
         return status == PC_ERR_NOMEM ? status : PC_OK;
     pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, spot);
+    e = pc__disk_table_find(&disk->table, record_name);
     if (e && e->facts.state == PC__DISK_UNREAD) {
         pc__disk_table_drop(&disk->table, e);
         if (status == PC_MISS || pc__disk_table_add(&disk->table, &facts, NULL) < 0)
@@ -284,12 +286,12 @@ static pc_status fill_one(pc__disk *disk, const pc__spot *spot)
     return PC_OK;
 }
 
-pc_status pc__disk_fill(pc__disk *disk)
+pc_status pc__disk_read_headers(pc__disk *disk)
 {
     listing list = {0};
     pc_status status = list_unread(disk, &list);
     for (size_t i = 0; i < list.count && status >= 0; i++)
-        status = fill_one(disk, &list.items[i].spot);
+        status = fill_one(disk, &list.items[i].record_name);
     pc__free(&disk->mem, list.items);
     return status;
 }

@@ -9,9 +9,9 @@
  * folder's lock corrects how much there is. Between enter and leave, or read_only under `work`. */
 pc_status pc__disk_scan(pc__disk *disk, int all);
 /* Reads the headers of what a scan has found. Under `work`. */
-pc_status pc__disk_fill(pc__disk *disk);
+pc_status pc__disk_read_headers(pc__disk *disk);
 /* What is in new/: *live bytes of writers that live; removes what others left. Between enter and
  * leave. */
-pc_status pc__disk_reclaim(pc__disk *disk, uint64_t *live);
+pc_status pc__disk_remove_abandoned(pc__disk *disk, uint64_t *live);
 
 #endif

@@ -28,9 +28,9 @@ typedef struct disk_source {
     int fd;
     atomic_uint_fast64_t asked; /* up to here the kernel has been asked to read */
     double deadline;
-    pc__disk_maps *maps; /* a reference; NULL: it is read */
-    uint8_t *map;        /* NULL: not mapped */
-    char *where;         /* for texts */
+    pc__mapped_files *maps; /* a reference; NULL: it is read */
+    uint8_t *map;           /* NULL: not mapped */
+    char *where;            /* for texts */
 } disk_source;
 
 static disk_source *self_of(pc__source *source)
@@ -119,12 +119,12 @@ static int map_file(pc__source *source)
     disk_source *s = self_of(source);
     void *data;
     if (s->map || !source->bytes || source->bytes > SIZE_MAX
-        || !pc__disk_maps_take(s->maps, source->bytes))
+        || !pc__mapped_files_reserve(s->maps, source->bytes))
         return s->map != NULL;
     data = mmap(NULL, (size_t)source->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                 s->fd, 0);
     if (data == MAP_FAILED)
-        pc__disk_maps_give(s->maps, source->bytes); /* then it is read */
+        pc__mapped_files_unreserve(s->maps, source->bytes); /* then it is read */
     else
         s->map = data;
     return s->map != NULL;
@@ -164,7 +164,7 @@ static pc_status touch_part(pc__source *source, size_t piece, uint64_t offset, u
     return check_length(s, offset + at + size);
 }
 
-static void keep(pc__source *source)
+static void close_rest(pc__source *source)
 {
     disk_source *s = self_of(source);
     close(s->fd); /* a mapping needs none, and there may be thousands */
@@ -177,19 +177,20 @@ static void close_source(pc__source *source)
     pc_allocator mem = s->mem;
     if (s->map) {
         munmap(s->map, (size_t)source->bytes);
-        pc__disk_maps_give(s->maps, source->bytes);
+        pc__mapped_files_unreserve(s->maps, source->bytes);
     }
-    pc__disk_maps_unref(s->maps);
+    pc__mapped_files_unref(s->maps);
     if (s->fd >= 0)
         close(s->fd);
     pc__free(&mem, s->where);
     pc__free(&mem, s);
 }
 
-static char *where_of(const pc_allocator *mem, const pc__disk_root *root, const pc__spot *spot)
+static char *where_of(const pc_allocator *mem, const pc__disk_root *root,
+                      const pc__record_name *record_name)
 {
     char name[PC__DISK_NAME], inside[PC__DISK_NAME + 3];
-    pc__disk_name(spot, name);
+    pc__disk_file_name(record_name, name);
     memcpy(inside, name, 2);
     inside[2] = '/';
     memcpy(inside + 3, name, sizeof name);
@@ -197,12 +198,12 @@ static char *where_of(const pc_allocator *mem, const pc__disk_root *root, const 
 }
 
 pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root,
-                              const pc__spot *spot, int fd, uint64_t bytes, double deadline,
-                              pc__disk_maps *maps)
+                              const pc__record_name *record_name, int fd, uint64_t bytes,
+                              double deadline, pc__mapped_files *maps)
 {
     disk_source *s = pc__calloc(mem, 1, sizeof *s);
     *out = NULL;
-    if (!s || !(s->where = where_of(mem, root, spot))) {
+    if (!s || !(s->where = where_of(mem, root, record_name))) {
         pc__free(mem, s);
         close(fd);
         return PC_ERR_NOMEM;
@@ -212,11 +213,11 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
     s->deadline = deadline;
     s->source.read = read_part;
     if (maps) {
-        s->maps = pc__disk_maps_ref(maps);
+        s->maps = pc__mapped_files_ref(maps);
         s->source.map = map_file;
         s->source.borrow = borrow;
         s->source.touch = touch_part;
-        s->source.keep = keep;
+        s->source.close_rest = close_rest;
     }
     s->source.close = close_source;
     s->source.bytes = bytes;
@@ -227,7 +228,7 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
     return PC_OK;
 }
 
-void pc__disk_source_expect(pc__source *source)
+void pc__disk_source_prefetch(pc__source *source)
 {
     read_ahead(self_of(source), 0);
 }

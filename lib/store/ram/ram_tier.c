@@ -23,16 +23,16 @@ static void tell(const pc__ram_tier *t, uint32_t kind, uint32_t reason, const pc
 
 static void say_farewell(const pc__ram_tier *t, const pc__ram_entry *e)
 {
-    pc__naming naming = {.key = e->item.key,
-                         .salt = &e->salt,
-                         .cost = e->item.cost,
-                         .ttl = e->ttl,
-                         .priority = e->item.priority};
-    naming.content = e->has_content ? &e->content : NULL;
-    naming.before = e->item.has_before ? &e->item.before : NULL;
-    naming.left = e->ttl > 0 ? e->expires - pc__now() : 0;
-    if (e->gone == PC_EVENT_EVICT && t->options.evicting && naming.left >= 0)
-        t->options.evicting(t->options.user, &naming, e->segment);
+    pc__entry_desc desc = {.key = e->item.key,
+                           .salt = &e->salt,
+                           .cost = e->item.cost,
+                           .ttl = e->ttl,
+                           .priority = e->item.priority};
+    desc.content = e->has_content ? &e->content : NULL;
+    desc.parent = e->item.has_parent ? &e->item.parent : NULL;
+    desc.ttl_left = e->ttl > 0 ? e->expires - pc__now() : 0;
+    if (e->gone == PC_EVENT_EVICT && t->options.evicting && desc.ttl_left >= 0)
+        t->options.evicting(t->options.user, &desc, e->segment);
     tell(t, e->gone, PC_REASON_NONE, &e->item.key, e->segment->tokens, e->item.bytes);
 }
 
@@ -105,7 +105,7 @@ pc_status pc__ram_tier_get(pc__ram_tier *t, const pc__id *key, const int32_t *to
     }
     if (e && has_tokens(e->segment, tokens, count)) {
         *out = pc__ram_tier_reference(t, e);
-        pc__eviction_hit(&t->worth, &e->item);
+        pc__eviction_hit(&t->eviction, &e->item);
         *reason = PC_REASON_NONE;
         bytes = e->item.bytes;
     }
@@ -120,7 +120,7 @@ pc_status pc__ram_tier_get(pc__ram_tier *t, const pc__id *key, const int32_t *to
 
 static void give(pc__ram_tier *t, uint64_t bytes)
 {
-    t->taken -= bytes < t->taken ? bytes : t->taken;
+    t->reserved -= bytes < t->reserved ? bytes : t->reserved;
 }
 
 static void count_put(pc__ram_tier *t, pc_status status, int was_known)
@@ -136,23 +136,23 @@ static void count_put(pc__ram_tier *t, pc_status status, int was_known)
         t->stats.stored++;
 }
 
-pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__naming *naming, pc_segment *segment,
+pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segment *segment,
                            pc_segment **winner, uint32_t *reason)
 {
-    pc__ram_entry *fresh = pc__ram_entry_new(t, naming, segment), *there = NULL, *gone = NULL;
+    pc__ram_entry *fresh = pc__ram_entry_new(t, desc, segment), *there = NULL, *gone = NULL;
     pc_status status = fresh ? PC_OK : PC_ERR_NOMEM;
     uint64_t bytes = fresh ? fresh->item.bytes : 0, came;
     *reason = PC_REASON_NONE;
     if (winner)
         *winner = NULL;
-    if (t->options.wipe)
-        atomic_store_explicit(&segment->wipe, 1, memory_order_relaxed);
+    if (t->options.zero_memory)
+        atomic_store_explicit(&segment->zero_memory, 1, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
-    give(t, naming->taken);
+    give(t, desc->reserved);
     pc__ram_tier_expire(t, &gone);
     pc__ram_tier_collect_releases(t);
     if (fresh) {
-        there = pc__ram_tier_find(t, &naming->key);
+        there = pc__ram_tier_find(t, &desc->key);
         if (!there)
             status = pc__ram_tier_insert(t, fresh, &gone, reason);
         if (status == PC_OK && winner)
@@ -160,15 +160,15 @@ pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__naming *naming, pc_segment
     }
     count_put(t, status, there != NULL);
     if (there || status != PC_OK)
-        atomic_store_explicit(&segment->give_back, 1, memory_order_relaxed);
-    came = status == PC_OK && !there && bytes > naming->taken ? bytes - naming->taken : 0;
+        atomic_store_explicit(&segment->free_to_system, 1, memory_order_relaxed);
+    came = status == PC_OK && !there && bytes > desc->reserved ? bytes - desc->reserved : 0;
     leave(t, gone, came);
     if (there || status != PC_OK)
         free_entry(&t->mem, fresh);
     if (status != PC_OK)
-        tell(t, PC_EVENT_STORE_FAILED, *reason, &naming->key, segment->tokens, bytes);
+        tell(t, PC_EVENT_STORE_FAILED, *reason, &desc->key, segment->tokens, bytes);
     else if (!there)
-        tell(t, PC_EVENT_STORE, PC_REASON_NONE, &naming->key, segment->tokens, bytes);
+        tell(t, PC_EVENT_STORE, PC_REASON_NONE, &desc->key, segment->tokens, bytes);
     return status;
 }
 
@@ -180,7 +180,7 @@ static int has_room(const pc__ram_tier *t, uint64_t bytes)
     return used <= budget && bytes <= budget - used;
 }
 
-pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__naming *naming, uint64_t bytes,
+pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__entry_desc *desc, uint64_t bytes,
                                int free_only, uint32_t *reason)
 {
     pc__ram_entry *gone = NULL, *picked = NULL;
@@ -188,18 +188,17 @@ pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__naming *naming, uint64
     uint32_t why = PC_REASON_NONE;
     pthread_mutex_lock(&t->lock);
     pc__ram_tier_expire(t, &gone);
-    tenant = naming ? pc__ram_quota_find(t, naming->salt ? naming->salt : &t->options.salt) : NULL;
+    tenant = desc ? pc__ram_quota_find(t, desc->salt ? desc->salt : &t->options.salt) : NULL;
     if (tenant && tenant->quota && bytes > tenant->quota)
         why = PC_REASON_QUOTA;
     else if (free_only)
         why = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
     else {
         pc__ram_tier_collect_releases(t);
-        why = pc__ram_tier_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL,
-                                     &picked);
+        why = pc__ram_tier_make_room(t, bytes, desc ? desc->priority : INT32_MAX, NULL, &picked);
         pc__ram_tier_evict(t, picked, &gone);
     }
-    t->taken += why ? 0 : bytes;
+    t->reserved += why ? 0 : bytes;
     leave(t, gone, why ? 0 : bytes);
     if (reason)
         *reason = why;
@@ -281,7 +280,7 @@ pc_status pc__ram_tier_set_quota(pc__ram_tier *t, const pc__id *salt, uint64_t b
     pc_status status = PC_ERR_NOMEM;
     pthread_mutex_lock(&t->lock);
     tenant = pc__ram_quota_find_or_add(t, salt);
-    if (tenant && pc__eviction_order_group(&t->worth, &tenant->group) == PC_OK) {
+    if (tenant && pc__eviction_order_group(&t->eviction, &tenant->group) == PC_OK) {
         tenant->quota = bytes;
         status = PC_OK;
         pc__ram_tier_collect_releases(t);
@@ -310,8 +309,9 @@ void pc__ram_tier_clear(pc__ram_tier *t)
     pc__ram_entry *gone = NULL;
     pthread_mutex_lock(&t->lock);
     pc__ram_tier_collect_releases(t);
-    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__eviction_next(&t->worth, item);
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
+         item = next) {
+        next = pc__eviction_next(&t->eviction, item);
         if (!item->holds)
             pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
     }
@@ -336,11 +336,11 @@ void pc__ram_tier_stats(pc__ram_tier *t, pc_tier_stats *stats)
     stats->failed += t->stats.failed;
     stats->evicted += t->stats.evicted;
     stats->removed += t->stats.removed;
-    stats->segments += t->worth.items.count;
+    stats->segments += t->eviction.items.count;
     stats->segment_bytes += pc__ram_tier_used(t);
     stats->pinned_bytes += t->pins.bytes;
     stats->budget_bytes += t->options.budget;
-    stats->staging_bytes += t->taken;
+    stats->staging_bytes += t->reserved;
     stats->lookups += t->stats.lookups;
     stats->hits += t->stats.hits;
     stats->misses += t->stats.misses;
@@ -357,8 +357,9 @@ void pc__ram_tier_free(pc__ram_tier *t)
         return;
     mem = t->from;
     pthread_mutex_lock(&t->lock);
-    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__eviction_next(&t->worth, item);
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
+         item = next) {
+        next = pc__eviction_next(&t->eviction, item);
         pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
     }
     for (pc__hash_link *link = pc__hash_table_next(&t->tenants, NULL), *next; link; link = next) {
@@ -372,7 +373,7 @@ void pc__ram_tier_free(pc__ram_tier *t)
         next = gone->next;
         free_entry(&t->mem, gone);
     }
-    pc__eviction_free(&t->worth);
+    pc__eviction_free(&t->eviction);
     pc__pins_free(&t->pins, &t->mem);
     pc__hash_table_free(&t->contents, &t->mem);
     pc__hash_table_free(&t->tenants, &t->mem);
@@ -408,10 +409,10 @@ pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
         return PC_ERR_NOMEM;
     t->from = *mem;
     t->mem = (pc_allocator){t, counted_alloc, counted_free};
-    t->worth.mem = t->mem;
+    t->eviction.mem = t->mem;
     atomic_init(&t->going, 0);
     atomic_init(&t->own, 0);
-    t->worth.budget = options->budget;
+    t->eviction.budget = options->budget;
     t->options = *options;
     atomic_init(&t->releases.first, NULL);
     pthread_mutex_init(&t->lock, NULL);

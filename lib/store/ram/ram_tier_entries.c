@@ -38,18 +38,19 @@ static pc__ram_entry *entry_of(pc__eviction_item *item)
 
 pc__ram_entry *pc__ram_tier_find(const pc__ram_tier *t, const pc__id *key)
 {
-    return entry_of(pc__eviction_find(&t->worth, key));
+    return entry_of(pc__eviction_find(&t->eviction, key));
 }
 
 uint64_t pc__ram_tier_used(const pc__ram_tier *t)
 {
-    return t->worth.bytes + t->taken;
+    return t->eviction.bytes + t->reserved;
 }
 
 /* Tables do not shrink with the entries, and pins belong to no entry's bytes. */
 static uint64_t spare_tables(const pc__ram_tier *t)
 {
-    uint64_t counted = t->worth.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY) + FEW_TABLES,
+    uint64_t counted = t->eviction.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY)
+                       + FEW_TABLES,
              own = atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->own, memory_order_relaxed);
     return own > counted ? own - counted : 0;
 }
@@ -64,18 +65,18 @@ uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
 
 /* Held as long as somebody else has the segment; by a get, a put, or a release that has been taken
  * up again. */
-static void settle(pc__ram_tier *t, pc__ram_entry *e)
+static void watch_entry(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (!pc__segment_watch(e->segment)) {
         e->is_held = 0;
-        pc__eviction_unhold(&t->worth, &e->item);
+        pc__eviction_unhold(&t->eviction, &e->item);
     }
 }
 
 static void hold(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (!e->is_held)
-        pc__eviction_hold(&t->worth, &e->item);
+        pc__eviction_hold(&t->eviction, &e->item);
     e->is_held = 1;
 }
 
@@ -87,10 +88,10 @@ static int look_after_stray(pc__ram_tier *t, pc__ram_entry *e)
         pc__segment_unkeep(e->segment);
         e->is_stray = 0;
         hold(t, e);
-        settle(t, e);
+        watch_entry(t, e);
     } else if (e->is_held && pc__segment_is_idle(e->segment)) {
         e->is_held = 0;
-        pc__eviction_unhold(&t->worth, &e->item);
+        pc__eviction_unhold(&t->eviction, &e->item);
     }
     return !e->is_stray;
 }
@@ -100,7 +101,7 @@ void pc__ram_tier_collect_releases(pc__ram_tier *t)
 {
     for (pc_segment *s = pc__releases_take(&t->releases), *next; s; s = next) {
         next = s->next_release; /* not ours any more once it is watched */
-        settle(t, s->watch_tag);
+        watch_entry(t, s->watch_tag);
     }
     for (pc__ram_entry **at = &t->strays, *e; (e = *at) != NULL;)
         if (look_after_stray(t, e))
@@ -115,7 +116,7 @@ pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e)
     if (!e->is_held) {
         hold(t, e);
         if (!e->is_stray)
-            settle(t, e);
+            watch_entry(t, e);
     }
     return segment;
 }
@@ -180,11 +181,11 @@ void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ra
     if (e->has_content)
         pc__hash_table_remove(&t->contents, &e->by_content);
     if (how == PC_EVENT_EVICT)
-        pc__eviction_evict(&t->worth, &e->item);
+        pc__eviction_evict(&t->eviction, &e->item);
     else
-        pc__eviction_remove(&t->worth, &e->item);
+        pc__eviction_remove(&t->eviction, &e->item);
     pc__ram_quota_drop_if_unused(t, e->tenant);
-    atomic_store_explicit(&e->segment->give_back, 1, memory_order_relaxed);
+    atomic_store_explicit(&e->segment->free_to_system, 1, memory_order_relaxed);
     t->stats.evicted += how == PC_EVENT_EVICT;
     t->stats.removed += how == PC_EVENT_REMOVE;
     e->gone = how;
@@ -217,24 +218,24 @@ void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone)
     }
 }
 
-pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__naming *naming,
+pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *desc,
                                  pc_segment *segment)
 {
     pc__ram_entry *e = pc__calloc(&t->mem, 1, sizeof *e);
     const pc__image *about;
     if (!e)
         return NULL;
-    e->item.key = naming->key;
-    e->item.has_before = naming->before != NULL;
-    if (naming->before)
-        e->item.before = *naming->before;
-    e->has_content = naming->content != NULL;
-    if (naming->content)
-        e->content = *naming->content;
-    e->salt = naming->salt ? *naming->salt : t->options.salt;
-    e->item.priority = naming->priority;
-    e->item.cost = naming->cost;
-    e->ttl = naming->ttl > 0 ? naming->ttl : t->options.ttl;
+    e->item.key = desc->key;
+    e->item.has_parent = desc->parent != NULL;
+    if (desc->parent)
+        e->item.parent = *desc->parent;
+    e->has_content = desc->content != NULL;
+    if (desc->content)
+        e->content = *desc->content;
+    e->salt = desc->salt ? *desc->salt : t->options.salt;
+    e->item.priority = desc->priority;
+    e->item.cost = desc->cost;
+    e->ttl = desc->ttl > 0 ? desc->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);
     e->item.bytes = cost_of(segment->bytes, segment->tokens);
     about = atomic_load_explicit(&segment->about, memory_order_acquire);
@@ -248,7 +249,7 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__naming *naming
 static pc_status reserve(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__hash_table_reserve(&t->contents, &t->mem) < 0
-        || pc__heap_reserve(&t->expiries, &t->mem, t->worth.items.count + 1) < 0)
+        || pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0)
         return PC_ERR_NOMEM;
     e->tenant = pc__ram_quota_find_or_add(t, &e->salt);
     e->item.group = e->tenant ? &e->tenant->group : NULL;
@@ -261,16 +262,16 @@ static int pick_until(pc__ram_tier *t, const pc__eviction_group *group, int32_t 
                       uint64_t excess, pc__ram_entry **picked)
 {
     uint64_t could = group ? group->bytes - group->held_bytes
-                           : t->worth.bytes - t->worth.held_bytes;
+                           : t->eviction.bytes - t->eviction.held_bytes;
     for (pc__ram_entry *e = *picked; e; e = e->next) /* for the quota: counts for both */
         could -= !group || e->item.group == group ? e->item.bytes : 0;
     if (excess > could)
         return 0;
     for (uint64_t freed = 0; freed < excess;) {
-        pc__ram_entry *e = entry_of(pc__eviction_candidate(&t->worth, group));
+        pc__ram_entry *e = entry_of(pc__eviction_candidate(&t->eviction, group));
         if (!e || e->item.priority > priority)
             return 0;
-        pc__eviction_pick(&t->worth, &e->item);
+        pc__eviction_pick(&t->eviction, &e->item);
         freed += e->item.bytes;
         e->next = *picked;
         *picked = e;
@@ -312,9 +313,9 @@ void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *tenant, pc__ram_entry *
     uint64_t freed = 0, excess = tenant->quota ? over(tenant->group.bytes, 0, tenant->quota) : 0;
     for (pc__ram_entry *e;
          freed < excess
-         && (e = entry_of(pc__eviction_candidate(&t->worth, &tenant->group))) != NULL;
+         && (e = entry_of(pc__eviction_candidate(&t->eviction, &tenant->group))) != NULL;
          *picked = e) {
-        pc__eviction_pick(&t->worth, &e->item);
+        pc__eviction_pick(&t->eviction, &e->item);
         freed += e->item.bytes;
         e->next = *picked;
     }
@@ -326,8 +327,8 @@ uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enoug
     pc__ram_entry *others = NULL, *e;
     uint64_t freed = 0;
     while (freed < enough && pc__ram_tier_used(t) > keep
-           && (e = entry_of(pc__eviction_candidate(&t->worth, NULL))) != NULL) {
-        pc__eviction_pick(&t->worth, &e->item);
+           && (e = entry_of(pc__eviction_candidate(&t->eviction, NULL))) != NULL) {
+        pc__eviction_pick(&t->eviction, &e->item);
         if (owner && e->segment->owner != owner) {
             e->next = others;
             others = e;
@@ -343,7 +344,7 @@ uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enoug
 void pc__ram_tier_put_back(pc__ram_tier *t, pc__ram_entry **picked)
 {
     for (; *picked; *picked = (*picked)->next)
-        pc__eviction_put_back(&t->worth, &(*picked)->item);
+        pc__eviction_put_back(&t->eviction, &(*picked)->item);
 }
 
 void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **gone)
@@ -358,23 +359,24 @@ void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **
 pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry **gone,
                               uint32_t *reason)
 {
-    pc__eviction_item *before = e->item.has_before ? pc__eviction_find(&t->worth, &e->item.before)
-                                                   : NULL;
+    pc__eviction_item *parent = e->item.has_parent
+                                    ? pc__eviction_find(&t->eviction, &e->item.parent)
+                                    : NULL;
     pc__ram_entry *picked = NULL;
     pc_status status = reserve(t, e);
     if (status < 0)
         goto done;
-    if (before)
-        pc__eviction_hold(&t->worth, before); /* it does not give way to what follows it */
+    if (parent)
+        pc__eviction_hold(&t->eviction, parent); /* it does not give way to what follows it */
     *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->tenant, &picked);
-    if (before)
-        pc__eviction_unhold(&t->worth, before);
+    if (parent)
+        pc__eviction_unhold(&t->eviction, parent);
     status = *reason ? PC_MISS : PC_OK;
     if (status != PC_OK)
         goto done;
     e->is_held = 1;
     e->item.holds = 1;
-    status = pc__eviction_add(&t->worth, &e->item);
+    status = pc__eviction_add(&t->eviction, &e->item);
     if (status < 0) {
         pc__ram_tier_put_back(t, &picked);
         goto done;
@@ -387,7 +389,7 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
         pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
     }
     if (pc__segment_claim(e->segment, &t->releases, e)) {
-        settle(t, e);
+        watch_entry(t, e);
     } else {
         e->is_stray = 1;
         e->next_stray = t->strays;

@@ -46,13 +46,13 @@ struct pc__ram_tier {
     pc_allocator mem, from; /* mem counts what it takes from `from` */
     pthread_mutex_t lock;
     pc__ram_tier_options options;
-    pc__eviction worth;
+    pc__eviction eviction;
     pc__hash_table contents, tenants;
     pc__heap expiries;
     pc__releases releases;
     pc__ram_entry *strays;
     pc__pins pins;
-    uint64_t taken, told;       /* bytes: for what is being loaded; what the host was last told */
+    uint64_t reserved, told;    /* bytes: for what is being loaded; what the host was last told */
     atomic_uint_fast64_t going; /* bytes of what is in here no more and not free yet */
     atomic_uint_fast64_t own;   /* bytes of entries, tables, pins: all that `mem` has given */
     pc_tier_stats stats;        /* counters only */
@@ -86,7 +86,7 @@ uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enoug
                                   const void *owner, pc__ram_entry **gone);
 void pc__ram_tier_put_back(pc__ram_tier *t, pc__ram_entry **picked);
 void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **gone);
-pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__naming *naming,
+pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *desc,
                                  pc_segment *segment); /* needs no lock */
 /* Makes room and brings it in. PC_MISS: *reason. */
 pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry **gone,

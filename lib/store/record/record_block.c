@@ -8,10 +8,10 @@
 
 enum { PART = 512 << 10 };
 
-static pc_status check_sum(const pc__sum *sum, const pc__record_entry *e, size_t index)
+static pc_status check_sum(const pc__checksum *sum, const pc__record_entry *e, size_t index)
 {
-    uint8_t out[PC__SUM];
-    pc__sum_end(sum, out);
+    uint8_t out[PC__CHECKSUM];
+    pc__checksum_end(sum, out);
     return memcmp(out, e->sum, sizeof out) ? pc__fail(
                PC_ERR_FORMAT, "block %zu of a record is damaged: its checksum is another", index)
                                            : PC_OK;
@@ -42,8 +42,8 @@ static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *d
 {
     const pc__record_entry *e = &r->entries[index];
     pc__source *source = r->source;
-    pc__sum sum;
-    pc__sum_start(&sum);
+    pc__checksum sum;
+    pc__checksum_start(&sum);
     for (uint64_t at = 0; at < e->stored; at += PART) {
         size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
         uint8_t *to = whole ? out + at : out;
@@ -53,7 +53,7 @@ static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *d
             return data ? status : pc__fail_in(status, "block %zu", index);
         if (data)
             memcpy(to, data + at, n);
-        pc__sum_add(&sum, to, n);
+        pc__checksum_add(&sum, to, n);
     }
     return check_sum(&sum, e, index);
 }
@@ -61,14 +61,14 @@ static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *d
 static pc_status check_lent(const pc__record *r, size_t index, const uint8_t *data)
 {
     const pc__record_entry *e = &r->entries[index];
-    pc__sum sum;
-    pc__sum_start(&sum);
+    pc__checksum sum;
+    pc__checksum_start(&sum);
     for (uint64_t at = 0; at < e->stored; at += PART) {
         size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
         pc_status status = touch(r, index, at, n);
         if (status < 0)
             return status;
-        pc__sum_add(&sum, data + at, n);
+        pc__checksum_add(&sum, data + at, n);
     }
     return check_sum(&sum, e, index);
 }
@@ -88,11 +88,11 @@ static pc_status decode(const pc__record *r, size_t index, const void *data, siz
 {
     pc_codec_block block = pc__image_block(&r->image, index);
     int host = r->codec->id >= PC_CODEC_APPLICATION;
-    pc__host_begin();
+    pc__callback_begin();
     pc_status status = r->codec->decode(r->codec->user, &block, data, size, out);
     if (status < 0 && host)
-        return pc__host_failed(status, "codec %s, block %zu of a record: decode", r->codec->name,
-                               index);
+        return pc__callback_failed(status, "codec %s, block %zu of a record: decode",
+                                   r->codec->name, index);
     if (status < 0)
         return pc__fail_in(status, "codec %s, block %zu of a record", r->codec->name, index);
     return status ? pc__fail(PC_ERR_FORMAT, "codec %s, block %zu of a record: not decoded",
@@ -164,7 +164,7 @@ int pc__record_is_plain(const pc__record *r)
     return raw == r->head.blocks && !(r->head.flags & PC__RECORD_SEALED);
 }
 
-const void *pc__record_place(const pc__record *r, size_t index)
+const void *pc__record_block_address(const pc__record *r, size_t index)
 {
     if (index >= r->head.blocks || r->entries[index].codec != PC_CODEC_RAW
         || r->head.flags & PC__RECORD_SEALED)
@@ -174,7 +174,7 @@ const void *pc__record_place(const pc__record *r, size_t index)
 
 pc_status pc__record_check(const pc__record *r, size_t index)
 {
-    const void *data = pc__record_place(r, index);
+    const void *data = pc__record_block_address(r, index);
     return data ? check_lent(r, index, data)
                 : pc__fail(PC_ERR_INTERNAL, "block %zu of a record has no place in memory", index);
 }
@@ -182,7 +182,7 @@ pc_status pc__record_check(const pc__record *r, size_t index)
 pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data)
 {
     pc_status status = check_readable(r, index);
-    *data = status < 0 ? NULL : pc__record_place(r, index);
+    *data = status < 0 ? NULL : pc__record_block_address(r, index);
     if (*data && (status = check_lent(r, index, *data)) < 0)
         *data = NULL;
     return status;

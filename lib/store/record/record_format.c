@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 
 /* The first byte is no text, the line ends show a transfer as text. */
 static const uint8_t magic[8] = {0x89, 'P', 'C', 'R', '\r', '\n', 0x1a, '\n'};
@@ -27,7 +27,7 @@ void pc__record_head_put(const pc__record_head *h,
     memcpy(face, h->key.bytes, 32);
     memcpy(face + 32, h->salt.bytes, 32);
     memcpy(face + 64, h->content.bytes, 32);
-    memcpy(face + 96, h->before.bytes, 32);
+    memcpy(face + 96, h->parent.bytes, 32);
     pc__put_u32(face + 128, h->bits);
     pc__put_u32(face + 132, (uint32_t)h->priority);
     pc__put_f64(face + 136, h->cost);
@@ -118,7 +118,7 @@ pc_status pc__record_face_get(pc__record_head *h, const uint8_t *face)
     memcpy(h->key.bytes, face, 32);
     memcpy(h->salt.bytes, face + 32, 32);
     memcpy(h->content.bytes, face + 64, 32);
-    memcpy(h->before.bytes, face + 96, 32);
+    memcpy(h->parent.bytes, face + 96, 32);
     h->bits = pc__get_u32(face + 128);
     h->priority = (int32_t)pc__get_u32(face + 132);
     h->cost = pc__get_f64(face + 136);
@@ -181,15 +181,15 @@ pc_status pc__record_entry_get(pc__record_entry *e, const pc__record_head *h, co
     return PC_OK;
 }
 
-void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__SUM])
+void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM])
 {
-    static const uint8_t zeros[PC__SUM];
-    pc__sum sum;
-    pc__sum_start(&sum);
-    pc__sum_add(&sum, header, PC__RECORD_SUM_AT);
-    pc__sum_add(&sum, zeros, sizeof zeros);
-    pc__sum_add(&sum, header + PC__RECORD_PROLOGUE, size - PC__RECORD_PROLOGUE);
-    pc__sum_end(&sum, out);
+    static const uint8_t zeros[PC__CHECKSUM];
+    pc__checksum sum;
+    pc__checksum_start(&sum);
+    pc__checksum_add(&sum, header, PC__RECORD_SUM_AT);
+    pc__checksum_add(&sum, zeros, sizeof zeros);
+    pc__checksum_add(&sum, header + PC__RECORD_PROLOGUE, size - PC__RECORD_PROLOGUE);
+    pc__checksum_end(&sum, out);
 }
 
 void pc__record_beside(const pc__record_head *h, const pc__record_entry *e, size_t index,

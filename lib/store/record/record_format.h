@@ -10,7 +10,7 @@
 #ifndef PC_STORE_RECORD_FORMAT_H
 #define PC_STORE_RECORD_FORMAT_H
 
-#include "base/sum.h"
+#include "base/checksum.h"
 #include "store/image.h"
 #include "store/record/seal.h"
 
@@ -40,7 +40,7 @@ enum {
 #define PC__RECORD_SEALED UINT32_C(1)
 /* bits of the face */
 #define PC__RECORD_HAS_CONTENT UINT32_C(1)
-#define PC__RECORD_HAS_BEFORE UINT32_C(2)
+#define PC__RECORD_HAS_PARENT UINT32_C(2)
 #define PC__RECORD_LOSSY UINT32_C(4)
 /* tags of the body, ascending; one with PC__RECORD_TAG_NEEDED that is not known makes the record
  * unreadable */
@@ -57,7 +57,7 @@ typedef struct pc__record_head {
     uint32_t major, minor, header_bytes, flags, face_bytes, blocks, entry_bytes, body_bytes;
     uint64_t bytes; /* of the record as a file */
 
-    pc__id key, salt, content, before;
+    pc__id key, salt, content, parent;
     uint32_t bits;
     int32_t priority;
     double cost, ttl;
@@ -71,7 +71,7 @@ typedef struct pc__record_head {
 typedef struct pc__record_entry {
     uint64_t offset, stored, raw; /* stored: with the seal's tag */
     uint32_t codec;
-    uint8_t sum[PC__SUM];
+    uint8_t sum[PC__CHECKSUM];
     uint8_t nonce[PC__SEAL_NONCE];
 } pc__record_entry;
 
@@ -96,7 +96,7 @@ pc_status pc__record_entry_get(pc__record_entry *entry, const pc__record_head *h
                                const uint8_t *at, size_t index, uint64_t from);
 
 /* Of a header with the checksum's place set to zeros. */
-void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__SUM]);
+void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM]);
 /* What the seal of block `index` vouches for beside its bytes. */
 enum { PC__RECORD_BESIDE = 64 };
 void pc__record_beside(const pc__record_head *head, const pc__record_entry *entry, size_t index,

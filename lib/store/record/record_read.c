@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "base/mem.h"
 #include "store/record/record_internal.h"
 
@@ -35,7 +35,7 @@ done:
 
 static pc_status check_header(const pc__record *r)
 {
-    uint8_t sum[PC__SUM];
+    uint8_t sum[PC__CHECKSUM];
     pc__record_header_sum(r->header, r->head.header_bytes, sum);
     if (memcmp(sum, r->header + PC__RECORD_SUM_AT, sizeof sum))
         return pc__fail(PC_ERR_FORMAT, "header of a record is damaged: its checksum is another");
@@ -77,8 +77,8 @@ static void take_face(pc__record *r)
     image->salt = h->salt;
     image->content = h->content;
     image->has_content = (h->bits & PC__RECORD_HAS_CONTENT) != 0;
-    image->before = h->before;
-    image->has_before = (h->bits & PC__RECORD_HAS_BEFORE) != 0;
+    image->parent = h->parent;
+    image->has_parent = (h->bits & PC__RECORD_HAS_PARENT) != 0;
     image->lossy = (h->bits & PC__RECORD_LOSSY) != 0;
     image->cost = h->cost;
     image->ttl = h->ttl;
@@ -106,7 +106,7 @@ static pc_status open_body(pc__record *r)
         pc__seal_key_id(key, id);
     if (!key || memcmp(id, h->key_id, sizeof id))
         return PC_OK;
-    memset(r->header + PC__RECORD_SUM_AT, 0, PC__SUM);
+    memset(r->header + PC__RECORD_SUM_AT, 0, PC__CHECKSUM);
     memset(r->header + PC__RECORD_NONCE_AT, 0, PC__SEAL_NONCE);
     pc_status status = pc__seal_open(r->header + clear, r->header + clear, h->body_bytes, r->header,
                                      clear, h->nonce, key);

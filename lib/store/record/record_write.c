@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "base/mem.h"
 #include "store/record/record.h"
 #include "store/record/record_format.h"
@@ -121,12 +121,12 @@ static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const 
     entry->raw = entry->stored = block.bytes;
     if (!bound)
         return PC_OK;
-    pc__host_begin();
+    pc__callback_begin();
     pc_status status = w->codec->encode(w->codec->user, &block, *data, w->scratch, bound, &size);
     if (status > 0 || status == PC_ERR_UNSUPPORTED) /* not one that it takes */
         return PC_OK;
     if (status < 0 && w->codec->id >= PC_CODEC_APPLICATION)
-        return pc__host_failed(status, "codec %s, block %zu: encode", w->codec->name, index);
+        return pc__callback_failed(status, "codec %s, block %zu: encode", w->codec->name, index);
     if (status < 0)
         return pc__fail_in(status, "codec %s, block %zu", w->codec->name, index);
     if (size > bound)
@@ -164,7 +164,7 @@ static pc_status write_block(writer *w, size_t index)
     PC__TRY(encode(w, index, &entry, &data), done);
     if (w->options->seal_key)
         PC__TRY(seal(w, index, &entry, &data), done);
-    pc__sum_of(data, (size_t)entry.stored, entry.sum);
+    pc__checksum_of(data, (size_t)entry.stored, entry.sum);
     if (entry.stored)
         w->end = entry.offset + entry.stored;
     else
@@ -233,9 +233,9 @@ static void fill_head(writer *w)
         h->content = image->content;
         h->bits |= PC__RECORD_HAS_CONTENT;
     }
-    if (image->has_before) {
-        h->before = image->before;
-        h->bits |= PC__RECORD_HAS_BEFORE;
+    if (image->has_parent) {
+        h->parent = image->parent;
+        h->bits |= PC__RECORD_HAS_PARENT;
     }
     if (image->lossy)
         h->bits |= PC__RECORD_LOSSY;

@@ -5,9 +5,9 @@
 
 #include "base/fail.h"
 
-enum { DEFAULT_PORT = 6379, MAX_SEEDS = 256, MAX_HOST = 255, MAX_DATABASE = 1 << 20 };
+enum { DEFAULT_PORT = 6379, MAX_SEEDS = 256, MAX_SERVER_NAME = 255, MAX_DATABASE = 1 << 20 };
 
-static pc_status wrong(const char *text, const char *at, const char *cause)
+static pc_status address_error(const char *text, const char *at, const char *cause)
 {
     return pc__fail(PC_ERR_INVALID, "remote address: at byte %zu: %s", (size_t)(at - text), cause);
 }
@@ -22,8 +22,8 @@ static int hex_digit(char c)
 
 /* A run of the address with its %xx decoded, in memory that is never moved, so that one wipe gets
  * all of it. */
-static pc_status decode(char **out, const pc_allocator *mem, const char *text, const char *from,
-                        const char *to)
+static pc_status decode_text(char **out, const pc_allocator *mem, const char *text,
+                             const char *from, const char *to)
 {
     char *at = *out = pc__calloc(mem, (size_t)(to - from) + 1, 1);
     if (!at)
@@ -37,7 +37,8 @@ static pc_status decode(char **out, const pc_allocator *mem, const char *text, c
         high = to - from > 2 ? hex_digit(from[1]) : -1;
         low = high >= 0 ? hex_digit(from[2]) : -1;
         if (low < 0 || high + low == 0)
-            return wrong(text, from, "% must be followed by two hexadecimal digits, not both 0");
+            return address_error(text, from,
+                                 "% must be followed by two hexadecimal digits, not both 0");
         *at++ = (char)(16 * high + low);
         from += 2;
     }
@@ -45,7 +46,7 @@ static pc_status decode(char **out, const pc_allocator *mem, const char *text, c
 }
 
 /* The whole run as a decimal number. */
-static int number(const char *from, const char *to, int32_t most, int32_t *out)
+static int parse_number(const char *from, const char *to, int32_t most, int32_t *out)
 {
     int32_t value = 0;
     if (from == to)
@@ -66,39 +67,39 @@ static pc_status add_seed(pc__remote_address *a, const char *text, const char *f
 {
     pc_status status;
     if (from == to)
-        return wrong(text, from, "a host is missing");
-    if (port && to - from > MAX_HOST)
-        return wrong(text, from, "a host has more than 255 bytes");
+        return address_error(text, from, "a host is missing");
+    if (port && to - from > MAX_SERVER_NAME)
+        return address_error(text, from, "a host has more than 255 bytes");
     if (a->count == MAX_SEEDS)
-        return wrong(text, from, "more than 256 hosts");
+        return address_error(text, from, "more than 256 hosts");
     PC__TRY(pc__grow(&a->mem, (void **)&a->seeds, &a->capacity, a->count + 1, sizeof *a->seeds),
             end);
     a->seeds[a->count].port = (uint16_t)port;
-    a->seeds[a->count].host = NULL;
+    a->seeds[a->count].server = NULL;
     a->count++; /* a failed decode leaves memory too */
-    status = decode(&a->seeds[a->count - 1].host, &a->mem, text, from, to);
+    status = decode_text(&a->seeds[a->count - 1].server, &a->mem, text, from, to);
 end:
     return status;
 }
 
 /* "host", "host:port", "[v6]", "[v6]:port" */
-static pc_status parse_host(pc__remote_address *a, const char *text, const char *from,
-                            const char *to)
+static pc_status parse_server(pc__remote_address *a, const char *text, const char *from,
+                              const char *to)
 {
     const char *end = memchr(from, from < to && *from == '[' ? ']' : ':', (size_t)(to - from));
-    const char *host = from, *host_end = end ? end : to, *rest = host_end;
+    const char *server = from, *server_end = end ? end : to, *rest = server_end;
     int32_t port = DEFAULT_PORT;
     if (from < to && *from == '[') {
         if (!end)
-            return wrong(text, from, "[ without ]");
-        host = from + 1;
+            return address_error(text, from, "[ without ]");
+        server = from + 1;
         rest = end + 1;
     }
     if (rest < to && *rest == ':' && memchr(rest + 1, ':', (size_t)(to - rest - 1)))
-        return wrong(text, from, "an IPv6 address must stand in brackets");
-    if (rest < to && (*rest != ':' || !number(rest + 1, to, 65535, &port) || !port))
-        return wrong(text, rest, "after the host only :port (1 to 65535) is known");
-    return add_seed(a, text, host, host_end, port);
+        return address_error(text, from, "an IPv6 address must stand in brackets");
+    if (rest < to && (*rest != ':' || !parse_number(rest + 1, to, 65535, &port) || !port))
+        return address_error(text, rest, "after the host only :port (1 to 65535) is known");
+    return add_seed(a, text, server, server_end, port);
 }
 
 static pc_status parse_user(pc__remote_address *a, const char *text, const char *from,
@@ -107,25 +108,26 @@ static pc_status parse_user(pc__remote_address *a, const char *text, const char 
     const char *colon = memchr(from, ':', (size_t)(to - from));
     pc_status status;
     if (!colon)
-        return wrong(text, from, "a user without a password (\":password@\" is a password alone)");
+        return address_error(text, from,
+                             "a user without a password (\":password@\" is a password alone)");
     if (colon > from)
-        PC__TRY(decode(&a->user, &a->mem, text, from, colon), end);
-    status = decode(&a->password, &a->mem, text, colon + 1, to);
+        PC__TRY(decode_text(&a->user, &a->mem, text, from, colon), end);
+    status = decode_text(&a->password, &a->mem, text, colon + 1, to);
     if (status == PC_OK && !a->password[0])
-        status = wrong(text, colon, "the password is empty");
+        status = address_error(text, colon, "the password is empty");
 end:
     return status;
 }
 
-static pc_status parse_hosts(pc__remote_address *a, const char *text, const char *from,
-                             const char *to)
+static pc_status parse_servers(pc__remote_address *a, const char *text, const char *from,
+                               const char *to)
 {
     const char *slash = memchr(from, '/', (size_t)(to - from)), *end = slash ? slash : to;
-    if (slash && slash + 1 < to && !number(slash + 1, to, MAX_DATABASE, &a->database))
-        return wrong(text, slash, "after / only the number of a database is known");
+    if (slash && slash + 1 < to && !parse_number(slash + 1, to, MAX_DATABASE, &a->database))
+        return address_error(text, slash, "after / only the number of a database is known");
     for (;;) {
         const char *comma = memchr(from, ',', (size_t)(end - from));
-        pc_status status = parse_host(a, text, from, comma ? comma : end);
+        pc_status status = parse_server(a, text, from, comma ? comma : end);
         if (status < 0)
             return status;
         if (!comma)
@@ -133,18 +135,18 @@ static pc_status parse_hosts(pc__remote_address *a, const char *text, const char
         from = comma + 1;
     }
     if (a->count > 1 && a->database)
-        return wrong(text, slash, "a cluster has database 0 only");
+        return address_error(text, slash, "a cluster has database 0 only");
     return PC_OK;
 }
 
 /* Where "name=value" of an option is kept. NULL: there is none of this name. */
-static char **place_of(pc__remote_tls *tls, const char *from, size_t size)
+static char **option_field(pc__remote_tls_options *tls, const char *from, size_t size)
 {
     static const char *const names[] = {"cacert", "cert", "key", "sni"};
-    char **const places[] = {&tls->authorities, &tls->certificate, &tls->key, &tls->name};
+    char **const fields[] = {&tls->authorities, &tls->certificate, &tls->key, &tls->name};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (size == strlen(names[i]) && !memcmp(from, names[i], size))
-            return places[i];
+            return fields[i];
     return NULL;
 }
 
@@ -153,28 +155,29 @@ static pc_status parse_option(pc__remote_address *a, const char *text, const cha
 {
     const char *equal = memchr(from, '=', (size_t)(to - from));
     size_t size = (size_t)((equal ? equal : to) - from);
-    char **place = place_of(&a->tls, from, size);
+    char **field = option_field(&a->tls, from, size);
     if (equal && size == 8 && !memcmp(from, "insecure", 8)) {
         if (to - equal != 2 || equal[1] != '1' || a->tls.insecure)
-            return wrong(text, from, "insecure can only be 1, once");
+            return address_error(text, from, "insecure can only be 1, once");
         a->tls.insecure = 1;
         return PC_OK;
     }
-    if (!equal || !place)
-        return wrong(text, from, "an option is cacert=, cert=, key=, sni= or insecure=1");
-    if (*place)
-        return wrong(text, from, "an option is given twice");
+    if (!equal || !field)
+        return address_error(text, from, "an option is cacert=, cert=, key=, sni= or insecure=1");
+    if (*field)
+        return address_error(text, from, "an option is given twice");
     if (equal + 1 == to)
-        return wrong(text, from, "an option has no value");
-    return decode(place, &a->mem, text, equal + 1, to);
+        return address_error(text, from, "an option has no value");
+    return decode_text(field, &a->mem, text, equal + 1, to);
 }
 
 static pc_status parse_options(pc__remote_address *a, const char *text, const char *from)
 {
     if (strchr(from, '@'))
-        return wrong(text, from,
-                     "in an address with options ? and & of user and password, and @ of options, "
-                     "are written %3F, %26 and %40");
+        return address_error(
+            text, from,
+            "in an address with options ? and & of user and password, and @ of options, "
+            "are written %3F, %26 and %40");
     for (const char *at = from;;) {
         const char *end = at + strcspn(at, "&");
         pc_status status = parse_option(a, text, at, end);
@@ -185,14 +188,14 @@ static pc_status parse_options(pc__remote_address *a, const char *text, const ch
         at = end + 1;
     }
     if (a->tls.key && !a->tls.certificate)
-        return wrong(text, from, "key= without cert=");
+        return address_error(text, from, "key= without cert=");
     if (a->tls.insecure && a->tls.authorities)
-        return wrong(text, from, "insecure=1 does not go with cacert=");
+        return address_error(text, from, "insecure=1 does not go with cacert=");
     return PC_OK;
 }
 
 /* Where the options' question mark is, or the end. A password of redis:// may hold one. */
-static const char *end_of_place(const char *from, int tls)
+static const char *find_options(const char *from, int tls)
 {
     const char *at = strrchr(from, '@');
     return tls || !at ? from + strcspn(from, "?") : at + strcspn(at, "?");
@@ -215,10 +218,10 @@ pc_status pc__remote_address_parse(pc__remote_address *out, const pc_allocator *
     out->mem = *mem;
     out->tls.wanted = is_tls;
     if (!is_local && !is_tls && strncmp(text, tcp, sizeof tcp - 1))
-        return wrong(text, text, "it must begin with redis://, rediss:// or redis+unix://");
-    end = is_local ? from + strlen(from) : end_of_place(from, is_tls);
+        return address_error(text, text, "it must begin with redis://, rediss:// or redis+unix://");
+    end = is_local ? from + strlen(from) : find_options(from, is_tls);
     if (*end && !is_tls)
-        return wrong(text, end, "options (?) go with rediss:// only");
+        return address_error(text, end, "options (?) go with rediss:// only");
     if (*end)
         PC__TRY(parse_options(out, text, end + 1), fail);
     for (at = end; at > from && at[-1] != '@';)
@@ -228,9 +231,9 @@ pc_status pc__remote_address_parse(pc__remote_address *out, const pc_allocator *
         from = at;
     }
     if (is_local && *from != '/')
-        status = wrong(text, from, "the path of a socket must begin with /");
+        status = address_error(text, from, "the path of a socket must begin with /");
     else
-        status = is_local ? add_seed(out, text, from, end, 0) : parse_hosts(out, text, from, end);
+        status = is_local ? add_seed(out, text, from, end, 0) : parse_servers(out, text, from, end);
     if (status == PC_OK)
         return PC_OK;
 fail:
@@ -238,7 +241,7 @@ fail:
     return status;
 }
 
-static void wipe(const pc_allocator *mem, char *text)
+static void zero_text(const pc_allocator *mem, char *text)
 {
     if (text)
         sodium_memzero(text, strlen(text));
@@ -249,14 +252,14 @@ void pc__remote_address_free(pc__remote_address *address)
 {
     if (!address->mem.alloc)
         return;
-    wipe(&address->mem, address->user);
-    wipe(&address->mem, address->password);
+    zero_text(&address->mem, address->user);
+    zero_text(&address->mem, address->password);
     pc__free(&address->mem, address->tls.authorities);
     pc__free(&address->mem, address->tls.certificate);
     pc__free(&address->mem, address->tls.key);
     pc__free(&address->mem, address->tls.name);
     for (size_t i = 0; i < address->count; i++)
-        pc__free(&address->mem, address->seeds[i].host);
+        pc__free(&address->mem, address->seeds[i].server);
     pc__free(&address->mem, address->seeds);
     memset(address, 0, sizeof *address);
 }

@@ -8,11 +8,11 @@
 #include "base/mem.h"
 
 typedef struct pc__remote_seed {
-    char *host;    /* or the path of a socket */
+    char *server;  /* or the path of a socket */
     uint16_t port; /* 0: a path */
 } pc__remote_seed;
 
-typedef struct pc__remote_tls { /* NULL: not given */
+typedef struct pc__remote_tls_options { /* NULL: not given */
     int wanted;
     char *authorities; /* cacert: a file of certificates, or a folder of them under their hashes
                           (openssl rehash); NULL: the system's */
@@ -21,14 +21,14 @@ typedef struct pc__remote_tls { /* NULL: not given */
     char *name; /* sni: what is asked for, and what every server's certificate must be made out to;
                    NULL: the host of each */
     int insecure; /* whoever answers is believed */
-} pc__remote_tls;
+} pc__remote_tls_options;
 
 typedef struct pc__remote_address {
     pc_allocator mem;
     char *user;     /* NULL: the server's default user */
     char *password; /* NULL: none asked for */
     int32_t database;
-    pc__remote_tls tls;
+    pc__remote_tls_options tls;
     pc__remote_seed *seeds;
     size_t count, capacity;
 } pc__remote_address;

@@ -3,41 +3,42 @@
 #define FIRST_WAIT 0.1
 #define LONGEST_WAIT 30.0
 
-int pc__breaker_allows(const pc__breaker *breaker, double now)
+int pc__remote_breaker_allows(const pc__remote_breaker *breaker, double now)
 {
-    return breaker->wait <= 0 || (now >= breaker->until && !breaker->trying);
+    return breaker->open_seconds <= 0 || (now >= breaker->open_until && !breaker->probing);
 }
 
-int pc__breaker_enter(pc__breaker *breaker, double now)
+int pc__remote_breaker_enter(pc__remote_breaker *breaker, double now)
 {
-    if (breaker->wait <= 0)
-        return PC__BREAKER_OPEN_WAY;
-    if (!pc__breaker_allows(breaker, now))
+    if (breaker->open_seconds <= 0)
+        return PC__REMOTE_BREAKER_CLOSED;
+    if (!pc__remote_breaker_allows(breaker, now))
         return 0;
-    breaker->trying = 1;
-    return PC__BREAKER_TRY;
+    breaker->probing = 1;
+    return PC__REMOTE_BREAKER_PROBE;
 }
 
-int pc__breaker_done(pc__breaker *breaker, int entered, int ok, double now, double chance)
+int pc__remote_breaker_done(pc__remote_breaker *breaker, int permit, int ok, double now,
+                            double chance)
 {
-    int was_open = breaker->wait > 0;
-    if (entered == PC__BREAKER_TRY)
-        breaker->trying = 0;
+    int was_open = breaker->open_seconds > 0;
+    if (permit == PC__REMOTE_BREAKER_PROBE)
+        breaker->probing = 0;
     if (ok) {
-        breaker->wait = 0;
+        breaker->open_seconds = 0;
         return was_open;
     }
-    if (was_open && entered != PC__BREAKER_TRY)
+    if (was_open && permit != PC__REMOTE_BREAKER_PROBE)
         return 0; /* one of several that were under way when the first failed */
-    breaker->wait = was_open ? 2 * breaker->wait : FIRST_WAIT;
-    if (breaker->wait > LONGEST_WAIT)
-        breaker->wait = LONGEST_WAIT;
-    breaker->until = now + breaker->wait * (0.75 + 0.5 * chance);
+    breaker->open_seconds = was_open ? 2 * breaker->open_seconds : FIRST_WAIT;
+    if (breaker->open_seconds > LONGEST_WAIT)
+        breaker->open_seconds = LONGEST_WAIT;
+    breaker->open_until = now + breaker->open_seconds * (0.75 + 0.5 * chance);
     return !was_open;
 }
 
-void pc__breaker_leave(pc__breaker *breaker, int entered)
+void pc__remote_breaker_cancel(pc__remote_breaker *breaker, int permit)
 {
-    if (entered == PC__BREAKER_TRY)
-        breaker->trying = 0;
+    if (permit == PC__REMOTE_BREAKER_PROBE)
+        breaker->probing = 0;
 }

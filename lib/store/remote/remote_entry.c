@@ -6,33 +6,35 @@
 #include <xxhash.h>
 
 #include "base/fail.h"
-#include "base/le.h"
+#include "base/little_endian.h"
 #include "store/image.h"
 
-enum { VERSION = 1, SUM_AT = PC__ENVELOPE_BYTES - 8 };
+enum { VERSION = 1, SUM_AT = PC__REMOTE_ENVELOPE_BYTES - 8 };
 static const uint8_t magic[4] = {'p', 'c', 'r', 'v'};
 
-pc__entry_name pc__header_name(const pc__spot *spot)
+pc__remote_name pc__remote_header_name(const pc__record_name *record_name)
 {
-    pc__entry_name name;
+    pc__remote_name name;
     char hex[65];
-    pc__id_hex(&spot->key, hex);
-    name.size = (size_t)snprintf(name.text, sizeof name.text, "pc1:%s%s{%s}", spot->variant,
-                                 *spot->variant ? ":" : "", hex);
+    pc__id_hex(&record_name->key, hex);
+    name.size = (size_t)snprintf(name.text, sizeof name.text, "pc1:%s%s{%s}", record_name->variant,
+                                 *record_name->variant ? ":" : "", hex);
     return name;
 }
 
-pc__entry_name pc__block_name(const pc__spot *spot, uint64_t tag, size_t piece)
+pc__remote_name pc__remote_block_name(const pc__record_name *record_name, uint64_t tag,
+                                      size_t piece)
 {
-    pc__entry_name name = pc__header_name(spot);
+    pc__remote_name name = pc__remote_header_name(record_name);
     name.size += (size_t)snprintf(name.text + name.size, sizeof name.text - name.size,
                                   ":%016" PRIx64 ":%zu", tag, piece);
     return name;
 }
 
-void pc__envelope_write(uint8_t out[PC__ENVELOPE_BYTES], const pc__entry *entry)
+void pc__remote_envelope_write(uint8_t out[PC__REMOTE_ENVELOPE_BYTES],
+                               const pc__remote_entry *entry)
 {
-    memset(out, 0, PC__ENVELOPE_BYTES);
+    memset(out, 0, PC__REMOTE_ENVELOPE_BYTES);
     memcpy(out, magic, sizeof magic);
     pc__put_u32(out + 4, VERSION);
     pc__put_u64(out + 8, entry->tag);
@@ -46,10 +48,10 @@ void pc__envelope_write(uint8_t out[PC__ENVELOPE_BYTES], const pc__entry *entry)
     pc__put_u64(out + SUM_AT, XXH3_64bits(out, SUM_AT));
 }
 
-pc_status pc__envelope_read(pc__entry *out, const uint8_t *data, size_t size)
+pc_status pc__remote_envelope_read(pc__remote_entry *out, const uint8_t *data, size_t size)
 {
     memset(out, 0, sizeof *out);
-    if (size < PC__ENVELOPE_BYTES || memcmp(data, magic, sizeof magic))
+    if (size < PC__REMOTE_ENVELOPE_BYTES || memcmp(data, magic, sizeof magic))
         return pc__fail(PC_ERR_FORMAT,
                         "remote: the value of a header does not begin with an envelope");
     if (pc__get_u64(data + SUM_AT) != XXH3_64bits(data, SUM_AT))

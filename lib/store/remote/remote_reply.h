@@ -6,42 +6,44 @@
 #include "base/mem.h"
 
 enum {
-    PC__ITEM_TEXT = 1,
-    PC__ITEM_ERROR = 2,
-    PC__ITEM_INTEGER = 3,
-    PC__ITEM_NIL = 4,
-    PC__ITEM_ARRAY = 5
+    PC__REMOTE_TEXT = 1,
+    PC__REMOTE_ERROR = 2,
+    PC__REMOTE_INTEGER = 3,
+    PC__REMOTE_NIL = 4,
+    PC__REMOTE_ARRAY = 5
 };
 
-typedef struct pc__reply_item {
+typedef struct pc__remote_reply_item {
     uint32_t kind;   /* PC__ITEM_… */
     size_t elements; /* of an array */
     int64_t integer;
     size_t text, size; /* TEXT and ERROR: where in pc__reply.text, NUL-terminated */
-} pc__reply_item;
+} pc__remote_reply_item;
 
-typedef struct pc__reply {
-    pc__reply_item *items;
+typedef struct pc__remote_reply {
+    pc__remote_reply_item *items;
     size_t count, capacity;
     pc__bytes text;
     size_t fed; /* bytes of this answer so far */
     pc_status status;
-} pc__reply;
+} pc__remote_reply;
 
-enum { PC__REPLY_MAX = 1 << 20 }; /* bytes: the map of a cluster of some thousand nodes */
+enum { PC__REMOTE_REPLY_MAX = 1 << 20 }; /* bytes: the map of a cluster of some thousand nodes */
 
-typedef struct pc__reply_reader pc__reply_reader;
-pc_status pc__reply_reader_new(pc__reply_reader **out, const pc_allocator *mem);
-void pc__reply_reader_free(pc__reply_reader *reader); /* NULL does nothing */
+typedef struct pc__remote_reply_reader pc__remote_reply_reader;
+pc_status pc__remote_reply_reader_new(pc__remote_reply_reader **out, const pc_allocator *mem);
+void pc__remote_reply_reader_free(pc__remote_reply_reader *reader); /* NULL does nothing */
 
-pc__reply pc__reply_make(const pc_allocator *mem);
-void pc__reply_clear(pc__reply *reply); /* for the next answer */
-void pc__reply_free(pc__reply *reply);
+pc__remote_reply pc__remote_reply_make(const pc_allocator *mem);
+void pc__remote_reply_clear(pc__remote_reply *reply); /* for the next answer */
+void pc__remote_reply_free(pc__remote_reply *reply);
 /* Bytes up to and including a line feed, so that they never reach beyond the end of an answer.
  * PC_OK: the answer is whole; PC_AGAIN: more is needed; PC_ERR_FORMAT: not an answer, the
  * connection is of no more use; PC_ERR_NOMEM: likewise. */
-pc_status pc__reply_feed(pc__reply_reader *reader, pc__reply *reply, const char *line, size_t size);
-static inline const char *pc__reply_text(const pc__reply *reply, const pc__reply_item *item)
+pc_status pc__remote_reply_feed(pc__remote_reply_reader *reader, pc__remote_reply *reply,
+                                const char *line, size_t size);
+static inline const char *pc__remote_reply_text(const pc__remote_reply *reply,
+                                                const pc__remote_reply_item *item)
 {
     return reply->text.data + item->text;
 }

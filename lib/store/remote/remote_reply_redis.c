@@ -7,7 +7,7 @@
 
 #include "base/fail.h"
 
-struct pc__reply_reader {
+struct pc__remote_reply_reader {
     pc_allocator mem;
     redisReader *reader;
 };
@@ -18,31 +18,31 @@ typedef size_t element_count;
 typedef int element_count;
 #endif
 
-pc__reply pc__reply_make(const pc_allocator *mem)
+pc__remote_reply pc__remote_reply_make(const pc_allocator *mem)
 {
-    pc__reply r;
+    pc__remote_reply r;
     memset(&r, 0, sizeof r);
     r.text.mem = mem;
     return r;
 }
 
-void pc__reply_clear(pc__reply *reply)
+void pc__remote_reply_clear(pc__remote_reply *reply)
 {
     reply->count = reply->text.size = reply->fed = 0;
     reply->status = PC_OK;
 }
 
-void pc__reply_free(pc__reply *reply)
+void pc__remote_reply_free(pc__remote_reply *reply)
 {
     pc__free(reply->text.mem, reply->items);
     pc__bytes_free(&reply->text);
 }
 
 /* NULL tells the reader that memory is short. */
-static pc__reply_item *add(const redisReadTask *task, uint32_t kind)
+static pc__remote_reply_item *add_item(const redisReadTask *task, uint32_t kind)
 {
-    pc__reply *r = task->privdata;
-    pc__reply_item *item;
+    pc__remote_reply *r = task->privdata;
+    pc__remote_reply_item *item;
     if (r->status == PC_OK)
         r->status = pc__grow(r->text.mem, (void **)&r->items, &r->capacity, r->count + 1,
                              sizeof *r->items);
@@ -56,9 +56,9 @@ static pc__reply_item *add(const redisReadTask *task, uint32_t kind)
 
 static void *make_string(const redisReadTask *task, char *text, size_t size)
 {
-    pc__reply *r = task->privdata;
-    pc__reply_item *item = add(task,
-                               task->type == REDIS_REPLY_ERROR ? PC__ITEM_ERROR : PC__ITEM_TEXT);
+    pc__remote_reply *r = task->privdata;
+    pc__remote_reply_item *item = add_item(task, task->type == REDIS_REPLY_ERROR ? PC__REMOTE_ERROR
+                                                                                 : PC__REMOTE_TEXT);
     if (!item)
         return NULL;
     item->text = r->text.size;
@@ -71,7 +71,7 @@ static void *make_string(const redisReadTask *task, char *text, size_t size)
 
 static void *make_array(const redisReadTask *task, element_count elements)
 {
-    pc__reply_item *item = add(task, PC__ITEM_ARRAY);
+    pc__remote_reply_item *item = add_item(task, PC__REMOTE_ARRAY);
     if (!item)
         return NULL;
     item->elements = (size_t)elements;
@@ -80,7 +80,7 @@ static void *make_array(const redisReadTask *task, element_count elements)
 
 static void *make_integer(const redisReadTask *task, long long value)
 {
-    pc__reply_item *item = add(task, PC__ITEM_INTEGER);
+    pc__remote_reply_item *item = add_item(task, PC__REMOTE_INTEGER);
     if (!item)
         return NULL;
     item->integer = value;
@@ -89,15 +89,15 @@ static void *make_integer(const redisReadTask *task, long long value)
 
 static void *make_nil(const redisReadTask *task)
 {
-    return add(task, PC__ITEM_NIL) ? task->privdata : NULL;
+    return add_item(task, PC__REMOTE_NIL) ? task->privdata : NULL;
 }
 
 #if HIREDIS_MAJOR >= 1
 /* Of RESP3, which nobody has asked for. Without these two the reader would pass over such an item.
  */
-static void *refuse(const redisReadTask *task)
+static void *refuse_resp3(const redisReadTask *task)
 {
-    pc__reply *r = task->privdata;
+    pc__remote_reply *r = task->privdata;
     if (r->status == PC_OK)
         r->status = pc__fail(PC_ERR_FORMAT,
                              "not an answer of such a server: of RESP3, which was not asked for");
@@ -107,22 +107,22 @@ static void *refuse(const redisReadTask *task)
 static void *refuse_double(const redisReadTask *task, double value, char *text, size_t size)
 {
     (void)value, (void)text, (void)size;
-    return refuse(task);
+    return refuse_resp3(task);
 }
 
 static void *refuse_bool(const redisReadTask *task, int value)
 {
     (void)value;
-    return refuse(task);
+    return refuse_resp3(task);
 }
 #endif
 
-static void give_up(void *object)
+static void free_object(void *object)
 {
     (void)object; /* the items belong to pc__reply */
 }
 
-pc_status pc__reply_reader_new(pc__reply_reader **out, const pc_allocator *mem)
+pc_status pc__remote_reply_reader_new(pc__remote_reply_reader **out, const pc_allocator *mem)
 {
     /* static and never written, although hiredis 0.14 takes a pointer that is not const */
     static redisReplyObjectFunctions functions = {
@@ -130,13 +130,13 @@ pc_status pc__reply_reader_new(pc__reply_reader **out, const pc_allocator *mem)
         .createArray = make_array,
         .createInteger = make_integer,
         .createNil = make_nil,
-        .freeObject = give_up,
+        .freeObject = free_object,
 #if HIREDIS_MAJOR >= 1
         .createDouble = refuse_double,
         .createBool = refuse_bool,
 #endif
     };
-    pc__reply_reader *r = *out = pc__calloc(mem, 1, sizeof *r);
+    pc__remote_reply_reader *r = *out = pc__calloc(mem, 1, sizeof *r);
     if (!r)
         return PC_ERR_NOMEM;
     r->mem = *mem;
@@ -148,7 +148,7 @@ pc_status pc__reply_reader_new(pc__reply_reader **out, const pc_allocator *mem)
     return pc__fail(PC_ERR_NOMEM, "out of memory for the reader of a server's answers");
 }
 
-void pc__reply_reader_free(pc__reply_reader *reader)
+void pc__remote_reply_reader_free(pc__remote_reply_reader *reader)
 {
     if (!reader)
         return;
@@ -156,13 +156,14 @@ void pc__reply_reader_free(pc__reply_reader *reader)
     pc__free(&reader->mem, reader);
 }
 
-pc_status pc__reply_feed(pc__reply_reader *reader, pc__reply *reply, const char *line, size_t size)
+pc_status pc__remote_reply_feed(pc__remote_reply_reader *reader, pc__remote_reply *reply,
+                                const char *line, size_t size)
 {
     void *object = NULL;
     int failed;
     reply->fed += size;
-    if (reply->fed > PC__REPLY_MAX)
-        return pc__fail(PC_ERR_FORMAT, "an answer is longer than %d bytes", PC__REPLY_MAX);
+    if (reply->fed > PC__REMOTE_REPLY_MAX)
+        return pc__fail(PC_ERR_FORMAT, "an answer is longer than %d bytes", PC__REMOTE_REPLY_MAX);
     reader->reader->privdata = reply;
     failed = redisReaderFeed(reader->reader, line, size) != REDIS_OK
              || redisReaderGetReply(reader->reader, &object) != REDIS_OK;

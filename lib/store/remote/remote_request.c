@@ -6,27 +6,27 @@
 
 #include "base/fail.h"
 
-pc__request pc__request_make(const pc_allocator *mem)
+pc__remote_request pc__remote_request_make(const pc_allocator *mem)
 {
-    pc__request r;
+    pc__remote_request r;
     memset(&r, 0, sizeof r);
     r.text.mem = mem;
     return r;
 }
 
-static void add(pc__request *r, const void *data, size_t size)
+static void add_bytes(pc__remote_request *r, const void *data, size_t size)
 {
     if (r->status == PC_OK)
         r->status = pc__bytes_add(&r->text, data, size);
 }
 
-static void add_length(pc__request *r, char kind, size_t length)
+static void add_length(pc__remote_request *r, char kind, size_t length)
 {
     char line[32];
-    add(r, line, (size_t)snprintf(line, sizeof line, "%c%zu\r\n", kind, length));
+    add_bytes(r, line, (size_t)snprintf(line, sizeof line, "%c%zu\r\n", kind, length));
 }
 
-void pc__request_command(pc__request *request, size_t arguments)
+void pc__remote_request_command(pc__remote_request *request, size_t arguments)
 {
     if (request->status == PC_OK)
         request->status = pc__grow(request->text.mem, (void **)&request->starts, &request->capacity,
@@ -36,25 +36,26 @@ void pc__request_command(pc__request *request, size_t arguments)
     add_length(request, '*', arguments);
 }
 
-void pc__request_bytes(pc__request *request, const void *data, size_t size)
+void pc__remote_request_bytes(pc__remote_request *request, const void *data, size_t size)
 {
     add_length(request, '$', size);
-    add(request, data, size);
-    add(request, "\r\n", 2);
+    add_bytes(request, data, size);
+    add_bytes(request, "\r\n", 2);
 }
 
-void pc__request_text(pc__request *request, const char *text)
+void pc__remote_request_text(pc__remote_request *request, const char *text)
 {
-    pc__request_bytes(request, text, strlen(text));
+    pc__remote_request_bytes(request, text, strlen(text));
 }
 
-void pc__request_number(pc__request *request, int64_t number)
+void pc__remote_request_number(pc__remote_request *request, int64_t number)
 {
     char text[24];
-    pc__request_bytes(request, text, (size_t)snprintf(text, sizeof text, "%" PRId64, number));
+    pc__remote_request_bytes(request, text,
+                             (size_t)snprintf(text, sizeof text, "%" PRId64, number));
 }
 
-void pc__request_value(pc__request *request, const void *data, size_t size)
+void pc__remote_request_value(pc__remote_request *request, const void *data, size_t size)
 {
     if (request->value && request->status == PC_OK)
         request->status = pc__fail(PC_ERR_INTERNAL, "a request to a server has two long arguments");
@@ -62,10 +63,10 @@ void pc__request_value(pc__request *request, const void *data, size_t size)
     request->value = data;
     request->value_size = size;
     request->split = request->text.size;
-    add(request, "\r\n", 2);
+    add_bytes(request, "\r\n", 2);
 }
 
-void pc__request_free(pc__request *request)
+void pc__remote_request_free(pc__remote_request *request)
 {
     const pc_allocator *mem = request->text.mem;
     if (!mem)

@@ -5,23 +5,23 @@
 
 #include "base/mem.h"
 
-typedef struct pc__request {
+typedef struct pc__remote_request {
     pc__bytes text;
     size_t *starts; /* [count] of each command in `text` */
     size_t count, capacity;
     const void *value; /* stands at `split` of the text */
     size_t value_size, split;
     pc_status status; /* the first failure of all that was added */
-} pc__request;
+} pc__remote_request;
 
-pc__request pc__request_make(const pc_allocator *mem);
+pc__remote_request pc__remote_request_make(const pc_allocator *mem);
 /* Then exactly `arguments` of the following. */
-void pc__request_command(pc__request *request, size_t arguments);
-void pc__request_bytes(pc__request *request, const void *data, size_t size);
-void pc__request_text(pc__request *request, const char *text);
-void pc__request_number(pc__request *request, int64_t number);
-void pc__request_value(pc__request *request, const void *data,
-                       size_t size); /* not copied; once a request */
-void pc__request_free(pc__request *request);
+void pc__remote_request_command(pc__remote_request *request, size_t arguments);
+void pc__remote_request_bytes(pc__remote_request *request, const void *data, size_t size);
+void pc__remote_request_text(pc__remote_request *request, const char *text);
+void pc__remote_request_number(pc__remote_request *request, int64_t number);
+void pc__remote_request_value(pc__remote_request *request, const void *data,
+                              size_t size); /* not copied; once a request */
+void pc__remote_request_free(pc__remote_request *request);
 
 #endif

@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PC__SLOTS = 16384 };
+enum { PC__REMOTE_SLOTS = 16384 };
 
 /* CRC16 (XMODEM) of what stands in the first {} of the key, of the whole key if there is none or
  * nothing in it. */
-uint32_t pc__slot_of(const char *key, size_t size);
+uint32_t pc__remote_slot_of_name(const char *key, size_t size);
 
 /* "3999 127.0.0.1:6381" (behind MOVED or ASK). host [256]; "": the node that has said it. 0: not of
  * this form. */
-int pc__slot_parse(const char *text, uint32_t *slot, char *host, uint16_t *port);
+int pc__remote_slot_parse(const char *text, uint32_t *slot, char *server, uint16_t *port);
 
 #endif

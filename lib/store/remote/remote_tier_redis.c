@@ -1,5 +1,5 @@
 /* The tier REMOTE: what is asked of the servers, what is known of them here, and the counters. */
-#include "store/remote/remote_body.h"
+#include "store/remote/remote_tier.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -14,43 +14,44 @@ enum { MOST_SEEN = 65536 };
 #define ASIDE_SECONDS 0.5 /* for what nobody waits for: removing */
 #define RENEW_SECONDS 0.1 /* for moving an end, for which the one who has loaded waits */
 
-static void tell(pc__remote *r, uint32_t kind, uint32_t reason, const pc__id *key, uint32_t tokens,
-                 uint64_t bytes, double seconds)
+static void emit_event(pc__remote *r, uint32_t kind, uint32_t reason, const pc__id *key,
+                       uint32_t tokens, uint64_t bytes, double seconds)
 {
     pc_event event;
-    if (!r->common.watch.event)
+    if (!r->common.callbacks.event)
         return;
     event = pc__event(PC_TIER_REMOTE, kind, reason, key, bytes, tokens, seconds);
-    r->common.watch.event(r->common.watch.user, &event);
+    r->common.callbacks.event(r->common.callbacks.user, &event);
 }
 
-static void tell_bytes(pc__remote *r)
+static void report_bytes(pc__remote *r)
 {
     uint64_t bytes;
-    if (!r->common.watch.bytes)
+    if (!r->common.callbacks.bytes)
         return;
     pthread_mutex_lock(&r->lock);
-    bytes = r->seen.present_bytes;
+    bytes = r->presence.present_bytes;
     pthread_mutex_unlock(&r->lock);
-    r->common.watch.bytes(r->common.watch.user, PC_TIER_REMOTE, bytes, r->common.budget);
+    r->common.callbacks.bytes(r->common.callbacks.user, PC_TIER_REMOTE, bytes, r->common.budget);
 }
 
 /* -------------------------------------------------- what is known here, with its counters */
 
 /* How a sighting came about, or ended. */
-typedef enum change { STORED, FOUND, LOST, REMOVED } change;
+typedef enum presence_change { STORED, FOUND, LOST, REMOVED } presence_change;
 
 /* With the lock held. `entry` NULL: it is not there. */
-static void note(pc__remote *r, const pc__id *key, const pc__entry *entry, change why)
+static void update_presence(pc__remote *r, const pc__id *key, const pc__remote_entry *entry,
+                            presence_change why)
 {
-    const pc__sighting *s = pc__seen_find(&r->seen, key);
+    const pc__remote_present *s = pc__remote_presence_find(&r->presence, key);
     int was = s && !(s->absent_until > 0), same = was && entry && s->entry.tag == entry->tag;
     size_t forgotten = 0;
-    pc__entry sighted = entry ? *entry : (pc__entry){0};
+    pc__remote_entry sighted = entry ? *entry : (pc__remote_entry){0};
     pc_status status;
-    sighted.is_ours |= same && s->entry.is_ours;
-    status = pc__seen_note(&r->seen, key, entry ? &sighted : NULL, pc__now() + ABSENT_SECONDS,
-                           &forgotten);
+    sighted.is_usable |= same && s->entry.is_usable;
+    status = pc__remote_presence_set(&r->presence, key, entry ? &sighted : NULL,
+                                     pc__now() + ABSENT_SECONDS, &forgotten);
     if (was && !same && (!entry || why == STORED)) /* what was believed to be there is not */
         *(why == REMOVED ? &r->stats.removed : &r->stats.lost) += 1;
     r->stats.stored += why == STORED;
@@ -63,12 +64,12 @@ static void note(pc__remote *r, const pc__id *key, const pc__entry *entry, chang
     r->stats.evicted += forgotten; /* from sight */
 }
 
-static int known(pc__remote *r, const pc__id *key, pc__entry *entry)
+static int known(pc__remote *r, const pc__id *key, pc__remote_entry *entry)
 {
-    const pc__sighting *s;
+    const pc__remote_present *s;
     int is_there;
     pthread_mutex_lock(&r->lock);
-    s = pc__seen_find(&r->seen, key);
+    s = pc__remote_presence_find(&r->presence, key);
     is_there = s && !(s->absent_until > 0);
     if (is_there)
         *entry = s->entry;
@@ -76,75 +77,76 @@ static int known(pc__remote *r, const pc__id *key, pc__entry *entry)
     return is_there;
 }
 
-static int known_absent(const pc__remote *r, const pc__id *key)
+static int is_known_absent(const pc__remote *r, const pc__id *key)
 {
-    const pc__sighting *s = pc__seen_find(&r->seen, key);
+    const pc__remote_present *s = pc__remote_presence_find(&r->presence, key);
     return s && s->absent_until > pc__now();
 }
 
 static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
     pc__remote *r = (pc__remote *)tier;
-    const pc__sighting *s;
+    const pc__remote_present *s;
     int absent;
     pthread_mutex_lock(&r->lock);
-    s = pc__seen_find(&r->seen, key);
+    s = pc__remote_presence_find(&r->presence, key);
     *bytes = s && !(s->absent_until > 0) ? s->entry.bytes : 0;
-    absent = known_absent(r, key);
+    absent = is_known_absent(r, key);
     pthread_mutex_unlock(&r->lock);
-    return !absent && pc__nodes_may_ask(r->nodes, pc__remote_slot(key));
+    return !absent && pc__remote_nodes_may_ask(r->nodes, pc__remote_entry_slot(key));
 }
 
-static int knows(pc__tier *tier, const pc__id *content)
+static int has_content(pc__tier *tier, const pc__id *content)
 {
     pc__remote *r = (pc__remote *)tier;
     int known_here;
     pthread_mutex_lock(&r->lock);
-    known_here = pc__seen_content(&r->seen, content);
+    known_here = pc__remote_presence_has_content(&r->presence, content);
     pthread_mutex_unlock(&r->lock);
     return known_here;
 }
 
 /* ---------------------------------------------------------------- reading */
 
-static void lose(pc__remote *r, const pc__id *key)
+static void mark_absent(pc__remote *r, const pc__id *key)
 {
     pthread_mutex_lock(&r->lock);
-    note(r, key, NULL, LOST);
+    update_presence(r, key, NULL, LOST);
     pthread_mutex_unlock(&r->lock);
 }
 
 /* What is damaged, foreign or without its blocks goes; unless somebody has written it anew since it
  * was read. */
-static void discard(pc__remote *r, const pc__id *key, const pc__entry *read, uint32_t reason)
+static void discard_entry(pc__remote *r, const pc__id *key, const pc__remote_entry *read,
+                          uint32_t reason)
 {
-    pc__limit limit = {pc__now() + ASIDE_SECONDS, 0};
-    pc__entry there;
+    pc__remote_deadline limit = {pc__now() + ASIDE_SECONDS, 0};
+    pc__remote_entry there;
     pc_status status;
     int gone = 0;
-    if (!r->common.read_only && pc__nodes_may_ask(r->nodes, pc__remote_slot(key))) {
-        status = pc__remote_look(r, key, &there, &limit);
+    if (!r->common.read_only && pc__remote_nodes_may_ask(r->nodes, pc__remote_entry_slot(key))) {
+        status = pc__remote_entry_read_envelope(r, key, &there, &limit);
         if (status == PC_OK && read && there.tag == read->tag)
-            gone = pc__remote_unlink(r, key, there.tag, there.pieces, 1, &limit) >= 0;
+            gone = pc__remote_entry_remove(r, key, there.tag, there.pieces, 1, &limit) >= 0;
         else if (status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED)
-            gone = pc__remote_unlink_junk(r, key, &limit) >= 0;
+            gone = pc__remote_entry_remove_foreign(r, key, &limit) >= 0;
     }
-    lose(r, key);
+    mark_absent(r, key);
     if (gone)
-        tell(r, PC_EVENT_REMOVE, reason, key, 0, read ? read->bytes : 0, 0);
-    tell_bytes(r);
+        emit_event(r, PC_EVENT_REMOVE, reason, key, 0, read ? read->bytes : 0, 0);
+    report_bytes(r);
 }
 
-static pc_status look_first(pc__remote *r, const pc__id *key, pc__entry *entry, uint8_t **first,
-                            size_t *size, pc__limit *limit)
+static pc_status read_first(pc__remote *r, const pc__id *key, pc__remote_entry *entry,
+                            uint8_t **first, size_t *size, pc__remote_deadline *limit)
 {
     pc_status status;
     *first = pc__alloc(&r->mem, PC__REMOTE_FIRST_BYTES);
     if (!*first)
         return PC_ERR_NOMEM;
-    status = pc__remote_header(r, key, 0, *first, PC__REMOTE_FIRST_BYTES, size, limit);
+    status = pc__remote_entry_read_header(r, key, 0, *first, PC__REMOTE_FIRST_BYTES, size, limit);
     if (status == PC_OK)
-        status = pc__envelope_read(entry, *first, *size);
+        status = pc__remote_envelope_read(entry, *first, *size);
     if (status == PC_OK)
         return PC_OK;
     pc__free(&r->mem, *first);
@@ -156,8 +158,8 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
                             int *timed_out)
 {
     pc__remote *r = (pc__remote *)tier;
-    pc__limit limit = {deadline, 0};
-    pc__entry entry;
+    pc__remote_deadline limit = {deadline, 0};
+    pc__remote_entry entry;
     uint8_t *first = NULL;
     size_t size;
     pc_status status;
@@ -167,42 +169,42 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
     *timed_out = 0;
     pthread_mutex_lock(&r->lock);
     r->stats.lookups++;
-    absent = known_absent(r, key);
+    absent = is_known_absent(r, key);
     pthread_mutex_unlock(&r->lock);
-    status = absent ? PC_MISS : look_first(r, key, &entry, &first, &size, &limit);
+    status = absent ? PC_MISS : read_first(r, key, &entry, &first, &size, &limit);
     if (status == PC_OK)
-        status = pc__remote_source(out, r, key, &entry, first, size, deadline);
+        status = pc__remote_entry_open(out, r, key, &entry, first, size, deadline);
     *timed_out = limit.timed_out;
     pthread_mutex_lock(&r->lock);
-    before = r->seen.present_bytes;
+    before = r->presence.present_bytes;
     if (status == PC_MISS && !absent)
-        note(r, key, NULL, LOST);
+        update_presence(r, key, NULL, LOST);
     if (status == PC_OK)
-        note(r, key, &entry, FOUND);
-    changed = r->seen.present_bytes != before;
+        update_presence(r, key, &entry, FOUND);
+    changed = r->presence.present_bytes != before;
     r->stats.misses += status == PC_MISS;
     r->stats.load_failed += status < 0;
     pthread_mutex_unlock(&r->lock);
     if (status == PC_ERR_FORMAT)
-        discard(r, key, NULL, PC_REASON_DAMAGED);
+        discard_entry(r, key, NULL, PC_REASON_DAMAGED);
     else if (changed)
-        tell_bytes(r);
+        report_bytes(r);
     if (status < 0)
-        tell(r, PC_EVENT_LOAD_FAILED,
-             limit.timed_out       ? PC_REASON_DEADLINE
-             : status == PC_ERR_IO ? PC_REASON_UNREACHABLE
-                                   : pc__reason_of(status),
-             key, 0, 0, 0);
+        emit_event(r, PC_EVENT_LOAD_FAILED,
+                   limit.timed_out       ? PC_REASON_DEADLINE
+                   : status == PC_ERR_IO ? PC_REASON_UNREACHABLE
+                                         : pc__reason_of(status),
+                   key, 0, 0, 0);
     return status;
 }
 
 /* It was opened: it need not be asked again whether it is of use. */
-static void keep(pc__remote *r, const pc__id *key, const pc__entry *read)
+static void mark_usable(pc__remote *r, const pc__id *key, const pc__remote_entry *read)
 {
-    pc__entry ours = *read;
-    ours.is_ours = 1;
+    pc__remote_entry ours = *read;
+    ours.is_usable = 1;
     pthread_mutex_lock(&r->lock);
-    note(r, key, &ours, FOUND);
+    update_presence(r, key, &ours, FOUND);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -210,7 +212,7 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
                       double seconds)
 {
     pc__remote *r = (pc__remote *)tier;
-    pc__entry entry;
+    pc__remote_entry entry;
     int is_known = known(r, key, &entry);
     uint64_t stored = is_known ? entry.bytes : bytes;
     pthread_mutex_lock(&r->lock);
@@ -222,35 +224,38 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     r->stats.seconds_read += seconds;
     pthread_mutex_unlock(&r->lock);
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH || status == PC_ERR_NOT_FOUND)
-        discard(r, key, is_known ? &entry : NULL, PC_REASON_DAMAGED);
+        discard_entry(r, key, is_known ? &entry : NULL, PC_REASON_DAMAGED);
     else if (status == PC_ERR_UNSUPPORTED)
-        lose(r, key); /* others may have use for it; the next writer of ours takes its place */
+        mark_absent(r,
+                    key); /* others may have use for it; the next writer of ours takes its place */
     else if (status == PC_OK && is_known)
-        keep(r, key, &entry);
+        mark_usable(r, key, &entry);
     if (status == PC_OK && is_known && entry.ttl && !r->common.read_only) {
-        pc__limit limit = {pc__now() + RENEW_SECONDS, 0};
-        pc__remote_renew(r, key, &entry, &limit); /* if it fails it ends a little sooner */
+        pc__remote_deadline limit = {pc__now() + RENEW_SECONDS, 0};
+        pc__remote_entry_renew(r, key, &entry, &limit); /* if it fails it ends a little sooner */
     }
     if (status == PC_OK)
-        tell(r, PC_EVENT_HIT, PC_REASON_NONE, key, is_known ? entry.tokens : 0, stored, seconds);
+        emit_event(r, PC_EVENT_HIT, PC_REASON_NONE, key, is_known ? entry.tokens : 0, stored,
+                   seconds);
     else if (status < 0)
-        tell(r, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, is_known ? entry.tokens : 0,
-             stored, seconds);
+        emit_event(r, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, is_known ? entry.tokens : 0,
+                   stored, seconds);
 }
 
 /* ---------------------------------------------------------------- writing */
 
 /* Could we use what stands there? PC_OK; PC_MISS: nothing does; PC_ERR_FORMAT, PC_ERR_UNSUPPORTED,
  * PC_ERR_MISMATCH, PC_ERR_NOT_FOUND: not. */
-static pc_status try_there(pc__remote *r, const pc__id *key, pc__entry *there, pc__limit *limit)
+static pc_status try_existing(pc__remote *r, const pc__id *key, pc__remote_entry *there,
+                              pc__remote_deadline *limit)
 {
     uint8_t *first;
     size_t size;
     pc__source *source;
     pc__record *record;
-    pc_status status = look_first(r, key, there, &first, &size, limit);
+    pc_status status = read_first(r, key, there, &first, &size, limit);
     if (status == PC_OK)
-        status = pc__remote_source(&source, r, key, there, first, size, limit->deadline);
+        status = pc__remote_entry_open(&source, r, key, there, first, size, limit->deadline);
     if (status != PC_OK)
         return status;
     status = pc__record_open(&record, &r->mem, &r->common.record, source);
@@ -262,7 +267,7 @@ static pc_status try_there(pc__remote *r, const pc__id *key, pc__entry *there, p
     return status;
 }
 
-static int is_of_no_use(pc_status status)
+static int is_unusable(pc_status status)
 {
     return status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED || status == PC_ERR_MISMATCH
            || status == PC_ERR_NOT_FOUND;
@@ -270,24 +275,24 @@ static int is_of_no_use(pc_status status)
 
 /* PC_MISS: known already. PC_OK: it may be written; what stood there and is of no use to us is
  * gone. */
-static pc_status check_there(pc__remote *r, const pc__id *key, pc__limit *limit)
+static pc_status check_existing(pc__remote *r, const pc__id *key, pc__remote_deadline *limit)
 {
-    pc__entry before, there;
-    int ours = known(r, key, &before) && before.is_ours;
-    pc_status status = pc__remote_look(r, key, &there, limit);
+    pc__remote_entry before, there;
+    int ours = known(r, key, &before) && before.is_usable;
+    pc_status status = pc__remote_entry_read_envelope(r, key, &there, limit);
     if (status == PC_OK && !(ours && there.tag == before.tag))
-        status = try_there(r, key, &there, limit);
+        status = try_existing(r, key, &there, limit);
     if (status == PC_OK)
-        keep(r, key, &there);
-    if (is_of_no_use(status)) {
-        discard(r, key, &there, pc__reason_of(status));
+        mark_usable(r, key, &there);
+    if (is_unusable(status)) {
+        discard_entry(r, key, &there, pc__reason_of(status));
         return PC_OK;
     }
     return status == PC_OK ? PC_MISS : status == PC_MISS ? PC_OK : status;
 }
 
-static pc_status write_entry(pc__remote *r, const pc__image *image, pc__entry *entry,
-                             uint32_t *reason, pc__limit *limit)
+static pc_status write_entry(pc__remote *r, const pc__image *image, pc__remote_entry *entry,
+                             uint32_t *reason, pc__remote_deadline *limit)
 {
     pc_status status;
     double full_until;
@@ -298,30 +303,30 @@ static pc_status write_entry(pc__remote *r, const pc__image *image, pc__entry *e
     if (r->common.read_only || pc__now() < full_until)
         return PC_MISS;
     *reason = PC_REASON_UNREACHABLE;
-    if (!pc__nodes_may_ask(r->nodes, pc__remote_slot(&image->key)))
+    if (!pc__remote_nodes_may_ask(r->nodes, pc__remote_entry_slot(&image->key)))
         return PC_MISS;
-    status = check_there(r, &image->key, limit);
+    status = check_existing(r, &image->key, limit);
     if (status == PC_MISS)
         *reason = PC_REASON_NONE;
     if (status == PC_OK)
-        status = pc__remote_publish(r, image, entry, reason, limit);
+        status = pc__remote_entry_write(r, image, entry, reason, limit);
     return status;
 }
 
 static pc_status put(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason)
 {
     pc__remote *r = (pc__remote *)tier;
-    pc__limit limit = {deadline, 0};
-    pc__entry entry;
+    pc__remote_deadline limit = {deadline, 0};
+    pc__remote_entry entry;
     double started = pc__now(), seconds;
     pc_status status = write_entry(r, image, &entry, reason, &limit);
     seconds = pc__now() - started;
     pthread_mutex_lock(&r->lock);
     r->stats.offered++;
     r->stats.seconds_written += seconds;
-    entry.is_ours = 1;
+    entry.is_usable = 1;
     if (status == PC_OK) {
-        note(r, &image->key, &entry, STORED);
+        update_presence(r, &image->key, &entry, STORED);
         r->stats.bytes_written += entry.bytes;
     } else if (status < 0) {
         r->stats.failed++;
@@ -332,35 +337,37 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     }
     pthread_mutex_unlock(&r->lock);
     if (status == PC_OK)
-        tell(r, PC_EVENT_STORE, PC_REASON_NONE, &image->key, entry.tokens, entry.bytes, seconds);
+        emit_event(r, PC_EVENT_STORE, PC_REASON_NONE, &image->key, entry.tokens, entry.bytes,
+                   seconds);
     else if (status == PC_MISS && *reason != PC_REASON_NONE)
-        tell(r, PC_EVENT_STORE_FAILED, *reason, &image->key, (uint32_t)image->tokens, 0, seconds);
+        emit_event(r, PC_EVENT_STORE_FAILED, *reason, &image->key, (uint32_t)image->tokens, 0,
+                   seconds);
     else if (status < 0)
-        tell(r, PC_EVENT_STORE_FAILED, limit.timed_out ? PC_REASON_DEADLINE : PC_REASON_IO,
-             &image->key, (uint32_t)image->tokens, 0, seconds);
-    tell_bytes(r);
+        emit_event(r, PC_EVENT_STORE_FAILED, limit.timed_out ? PC_REASON_DEADLINE : PC_REASON_IO,
+                   &image->key, (uint32_t)image->tokens, 0, seconds);
+    report_bytes(r);
     return status;
 }
 
 static void remove_entry(pc__tier *tier, const pc__id *key)
 {
     pc__remote *r = (pc__remote *)tier;
-    pc__limit limit = {pc__now() + ASIDE_SECONDS, 0};
-    pc__entry entry, there;
+    pc__remote_deadline limit = {pc__now() + ASIDE_SECONDS, 0};
+    pc__remote_entry entry, there;
     int is_known = known(r, key, &entry);
     if (!r->common.read_only) {
-        pc_status status = pc__remote_look(r, key, &there, &limit);
+        pc_status status = pc__remote_entry_read_envelope(r, key, &there, &limit);
         if (status == PC_OK)
-            pc__remote_unlink(r, key, there.tag, there.pieces, 1, &limit);
+            pc__remote_entry_remove(r, key, there.tag, there.pieces, 1, &limit);
         else if (status == PC_ERR_FORMAT)
-            pc__remote_unlink_junk(r, key, &limit);
+            pc__remote_entry_remove_foreign(r, key, &limit);
     }
     pthread_mutex_lock(&r->lock);
-    note(r, key, NULL, REMOVED);
+    update_presence(r, key, NULL, REMOVED);
     pthread_mutex_unlock(&r->lock);
     if (is_known)
-        tell(r, PC_EVENT_REMOVE, PC_REASON_NONE, key, entry.tokens, entry.bytes, 0);
-    tell_bytes(r);
+        emit_event(r, PC_EVENT_REMOVE, PC_REASON_NONE, key, entry.tokens, entry.bytes, 0);
+    report_bytes(r);
 }
 
 /* What this process has seen there; others may use the server too. */
@@ -369,10 +376,10 @@ static void clear(pc__tier *tier)
     pc__remote *r = (pc__remote *)tier;
     double until = pc__now() + 4 * ASIDE_SECONDS;
     for (;;) {
-        const pc__sighting *s;
+        const pc__remote_present *s;
         pc__id key;
         pthread_mutex_lock(&r->lock);
-        for (s = r->seen.oldest; s && s->absent_until > 0;)
+        for (s = r->presence.oldest; s && s->absent_until > 0;)
             s = s->newer;
         if (s)
             key = s->key;
@@ -385,7 +392,7 @@ static void clear(pc__tier *tier)
 
 static int sweep(pc__tier *tier)
 {
-    pc__nodes_sweep(((pc__remote *)tier)->nodes);
+    pc__remote_nodes_sweep(((pc__remote *)tier)->nodes);
     return 0;
 }
 
@@ -395,8 +402,8 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
     pthread_mutex_lock(&r->lock);
     *out = r->stats;
     out->struct_size = sizeof *out;
-    out->segments = r->seen.present;
-    out->segment_bytes = r->seen.present_bytes;
+    out->segments = r->presence.present;
+    out->segment_bytes = r->presence.present_bytes;
     out->budget_bytes = r->common.budget;
     pthread_mutex_unlock(&r->lock);
 }
@@ -405,20 +412,21 @@ static void free_tier(pc__tier *tier)
 {
     pc__remote *r = (pc__remote *)tier;
     pc_allocator mem = r->mem;
-    pc__nodes_free(r->nodes);
-    pc__seen_free(&r->seen);
+    pc__remote_nodes_free(r->nodes);
+    pc__remote_presence_free(&r->presence);
     pthread_mutex_destroy(&r->lock);
     pc__free(&mem, r);
 }
 
-pc_status pc__remote_new(pc__tier **out, const pc__tier_common *common, pc__remote_address *address)
+pc_status pc__remote_tier_new(pc__tier **out, const pc__tier_common *common,
+                              pc__remote_address *address)
 {
     static const pc__tier_ops ops = {.id = PC_TIER_REMOTE,
                                      .may_have = may_have,
                                      .open = open_entry,
                                      .read_done = read_done,
                                      .put = put,
-                                     .knows = knows,
+                                     .has_content = has_content,
                                      .remove = remove_entry,
                                      .clear = clear,
                                      .sweep = sweep,
@@ -441,10 +449,10 @@ pc_status pc__remote_new(pc__tier **out, const pc__tier_common *common, pc__remo
     r->common = *common;
     pc__variant_of(&common->record, r->variant);
     r->common.mem = &r->mem;
-    r->seen.mem = &r->mem;
-    r->seen.most = MOST_SEEN;
+    r->presence.mem = &r->mem;
+    r->presence.most = MOST_SEEN;
     pthread_mutex_init(&r->lock, NULL);
-    status = pc__nodes_new(&r->nodes, &r->mem, common->context, address);
+    status = pc__remote_nodes_new(&r->nodes, &r->mem, common->context, address);
     if (status < 0)
         free_tier(&r->tier);
     else

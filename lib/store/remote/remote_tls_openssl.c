@@ -15,14 +15,14 @@
 
 #include "base/fail.h"
 
-struct pc__tls {
+struct pc__remote_tls {
     pc_allocator mem;
     SSL_CTX *context;
     BIO_METHOD *method;
     char *name; /* instead of the hosts'; NULL: theirs */
 };
 
-struct pc__tls_link {
+struct pc__remote_tls_session {
     pc_allocator mem;
     SSL *ssl;
     int fd;
@@ -35,9 +35,9 @@ struct pc__tls_link {
 
 static int socket_write(BIO *bio, const char *data, int size)
 {
-    pc__tls_link *link = BIO_get_data(bio);
-    ssize_t n = send(link->fd, data, (size_t)size, MSG_NOSIGNAL);
-    link->error = n < 0 ? errno : 0;
+    pc__remote_tls_session *session = BIO_get_data(bio);
+    ssize_t n = send(session->fd, data, (size_t)size, MSG_NOSIGNAL);
+    session->error = n < 0 ? errno : 0;
     BIO_clear_retry_flags(bio);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         BIO_set_retry_write(bio);
@@ -46,9 +46,9 @@ static int socket_write(BIO *bio, const char *data, int size)
 
 static int socket_read(BIO *bio, char *data, int size)
 {
-    pc__tls_link *link = BIO_get_data(bio);
-    ssize_t n = recv(link->fd, data, (size_t)size, 0);
-    link->error = n < 0 ? errno : 0;
+    pc__remote_tls_session *session = BIO_get_data(bio);
+    ssize_t n = recv(session->fd, data, (size_t)size, 0);
+    session->error = n < 0 ? errno : 0;
     BIO_clear_retry_flags(bio);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         BIO_set_retry_read(bio);
@@ -76,7 +76,7 @@ static const char *reason(void)
 }
 
 /* A locked key is refused. Without this OpenSSL would ask for its password at the terminal. */
-static int no_password(char *data, int size, int writing, void *user)
+static int refuse_password(char *data, int size, int writing, void *user)
 {
     (void)data;
     (void)size;
@@ -85,7 +85,7 @@ static int no_password(char *data, int size, int writing, void *user)
     return -1;
 }
 
-static pc_status check_there(const char *path, const char *option, int *is_folder)
+static pc_status check_path(const char *path, const char *option, int *is_folder)
 {
     struct stat info;
     if (stat(path, &info))
@@ -99,7 +99,7 @@ static pc_status load_authorities(SSL_CTX *context, const char *path)
     int is_folder, ok;
     pc_status status = PC_OK;
     if (path)
-        status = check_there(path, "cacert", &is_folder);
+        status = check_path(path, "cacert", &is_folder);
     if (status < 0)
         return status;
     if (!path)
@@ -113,19 +113,19 @@ static pc_status load_authorities(SSL_CTX *context, const char *path)
                     path ? path : "the system's authorities", reason());
 }
 
-static pc_status load_certificate(SSL_CTX *context, const pc__remote_tls *options)
+static pc_status load_certificate(SSL_CTX *context, const pc__remote_tls_options *options)
 {
     const char *key = options->key ? options->key : options->certificate;
     int is_folder, is_locked = 0;
-    pc_status status = check_there(options->certificate, "cert", &is_folder);
+    pc_status status = check_path(options->certificate, "cert", &is_folder);
     if (status == PC_OK)
-        status = check_there(key, "key", &is_folder);
+        status = check_path(key, "key", &is_folder);
     if (status < 0)
         return status;
     if (SSL_CTX_use_certificate_chain_file(context, options->certificate) != 1)
         return pc__fail(PC_ERR_INVALID, "remote address: cert: %s: %s", options->certificate,
                         reason());
-    SSL_CTX_set_default_passwd_cb(context, no_password);
+    SSL_CTX_set_default_passwd_cb(context, refuse_password);
     SSL_CTX_set_default_passwd_cb_userdata(context, &is_locked);
     if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1) {
         const char *why = reason();
@@ -150,7 +150,7 @@ static int set_modes(SSL_CTX *context, int insecure)
     return 1;
 }
 
-static pc_status fill(pc__tls *t, const pc__remote_tls *options)
+static pc_status set_up(pc__remote_tls *t, const pc__remote_tls_options *options)
 {
     pc_status status = PC_OK;
     if (options->name && !(t->name = pc__strdup(&t->mem, options->name)))
@@ -173,23 +173,24 @@ static pc_status fill(pc__tls *t, const pc__remote_tls *options)
     return status;
 }
 
-pc_status pc__tls_new(pc__tls **out, const pc_allocator *mem, const pc__remote_tls *options)
+pc_status pc__remote_tls_new(pc__remote_tls **out, const pc_allocator *mem,
+                             const pc__remote_tls_options *options)
 {
-    pc__tls *t = *out = pc__calloc(mem, 1, sizeof *t);
+    pc__remote_tls *t = *out = pc__calloc(mem, 1, sizeof *t);
     pc_status status;
     if (!t)
         return PC_ERR_NOMEM;
     t->mem = *mem;
-    status = fill(t, options);
+    status = set_up(t, options);
     ERR_clear_error();
     if (status == PC_OK)
         return PC_OK;
-    pc__tls_free(t);
+    pc__remote_tls_free(t);
     *out = NULL;
     return status;
 }
 
-void pc__tls_free(pc__tls *tls)
+void pc__remote_tls_free(pc__remote_tls *tls)
 {
     if (!tls)
         return;
@@ -203,58 +204,60 @@ void pc__tls_free(pc__tls *tls)
 
 /* Whom we expect. A dot at the end and the zone of a number belong to look-ups, not to
  * certificates; numbers are no names for SNI (RFC 6066). */
-static int set_name(pc__tls_link *link, const char *name)
+static int set_name(pc__remote_tls_session *session, const char *name)
 {
-    X509_VERIFY_PARAM *check = SSL_get0_param(link->ssl);
+    X509_VERIFY_PARAM *check = SSL_get0_param(session->ssl);
     unsigned char number[sizeof(struct in6_addr)];
     size_t size = strcspn(name, "%");
     if (size && name[size - 1] == '.')
         size--;
-    if (!size || size >= sizeof link->name)
+    if (!size || size >= sizeof session->name)
         return 0;
-    memcpy(link->name, name, size);
-    if (inet_pton(AF_INET, link->name, number) == 1 || inet_pton(AF_INET6, link->name, number) == 1)
-        return X509_VERIFY_PARAM_set1_ip_asc(check, link->name);
+    memcpy(session->name, name, size);
+    if (inet_pton(AF_INET, session->name, number) == 1
+        || inet_pton(AF_INET6, session->name, number) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(check, session->name);
     X509_VERIFY_PARAM_set_hostflags(check, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return X509_VERIFY_PARAM_set1_host(check, link->name, 0)
-           && SSL_set_tlsext_host_name(link->ssl, link->name);
+    return X509_VERIFY_PARAM_set1_host(check, session->name, 0)
+           && SSL_set_tlsext_host_name(session->ssl, session->name);
 }
 
-pc_status pc__tls_link_new(pc__tls_link **out, const pc__tls *tls, int fd, const char *host)
+pc_status pc__remote_tls_session_new(pc__remote_tls_session **out, const pc__remote_tls *tls,
+                                     int fd, const char *server)
 {
-    const char *name = tls->name ? tls->name : host;
-    pc__tls_link *link = *out = pc__calloc(&tls->mem, 1, sizeof *link);
+    const char *name = tls->name ? tls->name : server;
+    pc__remote_tls_session *session = *out = pc__calloc(&tls->mem, 1, sizeof *session);
     BIO *bio;
-    if (!link)
+    if (!session)
         return PC_ERR_NOMEM;
-    link->mem = tls->mem;
-    link->fd = fd;
+    session->mem = tls->mem;
+    session->fd = fd;
     ERR_clear_error();
-    link->ssl = SSL_new(tls->context);
+    session->ssl = SSL_new(tls->context);
     bio = BIO_new(tls->method);
-    if (link->ssl && bio && set_name(link, name)) {
-        BIO_set_data(bio, link);
+    if (session->ssl && bio && set_name(session, name)) {
+        BIO_set_data(bio, session);
         BIO_set_init(bio, 1);
-        SSL_set_bio(link->ssl, bio, bio); /* takes it over */
-        SSL_set_connect_state(link->ssl);
+        SSL_set_bio(session->ssl, bio, bio); /* takes it over */
+        SSL_set_connect_state(session->ssl);
         return PC_OK;
     }
     pc__fail(PC_ERR_IO, "TLS cannot begin with '%.255s': %s", name, reason());
     BIO_free(bio);
-    pc__tls_link_free(link);
+    pc__remote_tls_session_free(session);
     *out = NULL;
     return PC_ERR_IO;
 }
 
-void pc__tls_link_free(pc__tls_link *link)
+void pc__remote_tls_session_free(pc__remote_tls_session *session)
 {
-    if (!link)
+    if (!session)
         return;
-    if (link->is_up)
-        SSL_shutdown(link->ssl);
-    SSL_free(link->ssl);
+    if (session->is_up)
+        SSL_shutdown(session->ssl);
+    SSL_free(session->ssl);
     ERR_clear_error();
-    pc__free(&link->mem, link);
+    pc__free(&session->mem, session);
 }
 
 static int is_ssl(unsigned long error, int why)
@@ -262,18 +265,19 @@ static int is_ssl(unsigned long error, int why)
     return ERR_GET_LIB(error) == ERR_LIB_SSL && ERR_GET_REASON(error) == why;
 }
 
-static pc_status failed(const pc__tls_link *link, unsigned long error, const char *what)
+static pc_status session_error(const pc__remote_tls_session *session, unsigned long error,
+                               const char *what)
 {
-    long verdict = SSL_get_verify_result(link->ssl);
-    int other_name = verdict == X509_V_ERR_HOSTNAME_MISMATCH
-                     || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH;
+    long verified = SSL_get_verify_result(session->ssl);
+    int other_name = verified == X509_V_ERR_HOSTNAME_MISMATCH
+                     || verified == X509_V_ERR_IP_ADDRESS_MISMATCH;
     if (is_ssl(error, SSL_R_CERTIFICATE_VERIFY_FAILED) && other_name)
         return pc__fail(PC_ERR_IO, "TLS: the server's certificate is not made out to '%s'",
-                        link->name);
+                        session->name);
     if (is_ssl(error, SSL_R_CERTIFICATE_VERIFY_FAILED))
         return pc__fail(PC_ERR_IO, "TLS: the server's certificate is refused: %s",
-                        X509_verify_cert_error_string(verdict));
-    if (is_ssl(error, SSL_R_WRONG_VERSION_NUMBER) && !SSL_is_init_finished(link->ssl))
+                        X509_verify_cert_error_string(verified));
+    if (is_ssl(error, SSL_R_WRONG_VERSION_NUMBER) && !SSL_is_init_finished(session->ssl))
         return pc__fail(PC_ERR_IO, "TLS: what the server answers is no TLS; is this its TLS port?");
 #if defined(SSL_R_UNEXPECTED_EOF_WHILE_READING) /* since OpenSSL 3 */
     if (is_ssl(error, SSL_R_UNEXPECTED_EOF_WHILE_READING))
@@ -283,59 +287,62 @@ static pc_status failed(const pc__tls_link *link, unsigned long error, const cha
 }
 
 /* What OpenSSL has made of a call. */
-static pc_status turn(pc__tls_link *link, int result, const char *what, short *wants)
+static pc_status session_result(pc__remote_tls_session *session, int result, const char *what,
+                                short *wants)
 {
-    int kind = SSL_get_error(link->ssl, result);
+    int kind = SSL_get_error(session->ssl, result);
     pc_status status = PC_ERR_IO;
     *wants = kind == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN;
     if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE)
         return PC_AGAIN;
     if (kind == SSL_ERROR_SSL)
-        status = failed(link, ERR_peek_error(), what);
-    else if (kind == SSL_ERROR_SYSCALL && link->error)
-        pc__fail(status, "TLS: %s: %s", what, strerror(link->error));
+        status = session_error(session, ERR_peek_error(), what);
+    else if (kind == SSL_ERROR_SYSCALL && session->error)
+        pc__fail(status, "TLS: %s: %s", what, strerror(session->error));
     else
         pc__fail(status, "TLS: %s: the server has closed the connection", what);
-    link->is_up = 0;
+    session->is_up = 0;
     ERR_clear_error();
     return status;
 }
 
-pc_status pc__tls_shake(pc__tls_link *link, short *wants)
+pc_status pc__remote_tls_handshake(pc__remote_tls_session *session, short *wants)
 {
     int result;
     ERR_clear_error();
-    result = SSL_connect(link->ssl);
-    link->is_up = result == 1;
-    return result == 1 ? PC_OK : turn(link, result, "handshake", wants);
+    result = SSL_connect(session->ssl);
+    session->is_up = result == 1;
+    return result == 1 ? PC_OK : session_result(session, result, "handshake", wants);
 }
 
-pc_status pc__tls_receive(pc__tls_link *link, void *data, size_t size, size_t *got, short *wants)
+pc_status pc__remote_tls_receive(pc__remote_tls_session *session, void *data, size_t size,
+                                 size_t *got, short *wants)
 {
     int result;
     ERR_clear_error();
-    result = SSL_read_ex(link->ssl, data, size, got);
-    return result == 1 ? PC_OK : turn(link, result, "receive", wants);
+    result = SSL_read_ex(session->ssl, data, size, got);
+    return result == 1 ? PC_OK : session_result(session, result, "receive", wants);
 }
 
-pc_status pc__tls_send(pc__tls_link *link, const void *data, size_t size, short *wants)
+pc_status pc__remote_tls_send(pc__remote_tls_session *session, const void *data, size_t size,
+                              short *wants)
 {
     size_t sent; /* all: partial writes are not switched on */
     int result;
     ERR_clear_error();
-    result = SSL_write_ex(link->ssl, data, size, &sent);
-    return result == 1 ? PC_OK : turn(link, result, "send", wants);
+    result = SSL_write_ex(session->ssl, data, size, &sent);
+    return result == 1 ? PC_OK : session_result(session, result, "send", wants);
 }
 
-int pc__tls_is_quiet(pc__tls_link *link)
+int pc__remote_tls_is_idle(pc__remote_tls_session *session)
 {
     char byte;
     size_t got;
     int result, quiet;
     ERR_clear_error();
-    result = SSL_peek_ex(link->ssl, &byte, 1, &got); /* takes tickets and new keys in */
-    quiet = result != 1 && SSL_get_error(link->ssl, result) == SSL_ERROR_WANT_READ;
-    link->is_up = quiet && link->is_up;
+    result = SSL_peek_ex(session->ssl, &byte, 1, &got); /* takes tickets and new keys in */
+    quiet = result != 1 && SSL_get_error(session->ssl, result) == SSL_ERROR_WANT_READ;
+    session->is_up = quiet && session->is_up;
     ERR_clear_error();
     return quiet;
 }

@@ -1,0 +1,62 @@
+/* Catches: checksums that depend on how the bytes arrive or on the processor's variant, or that
+ * are not XXH3-128 as others compute it. */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/checksum.h"
+#include "testing.h"
+
+static void want_of(const void *data, size_t size, uint8_t out[PC__CHECKSUM])
+{
+    XXH128_canonical_t canonical; /* big-endian */
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, size));
+    for (int i = 0; i < PC__CHECKSUM; i++)
+        out[i] = canonical.digest[PC__CHECKSUM - 1 - i];
+}
+
+static void test_sizes(const uint8_t *data)
+{
+    for (size_t size = 0; size < 3000; size += 1 + size / 40) {
+        uint8_t got[PC__CHECKSUM], want[PC__CHECKSUM];
+        want_of(data, size, want);
+        pc__checksum_of(data, size, got);
+        CHECK(!memcmp(got, want, sizeof got));
+        for (size_t step = 1; step < size; step = step * 3 + 1) {
+            pc__checksum sum;
+            pc__checksum_start(&sum);
+            for (size_t at = 0; at < size; at += step)
+                pc__checksum_add(&sum, data + at, size - at < step ? size - at : step);
+            pc__checksum_end(&sum, got);
+            CHECK(!memcmp(got, want, sizeof got));
+        }
+    }
+}
+
+static void test_large(const uint8_t *data, size_t size)
+{
+    uint8_t got[PC__CHECKSUM], want[PC__CHECKSUM];
+    for (size_t from = 0; from < 64; from += 13) { /* any alignment */
+        want_of(data + from, size - from, want);
+        pc__checksum_of(data + from, size - from, got);
+        CHECK(!memcmp(got, want, sizeof got));
+    }
+}
+
+int main(void)
+{
+    static const uint8_t empty[PC__CHECKSUM] = {0x7f, 0x49, 0x8d, 0x46, 0x24, 0xc3, 0x01, 0x60,
+                                                0xd8, 0x98, 0x47, 0x01, 0xd3, 0x06, 0xaa, 0x99};
+    const size_t size = 1 << 20;
+    uint8_t *data = malloc(size), got[PC__CHECKSUM];
+    pc_test_rng rng = {5};
+    CHECK(data);
+    for (size_t i = 0; i < size; i++)
+        data[i] = (uint8_t)pc_test_bits(&rng);
+    pc__checksum_of(NULL, 0, got);
+    CHECK(!memcmp(got, empty, sizeof got));
+    test_sizes(data);
+    test_large(data, size);
+    free(data);
+    return pc_test_end();
+}

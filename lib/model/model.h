@@ -1,6 +1,6 @@
 /* The model handle: a tokenizer and chat template, and the operations that PML, cache and serving
- * use. Our own models implement the same pc_model_ops that a host does (native_ops.c); nothing
- * above lib/model tells them apart, but for pc_eval. */
+ * use. Our own models implement the same pc_model_ops that an application does (native_ops.c); what
+ * the folders above ask beyond those is in model_states.h. */
 #ifndef PC_MODEL_MODEL_H
 #define PC_MODEL_MODEL_H
 

@@ -214,7 +214,7 @@ static pc_status describe_model(pc_model *model)
 /* A family's special tokens must be tokens of the host's. */
 static pc_status check_family(const pc_model *model, const char *name)
 {
-    const pc__chat_form *form = pc__chat_family(name);
+    const pc__chat_template *form = pc__chat_family(name);
     const size_t most = form ? sizeof form->tokens / sizeof *form->tokens : 0;
     for (size_t i = 0; i < most && form->tokens[i] && model->ops.tokenize; i++) {
         size_t count;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "model/model_states.h"
 
 static const double GRACE = 0.04;         /* of the computing that loading saves */
 static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of the computing */
@@ -15,7 +16,7 @@ pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, 
 {
     const pc_allocator *mem = &model->context->mem;
     *f = (pc__fetch){.model = model, .cache = cache};
-    if (!cache || !pc__cache_has_lower(cache) || (!model->native && !model->ops.import_segment))
+    if (!cache || !pc__cache_has_lower(cache) || !pc__model_can_import(model))
         return PC_OK;
     f->loads = pc__calloc(mem, count, sizeof(*f->loads));
     f->reasons = pc__calloc(mem, count, sizeof *f->reasons);
@@ -78,7 +79,7 @@ double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens)
 const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const pc_cache *cache,
                                  const pc__segment_facts *facts)
 {
-    if (!pc__cache_has_lower(cache) || (!model->native && !model->ops.export_segment))
+    if (!pc__cache_has_lower(cache) || !pc__model_can_export(model))
         return NULL;
     pc__segment_image(image, model, facts);
     return image;
@@ -298,7 +299,7 @@ pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache, const pc__s
     pc__image image;
     pc__entry_desc desc = segment_naming(facts, 0);
     pc__load_request want;
-    if (!pc__cache_has_lower(cache) || (!model->native && !model->ops.import_segment))
+    if (!pc__cache_has_lower(cache) || !pc__model_can_import(model))
         return PC_MISS;
     pc__segment_image(&image, model, facts);
     want = want_segment(model, facts, &image, &desc);

@@ -1,6 +1,6 @@
 #include "serve/model_calls.h"
 
-#include "model/forward/native.h"
+#include "model/model_states.h"
 #include "serve/segment_image.h"
 
 static void release_payload(const pc_model *model, void *payload)
@@ -76,7 +76,7 @@ static pc_status wrap_payload(pc_segment **out, const pc_model *model, void *pay
                               const int32_t *tokens, size_t count)
 {
     pc__kv *run = payload;
-    pc_status status = kept && model->native ? pc__native_keep(model->native, &run) : PC_OK;
+    pc_status status = kept ? pc__model_keep(model, &run) : PC_OK;
     if (status >= 0)
         return pc__wrap_segment(out, model, run, tokens, count);
     release_payload(model, payload);
@@ -95,7 +95,8 @@ enum { RETRIES = 8, LEAST_BYTES = 4096, GROWTH = 4 };
 static retries retries_of(const pc_model *model, uint64_t tokens)
 {
     uint64_t bytes = tokens * model->info.kv_bytes_per_token;
-    return (retries){bytes > LEAST_BYTES ? bytes : LEAST_BYTES, model->native ? 0 : RETRIES};
+    return (retries){bytes > LEAST_BYTES ? bytes : LEAST_BYTES,
+                     pc__model_is_native(model) ? 0 : RETRIES};
 }
 
 /* 1: it failed for want of room, and there is more of that now. */
@@ -177,7 +178,7 @@ int pc__segment_is_lossy(const pc_segment *segment)
 {
     const pc_model *model = pc__segment_model(segment);
     return segment->lossy
-           || (model && model->native
+           || (model && pc__model_is_native(model)
                && ((const pc__kv *)segment->payload)->shape.dtype == PC_DTYPE_I8);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attn/kv.h"
+#include "model/model_states.h"
 
 pc_status pc__request_poll(const pc__request *r)
 {
@@ -38,7 +39,7 @@ static pc__request_regime choose_regime(const pc__request *r)
     const pc_generate_options *o = r->options;
     int64_t reach = o->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens
                                                           : next_position(r->prompt);
-    if (r->prompt->given_count && r->model->native && !o->rope_regime_length) {
+    if (r->prompt->given_count && pc__model_is_native(r->model) && !o->rope_regime_length) {
         const pc_segment *first = r->prompt->given->segment;
         return pc__regime_of_key(r->model, ((const pc__kv *)first->payload)->regime);
     }
@@ -273,7 +274,7 @@ int pc__request_may_wait(const pc__request *r)
 
 int pc__request_may_flow(const pc__request *r)
 {
-    return r->model->native && !r->broke && r->options->baseline == PC_BASELINE_NONE
+    return pc__model_is_native(r->model) && !r->broke && r->options->baseline == PC_BASELINE_NONE
            && r->options->repair <= PC_REPAIR_NONE;
 }
 

@@ -4,7 +4,7 @@
  * is kept or shared can be. */
 #include <string.h>
 
-#include "model/forward/native_ops.h"
+#include "model/model_states.h"
 #include "serve/prefill.h"
 #include "serve/request.h"
 
@@ -18,7 +18,7 @@ void pc__request_judge_memo(pc__request *r)
         reason = PC_REASON_BASELINE;
     else if (o->repair == PC_REPAIR_FULL)
         reason = PC_REASON_REPAIR;
-    else if (o->memo && pc__native_rope_regime(r->model->native, r->tokens) != r->regime.key)
+    else if (o->memo && pc__model_rope_regime(r->model, r->tokens) != r->regime.key)
         reason = PC_REASON_LENGTH; /* what it remembers has the frequencies of its own length */
     r->asks_memo = o->memo && reason == PC_REASON_NONE;
     r->stats.memo.reason = o->memo ? reason : PC_REASON_NONE;
@@ -69,7 +69,7 @@ pc_status pc__request_go_on(pc__request *r, void **sequence)
         r->own_count = r->tokens;
         r->own_last = (int64_t)r->tokens - 1;
         r->run = NULL;
-        status = pc__native_adopt(r->model, *sequence, run);
+        status = pc__model_sequence_adopt(r->model, *sequence, run);
     }
     if (!r->own || status < 0) {
         pc__call_drop(r->model, *sequence);

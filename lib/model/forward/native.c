@@ -5,6 +5,7 @@
 #include "attn/bf16.h"
 #include "model/load/positions.h"
 #include "model/forward/disentangled_attention.h"
+#include "model/model_states.h"
 
 static void free_norm(const pc_allocator *mem, pc__native_norm *norm)
 {
@@ -122,8 +123,8 @@ pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__r
     return status;
 }
 
-pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
-                             pc__kv **out)
+pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
+                            pc__kv **out)
 {
     const pc__native *native = model->native;
     pc_status status = pc__kv_new(out, &native->context->mem, &native->shape, tokens);
@@ -235,8 +236,8 @@ static void read_rotated(const pc__kv *kv, int32_t layer, int64_t start, const p
     }
 }
 
-pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start,
-                          float *k, float *v)
+pc_status pc__model_run_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start,
+                             float *k, float *v)
 {
     const pc__native *native = model->native;
     size_t heads = (size_t)native->shape.kv_heads,

@@ -100,17 +100,9 @@ uint64_t pc__native_rope_regime_length(const pc__native *native, uint64_t regime
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
                           pc__rope **own);
 
-/* An empty run of K/V for `tokens` tokens, of the regime of that length (0: of length 1). */
-pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
-                             pc__kv **out);
 /* One of `tokens` tokens that a pass over whole lanes runs through and leaves behind
  * (pc__kv_new_passing). */
 pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out);
-/* K and V of all tokens of one layer as they are when the run is placed at `start`:
- * [kv_head][token][dim], fp32; either may be NULL. PC_ERR_UNSUPPORTED: learned positions, and
- * `start` is not where the run was computed. */
-pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start,
-                          float *k, float *v);
 /* Brings a finished run into the format in which segments are kept. Failure leaves it as it was. */
 pc_status pc__native_keep(const pc__native *native, pc__kv **kv);
 /* The format of segments, as keys and refusals name it: that of computing, where K and V have

@@ -4,6 +4,7 @@
 
 #include "base/options.h"
 #include "model/forward/pass_build.h"
+#include "model/model_states.h"
 
 static pc_status describe(void *user, pc_model_info *info)
 {
@@ -94,7 +95,7 @@ static pc_status make_encoded_run(encode_work *e, size_t c)
         }
     if (!n)
         return PC_OK;
-    status = pc__native_run_new(e->model, n, e->length, &e->runs[c]);
+    status = pc__model_run_new(e->model, n, e->length, &e->runs[c]);
     if (status >= 0) {
         e->runs[c]->origin = e->starts[c];
         status = pc__kv_append(e->runs[c], e->scratch, n);

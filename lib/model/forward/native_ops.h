@@ -15,20 +15,6 @@ pc_status pc__native_step(void *user, const pc_step_args *args);
 void pc__native_drop(void *user, void *sequence);
 pc_status pc__native_truncate(void *user, void *sequence, size_t count);
 
-/* What a sequence sees, in order: attached runs, and own ones. `spans` NULL: only how many. */
-typedef struct pc__native_span {
-    pc__kv *kv; /* borrowed */
-    int64_t start;
-    uint32_t lo, hi;
-    int own;
-} pc__native_span;
-size_t pc__native_spans(const void *sequence, pc__native_span *spans);
-/* A run of own tokens from position 0 on that was computed elsewhere, whole, for a sequence that
- * has nothing yet: it grows on. Takes the reference over in any case. */
-pc_status pc__native_adopt(const pc_model *model, void *sequence, pc__kv *run);
-/* Nothing that it has so far is written any more. */
-void pc__native_freeze(void *sequence);
-
 /* score[i] = half the sum of |K - K'| / |K'| and |V - V'| / |V'| of token i in the second layer
  * (the first whose states depend on what a token saw; the only one of a model with one layer), over
  * all K/V heads, where ' are the states of a pass in which every given token sees all given tokens

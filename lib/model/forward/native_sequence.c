@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "model/forward/native_ops.h"
 #include "model/forward/pass_build.h"
+#include "model/model_states.h"
 
 typedef struct sequence_run {
     pc__kv *kv; /* a counted reference */
@@ -103,17 +104,17 @@ pc_status pc__native_fork(void *user, void *original, void **out)
     return PC_OK;
 }
 
-size_t pc__native_spans(const void *of, pc__native_span *spans)
+size_t pc__model_sequence_spans(const void *of, pc__sequence_span *spans)
 {
     const sequence *s = of;
     for (size_t i = 0; spans && i < s->count; i++) {
         const sequence_run *e = &s->entries[i];
-        spans[i] = (pc__native_span){e->kv, e->start, e->lo, (uint32_t)tokens_in(e), e->own};
+        spans[i] = (pc__sequence_span){e->kv, e->start, e->lo, (uint32_t)tokens_in(e), e->own};
     }
     return s->count;
 }
 
-pc_status pc__native_adopt(const pc_model *model, void *by, pc__kv *run)
+pc_status pc__model_sequence_adopt(const pc_model *model, void *by, pc__kv *run)
 {
     sequence *s = by;
     pc_status status = add_run(model, s, (sequence_run){run, 0, 0, UINT32_MAX, 1});
@@ -122,7 +123,7 @@ pc_status pc__native_adopt(const pc_model *model, void *by, pc__kv *run)
     return status;
 }
 
-void pc__native_freeze(void *frozen)
+void pc__model_sequence_freeze(void *frozen)
 {
     ((sequence *)frozen)->tail = NONE;
 }
@@ -198,7 +199,7 @@ static pc_status need_tail(step_work *st, sequence *s, int64_t position, size_t 
             tail->start = tail->kv->origin = position;
         return PC_OK;
     }
-    status = pc__native_run_new(st->model, count, st->length, &fresh.kv);
+    status = pc__model_run_new(st->model, count, st->length, &fresh.kv);
     if (status < 0)
         return status;
     fresh.kv->origin = position;

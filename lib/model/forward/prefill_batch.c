@@ -5,6 +5,7 @@
 #include "model/forward/forward.h"
 #include "model/forward/heads.h"
 #include "model/forward/pass_build.h"
+#include "model/model_states.h"
 
 enum {
     MOST_TOKENS = 4096, /* of a pass, but for one prompt that is longer */
@@ -141,7 +142,7 @@ static pc_status set_maps(prefill_batch *b, size_t l)
 static pc_status run_to_keep(prefill_batch *b, size_t lane)
 {
     size_t count = input_of(b, lane)->input->count;
-    pc_status status = pc__native_run_new(b->model, count, count, &b->runs[lane]);
+    pc_status status = pc__model_run_new(b->model, count, count, &b->runs[lane]);
     for (int64_t at = 0; at < (int64_t)count && status >= 0; at++)
         status = pc__kv_append(b->runs[lane], &at, 1);
     return status;

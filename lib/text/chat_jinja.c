@@ -24,15 +24,15 @@
 #define A1 "aNswer1words"
 #define A2 "aNswer2words"
 
-static const pc__jinja_message long_talk[] = {{"system", S}, {"user", U1},      {"assistant", A1},
-                                              {"user", U2},  {"assistant", A2}, {"user", U3}};
+static const pc__jinja_message conversation[] = {
+    {"system", S}, {"user", U1}, {"assistant", A1}, {"user", U2}, {"assistant", A2}, {"user", U3}};
 
-typedef struct part {
+typedef struct text_range {
     const char *data;
     size_t size;
-} part;
+} text_range;
 
-typedef struct reading {
+typedef struct template_reading {
     const pc_allocator *mem;
     const pc__tokenizer *tokenizer;
     const char *jinja;
@@ -42,20 +42,20 @@ typedef struct reading {
     int joins, no_system;
     char *why;
     size_t why_size;
-} reading;
+} template_reading;
 
 enum { FIRST, WITH_SYSTEM, TURNS, ANSWERED };
 enum { SYSTEM_OPEN, SYSTEM_CLOSE, EMPTY, OPEN, CLOSE, GENERATION, ANSWER_OPEN, ANSWER_CLOSE };
 
-static pc_status unknown(reading *r, const char *why)
+static pc_status not_known(template_reading *r, const char *why)
 {
     snprintf(r->why, r->why_size, "%s", why);
     return PC_MISS;
 }
 
 /* Out of memory is an error; whatever else the text fails with makes it unknown. */
-static pc_status render(reading *r, pc__bytes *out, const pc__jinja_message *messages, size_t count,
-                        int generate)
+static pc_status render(template_reading *r, pc__bytes *out, const pc__jinja_message *messages,
+                        size_t count, int generate)
 {
     const pc__jinja_input input = {messages, count, r->bos, r->eos, generate};
     pc_status status;
@@ -65,60 +65,60 @@ static pc_status render(reading *r, pc__bytes *out, const pc__jinja_message *mes
         status = pc__bytes_add(out, "", 0);
     if (status >= 0 || status == PC_ERR_NOMEM)
         return status;
-    return unknown(r, pc_error_text());
+    return not_known(r, pc_error_text());
 }
 
 /* ------------------------------------------------------------------ cutting */
 
-static part whole(const pc__bytes *b)
+static text_range range_of(const pc__bytes *b)
 {
-    return (part){b->data ? b->data : "", b->size};
+    return (text_range){b->data ? b->data : "", b->size};
 }
 
 /* Cuts `rest` at the word: what stands before it is returned, what stands behind it stays. data is
  * NULL where the word is not there, or twice. */
-static part cut(part *rest, const char *word)
+static text_range split_at(text_range *rest, const char *word)
 {
     size_t n = strlen(word), count = 0;
-    part before = {NULL, 0}, all = *rest;
+    text_range before = {NULL, 0}, all = *rest;
     for (size_t i = 0; i + n <= all.size; i++)
         if (!memcmp(all.data + i, word, n)) {
             if (!count++) {
-                before = (part){all.data, i};
-                *rest = (part){all.data + i + n, all.size - i - n};
+                before = (text_range){all.data, i};
+                *rest = (text_range){all.data + i + n, all.size - i - n};
             }
         }
-    return count == 1 ? before : (part){NULL, 0};
+    return count == 1 ? before : (text_range){NULL, 0};
 }
 
-static int same(part a, part b)
+static int ranges_equal(text_range a, text_range b)
 {
     return a.size == b.size && (!a.size || !memcmp(a.data, b.data, a.size));
 }
 
-static int begins(part text, part with)
+static int begins_with(text_range text, text_range with)
 {
     return text.size >= with.size && (!with.size || !memcmp(text.data, with.data, with.size));
 }
 
-static int ends(part text, part with)
+static int ends_with(text_range text, text_range with)
 {
     return text.size >= with.size
            && (!with.size || !memcmp(text.data + text.size - with.size, with.data, with.size));
 }
 
-static part without_end(part text, size_t size)
+static text_range without_end(text_range text, size_t size)
 {
-    return (part){text.data, text.size - size};
+    return (text_range){text.data, text.size - size};
 }
 
-static part behind(part text, size_t size)
+static text_range after_first(text_range text, size_t size)
 {
-    return (part){text.data + size, text.size - size};
+    return (text_range){text.data + size, text.size - size};
 }
 
 /* Whether `at` lies inside of a special token as they are written: <…> or […]. */
-static int inside_token(part text, size_t at)
+static int inside_token(text_range text, size_t at)
 {
     for (size_t i = at; i--;) {
         if (text.data[i] == '>' || text.data[i] == ']' || text.data[i] == '\n')
@@ -129,7 +129,7 @@ static int inside_token(part text, size_t at)
     return 0;
 }
 
-static size_t common_beginning(part a, part b)
+static size_t common_beginning(text_range a, text_range b)
 {
     size_t n = 0;
     while (n < a.size && n < b.size && a.data[n] == b.data[n])
@@ -139,7 +139,7 @@ static size_t common_beginning(part a, part b)
     return n;
 }
 
-static size_t common_end(part a, part b)
+static size_t common_end(text_range a, text_range b)
 {
     size_t n = 0;
     while (n < a.size && n < b.size && a.data[a.size - 1 - n] == b.data[b.size - 1 - n])
@@ -149,7 +149,7 @@ static size_t common_end(part a, part b)
     return n;
 }
 
-static pc_status keep(reading *r, int piece, part text)
+static pc_status set_piece(template_reading *r, int piece, text_range text)
 {
     pc_status status;
     r->piece[piece].size = 0;
@@ -160,79 +160,82 @@ static pc_status keep(reading *r, int piece, part text)
 /* ------------------------------------------------------------------ reading */
 
 /* `why` is set. */
-static pc_status no_system(reading *r)
+static pc_status no_system(template_reading *r)
 {
     r->no_system = 1;
     return PC_OK;
 }
 
 /* The two conversations that begin; what stands around U1 in the first one. */
-static pc_status read_beginning(reading *r, part *before, part *after)
+static pc_status read_beginning(template_reading *r, text_range *before, text_range *after)
 {
-    pc_status status = render(r, &r->text[FIRST], &long_talk[1], 1, 1);
+    pc_status status = render(r, &r->text[FIRST], &conversation[1], 1, 1);
     if (status != PC_OK)
         return status;
-    *after = whole(&r->text[FIRST]);
-    *before = cut(after, U1);
-    return before->data ? PC_OK : unknown(r, "a message is not in what it makes, or not once");
+    *after = range_of(&r->text[FIRST]);
+    *before = split_at(after, U1);
+    return before->data ? PC_OK : not_known(r, "a message is not in what it makes, or not once");
 }
 
 /* What stands between the turns gives close, open and what is between. */
-static pc_status read_turns(reading *r, part before, part after)
+static pc_status read_turns(template_reading *r, text_range before, text_range after)
 {
-    pc_status status = render(r, &r->text[TURNS], &long_talk[1], 3, 1);
-    part rest, first, answer, next, closing, open;
+    pc_status status = render(r, &r->text[TURNS], &conversation[1], 3, 1);
+    text_range rest, first, answer, next, closing, open;
     size_t n;
-    if (status != PC_OK || (status = render(r, &r->text[ANSWERED], &long_talk[1], 2, 0)) != PC_OK)
+    if (status != PC_OK
+        || (status = render(r, &r->text[ANSWERED], &conversation[1], 2, 0)) != PC_OK)
         return status;
-    rest = whole(&r->text[TURNS]);
-    first = cut(&rest, U1);
-    answer = cut(&rest, A1);
-    next = cut(&rest, U2);
-    closing = whole(&r->text[ANSWERED]);
-    if (!first.data || !answer.data || !next.data || !cut(&closing, A1).data || !same(first, before)
-        || !same(rest, after))
-        return unknown(r, "a turn is not the same at every place");
-    open = begins(next, closing) ? behind(next, closing.size) : (part){NULL, 0};
-    if (!open.data || !open.size || !ends(before, open)) {
+    rest = range_of(&r->text[TURNS]);
+    first = split_at(&rest, U1);
+    answer = split_at(&rest, A1);
+    next = split_at(&rest, U2);
+    closing = range_of(&r->text[ANSWERED]);
+    if (!first.data || !answer.data || !next.data || !split_at(&closing, A1).data
+        || !ranges_equal(first, before) || !ranges_equal(rest, after))
+        return not_known(r, "a turn is not the same at every place");
+    open = begins_with(next, closing) ? after_first(next, closing.size) : (text_range){NULL, 0};
+    if (!open.data || !open.size || !ends_with(before, open)) {
         n = common_end(next, before);
-        open = behind(next, next.size - n);
+        open = after_first(next, next.size - n);
     }
-    n = begins(answer, after) ? after.size : common_beginning(answer, after);
-    if ((status = keep(r, EMPTY, without_end(before, open.size))) < 0
-        || (status = keep(r, OPEN, open)) < 0
-        || (status = keep(r, CLOSE, (part){after.data, n})) < 0
-        || (status = keep(r, GENERATION, behind(after, n))) < 0
-        || (status = keep(r, ANSWER_OPEN, behind(answer, n))) < 0)
+    n = begins_with(answer, after) ? after.size : common_beginning(answer, after);
+    if ((status = set_piece(r, EMPTY, without_end(before, open.size))) < 0
+        || (status = set_piece(r, OPEN, open)) < 0
+        || (status = set_piece(r, CLOSE, (text_range){after.data, n})) < 0
+        || (status = set_piece(r, GENERATION, after_first(after, n))) < 0
+        || (status = set_piece(r, ANSWER_OPEN, after_first(answer, n))) < 0)
         return status;
-    return keep(r, ANSWER_CLOSE, without_end(next, open.size));
+    return set_piece(r, ANSWER_CLOSE, without_end(next, open.size));
 }
 
-static pc_status read_system(reading *r, part after)
+static pc_status read_system(template_reading *r, text_range after)
 {
-    pc_status status = render(r, &r->text[WITH_SYSTEM], long_talk, 2, 1);
-    part rest = whole(&r->text[WITH_SYSTEM]), open, close, user = whole(&r->piece[OPEN]);
+    pc_status status = render(r, &r->text[WITH_SYSTEM], conversation, 2, 1);
+    text_range rest = range_of(&r->text[WITH_SYSTEM]), open, close,
+               user = range_of(&r->piece[OPEN]);
     if (status == PC_MISS)
         return no_system(r);
     if (status < 0)
         return status;
-    open = cut(&rest, S);
+    open = split_at(&rest, S);
     if (!open.data) {
-        unknown(r, "it leaves the system prompt out, or has it twice");
+        not_known(r, "it leaves the system prompt out, or has it twice");
         return no_system(r);
     }
-    close = cut(&rest, U1);
-    if (!close.data || !same(rest, after))
-        return unknown(r, "a system prompt changes what stands behind it");
-    r->joins = !ends(close, user);
-    status = keep(r, SYSTEM_OPEN, open);
-    return status < 0 ? status
-                      : keep(r, SYSTEM_CLOSE, r->joins ? close : without_end(close, user.size));
+    close = split_at(&rest, U1);
+    if (!close.data || !ranges_equal(rest, after))
+        return not_known(r, "a system prompt changes what stands behind it");
+    r->joins = !ends_with(close, user);
+    status = set_piece(r, SYSTEM_OPEN, open);
+    return status < 0
+               ? status
+               : set_piece(r, SYSTEM_CLOSE, r->joins ? close : without_end(close, user.size));
 }
 
 /* ------------------------------------------------------------------ checking */
 
-static pc_status add_piece(const reading *r, pc__bytes *out, int piece)
+static pc_status add_piece(const template_reading *r, pc__bytes *out, int piece)
 {
     return pc__bytes_add(out, r->piece[piece].data, r->piece[piece].size);
 }
@@ -244,16 +247,16 @@ static pc_status add_word(pc__bytes *out, const char *word)
 
 /* What the pieces make of a conversation from message `from` on. A system prompt may be held back
  * to the last user turn. */
-static pc_status compose(const reading *r, pc__bytes *out, size_t from, int late_system)
+static pc_status compose(const template_reading *r, pc__bytes *out, size_t from, int late_system)
 {
-    const size_t last = sizeof long_talk / sizeof *long_talk - 1;
+    const size_t last = sizeof conversation / sizeof *conversation - 1;
     pc_status status = PC_OK;
     int joined = 0;
     out->size = 0;
     if (from || late_system)
         status = add_piece(r, out, EMPTY);
     for (size_t i = from + (size_t)late_system; i <= last && status >= 0; i++) {
-        const char *role = long_talk[i].role;
+        const char *role = conversation[i].role;
         int system = *role == 's', user = *role == 'u';
         int begin = system ? SYSTEM_OPEN : user ? OPEN : ANSWER_OPEN;
         int end = system ? SYSTEM_CLOSE : user ? CLOSE : ANSWER_CLOSE;
@@ -262,7 +265,7 @@ static pc_status compose(const reading *r, pc__bytes *out, size_t from, int late
         if (status >= 0 && late_system && i == last && (status = add_word(out, S)) >= 0)
             status = add_piece(r, out, SYSTEM_CLOSE);
         if (status >= 0)
-            status = add_word(out, long_talk[i].content);
+            status = add_word(out, conversation[i].content);
         if (status >= 0)
             status = add_piece(r, out, end);
         joined = system && r->joins;
@@ -271,42 +274,43 @@ static pc_status compose(const reading *r, pc__bytes *out, size_t from, int late
 }
 
 /* Whether the system prompt is only text in front of a user's: it may stand before any of them. */
-static int is_movable(const reading *r)
+static int is_movable(const template_reading *r)
 {
-    part open = whole(&r->piece[SYSTEM_OPEN]), empty = whole(&r->piece[EMPTY]),
-         user = whole(&r->piece[OPEN]);
-    return r->joins && begins(open, empty) && same(behind(open, empty.size), user);
+    text_range open = range_of(&r->piece[SYSTEM_OPEN]), empty = range_of(&r->piece[EMPTY]),
+               user = range_of(&r->piece[OPEN]);
+    return r->joins && begins_with(open, empty)
+           && ranges_equal(after_first(open, empty.size), user);
 }
 
-static pc_status check_talk(reading *r, size_t from)
+static pc_status check_conversation(template_reading *r, size_t from)
 {
     pc__bytes want = {.mem = r->mem}, got = {.mem = r->mem};
-    pc_status status = render(r, &want, long_talk + from,
-                              sizeof long_talk / sizeof *long_talk - from, 1);
+    pc_status status = render(r, &want, conversation + from,
+                              sizeof conversation / sizeof *conversation - from, 1);
     int equal = 0;
     if (status == PC_OK && (status = compose(r, &got, from, 0)) >= 0)
-        equal = same(whole(&want), whole(&got));
+        equal = ranges_equal(range_of(&want), range_of(&got));
     if (status == PC_OK && !equal && !from && is_movable(r)
         && (status = compose(r, &got, from, 1)) >= 0)
-        equal = same(whole(&want), whole(&got));
+        equal = ranges_equal(range_of(&want), range_of(&got));
     pc__bytes_free(&want);
     pc__bytes_free(&got);
     return status != PC_OK ? status
            : equal         ? PC_OK
-                           : unknown(r, "a longer conversation is not made of the same pieces");
+                           : not_known(r, "a longer conversation is not made of the same pieces");
 }
 
-static pc_status read_all(reading *r)
+static pc_status read_pieces(template_reading *r)
 {
-    part before, after;
+    text_range before, after;
     pc_status status = read_beginning(r, &before, &after);
     if (status == PC_OK)
         status = read_turns(r, before, after);
     if (status == PC_OK)
         status = read_system(r, after);
     if (status == PC_OK && !r->no_system)
-        status = check_talk(r, 0);
-    return status == PC_OK ? check_talk(r, 1) : status;
+        status = check_conversation(r, 0);
+    return status == PC_OK ? check_conversation(r, 1) : status;
 }
 
 /* ------------------------------------------------------------------ the template */
@@ -317,7 +321,7 @@ static int is_blank(char c)
 }
 
 /* An answer ends with the special token that closes it; without one, with the text that does. */
-static pc_status find_stops(const reading *r, pc__chat_form *form, char **stop)
+static pc_status find_stops(const template_reading *r, pc__chat_template *form, char **stop)
 {
     const char *p = form->pieces.assistant_close;
     size_t n = 0;
@@ -344,7 +348,7 @@ static pc_status find_stops(const reading *r, pc__chat_form *form, char **stop)
     return status;
 }
 
-static int is_family(const pc__chat_form *form, const pc__chat_form *family)
+static int is_family(const pc__chat_template *form, const pc__chat_template *family)
 {
     const char *mine[PC__CHAT_PIECES], *theirs[PC__CHAT_PIECES];
     memcpy(mine, &form->pieces, sizeof mine);
@@ -356,9 +360,9 @@ static int is_family(const pc__chat_form *form, const pc__chat_form *family)
 }
 
 /* A family's stops come with it. */
-static pc_status make(reading *r, pc__chat **out)
+static pc_status make_template(template_reading *r, pc__chat **out)
 {
-    pc__chat_form form = {.name = "own", .system_joins_user = r->joins};
+    pc__chat_template form = {.name = "own", .system_joins_user = r->joins};
     const char *pieces[PC__CHAT_PIECES];
     char *stop = NULL;
     pc_status status;
@@ -367,10 +371,10 @@ static pc_status make(reading *r, pc__chat **out)
     memcpy(&form.pieces, pieces, sizeof pieces);
     for (size_t i = 1; i < pc__chat_family_count; i++)
         if (is_family(&form, &pc__chat_families[i]))
-            return pc__chat_make(out, r->mem, r->tokenizer, &pc__chat_families[i]);
+            return pc__chat_new(out, r->mem, r->tokenizer, &pc__chat_families[i]);
     status = find_stops(r, &form, &stop);
     if (status >= 0)
-        status = pc__chat_make(out, r->mem, r->tokenizer, &form);
+        status = pc__chat_new(out, r->mem, r->tokenizer, &form);
     pc__free(r->mem, stop);
     if (status >= 0 && r->no_system) {
         char text[256];
@@ -382,7 +386,7 @@ static pc_status make(reading *r, pc__chat **out)
     return status;
 }
 
-static pc_status token_text(const reading *r, int32_t token, char **out)
+static pc_status token_text(const template_reading *r, int32_t token, char **out)
 {
     pc__text text = pc__token_bytes(r->tokenizer, token);
     *out = NULL;
@@ -392,10 +396,12 @@ static pc_status token_text(const reading *r, int32_t token, char **out)
     return *out ? PC_OK : PC_ERR_NOMEM;
 }
 
-pc_status pc__chat_read(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                        const char *jinja, char *why, size_t size)
+pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
+                              const pc__tokenizer *tokenizer, const char *jinja, char *why,
+                              size_t size)
 {
-    reading r = {.mem = mem, .tokenizer = tokenizer, .jinja = jinja, .why = why, .why_size = size};
+    template_reading r = {
+        .mem = mem, .tokenizer = tokenizer, .jinja = jinja, .why = why, .why_size = size};
     pc_status status;
     *out = NULL;
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)
@@ -404,9 +410,9 @@ pc_status pc__chat_read(pc__chat **out, const pc_allocator *mem, const pc__token
         r.text[i].mem = mem;
     PC__TRY(token_text(&r, pc__token_bos(tokenizer), &r.bos), done);
     PC__TRY(token_text(&r, pc__token_eos(tokenizer), &r.eos), done);
-    status = read_all(&r);
+    status = read_pieces(&r);
     if (status == PC_OK)
-        status = make(&r, out);
+        status = make_template(&r, out);
 done:
     if (status < 0) {
         pc__chat_free(*out, mem);

@@ -2,8 +2,8 @@
  * statements); expressions are computed while they are read. Where a part must not be computed (the
  * other branch of a condition) it is read all the same, with `skip` set. All values lie in an arena
  * that goes with the run. After the first failure everything reads as the end. */
-#ifndef PC_TEXT_JINJA_BODY_H
-#define PC_TEXT_JINJA_BODY_H
+#ifndef PC_TEXT_JINJA_INTERNAL_H
+#define PC_TEXT_JINJA_INTERNAL_H
 
 #include <string.h>
 
@@ -133,8 +133,8 @@ pc__jvalue *pc__j_variable(pc__jinja *j, const char *name, size_t size); /* NULL
 void pc__j_set(pc__jinja *j, const char *name, size_t size, pc__jvalue value);
 
 /* ---- reading */
-int pc__j_take(pc__jinja *j, const char *mark);
-int pc__j_take_word(pc__jinja *j, const char *word);
+int pc__j_accept(pc__jinja *j, const char *mark);
+int pc__j_accept_word(pc__jinja *j, const char *word);
 int pc__j_name(pc__jinja *j, const char **name, size_t *size);
 void pc__j_expect(pc__jinja *j, const char *mark);
 void pc__j_expect_end(pc__jinja *j);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
 /* Of a special token: at every place of a text that one may start, so many bytes are looked at. */
 enum { LONGEST_SPECIAL = 1024 };
@@ -25,7 +25,7 @@ static int byte_of(pc__text piece)
     return hex(piece.data[3]) * 16 + hex(piece.data[4]);
 }
 
-static int plain(uint8_t type)
+static int is_plain(uint8_t type)
 {
     return type == PC__TOKEN_NORMAL || type == PC__TOKEN_UNUSED;
 }
@@ -39,16 +39,16 @@ static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text p
         out[0] = (char)token->byte;
         return 1;
     }
-    if (!plain(token->type) || kind == PC__VOCAB_WORDPIECE) {
+    if (!is_plain(token->type) || kind == PC__VOCAB_WORDPIECE) {
         memcpy(out, piece.data, piece.size);
         return piece.size;
     }
     for (size_t i = 0, step; i < piece.size; i += step) {
-        uint32_t rune;
+        uint32_t code_point;
         int valid;
-        step = pc__rune(piece.data + i, piece.size - i, &rune, &valid);
-        int32_t byte = kind == PC__VOCAB_BPE && valid ? pc__rune_to_byte(rune) : -1;
-        if ((kind == PC__VOCAB_SPM || kind == PC__VOCAB_UNIGRAM) && rune == 0x2581 && valid)
+        step = pc__utf8_read(piece.data + i, piece.size - i, &code_point, &valid);
+        int32_t byte = kind == PC__VOCAB_BPE && valid ? pc__code_point_byte(code_point) : -1;
+        if ((kind == PC__VOCAB_SPM || kind == PC__VOCAB_UNIGRAM) && code_point == 0x2581 && valid)
             out[n++] = ' ';
         else if (byte >= 0)
             out[n++] = (char)byte;
@@ -67,11 +67,11 @@ static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text 
 {
     if (vocab->kind == PC__VOCAB_BPE)
         return appearance(PC__VOCAB_BPE, token, piece, out);
-    if (gguf_wordpiece && plain(token->type) && pc__starts_with_mark(piece.data, piece.size)) {
+    if (gguf_wordpiece && is_plain(token->type) && pc__starts_with_mark(piece.data, piece.size)) {
         memcpy(out, piece.data + 3, piece.size - 3);
         return piece.size - 3;
     }
-    if (gguf_wordpiece && plain(token->type)) {
+    if (gguf_wordpiece && is_plain(token->type)) {
         memcpy(out, "##", 2);
         memcpy(out + 2, piece.data, piece.size);
         return piece.size + 2;
@@ -80,7 +80,7 @@ static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text 
     return piece.size;
 }
 
-static pc_status check(const pc__vocab *v)
+static pc_status check_vocab(const pc__vocab *v)
 {
     if (!v->count || v->count > 1 << 24)
         return pc__fail(PC_ERR_FORMAT, "%s: vocabulary of %zu tokens", v->where, v->count);
@@ -114,7 +114,7 @@ static void set_type(pc__token *token, const pc__vocab *v, size_t i)
     token->score = v->scores ? v->scores[i] : 0.0f;
 }
 
-static pc_status texts(pc__tokenizer *t, const pc__vocab *v)
+static pc_status build_texts(pc__tokenizer *t, const pc__vocab *v)
 {
     size_t bytes = 0;
     char *at, *raw;
@@ -157,22 +157,22 @@ static pc_status add_special(pc__tokenizer *t, int32_t id, const char *where)
                         where, id, text.size, LONGEST_SPECIAL);
     t->special_first[(unsigned char)text.data[0]] = 1;
     t->special_longest = text.size > t->special_longest ? text.size : t->special_longest;
-    return pc__strmap_add(&t->specials, text.data, text.size, id);
+    return pc__string_map_add(&t->specials, text.data, text.size, id);
 }
 
-static pc_status maps(pc__tokenizer *t, const char *where)
+static pc_status build_maps(pc__tokenizer *t, const char *where)
 {
-    pc_status status = pc__strmap_new(&t->pieces, &t->mem, t->count);
+    pc_status status = pc__string_map_new(&t->pieces, &t->mem, t->count);
     if (status >= 0)
-        status = pc__strmap_new(&t->specials, &t->mem, 64);
+        status = pc__string_map_new(&t->specials, &t->mem, 64);
     memset(t->byte_token, 0xff, sizeof t->byte_token);
     for (size_t i = 0; i < t->count && status >= 0; i++) {
         const pc__token *token = &t->tokens[i];
         pc__text raw = t->raw[i];
         if (token->type == PC__TOKEN_BYTE) {
             t->byte_token[token->byte] = (int32_t)i;
-        } else if (plain(token->type)) {
-            status = pc__strmap_add(&t->pieces, raw.data, raw.size, (int32_t)i);
+        } else if (is_plain(token->type)) {
+            status = pc__string_map_add(&t->pieces, raw.data, raw.size, (int32_t)i);
             if (t->kind == PC__VOCAB_BPE && raw.size == 1
                 && t->byte_token[(unsigned char)raw.data[0]] < 0)
                 t->byte_token[(unsigned char)raw.data[0]] = (int32_t)i;
@@ -197,8 +197,8 @@ static pc_status merge_bytes(const pc__tokenizer *t, pc__text side, char *out, s
 /* Token of a side of a merge, by its raw form. */
 static int32_t side_id(const pc__tokenizer *t, const char *text, size_t size)
 {
-    int32_t id = pc__strmap_get(&t->pieces, text, size);
-    return id >= 0 ? id : pc__strmap_get(&t->specials, text, size);
+    int32_t id = pc__string_map_get(&t->pieces, text, size);
+    return id >= 0 ? id : pc__string_map_get(&t->specials, text, size);
 }
 
 static pc_status add_merge(pc__tokenizer *t, const pc__vocab *v, size_t index)
@@ -222,13 +222,13 @@ static pc_status add_merge(pc__tokenizer *t, const pc__vocab *v, size_t index)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: merge %zu (\"%.*s\") names a token that the vocabulary lacks",
                         v->where, index, (int)(m.size < 60 ? m.size : 60), m.data);
-    pc__pairmap_add(&t->merges, a, b, (int32_t)index, c);
+    pc__pair_map_add(&t->merges, a, b, (int32_t)index, c);
     return PC_OK;
 }
 
 static pc_status merges(pc__tokenizer *t, const pc__vocab *v)
 {
-    pc_status status = pc__pairmap_new(&t->merges, &t->mem, v->merge_count);
+    pc_status status = pc__pair_map_new(&t->merges, &t->mem, v->merge_count);
     for (size_t i = 0; i < v->merge_count && status >= 0; i++)
         status = add_merge(t, v, i);
     return status;
@@ -256,7 +256,7 @@ static pc_status unigram(pc__tokenizer *t, const pc__vocab *v)
 }
 
 /* SentencePiece's normalizer, as the vocabulary tells it. */
-static pc_status vocab_steps(pc__steps **out, const pc_allocator *mem, const pc__vocab *v)
+static pc_status build_steps(pc__steps **out, const pc_allocator *mem, const pc__vocab *v)
 {
     pc_status status = PC_OK;
     *out = NULL;
@@ -271,18 +271,18 @@ static pc_status vocab_steps(pc__steps **out, const pc_allocator *mem, const pc_
     return status;
 }
 
-static pc_status build(pc__tokenizer *t, const pc__vocab *v, const char *const *expressions,
-                       size_t count)
+static pc_status build_parts(pc__tokenizer *t, const pc__vocab *v, const char *const *expressions,
+                             size_t count)
 {
-    pc_status status = texts(t, v);
+    pc_status status = build_texts(t, v);
     if (status >= 0)
-        status = maps(t, v->where);
+        status = build_maps(t, v->where);
     if (status >= 0)
         status = merges(t, v);
     if (status >= 0 && t->kind == PC__VOCAB_UNIGRAM)
         status = unigram(t, v);
     if (status >= 0)
-        status = vocab_steps(&t->steps, &t->mem, v);
+        status = build_steps(&t->steps, &t->mem, v);
     if (status >= 0 && v->chat_template
         && !(t->chat_template = pc__strdup(&t->mem, v->chat_template)))
         status = PC_ERR_NOMEM;
@@ -297,7 +297,7 @@ pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, cons
                               const pc__token_rules *rules, const char *const *expressions,
                               size_t expression_count)
 {
-    pc_status status = check(vocab);
+    pc_status status = check_vocab(vocab);
     pc__tokenizer *t;
     *out = NULL;
     if (status < 0)
@@ -311,7 +311,7 @@ pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, cons
     t->eos = vocab->eos >= 0 ? vocab->eos : vocab->kind == PC__VOCAB_WORDPIECE ? vocab->sep : -1;
     t->unk = vocab->unk;
     t->pad = vocab->pad;
-    if ((status = build(t, vocab, expressions, expression_count)) < 0) {
+    if ((status = build_parts(t, vocab, expressions, expression_count)) < 0) {
         pc__tokenizer_free(t);
         return status;
     }
@@ -319,7 +319,7 @@ pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, cons
     return PC_OK;
 }
 
-static int32_t choice(int32_t given, int32_t otherwise)
+static int32_t value_or(int32_t given, int32_t otherwise)
 {
     return given < 0 ? otherwise : given;
 }
@@ -330,10 +330,10 @@ pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem,
     pc__token_rules rules = {0};
     int spm = vocab->kind == PC__VOCAB_SPM, wordpiece = vocab->kind == PC__VOCAB_WORDPIECE,
         unigram_kind = vocab->kind == PC__VOCAB_UNIGRAM;
-    rules.add_bos = choice(vocab->add_bos,
-                           spm || wordpiece || (vocab->pre && strstr(vocab->pre, "llama") != NULL));
-    rules.add_eos = choice(vocab->add_eos, wordpiece || unigram_kind);
-    rules.space_prefix = choice(vocab->add_space_prefix, spm || unigram_kind);
+    rules.add_bos = value_or(
+        vocab->add_bos, spm || wordpiece || (vocab->pre && strstr(vocab->pre, "llama") != NULL));
+    rules.add_eos = value_or(vocab->add_eos, wordpiece || unigram_kind);
+    rules.space_prefix = value_or(vocab->add_space_prefix, spm || unigram_kind);
     rules.marks_blanks = unigram_kind;
     rules.lowercase = rules.strip_accents = rules.split_chinese = wordpiece;
     return pc__tokenizer_build(out, mem, vocab, &rules, NULL, 0);

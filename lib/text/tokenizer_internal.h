@@ -3,13 +3,13 @@
  * bytes for what is unknown BPE        regular expressions, then BPE over bytes WORDPIECE  BERT's
  * normalisation and cuts, then the longest pieces from the left UNIGRAM  normalisation, cuts at
  * blanks, the pieces with the largest sum of scores */
-#ifndef PC_TEXT_TOKENIZER_BODY_H
-#define PC_TEXT_TOKENIZER_BODY_H
+#ifndef PC_TEXT_TOKENIZER_INTERNAL_H
+#define PC_TEXT_TOKENIZER_INTERNAL_H
 
 #include <string.h>
 
 #include "text/normalise.h"
-#include "text/strmap.h"
+#include "text/string_map.h"
 #include "text/tokenizer.h"
 #include "text/unigram.h"
 
@@ -59,11 +59,11 @@ struct pc__tokenizer {
     char *arena;                /* texts of all tokens */
     char *raw_arena;            /* pieces as merges and the maps know them */
     pc__text *raw;              /* [count] */
-    pc__strmap pieces;          /* raw piece -> id, normal tokens */
-    pc__strmap specials;        /* text -> id: control and user-defined tokens */
+    pc__string_map pieces;      /* raw piece -> id, normal tokens */
+    pc__string_map specials;    /* text -> id: control and user-defined tokens */
     uint8_t special_first[256]; /* 1: some special starts with this byte */
     size_t special_longest;
-    pc__pairmap merges;
+    pc__pair_map merges;
     int32_t byte_token[256]; /* -1: none */
     int32_t bos, eos, unk, pad;
     pcre2_general_context *regex_memory;
@@ -95,15 +95,15 @@ pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out);
 
 /* Appends what stands for a stretch of normalised text: `id`, or, where it is -1, the piece of that
  * text, else its bytes, else the unknown token; *unknown: whether it was that one. */
-pc_status pc__emit_piece(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
-                         int *unknown, pc__ids *out);
+pc_status pc__piece_add(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
+                        int *unknown, pc__ids *out);
 
 /* BPE over symbols of `text`: `starts` are the byte offsets of the initial symbols, `ids` their
  * tokens (-1: unknown). Joins the best pair (lowest rank, or highest score; the leftmost of equals)
  * until none is left: O(n log n). On return the first *count entries are the symbols that remain;
  * entry i spans starts[i] … starts[i + 1]. */
-pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *starts, int32_t *ids,
-                       size_t *count);
+pc_status pc__bpe_merge(const pc__tokenizer *t, const char *text, uint32_t *starts, int32_t *ids,
+                        size_t *count);
 
 /* Compiles the expressions of a pre-tokenizer family; PC_ERR_UNSUPPORTED names an unknown one. */
 pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *where);
@@ -119,17 +119,17 @@ pc_status pc__expression_match(const pcre2_code *expression, pcre2_match_context
                                const char *what, size_t *from, size_t *to);
 pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where);
 /* Cuts text by all expressions in turn; calls piece() for each part in order. */
-pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t size,
-                              pc_status (*piece)(void *user, const char *text, size_t size),
-                              void *user);
+pc_status pc__expressions_split(const pc__tokenizer *t, const char *text, size_t size,
+                                pc_status (*piece)(void *user, const char *text, size_t size),
+                                void *user);
 
 /* The byte that a code point of the byte-level alphabet stands for; -1: not of the alphabet. */
-int32_t pc__rune_to_byte(uint32_t rune);
+int32_t pc__code_point_byte(uint32_t code_point);
 
 /* UTF-8: length of the character at text (1 for a byte that starts none), and its code point (that
  * byte's value then, *valid 0). */
-size_t pc__rune(const char *text, size_t size, uint32_t *rune, int *valid);
-size_t pc__rune_write(uint32_t rune, char out[4]);
+size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *valid);
+size_t pc__utf8_write(uint32_t code_point, char out[4]);
 
 /* Rules beyond what pc__vocab says. */
 pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab,

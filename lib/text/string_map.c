@@ -1,4 +1,4 @@
-#include "text/strmap.h"
+#include "text/string_map.h"
 
 #include <string.h>
 
@@ -31,15 +31,15 @@ static size_t table_size(size_t expected)
     return size;
 }
 
-pc_status pc__strmap_new(pc__strmap *map, const pc_allocator *mem, size_t expected)
+pc_status pc__string_map_new(pc__string_map *map, const pc_allocator *mem, size_t expected)
 {
     size_t size = table_size(expected);
-    *map = (pc__strmap){mem, pc__calloc(mem, size, sizeof *map->slots), size - 1, 0};
+    *map = (pc__string_map){mem, pc__calloc(mem, size, sizeof *map->slots), size - 1, 0};
     return map->slots ? PC_OK : PC_ERR_NOMEM;
 }
 
-static pc__strmap_slot *find_hashed(const pc__strmap *map, size_t hash, const char *key,
-                                    size_t size)
+static pc__string_map_slot *find_hashed(const pc__string_map *map, size_t hash, const char *key,
+                                        size_t size)
 {
     size_t i = hash & map->mask;
     while (map->slots[i].key
@@ -48,81 +48,81 @@ static pc__strmap_slot *find_hashed(const pc__strmap *map, size_t hash, const ch
     return &map->slots[i];
 }
 
-static pc__strmap_slot *find(const pc__strmap *map, const char *key, size_t size)
+static pc__string_map_slot *find_key(const pc__string_map *map, const char *key, size_t size)
 {
     return find_hashed(map, hash_bytes(key, size), key, size);
 }
 
-static pc_status grow(pc__strmap *map)
+static pc_status grow_table(pc__string_map *map)
 {
-    pc__strmap larger;
-    pc_status status = pc__strmap_new(&larger, map->mem, map->count * 2);
+    pc__string_map larger;
+    pc_status status = pc__string_map_new(&larger, map->mem, map->count * 2);
     if (status < 0)
         return status;
     for (size_t i = 0; i <= map->mask; i++)
         if (map->slots[i].key)
-            *find(&larger, map->slots[i].key, map->slots[i].size) = map->slots[i];
+            *find_key(&larger, map->slots[i].key, map->slots[i].size) = map->slots[i];
     larger.count = map->count;
-    pc__strmap_free(map);
+    pc__string_map_free(map);
     *map = larger;
     return PC_OK;
 }
 
-pc_status pc__strmap_add(pc__strmap *map, const char *key, size_t size, int32_t value)
+pc_status pc__string_map_add(pc__string_map *map, const char *key, size_t size, int32_t value)
 {
-    pc__strmap_slot *slot;
+    pc__string_map_slot *slot;
     if (size > UINT32_MAX)
         return pc__fail(PC_ERR_LIMIT, "a token of %zu bytes", size);
     if (map->count * 4 > map->mask * 3) {
-        pc_status status = grow(map);
+        pc_status status = grow_table(map);
         if (status < 0)
             return status;
     }
-    slot = find(map, key, size);
+    slot = find_key(map, key, size);
     if (!slot->key) {
-        *slot = (pc__strmap_slot){key, (uint32_t)size, value};
+        *slot = (pc__string_map_slot){key, (uint32_t)size, value};
         map->count++;
     }
     return PC_OK;
 }
 
-int32_t pc__strmap_get(const pc__strmap *map, const char *key, size_t size)
+int32_t pc__string_map_get(const pc__string_map *map, const char *key, size_t size)
 {
-    const pc__strmap_slot *slot = map->slots ? find(map, key, size) : NULL;
+    const pc__string_map_slot *slot = map->slots ? find_key(map, key, size) : NULL;
     return slot && slot->key ? slot->value : -1;
 }
 
-int32_t pc__strmap_longest(const pc__strmap *map, const char *text, size_t size,
-                           int (*accept)(const void *user, int32_t value), const void *user)
+int32_t pc__string_map_longest(const pc__string_map *map, const char *text, size_t size,
+                               int (*accept)(const void *user, int32_t value), const void *user)
 {
     uint64_t h = HASH_START;
     int32_t best = -1;
     for (size_t n = 1; map->slots && n <= size; n++) {
         h = hash_step(h, text[n - 1]);
-        const pc__strmap_slot *slot = find_hashed(map, hash_end(h), text, n);
+        const pc__string_map_slot *slot = find_hashed(map, hash_end(h), text, n);
         if (slot->key && accept(user, slot->value))
             best = slot->value;
     }
     return best;
 }
 
-void pc__strmap_free(pc__strmap *map)
+void pc__string_map_free(pc__string_map *map)
 {
     if (map->slots)
         pc__free(map->mem, map->slots);
     map->slots = NULL;
 }
 
-pc_status pc__pairmap_new(pc__pairmap *map, const pc_allocator *mem, size_t expected)
+pc_status pc__pair_map_new(pc__pair_map *map, const pc_allocator *mem, size_t expected)
 {
     size_t size = table_size(expected);
-    *map = (pc__pairmap){mem, pc__alloc(mem, size * sizeof *map->slots), size - 1, 0};
+    *map = (pc__pair_map){mem, pc__alloc(mem, size * sizeof *map->slots), size - 1, 0};
     for (size_t i = 0; map->slots && i < size; i++)
         map->slots[i].left = -1;
     return map->slots ? PC_OK : PC_ERR_NOMEM;
 }
 
-static pc__pairmap_slot *find_pair(const pc__pairmap *map, int32_t left, int32_t right)
+static pc__pair_map_slot *find_pair(const pc__pair_map *map, int32_t left, int32_t right)
 {
     uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * UINT64_C(0x9e3779b97f4a7c15);
     size_t i = (size_t)(h >> 24) & map->mask;
@@ -131,20 +131,20 @@ static pc__pairmap_slot *find_pair(const pc__pairmap *map, int32_t left, int32_t
     return &map->slots[i];
 }
 
-void pc__pairmap_add(pc__pairmap *map, int32_t left, int32_t right, int32_t rank, int32_t merged)
+void pc__pair_map_add(pc__pair_map *map, int32_t left, int32_t right, int32_t rank, int32_t merged)
 {
-    pc__pairmap_slot *slot = find_pair(map, left, right);
+    pc__pair_map_slot *slot = find_pair(map, left, right);
     if (slot->left == -1)
-        *slot = (pc__pairmap_slot){left, right, rank, merged};
+        *slot = (pc__pair_map_slot){left, right, rank, merged};
 }
 
-const pc__pairmap_slot *pc__pairmap_get(const pc__pairmap *map, int32_t left, int32_t right)
+const pc__pair_map_slot *pc__pair_map_get(const pc__pair_map *map, int32_t left, int32_t right)
 {
-    const pc__pairmap_slot *slot = find_pair(map, left, right);
+    const pc__pair_map_slot *slot = find_pair(map, left, right);
     return slot->left == -1 ? NULL : slot;
 }
 
-void pc__pairmap_free(pc__pairmap *map)
+void pc__pair_map_free(pc__pair_map *map)
 {
     if (map->slots)
         pc__free(map->mem, map->slots);

@@ -2,51 +2,51 @@
  * symbols' end and dropped. */
 #include <string.h>
 
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
-typedef struct symbol {
+typedef struct bpe_symbol {
     uint32_t start, end;
     int32_t id, previous, next; /* previous, next: index, -1: none */
-} symbol;
+} bpe_symbol;
 
-typedef struct candidate {
+typedef struct bpe_pair {
     double cost;
     int32_t left;
     uint32_t end; /* of the right symbol when the pair was made */
     int32_t merged;
-} candidate;
+} bpe_pair;
 
-typedef struct joiner {
+typedef struct bpe_merger {
     const pc__tokenizer *t;
     const char *text;
-    symbol *symbols;
-    candidate *heap;
+    bpe_symbol *symbols;
+    bpe_pair *heap;
     size_t size;
-} joiner;
+} bpe_merger;
 
-static int before(const candidate *a, const candidate *b)
+static int is_before(const bpe_pair *a, const bpe_pair *b)
 {
     return a->cost < b->cost || (a->cost == b->cost && a->left < b->left);
 }
 
-static void push(joiner *j, candidate c)
+static void push_pair(bpe_merger *j, bpe_pair c)
 {
     size_t i = j->size++;
-    while (i && before(&c, &j->heap[(i - 1) / 2])) {
+    while (i && is_before(&c, &j->heap[(i - 1) / 2])) {
         j->heap[i] = j->heap[(i - 1) / 2];
         i = (i - 1) / 2;
     }
     j->heap[i] = c;
 }
 
-static candidate pop(joiner *j)
+static bpe_pair pop_pair(bpe_merger *j)
 {
-    candidate top = j->heap[0], last = j->heap[--j->size];
+    bpe_pair top = j->heap[0], last = j->heap[--j->size];
     size_t i = 0, child;
     while ((child = 2 * i + 1) < j->size) {
-        if (child + 1 < j->size && before(&j->heap[child + 1], &j->heap[child]))
+        if (child + 1 < j->size && is_before(&j->heap[child + 1], &j->heap[child]))
             child++;
-        if (!before(&j->heap[child], &last))
+        if (!is_before(&j->heap[child], &last))
             break;
         j->heap[i] = j->heap[child];
         i = child;
@@ -56,24 +56,24 @@ static candidate pop(joiner *j)
 }
 
 /* Cost and token of joining a symbol with its right neighbour; 0: they do not join. */
-static int offer(const joiner *j, int32_t left, candidate *out)
+static int find_pair(const bpe_merger *j, int32_t left, bpe_pair *out)
 {
-    const symbol *a = &j->symbols[left], *b;
+    const bpe_symbol *a = &j->symbols[left], *b;
     if (left < 0 || a->next < 0)
         return 0;
     b = &j->symbols[a->next];
-    *out = (candidate){.left = left, .end = b->end};
+    *out = (bpe_pair){.left = left, .end = b->end};
     if ((j->t->kind == PC__VOCAB_SPM && !j->t->rules.by_rank) || j->t->rules.raw_bytes) {
-        out->merged = pc__strmap_get(&j->t->pieces, j->text + a->start, b->end - a->start);
+        out->merged = pc__string_map_get(&j->t->pieces, j->text + a->start, b->end - a->start);
         if (out->merged < 0)
             return 0;
         out->cost = j->t->rules.raw_bytes ? (double)out->merged
                                           : -(double)j->t->tokens[out->merged].score;
         return 1;
     }
-    const pc__pairmap_slot *slot = a->id < 0 || b->id < 0
-                                       ? NULL
-                                       : pc__pairmap_get(&j->t->merges, a->id, b->id);
+    const pc__pair_map_slot *slot = a->id < 0 || b->id < 0
+                                        ? NULL
+                                        : pc__pair_map_get(&j->t->merges, a->id, b->id);
     if (!slot)
         return 0;
     out->cost = slot->rank;
@@ -81,17 +81,17 @@ static int offer(const joiner *j, int32_t left, candidate *out)
     return 1;
 }
 
-static void join_all(joiner *j)
+static void merge_all(bpe_merger *j)
 {
-    candidate c;
+    bpe_pair c;
     while (j->size) {
-        candidate best = pop(j);
-        symbol *a = &j->symbols[best.left], *b;
+        bpe_pair best = pop_pair(j);
+        bpe_symbol *a = &j->symbols[best.left], *b;
         if (a->end == a->start || a->next < 0)
             continue;
         b = &j->symbols[a->next];
         /* stale: another join has changed one of the two since */
-        if (b->end != best.end || !offer(j, best.left, &c) || c.merged != best.merged)
+        if (b->end != best.end || !find_pair(j, best.left, &c) || c.merged != best.merged)
             continue;
         a->end = b->end;
         a->id = best.merged;
@@ -99,19 +99,19 @@ static void join_all(joiner *j)
         b->end = b->start;
         if (a->next >= 0)
             j->symbols[a->next].previous = best.left;
-        if (offer(j, best.left, &c))
-            push(j, c);
-        if (a->previous >= 0 && offer(j, a->previous, &c))
-            push(j, c);
+        if (find_pair(j, best.left, &c))
+            push_pair(j, c);
+        if (a->previous >= 0 && find_pair(j, a->previous, &c))
+            push_pair(j, c);
     }
 }
 
-pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *starts, int32_t *ids,
-                       size_t *count)
+pc_status pc__bpe_merge(const pc__tokenizer *t, const char *text, uint32_t *starts, int32_t *ids,
+                        size_t *count)
 {
     size_t n = *count, kept = 0;
-    joiner j = {.t = t, .text = text};
-    candidate c;
+    bpe_merger j = {.t = t, .text = text};
+    bpe_pair c;
     if (n < 2)
         return PC_OK;
     j.symbols = pc__alloc(&t->mem, n * sizeof *j.symbols);
@@ -122,12 +122,12 @@ pc_status pc__bpe_join(const pc__tokenizer *t, const char *text, uint32_t *start
         return PC_ERR_NOMEM;
     }
     for (size_t i = 0; i < n; i++)
-        j.symbols[i] = (symbol){starts[i], starts[i + 1], ids[i], (int32_t)i - 1,
-                                i + 1 < n ? (int32_t)i + 1 : -1};
+        j.symbols[i] = (bpe_symbol){starts[i], starts[i + 1], ids[i], (int32_t)i - 1,
+                                    i + 1 < n ? (int32_t)i + 1 : -1};
     for (size_t i = 0; i + 1 < n; i++)
-        if (offer(&j, (int32_t)i, &c))
-            push(&j, c);
-    join_all(&j);
+        if (find_pair(&j, (int32_t)i, &c))
+            push_pair(&j, c);
+    merge_all(&j);
     for (int32_t i = 0; i >= 0; i = j.symbols[i].next, kept++) {
         starts[kept] = j.symbols[i].start;
         ids[kept] = j.symbols[i].id;

@@ -2,7 +2,7 @@
  * unknown becomes byte tokens. */
 #include <string.h>
 
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
 pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out)
 {
@@ -26,13 +26,13 @@ static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size
     return status < 0 ? status : pc__mark_blanks(text, size, out);
 }
 
-pc_status pc__emit_piece(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
-                         int *unknown, pc__ids *out)
+pc_status pc__piece_add(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
+                        int *unknown, pc__ids *out)
 {
     pc_status status = PC_OK;
     int bytes = id < 0;
     if (id < 0)
-        id = pc__strmap_get(&t->pieces, text, size);
+        id = pc__string_map_get(&t->pieces, text, size);
     if (id >= 0) {
         *unknown = 0;
         return pc__ids_add(out, id);
@@ -54,20 +54,20 @@ static pc_status encode_normalised(const pc__tokenizer *t, const char *text, siz
     int32_t *ids = pc__alloc(&t->mem, (size + 1) * sizeof *ids);
     size_t count = 0;
     int unknown = 0, valid;
-    uint32_t rune;
+    uint32_t code_point;
     pc_status status = starts && ids ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
         for (size_t i = 0, n; i < size; i += n) {
-            n = pc__rune(text + i, size - i, &rune, &valid);
+            n = pc__utf8_read(text + i, size - i, &code_point, &valid);
             starts[count] = (uint32_t)i;
-            ids[count++] = pc__strmap_get(&t->pieces, text + i, n);
+            ids[count++] = pc__string_map_get(&t->pieces, text + i, n);
         }
         starts[count] = (uint32_t)size;
-        status = pc__bpe_join(t, text, starts, ids, &count);
+        status = pc__bpe_merge(t, text, starts, ids, &count);
     }
     for (size_t i = 0; i < count && status >= 0; i++)
-        status = pc__emit_piece(t, text + starts[i], starts[i + 1] - starts[i], ids[i], &unknown,
-                                out);
+        status = pc__piece_add(t, text + starts[i], starts[i + 1] - starts[i], ids[i], &unknown,
+                               out);
     pc__free(&t->mem, starts);
     pc__free(&t->mem, ids);
     return status;

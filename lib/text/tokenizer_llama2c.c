@@ -4,16 +4,16 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
-typedef struct vocab_file {
+typedef struct llama2c_vocab {
     pc__text *tokens;
     float *scores;
     int32_t *types;
     char *arena;
-} vocab_file;
+} llama2c_vocab;
 
-static char *respell(const uint8_t *data, size_t size, char *out)
+static char *mark_spaces(const uint8_t *data, size_t size, char *out)
 {
     for (size_t i = 0; i < size; i++)
         if (data[i] == ' ') {
@@ -30,7 +30,8 @@ static int is_byte(const uint8_t *data, size_t size)
     return size == 6 && !memcmp(data, "<0x", 3) && data[5] == '>';
 }
 
-static pc_status read_tokens(vocab_file *v, const pc__file *file, const char *path, size_t count)
+static pc_status read_vocab_tokens(llama2c_vocab *v, const pc__file *file, const char *path,
+                                   size_t count)
 {
     size_t at = 4;
     char *out = v->arena;
@@ -45,7 +46,7 @@ static pc_status read_tokens(vocab_file *v, const pc__file *file, const char *pa
             return pc__fail(PC_ERR_FORMAT,
                             "%s: token %zu: its %d bytes lie beyond the end of the file", path, i,
                             size);
-        char *end = respell(file->data + at, (size_t)size, out);
+        char *end = mark_spaces(file->data + at, (size_t)size, out);
         v->tokens[i] = (pc__text){out, (size_t)(end - out)};
         v->types[i] = i == 0                                   ? PC__TOKEN_UNKNOWN
                       : i < 3                                  ? PC__TOKEN_CONTROL
@@ -62,7 +63,7 @@ static pc_status read_tokens(vocab_file *v, const pc__file *file, const char *pa
 pc_status pc__tokenizer_from_llama2c(pc__tokenizer **out, const pc_allocator *mem, const char *path,
                                      size_t vocab_size)
 {
-    vocab_file v = {0};
+    llama2c_vocab v = {0};
     pc__file file;
     pc_status status = pc__file_map(&file, path);
     *out = NULL;
@@ -77,7 +78,7 @@ pc_status pc__tokenizer_from_llama2c(pc__tokenizer **out, const pc_allocator *me
         v.types = pc__calloc(mem, vocab_size, sizeof *v.types);
         v.arena = pc__alloc(mem, 3 * file.size);
         status = v.tokens && v.scores && v.types && v.arena
-                     ? read_tokens(&v, &file, path, vocab_size)
+                     ? read_vocab_tokens(&v, &file, path, vocab_size)
                      : PC_ERR_NOMEM;
     }
     if (status >= 0) {

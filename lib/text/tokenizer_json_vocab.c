@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "text/tokenizer_json_body.h"
+#include "text/tokenizer_json_internal.h"
 
 /* A token of the vocabulary or an added one; an added one may repeat one of the vocabulary. */
-static pc_status place(pc__json_reading *r, json_int_t id, const char *text, size_t size,
-                       int32_t type)
+static pc_status place_token(pc__json_reading *r, json_int_t id, const char *text, size_t size,
+                             int32_t type)
 {
     if (id < 0 || (size_t)id >= r->vocab.count)
         return pc__fail(PC_ERR_FORMAT, "%s: token id %lld lies outside of the %zu tokens", r->where,
@@ -84,8 +84,9 @@ static pc_status place_words(pc__json_reading *r, json_t *vocab, int bytes)
     pc_status status = PC_OK;
     json_object_foreach(vocab, key, value)
     {
-        status = place(r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
-                       bytes && is_byte(key, strlen(key)) ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL);
+        status = place_token(
+            r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
+            bytes && is_byte(key, strlen(key)) ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL);
         if (status < 0)
             return status;
     }
@@ -126,8 +127,9 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
         if (!json_is_integer(id) || !json_string_length(content))
             return pc__fail(PC_ERR_FORMAT, "%s: added token %zu has no id or no content", r->where,
                             i);
-        status = place(r, json_integer_value(id), json_string_value(content),
-                       json_string_length(content), special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
+        status = place_token(r, json_integer_value(id), json_string_value(content),
+                             json_string_length(content),
+                             special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
         if (status < 0)
             return status;
     }

@@ -2,7 +2,7 @@
  * Several are applied in turn: each one cuts the parts that the one before has left. */
 #include <string.h>
 
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define LLAMA3(digits)                                                         \
@@ -31,10 +31,10 @@
     "\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-\\x{10cf2}\\x{118a0}-\\x{118df}"      \
     "\\x{1e900}-\\x{1e943}]+"
 
-static const struct family {
+static const struct expression_family {
     const char *names; /* separated by blanks */
     const char *expression[PC__MAX_EXPRESSIONS];
-} families[] = {
+} expression_families[] = {
     {" gpt-2 gpt2 mpt olmo jais phi-2 gpt-neox gpt_neox trillion roberta-bpe jina-es jina-de "
      "jina-v1-en jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert ",
      {GPT2}},
@@ -109,27 +109,30 @@ pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const cha
     return PC_OK;
 }
 
-pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *where)
+pc_status pc__expressions_of(pc__tokenizer *t, const char *expression_family, const char *where)
 {
     char padded[80];
-    size_t n = strlen(family);
+    size_t n = strlen(expression_family);
     if (n + 3 <= sizeof padded) {
         padded[0] = ' ';
-        memcpy(padded + 1, family, n);
+        memcpy(padded + 1, expression_family, n);
         strcpy(padded + n + 1, " ");
-        for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-            if (!strstr(families[i].names, padded))
+        for (size_t i = 0; i < sizeof expression_families / sizeof *expression_families; i++) {
+            if (!strstr(expression_families[i].names, padded))
                 continue;
             t->rules.ignore_merges = t->rules.ignore_merges || i == 1;
-            for (size_t e = 0; e < PC__MAX_EXPRESSIONS && families[i].expression[e]; e++) {
-                pc_status status = pc__expression_add(t, families[i].expression[e], where);
+            for (size_t e = 0; e < PC__MAX_EXPRESSIONS && expression_families[i].expression[e];
+                 e++) {
+                pc_status status = pc__expression_add(t, expression_families[i].expression[e],
+                                                      where);
                 if (status < 0)
                     return status;
             }
             return PC_OK;
         }
     }
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: pre-tokenizer '%s' is not known", where, family);
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: pre-tokenizer '%s' is not known", where,
+                    expression_family);
 }
 
 /* Of a match without JIT, in KiB. How long a match may search is limited by PCRE2 itself. */
@@ -160,15 +163,15 @@ pc_status pc__expression_match(const pcre2_code *expression, pcre2_match_context
     return *to <= *from || *from < at ? PC_MISS : PC_OK; /* empty, or moved by \K */
 }
 
-typedef struct cutter {
+typedef struct expression_splitter {
     const pc__tokenizer *t;
     pcre2_match_context *limits;
     pcre2_match_data *match[PC__MAX_EXPRESSIONS];
     pc_status (*piece)(void *, const char *, size_t);
     void *user;
-} cutter;
+} expression_splitter;
 
-static pc_status cut(const cutter *c, size_t level, const char *text, size_t size)
+static pc_status split(const expression_splitter *c, size_t level, const char *text, size_t size)
 {
     size_t at = 0;
     pc_status status = PC_OK;
@@ -181,20 +184,20 @@ static pc_status cut(const cutter *c, size_t level, const char *text, size_t siz
         if (status == PC_MISS)
             break;
         if (status >= 0 && from > at)
-            status = cut(c, level + 1, text + at, from - at);
+            status = split(c, level + 1, text + at, from - at);
         if (status >= 0)
-            status = cut(c, level + 1, text + from, to - from);
+            status = split(c, level + 1, text + from, to - from);
         if (status >= 0)
             at = to;
     }
-    return status < 0 || at >= size ? status : cut(c, level + 1, text + at, size - at);
+    return status < 0 || at >= size ? status : split(c, level + 1, text + at, size - at);
 }
 
-pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t size,
-                              pc_status (*piece)(void *user, const char *text, size_t size),
-                              void *user)
+pc_status pc__expressions_split(const pc__tokenizer *t, const char *text, size_t size,
+                                pc_status (*piece)(void *user, const char *text, size_t size),
+                                void *user)
 {
-    cutter c = {.t = t, .piece = piece, .user = user};
+    expression_splitter c = {.t = t, .piece = piece, .user = user};
     pc_status status = PC_OK;
     if (!t->expressions)
         return size ? piece(user, text, size) : PC_OK;
@@ -204,7 +207,7 @@ pc_status pc__expressions_cut(const pc__tokenizer *t, const char *text, size_t s
         if (!(c.match[i] = pcre2_match_data_create_from_pattern(t->expression[i], t->regex_memory)))
             status = PC_ERR_NOMEM;
     if (status >= 0)
-        status = cut(&c, 0, text, size);
+        status = split(&c, 0, text, size);
     for (size_t i = 0; i < t->expressions; i++)
         pcre2_match_data_free(c.match[i]);
     pcre2_match_context_free(c.limits);

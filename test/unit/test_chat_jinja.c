@@ -111,7 +111,8 @@ static void unknown(void)
         static const char *const roles[] = {"system", "user", "assistant"};
         pc__chat *chat = detect(cases[i].jinja);
         for (size_t r = 0; r < 3; r++)
-            if (!CHECK_STATUS(pc__chat_can(chat, roles[r]), PC_ERR_UNSUPPORTED) && cases[i].jinja)
+            if (!CHECK_STATUS(pc__chat_check_role(chat, roles[r]), PC_ERR_UNSUPPORTED)
+                && cases[i].jinja)
                 fprintf(stderr, "    %s\n", cases[i].jinja);
         CHECK_ERROR_HAS(cases[i].cause);
         CHECK_ERROR_HAS("without chat tags");
@@ -127,9 +128,9 @@ static void no_system(void)
     pc__chat *chat = detect(LOOP(
         "{% if m.role == 'system' %}{{ raise_exception('only users') }}{% endif %}<|{{ m.role }}|>"
         "{{ m.content }}<|end|>") "{% if add_generation_prompt %}<|assistant|>{% endif %}");
-    CHECK_OK(pc__chat_can(chat, "user"));
-    CHECK_OK(pc__chat_can(chat, "assistant"));
-    CHECK_STATUS(pc__chat_can(chat, "system"), PC_ERR_UNSUPPORTED);
+    CHECK_OK(pc__chat_check_role(chat, "user"));
+    CHECK_OK(pc__chat_check_role(chat, "assistant"));
+    CHECK_STATUS(pc__chat_check_role(chat, "system"), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("takes no system prompt");
     CHECK_ERROR_HAS("only users");
     CHECK_ERROR_HAS("--chat-template");

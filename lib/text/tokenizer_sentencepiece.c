@@ -4,23 +4,23 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
-enum { LIMIT = 64 << 20 };
+enum { MODEL_LIMIT = 64 << 20 };
 
-typedef struct wire {
+typedef struct protobuf {
     const uint8_t *at, *end;
-} wire;
+} protobuf;
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* types on the wire */
 
-typedef struct field {
+typedef struct protobuf_field {
     uint64_t number, value; /* value: varint, or size of `bytes` */
     const uint8_t *bytes;
     uint32_t fixed;
-} field;
+} protobuf_field;
 
-static int varint(wire *w, uint64_t *out)
+static int read_varint(protobuf *w, uint64_t *out)
 {
     *out = 0;
     for (unsigned shift = 0; w->at < w->end && shift < 64; shift += 7) {
@@ -43,25 +43,25 @@ static int has_type(const uint8_t *types, uint64_t number, uint64_t type)
 }
 
 /* 1: a field; 0: the end; -1: damaged */
-static int next_field(wire *w, const uint8_t *types, field *f)
+static int next_field(protobuf *w, const uint8_t *types, protobuf_field *f)
 {
     uint64_t tag;
     if (w->at == w->end)
         return 0;
     memset(f, 0, sizeof *f);
-    if (!varint(w, &tag) || !has_type(types, tag >> 3, tag & 7))
+    if (!read_varint(w, &tag) || !has_type(types, tag >> 3, tag & 7))
         return -1;
     f->number = tag >> 3;
     switch (tag & 7) {
     case VARINT:
-        return varint(w, &f->value) ? 1 : -1;
+        return read_varint(w, &f->value) ? 1 : -1;
     case FIXED64:
         if (w->end - w->at < 8)
             return -1;
         w->at += 8;
         return 1;
     case BYTES:
-        if (!varint(w, &f->value) || f->value > (uint64_t)(w->end - w->at))
+        if (!read_varint(w, &f->value) || f->value > (uint64_t)(w->end - w->at))
             return -1;
         f->bytes = w->at;
         w->at += f->value;
@@ -107,16 +107,16 @@ static pc_status add_token(model_file *m, pc__text text, float score, int32_t ty
     return PC_OK;
 }
 
-static pc_status damaged(const model_file *m, const uint8_t *at, const uint8_t *start)
+static pc_status damaged_protobuf(const model_file *m, const uint8_t *at, const uint8_t *start)
 {
     return pc__fail(PC_ERR_FORMAT, "%s: damaged protobuf near byte %zu", m->path,
                     (size_t)(at - start));
 }
 
-static pc_status piece(model_file *m, const field *whole)
+static pc_status read_piece(model_file *m, const protobuf_field *whole)
 {
-    wire w = {whole->bytes, whole->bytes + whole->value};
-    field f;
+    protobuf w = {whole->bytes, whole->bytes + whole->value};
+    protobuf_field f;
     pc__text text = {"", 0};
     float score = 0.0f;
     int32_t type = PC__TOKEN_NORMAL;
@@ -134,10 +134,10 @@ static pc_status piece(model_file *m, const field *whole)
     return add_token(m, text, score, type);
 }
 
-static pc_status trainer(model_file *m, const field *whole)
+static pc_status read_trainer(model_file *m, const protobuf_field *whole)
 {
-    wire w = {whole->bytes, whole->bytes + whole->value};
-    field f;
+    protobuf w = {whole->bytes, whole->bytes + whole->value};
+    protobuf_field f;
     int more;
     uint64_t kind = 1;
     static const uint8_t types[] = {3,      VARINT, 24,     VARINT, 40,     VARINT, 41,
@@ -166,10 +166,10 @@ static pc_status trainer(model_file *m, const field *whole)
     return PC_OK;
 }
 
-static pc_status normaliser(model_file *m, const field *whole)
+static pc_status read_normaliser(model_file *m, const protobuf_field *whole)
 {
-    wire w = {whole->bytes, whole->bytes + whole->value};
-    field f;
+    protobuf w = {whole->bytes, whole->bytes + whole->value};
+    protobuf_field f;
     static const uint8_t types[] = {2, BYTES, 3, VARINT, 4, VARINT, 5, VARINT, 0};
     int more, blanks_as_mark = 1; /* as where a field is absent */
     m->vocab.one_blank = 1;
@@ -194,29 +194,29 @@ static pc_status normaliser(model_file *m, const field *whole)
 
 static pc_status read_protobuf(model_file *m, const pc__file *file)
 {
-    wire w = {file->data, file->data + file->size};
+    protobuf w = {file->data, file->data + file->size};
     static const uint8_t types[] = {1, BYTES, 2, BYTES, 3, BYTES, 0};
-    field f;
+    protobuf_field f;
     pc_status status = PC_OK;
-    int more = 1, trained = 0, normalised = 0;
+    int more = 1, has_trainer = 0, has_normaliser = 0;
     m->vocab.unk = 0, m->vocab.bos = 1, m->vocab.eos = 2;
     m->rules.space_prefix = m->rules.add_bos = 1;
     while (status >= 0 && (more = next_field(&w, types, &f)) > 0) {
         if (f.number == 1)
-            status = piece(m, &f);
+            status = read_piece(m, &f);
         else if (f.number == 2) {
-            status = trainer(m, &f);
-            trained = 1;
+            status = read_trainer(m, &f);
+            has_trainer = 1;
         } else if (f.number == 3) {
-            status = normaliser(m, &f);
-            normalised = 1;
+            status = read_normaliser(m, &f);
+            has_normaliser = 1;
         }
     }
     if (status >= 0 && more < 0)
-        return damaged(m, w.at, file->data);
-    if (status >= 0 && (!trained || !normalised)) /* every trainer writes both */
+        return damaged_protobuf(m, w.at, file->data);
+    if (status >= 0 && (!has_trainer || !has_normaliser)) /* every trainer writes both */
         return pc__fail(PC_ERR_FORMAT, "%s: ends before the %s's settings", m->path,
-                        trained ? "normalizer" : "trainer");
+                        has_trainer ? "normalizer" : "trainer");
     return status;
 }
 
@@ -348,7 +348,7 @@ pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocat
     int text = file.size && file.data[0] != 0x0a;
     if (!file.size)
         status = pc__fail(PC_ERR_FORMAT, "%s: the file is empty", path);
-    else if (file.size > LIMIT)
+    else if (file.size > MODEL_LIMIT)
         status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than a vocabulary has", path,
                           file.size);
     else

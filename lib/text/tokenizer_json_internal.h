@@ -1,11 +1,11 @@
 /* A tokenizer.json while it is read (tokenizer_json.c), and the readers of its vocabulary
- * (tokens_json.c). */
-#ifndef PC_TEXT_TOKENIZER_JSON_BODY_H
-#define PC_TEXT_TOKENIZER_JSON_BODY_H
+ * (tokenizer_json_vocab.c). */
+#ifndef PC_TEXT_TOKENIZER_JSON_INTERNAL_H
+#define PC_TEXT_TOKENIZER_JSON_INTERNAL_H
 
 #include <jansson.h>
 
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
 typedef struct pc__json_reading {
     const char *where;

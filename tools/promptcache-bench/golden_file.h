@@ -1,4 +1,4 @@
-/* Reads golden vectors: a small safetensors reader (F32 and I32) and golden.json beside it. */
+/* Reads golden vectors: safetensors with F32 and I32 tensors, and golden.json beside the file. */
 #ifndef GOLDEN_FILE_H
 #define GOLDEN_FILE_H
 
@@ -8,7 +8,7 @@
 
 typedef struct golden_tensor {
     const char *name; /* of the header; borrowed */
-    int integers;     /* I32; else F32 */
+    int integers;     /* 1: I32; 0: F32 */
     size_t count, rank;
     int64_t shape[8];
     const void *data;

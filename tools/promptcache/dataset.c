@@ -1,3 +1,4 @@
+/* Reads rows by kind and columns, and makes inputs and items of them. */
 #include "dataset.h"
 
 #include <stdlib.h>
@@ -10,21 +11,21 @@
 
 enum { NAME = 64, PIECES = TABLE_FIELDS };
 
-/* What is between a row and the model's tokens. */
+/* The state of reading. */
 typedef struct reader {
     dataset *d;
     const pc_model *model;
     const data_options *options;
     label_list *labels;
     table t;
-    char names[PIECES][NAME]; /* of the columns wanted */
+    char names[PIECES][NAME]; /* of the wanted columns */
     size_t wanted;            /* 0: all of the table */
-    size_t places[PIECES];    /* of them in this table */
+    size_t places[PIECES];    /* their places in this table */
     size_t place_count;
     char numbers[PIECES][32]; /* JSON numbers as text */
     size_t input_room, item_room, max_tokens, rows;
-    int32_t last; /* token behind every text; -1: none */
-    int header;   /* the row that is read names the columns */
+    int32_t last; /* token that ends every text; -1: none */
+    int header;   /* 1: the current row names the columns */
 } reader;
 
 static int no_memory(const reader *r)
@@ -104,7 +105,7 @@ static int find_columns(reader *r)
     return EXIT_OK;
 }
 
-/* A column's text; NULL: there is none. */
+/* The text of a column; NULL: missing. */
 static const char *column(reader *r, size_t i)
 {
     const json_t *value;
@@ -230,7 +231,7 @@ static int add_pair(reader *r)
     return EXIT_OK;
 }
 
-/* The index of a class; DATA_LABELS_MOST: no room for it. */
+/* The index of a class; DATA_LABELS_MOST: no room. */
 static size_t label_of(label_list *labels, const char *name)
 {
     size_t i = 0;
@@ -265,12 +266,12 @@ static int add_labelled(reader *r)
 /* ------------------------------------------------------------------- choices */
 
 typedef struct question {
-    char *text; /* what the model reads */
+    char *text; /* the input of the model */
     const char *choices[DATA_CANDIDATES];
     size_t count, right;
 } question;
 
-/* The token that follows the prompt if the choice does. */
+/* The first token of a choice after the prompt. */
 static int candidate_of(reader *r, const question *q, size_t index, const int32_t *prompt,
                         size_t count, int32_t *out)
 {
@@ -284,14 +285,14 @@ static int candidate_of(reader *r, const question *q, size_t index, const int32_
     free(both);
     if (!tokens)
         return EXIT_INPUT;
-    /* -1: the text joins the prompt's last token */
+    /* -1: the choice merges with the last token of the prompt */
     *out = n > count && !memcmp(tokens, prompt, count * sizeof *tokens) ? tokens[count] : -1;
     free(tokens);
     return EXIT_OK;
 }
 
-/* Questions of which two choices begin alike, or one joins the prompt's last token, cannot be
- * scored so. */
+/* A question cannot be scored if two choices begin with the same token, or one merges with the last
+ * token of the prompt. */
 static int candidates_differ(const data_item *item)
 {
     for (size_t i = 0; i < item->candidate_count; i++)
@@ -310,7 +311,7 @@ static int add_question(reader *r, const question *q)
     int code = EXIT_OK;
     if (!prompt)
         return EXIT_INPUT;
-    if (count > r->max_tokens) { /* its end is the question */
+    if (count > r->max_tokens) { /* the question stands at the end, so it cannot be shortened */
         d->cut++;
         free(prompt);
         return EXIT_OK;
@@ -330,7 +331,7 @@ static int add_question(reader *r, const question *q)
     return code;
 }
 
-/* The number of the right choice, by number from 0 or by letter; `count`: neither. */
+/* The right choice: a number from 0, or a letter. `count`: neither. */
 static size_t right_of(const char *answer, size_t count)
 {
     char *end;
@@ -342,7 +343,7 @@ static size_t right_of(const char *answer, size_t count)
     return count;
 }
 
-/* Question, choices and answer are columns: the choices get letters, of which one is asked for. */
+/* Question, choices and answer are columns. The choices get letters; the model answers with one. */
 static int add_lettered(reader *r)
 {
     static const char *const letters[] = {" A", " B", " C", " D", " E", " F", " G", " H"};
@@ -481,7 +482,7 @@ static int read_path(reader *r, const char *path)
     return code;
 }
 
-/* The token that the model wants behind every text, so that it stays where an input is cut. */
+/* Finds the token that ends every text of this model: a shortened input keeps it. */
 static int find_last(reader *r)
 {
     size_t one, two;
@@ -541,7 +542,7 @@ void labels_free(label_list *labels)
     labels->count = 0;
 }
 
-void data_tell(const dataset *d, const char *name, FILE *out)
+void data_print(const dataset *d, const char *name, FILE *out)
 {
     fprintf(out, "%s: %zu inputs of %zu rows, %zu to %zu tokens, %.1f on average", name,
             d->input_count, d->rows, d->least, d->most,

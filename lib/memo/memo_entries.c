@@ -2,11 +2,11 @@
 #include "memo/memo_output.h"
 
 pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens,
-                             size_t note_size)
+                             size_t metadata_size)
 {
     uint32_t b = pc__memo_bucket_of(memo, tokens),
              has_outputs = b < memo->head.bucket_count
-                           && note_size > pc__memo_metadata_base(memo, b);
+                           && metadata_size > pc__memo_metadata_base(memo, b);
     pc_status status = pc__grow(&memo->mem, (void **)&memo->entries, &memo->entry_capacity,
                                 memo->entry_count + 1, sizeof(*memo->entries));
     if (status >= 0)
@@ -20,7 +20,7 @@ pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id,
     return PC_OK;
 }
 
-static pc__memo_entry *find(const pc_memo *memo, int64_t id)
+static pc__memo_entry *find_entry(const pc_memo *memo, int64_t id)
 {
     size_t lo = 0, hi = memo->entry_count;
     while (lo < hi) {
@@ -35,22 +35,22 @@ static pc__memo_entry *find(const pc_memo *memo, int64_t id)
 
 const pc__memo_entry *pc__memo_entry_find(const pc_memo *memo, int64_t id)
 {
-    return find(memo, id);
+    return find_entry(memo, id);
 }
 
 void pc__memo_entry_remove(pc_memo *memo, int64_t id)
 {
     pc__memo_entry *entry;
     pthread_rwlock_wrlock(&memo->guard);
-    entry = find(memo, id);
+    entry = find_entry(memo, id);
     if (entry && entry->tokens) {
         uint32_t b = pc__memo_bucket_of(memo, entry->tokens);
         if (b < memo->head.bucket_count) {
             memo->buckets[b].records--;
-            memo->buckets[b].unkept++;
-            for (size_t u = 0, units = pc__memo_indexed_layers(memo); u < units; u++)
-                if (memo->lengths[entry->tokens * units + u])
-                    (void)pc__index_remove(memo->lengths[entry->tokens * units + u], id);
+            memo->buckets[b].unsaved_cost++;
+            for (size_t u = 0, indexed_layers = pc__memo_indexed_layers(memo); u < indexed_layers; u++)
+                if (memo->lengths[entry->tokens * indexed_layers + u])
+                    (void)pc__index_remove(memo->lengths[entry->tokens * indexed_layers + u], id);
         }
         if (pc__token_hash_get(&memo->known, &entry->tokens_id)
             == id) /* else the same prompt was remembered again */

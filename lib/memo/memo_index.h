@@ -46,7 +46,7 @@ void pc__memo_index_reader_close(pc__memo_index_reader *kept);
  * others were in it. *out NULL: there is none that can be used. PC_ERR_NOMEM only. */
 pc_status pc__memo_index_load(pc__memo_index_reader *kept,
                               const pc__memo_index_row *rows /* [count], by record */, size_t count,
-                              uint32_t unit, pc__index_kind kind, pc__index **out, size_t *dropped);
+                              uint32_t layer, pc__index_kind kind, pc__index **out, size_t *dropped);
 
 /* What making an index of so many records costs, in units of what an exact one of one record does
  * (some 10 us). */

@@ -24,14 +24,14 @@ pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, f
     return status;
 }
 
-void pc__memo_pooled_put(const float *pooled, size_t count, uint16_t *note)
+void pc__memo_pooled_put(const float *pooled, size_t count, uint16_t *metadata)
 {
     for (size_t i = 0; i < count; i++)
-        note[i] = pc__half_from(pooled[i]);
+        metadata[i] = pc__half_from(pooled[i]);
 }
 
-void pc__memo_pooled_get(const uint16_t *note, size_t count, float *pooled)
+void pc__memo_pooled_get(const uint16_t *metadata, size_t count, float *pooled)
 {
     for (size_t i = 0; i < count; i++)
-        pooled[i] = pc__half_to(note[i]);
+        pooled[i] = pc__half_to(metadata[i]);
 }

@@ -27,12 +27,12 @@ typedef struct pc__memo_bucket {
     uint64_t sum; /* XXH3 of its projector's file */
     pc__memo_tuning tuning;
     uint64_t records;
-    double watched_sum; /* of the losses since it was tuned, */
-    double watched_squares;
-    uint64_t watched_over; /* of those: above the limit of one hit */
+    double loss_sum; /* of the losses since it was tuned, */
+    double loss_squares;
+    uint64_t losses_over_limit; /* of those: above the limit of one hit */
     uint64_t verified;
     uint64_t
-        unkept; /* what the bucket's file does not have of its indexes, as pc__memo_index_cost */
+        unsaved_cost; /* what the bucket's file does not have of its indexes, as pc__memo_index_cost */
 } pc__memo_bucket;
 
 typedef struct pc__memo_head {
@@ -114,7 +114,7 @@ pc__id pc__input_digest(const pc_input *input);
 
 /* memo_entries.c; all under `guard` for writing */
 pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens,
-                             size_t note_size);
+                             size_t metadata_size);
 const pc__memo_entry *pc__memo_entry_find(
     const pc_memo *memo, int64_t id); /* NULL: no such record since it was opened. Under `guard` */
 /* A record that has gone from the store is found no more. Takes `guard` itself. */
@@ -126,7 +126,7 @@ void pc__memo_entry_remove(pc_memo *memo, int64_t id);
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
                                const pc__memo_bucket *kept,
                                pc__index **by_length /* [most - least + 1][units] */,
-                               uint64_t *unkept);
+                               uint64_t *unsaved_cost);
 void pc__memo_index_free(pc__index **by_length, size_t count);
 /* A record of `tokens` tokens more; `guard` is held for writing. */
 pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features /* [units] */,
@@ -137,7 +137,7 @@ pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, f
 pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket,
                               float *pooled); /* of what a layer is given */
 /* As it is kept beside the maps: fp16. */
-void pc__memo_pooled_put(const float *pooled, size_t count, uint16_t *note);
-void pc__memo_pooled_get(const uint16_t *note, size_t count, float *pooled);
+void pc__memo_pooled_put(const float *pooled, size_t count, uint16_t *metadata);
+void pc__memo_pooled_get(const uint16_t *metadata, size_t count, float *pooled);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
 
-static pc_status read_options(pc_memo_options *out, const pc_memo_options *options)
+static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *options)
 {
     pc_status status = pc__options_read(
         out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user), options, "pc_memo_options");
@@ -43,7 +43,7 @@ static pc_status read_options(pc_memo_options *out, const pc_memo_options *optio
     return PC_OK;
 }
 
-static pc__memo_head head_of(const pc_model *model, const pc_memo_options *options)
+static pc__memo_head wanted_head(const pc_model *model, const pc_memo_options *options)
 {
     const pc_model_info *info = &model->info;
     pc__memo_head head = {.causal = !info->bidirectional,
@@ -134,7 +134,7 @@ static pc_status make_projectors(pc_memo *memo)
     return status;
 }
 
-static void tell_damage(const pc_memo *memo)
+static void log_damage(const pc_memo *memo)
 {
     pc__map_store_stats s;
     pc__map_store_get_stats(memo->maps, &s);
@@ -153,7 +153,7 @@ static pc_status open_maps(pc_memo *memo)
     pc_status status = path ? PC_OK : PC_ERR_NOMEM;
     options.create = !options.read_only;
     options.relaxed = 1; /* memo_add.c syncs */
-    options.face = (pc__map_signature){.model = memo->head.model,
+    options.signature = (pc__map_signature){.model = memo->head.model,
                                        .layers = (int32_t)memo->head.layers,
                                        .heads = (int32_t)memo->head.heads,
                                        .causal = memo->head.causal != 0,
@@ -161,21 +161,21 @@ static pc_status open_maps(pc_memo *memo)
     if (status >= 0)
         status = pc__map_store_open(&memo->maps, &memo->mem, path, &options);
     if (status == PC_OK)
-        tell_damage(memo);
+        log_damage(memo);
     pc__free(&memo->mem, path);
     return status;
 }
 
-static int name_one(void *user, const pc__map_record *record)
+static int enter_record(void *user, const pc__map_record *record)
 {
     return pc__memo_entry_add(user, record->id, &record->tokens_id, record->tokens,
-                              record->note_size)
+                              record->metadata_size)
            < 0;
 }
 
-static pc_status name_all(pc_memo *memo)
+static pc_status enter_records(pc_memo *memo)
 {
-    pc_status status = pc__map_store_each(memo->maps, name_one, memo);
+    pc_status status = pc__map_store_each(memo->maps, enter_record, memo);
     if (status >= 0 && memo->entry_count < pc__map_store_count(memo->maps))
         return PC_ERR_NOMEM;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
@@ -183,7 +183,7 @@ static pc_status name_all(pc_memo *memo)
             status = pc__memo_index_build(
                 memo, memo->buckets[b].projector, &memo->buckets[b],
                 memo->lengths + memo->buckets[b].least * pc__memo_indexed_layers(memo),
-                &memo->buckets[b].unkept);
+                &memo->buckets[b].unsaved_cost);
     return status;
 }
 
@@ -203,7 +203,7 @@ static pc_status set_outputs(pc_memo *memo, const pc__memo_head *wanted)
 }
 
 /* `wanted`: what this model's memo is like. */
-static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head *wanted,
+static pc_status open_memo_files(pc_memo *memo, const char *folder, const pc__memo_head *wanted,
                           const pc_memo_options *options)
 {
     int read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0;
@@ -224,7 +224,7 @@ static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head
         goto done;
     PC__TRY(set_outputs(memo, wanted), done);
     memo->lengths = pc__calloc(&memo->mem, index_count(memo), sizeof(*memo->lengths));
-    status = memo->lengths ? name_all(memo) : PC_ERR_NOMEM;
+    status = memo->lengths ? enter_records(memo) : PC_ERR_NOMEM;
     memo->is_open = status == PC_OK;
     if (memo->is_open && !read_only)
         (void)pc__memo_index_save(
@@ -245,7 +245,7 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     *out = NULL;
     if (!model || !folder || !*folder)
         return pc__fail(PC_ERR_INVALID, "pc_memo_open: model is NULL or no folder is named");
-    status = read_options(&o, options);
+    status = read_memo_options(&o, options);
     if (status < 0)
         return status;
     if ((status = pc__model_check_native(model, "pc_memo_open")) < 0)
@@ -262,8 +262,8 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     pthread_mutex_init(&memo->writer, NULL);
     pthread_mutex_init(&memo->counting, NULL);
     pthread_rwlock_init(&memo->guard, NULL);
-    wanted = head_of(model, &o);
-    status = open_all(memo, folder, &wanted, &o);
+    wanted = wanted_head(model, &o);
+    status = open_memo_files(memo, folder, &wanted, &o);
     if (status == PC_OK)
         *out = memo;
     else

@@ -20,7 +20,7 @@ size_t pc__memo_metadata_bytes(size_t base, pc__output_sizes sizes); /* of a who
 /* 1: a note of `bytes` bytes can be one of this model: nothing behind the base, or outputs. */
 int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes);
 /* note: whole, its base is there; values: embedding, then logits. */
-void pc__memo_output_put(const pc_memo *memo, uint8_t *note, size_t base, pc__output_sizes sizes,
+void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base, pc__output_sizes sizes,
                          const float *values);
 
 /* 1: a record that has these sizes need not be computed for more. Reads its note. */

@@ -69,7 +69,7 @@ void pc__faiss_export(const pc__faiss *index, int32_t *list_room, pc__faiss_stru
 /* Into an index in which nothing is yet. Everything is checked: parts that do not fit together are
  * PC__FAISS_FAILED, never undefined. */
 int pc__faiss_import(pc__faiss *index, size_t count, const float *vectors,
-                     const pc__faiss_structure *parts, char *text);
+                     const pc__faiss_structure *structure, char *text);
 
 #ifdef __cplusplus
 }

@@ -16,13 +16,13 @@ typedef struct pc__id_map { /* zero-initialise, but for mem */
     size_t slot_count;
 } pc__id_map;
 
-void pc__id_map_free(pc__id_map *places);
+void pc__id_map_free(pc__id_map *id_map);
 /* Room for `more` places: pc__id_map_add cannot fail for so many. */
-pc_status pc__id_map_reserve(pc__id_map *places, size_t more);
-void pc__id_map_add(pc__id_map *places, int64_t id); /* at the end; id -1: vacated from the start */
-size_t pc__id_map_find(const pc__id_map *places, int64_t id); /* PC__NO_POSITION */
-void pc__id_map_vacate(pc__id_map *places, size_t place);
+pc_status pc__id_map_reserve(pc__id_map *id_map, size_t more);
+void pc__id_map_add(pc__id_map *id_map, int64_t id); /* at the end; id -1: vacated from the start */
+size_t pc__id_map_find(const pc__id_map *id_map, int64_t id); /* PC__NO_POSITION */
+void pc__id_map_vacate(pc__id_map *id_map, size_t position);
 /* The last place, somebody's, moves to the vacated `hole`; or goes, if it is the hole. */
-void pc__id_map_fill(pc__id_map *places, size_t hole);
+void pc__id_map_fill(pc__id_map *id_map, size_t hole);
 
 #endif

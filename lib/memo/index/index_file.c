@@ -27,7 +27,7 @@ void pc__index_file_head_put(const pc__index_file_head *head, uint8_t *out)
         const pc__index_file_section *s = &head->sections[i];
         uint8_t *row = out + PC__INDEX_FILE_HEAD + i * PC__INDEX_FILE_ROW;
         pc__put_u32(row, s->tokens);
-        pc__put_u32(row + 4, s->unit);
+        pc__put_u32(row + 4, s->layer);
         pc__put_u64(row + 8, s->at);
         pc__put_u64(row + 16, s->size);
         pc__put_u64(row + 24, s->sum);
@@ -50,19 +50,19 @@ pc_status pc__index_file_head_measure(const uint8_t *data, uint64_t bytes, uint6
     return PC_OK;
 }
 
-static int is_before(const pc__index_file_section *s, uint32_t tokens, uint32_t unit)
+static int section_is_before(const pc__index_file_section *s, uint32_t tokens, uint32_t layer)
 {
-    return s->tokens < tokens || (s->tokens == tokens && s->unit < unit);
+    return s->tokens < tokens || (s->tokens == tokens && s->layer < layer);
 }
 
-static pc_status get_rows(pc__index_file_head *head, const uint8_t *data)
+static pc_status get_sections(pc__index_file_head *head, const uint8_t *data)
 {
     uint64_t end = pc__index_file_head_size(head->count);
     for (size_t i = 0; i < head->count; i++) {
         const uint8_t *row = data + PC__INDEX_FILE_HEAD + i * PC__INDEX_FILE_ROW;
         pc__index_file_section s = {pc__get_u32(row), pc__get_u32(row + 4), pc__get_u64(row + 8),
                                     pc__get_u64(row + 16), pc__get_u64(row + 24)};
-        if (i && !is_before(&head->sections[i - 1], s.tokens, s.unit))
+        if (i && !section_is_before(&head->sections[i - 1], s.tokens, s.layer))
             return pc__fail(PC_ERR_FORMAT, "index %zu is not behind its predecessor", i);
         if (s.at != end || s.size > head->bytes - end)
             return pc__fail(PC_ERR_FORMAT, "index %zu lies at %llu, %llu bytes", i,
@@ -94,7 +94,7 @@ pc_status pc__index_file_head_get(pc__index_file_head *out, const pc_allocator *
     head.sections = pc__calloc(mem, head.count + 1, sizeof *head.sections);
     if (!head.sections)
         return PC_ERR_NOMEM;
-    status = get_rows(&head, data);
+    status = get_sections(&head, data);
     if (status < 0)
         pc__free(mem, head.sections);
     else
@@ -103,18 +103,18 @@ pc_status pc__index_file_head_get(pc__index_file_head *out, const pc_allocator *
 }
 
 const pc__index_file_section *pc__index_file_find(const pc__index_file_head *head, uint32_t tokens,
-                                                  uint32_t unit)
+                                                  uint32_t layer)
 {
     size_t lo = 0, hi = head->count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (is_before(&head->sections[mid], tokens, unit))
+        if (section_is_before(&head->sections[mid], tokens, layer))
             lo = mid + 1;
         else
             hi = mid;
     }
     return lo < head->count && head->sections[lo].tokens == tokens
-                   && head->sections[lo].unit == unit
+                   && head->sections[lo].layer == layer
                ? &head->sections[lo]
                : NULL;
 }

@@ -15,7 +15,7 @@ enum {
 typedef struct pc__index_file_section { /* an index, then 8 bytes of each place's prompt
                                          * (pc__kept_prompt)
                                          */
-    uint32_t tokens, unit;
+    uint32_t tokens, layer;
     uint64_t at, size, sum;
 } pc__index_file_section;
 
@@ -37,6 +37,6 @@ pc_status pc__index_file_head_measure(const uint8_t *data, uint64_t bytes, uint6
 pc_status pc__index_file_head_get(pc__index_file_head *out, const pc_allocator *mem,
                                   const uint8_t *data, uint64_t bytes);
 const pc__index_file_section *pc__index_file_find(const pc__index_file_head *head, uint32_t tokens,
-                                                  uint32_t unit); /* NULL: not there */
+                                                  uint32_t layer); /* NULL: not there */
 
 #endif

@@ -11,31 +11,31 @@
 #include "memo/index/id_map.h"
 
 typedef struct pc__index_impl { /* the first member of each kind's own struct */
-    pc__id_map places;
+    pc__id_map id_map;
     pc__index_options options; /* defaults filled in */
 } pc__index_impl;
 
 typedef struct pc__index_ops {
     const char *name;
-    pc_status (*new_side)(pc__index_impl **out, const pc_allocator *mem,
+    pc_status (*create)(pc__index_impl **out, const pc_allocator *mem,
                           const pc__index_options *options);
-    void (*free_side)(pc__index_impl *side);
-    pc_status (*add)(pc__index_impl *side, size_t count, const float *vectors,
+    void (*destroy)(pc__index_impl *impl);
+    pc_status (*add)(pc__index_impl *impl, size_t count, const float *vectors,
                      const int64_t *ids); /* all or nothing; ids are new */
-    void (*remove)(pc__index_impl *side, size_t place);
+    void (*remove)(pc__index_impl *impl, size_t position);
     /* Squared distances, nearest first; filled up with infinity and -1. */
-    pc_status (*search)(const pc__index_impl *side, size_t queries, const float *vectors, size_t k,
+    pc_status (*search)(const pc__index_impl *impl, size_t queries, const float *vectors, size_t k,
                         float *distances, int64_t *ids);
-    void (*rows)(const pc__index_impl *side,
+    void (*copy_vectors)(const pc__index_impl *impl,
                  float *out); /* [places.count][dim], in the order of places */
     /* Both NULL where there is never anything to make anew. Searches go on while a fresh side is
      * made, which then takes the old one's place. */
-    int (*stale)(const pc__index_impl *side);
-    pc_status (*renew)(const pc__index_impl *side, pc__index_impl **fresh);
+    int (*needs_rebuild)(const pc__index_impl *impl);
+    pc_status (*rebuild)(const pc__index_impl *impl, pc__index_impl **fresh);
     /* What a file keeps beside ids and rows, and an empty side from all of it. Both NULL: nothing;
      * rows are added. */
-    pc_status (*write)(const pc__index_impl *side, pc__bytes *out);
-    pc_status (*read)(pc__index_impl *side, size_t count, const int64_t *ids, const float *rows,
+    pc_status (*write)(const pc__index_impl *impl, pc__bytes *out);
+    pc_status (*read)(pc__index_impl *impl, size_t count, const int64_t *ids, const float *copy_vectors,
                       const uint8_t *data, size_t size);
 } pc__index_ops;
 
@@ -48,7 +48,7 @@ struct pc__index {
     const pc__index_ops *ops;
     pthread_mutex_t writers; /* one adds, removes or renews at a time */
     pthread_rwlock_t lock;   /* of `side` and all that it holds */
-    pc__index_impl *side;
+    pc__index_impl *impl;
 };
 
 extern const pc__index_ops pc__index_scan_ops;

@@ -4,7 +4,7 @@
 #include "attn/kernels.h"
 #include "memo/index/scan_kernels.h"
 
-static const pc__scan_kernels *of_level(const char *level)
+static const pc__scan_kernels *scan_kernels_of(const char *level)
 {
 #if defined(__x86_64__)
     if (!strcmp(level, "avx2"))
@@ -18,10 +18,10 @@ static const pc__scan_kernels *of_level(const char *level)
 
 const pc__scan_kernels *pc__scan_kernels_get(void)
 {
-    return of_level(pc__kernels_get()->name);
+    return scan_kernels_of(pc__kernels_get()->name);
 }
 
 const pc__scan_kernels *pc__scan_kernels_named(const char *name)
 {
-    return pc__kernels_named(name) ? of_level(name) : NULL;
+    return pc__kernels_named(name) ? scan_kernels_of(name) : NULL;
 }

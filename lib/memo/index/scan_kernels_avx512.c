@@ -9,7 +9,7 @@
 enum { PARTS = PC__SCAN_BLOCK / 16, AT_ONCE = 4 };
 
 /* `queries` is at most AT_ONCE, a constant where this is inlined. */
-static inline __attribute__((always_inline)) void few(const float *block, size_t dim,
+static inline __attribute__((always_inline)) void few_queries(const float *block, size_t dim,
                                                       const float *query, const size_t queries,
                                                       const float *limit, float *distances,
                                                       uint32_t *hits)
@@ -43,10 +43,10 @@ static void block_avx512(const float *block, size_t dim, const float *queries, s
 {
     size_t q = 0;
     for (; q + AT_ONCE <= count; q += AT_ONCE)
-        few(block, dim, queries + q * dim, AT_ONCE, limit + q, distances + q * PC__SCAN_BLOCK,
+        few_queries(block, dim, queries + q * dim, AT_ONCE, limit + q, distances + q * PC__SCAN_BLOCK,
             hits + q);
     for (; q < count; q++)
-        few(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
+        few_queries(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
 }
 
 static float pair_avx512(const float *a, const float *b, size_t dim)

@@ -31,9 +31,9 @@ enum {
 #define PC__MAPS_MOST_BYTES (UINT64_C(1) << 48) /* of a data file */
 
 typedef struct pc__map_log_header {
-    pc__map_signature face;
+    pc__map_signature signature;
     uint8_t nonce[PC__MAPS_NONCE]; /* of the store: its data file and records have it too */
-    int64_t next;                  /* ids below were given out */
+    int64_t next_id;               /* ids below were given out */
     uint64_t generation; /* how often the log was written anew; 0: by a version that set no marks */
 } pc__map_log_header;
 
@@ -51,9 +51,9 @@ typedef struct pc__map_log_entry {
     /* of STORED only, zeros otherwise */
     uint64_t at,
         bytes; /* in the data file; from the record's header to the end of its last layer */
-    double heat, clock; /* of eviction, both as of this entry */
-    int64_t used;       /* last use or writing, seconds since 1970 */
-    uint32_t tokens, note;
+    double log_uses, clock; /* of eviction, both as of this entry */
+    int64_t used;           /* last use or writing, seconds since 1970 */
+    uint32_t tokens, metadata;
     pc__id tokens_id;
     uint8_t sum[PC__CHECKSUM]; /* of the record's header */
 } pc__map_log_entry;
@@ -61,13 +61,13 @@ typedef struct pc__map_log_entry {
 /* Where the parts of a record are, of a face and a number of tokens and bytes of note; from the
  * record's start. */
 typedef struct pc__map_layout {
-    uint64_t layer_bytes;  /* of one layer, not packed */
-    uint64_t header;       /* bytes of header and table */
-    uint64_t note, layers; /* where they begin */
-    uint64_t bytes;        /* of the whole record, not packed */
+    uint64_t layer_bytes;      /* of one layer, not packed */
+    uint64_t header;           /* bytes of header and table */
+    uint64_t metadata, layers; /* where they begin */
+    uint64_t bytes;            /* of the whole record, not packed */
 } pc__map_layout;
 /* 0: beyond the limits. */
-int pc__map_layout_of(const pc__map_signature *face, uint32_t tokens, uint32_t note,
+int pc__map_layout_of(const pc__map_signature *signature, uint32_t tokens, uint32_t metadata,
                       pc__map_layout *out);
 
 static inline uint64_t pc__map_round_up(uint64_t bytes, uint64_t to)
@@ -100,14 +100,14 @@ int pc__map_log_mark_get(const uint8_t data[PC__MAPS_MARK],
 
 void pc__map_log_entry_put(const pc__map_log_entry *entry, uint8_t out[PC__MAPS_ENTRY]);
 /* 0: no such entry can have been written for this face, or it is damaged. */
-int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_signature *face,
+int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_signature *signature,
                           pc__map_log_entry *out);
 
 /* Header and table, [layout.header]: rows as in pc__map_record_row_put are there already; their sum
  * is set in entry->sum. */
 void pc__map_record_put(uint8_t *header, pc__map_log_entry *entry, const pc__map_layout *layout,
                         int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
-                        const uint8_t note_sum[PC__CHECKSUM]);
+                        const uint8_t metadata_sum[PC__CHECKSUM]);
 void pc__map_record_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes,
                             const uint8_t sum[PC__CHECKSUM]);
 void pc__map_record_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes,

@@ -54,8 +54,8 @@ pc_status pc__map_log_replace(pc__map_log *log, const pc__dir *dir, const void *
     return PC_OK;
 }
 
-int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map_signature *face,
-                      const pc__map_log_entry *entry)
+int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem,
+                      const pc__map_signature *signature, const pc__map_log_entry *entry)
 {
     struct stat st;
     uint8_t *data = NULL;
@@ -70,7 +70,7 @@ int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map
         holds = 0;
     for (int64_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= got; at += PC__MAPS_ENTRY) {
         pc__map_log_entry e;
-        if (pc__map_log_entry_get(data + at, face, &e)
+        if (pc__map_log_entry_get(data + at, signature, &e)
             && e.id == entry->id) /* the last one counts */
             holds = e.kind == PC__MAPS_STORED && e.at == entry->at
                     && !memcmp(e.sum, entry->sum, PC__CHECKSUM);

@@ -26,8 +26,8 @@ pc_status pc__map_log_sync(pc__map_log *log, const pc__dir *dir);
 pc_status pc__map_log_replace(pc__map_log *log, const pc__dir *dir, const void *data, size_t size);
 /* Does the log, as it lies there now, still say that this record is where it was? 1 also if it
  * cannot be read. */
-int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem, const pc__map_signature *face,
-                      const pc__map_log_entry *entry);
+int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem,
+                      const pc__map_signature *signature, const pc__map_log_entry *entry);
 void pc__map_log_close(pc__map_log *log);
 
 #endif

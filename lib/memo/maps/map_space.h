@@ -9,15 +9,15 @@
 #include "base/mem.h"
 
 typedef struct pc__map_gap {
-    uint64_t at, bytes, solid; /* solid <= bytes */
+    uint64_t at, bytes, on_disk; /* solid <= bytes */
 } pc__map_gap;
 
 typedef struct pc__map_space { /* zero-initialised but for `end`: nothing is given out */
     pc__map_gap *gaps;         /* [count] by place; no two touch */
     size_t count, capacity;
-    uint64_t end;   /* nothing was ever given out beyond */
-    uint64_t taken; /* bytes given out, in `pieces` */
-    uint64_t solid; /* of all gaps */
+    uint64_t end;     /* nothing was ever given out beyond */
+    uint64_t taken;   /* bytes given out, in `pieces` */
+    uint64_t on_disk; /* of all gaps */
     size_t pieces;
 } pc__map_space;
 
@@ -38,7 +38,7 @@ uint64_t pc__map_space_append(pc__map_space *room,
  */
 int64_t pc__map_space_growth(const pc__map_space *room, size_t index, uint64_t bytes);
 /* A piece that was taken comes back. */
-void pc__map_space_return(pc__map_space *room, uint64_t at, uint64_t bytes, uint64_t solid);
+void pc__map_space_return(pc__map_space *room, uint64_t at, uint64_t bytes, uint64_t on_disk);
 uint64_t pc__map_space_used_end(const pc__map_space *room); /* where the last piece ends */
 /* The end moves to there; not before the last piece's. */
 void pc__map_space_truncate(pc__map_space *room, uint64_t end);

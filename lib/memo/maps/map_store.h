@@ -25,7 +25,7 @@ typedef struct pc__map_signature { /* what a store is of; another one is refused
 } pc__map_signature;
 
 typedef struct pc__map_store_options {
-    pc__map_signature face;
+    pc__map_signature signature;
     int create; /* 1: made where it is not there */
     int read_only;
     uint64_t budget_bytes; /* of the folder; 0: none */
@@ -40,10 +40,10 @@ typedef struct pc__map_record {
     int64_t id;       /* ascending, never used again */
     pc__id tokens_id; /* digest of the prompt's tokens (and types) */
     uint32_t tokens;
-    size_t note_size; /* of what the memo keeps beside the maps (the pooled input that features are
-                         made of) */
-    uint64_t bytes;   /* of its maps as they lie there */
-    uint64_t used;    /* how often pc__map_store_get gave it out, of this process */
+    size_t metadata_size; /* of what the memo keeps beside the maps (the pooled input that features
+                         are made of) */
+    uint64_t bytes;       /* of its maps as they lie there */
+    uint64_t used;        /* how often pc__map_store_get gave it out, of this process */
 } pc__map_record;
 
 typedef struct pc__map_store pc__map_store;
@@ -62,7 +62,7 @@ pc_status pc__map_store_each(pc__map_store *store,
  * call fails in the end. PC_AGAIN: what could make room is held, here or by readers. PC_ERR_IO:
  * nothing was added; the store goes on. */
 pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint32_t tokens,
-                            const void *note, size_t note_size, const void *const *maps,
+                            const void *metadata, size_t metadata_size, const void *const *maps,
                             int64_t *id, void (*evicted)(void *user, int64_t id), void *user);
 pc_status pc__map_store_remove(pc__map_store *store, int64_t id); /* PC_MISS: not there */
 

@@ -8,17 +8,17 @@
 
 typedef struct pc__gradient {
     pc_allocator mem;
-    const pc__vector_ops *loops;
+    const pc__vector_ops *vector_ops;
     const pc__projector *projector; /* sizes and norm; its weights are not looked at */
     size_t most;                    /* items of a batch */
     size_t n;                       /* of this one */
     const float *weights;           /* first, then second layer, as in the projector */
-    float *x, *x_turned;            /* [n][cells + 1], normed, then 1; [cells + 1][n] */
-    float *inner, *inner_turned;    /* [n][inner], [inner][n] */
+    float *x, *x_transposed;            /* [n][cells + 1], normed, then 1; [cells + 1][n] */
+    float *inner, *inner_transposed;    /* [n][inner], [inner][n] */
     float *features;                /* [n][PC__FEATURE_DIM] */
-    float *pull;                    /* [n][n]: d loss / d distance / distance; symmetric */
+    float *pair_gradient;                    /* [n][n]: d loss / d distance / distance; symmetric */
     float *to_features, *to_inner;  /* d loss / d … */
-    float *second_turned;           /* [PC__FEATURE_DIM][inner] */
+    float *second_transposed;           /* [PC__FEATURE_DIM][inner] */
     double *row_loss;               /* [n]: of the pairs (i, j > i) */
     float *labels; /* [n][n], symmetric; in the unit in which the knee of the loss is 1. Filled by
                       the caller; the diagonal is not read */

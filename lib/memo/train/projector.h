@@ -94,7 +94,7 @@ typedef struct pc__training {
 } pc__training;
 typedef struct pc__training_result {
     size_t epochs;
-    double unit; /* the mean label */
+    double label_scale; /* the mean label */
     double first_loss,
         last_loss; /* mean of the first and of the last finished epoch, in that unit */
 } pc__training_result;

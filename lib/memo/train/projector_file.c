@@ -17,11 +17,11 @@ enum {
 };
 static const uint8_t MAGIC[8] = {0x89, 'P', 'C', 'P', 0x0d, 0x0a, 0x1a, 0x0a};
 
-uint64_t pc__projector_file_size(const pc__projector_shape *shape, size_t middle, size_t copies)
+uint64_t pc__projector_file_size(const pc__projector_shape *shape, size_t extra, size_t copies)
 {
     uint64_t cells = (uint64_t)shape->rows * shape->columns, inner = shape->inner;
     uint64_t weights = (cells + 1) * inner + inner * PC__FEATURE_DIM;
-    return HEAD + (uint64_t)middle + 4 * (2 * cells + copies * weights) + SUM;
+    return HEAD + (uint64_t)extra + 4 * (2 * cells + copies * weights) + SUM;
 }
 
 pc_status pc__projector_file_head(pc__bytes *out, const pc__projector_shape *shape, uint32_t kind,
@@ -63,7 +63,7 @@ pc_status pc__projector_file_end(pc__bytes *out)
     return pc__bytes_add(out, sum, sizeof sum);
 }
 
-static pc_status take_shape(const uint8_t *data, size_t size, size_t middle, size_t copies,
+static pc_status take_shape(const uint8_t *data, size_t size, size_t extra, size_t copies,
                             pc__projector_shape *shape)
 {
     const uint8_t *at = data + AT_SHAPE;
@@ -81,13 +81,13 @@ static pc_status take_shape(const uint8_t *data, size_t size, size_t middle, siz
                         PC__FEATURE_DIM);
     if (pc__get_u32(at + 28))
         return pc__fail(PC_ERR_FORMAT, "offset %d: %u, not 0", AT_SHAPE + 28, pc__get_u32(at + 28));
-    if (pc__projector_file_size(shape, middle, copies) != size)
+    if (pc__projector_file_size(shape, extra, copies) != size)
         return pc__fail(PC_ERR_FORMAT, "%zu bytes do not hold %zu x %zu cells with inner size %zu",
                         size, shape->rows, shape->columns, shape->inner);
     return PC_OK;
 }
 
-pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t kind, size_t middle,
+pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t kind, size_t extra,
                                    size_t copies, pc__projector_shape *shape)
 {
     if (size < HEAD + SUM)
@@ -105,7 +105,7 @@ pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t ki
     if (pc__get_u32(data + AT_KIND) != kind)
         return pc__fail(PC_ERR_FORMAT, "offset %d: kind %u, not %u", AT_KIND,
                         pc__get_u32(data + AT_KIND), kind);
-    return take_shape(data, size, middle, copies, shape);
+    return take_shape(data, size, extra, copies, shape);
 }
 
 pc_status pc__projector_file_take(const uint8_t *data, size_t *at, float *values, size_t count,

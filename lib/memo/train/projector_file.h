@@ -14,7 +14,7 @@ enum {
 
 /* Bytes of a file of that shape (defaults filled in): head, `middle` bytes, mean and scale,
  * `copies` sets of weights, checksum. */
-uint64_t pc__projector_file_size(const pc__projector_shape *shape, size_t middle, size_t copies);
+uint64_t pc__projector_file_size(const pc__projector_shape *shape, size_t extra, size_t copies);
 pc_status pc__projector_file_head(pc__bytes *out, const pc__projector_shape *shape, uint32_t kind,
                                   uint64_t size);
 pc_status pc__projector_file_floats(pc__bytes *out, const float *values, size_t count);
@@ -22,7 +22,7 @@ pc_status pc__projector_file_end(pc__bytes *out); /* the checksum */
 
 /* Magic, version, kind, size, checksum, a shape that can be. PC_ERR_FORMAT, PC_ERR_UNSUPPORTED (a
  * later version). */
-pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t kind, size_t middle,
+pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t kind, size_t extra,
                                    size_t copies, pc__projector_shape *shape);
 /* *at moves on. PC_ERR_FORMAT: one of them is not finite, or not above 0 where it has to be; `what`
  * names them. */

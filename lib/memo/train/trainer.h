@@ -19,7 +19,7 @@ typedef struct pc__training_order {
         uint32_t group;
         size_t place, item;
     } * grouped; /* [items]; NULL without groups */
-    pc__batch_range *cuts;
+    pc__batch_range *batch_ranges;
     size_t batches;
 } pc__training_order;
 pc_status pc__training_order_new(pc__training_order *out, const pc_allocator *mem, size_t items,
@@ -36,11 +36,11 @@ typedef struct pc__trainer {
     pc__training_order order;
     pc__gradient *gradient;
     float *weights, *velocity; /* [weights of the projector]; the second layer in units of `unit` */
-    double unit;
+    double label_scale;
     size_t epoch; /* finished */
     double first_loss, last_loss;
     size_t steps; /* of this run, for the time left */
-    double started, told;
+    double started, reported;
     float *norm_before;  /* mean and scale of the projector before this run, to be put back */
     int published;       /* an epoch of this run, or the checkpoint, is in the projector */
     uint64_t inputs_sum; /* XXH3 of pooled inputs and groups; 0: not made yet */

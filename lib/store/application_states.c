@@ -12,7 +12,7 @@ static pc__id to_id(const uint8_t *bytes)
     return id;
 }
 
-static pc_status check_parts(const pc_key_parts *p)
+static pc_status check_key_parts(const pc_key_parts *p)
 {
     if (!p->model)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: parts.model is NULL");
@@ -35,7 +35,7 @@ pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: base or parts is NULL");
     status = pc__options_read(&p, sizeof p, PC__V1_SIZE(pc_key_parts, salt_size), parts,
                               "pc_key_parts");
-    if (status < 0 || (status = check_parts(&p)) < 0)
+    if (status < 0 || (status = check_key_parts(&p)) < 0)
         return status;
     id = pc__base_key(&p);
     memcpy(base, id.bytes, sizeof id.bytes);
@@ -67,7 +67,7 @@ pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t 
     return PC_OK;
 }
 
-static pc_status read_put(pc_put_options *o, const pc_put_options *options)
+static pc_status read_put_options(pc_put_options *o, const pc_put_options *options)
 {
     pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, salt_size),
                                         options, "pc_put_options");
@@ -94,7 +94,7 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     pc_status status;
     if (!cache || !key || !segment)
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cache, key or segment is NULL");
-    if ((status = read_put(&o, options)) < 0)
+    if ((status = read_put_options(&o, options)) < 0)
         return status;
     if (segment->ops->raw && segment->ops->raw(segment->owner, segment->payload, &raw) >= 0)
         image.relative = raw.relative;
@@ -134,16 +134,16 @@ static void ref_context(void *owner)
 }
 
 /* One that the cache has or can get. */
-typedef struct search {
+typedef struct state_lookup {
     pc_cache *cache;
     const pc__image *want;
     uint64_t bytes;
     double cost;
     pc_segment *found;
     uint32_t tier, reason;
-} search;
+} state_lookup;
 
-static pc_status wait_for(search *s, pc__load *load, double started)
+static pc_status wait_for_load(state_lookup *s, pc__load *load, double started)
 {
     static const double END = 1e6; /* seconds: a load has a deadline of its own */
     pc_status status = pc__load_wait(load, started + (s->cost > 0 && s->cost < END ? s->cost : END),
@@ -158,7 +158,7 @@ static pc_status wait_for(search *s, pc__load *load, double started)
     return status;
 }
 
-static pc_status seek(search *s, double started)
+static pc_status lookup_below(state_lookup *s, double started)
 {
     pc__entry_desc desc = {.key = s->want->key, .cost = s->cost};
     pc__load_request want = {.image = s->want,
@@ -170,10 +170,10 @@ static pc_status seek(search *s, double started)
                              .cost = s->cost};
     pc__load *load;
     pc_status status = pc__cache_lookup_async(s->cache, &want, &load, &s->reason);
-    return status == PC_OK ? wait_for(s, load, started) : status;
+    return status == PC_OK ? wait_for_load(s, load, started) : status;
 }
 
-static pc_status find(search *s, double started)
+static pc_status lookup_states(state_lookup *s, double started)
 {
     const pc__image *want = s->want;
     pc_status status = pc__cache_get(s->cache, &want->key, want->token_ids, want->tokens,
@@ -181,7 +181,7 @@ static pc_status find(search *s, double started)
     s->tier = PC_TIER_RAM;
     s->reason = PC_REASON_FIRST_USE;
     if (status == PC_MISS && pc__cache_has_lower(s->cache))
-        status = seek(s, started);
+        status = lookup_below(s, started);
     if (status == PC_OK && pc__segment_matches(s->found, want) < 0) {
         pc__segment_unref(s->found);
         s->found = NULL;
@@ -191,8 +191,8 @@ static pc_status find(search *s, double started)
     return status;
 }
 
-static pc_status check_get(pc_cache *cache, const uint8_t *key, const pc_raw *expect, double cost,
-                           const pc_get_info *info)
+static pc_status check_get_arguments(pc_cache *cache, const uint8_t *key, const pc_raw *expect,
+                                     double cost, const pc_get_info *info)
 {
     if (!cache || !key || !expect)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: cache, key or expect is NULL");
@@ -208,14 +208,14 @@ pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
 {
     pc_raw r;
     pc__image want;
-    search s = {.cache = cache, .want = &want, .cost = cost_seconds};
-    pc_get_info told = PC_GET_INFO_INIT;
+    state_lookup s = {.cache = cache, .want = &want, .cost = cost_seconds};
+    pc_get_info result = PC_GET_INFO_INIT;
     double started = pc__now();
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: out is NULL");
     *out = NULL;
-    if ((status = check_get(cache, key, expect, cost_seconds, info)) < 0)
+    if ((status = check_get_arguments(cache, key, expect, cost_seconds, info)) < 0)
         return status;
     status = pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), expect, "pc_raw");
     if (status < 0 || (status = pc__raw_image(&want, &r, 1, "pc_cache_get")) < 0)
@@ -223,16 +223,16 @@ pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
     want.key = to_id(key);
     for (size_t b = 0; b < r.block_count; b++)
         s.bytes += r.block_bytes[b];
-    status = find(&s, started);
+    status = lookup_states(&s, started);
     if (status < 0)
         return status;
     *out = s.found;
-    told.tier = s.found ? s.tier : PC_TIER_NONE;
-    told.reason = s.found ? PC_REASON_NONE : s.reason;
-    told.lossy = s.found ? s.found->lossy : 0;
-    told.seconds = pc__now() - started;
+    result.tier = s.found ? s.tier : PC_TIER_NONE;
+    result.reason = s.found ? PC_REASON_NONE : s.reason;
+    result.lossy = s.found ? s.found->lossy : 0;
+    result.seconds = pc__now() - started;
     if (info)
-        status = pc__result_write(info, PC__V1_SIZE(pc_get_info, seconds), &told, sizeof told,
+        status = pc__result_write(info, PC__V1_SIZE(pc_get_info, seconds), &result, sizeof result,
                                   "pc_get_info")
                          < 0
                      ? PC_ERR_INVALID

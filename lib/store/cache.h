@@ -39,7 +39,7 @@ typedef struct pc__load_request {
 } pc__load_request;
 /* PC_OK: *out is a reference on a load. PC_MISS: no tier has it, or *reason says why it is not
  * worth it. */
-pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *want, pc__load **out,
+pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *request, pc__load **out,
                                  uint32_t *reason);
 /* Until `until` (pc__now clock; 0: only looks). PC_OK: *out is a new reference on the segment,
  * complete (and the look-up that missed it in RAM was a hit after all, so that each seek ends with
@@ -68,7 +68,7 @@ uint64_t pc__load_bytes(const pc__load *load); /* read */
  * room. NULL does nothing. */
 void pc__load_drop(pc__load *load);
 /* Loads into free room, without anybody waiting. PC_OK: started; PC_MISS. */
-pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *want);
+pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request);
 int pc__cache_has_lower(
     const pc_cache *cache); /* whether pc__cache_lookup_async could ever find anything */
 uint64_t pc__cache_flags(const pc_cache *cache);

@@ -39,7 +39,7 @@ typedef struct pc__cache_counts {
 struct pc_cache {
     atomic_size_t references;
     pc_context *context;
-    pc__ram_tier *host;
+    pc__ram_tier *ram;
     pc__tier *tiers[PC_TIER_COUNT]; /* COMPRESSED, DISK, REMOTE; NULL: none */
     uint32_t has_lower;
     pc__io *io; /* NULL: no tiers below RAM */
@@ -68,8 +68,8 @@ struct pc_cache {
     uint64_t room_inside,
         room_outside; /* bytes that may be on their way: counted in RAM; in RAM no more */
     atomic_uint_fast64_t inside, outside;
-    atomic_uint_fast64_t seen[PC__ADMISSION_KEYS]; /* beginnings of keys that were stored once
-                                                      without being written */
+    atomic_uint_fast64_t admission_keys[PC__ADMISSION_KEYS]; /* beginnings of keys that were stored
+                                                      once without being written */
 };
 
 /* Makes a cache over tiers that are there already (NULL: not), which it owns on success. */
@@ -82,8 +82,7 @@ void pc__cache_report_event(const pc_cache *cache, uint32_t kind, uint32_t tier,
 void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats); /* adds to zeros */
 
 /* Writes what the tiers below RAM are to have of a segment. `in_host`: RAM keeps it. */
-void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
-                      int in_host);
+void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_ram);
 /* May it be written at its first use? Notes that it was seen. */
 int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc);
 /* It has been used once more. */
@@ -104,11 +103,11 @@ struct pc__load {
     const pc__payload_ops *ops;
     void *owner;
     void (*ref_owner)(void *owner);
-    int holds_owner; /* a reference on it, until a segment takes that over */
+    int has_owner_ref; /* a reference on it, until a segment takes that over */
     uint64_t bytes;
-    double cost, expected, deadline;
-    int is_ahead; /* begun by nobody who waits: its deadline counts from when it is read, not while
-                     it waits for a pause of the requests */
+    double cost, expected_seconds, deadline;
+    int is_prefetch;     /* begun by nobody who waits: its deadline counts from when it is read, not
+                         while     it waits for a pause of the requests */
     uint32_t first_tier; /* where it was expected */
     atomic_int prefetch; /* takes free room only; until somebody waits for it */
 
@@ -131,12 +130,12 @@ struct pc__load {
 
     /* the segment, if it may be used before all of its blocks are there (cache_layer_stream.c);
      * under load_lock, but for the flow itself */
-    pc__layer_stream flow;
+    pc__layer_stream stream;
     pc_segment *early;
     uint32_t early_tier;
-    uint8_t *ready;       /* [block_count] */
-    double flow_until;    /* how long somebody waits for a block */
-    uint32_t flow_broken; /* PC_REASON_… why, for good: it came too late, or never will */
+    uint8_t *ready;        /* [block_count] */
+    double stream_until;   /* how long somebody waits for a block */
+    uint32_t stream_error; /* PC_REASON_… why, for good: it came too late, or never will */
 };
 
 /* Lets those who wait use `segment` while its blocks are being read; without memory for that they

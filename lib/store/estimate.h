@@ -71,7 +71,7 @@ uint32_t pc__estimate_refusal(pc__estimate *estimate, uint32_t tier, double now,
 
 double pc__estimate_trust(pc__estimate *estimate, uint32_t tier);
 /* A request got in time what it sought there (1), or has lost time by it (0). */
-void pc__estimate_update_trust(pc__estimate *estimate, uint32_t tier, int kept);
+void pc__estimate_update_trust(pc__estimate *estimate, uint32_t tier, int in_time);
 
 void pc__estimate_report_compute(pc__estimate *estimate, const uint8_t model[32], size_t tokens,
                                  double seconds);

@@ -56,8 +56,8 @@ typedef struct pc__eviction_item {
     double score;       /* their sum */
     pc__heap_node place, group_place;
     pc__hash_link by_key;
-    pc__eviction_siblings *seen_by; /* those that saw this one; NULL: nobody */
-    pc__eviction_siblings *saw;     /* this one's `before`; NULL: nothing */
+    pc__eviction_siblings *children; /* those that saw this one; NULL: nobody */
+    pc__eviction_siblings *siblings; /* this one's `before`; NULL: nothing */
 } pc__eviction_item;
 
 typedef struct pc__eviction_history { /* of one that was evicted */
@@ -68,13 +68,13 @@ typedef struct pc__eviction_history { /* of one that was evicted */
 typedef struct pc__eviction { /* zero-initialised but for the first two: empty */
     pc_allocator mem;
     uint64_t budget; /* bytes; the measure of time. 0: what is there */
-    pc__hash_table items, families;
+    pc__hash_table items, sibling_sets;
     pc__heap order;
-    uint64_t bytes;             /* of all items */
-    uint64_t held_bytes;        /* of those that are held, or seen by one that is */
-    double clock;               /* half-lives: what was ever brought in / (0.3 budget) */
-    pc__eviction_history *past; /* [past_sets][4] */
-    size_t past_sets;           /* a power of two */
+    uint64_t bytes;                /* of all items */
+    uint64_t held_bytes;           /* of those that are held, or seen by one that is */
+    double clock;                  /* half-lives: what was ever brought in / (0.3 budget) */
+    pc__eviction_history *history; /* [past_sets][4] */
+    size_t history_sets;           /* a power of two */
 } pc__eviction;
 
 void pc__eviction_free(pc__eviction *eviction); /* the items are not its own */

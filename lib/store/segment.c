@@ -22,8 +22,8 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
     atomic_init(&segment->zero_memory, 0);
     atomic_init(&segment->free_to_system, 0);
     atomic_init(&segment->tier, PC_TIER_RAM);
-    atomic_init(&segment->about, NULL);
-    atomic_init(&segment->saw, NULL);
+    atomic_init(&segment->description, NULL);
+    atomic_init(&segment->visibility, NULL);
     atomic_init(&segment->not_written, 0);
     atomic_init(&segment->watcher, NULL);
     segment->ops = ops;
@@ -103,8 +103,8 @@ void pc__segment_unref(pc_segment *segment)
         && segment->ops->free_to_system)
         segment->ops->free_to_system(owner, segment->payload);
     segment->ops->release(owner, segment->payload);
-    pc__free(&mem, atomic_load_explicit(&segment->about, memory_order_relaxed));
-    pc__free(&mem, atomic_load_explicit(&segment->saw, memory_order_relaxed));
+    pc__free(&mem, atomic_load_explicit(&segment->description, memory_order_relaxed));
+    pc__free(&mem, atomic_load_explicit(&segment->visibility, memory_order_relaxed));
     pc__free(&mem, segment->token_ids);
     pc__free(&mem, segment);
     if (drop_owner)
@@ -114,42 +114,44 @@ void pc__segment_unref(pc_segment *segment)
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image)
 {
     size_t places = image->relative ? segment->tokens : 0;
-    pc__image *about, *none = NULL;
-    if (atomic_load_explicit(&segment->about, memory_order_acquire))
+    pc__image *description, *none = NULL;
+    if (atomic_load_explicit(&segment->description, memory_order_acquire))
         return PC_OK;
-    about = pc__alloc(&segment->mem, sizeof *about + places * sizeof *image->relative);
-    if (!about)
+    description = pc__alloc(&segment->mem, sizeof *description + places * sizeof *image->relative);
+    if (!description)
         return PC_ERR_NOMEM;
-    *about = *image;
-    about->tokens = segment->tokens;
-    about->token_ids = NULL; /* the segment's own */
-    about->relative = NULL;
-    about->block_count = 0;
-    about->blocks = NULL;
-    about->block_bytes = NULL;
+    *description = *image;
+    description->tokens = segment->tokens;
+    description->token_ids = NULL; /* the segment's own */
+    description->relative = NULL;
+    description->block_count = 0;
+    description->blocks = NULL;
+    description->block_bytes = NULL;
     if (places)
-        about->relative = memcpy(about + 1, image->relative, places * sizeof *image->relative);
-    if (!atomic_compare_exchange_strong_explicit(&segment->about, &none, about,
+        description->relative = memcpy(description + 1, image->relative,
+                                       places * sizeof *image->relative);
+    if (!atomic_compare_exchange_strong_explicit(&segment->description, &none, description,
                                                  memory_order_acq_rel, memory_order_acquire))
-        pc__free(&segment->mem, about);
+        pc__free(&segment->mem, description);
     return PC_OK;
 }
 
 const pc__id *pc__segment_visibility(const pc_segment *segment)
 {
-    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->saw, memory_order_acquire);
+    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->visibility,
+                                memory_order_acquire);
 }
 
-pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *saw)
+pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *visibility)
 {
     pc__id *noted, *none = NULL;
     if (pc__segment_visibility(segment))
         return PC_OK;
     if (!(noted = pc__alloc(&segment->mem, sizeof *noted)))
         return PC_ERR_NOMEM;
-    *noted = *saw;
-    if (!atomic_compare_exchange_strong_explicit(&segment->saw, &none, noted, memory_order_acq_rel,
-                                                 memory_order_acquire))
+    *noted = *visibility;
+    if (!atomic_compare_exchange_strong_explicit(&segment->visibility, &none, noted,
+                                                 memory_order_acq_rel, memory_order_acquire))
         pc__free(&segment->mem, noted);
     return PC_OK;
 }

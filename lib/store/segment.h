@@ -31,7 +31,7 @@ typedef struct pc__payload_ops {
     /* Only of owners that can compute with some blocks (one a layer) while others are still being
      * read: whoever does asks the flow first. NULL: all blocks are there. The flow lives as long as
      * anybody uses the payload under it. */
-    void (*set_layer_stream)(void *owner, void *payload, pc__layer_stream *flow);
+    void (*set_layer_stream)(void *owner, void *payload, pc__layer_stream *stream);
     /* All blocks are written. May replace the payload. On failure the payload stays to be released.
      */
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);
@@ -69,9 +69,10 @@ struct pc_segment {
     atomic_uint
         free_to_system; /* it has left a tier, or was refused: its memory goes back to the system */
     atomic_uint tier;   /* PC_TIER_… that it last came from; RAM if it was computed here */
-    _Atomic(pc__image *) about; /* how records of it are headed, without blocks and tokens; NULL: it
-                                   goes to no record */
-    _Atomic(pc__id *) saw; /* what its tokens have seen (serve/visibility.h); NULL: nobody knows */
+    _Atomic(pc__image *) description; /* how records of it are headed, without blocks and tokens;
+                                   NULL: it goes to no record */
+    _Atomic(pc__id *)
+        visibility; /* what its tokens have seen (serve/visibility.h); NULL: nobody knows */
     atomic_uint not_written;         /* 1: the tiers below get it when it is used once more */
     _Atomic(pc__releases *) watcher; /* who may watch it; NULL: anybody */
     void *watch_tag;                 /* the watcher's own */
@@ -91,7 +92,7 @@ void pc__segment_unref(pc_segment *segment);
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image);
 /* Notes what its tokens have seen, for the first caller; later ones change nothing. NULL: nobody
  * has. */
-pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *saw);
+pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *visibility);
 const pc__id *pc__segment_visibility(const pc_segment *segment);
 /* Whether payloads of one owner are of use to another: a key says what states are, not who has them
  * in which form. */

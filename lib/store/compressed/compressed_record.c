@@ -23,7 +23,7 @@ uint64_t pc__compressed_piece_bytes(size_t size)
 }
 
 /* Seconds from now that are left of its time; the date knows only whole ones. */
-static double time_left(const pc__image *image)
+static double seconds_left(const pc__image *image)
 {
     double left = image->expires ? (double)(image->expires - pc__now_date()) : (double)INFINITY;
     return image->ttl > 0 && image->ttl < left + 1 ? image->ttl : left;
@@ -34,7 +34,7 @@ pc_status pc__compressed_record_new(pc__compressed_record **out, const pc_alloca
 {
     size_t count = image->block_count + 1;
     pc__compressed_record *r = pc__calloc(mem, 1, sizeof *r + count * sizeof r->pieces[0]);
-    double left = time_left(image);
+    double left = seconds_left(image);
     *out = r;
     if (!r)
         return PC_ERR_NOMEM;

@@ -1,3 +1,4 @@
+/* Free room of a data file: an array of gaps, by offset. */
 #include "memo/maps/map_space.h"
 
 #include <string.h>
@@ -73,8 +74,7 @@ int64_t pc__map_space_growth(const pc__map_space *room, size_t index, uint64_t b
     return (int64_t)(bytes + least(gap->on_disk, gap->bytes - bytes)) - (int64_t)gap->on_disk;
 }
 
-/* Room for it was reserved when pieces were taken: there are never more gaps than pieces, and one.
- */
+/* The room for it was reserved: there are at most as many gaps as extents, and one. */
 static void insert_gap(pc__map_space *room, size_t index, pc__map_gap gap)
 {
     memmove(room->gaps + index + 1, room->gaps + index, (room->count - index) * sizeof *room->gaps);
@@ -82,7 +82,8 @@ static void insert_gap(pc__map_space *room, size_t index, pc__map_gap gap)
     room->count++;
 }
 
-static void join_gaps(pc__map_space *room, size_t index) /* with the next one, if they touch */
+static void join_gaps(pc__map_space *room,
+                      size_t index) /* joins a gap with the next one, if they touch */
 {
     pc__map_gap *gap = &room->gaps[index];
     if (index + 1 >= room->count || gap->at + gap->bytes != gap[1].at)

@@ -248,7 +248,7 @@ words() { awk -v n="$1" 'BEGIN { while (n--) printf "hotel " }'; }
 echo '<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>' | prompt 0 "Harbor House"
 echo '<prompt schema="city-guide"><trip days="12"/><oslo/></prompt>' | prompt 0 "tokens of the prompt: "
 echo '<prompt schema="employees"><trip/></prompt>' |
-    prompt 3 "p.pml:1:1: the prompt is for schema 'employees', which is not among the given: 'city-guide'"
+    prompt 3 "p.pml:1:1: the prompt is for schema 'employees'; given: 'city-guide'"
 : | prompt 3 "p.pml:1:1: empty: a schema or prompt is needed"
 echo '<prompt/>' | prompt 3 "p.pml:1:1: the prompt is empty: name modules of the schema"
 echo '<prompt>  </prompt>' | prompt 3 "the prompt is empty"

@@ -1,3 +1,4 @@
+/* The hash table (hash_table.h). */
 #include "base/hash_table.h"
 
 #include <string.h>

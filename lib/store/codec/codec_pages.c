@@ -1,3 +1,4 @@
+/* Packs the last page of a block (codec_pages.h). */
 #include "store/codec/codec_pages.h"
 
 #include <string.h>

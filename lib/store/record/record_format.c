@@ -1,3 +1,4 @@
+/* Puts and gets the bytes of a header (record_format.h). */
 #include "store/record/record_format.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Names of records (record_name.h). */
 #include "store/record/record_name.h"
 
 #include <stdio.h>

@@ -477,10 +477,9 @@ pc_status pc__load_read(pc__load *load, uint32_t tier)
     status = read_payload(&r);
     if (status >= 0) {
         bytes = bytes_of(&r);
+        /* Freed with the payload; at once if another thread's segment is kept. */
         if (r.is_mapped)
-            r.source =
-                /* Freed with the payload; at once if another thread's segment is kept. */
-                NULL;
+            r.source = NULL;
         status = keep_segment(&r);
     }
 done:

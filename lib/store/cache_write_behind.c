@@ -95,9 +95,8 @@ static void run_write(pc__io_job *job, int give_up)
     if (give_up || distrust)
         report_not_written(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
                            w->segment);
-    else if (!(w->tier == PC_TIER_COMPRESSED
-               /* COMPRESSED ends with the process. */
-               && pc__io_is_ending(cache->io)))
+    /* COMPRESSED ends with the process. */
+    else if (!(w->tier == PC_TIER_COMPRESSED && pc__io_is_ending(cache->io)))
         write_image(w);
     free_job(w);
 }

@@ -41,9 +41,8 @@ typedef struct pc__image {
     const int32_t *token_ids; /* [tokens] */
     const int64_t *relative;  /* [tokens] or NULL: 0, 1, 2 … */
     size_t block_count;       /* at most PC__MAX_BLOCKS */
-    uint8_t *const
-        /* [block_count]; NULL if the image only describes a record. */
-        *blocks;
+    /* [block_count]; NULL if the image only describes a record. */
+    uint8_t *const *blocks;
     /* [block_count]; NULL in an image of what is wanted: any sizes. The owner checks them when it
      * makes a payload. */
     const uint64_t *block_bytes;

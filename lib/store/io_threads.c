@@ -15,9 +15,8 @@
 enum { MAX_QUEUED = 8192, LOWEST_PRIORITY = 19 };
 static const double IO_PATIENCE = 1.0; /* seconds that a write waits for a pause of the requests */
 static const double SWEEP_EVERY = 5.0, SWEEP_LATEST = 60.0; /* even without a pause */
-static const double MORE_EVERY = 0.005,
-                    /* The same while a sweep has more to do; others get its locks in between. */
-    MORE_LATEST = 0.25;
+/* The same while a sweep has more to do; others get its locks in between. */
+static const double MORE_EVERY = 0.005, MORE_LATEST = 0.25;
 
 typedef struct job_queue {
     pc__io_job *head, *tail;
@@ -42,9 +41,8 @@ struct pc__io {
     atomic_int ending;
     int (*sweep)(void *user);
     void *user;
-    double sweep_from,
-        /* When the next sweep is due: in a pause of the requests; in any case. */
-        sweep_by;
+    /* When the next sweep is due: in a pause of the requests; in any case. */
+    double sweep_from, sweep_by;
     uint32_t threads;
     worker workers[];
 };
@@ -165,9 +163,8 @@ static void *thread_main(void *arg)
     pc__io *io = w->io;
 #ifdef __linux__
     if (is_background(w))
-        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid),
-                    /* If the system refuses, the thread runs as the others do. */
-                    LOWEST_PRIORITY);
+        /* If the system refuses, the thread runs as the others do. */
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_PRIORITY);
 #endif
     pthread_mutex_lock(&io->lock);
     for (;;) {

@@ -70,9 +70,8 @@ struct pc_segment {
     atomic_uint tier; /* PC_TIER_… that it came from last; RAM if it was computed here */
     /* Header of its records, without blocks and tokens; NULL: it is in no record. */
     _Atomic(pc__image *) description;
-    _Atomic(pc__id *)
-        /* What its tokens have seen (serve/visibility.h); NULL: unknown. */
-        visibility;
+    /* What its tokens have seen (serve/visibility.h); NULL: unknown. */
+    _Atomic(pc__id *) visibility;
     atomic_uint not_written;         /* 1: the lower tiers get it at its next use */
     _Atomic(pc__releases *) watcher; /* NULL: nobody watches it */
     void *watch_tag;                 /* the watcher's own */

@@ -13,8 +13,9 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
 {
     if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL
         || o->baseline > PC_BASELINE_NO_ATTENTION || o->visibility > PC_VISIBLE_ALL)
-        return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, repair %u, baseline %u or see %u",
-                        call, o->encoding, o->repair, o->baseline, o->visibility);
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: unknown encoding %u, repair %u, baseline %u or visibility %u", call,
+                        o->encoding, o->repair, o->baseline, o->visibility);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
         return pc__fail(PC_ERR_INVALID, "%s: PC_REPAIR_FIRST needs repair_tokens", call);
     if (o->repair == PC_REPAIR_TOP && !(o->repair_percent > 0 && o->repair_percent <= 100))

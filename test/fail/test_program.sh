@@ -177,16 +177,16 @@ expect 3 "--model takes" run --model nope --text a
 expect 3 "folder/config.json: No such file" run --model folder --text a
 expect 3 "empty: the file is empty" run --model empty --text a
 expect 3 "not a regular file" run --model /dev/null --text a
-expect 3 "city-guide.pml: a text file, no model" run --model "$guide" --text a
-expect 3 "a text file, no model" tokenize --model "$guide"
+expect 3 "city-guide.pml: the file is text, not a model" run --model "$guide" --text a
+expect 3 "the file is text, not a model" tokenize --model "$guide"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n' >pointer.gguf
-expect 3 "pointer.gguf: only a pointer of Git LFS" run --model pointer.gguf --text a
+expect 3 "pointer.gguf: the file is a pointer of Git LFS" run --model pointer.gguf --text a
 printf '\100\0\0\0\0\0\0\0{"__metadata__":{}}' >weights.safetensors
-expect 3 "weights.safetensors: a file of safetensors: give the folder" run --model weights.safetensors --text a
+expect 3 "weights.safetensors: the file is one of safetensors: give its folder" run --model weights.safetensors --text a
 printf 'PK\003\004rest' >weights.pt
-expect 3 "weights.pt: weights of PyTorch" run --model weights.pt --text a
+expect 3 "weights.pt: the file has weights of PyTorch" run --model weights.pt --text a
 head -c 400 /dev/zero | tr '\0' '\377' >noise
-expect 3 "no GGUF file" run --model noise --text a
+expect 3 "neither a GGUF file" run --model noise --text a
 expect 3 "nope: No such file or directory" show nope --model "$model"
 expect 3 "folder: not a regular file" show folder --model "$model"
 expect 3 "nope: No such file or directory" run --model "$model" --schema nope --prompt nope

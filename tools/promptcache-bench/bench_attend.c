@@ -252,7 +252,7 @@ static int one_shape(bench *b, long rows, long prefix, long suffix)
     return code;
 }
 
-static int grid(bench *b, const command *about)
+static int run_all(bench *b, const command *about)
 {
     const arguments *a = b->a;
     long rows[MOST], prefix[MOST], suffix[MOST];
@@ -328,7 +328,7 @@ static int run_command_line(int argc, char **argv)
     b.shape.dtype = dtypes[a.dtype].dtype;
     code = plot_may_write(a.picture);
     if (code == EXIT_OK)
-        code = grid(&b, &bench_attend);
+        code = run_all(&b, &bench_attend);
     return code == EXIT_OK && a.picture ? plot_write(&curves, a.picture) : code;
 }
 

@@ -65,7 +65,7 @@ typedef struct dataset {
     size_t input_count;
     data_item *items; /* with a score, a class or an answer; texts have none */
     size_t item_count;
-    size_t rows, damaged, unscored, cut;
+    size_t rows, damaged, unscored, shortened;
     uint64_t tokens;
     size_t least, most; /* tokens of an input */
 } dataset;

@@ -1,3 +1,4 @@
+/* The state of a training as bytes (doc/format.md, "Projector of a memo", kind 2). */
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
@@ -6,7 +7,7 @@
 #include "memo/train/projector_file.h"
 #include "memo/train/trainer.h"
 
-/* Behind the head: what the training is of, then how far it is. */
+/* Offsets behind the head: the training's options, then its progress. */
 enum {
     ITEMS = 0,
     BATCH = 8,
@@ -67,7 +68,7 @@ done:
     return status < 0 ? status : PC_OK;
 }
 
-/* NULL: they are the same. */
+/* The name of an option that differs, or NULL. */
 static const char *different_option(const pc__trainer *trainer, const uint8_t *state)
 {
     static const struct {
@@ -121,10 +122,12 @@ pc_status pc__checkpoint_read(pc__trainer *trainer, const void *data, size_t siz
     trainer->inputs_sum = sum_of_inputs(trainer);
     PC__TRY(pc__projector_file_check(data, size, PC__FILE_TRAINING, STATE, 2, &shape), fail);
     PC__TRY(check_state(trainer, &shape, state), fail);
-    PC__TRY(pc__projector_file_take(data, &at, p->mean, p->cells, "mean", 0), fail);
-    PC__TRY(pc__projector_file_take(data, &at, p->scale, p->cells, "scale", 1), fail);
-    PC__TRY(pc__projector_file_take(data, &at, trainer->weights, p->weights, "weight", 0), fail);
-    PC__TRY(pc__projector_file_take(data, &at, trainer->velocity, p->weights, "velocity", 0), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, p->mean, p->cells, "mean", 0), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, p->scale, p->cells, "scale", 1), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, trainer->weights, p->weights, "weight", 0),
+            fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, trainer->velocity, p->weights, "velocity", 0),
+            fail);
     trainer->epoch = (size_t)pc__get_u64(state + DONE);
     trainer->label_scale = pc__get_f64(state + UNIT);
     trainer->first_loss = pc__get_f64(state + FIRST_LOSS);

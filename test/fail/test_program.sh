@@ -216,10 +216,10 @@ if [ "$(id -u)" != 0 ]; then # root may write anywhere
 fi
 
 # ---- schemas
-: | schema 3 "s.pml:1:1: it is empty: a schema or prompt is needed"
+: | schema 3 "s.pml:1:1: empty: a schema or prompt is needed"
 printf '\357\273\277<schema name="s"><module name="a">caf\303\251</module></schema>' | schema 0 "schema s: "
 sed 's/$/\r/' "$guide" | schema 0 "schema city-guide: 233 positions"
-printf '<schema name="s"><module name="a">caf\351</module></schema>' | schema 3 "s.pml:1:38: byte 0xE9 is no UTF-8"
+printf '<schema name="s"><module name="a">caf\351</module></schema>' | schema 3 "s.pml:1:38: byte 0xE9 is not valid UTF-8"
 echo '<schema name="s">a & b</schema>' | schema 3 "s.pml:1:21: not well-formed: a bare '&' (write &amp;"
 echo '<schema name="s">&#65;&amp;&lt;<![CDATA[<b>&c]]> t<!-- not said -->ext</schema>' | schema 0 '"A&<<b>&c text"'
 echo '<schema name="s">&nbsp;</schema>' | schema 3 "undefined entity"
@@ -248,8 +248,8 @@ words() { awk -v n="$1" 'BEGIN { while (n--) printf "hotel " }'; }
 echo '<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>' | prompt 0 "Harbor House"
 echo '<prompt schema="city-guide"><trip days="12"/><oslo/></prompt>' | prompt 0 "tokens of the prompt: "
 echo '<prompt schema="employees"><trip/></prompt>' |
-    prompt 3 "p.pml:1:1: the prompt is for schema 'employees', which is not among the given: 'city-guide'"
-: | prompt 3 "p.pml:1:1: it is empty: a schema or prompt is needed"
+    prompt 3 "p.pml:1:1: the prompt is for schema 'employees'; given: 'city-guide'"
+: | prompt 3 "p.pml:1:1: empty: a schema or prompt is needed"
 echo '<prompt/>' | prompt 3 "p.pml:1:1: the prompt is empty: name modules of the schema"
 echo '<prompt>  </prompt>' | prompt 3 "the prompt is empty"
 echo '<prompt><hotel/></prompt>' | prompt 3 "p.pml:1:9: 'city-guide' has no module 'hotel'; there are trip, lisbon"
@@ -261,7 +261,7 @@ echo '<prompt><trip day="5"/></prompt>' | prompt 3 "module 'trip' has no paramet
 echo '<prompt><lisbon day="5"/></prompt>' | prompt 3 "it has none"
 echo '<prompt><trip days="many more days than fit"/></prompt>' | prompt 3 "the parameter takes 4"
 echo '<prompt><trip days="1" days="2"/></prompt>' | prompt 3 "duplicate attribute"
-printf '<prompt><user>caf\351</user></prompt>' | prompt 3 "byte 0xE9 is no UTF-8"
+printf '<prompt><user>caf\351</user></prompt>' | prompt 3 "byte 0xE9 is not valid UTF-8"
 printf '\357\273\277<prompt>\r\n<lisbon/>\r\n<user>What is the hotel in Lisbon?</user>\r\n</prompt>\r\n' | prompt 0 "Harbor House"
 (printf '<prompt>'; words 20000; echo '</prompt>') | prompt 3 "p.pml:1:9: the prompt ends at position"
 expect 3 "shorten it" run --model "$model" --schema "$guide" --prompt p.pml
@@ -297,7 +297,7 @@ echo '<schema name="s"><module name="a" src="deep/text.txt"/></schema>' >below/s
 echo '<schema name="s"><module name="a" src="../empty"/></schema>' >below/outside.pml
 chmod a-w below
 expect 0 '"of a file"' show below/src.pml --model "$model"
-expect 3 "lies outside of the schema's folder" show below/outside.pml --model "$model"
+expect 3 "lies outside the schema's folder" show below/outside.pml --model "$model"
 (cd below/deep && "$program" show ../src.pml --model "$model" >../../out 2>../../err)
 code=$?
 judge 0 '"of a file"' "show from another folder"

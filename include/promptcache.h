@@ -750,7 +750,7 @@ PC_API pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts);
  * `distance` positions before it, or NULL; `offset`: where it was computed if it cannot be moved,
  * else 0; `relative` [count]: positions minus that of the first, ascending; NULL: 0, 1, 2 …. Any
  * thread. Since 0.1. */
-PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *before,
+PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *parent,
                                 int64_t distance, int64_t offset, const int32_t *tokens,
                                 const int64_t *relative, size_t count);
 
@@ -797,7 +797,7 @@ typedef struct pc_put_options {
     double ttl_seconds;  /* 0: the cache's */
     int32_t priority;    /* entries of lower priority are evicted first; 0 */
     uint32_t reserved;
-    const uint8_t *before; /* key of what it saw, or NULL: evicted before that */
+    const uint8_t *parent; /* key of what it saw, or NULL: evicted before that */
     const void *salt;      /* whose quota it counts for; NULL: the cache's */
     size_t salt_size;
 } pc_put_options;

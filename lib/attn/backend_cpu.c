@@ -1,3 +1,4 @@
+/* The table of the CPU backend. */
 #include "attn/cpu/elementwise.h"
 #include "attn/cpu/linear.h"
 

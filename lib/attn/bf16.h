@@ -10,7 +10,7 @@ static inline uint16_t pc__bf16_from(float x)
     uint32_t u;
     memcpy(&u, &x, sizeof u);
     if ((u & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)((u >> 16) | 0x40u); /* a NaN stays one */
+        return (uint16_t)((u >> 16) | 0x40u); /* keep a NaN a NaN */
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 

@@ -1,3 +1,5 @@
+/* The costs in force: measured ones from the file, else built-in estimates for each set of kernels.
+ */
 #include "attn/costs.h"
 
 #include <stdlib.h>
@@ -5,8 +7,8 @@
 
 #include "attn/kernels.h"
 
-/* Rough figures of each set of kernels, on CPUs that have no better ones: a pass costs what its
- * arithmetic costs, and from memory no less than the bytes do. */
+/* Rough estimates for each set of kernels. A reading costs its arithmetic; from memory it costs at
+ * least the time of the bytes. */
 /* clang-format off */
 #define ESTIMATE(name, row, read) \
     {NULL, \
@@ -25,7 +27,7 @@ static const pc__costs built_in[] = {
     ESTIMATE("avx512", 6.0, 30), ESTIMATE("avx2", 6.0, 30),       ESTIMATE("c", 100.0, 60),
 };
 
-static const pc__costs *estimate(void)
+static const pc__costs *estimated_costs(void)
 {
     const char *name = pc__kernels_get()->name;
     size_t last = sizeof built_in / sizeof *built_in - 1, i = 0;
@@ -48,8 +50,8 @@ pc_status pc__costs_use(pc_context *context, const pc_costs *costs)
     return PC_OK;
 }
 
-/* Whatever is wrong with the file: the estimates do. */
-static void look(pc_context *context)
+/* If the file is missing or bad, the estimates are used. */
+static void load_costs(pc_context *context)
 {
     char path[PC__COSTS_PATH];
     pc_costs costs;
@@ -64,14 +66,14 @@ static void look(pc_context *context)
     if (status != PC_ERR_NOT_FOUND)
         pc__log(context, PC_LOG_WARN, "costs of attention: %s; estimates are used",
                 pc_error_text());
-    atomic_store(&context->costs, estimate());
+    atomic_store(&context->costs, estimated_costs());
 }
 
 const pc__costs *pc__costs_of(pc_context *context)
 {
     const pc__costs *costs = atomic_load_explicit(&context->costs, memory_order_acquire);
     if (!costs) {
-        look(context);
+        load_costs(context);
         costs = atomic_load(&context->costs);
     }
     return costs;

@@ -1,5 +1,5 @@
-/* Measures what a pass over K and V costs by the number of rows: the kernels themselves, on one
- * head of 128 dimensions. */
+/* pc_calibrate: measures the costs of reading K and V by the number of rows, with the kernels
+ * themselves, on one head of 128 dimensions. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,24 +9,25 @@
 #include "attn/kernels.h"
 
 enum { DIM = 128, TOKENS = 1024, TIMES = 5, MOST_ROWS = 1 << (PC_COST_COUNT - 1), BEHIND = 4096 };
-static const size_t memory_bytes = (size_t)128 << 20; /* more than caches hold for one reader */
+static const size_t memory_bytes = (size_t)128 << 20; /* larger than any cache */
 
-typedef struct trial {
+typedef struct cost_trial {
     const pc__kernels *kernels;
     pc__attend_fn attend;
     uint8_t *pages, *tables;
-    size_t page_bytes, stretch; /* bytes of TOKENS tokens */
+    size_t page_bytes, run_bytes; /* bytes of TOKENS tokens */
     pc__attn_task task;
-} trial;
+} cost_trial;
 
-static double now(void)
+static double thread_seconds(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* what others do in between is not our cost */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID,
+                  &t); /* time of other threads and processes does not count */
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void fill_task(trial *t)
+static void fill_task(cost_trial *t)
 {
     uint8_t *at = t->tables;
     float *q = pc__carve(&at, (size_t)MOST_ROWS * DIM * sizeof *q);
@@ -53,27 +54,27 @@ static void fill_task(trial *t)
     }
 }
 
-static size_t table_bytes(void)
+static size_t trial_bytes(void)
 {
     return (size_t)MOST_ROWS * (DIM * (4 + 2 + 4) + 4 * 4) + 7 * 64;
 }
 
-/* Passes of `rows` over `stretches` different stretches of K and V; nanoseconds a token. */
-static double time_pass(trial *t, size_t rows, size_t stretches)
+/* Nanoseconds per token when `rows` rows read `runs` different K/V runs. */
+static double time_pass(cost_trial *t, size_t rows, size_t runs)
 {
-    double began = now();
+    double began = thread_seconds();
     t->task.rows = rows;
-    for (size_t s = 0; s < stretches; s++) {
+    for (size_t s = 0; s < runs; s++) {
         for (size_t r = 0; r < rows; r++) {
             t->task.m[r] = -INFINITY;
             t->task.l[r] = 0.0f;
         }
         memset(t->task.acc, 0, rows * DIM * sizeof *t->task.acc);
-        t->task.pages = t->pages + s * t->stretch;
-        t->task.goes_on = s + 1 < stretches;
+        t->task.pages = t->pages + s * t->run_bytes;
+        t->task.goes_on = s + 1 < runs;
         t->attend(&t->task, 0, TOKENS / PC__PAGE);
     }
-    return 1e9 * (now() - began) / (double)(stretches * TOKENS);
+    return 1e9 * (thread_seconds() - began) / (double)(runs * TOKENS);
 }
 
 static double middle(double *values)
@@ -87,14 +88,16 @@ static double middle(double *values)
     return values[TIMES / 2];
 }
 
-static void time_rows(trial *t, size_t index, pc_costs *costs)
+static void time_rows(cost_trial *t, size_t index, pc_costs *costs)
 {
-    size_t rows = (size_t)1 << index, all = memory_bytes / t->stretch, some = all / (1 + rows / 8);
+    size_t rows = (size_t)1 << index, all = memory_bytes / t->run_bytes,
+           some = all / (1 + rows / 8);
     double cached[TIMES], memory[TIMES];
     for (size_t i = 0; i < TIMES; i++) {
         memory[i] = time_pass(
             t, rows,
-            some ? some : 1); /* the last stretches of one time are not the first of the next */
+            /* not all: the last runs of one pass must not be the first of the next */
+            some ? some : 1);
         t->task.goes_on = 0;
         time_pass(t, rows, 1);
         cached[i] = time_pass(t, rows, 1);
@@ -105,19 +108,20 @@ static void time_rows(trial *t, size_t index, pc_costs *costs)
         costs->memory_ns[index] = costs->cached_ns[index];
 }
 
-static pc_status measure(pc_context *context, const pc_calibrate_options *options, pc_costs *costs)
+static pc_status measure_costs(pc_context *context, const pc_calibrate_options *options,
+                               pc_costs *costs)
 {
-    trial t = {.kernels = pc__kernels_get()};
+    cost_trial t = {.kernels = pc__kernels_get()};
     pc__kv_shape shape = {1, 1, DIM, DIM, t.kernels->bf16_dot ? PC_DTYPE_BF16 : PC_DTYPE_F32};
     pc_status status = PC_ERR_NOMEM;
     t.attend = t.kernels->bf16_dot ? t.kernels->attend_bf16 : t.kernels->attend_f32;
     t.page_bytes = pc__kv_page_bytes(&shape);
-    t.stretch = t.page_bytes * (TOKENS / PC__PAGE);
+    t.run_bytes = t.page_bytes * (TOKENS / PC__PAGE);
     t.pages = pc__alloc_aligned(&context->mem, memory_bytes + BEHIND, 64);
-    t.tables = pc__alloc_aligned(&context->mem, table_bytes(), 64);
+    t.tables = pc__alloc_aligned(&context->mem, trial_bytes(), 64);
     if (!t.pages || !t.tables)
         goto done;
-    memset(t.pages, 0x3c, memory_bytes + BEHIND); /* 0.0115 in both formats */
+    memset(t.pages, 0x3c, memory_bytes + BEHIND); /* 0.0115 in bf16 and in fp32 */
     fill_task(&t);
     snprintf(costs->kernels, sizeof costs->kernels, "%s", t.kernels->name);
     pc__cpu_name(costs->cpu, sizeof costs->cpu);
@@ -149,7 +153,7 @@ pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
     if (status < 0)
         return status;
     costs.source = PC_COSTS_MEASURED;
-    PC__TRY(measure(context, &o, &costs), done);
+    PC__TRY(measure_costs(context, &o, &costs), done);
     pc__costs_path(kept, sizeof kept);
     PC__TRY(pc__costs_use(context, &costs), done);
     if (!o.path)

@@ -1,6 +1,9 @@
-/* The file of measured costs: lines of text, so that it can be read and, where someone knows
- * better, written. promptcache costs 1 cpu NAME kernels NAME ROWS CACHED_NS MEMORY_NS      for 1,
- * 2, 4 … query vectors */
+/* The file of measured costs: lines of text, which people can read and edit.
+ *
+ *   promptcache costs 1
+ *   cpu NAME
+ *   kernels NAME
+ *   ROWS CACHED_NS MEMORY_NS      for 1, 2, 4 … query vectors */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +51,9 @@ void pc__costs_path(char *path, size_t size)
         *path = 0;
 }
 
-/* The rest of the line at *at behind `word` and a blank, cut to `size`; 0: it begins otherwise. */
-static int take_line(const char **at, const char *word, char *value, size_t size)
+/* The rest of the line at *at behind `word` and a blank, cut to `size`; 0: the line begins
+ * otherwise. */
+static int costs_line(const char **at, const char *word, char *value, size_t size)
 {
     size_t n = strlen(word), line = strcspn(*at, "\n");
     if (strncmp(*at, word, n) || (*at)[n] != ' ')
@@ -59,7 +63,7 @@ static int take_line(const char **at, const char *word, char *value, size_t size
     return 1;
 }
 
-static int take_row(const char **at, size_t rows, double *cached, double *memory)
+static int costs_row(const char **at, size_t rows, double *cached, double *memory)
 {
     char *end;
     const double most = 1e9;
@@ -71,14 +75,15 @@ static int take_row(const char **at, size_t rows, double *cached, double *memory
     return *cached > 0 && *cached<most && * memory> 0 && *memory < most;
 }
 
-static pc_status parse(const char *text, const char *path, const char *kernels, pc_costs *costs)
+static pc_status parse_costs(const char *text, const char *path, const char *kernels,
+                             pc_costs *costs)
 {
     char version[8], cpu[sizeof costs->cpu];
     *costs = (pc_costs)PC_COSTS_INIT;
     costs->source = PC_COSTS_FROM_FILE;
-    if (!take_line(&text, "promptcache costs", version, sizeof version) || strcmp(version, "1")
-        || !take_line(&text, "cpu", costs->cpu, sizeof costs->cpu)
-        || !take_line(&text, "kernels", costs->kernels, sizeof costs->kernels))
+    if (!costs_line(&text, "promptcache costs", version, sizeof version) || strcmp(version, "1")
+        || !costs_line(&text, "cpu", costs->cpu, sizeof costs->cpu)
+        || !costs_line(&text, "kernels", costs->kernels, sizeof costs->kernels))
         return pc__fail(PC_ERR_FORMAT, "%s: not a file of costs (version 1)", path);
     pc__cpu_name(cpu, sizeof cpu);
     if (strcmp(cpu, costs->cpu) || strcmp(kernels, costs->kernels))
@@ -87,7 +92,7 @@ static pc_status parse(const char *text, const char *path, const char *kernels, 
                         "calibrate` measures again",
                         path, costs->kernels, costs->cpu, kernels, cpu);
     for (size_t i = 0; i < PC_COST_COUNT; i++)
-        if (!take_row(&text, (size_t)1 << i, &costs->cached_ns[i], &costs->memory_ns[i]))
+        if (!costs_row(&text, (size_t)1 << i, &costs->cached_ns[i], &costs->memory_ns[i]))
             return pc__fail(PC_ERR_FORMAT, "%s: no costs of %zu rows", path, (size_t)1 << i);
     return PC_OK;
 }
@@ -102,12 +107,12 @@ pc_status pc__costs_read(const pc_allocator *mem, const char *path, const char *
         return pc__fail(PC_ERR_NOT_FOUND, "%s: no such file", path);
     pc_status status = pc__file_read(mem, path, 1 << 16, &text, &size);
     if (status >= 0)
-        status = parse(text, path, kernels, costs);
+        status = parse_costs(text, path, kernels, costs);
     pc__free(mem, text);
     return status;
 }
 
-static pc_status make_folder(const pc_allocator *mem, const char *path)
+static pc_status make_costs_folder(const pc_allocator *mem, const char *path)
 {
     char *folder = pc__path_folder(mem, path),
          *above = folder ? pc__path_folder(mem, folder) : NULL;
@@ -120,7 +125,7 @@ static pc_status make_folder(const pc_allocator *mem, const char *path)
     return status;
 }
 
-static int print(FILE *file, const pc_costs *costs)
+static int print_costs(FILE *file, const pc_costs *costs)
 {
     fprintf(file, "promptcache costs 1\ncpu %s\nkernels %s\n", costs->cpu, costs->kernels);
     for (size_t i = 0; i < PC_COST_COUNT; i++)
@@ -128,18 +133,18 @@ static int print(FILE *file, const pc_costs *costs)
     return fclose(file);
 }
 
-/* Whoever reads meanwhile sees the old file or the new one. */
+/* Readers see the old file or the new one. */
 pc_status pc__costs_write(const pc_allocator *mem, const char *path, const pc_costs *costs)
 {
     size_t size = strlen(path) + 32;
     char *fresh = pc__alloc(mem, size);
-    pc_status status = fresh ? make_folder(mem, path) : PC_ERR_NOMEM;
+    pc_status status = fresh ? make_costs_folder(mem, path) : PC_ERR_NOMEM;
     FILE *file;
     if (status < 0)
         goto done;
     snprintf(fresh, size, "%s.%ld", path, (long)getpid());
     file = fopen(fresh, "w");
-    if (!file || print(file, costs) || rename(fresh, path)) {
+    if (!file || print_costs(file, costs) || rename(fresh, path)) {
         status = pc__fail(PC_ERR_IO, "%s: %s", path, strerror(errno));
         remove(fresh);
     }

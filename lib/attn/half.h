@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* fp16 to fp32, exact. Written without branches so that loops over it become vectors; subnormal
- * halves by way of a normal product, so that a host's flush-to-zero mode does not change them. */
+/* fp16 to fp32, exact. Without branches, so that loops over it become vectors. Subnormal halves go
+ * through a normal product, so that flush-to-zero mode does not change them. */
 static inline float pc__half_to(uint16_t half)
 {
     uint32_t exponent = half & 0x7c00u;
@@ -22,7 +22,7 @@ static inline float pc__half_to(uint16_t half)
     return value;
 }
 
-/* Of a number that is one. */
+/* fp32 to fp16, for a value that fp16 holds exactly. */
 static inline uint16_t pc__half_of(float value)
 {
     uint32_t bits, exponent;
@@ -34,8 +34,8 @@ static inline uint16_t pc__half_of(float value)
     return (uint16_t)((bits >> 16 & 0x8000u) | (exponent - 112u) << 10 | (bits >> 13 & 0x3ffu));
 }
 
-/* fp32 to fp16, to the nearest, ties to even. What is larger than 65504, infinity too, becomes
- * that; a NaN stays one. */
+/* fp32 to fp16, rounded to nearest even. Values above 65504 and infinity become 65504; NaN stays
+ * NaN. */
 static inline uint16_t pc__half_from(float value)
 {
     uint32_t bits, sign, magnitude;
@@ -46,8 +46,9 @@ static inline uint16_t pc__half_from(float value)
         return (uint16_t)(sign | 0x7e00u);
     if (magnitude >= 0x477fe000u)
         return (uint16_t)(sign | 0x7bffu);
-    if (magnitude < 0x38800000u) { /* below the smallest normal half: steps of 2^-24, rounded by
-                                      adding 2^-1 to where such a step is the last place */
+    /* Below the smallest normal half: multiples of 2^-24. Adding 0.5 rounds to them, because 2^-24
+     * is the last place of a float near 0.5. */
+    if (magnitude < 0x38800000u) {
         float moved;
         memcpy(&moved, &magnitude, sizeof moved);
         moved += 0.5f;

@@ -1,6 +1,6 @@
-/* The inner loops, one table of function pointers a CPU level. No allocation, no errors, no
- * globals. Every variant is tested against the C reference (test/kernel/); a row's result never
- * depends on the other rows of a call. */
+/* The kernels: one table of functions per CPU level. Kernels do not allocate, fail or use globals.
+ * Every variant is tested against the C reference (test/kernel/). A row's result never depends on
+ * the other rows of a call. */
 #ifndef PC_ATTN_KERNELS_H
 #define PC_ATTN_KERNELS_H
 
@@ -8,42 +8,42 @@
 #include "attn/kv.h"
 #include "attn/rope.h"
 
-/* Rows of queries against a run of pages of one K/V head; the state runs on from call to call.
- * Start: m = -inf, l = 0, acc = 0. End: out = acc / l, LSE = m + ln l (nothing seen: l is 0).
- * Row r sees tokens [lo[r], hi[r]) of the run; pages outside [first_page, last_page) are not read.
- * Padding of the last page is read but never used. Queries and weights of I8 may be taken to 16
- * bits of the largest of their row and page, after the scales of K and V are multiplied in: no
- * result is farther off than by that. Scores: q.k, then the soft cap, then - slope * (distance -
- * relative position of the key). */
+/* Attention of query rows over a run of pages of one K/V head. The softmax state continues from
+ * call to call. Start: m = -inf, l = 0, acc = 0. End: out = acc / l, LSE = m + ln l (l is 0 if the
+ * row saw nothing). Row r sees tokens [lo[r], hi[r]) of the run. Pages outside [first_page,
+ * last_page) are not read. Padding of the last page is read but not used. For I8, queries and
+ * weights are multiplied by the scales of K and V and may then be rounded to 16 bits of the largest
+ * value of their row and page; the result is off by no more than that. Score: q.k, then the soft
+ * cap, then - slope * (distance - relative position of the key). */
 typedef struct pc__attn_task {
-    const uint8_t *pages;        /* page 0 of this head and layer, 64-byte aligned */
-    size_t page_stride;          /* bytes */
-    const uint8_t *const *fetch; /* pages of one head that will be wanted after this call, which may
-                                    fetch them ahead; NULL if fetches is 0 */
-    size_t fetches;
-    int goes_on;             /* 1: the next call reads on behind this one's last page */
-    size_t v_offset;         /* bytes from a page's K block to its V block */
+    const uint8_t *pages; /* page 0 of this head and layer, 64-byte aligned */
+    size_t page_stride;   /* bytes */
+    /* pages of one head that are needed after this call, for prefetching; NULL if prefetch_count is
+     * 0 */
+    const uint8_t *const *prefetch_pages;
+    size_t prefetch_count;
+    int goes_on;             /* 1: the next call continues behind the last page */
+    size_t v_offset;         /* bytes from the K block of a page to its V block */
     size_t k_dim, v_dim;     /* 1 … PC__MAX_HEAD */
     const int64_t *relative; /* of the run's tokens; NULL: 0, 1, 2 … */
     size_t rows;
-    const float *q;          /* but for BF16: [rows][k_dim], turned and scaled */
-    const uint16_t *q16;     /* BF16: [rows][k_dim rounded up to even], the padding zero */
+    const float *q;          /* unless BF16: [rows][k_dim], rotated and scaled */
+    const uint16_t *q16;     /* BF16: [rows][k_dim rounded up to even], padded with zeros */
     const uint32_t *lo, *hi; /* [rows] */
     const float *slope;      /* [rows] or NULL */
     const int64_t *distance; /* [rows] row position - run start; read only with slopes */
     float soft_cap;          /* 0: none */
     float *m, *l, *acc;      /* [rows], [rows], [rows][v_dim] */
 } pc__attn_task;
-enum {
-    PC__BLOCK_ROWS = 6
-}; /* rows that the bf16 kernel works on together: per block it fetches half a page of `fetch` while
-      it multiplies one */
+/* Rows that the bf16 kernel computes together; it prefetches half a page per such block and page.
+ */
+enum { PC__BLOCK_ROWS = 6 };
 typedef void (*pc__attend_fn)(const pc__attn_task *task, size_t first_page, size_t last_page);
 
-/* Panels of PC__PANEL output features. F32: [in][PC__PANEL]; BF16: [in rounded up to even /
- * 2][PC__PANEL][2]. 64-byte aligned. y[r][0 … width) = sum over in of x[r][i] * panel, in ascending
- * i. x: F32 [rows][ldx] floats; BF16 [rows][ldx] bf16 with ldx even, zero-padded. Only `width` <=
- * PC__PANEL features are written. */
+/* Linear layers over panels of PC__PANEL output features. F32: [in][PC__PANEL]; BF16: [in rounded
+ * up to even / 2][PC__PANEL][2]; 64-byte aligned. y[r][0 … width) = sum over i of x[r][i] * panel,
+ * in ascending i. x: F32 [rows][ldx] floats; BF16 [rows][ldx] bf16 with ldx even, padded with
+ * zeros. Only `width` <= PC__PANEL features are written. */
 enum { PC__PANEL = 32 };
 typedef struct pc__panel_task {
     const void *panel;
@@ -52,57 +52,63 @@ typedef struct pc__panel_task {
     size_t ldx, rows;
     float *y; /* [rows][ldy] */
     size_t ldy, width;
-    const void *next; /* a panel as this one that will be wanted after this call, which may fetch it
-                         ahead; or NULL */
+    /* the panel that is needed after this call, of the same size, for prefetching; or NULL */
+    const void *next;
 } pc__panel_task;
 typedef void (*pc__panel_fn)(const pc__panel_task *task);
 
-/* Inputs cut into whole numbers: step * 2^shift * x with one step for a row and a shift for a
- * group, so that groups of small values have small steps too. x = 256 * high + low with signed
- * bytes, or x = high where low is NULL. */
+/* Quantised activations: x = code * scale * 2^shift, with one scale per row and one shift per
+ * group, so that groups of small values have small steps. A code has 16 bits, 256 * high + low with
+ * signed bytes, or 8 bits, high alone (low NULL). */
 typedef struct pc__quantised_inputs {
-    int8_t *high, *low;    /* [rows][groups * group]; low NULL: 8 bits */
-    float *step;           /* [rows] */
-    int32_t *shift, *less; /* [groups][apart], of which `rows` are used; less: of the group's x the
-                              sum, negative */
-    size_t apart;
+    int8_t *high, *low; /* [rows][groups * group]; low NULL: 8 bits */
+    float *scale;       /* [rows] */
+    /* [groups][shift_stride], of which `rows` are used; negative_sum: minus the sum of the group's
+     * codes */
+    int32_t *shift, *negative_sum;
+    size_t shift_stride;
 } pc__quantised_inputs;
-#define PC__QUANTISE_MOST_16 32512.0f /* 127 * 256: both of its bytes are signed ones */
+#define PC__QUANTISE_MOST_16 32512.0f /* 127 * 256: both bytes of such a code are signed */
 #define PC__QUANTISE_MOST_8 127.0f
-#define PC__QUANTISE_RANGE                                                                       \
-    520192.0f /* either of them with its largest shift; a product of 32 such x with bytes of q - \
-                 zero takes 32 bits */
+/* The largest code with the largest shift. A sum of 32 products of such a number with (q - zero)
+ * fits 32 bits. */
+#define PC__QUANTISE_RANGE 520192.0f
 enum { PC__SHIFT_MOST_16 = 4, PC__SHIFT_MOST_8 = 12 };
 
-/* Panels on a grid. Of each group of inputs, one after the other: q, scale, minimum.
- *   8 bits: q [group / 4][PC__PANEL][4]; 4 bits: q [group / 8][PC__PANEL][4], in the low half of
- * each byte inputs 0 … group / 2 - 1, in the high half the others; scale [PC__PANEL] fp16 or fp32
- * (grid.half); minimum [PC__PANEL] fp32 (grid.minimum). 64-byte aligned. Per group and feature:
- * product = 2^shift * sum of (q - zero) x, exact in 32 bits; y = fma(product, scale, y); with
- * minimums y = fma(2^shift * less, minimum, y). After the last group y *= step. Same bits in every
- * variant. */
+/* Linear layers over panels of quantised weights. A panel holds, for each group of inputs: q,
+ * scale, minimum.
+ *
+ *   8 bits: q [group / 4][PC__PANEL][4]
+ *   4 bits: q [group / 8][PC__PANEL][4]; low halves of the bytes: inputs 0 … group / 2 - 1, high
+ *           halves: the others
+ *   scale [PC__PANEL] fp16 or fp32 (format.half); minimum [PC__PANEL] fp32 (format.minimum)
+ *
+ * 64-byte aligned. Per group and feature: product = 2^shift * sum of (q - zero) * code, exact in 32
+ * bits; y = fma(product, scale, y); with minimums y = fma(2^shift * negative_sum, minimum, y).
+ * After the last group y is multiplied by the row's scale. All variants give the same bits. */
 typedef struct pc__quantised_task {
     const uint8_t *panel;
     pc__block_format format;
     size_t groups;
-    pc__quantised_inputs x; /* row 0 is the first one to compute */
+    pc__quantised_inputs x; /* row 0 is the first to compute */
     size_t rows;
-    float *y; /* [rows][ldy], `width` <= PC__PANEL features are written */
+    float *y; /* [rows][ldy]; `width` <= PC__PANEL features are written */
     size_t ldy, width;
-    const uint8_t *next; /* a panel as this one that will be wanted after this call, which may fetch
-                            it ahead; or NULL */
+    /* the panel that is needed after this call, of the same size, for prefetching; or NULL */
+    const uint8_t *next;
 } pc__quantised_task;
 typedef void (*pc__quantised_fn)(const pc__quantised_task *task);
 
-/* Row 0 of `to`: step, the largest of the row's values over PC__QUANTISE_RANGE; and of each of its
- * `groups` groups of `group` values, a multiple of 16, the smallest shift that leaves none of them
- * above PC__QUANTISE_MOST_16, or, where low is NULL, PC__QUANTISE_MOST_8; the values in whole steps
- * of that, rounded to the nearest; and less. A row with a value that is no number has a step that
- * is none, and zeros: its results are none. Same bits in every variant. */
+/* Quantises one row into row 0 of `to`. scale: the largest magnitude of the row /
+ * PC__QUANTISE_RANGE. Of each of the `groups` groups of `group` values (a multiple of 16): the
+ * smallest shift with which no code exceeds PC__QUANTISE_MOST_16 (low NULL: PC__QUANTISE_MOST_8),
+ * the codes rounded to nearest, and their negative sum. If any value of the row is NaN or infinite,
+ * its scale is NaN and its codes are 0, so that all its outputs are NaN. All variants give the same
+ * bits. */
 typedef void (*pc__quantise_fn)(const float *x, size_t groups, size_t group,
                                 const pc__quantised_inputs *to);
 
-/* Bytes of a group of a panel, and where its scales and minimums begin. */
+/* Bytes of one group of a panel, and where its scales and minimums begin. */
 static inline size_t pc__quantised_scale_at(const pc__block_format *format)
 {
     return (size_t)format->group * format->bits / 8 * PC__PANEL;
@@ -118,15 +124,16 @@ static inline size_t pc__quantised_group_bytes(const pc__block_format *format)
     return pc__quantised_minimum_at(format) + (format->minimum ? PC__PANEL * 4u : 0);
 }
 
-/* Rows of a map of one head (attn/map.h) times the values of its K/V head, sums in fp32 in
- * ascending order of the tokens. Pages beyond a row's last key are not read, padding is read and
- * multiplied by zero. Weights may be rounded to bf16 where the values are in bf16. */
+/* Rows of an attention map of one head (attn/map.h) times the values of its K/V head; fp32 sums in
+ * ascending order of the tokens. Pages beyond a row's last key are not read. Padding is read and
+ * multiplied by zero. Weights may be rounded to bf16 where the values are bf16. */
 typedef struct pc__map_task {
     uint32_t format;
     int causal;
     size_t tokens;
-    const void *weights;   /* of row 0, aligned as one weight is; those of a row behind the last key
-                              are not the row's own */
+    /* of row 0, aligned like one weight; weights behind a row's last key may belong to another row
+     */
+    const void *weights;
     const void *scale;     /* U8: [tokens] fp32, aligned to 4 */
     size_t first, rows;    /* the rows to compute */
     const uint8_t *values; /* the V block of page 0 of the K/V head, 64-byte aligned */
@@ -137,51 +144,52 @@ typedef struct pc__map_task {
 } pc__map_task;
 typedef void (*pc__map_fn)(const pc__map_task *task);
 
-/* Weights of a task's rows over pages [0, pages): weights [rows][stride], exp(score - m[r]) of the
- * tokens that the row sees, 0 of all others of these pages. q is fp32 whatever the dtype of K. l,
- * acc, fetch and q16 are not used. */
+/* Attention weights of a task's rows over pages [0, pages): weights [rows][stride] = exp(score -
+ * m[r]) for the tokens that the row sees, 0 for all others of these pages. q is fp32 for every
+ * dtype of K. l, acc, prefetch_pages and q16 are not used. */
 typedef void (*pc__weights_fn)(const pc__attn_task *task, uint32_t dtype, size_t pages,
                                float *weights, size_t stride);
 
-/* to = from * scale, `heads` vectors of `dim` floats, then turned as pc__rope_rotate() does, to the
- * same bits; rope NULL: not turned. from may be to. */
+/* RoPE: to = from * scale, for `heads` vectors of `dim` floats, then rotated with the bits of
+ * pc__rope_rotate(); rope NULL: not rotated. `from` may be `to`. */
 typedef void (*pc__rotate_fn)(const pc__rope *rope, const float *cosine, const float *sine,
                               float scale, const float *from, float *to, size_t heads, size_t dim);
 
 typedef struct pc__kernels {
     const char *name;
     pc__attend_fn attend_f32, attend_bf16, attend_f16,
-        attend_i8; /* by the dtype of K and V; see pc__attend_of */
+        /* by the dtype of K and V; see pc__attend_of */
+        attend_i8;
     pc__panel_fn panel_f32, panel_bf16;
     pc__quantised_fn panel_quantised;
     pc__quantise_fn quantise;
     void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
-    void (*gelu)(float *x,
-                 size_t count); /* x = x / 2 * (1 + erf(x / sqrt 2)), off by at most 4e-7 |x| */
-    /* y[0 … width) += sum of factor[r] * rows[r * stride …], r = 0 … count - 1 in this order; y
-     * apart from the rows */
+    /* x = x / 2 * (1 + erf(x / sqrt 2)), with an error of at most 4e-7 |x| */
+    void (*gelu)(float *x, size_t count);
+    /* y[0 … width) += sum of factor[r] * rows[r * stride …], r ascending; y does not overlap the
+     * rows */
     void (*add_rows)(const float *factor, const float *rows, size_t stride, size_t count, float *y,
                      size_t width);
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
     pc__rotate_fn rotate;
     pc__map_fn map_f32, map_bf16, map_f16; /* by the dtype of V; see pc__map_of */
     pc__weights_fn weights;                /* K in F32, BF16; see pc__weights_of */
-    int bf16_dot;                          /* 1: bf16 products are faster than fp32 ones here */
+    int bf16_dot;                          /* 1: bf16 products are faster here than fp32 ones */
 } pc__kernels;
 
-/* The best that this CPU and its operating system support; chosen once. PC_CPU_MASK=c, avx2,
+/* The best kernels that the CPU and its operating system support; chosen once. PC_CPU_MASK=c, avx2,
  * avx512, avx512vnni, avx512bf16 or amx in the environment sets an upper limit (for tests;
  * base/cpu_mask.h). */
 const pc__kernels *pc__kernels_get(void);
-/* What computes states in this process, by name: those whose names are equal give equal bits for
- * equal work. The kernels, and oneDNN with its version and instruction set where linear layers may
- * go that way ("avx512bf16", "c+dnn3.1.1-7f"). */
+/* The name of the class of kernels: processes with equal names compute equal bits. It names the
+ * kernels and, where linear layers may use oneDNN, its version and instruction set ("avx512bf16",
+ * "c+dnn3.1.1-7f"). */
 enum { PC__KERNELS_CLASS = 32 };
-const char *pc__kernels_class(void); /* for good; shorter than PC__KERNELS_CLASS */
-/* By name, for tests; NULL: not built or not supported here. */
+const char *pc__kernels_class(void); /* never freed; shorter than PC__KERNELS_CLASS */
+/* By name, for tests; NULL: not built, or not supported by this CPU. */
 const pc__kernels *pc__kernels_named(const char *name);
 
-/* The kernel for K and V of a format: the table's, or the reference where it has none. */
+/* The kernel for a dtype of K and V: the table's, or the C reference if the table has none. */
 pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype);
 pc__weights_fn pc__weights_of(const pc__kernels *kernels, uint32_t dtype);
 pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype); /* F32, BF16 or F16 */

@@ -1,3 +1,5 @@
+/* K/V runs: their memory, growth, positions and references. The pages themselves are written by
+ * kv_token.c, kv_page.c and the owners of runs. */
 #include "attn/kv_tail.h"
 
 #include <string.h>
@@ -66,19 +68,19 @@ size_t pc__kv_bytes(const pc__kv *kv)
            + (kv->relative ? kv->pages * PC__PAGE * sizeof *kv->relative : 0);
 }
 
-static pc_status check_shape(const pc__kv_shape *s)
+static pc_status check_kv_shape(const pc__kv_shape *s)
 {
     if (s->layers < 1 || s->kv_heads < 1 || s->k_dim < 1 || s->v_dim < 1 || s->k_dim > PC__MAX_HEAD
         || s->v_dim > PC__MAX_HEAD)
-        return pc__fail(PC_ERR_INVALID, "K/V shape: %d layers, %d heads, dims %d and %d", s->layers,
-                        s->kv_heads, s->k_dim, s->v_dim);
+        return pc__fail(PC_ERR_INVALID,
+                        "K/V shape is invalid: %d layers, %d heads, %d and %d dimensions",
+                        s->layers, s->kv_heads, s->k_dim, s->v_dim);
     if (!pc__kv_dtype_known(s->dtype))
-        return pc__fail(PC_ERR_UNSUPPORTED, "K/V of dtype %u", s->dtype);
+        return pc__fail(PC_ERR_UNSUPPORTED, "K/V of unknown dtype %u", s->dtype);
     return PC_OK;
 }
 
-/* Every layer gets its pages or none does: a layer that already has more than kv->pages says is
- * only larger. */
+/* If a layer cannot grow, kv->pages stays as it was; layers that already grew are merely larger. */
 static pc_status grow_pages(pc__kv *kv, size_t pages)
 {
     size_t old = kv->pages * layer_page_bytes(&kv->shape), bytes;
@@ -108,7 +110,7 @@ static pc_status grow_pages(pc__kv *kv, size_t pages)
 
 static pc_status new_empty(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape)
 {
-    pc_status status = check_shape(shape);
+    pc_status status = check_kv_shape(shape);
     pc__kv *kv = NULL;
     *out = NULL;
     if (status < 0)
@@ -147,13 +149,15 @@ pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *
     return status < 0 ? status : keep_or_drop(out, grow_pages(*out, pages_of(capacity_tokens)));
 }
 
-/* Positions as they are given: ascending from 0 or above. */
+/* Checks and copies the given positions: ascending, none negative. */
 static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relative)
 {
     for (size_t i = 0; relative && i < tokens; i++)
         if (relative[i] < 0 || (i && relative[i] <= relative[i - 1]))
-            return pc__fail(PC_ERR_MISMATCH, "K/V run: token %zu stands at relative position %lld",
-                            i, (long long)relative[i]);
+            return pc__fail(
+                PC_ERR_MISMATCH,
+                "K/V run: relative position %lld of token %zu is negative or not above the last",
+                (long long)relative[i], i);
     kv->tokens = tokens;
     if (relative) {
         kv->relative = pc__alloc(&kv->mem, kv->pages * PC__PAGE * sizeof *kv->relative);
@@ -164,9 +168,9 @@ static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relativ
     return PC_OK;
 }
 
-/* One block, so that it is in huge pages sooner: taking fresh memory page by page costs more than
- * reading into it. */
-static pc_status take_slab(pc__kv *kv, size_t pages, size_t layers)
+/* One block, because it gets huge pages sooner: faulting in fresh memory page by page costs more
+ * than reading into it. */
+static pc_status allocate_slab(pc__kv *kv, size_t pages, size_t layers)
 {
     size_t bytes = pages * layer_page_bytes(&kv->shape), all;
     if (__builtin_mul_overflow(bytes, layers, &all))
@@ -185,7 +189,7 @@ pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_s
 {
     pc_status status = new_empty(out, mem, shape);
     if (status >= 0)
-        status = keep_or_drop(out, take_slab(*out, pages_of(tokens), (size_t)shape->layers));
+        status = keep_or_drop(out, allocate_slab(*out, pages_of(tokens), (size_t)shape->layers));
     if (status >= 0)
         status = keep_or_drop(out, set_positions(*out, tokens, relative));
     return status;
@@ -196,7 +200,7 @@ pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv
 {
     pc_status status = new_empty(out, mem, shape);
     if (status >= 0)
-        status = keep_or_drop(out, take_slab(*out, pages_of(tokens), 1));
+        status = keep_or_drop(out, allocate_slab(*out, pages_of(tokens), 1));
     if (status < 0)
         return status;
     (*out)->tokens = tokens;
@@ -216,12 +220,13 @@ pc_status pc__kv_wrap(pc__kv **out, const pc_allocator *mem, const pc__kv_shape 
     status = set_positions(kv, tokens, relative);
     for (int32_t l = 0; status >= 0 && l < shape->layers; l++)
         if ((uintptr_t)pages[l] % 64)
-            status = pc__fail(PC_ERR_MISMATCH,
-                              "K/V run: the pages of layer %d are not aligned to 64 bytes", l);
+            status = pc__fail(PC_ERR_MISMATCH, "K/V run: pages of layer %d are not 64-byte aligned",
+                              l);
     for (int32_t l = 0; status >= 0 && l < shape->layers; l++)
-        kv->layer[l] = (uint8_t *)(uintptr_t)pages[l]; /* written to by pc__kv_clear_tail only */
+        kv->layer[l] = (uint8_t *)(uintptr_t)pages[l]; /* only pc__kv_clear_tail writes to them */
     if (status < 0) {
-        memset(kv->layer, 0, (size_t)shape->layers * sizeof *kv->layer); /* they are not ours */
+        memset(kv->layer, 0,
+               (size_t)shape->layers * sizeof *kv->layer); /* they are not ours to free */
     } else {
         kv->owner = owner;
         kv->release_owner = release_owner;
@@ -343,8 +348,7 @@ static pc_status check_ascending(const pc__kv *kv, const int64_t *relative, size
     int64_t last = kv->tokens ? pc__kv_relative(kv, kv->tokens - 1) : INT64_MIN;
     for (size_t i = 0; i < count; i++) {
         if (relative[i] <= last)
-            return pc__fail(PC_ERR_INVALID,
-                            "K/V run: relative position %lld does not come after %lld",
+            return pc__fail(PC_ERR_INVALID, "K/V run: relative position %lld is not above %lld",
                             (long long)relative[i], (long long)last);
         last = relative[i];
     }
@@ -358,9 +362,9 @@ pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
     if (status < 0)
         return status;
     if (kv->shape.dtype == PC_DTYPE_I8)
-        return pc__fail(PC_ERR_STATE, "K/V run: an int8 run does not grow");
+        return pc__fail(PC_ERR_STATE, "K/V run: an int8 run cannot grow");
     if (kv->release_owner || kv->slab)
-        return pc__fail(PC_ERR_STATE, "K/V run: one that was read or lent does not grow");
+        return pc__fail(PC_ERR_STATE, "K/V run: a loaded or borrowed run cannot grow");
     if (need > kv->pages) {
         size_t ahead = kv->pages + kv->pages / 2;
         if ((status = grow_pages(kv, need > ahead ? need : ahead)) < 0)

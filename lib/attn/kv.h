@@ -1,22 +1,24 @@
 /* K and V of a run of tokens, all layers, in the pages that the attention kernels read.
  *
- * Page: PC__PAGE tokens of one K/V head of one layer, K block then V block, each 64-byte aligned;
- * the last page of a run is padded with zeros. PC_DTYPE_F32:  K [k_dim][PC__PAGE], V
- * [PC__PAGE][v_dim] PC_DTYPE_BF16, PC_DTYPE_F16: K [k_dim/2][PC__PAGE][2] (k_dim rounded up to
- * even), V [PC__PAGE/2][v_dim][2] PC_DTYPE_I8:   K [k_dim/4][PC__PAGE][4] (k_dim rounded up to a
- * multiple of 4), then a bf16 scale a channel, [k_dim]; V [PC__PAGE/4][v_dim][4], then a bf16 scale
- * a token, [PC__PAGE]. A value is scale * int8, which fp32 holds exactly. Layer-major: every layer
- * has one allocation, [page][kv_head][page bytes]. A run grows token by token in the first three
- * formats. The scales of an int8 page are known once its tokens are: int8 runs are made out of
- * finished ones (pc__kv_convert) and never grow.
- * K is stored as turned (RoPE) at positions relative to the start of the run; nothing ever turns it
- * again.
+ * A page holds PC__PAGE tokens of one K/V head of one layer: a K block, then a V block, each
+ * 64-byte aligned. The last page of a run is padded with zeros.
  *
- * What stands beyond the last token is zero in every run, however it came about, so that equal runs
- * are equal bytes. A run may lie in memory that somebody lends, read-only: such a one never grows.
+ *   F32        K [k_dim][PC__PAGE]; V [PC__PAGE][v_dim]
+ *   BF16, F16  K [k_dim/2][PC__PAGE][2], k_dim rounded up to even; V [PC__PAGE/2][v_dim][2]
+ *   I8         K [k_dim/4][PC__PAGE][4], k_dim rounded up to a multiple of 4, then one bf16 scale
+ *              per channel, [k_dim]; V [PC__PAGE/4][v_dim][4], then one bf16 scale per token,
+ *              [PC__PAGE]. A value is scale * int8, which fp32 holds exactly.
  *
- * Threads: immutable once filled (counted references, any thread); while it grows, one thread at a
- * time. */
+ * Each layer has one allocation, [page][kv_head][page bytes]. A run grows token by token in the
+ * first three formats. The scales of an I8 page are known only when it is full, so I8 runs are
+ * converted from finished runs (pc__kv_convert) and never grow.
+ *
+ * K is stored rotated (RoPE) at positions relative to the start of the run, and is never rotated
+ * again. Everything beyond the last token is zero in every run, so that equal runs are equal bytes.
+ * Pages may be borrowed from another owner; they are read-only, and the run cannot grow.
+ *
+ * Threads: a finished run is immutable and reference-counted, for any thread; a growing one belongs
+ * to one thread at a time. */
 #ifndef PC_ATTN_KV_H
 #define PC_ATTN_KV_H
 
@@ -35,12 +37,12 @@ typedef struct pc__kv_shape {
     uint32_t dtype; /* PC_DTYPE_F32, BF16, F16 or I8 */
 } pc__kv_shape;
 
-/* A run whose layers are still being read, from disk or from a server: who wants to look at layer l
- * asks first. The flow is alive as long as its run is used by those who were given the run early;
+/* Layers of a run that are still being read, from disk or from a server. A reader asks for layer l
+ * before it looks at it. The stream lives as long as a run that was handed out early is in use;
  * afterwards the run has none. */
 typedef struct pc__layer_stream {
-    pc_status (*await)(struct pc__layer_stream *stream,
-                       size_t layer); /* blocks until it is there; an error: it will not be */
+    /* blocks until the layer is there; an error means that it will not come */
+    pc_status (*await)(struct pc__layer_stream *stream, size_t layer);
 } pc__layer_stream;
 
 typedef struct pc__kv {
@@ -48,38 +50,40 @@ typedef struct pc__kv {
     pc_allocator mem;
     pc__kv_shape shape;
     size_t tokens;
-    size_t pages;      /* capacity */
-    uint8_t **layer;   /* [layers] base of each layer's pages */
-    uint8_t *slab;     /* all layers' pages in one block; NULL: each has its own */
-    int64_t *relative; /* [capacity tokens] position of a token minus the run's start, ascending;
-                          NULL: 0, 1, 2 … */
-    int values_only;   /* 1: its K was not computed (a pass with given maps,
-                          model/forward/forward_maps.h):   nothing may attend to it. V is there */
-    uint64_t
-        regime; /* frequency regime under which it was computed (0 where the model has only one) */
-    int64_t origin; /* where its start stood when it was computed (learned positions cannot leave
-                       it); 0 from pc__kv_new */
-    _Atomic(uint64_t *) sizes;          /* pc__kv_sizes; NULL: nobody has asked */
+    size_t pages;    /* capacity */
+    uint8_t **layer; /* [layers] the pages of each layer */
+    uint8_t *slab;   /* pages of all layers in one block; NULL: each layer has its own */
+    /* [capacity tokens] position of a token minus the start of the run, ascending; NULL: 0, 1, 2 …
+     */
+    int64_t *relative;
+    /* 1: only V was computed (by a pass with given maps, model/forward/forward_maps.h): nothing may
+     * attend to its K */
+    int values_only;
+    /* RoPE regime under which it was computed (0 if the model has only one) */
+    uint64_t regime;
+    /* position of its start when it was computed (learned positions cannot move); pc__kv_new sets 0
+     */
+    int64_t origin;
+    _Atomic(uint64_t *) sizes;          /* pc__kv_sizes; NULL: not computed yet */
     _Atomic(pc__layer_stream *) stream; /* NULL: all layers are there */
-    atomic_uint zero_at_end;            /* its pages are overwritten before they are given back */
-    atomic_uint give_back;              /* to the system, not to the heap */
-    void *owner;                        /* whose memory the pages are; drop_lender NULL: our own */
+    atomic_uint zero_at_end;            /* overwrite the pages before they are freed */
+    atomic_uint give_back;              /* free to the system, not to the heap */
+    void *owner; /* of borrowed pages; release_owner NULL: the pages are our own */
     void (*release_owner)(void *owner);
 } pc__kv;
 
-size_t pc__kv_k_bytes(const pc__kv_shape *shape); /* of the K block of a page */
-size_t pc__kv_page_bytes(
-    const pc__kv_shape *shape); /* of one page of one head: K block + V block */
-size_t pc__kv_layer_bytes(
-    const pc__kv_shape *shape,
-    size_t tokens); /* of the pages of a layer that hold so many tokens; 0: too many */
-const uint64_t *pc__kv_sizes(pc__kv *kv); /* [layers] of each layer's pages in use, of a run that
-                                             grows no more; NULL: out of memory */
-size_t pc__kv_bytes(const pc__kv *kv);    /* all that it holds; lent pages are not counted */
+size_t pc__kv_k_bytes(const pc__kv_shape *shape); /* bytes of the K block of a page */
+/* bytes of one page of one head: K block + V block */
+size_t pc__kv_page_bytes(const pc__kv_shape *shape);
+/* bytes of the pages of a layer for so many tokens; 0: too many */
+size_t pc__kv_layer_bytes(const pc__kv_shape *shape, size_t tokens);
+/* [layers] bytes of the used pages of each layer, of a run that no longer grows; NULL: out of
+ * memory */
+const uint64_t *pc__kv_sizes(pc__kv *kv);
+size_t pc__kv_bytes(const pc__kv *kv); /* all that it holds, without borrowed pages */
 
 int pc__kv_dtype_known(uint32_t dtype);
-/* Of an int8 page: where the scales begin, from the start of the K block and from that of the V
- * block. */
+/* Offsets of the scales of an I8 page, from the start of the K block and of the V block. */
 static inline size_t pc__i8_k_scales(size_t k_dim)
 {
     return (k_dim + 3) / 4 * 4 * PC__PAGE;
@@ -92,60 +96,60 @@ static inline size_t pc__i8_v_scales(size_t v_dim)
 
 pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
                      size_t capacity_tokens);
-/* Room for the tokens of `kv` in a format, their positions, regime and origin, and no values yet.
- */
+/* A run with the tokens, positions, RoPE regime and origin of `kv` in another format, without
+ * values. */
 pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype);
-/* The same tokens in memory of their own. */
+/* A copy. */
 pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv);
-/* `tokens` tokens in one block of memory, and no more ever, whose pages the caller writes next, all
- * of them, and then calls pc__kv_clear_tail for each layer. `relative` [tokens] is copied; NULL: 0,
- * 1, 2 …. */
+/* A run of `tokens` tokens in one block of memory; it cannot grow. The caller then writes all pages
+ * and calls pc__kv_clear_tail for each layer. `relative` [tokens] is copied; NULL: 0, 1, 2 …. */
 pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
                            size_t tokens, const int64_t *relative);
-/* `tokens` tokens at 0, 1, 2 …, and no more ever, whose layers all lie in the same pages: each
- * layer's K and V take the place of the one before, for passes that need no layer again. Whoever
- * computes a layer writes all of it before looking. */
+/* A run of `tokens` tokens at 0, 1, 2 …, whose layers all share the same pages: each layer
+ * overwrites the one before. For passes that need no layer again. It cannot grow. A pass writes all
+ * of a layer before it reads it. */
 pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
                              size_t tokens);
-/* A run around pages that stay where they are, 64-byte aligned [layers], until drop_lender(lender),
- * which is called with the last reference (of a run that was made: not on failure). The caller
- * calls pc__kv_clear_tail for each layer before it is used; nothing else is written there. Nothing
- * is looked at. PC_ERR_MISMATCH: not aligned. */
+/* Wraps pages of another owner, 64-byte aligned, [layers]. release_owner(owner) is called with the
+ * last reference, but not if this call fails. The caller calls pc__kv_clear_tail for each layer
+ * before use; nothing else is written. The contents are not checked. PC_ERR_MISMATCH: not aligned.
+ */
 pc_status pc__kv_wrap(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
                       size_t tokens, const int64_t *relative, const void *const *pages, void *owner,
                       void (*release_owner)(void *owner));
-void pc__kv_clear_tail(
-    pc__kv *kv, size_t layer); /* zeros what stands beyond the last token of the last page in use */
-void pc__kv_give_back(
-    pc__kv *kv); /* the last reference gives the pages back to the system (pc__free_to_system) */
-void pc__kv_zero(pc__kv *kv); /* overwrites the pages with zeros once the last reference goes. Lent
-                                 ones are the lender's affair */
+/* zeros everything beyond the last token of the last page in use */
+void pc__kv_clear_tail(pc__kv *kv, size_t layer);
+/* makes the last reference free the pages to the system (pc__free_to_system) */
+void pc__kv_give_back(pc__kv *kv);
+/* makes the last reference zero the pages before it frees them; borrowed pages are left to their
+ * owner */
+void pc__kv_zero(pc__kv *kv);
 pc__kv *pc__kv_ref(pc__kv *kv);
 void pc__kv_unref(pc__kv *kv);
-/* Adds `count` tokens at the given relative positions (ascending, above the last); their K and V
- * are undefined until written. Failure leaves it as it was. PC_ERR_STATE: an int8 run, or one in
- * lent memory. */
+/* Adds `count` tokens at the given relative positions (ascending, above the last). Their K and V
+ * are undefined until written. A failure leaves the run as it was. PC_ERR_STATE: an I8 run, or
+ * borrowed pages. */
 pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count);
-/* Takes the last `count` tokens off again (after a failed pass). */
+/* Removes the tokens from `tokens` on (after a failed pass). */
 void pc__kv_truncate(pc__kv *kv, size_t tokens);
 
 int64_t pc__kv_relative(const pc__kv *kv, size_t token);
-/* How many tokens have a relative position <= `relative` (by binary search). */
+/* The number of tokens with a relative position <= `relative` (binary search). */
 size_t pc__kv_upto(const pc__kv *kv, int64_t relative);
 
-/* One token of one layer: k [kv_heads][k_dim] as turned, v [kv_heads][v_dim], fp32; in writing,
- * what is NULL stays as it is in the page; writing rounds to the dtype (F16: what is larger than
- * 65504 becomes that). Not for int8 runs, which are only read. */
+/* One token of one layer: k [kv_heads][k_dim] rotated, v [kv_heads][v_dim], fp32. Writing rounds to
+ * the dtype (F16: values above 65504 become 65504) and skips k or v if it is NULL. I8 runs can only
+ * be read. */
 void pc__kv_write(pc__kv *kv, int32_t layer, size_t token, const float *k, const float *v);
 void pc__kv_read(const pc__kv *kv, int32_t layer, size_t token, float *k, float *v);
 
-/* Page `page` of an int8 layer, all heads: the first `tokens` (1 … PC__PAGE) tokens of it, k
- * [tokens][kv_heads][k_dim], v likewise; the rest is padding. Infinite values become the largest
- * finite one, NaNs zero. */
+/* Writes page `page` of an I8 layer, all heads: its first `tokens` (1 … PC__PAGE) tokens, k
+ * [tokens][kv_heads][k_dim] and v likewise; the rest is padding. Infinity becomes the largest
+ * finite value, NaN becomes zero. */
 void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, size_t tokens,
                      const float *k, const float *v);
-/* The same tokens, positions, regime and origin in another format; in a format of their own: a
- * copy. F32 of BF16 is exact, and so on. Runs on the context's threads. */
+/* A run with the same tokens, positions, RoPE regime and origin in another format; a copy if the
+ * format is the same. Runs on the context's threads. */
 pc_status pc__kv_convert(pc__kv **out, pc_context *context, const pc__kv *kv, uint32_t dtype);
 
 #endif

@@ -1,17 +1,17 @@
-/* Finished runs in another format. */
+/* Converts finished runs to another format. */
 #include "attn/kv_page.h"
 #include "base/threads.h"
 
-/* Lanes take pages of layers until none is left. */
-typedef struct conversion {
+/* Threads take pages of layers until none is left. */
+typedef struct kv_conversion {
     const pc__kv *from;
     pc__kv *to;
-    float *scratch; /* [lanes] K and V of a page of one head */
+    float *scratch; /* [threads] K and V of one page of one head */
     size_t floats, pages;
     atomic_size_t next;
-} conversion;
+} kv_conversion;
 
-static void convert_page(const conversion *c, int32_t layer, size_t page, float *k)
+static void convert_page(const kv_conversion *c, int32_t layer, size_t page, float *k)
 {
     const pc__kv_shape *from = &c->from->shape, *to = &c->to->shape;
     size_t first = page * PC__PAGE, left = c->from->tokens - first,
@@ -25,19 +25,19 @@ static void convert_page(const conversion *c, int32_t layer, size_t page, float 
     }
 }
 
-static void convert_lane(void *arg, size_t lane)
+static void convert_pages(void *arg, size_t thread)
 {
-    conversion *c = arg;
+    kv_conversion *c = arg;
     size_t i;
     while ((i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed))
            < c->pages * (size_t)c->from->shape.layers)
-        convert_page(c, (int32_t)(i / c->pages), i % c->pages, c->scratch + lane * c->floats);
+        convert_page(c, (int32_t)(i / c->pages), i % c->pages, c->scratch + thread * c->floats);
 }
 
 pc_status pc__kv_convert(pc__kv **out, pc_context *context, const pc__kv *kv, uint32_t dtype)
 {
-    conversion c = {.from = kv, .pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE};
-    size_t lanes = context->threads;
+    kv_conversion c = {.from = kv, .pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE};
+    size_t threads = context->threads;
     pc_status status;
     if (dtype == kv->shape.dtype)
         return pc__kv_copy(out, kv);
@@ -45,15 +45,16 @@ pc_status pc__kv_convert(pc__kv **out, pc_context *context, const pc__kv *kv, ui
         return status;
     c.to = *out;
     c.floats = pc__page_floats(&kv->shape);
-    lanes = lanes < c.pages * (size_t)kv->shape.layers ? lanes : c.pages * (size_t)kv->shape.layers;
-    c.scratch = pc__calloc(&kv->mem, lanes * c.floats, sizeof *c.scratch);
+    threads = threads < c.pages * (size_t)kv->shape.layers ? threads
+                                                           : c.pages * (size_t)kv->shape.layers;
+    c.scratch = pc__calloc(&kv->mem, threads * c.floats, sizeof *c.scratch);
     if (!c.scratch) {
         pc__kv_unref(*out);
         *out = NULL;
         return PC_ERR_NOMEM;
     }
     atomic_init(&c.next, 0);
-    pc__parallel(context, lanes, convert_lane, &c);
+    pc__parallel(context, threads, convert_pages, &c);
     pc__free(&kv->mem, c.scratch);
     return PC_OK;
 }

@@ -1,6 +1,7 @@
-/* int8: of a page's tokens each channel of K has a scale (a few channels of K are far larger than
- * the others, in every token: KIVI, arXiv 2402.02750, section 3), each token of V has one. Scales
- * are rounded up to bf16, so that 127 steps reach the largest value. */
+/* Whole pages of one head to fp32 and back. I8: each channel of K has a scale (a few channels of K
+ * are far larger than the others, in every token: KIVI, arXiv 2402.02750, section 3), and so has
+ * each token of V. Scales are rounded up to bf16, so that codes up to 127 reach the largest value.
+ */
 #include "attn/kv_page.h"
 
 #include <math.h>
@@ -9,8 +10,8 @@
 #include "attn/bf16.h"
 #include "attn/half.h"
 
-/* Bits of |x|, of the largest finite number for an infinite one, 0 for a NaN; in the order of the
- * numbers. In whole numbers, because loops over these become vectors. */
+/* Bits of |x|, as an integer that grows with |x|; infinity counts as the largest finite number, NaN
+ * as 0. Integer code, because loops over it become vectors. */
 static inline int32_t size_bits(float x)
 {
     int32_t size;
@@ -20,26 +21,25 @@ static inline int32_t size_bits(float x)
     return size > 0x7f7fffff ? 0x7f7fffff : size;
 }
 
-static inline float float_of(int32_t bits)
+static inline float float_of_bits(int32_t bits)
 {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-/* x * inverse to the nearest whole number, ties to even: 1.5 * 2^23 moves it into the last places.
- */
-static inline int8_t steps_of(float x, float inverse)
+/* x * inverse to the nearest integer, ties to even: adding 1.5 * 2^23 rounds it into the last
+ * places. */
+static inline int8_t i8_code(float x, float inverse)
 {
-    float moved = copysignf(float_of(size_bits(x)), x) * inverse + 0x1.8p23f;
+    float moved = copysignf(float_of_bits(size_bits(x)), x) * inverse + 0x1.8p23f;
     uint32_t bits;
     memcpy(&bits, &moved, sizeof bits);
     return (int8_t)(uint8_t)bits;
 }
 
-/* bf16 bits of a scale by which 127 steps reach `most`; what is smaller than any real state is
- * nothing. */
-static uint16_t scale_of(float most, float *inverse)
+/* bf16 bits of the scale with which 127 reaches `most`; values below 2^-100 are treated as zero. */
+static uint16_t i8_scale(float most, float *inverse)
 {
     uint32_t bits;
     uint16_t scale;
@@ -50,8 +50,8 @@ static uint16_t scale_of(float most, float *inverse)
     return scale;
 }
 
-/* Values that share a scale, which is returned, as steps of it. */
-static uint16_t quantise(int8_t *steps, const float *x, size_t count)
+/* Quantises values that share a scale, and returns the scale. */
+static uint16_t quantise_i8(int8_t *codes, const float *x, size_t count)
 {
     int32_t most = 0;
     float inverse;
@@ -60,22 +60,21 @@ static uint16_t quantise(int8_t *steps, const float *x, size_t count)
         int32_t size = size_bits(x[i]);
         most = size > most ? size : most;
     }
-    scale = scale_of(float_of(most), &inverse);
+    scale = i8_scale(float_of_bits(most), &inverse);
     for (size_t i = 0; i < count; i++)
-        steps[i] = steps_of(x[i], inverse);
+        codes[i] = i8_code(x[i], inverse);
     return scale;
 }
 
-/* Channels [d, d + 4) of K, as many of them as there are, each `tokens` floats at k [4][PC__PAGE].
- */
+/* Up to 4 channels of K, each `tokens` floats, k [4][PC__PAGE]. */
 static void write_k_i8(int8_t *to, uint16_t *scale, size_t channels, size_t tokens, const float *k)
 {
-    int8_t steps[4][PC__PAGE] = {{0}};
+    int8_t codes[4][PC__PAGE] = {{0}};
     for (size_t c = 0; c < channels; c++)
-        scale[c] = quantise(steps[c], k + c * PC__PAGE, tokens);
+        scale[c] = quantise_i8(codes[c], k + c * PC__PAGE, tokens);
     for (size_t t = 0; t < PC__PAGE; t++)
         for (size_t c = 0; c < 4; c++)
-            to[t * 4 + c] = steps[c][t];
+            to[t * 4 + c] = codes[c][t];
 }
 
 static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, const float *v,
@@ -83,7 +82,7 @@ static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, c
 {
     int8_t row[PC__MAX_HEAD];
     for (size_t t = 0; t < tokens; t++) {
-        scale[t] = quantise(row, v + t * stride, dim);
+        scale[t] = quantise_i8(row, v + t * stride, dim);
         for (size_t d = 0; d < dim; d++)
             to[(t / 4 * dim + d) * 4 + t % 4] = row[d];
     }
@@ -94,8 +93,8 @@ static size_t left_of(size_t all, size_t from, size_t most)
     return all - from < most ? all - from : most;
 }
 
-static void write_i8(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
-                     const float *v)
+static void write_page_i8(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
+                          const float *v)
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     uint8_t *block = page + pc__kv_k_bytes(shape);
@@ -115,14 +114,14 @@ static void write_head(const pc__kv_shape *shape, uint8_t *page, size_t tokens, 
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     uint8_t *block = page + pc__kv_k_bytes(shape);
     uint16_t *k_scale = (uint16_t *)(void *)(page + pc__i8_k_scales(k_dim));
-    float turned[4 * PC__PAGE];
+    float transposed[4 * PC__PAGE];
     memset(page, 0, pc__kv_page_bytes(shape));
     for (size_t d = 0; d < k_dim; d += 4) {
         size_t channels = left_of(k_dim, d, 4);
         for (size_t t = 0; t < tokens; t++)
             for (size_t c = 0; c < channels; c++)
-                turned[c * PC__PAGE + t] = k[t * k_stride + d + c];
-        write_k_i8((int8_t *)page + d * PC__PAGE, k_scale + d, channels, tokens, turned);
+                transposed[c * PC__PAGE + t] = k[t * k_stride + d + c];
+        write_k_i8((int8_t *)page + d * PC__PAGE, k_scale + d, channels, tokens, transposed);
     }
     write_v_i8((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens,
                v, v_stride);
@@ -141,9 +140,10 @@ void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, siz
 
 /* Inline, so that the conversion is part of the loop. Pairs stand together: of dimensions in K, of
  * tokens in V. An odd k_dim is filled up by a row of zeros. */
-static inline __attribute__((always_inline)) void write_16(const pc__kv_shape *shape, uint8_t *page,
-                                                           size_t tokens, const float *k,
-                                                           const float *v, uint16_t (*from)(float))
+static inline __attribute__((always_inline)) void write_page_16(const pc__kv_shape *shape,
+                                                                uint8_t *page, size_t tokens,
+                                                                const float *k, const float *v,
+                                                                uint16_t (*from)(float))
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     uint16_t *pk = (uint16_t *)(void *)page,
@@ -157,9 +157,9 @@ static inline __attribute__((always_inline)) void write_16(const pc__kv_shape *s
             pv[(t / 2 * v_dim + d) * 2 + t % 2] = from(v[t * v_dim + d]);
 }
 
-static inline __attribute__((always_inline)) void read_16(const pc__kv_shape *shape,
-                                                          const uint8_t *page, float *k, float *v,
-                                                          float (*to)(uint16_t))
+static inline __attribute__((always_inline)) void read_page_16(const pc__kv_shape *shape,
+                                                               const uint8_t *page, float *k,
+                                                               float *v, float (*to)(uint16_t))
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     const uint16_t *pk = (const uint16_t *)(const void *)page,
@@ -172,7 +172,7 @@ static inline __attribute__((always_inline)) void read_16(const pc__kv_shape *sh
             v[t * v_dim + d] = to(pv[(t / 2 * v_dim + d) * 2 + t % 2]);
 }
 
-static void read_i8(const pc__kv_shape *shape, const uint8_t *page, float *k, float *v)
+static void read_page_i8(const pc__kv_shape *shape, const uint8_t *page, float *k, float *v)
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     const uint8_t *block = page + pc__kv_k_bytes(shape);
@@ -191,8 +191,8 @@ static void read_i8(const pc__kv_shape *shape, const uint8_t *page, float *k, fl
     }
 }
 
-static void write_f32(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
-                      const float *v)
+static void write_page_f32(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
+                           const float *v)
 {
     float *pk = (float *)(void *)page;
     memset(page, 0, pc__kv_page_bytes(shape));
@@ -214,13 +214,13 @@ void pc__page_read(const pc__kv_shape *shape, const uint8_t *page, float *k, flo
         memcpy(v, page + pc__kv_k_bytes(shape), PC__PAGE * (size_t)shape->v_dim * sizeof *v);
         break;
     case PC_DTYPE_BF16:
-        read_16(shape, page, k, v, pc__bf16_to);
+        read_page_16(shape, page, k, v, pc__bf16_to);
         break;
     case PC_DTYPE_F16:
-        read_16(shape, page, k, v, pc__half_to);
+        read_page_16(shape, page, k, v, pc__half_to);
         break;
     default:
-        read_i8(shape, page, k, v);
+        read_page_i8(shape, page, k, v);
         break;
     }
 }
@@ -230,16 +230,16 @@ void pc__page_write(const pc__kv_shape *shape, uint8_t *page, size_t tokens, con
 {
     switch (shape->dtype) {
     case PC_DTYPE_F32:
-        write_f32(shape, page, tokens, k, v);
+        write_page_f32(shape, page, tokens, k, v);
         break;
     case PC_DTYPE_BF16:
-        write_16(shape, page, tokens, k, v, pc__bf16_from);
+        write_page_16(shape, page, tokens, k, v, pc__bf16_from);
         break;
     case PC_DTYPE_F16:
-        write_16(shape, page, tokens, k, v, pc__half_from);
+        write_page_16(shape, page, tokens, k, v, pc__half_from);
         break;
     default:
-        write_i8(shape, page, tokens, k, v);
+        write_page_i8(shape, page, tokens, k, v);
         break;
     }
 }

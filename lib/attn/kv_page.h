@@ -1,17 +1,17 @@
-/* One head's page as numbers and back, in every format (attn/kv.h): the one place that knows how
- * int8 pages are scaled. */
+/* One head's page to fp32 and back, in every format (attn/kv.h). Only kv_page.c knows how I8 pages
+ * are scaled. */
 #ifndef PC_ATTN_KV_PAGE_H
 #define PC_ATTN_KV_PAGE_H
 
 #include "attn/kv.h"
 
-/* k [k_dim][PC__PAGE], v [PC__PAGE][v_dim]; padding too. */
+/* k [k_dim][PC__PAGE], v [PC__PAGE][v_dim], with the padding. */
 void pc__page_read(const pc__kv_shape *shape, const uint8_t *page, float *k, float *v);
-/* The first `tokens` (1 … PC__PAGE) of them; the rest of the page becomes zeros. Rounds to the
- * format as pc__kv_write and pc__kv_write_i8 do. */
+/* Writes the first `tokens` (1 … PC__PAGE) tokens and zeros the rest of the page. Rounds like
+ * pc__kv_write and pc__kv_write_i8. */
 void pc__page_write(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
                     const float *v);
-/* Floats that k and v take together. */
+/* Floats of k and v together. */
 size_t pc__page_floats(const pc__kv_shape *shape);
 
 #endif

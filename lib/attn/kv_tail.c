@@ -1,9 +1,9 @@
-/* What stands beyond the last token of a run. */
+/* Zeros the bytes of a page that belong to no token, or checks that they are zero. */
 #include <string.h>
 
 #include "attn/kv_tail.h"
 
-/* Zeros bytes, or says whether they are. */
+/* Zeros the bytes, or (look) returns whether they are zero. */
 static int zero(uint8_t *at, size_t size, int look)
 {
     size_t i = 0;
@@ -16,8 +16,7 @@ static int zero(uint8_t *at, size_t size, int look)
     return i == size;
 }
 
-/* Tokens [from, to) of one head's V: groups of `by` tokens stand together, element after element.
- */
+/* Tokens [from, to) of V of one head: groups of `by` tokens are interleaved, element by element. */
 static int zero_v(uint8_t *v, size_t dim, size_t from, size_t to, size_t by, int look)
 {
     size_t size = 4 / by;
@@ -38,7 +37,8 @@ static int zero_v(uint8_t *v, size_t dim, size_t from, size_t to, size_t by, int
     return clear;
 }
 
-/* Tokens [from, to) of one page of one head. In every format a token has 4 bytes of a row of K. */
+/* Tokens [from, to) of one page of one head. In every format a token has 4 bytes in each row of K.
+ */
 static int zero_page(const pc__kv_shape *shape, uint8_t *page, size_t from, size_t to, int look)
 {
     size_t by = shape->dtype == PC_DTYPE_F32 ? 1 : shape->dtype == PC_DTYPE_I8 ? 4 : 2;
@@ -79,7 +79,7 @@ void pc__kv_clear_tokens(pc__kv *kv, size_t from, size_t to)
         zero_layer(kv, l, from, to, 0);
 }
 
-/* Lent pages that are written to become memory of this process: seldom needed. */
+/* Borrowed pages are checked first: writing to a mapped file's page makes a private copy of it. */
 void pc__kv_clear_tail(pc__kv *kv, size_t layer)
 {
     size_t end = page_end(kv->tokens);

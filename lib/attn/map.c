@@ -1,3 +1,4 @@
+/* Packs and unpacks attention maps, and multiplies them with values on all threads. */
 #include "attn/map.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "base/fail.h"
 #include "base/threads.h"
 
-static size_t head_weights(const pc__map_shape *shape)
+static size_t weights_per_head(const pc__map_shape *shape)
 {
     return pc__map_row_at(shape, shape->tokens);
 }
@@ -16,22 +17,22 @@ size_t pc__map_bytes(const pc__map_shape *shape)
 {
     size_t heads = (size_t)shape->heads, each;
     if (shape->format > PC_MAP_U8 || shape->heads <= 0 || shape->tokens >= (size_t)1 << 24)
-        return 0; /* so that a head's weights are less than 2^48 */
-    each = head_weights(shape) * pc__map_weight_bytes(shape->format) + 4 + shape->tokens * 4;
+        return 0; /* so that a head has less than 2^48 weights */
+    each = weights_per_head(shape) * pc__map_weight_bytes(shape->format) + 4 + shape->tokens * 4;
     if (each > SIZE_MAX / heads)
         return 0;
     if (shape->format != PC_MAP_U8)
-        return heads * head_weights(shape) * pc__map_weight_bytes(shape->format);
+        return heads * weights_per_head(shape) * pc__map_weight_bytes(shape->format);
     return pc__map_scales_at(shape) + heads * shape->tokens * sizeof(float);
 }
 
 size_t pc__map_scales_at(const pc__map_shape *shape)
 {
-    return ((size_t)shape->heads * head_weights(shape) + 3) & ~(size_t)3;
+    return ((size_t)shape->heads * weights_per_head(shape) + 3) & ~(size_t)3;
 }
 
-/* Where the scale of a row lies. */
-static size_t scale_at(const pc__map_shape *shape, size_t head, size_t row)
+/* Offset of the scale of a row. */
+static size_t scale_offset(const pc__map_shape *shape, size_t head, size_t row)
 {
     return pc__map_scales_at(shape) + (head * shape->tokens + row) * sizeof(float);
 }
@@ -44,7 +45,7 @@ static float pack_bytes(const float *weights, size_t count, uint8_t *out)
     steps = most > 0.0f ? 255.0f / most : 0.0f;
     for (size_t i = 0; i < count; i++) {
         float x = weights[i] * steps + 0.5f;
-        x = x > 0.0f ? x : 0.0f; /* a NaN too */
+        x = x > 0.0f ? x : 0.0f; /* NaN too */
         out[i] = (uint8_t)(x < 255.0f ? x : 255.0f);
     }
     return most / 255.0f;
@@ -53,7 +54,7 @@ static float pack_bytes(const float *weights, size_t count, uint8_t *out)
 void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const float *weights,
                       void *out)
 {
-    size_t at = head * head_weights(shape) + pc__map_row_at(shape, row),
+    size_t at = head * weights_per_head(shape) + pc__map_row_at(shape, row),
            count = pc__map_row_keys(shape, row);
     if (shape->format == PC_MAP_F32) {
         memcpy((float *)out + at, weights, count * sizeof *weights);
@@ -62,7 +63,7 @@ void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const
             ((uint16_t *)out)[at + i] = pc__half_from(weights[i]);
     } else {
         float scale = pack_bytes(weights, count, (uint8_t *)out + at);
-        memcpy((uint8_t *)out + scale_at(shape, head, row), &scale, sizeof scale);
+        memcpy((uint8_t *)out + scale_offset(shape, head, row), &scale, sizeof scale);
     }
 }
 
@@ -70,7 +71,8 @@ void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out)
 {
     if (shape->format == PC_MAP_U8 && shape->tokens)
         memset((uint8_t *)out + pc__map_scales_at(shape) - 4, 0,
-               4); /* what lies between weights and scales */
+               /* the padding between weights and scales */
+               4);
     for (size_t head = 0; head < (size_t)shape->heads; head++)
         for (size_t row = 0; row < shape->tokens; row++, dense += shape->tokens)
             pc__map_pack_row(shape, head, row, dense, out);
@@ -79,11 +81,11 @@ void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out)
 static void unpack_row(const pc__map_shape *shape, const void *map, size_t head, size_t row,
                        float *to)
 {
-    size_t at = head * head_weights(shape) + pc__map_row_at(shape, row),
+    size_t at = head * weights_per_head(shape) + pc__map_row_at(shape, row),
            count = pc__map_row_keys(shape, row);
     float scale = 0.0f;
     if (shape->format == PC_MAP_U8)
-        memcpy(&scale, (const uint8_t *)map + scale_at(shape, head, row), sizeof scale);
+        memcpy(&scale, (const uint8_t *)map + scale_offset(shape, head, row), sizeof scale);
     for (size_t i = 0; i < count; i++)
         to[i] = shape->format == PC_MAP_F32   ? ((const float *)map)[at + i]
                 : shape->format == PC_MAP_F16 ? pc__half_to(((const uint16_t *)map)[at + i])
@@ -99,29 +101,29 @@ void pc__map_unpack(const pc__map_shape *shape, const void *map, float *dense)
             unpack_row(shape, map, head, row, dense);
 }
 
-/* Rows that a thread takes at a time: of one head, or of several neighbours that are short. */
+/* Rows of a work item: of one head, or of several heads if maps are short. */
 enum { ITEM_ROWS = 96 };
 
-typedef struct applying {
+typedef struct map_application {
     const pc__map_lane *lanes;
-    size_t count, *first; /* [count + 1] items before each lane's */
+    size_t count, *first; /* [count + 1] items before each lane */
     int32_t layer;
     float *out;
     const pc__kernels *kernels;
-} applying;
+} map_application;
 
-static size_t blocks_of(const pc__map_lane *lane) /* of a head */
+static size_t lane_blocks(const pc__map_lane *lane) /* of one head */
 {
     return (lane->shape.tokens + ITEM_ROWS - 1) / ITEM_ROWS;
 }
 
-static size_t heads_of(const pc__map_lane *lane) /* of an item */
+static size_t item_heads(const pc__map_lane *lane) /* of one item */
 {
     return lane->shape.tokens && lane->shape.tokens < ITEM_ROWS ? ITEM_ROWS / lane->shape.tokens
                                                                 : 1;
 }
 
-static pc__map_task task_of(const pc__map_lane *lane, int32_t layer, size_t head)
+static pc__map_task map_task_of(const pc__map_lane *lane, int32_t layer, size_t head)
 {
     const pc__map_shape *shape = &lane->shape;
     const pc__kv_shape *kv = &lane->kv->shape;
@@ -131,9 +133,10 @@ static pc__map_task task_of(const pc__map_lane *lane, int32_t layer, size_t head
         .causal = shape->causal,
         .tokens = shape->tokens,
         .weights = (const uint8_t *)lane->map
-                   + head * head_weights(shape) * pc__map_weight_bytes(shape->format),
-        .scale = shape->format == PC_MAP_U8 ? (const uint8_t *)lane->map + scale_at(shape, head, 0)
-                                            : NULL,
+                   + head * weights_per_head(shape) * pc__map_weight_bytes(shape->format),
+        .scale = shape->format == PC_MAP_U8
+                     ? (const uint8_t *)lane->map + scale_offset(shape, head, 0)
+                     : NULL,
         .values = lane->kv->layer[layer] + head / ((size_t)shape->heads / kv_heads) * page
                   + pc__kv_k_bytes(kv),
         .page_stride = kv_heads * page,
@@ -141,9 +144,10 @@ static pc__map_task task_of(const pc__map_lane *lane, int32_t layer, size_t head
     };
 }
 
-static void apply_block(const applying *a, const pc__map_lane *lane, size_t head, size_t block)
+static void apply_block(const map_application *a, const pc__map_lane *lane, size_t head,
+                        size_t block)
 {
-    pc__map_task task = task_of(lane, a->layer, head);
+    pc__map_task task = map_task_of(lane, a->layer, head);
     size_t left;
     task.first = block * ITEM_ROWS;
     left = lane->shape.tokens - task.first;
@@ -153,17 +157,17 @@ static void apply_block(const applying *a, const pc__map_lane *lane, size_t head
     pc__map_of(a->kernels, lane->kv->shape.dtype)(&task);
 }
 
-/* Of a lane: a block of rows of a head, long rows first, or all rows of some heads. */
+/* A work item: a block of rows of one head, long rows first, or all rows of several heads. */
 static void apply_item(void *arg, size_t item)
 {
-    const applying *a = arg;
+    const map_application *a = arg;
     size_t lane = 0, last = a->count;
     while (last - lane > 1) {
         size_t middle = (lane + last) / 2;
         *(a->first[middle] <= item ? &lane : &last) = middle;
     }
     const pc__map_lane *l = &a->lanes[lane];
-    size_t blocks = blocks_of(l), each = heads_of(l), head, end;
+    size_t blocks = lane_blocks(l), each = item_heads(l), head, end;
     item -= a->first[lane];
     head = item / blocks * each;
     end = head + each < (size_t)l->shape.heads ? head + each : (size_t)l->shape.heads;
@@ -171,7 +175,7 @@ static void apply_item(void *arg, size_t item)
         apply_block(a, l, head, blocks - 1 - item % blocks);
 }
 
-static pc_status check(const pc__map_lane *lanes, size_t count, int32_t layer)
+static pc_status check_map_lanes(const pc__map_lane *lanes, size_t count, int32_t layer)
 {
     for (size_t i = 0; i < count; i++) {
         const pc__map_shape *shape = &lanes[i].shape;
@@ -199,7 +203,7 @@ static pc_status check(const pc__map_lane *lanes, size_t count, int32_t layer)
 void pc__map_apply_plain(const float *weights, size_t tokens, size_t first, size_t rows,
                          const float *values, size_t v_dim, float *out, size_t out_stride)
 {
-    /* a page of fp32 holds one value behind the other */
+    /* values in fp32 lie in a page as in a plain matrix */
     pc__map_task task = {.format = PC_MAP_F32,
                          .tokens = tokens,
                          .weights = weights,
@@ -216,9 +220,9 @@ void pc__map_apply_plain(const float *weights, size_t tokens, size_t first, size
 pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t count, int32_t layer,
                         float *out)
 {
-    applying a = {
+    map_application a = {
         .lanes = lanes, .count = count, .layer = layer, .out = out, .kernels = pc__kernels_get()};
-    pc_status status = check(lanes, count, layer);
+    pc_status status = check_map_lanes(lanes, count, layer);
     if (status < 0 || !count)
         return status;
     a.first = pc__calloc(&context->mem, count + 1, sizeof *a.first);
@@ -226,9 +230,9 @@ pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t c
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
         a.first[i + 1] = a.first[i]
-                         + blocks_of(&lanes[i])
-                               * (((size_t)lanes[i].shape.heads + heads_of(&lanes[i]) - 1)
-                                  / heads_of(&lanes[i]));
+                         + lane_blocks(&lanes[i])
+                               * (((size_t)lanes[i].shape.heads + item_heads(&lanes[i]) - 1)
+                                  / item_heads(&lanes[i]));
     pc__parallel(context, a.first[count], apply_item, &a);
     pc__free(&context->mem, a.first);
     return PC_OK;

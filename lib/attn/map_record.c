@@ -1,4 +1,4 @@
-/* Maps of what a pass computes: exp(score - LSE), a block of rows at a time. */
+/* Records attention maps of a forward pass: exp(score - LSE), a block of rows at a time. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -7,32 +7,32 @@
 #include "attn/map.h"
 #include "base/threads.h"
 
-enum { ROWS = 32 }; /* of all heads, that a thread takes at a time */
+enum { ROWS = 32 }; /* of a block, with all heads */
 
-typedef struct recording {
+typedef struct map_recording {
     const pc__attn_layer *layer;
     const pc__map_out *lanes;
-    size_t count, blocks; /* of all lanes */
+    size_t count, blocks; /* blocks of all lanes */
     const float *q, *lse;
     const pc__kernels *kernels;
     uint8_t *scratch;  /* [threads][each] */
-    size_t each, keys; /* keys of the longest lane, whole pages */
+    size_t each, keys; /* keys of the longest lane, in whole pages */
     atomic_size_t next_thread, next_block;
-} recording;
+} map_recording;
 
-typedef struct block {
-    const recording *r;
+typedef struct record_block {
+    const map_recording *r;
     const pc__map_out *lane;
     size_t first, rows, heads, dim;
-    float *turned;  /* [heads][dim] of one row */
+    float *rotated; /* [heads][dim] of one row */
     float *cosine;  /* [dim] */
     float *q;       /* [head][ROWS][dim] */
     float *weights; /* [ROWS][keys] */
     float m[ROWS], slope[ROWS];
     uint32_t lo[ROWS], hi[ROWS];
-} block;
+} record_block;
 
-static void take_row(block *b, size_t i)
+static void load_query_row(record_block *b, size_t i)
 {
     const pc__attn_layer *layer = b->r->layer;
     size_t row = b->first + i, from = (b->lane->first_row + row) * b->heads * b->dim;
@@ -40,11 +40,11 @@ static void take_row(block *b, size_t i)
     float *sine = b->cosine + (layer->rope ? layer->rope->dims / 2 : 0);
     if (layer->rope)
         pc__rope_angles(layer->rope, distance, b->cosine, sine);
-    pc__kernels_get()->rotate(layer->rope, b->cosine, sine, 1.0f, b->r->q + from, b->turned,
+    pc__kernels_get()->rotate(layer->rope, b->cosine, sine, 1.0f, b->r->q + from, b->rotated,
                               b->heads, b->dim);
     for (size_t h = 0; h < b->heads; h++)
         for (size_t d = 0; d < b->dim; d++) {
-            float x = b->turned[h * b->dim + d] * layer->scale;
+            float x = b->rotated[h * b->dim + d] * layer->scale;
             b->q[(h * ROWS + i) * b->dim + d] = b->lane->kv->shape.dtype == PC_DTYPE_BF16
                                                     ? pc__bf16_to(pc__bf16_from(x))
                                                     : x;
@@ -54,7 +54,7 @@ static void take_row(block *b, size_t i)
     b->lo[i] = b->lo[i] < b->hi[i] ? b->lo[i] : b->hi[i];
 }
 
-static void record_head(block *b, size_t head)
+static void record_head(record_block *b, size_t head)
 {
     const pc__map_out *lane = b->lane;
     const pc__kv *kv = lane->kv;
@@ -85,10 +85,10 @@ static void record_head(block *b, size_t head)
         pc__map_pack_row(&lane->shape, head, b->first + i, b->weights + i * b->r->keys, lane->map);
 }
 
-/* Which lane and rows a block is. */
-static void find_block(block *b, size_t index)
+/* Finds the lane and rows of a block. */
+static void find_record_block(record_block *b, size_t index)
 {
-    const recording *r = b->r;
+    const map_recording *r = b->r;
     size_t n;
     for (b->lane = r->lanes; index >= (n = (b->lane->shape.tokens + ROWS - 1) / ROWS); b->lane++)
         index -= n;
@@ -96,22 +96,22 @@ static void find_block(block *b, size_t index)
     b->rows = b->lane->shape.tokens - b->first < ROWS ? b->lane->shape.tokens - b->first : ROWS;
 }
 
-static void record_thread(void *arg, size_t unused)
+static void record_blocks(void *arg, size_t unused)
 {
-    recording *r = arg;
+    map_recording *r = arg;
     const pc__kv_shape *shape = &r->lanes[0].kv->shape;
     uint8_t *at = r->scratch + atomic_fetch_add(&r->next_thread, 1) * r->each;
-    block b = {.r = r, .heads = (size_t)r->layer->heads, .dim = (size_t)shape->k_dim};
+    record_block b = {.r = r, .heads = (size_t)r->layer->heads, .dim = (size_t)shape->k_dim};
     size_t index;
     (void)unused;
-    b.turned = pc__carve(&at, b.heads * b.dim * sizeof(float));
+    b.rotated = pc__carve(&at, b.heads * b.dim * sizeof(float));
     b.cosine = pc__carve(&at, b.dim * sizeof(float));
     b.q = pc__carve(&at, b.heads * ROWS * b.dim * sizeof(float));
     b.weights = pc__carve(&at, ROWS * r->keys * sizeof(float));
     while ((index = atomic_fetch_add(&r->next_block, 1)) < r->blocks) {
-        find_block(&b, index);
+        find_record_block(&b, index);
         for (size_t i = 0; i < b.rows; i++)
-            take_row(&b, i);
+            load_query_row(&b, i);
         for (size_t h = 0; h < b.heads; h++)
             record_head(&b, h);
     }
@@ -120,12 +120,12 @@ static void record_thread(void *arg, size_t unused)
 pc_status pc__record_maps(pc_context *context, const pc__attn_layer *layer,
                           const pc__map_out *lanes, size_t count, const float *q, const float *lse)
 {
-    recording r = {.layer = layer,
-                   .lanes = lanes,
-                   .count = count,
-                   .q = q,
-                   .lse = lse,
-                   .kernels = pc__kernels_get()};
+    map_recording r = {.layer = layer,
+                       .lanes = lanes,
+                       .count = count,
+                       .q = q,
+                       .lse = lse,
+                       .kernels = pc__kernels_get()};
     size_t heads = (size_t)layer->heads, dim, threads = context->threads;
     for (size_t i = 0; i < count; i++) {
         size_t keys = (lanes[i].shape.tokens + PC__PAGE - 1) / PC__PAGE * PC__PAGE;
@@ -143,7 +143,7 @@ pc_status pc__record_maps(pc_context *context, const pc__attn_layer *layer,
         return PC_ERR_NOMEM;
     atomic_init(&r.next_thread, 0);
     atomic_init(&r.next_block, 0);
-    pc__parallel(context, threads, record_thread, &r);
+    pc__parallel(context, threads, record_blocks, &r);
     pc__free(&context->mem, r.scratch);
     return PC_OK;
 }

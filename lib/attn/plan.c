@@ -1,26 +1,29 @@
+/* Makes and frees plans: checks and copies the rows, splits them into waves, allocates the scratch
+ * memory. */
 #include <string.h>
 
 #include "attn/plan_internal.h"
 
-/* The formats of runs may differ: partial results are fp32 whatever they come from. */
+/* Formats of runs may differ: partial results are always fp32. */
 static int same_heads(const pc__kv_shape *a, const pc__kv_shape *b)
 {
     return a->layers == b->layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim
            && a->v_dim == b->v_dim;
 }
 
-static pc_status check_rows(const pc__rows *rows, const pc__kv_shape *shape, int32_t heads)
+static pc_status check_spans(const pc__rows *rows, const pc__kv_shape *shape, int32_t heads)
 {
     if (heads < 1 || shape->kv_heads < 1 || heads % shape->kv_heads)
         return pc__fail(PC_ERR_INVALID, "attention: %d query heads over %d K/V heads", heads,
                         shape->kv_heads);
     if (rows->count >= UINT32_MAX)
-        return pc__fail(PC_ERR_LIMIT, "attention: %zu rows", rows->count);
+        return pc__fail(PC_ERR_LIMIT, "attention: %zu rows are too many", rows->count);
     for (size_t i = 0; i < rows->first[rows->count]; i++) {
         const pc__row_span *s = &rows->spans[i];
         if (s->lo > s->hi || s->hi > s->kv->tokens)
-            return pc__fail(PC_ERR_INVALID, "attention: span %zu wants tokens [%u, %u) of %zu", i,
-                            s->lo, s->hi, s->kv->tokens);
+            return pc__fail(PC_ERR_INVALID,
+                            "attention: span %zu is tokens [%u, %u) of a run of %zu", i, s->lo,
+                            s->hi, s->kv->tokens);
         if (!same_heads(&s->kv->shape, shape))
             return pc__fail(PC_ERR_MISMATCH, "attention: span %zu has K/V of another shape", i);
     }
@@ -51,8 +54,8 @@ static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
     return PC_OK;
 }
 
-/* Rows [wave->first_row, ...) until their states fill the budget; at least one row. */
-static void cut_wave(const pc__plan *plan, pc__plan_wave *wave)
+/* Takes rows from wave->first_row on until their states fill the budget; at least one row. */
+static void fill_wave(const pc__plan *plan, pc__plan_wave *wave)
 {
     size_t floats = plan->heads * (size_t)plan->shape.v_dim, row = wave->first_row;
     for (; row < plan->rows; row++) {
@@ -73,8 +76,8 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
     if (status < 0)
         return status;
     wave = &plan->waves[plan->wave_count++];
-    *wave = (pc__plan_wave){.first_row = first_row, .first_unit = plan->unit_count};
-    cut_wave(plan, wave);
+    *wave = (pc__plan_wave){.first_row = first_row, .first_tile = plan->tile_count};
+    fill_wave(plan, wave);
     plan->most_states = wave->slots > plan->most_states ? wave->slots : plan->most_states;
     status = pc__plan_draft_new(&draft, plan, wave);
     if (status < 0)
@@ -84,17 +87,17 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
     return status;
 }
 
-/* Bytes of the tables of `rows` query vectors, each array on lines of its own: see tables_of in
- * plan_attend.c. */
-static size_t table_bytes(const pc__plan *plan, size_t rows)
+/* Bytes of the tables of `rows` query vectors, each array on cache lines of its own: see tables_of
+ * in plan_attend.c. */
+static size_t tables_bytes(const pc__plan *plan, size_t rows)
 {
     size_t k = (size_t)plan->shape.k_dim;
     return rows * (k * 4 + (k + 1) * 2 + 4 + 4 + 4 + 8) + 7 * 64;
 }
 
-static size_t lane_bytes(const pc__plan *plan)
+static size_t thread_bytes(const pc__plan *plan)
 {
-    return table_bytes(plan, plan->tile_slots * plan->group) + table_bytes(plan, PC__LIGHT_ROWS)
+    return tables_bytes(plan, plan->widest_call * plan->group) + tables_bytes(plan, PC__LIGHT_ROWS)
            + plan->most_slots * 16 + 64;
 }
 
@@ -102,9 +105,9 @@ static pc_status make_scratch(pc__plan *plan)
 {
     const pc_allocator *mem = &plan->context->mem;
     size_t vectors = plan->most_states * plan->heads;
-    plan->lanes = plan->context->threads;
-    plan->lane_bytes = (lane_bytes(plan) + 63) / 64 * 64;
-    plan->scratch = pc__alloc_aligned(mem, plan->lanes * plan->lane_bytes + 64, 64);
+    plan->threads = plan->context->threads;
+    plan->thread_bytes = (thread_bytes(plan) + 63) / 64 * 64;
+    plan->scratch = pc__alloc_aligned(mem, plan->threads * plan->thread_bytes + 64, 64);
     plan->acc = pc__alloc_aligned(mem, vectors * (size_t)plan->shape.v_dim * sizeof(float) + 64,
                                   64);
     plan->m = pc__alloc_aligned(mem, vectors * sizeof(float) + 64, 64);
@@ -112,7 +115,7 @@ static pc_status make_scratch(pc__plan *plan)
     return plan->scratch && plan->acc && plan->m && plan->l ? PC_OK : PC_ERR_NOMEM;
 }
 
-static pc_status build(pc__plan *plan, const pc__rows *rows)
+static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
 {
     pc_status status = copy_rows(plan, rows);
     if (status < 0 || (status = pc__plan_count_slots(plan)) < 0)
@@ -127,7 +130,7 @@ static pc_status build(pc__plan *plan, const pc__rows *rows)
 pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows,
                        const pc__kv_shape *shape, int32_t heads)
 {
-    pc_status status = check_rows(rows, shape, heads);
+    pc_status status = check_spans(rows, shape, heads);
     pc__plan *plan;
     *out = NULL;
     if (status < 0)
@@ -138,7 +141,7 @@ pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows
     plan->shape = *shape;
     plan->heads = (size_t)heads;
     plan->group = (size_t)(heads / shape->kv_heads);
-    if ((status = build(plan, rows)) < 0) {
+    if ((status = build_plan(plan, rows)) < 0) {
         pc__plan_free(plan);
         return status;
     }
@@ -157,7 +160,7 @@ void pc__plan_free(pc__plan *plan)
         plan->angles = next;
     }
     void *blocks[] = {plan->positions, plan->first, plan->spans, plan->slot_first, plan->slots,
-                      plan->pairs,     plan->calls, plan->units, plan->waves,      plan->distances,
+                      plan->pairs,     plan->calls, plan->tiles, plan->waves,      plan->distances,
                       plan->scratch,   plan->acc,   plan->m,     plan->l};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         pc__free(mem, blocks[i]);

@@ -1,21 +1,21 @@
 /* Segmented attention: many rows, each with its own list of spans; every span is read once for all
  * rows that hold it.
  *
- * A row is one query token (all its heads). For each of its spans it sees the keys [lo, hi) of one
- * K/V run that is placed at `start`. Result per row and head: the softmax-weighted values over all
- * its spans together, and the natural-log LSE. Partial results of several spans (or of parts of a
- * long one) join by LSE in fp32 (RelayAttention section 3, Hydragen section 3.1). The neutral
+ * A row is one query token (all its heads). In each of its spans it sees the keys [lo, hi) of one
+ * K/V run that is placed at `start`. The result of a row and head is the softmax-weighted values
+ * over all its spans together, and the natural-log LSE. Partial results of spans (or of sections of
+ * a long one) merge by LSE in fp32 (RelayAttention section 3, Hydragen section 3.1). The neutral
  * element is (0, -inf): a row that sees nothing gives zeros.
  *
- * A plan is made once for a batch composition and used by all layers. */
+ * A plan is made once for a batch and used by all layers. */
 #ifndef PC_ATTN_PLAN_H
 #define PC_ATTN_PLAN_H
 
 #include "attn/kv.h"
 #include "attn/rope.h"
 
-/* Positions, starts and relative positions of callers lie within this of 0: none of their
- * differences overflows, nor one less a window that hides anything. */
+/* Positions, starts and relative positions of callers lie within this distance of 0, so that their
+ * differences do not overflow, even with a window subtracted. */
 #define PC__FARTHEST (INT64_C(1) << 60)
 
 static inline int pc__is_far(int64_t position)
@@ -34,52 +34,51 @@ typedef struct pc__rows {
     size_t count;
     const int64_t *positions; /* [count] */
     const size_t *first; /* [count + 1] row r holds spans[first[r]] … spans[first[r + 1] - 1] */
-    const pc__row_span *spans; /* no two spans of a row overlap in keys */
-    int per_row;               /* 1: nothing is shared, for comparing */
+    const pc__row_span *spans; /* two spans of a row never overlap in keys */
+    int per_row;               /* 1: rows share nothing, for comparison */
 } pc__rows;
 
 typedef struct pc__attn_layer {
     int32_t layer;
-    int32_t heads;        /* query heads; heads / kv_heads share a K/V head */
-    int64_t window;       /* sees keys with row position - key position < window; 0: no window */
-    float scale;          /* of the scores, e.g. 1/sqrt(k_dim) */
-    float soft_cap;       /* 0: none; else cap * tanh(score / cap) */
-    const float *slopes;  /* ALiBi, [heads], NULL: none; score = scale * q.k - slope * (row position
-                             - key position) */
-    const pc__rope *rope; /* turns the query by (row position - start) of each span; NULL: none */
+    int32_t heads;  /* query heads; heads / kv_heads of them share a K/V head */
+    int64_t window; /* sees keys with row position - key position < window; 0: no window */
+    float scale;    /* of the scores, for example 1/sqrt(k_dim) */
+    float soft_cap; /* 0: none; else cap * tanh(score / cap) */
+    /* ALiBi, [heads], NULL: none; score = scale * q.k - slope * (row position - key position) */
+    const float *slopes;
+    const pc__rope *rope; /* rotates the query by (row position - start) of each span; NULL: none */
 } pc__attn_layer;
 
 typedef struct pc__plan pc__plan;
 
-/* Copies what it needs of `rows` except the K/V runs, which must live and not shrink until the plan
- * is freed (their contents may still be written before pc__plan_attend). Runs may be of any
- * formats; the shape's dtype is not looked at. */
+/* Copies `rows`, but not the K/V runs: these must live and not shrink until the plan is freed
+ * (their contents may still be written before pc__plan_attend). Runs may have any formats; the
+ * shape's dtype is not used. */
 pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows,
                        const pc__kv_shape *shape, int32_t heads);
 void pc__plan_free(pc__plan *plan);
 
-/* q [row][head][k_dim], not yet turned; out [row][head][v_dim]; lse [row][head] or NULL. q and out
- * must not overlap. The result of a row does not depend on which other rows are in the plan (bit
- * for bit). */
+/* q [row][head][k_dim], not rotated; out [row][head][v_dim]; lse [row][head] or NULL. q and out
+ * must not overlap. The result of a row does not depend on the other rows of the plan, bit for bit.
+ */
 pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out,
                           float *lse);
 
 /* The attention map of one row: prob [head][keys], keys in the order of the row's spans, every key
- * of [0, kv->tokens) of each of its spans (0 where it is not seen). For looking at, not for speed.
- */
+ * of [0, kv->tokens) of each span (0 if the row does not see it). For inspection; slow. */
 pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float *q, size_t row,
                        const float *lse, float *prob);
 
-/* The softmax state of one query vector over some of its keys: acc [v_dim] = sum of exp(score - m)
- * times value, l = sum of exp(score - m). A normalised result with its LSE is the state (result,
- * LSE, 1); nothing seen: l = 0. */
+/* The softmax state of one query vector over some keys: acc [v_dim] = sum of exp(score - m) *
+ * value, l = sum of exp(score - m). A normalised result with its LSE is the state (result, LSE, 1).
+ * Nothing seen: l = 0. */
 typedef struct pc__state {
     const float *acc;
     float m, l;
 } pc__state;
 
-/* out [v_dim] = the values over the keys of all n states together; no state's acc may be `out`.
- * Nothing seen: zeros, LSE -inf. */
+/* Merges n states into out [v_dim] and *lse; `out` must not be the acc of a state. Nothing seen:
+ * zeros, LSE -inf. */
 void pc__merge(size_t n, const pc__state *states, size_t v_dim, float *out, float *lse);
 
 #endif

@@ -1,10 +1,10 @@
-/* Running a plan: every lane (a thread) takes work items, (unit, K/V head), until a wave is empty;
- * then the states of the wave's rows are merged.
+/* Runs a plan: every thread takes work items (tile, K/V head) until the wave has none left; then
+ * the states of the wave's rows are merged.
  *
- * Calls of many rows wait for arithmetic, calls of few rows for memory. Units stand longest first,
- * so that the former are in front and the latter at the back. A lane that works on a heavy unit
- * claims light ones from the back, lets the heavy call fetch their pages while it multiplies, and
- * does them in between, out of its cache: both kinds of work go on at once. */
+ * Calls of many rows wait for arithmetic, calls of few rows for memory. Tiles are sorted by their
+ * number of keys, so heavy ones stand in front and light ones at the back. A thread with a heavy
+ * tile claims light items from the back, lets the heavy call prefetch their pages while it
+ * multiplies, and then computes them out of its cache. So both kinds of work go on at once. */
 #include <math.h>
 #include <string.h>
 
@@ -12,21 +12,23 @@
 #include "base/threads.h"
 
 enum {
-    BATCH_ITEMS = 8,
+    LIGHT_ITEMS = 8,
     LEAST_PAGES = 4,
     MOST_PAGES = 12
-}; /* light work at a time: its pages fit the second-level cache beside a heavy call */
+    /* light work that is claimed at a time: its pages fit the second-level cache beside a heavy
+       call */
+};
 
-typedef struct batch {
-    size_t item[BATCH_ITEMS], items;
+typedef struct light_work {
+    size_t item[LIGHT_ITEMS], items;
     const uint8_t *page[MOST_PAGES];
     size_t pages;
-} batch;
+} light_work;
 
-typedef struct lane {
+typedef struct thread_scratch {
     pc__call_tables heavy, light;
     pc__state *states; /* [most_slots] */
-} lane;
+} thread_scratch;
 
 static pc__call_tables tables_of(const pc__plan *plan, uint8_t **at, size_t rows)
 {
@@ -41,159 +43,161 @@ static pc__call_tables tables_of(const pc__plan *plan, uint8_t **at, size_t rows
     return t;
 }
 
-static lane lane_of(const pc__plan *plan, size_t index)
+static thread_scratch scratch_of(const pc__plan *plan, size_t index)
 {
-    uint8_t *at = plan->scratch + index * plan->lane_bytes;
-    lane s;
-    s.heavy = tables_of(plan, &at, plan->tile_slots * plan->group);
+    uint8_t *at = plan->scratch + index * plan->thread_bytes;
+    thread_scratch s;
+    s.heavy = tables_of(plan, &at, plan->widest_call * plan->group);
     s.light = tables_of(plan, &at, PC__LIGHT_ROWS);
     s.states = pc__carve(&at, plan->most_slots * sizeof *s.states);
     return s;
 }
 
-static const pc__plan_tile *unit_of(const pc__plan_exec *run, size_t item, size_t *head)
+static const pc__plan_tile *tile_of(const pc__plan_exec *exec, size_t item, size_t *head)
 {
-    size_t heads = (size_t)run->plan->shape.kv_heads;
+    size_t heads = (size_t)exec->plan->shape.kv_heads;
     *head = item % heads;
-    return &run->plan->units[run->wave->first_unit + item / heads];
+    return &exec->plan->tiles[exec->wave->first_tile + item / heads];
 }
 
-static size_t rows_of(const pc__plan_exec *run, const pc__plan_tile *unit)
+static size_t rows_of(const pc__plan_exec *exec, const pc__plan_tile *tile)
 {
-    return unit->widest * run->plan->group;
+    return tile->widest * exec->plan->group;
 }
 
-static void add_page(batch *b, const uint8_t *page)
+static void add_page(light_work *b, const uint8_t *page)
 {
     if (b->pages < MOST_PAGES)
         b->page[b->pages++] = page;
 }
 
-/* All pages of an item, or only its first. */
-static void add_pages(const pc__plan_exec *run, batch *b, size_t item, int all)
+/* Adds all pages of an item, or only the first page of its first call. */
+static void add_pages(const pc__plan_exec *exec, light_work *b, size_t item, int all)
 {
     size_t head, count, stride;
-    const pc__plan_tile *unit = unit_of(run, item, &head);
-    for (size_t c = unit->first; c < unit->first + (all ? unit->calls : 1); c++) {
-        const uint8_t *page = pc__call_pages(run, &run->plan->calls[c], head, &count, &stride);
+    const pc__plan_tile *tile = tile_of(exec, item, &head);
+    for (size_t c = tile->first; c < tile->first + (all ? tile->calls : 1); c++) {
+        const uint8_t *page = pc__call_pages(exec, &exec->plan->calls[c], head, &count, &stride);
         for (size_t i = 0; i < (all ? count : 1); i++)
             add_page(b, page + i * stride);
     }
 }
 
-static size_t items_of(const pc__plan_exec *run)
+static size_t items_of(const pc__plan_exec *exec)
 {
-    return run->wave->units * (size_t)run->plan->shape.kv_heads;
+    return exec->wave->tiles * (size_t)exec->plan->shape.kv_heads;
 }
 
 /* Claims the next item from the front; 0: none is left. */
-static int claim(pc__plan_exec *run, size_t *item)
+static int claim(pc__plan_exec *exec, size_t *item)
 {
-    uint64_t ends = atomic_load_explicit(&run->ends, memory_order_relaxed);
+    uint64_t ends = atomic_load_explicit(&exec->ends, memory_order_relaxed);
     do {
         *item = (uint32_t)ends;
-        if (*item + (ends >> 32) >= items_of(run))
+        if (*item + (ends >> 32) >= items_of(exec))
             return 0;
-    } while (!atomic_compare_exchange_weak_explicit(&run->ends, &ends, ends + 1,
+    } while (!atomic_compare_exchange_weak_explicit(&exec->ends, &ends, ends + 1,
                                                     memory_order_relaxed, memory_order_relaxed));
     return 1;
 }
 
-/* The same from the back, if that one is light. */
-static int claim_light(pc__plan_exec *run, size_t *item)
+/* Claims the next item from the back if it is light; 0: none is left, or it is not. */
+static int claim_light(pc__plan_exec *exec, size_t *item)
 {
-    uint64_t ends = atomic_load_explicit(&run->ends, memory_order_relaxed);
-    size_t items = items_of(run), head;
+    uint64_t ends = atomic_load_explicit(&exec->ends, memory_order_relaxed);
+    size_t items = items_of(exec), head;
     do {
         if ((uint32_t)ends + (ends >> 32) >= items)
             return 0;
         *item = items - 1 - (size_t)(ends >> 32);
-        if (rows_of(run, unit_of(run, *item, &head)) > PC__LIGHT_ROWS)
+        if (rows_of(exec, tile_of(exec, *item, &head)) > PC__LIGHT_ROWS)
             return 0;
-    } while (!atomic_compare_exchange_weak_explicit(&run->ends, &ends, ends + (UINT64_C(1) << 32),
+    } while (!atomic_compare_exchange_weak_explicit(&exec->ends, &ends, ends + (UINT64_C(1) << 32),
                                                     memory_order_relaxed, memory_order_relaxed));
     return 1;
 }
 
-/* As many light items as have about `pages` pages. */
-static void claim_batch(pc__plan_exec *run, batch *b, size_t pages)
+/* Claims light items until they have about `pages` pages. */
+static void claim_light_work(pc__plan_exec *exec, light_work *b, size_t pages)
 {
     pages = pages < LEAST_PAGES ? LEAST_PAGES : pages > MOST_PAGES - 2 ? MOST_PAGES - 2 : pages;
     b->items = b->pages = 0;
-    while (b->items < BATCH_ITEMS && b->pages < pages && claim_light(run, &b->item[b->items]))
-        add_pages(run, b, b->item[b->items++], 1);
+    while (b->items < LIGHT_ITEMS && b->pages < pages && claim_light(exec, &b->item[b->items]))
+        add_pages(exec, b, b->item[b->items++], 1);
 }
 
-/* A call of many rows in slices of its pages; after each the light work whose pages the slice has
- * fetched. */
-static void attend_heavy(pc__plan_exec *run, pc__loaded_call *call, lane *s);
+/* A call of many rows, in slices of its pages. After each slice, the light work whose pages the
+ * slice has prefetched. */
+static void attend_heavy(pc__plan_exec *exec, pc__loaded_call *call, thread_scratch *s);
 
-/* `fetch`: what the lane is likely to read after this item. */
-static void attend_item(pc__plan_exec *run, size_t item, const batch *fetch, lane *s,
-                        pc__call_tables *tables)
+/* `next_work`: what the thread is likely to read after this item. */
+static void attend_item(pc__plan_exec *exec, size_t item, const light_work *next_work,
+                        thread_scratch *s, pc__call_tables *tables)
 {
     size_t head, count, stride;
-    const pc__plan_tile *unit = unit_of(run, item, &head);
-    pc__clear_states(run, unit, head);
-    tables->turned = tables->rounded = 0;
-    for (size_t c = unit->first; c < unit->first + unit->calls; c++) {
-        pc__loaded_call call = pc__load_call(run, &run->plan->calls[c], head, tables);
-        batch next = {.pages = 0};
-        if (c + 1 < unit->first + unit->calls)
-            add_page(&next, pc__call_pages(run, &run->plan->calls[c + 1], head, &count, &stride));
-        else if (fetch)
-            next = *fetch;
-        call.task.fetch = next.page;
-        call.task.fetches = next.pages;
+    const pc__plan_tile *tile = tile_of(exec, item, &head);
+    pc__clear_states(exec, tile, head);
+    tables->rotated = tables->rounded = 0;
+    for (size_t c = tile->first; c < tile->first + tile->calls; c++) {
+        pc__loaded_call call = pc__load_call(exec, &exec->plan->calls[c], head, tables);
+        light_work next = {.pages = 0};
+        if (c + 1 < tile->first + tile->calls)
+            add_page(&next, pc__call_pages(exec, &exec->plan->calls[c + 1], head, &count, &stride));
+        else if (next_work)
+            next = *next_work;
+        call.task.prefetch_pages = next.page;
+        call.task.prefetch_count = next.pages;
         if (call.task.rows >= PC__HEAVY_ROWS)
-            attend_heavy(run, &call, s);
+            attend_heavy(exec, &call, s);
         else if (call.from < call.to)
             call.attend(&call.task, call.from, call.to);
     }
 }
 
-static void attend_heavy(pc__plan_exec *run, pc__loaded_call *call, lane *s)
+static void attend_heavy(pc__plan_exec *exec, pc__loaded_call *call, thread_scratch *s)
 {
     size_t halves = (call->task.rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS
-                    - 2; /* half pages that are fetched while one is multiplied, beside the run's
-                            own next one */
+                    /* half pages that are prefetched per page, beside the next page of the run
+                     * itself */
+                    - 2;
     pc__attn_task task = call->task;
-    batch light;
+    light_work light;
     while (call->from < call->to) {
         size_t left = call->to - call->from, slice = left;
-        claim_batch(run, &light, halves / 2);
+        claim_light_work(exec, &light, halves / 2);
         if (light.items) {
             slice = (2 * light.pages + halves - 1) / halves;
             slice = slice < left ? slice : left;
-            task.fetch = light.page;
-            task.fetches = light.pages;
+            task.prefetch_pages = light.page;
+            task.prefetch_count = light.pages;
         } else {
-            task.fetch = call->task.fetch;
-            task.fetches = call->task.fetches;
+            task.prefetch_pages = call->task.prefetch_pages;
+            task.prefetch_count = call->task.prefetch_count;
         }
         task.goes_on = slice < left;
         call->attend(&task, call->from, call->from + slice);
         for (size_t i = 0; i < light.items; i++)
-            attend_item(run, light.item[i], NULL, s, &s->light);
+            attend_item(exec, light.item[i], NULL, s, &s->light);
         call->from += slice;
     }
 }
 
-static void run_lane(void *arg, size_t index)
+static void attend_thread(void *arg, size_t index)
 {
-    pc__plan_exec *run = arg;
-    lane s = lane_of(run->plan, index);
+    pc__plan_exec *exec = arg;
+    thread_scratch s = scratch_of(exec->plan, index);
     size_t item;
-    while (claim(run, &item)) {
-        batch next = {.pages = 0};
-        size_t guess = item + run->plan->lanes; /* as many lanes go the same way */
-        if (guess < items_of(run))
-            add_pages(run, &next, guess, 0);
-        attend_item(run, item, &next, &s, &s.heavy);
+    while (claim(exec, &item)) {
+        light_work next = {.pages = 0};
+        size_t guess = item
+                       + exec->plan->threads; /* the other threads claim items in the same order */
+        if (guess < items_of(exec))
+            add_pages(exec, &next, guess, 0);
+        attend_item(exec, item, &next, &s, &s.heavy);
     }
 }
 
-static void merge_row(const pc__plan_exec *r, const lane *s, size_t row)
+static void merge_row(const pc__plan_exec *r, const thread_scratch *s, size_t row)
 {
     const pc__plan *plan = r->plan;
     size_t v = (size_t)plan->shape.v_dim, g = plan->group, first = plan->slot_first[row],
@@ -210,17 +214,18 @@ static void merge_row(const pc__plan_exec *r, const lane *s, size_t row)
     }
 }
 
-static void merge_lane(void *arg, size_t index)
+static void merge_thread(void *arg, size_t index)
 {
     pc__plan_exec *r = arg;
-    lane s = lane_of(r->plan, index);
+    thread_scratch s = scratch_of(r->plan, index);
     size_t i;
-    while ((i = atomic_fetch_add_explicit(&r->rows_taken, 8, memory_order_relaxed)) < r->wave->rows)
+    while ((i = atomic_fetch_add_explicit(&r->rows_claimed, 8, memory_order_relaxed))
+           < r->wave->rows)
         for (size_t row = i; row < i + 8 && row < r->wave->rows; row++)
             merge_row(r, &s, r->wave->first_row + row);
 }
 
-/* Angles of a rope object for every distance of the plan; computed at its first use. */
+/* The angles of a RoPE object for every distance of the plan; computed when first used. */
 static pc_status find_angles(pc__plan *plan, const pc__rope *rope, const pc__plan_angles **out)
 {
     size_t half = (size_t)rope->dims / 2, n = plan->distance_count * half;
@@ -245,8 +250,8 @@ pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const flo
     pc__plan_exec r = {
         .plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
     if (layer->rope && layer->rope->dims > plan->shape.k_dim)
-        return pc__fail(PC_ERR_INVALID, "attention: %d rotary dims of %d", layer->rope->dims,
-                        plan->shape.k_dim);
+        return pc__fail(PC_ERR_INVALID, "attention: %d RoPE dimensions, but heads have %d",
+                        layer->rope->dims, plan->shape.k_dim);
     if (layer->rope) {
         pc_status status = find_angles(plan, layer->rope, &r.angles);
         if (status < 0)
@@ -257,9 +262,10 @@ pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const flo
         r.wave = &plan->waves[w];
         items = items_of(&r);
         atomic_store(&r.ends, 0);
-        atomic_store(&r.rows_taken, 0);
-        pc__parallel(plan->context, items < plan->lanes ? items : plan->lanes, run_lane, &r);
-        pc__parallel(plan->context, plan->lanes, merge_lane, &r);
+        atomic_store(&r.rows_claimed, 0);
+        pc__parallel(plan->context, items < plan->threads ? items : plan->threads, attend_thread,
+                     &r);
+        pc__parallel(plan->context, plan->threads, merge_thread, &r);
     }
     return PC_OK;
 }

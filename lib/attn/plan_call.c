@@ -1,19 +1,19 @@
-/* One call of a plan for one K/V head: queries copied, turned, scaled and rounded; what its rows
- * see; its task for the kernels. */
+/* One call of a plan for one K/V head: copies, rotates, scales and rounds its queries, finds what
+ * its rows see, and describes the task for the kernels. */
 #include <math.h>
 #include <string.h>
 
 #include "attn/plan_exec.h"
 
-size_t pc__state_at(const pc__plan_exec *run, size_t head, size_t slot)
+size_t pc__state_at(const pc__plan_exec *exec, size_t head, size_t slot)
 {
-    return (head * run->wave->slots + slot) * run->plan->group;
+    return (head * exec->wave->slots + slot) * exec->plan->group;
 }
 
-void pc__clear_states(const pc__plan_exec *run, const pc__plan_tile *unit, size_t head)
+void pc__clear_states(const pc__plan_exec *exec, const pc__plan_tile *tile, size_t head)
 {
-    const pc__plan *plan = run->plan;
-    size_t first = pc__state_at(run, head, unit->slot), count = unit->slots * plan->group,
+    const pc__plan *plan = exec->plan;
+    size_t first = pc__state_at(exec, head, tile->slot), count = tile->slots * plan->group,
            v = (size_t)plan->shape.v_dim;
     for (size_t i = first; i < first + count; i++) {
         plan->m[i] = -INFINITY;
@@ -22,83 +22,85 @@ void pc__clear_states(const pc__plan_exec *run, const pc__plan_tile *unit, size_
     memset(plan->acc + first * v, 0, count * v * sizeof *plan->acc);
 }
 
-static void load_queries(const pc__plan_exec *run, const pc__plan_pair *pair, size_t head, float *q)
+static void load_queries(const pc__plan_exec *exec, const pc__plan_pair *pair, size_t head,
+                         float *q)
 {
-    const pc__plan *plan = run->plan;
+    const pc__plan *plan = exec->plan;
     size_t k = (size_t)plan->shape.k_dim, g = plan->group;
-    const float *from = run->q + (pair->row * plan->heads + head * g) * k, *cosine = NULL,
+    const float *from = exec->q + (pair->row * plan->heads + head * g) * k, *cosine = NULL,
                 *sine = NULL;
-    const pc__rope *rope = run->angles ? run->angles->rope : NULL;
+    const pc__rope *rope = exec->angles ? exec->angles->rope : NULL;
     if (rope) {
         size_t first = pair->angle * ((size_t)rope->dims / 2);
-        cosine = run->angles->cosine + first;
-        sine = run->angles->sine + first;
+        cosine = exec->angles->cosine + first;
+        sine = exec->angles->sine + first;
     }
-    run->kernels->rotate(rope, cosine, sine, run->layer->scale, from, q, g, k);
+    exec->kernels->rotate(rope, cosine, sine, exec->layer->scale, from, q, g, k);
 }
 
-static void turn_queries(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
-                         const pc__call_tables *t)
+static void rotate_queries(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
+                           const pc__call_tables *t)
 {
-    const pc__plan *plan = run->plan;
+    const pc__plan *plan = exec->plan;
     for (size_t i = 0; i < call->slots; i++)
-        load_queries(run, &plan->pairs[call->first + i], head,
+        load_queries(exec, &plan->pairs[call->first + i], head,
                      t->q + i * plan->group * (size_t)plan->shape.k_dim);
 }
 
-/* The same rounded, by way of a slot's queries in t->q that stay in the first-level cache. */
-static void round_queries(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+/* Rounds the rotated queries to bf16, one slot at a time, so that the fp32 copy in t->q stays in
+ * the first-level cache. */
+static void round_queries(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                           const pc__call_tables *t)
 {
-    const pc__plan *plan = run->plan;
+    const pc__plan *plan = exec->plan;
     size_t k = (size_t)plan->shape.k_dim, even = k + k % 2, g = plan->group;
     for (size_t i = 0; i < call->slots; i++) {
         uint16_t *to = t->q16 + i * g * even;
-        load_queries(run, &plan->pairs[call->first + i], head, t->q);
+        load_queries(exec, &plan->pairs[call->first + i], head, t->q);
         if (even == k)
-            run->kernels->to_bf16(t->q, g * k, to);
+            exec->kernels->to_bf16(t->q, g * k, to);
         for (size_t r = 0; even > k && r < g; r++) {
-            run->kernels->to_bf16(t->q + r * k, k, to + r * even);
+            exec->kernels->to_bf16(t->q + r * k, k, to + r * even);
             to[r * even + k] = 0;
         }
     }
 }
 
-/* Queries as the call's kernel reads them, if they are not those of the call before. */
-static void prepare_queries(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+/* Prepares the queries in the kernel's format, unless they are those of the call before. */
+static void prepare_queries(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                             pc__call_tables *t)
 {
     if (call->kv->shape.dtype != PC_DTYPE_BF16) {
-        if (!t->turned)
-            turn_queries(run, call, head, t);
-        t->turned = 1;
+        if (!t->rotated)
+            rotate_queries(exec, call, head, t);
+        t->rotated = 1;
     } else if (!t->rounded) {
-        round_queries(run, call, head, t);
+        round_queries(exec, call, head, t);
         t->rounded = 1;
-        t->turned = 0;
+        t->rotated = 0;
     }
 }
 
-/* The tokens that a pair's rows see, the window included. */
-static void load_range(const pc__plan_exec *run, const pc__plan_call *call,
+/* The tokens that a pair's rows see, with the window. */
+static void load_range(const pc__plan_exec *exec, const pc__plan_call *call,
                        const pc__plan_pair *pair, uint32_t *lo, uint32_t *hi)
 {
     *lo = pair->lo;
     *hi = pair->hi;
-    if (run->layer->window > 0) {
-        uint32_t outside = (uint32_t)pc__kv_upto(call->kv, pair->distance - run->layer->window);
+    if (exec->layer->window > 0) {
+        uint32_t outside = (uint32_t)pc__kv_upto(call->kv, pair->distance - exec->layer->window);
         *lo = outside > *lo ? outside : *lo;
     }
 }
 
-static void load_ranges(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+static void load_ranges(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                         const pc__call_tables *t, size_t *from, size_t *to)
 {
-    size_t g = run->plan->group;
+    size_t g = exec->plan->group;
     uint32_t least = UINT32_MAX, most = 0, lo, hi;
     for (size_t i = 0; i < call->slots; i++) {
-        const pc__plan_pair *pair = &run->plan->pairs[call->first + i];
-        load_range(run, call, pair, &lo, &hi);
+        const pc__plan_pair *pair = &exec->plan->pairs[call->first + i];
+        load_range(exec, call, pair, &lo, &hi);
         if (lo < hi) {
             least = lo < least ? lo : least;
             most = hi > most ? hi : most;
@@ -107,16 +109,16 @@ static void load_ranges(const pc__plan_exec *run, const pc__plan_call *call, siz
             t->lo[r] = lo;
             t->hi[r] = hi;
             t->distance[r] = pair->distance;
-            t->slope[r] = run->layer->slopes ? run->layer->slopes[head * g + r - i * g] : 0.0f;
+            t->slope[r] = exec->layer->slopes ? exec->layer->slopes[head * g + r - i * g] : 0.0f;
         }
     }
     *from = least == UINT32_MAX ? 0 : least / PC__PAGE;
     *to = (most + PC__PAGE - 1) / PC__PAGE;
 }
 
-static const uint8_t *page_zero(const pc__plan_exec *run, const pc__plan_call *call, size_t head)
+static const uint8_t *page_zero(const pc__plan_exec *exec, const pc__plan_call *call, size_t head)
 {
-    return call->kv->layer[run->layer->layer] + head * pc__kv_page_bytes(&call->kv->shape);
+    return call->kv->layer[exec->layer->layer] + head * pc__kv_page_bytes(&call->kv->shape);
 }
 
 static size_t page_stride(const pc__plan_call *call)
@@ -124,23 +126,23 @@ static size_t page_stride(const pc__plan_call *call)
     return pc__kv_page_bytes(&call->kv->shape) * (size_t)call->kv->shape.kv_heads;
 }
 
-const uint8_t *pc__call_pages(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+const uint8_t *pc__call_pages(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                               size_t *count, size_t *stride)
 {
-    const pc__plan_pair *pair = &run->plan->pairs[call->first];
+    const pc__plan_pair *pair = &exec->plan->pairs[call->first];
     *stride = page_stride(call);
     *count = (pair->hi - 1) / PC__PAGE - pair->lo / PC__PAGE + 1;
-    return page_zero(run, call, head) + pair->lo / PC__PAGE * *stride;
+    return page_zero(exec, call, head) + pair->lo / PC__PAGE * *stride;
 }
 
-pc__loaded_call pc__load_call(const pc__plan_exec *run, const pc__plan_call *call, size_t head,
+pc__loaded_call pc__load_call(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                               pc__call_tables *t)
 {
-    const pc__plan *plan = run->plan;
-    size_t state = pc__state_at(run, head, call->slot);
-    pc__loaded_call loaded = {.attend = pc__attend_of(run->kernels, call->kv->shape.dtype),
+    const pc__plan *plan = exec->plan;
+    size_t state = pc__state_at(exec, head, call->slot);
+    pc__loaded_call loaded = {.attend = pc__attend_of(exec->kernels, call->kv->shape.dtype),
                               .task = {
-                                  .pages = page_zero(run, call, head),
+                                  .pages = page_zero(exec, call, head),
                                   .page_stride = page_stride(call),
                                   .v_offset = pc__kv_k_bytes(&call->kv->shape),
                                   .k_dim = (size_t)plan->shape.k_dim,
@@ -151,17 +153,17 @@ pc__loaded_call pc__load_call(const pc__plan_exec *run, const pc__plan_call *cal
                                   .q16 = t->q16,
                                   .lo = t->lo,
                                   .hi = t->hi,
-                                  .slope = run->layer->slopes ? t->slope : NULL,
+                                  .slope = exec->layer->slopes ? t->slope : NULL,
                                   .distance = t->distance,
-                                  .soft_cap = run->layer->soft_cap,
+                                  .soft_cap = exec->layer->soft_cap,
                                   .m = plan->m + state,
                                   .l = plan->l + state,
                                   .acc = plan->acc + state * (size_t)plan->shape.v_dim,
                               }};
-    load_ranges(run, call, head, t, &loaded.from, &loaded.to);
-    if (!call->turned)
-        t->turned = t->rounded = 0;
+    load_ranges(exec, call, head, t, &loaded.from, &loaded.to);
+    if (!call->rotated)
+        t->rotated = t->rounded = 0;
     if (loaded.from < loaded.to)
-        prepare_queries(run, call, head, t);
+        prepare_queries(exec, call, head, t);
     return loaded;
 }

@@ -1,4 +1,5 @@
-/* pc_plan and pc_attend: the primitive over a host's memory. */
+/* pc_plan and pc_attend: plans over pages of the application. Checks all arguments, and owns copies
+ * of the positions and RoPE objects. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,11 @@ struct pc_plan {
     pc__plan *plan;
     size_t rows;
     size_t run_count;
-    pc__kv *runs;      /* views: one layer, pages set by every pc_attend */
-    uint8_t **pages;   /* [run_count] their layer tables */
-    uint8_t *held;     /* [run_count] 1: some row sees some of it */
+    pc__kv *runs;      /* views of one layer; every pc_attend sets their pages */
+    uint8_t **pages;   /* [run_count] the pages of that layer */
+    uint8_t *held;     /* [run_count] 1: some row sees a token of it */
     int64_t *relative; /* of all runs */
-    owned_rope *ropes; /* seen so far: angles are kept by their address */
+    owned_rope *ropes; /* all that were used so far: plan->angles are found by address */
 };
 
 static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc__kv_shape *kv)
@@ -59,15 +60,16 @@ size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens)
     return tokens > SIZE_MAX / page - 1 ? 0 : (tokens + PC__PAGE - 1) / PC__PAGE * page;
 }
 
-static pc_status write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t first, size_t count,
-                          const float *k, const float *v)
+static pc_status write_i8_pages(const pc__kv_shape *shape, uint8_t *layer, size_t first,
+                                size_t count, const float *k, const float *v)
 {
     size_t k_row = (size_t)shape->kv_heads * (size_t)shape->k_dim,
            v_row = (size_t)shape->kv_heads * (size_t)shape->v_dim;
     if (first % PC__PAGE)
         return pc__fail(
             PC_ERR_INVALID,
-            "pc_pages_write: I8 pages are written whole, token %zu is not the first of one", first);
+            "pc_pages_write: I8 pages are written whole: token %zu is not the first of a page",
+            first);
     for (size_t i = 0; i < count; i += PC__PAGE) {
         size_t left = count - i;
         pc__kv_write_i8(shape, layer, (first + i) / PC__PAGE, left < PC__PAGE ? left : PC__PAGE,
@@ -88,7 +90,7 @@ pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first
     if (count && (!pages || !k || !v))
         return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages, k or v is NULL");
     if (read.dtype == PC_DTYPE_I8)
-        return write_i8(&view.shape, layer, first, count, k, v);
+        return write_i8_pages(&view.shape, layer, first, count, k, v);
     view.layer = &layer;
     for (size_t i = 0; i < count; i++)
         pc__kv_write(&view, 0, first + i, k + i * (size_t)(read.kv_heads * read.k_dim),
@@ -100,12 +102,13 @@ static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
 {
     for (size_t t = 0; t < run->tokens; t++) {
         if (pc__is_far(run->relative[t]))
-            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu: token %zu stands at %lld", index,
-                            t, (long long)run->relative[t]);
+            return pc__fail(PC_ERR_LIMIT,
+                            "pc_plan_new: run %zu: position %lld of token %zu is too far from 0",
+                            index, (long long)run->relative[t], t);
         if (t && run->relative[t] <= run->relative[t - 1])
             return pc__fail(PC_ERR_INVALID,
-                            "pc_plan_new: run %zu: relative position %lld of token %zu does not "
-                            "come after %lld",
+                            "pc_plan_new: run %zu: relative position %lld of token %zu is not "
+                            "above %lld",
                             index, (long long)run->relative[t], t, (long long)run->relative[t - 1]);
         to[t] = run->relative[t];
     }
@@ -133,7 +136,7 @@ static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv
     pc_status status = PC_OK;
     for (size_t i = 0; i < args->run_count; i++) {
         if (args->runs[i].tokens >= UINT32_MAX)
-            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu has %zu tokens", i,
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu has too many tokens (%zu)", i,
                             args->runs[i].tokens);
         written_out += args->runs[i].relative ? args->runs[i].tokens : 0;
     }
@@ -159,7 +162,7 @@ static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv
     return status;
 }
 
-static pc_status check_rows(const pc_plan_args *args)
+static pc_status check_plan_rows(const pc_plan_args *args)
 {
     if (args->first[0])
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: first[0] is %u", args->first[0]);
@@ -168,8 +171,8 @@ static pc_status check_rows(const pc_plan_args *args)
             return pc__fail(PC_ERR_INVALID, "pc_plan_new: row %zu has spans %u to %u", r,
                             args->first[r], args->first[r + 1]);
         if (pc__is_far(args->positions[r]))
-            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: row %zu stands at %lld", r,
-                            (long long)args->positions[r]);
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: row %zu: position %lld is too far from 0",
+                            r, (long long)args->positions[r]);
     }
     if (args->first[args->row_count] && !args->spans)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: spans is NULL");
@@ -181,16 +184,16 @@ static pc_status check_rows(const pc_plan_args *args)
                             s->reserved);
         if (s->run >= args->run_count || s->lo > s->hi || s->hi > args->runs[s->run].tokens)
             return pc__fail(PC_ERR_INVALID,
-                            "pc_plan_new: span %zu wants tokens [%u, %u) of run %u (of %zu runs)",
-                            i, s->lo, s->hi, s->run, args->run_count);
+                            "pc_plan_new: span %zu is tokens [%u, %u) of run %u (of %zu runs)", i,
+                            s->lo, s->hi, s->run, args->run_count);
         if (pc__is_far(s->start))
-            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: span %zu starts at %lld", i,
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: span %zu: start %lld is too far from 0", i,
                             (long long)s->start);
     }
     return PC_OK;
 }
 
-/* By run, place and first token: what overlaps stands side by side. */
+/* By run, start and first token: spans that overlap become neighbours. */
 static int by_keys(const void *a, const void *b)
 {
     const pc_row_span *x = *(const pc_row_span *const *)a, *y = *(const pc_row_span *const *)b;
@@ -222,8 +225,8 @@ static pc_status check_row_keys(const pc_plan_args *args, size_t row, const pc_r
     return PC_OK;
 }
 
-/* A key that came twice would count twice in the softmax. */
-static pc_status check_keys(const pc_allocator *mem, const pc_plan_args *args)
+/* A key that is seen twice would count twice in the softmax. */
+static pc_status check_plan_keys(const pc_allocator *mem, const pc_plan_args *args)
 {
     const pc_row_span **sorted;
     size_t most = 0;
@@ -241,7 +244,7 @@ static pc_status check_keys(const pc_allocator *mem, const pc_plan_args *args)
     return status;
 }
 
-/* The rows in the planner's own form, for the call only. */
+/* Makes the plan; its rows are converted for this call only. */
 static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv_shape *shape)
 {
     const pc_allocator *mem = &plan->context->mem;
@@ -266,15 +269,15 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
     return status;
 }
 
-static pc_status build(pc_plan *plan, const pc_plan_args *args)
+static pc_status build_plan_handle(pc_plan *plan, const pc_plan_args *args)
 {
     pc__kv_shape shape;
     pc_status status = read_shape(args->shape, &plan->shape, &shape);
     plan->rows = args->row_count;
     if (status >= 0)
-        status = check_rows(args);
+        status = check_plan_rows(args);
     if (status >= 0)
-        status = check_keys(&plan->context->mem, args);
+        status = check_plan_keys(&plan->context->mem, args);
     if (status >= 0)
         status = copy_runs(plan, args, &shape);
     return status < 0 ? status : make_plan(plan, args, &shape);
@@ -302,7 +305,7 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
     if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
         return PC_ERR_NOMEM;
     plan->context = pc__context_ref(context);
-    if ((status = build(plan, &read)) < 0)
+    if ((status = build_plan_handle(plan, &read)) < 0)
         pc_plan_free(plan);
     else
         *out = plan;
@@ -328,16 +331,16 @@ void pc_plan_free(pc_plan *plan)
     pc__context_unref(context);
 }
 
-static int same_rope(const pc__rope *own, const pc_rope *host)
+static int same_rope(const pc__rope *own, const pc_rope *other)
 {
-    return own->dims == host->dims && own->interleaved == (int32_t)host->interleaved
-           && own->factor == host->factor
-           && !memcmp(own->frequency, host->frequency,
-                      (size_t)host->dims / 2 * sizeof *host->frequency);
+    return own->dims == other->dims && own->interleaved == (int32_t)other->interleaved
+           && own->factor == other->factor
+           && !memcmp(own->frequency, other->frequency,
+                      (size_t)other->dims / 2 * sizeof *other->frequency);
 }
 
-/* The plan's own copy of a host's rope: what was turned by an equal one before need not be worked
- * out again. */
+/* Finds or makes the plan's own copy of a RoPE object: queries that an equal one rotated before
+ * keep their angles. */
 static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **out)
 {
     pc_rope read;
@@ -377,7 +380,7 @@ static pc_status set_pages(pc_plan *plan, const pc_attend_args *args)
         if (plan->held[i] && (!pages || (uintptr_t)pages % 64))
             return pc__fail(PC_ERR_INVALID, "pc_attend: pages of run %zu are %s", i,
                             pages ? "not 64-byte aligned" : "NULL");
-        plan->pages[i] = (uint8_t *)(uintptr_t)pages; /* a view that is only read */
+        plan->pages[i] = (uint8_t *)(uintptr_t)pages; /* only read */
     }
     return PC_OK;
 }
@@ -388,7 +391,7 @@ static int overlap(const float *a, size_t a_count, const float *b, size_t b_coun
     return x < y + b_count * sizeof *b && y < x + a_count * sizeof *a;
 }
 
-/* Queries are read again after results of other rows, or of other spans, were written. */
+/* Queries are read again after results of other rows or spans are written. */
 static pc_status check_apart(const pc_plan *plan, const pc_attend_args *args)
 {
     size_t vectors = plan->rows * (size_t)plan->shape.heads,

@@ -1,9 +1,9 @@
-/* The attention map of a row, for looking at. */
+/* The attention map of one row, in plain C, for inspection. */
 #include <math.h>
 
 #include "attn/plan_internal.h"
 
-/* Score of one key as the kernels compute it, in plain C. */
+/* Score of one key, by the kernels' formula. */
 static float score(const pc__attn_layer *layer, const float *q, const float *k, size_t dim,
                    size_t head, int64_t distance)
 {
@@ -18,10 +18,10 @@ static float score(const pc__attn_layer *layer, const float *q, const float *k, 
 typedef struct map_work {
     const pc__plan *plan;
     const pc__attn_layer *layer;
-    float *turned, *k, *v; /* [heads][k_dim], [kv_heads][k_dim], [kv_heads][v_dim] */
+    float *rotated, *k, *v; /* [heads][k_dim], [kv_heads][k_dim], [kv_heads][v_dim] */
 } map_work;
 
-/* One span's columns of a row's map: prob + column, `keys` columns in all. */
+/* The columns of one span in a row's map: prob + column, of `keys` columns in all. */
 static void map_span(const map_work *w, const pc__row_span *span, int64_t position,
                      const float *lse, float *prob, size_t keys)
 {
@@ -35,22 +35,22 @@ static void map_span(const map_work *w, const pc__row_span *span, int64_t positi
         for (size_t h = 0; h < heads; h++) {
             const float *k = w->k + h / w->plan->group * dim;
             prob[h * keys + t] = seen ? expf(
-                                     score(w->layer, w->turned + h * dim, k, dim, h, distance)
+                                     score(w->layer, w->rotated + h * dim, k, dim, h, distance)
                                      - lse[h])
                                       : 0.0f;
         }
     }
 }
 
-static void turn_row(const map_work *w, const float *q, int64_t distance, float *angles)
+static void rotate_row(const map_work *w, const float *q, int64_t distance, float *angles)
 {
     size_t dim = (size_t)w->plan->shape.k_dim, heads = w->plan->heads;
     float *sine = angles + (w->layer->rope ? w->layer->rope->dims / 2 : 0);
     if (w->layer->rope)
         pc__rope_angles(w->layer->rope, distance, angles, sine);
-    pc__kernels_get()->rotate(w->layer->rope, angles, sine, 1.0f, q, w->turned, heads, dim);
+    pc__kernels_get()->rotate(w->layer->rope, angles, sine, 1.0f, q, w->rotated, heads, dim);
     for (size_t i = 0; i < heads * dim; i++)
-        w->turned[i] *= w->layer->scale;
+        w->rotated[i] *= w->layer->scale;
 }
 
 pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float *q, size_t row,
@@ -69,8 +69,8 @@ pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float 
         keys += plan->spans[i].kv->tokens;
     for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++) {
         const pc__row_span *span = &plan->spans[i];
-        turn_row(&w, q + row * plan->heads * dim, plan->positions[row] - span->start,
-                 w.k + kv * dim);
+        rotate_row(&w, q + row * plan->heads * dim, plan->positions[row] - span->start,
+                   w.k + kv * dim);
         map_span(&w, span, plan->positions[row], lse + row * plan->heads, prob + column, keys);
         column += span->kv->tokens;
     }

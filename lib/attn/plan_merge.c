@@ -1,19 +1,20 @@
-/* Partial attention results join by their log-sum-exp (RelayAttention, equation 8; Hydragen,
+/* Merges partial attention results by their log-sum-exp (RelayAttention, equation 8; Hydragen,
  * section 3.1). */
 #include <math.h>
 
 #include "attn/plan.h"
 
-static void add_scaled(float *restrict out, float weight, const float *restrict part, size_t count)
+static void add_scaled(float *restrict out, float weight, const float *restrict section,
+                       size_t count)
 {
     for (size_t d = 0; d < count; d++)
-        out[d] += weight * part[d];
+        out[d] += weight * section[d];
 }
 
-static void scale_by(float *restrict out, float weight, const float *restrict part, size_t count)
+static void scale_by(float *restrict out, float weight, const float *restrict section, size_t count)
 {
     for (size_t d = 0; d < count; d++)
-        out[d] = weight * part[d];
+        out[d] = weight * section[d];
 }
 
 void pc__merge(size_t n, const pc__state *states, size_t v_dim, float *out, float *lse)

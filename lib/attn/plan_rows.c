@@ -1,39 +1,39 @@
-/* Rows into slots and pairs. */
+/* Divides rows into slots and pairs (terms: plan_internal.h). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "attn/plan_internal.h"
 
-/* A row's parts one after the other. */
-typedef struct walk {
+/* Walks through the sections of a row. */
+typedef struct section_walk {
     const pc__plan *plan;
     size_t span, end;
-    uint32_t at;    /* tokens of the span before `at` are done */
-    uint32_t taken; /* visible tokens of the chunk so far */
-    int opens;      /* the part begins a chunk */
+    uint32_t at;      /* next token of the span */
+    uint32_t visible; /* visible tokens of the chunk so far */
+    int opens;        /* this section begins a chunk */
     uint32_t lo, hi;
-} walk;
+} section_walk;
 
-static walk walk_row(const pc__plan *plan, size_t row)
+static section_walk walk_row(const pc__plan *plan, size_t row)
 {
-    return (walk){.plan = plan, .span = plan->first[row], .end = plan->first[row + 1]};
+    return (section_walk){.plan = plan, .span = plan->first[row], .end = plan->first[row + 1]};
 }
 
-/* 0: no part is left. */
-static int next_part(walk *w)
+/* 0: no section is left. */
+static int next_section(section_walk *w)
 {
     const pc__row_span *s;
     for (; w->span < w->end; w->span++, w->at = 0) {
-        uint32_t cut;
+        uint32_t end_of_section;
         s = &w->plan->spans[w->span];
         w->lo = w->at > s->lo ? w->at : s->lo;
         if (w->lo >= s->hi)
             continue;
-        cut = (w->lo / PC__SECTION + 1) * PC__SECTION;
-        w->hi = s->hi < cut ? s->hi : cut;
+        end_of_section = (w->lo / PC__SECTION + 1) * PC__SECTION;
+        w->hi = s->hi < end_of_section ? s->hi : end_of_section;
         w->at = w->hi;
-        w->opens = !w->taken || w->taken + (w->hi - w->lo) > PC__SECTION;
-        w->taken = (w->opens ? 0 : w->taken) + (w->hi - w->lo);
+        w->opens = !w->visible || w->visible + (w->hi - w->lo) > PC__SECTION;
+        w->visible = (w->opens ? 0 : w->visible) + (w->hi - w->lo);
         return 1;
     }
     return 0;
@@ -43,7 +43,7 @@ pc_status pc__plan_count_slots(pc__plan *plan)
 {
     for (size_t row = 0; row < plan->rows; row++) {
         size_t slots = 0;
-        for (walk w = walk_row(plan, row); next_part(&w);)
+        for (section_walk w = walk_row(plan, row); next_section(&w);)
             slots += (size_t)w.opens;
         plan->slot_first[row + 1] = plan->slot_first[row] + slots;
         plan->most_slots = slots > plan->most_slots ? slots : plan->most_slots;
@@ -59,7 +59,7 @@ static int compare_distance(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The distinct (row position - span start), for which angles are computed once. */
+/* The distinct (row position - span start); their angles are computed once. */
 void pc__plan_collect_distances(pc__plan *plan)
 {
     size_t n = 0, unique = 0;
@@ -75,23 +75,24 @@ void pc__plan_collect_distances(pc__plan *plan)
     plan->distance_count = unique;
 }
 
-/* An open hash from (run, part) to the part's number in the wave. */
-typedef struct numbers {
+/* An open hash from (run, section) to the section's number in the wave. */
+typedef struct section_numbers {
     uint32_t *id; /* 1 + number; 0: free */
     size_t mask;
-    int apart; /* every pair has a part of its own */
-} numbers;
+    int apart; /* every pair gets a section of its own */
+} section_numbers;
 
-static uint32_t number_of(numbers *n, pc__plan_draft *draft, const pc__kv *kv, uint32_t part)
+static uint32_t number_of(section_numbers *n, pc__plan_draft *draft, const pc__kv *kv,
+                          uint32_t section)
 {
-    uint64_t mixed = ((uint64_t)(uintptr_t)kv >> 4) + part * UINT64_C(0xff51afd7ed558ccd);
+    uint64_t mixed = ((uint64_t)(uintptr_t)kv >> 4) + section * UINT64_C(0xff51afd7ed558ccd);
     size_t slot = (size_t)(mixed * UINT64_C(0x9e3779b97f4a7c15) >> 20) & n->mask;
     for (; n->id[slot] && !n->apart; slot = (slot + 1) & n->mask)
-        if (draft->runs[n->id[slot] - 1] == kv && draft->part_index[n->id[slot] - 1] == part)
+        if (draft->runs[n->id[slot] - 1] == kv && draft->section_index[n->id[slot] - 1] == section)
             return n->id[slot] - 1;
-    draft->runs[draft->part_count] = kv;
-    draft->part_index[draft->part_count] = part;
-    n->id[slot] = (uint32_t)++draft->part_count;
+    draft->runs[draft->section_count] = kv;
+    draft->section_index[draft->section_count] = section;
+    n->id[slot] = (uint32_t)++draft->section_count;
     return n->id[slot] - 1;
 }
 
@@ -104,7 +105,7 @@ static size_t count_pairs(const pc__plan *plan, const pc__plan_wave *wave)
     return pairs;
 }
 
-static void add_pair(pc__plan_draft *draft, numbers *n, const walk *w, size_t row)
+static void add_pair(pc__plan_draft *draft, section_numbers *n, const section_walk *w, size_t row)
 {
     const pc__plan *plan = w->plan;
     const pc__row_span *s = &plan->spans[w->span];
@@ -117,14 +118,14 @@ static void add_pair(pc__plan_draft *draft, numbers *n, const walk *w, size_t ro
     at = bsearch(&pair->distance, plan->distances, plan->distance_count, sizeof *at,
                  compare_distance);
     pair->angle = (uint32_t)(at - plan->distances);
-    pair->part = number_of(n, draft, s->kv, w->lo / PC__SECTION);
+    pair->section = number_of(n, draft, s->kv, w->lo / PC__SECTION);
 }
 
-static void cut_rows(pc__plan_draft *draft, numbers *n, const pc__plan *plan,
-                     const pc__plan_wave *wave)
+static void divide_rows(pc__plan_draft *draft, section_numbers *n, const pc__plan *plan,
+                        const pc__plan_wave *wave)
 {
     for (size_t row = wave->first_row; row < wave->first_row + wave->rows; row++)
-        for (walk w = walk_row(plan, row); next_part(&w);) {
+        for (section_walk w = walk_row(plan, row); next_section(&w);) {
             if (w.opens)
                 draft->pair_first[draft->slot_count++] = draft->pair_count;
             add_pair(draft, n, &w, row);
@@ -136,18 +137,18 @@ static void cut_rows(pc__plan_draft *draft, numbers *n, const pc__plan *plan,
 pc_status pc__plan_draft_new(pc__plan_draft *draft, pc__plan *plan, const pc__plan_wave *wave)
 {
     size_t pairs = count_pairs(plan, wave), size = 16;
-    numbers n;
+    section_numbers n;
     while (size < 2 * pairs)
         size *= 2;
     memset(draft, 0, sizeof *draft);
     draft->mem = &plan->context->mem;
-    n = (numbers){pc__calloc(draft->mem, size, sizeof *n.id), size - 1, plan->per_row};
+    n = (section_numbers){pc__calloc(draft->mem, size, sizeof *n.id), size - 1, plan->per_row};
     draft->pairs = pc__calloc(draft->mem, pairs, sizeof *draft->pairs);
     draft->pair_first = pc__calloc(draft->mem, wave->slots + 1, sizeof *draft->pair_first);
     draft->runs = pc__calloc(draft->mem, pairs, sizeof *draft->runs);
-    draft->part_index = pc__calloc(draft->mem, pairs, sizeof *draft->part_index);
-    if (n.id && draft->pairs && draft->pair_first && draft->runs && draft->part_index)
-        cut_rows(draft, &n, plan, wave);
+    draft->section_index = pc__calloc(draft->mem, pairs, sizeof *draft->section_index);
+    if (n.id && draft->pairs && draft->pair_first && draft->runs && draft->section_index)
+        divide_rows(draft, &n, plan, wave);
     else
         pc__plan_draft_free(draft);
     pc__free(&plan->context->mem, n.id);
@@ -159,6 +160,6 @@ void pc__plan_draft_free(pc__plan_draft *draft)
     pc__free(draft->mem, draft->pairs);
     pc__free(draft->mem, draft->pair_first);
     pc__free(draft->mem, draft->runs);
-    pc__free(draft->mem, draft->part_index);
+    pc__free(draft->mem, draft->section_index);
     draft->pairs = NULL;
 }

@@ -1,4 +1,5 @@
-/* Slots into components, components into units, units into calls. */
+/* Groups the slots of a wave into components and tiles, and makes the calls of each tile (terms:
+ * plan_internal.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,34 +8,35 @@
 
 static const uint32_t NONE = UINT32_MAX;
 
-typedef struct maker {
+typedef struct tile_maker {
     pc__plan *plan;
     pc__plan_draft *draft;
-    uint32_t *joined;       /* [parts] union-find: components of parts that slots string together */
-    uint32_t *order;        /* [slots] by component, then by row */
-    size_t *fill;           /* [parts + 1] */
-    size_t *cursor;         /* [slots] the next pair of a slot */
-    uint32_t *head, *tail;  /* [parts] the unit's pairs of a part, by slot */
-    uint32_t *next;         /* [pairs] */
-    uint32_t *left, *ready; /* [parts] pairs of the unit not yet called; those of them whose slot
-                               has come to them */
-    uint32_t *stack;        /* [pairs] parts that all their slots are ready for */
+    uint32_t *joined;      /* [sections] union-find: sections that a slot has in common */
+    uint32_t *order;       /* [slots] by component, then by row */
+    size_t *fill;          /* [sections + 1] */
+    size_t *cursor;        /* [slots] the next pair of a slot */
+    uint32_t *head, *tail; /* [sections] the tile's pairs of a section, by slot */
+    uint32_t *next;        /* [pairs] */
+    /* [sections] left: pairs of the tile that have no call yet; ready: how many of them are next in
+     * their slot */
+    uint32_t *left, *ready;
+    uint32_t *stack; /* [pairs] sections that are next in all their slots */
     size_t depth;
-} maker;
+} tile_maker;
 
-static pc_status maker_new(maker *m, pc__plan *plan, pc__plan_draft *draft)
+static pc_status tile_maker_new(tile_maker *m, pc__plan *plan, pc__plan_draft *draft)
 {
-    size_t parts = draft->part_count, slots = draft->slot_count, pairs = draft->pair_count;
-    *m = (maker){.plan = plan, .draft = draft};
-    m->joined = pc__calloc(draft->mem, parts, sizeof *m->joined);
+    size_t sections = draft->section_count, slots = draft->slot_count, pairs = draft->pair_count;
+    *m = (tile_maker){.plan = plan, .draft = draft};
+    m->joined = pc__calloc(draft->mem, sections, sizeof *m->joined);
     m->order = pc__calloc(draft->mem, slots, sizeof *m->order);
-    m->fill = pc__calloc(draft->mem, parts + 1, sizeof *m->fill);
+    m->fill = pc__calloc(draft->mem, sections + 1, sizeof *m->fill);
     m->cursor = pc__calloc(draft->mem, slots, sizeof *m->cursor);
-    m->head = pc__calloc(draft->mem, parts, sizeof *m->head);
-    m->tail = pc__calloc(draft->mem, parts, sizeof *m->tail);
+    m->head = pc__calloc(draft->mem, sections, sizeof *m->head);
+    m->tail = pc__calloc(draft->mem, sections, sizeof *m->tail);
     m->next = pc__calloc(draft->mem, pairs, sizeof *m->next);
-    m->left = pc__calloc(draft->mem, parts, sizeof *m->left);
-    m->ready = pc__calloc(draft->mem, parts, sizeof *m->ready);
+    m->left = pc__calloc(draft->mem, sections, sizeof *m->left);
+    m->ready = pc__calloc(draft->mem, sections, sizeof *m->ready);
     m->stack = pc__calloc(draft->mem, pairs, sizeof *m->stack);
     return m->joined && m->order && m->fill && m->cursor && m->head && m->tail && m->next && m->left
                    && m->ready && m->stack
@@ -42,7 +44,7 @@ static pc_status maker_new(maker *m, pc__plan *plan, pc__plan_draft *draft)
                : PC_ERR_NOMEM;
 }
 
-static void maker_free(maker *m)
+static void tile_maker_free(tile_maker *m)
 {
     void *blocks[] = {m->joined, m->order, m->fill, m->cursor, m->head,
                       m->tail,   m->next,  m->left, m->ready,  m->stack};
@@ -50,55 +52,54 @@ static void maker_free(maker *m)
         pc__free(m->draft->mem, blocks[i]);
 }
 
-static uint32_t component(uint32_t *joined, uint32_t part)
+static uint32_t component_of(uint32_t *joined, uint32_t section)
 {
-    while (joined[part] != part)
-        part = joined[part] = joined[joined[part]];
-    return part;
+    while (joined[section] != section)
+        section = joined[section] = joined[joined[section]];
+    return section;
 }
 
-/* Counting sort of the slots by component; keeps the order of rows inside one. */
-static void sort_slots(maker *m)
+/* Counting sort of the slots by component; within one, the order of the rows stays. */
+static void sort_slots(tile_maker *m)
 {
     const pc__plan_draft *d = m->draft;
-    for (uint32_t p = 0; p < d->part_count; p++)
+    for (uint32_t p = 0; p < d->section_count; p++)
         m->joined[p] = p;
     for (size_t s = 0; s < d->slot_count; s++)
         for (size_t i = d->pair_first[s] + 1; i < d->pair_first[s + 1]; i++) {
-            uint32_t a = component(m->joined, d->pairs[i - 1].part),
-                     b = component(m->joined, d->pairs[i].part);
-            m->joined[a > b ? a : b] =
-                a > b ? b : a; /* the lower number leads: first seen, first served */
+            uint32_t a = component_of(m->joined, d->pairs[i - 1].section),
+                     b = component_of(m->joined, d->pairs[i].section);
+            m->joined[a > b ? a : b] = a > b ? b : a; /* the lower number is the root */
         }
     for (size_t s = 0; s < d->slot_count; s++)
-        m->fill[component(m->joined, d->pairs[d->pair_first[s]].part) + 1]++;
-    for (size_t p = 0; p < d->part_count; p++)
+        m->fill[component_of(m->joined, d->pairs[d->pair_first[s]].section) + 1]++;
+    for (size_t p = 0; p < d->section_count; p++)
         m->fill[p + 1] += m->fill[p];
     for (uint32_t s = 0; s < d->slot_count; s++)
-        m->order[m->fill[component(m->joined, d->pairs[d->pair_first[s]].part)]++] = s;
+        m->order[m->fill[component_of(m->joined, d->pairs[d->pair_first[s]].section)]++] = s;
 }
 
-static void link_pair(maker *m, uint32_t pair)
+static void link_pair(tile_maker *m, uint32_t pair)
 {
-    uint32_t part = m->draft->pairs[pair].part;
+    uint32_t section = m->draft->pairs[pair].section;
     m->next[pair] = NONE;
-    if (m->left[part]++)
-        m->next[m->tail[part]] = pair;
+    if (m->left[section]++)
+        m->next[m->tail[section]] = pair;
     else
-        m->head[part] = pair;
-    m->tail[part] = pair;
+        m->head[section] = pair;
+    m->tail[section] = pair;
 }
 
-static void come_to(maker *m, size_t pair)
+static void come_to(tile_maker *m, size_t pair)
 {
-    uint32_t part = m->draft->pairs[pair].part;
-    if (++m->ready[part] == m->left[part])
-        m->stack[m->depth++] = part;
+    uint32_t section = m->draft->pairs[pair].section;
+    if (++m->ready[section] == m->left[section])
+        m->stack[m->depth++] = section;
 }
 
-/* The unit's slots are order[first] … ; they become the states [first, first + count) of the wave.
- */
-static void open_unit(maker *m, size_t first, size_t count)
+/* Opens a tile with the slots order[first] …; they become the states [first, first + count) of the
+ * wave. */
+static void open_tile(tile_maker *m, size_t first, size_t count)
 {
     const pc__plan_draft *d = m->draft;
     for (size_t i = first; i < first + count; i++)
@@ -113,7 +114,7 @@ static void open_unit(maker *m, size_t first, size_t count)
     }
 }
 
-static int same_turn(const pc__plan *plan, const pc__plan_call *a, const pc__plan_call *b)
+static int same_angles(const pc__plan *plan, const pc__plan_call *a, const pc__plan_call *b)
 {
     if (a->slot != b->slot || a->slots != b->slots)
         return 0;
@@ -123,22 +124,23 @@ static int same_turn(const pc__plan *plan, const pc__plan_call *a, const pc__pla
     return 1;
 }
 
-static void close_call(pc__plan *plan, pc__plan_tile *unit)
+static void close_call(pc__plan *plan, pc__plan_tile *tile)
 {
     pc__plan_call *call = &plan->calls[plan->call_count - 1];
-    call->turned = plan->call_count - 1 > unit->first && same_turn(plan, call - 1, call);
-    unit->widest = call->slots > unit->widest ? call->slots : unit->widest;
-    plan->tile_slots = call->slots > plan->tile_slots ? call->slots : plan->tile_slots;
+    call->rotated = plan->call_count - 1 > tile->first && same_angles(plan, call - 1, call);
+    tile->widest = call->slots > tile->widest ? call->slots : tile->widest;
+    plan->widest_call = call->slots > plan->widest_call ? call->slots : plan->widest_call;
 }
 
-/* Calls a part for every slot that has come to it: one call for each row of neighbours. */
-static pc_status call_part(maker *m, pc__plan_tile *unit, uint32_t part)
+/* Makes calls of a section for every slot that it is next in: one call for each row of neighbours.
+ */
+static pc_status call_section(tile_maker *m, pc__plan_tile *tile, uint32_t section)
 {
     pc__plan *plan = m->plan;
     const pc__plan_draft *d = m->draft;
     size_t from = plan->pair_count;
     uint32_t last = NONE;
-    for (uint32_t i = m->head[part]; i != NONE; i = m->next[i]) {
+    for (uint32_t i = m->head[section]; i != NONE; i = m->next[i]) {
         const pc__plan_pair *pair = &d->pairs[i];
         if (m->cursor[pair->slot] != i)
             continue;
@@ -148,18 +150,18 @@ static pc_status call_part(maker *m, pc__plan_tile *unit, uint32_t part)
             if (status < 0)
                 return status;
             if (last != NONE)
-                close_call(plan, unit);
-            plan->calls[plan->call_count++] = (pc__plan_call){d->runs[part], plan->pair_count,
+                close_call(plan, tile);
+            plan->calls[plan->call_count++] = (pc__plan_call){d->runs[section], plan->pair_count,
                                                               pair->slot, 0, 0};
         }
         last = pair->slot;
         plan->calls[plan->call_count - 1].slots++;
         plan->pairs[plan->pair_count++] = *pair;
-        unit->keys += pair->hi - pair->lo;
+        tile->keys += pair->hi - pair->lo;
     }
-    close_call(plan, unit);
-    m->left[part] -= (uint32_t)(plan->pair_count - from);
-    m->ready[part] -= (uint32_t)(plan->pair_count - from);
+    close_call(plan, tile);
+    m->left[section] -= (uint32_t)(plan->pair_count - from);
+    m->ready[section] -= (uint32_t)(plan->pair_count - from);
     for (; from < plan->pair_count; from++) {
         uint32_t slot = plan->pairs[from].slot;
         if (++m->cursor[slot] < d->pair_first[m->order[slot] + 1])
@@ -168,42 +170,42 @@ static pc_status call_part(maker *m, pc__plan_tile *unit, uint32_t part)
     return PC_OK;
 }
 
-/* Parts are called in an order that every slot agrees to; where slots disagree (one has X before Y,
- * another Y before X), a part is called more than once. */
-static pc_status fill_unit(maker *m, pc__plan_tile *unit)
+/* Sections are called in an order that all slots agree to. Where slots disagree (one has X before
+ * Y, another Y before X), a section is called more than once. */
+static pc_status fill_tile(tile_maker *m, pc__plan_tile *tile)
 {
     const pc__plan_draft *d = m->draft;
-    size_t slot = unit->slot, end = unit->slot + unit->slots;
+    size_t slot = tile->slot, end = tile->slot + tile->slots;
     pc_status status = PC_OK;
     while (slot < end && status >= 0) {
         if (m->depth) {
-            uint32_t part = m->stack[--m->depth];
-            if (m->left[part])
-                status = call_part(m, unit, part);
+            uint32_t section = m->stack[--m->depth];
+            if (m->left[section])
+                status = call_section(m, tile, section);
         } else if (m->cursor[slot] == d->pair_first[m->order[slot] + 1]) {
             slot++;
         } else {
-            status = call_part(m, unit, d->pairs[m->cursor[slot]].part);
+            status = call_section(m, tile, d->pairs[m->cursor[slot]].section);
         }
     }
     return status;
 }
 
-static pc_status make_unit(maker *m, pc__plan_wave *wave, size_t first, size_t count)
+static pc_status make_tile(tile_maker *m, pc__plan_wave *wave, size_t first, size_t count)
 {
     pc__plan *plan = m->plan;
-    pc__plan_tile *unit;
-    pc_status status = pc__grow(m->draft->mem, (void **)&plan->units, &plan->unit_capacity,
-                                plan->unit_count + 1, sizeof *plan->units);
+    pc__plan_tile *tile;
+    pc_status status = pc__grow(m->draft->mem, (void **)&plan->tiles, &plan->tile_capacity,
+                                plan->tile_count + 1, sizeof *plan->tiles);
     if (status < 0)
         return status;
-    unit = &plan->units[plan->unit_count++];
-    *unit = (pc__plan_tile){
+    tile = &plan->tiles[plan->tile_count++];
+    *tile = (pc__plan_tile){
         .first = plan->call_count, .slot = (uint32_t)first, .slots = (uint32_t)count};
-    open_unit(m, first, count);
-    status = fill_unit(m, unit);
-    unit->calls = plan->call_count - unit->first;
-    wave->units++;
+    open_tile(m, first, count);
+    status = fill_tile(m, tile);
+    tile->calls = plan->call_count - tile->first;
+    wave->tiles++;
     return status;
 }
 
@@ -215,40 +217,42 @@ static int longest_first(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-static pc_status make_units(maker *m, pc__plan_wave *wave)
+static pc_status make_tiles(tile_maker *m, pc__plan_wave *wave)
 {
     const pc__plan *plan = m->plan;
     const pc__costs *costs = pc__costs_of(plan->context);
     size_t most = plan->group < PC__TILE_ROWS ? PC__TILE_ROWS / plan->group : 1, first = 0;
     int cached = PC__SECTION / PC__PAGE * pc__kv_page_bytes(&plan->shape) <= PC__CACHED_BYTES;
     sort_slots(m);
-    for (size_t p = 0; p < m->draft->part_count;
-         p++) { /* fill[p] is now where the slots of component p end */
+    for (size_t p = 0; p < m->draft->section_count;
+         /* fill[p] is now where the slots of component p end */
+         p++) {
         size_t slots = m->fill[p] - first,
-               tile = slots > 1 ? pc__cost_tile(costs, slots, plan->group, most, cached) : 1;
+               most_slots = slots > 1 ? pc__cost_tile(costs, slots, plan->group, most, cached) : 1;
         while (first < m->fill[p]) {
-            size_t count = m->fill[p] - first < tile ? m->fill[p] - first : tile;
-            pc_status status = make_unit(m, wave, first, count);
+            size_t count = m->fill[p] - first < most_slots ? m->fill[p] - first : most_slots;
+            pc_status status = make_tile(m, wave, first, count);
             if (status < 0)
                 return status;
             first += count;
         }
     }
-    if (wave->units)
-        qsort(m->plan->units + wave->first_unit, wave->units, sizeof *m->plan->units,
+    if (wave->tiles)
+        qsort(m->plan->tiles + wave->first_tile, wave->tiles, sizeof *m->plan->tiles,
               longest_first);
     return PC_OK;
 }
 
 pc_status pc__plan_tiles(pc__plan *plan, pc__plan_draft *draft, pc__plan_wave *wave)
 {
-    maker m;
-    pc_status status = maker_new(&m, plan, draft);
+    tile_maker m;
+    pc_status status = tile_maker_new(&m, plan, draft);
     if (status >= 0)
-        status = make_units(&m, wave);
+        status = make_tiles(&m, wave);
     for (uint32_t i = 0; status >= 0 && i < draft->slot_count;
-         i++) /* slots of the draft are in the order of the rows */
+         /* slots of the draft are in the order of the rows */
+         i++)
         plan->slots[plan->slot_first[wave->first_row] + m.order[i]] = i;
-    maker_free(&m);
+    tile_maker_free(&m);
     return status;
 }

@@ -1,3 +1,4 @@
+/* RoPE in plain C: angles in double, rotation in fp32. The vector kernels give the same bits. */
 #include "attn/rope.h"
 
 #include <math.h>
@@ -11,9 +12,9 @@ void pc__rope_angles(const pc__rope *rope, int64_t position, float *cosine, floa
     }
 }
 
-/* Pairs (i, i + half): two streams that the compiler turns into vectors. */
-static void turn_halves(size_t half, const float *restrict cosine, const float *restrict sine,
-                        float *restrict low, float *restrict high)
+/* Pairs (i, i + half): two streams, which the compiler makes vectors. */
+static void rotate_halves(size_t half, const float *restrict cosine, const float *restrict sine,
+                          float *restrict low, float *restrict high)
 {
     for (size_t i = 0; i < half; i++) {
         float a = low[i], b = high[i];
@@ -22,8 +23,8 @@ static void turn_halves(size_t half, const float *restrict cosine, const float *
     }
 }
 
-static void turn_pairs(size_t half, const float *restrict cosine, const float *restrict sine,
-                       float *restrict x)
+static void rotate_pairs(size_t half, const float *restrict cosine, const float *restrict sine,
+                         float *restrict x)
 {
     for (size_t i = 0; i < half; i++) {
         float a = x[2 * i], b = x[2 * i + 1];
@@ -38,7 +39,7 @@ void pc__rope_rotate(const pc__rope *rope, const float *cosine, const float *sin
     size_t half = (size_t)rope->dims / 2;
     for (size_t h = 0; h < heads; h++, x += stride)
         if (rope->interleaved)
-            turn_pairs(half, cosine, sine, x);
+            rotate_pairs(half, cosine, sine, x);
         else
-            turn_halves(half, cosine, sine, x, x + half);
+            rotate_halves(half, cosine, sine, x, x + half);
 }

@@ -1,3 +1,4 @@
+/* pc__add_rows for callers outside lib/attn. */
 #include "attn/rows.h"
 
 #include "attn/kernels.h"

@@ -1,4 +1,4 @@
-/* Remembering prompts: their maps, and the pooled input by which they will be known. */
+/* Remembers prompts: computes them in batches, and stores their maps, pooled inputs and outputs. */
 #include <math.h>
 #include <string.h>
 
@@ -8,23 +8,23 @@
 #include "memo/memo_output.h"
 #include "model/forward/prefill_batch.h"
 
-enum { AT_ONCE = 128, MOST_BYTES = 256 << 20 /* of maps on their way */ };
-static const double SYNC_SECONDS =
-    1; /* at most so long until what was added is synced, and reported */
+enum { AT_ONCE = 128, MOST_BYTES = 256 << 20 /* of maps in a batch */ };
+/* Added records are synced and reported at least this often. */
+static const double SYNC_SECONDS = 1;
 
 /* Prompts that are computed in one call. */
-typedef struct bundle {
+typedef struct add_batch {
     pc_memo *memo;
     const pc_input *inputs[AT_ONCE];
     pc__id ids[AT_ONCE];
-    uint8_t *maps[AT_ONCE]; /* of all layers */
+    uint8_t *maps[AT_ONCE]; /* of all layers, in one piece */
     void **layers[AT_ONCE];
-    float *pooled[AT_ONCE];  /* [units][pooled of the bucket's projector] */
-    float *outputs[AT_ONCE]; /* embedding, logits: those of `sizes` */
+    float *pooled[AT_ONCE];  /* [indexed layers][cells of the bucket's projector] */
+    float *outputs[AT_ONCE]; /* embedding, then logits, of `sizes` */
     pc__output_sizes sizes[AT_ONCE];
-    pc_status pooling; /* of the layers' inputs */
+    pc_status pooling; /* first error of pooling the layers' inputs */
     size_t count, bytes;
-} bundle;
+} add_batch;
 
 pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
 {
@@ -45,7 +45,7 @@ pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
     return status;
 }
 
-static pc_status check(const pc_memo *memo, const pc_input *inputs, size_t count)
+static pc_status check_add(const pc_memo *memo, const pc_input *inputs, size_t count)
 {
     if (!memo || (!inputs && count))
         return pc__fail(PC_ERR_INVALID, "pc_memo_add: memo or inputs is NULL");
@@ -57,7 +57,7 @@ static pc_status check(const pc_memo *memo, const pc_input *inputs, size_t count
     return PC_OK;
 }
 
-static void empty(bundle *b)
+static void clear_batch(add_batch *b)
 {
     for (size_t i = 0; i < b->count; i++) {
         pc__free(&b->memo->mem, b->maps[i]);
@@ -68,23 +68,22 @@ static void empty(bundle *b)
     b->count = b->bytes = 0;
 }
 
-/* The record of a prompt; id PC__NO_NEIGHBOUR: there is none. */
+/* The entry of a prompt; id PC__NO_NEIGHBOUR: there is none. */
 static pc__memo_entry known(const pc_memo *memo, const pc__id *tokens_id)
 {
     pthread_rwlock_t *guard = (pthread_rwlock_t *)(uintptr_t)&memo->guard;
     pc__memo_entry out = {.id = PC__NO_NEIGHBOUR};
     const pc__memo_entry *entry;
     pthread_rwlock_rdlock(guard);
-    out.id = pc__token_hash_get(&memo->known, tokens_id);
-    entry = out.id != PC__NO_NEIGHBOUR ? pc__memo_entry_find(memo, out.id) : NULL;
+    entry = pc__memo_entry_by_tokens(memo, tokens_id);
     if (entry)
         out = *entry;
     pthread_rwlock_unlock(guard);
     return out;
 }
 
-/* Not known yet, or without all the outputs that are to be kept. */
-static int is_wanted(bundle *b, const pc_input *input, const pc__id *id)
+/* 1: not remembered yet, or without all outputs to be kept. */
+static int needs_adding(add_batch *b, const pc_input *input, const pc__id *id)
 {
     pc__memo_entry entry = known(b->memo, id);
     for (size_t i = 0; i < b->count; i++)
@@ -94,14 +93,14 @@ static int is_wanted(bundle *b, const pc_input *input, const pc__id *id)
            || !pc__memo_output_has(b->memo, &entry, pc__memo_output_sizes(b->memo, input->count));
 }
 
-/* Cells of its bucket's projector, which training keeps. */
-static size_t pooled_of(const pc_memo *memo, const pc_input *input)
+/* Cells of the bucket's projector; training keeps their number. */
+static size_t pooled_size(const pc_memo *memo, const pc_input *input)
 {
     return pc__projector_pooled(memo->buckets[pc__memo_bucket_of(memo, input->count)].projector);
 }
 
-/* Room for one more prompt's maps. */
-static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
+/* Adds a prompt, with memory for its results. */
+static pc_status add_to_batch(add_batch *b, const pc_input *input, const pc__id *id)
 {
     const pc_allocator *mem = &b->memo->mem;
     size_t layers = b->memo->head.layers, bytes, outputs;
@@ -115,7 +114,7 @@ static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
                             : NULL;
     b->layers[b->count] = pc__calloc(mem, layers, sizeof(void *));
     b->pooled[b->count] = pc__calloc(
-        mem, pc__memo_indexed_layers(b->memo) * pooled_of(b->memo, input), sizeof(float));
+        mem, pc__memo_indexed_layers(b->memo) * pooled_size(b->memo, input), sizeof(float));
     b->sizes[b->count] = pc__memo_output_sizes(b->memo, input->count);
     outputs = b->sizes[b->count].embedding + b->sizes[b->count].logits;
     b->outputs[b->count] = pc__calloc(mem, outputs + 1, sizeof(float));
@@ -129,19 +128,19 @@ static pc_status put_in(bundle *b, const pc_input *input, const pc__id *id)
     return PC_OK;
 }
 
-/* The inputs of all layers on their way, where they are sought for themselves. */
+/* Pools the input of each layer as it is computed. */
 static const void *pool_layer(void *user, size_t prompt, int32_t layer, const float *x)
 {
-    bundle *b = user;
+    add_batch *b = user;
     const pc_input *input = b->inputs[prompt];
     pc_status status = pc__memo_pool_layer(
         b->memo, x, input->count, pc__memo_bucket_of(b->memo, input->count),
-        b->pooled[prompt] + (size_t)layer * pooled_of(b->memo, input));
+        b->pooled[prompt] + (size_t)layer * pooled_size(b->memo, input));
     b->pooling = b->pooling < 0 ? b->pooling : status;
     return NULL;
 }
 
-static pc_status compute(bundle *b)
+static pc_status compute_batch(add_batch *b)
 {
     pc__prefill_batch_options options = {.pool = b->memo->head.output_pool,
                                          .choose = b->memo->head.layerwise ? pool_layer : NULL,
@@ -164,19 +163,19 @@ static pc_status compute(bundle *b)
     return status < 0 ? status : b->pooling;
 }
 
-static void evicted(void *user, int64_t id)
+static void on_evicted(void *user, int64_t id)
 {
     pc__memo_entry_remove(user, id);
 }
 
-/* Its features into the indexes, from the note, as they would be made when the memo is opened. */
-static pc_status index_one(pc_memo *memo, const pc__memo_bucket *bucket, size_t tokens, int64_t id,
-                           const uint16_t *note, float *values)
+/* Indexes a prompt from its stored form, as opening the memo would. */
+static pc_status index_prompt(pc_memo *memo, const pc__memo_bucket *bucket, size_t tokens,
+                              int64_t id, const uint16_t *metadata, float *values)
 {
     size_t units = pc__memo_indexed_layers(memo), pooled = pc__projector_pooled(bucket->projector);
     float *features = pc__calloc(&memo->mem, units, PC__FEATURE_DIM * sizeof *features);
     pc_status status = features ? PC_OK : PC_ERR_NOMEM;
-    pc__memo_pooled_get(note, units * pooled, values);
+    pc__memo_pooled_get(metadata, units * pooled, values);
     if (status >= 0)
         status = pc__projector_features(bucket->projector, values, units, features);
     if (status >= 0)
@@ -185,48 +184,48 @@ static pc_status index_one(pc_memo *memo, const pc__memo_bucket *bucket, size_t 
     return status;
 }
 
-static pc_status store_one(bundle *b, size_t i)
+static pc_status store_prompt(add_batch *b, size_t i)
 {
     pc_memo *memo = b->memo;
     const pc_input *input = b->inputs[i];
     const pc__memo_bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, input->count)];
-    size_t cells = pc__memo_indexed_layers(memo) * pooled_of(memo, input),
+    size_t cells = pc__memo_indexed_layers(memo) * pooled_size(memo, input),
            base = cells * sizeof(uint16_t), bytes = pc__memo_metadata_bytes(base, b->sizes[i]);
-    uint16_t *note = pc__alloc(&memo->mem, bytes + 1);
+    uint16_t *metadata = pc__alloc(&memo->mem, bytes + 1);
     int64_t id = PC__NO_NEIGHBOUR, before = known(memo, &b->ids[i]).id;
-    pc_status status = note ? PC_OK : PC_ERR_NOMEM;
+    pc_status status = metadata ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
-        pc__memo_pooled_put(b->pooled[i], cells, note);
-        pc__memo_output_put(memo, (uint8_t *)note, base, b->sizes[i], b->outputs[i]);
-        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)input->count, note, bytes,
-                                   (const void *const *)b->layers[i], &id, evicted, memo);
+        pc__memo_pooled_put(b->pooled[i], cells, metadata);
+        pc__memo_output_put(memo, (uint8_t *)metadata, base, b->sizes[i], b->outputs[i]);
+        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)input->count, metadata, bytes,
+                                   (const void *const *)b->layers[i], &id, on_evicted, memo);
     }
     if (status == PC_OK) {
         pthread_rwlock_wrlock(&memo->guard);
         status = pc__memo_entry_add(memo, id, &b->ids[i], (uint32_t)input->count, bytes);
         if (status >= 0 && bucket->trained)
-            status = index_one(memo, bucket, input->count, id, note, b->pooled[i]);
+            status = index_prompt(memo, bucket, input->count, id, metadata, b->pooled[i]);
         pthread_rwlock_unlock(&memo->guard);
     }
-    if (status == PC_OK && before != PC__NO_NEIGHBOUR) { /* it had no such outputs */
+    if (status == PC_OK && before != PC__NO_NEIGHBOUR) { /* the old record lacked outputs */
         (void)pc__map_store_remove(memo->maps, before);
         pc__memo_entry_remove(memo, before);
     }
-    pc__free(&memo->mem, note);
+    pc__free(&memo->mem, metadata);
     return status;
 }
 
-static pc_status work_off(bundle *b)
+static pc_status flush_batch(add_batch *b)
 {
-    pc_status status = b->count ? compute(b) : PC_OK;
+    pc_status status = b->count ? compute_batch(b) : PC_OK;
     for (size_t i = 0; i < b->count && status >= 0; i++)
-        status = store_one(b, i);
-    empty(b);
+        status = store_prompt(b, i);
+    clear_batch(b);
     return status;
 }
 
-/* What was added is on the disk from here on, and then reported. */
-static pc_status report(pc_memo *memo, const pc_memo_work *work, size_t done, size_t count)
+/* Syncs what was added, and reports it. */
+static pc_status sync_and_report(pc_memo *memo, const pc_memo_work *work, size_t done, size_t count)
 {
     pc_status status = pc__map_store_sync(memo->maps);
     pc__callback_begin();
@@ -240,31 +239,31 @@ static pc_status report(pc_memo *memo, const pc_memo_work *work, size_t done, si
 static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count,
                          const pc_memo_work *work)
 {
-    bundle b = {.memo = memo};
+    add_batch b = {.memo = memo};
     double reported = pc__now();
     pc_status status = PC_OK;
     for (size_t i = 0; i < count && status >= 0; i++) {
         pc__id id = pc__input_digest(&inputs[i]);
         int last = i + 1 == count;
         if (pc__memo_bucket_of(memo, inputs[i].count) < memo->head.bucket_count
-            && is_wanted(&b, &inputs[i], &id))
-            status = put_in(&b, &inputs[i], &id);
+            && needs_adding(&b, &inputs[i], &id))
+            status = add_to_batch(&b, &inputs[i], &id);
         if (status < 0 || (b.count < AT_ONCE && b.bytes < MOST_BYTES && !last))
             continue;
-        status = work_off(&b);
+        status = flush_batch(&b);
         if (status >= 0 && (last || pc__now() - reported > SYNC_SECONDS)) {
-            status = report(memo, work, i + 1, count);
+            status = sync_and_report(memo, work, i + 1, count);
             reported = pc__now();
         }
     }
-    empty(&b);
+    clear_batch(&b);
     return status;
 }
 
 pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
 {
     pc_memo_work w;
-    pc_status status = check(memo, inputs, count);
+    pc_status status = check_add(memo, inputs, count);
     if (status >= 0)
         status = pc__memo_work_read(&w, work);
     if (status < 0)
@@ -281,7 +280,7 @@ pc_status pc_memo_tidy(pc_memo *memo)
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_tidy: memo is NULL");
     status = pc__map_store_tidy(memo->maps);
-    if (status >= 0 && !pthread_mutex_trylock(&memo->writer)) { /* who trains keeps them himself */
+    if (status >= 0 && !pthread_mutex_trylock(&memo->writer)) { /* training saves them itself */
         status = pc__memo_index_save(memo);
         pthread_mutex_unlock(&memo->writer);
     }

@@ -1,4 +1,5 @@
-/* Buckets as the host sees and sets them, and how the loss of verified hits closes them. */
+/* Buckets: what the application reads and sets, the statistics, and closing a bucket by the losses
+ * of verified hits. */
 #include <math.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
     out.limit = b->tuning.limit;
     out.tuned_loss = b->tuning.tuned_loss;
     out.tuned_hit_rate = b->tuning.hit_rate;
-    out.verified_loss = b->verified ? b->watched_sum / (double)b->verified : 0;
+    out.verified_loss = b->verified ? b->loss_sum / (double)b->verified : 0;
     out.verified = b->verified;
     out.hit_limit = b->tuning.hit_limit;
     out.hit_percentile = b->tuning.hit_percentile;
@@ -82,8 +83,8 @@ pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tun
     pthread_rwlock_wrlock(&memo->guard);
     before = *b;
     b->tuning = *tuning;
-    b->watched_sum = b->watched_squares = 0;
-    b->verified = b->watched_over = 0;
+    b->loss_sum = b->loss_squares = 0;
+    b->verified = b->losses_over_limit = 0;
     status = pc__memo_head_write(memo);
     if (status < 0)
         *b = before;
@@ -92,8 +93,8 @@ pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tun
     return status;
 }
 
-/* What the caller measured of the hits at the threshold. */
-static pc_status take_measured(pc__memo_tuning *tuning, const pc_memo_bucket *measured)
+/* Reads what the caller measured of hits at the threshold. */
+static pc_status read_measured(pc__memo_tuning *tuning, const pc_memo_bucket *measured)
 {
     pc_memo_bucket m;
     pc_status status = pc__options_read(&m, sizeof m, PC__V1_SIZE(pc_memo_bucket, verified),
@@ -105,7 +106,7 @@ static pc_status take_measured(pc__memo_tuning *tuning, const pc_memo_bucket *me
         || !isfinite(m.hit_loss_high) || !isfinite(m.hit_loss_worst))
         return pc__fail(
             PC_ERR_INVALID,
-            "pc_memo_set_threshold: hits are said to lose %g, %g at percentile %g, %g at worst",
+            "pc_memo_set_threshold: measured losses are %g, %g at percentile %g, %g at worst",
             m.hit_loss, m.hit_loss_high, m.hit_percentile, m.hit_loss_worst);
     tuning->hit_percentile = m.hit_percentile;
     tuning->hit_loss = m.hit_loss;
@@ -124,7 +125,7 @@ pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, u
                               .hit_rate = hit_limit > 0};
     pc_status status = check_bucket(memo, index, "pc_memo_set_threshold");
     if (status >= 0)
-        status = take_measured(&tuning, measured);
+        status = read_measured(&tuning, measured);
     if (status < 0)
         return status;
     if (!isfinite(threshold) || loss > PC_LOSS_KL || !(hit_limit >= 0))
@@ -189,23 +190,23 @@ int pc__memo_wants_verification(pc_memo *memo, uint32_t bucket)
     return wants;
 }
 
-/* Above the limit by more than twice the standard error of the mean, of at least a few: by chance
- * that happens to one bucket in forty. */
+/* Above the limit by more than twice the standard error of the mean; by chance that happens to one
+ * bucket in forty. */
 static int mean_has_drifted(const pc__memo_bucket *b)
 {
-    double n = (double)b->verified, mean = b->watched_sum / n,
-           variance = b->watched_squares / n - mean * mean;
+    double n = (double)b->verified, mean = b->loss_sum / n,
+           variance = b->loss_squares / n - mean * mean;
     double error = sqrt((variance > 0 ? variance : 0) / n);
     return b->tuning.hit_rate > 0
            && mean * b->tuning.hit_rate - 2 * error * b->tuning.hit_rate > b->tuning.limit;
 }
 
-/* More hits beyond the limit of one than the percentile leaves, by as much. */
+/* More hits above the limit of a single hit than the percentile allows, by two standard errors. */
 static int hits_have_drifted(const pc__memo_bucket *b)
 {
     double n = (double)b->verified, share = 1 - b->tuning.hit_percentile / 100;
     return b->tuning.hit_limit > 0 && b->tuning.hit_percentile > 0
-           && (double)b->watched_over > n * share + 2 * sqrt(n * share * (1 - share)) + 1e-9;
+           && (double)b->losses_over_limit > n * share + 2 * sqrt(n * share * (1 - share)) + 1e-9;
 }
 
 static int has_drifted(const pc__memo_bucket *b)
@@ -224,18 +225,18 @@ void pc__memo_verified(pc_memo *memo, uint32_t bucket, double loss)
     pthread_mutex_unlock(&memo->counting);
     pthread_rwlock_wrlock(&memo->guard);
     b->verified++;
-    b->watched_sum += loss;
-    b->watched_squares += loss * loss;
-    b->watched_over += b->tuning.hit_limit > 0 && loss > b->tuning.hit_limit;
+    b->loss_sum += loss;
+    b->loss_squares += loss * loss;
+    b->losses_over_limit += b->tuning.hit_limit > 0 && loss > b->tuning.hit_limit;
     if (b->tuning.open && has_drifted(b)) {
         b->tuning.open = 0;
         b->tuning.reason = PC_REASON_DRIFT;
         by_mean = mean_has_drifted(b);
-        mean = by_mean ? b->watched_sum / (double)b->verified : loss;
+        mean = by_mean ? b->loss_sum / (double)b->verified : loss;
         limit = by_mean ? b->tuning.limit / b->tuning.hit_rate : b->tuning.hit_limit;
         closed = 1;
         if (!(memo->options.flags & PC_MEMO_READ_ONLY))
-            (void)pc__memo_head_write(memo); /* else it is found out again */
+            (void)pc__memo_head_write(memo); /* an error is harmless: drift is detected again */
     }
     pthread_rwlock_unlock(&memo->guard);
     if (!closed)

@@ -1,4 +1,5 @@
-/* The head of a memo, memo.pcm; doc/format.md has its bytes. */
+/* Reads and writes the head of a memo, memo.pcm, and the files of its projectors (doc/format.md, "A
+ * memo"). */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 enum {
     HEAD_BYTES = 96,
     BUCKET_BYTES = 144,
-    BUCKET_BYTES_1 = 96 /* of version 1 */,
+    BUCKET_BYTES_1 = 96 /* in version 1 */,
     SUM_BYTES = 8,
     VERSION = 2,
     MOST_FILE = 64 << 20
@@ -42,8 +43,8 @@ static void put_bucket(uint8_t *out, const pc__memo_bucket *b)
     pc__put_f64(out + 32, t->limit);
     pc__put_f64(out + 40, t->tuned_loss);
     pc__put_f64(out + 48, t->hit_rate);
-    pc__put_f64(out + 56, b->watched_sum);
-    pc__put_f64(out + 64, b->watched_squares);
+    pc__put_f64(out + 56, b->loss_sum);
+    pc__put_f64(out + 64, b->loss_squares);
     pc__put_u64(out + 72, b->verified);
     pc__put_u64(out + 80, b->sum);
     pc__put_f64(out + 88, t->hit_limit);
@@ -51,7 +52,7 @@ static void put_bucket(uint8_t *out, const pc__memo_bucket *b)
     pc__put_f64(out + 104, t->hit_loss);
     pc__put_f64(out + 112, t->hit_loss_high);
     pc__put_f64(out + 120, t->hit_loss_worst);
-    pc__put_u64(out + 128, b->watched_over);
+    pc__put_u64(out + 128, b->losses_over_limit);
 }
 
 static void put_head(uint8_t *out, const pc__memo_head *h)
@@ -108,7 +109,7 @@ pc_status pc__memo_head_write(const pc_memo *memo)
     return status;
 }
 
-static pc_status damaged(const char *path, const char *what)
+static pc_status head_damaged(const char *path, const char *what)
 {
     return pc__fail(PC_ERR_FORMAT, "%s: %s", path, what);
 }
@@ -122,9 +123,9 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
 {
     size_t frame = HEAD_BYTES + SUM_BYTES;
     if (size < frame || memcmp(in, magic, sizeof magic))
-        return damaged(path, "memo.pcm is no head of a memo");
+        return head_damaged(path, "memo.pcm is not the head of a memo");
     if (pc__get_u64(in + size - SUM_BYTES) != XXH3_64bits(in, size - SUM_BYTES))
-        return damaged(path, "memo.pcm: the checksum is wrong");
+        return head_damaged(path, "memo.pcm: the checksum is wrong");
     if (!pc__get_u32(in + 4) || pc__get_u32(in + 4) > VERSION)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: memo.pcm has version %u; this library reads 1 to %d", path,
@@ -140,12 +141,12 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     h->outputs = pc__get_u32(in + 68); /* version 1: 0, the default, as is the next */
     h->output_pool = pc__get_u32(in + 72);
     if (!pc__memo_outputs_valid(h->outputs, h->output_pool))
-        return damaged(path, "memo.pcm: it keeps outputs of no known kind");
+        return head_damaged(path, "memo.pcm: unknown kind of outputs");
     if (h->layerwise > 1 || h->causal > 1)
-        return damaged(path, "memo.pcm: a flag is neither 0 nor 1");
+        return head_damaged(path, "memo.pcm: a flag is neither 0 nor 1");
     if (!h->bucket_count || h->bucket_count > PC__MEMO_MOST_BUCKETS
         || size != frame + h->bucket_count * bucket_bytes(in))
-        return damaged(path, "memo.pcm: its size does not fit its buckets");
+        return head_damaged(path, "memo.pcm: its size does not fit its buckets");
     return PC_OK;
 }
 
@@ -162,8 +163,8 @@ static void get_bucket(pc__memo_bucket *b, const uint8_t *in, size_t bytes)
     t->limit = pc__get_f64(in + 32);
     t->tuned_loss = pc__get_f64(in + 40);
     t->hit_rate = pc__get_f64(in + 48);
-    b->watched_sum = pc__get_f64(in + 56);
-    b->watched_squares = pc__get_f64(in + 64);
+    b->loss_sum = pc__get_f64(in + 56);
+    b->loss_squares = pc__get_f64(in + 64);
     b->verified = pc__get_u64(in + 72);
     b->sum = pc__get_u64(in + 80);
     if (bytes < BUCKET_BYTES)
@@ -173,7 +174,7 @@ static void get_bucket(pc__memo_bucket *b, const uint8_t *in, size_t bytes)
     t->hit_loss = pc__get_f64(in + 104);
     t->hit_loss_high = pc__get_f64(in + 112);
     t->hit_loss_worst = pc__get_f64(in + 120);
-    b->watched_over = pc__get_u64(in + 128);
+    b->losses_over_limit = pc__get_u64(in + 128);
 }
 
 pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **data, size_t *size)
@@ -195,8 +196,8 @@ pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **da
     return status;
 }
 
-/* The projector that the head names; a bucket whose projector is another one or gone is untrained
- * again, and closed. */
+/* Reads the projector that the head names. If it is gone or another one, the bucket becomes
+ * untrained and closed. */
 static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
 {
     char name[40];
@@ -211,7 +212,7 @@ static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
     if (status == PC_ERR_NOMEM || (status >= 0 && b->projector))
         return status;
     pc__log(memo->model->context, PC_LOG_WARN,
-            "memo: %s/%s is not the one that the head names: the bucket has to be trained again",
+            "memo: %s/%s is not the file that the head names: train the bucket again",
             memo->dir.path, name);
     b->trained = 0;
     b->sum = 0;
@@ -231,7 +232,7 @@ static pc_status get_buckets(pc_memo *memo, const uint8_t *in, size_t bytes, con
         get_bucket(bucket, in + b * bytes, bytes);
         if (bucket->least != before + 1 || bucket->most < bucket->least || bucket->most > 1u << 20
             || !isfinite(bucket->tuning.threshold))
-            return damaged(path, "memo.pcm: its buckets do not follow each other");
+            return head_damaged(path, "memo.pcm: its buckets do not follow each other");
         if (bucket->trained)
             status = read_projector(memo, bucket);
     }

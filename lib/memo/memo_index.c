@@ -1,3 +1,5 @@
+/* Builds the indexes of a memo, one per length: from index files, or from pooled inputs and
+ * projectors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,33 +8,33 @@
 #include "memo/memo_output.h"
 
 enum {
-    SCANNED = 4096 /* records of a length that the built-in scan is quick enough for: 2 MiB of
-                      features, some 50 us */
-    ,
+    /* Records of one length that the built-in scan is fast enough for: 2 MiB of features, about 50
+     * us. */
+    SCANNED = 4096,
     AT_ONCE = 64
 };
 
 typedef pc__memo_index_row row;
 
-/* The records of a bucket. */
-typedef struct rows {
+/* The records of a bucket, and its index file. */
+typedef struct bucket_rows {
     const pc_memo *memo;
     const pc__projector_shape *shape;
-    size_t note_size;
+    size_t metadata_size;
     row *items;
-    size_t count, capacity, strange;
+    size_t count, capacity, misfits;
     pc_status status;
-    pc__memo_index_reader kept;
-    uint64_t unkept; /* what it lacks */
-} rows;
+    pc__memo_index_reader reader;
+    uint64_t unsaved_cost; /* of what it lacks */
+} bucket_rows;
 
-static int take(void *user, const pc__map_record *record)
+static int collect_row(void *user, const pc__map_record *record)
 {
-    rows *r = user;
+    bucket_rows *r = user;
     if (record->tokens < r->shape->least_tokens || record->tokens > r->shape->most_tokens)
         return 0;
-    if (!pc__memo_metadata_fits(r->memo, r->note_size, record->note_size)) {
-        r->strange++;
+    if (!pc__memo_metadata_fits(r->memo, r->metadata_size, record->metadata_size)) {
+        r->misfits++;
         return 0;
     }
     r->status = pc__grow(&r->memo->mem, (void **)&r->items, &r->capacity, r->count + 1,
@@ -72,29 +74,31 @@ static pc_status new_index(const pc_memo *memo, size_t count, pc__index **out)
     return pc__index_new(out, &memo->mem, &options);
 }
 
-/* Up to AT_ONCE records of one length. One that has gone or is damaged meanwhile is left out. */
-static pc_status add_some(const rows *r, const pc__projector *projector, const row *some,
-                          size_t count, pc__index **indexes)
+/* Indexes up to AT_ONCE records of one length. Those that are gone or damaged meanwhile are left
+ * out. */
+static pc_status index_rows(const bucket_rows *r, const pc__projector *projector, const row *some,
+                            size_t count, pc__index **indexes)
 {
     const pc_allocator *mem = &r->memo->mem;
-    size_t units = pc__memo_indexed_layers(r->memo), pooled = pc__projector_pooled(projector),
-           n = 0;
-    uint16_t *notes = pc__calloc(mem, count, r->note_size);
+    size_t indexed_layers = pc__memo_indexed_layers(r->memo),
+           pooled = pc__projector_pooled(projector), n = 0;
+    uint16_t *notes = pc__calloc(mem, count, r->metadata_size);
     float *inputs = pc__calloc(mem, count * pooled, sizeof *inputs),
           features[AT_ONCE * PC__FEATURE_DIM];
     int64_t ids[AT_ONCE];
     pc_status status = notes && inputs ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++) {
-        status = pc__map_store_metadata(r->memo->maps, some[i].record, notes + n * units * pooled,
-                                        r->note_size);
+        status = pc__map_store_metadata(r->memo->maps, some[i].record,
+                                        notes + n * indexed_layers * pooled, r->metadata_size);
         if (status == PC_OK)
             ids[n++] = some[i].record;
         else if (status == PC_MISS || status == PC_ERR_FORMAT)
             status = PC_OK;
     }
-    for (size_t u = 0; u < units && n && status >= 0; u++) {
+    for (size_t u = 0; u < indexed_layers && n && status >= 0; u++) {
         for (size_t i = 0; i < n; i++)
-            pc__memo_pooled_get(notes + (i * units + u) * pooled, pooled, inputs + i * pooled);
+            pc__memo_pooled_get(notes + (i * indexed_layers + u) * pooled, pooled,
+                                inputs + i * pooled);
         status = pc__projector_features(projector, inputs, n, features);
         if (status >= 0)
             status = pc__index_add(indexes[u], n, features, ids);
@@ -104,19 +108,20 @@ static pc_status add_some(const rows *r, const pc__projector *projector, const r
     return status;
 }
 
-/* Whether the indexes of all units have the same of these rows. */
-static int agree(const row *all, size_t count, pc__index *const *indexes, size_t units)
+/* 1: the indexes of all layers have the same of these rows. */
+static int have_same_rows(const row *all, size_t count, pc__index *const *indexes,
+                          size_t indexed_layers)
 {
     for (size_t i = 0; i < count; i++)
-        for (size_t u = 1; u < units; u++)
+        for (size_t u = 1; u < indexed_layers; u++)
             if (pc__index_has(indexes[u], all[i].record)
                 != pc__index_has(indexes[0], all[i].record))
                 return 0;
     return 1;
 }
 
-/* Those of the rows that an index does not have, moved to the front. */
-static size_t missing(row *all, size_t count, const pc__index *index)
+/* Moves rows that an index lacks to the front; returns their number. */
+static size_t move_missing_first(row *all, size_t count, const pc__index *index)
 {
     size_t n = 0;
     for (size_t i = 0; i < count; i++)
@@ -125,51 +130,52 @@ static size_t missing(row *all, size_t count, const pc__index *index)
     return n;
 }
 
-/* What the file has of a length, of all units or of none. *left: rows, moved to the front, that the
- * indexes lack. */
-static pc_status take_kept(rows *r, row *all, size_t count, pc__index_kind kind,
-                           pc__index **indexes, size_t *left)
+/* Loads the indexes of a length, of all layers or none. *left: rows, moved to the front, that they
+ * lack. */
+static pc_status load_saved(bucket_rows *r, row *all, size_t count, pc__index_kind kind,
+                            pc__index **indexes, size_t *left)
 {
-    size_t units = pc__memo_indexed_layers(r->memo), have = 0, dropped = 0, others;
+    size_t indexed_layers = pc__memo_indexed_layers(r->memo), have = 0, dropped = 0, others;
     pc_status status = PC_OK;
     *left = count;
-    for (; have < units && status >= 0; have++) {
-        status = pc__memo_index_load(&r->kept, all, count, (uint32_t)have, kind, &indexes[have],
+    for (; have < indexed_layers && status >= 0; have++) {
+        status = pc__memo_index_load(&r->reader, all, count, (uint32_t)have, kind, &indexes[have],
                                      &others);
         if (!indexes[have])
             break;
         dropped += others;
     }
-    if (status >= 0 && have == units && agree(all, count, indexes, units)) {
-        *left = missing(all, count, indexes[0]);
-        r->unkept += dropped;
+    if (status >= 0 && have == indexed_layers
+        && have_same_rows(all, count, indexes, indexed_layers)) {
+        *left = move_missing_first(all, count, indexes[0]);
+        r->unsaved_cost += dropped;
     } else {
-        pc__memo_index_free(indexes, units);
+        pc__memo_index_free(indexes, indexed_layers);
     }
     return status;
 }
 
-/* The rows of one length. */
-static pc_status build_length(rows *r, const pc__projector *projector, row *all, size_t count,
-                              pc__index **indexes)
+/* Builds the indexes of one length. */
+static pc_status build_length(bucket_rows *r, const pc__projector *projector, row *all,
+                              size_t count, pc__index **indexes)
 {
-    size_t units = pc__memo_indexed_layers(r->memo), left, n;
+    size_t indexed_layers = pc__memo_indexed_layers(r->memo), left, n;
     pc__index_kind kind = pc__memo_index_kind(r->memo, count);
-    pc_status status = take_kept(r, all, count, kind, indexes, &left);
-    for (size_t u = 0; u < units && status >= 0; u++)
+    pc_status status = load_saved(r, all, count, kind, indexes, &left);
+    for (size_t u = 0; u < indexed_layers && status >= 0; u++)
         if (!indexes[u])
             status = new_index(r->memo, count, &indexes[u]);
     for (size_t at = 0; at < left && status >= 0; at += n) {
         n = left - at < AT_ONCE ? left - at : AT_ONCE;
-        status = add_some(r, projector, all + at, n, indexes);
+        status = index_rows(r, projector, all + at, n, indexes);
     }
-    r->unkept += units * pc__memo_index_cost(kind, left);
+    r->unsaved_cost += indexed_layers * pc__memo_index_cost(kind, left);
     return status;
 }
 
-static pc_status build_lengths(rows *r, const pc__projector *projector, pc__index **out)
+static pc_status build_lengths(bucket_rows *r, const pc__projector *projector, pc__index **out)
 {
-    size_t units = pc__memo_indexed_layers(r->memo);
+    size_t indexed_layers = pc__memo_indexed_layers(r->memo);
     pc_status status = PC_OK;
     if (r->count)
         qsort(r->items, r->count, sizeof *r->items, by_length);
@@ -178,36 +184,38 @@ static pc_status build_lengths(rows *r, const pc__projector *projector, pc__inde
         for (end = i; end < r->count && r->items[end].tokens == tokens;)
             end++;
         status = build_length(r, projector, r->items + i, end - i,
-                              &out[(tokens - r->shape->least_tokens) * units]);
+                              &out[(tokens - r->shape->least_tokens) * indexed_layers]);
     }
     return status;
 }
 
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
-                               const pc__memo_bucket *kept, pc__index **out, uint64_t *unkept)
+                               const pc__memo_bucket *reader, pc__index **out,
+                               uint64_t *unsaved_cost)
 {
-    rows r = {.memo = memo,
-              .shape = pc__projector_shape_of(projector),
-              .note_size = pc__memo_indexed_layers(memo) * pc__projector_pooled(projector)
-                           * sizeof(uint16_t)};
+    bucket_rows r = {.memo = memo,
+                     .shape = pc__projector_shape_of(projector),
+                     .metadata_size = pc__memo_indexed_layers(memo)
+                                      * pc__projector_pooled(projector) * sizeof(uint16_t)};
     size_t lengths = (r.shape->most_tokens - r.shape->least_tokens + 1)
                      * pc__memo_indexed_layers(memo);
     pc_status status;
     memset(out, 0, lengths * sizeof(*out));
-    status = pc__memo_index_reader_open(&r.kept, memo, kept);
+    status = pc__memo_index_reader_open(&r.reader, memo, reader);
     if (status >= 0)
-        status = pc__map_store_each(memo->maps, take, &r);
+        status = pc__map_store_each(memo->maps, collect_row, &r);
     if (status >= 0)
         status = r.status;
     if (status >= 0)
         status = build_lengths(&r, projector, out);
-    pc__memo_index_reader_close(&r.kept);
-    *unkept = r.unkept;
-    if (r.strange)
-        pc__log(memo->model->context, PC_LOG_WARN,
-                "memo: %s: %zu records of %zu to %zu tokens have another form of input; they "
-                "cannot be found",
-                memo->dir.path, r.strange, r.shape->least_tokens, r.shape->most_tokens);
+    pc__memo_index_reader_close(&r.reader);
+    *unsaved_cost = r.unsaved_cost;
+    if (r.misfits)
+        pc__log(
+            memo->model->context, PC_LOG_WARN,
+            "memo: %s: %zu records of %zu to %zu tokens have pooled inputs of another size; they "
+            "cannot be found",
+            memo->dir.path, r.misfits, r.shape->least_tokens, r.shape->most_tokens);
     if (status < 0)
         pc__memo_index_free(out, lengths);
     pc__free(&memo->mem, r.items);
@@ -224,16 +232,16 @@ void pc__memo_index_free(pc__index **by_length_of, size_t count)
 
 pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features, int64_t record)
 {
-    size_t units = pc__memo_indexed_layers(memo);
-    pc__index **indexes = &memo->lengths[tokens * units];
+    size_t indexed_layers = pc__memo_indexed_layers(memo);
+    pc__index **indexes = &memo->lengths[tokens * indexed_layers];
     pc_status status = PC_OK;
-    for (size_t u = 0; u < units && status >= 0; u++) {
+    for (size_t u = 0; u < indexed_layers && status >= 0; u++) {
         if (!indexes[u])
             status = new_index(memo, 1, &indexes[u]);
         if (status >= 0)
             status = pc__index_add(indexes[u], 1, features + u * PC__FEATURE_DIM, &record);
         if (status >= 0)
-            memo->buckets[pc__memo_bucket_of(memo, tokens)].unkept += pc__memo_index_cost(
+            memo->buckets[pc__memo_bucket_of(memo, tokens)].unsaved_cost += pc__memo_index_cost(
                 pc__index_kind_of(indexes[u]), 1);
     }
     return status;

@@ -1,4 +1,4 @@
-/* Indexes from the file of a bucket. */
+/* Reads indexes from the file of a bucket, as far as they still hold. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,47 +11,49 @@
 #include "memo/index/index_bytes.h"
 #include "memo/memo_index.h"
 
-/* PC_ERR_NOMEM passes; anything else is told, and what was kept is made anew. */
-static pc_status told(const pc__memo_index_reader *kept, pc_status status, const char *what)
+/* Logs an error other than PC_ERR_NOMEM: the indexes are computed anew. */
+static pc_status log_unusable(const pc__memo_index_reader *reader, pc_status status,
+                              const char *what)
 {
     if (status >= 0 || status == PC_ERR_NOMEM)
         return status;
-    pc__log(kept->memo->model->context, PC_LOG_WARN, "memo: %s/%s: %s, is made anew: %s",
-            kept->memo->dir.path, kept->name, what, pc_error_text());
+    pc__log(reader->memo->model->context, PC_LOG_WARN, "memo: %s/%s: %s, is made anew: %s",
+            reader->memo->dir.path, reader->name, what, pc_error_text());
     return PC_OK;
 }
 
-static pc_status read_part(const pc__memo_index_reader *kept, uint64_t at, uint64_t size,
-                           uint8_t **out)
+static pc_status read_range(const pc__memo_index_reader *reader, uint64_t at, uint64_t size,
+                            uint8_t **out)
 {
-    const pc_memo *memo = kept->memo;
+    const pc_memo *memo = reader->memo;
     int64_t got;
     if (size >= SIZE_MAX || !(*out = pc__alloc(&memo->mem, (size_t)size + 1)))
         return PC_ERR_NOMEM;
-    got = pc__read_at(kept->fd, *out, (size_t)size, at);
+    got = pc__read_at(reader->fd, *out, (size_t)size, at);
     if (got == (int64_t)size)
         return PC_OK;
     pc__free(&memo->mem, *out);
     *out = NULL;
-    return got < 0 ? pc__dir_fault(&memo->dir, kept->name) : pc__fail(PC_ERR_FORMAT, "cut off");
+    return got < 0 ? pc__dir_fault(&memo->dir, reader->name)
+                   : pc__fail(PC_ERR_FORMAT, "the file ends too early");
 }
 
-static pc_status read_head(pc__memo_index_reader *kept, uint64_t bytes)
+static pc_status read_index_head(pc__memo_index_reader *reader, uint64_t bytes)
 {
     uint8_t *data = NULL;
     uint64_t size = 0;
     pc_status status = bytes < PC__INDEX_FILE_HEAD
                            ? pc__fail(PC_ERR_FORMAT, "has %llu bytes", (unsigned long long)bytes)
-                           : read_part(kept, 0, PC__INDEX_FILE_HEAD, &data);
+                           : read_range(reader, 0, PC__INDEX_FILE_HEAD, &data);
     if (status >= 0)
         status = pc__index_file_head_measure(data, bytes, &size);
-    pc__free(&kept->memo->mem, data);
+    pc__free(&reader->memo->mem, data);
     data = NULL;
     if (status >= 0)
-        status = read_part(kept, 0, size, &data);
+        status = read_range(reader, 0, size, &data);
     if (status >= 0)
-        status = pc__index_file_head_get(&kept->head, &kept->memo->mem, data, bytes);
-    pc__free(&kept->memo->mem, data);
+        status = pc__index_file_head_get(&reader->head, &reader->memo->mem, data, bytes);
+    pc__free(&reader->memo->mem, data);
     return status;
 }
 
@@ -68,22 +70,22 @@ pc_status pc__memo_index_reader_open(pc__memo_index_reader *out, const pc_memo *
     if (status == PC_ERR_NOT_FOUND)
         return PC_OK;
     if (status >= 0)
-        status = read_head(out, (uint64_t)st.st_size);
+        status = read_index_head(out, (uint64_t)st.st_size);
     if (status >= 0 && out->head.projector == bucket->sum)
         return PC_OK;
-    status = told(out, status,
-                  "indexes"); /* those of an earlier projector are nothing worth telling */
+    /* An earlier projector's indexes are not worth a message. */
+    status = log_unusable(out, status, "indexes");
     pc__memo_index_reader_close(out);
     return status;
 }
 
-void pc__memo_index_reader_close(pc__memo_index_reader *kept)
+void pc__memo_index_reader_close(pc__memo_index_reader *reader)
 {
-    if (kept->fd >= 0)
-        close(kept->fd);
-    pc__free(&kept->memo->mem, kept->head.sections);
-    kept->fd = -1;
-    kept->head = (pc__index_file_head){0};
+    if (reader->fd >= 0)
+        close(reader->fd);
+    pc__free(&reader->memo->mem, reader->head.sections);
+    reader->fd = -1;
+    reader->head = (pc__index_file_head){0};
 }
 
 static int by_record(const void *a, const void *b)
@@ -92,7 +94,7 @@ static int by_record(const void *a, const void *b)
     return (x->record > y->record) - (x->record < y->record);
 }
 
-/* What stands at a place of the file: a record of these rows, with this prompt. */
+/* 1: the position has a record of these rows, with the same prompt. */
 static int belongs(const pc__memo_index_row *rows, size_t count, int64_t record,
                    const uint8_t *prompt)
 {
@@ -101,59 +103,59 @@ static int belongs(const pc__memo_index_row *rows, size_t count, int64_t record,
     return row && !memcmp(&row->prompt, prompt, sizeof row->prompt);
 }
 
-static size_t count_others(const uint8_t *ids, const uint8_t *prompts, size_t places,
-                           const pc__memo_index_row *rows, size_t count, size_t *kept)
+static size_t count_others(const uint8_t *ids, const uint8_t *prompts, size_t positions,
+                           const pc__memo_index_row *rows, size_t count, size_t *reader)
 {
     size_t others = 0;
-    for (size_t i = 0; i < places; i++) {
+    for (size_t i = 0; i < positions; i++) {
         int64_t id = (int64_t)pc__get_u64(ids + 8 * i);
         int is_row = id >= 0 && belongs(rows, count, id, prompts + 8 * i);
-        *kept += (size_t)is_row;
+        *reader += (size_t)is_row;
         others += id >= 0 && !is_row;
     }
     return others;
 }
 
-/* As records go at run time. */
-static void drop_others(pc__index *index, const uint8_t *ids, const uint8_t *prompts, size_t places,
-                        const pc__memo_index_row *rows, size_t count)
+/* Removes what does not belong, as at run time. */
+static void drop_others(pc__index *index, const uint8_t *ids, const uint8_t *prompts,
+                        size_t positions, const pc__memo_index_row *rows, size_t count)
 {
-    for (size_t i = 0; i < places; i++) {
+    for (size_t i = 0; i < positions; i++) {
         int64_t id = (int64_t)pc__get_u64(ids + 8 * i);
         if (id >= 0 && !belongs(rows, count, id, prompts + 8 * i))
             (void)pc__index_remove(index, id);
     }
 }
 
-static pc_status read_index(const pc__memo_index_reader *kept, const uint8_t *data,
+static pc_status read_index(const pc__memo_index_reader *reader, const uint8_t *data,
                             const pc__index_file_section *s, const pc__memo_index_row *rows,
                             size_t count, pc__index_kind kind, pc__index **out, size_t *dropped)
 {
-    size_t places = 0, size = (size_t)s->size, there = 0;
+    size_t positions = 0, size = (size_t)s->size, there = 0;
     pc__index_options options;
     const uint8_t *ids;
     pc_status status;
     if (XXH3_64bits(data, size) != s->sum)
         return pc__fail(PC_ERR_FORMAT, "the checksum is wrong");
-    ids = pc__index_bytes_header(data, size, &options, &places);
+    ids = pc__index_bytes_header(data, size, &options, &positions);
     if (!ids || options.dim != PC__FEATURE_DIM)
-        return pc__fail(PC_ERR_FORMAT, "no index of features");
-    size -= 8 * places; /* of which each has 8 + 4 dim bytes */
-    *dropped = count_others(ids, data + size, places, rows, count, &there);
+        return pc__fail(PC_ERR_FORMAT, "not an index of features");
+    size -= 8 * positions; /* 8 bytes each */
+    *dropped = count_others(ids, data + size, positions, rows, count, &there);
     if (options.kind != kind || there < *dropped || there < count / 2)
-        return PC_MISS; /* making it anew is no more work */
-    status = pc__index_read(out, &kept->memo->mem, data, size, kept->name);
+        return PC_MISS; /* computing it anew is no more work */
+    status = pc__index_read(out, &reader->memo->mem, data, size, reader->name);
     if (status >= 0 && *dropped)
-        drop_others(*out, ids, data + size, places, rows, count);
+        drop_others(*out, ids, data + size, positions, rows, count);
     return status;
 }
 
-pc_status pc__memo_index_load(pc__memo_index_reader *kept, const pc__memo_index_row *rows,
-                              size_t count, uint32_t unit, pc__index_kind kind, pc__index **out,
+pc_status pc__memo_index_load(pc__memo_index_reader *reader, const pc__memo_index_row *rows,
+                              size_t count, uint32_t layer, pc__index_kind kind, pc__index **out,
                               size_t *dropped)
 {
-    const pc__index_file_section *s = kept->fd >= 0
-                                          ? pc__index_file_find(&kept->head, rows->tokens, unit)
+    const pc__index_file_section *s = reader->fd >= 0
+                                          ? pc__index_file_find(&reader->head, rows->tokens, layer)
                                           : NULL;
     char what[80];
     uint8_t *data = NULL;
@@ -162,11 +164,11 @@ pc_status pc__memo_index_load(pc__memo_index_reader *kept, const pc__memo_index_
     *dropped = 0;
     if (!s)
         return PC_OK;
-    status = read_part(kept, s->at, s->size, &data);
+    status = read_range(reader, s->at, s->size, &data);
     if (status >= 0)
-        status = read_index(kept, data, s, rows, count, kind, out, dropped);
-    pc__free(&kept->memo->mem, data);
+        status = read_index(reader, data, s, rows, count, kind, out, dropped);
+    pc__free(&reader->memo->mem, data);
     snprintf(what, sizeof what, "the index of %u tokens", s->tokens);
-    status = told(kept, status, what);
+    status = log_unusable(reader, status, what);
     return status < 0 ? status : PC_OK;
 }

@@ -1,14 +1,15 @@
+/* Opens a memo's folder, checks that it belongs to the model, and closes it. */
 #include <string.h>
 
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/options.h"
 #include "memo/memo_internal.h"
-#include "model/forward/native.h"
+#include "model/model_states.h"
 
 enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
 
-static pc_status read_options(pc_memo_options *out, const pc_memo_options *options)
+static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *options)
 {
     pc_status status = pc__options_read(
         out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user), options, "pc_memo_options");
@@ -27,9 +28,10 @@ static pc_status read_options(pc_memo_options *out, const pc_memo_options *optio
     for (size_t i = 0; i < out->bucket_count; i++)
         if (!out->bucket_tokens[i] || out->bucket_tokens[i] > 1u << 20
             || (i && out->bucket_tokens[i] <= out->bucket_tokens[i - 1]))
-            return pc__fail(PC_ERR_INVALID,
-                            "pc_memo_options: bucket_tokens[%zu] is %u, not behind its predecessor",
-                            i, out->bucket_tokens[i]);
+            return pc__fail(
+                PC_ERR_INVALID,
+                "pc_memo_options: bucket_tokens[%zu] is %u; they must ascend, from 1 to 2^20", i,
+                out->bucket_tokens[i]);
     if (!(out->verify_share <= 1) || !(out->cold_seconds >= 0))
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: verify_share is %g, cold_seconds is %g",
                         out->verify_share, out->cold_seconds);
@@ -43,13 +45,13 @@ static pc_status read_options(pc_memo_options *out, const pc_memo_options *optio
     return PC_OK;
 }
 
-static pc__memo_head head_of(const pc_model *model, const pc_memo_options *options)
+static pc__memo_head wanted_head(const pc_model *model, const pc_memo_options *options)
 {
-    const pc__arch *arch = &model->native->arch;
-    pc__memo_head head = {.causal = arch->causal != 0,
-                          .layers = (uint32_t)arch->layers,
-                          .heads = (uint32_t)arch->heads,
-                          .hidden = (uint32_t)arch->hidden,
+    const pc_model_info *info = &model->info;
+    pc__memo_head head = {.causal = !info->bidirectional,
+                          .layers = (uint32_t)info->layers,
+                          .heads = (uint32_t)info->heads,
+                          .hidden = (uint32_t)info->hidden,
                           .map_format = options->map_format ? options->map_format : PC_MAP_F16,
                           .outputs = options->outputs,
                           .output_pool = options->output_pool,
@@ -87,7 +89,7 @@ static size_t index_count(const pc_memo *memo)
     return (memo->buckets[memo->head.bucket_count - 1].most + 1) * pc__memo_indexed_layers(memo);
 }
 
-/* 16, 32, 64 … up to what the model takes. */
+/* 16, 32, 64 … up to the context length of the model. */
 static uint32_t default_buckets(const pc_model *model, uint32_t *most)
 {
     uint32_t limit = model->info.context_length > 0 && model->info.context_length < MOST_TOKENS
@@ -119,7 +121,7 @@ static pc_status make_buckets(pc_memo *memo, const uint32_t *wanted, size_t coun
     return PC_OK;
 }
 
-/* Untrained ones pool inputs for what is to be learned from. */
+/* Gives untrained buckets a projector with random weights, which pools inputs. */
 static pc_status make_projectors(pc_memo *memo)
 {
     pc_status status = PC_OK;
@@ -134,13 +136,13 @@ static pc_status make_projectors(pc_memo *memo)
     return status;
 }
 
-static void tell_damage(const pc_memo *memo)
+static void log_damage(const pc_memo *memo)
 {
     pc__map_store_stats s;
     pc__map_store_get_stats(memo->maps, &s);
     if (s.damaged)
         pc__log(memo->model->context, PC_LOG_WARN,
-                "memo: %s: %llu records are lost: what the log said of them is damaged or cut off",
+                "memo: %s: %llu records are lost: their log entries are damaged or cut off",
                 memo->dir.path, (unsigned long long)s.damaged);
 }
 
@@ -153,29 +155,29 @@ static pc_status open_maps(pc_memo *memo)
     pc_status status = path ? PC_OK : PC_ERR_NOMEM;
     options.create = !options.read_only;
     options.relaxed = 1; /* memo_add.c syncs */
-    options.face = (pc__map_signature){.model = memo->head.model,
-                                       .layers = (int32_t)memo->head.layers,
-                                       .heads = (int32_t)memo->head.heads,
-                                       .causal = memo->head.causal != 0,
-                                       .format = memo->head.map_format};
+    options.signature = (pc__map_signature){.model = memo->head.model,
+                                            .layers = (int32_t)memo->head.layers,
+                                            .heads = (int32_t)memo->head.heads,
+                                            .causal = memo->head.causal != 0,
+                                            .format = memo->head.map_format};
     if (status >= 0)
         status = pc__map_store_open(&memo->maps, &memo->mem, path, &options);
     if (status == PC_OK)
-        tell_damage(memo);
+        log_damage(memo);
     pc__free(&memo->mem, path);
     return status;
 }
 
-static int name_one(void *user, const pc__map_record *record)
+static int enter_record(void *user, const pc__map_record *record)
 {
     return pc__memo_entry_add(user, record->id, &record->tokens_id, record->tokens,
-                              record->note_size)
+                              record->metadata_size)
            < 0;
 }
 
-static pc_status name_all(pc_memo *memo)
+static pc_status enter_records(pc_memo *memo)
 {
-    pc_status status = pc__map_store_each(memo->maps, name_one, memo);
+    pc_status status = pc__map_store_each(memo->maps, enter_record, memo);
     if (status >= 0 && memo->entry_count < pc__map_store_count(memo->maps))
         return PC_ERR_NOMEM;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
@@ -183,11 +185,11 @@ static pc_status name_all(pc_memo *memo)
             status = pc__memo_index_build(
                 memo, memo->buckets[b].projector, &memo->buckets[b],
                 memo->lengths + memo->buckets[b].least * pc__memo_indexed_layers(memo),
-                &memo->buckets[b].unkept);
+                &memo->buckets[b].unsaved_cost);
     return status;
 }
 
-/* What is kept of prompts from now on, where that was asked for. */
+/* Changes which outputs are kept from now on, if the options ask for it. */
 static pc_status set_outputs(pc_memo *memo, const pc__memo_head *wanted)
 {
     if (!wanted->outputs
@@ -195,16 +197,16 @@ static pc_status set_outputs(pc_memo *memo, const pc__memo_head *wanted)
         return PC_OK;
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE,
-                        "%s: opened read-only, what it keeps of prompts cannot be changed",
+                        "%s: opened read-only, so that the kept outputs cannot be changed",
                         memo->dir.path);
     memo->head.outputs = wanted->outputs;
     memo->head.output_pool = wanted->output_pool;
     return pc__memo_head_write(memo);
 }
 
-/* `wanted`: what this model's memo is like. */
-static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head *wanted,
-                          const pc_memo_options *options)
+/* wanted: the head of a new memo of this model. */
+static pc_status open_memo_files(pc_memo *memo, const char *folder, const pc__memo_head *wanted,
+                                 const pc_memo_options *options)
 {
     int read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0;
     pc_status status;
@@ -224,11 +226,11 @@ static pc_status open_all(pc_memo *memo, const char *folder, const pc__memo_head
         goto done;
     PC__TRY(set_outputs(memo, wanted), done);
     memo->lengths = pc__calloc(&memo->mem, index_count(memo), sizeof(*memo->lengths));
-    status = memo->lengths ? name_all(memo) : PC_ERR_NOMEM;
+    status = memo->lengths ? enter_records(memo) : PC_ERR_NOMEM;
     memo->is_open = status == PC_OK;
+    /* Saved now, so that a kill does not cost the same work again. */
     if (memo->is_open && !read_only)
-        (void)pc__memo_index_save(
-            memo); /* so that who is killed before he closes it does not find the same work again */
+        (void)pc__memo_index_save(memo);
 done:
     return status;
 }
@@ -244,12 +246,13 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
         return pc__fail(PC_ERR_INVALID, "pc_memo_open: out is NULL");
     *out = NULL;
     if (!model || !folder || !*folder)
-        return pc__fail(PC_ERR_INVALID, "pc_memo_open: model is NULL or no folder is named");
-    status = read_options(&o, options);
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_memo_open: model or folder is NULL, or folder is empty");
+    status = read_memo_options(&o, options);
     if (status < 0)
         return status;
-    if (!model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_memo_open: only for models that we run ourselves");
+    if ((status = pc__model_check_native(model, "pc_memo_open")) < 0)
+        return status;
     memo = pc__calloc(&model->context->mem, 1, sizeof *memo);
     if (!memo)
         return PC_ERR_NOMEM;
@@ -262,8 +265,8 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     pthread_mutex_init(&memo->writer, NULL);
     pthread_mutex_init(&memo->counting, NULL);
     pthread_rwlock_init(&memo->guard, NULL);
-    wanted = head_of(model, &o);
-    status = open_all(memo, folder, &wanted, &o);
+    wanted = wanted_head(model, &o);
+    status = open_memo_files(memo, folder, &wanted, &o);
     if (status == PC_OK)
         *out = memo;
     else
@@ -291,9 +294,7 @@ void pc_memo_free(pc_memo *memo)
     for (uint32_t b = 0; memo->buckets && b < memo->head.bucket_count; b++)
         pc__projector_free(memo->buckets[b].projector);
     pc__free(&mem, memo->buckets);
-    pc__free(&mem, memo->known.ids);
-    pc__free(&mem, memo->known.records);
-    pc__free(&mem, memo->entries);
+    pc__memo_entries_free(memo);
     pc__map_store_free(memo->maps);
     pc__dir_close(&memo->dir, &mem);
     pthread_mutex_destroy(&memo->writer);

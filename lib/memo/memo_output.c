@@ -1,3 +1,4 @@
+/* Writes and reads outputs in the metadata of a record. */
 #include "memo/memo_output.h"
 
 #include <stdio.h>
@@ -6,12 +7,12 @@
 
 #include "attn/kernels.h"
 #include "base/little_endian.h"
-#include "model/forward/heads.h"
 #include "model/forward/prefill_batch.h"
+#include "model/model_states.h"
 
 enum {
-    PART_ALIGN = 8,
-    PART_HEAD = 32,
+    OUTPUTS_ALIGN = 8,
+    OUTPUTS_HEAD = 32,
     AT_POOL = 0,
     AT_EMBEDDING = 4,
     AT_LOGITS = 8,
@@ -19,18 +20,18 @@ enum {
     AT_ORIGIN = 16
 };
 
-/* All that the bits of a full computation depend on, beside the model's fingerprint. */
-static uint64_t origin_of(const pc_model *model)
+/* Digest of all that outputs depend on, beside the model's fingerprint. */
+static uint64_t compute_digest(const pc_model *model)
 {
     char text[PC__KERNELS_CLASS + 32];
     int size = snprintf(text, sizeof text, "%s %u %u", pc__kernels_class(),
-                        (unsigned)model->info.compute, (unsigned)model->native->shape.dtype);
+                        (unsigned)model->info.compute, (unsigned)pc__model_run_shape(model).dtype);
     return XXH3_64bits(text, (size_t)size);
 }
 
-static size_t part_at(size_t base)
+static size_t outputs_at(size_t base)
 {
-    return (base + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+    return (base + OUTPUTS_ALIGN - 1) / OUTPUTS_ALIGN * OUTPUTS_ALIGN;
 }
 
 size_t pc__memo_metadata_base(const pc_memo *memo, uint32_t bucket)
@@ -42,7 +43,7 @@ size_t pc__memo_metadata_base(const pc_memo *memo, uint32_t bucket)
 size_t pc__memo_metadata_bytes(size_t base, pc__output_sizes sizes)
 {
     return sizes.embedding || sizes.logits
-               ? part_at(base) + PART_HEAD + 4 * (sizes.embedding + sizes.logits)
+               ? outputs_at(base) + OUTPUTS_HEAD + 4 * (sizes.embedding + sizes.logits)
                : base;
 }
 
@@ -55,8 +56,8 @@ int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes)
                    || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){hidden, logits})));
 }
 
-/* By default logits only where they are no more than the maps, so that a record never takes more
- * than twice the room. */
+/* By default, logits are kept only where they are not larger than the maps, so that a record at
+ * most doubles. */
 pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
 {
     uint32_t kinds = memo->head.outputs;
@@ -70,19 +71,19 @@ pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
                               kinds & PC_OUTPUT_LOGITS ? logits : 0};
 }
 
-void pc__memo_output_put(const pc_memo *memo, uint8_t *note, size_t base, pc__output_sizes sizes,
-                         const float *values)
+void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base,
+                         pc__output_sizes sizes, const float *values)
 {
-    uint8_t *part = note + part_at(base), *at = part + PART_HEAD;
+    uint8_t *part = metadata + outputs_at(base), *at = part + OUTPUTS_HEAD;
     if (!sizes.embedding && !sizes.logits)
         return;
-    memset(note + base, 0, part_at(base) - base + PART_HEAD);
+    memset(metadata + base, 0, outputs_at(base) - base + OUTPUTS_HEAD);
     pc__put_u32(part + AT_POOL,
-                sizes.embedding ? pc__pool_of(memo->model->native, memo->head.output_pool) : 0);
+                sizes.embedding ? pc__model_pool(memo->model, memo->head.output_pool) : 0);
     pc__put_u32(part + AT_EMBEDDING, (uint32_t)sizes.embedding);
     pc__put_u32(part + AT_LOGITS, (uint32_t)sizes.logits);
     pc__put_u32(part + AT_COMPUTE, memo->model->info.compute);
-    pc__put_u64(part + AT_ORIGIN, origin_of(memo->model));
+    pc__put_u64(part + AT_ORIGIN, compute_digest(memo->model));
     for (size_t i = 0; i < sizes.embedding + sizes.logits; i++) {
         uint32_t bits;
         memcpy(&bits, values + i, sizeof bits);
@@ -90,31 +91,32 @@ void pc__memo_output_put(const pc_memo *memo, uint8_t *note, size_t base, pc__ou
     }
 }
 
-/* What a note has that this way of computing may use. */
-typedef struct found {
+/* Outputs of a record that this way of computing may use. */
+typedef struct stored_outputs {
     uint32_t pool;
     pc__output_sizes sizes;
     const uint8_t *values;
-} found;
+} stored_outputs;
 
-static found look(const pc_memo *memo, const uint8_t *note, size_t base, size_t bytes)
+static stored_outputs parse_outputs(const pc_memo *memo, const uint8_t *metadata, size_t base,
+                                    size_t bytes)
 {
-    const uint8_t *part = note + part_at(base);
-    found f = {0};
-    if (bytes < part_at(base) + PART_HEAD
-        || pc__get_u64(part + AT_ORIGIN) != origin_of(memo->model))
+    const uint8_t *part = metadata + outputs_at(base);
+    stored_outputs f = {0};
+    if (bytes < outputs_at(base) + OUTPUTS_HEAD
+        || pc__get_u64(part + AT_ORIGIN) != compute_digest(memo->model))
         return f;
     f.pool = pc__get_u32(part + AT_POOL);
     f.sizes = (pc__output_sizes){pc__get_u32(part + AT_EMBEDDING), pc__get_u32(part + AT_LOGITS)};
-    f.values = part + PART_HEAD;
+    f.values = part + OUTPUTS_HEAD;
     if ((f.sizes.embedding && f.sizes.embedding != memo->head.hidden)
         || (f.sizes.logits && f.sizes.logits != pc__prefill_batch_logits(memo->model))
         || bytes != pc__memo_metadata_bytes(base, f.sizes))
-        return (found){0};
+        return (stored_outputs){0};
     return f;
 }
 
-static void take(const uint8_t *from, size_t count, float *to)
+static void copy_floats(const uint8_t *from, size_t count, float *to)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = pc__get_u32(from + 4 * i);
@@ -125,19 +127,18 @@ static void take(const uint8_t *from, size_t count, float *to)
 int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_sizes sizes)
 {
     size_t base = pc__memo_metadata_base(memo, pc__memo_bucket_of(memo, entry->tokens)), bytes = 0;
-    uint8_t *note = NULL;
-    found f = {0};
+    uint8_t *metadata = NULL;
+    stored_outputs f = {0};
     int has;
     if (!sizes.embedding && !sizes.logits)
         return 1;
     if (!entry->has_outputs)
         return 0;
-    if (pc__map_store_metadata_copy(memo->maps, entry->id, 0, &note, &bytes) == PC_OK)
-        f = look(memo, note, base, bytes);
+    if (pc__map_store_metadata_copy(memo->maps, entry->id, 0, &metadata, &bytes) == PC_OK)
+        f = parse_outputs(memo, metadata, base, bytes);
     has = f.sizes.embedding >= sizes.embedding && f.sizes.logits >= sizes.logits
-          && (!sizes.embedding
-              || f.pool == pc__pool_of(memo->model->native, memo->head.output_pool));
-    pc__free(&memo->mem, note);
+          && (!sizes.embedding || f.pool == pc__model_pool(memo->model, memo->head.output_pool));
+    pc__free(&memo->mem, metadata);
     return has;
 }
 
@@ -145,7 +146,7 @@ pc_status pc__memo_output(pc_memo *memo, int64_t id, uint32_t pool, float *embed
 {
     const pc__memo_entry *entry;
     size_t base = 0, bytes = 0;
-    uint8_t *note = NULL;
+    uint8_t *metadata = NULL;
     int is_there, has_some;
     pc_status status;
     pthread_rwlock_rdlock(&memo->guard);
@@ -157,18 +158,18 @@ pc_status pc__memo_output(pc_memo *memo, int64_t id, uint32_t pool, float *embed
     pthread_rwlock_unlock(&memo->guard);
     if (!has_some)
         return PC_MISS;
-    status = pc__map_store_metadata_copy(memo->maps, id, 1, &note, &bytes);
+    status = pc__map_store_metadata_copy(memo->maps, id, 1, &metadata, &bytes);
     if (status == PC_OK) {
-        found f = look(memo, note, base, bytes);
+        stored_outputs f = parse_outputs(memo, metadata, base, bytes);
         if ((embedding && (!f.sizes.embedding || f.pool != pool)) || (logits && !f.sizes.logits))
             status = PC_MISS;
         if (status == PC_OK && embedding)
-            take(f.values, f.sizes.embedding, embedding);
+            copy_floats(f.values, f.sizes.embedding, embedding);
         if (status == PC_OK && logits)
-            take(f.values + 4 * f.sizes.embedding, f.sizes.logits, logits);
+            copy_floats(f.values + 4 * f.sizes.embedding, f.sizes.logits, logits);
     } else if (status == PC_ERR_FORMAT) {
         pc__memo_entry_remove(memo, id);
     }
-    pc__free(&memo->mem, note);
+    pc__free(&memo->mem, metadata);
     return status;
 }

@@ -1,4 +1,5 @@
-/* Projectors learned from what is remembered, a bucket after the other. */
+/* Trains a projector for each bucket from the remembered prompts, and installs it with new indexes.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,50 +12,50 @@
 #include "memo/memo_internal.h"
 
 enum {
-    MOST_ITEMS = 20000, /* of a bucket; what is beyond them is not learned from */
-    ROWS_COMPARED = 64, /* of each head, of longer prompts */
+    MOST_ITEMS = 20000, /* of a bucket */
+    ROWS_COMPARED = 64, /* of each head, in long prompts */
     STAMP_BYTES = 8
 };
 
-/* One bucket's training. */
-typedef struct lesson {
+/* The training of one bucket. */
+typedef struct bucket_training {
     pc_memo *memo;
     const pc_memo_work *work;
     uint32_t bucket;
     pc__projector *projector; /* the new one */
-    size_t pooled, count, units;
+    size_t pooled, count, indexed_layers;
     int64_t *ids;     /* [count] */
     uint32_t *tokens; /* [count] */
     pc__maps *maps;   /* [count] */
-    float *inputs;    /* [count][units][pooled]: items of the training */
-    uint32_t *groups; /* [count][units]: of one length, and one layer */
+    float *inputs;    /* [count][indexed layers][pooled]: the items of the training */
+    uint32_t *groups; /* [count][indexed layers]: one per length and layer */
     pc__label_rule rule;
-    uint64_t stamp; /* of all that the result depends on */
-    char name[48];  /* of the checkpoint */
-} lesson;
+    uint64_t stamp; /* digest of all that the result depends on */
+    char name[48];  /* of the checkpoint's file */
+} bucket_training;
 
-static float label(void *user, size_t i, size_t j)
+static float pair_label(void *user, size_t i, size_t j)
 {
-    const lesson *l = user;
-    size_t layer = i % l->units,
-           layers = l->units > 1 ? 1 : l->memo->head.layers; /* one's own, or all */
+    const bucket_training *l = user;
+    size_t layer = i % l->indexed_layers,
+           layers = l->indexed_layers > 1 ? 1 : l->memo->head.layers; /* one layer, or all */
     pc__map_shape a, b;
-    i /= l->units;
-    j /= l->units;
+    i /= l->indexed_layers;
+    j /= l->indexed_layers;
     pc__memo_shape(l->memo, l->tokens[i], &a);
     pc__memo_shape(l->memo, l->tokens[j], &b);
     return pc__map_label(&l->rule, layers, &a, l->maps[i].layer + layer, &b,
                          l->maps[j].layer + layer);
 }
 
-/* One in `step` of the bucket's records, so that all ages are learned from. */
-static size_t choose(lesson *l, size_t step)
+/* Chooses one record in `step`, so that all ages are used. */
+static size_t choose_records(bucket_training *l, size_t step)
 {
     const pc_memo *memo = l->memo;
     const pc__memo_bucket *bucket = &memo->buckets[l->bucket];
     size_t n = 0, seen = 0;
     for (size_t e = 0; e < memo->entry_count; e++) {
-        const pc__memo_entry *entry = &memo->entries[e];
+        const pc__memo_entry *entry = memo->entries[e];
         if (entry->tokens < bucket->least || entry->tokens > bucket->most || seen++ % step)
             continue;
         if (l->ids) {
@@ -66,34 +67,35 @@ static size_t choose(lesson *l, size_t step)
     return n;
 }
 
-static pc_status list_items(lesson *l)
+static pc_status list_records(bucket_training *l)
 {
     const pc_allocator *mem = &l->memo->mem;
     size_t step;
     pthread_rwlock_rdlock(&l->memo->guard);
-    step = choose(l, 1) * l->units / MOST_ITEMS + 1;
-    l->count = choose(l, step);
+    step = choose_records(l, 1) * l->indexed_layers / MOST_ITEMS + 1;
+    l->count = choose_records(l, step);
     l->ids = pc__calloc(mem, l->count, sizeof *l->ids);
     l->tokens = pc__calloc(mem, l->count, sizeof *l->tokens);
     if (l->ids && l->tokens)
-        choose(l, step);
+        choose_records(l, step);
     pthread_rwlock_unlock(&l->memo->guard);
     return l->ids && l->tokens ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* Inputs and maps of the items; those that have gone are left out. */
-static pc_status take_items(lesson *l)
+/* Loads pooled inputs and maps; records that are gone are left out. */
+static pc_status load_records(bucket_training *l)
 {
     const pc_allocator *mem = &l->memo->mem;
-    size_t n = 0, cells = l->units * l->pooled;
-    uint16_t *note = pc__calloc(mem, cells, sizeof *note);
+    size_t n = 0, cells = l->indexed_layers * l->pooled;
+    uint16_t *metadata = pc__calloc(mem, cells, sizeof *metadata);
     pc_status status;
     l->maps = pc__calloc(mem, l->count, sizeof *l->maps);
     l->inputs = pc__calloc(mem, l->count, cells * sizeof *l->inputs);
-    l->groups = pc__calloc(mem, l->count, l->units * sizeof *l->groups);
-    status = note && l->maps && l->inputs && l->groups ? PC_OK : PC_ERR_NOMEM;
+    l->groups = pc__calloc(mem, l->count, l->indexed_layers * sizeof *l->groups);
+    status = metadata && l->maps && l->inputs && l->groups ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < l->count && status >= 0; i++) {
-        status = pc__map_store_metadata(l->memo->maps, l->ids[i], note, cells * sizeof *note);
+        status = pc__map_store_metadata(l->memo->maps, l->ids[i], metadata,
+                                        cells * sizeof *metadata);
         if (status == PC_OK)
             status = pc__memo_maps_get(l->memo, l->ids[i], &l->maps[n]);
         if (status == PC_MISS || status == PC_ERR_FORMAT) {
@@ -102,27 +104,28 @@ static pc_status take_items(lesson *l)
         }
         if (status < 0)
             break;
-        pc__memo_pooled_get(note, cells, l->inputs + n * cells);
-        for (size_t u = 0; u < l->units; u++)
-            l->groups[n * l->units + u] = l->tokens[i] * (uint32_t)l->units + (uint32_t)u;
+        pc__memo_pooled_get(metadata, cells, l->inputs + n * cells);
+        for (size_t u = 0; u < l->indexed_layers; u++)
+            l->groups[n * l->indexed_layers + u] = l->tokens[i] * (uint32_t)l->indexed_layers
+                                                   + (uint32_t)u;
         l->ids[n] = l->ids[i];
         l->tokens[n++] = l->tokens[i];
     }
     l->count = n;
-    pc__free(mem, note);
+    pc__free(mem, metadata);
     return status;
 }
 
-static uint64_t stamp_of(const lesson *l)
+static uint64_t stamp_of(const bucket_training *l)
 {
     const double of_work[3] = {(double)l->work->seed, (double)l->work->epochs, l->work->alpha};
     uint64_t stamp = XXH3_64bits_withSeed(l->ids, l->count * sizeof *l->ids, l->count);
     return XXH3_64bits_withSeed(of_work, sizeof of_work, stamp);
 }
 
-static pc_status keep(void *user, size_t epoch, const void *data, size_t size)
+static pc_status save_checkpoint(void *user, size_t epoch, const void *data, size_t size)
 {
-    lesson *l = user;
+    bucket_training *l = user;
     uint8_t *file = pc__alloc(&l->memo->mem, STAMP_BYTES + size);
     pc_status status = file ? PC_OK : PC_ERR_NOMEM;
     (void)epoch;
@@ -136,8 +139,8 @@ static pc_status keep(void *user, size_t epoch, const void *data, size_t size)
     return status;
 }
 
-/* What an earlier training of the same left. NULL: nothing that fits. */
-static uint8_t *kept(const lesson *l, size_t *size)
+/* The checkpoint of an earlier, equal training, or NULL. */
+static uint8_t *read_checkpoint(const bucket_training *l, size_t *size)
 {
     uint8_t *data = NULL;
     if (pc__memo_file_read(l->memo, l->name, &data, size) >= 0 && *size > STAMP_BYTES
@@ -147,25 +150,25 @@ static uint8_t *kept(const lesson *l, size_t *size)
     return NULL;
 }
 
-static pc_status train(lesson *l)
+static pc_status run_training(bucket_training *l)
 {
     pc__training t = {.pooled = l->inputs,
-                      .count = l->count * l->units,
+                      .count = l->count * l->indexed_layers,
                       .groups = l->groups,
-                      .label = label,
+                      .label = pair_label,
                       .label_user = l,
                       .epochs = l->work->epochs,
                       .seed = l->work->seed,
                       .progress = l->work->progress,
                       .progress_user = l->work->progress_user,
-                      .checkpoint = keep,
+                      .checkpoint = save_checkpoint,
                       .checkpoint_user = l};
     pc__training_result result;
     size_t size = 0;
     uint8_t *earlier;
     pc_status status;
     l->stamp = stamp_of(l);
-    earlier = kept(l, &size);
+    earlier = read_checkpoint(l, &size);
     t.resume = earlier ? earlier + STAMP_BYTES : NULL;
     t.resume_size = earlier ? size - STAMP_BYTES : 0;
     status = pc__projector_train(l->projector, l->memo->model->context, &t, &result);
@@ -181,22 +184,23 @@ static pc_status train(lesson *l)
                 "%.4f, mean label %.5f",
                 l->memo->dir.path, l->memo->buckets[l->bucket].least,
                 l->memo->buckets[l->bucket].most, l->count, result.epochs, result.first_loss,
-                result.last_loss, result.unit);
+                result.last_loss, result.label_scale);
     return status;
 }
 
-/* The new projector and its indexes in place of the old ones. Its threshold is another one's: the
- * bucket is closed until it is tuned. */
-static pc_status install(lesson *l)
+/* Replaces projector and indexes of the bucket, which stays closed until it is tuned: its threshold
+ * belongs to the old projector. */
+static pc_status install_projector(bucket_training *l)
 {
     pc_memo *memo = l->memo;
     pc__memo_bucket *bucket = &memo->buckets[l->bucket], before;
-    size_t lengths = (bucket->most - bucket->least + 1) * l->units,
-           first = bucket->least * l->units;
+    size_t lengths = (bucket->most - bucket->least + 1) * l->indexed_layers,
+           first = bucket->least * l->indexed_layers;
     pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;
-    uint64_t sum = 0, unkept = 0;
-    pc_status status = indexes ? pc__memo_index_build(memo, l->projector, NULL, indexes, &unkept)
-                               : PC_ERR_NOMEM;
+    uint64_t sum = 0, unsaved_cost = 0;
+    pc_status status = indexes
+                           ? pc__memo_index_build(memo, l->projector, NULL, indexes, &unsaved_cost)
+                           : PC_ERR_NOMEM;
     if (status >= 0)
         status = pc__memo_projector_write(memo, l->projector, &sum);
     if (status < 0)
@@ -207,16 +211,15 @@ static pc_status install(lesson *l)
     bucket->trained = 1;
     bucket->sum = sum;
     bucket->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED, .threshold = 2};
-    bucket->watched_sum = bucket->watched_squares = 0;
-    bucket->verified = bucket->watched_over = 0;
-    bucket->unkept = unkept;
+    bucket->loss_sum = bucket->loss_squares = 0;
+    bucket->verified = bucket->losses_over_limit = 0;
+    bucket->unsaved_cost = unsaved_cost;
     status = pc__memo_head_write(memo);
     if (status < 0) {
         *bucket = before;
+        /* The head still names the old projector: write it again. */
         if (before.trained)
-            (void)pc__memo_projector_write(
-                memo, before.projector,
-                &sum); /* else the old head names a projector that has gone */
+            (void)pc__memo_projector_write(memo, before.projector, &sum);
     } else {
         l->projector = before.projector;
         for (size_t i = 0; i < lengths; i++) {
@@ -233,7 +236,7 @@ free_indexes:
     return status;
 }
 
-static void forget(lesson *l)
+static void free_training(bucket_training *l)
 {
     const pc_allocator *mem = &l->memo->mem;
     for (size_t i = 0; l->maps && i < l->count; i++)
@@ -248,11 +251,11 @@ static void forget(lesson *l)
 
 static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t b)
 {
-    lesson l = {.memo = memo,
-                .work = work,
-                .bucket = b,
-                .rule = pc__label_default,
-                .units = pc__memo_indexed_layers(memo)};
+    bucket_training l = {.memo = memo,
+                         .work = work,
+                         .bucket = b,
+                         .rule = pc__label_default,
+                         .indexed_layers = pc__memo_indexed_layers(memo)};
     pc__projector_shape shape = *pc__projector_shape_of(memo->buckets[b].projector);
     pc_status status = pc__projector_new(&l.projector, &memo->mem, &shape, work->seed);
     snprintf(l.name, sizeof l.name, "training-%u.pct", memo->buckets[b].most);
@@ -260,16 +263,17 @@ static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t 
     l.rule.alpha = (float)work->alpha;
     l.rule.row_step = memo->buckets[b].most / ROWS_COMPARED + 1;
     if (status >= 0)
-        status = list_items(&l);
+        status = list_records(&l);
     if (status >= 0)
-        status = take_items(&l);
+        status = load_records(&l);
     if (status >= 0)
-        status = train(&l);
+        status = run_training(&l);
     if (status >= 0)
-        status = install(&l);
+        status = install_projector(&l);
     if (status >= 0)
-        (void)unlinkat(memo->dir.fd, l.name, 0); /* else it is not this training's next time */
-    forget(&l);
+        (void)unlinkat(memo->dir.fd, l.name,
+                       0); /* on an error it stays, and does not match the next training */
+    free_training(&l);
     return status;
 }
 

@@ -106,7 +106,7 @@ static pc_status template_from_chat(relay_template *t, const pc__chat *chat)
     size_t size = t->source->system_size;
     int empty = !t->source->tokens && (strip_blanks(t->source->system, &size), !size);
     int joined = !empty && chat->system_joins_user;
-    pc_status status = pc__chat_can(chat, empty || t->source->tokens ? "user" : "system");
+    pc_status status = pc__chat_check_role(chat, empty || t->source->tokens ? "user" : "system");
     if (status >= 0)
         status = add_text(&t->part[0], empty ? p->system_empty : p->system_open);
     if (status >= 0 && !empty)
@@ -200,7 +200,7 @@ static pc_status build_relay_tree(pc__schema_tree *tree, const pc__pml_env *env,
     tree->slot_lead = pc__strdup(env->mem, between);
     if (!tree->nodes || !tree->name || !tree->slot_lead)
         return status;
-    PC__TRY(pc__strmap_new(&tree->paths, env->mem, 0), done);
+    PC__TRY(pc__string_map_new(&tree->paths, env->mem, 0), done);
     PC__TRY(add_relay_node(tree, env, PC__NODE_MODULE, "", &tree->root), done);
     status = PC_ERR_NOMEM;
     tree->root->name = pc__strdup(env->mem, t->source->name);

@@ -28,7 +28,7 @@ static pc_status build_content(schema_builder *b, pc__node *parent, const pc__xm
 
 const pc__node *pc__schema_node_at(const pc__schema_tree *tree, const char *path, size_t size)
 {
-    int32_t index = pc__strmap_get(&tree->paths, path, size);
+    int32_t index = pc__string_map_get(&tree->paths, path, size);
     return index < 0 ? NULL : tree->nodes[index];
 }
 
@@ -161,7 +161,8 @@ static pc_status claim_path(schema_builder *b, const pc__node *node, const pc__n
 {
     size_t size = strlen(node->path);
     *twin = pc__schema_node_at(b->tree, node->path, size);
-    return *twin ? PC_OK : pc__strmap_add(&b->tree->paths, node->path, size, (int32_t)node->index);
+    return *twin ? PC_OK
+                 : pc__string_map_add(&b->tree->paths, node->path, size, (int32_t)node->index);
 }
 
 static pc_status build_module(schema_builder *b, pc__node *parent, const pc__xml *e)
@@ -406,7 +407,7 @@ static int are_exclusive(const pc__node *a, const pc__node *b)
 static pc_status add_scaffold_member(const schema_builder *b, const pc__xml *e, pc__scaffold *set,
                                      const char *path, size_t size)
 {
-    int32_t index = pc__strmap_get(&b->tree->paths, path, size);
+    int32_t index = pc__string_map_get(&b->tree->paths, path, size);
     pc__node *node = index < 0 ? NULL : b->tree->nodes[index], **modules;
     if (!node || node->kind != PC__NODE_MODULE)
         return pc__xml_fault(b->env->where, e, "scaffold: there is no module '%.*s'",
@@ -456,7 +457,7 @@ static pc_status build_tree(schema_builder *b, const pc__xml *root)
     if ((status = pc__only_attributes(where, root, " name src ")) < 0)
         return status;
     if (!(b->tree->name = pc__strdup(b->env->mem, name))
-        || pc__strmap_new(&b->tree->paths, b->env->mem, 0) < 0)
+        || pc__string_map_new(&b->tree->paths, b->env->mem, 0) < 0)
         return PC_ERR_NOMEM;
     if ((status = add_node(b, NULL, PC__NODE_MODULE, name, root->line, root->column,
                            &b->tree->root))
@@ -511,7 +512,7 @@ void pc__schema_tree_free(pc__schema_tree *tree, const pc_allocator *mem)
     for (size_t i = 0; i < tree->scaffold_count; i++)
         pc__free(mem, tree->scaffolds[i].modules);
     tree->paths.mem = mem;
-    pc__strmap_free(&tree->paths);
+    pc__string_map_free(&tree->paths);
     pc__free(mem, tree->scaffolds);
     pc__free(mem, tree->slot_lead);
     pc__free(mem, tree->lead_tokens);

@@ -6,7 +6,7 @@
 #include "base/context.h"
 #include "base/digest.h"
 #include "text/chat.h"
-#include "text/strmap.h"
+#include "text/string_map.h"
 
 /* Text to ids in a block of `mem`. PC_TOKENIZE_SPECIAL is set for runs that come from chat
  * templates. */
@@ -69,7 +69,7 @@ typedef struct pc__schema_tree {
     pc__node *root;   /* a module */
     pc__node **nodes; /* document order, root first */
     size_t node_count;
-    pc__strmap paths; /* of modules and parameters, to their index */
+    pc__string_map paths; /* of modules and parameters, to their index */
     pc__scaffold *scaffolds;
     size_t scaffold_count;
     int64_t length;

@@ -85,7 +85,7 @@ static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, f
 {
     for (size_t i = 0; i < count; i++) {
         pc_status status;
-        if (list[i]->batch != batch || list[i]->finish || list[i]->host)
+        if (list[i]->batch != batch || list[i]->finish || list[i]->placed.sequence)
             continue;
         status = pc__sequence_prefill(list[i], logits);
         if (status >= 0 && list[i]->pending)
@@ -138,7 +138,7 @@ pc_status pc_batch_step(pc_batch *batch)
         memcpy(all, batch->items, count * sizeof(*all));
         for (size_t i = 0; i < count; i++) {
             all[i]->stepping = 1;
-            if (!all[i]->finish && all[i]->host)
+            if (!all[i]->finish && all[i]->placed.sequence)
                 running[run++] = all[i];
         }
         start_new(batch, all, count, logits, running, &run, &t);

@@ -3,7 +3,7 @@
 
 #include "attn/plan.h"
 #include "base/options.h"
-#include "model/forward/native.h"
+#include "model/model_states.h"
 #include "model/forward/pass_build.h"
 #include "serve/model_calls.h"
 #include "serve/eval_internal.h"
@@ -109,8 +109,8 @@ static pc_status check_encoder(const pc_model *model, const pc_eval_args *a)
 static pc_status check_args(const pc_model *model, const pc_eval_args *a)
 {
     pc_status status = PC_OK;
-    if (!model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_eval: only for models that we run ourselves");
+    if ((status = pc__model_check_native(model, "pc_eval")) < 0)
+        return status;
     if (!a->lanes || !a->lane_count)
         return pc__fail(PC_ERR_INVALID, "pc_eval: no lanes");
     if (a->visibility > PC_VISIBLE_ALL || a->reserved)
@@ -119,7 +119,7 @@ static pc_status check_args(const pc_model *model, const pc_eval_args *a)
                         a->visibility);
     for (size_t l = 0; l < a->lane_count && status >= 0; l++)
         status = check_lane(model, &a->lanes[l], l, a->visibility);
-    if (status >= 0 && !model->native->arch.causal)
+    if (status >= 0 && !pc__model_is_causal(model))
         status = check_encoder(model, a);
     return status;
 }
@@ -155,7 +155,7 @@ static pc_status make_lane_runs(evaluation *e, size_t l)
             end++;
         e->run_first[l + 1] = n;
         *r = (lane_run){NULL, lane->positions[i], i, end - i};
-        status = pc__native_run_new(e->model, r->count, e->length, &r->kv);
+        status = pc__model_run_new(e->model, r->count, e->length, &r->kv);
         if (status >= 0)
             r->kv->origin = r->start;
         for (size_t t = i; t < end && status >= 0; t++) {
@@ -186,7 +186,7 @@ static pc_status add_spans(evaluation *e, size_t l, size_t token)
     for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++) {
         const lane_run *r = &e->runs[n];
         size_t hi = token + 1 > r->first ? token + 1 - r->first : 0;
-        hi = hi < r->count && e->model->native->arch.causal ? hi : r->count;
+        hi = hi < r->count && pc__model_is_causal(e->model) ? hi : r->count;
         if (e->args->trace || hi)
             status = pc__build_span(&e->build, r->kv, r->start, 0, hi);
     }
@@ -218,7 +218,7 @@ static pc_status compute_pass(evaluation *e)
 {
     const pc_eval_args *a = e->args;
     pc__pass pass = {0};
-    pc_status status = pc__eval_maps_new(&e->maps, e->model->native, a);
+    pc_status status = pc__eval_maps_new(&e->maps, e->model, a);
     if (status >= 0)
         status = pc__build_start(&e->build, &e->model->context->mem, e->tokens);
     for (size_t l = 0; l < a->lane_count && status >= 0; l++)
@@ -259,7 +259,7 @@ static pc_status make_segments(evaluation *e)
     pc_status status = PC_OK;
     for (size_t l = 0; l < a->lane_count && a->segments && status >= 0; l++) {
         lane_run *r = &e->runs[e->run_first[l]];
-        if ((status = pc__native_keep(e->model->native, &r->kv)) < 0)
+        if ((status = pc__model_keep(e->model, &r->kv)) < 0)
             break;
         status = pc__wrap_segment(&a->segments[l], e->model, r->kv, a->lanes[l].tokens, r->count);
         r->kv = NULL; /* the segment's, or gone */
@@ -319,14 +319,14 @@ pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
     if (!segment)
         return pc__fail(PC_ERR_INVALID, "pc_segment_copy: segment is NULL");
     model = pc__segment_model(segment);
-    if (!model || !model->native)
+    if (!model || !pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_segment_copy: only for segments of models that we run ourselves");
     PC__TRY(pc__kv_copy(&copy, segment->payload), done);
     PC__TRY(pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens), done);
     (*out)->lossy = segment->lossy;
-    if (pc__segment_saw(segment)
-        && (status = pc__segment_note_sight(*out, pc__segment_saw(segment))) < 0) {
+    if (pc__segment_visibility(segment)
+        && (status = pc__segment_set_visibility(*out, pc__segment_visibility(segment))) < 0) {
         pc__segment_unref(*out);
         *out = NULL;
         goto done;
@@ -344,8 +344,8 @@ pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t star
     if (!segment || start < 0)
         return pc__fail(PC_ERR_INVALID, "pc_segment_read: segment is NULL, or start is negative");
     model = pc__segment_model(segment);
-    if (!model || !model->native)
+    if (!model || !pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_segment_read: only for segments of models that we run ourselves");
-    return pc__native_read(model, segment->payload, layer, start, k, v);
+    return pc__model_run_read(model, segment->payload, layer, start, k, v);
 }

@@ -3,7 +3,7 @@
 #define PC_SERVE_EVAL_INTERNAL_H
 
 #include "model/forward/forward.h"
-#include "model/forward/native.h"
+#include "model/model.h"
 
 typedef struct pc__eval_maps {
     const pc_allocator *mem;
@@ -13,8 +13,7 @@ typedef struct pc__eval_maps {
     void *packed;         /* triangular copies, where the model is causal */
 } pc__eval_maps;
 
-pc_status pc__eval_maps_new(pc__eval_maps *maps, const pc__native *native,
-                            const pc_eval_args *args);
+pc_status pc__eval_maps_new(pc__eval_maps *maps, const pc_model *model, const pc_eval_args *args);
 void pc__eval_maps_free(pc__eval_maps *maps);
 int pc__eval_maps_all(const pc__eval_maps *maps,
                       size_t lane); /* 1: those of all layers of the lane are given */

@@ -1,3 +1,4 @@
+#include "model/model_states.h"
 #include "serve/eval_internal.h"
 
 static const float *given_map(const pc_eval_args *args, size_t lane, int32_t layer)
@@ -23,14 +24,14 @@ static void use_lane_maps(pc__eval_maps *maps, const pc_eval_args *args, size_t 
     to->given = given;
 }
 
-pc_status pc__eval_maps_new(pc__eval_maps *maps, const pc__native *native, const pc_eval_args *args)
+pc_status pc__eval_maps_new(pc__eval_maps *maps, const pc_model *model, const pc_eval_args *args)
 {
     size_t bytes = 0;
     uint8_t *packed;
     if (!args->maps)
         return PC_OK;
-    maps->mem = &native->context->mem;
-    maps->layers = native->arch.layers;
+    maps->mem = &model->context->mem;
+    maps->layers = model->info.layers;
     maps->lanes = pc__calloc(maps->mem, args->lane_count, sizeof *maps->lanes);
     maps->given = pc__calloc(maps->mem, args->lane_count * (size_t)maps->layers,
                              sizeof *maps->given);
@@ -39,11 +40,11 @@ pc_status pc__eval_maps_new(pc__eval_maps *maps, const pc__native *native, const
     for (size_t l = 0; l < args->lane_count; l++) {
         if (!args->maps[l])
             continue;
-        maps->lanes[l].shape = (pc__map_shape){PC_MAP_F32, native->arch.heads, args->lanes[l].count,
-                                               native->arch.causal};
+        maps->lanes[l].shape = (pc__map_shape){PC_MAP_F32, model->info.heads, args->lanes[l].count,
+                                               pc__model_is_causal(model)};
         bytes += (size_t)maps->layers * pc__map_bytes(&maps->lanes[l].shape);
     }
-    packed = maps->packed = pc__alloc(maps->mem, native->arch.causal ? bytes : 0);
+    packed = maps->packed = pc__alloc(maps->mem, pc__model_is_causal(model) ? bytes : 0);
     if (!packed)
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < args->lane_count; l++)

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "serve/request.h"
 #include "serve/sequence.h"
 
 /* The samples of one request. */

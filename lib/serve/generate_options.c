@@ -4,6 +4,7 @@
 
 #include "base/options.h"
 #include "memo/memo.h"
+#include "model/model_states.h"
 #include "serve/sampler.h"
 
 enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
@@ -12,8 +13,9 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
 {
     if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL
         || o->baseline > PC_BASELINE_NO_ATTENTION || o->visibility > PC_VISIBLE_ALL)
-        return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, repair %u, baseline %u or see %u",
-                        call, o->encoding, o->repair, o->baseline, o->visibility);
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: unknown encoding %u, repair %u, baseline %u or visibility %u", call,
+                        o->encoding, o->repair, o->baseline, o->visibility);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
         return pc__fail(PC_ERR_INVALID, "%s: PC_REPAIR_FIRST needs repair_tokens", call);
     if (o->repair == PC_REPAIR_TOP && !(o->repair_percent > 0 && o->repair_percent <= 100))
@@ -66,9 +68,9 @@ static pc_status check_for_model(const pc_generate_options *o, const pc_model *m
     if (!(o->memo_threshold <= 1))
         return pc__fail(PC_ERR_INVALID, "%s: memo_threshold is %g, it is at most 1", call,
                         o->memo_threshold);
-    if (o->memo && !model->native)
+    if (o->memo && !pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: a memo is for models that we run ourselves", call);
-    if (o->baseline == PC_BASELINE_NO_ATTENTION && !model->native)
+    if (o->baseline == PC_BASELINE_NO_ATTENTION && !pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: attention can be left out by models that we run ourselves only", call);
     return o->memo ? pc__memo_check_model(o->memo, model) : PC_OK;

@@ -7,7 +7,7 @@
 #include "base/options.h"
 #include "memo/memo.h"
 #include "model/forward/heads.h"
-#include "model/forward/native.h"
+#include "model/model_states.h"
 #include "model/forward/prefill_batch.h"
 #include "serve/model_calls.h"
 #include "serve/prefill.h"
@@ -55,13 +55,14 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
 
 static pc_status check(const prefill_work *w)
 {
+    pc_status status;
     if (!w->model || (!w->inputs && w->count))
         return pc__fail(PC_ERR_INVALID, "pc_prefill: model or inputs is NULL");
-    if (!w->model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: only for models that we run ourselves");
+    if ((status = pc__model_check_native(w->model, "pc_prefill")) < 0)
+        return status;
     if (w->options.logits && !w->logits)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: the model has no head that gives logits");
-    if (w->options.segments && !w->model->native->arch.causal)
+    if (w->options.segments && !pc__model_is_causal(w->model))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_prefill: nothing goes on from the states of an encoder");
     for (size_t i = 0; i < w->count; i++)
@@ -152,15 +153,15 @@ static int may_use_outputs(const prefill_work *w)
 /* The same prompt's outputs. PC_MISS: not all are kept. */
 static pc_status use_outputs(prefill_work *w, size_t i)
 {
-    const pc__native *native = w->model->native;
     pc__prefill_input *prompt = &w->prompts[i];
     pc_status status;
     if (!w->found[i].same || !may_use_outputs(w))
         return PC_MISS;
-    status = pc__memo_output(w->options.memo, w->found[i].id, pc__pool_of(native, w->options.pool),
-                             prompt->embedding, prompt->logits);
+    status = pc__memo_output(w->options.memo, w->found[i].id,
+                             pc__model_pool(w->model, w->options.pool), prompt->embedding,
+                             prompt->logits);
     if (status == PC_OK && prompt->embedding && (w->options.flags & PC_PREFILL_NORMALIZE)
-        && !native->pooling.normalize)
+        && !pc__model_normalizes(w->model))
         pc__normalize(prompt->embedding, w->hidden);
     prompt->is_done = status == PC_OK;
     return status;
@@ -271,7 +272,7 @@ static pc_status make_segments(prefill_work *w)
     pc__visibility nothing;
     pc__visibility_start(&nothing);
     for (size_t i = 0; w->options.segments && i < w->count && status >= 0; i++) {
-        status = pc__native_keep(w->model->native, &w->runs[i]);
+        status = pc__model_keep(w->model, &w->runs[i]);
         if (status < 0)
             break;
         status = pc__wrap_segment(&w->options.segments[i], w->model, w->runs[i],
@@ -361,7 +362,7 @@ static pc_status begin_prefill(prefill_work *w, const pc_prefill_options *option
     pc_status status = read_prefill_options(&w->options, options);
     if (status < 0)
         return status;
-    if (w->model && w->model->native) {
+    if (w->model && pc__model_is_native(w->model)) {
         w->hidden = (size_t)w->model->info.hidden;
         w->logits = pc__prefill_batch_logits(w->model);
     }

@@ -2,13 +2,14 @@
 #include <string.h>
 
 #include "attn/kv.h"
+#include "model/model_states.h"
 #include "serve/model_calls.h"
 #include "serve/prompt.h"
 #include "serve/visibility.h"
 
 static int64_t relative_position(const pc_model *model, const pc_segment *segment, size_t token)
 {
-    return model->native ? pc__kv_relative(segment->payload, token) : (int64_t)token;
+    return pc__model_relative(model, segment->payload, token);
 }
 
 int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token)
@@ -92,7 +93,7 @@ static pc_status judge_exactness(pc_prompt *prompt)
 {
     pc__visibility sight = {.exact = 0};
     pc_status status = PC_OK;
-    if (prompt->model->native)
+    if (pc__model_is_native(prompt->model))
         status = pc__visibility_of(&sight, &prompt->model->context->mem, prompt->given,
                                    prompt->given_count);
     prompt->given_exact = sight.exact;

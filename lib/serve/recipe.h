@@ -16,14 +16,14 @@
 
 #define PC__NO_LEAF ((size_t)-1)
 
-typedef struct pc__plan_tile {
+typedef struct pc__unit {
     const pc__node **items; /* texts and parameters, ascending positions */
     size_t *leaf;           /* [count] index of the leaf that an item becomes, or PC__NO_LEAF */
     size_t count, capacity;
     size_t tokens;    /* of all items */
     int sees_lead;    /* unit 0 is visible to it */
     const char *name; /* path of what it is made for, for reports of progress */
-} pc__plan_tile;
+} pc__unit;
 
 typedef struct pc__leaf {
     size_t unit, item;
@@ -32,7 +32,7 @@ typedef struct pc__leaf {
 typedef struct pc__recipe {
     pc_allocator mem;
     uint32_t encoding;
-    pc__plan_tile *units;
+    pc__unit *units;
     size_t unit_count, unit_capacity;
     pc__leaf *leaves;
     size_t leaf_count, leaf_capacity;

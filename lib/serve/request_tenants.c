@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "model/forward/native.h"
+#include "model/model_states.h"
 
 static pc_key_parts common(const pc_model *model, uint32_t encoding, uint64_t regime)
 {
@@ -11,8 +11,8 @@ static pc_key_parts common(const pc_model *model, uint32_t encoding, uint64_t re
     base.tokenizer = model->tokenizer_id.bytes;
     base.position_scheme = model->info.position_scheme;
     base.regime = regime;
-    base.dtype = model->native ? pc__native_format(model->native) : model->info.compute;
-    base.layout = model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL;
+    base.dtype = pc__model_format(model);
+    base.layout = pc__model_layout(model);
     base.encoding = encoding;
     return base;
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "model/forward/native.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20) /* of a PML file */
 
@@ -84,29 +83,6 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
     pthread_mutex_unlock(&s->lock);
     pc__request_tenants_end(&scopes, &s->model->context->mem);
     return status;
-}
-
-pc__request_regime pc__regime_of_key(const pc_model *model, uint64_t key)
-{
-    uint64_t length = pc__native_rope_regime_length(model->native, key);
-    return (pc__request_regime){length, key, key ? length : 0,
-                                pc__native_rope_regime_end(model->native, key)};
-}
-
-pc__request_regime pc__regime_for_length(const pc_model *model, uint64_t chosen, int64_t reach)
-{
-    uint64_t limit = (uint64_t)model->info.context_length, length = chosen      ? chosen
-                                                                    : reach > 0 ? (uint64_t)reach
-                                                                                : 1;
-    pc__request_regime regime;
-    if (!model->native)
-        return (pc__request_regime){chosen ? chosen : limit, chosen, chosen ? chosen : limit,
-                                    INT64_MAX};
-    if (limit && length > limit)
-        length = limit;
-    regime = pc__regime_of_key(model, pc__native_rope_regime(model->native, length));
-    regime.decided = regime.key ? length : 0;
-    return regime;
 }
 
 static pc_status model_tokens(void *user, const char *text, size_t size, uint64_t flags,

@@ -3,6 +3,7 @@
 #ifndef PC_SERVE_SCHEMA_H
 #define PC_SERVE_SCHEMA_H
 
+#include "serve/request_regime.h"
 #include "serve/unit_keys.h"
 
 enum { PC__KEPT_KEYS = 16 }; /* key tables (mode, salts, regime) that a schema remembers */
@@ -34,22 +35,5 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
 
 /* What PML needs to know of a model. */
 void pc__pml_env_of(pc__pml_env *env, const pc_model *model);
-
-/* Frequencies that depend on the context's length (dynamic NTK, LongRoPE) are fixed per request, by
- * the length that it may reach; states of one regime are never used in another, and no request
- * grows out of its own. A host's model gets its full context length, so that all its segments go
- * together. */
-typedef struct pc__request_regime {
-    uint64_t length; /* for rope_regime_length of the model's operations: one and the same for all
-                        lengths of a regime */
-    uint64_t key;    /* for store keys */
-    uint64_t
-        decided; /* the length that has decided; 0: the model's frequencies do not depend on one */
-    int64_t end; /* the longest context of this regime; INT64_MAX: no end */
-} pc__request_regime;
-/* Of what may reach `reach` positions; `chosen` decides instead where it is not 0. */
-pc__request_regime pc__regime_for_length(const pc_model *model, uint64_t chosen, int64_t reach);
-/* Of states that are there. */
-pc__request_regime pc__regime_of_key(const pc_model *model, uint64_t key);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include "base/options.h"
 #include "serve/fetch.h"
-#include "serve/request.h"
 #include "serve/unit_encode.h"
 
 typedef struct encoding {
@@ -42,7 +41,7 @@ static pc_status look_up_unit(encoding *e, size_t unit)
 }
 
 /* What the tiers below RAM have of the unit, if that is faster. */
-static pc_status load_unit(encoding *e, const pc__plan_tile *unit)
+static pc_status load_unit(encoding *e, const pc__unit *unit)
 {
     pc__fetch fetch;
     pc_status status = pc__fetch_start(&fetch, e->work.model, e->work.cache, unit->count);
@@ -59,12 +58,12 @@ static pc_status load_unit(encoding *e, const pc__plan_tile *unit)
         pc__fetch_wait_long(&fetch);
     for (size_t i = 0; i < fetch.count && status >= 0; i++)
         if (unit->leaf[i] != PC__NO_LEAF && !e->work.made[unit->leaf[i]])
-            pc__fetch_get(&fetch, i, &e->work.made[unit->leaf[i]]);
+            pc__fetch_get(&fetch, i, &e->work.made[unit->leaf[i]], NULL);
     pc__fetch_end(&fetch);
     return status;
 }
 
-static int is_made(const encoding *e, const pc__plan_tile *unit)
+static int is_made(const encoding *e, const pc__unit *unit)
 {
     for (size_t i = 0; i < unit->count; i++)
         if (unit->leaf[i] != PC__NO_LEAF && !e->work.made[unit->leaf[i]])
@@ -73,7 +72,7 @@ static int is_made(const encoding *e, const pc__plan_tile *unit)
 }
 
 /* PC_MISS: not all of it stayed in RAM. */
-static pc_status pin_unit(encoding *e, const pc__plan_tile *unit)
+static pc_status pin_unit(encoding *e, const pc__unit *unit)
 {
     pc_status status = PC_OK, all = PC_OK;
     for (size_t i = 0; e->options.pin && i < unit->count && status >= 0; i++) {
@@ -89,7 +88,7 @@ static pc_status pin_unit(encoding *e, const pc__plan_tile *unit)
 /* Nothing stays referenced beyond its unit: what is held here could not be evicted. */
 static pc_status encode_unit(encoding *e, size_t index)
 {
-    const pc__plan_tile *unit = &e->work.recipe->units[index];
+    const pc__unit *unit = &e->work.recipe->units[index];
     pc_status status = look_up_unit(e, index);
     if (status == PC_MISS)
         status = load_unit(e, unit);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attn/kernels.h"
-#include "model/forward/native.h"
+#include "model/model_states.h"
 #include "serve/unit_keys.h"
 
 /* States on their way into a host's model: the bytes for ops.import_segment. A host's handle may
@@ -51,7 +51,7 @@ static void free_import(const pc_model *model, import *i)
 static void release(void *owner, void *payload)
 {
     pc_model *model = owner;
-    import *pending = model->native ? NULL : take_import(model, payload);
+    import *pending = pc__model_is_native(model) ? NULL : take_import(model, payload);
     if (pending) {
         free_import(model, pending);
         return;
@@ -69,9 +69,10 @@ static void set_model(pc__image *image, const pc_model *model)
     memcpy(image->architecture, info->architecture,
            strnlen(info->architecture, sizeof image->architecture - 1));
     image->position_scheme = info->position_scheme;
-    image->layout = model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL;
-    image->dtype = model->native ? model->native->kept : info->compute;
-    if (model->native)
+    image->layout = pc__model_layout(model);
+    image->dtype = pc__model_is_native(model) ? pc__model_segment_shape(model).dtype
+                                              : info->compute;
+    if (pc__model_is_native(model))
         snprintf(image->kernels, sizeof image->kernels, "%s", pc__kernels_class());
 }
 
@@ -88,20 +89,20 @@ void pc__segment_image(pc__image *image, const pc_model *model, const pc__segmen
 {
     memset(image, 0, sizeof *image);
     set_model(image, model);
-    if (model->native) {
-        pc__kv_shape shape = model->native->shape;
-        shape.dtype = model->native->kept;
+    if (pc__model_is_native(model)) {
+        pc__kv_shape shape = pc__model_segment_shape(model);
         set_shape(image, &shape);
     }
-    image->block_count = model->native ? (size_t)model->native->shape.layers : 1;
+    image->block_count = pc__model_is_native(model) ? (size_t)pc__model_segment_shape(model).layers
+                                                    : 1;
     image->key = *facts->key;
     image->salt = *facts->salt;
     image->has_content = facts->content != NULL;
     if (facts->content)
         image->content = *facts->content;
-    image->has_before = facts->before != NULL;
-    if (facts->before)
-        image->before = *facts->before;
+    image->has_parent = facts->parent != NULL;
+    if (facts->parent)
+        image->parent = *facts->parent;
     image->encoding = facts->encoding;
     image->regime = facts->regime;
     image->origin = pc__key_offset(model, facts->start);
@@ -112,10 +113,9 @@ void pc__segment_image(pc__image *image, const pc_model *model, const pc__segmen
 uint64_t pc__segment_bytes(const pc_model *model, size_t tokens)
 {
     pc__kv_shape shape;
-    if (!model->native)
+    if (!pc__model_is_native(model))
         return tokens * model->info.kv_bytes_per_token;
-    shape = model->native->shape;
-    shape.dtype = model->native->kept;
+    shape = pc__model_segment_shape(model);
     return sizeof(pc__kv) + pc__kv_layer_bytes(&shape, tokens) * (uint64_t)shape.layers;
 }
 
@@ -183,11 +183,11 @@ static pc_status describe(void *owner, void *payload, pc__image *image, void **r
     exported *e;
     pc_status status;
     *release_me = NULL;
-    if (!model->native && !model->ops.export_segment)
+    if (!pc__model_can_export(model))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model's states cannot leave it (no ops.export_segment)");
     set_model(image, model);
-    if (model->native)
+    if (pc__model_is_native(model))
         return describe_run(model, payload, image, release_me);
     status = export_host(model, payload, &e);
     if (status < 0)
@@ -208,13 +208,12 @@ static pc_status check_image(const pc_model *model, const pc__image *image, pc__
     size_t bytes;
     if (memcmp(image->model, info->fingerprint, sizeof image->model) != 0)
         wrong = "model";
-    else if (image->layout != (uint32_t)(model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL))
+    else if (image->layout != pc__model_layout(model))
         wrong = "layout";
     else if (!image->tokens || image->tokens > UINT32_MAX || !image->block_bytes)
         wrong = "number of tokens";
-    if (!wrong && model->native) {
-        *shape = model->native->shape;
-        shape->dtype = model->native->kept;
+    if (!wrong && pc__model_is_native(model)) {
+        *shape = pc__model_segment_shape(model);
         bytes = pc__kv_layer_bytes(shape, image->tokens);
         if (image->dtype != shape->dtype || image->layers != shape->layers
             || image->kv_heads != shape->kv_heads || image->k_dim != shape->k_dim
@@ -271,7 +270,7 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
     *payload = NULL;
     if (status < 0)
         return status;
-    if (!model->native)
+    if (!pc__model_is_native(model))
         return create_import(model, image, payload, blocks);
     status = pc__kv_new_unset(&kv, &model->context->mem, &shape, image->tokens, image->relative);
     if (status < 0)
@@ -282,19 +281,20 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
     return PC_OK;
 }
 
-static pc_status adopt(void *owner, const pc__image *image, const void *const *blocks, void *lender,
-                       void (*drop_lender)(void *lender), void **payload)
+static pc_status wrap_memory(void *owner, const pc__image *image, const void *const *blocks,
+                             void *memory_owner, void (*release_memory)(void *memory_owner),
+                             void **payload)
 {
     const pc_model *model = owner;
     pc__kv_shape shape;
     pc__kv *kv;
     pc_status status = check_image(model, image, &shape);
     *payload = NULL;
-    if (status >= 0 && !model->native)
+    if (status >= 0 && !pc__model_is_native(model))
         status = pc__fail(PC_ERR_UNSUPPORTED, "a host's model imports its states");
     if (status >= 0)
         status = pc__kv_wrap(&kv, &model->context->mem, &shape, image->tokens, image->relative,
-                             blocks, lender, drop_lender);
+                             blocks, memory_owner, release_memory);
     if (status < 0)
         return status;
     set_run(kv, image);
@@ -331,38 +331,38 @@ static pc_status finish_import(pc_model *model, const pc__image *image, void **p
 static pc_status finish(void *owner, const pc__image *image, void **payload)
 {
     pc_model *model = owner;
-    if (!model->native)
+    if (!pc__model_is_native(model))
         return finish_import(model, image, payload);
     return PC_OK;
 }
 
 /* Lossy codecs, and other writers, may have left something behind the last token. */
-static void settle(void *owner, void *payload, size_t index)
+static void block_ready(void *owner, void *payload, size_t index)
 {
     const pc_model *model = owner;
-    if (model->native)
+    if (pc__model_is_native(model))
         pc__kv_clear_tail(payload, index);
 }
 
-static void set_flow(void *owner, void *payload, pc__layer_stream *stream)
+static void set_layer_stream(void *owner, void *payload, pc__layer_stream *stream)
 {
     const pc_model *model = owner;
-    if (model->native)
+    if (pc__model_is_native(model))
         atomic_store_explicit(&((pc__kv *)payload)->stream, stream, memory_order_release);
 }
 
 /* A host's states are the host's own affair, here and in wipe. */
-static void give_back(void *owner, void *payload)
+static void free_to_system(void *owner, void *payload)
 {
     const pc_model *model = owner;
-    if (model->native)
+    if (pc__model_is_native(model))
         pc__kv_give_back(payload);
 }
 
-static void wipe(void *owner, void *payload)
+static void zero_memory(void *owner, void *payload)
 {
     const pc_model *model = owner;
-    if (model->native)
+    if (pc__model_is_native(model))
         pc__kv_zero(payload);
 }
 
@@ -370,7 +370,7 @@ static void wipe(void *owner, void *payload)
  * that host's model knows. */
 static int serves(const void *owner, const void *other)
 {
-    return ((const pc_model *)owner)->native && ((const pc_model *)other)->native;
+    return pc__model_is_native(owner) && pc__model_is_native(other);
 }
 
 static pc_status show(void *owner, void *payload, pc_raw *raw)
@@ -378,7 +378,7 @@ static pc_status show(void *owner, void *payload, pc_raw *raw)
     const pc_model *model = owner;
     pc__kv *kv = payload;
     pc__image image;
-    if (!model->native)
+    if (!pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED, "the host's model keeps its states to itself");
     set_model(&image, model);
     raw->block_bytes = pc__kv_sizes(kv);
@@ -406,12 +406,12 @@ const pc__payload_ops pc__model_payload = {
     .drop_owner = drop_model,
     .describe = describe,
     .create = create,
-    .adopt = adopt,
-    .settle = settle,
-    .set_flow = set_flow,
+    .wrap_memory = wrap_memory,
+    .block_ready = block_ready,
+    .set_layer_stream = set_layer_stream,
     .finish = finish,
-    .wipe = wipe,
-    .give_back = give_back,
+    .zero_memory = zero_memory,
+    .free_to_system = free_to_system,
     .serves = serves,
     .raw = show,
 };

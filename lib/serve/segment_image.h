@@ -23,7 +23,7 @@ void pc__model_take(void *owner);
 typedef struct pc__segment_facts {
     const pc__id *key;
     const pc__id *content; /* or NULL */
-    const pc__id *before;  /* or NULL */
+    const pc__id *parent;  /* or NULL */
     const pc__id *salt;    /* pc__salt_digest */
     uint32_t encoding;     /* PC_ENCODE_… */
     uint64_t regime;       /* the `key` of a pc__request_regime */

@@ -3,7 +3,8 @@
 #define PC_SERVE_SEQUENCE_H
 
 #include "serve/generate.h"
-#include "serve/request.h"
+#include "serve/placed_prompt.h"
+#include "serve/prompt.h"
 #include "serve/sampler.h"
 #include "serve/text_stream.h"
 
@@ -22,25 +23,18 @@ struct pc_sequence {
     pc__generation generation;
     pc__sample_counter *counter;
     uint32_t sample;
-    /* holds the segments that are attached; of a copy: empty, see `segments` */
-    pc__request request;
-    pc_segment **segments; /* [segment_count] of a copy */
-    size_t segment_count;
+    /* What the model holds for it; its sequence is NULL before the first step and after the end.
+     * next_position is that of the first pending token. */
+    pc__placed_prompt placed;
     pc__request_regime regime;
-    void *host; /* NULL before the first step and after the end */
     pc__sampler sampler;
     int32_t *tokens; /* behind the prompt: sampled and pushed */
     size_t count, capacity;
     /* the last of them that are not computed yet: usually the one that was sampled last */
     size_t pending;
-    int64_t next_position; /* of the first of those; between steps, of the next token */
-    size_t turn;           /* tokens [turn, count) came after the last push: the text is theirs */
-    int again;             /* before them, the prompt's last token is to be computed once more */
-    int32_t *own;          /* [own_count] tokens of the prompt that were computed as rows of this
-                              sequence, in the order of their arrival */
-    size_t own_count;
-    int64_t own_last; /* position of the prompt's last token; -1: it was not the last to come */
-    float *logits;    /* [vocab] with PC_GENERATE_LOGITS */
+    size_t turn;   /* tokens [turn, count) came after the last push: the text is theirs */
+    int again;     /* before them, the prompt's last token is to be computed once more */
+    float *logits; /* [vocab] with PC_GENERATE_LOGITS */
     int has_logits;
     size_t sampled;
     pc__text_stream text;

@@ -1,32 +1,29 @@
 /* What a sequence holds, as segments in place. */
 #include "attn/kv.h"
-#include "model/forward/native_ops.h"
+#include "model/model_states.h"
+#include "serve/model_calls.h"
 #include "serve/sequence.h"
 #include "serve/visibility.h"
 
 /* A reference to the segment that was attached. */
 static pc_segment *attached_segment(const pc_sequence *s, const pc__kv *kv)
 {
-    size_t parts = s->request.segments ? s->prompt->part_count : 0;
-    for (size_t i = 0; i < parts; i++)
-        if (s->request.segments[i] && s->request.segments[i]->payload == kv)
-            return pc__segment_ref(s->request.segments[i]);
-    for (size_t i = 0; i < s->segment_count; i++)
-        if (s->segments[i]->payload == kv)
-            return pc__segment_ref(s->segments[i]);
+    for (size_t i = 0; i < s->placed.segment_count; i++)
+        if (s->placed.segments[i]->payload == kv)
+            return pc__segment_ref(s->placed.segments[i]);
     return NULL;
 }
 
 /* Own token number `n`, counted from the first of the prompt that was computed here. */
 static int32_t own_token(const pc_sequence *s, size_t n)
 {
-    size_t prompt = s->own_count - (s->again != 0);
-    return n < prompt ? s->own[n] : s->tokens[n - prompt];
+    size_t prompt = s->placed.own.count - (s->again != 0);
+    return n < prompt ? s->placed.own.tokens[n] : s->tokens[n - prompt];
 }
 
 /* An own run as a segment. Where a cut has left more in its memory than we see, a copy of what we
  * see. */
-static pc_status own_segment(const pc_sequence *s, const pc__native_span *span, size_t first,
+static pc_status own_segment(const pc_sequence *s, const pc__sequence_span *span, size_t first,
                              pc_segment **out)
 {
     const pc_allocator *mem = s->mem;
@@ -49,7 +46,7 @@ static pc_status own_segment(const pc_sequence *s, const pc__native_span *span, 
     return status;
 }
 
-static pc_status make_spans(const pc_sequence *s, const pc__native_span *seen, size_t n,
+static pc_status make_spans(const pc_sequence *s, const pc__sequence_span *seen, size_t n,
                             pc_span *spans)
 {
     size_t own = 0, made = 0;
@@ -83,14 +80,14 @@ static pc_status make_spans(const pc_sequence *s, const pc__native_span *seen, s
 static pc_status check_sequence(const pc_sequence *s, const pc_span *spans, size_t capacity,
                                 const size_t *count)
 {
+    pc_status status;
     if (!s || !count || (!spans && capacity))
         return pc__fail(PC_ERR_INVALID, "pc_sequence_spans: sequence, spans or count is NULL");
-    if (!s->model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_sequence_spans: only for models that we run ourselves");
+    if ((status = pc__model_check_native(s->model, "pc_sequence_spans")) < 0)
+        return status;
     if (s->stepping)
         return pc__fail(PC_ERR_STATE, "pc_sequence_spans: a step of the sequence is under way");
-    if (!s->host)
+    if (!s->placed.sequence)
         return pc__fail(PC_ERR_STATE, "pc_sequence_spans: the sequence %s",
                         s->finish ? "has finished and kept nothing (PC_GENERATE_KEEP)"
                                   : "has not been stepped yet");
@@ -99,18 +96,18 @@ static pc_status check_sequence(const pc_sequence *s, const pc_span *spans, size
 
 pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capacity, size_t *count)
 {
-    pc__native_span *seen;
+    pc__sequence_span *seen;
     size_t n, full = 0;
     pc_status status;
     if (count)
         *count = 0;
     if ((status = check_sequence(sequence, spans, capacity, count)) < 0)
         return status;
-    n = pc__native_spans(sequence->host, NULL);
+    n = pc__model_sequence_spans(sequence->placed.sequence, NULL);
     seen = pc__calloc(sequence->mem, n, sizeof *seen);
     if (!seen)
         return PC_ERR_NOMEM;
-    pc__native_spans(sequence->host, seen);
+    pc__model_sequence_spans(sequence->placed.sequence, seen);
     for (size_t i = 0; i < n; i++)
         full += seen[i].hi > seen[i].lo;
     *count = full;
@@ -118,7 +115,7 @@ pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capaci
         status = pc__fail(PC_ERR_LIMIT, "pc_sequence_spans: %zu spans, there is room for %zu", full,
                           capacity);
     } else if (spans) {
-        pc__native_freeze(sequence->host);
+        pc__model_sequence_freeze(sequence->placed.sequence);
         status = make_spans(sequence, seen, n, spans);
     }
     pc__free(sequence->mem, seen);

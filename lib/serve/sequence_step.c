@@ -1,6 +1,7 @@
 /* One step of running sequences. */
 #include <stdio.h>
 
+#include "serve/model_calls.h"
 #include "serve/sequence.h"
 
 typedef struct step_members {
@@ -150,7 +151,7 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row
         return;
     }
     for (size_t i = 0; i < count; i++)
-        if (!sequences[i]->finish && sequences[i]->host)
+        if (!sequences[i]->finish && sequences[i]->placed.sequence)
             row_count += pc__sequence_row_count(list[left++] = sequences[i]);
     if (row_count > count && !(more = pc__calloc(mem, row_count, sizeof *more))) {
         pc__first_error_note(error, PC_ERR_NOMEM);

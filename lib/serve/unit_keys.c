@@ -26,9 +26,9 @@ static pc__id next_key(key_chain *c, const pc__node *item)
 }
 
 static void name_unit(pc__unit_keys *keys, pc__id *salts, key_chain *c, const pc__recipe *recipe,
-                      const pc__plan_tile *unit)
+                      const pc__unit *unit)
 {
-    const pc__plan_tile *lead = unit->sees_lead ? &recipe->units[0] : NULL;
+    const pc__unit *lead = unit->sees_lead ? &recipe->units[0] : NULL;
     for (size_t i = 0; lead && i < lead->count; i++)
         if (lead->leaf[i] != PC__NO_LEAF) {
             next_key(c, lead->items[i]);

@@ -27,7 +27,7 @@ static int comes_behind(const pc__visibility *sight, int64_t start)
 void pc__visibility_add(pc__visibility *sight, const pc_segment *segment, int64_t start,
                         uint32_t lo, uint32_t hi)
 {
-    const pc__id *saw = pc__segment_saw(segment);
+    const pc__id *saw = pc__segment_visibility(segment);
     size_t end = hi ? hi : segment->tokens;
     pc__id id;
     sight->exact = comes_behind(sight, start) && saw && !lo && !pc__segment_is_lossy(segment);
@@ -75,5 +75,5 @@ pc_status pc__visibility_note(const pc__visibility *sight, pc_segment *segment, 
     if (!comes_behind(sight, start))
         return PC_OK;
     id = visible_id(sight, start);
-    return pc__segment_note_sight(segment, &id);
+    return pc__segment_set_visibility(segment, &id);
 }

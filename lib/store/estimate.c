@@ -2,10 +2,11 @@
 
 #include <string.h>
 
-enum { DISTRUST = 3 };
+enum { DISTRUST_AFTER = 3 };
 static const double SLOWER = 0.2, FASTER = 0.4; /* weight of a new observation */
 static const double LARGEST = 4; /* times what was expected that one observation counts for */
-static const double LOST = 0.5, KEPT = 1.0 / 256; /* what becomes of trust: times, and plus */
+static const double TRUST_FACTOR = 0.5,
+                    TRUST_GAIN = 1.0 / 256; /* what becomes of trust: times, and plus */
 static const double FIRST_PROBE = 0.25, LAST_PROBE = 8;
 
 static void start_tier(pc__tier_estimate *t, double latency, double per_byte)
@@ -30,15 +31,15 @@ void pc__estimate_end(pc__estimate *e)
     pthread_mutex_destroy(&e->lock);
 }
 
-static double predict(const pc__tier_estimate *t, double bytes)
+static double predict_seconds(const pc__tier_estimate *t, double bytes)
 {
     return t->latency + t->per_byte * bytes;
 }
 
 /* The new prediction for `bytes` is the old one + weight * (seconds - the old one). */
-static void observe(pc__tier_estimate *t, double bytes, double seconds)
+static void observe_load(pc__tier_estimate *t, double bytes, double seconds)
 {
-    double expected = predict(t, bytes), fixed, moving, change;
+    double expected = predict_seconds(t, bytes), fixed, moving, change;
     if (expected <= 0)
         return;
     fixed = t->latency / expected;
@@ -54,7 +55,7 @@ double pc__estimate_load(pc__estimate *e, uint32_t tier, uint64_t bytes)
 {
     double seconds;
     pthread_mutex_lock(&e->lock);
-    seconds = predict(&e->tiers[tier], (double)bytes);
+    seconds = predict_seconds(&e->tiers[tier], (double)bytes);
     pthread_mutex_unlock(&e->lock);
     return seconds;
 }
@@ -66,39 +67,39 @@ static void next_probe(pc__tier_estimate *t, int good)
         t->probe_every = LAST_PROBE;
 }
 
-void pc__estimate_loaded(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds)
+void pc__estimate_report_load(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds)
 {
     pc__tier_estimate *t = &e->tiers[tier];
     pthread_mutex_lock(&e->lock);
-    next_probe(t, seconds <= predict(t, (double)bytes));
-    observe(t, (double)bytes, seconds);
+    next_probe(t, seconds <= predict_seconds(t, (double)bytes));
+    observe_load(t, (double)bytes, seconds);
     t->failures = 0;
     pthread_mutex_unlock(&e->lock);
 }
 
-void pc__estimate_failed(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds,
-                         uint32_t reason)
+void pc__estimate_report_failure(pc__estimate *e, uint32_t tier, uint64_t bytes, double seconds,
+                                 uint32_t reason)
 {
     pc__tier_estimate *t = &e->tiers[tier];
     pthread_mutex_lock(&e->lock);
     next_probe(t, 0);
     if (reason == PC_REASON_DEADLINE)
-        observe(t, (double)bytes, seconds);
+        observe_load(t, (double)bytes, seconds);
     t->failures++;
     t->reason = reason;
     pthread_mutex_unlock(&e->lock);
 }
 
-uint32_t pc__estimate_distrusts(pc__estimate *e, uint32_t tier)
+uint32_t pc__estimate_distrust(pc__estimate *e, uint32_t tier)
 {
     uint32_t reason;
     pthread_mutex_lock(&e->lock);
-    reason = e->tiers[tier].failures >= DISTRUST ? e->tiers[tier].reason : PC_REASON_NONE;
+    reason = e->tiers[tier].failures >= DISTRUST_AFTER ? e->tiers[tier].reason : PC_REASON_NONE;
     pthread_mutex_unlock(&e->lock);
     return reason;
 }
 
-int pc__estimate_probe(pc__estimate *e, uint32_t tier, double now)
+int pc__estimate_probe_is_due(pc__estimate *e, uint32_t tier, double now)
 {
     pc__tier_estimate *t = &e->tiers[tier];
     int due;
@@ -110,10 +111,10 @@ int pc__estimate_probe(pc__estimate *e, uint32_t tier, double now)
     return due;
 }
 
-uint32_t pc__estimate_refuses(pc__estimate *e, uint32_t tier, double now, int *is_probe)
+uint32_t pc__estimate_refusal(pc__estimate *e, uint32_t tier, double now, int *is_probe)
 {
-    uint32_t distrust = pc__estimate_distrusts(e, tier);
-    int probe = distrust && pc__estimate_probe(e, tier, now);
+    uint32_t distrust = pc__estimate_distrust(e, tier);
+    int probe = distrust && pc__estimate_probe_is_due(e, tier, now);
     if (is_probe)
         *is_probe = probe;
     return probe ? PC_REASON_NONE : distrust;
@@ -128,11 +129,11 @@ double pc__estimate_trust(pc__estimate *e, uint32_t tier)
     return trust;
 }
 
-void pc__estimate_kept(pc__estimate *e, uint32_t tier, int kept)
+void pc__estimate_update_trust(pc__estimate *e, uint32_t tier, int in_time)
 {
     double *trust = &e->tiers[tier].trust;
     pthread_mutex_lock(&e->lock);
-    *trust = !kept ? *trust * LOST : *trust + KEPT < 1 ? *trust + KEPT : 1;
+    *trust = !in_time ? *trust * TRUST_FACTOR : *trust + TRUST_GAIN < 1 ? *trust + TRUST_GAIN : 1;
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -146,7 +147,7 @@ static size_t size_class(size_t tokens)
     return c;
 }
 
-static pc__model_estimate *find(pc__estimate *e, const uint8_t model[32])
+static pc__model_estimate *find_model(pc__estimate *e, const uint8_t model[32])
 {
     for (size_t i = 0; i < PC__EST_MODELS; i++)
         if (e->models[i].used && !memcmp(e->models[i].model, model, 32))
@@ -155,7 +156,7 @@ static pc__model_estimate *find(pc__estimate *e, const uint8_t model[32])
 }
 
 /* The place of the model that was used longest ago becomes this one's. */
-static pc__model_estimate *claim(pc__estimate *e, const uint8_t model[32])
+static pc__model_estimate *claim_model(pc__estimate *e, const uint8_t model[32])
 {
     pc__model_estimate *m = &e->models[0];
     for (size_t i = 1; i < PC__EST_MODELS; i++)
@@ -166,7 +167,8 @@ static pc__model_estimate *claim(pc__estimate *e, const uint8_t model[32])
     return m;
 }
 
-void pc__estimate_computed(pc__estimate *e, const uint8_t model[32], size_t tokens, double seconds)
+void pc__estimate_report_compute(pc__estimate *e, const uint8_t model[32], size_t tokens,
+                                 double seconds)
 {
     pc__model_estimate *m;
     double *rate, now;
@@ -174,9 +176,9 @@ void pc__estimate_computed(pc__estimate *e, const uint8_t model[32], size_t toke
         return;
     now = seconds / (double)tokens;
     pthread_mutex_lock(&e->lock);
-    m = find(e, model);
+    m = find_model(e, model);
     if (!m)
-        m = claim(e, model);
+        m = claim_model(e, model);
     m->used = ++e->clock;
     rate = &m->per_token[size_class(tokens)];
     /* downwards at once: what it can be done in counts; upwards slowly, it may have been disturbed
@@ -191,7 +193,7 @@ double pc__estimate_compute(pc__estimate *e, const uint8_t model[32], size_t tok
     size_t at = size_class(tokens);
     double rate = 0;
     pthread_mutex_lock(&e->lock);
-    m = find(e, model);
+    m = find_model(e, model);
     for (size_t d = 0; m && rate <= 0 && d < PC__EST_SIZES; d++) {
         if (at + d < PC__EST_SIZES)
             rate = m->per_token[at + d];

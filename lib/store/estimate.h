@@ -55,25 +55,26 @@ void pc__estimate_end(pc__estimate *estimate);
 
 /* Seconds that a load of so many bytes should take. */
 double pc__estimate_load(pc__estimate *estimate, uint32_t tier, uint64_t bytes);
-void pc__estimate_loaded(pc__estimate *estimate, uint32_t tier, uint64_t bytes, double seconds);
+void pc__estimate_report_load(pc__estimate *estimate, uint32_t tier, uint64_t bytes,
+                              double seconds);
 /* It failed after so long; `reason` PC_REASON_…. */
-void pc__estimate_failed(pc__estimate *estimate, uint32_t tier, uint64_t bytes, double seconds,
-                         uint32_t reason);
+void pc__estimate_report_failure(pc__estimate *estimate, uint32_t tier, uint64_t bytes,
+                                 double seconds, uint32_t reason);
 /* PC_REASON_NONE: use it; else why not: it has failed too often. */
-uint32_t pc__estimate_distrusts(pc__estimate *estimate, uint32_t tier);
+uint32_t pc__estimate_distrust(pc__estimate *estimate, uint32_t tier);
 /* 1: it is time to try a tier that is not used otherwise (and the next time is set). */
-int pc__estimate_probe(pc__estimate *estimate, uint32_t tier, double now);
+int pc__estimate_probe_is_due(pc__estimate *estimate, uint32_t tier, double now);
 
 /* Why a tier is not to be asked now, PC_REASON_NONE: it may be. *is_probe (or NULL): although it is
  * distrusted. */
-uint32_t pc__estimate_refuses(pc__estimate *estimate, uint32_t tier, double now, int *is_probe);
+uint32_t pc__estimate_refusal(pc__estimate *estimate, uint32_t tier, double now, int *is_probe);
 
 double pc__estimate_trust(pc__estimate *estimate, uint32_t tier);
 /* A request got in time what it sought there (1), or has lost time by it (0). */
-void pc__estimate_kept(pc__estimate *estimate, uint32_t tier, int kept);
+void pc__estimate_update_trust(pc__estimate *estimate, uint32_t tier, int in_time);
 
-void pc__estimate_computed(pc__estimate *estimate, const uint8_t model[32], size_t tokens,
-                           double seconds);
+void pc__estimate_report_compute(pc__estimate *estimate, const uint8_t model[32], size_t tokens,
+                                 double seconds);
 /* Seconds that one call of so many tokens should take; 0: nothing has been measured. */
 double pc__estimate_compute(pc__estimate *estimate, const uint8_t model[32], size_t tokens);
 

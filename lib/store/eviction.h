@@ -42,8 +42,8 @@ typedef struct pc__eviction_group {
 typedef struct pc__eviction_item {
     /* set by the owner before pc__eviction_add, never changed after */
     pc__id key;
-    pc__id before;
-    uint32_t has_before;
+    pc__id parent;
+    uint32_t has_parent;
     int32_t priority; /* the lower goes first, whatever it is worth */
     uint64_t bytes;
     double cost;               /* seconds to make it anew */
@@ -56,8 +56,8 @@ typedef struct pc__eviction_item {
     double score;       /* their sum */
     pc__heap_node place, group_place;
     pc__hash_link by_key;
-    pc__eviction_siblings *seen_by; /* those that saw this one; NULL: nobody */
-    pc__eviction_siblings *saw;     /* this one's `before`; NULL: nothing */
+    pc__eviction_siblings *children; /* those that saw this one; NULL: nobody */
+    pc__eviction_siblings *siblings; /* this one's `before`; NULL: nothing */
 } pc__eviction_item;
 
 typedef struct pc__eviction_history { /* of one that was evicted */
@@ -68,41 +68,42 @@ typedef struct pc__eviction_history { /* of one that was evicted */
 typedef struct pc__eviction { /* zero-initialised but for the first two: empty */
     pc_allocator mem;
     uint64_t budget; /* bytes; the measure of time. 0: what is there */
-    pc__hash_table items, families;
+    pc__hash_table items, sibling_sets;
     pc__heap order;
-    uint64_t bytes;             /* of all items */
-    uint64_t held_bytes;        /* of those that are held, or seen by one that is */
-    double clock;               /* half-lives: what was ever brought in / (0.3 budget) */
-    pc__eviction_history *past; /* [past_sets][4] */
-    size_t past_sets;           /* a power of two */
+    uint64_t bytes;                /* of all items */
+    uint64_t held_bytes;           /* of those that are held, or seen by one that is */
+    double clock;                  /* half-lives: what was ever brought in / (0.3 budget) */
+    pc__eviction_history *history; /* [past_sets][4] */
+    size_t history_sets;           /* a power of two */
 } pc__eviction;
 
-void pc__eviction_free(pc__eviction *worth); /* the items are not its own */
-pc__eviction_item *pc__eviction_find(const pc__eviction *worth, const pc__id *key);
+void pc__eviction_free(pc__eviction *eviction); /* the items are not its own */
+pc__eviction_item *pc__eviction_find(const pc__eviction *eviction, const pc__id *key);
 /* PC_ERR_NOMEM: nothing has changed. The key must not be there yet. */
-pc_status pc__eviction_add(pc__eviction *worth, pc__eviction_item *item);
-void pc__eviction_hit(pc__eviction *worth, pc__eviction_item *item); /* it was used */
+pc_status pc__eviction_add(pc__eviction *eviction, pc__eviction_item *item);
+void pc__eviction_hit(pc__eviction *eviction, pc__eviction_item *item); /* it was used */
 /* Worth of another run of the program, which kept clock, heat and uses: right after
  * pc__eviction_add. The clock is set from what was kept, too. */
-void pc__eviction_restore(pc__eviction *worth, pc__eviction_item *item, double heat, uint32_t uses);
-void pc__eviction_hold(pc__eviction *worth, pc__eviction_item *item);
-void pc__eviction_unhold(pc__eviction *worth, pc__eviction_item *item); /* undoes a hold */
-pc_status pc__eviction_order_group(pc__eviction *worth, pc__eviction_group *group);
+void pc__eviction_restore(pc__eviction *eviction, pc__eviction_item *item, double heat,
+                          uint32_t uses);
+void pc__eviction_hold(pc__eviction *eviction, pc__eviction_item *item);
+void pc__eviction_unhold(pc__eviction *eviction, pc__eviction_item *item); /* undoes a hold */
+pc_status pc__eviction_order_group(pc__eviction *eviction, pc__eviction_group *group);
 
 /* The candidate that goes first, of all or of a group; NULL: there is none. */
-pc__eviction_item *pc__eviction_candidate(const pc__eviction *worth,
+pc__eviction_item *pc__eviction_candidate(const pc__eviction *eviction,
                                           const pc__eviction_group *group);
 /* Takes a candidate out of the order, so that the next one (perhaps what it saw) stands first. It
  * is still found by its key. Then either pc__eviction_evict, or pc__eviction_put_back as if nothing
  * had been. */
-void pc__eviction_pick(pc__eviction *worth, pc__eviction_item *item);
-void pc__eviction_put_back(pc__eviction *worth, pc__eviction_item *item);
-void pc__eviction_evict(pc__eviction *worth,
+void pc__eviction_pick(pc__eviction *eviction, pc__eviction_item *item);
+void pc__eviction_put_back(pc__eviction *eviction, pc__eviction_item *item);
+void pc__eviction_evict(pc__eviction *eviction,
                         pc__eviction_item *item); /* one that was picked is gone */
 /* Takes any item out, for another reason than room. */
-void pc__eviction_remove(pc__eviction *worth, pc__eviction_item *item);
+void pc__eviction_remove(pc__eviction *eviction, pc__eviction_item *item);
 pc__eviction_item *pc__eviction_next(
-    const pc__eviction *worth,
+    const pc__eviction *eviction,
     const pc__eviction_item *item); /* all: NULL starts (pc__hash_table_next) */
 
 #endif

@@ -9,10 +9,10 @@
 typedef struct pc__image {
     /* what it is called */
     pc__id key;
-    pc__id content; /* its tokens without what they saw (pc__cache_knows) */
+    pc__id content; /* its tokens without what they saw (pc__cache_has_content) */
     uint32_t has_content;
-    pc__id before; /* key of the last segment that it saw */
-    uint32_t has_before;
+    pc__id parent; /* key of the last segment that it saw */
+    uint32_t has_parent;
     pc__id salt; /* pc__salt_digest of its tenant's salt; zeros in an image of what is wanted:
                     anybody's (the key says whose) */
 

@@ -3,9 +3,9 @@
  *
  * Requests compute while these threads work, often on the same few cores. So one more thread, the
  * background thread, has the lowest priority of the system's scheduler; it writes and prefetches,
- * one job at a time, and not while a request computes (pc__io_working), unless a write has waited
- * for IO_PATIENCE seconds or somebody waits for it. It loads nothing that somebody waits for: on a
- * busy machine it would keep them waiting. */
+ * one job at a time, and not while a request computes (pc__io_request_running), unless a write has
+ * waited for IO_PATIENCE seconds or somebody waits for it. It loads nothing that somebody waits
+ * for: on a busy machine it would keep them waiting. */
 #ifndef PC_STORE_IO_THREADS_H
 #define PC_STORE_IO_THREADS_H
 
@@ -39,11 +39,11 @@ void pc__io_free(pc__io *io);
 /* 0: the queue is full or the threads end; the job stays the caller's. */
 int pc__io_add(pc__io *io, int class, pc__io_job *job);
 /* A queued prefetch becomes a load; 0: it is not queued any more. */
-int pc__io_hurry(pc__io *io, pc__io_job *job);
+int pc__io_make_load(pc__io *io, pc__io_job *job);
 /* Until all writes that are queued or under way now have ended, whatever others queue meanwhile. */
 void pc__io_flush(pc__io *io);
 /* A request begins (+1) or ends (-1) to compute. */
-void pc__io_working(pc__io *io, int by);
+void pc__io_request_running(pc__io *io, int by);
 /* There is something for a sweep to do: as if the last one had returned 1. */
 void pc__io_sweep_soon(pc__io *io);
 int pc__io_is_ending(const pc__io *io);

@@ -17,7 +17,7 @@ pc__id pc__base_key(const pc_key_parts *parts)
     return pc__digest_end(&d);
 }
 
-pc__id pc__segment_key(const pc__id *base, const pc__id *before, int64_t distance, int64_t offset,
+pc__id pc__segment_key(const pc__id *base, const pc__id *parent, int64_t distance, int64_t offset,
                        const int32_t *tokens, const int64_t *relative, size_t count)
 {
     static const pc__id nothing;
@@ -25,8 +25,8 @@ pc__id pc__segment_key(const pc__id *base, const pc__id *before, int64_t distanc
     pc__digest_start(
         &d, "seg/1"); /* so short that a block of 64 tokens makes three blocks of BLAKE2b */
     pc__digest_bytes(&d, base->bytes, sizeof base->bytes);
-    pc__digest_bytes(&d, before ? before->bytes : nothing.bytes, sizeof nothing.bytes);
-    pc__digest_u64(&d, before ? (uint64_t)distance : 0);
+    pc__digest_bytes(&d, parent ? parent->bytes : nothing.bytes, sizeof nothing.bytes);
+    pc__digest_u64(&d, parent ? (uint64_t)distance : 0);
     pc__digest_u64(&d, (uint64_t)offset);
     pc__digest_i32(&d, tokens, count);
     pc__digest_u64(&d, relative ? count : 0);

@@ -20,7 +20,7 @@ pc__id pc__base_key(const pc_key_parts *parts);
 /* `before`: the last segment that it saw (NULL: it saw nothing but itself), which starts `distance`
  * positions before it; `offset`: position at which it was computed if it cannot be moved, else 0;
  * `relative`: positions of its tokens relative to the first, NULL: 0, 1, 2 …. */
-pc__id pc__segment_key(const pc__id *base, const pc__id *before, int64_t distance, int64_t offset,
+pc__id pc__segment_key(const pc__id *base, const pc__id *parent, int64_t distance, int64_t offset,
                        const int32_t *tokens, const int64_t *relative, size_t count);
 
 #endif

@@ -5,28 +5,28 @@
 #include "attn/kv.h"
 
 /* One block of memory holds this, the tables and, where we own them, the states. */
-typedef struct states {
+typedef struct raw_states {
     pc_allocator mem;
     pc__image image; /* views into this block; names are not set */
     uint8_t
         *own; /* the states in our memory, each block on cache lines of its own; NULL: elsewhere */
     size_t own_bytes;
-    atomic_uint wipe, give_back;
+    atomic_uint zero_memory, free_to_system;
     void (*release)(void *user); /* of elsewhere; may be NULL */
     void *user;
-} states;
+} raw_states;
 
 static void free_states(void *owner, void *payload)
 {
-    states *s = payload;
+    raw_states *s = payload;
     pc_allocator mem = s->mem;
     void (*release)(void *) = s->release;
     void *user = s->user;
     (void)owner;
-    if (s->own && atomic_load_explicit(&s->wipe, memory_order_relaxed))
+    if (s->own && atomic_load_explicit(&s->zero_memory, memory_order_relaxed))
         memset(s->own, 0, s->own_bytes);
-    (atomic_load_explicit(&s->give_back, memory_order_relaxed) ? pc__free_to_system
-                                                               : pc__free)(&mem, s->own);
+    (atomic_load_explicit(&s->free_to_system, memory_order_relaxed) ? pc__free_to_system
+                                                                    : pc__free)(&mem, s->own);
     pc__free(&mem, s);
     if (release)
         release(user);
@@ -43,20 +43,20 @@ static size_t round_64(size_t size)
 }
 
 /* Everything but the states: the tables of blocks are there, and empty. */
-static pc_status new_states(states **out, const pc_allocator *mem, const pc__image *image)
+static pc_status new_states(raw_states **out, const pc_allocator *mem, const pc__image *image)
 {
     size_t places = image->relative ? image->tokens : 0, blocks = image->block_count;
     uint8_t **table;
     uint64_t *sizes;
-    states *s = pc__calloc(mem, 1,
-                           sizeof *s + places * sizeof *image->relative
-                               + blocks * (sizeof *sizes + sizeof(*table)));
+    raw_states *s = pc__calloc(mem, 1,
+                               sizeof *s + places * sizeof *image->relative
+                                   + blocks * (sizeof *sizes + sizeof(*table)));
     *out = s;
     if (!s)
         return PC_ERR_NOMEM;
     s->mem = *mem;
-    atomic_init(&s->wipe, 0);
-    atomic_init(&s->give_back, 0);
+    atomic_init(&s->zero_memory, 0);
+    atomic_init(&s->free_to_system, 0);
     s->image = *image;
     s->image.token_ids = NULL; /* the segment's */
     sizes = (uint64_t *)(void *)(s + 1);
@@ -70,14 +70,14 @@ static pc_status new_states(states **out, const pc_allocator *mem, const pc__ima
     return PC_OK;
 }
 
-static void set_blocks(states *s, const void *const *blocks)
+static void set_blocks(raw_states *s, const void *const *blocks)
 {
     memcpy((void *)(uintptr_t)s->image.blocks, blocks, s->image.block_count * sizeof *blocks);
 }
 
-static pc_status describe(void *owner, void *payload, pc__image *image, void **release_me)
+static pc_status describe_states(void *owner, void *payload, pc__image *image, void **release_me)
 {
-    const states *s = payload;
+    const raw_states *s = payload;
     (void)owner;
     *release_me = NULL;
     memcpy(image->model, s->image.model, sizeof image->model);
@@ -110,11 +110,12 @@ static pc_status states_bytes(const pc__image *image, size_t *total)
     return PC_OK;
 }
 
-static pc_status create(void *owner, const pc__image *image, void **payload, uint8_t **blocks)
+static pc_status create_states(void *owner, const pc__image *image, void **payload,
+                               uint8_t **blocks)
 {
     const pc_context *context = owner;
     size_t total;
-    states *s;
+    raw_states *s;
     uint8_t *at;
     pc_status status = states_bytes(image, &total);
     *payload = NULL;
@@ -133,51 +134,52 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
     return PC_OK;
 }
 
-static pc_status adopt(void *owner, const pc__image *image, const void *const *blocks, void *lender,
-                       void (*drop_lender)(void *lender), void **payload)
+static pc_status wrap_memory(void *owner, const pc__image *image, const void *const *blocks,
+                             void *memory_owner, void (*release_memory)(void *memory_owner),
+                             void **payload)
 {
     const pc_context *context = owner;
-    states *s;
+    raw_states *s;
     pc_status status = new_states(&s, &context->mem, image);
     *payload = s;
     if (status < 0)
         return status;
     set_blocks(s, blocks);
-    s->release = drop_lender;
-    s->user = lender;
+    s->release = release_memory;
+    s->user = memory_owner;
     return PC_OK;
 }
 
 /* All that is needed was there from the beginning. */
-static pc_status finish(void *owner, const pc__image *image, void **payload)
+static pc_status finish_states(void *owner, const pc__image *image, void **payload)
 {
     (void)owner, (void)image, (void)payload;
     return PC_OK;
 }
 
 /* What lies in a host's memory is its own affair. */
-static void give_back(void *owner, void *payload)
+static void free_to_system(void *owner, void *payload)
 {
     (void)owner;
-    atomic_store_explicit(&((states *)payload)->give_back, 1, memory_order_relaxed);
+    atomic_store_explicit(&((raw_states *)payload)->free_to_system, 1, memory_order_relaxed);
 }
 
-static void wipe(void *owner, void *payload)
+static void zero_memory(void *owner, void *payload)
 {
     (void)owner;
-    atomic_store_explicit(&((states *)payload)->wipe, 1, memory_order_relaxed);
+    atomic_store_explicit(&((raw_states *)payload)->zero_memory, 1, memory_order_relaxed);
 }
 
 /* Plain memory: any context's. */
-static int serves(const void *owner, const void *other)
+static int serves_any(const void *owner, const void *other)
 {
     (void)owner, (void)other;
     return 1;
 }
 
-static pc_status show(void *owner, void *payload, pc_raw *raw)
+static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
 {
-    const pc__image *i = &((states *)payload)->image;
+    const pc__image *i = &((raw_states *)payload)->image;
     (void)owner;
     raw->model = i->model;
     memcpy(raw->architecture, i->architecture, sizeof raw->architecture);
@@ -199,14 +201,14 @@ static pc_status show(void *owner, void *payload, pc_raw *raw)
 const pc__payload_ops pc__raw_payload = {
     .release = free_states,
     .drop_owner = drop_context,
-    .describe = describe,
-    .create = create,
-    .adopt = adopt,
-    .finish = finish,
-    .wipe = wipe,
-    .give_back = give_back,
-    .serves = serves,
-    .raw = show,
+    .describe = describe_states,
+    .create = create_states,
+    .wrap_memory = wrap_memory,
+    .finish = finish_states,
+    .zero_memory = zero_memory,
+    .free_to_system = free_to_system,
+    .serves = serves_any,
+    .raw = show_raw,
 };
 
 static pc_status check_pages(const pc_raw *r, const char *call)
@@ -300,7 +302,7 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
 {
     pc_raw r;
     pc__image image;
-    states *s = NULL;
+    raw_states *s = NULL;
     uint64_t bytes = sizeof *s; /* what we keep for it counts, too */
     pc_status status;
     if (!out)

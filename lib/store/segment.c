@@ -19,12 +19,12 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
         memcpy(ids, token_ids, tokens * sizeof *ids);
     atomic_init(&segment->references, 1);
     segment->mem = *mem;
-    atomic_init(&segment->wipe, 0);
-    atomic_init(&segment->give_back, 0);
+    atomic_init(&segment->zero_memory, 0);
+    atomic_init(&segment->free_to_system, 0);
     atomic_init(&segment->tier, PC_TIER_RAM);
-    atomic_init(&segment->about, NULL);
-    atomic_init(&segment->saw, NULL);
-    atomic_init(&segment->unwritten, 0);
+    atomic_init(&segment->description, NULL);
+    atomic_init(&segment->visibility, NULL);
+    atomic_init(&segment->not_written, 0);
     atomic_init(&segment->watcher, NULL);
     segment->ops = ops;
     segment->payload = payload;
@@ -96,58 +96,62 @@ void pc__segment_unref(pc_segment *segment)
     pc_allocator mem = segment->mem;
     void *owner = segment->owner;
     void (*drop_owner)(void *) = segment->ops->drop_owner;
-    if (atomic_load_explicit(&segment->wipe, memory_order_relaxed) && segment->ops->wipe)
-        segment->ops->wipe(owner, segment->payload);
-    if (atomic_load_explicit(&segment->give_back, memory_order_relaxed) && segment->ops->give_back)
-        segment->ops->give_back(owner, segment->payload);
+    if (atomic_load_explicit(&segment->zero_memory, memory_order_relaxed)
+        && segment->ops->zero_memory)
+        segment->ops->zero_memory(owner, segment->payload);
+    if (atomic_load_explicit(&segment->free_to_system, memory_order_relaxed)
+        && segment->ops->free_to_system)
+        segment->ops->free_to_system(owner, segment->payload);
     segment->ops->release(owner, segment->payload);
-    pc__free(&mem, atomic_load_explicit(&segment->about, memory_order_relaxed));
-    pc__free(&mem, atomic_load_explicit(&segment->saw, memory_order_relaxed));
+    pc__free(&mem, atomic_load_explicit(&segment->description, memory_order_relaxed));
+    pc__free(&mem, atomic_load_explicit(&segment->visibility, memory_order_relaxed));
     pc__free(&mem, segment->token_ids);
     pc__free(&mem, segment);
     if (drop_owner)
         drop_owner(owner); /* last: it may take the allocator's owner with it */
 }
 
-pc_status pc__segment_tell(pc_segment *segment, const pc__image *image)
+pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image)
 {
     size_t places = image->relative ? segment->tokens : 0;
-    pc__image *about, *none = NULL;
-    if (atomic_load_explicit(&segment->about, memory_order_acquire))
+    pc__image *description, *none = NULL;
+    if (atomic_load_explicit(&segment->description, memory_order_acquire))
         return PC_OK;
-    about = pc__alloc(&segment->mem, sizeof *about + places * sizeof *image->relative);
-    if (!about)
+    description = pc__alloc(&segment->mem, sizeof *description + places * sizeof *image->relative);
+    if (!description)
         return PC_ERR_NOMEM;
-    *about = *image;
-    about->tokens = segment->tokens;
-    about->token_ids = NULL; /* the segment's own */
-    about->relative = NULL;
-    about->block_count = 0;
-    about->blocks = NULL;
-    about->block_bytes = NULL;
+    *description = *image;
+    description->tokens = segment->tokens;
+    description->token_ids = NULL; /* the segment's own */
+    description->relative = NULL;
+    description->block_count = 0;
+    description->blocks = NULL;
+    description->block_bytes = NULL;
     if (places)
-        about->relative = memcpy(about + 1, image->relative, places * sizeof *image->relative);
-    if (!atomic_compare_exchange_strong_explicit(&segment->about, &none, about,
+        description->relative = memcpy(description + 1, image->relative,
+                                       places * sizeof *image->relative);
+    if (!atomic_compare_exchange_strong_explicit(&segment->description, &none, description,
                                                  memory_order_acq_rel, memory_order_acquire))
-        pc__free(&segment->mem, about);
+        pc__free(&segment->mem, description);
     return PC_OK;
 }
 
-const pc__id *pc__segment_saw(const pc_segment *segment)
+const pc__id *pc__segment_visibility(const pc_segment *segment)
 {
-    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->saw, memory_order_acquire);
+    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->visibility,
+                                memory_order_acquire);
 }
 
-pc_status pc__segment_note_sight(pc_segment *segment, const pc__id *saw)
+pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *visibility)
 {
     pc__id *noted, *none = NULL;
-    if (pc__segment_saw(segment))
+    if (pc__segment_visibility(segment))
         return PC_OK;
     if (!(noted = pc__alloc(&segment->mem, sizeof *noted)))
         return PC_ERR_NOMEM;
-    *noted = *saw;
-    if (!atomic_compare_exchange_strong_explicit(&segment->saw, &none, noted, memory_order_acq_rel,
-                                                 memory_order_acquire))
+    *noted = *visibility;
+    if (!atomic_compare_exchange_strong_explicit(&segment->visibility, &none, noted,
+                                                 memory_order_acq_rel, memory_order_acquire))
         pc__free(&segment->mem, noted);
     return PC_OK;
 }

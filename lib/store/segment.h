@@ -1,5 +1,5 @@
 /* A counted reference to the attention states of a run of tokens, whoever computed them. Immutable,
- * but for what a load still has to write (pc__payload_ops.set_flow). */
+ * but for what a load still has to write (pc__payload_ops.set_layer_stream). */
 #ifndef PC_STORE_SEGMENT_H
 #define PC_STORE_SEGMENT_H
 
@@ -22,22 +22,23 @@ typedef struct pc__payload_ops {
     /* The same around blocks that stay where they are until the payload is released and
      * drop_lender(lender) is called. They hold what they shall when `settle` is called for them,
      * which may write zeros there; nothing else is written. */
-    pc_status (*adopt)(void *owner, const pc__image *image, const void *const *blocks, void *lender,
-                       void (*drop_lender)(void *lender), void **payload);
+    pc_status (*wrap_memory)(void *owner, const pc__image *image, const void *const *blocks,
+                             void *memory_owner, void (*release_memory)(void *memory_owner),
+                             void **payload);
     /* Block `index` is written, or in its place and checked. Called for each before `finish`, by
      * whichever thread has done that. */
-    void (*settle)(void *owner, void *payload, size_t index);
+    void (*block_ready)(void *owner, void *payload, size_t index);
     /* Only of owners that can compute with some blocks (one a layer) while others are still being
      * read: whoever does asks the flow first. NULL: all blocks are there. The flow lives as long as
      * anybody uses the payload under it. */
-    void (*set_flow)(void *owner, void *payload, pc__layer_stream *flow);
+    void (*set_layer_stream)(void *owner, void *payload, pc__layer_stream *stream);
     /* All blocks are written. May replace the payload. On failure the payload stays to be released.
      */
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);
-    void (*wipe)(void *owner,
-                 void *payload); /* overwrites the states; nobody reads them any more */
-    void (*give_back)(void *owner, void *payload); /* `release` is to give the memory back to the
-                                                      system, not to keep it in the heap */
+    void (*zero_memory)(void *owner,
+                        void *payload); /* overwrites the states; nobody reads them any more */
+    void (*free_to_system)(void *owner, void *payload); /* `release` is to give the memory back to
+                                                      the system, not to keep it in the heap */
     /* Can who has `other` use payloads of `owner`? NULL: nobody but the owner itself. */
     int (*serves)(const void *owner, const void *other);
     /* The payload as a host sees it, all but tokens and lossy; pointers are borrowed from the
@@ -64,14 +65,15 @@ struct pc_segment {
     uint32_t lossy;     /* its states went through a codec that does not give back every bit */
     uint32_t
         other_kernels; /* … or were computed elsewhere with kernels of another class than ours */
-    atomic_uint wipe;  /* overwrite before release */
+    atomic_uint zero_memory; /* overwrite before release */
     atomic_uint
-        give_back;    /* it has left a tier, or was refused: its memory goes back to the system */
-    atomic_uint tier; /* PC_TIER_… that it last came from; RAM if it was computed here */
-    _Atomic(pc__image *) about; /* how records of it are headed, without blocks and tokens; NULL: it
-                                   goes to no record */
-    _Atomic(pc__id *) saw; /* what its tokens have seen (serve/visibility.h); NULL: nobody knows */
-    atomic_uint unwritten; /* 1: the tiers below get it when it is used once more */
+        free_to_system; /* it has left a tier, or was refused: its memory goes back to the system */
+    atomic_uint tier;   /* PC_TIER_… that it last came from; RAM if it was computed here */
+    _Atomic(pc__image *) description; /* how records of it are headed, without blocks and tokens;
+                                   NULL: it goes to no record */
+    _Atomic(pc__id *)
+        visibility; /* what its tokens have seen (serve/visibility.h); NULL: nobody knows */
+    atomic_uint not_written;         /* 1: the tiers below get it when it is used once more */
     _Atomic(pc__releases *) watcher; /* who may watch it; NULL: anybody */
     void *watch_tag;                 /* the watcher's own */
     pc_segment *next_release;        /* in pc__releases */
@@ -87,11 +89,11 @@ pc_segment *pc__segment_ref(pc_segment *segment);
 void pc__segment_unref(pc_segment *segment);
 /* Keeps a copy of `image` (names, model, times, relative positions) with the segment, for the first
  * caller; later ones change nothing. */
-pc_status pc__segment_tell(pc_segment *segment, const pc__image *image);
+pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image);
 /* Notes what its tokens have seen, for the first caller; later ones change nothing. NULL: nobody
  * has. */
-pc_status pc__segment_note_sight(pc_segment *segment, const pc__id *saw);
-const pc__id *pc__segment_saw(const pc_segment *segment);
+pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *visibility);
+const pc__id *pc__segment_visibility(const pc_segment *segment);
 /* Whether payloads of one owner are of use to another: a key says what states are, not who has them
  * in which form. */
 int pc__payload_serves(const pc__payload_ops *ops, const void *owner,

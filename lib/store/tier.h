@@ -30,8 +30,8 @@ typedef struct pc__tier_ops {
     /* Writes the record of an image. PC_OK: published; PC_MISS with *reason (PC_REASON_…): not
      * taken (no room, known already: PC_REASON_NONE); errors: nothing is left of it. */
     pc_status (*put)(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason);
-    int (*knows)(pc__tier *tier,
-                 const pc__id *content); /* pc__cache_knows, from what is known here */
+    int (*has_content)(pc__tier *tier,
+                       const pc__id *content); /* pc__cache_has_content, from what is known here */
     void (*remove)(pc__tier *tier, const pc__id *key);
     void (*clear)(pc__tier *tier);
     /* Now and then, from an I/O thread: what has expired goes, the index is written … 1: there is
@@ -41,15 +41,15 @@ typedef struct pc__tier_ops {
     void (*free)(pc__tier *tier);
     /* Where may_have says 0: PC_REASON_… if something of this key is there all the same, else NONE.
      * NULL: never. */
-    uint32_t (*why_not)(pc__tier *tier, const pc__id *key);
+    uint32_t (*absence_reason)(pc__tier *tier, const pc__id *key);
 } pc__tier_ops;
 
 /* How a tier tells what happened, never under its lock. May be NULL. */
-typedef struct pc__tier_watch {
+typedef struct pc__tier_callbacks {
     void (*event)(void *user, const pc_event *event);
     void (*bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
     void *user;
-} pc__tier_watch;
+} pc__tier_callbacks;
 
 struct pc__tier {
     const pc__tier_ops *ops;
@@ -63,7 +63,7 @@ typedef struct pc__tier_common {
     const pc_allocator *mem;   /* with PC_CACHE_ZERO_MEMORY one that overwrites (store/zeroing.h) */
     const pc_context *context; /* for its log */
     pc__record_options record; /* how records are written and read */
-    pc__tier_watch watch;      /* copied */
+    pc__tier_callbacks callbacks; /* copied */
     uint64_t budget;
     uint32_t read_only;
     uint32_t map; /* PC__MAP_… */

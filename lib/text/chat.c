@@ -1,4 +1,4 @@
-/* Chat templates by name and from JSON. What is read off a model's own is in chat_read.c. */
+/* Chat templates by name and from JSON. What is read off a model's own is in chat_jinja.c. */
 #include "text/chat.h"
 
 #include <jansson.h>
@@ -35,9 +35,9 @@ static size_t list_size(const char *const *list, size_t most)
     return n;
 }
 
-static pc_status copy_pieces(pc__chat *chat, const pc_allocator *mem, const pc__chat_form *form)
+static pc_status copy_pieces(pc__chat *chat, const pc_allocator *mem, const pc__chat_template *form)
 {
-    const char *from[PC__CHAT_PIECES], **lent = (const char **)&chat->pieces;
+    const char *from[PC__CHAT_PIECES], **pieces = (const char **)&chat->pieces;
     memcpy(from, &form->pieces, sizeof from);
     chat->name = pc__strndup(mem, form->name, strcspn(form->name, " "));
     if (!chat->name)
@@ -45,14 +45,14 @@ static pc_status copy_pieces(pc__chat *chat, const pc_allocator *mem, const pc__
     for (size_t i = 0; i < PC__CHAT_PIECES; i++) {
         if (!(chat->piece[i] = pc__strdup(mem, from[i])))
             return PC_ERR_NOMEM;
-        lent[i] = chat->piece[i];
+        pieces[i] = chat->piece[i];
     }
     chat->system_joins_user = form->system_joins_user;
     return PC_OK;
 }
 
 static pc_status copy_stops(pc__chat *chat, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                            const pc__chat_form *form)
+                            const pc__chat_template *form)
 {
     size_t strings = list_size(form->stop_strings, PC__CHAT_STOPS),
            tokens = list_size(form->stop_tokens, PC__CHAT_STOPS);
@@ -72,8 +72,8 @@ static pc_status copy_stops(pc__chat *chat, const pc_allocator *mem, const pc__t
     return PC_OK;
 }
 
-pc_status pc__chat_make(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                        const pc__chat_form *form)
+pc_status pc__chat_new(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                       const pc__chat_template *form)
 {
     pc__chat *chat = pc__calloc(mem, 1, sizeof *chat);
     pc_status status = chat ? copy_pieces(chat, mem, form) : PC_ERR_NOMEM;
@@ -131,7 +131,7 @@ static pc_status check_keys(const json_t *root, const char *path)
 static pc_status from_json(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
                            const json_t *root, const char *path)
 {
-    pc__chat_form form = {.name = json_string_value(json_object_get(root, "name"))};
+    pc__chat_template form = {.name = json_string_value(json_object_get(root, "name"))};
     const char **piece = (const char **)&form.pieces;
     pc_status status = check_keys(root, path);
     if (!form.name)
@@ -148,11 +148,11 @@ static pc_status from_json(pc__chat **out, const pc_allocator *mem, const pc__to
         if (pc__token_find(tokenizer, form.stop_tokens[i], strlen(form.stop_tokens[i])) < 0)
             return pc__fail(PC_ERR_FORMAT, "%s: stop token '%s' is no token of the model", path,
                             form.stop_tokens[i]);
-    return pc__chat_make(out, mem, tokenizer, &form);
+    return pc__chat_new(out, mem, tokenizer, &form);
 }
 
-static pc_status load(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                      const char *path)
+static pc_status load_json(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                           const char *path)
 {
     char *data;
     size_t size;
@@ -185,7 +185,7 @@ static int has_name(const char *names, const char *name)
     return 0;
 }
 
-const pc__chat_form *pc__chat_family(const char *name)
+const pc__chat_template *pc__chat_family(const char *name)
 {
     for (size_t i = 0; i < pc__chat_family_count; i++)
         if (has_name(pc__chat_families[i].name, name))
@@ -193,7 +193,7 @@ const pc__chat_form *pc__chat_family(const char *name)
     return NULL;
 }
 
-static size_t letters(const char *name)
+static size_t letter_count(const char *name)
 {
     size_t n = 0;
     while (name[n] >= 'a' && name[n] <= 'z')
@@ -209,8 +209,8 @@ static void list_families(char *out, size_t size)
     for (size_t i = 0; i < pc__chat_family_count && n < size; i++) {
         const char *name = pc__chat_families[i].name,
                    *last = i ? pc__chat_families[i - 1].name : "";
-        size_t same = letters(name), whole = strcspn(name, " ");
-        int goes_on = same == letters(last) && !strncmp(name, last, same);
+        size_t same = letter_count(name), whole = strcspn(name, " ");
+        int goes_on = same == letter_count(last) && !strncmp(name, last, same);
         n += (size_t)snprintf(out + n, size - n, "%s%.*s",
                               !i        ? ""
                               : goes_on ? "/"
@@ -220,7 +220,7 @@ static void list_families(char *out, size_t size)
 }
 
 /* A family's turns would be plain characters without its special tokens. */
-static pc_status check_tokens(const pc__chat_form *form, const pc__tokenizer *tokenizer,
+static pc_status check_tokens(const pc__chat_template *form, const pc__tokenizer *tokenizer,
                               const char *name)
 {
     for (size_t i = 0; i < sizeof form->tokens / sizeof *form->tokens && form->tokens[i]; i++)
@@ -235,13 +235,13 @@ static pc_status check_tokens(const pc__chat_form *form, const pc__tokenizer *to
 pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
                         const char *name)
 {
-    const pc__chat_form *form = pc__chat_family(name);
+    const pc__chat_template *form = pc__chat_family(name);
     size_t n = strlen(name);
     char list[256];
     pc_status status;
     *out = NULL;
     if (n > 5 && !strcmp(name + n - 5, ".json"))
-        return load(out, mem, tokenizer, name);
+        return load_json(out, mem, tokenizer, name);
     if (!form) {
         list_families(list, sizeof list);
         return pc__fail(PC_ERR_NOT_FOUND,
@@ -250,10 +250,10 @@ pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__token
                         name, list);
     }
     status = tokenizer ? check_tokens(form, tokenizer, name) : PC_OK;
-    return status < 0 ? status : pc__chat_make(out, mem, tokenizer, form);
+    return status < 0 ? status : pc__chat_new(out, mem, tokenizer, form);
 }
 
-pc_status pc__chat_can(const pc__chat *chat, const char *role)
+pc_status pc__chat_check_role(const pc__chat *chat, const char *role)
 {
     const char *why = chat->unknown             ? chat->unknown
                       : !strcmp(role, "system") ? chat->no_system
@@ -271,7 +271,7 @@ pc_status pc__chat_can(const pc__chat *chat, const char *role)
 static pc_status make_unknown(pc__chat **out, const pc_allocator *mem,
                               const pc__tokenizer *tokenizer, const char *why)
 {
-    pc_status status = pc__chat_make(out, mem, tokenizer, &pc__chat_families[0]);
+    pc_status status = pc__chat_new(out, mem, tokenizer, &pc__chat_families[0]);
     if (status >= 0 && !((*out)->unknown = pc__strdup(mem, why))) {
         pc__chat_free(*out, mem);
         *out = NULL;
@@ -281,7 +281,7 @@ static pc_status make_unknown(pc__chat **out, const pc_allocator *mem,
 }
 
 /* The first bytes of a text, whole characters. */
-static int beginning(const char *text, int most)
+static int whole_characters(const char *text, int most)
 {
     int n = 0;
     while (n < most && text[n])
@@ -299,10 +299,11 @@ pc_status pc__chat_detect(pc__chat **out, const pc_allocator *mem, const pc__tok
     *out = NULL;
     if (!jinja)
         return make_unknown(out, mem, tokenizer, "the model has no chat template");
-    status = pc__chat_read(out, mem, tokenizer, jinja, why, sizeof why);
+    status = pc__chat_from_jinja(out, mem, tokenizer, jinja, why, sizeof why);
     if (status != PC_MISS)
         return status;
     snprintf(text, sizeof text, "the model's own chat template (\"%.*s%s\") is not known: %s",
-             beginning(jinja, 32), jinja, jinja[beginning(jinja, 32)] ? "..." : "", why);
+             whole_characters(jinja, 32), jinja, jinja[whole_characters(jinja, 32)] ? "..." : "",
+             why);
     return make_unknown(out, mem, tokenizer, text);
 }

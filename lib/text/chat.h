@@ -1,7 +1,7 @@
 /* Chat templates as pieces of text: what the tags <system>, <user>, <assistant> of PML turn into
  * (doc/pml.md). They come from a table of families, from a JSON file, or from the model's own Jinja
- * text, which is run over conversations of which every part is known (chat_read.c). A template that
- * is none of these is not guessed at: it is `unknown`, and so are chat tags with it. */
+ * text, which is run over conversations of which every part is known (chat_jinja.c). A template
+ * that is none of these is not guessed at: it is `unknown`, and so are chat tags with it. */
 #ifndef PC_TEXT_CHAT_H
 #define PC_TEXT_CHAT_H
 
@@ -37,18 +37,18 @@ typedef struct pc__chat {
 enum { PC__CHAT_STOPS = 16 };
 
 /* A template before it is copied; lists end with NULL. */
-typedef struct pc__chat_form {
+typedef struct pc__chat_template {
     const char *name; /* of a family: all its names, between blanks */
     pc__chat_pieces pieces;
     int system_joins_user;
     const char *tokens[6];                   /* must be special tokens of the model */
     const char *stop_tokens[PC__CHAT_STOPS]; /* those that the model has */
     const char *stop_strings[PC__CHAT_STOPS];
-} pc__chat_form;
+} pc__chat_template;
 
-extern const pc__chat_form pc__chat_families[];
+extern const pc__chat_template pc__chat_families[];
 extern const size_t pc__chat_family_count;
-const pc__chat_form *pc__chat_family(const char *name); /* NULL: there is none of that name */
+const pc__chat_template *pc__chat_family(const char *name); /* NULL: there is none of that name */
 
 /* By name of a family, or from a JSON file when `name` ends in ".json". The tokenizer (NULL: a host
  * tokenises) resolves stop tokens. PC_ERR_NOT_FOUND lists the families; PC_ERR_MISMATCH names a
@@ -62,13 +62,14 @@ void pc__chat_free(pc__chat *chat, const pc_allocator *mem);
 
 /* PC_OK where a role's tag can be used; else PC_ERR_UNSUPPORTED with the cause and the ways out.
  * `role`: "system" is for one that is not empty. */
-pc_status pc__chat_can(const pc__chat *chat, const char *role);
+pc_status pc__chat_check_role(const pc__chat *chat, const char *role);
 
-/* For chat_read.c. */
-pc_status pc__chat_make(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                        const pc__chat_form *form);
+/* For chat_jinja.c. */
+pc_status pc__chat_new(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                       const pc__chat_template *form);
 /* Pieces that a Jinja text is made of. PC_MISS: it cannot be known; why [size] says the cause. */
-pc_status pc__chat_read(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                        const char *jinja, char *why, size_t size);
+pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
+                              const pc__tokenizer *tokenizer, const char *jinja, char *why,
+                              size_t size);
 
 #endif

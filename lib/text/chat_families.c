@@ -43,7 +43,7 @@
 
 /* In the order of pc__chat_pieces: system open, close, empty; user open, close; generation;
  * assistant open, close. */
-const pc__chat_form pc__chat_families[] = {
+const pc__chat_template pc__chat_families[] = {
     {.name = "none", .pieces = {"", "", "", "", "", "", "", ""}},
     {.name = "llama2 codellama",
      .pieces = {"<s>[INST] <<SYS>>\n", "\n<</SYS>>\n\n", "", "<s>[INST] ", " [/INST]", "", " ",

@@ -1,5 +1,5 @@
 /* Segments and statements of Jinja. */
-#include "text/jinja_body.h"
+#include "text/jinja_internal.h"
 
 enum { MOST_SEGMENTS = 1 << 14, MOST_OUTPUT = 1 << 20 };
 enum { BREAKS = 1, CONTINUES = 2 };
@@ -67,7 +67,7 @@ static pc__jword word_of(pc__jinja *j, const char **begin, const char *end)
     j->at = *begin;
     j->end = end;
     for (size_t w = PC__JW_IF; w < sizeof words / sizeof *words; w++)
-        if (words[w] && pc__j_take_word(j, words[w])) {
+        if (words[w] && pc__j_accept_word(j, words[w])) {
             *begin = j->at;
             return w == PC__JW_SET && !memchr(j->at, '=', (size_t)(end - j->at)) ? PC__JW_SET_BLOCK
                                                                                  : (pc__jword)w;
@@ -92,7 +92,7 @@ static const char *text_end(const char *from, const char *tag, int line_starts)
 }
 
 /* One tag; returns where the text behind it begins. */
-static const char *cut_tag(pc__jinja *j, const char *tag, int *line_starts)
+static const char *split_tag(pc__jinja *j, const char *tag, int *line_starts)
 {
     const char *close = tag_end(j, tag), *begin = tag + 2, *end = close, *behind;
     if (!close) {
@@ -119,7 +119,7 @@ static const char *cut_tag(pc__jinja *j, const char *tag, int *line_starts)
     return behind;
 }
 
-static void cut(pc__jinja *j)
+static void split_template(pc__jinja *j)
 {
     const char *from = j->source, *p = from;
     int line_starts = 1;
@@ -129,14 +129,14 @@ static void cut(pc__jinja *j)
             continue;
         }
         add_segment(j, PC__JW_TEXT, from, text_end(from, p, line_starts));
-        from = p = cut_tag(j, p, &line_starts);
+        from = p = split_tag(j, p, &line_starts);
     }
     add_segment(j, PC__JW_TEXT, from, j->source_end);
 }
 
 /* ------------------------------------------------------------------ running */
 
-static void print(pc__jinja *j, pc__jvalue value)
+static void print_value(pc__jinja *j, pc__jvalue value)
 {
     pc__jvalue text = pc__j_text(j, value);
     if (j->status >= 0 && j->out->size + text.size > MOST_OUTPUT)
@@ -147,42 +147,42 @@ static void print(pc__jinja *j, pc__jvalue value)
     }
 }
 
-static void read(pc__jinja *j, size_t segment)
+static void read_from(pc__jinja *j, size_t segment)
 {
     j->at = j->segments[segment].begin;
     j->end = j->segments[segment].end;
 }
 
-static pc__jvalue whole(pc__jinja *j)
+static pc__jvalue full_expression(pc__jinja *j)
 {
     pc__jvalue value = pc__j_expression(j);
     pc__j_expect_end(j);
     return value;
 }
 
-static int opens(pc__jword word)
+static int opens_block(pc__jword word)
 {
     return word == PC__JW_IF || word == PC__JW_FOR || word == PC__JW_MACRO
            || word == PC__JW_SET_BLOCK;
 }
 
-static int closes(pc__jword word)
+static int closes_block(pc__jword word)
 {
     return word == PC__JW_ENDIF || word == PC__JW_ENDFOR || word == PC__JW_ENDMACRO
            || word == PC__JW_ENDSET;
 }
 
 /* The next part of the statement that begins with segment `i`: elif, else, or its end. */
-static size_t mate(pc__jinja *j, size_t i)
+static size_t next_branch(pc__jinja *j, size_t i)
 {
     int depth = 0;
     for (size_t n = i + 1; n < j->segment_count; n++) {
         pc__jword word = j->segments[n].word;
-        if (!depth && (closes(word) || word == PC__JW_ELIF || word == PC__JW_ELSE))
+        if (!depth && (closes_block(word) || word == PC__JW_ELIF || word == PC__JW_ELSE))
             return n;
-        depth += opens(word) ? 1 : closes(word) ? -1 : 0;
+        depth += opens_block(word) ? 1 : closes_block(word) ? -1 : 0;
     }
-    read(j, i);
+    read_from(j, i);
     pc__j_fail(j, PC_ERR_FORMAT, "a statement has no end");
     return j->segment_count;
 }
@@ -192,12 +192,12 @@ static pc__jword word_at(const pc__jinja *j, size_t i)
     return i < j->segment_count ? j->segments[i].word : PC__JW_TEXT;
 }
 
-static void run(pc__jinja *j, size_t from, size_t to);
+static void run_segments(pc__jinja *j, size_t from, size_t to);
 
 static void expect_word(pc__jinja *j, size_t i, pc__jword word)
 {
     if (j->status >= 0 && word_at(j, i) != word) {
-        read(j, i < j->segment_count ? i : 0);
+        read_from(j, i < j->segment_count ? i : 0);
         pc__j_fail(j, PC_ERR_FORMAT, "a statement is closed by another's end");
     }
 }
@@ -207,17 +207,17 @@ static size_t run_if(pc__jinja *j, size_t i)
     int done = 0;
     while (j->status >= 0) {
         pc__jword word = word_at(j, i);
-        size_t next = mate(j, i);
-        int taken = !done;
+        size_t next = next_branch(j, i);
+        int chosen = !done;
         if (!done && word != PC__JW_ELSE) {
             pc__jvalue condition;
-            read(j, i);
-            condition = whole(j);
-            taken = pc__j_truth(&condition);
+            read_from(j, i);
+            condition = full_expression(j);
+            chosen = pc__j_truth(&condition);
         }
-        if (taken && j->status >= 0)
-            run(j, i + 1, next);
-        done |= taken;
+        if (chosen && j->status >= 0)
+            run_segments(j, i + 1, next);
+        done |= chosen;
         if (word_at(j, next) != PC__JW_ELIF && word_at(j, next) != PC__JW_ELSE) {
             expect_word(j, next, PC__JW_ENDIF);
             return next + 1;
@@ -227,12 +227,12 @@ static size_t run_if(pc__jinja *j, size_t i)
     return j->segment_count;
 }
 
-typedef struct target {
+typedef struct for_target {
     const char *name[4];
     size_t size[4], count;
-} target;
+} for_target;
 
-static void bind(pc__jinja *j, const target *t, const pc__jvalue *value)
+static void bind_target(pc__jinja *j, const for_target *t, const pc__jvalue *value)
 {
     if (t->count == 1) {
         pc__j_set(j, t->name[0], t->size[0], *value);
@@ -246,7 +246,7 @@ static void bind(pc__jinja *j, const target *t, const pc__jvalue *value)
         pc__j_set(j, t->name[i], t->size[i], value->list->items[i].value);
 }
 
-static void read_target(pc__jinja *j, target *t)
+static void read_target(pc__jinja *j, for_target *t)
 {
     t->count = 0;
     do {
@@ -254,10 +254,10 @@ static void read_target(pc__jinja *j, target *t)
             pc__j_fail(j, PC_ERR_UNSUPPORTED, "names that are not understood");
         else
             t->count++;
-    } while (j->status >= 0 && pc__j_take(j, ","));
+    } while (j->status >= 0 && pc__j_accept(j, ","));
 }
 
-static pc__jvalue things(pc__jinja *j, pc__jvalue v)
+static pc__jvalue loop_items(pc__jinja *j, pc__jvalue v)
 {
     pc__jvalue list = v;
     if (v.kind == PC__J_STRING)
@@ -274,7 +274,7 @@ static pc__jvalue things(pc__jinja *j, pc__jvalue v)
 }
 
 /* Those that the loop's own "if" lets through. */
-static pc__jvalue filtered(pc__jinja *j, const target *t, pc__jvalue all)
+static pc__jvalue filter_items(pc__jinja *j, const for_target *t, pc__jvalue all)
 {
     const char *from = j->at, *behind = from;
     pc__jvalue some = pc__j_list(j, PC__J_LIST);
@@ -282,7 +282,7 @@ static pc__jvalue filtered(pc__jinja *j, const target *t, pc__jvalue all)
         size_t frame = j->frame, count = j->variable_count;
         pc__jvalue passes;
         j->frame = count;
-        bind(j, t, &all.list->items[i].value);
+        bind_target(j, t, &all.list->items[i].value);
         j->at = from;
         passes = pc__j_expression(j);
         behind = j->at;
@@ -315,25 +315,25 @@ static pc__jvalue loop_map(pc__jinja *j, const pc__jvalue *all, size_t i)
 
 static size_t run_for(pc__jinja *j, size_t i)
 {
-    target t;
+    for_target t;
     pc__jvalue all;
-    size_t body = mate(j, i), end = body;
+    size_t body = next_branch(j, i), end = body;
     if (word_at(j, body) == PC__JW_ELSE)
-        end = mate(j, body);
+        end = next_branch(j, body);
     expect_word(j, end, PC__JW_ENDFOR);
-    read(j, i);
+    read_from(j, i);
     read_target(j, &t);
     pc__j_expect(j, "in");
-    all = things(j, pc__j_or(j));
-    if (pc__j_take_word(j, "if"))
-        all = filtered(j, &t, all);
+    all = loop_items(j, pc__j_or(j));
+    if (pc__j_accept_word(j, "if"))
+        all = filter_items(j, &t, all);
     pc__j_expect_end(j);
     for (size_t n = 0; all.list && n < all.list->count && pc__j_step(j); n++) {
         size_t frame = j->frame, count = j->variable_count;
         j->frame = count;
-        bind(j, &t, &all.list->items[n].value);
+        bind_target(j, &t, &all.list->items[n].value);
         pc__j_set(j, "loop", 4, loop_map(j, &all, n));
-        run(j, i + 1, body);
+        run_segments(j, i + 1, body);
         j->variable_count = count;
         j->frame = frame;
         if (j->leaving == BREAKS)
@@ -341,7 +341,7 @@ static size_t run_for(pc__jinja *j, size_t i)
         j->leaving = 0;
     }
     if (j->status >= 0 && !all.list->count && end != body)
-        run(j, body + 1, end);
+        run_segments(j, body + 1, end);
     return end + 1;
 }
 
@@ -354,7 +354,7 @@ static void set_member(pc__jinja *j, const char *name, size_t size)
     if (!pc__j_name(j, &key, &key_size) || !of || of->kind != PC__J_MAP)
         pc__j_fail(j, PC_ERR_FORMAT, "set: '%.*s' is no namespace", (int)size, name);
     pc__j_expect(j, "=");
-    value = whole(j);
+    value = full_expression(j);
     if (j->status < 0)
         return;
     entry = pc__j_find(of->list, key, key_size);
@@ -368,26 +368,26 @@ static void run_set(pc__jinja *j, size_t i)
 {
     const char *name;
     size_t size;
-    read(j, i);
+    read_from(j, i);
     if (!pc__j_name(j, &name, &size)) {
         pc__j_fail(j, PC_ERR_FORMAT, "set: a name is missing");
-    } else if (pc__j_take(j, ".")) {
+    } else if (pc__j_accept(j, ".")) {
         set_member(j, name, size);
     } else {
         pc__jvalue value;
         pc__j_expect(j, "=");
-        value = whole(j);
+        value = full_expression(j);
         pc__j_set(j, name, size, value);
     }
 }
 
 /* What the segments print, as a value. */
-static pc__jvalue captured(pc__jinja *j, size_t from, size_t to)
+static pc__jvalue capture_output(pc__jinja *j, size_t from, size_t to)
 {
     pc__bytes own = {.mem = j->mem}, *before = j->out;
     pc__jvalue text;
     j->out = &own;
-    run(j, from, to);
+    run_segments(j, from, to);
     j->out = before;
     text = pc__j_copy(j, own.data ? own.data : "", own.size);
     pc__bytes_free(&own);
@@ -396,25 +396,25 @@ static pc__jvalue captured(pc__jinja *j, size_t from, size_t to)
 
 static size_t run_set_block(pc__jinja *j, size_t i)
 {
-    size_t end = mate(j, i), size;
+    size_t end = next_branch(j, i), size;
     const char *name;
     pc__jvalue text;
     expect_word(j, end, PC__JW_ENDSET);
-    read(j, i);
+    read_from(j, i);
     if (!pc__j_name(j, &name, &size))
         pc__j_fail(j, PC_ERR_FORMAT, "set: a name is missing");
     pc__j_expect_end(j);
-    text = captured(j, i + 1, end);
+    text = capture_output(j, i + 1, end);
     pc__j_set(j, name, size, text);
     return end + 1;
 }
 
 static size_t define_macro(pc__jinja *j, size_t i)
 {
-    size_t end = mate(j, i), size;
+    size_t end = next_branch(j, i), size;
     const char *name;
     expect_word(j, end, PC__JW_ENDMACRO);
-    read(j, i);
+    read_from(j, i);
     if (!pc__j_name(j, &name, &size))
         pc__j_fail(j, PC_ERR_FORMAT, "macro: a name is missing");
     pc__j_set(j, name, size, (pc__jvalue){.kind = PC__J_MACRO, .number = (int64_t)i});
@@ -426,13 +426,13 @@ static void bind_parameters(pc__jinja *j, const pc__jarguments *a)
 {
     size_t place = 0;
     pc__j_expect(j, "(");
-    while (j->status >= 0 && !pc__j_take(j, ")")) {
+    while (j->status >= 0 && !pc__j_accept(j, ")")) {
         const char *name;
         size_t size;
         pc__jvalue value = {0};
         if (!pc__j_name(j, &name, &size))
             pc__j_fail(j, PC_ERR_FORMAT, "macro: a parameter is missing");
-        if (pc__j_take(j, "="))
+        if (pc__j_accept(j, "="))
             value = pc__j_expression(j);
         for (size_t i = 0; i < a->count; i++)
             if (a->name[i].kind == PC__J_UNDEFINED
@@ -441,7 +441,7 @@ static void bind_parameters(pc__jinja *j, const pc__jarguments *a)
                 value = a->value[i];
         pc__j_set(j, name, size, value);
         place++;
-        if (!pc__j_take(j, ",")) {
+        if (!pc__j_accept(j, ",")) {
             pc__j_expect(j, ")");
             return;
         }
@@ -456,10 +456,10 @@ pc__jvalue pc__j_macro(pc__jinja *j, size_t segment, const pc__jarguments *a)
     j->depth++;
     if (pc__j_step(j)) {
         j->frame = count;
-        read(j, segment);
+        read_from(j, segment);
         pc__j_name(j, &name, &size);
         bind_parameters(j, a);
-        text = captured(j, segment + 1, mate(j, segment));
+        text = capture_output(j, segment + 1, next_branch(j, segment));
         j->variable_count = count;
         j->frame = frame;
         j->leaving = 0;
@@ -476,11 +476,11 @@ static size_t run_segment(pc__jinja *j, size_t i)
     const pc__jsegment *s = &j->segments[i];
     switch (s->word) {
     case PC__JW_TEXT:
-        print(j, pc__j_string(s->begin, (size_t)(s->end - s->begin)));
+        print_value(j, pc__j_string(s->begin, (size_t)(s->end - s->begin)));
         return i + 1;
     case PC__JW_PRINT:
-        read(j, i);
-        print(j, whole(j));
+        read_from(j, i);
+        print_value(j, full_expression(j));
         return i + 1;
     case PC__JW_IF:
         return run_if(j, i);
@@ -501,18 +501,18 @@ static size_t run_segment(pc__jinja *j, size_t i)
         j->leaving = s->word == PC__JW_BREAK ? BREAKS : CONTINUES;
         return i + 1;
     case PC__JW_OTHER:
-        read(j, i);
+        read_from(j, i);
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "statement \"%.*s\" is not known",
                    (int)(s->end - s->begin < 20 ? s->end - s->begin : 20), s->begin);
         return i + 1;
     default:
-        read(j, i);
+        read_from(j, i);
         pc__j_fail(j, PC_ERR_FORMAT, "an end without its beginning");
         return i + 1;
     }
 }
 
-static void run(pc__jinja *j, size_t from, size_t to)
+static void run_segments(pc__jinja *j, size_t from, size_t to)
 {
     j->depth++;
     while (from < to && !j->leaving && pc__j_step(j))
@@ -522,7 +522,7 @@ static void run(pc__jinja *j, size_t from, size_t to)
 
 /* ------------------------------------------------------------------ the conversation */
 
-static pc__jvalue text_of(const char *text)
+static pc__jvalue text_value(const char *text)
 {
     return text ? pc__j_string(text, strlen(text)) : (pc__jvalue){0};
 }
@@ -533,19 +533,19 @@ static void name_value(pc__jinja *j, const char *name, pc__jvalue value)
         pc__j_set(j, name, strlen(name), value);
 }
 
-static void set_up(pc__jinja *j, const pc__jinja_input *input)
+static void set_variables(pc__jinja *j, const pc__jinja_input *input)
 {
     pc__jvalue messages = pc__j_list(j, PC__J_LIST), none = {.kind = PC__J_NONE};
     for (size_t i = 0; i < input->count; i++) {
         pc__jvalue message = pc__j_list(j, PC__J_MAP);
-        pc__j_put(j, message.list, "role", text_of(input->messages[i].role));
-        pc__j_put(j, message.list, "content", text_of(input->messages[i].content));
+        pc__j_put(j, message.list, "role", text_value(input->messages[i].role));
+        pc__j_put(j, message.list, "content", text_value(input->messages[i].content));
         pc__j_add(j, messages.list, (pc__jvalue){0}, message);
     }
     name_value(j, "messages", messages);
     name_value(j, "add_generation_prompt", pc__j_bool(input->generate));
-    name_value(j, "bos_token", text_of(input->bos));
-    name_value(j, "eos_token", text_of(input->eos));
+    name_value(j, "bos_token", text_value(input->bos));
+    name_value(j, "eos_token", text_value(input->eos));
     name_value(j, "tools", none);
     name_value(j, "documents", none);
 }
@@ -557,9 +557,9 @@ pc_status pc__jinja_render(pc__bytes *out, const char *source, const pc__jinja_i
     if (size && source[size - 1] == '\n') /* Jinja drops one line break at the end */
         size--;
     j.source_end = source + size;
-    cut(&j);
-    set_up(&j, input);
-    run(&j, 0, j.segment_count);
+    split_template(&j);
+    set_variables(&j, input);
+    run_segments(&j, 0, j.segment_count);
     pc__j_end(&j);
     return j.status;
 }

@@ -2,10 +2,10 @@
  * those that chat templates use. */
 #include <time.h>
 
-#include "text/jinja_body.h"
+#include "text/jinja_internal.h"
 
 /* An argument by its name, or by its place; undefined: it was not given. */
-static pc__jvalue given(const pc__jarguments *a, size_t place, const char *name)
+static pc__jvalue argument_of(const pc__jarguments *a, size_t place, const char *name)
 {
     for (size_t i = 0; i < a->count; i++)
         if (a->name[i].kind == PC__J_UNDEFINED ? i == place : pc__j_is(&a->name[i], name))
@@ -17,7 +17,7 @@ static pc__jvalue given(const pc__jarguments *a, size_t place, const char *name)
 
 enum { LEFT = 1, RIGHT = 2 };
 
-static pc__jvalue strip(pc__jvalue text, const pc__jvalue *what, int sides)
+static pc__jvalue strip_text(pc__jvalue text, const pc__jvalue *what, int sides)
 {
     static const char blanks[] = " \t\n\r\v\f";
     const char *set = what->kind == PC__J_STRING ? what->text : blanks;
@@ -34,7 +34,7 @@ static pc__jvalue strip(pc__jvalue text, const pc__jvalue *what, int sides)
 /* CAPITAL: the first letter of it is large, TITLE: of each word; the rest small. */
 enum { UPPER, LOWER, CAPITAL, TITLE };
 
-static pc__jvalue letters(pc__jinja *j, pc__jvalue text, int how)
+static pc__jvalue change_case(pc__jinja *j, pc__jvalue text, int how)
 {
     char *copy = pc__j_alloc(j, text.size + 1);
     int inside = 0;
@@ -48,7 +48,7 @@ static pc__jvalue letters(pc__jinja *j, pc__jvalue text, int how)
     return copy ? pc__j_string(copy, text.size) : (pc__jvalue){0};
 }
 
-static size_t find(const pc__jvalue *text, size_t from, const pc__jvalue *part)
+static size_t find_part(const pc__jvalue *text, size_t from, const pc__jvalue *part)
 {
     for (size_t i = from; i + part->size <= text->size; i++)
         if (!memcmp(text->text + i, part->text, part->size))
@@ -56,7 +56,7 @@ static size_t find(const pc__jvalue *text, size_t from, const pc__jvalue *part)
     return text->size;
 }
 
-static pc__jvalue split(pc__jinja *j, pc__jvalue text, const pc__jvalue *at)
+static pc__jvalue split_text(pc__jinja *j, pc__jvalue text, const pc__jvalue *at)
 {
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
     size_t from = 0;
@@ -65,7 +65,7 @@ static pc__jvalue split(pc__jinja *j, pc__jvalue text, const pc__jvalue *at)
         return list;
     }
     while (pc__j_step(j)) {
-        size_t to = find(&text, from, at);
+        size_t to = find_part(&text, from, at);
         pc__j_add(j, list.list, (pc__jvalue){0}, pc__j_string(text.text + from, to - from));
         if (to == text.size)
             break;
@@ -74,7 +74,7 @@ static pc__jvalue split(pc__jinja *j, pc__jvalue text, const pc__jvalue *at)
     return list;
 }
 
-static pc__jvalue replace(pc__jinja *j, pc__jvalue text, const pc__jvalue *old, pc__jvalue new)
+static pc__jvalue replace_text(pc__jinja *j, pc__jvalue text, const pc__jvalue *old, pc__jvalue new)
 {
     pc__jvalue out = pc__j_string("", 0);
     size_t from = 0;
@@ -83,7 +83,7 @@ static pc__jvalue replace(pc__jinja *j, pc__jvalue text, const pc__jvalue *old, 
         return out;
     }
     while (pc__j_step(j)) {
-        size_t to = find(&text, from, old);
+        size_t to = find_part(&text, from, old);
         out = pc__j_join(j, out, pc__j_string(text.text + from, to - from));
         if (to == text.size)
             break;
@@ -93,13 +93,13 @@ static pc__jvalue replace(pc__jinja *j, pc__jvalue text, const pc__jvalue *old, 
     return out;
 }
 
-static int starts(const pc__jvalue *text, const pc__jvalue *with)
+static int starts_with(const pc__jvalue *text, const pc__jvalue *with)
 {
     return with->kind == PC__J_STRING && with->size <= text->size
            && (!with->size || !memcmp(text->text, with->text, with->size));
 }
 
-static int ends(const pc__jvalue *text, const pc__jvalue *with)
+static int ends_with(const pc__jvalue *text, const pc__jvalue *with)
 {
     return with->kind == PC__J_STRING && with->size <= text->size
            && (!with->size
@@ -110,29 +110,29 @@ static int ends(const pc__jvalue *text, const pc__jvalue *with)
 static int string_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
                          const pc__jarguments *a, pc__jvalue *out)
 {
-    pc__jvalue first = given(a, 0, "");
+    pc__jvalue first = argument_of(a, 0, "");
     if (pc__j_is(name, "strip"))
-        *out = strip(self, &first, LEFT | RIGHT);
+        *out = strip_text(self, &first, LEFT | RIGHT);
     else if (pc__j_is(name, "lstrip"))
-        *out = strip(self, &first, LEFT);
+        *out = strip_text(self, &first, LEFT);
     else if (pc__j_is(name, "rstrip"))
-        *out = strip(self, &first, RIGHT);
+        *out = strip_text(self, &first, RIGHT);
     else if (pc__j_is(name, "upper"))
-        *out = letters(j, self, UPPER);
+        *out = change_case(j, self, UPPER);
     else if (pc__j_is(name, "lower"))
-        *out = letters(j, self, LOWER);
+        *out = change_case(j, self, LOWER);
     else if (pc__j_is(name, "capitalize"))
-        *out = letters(j, self, CAPITAL);
+        *out = change_case(j, self, CAPITAL);
     else if (pc__j_is(name, "title"))
-        *out = letters(j, self, TITLE);
+        *out = change_case(j, self, TITLE);
     else if (pc__j_is(name, "split") && a->count < 2)
-        *out = split(j, self, &first);
+        *out = split_text(j, self, &first);
     else if (pc__j_is(name, "replace") && a->count == 2)
-        *out = replace(j, self, &first, given(a, 1, ""));
+        *out = replace_text(j, self, &first, argument_of(a, 1, ""));
     else if (pc__j_is(name, "startswith"))
-        *out = pc__j_bool(starts(&self, &first));
+        *out = pc__j_bool(starts_with(&self, &first));
     else if (pc__j_is(name, "endswith"))
-        *out = pc__j_bool(ends(&self, &first));
+        *out = pc__j_bool(ends_with(&self, &first));
     else
         return 0;
     return 1;
@@ -140,7 +140,7 @@ static int string_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
 
 /* ------------------------------------------------------------------ lists and maps */
 
-static pc__jvalue pairs(pc__jinja *j, const pc__jvalue *map)
+static pc__jvalue map_items(pc__jinja *j, const pc__jvalue *map)
 {
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
     for (size_t i = 0; i < map->list->count && pc__j_step(j); i++) {
@@ -152,7 +152,7 @@ static pc__jvalue pairs(pc__jinja *j, const pc__jvalue *map)
     return list;
 }
 
-static pc__jvalue entries(pc__jinja *j, const pc__jvalue *map, int keys)
+static pc__jvalue map_entries(pc__jinja *j, const pc__jvalue *map, int keys)
 {
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
     for (size_t i = 0; i < map->list->count && pc__j_step(j); i++)
@@ -164,11 +164,11 @@ static pc__jvalue entries(pc__jinja *j, const pc__jvalue *map, int keys)
 static int map_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
                       const pc__jarguments *a, pc__jvalue *out)
 {
-    pc__jvalue key = given(a, 0, "key"), other = given(a, 1, "default");
+    pc__jvalue key = argument_of(a, 0, "key"), other = argument_of(a, 1, "default");
     if (pc__j_is(name, "items"))
-        *out = pairs(j, &self);
+        *out = map_items(j, &self);
     else if (pc__j_is(name, "keys") || pc__j_is(name, "values"))
-        *out = entries(j, &self, pc__j_is(name, "keys"));
+        *out = map_entries(j, &self, pc__j_is(name, "keys"));
     else if (pc__j_is(name, "get") && key.kind == PC__J_STRING) {
         pc__jentry *entry = pc__j_find(self.list, key.text, key.size);
         if (other.kind == PC__J_UNDEFINED)
@@ -250,7 +250,7 @@ int pc__j_test(pc__jinja *j, pc__jvalue name, const pc__jvalue *v, const pc__jva
 
 /* ------------------------------------------------------------------ filters */
 
-static pc__jvalue member(const pc__jvalue *of, const pc__jvalue *name)
+static pc__jvalue attribute_of(const pc__jvalue *of, const pc__jvalue *name)
 {
     pc__jentry *entry = of->kind == PC__J_MAP && name->kind == PC__J_STRING
                             ? pc__j_find(of->list, name->text, name->size)
@@ -259,12 +259,13 @@ static pc__jvalue member(const pc__jvalue *of, const pc__jvalue *name)
 }
 
 /* Those of a list whose attribute passes a test, or does not. */
-static pc__jvalue chosen(pc__jinja *j, const pc__jvalue *list, const pc__jarguments *a, int wanted)
+static pc__jvalue filter_list(pc__jinja *j, const pc__jvalue *list, const pc__jarguments *a,
+                              int wanted)
 {
-    pc__jvalue out = pc__j_list(j, PC__J_LIST), attribute = given(a, 0, ""), test = given(a, 1, ""),
-               with = given(a, 2, "");
+    pc__jvalue out = pc__j_list(j, PC__J_LIST), attribute = argument_of(a, 0, ""),
+               test = argument_of(a, 1, ""), with = argument_of(a, 2, "");
     for (size_t i = 0; i < list->list->count && pc__j_step(j); i++) {
-        pc__jvalue v = member(&list->list->items[i].value, &attribute);
+        pc__jvalue v = attribute_of(&list->list->items[i].value, &attribute);
         int passes = test.kind == PC__J_STRING ? pc__j_test(j, test, &v, &with) : pc__j_truth(&v);
         if (passes == wanted)
             pc__j_add(j, out.list, (pc__jvalue){0}, list->list->items[i].value);
@@ -272,21 +273,21 @@ static pc__jvalue chosen(pc__jinja *j, const pc__jvalue *list, const pc__jargume
     return out;
 }
 
-static pc__jvalue mapped(pc__jinja *j, const pc__jvalue *list, const pc__jarguments *a)
+static pc__jvalue map_list(pc__jinja *j, const pc__jvalue *list, const pc__jarguments *a)
 {
-    pc__jvalue out = pc__j_list(j, PC__J_LIST), attribute = given(a, 1, "attribute"),
-               filter = given(a, 0, "");
+    pc__jvalue out = pc__j_list(j, PC__J_LIST), attribute = argument_of(a, 1, "attribute"),
+               filter = argument_of(a, 0, "");
     const pc__jarguments none = {.count = 0};
     for (size_t i = 0; i < list->list->count && pc__j_step(j); i++) {
         pc__jvalue v = list->list->items[i].value;
         v = filter.kind == PC__J_STRING ? pc__j_filter(j, filter, v, &none)
-                                        : member(&v, &attribute);
+                                        : attribute_of(&v, &attribute);
         pc__j_add(j, out.list, (pc__jvalue){0}, v);
     }
     return out;
 }
 
-static pc__jvalue joined(pc__jinja *j, const pc__jvalue *list, pc__jvalue between)
+static pc__jvalue join_list(pc__jinja *j, const pc__jvalue *list, pc__jvalue between)
 {
     pc__jvalue out = pc__j_string("", 0);
     for (size_t i = 0; i < list->list->count && pc__j_step(j); i++) {
@@ -306,11 +307,11 @@ static int list_filter(pc__jinja *j, const pc__jvalue *name, const pc__jvalue *v
     else if (pc__j_is(name, "last"))
         *out = count ? v->list->items[count - 1].value : (pc__jvalue){0};
     else if (pc__j_is(name, "join"))
-        *out = joined(j, v, given(a, 0, "d"));
+        *out = join_list(j, v, argument_of(a, 0, "d"));
     else if (pc__j_is(name, "selectattr") || pc__j_is(name, "rejectattr"))
-        *out = chosen(j, v, a, pc__j_is(name, "selectattr"));
+        *out = filter_list(j, v, a, pc__j_is(name, "selectattr"));
     else if (pc__j_is(name, "map"))
-        *out = mapped(j, v, a);
+        *out = map_list(j, v, a);
     else
         return 0;
     return 1;
@@ -319,27 +320,27 @@ static int list_filter(pc__jinja *j, const pc__jvalue *name, const pc__jvalue *v
 static int string_filter(pc__jinja *j, const pc__jvalue *name, pc__jvalue v,
                          const pc__jarguments *a, pc__jvalue *out)
 {
-    pc__jvalue first = given(a, 0, "chars");
+    pc__jvalue first = argument_of(a, 0, "chars");
     if (pc__j_is(name, "trim"))
-        *out = strip(v, &first, LEFT | RIGHT);
+        *out = strip_text(v, &first, LEFT | RIGHT);
     else if (pc__j_is(name, "upper"))
-        *out = letters(j, v, UPPER);
+        *out = change_case(j, v, UPPER);
     else if (pc__j_is(name, "lower"))
-        *out = letters(j, v, LOWER);
+        *out = change_case(j, v, LOWER);
     else if (pc__j_is(name, "capitalize"))
-        *out = letters(j, v, CAPITAL);
+        *out = change_case(j, v, CAPITAL);
     else if (pc__j_is(name, "title"))
-        *out = letters(j, v, TITLE);
+        *out = change_case(j, v, TITLE);
     else if (pc__j_is(name, "replace"))
-        *out = replace(j, v, &first, given(a, 1, "new"));
+        *out = replace_text(j, v, &first, argument_of(a, 1, "new"));
     else
         return 0;
     return 1;
 }
 
-static pc__jvalue otherwise(const pc__jvalue *v, const pc__jarguments *a)
+static pc__jvalue default_value(const pc__jvalue *v, const pc__jarguments *a)
 {
-    pc__jvalue falsy = given(a, 1, "boolean"), value = given(a, 0, "default_value");
+    pc__jvalue falsy = argument_of(a, 1, "boolean"), value = argument_of(a, 0, "default_value");
     if (v->kind != PC__J_UNDEFINED && !(pc__j_truth(&falsy) && !pc__j_truth(v)))
         return *v;
     return value.kind == PC__J_UNDEFINED ? pc__j_string("", 0) : value;
@@ -350,7 +351,7 @@ pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue v, const pc__j
     pc__jvalue out = {0};
     int64_t length;
     if (pc__j_is(&name, "default") || pc__j_is(&name, "d"))
-        return otherwise(&v, a);
+        return default_value(&v, a);
     if (pc__j_is(&name, "string"))
         return pc__j_text(j, v);
     if (pc__j_is(&name, "safe") || (pc__j_is(&name, "list") && v.kind == PC__J_LIST))
@@ -358,7 +359,7 @@ pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue v, const pc__j
     if (pc__j_is(&name, "list") && v.kind == PC__J_STRING)
         return pc__j_characters(j, v);
     if (pc__j_is(&name, "items") && v.kind == PC__J_MAP)
-        return pairs(j, &v);
+        return map_items(j, &v);
     if ((pc__j_is(&name, "length") || pc__j_is(&name, "count")) && (length = pc__j_length(&v)) >= 0)
         return pc__j_int(length);
     if (v.kind == PC__J_LIST && list_filter(j, &name, &v, a, &out))
@@ -377,7 +378,7 @@ pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue v, const pc__j
 
 /* ------------------------------------------------------------------ functions */
 
-static pc__jvalue range(pc__jinja *j, const pc__jarguments *a)
+static pc__jvalue make_range(pc__jinja *j, const pc__jarguments *a)
 {
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
     int64_t from = a->count > 1 ? a->value[0].number : 0;
@@ -398,7 +399,7 @@ static pc__jvalue new_map(pc__jinja *j, const pc__jarguments *a)
     return map;
 }
 
-static pc__jvalue today(pc__jinja *j, const pc__jvalue *format)
+static pc__jvalue format_today(pc__jinja *j, const pc__jvalue *format)
 {
     char pattern[64], text[128];
     time_t now = time(NULL);
@@ -427,13 +428,13 @@ int pc__j_is_function(const char *name, size_t size)
 
 pc__jvalue pc__j_function(pc__jinja *j, pc__jvalue name, const pc__jarguments *a)
 {
-    pc__jvalue first = given(a, 0, "");
+    pc__jvalue first = argument_of(a, 0, "");
     if (pc__j_is(&name, "namespace") || pc__j_is(&name, "dict"))
         return new_map(j, a);
     if (pc__j_is(&name, "range"))
-        return range(j, a);
+        return make_range(j, a);
     if (pc__j_is(&name, "strftime_now"))
-        return today(j, &first);
+        return format_today(j, &first);
     pc__j_fail(j, PC_ERR_INVALID, "the template refuses: %.*s",
                first.kind == PC__J_STRING ? (int)(first.size < 120 ? first.size : 120) : 0,
                first.kind == PC__J_STRING ? first.text : "");

@@ -1,6 +1,6 @@
 /* Expressions of Jinja, computed while they are read: a function for each level of precedence, the
  * loosest first. */
-#include "text/jinja_body.h"
+#include "text/jinja_internal.h"
 
 static int is_blank(char c)
 {
@@ -17,16 +17,16 @@ static int is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static void blanks(pc__jinja *j)
+static void skip_blanks(pc__jinja *j)
 {
     while (j->at < j->end && is_blank(*j->at))
         j->at++;
 }
 
-int pc__j_take(pc__jinja *j, const char *mark)
+int pc__j_accept(pc__jinja *j, const char *mark)
 {
     size_t n = strlen(mark);
-    blanks(j);
+    skip_blanks(j);
     if ((size_t)(j->end - j->at) < n || memcmp(j->at, mark, n))
         return 0;
     j->at += n;
@@ -41,10 +41,10 @@ static size_t word_size(const char *at, const char *end)
     return (size_t)(p - at);
 }
 
-int pc__j_take_word(pc__jinja *j, const char *word)
+int pc__j_accept_word(pc__jinja *j, const char *word)
 {
     size_t n = strlen(word);
-    blanks(j);
+    skip_blanks(j);
     if (word_size(j->at, j->end) != n || memcmp(j->at, word, n))
         return 0;
     j->at += n;
@@ -53,7 +53,7 @@ int pc__j_take_word(pc__jinja *j, const char *word)
 
 int pc__j_name(pc__jinja *j, const char **name, size_t *size)
 {
-    blanks(j);
+    skip_blanks(j);
     *name = j->at;
     *size = word_size(j->at, j->end);
     j->at += *size;
@@ -62,14 +62,14 @@ int pc__j_name(pc__jinja *j, const char **name, size_t *size)
 
 void pc__j_expect(pc__jinja *j, const char *mark)
 {
-    if (!pc__j_take(j, mark))
+    if (!pc__j_accept(j, mark))
         pc__j_fail(j, PC_ERR_FORMAT, "'%s' is missing before \"%.*s\"", mark,
                    (int)(j->end - j->at < 20 ? j->end - j->at : 20), j->at);
 }
 
 void pc__j_expect_end(pc__jinja *j)
 {
-    blanks(j);
+    skip_blanks(j);
     if (j->at < j->end)
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "\"%.*s\" is not understood",
                    (int)(j->end - j->at < 20 ? j->end - j->at : 20), j->at);
@@ -123,7 +123,7 @@ static pc__jvalue number(pc__jinja *j)
 static pc__jvalue items(pc__jinja *j, pc__jkind kind, const char *close)
 {
     pc__jvalue list = pc__j_list(j, kind);
-    while (j->status >= 0 && !pc__j_take(j, close)) {
+    while (j->status >= 0 && !pc__j_accept(j, close)) {
         pc__jvalue key = {0}, value = pc__j_expression(j);
         if (kind == PC__J_MAP) {
             key = value;
@@ -131,7 +131,7 @@ static pc__jvalue items(pc__jinja *j, pc__jkind kind, const char *close)
             value = pc__j_expression(j);
         }
         pc__j_add(j, list.list, key, value);
-        if (!pc__j_take(j, ",")) {
+        if (!pc__j_accept(j, ",")) {
             pc__j_expect(j, close);
             break;
         }
@@ -140,13 +140,13 @@ static pc__jvalue items(pc__jinja *j, pc__jkind kind, const char *close)
 }
 
 /* A value in parentheses, or a tuple. */
-static pc__jvalue parentheses(pc__jinja *j)
+static pc__jvalue read_parentheses(pc__jinja *j)
 {
     pc__jvalue value, list;
-    if (pc__j_take(j, ")"))
+    if (pc__j_accept(j, ")"))
         return pc__j_list(j, PC__J_LIST);
     value = pc__j_expression(j);
-    if (!pc__j_take(j, ",")) {
+    if (!pc__j_accept(j, ",")) {
         pc__j_expect(j, ")");
         return value;
     }
@@ -162,7 +162,7 @@ static pc__jvalue parentheses(pc__jinja *j)
     return list;
 }
 
-static pc__jvalue named(pc__jinja *j, const char *name, size_t size)
+static pc__jvalue named_value(pc__jinja *j, const char *name, size_t size)
 {
     pc__jvalue word = pc__j_string(name, size), *variable;
     if (pc__j_is(&word, "true") || pc__j_is(&word, "True"))
@@ -180,28 +180,28 @@ static pc__jvalue named(pc__jinja *j, const char *name, size_t size)
     return word;
 }
 
-static pc__jvalue primary(pc__jinja *j)
+static pc__jvalue read_primary(pc__jinja *j)
 {
     const char *name;
     size_t size;
-    blanks(j);
+    skip_blanks(j);
     if (j->at >= j->end) {
         pc__j_fail(j, PC_ERR_FORMAT, "an expression ends too early");
     } else if (*j->at == '\'' || *j->at == '"') {
         pc__jvalue text = string_literal(j);
-        for (blanks(j); j->at < j->end && (*j->at == '\'' || *j->at == '"'); blanks(j))
+        for (skip_blanks(j); j->at < j->end && (*j->at == '\'' || *j->at == '"'); skip_blanks(j))
             text = pc__j_join(j, text, string_literal(j));
         return text;
     } else if (is_digit(*j->at)) {
         return number(j);
-    } else if (pc__j_take(j, "(")) {
-        return parentheses(j);
-    } else if (pc__j_take(j, "[")) {
+    } else if (pc__j_accept(j, "(")) {
+        return read_parentheses(j);
+    } else if (pc__j_accept(j, "[")) {
         return items(j, PC__J_LIST, "]");
-    } else if (pc__j_take(j, "{")) {
+    } else if (pc__j_accept(j, "{")) {
         return items(j, PC__J_MAP, "}");
     } else if (pc__j_name(j, &name, &size)) {
-        return named(j, name, size);
+        return named_value(j, name, size);
     } else {
         pc__j_expect_end(j);
     }
@@ -210,16 +210,16 @@ static pc__jvalue primary(pc__jinja *j)
 
 /* ------------------------------------------------------------------ behind a value */
 
-static void arguments(pc__jinja *j, pc__jarguments *a)
+static void read_arguments(pc__jinja *j, pc__jarguments *a)
 {
     a->count = 0;
-    while (j->status >= 0 && !pc__j_take(j, ")")) {
+    while (j->status >= 0 && !pc__j_accept(j, ")")) {
         const char *name, *from;
         size_t size;
         pc__jvalue key = {0};
-        blanks(j);
+        skip_blanks(j);
         from = j->at;
-        if (pc__j_name(j, &name, &size) && !pc__j_take(j, "==") && pc__j_take(j, "="))
+        if (pc__j_name(j, &name, &size) && !pc__j_accept(j, "==") && pc__j_accept(j, "="))
             key = pc__j_string(name, size);
         else
             j->at = from;
@@ -229,14 +229,14 @@ static void arguments(pc__jinja *j, pc__jarguments *a)
         }
         a->name[a->count] = key;
         a->value[a->count++] = pc__j_expression(j);
-        if (!pc__j_take(j, ",")) {
+        if (!pc__j_accept(j, ",")) {
             pc__j_expect(j, ")");
             return;
         }
     }
 }
 
-static pc__jvalue attribute(pc__jinja *j, const pc__jvalue *of, const char *name, size_t size)
+static pc__jvalue get_attribute(pc__jinja *j, const pc__jvalue *of, const char *name, size_t size)
 {
     pc__jentry *entry;
     if (of->kind == PC__J_UNDEFINED && !j->skip)
@@ -247,15 +247,15 @@ static pc__jvalue attribute(pc__jinja *j, const pc__jvalue *of, const char *name
     return entry ? entry->value : (pc__jvalue){0};
 }
 
-static pc__jvalue element(pc__jinja *j, const pc__jvalue *of, const pc__jvalue *index)
+static pc__jvalue get_element(pc__jinja *j, const pc__jvalue *of, const pc__jvalue *index)
 {
     pc__jvalue list = *of;
     int64_t at = index->number, count;
     if (j->skip)
         return (pc__jvalue){0};
     if (index->kind == PC__J_STRING || of->kind == PC__J_UNDEFINED)
-        return attribute(j, of, index->kind == PC__J_STRING ? index->text : "[…]",
-                         index->kind == PC__J_STRING ? index->size : 5);
+        return get_attribute(j, of, index->kind == PC__J_STRING ? index->text : "[…]",
+                             index->kind == PC__J_STRING ? index->size : 5);
     if (index->kind != PC__J_INT || (of->kind != PC__J_LIST && of->kind != PC__J_STRING))
         return (pc__jvalue){0};
     if (of->kind == PC__J_STRING)
@@ -266,7 +266,7 @@ static pc__jvalue element(pc__jinja *j, const pc__jvalue *of, const pc__jvalue *
 }
 
 /* The bounds as Python has them. */
-static int64_t bound(const pc__jvalue *given, int64_t otherwise, int64_t count, int64_t step)
+static int64_t slice_bound(const pc__jvalue *given, int64_t otherwise, int64_t count, int64_t step)
 {
     int64_t at = given->number;
     if (given->kind != PC__J_INT)
@@ -277,7 +277,7 @@ static int64_t bound(const pc__jvalue *given, int64_t otherwise, int64_t count, 
     return at < count ? at : step < 0 ? count - 1 : count;
 }
 
-static pc__jvalue slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue part[3])
+static pc__jvalue get_slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue part[3])
 {
     int text = of->kind == PC__J_STRING;
     int64_t step = part[2].kind == PC__J_INT ? part[2].number : 1, count, from, to;
@@ -289,8 +289,8 @@ static pc__jvalue slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue par
     if (j->status < 0)
         return some;
     count = pc__j_length(&all);
-    from = bound(&part[0], step < 0 ? count - 1 : 0, count, step);
-    to = bound(&part[1], step < 0 ? -1 : count, count, step);
+    from = slice_bound(&part[0], step < 0 ? count - 1 : 0, count, step);
+    to = slice_bound(&part[1], step < 0 ? -1 : count, count, step);
     for (int64_t i = from; step < 0 ? i > to : i < to; i += step)
         pc__j_add(j, some.list, (pc__jvalue){0}, all.list->items[i].value);
     for (size_t i = 0; text && some.list && i < some.list->count && pc__j_step(j); i++)
@@ -299,24 +299,24 @@ static pc__jvalue slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue par
 }
 
 /* Behind "[". */
-static pc__jvalue subscript(pc__jinja *j, const pc__jvalue *of)
+static pc__jvalue read_subscript(pc__jinja *j, const pc__jvalue *of)
 {
     pc__jvalue part[3] = {{0}};
     int parts = 0;
     do {
-        blanks(j);
+        skip_blanks(j);
         if (j->at < j->end && *j->at != ':' && *j->at != ']')
             part[parts] = pc__j_expression(j);
         parts++;
-    } while (parts < 3 && pc__j_take(j, ":"));
+    } while (parts < 3 && pc__j_accept(j, ":"));
     pc__j_expect(j, "]");
-    return parts == 1 ? element(j, of, &part[0]) : slice(j, of, part);
+    return parts == 1 ? get_element(j, of, &part[0]) : get_slice(j, of, part);
 }
 
-static pc__jvalue call(pc__jinja *j, pc__jvalue what)
+static pc__jvalue read_call(pc__jinja *j, pc__jvalue what)
 {
     pc__jarguments a;
-    arguments(j, &a);
+    read_arguments(j, &a);
     if (j->skip || j->status < 0)
         return (pc__jvalue){0};
     if (what.kind == PC__J_FUNCTION)
@@ -329,7 +329,7 @@ static pc__jvalue call(pc__jinja *j, pc__jvalue what)
 }
 
 /* Behind ".": a method's call, or a member. */
-static pc__jvalue member(pc__jinja *j, pc__jvalue of)
+static pc__jvalue read_member(pc__jinja *j, pc__jvalue of)
 {
     pc__jarguments a;
     const char *name;
@@ -338,22 +338,22 @@ static pc__jvalue member(pc__jinja *j, pc__jvalue of)
         pc__j_fail(j, PC_ERR_FORMAT, "a name is missing behind '.'");
         return (pc__jvalue){0};
     }
-    if (!pc__j_take(j, "("))
-        return attribute(j, &of, name, size);
-    arguments(j, &a);
+    if (!pc__j_accept(j, "("))
+        return get_attribute(j, &of, name, size);
+    read_arguments(j, &a);
     return j->skip || j->status < 0 ? (pc__jvalue){0}
                                     : pc__j_method(j, of, pc__j_string(name, size), &a);
 }
 
-static pc__jvalue postfix(pc__jinja *j, pc__jvalue value)
+static pc__jvalue read_postfix(pc__jinja *j, pc__jvalue value)
 {
     while (pc__j_step(j)) {
-        if (pc__j_take(j, "."))
-            value = member(j, value);
-        else if (pc__j_take(j, "["))
-            value = subscript(j, &value);
-        else if (pc__j_take(j, "("))
-            value = call(j, value);
+        if (pc__j_accept(j, "."))
+            value = read_member(j, value);
+        else if (pc__j_accept(j, "["))
+            value = read_subscript(j, &value);
+        else if (pc__j_accept(j, "("))
+            value = read_call(j, value);
         else
             break;
     }
@@ -361,9 +361,9 @@ static pc__jvalue postfix(pc__jinja *j, pc__jvalue value)
 }
 
 /* Behind "is": a test may have one operand, with or without parentheses. */
-static pc__jvalue test(pc__jinja *j, const pc__jvalue *value)
+static pc__jvalue read_test(pc__jinja *j, const pc__jvalue *value)
 {
-    int negated = pc__j_take_word(j, "not"), result;
+    int negated = pc__j_accept_word(j, "not"), result;
     const char *name;
     size_t size;
     pc__jvalue with = {0};
@@ -371,31 +371,31 @@ static pc__jvalue test(pc__jinja *j, const pc__jvalue *value)
         pc__j_fail(j, PC_ERR_FORMAT, "a name is missing behind 'is'");
         return with;
     }
-    blanks(j);
+    skip_blanks(j);
     if (j->at < j->end && (strchr("(['\"", *j->at) || is_digit(*j->at)))
-        with = postfix(j, primary(j));
+        with = read_postfix(j, read_primary(j));
     if (j->skip || j->status < 0)
         return (pc__jvalue){0};
     result = pc__j_test(j, pc__j_string(name, size), value, &with);
     return pc__j_bool(negated ? !result : result);
 }
 
-static pc__jvalue filters(pc__jinja *j, pc__jvalue value)
+static pc__jvalue read_filters(pc__jinja *j, pc__jvalue value)
 {
     while (pc__j_step(j)) {
         pc__jarguments a = {.count = 0};
         const char *name;
         size_t size;
-        if (pc__j_take_word(j, "is")) {
-            value = test(j, &value);
+        if (pc__j_accept_word(j, "is")) {
+            value = read_test(j, &value);
             continue;
         }
-        if (!pc__j_take(j, "|"))
+        if (!pc__j_accept(j, "|"))
             break;
         if (!pc__j_name(j, &name, &size))
             pc__j_fail(j, PC_ERR_FORMAT, "a name is missing behind '|'");
-        if (pc__j_take(j, "("))
-            arguments(j, &a);
+        if (pc__j_accept(j, "("))
+            read_arguments(j, &a);
         if (!j->skip && j->status >= 0)
             value = pc__j_filter(j, pc__j_string(name, size), value, &a);
     }
@@ -404,10 +404,10 @@ static pc__jvalue filters(pc__jinja *j, pc__jvalue value)
 
 /* ------------------------------------------------------------------ operators */
 
-static pc__jvalue unary(pc__jinja *j)
+static pc__jvalue read_unary(pc__jinja *j)
 {
-    int negative = pc__j_take(j, "-");
-    pc__jvalue value = filters(j, postfix(j, primary(j)));
+    int negative = pc__j_accept(j, "-");
+    pc__jvalue value = read_filters(j, read_postfix(j, read_primary(j)));
     if (negative && value.kind != PC__J_INT && !j->skip)
         pc__j_fail(j, PC_ERR_FORMAT, "'-' before something that is no number");
     return negative ? pc__j_int(-value.number) : value;
@@ -440,40 +440,40 @@ static pc__jvalue arithmetic(pc__jinja *j, char sign, pc__jvalue a, pc__jvalue b
     return pc__j_int(sign == '+' ? x + y : sign == '-' ? x - y : x * y);
 }
 
-static pc__jvalue product(pc__jinja *j)
+static pc__jvalue read_product(pc__jinja *j)
 {
-    pc__jvalue value = unary(j);
+    pc__jvalue value = read_unary(j);
     while (pc__j_step(j)) {
-        char sign = pc__j_take(j, "*")   ? '*'
-                    : pc__j_take(j, "/") ? '/'
-                    : pc__j_take(j, "%") ? '%'
-                                         : 0;
+        char sign = pc__j_accept(j, "*")   ? '*'
+                    : pc__j_accept(j, "/") ? '/'
+                    : pc__j_accept(j, "%") ? '%'
+                                           : 0;
         if (!sign)
             break;
-        value = arithmetic(j, sign, value, unary(j));
+        value = arithmetic(j, sign, value, read_unary(j));
     }
     return value;
 }
 
-static pc__jvalue concatenation(pc__jinja *j)
+static pc__jvalue read_concatenation(pc__jinja *j)
 {
-    pc__jvalue value = product(j);
-    while (pc__j_step(j) && pc__j_take(j, "~")) {
-        pc__jvalue behind = product(j);
+    pc__jvalue value = read_product(j);
+    while (pc__j_step(j) && pc__j_accept(j, "~")) {
+        pc__jvalue behind = read_product(j);
         if (!j->skip)
             value = pc__j_join(j, pc__j_text(j, value), pc__j_text(j, behind));
     }
     return value;
 }
 
-static pc__jvalue sum(pc__jinja *j)
+static pc__jvalue read_sum(pc__jinja *j)
 {
-    pc__jvalue value = concatenation(j);
+    pc__jvalue value = read_concatenation(j);
     while (pc__j_step(j)) {
-        char sign = pc__j_take(j, "+") ? '+' : pc__j_take(j, "-") ? '-' : 0;
+        char sign = pc__j_accept(j, "+") ? '+' : pc__j_accept(j, "-") ? '-' : 0;
         if (!sign)
             break;
-        value = arithmetic(j, sign, value, concatenation(j));
+        value = arithmetic(j, sign, value, read_concatenation(j));
     }
     return value;
 }
@@ -483,28 +483,28 @@ enum { NO_COMPARISON, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, 
 static int comparison_sign(pc__jinja *j)
 {
     const char *from = j->at;
-    if (pc__j_take(j, "=="))
+    if (pc__j_accept(j, "=="))
         return EQUAL;
-    if (pc__j_take(j, "!="))
+    if (pc__j_accept(j, "!="))
         return UNEQUAL;
-    if (pc__j_take(j, "<="))
+    if (pc__j_accept(j, "<="))
         return LESS_EQUAL;
-    if (pc__j_take(j, ">="))
+    if (pc__j_accept(j, ">="))
         return GREATER_EQUAL;
-    if (pc__j_take(j, "<"))
+    if (pc__j_accept(j, "<"))
         return LESS;
-    if (pc__j_take(j, ">"))
+    if (pc__j_accept(j, ">"))
         return GREATER;
-    if (pc__j_take_word(j, "in"))
+    if (pc__j_accept_word(j, "in"))
         return IN;
-    if (pc__j_take_word(j, "not") && pc__j_take_word(j, "in"))
+    if (pc__j_accept_word(j, "not") && pc__j_accept_word(j, "in"))
         return NOT_IN;
     if (j->status >= 0)
         j->at = from;
     return NO_COMPARISON;
 }
 
-static int ordered(pc__jinja *j, int sign, const pc__jvalue *a, const pc__jvalue *b)
+static int compare_numbers(pc__jinja *j, int sign, const pc__jvalue *a, const pc__jvalue *b)
 {
     if (a->kind != PC__J_INT || b->kind != PC__J_INT) {
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "an order of values that are no numbers");
@@ -516,12 +516,12 @@ static int ordered(pc__jinja *j, int sign, const pc__jvalue *a, const pc__jvalue
                                 : a->number >= b->number;
 }
 
-static pc__jvalue comparison(pc__jinja *j)
+static pc__jvalue read_comparison(pc__jinja *j)
 {
-    pc__jvalue value = sum(j);
+    pc__jvalue value = read_sum(j);
     int sign;
     while (pc__j_step(j) && (sign = comparison_sign(j))) {
-        pc__jvalue b = sum(j);
+        pc__jvalue b = read_sum(j);
         if (j->skip || j->status < 0)
             continue;
         if (sign == EQUAL || sign == UNEQUAL)
@@ -529,29 +529,29 @@ static pc__jvalue comparison(pc__jinja *j)
         else if (sign == IN || sign == NOT_IN)
             value = pc__j_bool(pc__j_contains(j, &b, &value) == (sign == IN));
         else
-            value = pc__j_bool(ordered(j, sign, &value, &b));
+            value = pc__j_bool(compare_numbers(j, sign, &value, &b));
     }
     return value;
 }
 
-static pc__jvalue negation(pc__jinja *j)
+static pc__jvalue read_negation(pc__jinja *j)
 {
     int negated = 0;
     pc__jvalue value;
-    while (pc__j_step(j) && pc__j_take_word(j, "not"))
+    while (pc__j_step(j) && pc__j_accept_word(j, "not"))
         negated++;
-    value = comparison(j);
+    value = read_comparison(j);
     return negated ? pc__j_bool(pc__j_truth(&value) == (negated % 2 == 0)) : value;
 }
 
-static pc__jvalue conjunction(pc__jinja *j)
+static pc__jvalue read_conjunction(pc__jinja *j)
 {
-    pc__jvalue value = negation(j);
-    while (pc__j_step(j) && pc__j_take_word(j, "and")) {
+    pc__jvalue value = read_negation(j);
+    while (pc__j_step(j) && pc__j_accept_word(j, "and")) {
         int settled = !pc__j_truth(&value);
         pc__jvalue next;
         j->skip += settled;
-        next = negation(j);
+        next = read_negation(j);
         j->skip -= settled;
         value = settled ? value : next;
     }
@@ -560,12 +560,12 @@ static pc__jvalue conjunction(pc__jinja *j)
 
 pc__jvalue pc__j_or(pc__jinja *j)
 {
-    pc__jvalue value = conjunction(j);
-    while (pc__j_step(j) && pc__j_take_word(j, "or")) {
+    pc__jvalue value = read_conjunction(j);
+    while (pc__j_step(j) && pc__j_accept_word(j, "or")) {
         int settled = pc__j_truth(&value);
         pc__jvalue next;
         j->skip += settled;
-        next = conjunction(j);
+        next = read_conjunction(j);
         j->skip -= settled;
         value = settled ? value : next;
     }
@@ -600,7 +600,7 @@ static int is_conditional(const pc__jinja *j)
     return 0;
 }
 
-static pc__jvalue conditional(pc__jinja *j)
+static pc__jvalue read_conditional(pc__jinja *j)
 {
     const char *first = j->at, *behind;
     pc__jvalue value = {0}, condition;
@@ -608,7 +608,7 @@ static pc__jvalue conditional(pc__jinja *j)
     j->skip++;
     pc__j_or(j);
     j->skip--;
-    if (!pc__j_take_word(j, "if"))
+    if (!pc__j_accept_word(j, "if"))
         pc__j_expect(j, "if");
     condition = pc__j_or(j);
     truth = pc__j_truth(&condition);
@@ -618,7 +618,7 @@ static pc__jvalue conditional(pc__jinja *j)
         value = pc__j_or(j);
         j->at = j->status >= 0 ? behind : j->end;
     }
-    if (pc__j_take_word(j, "else")) {
+    if (pc__j_accept_word(j, "else")) {
         pc__jvalue other;
         j->skip += truth;
         other = pc__j_expression(j);
@@ -633,7 +633,7 @@ pc__jvalue pc__j_expression(pc__jinja *j)
     pc__jvalue value = {0};
     j->depth++;
     if (pc__j_step(j))
-        value = is_conditional(j) ? conditional(j) : pc__j_or(j);
+        value = is_conditional(j) ? read_conditional(j) : pc__j_or(j);
     j->depth--;
     return j->status >= 0 ? value : (pc__jvalue){0};
 }

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "text/jinja_body.h"
+#include "text/jinja_internal.h"
 
 enum { BLOCK = 16 << 10, MOST_BYTES = 8 << 20, MOST_STEPS = 200000, MOST_DEPTH = 40 };
 
@@ -216,7 +216,7 @@ int pc__j_equal(const pc__jvalue *a, const pc__jvalue *b)
     return 1;
 }
 
-static int holds(const char *text, size_t size, const char *part, size_t part_size)
+static int contains_text(const char *text, size_t size, const char *part, size_t part_size)
 {
     for (size_t i = 0; i + part_size <= size; i++)
         if (!memcmp(text + i, part, part_size))
@@ -227,7 +227,7 @@ static int holds(const char *text, size_t size, const char *part, size_t part_si
 int pc__j_contains(pc__jinja *j, const pc__jvalue *in, const pc__jvalue *what)
 {
     if (in->kind == PC__J_STRING && what->kind == PC__J_STRING)
-        return holds(in->text, in->size, what->text, what->size);
+        return contains_text(in->text, in->size, what->text, what->size);
     if (in->kind == PC__J_MAP)
         return what->kind == PC__J_STRING && pc__j_find(in->list, what->text, what->size) != NULL;
     if (in->kind == PC__J_LIST) {

@@ -4,7 +4,7 @@
 #include <utf8proc.h>
 
 #include "base/mem.h"
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
 /* A text may grow by so much in all; compatibility forms make 18 characters of one at most. */
 enum { MOST_GROWTH = 32, MOST_EXTRA = 16 << 10 };
@@ -37,7 +37,7 @@ void pc__steps_free(pc__steps *s)
 }
 
 /* A step more, zeroed; its kind and option are part of the identity. NULL: an error. */
-static pc__step *add(pc__steps *s, pc__step_kind kind, int option, pc_status *status)
+static pc__step *add_step(pc__steps *s, pc__step_kind kind, int option, pc_status *status)
 {
     pc__digest digest;
     *status = s->count == MOST_STEPS
@@ -54,7 +54,7 @@ static pc__step *add(pc__steps *s, pc__step_kind kind, int option, pc_status *st
     return &s->list[s->count++];
 }
 
-static void identify(pc__steps *s, const void *bytes, size_t size)
+static void add_to_id(pc__steps *s, const void *bytes, size_t size)
 {
     pc__digest digest;
     pc__digest_start(&digest, "step-text/1");
@@ -66,7 +66,7 @@ static void identify(pc__steps *s, const void *bytes, size_t size)
 pc_status pc__steps_add(pc__steps *s, pc__step_kind kind, int option)
 {
     pc_status status;
-    (void)add(s, kind, option, &status);
+    (void)add_step(s, kind, option, &status);
     return status;
 }
 
@@ -74,10 +74,10 @@ pc_status pc__steps_add_map(pc__steps *s, pc__step_kind kind, const void *bytes,
                             const char *where)
 {
     pc_status status;
-    pc__step *step = add(s, kind, 0, &status);
+    pc__step *step = add_step(s, kind, 0, &status);
     if (!step)
         return status;
-    identify(s, bytes, size);
+    add_to_id(s, bytes, size);
     return pc__charsmap_new(&step->map, &s->mem, bytes, size, where);
 }
 
@@ -85,7 +85,7 @@ pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, p
                               const char *where)
 {
     pc_status status;
-    pc__step *step = add(s, kind, 0, &status);
+    pc__step *step = add_step(s, kind, 0, &status);
     if (!step)
         return status;
     step->from = pc__strndup(&s->mem, from.data, from.size);
@@ -94,8 +94,8 @@ pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, p
         return PC_ERR_NOMEM;
     step->from_size = from.size;
     step->to_size = to.size;
-    identify(s, from.data, from.size);
-    identify(s, to.data, to.size);
+    add_to_id(s, from.data, from.size);
+    add_to_id(s, to.data, to.size);
     return kind == PC__STEP_EXPRESSION ? pc__expression_compile(&step->expression, &s->regex_memory,
                                                                 &s->mem, step->from, where)
                                        : PC_OK;
@@ -103,30 +103,30 @@ pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, p
 
 /* ---------------------------------------------------------------- the steps */
 
-int pc__rune_is_blank(uint32_t c)
+int pc__code_point_is_blank(uint32_t c)
 {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680
            || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f
            || c == 0x205f || c == 0x3000;
 }
 
-static int plain(char c)
+static int is_printable(char c)
 {
     return c >= ' ' && c <= '~';
 }
 
 /* Where the grapheme cluster ends that starts at text. A byte that is no character is one for
  * itself. */
-static size_t cluster(const char *text, size_t size)
+static size_t cluster_size(const char *text, size_t size)
 {
     utf8proc_int32_t state = 0;
     uint32_t before, after;
     int valid;
-    size_t n = pc__rune(text, size, &before, &valid), more;
-    if (!valid || n == size || (plain(*text) && plain(text[1])))
+    size_t n = pc__utf8_read(text, size, &before, &valid), more;
+    if (!valid || n == size || (is_printable(*text) && is_printable(text[1])))
         return n;
     for (; n < size; n += more, before = after) {
-        more = pc__rune(text + n, size - n, &after, &valid);
+        more = pc__utf8_read(text + n, size - n, &after, &valid);
         if (!valid
             || utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)after,
                                                 &state))
@@ -149,9 +149,9 @@ static pc_status map_characters(const pc__step *step, const char *text, size_t s
     pc_status status = PC_OK;
     pc__text to;
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
-        uint32_t rune;
+        uint32_t code_point;
         int valid;
-        n = pc__rune(text + i, size - i, &rune, &valid);
+        n = pc__utf8_read(text + i, size - i, &code_point, &valid);
         status = pc__charsmap_find(&step->map, text + i, n, 1, &to)
                      ? add_limited(out, to.data, to.size, most)
                      : pc__bytes_add(out, text + i, n);
@@ -165,7 +165,7 @@ static pc_status map_clusters(const pc__step *step, const char *text, size_t siz
     pc_status status = PC_OK;
     pc__text to;
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
-        n = cluster(text + i, size - i);
+        n = cluster_size(text + i, size - i);
         status = n < CLUSTER && pc__charsmap_find(&step->map, text + i, n, 1, &to)
                      ? add_limited(out, to.data, to.size, most)
                      : map_characters(step, text + i, n, most, out);
@@ -178,9 +178,9 @@ static pc_status map_longest(const pc__step *step, const char *text, size_t size
 {
     pc_status status = PC_OK;
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
-        uint32_t rune;
+        uint32_t code_point;
         int valid;
-        pc__text to = {text + i, pc__rune(text + i, size - i, &rune, &valid)};
+        pc__text to = {text + i, pc__utf8_read(text + i, size - i, &code_point, &valid)};
         n = pc__charsmap_find(&step->map, text + i, size - i, 0, &to);
         n = n ? n : to.size;
         status = add_limited(out, to.data, to.size, most);
@@ -195,16 +195,17 @@ static pc_status normal_form(const pc__step *step, const char *text, size_t size
     utf8proc_option_t options = (utf8proc_option_t)step->option;
     utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size,
                                             NULL, 0, options);
-    utf8proc_int32_t *runes;
+    utf8proc_int32_t *code_points;
     pc_status status;
     if (n < 0 || !size)
         return pc__bytes_add(out, text, size);
-    if (!(runes = pc__alloc(out->mem, ((size_t)n + 1) * sizeof *runes)))
+    if (!(code_points = pc__alloc(out->mem, ((size_t)n + 1) * sizeof *code_points)))
         return PC_ERR_NOMEM;
-    utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, runes, n, options);
-    n = utf8proc_reencode(runes, n, options);
-    status = pc__bytes_add(out, runes, (size_t)n);
-    pc__free(out->mem, runes);
+    utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, code_points, n,
+                       options);
+    n = utf8proc_reencode(code_points, n, options);
+    status = pc__bytes_add(out, code_points, (size_t)n);
+    pc__free(out->mem, code_points);
     return status;
 }
 
@@ -213,9 +214,9 @@ static pc_status normal_forms(const pc__step *step, const char *text, size_t siz
     pc_status status = PC_OK;
     size_t from = 0;
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
-        uint32_t rune;
+        uint32_t code_point;
         int valid;
-        n = pc__rune(text + i, size - i, &rune, &valid);
+        n = pc__utf8_read(text + i, size - i, &code_point, &valid);
         if (valid)
             continue;
         status = normal_form(step, text + from, i - from, out);
@@ -226,10 +227,10 @@ static pc_status normal_forms(const pc__step *step, const char *text, size_t siz
     return status < 0 ? status : normal_form(step, text + from, size - from, out);
 }
 
-static size_t lower(uint32_t c, char out[8])
+static size_t lowercase(uint32_t c, char out[8])
 {
     if (c != 0x130) /* the one that becomes two */
-        return pc__rune_write((uint32_t)utf8proc_tolower((utf8proc_int32_t)c), out);
+        return pc__utf8_write((uint32_t)utf8proc_tolower((utf8proc_int32_t)c), out);
     memcpy(out, "i\xcc\x87", 3);
     return 3;
 }
@@ -252,16 +253,17 @@ static int becomes_blank(uint32_t c)
            || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
 }
 
-static pc_status one_by_one(const pc__step *step, const char *text, size_t size, pc__bytes *out)
+static pc_status change_characters(const pc__step *step, const char *text, size_t size,
+                                   pc__bytes *out)
 {
     pc_status status = PC_OK;
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
         uint32_t c;
         int valid;
         char buffer[8];
-        pc__text to = {text + i, n = pc__rune(text + i, size - i, &c, &valid)};
+        pc__text to = {text + i, n = pc__utf8_read(text + i, size - i, &c, &valid)};
         if (valid && step->kind == PC__STEP_LOWERCASE)
-            to = (pc__text){buffer, lower(c, buffer)};
+            to = (pc__text){buffer, lowercase(c, buffer)};
         else if (valid && (step->kind == PC__STEP_STRIP_MARKS ? is_mark(c) : is_control(c)))
             continue;
         else if (valid && step->kind == PC__STEP_CONTROLS && becomes_blank(c))
@@ -271,14 +273,14 @@ static pc_status one_by_one(const pc__step *step, const char *text, size_t size,
     return status;
 }
 
-static pc_status strip(const pc__step *step, const char *text, size_t size, pc__bytes *out)
+static pc_status strip_blanks(const pc__step *step, const char *text, size_t size, pc__bytes *out)
 {
     size_t first = 0, end = 0;
     for (size_t i = 0, n; i < size; i += n) {
         uint32_t c;
         int valid;
-        n = pc__rune(text + i, size - i, &c, &valid);
-        if (!valid || !pc__rune_is_blank(c))
+        n = pc__utf8_read(text + i, size - i, &c, &valid);
+        if (!valid || !pc__code_point_is_blank(c))
             end = i + n;
         else if (!end)
             first = i + n;
@@ -290,7 +292,7 @@ static pc_status strip(const pc__step *step, const char *text, size_t size, pc__
     return pc__bytes_add(out, text + first, end > first ? end - first : 0);
 }
 
-static pc_status one_blank(const char *text, size_t size, pc__bytes *out)
+static pc_status join_blanks(const char *text, size_t size, pc__bytes *out)
 {
     pc_status status = PC_OK;
     int begun = 0;
@@ -308,7 +310,7 @@ static pc_status one_blank(const char *text, size_t size, pc__bytes *out)
 }
 
 /* Whether `text` has the step's text somewhere from `at` on. */
-static int seek(const pc__step *step, const char *text, size_t size, size_t at, size_t *from)
+static int find_text(const pc__step *step, const char *text, size_t size, size_t at, size_t *from)
 {
     while (step->from_size && at + step->from_size <= size) {
         const char *first = memchr(text + at, step->from[0], size - at - step->from_size + 1);
@@ -323,12 +325,12 @@ static int seek(const pc__step *step, const char *text, size_t size, size_t at, 
     return 0;
 }
 
-static pc_status replace(const pc__step *step, const char *text, size_t size, size_t most,
-                         pc__bytes *out)
+static pc_status replace_text(const pc__step *step, const char *text, size_t size, size_t most,
+                              pc__bytes *out)
 {
     pc_status status = PC_OK;
     size_t at = 0, from = 0;
-    while (status >= 0 && seek(step, text, size, at, &from)) {
+    while (status >= 0 && find_text(step, text, size, at, &from)) {
         status = pc__bytes_add(out, text + at, from - at);
         if (status >= 0)
             status = add_limited(out, step->to, step->to_size, most);
@@ -374,8 +376,8 @@ static pc_status expression(const pc__steps *s, const pc__step *step, const char
     return status;
 }
 
-static pc_status run(const pc__steps *s, const pc__step *step, const char *text, size_t size,
-                     size_t most, pc__bytes *out)
+static pc_status run_step(const pc__steps *s, const pc__step *step, const char *text, size_t size,
+                          size_t most, pc__bytes *out)
 {
     switch (step->kind) {
     case PC__STEP_MAP_CLUSTERS:
@@ -385,11 +387,11 @@ static pc_status run(const pc__steps *s, const pc__step *step, const char *text,
     case PC__STEP_UNICODE:
         return normal_forms(step, text, size, out);
     case PC__STEP_STRIP:
-        return strip(step, text, size, out);
+        return strip_blanks(step, text, size, out);
     case PC__STEP_ONE_BLANK:
-        return one_blank(text, size, out);
+        return join_blanks(text, size, out);
     case PC__STEP_REPLACE:
-        return replace(step, text, size, most, out);
+        return replace_text(step, text, size, most, out);
     case PC__STEP_EXPRESSION:
         return expression(s, step, text, size, most, out);
     case PC__STEP_PREPEND:
@@ -402,7 +404,7 @@ static pc_status run(const pc__steps *s, const pc__step *step, const char *text,
     case PC__STEP_CONTROLS:
         break;
     }
-    return one_by_one(step, text, size, out);
+    return change_characters(step, text, size, out);
 }
 
 pc_status pc__steps_run(const pc__steps *s, const char *text, size_t size, pc__bytes *out)
@@ -411,13 +413,14 @@ pc_status pc__steps_run(const pc__steps *s, const char *text, size_t size, pc__b
     size_t most = size * MOST_GROWTH + MOST_EXTRA;
     pc_status status;
     out->size = 0;
-    status = s->count ? run(s, &s->list[0], text, size, most, out) : pc__bytes_add(out, text, size);
+    status = s->count ? run_step(s, &s->list[0], text, size, most, out)
+                      : pc__bytes_add(out, text, size);
     for (size_t i = 1; i < s->count && status >= 0; i++) {
         pc__bytes before = *out;
         *out = other;
         other = before;
         out->size = 0;
-        status = run(s, &s->list[i], other.data ? other.data : "", other.size, most, out);
+        status = run_step(s, &s->list[i], other.data ? other.data : "", other.size, most, out);
         if (status >= 0 && out->size > most)
             status = pc__fail(PC_ERR_LIMIT, "normalizer: the text has grown to more than %zu bytes",
                               most);

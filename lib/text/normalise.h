@@ -55,6 +55,6 @@ pc_status pc__steps_add_texts(pc__steps *steps, pc__step_kind kind, pc__text fro
 pc_status pc__steps_run(const pc__steps *steps, const char *text, size_t size, pc__bytes *out);
 
 /* White_Space of Unicode. */
-int pc__rune_is_blank(uint32_t rune);
+int pc__code_point_is_blank(uint32_t code_point);
 
 #endif

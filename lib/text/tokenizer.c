@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
 pc_status pc__ids_add(pc__ids *ids, int32_t id)
 {
@@ -21,9 +21,9 @@ void pc__tokenizer_free(pc__tokenizer *t)
     for (size_t i = 0; i < t->expressions; i++)
         pcre2_code_free(t->expression[i]);
     pcre2_general_context_free(t->regex_memory);
-    pc__strmap_free(&t->pieces);
-    pc__strmap_free(&t->specials);
-    pc__pairmap_free(&t->merges);
+    pc__string_map_free(&t->pieces);
+    pc__string_map_free(&t->specials);
+    pc__pair_map_free(&t->merges);
     pc__unigram_free(t->unigram, &mem);
     pc__steps_free(t->steps);
     pc__free(&mem, t->tokens);
@@ -34,7 +34,7 @@ void pc__tokenizer_free(pc__tokenizer *t)
     pc__free(&mem, t);
 }
 
-static int any(const void *tokenizer, int32_t id)
+static int accept_any(const void *tokenizer, int32_t id)
 {
     (void)tokenizer;
     (void)id;
@@ -53,12 +53,12 @@ static int32_t special_at(const pc__tokenizer *t, const char *text, size_t size,
         return -1;
     if (size > t->special_longest)
         size = t->special_longest;
-    return pc__strmap_longest(&t->specials, text, size, flags & PC_TOKENIZE_SPECIAL ? any : is_user,
-                              t);
+    return pc__string_map_longest(&t->specials, text, size,
+                                  flags & PC_TOKENIZE_SPECIAL ? accept_any : is_user, t);
 }
 
-static pc_status stretch(const pc__tokenizer *t, const char *text, size_t size, int first,
-                         pc__ids *out)
+static pc_status encode_between_specials(const pc__tokenizer *t, const char *text, size_t size,
+                                         int first, pc__ids *out)
 {
     if (!size)
         return PC_OK;
@@ -94,7 +94,7 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
         }
         while (t->tokens[id].lstrip && end > from && is_blank(text[end - 1]))
             end--;
-        status = stretch(t, text + from, end - from, !from, out);
+        status = encode_between_specials(t, text + from, end - from, !from, out);
         if (status >= 0)
             status = pc__ids_add(out, id);
         i += t->tokens[id].text.size;
@@ -102,7 +102,7 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
             i++;
         from = i;
     }
-    return status < 0 ? status : stretch(t, text + from, size - from, !from, out);
+    return status < 0 ? status : encode_between_specials(t, text + from, size - from, !from, out);
 }
 
 pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
@@ -151,7 +151,8 @@ static int takes_blank(const pc__tokenizer *t, int start)
                || (t->rules.space_prefix == PC__PREFIX_FIRST && start));
 }
 
-static pc_status append(const pc__tokenizer *t, int32_t id, int first, int start, pc__bytes *out)
+static pc_status append_token(const pc__tokenizer *t, int32_t id, int first, int start,
+                              pc__bytes *out)
 {
     pc__text text = t->tokens[id].text;
     if (t->kind == PC__VOCAB_WORDPIECE && !pc__token_is_special(t, id)) {
@@ -188,7 +189,7 @@ pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t c
              * inside */
             first = first || tokens[i] != t->unk;
         } else {
-            status = append(t, tokens[i], first, start, &out);
+            status = append_token(t, tokens[i], first, start, &out);
             first = start = 0;
         }
     }
@@ -211,7 +212,7 @@ size_t pc__tokenizer_count(const pc__tokenizer *t)
 
 int32_t pc__token_find(const pc__tokenizer *t, const char *text, size_t size)
 {
-    int32_t id = pc__strmap_get(&t->specials, text, size);
+    int32_t id = pc__string_map_get(&t->specials, text, size);
     for (size_t i = 0; i < t->count && id < 0; i++)
         if (t->tokens[i].text.size == size && !memcmp(t->tokens[i].text.data, text, size))
             id = (int32_t)i;
@@ -276,7 +277,7 @@ pc__id pc__tokenizer_digest(const pc__tokenizer *t)
     }
     /* the table's order is that of its keys, so equal merges give equal bytes */
     for (size_t i = 0; t->merges.slots && i <= t->merges.mask; i++) {
-        const pc__pairmap_slot *s = &t->merges.slots[i];
+        const pc__pair_map_slot *s = &t->merges.slots[i];
         if (s->left >= 0)
             pc__digest_i32(&digest, (const int32_t[]){s->left, s->right, s->rank, s->merged}, 4);
     }

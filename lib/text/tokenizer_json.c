@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "text/steps_json.h"
-#include "text/tokenizer_json_body.h"
+#include "text/normalise_json.h"
+#include "text/tokenizer_json_internal.h"
 
-enum { LIMIT = 256 << 20 };
+enum { JSON_LIMIT = 256 << 20 };
 
 static const char *string_of(const json_t *object, const char *key)
 {
@@ -15,19 +15,19 @@ static const char *string_of(const json_t *object, const char *key)
     return s ? s : "";
 }
 
-static pc_status unknown(const pc__json_reading *r, const char *part, const json_t *object)
+static pc_status unknown_part(const pc__json_reading *r, const char *part, const json_t *object)
 {
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known", r->where, part,
                     string_of(object, "type"));
 }
 
-static int is(const json_t *object, const char *type)
+static int has_type(const json_t *object, const char *type)
 {
     return !strcmp(string_of(object, "type"), type);
 }
 
 /* A part that may be left out. PC_MISS: it is. */
-static pc_status present(const pc__json_reading *r, const char *part, const json_t *object)
+static pc_status check_part(const pc__json_reading *r, const char *part, const json_t *object)
 {
     if (!object || json_is_null(object))
         return PC_MISS;
@@ -37,7 +37,7 @@ static pc_status present(const pc__json_reading *r, const char *part, const json
 }
 
 /* The parts of a sequence. NULL and an error: it has none. */
-static json_t *sequence(const pc__json_reading *r, const json_t *object, const char *key)
+static json_t *sequence_parts(const pc__json_reading *r, const json_t *object, const char *key)
 {
     json_t *list = json_object_get(object, key);
     if (json_is_array(list))
@@ -46,33 +46,35 @@ static json_t *sequence(const pc__json_reading *r, const json_t *object, const c
     return NULL;
 }
 
-static pc_status normalizer(pc__json_reading *r, const json_t *n)
+static pc_status read_normalizer(pc__json_reading *r, const json_t *n)
 {
     size_t i;
     json_t *part, *list;
-    pc_status status = present(r, "normalizer", n);
+    pc_status status = check_part(r, "normalizer", n);
     if (status != PC_OK)
         return status;
-    if (is(n, "Sequence")) {
-        if (!(list = sequence(r, n, "normalizers")))
+    if (has_type(n, "Sequence")) {
+        if (!(list = sequence_parts(r, n, "normalizers")))
             return PC_ERR_FORMAT;
-        json_array_foreach(list, i, part) if ((status = normalizer(r, part)) < 0) return status;
+        json_array_foreach(list, i,
+                           part) if ((status = read_normalizer(r, part)) < 0) return status;
         return PC_OK;
     }
-    if (is(n, "Prepend") && !strcmp(string_of(n, "prepend"), PC__BLANK_MARK))
+    if (has_type(n, "Prepend") && !strcmp(string_of(n, "prepend"), PC__BLANK_MARK))
         r->rules.space_prefix = r->metaspace = 1;
-    else if (is(n, "Replace") && !strcmp(string_of(json_object_get(n, "pattern"), "String"), " ")
+    else if (has_type(n, "Replace")
+             && !strcmp(string_of(json_object_get(n, "pattern"), "String"), " ")
              && !strcmp(string_of(n, "content"), PC__BLANK_MARK))
         r->metaspace = 1;
-    else if (is(n, "NFC"))
+    else if (has_type(n, "NFC"))
         r->rules.nfc = 1;
-    else if (is(n, "BertNormalizer")) {
+    else if (has_type(n, "BertNormalizer")) {
         r->rules.lowercase = json_is_true(json_object_get(n, "lowercase"));
         r->rules.split_chinese = json_is_true(json_object_get(n, "handle_chinese_chars"));
         json_t *strip = json_object_get(n, "strip_accents");
         r->rules.strip_accents = json_is_boolean(strip) ? json_is_true(strip) : r->rules.lowercase;
     } else
-        return unknown(r, "normalizer", n);
+        return unknown_part(r, "normalizer", n);
     return PC_OK;
 }
 
@@ -88,43 +90,45 @@ static pc_status add_expression(pc__json_reading *r, const char *expression)
 static const char gpt2[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-static pc_status pre_tokenizer(pc__json_reading *r, const json_t *p)
+static pc_status read_pre_tokenizer(pc__json_reading *r, const json_t *p)
 {
     size_t i;
     json_t *part, *list;
-    pc_status status = present(r, "pre_tokenizer", p);
+    pc_status status = check_part(r, "pre_tokenizer", p);
     if (status != PC_OK)
         return status;
-    if (is(p, "Sequence")) {
-        if (!(list = sequence(r, p, "pretokenizers")))
+    if (has_type(p, "Sequence")) {
+        if (!(list = sequence_parts(r, p, "pretokenizers")))
             return PC_ERR_FORMAT;
-        json_array_foreach(list, i, part) if ((status = pre_tokenizer(r, part)) < 0) return status;
+        json_array_foreach(list, i,
+                           part) if ((status = read_pre_tokenizer(r, part)) < 0) return status;
         return PC_OK;
     }
-    if (is(p, "ByteLevel")) {
+    if (has_type(p, "ByteLevel")) {
         r->byte_level = 1;
         if (json_is_true(json_object_get(p, "add_prefix_space")))
             return pc__fail(PC_ERR_UNSUPPORTED, "%s: ByteLevel with add_prefix_space", r->where);
         return json_is_false(json_object_get(p, "use_regex")) ? PC_OK : add_expression(r, gpt2);
     }
-    if (is(p, "Split") && json_is_string(json_object_get(json_object_get(p, "pattern"), "Regex"))
+    if (has_type(p, "Split")
+        && json_is_string(json_object_get(json_object_get(p, "pattern"), "Regex"))
         && !strcmp(string_of(p, "behavior"), "Isolated"))
         return add_expression(r, string_of(json_object_get(p, "pattern"), "Regex"));
-    if (is(p, "Digits"))
+    if (has_type(p, "Digits"))
         return add_expression(r, json_is_true(json_object_get(p, "individual_digits")) ? "\\p{N}"
                                                                                        : "\\p{N}+");
-    if (is(p, "Metaspace")) {
+    if (has_type(p, "Metaspace")) {
         r->metaspace = 1;
         r->rules.space_prefix = strcmp(string_of(p, "prepend_scheme"), "never") != 0
                                 && !json_is_false(json_object_get(p, "add_prefix_space"));
         return PC_OK;
     }
-    if (is(p, "BertPreTokenizer"))
+    if (has_type(p, "BertPreTokenizer"))
         return PC_OK;
-    return unknown(r, "pre-tokenizer", p);
+    return unknown_part(r, "pre-tokenizer", p);
 }
 
-static int32_t find(const pc__json_reading *r, const char *text)
+static int32_t find_token(const pc__json_reading *r, const char *text)
 {
     size_t n = strlen(text);
     for (size_t i = 0; n && i < r->vocab.count; i++)
@@ -135,14 +139,14 @@ static int32_t find(const pc__json_reading *r, const char *text)
 
 /* {"cls": ["<s>", 0], "sep": ["</s>", 2]}: BERT's and RoBERTa's own way to say what a template
  * says. */
-static pc_status ends(pc__json_reading *r, const json_t *p)
+static pc_status read_cls_sep(pc__json_reading *r, const json_t *p)
 {
     static const char *const keys[2] = {"cls", "sep"};
     int32_t *to[2] = {&r->vocab.bos, &r->vocab.eos};
     for (int i = 0; i < 2; i++) {
         const json_t *pair = json_object_get(p, keys[i]);
         const char *text = json_string_value(json_array_get(pair, 0));
-        *to[i] = text ? find(r, text) : -1;
+        *to[i] = text ? find_token(r, text) : -1;
         if (*to[i] < 0)
             return pc__fail(PC_ERR_FORMAT, "%s: post_processor: '%s' is no token", r->where,
                             keys[i]);
@@ -152,23 +156,24 @@ static pc_status ends(pc__json_reading *r, const json_t *p)
 }
 
 /* {"Sequence"} with special tokens before and behind: those are BOS and EOS. */
-static pc_status post_processor(pc__json_reading *r, const json_t *p)
+static pc_status read_post_processor(pc__json_reading *r, const json_t *p)
 {
     json_t *single = json_object_get(p, "single"), *part, *list;
     size_t i, before = 1;
-    pc_status status = present(r, "post_processor", p);
-    if (status != PC_OK || is(p, "ByteLevel")) /* that one changes offsets only */
+    pc_status status = check_part(r, "post_processor", p);
+    if (status != PC_OK || has_type(p, "ByteLevel")) /* that one changes offsets only */
         return status;
-    if (is(p, "Sequence")) {
-        if (!(list = sequence(r, p, "processors")))
+    if (has_type(p, "Sequence")) {
+        if (!(list = sequence_parts(r, p, "processors")))
             return PC_ERR_FORMAT;
-        json_array_foreach(list, i, part) if ((status = post_processor(r, part)) < 0) return status;
+        json_array_foreach(list, i,
+                           part) if ((status = read_post_processor(r, part)) < 0) return status;
         return PC_OK;
     }
-    if (is(p, "BertProcessing") || is(p, "RobertaProcessing"))
-        return ends(r, p);
-    if (!is(p, "TemplateProcessing"))
-        return unknown(r, "post-processor", p);
+    if (has_type(p, "BertProcessing") || has_type(p, "RobertaProcessing"))
+        return read_cls_sep(r, p);
+    if (!has_type(p, "TemplateProcessing"))
+        return unknown_part(r, "post-processor", p);
     json_array_foreach(single, i, part)
     {
         json_t *special = json_object_get(part, "SpecialToken");
@@ -176,7 +181,7 @@ static pc_status post_processor(pc__json_reading *r, const json_t *p)
             before = 0;
             continue;
         }
-        int32_t id = find(r, string_of(special, "id"));
+        int32_t id = find_token(r, string_of(special, "id"));
         if (id < 0)
             return pc__fail(PC_ERR_FORMAT, "%s: post_processor: '%.40s' is no token", r->where,
                             string_of(special, "id"));
@@ -191,18 +196,18 @@ static pc_status post_processor(pc__json_reading *r, const json_t *p)
     return PC_OK;
 }
 
-static pc_status unigram(pc__json_reading *r, const json_t *m)
+static pc_status read_unigram(pc__json_reading *r, const json_t *m)
 {
-    pc_status status = pc__steps_from_json(
+    pc_status status = pc__steps_new_from_json(
         &r->steps, r->mem, json_object_get(r->root, "normalizer"),
         json_object_get(r->root, "pre_tokenizer"), &r->rules, r->where);
     r->vocab.kind = PC__VOCAB_UNIGRAM;
     if (status >= 0 && (status = pc__json_tokens(r, m, 1)) >= 0)
-        status = post_processor(r, json_object_get(r->root, "post_processor"));
+        status = read_post_processor(r, json_object_get(r->root, "post_processor"));
     return status < 0 ? status : PC_OK;
 }
 
-static pc_status model(pc__json_reading *r)
+static pc_status read_model(pc__json_reading *r)
 {
     json_t *m = json_object_get(r->root, "model");
     const char *type = string_of(m, "type");
@@ -214,11 +219,11 @@ static pc_status model(pc__json_reading *r)
                : json_object_get(m, "continuing_subword_prefix") ? "WordPiece"
                                                                  : "";
     if (!strcmp(type, "Unigram"))
-        return unigram(r, m);
+        return read_unigram(r, m);
     if (strcmp(type, "BPE") && strcmp(type, "WordPiece"))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
-    if ((status = normalizer(r, json_object_get(r->root, "normalizer"))) < 0
-        || (status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0
+    if ((status = read_normalizer(r, json_object_get(r->root, "normalizer"))) < 0
+        || (status = read_pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0
         || (status = pc__json_tokens(r, m, 0)) < 0
         || (status = pc__json_merges(r, m, !strcmp(type, "BPE"))) < 0)
         return status;
@@ -231,33 +236,33 @@ static pc_status model(pc__json_reading *r)
     r->rules.by_rank = r->vocab.kind == PC__VOCAB_SPM;
     r->rules.fuse_unk = json_is_true(json_object_get(m, "fuse_unk"));
     r->rules.ignore_merges = json_is_true(json_object_get(m, "ignore_merges"));
-    r->vocab.unk = find(r, string_of(m, "unk_token"));
+    r->vocab.unk = find_token(r, string_of(m, "unk_token"));
     if (r->vocab.unk < 0 && *string_of(m, "unk_token"))
         return pc__fail(PC_ERR_FORMAT, "%s: model.unk_token: '%.40s' is no token", r->where,
                         string_of(m, "unk_token"));
-    status = post_processor(r, json_object_get(r->root, "post_processor"));
+    status = read_post_processor(r, json_object_get(r->root, "post_processor"));
     return status < 0 ? status : PC_OK;
 }
 
 /* A token that tokenizer_config.json names, as a string or as an object with its content. */
-static int32_t named(const pc__json_reading *r, const json_t *config, const char *key)
+static int32_t named_token(const pc__json_reading *r, const json_t *config, const char *key)
 {
     json_t *value = json_object_get(config, key);
-    return json_is_string(value) ? find(r, json_string_value(value))
-                                 : find(r, string_of(value, "content"));
+    return json_is_string(value) ? find_token(r, json_string_value(value))
+                                 : find_token(r, string_of(value, "content"));
 }
 
-static void configure(pc__json_reading *r, const json_t *config)
+static void read_special_tokens(pc__json_reading *r, const json_t *config)
 {
     int32_t *ids[] = {&r->vocab.bos, &r->vocab.eos, &r->vocab.unk, &r->vocab.pad};
     static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
     for (size_t i = 0; i < 4; i++) {
-        int32_t id = named(r, config, keys[i]);
+        int32_t id = named_token(r, config, keys[i]);
         *ids[i] = id >= 0 ? id : *ids[i];
     }
 }
 
-static void added_blanks(const pc__json_reading *r, pc__tokenizer *t)
+static void read_added_blanks(const pc__json_reading *r, pc__tokenizer *t)
 {
     size_t i;
     json_t *value;
@@ -269,7 +274,8 @@ static void added_blanks(const pc__json_reading *r, pc__tokenizer *t)
     }
 }
 
-static pc_status parse(const char *data, size_t size, size_t flags, const char *where, json_t **out)
+static pc_status parse_json(const char *data, size_t size, size_t flags, const char *where,
+                            json_t **out)
 {
     json_error_t error;
     *out = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | flags, &error);
@@ -281,15 +287,16 @@ static pc_status parse(const char *data, size_t size, size_t flags, const char *
                           error.text);
 }
 
-static pc_status read_json(const pc_allocator *mem, const char *path, size_t flags, json_t **out)
+static pc_status read_json_file(const pc_allocator *mem, const char *path, size_t flags,
+                                json_t **out)
 {
     char *data;
     size_t size;
-    pc_status status = pc__file_read(mem, path, LIMIT, &data, &size);
+    pc_status status = pc__file_read(mem, path, JSON_LIMIT, &data, &size);
     *out = NULL;
     if (status < 0)
         return status;
-    status = parse(data, size, flags, path, out);
+    status = parse_json(data, size, flags, path, out);
     pc__free(mem, data);
     return status;
 }
@@ -300,7 +307,8 @@ static pc_status read_optional(const pc_allocator *mem, const char *folder, cons
                                json_t **out)
 {
     char *path = pc__path_join(mem, folder, name);
-    pc_status status = path ? read_json(mem, path, JSON_DECODE_INT_AS_REAL, out) : PC_ERR_NOMEM;
+    pc_status status = path ? read_json_file(mem, path, JSON_DECODE_INT_AS_REAL, out)
+                            : PC_ERR_NOMEM;
     pc__free(mem, path);
     return status == PC_ERR_NOT_FOUND ? PC_OK : status;
 }
@@ -312,14 +320,14 @@ static pc_status from_root(pc__tokenizer **out, const pc_allocator *mem, json_t 
     pc_status status;
     r.vocab = (pc__vocab){
         .where = where, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
-    if ((status = model(&r)) >= 0) {
-        configure(&r, config);
-        configure(&r, map);
+    if ((status = read_model(&r)) >= 0) {
+        read_special_tokens(&r, config);
+        read_special_tokens(&r, map);
         status = pc__tokenizer_build(out, mem, &r.vocab, &r.rules, r.expressions,
                                      r.expression_count);
     }
     if (status >= 0) {
-        added_blanks(&r, *out);
+        read_added_blanks(&r, *out);
         (*out)->steps = r.steps;
         r.steps = NULL;
     }
@@ -336,7 +344,7 @@ pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, 
 {
     json_t *root = NULL, *config = NULL, *map = NULL;
     char *folder = pc__path_folder(mem, path);
-    pc_status status = folder ? read_json(mem, path, 0, &root) : PC_ERR_NOMEM;
+    pc_status status = folder ? read_json_file(mem, path, 0, &root) : PC_ERR_NOMEM;
     *out = NULL;
     if (status >= 0)
         status = read_optional(mem, folder, "tokenizer_config.json", &config);
@@ -369,7 +377,7 @@ static pc_status read_template(const pc_allocator *mem, const char *folder, char
     static const char *const files[] = {"tokenizer_config.json", "chat_template.json"};
     char *path = pc__path_join(mem, folder, "chat_template.jinja");
     size_t size;
-    pc_status status = path ? pc__file_read(mem, path, LIMIT, out, &size) : PC_ERR_NOMEM;
+    pc_status status = path ? pc__file_read(mem, path, JSON_LIMIT, out, &size) : PC_ERR_NOMEM;
     pc__free(mem, path);
     for (size_t i = 0; i < 2 && status == PC_ERR_NOT_FOUND; i++) {
         json_t *config = NULL;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
 struct pc__unigram {
     size_t nodes, tokens;
@@ -17,7 +17,7 @@ struct pc__unigram {
     double unknown;
 };
 
-static int before(const void *a, const void *b)
+static int compare_pieces(const void *a, const void *b)
 {
     const pc__unigram_piece *x = a, *y = b;
     int order = memcmp(x->text, y->text, x->size < y->size ? x->size : y->size);
@@ -40,16 +40,17 @@ static size_t count_nodes(const pc__unigram_piece *pieces, size_t count)
 }
 
 /* Pieces that share the text of a node: first … end - 1, in order. */
-typedef struct stretch {
+typedef struct piece_range {
     uint32_t first, end, depth;
-} stretch;
+} piece_range;
 
-static void fill(pc__unigram *m, const pc__unigram_piece *pieces, size_t count, stretch *of)
+static void fill_trie(pc__unigram *m, const pc__unigram_piece *pieces, size_t count,
+                      piece_range *of)
 {
     uint32_t next = 1;
-    of[0] = (stretch){0, (uint32_t)count, 0};
+    of[0] = (piece_range){0, (uint32_t)count, 0};
     for (size_t n = 0; n < m->nodes; n++) {
-        stretch s = of[n];
+        piece_range s = of[n];
         m->piece[n] = -1;
         m->child[n] = next;
         for (; s.first < s.end && pieces[s.first].size == s.depth; s.first++)
@@ -60,7 +61,7 @@ static void fill(pc__unigram *m, const pc__unigram_piece *pieces, size_t count, 
             while (end < s.end && pieces[end].text[s.depth] == byte)
                 end++;
             m->byte[next] = (uint8_t)byte;
-            of[next++] = (stretch){s.first, end, s.depth + 1};
+            of[next++] = (piece_range){s.first, end, s.depth + 1};
             s.first = end;
         }
     }
@@ -71,12 +72,12 @@ pc_status pc__unigram_new(pc__unigram **out, const pc_allocator *mem, pc__unigra
                           size_t count, const double *scores, size_t tokens, double lowest)
 {
     pc__unigram *m = *out = pc__calloc(mem, 1, sizeof *m);
-    stretch *of = NULL;
+    piece_range *of = NULL;
     pc_status status = m ? PC_OK : PC_ERR_NOMEM;
     if (status < 0)
         return status;
     if (count)
-        qsort(pieces, count, sizeof *pieces, before);
+        qsort(pieces, count, sizeof *pieces, compare_pieces);
     m->nodes = count_nodes(pieces, count);
     m->tokens = tokens;
     m->unknown = lowest - 10.0;
@@ -92,7 +93,7 @@ pc_status pc__unigram_new(pc__unigram **out, const pc_allocator *mem, pc__unigra
     }
     if (status >= 0) {
         memcpy(m->scores, scores, tokens * sizeof *scores);
-        fill(m, pieces, count, of);
+        fill_trie(m, pieces, count, of);
     } else {
         pc__unigram_free(m, mem);
         *out = NULL;
@@ -123,7 +124,7 @@ void pc__unigram_digest(const pc__unigram *m, pc__digest *digest)
     }
 }
 
-static void offer(pc__unigram_node *node, double score, size_t from, int32_t id)
+static void offer_piece(pc__unigram_node *node, double score, size_t from, int32_t id)
 {
     if (node->next == UINT32_MAX || score > node->score)
         *node = (pc__unigram_node){score, (uint32_t)from, id};
@@ -145,21 +146,22 @@ static int offer_pieces(const pc__unigram *m, const char *text, size_t size, siz
         node = (size_t)(at - m->byte);
         if (m->piece[node] < 0)
             continue;
-        offer(&nodes[i + 1], nodes[from].score + m->scores[m->piece[node]], from, m->piece[node]);
+        offer_piece(&nodes[i + 1], nodes[from].score + m->scores[m->piece[node]], from,
+                    m->piece[node]);
         single |= i + 1 - from == one;
     }
     return single;
 }
 
 /* From the end back, then the same way with its links turned round. */
-static void turn(pc__unigram_node *nodes, size_t size)
+static void reverse_links(pc__unigram_node *nodes, size_t size)
 {
     uint32_t end = (uint32_t)size, from = nodes[size].next;
     while (end) {
-        uint32_t before_that = nodes[from].next;
+        uint32_t previous = nodes[from].next;
         nodes[from].next = end;
         end = from;
-        from = before_that;
+        from = previous;
     }
 }
 
@@ -169,11 +171,11 @@ void pc__unigram_search(const pc__unigram *m, const char *text, size_t size,
     for (size_t i = 0; i <= size; i++)
         nodes[i] = (pc__unigram_node){0.0, UINT32_MAX, -1};
     for (size_t i = 0, one; i < size; i += one) {
-        uint32_t rune;
+        uint32_t code_point;
         int valid;
-        one = pc__rune(text + i, size - i, &rune, &valid);
+        one = pc__utf8_read(text + i, size - i, &code_point, &valid);
         if (!offer_pieces(m, text, size, i, one, nodes))
-            offer(&nodes[i + one], nodes[i].score + m->unknown, i, -1);
+            offer_piece(&nodes[i + one], nodes[i].score + m->unknown, i, -1);
     }
-    turn(nodes, size);
+    reverse_links(nodes, size);
 }

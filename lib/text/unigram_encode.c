@@ -4,19 +4,19 @@
 #include <string.h>
 
 #include "text/normalise.h"
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 #include "text/unigram.h"
 
-typedef struct work {
+typedef struct unigram_words {
     const pc__tokenizer *t;
     pc__ids *out;
     pc__bytes marked; /* of a word */
     pc__unigram_node *nodes;
     size_t capacity;
-} work;
+} unigram_words;
 
 /* Neighbours that are unknown are one stretch of text. */
-static pc_status pieces(work *w, const char *text, size_t size)
+static pc_status add_pieces(unigram_words *w, const char *text, size_t size)
 {
     size_t need = size + 1;
     int unknown = 0;
@@ -30,26 +30,26 @@ static pc_status pieces(work *w, const char *text, size_t size)
         int32_t id = w->nodes[end].id;
         while (id < 0 && end < size && w->nodes[w->nodes[end].next].id < 0)
             end = w->nodes[end].next;
-        status = pc__emit_piece(w->t, text + i, end - i, id, &unknown, w->out);
+        status = pc__piece_add(w->t, text + i, end - i, id, &unknown, w->out);
         i = end;
     }
     return status;
 }
 
 /* Parts that begin with U+2581, but for the first. */
-static pc_status parts(work *w, const char *text, size_t size)
+static pc_status add_parts(unigram_words *w, const char *text, size_t size)
 {
     pc_status status = PC_OK;
     for (size_t from = 0, end; from < size && status >= 0; from = end) {
         for (end = from + 1; end < size && !pc__starts_with_mark(text + end, size - end); end++)
             continue;
-        status = pieces(w, text + from, end - from);
+        status = add_pieces(w, text + from, end - from);
     }
     return status;
 }
 
 /* `first`: the whole text begins here. */
-static pc_status word(work *w, const char *text, size_t size, int first)
+static pc_status add_word(unigram_words *w, const char *text, size_t size, int first)
 {
     const pc__token_rules *rules = &w->t->rules;
     int prefix = rules->space_prefix == PC__PREFIX_ALWAYS
@@ -63,31 +63,32 @@ static pc_status word(work *w, const char *text, size_t size, int first)
                                      : pc__bytes_add(&w->marked, text, size);
     if (status < 0)
         return status;
-    return rules->split_marks ? parts(w, w->marked.data, w->marked.size)
-                              : pieces(w, w->marked.data, w->marked.size);
+    return rules->split_marks ? add_parts(w, w->marked.data, w->marked.size)
+                              : add_pieces(w, w->marked.data, w->marked.size);
 }
 
-static pc_status words(work *w, const char *text, size_t size, int first)
+static pc_status add_words(unigram_words *w, const char *text, size_t size, int first)
 {
     pc_status status = PC_OK;
     size_t from = 0;
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
-        uint32_t rune;
+        uint32_t code_point;
         int valid;
-        n = pc__rune(text + i, size - i, &rune, &valid);
-        if (!valid || !pc__rune_is_blank(rune))
+        n = pc__utf8_read(text + i, size - i, &code_point, &valid);
+        if (!valid || !pc__code_point_is_blank(code_point))
             continue;
         if (i > from)
-            status = word(w, text + from, i - from, first && !from);
+            status = add_word(w, text + from, i - from, first && !from);
         from = i + n;
     }
-    return status < 0 || from == size ? status : word(w, text + from, size - from, first && !from);
+    return status < 0 || from == size ? status
+                                      : add_word(w, text + from, size - from, first && !from);
 }
 
 pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t size, int first,
                              pc__ids *out)
 {
-    work w = {.t = t, .out = out, .marked = {.mem = &t->mem}};
+    unigram_words w = {.t = t, .out = out, .marked = {.mem = &t->mem}};
     pc__bytes normal = {.mem = &t->mem};
     pc_status status = PC_OK;
     if (t->steps) {
@@ -98,7 +99,8 @@ pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t si
     if (status >= 0 && size > UINT32_MAX / 8)
         status = pc__fail(PC_ERR_LIMIT, "text of %zu bytes is too long for one call", size);
     if (status >= 0 && size)
-        status = t->rules.split_blanks ? words(&w, text, size, first) : word(&w, text, size, first);
+        status = t->rules.split_blanks ? add_words(&w, text, size, first)
+                                       : add_word(&w, text, size, first);
     pc__bytes_free(&normal);
     pc__bytes_free(&w.marked);
     pc__free(&t->mem, w.nodes);

@@ -1,6 +1,6 @@
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
-size_t pc__rune(const char *text, size_t size, uint32_t *rune, int *valid)
+size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *valid)
 {
     const unsigned char *s = (const unsigned char *)text;
     size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
@@ -13,31 +13,31 @@ size_t pc__rune(const char *text, size_t size, uint32_t *rune, int *valid)
     }
     ok = ok && r >= least[n] && r <= 0x10ffff && (r < 0xd800 || r > 0xdfff);
     *valid = ok;
-    *rune = ok ? r : s[0];
+    *code_point = ok ? r : s[0];
     return ok ? n : 1;
 }
 
-size_t pc__rune_write(uint32_t rune, char out[4])
+size_t pc__utf8_write(uint32_t code_point, char out[4])
 {
-    if (rune < 0x80) {
-        out[0] = (char)rune;
+    if (code_point < 0x80) {
+        out[0] = (char)code_point;
         return 1;
     }
-    if (rune < 0x800) {
-        out[0] = (char)(0xc0 | rune >> 6);
-        out[1] = (char)(0x80 | (rune & 0x3f));
+    if (code_point < 0x800) {
+        out[0] = (char)(0xc0 | code_point >> 6);
+        out[1] = (char)(0x80 | (code_point & 0x3f));
         return 2;
     }
-    if (rune < 0x10000) {
-        out[0] = (char)(0xe0 | rune >> 12);
-        out[1] = (char)(0x80 | (rune >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (rune & 0x3f));
+    if (code_point < 0x10000) {
+        out[0] = (char)(0xe0 | code_point >> 12);
+        out[1] = (char)(0x80 | (code_point >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (code_point & 0x3f));
         return 3;
     }
-    out[0] = (char)(0xf0 | rune >> 18);
-    out[1] = (char)(0x80 | (rune >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (rune >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (rune & 0x3f));
+    out[0] = (char)(0xf0 | code_point >> 18);
+    out[1] = (char)(0x80 | (code_point >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (code_point >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (code_point & 0x3f));
     return 4;
 }
 
@@ -47,13 +47,13 @@ static int printable(unsigned b)
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
 }
 
-int32_t pc__rune_to_byte(uint32_t rune)
+int32_t pc__code_point_byte(uint32_t code_point)
 {
     uint32_t next = 256;
-    if (rune < 256)
-        return printable(rune) ? (int32_t)rune : -1;
+    if (code_point < 256)
+        return printable(code_point) ? (int32_t)code_point : -1;
     for (unsigned b = 0; b < 256; b++)
-        if (!printable(b) && next++ == rune)
+        if (!printable(b) && next++ == code_point)
             return (int32_t)b;
     return -1;
 }

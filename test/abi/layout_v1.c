@@ -267,7 +267,7 @@ AT(pc_put_options, cost_seconds, 8);
 AT(pc_put_options, ttl_seconds, 16);
 AT(pc_put_options, priority, 24);
 AT(pc_put_options, reserved, 28);
-AT(pc_put_options, before, 32);
+AT(pc_put_options, parent, 32);
 AT(pc_put_options, salt, 40);
 AT(pc_put_options, salt_size, 48);
 

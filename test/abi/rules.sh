@@ -24,6 +24,9 @@ allowed store "base attn store"
 allowed memo "base attn model memo"
 allowed serve "base text pml attn model store memo serve"
 
+seen=$(grep -nE '(->|\.)native([^a-z_]|$)|pc__native' $(find lib/memo lib/serve -name '*.[ch]') || true)
+[ -z "$seen" ] || fault "only lib/model knows which models are ours (model/model_states.h): $seen"
+
 inside=$(grep -lE '#include "(base|text|pml|attn|model|store|memo|serve)/' $(find tools examples -name '*.[ch]') 2>/dev/null || true)
 [ -z "$inside" ] || fault "public header only: $inside"
 

@@ -104,7 +104,7 @@ static void measure(void)
 
 /* States as the library's own models have them. */
 typedef struct states {
-    atomic_uint give_back;
+    atomic_uint free_to_system;
     void *memory;
     int64_t bytes; /* of all that is allocated with a segment */
     int is_kept;   /* by the store */
@@ -127,7 +127,8 @@ static void release(void *owner, void *payload)
     int64_t bytes = s->bytes;
     int was_kept = s->is_kept;
     (void)owner;
-    (atomic_load(&s->give_back) ? pc__free_to_system : pc__free)(&pc__libc_allocator, s->memory);
+    (atomic_load(&s->free_to_system) ? pc__free_to_system : pc__free)(&pc__libc_allocator,
+                                                                      s->memory);
     pc__free(&pc__libc_allocator, s);
     if (was_kept)
         keep(-bytes);
@@ -135,13 +136,13 @@ static void release(void *owner, void *payload)
         take_in_hands(-bytes);
 }
 
-static void give_back(void *owner, void *payload)
+static void free_to_system(void *owner, void *payload)
 {
     (void)owner;
-    atomic_store(&((states *)payload)->give_back, 1);
+    atomic_store(&((states *)payload)->free_to_system, 1);
 }
 
-static const pc__payload_ops ops = {.release = release, .give_back = give_back};
+static const pc__payload_ops ops = {.release = release, .free_to_system = free_to_system};
 
 /* `is_kept`: the store has taken room for it. */
 static pc_segment *compute(int32_t token, uint64_t bytes, int is_kept)
@@ -162,14 +163,14 @@ static pc_segment *compute(int32_t token, uint64_t bytes, int is_kept)
 
 /* PC_OK, and the store has it. The thread still has a reference, so that it is neither gone nor
  * taken twice. */
-static pc_segment *put(pc__ram_tier *t, const pc__naming *naming, pc_segment *computed)
+static pc_segment *put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segment *computed)
 {
     pc_segment *winner = NULL;
     states *s = computed->payload;
     uint32_t reason;
     if (s->is_kept)
         hand_over(s, 0);
-    if (pc__ram_tier_put(t, naming, computed, &winner, &reason) != PC_OK)
+    if (pc__ram_tier_put(t, desc, computed, &winner, &reason) != PC_OK)
         return computed;
     if (winner == computed)
         hand_over(s, 1);
@@ -193,17 +194,17 @@ static uint64_t any_size(pc_test_rng *rng)
 
 static pc_segment *get_or_put(pc__ram_tier *t, int32_t token, pc_test_rng *rng)
 {
-    pc__id key = id_of(token), before = id_of(token - 1), salt = id_of(-token % 3);
+    pc__id key = id_of(token), parent = id_of(token - 1), salt = id_of(-token % 3);
     pc_segment *segment = NULL;
     uint32_t reason;
     if (pc__ram_tier_get(t, &key, &token, 1, &segment, &reason) == PC_OK)
         return segment;
     return put(t,
-               &(pc__naming){.key = key,
-                             .before = token % 8 ? &before : NULL,
-                             .salt = &salt,
-                             .cost = 1,
-                             .priority = token % 50 == 7},
+               &(pc__entry_desc){.key = key,
+                                 .parent = token % 8 ? &parent : NULL,
+                                 .salt = &salt,
+                                 .cost = 1,
+                                 .priority = token % 50 == 7},
                compute(token, any_size(rng), 0));
 }
 
@@ -228,10 +229,11 @@ static void do_something_else(pc__ram_tier *t, int32_t token, pc_test_rng *rng)
     case 5:
         if (pc__ram_tier_reserve(t, NULL, pc__ram_tier_entry_bytes(bytes, 1), 0, NULL)
             == PC_OK) /* a load: its memory comes after its room */
-            pc__segment_unref(put(
-                t,
-                &(pc__naming){.key = key, .cost = 1, .taken = pc__ram_tier_entry_bytes(bytes, 1)},
-                compute(token, bytes, 1)));
+            pc__segment_unref(put(t,
+                                  &(pc__entry_desc){.key = key,
+                                                    .cost = 1,
+                                                    .reserved = pc__ram_tier_entry_bytes(bytes, 1)},
+                                  compute(token, bytes, 1)));
         break;
     default:
         pc__ram_tier_sweep(t);

@@ -29,7 +29,7 @@ expect 0 '"opened":true' inspect sealed --json --seal-key-file key
 sealed=$(find sealed -name '*.pcr' | head -n 1)
 expect 0 "another key, key $(basename "$sealed" .pcr | cut -c66-)" inspect sealed "$sealed" --seal-key-file wrong
 expect 0 "token ids" inspect sealed "$sealed" --tokens --seal-key-file key
-expect 2 "is no key" inspect records not-hexadecimal
+expect 2 "is not a key" inspect records not-hexadecimal
 # shellcheck disable=SC2016 # the quotes are of the message
 expect 3 'there is no record 0000000000000000; `promptcache inspect` lists' inspect records 0000000000000000
 expect 2 "a folder is needed" inspect
@@ -64,10 +64,10 @@ expect 2 "one argument too many" verify damaged more
 
 # a new key: the states of both lie side by side, each is found by its own; then the old ones go
 expect 0 "$count new segments" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
-expect 0 "all was there" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
-expect 0 "all was there" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file key
+expect 0 "nothing was missing" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
+expect 0 "nothing was missing" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file key
 expect 1 "$count good, 0 bad, $count frame only" verify sealed --seal-key-file wrong
-expect 3 "a record's file names one of them" inspect sealed "$first"
+expect 3 "name one by its file" inspect sealed "$first"
 expect 2 "the key whose records stay" evict sealed --other-keys
 expect 0 "$count removed" evict sealed --other-keys --seal-key-file wrong
 expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong
@@ -84,7 +84,7 @@ expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong
 # what goes
 expect 2 "one of --to" evict records
 expect 2 "one of --to" evict records --all --expired
-expect 2 "is no size" evict records --to much
+expect 2 "is not a size" evict records --to much
 expect 0 "0 removed" evict records --expired
 expect 0 "1 removed" evict records --key "$last"
 [ ! -e "records/$(echo "$last" | cut -c1-2)/$last.pcr" ] || fault "the record is still there"

@@ -32,7 +32,7 @@ def output(*command, code=0, **more):
 
 
 def option_names(text):
-    return set(re.findall(r"^ *(--[a-z0-9-]+)", text, re.M))
+    return set(re.findall(r"^(?:  )?(--[a-z0-9-]+)", text, re.M))
 
 
 def commands(program, path=()):

@@ -51,11 +51,11 @@ static void evicted(void *user, int64_t id)
 
 static void add(pc__map_store *store, uint32_t number)
 {
-    pc__map_signature face = maps_face();
-    maps_record r = maps_make(&face, number);
+    pc__map_signature signature = maps_face();
+    maps_record r = maps_make(&signature, number);
     int64_t id = -1;
     diary->adding = 1;
-    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note,
+    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.metadata, sizeof r.metadata,
                                          r.layers, &id, evicted, NULL);
     diary->adding = 0;
     maps_free(&r);

@@ -25,15 +25,15 @@ m="--model $model --memo memo"
 expect 2 "--data is needed" memo eval $m
 expect 2 "has no score" memo eval $m --data x.txt --kind texts
 expect 2 "--kind labels needs --train" memo eval $m --data x.tsv --kind labels
-expect 2 "--train is of --kind labels" memo eval $m --data x.tsv --kind pairs --train y
+expect 2 "--train needs --kind labels" memo eval $m --data x.tsv --kind pairs --train y
 expect 2 "as in 0.99,tuned" memo eval $m --data x.tsv --thresholds 0.9,
 expect 2 "as in 0.99,tuned" memo eval $m --data x.tsv --thresholds 1.5
 expect 2 "these rows need three" memo eval $m --data x.tsv --columns 1,2
 expect 2 "one of --loss and --measure" memo tune $m --data x.txt --limit 1
 expect 2 "--limit is needed" memo tune $m --data x.txt --loss cosine
 expect 2 "is none of: cosine changed kl" memo tune $m --data x.txt --loss nope --limit 1
-expect 2 "accuracy of labels and choices" memo tune $m --data x.txt --kind pairs --measure accuracy --limit 1
-expect 2 "there is nothing to do" memo build $m --no-train
+expect 2 "accuracy needs labels or choices" memo tune $m --data x.txt --kind pairs --measure accuracy --limit 1
+expect 2 "leaves nothing to do" memo build $m --no-train
 expect 2 "ascending lengths" memo build $m --data x.txt --buckets 32,16
 expect 3 "No such file" memo build $m --data missing.txt
 expect 3 "cannot be written" memo eval $m --data x.csv --plot /nowhere/x.svg
@@ -143,7 +143,7 @@ expect 0 '"exact_rate":0.0' memo eval $p --data choices.jsonl --thresholds 1 --r
 expect 0 "added 240 of 240" memo build $p --data choices.jsonl --no-train --outputs logits # they lacked them
 expect 0 "240 records, 240 with their outputs" memo show --model "$model" --memo plain
 expect 0 '"exact_rate":1.0' memo eval $p --data choices.jsonl --thresholds 1 --repeats 1 --json
-expect 2 "is of --outputs embeddings" memo build $p --data choices.jsonl --outputs logits --pool mean
+expect 2 "needs --outputs embeddings" memo build $p --data choices.jsonl --outputs logits --pool mean
 for i in 1 2 3 4 5 6 7 8 9; do printf 'good day number %d\tyes\nbad night number %d\tno\n' $i $i; done >labels.tsv
 expect 0 "accuracy 100.00 of 18 items" memo eval $m --kind labels --data labels.tsv --train labels.tsv --thresholds tuned --repeats 1
 
@@ -166,7 +166,7 @@ done
 
 # ---- Ctrl-C
 awk 'BEGIN { for (i = 0; i < 40000; i++) { for (j = 0; j < 60; j++) printf "word%d ", i * j; print "" } }' >many.txt
-timeout --foreground --preserve-status -s INT 2 "$program" memo build $m --data many.txt --no-train >out 2>err </dev/null
+timeout --foreground --preserve-status -s INT 1 "$program" memo build $m --data many.txt --no-train >out 2>err </dev/null
 code=$?
 echo "Ctrl-C" >>runs
 [ "$code" = 130 ] || fault "Ctrl-C: exit code $code"

@@ -108,14 +108,14 @@ expect 2 "--codec needs --disk or --remote" run --model "$model" --text a --code
 expect 2 "--seal-key-file needs --disk or --remote" run --model "$model" --text a --seal-key-file k
 expect 2 "'gzip' is none of: default raw zstd int8 int4" run --model "$model" --text a --disk d --codec gzip
 for size in 0 -1 x 3X 3GB nan "" 1e30; do
-    expect 2 "'$size' is no size" run --model "$model" --text a --disk d --disk-size "$size"
+    expect 2 "'$size' is not a size" run --model "$model" --text a --disk d --disk-size "$size"
 done
 expect 3 "nope: No such file or directory" run --model "$model" --text a --disk d --seal-key-file nope
 echo 12345 >short-key
 expect 3 "short-key: a key has 32 bytes, or 64 hexadecimal digits" run --model "$model" --text a --disk d --seal-key-file short-key
 expect 3 "short-key" encode --model "$model" --schema "$employees" --disk short-key
 expect 0 "employees, 722 positions: 22 new segments in disk" encode --model "$model" --schema "$employees" --disk store
-expect 0 "all was there" encode --model "$model" --schema "$employees" --disk store
+expect 0 "nothing was missing" encode --model "$model" --schema "$employees" --disk store
 expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --json
 expect 1 "disk: no room in the cache" encode --model "$model" --schema "$employees" --disk small --disk-size 500K
 expect 1 "a larger --disk-size" encode --model "$model" --schema "$employees" --disk small2 --ram-size 300K
@@ -208,7 +208,7 @@ expect 3 "no/such/out.svg: No such file" show "$guide" --model "$model" --svg no
 expect 3 "folder: Is a directory" show "$guide" --model "$model" --svg folder
 expect 3 "/dev/full: No space left" show "$guide" --model "$model" --svg /dev/full
 cp "$guide" own.pml
-expect 2 "would overwrite what is read" show own.pml --model "$model" --svg ./own.pml
+expect 2 "would overwrite an input" show own.pml --model "$model" --svg ./own.pml
 cmp -s own.pml "$guide" || fault "show --svg has overwritten the schema"
 if [ "$(id -u)" != 0 ]; then # root may write anywhere
     chmod a-w folder
@@ -383,9 +383,9 @@ expect 0 "[" tokenize --model "$model"
 expect 0 "[]" tokenize --model "$model"
 expect 3 "--decode takes a JSON array" tokenize --model "$model" --decode
 echo '[1, "x"]' >in
-expect 3 "item 1 of the array is no token id" tokenize --model "$model" --decode
+expect 3 "item 1 of the array is not a token id" tokenize --model "$model" --decode
 echo '[4294967301]' >in
-expect 3 "item 0 of the array is no token id" tokenize --model "$model" --decode
+expect 3 "item 0 of the array is not a token id" tokenize --model "$model" --decode
 echo '[99999999]' >in
 expect 3 "id 99999999 lies outside" tokenize --model "$model" --decode
 echo '{"a": 1}' >in
@@ -485,7 +485,7 @@ if [ -d "$golden/llama_gqa" ]; then
         for (i = 0; i < 26; i++) printf "%s\"%c\":%d", i ? "," : "", 97 + i, i + 3;
         print "}},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"}}" }' >dynamic/tokenizer.json
     expect 0 '"rope_regime_length":38,"regime":38' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --json
-    expect 0 'positions: as for a length of 100 (regime 100)' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 100
+    expect 0 'positions: as for a length of 100 (RoPE regime 100)' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 100
     expect 3 'rope_regime_length decides' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 20
     size=$(wc -c <"$golden/llama_gqa/golden.safetensors")
     for cut in 7 8 100 5000 $((size - 1)); do

@@ -537,7 +537,7 @@ int main(void)
     CHECK_OK(pc__codecs_new(&codecs, &mem, NULL, 0));
     common.record.codecs = codecs;
     common.record.codec = PC_CODEC_RAW;
-    common.watch.event = note_event;
+    common.callbacks.event = note_event;
     small = sample_make(1, 2, 500);
     big = sample_make(2, 6, 400000);
     snprintf(address, sizeof address, "redis://127.0.0.1:%d", server.port);

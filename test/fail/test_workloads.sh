@@ -105,7 +105,7 @@ done
 awk 'BEGIN { while (i++ < 400) printf "the hotel in Lisbon is Harbor House. " }' >text.txt
 expect 0 "1 document(s) of 100 tokens" needles --model "$model" --text text.txt --document 100 --questions 2 --answer 2 --ways shared
 expect 0 "1 document(s) of 100 tokens" needles --shape tiny --tokenizer "$model" --text text.txt --document 100 --questions 2 --ways shared
-expect 3 "tokens for a document, --document says 1900" needles --model "$model" --text lengths.csv --document 1900
+expect 3 "tokens for a document, but --document is 1900" needles --model "$model" --text lengths.csv --document 1900
 expect 3 "no tokenizer" needles --shape tiny --text text.txt --document 10
 
 # ---- samples: levels
@@ -148,12 +148,12 @@ C
 printf '\n\n' >folder/b.txt
 expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu folder --subjects 1 --questions 2 --shots 2 --ways shared
 expect 3 "a_test.csv: fewer than 2 examples and 3 questions" mmlu --model "$model" --mmlu folder --subjects 1 --questions 3 --shots 2
-expect 3 "folder: 1 files *.csv, --subjects wants 2" mmlu --model "$model" --mmlu folder
+expect 3 "folder: 1 files *.csv, but --subjects is 2" mmlu --model "$model" --mmlu folder
 expect 3 "missing: 0 files *.csv" mmlu --model "$model" --mmlu missing
 mkdir set
 mv folder set/test
 expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu set --subjects 1 --questions 2 --shots 2 --ways shared
-expect 3 "set/test: 1 files *.csv, --subjects wants 2" mmlu --model "$model" --mmlu set
+expect 3 "set/test: 1 files *.csv, but --subjects is 2" mmlu --model "$model" --mmlu set
 
 # ---- Ctrl-C
 timeout --foreground --preserve-status -s INT 1 "$program" bench serve --shape tiny --requests 20000 --scale 1 >out 2>err </dev/null

@@ -52,8 +52,8 @@ static void check_table(pc__disk_table *table, uint64_t rows)
     FUZZ_CHECK(pc__disk_table_count(table) <= rows);
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
          e = pc__disk_table_next(table, e)) {
-        FUZZ_CHECK(pc__disk_table_find(table, &e->facts.spot) == e);
-        FUZZ_CHECK(!e->facts.has_content || pc__disk_table_knows(table, &e->facts.content));
+        FUZZ_CHECK(pc__disk_table_find(table, &e->facts.record_name) == e);
+        FUZZ_CHECK(!e->facts.has_content || pc__disk_table_has_content(table, &e->facts.content));
         FUZZ_CHECK(e->facts.cost >= 0 && e->facts.ttl >= 0 && isfinite(e->item.heat));
         bytes += e->facts.bytes;
         count++;
@@ -65,7 +65,7 @@ static void check_table(pc__disk_table *table, uint64_t rows)
 static void empty_table(pc__disk_table *table)
 {
     for (size_t left = pc__disk_table_count(table); left; left--) {
-        pc__disk_entry *least = pc__disk_table_least(table);
+        pc__disk_entry *least = pc__disk_table_candidate(table);
         FUZZ_CHECK(least);
         pc__disk_table_evict(table, least);
     }
@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t blocks = fuzz_blocks();
     int64_t dates[PC__DISK_SUBS] = {0}, again[PC__DISK_SUBS] = {0};
-    pc__disk_table table = {.worth = {.mem = fuzz_memory, .budget = 1 << 20}}, copy = table;
+    pc__disk_table table = {.eviction = {.mem = fuzz_memory, .budget = 1 << 20}}, copy = table;
     pc__disk_index index, second;
     if (root.fd < 0)
         make_folder();

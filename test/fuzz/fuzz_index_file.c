@@ -81,7 +81,7 @@ static void as_file(const uint8_t *file, size_t size)
     }
     for (size_t i = 0; i < head.count; i++) {
         const pc__index_file_section *s = &head.sections[i];
-        FUZZ_CHECK(pc__index_file_find(&head, s->tokens, s->unit) == s && s->at <= size
+        FUZZ_CHECK(pc__index_file_find(&head, s->tokens, s->layer) == s && s->at <= size
                    && s->size <= size - s->at);
         pc__index_options options;
         size_t places = 0;

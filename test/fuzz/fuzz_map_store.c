@@ -47,7 +47,7 @@ static void write_file(const char *name, const uint8_t *data, size_t size)
 static void sum_record(uint8_t *entry, uint8_t *data, size_t size)
 {
     uint64_t at = pc__get_u64(entry + 16), header = PC__MAPS_HEADER + LAYERS * PC__MAPS_ROW;
-    uint32_t note = pc__get_u32(entry + 44);
+    uint32_t metadata = pc__get_u32(entry + 44);
     uint8_t *record, sum[PC__CHECKSUM];
     pc__checksum state;
     if (at > size || size - at < header)
@@ -59,8 +59,8 @@ static void sum_record(uint8_t *entry, uint8_t *data, size_t size)
         if (from <= size - at && bytes <= size - at - from)
             pc__checksum_of(record + from, (size_t)bytes, row + 16);
     }
-    if (note <= size - at - header)
-        pc__checksum_of(record + header, note, record + 96);
+    if (metadata <= size - at - header)
+        pc__checksum_of(record + header, metadata, record + 96);
     pc__checksum_start(&state);
     pc__checksum_add(&state, record, PC__MAPS_HEADER_SUM);
     pc__checksum_add(&state, record + PC__MAPS_HEADER, (size_t)header - PC__MAPS_HEADER);
@@ -93,7 +93,7 @@ static void make_files(uint8_t flags, uint8_t *log, size_t log_size, const uint8
 static pc__map_store *open_store(int is_reader)
 {
     pc__map_store_options options = {
-        .face = {.layers = LAYERS, .heads = 1, .causal = 1, .format = PC_MAP_F16},
+        .signature = {.layers = LAYERS, .heads = 1, .causal = 1, .format = PC_MAP_F16},
         .read_only = is_reader,
         .cold_seconds = 1e-9,
         .relaxed = 1};
@@ -111,14 +111,14 @@ static void check_balance(pc__map_store *store)
 
 typedef struct seen {
     int64_t ids[MOST / PC__MAPS_ENTRY];
-    size_t note[MOST / PC__MAPS_ENTRY], count;
+    size_t metadata[MOST / PC__MAPS_ENTRY], count;
 } seen;
 
 static int see(void *user, const pc__map_record *record)
 {
     seen *s = user;
     FUZZ_CHECK(!s->count || record->id > s->ids[s->count - 1]);
-    s->note[s->count] = record->note_size;
+    s->metadata[s->count] = record->metadata_size;
     s->ids[s->count++] = record->id;
     return 0;
 }
@@ -130,10 +130,10 @@ static void read_all(pc__map_store *store)
     FUZZ_CHECK(s && pc__map_store_each(store, see, s) == PC_OK);
     for (size_t i = 0; i < s->count; i++) {
         pc__maps maps;
-        if (s->note[i] < MOST) {
-            uint8_t *note = malloc(s->note[i] + 1);
-            fuzz_ok(pc__map_store_metadata(store, s->ids[i], note, s->note[i]));
-            free(note);
+        if (s->metadata[i] < MOST) {
+            uint8_t *metadata = malloc(s->metadata[i] + 1);
+            fuzz_ok(pc__map_store_metadata(store, s->ids[i], metadata, s->metadata[i]));
+            free(metadata);
         }
         pc_status status = pc__map_store_get(store, s->ids[i], &maps);
         if (fuzz_ok(status) && status == PC_OK) {

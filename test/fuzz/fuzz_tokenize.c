@@ -7,7 +7,7 @@
 #include "fuzz.h"
 #include <utf8proc.h>
 
-#include "text/tokenizer_body.h"
+#include "text/tokenizer_internal.h"
 
 static const char *const families[] = {"gpt-2",        "llama-bpe", "qwen2",
                                        "falcon",       "starcoder", "deepseek-coder",

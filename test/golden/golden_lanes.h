@@ -11,6 +11,7 @@
 #include "model/forward/native.h"
 #include "model/forward/pass_build.h"
 #include "model/load/weights.h"
+#include "model/model_states.h"
 #include "testing.h"
 
 enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8, ROUTER_STAGES = 3 };
@@ -108,7 +109,7 @@ static inline pc_status add_lane(const pc_model *model, pc__pass_build *build, l
     pc_status status = PC_OK;
     size_t before;
     if (!l->run) {
-        status = pc__native_run_new(model, l->count, length, &l->run);
+        status = pc__model_run_new(model, l->count, length, &l->run);
         l->run_start = l->positions[0];
         if (status >= 0)
             l->run->origin = l->run_start;

@@ -161,7 +161,7 @@ static void own_text(const json_t *golden, const json_t *entry, const char *jinj
     if (!read) {
         if (!CHECK(chat->unknown))
             fprintf(stderr, "    %s\n", text_of(entry, "name"));
-        CHECK_STATUS(pc__chat_can(chat, "user"), PC_ERR_UNSUPPORTED);
+        CHECK_STATUS(pc__chat_check_role(chat, "user"), PC_ERR_UNSUPPORTED);
         CHECK_ERROR_HAS("chat_template");
     } else if (!chat->unknown) {
         if (strcmp(read, "own") && CHECK_OK(pc__chat_find(&named, &pc__libc_allocator, t, read)))

@@ -220,8 +220,8 @@ static void growth(const world *w, const int32_t *ids)
     while (step(w, s) == PC_OK)
         ;
     CHECK_STATUS(pc_sequence_push(s, ids, 3), PC_ERR_LIMIT);
-    CHECK_ERROR_HAS("3 tokens behind position 34, the frequencies of its positions, for a length "
-                    "of 34, end at 36");
+    CHECK_ERROR_HAS("3 tokens behind position 34, but the RoPE regime for a length "
+                    "of 34 ends at 36");
     CHECK_OK(pc_sequence_push(s, ids, 2));
     CHECK_STATUS(step(w, s), PC_END);
     pc_sequence_free(s);
@@ -234,7 +234,7 @@ static void growth(const world *w, const int32_t *ids)
     o = options(2, 10);
     s = sequence(w, ids, ORIGINAL + 2, NULL, &o);
     CHECK_STATUS(step(w, s), PC_ERR_LIMIT);
-    CHECK_ERROR_HAS("for a length of 10, end at 36");
+    CHECK_ERROR_HAS("for a length of 10 ends at 36");
     pc_sequence_free(s);
     s = sequence(w, ids, PROMPT, NULL, &o);
     CHECK_STATUS(pc_sequence_push(s, ids, 5), PC_ERR_LIMIT);
@@ -301,7 +301,8 @@ static void cached(const world *w, const int32_t *ids)
     stats = ask(schema, cache, ids + SHARED, &near);
     CHECK(stats.tokens_cached == SHARED && stats.regime == 1 && stats.rope_regime_length == 34);
     stats = ask(schema, cache, ids + SHARED, &far);
-    CHECK(stats.tokens_cached == 0 && stats.tokens_encoded == SHARED && stats.rope_regime_length == 40);
+    CHECK(stats.tokens_cached == 0 && stats.tokens_encoded == SHARED
+          && stats.rope_regime_length == 40);
     stats = ask(schema, cache, ids + SHARED, &far);
     CHECK(stats.tokens_cached == SHARED && stats.tokens_encoded == 0);
     stats = ask(schema, cache, ids + SHARED,

@@ -352,8 +352,8 @@ static void leaf_states(golden *g, const lane *leaf)
         done = 0;
         for (int p = 0; p < 3; done += parts[p++]->tokens) {
             size_t n = parts[p]->tokens;
-            CHECK_OK(pc__native_read(g->model, parts[p], (int32_t)l, starts[p], one,
-                                     one + heads * n * dim));
+            CHECK_OK(pc__model_run_read(g->model, parts[p], (int32_t)l, starts[p], one,
+                                        one + heads * n * dim));
             for (size_t h = 0; h < heads; h++) {
                 memcpy(k[l] + (h * total + done) * dim, one + h * n * dim, n * dim * sizeof *one);
                 memcpy(v[l] + (h * total + done) * dim, one + (heads + h) * n * dim,
@@ -444,8 +444,8 @@ static void relocate(golden *g)
         k[0][i] = malloc(n * sizeof(float));
         k[1][i] = malloc(n * sizeof(float));
         v[i] = malloc(n * sizeof(float));
-        CHECK_OK(pc__native_read(g->model, l.run, (int32_t)i, from, k[0][i], NULL));
-        CHECK_OK(pc__native_read(g->model, l.run, (int32_t)i, to, k[1][i], v[i]));
+        CHECK_OK(pc__model_run_read(g->model, l.run, (int32_t)i, from, k[0][i], NULL));
+        CHECK_OK(pc__model_run_read(g->model, l.run, (int32_t)i, to, k[1][i], v[i]));
     }
     compare_layers(g, "relocate/k_from", k[0], layers);
     compare_layers(g, "relocate/k_moved", k[1], layers);

@@ -9,7 +9,7 @@
 
 #include "model/model.h"
 #include "serve/generate.h"
-#include "serve/request.h"
+#include "serve/request_run.h"
 #include "testing.h"
 
 static const char schema_text[] =
@@ -81,7 +81,7 @@ static float *ask(const pc_prompt *prompt, pc_cache *cache, wish w, pc_stats *st
     pc__request r = {0};
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     float *logits = calloc((size_t)prompt->model->info.vocab, sizeof *logits);
-    void *sequence = NULL;
+    pc__placed_prompt placed = {0};
     o.encoding = w.encoding;
     o.repair = w.repair;
     o.repair_tokens = 3;
@@ -89,9 +89,9 @@ static float *ask(const pc_prompt *prompt, pc_cache *cache, wish w, pc_stats *st
     o.baseline = w.baseline;
     CHECK_OK(pc__generation_init(&g, prompt->model, &o, "test"));
     CHECK_OK(pc__request_init(&r, prompt, cache, &g.options, 0));
-    CHECK_OK(pc__request_run(&r, &sequence, logits));
+    CHECK_OK(pc__request_run(&r, &placed, logits));
     *stats = r.stats;
-    pc__call_drop(prompt->model, sequence);
+    pc__placed_prompt_end(&placed, prompt->model);
     pc__request_end(&r);
     pc__generation_end(&g, &prompt->model->context->mem);
     return logits;

@@ -115,13 +115,13 @@ static memo_found look_without(world *w)
 }
 
 /* Opened to be read it finds what it should, with so much made anew, and so many damages told. */
-static int is_opened(world *w, const memo_found *want, uint64_t unkept, int warnings)
+static int is_opened(world *w, const memo_found *want, uint64_t unsaved_cost, int warnings)
 {
     int fine = CHECK_OK(try_open(w, w->k.index, PC_MEMO_READ_ONLY));
     if (!fine)
         return 0;
     memo_found f = memo_look(w->model, w->memo);
-    fine &= CHECK_INT(w->memo->buckets[0].unkept, unkept);
+    fine &= CHECK_INT(w->memo->buckets[0].unsaved_cost, unsaved_cost);
     fine &= CHECK_INT(w->warnings, warnings);
     fine &= memo_same(&f, want);
     close_memo(w);

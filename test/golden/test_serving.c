@@ -6,7 +6,7 @@
 
 #include "golden_lanes.h"
 #include "serve/generate.h"
-#include "serve/request.h"
+#include "serve/request_run.h"
 
 static const char *const models[] = {
 #if defined(__SANITIZE_THREAD__) /* forty times slower, and its threads are the same for all: one \
@@ -235,16 +235,16 @@ static float *logits_of(const pc_prompt *prompt, pc_cache *cache, uint32_t encod
     pc__request r = {0};
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     float *logits = calloc((size_t)prompt->model->info.vocab, sizeof *logits);
-    void *sequence = NULL;
+    pc__placed_prompt placed = {0};
     o.encoding = encoding;
     o.repair = repair;
     o.baseline = baseline;
     CHECK_OK(pc__generation_init(&g, prompt->model, &o, "test"));
     CHECK_OK(pc__request_init(&r, prompt, cache, &g.options, 0));
-    CHECK_OK(pc__request_run(&r, &sequence, logits));
+    CHECK_OK(pc__request_run(&r, &placed, logits));
     if (stats)
         *stats = r.stats;
-    pc__call_drop(prompt->model, sequence);
+    pc__placed_prompt_end(&placed, prompt->model);
     pc__request_end(&r);
     pc__generation_end(&g, &prompt->model->context->mem);
     return logits;

@@ -121,7 +121,7 @@ static int bounded(const world *w, int kind)
     CHECK_INT(s.tokens_tier[PC_TIER_DISK],
               TOKENS - NEW); /* good, it is used, on a busy machine not at once */
     for (int i = 0; i < 256; i++)
-        pc__cache_kept(cache, PC_TIER_DISK, 1); /* whatever has disturbed that */
+        pc__cache_update_trust(cache, PC_TIER_DISK, 1); /* whatever has disturbed that */
     early = atomic_load(&cache->counts.early);
     pc_faults_set(&faults, kind, DELAY);
     for (int i = 0; i < ASKED; i++) {

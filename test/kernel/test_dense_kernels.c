@@ -277,7 +277,7 @@ static void fill_row(float *x, size_t groups, size_t group, size_t kind, pc_test
 }
 
 typedef struct quantised_row {
-    guarded high, low, step, shift, less;
+    guarded high, low, scale, shift, negative_sum;
     pc__quantised_inputs to;
 } quantised_row;
 
@@ -289,20 +289,20 @@ static quantised_row quantised_new(size_t groups, size_t group, int wide)
         guarded_new(groups * group),     guarded_new(groups * group),     guarded_new(4),
         guarded_new(4 * APART * groups), guarded_new(4 * APART * groups), {0}};
     memset(c.shift.data, 0x5a, 4 * APART * groups);
-    memset(c.less.data, 0x5a, 4 * APART * groups);
+    memset(c.negative_sum.data, 0x5a, 4 * APART * groups);
     c.to = (pc__quantised_inputs){(int8_t *)c.high.data,
                                   wide ? (int8_t *)c.low.data : NULL,
-                                  (float *)(void *)c.step.data,
+                                  (float *)(void *)c.scale.data,
                                   (int32_t *)(void *)c.shift.data + 1,
-                                  (int32_t *)(void *)c.less.data + 1,
+                                  (int32_t *)(void *)c.negative_sum.data + 1,
                                   APART};
     return c;
 }
 
 static void quantised_free(quantised_row *c)
 {
-    guarded_free(&c->high), guarded_free(&c->low), guarded_free(&c->step), guarded_free(&c->shift),
-        guarded_free(&c->less);
+    guarded_free(&c->high), guarded_free(&c->low), guarded_free(&c->scale), guarded_free(&c->shift),
+        guarded_free(&c->negative_sum);
 }
 
 static float largest(const float *x, size_t count)
@@ -322,33 +322,34 @@ static int good_group(const float *x, size_t g, size_t group, double finest,
                  most = largest(x, group);
     const int32_t shift = to->shift[g * APART],
                   last = to->low ? PC__SHIFT_MOST_16 : PC__SHIFT_MOST_8;
-    const double step = ldexp(finest, shift);
-    int32_t less = 0;
+    const double scale = ldexp(finest, shift);
+    int32_t negative_sum = 0;
     int good = finest > 0.0
-                   ? shift >= 0 && shift <= last && (!shift || most > end * step / 2 * (1 - 1e-6))
-                         && (shift == last || most <= end * step * (1 + 1e-6))
+                   ? shift >= 0 && shift <= last && (!shift || most > end * scale / 2 * (1 - 1e-6))
+                         && (shift == last || most <= end * scale * (1 + 1e-6))
                    : !shift;
     for (size_t i = 0; i < group; i++) {
         int32_t whole = to->low ? to->high[g * group + i] * 256 + to->low[g * group + i]
                                 : to->high[g * group + i];
-        less -= whole;
+        negative_sum -= whole;
         good &= abs(whole) <= end
-                && (finest > 0.0 ? fabs((double)whole - (double)x[i] / step) <= 0.51 : whole == 0);
+                && (finest > 0.0 ? fabs((double)whole - (double)x[i] / scale) <= 0.51 : whole == 0);
     }
-    return good && less == to->less[g * APART] && to->shift[g * APART + 1] == 0x5a5a5a5a
-           && to->less[g * APART - 1] == 0x5a5a5a5a;
+    return good && negative_sum == to->negative_sum[g * APART]
+           && to->shift[g * APART + 1] == 0x5a5a5a5a
+           && to->negative_sum[g * APART - 1] == 0x5a5a5a5a;
 }
 
 static void check_quantised(const pc__kernels *kernels, const float *x, size_t groups, size_t group,
                             const pc__quantised_inputs *to)
 {
-    float most = largest(x, groups * group), step = *to->step;
+    float most = largest(x, groups * group), scale = *to->scale;
     int numbers = 1;
     for (size_t i = 0; i < groups * group; i++)
         numbers &= isfinite(x[i]) != 0;
-    if (!CHECK(numbers ? step == most / PC__QUANTISE_RANGE : isnan(step)))
+    if (!CHECK(numbers ? scale == most / PC__QUANTISE_RANGE : isnan(scale)))
         fprintf(stderr, "    cut %s: largest %g, step %g\n", kernels->name, (double)most,
-                (double)step);
+                (double)scale);
     for (size_t g = 0; g < groups; g++)
         if (!CHECK(good_group(x + g * group, g, group,
                               numbers && most > 0.0f && PC__QUANTISE_RANGE / most < INFINITY
@@ -373,14 +374,14 @@ static void quantise(size_t groups, size_t group, int wide, size_t kind, pc_test
         c[l] = quantised_new(groups, group, wide);
         kernels->quantise(from, groups, group, &c[l].to);
         CHECK(guarded_intact(&x) && guarded_intact(&c[l].high) && guarded_intact(&c[l].low)
-              && guarded_intact(&c[l].step) && guarded_intact(&c[l].shift)
-              && guarded_intact(&c[l].less));
+              && guarded_intact(&c[l].scale) && guarded_intact(&c[l].shift)
+              && guarded_intact(&c[l].negative_sum));
         check_quantised(kernels, from, groups, group, &c[l].to);
         if (!CHECK(!memcmp(c[l].high.data, c[0].high.data, count)
                    && !memcmp(c[l].low.data, c[0].low.data, count)
-                   && !memcmp(c[l].step.data, c[0].step.data, 4)
+                   && !memcmp(c[l].scale.data, c[0].scale.data, 4)
                    && !memcmp(c[l].shift.data, c[0].shift.data, 4 * APART * groups)
-                   && !memcmp(c[l].less.data, c[0].less.data, 4 * APART * groups)))
+                   && !memcmp(c[l].negative_sum.data, c[0].negative_sum.data, 4 * APART * groups)))
             fprintf(stderr, "    cut %s, %zu groups of %zu: other bits than the reference\n",
                     kernels->name, groups, group);
     }

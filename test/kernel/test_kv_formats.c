@@ -197,8 +197,8 @@ static void attend(const scene *s, const pc__kernels *kernels, const state *st, 
     pc__attn_task task = s->task;
     const uint8_t *later[2] = {s->pages.data,
                                s->pages.data}; /* fetching ahead must change nothing */
-    task.fetch = later;
-    task.fetches = row % 3;
+    task.prefetch_pages = later;
+    task.prefetch_count = row % 3;
     task.rows = rows;
     task.k_dim = s->k_dim;
     task.v_dim = s->v_dim;

@@ -59,8 +59,8 @@ static double weight(const matrix *m, size_t n, size_t k)
 
 typedef struct inputs {
     int8_t high[MOST_ROWS * MOST_IN], low[MOST_ROWS * MOST_IN];
-    float step[MOST_ROWS];
-    int32_t shift[MOST_ROWS * MOST_IN / 16], less[MOST_ROWS * MOST_IN / 16];
+    float scale[MOST_ROWS];
+    int32_t shift[MOST_ROWS * MOST_IN / 16], negative_sum[MOST_ROWS * MOST_IN / 16];
 } inputs;
 
 static void make_inputs(inputs *x, const pc__block_format *format, size_t in, size_t rows,
@@ -68,16 +68,16 @@ static void make_inputs(inputs *x, const pc__block_format *format, size_t in, si
 {
     size_t groups = in / format->group, last = wide ? PC__SHIFT_MOST_16 : PC__SHIFT_MOST_8;
     for (size_t r = 0; r < rows; r++)
-        x->step[r] = pc_test_normal(rng) * 1e-3f;
+        x->scale[r] = pc_test_normal(rng) * 1e-3f;
     for (size_t i = 0; i < rows * in; i++) {
-        int32_t *less = &x->less[i % in / format->group * rows + i / in];
-        *less = i % format->group ? *less : 0;
+        int32_t *negative_sum = &x->negative_sum[i % in / format->group * rows + i / in];
+        *negative_sum = i % format->group ? *negative_sum : 0;
         x->high[i] = extreme ? (int8_t)(extreme > 0 ? 127 : -127)
                              : (int8_t)((int)(pc_test_bits(rng) % 255) - 127);
         x->low[i] = extreme || abs(x->high[i]) == 127
                         ? 0
                         : (int8_t)((int)(pc_test_bits(rng) % 256) - 128);
-        *less -= wide ? 256 * x->high[i] + x->low[i] : x->high[i];
+        *negative_sum -= wide ? 256 * x->high[i] + x->low[i] : x->high[i];
     }
     for (size_t i = 0; i < rows * groups; i++)
         x->shift[i] = (int32_t)(extreme ? last : pc_test_bits(rng) % (last + 1));
@@ -109,15 +109,16 @@ static void same_as_reference(pc__block_format format, size_t groups, size_t row
     make_inputs(&x, &format, groups * format.group, rows, extreme, wide, rng);
     memset(want, 0xa5, sizeof want);
     memset(got, 0xa5, sizeof got);
-    pc__quantised_task task = {panel,
-                               format,
-                               groups,
-                               {x.high, wide ? x.low : NULL, x.step, x.shift, x.less, rows},
-                               rows,
-                               want,
-                               LD,
-                               width,
-                               rows % 2 ? panel : NULL};
+    pc__quantised_task task = {
+        panel,
+        format,
+        groups,
+        {x.high, wide ? x.low : NULL, x.scale, x.shift, x.negative_sum, rows},
+        rows,
+        want,
+        LD,
+        width,
+        rows % 2 ? panel : NULL};
     pc__panel_quantised_c(&task);
     task.y = got;
     best->panel_quantised(&task);
@@ -199,7 +200,7 @@ static void layer(pc_context *one, pc_context *three, pc__block_format format, s
         bias[n] = pc_test_normal(rng);
     CHECK_OK(new_layer(&a, one, &m, compute, bias));
     CHECK_OK(new_layer(&b, three, &m, compute, bias));
-    CHECK_STR(pc__linear_way_name(a), "grid");
+    CHECK_STR(pc__linear_way_name(a), "quantised");
     CHECK_OK(pc__linear_run(a, x, MOST_ROWS, y[0]));
     check_layer(&m, x, bias, y[0], MOST_ROWS, compute == PC_DTYPE_I8 ? 127 : 32512);
     CHECK_OK(pc__linear_run(b, x, MOST_ROWS, y[1]));

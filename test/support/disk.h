@@ -35,8 +35,8 @@ static inline void disk_image(toy_image *t, uint32_t number, size_t bytes)
     t->image.key = disk_key(number);
     t->image.has_content = 1;
     t->image.content = disk_key(number + 1000000);
-    t->image.has_before = 0;
-    memset(t->image.before.bytes, 0, 32);
+    t->image.has_parent = 0;
+    memset(t->image.parent.bytes, 0, 32);
     t->image.expires = 0;
     t->image.ttl = 0;
     t->image.priority = 0;
@@ -50,7 +50,7 @@ typedef struct disk_options {
     uint64_t budget;
     uint32_t read_only, map;
     pc_context *context;
-    pc__tier_watch watch;
+    pc__tier_callbacks callbacks;
     const uint8_t *seal_key;
     const pc_allocator *mem;
 } disk_options;
@@ -59,7 +59,7 @@ static inline pc_status disk_open(pc__tier **out, const char *path, const disk_o
 {
     pc__tier_common common = {.mem = o->mem ? o->mem : &pc__libc_allocator,
                               .context = o->context,
-                              .watch = o->watch,
+                              .callbacks = o->callbacks,
                               .budget = o->budget ? o->budget : UINT64_C(1) << 40,
                               .read_only = o->read_only,
                               .map = o->map ? o->map : disk_map};
@@ -69,7 +69,7 @@ static inline pc_status disk_open(pc__tier **out, const char *path, const disk_o
 }
 
 /* As in the cache's own threads, which may take the files of records that give way
- * (store/disk/disk_reuse.h). */
+ * (store/disk/disk_room.h). */
 static inline void disk_block_signals(int block)
 {
     sigset_t io;
@@ -120,7 +120,7 @@ static inline pc_status disk_compare(const pc__record *record, uint32_t number, 
     for (size_t b = 0; right && status == PC_OK && b < TOY_BLOCKS; b++) {
         uint8_t *block = malloc(t.block_bytes[b] + 1);
         right = block && image->block_bytes[b] == t.block_bytes[b];
-        const void *lent = pc__record_place(record, b);
+        const void *lent = pc__record_block_address(record, b);
         if (right && lent)
             status = pc__record_borrow(record, b, &lent);
         right = right && (!lent || status < 0 || !memcmp(lent, t.blocks[b], t.block_bytes[b]));
@@ -270,9 +270,9 @@ static inline const char *disk_sealed_path(const char *path, uint32_t number,
     static unsigned next;
     char *out = ring[next++ % 4], name[PC__DISK_NAME];
     pc__record_options options = {.seal_key = seal_key};
-    pc__spot spot = {.key = disk_key(number)};
-    pc__variant_of(&options, spot.variant);
-    pc__disk_name(&spot, name);
+    pc__record_name record_name = {.key = disk_key(number)};
+    pc__variant_of(&options, record_name.variant);
+    pc__disk_file_name(&record_name, name);
     snprintf(out, sizeof ring[0], "%s/%.2s/%s", path, name, name);
     return out;
 }

@@ -36,7 +36,7 @@ static inline void release(void *owner, void *payload)
     atomic_fetch_sub(&live, 1);
 }
 
-static inline void take_owner(void *owner)
+static inline void ref_owner(void *owner)
 {
     (void)owner;
     atomic_fetch_add(&owners, 1);
@@ -130,7 +130,7 @@ static inline pc__image image_of(int32_t number, int32_t tokens[TOKENS])
     return image;
 }
 
-static inline pc_status put_as(pc_cache *cache, int32_t number, uint32_t on_reuse)
+static inline pc_status put_as(pc_cache *cache, int32_t number, uint32_t write_on_reuse)
 {
     int32_t tokens[TOKENS];
     pc__image image = image_of(number, tokens);
@@ -139,13 +139,14 @@ static inline pc_status put_as(pc_cache *cache, int32_t number, uint32_t on_reus
     pc_status status;
     for (size_t b = 0; b < BLOCKS; b++)
         memset(s->blocks[b], number + (int)b, block_bytes);
-    take_owner(NULL);
+    ref_owner(NULL);
     if (pc__segment_new(&segment, &pc__libc_allocator, &ops, s, &owners, BLOCKS * block_bytes,
                         tokens, TOKENS)
         < 0)
         abort(); /* without a check: several threads come here */
-    status = pc__cache_put(cache, &(pc__naming){.key = image.key, .cost = 1, .on_reuse = on_reuse},
-                           &image, segment, NULL, NULL);
+    status = pc__cache_put(
+        cache, &(pc__entry_desc){.key = image.key, .cost = 1, .write_on_reuse = write_on_reuse},
+        &image, segment, NULL, NULL);
     pc__segment_unref(segment);
     return status;
 }
@@ -179,16 +180,16 @@ static inline pc_status seek_after(pc_cache *cache, int32_t number, double befor
 {
     int32_t tokens[TOKENS];
     pc__image image = image_of(number, tokens);
-    pc__naming naming = {.key = image.key};
-    pc__want want = {.image = &image,
-                     .ops = &ops,
-                     .owner = &owners,
-                     .take_owner = take_owner,
-                     .bytes = BLOCKS * block_bytes,
-                     .naming = &naming,
-                     .cost = cost,
-                     .cost_before = before};
-    return pc__cache_seek(cache, &want, out, reason);
+    pc__entry_desc desc = {.key = image.key};
+    pc__load_request want = {.image = &image,
+                             .ops = &ops,
+                             .owner = &owners,
+                             .ref_owner = ref_owner,
+                             .bytes = BLOCKS * block_bytes,
+                             .desc = &desc,
+                             .cost = cost,
+                             .cost_ahead = before};
+    return pc__cache_lookup_async(cache, &want, out, reason);
 }
 
 static inline pc_status seek(pc_cache *cache, int32_t number, double cost, pc__load **out,
@@ -222,7 +223,7 @@ static inline pc_status load(pc_cache *cache, int32_t number, double cost, uint3
     status = pc__load_wait(l, pc__now() + 20, &segment, reason);
     CHECK(status == PC_OK || status == PC_MISS);
     CHECK((status == PC_OK) == (segment != NULL));
-    CHECK(pc__load_is_done(l) && pc__load_is_good(l) == (segment != NULL));
+    CHECK(pc__load_is_done(l) && pc__load_succeeded(l) == (segment != NULL));
     if (segment) {
         CHECK(is_right(segment, number));
         CHECK_INT(segment->tier, pc__load_tier(l));

@@ -14,10 +14,10 @@ enum { MAPS_LAYERS = 3, MAPS_HEADS = 2, MAPS_NOTE = 200 };
 
 static inline pc__map_signature maps_face(void)
 {
-    pc__map_signature face = {
+    pc__map_signature signature = {
         .layers = MAPS_LAYERS, .heads = MAPS_HEADS, .causal = 1, .format = PC_MAP_F16};
-    memset(face.model.bytes, 0x5c, sizeof face.model.bytes);
-    return face;
+    memset(signature.model.bytes, 0x5c, sizeof signature.model.bytes);
+    return signature;
 }
 
 static inline uint32_t maps_tokens(uint32_t number)
@@ -25,9 +25,9 @@ static inline uint32_t maps_tokens(uint32_t number)
     return 8 + number % 5 * 9; /* 8 … 44 */
 }
 
-static inline size_t maps_layer_bytes(const pc__map_signature *face, uint32_t tokens)
+static inline size_t maps_layer_bytes(const pc__map_signature *signature, uint32_t tokens)
 {
-    pc__map_shape shape = {face->format, face->heads, tokens, face->causal};
+    pc__map_shape shape = {signature->format, signature->heads, tokens, signature->causal};
     return pc__map_bytes(&shape);
 }
 
@@ -51,20 +51,20 @@ typedef struct maps_record {
     pc__id tokens_id;
     uint32_t tokens, number;
     size_t layer_bytes;
-    uint8_t note[MAPS_NOTE];
+    uint8_t metadata[MAPS_NOTE];
     const void *layers[64];
     int32_t count;
 } maps_record;
 
-static inline maps_record maps_make(const pc__map_signature *face, uint32_t number)
+static inline maps_record maps_make(const pc__map_signature *signature, uint32_t number)
 {
     maps_record r = {.tokens_id = maps_id(number),
                      .tokens = maps_tokens(number),
                      .number = number,
-                     .count = face->layers};
-    r.layer_bytes = maps_layer_bytes(face, r.tokens);
-    maps_fill(number, 63, r.note, sizeof r.note);
-    for (int32_t i = 0; i < face->layers; i++) {
+                     .count = signature->layers};
+    r.layer_bytes = maps_layer_bytes(signature, r.tokens);
+    maps_fill(number, 63, r.metadata, sizeof r.metadata);
+    for (int32_t i = 0; i < signature->layers; i++) {
         uint8_t *layer = malloc(r.layer_bytes);
         maps_fill(number, (uint32_t)i, layer, r.layer_bytes);
         r.layers[i] = layer;
@@ -80,9 +80,9 @@ static inline void maps_free(maps_record *r)
 
 static inline pc_status maps_add(pc__map_store *store, uint32_t number, int64_t *id)
 {
-    pc__map_signature face = maps_face();
-    maps_record r = maps_make(&face, number);
-    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note,
+    pc__map_signature signature = maps_face();
+    maps_record r = maps_make(&signature, number);
+    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.metadata, sizeof r.metadata,
                                          r.layers, id, NULL, NULL);
     maps_free(&r);
     return status;
@@ -91,8 +91,8 @@ static inline pc_status maps_add(pc__map_store *store, uint32_t number, int64_t 
 /* 1: what was given out is what belongs to the number. */
 static inline int maps_right(const pc__maps *maps, uint32_t number)
 {
-    pc__map_signature face = maps_face();
-    maps_record r = maps_make(&face, number);
+    pc__map_signature signature = maps_face();
+    maps_record r = maps_make(&signature, number);
     int right = 1;
     for (int32_t i = 0; i < r.count; i++)
         right &= (uintptr_t)maps->layer[i] % 64 == 0
@@ -133,7 +133,7 @@ static inline maps_list *maps_list_of(pc__map_store *store)
 
 static inline pc_status maps_check(pc__map_store *store, int64_t id, uint32_t number)
 {
-    uint8_t note[MAPS_NOTE], want[MAPS_NOTE];
+    uint8_t metadata[MAPS_NOTE], want[MAPS_NOTE];
     pc__maps maps;
     pc_status status = pc__map_store_get(store, id, &maps);
     if (status != PC_OK)
@@ -144,8 +144,8 @@ static inline pc_status maps_check(pc__map_store *store, int64_t id, uint32_t nu
     if (status != PC_OK)
         return status;
     maps_fill(number, 63, want, sizeof want);
-    status = pc__map_store_metadata(store, id, note, sizeof note);
-    return status == PC_OK && memcmp(note, want, sizeof want) ? PC_ERR_INTERNAL : status;
+    status = pc__map_store_metadata(store, id, metadata, sizeof metadata);
+    return status == PC_OK && memcmp(metadata, want, sizeof want) ? PC_ERR_INTERNAL : status;
 }
 
 static inline int maps_balance(pc__map_store *store)
@@ -168,7 +168,7 @@ static inline const char *maps_folder(void)
 static inline pc_status maps_open(pc__map_store **out, const char *folder,
                                   pc__map_store_options options)
 {
-    options.face = maps_face();
+    options.signature = maps_face();
     options.create = !options.read_only;
     return pc__map_store_open(out, &pc__libc_allocator, folder, &options);
 }

@@ -35,7 +35,11 @@ static inline pc_status random_model_of(pc_model **out, pc_context *context, con
     }
     (*out)->ops = pc__native_ops;
     (*out)->user = *out;
+    (*out)->info.layers = arch->layers;
+    (*out)->info.heads = arch->heads;
+    (*out)->info.hidden = arch->hidden;
     (*out)->info.vocab = arch->vocab;
+    (*out)->info.bidirectional = !arch->causal;
     (*out)->info.position_scheme = arch->position_scheme;
     (*out)->info.relocatable = arch->position_scheme != PC_POSITION_LEARNED;
     strcpy((*out)->info.architecture, "test");

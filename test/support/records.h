@@ -127,10 +127,10 @@ static inline void toy_names(pc__image *image, uint32_t seed)
         image->salt.bytes[i] = (uint8_t)(seed + 5 * (uint32_t)i + 1);
         image->model[i] = (uint8_t)(seed + 7 * (uint32_t)i + 2);
         image->content.bytes[i] = (uint8_t)(seed % 2 ? seed + 11 * (uint32_t)i : 0);
-        image->before.bytes[i] = (uint8_t)(seed % 3 ? seed + 13 * (uint32_t)i : 0);
+        image->parent.bytes[i] = (uint8_t)(seed % 3 ? seed + 13 * (uint32_t)i : 0);
     }
     image->has_content = seed % 2;
-    image->has_before = seed % 3 != 0;
+    image->has_parent = seed % 3 != 0;
 }
 
 static inline void toy_image_make(toy_image *t, uint32_t seed, size_t tokens, size_t bytes,
@@ -181,8 +181,8 @@ static inline void check_image(const pc__image *got, const pc__image *want)
     CHECK_INT(got->lossy, want->lossy);
     CHECK_INT(got->has_content, want->has_content);
     CHECK(pc__id_equal(&got->content, &want->content));
-    CHECK_INT(got->has_before, want->has_before);
-    CHECK(pc__id_equal(&got->before, &want->before));
+    CHECK_INT(got->has_parent, want->has_parent);
+    CHECK(pc__id_equal(&got->parent, &want->parent));
     CHECK(got->cost == want->cost && got->ttl == want->ttl);
     CHECK_INT(got->priority, want->priority);
     CHECK_INT(got->expires, want->expires);

@@ -453,7 +453,7 @@ static pc_status slow_put(pc__tier *tier, const pc__image *image, double deadlin
 
 static int slow_knows(pc__tier *tier, const pc__id *content)
 {
-    return slow(tier)->inner->ops->knows(slow(tier)->inner, content);
+    return slow(tier)->inner->ops->has_content(slow(tier)->inner, content);
 }
 
 static void slow_remove(pc__tier *tier, const pc__id *key)

@@ -29,28 +29,28 @@ typedef struct printing {
 static int print_record(void *user, const pc__map_record *record)
 {
     printing *p = user;
-    pc__map_signature face = maps_face();
-    uint8_t *note = malloc(record->note_size + 1);
+    pc__map_signature signature = maps_face();
+    uint8_t *metadata = malloc(record->metadata_size + 1);
     char hex[65];
     pc__maps maps;
-    if (!note || pc__map_store_metadata(p->store, record->id, note, record->note_size) != PC_OK
+    if (!metadata || pc__map_store_metadata(p->store, record->id, metadata, record->metadata_size) != PC_OK
         || pc__map_store_get(p->store, record->id, &maps) != PC_OK) {
         fprintf(stderr, "record %" PRId64 ": %s\n", record->id, pc_error_text());
         p->bad = 1;
-        free(note);
+        free(metadata);
         return 0;
     }
     pc__id_hex(&record->tokens_id, hex);
     printf("%s{\"id\": %" PRId64 ", \"tokens\": %u, \"note\": %zu, \"bytes\": %" PRIu64
            ", \"tokens_id\": \"%s\", \"note_fnv\": \"%016" PRIx64 "\", \"layers_fnv\": [",
-           p->count++ ? ", " : "", record->id, record->tokens, record->note_size, record->bytes,
-           hex, fnv(note, record->note_size));
-    for (int32_t i = 0; i < face.layers; i++)
+           p->count++ ? ", " : "", record->id, record->tokens, record->metadata_size, record->bytes,
+           hex, fnv(metadata, record->metadata_size));
+    for (int32_t i = 0; i < signature.layers; i++)
         printf("%s\"%016" PRIx64 "\"", i ? ", " : "",
-               fnv(maps.layer[i], maps_layer_bytes(&face, record->tokens)));
+               fnv(maps.layer[i], maps_layer_bytes(&signature, record->tokens)));
     printf("]}");
     pc__maps_release(p->store, &maps);
-    free(note);
+    free(metadata);
     return 0;
 }
 
@@ -58,16 +58,16 @@ static int print_store(const char *folder)
 {
     printing p = {0};
     char hex[65];
-    pc__map_signature face = maps_face();
+    pc__map_signature signature = maps_face();
     pc__map_store_stats stats;
     if (maps_open(&p.store, folder, (pc__map_store_options){.read_only = 1}) < 0) {
         fprintf(stderr, "%s\n", pc_error_text());
         return 1;
     }
-    pc__id_hex(&face.model, hex);
+    pc__id_hex(&signature.model, hex);
     printf("{\"model\": \"%s\", \"layers\": %d, \"heads\": %d, \"causal\": %s, \"format\": %u, "
            "\"records\": [",
-           hex, face.layers, face.heads, face.causal ? "true" : "false", face.format);
+           hex, signature.layers, signature.heads, signature.causal ? "true" : "false", signature.format);
     p.bad |= pc__map_store_each(p.store, print_record, &p) < 0;
     printf("]}\n");
     pc__map_store_get_stats(p.store, &stats);

@@ -39,8 +39,8 @@ static pc_status put(pc_cache *cache, int32_t token, uint64_t bytes, double cost
 {
     pc_segment *segment = make(token, bytes);
     pc__id key = key_of(token);
-    pc_status status = pc__cache_put(cache, &(pc__naming){.key = key, .cost = cost}, NULL, segment,
-                                     NULL, NULL);
+    pc_status status = pc__cache_put(cache, &(pc__entry_desc){.key = key, .cost = cost}, NULL,
+                                     segment, NULL, NULL);
     pc__segment_unref(segment);
     return status;
 }
@@ -99,21 +99,21 @@ static void first_one_wins(pc_context *context)
     pc_cache *cache = new_cache(context, 0);
     pc__id key = key_of(1), content = key_of(77);
     pc_segment *a = make(1, 10), *b = make(1, 10), *winner = NULL;
-    CHECK(!pc__cache_knows(cache, &content));
-    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = key, .content = &content, .cost = 1}, NULL,
-                           a, &winner, NULL));
+    CHECK(!pc__cache_has_content(cache, &content));
+    CHECK_OK(pc__cache_put(cache, &(pc__entry_desc){.key = key, .content = &content, .cost = 1},
+                           NULL, a, &winner, NULL));
     CHECK(winner == a);
     pc__segment_unref(winner);
-    CHECK_OK(pc__cache_put(cache, &(pc__naming){.key = key, .content = &content, .cost = 1}, NULL,
-                           b, &winner, NULL));
+    CHECK_OK(pc__cache_put(cache, &(pc__entry_desc){.key = key, .content = &content, .cost = 1},
+                           NULL, b, &winner, NULL));
     CHECK(winner == a);
     pc__segment_unref(winner);
     CHECK_INT(balanced(cache).stored, 1);
-    CHECK(pc__cache_knows(cache, &content));
+    CHECK(pc__cache_has_content(cache, &content));
     pc__segment_unref(a);
     pc__segment_unref(b);
     CHECK_OK(pc_cache_clear(cache));
-    CHECK(!pc__cache_knows(cache, &content));
+    CHECK(!pc__cache_has_content(cache, &content));
     pc_cache_free(cache);
 }
 
@@ -210,8 +210,8 @@ static void *race(void *arg)
                 < 0)
                 return arg;
             atomic_fetch_add(&live, 1);
-            if (pc__cache_put(cache, &(pc__naming){.key = key, .cost = 1}, NULL, segment, &winner,
-                              NULL)
+            if (pc__cache_put(cache, &(pc__entry_desc){.key = key, .cost = 1}, NULL, segment,
+                              &winner, NULL)
                 < 0)
                 return arg;
             pc__segment_unref(winner);
@@ -434,11 +434,11 @@ static void in_several(void)
         const int32_t token = 1;
         for (int c = 0; c < 3; c++) {
             caches[c] = new_cache(context, 8000);
-            CHECK_OK(pc__cache_put(caches[c], &(pc__naming){.key = keys[0], .cost = 1}, NULL,
+            CHECK_OK(pc__cache_put(caches[c], &(pc__entry_desc){.key = keys[0], .cost = 1}, NULL,
                                    segment, NULL, NULL));
         }
-        CHECK_OK(pc__cache_put(caches[0], &(pc__naming){.key = keys[1], .cost = 1}, NULL, segment,
-                               NULL, NULL));
+        CHECK_OK(pc__cache_put(caches[0], &(pc__entry_desc){.key = keys[1], .cost = 1}, NULL,
+                               segment, NULL, NULL));
         pc__segment_unref(segment);
         CHECK_OK(pc__cache_get(caches[first], &keys[0], &token, 1, &held));
         for (int round = 0; round < 2; round++) {
@@ -459,7 +459,7 @@ static void in_several(void)
             segment = make(n, 1000);
             for (int c = 0; c < 2; c++) {
                 pc__id key = key_of(n);
-                CHECK_OK(pc__cache_put(caches[c], &(pc__naming){.key = key, .cost = 1}, NULL,
+                CHECK_OK(pc__cache_put(caches[c], &(pc__entry_desc){.key = key, .cost = 1}, NULL,
                                        segment, NULL, NULL));
             }
             pc__segment_unref(segment);

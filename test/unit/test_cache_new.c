@@ -94,7 +94,7 @@ static void shrinks(pc_context *context, int working)
     o.disk_path = disk_fresh_folder();
     o.disk_bytes = fill(o.disk_path) / 8;
     CHECK_OK(pc_cache_new(&cache, context, &o));
-    pc__cache_working(cache, working);
+    pc__cache_request_running(cache, working);
     for (double until = pc__now() + PC_AT_REST_SECONDS;
          (s = disk_of(cache)).excess_bytes && pc__now() < until;)
         pc_test_breathe();
@@ -102,7 +102,7 @@ static void shrinks(pc_context *context, int working)
     CHECK(s.segment_bytes <= o.disk_bytes && s.evicted > RECORDS / 2);
     CHECK_INT(s.evicted_behind, s.evicted);
     CHECK(disk_look(o.disk_path).record_bytes <= o.disk_bytes);
-    pc__cache_working(cache, -working);
+    pc__cache_request_running(cache, -working);
     pc_cache_free(cache);
 }
 

@@ -34,7 +34,7 @@ static pc__tokenizer *vocabulary(const char *const *tokens, size_t count, size_t
     return t;
 }
 
-static void one_family(const pc__chat_form *form, const char *name)
+static void one_family(const pc__chat_template *form, const char *name)
 {
     const size_t most = sizeof form->tokens / sizeof *form->tokens;
     size_t needed = 0;
@@ -51,7 +51,7 @@ static void one_family(const pc__chat_form *form, const char *name)
             CHECK(!chat);
         } else if (CHECK_OK(status)) {
             CHECK(!strncmp(form->name, chat->name, strlen(chat->name)));
-            CHECK_OK(pc__chat_can(chat, "system"));
+            CHECK_OK(pc__chat_check_role(chat, "system"));
         }
         pc__chat_free(chat, &pc__libc_allocator);
         pc__tokenizer_free(t);
@@ -61,7 +61,7 @@ static void one_family(const pc__chat_form *form, const char *name)
 static void families(void)
 {
     for (size_t i = 0; i < pc__chat_family_count; i++) {
-        const pc__chat_form *form = &pc__chat_families[i];
+        const pc__chat_template *form = &pc__chat_families[i];
         char names[128], *name = names;
         snprintf(names, sizeof names, "%s", form->name);
         for (name = strtok(names, " "); name; name = strtok(NULL, " "))

@@ -60,7 +60,7 @@ static void attend(pc_context *context, const pc__kv *kv, const float *q, float 
     first[ROWS] = ROWS;
     if (!CHECK_OK(pc__plan_new(&plan, context, &rows, &shape, HEADS)))
         return;
-    *widest = plan->units[0].widest;
+    *widest = plan->tiles[0].widest;
     CHECK_OK(pc__plan_attend(plan, &layer, q, out, NULL));
     pc__plan_free(plan);
 }

@@ -16,8 +16,8 @@ typedef struct side { /* what one process knows */
 
 static side side_new(uint32_t uses)
 {
-    side s = {.table = {.worth = {.mem = pc__libc_allocator, .budget = 1 << 20}}};
-    pc__disk_facts facts = {.spot = {.key = {{7}}},
+    side s = {.table = {.eviction = {.mem = pc__libc_allocator, .budget = 1 << 20}}};
+    pc__disk_facts facts = {.record_name = {.key = {{7}}},
                             .state = PC__DISK_READ,
                             .tokens = 4,
                             .bytes = 1000,
@@ -48,7 +48,7 @@ static pc_status save(side *s, const pc__disk_root *root)
     CHECK_OK(pc__disk_index_make(&index, &s->table, dates));
     status = pc__disk_index_write(&index, root);
     if (status == PC_OK)
-        pc__disk_index_stands(&s->table);
+        pc__disk_index_published(&s->table);
     pc__disk_index_free(&index, &pc__libc_allocator);
     return status;
 }
@@ -86,7 +86,7 @@ static void used_meanwhile(void)
     use(&s, 2);
     CHECK_OK(pc__disk_index_make(&index, &s.table, dates));
     use(&s, 4);
-    pc__disk_index_stands(&s.table);
+    pc__disk_index_published(&s.table);
     CHECK_OK(pc__disk_index_apply(&index, &s.table, dates));
     CHECK_INT(s.entry->item.uses, 1 + 2 + 4);
     pc__disk_index_free(&index, &pc__libc_allocator);

@@ -15,7 +15,7 @@ static void follow(double latency, double per_byte)
     pc__estimate_init(&e);
     for (int i = 0; i < 300; i++) {
         uint64_t bytes = sizes[i % 3];
-        pc__estimate_loaded(&e, PC_TIER_DISK, bytes, latency + per_byte * (double)bytes);
+        pc__estimate_report_load(&e, PC_TIER_DISK, bytes, latency + per_byte * (double)bytes);
     }
     for (size_t i = 0; i < 3; i++) {
         double got = pc__estimate_load(&e, PC_TIER_DISK, sizes[i]),
@@ -31,17 +31,17 @@ static void one_stall(void)
     double before;
     pc__estimate_init(&e);
     for (int i = 0; i < 50; i++)
-        pc__estimate_loaded(&e, PC_TIER_REMOTE, 1 << 20, 0.004);
+        pc__estimate_report_load(&e, PC_TIER_REMOTE, 1 << 20, 0.004);
     before = pc__estimate_load(&e, PC_TIER_REMOTE, 1 << 20);
-    pc__estimate_failed(&e, PC_TIER_REMOTE, 1 << 20, 2, PC_REASON_DEADLINE);
+    pc__estimate_report_failure(&e, PC_TIER_REMOTE, 1 << 20, 2, PC_REASON_DEADLINE);
     CHECK(pc__estimate_load(&e, PC_TIER_REMOTE, 1 << 20) < 1.7 * before);
-    CHECK_INT(pc__estimate_distrusts(&e, PC_TIER_REMOTE), PC_REASON_NONE);
+    CHECK_INT(pc__estimate_distrust(&e, PC_TIER_REMOTE), PC_REASON_NONE);
     /* ten times slower for good, and back again */
     for (int i = 0; i < 12; i++)
-        pc__estimate_loaded(&e, PC_TIER_REMOTE, 1 << 20, 0.04);
+        pc__estimate_report_load(&e, PC_TIER_REMOTE, 1 << 20, 0.04);
     CHECK(pc__estimate_load(&e, PC_TIER_REMOTE, 1 << 20) > 0.02);
     for (int i = 0; i < 8; i++)
-        pc__estimate_loaded(&e, PC_TIER_REMOTE, 1 << 20, 0.004);
+        pc__estimate_report_load(&e, PC_TIER_REMOTE, 1 << 20, 0.004);
     CHECK(pc__estimate_load(&e, PC_TIER_REMOTE, 1 << 20) < 0.006);
     pc__estimate_end(&e);
 }
@@ -55,10 +55,10 @@ static void failing_fast(void)
         pc__estimate_init(&e);
         double before = pc__estimate_load(&e, PC_TIER_DISK, 1 << 20), after;
         for (int n = 0; n < 20; n++)
-            pc__estimate_failed(&e, PC_TIER_DISK, 1 << 20, 1e-6, reasons[i]);
+            pc__estimate_report_failure(&e, PC_TIER_DISK, 1 << 20, 1e-6, reasons[i]);
         after = pc__estimate_load(&e, PC_TIER_DISK, 1 << 20);
         CHECK(after >= before && after <= before);
-        pc__estimate_failed(&e, PC_TIER_DISK, 1 << 20, 1, PC_REASON_DEADLINE);
+        pc__estimate_report_failure(&e, PC_TIER_DISK, 1 << 20, 1, PC_REASON_DEADLINE);
         CHECK(pc__estimate_load(&e, PC_TIER_DISK, 1 << 20) > 1.1 * before);
         pc__estimate_end(&e);
     }
@@ -71,20 +71,20 @@ static void distrust(void)
     int probes = 0;
     pc__estimate_init(&e);
     for (int i = 0; i < 3; i++) {
-        CHECK_INT(pc__estimate_distrusts(&e, PC_TIER_DISK), PC_REASON_NONE);
-        pc__estimate_failed(&e, PC_TIER_DISK, 1000, 0.001, PC_REASON_IO);
+        CHECK_INT(pc__estimate_distrust(&e, PC_TIER_DISK), PC_REASON_NONE);
+        pc__estimate_report_failure(&e, PC_TIER_DISK, 1000, 0.001, PC_REASON_IO);
     }
-    CHECK_INT(pc__estimate_distrusts(&e, PC_TIER_DISK), PC_REASON_IO);
-    CHECK_INT(pc__estimate_distrusts(&e, PC_TIER_REMOTE), PC_REASON_NONE);
+    CHECK_INT(pc__estimate_distrust(&e, PC_TIER_DISK), PC_REASON_IO);
+    CHECK_INT(pc__estimate_distrust(&e, PC_TIER_REMOTE), PC_REASON_NONE);
     for (int i = 0; i < 6000; i++, now += 0.01)
-        if (pc__estimate_probe(&e, PC_TIER_DISK, now)) {
-            pc__estimate_failed(&e, PC_TIER_DISK, 1000, 0.001, PC_REASON_IO);
+        if (pc__estimate_probe_is_due(&e, PC_TIER_DISK, now)) {
+            pc__estimate_report_failure(&e, PC_TIER_DISK, 1000, 0.001, PC_REASON_IO);
             probes++;
         }
     CHECK(probes >= 7
           && probes <= 15); /* a minute: at least every eight seconds, not all the time */
-    pc__estimate_loaded(&e, PC_TIER_DISK, 1000, 0.0001);
-    CHECK_INT(pc__estimate_distrusts(&e, PC_TIER_DISK), PC_REASON_NONE);
+    pc__estimate_report_load(&e, PC_TIER_DISK, 1000, 0.0001);
+    CHECK_INT(pc__estimate_distrust(&e, PC_TIER_DISK), PC_REASON_NONE);
     pc__estimate_end(&e);
 }
 
@@ -101,17 +101,17 @@ static void trust(void)
         CHECK(!broken || !i || since >= 128);
         breaks += broken;
         since = broken ? 0 : since;
-        pc__estimate_kept(&e, PC_TIER_DISK, !broken);
+        pc__estimate_update_trust(&e, PC_TIER_DISK, !broken);
     }
     CHECK(breaks >= 2 && breaks <= 1 + 10000 / 128);
     for (int i = 0; i < 1000; i++) {
         lost += pc__estimate_trust(&e, PC_TIER_REMOTE);
-        pc__estimate_kept(&e, PC_TIER_REMOTE, 0);
+        pc__estimate_update_trust(&e, PC_TIER_REMOTE, 0);
     }
     CHECK(lost >= 1
           && lost <= 2); /* what a thousand requests wait together, of the most that one may */
     for (int i = 0; i < 256; i++)
-        pc__estimate_kept(&e, PC_TIER_REMOTE, 1);
+        pc__estimate_update_trust(&e, PC_TIER_REMOTE, 1);
     CHECK(pc__estimate_trust(&e, PC_TIER_REMOTE) >= 1);
     pc__estimate_end(&e);
 }
@@ -122,18 +122,18 @@ static void computing(void)
     uint8_t a[32] = {1}, b[32] = {2};
     pc__estimate_init(&e);
     CHECK(pc__estimate_compute(&e, a, 100) <= 0);
-    pc__estimate_computed(&e, a, 100, 1.0);
+    pc__estimate_report_compute(&e, a, 100, 1.0);
     CHECK(pc__estimate_compute(&e, b, 100) <= 0);
     CHECK(pc__estimate_compute(&e, a, 100) > 0.99 && pc__estimate_compute(&e, a, 100) < 1.01);
     CHECK(pc__estimate_compute(&e, a, 1000) > 9.9
           && pc__estimate_compute(&e, a, 1000) < 10.1); /* as the nearest that is known */
-    pc__estimate_computed(&e, a, 1000, 5.0);            /* larger calls are more efficient */
+    pc__estimate_report_compute(&e, a, 1000, 5.0);      /* larger calls are more efficient */
     CHECK(pc__estimate_compute(&e, a, 1000) < 5.1 && pc__estimate_compute(&e, a, 100) > 0.99);
-    pc__estimate_computed(&e, a, 1000, 50.0); /* disturbed */
+    pc__estimate_report_compute(&e, a, 1000, 50.0); /* disturbed */
     CHECK(pc__estimate_compute(&e, a, 1000) < 10);
     for (uint8_t m = 10; m < 30; m++) { /* more models than places */
         uint8_t other[32] = {m};
-        pc__estimate_computed(&e, other, 10, 0.1 * m);
+        pc__estimate_report_compute(&e, other, 10, 0.1 * m);
         CHECK(pc__estimate_compute(&e, other, 10) > 0.09 * m
               && pc__estimate_compute(&e, other, 10) < 0.11 * m);
     }
@@ -143,8 +143,8 @@ static void computing(void)
         uint8_t other[32] = {m};
         CHECK(pc__estimate_compute(&e, other, 10) > 0);
     }
-    pc__estimate_computed(&e, a, 0, 1);
-    pc__estimate_computed(&e, a, SIZE_MAX, 1);
+    pc__estimate_report_compute(&e, a, 0, 1);
+    pc__estimate_report_compute(&e, a, SIZE_MAX, 1);
     CHECK(pc__estimate_compute(&e, a, SIZE_MAX) > 0);
     pc__estimate_end(&e);
 }

@@ -24,11 +24,11 @@ static pc__eviction new_worth(uint64_t budget)
     return (pc__eviction){.mem = pc__libc_allocator, .budget = budget};
 }
 
-static pc__eviction_item item_of(uint64_t key, uint64_t before, uint64_t bytes, double cost)
+static pc__eviction_item item_of(uint64_t key, uint64_t parent, uint64_t bytes, double cost)
 {
     return (pc__eviction_item){.key = id_of(key),
-                               .before = id_of(before),
-                               .has_before = before != 0,
+                               .parent = id_of(parent),
+                               .has_parent = parent != 0,
                                .bytes = bytes,
                                .cost = cost};
 }
@@ -113,8 +113,8 @@ static void formula(void)
 
 static int is_remembered(const pc__eviction *w, const pc__eviction_item *item)
 {
-    for (size_t i = 0; i < w->past_sets * 4; i++)
-        if (!isinf(w->past[i].heat) && w->past[i].hash == pc__id_hash(&item->key))
+    for (size_t i = 0; i < w->history_sets * 4; i++)
+        if (!isinf(w->history[i].heat) && w->history[i].hash == pc__id_hash(&item->key))
             return 1;
     return 0;
 }
@@ -139,9 +139,9 @@ static void warmest(void)
             pc__eviction_hit(&w, &items[i]);
     }
     for (size_t i = 0; i < MANY - ROOM; i++) {
-        size_t warmer = 0, set = (size_t)pc__id_hash(&items[i].key) & (w.past_sets - 1);
+        size_t warmer = 0, set = (size_t)pc__id_hash(&items[i].key) & (w.history_sets - 1);
         for (size_t j = 0; j < MANY - ROOM; j++)
-            warmer += (pc__id_hash(&items[j].key) & (w.past_sets - 1)) == set
+            warmer += (pc__id_hash(&items[j].key) & (w.history_sets - 1)) == set
                       && items[j].heat > items[i].heat;
         CHECK_INT(is_remembered(&w, &items[i]), warmer < 4);
         forgotten += warmer >= 4;
@@ -244,7 +244,7 @@ static void rings(void)
         pc__eviction_evict(&w, item);
     }
     CHECK_INT(w.items.count, 0);
-    CHECK_INT(w.families.count, 0);
+    CHECK_INT(w.sibling_sets.count, 0);
     pc__eviction_free(&w);
 }
 
@@ -280,8 +280,8 @@ static uint64_t least_by_looking(const pc__eviction_item *items, const unsigned 
     for (uint64_t i = 0; i < ITEMS; i++) {
         int is_seen = 0;
         for (uint64_t j = 0; j < ITEMS; j++)
-            is_seen |= there[j] && items[j].has_before
-                       && pc__id_equal(&items[j].before, &items[i].key);
+            is_seen |= there[j] && items[j].has_parent
+                       && pc__id_equal(&items[j].parent, &items[i].key);
         if (!there[i] || items[i].holds || is_seen)
             continue;
         if (!best || items[i].priority < items[best - 1].priority
@@ -299,8 +299,8 @@ static uint64_t held_by_looking(const pc__eviction_item *items, const unsigned c
     for (int i = ITEMS; i-- > 0;) { /* what saw something has a higher number */
         held[i] = items[i].holds > 0;
         for (int j = i + 1; j < ITEMS; j++)
-            held[i] |= there[j] && held[j] && items[j].has_before
-                       && pc__id_equal(&items[j].before, &items[i].key);
+            held[i] |= there[j] && held[j] && items[j].has_parent
+                       && pc__id_equal(&items[j].parent, &items[i].key);
         held[i] &= there[i];
         bytes += held[i] ? items[i].bytes : 0;
     }
@@ -312,8 +312,8 @@ static void step(pc__eviction *w, pc__eviction_item *items, unsigned char *there
     uint64_t i = pc_test_bits(rng) % ITEMS;
     pc__eviction_item *item = &items[i];
     if (!there[i]) {
-        uint64_t before = i && pc_test_bits(rng) % 3 ? pc_test_bits(rng) % i + 1 : 0;
-        *item = item_of(i + 1, before, 1 + pc_test_bits(rng) % 50,
+        uint64_t parent = i && pc_test_bits(rng) % 3 ? pc_test_bits(rng) % i + 1 : 0;
+        *item = item_of(i + 1, parent, 1 + pc_test_bits(rng) % 50,
                         0.01 + (double)pc_test_uniform(rng));
         item->priority = (int32_t)(pc_test_bits(rng) % 3) - 1;
         CHECK_OK(pc__eviction_add(w, item));
@@ -365,7 +365,7 @@ static void random_work(void)
             pc__eviction_remove(&w, &items[i]);
     CHECK_INT(w.bytes, 0);
     CHECK_INT(w.held_bytes, 0);
-    CHECK_INT(w.families.count, 0);
+    CHECK_INT(w.sibling_sets.count, 0);
     CHECK_INT(w.order.count, 0);
     pc__eviction_free(&w);
 }
@@ -388,7 +388,7 @@ static void without_memory(void)
             if (there[i])
                 pc__eviction_remove(&w, &items[i]);
         CHECK_INT(w.bytes, 0);
-        CHECK_INT(w.families.count, 0);
+        CHECK_INT(w.sibling_sets.count, 0);
         pc__eviction_free(&w);
         CHECK_INT(memory.live_blocks, 0);
         reached = memory.calls >= at;

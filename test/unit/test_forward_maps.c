@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "model/forward/pass_build.h"
+#include "model/model_states.h"
 #include "random_model.h"
 #include "testing.h"
 
@@ -112,7 +113,7 @@ static int all_given(const batch *b, size_t lane)
 static pc_status add_lane(batch *b, pc__pass_build *build, size_t lane)
 {
     size_t n = lengths[lane];
-    pc_status status = pc__native_run_new(b->model, n, 0, &b->runs[lane]);
+    pc_status status = pc__model_run_new(b->model, n, 0, &b->runs[lane]);
     for (size_t i = 0; i < n && status >= 0; i++) {
         int64_t at = (int64_t)i;
         status = pc__kv_append(b->runs[lane], &at, 1);

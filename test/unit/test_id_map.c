@@ -9,44 +9,44 @@
 enum { IDS = 4000 };
 
 /* Against an array that says for each id where it should be. */
-static void check_all(const pc__id_map *places, const size_t *where)
+static void check_all(const pc__id_map *id_map, const size_t *where)
 {
     size_t living = 0, wrong = 0;
     for (int64_t id = 0; id < IDS; id++) {
-        wrong += pc__id_map_find(places, id) != where[id];
+        wrong += pc__id_map_find(id_map, id) != where[id];
         living += where[id] != PC__NO_POSITION;
     }
     CHECK_INT(wrong, 0);
-    CHECK_INT(places->living, living);
+    CHECK_INT(id_map->living, living);
 }
 
 static void churn(int fill)
 {
-    pc__id_map places = {.mem = &pc__libc_allocator};
+    pc__id_map id_map = {.mem = &pc__libc_allocator};
     size_t *where = malloc(IDS * sizeof *where);
     pc_test_rng rng = {5};
     for (size_t i = 0; i < IDS; i++)
         where[i] = PC__NO_POSITION;
-    CHECK(pc__id_map_find(&places, 3) == PC__NO_POSITION);
+    CHECK(pc__id_map_find(&id_map, 3) == PC__NO_POSITION);
     for (int step = 0; step < 20000; step++) {
         size_t id = pc_test_bits(&rng) % IDS;
         if (where[id] == PC__NO_POSITION) {
-            CHECK_OK(pc__id_map_reserve(&places, 1));
-            where[id] = places.count;
-            pc__id_map_add(&places, (int64_t)id);
+            CHECK_OK(pc__id_map_reserve(&id_map, 1));
+            where[id] = id_map.count;
+            pc__id_map_add(&id_map, (int64_t)id);
             continue;
         }
-        size_t place = where[id];
-        pc__id_map_vacate(&places, place);
+        size_t position = where[id];
+        pc__id_map_vacate(&id_map, position);
         where[id] = PC__NO_POSITION;
         if (!fill)
             continue;
-        pc__id_map_fill(&places, place);
-        if (place < places.count)
-            where[places.ids[place]] = place;
+        pc__id_map_fill(&id_map, position);
+        if (position < id_map.count)
+            where[id_map.ids[position]] = position;
     }
-    check_all(&places, where);
-    pc__id_map_free(&places);
+    check_all(&id_map, where);
+    pc__id_map_free(&id_map);
     free(where);
 }
 
@@ -55,13 +55,13 @@ static void no_memory(void)
     for (uint64_t at = 1; at <= 2; at++) {
         pc_test_memory memory = {.fail_at = at};
         pc_allocator mem = pc_test_allocator(&memory);
-        pc__id_map places = {.mem = &mem};
-        CHECK_STATUS(pc__id_map_reserve(&places, 100), PC_ERR_NOMEM);
-        CHECK(!places.count && pc__id_map_find(&places, 0) == PC__NO_POSITION);
-        CHECK_OK(pc__id_map_reserve(&places, 100));
-        pc__id_map_add(&places, 7);
-        CHECK_INT(pc__id_map_find(&places, 7), 0);
-        pc__id_map_free(&places);
+        pc__id_map id_map = {.mem = &mem};
+        CHECK_STATUS(pc__id_map_reserve(&id_map, 100), PC_ERR_NOMEM);
+        CHECK(!id_map.count && pc__id_map_find(&id_map, 0) == PC__NO_POSITION);
+        CHECK_OK(pc__id_map_reserve(&id_map, 100));
+        pc__id_map_add(&id_map, 7);
+        CHECK_INT(pc__id_map_find(&id_map, 7), 0);
+        pc__id_map_free(&id_map);
         CHECK_INT(memory.live_blocks, 0);
     }
 }

@@ -40,7 +40,7 @@ static void overdue(int seconds, int expected)
     atomic_store(&sweeps, 0);
     atomic_store(&behind, seconds);
     CHECK_OK(pc__io_new(&io, &pc__libc_allocator, 1, sweep, NULL));
-    pc__io_working(io, 1);
+    pc__io_request_running(io, 1);
     atomic_store(&behind, 0);
     for (int i = 0; i < 200 && (!i || atomic_load(&sweeps) < expected);
          i++) /* the thread is one of low priority */
@@ -49,7 +49,7 @@ static void overdue(int seconds, int expected)
     nanosleep(&moment, NULL);
     CHECK(atomic_load(&looks) - before < 5);
     CHECK_INT(atomic_load(&sweeps), expected);
-    pc__io_working(io, -1);
+    pc__io_request_running(io, -1);
     pc__io_free(io);
 }
 
@@ -109,7 +109,7 @@ static void more_to_do(int working)
     atomic_store(&sweeps, 0);
     atomic_store(&more, 3);
     CHECK_OK(pc__io_new(&io, &pc__libc_allocator, 1, sweep, NULL));
-    pc__io_working(io, working);
+    pc__io_request_running(io, working);
     pc__io_sweep_soon(io);
     for (int i = 0; i < 500 && atomic_load(&sweeps) < 4; i++)
         nanosleep(&moment, NULL);
@@ -118,7 +118,7 @@ static void more_to_do(int working)
     for (int i = 0; i < 20; i++)
         nanosleep(&moment, NULL);
     CHECK_INT(atomic_load(&sweeps), 4);
-    pc__io_working(io, -working);
+    pc__io_request_running(io, -working);
     pc__io_free(io);
 }
 

@@ -172,12 +172,12 @@ static void crowd_evicted(void *user, int64_t id)
 static void *adder(void *user)
 {
     crowd *c = user;
-    pc__map_signature face = maps_face();
+    pc__map_signature signature = maps_face();
     for (uint32_t n = 0; n < 60; n++) {
-        maps_record r = maps_make(&face, n);
+        maps_record r = maps_make(&signature, n);
         int64_t id;
-        pc_status status = pc__map_store_add(c->store, &r.tokens_id, r.tokens, r.note,
-                                             sizeof r.note, r.layers, &id, crowd_evicted, c);
+        pc_status status = pc__map_store_add(c->store, &r.tokens_id, r.tokens, r.metadata,
+                                             sizeof r.metadata, r.layers, &id, crowd_evicted, c);
         if (status == PC_OK)
             atomic_fetch_add(&c->added, 1);
         else if (status != PC_AGAIN) {
@@ -283,17 +283,17 @@ static void test_no_locks(uint64_t budget)
     pc__map_store_stats s;
     int64_t id;
     char path[64];
-    int writable = dup(store->data_fd), readable, outsider;
+    int writable = dup(store->data.fd), readable, outsider;
     for (uint32_t n = 0; n < 4; n++)
         CHECK_OK(maps_add(store, n, &id));
-    snprintf(path, sizeof path, "/proc/self/fd/%d", store->data_fd);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", store->data.fd);
     readable = open(path, O_RDONLY | O_CLOEXEC); /* in which no range can be locked for writing */
     outsider = open(path, O_RDWR | O_CLOEXEC);
-    CHECK(writable >= 0 && readable >= 0 && outsider >= 0 && dup2(readable, store->data_fd) >= 0);
+    CHECK(writable >= 0 && readable >= 0 && outsider >= 0 && dup2(readable, store->data.fd) >= 0);
     CHECK_STATUS(maps_add(store, 5, &id), PC_ERR_IO);
     CHECK_ERROR_HAS("cannot be locked");
-    CHECK(dup2(writable, store->data_fd) >= 0);
-    CHECK_INT(pc__range_lock(outsider, F_RDLCK, pc__map_space_used_end(&store->room), 0), 0);
+    CHECK(dup2(writable, store->data.fd) >= 0);
+    CHECK_INT(pc__range_lock(outsider, F_RDLCK, pc__map_space_used_end(&store->data.space), 0), 0);
     CHECK_STATUS(maps_add(store, 5, &id),
                  budget ? PC_OK : PC_AGAIN); /* with a budget, others make room */
     pc__map_store_get_stats(store, &s);

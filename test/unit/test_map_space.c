@@ -16,13 +16,13 @@ typedef struct piece {
 /* Gaps are what the pages say, and nothing is counted that is not there. */
 static int agrees(const pc__map_space *room, const uint8_t *pages)
 {
-    uint64_t taken = 0, solid = 0, at = 1;
+    uint64_t taken = 0, on_disk = 0, at = 1;
     int fine = 1;
     for (size_t i = 1; i < room->end; i++)
         taken += pages[i];
     for (size_t i = 0; i < room->count && fine; i++) {
         const pc__map_gap *gap = &room->gaps[i];
-        fine = gap->at >= at && gap->bytes && gap->solid <= gap->bytes
+        fine = gap->at >= at && gap->bytes && gap->on_disk <= gap->bytes
                && gap->at + gap->bytes <= room->end;
         fine = fine && (gap->at == 1 || pages[gap->at - 1])
                && (gap->at + gap->bytes == room->end || pages[gap->at + gap->bytes]); /* whole */
@@ -31,11 +31,11 @@ static int agrees(const pc__map_space *room, const uint8_t *pages)
         for (uint64_t p = gap->at; p < gap->at + gap->bytes && fine; p++)
             fine = !pages[p];
         at = gap->at + gap->bytes;
-        solid += gap->solid;
+        on_disk += gap->on_disk;
     }
     for (uint64_t p = at; p < room->end && fine; p++)
         fine = pages[p];
-    return fine && taken == room->taken && solid == room->solid && room->count <= room->pieces + 1;
+    return fine && taken == room->taken && on_disk == room->on_disk && room->count <= room->pieces + 1;
 }
 
 static void test_random(uint64_t seed)
@@ -57,11 +57,11 @@ static void test_random(uint64_t seed)
                       || (gap != SIZE_MAX && room.gaps[gap].bytes <= room.gaps[i].bytes));
             if (gap == SIZE_MAX && room.end + bytes >= PAGES)
                 continue;
-            int64_t before = (int64_t)(room.taken + room.solid),
+            int64_t before = (int64_t)(room.taken + room.on_disk),
                     growth = pc__map_space_growth(&room, gap, bytes);
             uint64_t at = gap == SIZE_MAX ? pc__map_space_append(&room, bytes)
                                           : pc__map_space_take(&room, gap, bytes);
-            CHECK_INT((int64_t)(room.taken + room.solid), before + growth);
+            CHECK_INT((int64_t)(room.taken + room.on_disk), before + growth);
             for (uint64_t p = at; p < at + bytes; p++) {
                 CHECK(!pages[p]);
                 pages[p] = 1;
@@ -105,7 +105,7 @@ static void test_claim(void)
     }
     CHECK_INT(room.end, 25);
     CHECK_INT(room.count, 2);
-    CHECK_INT(room.solid, 3 + 10);
+    CHECK_INT(room.on_disk, 3 + 10);
     CHECK(agrees(&room, pages));
     pc__map_space_free(&room, &pc__libc_allocator);
 }

@@ -70,11 +70,11 @@ static void test_golden(void)
 
 /* ------------------------------------------------------------------- the face */
 
-static void refused(const char *folder, pc__map_signature face, pc_status want, const char *text)
+static void refused(const char *folder, pc__map_signature signature, pc_status want, const char *text)
 {
     pc__map_store *store = (pc__map_store *)(uintptr_t)1;
     CHECK_STATUS(pc__map_store_open(&store, &pc__libc_allocator, folder,
-                                    &(pc__map_store_options){.face = face}),
+                                    &(pc__map_store_options){.signature = signature}),
                  want);
     CHECK(!store);
     CHECK_ERROR_HAS(text);
@@ -83,25 +83,25 @@ static void refused(const char *folder, pc__map_signature face, pc_status want, 
 static void test_face(void)
 {
     const char *folder = maps_folder();
-    pc__map_signature face = maps_face();
+    pc__map_signature signature = maps_face();
     pc__map_store *store, *second = NULL;
     pc__map_store_free(fresh(folder, (pc__map_store_options){0}));
-    face.model.bytes[31] ^= 1;
-    refused(folder, face, PC_ERR_MISMATCH, "another model");
-    face = maps_face();
-    face.layers++;
-    refused(folder, face, PC_ERR_MISMATCH, "3 layers, not 4");
-    face = maps_face();
-    face.heads++;
-    refused(folder, face, PC_ERR_MISMATCH, "2 heads, not 3");
-    face = maps_face();
-    face.causal = 0;
-    refused(folder, face, PC_ERR_MISMATCH, "causal maps, not bidirectional");
-    face = maps_face();
-    face.format = PC_MAP_U8;
-    refused(folder, face, PC_ERR_MISMATCH, "fp16, not u8");
-    face.layers = 0;
-    refused(folder, face, PC_ERR_INVALID, "0 layers");
+    signature.model.bytes[31] ^= 1;
+    refused(folder, signature, PC_ERR_MISMATCH, "another model");
+    signature = maps_face();
+    signature.layers++;
+    refused(folder, signature, PC_ERR_MISMATCH, "3 layers, not 4");
+    signature = maps_face();
+    signature.heads++;
+    refused(folder, signature, PC_ERR_MISMATCH, "2 heads, not 3");
+    signature = maps_face();
+    signature.causal = 0;
+    refused(folder, signature, PC_ERR_MISMATCH, "causal maps, not bidirectional");
+    signature = maps_face();
+    signature.format = PC_MAP_U8;
+    refused(folder, signature, PC_ERR_MISMATCH, "fp16, not u8");
+    signature.layers = 0;
+    refused(folder, signature, PC_ERR_INVALID, "0 layers");
     refused(maps_folder(), maps_face(), PC_ERR_NOT_FOUND, "maps");
     store = fresh(folder, (pc__map_store_options){0});
     CHECK_STATUS(maps_open(&second, folder, (pc__map_store_options){0}), PC_AGAIN); /* one writer */
@@ -113,19 +113,19 @@ static void test_face(void)
 
 static const uint8_t *maps_note_of(uint32_t number)
 {
-    static uint8_t note[MAPS_NOTE];
-    maps_fill(number, 63, note, sizeof note);
-    return note;
+    static uint8_t metadata[MAPS_NOTE];
+    maps_fill(number, 63, metadata, sizeof metadata);
+    return metadata;
 }
 
 static void test_arguments(void)
 {
     const char *folder = maps_folder();
     pc__map_store *store = fresh(folder, (pc__map_store_options){0});
-    pc__map_signature face = maps_face();
-    maps_record r = maps_make(&face, 1);
+    pc__map_signature signature = maps_face();
+    maps_record r = maps_make(&signature, 1);
     const void *layers[MAPS_LAYERS] = {r.layers[0], NULL, r.layers[2]};
-    uint8_t note[4], long_note[MAPS_NOTE + 1], *whole = NULL;
+    uint8_t metadata[4], long_note[MAPS_NOTE + 1], *whole = NULL;
     size_t size;
     int64_t id;
     CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, 0, NULL, 0, r.layers, &id, NULL, NULL),
@@ -139,15 +139,15 @@ static void test_arguments(void)
         pc__map_store_add(store, &r.tokens_id, UINT32_MAX, NULL, 0, r.layers, &id, NULL, NULL),
         PC_ERR_LIMIT);
     CHECK_STATUS(
-        pc__map_store_add(store, &r.tokens_id, r.tokens, note, SIZE_MAX, r.layers, &id, NULL, NULL),
+        pc__map_store_add(store, &r.tokens_id, r.tokens, metadata, SIZE_MAX, r.layers, &id, NULL, NULL),
         PC_ERR_LIMIT);
     CHECK_INT(id, -1);
     CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, r.layers, &id, NULL,
                                NULL)); /* without a note */
     CHECK_OK(pc__map_store_metadata(store, id, NULL, 0));
     CHECK_OK(maps_add(store, 2, &id));
-    CHECK_OK(pc__map_store_metadata(store, id, note, sizeof note)); /* its first bytes */
-    CHECK(!memcmp(note, maps_note_of(2), sizeof note));
+    CHECK_OK(pc__map_store_metadata(store, id, metadata, sizeof metadata)); /* its first bytes */
+    CHECK(!memcmp(metadata, maps_note_of(2), sizeof metadata));
     CHECK_STATUS(pc__map_store_metadata(store, id, long_note, sizeof long_note), PC_ERR_INVALID);
     CHECK_OK(pc__map_store_metadata_copy(store, id, 1, &whole, &size));
     CHECK(size == MAPS_NOTE && !memcmp(whole, maps_note_of(2), size));
@@ -192,14 +192,14 @@ static void test_budget(void)
     const char *folder = maps_folder();
     pc__map_store *store = fresh(folder,
                                  (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1});
-    pc__map_signature face = maps_face();
+    pc__map_signature signature = maps_face();
     pc__map_store_stats s;
     uint64_t told = 0;
     int64_t first = -1, id;
     CHECK_OK(maps_add(store, 0, &first));
     for (uint32_t n = 1; n < 200; n++) {
-        maps_record r = maps_make(&face, n);
-        CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, r.note, sizeof r.note, r.layers,
+        maps_record r = maps_make(&signature, n);
+        CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, r.metadata, sizeof r.metadata, r.layers,
                                    &id, count_one, &told));
         maps_free(&r);
         CHECK_OK(maps_check(store, first, 0)); /* what is used stays */
@@ -405,14 +405,14 @@ static void test_cut_log(void)
 
 static pc_status use(const pc_allocator *mem, const char *folder, int64_t *stored)
 {
-    pc__map_store_options options = {.face = maps_face(),
+    pc__map_store_options options = {.signature = maps_face(),
                                      .create = 1,
                                      .cold_seconds = 1e-9,
                                      .budget_bytes = 40 * 1024,
                                      .relaxed = 1};
     pc__map_store *store = NULL;
     pc__maps maps = {0};
-    uint8_t note[MAPS_NOTE];
+    uint8_t metadata[MAPS_NOTE];
     int64_t id = -1;
     pc_status status = pc__map_store_open(&store, mem, folder, &options), first = status;
     for (uint32_t n = 0; n < 7 && store; n++) {
@@ -428,7 +428,7 @@ static pc_status use(const pc_allocator *mem, const char *folder, int64_t *store
         CHECK(status == PC_OK || status == PC_ERR_NOMEM || status == PC_MISS);
         first = first < 0 ? first : status < 0 ? status : first;
         pc__maps_release(store, &maps);
-        status = pc__map_store_metadata(store, *stored, note, sizeof note);
+        status = pc__map_store_metadata(store, *stored, metadata, sizeof metadata);
         first = first < 0 ? first : status < 0 ? status : first;
     }
     if (store)

@@ -4,6 +4,7 @@
  * the square of their length or have other states than the same in few calls, and leaks or
  * half-made results when memory runs out at any allocation. */
 #include "model/forward/native_ops.h"
+#include "model/model_states.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -54,8 +55,8 @@ static double apart(const pc_model *model, const pc__kv *a, int64_t a_start, siz
           *kb = va + heads * TOKENS * dim, *vb = kb + heads * TOKENS * dim;
     double worst = 0;
     for (int32_t l = 0; l < LAYERS; l++) {
-        CHECK_OK(pc__native_read(model, a, l, a_start, ka, va));
-        CHECK_OK(pc__native_read(model, b, l, b_start, kb, vb));
+        CHECK_OK(pc__model_run_read(model, a, l, a_start, ka, va));
+        CHECK_OK(pc__model_run_read(model, b, l, b_start, kb, vb));
         for (size_t h = 0; h < heads; h++)
             for (size_t i = 0; i < count * dim; i++) {
                 size_t x = (h * a->tokens + a_first) * dim + i,
@@ -159,9 +160,9 @@ static void forks(const pc_model *model)
     CHECK_OK(step(model, b, ids + 7, 7, 8, got));
     for (int i = 0; i < VOCAB; i++)
         CHECK(fabsf(got[i] - want[i]) < 1e-4f);
-    pc__native_span spans[2];
-    CHECK_INT(pc__native_spans(b, NULL), 2);
-    pc__native_spans(b, spans);
+    pc__sequence_span spans[2];
+    CHECK_INT(pc__model_sequence_spans(b, NULL), 2);
+    pc__model_sequence_spans(b, spans);
     CHECK(spans[0].start == 0 && spans[0].hi == 7 && spans[1].start == 7 && spans[1].hi == 8);
     CHECK(pc__kv_relative(spans[1].kv, 0) == 0 && spans[1].kv->origin == 7);
     memcpy(other, ids, sizeof other);
@@ -294,8 +295,8 @@ static void learned(pc_context *context)
     pc_span at = {segment, 5, 0, TOKENS};
     CHECK_STATUS(pc__native_attach(model->user, sequence, &at), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("learned positions");
-    CHECK_STATUS(pc__native_read(model, segment, 0, 5, k, NULL), PC_ERR_UNSUPPORTED);
-    CHECK_OK(pc__native_read(model, segment, 0, 4, k, NULL));
+    CHECK_STATUS(pc__model_run_read(model, segment, 0, 5, k, NULL), PC_ERR_UNSUPPORTED);
+    CHECK_OK(pc__model_run_read(model, segment, 0, 4, k, NULL));
     at.start = 4;
     CHECK_OK(pc__native_attach(model->user, sequence, &at));
     at.hi = TOKENS + 1;

@@ -390,13 +390,13 @@ static void far_apart(pc_context *context)
     CHECK(!memcmp(out[0], out[1], sizeof out[0]));
     pc_plan_free(plan);
     w.positions[1]++;
-    refused(context, &from, "row 1 stands at");
+    refused(context, &from, "row 1: position 1152921504606846977 is too far");
     w.positions[1] = 0;
     w.spans[0].start++;
-    refused(context, &from, "span 0 starts at");
+    refused(context, &from, "span 0: start 1152921504606846977");
     w.spans[0].start = 0;
     w.relative[w.tokens[2] - 1]++;
-    refused(context, &from, "run 2: token 76 stands at");
+    refused(context, &from, "of token 76 is too far");
     free_world(&w);
 }
 

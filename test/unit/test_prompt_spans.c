@@ -30,8 +30,6 @@ static int start(world *w, const pc_allocator *allocator, uint32_t kv)
         w->ids[i] = (int32_t)(pc_test_bits(&rng) % VOCAB);
     if (pc_context_new(&w->context, &o) < 0 || random_model_new(&w->model, w->context, &shape) < 0)
         return 0;
-    w->model->info.hidden = w->model->native->arch.hidden; /* for pc_prefill */
-    w->model->info.layers = w->model->native->arch.layers;
     return 1;
 }
 

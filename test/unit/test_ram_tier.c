@@ -22,14 +22,14 @@ static void release(void *owner, void *payload)
     atomic_fetch_sub(&live, 1);
 }
 
-static void wipe(void *owner, void *payload)
+static void zero_memory(void *owner, void *payload)
 {
     (void)owner;
     *(char *)payload = 0;
     atomic_fetch_add(&wiped, 1);
 }
 
-static const pc__payload_ops ops = {.release = release, .wipe = wipe};
+static const pc__payload_ops ops = {.release = release, .zero_memory = zero_memory};
 
 static pc_segment *make(const pc_allocator *mem, int32_t token, uint64_t bytes)
 {
@@ -56,11 +56,11 @@ static pc__ram_tier *new_tier(const pc__ram_tier_options *options)
     return t;
 }
 
-static pc_status put_as(pc__ram_tier *t, const pc__naming *naming, int32_t token, uint64_t bytes,
+static pc_status put_as(pc__ram_tier *t, const pc__entry_desc *desc, int32_t token, uint64_t bytes,
                         uint32_t *reason)
 {
     pc_segment *segment = make(&pc__libc_allocator, token, bytes);
-    pc_status status = pc__ram_tier_put(t, naming, segment, NULL, reason);
+    pc_status status = pc__ram_tier_put(t, desc, segment, NULL, reason);
     pc__segment_unref(segment);
     return status;
 }
@@ -68,7 +68,7 @@ static pc_status put_as(pc__ram_tier *t, const pc__naming *naming, int32_t token
 static pc_status put(pc__ram_tier *t, int32_t token, uint64_t bytes)
 {
     uint32_t reason;
-    return put_as(t, &(pc__naming){.key = id_of(token), .cost = 1}, token, bytes, &reason);
+    return put_as(t, &(pc__entry_desc){.key = id_of(token), .cost = 1}, token, bytes, &reason);
 }
 
 static pc_segment *get(pc__ram_tier *t, int32_t token, uint32_t *reason)
@@ -172,7 +172,7 @@ static void times(void)
     pc__id long_lived = id_of(2), pinned = id_of(3);
     uint32_t reason;
     CHECK_OK(put(t, 1, 100));
-    CHECK_OK(put_as(t, &(pc__naming){.key = long_lived, .ttl = 100}, 2, 100, &reason));
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = long_lived, .ttl = 100}, 2, 100, &reason));
     CHECK_OK(put(t, 3, 100));
     CHECK_OK(put(t, 4, 100));
     CHECK_OK(pc__ram_tier_pin(t, &pinned, 1, 0));
@@ -209,16 +209,17 @@ static void priorities(void)
 {
     pc__ram_tier *t = new_tier(&(pc__ram_tier_options){.budget = 15000});
     uint32_t reason;
-    CHECK_OK(
-        put_as(t, &(pc__naming){.key = id_of(1), .priority = 5, .cost = 1e-6}, 1, 6000, &reason));
-    CHECK_OK(
-        put_as(t, &(pc__naming){.key = id_of(2), .priority = 1, .cost = 1e6}, 2, 6000, &reason));
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = id_of(1), .priority = 5, .cost = 1e-6}, 1, 6000,
+                    &reason));
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = id_of(2), .priority = 1, .cost = 1e6}, 2, 6000,
+                    &reason));
     CHECK_STATUS(put(t, 3, 6000), PC_MISS); /* priority 0 */
-    CHECK_INT(pc__ram_tier_reserve(t, &(pc__naming){.key = id_of(3)}, 6000, 0, &reason), PC_MISS);
+    CHECK_INT(pc__ram_tier_reserve(t, &(pc__entry_desc){.key = id_of(3)}, 6000, 0, &reason),
+              PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
-    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(4), .priority = 2}, 4, 6000, &reason));
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = id_of(4), .priority = 2}, 4, 6000, &reason));
     CHECK(has(t, 1) && !has(t, 2) && has(t, 4));
-    CHECK_STATUS(put_as(t, &(pc__naming){.key = id_of(5), .priority = 2}, 5, 12000, &reason),
+    CHECK_STATUS(put_as(t, &(pc__entry_desc){.key = id_of(5), .priority = 2}, 5, 12000, &reason),
                  PC_MISS);
     CHECK(has(t, 1) && has(t, 4)); /* not enough: none has gone */
     CHECK_INT(balanced(t).evicted, 1);
@@ -230,25 +231,27 @@ static void quotas(void)
     pc__ram_tier *t = new_tier(&(pc__ram_tier_options){.budget = 100000, .salt = id_of(70)});
     pc__id mine = id_of(70), theirs = id_of(71);
     uint32_t reason;
-    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(100), .salt = &theirs, .cost = 1e-6}, 100, 8000,
-                    &reason)); /* worth nothing */
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = id_of(100), .salt = &theirs, .cost = 1e-6}, 100,
+                    8000, &reason)); /* worth nothing */
     for (int32_t i = 0; i < 3; i++)
         CHECK_OK(put(t, i, 8000)); /* of the cache's own salt */
     CHECK_OK(pc__ram_tier_set_quota(t, &mine, 20000));
     CHECK_INT(balanced(t).segments, 3); /* shrunk */
     CHECK(!has(t, 0) && has(t, 1) && has(t, 2));
-    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(3), .salt = &mine, .cost = 1}, 3, 8000, &reason));
+    CHECK_OK(
+        put_as(t, &(pc__entry_desc){.key = id_of(3), .salt = &mine, .cost = 1}, 3, 8000, &reason));
     CHECK(!has(t, 1) && has(t, 2) && has(t, 3)
           && has(t, 100)); /* its own, not the one that is worth less */
-    CHECK_STATUS(put_as(t, &(pc__naming){.key = id_of(4)}, 4, 20001, &reason), PC_MISS);
+    CHECK_STATUS(put_as(t, &(pc__entry_desc){.key = id_of(4)}, 4, 20001, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_QUOTA);
-    CHECK_INT(pc__ram_tier_reserve(t, &(pc__naming){.key = id_of(4)}, 20001, 1, &reason), PC_MISS);
+    CHECK_INT(pc__ram_tier_reserve(t, &(pc__entry_desc){.key = id_of(4)}, 20001, 1, &reason),
+              PC_MISS);
     CHECK_INT(reason, PC_REASON_QUOTA);
     pc_segment *held = get(t, 2, &reason), *also = get(t, 3, &reason);
-    CHECK_STATUS(put_as(t, &(pc__naming){.key = id_of(4)}, 4, 8000, &reason), PC_MISS);
+    CHECK_STATUS(put_as(t, &(pc__entry_desc){.key = id_of(4)}, 4, 8000, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_QUOTA);
     CHECK_OK(pc__ram_tier_set_quota(t, &mine, 0));
-    CHECK_OK(put_as(t, &(pc__naming){.key = id_of(4)}, 4, 8000, &reason));
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = id_of(4)}, 4, 8000, &reason));
     pc__segment_unref(held);
     pc__segment_unref(also);
     balanced(t);
@@ -260,9 +263,9 @@ static void chains(void)
     pc__ram_tier *t = new_tier(&(pc__ram_tier_options){.budget = 36500});
     pc__id a = id_of(1), b = id_of(2), c = id_of(3);
     uint32_t reason;
-    CHECK_OK(put_as(t, &(pc__naming){.key = a, .cost = 1e-6}, 1, 8000, &reason));
-    CHECK_OK(put_as(t, &(pc__naming){.key = b, .before = &a, .cost = 1}, 2, 8000, &reason));
-    CHECK_OK(put_as(t, &(pc__naming){.key = c, .before = &b, .cost = 1e6}, 3, 8000, &reason));
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = a, .cost = 1e-6}, 1, 8000, &reason));
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = b, .parent = &a, .cost = 1}, 2, 8000, &reason));
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = c, .parent = &b, .cost = 1e6}, 3, 8000, &reason));
     CHECK_OK(put(t, 9, 8000));
     pc__segment_unref(get(t, 9, &reason));
     CHECK_OK(put(t, 10, 8000));
@@ -273,13 +276,13 @@ static void chains(void)
     CHECK(has(t, 1));
     pc__ram_tier_clear(t);
     /* what follows something does not push it out */
-    CHECK_OK(put_as(t, &(pc__naming){.key = a, .cost = 1e-6}, 1, 19000, &reason));
-    CHECK_STATUS(put_as(t, &(pc__naming){.key = b, .before = &a, .cost = 1}, 2, 19000, &reason),
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = a, .cost = 1e-6}, 1, 19000, &reason));
+    CHECK_STATUS(put_as(t, &(pc__entry_desc){.key = b, .parent = &a, .cost = 1}, 2, 19000, &reason),
                  PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK(has(t, 1));
     /* what somebody holds keeps what it saw */
-    CHECK_OK(put_as(t, &(pc__naming){.key = b, .before = &a, .cost = 1}, 2, 8000, &reason));
+    CHECK_OK(put_as(t, &(pc__entry_desc){.key = b, .parent = &a, .cost = 1}, 2, 8000, &reason));
     pc_segment *held = get(t, 2, &reason);
     CHECK_STATUS(put(t, 20, 19000), PC_MISS);
     CHECK(has(t, 1) && has(t, 2));
@@ -322,7 +325,7 @@ static void holders(void)
     pc__id key = id_of(1);
     uint32_t reason;
     pc_segment *a = make(&pc__libc_allocator, 1, 8000), *b, *c;
-    CHECK_OK(pc__ram_tier_put(t, &(pc__naming){.key = key}, a, &b, &reason));
+    CHECK_OK(pc__ram_tier_put(t, &(pc__entry_desc){.key = key}, a, &b, &reason));
     CHECK(a == b);
     c = pc__segment_ref(a); /* a holder's own copy, of which the tier knows nothing */
     pc__segment_unref(a);
@@ -331,7 +334,7 @@ static void holders(void)
     pc__segment_unref(get(t, 1, &reason)); /* taken up and given back meanwhile */
     CHECK_STATUS(put(t, 2, 13000), PC_MISS);
     /* in two tiers: each counts it, none holds it for the other */
-    CHECK_OK(pc__ram_tier_put(other, &(pc__naming){.key = key}, c, NULL, &reason));
+    CHECK_OK(pc__ram_tier_put(other, &(pc__entry_desc){.key = key}, c, NULL, &reason));
     CHECK_STATUS(put(t, 2, 13000), PC_MISS);
     CHECK_STATUS(put(other, 2, 13000), PC_MISS);
     pc__segment_unref(c);
@@ -349,25 +352,25 @@ static void holders(void)
 
 static void overwriting(void)
 {
-    pc__ram_tier *t = new_tier(&(pc__ram_tier_options){.budget = 20000, .wipe = 1});
+    pc__ram_tier *t = new_tier(&(pc__ram_tier_options){.budget = 20000, .zero_memory = 1});
     uint32_t reason;
-    int before = atomic_load(&wiped);
+    int zeroed_before = atomic_load(&wiped);
     CHECK_OK(put(t, 1, 8000));
     CHECK_OK(put(t, 2, 8000));
     CHECK_OK(put(t, 2, 8000));               /* known: the second one goes */
     CHECK_STATUS(put(t, 9, 90000), PC_MISS); /* refused */
-    CHECK_INT(atomic_load(&wiped) - before, 2);
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 2);
     pc_segment *held = get(t, 2, &reason);
     CHECK_OK(put(t, 3, 8000)); /* evicts 1 */
-    CHECK_INT(atomic_load(&wiped) - before, 3);
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 3);
     pc__ram_tier_free(t);
-    CHECK_INT(atomic_load(&wiped) - before, 4); /* 3 */
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 4); /* 3 */
     pc__segment_unref(held);
-    CHECK_INT(atomic_load(&wiped) - before, 5);
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 5);
     t = new_tier(&(pc__ram_tier_options){.budget = 20000});
     CHECK_OK(put(t, 1, 8000));
     pc__ram_tier_free(t);
-    CHECK_INT(atomic_load(&wiped) - before, 5);
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 5);
 }
 
 /* -------------------------------------------------------------------- news */
@@ -402,16 +405,16 @@ static void on_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
     has(n->tier, 1);
 }
 
-static void evicting(void *user, const pc__naming *naming, pc_segment *segment)
+static void evicting(void *user, const pc__entry_desc *desc, pc_segment *segment)
 {
     news *n = user;
     pc__id content = id_of(50), salt = id_of(60), key = id_of(1);
-    n->with_names = pc__id_equal(&naming->key, &key) && naming->content
-                    && pc__id_equal(naming->content, &content) && naming->salt
-                    && pc__id_equal(naming->salt, &salt) && naming->cost > 0.4 && naming->cost < 0.6
-                    && naming->priority == -3;
-    n->with_names &= naming->ttl > 49 && naming->left > 49
-                     && naming->left < naming->ttl; /* counted from the last hit */
+    n->with_names = pc__id_equal(&desc->key, &key) && desc->content
+                    && pc__id_equal(desc->content, &content) && desc->salt
+                    && pc__id_equal(desc->salt, &salt) && desc->cost > 0.4 && desc->cost < 0.6
+                    && desc->priority == -3;
+    n->with_names &= desc->ttl > 49 && desc->ttl_left > 49
+                     && desc->ttl_left < desc->ttl; /* counted from the last hit */
     n->kept = pc__segment_ref(segment);
     has(n->tier, 1);
 }
@@ -424,12 +427,12 @@ static void telling(void)
     pc__ram_tier *t = n.tier = new_tier(&(pc__ram_tier_options){
         .budget = 20000, .event = on_event, .bytes = on_bytes, .evicting = evicting, .user = &n});
     CHECK_OK(put_as(t,
-                    &(pc__naming){.key = id_of(1),
-                                  .content = &content,
-                                  .salt = &salt,
-                                  .cost = 0.5,
-                                  .ttl = 50,
-                                  .priority = -3},
+                    &(pc__entry_desc){.key = id_of(1),
+                                      .content = &content,
+                                      .salt = &salt,
+                                      .cost = 0.5,
+                                      .ttl = 50,
+                                      .priority = -3},
                     1, 8000, &reason));
     CHECK(pc__ram_tier_has_content(t, &content));
     CHECK_OK(put(t, 2, 8000));
@@ -465,16 +468,16 @@ static void without_memory(void)
         pc_status status = pc__ram_tier_new(&t, &mem, &o);
         CHECK(status == PC_OK ? t != NULL : status == PC_ERR_NOMEM && !t);
         for (int32_t i = 0; i < 150 && t; i++) {
-            pc__id key = id_of(i), before = id_of(i - 1), salt = id_of(1000 + i % 3),
+            pc__id key = id_of(i), parent = id_of(i - 1), salt = id_of(1000 + i % 3),
                    content = id_of(i);
-            pc__naming naming = {.key = key,
-                                 .before = i % 4 ? &before : NULL,
-                                 .salt = &salt,
-                                 .content = &content,
-                                 .cost = 1};
+            pc__entry_desc desc = {.key = key,
+                                   .parent = i % 4 ? &parent : NULL,
+                                   .salt = &salt,
+                                   .content = &content,
+                                   .cost = 1};
             uint32_t reason;
             pc_segment *s = make(&pc__libc_allocator, i, 500);
-            status = pc__ram_tier_put(t, &naming, s, NULL, &reason);
+            status = pc__ram_tier_put(t, &desc, s, NULL, &reason);
             CHECK(status == PC_OK || status == PC_MISS || status == PC_ERR_NOMEM);
             pc__segment_unref(s);
             if (i % 5 == 0)
@@ -503,19 +506,19 @@ static void *race(void *arg)
     uint32_t reason;
     for (int i = 0; i < ROUNDS; i++) {
         int32_t token = (int32_t)(pc_test_bits(&rng) % 60);
-        pc__id key = id_of(token), before = id_of(token - 1), salt = id_of(500 + token % 3);
+        pc__id key = id_of(token), parent = id_of(token - 1), salt = id_of(500 + token % 3);
         pc_segment **slot = &held[pc_test_bits(&rng) % 8];
         uint64_t owner = pc_test_bits(&rng) % 3;
         pc__segment_unref(*slot);
         *slot = NULL;
         if (pc__ram_tier_get(t, &key, &token, 1, slot, &reason) == PC_MISS) {
             pc_segment *segment = make(&pc__libc_allocator, token, 500 + pc_test_bits(&rng) % 1000);
-            pc__naming naming = {.key = key,
-                                 .before = token % 5 ? &before : NULL,
-                                 .salt = &salt,
-                                 .cost = 1,
-                                 .ttl = i % 3 ? 0 : 0.001};
-            if (pc__ram_tier_put(t, &naming, segment, slot, &reason) < 0)
+            pc__entry_desc desc = {.key = key,
+                                   .parent = token % 5 ? &parent : NULL,
+                                   .salt = &salt,
+                                   .cost = 1,
+                                   .ttl = i % 3 ? 0 : 0.001};
+            if (pc__ram_tier_put(t, &desc, segment, slot, &reason) < 0)
                 return arg;
             pc__segment_unref(segment);
         }

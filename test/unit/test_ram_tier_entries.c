@@ -17,7 +17,7 @@ enum { SLOTS = 36, TENANTS = 3, OWNERS = 3, STEPS = 30000 };
 typedef struct known {
     int there;
     uint32_t number; /* the key */
-    uint32_t before; /* 0: nothing */
+    uint32_t parent; /* 0: nothing */
     uint64_t bytes;
     double heat, value;
     int32_t priority;
@@ -70,7 +70,7 @@ static uint64_t bytes_of(const model *m, int tenant)
 static int is_seen(const model *m, uint32_t number, const unsigned char *gone)
 {
     for (int i = 0; i < SLOTS; i++)
-        if (m->slots[i].there && !gone[i] && m->slots[i].before == number)
+        if (m->slots[i].there && !gone[i] && m->slots[i].parent == number)
             return 1;
     return 0;
 }
@@ -106,18 +106,18 @@ static int choose(const model *m, int tenant, int32_t priority, uint32_t spared,
     return 1;
 }
 
-static uint32_t make_room(model *m, uint64_t need, int32_t priority, int tenant, uint32_t before)
+static uint32_t make_room(model *m, uint64_t need, int32_t priority, int tenant, uint32_t parent)
 {
     unsigned char gone[SLOTS] = {0};
     uint64_t quota = tenant >= 0 ? m->quotas[tenant] : 0,
              have = tenant >= 0 ? bytes_of(m, tenant) : 0, used = bytes_of(m, -1) + m->taken;
     if (quota && have + need > quota
-        && (need > quota || !choose(m, tenant, priority, before, have + need - quota, gone)))
+        && (need > quota || !choose(m, tenant, priority, parent, have + need - quota, gone)))
         return PC_REASON_QUOTA;
     for (int i = 0; i < SLOTS; i++)
         used -= gone[i] ? m->slots[i].bytes : 0;
     if (used + need > BUDGET
-        && (need > BUDGET || !choose(m, -1, priority, before, used + need - BUDGET, gone)))
+        && (need > BUDGET || !choose(m, -1, priority, parent, used + need - BUDGET, gone)))
         return PC_REASON_NO_ROOM;
     for (int i = 0; i < SLOTS; i++)
         if (gone[i]) {
@@ -137,7 +137,7 @@ static int leads_to(const model *m, uint32_t number, uint32_t to)
 {
     for (int i = 0; i < SLOTS && number != to; i++)
         if (m->slots[i].there && m->slots[i].number == number) {
-            number = m->slots[i].before;
+            number = m->slots[i].parent;
             i = -1;
         }
     return number == to;
@@ -153,23 +153,23 @@ static void put(model *m, known *k)
     uint64_t bytes = 100 + random_of(m, random_of(m, 8) ? 6000 : 50000);
     double cost = 0.001 + (double)pc_test_uniform(&m->rng);
     uint32_t reason = 99, want;
-    pc__id salt = salt_of(fresh.tenant), before;
+    pc__id salt = salt_of(fresh.tenant), parent;
     pc_segment *segment = NULL;
     if (random_of(m, 3))
-        fresh.before = other->there ? other->number
+        fresh.parent = other->there ? other->number
                                     : (uint32_t)token + 1; /* perhaps what comes next */
-    if (leads_to(m, fresh.before, fresh.number))
-        fresh.before = 0;
-    before = id_of(fresh.before);
+    if (leads_to(m, fresh.parent, fresh.number))
+        fresh.parent = 0;
+    parent = id_of(fresh.parent);
     fresh.bytes = pc__ram_tier_entry_bytes(bytes, 1) - m->less;
-    want = make_room(m, fresh.bytes, fresh.priority, fresh.tenant, fresh.before);
+    want = make_room(m, fresh.bytes, fresh.priority, fresh.tenant, fresh.parent);
     CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, m, NULL, bytes, &token, 1));
     CHECK_STATUS(pc__ram_tier_put(m->tier,
-                                  &(pc__naming){.key = id_of(fresh.number),
-                                                .before = fresh.before ? &before : NULL,
-                                                .salt = &salt,
-                                                .cost = cost,
-                                                .priority = fresh.priority},
+                                  &(pc__entry_desc){.key = id_of(fresh.number),
+                                                    .parent = fresh.parent ? &parent : NULL,
+                                                    .salt = &salt,
+                                                    .cost = cost,
+                                                    .priority = fresh.priority},
                                   segment, NULL, &reason),
                  want ? PC_MISS : PC_OK);
     CHECK_INT(reason, want);
@@ -321,7 +321,7 @@ static uint64_t less_than_most(void)
     int32_t token = 1;
     CHECK_OK(pc__ram_tier_new(&t, &pc__libc_allocator, &(pc__ram_tier_options){.budget = BUDGET}));
     CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, t, NULL, 1000, &token, 1));
-    CHECK_OK(pc__ram_tier_put(t, &(pc__naming){.key = id_of(1)}, segment, NULL, &reason));
+    CHECK_OK(pc__ram_tier_put(t, &(pc__entry_desc){.key = id_of(1)}, segment, NULL, &reason));
     pc__segment_unref(segment);
     pc__ram_tier_stats(t, &s);
     pc__ram_tier_free(t);

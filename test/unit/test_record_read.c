@@ -400,7 +400,7 @@ static void test_later_minor(void)
 }
 
 /* A codec that is not there, or is another one under the same number. */
-static void test_codecs(void)
+static void test_codec_list(void)
 {
     sample s;
     pc_codec_ops ops = half_ops(NULL);
@@ -468,7 +468,7 @@ int main(void)
     test_numbers();
     test_claims();
     test_later_minor();
-    test_codecs();
+    test_codec_list();
     test_memory();
     pc__codecs_free(codecs);
     return pc_test_end();

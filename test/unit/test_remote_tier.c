@@ -42,7 +42,7 @@ static pc__tier_common common_of(pc_context *context, const uint8_t *seal_key, u
     c.record.codecs = codecs;
     c.record.codec = PC_CODEC_RAW;
     c.record.seal_key = seal_key;
-    c.watch.event = count_event;
+    c.callbacks.event = count_event;
     c.read_only = read_only;
     return c;
 }
@@ -88,11 +88,11 @@ static void test_round_trip(const pc_redis *server, const uint8_t *seal_key)
         CHECK(!a->ops->may_have(a, &s.image.key, &bytes)); /* believed for a moment */
         CHECK_STATUS(sample_put(a, &s, 5, &reason), PC_OK);
         CHECK(a->ops->may_have(a, &s.image.key, &bytes) && bytes);
-        CHECK(a->ops->knows(a, &s.image.content));
-        CHECK(!b->ops->knows(b, &s.image.content));
+        CHECK(a->ops->has_content(a, &s.image.content));
+        CHECK(!b->ops->has_content(b, &s.image.content));
         CHECK_STATUS(sample_put(b, &s, 5, &reason), PC_MISS);
         CHECK_INT(reason, PC_REASON_NONE);
-        CHECK(b->ops->knows(b, &s.image.content));
+        CHECK(b->ops->has_content(b, &s.image.content));
         CHECK_STATUS(load(a, &c, &s), PC_OK);
         CHECK_STATUS(load(b, &c, &s), PC_OK);
         sample_free(&s);
@@ -244,8 +244,8 @@ static void plant_later(const pc_redis *server, const sample *s)
     uint8_t envelope[PC__REMOTE_ENVELOPE_BYTES];
     char text[1024] = "";
     pc__remote_entry entry = {.pieces = 2};
-    pc__spot spot = {.key = s->image.key};
-    pc__remote_name name = pc__remote_header_name(&spot);
+    pc__record_name record_name = {.key = s->image.key};
+    pc__remote_name name = pc__remote_header_name(&record_name);
     pc__remote_envelope_write(envelope, &entry);
     envelope[4] = 2;
     pc__put_u64(envelope + sizeof envelope - 8, XXH3_64bits(envelope, sizeof envelope - 8));

@@ -131,9 +131,9 @@ static void answer(const pc_model *model, pc__kv *kv, float *logits)
 
 static int lent;
 
-static void give_back(void *lender)
+static void give_back(void *memory_owner)
 {
-    CHECK(lender == &lent);
+    CHECK(memory_owner == &lent);
     lent--;
 }
 
@@ -150,7 +150,7 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
         blocks[l] = copies[l];
     }
     lent = 1;
-    CHECK_OK(pc__model_payload.adopt(owner, image, blocks, &lent, give_back, &payload));
+    CHECK_OK(pc__model_payload.wrap_memory(owner, image, blocks, &lent, give_back, &payload));
     CHECK(same_run(payload, kv));
     CHECK(((pc__kv *)payload)->layer[1] == copies[1]);
     CHECK(pc__kv_bytes(payload) < image->block_bytes[0]);
@@ -159,7 +159,7 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     answer(model, payload, got);
     CHECK(!memcmp(want, got, sizeof want));
     CHECK_INT(lent, 1);
-    pc__model_payload.wipe(owner, payload);
+    pc__model_payload.zero_memory(owner, payload);
     pc__model_payload.release(owner, payload);
     CHECK_INT(lent, 0);
     CHECK(!memcmp(copies[0], image->blocks[0],
@@ -171,9 +171,9 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     uint8_t was = copies[2][last];
     copies[2][last] = 1;
     lent = 1;
-    CHECK_OK(pc__model_payload.adopt(owner, image, blocks, &lent, give_back, &payload));
+    CHECK_OK(pc__model_payload.wrap_memory(owner, image, blocks, &lent, give_back, &payload));
     for (size_t l = 0; l < LAYERS; l++)
-        pc__model_payload.settle(owner, payload, l);
+        pc__model_payload.block_ready(owner, payload, l);
     CHECK(!copies[2][last] && !was);
     for (size_t l = 0; l < LAYERS; l++)
         CHECK(!memcmp(copies[l], image->blocks[l], (size_t)image->block_bytes[l]));
@@ -181,7 +181,7 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     CHECK_INT(lent, 0);
     lent = 1;
     blocks[1] = copies[1] + 16;
-    CHECK_STATUS(pc__model_payload.adopt(owner, image, blocks, &lent, give_back, &payload),
+    CHECK_STATUS(pc__model_payload.wrap_memory(owner, image, blocks, &lent, give_back, &payload),
                  PC_ERR_MISMATCH);
     CHECK_ERROR_HAS("aligned");
     CHECK(!payload);
@@ -280,13 +280,13 @@ static void expectations(pc_context *context)
 {
     pc_model *model = NULL;
     void *release_me = NULL;
-    pc__id key = {{1}}, salt = {{2}}, before = {{3}};
+    pc__id key = {{1}}, salt = {{2}}, parent = {{3}};
     if (!CHECK_OK(make(&model, context, PC_POSITION_LEARNED, PC_DTYPE_F32, 0)))
         return;
     pc_segment *segment = encode(model, 0);
     pc__segment_facts facts = {.key = &key,
                                .salt = &salt,
-                               .before = &before,
+                               .parent = &parent,
                                .start = STARTS_AT,
                                .tokens = segment->token_ids,
                                .count = TOKENS};
@@ -295,7 +295,7 @@ static void expectations(pc_context *context)
     have = want;
     CHECK_OK(pc__model_payload.describe(model, segment->payload, &have, &release_me));
     CHECK_OK(pc__image_match(&want, &have));
-    CHECK(pc__id_equal(&have.before, &before) && have.has_before && !have.has_content);
+    CHECK(pc__id_equal(&have.parent, &parent) && have.has_parent && !have.has_content);
     CHECK_INT(pc__segment_bytes(model, TOKENS), pc__kv_bytes(segment->payload));
     facts.start = STARTS_AT + 1; /* learned positions cannot be moved */
     pc__segment_image(&want, model, &facts);
@@ -346,7 +346,7 @@ static void wiping(void)
         pc__kv *kv = pc__kv_ref(segment->payload); /* as a running sequence has it */
         memcpy(pattern, kv->layer[1] + 64, sizeof pattern);
         w.pattern = pattern;
-        atomic_store(&segment->wipe, (unsigned)wiped);
+        atomic_store(&segment->zero_memory, (unsigned)wiped);
         pc__segment_unref(segment);
         CHECK(!memcmp(kv->layer[1] + 64, pattern,
                       sizeof pattern)); /* who still reads is left alone */
@@ -411,7 +411,7 @@ static void hosts_model(void)
     pc__model_payload.release(w.model, payload);
     CHECK(!w.model->imports);
     const void *blocks[1] = {image.blocks[0]};
-    CHECK_STATUS(pc__model_payload.adopt(w.model, &image, blocks, NULL, give_back, &payload),
+    CHECK_STATUS(pc__model_payload.wrap_memory(w.model, &image, blocks, NULL, give_back, &payload),
                  PC_ERR_UNSUPPORTED);
     pc__free(&w.context->mem, release_me);
     w.model->ops.export_segment = NULL;

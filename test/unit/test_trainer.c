@@ -94,7 +94,7 @@ static void learns(void)
     CHECK(after.rank_correlation > 0.97 && before.rank_correlation < 0.6);
     CHECK(after.share > 0.95 && before.share < 0.4);
     CHECK(result.last_loss < 0.2 * result.first_loss);
-    CHECK(result.unit > 0.04 && result.unit < 0.07);
+    CHECK(result.label_scale > 0.04 && result.label_scale < 0.07);
     CHECK_INT(result.epochs, 53); /* the default: 4000 batches of 16 */
     /* the distance itself is the label, not only in the same order */
     double off = 0;
@@ -106,7 +106,7 @@ static void learns(void)
             square += (f[d] - f[DIM + d]) * (f[d] - f[DIM + d]);
         off += fabs((double)sqrtf(square) - (double)feature_items_label(&many, i, i + 100)) / 100;
     }
-    CHECK(off < 0.1 * result.unit);
+    CHECK(off < 0.1 * result.label_scale);
     pc__projector_free(p);
     feature_items_free(&many);
     pc_context_free(context);

@@ -1,4 +1,4 @@
-/* splitmix64, and what is drawn by it. */
+/* Random numbers by splitmix64. */
 #include "draw.h"
 
 #include <math.h>

@@ -48,7 +48,7 @@ int list_files(file_tree *t, const char *folder)
         if (good && S_ISDIR(about.st_mode))
             good = list_files(t, path);
         else if (good && S_ISREG(about.st_mode) && add_file(t, path, (uint64_t)about.st_size))
-            path = NULL; /* the list has it now */
+            path = NULL; /* the list owns it */
         free(path);
     }
     if (dir)
@@ -112,7 +112,7 @@ void drop_files(const file_tree *t)
         int file = open(t->paths[i], O_RDONLY | O_CLOEXEC);
         if (file < 0)
             continue;
-        fdatasync(file); /* what is not on the disk yet stays in memory */
+        fdatasync(file); /* pages that are not on the disk yet would stay in the cache */
         posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
         close(file);
     }

@@ -16,6 +16,6 @@ void remove_tree(const char *folder);
 /* Reads every file from start to end, into `memory` or (NULL) into new memory for each. Returns
  * the seconds; < 0: failed. */
 double read_files(const file_tree *t, void *memory, size_t size);
-void drop_files(const file_tree *t); /* from the page cache */
+void drop_files(const file_tree *t); /* drops them from the page cache */
 
 #endif

@@ -1,3 +1,4 @@
+/* Measures the machine: the same loop on all threads, the fastest of a few passes counts. */
 #include "machine.h"
 
 #include <pthread.h>
@@ -61,19 +62,20 @@ static void *run_lane(void *arg)
     lane *l = arg;
     l->seconds = 1e30;
     for (int pass = 0; pass < PASSES; pass++) {
-        double began, took;
+        double began, seconds;
         pthread_barrier_wait(l->start);
         began = machine_now();
         l->body(l);
-        pthread_barrier_wait(l->start); /* the slowest counts */
-        took = machine_now() - began;
-        l->seconds = took < l->seconds ? took : l->seconds;
+        pthread_barrier_wait(l->start); /* a pass ends with the slowest thread */
+        seconds = machine_now() - began;
+        l->seconds = seconds < l->seconds ? seconds : l->seconds;
     }
     return NULL;
 }
 
-/* Runs body on `threads` threads at once: the amounts of all over the seconds of the fastest
- * pass. */
+/* Runs `body` on all threads at once. Returns the sum of their amounts a second, in the fastest
+ * pass.
+ */
 static double rate(unsigned threads, void (*body)(lane *lane), size_t amount, size_t bytes)
 {
     static lane lanes[MOST_THREADS];
@@ -95,7 +97,7 @@ static double rate(unsigned threads, void (*body)(lane *lane), size_t amount, si
     }
     for (; amount && started + 1 < threads; started++)
         if (pthread_create(&ids[started], NULL, run_lane, &lanes[started + 1]))
-            abort(); /* those that run would wait for ever */
+            abort(); /* the others would wait at the barrier for ever */
     if (amount)
         run_lane(&lanes[0]);
     for (unsigned i = 0; i < started; i++)
@@ -141,7 +143,7 @@ static void multiply_add_any(lane *l)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* clang unrolls these loops without being told, and ignores how gcc is told. */
+/* clang unrolls these loops by itself, and ignores gcc's pragma. */
 __attribute__((target("avx2,fma"))) static void multiply_add_avx2(lane *l)
 {
     __m256 x[CHAINS], a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.5f);

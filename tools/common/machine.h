@@ -1,25 +1,26 @@
-/* What this machine can do at best, measured by loops of our own, apart from the library's kernels:
- * the bounds of the benchmarks. */
+/* The bandwidth and the peak arithmetic of this machine, measured by own loops, not by the
+ * library's kernels. Benchmarks compute their bounds from them. */
 #ifndef MACHINE_H
 #define MACHINE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-extern long computing_threads;  /* of --threads; 0: not given */
-unsigned machine_threads(void); /* those, or one for each usable core */
-/* Memory that is read from end to end: in huge pages where the system has them (as the library
- * takes its own; 4 KiB pages cost a quarter of the bandwidth). NULL: none left. For free(). */
+extern long computing_threads;  /* --threads; 0: not given */
+unsigned machine_threads(void); /* computing_threads, or one for each usable core */
+/* Memory in huge pages, if the system has them: with 4 KiB pages a quarter of the bandwidth is
+ * lost. To be freed with free(). NULL: out of memory. */
 void *machine_memory(size_t bytes);
-/* Bytes a second that `threads` threads read together from memory too large for any cache. 0: no
- * memory for it. */
+/* Bytes a second that `threads` threads read together, from memory larger than any cache. 0: out of
+ * memory. */
 double machine_read_rate(unsigned threads);
-/* Floating point operations a second (a multiply-add counts two) of `threads` threads, all operands
- * in registers. dtype: PC_DTYPE_F32 or PC_DTYPE_BF16 (products of bf16 with fp32 sums where the CPU
- * has them, else as fp32). */
+/* Floating point operations a second of `threads` threads, all operands in registers; a
+ * multiply-add counts as two. dtype: PC_DTYPE_F32, or PC_DTYPE_BF16 (bf16 products with fp32 sums
+ * if the CPU has them, else fp32). */
 double machine_flop_rate(unsigned threads, uint32_t dtype);
-/* How long a work takes at least that moves so many bytes and does so many operations, both at
- * once; in the rates' unit of time. */
+/* The least time for so many bytes and so many operations, done at once. In the rates' unit of
+ * time.
+ */
 typedef struct machine_bound {
     double by_bytes, by_flops;
     double least; /* the larger one */

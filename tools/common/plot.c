@@ -1,3 +1,4 @@
+/* Curves as SVG: axes in powers of two, a legend on the right. */
 #include "plot.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ void plot_point(plot *p, const char *name, int colour, int dashed, double x, dou
     }
 }
 
-/* The whole powers of two around all values. */
+/* The powers of two just outside of all values. */
 static range range_of(const plot *p, int vertical)
 {
     range r = {1e9, -1e9};

@@ -8,10 +8,9 @@ enum { PLOT_POINTS = 16, PLOT_CURVES = 48 };
 
 typedef struct plot_curve {
     char name[48];
-    double x[PLOT_POINTS], y[PLOT_POINTS]; /* > 0; others are left out */
+    double x[PLOT_POINTS], y[PLOT_POINTS]; /* positive; other values are left out */
     size_t count;
-    int colour,
-        dashed; /* curves of one colour belong together; dashed: 0 … 3, ever shorter dashes */
+    int colour, dashed; /* dashed: 0 to 3, ever shorter dashes */
 } plot_curve;
 
 typedef struct plot {
@@ -20,9 +19,9 @@ typedef struct plot {
     size_t count;
 } plot;
 
-/* Adds a point to the curve of that name, which is made where there is none yet. */
+/* Adds a point to the curve of that name; the first point makes the curve. */
 void plot_point(plot *p, const char *name, int colour, int dashed, double x, double y);
-/* EXIT_OK if `path` (NULL: none is wanted) can be written: to be asked before long work. */
+/* Before long work: EXIT_OK if `path` can be written, or is NULL. */
 int plot_may_write(const char *path);
 int plot_write(const plot *p, const char *path); /* an exit code */
 

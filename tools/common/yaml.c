@@ -1,6 +1,5 @@
-/* Results as YAML (1.1 and 1.2): a list, an item each. Texts are JSON strings, which YAML reads as
- * such; numbers have a point and a signed exponent, without which YAML 1.1 takes 1e-5 for a text.
- */
+/* Results as YAML 1.1 and 1.2: a list with an item for each. Texts are JSON strings, which are
+ * valid YAML. Numbers have a point and a signed exponent: YAML 1.1 reads 1e-5 as a text. */
 #include "yaml.h"
 
 #include <stdlib.h>
@@ -38,7 +37,7 @@ static int write_real(const writer *w, json_t *value)
     return written >= 0;
 }
 
-/* Words that are no text in some version of YAML. */
+/* Some version of YAML reads these words as something else than a text. */
 static int is_plain(const char *key)
 {
     static const char *const words[] = {"y",   "n",    "yes",   "no",  "on",
@@ -61,7 +60,7 @@ static int write_key(const writer *w, const char *key)
     return written && fputc(':', w->out) >= 0;
 }
 
-/* The first key stands where the cursor is. */
+/* The first key is written at the cursor, the others on lines of their own. */
 static int write_object(const writer *w, json_t *object)
 {
     const char *key;
@@ -93,7 +92,7 @@ static int write_list(const writer *w, json_t *list)
     return fits;
 }
 
-/* Behind a key or a dash, to the end of its lines. */
+/* Writes what follows a key or a dash, with the end of the line. */
 static int write_value(const writer *w, json_t *value)
 {
     const writer inner = {w->out, w->indent + 2};

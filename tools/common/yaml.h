@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* An object as the next item of a list. 0: it could not be written, or there was no memory. */
+/* Writes an object as the next item of a list. 0: the write failed, or out of memory. */
 int yaml_write_item(FILE *out, json_t *object);
 
 #endif

@@ -1,10 +1,10 @@
-/* bench attend: one step of attention, rows of a batch over a shared prefix and their own suffixes,
- * three ways: shared (pc_attend as it is), per row (one copy of the prefix, read once for every
- * row) and unshared (every row has its own copy, as in an engine without sharing).
+/* bench attend: one step of attention of a batch. All rows share a prefix and have suffixes of
+ * their own. Three ways: shared (pc_attend as it is), per row (one copy of the prefix, read for
+ * every row) and unshared (every row has its own copy, as in an engine without sharing).
  *
- * As many layers as exceed any cache are gone through in each pass, since a model's other layers
- * stand between two uses of the same K and V. The bound is the larger of the bytes of all K and V
- * once at the bandwidth, and of the arithmetic at the peak, both measured at the start. */
+ * Each pass goes through more layers than any cache holds, as in a model, where other layers come
+ * between two uses of the same K and V. The bound is the longer of two times, both by rates
+ * measured at the start: to read all K and V once, and to do the arithmetic. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 enum { MOST = 16, MOST_LAYERS = 64, MOST_TIMES = 99, ARMS = 3 };
 enum { SHARED, PER_ROW, UNSHARED };
 
-/* In the order of --dtype; the products that the bound counts: int8 is multiplied by 16 bits, at
- * the rate of bf16. */
+/* In the order of --dtype. products: the format whose peak the bound uses; int8 is multiplied in 16
+ * bits, as fast as bf16. */
 static const struct {
     const char *name;
     uint32_t dtype, products;
@@ -41,7 +41,7 @@ typedef struct bench {
     size_t rows, prefix, suffix;
     size_t layers;
     uint8_t *memory; /* all pages */
-    /* [layer][run]: run 0 the prefix, 1 … the suffixes, then the rows' own copies of the prefix */
+    /* [layer][run]: the prefix, the suffixes, then the copies of the prefix */
     const void **pages;
     size_t runs, copies;
     float *q, *out;
@@ -54,7 +54,7 @@ static size_t run_bytes(const bench *b, size_t tokens)
     return pc_pages_bytes(&b->shape, tokens);
 }
 
-/* The same page of values between -1 and 1 again and again: what is read is not what takes time. */
+/* Repeats one page of values from -1 to 1: the values do not change the time. */
 static int fill(const bench *b, uint8_t *memory, size_t bytes)
 {
     size_t page = run_bytes(b, PC_PAGE_TOKENS),
@@ -212,7 +212,7 @@ static int measure(bench *b)
         if (arm != UNSHARED || b->copies) {
             code = make_plan(b, arm);
             if (code == EXIT_OK)
-                code = pass(b, arm, &once); /* warms */
+                code = pass(b, arm, &once); /* warms up */
         }
     for (long i = 0; i < n && code == EXIT_OK; i++)
         for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)
@@ -252,7 +252,7 @@ static int one_shape(bench *b, long rows, long prefix, long suffix)
     return code;
 }
 
-static int grid(bench *b, const command *about)
+static int run_all(bench *b, const command *about)
 {
     const arguments *a = b->a;
     long rows[MOST], prefix[MOST], suffix[MOST];
@@ -294,16 +294,16 @@ static int run_command_line(int argc, char **argv)
         {"rows", OPTION_TEXT, &a.rows, "rows of the batch (1,4,16,32)", NULL, 0, 0},
         {"prefix", OPTION_TEXT, &a.prefix, "tokens that all rows share (1024,2048,8192)", NULL, 0,
          0},
-        {"suffix", OPTION_TEXT, &a.suffix, "tokens of each row's own (128)", NULL, 0, 0},
+        {"suffix", OPTION_TEXT, &a.suffix, "tokens of the suffix of each row (128)", NULL, 0, 0},
         {"heads", OPTION_NUMBER, &a.heads, "query heads (32)", NULL, 1, 1024},
         {"kv-heads", OPTION_NUMBER, &a.kv_heads, "K/V heads (32)", NULL, 1, 1024},
         {"head-dim", OPTION_NUMBER, &a.head_dim, "dimensions of a head (128)", NULL, 1, 1024},
-        {"dtype", OPTION_CHOICE, &a.dtype, "of K and V (bf16)", "f32 bf16 f16 int8", 0, 0},
+        {"dtype", OPTION_CHOICE, &a.dtype, "number format of K and V (bf16)", "f32 bf16 f16 int8",
+         0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "runs of each way, in turn; the median counts (9)",
          NULL, 1, MOST_TIMES},
         {"memory", OPTION_NUMBER, &a.memory,
-         "MiB at most; where the copies do not fit, unshared is left out (6000)", NULL, 64,
-         1 << 20},
+         "most MiB; unshared is left out if its copies do not fit (6000)", NULL, 64, 1 << 20},
         {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
         THREADS_ROW,
         FORMAT_ROWS(a.json, "one JSON object a row"),
@@ -328,7 +328,7 @@ static int run_command_line(int argc, char **argv)
     b.shape.dtype = dtypes[a.dtype].dtype;
     code = plot_may_write(a.picture);
     if (code == EXIT_OK)
-        code = grid(&b, &bench_attend);
+        code = run_all(&b, &bench_attend);
     return code == EXIT_OK && a.picture ? plot_write(&curves, a.picture) : code;
 }
 

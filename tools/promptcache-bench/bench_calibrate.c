@@ -1,4 +1,5 @@
-/* bench calibrate: measures what the planner of attention decides by, keeps and prints it. */
+/* bench calibrate: measures, stores and prints the costs by which the planner of attention decides.
+ */
 #include <unistd.h>
 
 #include "bench.h"
@@ -12,9 +13,9 @@ typedef struct arguments {
 static int read_arguments(int argc, char **argv, arguments *a)
 {
     const option_row rows[] = {
-        {"file", OPTION_TEXT, &a->path, "keeps it there instead; then set PC_COSTS to that path",
-         NULL, 0, 0},
-        {"show", OPTION_FLAG, &a->show, "measures nothing: prints the costs in force", NULL, 0, 0},
+        {"file", OPTION_TEXT, &a->path,
+         "stores the costs there instead; then set PC_COSTS to that path", NULL, 0, 0},
+        {"show", OPTION_FLAG, &a->show, "measures nothing; prints the costs in use", NULL, 0, 0},
         FORMAT_ROWS(a->json, "one JSON object"),
     };
     const char *others[1];
@@ -23,7 +24,7 @@ static int read_arguments(int argc, char **argv, arguments *a)
                         &count);
 }
 
-static int32_t say(void *user, const char *what, uint64_t done, uint64_t total)
+static int32_t show_count(void *user, const char *what, uint64_t done, uint64_t total)
 {
     (void)user;
     (void)what;
@@ -75,13 +76,14 @@ static int run_command_line(int argc, char **argv)
     if (code >= 0)
         return code;
     options.path = a.path;
-    options.progress = say;
+    options.progress = show_count;
     watch_interrupt();
     if ((code = open_context(&context)) >= 0)
         return code;
     status = a.show ? PC_OK : pc_calibrate(context, &options);
     if (status < 0)
-        code = input_error("calibrate", status == PC_ERR_IO ? "--file takes another place" : NULL);
+        code = input_error("calibrate",
+                           status == PC_ERR_IO ? "--file stores them elsewhere" : NULL);
     else
         code = pc_costs_get(context, &costs) < 0 ? input_error("costs", NULL) : EXIT_OK;
     if (code == EXIT_OK)
@@ -94,8 +96,9 @@ const command bench_calibrate = {
     .name = "calibrate",
     .usage = "calibrate [options]",
     .summary = "costs of attention on this machine, kept for all programs",
-    .details = "measures what a pass of attention over K and V costs by the "
-               "number of query vectors that read it\n"
-               "together, and keeps it in the user's cache folder, where every "
-               "program that uses the library finds it",
+    .details = "Measures the cost of a pass of attention over K and V, by the number of query "
+               "vectors that read\n"
+               "them together. Stores the costs in the user's cache folder, where all programs "
+               "that use the\n"
+               "library find them.",
     .run = run_command_line};

@@ -1,13 +1,9 @@
-/* bench decode: one decoding step of a batch (pc_batch_step) whose sequences share a prefix,
- * against the same step where every sequence has its own copy of the prefix, and against one that
- * leaves attention out (Hydragen, section 4.1), which no way of attending can beat.
+/* bench decode: one decoding step of a batch (pc_batch_step) whose sequences share a prefix.
+ * Compared with the same step if every sequence has its own copy of the prefix, and with a step
+ * without attention (Hydragen, section 4.1), which no way of attending can beat.
  *
- * The prefix is one encoded stretch of tokens placed again and again, each time in memory of its
- * own, so that long ones need no long prefill. The bound of a step is that of its two kinds of
- * work, one after the other: linear layers (the larger of their weights' bytes at the bandwidth and
- * their arithmetic at the peak; the embedding is looked up, not read; of experts those are read
- * that so many tokens choose if routing is uniform) and attention (the same for K and V, the shared
- * ones once). Peaks are measured at the start. */
+ * The prefix repeats one encoded stretch of tokens, each time in other memory: a long prefix needs
+ * no long prefill. The bound of a step (bench_bound) counts shared K and V once. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,19 +26,18 @@ typedef struct arguments {
 typedef struct bench {
     const arguments *a;
     bench_model m;
-    pc_segment *stretch, *tail; /* what all others are copies of */
+    pc_segment *stretch, *tail; /* all others are copies of these */
     plot *plot;
 } bench;
 
 /* The sequences of one measurement. */
 typedef struct work {
     const bench *b;
-    size_t batch, prefix, stretches,
-        copies;                    /* copies: batch, or 1 where there is no room for more */
-    pc_segment **prefixes;         /* [copies][stretches] */
-    pc_segment **tails;            /* [batch] */
-    pc_span *spans;                /* [stretches + 1] of one sequence */
-    pc_sequence **sequences[ARMS]; /* [batch] */
+    size_t batch, prefix, stretches, copies; /* copies: batch, or 1 if more do not fit */
+    pc_segment **prefixes;                   /* [copies][stretches] */
+    pc_segment **tails;                      /* [batch] */
+    pc_span *spans;                          /* [stretches + 1] of one sequence */
+    pc_sequence **sequences[ARMS];           /* [batch] */
     pc_batch *batches[ARMS];
 } work;
 
@@ -84,7 +79,7 @@ static int copy_segments(work *w)
     return EXIT_OK;
 }
 
-/* Sequence i of an arm: the prefix, a suffix of its own, one token to begin with. */
+/* Sequence i of an arm: the prefix, its own suffix, and one new token. */
 static int start_sequence(work *w, int arm, size_t i)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
@@ -165,7 +160,7 @@ static int step(const work *w, int arm, double *seconds)
     pc_status status = pc_batch_step(w->batches[arm]);
     *seconds = machine_now() - began;
     if (status == PC_END)
-        return plain_error("the context of the model, %d tokens, ends before the steps do",
+        return plain_error("the steps do not fit into the context of the model, %d tokens",
                            w->b->m.info.context_length);
     return status < 0 ? input_error("step", NULL) : EXIT_OK;
 }
@@ -223,7 +218,7 @@ static int measure(const bench *b, size_t batch, size_t prefix)
     work w;
     int code = work_new(&w, b, batch, prefix), arms = arms_of(&w);
     for (int arm = 0; arm < arms && code == EXIT_OK; arm++)
-        code = step(&w, arm, &once); /* warms */
+        code = step(&w, arm, &once); /* warms up */
     for (long i = 0; i < b->a->repeats && code == EXIT_OK; i++)
         for (int arm = 0; arm < arms && code == EXIT_OK; arm++)
             code = step(&w, arm, &times[arm][i]);
@@ -243,7 +238,7 @@ static int load(bench *b, const command *about)
     return code == EXIT_OK && b->a->suffix ? encode(b, (size_t)b->a->suffix, &b->tail) : code;
 }
 
-static int grid(bench *b, const command *about)
+static int run_all(bench *b, const command *about)
 {
     long batch[MOST], prefix[MOST];
     size_t batches = read_numbers(b->a->batch, batch, MOST),
@@ -276,13 +271,14 @@ static int run_command_line(int argc, char **argv)
         BENCH_MODEL_ROWS(a.model),
         {"batch", OPTION_TEXT, &a.batch, "sequences (1,8,32)", NULL, 0, 0},
         {"prefix", OPTION_TEXT, &a.prefix,
-         "tokens that all share, multiples of 1024 (1024,2048,4096)", NULL, 0, 0},
-        {"suffix", OPTION_NUMBER, &a.suffix, "tokens of each sequence's own (128)", NULL, 0,
+         "tokens that all sequences share, multiples of 1024 (1024,2048,4096)", NULL, 0, 0},
+        {"suffix", OPTION_NUMBER, &a.suffix, "tokens of the suffix of each sequence (128)", NULL, 0,
          1 << 20},
         {"repeats", OPTION_NUMBER, &a.repeats, "steps of each way, in turn; the median counts (5)",
          NULL, 1, MOST_TIMES},
         {"memory", OPTION_NUMBER, &a.memory,
-         "MiB for K and V; without room for copies unshared is left out (8000)", NULL, 64, 1 << 20},
+         "MiB for K and V; unshared is left out if its copies do not fit (8000)", NULL, 64,
+         1 << 20},
         {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
         FORMAT_ROWS(a.json, "one JSON object a row"),
     };
@@ -298,7 +294,7 @@ static int run_command_line(int argc, char **argv)
         return code;
     code = plot_may_write(a.picture);
     if (code == EXIT_OK)
-        code = grid(&b, &bench_decode);
+        code = run_all(&b, &bench_decode);
     if (code == EXIT_OK && a.picture)
         code = plot_write(&curves, a.picture);
     pc_segment_free(b.stretch);
@@ -311,8 +307,9 @@ const command bench_decode = {
     .name = "decode",
     .usage = "decode [--shape NAME | --model M] [--batch LIST] [--prefix LIST] [options]",
     .summary = "a step of a batch over a shared prefix, against copies of it",
-    .details =
-        "a step of a batch over a shared prefix, against copies of it, and against the same step "
-        "without attention (no attent.: tokens/s that\n"
-        "no way of attending can exceed, and the share of them that is reached)",
+    .details = "A step of a batch over a shared prefix, against the same step with copies of the "
+               "prefix, and\n"
+               "against one without attention (no attent.): no way of attending can give more "
+               "tokens a second;\n"
+               "the next column is the share of them that is reached.",
     .run = run_command_line};

@@ -1,5 +1,5 @@
-/* eval: questions over modules in several modes: accuracy beside the time to the first token; and
- * what codecs of the store cost in answers. */
+/* eval: asks questions over modules in several modes. Prints accuracy and time to the first token,
+ * and the loss of answers by codecs of the store (eval_codec.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ enum { MODES = sizeof modes / sizeof *modes, CELLS = 1024 };
 
 typedef struct cell {
     size_t mode;
-    size_t codec; /* index of its name + 1; 0: states as they were computed */
+    size_t codec; /* index of the name + 1; 0: computed states */
     codec_loss loss;
     json_int_t modules;
     char *kind;
@@ -42,13 +42,13 @@ typedef struct evaluation {
     size_t cell_count;
     json_t *named; /* id -> text of a schema */
     pc_schema *schema;
-    char *schema_id; /* of `schema`; NULL: it has none */
+    char *schema_id; /* of `schema`; NULL: without an id */
     unsigned wanted; /* bit m: modes[m] */
     unsigned codecs; /* bit c: eval_codec_names[c] */
     codec_folder *folders[EVAL_CODEC_COUNT];
     pml_options pml;
     const char *path;
-    size_t line; /* that is being read, from 1 */
+    size_t line; /* current line, from 1 */
 } evaluation;
 
 typedef struct reply {
@@ -61,7 +61,7 @@ static int line_error(const evaluation *e, const char *cause)
     return plain_error("%s:%zu: %s", e->path, e->line, cause);
 }
 
-/* An error of the library, with the line that it is about. */
+/* An error of the library, with the line of the question. */
 static int call_error(const evaluation *e, const char *doing)
 {
     char where[4200];
@@ -80,7 +80,7 @@ static int32_t collect(void *user, uint32_t sample, const char *text, size_t siz
     return 0;
 }
 
-/* NULL: no more room. */
+/* NULL: no room, or out of memory. */
 static cell *cell_of(evaluation *e, size_t m, size_t codec, json_int_t modules, const char *kind)
 {
     cell *c;
@@ -110,7 +110,7 @@ static int add_time(cell *c, double ms)
     return 1;
 }
 
-/* Whether both texts are the same but for blanks at their ends. */
+/* Compares two texts without the blanks at their ends. */
 static int equal(const char *a, size_t n, const char *b, size_t m)
 {
     static const char blanks[] = " \n\t\r";
@@ -160,7 +160,7 @@ static int no_cell(const evaluation *e)
     return line_error(e, "too many combinations of mode, modules and kind, or out of memory");
 }
 
-/* The same question with states that have been through the folder of a codec. */
+/* The same question with states from the folder of a codec. */
 static int ask_codec(evaluation *e, const pc_prompt *prompt, size_t m, size_t codec,
                      const reference *r, const json_t *line)
 {
@@ -179,7 +179,7 @@ static int ask_codec(evaluation *e, const pc_prompt *prompt, size_t m, size_t co
     if (status < 0)
         return call_error(e, eval_codec_names[codec]);
     if (status == PC_MISS)
-        return line_error(e, "no module came back from the folder");
+        return line_error(e, "no module was loaded from the folder");
     return count_answer(e, c, &answer, &stats, line);
 }
 
@@ -233,7 +233,7 @@ static pc_status load_schema(evaluation *e, const char *name)
     return status;
 }
 
-/* The schema of a line: by id (kept while the id stays), as text, or from a file. */
+/* The schema of a line: by id, as text, or from a file. Lines with the same id reuse it. */
 static int set_schema(evaluation *e, const json_t *line)
 {
     const char *id = json_string_value(json_object_get(line, "schema_id"));
@@ -278,7 +278,7 @@ static int question(evaluation *e, const json_t *line)
     return code;
 }
 
-/* 1 was a question, 0 was none, -1 an error (*code). */
+/* 1: a question; 0: not one; -1: an error, with its exit code in *code. */
 static int one_line(evaluation *e, const char *text, int *code)
 {
     json_error_t error;
@@ -422,14 +422,14 @@ static int run(int argc, char **argv)
     unsigned wanted, codec_bits = 0;
     pml_options pml = {0};
     const option_row rows[] = {
-        {"model", OPTION_PATH, &model, "the model that is asked", NULL, 0, 0},
-        {"modes", OPTION_TEXT, &list, "of " EVAL_MODES " (the first four)", NULL, 0, 0},
+        {"model", OPTION_PATH, &model, "the model to ask", NULL, 0, 0},
+        {"modes", OPTION_TEXT, &list, "modes, of " EVAL_MODES " (the first four)", NULL, 0, 0},
         {"codecs", OPTION_TEXT, &codecs,
-         "of " EVAL_CODECS ": modules also come back from a folder of it", NULL, 0, 0},
-        {"limit", OPTION_NUMBER, &limit, "questions at most; 0: all", NULL, 0, 1e15},
+         "codecs, of " EVAL_CODECS ": also answers with modules from a folder of each", NULL, 0, 0},
+        {"limit", OPTION_NUMBER, &limit, "most questions; 0: all", NULL, 0, 1e15},
         PML_OPTION_ROWS(pml),
         {"compute", OPTION_CHOICE, &compute, "number format", COMPUTE_CHOICES, 0, 0},
-        {"kv", OPTION_CHOICE, &kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        {"kv", OPTION_CHOICE, &kv, "number format of K and V", KV_CHOICES, 0, 0},
         THREADS_ROW,
         {"json", OPTION_FLAG, &json, "one JSON object a row", NULL, 0, 0},
     };

@@ -1,11 +1,11 @@
-/* bench memo: what a remembered attention map saves, and what asking for one costs.
+/* bench memo: the time that a remembered attention map saves, and the cost of looking for one.
  *
- * Prompts of random tokens. Four ways in turn: everything computed without a memo; with the maps of
- * the nearest remembered prompt of the same length (however unlike: what is timed is the work,
- * features, search and maps inside); with a memo in which nothing is alike enough; and a layer's
- * attention alone, for the bound (memo_bound.h). What a memo costs that is open and not asked comes
- * from prefills in turn with one open and with none. Both costs are medians of the turns' ratios,
- * with the range that holds the true median 19 times in 20. */
+ * Prompts of random tokens, four ways in turn: everything computed without a memo; with the maps of
+ * the nearest remembered prompt of the same length, however unlike it is (the time includes
+ * features, search and maps); with a memo in which nothing is similar enough; and the attention of
+ * one layer, for the bound (memo_bound.h). Other prefills, in turn with a memo open and without,
+ * show what a memo costs that is not used. Both costs are medians of ratios of one turn, with the
+ * range that holds the true median 19 times in 20. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 enum { MOST = 16, MOST_TIMES = 257, ARMS = 4, SHORT = 8, SHORT_RECORDS = 40 };
 enum { FULL, HIT, MISS, ATTEND };
 
-/* A share more than without, as a fraction. */
+/* Additional time, as a fraction of the time without. */
 typedef struct cost {
     double median, low, high;
 } cost;
@@ -90,7 +90,7 @@ static int prefill(const bench *b, const prompts *p, int arm, double *us, pc_pre
         return input_error("prefill", NULL);
     *us = 1e6 * (machine_now() - began);
     if (arm != FULL && stats->hits != (arm == HIT ? p->count : 0))
-        return plain_error("%llu of %zu prompts took over maps where %s should",
+        return plain_error("%llu of %zu prompts reused maps, but %s should",
                            (unsigned long long)stats->hits, p->count, arm == HIT ? "all" : "none");
     return EXIT_OK;
 }
@@ -109,7 +109,7 @@ static int add(bench *b, size_t count, size_t length)
     return code;
 }
 
-/* Maps of all records to be, bytes. */
+/* Bytes of the maps of all records. */
 static double memo_bytes(const bench *b)
 {
     double sum = 0, weight = b->a->map == 1 ? 1 : 2;
@@ -129,8 +129,7 @@ static int make_folder(bench *b)
     snprintf(b->folder, sizeof b->folder - 32, "%s", parent && *parent ? parent : "/tmp");
     if (statvfs(b->folder, &space)
         || (double)space.f_bavail * (double)space.f_frsize < 1.2 * bytes) {
-        plain_error("%s: no room for %.1f GB of maps; --folder names another place, --records "
-                    "makes it less",
+        plain_error("%s: no room for %.1f GB of maps; use another --folder or fewer --records",
                     b->folder, bytes / 1e9);
         *b->folder = 0;
         return EXIT_INPUT;
@@ -138,7 +137,7 @@ static int make_folder(bench *b)
     strcat(b->folder, "/promptcache-memo-XXXXXX");
     if (mkdtemp(b->folder))
         return EXIT_OK;
-    plain_error("%s: cannot be made", b->folder);
+    plain_error("%s: the folder cannot be made", b->folder);
     *b->folder = 0;
     return EXIT_INPUT;
 }
@@ -164,8 +163,7 @@ static void close_memo(bench *b)
     b->memo = NULL;
 }
 
-/* One bucket for all lengths: short prompts are enough to train its projector by, and cost little.
- */
+/* One bucket for all lengths: short prompts cost little and are enough to train its projector. */
 static int make_memo(bench *b)
 {
     pc_memo_options o = PC_MEMO_OPTIONS_INIT;
@@ -235,15 +233,16 @@ static void print_row(bench *b, const row *r)
     fflush(stdout);
 }
 
-/* Of n turns: the ranks between which the true median lies 19 times in 20 are those of a coin
- * thrown n times. */
+/* The true median lies between two ranks 19 times in 20: those of the heads of a coin thrown n
+ * times.
+ */
 static cost cost_of(const double *with, const double *without, size_t n)
 {
     double ratios[MOST_TIMES], half = 0.98 * sqrt((double)n), middle = 0.5 * (double)(n - 1);
     cost c;
     for (size_t i = 0; i < n; i++)
         ratios[i] = with[i] / without[i] - 1;
-    c.median = median(ratios, n); /* sorts them */
+    c.median = median(ratios, n); /* sorts the ratios */
     c.low = ratios[(size_t)fmax(floor(middle - half), 0)];
     c.high = ratios[(size_t)fmin(ceil(middle + half), (double)(n - 1))];
     return c;
@@ -383,11 +382,10 @@ static int run_command_line(int argc, char **argv)
         {"repeats", OPTION_NUMBER, &a.repeats, "turns (9)", NULL, 1, MOST_TIMES - 1},
         {"records", OPTION_NUMBER, &a.records, "remembered prompts of each length (2)", NULL, 1,
          10000},
-        {"map", OPTION_CHOICE, &a.map, "form of the maps", "f16 u8", 0, 0},
-        {"index", OPTION_CHOICE, &a.index, "how alike prompts are searched",
-         "auto scan flat hnsw ivf", 0, 0},
-        {"folder", OPTION_DIR, &a.folder, "where the memo lies meanwhile ($TMPDIR, or /tmp)", NULL,
-         0, 0},
+        {"map", OPTION_CHOICE, &a.map, "number format of the maps", "f16 u8", 0, 0},
+        {"index", OPTION_CHOICE, &a.index, "index of features", "auto scan flat hnsw ivf", 0, 0},
+        {"folder", OPTION_DIR, &a.folder,
+         "for the memo, which is removed at the end ($TMPDIR, or /tmp)", NULL, 0, 0},
         {"seed", OPTION_NUMBER, &a.seed, "of the prompts (1)", NULL, 0, 1e9},
         {"plot", OPTION_FILE, &a.picture, "speed-up over length, as SVG", NULL, 0, 0},
         FORMAT_ROWS(a.json, "one JSON object a row"),
@@ -403,13 +401,14 @@ const command bench_memo = {
     .name = "memo",
     .usage = "memo [--shape NAME | --model M] [--length LIST] [--batch LIST] [options]",
     .summary = "prefill with remembered attention maps, against computing them",
-    .details =
-        "Prompts of random tokens: prefill with everything computed, with maps of a remembered "
-        "prompt (features, search and maps\n"
-        "inside), and with a memo that has nothing alike. bound: the least time from parts "
-        "measured in the same run: full, less its\n"
-        "attention, queries and keys, plus maps times values at the peak. miss, off: what a memo "
-        "costs that does not help, and one\n"
-        "that is open but not asked: medians of the turns' ratios (and the range that holds the "
-        "true one 19 times in 20).",
+    .details = "Prefill of prompts of random tokens: everything computed; with the maps of a "
+               "remembered prompt\n"
+               "(the time includes features, search and maps); and with a memo in which nothing is "
+               "similar.\n"
+               "  bound  least time, from parts measured in the same run: full, less its "
+               "attention, queries and\n"
+               "         keys, plus maps times values at the peak\n"
+               "  miss   cost of a memo that does not help; off: of one that is open but not used. "
+               "Medians of\n"
+               "         ratios, and the range that holds the true one 19 times in 20",
     .run = run_command_line};

@@ -1,5 +1,5 @@
-/* bench mmlu: many short questions, each one step behind the worked examples of its subject
- * (RelayAttention, section 4.3: MMLU). What counts is not to compute the examples again. */
+/* bench mmlu: many short questions, each answered by one token, behind the worked examples of their
+ * subject (RelayAttention, section 4.3: MMLU). Sharing saves computing the examples again. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,6 @@ typedef struct bench {
     const arguments *a;
     const char *folder; /* of the tables */
     char inner[4096];
-    bench_model model;
     char *names[MOST_SUBJECTS]; /* files of the folder, in order */
     size_t name_count;
     comparison c;
@@ -35,7 +34,7 @@ static int is_table(const struct dirent *entry)
     return n > 4 && !strcmp(entry->d_name + n - 4, ".csv");
 }
 
-/* The tables lie in the folder, or in `test` inside it, as the data set is unpacked. */
+/* The tables are in the folder, or in its folder `test`, as in the unpacked data set. */
 static int find_tables(bench *b, struct dirent ***found)
 {
     int count = scandir(b->a->folder, found, is_table, alphasort);
@@ -64,13 +63,13 @@ static int list_subjects(bench *b)
     }
     free(found);
     if (b->name_count < (size_t)b->a->subjects)
-        return plain_error("%s: %zu files *.csv, --subjects wants %ld", b->folder, b->name_count,
+        return plain_error("%s: %zu files *.csv, but --subjects is %ld", b->folder, b->name_count,
                            b->a->subjects);
     return EXIT_OK;
 }
 
-/* Cuts the next row of CSV in place; *at moves behind it. Number of its fields, 0 at the end. */
-static size_t cut_row(char **at, char *fields[FIELDS])
+/* Splits the next row of CSV in place and moves *at behind it. Returns its fields; 0: the end. */
+static size_t split_row(char **at, char *fields[FIELDS])
 {
     size_t count = 0;
     char *p = *at;
@@ -98,7 +97,7 @@ static size_t cut_row(char **at, char *fields[FIELDS])
     return count;
 }
 
-/* A question in the usual form, with or without its answer; bytes written. */
+/* Writes a question in the usual form, with or without its answer. Returns the bytes. */
 static size_t write_question(char *to, char *const fields[FIELDS], int answered)
 {
     int answer = fields[5][0] - '0';
@@ -112,16 +111,16 @@ static size_t write_question(char *to, char *const fields[FIELDS], int answered)
 }
 
 typedef struct subject {
-    char *data, *at; /* the file, and what is not read yet */
-    char *text;      /* room for more than the file */
+    char *data, *at; /* the file, and the rest of it */
+    char *text;      /* larger than the file */
 } subject;
 
-/* Rows that are not six fields are no questions (quotes that nobody escaped). */
+/* Skips rows without six fields: damaged ones, with unescaped quotes. */
 static int next_question(subject *s, char *fields[FIELDS])
 {
     size_t count;
     do
-        count = cut_row(&s->at, fields);
+        count = split_row(&s->at, fields);
     while (count && count != FIELDS);
     return count == FIELDS;
 }
@@ -137,7 +136,7 @@ static int open_subject(const bench *b, size_t index, subject *s)
         return EXIT_INPUT;
     if (!(s->text = malloc(size + 64 * MOST + 1024)))
         return plain_error("no memory for %s", path);
-    next_question(s, fields); /* the names of the columns */
+    next_question(s, fields); /* skips the names of the columns */
     return EXIT_OK;
 }
 
@@ -155,11 +154,11 @@ static int subject_from_file(const bench *b, workload *w, size_t index, long sho
                                (int)strcspn(b->names[index], "."), b->names[index]);
         for (long i = 0; i < shots && next_question(&s, fields); i++)
             used += write_question(s.text + used, fields, 1);
-        code = piece_from_text(&w->pieces[index], &b->model, s.text, used, 0);
+        code = piece_from_text(&w->pieces[index], &b->c.model, s.text, used, 0);
     }
     for (size_t i = 0; i < per && code == EXIT_OK; i++) {
         if (next_question(&s, fields))
-            code = piece_from_text(&w->requests[index * per + i].own, &b->model, s.text,
+            code = piece_from_text(&w->requests[index * per + i].own, &b->c.model, s.text,
                                    write_question(s.text, fields, 0), 0);
         else
             code = plain_error("%s: fewer than %ld examples and %zu questions", b->names[index],
@@ -172,16 +171,17 @@ static int subject_from_file(const bench *b, workload *w, size_t index, long sho
 
 /* --------------------------------------------------------------- workloads */
 
-/* By the published lengths of five examples, a fifth of them each. */
+/* The published lengths are of five examples: each has a fifth. */
 static int subject_from_lengths(const bench *b, workload *w, size_t index, long shots)
 {
     const arguments *a = b->a;
     size_t per = (size_t)a->questions;
     uint64_t stream = ((uint64_t)a->common.seed << 32) + index * (per + 1), state = stream;
     double examples = (double)lengths_mmlu_examples(&state) * (double)shots / 5;
-    int code = piece_fill(&w->pieces[index], &b->model, lengths_scaled(examples, a->scale), stream);
+    int code = piece_fill(&w->pieces[index], &b->c.model, lengths_scaled(examples, a->scale),
+                          stream);
     for (size_t i = 0; i < per && code == EXIT_OK; i++)
-        code = piece_fill(&w->requests[index * per + i].own, &b->model,
+        code = piece_fill(&w->requests[index * per + i].own, &b->c.model,
                           lengths_scaled((double)lengths_mmlu_question(&state), a->scale),
                           stream + i + 1);
     return code;
@@ -204,7 +204,7 @@ static int make(const void *bench_, workload *w, size_t shots)
     return code;
 }
 
-static void tell(const void *bench_, const workload *w, size_t index)
+static void describe(const void *bench_, const workload *w, size_t index)
 {
     const bench *b = bench_;
     double examples = 0, questions = 0;
@@ -225,7 +225,14 @@ static int open_subjects(void *bench_)
     return b->a->folder ? list_subjects(b) : EXIT_OK;
 }
 
-static int start(const arguments *a, const command *about)
+static const workload_kind kind = {.about = &bench_mmlu,
+                                   .ways = usual_ways,
+                                   .way_count = WAYS,
+                                   .open = open_subjects,
+                                   .make = make,
+                                   .describe = describe};
+
+static int start(const arguments *a)
 {
     static plot curves = {.title = "Short questions behind worked examples",
                           .x_label = "examples",
@@ -237,8 +244,7 @@ static int start(const arguments *a, const command *about)
                      .x_name = "shots",
                      .with_prepared = 1,
                      .plot = &curves}};
-    const workload_maker maker = {open_subjects, make, tell, &b};
-    int code = compare_list(&b.c, &b.model, &list, &maker, usual_ways, WAYS, about);
+    int code = run_workloads(&kind, &b.c, &list, &b);
     for (size_t i = 0; i < b.name_count; i++)
         free(b.names[i]);
     return code;
@@ -260,8 +266,8 @@ static int run_command_line(int argc, char **argv)
         {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (1)", NULL, 1, 1 << 20},
         {"scale", OPTION_REAL, &a.scale, "factor of the published lengths (0.5)", NULL, 1e-3, 100},
         {"mmlu", OPTION_DIR, &a.folder,
-         "folder of CSV files (question, four choices, answer 0 to 3), or one with those in "
-         "`test`, instead of those lengths",
+         "folder of CSV files (question, four choices, answer 0 to 3), or a folder with those in "
+         "`test`",
          NULL, 0, 0},
         TOKENIZER_ROW(a.common.model),
     };
@@ -273,14 +279,14 @@ static int run_command_line(int argc, char **argv)
     if (code >= 0)
         return code;
     watch_interrupt();
-    return start(&a, &bench_mmlu);
+    return start(&a);
 }
 
 const command bench_mmlu = {
     .name = "mmlu",
     .usage = "mmlu [--shape NAME | --model M] [--shots LIST] [options]",
     .summary = "short questions behind worked examples, computed once or every time",
-    .details =
-        "Short questions behind the worked examples of their subjects, one step each. Requests/s\n"
-        "count the preparing of the examples too.\n" WAYS_HELP,
+    .details = "Short questions behind the worked examples of their subjects, one token each. "
+               "Requests/s include\n"
+               "the time to prepare the examples.\n" WAYS_HELP,
     .run = run_command_line};

@@ -1,3 +1,4 @@
+/* Opens the model of a benchmark, measures the machine, computes bounds. */
 #include "bench_model.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The model that a benchmark runs, and what the machine could do with it at best. */
+/* The model of a benchmark, and lower bounds of its times on this machine. */
 #ifndef BENCH_MODEL_H
 #define BENCH_MODEL_H
 
@@ -11,7 +11,7 @@ typedef struct bench_model_options {
 /* clang-format off */
 #define BENCH_MODEL_ROWS(o)                                                                        \
     {"shape", OPTION_FILE, &(o).shape,                                                             \
-     "named shape or config.json, random weights (llama-1b)", NULL, 0, 0},                         \
+     "named shape or config.json, with random weights (llama-1b)", NULL, 0, 0},                         \
         {"model", OPTION_PATH, &(o).model, "a real model instead", NULL, 0, 0},                    \
         {"compute", OPTION_CHOICE, &(o).compute, "number format (default)", COMPUTE_CHOICES, 0,    \
          0},                                                                                       \
@@ -23,7 +23,7 @@ typedef struct bench_model_options {
 #define TOKENIZER_ROW(o)                                                                           \
     {                                                                                              \
         "tokenizer", OPTION_PATH, &(o).tokenizer,                                                  \
-            "a model whose vocabulary cuts the text (--model's own)", NULL, 0, 0                   \
+            "a model whose tokenizer is used for the text (--model's own)", NULL, 0, 0                   \
     }
 /* clang-format on */
 
@@ -35,23 +35,23 @@ typedef struct bench_model {
     double read_rate, flop_rate; /* measured (machine.h) */
 } bench_model;
 
-/* An exit code; after any of them the model is to be closed. */
+/* An exit code; close the model in any case. */
 int bench_model_open(bench_model *b, const bench_model_options *options, const command *about);
 void bench_model_close(bench_model *b);
 
-/* One pass of the model. Sums are doubles: they count whole workloads too. */
+/* The work of one pass of the model, or of a whole workload: therefore doubles. */
 typedef struct pass_work {
     double rows;   /* new tokens */
-    double logits; /* of them with logits */
+    double logits; /* rows with logits */
     double keys;   /* tokens whose K and V must be read, each once */
-    double pairs;  /* (row, key) that see each other */
+    double pairs;  /* (row, key): the row attends to the key */
 } pass_work;
 
-/* Bytes of the layers' weights that a pass over `rows` tokens reads once; of experts the mean of
- * uniform routing. */
+/* Bytes of the layers' weights that a pass over `rows` tokens reads; of experts, the mean number
+ * that uniform routing selects. */
 double bench_layer_bytes(const pc_model_info *info, double rows);
-/* No way of computing the pass takes fewer seconds: linear layers (the larger of their bytes at the
- * bandwidth and their arithmetic at the peak), then attention (the same for K and V). */
+/* The least seconds of a pass: linear layers, then attention; of each the longer of two times, its
+ * bytes at the bandwidth and its arithmetic at the peak. */
 double bench_bound(const bench_model *b, const pass_work *work);
 
 #endif

@@ -1,6 +1,6 @@
-/* bench needles: many short questions about long documents (Hydragen, section 4.3). Every question
- * is a request: an instruction that all share, a document that the questions about it share, the
- * question, a short answer. */
+/* bench needles: many short questions about long documents (Hydragen, section 4.3). Each request
+ * has an instruction that all share, a document that its questions share, the question and a short
+ * answer. */
 #include <stdlib.h>
 
 #include "bench.h"
@@ -14,7 +14,6 @@ typedef struct arguments {
 
 typedef struct bench {
     const arguments *a;
-    bench_model model;
     char *text;
     size_t text_size;
     comparison c;
@@ -26,16 +25,16 @@ static int make_pieces(const bench *b, workload *w)
     const arguments *a = b->a;
     size_t documents = w->piece_count - 1, part = b->text_size / documents;
     uint64_t stream = (uint64_t)a->common.seed << 32;
-    int code = piece_fill(&w->pieces[0], &b->model, (size_t)a->instruction, stream);
+    int code = piece_fill(&w->pieces[0], &b->c.model, (size_t)a->instruction, stream);
     for (size_t i = 0; i < documents && code == EXIT_OK; i++) {
         piece *p = &w->pieces[i + 1];
         if (!b->text) {
-            code = piece_fill(p, &b->model, (size_t)a->document, stream + i + 1);
+            code = piece_fill(p, &b->c.model, (size_t)a->document, stream + i + 1);
             continue;
         }
-        code = piece_from_text(p, &b->model, b->text + i * part, part, (size_t)a->document);
+        code = piece_from_text(p, &b->c.model, b->text + i * part, part, (size_t)a->document);
         if (code == EXIT_OK && p->count < (size_t)a->document)
-            code = plain_error("%s: %zu tokens for a document, --document says %ld", a->text,
+            code = plain_error("%s: %zu tokens for a document, but --document is %ld", a->text,
                                p->count, a->document);
     }
     return code;
@@ -55,12 +54,12 @@ static int make(const void *bench_, workload *w, size_t questions)
             r->shared[r->levels++] = &w->pieces[0];
         r->shared[r->levels++] = &w->pieces[1 + i % (size_t)a->documents];
         r->output = (size_t)a->answer;
-        code = piece_fill(&r->own, &b->model, (size_t)a->question, stream + i);
+        code = piece_fill(&r->own, &b->c.model, (size_t)a->question, stream + i);
     }
     return code;
 }
 
-static void tell(const void *bench_, const workload *w, size_t index)
+static void describe(const void *bench_, const workload *w, size_t index)
 {
     const bench *b = bench_;
     (void)w;
@@ -76,7 +75,14 @@ static int open_text(void *bench_)
     return !b->a->text || (b->text = read_text(b->a->text, &b->text_size)) ? EXIT_OK : EXIT_INPUT;
 }
 
-static int start(const arguments *a, const command *about)
+static const workload_kind kind = {.about = &bench_needles,
+                                   .ways = usual_ways,
+                                   .way_count = WAYS,
+                                   .open = open_text,
+                                   .make = make,
+                                   .describe = describe};
+
+static int start(const arguments *a)
 {
     static plot curves = {.title = "Questions about a long document",
                           .x_label = "questions",
@@ -85,8 +91,7 @@ static int start(const arguments *a, const command *about)
     bench b = {
         .a = a,
         .c = {.options = &a->common, .name = "needles", .x_name = "questions", .plot = &curves}};
-    const workload_maker maker = {open_text, make, tell, &b};
-    int code = compare_list(&b.c, &b.model, &list, &maker, usual_ways, WAYS, about);
+    int code = run_workloads(&kind, &b.c, &list, &b);
     free(b.text);
     return code;
 }
@@ -102,14 +107,14 @@ static int run_command_line(int argc, char **argv)
     const option_row rows[] = {
         WORKLOAD_ROWS(a.common, "64", "shared,per-row,copies"),
         {"document", OPTION_NUMBER, &a.document, "tokens of a document (2048)", NULL, 1, 1 << 24},
-        {"documents", OPTION_NUMBER, &a.documents, "how many, asked about in turn (1)", NULL, 1,
-         4096},
-        {"instruction", OPTION_NUMBER, &a.instruction,
-         "tokens that stand before every document (0)", NULL, 0, 1 << 24},
-        {"questions", OPTION_TEXT, &a.questions, "how many (1,4,16)", NULL, 0, 0},
+        {"documents", OPTION_NUMBER, &a.documents,
+         "number of documents; the questions ask about them in turn (1)", NULL, 1, 4096},
+        {"instruction", OPTION_NUMBER, &a.instruction, "tokens before every document (0)", NULL, 0,
+         1 << 24},
+        {"questions", OPTION_TEXT, &a.questions, "number of questions (1,4,16)", NULL, 0, 0},
         {"question", OPTION_NUMBER, &a.question, "tokens of a question (24)", NULL, 1, 1 << 20},
         {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (10)", NULL, 1, 1 << 20},
-        {"text", OPTION_FILE, &a.text, "a text that the documents are cut from", NULL, 0, 0},
+        {"text", OPTION_FILE, &a.text, "a text whose parts are the documents", NULL, 0, 0},
         TOKENIZER_ROW(a.common.model),
     };
     const char *others[1];
@@ -120,12 +125,12 @@ static int run_command_line(int argc, char **argv)
     if (code >= 0)
         return code;
     watch_interrupt();
-    return start(&a, &bench_needles);
+    return start(&a);
 }
 
 const command bench_needles = {
     .name = "needles",
     .usage = "needles [--shape NAME | --model M] [--document N] [--questions LIST] [options]",
     .summary = "many questions about long documents",
-    .details = "Short questions about long documents, against the number of questions.\n" WAYS_HELP,
+    .details = "Short questions about long documents, over the number of questions.\n" WAYS_HELP,
     .run = run_command_line};

@@ -1,6 +1,6 @@
-/* bench samples: many answers to each of some questions behind few-shot examples, as in
- * self-consistency and in programming contests (Hydragen, section 4.4): the examples are shared by
- * all, a question by its answers. Compared by how many of these two levels are shared. */
+/* bench samples: many answers to each question behind few-shot examples, as in self-consistency and
+ * in programming contests (Hydragen, section 4.4). All share the examples, the answers share their
+ * question. The ways differ in how many of these two levels they share. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,13 +26,12 @@ typedef struct arguments {
 
 typedef struct bench {
     const arguments *a;
-    bench_model model;
     char *problems; /* the file */
     size_t size;
     comparison c;
 } bench;
 
-/* Appends a problem of the file as text, with or without its answer; *at moves on. */
+/* Appends the next problem of the file as text, with or without its answer, and moves *at on. */
 static int add_problem(const bench *b, const char **at, int answered, char *text, size_t *used)
 {
     const char *end = *at ? strchr(*at, '\n') : NULL;
@@ -52,22 +51,22 @@ static int add_problem(const bench *b, const char **at, int answered, char *text
     return code;
 }
 
-/* The examples, then the questions, from the file; as many tokens as they have. */
+/* The examples, then the questions, from the file, in full. */
 static int pieces_from_file(const bench *b, workload *w)
 {
     const char *at = b->problems;
-    /* what is added to a line is shorter than its JSON but for a few words */
+    /* a problem as text is shorter than its JSON, but for a few words */
     char *text = malloc(b->size + 64 * (MOST_SHOTS + 1));
     size_t used = 0;
     int code = text ? EXIT_OK : plain_error("no memory for %zu bytes", b->size);
     for (long i = 0; i < b->a->shots && code == EXIT_OK; i++)
         code = add_problem(b, &at, 1, text, &used);
     if (code == EXIT_OK)
-        code = piece_from_text(&w->pieces[0], &b->model, text, used, 0);
+        code = piece_from_text(&w->pieces[0], &b->c.model, text, used, 0);
     for (size_t i = 1; i < w->piece_count && code == EXIT_OK; i++) {
         used = 0;
         if ((code = add_problem(b, &at, 0, text, &used)) == EXIT_OK)
-            code = piece_from_text(&w->pieces[i], &b->model, text, used, 0);
+            code = piece_from_text(&w->pieces[i], &b->c.model, text, used, 0);
     }
     free(text);
     return code;
@@ -80,7 +79,7 @@ static int make_pieces(const bench *b, workload *w)
     if (b->problems)
         return pieces_from_file(b, w);
     for (size_t i = 0; i < w->piece_count && code == EXIT_OK; i++)
-        code = piece_fill(&w->pieces[i], &b->model, (size_t)(i ? b->a->question : b->a->few_shot),
+        code = piece_fill(&w->pieces[i], &b->c.model, (size_t)(i ? b->a->question : b->a->few_shot),
                           stream + i);
     return code;
 }
@@ -102,7 +101,7 @@ static int make(const void *bench_, workload *w, size_t samples)
     return code;
 }
 
-static void tell(const void *bench_, const workload *w, size_t index)
+static void describe(const void *bench_, const workload *w, size_t index)
 {
     const bench *b = bench_;
     if (!index)
@@ -117,7 +116,14 @@ static int open_problems(void *bench_)
                                                                                   : EXIT_INPUT;
 }
 
-static int start(const arguments *a, const command *about)
+static const workload_kind kind = {.about = &bench_samples,
+                                   .ways = ways,
+                                   .way_count = sizeof ways / sizeof *ways,
+                                   .open = open_problems,
+                                   .make = make,
+                                   .describe = describe};
+
+static int start(const arguments *a)
 {
     static plot curves = {.title = "Samples of one prompt",
                           .x_label = "samples of a question",
@@ -126,8 +132,7 @@ static int start(const arguments *a, const command *about)
     bench b = {
         .a = a,
         .c = {.options = &a->common, .name = "samples", .x_name = "samples", .plot = &curves}};
-    const workload_maker maker = {open_problems, make, tell, &b};
-    int code = compare_list(&b.c, &b.model, &list, &maker, ways, sizeof ways / sizeof *ways, about);
+    int code = run_workloads(&kind, &b.c, &list, &b);
     free(b.problems);
     return code;
 }
@@ -145,15 +150,14 @@ static int run_command_line(int argc, char **argv)
         WORKLOAD_ROWS(a.common, "64", "two-levels,one-level,no-level,per-row"),
         {"few-shot", OPTION_NUMBER, &a.few_shot, "tokens of the examples (1024)", NULL, 0, 1 << 24},
         {"question", OPTION_NUMBER, &a.question,
-         "tokens of a question (193: behind the examples, whole blocks of 64 and the last token)",
-         NULL, 1, 1 << 20},
-        {"questions", OPTION_NUMBER, &a.questions, "how many (1)", NULL, 1, 4096},
-        {"samples", OPTION_TEXT, &a.samples, "answers to each (4,16)", NULL, 0, 0},
+         "tokens of a question (193: with the examples whole blocks of 64, and one token)", NULL, 1,
+         1 << 20},
+        {"questions", OPTION_NUMBER, &a.questions, "number of questions (1)", NULL, 1, 4096},
+        {"samples", OPTION_TEXT, &a.samples, "answers to each question (4,16)", NULL, 0, 0},
         {"answer", OPTION_NUMBER, &a.answer, "tokens of an answer (32)", NULL, 1, 1 << 20},
         {"problems", OPTION_FILE, &a.problems,
-         "lines of JSON with question and answer (GSM8K): examples and questions from there", NULL,
-         0, 0},
-        {"shots", OPTION_NUMBER, &a.shots, "examples that are taken from --problems (8)", NULL, 0,
+         "lines of JSON with question and answer (GSM8K), for examples and questions", NULL, 0, 0},
+        {"shots", OPTION_NUMBER, &a.shots, "number of examples from --problems (8)", NULL, 0,
          MOST_SHOTS},
         TOKENIZER_ROW(a.common.model),
     };
@@ -165,19 +169,23 @@ static int run_command_line(int argc, char **argv)
     if (code >= 0)
         return code;
     watch_interrupt();
-    return start(&a, &bench_samples);
+    return start(&a);
 }
 
 const command bench_samples = {
     .name = "samples",
     .usage = "samples [--shape NAME | --model M] [--few-shot N] [--samples LIST] [options]",
     .summary = "many answers to each question behind few-shot examples",
-    .details =
-        "Many answers to each question behind few-shot examples: self-consistency (GSM8K:\n"
-        "--shots 8 --samples 40), programming contests (APPS: --few-shot 2400 --samples 128\n"
-        "--answer 512). Ways: two-levels (what the library does), one-level (the examples are\n"
-        "shared, every answer has a copy of its question), no-level (copies of both), per-row\n"
-        "(both are stored once, but read for every answer), recompute (every prompt is computed\n"
-        "whole), no-attention (as two-levels, but steps behind the prompt leave attention out:\n"
-        "answers mean nothing, and no way of attending is faster).\n",
+    .details = "Many answers to each question behind few-shot examples: self-consistency (GSM8K: "
+               "--shots 8\n"
+               "--samples 40), programming contests (APPS: --few-shot 2400 --samples 128 --answer "
+               "512). Ways:\n"
+               "  two-levels    the library's own way: examples and questions are shared\n"
+               "  one-level     the examples are shared, every answer has a copy of its question\n"
+               "  no-level      every answer has copies of both\n"
+               "  per-row       both are stored once, but read for every answer\n"
+               "  recompute     every prompt is computed in full\n"
+               "  no-attention  as two-levels, but no token after the prompt attends: the answers "
+               "mean nothing,\n"
+               "                and no way of attending is faster",
     .run = run_command_line};

@@ -1,5 +1,5 @@
-/* bench serve: requests with lengths as in real traffic behind one system prompt, all at once or
- * coming one by one (RelayAttention, section 4.3: ShareGPT, non-interactive and interactive). */
+/* bench serve: requests with the lengths of real traffic behind one system prompt, all at once or
+ * arriving one by one (RelayAttention, section 4.3: ShareGPT, non-interactive and interactive). */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -18,42 +18,42 @@ typedef struct arguments {
 
 typedef struct bench {
     const arguments *a;
-    bench_model model;
     lengths lengths;
     comparison c;
     double rates[MOST];
     size_t rate_count;
-    int said; /* what is common to all rows */
 } bench;
 
 /* The same requests behind every prefix. */
-static int make(const bench *b, workload *w, size_t prefix)
+static int make(const void *bench_, workload *w, size_t prefix)
 {
+    const bench *b = bench_;
     const arguments *a = b->a;
     uint64_t state = (uint64_t)a->common.seed;
     int code = workload_new(w, 1, (size_t)a->requests, (size_t)a->common.batch);
     if (code == EXIT_OK)
-        code = piece_fill(&w->pieces[0], &b->model, prefix, state << 20);
+        code = piece_fill(&w->pieces[0], &b->c.model, prefix, state << 20);
     for (size_t i = 0; i < w->count && code == EXIT_OK; i++) {
         request *r = &w->requests[i];
         length_pair pair = lengths_draw(&b->lengths, &state);
         r->shared[0] = &w->pieces[0];
         r->levels = prefix ? 1 : 0;
         r->output = lengths_scaled((double)pair.output, a->scale);
-        code = piece_fill(&r->own, &b->model, lengths_scaled((double)pair.prompt, a->scale),
+        code = piece_fill(&r->own, &b->c.model, lengths_scaled((double)pair.prompt, a->scale),
                           ((uint64_t)a->common.seed << 20) + i + 1);
     }
     return code;
 }
 
-static void print_lengths(const bench *b, const workload *w)
+static void describe(const void *bench_, const workload *w, size_t index)
 {
+    const bench *b = bench_;
     double prompt = 0, output = 0, n = (double)w->count;
     for (size_t i = 0; i < w->count; i++) {
         prompt += (double)w->requests[i].own.count;
         output += (double)w->requests[i].output;
     }
-    if (!b->a->common.json)
+    if (!index)
         printf("%zu requests, %zu at a time, lengths of %s times %g: prompts of %.0f tokens, "
                "answers of %.0f on average\n",
                w->count, w->batch,
@@ -62,7 +62,7 @@ static void print_lengths(const bench *b, const workload *w)
 }
 
 /* Requests that come one by one, at each of the rates. */
-static int at_rates(bench *b, workload *w)
+static int measure_rates(bench *b, workload *w)
 {
     int code = EXIT_OK;
     for (size_t i = 0; i < b->rate_count && code == EXIT_OK; i++) {
@@ -73,43 +73,22 @@ static int at_rates(bench *b, workload *w)
     return code;
 }
 
-static int one_prefix(bench *b, size_t prefix)
+static int measure(void *bench_, workload *w, size_t prefix)
 {
-    workload w;
-    int code = make(b, &w, prefix);
-    if (code == EXIT_OK && !b->said) {
-        print_lengths(b, &w);
-        if (b->a->limit <= 0)
-            print_head(&b->c);
-        b->said = 1;
-    }
+    bench *b = bench_;
     b->c.fixed = (double)prefix;
-    if (code == EXIT_OK) {
-        if (b->a->limit > 0)
-            code = find_rates(&b->c, &w, (double)prefix, b->rates[0], b->a->limit);
-        else if (b->rate_count)
-            code = at_rates(b, &w);
-        else
-            code = compare_ways(&b->c, &w, (double)prefix);
-    }
-    workload_free(&w);
-    return code;
+    if (b->a->limit > 0)
+        return find_rates(&b->c, w, (double)prefix, b->rates[0], b->a->limit);
+    return b->rate_count ? measure_rates(b, w) : compare_ways(&b->c, w, (double)prefix);
 }
 
-static int run(bench *b, const long *prefixes, size_t count, const command *about)
+static int open_lengths(void *bench_)
 {
-    int code = lengths_open(&b->lengths, b->a->lengths);
-    if (code == EXIT_OK)
-        code = bench_model_open(&b->model, &b->a->common.model, about);
-    for (size_t i = 0; i < count && code == EXIT_OK; i++)
-        code = one_prefix(b, (size_t)prefixes[i]);
-    code = close_comparison(&b->c, code);
-    bench_model_close(&b->model);
-    lengths_close(&b->lengths);
-    return code;
+    bench *b = bench_;
+    return lengths_open(&b->lengths, b->a->lengths);
 }
 
-/* "0.5,1,2": how many; 0: it is no such list. */
+/* "0.5,1,2" to numbers. Returns how many; 0: not such a list. */
 static size_t read_rates(const char *text, double *rates)
 {
     for (size_t n = 0; n < MOST;) {
@@ -125,33 +104,39 @@ static size_t read_rates(const char *text, double *rates)
     return 0;
 }
 
-static int start(const arguments *a, const command *about)
+static const workload_kind kind = {.about = &bench_serve,
+                                   .ways = usual_ways,
+                                   .way_count = WAYS,
+                                   .open = open_lengths,
+                                   .make = make,
+                                   .describe = describe,
+                                   .measure = measure};
+
+static int start(const arguments *a)
 {
     static plot curves = {.title = "Requests behind one system prompt"};
-    long prefixes[MOST_XS];
     const x_list list = {"prefix", a->prefix, "256,1024", 0, LONG_MAX};
-    size_t count;
-    bench b = {.a = a, .c = {.name = "serve", .x_name = "prefix", .plot = &curves}};
-    int code = read_xs(&list, about, prefixes, &count);
-    b.c.options = &a->common;
-    b.c.model = &b.model;
-    if (code != EXIT_OK)
-        return code;
+    bench b = {.a = a,
+               .c = {.options = &a->common, .name = "serve", .x_name = "prefix", .plot = &curves}};
+    int code;
     if (a->rate && !(b.rate_count = read_rates(a->rate, b.rates)))
-        return usage_error(about, "--rate takes up to %d rates above 0, as in 0.5,1,2", MOST);
+        return usage_error(&bench_serve, "--rate takes up to %d rates above 0, as in 0.5,1,2",
+                           MOST);
     if (a->limit > 0 && b.rate_count != 1)
-        return usage_error(about, "--limit needs one --rate to start from");
+        return usage_error(&bench_serve, "--limit needs one --rate to start from");
     if (a->limit > 0 && a->common.picture)
-        return usage_error(about, "--limit gives no curve for --plot");
-    curves.x_label = b.rate_count ? "requests a second that come" : "tokens of the prefix";
+        return usage_error(&bench_serve, "--limit gives no curve for --plot");
+    curves.x_label = b.rate_count ? "arrivals a second" : "tokens of the prefix";
     curves.y_label = b.rate_count ? "milliseconds a token" : "requests a second";
+    b.c.without_head = a->limit > 0;
     if (b.rate_count && a->limit <= 0) {
         b.c.arrivals = 1;
         b.c.x_name = "rate";
         b.c.fixed_name = "prefix";
     }
-    code = open_comparison(&b.c, usual_ways, WAYS, about);
-    return code == EXIT_OK ? run(&b, prefixes, count, about) : code;
+    code = run_workloads(&kind, &b.c, &list, &b);
+    lengths_close(&b.lengths);
+    return code;
 }
 
 static int run_command_line(int argc, char **argv)
@@ -163,14 +148,14 @@ static int run_command_line(int argc, char **argv)
     const option_row rows[] = {
         WORKLOAD_ROWS(a.common, "8", "shared,per-row,copies"),
         {"prefix", OPTION_TEXT, &a.prefix, "tokens of the system prompt (256,1024)", NULL, 0, 0},
-        {"requests", OPTION_NUMBER, &a.requests, "how many (10)", NULL, 1, 100000},
+        {"requests", OPTION_NUMBER, &a.requests, "number of requests (10)", NULL, 1, 100000},
         {"lengths", OPTION_FILE, &a.lengths,
-         "lines prompt,output to draw from, instead of the built-in ShareGPT statistics", NULL, 0,
-         0},
-        {"scale", OPTION_REAL, &a.scale, "factor of those lengths (0.2)", NULL, 1e-3, 100},
-        {"rate", OPTION_TEXT, &a.rate, "requests a second that come, as in 0.5,1,2", NULL, 0, 0},
-        {"limit", OPTION_REAL, &a.limit, "seconds a token from arrival to end, mean of requests",
-         NULL, 1e-6, 1e6},
+         "file of lines prompt,output with lengths, instead of the built-in ShareGPT statistics",
+         NULL, 0, 0},
+        {"scale", OPTION_REAL, &a.scale, "factor of the lengths (0.2)", NULL, 1e-3, 100},
+        {"rate", OPTION_TEXT, &a.rate, "arrivals a second, as in 0.5,1,2", NULL, 0, 0},
+        {"limit", OPTION_REAL, &a.limit,
+         "seconds a token from arrival to end, mean of the requests", NULL, 1e-6, 1e6},
     };
     const char *others[1];
     size_t count;
@@ -180,7 +165,7 @@ static int run_command_line(int argc, char **argv)
     if (code >= 0)
         return code;
     watch_interrupt();
-    return start(&a, &bench_serve);
+    return start(&a);
 }
 
 const command bench_serve = {
@@ -188,7 +173,7 @@ const command bench_serve = {
     .usage = "serve [--shape NAME | --model M] [--prefix LIST] [options]",
     .summary = "requests with the lengths of real traffic behind one system prompt",
     .details =
-        "Requests with the lengths of real traffic behind one system prompt: all at once, or with\n"
-        "--rate as a Poisson process, or with --rate and --limit the rate that can be "
-        "borne.\n" WAYS_HELP,
+        "Requests with the lengths of real traffic behind one system prompt: all at once; with "
+        "--rate as a\n"
+        "Poisson process; with --rate and --limit, the highest rate within the limit.\n" WAYS_HELP,
     .run = run_command_line};

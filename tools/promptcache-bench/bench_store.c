@@ -1,18 +1,17 @@
-/* bench store: what the tiers below memory give: states computed by a model are put into a cache
- * and fetched again, one after the other, from the tier. DISK and REMOTE: memory is cleared before
- * each pass. COMPRESSED takes what memory evicts and would be cleared too: there the same states go
- * under so many names that memory has no room for half of them, and what is found in memory is
- * passed over.
+/* bench store: speed of the tiers below RAM. States computed by a model are put into a cache and
+ * fetched again from a tier, one after the other. DISK and REMOTE: RAM is cleared before each pass.
+ * COMPRESSED holds what RAM evicts and would be cleared too: there the same states are put under so
+ * many keys that RAM holds less than half of them, and those found in RAM do not count.
  *
- * load_bytes_per_s: bytes of states, as they are used, a second of pc_cache_get.
- * raw_read_bytes_per_s: bytes of the tier's files a second of reading them from end to end into
- * memory that is there (COMPRESSED: of copying as many bytes in memory; REMOTE: none, the server is
- * not ours to read); fresh_read_bytes_per_s: of reading each into memory that is taken for it, as a
- * load has to. share, fresh_share: seconds of that reading / seconds of loading, so that a codec
- * which makes files smaller is not credited with it; best_share: of the fastest of each, for a
- * machine that has other things to do. RAW on DISK comes twice: as a cache does it by itself, which
- * maps the files where it can ("map"), and reading them (PC_CACHE_NO_MMAP, "read"). Rates of a
- * codec are those of one core: the counters of COMPRESSED, checksums and memory included. */
+ * load_bytes_per_s: bytes of states a second by pc_cache_get.
+ * raw_read_bytes_per_s: bytes of the files a second if they are read from end to end into memory in
+ * use (COMPRESSED: copied in memory; REMOTE: none, the server's files are not ours).
+ * fresh_read_bytes_per_s: the same into new memory for each file, as a load needs it.
+ * share, fresh_share: seconds of that reading over seconds of loading, so that smaller files do not
+ * count for a codec. best_share: of the fastest of each, for a machine with other work.
+ * RAW on DISK has two rows: "map", the cache's own choice, and "read" (PC_CACHE_NO_MMAP).
+ * Rates of a codec are of one core, by the counters of COMPRESSED; they include checksums and
+ * memory. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,7 @@
 #include "store_states.h"
 
 enum { MOST_REPEATS = 64 };
-static const char *const codec_names[] = {"raw", "zstd", "int8", "int4"}; /* PC_CODEC_RAW … */
+static const char *const codec_names[] = {"raw", "zstd", "int8", "int4"}; /* from PC_CODEC_RAW on */
 static const uint32_t tiers[] = {PC_TIER_COMPRESSED, PC_TIER_DISK, PC_TIER_REMOTE};
 static const char *const tier_names[] = {"compressed", "disk", "remote"};
 
@@ -40,13 +39,13 @@ typedef struct arguments {
 /* One tier with one codec. */
 typedef struct case_result {
     size_t tier, codec;
-    const char *page_cache; /* of a disk: "warm", "cold"; else NULL */
+    const char *page_cache; /* of DISK: "warm" or "cold"; else NULL */
     int no_map;             /* PC_CACHE_NO_MMAP */
     int mapped;             /* files were mapped, not read */
     uint64_t stored;
     double load[MOST_REPEATS], read[MOST_REPEATS], fresh[MOST_REPEATS]; /* seconds */
     double compress, decompress; /* bytes a second of the codec on one core */
-    int equal;                   /* all bits came back */
+    int equal;                   /* all bits are as they were computed */
 } case_result;
 
 /* One entry of a cache. */
@@ -62,16 +61,15 @@ typedef struct entries {
     size_t next;
 } entries;
 
-/* Of RAM, in states: a sixteenth of it may be on its way to COMPRESSED at a time, so a state has to
- * fit in there. */
-enum { HOST_STATES = 17 };
+/* Size of RAM in states. A sixteenth of it may be on the way to COMPRESSED at a time, and a state
+ * must fit into that. */
+enum { RAM_STATES = 17 };
 
-/* A server may hold what this program or another run of it has put there: names are new each time.
- */
+/* A server may still hold entries of an earlier run: the keys are new each time. */
 static int make_entries(entries *e, const bench_model *b, const store_states *s, size_t tier)
 {
     uint64_t first = (uint64_t)(machine_now() * 1e9) << 16;
-    size_t aliases = tiers[tier] == PC_TIER_COMPRESSED ? 2 * HOST_STATES / s->count + 1 : 1;
+    size_t aliases = tiers[tier] == PC_TIER_COMPRESSED ? 2 * RAM_STATES / s->count + 1 : 1;
     *e = (entries){calloc(aliases * s->count, sizeof *e->items), 0, s->count, 0};
     for (size_t i = 0; e->items && i < aliases * s->count; i++) {
         e->items[i].state = &s->items[i % s->count];
@@ -87,12 +85,12 @@ static int open_cache(pc_cache **out, const bench_model *b, const arguments *a,
                       int no_map)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
-    o.ram_bytes = HOST_STATES * (s->largest + 4096);
+    o.ram_bytes = RAM_STATES * (s->largest + 4096);
     o.flags = PC_CACHE_ALWAYS_LOAD | (no_map ? PC_CACHE_NO_MMAP : 0);
     o.deadline_seconds = 600;
     o.io_threads = (uint32_t)a->io_threads;
     if (tiers[tier] == PC_TIER_COMPRESSED) {
-        o.compressed_bytes = (3 * HOST_STATES + s->count) * s->largest + (64 << 20);
+        o.compressed_bytes = (3 * RAM_STATES + s->count) * s->largest + (64 << 20);
         o.compressed_codec = (uint32_t)codec + PC_CODEC_RAW;
         o.io_threads = 1; /* rates of one core */
     } else if (tiers[tier] == PC_TIER_DISK) {
@@ -101,7 +99,7 @@ static int open_cache(pc_cache **out, const bench_model *b, const arguments *a,
         o.disk_codec = (uint32_t)codec + PC_CODEC_RAW;
     } else {
         o.remote = a->remote;
-        o.ttl_seconds = 900; /* nothing of it stays on the server */
+        o.ttl_seconds = 900; /* the server forgets all of it */
         o.remote_codec = (uint32_t)codec + PC_CODEC_RAW;
     }
     return pc_cache_new(out, b->context, &o) < 0 ? input_error("cache", NULL) : EXIT_OK;
@@ -117,8 +115,7 @@ static int put_all(pc_cache *cache, const bench_model *b, const entries *e)
             status = pc_cache_put(cache, e->items[i].key, segment, NULL);
         pc_segment_free(segment);
         if (status >= 0)
-            status = pc_cache_flush(
-                cache); /* one after the other: none is refused because many wait */
+            status = pc_cache_flush(cache); /* one by one: a long queue would refuse entries */
         if (status < 0)
             return input_error("store", NULL);
     }
@@ -131,19 +128,20 @@ static int is_mapped(pc_cache *cache, size_t tier)
     return pc_cache_get_tier_stats(cache, tiers[tier], &stats) >= 0 && stats.mapped_bytes;
 }
 
-/* Fetches an entry. 1: from the tier, *seconds are added; 0: it was in memory still; -1 after a
- * message. */
+/* Fetches an entry. 1: from the tier, its time is added to *seconds; 0: from RAM; -1 after a
+ * message.
+ */
 static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds,
                    case_result *check)
 {
     pc_segment *segment = NULL;
     pc_get_info info = PC_GET_INFO_INIT;
     pc_raw raw = PC_RAW_INIT;
-    double start = machine_now(), took;
+    double start = machine_now(), elapsed;
     pc_status status = pc_cache_get(&segment, cache, e->key, &e->state->raw, 0, &info);
-    took = machine_now() - start;
+    elapsed = machine_now() - start;
     if (status == PC_MISS) {
-        plain_error("%s did not give a state back: %s", tier_names[tier], reason_name(info.reason));
+        plain_error("%s did not return a state: %s", tier_names[tier], reason_name(info.reason));
         return -1;
     }
     if (status < 0 || pc_segment_raw(segment, &raw) < 0) {
@@ -155,14 +153,14 @@ static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds
         check->mapped |= is_mapped(cache, tier);
     }
     pc_segment_free(segment);
-    pc_cache_flush(cache); /* what gave way goes to its tier before the next one */
+    pc_cache_flush(cache); /* evicted entries reach their tier before the next fetch */
     if (info.tier != tiers[tier])
         return 0;
-    *seconds += took;
+    *seconds += elapsed;
     return 1;
 }
 
-/* Seconds of so many loads as there are states. < 0 after a message. */
+/* Seconds to load as many entries as there are states; < 0 after a message. */
 static double get_all(pc_cache *cache, entries *e, size_t tier, case_result *check)
 {
     double seconds = 0;
@@ -178,7 +176,7 @@ static double get_all(pc_cache *cache, entries *e, size_t tier, case_result *che
         if (got < 0)
             return -1;
         if (i == 4 * e->count) {
-            plain_error("%zu states never came from %s", e->pass - loads, tier_names[tier]);
+            plain_error("%zu states were never loaded from %s", e->pass - loads, tier_names[tier]);
             return -1;
         }
         loads += (size_t)got;
@@ -186,7 +184,7 @@ static double get_all(pc_cache *cache, entries *e, size_t tier, case_result *che
     return seconds;
 }
 
-/* As many bytes as the tier holds, from memory to memory. */
+/* Seconds to copy as many bytes as the tier holds. */
 static double copy_seconds(uint64_t bytes, void *memory, size_t size)
 {
     double start = machine_now();
@@ -205,14 +203,14 @@ static double read_once(const case_result *r, const file_tree *files, void *memo
     return tiers[r->tier] == PC_TIER_DISK ? read_files(files, memory, size) : NAN;
 }
 
-/* What is mapped stays in the page cache. */
+/* The cache is cleared first: mapped files would stay in the page cache. */
 static void cool(pc_cache *cache, const file_tree *files)
 {
     pc_cache_clear(cache);
     drop_files(files);
 }
 
-/* Loading and reading in turn. */
+/* Loads and reads in turn. */
 static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *e,
                   const file_tree *files, void *memory, size_t size)
 {
@@ -238,13 +236,13 @@ static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *
     return EXIT_OK;
 }
 
-/* How files came in; NULL: there are none. */
+/* How files were loaded; NULL: not from files. */
 static const char *way(const case_result *r)
 {
     return tiers[r->tier] != PC_TIER_DISK ? NULL : r->mapped ? "map" : "read";
 }
 
-/* A number, or "-" where there is none. */
+/* A number, or "-" for NaN. */
 static const char *known(char text[32], int decimals, double value)
 {
     if (isnan(value))
@@ -303,8 +301,8 @@ static double rate(uint64_t bytes, double seconds)
     return seconds > 0 ? (double)bytes / seconds : NAN;
 }
 
-/* Every entry once: what memory evicts on the way is then in the tier, and memory for what comes
- * back has been found. */
+/* Fetches every entry once, so that what RAM evicts is in the tier, and memory for loads is
+ * allocated. */
 static int all_once(pc_cache *cache, const entries *e, size_t tier)
 {
     double seconds = 0;
@@ -314,7 +312,7 @@ static int all_once(pc_cache *cache, const entries *e, size_t tier)
     return EXIT_OK;
 }
 
-/* Rates of the codec by the counters of a tier COMPRESSED: states go from memory to memory. */
+/* Rates of a codec by the counters of COMPRESSED. */
 static int measure_codec(double *compress, double *decompress, const bench_model *b,
                          const arguments *a, const store_states *s, size_t codec)
 {
@@ -349,7 +347,7 @@ static int measure(case_result *r, pc_cache *cache, const arguments *a, entries 
     if (pc_cache_get_tier_stats(cache, tiers[r->tier], &stats) < 0)
         return input_error("statistics", NULL);
     if (!stats.stored || stats.stored < (disk ? s->count : 1))
-        return plain_error("%s took %llu of %zu states", tier_names[r->tier],
+        return plain_error("%s stored %llu of %zu states", tier_names[r->tier],
                            (unsigned long long)stats.stored, e->count);
     r->stored = stats.bytes_written / stats.stored * s->count;
     if (disk && !list_files(&files, folder))
@@ -369,7 +367,7 @@ static int measure(case_result *r, pc_cache *cache, const arguments *a, entries 
     return code;
 }
 
-/* A folder of our own in --folder, gone afterwards. */
+/* Uses a new folder in --folder, and removes it. */
 static int one_case(const bench_model *b, const arguments *a, const store_states *s, case_result *r,
                     size_t *rows)
 {
@@ -447,20 +445,22 @@ static int run_command_line(int argc, char **argv)
     const char *temporary = getenv("TMPDIR"), *others[1];
     const option_row rows[] = {
         BENCH_MODEL_ROWS(a.model),
-        {"text", OPTION_FILE, &a.text, "whose tokens are computed; else ids without meaning", NULL,
+        {"text", OPTION_FILE, &a.text, "text whose tokens are computed; default: random ids", NULL,
          0, 0},
-        {"codec", OPTION_TEXT, &a.codec_list, "of raw,zstd,int8,int4 (all)", NULL, 0, 0},
-        {"tier", OPTION_TEXT, &a.tier_list, "of compressed,disk,remote (compressed,disk)", NULL, 0,
-         0},
+        {"codec", OPTION_TEXT, &a.codec_list, "codecs, of raw,zstd,int8,int4 (all)", NULL, 0, 0},
+        {"tier", OPTION_TEXT, &a.tier_list, "tiers, of compressed,disk,remote (compressed,disk)",
+         NULL, 0, 0},
         {"remote", OPTION_TEXT, &a.remote,
          "server of the tier remote: redis://host[:port][/db], or rediss:// with TLS", NULL, 0, 0},
-        {"folder", OPTION_DIR, &a.folder, "where the tier disk makes its folder ($TMPDIR or /tmp)",
-         NULL, 0, 0},
-        {"segments", OPTION_NUMBER, &a.segments, "2 to 4096 (4)", NULL, 2, 4096},
-        {"tokens", OPTION_NUMBER, &a.tokens, "of each (1024)", NULL, 1, 1 << 20},
-        {"io-threads", OPTION_NUMBER, &a.io_threads, "of the cache; 0: as it likes (0)", NULL, 0,
-         64},
-        {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (5)", NULL, 1, MOST_REPEATS},
+        {"folder", OPTION_DIR, &a.folder, "for the folder of the tier disk ($TMPDIR or /tmp)", NULL,
+         0, 0},
+        {"segments", OPTION_NUMBER, &a.segments, "number of segments, 2 to 4096 (4)", NULL, 2,
+         4096},
+        {"tokens", OPTION_NUMBER, &a.tokens, "tokens of each segment (1024)", NULL, 1, 1 << 20},
+        {"io-threads", OPTION_NUMBER, &a.io_threads, "I/O threads of the cache; 0: its default (0)",
+         NULL, 0, 64},
+        {"repeats", OPTION_NUMBER, &a.repeats,
+         "loads of each entry, 1 to 64; the median counts (5)", NULL, 1, MOST_REPEATS},
         FORMAT_ROWS(a.json, "one JSON object a row"),
     };
     size_t count;
@@ -472,7 +472,7 @@ static int run_command_line(int argc, char **argv)
         || (code = read_names(&bench_store, "tier", a.tier_list, tier_names, 3, &a.tiers)) >= 0)
         return code;
     if (a.text && !a.model.model)
-        return usage_error(&bench_store, "--text needs --model, which cuts it into tokens");
+        return usage_error(&bench_store, "--text needs --model and its tokenizer");
     if (a.remote ? !(a.tiers & 4) : (a.tiers & 4) != 0)
         return usage_error(&bench_store, "--remote and --tier remote go together");
     if (!a.folder)
@@ -485,5 +485,6 @@ const command bench_store = {
     .usage = "store [--shape NAME | --model M [--text FILE]] [--codec "
              "LIST] [--tier LIST] [options]",
     .summary = "speed of the store's tiers and codecs, against plain reading",
-    .details = "what tiers and codecs of the store give",
+    .details = "Speed of the tiers and codecs of the store: loading states, against reading the "
+               "same files.",
     .run = run_command_line};

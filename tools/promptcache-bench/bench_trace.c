@@ -1,6 +1,6 @@
-/* bench trace: the requests of a trace against the store, as a host of the library would make them:
- * each block of a prompt is got, or else "computed" (filled memory) and put. The blocks are small,
- * so that what is measured is what the store keeps and what its own work costs. */
+/* bench trace: sends the requests of a trace to the store, as an application would: each block of a
+ * prompt is looked up; a missing one is "computed" (memory is filled) and put. The blocks are
+ * small, so that the times are those of the store itself. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +31,14 @@ typedef struct row {
     uint64_t refused;
     double seconds;
     size_t operations;
-    double rss; /* bytes above that before, at most */
+    double rss; /* most bytes that the process grew by */
 } row;
 
 typedef struct bench {
     const arguments *a;
     trace trace;
     pc_context *context;
-    uint64_t entry_bytes; /* that a block takes of the budget */
+    uint64_t entry_bytes; /* of a block, in the budget */
     double shares[MOST_SHARES];
     size_t share_count;
     row rows[MOST_SHARES];
@@ -48,11 +48,12 @@ static int read_arguments(int argc, char **argv, arguments *a)
 {
     const option_row rows[] = {
         {"trace", OPTION_FILE, &a->trace, "JSON lines with \"hash_ids\"", NULL, 0, 0},
-        {"share", OPTION_TEXT, &a->shares, "of the memory that all blocks take (1,1/4,1/16)", NULL,
-         0, 0},
-        {"block-bytes", OPTION_NUMBER, &a->block_bytes, "of a block (4096)", NULL, 1, 1 << 24},
+        {"share", OPTION_TEXT, &a->shares,
+         "sizes of the store as shares of all blocks (1,1/4,1/16)", NULL, 0, 0},
+        {"block-bytes", OPTION_NUMBER, &a->block_bytes, "bytes of a block (4096)", NULL, 1,
+         1 << 24},
         {"flood", OPTION_NUMBER, &a->flood,
-         "blocks of a prompt that nobody asks again, after every second request (0)", NULL, 0,
+         "blocks of a prompt that is never used again, after every second request (0)", NULL, 0,
          1 << 20},
         FORMAT_ROWS(a->json, "one JSON object"),
         {"plot", OPTION_FILE, &a->picture, "writes the curves as SVG", NULL, 0, 0},
@@ -83,7 +84,7 @@ static int read_shares(bench *b)
     return b->share_count ? EXIT_OK : usage_error(&bench_trace, "--share is empty");
 }
 
-static double segment_bytes(void)
+static double resident_bytes(void)
 {
     double pages = 0, all;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -97,7 +98,7 @@ static double segment_bytes(void)
 /* ----------------------------------------------------------- blocks as segments */
 
 typedef struct block {
-    uint8_t key[32], before[32];
+    uint8_t key[32], parent[32];
     int32_t token;
     uint64_t bytes;
     pc_raw raw;
@@ -140,7 +141,7 @@ static int compute(const bench *b, block *it, pc_segment **out)
     return EXIT_OK;
 }
 
-/* Gets or computes and puts one block; the reference stays with the request. */
+/* Looks up one block, or computes and puts it. The request keeps the reference. */
 static int use_block(const bench *b, pc_cache *cache, row *r, size_t request, size_t at,
                      pc_segment **out)
 {
@@ -158,19 +159,19 @@ static int use_block(const bench *b, pc_cache *cache, row *r, size_t request, si
         r->ours.saved += cost;
     }
     if (status != PC_MISS)
-        return status < 0 ? input_error("looking for a block", NULL) : EXIT_OK;
+        return status < 0 ? input_error("look-up of a block", NULL) : EXIT_OK;
     code = compute(b, &it, out);
     if (code == EXIT_OK) {
         pc_put_options o = PC_PUT_OPTIONS_INIT;
         o.cost_seconds = cost;
         if (place) {
-            name_block(it.before, t->blocks[at - 1]);
-            o.before = it.before;
+            name_block(it.parent, t->blocks[at - 1]);
+            o.parent = it.parent;
         }
         status = pc_cache_put(cache, it.key, *out, &o);
         r->operations++;
         r->refused += status == PC_MISS;
-        code = status < 0 ? input_error("keeping a block", NULL) : EXIT_OK;
+        code = status < 0 ? input_error("put of a block", NULL) : EXIT_OK;
     }
     return code;
 }
@@ -183,9 +184,9 @@ static int replay(const bench *b, pc_cache *cache, row *r)
     size_t room = 0;
     int code = EXIT_OK;
 #ifdef __GLIBC__
-    malloc_trim(0); /* what an earlier row has left would hide what this one takes */
+    malloc_trim(0); /* memory that an earlier row freed would hide this row's growth */
 #endif
-    most = rss = segment_bytes();
+    most = rss = resident_bytes();
     for (size_t q = 0; q < t->request_count && code == EXIT_OK && !is_interrupted(NULL); q++) {
         size_t count = t->first[q + 1] - t->first[q], i = 0;
         if (count > room) {
@@ -199,7 +200,7 @@ static int replay(const bench *b, pc_cache *cache, row *r)
         while (i-- > 0)
             pc_segment_free(held[i]);
         if (q % 64 == 0 || q + 1 == t->request_count) {
-            double now = segment_bytes();
+            double now = resident_bytes();
             most = now > most ? now : most;
         }
     }
@@ -281,8 +282,8 @@ static void print_table(const bench *b)
         "%s: %zu requests, %zu blocks looked up, %zu different ones; at most %.1f %% can be hits\n",
         b->a->trace, b->trace.request_count, b->trace.look_ups, b->trace.distinct, best_of_all(b));
     if (b->a->flood)
-        printf("among them, after every second one, requests of %ld blocks that are never used "
-               "again (not counted)\n",
+        printf("and, after every second one, a request of %ld blocks that are never used again "
+               "(not counted)\n",
                b->a->flood);
     printf("\n                          blocks found, %%           compute saved, %%\n"
            "    share  budget MiB    here    LRU   best     here    LRU   best   operations/s   "
@@ -295,10 +296,10 @@ static void print_table(const bench *b)
                100 * r->best.saved / all, (double)r->operations / r->seconds, r->rss / 1048576,
                (unsigned long long)r->refused);
     }
-    printf("\nLRU and best (which knows the future): simulated, blocks of one size. Compute: a "
-           "block costs the more the\n"
-           "more stands before it. RSS: the most that the process grew by; budget: with what the "
-           "store itself needs.\n");
+    printf(
+        "\nLRU and best (which knows the future) are simulated, with blocks of one size. A block "
+        "costs more to\ncompute the more tokens are before it. RSS: most growth of the process. "
+        "The budget includes the\nstore's own data.\n");
 }
 
 static void print_rows_json(const bench *b)
@@ -333,7 +334,7 @@ static int draw(const bench *b)
         const row *r = &b->rows[i];
         plot_point(&curves, "promptcache", 0, 0, 100 * r->share, percent(b, &r->ours));
         plot_point(&curves, "least recently used", 1, 1, 100 * r->share, percent(b, &r->lru));
-        plot_point(&curves, "the best that can be", 2, 2, 100 * r->share, percent(b, &r->best));
+        plot_point(&curves, "best possible", 2, 2, 100 * r->share, percent(b, &r->best));
     }
     return plot_write(&curves, b->a->picture);
 }
@@ -367,8 +368,9 @@ const command bench_trace = {
     .name = "trace",
     .usage = "trace --trace FILE [options]",
     .summary = "how many blocks of real traffic the store keeps, by its size",
-    .details = "replays requests against the store at shares of the memory that all "
-               "their blocks take, and prints how many\n"
-               "blocks were there, beside a store that evicts the least recently "
-               "used and the best that any store could do",
+    .details = "Replays requests against stores of several sizes, given as shares of the memory of "
+               "all blocks.\n"
+               "Prints the share of blocks found, beside that of a store that evicts the least "
+               "recently used, and\n"
+               "beside the best possible.",
     .run = run_command_line};

@@ -1,11 +1,10 @@
-/* bench ttft: time to the first token of a prompt whose prefix is cached, against the ordinary
- * prefill of all of it, in turn.
+/* bench ttft: time to the first token of a prompt whose prefix is cached, against the full prefill,
+ * in turn.
  *
- * The bound of each: the weights that it needs (of experts those that uniform routing chooses) read
- * once from memory, or its arithmetic at the machine's peak, whichever takes longer; both are
- * measured afterwards. With weights of 8 bits or less the peak is not known; the rate of the full
- * prefill of the same run stands for it then. paced_share: the cached run's share of the bound at
- * that rate in any case. */
+ * The bound of each is the longer of two times: to read the weights it needs once (of experts,
+ * those that uniform routing selects), and to do its arithmetic at the peak of the machine,
+ * measured afterwards. With weights of 8 bits or less the peak is not known, and the rate of the
+ * full prefill is used instead. paced_share: the share of the bound at that rate, in any case. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +26,7 @@ typedef struct bench {
     int32_t *tokens;
 } bench;
 
-static double segment_bytes(void)
+static double memory_peak(void)
 {
     FILE *file = fopen("/proc/self/status", "r");
     char line[256];
@@ -51,7 +50,7 @@ static int once(const pc_prompt *prompt, pc_cache *cache, uint32_t baseline, pc_
                                                            : EXIT_OK;
 }
 
-/* Every run has new last tokens, so that only the prefix can be reused. */
+/* Each run ends with new tokens, so that only the prefix can be reused. */
 static int new_prompt(const bench *b, const arguments *a, uint64_t round, pc_prompt **prompt)
 {
     for (long i = a->context - a->fresh; i < a->context; i++)
@@ -61,14 +60,13 @@ static int new_prompt(const bench *b, const arguments *a, uint64_t round, pc_pro
     return EXIT_OK;
 }
 
-/* Multiply-adds of a token over `keys` keys, as floating point operations. */
+/* Operations of attention of a token over `keys` keys. */
 static double attention_flops(const bench *b, double keys)
 {
     return 4.0 * keys * b->info.heads * b->info.head_dim * b->info.layers;
 }
 
-/* Of `tokens` tokens in the layers and of one in the head: only the last one's logits are needed.
- */
+/* Operations of the layers for `tokens` tokens, and of the head for one. */
 static double linear_flops(const bench *b, double tokens)
 {
     return (double)b->info.token_flops * tokens + (double)b->info.head_flops;
@@ -82,10 +80,10 @@ static double read_bytes(const bench *b, double tokens)
 /* Milliseconds, medians. */
 typedef struct result {
     double full, cached, low, high, assemble;
-    double peak, read_rate, pace; /* a second; pace: operations of the full prefill */
+    double peak, read_rate, pace; /* a second; pace: operations a second of the full prefill */
     int peak_known;
     machine_bound of_full, of_cached;
-    double paced;  /* share of the bound at that pace that the cached run reached */
+    double paced;  /* share of the bound at that pace */
     double beyond; /* bytes */
 } result;
 
@@ -93,7 +91,7 @@ static result sum_up(const arguments *a, const bench *b, double *full, double *c
                      double *assemble, double low, double high)
 {
     size_t n = (size_t)a->repeats;
-    double resident = segment_bytes(); /* before the buffers of the next lines count too */
+    double peak_memory = memory_peak(); /* before the next lines allocate */
     double ctx = (double)a->context, fresh = (double)a->fresh, reading;
     double full_flops = linear_flops(b, ctx) + attention_flops(b, ctx / 2) * ctx;
     double new_flops = linear_flops(b, fresh) + attention_flops(b, ctx - fresh / 2) * fresh;
@@ -111,7 +109,7 @@ static result sum_up(const arguments *a, const bench *b, double *full, double *c
     r.of_cached = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.peak);
     r.paced = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.pace).least
               / r.cached;
-    r.beyond = resident - (double)b->info.weight_bytes
+    r.beyond = peak_memory - (double)b->info.weight_bytes
                - 2 * (double)b->info.kv_bytes_per_token * ctx;
     return r;
 }
@@ -133,17 +131,17 @@ static void print_result(const arguments *a, const result *r)
     printf("context %ld, new %ld, %ld runs of each in turn; bounds: %.0f GFLOP/s%s, weights at "
            "%.1f GB/s\n",
            a->context, a->fresh, a->repeats, r->peak / 1e9,
-           r->peak_known ? "" : " (the full prefill's, for want of a known peak)",
+           r->peak_known ? "" : " (of the full prefill: the peak is not known)",
            r->read_rate / 1e9);
     printf("full prefill  %10.1f ms  %.0f %% of its bound, %.1f ms (%.0f GFLOP/s)\n", r->full,
            100 * r->of_full.least / r->full, r->of_full.least, r->pace / 1e9);
-    printf("cached        %10.1f ms  (%.1f … %.1f)  %.0f %% of its bound, %.1f ms (arithmetic "
+    printf("cached        %10.1f ms  (%.1f to %.1f)  %.0f %% of its bound, %.1f ms (arithmetic "
            "%.1f, weights %.1f); %.0f %% at the full prefill's pace\n",
            r->cached, r->low, r->high, 100 * r->of_cached.least / r->cached, r->of_cached.least,
            r->of_cached.by_flops, r->of_cached.by_bytes, 100 * r->paced);
     printf("ratio         %10.1f\n", r->full / r->cached);
     printf("assembling    %10.1f us\n", 1e3 * r->assemble);
-    printf("resident beyond weights and K/V (of the cache and of one private run): %.0f MB\n",
+    printf("memory beyond weights and K/V (of the cache and of one run): %.0f MB\n",
            r->beyond / 1e6);
 }
 
@@ -229,10 +227,11 @@ static int run_command_line(int argc, char **argv)
         {"model", OPTION_PATH, &a.model, "a real model instead", NULL, 0, 0},
         {"context", OPTION_NUMBER, &a.context, "tokens of the prompt (4096)", NULL, 2, 1 << 24},
         {"new", OPTION_NUMBER, &a.fresh,
-         "of them not cached, at its end (64; whole blocks of 64 are reused)", NULL, 1, 1 << 24},
+         "tokens at its end that are not cached (64; whole blocks of 64 are reused)", NULL, 1,
+         1 << 24},
         {"repeats", OPTION_NUMBER, &a.repeats, "1 to 64 (3)", NULL, 1, 64},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
-        {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        {"kv", OPTION_CHOICE, &a.kv, "number format of K and V", KV_CHOICES, 0, 0},
         THREADS_ROW,
         FORMAT_ROWS(a.json, "one JSON object"),
     };
@@ -245,7 +244,7 @@ static int run_command_line(int argc, char **argv)
     if (a.shape && a.model)
         return usage_error(&bench_ttft, "--shape and --model exclude each other");
     if (a.fresh >= a.context)
-        return usage_error(&bench_ttft, "--new %ld leaves nothing of --context %ld to be cached",
+        return usage_error(&bench_ttft, "--new %ld leaves nothing of --context %ld for the cache",
                            a.fresh, a.context);
     if (!a.shape)
         a.shape = "llama-1b";

@@ -1,25 +1,24 @@
-/* The case `cross` of models whose frequencies depend on the length of the context (dynamic NTK,
- * LongRoPE). The prompt fits the length that decides, its continuation does not. pinned  all is
- * computed with the frequencies of the final length: what a request for it does, and so the answer
- * of one is compared fresh   every row is a run of its own length: a request for every length
- *   cached  keys stay as they were when they were cached and new tokens have other frequencies: no
- * computation of ours, and said so */
+/* The case `cross`, of models whose RoPE regime depends on the length of the context (dynamic NTK,
+ * LongRoPE). The prompt is within the length that decides, its continuation is not.
+ *   pinned  everything is computed in the regime of the final length, as one request does it
+ *   fresh   every row is computed for its own length, as a request for each length does it
+ *   cached  cached keys keep their regime while new tokens have another one; the library never
+ *           computes this, and the tensors are left out */
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
-#include "program.h"
 
 enum { MOST = 4096 };
 
 typedef struct crossing {
     checking *c;
     const golden_tensor *ids;
-    size_t prompt; /* how many of them */
+    size_t prompt; /* tokens of the prompt */
     int64_t positions[MOST];
 } crossing;
 
-/* Logits [rows] behind the last tokens of the first `count`, in one pass for that length. */
+/* Logits of the last `rows` of the first `count` tokens, in one pass for that length. */
 static int logits_of(crossing *x, size_t count, size_t rows, float *out)
 {
     size_t vocab = (size_t)x->c->info.vocab;
@@ -52,7 +51,7 @@ static void compare_logits(crossing *x, const char *variant, int fresh)
     free(got);
 }
 
-/* Greedy ids of a request for `wanted` tokens behind `count` given ones. 0: it failed. */
+/* Greedy ids of a request for `wanted` tokens behind `count` given ones. 0: an error. */
 static int answer(checking *c, const int32_t *ids, size_t count, size_t wanted, int32_t *out)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
@@ -62,7 +61,7 @@ static int answer(checking *c, const int32_t *ids, size_t count, size_t wanted, 
     pc_status status;
     size_t made = 0;
     options.max_tokens = (uint32_t)wanted;
-    options.rope_regime_length = wanted == 1 ? count : 0; /* by itself: what it may reach */
+    options.rope_regime_length = wanted == 1 ? count : 0; /* 0: the length it may reach */
     status = pc_prompt_from_tokens(&prompt, c->model, ids, count);
     if (status >= 0)
         status = pc_sequence_new(&sequence, prompt, NULL, &options);
@@ -104,7 +103,7 @@ static void compare_greedy(crossing *x, const char *variant, int fresh)
 static void leave_out(checking *c, const char *name)
 {
     static const char reason[] =
-        "not a computation of ours: keys of one regime are never read in another";
+        "not a computation of ours: keys of one RoPE regime are never read in another";
     if (!golden_find(&c->golden, "cross/%s", name))
         return;
     if (c->json)

@@ -1,3 +1,4 @@
+/* The folder of a codec, the reference answer, and the comparison of both, token by token. */
 #include "eval_codec.h"
 
 #include <math.h>
@@ -84,8 +85,7 @@ static void stepper_free(stepper *s)
     pc_batch_free(s->batch);
 }
 
-/* One step: the logits, and the token that followed them at `index` (-1: it has ended without one).
- */
+/* One step: the logits, and the token chosen at `index` (-1: the end, without a token). */
 static pc_status step(stepper *s, size_t index, const float **logits, size_t *vocab, int32_t *token)
 {
     size_t count;
@@ -132,7 +132,7 @@ pc_status reference_make(reference *r, const pc_model *model, const pc_prompt *p
     return status;
 }
 
-/* log of the sum of exponentials, and where the largest is. */
+/* The logarithm of the sum of exponentials, and the index of the largest. */
 static double log_sum(const float *logits, size_t count, size_t *largest)
 {
     double sum = 0;
@@ -157,7 +157,7 @@ static void compare(codec_loss *loss, const float *want, const float *have, size
     loss->tokens++;
 }
 
-/* The tokens of the reference, each predicted behind those before it. */
+/* Predicts each token of the reference behind those before it. */
 static pc_status predict(codec_folder *f, const pc_model *model, const pc_prompt *prompt,
                          const pc_generate_options *options, const reference *r, codec_loss *loss)
 {
@@ -170,10 +170,10 @@ static pc_status predict(codec_folder *f, const pc_model *model, const pc_prompt
         if ((status = step(&s, i, &logits, &vocab, &token)) < 0 || !logits || vocab != r->vocab)
             break;
         compare(loss, r->logits + i * vocab, logits, vocab);
-        if (r->tokens[i] >= 0 && token != r->tokens[i]) { /* the other way is not followed */
+        if (r->tokens[i] >= 0
+            && token != r->tokens[i]) { /* go on with the token of the reference */
             status = token >= 0 ? pc_sequence_truncate(s.sequence, i) : PC_OK;
-            if (status == PC_ERR_UNSUPPORTED) { /* nothing is left behind the prompt: see
-                                                   pc_sequence_truncate */
+            if (status == PC_ERR_UNSUPPORTED) { /* nothing remains behind the prompt */
                 status = PC_OK;
                 break;
             }

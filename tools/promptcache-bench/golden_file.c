@@ -1,3 +1,4 @@
+/* A small safetensors reader that checks every offset and size. */
 #include "golden_file.h"
 
 #include <stdarg.h>
@@ -8,8 +9,7 @@
 
 static int bad(const char *path, const char *cause)
 {
-    fprintf(stderr, "promptcache: %s: %s\n", path, cause);
-    return EXIT_INPUT;
+    return plain_error("%s: %s", path, cause);
 }
 
 static int read_tensor(golden_tensor *t, const char *name, const json_t *row, const char *data,
@@ -33,7 +33,7 @@ static int read_tensor(golden_tensor *t, const char *name, const json_t *row, co
         if (t->shape[i] < 0 || t->shape[i] > 1 << 28)
             return 0;
         t->count *= (size_t)t->shape[i];
-        if (t->count > size) /* keeps the product from running over */
+        if (t->count > size) /* keeps the product from overflowing */
             return 0;
     }
     t->data = data + from;
@@ -72,11 +72,8 @@ int golden_open(golden_file *file, const char *path)
         if (!strcmp(name, "__metadata__"))
             continue;
         if (!read_tensor(&file->tensors[file->count++], name, row, file->data + 8 + header,
-                         size - 8 - header)) {
-            fprintf(stderr, "promptcache: %s: tensor '%s' has a bad type, shape or place\n", path,
-                    name);
-            return EXIT_INPUT;
-        }
+                         size - 8 - header))
+            return plain_error("%s: tensor '%s' has a bad type, shape or place", path, name);
     }
     file->about = read_about(path);
     return EXIT_OK;
@@ -105,7 +102,7 @@ golden_tensor *golden_find(golden_file *file, const char *format, ...)
     return NULL;
 }
 
-uint64_t golden_regime(const golden_file *file, const char *name)
+uint64_t golden_rope_length(const golden_file *file, const char *name)
 {
     json_t *entry = json_object_get(json_object_get(file->about, "cases"), name);
     return (uint64_t)json_integer_value(json_object_get(entry, "rope_len"));

@@ -1,4 +1,4 @@
-/* Reads golden vectors: a small safetensors reader (F32 and I32) and golden.json beside it. */
+/* Reads golden vectors: safetensors with F32 and I32 tensors, and golden.json beside the file. */
 #ifndef GOLDEN_FILE_H
 #define GOLDEN_FILE_H
 
@@ -8,7 +8,7 @@
 
 typedef struct golden_tensor {
     const char *name; /* of the header; borrowed */
-    int integers;     /* I32; else F32 */
+    int integers;     /* 1: I32; 0: F32 */
     size_t count, rank;
     int64_t shape[8];
     const void *data;
@@ -28,6 +28,6 @@ void golden_close(golden_file *file);
 golden_tensor *golden_find(golden_file *file, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* rope_len of a case; 0: not given */
-uint64_t golden_regime(const golden_file *file, const char *name);
+uint64_t golden_rope_length(const golden_file *file, const char *name);
 
 #endif

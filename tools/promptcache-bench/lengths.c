@@ -13,9 +13,9 @@
 
 enum { BINS = 7, QUANTILES = 17 };
 
-/* Share of the pairs in hundredths of a percent, prompt bins down, answer bins across, and where
- * the bins begin. Computed from the statistics that RelayAttention published for its benchmark
- * (82 780 pairs). */
+/* Shares of the pairs in hundredths of a percent: a row for each bin of prompts, a column for each
+ * of answers; then the starts of the bins. From the statistics that RelayAttention published for
+ * its benchmark (82 780 pairs). */
 static const int histogram[BINS][BINS] = {
     {41, 75, 113, 235, 412, 585, 160},   {25, 62, 74, 153, 337, 660, 271},
     {24, 44, 81, 97, 193, 399, 234},     {57, 59, 65, 92, 137, 274, 194},
@@ -23,10 +23,10 @@ static const int histogram[BINS][BINS] = {
     {565, 437, 284, 171, 136, 144, 139},
 };
 static const int prompt_bins[BINS + 1] = {4, 16, 32, 64, 128, 256, 512, 1025};
-/* The last one ends where the published quantiles say (99 %: 986); up to 2013 it is 1 % of all. */
+/* The end of the last bin follows from the published quantiles (99 %: 986). */
 static const int output_bins[BINS + 1] = {4, 16, 32, 64, 128, 256, 512, 1025};
 
-/* Quantiles of the lengths that RelayAttention published for MMLU, percent: length. */
+/* Quantiles of lengths that RelayAttention published for MMLU. */
 static const double percents[QUANTILES] = {0,  1,  5,  10, 20, 25, 30, 40, 50,
                                            60, 70, 75, 80, 90, 95, 99, 100};
 static const double mmlu_examples[QUANTILES] = {379, 379, 406, 429, 475,  504,  528,  553, 600,
@@ -82,7 +82,7 @@ long lengths_mmlu_question(uint64_t *state)
 
 /* ------------------------------------------------------------------------ */
 
-/* One line "prompt,output"; 0: it is none. */
+/* Reads a line "prompt,output"; 0: something else. */
 static int read_pair(const char *line, length_pair *pair)
 {
     char *end;

@@ -14,9 +14,9 @@ typedef struct lengths {
     size_t count;
 } lengths;
 
-/* `path`: a file of lines "prompt,output"; NULL: the built-in distribution, which is the published
- * joint histogram of ShareGPT (first turn, Llama 2 tokens, prompt 4 … 1024, answer 4 … 1024). An
- * exit code. */
+/* path: a file of lines "prompt,output"; NULL: the built-in distribution, a published joint
+ * histogram of ShareGPT (first turn, Llama 2 tokens, prompts and answers of 4 to 1024). An exit
+ * code. */
 int lengths_open(lengths *l, const char *path);
 void lengths_close(lengths *l);
 length_pair lengths_draw(const lengths *l, uint64_t *state);
@@ -24,7 +24,7 @@ length_pair lengths_draw(const lengths *l, uint64_t *state);
 /* A length times a factor, rounded, at least 1. */
 size_t lengths_scaled(double length, double scale);
 
-/* Lengths of MMLU from their published quantiles: five examples of a subject, one question. */
+/* Lengths of MMLU by published quantiles: of five examples of a subject, of one question. */
 long lengths_mmlu_examples(uint64_t *state);
 long lengths_mmlu_question(uint64_t *state);
 

@@ -1,3 +1,4 @@
+/* Times the attention of one layer, and derives the parts of a prefill from it. */
 #include "memo_bound.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@ int is_encoder(const pc_model_info *info)
     return info->bidirectional != 0;
 }
 
-/* Pairs (row, key) that see each other, of the whole batch. */
+/* Pairs (row, key) of the whole batch in which the row attends to the key. */
 static double pairs_of(const memo_shape *s)
 {
     double n = (double)s->length;
@@ -88,7 +89,7 @@ int bound_attention_time(bound_attention *t, double *us)
     args.out = t->out;
     args.pages = t->pages;
     for (int i = 0; i < 2;
-         i++) { /* in a prefill its inputs have just been written: the second time counts */
+         i++) { /* the second time counts: in a prefill, the inputs are in the caches */
         began = machine_now();
         if (pc_attend(t->plan, &args) < 0)
             return input_error("attend", NULL);
@@ -135,7 +136,7 @@ void memo_parts_of(const bench_model *b, const memo_shape *s, double full_us, do
     double flops = 2 * pairs * b->info.heads * b->info.head_dim,
            bytes = pairs * b->info.heads * s->map_bytes + value_bytes;
     out->attend_us = layers * layer_us;
-    if (out->attend_us > full_us) /* a prefill so short that it is not to be told apart */
+    if (out->attend_us > full_us) /* a very short prefill */
         out->attend_us = full_us;
     out->qk_us = (full_us - out->attend_us) * qk_flops(b) / (double)b->info.token_flops;
     flops *= layers / b->flop_rate;

@@ -18,7 +18,7 @@ uint64_t sum_blocks(const pc_raw *raw)
     return sum;
 }
 
-/* Everything of `raw` that the segment would take with it. */
+/* Copies everything that `raw` borrows from the segment. */
 static int keep(store_state *s, const pc_raw *raw, const bench_model *b)
 {
     s->raw = *raw;
@@ -81,7 +81,7 @@ static int compute(store_state *s, const bench_model *b, size_t tokens)
     return code;
 }
 
-/* count * tokens ids; NULL after a message. */
+/* `need` ids; NULL after a message. */
 static int32_t *all_tokens(const bench_model *b, const char *text_file, size_t need)
 {
     int32_t *ids = malloc(need * sizeof *ids);
@@ -102,8 +102,7 @@ static int32_t *all_tokens(const bench_model *b, const char *text_file, size_t n
         }
         return ids;
     }
-    size = size > 16 * need ? 16 * need
-                            : size; /* of any tokenizer enough, and no more than is needed */
+    size = size > 16 * need ? 16 * need : size; /* enough for any tokenizer */
     while (size && ((unsigned char)text[size] & 0xc0) == 0x80)
         size--;
     if (pc_tokenize(b->model, text, size, 0, ids, need, &count) != PC_OK && count < need) {
@@ -111,8 +110,8 @@ static int32_t *all_tokens(const bench_model *b, const char *text_file, size_t n
         free(ids);
         ids = NULL;
     } else if (count < need) {
-        plain_error("%s has %zu tokens, %zu are needed: fewer --segments or --tokens", text_file,
-                    count, need);
+        plain_error("%s has %zu tokens, but %zu are needed; use fewer --segments or --tokens",
+                    text_file, count, need);
         free(ids);
         ids = NULL;
     }

@@ -4,9 +4,9 @@
 
 #include "bench_model.h"
 
-/* One segment's states in memory of our own, and what a cache is asked for them. */
+/* The states of one segment in own memory, and the description that a cache is given. */
 typedef struct store_state {
-    pc_raw raw; /* borrows from below and from the model's description */
+    pc_raw raw; /* borrows from the fields below and from the model */
     int32_t *tokens;
     void **blocks;
     uint64_t *block_bytes;
@@ -19,13 +19,13 @@ typedef struct store_states {
     uint64_t bytes, largest;
 } store_states;
 
-/* `count` segments of `tokens` tokens each, computed by the model: of the text's tokens, one after
- * the other, or of ids without meaning if there is none. An exit code. */
+/* Computes `count` segments of `tokens` tokens each: consecutive tokens of the text, or random ids
+ * if text_file is NULL. An exit code. */
 int make_states(store_states *s, const bench_model *b, const char *text_file, size_t count,
                 size_t tokens);
-/* The same states may stand under several names. 0: not to be had. */
+/* The key of the states; each alias gives another one. 0: an error. */
 int state_key(const store_state *s, const bench_model *b, uint64_t alias, uint8_t key[32]);
 void free_states(store_states *s);
-uint64_t sum_blocks(const pc_raw *raw); /* changes with every bit and place */
+uint64_t sum_blocks(const pc_raw *raw); /* depends on every bit and its place */
 
 #endif

@@ -32,7 +32,7 @@ static void count_hit(const trace *t, size_t request, size_t i, trace_result *ou
 /* ------------------------------------------------------------------- LRU */
 
 typedef struct lru {
-    uint32_t *next, *previous; /* [block_count + 1] a ring; the last is its head */
+    uint32_t *next, *previous; /* [block_count + 1] a ring; the last one is its head */
 } lru;
 
 #define NOWHERE UINT32_MAX
@@ -90,10 +90,9 @@ int trace_lru(const trace *t, size_t room, trace_result *out)
 /* ------------------------------------------------------------------ Belady */
 
 typedef struct future {
-    size_t *next;   /* [all] place of the next use of the block at each place; SIZE_MAX: none */
-    size_t *kept;   /* [block_count] next use of a block that is kept, 0: it is not */
-    size_t *latest; /* [count] heap of next uses, the latest on top; those of blocks used meanwhile
-                       are left in it */
+    size_t *next; /* [all] of the block at each place: the place of its next use; SIZE_MAX: none */
+    size_t *kept; /* [block_count] next use of a stored block; 0: not stored */
+    size_t *latest; /* [count] heap of next uses, the latest on top; used ones are not removed */
     size_t count;
 } future;
 
@@ -133,8 +132,8 @@ static void look_ahead(const trace *t, future *f)
         f->kept[b] = 0;
 }
 
-/* A use is a place in the trace, so that it names its block; it is still to come, so that none on
- * the heap is out of date but those just passed. */
+/* A use is a place in the trace and so names its block. Places behind the current one are up to
+ * date. */
 static void replay_best(const trace *t, size_t room, future *f, trace_result *out)
 {
     size_t used = 0;

@@ -1,4 +1,4 @@
-/* Traces: reading. */
+/* Reads traces, and numbers their blocks by first use. */
 #include "trace_file.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { MOST_BLOCKS = 1 << 25 };
 typedef struct reader {
     trace *t;
     const char *path;
-    uint32_t *number; /* of each id of the file, 0: it has none yet */
+    uint32_t *number; /* of each id of the file; 0: not seen yet */
     size_t ids, block_room, request_room, block_end;
 } reader;
 
@@ -30,7 +30,7 @@ static int grow(void *array, size_t *room, size_t need, size_t element)
     return 1;
 }
 
-/* The number of an id; UINT32_MAX: no memory. */
+/* The number of an id; UINT32_MAX: out of memory. */
 static uint32_t number_of(reader *r, size_t id)
 {
     size_t had = r->ids;
@@ -65,7 +65,7 @@ static int add_request(reader *r, const json_t *ids, size_t line)
         const json_t *id = json_array_get(ids, i);
         json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;
         if (value < 0 || value >= MOST_BLOCKS)
-            return plain_error("%s: line %zu: hash_ids[%zu] is no number from 0 to %d", r->path,
+            return plain_error("%s: line %zu: hash_ids[%zu] is not a number from 0 to %d", r->path,
                                line, i, MOST_BLOCKS - 1);
         r->t->blocks[r->block_end] = number_of(r, (size_t)value);
         if (r->t->blocks[r->block_end++] == UINT32_MAX)

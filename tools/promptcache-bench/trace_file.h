@@ -1,6 +1,6 @@
-/* Traces of requests as JSON lines with "hash_ids": the blocks of each prompt in order, each named
- * by what it and all before it hold (the form of the Mooncake traces); and what could be had from a
- * store of so many blocks. */
+/* Traces of requests: JSON lines with "hash_ids", the blocks of each prompt in order; an id stands
+ * for a block and all before it (the form of the Mooncake traces). And the hits that a simulated
+ * store of a given size has. */
 #ifndef TRACE_FILE_H
 #define TRACE_FILE_H
 
@@ -8,22 +8,21 @@
 #include <stdint.h>
 
 typedef struct trace {
-    uint32_t *blocks; /* of all requests, one after the other; numbered from 0 in the order of their
-                         first use */
-    size_t *first;    /* [request_count + 1] where each begins */
-    unsigned char *novel; /* [request_count] 1: one of a flood, which is not counted */
+    uint32_t *blocks;     /* of all requests, one after the other; numbered by first use, from 0 */
+    size_t *first;        /* [request_count + 1] the first block of each */
+    unsigned char *novel; /* [request_count] 1: part of the flood, not counted */
     size_t request_count;
-    size_t look_ups;    /* blocks of those that count */
-    size_t distinct;    /* blocks among those */
-    size_t block_count; /* distinct blocks in all */
+    size_t look_ups;    /* blocks of the counted requests */
+    size_t distinct;    /* different blocks of them */
+    size_t block_count; /* different blocks of all requests */
 } trace;
 
-/* After every second request one of `flood` blocks that nobody else ever uses (0: none). An exit
- * code, with a message. */
+/* flood: after every second request, one of so many blocks that are never used again; 0: none. An
+ * exit code. */
 int trace_read(trace *t, const char *path, size_t flood);
 void trace_free(trace *t);
 
-/* Seconds to compute the block at this place of a prompt, in those of the first. */
+/* The cost to compute the block at this place of a prompt; 1 is that of the first. */
 double trace_cost(size_t place);
 
 typedef struct trace_result {
@@ -32,10 +31,10 @@ typedef struct trace_result {
 } trace_result;
 
 double trace_cost_of_all(const trace *t);
-/* Least recently used goes first. */
+/* Evicts the least recently used block. */
 int trace_lru(const trace *t, size_t room, trace_result *out);
-/* What is used farthest in the future goes first, or is not even kept (Belady 1966): nothing has
- * more hits. */
+/* Evicts the block that is used latest in the future, or does not store it (Belady 1966): no policy
+ * has more hits. */
 int trace_best(const trace *t, size_t room, trace_result *out);
 
 #endif

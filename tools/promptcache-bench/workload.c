@@ -1,3 +1,4 @@
+/* The usual ways, and the requests of a workload: pieces, tokens, arrivals. */
 #include "workload.h"
 
 #include <stdlib.h>

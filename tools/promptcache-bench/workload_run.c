@@ -1,4 +1,5 @@
-/* The loop that serves a workload. */
+/* The loop that serves one workload in one way: admits requests, steps the batch, keeps the clock.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ typedef struct runner {
     size_t running, next;
     int32_t *tokens; /* one prompt */
     double *first;   /* [requests] */
-    double shown;    /* when the progress was last told */
+    double shown;    /* when the progress was last written */
 } runner;
 
 static size_t prompt_tokens(const request *r)
@@ -24,8 +25,8 @@ static size_t prompt_tokens(const request *r)
     return shared_tokens(r, r->levels) + r->own.count;
 }
 
-/* The request's prompt; its first own token is another one in every run, and with it all blocks
- * behind it. */
+/* Writes the prompt of a request. Its own tokens begin with others in each run, so that the cache
+ * does not know their blocks. */
 static size_t write_prompt(const request *r, const bench_model *b, uint64_t run, int32_t *tokens)
 {
     uint64_t vocab = (uint64_t)b->info.vocab;
@@ -37,7 +38,7 @@ static size_t write_prompt(const request *r, const bench_model *b, uint64_t run,
     if (r->own.count) {
         memcpy(tokens + n, r->own.tokens, r->own.count * sizeof *tokens);
         tokens[n] = (int32_t)(((uint64_t)tokens[n] + run) % vocab);
-        if (r->own.count > 1) /* small vocabularies have soon been through the first */
+        if (r->own.count > 1) /* a small vocabulary has few first tokens */
             tokens[n + 1] = (int32_t)(((uint64_t)tokens[n + 1] + run / vocab) % vocab);
     }
     return n + r->own.count;
@@ -55,7 +56,7 @@ static pc_generate_options options_of(const request *r, const way *how)
     return o;
 }
 
-static int start(runner *n, request *r)
+static int start_request(runner *n, request *r)
 {
     const bench_model *b = n->args->model;
     const way *how = n->args->how;
@@ -74,8 +75,8 @@ static int start(runner *n, request *r)
     return status < 0 ? input_error("request", NULL) : EXIT_OK;
 }
 
-/* What the next pass has to do at least: every piece once for all, a prompt's own tokens (or its
- * last one), one token for the others. */
+/* The bound of the next pass: it reads every piece once for all, and computes the own tokens of new
+ * prompts (or their last token) and one token of the other sequences. */
 static double bound_of_pass(const runner *n)
 {
     pass_work work = {0};
@@ -93,8 +94,8 @@ static double bound_of_pass(const runner *n)
         if (r->first >= 0 && n->args->how->baseline == PC_BASELINE_NO_ATTENTION)
             continue;
         for (size_t l = 0; l < r->levels; l++)
-            if (r->shared[l]->seen != stamp) {
-                r->shared[l]->seen = stamp;
+            if (r->shared[l]->stamp != stamp) {
+                r->shared[l]->stamp = stamp;
                 work.keys += (double)r->shared[l]->count;
             }
         work.keys += own;
@@ -114,7 +115,7 @@ static void note_first(runner *n, request *r)
     n->out->cached += stats.tokens_cached;
 }
 
-static void leave(runner *n, size_t i)
+static void finish_request(runner *n, size_t i)
 {
     request *r = n->active[i];
     r->end = n->out->seconds;
@@ -125,8 +126,8 @@ static void leave(runner *n, size_t i)
     n->active[i] = n->active[--n->running];
 }
 
-/* After a pass: the clock has moved on. */
-static void look_at_all(runner *n)
+/* Notes the new tokens of all sequences after a pass. */
+static void note_tokens(runner *n)
 {
     for (size_t i = n->running; i-- > 0;) {
         request *r = n->active[i];
@@ -137,7 +138,7 @@ static void look_at_all(runner *n)
         if (count && r->first < 0)
             note_first(n, r);
         if (pc_sequence_finish(r->sequence) != PC_FINISH_NONE)
-            leave(n, i);
+            finish_request(n, i);
     }
 }
 
@@ -152,32 +153,32 @@ static void show_progress(runner *n)
     fflush(stderr);
 }
 
-/* Takes in who has come, computes one pass. */
-static int turn(runner *n)
+/* Admits the requests that have arrived, and computes one pass. */
+static int run_pass(runner *n)
 {
     workload *w = n->w;
-    double began = machine_now(), took;
+    double began = machine_now(), seconds;
     int code = EXIT_OK;
     if (!n->running && w->requests[n->next].arrival > n->out->seconds)
         n->out->seconds = w->requests[n->next].arrival;
     while (code == EXIT_OK && n->running < w->batch && n->next < w->count
            && w->requests[n->next].arrival <= n->out->seconds)
-        code = start(n, &w->requests[n->next++]);
+        code = start_request(n, &w->requests[n->next++]);
     if (code != EXIT_OK)
         return code;
     n->out->bound += bound_of_pass(n);
     if (pc_batch_step(n->batch) < 0)
         return input_error("step", NULL);
-    took = machine_now() - began;
-    n->out->seconds += took;
-    n->out->busy += took;
+    seconds = machine_now() - began;
+    n->out->seconds += seconds;
+    n->out->busy += seconds;
     n->out->passes++;
-    look_at_all(n);
+    note_tokens(n);
     show_progress(n);
     return EXIT_OK;
 }
 
-static int reserve(runner *n)
+static int reserve_run(runner *n)
 {
     size_t most = 0;
     for (size_t i = 0; i < n->w->count; i++)
@@ -208,9 +209,9 @@ int workload_run(workload *w, const run_args *args, run_result *out)
     runner n = {.w = w, .args = args, .out = out, .shown = machine_now()};
     int code;
     *out = (run_result){0};
-    code = reserve(&n);
+    code = reserve_run(&n);
     while (code == EXIT_OK && (n.running || n.next < w->count) && !out->stopped) {
-        code = turn(&n);
+        code = run_pass(&n);
         out->stopped = out->busy > args->most_seconds && (n.running || n.next < w->count);
     }
     summarise(&n);
@@ -223,7 +224,7 @@ int workload_run(workload *w, const run_args *args, run_result *out)
     return code;
 }
 
-/* The states of one chain: a prompt of it and one token more. */
+/* Computes the states of one chain, by a prompt of it and one more token. */
 static int prepare_chain(const bench_model *b, const request *r, pc_cache *cache, double *seconds)
 {
     request chain = *r;
@@ -257,9 +258,9 @@ int workload_prepare(workload *w, const bench_model *b, pc_cache *cache, double 
     for (size_t i = 0; i < w->count && code == EXIT_OK; i++) {
         request *r = &w->requests[i];
         piece *last = r->levels ? r->shared[r->levels - 1] : NULL;
-        if (!last || last->seen == stamp || !shared_tokens(r, r->levels))
+        if (!last || last->stamp == stamp || !shared_tokens(r, r->levels))
             continue;
-        last->seen = stamp;
+        last->stamp = stamp;
         code = prepare_chain(b, r, cache, seconds);
     }
     return code;
@@ -277,7 +278,7 @@ double workload_bytes(workload *w, const bench_model *b, const way *how)
                         : how->cached                       ? r->levels
                                                             : 0;
         double held = (double)(prompt_tokens(r) - shared_tokens(r, levels) + r->output);
-        own += how->cached ? (double)r->own.count : 0; /* blocks of it stay in the cache */
+        own += how->cached ? (double)r->own.count : 0; /* the cache keeps their blocks */
         most = held > most ? held : most;
     }
     return (pieces + own + most * (double)at_once) * (double)b->info.kv_bytes_per_token;

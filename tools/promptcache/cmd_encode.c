@@ -1,5 +1,5 @@
-/* encode: fills a store with the states of schemas, so that later runs, of other processes too,
- * load them. */
+/* encode: fills a store with the states of schemas, so that later runs load them, in other
+ * processes too. Events of the cache tell which states a tier did not keep. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,12 @@
 #include "relay_options.h"
 #include "store_options.h"
 
-/* What a tier did with the states of a schema. */
+/* What a tier did with the states of a schema, by the cache's events. */
 typedef struct tier_news {
-    uint64_t missing;     /* not taken, or taken and given up for others of the same schema */
-    uint32_t reason;      /* PC_REASON_… of the first of them */
-    char cause[256];      /* what the library said of it; empty: nothing */
-    uint8_t (*taken)[32]; /* keys */
+    uint64_t missing;      /* refused, or stored and evicted again for others of the same schema */
+    uint32_t reason;       /* PC_REASON_… of the first of them */
+    char cause[256];       /* the library's error text; may be empty */
+    uint8_t (*stored)[32]; /* keys */
     size_t count, room;
 } tier_news;
 
@@ -26,7 +26,7 @@ typedef struct arguments {
     pml_options pml;
     relay_options relay;
     store_options store;
-    pthread_mutex_t lock; /* of the news, which the I/O threads tell */
+    pthread_mutex_t lock; /* of the news: events come from I/O threads */
     tier_news news[PC_TIER_COUNT];
 } arguments;
 
@@ -34,29 +34,29 @@ static void note_missing(tier_news *news, const pc_event *event)
 {
     if (!news->missing++) {
         news->reason = event->reason;
-        /* this thread's last error is what went wrong just now */
+        /* the event comes right after this thread's error */
         snprintf(news->cause, sizeof news->cause, "%s",
                  event->reason == PC_REASON_IO ? pc_error_text() : "");
     }
 }
 
-static void note_taken(tier_news *news, const uint8_t key[32])
+static void note_stored(tier_news *news, const uint8_t key[32])
 {
     if (news->count == news->room) {
         size_t room = 2 * news->room + 64;
-        uint8_t(*grown)[32] = realloc(news->taken, room * sizeof *grown);
+        uint8_t(*grown)[32] = realloc(news->stored, room * sizeof *grown);
         if (!grown)
-            return; /* that it gives way later is not told then */
-        news->taken = grown;
+            return; /* a later eviction of it is then not noticed */
+        news->stored = grown;
         news->room = room;
     }
-    memcpy(news->taken[news->count++], key, 32);
+    memcpy(news->stored[news->count++], key, 32);
 }
 
-static int was_taken(const tier_news *news, const uint8_t key[32])
+static int was_stored(const tier_news *news, const uint8_t key[32])
 {
     size_t i = news->count;
-    while (i && memcmp(news->taken[i - 1], key, 32) != 0)
+    while (i && memcmp(news->stored[i - 1], key, 32) != 0)
         i--;
     return i != 0;
 }
@@ -68,9 +68,9 @@ static void watch(void *user, const pc_event *event)
         return;
     pthread_mutex_lock(&a->lock);
     if (event->kind == PC_EVENT_STORE)
-        note_taken(&a->news[event->tier], event->key);
+        note_stored(&a->news[event->tier], event->key);
     else if (event->kind == PC_EVENT_STORE_FAILED
-             || (event->kind == PC_EVENT_EVICT && was_taken(&a->news[event->tier], event->key)))
+             || (event->kind == PC_EVENT_EVICT && was_stored(&a->news[event->tier], event->key)))
         note_missing(&a->news[event->tier], event);
     pthread_mutex_unlock(&a->lock);
 }
@@ -143,22 +143,22 @@ static void print_row(const arguments *a, const pc_schema *schema, const row *r)
                (long long)pc_schema_length(schema), (unsigned long long)r->stored,
                tier_name(r->tier), 1e-6 * (double)r->bytes,
                r->missing   ? "; not all could be stored"
-               : !r->stored ? "; all was there"
+               : !r->stored ? "; nothing was missing"
                             : "");
 }
 
-/* Why a tier has not all of it, and what to do; then its news start anew. */
-static void tell_missing(arguments *a, const char *schema, uint32_t tier)
+/* Prints why a tier lacks states, and what to do. Resets its news. */
+static void print_missing(arguments *a, const char *schema, uint32_t tier)
 {
     static const char *const next[] = {
-        [PC_REASON_NO_ROOM] =
-            "a larger --disk-size (and --ram-size, through which all goes) makes room",
+        [PC_REASON_NO_ROOM] = "a larger --disk-size makes room (and a larger --ram-size: all "
+                              "states pass through RAM)",
         [PC_REASON_DEADLINE] = "--deadline gives it more time",
         [PC_REASON_UNREACHABLE] = "is the server of --remote running?"};
     tier_news *news = &a->news[tier];
     pthread_mutex_lock(&a->lock);
     if (news->missing) {
-        fprintf(stderr, "promptcache: not all states of %s could be stored: %s: %s\n", schema,
+        fprintf(stderr, "%s: not all states of %s could be stored: %s: %s\n", program_name, schema,
                 tier_name(tier),
                 *news->cause                         ? news->cause
                 : news->reason == PC_REASON_IO       ? "writing failed"
@@ -171,8 +171,8 @@ static void tell_missing(arguments *a, const char *schema, uint32_t tier)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* EXIT_CHECK: something of it is not in a tier that was asked for. */
-static int fill(arguments *a, const objects *o, size_t index)
+/* Encodes one schema. EXIT_CHECK: a tier lacks some of its states. */
+static int fill_store(arguments *a, const objects *o, size_t index)
 {
     pc_tier_stats before[PC_TIER_COUNT];
     pc_schema *schema = NULL;
@@ -190,7 +190,7 @@ static int fill(arguments *a, const objects *o, size_t index)
         r = row_of(a, o, t, &before[t]);
         print_row(a, schema, &r);
         complete = complete && !r.missing;
-        tell_missing(a, a->schemas.count ? a->schemas.items[index] : "the schema string", t);
+        print_missing(a, a->schemas.count ? a->schemas.items[index] : "the schema string", t);
     }
     pc_schema_free(schema);
     return code >= 0 ? code : complete ? -1 : EXIT_CHECK;
@@ -214,12 +214,12 @@ static int encode_all(arguments *a)
     if (code < 0 && pc_model_load(&o.model, o.context, a->model, &options) < 0)
         code = model_error(a->model, MODEL_HINT);
     for (size_t i = 0; i < (a->schemas.count ? a->schemas.count : 1) && code < 0; i++)
-        code = fill(a, &o, i);
+        code = fill_store(a, &o, i);
     pc_cache_free(o.cache);
     pc_model_free(o.model);
     pc_context_free(o.context);
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
-        free(a->news[t].taken);
+        free(a->news[t].stored);
     return code < 0 ? EXIT_OK : code;
 }
 
@@ -233,7 +233,7 @@ static int check_arguments(const arguments *a)
     if (a->schemas.count && relay_given(&a->relay))
         return usage_error(&encode_command, "a PML schema and a schema string exclude each other");
     if (!store_given(&a->store))
-        return usage_error(&encode_command, "--disk or --remote is needed: a place to keep states");
+        return usage_error(&encode_command, "--disk or --remote is needed: a store for the states");
     if (relay_given(&a->relay) && (code = check_relay(&encode_command, &a->relay, 0)) >= 0)
         return code;
     return check_store(&encode_command, &a->store);
@@ -249,17 +249,17 @@ static int run(int argc, char **argv)
          "PML file with the modules; may be given several times", NULL, 0, 0},
         PML_OPTION_ROWS(a.pml),
         RELAY_OPTION_ROWS(a.relay),
-        {"encoding", OPTION_CHOICE, &a.encoding, "what a module sees while it is encoded",
-         "independent sink joint", 0, 0},
+        {"encoding", OPTION_CHOICE, &a.encoding,
+         "which other modules a module attends to while it is encoded", "independent sink joint", 0,
+         0},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
-        {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        {"kv", OPTION_CHOICE, &a.kv, "number format of K and V", KV_CHOICES, 0, 0},
         THREADS_ROW,
         STORE_OPTION_ROWS(a.store),
         {"priority", OPTION_NUMBER, &a.priority, "states of lower priority are evicted first (0)",
          NULL, -1000000, 1000000},
         {"regime-length", OPTION_NUMBER, &a.rope_regime_length,
-         "that of the requests to come, where a model's frequencies depend on it; 0: the schema's "
-         "(0)",
+         "length of later requests, which selects the RoPE regime; 0: the length of the schema (0)",
          NULL, 0, INT32_MAX},
         {"json", OPTION_FLAG, &a.json, "one JSON object a schema and tier", NULL, 0, 0},
     };

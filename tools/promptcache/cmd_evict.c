@@ -22,7 +22,7 @@ static int remove_one(const folder_view *view, size_t index, totals *sum)
     pc_record_info info = PC_RECORD_INFO_INIT;
     pc_folder_get(view->folder, index, &info);
     pc_status status = pc_folder_remove(view->folder, index);
-    if (status == PC_ERR_NOT_FOUND) /* another process was quicker */
+    if (status == PC_ERR_NOT_FOUND) /* another process has removed it */
         return -1;
     if (status < 0)
         return input_error("evict", NULL);
@@ -48,7 +48,7 @@ static int has_expired(const pc_record_info *info)
     return info->expires && info->expires <= (int64_t)time(NULL);
 }
 
-/* One that our key has opened names its model. */
+/* Of a record that the given key opens, the model is known. */
 static int has_other_key(const pc_record_info *info)
 {
     return info->sealed && !info->opened && memcmp(info->model, (uint8_t[32]){0}, 32) == 0;
@@ -96,12 +96,13 @@ static int run(int argc, char **argv)
     uint64_t to = 0;
     int code;
     const option_row rows[] = {
-        {"to", OPTION_TEXT, &a.to, "removes the least worth until this is left, as in 500M or 16G",
-         NULL, 0, 0},
+        {"to", OPTION_TEXT, &a.to,
+         "removes the lowest eviction scores until this size is left, as in 500M or 16G", NULL, 0,
+         0},
         {"key", OPTION_FILES, &a.keys, "removes this record: its key, or its file", NULL, 0, 0},
-        {"expired", OPTION_FLAG, &a.expired, "removes what has expired", NULL, 0, 0},
+        {"expired", OPTION_FLAG, &a.expired, "removes expired records", NULL, 0, 0},
         {"other-keys", OPTION_FLAG, &a.other_keys,
-         "removes what is sealed with another key than that of --seal-key-file", NULL, 0, 0},
+         "removes records sealed with another key than --seal-key-file", NULL, 0, 0},
         SEAL_KEY_ROW(&a.seal_key_file),
         {"all", OPTION_FLAG, &a.all, "removes everything", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},

@@ -1,4 +1,4 @@
-/* inspect: lists the records of a folder, or tells all about one. */
+/* inspect: lists the records of a folder, or shows one record in full. */
 #include <stdlib.h>
 
 #include "cmd.h"
@@ -83,7 +83,7 @@ static int list_all(const arguments *a, const folder_view *view)
     }
     if (!a->json && !a->tokens)
         printf("%zu records, %llu tokens, %llu bytes%s\n", count, tokens, bytes,
-               damaged ? "; `promptcache verify` tells what is damaged" : "");
+               damaged ? "; `promptcache verify` lists the damaged ones" : "");
     return damaged ? EXIT_CHECK : EXIT_OK;
 }
 
@@ -95,7 +95,7 @@ static int run(int argc, char **argv)
     size_t count, index;
     int code;
     const option_row rows[] = {
-        {"tokens", OPTION_FLAG, &a.tokens, "with the ids of the tokens", NULL, 0, 0},
+        {"tokens", OPTION_FLAG, &a.tokens, "also prints the token ids", NULL, 0, 0},
         SEAL_KEY_ROW(&a.seal_key_file),
         {"json", OPTION_FLAG, &a.json, "one JSON object a record", NULL, 0, 0},
     };
@@ -118,5 +118,5 @@ static int run(int argc, char **argv)
 
 const command inspect_command = {.name = "inspect",
                                  .usage = "inspect DIR [KEY] [--tokens] [--json] [options]",
-                                 .summary = "lists the records of a folder, or tells all about one",
+                                 .summary = "lists the records of a folder, or shows one in full",
                                  .run = run};

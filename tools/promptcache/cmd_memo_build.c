@@ -1,4 +1,4 @@
-/* memo build: fills a memo and trains it. */
+/* memo build: fills a memo from a corpus and trains its projectors. */
 #include "machine.h"
 #include "cmd.h"
 #include "memo_session.h"
@@ -22,12 +22,12 @@ static int add(memo_session *s, pc_memo_work *work, memo_progress *progress)
     status = pc_memo_add(s->memo, s->data.inputs, s->data.input_count, work);
     end_progress(progress);
     if (status < 0)
-        return input_error("add", "what was added is kept; the same command goes on");
+        return input_error("add", "the inputs added so far are kept; the same command goes on");
     if (pc_memo_get_stats(s->memo, &after) < 0)
         return input_error("memo", NULL);
     fprintf(stderr,
-            "added %llu of %zu inputs in %.1f s (the others were known, or longer than the last "
-            "bucket); %llu records, %.1f MB\n",
+            "added %llu of %zu inputs in %.1f s (the others were there already, or longer than the "
+            "last bucket); %llu records, %.1f MB\n",
             (unsigned long long)(after.stored - before.stored), s->data.input_count,
             machine_now() - began, (unsigned long long)after.live, (double)after.bytes / 1e6);
     return EXIT_OK;
@@ -54,14 +54,14 @@ static int build(const arguments *a, const pc_memo_options *memo)
     memo_progress progress = {.shown = 0};
     pc_memo_work work = PC_MEMO_WORK_INIT;
     int code;
-    work.progress = tell_progress;
+    work.progress = show_memo_progress;
     work.progress_user = &progress;
     work.seed = (uint64_t)a->seed;
     work.epochs = (uint32_t)a->epochs;
     work.alpha = a->alpha;
     watch_interrupt();
     code = session_open_model(&s, &a->session);
-    if (code == EXIT_OK && a->session.data.files.count) /* before a folder is made for it */
+    if (code == EXIT_OK && a->session.data.files.count) /* before a folder is made */
         code = session_read(&s);
     if (code == EXIT_OK)
         code = session_open_memo(&s, memo);
@@ -104,7 +104,7 @@ static int check(const command *about, const arguments *a, uint32_t buckets[MEMO
     if (code < 0 && a->session.data.files.count)
         code = data_check(about, &a->session.data);
     else if (code < 0 && a->no_train)
-        code = usage_error(about, "neither --data nor training: there is nothing to do");
+        code = usage_error(about, "--no-train without --data leaves nothing to do");
     if (code < 0)
         code = read_size(about, "budget", a->budget, &memo->budget_bytes);
     if (code < 0)
@@ -113,11 +113,11 @@ static int check(const command *about, const arguments *a, uint32_t buckets[MEMO
     memo->index = (uint32_t)a->index;
     memo->outputs = kept[a->outputs];
     if (!a->outputs && a->session.data.files.count
-        && a->session.data.kind == DATA_CHOICES) /* it is logits that choices are made by */
+        && a->session.data.kind == DATA_CHOICES) /* choices are scored by logits */
         memo->outputs = PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS;
     memo->output_pool = (uint32_t)a->session.pool;
     if (code < 0 && a->session.pool && !(memo->outputs & PC_OUTPUT_EMBEDDINGS))
-        code = usage_error(about, "--pool is of --outputs embeddings and both");
+        code = usage_error(about, "--pool needs --outputs embeddings or both");
     memo->flags |= a->layers ? PC_MEMO_LAYERS : 0;
     return code;
 }
@@ -128,28 +128,28 @@ static int run_command_line(int argc, char **argv)
     const option_row rows[] = {
         MEMO_MODEL_ROWS(a.session),
         DATA_ROWS(a.session.data),
-        {"map", OPTION_CHOICE, &a.map, "form of the maps of a new memo", "f16 u8", 0, 0},
+        {"map", OPTION_CHOICE, &a.map, "number format of the maps of a new memo", "f16 u8", 0, 0},
         {"buckets", OPTION_TEXT, &a.buckets,
-         "of a new memo: largest lengths (16,32,64 ... the context, at most 4096)", NULL, 0, 0},
-        {"budget", OPTION_TEXT, &a.budget, "of the folder, as in 500M or 16G (no limit)", NULL, 0,
-         0},
-        {"layers", OPTION_FLAG, &a.layers,
-         "a new memo seeks each layer's map for itself (AttnCache-f); its threshold: memo tune "
-         "--measure, or --thresholds of eval",
+         "of a new memo: largest length of each bucket (16,32,64 ... the context, at most 4096)",
          NULL, 0, 0},
-        {"index", OPTION_CHOICE, &a.index, "how alike inputs are searched",
-         "auto scan flat hnsw ivf", 0, 0},
-        {"epochs", OPTION_NUMBER, &a.epochs, "of the training (the library's)", NULL, 1, 10000},
+        {"budget", OPTION_TEXT, &a.budget, "budget of the folder, as in 500M or 16G (no limit)",
+         NULL, 0, 0},
+        {"layers", OPTION_FLAG, &a.layers,
+         "a new memo searches each layer's map separately (AttnCache-f); tune it by memo tune "
+         "--measure, or by --thresholds of memo eval",
+         NULL, 0, 0},
+        {"index", OPTION_CHOICE, &a.index, "index of features", "auto scan flat hnsw ivf", 0, 0},
+        {"epochs", OPTION_NUMBER, &a.epochs, "epochs of the training (the library's choice)", NULL,
+         1, 10000},
         {"alpha", OPTION_REAL, &a.alpha,
-         "of the training: weight of the maps' distance (the library's)", NULL, 1e-6, 1e6},
+         "of the training: weight of the distance of maps (the library's choice)", NULL, 1e-6, 1e6},
         {"seed", OPTION_NUMBER, &a.seed, "of the training (0)", NULL, 0, 1e9},
         {"outputs", OPTION_CHOICE, &a.outputs,
-         "kept of each input, and given back, exact, for the same one (embeddings, and logits for "
-         "choices, or where they take no more room than the maps)",
+         "outputs stored with each input, which the same input gets back exactly (embeddings; logits for choices, or if no larger than the maps)",
          "default none embeddings logits both", 0, 0},
         {"pool", OPTION_CHOICE, &a.session.pool,
-         "of the embeddings that are kept (the model's own)", "default mean first last", 0, 0},
-        {"no-train", OPTION_FLAG, &a.no_train, "only add", NULL, 0, 0},
+         "pooling of the stored embeddings (the model's own)", "default mean first last", 0, 0},
+        {"no-train", OPTION_FLAG, &a.no_train, "adds inputs, but does not train", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "JSON, an object a bucket", NULL, 0, 0},
     };
     pc_memo_options memo = PC_MEMO_OPTIONS_INIT;
@@ -165,12 +165,11 @@ static int run_command_line(int argc, char **argv)
     return build(&a, &memo);
 }
 
-const command memo_build = {
-    .name = "memo build",
-    .usage = "memo build --model M --memo DIR [--data FILE ...] [options]",
-    .summary = "fills a memo from a corpus and trains its projectors",
-    .details = "Computes all inputs and keeps their attention maps, then trains "
-               "what finds alike inputs (a projector\n"
-               "a bucket of lengths). An existing memo grows. Interrupted, the "
-               "same command goes on.\n\n" DATA_HELP,
-    .run = run_command_line};
+const command memo_build = {.name = "memo build",
+                            .usage = "memo build --model M --memo DIR [--data FILE ...] [options]",
+                            .summary = "fills a memo from a corpus and trains its projectors",
+                            .details = "Computes all inputs and stores their attention maps, then "
+                                       "trains the projectors, one for each\n"
+                                       "bucket of lengths. An existing memo grows. After an "
+                                       "interrupt the same command goes on.\n\n" DATA_HELP,
+                            .run = run_command_line};

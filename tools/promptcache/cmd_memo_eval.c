@@ -10,10 +10,10 @@
 #include "shared_layers.h"
 
 enum { MOST_THRESHOLDS = 14, MOST_TIMES = 33 };
-static const double tuned = 10; /* in place of a threshold: each bucket's own */
+static const double tuned = 10; /* instead of a threshold: each bucket's own */
 static const double lazy =
-    11; /* no memo: every second layer has the maps of the one before it (LazyFormer) */
-static const double san = 12; /* no memo: groups of layers with alike maps share one (SAN) */
+    11; /* no memo: every second layer uses the maps of the layer before it (LazyFormer) */
+static const double san = 12; /* no memo: groups of layers with similar maps share one (SAN) */
 
 typedef struct arguments {
     memo_session_options session;
@@ -30,9 +30,9 @@ typedef struct evaluation {
     const float **rows;
     int32_t *layers; /* of the baseline */
     double full_score;
-    double cpu_ratio; /* of the row: full over memo, processor time */
+    double cpu_ratio; /* of the row: processor time, full over memo */
     double *losses;   /* [inputs] */
-    hit_losses hits;  /* of the row: of those that took over maps */
+    hit_losses hits;  /* of the row: losses of the inputs that reused maps */
     plot plot;
 } evaluation;
 
@@ -62,7 +62,7 @@ static double score_of(evaluation *e, const answers *a)
     return score(&e->s, e->rows, a->width);
 }
 
-/* NaN: there is none, as no input took anything over, or nothing was gained. */
+/* NaN: no input was a hit, or nothing was gained. */
 static double price_of(const evaluation *e, double threshold, double points, double speedup)
 {
     return threshold <= tuned && !e->memo.stats.hits ? NAN
@@ -143,7 +143,7 @@ static void print_head(const evaluation *e)
            "ratio", "cpu", "gamma");
 }
 
-/* of_memo: hits are those that took over maps; else all inputs did. */
+/* of_memo: hits are the inputs that reused maps; else all inputs are. */
 static void judge_hits(evaluation *e, int of_memo)
 {
     size_t n = 0;
@@ -154,7 +154,7 @@ static void judge_hits(evaluation *e, int of_memo)
     e->hits = hit_losses_of(e->losses, n, e->a->percentile);
 }
 
-/* Both ways in turn, after one pass of the memo's that is not timed. */
+/* Both ways in turn, after one pass with the memo that is not timed. */
 static int one_threshold(evaluation *e, double threshold)
 {
     double full[MOST_TIMES], memo[MOST_TIMES], full_cpu[MOST_TIMES], memo_cpu[MOST_TIMES], points;
@@ -245,7 +245,7 @@ static int evaluate(const arguments *a, const double *thresholds, size_t count)
     return code;
 }
 
-/* "0.99,tuned"; how many, 0: it is no such list. */
+/* "0.99,tuned" to thresholds. Returns how many; 0: not such a list. */
 static size_t read_thresholds(const char *list, double *out)
 {
     size_t count = 0;
@@ -284,10 +284,12 @@ static int run_command_line(int argc, char **argv)
         MEMO_JUDGE_ROWS(a.session),
         {"thresholds", OPTION_TEXT, &a.thresholds,
          "similarities, `tuned`, `lazy`, `san` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
-        {"repeats", OPTION_NUMBER, &a.repeats, "passes of each way (3)", NULL, 1, MOST_TIMES},
+        {"repeats", OPTION_NUMBER, &a.repeats, "passes of each way, in turn (3)", NULL, 1,
+         MOST_TIMES},
         {"verify", OPTION_REAL, &a.verify,
-         "share of hits that are computed in full as well (0; in use 0.01)", NULL, 0, 1},
-        {"hit-percentile", OPTION_REAL, &a.percentile, "of the hits' losses (95)", NULL, 1, 100},
+         "share of hits that are also computed in full (0; in use 0.01)", NULL, 0, 1},
+        {"hit-percentile", OPTION_REAL, &a.percentile, "percentile of the losses of hits (95)",
+         NULL, 1, 100},
         {"plot", OPTION_FILE, &a.picture, "curves over the thresholds, as SVG", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "JSON, an object a threshold", NULL, 0, 0},
     };
@@ -301,7 +303,7 @@ static int run_command_line(int argc, char **argv)
         || (code = session_check(&memo_eval, &a.session, 1)) >= 0)
         return code;
     if (a.session.data.kind == DATA_TEXTS)
-        return usage_error(&memo_eval, "--kind texts has no score: pairs, labels or choices");
+        return usage_error(&memo_eval, "--kind texts has no score; use pairs, labels or choices");
     if (!(count = read_thresholds(a.thresholds, thresholds)))
         return usage_error(&memo_eval,
                            "--thresholds takes up to %d numbers of at most 1, `tuned`, `lazy`, "
@@ -314,17 +316,22 @@ const command memo_eval = {
     .name = "memo eval",
     .usage = "memo eval --model M --memo DIR --data FILE --kind pairs|labels|choices [options]",
     .summary = "score and time, everything computed against the memo",
-    .details =
-        "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of all "
-        "inputs, everything computed\n"
-        "against the memo, in turn; extracting features, searching and fetching maps are inside "
-        "the memo's time. hits: share\n"
-        "of the inputs that took anything over; exact: of those that are remembered word for word, "
-        "and got back what was kept of them. hits lose: those that took over maps,\n"
-        "in the mean, at a percentile and at worst, 1 - cosine of both embeddings (of choices: 1 "
-        "where another one is chosen). ratio: full over memo; cpu: of processor time. gamma: lost "
-        "score as a fraction, over what the ratio of the times is above 1\n"
-        "(less is better; - where nothing hit or nothing was gained). `lazy`: no memo, but every "
-        "second layer takes over the maps of the one before (LazyFormer); `san`: groups of layers "
-        "with alike maps share one.\n\n" DATA_HELP,
+    .details = "Score (Spearman of pairs, accuracy of labels and choices, times 100) and time of "
+               "all inputs:\n"
+               "everything computed against the memo, in turn. The memo's time includes features, "
+               "search and maps.\n"
+               "  hits       share of the inputs that reused maps or outputs\n"
+               "  exact      share of the inputs that are remembered word for word and got back "
+               "their outputs\n"
+               "  hits lose  loss of the inputs that reused maps, in the mean, at a percentile and "
+               "at worst:\n"
+               "             1 - cosine of both embeddings; of choices 1 if another one is chosen\n"
+               "  ratio      time of the full computation over that with the memo; cpu: the same "
+               "of processor time\n"
+               "  gamma      lost score as a fraction, over the ratio of times minus 1; less is "
+               "better; - without\n"
+               "             hits or without a gain\n"
+               "`lazy`: no memo; every second layer uses the maps of the layer before it "
+               "(LazyFormer). `san`: no\n"
+               "memo; groups of layers with similar maps share one.\n\n" DATA_HELP,
     .run = run_command_line};

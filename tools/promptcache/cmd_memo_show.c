@@ -1,4 +1,4 @@
-/* memo show: what a memo holds. */
+/* memo show: records, training and thresholds of a memo. */
 #include "cmd.h"
 #include "memo_session.h"
 
@@ -52,6 +52,7 @@ const command memo_show = {
     .name = "memo show",
     .usage = "memo show --model M --memo DIR [--json]",
     .summary = "what a memo holds, and where it is used",
-    .details = "Records, training and thresholds of a memo, a row a bucket of lengths.\n"
-               "The memo is only read. --json: an object a bucket, then one of totals.",
+    .details = "Records, training and thresholds of a memo, a row for each bucket of lengths. The "
+               "memo is only\n"
+               "read. --json: an object for each bucket, then one of totals.",
     .run = run_command_line};

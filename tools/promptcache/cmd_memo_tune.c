@@ -1,19 +1,19 @@
 /* memo tune: thresholds of a memo, for a loss by the library's measures or by the task's own.
  *
- * By the task's own: every input is computed in full once and once with the maps of its nearest
- * record, however far that is. From both, the score at any thresholds is had without computing
- * again: an input takes the values of the second way where its similarity reaches its bucket's
- * threshold. Buckets are gone through from the one with the most inputs to that with the fewest;
- * each may lose its share of the limit, by inputs, and what those before it left. A bucket's
- * threshold is the lowest one such that it and all higher ones (of up to STEPS, spread evenly over
- * its inputs) keep within that: a lucky value below unlucky ones is not taken. Nor is one below
- * --least: that such inputs lose little would say nothing about other unlike ones. Nor one by which
- * fewer than LEAST_HITS inputs hit that are not remembered word for word (those lose nothing): a
- * few lucky hits say little about others.
+ * By the task's own measure, every input is computed twice: in full, and with the maps of its
+ * nearest record, however unlike that is. The score at any thresholds then follows without
+ * computing again: an input has the values of the second way if its similarity reaches the
+ * threshold of its bucket.
  *
- * A validation set is a sample: by chance another one loses more. The loss that has to keep within
- * the limit is therefore the one that 19 of 20 samples as large, drawn with repetition from this
- * one (bootstrap), do not exceed. */
+ * Buckets are tuned in the order of their inputs, most first. Each may lose its share of the limit,
+ * by inputs, and what earlier buckets left. Its threshold is the lowest one such that it and all
+ * higher candidates (up to STEPS, spread evenly over its inputs) stay within that. So a lucky value
+ * below unlucky ones does not count. No threshold is below --least, where few inputs would say
+ * little about others. A threshold needs LEAST_HITS hits that are not remembered word for word.
+ *
+ * A validation set is a sample, and another one may lose more by chance. The loss that must stay
+ * within the limit is therefore the one that 19 of 20 samples of the same size do not exceed; they
+ * are drawn with repetition from this one (bootstrap). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 #include "plot.h"
 
 enum { STEPS = 64, CURVE = 14, SAMPLES = 100, LEAST_HITS = 30 };
-static const double shut = 2; /* a threshold that nothing reaches */
+static const double shut = 2; /* no similarity reaches this threshold */
 
 typedef struct arguments {
     memo_session_options session;
@@ -36,12 +36,12 @@ typedef struct arguments {
 typedef struct tuning {
     const arguments *a;
     memo_session s;
-    answers full, near; /* near: with the nearest record's maps */
+    answers full, near; /* near: with the maps of the nearest record */
     const float **rows;
     size_t *buckets;    /* of inputs; MEMO_BUCKETS: none */
-    double *similarity; /* of inputs, of any sign; -INFINITY: there is no record */
+    double *similarity; /* of inputs; may be negative; -INFINITY: no record */
     double *sorted;
-    double *losses, *of_hits; /* [inputs] by the nearest record's maps; of some hits */
+    double *losses, *of_hits; /* [inputs] with the maps of the nearest record; of some hits */
     double thresholds[MEMO_BUCKETS];
     size_t inputs[MEMO_BUCKETS];
     double full_score;
@@ -51,7 +51,7 @@ typedef struct tuning {
     plot plot;
 } tuning;
 
-/* Score, or mean loss of embeddings, at t->thresholds; the number of hits. */
+/* Score at t->thresholds, and the number of hits. */
 static double mixed(tuning *t, size_t *hits)
 {
     *hits = 0;
@@ -84,7 +84,7 @@ static int draw_samples(tuning *t)
     return EXIT_OK;
 }
 
-/* What the score at t->thresholds loses in 19 of 20 samples at most. */
+/* The loss of score at t->thresholds that 19 of 20 samples do not exceed. */
 static double likely_loss(tuning *t)
 {
     double losses[SAMPLES];
@@ -103,7 +103,7 @@ static int by_value(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The similarities of a bucket's inputs (MEMO_BUCKETS: of all), the highest first. */
+/* The similarities of the inputs of a bucket (MEMO_BUCKETS: of all), highest first. */
 static size_t sort_similarities(tuning *t, size_t bucket)
 {
     size_t count = 0;
@@ -115,7 +115,7 @@ static size_t sort_similarities(tuning *t, size_t bucket)
     return count;
 }
 
-/* What the hits of a bucket (MEMO_BUCKETS: of all) that are not remembered word for word lose. */
+/* Losses of the hits of a bucket (MEMO_BUCKETS: of all) that are not remembered word for word. */
 static hit_losses losses_of(tuning *t, size_t bucket)
 {
     size_t n = 0;
@@ -169,8 +169,8 @@ static void search(tuning *t)
     }
 }
 
-/* Twice the mean 1 - cosine of the bucket's hits here: what hits in use may lose before the bucket
- * closes itself. 0, not watched: choices, of which only the candidates' logits are known here. */
+/* What hits may lose in use before the bucket closes itself: twice the mean 1 - cosine of its hits
+ * here. 0, no limit: choices, of which only the logits of the candidates are known here. */
 static double hit_limit(const tuning *t, size_t bucket)
 {
     double sum = 0;
@@ -243,16 +243,16 @@ static void one_point(tuning *t, double threshold)
 static void print_curve(tuning *t)
 {
     size_t count = sort_similarities(t, MEMO_BUCKETS);
-    double grid[CURVE];
+    double candidates[CURVE];
     for (size_t i = 0; i < CURVE && count; i++)
-        grid[i] = t->sorted[(i + 1) * count / CURVE ? (i + 1) * count / CURVE - 1 : 0];
+        candidates[i] = t->sorted[(i + 1) * count / CURVE ? (i + 1) * count / CURVE - 1 : 0];
     if (!t->a->json)
         printf(
             "%-10s %8s %8s %8s  hits lose  at %3g %%     worst   (%s, everything computed: %.2f)\n",
             "threshold", "score", "loss", "hits %", t->a->percentile, score_name(t->s.data.kind),
             t->full_score);
     for (size_t i = 0; i < CURVE && count; i++)
-        one_point(t, grid[i]);
+        one_point(t, candidates[i]);
 }
 
 static int by_measure(tuning *t)
@@ -312,13 +312,13 @@ static int by_loss(tuning *t, uint32_t loss)
     memo_progress progress = {.shown = 0};
     pc_memo_work work = PC_MEMO_WORK_INIT;
     pc_status status;
-    work.progress = tell_progress;
+    work.progress = show_memo_progress;
     work.progress_user = &progress;
     work.loss = loss;
     work.limit = t->a->limit;
     work.hit_limit = t->a->hit_limit < 0
                          ? 0
-                         : fmax(t->a->hit_limit, 1e-300); /* 0 is the library's own */
+                         : fmax(t->a->hit_limit, 1e-300); /* 0 means the library's own limit */
     work.hit_percentile = t->a->percentile;
     status = pc_memo_tune(t->s.memo, t->s.data.inputs, t->s.data.input_count, &work);
     end_progress(&progress);
@@ -370,19 +370,19 @@ static int check(const command *about, const arguments *a, long *loss)
     if (!a->loss == !a->measure)
         return usage_error(about, "one of --loss and --measure is needed");
     if (!(a->limit >= 0))
-        return usage_error(about, "--limit is needed: the loss that is accepted");
+        return usage_error(about, "--limit is needed: the largest loss to accept");
     for (long i = 0; a->loss && i < 3; i++)
         *loss = strcmp(a->loss, losses[i]) ? *loss : i;
     if (a->loss && *loss < 0)
         return usage_error(about, "--loss '%s' is none of: cosine changed kl", a->loss);
     if (a->loss && (a->picture || a->dry || a->session.train))
-        return usage_error(about, "--plot, --dry and --train are of --measure");
+        return usage_error(about, "--plot, --dry and --train need --measure");
     if (a->measure && strcmp(a->measure, "spearman") != 0 && strcmp(a->measure, "accuracy") != 0)
         return usage_error(about, "--measure '%s' is none of: spearman accuracy", a->measure);
     if (a->measure
         && (kind == DATA_TEXTS || (kind == DATA_PAIRS) != !strcmp(a->measure, "spearman")))
-        return usage_error(about,
-                           "--measure spearman is of --kind pairs, accuracy of labels and choices");
+        return usage_error(
+            about, "--measure spearman needs --kind pairs; accuracy needs labels or choices");
     return session_check(about, &a->session, 1);
 }
 
@@ -400,12 +400,15 @@ static int run_command_line(int argc, char **argv)
         {"loss", OPTION_TEXT, &a.loss, "cosine, changed or kl", NULL, 0, 0},
         {"measure", OPTION_TEXT, &a.measure, "spearman or accuracy", NULL, 0, 0},
         {"limit", OPTION_REAL, &a.limit,
-         "as in --loss cosine --limit 0.001, --measure accuracy --limit 0.3", NULL, 0, 100},
-        {"hit-limit", OPTION_REAL, &a.hit_limit, "as in --hit-limit 0.05", NULL, 0, 100},
-        {"hit-percentile", OPTION_REAL, &a.percentile, "of the hits' losses (95)", NULL, 1, 100},
-        {"least", OPTION_REAL, &a.least, "of --measure: no threshold below this one (0.5)", NULL,
+         "largest loss, as in --loss cosine --limit 0.001, --measure accuracy --limit 0.3", NULL, 0,
+         100},
+        {"hit-limit", OPTION_REAL, &a.hit_limit, "largest loss of hits, as in --hit-limit 0.05",
+         NULL, 0, 100},
+        {"hit-percentile", OPTION_REAL, &a.percentile, "percentile of the losses of hits (95)",
+         NULL, 1, 100},
+        {"least", OPTION_REAL, &a.least, "with --measure: the lowest threshold to try (0.5)", NULL,
          -1e9, 1},
-        {"dry", OPTION_FLAG, &a.dry, "only print: thresholds stay as they are", NULL, 0, 0},
+        {"dry", OPTION_FLAG, &a.dry, "only prints; the thresholds stay as they are", NULL, 0, 0},
         {"plot", OPTION_FILE, &a.picture, "the curve as SVG", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "JSON, an object a point, then one a bucket", NULL, 0, 0},
     };
@@ -429,20 +432,21 @@ const command memo_tune = {
     .summary = "sets thresholds for a loss that you name, by inputs that the memo has not seen",
     .details =
         "Sets the threshold of every bucket of lengths to the lowest similarity at which the loss "
-        "stays within the limit.\n"
-        "  --loss cosine|changed|kl       mean over all inputs: 1 - cosine of embeddings, share of "
-        "inputs with another most likely\n"
-        "                                 class or next token, divergence of those distributions "
-        "in nats\n"
-        "  --measure spearman|accuracy    what the task loses, in points of 100; prints (and "
-        "--plot draws) loss and hits over\n"
-        "                                 one threshold for all buckets, then those at the "
-        "thresholds that were found\n"
-        "                                 (what 19 of 20 samples as large would lose at most keeps "
-        "within the limit)\n"
-        "  --hit-limit X                  what hits may lose at --hit-percentile of them, too: as "
-        "--loss says (four times --limit); with --measure\n"
-        "                                 1 - cosine of embeddings, or the share of choices that "
-        "are others (no limit). Both print what hits lose\n"
+        "stays\n"
+        "within the limit.\n"
+        "  --loss cosine|changed|kl     mean over all inputs: 1 - cosine of embeddings; share of "
+        "inputs with\n"
+        "                               another most likely class or token; divergence in nats\n"
+        "  --measure spearman|accuracy  loss of the task in points of 100. Prints (and --plot "
+        "draws) loss and\n"
+        "                               hits over one threshold for all buckets, then at the "
+        "thresholds\n"
+        "                               found. 19 of 20 samples of the same size stay within the "
+        "limit.\n"
+        "  --hit-limit X                also limits the loss of hits, at --hit-percentile of them: "
+        "with --loss\n"
+        "                               in its unit (four times --limit), with --measure 1 - "
+        "cosine of\n"
+        "                               embeddings or the share of other choices (no limit)\n"
         "The inputs should be others than those that the memo was built from.\n\n" DATA_HELP,
     .run = run_command_line};

@@ -1,4 +1,5 @@
-/* run: answers a prompt; --compare also runs the ordinary prefill and puts both side by side. */
+/* run: answers one prompt, from PML, a schema string, the chat template or a plain text. --compare
+ * also runs the full prefill, and compares answers and times. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +22,9 @@ typedef struct arguments {
 } arguments;
 
 typedef struct answer {
-    char *text; /* grows; NULL: nothing yet */
+    char *text; /* grows; NULL: empty */
     size_t size, capacity;
-    int live; /* written out as it comes */
+    int live; /* written to standard output as it comes */
     int failed;
     pc_stats stats;
 } answer;
@@ -41,7 +42,7 @@ typedef struct objects {
 static int32_t collect(void *user, uint32_t sample, const char *text, size_t size)
 {
     answer *a = user;
-    (void)sample; /* there is one */
+    (void)sample; /* always the only one */
     if (a->size + size > a->capacity) {
         char *grown = realloc(a->text, a->capacity = 2 * (a->size + size));
         if (!grown) {
@@ -57,7 +58,7 @@ static int32_t collect(void *user, uint32_t sample, const char *text, size_t siz
 
 /* ----------------------------------------------------------------- loading */
 
-/* By --user: in a schema string or the chat template, in place of PML. */
+/* With --user the request fills a schema string or the chat template, not PML. */
 static int has_user(const arguments *a)
 {
     return a->user || a->user_file;
@@ -116,7 +117,7 @@ static int load_prompt(const arguments *a, objects *o)
     return status < 0 ? pml_error("prompt", status) : -1;
 }
 
-/* Read only: a folder that holds none is an error, and others may be adding to it. */
+/* Opened read-only: other processes may be adding to it, and a missing memo is an error. */
 static int load_memo(const arguments *a, objects *o)
 {
     pc_memo_options options = PC_MEMO_OPTIONS_INIT;
@@ -232,13 +233,13 @@ static void print_comparison(const arguments *a, const comparison *c)
 {
     print_answer(c->cached);
     if (!c->equal) {
-        printf("\nthe full prefill answers otherwise: ");
+        printf("\nthe full prefill has another answer:  ");
         print_answer(c->full);
     }
     print_stats(&c->cached->stats);
     printf("\ntime to first token: %.2f ms cached, %.2f ms full prefill: %.1f times sooner; answers"
            " %s\n"
-           "(medians of %ld runs each, in turn; encoding the modules once took %.1f ms)\n",
+           "(medians of %ld runs each, in turn; encoding the modules took %.1f ms, once)\n",
            c->cached_ms, c->full_ms, c->full_ms / c->cached_ms, c->equal ? "are equal" : "differ",
            a->repeats, c->encode_ms);
 }
@@ -326,50 +327,53 @@ static int run(int argc, char **argv)
         {"model", OPTION_PATH, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
          NULL, 0, 0},
         {"schema", OPTION_FILES, &a.schemas,
-         "PML file with the modules; several times: the prompt names one", NULL, 0, 0},
+         "PML file with the modules; of several, the prompt names one", NULL, 0, 0},
         {"prompt", OPTION_FILE, &a.prompt, "PML file with the prompt; -: standard input", NULL, 0,
          0},
-        {"text", OPTION_TEXT, &a.text, "a plain prompt instead of schema and prompt", NULL, 0, 0},
+        {"text", OPTION_TEXT, &a.text, "a plain prompt, instead of schema and prompt", NULL, 0, 0},
         {"text-file", OPTION_FILE, &a.text_file, "the same from a file; -: standard input", NULL, 0,
          0},
         PML_OPTION_ROWS(a.pml),
         RELAY_OPTION_ROWS(a.relay),
         {"user", OPTION_TEXT, &a.user,
-         "the request's text: in the chat template, or the schema string's user slot", NULL, 0, 0},
+         "text of the request, for the chat template or the schema string", NULL, 0, 0},
         {"user-file", OPTION_FILE, &a.user_file, "the same from a file; -: standard input", NULL, 0,
          0},
         {"compare", OPTION_FLAG, &a.compare,
-         "also the full prefill; exit code 1 if the answers differ", NULL, 0, 0},
+         "also runs the full prefill; exit code 1 if the answers differ", NULL, 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "runs of each for --compare, 1 to 64 (5)", NULL, 1,
          64},
-        {"encoding", OPTION_CHOICE, &a.encoding, "what a module sees while it is encoded",
-         ENCODING_CHOICES, 0, 0},
-        {"repair", OPTION_CHOICE, &a.repair, "what is computed again", REPAIR_CHOICES, 0, 0},
-        {"repair-tokens", OPTION_NUMBER, &a.repair_tokens, "of each module, for --repair first (4)",
-         NULL, 1, UINT32_MAX},
-        {"repair-percent", OPTION_REAL, &a.repair_percent, "for --repair top (10)", NULL, 1e-3,
-         100},
-        {"max-tokens", OPTION_NUMBER, &a.max_tokens, "of the answer, at least 1 (256)", NULL, 1,
+        {"encoding", OPTION_CHOICE, &a.encoding,
+         "which other modules a module attends to while it is encoded", ENCODING_CHOICES, 0, 0},
+        {"repair", OPTION_CHOICE, &a.repair,
+         "which tokens are computed again after their modules were placed", REPAIR_CHOICES, 0, 0},
+        {"repair-tokens", OPTION_NUMBER, &a.repair_tokens,
+         "tokens of each module, for --repair first (4)", NULL, 1, UINT32_MAX},
+        {"repair-percent", OPTION_REAL, &a.repair_percent,
+         "percent of the tokens, for --repair top (10)", NULL, 1e-3, 100},
+        {"max-tokens", OPTION_NUMBER, &a.max_tokens, "most tokens of the answer (256)", NULL, 1,
          UINT32_MAX},
         {"regime-length", OPTION_NUMBER, &a.rope_regime_length,
-         "length that decides the frequencies of dynamic NTK and LongRoPE; 0: prompt + answer (0)",
+         "length that selects the RoPE regime (dynamic NTK, LongRoPE); 0: prompt + answer (0)",
          NULL, 0, INT32_MAX},
-        {"temperature", OPTION_REAL, &a.temperature, "0: the likeliest token (0)", NULL, 0, 1000},
-        {"top-k", OPTION_NUMBER, &a.top_k, "0: all", NULL, 0, UINT32_MAX},
-        {"top-p", OPTION_REAL, &a.top_p, "0: all", NULL, 0, 1},
-        {"penalty", OPTION_REAL, &a.penalty, "for repetition; 0: none", NULL, 0, 1000},
+        {"temperature", OPTION_REAL, &a.temperature,
+         "of the sampling; 0: the most likely token (0)", NULL, 0, 1000},
+        {"top-k", OPTION_NUMBER, &a.top_k, "samples among the k most likely tokens; 0: all", NULL,
+         0, UINT32_MAX},
+        {"top-p", OPTION_REAL, &a.top_p, "samples among tokens of this total probability; 0: all",
+         NULL, 0, 1},
+        {"penalty", OPTION_REAL, &a.penalty, "repetition penalty; 0: none", NULL, 0, 1000},
         {"seed", OPTION_NUMBER, &a.seed, "of the sampling", NULL, 0, 9.2e18},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
-        {"kv", OPTION_CHOICE, &a.kv, "format in which K and V are kept", KV_CHOICES, 0, 0},
+        {"kv", OPTION_CHOICE, &a.kv, "number format of K and V", KV_CHOICES, 0, 0},
         THREADS_ROW,
         STORE_OPTION_ROWS(a.store),
-        {"read-only", OPTION_FLAG, &a.store.read_only, "nothing is written to folder and server",
-         NULL, 0, 0},
-        {"memo", OPTION_DIR, &a.memo, "folder of a memo (memo build), asked for a plain prompt",
+        {"read-only", OPTION_FLAG, &a.store.read_only, "writes nothing to folder and server", NULL,
+         0, 0},
+        {"memo", OPTION_DIR, &a.memo, "folder of a memo (memo build), used for a plain prompt",
          NULL, 0, 0},
         {"threshold", OPTION_REAL, &a.threshold,
-         "least similarity of a hit, 1 - distance, as low as -1000; 0: as tuned (0)", NULL, -1000,
-         1},
+         "least similarity of a hit, 1 - distance, from -1000; 0: as tuned (0)", NULL, -1000, 1},
         {"json", OPTION_FLAG, &a.json, "one JSON object", NULL, 0, 0},
     };
     const char *others[1];

@@ -1,4 +1,4 @@
-/* show: the layout of a schema as a table, as JSON or as a picture. */
+/* show: the layout of a schema as a table, as JSON or as a picture (layout_svg.c). */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -8,9 +8,9 @@
 
 static const char *const kinds[] = {"?", "module", "union", "text", "parameter", "slot"};
 
-enum { SHOWN = 48 }; /* bytes of a text in the table */
+enum { SHOWN = 48 }; /* most bytes of a text in the table */
 
-/* The start of a text on one line, cut between characters. */
+/* The start of a text on one line; it ends between characters. */
 static void print_start(const char *text)
 {
     size_t n = strlen(text), cut = n < SHOWN ? n : SHOWN;
@@ -84,7 +84,7 @@ static int show_schema(const char *path, const char *model_path, const char *svg
     code = EXIT_OK;
     if (pc_model_load(&model, context, model_path, &options) < 0)
         code = model_error(model_path,
-                           "a vocabulary is enough: a GGUF file without tensors will do");
+                           "only the vocabulary is needed: a GGUF file without tensors is enough");
     else if ((status = path ? pc_schema_load(&schema, model, path, &schema_options)
                             : load_relay(&schema, model, relay))
              < 0)
@@ -109,8 +109,8 @@ static int run(int argc, char **argv)
     int json = 0, code;
     size_t count;
     const option_row rows[] = {
-        {"model", OPTION_PATH, &model, "whose tokenizer counts; a vocabulary-only GGUF is enough",
-         NULL, 0, 0},
+        {"model", OPTION_PATH, &model,
+         "its tokenizer counts positions; a vocabulary-only GGUF is enough", NULL, 0, 0},
         {"svg", OPTION_FILE, &svg, "also draws the layout into this file", NULL, 0, 0},
         PML_OPTION_ROWS(pml),
         RELAY_OPTION_ROWS(relay),
@@ -132,7 +132,7 @@ static int run(int argc, char **argv)
                            : count ? "--model is"
                                    : "a schema and --model are");
     if (svg && ((others[0] && is_same_file(svg, others[0])) || is_same_file(svg, model)))
-        return usage_error(&show_command, "--svg '%s' would overwrite what is read", svg);
+        return usage_error(&show_command, "--svg '%s' would overwrite an input", svg);
     return show_schema(others[0], model, svg, json, &pml, &relay);
 }
 

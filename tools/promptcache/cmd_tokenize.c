@@ -1,4 +1,4 @@
-/* tokenize: a text, or standard input, to ids (a JSON array) or back. */
+/* tokenize: text from the argument or standard input to token ids (a JSON array), or back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +25,7 @@ static int encode(const pc_model *model, const char *text, size_t size, uint64_t
     return EXIT_OK;
 }
 
-/* The ids of a JSON array, in a block of the caller's; NULL after a message. `where`: what holds
- * it. */
+/* The ids of a JSON array, for the caller to free; NULL after a message. `where`: for messages. */
 static int32_t *read_ids(const char *where, const char *text, size_t size, size_t *count)
 {
     json_error_t error;
@@ -44,7 +43,7 @@ static int32_t *read_ids(const char *where, const char *text, size_t size, size_
         json_t *item = json_array_get(list, i);
         json_int_t id = json_integer_value(item);
         if (!json_is_integer(item) || id < 0 || id > INT32_MAX) {
-            plain_error("%s: item %zu of the array is no token id", where, i);
+            plain_error("%s: item %zu of the array is not a token id", where, i);
             free(ids);
             ids = NULL;
             break;
@@ -113,10 +112,10 @@ static int run(int argc, char **argv)
     int special = 0, back = 0, json = 0, code;
     size_t count;
     const option_row rows[] = {
-        {"model", OPTION_PATH, &path, "whose tokenizer; a vocabulary-only GGUF is enough", NULL, 0,
-         0},
+        {"model", OPTION_PATH, &path, "its tokenizer is used; a vocabulary-only GGUF is enough",
+         NULL, 0, 0},
         {"special", OPTION_FLAG, &special,
-         "text of special tokens counts, BOS and EOS by the model's convention", NULL, 0, 0},
+         "reads and writes special tokens; adds BOS and EOS by the model's convention", NULL, 0, 0},
         {"decode", OPTION_FLAG, &back, "ids to text", NULL, 0, 0},
         {"json", OPTION_FLAG, &json, "with --decode: {\"text\": ...}; ids are JSON in any case",
          NULL, 0, 0},

@@ -1,4 +1,4 @@
-/* verify: reads records whole and checks everything that can be. */
+/* verify: reads records in full and checks everything that the given key can open. */
 #include <string.h>
 
 #include "cmd.h"
@@ -9,10 +9,10 @@ typedef struct arguments {
     int json, quiet, frame;
 } arguments;
 
-/* What became of a record. */
+/* The result for one record. */
 typedef enum finding { GOOD, BAD, FRAME, GONE, FINDINGS } finding;
 
-/* Why its states were not looked at; NULL: they were, or nothing of it could be. */
+/* Why only the frame of a record was checked; NULL: not so. */
 static const char *frame_only(const pc_record_info *info, int has_key)
 {
     if (info->opened || !info->version)
@@ -22,8 +22,7 @@ static const char *frame_only(const pc_record_info *info, int has_key)
     return has_key ? "frame only: another key" : "frame only: sealed, and no key was given";
 }
 
-/* EXIT_OK; EXIT_CHECK: it is damaged, or could not be checked to its states; EXIT_INPUT: it cannot
- * be judged. */
+/* EXIT_OK; EXIT_CHECK: damaged, or only its frame could be checked; EXIT_INPUT: not readable. */
 static int verify_one(const arguments *a, const folder_view *view, size_t index, finding *what)
 {
     pc_record_info info = PC_RECORD_INFO_INIT;
@@ -90,8 +89,9 @@ static int run(int argc, char **argv)
         {"key", OPTION_TEXT, &a.record, "only this record: its key, or its file", NULL, 0, 0},
         SEAL_KEY_ROW(&a.seal_key_file),
         {"frame", OPTION_FLAG, &a.frame,
-         "without the key, the frame of a sealed record is enough: exit code 0", NULL, 0, 0},
-        {"quiet", OPTION_FLAG, &a.quiet, "tells only what is bad", NULL, 0, 0},
+         "accepts sealed records without the key if their frames are right: exit code 0", NULL, 0,
+         0},
+        {"quiet", OPTION_FLAG, &a.quiet, "prints only bad records", NULL, 0, 0},
         {"json", OPTION_FLAG, &a.json, "one JSON object a record", NULL, 0, 0},
     };
     code = read_options(&verify_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,
@@ -114,5 +114,5 @@ static int run(int argc, char **argv)
 const command verify_command = {
     .name = "verify",
     .usage = "verify DIR [--key KEY|FILE] [--frame] [--quiet] [--json] [options]",
-    .summary = "checks the records of a folder, every byte",
+    .summary = "checks every byte of the records of a folder",
     .run = run};

@@ -1,3 +1,4 @@
+/* Reads rows by kind and columns, and makes inputs and items of them. */
 #include "dataset.h"
 
 #include <stdlib.h>
@@ -10,21 +11,21 @@
 
 enum { NAME = 64, PIECES = TABLE_FIELDS };
 
-/* What is between a row and the model's tokens. */
+/* The state of reading. */
 typedef struct reader {
     dataset *d;
     const pc_model *model;
     const data_options *options;
     label_list *labels;
     table t;
-    char names[PIECES][NAME]; /* of the columns wanted */
+    char names[PIECES][NAME]; /* of the wanted columns */
     size_t wanted;            /* 0: all of the table */
-    size_t places[PIECES];    /* of them in this table */
-    size_t place_count;
+    size_t columns[PIECES];   /* their columns in this table */
+    size_t column_count;
     char numbers[PIECES][32]; /* JSON numbers as text */
     size_t input_room, item_room, max_tokens, rows;
-    int32_t last; /* token behind every text; -1: none */
-    int header;   /* the row that is read names the columns */
+    int32_t last; /* token that ends every text; -1: none */
+    int header;   /* 1: the current row names the columns */
 } reader;
 
 static int no_memory(const reader *r)
@@ -91,25 +92,25 @@ static int find_columns(reader *r)
 {
     const char *last;
     r->header = 0;
-    r->place_count = r->wanted ? r->wanted : r->t.count;
-    for (size_t i = 0; i < r->place_count; i++) {
-        r->places[i] = i;
-        if (r->wanted && !find_place(r, r->names[i], &r->places[i]))
+    r->column_count = r->wanted ? r->wanted : r->t.count;
+    for (size_t i = 0; i < r->column_count; i++) {
+        r->columns[i] = i;
+        if (r->wanted && !find_place(r, r->names[i], &r->columns[i]))
             return plain_error("%s: there is no column '%s' in its first row, which has %zu",
                                r->t.path, r->names[i], r->t.count);
     }
-    last = r->t.fields[r->places[r->place_count - 1]];
+    last = r->t.fields[r->columns[r->column_count - 1]];
     if (!strcasecmp(last, "score") || !strcasecmp(last, "label") || !strcasecmp(last, "answer"))
         r->header = 1;
     return EXIT_OK;
 }
 
-/* A column's text; NULL: there is none. */
+/* The text of a column; NULL: missing. */
 static const char *column(reader *r, size_t i)
 {
     const json_t *value;
     if (r->t.kind != TABLE_JSON)
-        return r->t.fields[r->places[i]];
+        return r->t.fields[r->columns[i]];
     value = json_object_get(r->t.object, r->names[i]);
     if (!json_is_number(value))
         return json_string_value(value);
@@ -155,7 +156,7 @@ static int add_input(reader *r, int32_t *tokens, size_t count)
         d->inputs = grown;
     }
     if (count > r->max_tokens) {
-        d->cut++;
+        d->shortened++;
         count = r->max_tokens;
         if (r->last >= 0)
             tokens[count - 1] = r->last;
@@ -195,7 +196,7 @@ static data_item *add_item(reader *r, size_t first)
 
 static int add_texts(reader *r)
 {
-    size_t count = r->t.kind == TABLE_JSON ? r->wanted : r->place_count;
+    size_t count = r->t.kind == TABLE_JSON ? r->wanted : r->column_count;
     int code = EXIT_OK;
     for (size_t i = 0; i < count && code == EXIT_OK; i++) {
         const char *text = column(r, i);
@@ -230,7 +231,7 @@ static int add_pair(reader *r)
     return EXIT_OK;
 }
 
-/* The index of a class; DATA_LABELS_MOST: no room for it. */
+/* The index of a class; DATA_LABELS_MOST: no room. */
 static size_t label_of(label_list *labels, const char *name)
 {
     size_t i = 0;
@@ -265,12 +266,12 @@ static int add_labelled(reader *r)
 /* ------------------------------------------------------------------- choices */
 
 typedef struct question {
-    char *text; /* what the model reads */
+    char *text; /* the input of the model */
     const char *choices[DATA_CANDIDATES];
     size_t count, right;
 } question;
 
-/* The token that follows the prompt if the choice does. */
+/* The first token of a choice after the prompt. */
 static int candidate_of(reader *r, const question *q, size_t index, const int32_t *prompt,
                         size_t count, int32_t *out)
 {
@@ -284,14 +285,14 @@ static int candidate_of(reader *r, const question *q, size_t index, const int32_
     free(both);
     if (!tokens)
         return EXIT_INPUT;
-    /* -1: the text joins the prompt's last token */
+    /* -1: the choice merges with the last token of the prompt */
     *out = n > count && !memcmp(tokens, prompt, count * sizeof *tokens) ? tokens[count] : -1;
     free(tokens);
     return EXIT_OK;
 }
 
-/* Questions of which two choices begin alike, or one joins the prompt's last token, cannot be
- * scored so. */
+/* A question cannot be scored if two choices begin with the same token, or one merges with the last
+ * token of the prompt. */
 static int candidates_differ(const data_item *item)
 {
     for (size_t i = 0; i < item->candidate_count; i++)
@@ -310,8 +311,8 @@ static int add_question(reader *r, const question *q)
     int code = EXIT_OK;
     if (!prompt)
         return EXIT_INPUT;
-    if (count > r->max_tokens) { /* its end is the question */
-        d->cut++;
+    if (count > r->max_tokens) { /* the question stands at the end, so it cannot be shortened */
+        d->shortened++;
         free(prompt);
         return EXIT_OK;
     }
@@ -330,7 +331,7 @@ static int add_question(reader *r, const question *q)
     return code;
 }
 
-/* The number of the right choice, by number from 0 or by letter; `count`: neither. */
+/* The right choice: a number from 0, or a letter. `count`: neither. */
 static size_t right_of(const char *answer, size_t count)
 {
     char *end;
@@ -342,17 +343,17 @@ static size_t right_of(const char *answer, size_t count)
     return count;
 }
 
-/* Question, choices and answer are columns: the choices get letters, of which one is asked for. */
+/* Question, choices and answer are columns. The choices get letters; the model answers with one. */
 static int add_lettered(reader *r)
 {
     static const char *const letters[] = {" A", " B", " C", " D", " E", " F", " G", " H"};
-    question q = {.count = r->place_count - 2};
+    question q = {.count = r->column_count - 2};
     size_t size = 32, used;
     int code;
     for (size_t i = 0; i <= q.count; i++)
         size += strlen(column(r, i)) + 8;
-    if (r->place_count < 4 || q.count > sizeof letters / sizeof *letters
-        || (q.right = right_of(column(r, r->place_count - 1), q.count)) == q.count) {
+    if (r->column_count < 4 || q.count > sizeof letters / sizeof *letters
+        || (q.right = right_of(column(r, r->column_count - 1), q.count)) == q.count) {
         r->d->damaged++;
         return EXIT_OK;
     }
@@ -481,7 +482,7 @@ static int read_path(reader *r, const char *path)
     return code;
 }
 
-/* The token that the model wants behind every text, so that it stays where an input is cut. */
+/* Finds the token that ends every text of this model: a shortened input keeps it. */
 static int find_last(reader *r)
 {
     size_t one, two;
@@ -518,7 +519,7 @@ int data_read(dataset *d, const pc_model *model, const data_options *options, la
     if (code == EXIT_OK && !d->input_count)
         code = plain_error(
             "%s: there is no row that can be used (%zu read, %zu damaged, %zu too long)",
-            options->files.items[0], d->rows, d->damaged, d->cut);
+            options->files.items[0], d->rows, d->damaged, d->shortened);
     free(r);
     return code;
 }
@@ -541,7 +542,7 @@ void labels_free(label_list *labels)
     labels->count = 0;
 }
 
-void data_tell(const dataset *d, const char *name, FILE *out)
+void data_print(const dataset *d, const char *name, FILE *out)
 {
     fprintf(out, "%s: %zu inputs of %zu rows, %zu to %zu tokens, %.1f on average", name,
             d->input_count, d->rows, d->least, d->most,
@@ -551,7 +552,8 @@ void data_tell(const dataset *d, const char *name, FILE *out)
                 d->kind == DATA_PAIRS ? "pairs without a score" : "whose choices begin alike");
     if (d->damaged)
         fprintf(out, "; %zu damaged rows skipped", d->damaged);
-    if (d->cut)
-        fprintf(out, "; %zu too long: %s", d->cut, d->kind == DATA_CHOICES ? "left out" : "cut");
+    if (d->shortened)
+        fprintf(out, "; %zu too long: %s", d->shortened,
+                d->kind == DATA_CHOICES ? "left out" : "cut");
     fputc('\n', out);
 }

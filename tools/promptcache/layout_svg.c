@@ -1,11 +1,9 @@
-/* The layout as a picture of nested boxes, read from top to bottom in the order of positions.
- * Modules are frames around their parts; the members of a union, which start at the same position,
- * stand side by side; a text gets more lines the more positions it takes. Every box says which
- * positions it spans where there is room, and always in its tooltip.
+/* Draws nested boxes, from top to bottom in the order of positions. Modules are frames around their
+ * parts. The members of a union start at the same position and stand side by side. A longer text
+ * gets more lines. The positions of a box stand in it if there is room, and always in its tooltip.
  *
  * Two passes over the tree: the least width of each box from the inside out, then width, height and
- * place from the outside in. Text is set in a font of fixed pitch, so that what fits can be
- * counted. */
+ * place from the outside in. The font has a fixed pitch, so that characters can be counted. */
 #include "layout_svg.h"
 
 #include <errno.h>
@@ -21,9 +19,9 @@ enum {
     LEAF_WIDTH = 132,  /* least width of a text or parameter */
     PAD = 6,
     GAP = 4,
-    HEAD = 18, /* line of a frame's name */
+    HEAD = 18, /* line with the name of a frame */
     LINE = 14, /* of text */
-    BLANK = 5, /* height of a text of nothing but blanks */
+    BLANK = 5, /* height of a text that is only blanks */
     MOST_LINES = 5,
     TOKENS_A_LINE = 24,
     RANGE_CELLS = 11 /* "1234-5678" and a blank on both sides */
@@ -33,7 +31,7 @@ static const double cell = 6.63; /* width of a character at 11 px, 0.6 em and a 
 typedef struct box {
     pc_item item;
     const char *name;   /* last part of the path */
-    char *words;        /* of a text: with single blanks, none at its ends */
+    char *words;        /* the text with single blanks, none at its ends */
     size_t child, next; /* first child, next sibling; 0: none (box 0 is the root) */
     int width, height, least;
 } box;
@@ -42,7 +40,7 @@ typedef struct drawing {
     FILE *out;
     const pc_schema *schema;
     box *boxes;         /* [count], document order, the root first */
-    size_t count, read; /* items in `boxes` so far, and the root */
+    size_t count, read; /* read: boxes so far, with the root */
 } drawing;
 
 /* ---------------------------------------------------------------- text */
@@ -84,7 +82,7 @@ static char *single_blanks(const char *text)
     return copy;
 }
 
-/* End of what fits into `room` cells: behind a word, where one ends in the last two thirds. */
+/* The end of what fits into `room` cells: after a word if one ends in the last two thirds. */
 static const char *line_end(const char *text, int room)
 {
     const char *at = text, *word = NULL;
@@ -122,7 +120,7 @@ static void escaped(FILE *out, const char *text, size_t size)
         }
 }
 
-/* A line of at most `room` cells; "..." where `text` goes on behind its end. */
+/* One line of text; cut: the text goes on, which an ellipsis shows. */
 static void put_line(FILE *out, int x, int y, const char *class, const char *text, size_t size,
                      int cut)
 {
@@ -159,7 +157,7 @@ static int cells_of(int width)
     return (int)((width - 2 * PAD) / cell);
 }
 
-/* Cells of a leaf's lines: its range stands beside them where enough is left. */
+/* Cells for the lines of a leaf: the range stands beside them if they are long enough. */
 static int room_of(const box *b)
 {
     int cells = cells_of(b->width);
@@ -193,7 +191,7 @@ static void least_width(drawing *d, box *b)
 
 static void set_size(drawing *d, box *b, int width);
 
-/* Members share what is left beyond their least widths; the tallest one makes the height. */
+/* Members share the width that is left beyond their least widths; the tallest one decides. */
 static int union_height(drawing *d, const box *b)
 {
     int members = 0, extra = b->width - b->least, height = 0, nth = 0;
@@ -255,7 +253,7 @@ static void put_text(const drawing *d, const box *b, int x, int y)
     int lines = line_count(b), room = room_of(b);
     for (int i = 0; i < lines && *at; i++) {
         const char *end = line_end(at, room), *next = skip_blanks(end);
-        if (i + 1 == lines && *next) /* room for the dots */
+        if (i + 1 == lines && *next) /* room for the ellipsis */
             end = line_end(at, room - 1);
         while (end > at && is_blank(end[-1]))
             end--;
@@ -267,7 +265,7 @@ static void put_text(const drawing *d, const box *b, int x, int y)
         put_range(d->out, x + b->width - PAD, y + LINE - 1, &b->item);
 }
 
-/* The name of a frame or parameter and, where there is room, its range. */
+/* The name of a frame or parameter, and its range if there is room. */
 static void put_name(const drawing *d, const box *b, int x, int y)
 {
     char label[256];
@@ -379,10 +377,10 @@ static void picture(drawing *d)
 
 /* ------------------------------------------------------------- the tree */
 
-/* From document order and depths to children and siblings. 0: out of memory. */
+/* Makes a tree of the items, which come in document order with their depths. 0: out of memory. */
 static int read_items(drawing *d)
 {
-    size_t items = pc_schema_item_count(d->schema), *last; /* last[depth]: the box before there */
+    size_t items = pc_schema_item_count(d->schema), *last; /* last[depth]: the latest box there */
     d->count = items + 1;
     d->read = 1;
     d->boxes = calloc(d->count, sizeof *d->boxes);

@@ -1,6 +1,6 @@
-/* Stochastic gradient descent with momentum on mini-batches in an order drawn anew each epoch, with
- * a weight penalty; the step shrinks linearly to zero. Embeddings are standardised first, so that
- * the constants do not depend on their size. */
+/* Stochastic gradient descent with momentum and a weight penalty, on mini-batches in a new random
+ * order each epoch. The learning rate falls linearly to zero. Embeddings are standardised first, so
+ * that the constants do not depend on their size. */
 #include "linear_head.h"
 
 #include <math.h>

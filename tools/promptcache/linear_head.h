@@ -1,5 +1,5 @@
-/* A linear classifier over embeddings: multinomial logistic regression, for encoders without a head
- * of their own. */
+/* A linear classifier over embeddings (multinomial logistic regression), for encoders without a
+ * head. */
 #ifndef LINEAR_HEAD_H
 #define LINEAR_HEAD_H
 
@@ -8,7 +8,8 @@
 
 typedef struct linear_head {
     size_t width, classes;
-    double *weights; /* [classes][width + 1], the last one is added; for standardised embeddings: */
+    double
+        *weights; /* [classes][width + 1], of standardised embeddings; the last one is the bias */
     double *mean, *scale; /* [width] */
 } linear_head;
 

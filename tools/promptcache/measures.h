@@ -4,15 +4,15 @@
 
 #include <stddef.h>
 
-/* Rank correlation; equal values share the mean of their ranks. 0 where either side is all equal.
- * Not to be had (no memory): NaN. */
+/* Rank correlation; equal values share the mean of their ranks. 0 if one side is constant; NaN: out
+ * of memory. */
 double spearman(const double *a, const double *b, size_t count);
 double cosine(const float *a, const float *b, size_t width);
-/* Price of speed (AttnCache, equation 6): lost score as a fraction over what is gained beyond 1.
- * NaN where nothing is gained. */
+/* Price of speed (AttnCache, equation 6): the lost score as a fraction, over speedup - 1. NaN: no
+ * gain. */
 double gamma_of(double full_score, double score, double speedup);
 
-/* What some hits lose: mean, at a percentile (the nearest rank), worst. count 0: all NaN. */
+/* Losses of hits: mean, at a percentile (nearest rank), worst. count 0: all NaN. */
 typedef struct hit_losses {
     double mean, high, worst;
 } hit_losses;

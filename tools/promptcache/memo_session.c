@@ -1,3 +1,4 @@
+/* A session of a memo command: opening, answers, scores, buckets and progress. */
 #include "memo_session.h"
 
 #include <math.h>
@@ -23,7 +24,7 @@ int session_check(const command *about, const memo_session_options *o, int judge
     if (judged && o->data.kind == DATA_LABELS && !o->train)
         return usage_error(about, "--kind labels needs --train: rows to train the classifier by");
     if (o->train && o->data.kind != DATA_LABELS)
-        return usage_error(about, "--train is of --kind labels");
+        return usage_error(about, "--train needs --kind labels");
     return judged ? data_check(about, &o->data) : -1;
 }
 
@@ -80,7 +81,7 @@ int session_read(memo_session *s)
 {
     int code = data_read(&s->data, s->model, &s->options->data, &s->labels);
     if (code == EXIT_OK)
-        data_tell(&s->data, "data", stderr);
+        data_print(&s->data, "data", stderr);
     return code;
 }
 
@@ -99,7 +100,7 @@ int session_train_head(memo_session *s)
     if ((code = data_read(&train, s->model, &rows, &s->labels)) == EXIT_OK
         && (code = answers_new(&a, s, &train)) == EXIT_OK
         && (code = answers_run(&a, s, &train, &full)) == EXIT_OK) {
-        data_tell(&train, "head trained by", stderr);
+        data_print(&train, "head trained by", stderr);
         classes = malloc(train.input_count * sizeof *classes);
         for (size_t i = 0; classes && i < train.input_count; i++)
             classes[i] = train.items[i].right;
@@ -147,8 +148,8 @@ static void add_stats(pc_prefill_stats *sum, const pc_prefill_stats *one)
     sum->seconds_verify += one->seconds_verify;
 }
 
-/* The candidates' logits of inputs first … first + count. */
-static void take_candidates(answers *a, const dataset *d, size_t first, size_t count,
+/* Copies the logits of the candidates of inputs first to first + count - 1. */
+static void copy_candidates(answers *a, const dataset *d, size_t first, size_t count,
                             const float *logits, size_t vocab)
 {
     for (size_t i = 0; i < d->item_count; i++) {
@@ -192,7 +193,7 @@ int answers_run(answers *a, const memo_session *s, const dataset *d, const way *
         if (pc_prefill(s->model, d->inputs + i, n, &o, &one) < 0)
             code = input_error("prefill", NULL);
         else if (logits)
-            take_candidates(a, d, i, n, logits, vocab);
+            copy_candidates(a, d, i, n, logits, vocab);
         add_stats(&a->stats, &one);
     }
     a->seconds = machine_now() - began;
@@ -290,7 +291,7 @@ int bucket_of(const memo_session *s, size_t tokens, size_t *bucket)
 
 static const char *const losses[] = {"cosine", "changed", "kl"};
 
-/* Whether it is known what the hits lost that it was tuned by. */
+/* Whether the losses of the hits at tuning are known. */
 static int has_hit_losses(const pc_memo_bucket *b)
 {
     return b->open && b->hit_percentile > 0;
@@ -318,7 +319,7 @@ static const char *why_closed(const pc_memo_bucket *b)
 {
     if (b->reason == PC_REASON_UNTRAINED)
         return !b->trained    ? "not trained yet"
-               : b->limit > 0 ? "too few inputs of these lengths to tune by"
+               : b->limit > 0 ? "too few inputs of these lengths for tuning"
                               : "not tuned yet";
     if (b->reason == PC_REASON_UNLIKE || !b->reason)
         return "no threshold keeps the limit";
@@ -366,7 +367,7 @@ int print_buckets(const memo_session *s, int json)
 
 /* ----------------------------------------------------------------- progress */
 
-int32_t tell_progress(void *progress, const char *what, uint64_t done, uint64_t total)
+int32_t show_memo_progress(void *progress, const char *what, uint64_t done, uint64_t total)
 {
     memo_progress *p = progress;
     double now = machine_now(), rate;
@@ -377,8 +378,8 @@ int32_t tell_progress(void *progress, const char *what, uint64_t done, uint64_t 
         *p = (memo_progress){.began = now, .first = done};
         snprintf(p->what, sizeof p->what, "%s", what);
     }
-    if (now - p->told > 0.2 || done == total) {
-        p->told = now;
+    if (now - p->written > 0.2 || done == total) {
+        p->written = now;
         p->shown = 1;
         rate = now > p->began ? (double)(done - p->first) / (now - p->began) : 0;
         fprintf(stderr, "\r%s: %llu", what, (unsigned long long)done);

@@ -1,5 +1,5 @@
-/* What the memo commands share: a model with its memo, inputs answered by both ways, and what the
- * task makes of the answers. */
+/* What the memo commands share: a model with its memo, the data, results of all inputs in one way
+ * of computing, and scores of the task. */
 #ifndef MEMO_SESSION_H
 #define MEMO_SESSION_H
 
@@ -19,11 +19,11 @@ typedef struct memo_session_options {
         {"compute", OPTION_CHOICE, &(o).compute, "number format", COMPUTE_CHOICES, 0, 0},          \
         THREADS_ROW
 #define MEMO_JUDGE_ROWS(o)                                                                         \
-    {"pool", OPTION_CHOICE, &(o).pool, "how embeddings are made of hidden states (default)",       \
+    {"pool", OPTION_CHOICE, &(o).pool, "pooling of hidden states to embeddings (default)",       \
      "default mean first last", 0, 0},                                                             \
         {"batch", OPTION_NUMBER, &(o).batch, "inputs computed together (16)", NULL, 1, 4096},      \
         {"train", OPTION_FILE, &(o).train,                                                         \
-         "labels: the rows by which a linear head over the embeddings is trained", NULL, 0, 0},    \
+         "rows to train a linear head by, for --kind labels", NULL, 0, 0},    \
     {                                                                                              \
         "seed", OPTION_NUMBER, &(o).seed, "of the head's training (1)", NULL, 0, 1e9               \
     }
@@ -42,24 +42,23 @@ typedef struct memo_session {
     linear_head head; /* of labels */
 } memo_session;
 
-/* Model, then memo. An exit code; after any of them the session is to be closed. */
+/* Open model, then memo. Exit codes; close the session in any case. */
 int session_open_model(memo_session *s, const memo_session_options *options);
 int session_open_memo(memo_session *s, const pc_memo_options *memo);
 int session_open(memo_session *s, const memo_session_options *options,
                  const pc_memo_options *memo); /* both */
 void session_close(memo_session *s);
-int session_read(memo_session *s);       /* the data, told on standard error */
-int session_train_head(memo_session *s); /* of labels: from --train; else nothing to do */
-/* -1: right; else the exit code. */
+int session_read(memo_session *s);       /* reads the data and describes it on standard error */
+int session_train_head(memo_session *s); /* of labels, from --train; else does nothing */
+/* -1: valid; else the exit code. */
 int session_check(const command *about, const memo_session_options *options, int judged);
 
-/* One way's results of all inputs. */
+/* The results of all inputs in one way. */
 typedef struct answers {
     size_t width;
-    float *values; /* [inputs][width]: embeddings; of choices the candidates' logits */
+    float *values; /* [inputs][width]: embeddings; of choices the logits of the candidates */
     pc_memo_result *results;
-    double seconds, cpu_seconds; /* cpu_seconds: of all threads; other programs on the machine
-                                    hardly change it */
+    double seconds, cpu_seconds; /* cpu_seconds: of all threads; other programs hardly change it */
     pc_prefill_stats stats;
 } answers;
 int answers_new(answers *a, const memo_session *s, const dataset *data); /* an exit code */
@@ -69,36 +68,36 @@ typedef struct way {
     pc_memo *memo;             /* NULL: without */
     uint64_t flags;            /* PC_PREFILL_… */
     const int32_t *map_layers; /* baselines that share maps among layers; NULL: none */
-    double threshold;          /* in place of the memo's own; 0: those */
+    double threshold;          /* instead of the memo's own; 0: those */
 } way;
-/* All inputs in their order, so many at a time. An exit code. */
+/* Computes all inputs in their order, `batch` at a time. An exit code. */
 int answers_run(answers *a, const memo_session *s, const dataset *data, const way *how);
 
 /* The task's score of the data, 0 to 100: Spearman of pairs, accuracy of labels and choices.
  * rows[i]: the values of input i. */
 const char *score_name(long kind);
 double score(const memo_session *s, const float *const *rows, size_t width);
-/* The same in two steps: what each item has (the cosine of a pair; 1 or 0 for right or wrong), and
- * the score of items which[0 … count - 1] (NULL: of all), which may repeat. */
+/* The same in two steps: the value of each item (the cosine of a pair; 1 or 0 for right or wrong),
+ * and the score of items which[0 … count - 1] (NULL: of all), which may repeat. */
 void item_values(const memo_session *s, const float *const *rows, size_t width, double *values);
 double score_items(const memo_session *s, const double *values, const size_t *which, size_t count);
 
-/* What every input loses by the other way: 1 - cosine of both embeddings; of choices 1 where
- * another one is chosen, else 0. losses [inputs] */
+/* The loss of every input by the other way: 1 - cosine of both embeddings; of choices 1 if another
+ * one is chosen, else 0. losses [inputs] */
 void input_losses(const memo_session *s, const answers *full, const answers *other, double *losses);
-#define HIT_PERCENTILE 95.0 /* where none is named */
+#define HIT_PERCENTILE 95.0 /* the default */
 
 int bucket_of(const memo_session *s, size_t tokens,
-              size_t *bucket);                      /* 0: longer than the last one */
+              size_t *bucket);                      /* 0: longer than the last bucket */
 int print_buckets(const memo_session *s, int json); /* an exit code */
-/* Long work on one line of standard error: what, how far, rate, time left. For pc_memo_work. */
+/* Progress of pc_memo_work on a line of standard error: what, how much, rate, time left. */
 typedef struct memo_progress {
     char what[64];
-    double began, told;
+    double began, written; /* written: when the line was last */
     uint64_t first;
     int shown;
 } memo_progress;
-int32_t tell_progress(void *progress, const char *what, uint64_t done, uint64_t total);
+int32_t show_memo_progress(void *progress, const char *what, uint64_t done, uint64_t total);
 void end_progress(memo_progress *p);
 
 #endif

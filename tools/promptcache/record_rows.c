@@ -1,4 +1,4 @@
-/* Records of a folder: found by key, as rows, as JSON. */
+/* Records of a folder: found by key, printed as rows, in full, as JSON. */
 #include "record_rows.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@ void key_text(const uint8_t key[32], char text[65])
         snprintf(text + 2 * i, 3, "%02x", key[i]);
 }
 
-/* "": it is not sealed. */
+/* "": not sealed. */
 static void seal_text(const pc_record_info *info, char text[33])
 {
     *text = 0;
@@ -50,7 +50,7 @@ void close_view(folder_view *view)
 }
 
 typedef struct wanted {
-    char digits[65]; /* of the key, or the first of them */
+    char digits[65]; /* of the key: all or the first ones */
     int is_file;
     char variant[64]; /* of a file */
 } wanted;
@@ -63,8 +63,8 @@ static size_t count_digits(const char *text)
     return n;
 }
 
-/* "…/ab/abcd….pcr", the same with a variant behind the key, or digits of a key; 0: it is none of
- * them. */
+/* Reads the path of a record, "…/KEY.pcr" or "…/KEY.VARIANT.pcr", or the first digits of a key. 0:
+ * something else. */
 static int read_wanted(const char *text, wanted *out)
 {
     const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
@@ -96,7 +96,8 @@ int find_record(const folder_view *view, const command *about, const char *text,
     wanted w;
     size_t found = 0;
     if (!read_wanted(text, &w))
-        return usage_error(about, "'%s' is no key: hexadecimal digits, or a record's file", text);
+        return usage_error(about, "'%s' is not a key: hexadecimal digits, or the file of a record",
+                           text);
     for (size_t i = 0; i < pc_folder_count(view->folder); i++) {
         pc_record_info info = PC_RECORD_INFO_INIT;
         pc_folder_get(view->folder, i, &info);
@@ -107,16 +108,16 @@ int find_record(const folder_view *view, const command *about, const char *text,
     }
     if (found == 1)
         return -1;
-    return found ? plain_error(
-               "%zu records have a key that begins with %s; a record's file names one of them",
-               found, w.digits)
-                 : plain_error("there is no record %s; `promptcache inspect` lists a folder's",
-                               w.digits);
+    return found ? plain_error("the keys of %zu records begin with %s; name one by its file", found,
+                               w.digits)
+                 : plain_error(
+                     "there is no record %s; `promptcache inspect` lists the records of a folder",
+                     w.digits);
 }
 
 /* ------------------------------------------------------------------- words */
 
-/* What has no name is its number, in `text`. */
+/* A number without a name is written to `text`. */
 static const char *name_of(const char *const *names, size_t count, uint32_t number, char text[24])
 {
     if (number < count)
@@ -146,7 +147,7 @@ static const char *date_text(int64_t date, char text[24])
     return text;
 }
 
-/* How it is sealed, and whether that is why nothing more is told of it. */
+/* How a record is sealed, and whether the key at hand opens it. */
 static const char *seal_state(const folder_view *view, const pc_record_info *info, char text[80])
 {
     char seal[33];

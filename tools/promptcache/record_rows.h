@@ -1,4 +1,4 @@
-/* Folders of records, for the commands that look after them. */
+/* Folders of records, for the commands inspect, verify and evict. */
 #ifndef RECORD_ROWS_H
 #define RECORD_ROWS_H
 
@@ -10,16 +10,15 @@ typedef struct folder_view {
     int has_key;
 } folder_view;
 
-/* -1, or the exit code after a message. key_file: NULL: none. */
+/* -1, or the exit code after a message. key_file: NULL for none. */
 int open_view(folder_view *view, const char *path, const char *key_file);
 void close_view(folder_view *view);
 
-/* The record that `text` names: its key in hexadecimal digits, enough of the first of them, or its
- * file, which tells records of one key with several seals apart. -1, or the exit code after a
- * message. */
+/* Finds the record that `text` names: by the first digits of its key, or by its file, which is
+ * unique even if several seals share a key. -1, or the exit code after a message. */
 int find_record(const folder_view *view, const command *about, const char *text, size_t *index);
 
-/* What a record says of itself. status: of pc_folder_get. */
+/* status: of pc_folder_get. */
 json_t *record_json(const pc_record_info *info, pc_status status);
 void print_record_head(void);
 void print_record_row(const folder_view *view, const pc_record_info *info, pc_status status);

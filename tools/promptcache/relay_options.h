@@ -17,7 +17,8 @@ typedef struct relay_options {
     {"system-file", OPTION_FILE, &(o).system_file, "the same from a file", NULL, 0, 0}
 /* clang-format on */
 int relay_given(const relay_options *options);
-/* -1: right; else the exit code. A request in the chat template needs no system prompt. */
+/* -1: valid; else the exit code. has_request: a request in the chat template, which needs no system
+ * prompt. */
 int check_relay(const command *about, const relay_options *options, int has_request);
 pc_status load_relay(pc_schema **out, const pc_model *model, const relay_options *options);
 

@@ -46,14 +46,14 @@ json_t *stats_json(const pc_stats *s)
     json_object_set_new(row, "lossy", json_boolean(s->lossy));
     json_object_set_new(row, "other_kernels", json_boolean(s->other_kernels));
     json_object_set_new(row, "memo_record", json_integer(s->memo.record));
-    json_object_set_new(row, "memo_reason", /* null: maps were reused, or there is no memo */
+    json_object_set_new(row, "memo_reason", /* null: maps were reused, or no memo is open */
                         s->memo.reason != PC_REASON_NONE ? json_string(reason_name(s->memo.reason))
                                                          : json_null());
     json_object_set_new(row, "memo_verified", json_boolean(s->memo.verified));
     return row;
 }
 
-/* What came from below memory, if anything did. */
+/* Tokens by tier, if any came from below RAM. */
 static void print_tiers(const pc_stats *s)
 {
     uint64_t below = 0;
@@ -63,11 +63,11 @@ static void print_tiers(const pc_stats *s)
         if (s->tokens_tier[t])
             printf("    %-7s %6llu\n", tier_name(t), (unsigned long long)s->tokens_tier[t]);
     if (s->bytes_loaded)
-        printf("    loaded  %.1f MB, waited for %.2f ms%s\n", 1e-6 * (double)s->bytes_loaded,
-               1e3 * s->seconds_load, s->lossy ? "; not every bit is as it was computed" : "");
+        printf("    loaded  %.1f MB, waited %.2f ms%s\n", 1e-6 * (double)s->bytes_loaded,
+               1e3 * s->seconds_load, s->lossy ? "; by a codec that loses bits" : "");
     if (s->other_kernels)
-        puts("    some of it was computed with other kernels: equal within rounding (--own-kernels "
-             "takes none)");
+        puts("        some of it was computed with other kernels, equal within rounding "
+             "(--own-kernels refuses it)");
 }
 
 static void bar(const char *label, uint64_t part, uint64_t whole)
@@ -78,7 +78,7 @@ static void bar(const char *label, uint64_t part, uint64_t whole)
            part && !width ? "  |" : "");
 }
 
-/* Nothing where there is no memo. */
+/* Prints nothing without a memo. */
 static void print_memo(const pc_stats *s)
 {
     if (s->memo.layers)
@@ -92,7 +92,7 @@ static void print_memo(const pc_stats *s)
         printf("memo: not used (%s)\n", reason_name(s->memo.reason));
 }
 
-/* Why the states are what they are. */
+/* Where the states come from. */
 static const char *origin(const pc_stats *s)
 {
     if (!s->tokens_memo)
@@ -100,7 +100,7 @@ static const char *origin(const pc_stats *s)
     if (s->memo.verified)
         return "computed in full to verify the memo";
     return s->memo.similarity < 1 ? "with attention maps of another prompt"
-                                  : "with its own attention maps as they were kept";
+                                  : "with its own attention maps from the memo";
 }
 
 void print_stats(const pc_stats *s)
@@ -121,7 +121,7 @@ void print_stats(const pc_stats *s)
            s->exactness == PC_REPAIRED ? repairs[s->repair % 5] : "", origin(s),
            1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
     if (s->rope_regime_length)
-        printf("positions: as for a length of %llu (regime %llu)\n",
+        printf("positions: as for a length of %llu (RoPE regime %llu)\n",
                (unsigned long long)s->rope_regime_length, (unsigned long long)s->regime);
     print_memo(s);
     printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,

@@ -1,3 +1,4 @@
+/* Groups of layers, from traced attention maps. */
 #include "shared_layers.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ typedef struct maps {
     int seen;
 } maps;
 
-static void take_maps(void *user, const pc_trace *trace)
+static void copy_maps(void *user, const pc_trace *trace)
 {
     maps *m = user;
     if (strcmp(trace->name, "probs") != 0 || trace->layer < 0 || trace->layer >= m->layers)
@@ -30,7 +31,7 @@ static void take_maps(void *user, const pc_trace *trace)
     }
 }
 
-/* Sum over all weights; divided by rows it is the mean divergence of a row, in nats. */
+/* Sum over all weights, in nats; divided by the rows it is the mean of a row. */
 static double divergence(const float *a, const float *b, size_t count)
 {
     double sum = 0;
@@ -57,7 +58,7 @@ static int add_input(double *sums, const pc_model *model, const pc_model_info *i
     lane.positions = positions;
     args.lanes = &lane;
     args.lane_count = 1;
-    args.trace = take_maps;
+    args.trace = copy_maps;
     args.trace_user = &m;
     if (!(m.all = calloc(n * m.one, sizeof *m.all)))
         return plain_error("no memory for attention maps");
@@ -73,7 +74,7 @@ static int add_input(double *sums, const pc_model *model, const pc_model_info *i
     return code;
 }
 
-/* Groups at a limit; how many there are. */
+/* Makes groups by a limit; returns how many. */
 static int32_t group(int32_t *out, const double *sums, int32_t layers, double limit)
 {
     int32_t groups = 1;

@@ -21,8 +21,8 @@ int read_size(const command *about, const char *name, const char *text, uint64_t
         end++;
     }
     if (end == text || *end || !(value >= 1 && value < 9e18))
-        return usage_error(about, "--%s '%s' is no size: a number, perhaps with K, M, G or T", name,
-                           text);
+        return usage_error(
+            about, "--%s '%s' is not a size: a number, which K, M, G or T may follow", name, text);
     *bytes = (uint64_t)value;
     return -1;
 }
@@ -84,7 +84,7 @@ int check_store(const command *about, const store_options *o)
     return read_size(about, "ram-size", o->ram_size, &bytes);
 }
 
-/* A folder that may only be read is still of use. NULL: nothing to say. */
+/* A folder that cannot be written can still be read. NULL: no hint. */
 static const char *next_step(const command *about, const store_options *o)
 {
     if (about != &run_command || o->read_only || !o->disk || access(o->disk, R_OK | X_OK)
@@ -104,7 +104,8 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
             return code;
         options.seal_key = key;
     }
-    read_size(about, "ram-size", o->ram_size, &options.ram_bytes); /* checked before */
+    read_size(about, "ram-size", o->ram_size,
+              &options.ram_bytes); /* check_store has checked them */
     read_size(about, "compressed-size", o->compressed_size, &options.compressed_bytes);
     read_size(about, "disk-size", o->disk_size, &options.disk_bytes);
     options.disk_path = o->disk;

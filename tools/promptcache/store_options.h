@@ -39,7 +39,7 @@ typedef struct store_options {
     {"always-load", OPTION_FLAG, &(o).always_load, \
      "loads even where computing seems faster", NULL, 0, 0}
 /* clang-format on */
-int store_given(const store_options *options); /* whether there is a folder or a server */
+int store_given(const store_options *options); /* 1: a folder or a server is given */
 /* The next three return -1, or the exit code after a message. */
 int check_store(const command *about, const store_options *options);
 int open_store(pc_cache **out, pc_context *context, const command *about,

@@ -1,3 +1,4 @@
+/* Splits files into rows and fields, in place. */
 #include "table_file.h"
 
 #include <stdlib.h>
@@ -50,10 +51,9 @@ static char *cut_line(char *from)
     return next;
 }
 
-/* Behind the field, which goes to *to with its end; NULL: a quote that nothing ends. One that no
- * separator follows belongs to the text: it should have been doubled, and if the row has its
- * columns nothing is lost. */
-static char *take_field(char *p, char **to, size_t *lines)
+/* Writes the field to *to, with a NUL. Returns where it ends; NULL: its quote is not closed. A
+ * quote without a separator behind it belongs to the text: somebody forgot to double it. */
+static char *read_field(char *p, char **to, size_t *lines)
 {
     const char *start = *to;
     int quoted = *p == '"', bare = !quoted;
@@ -78,14 +78,14 @@ static char *take_field(char *p, char **to, size_t *lines)
     return quoted ? NULL : p;
 }
 
-/* Whether the row at t->at is whole; then t->at is behind it. */
-static int take_csv(table *t)
+/* Reads the row at t->at and moves behind it. 0: damaged; t->at stays. */
+static int read_csv(table *t)
 {
     char *p = t->at, *to = t->row;
     size_t lines = 0;
     for (t->count = 0;; p++) {
         char *field = to;
-        if (!(p = take_field(p, &to, &lines)) || t->count == TABLE_FIELDS)
+        if (!(p = read_field(p, &to, &lines)) || t->count == TABLE_FIELDS)
             return 0;
         t->fields[t->count++] = field;
         if (*p != ',')
@@ -105,7 +105,7 @@ static void skip_line(table *t)
     t->next_line++;
 }
 
-static int take_tsv(table *t, char *line)
+static int read_tsv(table *t, char *line)
 {
     t->count = 0;
     for (char *next; line; line = next) {
@@ -118,22 +118,22 @@ static int take_tsv(table *t, char *line)
     return !t->width || t->count == t->width;
 }
 
-static int take_json(table *t, const char *line)
+static int read_json(table *t, const char *line)
 {
     json_decref(t->object);
     t->object = json_loads(line, 0, NULL);
     return json_is_object(t->object);
 }
 
-static int take_line(table *t)
+static int read_line(table *t)
 {
     char *line = t->at;
     t->at = cut_line(line);
     t->next_line++;
     if (t->kind == TABLE_JSON)
-        return take_json(t, line);
+        return read_json(t, line);
     if (t->kind == TABLE_TSV)
-        return take_tsv(t, line);
+        return read_tsv(t, line);
     t->fields[0] = line;
     t->count = 1;
     return 1;
@@ -147,7 +147,7 @@ int table_next(table *t)
         t->line = t->next_line;
         if (!*t->at)
             return 0;
-        if (t->kind == TABLE_CSV ? take_csv(t) : take_line(t))
+        if (t->kind == TABLE_CSV ? read_csv(t) : read_line(t))
             break;
         t->damaged++;
         if (t->kind == TABLE_CSV)

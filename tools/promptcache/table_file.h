@@ -1,8 +1,8 @@
 /* Rows of data files: lines of text, comma-separated values with quotes (RFC 4180), tab-separated
  * values, JSON lines.
  *
- * A damaged row is skipped and counted, and reading goes on behind its first line: quotes that
- * nobody escaped cost the rows that they stand in, not the rest of the file. */
+ * A damaged row is skipped and counted. Reading goes on after its first line, so that an unescaped
+ * quote costs its row, not the rest of the file. */
 #ifndef TABLE_FILE_H
 #define TABLE_FILE_H
 
@@ -14,10 +14,10 @@ typedef enum table_kind { TABLE_LINES, TABLE_CSV, TABLE_TSV, TABLE_JSON } table_
 
 typedef struct table {
     const char *path; /* borrowed */
-    table_kind kind;  /* by the end of the name: .csv, .tsv, .jsonl; else lines */
+    table_kind kind;  /* by the suffix: .csv, .tsv, .jsonl, .json; else lines */
     char *data, *at;
     char *row;   /* the fields of CSV, unquoted */
-    size_t line; /* of the file, where the row begins, from 1 */
+    size_t line; /* in which the row begins, from 1 */
     size_t next_line;
     size_t width;               /* fields of the first row; 0: none yet */
     size_t damaged;             /* rows skipped */
@@ -28,7 +28,7 @@ typedef struct table {
 
 int table_open(table *t, const char *path); /* an exit code */
 void table_close(table *t);
-/* 1: there is a row, valid until the next call; 0: no more. Empty lines are no rows. */
+/* Reads the next row, valid until the next call; empty lines are skipped. 0: no more. */
 int table_next(table *t);
 
 #endif

@@ -1,6 +1,6 @@
-/* The level of AMX: that of AVX-512 with bf16, with tiles where they are faster. It is there if the
- * CPU has tiles of the size that the kernels count on, if the operating system saves them, and if
- * it lets this process use them: Linux wants to be asked once per process. */
+/* The AMX level: the AVX-512 bf16 kernels, with tiles where they are faster. It exists if the CPU
+ * has tiles of the size that the kernels need, if the operating system saves them, and if it
+ * permits this process to use them: Linux wants to be asked once per process. */
 #include "attn/cpu/amx_level.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -19,11 +19,11 @@ int pc__amx_present(const pc__amx_facts *facts)
            && facts->tile_row_bytes >= 64 && facts->tiles >= 8 && facts->tile_rows >= 16;
 }
 
-static pc__amx_facts ask(void)
+static pc__amx_facts amx_facts_here(void)
 {
     pc__amx_facts facts = {0};
     unsigned a, b, c, d, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27)) /* OSXSAVE: xgetbv may be used */
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27)) /* OSXSAVE: xgetbv exists */
         return facts;
     __asm__ volatile("xgetbv" : "=a"(a), "=d"(high) : "c"(0));
     facts.xcr0 = (uint64_t)high << 32 | a;
@@ -48,9 +48,9 @@ static pc__kernels table;
 static int usable;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void fill(void)
+static void fill_amx_table(void)
 {
-    pc__amx_facts facts = ask();
+    pc__amx_facts facts = amx_facts_here();
     usable = pc__amx_present(&facts) && permitted();
     table = pc__kernels_avx512bf16;
     table.name = "amx";
@@ -61,7 +61,7 @@ static void fill(void)
 
 const pc__kernels *pc__kernels_amx(void)
 {
-    pthread_once(&once, fill);
+    pthread_once(&once, fill_amx_table);
     return usable ? &table : NULL;
 }
 #else

@@ -1,15 +1,15 @@
-/* The tile registers of AMX: what shapes they have, and what the compiler must be told about them.
+/* The tile registers of AMX: their shapes, and what the compiler must be told.
  *
- * A tile is up to 16 rows of up to 64 bytes. Which number has which shape is loaded at the start of
- * a kernel and given back at its end; a product multiplies a tile of rows (16 x 32 bf16 or 16 x 64
- * bytes) with a tile of B (16 x 16 pairs of bf16, 16 x 16 groups of four bytes: one row for two or
- * four inputs of 16 columns, as pages and panels lie in memory) and adds to a tile of 16 x 16 sums.
- * By Intel's description of it (Software Developer's Manual, TDPBF16PS) row r of the sums is made
- * from row r of the first tile alone, in an order that does not depend on how many rows there are.
+ * A tile has up to 16 rows of up to 64 bytes. A kernel loads the shapes of all tiles at its start
+ * and releases them at its end. A product multiplies a tile of rows (16 x 32 bf16 or 16 x 64 bytes)
+ * by a tile of B (16 x 16 pairs of bf16 or groups of four bytes: each row holds two or four inputs
+ * of 16 columns, the layout of pages and panels), and adds to a tile of 16 x 16 sums. By Intel's
+ * description (Software Developer's Manual, TDPBF16PS), row r of the sums depends on row r of the
+ * first tile alone, in an order that does not depend on the number of rows.
  *
  * The tile intrinsics of GCC are assembly that does not say which memory it reads: GCC 12 names the
- * first 8 bytes of a configuration, and none of a tile that is loaded. Stores to them could be
- * dropped or moved behind. Hence the fences. */
+ * first 8 bytes of a configuration, and nothing of a loaded tile. It could drop or move stores to
+ * them. Hence the fences. */
 #ifndef PC_ATTN_CPU_AMX_TILES_H
 #define PC_ATTN_CPU_AMX_TILES_H
 
@@ -24,10 +24,10 @@ typedef struct pc__tile_config {
     uint16_t bytes[16]; /* of a row */
     uint8_t rows[16];
 } pc__tile_config;
-_Static_assert(sizeof(pc__tile_config) == 64, "the layout that the processor reads");
+_Static_assert(sizeof(pc__tile_config) == 64, "the processor's layout");
 
-/* Before tiles are loaded from memory that was written, and before memory is read that tiles were
- * stored to. */
+/* Needed after stores to memory that tiles are loaded from, and after tile stores to memory that is
+ * read. */
 static inline void pc__tiles_fence(void)
 {
     __asm__ volatile("" ::: "memory");
@@ -39,7 +39,7 @@ static inline void pc__tiles_shape(pc__tile_config *config, size_t tile, size_t 
     config->bytes[tile] = rows ? (uint16_t)bytes : 0;
 }
 
-/* All tiles become zero. */
+/* Loads the shapes; all tiles become zero. */
 static inline void pc__tiles_open(pc__tile_config *config)
 {
     config->palette = 1;

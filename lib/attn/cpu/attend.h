@@ -1,13 +1,13 @@
-/* What the attention kernels of all ISAs share: the visible slice of a page, and the rare score
+/* Shared by the attention kernels of all levels: the visible part of a page, and the optional score
  * terms. */
-#ifndef PC_ATTN_CPU_ATTEND_ROW_H
-#define PC_ATTN_CPU_ATTEND_ROW_H
+#ifndef PC_ATTN_CPU_ATTEND_H
+#define PC_ATTN_CPU_ATTEND_H
 
 #include <math.h>
 
 #include "attn/kernels.h"
 
-/* Tokens [*a, *b) of page `page` are visible to row r; 0: none are. */
+/* Tokens [*a, *b) of page `page` are visible to row r; returns 0 if none is. */
 static inline int pc__slice(const pc__attn_task *task, size_t r, size_t page, uint32_t *a,
                             uint32_t *b)
 {
@@ -17,7 +17,7 @@ static inline int pc__slice(const pc__attn_task *task, size_t r, size_t page, ui
     return *a < *b;
 }
 
-/* 1 if any row of [row, row + n) sees anything of the page */
+/* 1 if any row of [row, row + n) sees a token of the page. */
 static inline int pc__block_sees(const pc__attn_task *task, size_t row, size_t n, size_t page)
 {
     uint32_t a, b;

@@ -1,61 +1,65 @@
-/* Attention over bf16 pages in tiles of AMX: the pages lie in memory as the products want their
- * second operand.
+/* Attention over bf16 pages in AMX tiles. Pages already have the layout of a product's second
+ * operand.
  *
- * Rows are taken 16 at a time. A page for such a block: scores into memory, weights by vectors
- * (those of the other AVX-512 kernels), weights times V into memory 64 columns at a time, and from
- * there, scaled sums and page joined by vectors, into the row's sums. The vectors have more to do
- * than the tiles: the scores of a block are multiplied before the weights of the block before it
- * are made, so that neither waits for the other. Tiles are always whole but for their number of
- * rows: no state of a row that does not see the page is touched, and what is left over at the end
- * of a head dimension is copied beside zeros.
+ * Rows are taken 16 at a time. For each such block and page: tiles compute scores into memory,
+ * vectors turn them into weights (like the other AVX-512 kernels), tiles compute weights times V
+ * into memory, 64 columns at a time, and vectors scale the old sums and add. Vectors have more work
+ * than tiles, so the scores of a block are computed before the weights of the block before it:
+ * neither waits for the other. Tiles are always full except in their number of rows. The state of a
+ * row that does not see the page is not touched. The rest of a head dimension is copied beside
+ * zeros.
  *
- * Every number of rows goes this way, one as well. Tiles add in another order than vectors do, and
- * a row's bits must not depend on how many stand beside it. It costs a single row nothing that
- * shows: a page of 128 + 128 dimensions is 32 products of 16 cycles however few rows there are,
- * about 500 cycles for 32 KiB; the same page is 512 vector products for the vector kernel, and
- * takes 1000 cycles or more to come from the second-level cache, 6000 from memory. */
+ * Single rows use tiles too: tiles add in another order than vectors do, and a row's bits must not
+ * depend on the number of rows. This costs a single row nothing noticeable: a page of 128 + 128
+ * dimensions is 32 products of 16 cycles, about 500 cycles for 32 KiB. The vector kernel needs 512
+ * products for it, and the page takes 1000 cycles or more to come from the second-level cache, 6000
+ * from memory. */
 #include <string.h>
 
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/kernels_amx.h"
 #include "attn/cpu/weights512bf16.h"
 
-enum { SIDE = PC__TILE_SIDE, STEP = 32, CHUNK = 64, STRETCH = 256 /* bytes fetched at a time */ };
+enum {
+    SIDE = PC__TILE_SIDE,
+    STEP = 32,
+    CHUNK = 64,
+    STRETCH = 256 /* bytes prefetched at a time */
+};
 
-/* While a page is worked on, others are fetched, a few stretches after each piece of work: the
- * run's next page, then pages that are wanted later. Pages of one head are far apart, which no
- * hardware prefetcher follows. */
+/* Prefetching: a few stretches after each piece of work, first of the next page of the run, then of
+ * the task's prefetch_pages. Pages of one head are far apart, and no hardware prefetcher follows
+ * them. */
 typedef struct ahead {
     const pc__attn_task *task;
     const char *next, *later;
     size_t next_left, later_left; /* stretches */
-    size_t begun;                 /* of task->fetch */
+    size_t begun;                 /* of task->prefetch_pages */
     size_t page_stretches, pace;  /* pace: stretches after each piece of work */
 } ahead;
 
-/* Tile row 0 is row `base` of the task; tile rows from `own` on are the block's, those before were
- * another's. */
-typedef struct block {
+/* Tile row 0 is row `base` of the task. Tile rows before `own` belong to another block. */
+typedef struct amx_block {
     _Alignas(64) float s[SIDE][PC__PAGE];
     size_t base, own;
     uint32_t sees; /* a bit for each tile row */
-} block;
+} amx_block;
 
-typedef struct work {
+typedef struct amx_attend_work {
     const pc__attn_task *task;
-    size_t page, even, rows; /* even: k_dim with its padding; rows: of a tile */
+    size_t page, even, rows; /* even: k_dim with padding; rows: of a tile */
     const uint16_t *k, *v;
     ahead ahead;
-    block blocks[2];
+    amx_block blocks[2];
     _Alignas(64) float o[2][SIDE][CHUNK];
     float scale[SIDE];
     uint16_t p[SIDE][PC__PAGE];
     uint16_t q_tail[SIDE][STEP], k_tail[STEP / 2][2 * PC__PAGE]; /* of the last step */
     uint16_t v_tail[PC__PAGE / 2][2 * SIDE];                     /* of the last columns */
-} work;
+} amx_attend_work;
 
-/* As many pages as the planner counts on (plan_attend.c): half a page for PC__BLOCK_ROWS rows, a
- * whole one at least. */
+/* As many pages as the planner counts on (plan_attend.c): half a page per PC__BLOCK_ROWS rows, at
+ * least one page. */
 static size_t stretches_ahead(const ahead *a)
 {
     size_t halves = (a->task->rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS;
@@ -85,9 +89,9 @@ static void fetch_later(ahead *a, size_t count)
 {
     for (; count; count--, a->later_left--, a->later += STRETCH) {
         if (!a->later_left) {
-            if (a->begun == a->task->fetches)
+            if (a->begun == a->task->prefetch_count)
                 return;
-            a->later = (const char *)a->task->fetch[a->begun++];
+            a->later = (const char *)a->task->prefetch_pages[a->begun++];
             a->later_left = a->page_stretches;
         }
         fetch_stretch(a->later);
@@ -100,12 +104,12 @@ INLINE void fetch(ahead *a)
     for (size_t i = 0; i < count; i++, a->next += STRETCH)
         fetch_stretch(a->next);
     a->next_left -= count;
-    if (count < a->pace && (a->later_left || a->begun < a->task->fetches))
+    if (count < a->pace && (a->later_left || a->begun < a->task->prefetch_count))
         fetch_later(a, a->pace - count);
 }
 
-/* 32 inputs of the rows against all keys of the page. */
-INLINE void score_step(work *w, const uint16_t *q, size_t stride, const uint16_t *k)
+/* 32 inputs of the rows times all keys of the page. */
+INLINE void score_step(amx_attend_work *w, const uint16_t *q, size_t stride, const uint16_t *k)
 {
     enum { K_STRIDE = 4 * PC__PAGE };
     _tile_loadd(4, q, stride);
@@ -123,7 +127,7 @@ INLINE void score_step(work *w, const uint16_t *q, size_t stride, const uint16_t
     fetch(&w->ahead);
 }
 
-static void scores(work *w, block *b)
+static void tile_scores(amx_attend_work *w, amx_block *b)
 {
     const uint16_t *q = w->task->q16 + b->base * w->even, *k = w->k;
     size_t whole = w->even / STEP, left = w->even % STEP;
@@ -146,9 +150,9 @@ static void scores(work *w, block *b)
     pc__tiles_fence();
 }
 
-static void weights(work *w, block *b)
+static void tile_weights(amx_attend_work *w, amx_block *b)
 {
-    __m512 sum[2 * SIDE]; /* of the rows' weights, in lanes */
+    __m512 sum[2 * SIDE]; /* of the rows' weights, element by element */
     uint32_t from, to;
     memset(w->p, 0, b->own * sizeof w->p[0]);
     b->sees = 0;
@@ -170,8 +174,9 @@ static void weights(work *w, block *b)
     pc__tiles_fence();
 }
 
-/* Where 16 columns of V stand for tokens 0 … 31 (half 0) or 32 … 63 of the page. */
-INLINE const uint16_t *value_tile(const work *w, size_t column, size_t half, size_t *stride)
+/* 16 columns of V for tokens 0 … 31 (half 0) or 32 … 63 of the page. */
+INLINE const uint16_t *value_tile(const amx_attend_work *w, size_t column, size_t half,
+                                  size_t *stride)
 {
     size_t v_dim = w->task->v_dim;
     if (column + SIDE > v_dim) {
@@ -191,9 +196,9 @@ INLINE const uint16_t *value_tile(const work *w, size_t column, size_t half, siz
         fetch(&w->ahead);                                                      \
     }
 
-/* Columns [column, column + CHUNK) of weights times V, as far as there are so many. The weights are
- * in tiles 4 and 5. */
-static void multiply_chunk(work *w, size_t column, float (*o)[CHUNK])
+/* Columns [column, column + CHUNK) of weights times V, as far as V has them. Tiles 4 and 5 hold the
+ * weights. */
+static void multiply_chunk(amx_attend_work *w, size_t column, float (*o)[CHUNK])
 {
     size_t left = w->task->v_dim - column,
            tiles = left < CHUNK ? (left + SIDE - 1) / SIDE : CHUNK / SIDE;
@@ -220,7 +225,8 @@ static void multiply_chunk(work *w, size_t column, float (*o)[CHUNK])
 }
 
 /* acc = acc * scale + o */
-static void add_chunk(const work *w, const block *b, size_t column, float (*o)[CHUNK])
+static void add_chunk(const amx_attend_work *w, const amx_block *b, size_t column,
+                      float (*o)[CHUNK])
 {
     size_t v_dim = w->task->v_dim, left = v_dim - column, width = left < CHUNK ? left : CHUNK;
     for (size_t r = b->own; r < w->rows; r++) {
@@ -229,16 +235,16 @@ static void add_chunk(const work *w, const block *b, size_t column, float (*o)[C
         if (!(b->sees >> r & 1u))
             continue;
         for (size_t c = 0; c < width; c += 16) {
-            __mmask16 lanes = pc__lanes(0, (uint32_t)width, (uint32_t)c);
-            __m512 sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, acc + c), scale,
+            __mmask16 mask = pc__range512(0, (uint32_t)width, (uint32_t)c);
+            __m512 sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, acc + c), scale,
                                          _mm512_load_ps(o[r] + c));
-            _mm512_mask_storeu_ps(acc + c, lanes, sum);
+            _mm512_mask_storeu_ps(acc + c, mask, sum);
         }
     }
 }
 
 /* A chunk is added while the next one is multiplied. */
-static void values(work *w, const block *b)
+static void tile_values(amx_attend_work *w, const amx_block *b)
 {
     size_t v_dim = w->task->v_dim, column = 0, chunk = 0;
     _tile_loadd(4, w->p[0], sizeof w->p[0]);
@@ -251,18 +257,18 @@ static void values(work *w, const block *b)
     add_chunk(w, b, column - CHUNK, w->o[(chunk - 1) % 2]);
 }
 
-/* What is left over of K and V at the end of their dimensions, beside zeros. */
-static void copy_tails(work *w)
+/* Copies the ends of K and V that do not fill a tile, padded with zeros. */
+static void copy_tails(amx_attend_work *w)
 {
     size_t k_left = w->even % STEP, v_dim = w->task->v_dim, v_left = v_dim % SIDE;
     memcpy(w->k_tail, w->k + w->even / STEP * STEP * PC__PAGE, k_left / 2 * sizeof w->k_tail[0]);
     for (size_t t = 0; v_left && t < PC__PAGE / 2; t++)
         _mm512_store_si512(w->v_tail[t],
-                           _mm512_maskz_loadu_epi32(pc__lanes(0, (uint32_t)v_left, 0),
+                           _mm512_maskz_loadu_epi32(pc__range512(0, (uint32_t)v_left, 0),
                                                     w->v + (t * v_dim + v_dim - v_left) * 2));
 }
 
-static void open_tiles(size_t rows)
+static void open_attend_tiles(size_t rows)
 {
     pc__tile_config config = {0};
     for (size_t tile = 0; tile < 6; tile++)
@@ -272,44 +278,44 @@ static void open_tiles(size_t rows)
     pc__tiles_open(&config);
 }
 
-static void finish(work *w, block *b)
+static void finish_block(amx_attend_work *w, amx_block *b)
 {
-    weights(w, b);
-    values(w, b);
+    tile_weights(w, b);
+    tile_values(w, b);
 }
 
-/* The last block of several reaches back into the rows before it rather than past the end; those
- * keep what they have. */
-static void all_blocks(work *w)
+/* The last of several blocks starts before its own rows rather than reading past the end; the rows
+ * before keep their state. */
+static void all_blocks(amx_attend_work *w)
 {
-    size_t rows = w->task->rows, turn = 0;
-    block *before = NULL;
+    size_t rows = w->task->rows, current = 0;
+    amx_block *before = NULL;
     for (size_t row = 0; row < rows; row += SIDE) {
         size_t own = rows - row < SIDE ? rows - row : SIDE;
-        block *b = &w->blocks[turn];
+        amx_block *b = &w->blocks[current];
         if (!pc__block_sees(w->task, row, own, w->page))
             continue;
         b->base = row + own - w->rows;
         b->own = w->rows - own;
-        scores(w, b);
+        tile_scores(w, b);
         if (before)
-            finish(w, before);
+            finish_block(w, before);
         before = b;
-        turn = !turn;
+        current = !current;
     }
     if (before)
-        finish(w, before);
+        finish_block(w, before);
 }
 
 void pc__attend_bf16_amx(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
-    work w;
+    amx_attend_work w;
     w.task = task;
     w.even = task->k_dim + task->k_dim % 2;
     w.rows = task->rows < SIDE ? task->rows : SIDE;
     memset(w.k_tail, 0, sizeof w.k_tail);
     start_fetching(&w.ahead, task, w.even);
-    open_tiles(w.rows);
+    open_attend_tiles(w.rows);
     for (w.page = first_page; w.page < last_page; w.page++) {
         const uint8_t *data = task->pages + w.page * task->page_stride;
         w.k = (const uint16_t *)(const void *)data;

@@ -3,8 +3,8 @@
  * neighbouring dimensions (K) or tokens (V); they are opened into registers once for up to ROWS
  * rows. The scales of int8 go into the other factor: queries times those of K's channels, weights
  * times those of V's tokens. */
-#ifndef PC_ATTN_CPU_KERNELS_FORMATS_VEC_H
-#define PC_ATTN_CPU_KERNELS_FORMATS_VEC_H
+#ifndef PC_ATTN_CPU_ATTEND_FORMATS_VEC_H
+#define PC_ATTN_CPU_ATTEND_FORMATS_VEC_H
 
 #include "attn/bf16.h"
 #include "attn/cpu/prefetch.h"
@@ -14,7 +14,7 @@
 enum { ROWS = 6, HALVES = 2, BYTES = 4 /* of a lane */ };
 
 /* y = scale * y + x B, B [steps / of][line][of] */
-typedef struct opened {
+typedef struct opened_product {
     const uint8_t *b;
     size_t line, steps; /* steps: a multiple of `of` */
     const float *x;
@@ -23,15 +23,15 @@ typedef struct opened {
     float *y;
     size_t ldy, width;
     pc__prefetch *ahead;
-} opened;
+} opened_product;
 
-INLINE vec load_lanes(const float *at, const int partial, vec_mask last)
+INLINE vec load_masked(const float *at, const int partial, vec_mask last)
 {
-    return partial ? vec_load_lanes(last, at) : vec_load(at);
+    return partial ? vec_load_masked(last, at) : vec_load(at);
 }
 
-INLINE void tile(const opened *p, size_t column, const int of, const int rows, const int vectors,
-                 const int partial, vec_mask last)
+INLINE void tile(const opened_product *p, size_t column, const int of, const int rows,
+                 const int vectors, const int partial, vec_mask last)
 {
     const float *b = (const float *)(const void *)p->b + column, *x = p->x;
     size_t line = p->line, ldx = p->ldx, steps = p->steps;
@@ -43,19 +43,20 @@ INLINE void tile(const opened *p, size_t column, const int of, const int rows, c
     for (int r = 0; r < rows; r++, y += p->ldy)
         PC__UNROLL(8)
     for (int j = 0; j < vectors; j++)
-        sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_lanes(y + VEC * j, partial, last))
-                             : vec_zero();
+        sum[r][j] = p->scale
+                        ? vec_mul(vec_set(p->scale[r]), load_masked(y + VEC * j, partial, last))
+                        : vec_zero();
     for (size_t i = 0; i < steps; i += (size_t)of, b += line) {
         pc__prefetch_step(&f, fetch);
         PC__UNROLL(8)
         for (int j = 0; j < vectors; j++) {
-            vec lanes = load_lanes(b + VEC * j, partial, last), part[4];
+            vec packed = load_masked(b + VEC * j, partial, last), part[4];
             if (of == HALVES)
-                vec_halves(lanes, &part[0], &part[1]);
+                vec_halves(packed, &part[0], &part[1]);
             else
                 PC__UNROLL(4)
             for (int k = 0; k < of; k++)
-                part[k] = vec_byte(lanes, k);
+                part[k] = vec_byte(packed, k);
             PC__UNROLL(4)
             for (int k = 0; k < of; k++)
                 PC__UNROLL(6)
@@ -70,34 +71,34 @@ INLINE void tile(const opened *p, size_t column, const int of, const int rows, c
         PC__UNROLL(8)
     for (int j = 0; j < vectors; j++)
         if (partial)
-            vec_store_lanes(last, y + VEC * j, sum[r][j]);
+            vec_store_masked(last, y + VEC * j, sum[r][j]);
         else
             vec_store(y + VEC * j, sum[r][j]);
 }
 
-INLINE void multiply(const opened *p, const int of, const int rows)
+INLINE void multiply(const opened_product *p, const int of, const int rows)
 {
     const int most = vec_columns(rows);
-    const vec_mask all = vec_lanes(0, VEC, 0);
+    const vec_mask all = vec_range(0, VEC, 0);
     size_t column = 0;
     for (; column + (size_t)most * VEC <= p->width; column += (size_t)most * VEC)
         tile(p, column, of, rows, most, 0, all);
     for (; column + VEC <= p->width; column += VEC)
         tile(p, column, of, rows, 1, 0, all);
     if (column < p->width)
-        tile(p, column, of, rows, 1, 1, vec_lanes(0, (uint32_t)(p->width - column), 0));
+        tile(p, column, of, rows, 1, 1, vec_range(0, (uint32_t)(p->width - column), 0));
 }
 
-typedef struct block {
+typedef struct formats_block {
     const pc__attn_task *task;
     size_t page, row;
     const uint8_t *data;
     pc__prefetch ahead;
     float q[ROWS][PC__MAX_HEAD]; /* with the scales of K; zeros up to a whole lane */
     float s[ROWS][PC__PAGE], scale[ROWS];
-} block;
+} formats_block;
 
-static void scale_query(block *b, size_t r, size_t padded, const int of)
+static void scale_query(formats_block *b, size_t r, size_t padded, const int of)
 {
     size_t dim = b->task->k_dim;
     const float *q = b->task->q + (b->row + r) * dim;
@@ -108,7 +109,7 @@ static void scale_query(block *b, size_t r, size_t padded, const int of)
         b->q[r][d] = 0.0f;
 }
 
-static void weigh(block *b, size_t r, const int of)
+static void weigh(formats_block *b, size_t r, const int of)
 {
     const pc__attn_task *task = b->task;
     size_t row = b->row + r;
@@ -120,29 +121,29 @@ static void weigh(block *b, size_t r, const int of)
         b->s[r][t] *= pc__bf16_to(scale[t]);
 }
 
-INLINE void run(block *b, const int of, const int rows)
+INLINE void attend_block(formats_block *b, const int of, const int rows)
 {
     const pc__attn_task *task = b->task;
     size_t padded = (task->k_dim + (size_t)of - 1) / (size_t)of * (size_t)of;
-    opened scores = {.b = b->data,
-                     .line = PC__PAGE,
-                     .steps = padded,
-                     .x = b->q[0],
-                     .ldx = PC__MAX_HEAD,
-                     .y = b->s[0],
-                     .ldy = PC__PAGE,
-                     .width = PC__PAGE,
-                     .ahead = &b->ahead};
-    opened values = {.b = b->data + task->v_offset,
-                     .line = task->v_dim,
-                     .steps = PC__PAGE,
-                     .x = b->s[0],
-                     .ldx = PC__PAGE,
-                     .scale = b->scale,
-                     .y = task->acc + b->row * task->v_dim,
-                     .ldy = task->v_dim,
-                     .width = task->v_dim,
-                     .ahead = &b->ahead};
+    opened_product scores = {.b = b->data,
+                             .line = PC__PAGE,
+                             .steps = padded,
+                             .x = b->q[0],
+                             .ldx = PC__MAX_HEAD,
+                             .y = b->s[0],
+                             .ldy = PC__PAGE,
+                             .width = PC__PAGE,
+                             .ahead = &b->ahead};
+    opened_product values = {.b = b->data + task->v_offset,
+                             .line = task->v_dim,
+                             .steps = PC__PAGE,
+                             .x = b->s[0],
+                             .ldx = PC__PAGE,
+                             .scale = b->scale,
+                             .y = task->acc + b->row * task->v_dim,
+                             .ldy = task->v_dim,
+                             .width = task->v_dim,
+                             .ahead = &b->ahead};
     if (of == BYTES || padded > task->k_dim) {
         for (size_t r = 0; r < (size_t)rows; r++)
             scale_query(b, r, padded, of);
@@ -159,7 +160,7 @@ INLINE void run(block *b, const int of, const int rows)
 INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page,
                    size_t page_bytes, const int of)
 {
-    block b; /* its arrays are filled row by row */
+    formats_block b; /* its arrays are filled row by row */
     b.task = task;
     b.ahead = (pc__prefetch){.task = task, .page_lines = (page_bytes + 63) / 64};
     for (b.page = first_page; b.page < last_page; b.page++) {
@@ -171,22 +172,22 @@ INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_pag
                 continue;
             switch (n) {
             case 1:
-                run(&b, of, 1);
+                attend_block(&b, of, 1);
                 break;
             case 2:
-                run(&b, of, 2);
+                attend_block(&b, of, 2);
                 break;
             case 3:
-                run(&b, of, 3);
+                attend_block(&b, of, 3);
                 break;
             case 4:
-                run(&b, of, 4);
+                attend_block(&b, of, 4);
                 break;
             case 5:
-                run(&b, of, 5);
+                attend_block(&b, of, 5);
                 break;
             default:
-                run(&b, of, 6);
+                attend_block(&b, of, 6);
                 break;
             }
         }

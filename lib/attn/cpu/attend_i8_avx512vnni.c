@@ -5,8 +5,8 @@
  *
  *   query:  x = 256 * high + low - 32768; the sum over a key's values of 32768 times them is the
  * page's, whatever the row weight: x = 256 * high + low; 64 * 65535 * 127 < 2^31 */
-#include "attn/cpu/prefetch.h"
 #include "attn/cpu/bytes512vnni.h"
+#include "attn/cpu/prefetch.h"
 #include "attn/cpu/softmax512.h"
 #include "base/unroll.h"
 
@@ -15,7 +15,7 @@ enum {
     SPLIT = 3 /* rows up to which 64 keys or columns fit the registers, beyond that 32 do */
 };
 
-typedef struct block {
+typedef struct i8_block {
     const pc__attn_task *task;
     size_t page, row;
     const uint8_t *k, *v;
@@ -26,16 +26,16 @@ typedef struct block {
     float s[ROWS][PC__PAGE];
     uint8_t weight_high[ROWS][PC__PAGE], weight_low[ROWS][PC__PAGE];
     float weight_step[ROWS], scale[ROWS];
-} block;
+} i8_block;
 
-INLINE __m512 scales(const uint16_t *bf16, __mmask16 lanes)
+INLINE __m512 bf16_scales(const uint16_t *bf16, __mmask16 mask)
 {
-    __m256i bits = _mm256_maskz_loadu_epi16(lanes, bf16);
+    __m256i bits = _mm256_maskz_loadu_epi16(mask, bf16);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
 /* x * by + from as unsigned 16 bits, 64 of them, in two bytes. */
-INLINE void split(const __m512 *x, float by, float from, uint8_t *high, uint8_t *low)
+INLINE void split_16(const __m512 *x, float by, float from, uint8_t *high, uint8_t *low)
 {
     const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4,
                                            0); /* packing goes by 16 bytes of each */
@@ -54,16 +54,16 @@ INLINE void split(const __m512 *x, float by, float from, uint8_t *high, uint8_t 
 
 /* q times the scales of K to 16 bits. Beyond k_dim stands anything: K is zero there, or is not
  * read. */
-INLINE void split_query(block *b, size_t r)
+INLINE void split_query(i8_block *b, size_t r)
 {
     size_t dim = b->task->k_dim;
     const float *q = b->task->q + (b->row + r) * dim;
     float x[PC__MAX_HEAD], most;
     __m512 top = _mm512_setzero_ps();
     for (size_t d = 0; d < dim; d += 16) {
-        __mmask16 lanes = pc__lanes(0, (uint32_t)(dim - d), 0);
-        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, q + d),
-                                 scales(b->k_scale + d, lanes));
+        __mmask16 mask = pc__range512(0, (uint32_t)(dim - d), 0);
+        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, q + d),
+                                 bf16_scales(b->k_scale + d, mask));
         _mm512_storeu_ps(x + d, v);
         top = _mm512_max_ps(top, _mm512_abs_ps(v));
     }
@@ -75,12 +75,12 @@ INLINE void split_query(block *b, size_t r)
         PC__UNROLL(4)
         for (size_t j = 0; j < 4; j++)
             v[j] = d + 16 * j < dim ? _mm512_loadu_ps(x + d + 16 * j) : _mm512_setzero_ps();
-        split(v, most, 32768.0f, b->high[r] + d, b->low[r] + d);
+        split_16(v, most, 32768.0f, b->high[r] + d, b->low[r] + d);
     }
 }
 
 /* Once a page, whatever the rows. */
-static void sum_keys(block *b)
+static void sum_keys(i8_block *b)
 {
     const __m512i ones = _mm512_set1_epi8(1);
     sums sum[4] = {{0}, {0}, {0}, {0}};
@@ -94,8 +94,8 @@ static void sum_keys(block *b)
         _mm512_storeu_si512(b->key_sum + 16 * j, _mm512_slli_epi32((__m512i)sum[j], 7));
 }
 
-INLINE void scores(block *b, const int rows, const int vectors, size_t key, pc__prefetch *ahead,
-                   const int fetch)
+INLINE void i8_scores(i8_block *b, const int rows, const int vectors, size_t key,
+                      pc__prefetch *ahead, const int fetch)
 {
     sums high[ROWS][4], low[ROWS][4];
     const uint8_t *k = b->k + key * 4;
@@ -164,7 +164,7 @@ static float part_page(const pc__attn_task *task, size_t row, size_t page, float
 }
 
 /* Scores to weights; weights times V's scales to 16 bits. */
-INLINE void weights(block *b, size_t r)
+INLINE void i8_weights(i8_block *b, size_t r)
 {
     const pc__attn_task *task = b->task;
     size_t row = b->row + r;
@@ -182,16 +182,17 @@ INLINE void weights(block *b, size_t r)
         b->scale[r] = whole_page(task, row, x);
     PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
-        x[j] = _mm512_mul_ps(x[j], scales(b->v_scale + 16 * j, 0xffff));
+        x[j] = _mm512_mul_ps(x[j], bf16_scales(b->v_scale + 16 * j, 0xffff));
     most = _mm512_reduce_max_ps(
         _mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3])));
     b->weight_step[r] = most / 65535.0f;
-    split(x, most > 0x1p-100f ? 65535.0f / most : 0.0f, 0.0f, b->weight_high[r], b->weight_low[r]);
+    split_16(x, most > 0x1p-100f ? 65535.0f / most : 0.0f, 0.0f, b->weight_high[r],
+             b->weight_low[r]);
 }
 
 /* acc = acc * scale + weights times up to 4 vectors of 16 columns; the last vector is masked. */
-INLINE void values(block *b, const int rows, const int vectors, __mmask16 last, size_t column,
-                   pc__prefetch *ahead, const int fetch)
+INLINE void i8_values(i8_block *b, const int rows, const int vectors, __mmask16 last, size_t column,
+                      pc__prefetch *ahead, const int fetch)
 {
     sums high[ROWS][4], low[ROWS][4];
     size_t dim = b->task->v_dim;
@@ -223,35 +224,35 @@ INLINE void values(block *b, const int rows, const int vectors, __mmask16 last, 
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
     for (int j = 0; j < vectors; j++) {
-        __mmask16 lanes = j + 1 < vectors ? 0xffff : last;
+        __mmask16 mask = j + 1 < vectors ? 0xffff : last;
         float *to = acc + (size_t)r * dim + 16 * j;
         __m512 sum = _mm512_cvtepi32_ps(
             _mm512_add_epi32(_mm512_slli_epi32((__m512i)high[r][j], 8), (__m512i)low[r][j]));
-        __m512 old = _mm512_mul_ps(_mm512_set1_ps(b->scale[r]), _mm512_maskz_loadu_ps(lanes, to));
-        _mm512_mask_storeu_ps(to, lanes,
+        __m512 old = _mm512_mul_ps(_mm512_set1_ps(b->scale[r]), _mm512_maskz_loadu_ps(mask, to));
+        _mm512_mask_storeu_ps(to, mask,
                               _mm512_fmadd_ps(sum, _mm512_set1_ps(b->weight_step[r]), old));
     }
 }
 
-INLINE void run(block *b, const int rows, pc__prefetch *ahead, const int fetch)
+INLINE void attend_block(i8_block *b, const int rows, pc__prefetch *ahead, const int fetch)
 {
     const int vectors = rows <= SPLIT ? 4 : 2;
     size_t dim = b->task->v_dim, column = 0, wide = 16 * (size_t)vectors;
     for (size_t r = 0; r < (size_t)rows; r++)
         split_query(b, r);
     for (size_t key = 0; key < PC__PAGE; key += wide)
-        scores(b, rows, vectors, key, ahead, fetch);
+        i8_scores(b, rows, vectors, key, ahead, fetch);
     for (size_t r = 0; r < (size_t)rows; r++)
-        weights(b, r);
+        i8_weights(b, r);
     for (; column + wide <= dim; column += wide)
-        values(b, rows, vectors, 0xffff, column, ahead, fetch);
+        i8_values(b, rows, vectors, 0xffff, column, ahead, fetch);
     for (; column < dim; column += 16)
-        values(b, rows, 1, pc__lanes(0, (uint32_t)(dim - column), 0), column, ahead, fetch);
+        i8_values(b, rows, 1, pc__range512(0, (uint32_t)(dim - column), 0), column, ahead, fetch);
 }
 
 void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
-    block b; /* its arrays are filled row by row */
+    i8_block b; /* its arrays are filled row by row */
     pc__prefetch ahead = {.task = task};
     b.task = task;
     ahead.page_lines = (task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE + 63) / 64;
@@ -270,22 +271,22 @@ void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size
                 sum_keys(&b);
             switch (n) {
             case 1:
-                run(&b, 1, &ahead, 5);
+                attend_block(&b, 1, &ahead, 5);
                 break;
             case 2:
-                run(&b, 2, &ahead, 5);
+                attend_block(&b, 2, &ahead, 5);
                 break;
             case 3:
-                run(&b, 3, &ahead, 5);
+                attend_block(&b, 3, &ahead, 5);
                 break;
             case 4:
-                run(&b, 4, &ahead, 2);
+                attend_block(&b, 4, &ahead, 2);
                 break;
             case 5:
-                run(&b, 5, &ahead, 2);
+                attend_block(&b, 5, &ahead, 2);
                 break;
             default:
-                run(&b, 6, &ahead, 1);
+                attend_block(&b, 6, &ahead, 1);
                 break;
             }
         }

@@ -1,5 +1,5 @@
-/* Chooses the kernels once: what was built, what the CPU has, what the operating system saves, what
- * PC_CPU_MASK allows. */
+/* Chooses the kernels once: the best level that is built, that the CPU and the operating system
+ * support, and that PC_CPU_MASK allows. */
 #include <pthread.h>
 
 #include "attn/cpu/amx_level.h"
@@ -12,16 +12,16 @@
 static const pc__kernels *chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static const pc__kernels *plain(void)
+static const pc__kernels *plain_c(void)
 {
     return &pc__kernels_c;
 }
 
-/* __builtin_cpu_supports asks CPUID and XCR0. */
+/* __builtin_cpu_supports checks CPUID and XCR0. */
 #if defined(__x86_64__)
 static const pc__kernels *avx2(void)
 {
-    unsigned a, b, c, d; /* not every compiler's __builtin_cpu_supports knows F16C */
+    unsigned a, b, c, d; /* some compilers' __builtin_cpu_supports do not know F16C */
     int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
     return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
                ? &pc__kernels_avx2
@@ -47,11 +47,12 @@ static const pc__kernels *avx512bf16(void)
 
 static const pc__kernels *amx(void)
 {
-    return avx512bf16() ? pc__kernels_amx() : NULL; /* which asks for permission */
+    return avx512bf16() ? pc__kernels_amx() : NULL; /* asks for permission */
 }
 #endif
 
-/* What a level has here: NULL, it is not built, or gives NULL, not on this machine. */
+/* The kernels of a level: NULL if it is not built, or a function that gives NULL if this machine
+ * lacks it. */
 static const pc__kernels *(*const levels[PC__CPU_LEVELS])(void) = {
 #if defined(__x86_64__)
     [PC__CPU_AMX] = amx,
@@ -60,7 +61,7 @@ static const pc__kernels *(*const levels[PC__CPU_LEVELS])(void) = {
     [PC__CPU_AVX512] = avx512,
     [PC__CPU_AVX2] = avx2,
 #endif
-    [PC__CPU_C] = plain,
+    [PC__CPU_C] = plain_c,
 };
 
 static const pc__kernels *kernels_of(size_t level)
@@ -68,17 +69,17 @@ static const pc__kernels *kernels_of(size_t level)
     return level < PC__CPU_LEVELS && levels[level] ? levels[level]() : NULL;
 }
 
-static void choose(void)
+static void choose_kernels(void)
 {
     size_t at;
-    pc__cpu_mask(&at); /* an unknown one was told when the context was made */
+    pc__cpu_mask(&at); /* pc_context_new refuses an unknown mask */
     while (!(chosen = kernels_of(at)))
         at++;
 }
 
 const pc__kernels *pc__kernels_get(void)
 {
-    pthread_once(&once, choose);
+    pthread_once(&once, choose_kernels);
     return chosen;
 }
 

@@ -1,3 +1,4 @@
+/* Norms, activations, RoPE and stores of K and V of the CPU backend. */
 #include "attn/cpu/elementwise.h"
 
 #include <math.h>
@@ -6,19 +7,19 @@
 #include "attn/kernels.h"
 #include "base/threads.h"
 
-enum { WORTH = 1 << 14 }; /* elements that are worth a thread */
+enum { THREAD_ELEMENTS = 1 << 14 }; /* elements per work item of a thread */
 
-typedef struct norm {
+typedef struct norm_work {
     const float *x, *gain, *bias;
     float *y, eps;
     size_t rows, dim, chunk;
     int mean; /* layer norm */
-} norm;
+} norm_work;
 
 enum { SUMS = 8 };
 
-/* Sum of (x - mean)^power, power 1 or 2: in several partial sums, of which the machine adds some at
- * a time. */
+/* Sum of (x - mean)^power, power 1 or 2, in several partial sums, so that vector instructions can
+ * be used. */
 static double sum_of(const float *x, size_t dim, float mean, int power)
 {
     double sums[SUMS] = {0.0}, sum = 0.0;
@@ -37,7 +38,7 @@ static double sum_of(const float *x, size_t dim, float mean, int power)
     return sum;
 }
 
-static void norm_row(const norm *n, const float *x, float *y)
+static void norm_row(const norm_work *n, const float *x, float *y)
 {
     float mean = n->mean ? (float)(sum_of(x, n->dim, 0.0f, 1) / (double)n->dim) : 0.0f, scale;
     scale = (float)(1.0 / sqrt(sum_of(x, n->dim, mean, 2) / (double)n->dim + (double)n->eps));
@@ -51,35 +52,35 @@ static void norm_row(const norm *n, const float *x, float *y)
 
 static void norm_chunk(void *arg, size_t index)
 {
-    const norm *n = arg;
+    const norm_work *n = arg;
     for (size_t r = index * n->chunk; r < (index + 1) * n->chunk && r < n->rows; r++)
         norm_row(n, n->x + r * n->dim, n->y + r * n->dim);
 }
 
-static void norm_run(pc_context *context, norm *n)
+static void norm_run(pc_context *context, norm_work *n)
 {
-    n->chunk = WORTH / n->dim + 1;
+    n->chunk = THREAD_ELEMENTS / n->dim + 1;
     pc__parallel(context, (n->rows + n->chunk - 1) / n->chunk, norm_chunk, n);
 }
 
 void pc__rms_norm(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain,
                   float eps, float *y)
 {
-    norm n = {.x = x, .gain = gain, .y = y, .eps = eps, .rows = rows, .dim = dim};
+    norm_work n = {.x = x, .gain = gain, .y = y, .eps = eps, .rows = rows, .dim = dim};
     norm_run(context, &n);
 }
 
 void pc__layer_norm(pc_context *context, const float *x, size_t rows, size_t dim, const float *gain,
                     const float *bias, float eps, float *y)
 {
-    norm n = {.x = x,
-              .gain = gain,
-              .bias = bias,
-              .y = y,
-              .eps = eps,
-              .rows = rows,
-              .dim = dim,
-              .mean = 1};
+    norm_work n = {.x = x,
+                   .gain = gain,
+                   .bias = bias,
+                   .y = y,
+                   .eps = eps,
+                   .rows = rows,
+                   .dim = dim,
+                   .mean = 1};
     norm_run(context, &n);
 }
 
@@ -102,27 +103,27 @@ static float act(pc__activation activation, float x)
     return x;
 }
 
-typedef struct flat {
+typedef struct flat_work {
     pc__activation activation;
     float *x;
     const float *y; /* gate: up; add: the other; NULL: activation alone */
     size_t count;
-    void (*body)(const struct flat *f, size_t first, size_t count);
-} flat;
+    void (*body)(const struct flat_work *f, size_t first, size_t count);
+} flat_work;
 
 static void flat_chunk(void *arg, size_t index)
 {
-    const flat *f = arg;
-    size_t first = index * WORTH, left = f->count - first;
-    f->body(f, first, left < WORTH ? left : WORTH);
+    const flat_work *f = arg;
+    size_t first = index * THREAD_ELEMENTS, left = f->count - first;
+    f->body(f, first, left < THREAD_ELEMENTS ? left : THREAD_ELEMENTS);
 }
 
-static void flat_run(pc_context *context, flat *f)
+static void flat_run(pc_context *context, flat_work *f)
 {
-    pc__parallel(context, (f->count + WORTH - 1) / WORTH, flat_chunk, f);
+    pc__parallel(context, (f->count + THREAD_ELEMENTS - 1) / THREAD_ELEMENTS, flat_chunk, f);
 }
 
-static void activate_body(const flat *f, size_t first, size_t count)
+static void activate_body(const flat_work *f, size_t first, size_t count)
 {
     if (f->activation == PC__ACT_GELU) {
         pc__kernels_get()->gelu(f->x + first, count);
@@ -132,7 +133,7 @@ static void activate_body(const flat *f, size_t first, size_t count)
         f->x[i] = act(f->activation, f->x[i]);
 }
 
-static void gate_body(const flat *f, size_t first, size_t count)
+static void gate_body(const flat_work *f, size_t first, size_t count)
 {
     if (f->activation == PC__ACT_SILU) {
         pc__kernels_get()->silu_gate(f->x + first, f->y + first, count);
@@ -142,7 +143,7 @@ static void gate_body(const flat *f, size_t first, size_t count)
         f->x[i] = act(f->activation, f->x[i]) * f->y[i];
 }
 
-static void add_body(const flat *f, size_t first, size_t count)
+static void add_body(const flat_work *f, size_t first, size_t count)
 {
     for (size_t i = first; i < first + count; i++)
         f->x[i] += f->y[i];
@@ -150,20 +151,20 @@ static void add_body(const flat *f, size_t first, size_t count)
 
 void pc__activate(pc_context *context, pc__activation activation, float *x, size_t count)
 {
-    flat f = {activation, x, NULL, count, activate_body};
+    flat_work f = {activation, x, NULL, count, activate_body};
     flat_run(context, &f);
 }
 
 void pc__gate(pc_context *context, pc__activation activation, float *x, const float *up,
               size_t count)
 {
-    flat f = {activation, x, up, count, gate_body};
+    flat_work f = {activation, x, up, count, gate_body};
     flat_run(context, &f);
 }
 
 void pc__add(pc_context *context, float *x, const float *y, size_t count)
 {
-    flat f = {PC__ACT_NONE, x, y, count, add_body};
+    flat_work f = {PC__ACT_NONE, x, y, count, add_body};
     flat_run(context, &f);
 }
 

@@ -1,5 +1,5 @@
-/* Norms, activations, rotation and packing of the CPU backend; the contract is that of
- * lib/attn/backend.h. Work is spread over threads only where it is worth waking them. */
+/* Norms, activations, rotation and stores of the CPU backend; contract: attn/backend.h. Work is
+ * spread over threads only where that pays. */
 #ifndef PC_ATTN_CPU_ELEMENTWISE_H
 #define PC_ATTN_CPU_ELEMENTWISE_H
 

@@ -1,6 +1,6 @@
-/* exp in every lane of a vector (vec256.h or vec512.h, included before): range reduction by ln 2 in
- * two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2]; within 2 units in the last place for
- * results that are normal numbers. */
+/* exp of each element of a vector (include vec256.h or vec512.h before): range reduction by ln 2 in
+ * two parts, then a polynomial of degree 6 on [-ln2/2, ln2/2]. Normal results are within 2 units in
+ * the last place. */
 #ifndef PC_ATTN_CPU_EXP_VEC_H
 #define PC_ATTN_CPU_EXP_VEC_H
 

@@ -1,4 +1,4 @@
-/* The kernels in tiles of AMX; contracts: attn/kernels.h. */
+/* The AMX kernels; contracts: attn/kernels.h. */
 #ifndef PC_ATTN_CPU_KERNELS_AMX_H
 #define PC_ATTN_CPU_KERNELS_AMX_H
 

@@ -1,11 +1,11 @@
-/* AVX2 with FMA: fp32 arithmetic 8 lanes wide. */
+/* The AVX2 level (with FMA): fp32 arithmetic in vectors of 8. */
 #include "attn/cpu/vec256.h"
 
 #include "attn/cpu/kernels_vec.h"
 
-/* Rounded to nearest even, a NaN stays one: bits as in pc__bf16_from(), in the lower half of each
- * lane. */
-INLINE __m256i round_lanes(const float *x)
+/* Rounds eight floats to nearest even, NaN stays NaN: the bits of pc__bf16_from(), in the lower
+ * half of each element. */
+INLINE __m256i round_eight(const float *x)
 {
     __m256 value = _mm256_loadu_ps(x);
     __m256i bits = _mm256_castps_si256(value), high = _mm256_srli_epi32(bits, 16);
@@ -21,7 +21,7 @@ void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out)
 {
     size_t i = 0;
     for (; i + 16 <= count; i += 16) {
-        __m256i both = _mm256_packus_epi32(round_lanes(x + i), round_lanes(x + i + 8));
+        __m256i both = _mm256_packus_epi32(round_eight(x + i), round_eight(x + i + 8));
         _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm256_permute4x64_epi64(both, 0xd8));
     }
     pc__to_bf16_c(x + i, count - i, out + i);

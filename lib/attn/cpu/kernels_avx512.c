@@ -1,4 +1,4 @@
-/* AVX-512 without bf16 dot products: fp32 arithmetic 16 lanes wide. */
+/* The AVX-512 levels without bf16 dot products: fp32 arithmetic in vectors of 16. */
 #include "attn/cpu/vec512.h"
 
 #include "attn/cpu/kernels_vec.h"
@@ -50,7 +50,7 @@ const pc__kernels pc__kernels_avx512 = {
     .weights = pc__weights_avx512,
 };
 
-/* The same with byte dot products, as CPUs have them that are older than the bf16 ones. */
+/* The same with byte dot products, for CPUs older than bf16 dot products. */
 const pc__kernels pc__kernels_avx512vnni = {
     .name = "avx512vnni",
     .attend_f32 = attend_f32,

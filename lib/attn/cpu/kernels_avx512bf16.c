@@ -1,14 +1,13 @@
-/* AVX-512 with bf16 dot products: K/V in bf16, sums in fp32. Linear layers: panel_avx512bf16.c. The
- * rest is that of kernels_avx512.c. */
+/* The AVX-512 level with bf16 dot products: bf16 attention with fp32 sums, and rounding. Linear
+ * layers: panel_avx512bf16.c. The rest comes from kernels_avx512.c. */
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/cpu/weights512bf16.h"
 #include "base/unroll.h"
 
 enum { ROWS = PC__BLOCK_ROWS, GROUP = 2 * ROWS, SUMS = (GROUP + 15) / 16 * 16 };
 
-/* While a page is worked on, others are fetched: pages of one head are far apart, which no hardware
- * prefetcher follows. Bytes from this page to that one (0: fetch nothing), and which half of each
- * 256 bytes. */
+/* Prefetching: pages of one head are far apart, and no hardware prefetcher follows them. by: bytes
+ * from this page to the prefetched one (0: none); first, second: which halves of each 256 bytes. */
 typedef struct ahead {
     ptrdiff_t by;
     int first, second;
@@ -91,27 +90,28 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
                               j + 1 < vectors ? 0xffff : last, sum[r][j]);
 }
 
-/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the
- * weights, then V. With heads of 64 both stay there, beside what more rows would leave no room for:
- * scores, weights, sums. */
-typedef struct group {
+/* A page for up to GROUP rows: K for all of them while it is in the first-level cache, then the
+ * weights, then V. With heads of 64, K and V both stay there, beside the scores, weights and sums;
+ * more rows would leave no room. */
+typedef struct bf16_group {
     const pc__attn_task *task;
     const uint16_t *k, *v;
     size_t page, row, rows;
     size_t whole,
-        part;      /* all rows see all of the pages [whole, part), and scores are plain products */
-    size_t halves; /* of the pages of task->fetch: fetched so far */
-    __m512 sum[SUMS]; /* of the page's weights, in lanes */
+        /* all rows see all of the pages [whole, part), and scores are plain products */
+        part;
+    size_t halves;    /* half pages of task->prefetch_pages that were prefetched */
+    __m512 sum[SUMS]; /* of the page's weights, element by element */
     float s[GROUP][PC__PAGE], scale[GROUP];
     uint16_t p[GROUP][PC__PAGE];
-} group;
+} bf16_group;
 
-INLINE void block_scores(group *g, size_t at, const int rows, ahead a)
+INLINE void block_scores(bf16_group *g, size_t at, const int rows, ahead a)
 {
     scores(g->task, g->k, g->row + at, rows, a, g->s + at);
 }
 
-INLINE void block_values(group *g, size_t at, const int rows, ahead a)
+INLINE void block_values(bf16_group *g, size_t at, const int rows, ahead a)
 {
     size_t column = 0;
     for (; column + 64 <= g->task->v_dim; column += 64)
@@ -119,7 +119,7 @@ INLINE void block_values(group *g, size_t at, const int rows, ahead a)
     for (; column < g->task->v_dim; column += 16) {
         size_t left = g->task->v_dim - column;
         values(g->task, g->v, g->row + at, rows, 1,
-               pc__lanes(0, left < 16 ? (uint32_t)left : 16, 0), column, a, g->p + at);
+               pc__range512(0, left < 16 ? (uint32_t)left : 16, 0), column, a, g->p + at);
     }
 }
 
@@ -145,35 +145,34 @@ INLINE void block_values(group *g, size_t at, const int rows, ahead a)
         break;                   \
     }
 
-/* What block `block` of a page's rows fetches: half a page at a time, so that the fetching keeps
- * pace with the work, the run's next page first, then pages that are wanted later; a single block
- * has to fetch a whole one. */
-static ahead fetched_by(group *g, size_t block, int last_page)
+/* What block `block` of a page's rows prefetches: half a page at a time, to keep pace with the
+ * work. First the next page of the run, then the task's prefetch_pages. A single block prefetches a
+ * whole page. */
+static ahead fetched_by(bf16_group *g, size_t block, int last_page)
 {
     const uint8_t *data = (const uint8_t *)g->k;
     int only = g->task->rows <= ROWS, half = (int)(g->halves % 2);
     if (!last_page && block < 2)
         return (ahead){(ptrdiff_t)g->task->page_stride, only || !block, only || block};
-    if (g->halves / 2 >= g->task->fetches)
+    if (g->halves / 2 >= g->task->prefetch_count)
         return (ahead){0, 0, 0};
-    ahead a = {g->task->fetch[g->halves / 2] - data, only || !half, only || half};
+    ahead a = {g->task->prefetch_pages[g->halves / 2] - data, only || !half, only || half};
     g->halves += only ? 2 : 1;
     return a;
 }
 
-/* What the row has, by what its new maximum makes of it. */
+/* Scales the row's sums when its maximum changes. */
 static void scale_values(const pc__attn_task *task, size_t row, float by)
 {
     float *acc = task->acc + row * task->v_dim;
     for (size_t c = 0; c < task->v_dim; c += 16) {
-        __mmask16 lanes = pc__lanes(0, (uint32_t)task->v_dim, (uint32_t)c);
+        __mmask16 mask = pc__range512(0, (uint32_t)task->v_dim, (uint32_t)c);
         _mm512_mask_storeu_ps(
-            acc + c, lanes,
-            _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, acc + c), _mm512_set1_ps(by)));
+            acc + c, mask, _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, acc + c), _mm512_set1_ps(by)));
     }
 }
 
-static void weights(group *g, const int *sees, int whole)
+static void weights(bf16_group *g, const int *sees, int whole)
 {
     if (whole)
         for (size_t r = 0; r < g->rows; r++)
@@ -189,12 +188,12 @@ static void weights(group *g, const int *sees, int whole)
         g->sum[r] = _mm512_setzero_ps();
     pc__add_sums512(g->task->l + g->row, g->scale, g->sum, g->rows);
     for (size_t r = 0; r < g->rows; r++)
-        if (g->scale[r] != 1.0f) /* seldom after the first pages */
+        if (g->scale[r] != 1.0f) /* rare after the first pages */
             scale_values(g->task, g->row + r, g->scale[r]);
 }
 
-/* Blocks of rows that see nothing of the page are left out, as they are in a causal prefill. */
-static void group_page(group *g, int last_page)
+/* Skips blocks of rows that see nothing of the page, as in a causal prefill. */
+static void group_page(bf16_group *g, int last_page)
 {
     int sees[GROUP / ROWS], whole = g->page >= g->whole && g->page < g->part;
     ahead a[GROUP / ROWS];
@@ -212,14 +211,14 @@ static void group_page(group *g, int last_page)
             FOR_ROWS(block_values, g, at, a[at / ROWS])
 }
 
-static void find_whole_pages(group *g)
+static void find_whole_pages(bf16_group *g)
 {
     const pc__attn_task *task = g->task;
     __m512i lo = _mm512_setzero_si512(), hi = _mm512_set1_epi32(-1);
     for (size_t r = 0; r < task->rows; r += 16) {
-        __mmask16 lanes = pc__lanes(0, (uint32_t)task->rows, (uint32_t)r);
-        lo = _mm512_mask_max_epu32(lo, lanes, lo, _mm512_maskz_loadu_epi32(lanes, task->lo + r));
-        hi = _mm512_mask_min_epu32(hi, lanes, hi, _mm512_maskz_loadu_epi32(lanes, task->hi + r));
+        __mmask16 mask = pc__range512(0, (uint32_t)task->rows, (uint32_t)r);
+        lo = _mm512_mask_max_epu32(lo, mask, lo, _mm512_maskz_loadu_epi32(mask, task->lo + r));
+        hi = _mm512_mask_min_epu32(hi, mask, hi, _mm512_maskz_loadu_epi32(mask, task->hi + r));
     }
     g->whole = ((size_t)_mm512_reduce_max_epu32(lo) + PC__PAGE - 1) / PC__PAGE;
     g->part = task->slope || task->soft_cap != 0.0f ? 0 : _mm512_reduce_min_epu32(hi) / PC__PAGE;
@@ -227,7 +226,7 @@ static void find_whole_pages(group *g)
 
 static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
-    group g; /* too large to be cleared for a single row */
+    bf16_group g; /* too large to clear for a single row */
     g.task = task;
     g.halves = 0;
     find_whole_pages(&g);

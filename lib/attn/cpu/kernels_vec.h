@@ -12,56 +12,57 @@ enum { GROUP = 24 };
 
 /* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the
  * weights, then V. */
-typedef struct group {
+typedef struct rows_group {
     const pc__attn_task *task;
     const uint8_t *data; /* the page */
     size_t page, row, rows;
-    size_t fetched; /* pages of task->fetch */
+    size_t fetched; /* pages of task->prefetch_pages */
     float s[GROUP][PC__PAGE], scale[GROUP];
-} group;
+} rows_group;
 
 /* While a page is worked on, another is fetched, by each block of rows that works on it: the run's
  * next one by the first block, pages that are wanted later by the others. Pages of one head are far
  * apart, which no hardware prefetcher follows. */
-INLINE ptrdiff_t fetched_by(group *g, size_t row, int last_page)
+INLINE ptrdiff_t fetched_by(rows_group *g, size_t row, int last_page)
 {
     if (row == 0 && !last_page)
         return (ptrdiff_t)g->task->page_stride;
-    return g->fetched < g->task->fetches ? g->task->fetch[g->fetched++] - g->data : 0;
+    return g->fetched < g->task->prefetch_count ? g->task->prefetch_pages[g->fetched++] - g->data
+                                                : 0;
 }
 
-INLINE void block_scores(group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
+INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
 {
     const pc__attn_task *task = g->task;
     size_t dim = bf16 ? task->k_dim + task->k_dim % 2 : task->k_dim, row = g->row + at;
-    product p = {.b = g->data,
-                 .line = PC__PAGE,
-                 .steps = dim,
-                 .y = g->s[at],
-                 .ldy = PC__PAGE,
-                 .width = PC__PAGE,
-                 .fetch = fetch};
+    vec_product p = {.b = g->data,
+                     .line = PC__PAGE,
+                     .steps = dim,
+                     .y = g->s[at],
+                     .ldy = PC__PAGE,
+                     .width = PC__PAGE,
+                     .fetch = fetch};
     const void *q = bf16 ? (const void *)(task->q16 + row * dim) : task->q + row * dim;
     multiply_all(&p, q, dim, rows, bf16);
 }
 
-INLINE void block_values(group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
+INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
 {
     const pc__attn_task *task = g->task;
-    product p = {.b = g->data + task->v_offset,
-                 .line = task->v_dim,
-                 .steps = PC__PAGE,
-                 .x = g->s[at],
-                 .ldx = PC__PAGE,
-                 .scale = g->scale + at,
-                 .y = task->acc + (g->row + at) * task->v_dim,
-                 .ldy = task->v_dim,
-                 .width = task->v_dim,
-                 .fetch = fetch};
+    vec_product p = {.b = g->data + task->v_offset,
+                     .line = task->v_dim,
+                     .steps = PC__PAGE,
+                     .x = g->s[at],
+                     .ldx = PC__PAGE,
+                     .scale = g->scale + at,
+                     .y = task->acc + (g->row + at) * task->v_dim,
+                     .ldy = task->v_dim,
+                     .width = task->v_dim,
+                     .fetch = fetch};
     (bf16 ? multiply_bf16 : multiply_f32)(&p, rows);
 }
 
-INLINE void row_weights(group *g, size_t at)
+INLINE void row_weights(rows_group *g, size_t at)
 {
     size_t row = g->row + at;
     float *l = &g->task->l[row];
@@ -70,7 +71,7 @@ INLINE void row_weights(group *g, size_t at)
 }
 
 /* Blocks of rows that see nothing of the page are left out, as they are in a causal prefill. */
-INLINE void group_page(group *g, int last_page, const int bf16)
+INLINE void group_page(rows_group *g, int last_page, const int bf16)
 {
     size_t step_rows = block_rows(g->rows);
     int sees[GROUP];
@@ -92,7 +93,7 @@ INLINE void group_page(group *g, int last_page, const int bf16)
 
 INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page, const int bf16)
 {
-    group g; /* too large to be cleared for a single row */
+    rows_group g; /* too large to be cleared for a single row */
     g.task = task;
     g.fetched = 0;
     for (g.page = first_page; g.page < last_page; g.page++) {
@@ -120,13 +121,13 @@ enum { PANEL_AHEAD = 2048 };
 
 INLINE void panel_of(const pc__panel_task *task, const int bf16)
 {
-    product p = {.b = task->panel,
-                 .line = PC__PANEL,
-                 .steps = task->in,
-                 .y = task->y,
-                 .ldy = task->ldy,
-                 .width = task->width,
-                 .fetch = task->rows > 1 ? PANEL_AHEAD : 0};
+    vec_product p = {.b = task->panel,
+                     .line = PC__PANEL,
+                     .steps = task->in,
+                     .y = task->y,
+                     .ldy = task->ldy,
+                     .width = task->width,
+                     .fetch = task->rows > 1 ? PANEL_AHEAD : 0};
     multiply_all(&p, task->x, task->ldx, task->rows, bf16);
 }
 
@@ -143,10 +144,10 @@ static void panel_bf16(const pc__panel_task *task)
 static void silu_gate(float *x, const float *up, size_t count)
 {
     for (size_t i = 0; i < count; i += VEC) {
-        vec_mask lanes = vec_lanes(0, count - i < VEC ? (uint32_t)(count - i) : VEC, 0);
-        vec v = vec_load_lanes(lanes, x + i), e = vec_exp(vec_sub(vec_zero(), v));
-        v = vec_mul(vec_div(v, vec_add(vec_set(1.0f), e)), vec_load_lanes(lanes, up + i));
-        vec_store_lanes(lanes, x + i, v);
+        vec_mask mask = vec_range(0, count - i < VEC ? (uint32_t)(count - i) : VEC, 0);
+        vec v = vec_load_masked(mask, x + i), e = vec_exp(vec_sub(vec_zero(), v));
+        v = vec_mul(vec_div(v, vec_add(vec_set(1.0f), e)), vec_load_masked(mask, up + i));
+        vec_store_masked(mask, x + i, v);
     }
 }
 
@@ -173,11 +174,11 @@ INLINE vec vec_erf(vec z)
 static void gelu(float *x, size_t count)
 {
     for (size_t i = 0; i < count; i += VEC) {
-        vec_mask lanes = vec_lanes(0, count - i < VEC ? (uint32_t)(count - i) : VEC, 0);
-        vec v = vec_load_lanes(lanes, x + i),
+        vec_mask mask = vec_range(0, count - i < VEC ? (uint32_t)(count - i) : VEC, 0);
+        vec v = vec_load_masked(mask, x + i),
             e = vec_erf(vec_mul(v, vec_set(0.70710678118654752f)));
         v = vec_mul(vec_mul(vec_set(0.5f), v), vec_add(vec_set(1.0f), e));
-        vec_store_lanes(lanes, x + i, v);
+        vec_store_masked(mask, x + i, v);
     }
 }
 
@@ -197,12 +198,12 @@ static void add_rows(const float *factor, const float *rows, size_t stride, size
             vec_store(y + i + n * VEC, sum[n]);
     }
     for (; i < width; i += VEC) {
-        vec_mask lanes = vec_lanes(0, width - i < VEC ? (uint32_t)(width - i) : VEC, 0);
-        vec sum = vec_load_lanes(lanes, y + i);
+        vec_mask mask = vec_range(0, width - i < VEC ? (uint32_t)(width - i) : VEC, 0);
+        vec sum = vec_load_masked(mask, y + i);
         for (size_t r = 0; r < count; r++)
-            sum = vec_fma(vec_broadcast(factor + r), vec_load_lanes(lanes, rows + r * stride + i),
+            sum = vec_fma(vec_broadcast(factor + r), vec_load_masked(mask, rows + r * stride + i),
                           sum);
-        vec_store_lanes(lanes, y + i, sum);
+        vec_store_masked(mask, y + i, sum);
     }
 }
 

@@ -19,7 +19,7 @@ static int only_plain_c(uint32_t compute)
 }
 
 /* *only: there is no other way if this one is unsupported. */
-static const pc__linear_way *choose(uint32_t compute, int *only)
+static const pc__linear_way *choose_way(uint32_t compute, int *only)
 {
     const char *asked = getenv("PC_LINEAR");
     int own = asked && !strcmp(asked, "own"), onednn = asked && !strcmp(asked, "onednn");
@@ -32,8 +32,8 @@ static const pc__linear_way *choose(uint32_t compute, int *only)
 static void name_other_way(char *name, size_t size)
 {
     int only;
-    if (choose(PC_DTYPE_F32, &only) == &pc__linear_onednn
-        || choose(PC_DTYPE_BF16, &only) == &pc__linear_onednn)
+    if (choose_way(PC_DTYPE_F32, &only) == &pc__linear_onednn
+        || choose_way(PC_DTYPE_BF16, &only) == &pc__linear_onednn)
         pc__linear_onednn_class(name, size);
 }
 #else
@@ -42,7 +42,7 @@ static void name_other_way(char *name, size_t size)
     (void)name, (void)size;
 }
 
-static const pc__linear_way *choose(uint32_t compute, int *only)
+static const pc__linear_way *choose_way(uint32_t compute, int *only)
 {
     (void)compute;
     *only = 1;
@@ -66,11 +66,11 @@ const char *pc__kernels_class(void)
     return class_name;
 }
 
-static pc_status make(pc__linear *linear, const pc__weight_source *source)
+static pc_status make_packed_weights(pc__linear *linear, const pc__weight_source *source)
 {
     int only = 1;
     pc_status status;
-    linear->way = source->format.bits ? &pc__linear_quantised : choose(linear->compute, &only);
+    linear->way = source->format.bits ? &pc__linear_quantised : choose_way(linear->compute, &only);
     status = linear->way->make(linear, source);
     if (status == PC_ERR_UNSUPPORTED && !only && linear->way != &pc__linear_panels) {
         linear->way->drop(linear);
@@ -105,7 +105,7 @@ pc_status pc__linear_new(pc__linear **out, pc_context *context, size_t out_featu
     linear->out = out_features;
     linear->in = in_features;
     linear->compute = compute;
-    PC__TRY(make(linear, source), fail);
+    PC__TRY(make_packed_weights(linear, source), fail);
     PC__TRY(copy_bias(linear, bias), fail);
     *out = linear;
     return PC_OK;

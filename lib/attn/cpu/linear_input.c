@@ -6,17 +6,17 @@
 
 enum { ROWS_AT_ONCE = 16 };
 
-typedef struct input {
+typedef struct row_conversion {
     const pc__linear *linear;
     const pc__linear_input *from;
     size_t first, rows, padded_rows, padded;
     uint8_t *to;
     void (*to_bf16)(const float *x, size_t count, uint16_t *out);
-} input;
+} row_conversion;
 
-static void take_rows(void *arg, size_t index)
+static void convert_rows(void *arg, size_t index)
 {
-    const input *n = arg;
+    const row_conversion *n = arg;
     size_t in = n->linear->in, element = pc__linear_element(n->linear);
     size_t end = (index + 1) * ROWS_AT_ONCE < n->padded_rows ? (index + 1) * ROWS_AT_ONCE
                                                              : n->padded_rows;
@@ -37,6 +37,8 @@ static void take_rows(void *arg, size_t index)
 void pc__linear_round(const pc__linear *linear, const pc__linear_input *from, size_t first,
                       size_t rows, size_t padded_rows, size_t padded, void *to)
 {
-    input n = {linear, from, first, rows, padded_rows, padded, to, pc__kernels_get()->to_bf16};
-    pc__parallel(linear->context, (padded_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, take_rows, &n);
+    row_conversion n = {linear,      from,   first, rows,
+                        padded_rows, padded, to,    pc__kernels_get()->to_bf16};
+    pc__parallel(linear->context, (padded_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, convert_rows,
+                 &n);
 }

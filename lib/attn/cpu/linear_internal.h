@@ -1,7 +1,7 @@
 /* What the ways of computing a linear layer share: its body, the table of a way, the inputs in the
  * layer's dtype. */
-#ifndef PC_ATTN_CPU_LINEAR_BODY_H
-#define PC_ATTN_CPU_LINEAR_BODY_H
+#ifndef PC_ATTN_CPU_LINEAR_INTERNAL_H
+#define PC_ATTN_CPU_LINEAR_INTERNAL_H
 
 #include "attn/cpu/linear.h"
 
@@ -10,7 +10,7 @@ typedef struct pc__linear_input {
     const float *x;
     const uint32_t *row;
     size_t rows, first, count;
-    void *taken; /* all rows in the way's form */
+    void *prepared; /* all rows in the way's form */
 } pc__linear_input;
 
 typedef struct pc__linear_way {
@@ -24,7 +24,8 @@ typedef struct pc__linear_way {
      * the way's own form once, for all layers that take them in the same one; count > 0. */
     size_t (*input_bytes)(const pc__linear *linear, const pc__linear_input *input);
     int (*same_input)(const pc__linear *a, const pc__linear *b); /* of one way and one `in` */
-    void (*take_input)(const pc__linear *linear, const pc__linear_input *input); /* writes *taken */
+    void (*prepare_input)(const pc__linear *linear,
+                          const pc__linear_input *input); /* writes *taken */
     void (*run_panel)(const pc__linear *linear, const pc__linear_input *input, float *y,
                       size_t index); /* adds the bias */
     /* Or all at once, where panels are not the way's unit of work. */

@@ -43,15 +43,15 @@ void pc__linear_onednn_class(char *name, size_t size)
              (unsigned)dnnl_get_effective_cpu_isa());
 }
 
-typedef struct packing {
+typedef struct slice_packing {
     const pc__linear *linear;
     const slices *to;
     const pc__weight_source *source;
     uint8_t *scratch; /* [threads][lane_bytes]: rows as given, plain slice, oneDNN's scratch */
-    size_t lane_bytes;
+    size_t thread_bytes;
     atomic_size_t next;
     atomic_int failure; /* a dnnl_status_t */
-} packing;
+} slice_packing;
 
 static void plain_slice(const pc__linear *linear, const pc__tiles *tiles, const float *rows,
                         size_t count, uint8_t *plain)
@@ -66,12 +66,12 @@ static void plain_slice(const pc__linear *linear, const pc__tiles *tiles, const 
                                        (uint16_t *)(void *)(plain + n * line));
 }
 
-static void pack_lane(void *arg, size_t index)
+static void pack_slices(void *arg, size_t index)
 {
-    packing *p = arg;
+    slice_packing *p = arg;
     const pc__linear *linear = p->linear;
     const pc__tiles *tiles = &p->to->tiles;
-    uint8_t *at = p->scratch + index * p->lane_bytes;
+    uint8_t *at = p->scratch + index * p->thread_bytes;
     float *rows = pc__carve(&at, PC__SLICE * linear->in * sizeof *rows);
     uint8_t *plain = pc__carve(&at, PC__SLICE * tiles->inputs * tiles->element);
     int before = pc__onednn_enter();
@@ -88,17 +88,18 @@ static void pack_lane(void *arg, size_t index)
     pc__onednn_leave(before);
 }
 
-static pc_status pack(const pc__linear *linear, const slices *to, const pc__weight_source *source)
+static pc_status pack_weights(const pc__linear *linear, const slices *to,
+                              const pc__weight_source *source)
 {
-    packing p = {.linear = linear, .to = to, .source = source};
+    slice_packing p = {.linear = linear, .to = to, .source = source};
     const pc_allocator *mem = &linear->context->mem;
     size_t line = linear->in * sizeof(float) + to->tiles.inputs * to->tiles.element,
            threads = linear->context->threads;
-    p.lane_bytes = (PC__SLICE * line + to->tiles.scratch_bytes + 2 * 63) / 64 * 64 + 64;
-    p.scratch = pc__alloc_aligned(mem, threads * p.lane_bytes, 64);
+    p.thread_bytes = (PC__SLICE * line + to->tiles.scratch_bytes + 2 * 63) / 64 * 64 + 64;
+    p.scratch = pc__alloc_aligned(mem, threads * p.thread_bytes, 64);
     if (!p.scratch)
         return PC_ERR_NOMEM;
-    pc__parallel(linear->context, threads, pack_lane, &p);
+    pc__parallel(linear->context, threads, pack_slices, &p);
     pc__free(mem, p.scratch);
     int failure = atomic_load(&p.failure);
     return failure ? pc__onednn_fail((dnnl_status_t)failure, "packing weights") : PC_OK;
@@ -125,7 +126,7 @@ static pc_status make_slices(slices *s, const pc_allocator *mem)
     return PC_OK;
 }
 
-static pc_status make(pc__linear *linear, const pc__weight_source *source)
+static pc_status make_sliced(pc__linear *linear, const pc__weight_source *source)
 {
     const pc_allocator *mem = &linear->context->mem;
     slices *s = pc__calloc(mem, 1, sizeof *s);
@@ -135,12 +136,12 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
     PC__TRY(pc__tiles_make(&s->tiles, mem, linear->compute, linear->in), done);
     s->count = (linear->out + PC__SLICE - 1) / PC__SLICE;
     PC__TRY(make_slices(s, mem), done);
-    status = pack(linear, s, source);
+    status = pack_weights(linear, s, source);
 done:
     return status;
 }
 
-static void drop(pc__linear *linear)
+static void drop_slices(pc__linear *linear)
 {
     const pc_allocator *mem = &linear->context->mem;
     slices *s = linear->packed;
@@ -154,31 +155,31 @@ static void drop(pc__linear *linear)
     pc__free(mem, s);
 }
 
-static size_t bytes(const pc__linear *linear)
+static size_t slices_bytes(const pc__linear *linear)
 {
     const slices *s = linear->packed;
     return s->count * s->bytes;
 }
 
 /* The rows are cut into `whole` tiles of the largest size and at most one of size `last`. */
-typedef struct product {
+typedef struct tiled_product {
     const pc__linear *linear;
     const slices *w;
     size_t rows, whole, last, tiles, groups;
     uint8_t *x;     /* [padded rows][inputs] */
     uint8_t *lanes; /* [threads][lane_bytes]: y of a tile, oneDNN's scratch memory */
-    size_t lane_bytes;
+    size_t thread_bytes;
     float *y;
     atomic_size_t next;
     atomic_int failure; /* a dnnl_status_t */
-} product;
+} tiled_product;
 
 static size_t most_rows(const slices *w)
 {
     return w->tiles.rows[w->tiles.count - 1];
 }
 
-static void cut_rows(product *p)
+static void split_rows(tiled_product *p)
 {
     size_t most = most_rows(p->w), rest = p->rows % most, group = GROUP_ROWS / most;
     p->whole = p->rows / most;
@@ -189,8 +190,8 @@ static void cut_rows(product *p)
 }
 
 /* What the tile gave for `count` rows and `width` features to its place, with the bias. */
-static void put(const product *p, const float *from, size_t tile_rows, size_t row, size_t count,
-                size_t feature)
+static void put_tile(const tiled_product *p, const float *from, size_t tile_rows, size_t row,
+                     size_t count, size_t feature)
 {
     const pc__linear *linear = p->linear;
     size_t left = linear->out - feature, width = left < PC__SLICE ? left : PC__SLICE;
@@ -205,7 +206,7 @@ static void put(const product *p, const float *from, size_t tile_rows, size_t ro
     }
 }
 
-static dnnl_status_t run_item(const product *p, const pc__desk *desk, const float *tile,
+static dnnl_status_t run_item(const tiled_product *p, const pc__desk *desk, const float *tile,
                               size_t index)
 {
     size_t slice = index / p->groups, most = most_rows(p->w), group = GROUP_ROWS / most;
@@ -218,16 +219,16 @@ static dnnl_status_t run_item(const product *p, const pc__desk *desk, const floa
             at, p->x + row * p->w->tiles.inputs * p->w->tiles.element, p->w->memory[slice]);
         if (failure)
             return failure;
-        put(p, tile, rows, row, left < rows ? left : rows, slice * PC__SLICE);
+        put_tile(p, tile, rows, row, left < rows ? left : rows, slice * PC__SLICE);
     }
     return dnnl_success;
 }
 
-static void run_lane(void *arg, size_t index)
+static void run_items(void *arg, size_t index)
 {
-    product *p = arg;
+    tiled_product *p = arg;
     const pc__tiles *tiles = &p->w->tiles;
-    uint8_t *at = p->lanes + index * p->lane_bytes;
+    uint8_t *at = p->lanes + index * p->thread_bytes;
     float *tile = pc__carve(&at, most_rows(p->w) * PC__SLICE * sizeof *tile);
     pc__desk desk[2] = {{0}, {0}};
     int before = pc__onednn_enter();
@@ -247,29 +248,32 @@ static void run_lane(void *arg, size_t index)
     pc__onednn_leave(before);
 }
 
-static pc_status run(const pc__linear *linear, const pc__linear_input *input, float *y)
+static pc_status run_slices(const pc__linear *linear, const pc__linear_input *input, float *y)
 {
     const slices *w = linear->packed;
-    product p = {.linear = linear, .w = w, .rows = input->count, .y = y};
+    tiled_product p = {.linear = linear, .w = w, .rows = input->count, .y = y};
     size_t line = w->tiles.inputs * w->tiles.element, lanes = linear->context->threads, padded;
     uint8_t *at;
-    cut_rows(&p);
+    split_rows(&p);
     padded = p.whole * most_rows(w) + (p.tiles > p.whole ? w->tiles.rows[p.last] : 0);
     if (lanes > w->count * p.groups)
         lanes = w->count * p.groups;
-    p.lane_bytes = most_rows(w) * PC__SLICE * sizeof(float)
-                   + (w->tiles.scratch_bytes + 63) / 64 * 64;
-    at = pc__alloc_aligned(&linear->context->mem, padded * line + lanes * p.lane_bytes, 64);
+    p.thread_bytes = most_rows(w) * PC__SLICE * sizeof(float)
+                     + (w->tiles.scratch_bytes + 63) / 64 * 64;
+    at = pc__alloc_aligned(&linear->context->mem, padded * line + lanes * p.thread_bytes, 64);
     if (!at)
         return PC_ERR_NOMEM;
     p.x = at;
     p.lanes = at + padded * line;
     pc__linear_round(linear, input, input->first, input->count, padded, w->tiles.inputs, p.x);
-    pc__parallel(linear->context, lanes, run_lane, &p);
+    pc__parallel(linear->context, lanes, run_items, &p);
     pc__free(&linear->context->mem, at);
     int failure = atomic_load(&p.failure);
     return failure ? pc__onednn_fail((dnnl_status_t)failure, "multiplying") : PC_OK;
 }
 
-const pc__linear_way pc__linear_onednn = {
-    .name = "onednn", .make = make, .drop = drop, .bytes = bytes, .run = run};
+const pc__linear_way pc__linear_onednn = {.name = "onednn",
+                                          .make = make_sliced,
+                                          .drop = drop_slices,
+                                          .bytes = slices_bytes,
+                                          .run = run_slices};

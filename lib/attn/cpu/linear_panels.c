@@ -7,24 +7,24 @@
 #include "attn/cpu/panel_set.h"
 #include "base/threads.h"
 
-typedef struct panels {
+typedef struct float_panels {
     pc__panel_set set; /* first: see panel_set.h */
     size_t even;       /* inputs, in bf16 rounded up to an even number */
     size_t line;       /* elements from a row of inputs to the next */
-} panels;
+} float_panels;
 
 /* Rounded rows whose distance is a multiple of the size of a way of the first-level cache would
  * all fall into one of its sets. */
 enum { WAY_BYTES = 4096 };
 
-typedef struct packing {
+typedef struct float_packing {
     const pc__linear *linear;
     const pc__weight_source *source;
-} packing;
+} float_packing;
 
-static void pack_panel(void *arg, size_t first, size_t count, void *scratch, uint8_t *panel)
+static void pack_float_panel(void *arg, size_t first, size_t count, void *scratch, uint8_t *panel)
 {
-    const packing *p = arg;
+    const float_packing *p = arg;
     const pc__linear *linear = p->linear;
     float *rows = scratch, *f = (float *)(void *)panel;
     uint16_t *h = (uint16_t *)(void *)panel;
@@ -37,10 +37,10 @@ static void pack_panel(void *arg, size_t first, size_t count, void *scratch, uin
                 h[(i / 2 * PC__PANEL + n) * 2 + i % 2] = pc__bf16_from(rows[n * linear->in + i]);
 }
 
-static pc_status make(pc__linear *linear, const pc__weight_source *source)
+static pc_status make_panels(pc__linear *linear, const pc__weight_source *source)
 {
-    panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
-    packing what = {linear, source};
+    float_panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
+    float_packing what = {linear, source};
     pc_status status;
     if (!(linear->packed = p))
         return PC_ERR_NOMEM;
@@ -53,42 +53,42 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
         memset(p->set.weights + (i + 1) * p->set.bytes - 4 * PC__PANEL, 0, 4 * PC__PANEL);
     return status < 0 ? status
                       : pc__panel_set_pack(&p->set, linear, PC__PANEL * linear->in * sizeof(float),
-                                           pack_panel, &what);
+                                           pack_float_panel, &what);
 }
 
 /* fp32 rows are read where they are, if they follow each other. */
-static int is_taken(const pc__linear *linear, const pc__linear_input *input)
+static int is_prepared(const pc__linear *linear, const pc__linear_input *input)
 {
     return linear->compute != PC_DTYPE_F32 || input->row;
 }
 
-static size_t input_bytes(const pc__linear *linear, const pc__linear_input *input)
+static size_t panel_input_bytes(const pc__linear *linear, const pc__linear_input *input)
 {
-    const panels *w = linear->packed;
-    return is_taken(linear, input) ? input->rows * w->line * pc__linear_element(linear) : 0;
+    const float_panels *w = linear->packed;
+    return is_prepared(linear, input) ? input->rows * w->line * pc__linear_element(linear) : 0;
 }
 
-static int same_input(const pc__linear *a, const pc__linear *b)
+static int same_panel_input(const pc__linear *a, const pc__linear *b)
 {
     return a->compute == b->compute;
 }
 
-static void take_input(const pc__linear *linear, const pc__linear_input *input)
+static void round_input(const pc__linear *linear, const pc__linear_input *input)
 {
-    const panels *w = linear->packed;
-    if (is_taken(linear, input))
-        pc__linear_round(linear, input, 0, input->rows, input->rows, w->line, input->taken);
+    const float_panels *w = linear->packed;
+    if (is_prepared(linear, input))
+        pc__linear_round(linear, input, 0, input->rows, input->rows, w->line, input->prepared);
 }
 
-static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y,
-                      size_t index)
+static void run_float_panel(const pc__linear *linear, const pc__linear_input *input, float *y,
+                            size_t index)
 {
     const pc__kernels *kernels = pc__kernels_get();
-    const panels *w = linear->packed;
+    const float_panels *w = linear->packed;
     int whole = linear->compute == PC_DTYPE_F32;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
     size_t next = index + linear->context->threads; /* most likely this thread's next one */
-    const uint8_t *rows = is_taken(linear, input) ? input->taken : (const void *)input->x;
+    const uint8_t *rows = is_prepared(linear, input) ? input->prepared : (const void *)input->x;
     pc__panel_task task = {w->set.weights + index * w->set.bytes,
                            w->even,
                            rows + input->first * w->line * pc__linear_element(linear),
@@ -103,10 +103,10 @@ static void run_panel(const pc__linear *linear, const pc__linear_input *input, f
 }
 
 const pc__linear_way pc__linear_panels = {.name = "own",
-                                          .make = make,
+                                          .make = make_panels,
                                           .drop = pc__panel_set_drop,
                                           .bytes = pc__panel_set_bytes,
-                                          .input_bytes = input_bytes,
-                                          .same_input = same_input,
-                                          .take_input = take_input,
-                                          .run_panel = run_panel};
+                                          .input_bytes = panel_input_bytes,
+                                          .same_input = same_panel_input,
+                                          .prepare_input = round_input,
+                                          .run_panel = run_float_panel};

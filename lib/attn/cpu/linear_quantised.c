@@ -9,20 +9,20 @@
 
 enum { ROWS_AT_ONCE = 16 }; /* their shifts of a group share one line of the cache */
 
-typedef struct panels {
+typedef struct quantised_panels {
     pc__panel_set set; /* first: see panel_set.h */
     pc__block_format format;
     size_t groups;
-} panels;
+} quantised_panels;
 
-typedef struct packing {
+typedef struct quantised_packing {
     const pc__linear *linear;
-    const panels *to;
+    const quantised_panels *to;
     const pc__weight_source *source;
-} packing;
+} quantised_packing;
 
-static void pack_group(const panels *to, const uint8_t *q, float scale, float minimum, size_t n,
-                       uint8_t *group)
+static void pack_group(const quantised_panels *to, const uint8_t *q, float scale, float minimum,
+                       size_t n, uint8_t *group)
 {
     const pc__block_format *format = &to->format;
     uint16_t half = pc__half_of(scale);
@@ -40,10 +40,11 @@ static void pack_group(const panels *to, const uint8_t *q, float scale, float mi
 }
 
 /* Scratch: scales, minimums, q of the panel's rows. */
-static void pack_panel(void *arg, size_t first, size_t count, void *scratch, uint8_t *panel)
+static void pack_quantised_panel(void *arg, size_t first, size_t count, void *scratch,
+                                 uint8_t *panel)
 {
-    const packing *p = arg;
-    const panels *to = p->to;
+    const quantised_packing *p = arg;
+    const quantised_panels *to = p->to;
     size_t in = p->linear->in, group_bytes = pc__quantised_group_bytes(&to->format);
     float *scale = scratch, *minimum = scale + PC__PANEL * to->groups;
     uint8_t *q = (uint8_t *)(minimum + PC__PANEL * to->groups);
@@ -55,10 +56,10 @@ static void pack_panel(void *arg, size_t first, size_t count, void *scratch, uin
                        panel + g * group_bytes);
 }
 
-static pc_status make(pc__linear *linear, const pc__weight_source *source)
+static pc_status make_quantised(pc__linear *linear, const pc__weight_source *source)
 {
-    panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
-    packing what = {linear, p, source};
+    quantised_panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
+    quantised_packing what = {linear, p, source};
     pc_status status;
     if (!(linear->packed = p))
         return PC_ERR_NOMEM;
@@ -68,74 +69,76 @@ static pc_status make(pc__linear *linear, const pc__weight_source *source)
     return status < 0 ? status
                       : pc__panel_set_pack(&p->set, linear,
                                            PC__PANEL * (p->groups * 2 * sizeof(float) + linear->in),
-                                           pack_panel, &what);
+                                           pack_quantised_panel, &what);
 }
 
 /* The inputs cut, in one block of memory: row `first` and those behind it. */
-static pc__quantised_inputs cut_in(const pc__linear *linear, size_t rows, void *input, size_t first)
+static pc__quantised_inputs quantised_at(const pc__linear *linear, size_t rows, void *input,
+                                         size_t first)
 {
-    const panels *w = linear->packed;
+    const quantised_panels *w = linear->packed;
     uint8_t *at = input;
-    pc__quantised_inputs c = {.apart = rows};
+    pc__quantised_inputs c = {.shift_stride = rows};
     c.high = (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
     c.low = linear->compute == PC_DTYPE_I8
                 ? NULL
                 : (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
-    c.step = (float *)pc__carve(&at, rows * sizeof *c.step) + first;
+    c.scale = (float *)pc__carve(&at, rows * sizeof *c.scale) + first;
     c.shift = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.shift) + first;
-    c.less = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.less) + first;
+    c.negative_sum = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.negative_sum) + first;
     return c;
 }
 
-static size_t input_bytes(const pc__linear *linear, const pc__linear_input *input)
+static size_t quantised_input_bytes(const pc__linear *linear, const pc__linear_input *input)
 {
-    const panels *w = linear->packed;
+    const quantised_panels *w = linear->packed;
     size_t rows = input->rows;
     size_t bytes = linear->compute == PC_DTYPE_I8 ? 1 : 2; /* of an input */
     return bytes * rows * linear->in + rows * sizeof(float) + 2 * rows * w->groups * sizeof(int32_t)
            + 5 * 64;
 }
 
-static int same_input(const pc__linear *a, const pc__linear *b)
+static int same_quantised_input(const pc__linear *a, const pc__linear *b)
 {
-    const panels *x = a->packed, *y = b->packed;
+    const quantised_panels *x = a->packed, *y = b->packed;
     return x->format.group == y->format.group && a->compute == b->compute;
 }
 
-typedef struct cutting {
+typedef struct quantising {
     const pc__linear *linear;
     const pc__linear_input *from;
     pc__quantise_fn quantise;
-} cutting;
+} quantising;
 
-static void cut_rows(void *arg, size_t index)
+static void quantise_rows(void *arg, size_t index)
 {
-    const cutting *c = arg;
-    const panels *w = c->linear->packed;
+    const quantising *c = arg;
+    const quantised_panels *w = c->linear->packed;
     size_t first = index * ROWS_AT_ONCE;
     for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->from->rows; r++) {
-        pc__quantised_inputs to = cut_in(c->linear, c->from->rows, c->from->taken, r);
+        pc__quantised_inputs to = quantised_at(c->linear, c->from->rows, c->from->prepared, r);
         c->quantise(c->from->x + (c->from->row ? c->from->row[r] : r) * c->linear->in, w->groups,
                     w->format.group, &to);
     }
 }
 
-static void take_input(const pc__linear *linear, const pc__linear_input *input)
+static void quantise_input(const pc__linear *linear, const pc__linear_input *input)
 {
-    cutting c = {linear, input, pc__kernels_get()->quantise};
-    pc__parallel(linear->context, (input->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, cut_rows, &c);
+    quantising c = {linear, input, pc__kernels_get()->quantise};
+    pc__parallel(linear->context, (input->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, quantise_rows,
+                 &c);
 }
 
-static void run_panel(const pc__linear *linear, const pc__linear_input *input, float *y,
-                      size_t index)
+static void run_quantised_panel(const pc__linear *linear, const pc__linear_input *input, float *y,
+                                size_t index)
 {
-    const panels *w = linear->packed;
+    const quantised_panels *w = linear->packed;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
     size_t next = index + linear->context->threads; /* most likely this thread's next one */
     pc__quantised_task task = {w->set.weights + index * w->set.bytes,
                                w->format,
                                w->groups,
-                               cut_in(linear, input->rows, input->taken, input->first),
+                               quantised_at(linear, input->rows, input->prepared, input->first),
                                input->count,
                                y + first,
                                linear->out,
@@ -145,11 +148,11 @@ static void run_panel(const pc__linear *linear, const pc__linear_input *input, f
     pc__panel_add_bias(linear, first, width, input->count, y);
 }
 
-const pc__linear_way pc__linear_quantised = {.name = "grid",
-                                             .make = make,
+const pc__linear_way pc__linear_quantised = {.name = "quantised",
+                                             .make = make_quantised,
                                              .drop = pc__panel_set_drop,
                                              .bytes = pc__panel_set_bytes,
-                                             .input_bytes = input_bytes,
-                                             .same_input = same_input,
-                                             .take_input = take_input,
-                                             .run_panel = run_panel};
+                                             .input_bytes = quantised_input_bytes,
+                                             .same_input = same_quantised_input,
+                                             .prepare_input = quantise_input,
+                                             .run_panel = run_quantised_panel};

@@ -9,21 +9,21 @@
 
 enum { AT_ONCE = PC__LINEARS_AT_ONCE };
 
-typedef struct product {
+typedef struct layer_product {
     const pc__linear *linear;
     pc__linear_input input;
     float *y;
     size_t end; /* panels of it and of all before it */
-} product;
+} layer_product;
 
-typedef struct products {
-    product *each;
+typedef struct layer_products {
+    layer_product *each;
     size_t count;
-} products;
+} layer_products;
 
-static void run_panel(void *arg, size_t index)
+static void run_job_panel(void *arg, size_t index)
 {
-    const products *all = arg;
+    const layer_products *all = arg;
     size_t low = 0, high = all->count - 1;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -32,14 +32,14 @@ static void run_panel(void *arg, size_t index)
         else
             low = middle + 1;
     }
-    const product *p = &all->each[low];
+    const layer_product *p = &all->each[low];
     p->linear->way->run_panel(p->linear, &p->input, p->y, low ? index - p[-1].end : index);
 }
 
 /* An earlier product that takes the same inputs in the same form, the last one; NULL: none. */
-static const product *earlier(const products *all, const product *p)
+static const layer_product *earlier_product(const layer_products *all, const layer_product *p)
 {
-    for (const product *e = p; e-- > all->each;)
+    for (const layer_product *e = p; e-- > all->each;)
         if (e->input.x == p->input.x && e->input.row == p->input.row
             && e->input.rows == p->input.rows && e->linear->in == p->linear->in
             && e->linear->way == p->linear->way && p->linear->way->same_input(e->linear, p->linear))
@@ -47,45 +47,45 @@ static const product *earlier(const products *all, const product *p)
     return NULL;
 }
 
-static void take_inputs(products *all, uint8_t *memory)
+static void prepare_inputs(layer_products *all, uint8_t *memory)
 {
-    for (product *p = all->each; p < all->each + all->count; p++) {
-        const product *e = earlier(all, p);
+    for (layer_product *p = all->each; p < all->each + all->count; p++) {
+        const layer_product *e = earlier_product(all, p);
         const pc__linear_way *way = p->linear->way;
         if (e) {
-            p->input.taken = e->input.taken;
+            p->input.prepared = e->input.prepared;
             continue;
         }
-        p->input.taken = pc__carve(&memory, way->input_bytes(p->linear, &p->input));
-        way->take_input(p->linear, &p->input);
+        p->input.prepared = pc__carve(&memory, way->input_bytes(p->linear, &p->input));
+        way->prepare_input(p->linear, &p->input);
     }
 }
 
-static size_t bytes_of(const products *all)
+static size_t inputs_bytes(const layer_products *all)
 {
     size_t bytes = 0;
-    for (const product *p = all->each; p < all->each + all->count; p++)
-        if (!earlier(all, p))
+    for (const layer_product *p = all->each; p < all->each + all->count; p++)
+        if (!earlier_product(all, p))
             bytes += (p->linear->way->input_bytes(p->linear, &p->input) + 63) / 64 * 64;
     return bytes;
 }
 
-static pc_status run_panels(pc_context *context, products *all)
+static pc_status run_panels(pc_context *context, layer_products *all)
 {
-    size_t bytes = bytes_of(all);
+    size_t bytes = inputs_bytes(all);
     uint8_t *memory = NULL;
     if (bytes && !(memory = pc__alloc_aligned(&context->mem, bytes, 64)))
         return PC_ERR_NOMEM;
-    take_inputs(all, memory);
-    pc__parallel(context, all->each[all->count - 1].end, run_panel, all);
+    prepare_inputs(all, memory);
+    pc__parallel(context, all->each[all->count - 1].end, run_job_panel, all);
     pc__free(&context->mem, memory);
     return PC_OK;
 }
 
 /* `each` has room for all parts. */
-static pc_status run_jobs(const pc__linear_job *jobs, size_t count, product *each)
+static pc_status run_jobs(const pc__linear_job *jobs, size_t count, layer_product *each)
 {
-    products all = {each, 0};
+    layer_products all = {each, 0};
     pc_status status = PC_OK;
     for (size_t i = 0; i < count && status >= 0; i++) {
         const pc__linear_job *job = &jobs[i];
@@ -96,8 +96,8 @@ static pc_status run_jobs(const pc__linear_job *jobs, size_t count, product *eac
         if (job->linear->way->run)
             status = job->linear->way->run(job->linear, &input, job->y);
         else
-            each[all.count++] = (product){job->linear, input, job->y,
-                                          before + pc__panel_count(job->linear)};
+            each[all.count++] = (layer_product){job->linear, input, job->y,
+                                                before + pc__panel_count(job->linear)};
     }
     if (status >= 0 && all.count)
         status = run_panels(jobs[0].linear->context, &all);
@@ -109,7 +109,7 @@ static pc_status run_jobs(const pc__linear_job *jobs, size_t count, product *eac
 
 pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count)
 {
-    product few[AT_ONCE], *each = few;
+    layer_product few[AT_ONCE], *each = few;
     pc_context *context = count ? jobs[0].linear->context : NULL;
     pc_status status;
     if (count > AT_ONCE && !(each = pc__calloc(&context->mem, count, sizeof *each)))

@@ -1,6 +1,6 @@
 /* What the kernels of maps share: where a row's weights lie. */
-#ifndef PC_ATTN_CPU_MAP_ROW_H
-#define PC_ATTN_CPU_MAP_ROW_H
+#ifndef PC_ATTN_CPU_MAP_KERNELS_H
+#define PC_ATTN_CPU_MAP_KERNELS_H
 
 #include <string.h>
 

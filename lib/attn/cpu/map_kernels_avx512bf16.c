@@ -9,25 +9,25 @@ enum { ROWS = 6, GROUP = 8 * ROWS, COLUMNS = 128 };
 /* A page for up to GROUP rows while it lies in the first-level cache: pages of one head are often
  * so far apart that the second level holds few of them. The sums stand close together for the same
  * reason. */
-typedef struct mixing {
+typedef struct map_mixing_bf16 {
     const pc__map_task *task;
     const uint16_t *values; /* of the page, from the first column at work */
     ptrdiff_t next;         /* bytes from there to what is fetched meanwhile; 0: nothing is */
     size_t page, row, rows, width;
     uint16_t p[ROWS][PC__PAGE];
     _Alignas(64) float sums[GROUP * COLUMNS]; /* [row][width rounded up to 16] */
-} mixing;
+} map_mixing_bf16;
 
 /* Weights [t, t + 16) of a row that has `left` more; zeros behind them. */
 INLINE __m512 widen(const uint8_t *from, size_t t, size_t left, const uint32_t format)
 {
-    __mmask16 lanes = _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu);
+    __mmask16 mask = _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu);
     if (format == PC_MAP_F32)
-        return _mm512_maskz_loadu_ps(lanes, (const float *)(const void *)from + t);
+        return _mm512_maskz_loadu_ps(mask, (const float *)(const void *)from + t);
     if (format == PC_MAP_F16)
         return _mm512_cvtph_ps(
-            _mm256_maskz_loadu_epi16(lanes, (const uint16_t *)(const void *)from + t));
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, from + t)));
+            _mm256_maskz_loadu_epi16(mask, (const uint16_t *)(const void *)from + t));
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, from + t)));
 }
 
 /* Maps are read once, from memory that nothing else has touched: what the group behind this one
@@ -42,7 +42,7 @@ INLINE void fetch(const pc__map_task *task, size_t row, size_t page, size_t step
         _mm_prefetch(at + byte, _MM_HINT_T1);
 }
 
-INLINE void take_weights(const mixing *m, size_t row, size_t steps, uint16_t *to,
+INLINE void load_weights(const map_mixing_bf16 *m, size_t row, size_t steps, uint16_t *to,
                          const uint32_t format)
 {
     size_t keys = pc__map_keys(m->task, row), first = m->page * PC__PAGE,
@@ -62,8 +62,9 @@ INLINE void take_weights(const mixing *m, size_t row, size_t steps, uint16_t *to
     }
 }
 
-INLINE void product(const mixing *m, float *sums, size_t stride, size_t steps, const int rows,
-                    const int vectors, __mmask16 last, size_t column, const int ahead)
+INLINE void multiply_block(const map_mixing_bf16 *m, float *sums, size_t stride, size_t steps,
+                           const int rows, const int vectors, __mmask16 last, size_t column,
+                           const int ahead)
 {
     const uint16_t *line = m->values + 2 * column;
     size_t by = 2 * m->task->v_dim;
@@ -93,7 +94,7 @@ INLINE void product(const mixing *m, float *sums, size_t stride, size_t steps, c
         _mm512_store_ps(sums + (size_t)r * stride + 16 * j, sum[r][j]);
 }
 
-INLINE void block(mixing *m, size_t at, const int rows, const uint32_t format)
+INLINE void rows_block(map_mixing_bf16 *m, size_t at, const int rows, const uint32_t format)
 {
     size_t row = m->row + at, steps = pc__map_steps(m->task, row + (size_t)rows - 1, m->page),
            column = 0, stride = (m->width + 15) / 16 * 16;
@@ -102,46 +103,46 @@ INLINE void block(mixing *m, size_t at, const int rows, const uint32_t format)
         return;
     for (size_t r = 0; r < (size_t)rows; r++) {
         fetch(m->task, row + r + GROUP, m->page, steps, format);
-        take_weights(m, row + r, steps, m->p[r], format);
+        load_weights(m, row + r, steps, m->p[r], format);
     }
     for (; column + 64 <= m->width; column += 64)
         if (at == 0 && m->next)
-            product(m, sums, stride, steps, rows, 4, 0xffff, column, 1);
+            multiply_block(m, sums, stride, steps, rows, 4, 0xffff, column, 1);
         else
-            product(m, sums, stride, steps, rows, 4, 0xffff, column, 0);
+            multiply_block(m, sums, stride, steps, rows, 4, 0xffff, column, 0);
     for (; column < m->width; column += 16) {
         size_t left = m->width - column;
-        product(m, sums, stride, steps, rows, 1,
-                _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu), column, 0);
+        multiply_block(m, sums, stride, steps, rows, 1,
+                       _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu), column, 0);
     }
 }
 
-INLINE void group_page(mixing *m, const uint32_t format)
+INLINE void group_page(map_mixing_bf16 *m, const uint32_t format)
 {
     for (size_t at = 0; at < m->rows; at += ROWS)
         switch (m->rows - at) {
         case 1:
-            block(m, at, 1, format);
+            rows_block(m, at, 1, format);
             break;
         case 2:
-            block(m, at, 2, format);
+            rows_block(m, at, 2, format);
             break;
         case 3:
-            block(m, at, 3, format);
+            rows_block(m, at, 3, format);
             break;
         case 4:
-            block(m, at, 4, format);
+            rows_block(m, at, 4, format);
             break;
         case 5:
-            block(m, at, 5, format);
+            rows_block(m, at, 5, format);
             break;
         default:
-            block(m, at, 6, format);
+            rows_block(m, at, 6, format);
             break;
         }
 }
 
-static void hand_out(const mixing *m, size_t column)
+static void store_sums(const map_mixing_bf16 *m, size_t column)
 {
     const pc__map_task *task = m->task;
     size_t stride = (m->width + 15) / 16 * 16;
@@ -150,15 +151,15 @@ static void hand_out(const mixing *m, size_t column)
         __m512 scale = _mm512_set1_ps(pc__map_scale(task, m->row + r));
         for (size_t d = 0; d < m->width; d += 16) {
             size_t left = m->width - d;
-            __mmask16 lanes = _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu);
-            _mm512_mask_storeu_ps(out + d, lanes,
+            __mmask16 mask = _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu);
+            _mm512_mask_storeu_ps(out + d, mask,
                                   _mm512_mul_ps(_mm512_load_ps(m->sums + r * stride + d), scale));
         }
     }
 }
 
 /* Columns [column, column + width) of a group. */
-INLINE void group_columns(mixing *m, size_t column, const uint32_t format)
+INLINE void group_columns(map_mixing_bf16 *m, size_t column, const uint32_t format)
 {
     const pc__map_task *task = m->task;
     size_t keys = pc__map_keys(task, m->row + m->rows - 1);
@@ -168,12 +169,12 @@ INLINE void group_columns(mixing *m, size_t column, const uint32_t format)
         m->next = (m->page + 1) * PC__PAGE < keys ? (ptrdiff_t)task->page_stride : 0;
         group_page(m, format);
     }
-    hand_out(m, column);
+    store_sums(m, column);
 }
 
-INLINE void mix(const pc__map_task *task, const uint32_t format)
+INLINE void mix_rows(const pc__map_task *task, const uint32_t format)
 {
-    mixing m;
+    map_mixing_bf16 m;
     m.task = task;
     for (m.row = task->first; m.row < task->first + task->rows; m.row += m.rows) {
         size_t left = task->first + task->rows - m.row;
@@ -188,9 +189,9 @@ INLINE void mix(const pc__map_task *task, const uint32_t format)
 void pc__map_bf16_avx512bf16(const pc__map_task *task)
 {
     if (task->format == PC_MAP_F32)
-        mix(task, PC_MAP_F32);
+        mix_rows(task, PC_MAP_F32);
     else if (task->format == PC_MAP_F16)
-        mix(task, PC_MAP_F16);
+        mix_rows(task, PC_MAP_F16);
     else
-        mix(task, PC_MAP_U8);
+        mix_rows(task, PC_MAP_U8);
 }

@@ -33,7 +33,7 @@ static float value(const void *page, uint32_t dtype, size_t v_dim, size_t t, siz
     return dtype == PC_DTYPE_BF16 ? pc__bf16_to(bits) : pc__half_to(bits);
 }
 
-static void run(const pc__map_task *task, uint32_t dtype)
+static void multiply_map(const pc__map_task *task, uint32_t dtype)
 {
     pc__map_shape shape = {task->format, 1, task->tokens, task->causal};
     for (size_t r = 0; r < task->rows; r++) {
@@ -52,17 +52,17 @@ static void run(const pc__map_task *task, uint32_t dtype)
 
 void pc__map_f32_c(const pc__map_task *task)
 {
-    run(task, PC_DTYPE_F32);
+    multiply_map(task, PC_DTYPE_F32);
 }
 
 void pc__map_bf16_c(const pc__map_task *task)
 {
-    run(task, PC_DTYPE_BF16);
+    multiply_map(task, PC_DTYPE_BF16);
 }
 
 void pc__map_f16_c(const pc__map_task *task)
 {
-    run(task, PC_DTYPE_F16);
+    multiply_map(task, PC_DTYPE_F16);
 }
 
 static float score_of(const pc__attn_task *task, size_t r, const void *page, uint32_t dtype,

@@ -1,7 +1,7 @@
 /* Maps times values, and weights of maps, in fp32 arithmetic for any width of vector: included by
  * one file a width, after vec256.h or vec512.h. */
-#ifndef PC_ATTN_CPU_MAP_VEC_H
-#define PC_ATTN_CPU_MAP_VEC_H
+#ifndef PC_ATTN_CPU_MAP_KERNELS_VEC_H
+#define PC_ATTN_CPU_MAP_KERNELS_VEC_H
 
 #include "attn/cpu/map_kernels.h"
 #include "attn/cpu/softmax_vec.h"
@@ -16,15 +16,15 @@ enum {
 };
 
 /* A page for up to GROUP rows while it lies in the first-level cache. */
-typedef struct mixing {
+typedef struct map_mixing {
     const pc__map_task *task;
     const uint8_t *values;
     size_t page, row, rows; /* rows [row, row + rows) of the head */
     float p[GROUP][PC__PAGE];
     float wide[PC__PAGE][OPEN]; /* of fp16 values */
-} mixing;
+} map_mixing;
 
-INLINE void take_weights(mixing *m, size_t r)
+INLINE void load_weights(map_mixing *m, size_t r)
 {
     uint8_t own[PC__PAGE * 4];
     const void *from = pc__map_page(m->task, m->row + r, m->page, own);
@@ -51,24 +51,24 @@ static const float ones[VEC_ROWS] = {1,
 
 /* Columns [column, column + width) of rows [at, at + n) of the group, over a page of fp32 or bf16.
  */
-INLINE void block_product(mixing *m, size_t at, size_t n, const void *b, size_t line, size_t column,
-                          size_t width, const int bf16)
+INLINE void block_product(map_mixing *m, size_t at, size_t n, const void *b, size_t line,
+                          size_t column, size_t width, const int bf16)
 {
     const pc__map_task *task = m->task;
-    product p = {.b = b,
-                 .line = line,
-                 .steps = pc__map_steps(task, m->row + at + n - 1, m->page),
-                 .x = m->p[at],
-                 .ldx = PC__PAGE,
-                 .scale = m->page ? ones : NULL,
-                 .y = task->out + (m->row - task->first + at) * task->out_stride + column,
-                 .ldy = task->out_stride,
-                 .width = width};
+    vec_product p = {.b = b,
+                     .line = line,
+                     .steps = pc__map_steps(task, m->row + at + n - 1, m->page),
+                     .x = m->p[at],
+                     .ldx = PC__PAGE,
+                     .scale = m->page ? ones : NULL,
+                     .y = task->out + (m->row - task->first + at) * task->out_stride + column,
+                     .ldy = task->out_stride,
+                     .width = width};
     if (p.steps)
         (bf16 ? multiply_bf16 : multiply_f32)(&p, n);
 }
 
-INLINE void blocks(mixing *m, const void *b, size_t line, size_t column, size_t width,
+INLINE void blocks(map_mixing *m, const void *b, size_t line, size_t column, size_t width,
                    const int bf16)
 {
     size_t step = block_rows(m->rows);
@@ -77,14 +77,14 @@ INLINE void blocks(mixing *m, const void *b, size_t line, size_t column, size_t 
                       bf16);
 }
 
-static void open_halves(mixing *m, size_t column, size_t width)
+static void open_halves(map_mixing *m, size_t column, size_t width)
 {
     const uint16_t *from = (const uint16_t *)(const void *)m->values;
     for (size_t t = 0; t < PC__PAGE; t += 2, from += 2 * m->task->v_dim)
         for (size_t d = 0; d < width; d += VEC) {
             vec a, b,
-                both = vec_load_lanes(
-                    vec_lanes(0, (uint32_t)(width - d < VEC ? width - d : VEC), 0),
+                both = vec_load_masked(
+                    vec_range(0, (uint32_t)(width - d < VEC ? width - d : VEC), 0),
                     (const float *)(const void *)(from + 2 * (column + d)));
             vec_halves(both, &a, &b);
             vec_store(m->wide[t] + d, a);
@@ -92,11 +92,11 @@ static void open_halves(mixing *m, size_t column, size_t width)
         }
 }
 
-INLINE void page_of_group(mixing *m, const int of)
+INLINE void page_of_group(map_mixing *m, const int of)
 {
     size_t dim = m->task->v_dim;
     for (size_t r = 0; r < m->rows; r++)
-        take_weights(m, r);
+        load_weights(m, r);
     if (of != F16) {
         blocks(m, m->values, dim, 0, dim, of == BF16);
         return;
@@ -113,14 +113,14 @@ INLINE void scale_row(const pc__map_task *task, size_t row)
     float *out = task->out + (row - task->first) * task->out_stride;
     vec scale = vec_set(pc__map_scale(task, row));
     for (size_t d = 0; d < task->v_dim; d += VEC) {
-        vec_mask lanes = vec_lanes(0, (uint32_t)(task->v_dim - d < VEC ? task->v_dim - d : VEC), 0);
-        vec_store_lanes(lanes, out + d, vec_mul(vec_load_lanes(lanes, out + d), scale));
+        vec_mask mask = vec_range(0, (uint32_t)(task->v_dim - d < VEC ? task->v_dim - d : VEC), 0);
+        vec_store_masked(mask, out + d, vec_mul(vec_load_masked(mask, out + d), scale));
     }
 }
 
-INLINE void mix(const pc__map_task *task, const int of)
+INLINE void mix_rows(const pc__map_task *task, const int of)
 {
-    mixing m; /* its arrays are filled before they are read */
+    map_mixing m; /* its arrays are filled before they are read */
     m.task = task;
     for (m.row = task->first; m.row < task->first + task->rows; m.row += m.rows) {
         size_t left = task->first + task->rows - m.row, keys;
@@ -137,17 +137,17 @@ INLINE void mix(const pc__map_task *task, const int of)
 
 static void map_f32(const pc__map_task *task)
 {
-    mix(task, 0);
+    mix_rows(task, 0);
 }
 
 static void map_bf16(const pc__map_task *task)
 {
-    mix(task, BF16);
+    mix_rows(task, BF16);
 }
 
 static void map_f16(const pc__map_task *task)
 {
-    mix(task, F16);
+    mix_rows(task, F16);
 }
 
 static void row_weights(const pc__attn_task *task, size_t r, size_t page, float *s)
@@ -159,7 +159,7 @@ static void row_weights(const pc__attn_task *task, size_t r, size_t page, float 
     }
     pc__score_terms(task, r, page, a, b, s);
     for (uint32_t t = 0; t < PC__PAGE; t += VEC)
-        vec_store(s + t, vec_keep(vec_lanes(a, b, t),
+        vec_store(s + t, vec_keep(vec_range(a, b, t),
                                   vec_exp(vec_sub(vec_load(s + t), vec_set(task->m[r])))));
 }
 
@@ -174,14 +174,14 @@ static void weights(const pc__attn_task *task, uint32_t dtype, size_t pages, flo
     for (size_t page = 0; page < pages; page++)
         for (size_t row = 0; row < task->rows; row += n) {
             n = block_rows(task->rows - row);
-            product p = {.b = task->pages + page * task->page_stride,
-                         .line = PC__PAGE,
-                         .steps = task->k_dim,
-                         .x = task->q + row * task->k_dim,
-                         .ldx = task->k_dim,
-                         .y = to + row * stride + page * PC__PAGE,
-                         .ldy = stride,
-                         .width = PC__PAGE};
+            vec_product p = {.b = task->pages + page * task->page_stride,
+                             .line = PC__PAGE,
+                             .steps = task->k_dim,
+                             .x = task->q + row * task->k_dim,
+                             .ldx = task->k_dim,
+                             .y = to + row * stride + page * PC__PAGE,
+                             .ldy = stride,
+                             .width = PC__PAGE};
             (dtype == PC_DTYPE_BF16 ? multiply_bf16 : multiply_f32)(&p, n);
             for (size_t r = row; r < row + n; r++)
                 row_weights(task, r, page, to + r * stride + page * PC__PAGE);

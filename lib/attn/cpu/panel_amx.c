@@ -1,11 +1,11 @@
-/* Linear layers over bf16 panels in tiles of AMX: 32 rows by the panel's 32 features in four tiles
- * of sums. Inputs are summed 32 at a time in ascending order, so that a row's result is the same in
- * every block. A block of fewer rows has tiles of fewer rows; what is left over of the inputs is
- * copied beside zeros.
+/* Linear layers over bf16 panels in AMX tiles: 32 rows by the panel's 32 features in four tiles of
+ * sums. Inputs are summed 32 at a time in ascending order, so that a row's result is the same in
+ * every block. A block of fewer rows has tiles of fewer rows. The last inputs are copied beside
+ * zeros.
  *
- * Of many rows the whole blocks go over the panel in pieces, their sums waiting in y: a step of 64
- * cycles reads 2 KiB of the panel and 2 KiB of the rows, and the second-level cache gives no more
- * than about 3 KiB in that time; a piece stays in the first-level cache while all blocks use it. */
+ * With many rows, full blocks go over the panel in pieces, and their sums wait in y: a step of 64
+ * cycles reads 2 KiB of the panel and 2 KiB of the rows, and the second-level cache delivers only
+ * about 3 KiB in that time. A piece stays in the first-level cache while all blocks use it. */
 #include <string.h>
 
 #include "attn/cpu/amx_tiles.h"
@@ -27,21 +27,21 @@ typedef struct panel_work {
     float y[BLOCK][PC__PANEL];
 } panel_work;
 
-/* Where a block's sums are: [rows][stride bytes]. */
-typedef struct sums {
+/* The sums of a block: [rows][stride bytes]. */
+typedef struct tile_sums {
     float *at;
     size_t stride;
-} sums;
+} tile_sums;
 
-/* By the first block alone, into the second-level cache. */
+/* Prefetches the panel into the second-level cache; only the first block does. */
 INLINE void fetch(const uint16_t *w)
 {
     for (size_t line = 0; line < STEP / 2 * 4 * PC__PANEL; line += 64)
         _mm_prefetch((const char *)w + AHEAD + line, _MM_HINT_T1);
 }
 
-/* 32 inputs of the rows against the panel. */
-INLINE void step(const uint16_t *x, size_t stride, const uint16_t *w, const int two)
+/* 32 inputs of the rows times the panel. */
+INLINE void tile_step(const uint16_t *x, size_t stride, const uint16_t *w, const int two)
 {
     enum { W_STRIDE = 4 * PC__PANEL };
     _tile_loadd(4, x, stride);
@@ -56,7 +56,7 @@ INLINE void step(const uint16_t *x, size_t stride, const uint16_t *w, const int 
     }
 }
 
-INLINE void start_sums(sums y, const int two, const int more)
+INLINE void start_sums(tile_sums y, const int two, const int more)
 {
     if (more) {
         float *second = y.at + SIDE * y.stride / sizeof *y.at;
@@ -74,7 +74,7 @@ INLINE void start_sums(sums y, const int two, const int more)
     }
 }
 
-INLINE void store_sums(sums y, const int two)
+INLINE void store_sums(tile_sums y, const int two)
 {
     _tile_stored(0, y.at, y.stride);
     _tile_stored(1, y.at + SIDE, y.stride);
@@ -86,24 +86,24 @@ INLINE void store_sums(sums y, const int two)
     pc__tiles_fence();
 }
 
-/* Inputs [from, to) of the rows from `row` on; the last ones with what is left over. more: their
- * sums go on. */
-INLINE void multiply(panel_work *p, size_t row, size_t from, size_t to, sums y, const int two,
-                     const int more)
+/* Inputs [from, to) of the rows from `row` on, with the tail if they are the last. more: the sums
+ * continue. */
+INLINE void multiply_tiles(panel_work *p, size_t row, size_t from, size_t to, tile_sums y,
+                           const int two, const int more)
 {
     const uint16_t *x = p->x + row * p->ldx, *w = p->w;
     start_sums(y, two, more);
     for (; from + STEP <= to; from += STEP) {
-        step(x + from, p->ldx * sizeof *x, w + from * PC__PANEL, two);
+        tile_step(x + from, p->ldx * sizeof *x, w + from * PC__PANEL, two);
         if (!row)
             fetch(w + from * PC__PANEL);
     }
     if (from < to)
-        step(p->x_tail[0], sizeof p->x_tail[0], p->w_tail[0], two);
+        tile_step(p->x_tail[0], sizeof p->x_tail[0], p->w_tail[0], two);
     store_sums(y, two);
 }
 
-static void open_tiles(size_t rows)
+static void open_panel_tiles(size_t rows)
 {
     pc__tile_config config = {0};
     size_t first = rows < SIDE ? rows : SIDE, second = rows - first;
@@ -128,38 +128,38 @@ static void copy_x_tail(panel_work *p, size_t row, size_t rows)
     pc__tiles_fence();
 }
 
-/* Rows [0, rows), whole blocks, of a panel of full width. */
+/* Rows [0, rows), full blocks, of a panel of full width. */
 static void in_pieces(panel_work *p, size_t rows, float *y, size_t ldy)
 {
-    open_tiles(BLOCK);
+    open_panel_tiles(BLOCK);
     for (size_t from = 0; from < p->in; from += PIECE)
         for (size_t row = 0; row < rows; row += BLOCK) {
             size_t to = p->in - from < PIECE ? p->in : from + PIECE;
-            sums at = {y + row * ldy, ldy * sizeof *y};
+            tile_sums at = {y + row * ldy, ldy * sizeof *y};
             if (to == p->in)
                 copy_x_tail(p, row, BLOCK);
             if (from)
-                multiply(p, row, from, to, at, 1, 1);
+                multiply_tiles(p, row, from, to, at, 1, 1);
             else
-                multiply(p, row, from, to, at, 1, 0);
+                multiply_tiles(p, row, from, to, at, 1, 0);
         }
 }
 
 static void at_once(panel_work *p, size_t row, size_t rows)
 {
-    sums at = {p->y[0], sizeof p->y[0]};
+    tile_sums at = {p->y[0], sizeof p->y[0]};
     copy_x_tail(p, row, rows);
     if (rows > SIDE)
-        multiply(p, row, 0, p->in, at, 1, 0);
+        multiply_tiles(p, row, 0, p->in, at, 1, 0);
     else
-        multiply(p, row, 0, p->in, at, 0, 0);
+        multiply_tiles(p, row, 0, p->in, at, 0, 0);
 }
 
 void pc__panel_bf16_amx(const pc__panel_task *task)
 {
     size_t in = task->in, rows = task->rows, width = task->width, ldy = task->ldy, left = in % STEP,
            row = 0, open = 0;
-    __mmask16 m0 = vec_lanes(0, (uint32_t)width, 0), m1 = vec_lanes(0, (uint32_t)width, 16);
+    __mmask16 m0 = vec_range(0, (uint32_t)width, 0), m1 = vec_range(0, (uint32_t)width, 16);
     float *y = task->y;
     panel_work p;
     p.w = task->panel;
@@ -178,7 +178,7 @@ void pc__panel_bf16_amx(const pc__panel_task *task)
     for (; row < rows; row += BLOCK) {
         size_t n = rows - row < BLOCK ? rows - row : BLOCK;
         if (n != open)
-            open_tiles(open = n);
+            open_panel_tiles(open = n);
         at_once(&p, row, n);
         for (size_t r = 0; r < n; r++) {
             _mm512_mask_storeu_ps(y + (row + r) * ldy, m0, _mm512_load_ps(p.y[r]));

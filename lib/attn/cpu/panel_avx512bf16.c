@@ -25,7 +25,7 @@ typedef struct slab {
     size_t in, ldx, rows;
     float *y;
     size_t ldy;
-    __mmask16 lanes[2];
+    __mmask16 mask[2];
     int goes_on;      /* y holds the sums of the slabs before */
     const char *next; /* the slab that is fetched meanwhile; NULL: none is */
 } slab;
@@ -61,39 +61,39 @@ INLINE void multiply(const slab *s, const uint16_t *w, const uint16_t *x, size_t
     }
 }
 
-INLINE void take_sums(const slab *s, const float *y, const int rows, __m512 (*sum)[2])
+INLINE void load_sums(const slab *s, const float *y, const int rows, __m512 (*sum)[2])
 {
     PC__UNROLL(12)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(2)
     for (int j = 0; j < 2; j++)
-        sum[r][j] = s->goes_on ? _mm512_maskz_loadu_ps(s->lanes[j], y + (size_t)r * s->ldy + 16 * j)
+        sum[r][j] = s->goes_on ? _mm512_maskz_loadu_ps(s->mask[j], y + (size_t)r * s->ldy + 16 * j)
                                : _mm512_setzero_ps();
 }
 
-INLINE void put_sums(const slab *s, float *y, const int rows, __m512 (*sum)[2])
+INLINE void store_sums(const slab *s, float *y, const int rows, __m512 (*sum)[2])
 {
     PC__UNROLL(12)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(2)
     for (int j = 0; j < 2; j++)
-        _mm512_mask_storeu_ps(y + (size_t)r * s->ldy + 16 * j, s->lanes[j], sum[r][j]);
+        _mm512_mask_storeu_ps(y + (size_t)r * s->ldy + 16 * j, s->mask[j], sum[r][j]);
 }
 
-INLINE void few(const slab *s, size_t row, const int rows)
+INLINE void few_block(const slab *s, size_t row, const int rows)
 {
     __m512 sum[ROWS][2];
-    take_sums(s, s->y + row * s->ldy, rows, sum);
+    load_sums(s, s->y + row * s->ldy, rows, sum);
     multiply(s, s->w, s->x + row * s->ldx, s->in, rows, rows == 1 || rows > 7, sum);
-    put_sums(s, s->y + row * s->ldy, rows, sum);
+    store_sums(s, s->y + row * s->ldy, rows, sum);
 }
 
 /* Fetches `lines` of s->next before each STEPS steps. */
-INLINE void many(const slab *s, size_t row, const int rows, const char *next, size_t lines)
+INLINE void many_block(const slab *s, size_t row, const int rows, const char *next, size_t lines)
 {
     __m512 sum[ROWS][2];
     const uint16_t *x = s->x + row * s->ldx;
-    take_sums(s, s->y + row * s->ldy, rows, sum);
+    load_sums(s, s->y + row * s->ldy, rows, sum);
     const uint16_t *w = s->w;
     size_t i = 0;
     for (; i + 2 * STEPS <= s->in; i += 2 * STEPS, w += 2 * STEPS * PC__PANEL, x += 2 * STEPS) {
@@ -102,7 +102,7 @@ INLINE void many(const slab *s, size_t row, const int rows, const char *next, si
         multiply(s, w, x, 2 * STEPS, rows, 0, sum);
     }
     multiply(s, w, x, s->in - i, rows, 0, sum);
-    put_sums(s, s->y + row * s->ldy, rows, sum);
+    store_sums(s, s->y + row * s->ldy, rows, sum);
 }
 
 static void few_rows(const slab *s)
@@ -112,40 +112,40 @@ static void few_rows(const slab *s)
         n = (s->rows - row) / (blocks - i); /* blocks alike: a short one is slow */
         switch (n) {
         case 1:
-            few(s, row, 1);
+            few_block(s, row, 1);
             break;
         case 2:
-            few(s, row, 2);
+            few_block(s, row, 2);
             break;
         case 3:
-            few(s, row, 3);
+            few_block(s, row, 3);
             break;
         case 4:
-            few(s, row, 4);
+            few_block(s, row, 4);
             break;
         case 5:
-            few(s, row, 5);
+            few_block(s, row, 5);
             break;
         case 6:
-            few(s, row, 6);
+            few_block(s, row, 6);
             break;
         case 7:
-            few(s, row, 7);
+            few_block(s, row, 7);
             break;
         case 8:
-            few(s, row, 8);
+            few_block(s, row, 8);
             break;
         case 9:
-            few(s, row, 9);
+            few_block(s, row, 9);
             break;
         case 10:
-            few(s, row, 10);
+            few_block(s, row, 10);
             break;
         case 11:
-            few(s, row, 11);
+            few_block(s, row, 11);
             break;
         default:
-            few(s, row, 12);
+            few_block(s, row, 12);
             break;
         }
     }
@@ -161,19 +161,19 @@ static void many_rows(const slab *s)
         n = (s->rows - row) / (blocks - i);
         switch (n) { /* more than two blocks of at most twelve: none has less than eight */
         case 8:
-            many(s, row, 8, next, lines);
+            many_block(s, row, 8, next, lines);
             break;
         case 9:
-            many(s, row, 9, next, lines);
+            many_block(s, row, 9, next, lines);
             break;
         case 10:
-            many(s, row, 10, next, lines);
+            many_block(s, row, 10, next, lines);
             break;
         case 11:
-            many(s, row, 11, next, lines);
+            many_block(s, row, 11, next, lines);
             break;
         default:
-            many(s, row, 12, next, lines);
+            many_block(s, row, 12, next, lines);
             break;
         }
         next += lines * (s->in / 2 / STEPS) * 64;
@@ -191,7 +191,7 @@ void pc__panel_bf16_avx512bf16(const pc__panel_task *task)
         .rows = task->rows,
         .y = task->y,
         .ldy = task->ldy,
-        .lanes = {vec_lanes(0, (uint32_t)task->width, 0), vec_lanes(0, (uint32_t)task->width, 16)}};
+        .mask = {vec_range(0, (uint32_t)task->width, 0), vec_range(0, (uint32_t)task->width, 16)}};
     size_t slabs = (task->in + SLAB - 1) / SLAB,
            each = (task->in / slabs + 2 * STEPS - 1) / (2 * STEPS) * (2 * STEPS);
     if (task->rows <= FEW) {

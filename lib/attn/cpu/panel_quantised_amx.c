@@ -1,7 +1,7 @@
-/* Products on a grid in tiles of AMX: of a group of inputs, 16 rows by the panel's 32 features, for
- * each byte of the inputs: two or four tiles of exact sums, which vectors join, scale and add up,
- * while the tiles of the next 16 rows or the next group are multiplied. Whole numbers are exact in
- * every order, so a few rows, which do not fill a tile, may go to the vector kernel. */
+/* Quantised weights in AMX tiles: 16 rows of one group of inputs by the 32 features of the panel,
+ * for each byte of the codes. This gives two or four tiles of exact sums. Vectors scale and add
+ * them, while tiles multiply the next 16 rows or the next group. Integers are exact in every order,
+ * so a few rows, which do not fill a tile, go to the vector kernel. */
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/quantised512.h"
 #include "attn/cpu/kernels_amx.h"
@@ -9,24 +9,24 @@
 
 enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, AHEAD = 2048 /* bytes of the panel */ };
 
-/* 16 rows of one group. Tile row 0 is row `base` of the task; of a last portion that reaches back,
- * rows before `own` are another's. */
+/* 16 rows of one group. Tile row 0 is row `base` of the task. A last portion starts before its own
+ * rows; its rows before `own` belong to another portion. */
 typedef struct portion {
     _Alignas(64) int32_t high[2][SIDE][SIDE];
     int32_t low[2][SIDE][SIDE];
     size_t base, own, group;
 } portion;
 
-typedef struct grid_work {
+typedef struct quantised_work {
     const pc__quantised_task *task;
     size_t group_bytes, stride, rows; /* rows: of a tile */
     _Alignas(64) float y[2 * SIDE][PC__PANEL];
     portion portion[2];
     uint8_t q[32 / 4][4 * PC__PANEL]; /* 4 bits: the group as bytes */
-} grid_work;
+} quantised_work;
 
-/* The group's q into tiles 6 and 7. */
-INLINE void load_group(grid_work *w, const uint8_t *q, const int bits)
+/* Loads q of the group into tiles 6 and 7. */
+INLINE void load_group(quantised_work *w, const uint8_t *q, const int bits)
 {
     enum { Q_STRIDE = 4 * PC__PANEL };
     const __m512i low = _mm512_set1_epi8(15);
@@ -48,7 +48,7 @@ INLINE void load_group(grid_work *w, const uint8_t *q, const int bits)
     }
 }
 
-INLINE void multiply(const grid_work *w, portion *p)
+INLINE void multiply_portion(const quantised_work *w, portion *p)
 {
     size_t at = p->base * w->stride + p->group * w->task->format.group;
     _tile_zero(0);
@@ -70,8 +70,8 @@ INLINE void multiply(const grid_work *w, portion *p)
     pc__tiles_fence();
 }
 
-/* Into y, whose row 0 is row `first` of the task. */
-INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int half,
+/* Adds a portion to y, whose row 0 is row `first` of the task. */
+INLINE void add_portion(quantised_work *w, const portion *p, size_t first, const int half,
                         const int minimum)
 {
     const pc__quantised_task *task = w->task;
@@ -83,11 +83,12 @@ INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int 
         pc__quantised_scales512(group + pc__quantised_scale_at(&task->format), 0, half),
         pc__quantised_scales512(group + pc__quantised_scale_at(&task->format), 1, half)};
     for (size_t r = p->own; r < w->rows; r++) {
-        size_t i = p->group * task->x.apart + p->base + r;
+        size_t i = p->group * task->x.shift_stride + p->base + r;
         float *y = w->y[p->base + r - first];
-        __m512i start = _mm512_set1_epi32(task->format.zero * task->x.less[i]),
+        __m512i start = _mm512_set1_epi32(task->format.zero * task->x.negative_sum[i]),
                 by = _mm512_set1_epi32(task->x.shift[i]);
-        __m512 less = _mm512_cvtepi32_ps(_mm512_sllv_epi32(_mm512_set1_epi32(task->x.less[i]), by));
+        __m512 negative_sum = _mm512_cvtepi32_ps(
+            _mm512_sllv_epi32(_mm512_set1_epi32(task->x.negative_sum[i]), by));
         PC__UNROLL(2)
         for (size_t j = 0; j < 2; j++) {
             __m512i product = _mm512_load_si512(p->high[j][r]);
@@ -98,15 +99,15 @@ INLINE void add_portion(grid_work *w, const portion *p, size_t first, const int 
             __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale[j],
                                          _mm512_load_ps(y + 16 * j));
             if (minimum)
-                sum = _mm512_fmadd_ps(less, _mm512_load_ps(minimums + 16 * j), sum);
+                sum = _mm512_fmadd_ps(negative_sum, _mm512_load_ps(minimums + 16 * j), sum);
             _mm512_store_ps(y + 16 * j, sum);
         }
     }
 }
 
 /* Rows [first, first + count), at most two tiles of them. */
-INLINE void block(grid_work *w, size_t first, size_t count, const int bits, const int half,
-                  const int minimum)
+INLINE void rows_block(quantised_work *w, size_t first, size_t count, const int bits,
+                       const int half, const int minimum)
 {
     const pc__quantised_task *task = w->task;
     size_t done = 0;
@@ -124,7 +125,7 @@ INLINE void block(grid_work *w, size_t first, size_t count, const int bits, cons
             p->base = first + row + own - w->rows;
             p->own = w->rows - own;
             p->group = g;
-            multiply(w, p);
+            multiply_portion(w, p);
             if (done)
                 add_portion(w, &w->portion[(done - 1) % 2], first, half, minimum);
         }
@@ -133,24 +134,24 @@ INLINE void block(grid_work *w, size_t first, size_t count, const int bits, cons
         add_portion(w, &w->portion[(done - 1) % 2], first, half, minimum);
 }
 
-INLINE void all_rows(grid_work *w, const int bits, const int half, const int minimum)
+INLINE void all_rows(quantised_work *w, const int bits, const int half, const int minimum)
 {
     const pc__quantised_task *task = w->task;
-    __mmask16 m0 = vec_lanes(0, (uint32_t)task->width, 0),
-              m1 = vec_lanes(0, (uint32_t)task->width, 16);
+    __mmask16 m0 = vec_range(0, (uint32_t)task->width, 0),
+              m1 = vec_range(0, (uint32_t)task->width, 16);
     for (size_t row = 0; row < task->rows; row += 2 * SIDE) {
         size_t count = task->rows - row < 2 * SIDE ? task->rows - row : 2 * SIDE;
-        block(w, row, count, bits, half, minimum);
+        rows_block(w, row, count, bits, half, minimum);
         for (size_t r = 0; r < count; r++) {
             float *y = task->y + (row + r) * task->ldy;
-            __m512 step = _mm512_set1_ps(task->x.step[row + r]);
-            _mm512_mask_storeu_ps(y, m0, _mm512_mul_ps(_mm512_load_ps(w->y[r]), step));
-            _mm512_mask_storeu_ps(y + 16, m1, _mm512_mul_ps(_mm512_load_ps(w->y[r] + 16), step));
+            __m512 scale = _mm512_set1_ps(task->x.scale[row + r]);
+            _mm512_mask_storeu_ps(y, m0, _mm512_mul_ps(_mm512_load_ps(w->y[r]), scale));
+            _mm512_mask_storeu_ps(y + 16, m1, _mm512_mul_ps(_mm512_load_ps(w->y[r] + 16), scale));
         }
     }
 }
 
-static void open_tiles(size_t rows, size_t group)
+static void open_quantised_tiles(size_t rows, size_t group)
 {
     pc__tile_config config = {0};
     for (size_t tile = 0; tile < 4; tile++)
@@ -166,7 +167,7 @@ void pc__panel_quantised_amx(const pc__quantised_task *task)
 {
     const pc__block_format *format = &task->format;
     int known = format->bits == 8 ? !format->minimum : format->half != format->minimum;
-    grid_work w;
+    quantised_work w;
     if (task->rows < FEWEST_ROWS || !known) {
         pc__panel_quantised_avx512vnni(task);
         return;
@@ -175,7 +176,7 @@ void pc__panel_quantised_amx(const pc__quantised_task *task)
     w.group_bytes = pc__quantised_group_bytes(format);
     w.stride = task->groups * format->group;
     w.rows = task->rows < SIDE ? task->rows : SIDE;
-    open_tiles(w.rows, format->group);
+    open_quantised_tiles(w.rows, format->group);
     if (format->bits == 8 && format->half)
         all_rows(&w, 8, 1, 0);
     else if (format->bits == 8)

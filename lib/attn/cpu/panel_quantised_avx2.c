@@ -1,5 +1,5 @@
-/* Products on a grid with 16-bit multiplications: q and inputs widened, products of neighbouring
- * inputs added in 32 bits, all of it exact. */
+/* Quantised weights with AVX2: q and codes are widened to 16 bits, and products of neighbouring
+ * inputs are added in 32 bits, all exact. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 enum { ROWS = 4, AHEAD = 1024, MOST_GROUP = 32, EIGHT = 8 };
 #define INLINE static inline __attribute__((always_inline))
 
-/* The inputs of a group, both bytes joined if there are two. */
-INLINE void join(const int8_t *high, const int8_t *low, size_t group, int16_t *x)
+/* The codes of a group; high and low bytes are joined if there are both. */
+INLINE void join_bytes(const int8_t *high, const int8_t *low, size_t group, int16_t *x)
 {
     for (size_t i = 0; i < group; i += 16) {
         __m256i h = _mm256_cvtepi8_epi16(
@@ -36,7 +36,7 @@ INLINE __m256i widened(const uint8_t *q)
     return _mm256_cvtepu8_epi16(_mm_load_si128((const __m128i *)(const void *)q));
 }
 
-/* Four inputs of eight features, as two vectors of four features, against `rows` rows. */
+/* Four inputs of eight features, as two vectors of four features, times `rows` rows. */
 INLINE void multiply(__m256i (*sum)[2], __m256i w0, __m256i w1, int16_t (*x)[MOST_GROUP], size_t k,
                      const int rows)
 {
@@ -49,8 +49,8 @@ INLINE void multiply(__m256i (*sum)[2], __m256i w0, __m256i w1, int16_t (*x)[MOS
 }
 
 /* Sums of q x of eight features over a group. */
-INLINE void products(const uint8_t *q, int16_t (*x)[MOST_GROUP], size_t group, const int bits,
-                     const int rows, __m256i *out)
+INLINE void group_products(const uint8_t *q, int16_t (*x)[MOST_GROUP], size_t group, const int bits,
+                           const int rows, __m256i *out)
 {
     const __m256i half = _mm256_set1_epi16(15);
     __m256i sum[ROWS][2];
@@ -73,21 +73,21 @@ INLINE void products(const uint8_t *q, int16_t (*x)[MOST_GROUP], size_t group, c
         out[r] = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sum[r][0], sum[r][1]), 0xd8);
 }
 
-INLINE __m256 scales(const uint8_t *from, size_t n, const int half)
+INLINE __m256 load_scales(const uint8_t *from, size_t n, const int half)
 {
     return half ? _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)(from + 2 * n)))
                 : _mm256_load_ps((const float *)(const void *)(from + 4 * n));
 }
 
-typedef struct position {
+typedef struct group_position {
     const pc__quantised_task *task;
     size_t row, group;
     const uint8_t *data; /* the group */
-} position;
+} group_position;
 
-/* Adds a group's part of `rows` rows to y. */
-INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows, const int bits,
-                      const int half, const int minimum)
+/* Adds the products of one group to y, for `rows` rows. */
+INLINE void add_group(const group_position *at, float (*y)[PC__PANEL], const int rows,
+                      const int bits, const int half, const int minimum)
 {
     const pc__quantised_task *task = at->task;
     const pc__block_format *format = &task->format;
@@ -96,44 +96,45 @@ INLINE void add_group(const position *at, float (*y)[PC__PANEL], const int rows,
     int16_t x[ROWS][MOST_GROUP];
     for (int r = 0; r < rows; r++) {
         size_t first = (at->row + (size_t)r) * stride + at->group * format->group;
-        join(in->high + first, in->low ? in->low + first : NULL, format->group, x[r]);
+        join_bytes(in->high + first, in->low ? in->low + first : NULL, format->group, x[r]);
     }
     for (size_t n = 0; n < PC__PANEL; n += EIGHT) {
         __m256i product[ROWS];
-        __m256 scale = scales(at->data + pc__quantised_scale_at(format), n, half);
-        products(at->data + 4 * n, x, format->group, bits, rows, product);
+        __m256 scale = load_scales(at->data + pc__quantised_scale_at(format), n, half);
+        group_products(at->data + 4 * n, x, format->group, bits, rows, product);
         PC__UNROLL(4)
         for (int r = 0; r < rows; r++) {
-            size_t i = at->group * in->apart + at->row + (size_t)r;
+            size_t i = at->group * in->shift_stride + at->row + (size_t)r;
             __m256 sum = _mm256_loadu_ps(y[r] + n);
             __m256i whole = _mm256_add_epi32(product[r],
-                                             _mm256_set1_epi32(format->zero * in->less[i]));
+                                             _mm256_set1_epi32(format->zero * in->negative_sum[i]));
             sum = _mm256_fmadd_ps(
                 _mm256_cvtepi32_ps(_mm256_sllv_epi32(whole, _mm256_set1_epi32(in->shift[i]))),
                 scale, sum);
             if (minimum) {
-                const float *less = (const float *)(const void *)(at->data
-                                                                  + pc__quantised_minimum_at(
-                                                                      format));
-                sum = _mm256_fmadd_ps(_mm256_set1_ps((float)(in->less[i] * (1 << in->shift[i]))),
-                                      _mm256_load_ps(less + n), sum);
+                const float *minimums = (const float *)(const void *)(at->data
+                                                                      + pc__quantised_minimum_at(
+                                                                          format));
+                sum = _mm256_fmadd_ps(
+                    _mm256_set1_ps((float)(in->negative_sum[i] * (1 << in->shift[i]))),
+                    _mm256_load_ps(minimums + n), sum);
             }
             _mm256_storeu_ps(y[r] + n, sum);
         }
     }
 }
 
-INLINE void block(const pc__quantised_task *task, size_t row, const int rows, const int bits,
-                  const int half, const int minimum)
+INLINE void rows_block(const pc__quantised_task *task, size_t row, const int rows, const int bits,
+                       const int half, const int minimum)
 {
     float y[ROWS][PC__PANEL] = {{0}};
-    position at = {task, row, 0, task->panel};
+    group_position at = {task, row, 0, task->panel};
     for (; at.group < task->groups; at.group++, at.data += pc__quantised_group_bytes(&task->format))
         add_group(&at, y, rows, bits, half, minimum);
     for (int r = 0; r < rows; r++) {
-        float step = task->x.step[row + (size_t)r];
+        float scale = task->x.scale[row + (size_t)r];
         for (size_t n = 0; n < PC__PANEL; n++)
-            y[r][n] *= step;
+            y[r][n] *= scale;
         memcpy(task->y + (row + (size_t)r) * task->ldy, y[r], task->width * sizeof **y);
     }
 }
@@ -144,16 +145,16 @@ INLINE void all_rows(const pc__quantised_task *task, const int bits, const int h
     for (size_t row = 0; row < task->rows; row += ROWS)
         switch (task->rows - row) {
         case 1:
-            block(task, row, 1, bits, half, minimum);
+            rows_block(task, row, 1, bits, half, minimum);
             break;
         case 2:
-            block(task, row, 2, bits, half, minimum);
+            rows_block(task, row, 2, bits, half, minimum);
             break;
         case 3:
-            block(task, row, 3, bits, half, minimum);
+            rows_block(task, row, 3, bits, half, minimum);
             break;
         default:
-            block(task, row, 4, bits, half, minimum);
+            rows_block(task, row, 4, bits, half, minimum);
             break;
         }
 }

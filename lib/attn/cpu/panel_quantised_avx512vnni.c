@@ -1,5 +1,5 @@
-/* Products on a grid with byte dot products: unsigned q against the two signed bytes of an input,
- * exact in 32 bits. */
+/* Quantised weights with byte dot products: unsigned q times the signed bytes of the codes, exact
+ * in 32 bits. */
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/quantised512.h"
 #include "attn/kernels.h"
@@ -7,7 +7,7 @@
 
 enum { ROWS = 6 };
 
-/* Four inputs of 32 features against `rows` rows. */
+/* Four inputs of 32 features times `rows` rows. */
 INLINE void multiply(sums sum[ROWS][2], __m512i w0, __m512i w1, const int8_t *x, size_t stride,
                      const int rows)
 {
@@ -19,9 +19,8 @@ INLINE void multiply(sums sum[ROWS][2], __m512i w0, __m512i w1, const int8_t *x,
     }
 }
 
-/* Adds the products of one group with one byte of the inputs. Nothing of the panel is fetched
- * ahead: weights come in one stream, which the hardware's prefetchers follow faster than any
- * instruction. */
+/* Adds the products of one group with one byte of the codes. Does not prefetch the panel: weights
+ * come in one stream, which hardware prefetchers follow faster than instructions can. */
 INLINE void group_products(sums sum[ROWS][2], const uint8_t *q, const int8_t *x, size_t stride,
                            const int group, const int bits, const int rows)
 {
@@ -40,8 +39,9 @@ INLINE void group_products(sums sum[ROWS][2], const uint8_t *q, const int8_t *x,
     }
 }
 
-/* Which bytes of each group of task->next a block of rows fetches. Only the first block of a panel
- * waits for memory, which has nothing to do during the others: they bring the next panel nearer. */
+/* The bytes of each group of task->next that a block of rows prefetches. Only the first block of a
+ * panel waits for memory; during the other blocks memory is idle, so they prefetch the next panel.
+ */
 typedef struct ahead {
     size_t from, to;
 } ahead;
@@ -54,49 +54,49 @@ INLINE ahead share_of(const pc__quantised_task *task, size_t block, size_t block
     return (ahead){(block - 1) * lines / (blocks - 1) * 64, block * lines / (blocks - 1) * 64};
 }
 
-/* What `zero` adds to the products of each feature, with its binary logarithm; a shift, as GCC
- * would multiply numbers one by one and spread them after that. */
-INLINE sums start_of(int32_t less, const int log_zero)
+/* What `zero` adds to the products of each feature, from its binary logarithm. By a shift: GCC
+ * would multiply the numbers one by one and then spread them. */
+INLINE sums start_of(int32_t negative_sum, const int log_zero)
 {
-    return log_zero ? (sums)_mm512_slli_epi32(_mm512_set1_epi32(less), (unsigned)log_zero)
+    return log_zero ? (sums)_mm512_slli_epi32(_mm512_set1_epi32(negative_sum), (unsigned)log_zero)
                     : (sums){0};
 }
 
-INLINE void block(const pc__quantised_task *task, size_t row, const int rows, const int group,
-                  const int bits, const int half, const int minimum, const int log_zero,
-                  const int wide, ahead a)
+INLINE void rows_block(const pc__quantised_task *task, size_t row, const int rows, const int group,
+                       const int bits, const int half, const int minimum, const int log_zero,
+                       const int wide, ahead a)
 {
     const pc__block_format *format = &task->format;
     size_t bytes = pc__quantised_group_bytes(format), scale_at = pc__quantised_scale_at(format),
            minimum_at = pc__quantised_minimum_at(format);
-    size_t stride = task->groups * format->group, apart = task->x.apart;
+    size_t stride = task->groups * format->group, shift_stride = task->x.shift_stride;
     const int8_t *high = task->x.high + row * stride,
                  *low = wide ? task->x.low + row * stride : NULL;
-    const int32_t *shift = task->x.shift + row, *less = task->x.less + row;
+    const int32_t *shift = task->x.shift + row, *negative_sum = task->x.negative_sum + row;
     const uint8_t *panel = task->panel;
     __mmask16 mask[2];
     __m512 y[ROWS][2];
     PC__UNROLL(6)
     for (int r = 0; r < rows; r++) {
         y[r][0] = y[r][1] = _mm512_setzero_ps();
-        __builtin_prefetch(
-            task->y + (row + (size_t)r) * task->ldy,
-            1); /* lines far from each other: they would hold up the stores at the end */
+        __builtin_prefetch(task->y + (row + (size_t)r) * task->ldy,
+                           1); /* these lines are far apart and would delay the stores at the end */
         __builtin_prefetch(task->y + (row + (size_t)r) * task->ldy + 16, 1);
     }
     for (size_t g = 0; g < task->groups; g++, panel += bytes, high += group,
-                low = wide ? low + group : NULL, shift += apart, less += apart) {
+                low = wide ? low + group : NULL, shift += shift_stride,
+                negative_sum += shift_stride) {
         sums sum[ROWS][2];
         for (size_t at_byte = a.from; at_byte < a.to; at_byte += 64)
             _mm_prefetch((const char *)task->next + g * bytes + at_byte, _MM_HINT_T1);
         PC__UNROLL(6)
         for (int r = 0; r < rows; r++)
-            sum[r][0] = sum[r][1] = wide ? (sums){0} : start_of(less[r], log_zero);
+            sum[r][0] = sum[r][1] = wide ? (sums){0} : start_of(negative_sum[r], log_zero);
         group_products(sum, panel, high, stride, group, bits, rows);
         if (wide) {
             PC__UNROLL(6)
-            for (int r = 0; r < rows; r++) { /* of two bytes the high one counts 256 times */
-                sums start = start_of(less[r], log_zero);
+            for (int r = 0; r < rows; r++) { /* the high byte counts 256 times */
+                sums start = start_of(negative_sum[r], log_zero);
                 sum[r][0] = (sum[r][0] << 8) + start;
                 sum[r][1] = (sum[r][1] << 8) + start;
             }
@@ -104,9 +104,10 @@ INLINE void block(const pc__quantised_task *task, size_t row, const int rows, co
         }
         PC__UNROLL(6)
         for (int r = 0; r < rows; r++) { /* byte products and FMAs share two of the four ports;
-                                            shifts and conversions take the others */
+                                            shifts and conversions use the others */
             __m512i by = _mm512_set1_epi32(shift[r]);
-            __m512 all = _mm512_cvtepi32_ps(_mm512_sllv_epi32(_mm512_set1_epi32(less[r]), by));
+            __m512 all = _mm512_cvtepi32_ps(
+                _mm512_sllv_epi32(_mm512_set1_epi32(negative_sum[r]), by));
             PC__UNROLL(2)
             for (int j = 0; j < 2; j++) {
                 __m512 product = _mm512_cvtepi32_ps(_mm512_sllv_epi32((__m512i)sum[r][j], by));
@@ -121,40 +122,40 @@ INLINE void block(const pc__quantised_task *task, size_t row, const int rows, co
             }
         }
     }
-    mask[0] = vec_lanes(0, (uint32_t)task->width, 0);
-    mask[1] = vec_lanes(0, (uint32_t)task->width, 16);
+    mask[0] = vec_range(0, (uint32_t)task->width, 0);
+    mask[1] = vec_range(0, (uint32_t)task->width, 16);
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < 2; j++)
             _mm512_mask_storeu_ps(
                 task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j],
-                _mm512_mul_ps(y[r][j], _mm512_set1_ps(task->x.step[row + (size_t)r])));
+                _mm512_mul_ps(y[r][j], _mm512_set1_ps(task->x.scale[row + (size_t)r])));
 }
 
 INLINE void all_rows(const pc__quantised_task *task, const int group, const int bits,
                      const int half, const int minimum, const int log_zero, const int wide)
 {
-    size_t blocks = (task->rows + ROWS - 1) / ROWS; /* alike: a short one is slow */
+    size_t blocks = (task->rows + ROWS - 1) / ROWS; /* of equal size: a short one is slow */
     for (size_t i = 0, row = 0; i < blocks; i++) {
         size_t n = (task->rows - row) / (blocks - i);
         ahead a = share_of(task, i, blocks);
         switch (n) {
         case 1:
-            block(task, row, 1, group, bits, half, minimum, log_zero, wide, a);
+            rows_block(task, row, 1, group, bits, half, minimum, log_zero, wide, a);
             break;
         case 2:
-            block(task, row, 2, group, bits, half, minimum, log_zero, wide, a);
+            rows_block(task, row, 2, group, bits, half, minimum, log_zero, wide, a);
             break;
         case 3:
-            block(task, row, 3, group, bits, half, minimum, log_zero, wide, a);
+            rows_block(task, row, 3, group, bits, half, minimum, log_zero, wide, a);
             break;
         case 4:
-            block(task, row, 4, group, bits, half, minimum, log_zero, wide, a);
+            rows_block(task, row, 4, group, bits, half, minimum, log_zero, wide, a);
             break;
         case 5:
-            block(task, row, 5, group, bits, half, minimum, log_zero, wide, a);
+            rows_block(task, row, 5, group, bits, half, minimum, log_zero, wide, a);
             break;
         default:
-            block(task, row, 6, group, bits, half, minimum, log_zero, wide, a);
+            rows_block(task, row, 6, group, bits, half, minimum, log_zero, wide, a);
             break;
         }
         row += n;
@@ -167,24 +168,24 @@ INLINE void all_rows(const pc__quantised_task *task, const int group, const int 
     else                                                         \
         all_rows(task, group, bits, half, minimum, log_zero, 0)
 
-static int is(const pc__block_format *format, uint32_t bits, uint32_t group, int32_t zero,
-              uint32_t minimum, uint32_t half)
+static int is_format(const pc__block_format *format, uint32_t bits, uint32_t group, int32_t zero,
+                     uint32_t minimum, uint32_t half)
 {
     return format->bits == bits && format->group == group && format->zero == zero
            && format->minimum == minimum && format->half == half;
 }
 
-/* What differs between the grids of Q8_0, Q4_0, Q4_K and Q6_K is known when this is compiled. */
+/* The formats of Q8_0, Q4_0, Q4_K and Q6_K are compile-time constants. */
 void pc__panel_quantised_avx512vnni(const pc__quantised_task *task)
 {
     const pc__block_format *format = &task->format;
-    if (is(format, 8, 32, 128, 0, 1)) {
+    if (is_format(format, 8, 32, 128, 0, 1)) {
         ALL_ROWS(task, 32, 8, 1, 0, 7);
-    } else if (is(format, 4, 32, 8, 0, 1)) {
+    } else if (is_format(format, 4, 32, 8, 0, 1)) {
         ALL_ROWS(task, 32, 4, 1, 0, 3);
-    } else if (is(format, 4, 32, 0, 1, 0)) {
+    } else if (is_format(format, 4, 32, 0, 1, 0)) {
         ALL_ROWS(task, 32, 4, 0, 1, 0);
-    } else if (is(format, 8, 16, 32, 0, 0)) {
+    } else if (is_format(format, 8, 16, 32, 0, 0)) {
         ALL_ROWS(task, 16, 8, 0, 0, 5);
     } else {
         pc__panel_quantised_c(task);

@@ -1,11 +1,11 @@
-/* The reference for products on a grid. */
+/* Quantised weights in plain C: the reference. */
 #include <math.h>
 #include <string.h>
 
 #include "attn/half.h"
 #include "attn/kernels.h"
 
-/* q of feature n for input k of a group. */
+/* q of feature n and input k of a group. */
 static int32_t q_at(const pc__block_format *format, const uint8_t *group, size_t k, size_t n)
 {
     size_t half = format->group / 2, at = format->bits == 8 ? k : k % half;
@@ -32,7 +32,7 @@ static float add_group(const pc__quantised_task *task, size_t row, size_t g, siz
     const pc__quantised_inputs *in = &task->x;
     const uint8_t *group = task->panel + g * pc__quantised_group_bytes(format);
     size_t x = (row * task->groups + g) * format->group;
-    int32_t product = 0, by = 1 << in->shift[g * in->apart + row];
+    int32_t product = 0, by = 1 << in->shift[g * in->shift_stride + row];
     float minimum;
     for (size_t k = 0; k < format->group; k++)
         product += (q_at(format, group, k, n) - format->zero)
@@ -41,7 +41,7 @@ static float add_group(const pc__quantised_task *task, size_t row, size_t g, siz
     if (!format->minimum)
         return y;
     memcpy(&minimum, group + pc__quantised_minimum_at(format) + 4 * n, sizeof minimum);
-    return fmaf((float)(in->less[g * in->apart + row] * by), minimum, y);
+    return fmaf((float)(in->negative_sum[g * in->shift_stride + row] * by), minimum, y);
 }
 
 void pc__panel_quantised_c(const pc__quantised_task *task)
@@ -51,6 +51,6 @@ void pc__panel_quantised_c(const pc__quantised_task *task)
             float y = 0.0f;
             for (size_t g = 0; g < task->groups; g++)
                 y = add_group(task, row, g, n, y);
-            task->y[row * task->ldy + n] = y * task->x.step[row];
+            task->y[row * task->ldy + n] = y * task->x.scale[row];
         }
 }

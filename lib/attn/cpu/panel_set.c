@@ -68,38 +68,38 @@ pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_
     return PC_OK;
 }
 
-typedef struct packing {
+typedef struct panel_packing {
     const pc__panel_set *set;
     const pc__linear *linear;
     pc__pack_panel_fn pack;
     void *arg;
     uint8_t *scratch;
-    size_t lane_bytes;
+    size_t thread_bytes;
     atomic_size_t next;
-} packing;
+} panel_packing;
 
-static void pack_lane(void *arg, size_t index)
+static void pack_panels(void *arg, size_t index)
 {
-    packing *p = arg;
+    panel_packing *p = arg;
     size_t i;
     while ((i = atomic_fetch_add(&p->next, 1)) < p->set->count)
         p->pack(p->arg, i * PC__PANEL, pc__panel_width(p->linear, i),
-                p->scratch + index * p->lane_bytes, p->set->weights + i * p->set->bytes);
+                p->scratch + index * p->thread_bytes, p->set->weights + i * p->set->bytes);
 }
 
 pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear,
                              size_t scratch_bytes, pc__pack_panel_fn pack, void *arg)
 {
     const pc_allocator *mem = &linear->context->mem;
-    packing p = {.set = set,
-                 .linear = linear,
-                 .pack = pack,
-                 .arg = arg,
-                 .lane_bytes = (scratch_bytes + 63) / 64 * 64};
-    p.scratch = pc__alloc_aligned(mem, linear->context->threads * p.lane_bytes + 64, 64);
+    panel_packing p = {.set = set,
+                       .linear = linear,
+                       .pack = pack,
+                       .arg = arg,
+                       .thread_bytes = (scratch_bytes + 63) / 64 * 64};
+    p.scratch = pc__alloc_aligned(mem, linear->context->threads * p.thread_bytes + 64, 64);
     if (!p.scratch)
         return PC_ERR_NOMEM;
-    pc__parallel(linear->context, linear->context->threads, pack_lane, &p);
+    pc__parallel(linear->context, linear->context->threads, pack_panels, &p);
     pc__free(mem, p.scratch);
     return PC_OK;
 }

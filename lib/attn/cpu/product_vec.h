@@ -10,7 +10,7 @@
 
 #include "base/unroll.h"
 
-typedef struct product {
+typedef struct vec_product {
     const void *b;      /* fp32 [steps][line], bf16 [steps / 2][line][2]; columns [0, width) */
     size_t line, steps; /* steps is even in bf16 */
     const float *x;     /* [rows][ldx] */
@@ -19,12 +19,12 @@ typedef struct product {
     float *y;           /* [rows][ldy] */
     size_t ldy, width;
     ptrdiff_t fetch; /* what is read of B is fetched that many bytes further on; 0: nothing is */
-} product;
+} vec_product;
 
 /* Steps of a panel that stay in the first-level cache while several rows use them. */
 enum { PIECE = 256 };
 
-INLINE void fetch_ahead(const float *b, const int vectors, ptrdiff_t by)
+INLINE void prefetch_b(const float *b, const int vectors, ptrdiff_t by)
 {
     const char *at = (const char *)b + by;
     if (!by)
@@ -46,7 +46,7 @@ INLINE const float *read_again(const float *b)
 
 INLINE vec load_b(const float *b, int j, const int vectors, const int partial, vec_mask last)
 {
-    return partial && j + 1 == vectors ? vec_load_lanes(last, b + VEC * j) : vec_load(b + VEC * j);
+    return partial && j + 1 == vectors ? vec_load_masked(last, b + VEC * j) : vec_load(b + VEC * j);
 }
 
 /* One step in fp32 or one half of a step of two in bf16: `part` is 0 (fp32), 1 or 2. */
@@ -86,8 +86,8 @@ INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, cons
 }
 
 /* `vectors` of columns, the last of which is cut to some lanes if `partial`. */
-INLINE void tile(const product *p, size_t column, const int bf16, const int rows, const int vectors,
-                 const int partial, vec_mask last)
+INLINE void tile(const vec_product *p, size_t column, const int bf16, const int rows,
+                 const int vectors, const int partial, vec_mask last)
 {
     const float *b = (const float *)p->b + column; /* a pair of bf16 is as wide as a float */
     const float *x = p->x;
@@ -102,7 +102,7 @@ INLINE void tile(const product *p, size_t column, const int bf16, const int rows
         sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_b(y, j, vectors, partial, last))
                              : vec_zero();
     for (size_t i = 0; i < steps; i += bf16 ? 2 : 1, b += line) {
-        fetch_ahead(b, vectors, fetch);
+        prefetch_b(b, vectors, fetch);
         step(sum, b, x + i, ldx, bf16, rows, vectors, partial, last);
         if (bf16)
             step(sum, read_again(b), x + i + 1, ldx, 2, rows, vectors, partial, last);
@@ -113,15 +113,15 @@ INLINE void tile(const product *p, size_t column, const int bf16, const int rows
         PC__UNROLL(8)
     for (int j = 0; j < vectors; j++)
         if (partial && j + 1 == vectors)
-            vec_store_lanes(last, y + VEC * j, sum[r][j]);
+            vec_store_masked(last, y + VEC * j, sum[r][j]);
         else
             vec_store(y + VEC * j, sum[r][j]);
 }
 
-INLINE void all_columns(const product *p, const int bf16, const int rows)
+INLINE void all_columns(const vec_product *p, const int bf16, const int rows)
 {
     const int most = vec_columns(rows);
-    const vec_mask all = vec_lanes(0, VEC, 0);
+    const vec_mask all = vec_range(0, VEC, 0);
     size_t column = 0, left;
     for (; column + (size_t)most * VEC <= p->width; column += (size_t)most * VEC)
         tile(p, column, bf16, rows, most, 0, all);
@@ -133,11 +133,11 @@ INLINE void all_columns(const product *p, const int bf16, const int rows)
     if (left >= VEC)
         tile(p, column, bf16, rows, 1, 0, all), column += VEC, left -= VEC;
     if (left)
-        tile(p, column, bf16, rows, 1, 1, vec_lanes(0, (uint32_t)left, 0));
+        tile(p, column, bf16, rows, 1, 1, vec_range(0, (uint32_t)left, 0));
 }
 
 /* 1 to VEC_ROWS rows */
-INLINE void any_rows(const product *p, const int bf16, size_t rows)
+INLINE void any_rows(const vec_product *p, const int bf16, size_t rows)
 {
     switch (rows) {
     case 1:
@@ -181,12 +181,12 @@ INLINE void any_rows(const product *p, const int bf16, size_t rows)
     }
 }
 
-static void multiply_f32(const product *p, size_t rows)
+static void multiply_f32(const vec_product *p, size_t rows)
 {
     any_rows(p, 0, rows);
 }
 
-static void multiply_bf16(const product *p, size_t rows)
+static void multiply_bf16(const vec_product *p, size_t rows)
 {
     any_rows(p, 1, rows);
 }
@@ -209,10 +209,10 @@ INLINE size_t block_rows(size_t rows)
     return (rows + blocks - 1) / blocks;
 }
 
-static void multiply_widened(const product *p, const uint16_t *x, size_t ldx, size_t rows)
+static void multiply_widened(const vec_product *p, const uint16_t *x, size_t ldx, size_t rows)
 {
     float wide[VEC_ROWS][PIECE];
-    product own = *p;
+    vec_product own = *p;
     own.x = wide[0];
     own.ldx = PIECE;
     for (size_t r = 0; r < rows; r++)
@@ -221,13 +221,14 @@ static void multiply_widened(const product *p, const uint16_t *x, size_t ldx, si
 }
 
 /* y = x B for any number of rows: x [rows][ldx] is of B's dtype; p->x, p->scale are not used. */
-INLINE void multiply_all(const product *p, const void *x, size_t ldx, size_t rows, const int bf16)
+INLINE void multiply_all(const vec_product *p, const void *x, size_t ldx, size_t rows,
+                         const int bf16)
 {
     static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     size_t n;
     for (size_t at = 0; at < p->steps; at += PIECE)
         for (size_t row = 0; row < rows; row += n) {
-            product piece = *p;
+            vec_product piece = *p;
             size_t first = row * ldx + at;
             n = block_rows(rows - row);
             piece.b = (const float *)p->b + (bf16 ? at / 2 : at) * p->line;

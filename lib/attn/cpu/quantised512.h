@@ -1,10 +1,10 @@
-/* What the products on a grid with AVX-512 and with AMX share. */
-#ifndef PC_ATTN_CPU_GRID512_H
-#define PC_ATTN_CPU_GRID512_H
+/* Shared by the AVX-512 and AMX kernels of quantised weights. */
+#ifndef PC_ATTN_CPU_QUANTISED512_H
+#define PC_ATTN_CPU_QUANTISED512_H
 
 #include "attn/cpu/vec512.h"
 
-/* Scales of features 16 j … 16 j + 15 of a group, whose scales begin at `from`. */
+/* Scales of features 16 j … 16 j + 15 of a group; its scales begin at `from`. */
 INLINE __m512 pc__quantised_scales512(const uint8_t *from, size_t j, const int half)
 {
     return half ? _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)(from + 32 * j)))

@@ -6,5 +6,5 @@
 void pc__rotate_avx512(const pc__rope *rope, const float *cosine, const float *sine, float scale,
                        const float *from, float *to, size_t heads, size_t dim)
 {
-    turn_vectors(rope, cosine, sine, scale, from, to, heads, dim);
+    rotate_vectors(rope, cosine, sine, scale, from, to, heads, dim);
 }

@@ -1,79 +1,79 @@
 /* Rotary embedding for any width of vector: included by one file a width, after vec256.h or
  * vec512.h. Products and sums are rounded one by one and in the order of pc__rope_rotate(), so that
  * all variants give the same bits. */
-#ifndef PC_ATTN_CPU_TURN_VEC_H
-#define PC_ATTN_CPU_TURN_VEC_H
+#ifndef PC_ATTN_CPU_ROTATE_VEC_H
+#define PC_ATTN_CPU_ROTATE_VEC_H
 
 #include "attn/kernels.h"
 
 /* The vectors of a call have their angles in common. */
-typedef struct turning {
+typedef struct rope_rotation {
     const float *cosine, *sine, *from;
     float *to;
     size_t half, heads, dim;
     vec scale;
-} turning;
+} rope_rotation;
 
 /* Pairs (i, i + half). */
-INLINE void turn_halves(const turning *t)
+INLINE void rotate_halves(const rope_rotation *t)
 {
     for (size_t i = 0; i < t->half; i += VEC) {
-        vec_mask lanes = vec_lanes(0, (uint32_t)t->half, (uint32_t)i);
-        vec c = vec_load_lanes(lanes, t->cosine + i), s = vec_load_lanes(lanes, t->sine + i);
+        vec_mask mask = vec_range(0, (uint32_t)t->half, (uint32_t)i);
+        vec c = vec_load_masked(mask, t->cosine + i), s = vec_load_masked(mask, t->sine + i);
         const float *from = t->from + i;
         float *to = t->to + i;
         for (size_t h = 0; h < t->heads; h++, from += t->dim, to += t->dim) {
-            vec a = vec_mul(vec_load_lanes(lanes, from), t->scale),
-                b = vec_mul(vec_load_lanes(lanes, from + t->half), t->scale);
-            vec_store_lanes(lanes, to, vec_sub(vec_mul(a, c), vec_mul(b, s)));
-            vec_store_lanes(lanes, to + t->half, vec_add(vec_mul(a, s), vec_mul(b, c)));
+            vec a = vec_mul(vec_load_masked(mask, from), t->scale),
+                b = vec_mul(vec_load_masked(mask, from + t->half), t->scale);
+            vec_store_masked(mask, to, vec_sub(vec_mul(a, c), vec_mul(b, s)));
+            vec_store_masked(mask, to + t->half, vec_add(vec_mul(a, s), vec_mul(b, c)));
         }
     }
 }
 
 /* Pairs (2i, 2i + 1). */
-INLINE void turn_pairs(const turning *t)
+INLINE void rotate_pairs(const rope_rotation *t)
 {
     for (size_t i = 0; i < t->half; i += VEC / 2) {
         size_t angles = t->half - i < VEC / 2 ? t->half - i : VEC / 2;
-        vec_mask lanes = vec_lanes(0, (uint32_t)(2 * angles), 0);
+        vec_mask mask = vec_range(0, (uint32_t)(2 * angles), 0);
         vec c = vec_twice(t->cosine + i, angles), s = vec_twice(t->sine + i, angles);
         const float *from = t->from + 2 * i;
         float *to = t->to + 2 * i;
         for (size_t h = 0; h < t->heads; h++, from += t->dim, to += t->dim) {
-            vec x = vec_mul(vec_load_lanes(lanes, from), t->scale);
-            vec_store_lanes(lanes, to, vec_sub_add(vec_mul(x, c), vec_mul(vec_swap(x), s)));
+            vec x = vec_mul(vec_load_masked(mask, from), t->scale);
+            vec_store_masked(mask, to, vec_sub_add(vec_mul(x, c), vec_mul(vec_swap(x), s)));
         }
     }
 }
 
 /* Dimensions that are in no pair are only scaled. */
-INLINE void scale_rest(const turning *t)
+INLINE void scale_rest(const rope_rotation *t)
 {
     for (size_t h = 0; h < t->heads; h++)
         for (size_t i = 2 * t->half; i < t->dim; i += VEC) {
-            vec_mask lanes = vec_lanes(0, (uint32_t)t->dim, (uint32_t)i);
-            vec_store_lanes(lanes, t->to + h * t->dim + i,
-                            vec_mul(vec_load_lanes(lanes, t->from + h * t->dim + i), t->scale));
+            vec_mask mask = vec_range(0, (uint32_t)t->dim, (uint32_t)i);
+            vec_store_masked(mask, t->to + h * t->dim + i,
+                             vec_mul(vec_load_masked(mask, t->from + h * t->dim + i), t->scale));
         }
 }
 
 /* pc__rotate_fn */
-INLINE void turn_vectors(const pc__rope *rope, const float *cosine, const float *sine, float scale,
-                         const float *from, float *to, size_t heads, size_t dim)
+INLINE void rotate_vectors(const pc__rope *rope, const float *cosine, const float *sine,
+                           float scale, const float *from, float *to, size_t heads, size_t dim)
 {
-    turning t = {.cosine = cosine,
-                 .sine = sine,
-                 .from = from,
-                 .to = to,
-                 .half = rope ? (size_t)rope->dims / 2 : 0,
-                 .heads = heads,
-                 .dim = dim,
-                 .scale = vec_set(scale)};
+    rope_rotation t = {.cosine = cosine,
+                       .sine = sine,
+                       .from = from,
+                       .to = to,
+                       .half = rope ? (size_t)rope->dims / 2 : 0,
+                       .heads = heads,
+                       .dim = dim,
+                       .scale = vec_set(scale)};
     if (rope && rope->interleaved)
-        turn_pairs(&t);
+        rotate_pairs(&t);
     else
-        turn_halves(&t);
+        rotate_halves(&t);
     scale_rest(&t);
 }
 

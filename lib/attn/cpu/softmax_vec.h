@@ -10,7 +10,7 @@ INLINE float most_of(const float *s, uint32_t a, uint32_t b, const int whole)
     vec top = vec_set(-INFINITY);
     for (uint32_t t = 0; t < PC__PAGE; t += VEC) {
         vec x = vec_load(s + t);
-        top = vec_max(top, whole ? x : vec_choose(vec_lanes(a, b, t), x, top));
+        top = vec_max(top, whole ? x : vec_choose(vec_range(a, b, t), x, top));
     }
     return vec_most(top);
 }
@@ -19,7 +19,7 @@ INLINE void weights_of(float *s, uint32_t a, uint32_t b, float top, const int wh
 {
     for (uint32_t t = 0; t < PC__PAGE; t += VEC) {
         vec x = vec_exp(vec_sub(vec_load(s + t), vec_set(top)));
-        vec_store(s + t, whole ? x : vec_keep(vec_lanes(a, b, t), x));
+        vec_store(s + t, whole ? x : vec_keep(vec_range(a, b, t), x));
     }
 }
 

@@ -241,7 +241,7 @@ done:
 
 /* Numbers in [-1, 1) from a linear congruential generator: what matters is that rounding happens.
  */
-static void fill(const pc__tiles *tiles, uint32_t seed, void *to, size_t count)
+static void fill_random(const pc__tiles *tiles, uint32_t seed, void *to, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -253,15 +253,15 @@ static void fill(const pc__tiles *tiles, uint32_t seed, void *to, size_t count)
     }
 }
 
-typedef struct trial {
+typedef struct tile_trial {
     uint8_t *plain, *packed, *x, *scratch;
     float *y, *want; /* want: [PC__SLICE] */
     dnnl_memory_t weights;
-} trial;
+} tile_trial;
 
 /* *same: all rows of the tile, which are copies of one, give the wanted bits. */
-static dnnl_status_t try_tile(const pc__tiles *tiles, size_t tile, const trial *t, int set_want,
-                              int *same)
+static dnnl_status_t try_tile(const pc__tiles *tiles, size_t tile, const tile_trial *t,
+                              int set_want, int *same)
 {
     size_t rows = tiles->rows[tile];
     pc__desk desk = {0};
@@ -281,7 +281,7 @@ static dnnl_status_t try_tile(const pc__tiles *tiles, size_t tile, const trial *
 }
 
 /* Takes out the sizes that give other bits than the largest; *kept 0: even its own rows differ. */
-static dnnl_status_t keep_equal(pc__tiles *tiles, const trial *t, int *kept)
+static dnnl_status_t keep_equal(pc__tiles *tiles, const tile_trial *t, int *kept)
 {
     int same[PC__TILE_SIZES] = {0};
     size_t n = 0, last = tiles->count - 1;
@@ -301,7 +301,7 @@ static dnnl_status_t keep_equal(pc__tiles *tiles, const trial *t, int *kept)
     return failure;
 }
 
-static pc_status prove(pc__tiles *tiles, const pc_allocator *mem, int *kept)
+static pc_status prove_tiles(pc__tiles *tiles, const pc_allocator *mem, int *kept)
 {
     size_t line = tiles->inputs * tiles->element,
            packed = dnnl_memory_desc_get_size(&tiles->packed);
@@ -312,7 +312,7 @@ static pc_status prove(pc__tiles *tiles, const pc_allocator *mem, int *kept)
                                            + PC__SLICE * sizeof(float) + 6 * 64,
                                        64),
             *at = block;
-    trial t = {0};
+    tile_trial t = {0};
     dnnl_status_t failure;
     if (!block)
         return PC_ERR_NOMEM;
@@ -322,8 +322,8 @@ static pc_status prove(pc__tiles *tiles, const pc_allocator *mem, int *kept)
     t.scratch = pc__carve(&at, tiles->scratch_bytes);
     t.y = pc__carve(&at, floats);
     t.want = pc__carve(&at, PC__SLICE * sizeof(float));
-    fill(tiles, 1, t.plain, PC__SLICE * tiles->inputs);
-    fill(tiles, 2, t.x, tiles->inputs);
+    fill_random(tiles, 1, t.plain, PC__SLICE * tiles->inputs);
+    fill_random(tiles, 2, t.x, tiles->inputs);
     for (size_t r = 1; r < most; r++)
         memcpy(t.x + r * line, t.x, line);
     DNNL_TRY(dnnl_memory_create(&t.weights, &tiles->packed, tiles->engine, t.packed), done);
@@ -349,7 +349,7 @@ pc_status pc__tiles_make(pc__tiles *tiles, const pc_allocator *mem, uint32_t com
         tiles->crosswise = form;
         failure = make_primitives(tiles, type, form ? crosswise : straight, form ? 1 : 6);
         if (!failure)
-            status = prove(tiles, mem, &kept);
+            status = prove_tiles(tiles, mem, &kept);
     }
     pc__onednn_leave(before);
     if (failure)

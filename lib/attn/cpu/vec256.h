@@ -49,7 +49,7 @@ INLINE void vec_store(float *p, vec x)
 }
 
 /* Lanes [a, b) of those that begin at `base`. */
-INLINE vec_mask vec_lanes(uint32_t a, uint32_t b, uint32_t base)
+INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
 {
     __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
                                     _mm256_set1_epi32((int32_t)base));
@@ -58,12 +58,12 @@ INLINE vec_mask vec_lanes(uint32_t a, uint32_t b, uint32_t base)
 }
 
 /* Lanes that are left out are not touched in memory, and zero when loaded. */
-INLINE vec vec_load_lanes(vec_mask m, const float *p)
+INLINE vec vec_load_masked(vec_mask m, const float *p)
 {
     return _mm256_maskload_ps(p, m);
 }
 
-INLINE void vec_store_lanes(vec_mask m, float *p, vec x)
+INLINE void vec_store_masked(vec_mask m, float *p, vec x)
 {
     _mm256_maskstore_ps(p, m, x);
 }
@@ -82,8 +82,8 @@ INLINE vec vec_choose(vec_mask m, vec x, vec otherwise)
 INLINE vec vec_twice(const float *p, size_t count)
 {
     const __m256i order = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
-    __m128i lanes = _mm_cmpgt_epi32(_mm_set1_epi32((int32_t)count), _mm_setr_epi32(0, 1, 2, 3));
-    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_maskload_ps(p, lanes)), order);
+    __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32((int32_t)count), _mm_setr_epi32(0, 1, 2, 3));
+    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_maskload_ps(p, mask)), order);
 }
 
 /* The two of each pair of lanes exchanged. */

@@ -48,7 +48,7 @@ INLINE void vec_store(float *p, vec x)
 }
 
 /* Lanes [a, b) of those that begin at `base`. */
-INLINE vec_mask vec_lanes(uint32_t a, uint32_t b, uint32_t base)
+INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
 {
     uint32_t lo = a > base ? (a - base < 16 ? a - base : 16) : 0,
              hi = b > base ? (b - base < 16 ? b - base : 16) : 0;
@@ -56,12 +56,12 @@ INLINE vec_mask vec_lanes(uint32_t a, uint32_t b, uint32_t base)
 }
 
 /* Lanes that are left out are not touched in memory, and zero when loaded. */
-INLINE vec vec_load_lanes(vec_mask m, const float *p)
+INLINE vec vec_load_masked(vec_mask m, const float *p)
 {
     return _mm512_maskz_loadu_ps(m, p);
 }
 
-INLINE void vec_store_lanes(vec_mask m, float *p, vec x)
+INLINE void vec_store_masked(vec_mask m, float *p, vec x)
 {
     _mm512_mask_storeu_ps(p, m, x);
 }

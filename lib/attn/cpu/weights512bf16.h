@@ -124,7 +124,7 @@ INLINE void pc__add_sums512(float *l, const float *scale, const __m512 *x, size_
     enum { FEW = 4 };
     size_t r = 0;
     for (; r + FEW < rows; r += 16) {
-        __mmask16 mask = pc__lanes(0, (uint32_t)rows, (uint32_t)r);
+        __mmask16 mask = pc__range512(0, (uint32_t)rows, (uint32_t)r);
         _mm512_mask_storeu_ps(l + r, mask,
                               _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, l + r),
                                               _mm512_maskz_loadu_ps(mask, scale + r),

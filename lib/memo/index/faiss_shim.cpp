@@ -67,10 +67,10 @@ class Queue {
     {
         faiss::maxheap_heapify(k, d, p);
     }
-    void offer(float distance, int64_t place)
+    void offer(float distance, int64_t position)
     {
         if (distance < distances[0])
-            faiss::maxheap_replace_top(want, distances, places, distance, place);
+            faiss::maxheap_replace_top(want, distances, places, distance, position);
     }
     void sort()
     {
@@ -135,10 +135,10 @@ struct pc__faiss { // what the kinds have in common
         return 0;
     }
     virtual void rows(float *out) const = 0;
-    virtual void take_apart(int32_t *, pc__faiss_structure *) const
+    virtual void export_structure(int32_t *, pc__faiss_structure *) const
     {
     }
-    virtual void put_together(size_t count, const float *vectors, const pc__faiss_structure &)
+    virtual void import_structure(size_t count, const float *vectors, const pc__faiss_structure &)
     {
         add(count, vectors);
     }
@@ -264,9 +264,9 @@ struct Graph final : pc__faiss {
                   [&](int a, int b) { return hnsw.levels[size_t(a)] > hnsw.levels[size_t(b)]; });
         Distances distances(vectors.data(), dim, kernels);
         try {
-            for (int place : turn) {
-                distances.set_query(vectors.data() + size_t(place) * dim);
-                hnsw.add_with_locks(distances, hnsw.levels[size_t(place)] - 1, place, locks,
+            for (int position : turn) {
+                distances.set_query(vectors.data() + size_t(position) * dim);
+                hnsw.add_with_locks(distances, hnsw.levels[size_t(position)] - 1, position, locks,
                                     visited);
             }
         } catch (...) {
@@ -307,7 +307,7 @@ struct Graph final : pc__faiss {
         }
         queue.sort();
     }
-    void take_apart(int32_t *, pc__faiss_structure *out) const override
+    void export_structure(int32_t *, pc__faiss_structure *out) const override
     {
         out->levels = hnsw.levels.data();
         out->neighbours = hnsw.neighbors.data();
@@ -315,7 +315,7 @@ struct Graph final : pc__faiss {
         out->entry = hnsw.entry_point;
         out->top_level = hnsw.max_level;
     }
-    void check_parts(size_t n, const pc__faiss_structure &p) const
+    void check_structure(size_t n, const pc__faiss_structure &p) const
     {
         size_t numbers = 0;
         int most = int(hnsw.cum_nneighbor_per_level.size()) - 1;
@@ -344,9 +344,9 @@ struct Graph final : pc__faiss {
                 }
             }
     }
-    void put_together(size_t n, const float *more, const pc__faiss_structure &p) override
+    void import_structure(size_t n, const float *more, const pc__faiss_structure &p) override
     {
-        check_parts(n, p);
+        check_structure(n, p);
         hnsw.levels.assign(p.levels, p.levels + n);
         hnsw.offsets.assign(1, 0);
         for (size_t i = 0; i < n; i++)
@@ -493,8 +493,8 @@ struct Lists final : pc__faiss {
         size_t done = 0;
         try {
             for (; done < n; done++) {
-                idx place = idx(total + done);
-                inverted->add_entries(size_t(list_of[done]), 1, &place,
+                idx position = idx(total + done);
+                inverted->add_entries(size_t(list_of[done]), 1, &position,
                                       reinterpret_cast<const uint8_t *>(vectors + done * dim));
             }
         } catch (...) { // out of the one that failed, and of those before it
@@ -543,18 +543,18 @@ struct Lists final : pc__faiss {
     }
     void rows(float *out) const override
     {
-        each([&](size_t, size_t place, const uint8_t *code) {
-            std::memcpy(out + place * dim, code, dim * sizeof(float));
+        each([&](size_t, size_t position, const uint8_t *code) {
+            std::memcpy(out + position * dim, code, dim * sizeof(float));
         });
     }
-    void take_apart(int32_t *room, pc__faiss_structure *out) const override
+    void export_structure(int32_t *room, pc__faiss_structure *out) const override
     {
-        each([&](size_t list, size_t place, const uint8_t *) { room[place] = int32_t(list); });
+        each([&](size_t list, size_t position, const uint8_t *) { room[position] = int32_t(list); });
         out->list_of = room;
         out->centres = plain_centres.data();
         out->lists = centres.count;
     }
-    void put_together(size_t n, const float *vectors, const pc__faiss_structure &p) override
+    void import_structure(size_t n, const float *vectors, const pc__faiss_structure &p) override
     {
         std::vector<int64_t> list_of(p.list_of, p.list_of + n);
         for (int64_t list : list_of)
@@ -640,11 +640,11 @@ void pc__faiss_rows(const pc__faiss *index, float *out)
 void pc__faiss_export(const pc__faiss *index, int32_t *list_room, pc__faiss_structure *out)
 {
     *out = pc__faiss_structure{};
-    index->take_apart(list_room, out);
+    index->export_structure(list_room, out);
 }
 
 int pc__faiss_import(pc__faiss *index, size_t count, const float *vectors,
-                     const pc__faiss_structure *parts, char *text)
+                     const pc__faiss_structure *structure, char *text)
 {
-    return guarded(text, [&] { index->put_together(count, vectors, *parts); });
+    return guarded(text, [&] { index->import_structure(count, vectors, *structure); });
 }

@@ -1,5 +1,5 @@
-/* What all kinds of index share: checks of arguments, locks, and a side of the index that is made
- * anew while it is searched. */
+/* What all kinds of index share: checks of arguments, locks, and rebuilding while searches go on.
+ */
 #include "memo/index/index_ops.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "memo/index/nearest.h"
 
 enum { MOST_DIM = 4096, MOST_LINKS = 256, MOST_EFFORT = 1 << 16 };
-#define MOST_VALUE 1e16f /* squares of differences of so many numbers are still finite */
+#define MOST_VALUE 1e16f /* the sum of squared differences stays finite */
 
 int pc__index_has_faiss(void)
 {
@@ -40,13 +40,12 @@ static pc_status ops_of(pc__index_kind kind, const pc__index_ops **out)
     return pc__fail(PC_ERR_INVALID, "index: no such kind: %d", (int)kind);
 }
 
-static pc_status check_options(const pc__index_options *o)
+static pc_status check_index_options(const pc__index_options *o)
 {
     if (!o->dim || o->dim > MOST_DIM)
-        return pc__fail(PC_ERR_INVALID, "index: vectors of %zu numbers; 1 to %d are possible",
-                        o->dim, MOST_DIM);
+        return pc__fail(PC_ERR_INVALID, "index: dimension %zu is not in 1 to %d", o->dim, MOST_DIM);
     if (o->hnsw_links < 0 || o->hnsw_links == 1 || o->hnsw_links > MOST_LINKS)
-        return pc__fail(PC_ERR_INVALID, "index: %d links; 2 to %d are possible", (int)o->hnsw_links,
+        return pc__fail(PC_ERR_INVALID, "index: %d links are not in 2 to %d", (int)o->hnsw_links,
                         MOST_LINKS);
     const int32_t rest[] = {o->hnsw_build, o->hnsw_search, o->ivf_lists, o->ivf_probes};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
@@ -56,13 +55,13 @@ static pc_status check_options(const pc__index_options *o)
     return PC_OK;
 }
 
-static int start_locks(pc__index *index)
+static int init_locks(pc__index *index)
 {
     pthread_rwlockattr_t attributes;
     if (pthread_mutex_init(&index->writers, NULL))
         return 0;
     pthread_rwlockattr_init(&attributes);
-#ifdef __GLIBC__ /* or adding starves where searches never pause */
+#ifdef __GLIBC__ /* else steady searches starve adding */
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 #endif
     int bad = pthread_rwlock_init(&index->lock, &attributes);
@@ -77,18 +76,18 @@ pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__inde
     const pc__index_ops *ops = NULL;
     pc_status status;
     *out = NULL;
-    if ((status = check_options(options)) < 0 || (status = ops_of(options->kind, &ops)) < 0)
+    if ((status = check_index_options(options)) < 0 || (status = ops_of(options->kind, &ops)) < 0)
         return status;
     pc__index *index = pc__calloc(mem, 1, sizeof *index);
     if (!index)
         return PC_ERR_NOMEM;
     index->mem = mem;
     index->ops = ops;
-    if ((status = ops->new_side(&index->side, mem, options)) < 0)
+    if ((status = ops->create(&index->impl, mem, options)) < 0)
         goto failed;
-    if (!start_locks(index)) {
-        ops->free_side(index->side);
-        status = pc__fail(PC_ERR_NOMEM, "index: no lock");
+    if (!init_locks(index)) {
+        ops->destroy(index->impl);
+        status = pc__fail(PC_ERR_NOMEM, "index: cannot make a lock");
         goto failed;
     }
     *out = index;
@@ -102,21 +101,21 @@ void pc__index_free(pc__index *index)
 {
     if (!index)
         return;
-    index->ops->free_side(index->side);
+    index->ops->destroy(index->impl);
     pthread_rwlock_destroy(&index->lock);
     pthread_mutex_destroy(&index->writers);
     pc__free(index->mem, index);
 }
 
-/* Reading does not change what the index holds. */
-static pthread_rwlock_t *lock_of(const pc__index *index)
+/* Locking does not change what the index holds. */
+static pthread_rwlock_t *index_lock(const pc__index *index)
 {
     return (pthread_rwlock_t *)&index->lock;
 }
 
 pc_status pc__index_check_vectors(const pc__index *index, size_t count, const float *vectors)
 {
-    size_t numbers = index->side->options.dim;
+    size_t numbers = index->impl->options.dim;
     if (count > SIZE_MAX / sizeof(float) / numbers)
         return pc__fail(PC_ERR_INVALID, "index: %zu vectors", count);
     numbers *= count;
@@ -124,24 +123,24 @@ pc_status pc__index_check_vectors(const pc__index *index, size_t count, const fl
         if (!(fabsf(vectors[i]) <= MOST_VALUE))
             return pc__fail(PC_ERR_INVALID,
                             "index: number %zu of a vector is not finite, or beyond 1e16",
-                            i % index->side->options.dim);
+                            i % index->impl->options.dim);
     return PC_OK;
 }
 
-static int by_value(const void *a, const void *b)
+static int ids_ascending(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
-/* Ids are new, and no two are the same. */
+/* Checks that ids are new and unique. */
 pc_status pc__index_check_ids(const pc__index *index, size_t count, const int64_t *ids)
 {
     int ascending = 1;
     for (size_t i = 0; i < count; i++) {
         if (ids[i] < 0)
             return pc__fail(PC_ERR_INVALID, "index: id %lld is negative", (long long)ids[i]);
-        if (pc__id_map_find(&index->side->places, ids[i]) != PC__NO_POSITION)
+        if (pc__id_map_find(&index->impl->id_map, ids[i]) != PC__NO_POSITION)
             return pc__fail(PC_ERR_INVALID, "index: id %lld is there already", (long long)ids[i]);
         ascending &= !i || ids[i] > ids[i - 1];
     }
@@ -151,7 +150,7 @@ pc_status pc__index_check_ids(const pc__index *index, size_t count, const int64_
     if (!sorted)
         return PC_ERR_NOMEM;
     memcpy(sorted, ids, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, by_value);
+    qsort(sorted, count, sizeof *sorted, ids_ascending);
     pc_status status = PC_OK;
     for (size_t i = 1; i < count && status >= 0; i++)
         if (sorted[i] == sorted[i - 1])
@@ -160,16 +159,17 @@ pc_status pc__index_check_ids(const pc__index *index, size_t count, const int64_
     return status;
 }
 
-/* Under the writers' lock. Where there is no memory for a fresh side, the old one serves on. */
-static void renew_if_stale(pc__index *index)
+/* Under the writers' lock. Without memory for a new one, the old one stays in use. */
+static void rebuild_if_stale(pc__index *index)
 {
-    pc__index_impl *fresh, *old = index->side;
-    if (!index->ops->stale || !index->ops->stale(old) || index->ops->renew(old, &fresh) < 0)
+    pc__index_impl *fresh, *old = index->impl;
+    if (!index->ops->needs_rebuild || !index->ops->needs_rebuild(old)
+        || index->ops->rebuild(old, &fresh) < 0)
         return;
     pthread_rwlock_wrlock(&index->lock);
-    index->side = fresh;
+    index->impl = fresh;
     pthread_rwlock_unlock(&index->lock);
-    index->ops->free_side(old);
+    index->ops->destroy(old);
 }
 
 pc_status pc__index_add(pc__index *index, size_t count, const float *vectors, const int64_t *ids)
@@ -182,10 +182,10 @@ pc_status pc__index_add(pc__index *index, size_t count, const float *vectors, co
         || (status = pc__index_check_ids(index, count, ids)) < 0)
         goto done;
     pthread_rwlock_wrlock(&index->lock);
-    status = index->ops->add(index->side, count, vectors, ids);
+    status = index->ops->add(index->impl, count, vectors, ids);
     pthread_rwlock_unlock(&index->lock);
     if (status >= 0)
-        renew_if_stale(index);
+        rebuild_if_stale(index);
 done:
     pthread_mutex_unlock(&index->writers);
     return status;
@@ -194,38 +194,38 @@ done:
 pc_status pc__index_remove(pc__index *index, int64_t id)
 {
     pthread_mutex_lock(&index->writers);
-    size_t place = pc__id_map_find(&index->side->places, id);
-    if (place != PC__NO_POSITION) {
+    size_t position = pc__id_map_find(&index->impl->id_map, id);
+    if (position != PC__NO_POSITION) {
         pthread_rwlock_wrlock(&index->lock);
-        index->ops->remove(index->side, place);
+        index->ops->remove(index->impl, position);
         pthread_rwlock_unlock(&index->lock);
-        renew_if_stale(index);
+        rebuild_if_stale(index);
     }
     pthread_mutex_unlock(&index->writers);
-    return place != PC__NO_POSITION ? PC_OK : PC_MISS;
+    return position != PC__NO_POSITION ? PC_OK : PC_MISS;
 }
 
 size_t pc__index_count(const pc__index *index)
 {
-    pthread_rwlock_rdlock(lock_of(index));
-    size_t count = index->side->places.living;
-    pthread_rwlock_unlock(lock_of(index));
+    pthread_rwlock_rdlock(index_lock(index));
+    size_t count = index->impl->id_map.living;
+    pthread_rwlock_unlock(index_lock(index));
     return count;
 }
 
 int pc__index_has(const pc__index *index, int64_t id)
 {
-    pthread_rwlock_rdlock(lock_of(index));
-    int has = pc__id_map_find(&index->side->places, id) != PC__NO_POSITION;
-    pthread_rwlock_unlock(lock_of(index));
+    pthread_rwlock_rdlock(index_lock(index));
+    int has = pc__id_map_find(&index->impl->id_map, id) != PC__NO_POSITION;
+    pthread_rwlock_unlock(index_lock(index));
     return has;
 }
 
 pc__index_kind pc__index_kind_of(const pc__index *index)
 {
-    pthread_rwlock_rdlock(lock_of(index));
-    pc__index_kind kind = index->side->options.kind;
-    pthread_rwlock_unlock(lock_of(index));
+    pthread_rwlock_rdlock(index_lock(index));
+    pc__index_kind kind = index->impl->options.kind;
+    pthread_rwlock_unlock(index_lock(index));
     return kind;
 }
 
@@ -234,11 +234,11 @@ pc_status pc__index_search(const pc__index *index, size_t queries, const float *
 {
     if (!queries || !k)
         return PC_OK;
-    pthread_rwlock_rdlock(lock_of(index));
+    pthread_rwlock_rdlock(index_lock(index));
     pc_status status = pc__index_check_vectors(index, queries, vectors);
     if (status >= 0)
-        status = index->ops->search(index->side, queries, vectors, k, distances, ids);
-    pthread_rwlock_unlock(lock_of(index));
+        status = index->ops->search(index->impl, queries, vectors, k, distances, ids);
+    pthread_rwlock_unlock(index_lock(index));
     for (size_t q = 0; q < queries && status >= 0; q++)
         pc__nearest_roots(distances + q * k, ids + q * k, k);
     return status;

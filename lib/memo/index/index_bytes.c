@@ -1,7 +1,5 @@
-/* An index as bytes, little-endian:
- *   0 magic "pcindex" and version 1   8 kind u32   12 dim u32   16 links, build, search, lists,
- * probes i32   36 zero u32   40 seed u64 48 places u64   56 ids i64 [places] (-1: removed, which
- * only FAISS's kinds keep)   vectors f32 [places][dim]   what the kind adds */
+/* Writes an index as bytes, and reads one from bytes that may be damaged. doc/format.md, "Indexes
+ * of a memo", has the layout. */
 #include "memo/index/index_bytes.h"
 
 #include <string.h>
@@ -37,9 +35,9 @@ void pc__index_get_words(void *words, const uint8_t *data, size_t count)
     }
 }
 
-static pc_status put_header(const pc__index_impl *side, pc__bytes *out)
+static pc_status put_index_header(const pc__index_impl *impl, pc__bytes *out)
 {
-    const pc__index_options *o = &side->options;
+    const pc__index_options *o = &impl->options;
     const int32_t settings[] = {o->hnsw_links, o->hnsw_build, o->hnsw_search,
                                 o->ivf_lists,  o->ivf_probes, 0};
     uint8_t header[HEADER];
@@ -49,41 +47,42 @@ static pc_status put_header(const pc__index_impl *side, pc__bytes *out)
     for (size_t i = 0; i < 6; i++)
         pc__put_u32(header + 16 + 4 * i, (uint32_t)settings[i]);
     pc__put_u64(header + 40, o->seed);
-    pc__put_u64(header + 48, side->places.count);
+    pc__put_u64(header + 48, impl->id_map.count);
     return pc__bytes_add(out, header, sizeof header);
 }
 
-static pc_status write_side(const pc__index_ops *ops, const pc__index_impl *side, pc__bytes *out)
+static pc_status write_impl(const pc__index_ops *ops, const pc__index_impl *impl, pc__bytes *out)
 {
-    size_t numbers = side->places.count * side->options.dim;
+    size_t numbers = impl->id_map.count * impl->options.dim;
     uint8_t id[8];
-    float *rows = pc__alloc(side->places.mem, numbers * sizeof *rows);
-    pc_status status = rows ? put_header(side, out) : PC_ERR_NOMEM;
-    for (size_t i = 0; i < side->places.count && status >= 0; i++) {
-        pc__put_u64(id, (uint64_t)side->places.ids[i]);
+    float *rows = pc__alloc(impl->id_map.mem, numbers * sizeof *rows);
+    pc_status status = rows ? put_index_header(impl, out) : PC_ERR_NOMEM;
+    for (size_t i = 0; i < impl->id_map.count && status >= 0; i++) {
+        pc__put_u64(id, (uint64_t)impl->id_map.ids[i]);
         status = pc__bytes_add(out, id, sizeof id);
     }
     if (status >= 0) {
-        ops->rows(side, rows);
+        ops->copy_vectors(impl, rows);
         status = pc__index_put_words(out, rows, numbers);
     }
-    pc__free(side->places.mem, rows);
-    return status >= 0 && ops->write ? ops->write(side, out) : status;
+    pc__free(impl->id_map.mem, rows);
+    return status >= 0 && ops->write ? ops->write(impl, out) : status;
 }
 
 pc_status pc__index_write(const pc__index *index, pc__bytes *out)
 {
     size_t before = out->size;
     pthread_rwlock_rdlock(
-        (pthread_rwlock_t *)&index->lock); /* reading changes nothing that the index holds */
-    pc_status status = write_side(index->ops, index->side, out);
+        (pthread_rwlock_t *)&index->lock); /* locking changes nothing that the index holds */
+    pc_status status = write_impl(index->ops, index->impl, out);
     pthread_rwlock_unlock((pthread_rwlock_t *)&index->lock);
     if (status < 0 && out->data)
         out->data[out->size = before] = '\0';
     return status;
 }
 
-static pc_status read_header(const uint8_t *data, size_t size, pc__index_options *o, size_t *count)
+static pc_status read_index_header(const uint8_t *data, size_t size, pc__index_options *o,
+                                   size_t *count)
 {
     if (size < HEADER || memcmp(data, magic, sizeof magic))
         return pc__fail(PC_ERR_FORMAT, "not an index, or of another version");
@@ -95,22 +94,24 @@ static pc_status read_header(const uint8_t *data, size_t size, pc__index_options
                              .ivf_lists = (int32_t)pc__get_u32(data + 28),
                              .ivf_probes = (int32_t)pc__get_u32(data + 32),
                              .seed = pc__get_u64(data + 40)};
-    uint64_t places = pc__get_u64(data + 48);
-    if (pc__get_u32(data + 36) || places > (size - HEADER) / (8 + 4 * o->dim))
+    uint64_t id_map = pc__get_u64(data + 48);
+    if (pc__get_u32(data + 36) || id_map > (size - HEADER) / (8 + 4 * o->dim))
         return pc__fail(PC_ERR_FORMAT, "%llu vectors of %zu numbers in %zu bytes",
-                        (unsigned long long)places, o->dim, size);
-    *count = (size_t)places;
+                        (unsigned long long)id_map, o->dim, size);
+    *count = (size_t)id_map;
     return PC_OK;
 }
 
 const uint8_t *pc__index_bytes_header(const void *data, size_t size, pc__index_options *options,
                                       size_t *count)
 {
-    return read_header(data, size, options, count) < 0 ? NULL : (const uint8_t *)data + HEADER;
+    return read_index_header(data, size, options, count) < 0 ? NULL
+                                                             : (const uint8_t *)data + HEADER;
 }
 
-/* The living ones may come into an index; the others are -1. */
-static pc_status check(pc__index *index, size_t count, const int64_t *ids, const float *rows)
+/* Checks ids and vectors of a file; -1 is a removed one. */
+static pc_status check_read_vectors(pc__index *index, size_t count, const int64_t *ids,
+                                    const float *rows)
 {
     pc_status status = pc__index_check_vectors(index, count, rows);
     int64_t *living = pc__alloc(index->mem, count * sizeof *living);
@@ -128,9 +129,9 @@ static pc_status check(pc__index *index, size_t count, const int64_t *ids, const
     return status == PC_ERR_INVALID ? PC_ERR_FORMAT : status;
 }
 
-static pc_status read_side(pc__index *index, size_t count, const uint8_t *data, size_t size)
+static pc_status read_impl(pc__index *index, size_t count, const uint8_t *data, size_t size)
 {
-    size_t dim = index->side->options.dim, at = count * (8 + 4 * dim);
+    size_t dim = index->impl->options.dim, at = count * (8 + 4 * dim);
     int64_t *ids = pc__alloc(index->mem, count * sizeof *ids);
     float *rows = pc__alloc(index->mem, count * dim * sizeof *rows);
     pc_status status = ids && rows ? PC_OK : PC_ERR_NOMEM;
@@ -138,14 +139,14 @@ static pc_status read_side(pc__index *index, size_t count, const uint8_t *data, 
         ids[i] = (int64_t)pc__get_u64(data + 8 * i);
     if (status >= 0) {
         pc__index_get_words(rows, data + 8 * count, count * dim);
-        status = check(index, count, ids, rows);
+        status = check_read_vectors(index, count, ids, rows);
     }
     if (status >= 0 && !index->ops->read && size > at)
         status = pc__fail(PC_ERR_FORMAT, "%zu bytes too many", size - at);
     if (status >= 0 && index->ops->read)
-        status = index->ops->read(index->side, count, ids, rows, data + at, size - at);
+        status = index->ops->read(index->impl, count, ids, rows, data + at, size - at);
     else if (status >= 0 && count)
-        status = index->ops->add(index->side, count, rows, ids);
+        status = index->ops->add(index->impl, count, rows, ids);
     pc__free(index->mem, ids);
     pc__free(index->mem, rows);
     return status;
@@ -158,11 +159,11 @@ pc_status pc__index_read(pc__index **out, const pc_allocator *mem, const void *d
     pc__index *index = NULL;
     size_t count = 0;
     *out = NULL;
-    pc_status status = read_header(data, size, &options, &count);
+    pc_status status = read_index_header(data, size, &options, &count);
     if (status >= 0 && (status = pc__index_new(&index, mem, &options)) == PC_ERR_INVALID)
         status = PC_ERR_FORMAT;
     if (status >= 0)
-        status = read_side(index, count, (const uint8_t *)data + HEADER, size - HEADER);
+        status = read_impl(index, count, (const uint8_t *)data + HEADER, size - HEADER);
     if (status < 0) {
         pc__index_free(index);
         return pc__fail_in(status, "%s", where);

@@ -1,6 +1,6 @@
-/* FAISS's kinds behind the index: what is removed stays in FAISS and is left out of results, for
- * which more neighbours are asked for; when most of it is of that sort, or when IVF's centres were
- * found among a quarter of what is there now, the whole is made anew. */
+/* Kinds of index that FAISS computes. Removed vectors stay in FAISS and are left out of results, so
+ * a search asks for more neighbours. The index is rebuilt when most vectors are removed ones, or
+ * when IVF was trained on less than a quarter of the vectors. */
 #include <math.h>
 #include <string.h>
 
@@ -13,33 +13,33 @@
 #include "memo/index/scan_kernels.h"
 
 enum {
-    /* By test/kernel/test_index_recall.c on a busy machine, 100k vectors of 128 in clusters: finds
-     * 0.998 of the nearest of queries drawn like them and all of those near to one of them, in 0.13
-     * to 0.16 ms, built in 20 to 23 s; without clusters all of the near ones, in 0.6 ms, built in
-     * 100 s. In clusters FAISS's own (32, 40, 16) finds 0.93 and 0.95 in 0.05 ms, built in 12 s;
-     * (32, 40, 128) 0.996 and 0.992 in 0.25 ms. */
+    /* test/kernel/test_index_recall.c, busy machine, 100k clustered vectors of 128: finds 0.998 of
+     * the nearest neighbours of similar queries and all of near queries, in 0.13 to 0.16 ms;
+     * building takes 20 to 23 s. Without clusters: all of the near ones, in 0.6 ms, building 100 s.
+     * FAISS's defaults (32, 40, 16) find 0.93 and 0.95 in 0.05 ms, building 12 s; (32, 40, 128)
+     * find 0.996 and 0.992 in 0.25 ms. */
     LINKS = 32,
     BUILD = 80,
     SEARCH = 64,
-    FEWEST_PER_LIST = 16, /* else one list is as good */
-    DEAD = 256            /* more dead than living, but not for the sake of so few */
+    FEWEST_PER_LIST = 16, /* with fewer, one list is as good */
+    DEAD = 256            /* removed vectors that never cause a rebuild */
 };
 
-typedef struct faiss_side {
-    pc__index_impl side;
+typedef struct faiss_index {
+    pc__index_impl impl;
     pc__faiss *faiss;
-    size_t trained; /* IVF: on so many vectors */
-} faiss_side;
+    size_t trained; /* IVF: vectors that it was trained on */
+} faiss_index;
 
-static pc_status failed(int result, const char *text)
+static pc_status faiss_error(int result, const char *text)
 {
     if (result == PC__FAISS_NOMEM)
         return pc__fail(PC_ERR_NOMEM, "index: FAISS: out of memory");
     return pc__fail(PC_ERR_INTERNAL, "index: FAISS: %s", text);
 }
 
-/* Fills in defaults, so that a file says what it was made with. */
-static void complete(pc__index_options *o)
+/* A file says what the index was made with, so defaults are filled in first. */
+static void fill_hnsw_defaults(pc__index_options *o)
 {
     o->hnsw_links = o->hnsw_links ? o->hnsw_links : LINKS;
     o->hnsw_build = o->hnsw_build ? o->hnsw_build : BUILD;
@@ -60,12 +60,12 @@ static size_t probes_for(const pc__index_options *o, size_t lists)
     return o->ivf_probes ? (size_t)o->ivf_probes : share > 16 ? share : 16;
 }
 
-static void faiss_free(pc__index_impl *side)
+static void faiss_free(pc__index_impl *impl)
 {
-    faiss_side *f = (faiss_side *)(void *)side;
-    const pc_allocator *mem = side->places.mem;
+    faiss_index *f = (faiss_index *)(void *)impl;
+    const pc_allocator *mem = impl->id_map.mem;
     pc__faiss_free(f->faiss);
-    pc__id_map_free(&side->places);
+    pc__id_map_free(&impl->id_map);
     pc__free(mem, f);
 }
 
@@ -73,13 +73,13 @@ static pc_status faiss_new(pc__index_impl **out, const pc_allocator *mem,
                            const pc__index_options *options)
 {
     char text[PC__FAISS_TEXT] = "";
-    faiss_side *f = pc__calloc(mem, 1, sizeof *f);
+    faiss_index *f = pc__calloc(mem, 1, sizeof *f);
     if (!f)
         return PC_ERR_NOMEM;
-    f->side.places.mem = mem;
-    f->side.options = *options;
-    complete(&f->side.options);
-    const pc__index_options *o = &f->side.options;
+    f->impl.id_map.mem = mem;
+    f->impl.options = *options;
+    fill_hnsw_defaults(&f->impl.options);
+    const pc__index_options *o = &f->impl.options;
     pc__faiss_setup setup = {.kind = o->kind == PC__INDEX_FAISS_FLAT   ? PC__FAISS_FLAT
                                      : o->kind == PC__INDEX_FAISS_HNSW ? PC__FAISS_HNSW
                                                                        : PC__FAISS_IVF,
@@ -92,80 +92,81 @@ static pc_status faiss_new(pc__index_impl **out, const pc_allocator *mem,
     int result = pc__faiss_new(&f->faiss, &setup, text);
     if (result) {
         pc__free(mem, f);
-        return failed(result, text);
+        return faiss_error(result, text);
     }
-    *out = &f->side;
+    *out = &f->impl;
     return PC_OK;
 }
 
-static pc_status faiss_add(pc__index_impl *side, size_t count, const float *vectors,
+static pc_status faiss_add(pc__index_impl *impl, size_t count, const float *vectors,
                            const int64_t *ids)
 {
-    faiss_side *f = (faiss_side *)(void *)side;
+    faiss_index *f = (faiss_index *)(void *)impl;
     char text[PC__FAISS_TEXT] = "";
     int result = PC__FAISS_OK;
-    pc_status status = pc__id_map_reserve(&side->places, count);
+    pc_status status = pc__id_map_reserve(&impl->id_map, count);
     if (status < 0)
         return status;
-    if (side->options.kind == PC__INDEX_FAISS_IVF && !pc__faiss_lists(f->faiss)) {
-        result = pc__faiss_train(f->faiss, count, vectors, lists_for(&side->options, count), text);
+    if (impl->options.kind == PC__INDEX_FAISS_IVF && !pc__faiss_lists(f->faiss)) {
+        result = pc__faiss_train(f->faiss, count, vectors, lists_for(&impl->options, count), text);
         f->trained = result ? 0 : count;
     }
     if (!result)
         result = pc__faiss_add(f->faiss, count, vectors, text);
     for (size_t i = 0; i < count && !result; i++)
-        pc__id_map_add(&side->places, ids[i]);
-    while (side->places.count
-           < pc__faiss_count(f->faiss)) /* what it could not take back: nobody's */
-        pc__id_map_add(&side->places, -1);
-    return result ? failed(result, text) : PC_OK;
+        pc__id_map_add(&impl->id_map, ids[i]);
+    while (impl->id_map.count
+           < pc__faiss_count(f->faiss)) /* vectors of a failed call that FAISS kept */
+        pc__id_map_add(&impl->id_map, -1);
+    return result ? faiss_error(result, text) : PC_OK;
 }
 
-static void faiss_remove(pc__index_impl *side, size_t place)
+static void faiss_remove(pc__index_impl *impl, size_t position)
 {
-    pc__id_map_vacate(&side->places, place);
+    pc__id_map_vacate(&impl->id_map, position);
 }
 
-/* Leaves the dead out of what FAISS has found, and turns places into ids. */
-static size_t living(const pc__id_map *places, size_t want, float *found, int64_t *at)
+/* Leaves removed vectors out of what FAISS has found, and turns positions into ids. */
+static size_t living(const pc__id_map *id_map, size_t want, float *found, int64_t *at)
 {
     size_t kept = 0;
     for (size_t i = 0; i < want; i++)
-        if (at[i] >= 0 && places->ids[at[i]] >= 0) {
+        if (at[i] >= 0 && id_map->ids[at[i]] >= 0) {
             found[kept] = found[i];
-            at[kept++] = places->ids[at[i]];
+            at[kept++] = id_map->ids[at[i]];
         }
     return kept;
 }
 
-/* One query; `want` is doubled until there are k of the living, and no tie is cut (or so many are
- * tied that it does not pay). */
-static pc_status one_query(const faiss_side *f, const float *query, size_t k, size_t *capacity,
-                           float **found, int64_t **at, float *distances, int64_t *ids)
+/* Searches one query. `want` is doubled until k results remain and no tie is cut, unless very many
+ * are tied. */
+static pc_status search_one(const faiss_index *f, const float *query, size_t k, size_t *capacity,
+                            float **found, int64_t **at, float *distances, int64_t *ids)
 {
-    const pc__id_map *places = &f->side.places;
-    size_t total = places->count, dead = total - places->living, lists = pc__faiss_lists(f->faiss);
-    size_t probes = probes_for(&f->side.options, lists),
-           need = k < places->living ? k : places->living;
+    const pc__id_map *id_map = &f->impl.id_map;
+    size_t total = id_map->count, dead = total - id_map->living, lists = pc__faiss_lists(f->faiss);
+    size_t probes = probes_for(&f->impl.options, lists),
+           need = k < id_map->living ? k : id_map->living;
     size_t want = k + 1 + (dead ? 8 + k * dead / total : 0);
     for (;; want *= 2, probes *= 2) {
         char text[PC__FAISS_TEXT] = "";
         want = want < total ? want : total;
         size_t had = *capacity;
-        pc_status status = pc__grow(places->mem, (void **)found, &had, want, sizeof **found);
+        pc_status status = pc__grow(id_map->mem, (void **)found, &had, want, sizeof **found);
         had = *capacity;
         if (status < 0
-            || (status = pc__grow(places->mem, (void **)at, &had, want, sizeof **at)) < 0)
+            || (status = pc__grow(id_map->mem, (void **)at, &had, want, sizeof **at)) < 0)
             return status;
         *capacity = had;
         int result = pc__faiss_search(f->faiss, query, want, probes, *found, *at, text);
         if (result)
-            return failed(result, text);
+            return faiss_error(result, text);
         float farthest = (*found)[want - 1];
-        size_t got = living(places, want, *found, *at);
+        size_t got = living(id_map, want, *found, *at);
         int all = want == total && probes >= lists;
         int cut_tie = got >= k
-                      && (*found)[k - 1] == farthest; /* one with a smaller id may come after */
+                      && (*found)[k - 1]
+                             == farthest; /* a tied vector with a smaller id may follow */
         if (all || (got >= need && (!cut_tie || want > 4 * k + 64))) {
             pc__nearest_start(distances, ids, k);
             for (size_t i = 0; i < got; i++)
@@ -176,56 +177,56 @@ static pc_status one_query(const faiss_side *f, const float *query, size_t k, si
     }
 }
 
-static pc_status faiss_search(const pc__index_impl *side, size_t queries, const float *vectors,
+static pc_status faiss_search(const pc__index_impl *impl, size_t queries, const float *vectors,
                               size_t k, float *distances, int64_t *ids)
 {
-    const faiss_side *f = (const faiss_side *)(const void *)side;
+    const faiss_index *f = (const faiss_index *)(const void *)impl;
     float *found = NULL;
     int64_t *at = NULL;
     size_t capacity = 0;
     pc_status status = PC_OK;
     for (size_t q = 0; q < queries && status >= 0; q++) {
-        if (side->places.living)
-            status = one_query(f, vectors + q * side->options.dim, k, &capacity, &found, &at,
-                               distances + q * k, ids + q * k);
+        if (impl->id_map.living)
+            status = search_one(f, vectors + q * impl->options.dim, k, &capacity, &found, &at,
+                                distances + q * k, ids + q * k);
         else
             pc__nearest_start(distances + q * k, ids + q * k, k);
     }
-    pc__free(side->places.mem, found);
-    pc__free(side->places.mem, at);
+    pc__free(impl->id_map.mem, found);
+    pc__free(impl->id_map.mem, at);
     return status;
 }
 
-static void faiss_rows(const pc__index_impl *side, float *out)
+static void faiss_copy_vectors(const pc__index_impl *impl, float *out)
 {
-    pc__faiss_rows(((const faiss_side *)(const void *)side)->faiss, out);
+    pc__faiss_rows(((const faiss_index *)(const void *)impl)->faiss, out);
 }
 
-static int faiss_stale(const pc__index_impl *side)
+static int faiss_needs_rebuild(const pc__index_impl *impl)
 {
-    const faiss_side *f = (const faiss_side *)(const void *)side;
-    const pc__id_map *places = &side->places;
-    if (places->count - places->living > places->living + DEAD)
+    const faiss_index *f = (const faiss_index *)(const void *)impl;
+    const pc__id_map *id_map = &impl->id_map;
+    if (id_map->count - id_map->living > id_map->living + DEAD)
         return 1;
-    return side->options.kind == PC__INDEX_FAISS_IVF && places->living / 4 >= f->trained
-           && lists_for(&side->options, places->living) > 1;
+    return impl->options.kind == PC__INDEX_FAISS_IVF && id_map->living / 4 >= f->trained
+           && lists_for(&impl->options, id_map->living) > 1;
 }
 
-static pc_status faiss_renew(const pc__index_impl *side, pc__index_impl **fresh)
+static pc_status faiss_rebuild(const pc__index_impl *impl, pc__index_impl **fresh)
 {
-    const pc__id_map *places = &side->places;
-    const pc_allocator *mem = places->mem;
-    size_t dim = side->options.dim, kept = 0;
-    float *rows = pc__alloc(mem, places->count * dim * sizeof *rows);
-    int64_t *ids = pc__alloc(mem, places->count * sizeof *ids);
-    pc_status status = rows && ids ? faiss_new(fresh, mem, &side->options) : PC_ERR_NOMEM;
+    const pc__id_map *id_map = &impl->id_map;
+    const pc_allocator *mem = id_map->mem;
+    size_t dim = impl->options.dim, kept = 0;
+    float *rows = pc__alloc(mem, id_map->count * dim * sizeof *rows);
+    int64_t *ids = pc__alloc(mem, id_map->count * sizeof *ids);
+    pc_status status = rows && ids ? faiss_new(fresh, mem, &impl->options) : PC_ERR_NOMEM;
     if (status < 0)
         goto done;
-    faiss_rows(side, rows);
-    for (size_t i = 0; i < places->count; i++)
-        if (places->ids[i] >= 0) {
+    faiss_copy_vectors(impl, rows);
+    for (size_t i = 0; i < id_map->count; i++)
+        if (id_map->ids[i] >= 0) {
             memmove(rows + kept * dim, rows + i * dim, dim * sizeof *rows);
-            ids[kept++] = places->ids[i];
+            ids[kept++] = id_map->ids[i];
         }
     if (kept && (status = faiss_add(*fresh, kept, rows, ids)) < 0) {
         faiss_free(*fresh);
@@ -237,57 +238,58 @@ done:
     return status;
 }
 
-/* After the rows: trained u64, neighbours u64, lists u64, entry i32, top level i32; then of HNSW
- * the levels and the neighbours, of IVF each vector's list and the centres, all in four bytes. */
-enum { PARTS_HEADER = 32 };
+/* Behind the vectors: trained u64, neighbours u64, lists u64, entry i32, top level i32. Then of
+ * HNSW the levels and neighbours; of IVF the list of each vector and the centres; 4 bytes each. */
+enum { STRUCTURE_HEADER = 32 };
 
-static pc_status faiss_write(const pc__index_impl *side, pc__bytes *out)
+static pc_status faiss_write(const pc__index_impl *impl, pc__bytes *out)
 {
-    const faiss_side *f = (const faiss_side *)(const void *)side;
-    size_t count = side->places.count;
-    uint8_t header[PARTS_HEADER];
-    pc__faiss_structure parts;
+    const faiss_index *f = (const faiss_index *)(const void *)impl;
+    size_t count = impl->id_map.count;
+    uint8_t header[STRUCTURE_HEADER];
+    pc__faiss_structure structure;
     pc_status status = PC_ERR_NOMEM;
-    int32_t *list_of = pc__alloc(side->places.mem, count * sizeof *list_of);
+    int32_t *list_of = pc__alloc(impl->id_map.mem, count * sizeof *list_of);
     if (!list_of)
         return status;
-    pc__faiss_export(f->faiss, list_of, &parts);
+    pc__faiss_export(f->faiss, list_of, &structure);
     pc__put_u64(header, f->trained);
-    pc__put_u64(header + 8, parts.neighbour_count);
-    pc__put_u64(header + 16, parts.lists);
-    pc__put_u32(header + 24, (uint32_t)parts.entry);
-    pc__put_u32(header + 28, (uint32_t)parts.top_level);
+    pc__put_u64(header + 8, structure.neighbour_count);
+    pc__put_u64(header + 16, structure.lists);
+    pc__put_u32(header + 24, (uint32_t)structure.entry);
+    pc__put_u32(header + 28, (uint32_t)structure.top_level);
     PC__TRY(pc__bytes_add(out, header, sizeof header), done);
-    if (parts.levels) {
-        PC__TRY(pc__index_put_words(out, parts.levels, count), done);
-        PC__TRY(pc__index_put_words(out, parts.neighbours, parts.neighbour_count), done);
+    if (structure.levels) {
+        PC__TRY(pc__index_put_words(out, structure.levels, count), done);
+        PC__TRY(pc__index_put_words(out, structure.neighbours, structure.neighbour_count), done);
     }
-    if (parts.lists) {
-        PC__TRY(pc__index_put_words(out, parts.list_of, count), done);
-        PC__TRY(pc__index_put_words(out, parts.centres, parts.lists * side->options.dim), done);
+    if (structure.lists) {
+        PC__TRY(pc__index_put_words(out, structure.list_of, count), done);
+        PC__TRY(pc__index_put_words(out, structure.centres, structure.lists * impl->options.dim),
+                done);
     }
 done:
-    pc__free(side->places.mem, list_of);
+    pc__free(impl->id_map.mem, list_of);
     return status;
 }
 
-/* Where the words of each part begin, in a copy in this machine's order of bytes. */
-static pc_status find_parts(const faiss_side *f, size_t count, const uint8_t *header,
-                            const int32_t *words, size_t there, pc__faiss_structure *out)
+/* Points into `words`, a copy in this machine's byte order. */
+static pc_status find_structure(const faiss_index *f, size_t count, const uint8_t *header,
+                                const int32_t *words, size_t there, pc__faiss_structure *out)
 {
-    size_t dim = f->side.options.dim, need = 0;
+    size_t dim = f->impl.options.dim, need = 0;
     *out = (pc__faiss_structure){.entry = (int32_t)pc__get_u32(header + 24),
                                  .top_level = (int32_t)pc__get_u32(header + 28)};
     uint64_t neighbours = pc__get_u64(header + 8), lists = pc__get_u64(header + 16);
-    int graph = f->side.options.kind == PC__INDEX_FAISS_HNSW,
-        inverted = f->side.options.kind == PC__INDEX_FAISS_IVF;
+    int graph = f->impl.options.kind == PC__INDEX_FAISS_HNSW,
+        inverted = f->impl.options.kind == PC__INDEX_FAISS_IVF;
     if (neighbours > there || lists > there / dim || (neighbours && !graph) || (lists && !inverted)
         || (inverted && count && !lists))
-        return pc__fail(PC_ERR_FORMAT, "parts of an index of another kind or size");
+        return pc__fail(PC_ERR_FORMAT, "structure of an index of another kind or size");
     if (graph || (inverted && lists))
         need = count + (size_t)neighbours + (size_t)lists * dim;
     if (need != there)
-        return pc__fail(PC_ERR_FORMAT, "parts of %zu words where %zu are needed", there, need);
+        return pc__fail(PC_ERR_FORMAT, "structure of %zu words, not %zu", there, need);
     if (graph) {
         out->levels = words;
         out->neighbours = words + count;
@@ -300,42 +302,42 @@ static pc_status find_parts(const faiss_side *f, size_t count, const uint8_t *he
     return PC_OK;
 }
 
-static pc_status faiss_read(pc__index_impl *side, size_t count, const int64_t *ids,
+static pc_status faiss_read(pc__index_impl *impl, size_t count, const int64_t *ids,
                             const float *rows, const uint8_t *data, size_t size)
 {
-    faiss_side *f = (faiss_side *)(void *)side;
+    faiss_index *f = (faiss_index *)(void *)impl;
     char text[PC__FAISS_TEXT] = "";
-    pc__faiss_structure parts;
-    if (size < PARTS_HEADER || size % 4)
-        return pc__fail(PC_ERR_FORMAT, "cut off");
-    size_t there = (size - PARTS_HEADER) / 4;
-    int32_t *words = pc__alloc(side->places.mem, there * sizeof *words);
+    pc__faiss_structure structure;
+    if (size < STRUCTURE_HEADER || size % 4)
+        return pc__fail(PC_ERR_FORMAT, "ends too early");
+    size_t there = (size - STRUCTURE_HEADER) / 4;
+    int32_t *words = pc__alloc(impl->id_map.mem, there * sizeof *words);
     if (!words)
         return PC_ERR_NOMEM;
-    pc__index_get_words(words, data + PARTS_HEADER, there);
-    pc_status status = find_parts(f, count, data, words, there, &parts);
+    pc__index_get_words(words, data + STRUCTURE_HEADER, there);
+    pc_status status = find_structure(f, count, data, words, there, &structure);
     if (status >= 0)
-        status = pc__id_map_reserve(&side->places, count);
+        status = pc__id_map_reserve(&impl->id_map, count);
     int result = status < 0 || !count ? PC__FAISS_OK
-                                      : pc__faiss_import(f->faiss, count, rows, &parts, text);
+                                      : pc__faiss_import(f->faiss, count, rows, &structure, text);
     if (result)
-        status = result == PC__FAISS_NOMEM ? failed(result, text)
+        status = result == PC__FAISS_NOMEM ? faiss_error(result, text)
                                            : pc__fail(PC_ERR_FORMAT, "%s", text);
     for (size_t i = 0; i < count && status >= 0; i++)
-        pc__id_map_add(&side->places, ids[i]);
+        pc__id_map_add(&impl->id_map, ids[i]);
     f->trained = (size_t)pc__get_u64(data);
-    pc__free(side->places.mem, words);
+    pc__free(impl->id_map.mem, words);
     return status;
 }
 
 const pc__index_ops pc__index_faiss_ops = {.name = "FAISS",
-                                           .new_side = faiss_new,
-                                           .free_side = faiss_free,
+                                           .create = faiss_new,
+                                           .destroy = faiss_free,
                                            .add = faiss_add,
                                            .remove = faiss_remove,
                                            .search = faiss_search,
-                                           .rows = faiss_rows,
-                                           .stale = faiss_stale,
-                                           .renew = faiss_renew,
+                                           .copy_vectors = faiss_copy_vectors,
+                                           .needs_rebuild = faiss_needs_rebuild,
+                                           .rebuild = faiss_rebuild,
                                            .write = faiss_write,
                                            .read = faiss_read};

@@ -1,3 +1,4 @@
+/* The head of a bucket's index file as bytes. */
 #include "memo/index/index_file.h"
 
 #include <string.h>
@@ -27,7 +28,7 @@ void pc__index_file_head_put(const pc__index_file_head *head, uint8_t *out)
         const pc__index_file_section *s = &head->sections[i];
         uint8_t *row = out + PC__INDEX_FILE_HEAD + i * PC__INDEX_FILE_ROW;
         pc__put_u32(row, s->tokens);
-        pc__put_u32(row + 4, s->unit);
+        pc__put_u32(row + 4, s->layer);
         pc__put_u64(row + 8, s->at);
         pc__put_u64(row + 16, s->size);
         pc__put_u64(row + 24, s->sum);
@@ -38,7 +39,7 @@ void pc__index_file_head_put(const pc__index_file_head *head, uint8_t *out)
 pc_status pc__index_file_head_measure(const uint8_t *data, uint64_t bytes, uint64_t *size)
 {
     if (bytes < PC__INDEX_FILE_HEAD + PC__INDEX_FILE_SUM || memcmp(data, magic, sizeof magic))
-        return pc__fail(PC_ERR_FORMAT, "no file of indexes");
+        return pc__fail(PC_ERR_FORMAT, "not an index file");
     uint32_t version = pc__get_u32(data + 8), count = pc__get_u32(data + 12);
     if (version != VERSION)
         return pc__fail(PC_ERR_UNSUPPORTED, "version %u; this library reads %d", version, VERSION);
@@ -50,22 +51,23 @@ pc_status pc__index_file_head_measure(const uint8_t *data, uint64_t bytes, uint6
     return PC_OK;
 }
 
-static int is_before(const pc__index_file_section *s, uint32_t tokens, uint32_t unit)
+static int section_is_before(const pc__index_file_section *s, uint32_t tokens, uint32_t layer)
 {
-    return s->tokens < tokens || (s->tokens == tokens && s->unit < unit);
+    return s->tokens < tokens || (s->tokens == tokens && s->layer < layer);
 }
 
-static pc_status get_rows(pc__index_file_head *head, const uint8_t *data)
+static pc_status get_sections(pc__index_file_head *head, const uint8_t *data)
 {
     uint64_t end = pc__index_file_head_size(head->count);
     for (size_t i = 0; i < head->count; i++) {
         const uint8_t *row = data + PC__INDEX_FILE_HEAD + i * PC__INDEX_FILE_ROW;
         pc__index_file_section s = {pc__get_u32(row), pc__get_u32(row + 4), pc__get_u64(row + 8),
                                     pc__get_u64(row + 16), pc__get_u64(row + 24)};
-        if (i && !is_before(&head->sections[i - 1], s.tokens, s.unit))
-            return pc__fail(PC_ERR_FORMAT, "index %zu is not behind its predecessor", i);
+        if (i && !section_is_before(&head->sections[i - 1], s.tokens, s.layer))
+            return pc__fail(PC_ERR_FORMAT, "index %zu: tokens and layer do not ascend", i);
         if (s.at != end || s.size > head->bytes - end)
-            return pc__fail(PC_ERR_FORMAT, "index %zu lies at %llu, %llu bytes", i,
+            return pc__fail(PC_ERR_FORMAT,
+                            "index %zu: offset %llu with %llu bytes leaves a gap or overlaps", i,
                             (unsigned long long)s.at, (unsigned long long)s.size);
         end += s.size;
         head->sections[i] = s;
@@ -94,7 +96,7 @@ pc_status pc__index_file_head_get(pc__index_file_head *out, const pc_allocator *
     head.sections = pc__calloc(mem, head.count + 1, sizeof *head.sections);
     if (!head.sections)
         return PC_ERR_NOMEM;
-    status = get_rows(&head, data);
+    status = get_sections(&head, data);
     if (status < 0)
         pc__free(mem, head.sections);
     else
@@ -103,18 +105,18 @@ pc_status pc__index_file_head_get(pc__index_file_head *out, const pc_allocator *
 }
 
 const pc__index_file_section *pc__index_file_find(const pc__index_file_head *head, uint32_t tokens,
-                                                  uint32_t unit)
+                                                  uint32_t layer)
 {
     size_t lo = 0, hi = head->count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (is_before(&head->sections[mid], tokens, unit))
+        if (section_is_before(&head->sections[mid], tokens, layer))
             lo = mid + 1;
         else
             hi = mid;
     }
     return lo < head->count && head->sections[lo].tokens == tokens
-                   && head->sections[lo].unit == unit
+                   && head->sections[lo].layer == layer
                ? &head->sections[lo]
                : NULL;
 }

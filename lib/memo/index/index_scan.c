@@ -1,7 +1,7 @@
-/* The built-in exact index: vectors in blocks of 32, number by number, so that a register holds one
- * number of 16 vectors and no sum runs across registers. A search reads the blocks once for all of
- * its queries: a few blocks that stay in the second-level cache, all queries over them, the next
- * few. A removed vector's place is taken by the last one. */
+/* The built-in exact index. Vectors lie in blocks of 32, element by element, so that one register
+ * holds one element of 16 vectors. A search goes over a few blocks that fit into the second-level
+ * cache with all queries, then over the next few. The last vector takes the place of a removed one.
+ */
 #include <string.h>
 
 #include "memo/index/index_ops.h"
@@ -11,62 +11,61 @@
 enum {
     GROUP = 16,
     CACHED_BYTES = 256 << 10
-}; /* queries of one call of the kernel; blocks that all groups go over before the next */
+}; /* queries of one call of the kernel; bytes of blocks that all queries read in turn */
 
-typedef struct scan {
-    pc__index_impl side;
+typedef struct scan_index {
+    pc__index_impl impl;
     const pc__scan_kernels *kernels;
-    float **blocks; /* [blocks needed by places.count]; behind the last vector: zeros */
+    float **blocks; /* [block_count]; zeros behind the last vector */
     size_t block_count, block_capacity;
-} scan;
+} scan_index;
 
-static float *number(const scan *s, size_t place, size_t d)
+static float *element(const scan_index *s, size_t position, size_t d)
 {
-    return s->blocks[place / PC__SCAN_BLOCK] + d * PC__SCAN_BLOCK + place % PC__SCAN_BLOCK;
+    return s->blocks[position / PC__SCAN_BLOCK] + d * PC__SCAN_BLOCK + position % PC__SCAN_BLOCK;
 }
 
-static void scan_free(pc__index_impl *side)
+static void scan_free(pc__index_impl *impl)
 {
-    scan *s = (scan *)(void *)side;
-    const pc_allocator *mem = side->places.mem;
+    scan_index *s = (scan_index *)(void *)impl;
+    const pc_allocator *mem = impl->id_map.mem;
     for (size_t i = 0; i < s->block_count; i++)
         pc__free(mem, s->blocks[i]);
     pc__free(mem, s->blocks);
-    pc__id_map_free(&side->places);
+    pc__id_map_free(&impl->id_map);
     pc__free(mem, s);
 }
 
 static pc_status scan_new(pc__index_impl **out, const pc_allocator *mem,
                           const pc__index_options *options)
 {
-    scan *s = pc__calloc(mem, 1, sizeof *s);
+    scan_index *s = pc__calloc(mem, 1, sizeof *s);
     if (!s)
         return PC_ERR_NOMEM;
-    s->side.places.mem = mem;
-    s->side.options = *options;
+    s->impl.id_map.mem = mem;
+    s->impl.options = *options;
     s->kernels = pc__scan_kernels_get();
-    *out = &s->side;
+    *out = &s->impl;
     return PC_OK;
 }
 
-static size_t blocks_of(size_t vectors)
+static size_t blocks_needed(size_t vectors)
 {
     return (vectors + PC__SCAN_BLOCK - 1) / PC__SCAN_BLOCK;
 }
 
-/* Frees blocks that hold no vector. */
-static void trim(scan *s)
+static void free_unused_blocks(scan_index *s)
 {
-    while (s->block_count > blocks_of(s->side.places.count))
-        pc__free(s->side.places.mem, s->blocks[--s->block_count]);
+    while (s->block_count > blocks_needed(s->impl.id_map.count))
+        pc__free(s->impl.id_map.mem, s->blocks[--s->block_count]);
 }
 
-static pc_status make_room(scan *s, size_t more)
+static pc_status reserve_blocks(scan_index *s, size_t more)
 {
-    const pc_allocator *mem = s->side.places.mem;
-    size_t need = blocks_of(s->side.places.count + more),
-           bytes = s->side.options.dim * PC__SCAN_BLOCK * sizeof(float);
-    pc_status status = pc__id_map_reserve(&s->side.places, more);
+    const pc_allocator *mem = s->impl.id_map.mem;
+    size_t need = blocks_needed(s->impl.id_map.count + more),
+           bytes = s->impl.options.dim * PC__SCAN_BLOCK * sizeof(float);
+    pc_status status = pc__id_map_reserve(&s->impl.id_map, more);
     if (status >= 0)
         status = pc__grow(mem, (void **)&s->blocks, &s->block_capacity, need, sizeof *s->blocks);
     while (status >= 0 && s->block_count < need) {
@@ -79,61 +78,61 @@ static pc_status make_room(scan *s, size_t more)
     return status;
 }
 
-static pc_status scan_add(pc__index_impl *side, size_t count, const float *vectors,
+static pc_status scan_add(pc__index_impl *impl, size_t count, const float *vectors,
                           const int64_t *ids)
 {
-    scan *s = (scan *)(void *)side;
-    size_t dim = side->options.dim;
-    pc_status status = make_room(s, count);
+    scan_index *s = (scan_index *)(void *)impl;
+    size_t dim = impl->options.dim;
+    pc_status status = reserve_blocks(s, count);
     if (status < 0) {
-        trim(s);
+        free_unused_blocks(s);
         return status;
     }
     for (size_t i = 0; i < count; i++) {
         for (size_t d = 0; d < dim; d++)
-            *number(s, side->places.count, d) = vectors[i * dim + d];
-        pc__id_map_add(&side->places, ids[i]);
+            *element(s, impl->id_map.count, d) = vectors[i * dim + d];
+        pc__id_map_add(&impl->id_map, ids[i]);
     }
     return PC_OK;
 }
 
-static void scan_remove(pc__index_impl *side, size_t place)
+static void scan_remove(pc__index_impl *impl, size_t position)
 {
-    scan *s = (scan *)(void *)side;
-    size_t last = side->places.count - 1;
-    for (size_t d = 0; d < side->options.dim; d++) {
-        *number(s, place, d) = *number(s, last, d);
-        *number(s, last, d) = 0.0f;
+    scan_index *s = (scan_index *)(void *)impl;
+    size_t last = impl->id_map.count - 1;
+    for (size_t d = 0; d < impl->options.dim; d++) {
+        *element(s, position, d) = *element(s, last, d);
+        *element(s, last, d) = 0.0f;
     }
-    pc__id_map_vacate(&side->places, place);
-    pc__id_map_fill(&side->places, place);
-    trim(s);
+    pc__id_map_vacate(&impl->id_map, position);
+    pc__id_map_fill(&impl->id_map, position);
+    free_unused_blocks(s);
 }
 
-/* One group of queries over one block. */
-static void look(const scan *s, size_t block, size_t count, const float *queries, size_t k,
-                 float *distances, int64_t *ids)
+/* Compares one group of queries with one block. */
+static void scan_block(const scan_index *s, size_t block, size_t count, const float *queries,
+                       size_t k, float *distances, int64_t *ids)
 {
     float limit[GROUP], apart[GROUP * PC__SCAN_BLOCK];
     uint32_t hits[GROUP];
-    size_t left = s->side.places.count - block * PC__SCAN_BLOCK;
+    size_t left = s->impl.id_map.count - block * PC__SCAN_BLOCK;
     uint32_t there = left < PC__SCAN_BLOCK ? (UINT32_C(1) << left) - 1 : UINT32_MAX;
     for (size_t q = 0; q < count; q++)
         limit[q] = distances[q * k];
-    s->kernels->block(s->blocks[block], s->side.options.dim, queries, count, limit, apart, hits);
+    s->kernels->block(s->blocks[block], s->impl.options.dim, queries, count, limit, apart, hits);
     for (size_t q = 0; q < count; q++)
         for (uint32_t hit = hits[q] & there; hit; hit &= hit - 1) {
             size_t lane = (size_t)__builtin_ctz(hit);
             pc__nearest_offer(distances + q * k, ids + q * k, k, apart[q * PC__SCAN_BLOCK + lane],
-                              s->side.places.ids[block * PC__SCAN_BLOCK + lane]);
+                              s->impl.id_map.ids[block * PC__SCAN_BLOCK + lane]);
         }
 }
 
-static pc_status scan_search(const pc__index_impl *side, size_t queries, const float *vectors,
+static pc_status scan_search(const pc__index_impl *impl, size_t queries, const float *vectors,
                              size_t k, float *distances, int64_t *ids)
 {
-    const scan *s = (const scan *)(const void *)side;
-    size_t dim = side->options.dim, chunk = CACHED_BYTES / (dim * PC__SCAN_BLOCK * sizeof(float));
+    const scan_index *s = (const scan_index *)(const void *)impl;
+    size_t dim = impl->options.dim, chunk = CACHED_BYTES / (dim * PC__SCAN_BLOCK * sizeof(float));
     chunk = chunk ? chunk : 1;
     for (size_t q = 0; q < queries; q++)
         pc__nearest_start(distances + q * k, ids + q * k, k);
@@ -141,26 +140,26 @@ static pc_status scan_search(const pc__index_impl *side, size_t queries, const f
         size_t end = first + chunk < s->block_count ? first + chunk : s->block_count;
         for (size_t q = 0; q < queries; q += GROUP)
             for (size_t b = first; b < end; b++)
-                look(s, b, queries - q < GROUP ? queries - q : GROUP, vectors + q * dim, k,
-                     distances + q * k, ids + q * k);
+                scan_block(s, b, queries - q < GROUP ? queries - q : GROUP, vectors + q * dim, k,
+                           distances + q * k, ids + q * k);
     }
     for (size_t q = 0; q < queries; q++)
         pc__nearest_sort(distances + q * k, ids + q * k, k);
     return PC_OK;
 }
 
-static void scan_rows(const pc__index_impl *side, float *out)
+static void scan_copy_vectors(const pc__index_impl *impl, float *out)
 {
-    const scan *s = (const scan *)(const void *)side;
-    for (size_t i = 0; i < side->places.count; i++)
-        for (size_t d = 0; d < side->options.dim; d++)
-            out[i * side->options.dim + d] = *number(s, i, d);
+    const scan_index *s = (const scan_index *)(const void *)impl;
+    for (size_t i = 0; i < impl->id_map.count; i++)
+        for (size_t d = 0; d < impl->options.dim; d++)
+            out[i * impl->options.dim + d] = *element(s, i, d);
 }
 
 const pc__index_ops pc__index_scan_ops = {.name = "scan",
-                                          .new_side = scan_new,
-                                          .free_side = scan_free,
+                                          .create = scan_new,
+                                          .destroy = scan_free,
                                           .add = scan_add,
                                           .remove = scan_remove,
                                           .search = scan_search,
-                                          .rows = scan_rows};
+                                          .copy_vectors = scan_copy_vectors};

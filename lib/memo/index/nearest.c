@@ -1,3 +1,4 @@
+/* The heap of the nearest neighbours found so far. */
 #include "memo/index/nearest.h"
 
 #include <math.h>
@@ -7,8 +8,8 @@ static int farther(float distance, int64_t id, float than, int64_t than_id)
     return distance > than || (distance == than && id > than_id);
 }
 
-/* Puts an entry in at the top of a heap of n. */
-static void sift(float *distances, int64_t *ids, size_t n, float distance, int64_t id)
+/* Puts an entry on top of a heap of n, and moves it down. */
+static void sift_neighbour(float *distances, int64_t *ids, size_t n, float distance, int64_t id)
 {
     size_t at = 0, child;
     while ((child = 2 * at + 1) < n) {
@@ -36,7 +37,7 @@ void pc__nearest_start(float *distances, int64_t *ids, size_t k)
 void pc__nearest_offer(float *distances, int64_t *ids, size_t k, float distance, int64_t id)
 {
     if (farther(*distances, *ids, distance, id))
-        sift(distances, ids, k, distance, id);
+        sift_neighbour(distances, ids, k, distance, id);
 }
 
 void pc__nearest_sort(float *distances, int64_t *ids, size_t k)
@@ -45,7 +46,7 @@ void pc__nearest_sort(float *distances, int64_t *ids, size_t k)
         float top = *distances;
         int64_t top_id = *ids;
         k--;
-        sift(distances, ids, k, distances[k], ids[k]);
+        sift_neighbour(distances, ids, k, distances[k], ids[k]);
         distances[k] = top;
         ids[k] = top_id;
     }

@@ -1,7 +1,7 @@
-/* The reference of the scan's kernels: plain loops. */
+/* The reference: plain loops. */
 #include "memo/index/scan_kernels.h"
 
-static void one_query(const float *block, size_t dim, const float *query, float *sums)
+static void query_distances(const float *block, size_t dim, const float *query, float *sums)
 {
     for (size_t i = 0; i < PC__SCAN_BLOCK; i++)
         sums[i] = 0.0f;
@@ -17,7 +17,7 @@ static void block_c(const float *block, size_t dim, const float *queries, size_t
 {
     for (size_t q = 0; q < count; q++) {
         float *sums = distances + q * PC__SCAN_BLOCK;
-        one_query(block, dim, queries + q * dim, sums);
+        query_distances(block, dim, queries + q * dim, sums);
         hits[q] = 0;
         for (size_t i = 0; i < PC__SCAN_BLOCK; i++)
             hits[q] |= (uint32_t)(sums[i] <= limit[q]) << i;

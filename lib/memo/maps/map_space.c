@@ -1,3 +1,4 @@
+/* Free room of a data file: an array of gaps, by offset. */
 #include "memo/maps/map_space.h"
 
 #include <string.h>
@@ -45,11 +46,11 @@ static uint64_t least(uint64_t a, uint64_t b)
 uint64_t pc__map_space_take(pc__map_space *room, size_t index, uint64_t bytes)
 {
     pc__map_gap *gap = &room->gaps[index];
-    uint64_t at = gap->at, left = gap->bytes - bytes, solid = least(gap->solid, left);
-    room->solid -= gap->solid - solid;
+    uint64_t at = gap->at, left = gap->bytes - bytes, on_disk = least(gap->on_disk, left);
+    room->on_disk -= gap->on_disk - on_disk;
     room->taken += bytes;
     room->pieces++;
-    *gap = (pc__map_gap){at + bytes, left, solid};
+    *gap = (pc__map_gap){at + bytes, left, on_disk};
     if (!left)
         remove_gap(room, index);
     return at;
@@ -70,11 +71,10 @@ int64_t pc__map_space_growth(const pc__map_space *room, size_t index, uint64_t b
     if (index == SIZE_MAX)
         return (int64_t)bytes;
     gap = &room->gaps[index];
-    return (int64_t)(bytes + least(gap->solid, gap->bytes - bytes)) - (int64_t)gap->solid;
+    return (int64_t)(bytes + least(gap->on_disk, gap->bytes - bytes)) - (int64_t)gap->on_disk;
 }
 
-/* Room for it was reserved when pieces were taken: there are never more gaps than pieces, and one.
- */
+/* The room for it was reserved: there are at most as many gaps as extents, and one. */
 static void insert_gap(pc__map_space *room, size_t index, pc__map_gap gap)
 {
     memmove(room->gaps + index + 1, room->gaps + index, (room->count - index) * sizeof *room->gaps);
@@ -82,17 +82,18 @@ static void insert_gap(pc__map_space *room, size_t index, pc__map_gap gap)
     room->count++;
 }
 
-static void join_gaps(pc__map_space *room, size_t index) /* with the next one, if they touch */
+static void join_gaps(pc__map_space *room,
+                      size_t index) /* joins a gap with the next one, if they touch */
 {
     pc__map_gap *gap = &room->gaps[index];
     if (index + 1 >= room->count || gap->at + gap->bytes != gap[1].at)
         return;
     gap->bytes += gap[1].bytes;
-    gap->solid += gap[1].solid;
+    gap->on_disk += gap[1].on_disk;
     remove_gap(room, index + 1);
 }
 
-void pc__map_space_return(pc__map_space *room, uint64_t at, uint64_t bytes, uint64_t solid)
+void pc__map_space_return(pc__map_space *room, uint64_t at, uint64_t bytes, uint64_t on_disk)
 {
     size_t low = 0, high = room->count;
     while (low < high) {
@@ -104,8 +105,8 @@ void pc__map_space_return(pc__map_space *room, uint64_t at, uint64_t bytes, uint
     }
     room->taken -= bytes;
     room->pieces--;
-    room->solid += solid;
-    insert_gap(room, low, (pc__map_gap){at, bytes, solid});
+    room->on_disk += on_disk;
+    insert_gap(room, low, (pc__map_gap){at, bytes, on_disk});
     join_gaps(room, low);
     if (low)
         join_gaps(room, low - 1);
@@ -126,13 +127,13 @@ uint64_t pc__map_space_used_end(const pc__map_space *room)
 void pc__map_space_truncate(pc__map_space *room, uint64_t end)
 {
     pc__map_gap *gap = gap_at_end(room);
-    uint64_t solid;
+    uint64_t on_disk;
     if (!gap || end >= room->end)
         return;
     gap->bytes = end - gap->at;
-    solid = least(gap->solid, gap->bytes);
-    room->solid -= gap->solid - solid;
-    gap->solid = solid;
+    on_disk = least(gap->on_disk, gap->bytes);
+    room->on_disk -= gap->on_disk - on_disk;
+    gap->on_disk = on_disk;
     room->end = end;
     if (!gap->bytes)
         room->count--;
@@ -142,7 +143,7 @@ void pc__map_space_claim(pc__map_space *room, uint64_t at, uint64_t bytes)
 {
     if (at > room->end) {
         room->gaps[room->count++] = (pc__map_gap){room->end, at - room->end, at - room->end};
-        room->solid += at - room->end;
+        room->on_disk += at - room->end;
     }
     room->end = at + bytes;
     room->taken += bytes;

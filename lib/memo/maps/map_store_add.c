@@ -1,49 +1,51 @@
-/* Adding records, and making room for them. */
+/* Adding records: finding room, evicting others for it, writing, and entering into the log. */
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/lrfu.h"
 #include "memo/maps/map_store_internal.h"
 
 typedef struct victims {
     const pc_allocator *mem;
-    int64_t *ids; /* [count] */
+    int64_t *ids; /* [count] that were evicted */
     size_t count, capacity;
-    pc__map_item **kept; /* [kept_count] that readers of other processes have in use */
-    size_t kept_count, kept_capacity;
+    pc__map_item **in_use; /* [in_use_count] by readers of other processes */
+    size_t in_use_count, in_use_capacity;
 } victims;
 
-/* The least worth, out of the order if its room would not come back. NULL: there is none. Under
- * work. */
-static pc__map_item *least(pc__map_store *store, victims *v)
+/* The item with the lowest score that no reader uses. Those that one uses leave the order until
+ * make_record_room ends. NULL: there is none, or v->in_use is full. Under `work`. */
+static pc__map_item *pick_victim(pc__map_store *store, victims *v)
 {
+    pc__heap *order = &store->table.order;
     pc__map_item *item = NULL;
     pthread_mutex_lock(&store->guard);
-    while (!item && store->order.count && v->kept_count < v->kept_capacity) {
-        pc__heap_node *node = store->order.slots[0].node;
-        item = (pc__map_item *)(void *)((char *)node - offsetof(pc__map_item, place));
-        if (!pc__range_is_locked(store->data_fd, item->entry.at, pc__map_extent(&item->entry)))
+    while (!item && order->count && v->in_use_count < v->in_use_capacity) {
+        pc__heap_node *node = order->slots[0].node;
+        item = (pc__map_item *)(void *)((char *)node - offsetof(pc__map_item, node));
+        if (!pc__range_is_locked(store->data.fd, item->entry.at, pc__map_extent(&item->entry)))
             break;
-        pc__heap_remove(&store->order, node);
-        v->kept[v->kept_count++] = item;
+        pc__heap_remove(order, node);
+        v->in_use[v->in_use_count++] = item;
         item = NULL;
     }
     pthread_mutex_unlock(&store->guard);
     return item;
 }
 
-static pc_status evict_least(pc__map_store *store, victims *v)
+static pc_status evict_one(pc__map_store *store, victims *v)
 {
     pc__map_item *item;
     int64_t id;
     pc_status status = pc__grow(v->mem, (void **)&v->ids, &v->capacity, v->count + 1,
                                 sizeof *v->ids);
     do {
-        if (status < 0
-            || (status = pc__grow(v->mem, (void **)&v->kept, &v->kept_capacity, v->kept_count + 1,
-                                  sizeof *v->kept))
-                   < 0)
+        if (status >= 0)
+            status = pc__grow(v->mem, (void **)&v->in_use, &v->in_use_capacity, v->in_use_count + 1,
+                              sizeof *v->in_use);
+        if (status < 0)
             return status;
-        item = least(store, v);
-    } while (!item && v->kept_count == v->kept_capacity);
+        item = pick_victim(store, v);
+    } while (!item && v->in_use_count == v->in_use_capacity);
     if (!item)
         return PC_MISS;
     id = item->entry.id;
@@ -53,86 +55,77 @@ static pc_status evict_least(pc__map_store *store, victims *v)
     return status;
 }
 
-/* Under work. */
-static pc_status make_room(pc__map_store *store, uint64_t bytes, victims *v, uint64_t *at)
+/* Under `work`. Without a budget nothing is evicted: PC_MISS means that a reader locks all that
+ * lies behind the end. */
+static pc_status make_record_room(pc__map_store *store, uint64_t bytes, victims *v, uint64_t *at)
 {
     pc_status status = store->log.is_suspect ? pc__map_store_save_log(store) : PC_OK;
     while (status == PC_OK
-           && (status = pc__map_data_place(store, bytes, pc__map_store_spare(store), at))
+           && (status = pc__map_data_place(&store->data, bytes, pc__map_store_spare(store), at))
                   == PC_MISS) {
-        status = store->options.budget_bytes
-                     ? evict_least(store, v)
-                     : PC_MISS; /* without a budget nothing has to go: somebody holds what lies
-                                   beyond the end */
+        status = store->options.budget_bytes ? evict_one(store, v) : PC_MISS;
         if (status == PC_MISS) {
-            pc__fail(PC_ERR_LIMIT, "%s: all that could make room is in use", store->dir.path);
+            pc__fail(PC_ERR_LIMIT, "%s: all that could be evicted is in use", store->dir.path);
             status = PC_AGAIN;
         }
     }
     pthread_mutex_lock(&store->guard);
-    for (size_t i = 0; i < v->kept_count; i++)
-        pc__map_table_offer(store, v->kept[i]);
+    for (size_t i = 0; i < v->in_use_count; i++)
+        pc__map_table_offer(&store->table, v->in_use[i]);
     pthread_mutex_unlock(&store->guard);
     return status;
 }
 
-static pc_status begin(pc__map_store *store, uint64_t bytes, victims *v, pc__map_log_entry *entry)
+/* Brings in so many bytes: time of the eviction score passes. */
+static void pass_time(pc__map_store *store, uint64_t bytes)
+{
+    uint64_t budget = store->options.budget_bytes ? store->options.budget_bytes
+                                                  : pc__map_data_taken(&store->data) + bytes;
+    store->table.clock += pc__lrfu_half_lives(bytes, budget);
+}
+
+static pc_status place_record(pc__map_store *store, uint64_t bytes, victims *v,
+                              pc__map_log_entry *entry)
 {
     pc_status status;
     pthread_mutex_lock(&store->work);
-    status = make_room(store, bytes, v, &entry->at);
-    if (status == PC_OK && store->next > PC__MAPS_MOST_ID) { /* `next` is changed under work only */
-        pc__map_data_unlock(store, entry->at, bytes);
-        pc__map_data_free(store, entry->at, bytes);
-        status = pc__fail(PC_ERR_LIMIT, "%s: all ids were given out", store->dir.path);
+    status = make_record_room(store, bytes, v, &entry->at);
+    if (status == PC_OK && store->next_id > PC__MAPS_MOST_ID) { /* changed under `work` only */
+        pc__map_data_unlock(&store->data, entry->at, bytes);
+        pc__map_data_free(&store->data, entry->at, bytes);
+        status = pc__fail(PC_ERR_LIMIT, "%s: no id is left", store->dir.path);
     }
     if (status == PC_OK) {
         pthread_mutex_lock(&store->guard);
-        entry->id = store->next++;
-        pc__map_table_age(store, bytes);
-        entry->heat = store->clock - 1;
-        entry->clock = store->clock;
+        entry->id = store->next_id++;
+        pass_time(store, bytes);
+        entry->log_uses = store->table.clock + PC__LRFU_FIRST_USE;
+        entry->clock = store->table.clock;
         pthread_mutex_unlock(&store->guard);
     }
     pthread_mutex_unlock(&store->work);
     return status;
 }
 
-pc_status pc__map_store_commit(pc__map_store *store, pc__map_item *item, int is_new)
-{
-    pc_status status;
-    pthread_mutex_lock(&store->guard);
-    status = pc__map_table_reserve(store, 1);
-    pthread_mutex_unlock(&store->guard);
-    if (status >= 0)
-        status = pc__map_store_append(store, &item->entry);
-    if (status < 0)
-        return status;
-    pthread_mutex_lock(&store->guard);
-    pc__map_table_put(store, item);
-    store->counts.stored += is_new ? 1 : 0;
-    pthread_mutex_unlock(&store->guard);
-    return PC_OK;
-}
-
-static pc_status check(const pc__map_store *store, const pc__map_log_entry *entry, const void *note,
-                       const void *const *maps, pc__map_layout *layout)
+static pc_status check_record(const pc__map_store *store, const pc__map_log_entry *entry,
+                              const void *metadata, const void *const *maps, pc__map_layout *layout)
 {
     uint64_t budget = store->options.budget_bytes, extent;
     if (store->options.read_only)
-        return pc__fail(PC_ERR_STATE, "%s: opened to be read only", store->dir.path);
-    if (!maps || (entry->note && !note) || !entry->tokens)
+        return pc__fail(PC_ERR_STATE, "%s: opened read-only", store->dir.path);
+    if (!maps || (entry->metadata && !metadata) || !entry->tokens)
         return pc__fail(PC_ERR_INVALID, "%s: %s", store->dir.path,
                         !maps           ? "maps is NULL"
-                        : entry->tokens ? "note is NULL"
+                        : entry->tokens ? "metadata is NULL"
                                         : "a record of no tokens");
-    for (int32_t i = 0; i < store->options.face.layers; i++)
+    for (int32_t i = 0; i < store->options.signature.layers; i++)
         if (!maps[i])
             return pc__fail(PC_ERR_INVALID, "%s: the map of layer %d is NULL", store->dir.path,
                             (int)i);
-    if (!pc__map_layout_of(&store->options.face, entry->tokens, entry->note, layout))
-        return pc__fail(PC_ERR_LIMIT, "%s: maps of %u tokens with a note of %u bytes are too large",
-                        store->dir.path, (unsigned)entry->tokens, (unsigned)entry->note);
+    if (!pc__map_layout_of(&store->options.signature, entry->tokens, entry->metadata, layout))
+        return pc__fail(PC_ERR_LIMIT,
+                        "%s: maps of %u tokens with %u bytes of metadata are too large",
+                        store->dir.path, (unsigned)entry->tokens, (unsigned)entry->metadata);
     extent = pc__map_round_up(layout->bytes, PC__MAPS_PAGE);
     if (budget
         && extent + PC__MAPS_PAGE + PC__MAPS_LOG_HEADER + 2 * PC__MAPS_ENTRY
@@ -144,16 +137,16 @@ static pc_status check(const pc__map_store *store, const pc__map_log_entry *entr
     return PC_OK;
 }
 
-static pc_status add(pc__map_store *store, pc__map_item *item, const pc__map_layout *layout,
-                     const void *note, const void *const *maps, victims *v, int64_t *id)
+static pc_status add_record(pc__map_store *store, pc__map_item *item,
+                            const pc__map_record_parts *parts, victims *v, int64_t *id)
 {
-    uint64_t extent = pc__map_round_up(layout->bytes, PC__MAPS_PAGE);
-    pc_status status = begin(store, extent, v, &item->entry);
+    uint64_t extent = pc__map_round_up(parts->layout->bytes, PC__MAPS_PAGE);
+    pc_status status = place_record(store, extent, v, &item->entry);
     if (status != PC_OK)
         return status;
     *id = item->entry.id;
-    status = pc__map_data_write(store, &item->entry, layout, note, maps, NULL);
-    pc__map_data_unlock(store, item->entry.at, extent);
+    status = pc__map_data_write(&store->data, &item->entry, parts, !store->options.relaxed);
+    pc__map_data_unlock(&store->data, item->entry.at, extent);
     if (status == PC_OK) {
         item->last = pc__now();
         item->entry.used = pc__now_date();
@@ -162,36 +155,37 @@ static pc_status add(pc__map_store *store, pc__map_item *item, const pc__map_lay
         pthread_mutex_unlock(&store->work);
     }
     if (status < 0) {
-        pc__map_data_free(store, item->entry.at, extent);
+        pc__map_data_free(&store->data, item->entry.at, extent);
         *id = -1;
     }
     return status;
 }
 
 pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint32_t tokens,
-                            const void *note, size_t note_size, const void *const *maps,
+                            const void *metadata, size_t metadata_size, const void *const *maps,
                             int64_t *id, void (*evicted)(void *user, int64_t id), void *user)
 {
     pc__map_layout layout;
+    pc__map_record_parts parts = {&layout, store->options.signature.layers, metadata, maps, NULL};
     victims v = {.mem = &store->mem};
     pc__map_item *item = pc__calloc(&store->mem, 1, sizeof *item);
     pc_status status = PC_ERR_NOMEM;
     *id = -1;
     if (!item)
         return status;
-    item->entry = (pc__map_log_entry){.kind = PC__MAPS_STORED,
-                                      .tokens = tokens,
-                                      .note = note_size < UINT32_MAX ? (uint32_t)note_size
-                                                                     : UINT32_MAX,
-                                      .tokens_id = *tokens_id};
-    status = check(store, &item->entry, note, maps, &layout);
+    item->entry = (pc__map_log_entry){
+        .kind = PC__MAPS_STORED,
+        .tokens = tokens,
+        .metadata = metadata_size < UINT32_MAX ? (uint32_t)metadata_size : UINT32_MAX,
+        .tokens_id = *tokens_id};
+    status = check_record(store, &item->entry, metadata, maps, &layout);
     if (status == PC_OK)
-        status = add(store, item, &layout, note, maps, &v, id);
+        status = add_record(store, item, &parts, &v, id);
     if (status != PC_OK)
         pc__free(&store->mem, item);
     for (size_t i = 0; i < v.count && evicted; i++)
         evicted(user, v.ids[i]);
     pc__free(&store->mem, v.ids);
-    pc__free(&store->mem, v.kept);
+    pc__free(&store->mem, v.in_use);
     return status;
 }

@@ -1,94 +1,290 @@
-/* The maps of a record, from the mapping or unpacked; notes. */
+/* Reading records: a record is held, checked at its first use, and lent out as mapped memory, or as
+ * a decompressed copy. */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/fail.h"
 #include "memo/maps/map_compress.h"
 #include "memo/maps/map_store_internal.h"
 
-typedef struct holder {
+/* ------------------------------------------------------------------ damage */
+
+static int is_all_zero(const uint8_t *data, uint64_t size)
+{
+    for (uint64_t i = 0; i < size; i++)
+        if (data[i])
+            return 0;
+    return 1;
+}
+
+static const char *check_layer(const uint8_t *data, int32_t layer, uint64_t *end)
+{
+    const uint8_t *want;
+    uint8_t sum[PC__CHECKSUM];
+    uint64_t at, bytes;
+    pc__map_record_row_get(data, layer, &at, &bytes, &want);
+    if (!is_all_zero(data + *end, at - *end)) /* every bit of a record is checked */
+        return "the bytes between its layers are not 0";
+    pc__checksum_of(data + at, (size_t)bytes, sum);
+    *end = at + bytes;
+    return memcmp(sum, want, sizeof sum) ? "the checksum of a layer is wrong" : NULL;
+}
+
+/* NULL, or what is wrong. */
+static const char *check_record_layers(const pc__map_store *store, const pc__map_log_entry *e,
+                                       const pc__map_layout *layout, const uint8_t *data)
+{
+    uint64_t end = layout->metadata + e->metadata;
+    const char *what = is_all_zero(data + layout->header, layout->metadata - layout->header)
+                           ? NULL
+                           : "the bytes before its metadata are not 0";
+    for (int32_t i = 0; i < store->options.signature.layers && !what; i++)
+        what = check_layer(data, i, &end);
+    return what;
+}
+
+/* The writer may have removed the record and reused its room: then another header stands there, or
+ * the file ends before it. */
+static int was_removed(const pc__map_store *store, const pc__map_log_entry *e, const uint8_t *data)
+{
+    struct stat st;
+    if (!fstat(store->data.fd, &st) && (uint64_t)st.st_size >= e->at + e->bytes
+        && !memcmp(data + PC__MAPS_HEADER_SUM, e->sum, PC__CHECKSUM))
+        return 0;
+    return !pc__map_log_holds(&store->dir, &store->mem, &store->options.signature, e);
+}
+
+/* Removes a damaged record, unless it was moved meanwhile. PC_ERR_FORMAT with a text. */
+static pc_status drop_damaged(pc__map_store *store, const pc__map_log_entry *e, const char *what)
+{
+    pc__map_item *item;
+    pthread_mutex_lock(&store->work);
+    pthread_mutex_lock(&store->guard);
+    item = pc__map_table_find(&store->table, e->id);
+    if (item && item->entry.at != e->at)
+        item = NULL;
+    pthread_mutex_unlock(&store->guard);
+    if (item)
+        pc__map_store_drop(store, e->id, PC__MAPS_DAMAGED);
+    pthread_mutex_unlock(&store->work);
+    return pc__fail(PC_ERR_FORMAT, "%s/%s: record %lld at %llu: %s", store->dir.path, PC__MAPS_DATA,
+                    (long long)e->id, (unsigned long long)e->at, what);
+}
+
+static pc_status drop_removed(pc__map_store *store, int64_t id)
+{
+    pthread_mutex_lock(&store->work);
+    pc__map_store_drop(store, id, PC__MAPS_BY_HAND);
+    pthread_mutex_unlock(&store->work);
+    return PC_MISS;
+}
+
+/* ------------------------------------------------------------------ holding */
+
+typedef struct record_pin {
     pc__map_item *item;
     pc__mapped_data *view;
-    uint8_t *unpacked;   /* of a cold record */
-    const void *layer[]; /* [layers] */
-} holder;
+    pc__map_log_entry entry;
+    int is_checked;
+} record_pin;
 
-static pc_status unpack(pc__map_store *store, holder *h, const pc__map_layout *layout,
-                        const uint8_t *data)
+/* Under `guard`. */
+static void release_item(pc__map_store *store, pc__map_item *item)
 {
-    size_t bytes = (size_t)layout->layer_bytes,
-           step = (size_t)pc__map_round_up(layout->layer_bytes, PC__MAPS_ALIGN);
-    pc__map_compressor *packer = NULL;
-    pc_status status = pc__map_compressor_new(&packer, &store->mem, store->options.face.format,
-                                              bytes, 1);
-    if (status < 0)
-        return status;
-    h->unpacked = pc__alloc_aligned(&store->mem, step * (size_t)store->options.face.layers,
-                                    PC__MAPS_ALIGN);
-    if (!h->unpacked)
-        status = PC_ERR_NOMEM;
-    for (int32_t i = 0; i < store->options.face.layers && status == PC_OK; i++) {
-        const uint8_t *sum;
-        uint64_t at, packed;
-        pc__map_record_row_get(data, i, &at, &packed, &sum);
-        status = pc__map_decompress(packer, data + at, (size_t)packed,
-                                    h->unpacked + (size_t)i * step);
-        h->layer[i] = h->unpacked + (size_t)i * step;
+    const pc__map_log_entry *entry = &item->entry;
+    if (!pc__map_table_release(&store->table, item))
+        return;
+    if (store->options.read_only) /* the writer may reuse its room from here on */
+        pc__map_data_unlock(&store->data, entry->at, pc__map_extent(entry));
+    if (item->is_gone)
+        pc__map_store_free_item(store, item);
+}
+
+/* The errno of locking a record against the writer, which only readers have to do. */
+static int hold_item(pc__map_store *store, pc__map_item *item, int how)
+{
+    int error = 0;
+    pc__map_table_hold(&store->table, item);
+    if (store->options.read_only && item->holds == 1)
+        error = pc__range_lock(store->data.fd, F_RDLCK, item->entry.at,
+                               pc__map_extent(&item->entry));
+    if (error)
+        release_item(store, item);
+    else if (how & PC__MAP_PIN_USE)
+        pc__map_table_hit(&store->table, item);
+    return error;
+}
+
+/* PC_MISS with an item: the writer writes to its room. */
+static pc_status hold_record(pc__map_store *store, int64_t id, int how, record_pin *out)
+{
+    pc_status status = PC_OK;
+    int error = 0;
+    *out = (record_pin){0};
+    pthread_mutex_lock(&store->guard);
+    out->item = pc__map_table_find(&store->table, id);
+    if (out->item)
+        error = hold_item(store, out->item, how);
+    if (!out->item || error == EAGAIN) {
+        status = PC_MISS;
+    } else if (error) {
+        errno = error;
+        status = pc__dir_fault(&store->dir, PC__MAPS_DATA);
+    } else {
+        out->view = pc__map_data_hold(&store->data);
+        out->entry = out->item->entry;
+        out->is_checked = out->item->is_checked;
     }
-    pc__map_compressor_free(packer);
+    pthread_mutex_unlock(&store->guard);
     return status;
 }
 
-static void point(const pc__map_store *store, holder *h, const uint8_t *data)
+void pc__map_store_unpin(pc__map_store *store, pc__map_item *item, pc__mapped_data *view)
 {
-    for (int32_t i = 0; i < store->options.face.layers; i++) {
+    pthread_mutex_lock(&store->guard);
+    release_item(store, item);
+    pthread_mutex_unlock(&store->guard);
+    pc__map_data_release(&store->data, view);
+}
+
+/* PC_OK: *what is NULL, or what is wrong with the record. PC_ERR_IO: that cannot be found out. */
+static pc_status check_pinned(pc__map_store *store, const record_pin *p,
+                              const pc__map_layout *layout, int how, const char **what)
+{
+    const uint8_t *data = p->view->data + p->entry.at;
+    struct stat st;
+    if (fstat(store->data.fd, &st))
+        return pc__dir_fault(&store->dir, PC__MAPS_DATA);
+    *what = (uint64_t)st.st_size < p->entry.at + p->entry.bytes
+                ? "the file ends before it"
+                : pc__map_record_check(data, &p->entry, layout, store->options.signature.layers);
+    if (*what || !(how & PC__MAP_PIN_LAYERS))
+        return PC_OK;
+    *what = check_record_layers(store, &p->entry, layout, data);
+    if (!*what) {
+        pthread_mutex_lock(&store->guard);
+        p->item->is_checked = 1;
+        pthread_mutex_unlock(&store->guard);
+    }
+    return PC_OK;
+}
+
+pc_status pc__map_store_pin(pc__map_store *store, int64_t id, int how, pc__map_item **item,
+                            pc__mapped_data **view)
+{
+    record_pin p;
+    pc__map_layout layout;
+    const char *what = NULL;
+    pc_status status = hold_record(store, id, how, &p);
+    if (status != PC_OK)
+        return status == PC_MISS && p.item ? drop_removed(store, id) : status;
+    pc__map_layout_of(&store->options.signature, p.entry.tokens, p.entry.metadata, &layout);
+    if (store->options.read_only && was_removed(store, &p.entry, p.view->data + p.entry.at)) {
+        pc__map_store_unpin(store, p.item, p.view);
+        return drop_removed(store, id);
+    }
+    if (!p.is_checked)
+        status = check_pinned(store, &p, &layout, how, &what);
+    if (status < 0 || what) {
+        pc__map_store_unpin(store, p.item, p.view);
+        return status < 0 ? status : drop_damaged(store, &p.entry, what);
+    }
+    *item = p.item;
+    *view = p.view;
+    return PC_OK;
+}
+
+/* ------------------------------------------------------------------ maps */
+
+typedef struct map_loan { /* pc__maps.owner */
+    pc__map_item *item;
+    pc__mapped_data *view;
+    uint8_t *decompressed;
+    const void *layer[]; /* [layers] */
+} map_loan;
+
+static pc_status decompress_layers(pc__map_store *store, map_loan *loan,
+                                   const pc__map_layout *layout, const uint8_t *data)
+{
+    const pc__map_signature *signature = &store->options.signature;
+    size_t bytes = (size_t)layout->layer_bytes,
+           stride = (size_t)pc__map_round_up(layout->layer_bytes, PC__MAPS_ALIGN);
+    pc__map_compressor *compressor = NULL;
+    pc_status status = pc__map_compressor_new(&compressor, &store->mem, signature->format, bytes,
+                                              1);
+    if (status < 0)
+        return status;
+    loan->decompressed = pc__alloc_aligned(&store->mem, stride * (size_t)signature->layers,
+                                           PC__MAPS_ALIGN);
+    if (!loan->decompressed)
+        status = PC_ERR_NOMEM;
+    for (int32_t i = 0; i < signature->layers && status == PC_OK; i++) {
+        const uint8_t *sum;
+        uint64_t at, compressed;
+        pc__map_record_row_get(data, i, &at, &compressed, &sum);
+        loan->layer[i] = loan->decompressed + (size_t)i * stride;
+        status = pc__map_decompress(compressor, data + at, (size_t)compressed,
+                                    loan->decompressed + (size_t)i * stride);
+    }
+    pc__map_compressor_free(compressor);
+    return status;
+}
+
+static void point_to_layers(const pc__map_store *store, map_loan *loan, const uint8_t *data)
+{
+    for (int32_t i = 0; i < store->options.signature.layers; i++) {
         const uint8_t *sum;
         uint64_t at, bytes;
         pc__map_record_row_get(data, i, &at, &bytes, &sum);
-        h->layer[i] = data + at;
+        loan->layer[i] = data + at;
     }
 }
 
-static void let_go(pc__map_store *store, holder *h)
+static void end_loan(pc__map_store *store, map_loan *loan)
 {
-    if (h->item)
-        pc__map_store_unpin(store, h->item, h->view);
-    pc__free(&store->mem, h->unpacked);
-    pc__free(&store->mem, h);
+    if (loan->item)
+        pc__map_store_unpin(store, loan->item, loan->view);
+    pc__free(&store->mem, loan->decompressed);
+    pc__free(&store->mem, loan);
+}
+
+static pc_status fill_loan(pc__map_store *store, map_loan *loan)
+{
+    const pc__map_log_entry *entry = &loan->item->entry; /* where it lies never changes */
+    const uint8_t *data = loan->view->data + entry->at;
+    pc__map_layout layout;
+    if (!(entry->flags & PC__MAPS_COMPRESSED)) {
+        point_to_layers(store, loan, data);
+        return PC_OK;
+    }
+    pc__map_layout_of(&store->options.signature, entry->tokens, entry->metadata, &layout);
+    return decompress_layers(store, loan, &layout, data);
 }
 
 pc_status pc__map_store_borrow(pc__map_store *store, int64_t id, int how, pc__maps *out)
 {
-    size_t layers = (size_t)store->options.face.layers;
-    holder *h = pc__alloc(&store->mem, sizeof *h + layers * sizeof *h->layer);
+    size_t layers = (size_t)store->options.signature.layers;
+    map_loan *loan = pc__alloc(&store->mem, sizeof *loan + layers * sizeof *loan->layer);
     pc_status status = PC_ERR_NOMEM;
     *out = (pc__maps){0};
-    if (!h)
+    if (!loan)
         return status;
-    h->item = NULL;
-    h->unpacked = NULL;
-    status = pc__map_store_pin(store, id, how | PC__MAP_PIN_LAYERS, &h->item, &h->view);
+    loan->item = NULL;
+    loan->decompressed = NULL;
+    status = pc__map_store_pin(store, id, how | PC__MAP_PIN_LAYERS, &loan->item, &loan->view);
+    if (status == PC_OK)
+        status = fill_loan(store, loan);
     if (status == PC_OK) {
-        const uint8_t *data =
-            h->view->data + h->item->entry.at; /* place, size and flags of an item never change */
-        if (h->item->entry.flags & PC__MAPS_COMPRESSED) {
-            pc__map_layout layout;
-            pc__map_layout_of(&store->options.face, h->item->entry.tokens, h->item->entry.note,
-                              &layout);
-            status = unpack(store, h, &layout, data);
-        } else {
-            point(store, h, data);
-        }
-    }
-    if (status == PC_OK) {
-        *out = (pc__maps){h->layer, h};
+        *out = (pc__maps){loan->layer, loan};
         return PC_OK;
     }
-    if (h->item && status == PC_MISS) { /* its checksums are right, but it does not unpack */
-        pc__map_log_entry entry = {.id = id, .at = h->item->entry.at};
-        let_go(store, h);
-        return pc__map_store_damaged(store, &entry, "a packed layer cannot be unpacked");
+    if (loan->item && status == PC_MISS) { /* checksums are right, but it does not decompress */
+        pc__map_log_entry entry = {.id = id, .at = loan->item->entry.at};
+        end_loan(store, loan);
+        return drop_damaged(store, &entry, "a compressed layer cannot be decompressed");
     }
-    let_go(store, h);
+    end_loan(store, loan);
     return status;
 }
 
@@ -100,57 +296,59 @@ pc_status pc__map_store_get(pc__map_store *store, int64_t id, pc__maps *out)
 void pc__maps_release(pc__map_store *store, pc__maps *maps)
 {
     if (maps->owner)
-        let_go(store, maps->owner);
+        end_loan(store, maps->owner);
     *maps = (pc__maps){0};
 }
 
-/* The note of a pinned record, whole or PC_ERR_FORMAT. */
-static pc_status check_note(pc__map_store *store, const pc__map_item *item,
-                            const pc__mapped_data *view, const uint8_t **note)
+/* ------------------------------------------------------------------ metadata */
+
+/* The metadata of a pinned record. PC_ERR_FORMAT: its checksum is wrong. */
+static pc_status check_metadata(pc__map_store *store, const pc__map_item *item,
+                                const pc__mapped_data *view, const uint8_t **metadata)
 {
     const uint8_t *data = view->data + item->entry.at;
     pc__map_layout layout;
     uint8_t sum[PC__CHECKSUM];
-    pc__map_layout_of(&store->options.face, item->entry.tokens, item->entry.note, &layout);
-    *note = data + layout.note;
-    pc__checksum_of(*note, item->entry.note, sum);
+    pc__map_layout_of(&store->options.signature, item->entry.tokens, item->entry.metadata, &layout);
+    *metadata = data + layout.metadata;
+    pc__checksum_of(*metadata, item->entry.metadata, sum);
     return memcmp(sum, pc__map_record_metadata_sum(data), sizeof sum) ? PC_ERR_FORMAT : PC_OK;
 }
 
-/* The record is let go; a damaged one goes. */
-static pc_status end_note(pc__map_store *store, pc__map_item *item, pc__mapped_data *view,
-                          pc_status status)
+/* Unpins the record, and removes it if it is damaged. */
+static pc_status end_metadata(pc__map_store *store, pc__map_item *item, pc__mapped_data *view,
+                              pc_status status)
 {
     pc__map_log_entry entry = {.id = item->entry.id, .at = item->entry.at};
     pc__map_store_unpin(store, item, view);
     return status == PC_ERR_FORMAT
-               ? pc__map_store_damaged(store, &entry, "the checksum of its note is another one")
+               ? drop_damaged(store, &entry, "the checksum of its metadata is wrong")
                : status;
 }
 
 pc_status pc__map_store_metadata(pc__map_store *store, int64_t id, void *out, size_t size)
 {
-    const uint8_t *note;
+    const uint8_t *metadata;
     pc__map_item *item;
     pc__mapped_data *view;
     pc_status status = pc__map_store_pin(store, id, 0, &item, &view);
     if (status != PC_OK)
         return status;
-    if (size > item->entry.note) {
-        status = pc__fail(PC_ERR_INVALID, "%s: the note of record %lld has %u bytes, not %zu",
-                          store->dir.path, (long long)id, (unsigned)item->entry.note, size);
-        return end_note(store, item, view, status);
+    if (size > item->entry.metadata) {
+        status = pc__fail(PC_ERR_INVALID, "%s: the metadata of record %lld has %u bytes, not %zu",
+                          store->dir.path, (long long)id, (unsigned)item->entry.metadata, size);
+        return end_metadata(store, item, view, status);
     }
-    status = check_note(store, item, view, &note);
+    status = check_metadata(store, item, view, &metadata);
     if (status == PC_OK && size)
-        memcpy(out, note, size);
-    return end_note(store, item, view, status);
+        memcpy(out, metadata, size);
+    return end_metadata(store, item, view, status);
 }
 
 pc_status pc__map_store_metadata_copy(pc__map_store *store, int64_t id, int is_use, uint8_t **out,
                                       size_t *size)
 {
-    const uint8_t *note;
+    const uint8_t *metadata;
     pc__map_item *item;
     pc__mapped_data *view;
     pc_status status = pc__map_store_pin(store, id, is_use ? PC__MAP_PIN_USE : 0, &item, &view);
@@ -158,12 +356,12 @@ pc_status pc__map_store_metadata_copy(pc__map_store *store, int64_t id, int is_u
     *size = 0;
     if (status != PC_OK)
         return status;
-    status = check_note(store, item, view, &note);
-    if (status == PC_OK && !(*out = pc__alloc(&store->mem, (size_t)item->entry.note + 1)))
+    status = check_metadata(store, item, view, &metadata);
+    if (status == PC_OK && !(*out = pc__alloc(&store->mem, (size_t)item->entry.metadata + 1)))
         status = PC_ERR_NOMEM;
     if (status == PC_OK) {
-        *size = item->entry.note;
-        memcpy(*out, note, *size);
+        *size = item->entry.metadata;
+        memcpy(*out, metadata, *size);
     }
-    return end_note(store, item, view, status);
+    return end_metadata(store, item, view, status);
 }

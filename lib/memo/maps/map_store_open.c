@@ -1,5 +1,5 @@
-/* Opening a folder of maps: the log is read, and says where the records are; what was torn is cut.
- */
+/* Opening a folder of maps: reads the log, finds out which records are there, and cuts off what a
+ * killed writer left unfinished. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "base/file.h"
 #include "memo/maps/map_store_internal.h"
 
-typedef struct row { /* an entry of the log that says the last about its record */
+typedef struct log_row { /* an entry of the log */
     int64_t id;
     uint64_t index;
-} row;
+} log_row;
 
 typedef struct opening {
     pc__map_store *store;
@@ -24,9 +24,9 @@ typedef struct opening {
     size_t size;
     uint64_t data_bytes;
     pc__map_log_mark mark;
-    row *rows; /* [count] */
-    size_t count, bad;
-    pc__map_item **items; /* [item_count] by place */
+    log_row *rows;        /* [count] by id, then index */
+    size_t count, bad;    /* bad: records that are lost */
+    pc__map_item **items; /* [item_count] by offset */
     size_t item_count;
 } opening;
 
@@ -34,7 +34,7 @@ typedef struct opening {
 
 static pc_status make_store(pc__map_store *store)
 {
-    pc__map_log_header header = {.face = store->options.face, .generation = 1};
+    pc__map_log_header header = {.signature = store->options.signature, .generation = 1};
     uint8_t raw[PC__MAPS_LOG_HEADER], data[PC__MAPS_DATA_HEADER];
     struct stat st;
     int fd, error = 0;
@@ -43,7 +43,7 @@ static pc_status make_store(pc__map_store *store)
         return status;
     if (st.st_size > PC__MAPS_PAGE) {
         close(fd);
-        return pc__fail(PC_ERR_FORMAT, "%s/%s: there is data, but no log of it", store->dir.path,
+        return pc__fail(PC_ERR_FORMAT, "%s/%s: it has data, but there is no log", store->dir.path,
                         PC__MAPS_DATA);
     }
     if (getrandom(header.nonce, sizeof header.nonce, 0) != (ssize_t)sizeof header.nonce)
@@ -63,14 +63,14 @@ static pc_status make_store(pc__map_store *store)
     return pc__dir_publish(&store->dir, PC__MAPS_LOG_NEW, PC__MAPS_LOG, raw, sizeof raw, 1);
 }
 
-/* Before the log: a writer adds to the log first. */
+/* Read before the log, because a writer adds to the log first. */
 static void read_mark(opening *o)
 {
     uint8_t raw[PC__MAPS_MARK];
     struct stat st;
     int fd;
     if (pc__dir_file(&o->store->dir, PC__MAPS_DATA, O_RDONLY, &fd, &st) < 0)
-        return; /* there is none yet, or check_files tells */
+        return; /* no file yet, or check_files reports the error */
     if (pc__read_at(fd, raw, sizeof raw, PC__MAPS_MARK_AT) != sizeof raw
         || !pc__map_log_mark_get(raw, &o->mark))
         o->mark = (pc__map_log_mark){0};
@@ -110,19 +110,19 @@ static pc_status check_files(opening *o)
     pc_status status;
     snprintf(where, sizeof where, "%.500s/%s", store->dir.path, PC__MAPS_LOG);
     PC__TRY(pc__map_log_header_get(o->log, o->size, where, &header), out);
-    PC__TRY(pc__map_signature_check(&header.face, &store->options.face, where), out);
-    memcpy(store->nonce, header.nonce, sizeof header.nonce);
-    store->next = header.next;
+    PC__TRY(pc__map_signature_check(&header.signature, &store->options.signature, where), out);
+    memcpy(store->data.nonce, header.nonce, sizeof header.nonce);
+    store->next_id = header.next_id;
     store->generation = header.generation;
     PC__TRY(pc__dir_file(&store->dir, PC__MAPS_DATA, store->options.read_only ? O_RDONLY : O_RDWR,
-                         &store->data_fd, &st),
+                         &store->data.fd, &st),
             out);
-    got = pc__read_at(store->data_fd, raw, sizeof raw, 0);
+    got = pc__read_at(store->data.fd, raw, sizeof raw, 0);
     if (got < 0)
         return pc__dir_fault(&store->dir, PC__MAPS_DATA);
     o->data_bytes = (uint64_t)st.st_size;
     snprintf(where, sizeof where, "%.500s/%s", store->dir.path, PC__MAPS_DATA);
-    status = pc__map_data_header_get(raw, (size_t)got, store->nonce, where);
+    status = pc__map_data_header_get(raw, (size_t)got, store->data.nonce, where);
 out:
     return status;
 }
@@ -136,7 +136,7 @@ static const uint8_t *entry_at(const opening *o, uint64_t index)
 
 static int by_id(const void *a, const void *b)
 {
-    const row *x = a, *y = b;
+    const log_row *x = a, *y = b;
     return x->id != y->id ? (x->id > y->id) - (x->id < y->id)
                           : (x->index > y->index) - (x->index < y->index);
 }
@@ -149,24 +149,24 @@ static int is_sorted(const opening *o)
     return 1;
 }
 
-/* A place that was never written to: the file was made longer when the machine went down. */
-static int is_blank(const uint8_t *entry)
+/* Never written to: the file was made longer when the machine crashed. */
+static int is_blank_entry(const uint8_t *entry)
 {
     static const uint8_t zeros[PC__MAPS_ENTRY];
     return !memcmp(entry, zeros, sizeof zeros);
 }
 
-/* Of those the mark knows of, how many were cut off behind the `seen` that are there. */
-static uint64_t cut_off(const opening *o, uint64_t seen)
+/* Entries that the mark counts and that are not among the `seen` ones. */
+static uint64_t count_cut_off(const opening *o, uint64_t seen)
 {
     return o->mark.generation == o->store->generation && o->mark.entries > seen
                ? o->mark.entries - seen
                : 0;
 }
 
-/* Damaged entries cost what they told of, as do those that were cut off; a part of one at the end
- * that the mark does not know was torn, and never reported. */
-static pc_status read_entries(opening *o)
+/* A damaged entry counts as a lost record, and so does one that was cut off. An incomplete entry at
+ * the end, which the mark does not count, was never reported as stored. */
+static pc_status read_log_entries(opening *o)
 {
     pc__map_store *store = o->store;
     size_t entries = (o->size - PC__MAPS_LOG_HEADER) / PC__MAPS_ENTRY, last = 0, seen = entries;
@@ -175,18 +175,19 @@ static pc_status read_entries(opening *o)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < entries; i++) {
         pc__map_log_entry e;
-        if (!pc__map_log_entry_get(entry_at(o, i), &store->options.face, &e))
+        if (!pc__map_log_entry_get(entry_at(o, i), &store->options.signature, &e))
             continue;
         last = i + 1;
-        o->rows[o->count++] = (row){e.id, i};
-        store->next = e.id >= store->next ? e.id + 1 : store->next;
-        store->clock = e.clock > store->clock ? e.clock : store->clock;
+        o->rows[o->count++] = (log_row){e.id, i};
+        store->next_id = e.id >= store->next_id ? e.id + 1 : store->next_id;
+        store->table.clock = e.clock > store->table.clock ? e.clock : store->table.clock;
     }
-    while (seen > last && is_blank(entry_at(o, seen - 1)))
+    while (seen > last && is_blank_entry(entry_at(o, seen - 1)))
         seen--;
-    o->bad = seen - o->count + (size_t)cut_off(o, seen);
-    store->log.end = store->log_bytes = PC__MAPS_LOG_HEADER + last * PC__MAPS_ENTRY;
+    o->bad = seen - o->count + (size_t)count_cut_off(o, seen);
+    store->log.end = PC__MAPS_LOG_HEADER + last * PC__MAPS_ENTRY;
     store->log.entries = last;
+    pc__map_data_count_log(&store->data, store->log.end);
     if (!is_sorted(o))
         qsort(o->rows, o->count, sizeof *o->rows, by_id);
     return PC_OK;
@@ -197,8 +198,8 @@ static pc__map_item *new_item(const opening *o, uint64_t index, int64_t date, do
     pc__map_item *item = pc__calloc(&o->store->mem, 1, sizeof *item);
     if (!item)
         return NULL;
-    pc__map_log_entry_get(entry_at(o, index), &o->store->options.face, &item->entry);
-    item->order = index;
+    pc__map_log_entry_get(entry_at(o, index), &o->store->options.signature, &item->entry);
+    item->log_index = index;
     item->last = now - (item->entry.used < date ? (double)(date - item->entry.used) : 0);
     return item;
 }
@@ -226,11 +227,12 @@ static pc_status make_items(opening *o)
     return PC_OK;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_offset(const void *a, const void *b)
 {
     const pc__map_item *x = *(pc__map_item *const *)a, *y = *(pc__map_item *const *)b;
-    return x->entry.at != y->entry.at ? (x->entry.at > y->entry.at) - (x->entry.at < y->entry.at)
-                                      : (x->order > y->order) - (x->order < y->order);
+    return x->entry.at != y->entry.at
+               ? (x->entry.at > y->entry.at) - (x->entry.at < y->entry.at)
+               : (x->log_index > y->log_index) - (x->log_index < y->log_index);
 }
 
 static int by_item_id(const void *a, const void *b)
@@ -239,17 +241,17 @@ static int by_item_id(const void *a, const void *b)
     return (x->entry.id > y->entry.id) - (x->entry.id < y->entry.id);
 }
 
-/* Those that are not in the file, and of two in the same place the one that was written down first,
- * are not there: an entry between was lost. */
+/* Drops records that end beyond the file, and of two that overlap the older one: the entry that
+ * removed it was lost. */
 static void drop_impossible(opening *o)
 {
     size_t kept = 0;
-    qsort(o->items, o->item_count, sizeof *o->items, by_place);
+    qsort(o->items, o->item_count, sizeof *o->items, by_offset);
     for (size_t i = 0; i < o->item_count; i++) {
         pc__map_item *item = o->items[i], *before = kept ? o->items[kept - 1] : NULL;
         int overlaps = before && before->entry.at + pc__map_extent(&before->entry) > item->entry.at;
         if (item->entry.at + item->entry.bytes > o->data_bytes
-            || (overlaps && before->order > item->order)) {
+            || (overlaps && before->log_index > item->log_index)) {
             pc__free(&o->store->mem, item);
             o->bad++;
             continue;
@@ -268,27 +270,22 @@ static pc_status enter_items(opening *o)
 {
     pc__map_store *store = o->store;
     pc_status status = PC_OK;
-    store->room.end = PC__MAPS_PAGE;
-    for (size_t i = 0; i < o->item_count && status == PC_OK; i++) {
-        status = pc__map_space_reserve(&store->room, &store->mem);
-        if (status == PC_OK)
-            pc__map_space_claim(&store->room, o->items[i]->entry.at,
-                                pc__map_extent(&o->items[i]->entry));
-    }
+    for (size_t i = 0; i < o->item_count && status == PC_OK; i++)
+        status = pc__map_data_claim(&store->data, &o->items[i]->entry);
     if (status == PC_OK)
-        status = pc__map_table_reserve(store, o->item_count);
+        status = pc__map_table_reserve(&store->table, o->item_count);
     if (status < 0)
         return status;
     qsort(o->items, o->item_count, sizeof *o->items, by_item_id);
     for (size_t i = 0; i < o->item_count; i++)
-        pc__map_table_put(store, o->items[i]);
+        (void)pc__map_table_put(&store->table, o->items[i]); /* replaces none */
     store->counts.stored = o->item_count + o->bad;
     store->counts.damaged = o->bad;
-    o->item_count = 0; /* they are the table's */
+    o->item_count = 0; /* the table owns them */
     return PC_OK;
 }
 
-static pc_status open_all(opening *o)
+static pc_status open_files(opening *o)
 {
     pc__map_store *store = o->store;
     pc_status status;
@@ -296,36 +293,34 @@ static pc_status open_all(opening *o)
     read_mark(o);
     PC__TRY(read_log(o), out);
     PC__TRY(check_files(o), out);
-    PC__TRY(read_entries(o), out);
+    PC__TRY(read_log_entries(o), out);
     PC__TRY(make_items(o), out);
     drop_impossible(o);
     PC__TRY(enter_items(o), out);
-    end = store->options.read_only ? o->data_bytes : store->room.end;
-    PC__TRY(pc__mapped_data_cover(&store->view, &store->mem, store->data_fd, end,
-                                  !store->options.read_only, store->dir.path),
-            out);
+    end = store->options.read_only ? o->data_bytes : store->data.space.end;
+    PC__TRY(pc__map_data_cover(&store->data, end, !store->options.read_only), out);
     if (store->options.read_only)
         return PC_OK;
     store->log.is_suspect = o->bad
                             || (o->size != store->log.end
                                 && ftruncate(store->log.fd, (off_t)store->log.end));
-    pc__map_data_truncate(store);
+    pc__map_data_truncate(&store->data);
 out:
     return status;
 }
 
 /* ------------------------------------------------------------------------- opening */
 
-static pc_status check_options(const char *folder, const pc__map_store_options *options)
+static pc_status check_store_options(const char *folder, const pc__map_store_options *options)
 {
-    const pc__map_signature *face = &options->face;
+    const pc__map_signature *signature = &options->signature;
     if (options->create && options->read_only)
-        return pc__fail(PC_ERR_INVALID, "%s: a store of maps cannot be made to be read only",
-                        folder);
-    if (face->layers < 1 || face->layers > 65536 || face->heads < 1 || face->heads > 65536
-        || face->format > PC_MAP_U8)
-        return pc__fail(PC_ERR_INVALID, "%s: maps of %d layers, %d heads and format %u cannot be",
-                        folder, (int)face->layers, (int)face->heads, (unsigned)face->format);
+        return pc__fail(PC_ERR_INVALID, "%s: a new store cannot be opened read-only", folder);
+    if (signature->layers < 1 || signature->layers > 65536 || signature->heads < 1
+        || signature->heads > 65536 || signature->format > PC_MAP_U8)
+        return pc__fail(PC_ERR_INVALID, "%s: %d layers, %d heads or map format %u is not valid",
+                        folder, (int)signature->layers, (int)signature->heads,
+                        (unsigned)signature->format);
     return PC_OK;
 }
 
@@ -334,7 +329,7 @@ pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const
 {
     opening o = {0};
     pc__map_store *store;
-    pc_status status = check_options(folder, options);
+    pc_status status = check_store_options(folder, options);
     *out = NULL;
     if (status < 0)
         return status;
@@ -343,7 +338,10 @@ pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const
         return PC_ERR_NOMEM;
     store->mem = *mem;
     store->options = *options;
-    store->dir.fd = store->lock_fd = store->data_fd = store->log.fd = -1;
+    store->dir.fd = store->lock_fd = store->log.fd = -1;
+    pc__map_data_init(&store->data, &store->mem, &store->dir, options->budget_bytes);
+    store->table.mem = &store->mem;
+    store->table.never_evicts = options->read_only;
     pthread_mutex_init(&store->work, NULL);
     pthread_mutex_init(&store->guard, NULL);
     o.store = store;
@@ -351,13 +349,14 @@ pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const
     if (status == PC_OK && !options->read_only)
         status = pc__dir_lock(&store->dir, PC__MAPS_LOCK, 0, &store->lock_fd);
     if (status == PC_OK)
-        status = open_all(&o);
+        status = open_files(&o);
     for (size_t i = 0; i < o.item_count; i++)
         pc__free(mem, o.items[i]);
     pc__free(mem, o.items);
     pc__free(mem, o.rows);
     pc__free(mem, o.log);
-    if (status == PC_OK)
+    store->is_open = status == PC_OK;
+    if (store->is_open)
         *out = store;
     else
         pc__map_store_free(store);

@@ -1,106 +1,122 @@
-/* What is done when there is time: cold records are packed, those that are used again unpacked,
- * room of what is gone is given back, the log is written anew. */
+/* Tidying, which the application calls when it has time: compresses cold records, decompresses
+ * those that are used again, gives free room back to the system, and writes the log anew. */
 #include "base/clock.h"
 #include "base/fail.h"
 #include "memo/maps/map_compress.h"
 #include "memo/maps/map_store_internal.h"
 
-typedef struct rewrite {
+typedef struct rewrite { /* one record in its other form */
     pc__map_store *store;
-    pc__map_item *old, *item; /* the new one */
+    pc__map_item *old, *item; /* the new one; NULL: it is the table's */
     pc__mapped_data *view;
     pc__map_layout layout;
-    pc__bytes bytes;   /* layers, packed or not, one after the other */
-    uint64_t *sizes;   /* [layers]; NULL: not packed */
+    pc__bytes bytes;   /* compressed layers, one after the other */
+    uint64_t *sizes;   /* [layers]; NULL: not compressed */
     const void **maps; /* [layers] */
 } rewrite;
 
-/* Whether a record's form fits its use. *id: the first after it whose does not. */
+static int32_t layers_of(const pc__map_store *store)
+{
+    return store->options.signature.layers;
+}
+
+/* Finds the next record whose form does not fit its use: cold and not compressed, or compressed and
+ * used. *id: where to begin, and the record. */
 static int next_unfit(pc__map_store *store, int64_t *id)
 {
     double now = pc__now();
     int found = 0;
+    pc__map_item *it;
     pthread_mutex_lock(&store->guard);
-    for (pc__map_item *it = pc__map_table_next(store, *id); it && !found;
-         it = pc__map_table_next(store, *id)) {
+    while (!found && (it = pc__map_table_next(&store->table, *id))) {
         int is_cold = now - it->last >= store->options.cold_seconds,
-            is_packed = (it->entry.flags & PC__MAPS_COMPRESSED) != 0;
+            is_compressed = (it->entry.flags & PC__MAPS_COMPRESSED) != 0;
         *id = it->entry.id;
-        found = !it->is_unpackable && (is_cold ? !is_packed : is_packed && it->gets);
+        found = !it->is_incompressible && (is_cold ? !is_compressed : is_compressed && it->gets);
     }
     pthread_mutex_unlock(&store->guard);
     return found;
 }
 
-static pc_status pack(rewrite *r, const uint8_t *data)
+static pc_status compress_layers(rewrite *r, const uint8_t *data)
 {
     const pc__map_store *store = r->store;
-    pc__map_compressor *packer;
+    pc__map_compressor *compressor;
     size_t at = 0;
-    pc_status status = pc__map_compressor_new(&packer, &store->mem, store->options.face.format,
+    pc_status status = pc__map_compressor_new(&compressor, &store->mem,
+                                              store->options.signature.format,
                                               (size_t)r->layout.layer_bytes, 0);
-    r->sizes = pc__calloc(&store->mem, (size_t)store->options.face.layers, sizeof *r->sizes);
+    r->sizes = pc__calloc(&store->mem, (size_t)layers_of(store), sizeof *r->sizes);
     if (!r->sizes)
         status = PC_ERR_NOMEM;
-    for (int32_t i = 0; i < store->options.face.layers && status >= 0; i++) {
+    for (int32_t i = 0; i < layers_of(store) && status >= 0; i++) {
         const uint8_t *sum;
         uint64_t from, bytes;
         pc__map_record_row_get(data, i, &from, &bytes, &sum);
         at = r->bytes.size;
-        status = pc__map_compress(packer, data + from, &r->bytes);
+        status = pc__map_compress(compressor, data + from, &r->bytes);
         r->sizes[i] = r->bytes.size - at;
     }
     at = 0;
-    for (int32_t i = 0; i < store->options.face.layers && status >= 0; at += (size_t)r->sizes[i++])
+    for (int32_t i = 0; i < layers_of(store) && status >= 0; at += (size_t)r->sizes[i++])
         r->maps[i] = r->bytes.data + at;
-    pc__map_compressor_free(packer);
+    pc__map_compressor_free(compressor);
     return status;
 }
 
-/* Bytes that the new form takes in the file. */
-static uint64_t extent_of(const rewrite *r)
+/* Bytes of the extent of the new form. */
+static uint64_t new_extent(const rewrite *r)
 {
     uint64_t bytes = r->layout.layers;
     if (!r->sizes)
         return pc__map_round_up(r->layout.bytes, PC__MAPS_PAGE);
-    for (int32_t i = 0; i < r->store->options.face.layers; i++)
+    for (int32_t i = 0; i < layers_of(r->store); i++)
         bytes = pc__map_round_up(bytes, PC__MAPS_ALIGN) + r->sizes[i];
     return pc__map_round_up(bytes, PC__MAPS_PAGE);
 }
 
-/* The new form takes the old one's place. PC_MISS: there is no room, or the record is gone by now.
- */
-static pc_status put(rewrite *r, const uint8_t *note, uint64_t extent)
+/* Enters the new form in place of the old one. PC_MISS: the record is gone by now. */
+static pc_status commit_rewritten(rewrite *r)
 {
     pc__map_store *store = r->store;
-    uint64_t keep_free = r->sizes ? 0 : pc__map_store_spare(store);
     pc_status status;
     pthread_mutex_lock(&store->work);
-    status = store->log.is_suspect ? pc__map_store_save_log(store) : PC_OK;
-    if (status == PC_OK)
-        status = pc__map_data_place(store, extent, keep_free, &r->item->entry.at);
-    pthread_mutex_unlock(&store->work);
-    if (status != PC_OK)
-        return status;
-    status = pc__map_data_write(store, &r->item->entry, &r->layout, note, r->maps, r->sizes);
-    pc__map_data_unlock(store, r->item->entry.at, extent);
-    pthread_mutex_lock(&store->work);
     pthread_mutex_lock(&store->guard);
-    if (r->old->is_gone && status == PC_OK)
-        status = PC_MISS;
-    r->item->entry.heat = r->old->entry.heat;
+    status = r->old->is_gone ? PC_MISS : PC_OK;
+    r->item->entry.log_uses = r->old->entry.log_uses;
     r->item->entry.used = r->old->entry.used;
-    r->item->entry.clock = store->clock;
+    r->item->entry.clock = store->table.clock;
     r->item->last = r->old->last;
     r->item->gets = r->old->gets;
     pthread_mutex_unlock(&store->guard);
     if (status == PC_OK)
         status = pc__map_store_commit(store, r->item, 0);
     pthread_mutex_unlock(&store->work);
+    return status;
+}
+
+/* PC_MISS: there is no room, or the record is gone by now. */
+static pc_status store_rewritten(rewrite *r, const uint8_t *metadata, uint64_t extent)
+{
+    pc__map_store *store = r->store;
+    pc__map_record_parts parts = {&r->layout, layers_of(store), metadata, r->maps, r->sizes};
+    uint64_t keep_free = r->sizes ? 0 : pc__map_store_spare(store);
+    pc_status status;
+    pthread_mutex_lock(&store->work);
+    status = store->log.is_suspect ? pc__map_store_save_log(store) : PC_OK;
     if (status == PC_OK)
-        r->item = NULL; /* it is the table's */
+        status = pc__map_data_place(&store->data, extent, keep_free, &r->item->entry.at);
+    pthread_mutex_unlock(&store->work);
+    if (status != PC_OK)
+        return status;
+    status = pc__map_data_write(&store->data, &r->item->entry, &parts, !store->options.relaxed);
+    pc__map_data_unlock(&store->data, r->item->entry.at, extent);
+    if (status == PC_OK)
+        status = commit_rewritten(r);
+    if (status == PC_OK)
+        r->item = NULL;
     else
-        pc__map_data_free(store, r->item->entry.at, extent);
+        pc__map_data_free(&store->data, r->item->entry.at, extent);
     return status;
 }
 
@@ -108,44 +124,45 @@ static pc_status change_form(rewrite *r)
 {
     pc__map_store *store = r->store;
     const uint8_t *data = r->view->data + r->old->entry.at;
-    int is_packed = (r->old->entry.flags & PC__MAPS_COMPRESSED) != 0;
+    int was_compressed = (r->old->entry.flags & PC__MAPS_COMPRESSED) != 0;
     pc__maps maps = {0};
     uint64_t extent;
     pc_status status = PC_OK;
-    if (is_packed)
+    if (was_compressed)
         status = pc__map_store_borrow(store, r->old->entry.id, 0, &maps);
     else
-        status = pack(r, data);
-    for (int32_t i = 0; i < store->options.face.layers && is_packed && status == PC_OK; i++)
+        status = compress_layers(r, data);
+    for (int32_t i = 0; i < layers_of(store) && was_compressed && status == PC_OK; i++)
         r->maps[i] = maps.layer[i];
-    extent = status == PC_OK ? extent_of(r) : 0;
-    if (status == PC_OK && !is_packed && extent >= pc__map_extent(&r->old->entry)) {
+    extent = status == PC_OK ? new_extent(r) : 0;
+    if (status == PC_OK && !was_compressed && extent >= pc__map_extent(&r->old->entry)) {
         pthread_mutex_lock(&store->guard);
-        r->old->is_unpackable = 1; /* it would take as many pages */
+        r->old->is_incompressible = 1;
         pthread_mutex_unlock(&store->guard);
     } else if (status == PC_OK) {
-        status = put(r, data + r->layout.note, extent);
+        status = store_rewritten(r, data + r->layout.metadata, extent);
     }
     pc__maps_release(store, &maps);
     return status;
 }
 
-static pc_status rewrite_one(pc__map_store *store, int64_t id)
+static pc_status rewrite_record(pc__map_store *store, int64_t id)
 {
     rewrite r = {.store = store, .bytes = {.mem = &store->mem}};
     pc_status status = pc__map_store_pin(store, id, PC__MAP_PIN_LAYERS, &r.old, &r.view);
     if (status != PC_OK)
         return status;
-    pc__map_layout_of(&store->options.face, r.old->entry.tokens, r.old->entry.note, &r.layout);
-    r.maps = pc__calloc(&store->mem, (size_t)store->options.face.layers, sizeof *r.maps);
+    const pc__map_log_entry *old = &r.old->entry;
+    pc__map_layout_of(&store->options.signature, old->tokens, old->metadata, &r.layout);
+    r.maps = pc__calloc(&store->mem, (size_t)layers_of(store), sizeof *r.maps);
     r.item = pc__calloc(&store->mem, 1, sizeof *r.item);
     if (r.maps && r.item) {
         r.item->entry = (pc__map_log_entry){.kind = PC__MAPS_STORED,
-                                            .flags = r.old->entry.flags ^ PC__MAPS_COMPRESSED,
+                                            .flags = old->flags ^ PC__MAPS_COMPRESSED,
                                             .id = id,
-                                            .tokens = r.old->entry.tokens,
-                                            .note = r.old->entry.note,
-                                            .tokens_id = r.old->entry.tokens_id};
+                                            .tokens = old->tokens,
+                                            .metadata = old->metadata,
+                                            .tokens_id = old->tokens_id};
         status = change_form(&r);
     } else {
         status = PC_ERR_NOMEM;
@@ -162,21 +179,22 @@ pc_status pc__map_store_tidy(pc__map_store *store)
 {
     pc_status status = PC_OK;
     int64_t id = -1;
-    int is_old;
+    int is_outdated;
     if (store->options.read_only)
-        return pc__fail(PC_ERR_STATE, "%s: opened to be read only", store->dir.path);
+        return pc__fail(PC_ERR_STATE, "%s: opened read-only", store->dir.path);
     while (store->options.cold_seconds > 0 && status >= 0 && next_unfit(store, &id)) {
-        status = rewrite_one(store, id);
-        if (status == PC_ERR_FORMAT) /* it was damaged, and is gone */
+        status = rewrite_record(store, id);
+        if (status == PC_ERR_FORMAT) /* it was damaged, and is removed by now */
             status = PC_OK;
     }
     pthread_mutex_lock(&store->work);
-    pc__map_data_punch(store);
-    pc__map_data_truncate(store);
+    pc__map_data_punch(&store->data);
+    pc__map_data_truncate(&store->data);
     pthread_mutex_lock(&store->guard);
-    is_old = store->unsaved || store->log.is_suspect || store->log.entries > store->slot_live;
+    is_outdated = store->table.unsaved || store->log.is_suspect
+                  || store->log.entries > store->table.live;
     pthread_mutex_unlock(&store->guard);
-    if (status >= 0 && is_old)
+    if (status >= 0 && is_outdated)
         status = pc__map_store_save_log(store);
     pthread_mutex_unlock(&store->work);
     return status < 0 ? status : PC_OK;

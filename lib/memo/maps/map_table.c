@@ -1,20 +1,26 @@
-/* What a store knows of its records: found by id, in the order in which they would be given up. */
-#include <fcntl.h>
-#include <math.h>
+/* Records of a map store in memory: an array sorted by id, and a heap for eviction. */
+#include "memo/maps/map_table.h"
+
 #include <string.h>
 
 #include "base/clock.h"
-#include "memo/maps/map_store_internal.h"
+#include "base/lrfu.h"
 
-#define HALF_LIFE 0.3 /* of the budget */
-
-static size_t place_of(const pc__map_store *store,
-                       int64_t id) /* the first slot with this id or a larger one */
+void pc__map_table_free(pc__map_table *table)
 {
-    size_t low = 0, high = store->slot_count;
+    for (size_t i = 0; i < table->count; i++)
+        pc__free(table->mem, table->slots[i].item);
+    pc__free(table->mem, table->slots);
+    pc__heap_free(&table->order, table->mem);
+}
+
+/* The first slot with this id or a larger one. */
+static size_t slot_of(const pc__map_table *table, int64_t id)
+{
+    size_t low = 0, high = table->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (store->slots[middle].id < id)
+        if (table->slots[middle].id < id)
             low = middle + 1;
         else
             high = middle;
@@ -22,128 +28,98 @@ static size_t place_of(const pc__map_store *store,
     return low;
 }
 
-pc__map_item *pc__map_table_find(const pc__map_store *store, int64_t id)
+pc__map_item *pc__map_table_find(const pc__map_table *table, int64_t id)
 {
-    size_t at = place_of(store, id);
-    return at < store->slot_count && store->slots[at].id == id ? store->slots[at].item : NULL;
+    size_t at = slot_of(table, id);
+    return at < table->count && table->slots[at].id == id ? table->slots[at].item : NULL;
 }
 
-pc__map_item *pc__map_table_next(const pc__map_store *store, int64_t id)
+pc__map_item *pc__map_table_next(const pc__map_table *table, int64_t id)
 {
-    for (size_t at = place_of(store, id + 1); at < store->slot_count; at++)
-        if (store->slots[at].item)
-            return store->slots[at].item;
+    for (size_t at = slot_of(table, id + 1); at < table->count; at++)
+        if (table->slots[at].item)
+            return table->slots[at].item;
     return NULL;
 }
 
-pc_status pc__map_table_reserve(pc__map_store *store, size_t more)
+pc_status pc__map_table_reserve(pc__map_table *table, size_t more)
 {
-    pc_status status = pc__grow(&store->mem, (void **)&store->slots, &store->slot_capacity,
-                                store->slot_count + more, sizeof *store->slots);
-    /* those that are held are not in the order, but come back */
-    return status < 0 ? status
-                      : pc__heap_reserve(&store->order, &store->mem, store->slot_live + more);
+    pc_status status = pc__grow(table->mem, (void **)&table->slots, &table->capacity,
+                                table->count + more, sizeof *table->slots);
+    /* Held items are not in the heap, but come back. */
+    return status < 0 ? status : pc__heap_reserve(&table->order, table->mem, table->live + more);
 }
 
-static double worth_of(const pc__map_item *item)
+void pc__map_table_offer(pc__map_table *table, pc__map_item *item)
 {
-    return item->entry.heat + 0.25 * log2((double)item->entry.tokens / (double)item->entry.bytes);
+    const pc__map_log_entry *entry = &item->entry;
+    if (!item->holds && !item->is_gone && !table->never_evicts)
+        pc__heap_add(&table->order, &item->node, 0,
+                     entry->log_uses + pc__lrfu_value((double)entry->tokens, entry->bytes));
 }
 
-void pc__map_table_offer(pc__map_store *store, pc__map_item *item)
-{
-    if (!item->holds && !item->is_gone && !store->options.read_only)
-        pc__heap_add(&store->order, &item->place, 0, worth_of(item));
-}
-
-static void free_item(pc__map_store *store, pc__map_item *item)
-{
-    if (!store->options.read_only)
-        pc__map_space_return(&store->room, item->entry.at, pc__map_extent(&item->entry),
-                             pc__map_extent(&item->entry));
-    pc__free(&store->mem, item);
-}
-
-static void leave(pc__map_store *store, pc__map_item *item)
+static void take_out(pc__map_table *table, pc__map_item *item)
 {
     item->is_gone = 1;
-    pc__heap_remove(&store->order, &item->place);
-    if (!item->holds)
-        free_item(store, item);
+    pc__heap_remove(&table->order, &item->node);
+    table->live--;
 }
 
-static void sweep(pc__map_store *store)
+static void drop_empty_slots(pc__map_table *table)
 {
     size_t kept = 0;
-    if (store->slot_count < 2 * store->slot_live + 64)
+    if (table->count < 2 * table->live + 64)
         return;
-    for (size_t i = 0; i < store->slot_count; i++)
-        if (store->slots[i].item)
-            store->slots[kept++] = store->slots[i];
-    store->slot_count = kept;
+    for (size_t i = 0; i < table->count; i++)
+        if (table->slots[i].item)
+            table->slots[kept++] = table->slots[i];
+    table->count = kept;
 }
 
-void pc__map_table_put(pc__map_store *store, pc__map_item *item)
+pc__map_item *pc__map_table_put(pc__map_table *table, pc__map_item *item)
 {
-    size_t at = place_of(store, item->entry.id);
-    int there = at < store->slot_count && store->slots[at].id == item->entry.id;
-    if (there && store->slots[at].item) {
-        leave(store, store->slots[at].item);
-        store->slot_live--;
+    size_t at = slot_of(table, item->entry.id);
+    int is_there = at < table->count && table->slots[at].id == item->entry.id;
+    pc__map_item *replaced = is_there ? table->slots[at].item : NULL;
+    if (replaced)
+        take_out(table, replaced);
+    if (!is_there) {
+        memmove(table->slots + at + 1, table->slots + at,
+                (table->count - at) * sizeof *table->slots);
+        table->count++;
     }
-    if (!there) {
-        memmove(store->slots + at + 1, store->slots + at,
-                (store->slot_count - at) * sizeof *store->slots);
-        store->slot_count++;
-    }
-    store->slots[at] = (pc__map_slot){item->entry.id, item};
-    store->slot_live++;
-    pc__map_table_offer(store, item);
+    table->slots[at] = (pc__map_slot){item->entry.id, item};
+    table->live++;
+    pc__map_table_offer(table, item);
+    return replaced;
 }
 
-void pc__map_table_remove(pc__map_store *store, pc__map_item *item, pc__map_removal why)
+void pc__map_table_remove(pc__map_table *table, pc__map_item *item)
 {
-    size_t at = place_of(store, item->entry.id);
-    store->slots[at].item = NULL;
-    store->slot_live--;
-    *(why == PC__MAPS_EVICTED   ? &store->counts.evicted
-      : why == PC__MAPS_DAMAGED ? &store->counts.damaged
-                                : &store->counts.removed) += 1;
-    leave(store, item);
-    sweep(store);
+    table->slots[slot_of(table, item->entry.id)].item = NULL;
+    take_out(table, item);
+    drop_empty_slots(table);
 }
 
-void pc__map_table_hold(pc__map_store *store, pc__map_item *item)
+void pc__map_table_hold(pc__map_table *table, pc__map_item *item)
 {
     item->holds++;
-    pc__heap_remove(&store->order, &item->place);
+    pc__heap_remove(&table->order, &item->node);
 }
 
-void pc__map_table_release(pc__map_store *store, pc__map_item *item)
+int pc__map_table_release(pc__map_table *table, pc__map_item *item)
 {
     if (--item->holds)
-        return;
-    if (store->options.read_only) /* another process may have its room from here on */
-        (void)pc__range_lock(store->data_fd, F_UNLCK, item->entry.at, pc__map_extent(&item->entry));
-    if (item->is_gone)
-        free_item(store, item);
-    else
-        pc__map_table_offer(store, item);
+        return 0;
+    pc__map_table_offer(table, item);
+    return 1;
 }
 
-void pc__map_table_hit(pc__map_store *store, pc__map_item *item)
+void pc__map_table_hit(pc__map_table *table, pc__map_item *item)
 {
-    double high = fmax(item->entry.heat, store->clock), low = fmin(item->entry.heat, store->clock);
-    item->entry.heat = high + log2(1 + exp2(low - high));
+    item->entry.log_uses = pc__lrfu_use(item->entry.log_uses, table->clock);
     item->entry.used = pc__now_date();
     item->last = pc__now();
     item->gets++;
-    store->unsaved++;
-}
-
-void pc__map_table_age(pc__map_store *store, uint64_t bytes)
-{
-    uint64_t measure = store->options.budget_bytes ? store->options.budget_bytes
-                                                   : store->room.taken + bytes;
-    store->clock += (double)bytes / (HALF_LIFE * (double)measure);
+    table->unsaved++;
 }

@@ -1,3 +1,5 @@
+/* Distances between attention maps, row by row, or a whole head at once where both have one length.
+ */
 #include "memo/train/map_label.h"
 
 #include <math.h>
@@ -5,11 +7,11 @@
 #include "memo/train/vector_ops.h"
 
 enum {
-    SCALES_BEHIND = 4 /* so many scales behind the weights of a map are as many bytes as a loop may
-                         read too far */
+    SCALES_BEHIND =
+        4 /* scales behind the weights of a map: as many bytes as a loop may read too far */
 };
 
-/* Where a row's weights begin, counted in weights from the start of its map. */
+/* First weight of a row, counted from the start of its map. */
 static size_t row_start(const pc__map_shape *s, size_t head, size_t row)
 {
     if (s->causal)
@@ -24,16 +26,16 @@ static size_t row_keys(const pc__map_shape *s, size_t row)
     return s->causal ? row + 1 : s->tokens;
 }
 
-typedef struct one_row {
+typedef struct map_row {
     const void *weights;
-    const float *scales; /* U8: of this row and those behind it */
+    const float *scales; /* U8: from this row on */
     size_t keys;
-} one_row;
+} map_row;
 
-static one_row row_of(const pc__map_shape *s, const void *map, size_t head, size_t row)
+static map_row map_row_of(const pc__map_shape *s, const void *map, size_t head, size_t row)
 {
     static const size_t bytes[] = {[PC_MAP_F32] = 4, [PC_MAP_F16] = 2, [PC_MAP_U8] = 1};
-    one_row r = {map, NULL, row_keys(s, row)};
+    map_row r = {map, NULL, row_keys(s, row)};
     if (!r.keys)
         return r;
     r.weights = (const uint8_t *)map + row_start(s, head, row) * bytes[s->format];
@@ -45,9 +47,9 @@ static one_row row_of(const pc__map_shape *s, const void *map, size_t head, size
     return r;
 }
 
-/* Of `keys` weights that both have. */
-static double apart(const pc__vector_ops *loops, uint32_t format, const one_row *a,
-                    const one_row *b, size_t keys, int squared)
+/* Distance of `keys` weights that both rows have. */
+static double row_distance(const pc__vector_ops *loops, uint32_t format, const map_row *a,
+                           const map_row *b, size_t keys, int squared)
 {
     if (format == PC_MAP_F16)
         return loops->apart_f16(a->weights, b->weights, keys, squared);
@@ -56,25 +58,25 @@ static double apart(const pc__vector_ops *loops, uint32_t format, const one_row 
     return loops->apart_f32(a->weights, b->weights, keys, squared);
 }
 
-/* Weights [from, keys) of one row, which the other does not have. */
-static double alone(const pc__vector_ops *loops, uint32_t format, const one_row *row, size_t from,
-                    int squared)
+/* Weights [from, keys) of one row, against zeros. */
+static double unmatched_distance(const pc__vector_ops *loops, uint32_t format, const map_row *row,
+                                 size_t from, int squared)
 {
     enum { ZEROS = 256 };
     static const float zeros[ZEROS];
     static const size_t bytes[] = {[PC_MAP_F32] = 4, [PC_MAP_F16] = 2, [PC_MAP_U8] = 1};
-    one_row none = {zeros, zeros, ZEROS}, rest = *row;
+    map_row none = {zeros, zeros, ZEROS}, rest = *row;
     double sum = 0;
     for (size_t now; from < row->keys; from += now) {
         now = row->keys - from < ZEROS ? row->keys - from : ZEROS;
         rest.weights = (const uint8_t *)row->weights + from * bytes[format];
-        sum += apart(loops, format, &rest, &none, now, squared);
+        sum += row_distance(loops, format, &rest, &none, now, squared);
     }
     return sum;
 }
 
-static double head_apart(const pc__label_rule *rule, const pc__map_shape *a_shape, const void *a,
-                         const pc__map_shape *b_shape, const void *b, size_t head)
+static double head_distance(const pc__label_rule *rule, const pc__map_shape *a_shape, const void *a,
+                            const pc__map_shape *b_shape, const void *b, size_t head)
 {
     const pc__vector_ops *loops = pc__vector_ops_get();
     size_t rows = a_shape->tokens > b_shape->tokens ? a_shape->tokens : b_shape->tokens,
@@ -83,21 +85,21 @@ static double head_apart(const pc__label_rule *rule, const pc__map_shape *a_shap
     double sum = 0;
     if (a_shape->tokens == b_shape->tokens
         && step == 1) { /* the usual case: a whole head at once */
-        one_row x = row_of(a_shape, a, head, 0), y = row_of(b_shape, b, head, 0);
+        map_row x = map_row_of(a_shape, a, head, 0), y = map_row_of(b_shape, b, head, 0);
         if (a_shape->format == PC_MAP_U8 && (size_t)a_shape->heads * rows >= SCALES_BEHIND)
             return loops->apart_u8_rows(x.weights, x.scales, y.weights, y.scales, rows,
                                         a_shape->causal ? 1 : rows, a_shape->causal ? 1 : 0,
                                         squared);
         if (a_shape->format != PC_MAP_U8)
-            return apart(loops, a_shape->format, &x, &y, row_start(a_shape, 1, 0), squared);
+            return row_distance(loops, a_shape->format, &x, &y, row_start(a_shape, 1, 0), squared);
     }
     for (size_t row = 0; row < rows; row += step) {
-        one_row x = row_of(a_shape, a, head, row), y = row_of(b_shape, b, head, row);
+        map_row x = map_row_of(a_shape, a, head, row), y = map_row_of(b_shape, b, head, row);
         size_t both = x.keys < y.keys ? x.keys : y.keys;
         if (both)
-            sum += apart(loops, a_shape->format, &x, &y, both, squared);
-        sum += alone(loops, a_shape->format, &x, both, squared)
-               + alone(loops, a_shape->format, &y, both, squared);
+            sum += row_distance(loops, a_shape->format, &x, &y, both, squared);
+        sum += unmatched_distance(loops, a_shape->format, &x, both, squared)
+               + unmatched_distance(loops, a_shape->format, &y, both, squared);
     }
     return sum;
 }
@@ -109,7 +111,7 @@ double pc__map_distance(const pc__label_rule *rule, const pc__map_shape *a_shape
            step = rule->row_step ? rule->row_step : 1;
     double sum = 0, heads = (double)a_shape->heads, seen = (double)((rows + step - 1) / step);
     for (size_t h = 0; h < (size_t)a_shape->heads; h++) {
-        double head = head_apart(rule, a_shape, a, b_shape, b, h);
+        double head = head_distance(rule, a_shape, a, b_shape, b, h);
         sum += rule->measure == PC__MAP_EUCLIDEAN ? sqrt(head / seen) : head / seen;
     }
     return rows && heads > 0 ? 0.5 * sum / heads : 0;

@@ -1,3 +1,5 @@
+/* Trains a projector: batches of pairs, their labels in parallel, gradient steps, a checkpoint
+ * after each epoch. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,23 +11,24 @@
 
 enum {
     DIM = PC__FEATURE_DIM,
-    UNIT_PAIRS = 512,
+    SCALE_PAIRS = 512,
     MOST_BATCH = 1024,
     DEFAULT_BATCH = 16,
     LEAST_EPOCHS = 10,
     MOST_EPOCHS = 100,
     ENOUGH_BATCHES = 4000
 };
-static const double DEFAULT_RATE = 0.03, DEFAULT_MOMENTUM = 0.9, TELL_SECONDS = 0.1;
-static const double MOST_LENGTH = 1; /* a longer gradient is shortened to that: one strange batch
-                                        must not throw the weights away */
-static const double MOST_LOSS = 2; /* features that are all alike have a loss of at most 1, the mean
-                                      label: a training that is worse has lost its way */
+static const double DEFAULT_RATE = 0.03, DEFAULT_MOMENTUM = 0.9, REPORT_SECONDS = 0.1;
+/* A longer gradient is shortened, so that one unusual batch does not ruin the weights. */
+static const double MOST_LENGTH = 1;
+/* Equal features have a loss of at most 1, the mean label. A training with a higher loss has
+ * diverged. */
+static const double MOST_LOSS = 2;
 
-static pc_status check_options(const pc__training *t)
+static pc_status check_training(const pc__training *t)
 {
     if (t->count < 2 || !t->pooled || !t->label)
-        return pc__fail(PC_ERR_INVALID, "training: %zu items%s (two at least, and labels)",
+        return pc__fail(PC_ERR_INVALID, "training: %zu items%s; it needs two or more, and labels",
                         t->count, t->label ? "" : " without labels");
     if (t->batch < 2 || t->batch > MOST_BATCH)
         return pc__fail(PC_ERR_INVALID, "training: batches of %zu items (2 to %d)", t->batch,
@@ -45,7 +48,7 @@ static size_t default_epochs(const pc__training *t)
     return epochs < MOST_EPOCHS ? epochs : MOST_EPOCHS;
 }
 
-static pc_status set_options(pc__trainer *trainer, const pc__training *training)
+static pc_status fill_training(pc__trainer *trainer, const pc__training *training)
 {
     pc__training *t = &trainer->training;
     *t = *training;
@@ -61,7 +64,7 @@ static pc_status set_options(pc__trainer *trainer, const pc__training *training)
         t->momentum = 0;
     if (t->batch > t->count && t->count > 1)
         t->batch = t->count;
-    return check_options(t);
+    return check_training(t);
 }
 
 static pc_status bad_label(size_t i, size_t j, float label)
@@ -70,22 +73,22 @@ static pc_status bad_label(size_t i, size_t j, float label)
                     (double)label);
 }
 
-static int label_is_good(float label)
+static int is_valid_label(float label)
 {
     return label >= 0 && isfinite(label);
 }
 
-/* --- the labels of one batch, above the diagonal */
-typedef struct labelling {
+/* --- labels of one batch, above the diagonal */
+typedef struct label_job {
     const pc__training *training;
     const size_t *items;
     size_t n;
     float *labels;
-} labelling;
+} label_job;
 
 static void label_row(void *arg, size_t i)
 {
-    const labelling *l = arg;
+    const label_job *l = arg;
     for (size_t j = i + 1; j < l->n; j++)
         l->labels[i * l->n + j] = l->training->label(l->training->label_user, l->items[i],
                                                      l->items[j]);
@@ -93,38 +96,38 @@ static void label_row(void *arg, size_t i)
 
 static pc_status label_batch(const pc__trainer *trainer, const size_t *items, size_t n)
 {
-    labelling l = {&trainer->training, items, n, trainer->gradient->labels};
-    float unit = (float)trainer->unit;
+    label_job l = {&trainer->training, items, n, trainer->gradient->labels};
+    float label_scale = (float)trainer->label_scale;
     pc__parallel(trainer->context, n - 1, label_row, &l);
     for (size_t i = 0; i < n; i++)
         for (size_t j = i + 1; j < n; j++) {
             float label = l.labels[i * n + j];
-            if (!label_is_good(label))
+            if (!is_valid_label(label))
                 return bad_label(items[i], items[j], label);
-            l.labels[i * n + j] = l.labels[j * n + i] = label / unit;
+            l.labels[i * n + j] = l.labels[j * n + i] = label / label_scale;
         }
     return PC_OK;
 }
 
-/* --- units: from up to UNIT_PAIRS pairs of the first epoch's batches */
-typedef struct unit_pairs {
+/* --- the scale of labels, from up to SCALE_PAIRS pairs of the first epoch */
+typedef struct scale_pairs {
     const pc__trainer *trainer;
     size_t count;
     struct {
         size_t i, j;
         float label;
         double distance;
-    } pair[UNIT_PAIRS];
-} unit_pairs;
+    } pair[SCALE_PAIRS];
+} scale_pairs;
 
-static void find_pairs(unit_pairs *u)
+static void find_pairs(scale_pairs *u)
 {
     const pc__training_order *o = &u->trainer->order;
     for (size_t round = 0, before = (size_t)-1; u->count != before; round++) {
         before = u->count;
-        for (size_t b = 0; b < o->batches && u->count < UNIT_PAIRS; b++)
-            if (2 * round + 1 < o->cuts[b].count) {
-                const size_t *item = o->order + o->cuts[b].first + 2 * round;
+        for (size_t b = 0; b < o->batches && u->count < SCALE_PAIRS; b++)
+            if (2 * round + 1 < o->batch_ranges[b].count) {
+                const size_t *item = o->order + o->batch_ranges[b].first + 2 * round;
                 u->pair[u->count].i = item[0];
                 u->pair[u->count++].j = item[1];
             }
@@ -133,7 +136,7 @@ static void find_pairs(unit_pairs *u)
 
 static void measure_pair(void *arg, size_t at)
 {
-    unit_pairs *u = arg;
+    scale_pairs *u = arg;
     const pc__training *t = &u->trainer->training;
     const pc__projector *p = u->trainer->projector;
     size_t i = u->pair[at].i, j = u->pair[at].j;
@@ -145,12 +148,12 @@ static void measure_pair(void *arg, size_t at)
         (double)pc__vector_ops_get()->square_distance(features, features + DIM, DIM));
 }
 
-/* Weights to begin with: those of the projector, so that distances are on average as large as
+/* Finds the mean label, and scales the first weights so that distances are on average as large as
  * labels. */
-static pc_status find_unit(pc__trainer *trainer)
+static pc_status find_label_scale(pc__trainer *trainer)
 {
     pc__projector *p = trainer->projector;
-    unit_pairs *u = pc__calloc(&p->mem, 1, sizeof *u);
+    scale_pairs *u = pc__calloc(&p->mem, 1, sizeof *u);
     double labels = 0, distances = 0;
     pc_status status = PC_OK;
     if (!u)
@@ -159,12 +162,12 @@ static pc_status find_unit(pc__trainer *trainer)
     find_pairs(u);
     pc__parallel(trainer->context, u->count, measure_pair, u);
     for (size_t i = 0; i < u->count && status == PC_OK; i++) {
-        if (!label_is_good(u->pair[i].label))
+        if (!is_valid_label(u->pair[i].label))
             status = bad_label(u->pair[i].i, u->pair[i].j, u->pair[i].label);
         labels += (double)u->pair[i].label;
         distances += u->pair[i].distance;
     }
-    trainer->unit = labels > 0 ? (double)(float)(labels / (double)u->count) : 1;
+    trainer->label_scale = labels > 0 ? (double)(float)(labels / (double)u->count) : 1;
     float scale = distances > 0 && isfinite(distances) ? (float)((double)u->count / distances) : 1;
     memcpy(trainer->weights, p->first, p->weights * sizeof *p->first);
     for (size_t i = pc__first_weights(p); i < p->weights; i++)
@@ -174,16 +177,16 @@ static pc_status find_unit(pc__trainer *trainer)
 }
 
 /* --- one batch */
-typedef struct step {
+typedef struct weight_step {
     const pc__trainer *trainer;
     float rate, share;
-} step;
+} weight_step;
 
 enum { STEP_CHUNK = 8192 };
 
-static void move_weights(void *arg, size_t i)
+static void step_weights(void *arg, size_t i)
 {
-    const step *s = arg;
+    const weight_step *s = arg;
     const pc__trainer *t = s->trainer;
     const float *gradient = t->gradient->result;
     float momentum = (float)t->training.momentum;
@@ -195,23 +198,24 @@ static void move_weights(void *arg, size_t i)
     }
 }
 
-/* A small batch moves the weights by as much less as it has fewer items. */
-static pc_status train_batch(pc__trainer *trainer, const pc__batch_range *cut, double *loss)
+/* A batch with fewer items moves the weights by proportionally less. */
+static pc_status train_batch(pc__trainer *trainer, const pc__batch_range *range, double *loss)
 {
     const pc__training *t = &trainer->training;
-    const size_t *items = trainer->order.order + cut->first;
-    step s = {trainer, (float)(t->rate * (double)(t->epochs - trainer->epoch) / (double)t->epochs),
-              (float)cut->count / (float)t->batch};
-    pc_status status = label_batch(trainer, items, cut->count);
+    const size_t *items = trainer->order.order + range->first;
+    weight_step s = {trainer,
+                     (float)(t->rate * (double)(t->epochs - trainer->epoch) / (double)t->epochs),
+                     (float)range->count / (float)t->batch};
+    pc_status status = label_batch(trainer, items, range->count);
     if (status < 0)
         return status;
     *loss = pc__gradient_compute(trainer->gradient, trainer->context, trainer->weights, t->pooled,
-                                 items, cut->count);
+                                 items, range->count);
     if (trainer->gradient->length > MOST_LENGTH)
         s.share *= (float)(MOST_LENGTH / trainer->gradient->length);
     if (isfinite(*loss))
         pc__parallel(trainer->context, (trainer->projector->weights + STEP_CHUNK - 1) / STEP_CHUNK,
-                     move_weights, &s);
+                     step_weights, &s);
     return PC_OK;
 }
 
@@ -224,14 +228,14 @@ static pc_status diverged(const pc__trainer *trainer, double loss)
                     trainer->epoch ? "the epoch before left it" : "it was");
 }
 
-static int32_t tell(pc__trainer *trainer, size_t batch, double loss)
+static int32_t report_progress(pc__trainer *trainer, size_t batch, double loss)
 {
     const pc__training *t = &trainer->training;
     uint64_t all = (uint64_t)trainer->order.batches * t->epochs,
              done = (uint64_t)trainer->order.batches * trainer->epoch + batch;
     char text[96];
-    trainer->told = pc__now();
-    double left = (trainer->told - trainer->started) / (double)trainer->steps
+    trainer->reported = pc__now();
+    double left = (trainer->reported - trainer->started) / (double)trainer->steps
                   * (double)(all - done);
     size_t epoch = batch || !trainer->epoch ? trainer->epoch + 1 : trainer->epoch;
     snprintf(text, sizeof text, "training: epoch %zu of %zu, loss %.4g, %.0f s left", epoch,
@@ -240,18 +244,18 @@ static int32_t tell(pc__trainer *trainer, size_t batch, double loss)
     return t->progress(t->progress_user, text, done, all);
 }
 
-/* Finished weights into the projector. */
-static pc_status publish(pc__trainer *trainer)
+/* Copies the weights of a finished epoch into the projector. */
+static pc_status publish_weights(pc__trainer *trainer)
 {
     pc__projector *p = trainer->projector;
     size_t first = pc__first_weights(p);
-    float unit = (float)trainer->unit;
+    float label_scale = (float)trainer->label_scale;
     for (size_t i = 0; i < p->weights; i++)
-        if (!isfinite(trainer->weights[i]) || !isfinite(trainer->weights[i] * unit))
-            return diverged(trainer, INFINITY); /* of the next epoch */
+        if (!isfinite(trainer->weights[i]) || !isfinite(trainer->weights[i] * label_scale))
+            return diverged(trainer, INFINITY); /* in the next epoch */
     memcpy(p->first, trainer->weights, first * sizeof *p->first);
     for (size_t i = first; i < p->weights; i++)
-        p->first[i] = trainer->weights[i] * unit;
+        p->first[i] = trainer->weights[i] * label_scale;
     trainer->published = 1;
     return PC_OK;
 }
@@ -262,8 +266,8 @@ static pc_status train_epoch(pc__trainer *trainer)
     double sum = 0, pairs = 0;
     pc__training_order_make(&trainer->order, t->seed, trainer->epoch);
     for (size_t b = 0; b < trainer->order.batches; b++) {
-        double n = (double)trainer->order.cuts[b].count, loss = 0;
-        pc_status status = train_batch(trainer, trainer->order.cuts + b, &loss);
+        double n = (double)trainer->order.batch_ranges[b].count, loss = 0;
+        pc_status status = train_batch(trainer, trainer->order.batch_ranges + b, &loss);
         if (status < 0)
             return status;
         if (!isfinite(loss))
@@ -272,11 +276,13 @@ static pc_status train_epoch(pc__trainer *trainer)
         pairs += n * (n - 1) / 2;
         trainer->steps++;
         if (t->progress && b + 1 < trainer->order.batches
-            && pc__now() - trainer->told > TELL_SECONDS && tell(trainer, b + 1, sum / pairs))
+            && pc__now() - trainer->reported > REPORT_SECONDS
+            && report_progress(trainer, b + 1, sum / pairs))
             return pc__callback_cancelled("training: cancelled in epoch %zu of %zu",
                                           trainer->epoch + 1, t->epochs);
     }
-    pc_status status = sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs) : publish(trainer);
+    pc_status status = sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs)
+                                               : publish_weights(trainer);
     if (status < 0)
         return status;
     trainer->last_loss = sum / pairs;
@@ -294,13 +300,13 @@ static pc_status end_epoch(pc__trainer *trainer)
     if (t->checkpoint && (status = pc__checkpoint_write(trainer, &bytes)) >= 0)
         status = t->checkpoint(t->checkpoint_user, trainer->epoch, bytes.data, bytes.size);
     pc__bytes_free(&bytes);
-    if (status >= 0 && t->progress && tell(trainer, 0, trainer->last_loss))
+    if (status >= 0 && t->progress && report_progress(trainer, 0, trainer->last_loss))
         status = pc__callback_cancelled("training: cancelled after epoch %zu of %zu",
                                         trainer->epoch, t->epochs);
     return status < 0 ? status : PC_OK;
 }
 
-static pc_status prepare(pc__trainer *trainer)
+static pc_status prepare_trainer(pc__trainer *trainer)
 {
     pc__projector *p = trainer->projector;
     const pc__training *t = &trainer->training;
@@ -322,16 +328,16 @@ static pc_status prepare(pc__trainer *trainer)
     return trainer->weights && trainer->velocity && trainer->norm_before ? PC_OK : PC_ERR_NOMEM;
 }
 
-static pc_status start(pc__trainer *trainer)
+static pc_status start_training(pc__trainer *trainer)
 {
     const pc__training *t = &trainer->training;
     pc_status status;
     if (t->resume) {
         status = pc__checkpoint_read(trainer, t->resume, t->resume_size);
-        return status < 0 ? status : publish(trainer);
+        return status < 0 ? status : publish_weights(trainer);
     }
     status = pc__projector_norm(trainer->projector, t->pooled, t->count);
-    return status < 0 ? status : find_unit(trainer);
+    return status < 0 ? status : find_label_scale(trainer);
 }
 
 static void end(pc__trainer *trainer, pc__training_result *result)
@@ -343,8 +349,8 @@ static void end(pc__trainer *trainer, pc__training_result *result)
     pc__free(mem, trainer->norm_before);
     if (result)
         *result = trainer->published
-                      ? (pc__training_result){trainer->epoch, trainer->unit, trainer->first_loss,
-                                              trainer->last_loss}
+                      ? (pc__training_result){trainer->epoch, trainer->label_scale,
+                                              trainer->first_loss, trainer->last_loss}
                       : (pc__training_result){0};
     pc__gradient_free(trainer->gradient);
     pc__free(mem, trainer->weights);
@@ -356,12 +362,12 @@ pc_status pc__projector_train(pc__projector *projector, pc_context *context,
                               const pc__training *training, pc__training_result *result)
 {
     pc__trainer trainer = {.projector = projector, .context = context};
-    pc_status status = set_options(&trainer, training);
+    pc_status status = fill_training(&trainer, training);
     if (status >= 0)
-        status = prepare(&trainer);
+        status = prepare_trainer(&trainer);
     if (status >= 0)
-        status = start(&trainer);
-    trainer.started = trainer.told = pc__now();
+        status = start_training(&trainer);
+    trainer.started = trainer.reported = pc__now();
     while (status >= 0 && trainer.epoch < trainer.training.epochs)
         if ((status = train_epoch(&trainer)) >= 0)
             status = end_epoch(&trainer);

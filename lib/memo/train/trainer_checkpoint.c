@@ -1,3 +1,4 @@
+/* The state of a training as bytes (doc/format.md, "Projector of a memo", kind 2). */
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
@@ -6,7 +7,7 @@
 #include "memo/train/projector_file.h"
 #include "memo/train/trainer.h"
 
-/* Behind the head: what the training is of, then how far it is. */
+/* Offsets behind the head: the training's options, then its progress. */
 enum {
     ITEMS = 0,
     BATCH = 8,
@@ -19,7 +20,7 @@ enum {
     UNIT = 64,
     FIRST_LOSS = 72,
     LAST_LOSS = 80,
-    MIDDLE = 88
+    STATE = 88
 };
 
 static uint64_t sum_of_inputs(const pc__trainer *trainer)
@@ -30,35 +31,35 @@ static uint64_t sum_of_inputs(const pc__trainer *trainer)
     return t->groups ? sum ^ XXH3_64bits_withSeed(t->groups, t->count * sizeof *t->groups, 1) : sum;
 }
 
-static void what_it_is_of(const pc__trainer *trainer, uint8_t middle[MIDDLE])
+static void put_training_options(const pc__trainer *trainer, uint8_t state[STATE])
 {
     const pc__training *t = &trainer->training;
-    pc__put_u64(middle + ITEMS, t->count);
-    pc__put_u64(middle + BATCH, t->batch);
-    pc__put_u64(middle + EPOCHS, t->epochs);
-    pc__put_u64(middle + SEED, t->seed);
-    pc__put_f64(middle + RATE, t->rate);
-    pc__put_f64(middle + MOMENTUM, t->momentum);
-    pc__put_u64(middle + INPUTS, trainer->inputs_sum);
+    pc__put_u64(state + ITEMS, t->count);
+    pc__put_u64(state + BATCH, t->batch);
+    pc__put_u64(state + EPOCHS, t->epochs);
+    pc__put_u64(state + SEED, t->seed);
+    pc__put_f64(state + RATE, t->rate);
+    pc__put_f64(state + MOMENTUM, t->momentum);
+    pc__put_u64(state + INPUTS, trainer->inputs_sum);
 }
 
 pc_status pc__checkpoint_write(pc__trainer *trainer, pc__bytes *out)
 {
     const pc__projector *p = trainer->projector;
-    uint8_t middle[MIDDLE] = {0};
+    uint8_t state[STATE] = {0};
     pc_status status;
     out->size = 0;
     if (!trainer->inputs_sum)
         trainer->inputs_sum = sum_of_inputs(trainer);
-    what_it_is_of(trainer, middle);
-    pc__put_u64(middle + DONE, trainer->epoch);
-    pc__put_f64(middle + UNIT, trainer->unit);
-    pc__put_f64(middle + FIRST_LOSS, trainer->first_loss);
-    pc__put_f64(middle + LAST_LOSS, trainer->last_loss);
+    put_training_options(trainer, state);
+    pc__put_u64(state + DONE, trainer->epoch);
+    pc__put_f64(state + UNIT, trainer->label_scale);
+    pc__put_f64(state + FIRST_LOSS, trainer->first_loss);
+    pc__put_f64(state + LAST_LOSS, trainer->last_loss);
     PC__TRY(pc__projector_file_head(out, &p->shape, PC__FILE_TRAINING,
-                                    pc__projector_file_size(&p->shape, MIDDLE, 2)),
+                                    pc__projector_file_size(&p->shape, STATE, 2)),
             done);
-    PC__TRY(pc__bytes_add(out, middle, sizeof middle), done);
+    PC__TRY(pc__bytes_add(out, state, sizeof state), done);
     PC__TRY(pc__projector_file_floats(out, p->mean, 2 * p->cells), done); /* and scale */
     PC__TRY(pc__projector_file_floats(out, trainer->weights, p->weights), done);
     PC__TRY(pc__projector_file_floats(out, trainer->velocity, p->weights), done);
@@ -67,8 +68,8 @@ done:
     return status < 0 ? status : PC_OK;
 }
 
-/* NULL: they are the same. */
-static const char *what_differs(const pc__trainer *trainer, const uint8_t *middle)
+/* The name of an option that differs, or NULL. */
+static const char *different_option(const pc__trainer *trainer, const uint8_t *state)
 {
     static const struct {
         size_t at;
@@ -80,22 +81,22 @@ static const char *what_differs(const pc__trainer *trainer, const uint8_t *middl
                   {RATE, "rate"},
                   {MOMENTUM, "momentum"},
                   {INPUTS, "items"}};
-    uint8_t ours[MIDDLE] = {0};
-    what_it_is_of(trainer, ours);
+    uint8_t ours[STATE] = {0};
+    put_training_options(trainer, ours);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (memcmp(ours + fields[i].at, middle + fields[i].at, 8))
+        if (memcmp(ours + fields[i].at, state + fields[i].at, 8))
             return fields[i].name;
     return NULL;
 }
 
-static pc_status check_middle(const pc__trainer *trainer, const pc__projector_shape *shape,
-                              const uint8_t *middle)
+static pc_status check_state(const pc__trainer *trainer, const pc__projector_shape *shape,
+                             const uint8_t *state)
 {
     const pc__projector_shape *s = &trainer->projector->shape;
-    const char *differs = what_differs(trainer, middle);
-    uint64_t done = pc__get_u64(middle + DONE);
-    double unit = pc__get_f64(middle + UNIT), first = pc__get_f64(middle + FIRST_LOSS),
-           last = pc__get_f64(middle + LAST_LOSS);
+    const char *differs = different_option(trainer, state);
+    uint64_t done = pc__get_u64(state + DONE);
+    double label_scale = pc__get_f64(state + UNIT), first = pc__get_f64(state + FIRST_LOSS),
+           last = pc__get_f64(state + LAST_LOSS);
     if (shape->hidden != s->hidden || shape->least_tokens != s->least_tokens
         || shape->most_tokens != s->most_tokens || shape->rows != s->rows
         || shape->columns != s->columns || shape->inner != s->inner)
@@ -105,30 +106,32 @@ static pc_status check_middle(const pc__trainer *trainer, const pc__projector_sh
     if (!done || done > trainer->training.epochs)
         return pc__fail(PC_ERR_FORMAT, "%llu epochs of %zu are done", (unsigned long long)done,
                         trainer->training.epochs);
-    if (!(unit > 0) || !isfinite(unit) || (double)(float)unit != unit || !(first >= 0)
-        || !isfinite(first) || !(last >= 0) || !isfinite(last))
-        return pc__fail(PC_ERR_FORMAT, "unit %g, losses %g and %g", unit, first, last);
+    if (!(label_scale > 0) || !isfinite(label_scale) || (double)(float)label_scale != label_scale
+        || !(first >= 0) || !isfinite(first) || !(last >= 0) || !isfinite(last))
+        return pc__fail(PC_ERR_FORMAT, "unit %g, losses %g and %g", label_scale, first, last);
     return PC_OK;
 }
 
 pc_status pc__checkpoint_read(pc__trainer *trainer, const void *data, size_t size)
 {
     pc__projector *p = trainer->projector;
-    const uint8_t *middle = (const uint8_t *)data + PC__PROJECTOR_HEAD;
+    const uint8_t *state = (const uint8_t *)data + PC__PROJECTOR_HEAD;
     pc__projector_shape shape;
-    size_t at = PC__PROJECTOR_HEAD + MIDDLE;
+    size_t at = PC__PROJECTOR_HEAD + STATE;
     pc_status status;
     trainer->inputs_sum = sum_of_inputs(trainer);
-    PC__TRY(pc__projector_file_check(data, size, PC__FILE_TRAINING, MIDDLE, 2, &shape), fail);
-    PC__TRY(check_middle(trainer, &shape, middle), fail);
-    PC__TRY(pc__projector_file_take(data, &at, p->mean, p->cells, "mean", 0), fail);
-    PC__TRY(pc__projector_file_take(data, &at, p->scale, p->cells, "scale", 1), fail);
-    PC__TRY(pc__projector_file_take(data, &at, trainer->weights, p->weights, "weight", 0), fail);
-    PC__TRY(pc__projector_file_take(data, &at, trainer->velocity, p->weights, "velocity", 0), fail);
-    trainer->epoch = (size_t)pc__get_u64(middle + DONE);
-    trainer->unit = pc__get_f64(middle + UNIT);
-    trainer->first_loss = pc__get_f64(middle + FIRST_LOSS);
-    trainer->last_loss = pc__get_f64(middle + LAST_LOSS);
+    PC__TRY(pc__projector_file_check(data, size, PC__FILE_TRAINING, STATE, 2, &shape), fail);
+    PC__TRY(check_state(trainer, &shape, state), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, p->mean, p->cells, "mean", 0), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, p->scale, p->cells, "scale", 1), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, trainer->weights, p->weights, "weight", 0),
+            fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, trainer->velocity, p->weights, "velocity", 0),
+            fail);
+    trainer->epoch = (size_t)pc__get_u64(state + DONE);
+    trainer->label_scale = pc__get_f64(state + UNIT);
+    trainer->first_loss = pc__get_f64(state + FIRST_LOSS);
+    trainer->last_loss = pc__get_f64(state + LAST_LOSS);
     return PC_OK;
 fail:
     return pc__fail_in(status, "going on with a training");

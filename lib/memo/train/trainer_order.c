@@ -1,3 +1,4 @@
+/* Makes the batches of an epoch: shuffles items, groups them, divides groups, shuffles batches. */
 #include <stdlib.h>
 
 #include "memo/train/splitmix.h"
@@ -8,10 +9,10 @@ pc_status pc__training_order_new(pc__training_order *out, const pc_allocator *me
 {
     *out = (pc__training_order){.mem = *mem, .groups = groups, .items = items, .batch = batch};
     out->order = pc__calloc(mem, items, sizeof *out->order);
-    out->cuts = pc__calloc(mem, items / 2 + 1, sizeof *out->cuts);
+    out->batch_ranges = pc__calloc(mem, items / 2 + 1, sizeof *out->batch_ranges);
     if (groups)
         out->grouped = pc__calloc(mem, items, sizeof *out->grouped);
-    if (out->order && out->cuts && (out->grouped || !groups))
+    if (out->order && out->batch_ranges && (out->grouped || !groups))
         return PC_OK;
     pc__training_order_free(out);
     return PC_ERR_NOMEM;
@@ -21,7 +22,7 @@ void pc__training_order_free(pc__training_order *order)
 {
     if (order->mem.alloc) {
         pc__free(&order->mem, order->order);
-        pc__free(&order->mem, order->cuts);
+        pc__free(&order->mem, order->batch_ranges);
         pc__free(&order->mem, order->grouped);
     }
     *order = (pc__training_order){.items = 0};
@@ -59,12 +60,12 @@ void pc__training_order_make(pc__training_order *order, uint64_t seed, size_t ep
                && (!order->groups || order->grouped[end].group == order->grouped[at].group))
             end++;
         if (end - at > 1)
-            order->cuts[order->batches++] = (pc__batch_range){at, end - at};
+            order->batch_ranges[order->batches++] = (pc__batch_range){at, end - at};
     }
     for (size_t i = order->batches; i > 1; i--) {
         size_t j = pc__splitmix_below(&state, i);
-        pc__batch_range held = order->cuts[i - 1];
-        order->cuts[i - 1] = order->cuts[j];
-        order->cuts[j] = held;
+        pc__batch_range held = order->batch_ranges[i - 1];
+        order->batch_ranges[i - 1] = order->batch_ranges[j];
+        order->batch_ranges[j] = held;
     }
 }

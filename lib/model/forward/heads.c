@@ -1,3 +1,4 @@
+/* Pooling, and the heads of encoders. */
 #include "model/forward/heads.h"
 
 #include <math.h>

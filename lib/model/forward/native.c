@@ -1,3 +1,5 @@
+/* What a native model holds: freeing it, its embedding rows and RoPE regimes, and runs of K and V:
+ * new, placed, read back. */
 #include "model/forward/native.h"
 
 #include <string.h>
@@ -5,6 +7,7 @@
 #include "attn/bf16.h"
 #include "model/load/positions.h"
 #include "model/forward/disentangled_attention.h"
+#include "model/model_states.h"
 
 static void free_norm(const pc_allocator *mem, pc__native_norm *norm)
 {
@@ -122,8 +125,8 @@ pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__r
     return status;
 }
 
-pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
-                             pc__kv **out)
+pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
+                            pc__kv **out)
 {
     const pc__native *native = model->native;
     pc_status status = pc__kv_new(out, &native->context->mem, &native->shape, tokens);
@@ -135,9 +138,9 @@ pc_status pc__native_run_new(const pc_model *model, size_t tokens, uint64_t rope
 
 static pc_status has_no_keys(void)
 {
-    return pc__fail(PC_ERR_STATE,
-                    "the run has values only: it was computed with given attention maps, "
-                    "and its keys were not completed");
+    return pc__fail(
+        PC_ERR_STATE,
+        "the run has values only: its attention maps were given and its keys were not computed");
 }
 
 pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out)
@@ -182,8 +185,8 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
     if (!same_shape(&kv->shape, &native->shape, layers)
         || (kv->shape.dtype != native->shape.dtype && kv->shape.dtype != native->kept))
         return pc__fail(PC_ERR_MISMATCH,
-                        "the segment has %d layers of %d K/V heads of %d (dtype %u), this model %d "
-                        "of %d of %d (dtype %u)",
+                        "the segment has %d layers, %d K/V heads of %d (dtype %u), this model has "
+                        "%d layers, %d K/V heads of %d (dtype %u)",
                         kv->shape.layers, kv->shape.kv_heads, kv->shape.k_dim, kv->shape.dtype,
                         native->shape.layers, native->shape.kv_heads, native->shape.k_dim,
                         native->shape.dtype);
@@ -191,9 +194,8 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
         return has_no_keys();
     if (kv->regime != regime)
         return pc__fail(PC_ERR_MISMATCH,
-                        "the segment was computed with the rotary frequencies of regime %llu, this "
-                        "pass uses %llu: "
-                        "give both the same rope_regime_length",
+                        "the segment has RoPE regime %llu, this pass has %llu: give both the same "
+                        "rope_regime_length",
                         (unsigned long long)kv->regime, (unsigned long long)regime);
     if (native->arch.position_scheme == PC_POSITION_LEARNED && start != kv->origin)
         return pc__fail(PC_ERR_UNSUPPORTED,
@@ -203,14 +205,15 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
     return PC_OK;
 }
 
-/* Spreads one token's [kv_heads][dim] over [kv_head][token][dim]. */
+/* Writes one token's [kv_heads][dim] into [kv_head][token][dim]. */
 static void spread_heads(const pc__kv *kv, const float *from, size_t dim, size_t token, float *to)
 {
     for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++)
         memcpy(to + (h * kv->tokens + token) * dim, from + h * dim, dim * sizeof *to);
 }
 
-/* The cached K carries the factor of YaRN and LongRoPE already; moving it must only turn. */
+/* Cached K has the attention factor of YaRN and LongRoPE already: moving K rotates it without the
+ * factor. */
 static void read_rotated(const pc__kv *kv, int32_t layer, int64_t start, const pc__rope *rope,
                          float *scratch, float *k, float *v)
 {
@@ -235,8 +238,8 @@ static void read_rotated(const pc__kv *kv, int32_t layer, int64_t start, const p
     }
 }
 
-pc_status pc__native_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start,
-                          float *k, float *v)
+pc_status pc__model_run_read(const pc_model *model, const pc__kv *kv, int32_t layer, int64_t start,
+                             float *k, float *v)
 {
     const pc__native *native = model->native;
     size_t heads = (size_t)native->shape.kv_heads,

@@ -8,9 +8,9 @@
 /* The codecs of one cache. Immutable once made. */
 typedef struct pc__codecs pc__codecs;
 
-/* The built-in ones and copies of the host's. PC_ERR_INVALID: an id below PC_CODEC_APPLICATION or twice, a
- * function missing, a name too long. */
-pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_codec_ops *hosts,
+/* The built-in ones and copies of the host's. PC_ERR_INVALID: an id below PC_CODEC_APPLICATION or
+ * twice, a function missing, a name too long. */
+pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_codec_ops *application,
                          size_t count);
 void pc__codecs_free(pc__codecs *codecs); /* NULL does nothing */
 /* NULL: none of this id. PC_CODEC_RAW is one too (it copies). */

@@ -52,7 +52,7 @@ static sizes sizes_of(const pc__block_pages *p)
                    full * page_pairs(&p->shape, PC__PAGE) + heads * page_pairs(&p->shape, p->last)};
 }
 
-static int takes(const pc_codec_block *block, pc__block_pages *pages)
+static int is_supported(const pc_codec_block *block, pc__block_pages *pages)
 {
     return block->dtype != PC_DTYPE_I8 && pc__block_pages_of(block, pages);
 }
@@ -62,7 +62,7 @@ static size_t bound(void *user, const pc_codec_block *block)
     pc__block_pages pages;
     sizes s;
     (void)user;
-    if (!takes(block, &pages))
+    if (!is_supported(block, &pages))
         return 0;
     s = sizes_of(&pages);
     return HEAD + pc__planes_bound(1, s.codes) + pc__planes_bound(2, s.pairs);
@@ -175,12 +175,12 @@ static void unpack(const uint8_t *from, size_t count, uint8_t *codes)
 }
 
 /* Places in the codes and pairs of a block while it is walked through. */
-typedef struct walk {
+typedef struct block_cursor {
     uint8_t *codes, *pairs;
     float *k, *v; /* a page of one head */
-} walk;
+} block_cursor;
 
-static void code_page(walk *w, const pc__kv_shape *shape, size_t tokens)
+static void code_page(block_cursor *w, const pc__kv_shape *shape, size_t tokens)
 {
     size_t v_dim = (size_t)shape->v_dim;
     uint8_t codes[PC__MAX_HEAD];
@@ -196,7 +196,7 @@ static void code_page(walk *w, const pc__kv_shape *shape, size_t tokens)
     }
 }
 
-static void value_page(walk *w, const pc__kv_shape *shape, size_t tokens)
+static void value_page(block_cursor *w, const pc__kv_shape *shape, size_t tokens)
 {
     size_t v_dim = (size_t)shape->v_dim;
     uint8_t codes[PC__MAX_HEAD];
@@ -213,8 +213,8 @@ static void value_page(walk *w, const pc__kv_shape *shape, size_t tokens)
 }
 
 /* One block of memory for a page, the codes and the pairs; pc__free(w->k). */
-static pc_status walk_new(walk *w, const pc_allocator *mem, const pc__block_pages *pages,
-                          const sizes *s)
+static pc_status block_cursor_new(block_cursor *w, const pc_allocator *mem,
+                                  const pc__block_pages *pages, const sizes *s)
 {
     size_t floats = pc__page_floats(&pages->shape);
     w->k = pc__alloc_aligned(mem, floats * sizeof *w->k + s->codes + s->pairs, 64);
@@ -261,16 +261,16 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     uint8_t *at = out, *codes, *pairs;
     const uint8_t *end = at + capacity;
     sizes s;
-    walk w;
+    block_cursor w;
     pc_status status;
     *size = 0;
-    if (!takes(block, &pages))
+    if (!is_supported(block, &pages))
         return pc__fail(PC_ERR_UNSUPPORTED, "i4 block %u: not pages of F32, BF16 or F16",
                         block->index);
     if (capacity < HEAD)
         return pc__fail(PC_ERR_LIMIT, "i4 block %u: %zu bytes of room", block->index, capacity);
     s = sizes_of(&pages);
-    if ((status = walk_new(&w, mem, &pages, &s)) < 0)
+    if ((status = block_cursor_new(&w, mem, &pages, &s)) < 0)
         return status;
     codes = w.codes;
     pairs = w.pairs;
@@ -296,12 +296,12 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
     const uint8_t *at = in, *end = at + size;
     pc__block_pages pages;
     sizes s;
-    walk w;
+    block_cursor w;
     pc_status status;
-    if (!takes(block, &pages) || size < HEAD || at[0] != FORM || at[1] || at[2] || at[3])
+    if (!is_supported(block, &pages) || size < HEAD || at[0] != FORM || at[1] || at[2] || at[3])
         return pc__fail(PC_ERR_FORMAT, "i4 block %u: not the head of one", block->index);
     s = sizes_of(&pages);
-    if ((status = walk_new(&w, mem, &pages, &s)) < 0)
+    if ((status = block_cursor_new(&w, mem, &pages, &s)) < 0)
         return status;
     at += HEAD;
     if ((status = decode_run(mem, 1, &at, end, w.codes, s.codes)) >= 0)

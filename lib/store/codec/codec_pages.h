@@ -20,10 +20,10 @@ int pc__block_pages_of(const pc_codec_block *block, pc__block_pages *out);
 
 /* The last page of all heads without what fills it up: of each row of K the used tokens, of V the
  * rows (groups of tokens) in which there is one, and what stands behind both (scales). */
-size_t pc__closed_bytes(const pc__block_pages *pages);
+size_t pc__packed_last_page_bytes(const pc__block_pages *pages);
 /* Writes that from the last page of the block to `to`. 0: what fills it up is not zero, so that it
  * has to be kept too. */
-int pc__close_up(const pc__block_pages *pages, const uint8_t *block, uint8_t *to);
-void pc__open_up(const pc__block_pages *pages, const uint8_t *from, uint8_t *block);
+int pc__pack_last_page(const pc__block_pages *pages, const uint8_t *block, uint8_t *to);
+void pc__unpack_last_page(const pc__block_pages *pages, const uint8_t *from, uint8_t *block);
 
 #endif

@@ -11,13 +11,13 @@
 
 #include "base/fail.h"
 
-enum { HUFFMAN_LEVEL = -1000, SEEK_LEVEL = 1 };
+enum { HUFFMAN_LEVEL = -1000, REPEATS_LEVEL = 1 };
 #define CODED 0x80000000u
 
 struct pc__planes {
     pc_allocator mem;
     size_t value;
-    int seek;
+    int find_repeats;
     ZSTD_CCtx *encoder;
     ZSTD_DCtx *decoder;
     uint8_t planes[]; /* [value][PC__CHUNK] */
@@ -33,15 +33,15 @@ static void zstd_free(void *mem, void *ptr)
     pc__free(mem, ptr);
 }
 
-static int set_level(ZSTD_CCtx *encoder, int seek)
+static int set_level(ZSTD_CCtx *encoder, int find_repeats)
 {
     return !ZSTD_isError(ZSTD_CCtx_setParameter(encoder, ZSTD_c_compressionLevel,
-                                                seek ? SEEK_LEVEL : HUFFMAN_LEVEL))
+                                                find_repeats ? REPEATS_LEVEL : HUFFMAN_LEVEL))
            && !ZSTD_isError(
                ZSTD_CCtx_setParameter(encoder, ZSTD_c_literalCompressionMode, ZSTD_ps_enable));
 }
 
-pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value, int seek,
+pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value, int find_repeats,
                          int decode)
 {
     pc__planes *p = pc__alloc(mem, sizeof *p + value * PC__CHUNK);
@@ -51,7 +51,7 @@ pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value
         return PC_ERR_NOMEM;
     p->mem = *mem;
     p->value = value;
-    p->seek = seek;
+    p->find_repeats = find_repeats;
     memory = (ZSTD_customMem){zstd_alloc, zstd_free, &p->mem};
     p->decoder = decode ? ZSTD_createDCtx_advanced(memory) : NULL;
     p->encoder = decode ? NULL : ZSTD_createCCtx_advanced(memory);
@@ -59,7 +59,7 @@ pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value
         pc__planes_free(p);
         return pc__fail(PC_ERR_NOMEM, "out of memory (zstd)");
     }
-    if (p->encoder && !set_level(p->encoder, seek)) {
+    if (p->encoder && !set_level(p->encoder, find_repeats)) {
         pc__planes_free(p);
         return pc__fail(PC_ERR_UNSUPPORTED, "this zstd (%s) has no literal compression mode",
                         ZSTD_versionString());
@@ -163,7 +163,7 @@ static pc_status put_plane(pc__planes *p, const uint8_t *plane, size_t count, ui
     size_t room = (size_t)(end - *out), coded;
     if (room < count + 4)
         return pc__fail(PC_ERR_LIMIT, "byte planes: %zu bytes of room for %zu", room, count + 4);
-    coded = !p->seek && is_noise(plane, count)
+    coded = !p->find_repeats && is_noise(plane, count)
                 ? count
                 : ZSTD_compress2(p->encoder, *out + 4, room - 4, plane, count);
     if (ZSTD_isError(coded) && ZSTD_getErrorCode(coded) == ZSTD_error_memory_allocation)

@@ -19,7 +19,7 @@ typedef struct pc__planes
 
 /* `value`: bytes of a value, 1, 2 or 4. `seek`: repeated strings are looked for (bytes of unknown
  * kind). */
-pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value, int seek,
+pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value, int find_repeats,
                          int decode);
 void pc__planes_free(pc__planes *planes); /* NULL does nothing */
 

@@ -23,7 +23,7 @@ uint64_t pc__compressed_piece_bytes(size_t size)
 }
 
 /* Seconds from now that are left of its time; the date knows only whole ones. */
-static double time_left(const pc__image *image)
+static double seconds_left(const pc__image *image)
 {
     double left = image->expires ? (double)(image->expires - pc__now_date()) : (double)INFINITY;
     return image->ttl > 0 && image->ttl < left + 1 ? image->ttl : left;
@@ -34,13 +34,13 @@ pc_status pc__compressed_record_new(pc__compressed_record **out, const pc_alloca
 {
     size_t count = image->block_count + 1;
     pc__compressed_record *r = pc__calloc(mem, 1, sizeof *r + count * sizeof r->pieces[0]);
-    double left = time_left(image);
+    double left = seconds_left(image);
     *out = r;
     if (!r)
         return PC_ERR_NOMEM;
     r->item.key = image->key;
-    r->item.before = image->before;
-    r->item.has_before = image->has_before;
+    r->item.parent = image->parent;
+    r->item.has_parent = image->has_parent;
     r->item.priority = image->priority;
     r->item.cost = image->cost;
     r->item.bytes = pc__compressed_record_own_bytes(image->block_count);

@@ -18,7 +18,7 @@ typedef struct pc__compressed_record {
     pc__heap_node expiry;
     pc__id content;
     int has_content;
-    int is_here; /* in the table */
+    int in_table; /* in the table */
     uint32_t tokens;
     size_t readers;      /* each holds the item */
     double ttl, expires; /* by pc__now; 0: no end */

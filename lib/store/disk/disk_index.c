@@ -1,3 +1,4 @@
+/* Reads, merges and writes the index file of a folder (disk_index.h). */
 #include "store/disk/disk_index.h"
 
 #include <errno.h>
@@ -13,8 +14,8 @@
 #include "base/file.h"
 #include "base/little_endian.h"
 
-/* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/eviction.h, 256
- * dates of sub-folders (ns since 1970); then rows; then XXH3-64 of all before */
+/* Header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/eviction.h, 256
+ * dates of sub-folders (ns since 1970). Then rows, then XXH3-64 of all that precedes. */
 enum {
     AT_VERSION = 8,
     AT_ROW = 12,
@@ -28,8 +29,8 @@ enum {
 enum {
     ROW_KEY = 0,
     ROW_CONTENT = 32,
-    ROW_BEFORE = 64,
-    ROW_FLAGS = 96, /* 1: content, 2: before, state * 4 */
+    ROW_PARENT = 64,
+    ROW_FLAGS = 96, /* 1: content, 2: parent, state * 4 */
     ROW_TOKENS = 100,
     ROW_PRIORITY = 104,
     ROW_ZERO = 108,
@@ -40,20 +41,20 @@ enum {
     ROW_LAST = 144,
     ROW_USES = 152,
     ROW_HEAT = 160,
-    ROW_VARIANT = 168, /* filled up with NULs */
+    ROW_VARIANT = 168, /* padded with NULs */
     ROW = ROW_VARIANT + PC__VARIANT
 };
 static const char magic[9] = "PCINDEX1";
-#define MOST_BYTES (UINT64_C(1) << 40) /* of an index; a file of that size is none */
+#define MOST_BYTES (UINT64_C(1) << 40) /* a file of this size is no index */
 #define MOST_RECORD (UINT64_C(1) << 50)
 
 static void write_row(uint8_t *row, const pc__disk_facts *facts)
 {
-    memcpy(row + ROW_KEY, facts->spot.key.bytes, 32);
+    memcpy(row + ROW_KEY, facts->record_name.key.bytes, 32);
     memcpy(row + ROW_CONTENT, facts->content.bytes, 32);
-    memcpy(row + ROW_BEFORE, facts->before.bytes, 32);
+    memcpy(row + ROW_PARENT, facts->parent.bytes, 32);
     pc__put_u32(row + ROW_FLAGS,
-                (facts->has_content ? 1u : 0) | (facts->has_before ? 2u : 0) | facts->state << 2);
+                (facts->has_content ? 1u : 0) | (facts->has_parent ? 2u : 0) | facts->state << 2);
     pc__put_u32(row + ROW_TOKENS, facts->tokens);
     pc__put_u32(row + ROW_PRIORITY, (uint32_t)facts->priority);
     pc__put_u32(row + ROW_ZERO, 0);
@@ -65,17 +66,17 @@ static void write_row(uint8_t *row, const pc__disk_facts *facts)
     pc__put_u32(row + ROW_USES, facts->uses);
     pc__put_u32(row + ROW_USES + 4, 0);
     pc__put_f64(row + ROW_HEAT, facts->heat);
-    memcpy(row + ROW_VARIANT, facts->spot.variant, PC__VARIANT);
+    memcpy(row + ROW_VARIANT, facts->record_name.variant, PC__VARIANT);
 }
 
-/* 0: no such row can have been written. */
+/* 0: no writer can have written such a row. */
 static int read_row(const uint8_t *row, pc__disk_facts *facts)
 {
     uint32_t flags = pc__get_u32(row + ROW_FLAGS);
     const char *variant = (const char *)row + ROW_VARIANT;
     size_t size = strnlen(variant, PC__VARIANT);
     *facts = (pc__disk_facts){.has_content = flags & 1,
-                              .has_before = flags >> 1 & 1,
+                              .has_parent = flags >> 1 & 1,
                               .state = flags >> 2,
                               .tokens = pc__get_u32(row + ROW_TOKENS),
                               .priority = (int32_t)pc__get_u32(row + ROW_PRIORITY),
@@ -86,10 +87,10 @@ static int read_row(const uint8_t *row, pc__disk_facts *facts)
                               .last = (int64_t)pc__get_u64(row + ROW_LAST),
                               .uses = pc__get_u32(row + ROW_USES),
                               .heat = pc__get_f64(row + ROW_HEAT)};
-    memcpy(facts->spot.key.bytes, row + ROW_KEY, 32);
+    memcpy(facts->record_name.key.bytes, row + ROW_KEY, 32);
     memcpy(facts->content.bytes, row + ROW_CONTENT, 32);
-    memcpy(facts->before.bytes, row + ROW_BEFORE, 32);
-    return (!size || pc__variant_read(variant, size, facts->spot.variant))
+    memcpy(facts->parent.bytes, row + ROW_PARENT, 32);
+    return (!size || pc__variant_read(variant, size, facts->record_name.variant))
            && facts->state <= PC__DISK_UNREADABLE && facts->bytes < MOST_RECORD && facts->cost >= 0
            && facts->cost < 1e15 && facts->ttl >= 0 && facts->ttl < 1e15 && isfinite(facts->heat);
 }
@@ -135,15 +136,15 @@ void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem)
     *index = (pc__disk_index){0};
 }
 
-/* What other processes have counted: their uses, and ours since the index was written last. */
-static void merge(pc__eviction *worth, pc__disk_entry *e, const pc__disk_facts *facts)
+/* Adds the uses that other processes have counted; ours since the last index are added again. */
+static void merge_uses(pc__eviction *eviction, pc__disk_entry *e, const pc__disk_facts *facts)
 {
-    uint64_t uses = facts->uses + e->fresh;
-    double heat = facts->heat > e->item.heat ? facts->heat : e->item.heat, clock = worth->clock;
+    uint64_t uses = facts->uses + e->unsaved_uses;
+    double heat = facts->heat > e->item.heat ? facts->heat : e->item.heat, clock = eviction->clock;
     if (uses > e->item.uses)
-        pc__eviction_restore(worth, &e->item, heat,
+        pc__eviction_restore(eviction, &e->item, heat,
                              (uint32_t)(uses < UINT32_MAX ? uses : UINT32_MAX));
-    worth->clock = clock; /* it was not brought in again */
+    eviction->clock = clock; /* restoring has moved the clock, but nothing is new */
     if (facts->last > e->facts.last)
         e->facts.last = facts->last;
     if (e->facts.ttl > 0 && facts->expires > e->facts.expires)
@@ -161,16 +162,16 @@ pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *tabl
         pc__disk_entry *e;
         if (!read_row(index->data + HEADER + i * ROW, &facts))
             continue;
-        e = pc__disk_table_find(table, &facts.spot);
+        e = pc__disk_table_find(table, &facts.record_name);
         if (e)
-            merge(&table->worth, e, &facts);
+            merge_uses(&table->eviction, e, &facts);
         else if (is_empty)
             status = pc__disk_table_add(table, &facts, NULL);
     }
     if (!is_empty)
         return status;
-    if (clock >= 0 && clock < 1e300) /* adding has moved it, though nothing is new */
-        table->worth.clock = clock;
+    if (clock >= 0 && clock < 1e300) /* adding has moved the clock, but nothing is new */
+        table->eviction.clock = clock;
     for (size_t i = 0; i < PC__DISK_SUBS; i++)
         dates[i] = status < 0 ? 0 : (int64_t)pc__get_u64(index->data + AT_DATES + 8 * i);
     return status;
@@ -182,14 +183,14 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
     size_t at = HEADER;
     *out = (pc__disk_index){.rows = pc__disk_table_count(table)};
     out->size = HEADER + (size_t)out->rows * ROW + SUM;
-    out->data = pc__alloc(&table->worth.mem, out->size);
+    out->data = pc__alloc(&table->eviction.mem, out->size);
     if (!out->data)
         return PC_ERR_NOMEM;
     memcpy(out->data, magic, 8);
     pc__put_u32(out->data + AT_VERSION, VERSION);
     pc__put_u32(out->data + AT_ROW, ROW);
     pc__put_u64(out->data + AT_COUNT, out->rows);
-    pc__put_f64(out->data + AT_CLOCK, table->worth.clock);
+    pc__put_f64(out->data + AT_CLOCK, table->eviction.clock);
     for (size_t i = 0; i < PC__DISK_SUBS; i++)
         pc__put_u64(out->data + AT_DATES + 8 * i, (uint64_t)dates[i]);
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
@@ -197,18 +198,18 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
         pc__disk_facts facts;
         pc__disk_table_facts(e, &facts);
         write_row(out->data + at, &facts);
-        e->told = e->fresh;
+        e->saving_uses = e->unsaved_uses;
     }
     pc__put_u64(out->data + at, XXH3_64bits(out->data, at));
     return PC_OK;
 }
 
-void pc__disk_index_stands(pc__disk_table *table)
+void pc__disk_index_published(pc__disk_table *table)
 {
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
          e = pc__disk_table_next(table, e)) {
-        e->fresh -= e->told;
-        e->told = 0;
+        e->unsaved_uses -= e->saving_uses;
+        e->saving_uses = 0;
     }
 }
 

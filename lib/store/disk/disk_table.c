@@ -1,39 +1,40 @@
+/* The table of records (disk_table.h). */
 #include "store/disk/disk_table.h"
 
 #include "base/mem.h"
 
-static pc__disk_entry *entry_of(pc__eviction_item *item)
+static pc__disk_entry *disk_entry_of(pc__eviction_item *item)
 {
     return item ? PC__AROUND(item, pc__disk_entry, item) : NULL;
 }
 
 size_t pc__disk_table_count(const pc__disk_table *table)
 {
-    return table->worth.items.count;
+    return table->eviction.items.count;
 }
 
 uint64_t pc__disk_table_bytes(const pc__disk_table *table)
 {
-    return table->worth.bytes;
+    return table->eviction.bytes;
 }
 
-pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__spot *spot)
+pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__record_name *record_name)
 {
-    pc__id id = pc__spot_id(spot);
-    return entry_of(pc__eviction_find(&table->worth, &id));
+    pc__id id = pc__record_name_id(record_name);
+    return disk_entry_of(pc__eviction_find(&table->eviction, &id));
 }
 
 pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry)
 {
-    return entry_of(pc__eviction_next(&table->worth, entry ? &entry->item : NULL));
+    return disk_entry_of(pc__eviction_next(&table->eviction, entry ? &entry->item : NULL));
 }
 
-pc__disk_entry *pc__disk_table_least(const pc__disk_table *table)
+pc__disk_entry *pc__disk_table_candidate(const pc__disk_table *table)
 {
-    return entry_of(pc__eviction_candidate(&table->worth, NULL));
+    return disk_entry_of(pc__eviction_candidate(&table->eviction, NULL));
 }
 
-int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content)
+int pc__disk_table_has_content(const pc__disk_table *table, const pc__id *content)
 {
     for (pc__hash_link *l = pc__hash_table_find(&table->contents, pc__id_hash(content)); l;
          l = pc__hash_table_find_next(l))
@@ -45,63 +46,63 @@ int pc__disk_table_knows(const pc__disk_table *table, const pc__id *content)
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
                              pc__disk_entry **out)
 {
-    const pc_allocator *mem = &table->worth.mem;
+    const pc_allocator *mem = &table->eviction.mem;
     pc__disk_entry *e = pc__calloc(mem, 1, sizeof *e);
     if (out)
         *out = NULL;
     if (!e)
         return PC_ERR_NOMEM;
-    pc__spot before = pc__spot_of(&facts->before, facts->spot.variant);
+    pc__record_name parent = pc__record_name_of(&facts->parent, facts->record_name.variant);
     e->facts = *facts;
-    e->item = (pc__eviction_item){.key = pc__spot_id(&facts->spot),
-                                  .before = pc__spot_id(&before),
-                                  .has_before = facts->has_before,
+    e->item = (pc__eviction_item){.key = pc__record_name_id(&facts->record_name),
+                                  .parent = pc__record_name_id(&parent),
+                                  .has_parent = facts->has_parent,
                                   .bytes = facts->bytes,
                                   .priority = facts->state == PC__DISK_UNREADABLE ? INT32_MIN
                                                                                   : facts->priority,
                                   .cost = facts->cost};
     if ((facts->has_content && pc__hash_table_reserve(&table->contents, mem) < 0)
-        || pc__eviction_add(&table->worth, &e->item) < 0) {
+        || pc__eviction_add(&table->eviction, &e->item) < 0) {
         pc__free(mem, e);
         return PC_ERR_NOMEM;
     }
     if (facts->uses)
-        pc__eviction_restore(&table->worth, &e->item, facts->heat, facts->uses);
+        pc__eviction_restore(&table->eviction, &e->item, facts->heat, facts->uses);
     if (facts->has_content)
         pc__hash_table_add(&table->contents, &e->by_content, pc__id_hash(&facts->content));
-    if (facts->expires && (!table->soonest || facts->expires < table->soonest))
-        table->soonest = facts->expires;
-    e->seen = table->scans;
+    if (facts->expires && (!table->next_expiry || facts->expires < table->next_expiry))
+        table->next_expiry = facts->expires;
+    e->last_scan = table->scans;
     e->touched = facts->last;
     if (out)
         *out = e;
     return PC_OK;
 }
 
-static void forget(pc__disk_table *table, pc__disk_entry *entry)
+static void free_disk_entry(pc__disk_table *table, pc__disk_entry *entry)
 {
     if (entry->facts.has_content)
         pc__hash_table_remove(&table->contents, &entry->by_content);
-    pc__free(&table->worth.mem, entry);
+    pc__free(&table->eviction.mem, entry);
 }
 
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry)
 {
-    pc__eviction_remove(&table->worth, &entry->item);
-    forget(table, entry);
+    pc__eviction_remove(&table->eviction, &entry->item);
+    free_disk_entry(table, entry);
 }
 
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry)
 {
-    pc__eviction_pick(&table->worth, &entry->item);
-    pc__eviction_evict(&table->worth, &entry->item);
-    forget(table, entry);
+    pc__eviction_pick(&table->eviction, &entry->item);
+    pc__eviction_evict(&table->eviction, &entry->item);
+    free_disk_entry(table, entry);
 }
 
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now)
 {
-    pc__eviction_hit(&table->worth, &entry->item);
-    entry->fresh++;
+    pc__eviction_hit(&table->eviction, &entry->item);
+    entry->unsaved_uses++;
     entry->facts.last = now;
     if (entry->facts.ttl > 0)
         entry->facts.expires = pc__date_after(now, entry->facts.ttl);
@@ -118,21 +119,21 @@ void pc__disk_table_free(pc__disk_table *table)
 {
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL), *next; e; e = next) {
         next = pc__disk_table_next(table, e);
-        pc__free(&table->worth.mem, e);
+        pc__free(&table->eviction.mem, e);
     }
-    pc__hash_table_free(&table->contents, &table->worth.mem);
-    pc__eviction_free(&table->worth);
+    pc__hash_table_free(&table->contents, &table->eviction.mem);
+    pc__eviction_free(&table->eviction);
 }
 
-void pc__disk_facts_of(pc__disk_facts *facts, const pc__spot *spot, const pc__image *image,
-                       uint64_t bytes, int64_t last)
+void pc__disk_facts_of(pc__disk_facts *facts, const pc__record_name *record_name,
+                       const pc__image *image, uint64_t bytes, int64_t last)
 {
     *facts = (pc__disk_facts){
-        .spot = *spot,
+        .record_name = *record_name,
         .content = image->content,
-        .before = image->before,
+        .parent = image->parent,
         .has_content = image->has_content != 0,
-        .has_before = image->has_before != 0,
+        .has_parent = image->has_parent != 0,
         .state = PC__DISK_READ,
         .priority = image->priority,
         .bytes = bytes,

@@ -11,8 +11,8 @@
 
 /* ----------------------------------------------- after the lock is given back */
 
-static void tell(const pc__ram_tier *t, uint32_t kind, uint32_t reason, const pc__id *key,
-                 size_t tokens, uint64_t bytes)
+static void report_event(const pc__ram_tier *t, uint32_t kind, uint32_t reason, const pc__id *key,
+                         size_t tokens, uint64_t bytes)
 {
     pc_event event;
     if (!t->options.event)
@@ -21,19 +21,19 @@ static void tell(const pc__ram_tier *t, uint32_t kind, uint32_t reason, const pc
     t->options.event(t->options.user, &event);
 }
 
-static void say_farewell(const pc__ram_tier *t, const pc__ram_entry *e)
+static void report_exit(const pc__ram_tier *t, const pc__ram_entry *e)
 {
-    pc__naming naming = {.key = e->item.key,
-                         .salt = &e->salt,
-                         .cost = e->item.cost,
-                         .ttl = e->ttl,
-                         .priority = e->item.priority};
-    naming.content = e->has_content ? &e->content : NULL;
-    naming.before = e->item.has_before ? &e->item.before : NULL;
-    naming.left = e->ttl > 0 ? e->expires - pc__now() : 0;
-    if (e->gone == PC_EVENT_EVICT && t->options.evicting && naming.left >= 0)
-        t->options.evicting(t->options.user, &naming, e->segment);
-    tell(t, e->gone, PC_REASON_NONE, &e->item.key, e->segment->tokens, e->item.bytes);
+    pc__entry_desc desc = {.key = e->item.key,
+                           .salt = &e->salt,
+                           .cost = e->item.cost,
+                           .ttl = e->ttl,
+                           .priority = e->item.priority};
+    desc.content = e->has_content ? &e->content : NULL;
+    desc.parent = e->item.has_parent ? &e->item.parent : NULL;
+    desc.ttl_left = e->ttl > 0 ? e->expires - pc__now() : 0;
+    if (e->gone == PC_EVENT_EVICT && t->options.evicting && desc.ttl_left >= 0)
+        t->options.evicting(t->options.user, &desc, e->segment);
+    report_event(t, e->gone, PC_REASON_NONE, &e->item.key, e->segment->tokens, e->item.bytes);
 }
 
 static void free_entry(const pc_allocator *mem, pc__ram_entry *e)
@@ -48,23 +48,23 @@ static void free_entry(const pc_allocator *mem, pc__ram_entry *e)
  * changed. Until its memory is free, others cannot have the room of what is gone: it is counted in
  * t->going, but for the `came` bytes that came in its place and that the caller answers for until
  * it has returned. */
-static void leave(pc__ram_tier *t, pc__ram_entry *gone, uint64_t came)
+static void unlock_and_free(pc__ram_tier *t, pc__ram_entry *gone, uint64_t came)
 {
-    uint64_t now = pc__ram_tier_used(t), going = 0;
-    int has_changed = now != t->told;
-    t->told = now;
+    uint64_t now = pc__ram_tier_used(t), freeing = 0;
+    int has_changed = now != t->reported_bytes;
+    t->reported_bytes = now;
     for (const pc__ram_entry *e = gone; e; e = e->next)
-        going += e->item.bytes;
-    going -= came < going ? came : going;
-    atomic_fetch_add_explicit(&t->going, going, memory_order_relaxed);
+        freeing += e->item.bytes;
+    freeing -= came < freeing ? came : freeing;
+    atomic_fetch_add_explicit(&t->freeing, freeing, memory_order_relaxed);
     pthread_mutex_unlock(&t->lock);
     for (pc__ram_entry *next; gone; gone = next) {
-        uint64_t back = gone->item.bytes < going ? gone->item.bytes : going;
+        uint64_t back = gone->item.bytes < freeing ? gone->item.bytes : freeing;
         next = gone->next;
-        say_farewell(t, gone);
+        report_exit(t, gone);
         free_entry(&t->mem, gone);
-        atomic_fetch_sub_explicit(&t->going, back, memory_order_release);
-        going -= back;
+        atomic_fetch_sub_explicit(&t->freeing, back, memory_order_release);
+        freeing -= back;
     }
     if (has_changed && t->options.bytes)
         t->options.bytes(t->options.user, PC_TIER_RAM, now, t->options.budget);
@@ -105,22 +105,22 @@ pc_status pc__ram_tier_get(pc__ram_tier *t, const pc__id *key, const int32_t *to
     }
     if (e && has_tokens(e->segment, tokens, count)) {
         *out = pc__ram_tier_reference(t, e);
-        pc__eviction_hit(&t->worth, &e->item);
+        pc__eviction_hit(&t->eviction, &e->item);
         *reason = PC_REASON_NONE;
         bytes = e->item.bytes;
     }
     t->stats.lookups++;
     t->stats.hits += *out != NULL;
     t->stats.misses += *out == NULL;
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
     if (*out)
-        tell(t, PC_EVENT_HIT, PC_REASON_NONE, key, count, bytes);
+        report_event(t, PC_EVENT_HIT, PC_REASON_NONE, key, count, bytes);
     return *out ? PC_OK : PC_MISS;
 }
 
-static void give(pc__ram_tier *t, uint64_t bytes)
+static void drop_reserved(pc__ram_tier *t, uint64_t bytes)
 {
-    t->taken -= bytes < t->taken ? bytes : t->taken;
+    t->reserved -= bytes < t->reserved ? bytes : t->reserved;
 }
 
 static void count_put(pc__ram_tier *t, pc_status status, int was_known)
@@ -136,23 +136,23 @@ static void count_put(pc__ram_tier *t, pc_status status, int was_known)
         t->stats.stored++;
 }
 
-pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__naming *naming, pc_segment *segment,
+pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segment *segment,
                            pc_segment **winner, uint32_t *reason)
 {
-    pc__ram_entry *fresh = pc__ram_entry_new(t, naming, segment), *there = NULL, *gone = NULL;
+    pc__ram_entry *fresh = pc__ram_entry_new(t, desc, segment), *there = NULL, *gone = NULL;
     pc_status status = fresh ? PC_OK : PC_ERR_NOMEM;
     uint64_t bytes = fresh ? fresh->item.bytes : 0, came;
     *reason = PC_REASON_NONE;
     if (winner)
         *winner = NULL;
-    if (t->options.wipe)
-        atomic_store_explicit(&segment->wipe, 1, memory_order_relaxed);
+    if (t->options.zero_memory)
+        atomic_store_explicit(&segment->zero_memory, 1, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
-    give(t, naming->taken);
+    drop_reserved(t, desc->reserved);
     pc__ram_tier_expire(t, &gone);
     pc__ram_tier_collect_releases(t);
     if (fresh) {
-        there = pc__ram_tier_find(t, &naming->key);
+        there = pc__ram_tier_find(t, &desc->key);
         if (!there)
             status = pc__ram_tier_insert(t, fresh, &gone, reason);
         if (status == PC_OK && winner)
@@ -160,15 +160,15 @@ pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__naming *naming, pc_segment
     }
     count_put(t, status, there != NULL);
     if (there || status != PC_OK)
-        atomic_store_explicit(&segment->give_back, 1, memory_order_relaxed);
-    came = status == PC_OK && !there && bytes > naming->taken ? bytes - naming->taken : 0;
-    leave(t, gone, came);
+        atomic_store_explicit(&segment->free_to_system, 1, memory_order_relaxed);
+    came = status == PC_OK && !there && bytes > desc->reserved ? bytes - desc->reserved : 0;
+    unlock_and_free(t, gone, came);
     if (there || status != PC_OK)
         free_entry(&t->mem, fresh);
     if (status != PC_OK)
-        tell(t, PC_EVENT_STORE_FAILED, *reason, &naming->key, segment->tokens, bytes);
+        report_event(t, PC_EVENT_STORE_FAILED, *reason, &desc->key, segment->tokens, bytes);
     else if (!there)
-        tell(t, PC_EVENT_STORE, PC_REASON_NONE, &naming->key, segment->tokens, bytes);
+        report_event(t, PC_EVENT_STORE, PC_REASON_NONE, &desc->key, segment->tokens, bytes);
     return status;
 }
 
@@ -180,27 +180,26 @@ static int has_room(const pc__ram_tier *t, uint64_t bytes)
     return used <= budget && bytes <= budget - used;
 }
 
-pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__naming *naming, uint64_t bytes,
+pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__entry_desc *desc, uint64_t bytes,
                                int free_only, uint32_t *reason)
 {
     pc__ram_entry *gone = NULL, *picked = NULL;
-    pc__ram_quota *tenant;
+    pc__ram_quota *quota;
     uint32_t why = PC_REASON_NONE;
     pthread_mutex_lock(&t->lock);
     pc__ram_tier_expire(t, &gone);
-    tenant = naming ? pc__ram_quota_find(t, naming->salt ? naming->salt : &t->options.salt) : NULL;
-    if (tenant && tenant->quota && bytes > tenant->quota)
+    quota = desc ? pc__ram_quota_find(t, desc->salt ? desc->salt : &t->options.salt) : NULL;
+    if (quota && quota->limit && bytes > quota->limit)
         why = PC_REASON_QUOTA;
     else if (free_only)
         why = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
     else {
         pc__ram_tier_collect_releases(t);
-        why = pc__ram_tier_make_room(t, bytes, naming ? naming->priority : INT32_MAX, NULL,
-                                     &picked);
+        why = pc__ram_tier_make_room(t, bytes, desc ? desc->priority : INT32_MAX, NULL, &picked);
         pc__ram_tier_evict(t, picked, &gone);
     }
-    t->taken += why ? 0 : bytes;
-    leave(t, gone, why ? 0 : bytes);
+    t->reserved += why ? 0 : bytes;
+    unlock_and_free(t, gone, why ? 0 : bytes);
     if (reason)
         *reason = why;
     return why ? PC_MISS : PC_OK;
@@ -209,8 +208,8 @@ pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__naming *naming, uint64
 void pc__ram_tier_unreserve(pc__ram_tier *t, uint64_t bytes)
 {
     pthread_mutex_lock(&t->lock);
-    give(t, bytes);
-    leave(t, NULL, 0);
+    drop_reserved(t, bytes);
+    unlock_and_free(t, NULL, 0);
 }
 
 /* ------------------------------------------------------------ what is there */
@@ -246,7 +245,7 @@ pc_status pc__ram_tier_pin(pc__ram_tier *t, const pc__id *key, uint64_t owner, d
     e = pc__ram_tier_find(t, key);
     if (e)
         status = pc__pins_set(t, e, owner, seconds > 0 ? pc__now() + seconds : (double)INFINITY);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
     return status;
 }
 
@@ -259,7 +258,7 @@ pc_status pc__ram_tier_unpin(pc__ram_tier *t, const pc__id *key, uint64_t owner)
     if (e)
         status = pc__pins_remove(t, e, owner);
     pc__ram_tier_expire(t, &gone);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
     if (e && status == PC_MISS && owner == PC__PIN_INTERNAL)
         status = pc__fail(PC_ERR_STATE, "cache: a segment that is not pinned cannot be unpinned");
     return status;
@@ -271,25 +270,25 @@ void pc__ram_tier_unpin_owner(pc__ram_tier *t, uint64_t owner)
     pthread_mutex_lock(&t->lock);
     pc__pins_remove_owner(t, owner);
     pc__ram_tier_expire(t, &gone);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
 }
 
 pc_status pc__ram_tier_set_quota(pc__ram_tier *t, const pc__id *salt, uint64_t bytes)
 {
     pc__ram_entry *gone = NULL, *picked = NULL;
-    pc__ram_quota *tenant;
+    pc__ram_quota *quota;
     pc_status status = PC_ERR_NOMEM;
     pthread_mutex_lock(&t->lock);
-    tenant = pc__ram_quota_find_or_add(t, salt);
-    if (tenant && pc__eviction_order_group(&t->worth, &tenant->group) == PC_OK) {
-        tenant->quota = bytes;
+    quota = pc__ram_quota_find_or_add(t, salt);
+    if (quota && pc__eviction_order_group(&t->eviction, &quota->group) == PC_OK) {
+        quota->limit = bytes;
         status = PC_OK;
         pc__ram_tier_collect_releases(t);
-        pc__ram_tier_shrink(t, tenant, &picked);
+        pc__ram_tier_shrink(t, quota, &picked);
         pc__ram_tier_evict(t, picked, &gone);
     }
-    pc__ram_quota_drop_if_unused(t, tenant);
-    leave(t, gone, 0);
+    pc__ram_quota_drop_if_unused(t, quota);
+    unlock_and_free(t, gone, 0);
     return status;
 }
 
@@ -301,7 +300,7 @@ uint64_t pc__ram_tier_trim(pc__ram_tier *t, uint64_t keep, uint64_t enough, cons
     pc__ram_tier_expire(t, &gone);
     pc__ram_tier_collect_releases(t);
     freed = pc__ram_tier_evict_until(t, keep, enough, owner, &gone);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
     return freed;
 }
 
@@ -310,12 +309,13 @@ void pc__ram_tier_clear(pc__ram_tier *t)
     pc__ram_entry *gone = NULL;
     pthread_mutex_lock(&t->lock);
     pc__ram_tier_collect_releases(t);
-    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__eviction_next(&t->worth, item);
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
+         item = next) {
+        next = pc__eviction_next(&t->eviction, item);
         if (!item->holds)
             pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
     }
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
 }
 
 void pc__ram_tier_sweep(pc__ram_tier *t)
@@ -323,7 +323,7 @@ void pc__ram_tier_sweep(pc__ram_tier *t)
     pc__ram_entry *gone = NULL;
     pthread_mutex_lock(&t->lock);
     pc__ram_tier_expire(t, &gone);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
 }
 
 void pc__ram_tier_stats(pc__ram_tier *t, pc_tier_stats *stats)
@@ -336,11 +336,11 @@ void pc__ram_tier_stats(pc__ram_tier *t, pc_tier_stats *stats)
     stats->failed += t->stats.failed;
     stats->evicted += t->stats.evicted;
     stats->removed += t->stats.removed;
-    stats->segments += t->worth.items.count;
+    stats->segments += t->eviction.items.count;
     stats->segment_bytes += pc__ram_tier_used(t);
     stats->pinned_bytes += t->pins.bytes;
     stats->budget_bytes += t->options.budget;
-    stats->staging_bytes += t->taken;
+    stats->staging_bytes += t->reserved;
     stats->lookups += t->stats.lookups;
     stats->hits += t->stats.hits;
     stats->misses += t->stats.misses;
@@ -357,25 +357,26 @@ void pc__ram_tier_free(pc__ram_tier *t)
         return;
     mem = t->from;
     pthread_mutex_lock(&t->lock);
-    for (pc__eviction_item *item = pc__eviction_next(&t->worth, NULL), *next; item; item = next) {
-        next = pc__eviction_next(&t->worth, item);
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
+         item = next) {
+        next = pc__eviction_next(&t->eviction, item);
         pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
     }
-    for (pc__hash_link *link = pc__hash_table_next(&t->tenants, NULL), *next; link; link = next) {
-        pc__ram_quota *tenant = PC__AROUND(link, pc__ram_quota, by_salt);
-        next = pc__hash_table_next(&t->tenants, link);
-        tenant->quota = 0;
-        pc__ram_quota_drop_if_unused(t, tenant);
+    for (pc__hash_link *link = pc__hash_table_next(&t->quotas, NULL), *next; link; link = next) {
+        pc__ram_quota *quota = PC__AROUND(link, pc__ram_quota, by_salt);
+        next = pc__hash_table_next(&t->quotas, link);
+        quota->limit = 0;
+        pc__ram_quota_drop_if_unused(t, quota);
     }
     pthread_mutex_unlock(&t->lock);
     for (pc__ram_entry *next; gone; gone = next) { /* nobody is told: it is the host's own doing */
         next = gone->next;
         free_entry(&t->mem, gone);
     }
-    pc__eviction_free(&t->worth);
+    pc__eviction_free(&t->eviction);
     pc__pins_free(&t->pins, &t->mem);
     pc__hash_table_free(&t->contents, &t->mem);
-    pc__hash_table_free(&t->tenants, &t->mem);
+    pc__hash_table_free(&t->quotas, &t->mem);
     pc__heap_free(&t->expiries, &t->mem);
     pthread_mutex_destroy(&t->lock);
     pc__free(&mem, t);
@@ -388,7 +389,7 @@ static void *counted_alloc(void *user, size_t size, size_t align)
     pc__ram_tier *t = user;
     void *ptr = t->from.alloc(t->from.user, size, align);
     if (ptr)
-        atomic_fetch_add_explicit(&t->own, size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&t->own_bytes, size, memory_order_relaxed);
     return ptr;
 }
 
@@ -396,7 +397,7 @@ static void counted_free(void *user, void *ptr, size_t size, size_t align)
 {
     pc__ram_tier *t = user;
     t->from.free(t->from.user, ptr, size, align);
-    atomic_fetch_sub_explicit(&t->own, size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&t->own_bytes, size, memory_order_relaxed);
 }
 
 pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
@@ -408,10 +409,10 @@ pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
         return PC_ERR_NOMEM;
     t->from = *mem;
     t->mem = (pc_allocator){t, counted_alloc, counted_free};
-    t->worth.mem = t->mem;
-    atomic_init(&t->going, 0);
-    atomic_init(&t->own, 0);
-    t->worth.budget = options->budget;
+    t->eviction.mem = t->mem;
+    atomic_init(&t->freeing, 0);
+    atomic_init(&t->own_bytes, 0);
+    t->eviction.budget = options->budget;
     t->options = *options;
     atomic_init(&t->releases.first, NULL);
     pthread_mutex_init(&t->lock, NULL);

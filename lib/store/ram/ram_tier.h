@@ -12,33 +12,33 @@
 typedef struct pc__ram_tier pc__ram_tier;
 
 /* What an entry is called and worth. */
-typedef struct pc__naming {
+typedef struct pc__entry_desc {
     pc__id key;
     const pc__id
         *content; /* the tokens without what they saw, for pc__ram_tier_has_content; NULL: none */
-    const pc__id *before; /* key of the last segment that it saw; NULL: none. Worth nothing without
+    const pc__id *parent; /* key of the last segment that it saw; NULL: none. Worth nothing without
                              that, so that it goes first */
     const pc__id *salt;   /* pc__salt_digest, for quotas; NULL: the cache's */
     double cost;          /* seconds that computing it took */
     double ttl;           /* seconds from the last hit; 0: the cache's */
-    double left;          /* of them, where some have passed (evicting); 0: all */
-    uint64_t taken; /* by pc__ram_tier_reserve for it: given back by the put, in one with what the
-                       put needs */
+    double ttl_left;      /* of them, where some have passed (evicting); 0: all */
+    uint64_t reserved;    /* by pc__ram_tier_reserve for it: given back by the put, in one with what
+                          the    put needs */
     int32_t priority;
-    uint32_t
-        on_reuse; /* 1: the tiers below RAM are to have it only when it is used a second time */
-} pc__naming;
+    uint32_t write_on_reuse; /* 1: the tiers below RAM are to have it only when it is used a second
+                                time */
+} pc__entry_desc;
 
 typedef struct pc__ram_tier_options {
     uint64_t budget;
     double ttl; /* 0: no end */
-    uint32_t wipe;
+    uint32_t zero_memory;
     pc__id salt; /* the cache's own */
     void (*event)(void *user, const pc_event *event);
     void (*bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
     /* Something is about to be evicted, which somebody may want to keep elsewhere (a reference of
      * its own). May be NULL. */
-    void (*evicting)(void *user, const pc__naming *naming, pc_segment *segment);
+    void (*evicting)(void *user, const pc__entry_desc *desc, pc_segment *segment);
     void *user;
 } pc__ram_tier_options;
 
@@ -53,16 +53,16 @@ pc_status pc__ram_tier_get(pc__ram_tier *tier, const pc__id *key, const int32_t 
 /* Keeps a reference. PC_MISS: not kept, *reason PC_REASON_NO_ROOM or PC_REASON_QUOTA (no error). A
  * key that is already there keeps the first segment, and *winner (if not NULL) gets a reference to
  * the kept one. */
-pc_status pc__ram_tier_put(pc__ram_tier *tier, const pc__naming *naming, pc_segment *segment,
+pc_status pc__ram_tier_put(pc__ram_tier *tier, const pc__entry_desc *desc, pc_segment *segment,
                            pc_segment **winner, uint32_t *reason);
 /* Room for something that is being loaded, before its memory is taken: counts against the budget,
  * evicts as a put would. Of what `naming` says the priority (nothing of a higher one is evicted for
  * it) and the salt (what is larger than its tenant's quota is refused) count; NULL: highest
  * priority, nobody's. PC_MISS: there is none, *reason (may be NULL) PC_REASON_NO_ROOM or
  * PC_REASON_QUOTA. `free_only`: takes free room, evicts nothing. Given back by
- * pc__ram_tier_unreserve, or by the put (pc__naming.taken). What is evicted for it is free when
+ * pc__ram_tier_unreserve, or by the put (pc__entry_desc.taken). What is evicted for it is free when
  * this returns. */
-pc_status pc__ram_tier_reserve(pc__ram_tier *tier, const pc__naming *naming, uint64_t bytes,
+pc_status pc__ram_tier_reserve(pc__ram_tier *tier, const pc__entry_desc *desc, uint64_t bytes,
                                int free_only, uint32_t *reason);
 void pc__ram_tier_unreserve(pc__ram_tier *tier, uint64_t bytes);
 uint64_t pc__ram_tier_entry_bytes(

@@ -17,7 +17,7 @@ enum { SMALL_STATES = 2 * 4096, LARGE_STATES = 64 << 10, AROUND_LARGE = 6 * 4096
 /* Of the tier's own memory, what is not looked at: a few entries' tables at their least. */
 enum { FEW_TABLES = 64 << 10 };
 
-static uint64_t cost_of(uint64_t bytes, size_t tokens)
+static uint64_t entry_bytes(uint64_t bytes, size_t tokens)
 {
     uint64_t around = bytes < SMALL_STATES   ? 0
                       : bytes < LARGE_STATES ? bytes * AROUND_LARGE / LARGE_STATES
@@ -28,7 +28,7 @@ static uint64_t cost_of(uint64_t bytes, size_t tokens)
 
 uint64_t pc__ram_tier_entry_bytes(uint64_t bytes, size_t tokens)
 {
-    return cost_of(bytes, tokens) + sizeof(pc__image) + tokens * sizeof(int64_t);
+    return entry_bytes(bytes, tokens) + sizeof(pc__image) + tokens * sizeof(int64_t);
 }
 
 static pc__ram_entry *entry_of(pc__eviction_item *item)
@@ -38,25 +38,27 @@ static pc__ram_entry *entry_of(pc__eviction_item *item)
 
 pc__ram_entry *pc__ram_tier_find(const pc__ram_tier *t, const pc__id *key)
 {
-    return entry_of(pc__eviction_find(&t->worth, key));
+    return entry_of(pc__eviction_find(&t->eviction, key));
 }
 
 uint64_t pc__ram_tier_used(const pc__ram_tier *t)
 {
-    return t->worth.bytes + t->taken;
+    return t->eviction.bytes + t->reserved;
 }
 
 /* Tables do not shrink with the entries, and pins belong to no entry's bytes. */
 static uint64_t spare_tables(const pc__ram_tier *t)
 {
-    uint64_t counted = t->worth.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY) + FEW_TABLES,
-             own = atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->own, memory_order_relaxed);
-    return own > counted ? own - counted : 0;
+    uint64_t counted = t->eviction.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY)
+                       + FEW_TABLES,
+             own_bytes = atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->own_bytes,
+                                              memory_order_relaxed);
+    return own_bytes > counted ? own_bytes - counted : 0;
 }
 
 uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
 {
-    return atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->going, memory_order_acquire)
+    return atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->freeing, memory_order_acquire)
            + spare_tables(t);
 }
 
@@ -64,35 +66,35 @@ uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
 
 /* Held as long as somebody else has the segment; by a get, a put, or a release that has been taken
  * up again. */
-static void settle(pc__ram_tier *t, pc__ram_entry *e)
+static void watch_entry(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (!pc__segment_watch(e->segment)) {
         e->is_held = 0;
-        pc__eviction_unhold(&t->worth, &e->item);
+        pc__eviction_unhold(&t->eviction, &e->item);
     }
 }
 
-static void hold(pc__ram_tier *t, pc__ram_entry *e)
+static void hold_entry(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (!e->is_held)
-        pc__eviction_hold(&t->worth, &e->item);
+        pc__eviction_hold(&t->eviction, &e->item);
     e->is_held = 1;
 }
 
 /* 1: it is none any more. One that only those have who keep it may go: whoever watches it counts
  * its bytes, too. */
-static int look_after_stray(pc__ram_tier *t, pc__ram_entry *e)
+static int poll_unwatched(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__segment_claim(e->segment, &t->releases, e)) {
         pc__segment_unkeep(e->segment);
-        e->is_stray = 0;
-        hold(t, e);
-        settle(t, e);
+        e->is_unwatched = 0;
+        hold_entry(t, e);
+        watch_entry(t, e);
     } else if (e->is_held && pc__segment_is_idle(e->segment)) {
         e->is_held = 0;
-        pc__eviction_unhold(&t->worth, &e->item);
+        pc__eviction_unhold(&t->eviction, &e->item);
     }
-    return !e->is_stray;
+    return !e->is_unwatched;
 }
 
 /* Learns what was released since, and of strays that have become free. */
@@ -100,34 +102,34 @@ void pc__ram_tier_collect_releases(pc__ram_tier *t)
 {
     for (pc_segment *s = pc__releases_take(&t->releases), *next; s; s = next) {
         next = s->next_release; /* not ours any more once it is watched */
-        settle(t, s->watch_tag);
+        watch_entry(t, s->watch_tag);
     }
-    for (pc__ram_entry **at = &t->strays, *e; (e = *at) != NULL;)
-        if (look_after_stray(t, e))
-            *at = e->next_stray;
+    for (pc__ram_entry **at = &t->unwatched, *e; (e = *at) != NULL;)
+        if (poll_unwatched(t, e))
+            *at = e->next_unwatched;
         else
-            at = &e->next_stray;
+            at = &e->next_unwatched;
 }
 
 pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e)
 {
     pc_segment *segment = pc__segment_ref(e->segment);
     if (!e->is_held) {
-        hold(t, e);
-        if (!e->is_stray)
-            settle(t, e);
+        hold_entry(t, e);
+        if (!e->is_unwatched)
+            watch_entry(t, e);
     }
     return segment;
 }
 
 /* The segment of an entry that goes is as if it had never been here. */
-static void leave_segment(pc__ram_tier *t, pc__ram_entry *e)
+static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
 {
-    if (e->is_stray) {
-        pc__ram_entry **at = &t->strays;
+    if (e->is_unwatched) {
+        pc__ram_entry **at = &t->unwatched;
         while (*at != e)
-            at = &(*at)->next_stray;
-        *at = e->next_stray;
+            at = &(*at)->next_unwatched;
+        *at = e->next_unwatched;
         pc__segment_unkeep(e->segment);
         return;
     }
@@ -140,7 +142,7 @@ static void leave_segment(pc__ram_tier *t, pc__ram_entry *e)
 
 pc__ram_quota *pc__ram_quota_find(const pc__ram_tier *t, const pc__id *salt)
 {
-    for (pc__hash_link *l = pc__hash_table_find(&t->tenants, pc__id_hash(salt)); l;
+    for (pc__hash_link *l = pc__hash_table_find(&t->quotas, pc__id_hash(salt)); l;
          l = pc__hash_table_find_next(l))
         if (pc__id_equal(&PC__AROUND(l, pc__ram_quota, by_salt)->salt, salt))
             return PC__AROUND(l, pc__ram_quota, by_salt);
@@ -149,42 +151,41 @@ pc__ram_quota *pc__ram_quota_find(const pc__ram_tier *t, const pc__id *salt)
 
 pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt)
 {
-    pc__ram_quota *tenant = pc__ram_quota_find(t, salt);
-    if (tenant)
-        return tenant;
-    tenant = pc__hash_table_reserve(&t->tenants, &t->mem) < 0
-                 ? NULL
-                 : pc__calloc(&t->mem, 1, sizeof *tenant);
-    if (!tenant)
+    pc__ram_quota *quota = pc__ram_quota_find(t, salt);
+    if (quota)
+        return quota;
+    quota = pc__hash_table_reserve(&t->quotas, &t->mem) < 0 ? NULL
+                                                            : pc__calloc(&t->mem, 1, sizeof *quota);
+    if (!quota)
         return NULL;
-    tenant->salt = *salt;
-    pc__hash_table_add(&t->tenants, &tenant->by_salt, pc__id_hash(salt));
-    return tenant;
+    quota->salt = *salt;
+    pc__hash_table_add(&t->quotas, &quota->by_salt, pc__id_hash(salt));
+    return quota;
 }
 
-void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *tenant)
+void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *quota)
 {
-    if (!tenant || tenant->quota || tenant->group.items)
+    if (!quota || quota->limit || quota->group.items)
         return;
-    pc__hash_table_remove(&t->tenants, &tenant->by_salt);
-    pc__heap_free(&tenant->group.order, &t->mem);
-    pc__free(&t->mem, tenant);
+    pc__hash_table_remove(&t->quotas, &quota->by_salt);
+    pc__heap_free(&quota->group.order, &t->mem);
+    pc__free(&t->mem, quota);
 }
 
 /* Out of everything; its reference is still there. */
 void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ram_entry **gone)
 {
     pc__pins_remove_entry(t, e);
-    leave_segment(t, e);
+    stop_watching(t, e);
     pc__heap_remove(&t->expiries, &e->expiry);
     if (e->has_content)
         pc__hash_table_remove(&t->contents, &e->by_content);
     if (how == PC_EVENT_EVICT)
-        pc__eviction_evict(&t->worth, &e->item);
+        pc__eviction_evict(&t->eviction, &e->item);
     else
-        pc__eviction_remove(&t->worth, &e->item);
-    pc__ram_quota_drop_if_unused(t, e->tenant);
-    atomic_store_explicit(&e->segment->give_back, 1, memory_order_relaxed);
+        pc__eviction_remove(&t->eviction, &e->item);
+    pc__ram_quota_drop_if_unused(t, e->quota);
+    atomic_store_explicit(&e->segment->free_to_system, 1, memory_order_relaxed);
     t->stats.evicted += how == PC_EVENT_EVICT;
     t->stats.removed += how == PC_EVENT_REMOVE;
     e->gone = how;
@@ -217,42 +218,43 @@ void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone)
     }
 }
 
-pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__naming *naming,
+pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *desc,
                                  pc_segment *segment)
 {
     pc__ram_entry *e = pc__calloc(&t->mem, 1, sizeof *e);
-    const pc__image *about;
+    const pc__image *description;
     if (!e)
         return NULL;
-    e->item.key = naming->key;
-    e->item.has_before = naming->before != NULL;
-    if (naming->before)
-        e->item.before = *naming->before;
-    e->has_content = naming->content != NULL;
-    if (naming->content)
-        e->content = *naming->content;
-    e->salt = naming->salt ? *naming->salt : t->options.salt;
-    e->item.priority = naming->priority;
-    e->item.cost = naming->cost;
-    e->ttl = naming->ttl > 0 ? naming->ttl : t->options.ttl;
+    e->item.key = desc->key;
+    e->item.has_parent = desc->parent != NULL;
+    if (desc->parent)
+        e->item.parent = *desc->parent;
+    e->has_content = desc->content != NULL;
+    if (desc->content)
+        e->content = *desc->content;
+    e->salt = desc->salt ? *desc->salt : t->options.salt;
+    e->item.priority = desc->priority;
+    e->item.cost = desc->cost;
+    e->ttl = desc->ttl > 0 ? desc->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);
-    e->item.bytes = cost_of(segment->bytes, segment->tokens);
-    about = atomic_load_explicit(&segment->about, memory_order_acquire);
-    if (about)
-        e->item.bytes += sizeof *about
-                         + (about->relative ? segment->tokens * sizeof *about->relative : 0);
+    e->item.bytes = entry_bytes(segment->bytes, segment->tokens);
+    description = atomic_load_explicit(&segment->description, memory_order_acquire);
+    if (description)
+        e->item.bytes += sizeof *description
+                         + (description->relative ? segment->tokens * sizeof *description->relative
+                                                  : 0);
     return e;
 }
 
 /* So that nothing can fail once room has been made, but for the family of its chain. */
-static pc_status reserve(pc__ram_tier *t, pc__ram_entry *e)
+static pc_status reserve_tables(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__hash_table_reserve(&t->contents, &t->mem) < 0
-        || pc__heap_reserve(&t->expiries, &t->mem, t->worth.items.count + 1) < 0)
+        || pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0)
         return PC_ERR_NOMEM;
-    e->tenant = pc__ram_quota_find_or_add(t, &e->salt);
-    e->item.group = e->tenant ? &e->tenant->group : NULL;
-    return e->tenant ? PC_OK : PC_ERR_NOMEM;
+    e->quota = pc__ram_quota_find_or_add(t, &e->salt);
+    e->item.group = e->quota ? &e->quota->group : NULL;
+    return e->quota ? PC_OK : PC_ERR_NOMEM;
 }
 
 /* Picks candidates, of all or of a group, until `*excess` bytes are no excess any more. 0: there
@@ -261,16 +263,16 @@ static int pick_until(pc__ram_tier *t, const pc__eviction_group *group, int32_t 
                       uint64_t excess, pc__ram_entry **picked)
 {
     uint64_t could = group ? group->bytes - group->held_bytes
-                           : t->worth.bytes - t->worth.held_bytes;
+                           : t->eviction.bytes - t->eviction.held_bytes;
     for (pc__ram_entry *e = *picked; e; e = e->next) /* for the quota: counts for both */
         could -= !group || e->item.group == group ? e->item.bytes : 0;
     if (excess > could)
         return 0;
     for (uint64_t freed = 0; freed < excess;) {
-        pc__ram_entry *e = entry_of(pc__eviction_candidate(&t->worth, group));
+        pc__ram_entry *e = entry_of(pc__eviction_candidate(&t->eviction, group));
         if (!e || e->item.priority > priority)
             return 0;
-        pc__eviction_pick(&t->worth, &e->item);
+        pc__eviction_pick(&t->eviction, &e->item);
         freed += e->item.bytes;
         e->next = *picked;
         *picked = e;
@@ -278,7 +280,7 @@ static int pick_until(pc__ram_tier *t, const pc__eviction_group *group, int32_t 
     return 1;
 }
 
-static uint64_t over(uint64_t have, uint64_t need, uint64_t limit)
+static uint64_t excess_over(uint64_t have, uint64_t need, uint64_t limit)
 {
     uint64_t sum = have + need < have ? UINT64_MAX : have + need;
     return sum > limit ? sum - limit : 0;
@@ -287,18 +289,18 @@ static uint64_t over(uint64_t have, uint64_t need, uint64_t limit)
 /* Room for `need` bytes: PC_REASON_NONE, with the entries that have to go for it; or why there is
  * none, with no entry picked. */
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
-                                pc__ram_quota *tenant, pc__ram_entry **picked)
+                                pc__ram_quota *quota, pc__ram_entry **picked)
 {
     uint64_t freed = 0, excess;
     uint32_t reason = PC_REASON_NONE;
     *picked = NULL;
-    excess = tenant && tenant->quota ? over(tenant->group.bytes, need, tenant->quota) : 0;
-    if (excess
-        && (need > tenant->quota || !pick_until(t, &tenant->group, priority, excess, picked)))
+    excess = quota && quota->limit ? excess_over(quota->group.bytes, need, quota->limit) : 0;
+    if (excess && (need > quota->limit || !pick_until(t, &quota->group, priority, excess, picked)))
         reason = PC_REASON_QUOTA;
     for (pc__ram_entry *e = *picked; e; e = e->next)
         freed += e->item.bytes;
-    excess = over(pc__ram_tier_used(t) + pc__ram_tier_overhead(t) - freed, need, t->options.budget);
+    excess = excess_over(pc__ram_tier_used(t) + pc__ram_tier_overhead(t) - freed, need,
+                         t->options.budget);
     if (!reason && excess
         && (need > t->options.budget || !pick_until(t, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
@@ -307,14 +309,15 @@ uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority
     return reason;
 }
 
-void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *tenant, pc__ram_entry **picked)
+void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *quota, pc__ram_entry **picked)
 {
-    uint64_t freed = 0, excess = tenant->quota ? over(tenant->group.bytes, 0, tenant->quota) : 0;
+    uint64_t freed = 0,
+             excess = quota->limit ? excess_over(quota->group.bytes, 0, quota->limit) : 0;
     for (pc__ram_entry *e;
          freed < excess
-         && (e = entry_of(pc__eviction_candidate(&t->worth, &tenant->group))) != NULL;
+         && (e = entry_of(pc__eviction_candidate(&t->eviction, &quota->group))) != NULL;
          *picked = e) {
-        pc__eviction_pick(&t->worth, &e->item);
+        pc__eviction_pick(&t->eviction, &e->item);
         freed += e->item.bytes;
         e->next = *picked;
     }
@@ -326,8 +329,8 @@ uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enoug
     pc__ram_entry *others = NULL, *e;
     uint64_t freed = 0;
     while (freed < enough && pc__ram_tier_used(t) > keep
-           && (e = entry_of(pc__eviction_candidate(&t->worth, NULL))) != NULL) {
-        pc__eviction_pick(&t->worth, &e->item);
+           && (e = entry_of(pc__eviction_candidate(&t->eviction, NULL))) != NULL) {
+        pc__eviction_pick(&t->eviction, &e->item);
         if (owner && e->segment->owner != owner) {
             e->next = others;
             others = e;
@@ -343,7 +346,7 @@ uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enoug
 void pc__ram_tier_put_back(pc__ram_tier *t, pc__ram_entry **picked)
 {
     for (; *picked; *picked = (*picked)->next)
-        pc__eviction_put_back(&t->worth, &(*picked)->item);
+        pc__eviction_put_back(&t->eviction, &(*picked)->item);
 }
 
 void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **gone)
@@ -358,23 +361,24 @@ void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **
 pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry **gone,
                               uint32_t *reason)
 {
-    pc__eviction_item *before = e->item.has_before ? pc__eviction_find(&t->worth, &e->item.before)
-                                                   : NULL;
+    pc__eviction_item *parent = e->item.has_parent
+                                    ? pc__eviction_find(&t->eviction, &e->item.parent)
+                                    : NULL;
     pc__ram_entry *picked = NULL;
-    pc_status status = reserve(t, e);
+    pc_status status = reserve_tables(t, e);
     if (status < 0)
         goto done;
-    if (before)
-        pc__eviction_hold(&t->worth, before); /* it does not give way to what follows it */
-    *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->tenant, &picked);
-    if (before)
-        pc__eviction_unhold(&t->worth, before);
+    if (parent)
+        pc__eviction_hold(&t->eviction, parent); /* it does not give way to what follows it */
+    *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->quota, &picked);
+    if (parent)
+        pc__eviction_unhold(&t->eviction, parent);
     status = *reason ? PC_MISS : PC_OK;
     if (status != PC_OK)
         goto done;
     e->is_held = 1;
     e->item.holds = 1;
-    status = pc__eviction_add(&t->worth, &e->item);
+    status = pc__eviction_add(&t->eviction, &e->item);
     if (status < 0) {
         pc__ram_tier_put_back(t, &picked);
         goto done;
@@ -387,15 +391,15 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
         pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
     }
     if (pc__segment_claim(e->segment, &t->releases, e)) {
-        settle(t, e);
+        watch_entry(t, e);
     } else {
-        e->is_stray = 1;
-        e->next_stray = t->strays;
-        t->strays = e;
+        e->is_unwatched = 1;
+        e->next_unwatched = t->unwatched;
+        t->unwatched = e;
         pc__segment_keep(e->segment);
     }
 done:
     if (status != PC_OK)
-        pc__ram_quota_drop_if_unused(t, e->tenant);
+        pc__ram_quota_drop_if_unused(t, e->quota);
     return status;
 }

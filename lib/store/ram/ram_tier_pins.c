@@ -89,7 +89,7 @@ static pc__pin *add_pin(pc__ram_tier *t, pc__ram_entry *e, owner *o)
     e->pins = o->pins = pin;
     if (!pin->next) {
         t->pins.bytes += e->item.bytes;
-        pc__eviction_hold(&t->worth, &e->item);
+        pc__eviction_hold(&t->eviction, &e->item);
     }
     return pin;
 }
@@ -109,7 +109,7 @@ static void remove_pin(pc__ram_tier *t, pc__pin *pin)
     pc__free(&t->mem, pin);
     if (!e->pins) {
         t->pins.bytes -= e->item.bytes;
-        pc__eviction_unhold(&t->worth, &e->item);
+        pc__eviction_unhold(&t->eviction, &e->item);
         pc__ram_tier_after_unpin(t, e);
     }
 }

@@ -39,7 +39,7 @@ typedef struct pc__source {
     int (*map)(struct pc__source *source);
     pc_status (*touch)(struct pc__source *source, size_t piece, uint64_t offset, uint64_t at,
                        size_t size);
-    void (*keep)(struct pc__source *source);
+    void (*close_rest)(struct pc__source *source);
     void (*close)(struct pc__source *source);
     uint64_t bytes; /* of the whole record, 0: unknown */
     atomic_int timed_out;
@@ -96,7 +96,7 @@ pc_status pc__record_borrow(const pc__record *record, size_t index, const void *
  * are RAW and not sealed. place: NULL as above, nothing is looked at. check: of a block that has a
  * place; any threads at once. */
 int pc__record_is_plain(const pc__record *record);
-const void *pc__record_place(const pc__record *record, size_t index);
+const void *pc__record_block_address(const pc__record *record, size_t index);
 pc_status pc__record_check(const pc__record *record, size_t index);
 /* Reads all and checks all that can be, decoding included where codec and key are there; of a
  * source that is one file (`bytes` known) also that nothing is stored between the pieces.

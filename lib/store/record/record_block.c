@@ -17,7 +17,7 @@ static pc_status check_sum(const pc__checksum *sum, const pc__record_entry *e, s
                                            : PC_OK;
 }
 
-static const void *lent(const pc__record *r, size_t index)
+static const void *stored_bytes(const pc__record *r, size_t index)
 {
     const pc__record_entry *e = &r->entries[index];
     pc__source *source = r->source;
@@ -26,7 +26,7 @@ static const void *lent(const pc__record *r, size_t index)
                : NULL;
 }
 
-static pc_status touch(const pc__record *r, size_t index, uint64_t at, size_t size)
+static pc_status populate_bytes(const pc__record *r, size_t index, uint64_t at, size_t size)
 {
     pc__source *source = r->source;
     pc_status status = PC_OK;
@@ -47,7 +47,7 @@ static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *d
     for (uint64_t at = 0; at < e->stored; at += PART) {
         size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
         uint8_t *to = whole ? out + at : out;
-        pc_status status = data ? touch(r, index, at, n)
+        pc_status status = data ? populate_bytes(r, index, at, n)
                                 : source->read(source, index + 1, e->offset, at, to, n);
         if (status < 0)
             return data ? status : pc__fail_in(status, "block %zu", index);
@@ -58,14 +58,14 @@ static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *d
     return check_sum(&sum, e, index);
 }
 
-static pc_status check_lent(const pc__record *r, size_t index, const uint8_t *data)
+static pc_status check_stored(const pc__record *r, size_t index, const uint8_t *data)
 {
     const pc__record_entry *e = &r->entries[index];
     pc__checksum sum;
     pc__checksum_start(&sum);
     for (uint64_t at = 0; at < e->stored; at += PART) {
         size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
-        pc_status status = touch(r, index, at, n);
+        pc_status status = populate_bytes(r, index, at, n);
         if (status < 0)
             return status;
         pc__checksum_add(&sum, data + at, n);
@@ -84,7 +84,8 @@ static pc_status open_seal(const pc__record *r, size_t index, void *out, const v
     return status < 0 ? pc__fail_in(status, "block %zu of a record", index) : PC_OK;
 }
 
-static pc_status decode(const pc__record *r, size_t index, const void *data, size_t size, void *out)
+static pc_status decode_block(const pc__record *r, size_t index, const void *data, size_t size,
+                              void *out)
 {
     pc_codec_block block = pc__image_block(&r->image, index);
     int host = r->codec->id >= PC_CODEC_APPLICATION;
@@ -107,7 +108,7 @@ static pc_status read_coded(const pc__record *r, size_t index, void *out)
     const pc__record_entry *e = &r->entries[index];
     int sealed = (r->head.flags & PC__RECORD_SEALED) != 0, raw = e->codec == PC_CODEC_RAW;
     size_t size = (size_t)e->stored;
-    const void *data = lent(r, index);
+    const void *data = stored_bytes(r, index);
     uint8_t *mine = NULL;
     pc_status status;
     if (!data || (sealed && !raw)) {
@@ -116,7 +117,7 @@ static pc_status read_coded(const pc__record *r, size_t index, void *out)
             return PC_ERR_NOMEM;
     }
     if (data)
-        PC__TRY(check_lent(r, index, data), done);
+        PC__TRY(check_stored(r, index, data), done);
     else {
         PC__TRY(copy_stored(r, index, NULL, mine, 1), done);
         data = mine;
@@ -127,7 +128,7 @@ static pc_status read_coded(const pc__record *r, size_t index, void *out)
         size -= PC__SEAL_TAG;
     }
     if (!raw)
-        PC__TRY(decode(r, index, data, size, out), done);
+        PC__TRY(decode_block(r, index, data, size, out), done);
 done:
     pc__free(&r->mem, mine);
     return status;
@@ -152,7 +153,7 @@ pc_status pc__record_block(const pc__record *r, size_t index, void *out)
     if (status < 0)
         return status;
     if (r->entries[index].codec == PC_CODEC_RAW && !(r->head.flags & PC__RECORD_SEALED))
-        return copy_stored(r, index, lent(r, index), out, 1);
+        return copy_stored(r, index, stored_bytes(r, index), out, 1);
     return read_coded(r, index, out);
 }
 
@@ -164,26 +165,26 @@ int pc__record_is_plain(const pc__record *r)
     return raw == r->head.blocks && !(r->head.flags & PC__RECORD_SEALED);
 }
 
-const void *pc__record_place(const pc__record *r, size_t index)
+const void *pc__record_block_address(const pc__record *r, size_t index)
 {
     if (index >= r->head.blocks || r->entries[index].codec != PC_CODEC_RAW
         || r->head.flags & PC__RECORD_SEALED)
         return NULL;
-    return lent(r, index);
+    return stored_bytes(r, index);
 }
 
 pc_status pc__record_check(const pc__record *r, size_t index)
 {
-    const void *data = pc__record_place(r, index);
-    return data ? check_lent(r, index, data)
+    const void *data = pc__record_block_address(r, index);
+    return data ? check_stored(r, index, data)
                 : pc__fail(PC_ERR_INTERNAL, "block %zu of a record has no place in memory", index);
 }
 
 pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data)
 {
     pc_status status = check_readable(r, index);
-    *data = status < 0 ? NULL : pc__record_place(r, index);
-    if (*data && (status = check_lent(r, index, *data)) < 0)
+    *data = status < 0 ? NULL : pc__record_block_address(r, index);
+    if (*data && (status = check_stored(r, index, *data)) < 0)
         *data = NULL;
     return status;
 }

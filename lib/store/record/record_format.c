@@ -27,7 +27,7 @@ void pc__record_head_put(const pc__record_head *h,
     memcpy(face, h->key.bytes, 32);
     memcpy(face + 32, h->salt.bytes, 32);
     memcpy(face + 64, h->content.bytes, 32);
-    memcpy(face + 96, h->before.bytes, 32);
+    memcpy(face + 96, h->parent.bytes, 32);
     pc__put_u32(face + 128, h->bits);
     pc__put_u32(face + 132, (uint32_t)h->priority);
     pc__put_f64(face + 136, h->cost);
@@ -41,7 +41,7 @@ void pc__record_head_put(const pc__record_head *h,
     memcpy(face + 208, h->nonce, sizeof h->nonce);
 }
 
-static pc_status check_sizes(const pc__record_head *h, uint64_t available)
+static pc_status check_header_sizes(const pc__record_head *h, uint64_t available)
 {
     uint64_t sum = PC__RECORD_PROLOGUE + (uint64_t)h->face_bytes
                    + (uint64_t)h->blocks * h->entry_bytes + h->body_bytes;
@@ -93,7 +93,7 @@ pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECOR
     h->blocks = pc__get_u32(at + 32);
     h->entry_bytes = pc__get_u32(at + 36);
     h->body_bytes = pc__get_u32(at + 40);
-    return check_sizes(h, available);
+    return check_header_sizes(h, available);
 }
 
 pc_status pc__record_known(const pc__record_head *h)
@@ -118,7 +118,7 @@ pc_status pc__record_face_get(pc__record_head *h, const uint8_t *face)
     memcpy(h->key.bytes, face, 32);
     memcpy(h->salt.bytes, face + 32, 32);
     memcpy(h->content.bytes, face + 64, 32);
-    memcpy(h->before.bytes, face + 96, 32);
+    memcpy(h->parent.bytes, face + 96, 32);
     h->bits = pc__get_u32(face + 128);
     h->priority = (int32_t)pc__get_u32(face + 132);
     h->cost = pc__get_f64(face + 136);

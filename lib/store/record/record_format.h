@@ -40,7 +40,7 @@ enum {
 #define PC__RECORD_SEALED UINT32_C(1)
 /* bits of the face */
 #define PC__RECORD_HAS_CONTENT UINT32_C(1)
-#define PC__RECORD_HAS_BEFORE UINT32_C(2)
+#define PC__RECORD_HAS_PARENT UINT32_C(2)
 #define PC__RECORD_LOSSY UINT32_C(4)
 /* tags of the body, ascending; one with PC__RECORD_TAG_NEEDED that is not known makes the record
  * unreadable */
@@ -57,7 +57,7 @@ typedef struct pc__record_head {
     uint32_t major, minor, header_bytes, flags, face_bytes, blocks, entry_bytes, body_bytes;
     uint64_t bytes; /* of the record as a file */
 
-    pc__id key, salt, content, before;
+    pc__id key, salt, content, parent;
     uint32_t bits;
     int32_t priority;
     double cost, ttl;

@@ -69,7 +69,7 @@ static pc_status read_table(pc__record *r)
 }
 
 /* What the face tells of the image. */
-static void take_face(pc__record *r)
+static void set_image_face(pc__record *r)
 {
     const pc__record_head *h = &r->head;
     pc__image *image = &r->image;
@@ -77,8 +77,8 @@ static void take_face(pc__record *r)
     image->salt = h->salt;
     image->content = h->content;
     image->has_content = (h->bits & PC__RECORD_HAS_CONTENT) != 0;
-    image->before = h->before;
-    image->has_before = (h->bits & PC__RECORD_HAS_BEFORE) != 0;
+    image->parent = h->parent;
+    image->has_parent = (h->bits & PC__RECORD_HAS_PARENT) != 0;
     image->lossy = (h->bits & PC__RECORD_LOSSY) != 0;
     image->cost = h->cost;
     image->ttl = h->ttl;
@@ -117,7 +117,7 @@ static pc_status open_body(pc__record *r)
     return PC_OK;
 }
 
-static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
+static pc_status read_description(pc__record *r, uint8_t *at, uint64_t size)
 {
     pc__image *image = &r->image;
     int names_kernels = size >= PC__RECORD_DESCRIPTION_1;
@@ -144,7 +144,7 @@ static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
 
 /* The numbers become the machine's where they lie: 16-byte aligned pieces of `header` that hold
  * nothing else. */
-static pc_status take_tokens(pc__record *r, uint8_t *at, uint64_t size)
+static pc_status read_tokens(pc__record *r, uint8_t *at, uint64_t size)
 {
     int32_t *ids = (int32_t *)(void *)at;
     if (size != 4 * r->head.tokens)
@@ -157,7 +157,7 @@ static pc_status take_tokens(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
-static pc_status take_relative(pc__record *r, uint8_t *at, uint64_t size)
+static pc_status read_relative(pc__record *r, uint8_t *at, uint64_t size)
 {
     int64_t *relative = (int64_t *)(void *)at;
     if (size != 8 * r->head.tokens)
@@ -170,7 +170,7 @@ static pc_status take_relative(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
-static pc_status take_codec(pc__record *r, uint8_t *at, uint64_t size)
+static pc_status read_codec_name(pc__record *r, uint8_t *at, uint64_t size)
 {
     if (!size || size >= sizeof r->codec_name || memchr(at, 0, (size_t)size))
         return pc__fail(PC_ERR_FORMAT, "header of a record: a codec's name of %" PRIu64 " bytes",
@@ -180,17 +180,17 @@ static pc_status take_codec(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
-static pc_status take_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t size)
+static pc_status read_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t size)
 {
     switch (tag) {
     case PC__RECORD_TAG_DESCRIPTION:
-        return take_description(r, at, size);
+        return read_description(r, at, size);
     case PC__RECORD_TAG_TOKENS:
-        return take_tokens(r, at, size);
+        return read_tokens(r, at, size);
     case PC__RECORD_TAG_RELATIVE:
-        return take_relative(r, at, size);
+        return read_relative(r, at, size);
     case PC__RECORD_TAG_CODEC:
-        return take_codec(r, at, size);
+        return read_codec_name(r, at, size);
     default: /* of a later minor version */
         return tag & PC__RECORD_TAG_NEEDED ? pc__fail(
                    PC_ERR_UNSUPPORTED, "header of a record: field %u has to be known", tag)
@@ -223,7 +223,7 @@ static pc_status read_body(pc__record *r)
                             "header of a record: field %u of %" PRIu64 " bytes, %" PRIu64
                             " are left",
                             tag, size, left);
-        if ((status = take_field(r, tag, at, size)) < 0)
+        if ((status = read_field(r, tag, at, size)) < 0)
             return status;
         last = tag;
         seen |= tag < 32 ? 1u << tag : 0;
@@ -245,7 +245,7 @@ static int uses_codec(const pc__record *r)
 }
 
 /* The codec of this library that has the record's number must be the one that has its name. */
-static void find_codec(pc__record *r)
+static void find_read_codec(pc__record *r)
 {
     const pc_codec_ops *codec;
     if (!uses_codec(r))
@@ -304,11 +304,11 @@ pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
             fail); /* after the checksum: else a bit that fell looks so */
     PC__TRY(pc__record_face_get(&r->head, r->header + PC__RECORD_PROLOGUE), fail);
     PC__TRY(read_table(r), fail);
-    take_face(r);
+    set_image_face(r);
     PC__TRY(open_body(r), fail);
     if (!r->closed)
         PC__TRY(read_body(r), fail);
-    find_codec(r);
+    find_read_codec(r);
     *out = r;
     return PC_OK;
 fail:

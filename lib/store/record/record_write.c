@@ -25,7 +25,7 @@ static size_t tag_bytes(const pc__record_options *options)
 }
 
 /* RAW and no codec are the same. */
-static pc_status find_codec(const pc__record_options *options, const pc_codec_ops **codec)
+static pc_status find_write_codec(const pc__record_options *options, const pc_codec_ops **codec)
 {
     *codec = NULL;
     if (options->codec == PC_CODEC_DEFAULT || options->codec == PC_CODEC_RAW)
@@ -79,7 +79,7 @@ uint64_t pc__record_bound(const pc__image *image, const pc__record_options *opti
 {
     const pc_codec_ops *codec;
     uint64_t bytes, most = 0;
-    find_codec(options, &codec); /* one that is missing is told when writing */
+    find_write_codec(options, &codec); /* one that is missing is told when writing */
     bytes = header_bytes(image, options, codec);
     for (size_t i = 0; i < image->block_count; i++) {
         size_t need = block_scratch(image, i, options, codec);
@@ -91,7 +91,7 @@ uint64_t pc__record_bound(const pc__image *image, const pc__record_options *opti
     return bytes;
 }
 
-static pc_status check_image(const pc__image *image)
+static pc_status check_write_image(const pc__image *image)
 {
     if (image->tokens > PC__RECORD_MAX_TOKENS || image->block_count > PC__MAX_BLOCKS)
         return pc__fail(PC_ERR_LIMIT, "writing a record: %zu tokens, %zu blocks", image->tokens,
@@ -112,7 +112,7 @@ static pc_status check_image(const pc__image *image)
 
 /* Gives the block through the codec in scratch memory, or as it lies where that does not make it
  * smaller. */
-static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const void **data)
+static pc_status encode_block(writer *w, size_t index, pc__record_entry *entry, const void **data)
 {
     pc_codec_block block = pc__image_block(w->image, index);
     size_t bound = w->codec ? w->codec->bound(w->codec->user, &block) : 0, size = 0;
@@ -143,7 +143,7 @@ static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const 
     return PC_OK;
 }
 
-static pc_status seal(writer *w, size_t index, pc__record_entry *entry, const void **data)
+static pc_status seal_block(writer *w, size_t index, pc__record_entry *entry, const void **data)
 {
     uint8_t beside[PC__RECORD_BESIDE];
     pc_status status;
@@ -161,9 +161,9 @@ static pc_status write_block(writer *w, size_t index)
     pc__record_entry entry = {.offset = pc__record_align(w->end)};
     const void *data;
     pc_status status;
-    PC__TRY(encode(w, index, &entry, &data), done);
+    PC__TRY(encode_block(w, index, &entry, &data), done);
     if (w->options->seal_key)
-        PC__TRY(seal(w, index, &entry, &data), done);
+        PC__TRY(seal_block(w, index, &entry, &data), done);
     pc__checksum_of(data, (size_t)entry.stored, entry.sum);
     if (entry.stored)
         w->end = entry.offset + entry.stored;
@@ -220,7 +220,7 @@ static void put_body(const writer *w, uint8_t *at)
     memcpy(put_field(&at, PC__RECORD_TAG_CODEC, strlen(name)), name, strlen(name));
 }
 
-static void fill_head(writer *w)
+static void set_head(writer *w)
 {
     const pc__image *image = w->image;
     pc__record_head *h = &w->head;
@@ -233,9 +233,9 @@ static void fill_head(writer *w)
         h->content = image->content;
         h->bits |= PC__RECORD_HAS_CONTENT;
     }
-    if (image->has_before) {
-        h->before = image->before;
-        h->bits |= PC__RECORD_HAS_BEFORE;
+    if (image->has_parent) {
+        h->parent = image->parent;
+        h->bits |= PC__RECORD_HAS_PARENT;
     }
     if (image->lossy)
         h->bits |= PC__RECORD_LOSSY;
@@ -299,9 +299,9 @@ pc_status pc__record_write(const pc_allocator *mem, const pc__image *image,
 {
     writer w = {.mem = mem, .image = image, .options = options, .sink = sink};
     pc_status status;
-    PC__TRY(check_image(image), done);
-    PC__TRY(find_codec(options, &w.codec), done);
-    fill_head(&w);
+    PC__TRY(check_write_image(image), done);
+    PC__TRY(find_write_codec(options, &w.codec), done);
+    set_head(&w);
     PC__TRY(write_pieces(&w), done);
 done:
     pc__free(mem, w.scratch);

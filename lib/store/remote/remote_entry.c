@@ -12,19 +12,20 @@
 enum { VERSION = 1, SUM_AT = PC__REMOTE_ENVELOPE_BYTES - 8 };
 static const uint8_t magic[4] = {'p', 'c', 'r', 'v'};
 
-pc__remote_name pc__remote_header_name(const pc__spot *spot)
+pc__remote_name pc__remote_header_name(const pc__record_name *record_name)
 {
     pc__remote_name name;
     char hex[65];
-    pc__id_hex(&spot->key, hex);
-    name.size = (size_t)snprintf(name.text, sizeof name.text, "pc1:%s%s{%s}", spot->variant,
-                                 *spot->variant ? ":" : "", hex);
+    pc__id_hex(&record_name->key, hex);
+    name.size = (size_t)snprintf(name.text, sizeof name.text, "pc1:%s%s{%s}", record_name->variant,
+                                 *record_name->variant ? ":" : "", hex);
     return name;
 }
 
-pc__remote_name pc__remote_block_name(const pc__spot *spot, uint64_t tag, size_t piece)
+pc__remote_name pc__remote_block_name(const pc__record_name *record_name, uint64_t tag,
+                                      size_t piece)
 {
-    pc__remote_name name = pc__remote_header_name(spot);
+    pc__remote_name name = pc__remote_header_name(record_name);
     name.size += (size_t)snprintf(name.text + name.size, sizeof name.text - name.size,
                                   ":%016" PRIx64 ":%zu", tag, piece);
     return name;

@@ -4,7 +4,7 @@
 #ifndef PC_STORE_REMOTE_ENTRY_H
 #define PC_STORE_REMOTE_ENTRY_H
 
-#include "store/spot.h"
+#include "store/record/record_name.h"
 
 typedef struct pc__remote_entry {
     uint64_t tag;
@@ -29,8 +29,8 @@ typedef struct pc__remote_name {
     size_t size;
 } pc__remote_name;
 
-pc__remote_name pc__remote_header_name(const pc__spot *spot);
-pc__remote_name pc__remote_block_name(const pc__spot *spot, uint64_t tag,
+pc__remote_name pc__remote_header_name(const pc__record_name *record_name);
+pc__remote_name pc__remote_block_name(const pc__record_name *record_name, uint64_t tag,
                                       size_t piece); /* piece >= 1 */
 
 void pc__remote_envelope_write(uint8_t out[PC__REMOTE_ENVELOPE_BYTES],

@@ -7,22 +7,23 @@
 
 uint32_t pc__remote_entry_slot(const pc__id *key)
 {
-    pc__spot spot = {.key = *key}; /* whatever the variant: what counts stands in braces */
-    pc__remote_name name = pc__remote_header_name(&spot);
+    pc__record_name record_name = {
+        .key = *key}; /* whatever the variant: what counts stands in braces */
+    pc__remote_name name = pc__remote_header_name(&record_name);
     return pc__remote_slot_of_name(name.text, name.size);
 }
 
 pc__remote_name pc__remote_entry_header_name(const pc__remote *remote, const pc__id *key)
 {
-    pc__spot spot = pc__spot_of(key, remote->variant);
-    return pc__remote_header_name(&spot);
+    pc__record_name record_name = pc__record_name_of(key, remote->variant);
+    return pc__remote_header_name(&record_name);
 }
 
 pc__remote_name pc__remote_entry_block_name(const pc__remote *remote, const pc__id *key,
                                             uint64_t tag, size_t piece)
 {
-    pc__spot spot = pc__spot_of(key, remote->variant);
-    return pc__remote_block_name(&spot, tag, piece);
+    pc__record_name record_name = pc__record_name_of(key, remote->variant);
+    return pc__remote_block_name(&record_name, tag, piece);
 }
 
 static void add_name(pc__remote_request *request, const pc__remote_name *name)

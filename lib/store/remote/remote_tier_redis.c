@@ -18,21 +18,21 @@ static void emit_event(pc__remote *r, uint32_t kind, uint32_t reason, const pc__
                        uint32_t tokens, uint64_t bytes, double seconds)
 {
     pc_event event;
-    if (!r->common.watch.event)
+    if (!r->common.callbacks.event)
         return;
     event = pc__event(PC_TIER_REMOTE, kind, reason, key, bytes, tokens, seconds);
-    r->common.watch.event(r->common.watch.user, &event);
+    r->common.callbacks.event(r->common.callbacks.user, &event);
 }
 
 static void report_bytes(pc__remote *r)
 {
     uint64_t bytes;
-    if (!r->common.watch.bytes)
+    if (!r->common.callbacks.bytes)
         return;
     pthread_mutex_lock(&r->lock);
     bytes = r->presence.present_bytes;
     pthread_mutex_unlock(&r->lock);
-    r->common.watch.bytes(r->common.watch.user, PC_TIER_REMOTE, bytes, r->common.budget);
+    r->common.callbacks.bytes(r->common.callbacks.user, PC_TIER_REMOTE, bytes, r->common.budget);
 }
 
 /* -------------------------------------------------- what is known here, with its counters */
@@ -96,7 +96,7 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     return !absent && pc__remote_nodes_may_ask(r->nodes, pc__remote_entry_slot(key));
 }
 
-static int knows(pc__tier *tier, const pc__id *content)
+static int has_content(pc__tier *tier, const pc__id *content)
 {
     pc__remote *r = (pc__remote *)tier;
     int known_here;
@@ -426,7 +426,7 @@ pc_status pc__remote_tier_new(pc__tier **out, const pc__tier_common *common,
                                      .open = open_entry,
                                      .read_done = read_done,
                                      .put = put,
-                                     .knows = knows,
+                                     .has_content = has_content,
                                      .remove = remove_entry,
                                      .clear = clear,
                                      .sweep = sweep,

@@ -1,0 +1,89 @@
+/* Answers to what the folders above ask of a model. The work is done in forward/. */
+#include "model/model_states.h"
+
+#include "model/forward/heads.h"
+#include "model/forward/native_ops.h"
+
+int pc__model_is_native(const pc_model *model)
+{
+    return model->native != NULL;
+}
+
+pc_status pc__model_check_native(const pc_model *model, const char *call)
+{
+    return model->native ? PC_OK
+                         : pc__fail(PC_ERR_UNSUPPORTED,
+                                    "%s: only for models that this library computes itself", call);
+}
+
+int pc__model_is_causal(const pc_model *model)
+{
+    return !model->native || model->native->arch.causal;
+}
+
+int pc__model_can_export(const pc_model *model)
+{
+    return model->native || model->ops.export_segment;
+}
+
+int pc__model_can_import(const pc_model *model)
+{
+    return model->native || model->ops.import_segment;
+}
+
+uint32_t pc__model_format(const pc_model *model)
+{
+    return model->native ? pc__native_format(model->native) : model->info.compute;
+}
+
+uint32_t pc__model_layout(const pc_model *model)
+{
+    return model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL;
+}
+
+int64_t pc__model_relative(const pc_model *model, const void *segment, size_t token)
+{
+    return model->native ? pc__kv_relative(segment, token) : (int64_t)token;
+}
+
+pc_status pc__model_keep(const pc_model *model, pc__kv **segment)
+{
+    return model->native ? pc__native_keep(model->native, segment) : PC_OK;
+}
+
+pc__kv_shape pc__model_run_shape(const pc_model *model)
+{
+    return model->native->shape;
+}
+
+pc__kv_shape pc__model_segment_shape(const pc_model *model)
+{
+    pc__kv_shape shape = model->native->shape;
+    shape.dtype = model->native->kept;
+    return shape;
+}
+
+uint64_t pc__model_rope_regime(const pc_model *model, uint64_t length)
+{
+    return pc__native_rope_regime(model->native, length);
+}
+
+int64_t pc__model_rope_regime_end(const pc_model *model, uint64_t regime)
+{
+    return pc__native_rope_regime_end(model->native, regime);
+}
+
+uint64_t pc__model_rope_regime_length(const pc_model *model, uint64_t regime)
+{
+    return pc__native_rope_regime_length(model->native, regime);
+}
+
+uint32_t pc__model_pool(const pc_model *model, uint32_t asked)
+{
+    return pc__pool_of(model->native, asked);
+}
+
+int pc__model_normalizes(const pc_model *model)
+{
+    return model->native->pooling.normalize != 0;
+}

@@ -1,0 +1,65 @@
+/* What the folders above ask of a model beyond pc_model_ops. A native model, one that this library
+ * computes itself, has K/V runs as segments (pc__kv); an application's model has handles of its
+ * own. Only lib/model looks at pc_model.native. */
+#ifndef PC_MODEL_MODEL_STATES_H
+#define PC_MODEL_MODEL_STATES_H
+
+#include "attn/kv.h"
+#include "model/model.h"
+
+int pc__model_is_native(const pc_model *model);
+/* PC_OK, or PC_ERR_UNSUPPORTED that names the call. */
+pc_status pc__model_check_native(const pc_model *model, const char *call);
+int pc__model_is_causal(const pc_model *model); /* 1 for an application's model */
+/* Whether states can leave the model, or come back into it, as bytes. */
+int pc__model_can_export(const pc_model *model);
+int pc__model_can_import(const pc_model *model);
+/* Number format and layout (PC_LAYOUT_…) of segments, as keys name them. */
+uint32_t pc__model_format(const pc_model *model);
+uint32_t pc__model_layout(const pc_model *model);
+/* Position of a segment's token, relative to the segment's start. */
+int64_t pc__model_relative(const pc_model *model, const void *segment, size_t token);
+/* Brings a finished run into the format in which segments are kept; failure leaves it as it was.
+ * Does nothing to a handle of an application's model. */
+pc_status pc__model_keep(const pc_model *model, pc__kv **segment);
+
+/* The rest is for native models only. */
+
+pc__kv_shape pc__model_run_shape(const pc_model *model);     /* of runs that grow */
+pc__kv_shape pc__model_segment_shape(const pc_model *model); /* of segments */
+/* The RoPE regime that a context of `length` positions uses (model/load/positions.h), its longest
+ * context (INT64_MAX: no end), and a length that is of that regime. */
+uint64_t pc__model_rope_regime(const pc_model *model, uint64_t length);
+int64_t pc__model_rope_regime_end(const pc_model *model, uint64_t regime);
+uint64_t pc__model_rope_regime_length(const pc_model *model, uint64_t regime);
+
+/* PC_POOL_…: `asked`, or the model's own way for PC_POOL_DEFAULT; whether the model's own
+ * embeddings have length 1. */
+uint32_t pc__model_pool(const pc_model *model, uint32_t asked);
+int pc__model_normalizes(const pc_model *model);
+
+/* An empty run for `tokens` tokens, of the RoPE regime of that length (0: of length 1). */
+pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
+                            pc__kv **out);
+/* K and V of all tokens of one layer as they are when the run is placed at `start`:
+ * [kv_head][token][dim], fp32; either may be NULL. PC_ERR_UNSUPPORTED: learned positions, and
+ * `start` is not where the run was computed. */
+pc_status pc__model_run_read(const pc_model *model, const pc__kv *run, int32_t layer, int64_t start,
+                             float *k, float *v);
+
+/* What a sequence sees, in order: attached runs, and own ones. */
+typedef struct pc__sequence_span {
+    pc__kv *kv; /* borrowed */
+    int64_t start;
+    uint32_t lo, hi;
+    int own;
+} pc__sequence_span;
+/* How many there are; `spans` may be NULL. */
+size_t pc__model_sequence_spans(const void *sequence, pc__sequence_span *spans);
+/* Makes a run that was computed elsewhere, from position 0 on, the own tokens of a sequence that
+ * has nothing yet; the run grows on. Takes the reference over in any case. */
+pc_status pc__model_sequence_adopt(const pc_model *model, void *sequence, pc__kv *run);
+/* Nothing that the sequence has so far is written any more. */
+void pc__model_sequence_freeze(void *sequence);
+
+#endif

@@ -1,0 +1,241 @@
+#include "store/application_states.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/cache_internal.h"
+
+static pc__id to_id(const uint8_t *bytes)
+{
+    pc__id id;
+    memcpy(id.bytes, bytes, sizeof id.bytes);
+    return id;
+}
+
+static pc_status check_key_parts(const pc_key_parts *p)
+{
+    if (!p->model)
+        return pc__fail(PC_ERR_INVALID, "pc_key_base: parts.model is NULL");
+    if (p->position_scheme > PC_POSITION_LEARNED || p->encoding > PC_ENCODE_EXACT)
+        return pc__fail(PC_ERR_INVALID, "pc_key_base: unknown position_scheme %u or encoding %u",
+                        p->position_scheme, p->encoding);
+    if (p->layout > PC_LAYOUT_PAGES && p->layout < PC_LAYOUT_APPLICATION)
+        return pc__fail(PC_ERR_INVALID, "pc_key_base: layout %u is reserved", p->layout);
+    if (!p->salt && p->salt_size)
+        return pc__fail(PC_ERR_INVALID, "pc_key_base: parts.salt is NULL");
+    return PC_OK;
+}
+
+pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
+{
+    pc_key_parts p;
+    pc__id id;
+    pc_status status;
+    if (!base || !parts)
+        return pc__fail(PC_ERR_INVALID, "pc_key_base: base or parts is NULL");
+    status = pc__options_read(&p, sizeof p, PC__V1_SIZE(pc_key_parts, salt_size), parts,
+                              "pc_key_parts");
+    if (status < 0 || (status = check_key_parts(&p)) < 0)
+        return status;
+    id = pc__base_key(&p);
+    memcpy(base, id.bytes, sizeof id.bytes);
+    return PC_OK;
+}
+
+pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *parent,
+                         int64_t distance, int64_t offset, const int32_t *tokens,
+                         const int64_t *relative, size_t count)
+{
+    pc__id from, last = {{0}}, id;
+    int holes = 0;
+    if (!key || !base || (!tokens && count))
+        return pc__fail(PC_ERR_INVALID, "pc_key_segment: key, base or tokens is NULL");
+    for (size_t i = 0; relative && i < count; i++) {
+        if (i ? relative[i] <= relative[i - 1] : relative[i] != 0)
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_key_segment: token %zu stands at relative position %lld", i,
+                            (long long)relative[i]);
+        holes |= relative[i] != (int64_t)i;
+    }
+    from = to_id(base);
+    if (parent)
+        last = to_id(parent);
+    /* positions 0, 1, 2 … have one name, whether they are written out or not */
+    id = pc__segment_key(&from, parent ? &last : NULL, distance, offset, tokens,
+                         holes ? relative : NULL, count);
+    memcpy(key, id.bytes, sizeof id.bytes);
+    return PC_OK;
+}
+
+static pc_status read_put_options(pc_put_options *o, const pc_put_options *options)
+{
+    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, salt_size),
+                                        options, "pc_put_options");
+    if (status < 0)
+        return status;
+    if (o->reserved || !o->salt != !o->salt_size)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_cache_put: reserved is set, or salt and salt_size do not go together");
+    if (!(o->cost_seconds >= 0 && o->cost_seconds < 1e18)
+        || !(o->ttl_seconds >= 0 && o->ttl_seconds < 1e18))
+        return pc__fail(PC_ERR_INVALID, "pc_cache_put: cost_seconds is %g, ttl_seconds %g",
+                        o->cost_seconds, o->ttl_seconds);
+    return PC_OK;
+}
+
+pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segment,
+                       const pc_put_options *options)
+{
+    pc_put_options o;
+    pc__entry_desc desc = {0};
+    pc__image image = {0};
+    pc_raw raw = PC_RAW_INIT;
+    pc__id parent, salt;
+    pc_status status;
+    if (!cache || !key || !segment)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_put: cache, key or segment is NULL");
+    if ((status = read_put_options(&o, options)) < 0)
+        return status;
+    if (segment->ops->raw && segment->ops->raw(segment->owner, segment->payload, &raw) >= 0)
+        image.relative = raw.relative;
+    desc.key = image.key = to_id(key);
+    if (o.parent) {
+        image.parent = parent = to_id(o.parent);
+        image.has_parent = 1;
+        desc.parent = &parent;
+    }
+    image.salt = salt = o.salt ? pc__salt_digest(o.salt, o.salt_size) : cache->salt_id;
+    desc.salt = &salt;
+    desc.cost = image.cost = o.cost_seconds;
+    desc.ttl = image.ttl = o.ttl_seconds;
+    desc.priority = image.priority = o.priority;
+    image.lossy = segment->lossy;
+    image.tokens = segment->tokens;
+    image.token_ids = segment->token_ids;
+    return pc__cache_put(cache, &desc, segment->ops->describe ? &image : NULL, segment, NULL, NULL);
+}
+
+pc_status pc__segment_matches(const pc_segment *segment, const pc__image *want)
+{
+    pc_raw raw = PC_RAW_INIT;
+    pc__image have;
+    pc_status status = pc_segment_raw(segment, &raw);
+    if (status >= 0)
+        status = pc__raw_image(&have, &raw, 1, "pc_cache_get");
+    if (status < 0)
+        return pc__fail_in(PC_ERR_MISMATCH, "what goes by the key");
+    have.key = want->key;
+    return pc__image_match(want, &have);
+}
+
+static void ref_context(void *owner)
+{
+    pc__context_ref(owner);
+}
+
+/* One that the cache has or can get. */
+typedef struct state_lookup {
+    pc_cache *cache;
+    const pc__image *want;
+    uint64_t bytes;
+    double cost;
+    pc_segment *found;
+    uint32_t tier, reason;
+} state_lookup;
+
+static pc_status wait_for_load(state_lookup *s, pc__load *load, double started)
+{
+    static const double END = 1e6; /* seconds: a load has a deadline of its own */
+    pc_status status = pc__load_wait(load, started + (s->cost > 0 && s->cost < END ? s->cost : END),
+                                     &s->found, &s->reason);
+    if (status == PC_OK)
+        s->tier = pc__load_tier(load);
+    if (status == PC_AGAIN) {
+        s->reason = PC_REASON_SLOW;
+        status = PC_MISS;
+    }
+    pc__load_drop(load);
+    return status;
+}
+
+static pc_status lookup_below(state_lookup *s, double started)
+{
+    pc__entry_desc desc = {.key = s->want->key, .cost = s->cost};
+    pc__load_request want = {.image = s->want,
+                             .ops = &pc__raw_payload,
+                             .owner = s->cache->context,
+                             .ref_owner = ref_context,
+                             .bytes = s->bytes,
+                             .desc = &desc,
+                             .cost = s->cost};
+    pc__load *load;
+    pc_status status = pc__cache_lookup_async(s->cache, &want, &load, &s->reason);
+    return status == PC_OK ? wait_for_load(s, load, started) : status;
+}
+
+static pc_status lookup_states(state_lookup *s, double started)
+{
+    const pc__image *want = s->want;
+    pc_status status = pc__cache_get(s->cache, &want->key, want->token_ids, want->tokens,
+                                     &s->found);
+    s->tier = PC_TIER_RAM;
+    s->reason = PC_REASON_FIRST_USE;
+    if (status == PC_MISS && pc__cache_has_lower(s->cache))
+        status = lookup_below(s, started);
+    if (status == PC_OK && pc__segment_matches(s->found, want) < 0) {
+        pc__segment_unref(s->found);
+        s->found = NULL;
+        s->reason = PC_REASON_FOREIGN;
+        status = PC_MISS;
+    }
+    return status;
+}
+
+static pc_status check_get_arguments(pc_cache *cache, const uint8_t *key, const pc_raw *expect,
+                                     double cost, const pc_get_info *info)
+{
+    if (!cache || !key || !expect)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_get: cache, key or expect is NULL");
+    if (!(cost >= 0 && cost < 1e18))
+        return pc__fail(PC_ERR_INVALID, "pc_cache_get: cost_seconds is %g", cost);
+    return info && info->struct_size < PC__V1_SIZE(pc_get_info, seconds) ? pc__fail(
+               PC_ERR_INVALID, "pc_cache_get: pc_get_info was not set up with its INIT macro")
+                                                                         : PC_OK;
+}
+
+pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
+                       const pc_raw *expect, double cost_seconds, pc_get_info *info)
+{
+    pc_raw r;
+    pc__image want;
+    state_lookup s = {.cache = cache, .want = &want, .cost = cost_seconds};
+    pc_get_info result = PC_GET_INFO_INIT;
+    double started = pc__now();
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_get: out is NULL");
+    *out = NULL;
+    if ((status = check_get_arguments(cache, key, expect, cost_seconds, info)) < 0)
+        return status;
+    status = pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), expect, "pc_raw");
+    if (status < 0 || (status = pc__raw_image(&want, &r, 1, "pc_cache_get")) < 0)
+        return status;
+    want.key = to_id(key);
+    for (size_t b = 0; b < r.block_count; b++)
+        s.bytes += r.block_bytes[b];
+    status = lookup_states(&s, started);
+    if (status < 0)
+        return status;
+    *out = s.found;
+    result.tier = s.found ? s.tier : PC_TIER_NONE;
+    result.reason = s.found ? PC_REASON_NONE : s.reason;
+    result.lossy = s.found ? s.found->lossy : 0;
+    result.seconds = pc__now() - started;
+    if (info)
+        status = pc__result_write(info, PC__V1_SIZE(pc_get_info, seconds), &result, sizeof result,
+                                  "pc_get_info")
+                         < 0
+                     ? PC_ERR_INVALID
+                     : status;
+    return status;
+}

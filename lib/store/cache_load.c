@@ -1,0 +1,474 @@
+/* What requests seek below RAM. A load is one job of the I/O threads; requests that seek the same
+ * key share it. It asks the tiers in order until one gives what is wanted, puts the segment into
+ * RAM and keeps it for those who wait. */
+#include "store/cache_internal.h"
+
+#include <string.h>
+#include <time.h>
+
+static pc__load **load_bucket(pc_cache *cache, const pc__id *key)
+{
+    return &cache->loads[key->bytes[0] % PC__LOAD_BUCKETS];
+}
+
+static pc__load *find_load(pc_cache *cache, const pc__id *key)
+{
+    pc__load *l = *load_bucket(cache, key);
+    while (l && !pc__id_equal(&l->image->key, key))
+        l = l->next;
+    return l;
+}
+
+static void unlist_load(pc__load *load)
+{
+    pc_cache *cache = load->cache;
+    pc__load **at = load_bucket(cache, &load->image->key);
+    while (*at != load)
+        at = &(*at)->next;
+    *at = load->next;
+    load->listed = 0;
+    cache->backlog -= load->expected_seconds < cache->backlog ? load->expected_seconds
+                                                              : cache->backlog;
+}
+
+void pc__load_unref(pc__load *load)
+{
+    pc_allocator mem;
+    if (atomic_fetch_sub_explicit(&load->references, 1, memory_order_acq_rel) != 1)
+        return;
+    mem = load->cache->context->mem;
+    pc__segment_unref(load->segment);
+    pc__segment_unref(load->early);
+    if (load->has_owner_ref && load->ops->drop_owner)
+        load->ops->drop_owner(load->owner);
+    pc__free(&mem, load->ready);
+    pc__free(&mem, load->image);
+    pc__free(&mem, load);
+}
+
+/* The tier from which it should be there first, and when; PC_TIER_NONE: no tier may have it. Tiers
+ * that fail are left out, *reason says so. */
+static uint32_t best_tier(pc_cache *cache, const pc__load_request *request,
+                          double *expected_seconds, uint32_t *reason)
+{
+    uint32_t best = PC_TIER_NONE, refused;
+    for (uint32_t t = PC_TIER_COMPRESSED; t < PC_TIER_COUNT; t++) {
+        pc__tier *tier = cache->tiers[t];
+        uint64_t bytes = 0;
+        double seconds;
+        if (!tier)
+            continue;
+        if (!tier->ops->may_have(tier, &request->image->key, &bytes)) {
+            refused = tier->ops->absence_reason
+                          ? tier->ops->absence_reason(tier, &request->image->key)
+                          : PC_REASON_NONE;
+            *reason = refused ? refused : *reason;
+            continue;
+        }
+        refused = cache->flags & PC_CACHE_ALWAYS_LOAD
+                      ? PC_REASON_NONE
+                      : pc__estimate_refusal(&cache->estimate, t, pc__now(), NULL);
+        if (refused) {
+            *reason = refused;
+            continue;
+        }
+        seconds = pc__estimate_load(&cache->estimate, t, bytes ? bytes : request->bytes);
+        if (best == PC_TIER_NONE || seconds < *expected_seconds) {
+            best = t;
+            *expected_seconds = seconds;
+        }
+    }
+    return best;
+}
+
+/* Is it there before it is computed, and do all threads together bring more than is computed
+ * meanwhile? If not: is it time to look whether that has changed? */
+static int should_load(pc_cache *cache, const pc__load_request *request, uint32_t tier,
+                       double expected_seconds)
+{
+    double threads = (double)pc__io_threads(cache->io), queued;
+    if ((cache->flags & PC_CACHE_ALWAYS_LOAD) || request->cost <= 0)
+        return 1;
+    pthread_mutex_lock(&cache->load_lock);
+    queued = cache->backlog / threads;
+    pthread_mutex_unlock(&cache->load_lock);
+    if (expected_seconds < request->cost * threads
+        && queued + expected_seconds < request->cost_ahead + request->cost)
+        return 1;
+    return pc__estimate_probe_is_due(&cache->estimate, tier, pc__now());
+}
+
+static size_t carve_block(size_t *at, size_t bytes)
+{
+    size_t here = *at;
+    *at += (bytes + 15) / 16 * 16;
+    return here;
+}
+
+/* A copy that owns what it points to, in one block. */
+static pc__image *copy_image(const pc_allocator *mem, const pc__image *from)
+{
+    size_t size = 0, head = carve_block(&size, sizeof *from),
+           ids = carve_block(&size, from->tokens * sizeof *from->token_ids),
+           relative = carve_block(&size,
+                                  from->relative ? from->tokens * sizeof *from->relative : 0),
+           bytes = carve_block(
+               &size, from->block_bytes ? from->block_count * sizeof *from->block_bytes : 0);
+    uint8_t *block = pc__alloc(mem, size);
+    pc__image *image = (pc__image *)(void *)block;
+    (void)head;
+    if (!block)
+        return NULL;
+    *image = *from;
+    image->blocks = NULL;
+    if (from->tokens)
+        image->token_ids = memcpy(block + ids, from->token_ids,
+                                  from->tokens * sizeof *from->token_ids);
+    if (from->relative)
+        image->relative = memcpy(block + relative, from->relative,
+                                 from->tokens * sizeof *from->relative);
+    if (from->block_bytes)
+        image->block_bytes = memcpy(block + bytes, from->block_bytes,
+                                    from->block_count * sizeof *from->block_bytes);
+    return image;
+}
+
+static void set_load_desc(pc__load *load, const pc__entry_desc *desc)
+{
+    pc__image *image = load->image;
+    load->desc = *desc;
+    load->desc.key = image->key;
+    if (desc->content) {
+        image->content = *desc->content;
+        image->has_content = 1;
+    }
+    if (desc->parent) {
+        image->parent = *desc->parent;
+        image->has_parent = 1;
+    }
+    if (desc->salt)
+        image->salt = *desc->salt;
+    load->desc.content = image->has_content ? &image->content : NULL;
+    load->desc.parent = image->has_parent ? &image->parent : NULL;
+    load->desc.salt = desc->salt ? &image->salt : NULL;
+}
+
+/* The segment of a load that has ended and that nobody waits for, so that it is given back at once,
+ * whoever is last. Under the lock. */
+static pc_segment *take_unwanted_segment(pc__load *load)
+{
+    pc_segment *segment = load->waiters || load->listed ? NULL : load->segment;
+    if (segment)
+        load->segment = NULL;
+    return segment;
+}
+
+/* What belongs to the reading thread is given back before anybody learns that it is done. */
+static void end_load(pc__load *load, uint32_t reason)
+{
+    pc_cache *cache = load->cache;
+    pc_segment *segment;
+    pthread_mutex_lock(&cache->load_lock);
+    load->reason = reason;
+    unlist_load(load);
+    atomic_store_explicit(&load->done, load->segment ? 1 : -1, memory_order_release);
+    pthread_cond_broadcast(&cache->load_done);
+    segment = take_unwanted_segment(load);
+    pthread_mutex_unlock(&cache->load_lock);
+    pc__segment_unref(segment);
+    pc__load_unref(load);
+}
+
+/* Nobody has waited until it began. */
+static int has_no_waiter(pc__load *load)
+{
+    size_t waiters;
+    pthread_mutex_lock(&load->cache->load_lock);
+    waiters = load->waiters;
+    pthread_mutex_unlock(&load->cache->load_lock);
+    return !waiters && !atomic_load(&load->prefetch);
+}
+
+/* Asks the tiers in order, the one it is expected in first. The reason of the first that failed. */
+static uint32_t ask_tiers(pc__load *load)
+{
+    pc_cache *cache = load->cache;
+    uint32_t reason = PC_REASON_NONE;
+    uint64_t bytes;
+    for (uint32_t i = PC_TIER_NONE; !load->segment && i < PC_TIER_COUNT; i++) {
+        uint32_t t = i == PC_TIER_NONE ? load->first_tier : i;
+        pc__tier *tier = cache->tiers[t];
+        if (!tier || (i && t == load->first_tier))
+            continue;
+        if (i
+            && (!tier->ops->may_have(tier, &load->image->key, &bytes)
+                || pc__estimate_distrust(&cache->estimate, t)))
+            continue;
+        if (pc__now() > load->deadline)
+            return reason ? reason : PC_REASON_DEADLINE;
+        if (pc__load_read(load, t) < 0 && !reason)
+            reason = load->reason;
+    }
+    return reason ? reason : PC_REASON_FIRST_USE;
+}
+
+static void run_load(pc__io_job *job, int give_up)
+{
+    pc__load *load = (pc__load *)job;
+    uint32_t reason = PC_REASON_SLOW;
+    if (load->is_prefetch)
+        load->deadline = pc__now() + load->cache->deadline;
+    if (!give_up && !has_no_waiter(load)) {
+        reason = ask_tiers(load);
+        if (load->segment)
+            pc__promote(load->cache, load->tier, load->segment);
+    }
+    end_load(load, load->segment ? PC_REASON_NONE : reason);
+}
+
+static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
+{
+    const pc_allocator *mem = &cache->context->mem;
+    pc__load *load = pc__calloc(mem, 1, sizeof *load);
+    pc__image *image = load ? copy_image(mem, request->image) : NULL;
+    if (!image) {
+        pc__free(mem, load);
+        return NULL;
+    }
+    load->job.run = run_load;
+    atomic_init(&load->references, 1); /* the I/O threads' */
+    atomic_init(&load->done, 0);
+    atomic_init(&load->prefetch, 0);
+    load->cache = cache;
+    load->mem = request->mem ? *request->mem : *mem;
+    load->image = image;
+    set_load_desc(load, request->desc);
+    load->ops = request->ops;
+    load->owner = request->owner;
+    load->bytes = request->bytes;
+    load->cost = request->cost;
+    load->deadline = pc__now() + cache->deadline;
+    if (request->ref_owner)
+        request->ref_owner(request->owner);
+    load->ref_owner = request->ref_owner;
+    load->has_owner_ref = request->ref_owner != NULL;
+    return load;
+}
+
+/* Another one waits for it. Under the lock. PC_MISS: it is not what this one wants. */
+static pc_status join_load(pc__load *load, const pc__load_request *request, pc__load **out)
+{
+    const pc__image *image = load->image;
+    if (!pc__payload_serves(load->ops, load->owner, request->ops, request->owner))
+        return PC_MISS;
+    if (image->tokens != request->image->tokens
+        || (image->tokens
+            && memcmp(image->token_ids, request->image->token_ids,
+                      image->tokens * sizeof *image->token_ids)
+                   != 0))
+        return PC_MISS;
+    load->waiters++;
+    atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&load->cache->counts.joined, 1, memory_order_relaxed);
+    *out = load;
+    return PC_OK;
+}
+
+/* PC_AGAIN: there is none under way. */
+static pc_status join_running_load(pc_cache *cache, const pc__load_request *request, pc__load **out)
+{
+    pc_status status = PC_AGAIN;
+    pc__load *load;
+    pthread_mutex_lock(&cache->load_lock);
+    load = find_load(cache, &request->image->key);
+    if (load) {
+        status = join_load(load, request, out);
+        if (status == PC_OK && atomic_exchange(&load->prefetch, 0)
+            && pc__io_make_load(cache->io, &load->job))
+            load->due = pc__now() + load->expected_seconds;
+    }
+    pthread_mutex_unlock(&cache->load_lock);
+    return status;
+}
+
+/* Into the table and the queue. PC_AGAIN: another one was faster; PC_MISS: the queue is full. */
+static pc_status queue_load(pc_cache *cache, pc__load *load, size_t waiters)
+{
+    pc_status status = PC_OK;
+    pthread_mutex_lock(&cache->load_lock);
+    if (find_load(cache, &load->image->key)) {
+        status = PC_AGAIN;
+    } else {
+        pc__load **at = load_bucket(cache, &load->image->key);
+        load->next = *at;
+        *at = load;
+        load->listed = 1;
+        load->due = pc__now() + cache->backlog / (double)pc__io_threads(cache->io)
+                    + load->expected_seconds;
+        cache->backlog += load->expected_seconds;
+        load->waiters = waiters;
+        atomic_fetch_add_explicit(&load->references, waiters, memory_order_relaxed);
+        if (!pc__io_add(cache->io, load->prefetch ? PC__IO_PREFETCH : PC__IO_LOAD, &load->job)) {
+            atomic_fetch_sub_explicit(&load->references, waiters, memory_order_relaxed);
+            unlist_load(load);
+            status = PC_MISS;
+        }
+    }
+    pthread_mutex_unlock(&cache->load_lock);
+    if (status == PC_OK) {
+        atomic_fetch_add_explicit(&cache->counts.loads, 1, memory_order_relaxed);
+        if (!waiters)
+            atomic_fetch_add_explicit(&cache->counts.prefetches, 1, memory_order_relaxed);
+    }
+    return status;
+}
+
+/* A new load, from `tier` first. *out waits for it; out NULL: nobody does, it is loaded ahead. As
+ * start. */
+static pc_status start_load(pc_cache *cache, const pc__load_request *request, uint32_t tier,
+                            double expected_seconds, pc__load **out)
+{
+    pc__load *load = new_load(cache, request);
+    pc_status status;
+    if (!load)
+        return PC_ERR_NOMEM;
+    load->first_tier = tier;
+    load->expected_seconds = expected_seconds;
+    load->is_prefetch = !out;
+    atomic_store(&load->prefetch, !out);
+    status = queue_load(cache, load, out ? 1 : 0);
+    if (status != PC_OK)
+        pc__load_unref(load);
+    else if (out)
+        *out = load;
+    return status;
+}
+
+pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *request, pc__load **out,
+                                 uint32_t *reason)
+{
+    double expected_seconds = 0;
+    uint32_t tier;
+    pc_status status;
+    *out = NULL;
+    *reason = PC_REASON_FIRST_USE;
+    if (!cache->has_lower)
+        return PC_MISS;
+    do {
+        status = join_running_load(cache, request, out);
+        if (status != PC_AGAIN)
+            return status;
+        tier = best_tier(cache, request, &expected_seconds, reason);
+        if (tier == PC_TIER_NONE)
+            return PC_MISS;
+        *reason = PC_REASON_SLOW;
+        if (!should_load(cache, request, tier, expected_seconds)) {
+            atomic_fetch_add_explicit(&cache->counts.slower_than_compute[tier], 1,
+                                      memory_order_relaxed);
+            return PC_MISS;
+        }
+        status = start_load(cache, request, tier, expected_seconds, out);
+    } while (status == PC_AGAIN);
+    return status;
+}
+
+pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request)
+{
+    uint32_t reason, tier;
+    double expected_seconds = 0;
+    pc_status status;
+    if (!cache->has_lower || pc__ram_tier_has(cache->ram, &request->image->key))
+        return PC_MISS;
+    tier = best_tier(cache, request, &expected_seconds, &reason);
+    if (tier == PC_TIER_NONE)
+        return PC_MISS;
+    status = start_load(cache, request, tier, expected_seconds, NULL);
+    return status == PC_AGAIN ? PC_MISS : status;
+}
+
+static struct timespec at(double when)
+{
+    struct timespec t;
+    t.tv_sec = (time_t)when;
+    t.tv_nsec = (long)((when - (double)t.tv_sec) * 1e9);
+    return t;
+}
+
+void pc__load_sleep(pc__load *load, double until)
+{
+    struct timespec t = at(until);
+    pthread_cond_timedwait(&load->cache->load_done, &load->cache->load_lock, &t);
+}
+
+int pc__load_await(pc__load *load, double until, int early)
+{
+    pc_cache *cache = load->cache;
+    int there = pc__load_is_done(load);
+    if (there || (until <= 0 && !early))
+        return there;
+    pthread_mutex_lock(&cache->load_lock);
+    while (!(there = pc__load_is_done(load) || (early && load->early && !load->stream_error))
+           && pc__now() < until)
+        pc__load_sleep(load, until);
+    pthread_mutex_unlock(&cache->load_lock);
+    return there;
+}
+
+pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason)
+{
+    pc_cache *cache = load->cache;
+    *out = NULL;
+    *reason = PC_REASON_NONE;
+    if (!pc__load_await(load, until, 0))
+        return PC_AGAIN;
+    *reason = load->reason;
+    if (!load->segment)
+        return PC_MISS;
+    *out = pc__segment_ref(load->segment);
+    atomic_fetch_add_explicit(&cache->counts.hits, 1, memory_order_relaxed);
+    return PC_OK;
+}
+
+int pc__load_is_done(const pc__load *load)
+{
+    return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) != 0;
+}
+
+int pc__load_succeeded(const pc__load *load)
+{
+    return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) > 0;
+}
+
+double pc__load_due(const pc__load *load)
+{
+    double due;
+    pthread_mutex_lock(&load->cache->load_lock);
+    due = load->due;
+    pthread_mutex_unlock(&load->cache->load_lock);
+    return due;
+}
+
+uint32_t pc__load_tier(const pc__load *load)
+{
+    return pc__load_succeeded(load) ? load->tier : load->first_tier;
+}
+
+uint64_t pc__load_bytes(const pc__load *load)
+{
+    return pc__load_is_done(load) ? load->bytes_read : 0;
+}
+
+void pc__load_drop(pc__load *load)
+{
+    pc_cache *cache;
+    pc_segment *segment;
+    if (!load)
+        return;
+    cache = load->cache;
+    pthread_mutex_lock(&cache->load_lock);
+    load->waiters--;
+    segment = take_unwanted_segment(load);
+    pthread_mutex_unlock(&cache->load_lock);
+    pc__segment_unref(segment);
+    pc__load_unref(load);
+}

@@ -1,0 +1,192 @@
+/* All counters in the text format of Prometheus (exposition format 0.0.4): names promptcache_…, one
+ * line for each tier that the cache has. Every one is there from the start, at zero, so that rates
+ * are right from the first scrape. Names are never changed. */
+#include "store/cache_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Where the text goes: what does not fit is counted only. */
+typedef struct metrics_page {
+    char *text;
+    size_t capacity, size;
+} metrics_page;
+
+static void print_metric(metrics_page *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void print_metric(metrics_page *p, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    int n;
+    va_start(args, format);
+    n = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    if ((size_t)n >= sizeof line)
+        n = (int)sizeof line - 1;
+    if (p->size < p->capacity) {
+        size_t room = p->capacity - p->size;
+        memcpy(p->text + p->size, line, (size_t)n < room ? (size_t)n : room);
+    }
+    p->size += (size_t)n;
+}
+
+typedef struct metric {
+    const char *name, *type, *help;
+    size_t offset; /* in pc_tier_stats */
+    uint32_t real; /* a double, not a count */
+} metric;
+
+/* clang-format off */
+#define COUNT(name, field, help) {name, "counter", help, offsetof(pc_tier_stats, field), 0}
+#define SECONDS(name, field, help) {name, "counter", help, offsetof(pc_tier_stats, field), 1}
+#define GAUGE(name, field, help) {name, "gauge", help, offsetof(pc_tier_stats, field), 0}
+/* clang-format on */
+
+static const metric tier_metrics[] = {
+    COUNT("tier_lookups_total", lookups, "Look-ups in a tier: hits, misses and failed loads."),
+    COUNT("tier_hits_total", hits, "Look-ups that a tier has served."),
+    COUNT("tier_misses_total", misses,
+          "Look-ups of what a tier did not have, or was too slow for."),
+    COUNT("tier_load_failures_total", load_failed, "Look-ups of what a tier had and did not give."),
+    COUNT("tier_not_worth_total", slower_than_compute,
+          "Look-ups where computing was expected to be faster than loading."),
+    COUNT("tier_offered_total", offered, "Segments that a tier was to keep."),
+    COUNT("tier_stored_total", stored, "Segments that a tier has taken."),
+    COUNT("tier_found_total", found,
+          "Segments that were in a tier when it was opened, or that others put there."),
+    COUNT("tier_known_total", known, "Segments that were offered to a tier that had them."),
+    COUNT("tier_refused_total", refused, "Segments that a tier had no room for."),
+    COUNT("tier_store_failures_total", failed, "Segments that could not be written."),
+    COUNT("tier_evicted_total", evicted, "Segments that gave way to others."),
+    COUNT("tier_removed_total", removed, "Segments that were cleared, removed or expired."),
+    COUNT("tier_lost_total", lost, "Segments that were found gone or damaged."),
+    COUNT("tier_read_bytes_total", bytes_read, "Bytes read from a tier."),
+    COUNT("tier_written_bytes_total", bytes_written, "Bytes written to a tier."),
+    SECONDS("tier_read_seconds_total", seconds_read, "Seconds that reading from a tier took."),
+    SECONDS("tier_write_seconds_total", seconds_written, "Seconds that writing to a tier took."),
+    GAUGE("tier_segments", segments, "Segments in a tier."),
+    GAUGE("tier_segment_bytes", segment_bytes, "Bytes that they take."),
+    GAUGE("tier_pinned_bytes", pinned_bytes, "Bytes of those that are pinned."),
+    GAUGE("tier_staging_bytes", staging_bytes, "Bytes that are being loaded or written."),
+    GAUGE("tier_mapped_bytes", mapped_bytes,
+          "Bytes of files of a tier that are mapped, not copied: in the page cache of the system."),
+    COUNT("tier_evicted_behind_total", evicted_behind,
+          "Of those that gave way: removed by a thread of the cache, because a folder was larger "
+          "than its budget when it was opened."),
+    GAUGE("tier_excess_bytes", excess_bytes,
+          "Bytes beyond the budget of a tier, on their way out."),
+    GAUGE("tier_budget_bytes", budget_bytes, "Bytes that a tier may take."),
+};
+
+static const char *const tier_names[PC_TIER_COUNT] = {"none",       "device", "ram",
+                                                      "compressed", "disk",   "remote"};
+
+static void print_head(metrics_page *p, const char *name, const char *type, const char *help)
+{
+    print_metric(p, "# HELP promptcache_%s %s\n# TYPE promptcache_%s %s\n", name, help, name, type);
+}
+
+static void print_tier_metric(metrics_page *p, const metric *m, const pc_tier_stats *stats,
+                              const uint32_t *there)
+{
+    print_head(p, m->name, m->type, m->help);
+    for (uint32_t t = 0; t < PC_TIER_COUNT; t++) {
+        const char *field = (const char *)&stats[t] + m->offset;
+        uint64_t number;
+        double real;
+        if (!there[t])
+            continue;
+        print_metric(p, "promptcache_%s{tier=\"%s\"} ", m->name, tier_names[t]);
+        if (m->real) {
+            memcpy(&real, field, sizeof real);
+            print_metric(p, "%.9g\n", real);
+        } else {
+            memcpy(&number, field, sizeof number);
+            print_metric(p, "%" PRIu64 "\n", number);
+        }
+    }
+}
+
+/* Why each tier is not asked at the moment. */
+static void print_reasons(metrics_page *p, const pc_tier_stats *stats, const uint32_t *there)
+{
+    print_head(p, "tier_out_of_use", "gauge",
+               "Why a tier is not asked at the moment, as a number of PC_REASON_; 0: it is.");
+    for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
+        if (there[t])
+            print_metric(p, "promptcache_tier_out_of_use{tier=\"%s\"} %" PRIu32 "\n", tier_names[t],
+                         stats[t].reason);
+}
+
+static void print_count(metrics_page *p, const char *name, const char *help, uint64_t value)
+{
+    print_head(p, name, "counter", help);
+    print_metric(p, "promptcache_%s %" PRIu64 "\n", name, value);
+}
+
+static uint64_t counter_value(const atomic_uint_fast64_t *counter)
+{
+    return (uint64_t)atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)counter,
+                                          memory_order_relaxed);
+}
+
+static void print_cache(metrics_page *p, const pc_cache *cache)
+{
+    const pc__cache_counts *c = &cache->counts;
+    print_count(p, "lookups_total", "Look-ups of segments.", counter_value(&c->lookups));
+    print_count(p, "hits_total", "Look-ups that some tier has served.", counter_value(&c->hits));
+    print_count(p, "loads_total", "Loads from tiers below RAM that were started.",
+                counter_value(&c->loads));
+    print_count(p, "loads_joined_total", "Requests that shared a load with another one.",
+                counter_value(&c->joined));
+    print_count(p, "loads_early_total",
+                "Segments that were used before all of their layers had come.",
+                counter_value(&c->early));
+    print_count(p, "prefetches_total", "Loads that nobody waited for when they were started.",
+                counter_value(&c->prefetches));
+    print_count(p, "not_admitted_total",
+                "Segments that were not written below RAM because they had been used once only.",
+                counter_value(&c->not_admitted));
+    print_count(p, "unwritten_total",
+                "Writes that were given up: no room on the way, or a tier that does not answer.",
+                counter_value(&c->not_written));
+    print_count(p, "promoted_total",
+                "Segments that were written to a tier above the one that they came from.",
+                counter_value(&c->promoted));
+    print_head(p, "load_seconds_total", "counter", "Seconds of the loads that gave a segment.");
+    print_metric(p, "promptcache_load_seconds_total %.9g\n",
+                 1e-9 * (double)counter_value(&c->load_seconds_n));
+}
+
+pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size)
+{
+    pc_tier_stats stats[PC_TIER_COUNT] = {{0}};
+    uint32_t there[PC_TIER_COUNT] = {0};
+    metrics_page p = {.text = text, .capacity = capacity};
+    if (!cache || !size)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_prometheus: cache or size is NULL");
+    if (!text && capacity)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_prometheus: text is NULL, capacity is %zu",
+                        capacity);
+    for (uint32_t t = PC_TIER_RAM; t < PC_TIER_COUNT; t++) {
+        there[t] = t == PC_TIER_RAM || cache->tiers[t];
+        if (there[t])
+            pc__cache_tier_stats(cache, t, &stats[t]);
+    }
+    print_cache(&p, cache);
+    for (size_t m = 0; m < sizeof tier_metrics / sizeof *tier_metrics; m++)
+        print_tier_metric(&p, &tier_metrics[m], stats, there);
+    print_reasons(&p, stats, there);
+    *size = p.size;
+    if (text && p.size > capacity)
+        return pc__fail(PC_ERR_LIMIT,
+                        "pc_cache_prometheus: the text has %zu bytes, there is room for %zu",
+                        p.size, capacity);
+    return PC_OK;
+}

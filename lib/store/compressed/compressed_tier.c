@@ -1,0 +1,515 @@
+/* The tier COMPRESSED: records in memory. What goes first is decided by store/eviction.h. The
+ * budget includes what allocators put around each piece, what is just being written with the
+ * codec's scratch memory, and what is still being read although it has been removed. A record is
+ * open as long as its source is; it is not evicted then, which would free nothing, and stays
+ * readable if it is removed. */
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/mem.h"
+#include "store/compressed/compressed_record.h"
+#include "store/tier.h"
+
+typedef struct compressed_tier {
+    pc__tier tier; /* first */
+    pc_allocator mem;
+    pc__record_options record;
+    pc__tier_callbacks callbacks;
+    uint64_t budget;
+    pthread_mutex_t lock;
+    pc__eviction eviction;
+    pc__hash_table contents;
+    pc__heap expiries;
+    uint64_t writing;        /* bytes of drafts */
+    uint64_t removed;        /* bytes of those that are read though they have been removed */
+    uint64_t reported_bytes; /* what the host was last told to be taken */
+    pc_tier_stats counts;
+} compressed_tier;
+
+static compressed_tier *self_of(pc__tier *tier)
+{
+    return (compressed_tier *)tier;
+}
+
+static pc__compressed_record *record_of(pc__eviction_item *item)
+{
+    return item ? PC__AROUND(item, pc__compressed_record, item) : NULL;
+}
+
+/* --------------------------------------------------------------- lock and news */
+
+static void report_event(const compressed_tier *t, uint32_t kind, uint32_t reason,
+                         const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
+{
+    pc_event event;
+    if (!t->callbacks.event)
+        return;
+    event = pc__event(PC_TIER_COMPRESSED, kind, reason, key, bytes, tokens, seconds);
+    t->callbacks.event(t->callbacks.user, &event);
+}
+
+static uint64_t used_bytes(const compressed_tier *t)
+{
+    return t->eviction.bytes + t->writing + t->removed;
+}
+
+static void lock_tier(compressed_tier *t)
+{
+    pthread_mutex_lock(&t->lock);
+}
+
+/* Unlocks, frees those that are gone, tells what has changed. */
+static void unlock_tier(compressed_tier *t, pc__compressed_record *gone)
+{
+    uint64_t now = used_bytes(t);
+    int has_changed = now != t->reported_bytes;
+    t->reported_bytes = now;
+    pthread_mutex_unlock(&t->lock);
+    for (pc__compressed_record *next; gone; gone = next) {
+        next = gone->next;
+        report_event(t, gone->gone, gone->reason, &gone->item.key, gone->tokens, gone->item.bytes,
+                     0);
+        pc__compressed_record_free(gone, &t->mem);
+    }
+    if (has_changed && t->callbacks.bytes)
+        t->callbacks.bytes(t->callbacks.user, PC_TIER_COMPRESSED, now, t->budget);
+}
+
+/* ---------------------------------------------------------------- coming, going */
+
+/* Out of the table, onto *gone if nobody reads it; else the last reader frees it. */
+static void detach_record(compressed_tier *t, pc__compressed_record *r, uint32_t how,
+                          uint32_t reason, pc__compressed_record **gone)
+{
+    r->in_table = 0;
+    r->gone = how;
+    r->reason = reason;
+    pc__heap_remove(&t->expiries, &r->expiry);
+    if (r->has_content)
+        pc__hash_table_remove(&t->contents, &r->by_content);
+    if (how == PC_EVENT_EVICT)
+        pc__eviction_evict(&t->eviction, &r->item);
+    else
+        pc__eviction_remove(&t->eviction, &r->item);
+    if (r->readers) {
+        t->removed += r->item.bytes;
+        return;
+    }
+    r->next = *gone;
+    *gone = r;
+}
+
+static void expire_records(compressed_tier *t, pc__compressed_record **gone)
+{
+    double now = t->expiries.count ? pc__now() : 0;
+    while (t->expiries.count && t->expiries.slots[0].key <= now) {
+        pc__compressed_record *r = PC__AROUND(t->expiries.slots[0].node, pc__compressed_record,
+                                              expiry);
+        if (r->expires > now) {
+            pc__heap_add(&t->expiries, &r->expiry, 0, r->expires);
+        } else {
+            t->counts.removed++;
+            detach_record(t, r, PC_EVENT_REMOVE, PC_REASON_EXPIRED, gone);
+        }
+    }
+}
+
+static pc__compressed_record *find_record(compressed_tier *t, const pc__id *key,
+                                          pc__compressed_record **gone)
+{
+    expire_records(t, gone);
+    return record_of(pc__eviction_find(&t->eviction, key));
+}
+
+/* Evicts until `need` more bytes are within the budget; all that has to go or nothing. What
+ * `before` names stays. */
+static int evict_for(compressed_tier *t, uint64_t need, int32_t priority, const pc__id *parent,
+                     pc__compressed_record **gone)
+{
+    uint64_t have = used_bytes(t),
+             excess = need <= t->budget && have <= t->budget - need ? 0 : have + need - t->budget,
+             freed = 0;
+    pc__eviction_item *parent_item = parent ? pc__eviction_find(&t->eviction, parent) : NULL;
+    pc__compressed_record *picked = NULL;
+    if (!excess)
+        return 1;
+    if (need > t->budget)
+        return 0;
+    if (parent_item)
+        pc__eviction_hold(&t->eviction, parent_item);
+    if (excess <= t->eviction.bytes - t->eviction.held_bytes)
+        for (pc__eviction_item *lowest; freed < excess
+                                        && (lowest = pc__eviction_candidate(&t->eviction, NULL))
+                                        && lowest->priority <= priority;) {
+            pc__eviction_pick(&t->eviction, lowest);
+            freed += lowest->bytes;
+            record_of(lowest)->next = picked;
+            picked = record_of(lowest);
+        }
+    if (parent_item)
+        pc__eviction_unhold(&t->eviction, parent_item);
+    for (pc__compressed_record *next; picked; picked = next) {
+        next = picked->next;
+        if (freed < excess) {
+            pc__eviction_put_back(&t->eviction, &picked->item);
+        } else {
+            t->counts.evicted++;
+            detach_record(t, picked, PC_EVENT_EVICT, PC_REASON_NONE, gone);
+        }
+    }
+    return freed >= excess;
+}
+
+/* ---------------------------------------------------------------------- reading */
+
+typedef struct record_source {
+    pc__source source; /* first */
+    compressed_tier *tier;
+    pc__compressed_record *record;
+} record_source;
+
+static pc_status read_source(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
+                             void *data, size_t size)
+{
+    pc_status status;
+    const void *bytes = pc__compressed_record_bytes(((record_source *)source)->record, piece,
+                                                    offset, at, size, &status);
+    if (bytes && size)
+        memcpy(data, bytes, size);
+    return status;
+}
+
+static const void *borrow_source(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
+                                 size_t size)
+{
+    pc_status status;
+    return pc__compressed_record_bytes(((record_source *)source)->record, piece, offset, at, size,
+                                       &status);
+}
+
+static void close_source(pc__source *source)
+{
+    record_source *s = (record_source *)source;
+    compressed_tier *t = s->tier;
+    pc__compressed_record *r = s->record, *gone = NULL;
+    lock_tier(t);
+    r->readers--;
+    if (r->in_table) {
+        pc__eviction_unhold(&t->eviction, &r->item);
+    } else if (!r->readers) {
+        t->removed -= r->item.bytes;
+        r->next = NULL;
+        gone = r;
+    }
+    unlock_tier(t, gone);
+    pc__free(&t->mem, s);
+}
+
+static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
+{
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL, *r;
+    lock_tier(t);
+    r = find_record(t, key, &gone);
+    *bytes = r ? r->bytes : 0;
+    unlock_tier(t, gone);
+    return r != NULL;
+}
+
+static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
+                             int *timed_out)
+{
+    compressed_tier *t = self_of(tier);
+    record_source *s = pc__calloc(&t->mem, 1, sizeof *s);
+    pc__compressed_record *gone = NULL, *r = NULL;
+    (void)deadline; /* memory does not make wait */
+    *out = NULL;
+    *timed_out = 0;
+    lock_tier(t);
+    if (s)
+        r = find_record(t, key, &gone);
+    if (r) {
+        r->readers++;
+        pc__eviction_hold(&t->eviction, &r->item);
+    } else {
+        t->counts.lookups++;
+        ++*(s ? &t->counts.misses : &t->counts.load_failed);
+    }
+    unlock_tier(t, gone);
+    if (!r) {
+        pc__free(&t->mem, s);
+        return s ? PC_MISS : PC_ERR_NOMEM;
+    }
+    s->source.read = read_source;
+    s->source.borrow = borrow_source;
+    s->source.close = close_source;
+    s->source.bytes = r->bytes;
+    atomic_init(&s->source.timed_out, 0);
+    s->tier = t;
+    s->record = r;
+    *out = &s->source;
+    return PC_OK;
+}
+
+static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
+                      double seconds)
+{
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL, *r;
+    uint32_t tokens = 0;
+    lock_tier(t);
+    t->counts.lookups++;
+    ++*(status >= 0 ? &t->counts.hits : &t->counts.load_failed);
+    t->counts.bytes_read += bytes;
+    t->counts.seconds_read += seconds;
+    r = record_of(pc__eviction_find(&t->eviction, key));
+    if (r) {
+        tokens = r->tokens;
+        if (status >= 0) {
+            pc__eviction_hit(&t->eviction, &r->item);
+            if (r->ttl > 0)
+                r->expires = pc__now() + r->ttl;
+        } else if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH) {
+            t->counts.lost++;
+            detach_record(t, r, PC_EVENT_REMOVE, pc__reason_of(status), &gone);
+        }
+    }
+    unlock_tier(t, gone);
+    report_event(t, status >= 0 ? PC_EVENT_HIT : PC_EVENT_LOAD_FAILED,
+                 status >= 0 ? PC_REASON_NONE : pc__reason_of(status), key, tokens, bytes, seconds);
+}
+
+/* ---------------------------------------------------------------------- writing */
+
+typedef struct record_sink {
+    pc__sink sink; /* first */
+    compressed_tier *tier;
+    pc__compressed_record *record;
+    uint64_t charged; /* to tier->writing */
+    int has_no_room;
+} record_sink;
+
+static int charge_bytes(record_sink *s, uint64_t bytes)
+{
+    compressed_tier *t = s->tier;
+    const pc__eviction_item *item = &s->record->item;
+    pc__compressed_record *gone = NULL;
+    int ok;
+    lock_tier(t);
+    ok = evict_for(t, bytes, item->priority, item->has_parent ? &item->parent : NULL, &gone);
+    if (ok) {
+        t->writing += bytes;
+        s->charged += bytes;
+    }
+    s->has_no_room |= !ok;
+    unlock_tier(t, gone);
+    return ok;
+}
+
+static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, const void *data,
+                             size_t size)
+{
+    record_sink *s = (record_sink *)sink;
+    if (!charge_bytes(s, pc__compressed_piece_bytes(size)))
+        return pc__fail(PC_ERR_LIMIT, "packed: no room for %zu bytes", size);
+    return pc__compressed_record_set(s->record, &s->tier->mem, piece, offset, data, size);
+}
+
+/* Into the table, its bytes no longer those of a draft. PC_MISS: another thread was faster. */
+static pc_status publish_record(record_sink *s, double seconds)
+{
+    compressed_tier *t = s->tier;
+    pc__compressed_record *r = s->record, *gone = NULL;
+    pc_status status = PC_OK;
+    lock_tier(t);
+    t->writing -= s->charged;
+    s->charged = 0;
+    if (find_record(t, &r->item.key, &gone))
+        status = PC_MISS;
+    else if ((r->has_content && pc__hash_table_reserve(&t->contents, &t->mem) < 0)
+             || pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0
+             || pc__eviction_add(&t->eviction, &r->item) < 0)
+        status = PC_ERR_NOMEM;
+    if (status == PC_OK) {
+        r->in_table = 1;
+        if (r->has_content)
+            pc__hash_table_add(&t->contents, &r->by_content, pc__id_hash(&r->content));
+        if (r->expires > 0)
+            pc__heap_add(&t->expiries, &r->expiry, 0, r->expires);
+        t->counts.offered++;
+        t->counts.stored++;
+        t->counts.bytes_written += r->bytes;
+        s->record = NULL;
+    }
+    t->counts.seconds_written += seconds;
+    unlock_tier(t, gone);
+    return status;
+}
+
+/* PC_MISS: *reason, NONE if it is known. */
+static pc_status write_record(compressed_tier *t, const pc__image *image, uint32_t *reason,
+                              uint64_t *bytes)
+{
+    record_sink s = {.sink.write = write_piece, .tier = t};
+    uint64_t scratch = 0, most = pc__record_bound(image, &t->record, &scratch);
+    double begin = pc__now();
+    pc_status status = PC_MISS;
+    if (may_have(&t->tier, &image->key, bytes))
+        return PC_MISS;
+    *reason = PC_REASON_NO_ROOM;
+    if (most + scratch + pc__compressed_record_own_bytes(image->block_count)
+            + (image->block_count + 1) * pc__compressed_piece_bytes(0)
+        > t->budget)
+        return PC_MISS;
+    PC__TRY(pc__compressed_record_new(&s.record, &t->mem, image), done);
+    if (!charge_bytes(&s, s.record->item.bytes + scratch)) {
+        status = PC_MISS;
+        goto done;
+    }
+    PC__TRY(pc__record_write(&t->mem, image, &t->record, &s.sink, NULL), done);
+    *bytes = s.record->item.bytes;
+    status = publish_record(&s, pc__now() - begin);
+    *reason = PC_REASON_NONE;
+done:
+    if (status < 0 && s.has_no_room)
+        status = PC_MISS;
+    else if (status < 0)
+        *reason = status == PC_ERR_NOMEM ? PC_REASON_NO_ROOM : PC_REASON_IO;
+    lock_tier(t);
+    t->writing -= s.charged;
+    unlock_tier(t, NULL);
+    pc__compressed_record_free(s.record, &t->mem);
+    return status;
+}
+
+static pc_status put(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason)
+{
+    compressed_tier *t = self_of(tier);
+    uint64_t bytes = 0;
+    double begin = pc__now();
+    pc_status status;
+    uint32_t tokens = image->tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)image->tokens;
+    (void)deadline;
+    *reason = PC_REASON_NONE;
+    status = write_record(t, image, reason, &bytes);
+    lock_tier(t);
+    t->counts.offered += status != PC_OK;
+    t->counts.failed += status < 0;
+    t->counts.known += status == PC_MISS && *reason == PC_REASON_NONE;
+    t->counts.refused += status == PC_MISS && *reason != PC_REASON_NONE;
+    unlock_tier(t, NULL);
+    if (status == PC_OK)
+        report_event(t, PC_EVENT_STORE, PC_REASON_NONE, &image->key, tokens, bytes,
+                     pc__now() - begin);
+    else if (status < 0 || *reason)
+        report_event(t, PC_EVENT_STORE_FAILED, *reason, &image->key, tokens, bytes,
+                     pc__now() - begin);
+    return status;
+}
+
+/* --------------------------------------------------------------------- the rest */
+
+static int has_content(pc__tier *tier, const pc__id *content)
+{
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL;
+    pc__hash_link *link;
+    lock_tier(t);
+    expire_records(t, &gone);
+    link = pc__hash_table_find(&t->contents, pc__id_hash(content));
+    while (link
+           && !pc__id_equal(&PC__AROUND(link, pc__compressed_record, by_content)->content, content))
+        link = pc__hash_table_find_next(link);
+    unlock_tier(t, gone);
+    return link != NULL;
+}
+
+static void remove_record(pc__tier *tier, const pc__id *key)
+{
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL, *r;
+    lock_tier(t);
+    r = find_record(t, key, &gone);
+    if (r) {
+        t->counts.removed++;
+        detach_record(t, r, PC_EVENT_REMOVE, PC_REASON_NONE, &gone);
+    }
+    unlock_tier(t, gone);
+}
+
+static void clear(pc__tier *tier)
+{
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL;
+    lock_tier(t);
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
+         item = next) {
+        next = pc__eviction_next(&t->eviction, item);
+        t->counts.removed++;
+        detach_record(t, record_of(item), PC_EVENT_REMOVE, PC_REASON_NONE, &gone);
+    }
+    unlock_tier(t, gone);
+}
+
+static int sweep(pc__tier *tier)
+{
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL;
+    lock_tier(t);
+    expire_records(t, &gone);
+    unlock_tier(t, gone);
+    return 0;
+}
+
+static void stats(pc__tier *tier, pc_tier_stats *stats)
+{
+    compressed_tier *t = self_of(tier);
+    size_t size = stats->struct_size;
+    lock_tier(t);
+    *stats = t->counts;
+    stats->struct_size = size;
+    stats->segments = t->eviction.items.count;
+    stats->segment_bytes = used_bytes(t);
+    stats->staging_bytes = t->writing;
+    stats->budget_bytes = t->budget;
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* Nothing is open any more. */
+static void free_tier(pc__tier *tier)
+{
+    compressed_tier *t = self_of(tier);
+    pc_allocator mem = t->mem;
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
+         item = next) {
+        next = pc__eviction_next(&t->eviction, item);
+        pc__eviction_remove(&t->eviction, item);
+        pc__compressed_record_free(record_of(item), &mem);
+    }
+    pc__eviction_free(&t->eviction);
+    pc__hash_table_free(&t->contents, &mem);
+    pc__heap_free(&t->expiries, &mem);
+    pthread_mutex_destroy(&t->lock);
+    pc__free(&mem, t);
+}
+
+pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common)
+{
+    static const pc__tier_ops ops = {
+        PC_TIER_COMPRESSED, may_have, open_record, read_done, put,       has_content,
+        remove_record,      clear,    sweep,       stats,     free_tier, NULL};
+    compressed_tier *t = pc__calloc(common->mem, 1, sizeof *t);
+    *out = NULL;
+    if (!t)
+        return PC_ERR_NOMEM;
+    t->tier.ops = &ops;
+    t->mem = t->eviction.mem = *common->mem;
+    t->record = common->record;
+    t->callbacks = common->callbacks;
+    t->budget = t->eviction.budget = common->budget;
+    pthread_mutex_init(&t->lock, NULL);
+    *out = &t->tier;
+    return PC_OK;
+}

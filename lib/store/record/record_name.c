@@ -1,0 +1,79 @@
+#include "store/record/record_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/record/seal.h"
+
+enum { SEAL_DIGITS = 2 * PC__SEAL_KEY_ID };
+
+static void seal_digits(const uint8_t id[PC__SEAL_KEY_ID], char out[SEAL_DIGITS + 1])
+{
+    for (size_t i = 0; i < PC__SEAL_KEY_ID; i++)
+        snprintf(out + 2 * i, 3, "%02x", id[i]);
+}
+
+void pc__variant_of(const pc__record_options *options, char variant[PC__VARIANT])
+{
+    uint8_t id[PC__SEAL_KEY_ID];
+    memset(variant, 0, PC__VARIANT);
+    if (options->seal_key) {
+        pc__seal_key_id(options->seal_key, id);
+        seal_digits(id, variant);
+    }
+    if (options->kernels)
+        snprintf(variant + strlen(variant), PC__VARIANT - strlen(variant), "%s%s",
+                 *variant ? "." : "", options->kernels);
+}
+
+pc__record_name pc__record_name_of(const pc__id *key, const char *variant)
+{
+    pc__record_name record_name = {.key = *key};
+    memcpy(record_name.variant, variant, PC__VARIANT);
+    return record_name;
+}
+
+int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT])
+{
+    if (!size || size >= PC__VARIANT
+        || strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz+-.") < size)
+        return 0;
+    memset(variant, 0, PC__VARIANT);
+    memcpy(variant, text, size);
+    return 1;
+}
+
+/* The part of a variant that tells the seal's key is its first, of 32 digits. */
+static int has_seal(const char *variant)
+{
+    return strspn(variant, "0123456789abcdef") == SEAL_DIGITS
+           && (!variant[SEAL_DIGITS] || variant[SEAL_DIGITS] == '.');
+}
+
+int pc__record_name_matches(const pc__record_name *record_name, const pc__record *record)
+{
+    char digits[SEAL_DIGITS + 1];
+    const uint8_t *id = pc__record_seal_id(record);
+    if (!pc__id_equal(&pc__record_image(record)->key, &record_name->key))
+        return 0;
+    if (!id || !has_seal(record_name->variant))
+        return !id && !has_seal(record_name->variant);
+    seal_digits(id, digits);
+    return !memcmp(digits, record_name->variant, SEAL_DIGITS);
+}
+
+pc__id pc__record_name_id(const pc__record_name *record_name)
+{
+    pc__digest d;
+    if (!record_name->variant[0])
+        return record_name->key;
+    pc__digest_start(&d, "spot/1");
+    pc__digest_bytes(&d, record_name->key.bytes, sizeof record_name->key.bytes);
+    pc__digest_text(&d, record_name->variant);
+    return pc__digest_end(&d);
+}
+
+int pc__record_name_equal(const pc__record_name *a, const pc__record_name *b)
+{
+    return pc__id_equal(&a->key, &b->key) && !strcmp(a->variant, b->variant);
+}

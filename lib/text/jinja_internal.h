@@ -1,0 +1,152 @@
+/* Inside of the Jinja interpreter. The text is cut once into segments (plain text, what is printed,
+ * statements); expressions are computed while they are read. Where a part must not be computed (the
+ * other branch of a condition) it is read all the same, with `skip` set. All values lie in an arena
+ * that goes with the run. After the first failure everything reads as the end. */
+#ifndef PC_TEXT_JINJA_INTERNAL_H
+#define PC_TEXT_JINJA_INTERNAL_H
+
+#include <string.h>
+
+#include "text/jinja.h"
+
+typedef enum pc__jkind {
+    PC__J_UNDEFINED,
+    PC__J_NONE,
+    PC__J_BOOL,
+    PC__J_INT,
+    PC__J_STRING,
+    PC__J_LIST,
+    PC__J_MAP,
+    PC__J_MACRO,   /* number: its segment */
+    PC__J_FUNCTION /* text: its name */
+} pc__jkind;
+
+typedef struct pc__jlist pc__jlist;
+
+typedef struct pc__jvalue {
+    pc__jkind kind;
+    int64_t number;
+    const char *text; /* not NUL-terminated */
+    size_t size;
+    pc__jlist *list; /* of a map: with keys. Shared, not copied: a namespace changes for all */
+} pc__jvalue;
+
+typedef struct pc__jentry {
+    pc__jvalue key, value;
+} pc__jentry;
+
+struct pc__jlist {
+    pc__jentry *items;
+    size_t count, capacity;
+};
+
+typedef enum pc__jword {
+    PC__JW_TEXT,  /* no statement: text */
+    PC__JW_PRINT, /* {{ … }} */
+    PC__JW_IF,
+    PC__JW_ELIF,
+    PC__JW_ELSE,
+    PC__JW_ENDIF,
+    PC__JW_FOR,
+    PC__JW_ENDFOR,
+    PC__JW_SET,
+    PC__JW_SET_BLOCK,
+    PC__JW_ENDSET,
+    PC__JW_MACRO,
+    PC__JW_ENDMACRO,
+    PC__JW_GENERATION, /* marks what a model has said: nothing to do */
+    PC__JW_ENDGENERATION,
+    PC__JW_BREAK,
+    PC__JW_CONTINUE,
+    PC__JW_OTHER /* not known: fails where it is reached */
+} pc__jword;
+
+typedef struct pc__jsegment {
+    pc__jword word;
+    const char *begin, *end; /* of a statement: behind its word */
+} pc__jsegment;
+
+typedef struct pc__jvariable {
+    const char *name;
+    size_t size;
+    pc__jvalue value;
+} pc__jvariable;
+
+enum { PC__J_ARGUMENTS = 12 };
+
+typedef struct pc__jarguments {
+    pc__jvalue value[PC__J_ARGUMENTS];
+    pc__jvalue name[PC__J_ARGUMENTS]; /* undefined: by place */
+    size_t count;
+} pc__jarguments;
+
+typedef struct pc__jblock pc__jblock;
+
+typedef struct pc__jinja {
+    const pc_allocator *mem;
+    const char *source, *source_end;
+    pc__jsegment *segments;
+    size_t segment_count, segment_capacity;
+    pc__jblock *blocks; /* the arena */
+    size_t arena_bytes;
+    pc__jvariable *variables;
+    size_t variable_count, variable_capacity;
+    size_t frame; /* the first variable that `set` may change */
+    pc__bytes *out;
+    const char *at, *end; /* the expression that is being read */
+    int skip, depth, leaving;
+    uint64_t steps;
+    pc_status status;
+} pc__jinja;
+
+/* Only the first failure counts; the text gets the line in front. */
+void pc__j_fail(pc__jinja *j, pc_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* One step more; nesting: 0 where there is too much of either. */
+int pc__j_step(pc__jinja *j);
+
+/* Frees all that the run holds. */
+void pc__j_end(pc__jinja *j);
+
+/* ---- values */
+void *pc__j_alloc(pc__jinja *j, size_t size); /* zeroed; NULL: it has failed */
+pc__jvalue pc__j_bool(int truth);
+pc__jvalue pc__j_int(int64_t number);
+pc__jvalue pc__j_string(const char *text, size_t size); /* borrowed */
+pc__jvalue pc__j_copy(pc__jinja *j, const char *text, size_t size);
+pc__jvalue pc__j_list(pc__jinja *j, pc__jkind kind); /* empty; LIST or MAP */
+void pc__j_add(pc__jinja *j, pc__jlist *list, pc__jvalue key, pc__jvalue value);
+void pc__j_put(pc__jinja *j, pc__jlist *map, const char *key, pc__jvalue value);
+pc__jentry *pc__j_find(const pc__jlist *map, const char *key, size_t size);
+int pc__j_is(const pc__jvalue *string, const char *text);
+int pc__j_truth(const pc__jvalue *value);
+int pc__j_equal(const pc__jvalue *a, const pc__jvalue *b);
+int pc__j_contains(pc__jinja *j, const pc__jvalue *in, const pc__jvalue *what);
+/* As it is printed. */
+pc__jvalue pc__j_text(pc__jinja *j, pc__jvalue value);
+pc__jvalue pc__j_join(pc__jinja *j, pc__jvalue a, pc__jvalue b); /* of two strings */
+int64_t pc__j_length(const pc__jvalue *value);                   /* -1: it has none */
+pc__jvalue pc__j_characters(pc__jinja *j, pc__jvalue string);
+
+/* ---- variables */
+pc__jvalue *pc__j_variable(pc__jinja *j, const char *name, size_t size); /* NULL: none */
+void pc__j_set(pc__jinja *j, const char *name, size_t size, pc__jvalue value);
+
+/* ---- reading */
+int pc__j_accept(pc__jinja *j, const char *mark);
+int pc__j_accept_word(pc__jinja *j, const char *word);
+int pc__j_name(pc__jinja *j, const char **name, size_t *size);
+void pc__j_expect(pc__jinja *j, const char *mark);
+void pc__j_expect_end(pc__jinja *j);
+pc__jvalue pc__j_expression(pc__jinja *j);
+pc__jvalue pc__j_or(pc__jinja *j); /* without "… if … else …" */
+
+/* ---- calls */
+pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue value, const pc__jarguments *a);
+int pc__j_test(pc__jinja *j, pc__jvalue name, const pc__jvalue *value, const pc__jvalue *with);
+pc__jvalue pc__j_method(pc__jinja *j, pc__jvalue self, pc__jvalue name, const pc__jarguments *a);
+pc__jvalue pc__j_function(pc__jinja *j, pc__jvalue name, const pc__jarguments *a);
+int pc__j_is_function(const char *name, size_t size);
+pc__jvalue pc__j_macro(pc__jinja *j, size_t segment, const pc__jarguments *a);
+
+#endif

@@ -1,0 +1,32 @@
+/* A tokenizer.json while it is read (tokenizer_json.c), and the readers of its vocabulary
+ * (tokenizer_json_vocab.c). */
+#ifndef PC_TEXT_TOKENIZER_JSON_INTERNAL_H
+#define PC_TEXT_TOKENIZER_JSON_INTERNAL_H
+
+#include <jansson.h>
+
+#include "text/tokenizer_internal.h"
+
+typedef struct pc__json_reading {
+    const char *where;
+    json_t *root; /* texts below point into it */
+    pc__vocab vocab;
+    pc__token_rules rules;
+    const char *expressions[PC__MAX_EXPRESSIONS];
+    size_t expression_count;
+    int byte_level, metaspace;
+    const pc_allocator *mem;
+    pc__text *tokens;
+    int32_t *types;
+    pc__text *merges;
+    char *merge_arena;
+    double *scores;   /* of a Unigram model */
+    pc__steps *steps; /* likewise */
+} pc__json_reading;
+
+/* model.vocab and added_tokens to tokens, types, scores and vocab. */
+pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram);
+/* model.merges to merges, merge_arena and vocab; there has to be a list if it is `wanted`. */
+pc_status pc__json_merges(pc__json_reading *r, const json_t *model, int wanted);
+
+#endif

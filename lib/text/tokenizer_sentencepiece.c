@@ -1,0 +1,364 @@
+/* tokenizer.model: SentencePiece's protobuf (field 1: pieces, 2: trainer, 3: normalizer), or, under
+ * the same name, the text form of tiktoken (a line a token: base64, blank, rank) of Llama 3. */
+#include <sodium.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "text/tokenizer_internal.h"
+
+enum { MODEL_LIMIT = 64 << 20 };
+
+typedef struct protobuf {
+    const uint8_t *at, *end;
+} protobuf;
+
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* types on the wire */
+
+typedef struct protobuf_field {
+    uint64_t number, value; /* value: varint, or size of `bytes` */
+    const uint8_t *bytes;
+    uint32_t fixed;
+} protobuf_field;
+
+static int read_varint(protobuf *w, uint64_t *out)
+{
+    *out = 0;
+    for (unsigned shift = 0; w->at < w->end && shift < 64; shift += 7) {
+        uint8_t b = *w->at++;
+        *out |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80))
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether a field has the type that the format gives it. `types`: pairs of number and type, ended
+ * by 0. */
+static int has_type(const uint8_t *types, uint64_t number, uint64_t type)
+{
+    for (; *types; types += 2)
+        if (*types == number)
+            return types[1] == type;
+    return 1; /* one that nobody reads */
+}
+
+/* 1: a field; 0: the end; -1: damaged */
+static int next_field(protobuf *w, const uint8_t *types, protobuf_field *f)
+{
+    uint64_t tag;
+    if (w->at == w->end)
+        return 0;
+    memset(f, 0, sizeof *f);
+    if (!read_varint(w, &tag) || !has_type(types, tag >> 3, tag & 7))
+        return -1;
+    f->number = tag >> 3;
+    switch (tag & 7) {
+    case VARINT:
+        return read_varint(w, &f->value) ? 1 : -1;
+    case FIXED64:
+        if (w->end - w->at < 8)
+            return -1;
+        w->at += 8;
+        return 1;
+    case BYTES:
+        if (!read_varint(w, &f->value) || f->value > (uint64_t)(w->end - w->at))
+            return -1;
+        f->bytes = w->at;
+        w->at += f->value;
+        return 1;
+    case FIXED32:
+        if (w->end - w->at < 4)
+            return -1;
+        memcpy(&f->fixed, w->at, 4);
+        w->at += 4;
+        return 1;
+    default:
+        return -1;
+    }
+}
+
+typedef struct model_file {
+    const pc_allocator *mem;
+    const char *path;
+    pc__text *tokens;
+    float *scores;
+    int32_t *types;
+    size_t count, tokens_room, scores_room, types_room;
+    char *arena;
+    pc__vocab vocab;
+    pc__token_rules rules;
+} model_file;
+
+static pc_status add_token(model_file *m, pc__text text, float score, int32_t type)
+{
+    pc_status status = pc__grow(m->mem, (void **)&m->tokens, &m->tokens_room, m->count + 1,
+                                sizeof *m->tokens);
+    if (status >= 0)
+        status = pc__grow(m->mem, (void **)&m->scores, &m->scores_room, m->count + 1,
+                          sizeof *m->scores);
+    if (status >= 0)
+        status = pc__grow(m->mem, (void **)&m->types, &m->types_room, m->count + 1,
+                          sizeof *m->types);
+    if (status < 0)
+        return status;
+    m->tokens[m->count] = text;
+    m->scores[m->count] = score;
+    m->types[m->count++] = type;
+    return PC_OK;
+}
+
+static pc_status damaged_protobuf(const model_file *m, const uint8_t *at, const uint8_t *start)
+{
+    return pc__fail(PC_ERR_FORMAT, "%s: damaged protobuf near byte %zu", m->path,
+                    (size_t)(at - start));
+}
+
+static pc_status read_piece(model_file *m, const protobuf_field *whole)
+{
+    protobuf w = {whole->bytes, whole->bytes + whole->value};
+    protobuf_field f;
+    pc__text text = {"", 0};
+    float score = 0.0f;
+    int32_t type = PC__TOKEN_NORMAL;
+    static const uint8_t types[] = {1, BYTES, 2, FIXED32, 3, VARINT, 0};
+    int more;
+    while ((more = next_field(&w, types, &f)) > 0)
+        if (f.number == 1)
+            text = (pc__text){(const char *)f.bytes, (size_t)f.value};
+        else if (f.number == 2)
+            memcpy(&score, &f.fixed, sizeof score);
+        else if (f.number == 3)
+            type = f.value > PC__TOKEN_BYTE ? -1 : (int32_t)f.value;
+    if (more < 0)
+        return pc__fail(PC_ERR_FORMAT, "%s: piece %zu is damaged", m->path, m->count);
+    return add_token(m, text, score, type);
+}
+
+static pc_status read_trainer(model_file *m, const protobuf_field *whole)
+{
+    protobuf w = {whole->bytes, whole->bytes + whole->value};
+    protobuf_field f;
+    int more;
+    uint64_t kind = 1;
+    static const uint8_t types[] = {3,      VARINT, 24,     VARINT, 40,     VARINT, 41,
+                                    VARINT, 42,     VARINT, 43,     VARINT, 0};
+    while ((more = next_field(&w, types, &f)) > 0) {
+        int64_t id = (int64_t)f.value; /* -1 stands there with its sign in 64 bits */
+        if (f.number == 3)
+            kind = f.value;
+        else if (f.number == 24 && f.value)
+            return pc__fail(PC_ERR_UNSUPPORTED, "%s: blanks behind words, not in front", m->path);
+        else if (f.number >= 40 && f.number <= 43 && (id < -1 || id > INT32_MAX))
+            return pc__fail(PC_ERR_FORMAT, "%s: special token id %lld", m->path, (long long)id);
+        else if (f.number >= 40 && f.number <= 43)
+            *(int32_t *[]){&m->vocab.unk, &m->vocab.bos, &m->vocab.eos,
+                           &m->vocab.pad}[f.number - 40] = (int32_t)id;
+    }
+    if (more < 0)
+        return pc__fail(PC_ERR_FORMAT, "%s: the trainer's settings are damaged", m->path);
+    m->vocab.kind = kind == 1 ? PC__VOCAB_UNIGRAM : PC__VOCAB_SPM;
+    m->rules.marks_blanks = kind == 1;
+    if (kind != 1 && kind != 2)
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: SentencePiece model of kind %llu (only Unigram, 1, and BPE, 2, are read)", m->path,
+            (unsigned long long)kind);
+    return PC_OK;
+}
+
+static pc_status read_normaliser(model_file *m, const protobuf_field *whole)
+{
+    protobuf w = {whole->bytes, whole->bytes + whole->value};
+    protobuf_field f;
+    static const uint8_t types[] = {2, BYTES, 3, VARINT, 4, VARINT, 5, VARINT, 0};
+    int more, blanks_as_mark = 1; /* as where a field is absent */
+    m->vocab.one_blank = 1;
+    while ((more = next_field(&w, types, &f)) > 0) {
+        if (f.number == 2)
+            m->vocab.charsmap = (pc__text){(const char *)f.bytes, (size_t)f.value};
+        else if (f.number == 3)
+            m->rules.space_prefix = f.value != 0;
+        else if (f.number == 4)
+            m->vocab.one_blank = f.value != 0;
+        else if (f.number == 5)
+            blanks_as_mark = f.value != 0;
+    }
+    if (more < 0)
+        return pc__fail(PC_ERR_FORMAT, "%s: the normalizer's settings are damaged", m->path);
+    if (!blanks_as_mark)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: a normalizer that keeps blanks as they are is not implemented",
+                        m->path);
+    return PC_OK;
+}
+
+static pc_status read_protobuf(model_file *m, const pc__file *file)
+{
+    protobuf w = {file->data, file->data + file->size};
+    static const uint8_t types[] = {1, BYTES, 2, BYTES, 3, BYTES, 0};
+    protobuf_field f;
+    pc_status status = PC_OK;
+    int more = 1, has_trainer = 0, has_normaliser = 0;
+    m->vocab.unk = 0, m->vocab.bos = 1, m->vocab.eos = 2;
+    m->rules.space_prefix = m->rules.add_bos = 1;
+    while (status >= 0 && (more = next_field(&w, types, &f)) > 0) {
+        if (f.number == 1)
+            status = read_piece(m, &f);
+        else if (f.number == 2) {
+            status = read_trainer(m, &f);
+            has_trainer = 1;
+        } else if (f.number == 3) {
+            status = read_normaliser(m, &f);
+            has_normaliser = 1;
+        }
+    }
+    if (status >= 0 && more < 0)
+        return damaged_protobuf(m, w.at, file->data);
+    if (status >= 0 && (!has_trainer || !has_normaliser)) /* every trainer writes both */
+        return pc__fail(PC_ERR_FORMAT, "%s: ends before the %s's settings", m->path,
+                        has_trainer ? "normalizer" : "trainer");
+    return status;
+}
+
+/* ------------------------------------------------------------------ tiktoken */
+
+/* Whether a text is nothing but the digits of a rank. */
+static int is_rank(const char *text, size_t size, size_t rank)
+{
+    size_t value = 0;
+    if (size && text[size - 1] == '\r')
+        size--;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] < '0' || text[i] > '9' || value > rank)
+            return 0;
+        value = value * 10 + (size_t)(text[i] - '0');
+    }
+    return size && value == rank;
+}
+
+static pc_status read_line(model_file *m, const char *line, size_t size, char **arena)
+{
+    const char *blank = memchr(line, ' ', size);
+    size_t n = 0;
+    if (!blank || blank == line
+        || sodium_base642bin((unsigned char *)*arena, size, line, (size_t)(blank - line), NULL, &n,
+                             NULL, sodium_base64_VARIANT_ORIGINAL)
+        || !is_rank(blank + 1, size - (size_t)(blank + 1 - line), m->count))
+        return pc__fail(PC_ERR_FORMAT, "%s:%zu: not base64, blank, rank %zu", m->path, m->count + 1,
+                        m->count);
+    char *bytes = *arena;
+    *arena += n;
+    return add_token(m, (pc__text){bytes, n}, 0.0f, PC__TOKEN_NORMAL);
+}
+
+/* Merges are not written down: the parts of a token are what joining all lower ranks leaves of it.
+ * The tokenizer joins by the rank of the result, which is the same. */
+static pc_status read_tiktoken(model_file *m, const pc__file *file)
+{
+    const char *at = (const char *)file->data, *end = at + file->size;
+    char *arena = m->arena = pc__alloc(m->mem, file->size + 1);
+    pc_status status = arena ? PC_OK : PC_ERR_NOMEM;
+    while (at < end && status >= 0) {
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        size_t n = (size_t)((line ? line : end) - at);
+        if (n)
+            status = read_line(m, at, n, &arena);
+        at = line ? line + 1 : end;
+    }
+    return status;
+}
+
+static const char *const llama3_specials[] = {
+    "<|begin_of_text|>",   "<|end_of_text|>",   NULL, NULL,        NULL, NULL,
+    "<|start_header_id|>", "<|end_header_id|>", NULL, "<|eot_id|>"};
+
+/* Llama 3 keeps 256 special tokens behind the ranks; their names are not in the file. */
+static pc_status add_llama3_specials(model_file *m, char *names)
+{
+    pc_status status = PC_OK;
+    size_t base = m->count;
+    for (size_t i = 0, reserved = 0; i < 256 && status >= 0; i++, names += 40) {
+        const char *name = i < 10 ? llama3_specials[i] : NULL;
+        if (name)
+            strcpy(names, name);
+        else
+            snprintf(names, 40, "<|reserved_special_token_%zu|>", reserved++);
+        status = add_token(m, (pc__text){names, strlen(names)}, 0.0f, PC__TOKEN_CONTROL);
+    }
+    m->vocab.bos = (int32_t)base;
+    m->vocab.eos = (int32_t)base + 1;
+    m->rules.add_bos = 1;
+    return status;
+}
+
+/* Without a token for every byte, text would get lost. */
+static pc_status check_bytes(const model_file *m)
+{
+    uint8_t there[256] = {0};
+    for (size_t i = 0; i < m->count; i++)
+        if (m->tokens[i].size == 1)
+            there[(unsigned char)m->tokens[i].data[0]] = 1;
+    for (unsigned byte = 0; byte < 256; byte++)
+        if (!there[byte])
+            return pc__fail(PC_ERR_FORMAT, "%s: byte 0x%02x has no token among %zu", m->path, byte,
+                            m->count);
+    return PC_OK;
+}
+
+static pc_status finish_tiktoken(pc__tokenizer **out, model_file *m)
+{
+    char *names = pc__alloc(m->mem, 256 * 40);
+    pc_status status = names ? check_bytes(m) : PC_ERR_NOMEM;
+    if (status >= 0)
+        status = add_llama3_specials(m, names);
+    m->vocab.kind = PC__VOCAB_BPE;
+    m->vocab.pre = "llama-bpe";
+    if (status >= 0) {
+        m->vocab.count = m->count;
+        m->vocab.tokens = m->tokens;
+        m->vocab.types = m->types;
+        m->rules.raw_bytes = m->rules.ignore_merges = 1;
+        status = pc__tokenizer_build(out, m->mem, &m->vocab, &m->rules, NULL, 0);
+    }
+    pc__free(m->mem, names);
+    return status;
+}
+
+static pc_status finish_protobuf(pc__tokenizer **out, model_file *m)
+{
+    m->vocab.count = m->count;
+    m->vocab.tokens = m->tokens;
+    m->vocab.scores = m->scores;
+    m->vocab.types = m->types;
+    return pc__tokenizer_build(out, m->mem, &m->vocab, &m->rules, NULL, 0);
+}
+
+/* A protobuf starts with byte 0x0a (field 1), base64 never does. */
+pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocator *mem,
+                                           const char *path)
+{
+    model_file m = {.mem = mem, .path = path};
+    pc__file file;
+    pc_status status = pc__file_map(&file, path);
+    *out = NULL;
+    if (status < 0)
+        return status;
+    m.vocab = (pc__vocab){
+        .where = path, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
+    int text = file.size && file.data[0] != 0x0a;
+    if (!file.size)
+        status = pc__fail(PC_ERR_FORMAT, "%s: the file is empty", path);
+    else if (file.size > MODEL_LIMIT)
+        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than a vocabulary has", path,
+                          file.size);
+    else
+        status = text ? read_tiktoken(&m, &file) : read_protobuf(&m, &file);
+    if (status >= 0)
+        status = text ? finish_tiktoken(out, &m) : finish_protobuf(out, &m);
+    pc__free(mem, m.tokens);
+    pc__free(mem, m.scores);
+    pc__free(mem, m.types);
+    pc__free(mem, m.arena);
+    pc__file_unmap(&file);
+    return status;
+}

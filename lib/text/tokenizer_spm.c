@@ -1,0 +1,94 @@
+/* SentencePiece BPE: spaces become U+2581, characters are joined by score (or rank), what is
+ * unknown becomes byte tokens. */
+#include <string.h>
+
+#include "text/tokenizer_internal.h"
+
+pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out)
+{
+    pc_status status = PC_OK;
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        const char *space = memchr(text + i, ' ', size - i);
+        n = space ? (size_t)(space - text) - i : size - i;
+        status = pc__bytes_add(out, text + i, n);
+        if (space && status >= 0) {
+            status = pc__bytes_add(out, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
+            n++;
+        }
+    }
+    return status;
+}
+
+static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size, pc__bytes *out)
+{
+    pc_status status = pc__bytes_add(out, PC__BLANK_MARK,
+                                     t->rules.space_prefix ? PC__BLANK_MARK_SIZE : 0);
+    return status < 0 ? status : pc__mark_blanks(text, size, out);
+}
+
+pc_status pc__piece_add(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
+                        int *unknown, pc__ids *out)
+{
+    pc_status status = PC_OK;
+    int bytes = id < 0;
+    if (id < 0)
+        id = pc__string_map_get(&t->pieces, text, size);
+    if (id >= 0) {
+        *unknown = 0;
+        return pc__ids_add(out, id);
+    }
+    for (size_t i = 0; i < size && bytes; i++)
+        bytes = t->byte_token[(unsigned char)text[i]] >= 0;
+    for (size_t i = 0; i < size && bytes && status >= 0; i++)
+        status = pc__ids_add(out, t->byte_token[(unsigned char)text[i]]);
+    if (!bytes && t->unk >= 0 && !(*unknown && t->rules.fuse_unk))
+        status = pc__ids_add(out, t->unk);
+    *unknown = !bytes;
+    return status;
+}
+
+static pc_status encode_normalised(const pc__tokenizer *t, const char *text, size_t size,
+                                   pc__ids *out)
+{
+    uint32_t *starts = pc__alloc(&t->mem, (size + 1) * sizeof *starts);
+    int32_t *ids = pc__alloc(&t->mem, (size + 1) * sizeof *ids);
+    size_t count = 0;
+    int unknown = 0, valid;
+    uint32_t code_point;
+    pc_status status = starts && ids ? PC_OK : PC_ERR_NOMEM;
+    if (status >= 0) {
+        for (size_t i = 0, n; i < size; i += n) {
+            n = pc__utf8_read(text + i, size - i, &code_point, &valid);
+            starts[count] = (uint32_t)i;
+            ids[count++] = pc__string_map_get(&t->pieces, text + i, n);
+        }
+        starts[count] = (uint32_t)size;
+        status = pc__bpe_merge(t, text, starts, ids, &count);
+    }
+    for (size_t i = 0; i < count && status >= 0; i++)
+        status = pc__piece_add(t, text + starts[i], starts[i + 1] - starts[i], ids[i], &unknown,
+                               out);
+    pc__free(&t->mem, starts);
+    pc__free(&t->mem, ids);
+    return status;
+}
+
+pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
+{
+    pc__bytes normal = {.mem = &t->mem}, stepped = {.mem = &t->mem};
+    pc_status status = PC_OK;
+    if (t->steps) {
+        status = pc__steps_run(t->steps, text, size, &stepped);
+        text = stepped.data;
+        size = stepped.size;
+    }
+    if (status >= 0 && size)
+        status = normalise(t, text, size, &normal);
+    if (status >= 0 && normal.size > UINT32_MAX / 8)
+        status = pc__fail(PC_ERR_LIMIT, "text of %zu bytes is too long for one call", size);
+    if (status >= 0 && size)
+        status = encode_normalised(t, normal.data, normal.size, out);
+    pc__bytes_free(&stepped);
+    pc__bytes_free(&normal);
+    return status;
+}

@@ -1,0 +1,186 @@
+/* Catches: a file that becomes another record while somebody has it open or mapped, or under a
+ * second name; a signal of the kernel's that reaches the host; a record that gives way although its
+ * file cannot be taken, and stays; files that are removed and made anew where none need be. */
+#include "store/disk/disk_room.h"
+
+#include <sys/mman.h>
+
+#include "disk.h"
+
+enum { SIZE = 3000 };
+
+static ino_t file_of(const char *path, uint32_t number)
+{
+    struct stat st;
+    return stat(disk_record_path(path, number), &st) ? 0 : st.st_ino;
+}
+
+/* A folder with record 0 and room for no more. */
+static pc__tier *full(const char *path)
+{
+    pc__tier *tier = disk_open_tier(path, 0);
+    uint64_t bytes;
+    CHECK_OK(disk_put(tier, 0, SIZE, NULL));
+    bytes = disk_stats(tier).segment_bytes;
+    disk_close_tier(tier);
+    return disk_open_tier(path, bytes + 4000);
+}
+
+/* Record 1 in place of record 0. 1: in its file. */
+static int takes_the_file(pc__tier *tier, const char *path)
+{
+    ino_t before = file_of(path, 0);
+    struct stat st;
+    CHECK(before != 0);
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL));
+    CHECK(!file_of(path, 0));
+    CHECK_INT(disk_look(path).drafts, 0);
+    CHECK_OK(disk_get(tier, 1, SIZE, NULL));
+    CHECK_STATUS(disk_get(tier, 0, SIZE, NULL), PC_MISS);
+    CHECK(!stat(disk_record_path(path, 1), &st) && (st.st_mode & 07777) == 0400);
+    CHECK_INT(disk_stats(tier).evicted, 1);
+    return file_of(path, 1) == before;
+}
+
+static void test_taken(void)
+{
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = full(path);
+    disk_block_signals(1);
+    CHECK(takes_the_file(tier, path));
+    for (uint32_t n = 2; n < 8; n++) { /* shorter and longer ones, whatever was in it before */
+        CHECK_OK(disk_put(tier, n, SIZE - 300 * (n % 3), NULL));
+        CHECK_OK(disk_get(tier, n, SIZE - 300 * (n % 3), NULL));
+    }
+    disk_close_tier(tier);
+    disk_block_signals(0);
+}
+
+/* Where a SIGIO could reach this thread, it goes the other way. */
+static void test_signals(void)
+{
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = full(path);
+    struct stat st;
+    int fd = open(disk_record_path(path, 0),
+                  O_RDONLY); /* so that the number of its file is not given out again */
+    CHECK(!takes_the_file(tier, path));
+    CHECK(!fstat(fd, &st) && st.st_nlink == 0 && st.st_size > SIZE);
+    close(fd);
+    disk_close_tier(tier);
+}
+
+/* Whoever has it keeps it as it was. */
+static void test_in_use(int mapped)
+{
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = full(path);
+    struct stat st;
+    uint8_t *before = NULL, *now;
+    size_t size;
+    int fd;
+    disk_block_signals(1);
+    fd = open(disk_record_path(path, 0), O_RDONLY);
+    CHECK(fd >= 0 && !fstat(fd, &st));
+    size = (size_t)st.st_size;
+    before = malloc(size);
+    CHECK(before && pread(fd, before, size, 0) == (ssize_t)size);
+    now = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    CHECK(now != MAP_FAILED);
+    if (mapped)
+        close(fd);
+    else
+        CHECK(!munmap(now, size));
+    CHECK(!takes_the_file(tier, path));
+    if (mapped) {
+        CHECK(!memcmp(before, now, size));
+        CHECK(!munmap(now, size));
+    } else {
+        now = malloc(size);
+        CHECK(now && pread(fd, now, size, 0) == (ssize_t)size && !memcmp(before, now, size));
+        free(now);
+        close(fd);
+    }
+    free(before);
+    disk_close_tier(tier);
+    disk_block_signals(0);
+}
+
+/* A copy that somebody has made with a second name. */
+static void test_second_name(void)
+{
+    const char *path = disk_fresh_folder();
+    char copy[PATH_MAX];
+    pc__tier *tier = full(path);
+    struct stat st;
+    disk_block_signals(1);
+    snprintf(copy, sizeof copy, "%s.copy", path);
+    CHECK(!link(disk_record_path(path, 0), copy) && !stat(copy, &st));
+    CHECK(!takes_the_file(tier, path));
+    CHECK(!stat(copy, &st) && st.st_size > SIZE);
+    disk_close_tier(tier);
+    disk_block_signals(0);
+}
+
+/* What gave way is of no use if the newcomer then is not written. */
+static void test_not_written(void)
+{
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = full(path);
+    toy_image t;
+    uint32_t reason;
+    disk_block_signals(1);
+    disk_image(&t, 9, SIZE);
+    CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() - 1, &reason),
+                 PC_ERR_IO); /* its deadline has passed */
+    toy_image_free(&t);
+    CHECK_INT(disk_look(path).drafts, 0);
+    disk_close_tier(tier);
+    disk_block_signals(0);
+}
+
+/* The first has given way, the second may not: the folder is looked through while the first one's
+ * file is nobody's, and the account of it is right after that. */
+static void test_account(void)
+{
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = disk_open_tier(path, 0);
+    uint64_t bytes;
+    uint32_t reason, dirty;
+    toy_image t;
+    disk_block_signals(1);
+    CHECK_OK(disk_put(tier, 0, SIZE, NULL));
+    disk_image(&t, 1, SIZE);
+    t.image.priority = 5;
+    CHECK_OK(tier->ops->put(tier, &t.image, pc__now() + 20, &reason));
+    toy_image_free(&t);
+    bytes = disk_stats(tier).segment_bytes;
+    disk_close_tier(tier);
+    tier = disk_open_tier(path, bytes);
+    CHECK_STATUS(disk_put(tier, 2, SIZE + SIZE / 3, NULL), PC_MISS);
+    CHECK_INT(disk_stats(tier).evicted, 1);
+    CHECK_INT(disk_look(path).drafts, 0);
+    CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes);
+    disk_close_tier(tier);
+    disk_block_signals(0);
+}
+
+int main(void)
+{
+    test_account();
+    int folder = open(pc_test_folder(), O_RDONLY | O_DIRECTORY),
+        can = folder >= 0 && pc__file_system(folder) & PC__FS_COUNTS_USERS;
+    if (folder >= 0)
+        close(folder);
+    if (!can) {
+        printf("the file system of %s does not tell who has a file open\n", pc_test_folder());
+        return 77;
+    }
+    test_taken();
+    test_signals();
+    test_in_use(0);
+    test_in_use(1);
+    test_second_name();
+    test_not_written();
+    return pc_test_end();
+}

@@ -1,0 +1,164 @@
+/* The runner of all workload benchmarks, and the ways of sharing in turn. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "workload.h"
+
+/* -------------------------------------------------------------------- runs */
+
+int prepare_workload(comparison *c, workload *w, double *seconds)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    o.ram_bytes = (uint64_t)c->options->memory << 20;
+    if (!c->cache && pc_cache_new(&c->cache, c->model.context, &o) < 0)
+        return input_error("cache", NULL);
+    return workload_prepare(w, &c->model, c->cache, seconds);
+}
+
+/* Earlier runs may have evicted pieces: they are computed again, before the clock starts. */
+int run_way(comparison *c, workload *w, const way *how, run_result *out)
+{
+    run_args args = {&c->model, c->cache, how, c->options->seconds, ++c->runs};
+    double again;
+    int code = how->cached ? prepare_workload(c, w, &again) : EXIT_OK;
+    if (code == EXIT_OK)
+        code = workload_run(w, &args, out);
+    if (code == EXIT_OK)
+        fprintf(stderr, "%s: %zu requests in %.2f s\n", how->name, out->finished, out->seconds);
+    return code;
+}
+
+/* Two requests of two tokens, so that the first way does not pay for what is done only once. */
+int warm_up(comparison *c, workload *w)
+{
+    request few[2];
+    workload start = *w;
+    run_result result;
+    int code = EXIT_OK;
+    start.requests = few;
+    start.count = w->count < 2 ? w->count : 2;
+    memcpy(few, w->requests, start.count * sizeof *few);
+    for (size_t i = 0; i < start.count; i++) {
+        few[i].output = few[i].output < 2 ? few[i].output : 2;
+        few[i].arrival = 0;
+    }
+    for (size_t i = 0; i < c->way_count && code == EXIT_OK; i++)
+        if (c->ways[i]->cached) {
+            run_args args = {&c->model, c->cache, c->ways[i], c->options->seconds, ++c->runs};
+            code = workload_run(&start, &args, &result);
+        }
+    w->stamp = start.stamp;
+    return code;
+}
+
+int way_fits(const comparison *c, workload *w, double x, const way *how)
+{
+    double need = workload_bytes(w, &c->model, how) / 0x1p20;
+    if (need <= (double)c->options->memory)
+        return 1;
+    fprintf(stderr, "%s %g, %s: left out, its K and V take %.0f MiB (--memory %ld)\n", c->x_name, x,
+            how->name, need, c->options->memory);
+    return 0;
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    const run_result *x = a, *y = b;
+    return (x->seconds > y->seconds) - (x->seconds < y->seconds);
+}
+
+int compare_ways(comparison *c, workload *w, double x)
+{
+    static run_result results[MOST_WAYS][MOST_REPEATS];
+    size_t n = (size_t)c->options->repeats;
+    double prepared;
+    int fits[MOST_WAYS], code = prepare_workload(c, w, &prepared);
+    if (code == EXIT_OK && !c->runs)
+        code = warm_up(c, w);
+    for (size_t i = 0; i < c->way_count && code == EXIT_OK; i++)
+        fits[i] = way_fits(c, w, x, c->ways[i]);
+    for (size_t j = 0; j < n && code == EXIT_OK; j++)
+        for (size_t i = 0; i < c->way_count && code == EXIT_OK; i++)
+            if (fits[i])
+                code = run_way(c, w, c->ways[i], &results[i][j]);
+    for (size_t i = 0; i < c->way_count && code == EXIT_OK; i++)
+        if (fits[i]) {
+            qsort(results[i], n, sizeof *results[i], by_seconds);
+            print_row(c, w, x, i, &results[i][(n - 1) / 2], c->ways[i]->cached ? prepared : 0);
+        }
+    return code;
+}
+
+/* ------------------------------------------------------------------ runner */
+
+static int choose_ways(comparison *c, const workload_kind *kind)
+{
+    const char *at = c->options->ways;
+    c->way_count = 0;
+    while (*at) {
+        size_t size = strcspn(at, ","), i = 0;
+        while (i < kind->way_count
+               && (strlen(kind->ways[i].name) != size || strncmp(kind->ways[i].name, at, size)))
+            i++;
+        if (i == kind->way_count)
+            return usage_error(kind->about, "--ways: '%.*s' is none of those that --help lists",
+                               (int)size, at);
+        for (size_t j = 0; j < c->way_count; j++)
+            if (c->ways[j] == &kind->ways[i])
+                return usage_error(kind->about, "--ways names %s twice", kind->ways[i].name);
+        c->ways[c->way_count++] = &kind->ways[i];
+        at += size + (at[size] == ',');
+    }
+    return c->way_count ? EXIT_OK : usage_error(kind->about, "--ways names none");
+}
+
+static int read_xs(const x_list *list, const command *about, long *xs, size_t *count)
+{
+    *count = read_numbers(list->text, xs, MOST_XS);
+    if (!*count)
+        return usage_error(about, "--%s takes up to %d numbers, as in %s", list->option, MOST_XS,
+                           list->example);
+    for (size_t i = 0; i < *count; i++)
+        if (xs[i] < list->low || xs[i] > list->high)
+            return usage_error(about, "--%s: %ld to %ld", list->option, list->low, list->high);
+    return EXIT_OK;
+}
+
+static int run_one(const workload_kind *kind, comparison *c, size_t index, size_t x, void *bench)
+{
+    workload w;
+    int code = kind->make(bench, &w, x);
+    if (code == EXIT_OK && !c->options->json)
+        kind->describe(bench, &w, index);
+    if (code == EXIT_OK && !index && !c->without_head)
+        print_head(c);
+    if (code == EXIT_OK)
+        code = kind->measure ? kind->measure(bench, &w, x) : compare_ways(c, &w, (double)x);
+    workload_free(&w);
+    return code;
+}
+
+int run_workloads(const workload_kind *kind, comparison *c, const x_list *list, void *bench)
+{
+    long xs[MOST_XS];
+    size_t count;
+    int code = read_xs(list, kind->about, xs, &count);
+    if (code == EXIT_OK)
+        code = choose_ways(c, kind);
+    if (code == EXIT_OK)
+        code = plot_may_write(c->options->picture);
+    if (code != EXIT_OK)
+        return code;
+    if (kind->open)
+        code = kind->open(bench);
+    if (code == EXIT_OK)
+        code = bench_model_open(&c->model, &c->options->model, kind->about);
+    for (size_t i = 0; i < count && code == EXIT_OK; i++)
+        code = run_one(kind, c, i, (size_t)xs[i], bench);
+    pc_cache_free(c->cache);
+    c->cache = NULL;
+    if (code == EXIT_OK && c->options->picture)
+        code = plot_write(c->plot, c->options->picture);
+    bench_model_close(&c->model);
+    return code;
+}

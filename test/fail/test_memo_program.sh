@@ -165,7 +165,7 @@ for left in "$work"/promptcache-memo-*; do
 done
 
 # ---- Ctrl-C
-awk 'BEGIN { for (i = 0; i < 40000; i++) { for (j = 0; j < 60; j++) printf "word%d ", i * j; print "" } }' >many.txt
+awk 'BEGIN { for (i = 0; i < 40000; i++) { for (j = 0; j < 7; j++) printf "word%d ", i * j; print "" } }' >many.txt
 timeout --foreground --preserve-status -s INT 1 "$program" memo build $m --data many.txt --no-train >out 2>err </dev/null
 code=$?
 echo "Ctrl-C" >>runs

@@ -1,5 +1,6 @@
 #include "serve/generate.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/options.h"

@@ -4,6 +4,8 @@
 
 #include "model/model.h"
 
+#include <promptcache/memo.h>
+
 /* As pc_prefill with options->memo. PC_OK: it was computed, result and stats say how; *states: its
  * states, keys completed, become the caller's. PC_MISS: the memo has no maps for it, and nothing
  * was computed; result and stats are set all the same. A memo that seeks layer by layer never

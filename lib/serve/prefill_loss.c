@@ -1,5 +1,6 @@
 #include "serve/prefill_loss.h"
 
+#include <promptcache/memo.h>
 #include <math.h>
 
 static double one_minus_cosine(const float *a, const float *b, size_t n)

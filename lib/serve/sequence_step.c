@@ -1,4 +1,5 @@
 /* One step of running sequences. */
+#include <promptcache/bench.h>
 #include <stdio.h>
 
 #include "serve/model_calls.h"

@@ -3,6 +3,7 @@
  * RAM and keeps it for those who wait. */
 #include "store/cache_internal.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 #include <time.h>
 

@@ -7,6 +7,8 @@
 #include "base/context.h"
 #include "store/image.h"
 
+#include <promptcache/extend.h>
+
 /* What its owner can do with a payload. All but `release` may be NULL. */
 typedef struct pc__payload_ops {
     void (*release)(void *owner, void *payload); /* gives it back */

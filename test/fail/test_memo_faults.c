@@ -3,6 +3,8 @@
  * allocation, of an answer behind a hit at each, and leaves a leak, a wrong answer or a prompt half
  * remembered; look-ups that disturb, or are disturbed by, adding and training in another thread.
  * PC_TEST_LONG=1: 300 kills, and every allocation. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -4,6 +4,7 @@
  * that find other records than notes do, a memo that nobody can open any more, descriptors that
  * leak. (Locks of ranges are left alone: what cannot be locked is in use, and something else is
  * evicted, as test_maps_kill expects.) PC_TEST_LONG=1: all calls with both errors. */
+#include <promptcache/bench.h>
 #include <limits.h>
 #include <string.h>
 

@@ -2,6 +2,8 @@
  * of one batch that disturb each other; a memo of another model, kind or length that is used all
  * the same; a bucket that goes on after its loss has grown; a training that does not survive being
  * cancelled; figures that do not balance. */
+#include <promptcache/extend.h>
+#include <promptcache/memo.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,8 @@
  * than without a memo; a memo that is asked where exact states are at hand, or not asked without a
  * reason; hits that are neither verified nor watched; a sequence behind a hit that cannot be cut,
  * forked or handed on; a memo that is freed too early. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

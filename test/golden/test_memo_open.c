@@ -4,6 +4,7 @@
  * anew although they are kept; allocations that fail while they are read or written and leave a
  * leak or a memo that cannot be opened. Prints how long opening takes, from notes and from the
  * file. PC_TEST_LONG=1: of 10,000 and 100,000 records, too. */
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -3,6 +3,8 @@
  * computing, or when they were not asked to be kept; that are computed although they are there, or
  * made up although they are not; damage that is given out; a memo of before there were outputs that
  * cannot be opened, or never gets any; room of records that are replaced. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

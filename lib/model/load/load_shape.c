@@ -1,4 +1,5 @@
 /* pc_model_new_shape: the sizes of a model with weights out of nothing. */
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "model/load/config.h"

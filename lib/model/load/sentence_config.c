@@ -1,5 +1,6 @@
 #include "model/load/sentence_config.h"
 
+#include <promptcache/memo.h>
 #include <jansson.h>
 #include <string.h>
 

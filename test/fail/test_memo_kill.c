@@ -33,7 +33,7 @@ static int damages;
 static void hear(void *user, uint32_t level, const char *line)
 {
     (void)user;
-    damages += level == PC_LOG_WARN && strstr(line, "is made anew") != NULL;
+    damages += level == PC_LOG_WARN && strstr(line, "is computed again") != NULL;
 }
 
 static pc_status open_in(pc_memo **memo, const char *path, uint32_t index, uint64_t flags)

@@ -4,6 +4,7 @@
  * are handed out as if they had keys. The values are those of an independent double-precision pass.
  */
 #include "golden_lanes.h"
+#include "model/load/safetensors.h"
 
 enum { MOST = 64 };
 

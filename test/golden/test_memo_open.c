@@ -44,7 +44,7 @@ typedef struct world {
 static void count_warnings(void *user, uint32_t level, const char *line)
 {
     world *w = user;
-    w->warnings += level == PC_LOG_WARN && strstr(line, "is made anew") != NULL;
+    w->warnings += level == PC_LOG_WARN && strstr(line, "is computed again") != NULL;
 }
 
 static void start(world *w, const kind *k, const char *name, const pc_allocator *memory)

@@ -1,8 +1,8 @@
 /* The library's writer and reader of stores of attention maps as a program: for the golden store,
  * and for the reader in Python to be compared with.
  *
- *   write_maps FOLDER          makes a store: packed and plain records, one removed, a log that was
- * written on write_maps --json FOLDER   prints its records, notes and layers as FNV-1a hashes
+ *   write_maps FOLDER          makes a store: compressed and plain records, one removed, a log that was
+ * written on write_maps --json FOLDER   prints its records, metadata and layers as FNV-1a hashes
  *   write_maps --indexes FILE  makes a memo's file of indexes: of 300 records 0, 3, 6 …, each tenth
  * of which was removed, an index of each kind that there is */
 #include <inttypes.h>
@@ -41,8 +41,8 @@ static int print_record(void *user, const pc__map_record *record)
         return 0;
     }
     pc__id_hex(&record->tokens_id, hex);
-    printf("%s{\"id\": %" PRId64 ", \"tokens\": %u, \"note\": %zu, \"bytes\": %" PRIu64
-           ", \"tokens_id\": \"%s\", \"note_fnv\": \"%016" PRIx64 "\", \"layers_fnv\": [",
+    printf("%s{\"id\": %" PRId64 ", \"tokens\": %u, \"metadata\": %zu, \"bytes\": %" PRIu64
+           ", \"tokens_id\": \"%s\", \"metadata_fnv\": \"%016" PRIx64 "\", \"layers_fnv\": [",
            p->count++ ? ", " : "", record->id, record->tokens, record->metadata_size, record->bytes,
            hex, fnv(metadata, record->metadata_size));
     for (int32_t i = 0; i < signature.layers; i++)

@@ -3,7 +3,8 @@
  * out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
+#include "model/load/gguf.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
 #include "model/load/tensor_role.h"
 #include "testing.h"
 

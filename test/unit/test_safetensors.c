@@ -2,6 +2,7 @@
  * offsets, shapes, dtypes, gaps, overlaps, duplicates, files outside the folder), a file cut off
  * anywhere, leaks when memory runs out. */
 #include "base/mem.h"
+#include "model/load/safetensors.h"
 #include "model/load/weights.h"
 #include "testing.h"
 

@@ -31,6 +31,7 @@ static pc_segment *encode(const pc_model *model, int gap)
     int64_t positions[TOKENS];
     pc_token_range whole = {0, TOKENS};
     pc_segment *segment = NULL;
+    double seconds;
     pc_encode_args args = {.struct_size = sizeof args,
                            .tokens = ids,
                            .positions = positions,
@@ -41,7 +42,7 @@ static pc_segment *encode(const pc_model *model, int gap)
         ids[i] = (i * 31 + 5) % VOCAB;
         positions[i] = STARTS_AT + i + (gap && i >= 40 ? 9 : 0);
     }
-    CHECK_OK(pc__call_encode(model, NULL, &args, &segment));
+    CHECK_OK(pc__call_encode(model, NULL, &args, 1, &segment, &seconds));
     return segment;
 }
 
@@ -364,13 +365,14 @@ static pc_segment *encode_toy(const pc_model *model)
     int64_t positions[5] = {3, 4, 5, 6, 7};
     pc_token_range whole = {0, 5};
     pc_segment *segment = NULL;
+    double seconds;
     pc_encode_args args = {.struct_size = sizeof args,
                            .tokens = ids,
                            .positions = positions,
                            .count = 5,
                            .ranges = &whole,
                            .range_count = 1};
-    CHECK_OK(pc__call_encode(model, NULL, &args, &segment));
+    CHECK_OK(pc__call_encode(model, NULL, &args, 1, &segment, &seconds));
     return segment;
 }
 

@@ -1,9 +1,8 @@
+/* pc__arch: layers with experts, widths, and the checks that all readers share. */
 #include "model/load/arch.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "model/load/config.h"
 
 void pc__arch_clear(const pc_allocator *mem, pc__arch *arch)
 {
@@ -27,7 +26,7 @@ int32_t pc__mlp_width(const pc__arch *arch, int32_t layer)
     return pc__has_experts(arch, layer) ? arch->experts.shared : arch->ffn;
 }
 
-/* Larger than any model, small enough that no product of two of them overflows. */
+/* Above any model; the product of two does not overflow. */
 enum { MAX_WIDTH = 1 << 24, MAX_EXPERTS = 1 << 16 };
 
 static pc_status check_arch_sizes(const pc__arch *arch, const char *where)
@@ -75,7 +74,7 @@ static pc_status check_experts(const pc__arch *arch, const char *where)
     return PC_OK;
 }
 
-/* A number of the file may be one in fp64 and none in fp32. */
+/* A number that is finite in fp64 may be infinite in fp32. */
 static pc_status check_finite_numbers(const pc__arch *arch, const char *where)
 {
     const struct {

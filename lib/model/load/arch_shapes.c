@@ -1,13 +1,12 @@
-/* Sizes of well-known models, for measuring without their weights. A slice is the first two layers.
+/* Sizes of well-known models, to measure without their weights. A slice has the first two layers.
  */
 #include <math.h>
 #include <string.h>
 
-#include "model/load/config.h"
+#include "model/load/arch.h"
 
 enum { SLICE = 2 };
 
-/* What the Llama kin differ in. */
 typedef struct named_shape {
     const char *name, *architecture;
     int32_t layers, hidden, heads, kv_heads, ffn, vocab, context_length;
@@ -33,7 +32,7 @@ static const named_shape shapes[] = {
     {"qwen2-moe-slice", "qwen2_moe", SLICE, 2048, 16, 16, 5632, 151936, 8192, 1000000.0, 1e-6f, 0,
      0},
     {"qwen2-moe-0.6b", "qwen2_moe", 4, 1024, 8, 8, 2816, 32000, 32768, 1000000.0, 1e-6f, 0,
-     0}, /* the same at half its widths, with fewer layers and tokens */
+     0}, /* half the widths, fewer layers and tokens */
     {"mixtral-slice", "mixtral", SLICE, 4096, 32, 8, 14336, 32000, 32768, 1000000.0, 1e-5f, 0,
      0}, /* 8x7B */
     {"gpt2", "gpt2", 12, 768, 12, 12, 3072, 50257, 1024, 0, 1e-5f, 1, 0},
@@ -43,11 +42,11 @@ static const named_shape shapes[] = {
     {"deberta-v3-base", "deberta-v2", 12, 768, 12, 12, 3072, 128100, 512, 0, 1e-7f, 1, 0},
 };
 
-/* Architectures with experts, which they have in all layers. */
+/* Architectures with experts in all layers. */
 static const struct {
     const char *architecture;
-    int32_t parts;  /* experts are as wide as the MLP's width / parts */
-    int32_t shared; /* 1: beside them one of that width */
+    int32_t parts;  /* width of an expert: that of the MLP / parts */
+    int32_t shared; /* 1: a shared MLP, as wide as the MLP */
     pc__expert_config config;
 } experts[] = {
     {"qwen2_moe", 4, 1, {.count = 60, .used = 4, .shared_gated = 1}},

@@ -1,3 +1,4 @@
+/* The GGUF reader: header, keys, tensor descriptions. Owns the entries of a pc__gguf. */
 #include "model/load/gguf_internal.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ static pc_status read_text(gguf_reader *r, pc__text *out, const char *what)
     return PC_OK;
 }
 
-/* A key or the name of a tensor. */
+/* Reads a key or the name of a tensor. */
 static pc_status read_name(gguf_reader *r, pc__text *out, const char *what)
 {
     size_t start = r->at;
@@ -58,7 +59,7 @@ static pc_status read_name(gguf_reader *r, pc__text *out, const char *what)
     return PC_OK;
 }
 
-/* Moves past `count` values of a type that is no array. */
+/* Skips `count` values of a type that is not an array. */
 static pc_status skip_values(gguf_reader *r, const char *key, uint32_t type, uint64_t count)
 {
     static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -117,7 +118,7 @@ static pc_status read_entry(pc__gguf *gguf, gguf_reader *r)
     PC__TRY(read_name(r, &key, "a key"), done);
     entry.key = pc__strndup(&gguf->mem, key.data, key.size);
     status = entry.key ? read_value(&gguf->mem, r, &entry) : PC_ERR_NOMEM;
-    gguf->entries[gguf->count++] = entry; /* freed with the rest, even when half made */
+    gguf->entries[gguf->count++] = entry; /* pc__gguf_free frees half-made entries too */
 done:
     return status;
 }
@@ -143,7 +144,7 @@ static pc_status read_gguf_entries(pc__gguf *gguf, gguf_reader *r, uint64_t coun
     return PC_OK;
 }
 
-/* ggml's numbers. Types without `readable` are named in the refusal. */
+/* By ggml's numbers. The other types are named in the error text. */
 static const struct {
     const char *name;
     int readable;
@@ -193,8 +194,7 @@ int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
     return 1;
 }
 
-/* A tensor's description; `bytes` is set, `data` not yet. *offset counts from the start of the
- * data. */
+/* Reads the description of a tensor, without `data`. *offset counts from the start of the data. */
 static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *name,
                                   uint64_t *offset)
 {
@@ -225,8 +225,7 @@ done:
     return status;
 }
 
-/* Reads the descriptions, keeping offsets in `data` terms until the start of the data is known: two
- * walks over the same bytes. */
+/* Reads the descriptions twice: the data start where they end, which the first pass finds. */
 static pc_status read_tensors(pc__gguf *gguf, gguf_reader *r, uint64_t count, uint64_t alignment)
 {
     gguf_reader second = *r;

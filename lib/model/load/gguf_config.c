@@ -1,10 +1,11 @@
-/* GGUF metadata to pc__arch. What an architecture is beyond its sizes stands in a table here, as
- * GGUF leaves it to the reader. */
+/* GGUF metadata to pc__arch. GGUF does not say what an architecture computes: the table here does.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "model/load/config.h"
+#include "model/load/arch.h"
+#include "model/load/gguf.h"
 #include "model/load/gguf_config.h"
 
 typedef struct gguf_family {
@@ -14,8 +15,8 @@ typedef struct gguf_family {
     pc__activation activation;
     int32_t gated;
     uint32_t positions;
-    int32_t interleaved; /* the converter has reordered the rows of Q and K for it */
-    const char *experts; /* the name of such models with experts; NULL: there are none */
+    int32_t interleaved; /* the file has the rows of Q and K permuted for it */
+    const char *experts; /* name of its models with experts; NULL: none */
 } gguf_family;
 
 static const gguf_family gguf_families[] = {
@@ -96,7 +97,7 @@ pc_status pc__meta_only(const pc__meta *s, const char *name, double neutral)
                     pc__meta_key(s, name, key), value);
 }
 
-/* Keys of models that are more than their architecture's name says. */
+/* Refuses keys that change what the architecture computes. */
 static pc_status refuse_extras(const pc__meta *s)
 {
     static const struct {
@@ -185,7 +186,7 @@ static pc_status read_eps(const pc__meta *s, pc__arch *arch)
     return status;
 }
 
-/* MPT's and Bloom's slopes; the largest exponent is a constant of Bloom. */
+/* Slopes of MPT and Bloom; Bloom's largest exponent is a constant. */
 static pc_status read_alibi(const pc__meta *s, pc__arch *arch)
 {
     double most = 8, clip = 0;

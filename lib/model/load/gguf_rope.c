@@ -1,12 +1,12 @@
-/* Rotary positions of a GGUF file: base, scaling, factors of single frequencies. */
+/* RoPE of a GGUF file: base, scaling, factors of single frequencies. */
 #include <math.h>
 #include <string.h>
 
-#include "model/load/config.h"
+#include "model/load/arch.h"
 #include "model/load/gguf_config.h"
 #include "model/load/positions.h"
 
-/* A vector of `count` factors above zero, from a tensor. */
+/* Reads a tensor of `count` factors above zero. */
 static pc_status read_factor_tensor(const pc__meta *s, const pc_allocator *mem,
                                     const pc__tensor *tensor, int32_t count, double **out)
 {
@@ -37,7 +37,7 @@ static pc_status read_scaling_kind(const pc__meta *s, pc__rope_config *rope)
                  {"yarn", PC__ROPE_YARN},
                  {"longrope", PC__ROPE_LONG}};
     char key[PC__META_KEY];
-    const char *name = "linear"; /* as older files mean it, where they have a factor */
+    const char *name = "linear"; /* older files have a factor and no type */
     pc_status status;
     PC__TRY(pc__meta_number(s, "rope.scale_linear", &rope->factor), done);
     PC__TRY(pc__meta_number(s, "rope.scaling.factor", &rope->factor), done);
@@ -56,7 +56,7 @@ done:
     return status;
 }
 
-/* Files of YaRN carry a factor that multiplies the formula's own one. */
+/* The factor in the file multiplies that of the formula. */
 static pc_status read_gguf_yarn(const pc__meta *s, pc__rope_config *rope)
 {
     double attention = 1;
@@ -144,7 +144,7 @@ pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *ar
     PC__TRY(pc__meta_size(s, "rope.dimension_count", 0, &rope->dims), done);
     if (!rope->dims)
         rope->dims = arch->head_dim;
-    PC__TRY(pc__arch_check(arch, s->path), done); /* the number of factors depends on it */
+    PC__TRY(pc__arch_check(arch, s->path), done); /* the number of factors depends on the sizes */
     PC__TRY(read_gguf_scaling(s, rope), done);
     PC__TRY(read_factor_tensors(s, mem, rope), done);
     arch->context_length = pc__rope_context(rope);

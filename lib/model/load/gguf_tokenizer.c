@@ -1,10 +1,10 @@
-/* tokenizer.ggml.* in the neutral form of lib/text. Strings of GGUF's vocabularies lie in the
- * mapped file; only the arrays that point at them are allocated, for the time of the call. */
+/* The keys tokenizer.ggml.* as a pc__vocab. Strings stay in the mapped file; only arrays of
+ * pointers to them are allocated, during the call. */
 #include <string.h>
 
 #include "model/load/gguf_internal.h"
 
-/* All strings of an array, borrowed. */
+/* Borrows all strings of an array. */
 static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const char *key,
                             pc__text **out, size_t *count)
 {
@@ -29,7 +29,7 @@ static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const
     return PC_OK;
 }
 
-/* Room for one value a token; NULL with PC_OK where the file has none. */
+/* Allocates one value a token. *out is NULL if the file lacks the key. */
 static pc_status room_for(const pc_allocator *mem, const pc__gguf *gguf, const char *key,
                           size_t count, size_t size, void **out)
 {
@@ -79,8 +79,7 @@ static pc_status read_types(const pc_allocator *mem, const pc__gguf *gguf, size_
     return status;
 }
 
-/* The first of `keys` that is there; -1 is "none" in some files, and so is the largest 32-bit
- * number. */
+/* Reads the first of `keys` that exists. -1 and the largest 32-bit number mean none. */
 static pc_status read_id(const pc__gguf *gguf, size_t count, const char *const keys[2],
                          int32_t *out)
 {
@@ -111,7 +110,7 @@ static pc_status read_ids(const pc__gguf *gguf, pc__vocab *vocab)
         {"tokenizer.ggml.unknown_token_id", NULL},
         {"tokenizer.ggml.padding_token_id", NULL},
         {"tokenizer.ggml.seperator_token_id",
-         "tokenizer.ggml.separator_token_id"}, /* the format's own spelling first */
+         "tokenizer.ggml.separator_token_id"}, /* the format's spelling comes first */
         {"tokenizer.ggml.cls_token_id", NULL},
     };
     int32_t *ids[6] = {&vocab->bos, &vocab->eos, &vocab->unk,
@@ -128,7 +127,7 @@ static int32_t read_flag(const pc__gguf *gguf, const char *key)
     return pc__gguf_u64(gguf, key, &value) ? value != 0 : -1;
 }
 
-/* An array of bytes; empty where there is none. */
+/* Reads an array of bytes; empty if the key is missing. */
 static pc_status read_charsmap(const pc__gguf *gguf, pc__text *out)
 {
     static const char key[] = "tokenizer.ggml.precompiled_charsmap";

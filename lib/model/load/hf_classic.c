@@ -1,4 +1,4 @@
-/* config.json of the architectures with a plain MLP: OPT, GPT-2, Falcon, Bloom, MPT. */
+/* config.json of architectures with an ungated MLP: OPT, GPT-2, Falcon, Bloom, MPT. */
 #include <string.h>
 
 #include "model/load/hf_internal.h"
@@ -93,7 +93,7 @@ done:
     return status;
 }
 
-/* Grouped heads in the newer architecture only; before it, one K/V head or all. */
+/* The newer architecture groups heads; the older one has one K/V head or as many as query heads. */
 static pc_status read_falcon_heads(const pc__config *config, const falcon_flags *f, pc__arch *arch)
 {
     pc_status status;

@@ -1,10 +1,10 @@
 /* config.json to pc__arch: one function an architecture, with the keys and defaults of its class in
- * transformers. Keys that change nothing in a forward pass (dropout, initialisation, caching) are
- * not looked at. */
+ * transformers. Keys that do not change a forward pass (dropout, initialisation, caching) are
+ * ignored. */
 #include <string.h>
 
 #include "base/file.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
 #include "model/load/hf_internal.h"
 
 enum { MAX_CONFIG = 16 << 20 };
@@ -39,7 +39,6 @@ pc_status pc__config_eps(const pc__config *config, const char *key, double fallb
     return status;
 }
 
-/* hidden / heads, where no head_dim is given. */
 pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
 {
     arch->head_dim = 0;
@@ -53,7 +52,7 @@ pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
     return PC_OK;
 }
 
-/* An id, or the first of a list of ids. */
+/* Reads an id, or the first of a list of ids. */
 static void read_token(const pc__config *config, const char *key, int32_t *out)
 {
     json_t *value = pc__config_find(config, key);
@@ -97,7 +96,7 @@ static read_config_fn reader_of(const char *model_type)
     return NULL;
 }
 
-/* What no architecture here computes. */
+/* Refuses what no architecture here computes. */
 static pc_status check_common(const pc__config *config)
 {
     pc_status status;
@@ -119,7 +118,7 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
                         "xlm-roberta, camembert, "
                         "deberta, deberta-v2",
                         config->where, config->model);
-    strcpy(arch->name, config->model); /* one of our own short names */
+    strcpy(arch->name, config->model); /* a short name: reader_of knows it */
     arch->causal = 1;
     arch->token_bos = arch->token_eos = arch->token_unk = arch->token_pad = -1;
     read_token(config, "bos_token_id", &arch->token_bos);

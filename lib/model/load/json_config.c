@@ -1,3 +1,4 @@
+/* Typed access to the keys of a JSON configuration. */
 #include "model/load/json_config.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ json_t *pc__config_find(const pc__config *config, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-/* The value as short text, cut where it is longer. */
+/* The value as text, cut to `size`. */
 static void value_text(json_t *value, char *out, size_t size)
 {
     size_t n = value ? json_dumpb(value, out, size - 1, JSON_ENCODE_ANY | JSON_COMPACT) : 0;

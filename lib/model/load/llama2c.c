@@ -1,18 +1,19 @@
-/* Checkpoints of llama2.c: fp32 matrices of a Llama, little-endian, all layers of one matrix behind
- * each other, rotation in interleaved pairs.
+/* Checkpoints of llama2.c: fp32 matrices of a Llama, little-endian, one role of all layers after
+ * the other, rotated in interleaved pairs.
  *
  * Version 0: seven int32 (dim, hidden_dim, layers, heads, kv_heads, vocabulary, length; a negative
- * vocabulary: the head is a matrix of its own), then embedding, attention norms, q, k, v, o, MLP
- * norms, w1, w2, w3, final norm, two tables of length * head_dim / 2 (cos and sin, which nobody
- * needs), head.
+ * vocabulary: the head has its own matrix), then embedding, attention norms, q, k, v, o, MLP
+ * norms, w1, w2, w3, final norm, two tables of length * head_dim / 2 (cos and sin, not
+ * used), head.
  *
- * Version 1: "24ka", int32 1, the seven numbers, a byte that is 1 where the head is the embedding,
+ * Version 1: "24ka", int32 1, the seven numbers, a byte (1: the head is the embedding),
  * zeros up to byte 256; then attention norms, MLP norms, final norm, embedding, q, k, v, o, w1, w2,
  * w3, head. */
 #include <stdio.h>
 #include <string.h>
 
-#include "model/load/config.h"
+#include "model/load/arch.h"
+#include "model/load/llama2c.h"
 #include "model/load/weights_internal.h"
 
 enum { HEADER_1 = 256, MAGIC_1 = 0x616b3432 };
@@ -46,7 +47,7 @@ static pc_status add_tensor(checkpoint_reader *c, const char *name, uint32_t ran
     return pc__weights_add(c->weights, &tensor, name, strlen(name));
 }
 
-/* One matrix of every layer; rows 0: a norm. */
+/* Adds one matrix of every layer; rows 0: a norm. */
 static pc_status add_layers(checkpoint_reader *c, const char *name, int32_t rows, int32_t cols)
 {
     char full[96];
@@ -123,7 +124,7 @@ done:
     return status;
 }
 
-/* Sizes as the header's seven numbers give them. */
+/* Reads the seven numbers of the header. */
 static pc_status read_llama2c_sizes(const uint8_t *numbers, int tied, const char *path,
                                     pc__arch *arch)
 {

@@ -1,3 +1,4 @@
+/* What loading a file and making a shape share: options, fingerprint, pc_model_info, operations. */
 #include <string.h>
 
 #include "base/options.h"
@@ -157,7 +158,7 @@ static void arch_info(pc_model_info *info, const pc__arch *arch)
     info->token_pad = arch->token_pad;
 }
 
-/* The tokenizer's own ids come before those of the config, which often repeats defaults. */
+/* The tokenizer's ids override those of the config, which often repeats defaults. */
 static void token_info(pc_model_info *info, const pc__tokenizer *tokenizer)
 {
     int32_t ids[4] = {pc__token_bos(tokenizer), pc__token_eos(tokenizer), pc__token_unk(tokenizer),

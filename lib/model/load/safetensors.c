@@ -1,11 +1,12 @@
 /* Safetensors: u64 length of a JSON header, the header {name: {dtype, shape, data_offsets: [begin,
- * end]}, "__metadata__": {…}}, the data, to which offsets relate; the tensors fill it without gap
- * or overlap. A folder holds model.safetensors, or shards that model.safetensors.index.json lists
- * ({"weight_map": {tensor: file}}). */
+ * end]}, "__metadata__": {…}}, the data. Offsets count from the start of the data, which tensors
+ * fill without gap or overlap. A folder has model.safetensors, or files listed in
+ * model.safetensors.index.json ({"weight_map": {tensor: file}}). */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/load/safetensors.h"
 #include "model/load/weights_internal.h"
 
 enum { MAX_HEADER = 100 << 20, MAX_INDEX = 100 << 20, MAX_RANK = 4, MAX_SHARDS = 4096 };
@@ -34,7 +35,7 @@ static pc_status read_dtype(const char *path, const char *name, json_t *info, pc
                     dtype);
 }
 
-/* An array of `count` integers that are not negative. */
+/* Reads `count` integers that are not negative. */
 static int read_numbers(json_t *array, size_t count, uint64_t *out)
 {
     for (size_t i = 0; i < count; i++) {
@@ -103,7 +104,7 @@ static int by_data(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* empty ones first */
 }
 
-/* The tensors from index `first` on fill the data exactly. */
+/* Checks that the tensors from index `first` on fill the data exactly. */
 static pc_status check_places(pc__weights *weights, const char *path, size_t first,
                               const uint8_t *data, size_t room)
 {
@@ -178,13 +179,13 @@ done:
     return status;
 }
 
-/* A shard's name must be that of a file in the folder itself. */
+/* Whether the name is that of a file in the folder itself. */
 static int is_plain(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && !strchr(name, '\\');
 }
 
-/* The different files of a weight map; names borrowed from it. */
+/* Lists the different files of a weight map; borrows their names. */
 static pc_status list_shards(const char *path, json_t *map, const char **shards, size_t *count)
 {
     const char *tensor;
@@ -208,7 +209,7 @@ static pc_status list_shards(const char *path, json_t *map, const char **shards,
     return PC_OK;
 }
 
-/* Every tensor of the map is in the file that the map names. */
+/* Checks that every tensor is in the file that the map names. */
 static pc_status check_map(const pc__weights *weights, const char *path, json_t *map,
                            const char *const *shards, size_t count)
 {

@@ -1,3 +1,4 @@
+/* Reads modules.json and what it names. */
 #include "model/load/sentence_config.h"
 
 #include <promptcache/memo.h>
@@ -8,7 +9,7 @@
 
 enum { LIMIT = 1 << 20 };
 
-/* PC_MISS: there is no such file. */
+/* PC_MISS: no such file. */
 static pc_status read_json_file(const pc_allocator *mem, const char *folder, const char *name,
                                 json_t **out)
 {
@@ -35,7 +36,7 @@ static const struct {
             {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", PC_POOL_DEFAULT},
             {"pooling_mode_weightedmean_tokens", "weightedmean", PC_POOL_DEFAULT}};
 
-/* Exactly one way, and one that we have. */
+/* Reads the way of pooling: exactly one, and a known one. */
 static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const char *folder,
                               const char *path)
 {

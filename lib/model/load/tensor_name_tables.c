@@ -1,3 +1,4 @@
+/* Tables of tensor names, one an architecture and kind of file. */
 #include "model/load/tensor_name_tables.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@
     }
 #define HEAD PLAIN("=lm_head", HEAD)
 
-/* Llama, Mistral, Qwen2; Phi-3 has its projections fused. */
+/* Llama, Mistral, Qwen2. */
 static const pc__tensor_name_row llama[] = {PLAIN("embed_tokens", EMBEDDING),
                                             PLAIN("norm", FINAL_NORM),
                                             HEAD,
@@ -47,7 +48,7 @@ static const pc__tensor_name_row llama[] = {PLAIN("embed_tokens", EMBEDDING),
                                             PLAIN("layers.%d.mlp.up_proj", UP),
                                             PLAIN("layers.%d.mlp.down_proj", DOWN),
                                             END};
-/* Their kin with experts. */
+/* The same with experts. */
 #define LLAMA_REST                                                                      \
     PLAIN("embed_tokens", EMBEDDING), PLAIN("norm", FINAL_NORM), HEAD,                  \
         PLAIN("layers.%d.input_layernorm", NORM1),                                      \
@@ -183,7 +184,7 @@ static const pc__tensor_name_row gguf_common[] = {GGUF_ENDS,
                                                   PLAIN("blk.%d.ffn_up", UP),
                                                   GGUF_BLOCK,
                                                   END};
-/* Numbered experts are Mixtral's in files of before 2024. */
+/* Files of Mixtral before 2024 have numbered experts. */
 static const pc__tensor_name_row gguf_experts[] = {GGUF_ENDS,
                                                    PLAIN("blk.%d.attn_norm", NORM1),
                                                    PLAIN("blk.%d.ffn_norm", NORM2),
@@ -203,7 +204,7 @@ static const pc__tensor_name_row gguf_experts[] = {GGUF_ENDS,
                                                    PLAIN("blk.%d.ffn_down_shexp", DOWN),
                                                    PLAIN("blk.%d.ffn_gate_inp_shexp", SHARED_SCALE),
                                                    END};
-/* With two norms the one of the attention is the second. */
+/* If there are two norms, the second is the attention's. */
 static const pc__tensor_name_row gguf_falcon[] = {GGUF_ENDS,
                                                   PLAIN("blk.%d.attn_norm_2", NORM1),
                                                   PLAIN("blk.%d.attn_norm", NORM1),
@@ -217,7 +218,7 @@ static const pc__tensor_name_row gguf_phi3[] = {
     GGUF_APART, HALVES("blk.%d.ffn_up", GATE),    HALVES("blk.%d.ffn_up", UP),     GGUF_BLOCK,
     END};
 
-/* Encoders. RoBERTa's classifier has the pooler inside. */
+/* Encoders. RoBERTa's classifier contains the pooler. */
 #define ENCODER_EMBEDDINGS                                  \
     PLAIN("embeddings.word_embeddings", EMBEDDING),         \
         PLAIN("embeddings.position_embeddings", POSITIONS), \
@@ -286,12 +287,12 @@ static const pc__tensor_name_family families[] = {
     {{"phi3"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, phi3},
     {{"phi"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, phi},
     {{"opt"}, PC__NAMING_HF, {"model.decoder.", "decoder.", ""}, {NULL}, opt},
-    /* the causal mask, which old files hold */
+    /* old files contain the causal mask */
     {{"gpt2"}, PC__NAMING_HF, {"transformer.", ""}, {".attn.bias", ".attn.masked_bias"}, gpt2},
     {{"falcon"}, PC__NAMING_HF, {"transformer.", ""}, {INV_FREQ}, falcon},
     {{"bloom"}, PC__NAMING_HF, {"transformer.", ""}, {NULL}, bloom},
     {{"mpt"}, PC__NAMING_HF, {"transformer.", ""}, {NULL}, mpt},
-    /* numbers 0, 1, 2 …; what predicts masked words */
+    /* position numbers; the head that predicts masked words */
     {{"bert"}, PC__NAMING_HF, {"bert.", ""}, {"embeddings.position_ids", "^cls."}, bert},
     {{"roberta", "xlm-roberta", "camembert"},
      PC__NAMING_HF,
@@ -308,7 +309,7 @@ static const pc__tensor_name_family families[] = {
      {"deberta.", ""},
      {"embeddings.position_ids", "^cls.", "^lm_predictions.", "^mask_predictions."},
      deberta_v2},
-    /* the factors of rope_freqs and rope_factors_* are part of the configuration */
+    /* rope_freqs and rope_factors_* belong to the configuration */
     {{"llama", "qwen2", "phi2"},
      PC__NAMING_GGUF,
      {""},

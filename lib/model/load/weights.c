@@ -1,3 +1,4 @@
+/* The table of named tensors, and the files that it maps. */
 #include "model/load/weights_internal.h"
 
 #include <stdlib.h>

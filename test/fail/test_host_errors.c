@@ -176,8 +176,8 @@ static void operations(void)
         CHECK_ERROR_HAS(want);
         words = NULL;
         CHECK_STATUS(everything(names[i]), PC_ERR_IO);
-        snprintf(want, sizeof want, "the application's model: %s: input or output failed (PC_ERR_IO)",
-                 names[i]);
+        snprintf(want, sizeof want,
+                 "the application's model: %s: input or output failed (PC_ERR_IO)", names[i]);
         CHECK_ERROR_HAS(want);
     }
 }

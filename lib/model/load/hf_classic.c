@@ -192,7 +192,7 @@ static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
     PC__TRY(pc__config_number(&inner, "softmax_scale", &scale), done);
     PC__TRY(pc__config_number(&inner, "alibi_bias_max", &most), done);
     if (clip < 0 || scale < 0 || most <= 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: attn_config has a number below zero", config->where);
+        return pc__fail(PC_ERR_FORMAT, "%s: a number of attn_config is below zero", config->where);
     arch->qkv_clip = (float)clip;
     arch->attention_scale = (float)scale;
     arch->alibi_max = (float)most;

@@ -46,7 +46,7 @@ pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
     if (status < 0 || arch->head_dim > 0)
         return status;
     if (arch->hidden % arch->heads)
-        return pc__fail(PC_ERR_FORMAT, "%s: a width of %d is no multiple of %d heads",
+        return pc__fail(PC_ERR_FORMAT, "%s: the width %d is not a multiple of %d heads",
                         config->where, arch->hidden, arch->heads);
     arch->head_dim = arch->hidden / arch->heads;
     return PC_OK;
@@ -113,10 +113,9 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
     pc_status status;
     if (!read)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: key 'model_type': '%s' is none of llama, mistral, qwen2, falcon, mpt, "
-                        "bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, bert, roberta, "
-                        "xlm-roberta, camembert, "
-                        "deberta, deberta-v2",
+                        "%s: key 'model_type': '%s' is not supported (llama, mistral, qwen2, "
+                        "falcon, mpt, bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, "
+                        "bert, roberta, xlm-roberta, camembert, deberta and deberta-v2 are)",
                         config->where, config->model);
     strcpy(arch->name, config->model); /* a short name: reader_of knows it */
     arch->causal = 1;
@@ -151,7 +150,7 @@ pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char 
     if (config.model)
         status = read_object(&config, mem, out);
     else
-        status = pc__fail(PC_ERR_FORMAT, "%s: no key 'model_type'", where);
+        status = pc__fail(PC_ERR_FORMAT, "%s: key 'model_type' is missing", where);
     if (status < 0)
         pc__arch_clear(mem, out);
     json_decref(config.object);

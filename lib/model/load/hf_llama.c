@@ -109,7 +109,7 @@ pc_status pc__read_phi3(const pc__config *config, const pc_allocator *mem, pc__a
     PC__TRY(pc__check_layer_types(config, arch), done);
     if (arch->rope.scaling != PC__ROPE_PLAIN && arch->rope.scaling != PC__ROPE_LONG)
         status = pc__fail(PC_ERR_UNSUPPORTED,
-                          "%s: model_type 'phi3' has LongRoPE or plain positions only",
+                          "%s: model_type 'phi3' supports LongRoPE and plain RoPE only",
                           config->where);
 done:
     return status;

@@ -195,8 +195,8 @@ pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, doubl
     rope->dims = partial > 0 && partial <= 1 ? (int32_t)(arch->head_dim * partial) : 0;
     if (!(rope->theta > 1) || rope->dims < 2 || rope->dims % 2)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: rotary positions with base %g on %g of a head of %d", config->where,
-                        rope->theta, partial, arch->head_dim);
+                        "%s: RoPE with base %g on %g of a head of %d is not implemented",
+                        config->where, rope->theta, partial, arch->head_dim);
     PC__TRY(read_scaling(&scaling, config, mem, rope), done);
     arch->context_length = pc__rope_context(rope);
 done:

@@ -25,7 +25,7 @@ static pc_status wrong_value(const pc__config *config, const char *key, const ch
 {
     char text[80];
     value_text(json_object_get(config->object, key), text, sizeof text);
-    return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, where %s was expected", config->where, key,
+    return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, expected %s", config->where, key,
                     *text ? text : "missing", want);
 }
 

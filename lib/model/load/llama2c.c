@@ -154,8 +154,8 @@ static pc_status read_llama2c_sizes(const uint8_t *numbers, int tied, const char
         || arch->context_length < 1)
         return pc__fail(
             PC_ERR_FORMAT,
-            "%s: no GGUF file, and no checkpoint of llama2.c: width %d, %d heads, length %d", path,
-            arch->hidden, arch->heads, arch->context_length);
+            "%s: neither a GGUF file nor a checkpoint of llama2.c (width %d, %d heads, length %d)",
+            path, arch->hidden, arch->heads, arch->context_length);
     arch->head_dim = arch->v_dim = arch->hidden / arch->heads;
     arch->rope = (pc__rope_config){.theta = 10000.0,
                                    .dims = arch->head_dim,
@@ -170,13 +170,14 @@ static pc_status read_file(checkpoint_reader *c, pc__arch *arch)
     int version_1;
     if (c->size < 7 * sizeof(int32_t))
         return pc__fail(PC_ERR_FORMAT,
-                        "%s: %zu bytes are neither a GGUF file nor a checkpoint of llama2.c",
-                        c->path, c->size);
+                        "%s: neither a GGUF file nor a checkpoint of llama2.c (%zu bytes)", c->path,
+                        c->size);
     version_1 = int_at(c->data, 0) == MAGIC_1;
     if (version_1 && int_at(c->data, 1) != 1)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: byte 4: version %d of llama2.c's checkpoints is neither 0 nor 1",
-                        c->path, int_at(c->data, 1));
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: byte 4: version %d of llama2.c's checkpoints is not supported (0 and 1 are)",
+            c->path, int_at(c->data, 1));
     if (version_1 && c->size < HEADER_1)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within its header", c->path,
                         c->size);

@@ -99,7 +99,7 @@ static pc_status open_llama2c(model_file *o)
         status = pc__tokenizer_from_llama2c(&o->tokenizer, o->mem, vocabulary,
                                             (size_t)o->arch.vocab);
     else if (o->vocab_only)
-        status = pc__fail(PC_ERR_NOT_FOUND, "%s: there is no tokenizer.bin beside it", o->path);
+        status = pc__fail(PC_ERR_NOT_FOUND, "%s: tokenizer.bin is missing in its folder", o->path);
 done:
     pc__free(o->mem, folder);
     pc__free(o->mem, vocabulary);
@@ -129,13 +129,13 @@ static const char *no_model(const pc__file *file)
     if (!file->size)
         return "the file is empty";
     if (file_begins(file, pointer, sizeof pointer - 1))
-        return "only a pointer of Git LFS: the file itself has to be fetched (git lfs pull)";
+        return "the file is a pointer of Git LFS: fetch the file itself (git lfs pull)";
     if (file_begins(file, "PK\3\4", 4) || file_begins(file, "\x80\2", 2))
-        return "weights of PyTorch (or another archive): safetensors are read, in a folder with "
+        return "the file has weights of PyTorch: convert them to safetensors, in a folder with "
                "config.json";
     if (file->size > 9 && !memcmp(file->data + 4, "\0\0\0\0{\"", 6))
-        return "a file of safetensors: give the folder in which it lies, with config.json";
-    return is_text(file->data, file->size) ? "a text file, no model" : NULL;
+        return "the file is one of safetensors: give its folder, with config.json";
+    return is_text(file->data, file->size) ? "the file is text, not a model" : NULL;
 }
 
 static pc_status open_any(model_file *o)

@@ -1,4 +1,5 @@
 /* pc_model_new_shape: a model of known sizes with random weights. */
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "model/load/arch.h"
@@ -37,7 +38,8 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
         return pc__fail(PC_ERR_INVALID, "pc_model_new_shape: context or shape is NULL");
     PC__TRY(pc__model_options(&settings, options), done);
     if (settings.flags)
-        return pc__fail(PC_ERR_INVALID, "pc_model_new_shape: a shape has no vocabulary");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_model_new_shape: flags must be 0, a shape has no vocabulary");
     PC__TRY(find_shape(&arch, &context->mem, shape), done);
     PC__TRY(pc__model_new(&model, context), done);
     fingerprint = fingerprint_of(&arch, settings.seed);

@@ -157,8 +157,8 @@ static pc_status check_frequencies(const pc__rope *rope, const pc__rope_config *
         finite &= isfinite(rope->frequency[i]) != 0;
     return finite ? PC_OK
                   : pc__fail(PC_ERR_FORMAT,
-                             "rotary positions with base %g and factor %g: a frequency, or the "
-                             "attention factor, is no finite number",
+                             "RoPE with base %g and factor %g: a frequency or the attention factor "
+                             "is not finite",
                              config->theta, config->factor);
 }
 

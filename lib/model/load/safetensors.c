@@ -24,14 +24,14 @@ static pc_status read_dtype(const char *path, const char *name, json_t *info, pc
 {
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
     if (!dtype)
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': no dtype", path, name);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': dtype is missing", path, name);
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (!strcmp(dtype, dtypes[i].name)) {
             *type = dtypes[i].type;
             return PC_OK;
         }
     }
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s': dtype '%s' is not read", path, name,
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s': dtype '%s' is not supported", path, name,
                     dtype);
 }
 
@@ -59,10 +59,10 @@ static pc_status read_tensor(const char *path, const char *name, json_t *info, p
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s' has %zu dimensions, more than %d",
                         path, name, rank, MAX_RANK);
     if (!json_is_array(shape) || !read_numbers(shape, rank, tensor->shape))
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape is no list of sizes", path, name);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape is not a list of sizes", path, name);
     tensor->rank = (uint32_t)rank;
     if (json_array_size(at) != 2 || !read_numbers(at, 2, offsets) || offsets[1] < offsets[0])
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': data_offsets is no [begin, end]", path,
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': data_offsets is not [begin, end]", path,
                         name);
     if (!pc__tensor_size(tensor, &tensor->bytes) || tensor->bytes != offsets[1] - offsets[0])
         return pc__fail(PC_ERR_FORMAT,
@@ -114,14 +114,13 @@ static pc_status check_places(pc__weights *weights, const char *path, size_t fir
     for (size_t i = first; i < weights->count; i++) {
         const pc__tensor *tensor = &weights->tensors[i];
         if (tensor->data != end)
-            return pc__fail(PC_ERR_FORMAT,
-                            "%s: tensor '%s': offset %zu, where %zu was expected: %s", path,
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': offset %zu, expected %zu: %s", path,
                             tensor->name, (size_t)(tensor->data - data), (size_t)(end - data),
                             tensor->data < end ? "tensors overlap" : "there is a gap");
         end += tensor->bytes;
     }
     if ((size_t)(end - data) != room)
-        return pc__fail(PC_ERR_FORMAT, "%s: %zu bytes of data, of which tensors fill %zu", path,
+        return pc__fail(PC_ERR_FORMAT, "%s: the file has %zu bytes of data, tensors fill %zu", path,
                         room, (size_t)(end - data));
     return PC_OK;
 }
@@ -136,7 +135,8 @@ static pc_status parse_header(const char *path, const pc__file *file, json_t **h
                         path);
     memcpy(&size, file->data, sizeof size);
     if (size > MAX_HEADER || size > file->size - 8)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte 0: a header of %llu bytes, in a file of %zu", path,
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: byte 0: a header of %llu bytes does not fit into a file of %zu", path,
                         (unsigned long long)size, file->size);
     *header = json_loadb((const char *)file->data + 8, (size_t)size, JSON_REJECT_DUPLICATES,
                          &error);
@@ -144,7 +144,7 @@ static pc_status parse_header(const char *path, const pc__file *file, json_t **h
         return pc__fail(PC_ERR_FORMAT, "%s: byte %d: header: %s", path, error.position + 8,
                         error.text);
     if (!json_is_object(*header))
-        return pc__fail(PC_ERR_FORMAT, "%s: byte 8: the header is no object", path);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte 8: the header is not an object", path);
     *data_start = (size_t)size + 8;
     return PC_OK;
 }
@@ -261,7 +261,7 @@ static pc_status open_index(pc__weights *weights, const char *path, const char *
     if (!index)
         status = pc__fail(PC_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
     else if (!json_is_object(map) || !json_object_size(map))
-        status = pc__fail(PC_ERR_FORMAT, "%s: no weight_map", path);
+        status = pc__fail(PC_ERR_FORMAT, "%s: weight_map is missing", path);
     else
         status = add_shards(weights, path, folder, map);
 done:
@@ -287,8 +287,9 @@ pc_status pc__safetensors_open_folder(pc__weights **out, const pc_allocator *mem
     else if (status == PC_ERR_NOT_FOUND)
         status = open_index(weights, index, folder);
     if (status == PC_ERR_NOT_FOUND)
-        status = pc__fail_in(status, "%s: neither model.safetensors nor all files of an index",
-                             folder);
+        status = pc__fail_in(
+            status, "%s: model.safetensors is missing, and so is an index or one of its files",
+            folder);
     if (status >= 0) {
         *out = weights;
         weights = NULL;

@@ -143,9 +143,9 @@ static pc_status missing_role(const pc__tensor_names *names, pc__tensor_role rol
                                  name);
         used = used < sizeof list ? used : sizeof list - 1;
     }
-    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor %s",
+    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor %s is missing",
                     pc__weights_path(names->weights), pc__tensor_role_name(role),
-                    used ? list : "for it in this architecture");
+                    used ? list : "of this architecture");
 }
 
 /* Sets how the rows of a role lie among the `*total` rows of the file's matrix. */
@@ -198,7 +198,7 @@ static pc_status check_type(const pc__tensor_names *names, const pc__tensor *ten
     int whole = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
     if (whole || (single && pc__ttype_block(tensor->type) != 1))
         return pc__fail(
-            PC_ERR_UNSUPPORTED, "%s: tensor '%s' has the type %s, which cannot be used there",
+            PC_ERR_UNSUPPORTED, "%s: tensor '%s' has type %s, which is not supported there",
             pc__weights_path(names->weights), tensor->name, pc__ttype_name(tensor->type));
     return PC_OK;
 }
@@ -226,7 +226,7 @@ static pc_status check_matrix(const pc__tensor_names *names, pc__tensor_role rol
     if (is_matrix(names, role, tensor, rows, cols))
         return check_type(names, tensor, single);
     shape_text(tensor, found, sizeof found);
-    return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, where [%zu, %zu] was expected",
+    return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu, %zu]",
                     pc__weights_path(names->weights), tensor->name, found, rows, cols);
 }
 
@@ -245,7 +245,7 @@ static pc_status check_numbered(const pc__tensor_names *names, pc__matrix_source
             continue;
         }
         spell_at(names, source->row, at, name);
-        status = pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor '%s'",
+        status = pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor '%s' is missing",
                           pc__weights_path(names->weights), pc__tensor_role_name(source->row->role),
                           name);
     }
@@ -269,7 +269,7 @@ pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role
                           out->transposed);
     if (status >= 0 && rows
         && (rows - 1) / out->run * out->stride + out->first + (rows - 1) % out->run >= total)
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is no %s of %zu rows",
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' cannot be the %s of %zu rows",
                         pc__weights_path(names->weights), tensor->name, pc__tensor_role_name(role),
                         rows);
     if (status < 0 || row->layout != PC__LAYOUT_NUMBERED)
@@ -351,7 +351,7 @@ pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role
     place_rows(names->arch, role, row->layout, &source, &total);
     if (tensor->rank != 1 || tensor->shape[0] != total) {
         shape_text(tensor, found, sizeof found);
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, where [%zu] was expected",
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu]",
                         pc__weights_path(names->weights), tensor->name, found, total);
     }
     if ((status = check_type(names, tensor, 1)) < 0)
@@ -440,7 +440,7 @@ static pc_status check_unused(const pc__tensor_names *names, const pc__tensor_na
             ignored |= is_ignored(tensor->name, family->ignored[e]);
         if (!ignored && !is_used(names, tensor))
             return pc__fail(PC_ERR_UNSUPPORTED,
-                            "%s: tensor '%s' is no part of a %s model as configured",
+                            "%s: tensor '%s' does not belong to a %s model with this configuration",
                             pc__weights_path(names->weights), tensor->name, names->arch->name);
     }
     return PC_OK;
@@ -461,9 +461,10 @@ static pc_status check_bias(const pc__tensor_names *names, pc__tensor_role role,
     }
     spell(names, row, layer, 1, name);
     if (wanted)
-        return pc__fail(PC_ERR_FORMAT, "%s: there is no tensor '%s', which the configuration wants",
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is missing; the configuration needs it",
                         pc__weights_path(names->weights), name);
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s', where the configuration has no bias",
+    return pc__fail(PC_ERR_UNSUPPORTED,
+                    "%s: tensor '%s' exists, but the configuration has no such bias",
                     pc__weights_path(names->weights), tensor->name);
 }
 
@@ -501,10 +502,9 @@ pc_status pc__tensor_names_open(pc__tensor_names *out, const pc__weights *weight
     pc_status status;
     *out = (pc__tensor_names){.weights = weights, .arch = arch};
     if (!family)
-        return pc__fail(
-            PC_ERR_UNSUPPORTED,
-            "%s: the tensor names of architecture '%s' are not known in this kind of file",
-            pc__weights_path(weights), arch->name);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: architecture '%s' is not supported in this kind of file",
+                        pc__weights_path(weights), arch->name);
     out->rows = family->rows;
     for (size_t i = 0; i < 4 && family->prefixes[i]; i++) {
         out->prefix = family->prefixes[i];

@@ -65,7 +65,7 @@ static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_nor
         return PC_ERR_NOMEM;
     found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, norm->gain);
     if (!found)
-        return pc__fail(PC_ERR_FORMAT, "the weights lack the %s of layer %d",
+        return pc__fail(PC_ERR_FORMAT, "the %s of layer %d is missing in the weights",
                         pc__tensor_role_name(role), b->layer);
     if (found < 0)
         return found;
@@ -296,7 +296,7 @@ static pc_status distance_rows(const binder *b, pc__embedding_table *table)
     pc_status status;
     PC__TRY(bind_table(b, PC__ROLE_RELATIVE, hidden, PC_DTYPE_F32, table), done);
     if (table->rows != 2 * (size_t)native->arch.encoder.relative)
-        return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, where %zu were expected",
+        return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, expected %zu",
                         pc__tensor_role_name(PC__ROLE_RELATIVE), table->rows,
                         2 * (size_t)native->arch.encoder.relative);
     if (native->arch.encoder.relative_norm) {
@@ -368,8 +368,7 @@ static pc_status bind_heads(const binder *b)
         PC__TRY(bind_linear(b, PC__ROLE_POOL, hidden, hidden, &encoder->pool), done);
     encoder->classes = b->provider->table_rows(b->provider->user, PC__ROLE_CLASSIFIER);
     if (encoder->classes && !encoder->pool)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "a classifier without a pooler is one of single tokens");
+        return pc__fail(PC_ERR_UNSUPPORTED, "a classifier without a pooler is not supported");
     if (encoder->classes)
         status = bind_linear(b, PC__ROLE_CLASSIFIER, encoder->classes, hidden,
                              &encoder->classifier);

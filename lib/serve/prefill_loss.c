@@ -1,3 +1,4 @@
+/* Measures of how far two results are apart. */
 #include "serve/prefill_loss.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Salts and base keys by position. */
 #include "serve/request_tenants.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Keys, put and get for applications with their own runtime (application_states.h). */
 #include "store/application_states.h"
 
 #include <string.h>
@@ -60,7 +61,7 @@ pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t 
     from = to_id(base);
     if (parent)
         last = to_id(parent);
-    /* positions 0, 1, 2 … have one name, whether they are written out or not */
+    /* positions 0, 1, 2 … have one key, whether they are written out or not */
     id = pc__segment_key(&from, parent ? &last : NULL, distance, offset, tokens,
                          holes ? relative : NULL, count);
     memcpy(key, id.bytes, sizeof id.bytes);
@@ -133,7 +134,7 @@ static void ref_context(void *owner)
     pc__context_ref(owner);
 }
 
-/* One that the cache has or can get. */
+/* A look-up in RAM, then below it. */
 typedef struct state_lookup {
     pc_cache *cache;
     const pc__image *want;
@@ -145,7 +146,7 @@ typedef struct state_lookup {
 
 static pc_status wait_for_load(state_lookup *s, pc__load *load, double started)
 {
-    static const double END = 1e6; /* seconds: a load has a deadline of its own */
+    static const double END = 1e6; /* seconds; a load has its own deadline */
     pc_status status = pc__load_wait(load, started + (s->cost > 0 && s->cost < END ? s->cost : END),
                                      &s->found, &s->reason);
     if (status == PC_OK)

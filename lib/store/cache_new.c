@@ -1,4 +1,4 @@
-/* A cache's options, its tiers, its end. */
+/* Opens and closes a cache: its options, its tiers, its threads. */
 #include "store/cache_internal.h"
 #include "store/disk/disk_deferred.h"
 
@@ -121,7 +121,7 @@ static pc_status make_ram_tier(pc_cache *cache, const pc_cache_options *o, int l
         ram.budget -=
             bytes < 4 * LEAST_ROOM
                 ? 0
-                : cache->room_outside; /* what is smaller could keep nothing else (doc/store.md) */
+                : cache->room_outside; /* a smaller tier could keep nothing else (doc/store.md) */
         cache->room_inside = ram.budget / 4;
     }
     ram.ttl = o->ttl_seconds;
@@ -153,7 +153,7 @@ static pc_status make_codecs(pc_cache *cache, const pc_cache_options *o)
     return status;
 }
 
-/* What is mapped cannot be overwritten: the file is there still. */
+/* Mapped states cannot be zeroed: the file still has them. */
 static uint32_t mmap_policy(uint64_t flags)
 {
     if (flags & (PC_CACHE_ZERO_MEMORY | PC_CACHE_NO_MMAP))
@@ -177,8 +177,8 @@ static pc__tier_common tier_options(const pc_cache *cache, const pc_cache_option
     return common;
 }
 
-/* A disk that has no room for a new folder is a tier that fails for now, as an unreachable server
- * is one. */
+/* If the disk has no room for a new folder, the tier DISK fails for now, as with a server that
+ * cannot be reached. */
 static pc_status make_disk_tier(pc_cache *cache, const pc__tier_common *common, const char *path)
 {
     pc_status status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], common, path);
@@ -189,7 +189,7 @@ static pc_status make_disk_tier(pc_cache *cache, const pc__tier_common *common, 
     return pc__tier_disk_deferred_new(&cache->tiers[PC_TIER_DISK], common, path);
 }
 
-/* `sealed`: it leaves this process, so it is sealed and may be read-only. */
+/* DISK and REMOTE leave this process: only they are sealed, and may be read-only. */
 static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
     pc_status status = PC_OK;
@@ -257,8 +257,8 @@ pc_cache *pc__cache_ref(pc_cache *cache)
     return cache;
 }
 
-/* The threads end first: what they still do needs the tiers. Then RAM, whose segments may lie in
- * files of the folder. */
+/* The threads end first, because their jobs need the tiers. Then RAM, whose segments may lie in
+ * mapped files of the folder. */
 void pc__cache_unref(pc_cache *cache)
 {
     pc_context *context;
@@ -281,7 +281,7 @@ void pc__cache_unref(pc_cache *cache)
     pc__context_unref(context);
 }
 
-/* The folder holds more than its budget: that goes behind. */
+/* A folder over its budget shrinks in the background. */
 static void shrink_in_background(pc_cache *cache)
 {
     pc_tier_stats stats = PC_TIER_STATS_INIT;
@@ -290,7 +290,7 @@ static void shrink_in_background(pc_cache *cache)
         pc__io_sweep_soon(cache->io);
 }
 
-/* `tiers` NULL: as the options ask. */
+/* `tiers` NULL: makes those that the options ask for. */
 static pc_status open_cache(pc_cache **out, pc_context *context, const pc_cache_options *options,
                             pc__tier *const *tiers)
 {

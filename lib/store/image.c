@@ -1,3 +1,4 @@
+/* Compares images; dates and salts of entries (image.h). */
 #include "store/image.h"
 
 #include <string.h>

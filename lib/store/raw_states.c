@@ -1,18 +1,19 @@
+/* Payloads of raw states, in our memory or elsewhere (raw_states.h). */
 #include "store/raw_states.h"
 
 #include <string.h>
 
 #include "attn/kv.h"
 
-/* One block of memory holds this, the tables and, where we own them, the states. */
+/* This struct, its tables and, if we own them, the states are one block of memory. */
 typedef struct raw_states {
     pc_allocator mem;
-    pc__image image; /* views into this block; names are not set */
-    uint8_t
-        *own; /* the states in our memory, each block on cache lines of its own; NULL: elsewhere */
+    pc__image image; /* points into this block; names are not set */
+    /* The states in our memory, each block on its own cache lines; NULL: they are elsewhere. */
+    uint8_t *own;
     size_t own_bytes;
     atomic_uint zero_memory, free_to_system;
-    void (*release)(void *user); /* of elsewhere; may be NULL */
+    void (*release)(void *user); /* of states elsewhere; may be NULL */
     void *user;
 } raw_states;
 
@@ -42,7 +43,7 @@ static size_t round_64(size_t size)
     return (size + 63) / 64 * 64;
 }
 
-/* Everything but the states: the tables of blocks are there, and empty. */
+/* All but the states; the tables of blocks are empty. */
 static pc_status new_states(raw_states **out, const pc_allocator *mem, const pc__image *image)
 {
     size_t places = image->relative ? image->tokens : 0, blocks = image->block_count;
@@ -150,14 +151,14 @@ static pc_status wrap_memory(void *owner, const pc__image *image, const void *co
     return PC_OK;
 }
 
-/* All that is needed was there from the beginning. */
+/* The payload was complete from the start. */
 static pc_status finish_states(void *owner, const pc__image *image, void **payload)
 {
     (void)owner, (void)image, (void)payload;
     return PC_OK;
 }
 
-/* What lies in a host's memory is its own affair. */
+/* The application zeroes and frees its own memory. */
 static void free_to_system(void *owner, void *payload)
 {
     (void)owner;
@@ -170,7 +171,7 @@ static void zero_memory(void *owner, void *payload)
     atomic_store_explicit(&((raw_states *)payload)->zero_memory, 1, memory_order_relaxed);
 }
 
-/* Plain memory: any context's. */
+/* Plain memory serves any context. */
 static int serves_any(const void *owner, const void *other)
 {
     (void)owner, (void)other;
@@ -303,7 +304,7 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
     pc_raw r;
     pc__image image;
     raw_states *s = NULL;
-    uint64_t bytes = sizeof *s; /* what we keep for it counts, too */
+    uint64_t bytes = sizeof *s; /* what we keep for it counts too */
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_segment_wrap: out is NULL");
@@ -321,7 +322,7 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
             done);
     pc__context_ref(context);
     (*out)->lossy = r.lossy;
-    s->release = release; /* not before success: until then the memory is the caller's */
+    s->release = release; /* set last: after a failure the memory is the caller's */
     s->user = user;
     s = NULL;
 done:

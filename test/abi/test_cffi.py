@@ -82,7 +82,7 @@ for name in ("encode", "release", "sequence_new", "attach", "step", "drop"):
 check("pc_model_from_ops: " + text(), lib.pc_model_from_ops(model, context[0], ops, ffi.NULL, ffi.NULL, ffi.NULL) == lib.PC_OK)
 count = ffi.new("size_t *")
 check("tokenize does not fail", lib.pc_tokenize(model[0], b"x", 1, 0, ffi.NULL, 0, count) == lib.PC_ERR_NOT_FOUND)
-check("the callback's error text does not arrive: " + text(), text() == "the host's model: tokenize: KeyError: no such word")
+check("the callback's error text does not arrive: " + text(), text() == "the application's model: tokenize: KeyError: no such word")
 lib.pc_model_free(model[0])
 lib.pc_cache_free(cache[0])
 lib.pc_context_free(context[0])

@@ -207,17 +207,17 @@ expect 3 "--model takes" run --model nope --text a
 expect 3 "folder/config.json: No such file" run --model folder --text a
 expect 3 "empty: the file is empty" run --model empty --text a
 expect 3 "not a regular file" run --model /dev/null --text a
-expect 3 "city-guide.pml: a text file, no model" run --model "$guide" --text a
-expect 3 "a text file, no model" tokenize --model "$guide"
+expect 3 "city-guide.pml: the file is text, not a model" run --model "$guide" --text a
+expect 3 "the file is text, not a model" tokenize --model "$guide"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n' >pointer.gguf
-expect 3 "pointer.gguf: only a pointer of Git LFS" run --model pointer.gguf --text a
+expect 3 "pointer.gguf: the file is a pointer of Git LFS" run --model pointer.gguf --text a
 printf '\100\0\0\0\0\0\0\0{"__metadata__":{}}' >weights.safetensors
-expect 3 "weights.safetensors: a file of safetensors: give the folder" run \
+expect 3 "weights.safetensors: the file is one of safetensors: give its folder" run \
     --model weights.safetensors --text a
 printf 'PK\003\004rest' >weights.pt
-expect 3 "weights.pt: weights of PyTorch" run --model weights.pt --text a
+expect 3 "weights.pt: the file has weights of PyTorch" run --model weights.pt --text a
 head -c 400 /dev/zero | tr '\0' '\377' >noise
-expect 3 "no GGUF file" run --model noise --text a
+expect 3 "neither a GGUF file" run --model noise --text a
 expect 3 "nope: No such file or directory" show nope --model "$model"
 expect 3 "folder: not a regular file" show folder --model "$model"
 expect 3 "nope: No such file or directory" run --model "$model" --schema nope --prompt nope
@@ -247,12 +247,12 @@ if [ "$(id -u)" != 0 ]; then # root may write anywhere
 fi
 
 # ---- schemas
-: | schema 3 "s.pml:1:1: it is empty: a schema or prompt is needed"
+: | schema 3 "s.pml:1:1: empty: a schema or prompt is needed"
 printf '\357\273\277<schema name="s"><module name="a">caf\303\251</module></schema>' | schema 0 \
     "schema s: "
 sed 's/$/\r/' "$guide" | schema 0 "schema city-guide: 233 positions"
 printf '<schema name="s"><module name="a">caf\351</module></schema>' | schema 3 \
-    "s.pml:1:38: byte 0xE9 is no UTF-8"
+    "s.pml:1:38: byte 0xE9 is not valid UTF-8"
 echo '<schema name="s">a & b</schema>' | schema 3 \
     "s.pml:1:21: not well-formed: a bare '&' (write &amp;"
 echo '<schema name="s">&#65;&amp;&lt;<![CDATA[<b>&c]]> t<!-- not said -->ext</schema>' | schema 0 \
@@ -286,8 +286,8 @@ echo '<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>' | pro
 echo '<prompt schema="city-guide"><trip days="12"/><oslo/></prompt>' | prompt 0 \
     "tokens of the prompt: "
 echo '<prompt schema="employees"><trip/></prompt>' |
-    prompt 3 "p.pml:1:1: the prompt is for schema 'employees', which is not among the given: 'city-guide'"
-: | prompt 3 "p.pml:1:1: it is empty: a schema or prompt is needed"
+    prompt 3 "p.pml:1:1: the prompt is for schema 'employees'; given: 'city-guide'"
+: | prompt 3 "p.pml:1:1: empty: a schema or prompt is needed"
 echo '<prompt/>' | prompt 3 "p.pml:1:1: the prompt is empty: name modules of the schema"
 echo '<prompt>  </prompt>' | prompt 3 "the prompt is empty"
 echo '<prompt><hotel/></prompt>' | prompt 3 \
@@ -302,7 +302,7 @@ echo '<prompt><trip day="5"/></prompt>' | prompt 3 \
 echo '<prompt><lisbon day="5"/></prompt>' | prompt 3 "it has none"
 echo '<prompt><trip days="many more days than fit"/></prompt>' | prompt 3 "the parameter takes 4"
 echo '<prompt><trip days="1" days="2"/></prompt>' | prompt 3 "duplicate attribute"
-printf '<prompt><user>caf\351</user></prompt>' | prompt 3 "byte 0xE9 is no UTF-8"
+printf '<prompt><user>caf\351</user></prompt>' | prompt 3 "byte 0xE9 is not valid UTF-8"
 printf '\357\273\277<prompt>\r\n<lisbon/>\r\n<user>What is the hotel in Lisbon?</user>\r\n</prompt>\r\n' | prompt 0 "Harbor House"
 (printf '<prompt>'; words 20000; echo '</prompt>') | prompt 3 \
     "p.pml:1:9: the prompt ends at position"
@@ -342,7 +342,7 @@ echo '<schema name="s"><module name="a" src="deep/text.txt"/></schema>' >below/s
 echo '<schema name="s"><module name="a" src="../empty"/></schema>' >below/outside.pml
 chmod a-w below
 expect 0 '"of a file"' show below/src.pml --model "$model"
-expect 3 "lies outside of the schema's folder" show below/outside.pml --model "$model"
+expect 3 "lies outside the schema's folder" show below/outside.pml --model "$model"
 (cd below/deep && "$program" show ../src.pml --model "$model" >../../out 2>../../err)
 code=$?
 judge 0 '"of a file"' "show from another folder"
@@ -435,8 +435,8 @@ fi
 # ---- tokenize
 equal "ids of a text that is an argument" "$("$program" tokenize --model "$model" hello)" \
     "$(printf hello | "$program" tokenize --model "$model")"
-expect 0 '{"text":"hello"}' tokenize --model "$model" --decode \
-    --json "$("$program" tokenize --model "$model" hello)"
+expect 0 '{"text":"hello"}' tokenize --model "$model" \
+    --decode --json "$("$program" tokenize --model "$model" hello)"
 expect 3 "the argument:1:5: " tokenize --model "$model" --decode hello
 expect 2 "'you' is one argument too many" tokenize --model "$model" hello you
 printf 'caf\351' >in

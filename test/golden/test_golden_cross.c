@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "golden_lanes.h"
+#include "model/load/safetensors.h"
 
 enum { PROMPT = 32, ORIGINAL = 36, LONGEST = 40, ROWS = LONGEST - PROMPT + 1, VOCAB = 96 };
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/load/safetensors.h"
 #include "model/load/weights.h"
 #include "testing.h"
 #include "levels.h"

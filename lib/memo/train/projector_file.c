@@ -64,8 +64,8 @@ pc_status pc__projector_file_end(pc__bytes *out)
     return pc__bytes_add(out, sum, sizeof sum);
 }
 
-static pc_status read_shape(const uint8_t *data, size_t size, size_t extra, size_t copies,
-                            pc__projector_shape *shape)
+static pc_status read_projector_shape(const uint8_t *data, size_t size, size_t extra, size_t copies,
+                                      pc__projector_shape *shape)
 {
     const uint8_t *at = data + AT_SHAPE;
     pc_status status;
@@ -106,7 +106,7 @@ pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t ki
     if (pc__get_u32(data + AT_KIND) != kind)
         return pc__fail(PC_ERR_FORMAT, "offset %d: kind %u, not %u", AT_KIND,
                         pc__get_u32(data + AT_KIND), kind);
-    return read_shape(data, size, extra, copies, shape);
+    return read_projector_shape(data, size, extra, copies, shape);
 }
 
 pc_status pc__projector_file_read_floats(const uint8_t *data, size_t *at, float *values,

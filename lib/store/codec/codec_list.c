@@ -1,4 +1,4 @@
-/* The codecs of a cache: the built-in ones, and what the host brought along. */
+/* The codecs of a cache: the built-in ones and the application's. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -10,7 +10,7 @@ enum { BUILT_IN = 4, NAME_BYTES = 32 };
 
 typedef struct codec_entry {
     pc_codec_ops ops;
-    char name[NAME_BYTES]; /* the host's string may be gone by the time it is asked for */
+    char name[NAME_BYTES]; /* a copy: the application's string may be gone later */
 } codec_entry;
 
 struct pc__codecs {
@@ -41,7 +41,7 @@ static pc_status check_application_codec(const pc__codecs *codecs, const pc_code
     return PC_OK;
 }
 
-/* Elements of the host's array are as large as its header made them. */
+/* The application's header decides how large an element is. */
 static pc_status add_application_codecs(pc__codecs *codecs, const pc_codec_ops *application,
                                         size_t count)
 {

@@ -1,9 +1,9 @@
-/* PC_CODEC_ZSTD: byte planes (store/codec/codec_planes.h) of a block, without what only fills up
- * its last page.
+/* PC_CODEC_ZSTD: byte planes (store/codec/codec_planes.h) of a block, without the padding of its
+ * last page.
  *
- * Byte 0: bytes of a value (1, 2, 4). Byte 1: 1 if the last page is closed up (pc__pack_last_page),
- * else 0. Bytes 2, 3: zero. Then the runs: if closed up, the pages before the last one, then the
- * last one closed up; else the block. */
+ * Byte 0: bytes of a value (1, 2, 4). Byte 1: 1 if the last page is packed (pc__pack_last_page),
+ * else 0. Bytes 2, 3: zero. Then the runs. Packed: the pages before the last one, then the packed
+ * last page. Else: the block. */
 #include <string.h>
 
 #include "base/fail.h"

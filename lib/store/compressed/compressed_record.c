@@ -1,3 +1,4 @@
+/* One record of the tier COMPRESSED and its pieces (compressed_record.h). */
 #include "store/compressed/compressed_record.h"
 
 #include <math.h>
@@ -7,8 +8,8 @@
 #include "base/fail.h"
 #include "base/mem.h"
 
-/* What an allocator puts around a block at most, ours included; and what a record takes in tables,
- * heaps and families. */
+/* Most bytes that an allocator adds to a block; bytes of a record in tables, heaps and sibling
+ * sets. */
 enum { AROUND_BLOCK = 64, AROUND_RECORD = 384 };
 
 uint64_t pc__compressed_record_own_bytes(size_t blocks)
@@ -22,7 +23,7 @@ uint64_t pc__compressed_piece_bytes(size_t size)
     return (uint64_t)size + AROUND_BLOCK;
 }
 
-/* Seconds from now that are left of its time; the date knows only whole ones. */
+/* Seconds until the record expires; the date has whole seconds only. */
 static double seconds_left(const pc__image *image)
 {
     double left = image->expires ? (double)(image->expires - pc__now_date()) : (double)INFINITY;

@@ -222,9 +222,8 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
     }
     s->source.close = close_source;
     s->source.bytes = bytes;
-    (void)!posix_fadvise(fd, 0, 0,
-                         /* The kernel reads ahead twice as far. */
-                         POSIX_FADV_SEQUENTIAL);
+    /* The kernel reads ahead twice as far. */
+    (void)!posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     *out = &s->source;
     return PC_OK;
 }

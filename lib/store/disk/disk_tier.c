@@ -59,11 +59,8 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
         || (there == 0 && pc__disk_was_used_elsewhere(disk, &record_name, pc__now_date())))
         return 1;
     *bytes = 0;
-    if (there == 0
-        || !pc__disk_stat_record(
-            &disk->root, &record_name,
-            /* Another process may have written it; asking costs microseconds. */
-            &st))
+    /* Another process may have written it; asking costs microseconds. */
+    if (there == 0 || !pc__disk_stat_record(&disk->root, &record_name, &st))
         return 0;
     *bytes = (uint64_t)st.st_size;
     return 1;

@@ -1,5 +1,5 @@
-/* Reads the blocks of records. What comes from a file goes to where it is used in pieces that stay
- * in the processor's cache while their checksum is computed, so that memory is passed over once. */
+/* Reads the blocks of records. A block is copied in parts that stay in the CPU's cache while their
+ * checksum is computed, so that memory is passed over once. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -35,8 +35,8 @@ static pc_status populate_bytes(const pc__record *r, size_t index, uint64_t at, 
     return status < 0 ? pc__fail_in(status, "block %zu", index) : PC_OK;
 }
 
-/* Reads what is stored of a block to `out`, from `data` if that is not NULL. `whole` 0: `out` is
- * one part, written over and over. */
+/* Reads the stored bytes of a block into `out`, from `data` if that is not NULL. `whole` 0: `out`
+ * is one part, overwritten again and again. */
 static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *data, uint8_t *out,
                              int whole)
 {
@@ -101,8 +101,8 @@ static pc_status decode_block(const pc__record *r, size_t index, const void *dat
                   : PC_OK;
 }
 
-/* Blocks that are not RAW in the clear: what is stored is checked where it lies or in memory of
- * this call, opened, decoded. */
+/* Reads a block that is sealed or coded: checks the stored bytes in place or in scratch memory,
+ * opens the seal, decodes. */
 static pc_status read_coded(const pc__record *r, size_t index, void *out)
 {
     const pc__record_entry *e = &r->entries[index];
@@ -189,7 +189,7 @@ pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data
     return status;
 }
 
-/* Between a piece and the next there are zeros in a file. */
+/* The gap between two pieces of a file must be zeros. */
 static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, uint64_t size,
                            uint64_t next)
 {
@@ -209,7 +209,7 @@ static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, u
     return PC_OK;
 }
 
-/* Nothing is missing that block `index` needs to become what it was. */
+/* 1: codec and key of block `index` are known. */
 static int can_decode(const pc__record *r, size_t index)
 {
     return !r->closed && (r->codec || r->entries[index].codec == PC_CODEC_RAW);

@@ -1,3 +1,4 @@
+/* Puts and gets the bytes of a header (record_format.h). */
 #include "store/record/record_format.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 #include "base/fail.h"
 #include "base/little_endian.h"
 
-/* The first byte is no text, the line ends show a transfer as text. */
+/* The first byte is not ASCII; the line ends reveal a transfer as text. */
 static const uint8_t magic[8] = {0x89, 'P', 'C', 'R', '\r', '\n', 0x1a, '\n'};
 
 void pc__record_head_put(const pc__record_head *h,

@@ -1,3 +1,4 @@
+/* Seals, by libsodium (seal.h). */
 #include "store/record/seal.h"
 
 #include <sodium.h>

@@ -1,4 +1,5 @@
 /* A digest of files, by which a host names its model (doc/format.md, files/1). */
+#include <promptcache/extend.h>
 #include <errno.h>
 #include <sodium.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "store/cache_internal.h"
 #include "store/disk/disk_deferred.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 #include <time.h>
 

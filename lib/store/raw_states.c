@@ -191,7 +191,7 @@ static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
     raw->kv_heads = i->kv_heads;
     raw->k_dim = i->k_dim;
     raw->v_dim = i->v_dim;
-    raw->regime = i->regime;
+    raw->rope_regime = i->regime;
     raw->relative = i->relative;
     raw->blocks = (void *const *)(const void *)i->blocks;
     raw->block_bytes = i->block_bytes;
@@ -285,7 +285,7 @@ pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const
     image->dtype = raw->dtype;
     image->layout = raw->layout;
     image->lossy = raw->lossy;
-    image->regime = raw->regime;
+    image->regime = raw->rope_regime;
     image->layers = raw->layers;
     image->kv_heads = raw->kv_heads;
     image->k_dim = raw->k_dim;

@@ -27,7 +27,11 @@ def declarations():
     with tempfile.TemporaryDirectory() as folder:
         for name in ("stddef.h", "stdint.h"):
             open(os.path.join(folder, name), "w", encoding="utf-8").close()
-        return subprocess.run([compiler, "-E", "-P", "-nostdinc", "-I", folder, path], check=True, capture_output=True, text=True).stdout
+        all_of = os.path.join(folder, "all.h")
+        with open(all_of, "w", encoding="utf-8") as file:
+            file.write("\n".join(header.includes))
+        return subprocess.run([compiler, "-E", "-P", "-nostdinc", "-I", folder, "-I", os.path.dirname(path), all_of], check=True,
+                              capture_output=True, text=True).stdout
 
 
 ffi = cffi.FFI()

@@ -3,6 +3,8 @@
  * in pieces that cut characters. */
 #include "toy_schema.h"
 
+#include <promptcache/admin.h>
+
 static const char *words; /* what failing functions say; NULL: nothing */
 
 static pc_status fail(void)

@@ -1,7 +1,10 @@
 #!/bin/sh
-# Catches: `memo` commands and `bench memo` read data wrongly (quotes, columns, headers, damaged rows),
-# tune beyond the limit, report a score or hit rate that contradicts its parts, change thresholds that
-# should stay, accept wrong options or the memo of another model, leave files behind; JSON or pictures
+# Catches: `memo` commands and `bench memo` read data wrongly (quotes, columns, headers, damaged
+# rows),
+# tune beyond the limit, report a score or hit rate that contradicts its parts, change thresholds
+# that
+# should stay, accept wrong options or the memo of another model, leave files behind; JSON or
+# pictures
 # without their parts; Ctrl-C does not end them.
 # shellcheck disable=SC2086 # lists of words
 . "$1/test/fail/program.sh"
@@ -56,8 +59,8 @@ awk 'BEGIN {
     print "one,two"
     print "three,four,5.0"
 }' >pairs.csv
-expect 0 "2 damaged rows skipped" memo build $m --kind pairs --data pairs.csv --no-train \
-    --buckets 8,64
+expect 0 "2 damaged rows skipped" memo build $m --kind pairs --data pairs.csv \
+    --no-train --buckets 8,64
 grep -qF "32 pairs without a score" err || fault "pairs without a score are not counted"
 grep -qF "data: 324 inputs of 162 rows" err || fault "the rows of pairs are not those of the file"
 expect 3 "there is no column 'nope'" memo build $m --kind pairs --data pairs.csv \
@@ -95,8 +98,8 @@ expect 0 '"memo_reason":null' run --model "$model" --text "The" --max-tokens 2 -
 expect 0 '"tokens_memo":0' run $m \
     --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --json
 expect 0 '"memo_layers":4' run $m \
-    --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --json \
-    --threshold -1000
+    --text "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 \
+    --json --threshold -1000
 grep -q '"exactness":"approximate"' out || fault "a forced hit does not say that it is approximate"
 expect 0 "states: approximate (with attention maps of another prompt)" run $m --text \
     "The lamp of Anna is 100. The room is 300. The desk of Anna is" --max-tokens 2 --threshold -1000
@@ -144,7 +147,7 @@ expect 0 '"open":true' memo tune $m --kind choices --data dev.jsonl --loss cosin
 worst=$(sed -n 's/.*"open":true.*"hit_loss_worst":\([0-9.e-]*\).*/\1/p' out)
 holds "the worst hit is told" "$worst > 0"
 expect 0 "hits lose" memo show $m
-expect 0 '"least_tokens"' memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 \
+expect 0 '"min_tokens"' memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 \
     --hit-limit "$(awk "BEGIN { print $worst / 2 }")" --hit-percentile 100 --json
 holds "no hit loses more than it may" \
     "$(sed -n 's/.*"hit_loss_worst":\([0-9.e-]*\).*/\1/p' out | sort -g | tail -n 1) + 0 <= $worst / 2"
@@ -196,7 +199,7 @@ for left in "$work"/promptcache-memo-*; do
 done
 
 # ---- Ctrl-C
-awk 'BEGIN { for (i = 0; i < 40000; i++) { for (j = 0; j < 60; j++) printf "word%d ", i * j; print "" } }' >many.txt
+awk 'BEGIN { for (i = 0; i < 40000; i++) { for (j = 0; j < 7; j++) printf "word%d ", i * j; print "" } }' >many.txt
 timeout --foreground --preserve-status -s INT 1 "$program" memo build $m --data many.txt \
     --no-train >out 2>err </dev/null
 code=$?

@@ -3,6 +3,7 @@
  * leaks or half-loaded models when memory runs out anywhere. */
 #include "model/load/load.h"
 
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * over in silence, a folder that leads out of the model's, damaged files, memory that is lost. */
 #include "model/load/sentence_config.h"
 
+#include <promptcache/memo.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -11,6 +11,8 @@
  *   logits TOKENS FILE
  * A batch is made once; later commands go on after its last steps. */
 #include <promptcache.h>
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
 
 #include "peer.h"
 

@@ -1,8 +1,8 @@
-/* Attention over fp16 and int8 K and V in fp32 arithmetic, for any width of vector: included by one
- * file a width, after vec256.h or vec512.h. A lane of 32 bits holds 2 halves or 4 bytes, of
- * neighbouring dimensions (K) or tokens (V); they are opened into registers once for up to ROWS
- * rows. The scales of int8 go into the other factor: queries times those of K's channels, weights
- * times those of V's tokens. */
+/* Attention over fp16 and int8 K and V in fp32 arithmetic, in vectors of any width: include
+ * vec256.h or vec512.h before, in one file per width. 32 bits hold 2 halves or 4 bytes, of
+ * neighbouring dimensions (K) or tokens (V); they are widened in registers once for up to ROWS
+ * rows. The int8 scales go into the other factor: queries times the scales of K's channels, weights
+ * times the scales of V's tokens. */
 #ifndef PC_ATTN_CPU_ATTEND_FORMATS_VEC_H
 #define PC_ATTN_CPU_ATTEND_FORMATS_VEC_H
 
@@ -11,7 +11,7 @@
 #include "attn/cpu/softmax_vec.h"
 #include "base/unroll.h"
 
-enum { ROWS = 6, HALVES = 2, BYTES = 4 /* of a lane */ };
+enum { ROWS = 6, HALVES = 2, BYTES = 4 /* of 32 bits */ };
 
 /* y = scale * y + x B, B [steps / of][line][of] */
 typedef struct opened_product {
@@ -19,7 +19,7 @@ typedef struct opened_product {
     size_t line, steps; /* steps: a multiple of `of` */
     const float *x;
     size_t ldx;
-    const float *scale; /* [rows]; NULL: 0, whatever y holds */
+    const float *scale; /* [rows]; NULL: 0, y is not read */
     float *y;
     size_t ldy, width;
     pc__prefetch *ahead;
@@ -94,7 +94,7 @@ typedef struct formats_block {
     size_t page, row;
     const uint8_t *data;
     pc__prefetch ahead;
-    float q[ROWS][PC__MAX_HEAD]; /* with the scales of K; zeros up to a whole lane */
+    float q[ROWS][PC__MAX_HEAD]; /* with the scales of K; padded with zeros to 32 bits */
     float s[ROWS][PC__PAGE], scale[ROWS];
 } formats_block;
 

@@ -1,10 +1,12 @@
-/* int8 K and V on byte products. The scales go into the other factor: a query times the scales of
- * K's channels, and weights times the scales of V's tokens, are taken to 16 bits of the largest of
- * their row and page and multiplied as two unsigned bytes each. Sums of a page are exact, so that
- * rows may be computed in blocks of any size; only scaling and the running state are fp32.
+/* Attention over int8 K and V with byte dot products. The scales go into the other factor: queries
+ * times the scales of K's channels, and weights times the scales of V's tokens, are rounded to 16
+ * bits of the largest value of their row and page, and multiplied as two unsigned bytes each. Sums
+ * of a page are exact, so that rows may be computed in blocks of any size; only scaling and the
+ * softmax state are fp32.
  *
- *   query:  x = 256 * high + low - 32768; the sum over a key's values of 32768 times them is the
- * page's, whatever the row weight: x = 256 * high + low; 64 * 65535 * 127 < 2^31 */
+ *   query:  x = 256 * high + low - 32768; the 32768 times the sum of a key's values is the same for
+ *           all rows
+ *   weight: x = 256 * high + low; 64 * 65535 * 127 < 2^31 */
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/softmax512.h"
@@ -12,7 +14,7 @@
 
 enum {
     ROWS = 6,
-    SPLIT = 3 /* rows up to which 64 keys or columns fit the registers, beyond that 32 do */
+    SPLIT = 3 /* most rows for which 64 keys or columns fit the registers; above, 32 do */
 };
 
 typedef struct i8_block {
@@ -22,7 +24,7 @@ typedef struct i8_block {
     const uint16_t *k_scale, *v_scale;                         /* bf16 */
     uint8_t high[ROWS][PC__MAX_HEAD], low[ROWS][PC__MAX_HEAD]; /* of queries */
     float query_step[ROWS];
-    int32_t key_sum[PC__PAGE]; /* 128 times the sum over a key's values */
+    int32_t key_sum[PC__PAGE]; /* 128 times the sum of a key's values */
     float s[ROWS][PC__PAGE];
     uint8_t weight_high[ROWS][PC__PAGE], weight_low[ROWS][PC__PAGE];
     float weight_step[ROWS], scale[ROWS];
@@ -34,11 +36,11 @@ INLINE __m512 bf16_scales(const uint16_t *bf16, __mmask16 mask)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-/* x * by + from as unsigned 16 bits, 64 of them, in two bytes. */
+/* x * by + from as 64 unsigned 16-bit numbers, in two bytes each. */
 INLINE void split_16(const __m512 *x, float by, float from, uint8_t *high, uint8_t *low)
 {
     const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4,
-                                           0); /* packing goes by 16 bytes of each */
+                                           0); /* packing works on 16 bytes at a time */
     __m512i u[4], first, second;
     PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
@@ -52,8 +54,8 @@ INLINE void split_16(const __m512 *x, float by, float from, uint8_t *high, uint8
     _mm512_storeu_si512(low, _mm512_permutexvar_epi32(order, u[1]));
 }
 
-/* q times the scales of K to 16 bits. Beyond k_dim stands anything: K is zero there, or is not
- * read. */
+/* Rounds q times the scales of K to 16 bits. Values beyond k_dim are undefined: K is zero there, or
+ * not read. */
 INLINE void split_query(i8_block *b, size_t r)
 {
     size_t dim = b->task->k_dim;
@@ -79,7 +81,7 @@ INLINE void split_query(i8_block *b, size_t r)
     }
 }
 
-/* Once a page, whatever the rows. */
+/* Once per page, for all rows. */
 static void sum_keys(i8_block *b)
 {
     const __m512i ones = _mm512_set1_epi8(1);
@@ -134,8 +136,8 @@ INLINE void i8_scores(i8_block *b, const int rows, const int vectors, size_t key
     }
 }
 
-/* The common case in registers: all of the page is visible, and scores are plain products. Returns
- * what the row's old sums are to be multiplied by. */
+/* The common case, in registers: all of the page is visible, and scores are plain products. Returns
+ * the factor for the row's old sums. */
 INLINE float whole_page(const pc__attn_task *task, size_t row, __m512 *x)
 {
     __m512 most = _mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3]));
@@ -163,7 +165,7 @@ static float part_page(const pc__attn_task *task, size_t row, size_t page, float
     return scale;
 }
 
-/* Scores to weights; weights times V's scales to 16 bits. */
+/* Turns scores into weights, and rounds weights times V's scales to 16 bits. */
 INLINE void i8_weights(i8_block *b, size_t r)
 {
     const pc__attn_task *task = b->task;

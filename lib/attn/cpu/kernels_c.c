@@ -1,4 +1,5 @@
-/* The reference for attention over pages: plain loops, one row at a time. */
+/* The C level: the reference for attention over pages, panels and activations, one row at a time.
+ */
 #include <string.h>
 
 #include "attn/bf16.h"

@@ -1,6 +1,6 @@
-/* Attention, linear layers and the gate in fp32 arithmetic, for any width of vector: included by
- * one file a width, after vec256.h or vec512.h. K, V and weights in bf16 are widened in registers;
- * weights of attention are not rounded. */
+/* Attention, linear layers and activations in fp32 arithmetic, in vectors of any width: include
+ * vec256.h or vec512.h before, in one file per width. bf16 K, V and weights are widened in
+ * registers; attention weights are not rounded. */
 #ifndef PC_ATTN_CPU_KERNELS_VEC_H
 #define PC_ATTN_CPU_KERNELS_VEC_H
 
@@ -10,19 +10,19 @@
 
 enum { GROUP = 24 };
 
-/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the
+/* A page for up to GROUP rows: K for all of them while it is in the first-level cache, then the
  * weights, then V. */
 typedef struct rows_group {
     const pc__attn_task *task;
     const uint8_t *data; /* the page */
     size_t page, row, rows;
-    size_t fetched; /* pages of task->prefetch_pages */
+    size_t fetched; /* pages of task->prefetch_pages that were prefetched */
     float s[GROUP][PC__PAGE], scale[GROUP];
 } rows_group;
 
-/* While a page is worked on, another is fetched, by each block of rows that works on it: the run's
- * next one by the first block, pages that are wanted later by the others. Pages of one head are far
- * apart, which no hardware prefetcher follows. */
+/* Bytes to the page that a block of rows prefetches: the first block the next page of the run, the
+ * others the task's prefetch_pages. Pages of one head are far apart, and no hardware prefetcher
+ * follows them. */
 INLINE ptrdiff_t fetched_by(rows_group *g, size_t row, int last_page)
 {
     if (row == 0 && !last_page)
@@ -70,7 +70,7 @@ INLINE void row_weights(rows_group *g, size_t at)
     *l = *l * g->scale[at] + vec_sum_page(g->s[at]);
 }
 
-/* Blocks of rows that see nothing of the page are left out, as they are in a causal prefill. */
+/* Skips blocks of rows that see nothing of the page, as in a causal prefill. */
 INLINE void group_page(rows_group *g, int last_page, const int bf16)
 {
     size_t step_rows = block_rows(g->rows);
@@ -93,7 +93,7 @@ INLINE void group_page(rows_group *g, int last_page, const int bf16)
 
 INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page, const int bf16)
 {
-    rows_group g; /* too large to be cleared for a single row */
+    rows_group g; /* too large to clear for a single row */
     g.task = task;
     g.fetched = 0;
     for (g.page = first_page; g.page < last_page; g.page++) {
@@ -115,8 +115,8 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
     attend(task, first_page, last_page, 1);
 }
 
-/* Bytes by which several rows' work is ahead of what the hardware fetches of its own; a single row
- * reads faster than it can be told. */
+/* How many bytes several rows prefetch ahead of what the hardware prefetches; a single row reads
+ * faster than instructions can prefetch. */
 enum { PANEL_AHEAD = 2048 };
 
 INLINE void panel_of(const pc__panel_task *task, const int bf16)
@@ -151,8 +151,7 @@ static void silu_gate(float *x, const float *up, size_t count)
     }
 }
 
-/* erf as z P(z^2) / Q(z^2), 1 beyond 4; fitted to an error of 2e-8 there, rounding makes it 3e-7.
- */
+/* erf as z P(z^2) / Q(z^2), 1 beyond 4; the fit has an error of 2e-8, rounding makes it 3e-7. */
 INLINE vec vec_erf(vec z)
 {
     static const float over[] = {1.974798578885384e-06f,  2.880383108276874e-04f,

@@ -1,24 +1,24 @@
-/* Maps times values in bf16: AVX-512 with bf16 dot products. Weights are rounded to bf16, whole
- * numbers of U8 maps exactly; sums in fp32. */
+/* Maps times bf16 values with AVX-512 bf16 dot products. Weights are rounded to bf16; the bytes of
+ * U8 maps are exact; sums are fp32. */
 #include "attn/cpu/map_kernels.h"
 #include "attn/cpu/pairs512bf16.h"
 #include "base/unroll.h"
 
 enum { ROWS = 6, GROUP = 8 * ROWS, COLUMNS = 128 };
 
-/* A page for up to GROUP rows while it lies in the first-level cache: pages of one head are often
- * so far apart that the second level holds few of them. The sums stand close together for the same
+/* A page for up to GROUP rows while it is in the first-level cache: pages of one head are often so
+ * far apart that the second level holds few of them. The sums are kept close together for the same
  * reason. */
 typedef struct map_mixing_bf16 {
     const pc__map_task *task;
-    const uint16_t *values; /* of the page, from the first column at work */
-    ptrdiff_t next;         /* bytes from there to what is fetched meanwhile; 0: nothing is */
+    const uint16_t *values; /* of the page, from the first current column */
+    ptrdiff_t next;         /* bytes from there to what is prefetched; 0: nothing */
     size_t page, row, rows, width;
     uint16_t p[ROWS][PC__PAGE];
     _Alignas(64) float sums[GROUP * COLUMNS]; /* [row][width rounded up to 16] */
 } map_mixing_bf16;
 
-/* Weights [t, t + 16) of a row that has `left` more; zeros behind them. */
+/* Weights [t, t + 16) of a row that has `left` more, padded with zeros. */
 INLINE __m512 widen(const uint8_t *from, size_t t, size_t left, const uint32_t format)
 {
     __mmask16 mask = _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu);
@@ -30,8 +30,8 @@ INLINE __m512 widen(const uint8_t *from, size_t t, size_t left, const uint32_t f
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, from + t)));
 }
 
-/* Maps are read once, from memory that nothing else has touched: what the group behind this one
- * needs of them is fetched meanwhile. */
+/* Prefetches the map rows of the next group: maps are read once, from memory that nothing else
+ * touches. */
 INLINE void fetch(const pc__map_task *task, size_t row, size_t page, size_t steps,
                   const uint32_t format)
 {

@@ -1,4 +1,4 @@
-/* Maps times values, and weights of maps: the reference. */
+/* Maps times values, and weights of maps, in plain C: the reference. */
 #include <math.h>
 #include <string.h>
 

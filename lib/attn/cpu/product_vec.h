@@ -1,8 +1,8 @@
-/* The one inner loop of all fp32 arithmetic here: y = scale * y + x B, a few rows of x against a
- * wide matrix B in fp32 or bf16. Scores are queries times K, outputs are weights times V, linear
- * layers are inputs times panels: a page's K and V and a panel have the same form. Sums of VEC_ROWS
- * rows stay in registers; every column's sum runs over the steps in order, so that a row's result
- * is the same whatever rows and columns are taken with it. */
+/* The inner loop of all fp32 arithmetic: y = scale * y + x B, a few rows of x times a wide matrix B
+ * in fp32 or bf16. Scores are queries times K, outputs are weights times V, linear layers are
+ * inputs times panels: K and V of a page and a panel have the same layout. Sums of VEC_ROWS rows
+ * stay in registers. Every column's sum runs over the steps in order, so that a row's result does
+ * not depend on the other rows and columns. */
 #ifndef PC_ATTN_CPU_PRODUCT_VEC_H
 #define PC_ATTN_CPU_PRODUCT_VEC_H
 
@@ -15,13 +15,13 @@ typedef struct vec_product {
     size_t line, steps; /* steps is even in bf16 */
     const float *x;     /* [rows][ldx] */
     size_t ldx;
-    const float *scale; /* [rows]; NULL: 0, whatever y holds */
+    const float *scale; /* [rows]; NULL: 0, y is not read */
     float *y;           /* [rows][ldy] */
     size_t ldy, width;
-    ptrdiff_t fetch; /* what is read of B is fetched that many bytes further on; 0: nothing is */
+    ptrdiff_t fetch; /* prefetch that many bytes ahead of each read of B; 0: none */
 } vec_product;
 
-/* Steps of a panel that stay in the first-level cache while several rows use them. */
+/* Steps of a panel that stay in the first-level cache for several rows. */
 enum { PIECE = 256 };
 
 INLINE void prefetch_b(const float *b, const int vectors, ptrdiff_t by)
@@ -34,8 +34,8 @@ INLINE void prefetch_b(const float *b, const int vectors, ptrdiff_t by)
         _mm_prefetch(at + bytes, _MM_HINT_T1);
 }
 
-/* The same address. clang would keep in registers what it has read there, and put sums into memory
- * for it; gcc reads again on its own account. */
+/* The same address. clang would keep the values read from there in registers and spill sums for it;
+ * gcc reads again by itself. */
 INLINE const float *read_again(const float *b)
 {
 #if defined(__clang__)
@@ -49,7 +49,7 @@ INLINE vec load_b(const float *b, int j, const int vectors, const int partial, v
     return partial && j + 1 == vectors ? vec_load_masked(last, b + VEC * j) : vec_load(b + VEC * j);
 }
 
-/* One step in fp32 or one half of a step of two in bf16: `part` is 0 (fp32), 1 or 2. */
+/* One step in fp32, or one half of a double step in bf16: `part` is 0 (fp32), 1 or 2. */
 INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, const int part,
                  const int rows, const int vectors, const int partial, vec_mask last)
 {
@@ -85,7 +85,7 @@ INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, cons
     }
 }
 
-/* `vectors` of columns, the last of which is cut to some lanes if `partial`. */
+/* `vectors` vectors of columns; the last one is masked if `partial`. */
 INLINE void tile(const vec_product *p, size_t column, const int bf16, const int rows,
                  const int vectors, const int partial, vec_mask last)
 {
@@ -202,7 +202,7 @@ static void widen(const uint16_t *from, size_t count, float *to)
     }
 }
 
-/* Rows in blocks alike: a short one is slow. */
+/* The rows of a block, so that all blocks have equal size: a short one is slow. */
 INLINE size_t block_rows(size_t rows)
 {
     size_t blocks = (rows + VEC_ROWS - 1) / VEC_ROWS;
@@ -220,7 +220,7 @@ static void multiply_widened(const vec_product *p, const uint16_t *x, size_t ldx
     multiply_bf16(&own, rows);
 }
 
-/* y = x B for any number of rows: x [rows][ldx] is of B's dtype; p->x, p->scale are not used. */
+/* y = x B for any number of rows: x [rows][ldx] has B's dtype; p->x and p->scale are not used. */
 INLINE void multiply_all(const vec_product *p, const void *x, size_t ldx, size_t rows,
                          const int bf16)
 {

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "attn/cpu/amx_tiles.h"
-#include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/attend.h"
 #include "attn/cpu/weights512bf16.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "attn/cpu/linear_internal.h"
-#include "attn/kernels.h"
+#include "attn/cpu/kernels_internal.h"
 
 #if defined(PC_HAVE_ONEDNN)
 /* Our kernel for the dtype is plain C, which any vector code beats. */

@@ -1,4 +1,5 @@
-/* Shared by the kernels of attention maps: where the weights of a row are. */
+/* The kernels of attention maps of all levels, and what they share: where the weights of a row
+ * are. */
 #ifndef PC_ATTN_CPU_MAP_KERNELS_H
 #define PC_ATTN_CPU_MAP_KERNELS_H
 
@@ -6,6 +7,11 @@
 
 #include "attn/kernels.h"
 #include "attn/map.h"
+
+pc__map_kernel pc__map_f32_c, pc__map_bf16_c, pc__map_f16_c, pc__map_f32_avx2, pc__map_bf16_avx2,
+    pc__map_f16_avx2, pc__map_f32_avx512, pc__map_bf16_avx512, pc__map_f16_avx512,
+    pc__map_bf16_avx512bf16;
+pc__weights_kernel pc__weights_c, pc__weights_avx2, pc__weights_avx512;
 
 /* The keys of a row, and where its weights begin. */
 static inline size_t pc__map_keys(const pc__map_task *task, size_t row)

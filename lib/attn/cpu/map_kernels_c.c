@@ -5,8 +5,7 @@
 #include "attn/bf16.h"
 #include "attn/cpu/attend.h"
 #include "attn/half.h"
-#include "attn/kernels.h"
-#include "attn/map.h"
+#include "attn/cpu/map_kernels.h"
 
 static float weight(const pc__map_task *task, size_t at)
 {

@@ -9,7 +9,7 @@
  * the first-level cache: hints for the second level delay the loop. Prefetching all at once, or by
  * two blocks, is slower than none.) */
 #include "attn/cpu/pairs512bf16.h"
-#include "attn/kernels.h"
+#include "attn/cpu/panel.h"
 #include "base/unroll.h"
 
 enum {

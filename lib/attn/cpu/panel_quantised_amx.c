@@ -4,7 +4,7 @@
  * so a few rows, which do not fill a tile, go to the vector kernel. */
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/quantised512.h"
-#include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/panel.h"
 #include "base/unroll.h"
 
 enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, AHEAD = 2048 /* bytes of the panel */ };

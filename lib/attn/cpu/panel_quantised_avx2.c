@@ -3,7 +3,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "attn/kernels.h"
+#include "attn/cpu/panel.h"
 #include "base/unroll.h"
 
 enum { ROWS = 4, AHEAD = 1024, MOST_GROUP = 32, EIGHT = 8 };

@@ -2,7 +2,7 @@
  * in 32 bits. */
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/quantised512.h"
-#include "attn/kernels.h"
+#include "attn/cpu/panel.h"
 #include "base/unroll.h"
 
 enum { ROWS = 6 };

@@ -4,7 +4,7 @@
 #ifndef PC_ATTN_CPU_ROTATE_VEC_H
 #define PC_ATTN_CPU_ROTATE_VEC_H
 
-#include "attn/kernels.h"
+#include "attn/cpu/rotate.h"
 
 /* All heads of a call share their angles. */
 typedef struct rope_rotation {

@@ -1,34 +1,35 @@
 /* Attention over bf16 K and V with AVX-512 bf16 dot products; sums are fp32. */
 #include "attn/cpu/pairs512bf16.h"
+#include "attn/cpu/prefetch.h"
 #include "attn/cpu/weights512bf16.h"
 #include "base/unroll.h"
 
 enum { ROWS = PC__BLOCK_ROWS, GROUP = 2 * ROWS, SUMS = (GROUP + 15) / 16 * 16 };
 
-/* Prefetching: pages of one head are far apart, and no hardware prefetcher follows them. by: bytes
- * from this page to the prefetched one (0: none); first, second: which halves of each 256 bytes. */
-typedef struct ahead {
+/* What a block prefetches. by: bytes from this page to the prefetched one (0: none); first, second:
+ * which halves of each 256 bytes. */
+typedef struct half_prefetch {
     ptrdiff_t by;
     int first, second;
-} ahead;
+} half_prefetch;
 
-INLINE void fetch(const uint16_t *line, ahead a)
+INLINE void prefetch_halves(const uint16_t *line, half_prefetch a)
 {
     const char *at = (const char *)line + a.by;
     if (!a.by)
         return;
     if (a.first) {
-        _mm_prefetch(at, _MM_HINT_T1);
-        _mm_prefetch(at + 64, _MM_HINT_T1);
+        pc__prefetch_line(at);
+        pc__prefetch_line(at + 64);
     }
     if (a.second) {
-        _mm_prefetch(at + 128, _MM_HINT_T1);
-        _mm_prefetch(at + 192, _MM_HINT_T1);
+        pc__prefetch_line(at + 128);
+        pc__prefetch_line(at + 192);
     }
 }
 
 INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows,
-                   ahead a, float (*s)[PC__PAGE])
+                   half_prefetch a, float (*s)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
     size_t dim = task->k_dim + task->k_dim % 2;
@@ -41,7 +42,7 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
     for (size_t d = 0; d < dim; d += 2, k += 2 * PC__PAGE) {
         __m512i k0 = _mm512_load_si512(k), k1 = _mm512_load_si512(k + 32),
                 k2 = _mm512_load_si512(k + 64), k3 = _mm512_load_si512(k + 96);
-        fetch(k, a);
+        prefetch_halves(k, a);
         PC__UNROLL(8)
         for (int r = 0; r < rows; r++) {
             __m512i x = pair(q + (size_t)r * dim + d);
@@ -59,7 +60,7 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
 }
 
 INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, const int rows,
-                   const int vectors, __mmask16 last, size_t column, ahead a,
+                   const int vectors, __mmask16 last, size_t column, half_prefetch a,
                    uint16_t (*p)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
@@ -72,7 +73,7 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
                                           acc + (size_t)r * task->v_dim + 16 * j);
     for (size_t t = 0; t < PC__PAGE; t += 2) {
         const uint16_t *line = v + t * task->v_dim + 2 * column;
-        fetch(line, a);
+        prefetch_halves(line, a);
         PC__UNROLL(4)
         for (int j = 0; j < vectors; j++) {
             __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
@@ -105,12 +106,12 @@ typedef struct bf16_group {
     uint16_t p[GROUP][PC__PAGE];
 } bf16_group;
 
-INLINE void block_scores(bf16_group *g, size_t at, const int rows, ahead a)
+INLINE void block_scores(bf16_group *g, size_t at, const int rows, half_prefetch a)
 {
     scores(g->task, g->k, g->row + at, rows, a, g->s + at);
 }
 
-INLINE void block_values(bf16_group *g, size_t at, const int rows, ahead a)
+INLINE void block_values(bf16_group *g, size_t at, const int rows, half_prefetch a)
 {
     size_t column = 0;
     for (; column + 64 <= g->task->v_dim; column += 64)
@@ -147,15 +148,15 @@ INLINE void block_values(bf16_group *g, size_t at, const int rows, ahead a)
 /* What block `block` of a page's rows prefetches: half a page at a time, to keep pace with the
  * work. First the next page of the run, then the task's prefetch_pages. A single block prefetches a
  * whole page. */
-static ahead fetched_by(bf16_group *g, size_t block, int last_page)
+static half_prefetch prefetch_by(bf16_group *g, size_t block, int last_page)
 {
     const uint8_t *data = (const uint8_t *)g->k;
     int only = g->task->rows <= ROWS, half = (int)(g->halves % 2);
     if (!last_page && block < 2)
-        return (ahead){(ptrdiff_t)g->task->page_stride, only || !block, only || block};
+        return (half_prefetch){(ptrdiff_t)g->task->page_stride, only || !block, only || block};
     if (g->halves / 2 >= g->task->prefetch_count)
-        return (ahead){0, 0, 0};
-    ahead a = {g->task->prefetch_pages[g->halves / 2] - data, only || !half, only || half};
+        return (half_prefetch){0, 0, 0};
+    half_prefetch a = {g->task->prefetch_pages[g->halves / 2] - data, only || !half, only || half};
     g->halves += only ? 2 : 1;
     return a;
 }
@@ -195,13 +196,13 @@ static void weights(bf16_group *g, const int *sees, int whole)
 static void group_page(bf16_group *g, int last_page)
 {
     int sees[GROUP / ROWS], whole = g->page >= g->whole && g->page < g->part;
-    ahead a[GROUP / ROWS];
+    half_prefetch a[GROUP / ROWS];
     for (size_t at = 0; at < g->rows; at += ROWS) {
         size_t n = g->rows - at < ROWS ? g->rows - at : ROWS, block = at / ROWS;
         sees[block] = whole || pc__block_sees(g->task, g->row + at, n, g->page);
         if (!sees[block])
             continue;
-        a[block] = fetched_by(g, (g->row + at) / ROWS, last_page);
+        a[block] = prefetch_by(g, (g->row + at) / ROWS, last_page);
         FOR_ROWS(block_scores, g, at, a[block])
     }
     weights(g, sees, whole);

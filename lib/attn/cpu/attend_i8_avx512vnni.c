@@ -97,12 +97,12 @@ static void sum_keys(i8_block *b)
 }
 
 INLINE void i8_scores(i8_block *b, const int rows, const int vectors, size_t key,
-                      pc__prefetch *ahead, const int fetch)
+                      pc__prefetch *prefetch, const int lines)
 {
     sums high[ROWS][4], low[ROWS][4];
     const uint8_t *k = b->k + key * 4;
     size_t dim = b->task->k_dim;
-    pc__prefetch_cursor f = pc__prefetch_loop(ahead, (dim + 3) / 4, (size_t)fetch, k);
+    pc__prefetch_cursor f = pc__prefetch_loop(prefetch, (dim + 3) / 4, (size_t)lines, k);
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
@@ -110,7 +110,7 @@ INLINE void i8_scores(i8_block *b, const int rows, const int vectors, size_t key
         high[r][j] = low[r][j] = (sums)_mm512_setzero_si512();
     for (size_t d = 0; d < dim; d += 4, k += 4 * PC__PAGE) {
         __m512i x[4];
-        pc__prefetch_step(&f, fetch);
+        pc__prefetch_step(&f, lines);
         PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             x[j] = _mm512_loadu_si512(k + 64 * j);
@@ -194,12 +194,12 @@ INLINE void i8_weights(i8_block *b, size_t r)
 
 /* acc = acc * scale + weights times up to 4 vectors of 16 columns; the last vector is masked. */
 INLINE void i8_values(i8_block *b, const int rows, const int vectors, __mmask16 last, size_t column,
-                      pc__prefetch *ahead, const int fetch)
+                      pc__prefetch *prefetch, const int lines)
 {
     sums high[ROWS][4], low[ROWS][4];
     size_t dim = b->task->v_dim;
     float *acc = b->task->acc + b->row * dim + column;
-    pc__prefetch_cursor f = pc__prefetch_loop(ahead, PC__PAGE / 4, (size_t)fetch, b->v);
+    pc__prefetch_cursor f = pc__prefetch_loop(prefetch, PC__PAGE / 4, (size_t)lines, b->v);
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
@@ -208,7 +208,7 @@ INLINE void i8_values(i8_block *b, const int rows, const int vectors, __mmask16 
     for (size_t t = 0; t < PC__PAGE; t += 4) {
         const uint8_t *line = b->v + t * dim + 4 * column;
         __m512i x[4];
-        pc__prefetch_step(&f, fetch);
+        pc__prefetch_step(&f, lines);
         PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             x[j] = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 64 * j);
@@ -236,35 +236,36 @@ INLINE void i8_values(i8_block *b, const int rows, const int vectors, __mmask16 
     }
 }
 
-INLINE void attend_block(i8_block *b, const int rows, pc__prefetch *ahead, const int fetch)
+INLINE void attend_block(i8_block *b, const int rows, pc__prefetch *prefetch, const int lines)
 {
     const int vectors = rows <= SPLIT ? 4 : 2;
     size_t dim = b->task->v_dim, column = 0, wide = 16 * (size_t)vectors;
     for (size_t r = 0; r < (size_t)rows; r++)
         split_query(b, r);
     for (size_t key = 0; key < PC__PAGE; key += wide)
-        i8_scores(b, rows, vectors, key, ahead, fetch);
+        i8_scores(b, rows, vectors, key, prefetch, lines);
     for (size_t r = 0; r < (size_t)rows; r++)
         i8_weights(b, r);
     for (; column + wide <= dim; column += wide)
-        i8_values(b, rows, vectors, 0xffff, column, ahead, fetch);
+        i8_values(b, rows, vectors, 0xffff, column, prefetch, lines);
     for (; column < dim; column += 16)
-        i8_values(b, rows, 1, pc__range512(0, (uint32_t)(dim - column), 0), column, ahead, fetch);
+        i8_values(b, rows, 1, pc__range512(0, (uint32_t)(dim - column), 0), column, prefetch,
+                  lines);
 }
 
 void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
     i8_block b; /* its arrays are filled row by row */
-    pc__prefetch ahead = {.task = task};
+    pc__prefetch prefetch = {.task = task};
     b.task = task;
-    ahead.page_lines = (task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE + 63) / 64;
+    prefetch.page_lines = (task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE + 63) / 64;
     for (b.page = first_page; b.page < last_page; b.page++) {
         b.k = task->pages + b.page * task->page_stride;
         b.v = b.k + task->v_offset;
         b.k_scale = (const uint16_t *)(const void *)(b.k + pc__i8_k_scales(task->k_dim));
         b.v_scale = (const uint16_t *)(const void *)(b.v + pc__i8_v_scales(task->v_dim));
         int summed = 0;
-        pc__prefetch_page(&ahead, b.k, b.page + 1 == last_page && !task->goes_on);
+        pc__prefetch_page(&prefetch, b.k, b.page + 1 == last_page && !task->goes_on);
         for (b.row = 0; b.row < task->rows; b.row += ROWS) {
             size_t n = task->rows - b.row < ROWS ? task->rows - b.row : ROWS;
             if (!pc__block_sees(task, b.row, n, b.page))
@@ -273,22 +274,22 @@ void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size
                 sum_keys(&b);
             switch (n) {
             case 1:
-                attend_block(&b, 1, &ahead, 5);
+                attend_block(&b, 1, &prefetch, 5);
                 break;
             case 2:
-                attend_block(&b, 2, &ahead, 5);
+                attend_block(&b, 2, &prefetch, 5);
                 break;
             case 3:
-                attend_block(&b, 3, &ahead, 5);
+                attend_block(&b, 3, &prefetch, 5);
                 break;
             case 4:
-                attend_block(&b, 4, &ahead, 2);
+                attend_block(&b, 4, &prefetch, 2);
                 break;
             case 5:
-                attend_block(&b, 5, &ahead, 2);
+                attend_block(&b, 5, &prefetch, 2);
                 break;
             default:
-                attend_block(&b, 6, &ahead, 1);
+                attend_block(&b, 6, &prefetch, 1);
                 break;
             }
         }

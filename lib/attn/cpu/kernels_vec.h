@@ -4,6 +4,7 @@
 #ifndef PC_ATTN_CPU_KERNELS_VEC_H
 #define PC_ATTN_CPU_KERNELS_VEC_H
 
+#include "attn/cpu/prefetch.h"
 #include "attn/cpu/softmax_vec.h"
 
 #include "attn/cpu/product_vec.h"
@@ -16,22 +17,22 @@ typedef struct rows_group {
     const pc__attn_task *task;
     const uint8_t *data; /* the page */
     size_t page, row, rows;
-    size_t fetched; /* pages of task->prefetch_pages that were prefetched */
+    size_t begun; /* pages of task->prefetch_pages that were prefetched */
     float s[GROUP][PC__PAGE], scale[GROUP];
 } rows_group;
 
 /* Bytes to the page that a block of rows prefetches: the first block the next page of the run, the
- * others the task's prefetch_pages. Pages of one head are far apart, and no hardware prefetcher
- * follows them. */
-INLINE ptrdiff_t fetched_by(rows_group *g, size_t row, int last_page)
+ * others the task's prefetch_pages. */
+INLINE ptrdiff_t prefetch_by(rows_group *g, size_t row, int last_page)
 {
     if (row == 0 && !last_page)
         return (ptrdiff_t)g->task->page_stride;
-    return g->fetched < g->task->prefetch_count ? g->task->prefetch_pages[g->fetched++] - g->data
-                                                : 0;
+    return pc__prefetch_has_page(g->task, g->begun)
+               ? pc__prefetch_next_page(g->task, &g->begun) - g->data
+               : 0;
 }
 
-INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
+INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t prefetch)
 {
     const pc__attn_task *task = g->task;
     size_t dim = bf16 ? task->k_dim + task->k_dim % 2 : task->k_dim, row = g->row + at;
@@ -41,12 +42,12 @@ INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, 
                      .y = g->s[at],
                      .ldy = PC__PAGE,
                      .width = PC__PAGE,
-                     .fetch = fetch};
+                     .prefetch = prefetch};
     const void *q = bf16 ? (const void *)(task->q16 + row * dim) : task->q + row * dim;
     multiply_all(&p, q, dim, rows, bf16);
 }
 
-INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
+INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t prefetch)
 {
     const pc__attn_task *task = g->task;
     vec_product p = {.b = g->data + task->v_offset,
@@ -58,7 +59,7 @@ INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, 
                      .y = task->acc + (g->row + at) * task->v_dim,
                      .ldy = task->v_dim,
                      .width = task->v_dim,
-                     .fetch = fetch};
+                     .prefetch = prefetch};
     (bf16 ? multiply_bf16 : multiply_f32)(&p, rows);
 }
 
@@ -75,27 +76,27 @@ INLINE void group_page(rows_group *g, int last_page, const int bf16)
 {
     size_t step_rows = block_rows(g->rows);
     int sees[GROUP];
-    ptrdiff_t fetch[GROUP];
+    ptrdiff_t prefetch[GROUP];
     for (size_t at = 0; at < g->rows; at += step_rows) {
         size_t n = g->rows - at < step_rows ? g->rows - at : step_rows;
         if (!(sees[at] = pc__block_sees(g->task, g->row + at, n, g->page)))
             continue;
-        fetch[at] = fetched_by(g, g->row + at, last_page);
-        block_scores(g, at, n, bf16, fetch[at]);
+        prefetch[at] = prefetch_by(g, g->row + at, last_page);
+        block_scores(g, at, n, bf16, prefetch[at]);
         for (size_t r = at; r < at + n; r++)
             row_weights(g, r);
     }
     for (size_t at = 0; at < g->rows; at += step_rows)
         if (sees[at])
             block_values(g, at, g->rows - at < step_rows ? g->rows - at : step_rows, bf16,
-                         fetch[at]);
+                         prefetch[at]);
 }
 
 INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page, const int bf16)
 {
     rows_group g; /* too large to clear for a single row */
     g.task = task;
-    g.fetched = 0;
+    g.begun = 0;
     for (g.page = first_page; g.page < last_page; g.page++) {
         g.data = task->pages + g.page * task->page_stride;
         for (g.row = 0; g.row < task->rows; g.row += GROUP) {
@@ -127,7 +128,7 @@ INLINE void panel_of(const pc__panel_task *task, const int bf16)
                      .y = task->y,
                      .ldy = task->ldy,
                      .width = task->width,
-                     .fetch = task->rows > 1 ? PANEL_AHEAD : 0};
+                     .prefetch = task->rows > 1 ? PANEL_AHEAD : 0};
     multiply_all(&p, task->x, task->ldx, task->rows, bf16);
 }
 

@@ -2,6 +2,7 @@
  * U8 maps are exact; sums are fp32. */
 #include "attn/cpu/map_kernels.h"
 #include "attn/cpu/pairs512bf16.h"
+#include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 
 enum { ROWS = 6, GROUP = 8 * ROWS, COLUMNS = 128 };
@@ -32,14 +33,14 @@ INLINE __m512 widen(const uint8_t *from, size_t t, size_t left, const uint32_t f
 
 /* Prefetches the map rows of the next group: maps are read once, from memory that nothing else
  * touches. */
-INLINE void fetch(const pc__map_task *task, size_t row, size_t page, size_t steps,
-                  const uint32_t format)
+INLINE void prefetch_weights(const pc__map_task *task, size_t row, size_t page, size_t steps,
+                             const uint32_t format)
 {
     const char *at = (const char *)pc__map_weights_at(task, row)
                      + page * PC__PAGE * pc__map_weight_bytes(format);
-    _mm_prefetch(at, _MM_HINT_T1);
+    pc__prefetch_line(at);
     for (size_t byte = 63; byte < steps * pc__map_weight_bytes(format); byte += 64)
-        _mm_prefetch(at + byte, _MM_HINT_T1);
+        pc__prefetch_line(at + byte);
 }
 
 INLINE void load_weights(const map_mixing_bf16 *m, size_t row, size_t steps, uint16_t *to,
@@ -64,7 +65,7 @@ INLINE void load_weights(const map_mixing_bf16 *m, size_t row, size_t steps, uin
 
 INLINE void multiply_block(const map_mixing_bf16 *m, float *sums, size_t stride, size_t steps,
                            const int rows, const int vectors, __mmask16 last, size_t column,
-                           const int ahead)
+                           const int prefetch)
 {
     const uint16_t *line = m->values + 2 * column;
     size_t by = 2 * m->task->v_dim;
@@ -80,8 +81,8 @@ INLINE void multiply_block(const map_mixing_bf16 *m, float *sums, size_t stride,
         PC__UNROLL(4)
         for (int j = 0; j < vectors; j++) {
             __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
-            if (ahead)
-                _mm_prefetch((const char *)(line + 32 * j) + m->next, _MM_HINT_T0);
+            if (prefetch)
+                pc__prefetch_near((const char *)(line + 32 * j) + m->next);
             PC__UNROLL(8)
             for (int r = 0; r < rows; r++)
                 sum[r][j] = dot(sum[r][j], pair(m->p[r] + t), x);
@@ -102,7 +103,7 @@ INLINE void rows_block(map_mixing_bf16 *m, size_t at, const int rows, const uint
     if (!steps)
         return;
     for (size_t r = 0; r < (size_t)rows; r++) {
-        fetch(m->task, row + r + GROUP, m->page, steps, format);
+        prefetch_weights(m->task, row + r + GROUP, m->page, steps, format);
         load_weights(m, row + r, steps, m->p[r], format);
     }
     for (; column + 64 <= m->width; column += 64)

@@ -10,14 +10,15 @@
  * two blocks, is slower than none.) */
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/cpu/panel.h"
+#include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 
 enum {
-    ROWS = 12,    /* of a block: 24 sums, two vectors of weights, one of inputs */
-    FEW = 24,     /* most rows for which slabs do not pay */
-    AHEAD = 4096, /* bytes */
-    SLAB = 2048,  /* inputs: 128 KiB of weights */
-    STEPS = 16    /* of two inputs, between two prefetches */
+    ROWS = 12,       /* of a block: 24 sums, two vectors of weights, one of inputs */
+    FEW = 24,        /* most rows for which slabs do not pay */
+    DISTANCE = 4096, /* bytes */
+    SLAB = 2048,     /* inputs: 128 KiB of weights */
+    STEPS = 16       /* of two inputs, between two prefetches */
 };
 
 typedef struct slab {
@@ -43,13 +44,13 @@ INLINE __m512i weights_at(const uint16_t *w)
 }
 
 INLINE void multiply(const slab *s, const uint16_t *w, const uint16_t *x, size_t in, const int rows,
-                     const int ahead, __m512 (*sum)[2])
+                     const int prefetch, __m512 (*sum)[2])
 {
     for (size_t i = 0; i < in; i += 2, w += 2 * PC__PANEL) {
         __m512i w0 = weights_at(w), w1 = weights_at(w + 32);
-        if (ahead) {
-            _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T1);
-            _mm_prefetch((const char *)w + AHEAD + 64, _MM_HINT_T1);
+        if (prefetch) {
+            pc__prefetch_line((const char *)w + DISTANCE);
+            pc__prefetch_line((const char *)w + DISTANCE + 64);
         }
         PC__UNROLL(12)
         for (int r = 0; r < rows; r++) {
@@ -97,7 +98,7 @@ INLINE void many_block(const slab *s, size_t row, const int rows, const char *ne
     size_t i = 0;
     for (; i + 2 * STEPS <= s->in; i += 2 * STEPS, w += 2 * STEPS * PC__PANEL, x += 2 * STEPS) {
         for (size_t l = 0; l < lines; l++, next += 64)
-            _mm_prefetch(next, _MM_HINT_T0);
+            pc__prefetch_near(next);
         multiply(s, w, x, 2 * STEPS, rows, 0, sum);
     }
     multiply(s, w, x, s->in - i, rows, 0, sum);

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 
 typedef struct vec_product {
@@ -18,7 +19,7 @@ typedef struct vec_product {
     const float *scale; /* [rows]; NULL: 0, y is not read */
     float *y;           /* [rows][ldy] */
     size_t ldy, width;
-    ptrdiff_t fetch; /* prefetch that many bytes ahead of each read of B; 0: none */
+    ptrdiff_t prefetch; /* prefetch that many bytes ahead of each read of B; 0: none */
 } vec_product;
 
 /* Steps of a panel that stay in the first-level cache for several rows. */
@@ -31,7 +32,7 @@ INLINE void prefetch_b(const float *b, const int vectors, ptrdiff_t by)
         return;
     PC__UNROLL(4)
     for (int bytes = 0; bytes < vectors * VEC * 4; bytes += 64)
-        _mm_prefetch(at + bytes, _MM_HINT_T1);
+        pc__prefetch_line(at + bytes);
 }
 
 /* The same address. clang would keep the values read from there in registers and spill sums for it;
@@ -92,7 +93,7 @@ INLINE void tile(const vec_product *p, size_t column, const int bf16, const int 
     const float *b = (const float *)p->b + column; /* a pair of bf16 is as wide as a float */
     const float *x = p->x;
     size_t line = p->line, steps = p->steps, ldx = p->ldx;
-    ptrdiff_t fetch = p->fetch;
+    ptrdiff_t prefetch = p->prefetch;
     float *y = p->y + column;
     vec sum[12][8];
     PC__UNROLL(12)
@@ -102,7 +103,7 @@ INLINE void tile(const vec_product *p, size_t column, const int bf16, const int 
         sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_b(y, j, vectors, partial, last))
                              : vec_zero();
     for (size_t i = 0; i < steps; i += bf16 ? 2 : 1, b += line) {
-        prefetch_b(b, vectors, fetch);
+        prefetch_b(b, vectors, prefetch);
         step(sum, b, x + i, ldx, bf16, rows, vectors, partial, last);
         if (bf16)
             step(sum, read_again(b), x + i + 1, ldx, 2, rows, vectors, partial, last);
@@ -235,7 +236,7 @@ INLINE void multiply_all(const vec_product *p, const void *x, size_t ldx, size_t
             piece.steps = p->steps - at < PIECE ? p->steps - at : PIECE;
             piece.scale = at ? ones : NULL;
             piece.y += row * p->ldy;
-            piece.fetch = row == 0 ? p->fetch : 0;
+            piece.prefetch = row == 0 ? p->prefetch : 0;
             if (bf16) {
                 multiply_widened(&piece, (const uint16_t *)x + first, ldx, n);
             } else {

@@ -1,3 +1,4 @@
+/* Buckets of linked lists; the table doubles when it has as many links as buckets. */
 #include "base/hash_table.h"
 
 #include <string.h>

@@ -15,23 +15,24 @@ typedef struct pc__hash_table { /* zero-initialised: empty */
     size_t size, count;
 } pc__hash_table;
 
-/* The thing around a member. */
+/* The struct around a member. */
 #define PC__AROUND(member_pointer, type, member) \
     ((type *)(void *)((char *)(member_pointer)-offsetof(type, member)))
 
-/* Room for one more. Only the first can fail: later on, longer buckets are no error. */
+/* Makes room for one more. Only the first call can fail: later the buckets just get longer. */
 pc_status pc__hash_table_reserve(pc__hash_table *table, const pc_allocator *mem);
 void pc__hash_table_add(pc__hash_table *table, pc__hash_link *link, uint64_t hash);
 void pc__hash_table_remove(pc__hash_table *table, pc__hash_link *link);
 /* The first with this hash, and the others after it; NULL: no more. The caller compares. */
 pc__hash_link *pc__hash_table_find(const pc__hash_table *table, uint64_t hash);
 pc__hash_link *pc__hash_table_find_next(const pc__hash_link *link);
-/* All of them: NULL starts; not while something is added. What was given may be removed once the
- * next one is known. */
+/* Iterates over all links, from NULL; nothing may be added meanwhile. A link may be removed after
+ * the next one was asked for. */
 pc__hash_link *pc__hash_table_next(const pc__hash_table *table, const pc__hash_link *link);
-void pc__hash_table_free(pc__hash_table *table, const pc_allocator *mem); /* not what is in it */
+void pc__hash_table_free(pc__hash_table *table,
+                         const pc_allocator *mem); /* not the structs in it */
 
-/* A host may name its segments by hand, so that a few bytes of a key need not be uniform. */
+/* Hashes all bytes: an application may choose keys by hand, whose first bytes are not uniform. */
 uint64_t pc__id_hash(const pc__id *id);
 uint64_t pc__u64_hash(uint64_t value);
 

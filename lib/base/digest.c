@@ -89,3 +89,11 @@ void pc__id_hex(const pc__id *id, char hex[65])
 {
     sodium_bin2hex(hex, 65, id->bytes, sizeof id->bytes);
 }
+
+int pc__hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}

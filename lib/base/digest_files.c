@@ -1,5 +1,6 @@
 /* pc_fingerprint_files: a digest of files, by which an application names its model (doc/format.md,
  * files/1). */
+#include <promptcache/extend.h>
 #include <errno.h>
 #include <sodium.h>
 #include <string.h>

@@ -46,10 +46,9 @@ typedef struct pc__memo_layers {
 const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t layer,
                                const float *x);
 void pc__memo_layers_end(pc_memo *memo, pc__memo_layers *state);
-/* Borrows the maps of a record, until pc__memo_maps_release. */
-pc_status pc__memo_maps_get(pc_memo *memo, int64_t id,
-                            pc__maps *maps); /* PC_MISS: the record is gone. PC_ERR_FORMAT: it was
-                                                damaged, and is removed. */
+/* Borrows the maps of a record, until pc__memo_maps_release. PC_MISS: the record is gone.
+ * PC_ERR_FORMAT: it was damaged, and is removed. */
+pc_status pc__memo_maps_get(pc_memo *memo, int64_t id, pc__maps *maps);
 void pc__memo_maps_release(pc_memo *memo, pc__maps *maps);
 /* Copies outputs that a record keeps from a full computation: embedding [hidden] by this pool, not
  * normalised unless the model's files say so; logits. Either may be NULL. PC_MISS: the record lacks

@@ -69,7 +69,7 @@ static void clear_batch(add_batch *b)
 }
 
 /* The entry of a prompt; id PC__NO_NEIGHBOUR: there is none. */
-static pc__memo_entry known(const pc_memo *memo, const pc__id *tokens_id)
+static pc__memo_entry find_remembered(const pc_memo *memo, const pc__id *tokens_id)
 {
     pthread_rwlock_t *guard = (pthread_rwlock_t *)(uintptr_t)&memo->guard;
     pc__memo_entry out = {.id = PC__NO_NEIGHBOUR};
@@ -85,7 +85,7 @@ static pc__memo_entry known(const pc_memo *memo, const pc__id *tokens_id)
 /* 1: not remembered yet, or without all outputs to be kept. */
 static int needs_adding(add_batch *b, const pc_input *input, const pc__id *id)
 {
-    pc__memo_entry entry = known(b->memo, id);
+    pc__memo_entry entry = find_remembered(b->memo, id);
     for (size_t i = 0; i < b->count; i++)
         if (pc__id_equal(&b->ids[i], id))
             return 0;
@@ -192,7 +192,7 @@ static pc_status store_prompt(add_batch *b, size_t i)
     size_t cells = pc__memo_indexed_layers(memo) * pooled_size(memo, input),
            base = cells * sizeof(uint16_t), bytes = pc__memo_metadata_bytes(base, b->sizes[i]);
     uint16_t *metadata = pc__alloc(&memo->mem, bytes + 1);
-    int64_t id = PC__NO_NEIGHBOUR, before = known(memo, &b->ids[i]).id;
+    int64_t id = PC__NO_NEIGHBOUR, before = find_remembered(memo, &b->ids[i]).id;
     pc_status status = metadata ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
         pc__memo_pooled_put(b->pooled[i], cells, metadata);

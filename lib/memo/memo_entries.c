@@ -13,7 +13,7 @@ const pc__memo_entry *pc__memo_entry_by_tokens(const pc_memo *memo, const pc__id
     return NULL;
 }
 
-static void unlink_entry(pc_memo *memo, pc__memo_entry *entry)
+static void unlink_tokens(pc_memo *memo, pc__memo_entry *entry)
 {
     if (entry->is_linked)
         pc__hash_table_remove(&memo->by_tokens, &entry->by_tokens);
@@ -38,7 +38,7 @@ pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id,
         return PC_ERR_NOMEM;
     older = (pc__memo_entry *)(uintptr_t)pc__memo_entry_by_tokens(memo, tokens_id);
     if (older)
-        unlink_entry(memo, older);
+        unlink_tokens(memo, older);
     *entry = (pc__memo_entry){.id = id,
                               .tokens_id = *tokens_id,
                               .tokens = tokens,
@@ -52,7 +52,7 @@ pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id,
     return PC_OK;
 }
 
-static pc__memo_entry *find_entry(const pc_memo *memo, int64_t id)
+static pc__memo_entry *entry_of_id(const pc_memo *memo, int64_t id)
 {
     size_t lo = 0, hi = memo->entry_count;
     while (lo < hi) {
@@ -67,7 +67,7 @@ static pc__memo_entry *find_entry(const pc_memo *memo, int64_t id)
 
 const pc__memo_entry *pc__memo_entry_find(const pc_memo *memo, int64_t id)
 {
-    return find_entry(memo, id);
+    return entry_of_id(memo, id);
 }
 
 void pc__memo_entries_free(pc_memo *memo)
@@ -82,7 +82,7 @@ void pc__memo_entry_remove(pc_memo *memo, int64_t id)
 {
     pc__memo_entry *entry;
     pthread_rwlock_wrlock(&memo->guard);
-    entry = find_entry(memo, id);
+    entry = entry_of_id(memo, id);
     if (entry && entry->tokens) {
         uint32_t b = pc__memo_bucket_of(memo, entry->tokens);
         if (b < memo->head.bucket_count) {
@@ -93,7 +93,7 @@ void pc__memo_entry_remove(pc_memo *memo, int64_t id)
                 if (memo->lengths[entry->tokens * indexed_layers + u])
                     (void)pc__index_remove(memo->lengths[entry->tokens * indexed_layers + u], id);
         }
-        unlink_entry(memo, entry);
+        unlink_tokens(memo, entry);
         memo->outputs -= entry->has_outputs;
         entry->tokens = 0;
     }

@@ -53,8 +53,8 @@ static pc_status find_nearest(const pc_memo *memo, size_t tokens, size_t layer, 
 }
 
 /* x [tokens][hidden] of a layer; NULL: computes the input of the first one. */
-static pc_status look_up(pc_memo *memo, const pc_input *input, size_t layer, const float *x,
-                         pc__memo_found *found, pc__memo_times *times)
+static pc_status look_up_feature(pc_memo *memo, const pc_input *input, size_t layer, const float *x,
+                                 pc__memo_found *found, pc__memo_times *times)
 {
     const pc__memo_bucket *bucket = &memo->buckets[found->bucket];
     size_t count;
@@ -136,7 +136,7 @@ pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count,
         found[i].by_layer = memo->head.layerwise != 0;
         if (found[i].by_layer)
             continue;
-        status = look_up(memo, &inputs[i], 0, NULL, &found[i], times);
+        status = look_up_feature(memo, &inputs[i], 0, NULL, &found[i], times);
         if (found[i].id == PC__NO_NEIGHBOUR)
             found[i].reason = PC_REASON_LENGTH;
         else if (is_near_enough(memo, &found[i], threshold))
@@ -149,7 +149,7 @@ const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t la
 {
     pc__memo_found *all = state->found, one = {.id = PC__NO_NEIGHBOUR, .bucket = all->bucket};
     pc__maps maps;
-    if (look_up(memo, state->input, (size_t)layer, x, &one, &state->times) < 0
+    if (look_up_feature(memo, state->input, (size_t)layer, x, &one, &state->times) < 0
         || one.id == PC__NO_NEIGHBOUR)
         return NULL; /* the layer is computed */
     if (!is_near_enough(memo, &one, state->threshold)

@@ -17,13 +17,14 @@ static pc_status log_unusable(const pc__memo_index_reader *reader, pc_status sta
 {
     if (status >= 0 || status == PC_ERR_NOMEM)
         return status;
-    pc__log(reader->memo->model->context, PC_LOG_WARN, "memo: %s/%s: %s, is made anew: %s",
-            reader->memo->dir.path, reader->name, what, pc_error_text());
+    pc__log(reader->memo->model->context, PC_LOG_WARN,
+            "memo: %s/%s: %s cannot be used and is computed again: %s", reader->memo->dir.path,
+            reader->name, what, pc_error_text());
     return PC_OK;
 }
 
-static pc_status read_range(const pc__memo_index_reader *reader, uint64_t at, uint64_t size,
-                            uint8_t **out)
+static pc_status read_file_range(const pc__memo_index_reader *reader, uint64_t at, uint64_t size,
+                                 uint8_t **out)
 {
     const pc_memo *memo = reader->memo;
     int64_t got;
@@ -44,13 +45,13 @@ static pc_status read_index_head(pc__memo_index_reader *reader, uint64_t bytes)
     uint64_t size = 0;
     pc_status status = bytes < PC__INDEX_FILE_HEAD
                            ? pc__fail(PC_ERR_FORMAT, "has %llu bytes", (unsigned long long)bytes)
-                           : read_range(reader, 0, PC__INDEX_FILE_HEAD, &data);
+                           : read_file_range(reader, 0, PC__INDEX_FILE_HEAD, &data);
     if (status >= 0)
         status = pc__index_file_head_measure(data, bytes, &size);
     pc__free(&reader->memo->mem, data);
     data = NULL;
     if (status >= 0)
-        status = read_range(reader, 0, size, &data);
+        status = read_file_range(reader, 0, size, &data);
     if (status >= 0)
         status = pc__index_file_head_get(&reader->head, &reader->memo->mem, data, bytes);
     pc__free(&reader->memo->mem, data);
@@ -74,7 +75,7 @@ pc_status pc__memo_index_reader_open(pc__memo_index_reader *out, const pc_memo *
     if (status >= 0 && out->head.projector == bucket->sum)
         return PC_OK;
     /* An earlier projector's indexes are not worth a message. */
-    status = log_unusable(out, status, "indexes");
+    status = log_unusable(out, status, "the file");
     pc__memo_index_reader_close(out);
     return status;
 }
@@ -164,7 +165,7 @@ pc_status pc__memo_index_load(pc__memo_index_reader *reader, const pc__memo_inde
     *dropped = 0;
     if (!s)
         return PC_OK;
-    status = read_range(reader, s->at, s->size, &data);
+    status = read_file_range(reader, s->at, s->size, &data);
     if (status >= 0)
         status = read_index(reader, data, s, rows, count, kind, out, dropped);
     pc__free(&reader->memo->mem, data);

@@ -1,11 +1,11 @@
-/* What the sequences of a batch share. */
+/* How much memory the sequences of a batch share. */
 #include <stdlib.h>
 
 #include "base/options.h"
 #include "model/model_states.h"
 #include "serve/batch.h"
 
-/* Tokens [lo, hi) of some memory; of a host's sequence, its own tokens are its own memory. */
+/* Tokens [lo, hi) of a run, a segment, or the own tokens of an application's sequence. */
 typedef struct memory_range {
     const void *memory;
     size_t lo, hi;

@@ -1,5 +1,7 @@
+/* Options of a request: checked, completed with the chat template's stops, copied. */
 #include "serve/generate.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -37,8 +39,8 @@ static pc_status check_salts(const pc_generate_options *o, const char *call)
             return pc__fail(PC_ERR_INVALID, "%s: salt %zu is empty", call, i);
         if (salt->first < 0 || (i && salt->first <= o->salts[i - 1].first))
             return pc__fail(PC_ERR_INVALID,
-                            "%s: salt %zu begins at position %lld, not behind the one before it",
-                            call, i, (long long)salt->first);
+                            "%s: salt %zu begins at position %lld: positions must ascend", call, i,
+                            (long long)salt->first);
     }
     return PC_OK;
 }
@@ -61,7 +63,7 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
     return status < 0 ? status : pc__sampling_check(&o->sampling);
 }
 
-/* What the model decides. */
+/* Options that need something of the model. */
 static pc_status check_for_model(const pc_generate_options *o, const pc_model *model,
                                  const char *call)
 {
@@ -161,7 +163,7 @@ pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const p
     pc_status status;
     memset(to, 0, sizeof *to);
     to->options = from->options;
-    to->options.memo = NULL; /* its prompt is computed */
+    to->options.memo = NULL;
     status = copy_stops(to, model, &from->options, NULL);
     if (status >= 0)
         status = copy_salts(to, model, &from->options);

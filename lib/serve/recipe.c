@@ -1,3 +1,4 @@
+/* Makes the units of a schema for one mode of encoding. */
 #include "serve/recipe.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 typedef struct recipe_builder {
     pc__recipe *recipe;
     const pc__schema_tree *tree;
-    uint8_t *chosen; /* [nodes] members of unions that are switched in */
+    uint8_t *chosen; /* [nodes] members of unions that replace the default ones */
 } recipe_builder;
 
 static pc_status add_unit(pc__recipe *r, const char *name, int sees_lead, pc__unit **out)
@@ -49,7 +50,7 @@ static pc_status add_item(pc__recipe *r, pc__unit *unit, const pc__node *node, i
     return PC_OK;
 }
 
-/* A unit of which nothing is kept is not worth computing. */
+/* A unit without leaves is not computed. */
 static void drop_if_empty(pc__recipe *r)
 {
     pc__unit *unit = &r->units[r->unit_count - 1];
@@ -66,8 +67,8 @@ static int holds_tokens(const pc__node *node)
     return node->kind == PC__NODE_TEXT || node->kind == PC__NODE_PARAMETER;
 }
 
-/* The texts of the root, one unit for each run without a module in it. With `lead_only` the first
- * run, if it opens the schema. */
+/* The texts of the root, one unit for each row of them without a module in between. `lead_only`:
+ * only the row that opens the schema. */
 static pc_status root_units(recipe_builder *b, int lead_only, int skip_lead, int sees_lead)
 {
     const pc__node *root = b->tree->root;
@@ -116,7 +117,7 @@ static int by_node_start(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* The modules of a set, by themselves. */
+/* The modules of a set alone. */
 static pc_status set_unit(recipe_builder *b, const pc__scaffold *set, int sees_lead)
 {
     const pc_allocator *mem = &b->recipe->mem;
@@ -155,8 +156,8 @@ static int keep_for_set(const pc__scaffold *set, const pc__node *node)
     return 0;
 }
 
-/* All of `module` as the layout has it, with the chosen members (else the default ones) of its
- * unions. Kept: what lies inside `member`, or belongs to a module of `set`. */
+/* Adds all of `module` with the chosen or else the default members of its unions. Kept are texts
+ * inside `member`, or those of the modules of `set`. */
 static pc_status add_layout(recipe_builder *b, size_t unit, const pc__node *module,
                             const pc__node *member, const pc__scaffold *set)
 {

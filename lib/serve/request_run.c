@@ -2,6 +2,7 @@
  * where a layer did not come in time. */
 #include "serve/request_run.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -49,7 +50,7 @@ static pc_status use_given(pc__request *r)
 }
 
 /* The memo is asked before anything is computed. */
-static pc_status gather(pc__request *r, int asks_memo, float *logits, pc__memo_answer *answer)
+static pc_status gather_parts(pc__request *r, int asks_memo, float *logits, pc__memo_answer *answer)
 {
     pc__gather *g;
     pc_status status = pc__gather_new(&g, r);
@@ -72,14 +73,14 @@ static pc_status find_segments(pc__request *r, float *logits, pc__memo_answer *a
     if (r->prompt->given)
         status = use_given(r);
     else if (!pc__request_reuses_nothing(r))
-        status = gather(r, asks_memo, logits, answer);
+        status = gather_parts(r, asks_memo, logits, answer);
     if (status < 0)
         return status;
     pc__request_judge(r);
     return r->options->baseline == PC_BASELINE_COPIES ? copy_hits(r) : PC_OK;
 }
 
-static pc_status repair(pc__request *r)
+static pc_status repair_parts(pc__request *r)
 {
     double started = pc__now();
     pc_status status = PC_OK;
@@ -101,7 +102,7 @@ static void need_last_token(pc__request *r, pc__placed_prompt *out)
         r->again[r->parts[last + 1].first - 1] = 1;
 }
 
-static pc_status assemble(pc__request *r, pc__placed_prompt *out, float *logits)
+static pc_status assemble_prompt(pc__request *r, pc__placed_prompt *out, float *logits)
 {
     pc_status status;
     if (r->cache)
@@ -129,13 +130,13 @@ static pc_status run_once(pc__request *r, pc__placed_prompt *out, float *logits)
         need_last_token(r, out);
         if (answer.states)
             return pc__request_use_memo(r, &answer, out);
-        status = repair(r);
+        status = repair_parts(r);
     }
     pc__kv_unref(answer.states);
     if (status < 0)
         return status;
     pc__request_count(r);
-    return assemble(r, out, logits);
+    return assemble_prompt(r, out, logits);
 }
 
 /* The sequence reads the segments from now on. */

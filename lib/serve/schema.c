@@ -1,3 +1,4 @@
+/* Schemas from PML, what serving keeps with them, and their items for callers. */
 #include "serve/schema.h"
 
 #include <string.h>
@@ -99,8 +100,8 @@ void pc__pml_env_of(pc__pml_env *env, const pc_model *model)
     env->chat = model->chat;
     env->tokens = model_tokens;
     env->tokens_user = (void *)(uintptr_t)model;
-    /* vocabularies without an unknown token: what fills a parameter is only seen by texts that are
-     * encoded with it */
+    /* Vocabularies without an unknown token fill parameters with another one: only texts that are
+     * encoded with the parameter see it. */
     env->unk = info->token_unk >= 0   ? info->token_unk
                : info->token_pad >= 0 ? info->token_pad
                : info->token_eos >= 0 ? info->token_eos

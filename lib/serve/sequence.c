@@ -1,3 +1,4 @@
+/* A sequence: made, prefilled, sampled, copied, ended. */
 #include "serve/sequence.h"
 
 #include <string.h>
@@ -22,7 +23,6 @@ static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *co
         pc__free(mem, counter);
 }
 
-/* Takes the options over on success. */
 static pc_sequence *new_sequence(const pc_prompt *prompt, pc_cache *cache)
 {
     const pc_allocator *mem = &prompt->model->context->mem;
@@ -47,8 +47,8 @@ static pc_status make_logits(pc_sequence *s, const pc_generate_options *o)
     return s->logits ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* Rows of logits that a vocabulary has no token for (padding of the model) are never drawn. What a
- * host's tokenizer knows, only the host does. */
+/* A model may have more rows of logits than its tokenizer has tokens; the others are never sampled.
+ * An application's tokenizer is not asked. */
 static size_t drawn_vocabulary(const pc_model *model)
 {
     size_t rows = (size_t)model->info.vocab;
@@ -56,6 +56,7 @@ static size_t drawn_vocabulary(const pc_model *model)
     return known < rows ? known : rows;
 }
 
+/* Owns the options on success. */
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation)
 {
@@ -120,7 +121,7 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
         return status;
     if (generation.options.samples > 1)
         status = pc__fail(PC_ERR_INVALID,
-                          "pc_sequence_new: one sample a sequence, use pc_sequence_fork");
+                          "pc_sequence_new: a sequence is one sample; use pc_sequence_fork");
     else
         status = pc__sequence_make(out, prompt, cache, &generation);
     pc__generation_end(&generation, &prompt->model->context->mem);
@@ -172,7 +173,7 @@ pc_status pc__sequence_fail(pc_sequence *s, pc_status status)
     return status;
 }
 
-/* Hands out what became final; PC_END if the caller wants no more. */
+/* Gives final text to on_text; PC_END if the caller wants no more. */
 static pc_status emit_text(pc_sequence *s, size_t from)
 {
     const pc_generate_options *o = &s->generation.options;
@@ -343,7 +344,7 @@ pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
         return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: sequence is NULL");
     if (sampling && (status = pc__sampling_check(sampling)) < 0)
         return status;
-    if (sequence->stepping) /* what it holds and what it counts may be of different tokens */
+    if (sequence->stepping) /* its states and its tokens may differ now */
         return pc__fail(PC_ERR_STATE, "pc_sequence_fork: a step of the sequence is under way");
     if (!sequence->placed.sequence)
         return pc__fail(PC_ERR_STATE, "pc_sequence_fork: the sequence %s",

@@ -1,4 +1,4 @@
-/* A running sequence gets tokens that were not sampled, or loses the last ones. */
+/* Tokens are pushed to a running sequence, or truncated. */
 #include <string.h>
 
 #include "pml/literal.h"
@@ -132,7 +132,7 @@ done:
     return status;
 }
 
-/* The text of tokens [turn, count), as if no more had come. */
+/* The text of tokens [turn, count). */
 static pc_status rebuild_text(pc_sequence *s, size_t turn, size_t count, pc__text_stream *out)
 {
     const pc_generate_options *o = &s->generation.options;
@@ -146,16 +146,17 @@ static pc_status rebuild_text(pc_sequence *s, size_t turn, size_t count, pc__tex
     return status;
 }
 
-/* Takes computed tokens off the host's sequence, so that `kept` of those behind the prompt are left
- * there; -1: nor the prompt's last one. */
+/* Shortens the model's sequence to `kept` tokens behind the prompt; -1: without the prompt's last
+ * one too. */
 static pc_status truncate_states(pc_sequence *s, int64_t kept)
 {
     size_t computed = s->count - s->pending;
     size_t less = kept < 0 ? computed + !s->again : computed - (size_t)kept;
     if (kept < 0 && s->placed.own.last < 0)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_sequence_truncate: the prompt's last position was not its last to be "
-                        "computed, it cannot go on from there");
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "pc_sequence_truncate: the prompt's last position was not computed last, so "
+            "its logits cannot be computed again");
     return less ? pc__call_truncate(s->model, s->placed.sequence, less) : PC_OK;
 }
 
@@ -173,7 +174,7 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
     turn = s->turn < count ? s->turn : count;
     computed = s->count - s->pending;
     status = rebuild_text(s, turn, count, &text);
-    /* the last token that stays is computed once more: what is sampled next needs its logits */
+    /* the last token that stays is computed once more, for its logits */
     if (status >= 0 && s->placed.sequence && count <= computed)
         status = truncate_states(s, (int64_t)count - 1);
     if (status < 0) {

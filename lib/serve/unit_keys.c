@@ -1,3 +1,4 @@
+/* Names all leaves of a recipe: each key holds the keys of what the leaf sees. */
 #include "serve/unit_keys.h"
 
 int64_t pc__key_offset(const pc_model *model, int64_t start)
@@ -5,7 +6,7 @@ int64_t pc__key_offset(const pc_model *model, int64_t start)
     return model->info.relocatable ? 0 : start;
 }
 
-/* Goes on with the chain of what is seen, over the items of one unit. */
+/* The keys of one unit's items, each with the one before it as its parent. */
 typedef struct key_chain {
     const pc_model *model;
     const pc__request_tenants *scopes;

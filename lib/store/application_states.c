@@ -1,3 +1,4 @@
+/* Keys, put and get for applications with their own runtime (application_states.h). */
 #include "store/application_states.h"
 
 #include <string.h>
@@ -53,14 +54,15 @@ pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t 
     for (size_t i = 0; relative && i < count; i++) {
         if (i ? relative[i] <= relative[i - 1] : relative[i] != 0)
             return pc__fail(PC_ERR_INVALID,
-                            "pc_key_segment: token %zu stands at relative position %lld", i,
-                            (long long)relative[i]);
+                            "pc_key_segment: token %zu has relative position %lld; they start at 0 "
+                            "and increase",
+                            i, (long long)relative[i]);
         holes |= relative[i] != (int64_t)i;
     }
     from = to_id(base);
     if (parent)
         last = to_id(parent);
-    /* positions 0, 1, 2 … have one name, whether they are written out or not */
+    /* positions 0, 1, 2 … have one key, whether they are written out or not */
     id = pc__segment_key(&from, parent ? &last : NULL, distance, offset, tokens,
                          holes ? relative : NULL, count);
     memcpy(key, id.bytes, sizeof id.bytes);
@@ -74,8 +76,9 @@ static pc_status read_put_options(pc_put_options *o, const pc_put_options *optio
     if (status < 0)
         return status;
     if (o->reserved || !o->salt != !o->salt_size)
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_put: reserved is set, or salt and salt_size do not go together");
+        return pc__fail(
+            PC_ERR_INVALID,
+            "pc_cache_put: reserved is not 0, or only one of salt and salt_size is given");
     if (!(o->cost_seconds >= 0 && o->cost_seconds < 1e18)
         || !(o->ttl_seconds >= 0 && o->ttl_seconds < 1e18))
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cost_seconds is %g, ttl_seconds %g",
@@ -123,7 +126,7 @@ pc_status pc__segment_matches(const pc_segment *segment, const pc__image *want)
     if (status >= 0)
         status = pc__raw_image(&have, &raw, 1, "pc_cache_get");
     if (status < 0)
-        return pc__fail_in(PC_ERR_MISMATCH, "what goes by the key");
+        return pc__fail_in(PC_ERR_MISMATCH, "the segment under this key");
     have.key = want->key;
     return pc__image_match(want, &have);
 }
@@ -133,7 +136,7 @@ static void ref_context(void *owner)
     pc__context_ref(owner);
 }
 
-/* One that the cache has or can get. */
+/* A look-up in RAM, then below it. */
 typedef struct state_lookup {
     pc_cache *cache;
     const pc__image *want;
@@ -145,7 +148,7 @@ typedef struct state_lookup {
 
 static pc_status wait_for_load(state_lookup *s, pc__load *load, double started)
 {
-    static const double END = 1e6; /* seconds: a load has a deadline of its own */
+    static const double END = 1e6; /* seconds; a load has its own deadline */
     pc_status status = pc__load_wait(load, started + (s->cost > 0 && s->cost < END ? s->cost : END),
                                      &s->found, &s->reason);
     if (status == PC_OK)

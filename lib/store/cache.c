@@ -1,3 +1,4 @@
+/* The cache over its tiers: get, put, pins, quotas, statistics (cache.h). */
 #include "store/cache_internal.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *token
     return PC_OK;
 }
 
-/* `image` with the names that the segment is stored under. */
+/* Describes the segment by `image` and the entry under which it is stored. */
 static pc_status set_description(pc_cache *cache, const pc__entry_desc *desc,
                                  const pc__image *image, pc_segment *segment)
 {
@@ -177,7 +178,7 @@ pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size
         return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: cache is NULL");
     if (!salt != !salt_size)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_set_quota: salt and salt_size do not go together");
+                        "pc_cache_set_quota: only one of salt and salt_size is given");
     id = pc__salt_digest(salt, salt_size);
     return pc__ram_tier_set_quota(cache->ram, &id, ram_bytes);
 }
@@ -188,7 +189,7 @@ const void *pc__cache_salt(const pc_cache *cache, size_t *size)
     return cache->salt;
 }
 
-/* Of RAM, with what is on its way to a tier below and in it no more. */
+/* The tier RAM, with evicted segments that wait to be written to a lower tier. */
 static void ram_stats(pc_cache *cache, pc_tier_stats *s)
 {
     uint64_t outside = atomic_load_explicit(&cache->outside, memory_order_relaxed);
@@ -215,9 +216,8 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     s.budget_bytes = ram.budget_bytes;
     s.hits = atomic_load_explicit(&cache->counts.hits, memory_order_relaxed);
     s.lookups = atomic_load_explicit(&cache->counts.lookups, memory_order_relaxed);
-    s.lookups = s.lookups > s.hits
-                    ? s.lookups
-                    : s.hits; /* hits were read first: others may have come in between */
+    s.lookups = s.lookups > s.hits ? s.lookups
+                                   : s.hits; /* hits were read first, others may have followed */
     s.misses = s.lookups - s.hits;
     return pc__result_write(stats, PC__V1_SIZE(pc_cache_stats, budget_bytes), &s, sizeof s,
                             "pc_cache_stats");
@@ -263,7 +263,8 @@ pc_status pc_cache_clear(pc_cache *cache)
 uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes)
 {
     uint64_t freed = pc__ram_tier_trim(cache->ram, 0, bytes, owner);
-    if (freed && cache->tiers[PC_TIER_COMPRESSED]) /* which may be about to get them */
+    /* The tier COMPRESSED may be about to get them. */
+    if (freed && cache->tiers[PC_TIER_COMPRESSED])
         pc__io_flush(cache->io);
     return freed;
 }

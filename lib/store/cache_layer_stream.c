@@ -1,8 +1,7 @@
-/* Segments that are used while they are being read. As soon as a load knows that the record is what
- * is wanted and has memory for it, a request that waits may take the segment and compute with its
- * first layers while the others come: the forward pass asks for each layer (pc__layer_stream). A
- * layer that does not come in time ends that pass, and the request computes what is missing, as if
- * it had not taken anything; so it has lost no more than it was ready to wait. */
+/* Segments that are used while they are being read. Once a load has compared the header and has
+ * memory, a waiting request may take the segment and compute with its first layers. The forward
+ * pass asks for each layer (pc__layer_stream). If a layer is late, the pass ends and the request
+ * computes what is missing; it has lost no more than it was ready to wait. */
 #include <stddef.h>
 
 #include "store/cache_internal.h"

@@ -1,8 +1,9 @@
-/* What requests seek below RAM. A load is one job of the I/O threads; requests that seek the same
- * key share it. It asks the tiers in order until one gives what is wanted, puts the segment into
- * RAM and keeps it for those who wait. */
+/* Loads: on a miss in RAM, requests read a segment from a lower tier. A load is one job of the I/O
+ * threads; requests for the same key share it. It asks the tiers in order until one has the
+ * segment, puts the segment into RAM and keeps it for the requests that wait. */
 #include "store/cache_internal.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 #include <time.h>
 
@@ -46,8 +47,8 @@ void pc__load_unref(pc__load *load)
     pc__free(&mem, load);
 }
 
-/* The tier from which it should be there first, and when; PC_TIER_NONE: no tier may have it. Tiers
- * that fail are left out, *reason says so. */
+/* The tier that should have it first, and after how many seconds; PC_TIER_NONE: no tier may have
+ * it. Skips tiers that fail; *reason says why. */
 static uint32_t best_tier(pc_cache *cache, const pc__load_request *request,
                           double *expected_seconds, uint32_t *reason)
 {
@@ -81,8 +82,8 @@ static uint32_t best_tier(pc_cache *cache, const pc__load_request *request,
     return best;
 }
 
-/* Is it there before it is computed, and do all threads together bring more than is computed
- * meanwhile? If not: is it time to look whether that has changed? */
+/* 1: loading is worth it. It must end before computing would, and all threads together must load
+ * more than is computed meanwhile. If not: 1 if a probe of the tier is due. */
 static int should_load(pc_cache *cache, const pc__load_request *request, uint32_t tier,
                        double expected_seconds)
 {
@@ -105,7 +106,7 @@ static size_t carve_block(size_t *at, size_t bytes)
     return here;
 }
 
-/* A copy that owns what it points to, in one block. */
+/* A copy in one block of memory, with all that it points to. */
 static pc__image *copy_image(const pc_allocator *mem, const pc__image *from)
 {
     size_t size = 0, head = carve_block(&size, sizeof *from),
@@ -153,8 +154,8 @@ static void set_load_desc(pc__load *load, const pc__entry_desc *desc)
     load->desc.salt = desc->salt ? &image->salt : NULL;
 }
 
-/* The segment of a load that has ended and that nobody waits for, so that it is given back at once,
- * whoever is last. Under the lock. */
+/* Takes the segment of a finished load that nobody waits for, so that it is freed at once. Under
+ * the lock. */
 static pc_segment *take_unwanted_segment(pc__load *load)
 {
     pc_segment *segment = load->waiters || load->listed ? NULL : load->segment;
@@ -163,7 +164,7 @@ static pc_segment *take_unwanted_segment(pc__load *load)
     return segment;
 }
 
-/* What belongs to the reading thread is given back before anybody learns that it is done. */
+/* The reading thread drops what it holds before others learn that the load is done. */
 static void end_load(pc__load *load, uint32_t reason)
 {
     pc_cache *cache = load->cache;
@@ -179,7 +180,7 @@ static void end_load(pc__load *load, uint32_t reason)
     pc__load_unref(load);
 }
 
-/* Nobody has waited until it began. */
+/* 1: every request has given up before the load began. */
 static int has_no_waiter(pc__load *load)
 {
     size_t waiters;
@@ -189,7 +190,7 @@ static int has_no_waiter(pc__load *load)
     return !waiters && !atomic_load(&load->prefetch);
 }
 
-/* Asks the tiers in order, the one it is expected in first. The reason of the first that failed. */
+/* Asks the tiers in order, the expected one first. Returns the reason of the first failure. */
 static uint32_t ask_tiers(pc__load *load)
 {
     pc_cache *cache = load->cache;
@@ -216,7 +217,7 @@ static void run_load(pc__io_job *job, int give_up)
 {
     pc__load *load = (pc__load *)job;
     uint32_t reason = PC_REASON_SLOW;
-    if (load->is_prefetch)
+    if (load->began_as_prefetch)
         load->deadline = pc__now() + load->cache->deadline;
     if (!give_up && !has_no_waiter(load)) {
         reason = ask_tiers(load);
@@ -236,7 +237,7 @@ static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
         return NULL;
     }
     load->job.run = run_load;
-    atomic_init(&load->references, 1); /* the I/O threads' */
+    atomic_init(&load->references, 1); /* the I/O thread's */
     atomic_init(&load->done, 0);
     atomic_init(&load->prefetch, 0);
     load->cache = cache;
@@ -255,7 +256,7 @@ static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
     return load;
 }
 
-/* Another one waits for it. Under the lock. PC_MISS: it is not what this one wants. */
+/* Adds a waiter, under the lock. PC_MISS: it loads another segment than this request wants. */
 static pc_status join_load(pc__load *load, const pc__load_request *request, pc__load **out)
 {
     const pc__image *image = load->image;
@@ -274,7 +275,7 @@ static pc_status join_load(pc__load *load, const pc__load_request *request, pc__
     return PC_OK;
 }
 
-/* PC_AGAIN: there is none under way. */
+/* PC_AGAIN: no load of this key is running. */
 static pc_status join_running_load(pc_cache *cache, const pc__load_request *request, pc__load **out)
 {
     pc_status status = PC_AGAIN;
@@ -291,7 +292,8 @@ static pc_status join_running_load(pc_cache *cache, const pc__load_request *requ
     return status;
 }
 
-/* Into the table and the queue. PC_AGAIN: another one was faster; PC_MISS: the queue is full. */
+/* Adds the load to the list and the queue. PC_AGAIN: another thread was faster; PC_MISS: the queue
+ * is full. */
 static pc_status queue_load(pc_cache *cache, pc__load *load, size_t waiters)
 {
     pc_status status = PC_OK;
@@ -323,8 +325,8 @@ static pc_status queue_load(pc_cache *cache, pc__load *load, size_t waiters)
     return status;
 }
 
-/* A new load, from `tier` first. *out waits for it; out NULL: nobody does, it is loaded ahead. As
- * start. */
+/* Starts a load, from `tier` first. *out waits for it; out NULL: a prefetch, nobody waits. Status
+ * as of queue_load. */
 static pc_status start_load(pc_cache *cache, const pc__load_request *request, uint32_t tier,
                             double expected_seconds, pc__load **out)
 {
@@ -334,7 +336,7 @@ static pc_status start_load(pc_cache *cache, const pc__load_request *request, ui
         return PC_ERR_NOMEM;
     load->first_tier = tier;
     load->expected_seconds = expected_seconds;
-    load->is_prefetch = !out;
+    load->began_as_prefetch = !out;
     atomic_store(&load->prefetch, !out);
     status = queue_load(cache, load, out ? 1 : 0);
     if (status != PC_OK)

@@ -1,11 +1,11 @@
-/* One load from one tier: the record's header is read and compared with what is wanted, room is
- * taken, the owner makes memory, the blocks are read, checked and decoded by several threads, the
- * owner takes them over. A record that the tier can map is not copied: its blocks are checked where
- * they lie. Whatever fails, nothing is left behind.
+/* Reads one load from one tier: reads the header and compares it with what is wanted, reserves RAM,
+ * has the owner make memory, reads, checks and decodes the blocks in several threads, and hands the
+ * payload over. A record that the tier can map is not copied: its blocks are checked in place.
+ * After any failure nothing is left behind.
  *
- * Room is taken in RAM before memory is. If RAM has none, a load that somebody waits for goes on
- * all the same: its memory is then the request's own, as that of a segment which it computes would
- * be, and goes with it. A prefetch ends. */
+ * RAM is reserved before memory is allocated. If the tier RAM has no room, a load that a request
+ * waits for goes on: its memory then belongs to the request, like a segment that the request
+ * computes, and is freed with it. A prefetch ends. */
 #include "store/cache_internal.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include "attn/kernels.h"
 
-enum { HELP_BYTES = 1 << 18 }; /* less is read by one thread */
+enum { HELP_BYTES = 1 << 18 }; /* bytes that are worth another thread */
 
 typedef struct record_load {
     pc__load *load;
@@ -21,12 +21,12 @@ typedef struct record_load {
     pc__source *source;
     pc__record *record;
     const pc__image *image; /* of the record */
-    pc__entry_desc
-        desc; /* under which it goes into RAM: the load's, and what only the record knows */
+    /* Entry in RAM: the load's, with what only the record knows. */
+    pc__entry_desc desc;
     void *payload;
-    pc_segment *segment; /* around the payload, where it is used early */
+    pc_segment *segment; /* around the payload, if it is used early */
     uint8_t **blocks;
-    uint64_t reserved; /* taken in RAM */
+    uint64_t reserved; /* bytes, in RAM */
     int is_mapped;     /* the payload lies in the source, and closes it */
     double started;
 } record_load;
@@ -45,7 +45,8 @@ static uint32_t load_error_reason(const record_load *r, pc_status status)
     }
 }
 
-/* Nobody waits any more, and it is in RAM meanwhile or never will be. */
+/* 1: nobody waits any more, and RAM already has the segment or we are shutting down. Under
+ * load_lock. */
 static int is_abandoned(pc__load *load)
 {
     if (pc__io_is_ending(load->cache->io))
@@ -54,8 +55,8 @@ static int is_abandoned(pc__load *load)
            && pc__ram_tier_has(load->cache->ram, &load->image->key);
 }
 
-/* The first failure counts, with the text that it has left in this thread: whoever tells of it is
- * another one. Under load_lock. */
+/* Keeps the first error and its text: error texts are per thread, and another thread reports it.
+ * Under load_lock. */
 static void fail_load(pc__load *load, pc_status status)
 {
     if (load->failed < 0)
@@ -64,7 +65,7 @@ static void fail_load(pc__load *load, pc_status status)
     snprintf(load->why, sizeof load->why, "%s", pc_error_text());
 }
 
-/* The next block; SIZE_MAX: none is left. */
+/* The next block; SIZE_MAX: there is none. */
 static size_t claim_block(pc__load *load)
 {
     size_t index = SIZE_MAX;
@@ -73,7 +74,7 @@ static size_t claim_block(pc__load *load)
         if (is_abandoned(load))
             fail_load(load, pc__fail(PC_ERR_CANCELLED, "nobody waits for it any more"));
         else if (pc__now() > load->deadline)
-            load->failed = PC_AGAIN; /* told apart by the one who asked for help */
+            load->failed = PC_AGAIN; /* read_all_blocks makes it a timeout */
         if (load->failed == PC_OK)
             index = load->next_block++;
     }
@@ -133,7 +134,7 @@ static void run_block_helper(pc__io_job *job, int give_up)
     pc__free(&mem, h);
 }
 
-/* Other threads come if they are free; it is no fault if they do not. */
+/* Free I/O threads help; none has to. */
 static void queue_block_helpers(pc__load *load, const pc__image *image)
 {
     const pc_allocator *mem = &load->cache->context->mem;
@@ -151,15 +152,16 @@ static void queue_block_helpers(pc__load *load, const pc__image *image)
         h->load = load;
         atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
         if (!pc__io_add(load->cache->io, PC__IO_LOAD, &h->job)) {
-            atomic_fetch_sub_explicit(&load->references, 1,
-                                      memory_order_relaxed); /* ours is another one */
+            atomic_fetch_sub_explicit(
+                &load->references, 1,
+                memory_order_relaxed); /* not the last one: the caller has its own */
             pc__free(mem, h);
             return;
         }
     }
 }
 
-/* All blocks to where they belong, or in their places: read and checked. */
+/* Reads or maps all blocks, and checks them. */
 static pc_status read_all_blocks(record_load *r)
 {
     pc__load *load = r->load;
@@ -183,12 +185,12 @@ static pc_status read_all_blocks(record_load *r)
     pthread_mutex_unlock(&cache->load_lock);
     if (status == PC_AGAIN) {
         atomic_store(&r->source->timed_out, 1);
-        return pc__fail(PC_ERR_IO, "it took longer than its deadline");
+        return pc__fail(PC_ERR_IO, "not read before the deadline");
     }
     return status < 0 ? pc__fail(status, "%s", load->why) : status;
 }
 
-/* What a block needs on its way out of the record, times those who read at once. */
+/* Memory for decoding: one block for each thread that reads. */
 static uint64_t decode_bytes(const record_load *r)
 {
     pc_record_info info = PC_RECORD_INFO_INIT;
@@ -207,12 +209,12 @@ static pc_status reserve_ram(record_load *r)
     uint64_t reserved;
     pc_status status;
     for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
-        load->bytes += r->image->block_bytes[b]; /* only the record can tell */
+        load->bytes += r->image->block_bytes[b]; /* only the record knows */
     reserved = pc__ram_tier_entry_bytes(load->bytes, load->image->tokens) + decode_bytes(r);
     status = pc__ram_tier_reserve(load->cache->ram, &r->desc, reserved, load->prefetch, NULL);
     r->reserved = status == PC_OK ? reserved : 0;
     if (status == PC_MISS && load->prefetch)
-        return pc__fail(PC_ERR_CANCELLED, "no free room for what was to be loaded ahead");
+        return pc__fail(PC_ERR_CANCELLED, "no free room for a prefetch");
     return status < 0 ? status : PC_OK;
 }
 
@@ -229,8 +231,7 @@ static void close_mapped_source(void *memory_owner)
     source->close(source);
 }
 
-/* A payload around the record as it lies in memory; nothing of it has been looked at. PC_MISS: it
- * cannot be. */
+/* Wraps the record where it is mapped; nothing is checked yet. PC_MISS: it cannot be mapped. */
 static pc_status wrap_memory(record_load *r)
 {
     pc__load *load = r->load;
@@ -272,7 +273,7 @@ static pc_status make_segment(record_load *r, pc_segment **segment)
     return PC_OK;
 }
 
-/* Those who wait may begin with the first layers. */
+/* Lets waiting requests begin with the first layers. */
 static pc_status offer_stream(record_load *r)
 {
     pc__load *load = r->load;
@@ -284,12 +285,12 @@ static pc_status offer_stream(record_load *r)
     status = make_segment(r, &r->segment);
     if (status < 0)
         return status;
-    load->ref_owner(load->owner); /* the segment's; the load goes on with its own */
+    load->ref_owner(load->owner); /* the segment's; the load keeps its own */
     pc__layer_stream_offer(load, r->segment, r->image->block_count, r->tier->ops->id);
     return PC_OK;
 }
 
-/* Memory that the record is to be copied to. */
+/* Makes memory to copy the record to. */
 static pc_status create_payload(record_load *r)
 {
     pc__load *load = r->load;
@@ -297,11 +298,12 @@ static pc_status create_payload(record_load *r)
     if (!r->blocks)
         return PC_ERR_NOMEM;
     if (!load->ops->create || !load->ops->finish)
-        return pc__fail(PC_ERR_UNSUPPORTED, "who owns these states cannot take them back");
+        return pc__fail(PC_ERR_UNSUPPORTED, "the owner of these states cannot load them");
     return load->ops->create(load->owner, r->image, &r->payload, r->blocks);
 }
 
-/* A host's own memory may be full: then it gets back what RAM keeps of it without use, once. */
+/* If the application's own memory is full, frees what RAM keeps of it without use, and tries once
+ * more. */
 static pc_status finish_payload(record_load *r)
 {
     pc__load *load = r->load;
@@ -331,7 +333,7 @@ done:
     return status;
 }
 
-/* From here on the payload belongs to a segment, which goes into RAM if there is room. */
+/* Makes a segment of the payload and puts it into RAM if there is room. */
 static pc_status keep_segment(record_load *r)
 {
     pc__load *load = r->load;
@@ -348,7 +350,7 @@ static pc_status keep_segment(record_load *r)
     status = pc__segment_set_description(segment, r->image);
     if (status >= 0) {
         r->desc.reserved = r->reserved;
-        r->reserved = 0; /* the put gives it back */
+        r->reserved = 0; /* the put returns it */
         status = pc__ram_tier_put(cache->ram, &r->desc, segment, &kept, &why);
     }
     if (status >= 0 && kept && pc__segment_serves(kept, load->ops, load->owner)) {
@@ -358,10 +360,10 @@ static pc_status keep_segment(record_load *r)
     }
     pc__segment_unref(kept); /* of another owner */
     load->segment = segment;
-    return PC_OK; /* it is there, whether RAM could keep it or not */
+    return PC_OK; /* loaded, even if RAM has no room for it */
 }
 
-/* Before room is taken in its name. */
+/* Completes the entry before RAM is reserved for it. */
 static void set_desc(record_load *r)
 {
     const pc__image *image = r->image;
@@ -371,7 +373,7 @@ static void set_desc(record_load *r)
     n->ttl = image->ttl > 0 ? image->ttl : n->ttl;
     n->priority = n->priority ? n->priority : image->priority;
     n->salt = n->salt ? n->salt
-                      : &image->salt; /* of whoever stored it: pc_cache_get has none of its own */
+                      : &image->salt; /* of the tenant that stored it: pc_cache_get passes none */
 }
 
 static pc_status open_record(record_load *r)
@@ -410,8 +412,8 @@ static void learn(const record_load *r, pc_status status, uint64_t bytes, double
     } else if (r->load->reason == PC_REASON_IO || r->load->reason == PC_REASON_DEADLINE
                || r->load->reason == PC_REASON_UNREACHABLE
                || r->load->reason == PC_REASON_DAMAGED) {
-        /* the tier's fault, even damage, if it goes on; that a record is foreign says nothing of
-         * others */
+        /* the tier's fault, even damage, if it goes on; a foreign record says nothing about others
+         */
         pc__estimate_report_failure(&cache->estimate, t, bytes, seconds, r->load->reason);
     }
 }
@@ -440,7 +442,7 @@ static pc_status open_source(record_load *r)
     return status;
 }
 
-/* A payload that has become no segment. */
+/* Frees a payload that did not become a segment. */
 static void release(record_load *r)
 {
     const pc__load *load = r->load;
@@ -475,9 +477,9 @@ pc_status pc__load_read(pc__load *load, uint32_t tier)
     status = read_payload(&r);
     if (status >= 0) {
         bytes = bytes_of(&r);
+        /* Freed with the payload; at once if another thread's segment is kept. */
         if (r.is_mapped)
-            r.source =
-                NULL; /* goes with the payload, at once where another thread's segment is kept */
+            r.source = NULL;
         status = keep_segment(&r);
     }
 done:

@@ -1,6 +1,6 @@
 /* All counters in the text format of Prometheus (exposition format 0.0.4): names promptcache_…, one
- * line for each tier that the cache has. Every one is there from the start, at zero, so that rates
- * are right from the first scrape. Names are never changed. */
+ * line for each tier of the cache. Every counter is printed from the start, at zero, so that rates
+ * are right from the first scrape. Names never change. */
 #include "store/cache_internal.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the text goes: what does not fit is counted only. */
+/* The output; text beyond the capacity is only counted. */
 typedef struct metrics_page {
     char *text;
     size_t capacity, size;
@@ -113,7 +113,7 @@ static void print_tier_metric(metrics_page *p, const metric *m, const pc_tier_st
     }
 }
 
-/* Why each tier is not asked at the moment. */
+/* Why each tier is out of use. */
 static void print_reasons(metrics_page *p, const pc_tier_stats *stats, const uint32_t *there)
 {
     print_head(p, "tier_out_of_use", "gauge",

@@ -1,7 +1,8 @@
-/* A cache's options, its tiers, its end. */
+/* Opens and closes a cache: its options, its tiers, its threads. */
 #include "store/cache_internal.h"
 #include "store/disk/disk_deferred.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 #include <time.h>
 
@@ -31,11 +32,12 @@ static pc_status check_cache_options(const pc_cache_options *o)
                         (unsigned long long)(o->flags & ~KNOWN_FLAGS));
     if (o->flags & PC_CACHE_MMAP && o->flags & PC_CACHE_NO_MMAP)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP together");
+                        "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP exclude each other");
     if (!o->salt != !o->salt_size)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: salt and salt_size do not go together");
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: only one of salt and salt_size is given");
     if (!o->codecs != !o->codec_count)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: codecs and codec_count do not go together");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_cache_new: only one of codecs and codec_count is given");
     if (o->io_threads > PC__IO_MAX_THREADS)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: io_threads is %u, at most %d", o->io_threads,
                         PC__IO_MAX_THREADS);
@@ -121,7 +123,7 @@ static pc_status make_ram_tier(pc_cache *cache, const pc_cache_options *o, int l
         ram.budget -=
             bytes < 4 * LEAST_ROOM
                 ? 0
-                : cache->room_outside; /* what is smaller could keep nothing else (doc/store.md) */
+                : cache->room_outside; /* a smaller tier could keep nothing else (doc/store.md) */
         cache->room_inside = ram.budget / 4;
     }
     ram.ttl = o->ttl_seconds;
@@ -142,7 +144,7 @@ static pc_status make_codecs(pc_cache *cache, const pc_cache_options *o)
     for (size_t i = 0; status >= 0 && i < 3; i++)
         if (asked[i] != PC_CODEC_DEFAULT && !pc__codecs_find(cache->codecs, asked[i]))
             status = pc__fail(PC_ERR_INVALID,
-                              "pc_cache_new: %s is %u, which is no codec of this cache", names[i],
+                              "pc_cache_new: %s is %u: this cache has no such codec", names[i],
                               asked[i]);
     if (status >= 0 && o->seal_key) {
         cache->seal_key = pc__alloc(&cache->context->mem, 32);
@@ -153,7 +155,7 @@ static pc_status make_codecs(pc_cache *cache, const pc_cache_options *o)
     return status;
 }
 
-/* What is mapped cannot be overwritten: the file is there still. */
+/* Mapped states cannot be zeroed: the file still has them. */
 static uint32_t mmap_policy(uint64_t flags)
 {
     if (flags & (PC_CACHE_ZERO_MEMORY | PC_CACHE_NO_MMAP))
@@ -177,19 +179,19 @@ static pc__tier_common tier_options(const pc_cache *cache, const pc_cache_option
     return common;
 }
 
-/* A disk that has no room for a new folder is a tier that fails for now, as an unreachable server
- * is one. */
+/* If the disk has no room for a new folder, the tier DISK fails for now, as with a server that
+ * cannot be reached. */
 static pc_status make_disk_tier(pc_cache *cache, const pc__tier_common *common, const char *path)
 {
     pc_status status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], common, path);
     if (!pc__disk_was_full(status))
         return status;
     pc__log(cache->context, PC_LOG_WARN,
-            "cache: begins without its folder, and tries again later: %s", pc_error_text());
+            "cache: the folder cannot be opened now, trying again later: %s", pc_error_text());
     return pc__tier_disk_deferred_new(&cache->tiers[PC_TIER_DISK], common, path);
 }
 
-/* `sealed`: it leaves this process, so it is sealed and may be read-only. */
+/* DISK and REMOTE leave this process: only they are sealed, and may be read-only. */
 static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
     pc_status status = PC_OK;
@@ -257,8 +259,8 @@ pc_cache *pc__cache_ref(pc_cache *cache)
     return cache;
 }
 
-/* The threads end first: what they still do needs the tiers. Then RAM, whose segments may lie in
- * files of the folder. */
+/* The threads end first, because their jobs need the tiers. Then RAM, whose segments may lie in
+ * mapped files of the folder. */
 void pc__cache_unref(pc_cache *cache)
 {
     pc_context *context;
@@ -281,7 +283,7 @@ void pc__cache_unref(pc_cache *cache)
     pc__context_unref(context);
 }
 
-/* The folder holds more than its budget: that goes behind. */
+/* A folder over its budget shrinks in the background. */
 static void shrink_in_background(pc_cache *cache)
 {
     pc_tier_stats stats = PC_TIER_STATS_INIT;
@@ -290,7 +292,7 @@ static void shrink_in_background(pc_cache *cache)
         pc__io_sweep_soon(cache->io);
 }
 
-/* `tiers` NULL: as the options ask. */
+/* `tiers` NULL: makes those that the options ask for. */
 static pc_status open_cache(pc_cache **out, pc_context *context, const pc_cache_options *options,
                             pc__tier *const *tiers)
 {

@@ -1,16 +1,15 @@
-/* What reaches the tiers below RAM, and when.
+/* Writes entries to the tiers below RAM.
  *
- * DISK and REMOTE get a segment when it is stored, COMPRESSED when RAM evicts it: what is in RAM
- * would be in memory twice. Modules of schemas are written at once, because somebody wrote them to
- * be used again. Blocks of a prompt without PML (naming->on_reuse) are written when they are used a
- * second time, in RAM or by being stored again after they were evicted (PC__ADMISSION_KEYS keys are
- * remembered); a long prompt's come without on_reuse (serve/gather_exact.c).
+ * DISK and REMOTE get a segment when it is stored, COMPRESSED when RAM evicts it: no segment is in
+ * memory twice. Modules of schemas are written at once. Blocks of a prompt without PML
+ * (pc__entry_desc.write_on_reuse) are written at their second use, in RAM or by being stored again
+ * after an eviction; for that PC__ADMISSION_KEYS keys are remembered. Long prompts are written at
+ * once (serve/gather_exact.c).
  *
- * Each write is a job of the background thread with a reference on the segment, one for each tier.
- * How many bytes may be on their way: store/cache_internal.h. What does not fit, and what a tier
- * that has failed several times in a row would get, is not written (STORE_FAILED, counted as
- * unwritten): it can be computed again. Such a tier is no reason to wake a thread either; one job
- * at times is the probe. */
+ * Each write is a job of the background thread, one for each tier, with a reference on the segment.
+ * store/cache_internal.h limits the bytes that wait. A segment beyond that limit, or for a tier
+ * that has failed several times in a row, is not written (STORE_FAILED); it can be computed again.
+ * One job at times probes such a tier. */
 #include "store/cache_internal.h"
 
 #include <string.h>
@@ -21,8 +20,8 @@ typedef struct write_job {
     uint32_t tier;
     int is_probe;
     pc_segment *segment;           /* a reference */
-    pc__image image;               /* names and times; the rest follows when it is written */
-    atomic_uint_fast64_t *counter; /* that counts its bytes */
+    pc__image image;               /* names and times; the job adds the rest */
+    atomic_uint_fast64_t *counter; /* the counter of its bytes */
 } write_job;
 
 static void report_not_written(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
@@ -47,7 +46,7 @@ static uint32_t write_error_reason(pc_status status, double deadline)
     return pc__now() >= deadline ? PC_REASON_DEADLINE : PC_REASON_IO;
 }
 
-/* What describing a segment took: a host's states, perhaps. */
+/* Frees what describing a segment has allocated, perhaps an application's states. */
 static void free_description(const pc_cache *cache, const pc_segment *segment, void *release_me)
 {
     pc__zeroing zeroing;
@@ -78,7 +77,7 @@ static void write_image(write_job *w)
         pc__log(cache->context, PC_LOG_INFO, "cache: a store to tier %u failed: %s", w->tier,
                 pc_error_text());
     if (status < 0
-        && status != PC_ERR_NOMEM) /* reads are told, too: it is the same folder or server */
+        && status != PC_ERR_NOMEM) /* reads learn of it too: it is the same folder or server */
         pc__estimate_report_failure(&cache->estimate, w->tier, segment->bytes, pc__now() - begun,
                                     write_error_reason(status, deadline));
     free_description(cache, segment, release_me);
@@ -88,19 +87,21 @@ static void run_write(pc__io_job *job, int give_up)
 {
     write_job *w = (write_job *)job;
     pc_cache *cache = w->cache;
-    uint32_t distrust = w->is_probe ? PC_REASON_NONE
-                                    : pc__estimate_distrust(&cache->estimate,
-                                                            w->tier); /* since it was queued */
+    uint32_t distrust = w->is_probe
+                            ? PC_REASON_NONE
+                            : pc__estimate_distrust(
+                                &cache->estimate,
+                                w->tier); /* the tier may have failed since the job was queued */
     if (give_up || distrust)
         report_not_written(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
                            w->segment);
-    else if (!(w->tier == PC_TIER_COMPRESSED
-               && pc__io_is_ending(cache->io))) /* which ends with the process */
+    /* COMPRESSED ends with the process. */
+    else if (!(w->tier == PC_TIER_COMPRESSED && pc__io_is_ending(cache->io)))
         write_image(w);
     free_job(w);
 }
 
-/* `bytes` more on their way, if that many may be. */
+/* Counts `bytes` more on their way; 0: that is more than `room`. */
 static int count_bytes(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room)
 {
     uint64_t on_the_way = atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
@@ -130,7 +131,7 @@ static void set_image_desc(pc__image *image, const pc__image *description,
                                    : 0;
 }
 
-/* A job that counts its bytes. NULL: none, *reason says why. */
+/* Makes a job and counts its bytes. NULL: *reason says why not. */
 static write_job *new_job(pc_cache *cache, const pc_segment *segment, uint32_t tier, int in_ram,
                           uint32_t *reason)
 {
@@ -186,7 +187,7 @@ static void queue_lower_tiers(pc_cache *cache, const pc__entry_desc *desc, pc_se
             queue_write(cache, t, desc, segment, in_ram);
 }
 
-/* RAM is told the cache's ttl by 0; records hold what it is. */
+/* RAM knows the cache's ttl as 0; records hold the number. */
 static pc__entry_desc with_ttl(const pc_cache *cache, const pc__entry_desc *desc)
 {
     pc__entry_desc n = *desc;
@@ -216,7 +217,7 @@ int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc)
     return 0;
 }
 
-/* The names as the segment was stored under. */
+/* The entry under which the segment was stored. */
 static pc__entry_desc entry_desc_of(const pc__image *description, const pc__id *key)
 {
     return (pc__entry_desc){.key = *key,

@@ -1,12 +1,15 @@
+/* Predicts the time of loads and of computing (estimate.h). */
 #include "store/estimate.h"
 
 #include <string.h>
 
 enum { DISTRUST_AFTER = 3 };
 static const double SLOWER = 0.2, FASTER = 0.4; /* weight of a new observation */
-static const double LARGEST = 4; /* times what was expected that one observation counts for */
+static const double LARGEST =
+    4; /* one observation counts as this many times the expectation, at most */
 static const double TRUST_FACTOR = 0.5,
-                    TRUST_GAIN = 1.0 / 256; /* what becomes of trust: times, and plus */
+                    TRUST_GAIN = 1.0
+                                 / 256; /* trust after lost time: times; after time gained: plus */
 static const double FIRST_PROBE = 0.25, LAST_PROBE = 8;
 
 static void start_tier(pc__tier_estimate *t, double latency, double per_byte)
@@ -36,7 +39,7 @@ static double predict_seconds(const pc__tier_estimate *t, double bytes)
     return t->latency + t->per_byte * bytes;
 }
 
-/* The new prediction for `bytes` is the old one + weight * (seconds - the old one). */
+/* Moves the prediction for `bytes` by weight * (seconds - prediction). */
 static void observe_load(pc__tier_estimate *t, double bytes, double seconds)
 {
     double expected = predict_seconds(t, bytes), fixed, moving, change;
@@ -155,7 +158,7 @@ static pc__model_estimate *find_model(pc__estimate *e, const uint8_t model[32])
     return NULL;
 }
 
-/* The place of the model that was used longest ago becomes this one's. */
+/* Replaces the model that was used longest ago. */
 static pc__model_estimate *claim_model(pc__estimate *e, const uint8_t model[32])
 {
     pc__model_estimate *m = &e->models[0];
@@ -181,8 +184,7 @@ void pc__estimate_report_compute(pc__estimate *e, const uint8_t model[32], size_
         m = claim_model(e, model);
     m->used = ++e->clock;
     rate = &m->per_token[size_class(tokens)];
-    /* downwards at once: what it can be done in counts; upwards slowly, it may have been disturbed
-     */
+    /* A faster call counts at once; a slower one slowly, it may have been disturbed. */
     *rate = *rate <= 0 || now < *rate ? now : *rate + 0.1 * (now - *rate);
     pthread_mutex_unlock(&e->lock);
 }

@@ -1,3 +1,4 @@
+/* LRFU with cost: scores, chains, holds and history (eviction.h). */
 #include "store/eviction.h"
 
 #include <math.h>
@@ -6,18 +7,18 @@
 
 #define HALF_LIFE 0.3 /* of the budget */
 #define COST_WEIGHT 0.25
-#define FIRST_USE -1.0  /* log2 of what it counts */
-#define LEAST_COST 1e-6 /* seconds; also of what nobody has timed */
+#define FIRST_USE -1.0  /* log2 of its weight */
+#define LEAST_COST 1e-6 /* seconds; also of items without a cost */
 
-enum { HISTORY_WAYS = 4, HISTORY_TIMES = 4 /* as many items as there are */ };
+enum { HISTORY_WAYS = 4, HISTORY_TIMES = 4 /* times the number of items */ };
 
 struct pc__eviction_siblings {
     pc__hash_link by_id;
     pc__id id;
-    pc__eviction_item *parent_item; /* the item that they saw; NULL: it is not here */
+    pc__eviction_item *parent_item; /* NULL: it is not here */
     size_t members;
-    size_t count; /* of them: not picked */
-    size_t held;  /* of those: held, or seen by one that is */
+    size_t count; /* of them, not picked */
+    size_t held;  /* of those, held or the parent of a held one */
 };
 
 static pc__eviction_siblings *find_siblings(const pc__eviction *w, const pc__id *id)
@@ -93,8 +94,8 @@ static int item_is_held(const pc__eviction_item *item)
     return item->holds || (item->children && item->children->held);
 }
 
-/* An item's is_held has become `held`: tells it to what it saw, and so on as long as that changes
- * too. */
+/* Tells the parent that an item has become held, or free; goes up the chain as long as that
+ * changes. */
 static void propagate_hold(pc__eviction *w, pc__eviction_item *item, int held)
 {
     for (;;) {
@@ -132,7 +133,7 @@ void pc__eviction_unhold(pc__eviction *w, pc__eviction_item *item)
 
 /* ------------------------------------------------------------------ worth */
 
-/* Without a budget, of what is there. */
+/* Without a budget: of the bytes that are here. */
 static double half_lives(const pc__eviction *w, uint64_t bytes)
 {
     uint64_t all = w->budget ? w->budget : w->bytes;
@@ -151,7 +152,7 @@ static pc__eviction_history *history_set(const pc__eviction *w, uint64_t hash)
     return &w->history[(hash & (w->history_sets - 1)) * HISTORY_WAYS];
 }
 
-/* In place of the coldest of its set. */
+/* Replaces the coldest of its set. */
 static void remember_heat(pc__eviction *w, uint64_t hash, double heat)
 {
     pc__eviction_history *set = w->history_sets ? history_set(w, hash) : NULL, *coldest = set;
@@ -164,7 +165,7 @@ static void remember_heat(pc__eviction *w, uint64_t hash, double heat)
         *coldest = (pc__eviction_history){hash, heat};
 }
 
-/* Its heat, forgotten here; -INFINITY: it is not remembered. */
+/* Takes the remembered heat; -INFINITY: there is none. */
 static double recall_heat(pc__eviction *w, uint64_t hash)
 {
     pc__eviction_history *set = w->history_sets ? history_set(w, hash) : NULL;
@@ -177,7 +178,7 @@ static double recall_heat(pc__eviction *w, uint64_t hash)
     return (double)-INFINITY;
 }
 
-/* Grows with the items. Without memory for it less is remembered. */
+/* Grows with the items. Without memory it remembers fewer. */
 static void grow_history(pc__eviction *w)
 {
     pc__eviction old = *w;
@@ -223,14 +224,14 @@ void pc__eviction_hit(pc__eviction *w, pc__eviction_item *item)
 
 void pc__eviction_restore(pc__eviction *w, pc__eviction_item *item, double heat, uint32_t uses)
 {
-    w->clock -= half_lives(w, item->bytes); /* it was brought in then, not now */
+    w->clock -= half_lives(w, item->bytes); /* the item came in then, not now */
     item->uses = uses;
     set_heat(w, item, heat);
 }
 
 /* ---------------------------------------------------------- coming, going */
 
-/* Whether making `item` see what it saw would close a ring, which only names made by hand can. */
+/* 1: this parent would close a cycle. Only keys made by hand can. */
 static int makes_cycle(const pc__eviction *w, const pc__eviction_item *item)
 {
     const pc__eviction_item *up = item->children ? pc__eviction_find(w, &item->parent) : NULL;
@@ -270,7 +271,7 @@ static void leave_siblings(pc__eviction *w, pc__eviction_siblings *f)
     pc__free(&w->mem, f);
 }
 
-/* What it saw is no candidate any more. */
+/* A parent is no candidate while it has children. */
 static void attach_to_parent(pc__eviction *w, pc__eviction_item *item)
 {
     if (!item->siblings)
@@ -318,7 +319,7 @@ pc_status pc__eviction_add(pc__eviction *w, pc__eviction_item *item)
     return PC_OK;
 }
 
-/* One that is in no order and counts for nothing it saw. */
+/* Drops an item that is no candidate and is detached from its parent. */
 static void forget_item(pc__eviction *w, pc__eviction_item *item)
 {
     pc__hash_table_remove(&w->items, &item->by_key);

@@ -1,3 +1,4 @@
+/* The I/O threads and their queues (io_threads.h). */
 #include "store/io_threads.h"
 
 #include <pthread.h>
@@ -13,16 +14,14 @@
 
 enum { MAX_QUEUED = 8192, LOWEST_PRIORITY = 19 };
 static const double IO_PATIENCE = 1.0; /* seconds that a write waits for a pause of the requests */
-static const double SWEEP_EVERY = 5.0,
-                    SWEEP_LATEST = 60.0; /* without a pause of the requests, too */
-static const double MORE_EVERY = 0.005,
-                    MORE_LATEST = 0.25; /* the same while a sweep has more to do: others can have
-                                           its locks in between */
+static const double SWEEP_EVERY = 5.0, SWEEP_LATEST = 60.0; /* even without a pause */
+/* The same while a sweep has more to do; others get its locks in between. */
+static const double MORE_EVERY = 0.005, MORE_LATEST = 0.25;
 
 typedef struct job_queue {
     pc__io_job *head, *tail;
     size_t count;
-    uint64_t added, ended; /* ever */
+    uint64_t added, ended; /* in total */
 } job_queue;
 
 typedef struct worker {
@@ -34,16 +33,16 @@ typedef struct worker {
 struct pc__io {
     pc_allocator mem;
     pthread_mutex_t lock;
-    pthread_cond_t load; /* there is one */
-    pthread_cond_t wake; /* there may be something to do for the background thread */
-    pthread_cond_t idle; /* a write has ended */
+    pthread_cond_t load; /* signalled: there is a load */
+    pthread_cond_t wake; /* signalled: the background thread may have a job */
+    pthread_cond_t idle; /* signalled: a write has ended */
     job_queue queues[PC__IO_CLASSES];
     int requests_running, flushing, started;
     atomic_int ending;
     int (*sweep)(void *user);
     void *user;
-    double sweep_from,
-        sweep_by; /* when the next one is due: in a pause of the requests; in any case */
+    /* When the next sweep is due: in a pause of the requests; in any case. */
+    double sweep_from, sweep_by;
     uint32_t threads;
     worker workers[];
 };
@@ -75,7 +74,7 @@ static int is_background(const worker *w)
     return w->index == 0;
 }
 
-/* May the oldest write go now? */
+/* 1: the oldest write may go now. */
 static int write_is_due(const pc__io *io)
 {
     const job_queue *q = &io->queues[PC__IO_WRITE];
@@ -84,7 +83,7 @@ static int write_is_due(const pc__io *io)
                || pc__now() - q->head->queued >= IO_PATIENCE);
 }
 
-/* The class of the next job for this thread; -1: none. */
+/* Class of the next job for this thread; -1: none. */
 static int choose_class(const worker *w)
 {
     const pc__io *io = w->io;
@@ -105,7 +104,7 @@ static struct timespec at(double when)
     return t;
 }
 
-/* Sleeps until something may have changed for this thread. */
+/* Sleeps until there may be a job for this thread. */
 static void sleep_idle(worker *w)
 {
     pc__io *io = w->io;
@@ -164,8 +163,8 @@ static void *thread_main(void *arg)
     pc__io *io = w->io;
 #ifdef __linux__
     if (is_background(w))
-        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid),
-                    LOWEST_PRIORITY); /* may be refused: then it is as the others */
+        /* If the system refuses, the thread runs as the others do. */
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_PRIORITY);
 #endif
     pthread_mutex_lock(&io->lock);
     for (;;) {
@@ -183,7 +182,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* Signals of the host's are not for these threads. */
+/* These threads block all signals: those are the application's. */
 static pc_status start_threads(pc__io *io)
 {
     sigset_t all, before;
@@ -253,12 +252,13 @@ void pc__io_free(pc__io *io)
     pc__free(&mem, io);
 }
 
-/* Who it is for, and nobody else: a job that a request queues should not take its core from it. */
+/* Wakes only the thread that the job is for, so that no other takes a core from the request. */
 static void wake_thread(pc__io *io, int class)
 {
     if (class == PC__IO_LOAD)
         pthread_cond_signal(&io->load);
-    else if (io->queues[class].count == 1) /* else it is awake, or sleeps until the first is due */
+    else if (io->queues[class].count
+             == 1) /* else the thread is awake, or sleeps until the first write is due */
         pthread_cond_signal(&io->wake);
 }
 

@@ -1,18 +1,19 @@
+/* Payloads of raw states, in our memory or elsewhere (raw_states.h). */
 #include "store/raw_states.h"
 
 #include <string.h>
 
 #include "attn/kv.h"
 
-/* One block of memory holds this, the tables and, where we own them, the states. */
+/* This struct, its tables and, if we own them, the states are one block of memory. */
 typedef struct raw_states {
     pc_allocator mem;
-    pc__image image; /* views into this block; names are not set */
-    uint8_t
-        *own; /* the states in our memory, each block on cache lines of its own; NULL: elsewhere */
+    pc__image image; /* points into this block; names are not set */
+    /* The states in our memory, each block on its own cache lines; NULL: they are elsewhere. */
+    uint8_t *own;
     size_t own_bytes;
     atomic_uint zero_memory, free_to_system;
-    void (*release)(void *user); /* of elsewhere; may be NULL */
+    void (*release)(void *user); /* of states elsewhere; may be NULL */
     void *user;
 } raw_states;
 
@@ -42,7 +43,7 @@ static size_t round_64(size_t size)
     return (size + 63) / 64 * 64;
 }
 
-/* Everything but the states: the tables of blocks are there, and empty. */
+/* All but the states; the tables of blocks are empty. */
 static pc_status new_states(raw_states **out, const pc_allocator *mem, const pc__image *image)
 {
     size_t places = image->relative ? image->tokens : 0, blocks = image->block_count;
@@ -150,14 +151,14 @@ static pc_status wrap_memory(void *owner, const pc__image *image, const void *co
     return PC_OK;
 }
 
-/* All that is needed was there from the beginning. */
+/* The payload was complete from the start. */
 static pc_status finish_states(void *owner, const pc__image *image, void **payload)
 {
     (void)owner, (void)image, (void)payload;
     return PC_OK;
 }
 
-/* What lies in a host's memory is its own affair. */
+/* The application zeroes and frees its own memory. */
 static void free_to_system(void *owner, void *payload)
 {
     (void)owner;
@@ -170,7 +171,7 @@ static void zero_memory(void *owner, void *payload)
     atomic_store_explicit(&((raw_states *)payload)->zero_memory, 1, memory_order_relaxed);
 }
 
-/* Plain memory: any context's. */
+/* Plain memory serves any context. */
 static int serves_any(const void *owner, const void *other)
 {
     (void)owner, (void)other;
@@ -190,7 +191,7 @@ static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
     raw->kv_heads = i->kv_heads;
     raw->k_dim = i->k_dim;
     raw->v_dim = i->v_dim;
-    raw->regime = i->regime;
+    raw->rope_regime = i->regime;
     raw->relative = i->relative;
     raw->blocks = (void *const *)(const void *)i->blocks;
     raw->block_bytes = i->block_bytes;
@@ -256,17 +257,19 @@ static pc_status check_raw(const pc_raw *r, int expected, const char *call)
         || r->position_scheme > PC_POSITION_LEARNED || r->lossy > 1)
         return pc__fail(
             PC_ERR_INVALID,
-            "%s: raw.architecture does not end, or position_scheme %u or lossy %u is unknown", call,
+            "%s: raw.architecture has no NUL, or position_scheme %u or lossy %u is unknown", call,
             r->position_scheme, r->lossy);
     if (r->layout != PC_LAYOUT_PAGES && r->layout < PC_LAYOUT_APPLICATION)
-        return pc__fail(PC_ERR_INVALID, "%s: layout %u is neither PC_LAYOUT_PAGES nor a host's own",
-                        call, r->layout);
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: layout %u is neither PC_LAYOUT_PAGES nor an application's", call,
+                        r->layout);
     if (r->layers < 0 || r->kv_heads < 0 || r->k_dim < 0 || r->v_dim < 0)
-        return pc__fail(PC_ERR_INVALID, "%s: a shape of %d, %d, %d, %d", call, r->layers,
+        return pc__fail(PC_ERR_INVALID, "%s: negative shape: %d, %d, %d, %d", call, r->layers,
                         r->kv_heads, r->k_dim, r->v_dim);
     for (size_t i = 0; r->relative && i < r->token_count; i++)
         if (r->relative[i] < 0 || (i && r->relative[i] <= r->relative[i - 1]))
-            return pc__fail(PC_ERR_INVALID, "%s: token %zu stands at relative position %lld", call,
+            return pc__fail(PC_ERR_INVALID,
+                            "%s: token %zu has relative position %lld; they increase from 0", call,
                             i, (long long)r->relative[i]);
     status = check_blocks(r, expected, call);
     return status < 0 || r->layout != PC_LAYOUT_PAGES ? status : check_pages(r, call);
@@ -284,7 +287,7 @@ pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const
     image->dtype = raw->dtype;
     image->layout = raw->layout;
     image->lossy = raw->lossy;
-    image->regime = raw->regime;
+    image->regime = raw->rope_regime;
     image->layers = raw->layers;
     image->kv_heads = raw->kv_heads;
     image->k_dim = raw->k_dim;
@@ -303,7 +306,7 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
     pc_raw r;
     pc__image image;
     raw_states *s = NULL;
-    uint64_t bytes = sizeof *s; /* what we keep for it counts, too */
+    uint64_t bytes = sizeof *s; /* what we keep for it counts too */
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_segment_wrap: out is NULL");
@@ -321,7 +324,7 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
             done);
     pc__context_ref(context);
     (*out)->lossy = r.lossy;
-    s->release = release; /* not before success: until then the memory is the caller's */
+    s->release = release; /* set last: after a failure the memory is the caller's */
     s->user = user;
     s = NULL;
 done:
@@ -337,7 +340,8 @@ pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw)
     if (!segment || !raw)
         return pc__fail(PC_ERR_INVALID, "pc_segment_raw: segment or raw is NULL");
     if (!segment->ops->raw)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_segment_raw: its owner shows its states to nobody");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_segment_raw: the owner of this segment does not show its states");
     status = segment->ops->raw(segment->owner, segment->payload, &r);
     if (status < 0)
         return status;

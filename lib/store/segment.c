@@ -1,3 +1,4 @@
+/* Reference counts and watching of segments (segment.h). */
 #include "store/segment.h"
 
 #include <sched.h>
@@ -42,11 +43,10 @@ pc_segment *pc__segment_ref(pc_segment *segment)
     return segment;
 }
 
-/* Above the count: how many of the references are kept; and flags. WATCHED: who gives up the last
- * reference but the watcher's and the kept ones puts the segment into the watcher's list. It does
- * so while it still holds its reference, so that the segment lives, and gives that up last; BUSY
- * stands in between, and who takes segments from the list, or takes the list away, waits for that
- * (a few instructions of the other thread). */
+/* Above the reference count lie the number of kept references and two flags. WATCHED: whoever drops
+ * the last reference but the watcher's and the kept ones puts the segment into the watcher's list.
+ * It drops its own reference after that, so that the segment lives. BUSY stands in between; whoever
+ * takes segments or the list waits for it (a few instructions of the other thread). */
 #define WATCHED (UINT64_C(1) << 63)
 #define BUSY (UINT64_C(1) << 62)
 #define KEPT (UINT64_C(1) << 40) /* one of them */
@@ -67,9 +67,8 @@ static void put_into_list(pc_segment *segment)
                                                   memory_order_acq_rel, memory_order_relaxed));
 }
 
-/* Changes the references by `by`. If that leaves a watched segment to who watches and who keeps it,
- * the watcher is told before; unless another thread is just telling it. Returns the count that is
- * left. */
+/* Changes the references by `by`. If only the watcher's and kept references remain, tells the
+ * watcher first, unless another thread is doing so. Returns the remaining count. */
 static uint64_t change(pc_segment *segment, uint64_t by)
 {
     uint64_t seen = atomic_load_explicit(&segment->references, memory_order_relaxed);
@@ -108,7 +107,7 @@ void pc__segment_unref(pc_segment *segment)
     pc__free(&mem, segment->token_ids);
     pc__free(&mem, segment);
     if (drop_owner)
-        drop_owner(owner); /* last: it may take the allocator's owner with it */
+        drop_owner(owner); /* last: the allocator may go with it */
 }
 
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image)
@@ -216,7 +215,7 @@ int pc__segment_watch(pc_segment *segment)
     return 0;
 }
 
-/* Until the one who puts it into the list is done. */
+/* Waits until the thread that adds it to the list is done. */
 static uint64_t when_not_busy(pc_segment *segment)
 {
     uint64_t seen = atomic_load_explicit(&segment->references, memory_order_acquire);

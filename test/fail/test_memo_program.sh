@@ -124,7 +124,7 @@ expect 0 '"open":true' memo tune $m --kind choices --data dev.jsonl --loss cosin
 worst=$(sed -n 's/.*"open":true.*"hit_loss_worst":\([0-9.e-]*\).*/\1/p' out)
 holds "the worst hit is told" "$worst > 0"
 expect 0 "hits lose" memo show $m
-expect 0 '"least_tokens"' memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 --hit-limit "$(awk "BEGIN { print $worst / 2 }")" --hit-percentile 100 --json
+expect 0 '"min_tokens"' memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 --hit-limit "$(awk "BEGIN { print $worst / 2 }")" --hit-percentile 100 --json
 holds "no hit loses more than it may" "$(sed -n 's/.*"hit_loss_worst":\([0-9.e-]*\).*/\1/p' out | sort -g | tail -n 1) + 0 <= $worst / 2"
 expect 0 "hits lose" memo tune $m --kind choices --data dev.jsonl --measure accuracy --limit 100 --hit-limit 0.5 --dry
 expect 2 "from 0 to 100" memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 --hit-limit -1
@@ -165,7 +165,7 @@ for left in "$work"/promptcache-memo-*; do
 done
 
 # ---- Ctrl-C
-awk 'BEGIN { for (i = 0; i < 40000; i++) { for (j = 0; j < 60; j++) printf "word%d ", i * j; print "" } }' >many.txt
+awk 'BEGIN { for (i = 0; i < 40000; i++) { for (j = 0; j < 7; j++) printf "word%d ", i * j; print "" } }' >many.txt
 timeout --foreground --preserve-status -s INT 1 "$program" memo build $m --data many.txt --no-train >out 2>err </dev/null
 code=$?
 echo "Ctrl-C" >>runs

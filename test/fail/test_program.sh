@@ -177,16 +177,16 @@ expect 3 "--model takes" run --model nope --text a
 expect 3 "folder/config.json: No such file" run --model folder --text a
 expect 3 "empty: the file is empty" run --model empty --text a
 expect 3 "not a regular file" run --model /dev/null --text a
-expect 3 "city-guide.pml: a text file, no model" run --model "$guide" --text a
-expect 3 "a text file, no model" tokenize --model "$guide"
+expect 3 "city-guide.pml: the file is text, not a model" run --model "$guide" --text a
+expect 3 "the file is text, not a model" tokenize --model "$guide"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n' >pointer.gguf
-expect 3 "pointer.gguf: only a pointer of Git LFS" run --model pointer.gguf --text a
+expect 3 "pointer.gguf: the file is a pointer of Git LFS" run --model pointer.gguf --text a
 printf '\100\0\0\0\0\0\0\0{"__metadata__":{}}' >weights.safetensors
-expect 3 "weights.safetensors: a file of safetensors: give the folder" run --model weights.safetensors --text a
+expect 3 "weights.safetensors: the file is one of safetensors: give its folder" run --model weights.safetensors --text a
 printf 'PK\003\004rest' >weights.pt
-expect 3 "weights.pt: weights of PyTorch" run --model weights.pt --text a
+expect 3 "weights.pt: the file has weights of PyTorch" run --model weights.pt --text a
 head -c 400 /dev/zero | tr '\0' '\377' >noise
-expect 3 "no GGUF file" run --model noise --text a
+expect 3 "neither a GGUF file" run --model noise --text a
 expect 3 "nope: No such file or directory" show nope --model "$model"
 expect 3 "folder: not a regular file" show folder --model "$model"
 expect 3 "nope: No such file or directory" run --model "$model" --schema nope --prompt nope
@@ -216,10 +216,10 @@ if [ "$(id -u)" != 0 ]; then # root may write anywhere
 fi
 
 # ---- schemas
-: | schema 3 "s.pml:1:1: it is empty: a schema or prompt is needed"
+: | schema 3 "s.pml:1:1: empty: a schema or prompt is needed"
 printf '\357\273\277<schema name="s"><module name="a">caf\303\251</module></schema>' | schema 0 "schema s: "
 sed 's/$/\r/' "$guide" | schema 0 "schema city-guide: 233 positions"
-printf '<schema name="s"><module name="a">caf\351</module></schema>' | schema 3 "s.pml:1:38: byte 0xE9 is no UTF-8"
+printf '<schema name="s"><module name="a">caf\351</module></schema>' | schema 3 "s.pml:1:38: byte 0xE9 is not valid UTF-8"
 echo '<schema name="s">a & b</schema>' | schema 3 "s.pml:1:21: not well-formed: a bare '&' (write &amp;"
 echo '<schema name="s">&#65;&amp;&lt;<![CDATA[<b>&c]]> t<!-- not said -->ext</schema>' | schema 0 '"A&<<b>&c text"'
 echo '<schema name="s">&nbsp;</schema>' | schema 3 "undefined entity"
@@ -248,8 +248,8 @@ words() { awk -v n="$1" 'BEGIN { while (n--) printf "hotel " }'; }
 echo '<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>' | prompt 0 "Harbor House"
 echo '<prompt schema="city-guide"><trip days="12"/><oslo/></prompt>' | prompt 0 "tokens of the prompt: "
 echo '<prompt schema="employees"><trip/></prompt>' |
-    prompt 3 "p.pml:1:1: the prompt is for schema 'employees', which is not among the given: 'city-guide'"
-: | prompt 3 "p.pml:1:1: it is empty: a schema or prompt is needed"
+    prompt 3 "p.pml:1:1: the prompt is for schema 'employees'; given: 'city-guide'"
+: | prompt 3 "p.pml:1:1: empty: a schema or prompt is needed"
 echo '<prompt/>' | prompt 3 "p.pml:1:1: the prompt is empty: name modules of the schema"
 echo '<prompt>  </prompt>' | prompt 3 "the prompt is empty"
 echo '<prompt><hotel/></prompt>' | prompt 3 "p.pml:1:9: 'city-guide' has no module 'hotel'; there are trip, lisbon"
@@ -261,7 +261,7 @@ echo '<prompt><trip day="5"/></prompt>' | prompt 3 "module 'trip' has no paramet
 echo '<prompt><lisbon day="5"/></prompt>' | prompt 3 "it has none"
 echo '<prompt><trip days="many more days than fit"/></prompt>' | prompt 3 "the parameter takes 4"
 echo '<prompt><trip days="1" days="2"/></prompt>' | prompt 3 "duplicate attribute"
-printf '<prompt><user>caf\351</user></prompt>' | prompt 3 "byte 0xE9 is no UTF-8"
+printf '<prompt><user>caf\351</user></prompt>' | prompt 3 "byte 0xE9 is not valid UTF-8"
 printf '\357\273\277<prompt>\r\n<lisbon/>\r\n<user>What is the hotel in Lisbon?</user>\r\n</prompt>\r\n' | prompt 0 "Harbor House"
 (printf '<prompt>'; words 20000; echo '</prompt>') | prompt 3 "p.pml:1:9: the prompt ends at position"
 expect 3 "shorten it" run --model "$model" --schema "$guide" --prompt p.pml
@@ -297,7 +297,7 @@ echo '<schema name="s"><module name="a" src="deep/text.txt"/></schema>' >below/s
 echo '<schema name="s"><module name="a" src="../empty"/></schema>' >below/outside.pml
 chmod a-w below
 expect 0 '"of a file"' show below/src.pml --model "$model"
-expect 3 "lies outside of the schema's folder" show below/outside.pml --model "$model"
+expect 3 "lies outside the schema's folder" show below/outside.pml --model "$model"
 (cd below/deep && "$program" show ../src.pml --model "$model" >../../out 2>../../err)
 code=$?
 judge 0 '"of a file"' "show from another folder"

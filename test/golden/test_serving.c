@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "golden_lanes.h"
+#include "model/load/safetensors.h"
 #include "serve/generate.h"
 #include "serve/request_run.h"
 

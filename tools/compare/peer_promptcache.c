@@ -10,6 +10,8 @@
  * sequences over one prefix, SUFFIX tokens of each one's own logits TOKENS FILE A batch that was
  * made once goes on where its last steps ended. */
 #include <promptcache.h>
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
 
 #include "peer.h"
 

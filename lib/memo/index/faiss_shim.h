@@ -50,7 +50,7 @@ size_t pc__faiss_count(const pc__faiss *index);
 /* Finds the `want` nearest: squared distances, nearest first, then infinity and -1. probes: lists
  * of IVF to search. With want >= count, and probes of all lists, the result is exact. */
 int pc__faiss_search(const pc__faiss *index, const float *query, size_t want, size_t probes,
-                     float *distances, int64_t *places, char *text);
+                     float *distances, int64_t *positions, char *text);
 size_t pc__faiss_lists(const pc__faiss *index);          /* 0: not of that kind, or not trained */
 void pc__faiss_rows(const pc__faiss *index, float *out); /* [count][dim] */
 

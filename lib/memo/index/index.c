@@ -55,7 +55,7 @@ static pc_status check_index_options(const pc__index_options *o)
     return PC_OK;
 }
 
-static int init_locks(pc__index *index)
+static int init_index_locks(pc__index *index)
 {
     pthread_rwlockattr_t attributes;
     if (pthread_mutex_init(&index->writers, NULL))
@@ -85,7 +85,7 @@ pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__inde
     index->ops = ops;
     if ((status = ops->create(&index->impl, mem, options)) < 0)
         goto failed;
-    if (!init_locks(index)) {
+    if (!init_index_locks(index)) {
         ops->destroy(index->impl);
         status = pc__fail(PC_ERR_NOMEM, "index: cannot make a lock");
         goto failed;

@@ -22,7 +22,7 @@ enum {
     BUILD = 80,
     SEARCH = 64,
     FEWEST_PER_LIST = 16, /* with fewer, one list is as good */
-    DEAD = 256            /* removed vectors that never cause a rebuild */
+    FEW_REMOVED = 256     /* removed vectors that never cause a rebuild */
 };
 
 typedef struct faiss_index {
@@ -115,8 +115,8 @@ static pc_status faiss_add(pc__index_impl *impl, size_t count, const float *vect
         result = pc__faiss_add(f->faiss, count, vectors, text);
     for (size_t i = 0; i < count && !result; i++)
         pc__id_map_add(&impl->id_map, ids[i]);
-    while (impl->id_map.count
-           < pc__faiss_count(f->faiss)) /* vectors of a failed call that FAISS kept */
+    /* After a failed call FAISS may have kept some of the vectors. */
+    while (impl->id_map.count < pc__faiss_count(f->faiss))
         pc__id_map_add(&impl->id_map, -1);
     return result ? faiss_error(result, text) : PC_OK;
 }
@@ -127,7 +127,7 @@ static void faiss_remove(pc__index_impl *impl, size_t position)
 }
 
 /* Leaves removed vectors out of what FAISS has found, and turns positions into ids. */
-static size_t living(const pc__id_map *id_map, size_t want, float *found, int64_t *at)
+static size_t drop_removed(const pc__id_map *id_map, size_t want, float *found, int64_t *at)
 {
     size_t kept = 0;
     for (size_t i = 0; i < want; i++)
@@ -162,11 +162,10 @@ static pc_status search_one(const faiss_index *f, const float *query, size_t k, 
         if (result)
             return faiss_error(result, text);
         float farthest = (*found)[want - 1];
-        size_t got = living(id_map, want, *found, *at);
+        size_t got = drop_removed(id_map, want, *found, *at);
         int all = want == total && probes >= lists;
-        int cut_tie = got >= k
-                      && (*found)[k - 1]
-                             == farthest; /* a tied vector with a smaller id may follow */
+        /* Behind a cut tie there may be a vector with a smaller id. */
+        int cut_tie = got >= k && (*found)[k - 1] == farthest;
         if (all || (got >= need && (!cut_tie || want > 4 * k + 64))) {
             pc__nearest_start(distances, ids, k);
             for (size_t i = 0; i < got; i++)
@@ -206,7 +205,7 @@ static int faiss_needs_rebuild(const pc__index_impl *impl)
 {
     const faiss_index *f = (const faiss_index *)(const void *)impl;
     const pc__id_map *id_map = &impl->id_map;
-    if (id_map->count - id_map->living > id_map->living + DEAD)
+    if (id_map->count - id_map->living > id_map->living + FEW_REMOVED)
         return 1;
     return impl->options.kind == PC__INDEX_FAISS_IVF && id_map->living / 4 >= f->trained
            && lists_for(&impl->options, id_map->living) > 1;

@@ -8,7 +8,7 @@
 enum { PARTS = PC__SCAN_BLOCK / 8 };
 
 /* `queries` is 1 or 2, a constant after inlining. */
-static inline __attribute__((always_inline)) void few_queries(const float *block, size_t dim,
+static inline __attribute__((always_inline)) void two_queries(const float *block, size_t dim,
                                                               const float *query,
                                                               const size_t queries,
                                                               const float *limit, float *distances,
@@ -46,10 +46,10 @@ static void block_avx2(const float *block, size_t dim, const float *queries, siz
 {
     size_t q = 0;
     for (; q + 2 <= count; q += 2)
-        few_queries(block, dim, queries + q * dim, 2, limit + q, distances + q * PC__SCAN_BLOCK,
+        two_queries(block, dim, queries + q * dim, 2, limit + q, distances + q * PC__SCAN_BLOCK,
                     hits + q);
     if (q < count)
-        few_queries(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK,
+        two_queries(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK,
                     hits + q);
 }
 

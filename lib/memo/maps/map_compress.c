@@ -19,12 +19,12 @@ struct pc__map_compressor {
     ZSTD_DCtx *decoder;
 };
 
-static void *allocate(void *mem, size_t size)
+static void *map_zstd_alloc(void *mem, size_t size)
 {
     return pc__alloc(mem, size);
 }
 
-static void release(void *mem, void *ptr)
+static void map_zstd_free(void *mem, void *ptr)
 {
     pc__free(mem, ptr);
 }
@@ -41,7 +41,7 @@ pc_status pc__map_compressor_new(pc__map_compressor **out, const pc_allocator *m
     p->bytes = bytes;
     p->value_bytes = format == PC_MAP_F32 ? 4 : format == PC_MAP_F16 ? 2 : 1;
     p->planes = pc__alloc(mem, bytes);
-    memory = (ZSTD_customMem){allocate, release, &p->mem};
+    memory = (ZSTD_customMem){map_zstd_alloc, map_zstd_free, &p->mem};
     p->decoder = decompress ? ZSTD_createDCtx_advanced(memory) : NULL;
     p->encoder = decompress ? NULL : ZSTD_createCCtx_advanced(memory);
     if (!p->planes || (!p->decoder && !p->encoder)) {

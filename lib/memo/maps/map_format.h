@@ -33,8 +33,8 @@ typedef struct pc__map_log_header {
     pc__map_signature signature;
     uint8_t nonce[PC__MAPS_NONCE]; /* of the store; data file and records have the same */
     int64_t next_id;               /* smaller ids were given out */
-    uint64_t generation; /* how often the log was written anew; 0: an early version, which wrote no
-                            marks */
+    /* How often the log was written anew; 0: by an early version, which wrote no marks. */
+    uint64_t generation;
 } pc__map_log_header;
 
 enum { PC__MAPS_STORED = 1, PC__MAPS_REMOVED = 2 };

@@ -71,8 +71,8 @@ int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem,
         holds = 0;
     for (int64_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= got; at += PC__MAPS_ENTRY) {
         pc__map_log_entry e;
-        if (pc__map_log_entry_get(data + at, signature, &e)
-            && e.id == entry->id) /* the last entry of an id counts */
+        /* The last entry of an id counts. */
+        if (pc__map_log_entry_get(data + at, signature, &e) && e.id == entry->id)
             holds = e.kind == PC__MAPS_STORED && e.at == entry->at
                     && !memcmp(e.sum, entry->sum, PC__CHECKSUM);
     }

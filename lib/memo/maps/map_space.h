@@ -22,24 +22,24 @@ typedef struct pc__map_space { /* zero-initialise, but for `end` */
 } pc__map_space;
 
 /* Makes room, so that taking one more extent and returning all cannot fail. */
-pc_status pc__map_space_reserve(pc__map_space *room, const pc_allocator *mem);
-void pc__map_space_free(pc__map_space *room, const pc_allocator *mem);
+pc_status pc__map_space_reserve(pc__map_space *space, const pc_allocator *mem);
+void pc__map_space_free(pc__map_space *space, const pc_allocator *mem);
 
 /* The smallest gap of at least `bytes` behind *last in the order (size, offset). SIZE_MAX: none. */
-size_t pc__map_space_find(const pc__map_space *room, uint64_t bytes, const pc__map_gap *last);
+size_t pc__map_space_find(const pc__map_space *space, uint64_t bytes, const pc__map_gap *last);
 /* Takes the first `bytes` of a gap, and returns their offset. The rest of the gap counts as on disk
  * as far as it can. */
-uint64_t pc__map_space_take(pc__map_space *room, size_t index, uint64_t bytes);
-uint64_t pc__map_space_append(pc__map_space *room, uint64_t bytes); /* takes them at `end` */
+uint64_t pc__map_space_take(pc__map_space *space, size_t index, uint64_t bytes);
+uint64_t pc__map_space_append(pc__map_space *space, uint64_t bytes); /* takes them at `end` */
 /* How many more bytes would occupy the disk after taking them (index SIZE_MAX: at the end). May be
  * negative. */
-int64_t pc__map_space_growth(const pc__map_space *room, size_t index, uint64_t bytes);
+int64_t pc__map_space_growth(const pc__map_space *space, size_t index, uint64_t bytes);
 /* Gives an extent back. */
-void pc__map_space_return(pc__map_space *room, uint64_t at, uint64_t bytes, uint64_t on_disk);
-uint64_t pc__map_space_used_end(const pc__map_space *room); /* end of the last extent */
+void pc__map_space_return(pc__map_space *space, uint64_t at, uint64_t bytes, uint64_t on_disk);
+uint64_t pc__map_space_used_end(const pc__map_space *space); /* end of the last extent */
 /* Moves `end` back, at most to the end of the last extent. */
-void pc__map_space_truncate(pc__map_space *room, uint64_t end);
+void pc__map_space_truncate(pc__map_space *space, uint64_t end);
 /* While a file is opened: takes an extent behind all that are taken. */
-void pc__map_space_claim(pc__map_space *room, uint64_t at, uint64_t bytes);
+void pc__map_space_claim(pc__map_space *space, uint64_t at, uint64_t bytes);
 
 #endif

@@ -6,10 +6,8 @@
 
 #include "memo/train/vector_ops.h"
 
-enum {
-    SCALES_BEHIND =
-        4 /* scales behind the weights of a map: as many bytes as a loop may read too far */
-};
+/* Scales behind the weights of a map: more bytes than a loop may read too far. */
+enum { SCALES_BEHIND = 4 };
 
 /* First weight of a row, counted from the start of its map. */
 static size_t row_start(const pc__map_shape *s, size_t head, size_t row)

@@ -29,8 +29,8 @@ pc_status pc__projector_file_head(pc__bytes *out, const pc__projector_shape *sha
                                   uint64_t size)
 {
     uint8_t head[HEAD] = {0};
-    size_t sizes[] = {shape->hidden,  shape->least_tokens, shape->most_tokens, shape->rows,
-                      shape->columns, shape->inner,        PC__FEATURE_DIM};
+    size_t sizes[] = {shape->hidden,  shape->min_tokens, shape->max_tokens, shape->rows,
+                      shape->columns, shape->inner,      PC__FEATURE_DIM};
     memcpy(head, MAGIC, sizeof MAGIC);
     pc__put_u32(head + AT_VERSION, VERSION);
     pc__put_u32(head + AT_KIND, kind);
@@ -64,8 +64,8 @@ pc_status pc__projector_file_end(pc__bytes *out)
     return pc__bytes_add(out, sum, sizeof sum);
 }
 
-static pc_status read_shape(const uint8_t *data, size_t size, size_t extra, size_t copies,
-                            pc__projector_shape *shape)
+static pc_status read_projector_shape(const uint8_t *data, size_t size, size_t extra, size_t copies,
+                                      pc__projector_shape *shape)
 {
     const uint8_t *at = data + AT_SHAPE;
     pc_status status;
@@ -106,7 +106,7 @@ pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t ki
     if (pc__get_u32(data + AT_KIND) != kind)
         return pc__fail(PC_ERR_FORMAT, "offset %d: kind %u, not %u", AT_KIND,
                         pc__get_u32(data + AT_KIND), kind);
-    return read_shape(data, size, extra, copies, shape);
+    return read_projector_shape(data, size, extra, copies, shape);
 }
 
 pc_status pc__projector_file_read_floats(const uint8_t *data, size_t *at, float *values,

@@ -228,7 +228,7 @@ static pc_status diverged(const pc__trainer *trainer, double loss)
                     trainer->epoch ? "the epoch before left it" : "it was");
 }
 
-static int32_t report_progress(pc__trainer *trainer, size_t batch, double loss)
+static int32_t report_training(pc__trainer *trainer, size_t batch, double loss)
 {
     const pc__training *t = &trainer->training;
     uint64_t all = (uint64_t)trainer->order.batches * t->epochs,
@@ -277,7 +277,7 @@ static pc_status train_epoch(pc__trainer *trainer)
         trainer->steps++;
         if (t->progress && b + 1 < trainer->order.batches
             && pc__now() - trainer->reported > REPORT_SECONDS
-            && report_progress(trainer, b + 1, sum / pairs))
+            && report_training(trainer, b + 1, sum / pairs))
             return pc__callback_cancelled("training: cancelled in epoch %zu of %zu",
                                           trainer->epoch + 1, t->epochs);
     }
@@ -300,7 +300,7 @@ static pc_status end_epoch(pc__trainer *trainer)
     if (t->checkpoint && (status = pc__checkpoint_write(trainer, &bytes)) >= 0)
         status = t->checkpoint(t->checkpoint_user, trainer->epoch, bytes.data, bytes.size);
     pc__bytes_free(&bytes);
-    if (status >= 0 && t->progress && report_progress(trainer, 0, trainer->last_loss))
+    if (status >= 0 && t->progress && report_training(trainer, 0, trainer->last_loss))
         status = pc__callback_cancelled("training: cancelled after epoch %zu of %zu",
                                         trainer->epoch, t->epochs);
     return status < 0 ? status : PC_OK;

@@ -1,4 +1,4 @@
-/* config.json of the architectures with a plain MLP: OPT, GPT-2, Falcon, Bloom, MPT. */
+/* config.json of architectures with an ungated MLP: OPT, GPT-2, Falcon, Bloom, MPT. */
 #include <string.h>
 
 #include "model/load/hf_internal.h"
@@ -93,7 +93,7 @@ done:
     return status;
 }
 
-/* Grouped heads in the newer architecture only; before it, one K/V head or all. */
+/* The newer architecture groups heads; the older one has one K/V head or as many as query heads. */
 static pc_status read_falcon_heads(const pc__config *config, const falcon_flags *f, pc__arch *arch)
 {
     pc_status status;
@@ -192,7 +192,7 @@ static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
     PC__TRY(pc__config_number(&inner, "softmax_scale", &scale), done);
     PC__TRY(pc__config_number(&inner, "alibi_bias_max", &most), done);
     if (clip < 0 || scale < 0 || most <= 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: attn_config has a number below zero", config->where);
+        return pc__fail(PC_ERR_FORMAT, "%s: a number of attn_config is below zero", config->where);
     arch->qkv_clip = (float)clip;
     arch->attention_scale = (float)scale;
     arch->alibi_max = (float)most;

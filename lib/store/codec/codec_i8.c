@@ -1,10 +1,9 @@
-/* PC_CODEC_I8: the int8 pages of PC_DTYPE_I8 (attn/kv.h), written as PC_CODEC_ZSTD writes such
- * pages. */
+/* PC_CODEC_I8: pages of PC_DTYPE_I8 (attn/kv.h), written as PC_CODEC_ZSTD writes such pages. */
 #include "attn/kv_page.h"
 #include "base/fail.h"
 #include "store/codec/codec_pages.h"
 
-/* The block as it stands in int8. 0: not to be had. */
+/* The block in int8. 0: impossible. */
 static int as_i8(const pc_codec_block *block, pc__block_pages *pages, pc_codec_block *narrow)
 {
     if (block->dtype == PC_DTYPE_I8 || !pc__block_pages_of(block, pages))
@@ -26,7 +25,7 @@ static size_t bound(void *user, const pc_codec_block *block)
     return as_i8(block, &pages, &narrow) ? zstd.bound(zstd.user, &narrow) : 0;
 }
 
-/* All pages from one format into another. */
+/* Converts all pages between two formats. */
 static pc_status convert(const pc_allocator *mem, const pc__block_pages *pages, const uint8_t *from,
                          uint32_t from_dtype, uint8_t *to, uint32_t to_dtype)
 {
@@ -49,11 +48,11 @@ static pc_status convert(const pc_allocator *mem, const pc__block_pages *pages, 
     return PC_OK;
 }
 
-/* A block on its way through int8 pages. */
+/* A block and its int8 pages. */
 typedef struct narrowing {
     pc__block_pages pages;
     pc_codec_block narrow;
-    uint8_t *codes; /* [narrow.bytes], to be freed */
+    uint8_t *codes; /* [narrow.bytes], freed by finish_i8 */
 } narrowing;
 
 static pc_status start_i8(narrowing *n, const pc_allocator *mem, const pc_codec_block *block,

@@ -1,4 +1,4 @@
-/* The codecs of a cache: the built-in ones, and what the host brought along. */
+/* The codecs of a cache: the built-in ones and the application's. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -10,7 +10,7 @@ enum { BUILT_IN = 4, NAME_BYTES = 32 };
 
 typedef struct codec_entry {
     pc_codec_ops ops;
-    char name[NAME_BYTES]; /* the host's string may be gone by the time it is asked for */
+    char name[NAME_BYTES]; /* a copy: the application's string may be gone later */
 } codec_entry;
 
 struct pc__codecs {
@@ -26,7 +26,7 @@ static pc_status check_application_codec(const pc__codecs *codecs, const pc_code
         return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is below PC_CODEC_APPLICATION (%d)",
                         index, ops->id, PC_CODEC_APPLICATION);
     if (pc__codecs_find(codecs, ops->id))
-        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is there twice", index, ops->id);
+        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is used twice", index, ops->id);
     if (!ops->bound || !ops->encode || !ops->decode)
         return pc__fail(PC_ERR_INVALID, "codec %zu (id %u): %s is missing", index, ops->id,
                         !ops->bound    ? "bound"
@@ -41,7 +41,7 @@ static pc_status check_application_codec(const pc__codecs *codecs, const pc_code
     return PC_OK;
 }
 
-/* Elements of the host's array are as large as its header made them. */
+/* The application's header decides how large an element is. */
 static pc_status add_application_codecs(pc__codecs *codecs, const pc_codec_ops *application,
                                         size_t count)
 {
@@ -71,9 +71,9 @@ pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_cod
     pc_status status;
     *out = NULL;
     if (count && !application)
-        return pc__fail(PC_ERR_INVALID, "codecs: %zu of them, but no array", count);
+        return pc__fail(PC_ERR_INVALID, "codecs: count is %zu, but the array is NULL", count);
     if (count > UINT16_MAX)
-        return pc__fail(PC_ERR_LIMIT, "codecs: %zu of them", count);
+        return pc__fail(PC_ERR_LIMIT, "codecs: %zu are too many", count);
     codecs = pc__calloc(mem, 1, sizeof *codecs + (BUILT_IN + count) * sizeof *codecs->entries);
     if (!codecs)
         return PC_ERR_NOMEM;

@@ -1,3 +1,4 @@
+/* Packs the last page of a block (codec_pages.h). */
 #include "store/codec/codec_pages.h"
 
 #include <string.h>
@@ -23,11 +24,11 @@ int pc__block_pages_of(const pc_codec_block *block, pc__block_pages *out)
     return 1;
 }
 
-/* Of one head's page: rows of K, of which a part is used, then its scales, then V, of which the
- * first part is used, then its scales. */
+/* One head's page: rows of K, partly used, and their scales; then V, of which the first part is
+ * used, and its scales. */
 typedef struct page_form {
-    size_t rows, row, used; /* of K; bytes of a row, and of them used */
-    size_t k_rest;          /* bytes behind the rows */
+    size_t rows, row, used; /* of K; bytes of a row; used ones of these */
+    size_t k_rest;          /* after the rows */
     size_t v, v_used, v_rest;
 } page_form;
 
@@ -36,7 +37,7 @@ static page_form form_of(const pc__block_pages *p)
     size_t by = p->shape.dtype == PC_DTYPE_F32 ? 1
                 : p->shape.dtype == PC_DTYPE_I8
                     ? 4
-                    : 2; /* dimensions of K, tokens of V that stand together */
+                    : 2; /* dimensions of K, or tokens of V, that are interleaved */
     size_t value = 4 / by, k_bytes = pc__kv_k_bytes(&p->shape), v_dim = (size_t)p->shape.v_dim;
     page_form f = {.rows = ((size_t)p->shape.k_dim + by - 1) / by,
                    .row = by * PC__PAGE * value,

@@ -1,9 +1,9 @@
-/* PC_CODEC_ZSTD: byte planes (store/codec/codec_planes.h) of a block, without what only fills up
- * its last page.
+/* PC_CODEC_ZSTD: byte planes (store/codec/codec_planes.h) of a block, without the padding of its
+ * last page.
  *
- * Byte 0: bytes of a value (1, 2, 4). Byte 1: 1 if the last page is closed up (pc__pack_last_page),
- * else 0. Bytes 2, 3: zero. Then the runs: if closed up, the pages before the last one, then the
- * last one closed up; else the block. */
+ * Byte 0: bytes of a value (1, 2, 4). Byte 1: 1 if the last page is packed (pc__pack_last_page),
+ * else 0. Bytes 2, 3: zero. Then the runs. Packed: the pages before the last one, then the packed
+ * last page. Else: the block. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -87,7 +87,7 @@ static pc_status decode_runs(pc__planes *planes, const pc_allocator *mem,
     if (!is_packed)
         return pc__planes_decode(planes, in, end, out, (size_t)block->bytes);
     if (!pc__block_pages_of(block, &pages))
-        return pc__fail(PC_ERR_FORMAT, "pages are closed up, but there are none");
+        return pc__fail(PC_ERR_FORMAT, "the last page is packed, but the block is not in pages");
     last = pc__packed_last_page_bytes(&pages);
     before = (size_t)block->bytes - (size_t)pages.shape.kv_heads * pages.page_bytes;
     if (!(packed = pc__alloc(mem, last)))

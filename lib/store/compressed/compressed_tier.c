@@ -1,7 +1,7 @@
-/* The tier COMPRESSED: records in memory. What goes first is decided by store/eviction.h. The
- * budget includes what allocators put around each piece, what is just being written with the
- * codec's scratch memory, and what is still being read although it has been removed. A record is
- * open as long as its source is; it is not evicted then, which would free nothing, and stays
+/* The tier COMPRESSED: the operations of store/tier.h on records in memory, evicted by
+ * store/eviction.h. The budget includes what allocators add to each piece, records that are being
+ * written with the codec's scratch memory, and removed records that are still being read. A record
+ * is open as long as its source: it is not evicted then, which would free nothing, and stays
  * readable if it is removed. */
 #include <math.h>
 #include <pthread.h>
@@ -22,9 +22,9 @@ typedef struct compressed_tier {
     pc__eviction eviction;
     pc__hash_table contents;
     pc__heap expiries;
-    uint64_t writing;        /* bytes of drafts */
-    uint64_t removed;        /* bytes of those that are read though they have been removed */
-    uint64_t reported_bytes; /* what the host was last told to be taken */
+    uint64_t writing;        /* bytes of records that are being written */
+    uint64_t removed;        /* bytes of removed records that are still being read */
+    uint64_t reported_bytes; /* bytes that were reported last */
     pc_tier_stats counts;
 } compressed_tier;
 
@@ -60,7 +60,7 @@ static void lock_tier(compressed_tier *t)
     pthread_mutex_lock(&t->lock);
 }
 
-/* Unlocks, frees those that are gone, tells what has changed. */
+/* Unlocks, frees removed records, reports what has changed. */
 static void unlock_tier(compressed_tier *t, pc__compressed_record *gone)
 {
     uint64_t now = used_bytes(t);
@@ -79,7 +79,8 @@ static void unlock_tier(compressed_tier *t, pc__compressed_record *gone)
 
 /* ---------------------------------------------------------------- coming, going */
 
-/* Out of the table, onto *gone if nobody reads it; else the last reader frees it. */
+/* Removes the record from the tables, into *gone if nobody reads it; else its last reader frees it.
+ */
 static void detach_record(compressed_tier *t, pc__compressed_record *r, uint32_t how,
                           uint32_t reason, pc__compressed_record **gone)
 {
@@ -123,8 +124,8 @@ static pc__compressed_record *find_record(compressed_tier *t, const pc__id *key,
     return record_of(pc__eviction_find(&t->eviction, key));
 }
 
-/* Evicts until `need` more bytes are within the budget; all that has to go or nothing. What
- * `before` names stays. */
+/* Evicts until `need` more bytes are within the budget: all that must go, or nothing. `parent`
+ * stays. */
 static int evict_for(compressed_tier *t, uint64_t need, int32_t priority, const pc__id *parent,
                      pc__compressed_record **gone)
 {
@@ -224,7 +225,7 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     compressed_tier *t = self_of(tier);
     record_source *s = pc__calloc(&t->mem, 1, sizeof *s);
     pc__compressed_record *gone = NULL, *r = NULL;
-    (void)deadline; /* memory does not make wait */
+    (void)deadline; /* memory never waits */
     *out = NULL;
     *timed_out = 0;
     lock_tier(t);
@@ -287,7 +288,7 @@ typedef struct record_sink {
     pc__sink sink; /* first */
     compressed_tier *tier;
     pc__compressed_record *record;
-    uint64_t charged; /* to tier->writing */
+    uint64_t charged; /* bytes, counted in tier->writing */
     int has_no_room;
 } record_sink;
 
@@ -313,11 +314,11 @@ static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, cons
 {
     record_sink *s = (record_sink *)sink;
     if (!charge_bytes(s, pc__compressed_piece_bytes(size)))
-        return pc__fail(PC_ERR_LIMIT, "packed: no room for %zu bytes", size);
+        return pc__fail(PC_ERR_LIMIT, "COMPRESSED: no room for %zu bytes", size);
     return pc__compressed_record_set(s->record, &s->tier->mem, piece, offset, data, size);
 }
 
-/* Into the table, its bytes no longer those of a draft. PC_MISS: another thread was faster. */
+/* Adds the record to the tables. PC_MISS: another thread was faster. */
 static pc_status publish_record(record_sink *s, double seconds)
 {
     compressed_tier *t = s->tier;
@@ -348,7 +349,7 @@ static pc_status publish_record(record_sink *s, double seconds)
     return status;
 }
 
-/* PC_MISS: *reason, NONE if it is known. */
+/* PC_MISS: *reason; NONE: the record is there already. */
 static pc_status write_record(compressed_tier *t, const pc__image *image, uint32_t *reason,
                               uint64_t *bytes)
 {
@@ -477,7 +478,7 @@ static void stats(pc__tier *tier, pc_tier_stats *stats)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Nothing is open any more. */
+/* No record is open any more. */
 static void free_tier(pc__tier *tier)
 {
     compressed_tier *t = self_of(tier);

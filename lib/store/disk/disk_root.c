@@ -348,9 +348,8 @@ void pc__disk_lock_drop(pc__disk_lock *lock)
 {
     if (lock->is_dirty) {
         lock->generation++;
-        write_lock_record(
-            /* On failure the record stays dirty, and the next process scans. */
-            lock, !lock->is_trusted);
+        /* On failure the record stays dirty, and the next process scans. */
+        write_lock_record(lock, !lock->is_trusted);
         lock->is_dirty = 0;
     }
     flock(lock->fd, LOCK_UN);

@@ -26,9 +26,8 @@ typedef struct listing {
 
 static int64_t ns_of(struct timespec time)
 {
-    return (int64_t)((uint64_t)time.tv_sec * 1000000000
-                     /* Dates of a file system may be far off; they are only compared. */
-                     + (uint64_t)time.tv_nsec);
+    /* Dates of a file system may be far off; they are only compared. */
+    return (int64_t)((uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec);
 }
 
 static pc_status dir_fault(const pc__disk *disk, const char *name)
@@ -132,11 +131,9 @@ static void drop_missing(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 static int is_unchanged(const pc__disk *disk, unsigned sub)
 {
     struct stat st;
+    /* A folder that other users may write to is listed, which reports them. */
     return disk->dates[sub] && !pc__disk_sub_stat(&disk->root, sub, &st)
-           && ns_of(st.st_mtim) == disk->dates[sub]
-           && !(st.st_mode
-                /* Other users may write to it: listing it reports that. */
-                & (S_IWGRP | S_IWOTH));
+           && ns_of(st.st_mtim) == disk->dates[sub] && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 static pc_status scan_subs(pc__disk *disk, int all)
@@ -175,11 +172,8 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
 {
     struct stat st;
     pc_status status = PC_OK;
-    int fd = openat(dir, name,
-                    O_RDONLY | O_NOFOLLOW | O_CLOEXEC
-                        | O_NONBLOCK
-                        /* A draft that was about to be published is read-only. */
-                        | O_NOCTTY);
+    /* A draft that was about to be published is read-only. */
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     /* A link, published meanwhile, or of another user. After any other error the sum of the folder
      * is unknown. */
     if (fd < 0)

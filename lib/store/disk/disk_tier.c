@@ -59,11 +59,8 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
         || (there == 0 && pc__disk_was_used_elsewhere(disk, &record_name, pc__now_date())))
         return 1;
     *bytes = 0;
-    if (there == 0
-        || !pc__disk_stat_record(
-            &disk->root, &record_name,
-            /* Another process may have written it; asking costs microseconds. */
-            &st))
+    /* Another process may have written it; asking costs microseconds. */
+    if (there == 0 || !pc__disk_stat_record(&disk->root, &record_name, &st))
         return 0;
     *bytes = (uint64_t)st.st_size;
     return 1;
@@ -310,7 +307,7 @@ static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bo
             *reason = PC_REASON_DEADLINE;
         if (status == PC_OK && bytes > bound)
             status = pc__fail(
-                PC_ERR_INTERNAL, "%s: a record of %llu bytes was to have at most %llu",
+                PC_ERR_INTERNAL, "%s: a record has %llu bytes, at most %llu were expected",
                 disk->root.path, (unsigned long long)bytes, (unsigned long long)bound);
         if (status == PC_OK)
             status = pc__disk_draft_publish(disk, &draft, image, bytes, pc__now() - begin,

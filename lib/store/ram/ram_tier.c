@@ -1,3 +1,4 @@
+/* The operations of the tier RAM: lock, act on entries, unlock, report (ram_tier.h). */
 #include "store/ram/ram_tier.h"
 
 #include <math.h>
@@ -44,10 +45,9 @@ static void free_entry(const pc_allocator *mem, pc__ram_entry *e)
     pc__free(mem, e);
 }
 
-/* Gives the lock back, lets go what is gone, tells how many bytes are taken now if that has
- * changed. Until its memory is free, others cannot have the room of what is gone: it is counted in
- * t->going, but for the `came` bytes that came in its place and that the caller answers for until
- * it has returned. */
+/* Unlocks, frees the entries that are gone, and reports the bytes if they have changed. The room of
+ * an entry that is gone stays taken until its memory is free: t->freeing counts it, less the `came`
+ * bytes of what the caller brings in its place and answers for until it returns. */
 static void unlock_and_free(pc__ram_tier *t, pc__ram_entry *gone, uint64_t came)
 {
     uint64_t now = pc__ram_tier_used(t), freeing = 0;
@@ -260,7 +260,7 @@ pc_status pc__ram_tier_unpin(pc__ram_tier *t, const pc__id *key, uint64_t owner)
     pc__ram_tier_expire(t, &gone);
     unlock_and_free(t, gone, 0);
     if (e && status == PC_MISS && owner == PC__PIN_INTERNAL)
-        status = pc__fail(PC_ERR_STATE, "cache: a segment that is not pinned cannot be unpinned");
+        status = pc__fail(PC_ERR_STATE, "cache: the segment is not pinned");
     return status;
 }
 
@@ -369,7 +369,7 @@ void pc__ram_tier_free(pc__ram_tier *t)
         pc__ram_quota_drop_if_unused(t, quota);
     }
     pthread_mutex_unlock(&t->lock);
-    for (pc__ram_entry *next; gone; gone = next) { /* nobody is told: it is the host's own doing */
+    for (pc__ram_entry *next; gone; gone = next) { /* no event: the application closes the cache */
         next = gone->next;
         free_entry(&t->mem, gone);
     }
@@ -382,7 +382,7 @@ void pc__ram_tier_free(pc__ram_tier *t)
     pc__free(&mem, t);
 }
 
-/* All that is the tier's own, so that tables and pins have their place in the budget
+/* Counts the tier's own memory, so that tables and pins are within the budget
  * (pc__ram_tier_overhead). */
 static void *counted_alloc(void *user, size_t size, size_t align)
 {

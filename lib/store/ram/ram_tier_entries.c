@@ -1,20 +1,20 @@
-/* Entries of the tier RAM: who holds their segments, how they come and go, how room is made. All
- * under the lock. */
+/* Entries of the tier RAM: use and release, insertion and removal, room and quotas. All under the
+ * lock. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/ram/ram_tier_internal.h"
 
-/* What an entry takes beside its segment: its slots in tables and heaps, the family of its chain,
- * what is remembered of others when it has gone, and what allocators put around blocks. */
+/* Bytes of an entry beside its segment: slots in tables and heaps, its sibling set, its place in
+ * the history, and what allocators add to blocks. */
 enum { AROUND_ENTRY = 448 };
 
-/* A large block of a heap begins and ends within pages, and once its neighbours have gone back to
- * the system, what is left of those is the block's alone. In the holes between blocks the pages
- * stay where one that has gone met another. Both grow with the number of blocks: six pages for
- * every large one (test_churn), and a share for smaller ones that have a page to leave. */
+/* Bytes that heaps lose. A large block begins and ends within pages that it does not share once its
+ * neighbours have been returned to the system, and holes between blocks keep pages. Both grow with
+ * the number of blocks: six pages for each large one (test_churn), a share for smaller ones of a
+ * page or more. */
 enum { SMALL_STATES = 2 * 4096, LARGE_STATES = 64 << 10, AROUND_LARGE = 6 * 4096 };
 
-/* Of the tier's own memory, what is not looked at: a few entries' tables at their least. */
+/* Bytes of the tier's own memory that are not counted: tables of a few entries. */
 enum { FEW_TABLES = 64 << 10 };
 
 static uint64_t entry_bytes(uint64_t bytes, size_t tokens)
@@ -46,7 +46,8 @@ uint64_t pc__ram_tier_used(const pc__ram_tier *t)
     return t->eviction.bytes + t->reserved;
 }
 
-/* Tables do not shrink with the entries, and pins belong to no entry's bytes. */
+/* Bytes of tables beyond those counted by entry: tables do not shrink, and pins count for no entry.
+ */
 static uint64_t spare_tables(const pc__ram_tier *t)
 {
     uint64_t counted = t->eviction.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY)
@@ -64,8 +65,8 @@ uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
 
 /* ------------------------------------------------- who holds the segments */
 
-/* Held as long as somebody else has the segment; by a get, a put, or a release that has been taken
- * up again. */
+/* Watches the segment as long as others use it; after a get, a put, or a release that was followed
+ * by a new use. */
 static void watch_entry(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (!pc__segment_watch(e->segment)) {
@@ -81,8 +82,8 @@ static void hold_entry(pc__ram_tier *t, pc__ram_entry *e)
     e->is_held = 1;
 }
 
-/* 1: it is none any more. One that only those have who keep it may go: whoever watches it counts
- * its bytes, too. */
+/* 1: we watch it now. Else the entry may be evicted once only keepers have it; the watcher counts
+ * its bytes. */
 static int poll_unwatched(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__segment_claim(e->segment, &t->releases, e)) {
@@ -97,11 +98,11 @@ static int poll_unwatched(pc__ram_tier *t, pc__ram_entry *e)
     return !e->is_unwatched;
 }
 
-/* Learns what was released since, and of strays that have become free. */
+/* Learns which segments were released, and which unwatched ones have become free. */
 void pc__ram_tier_collect_releases(pc__ram_tier *t)
 {
     for (pc_segment *s = pc__releases_take(&t->releases), *next; s; s = next) {
-        next = s->next_release; /* not ours any more once it is watched */
+        next = s->next_release; /* the list's no longer once it is watched */
         watch_entry(t, s->watch_tag);
     }
     for (pc__ram_entry **at = &t->unwatched, *e; (e = *at) != NULL;)
@@ -122,7 +123,7 @@ pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e)
     return segment;
 }
 
-/* The segment of an entry that goes is as if it had never been here. */
+/* Undoes watching or keeping, for an entry that goes. */
 static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (e->is_unwatched) {
@@ -172,7 +173,7 @@ void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *quota)
     pc__free(&t->mem, quota);
 }
 
-/* Out of everything; its reference is still there. */
+/* Removes the entry from all tables; keeps its reference. */
 void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ram_entry **gone)
 {
     pc__pins_remove_entry(t, e);
@@ -199,7 +200,7 @@ void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e)
         pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
 }
 
-/* What time does: pins end, entries expire. Pinned ones wait for their last pin. */
+/* Drops pins and entries whose time is over. Pinned entries wait for their last pin. */
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone)
 {
     double now;
@@ -246,7 +247,7 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
     return e;
 }
 
-/* So that nothing can fail once room has been made, but for the family of its chain. */
+/* Reserves table slots, so that after evictions only the sibling set can fail. */
 static pc_status reserve_tables(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__hash_table_reserve(&t->contents, &t->mem) < 0
@@ -257,14 +258,14 @@ static pc_status reserve_tables(pc__ram_tier *t, pc__ram_entry *e)
     return e->quota ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* Picks candidates, of all or of a group, until `*excess` bytes are no excess any more. 0: there
- * are not enough. */
+/* Picks candidates, of all or of a group, until `excess` bytes are freed. 0: there are not enough.
+ */
 static int pick_until(pc__ram_tier *t, const pc__eviction_group *group, int32_t priority,
                       uint64_t excess, pc__ram_entry **picked)
 {
     uint64_t could = group ? group->bytes - group->held_bytes
                            : t->eviction.bytes - t->eviction.held_bytes;
-    for (pc__ram_entry *e = *picked; e; e = e->next) /* for the quota: counts for both */
+    for (pc__ram_entry *e = *picked; e; e = e->next) /* those picked for the quota count for both */
         could -= !group || e->item.group == group ? e->item.bytes : 0;
     if (excess > could)
         return 0;
@@ -286,8 +287,8 @@ static uint64_t excess_over(uint64_t have, uint64_t need, uint64_t limit)
     return sum > limit ? sum - limit : 0;
 }
 
-/* Room for `need` bytes: PC_REASON_NONE, with the entries that have to go for it; or why there is
- * none, with no entry picked. */
+/* Picks the entries to evict for `need` bytes: PC_REASON_NONE. Else the reason, and none is picked.
+ */
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
                                 pc__ram_quota *quota, pc__ram_entry **picked)
 {
@@ -357,7 +358,7 @@ void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **
     }
 }
 
-/* Room for it, and in it is. PC_MISS: *reason. */
+/* Makes room and adds the entry. PC_MISS: *reason. */
 pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry **gone,
                               uint32_t *reason)
 {
@@ -369,7 +370,7 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
     if (status < 0)
         goto done;
     if (parent)
-        pc__eviction_hold(&t->eviction, parent); /* it does not give way to what follows it */
+        pc__eviction_hold(&t->eviction, parent); /* a parent is not evicted for its child */
     *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->quota, &picked);
     if (parent)
         pc__eviction_unhold(&t->eviction, parent);

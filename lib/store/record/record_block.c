@@ -1,5 +1,5 @@
-/* Reads the blocks of records. What comes from a file goes to where it is used in pieces that stay
- * in the processor's cache while their checksum is computed, so that memory is passed over once. */
+/* Reads the blocks of records. A block is copied in parts that stay in the CPU's cache while their
+ * checksum is computed, so that memory is passed over once. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -12,9 +12,9 @@ static pc_status check_sum(const pc__checksum *sum, const pc__record_entry *e, s
 {
     uint8_t out[PC__CHECKSUM];
     pc__checksum_end(sum, out);
-    return memcmp(out, e->sum, sizeof out) ? pc__fail(
-               PC_ERR_FORMAT, "block %zu of a record is damaged: its checksum is another", index)
-                                           : PC_OK;
+    return memcmp(out, e->sum, sizeof out)
+               ? pc__fail(PC_ERR_FORMAT, "block %zu of a record is damaged: wrong checksum", index)
+               : PC_OK;
 }
 
 static const void *stored_bytes(const pc__record *r, size_t index)
@@ -35,8 +35,8 @@ static pc_status populate_bytes(const pc__record *r, size_t index, uint64_t at, 
     return status < 0 ? pc__fail_in(status, "block %zu", index) : PC_OK;
 }
 
-/* Reads what is stored of a block to `out`, from `data` if that is not NULL. `whole` 0: `out` is
- * one part, written over and over. */
+/* Reads the stored bytes of a block into `out`, from `data` if that is not NULL. `whole` 0: `out`
+ * is one part, overwritten again and again. */
 static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *data, uint8_t *out,
                              int whole)
 {
@@ -101,8 +101,8 @@ static pc_status decode_block(const pc__record *r, size_t index, const void *dat
                   : PC_OK;
 }
 
-/* Blocks that are not RAW in the clear: what is stored is checked where it lies or in memory of
- * this call, opened, decoded. */
+/* Reads a block that is sealed or coded: checks the stored bytes in place or in scratch memory,
+ * opens the seal, decodes. */
 static pc_status read_coded(const pc__record *r, size_t index, void *out)
 {
     const pc__record_entry *e = &r->entries[index];
@@ -137,12 +137,12 @@ done:
 static pc_status check_readable(const pc__record *r, size_t index)
 {
     if (index >= r->head.blocks)
-        return pc__fail(PC_ERR_INVALID, "block %zu of a record: it has %u", index, r->head.blocks);
+        return pc__fail(PC_ERR_INVALID, "block %zu of a record that has %u", index, r->head.blocks);
     if (r->closed)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "block %zu of a record is sealed, and its key is not here", index);
+                        "block %zu of a record is sealed, and its key is missing", index);
     if (r->entries[index].codec != PC_CODEC_RAW && !r->codec)
-        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record: codec %u (%s) is not there",
+        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record: codec %u (%s) is missing",
                         index, r->head.codec, r->codec_name);
     return PC_OK;
 }
@@ -177,7 +177,7 @@ pc_status pc__record_check(const pc__record *r, size_t index)
 {
     const void *data = pc__record_block_address(r, index);
     return data ? check_stored(r, index, data)
-                : pc__fail(PC_ERR_INTERNAL, "block %zu of a record has no place in memory", index);
+                : pc__fail(PC_ERR_INTERNAL, "block %zu of a record is not in memory", index);
 }
 
 pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data)
@@ -189,7 +189,7 @@ pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data
     return status;
 }
 
-/* Between a piece and the next there are zeros in a file. */
+/* The gap between two pieces of a file must be zeros. */
 static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, uint64_t size,
                            uint64_t next)
 {
@@ -203,13 +203,13 @@ static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, u
             return status;
         if (memcmp(bytes, zeros, n))
             return pc__fail(PC_ERR_FORMAT,
-                            "record is damaged before byte %llu, where nothing is stored",
+                            "record is damaged: the gap before byte %llu is not empty",
                             (unsigned long long)next);
     }
     return PC_OK;
 }
 
-/* Nothing is missing that block `index` needs to become what it was. */
+/* 1: codec and key of block `index` are known. */
 static int can_decode(const pc__record *r, size_t index)
 {
     return !r->closed && (r->codec || r->entries[index].codec == PC_CODEC_RAW);

@@ -10,12 +10,11 @@ if(NOT PC_DEBUG_KERNELS AND NOT PC_SANITIZE
     AND NOT CMAKE_C_FLAGS MATCHES "(^| )-O([1-9sz]|fast)?( |$)")
   set(PC_KERNEL_OPTIONS $<$<NOT:$<CONFIG:Release,RelWithDebInfo>>:-O2>)
 endif()
-file(GLOB_RECURSE memo_kernels lib/memo/train/gradient.c lib/memo/loops*.c lib/memo/projector*.c
-  lib/memo/scan*.c lib/memo/trainer.c lib/memo/vector_ops*.c)
+file(GLOB memo_kernels lib/memo/index/scan*.c lib/memo/train/*.c)
 file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
   lib/model/forward/forward_attention.c lib/model/forward/forward_convolution.c lib/model/forward/forward_maps.c
   lib/model/forward/forward_mlp.c lib/model/forward/disentangled_attention.c
-  lib/model/load/dequant.c lib/model/load/dequant_256.c lib/model/load/dequant_32.c lib/model/forward/embed.c
+  lib/model/load/dequant.c lib/model/load/dequant_256.c lib/model/load/dequant_32.c lib/model/forward/forward_embed.c
   lib/model/forward/forward.c lib/model/load/quantised_rows.c lib/model/forward/heads.c lib/model/load/weights_check.c
   lib/model/load/unpermute.c lib/store/codec/*.c)
 set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
@@ -39,7 +38,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(PC_AVX512BF16_FLAGS ${avx512bf16} -mavx512vnni) # what AMX is built on
   set(amx ${PC_AVX512BF16_FLAGS} -mamx-tile -mamx-bf16 -mamx-int8)
   foreach(level avx2 avx512 avx512vnni avx512bf16)
-    file(GLOB_RECURSE ${level}_files lib/attn/cpu/*_${level}.c lib/memo/*_${level}.c)
+    file(GLOB ${level}_files lib/attn/cpu/*_${level}.c lib/memo/*/*_${level}.c)
   endforeach()
   file(GLOB amx_files lib/attn/cpu/kernels_amx*.c lib/attn/cpu/*_amx.c)
   foreach(level avx2 avx512 avx512vnni avx512bf16 amx)

@@ -1,3 +1,4 @@
+/* The hash table (hash_table.h). */
 #include "base/hash_table.h"
 
 #include <string.h>
@@ -84,7 +85,7 @@ void pc__hash_table_free(pc__hash_table *table, const pc_allocator *mem)
 uint64_t pc__u64_hash(uint64_t value)
 {
     value = (value ^ (value >> 32))
-            * UINT64_C(0x9e3779b97f4a7c15); /* odd, the golden ratio's bits */
+            * UINT64_C(0x9e3779b97f4a7c15); /* odd: the bits of the golden ratio */
     value = (value ^ (value >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
     return value ^ (value >> 32);
 }

@@ -1,5 +1,5 @@
-/* A hash table of things that carry their own link: adding allocates nothing once there is room for
- * one more, removing never fails. */
+/* A hash table of structs that contain their link. Once there is room for one more, adding
+ * allocates nothing; removing never fails. The caller compares keys. */
 #ifndef PC_BASE_HASH_TABLE_H
 #define PC_BASE_HASH_TABLE_H
 
@@ -15,23 +15,24 @@ typedef struct pc__hash_table { /* zero-initialised: empty */
     size_t size, count;
 } pc__hash_table;
 
-/* The thing around a member. */
+/* The struct around a member. */
 #define PC__AROUND(member_pointer, type, member) \
     ((type *)(void *)((char *)(member_pointer)-offsetof(type, member)))
 
-/* Room for one more. Only the first can fail: later on, longer buckets are no error. */
+/* Makes room for one more. Only the first call can fail; later ones may leave buckets long. */
 pc_status pc__hash_table_reserve(pc__hash_table *table, const pc_allocator *mem);
 void pc__hash_table_add(pc__hash_table *table, pc__hash_link *link, uint64_t hash);
 void pc__hash_table_remove(pc__hash_table *table, pc__hash_link *link);
-/* The first with this hash, and the others after it; NULL: no more. The caller compares. */
+/* The first with this hash; the next one with the same hash. NULL: there is none. The caller
+ * compares. */
 pc__hash_link *pc__hash_table_find(const pc__hash_table *table, uint64_t hash);
 pc__hash_link *pc__hash_table_find_next(const pc__hash_link *link);
-/* All of them: NULL starts; not while something is added. What was given may be removed once the
- * next one is known. */
+/* All of them; NULL starts. Nothing may be added meanwhile. A link may be removed once the next one
+ * is known. */
 pc__hash_link *pc__hash_table_next(const pc__hash_table *table, const pc__hash_link *link);
-void pc__hash_table_free(pc__hash_table *table, const pc_allocator *mem); /* not what is in it */
+void pc__hash_table_free(pc__hash_table *table, const pc_allocator *mem); /* not its contents */
 
-/* A host may name its segments by hand, so that a few bytes of a key need not be uniform. */
+/* An application may make its keys by hand, so a few bytes of a key need not be uniform. */
 uint64_t pc__id_hash(const pc__id *id);
 uint64_t pc__u64_hash(uint64_t value);
 

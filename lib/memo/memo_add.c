@@ -1,4 +1,4 @@
-/* Remembering prompts: their maps, and the pooled input by which they will be known. */
+/* Remembers prompts: computes them in batches, and stores their maps, pooled inputs and outputs. */
 #include <math.h>
 #include <string.h>
 
@@ -8,21 +8,21 @@
 #include "memo/memo_output.h"
 #include "model/forward/prefill_batch.h"
 
-enum { AT_ONCE = 128, MOST_BYTES = 256 << 20 /* of maps on their way */ };
-static const double SYNC_SECONDS =
-    1; /* at most so long until what was added is synced, and reported */
+enum { AT_ONCE = 128, MOST_BYTES = 256 << 20 /* of maps in a batch */ };
+/* Added records are synced and reported at least this often. */
+static const double SYNC_SECONDS = 1;
 
 /* Prompts that are computed in one call. */
 typedef struct add_batch {
     pc_memo *memo;
     const pc_input *inputs[AT_ONCE];
     pc__id ids[AT_ONCE];
-    uint8_t *maps[AT_ONCE]; /* of all layers */
+    uint8_t *maps[AT_ONCE]; /* of all layers, in one piece */
     void **layers[AT_ONCE];
-    float *pooled[AT_ONCE];  /* [units][pooled of the bucket's projector] */
-    float *outputs[AT_ONCE]; /* embedding, logits: those of `sizes` */
+    float *pooled[AT_ONCE];  /* [indexed layers][cells of the bucket's projector] */
+    float *outputs[AT_ONCE]; /* embedding, then logits, of `sizes` */
     pc__output_sizes sizes[AT_ONCE];
-    pc_status pooling; /* of the layers' inputs */
+    pc_status pooling; /* first error of pooling the layers' inputs */
     size_t count, bytes;
 } add_batch;
 
@@ -68,25 +68,24 @@ static void clear_batch(add_batch *b)
     b->count = b->bytes = 0;
 }
 
-/* The record of a prompt; id PC__NO_NEIGHBOUR: there is none. */
-static pc__memo_entry known(const pc_memo *memo, const pc__id *tokens_id)
+/* The entry of a prompt; id PC__NO_NEIGHBOUR: there is none. */
+static pc__memo_entry find_remembered(const pc_memo *memo, const pc__id *tokens_id)
 {
     pthread_rwlock_t *guard = (pthread_rwlock_t *)(uintptr_t)&memo->guard;
     pc__memo_entry out = {.id = PC__NO_NEIGHBOUR};
     const pc__memo_entry *entry;
     pthread_rwlock_rdlock(guard);
-    out.id = pc__token_hash_get(&memo->known, tokens_id);
-    entry = out.id != PC__NO_NEIGHBOUR ? pc__memo_entry_find(memo, out.id) : NULL;
+    entry = pc__memo_entry_by_tokens(memo, tokens_id);
     if (entry)
         out = *entry;
     pthread_rwlock_unlock(guard);
     return out;
 }
 
-/* Not known yet, or without all the outputs that are to be kept. */
+/* 1: not remembered yet, or without all outputs to be kept. */
 static int needs_adding(add_batch *b, const pc_input *input, const pc__id *id)
 {
-    pc__memo_entry entry = known(b->memo, id);
+    pc__memo_entry entry = find_remembered(b->memo, id);
     for (size_t i = 0; i < b->count; i++)
         if (pc__id_equal(&b->ids[i], id))
             return 0;
@@ -94,13 +93,13 @@ static int needs_adding(add_batch *b, const pc_input *input, const pc__id *id)
            || !pc__memo_output_has(b->memo, &entry, pc__memo_output_sizes(b->memo, input->count));
 }
 
-/* Cells of its bucket's projector, which training keeps. */
+/* Cells of the bucket's projector; training keeps their number. */
 static size_t pooled_size(const pc_memo *memo, const pc_input *input)
 {
     return pc__projector_pooled(memo->buckets[pc__memo_bucket_of(memo, input->count)].projector);
 }
 
-/* Room for one more prompt's maps. */
+/* Adds a prompt, with memory for its results. */
 static pc_status add_to_batch(add_batch *b, const pc_input *input, const pc__id *id)
 {
     const pc_allocator *mem = &b->memo->mem;
@@ -129,7 +128,7 @@ static pc_status add_to_batch(add_batch *b, const pc_input *input, const pc__id 
     return PC_OK;
 }
 
-/* The inputs of all layers on their way, where they are sought for themselves. */
+/* Pools the input of each layer as it is computed. */
 static const void *pool_layer(void *user, size_t prompt, int32_t layer, const float *x)
 {
     add_batch *b = user;
@@ -169,7 +168,7 @@ static void on_evicted(void *user, int64_t id)
     pc__memo_entry_remove(user, id);
 }
 
-/* Its features into the indexes, from the note, as they would be made when the memo is opened. */
+/* Indexes a prompt from its stored form, as opening the memo would. */
 static pc_status index_prompt(pc_memo *memo, const pc__memo_bucket *bucket, size_t tokens,
                               int64_t id, const uint16_t *metadata, float *values)
 {
@@ -193,7 +192,7 @@ static pc_status store_prompt(add_batch *b, size_t i)
     size_t cells = pc__memo_indexed_layers(memo) * pooled_size(memo, input),
            base = cells * sizeof(uint16_t), bytes = pc__memo_metadata_bytes(base, b->sizes[i]);
     uint16_t *metadata = pc__alloc(&memo->mem, bytes + 1);
-    int64_t id = PC__NO_NEIGHBOUR, before = known(memo, &b->ids[i]).id;
+    int64_t id = PC__NO_NEIGHBOUR, before = find_remembered(memo, &b->ids[i]).id;
     pc_status status = metadata ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
         pc__memo_pooled_put(b->pooled[i], cells, metadata);
@@ -208,7 +207,7 @@ static pc_status store_prompt(add_batch *b, size_t i)
             status = index_prompt(memo, bucket, input->count, id, metadata, b->pooled[i]);
         pthread_rwlock_unlock(&memo->guard);
     }
-    if (status == PC_OK && before != PC__NO_NEIGHBOUR) { /* it had no such outputs */
+    if (status == PC_OK && before != PC__NO_NEIGHBOUR) { /* the old record lacked outputs */
         (void)pc__map_store_remove(memo->maps, before);
         pc__memo_entry_remove(memo, before);
     }
@@ -225,7 +224,7 @@ static pc_status flush_batch(add_batch *b)
     return status;
 }
 
-/* What was added is on the disk from here on, and then reported. */
+/* Syncs what was added, and reports it. */
 static pc_status sync_and_report(pc_memo *memo, const pc_memo_work *work, size_t done, size_t count)
 {
     pc_status status = pc__map_store_sync(memo->maps);
@@ -281,7 +280,7 @@ pc_status pc_memo_tidy(pc_memo *memo)
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_tidy: memo is NULL");
     status = pc__map_store_tidy(memo->maps);
-    if (status >= 0 && !pthread_mutex_trylock(&memo->writer)) { /* who trains keeps them himself */
+    if (status >= 0 && !pthread_mutex_trylock(&memo->writer)) { /* training saves them itself */
         status = pc__memo_index_save(memo);
         pthread_mutex_unlock(&memo->writer);
     }

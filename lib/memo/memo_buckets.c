@@ -1,4 +1,5 @@
-/* Buckets as the host sees and sets them, and how the loss of verified hits closes them. */
+/* Buckets: what the application reads and sets, the statistics, and closing a bucket by the losses
+ * of verified hits. */
 #include <math.h>
 #include <string.h>
 
@@ -26,8 +27,8 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
         return status;
     pthread_rwlock_rdlock(&memo->guard);
     const pc__memo_bucket *b = &memo->buckets[index];
-    out.least_tokens = b->least;
-    out.most_tokens = b->most;
+    out.min_tokens = b->least;
+    out.max_tokens = b->most;
     out.records = b->records;
     out.trained = b->trained;
     out.open = b->tuning.open;
@@ -92,7 +93,7 @@ pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tun
     return status;
 }
 
-/* What the caller measured of the hits at the threshold. */
+/* Reads what the caller measured of hits at the threshold. */
 static pc_status read_measured(pc__memo_tuning *tuning, const pc_memo_bucket *measured)
 {
     pc_memo_bucket m;
@@ -105,7 +106,7 @@ static pc_status read_measured(pc__memo_tuning *tuning, const pc_memo_bucket *me
         || !isfinite(m.hit_loss_high) || !isfinite(m.hit_loss_worst))
         return pc__fail(
             PC_ERR_INVALID,
-            "pc_memo_set_threshold: hits are said to lose %g, %g at percentile %g, %g at worst",
+            "pc_memo_set_threshold: measured losses are %g, %g at percentile %g, %g at worst",
             m.hit_loss, m.hit_loss_high, m.hit_percentile, m.hit_loss_worst);
     tuning->hit_percentile = m.hit_percentile;
     tuning->hit_loss = m.hit_loss;
@@ -189,8 +190,8 @@ int pc__memo_wants_verification(pc_memo *memo, uint32_t bucket)
     return wants;
 }
 
-/* Above the limit by more than twice the standard error of the mean, of at least a few: by chance
- * that happens to one bucket in forty. */
+/* Above the limit by more than twice the standard error of the mean; by chance that happens to one
+ * bucket in forty. */
 static int mean_has_drifted(const pc__memo_bucket *b)
 {
     double n = (double)b->verified, mean = b->loss_sum / n,
@@ -200,7 +201,7 @@ static int mean_has_drifted(const pc__memo_bucket *b)
            && mean * b->tuning.hit_rate - 2 * error * b->tuning.hit_rate > b->tuning.limit;
 }
 
-/* More hits beyond the limit of one than the percentile leaves, by as much. */
+/* More hits above the limit of a single hit than the percentile allows, by two standard errors. */
 static int hits_have_drifted(const pc__memo_bucket *b)
 {
     double n = (double)b->verified, share = 1 - b->tuning.hit_percentile / 100;
@@ -235,7 +236,7 @@ void pc__memo_verified(pc_memo *memo, uint32_t bucket, double loss)
         limit = by_mean ? b->tuning.limit / b->tuning.hit_rate : b->tuning.hit_limit;
         closed = 1;
         if (!(memo->options.flags & PC_MEMO_READ_ONLY))
-            (void)pc__memo_head_write(memo); /* else it is found out again */
+            (void)pc__memo_head_write(memo); /* an error is harmless: drift is detected again */
     }
     pthread_rwlock_unlock(&memo->guard);
     if (!closed)

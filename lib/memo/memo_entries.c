@@ -1,5 +1,24 @@
+/* The remembered prompts: an array sorted by id, and a hash table by the digest of their tokens. */
 #include "base/fail.h"
 #include "memo/memo_output.h"
+
+const pc__memo_entry *pc__memo_entry_by_tokens(const pc_memo *memo, const pc__id *tokens_id)
+{
+    pc__hash_link *link = pc__hash_table_find(&memo->by_tokens, pc__id_hash(tokens_id));
+    for (; link; link = pc__hash_table_find_next(link)) {
+        const pc__memo_entry *entry = PC__AROUND(link, pc__memo_entry, by_tokens);
+        if (pc__id_equal(&entry->tokens_id, tokens_id))
+            return entry;
+    }
+    return NULL;
+}
+
+static void unlink_tokens(pc_memo *memo, pc__memo_entry *entry)
+{
+    if (entry->is_linked)
+        pc__hash_table_remove(&memo->by_tokens, &entry->by_tokens);
+    entry->is_linked = 0;
+}
 
 pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens,
                              size_t metadata_size)
@@ -7,54 +26,74 @@ pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id,
     uint32_t b = pc__memo_bucket_of(memo, tokens),
              has_outputs = b < memo->head.bucket_count
                            && metadata_size > pc__memo_metadata_base(memo, b);
+    pc__memo_entry *entry, *older;
     pc_status status = pc__grow(&memo->mem, (void **)&memo->entries, &memo->entry_capacity,
                                 memo->entry_count + 1, sizeof(*memo->entries));
     if (status >= 0)
-        status = pc__token_hash_set(&memo->known, &memo->mem, tokens_id, id);
+        status = pc__hash_table_reserve(&memo->by_tokens, &memo->mem);
     if (status < 0)
         return status;
-    memo->entries[memo->entry_count++] = (pc__memo_entry){id, *tokens_id, tokens, has_outputs};
+    entry = pc__alloc(&memo->mem, sizeof *entry);
+    if (!entry)
+        return PC_ERR_NOMEM;
+    older = (pc__memo_entry *)(uintptr_t)pc__memo_entry_by_tokens(memo, tokens_id);
+    if (older)
+        unlink_tokens(memo, older);
+    *entry = (pc__memo_entry){.id = id,
+                              .tokens_id = *tokens_id,
+                              .tokens = tokens,
+                              .has_outputs = has_outputs,
+                              .is_linked = 1};
+    pc__hash_table_add(&memo->by_tokens, &entry->by_tokens, pc__id_hash(tokens_id));
+    memo->entries[memo->entry_count++] = entry;
     memo->outputs += has_outputs;
     if (b < memo->head.bucket_count)
         memo->buckets[b].records++;
     return PC_OK;
 }
 
-static pc__memo_entry *find_entry(const pc_memo *memo, int64_t id)
+static pc__memo_entry *entry_of_id(const pc_memo *memo, int64_t id)
 {
     size_t lo = 0, hi = memo->entry_count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (memo->entries[mid].id < id)
+        if (memo->entries[mid]->id < id)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < memo->entry_count && memo->entries[lo].id == id ? &memo->entries[lo] : NULL;
+    return lo < memo->entry_count && memo->entries[lo]->id == id ? memo->entries[lo] : NULL;
 }
 
 const pc__memo_entry *pc__memo_entry_find(const pc_memo *memo, int64_t id)
 {
-    return find_entry(memo, id);
+    return entry_of_id(memo, id);
+}
+
+void pc__memo_entries_free(pc_memo *memo)
+{
+    for (size_t i = 0; i < memo->entry_count; i++)
+        pc__free(&memo->mem, memo->entries[i]);
+    pc__free(&memo->mem, memo->entries);
+    pc__hash_table_free(&memo->by_tokens, &memo->mem);
 }
 
 void pc__memo_entry_remove(pc_memo *memo, int64_t id)
 {
     pc__memo_entry *entry;
     pthread_rwlock_wrlock(&memo->guard);
-    entry = find_entry(memo, id);
+    entry = entry_of_id(memo, id);
     if (entry && entry->tokens) {
         uint32_t b = pc__memo_bucket_of(memo, entry->tokens);
         if (b < memo->head.bucket_count) {
             memo->buckets[b].records--;
             memo->buckets[b].unsaved_cost++;
-            for (size_t u = 0, indexed_layers = pc__memo_indexed_layers(memo); u < indexed_layers; u++)
+            for (size_t u = 0, indexed_layers = pc__memo_indexed_layers(memo); u < indexed_layers;
+                 u++)
                 if (memo->lengths[entry->tokens * indexed_layers + u])
                     (void)pc__index_remove(memo->lengths[entry->tokens * indexed_layers + u], id);
         }
-        if (pc__token_hash_get(&memo->known, &entry->tokens_id)
-            == id) /* else the same prompt was remembered again */
-            pc__token_hash_remove(&memo->known, &entry->tokens_id);
+        unlink_tokens(memo, entry);
         memo->outputs -= entry->has_outputs;
         entry->tokens = 0;
     }

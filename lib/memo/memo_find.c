@@ -1,5 +1,5 @@
-/* Looking prompts up: the same tokens, else the nearest of the same length by the features of its
- * first-layer input (AttnCache, algorithm 1). */
+/* Looks prompts up: the same tokens, or the nearest prompt of the same length by the features of
+ * its first layer's input (AttnCache, algorithm 1). */
 #include <math.h>
 #include <string.h>
 
@@ -31,9 +31,9 @@ uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens)
     return b;
 }
 
-/* The nearest record by unit `unit` of its input, under `guard`. */
+/* Finds the nearest record by one feature. Under `guard`. */
 static pc_status find_nearest(const pc_memo *memo, size_t tokens, size_t layer, const float *pooled,
-                         pc__memo_found *found, pc__memo_times *times)
+                              pc__memo_found *found, pc__memo_times *times)
 {
     const pc__index *index = memo->lengths[tokens * pc__memo_indexed_layers(memo) + layer];
     float feature[PC__FEATURE_DIM], distance = INFINITY;
@@ -52,9 +52,9 @@ static pc_status find_nearest(const pc_memo *memo, size_t tokens, size_t layer, 
     return status;
 }
 
-/* x [tokens][hidden] of a layer; NULL: the first layer's input is made. */
-static pc_status look_up(pc_memo *memo, const pc_input *input, size_t layer, const float *x,
-                      pc__memo_found *found, pc__memo_times *times)
+/* x [tokens][hidden] of a layer; NULL: computes the input of the first one. */
+static pc_status look_up_feature(pc_memo *memo, const pc_input *input, size_t layer, const float *x,
+                                 pc__memo_found *found, pc__memo_times *times)
 {
     const pc__memo_bucket *bucket = &memo->buckets[found->bucket];
     size_t count;
@@ -68,9 +68,9 @@ static pc_status look_up(pc_memo *memo, const pc_input *input, size_t layer, con
     pooled = pc__calloc(&memo->mem, count, sizeof *pooled);
     metadata = pc__calloc(&memo->mem, count, sizeof *metadata);
     status = !pooled || !metadata ? PC_ERR_NOMEM
-             : x              ? pc__memo_pool_layer(memo, x, input->count, found->bucket, pooled)
-                              : pc__memo_pool(memo, input, found->bucket, pooled);
-    if (status >= 0) { /* as remembered ones are rounded */
+             : x ? pc__memo_pool_layer(memo, x, input->count, found->bucket, pooled)
+                 : pc__memo_pool(memo, input, found->bucket, pooled);
+    if (status >= 0) { /* rounded as the remembered ones are */
         pc__memo_pooled_put(pooled, count, metadata);
         pc__memo_pooled_get(metadata, count, pooled);
     }
@@ -94,11 +94,12 @@ static int is_near_enough(pc_memo *memo, const pc__memo_found *found, const doub
     return near;
 }
 
-/* What can be said without looking at the input. 1: look. */
+/* Decides without the input where that is possible. 1: the index has to be searched. */
 static int needs_look_up(pc_memo *memo, const pc_input *input, const double *threshold,
-                    pc__memo_found *found)
+                         pc__memo_found *found)
 {
     const pc__memo_bucket *bucket = &memo->buckets[found->bucket];
+    const pc__memo_entry *entry;
     pc__id id;
     int look = 0;
     *found = (pc__memo_found){
@@ -107,8 +108,9 @@ static int needs_look_up(pc_memo *memo, const pc_input *input, const double *thr
         return 0;
     id = pc__input_digest(input);
     pthread_rwlock_rdlock(&memo->guard);
-    found->id = pc__token_hash_get(&memo->known, &id);
-    if (found->id != PC__NO_NEIGHBOUR) {
+    entry = pc__memo_entry_by_tokens(memo, &id);
+    if (entry) {
+        found->id = entry->id;
         found->same = 1;
         found->similarity = 1;
         found->reason = PC_REASON_NONE;
@@ -134,7 +136,7 @@ pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count,
         found[i].by_layer = memo->head.layerwise != 0;
         if (found[i].by_layer)
             continue;
-        status = look_up(memo, &inputs[i], 0, NULL, &found[i], times);
+        status = look_up_feature(memo, &inputs[i], 0, NULL, &found[i], times);
         if (found[i].id == PC__NO_NEIGHBOUR)
             found[i].reason = PC_REASON_LENGTH;
         else if (is_near_enough(memo, &found[i], threshold))
@@ -147,10 +149,11 @@ const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t la
 {
     pc__memo_found *all = state->found, one = {.id = PC__NO_NEIGHBOUR, .bucket = all->bucket};
     pc__maps maps;
-    if (look_up(memo, state->input, (size_t)layer, x, &one, &state->times) < 0
+    if (look_up_feature(memo, state->input, (size_t)layer, x, &one, &state->times) < 0
         || one.id == PC__NO_NEIGHBOUR)
-        return NULL; /* it is computed */
-    if (!is_near_enough(memo, &one, state->threshold) || pc__memo_maps_get(memo, one.id, &maps) != PC_OK) {
+        return NULL; /* the layer is computed */
+    if (!is_near_enough(memo, &one, state->threshold)
+        || pc__memo_maps_get(memo, one.id, &maps) != PC_OK) {
         if (!state->layers && (all->id == PC__NO_NEIGHBOUR || one.similarity > all->similarity)) {
             all->id = one.id;
             all->similarity = one.similarity;

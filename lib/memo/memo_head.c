@@ -1,4 +1,5 @@
-/* The head of a memo, memo.pcm; doc/format.md has its bytes. */
+/* Reads and writes the head of a memo, memo.pcm, and the files of its projectors (doc/format.md, "A
+ * memo"). */
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 enum {
     HEAD_BYTES = 96,
     BUCKET_BYTES = 144,
-    BUCKET_BYTES_1 = 96 /* of version 1 */,
+    BUCKET_BYTES_1 = 96 /* in version 1 */,
     SUM_BYTES = 8,
     VERSION = 2,
     MOST_FILE = 64 << 20
@@ -82,7 +83,7 @@ pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *pro
     pc__bytes bytes = {.mem = &memo->mem};
     char name[40];
     pc_status status = pc__projector_write(projector, &bytes);
-    projector_name(name, (uint32_t)pc__projector_shape_of(projector)->most_tokens);
+    projector_name(name, (uint32_t)pc__projector_shape_of(projector)->max_tokens);
     if (status >= 0) {
         *sum = XXH3_64bits(bytes.data, bytes.size);
         status = pc__dir_publish(&memo->dir, "draft-projector", name, bytes.data, bytes.size, 1);
@@ -122,7 +123,7 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
 {
     size_t frame = HEAD_BYTES + SUM_BYTES;
     if (size < frame || memcmp(in, magic, sizeof magic))
-        return head_damaged(path, "memo.pcm is no head of a memo");
+        return head_damaged(path, "memo.pcm is not the head of a memo");
     if (pc__get_u64(in + size - SUM_BYTES) != XXH3_64bits(in, size - SUM_BYTES))
         return head_damaged(path, "memo.pcm: the checksum is wrong");
     if (!pc__get_u32(in + 4) || pc__get_u32(in + 4) > VERSION)
@@ -140,7 +141,7 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     h->outputs = pc__get_u32(in + 68); /* version 1: 0, the default, as is the next */
     h->output_pool = pc__get_u32(in + 72);
     if (!pc__memo_outputs_valid(h->outputs, h->output_pool))
-        return head_damaged(path, "memo.pcm: it keeps outputs of no known kind");
+        return head_damaged(path, "memo.pcm: unknown kind of outputs");
     if (h->layerwise > 1 || h->causal > 1)
         return head_damaged(path, "memo.pcm: a flag is neither 0 nor 1");
     if (!h->bucket_count || h->bucket_count > PC__MEMO_MOST_BUCKETS
@@ -195,8 +196,8 @@ pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **da
     return status;
 }
 
-/* The projector that the head names; a bucket whose projector is another one or gone is untrained
- * again, and closed. */
+/* Reads the projector that the head names. If it is gone or another one, the bucket becomes
+ * untrained and closed. */
 static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
 {
     char name[40];
@@ -211,7 +212,7 @@ static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
     if (status == PC_ERR_NOMEM || (status >= 0 && b->projector))
         return status;
     pc__log(memo->model->context, PC_LOG_WARN,
-            "memo: %s/%s is not the one that the head names: the bucket has to be trained again",
+            "memo: %s/%s is not the file that the head names: train the bucket again",
             memo->dir.path, name);
     b->trained = 0;
     b->sum = 0;

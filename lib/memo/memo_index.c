@@ -1,3 +1,5 @@
+/* Builds the indexes of a memo, one per length: from index files, or from pooled inputs and
+ * projectors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,15 +8,15 @@
 #include "memo/memo_output.h"
 
 enum {
-    SCANNED = 4096 /* records of a length that the built-in scan is quick enough for: 2 MiB of
-                      features, some 50 us */
-    ,
+    /* Records of one length that the built-in scan is fast enough for: 2 MiB of features, about 50
+     * us. */
+    SCANNED = 4096,
     AT_ONCE = 64
 };
 
 typedef pc__memo_index_row row;
 
-/* The records of a bucket. */
+/* The records of a bucket, and its index file. */
 typedef struct bucket_rows {
     const pc_memo *memo;
     const pc__projector_shape *shape;
@@ -23,13 +25,13 @@ typedef struct bucket_rows {
     size_t count, capacity, misfits;
     pc_status status;
     pc__memo_index_reader reader;
-    uint64_t unsaved_cost; /* what it lacks */
+    uint64_t unsaved_cost; /* of what it lacks */
 } bucket_rows;
 
 static int collect_row(void *user, const pc__map_record *record)
 {
     bucket_rows *r = user;
-    if (record->tokens < r->shape->least_tokens || record->tokens > r->shape->most_tokens)
+    if (record->tokens < r->shape->min_tokens || record->tokens > r->shape->max_tokens)
         return 0;
     if (!pc__memo_metadata_fits(r->memo, r->metadata_size, record->metadata_size)) {
         r->misfits++;
@@ -72,21 +74,22 @@ static pc_status new_index(const pc_memo *memo, size_t count, pc__index **out)
     return pc__index_new(out, &memo->mem, &options);
 }
 
-/* Up to AT_ONCE records of one length. One that has gone or is damaged meanwhile is left out. */
+/* Indexes up to AT_ONCE records of one length. Those that are gone or damaged meanwhile are left
+ * out. */
 static pc_status index_rows(const bucket_rows *r, const pc__projector *projector, const row *some,
-                          size_t count, pc__index **indexes)
+                            size_t count, pc__index **indexes)
 {
     const pc_allocator *mem = &r->memo->mem;
-    size_t indexed_layers = pc__memo_indexed_layers(r->memo), pooled = pc__projector_pooled(projector),
-           n = 0;
+    size_t indexed_layers = pc__memo_indexed_layers(r->memo),
+           pooled = pc__projector_pooled(projector), n = 0;
     uint16_t *notes = pc__calloc(mem, count, r->metadata_size);
     float *inputs = pc__calloc(mem, count * pooled, sizeof *inputs),
           features[AT_ONCE * PC__FEATURE_DIM];
     int64_t ids[AT_ONCE];
     pc_status status = notes && inputs ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++) {
-        status = pc__map_store_metadata(r->memo->maps, some[i].record, notes + n * indexed_layers * pooled,
-                                        r->metadata_size);
+        status = pc__map_store_metadata(r->memo->maps, some[i].record,
+                                        notes + n * indexed_layers * pooled, r->metadata_size);
         if (status == PC_OK)
             ids[n++] = some[i].record;
         else if (status == PC_MISS || status == PC_ERR_FORMAT)
@@ -94,7 +97,8 @@ static pc_status index_rows(const bucket_rows *r, const pc__projector *projector
     }
     for (size_t u = 0; u < indexed_layers && n && status >= 0; u++) {
         for (size_t i = 0; i < n; i++)
-            pc__memo_pooled_get(notes + (i * indexed_layers + u) * pooled, pooled, inputs + i * pooled);
+            pc__memo_pooled_get(notes + (i * indexed_layers + u) * pooled, pooled,
+                                inputs + i * pooled);
         status = pc__projector_features(projector, inputs, n, features);
         if (status >= 0)
             status = pc__index_add(indexes[u], n, features, ids);
@@ -104,8 +108,9 @@ static pc_status index_rows(const bucket_rows *r, const pc__projector *projector
     return status;
 }
 
-/* Whether the indexes of all units have the same of these rows. */
-static int have_same_rows(const row *all, size_t count, pc__index *const *indexes, size_t indexed_layers)
+/* 1: the indexes of all layers have the same of these rows. */
+static int have_same_rows(const row *all, size_t count, pc__index *const *indexes,
+                          size_t indexed_layers)
 {
     for (size_t i = 0; i < count; i++)
         for (size_t u = 1; u < indexed_layers; u++)
@@ -115,7 +120,7 @@ static int have_same_rows(const row *all, size_t count, pc__index *const *indexe
     return 1;
 }
 
-/* Those of the rows that an index does not have, moved to the front. */
+/* Moves rows that an index lacks to the front; returns their number. */
 static size_t move_missing_first(row *all, size_t count, const pc__index *index)
 {
     size_t n = 0;
@@ -125,10 +130,10 @@ static size_t move_missing_first(row *all, size_t count, const pc__index *index)
     return n;
 }
 
-/* What the file has of a length, of all units or of none. *left: rows, moved to the front, that the
- * indexes lack. */
+/* Loads the indexes of a length, of all layers or none. *left: rows, moved to the front, that they
+ * lack. */
 static pc_status load_saved(bucket_rows *r, row *all, size_t count, pc__index_kind kind,
-                           pc__index **indexes, size_t *left)
+                            pc__index **indexes, size_t *left)
 {
     size_t indexed_layers = pc__memo_indexed_layers(r->memo), have = 0, dropped = 0, others;
     pc_status status = PC_OK;
@@ -140,7 +145,8 @@ static pc_status load_saved(bucket_rows *r, row *all, size_t count, pc__index_ki
             break;
         dropped += others;
     }
-    if (status >= 0 && have == indexed_layers && have_same_rows(all, count, indexes, indexed_layers)) {
+    if (status >= 0 && have == indexed_layers
+        && have_same_rows(all, count, indexes, indexed_layers)) {
         *left = move_missing_first(all, count, indexes[0]);
         r->unsaved_cost += dropped;
     } else {
@@ -149,9 +155,9 @@ static pc_status load_saved(bucket_rows *r, row *all, size_t count, pc__index_ki
     return status;
 }
 
-/* The rows of one length. */
-static pc_status build_length(bucket_rows *r, const pc__projector *projector, row *all, size_t count,
-                              pc__index **indexes)
+/* Builds the indexes of one length. */
+static pc_status build_length(bucket_rows *r, const pc__projector *projector, row *all,
+                              size_t count, pc__index **indexes)
 {
     size_t indexed_layers = pc__memo_indexed_layers(r->memo), left, n;
     pc__index_kind kind = pc__memo_index_kind(r->memo, count);
@@ -178,19 +184,20 @@ static pc_status build_lengths(bucket_rows *r, const pc__projector *projector, p
         for (end = i; end < r->count && r->items[end].tokens == tokens;)
             end++;
         status = build_length(r, projector, r->items + i, end - i,
-                              &out[(tokens - r->shape->least_tokens) * indexed_layers]);
+                              &out[(tokens - r->shape->min_tokens) * indexed_layers]);
     }
     return status;
 }
 
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
-                               const pc__memo_bucket *reader, pc__index **out, uint64_t *unsaved_cost)
+                               const pc__memo_bucket *reader, pc__index **out,
+                               uint64_t *unsaved_cost)
 {
     bucket_rows r = {.memo = memo,
-              .shape = pc__projector_shape_of(projector),
-              .metadata_size = pc__memo_indexed_layers(memo) * pc__projector_pooled(projector)
-                           * sizeof(uint16_t)};
-    size_t lengths = (r.shape->most_tokens - r.shape->least_tokens + 1)
+                     .shape = pc__projector_shape_of(projector),
+                     .metadata_size = pc__memo_indexed_layers(memo)
+                                      * pc__projector_pooled(projector) * sizeof(uint16_t)};
+    size_t lengths = (r.shape->max_tokens - r.shape->min_tokens + 1)
                      * pc__memo_indexed_layers(memo);
     pc_status status;
     memset(out, 0, lengths * sizeof(*out));
@@ -204,10 +211,11 @@ pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *project
     pc__memo_index_reader_close(&r.reader);
     *unsaved_cost = r.unsaved_cost;
     if (r.misfits)
-        pc__log(memo->model->context, PC_LOG_WARN,
-                "memo: %s: %zu records of %zu to %zu tokens have another form of input; they "
-                "cannot be found",
-                memo->dir.path, r.misfits, r.shape->least_tokens, r.shape->most_tokens);
+        pc__log(
+            memo->model->context, PC_LOG_WARN,
+            "memo: %s: %zu records of %zu to %zu tokens have pooled inputs of another size; they "
+            "cannot be found",
+            memo->dir.path, r.misfits, r.shape->min_tokens, r.shape->max_tokens);
     if (status < 0)
         pc__memo_index_free(out, lengths);
     pc__free(&memo->mem, r.items);

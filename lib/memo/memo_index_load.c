@@ -1,4 +1,4 @@
-/* Indexes from the file of a bucket. */
+/* Reads indexes from the file of a bucket, as far as they still hold. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,19 +11,20 @@
 #include "memo/index/index_bytes.h"
 #include "memo/memo_index.h"
 
-/* PC_ERR_NOMEM passes; anything else is told, and what was kept is made anew. */
+/* Logs an error other than PC_ERR_NOMEM: the indexes are computed anew. */
 static pc_status log_unusable(const pc__memo_index_reader *reader, pc_status status,
                               const char *what)
 {
     if (status >= 0 || status == PC_ERR_NOMEM)
         return status;
-    pc__log(reader->memo->model->context, PC_LOG_WARN, "memo: %s/%s: %s, is made anew: %s",
-            reader->memo->dir.path, reader->name, what, pc_error_text());
+    pc__log(reader->memo->model->context, PC_LOG_WARN,
+            "memo: %s/%s: %s cannot be used and is computed again: %s", reader->memo->dir.path,
+            reader->name, what, pc_error_text());
     return PC_OK;
 }
 
-static pc_status read_range(const pc__memo_index_reader *reader, uint64_t at, uint64_t size,
-                            uint8_t **out)
+static pc_status read_file_range(const pc__memo_index_reader *reader, uint64_t at, uint64_t size,
+                                 uint8_t **out)
 {
     const pc_memo *memo = reader->memo;
     int64_t got;
@@ -34,7 +35,8 @@ static pc_status read_range(const pc__memo_index_reader *reader, uint64_t at, ui
         return PC_OK;
     pc__free(&memo->mem, *out);
     *out = NULL;
-    return got < 0 ? pc__dir_fault(&memo->dir, reader->name) : pc__fail(PC_ERR_FORMAT, "cut off");
+    return got < 0 ? pc__dir_fault(&memo->dir, reader->name)
+                   : pc__fail(PC_ERR_FORMAT, "the file ends too early");
 }
 
 static pc_status read_index_head(pc__memo_index_reader *reader, uint64_t bytes)
@@ -43,13 +45,13 @@ static pc_status read_index_head(pc__memo_index_reader *reader, uint64_t bytes)
     uint64_t size = 0;
     pc_status status = bytes < PC__INDEX_FILE_HEAD
                            ? pc__fail(PC_ERR_FORMAT, "has %llu bytes", (unsigned long long)bytes)
-                           : read_range(reader, 0, PC__INDEX_FILE_HEAD, &data);
+                           : read_file_range(reader, 0, PC__INDEX_FILE_HEAD, &data);
     if (status >= 0)
         status = pc__index_file_head_measure(data, bytes, &size);
     pc__free(&reader->memo->mem, data);
     data = NULL;
     if (status >= 0)
-        status = read_range(reader, 0, size, &data);
+        status = read_file_range(reader, 0, size, &data);
     if (status >= 0)
         status = pc__index_file_head_get(&reader->head, &reader->memo->mem, data, bytes);
     pc__free(&reader->memo->mem, data);
@@ -72,8 +74,8 @@ pc_status pc__memo_index_reader_open(pc__memo_index_reader *out, const pc_memo *
         status = read_index_head(out, (uint64_t)st.st_size);
     if (status >= 0 && out->head.projector == bucket->sum)
         return PC_OK;
-    status = log_unusable(out, status,
-                          "indexes"); /* those of an earlier projector are nothing worth telling */
+    /* An earlier projector's indexes are not worth a message. */
+    status = log_unusable(out, status, "the file");
     pc__memo_index_reader_close(out);
     return status;
 }
@@ -93,7 +95,7 @@ static int by_record(const void *a, const void *b)
     return (x->record > y->record) - (x->record < y->record);
 }
 
-/* What stands at a place of the file: a record of these rows, with this prompt. */
+/* 1: the position has a record of these rows, with the same prompt. */
 static int belongs(const pc__memo_index_row *rows, size_t count, int64_t record,
                    const uint8_t *prompt)
 {
@@ -115,7 +117,7 @@ static size_t count_others(const uint8_t *ids, const uint8_t *prompts, size_t po
     return others;
 }
 
-/* As records go at run time. */
+/* Removes what does not belong, as at run time. */
 static void drop_others(pc__index *index, const uint8_t *ids, const uint8_t *prompts,
                         size_t positions, const pc__memo_index_row *rows, size_t count)
 {
@@ -138,11 +140,11 @@ static pc_status read_index(const pc__memo_index_reader *reader, const uint8_t *
         return pc__fail(PC_ERR_FORMAT, "the checksum is wrong");
     ids = pc__index_bytes_header(data, size, &options, &positions);
     if (!ids || options.dim != PC__FEATURE_DIM)
-        return pc__fail(PC_ERR_FORMAT, "no index of features");
-    size -= 8 * positions; /* of which each has 8 + 4 dim bytes */
+        return pc__fail(PC_ERR_FORMAT, "not an index of features");
+    size -= 8 * positions; /* 8 bytes each */
     *dropped = count_others(ids, data + size, positions, rows, count, &there);
     if (options.kind != kind || there < *dropped || there < count / 2)
-        return PC_MISS; /* making it anew is no more work */
+        return PC_MISS; /* computing it anew is no more work */
     status = pc__index_read(out, &reader->memo->mem, data, size, reader->name);
     if (status >= 0 && *dropped)
         drop_others(*out, ids, data + size, positions, rows, count);
@@ -163,7 +165,7 @@ pc_status pc__memo_index_load(pc__memo_index_reader *reader, const pc__memo_inde
     *dropped = 0;
     if (!s)
         return PC_OK;
-    status = read_range(reader, s->at, s->size, &data);
+    status = read_file_range(reader, s->at, s->size, &data);
     if (status >= 0)
         status = read_index(reader, data, s, rows, count, kind, out, dropped);
     pc__free(&reader->memo->mem, data);

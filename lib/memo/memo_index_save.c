@@ -1,5 +1,5 @@
-/* The indexes of a bucket into its file, when what opening would have to make anew costs more than
- * writing all. */
+/* Writes the indexes of a bucket to its file, when computing what the file lacks costs more than
+ * writing all of it. */
 #include <errno.h>
 #include <string.h>
 #include <xxhash.h>
@@ -11,11 +11,12 @@
 #include "memo/memo_index.h"
 
 enum {
-    GRAPH_COST = 25,   /* an HNSW takes 0.1 to 0.4 ms a record, all else some 10 us (notes and
-                          projector, at 1024 cells); test/golden/test_memo_open.c */
-    LEAST_COST = 1024, /* some 10 ms: not for the sake of less */
-    WRITE_SHARE = 4 /* writing a record of the file takes a quarter of what making an exact index of
-                       it does */
+    /* HNSW takes 0.1 to 0.4 ms per record, everything else about 10 us (1024 cells);
+     * test/golden/test_memo_open.c */
+    GRAPH_COST = 25,
+    LEAST_COST = 1024, /* about 10 ms; not worth a file */
+    /* Writing a record takes a quarter of computing it for an exact index. */
+    WRITE_SHARE = 4
 };
 
 uint64_t pc__memo_index_cost(pc__index_kind kind, size_t records)
@@ -23,24 +24,24 @@ uint64_t pc__memo_index_cost(pc__index_kind kind, size_t records)
     return (kind == PC__INDEX_FAISS_HNSW ? GRAPH_COST : 1) * (uint64_t)records;
 }
 
-/* A bucket's file, being written. */
+/* An index file that is being written. */
 typedef struct index_save {
     pc_memo *memo;
     const pc__memo_bucket *bucket;
     pc__index_file_head head;
-    pc__bytes bytes; /* of one index */
+    pc__bytes bytes; /* of the current index */
     uint64_t at;
     int fd;
 } index_save;
 
-/* Whether opening would make such an index. */
+/* 1: opening would make an index of the same kind. */
 static int is_current_kind(const pc_memo *memo, const pc__index *index)
 {
     size_t count = index ? pc__index_count(index) : 0;
     return count && pc__index_kind_of(index) == pc__memo_index_kind(memo, count);
 }
 
-/* Of those that are wanted, tokens and unit into the head. */
+/* Lists tokens and layer of the indexes to be written in the head. */
 static pc_status list_sections(index_save *k)
 {
     const pc_memo *memo = k->memo;
@@ -59,7 +60,7 @@ static pc_status list_sections(index_save *k)
     return PC_OK;
 }
 
-/* Behind the index: of the prompt at each of its places. */
+/* Appends the prompt hash of each position to the index. */
 static pc_status add_prompt_hashes(index_save *k)
 {
     pc_memo *memo = k->memo;
@@ -81,7 +82,7 @@ static pc_status add_prompt_hashes(index_save *k)
     return status;
 }
 
-/* *error: errno of a write that failed. */
+/* *error: errno of a failed write. */
 static pc_status write_section(index_save *k, pc__index_file_section *s, int *error)
 {
     pc_status status;
@@ -115,7 +116,7 @@ static pc_status write_index_head(index_save *k, int *error)
     return PC_OK;
 }
 
-/* The indexes first, then the head that says where they are, then the name. */
+/* Writes the indexes, then the head that says where they are, then gives the file its name. */
 static pc_status write_index_file(index_save *k)
 {
     static const char draft[] = "draft-index";
@@ -166,7 +167,7 @@ pc_status pc__memo_index_save(pc_memo *memo)
     }
     if (status < 0)
         pc__log(memo->model->context, PC_LOG_WARN,
-                "memo: %s: its indexes are not kept, and have to be made anew: %s", memo->dir.path,
-                pc_error_text());
+                "memo: %s: its indexes are not saved, so that opening computes them again: %s",
+                memo->dir.path, pc_error_text());
     return status;
 }

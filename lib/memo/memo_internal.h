@@ -1,9 +1,9 @@
-/* What the files of the memo share.
+/* What the memo_*.c share.
  *
- * A memo is a folder: maps/ (map_store.h: maps and pooled inputs of the remembered prompts), a
- * projector a bucket ("projector-<most>.pcp") and the head ("memo.pcm": which model, which buckets,
- * what they were tuned to). Features and indexes are what notes and projectors make; where that
- * takes long, "index-<most>.pci" keeps a copy of them (memo_index.h). An index holds one length. */
+ * A memo is a folder: maps/ (maps/map_store.h: maps and pooled inputs of the remembered prompts), a
+ * projector per bucket ("projector-<most>.pcp"), and the head ("memo.pcm": model, buckets and their
+ * tuning). Pooled inputs and projectors determine features and indexes. Where computing those takes
+ * long, "index-<most>.pci" has a copy (memo_index.h). An index has prompts of one length. */
 #ifndef PC_MEMO_MEMO_BODY_H
 #define PC_MEMO_MEMO_BODY_H
 
@@ -11,132 +11,131 @@
 #include <stdatomic.h>
 
 #include "base/dir.h"
+#include "base/hash_table.h"
 #include "memo/memo.h"
 #include "memo/train/projector.h"
 #include "model/model.h"
 
 enum {
     PC__MEMO_MOST_BUCKETS = 64,
-    PC__MEMO_LEAST_RECORDS = 32 /* that a projector is trained from */
+    PC__MEMO_LEAST_RECORDS = 32 /* for training a projector */
 };
 
 typedef struct pc__memo_bucket {
     uint32_t least, most;     /* tokens */
-    pc__projector *projector; /* random until trained: pools all the same */
+    pc__projector *projector; /* random weights until it is trained; it pools inputs even so */
     uint32_t trained;
-    uint64_t sum; /* XXH3 of its projector's file */
+    uint64_t sum; /* XXH3 of the projector's file */
     pc__memo_tuning tuning;
     uint64_t records;
-    double loss_sum; /* of the losses since it was tuned, */
+    double loss_sum; /* of the losses of hits verified since tuning */
     double loss_squares;
-    uint64_t losses_over_limit; /* of those: above the limit of one hit */
+    uint64_t losses_over_limit; /* those above the limit of a single hit */
     uint64_t verified;
-    uint64_t
-        unsaved_cost; /* what the bucket's file does not have of its indexes, as pc__memo_index_cost */
+    /* Cost (pc__memo_index_cost) of what the index file lacks. */
+    uint64_t unsaved_cost;
 } pc__memo_bucket;
 
 typedef struct pc__memo_head {
     pc__id model;
     uint32_t causal, layers, heads, hidden, map_format;
     uint32_t bucket_count;
-    uint32_t outputs, output_pool; /* of prompts that are added: PC_OUTPUT_…, PC_POOL_… */
-    uint32_t layerwise; /* 1: a note has the pooled inputs of all layers, and each layer is sought
-                           for itself (AttnCache-f) */
+    /* Kept of prompts that are added: PC_OUTPUT_…, PC_POOL_… */
+    uint32_t outputs, output_pool;
+    /* 1: a record has the pooled inputs of all layers, and each layer is looked up by its own
+     * (AttnCache-f). */
+    uint32_t layerwise;
 } pc__memo_head;
 
-/* A remembered prompt; ids ascend, so the list is sorted. */
+/* A remembered prompt. The list is sorted, because ids ascend. */
 typedef struct pc__memo_entry {
+    pc__hash_link by_tokens;
     int64_t id;
     pc__id tokens_id;
-    uint32_t tokens;      /* 0: it has gone */
-    uint32_t has_outputs; /* in its note */
+    uint32_t tokens;      /* 0: the record is gone */
+    uint32_t has_outputs; /* in its metadata */
+    int is_linked;        /* by_tokens; else another entry has the same tokens */
 } pc__memo_entry;
-
-/* Tokens of the remembered prompts -> record, open addressing. */
-typedef struct pc__token_hash {
-    pc__id *ids;      /* [capacity] */
-    int64_t *records; /* PC__NO_NEIGHBOUR: free; -2: was used */
-    size_t capacity, used;
-} pc__token_hash;
 
 struct pc_memo {
     atomic_size_t references;
     pc_allocator mem;
     pc_model *model;
-    pc_memo_options options; /* bucket_tokens is not kept */
+    pc_memo_options options; /* bucket_tokens is NULL */
     pc__dir dir;
-    int is_open; /* all of it was */
+    int is_open; /* opening succeeded */
     pc__memo_head head;
     pc__map_store *maps;
-    pthread_mutex_t writer; /* adding, training, tuning: one at a time; taken before `guard` */
-    pthread_rwlock_t guard; /* all below; never held while a callback runs */
+    pthread_mutex_t writer; /* one thread adds, trains or tunes; locked before `guard` */
+    pthread_rwlock_t guard; /* of all below; never held during a callback */
     pc__memo_bucket *buckets;
-    pc__index *
-        *lengths; /* [most tokens of the last bucket + 1][units]; NULL: nothing of that length */
-    pc__token_hash known;
-    pc__memo_entry *entries;
+    /* [most tokens of the last bucket + 1][pc__memo_indexed_layers]; NULL: no record of that length
+     */
+    pc__index **lengths;
+    pc__hash_table by_tokens; /* of the entries that are not gone */
+    pc__memo_entry **entries; /* [entry_count] */
     size_t entry_count, entry_capacity;
-    uint64_t outputs;                                      /* entries that have some */
+    uint64_t outputs;                                      /* entries that have outputs */
     uint64_t lookups, hits, output_hits, misses, verified; /* under `counting`, as is the next */
-    double checks_due[PC__MEMO_MOST_BUCKETS];              /* share of hits not checked so far */
+    double checks_due[PC__MEMO_MOST_BUCKETS];              /* hits to verify that are due */
     pthread_mutex_t counting;
 };
 
-/* Inputs of a prompt that are sought for themselves: one, or one a layer. */
+/* Features of a prompt: one, or one per layer. */
 static inline size_t pc__memo_indexed_layers(const pc_memo *memo)
 {
     return memo->head.layerwise ? memo->head.layers : 1;
 }
 
-/* memo_head.c */
-int pc__memo_outputs_valid(uint32_t outputs, uint32_t pool); /* 1: such values there are */
+/* ---- memo_head.c */
+int pc__memo_outputs_valid(uint32_t outputs, uint32_t pool); /* 1: both values are valid */
 pc_status pc__memo_head_write(const pc_memo *memo);
-/* A bucket's projector into its file, before the head that names it by *sum; until then the old
- * head's is gone, and the bucket counts as untrained: nothing wrong is ever used. */
+/* Writes a bucket's projector, before the head that names it by *sum. Until that head is written,
+ * the old head names a file that is gone, and the bucket counts as untrained. */
 pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *projector,
                                    uint64_t *sum);
-/* PC_MISS: there is none. Fills head and buckets (projectors are read too). */
+/* Reads head, buckets and their projectors. PC_MISS: there is no head. */
 pc_status pc__memo_head_read(pc_memo *memo);
 
-/* A whole file of the memo's folder, to be freed. */
+/* Reads a file of the memo's folder; the caller frees *data. */
 pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **data, size_t *size);
 
-/* memo_index_save.c: what the files of indexes lack is written, where that is worth it. Under
- * `writer`. What fails is told in the log, too: a memo works without them. */
+/* ---- memo_index_save.c: writes index files where they lack enough to be worth it. Under `writer`.
+ * An error is logged, too: a memo works without them. */
 pc_status pc__memo_index_save(pc_memo *memo);
 
-/* memo_token_hash.c */
-pc_status pc__token_hash_set(pc__token_hash *known, const pc_allocator *mem, const pc__id *id,
-                             int64_t record);
-int64_t pc__token_hash_get(const pc__token_hash *known, const pc__id *id);
-void pc__token_hash_remove(pc__token_hash *known, const pc__id *id);
-pc__id pc__input_digest(const pc_input *input);
-
-/* memo_entries.c; all under `guard` for writing */
+/* ---- memo_entries.c; all under `guard` for writing */
 pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens,
                              size_t metadata_size);
-const pc__memo_entry *pc__memo_entry_find(
-    const pc_memo *memo, int64_t id); /* NULL: no such record since it was opened. Under `guard` */
-/* A record that has gone from the store is found no more. Takes `guard` itself. */
+/* NULL: no such record since the memo was opened. Under `guard`. */
+const pc__memo_entry *pc__memo_entry_find(const pc_memo *memo, int64_t id);
+/* NULL: no record of these tokens. Under `guard`. */
+const pc__memo_entry *pc__memo_entry_by_tokens(const pc_memo *memo, const pc__id *tokens_id);
+/* Forgets a record that is gone from the store. Locks `guard`. */
 void pc__memo_entry_remove(pc_memo *memo, int64_t id);
 
-/* memo_index.c: indexes by length, of the records of a bucket as a projector sees them; from the
- * bucket's file as far as it goes, from notes where `kept` is NULL. *unkept: what the file does not
- * have. */
+void pc__memo_entries_free(pc_memo *memo);
+
+/* ---- memo_index.c: builds the indexes of a bucket's records, for a projector, by length. It reads
+ * them from the bucket's index file as far as they are there, unless `saved` is NULL; the rest is
+ * computed from pooled inputs. *unsaved_cost: of what the file lacks. */
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
-                               const pc__memo_bucket *kept,
+                               const pc__memo_bucket *saved,
                                pc__index **by_length /* [most - least + 1][units] */,
                                uint64_t *unsaved_cost);
 void pc__memo_index_free(pc__index **by_length, size_t count);
-/* A record of `tokens` tokens more; `guard` is held for writing. */
+/* Adds one record; `guard` is held for writing. */
 pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features /* [units] */,
                              int64_t record);
 
-/* memo_input.c: the pooled input of the first layer. */
+/* ---- memo_input.c */
+pc__id pc__input_digest(const pc_input *input); /* of its tokens and types */
+/* Pools the input of the first layer. */
 pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, float *pooled);
+/* Pools the input x of a layer. */
 pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket,
-                              float *pooled); /* of what a layer is given */
-/* As it is kept beside the maps: fp16. */
+                              float *pooled);
+/* Pooled inputs are stored as fp16. */
 void pc__memo_pooled_put(const float *pooled, size_t count, uint16_t *metadata);
 void pc__memo_pooled_get(const uint16_t *metadata, size_t count, float *pooled);
 

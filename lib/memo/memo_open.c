@@ -1,3 +1,4 @@
+/* Opens a memo's folder, checks that it belongs to the model, and closes it. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -27,9 +28,10 @@ static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *
     for (size_t i = 0; i < out->bucket_count; i++)
         if (!out->bucket_tokens[i] || out->bucket_tokens[i] > 1u << 20
             || (i && out->bucket_tokens[i] <= out->bucket_tokens[i - 1]))
-            return pc__fail(PC_ERR_INVALID,
-                            "pc_memo_options: bucket_tokens[%zu] is %u, not behind its predecessor",
-                            i, out->bucket_tokens[i]);
+            return pc__fail(
+                PC_ERR_INVALID,
+                "pc_memo_options: bucket_tokens[%zu] is %u; they must ascend, from 1 to 2^20", i,
+                out->bucket_tokens[i]);
     if (!(out->verify_share <= 1) || !(out->cold_seconds >= 0))
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: verify_share is %g, cold_seconds is %g",
                         out->verify_share, out->cold_seconds);
@@ -87,7 +89,7 @@ static size_t index_count(const pc_memo *memo)
     return (memo->buckets[memo->head.bucket_count - 1].most + 1) * pc__memo_indexed_layers(memo);
 }
 
-/* 16, 32, 64 … up to what the model takes. */
+/* 16, 32, 64 … up to the context length of the model. */
 static uint32_t default_buckets(const pc_model *model, uint32_t *most)
 {
     uint32_t limit = model->info.context_length > 0 && model->info.context_length < MOST_TOKENS
@@ -119,15 +121,14 @@ static pc_status make_buckets(pc_memo *memo, const uint32_t *wanted, size_t coun
     return PC_OK;
 }
 
-/* Untrained ones pool inputs for what is to be learned from. */
+/* Gives untrained buckets a projector with random weights, which pools inputs. */
 static pc_status make_projectors(pc_memo *memo)
 {
     pc_status status = PC_OK;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
         pc__memo_bucket *bucket = &memo->buckets[b];
-        pc__projector_shape shape = {.hidden = memo->head.hidden,
-                                     .least_tokens = bucket->least,
-                                     .most_tokens = bucket->most};
+        pc__projector_shape shape = {
+            .hidden = memo->head.hidden, .min_tokens = bucket->least, .max_tokens = bucket->most};
         if (!bucket->projector)
             status = pc__projector_new(&bucket->projector, &memo->mem, &shape, 1);
     }
@@ -140,7 +141,7 @@ static void log_damage(const pc_memo *memo)
     pc__map_store_get_stats(memo->maps, &s);
     if (s.damaged)
         pc__log(memo->model->context, PC_LOG_WARN,
-                "memo: %s: %llu records are lost: what the log said of them is damaged or cut off",
+                "memo: %s: %llu records are lost: their log entries are damaged or cut off",
                 memo->dir.path, (unsigned long long)s.damaged);
 }
 
@@ -154,10 +155,10 @@ static pc_status open_maps(pc_memo *memo)
     options.create = !options.read_only;
     options.relaxed = 1; /* memo_add.c syncs */
     options.signature = (pc__map_signature){.model = memo->head.model,
-                                       .layers = (int32_t)memo->head.layers,
-                                       .heads = (int32_t)memo->head.heads,
-                                       .causal = memo->head.causal != 0,
-                                       .format = memo->head.map_format};
+                                            .layers = (int32_t)memo->head.layers,
+                                            .heads = (int32_t)memo->head.heads,
+                                            .causal = memo->head.causal != 0,
+                                            .format = memo->head.map_format};
     if (status >= 0)
         status = pc__map_store_open(&memo->maps, &memo->mem, path, &options);
     if (status == PC_OK)
@@ -187,7 +188,7 @@ static pc_status enter_records(pc_memo *memo)
     return status;
 }
 
-/* What is kept of prompts from now on, where that was asked for. */
+/* Changes which outputs are kept from now on, if the options ask for it. */
 static pc_status set_outputs(pc_memo *memo, const pc__memo_head *wanted)
 {
     if (!wanted->outputs
@@ -195,16 +196,16 @@ static pc_status set_outputs(pc_memo *memo, const pc__memo_head *wanted)
         return PC_OK;
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE,
-                        "%s: opened read-only, what it keeps of prompts cannot be changed",
+                        "%s: opened read-only, so that the kept outputs cannot be changed",
                         memo->dir.path);
     memo->head.outputs = wanted->outputs;
     memo->head.output_pool = wanted->output_pool;
     return pc__memo_head_write(memo);
 }
 
-/* `wanted`: what this model's memo is like. */
+/* wanted: the head of a new memo of this model. */
 static pc_status open_memo_files(pc_memo *memo, const char *folder, const pc__memo_head *wanted,
-                          const pc_memo_options *options)
+                                 const pc_memo_options *options)
 {
     int read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0;
     pc_status status;
@@ -226,9 +227,9 @@ static pc_status open_memo_files(pc_memo *memo, const char *folder, const pc__me
     memo->lengths = pc__calloc(&memo->mem, index_count(memo), sizeof(*memo->lengths));
     status = memo->lengths ? enter_records(memo) : PC_ERR_NOMEM;
     memo->is_open = status == PC_OK;
+    /* Saved now, so that a kill does not cost the same work again. */
     if (memo->is_open && !read_only)
-        (void)pc__memo_index_save(
-            memo); /* so that who is killed before he closes it does not find the same work again */
+        (void)pc__memo_index_save(memo);
 done:
     return status;
 }
@@ -244,7 +245,8 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
         return pc__fail(PC_ERR_INVALID, "pc_memo_open: out is NULL");
     *out = NULL;
     if (!model || !folder || !*folder)
-        return pc__fail(PC_ERR_INVALID, "pc_memo_open: model is NULL or no folder is named");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_memo_open: model or folder is NULL, or folder is empty");
     status = read_memo_options(&o, options);
     if (status < 0)
         return status;
@@ -291,9 +293,7 @@ void pc_memo_free(pc_memo *memo)
     for (uint32_t b = 0; memo->buckets && b < memo->head.bucket_count; b++)
         pc__projector_free(memo->buckets[b].projector);
     pc__free(&mem, memo->buckets);
-    pc__free(&mem, memo->known.ids);
-    pc__free(&mem, memo->known.records);
-    pc__free(&mem, memo->entries);
+    pc__memo_entries_free(memo);
     pc__map_store_free(memo->maps);
     pc__dir_close(&memo->dir, &mem);
     pthread_mutex_destroy(&memo->writer);

@@ -1,3 +1,4 @@
+/* Writes and reads outputs in the metadata of a record. */
 #include "memo/memo_output.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ enum {
     AT_ORIGIN = 16
 };
 
-/* All that the bits of a full computation depend on, beside the model's fingerprint. */
+/* Digest of all that outputs depend on, beside the model's fingerprint. */
 static uint64_t compute_digest(const pc_model *model)
 {
     char text[PC__KERNELS_CLASS + 32];
@@ -55,8 +56,8 @@ int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes)
                    || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){hidden, logits})));
 }
 
-/* By default logits only where they are no more than the maps, so that a record never takes more
- * than twice the room. */
+/* By default, logits are kept only where they are not larger than the maps, so that a record at
+ * most doubles. */
 pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
 {
     uint32_t kinds = memo->head.outputs;
@@ -90,7 +91,7 @@ void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base,
     }
 }
 
-/* What a note has that this way of computing may use. */
+/* Outputs of a record that this way of computing may use. */
 typedef struct stored_outputs {
     uint32_t pool;
     pc__output_sizes sizes;

@@ -1,4 +1,5 @@
-/* Projectors learned from what is remembered, a bucket after the other. */
+/* Trains a projector for each bucket from the remembered prompts, and installs it with new indexes.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +12,12 @@
 #include "memo/memo_internal.h"
 
 enum {
-    MOST_ITEMS = 20000, /* of a bucket; what is beyond them is not learned from */
-    ROWS_COMPARED = 64, /* of each head, of longer prompts */
+    MOST_ITEMS = 20000, /* of a bucket */
+    ROWS_COMPARED = 64, /* of each head, in long prompts */
     STAMP_BYTES = 8
 };
 
-/* One bucket's training. */
+/* The training of one bucket. */
 typedef struct bucket_training {
     pc_memo *memo;
     const pc_memo_work *work;
@@ -26,18 +27,18 @@ typedef struct bucket_training {
     int64_t *ids;     /* [count] */
     uint32_t *tokens; /* [count] */
     pc__maps *maps;   /* [count] */
-    float *inputs;    /* [count][units][pooled]: items of the training */
-    uint32_t *groups; /* [count][units]: of one length, and one layer */
+    float *inputs;    /* [count][indexed layers][pooled]: the items of the training */
+    uint32_t *groups; /* [count][indexed layers]: one per length and layer */
     pc__label_rule rule;
-    uint64_t stamp; /* of all that the result depends on */
-    char name[48];  /* of the checkpoint */
+    uint64_t stamp; /* digest of all that the result depends on */
+    char name[48];  /* of the checkpoint's file */
 } bucket_training;
 
 static float pair_label(void *user, size_t i, size_t j)
 {
     const bucket_training *l = user;
     size_t layer = i % l->indexed_layers,
-           layers = l->indexed_layers > 1 ? 1 : l->memo->head.layers; /* one's own, or all */
+           layers = l->indexed_layers > 1 ? 1 : l->memo->head.layers; /* one layer, or all */
     pc__map_shape a, b;
     i /= l->indexed_layers;
     j /= l->indexed_layers;
@@ -47,14 +48,14 @@ static float pair_label(void *user, size_t i, size_t j)
                          l->maps[j].layer + layer);
 }
 
-/* One in `step` of the bucket's records, so that all ages are learned from. */
+/* Chooses one record in `step`, so that all ages are used. */
 static size_t choose_records(bucket_training *l, size_t step)
 {
     const pc_memo *memo = l->memo;
     const pc__memo_bucket *bucket = &memo->buckets[l->bucket];
     size_t n = 0, seen = 0;
     for (size_t e = 0; e < memo->entry_count; e++) {
-        const pc__memo_entry *entry = &memo->entries[e];
+        const pc__memo_entry *entry = memo->entries[e];
         if (entry->tokens < bucket->least || entry->tokens > bucket->most || seen++ % step)
             continue;
         if (l->ids) {
@@ -81,7 +82,7 @@ static pc_status list_records(bucket_training *l)
     return l->ids && l->tokens ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* Inputs and maps of the items; those that have gone are left out. */
+/* Loads pooled inputs and maps; records that are gone are left out. */
 static pc_status load_records(bucket_training *l)
 {
     const pc_allocator *mem = &l->memo->mem;
@@ -138,7 +139,7 @@ static pc_status save_checkpoint(void *user, size_t epoch, const void *data, siz
     return status;
 }
 
-/* What an earlier training of the same left. NULL: nothing that fits. */
+/* The checkpoint of an earlier, equal training, or NULL. */
 static uint8_t *read_checkpoint(const bucket_training *l, size_t *size)
 {
     uint8_t *data = NULL;
@@ -187,8 +188,8 @@ static pc_status run_training(bucket_training *l)
     return status;
 }
 
-/* The new projector and its indexes in place of the old ones. Its threshold is another one's: the
- * bucket is closed until it is tuned. */
+/* Replaces projector and indexes of the bucket, which stays closed until it is tuned: its threshold
+ * belongs to the old projector. */
 static pc_status install_projector(bucket_training *l)
 {
     pc_memo *memo = l->memo;
@@ -216,10 +217,9 @@ static pc_status install_projector(bucket_training *l)
     status = pc__memo_head_write(memo);
     if (status < 0) {
         *bucket = before;
+        /* The head still names the old projector: write it again. */
         if (before.trained)
-            (void)pc__memo_projector_write(
-                memo, before.projector,
-                &sum); /* else the old head names a projector that has gone */
+            (void)pc__memo_projector_write(memo, before.projector, &sum);
     } else {
         l->projector = before.projector;
         for (size_t i = 0; i < lengths; i++) {
@@ -271,7 +271,8 @@ static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t 
     if (status >= 0)
         status = install_projector(&l);
     if (status >= 0)
-        (void)unlinkat(memo->dir.fd, l.name, 0); /* else it is not this training's next time */
+        (void)unlinkat(memo->dir.fd, l.name,
+                       0); /* on an error it stays, and does not match the next training */
     free_training(&l);
     return status;
 }

@@ -1,3 +1,5 @@
+/* The model handle: its life, tokenising through it, and models of an application
+ * (pc_model_from_ops). */
 #include "model/model.h"
 
 #include <string.h>
@@ -22,7 +24,7 @@ pc_status pc__model_new(pc_model **out, pc_context *context)
 
 pc_model *pc__model_ref(const pc_model *model)
 {
-    pc_model *counted = (pc_model *)(uintptr_t)model; /* the count is all that changes in a model */
+    pc_model *counted = (pc_model *)(uintptr_t)model; /* only the count changes */
     atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);
     return counted;
 }
@@ -66,7 +68,7 @@ pc_status pc__model_status(const pc_model *model, const char *name, pc_status st
 {
     if (status >= 0 || model->native)
         return status;
-    return pc__callback_failed(status, "the host's model: %s", name);
+    return pc__callback_failed(status, "the application's model: %s", name);
 }
 
 pc_status pc__model_can_compute(const pc_model *model)
@@ -80,8 +82,8 @@ pc_status pc__model_has_order(const pc_model *model)
 {
     if (model->native && !model->native->arch.causal)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s has no causal order: every token sees the whole input, so there are no "
-                        "states of a prefix to keep or to go on from (pc_prefill computes it)",
+                        "%s has no causal order: every token sees the whole input, so no states of "
+                        "a prefix can be kept (use pc_prefill)",
                         model->info.architecture);
     return PC_OK;
 }
@@ -105,8 +107,9 @@ static pc_status tokenize_by_ops(const pc_model *model, const char *text, size_t
 {
     pc_status status;
     if (!model->ops.tokenize)
-        return pc__fail(PC_ERR_UNSUPPORTED, "the model has no tokenizer (that of a folder is "
-                                            "tokenizer.json or tokenizer.model)");
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "the model has no tokenizer (a folder needs tokenizer.json or tokenizer.model)");
     pc__model_enter(model);
     status = model->ops.tokenize(model->user, text, size, flags, tokens, capacity, count);
     pc__model_leave(model);
@@ -183,7 +186,8 @@ static pc_status check_ops(const pc_model_ops *ops)
     if (name)
         return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: ops.%s is NULL", name);
     if (!ops->export_segment != !ops->import_segment)
-        return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: ops.%s is NULL, its counterpart is not",
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_model_from_ops: ops.%s is NULL, but its counterpart is set",
                         ops->export_segment ? "import_segment" : "export_segment");
     return PC_OK;
 }
@@ -211,7 +215,7 @@ static pc_status describe_model(pc_model *model)
     return PC_OK;
 }
 
-/* A family's special tokens must be tokens of the host's. */
+/* The special tokens of a chat template family must be single tokens of the application's model. */
 static pc_status check_family(const pc_model *model, const char *name)
 {
     const pc__chat_template *form = pc__chat_family(name);
@@ -224,8 +228,8 @@ static pc_status check_family(const pc_model *model, const char *name)
             return status;
         if (count != 1)
             return pc__fail(PC_ERR_MISMATCH,
-                            "pc_model_from_ops: chat template '%s' is not for this model: '%s' is "
-                            "%zu of its tokens, not one",
+                            "pc_model_from_ops: chat template '%s' does not fit this model: '%s' "
+                            "is %zu tokens, not one",
                             name, form->tokens[i], count);
     }
     return PC_OK;
@@ -257,8 +261,9 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
                              "pc_model_options"),
             done);
     if (o.kv || o.flags || o.compute)
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_model_from_ops: a host's model takes no compute, kv or flags");
+        return pc__fail(
+            PC_ERR_INVALID,
+            "pc_model_from_ops: compute, kv and flags must be 0 for an application's model");
     PC__TRY(pc__model_new(&model, context), done);
     PC__TRY(pc__options_read(&model->ops, sizeof model->ops, PC__V1_SIZE(pc_model_ops, deviation),
                              ops, "pc_model_ops"),
@@ -267,7 +272,7 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
     model->user = user;
     PC__TRY(describe_model(model), done);
     PC__TRY(choose_chat(model, o.chat_template), done);
-    model->on_free = on_free; /* not before success: until then `user` stays the caller's */
+    model->on_free = on_free; /* only on success: until then the caller owns `user` */
     *out = model;
     model = NULL;
 done:

@@ -1,3 +1,4 @@
+/* Which pieces of the chat template stand around a tag, by its neighbours. */
 #include "pml/chat_tag.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ int pc__xml_is_empty(const pc__xml *e)
     return 1;
 }
 
-/* Whether the next element is the answer, with nothing but blanks before it. */
+/* Whether the next element is the answer. Only blanks may stand before it. */
 static int answer_follows(const pc__xml *e)
 {
     const pc__xml *parent = e->parent;

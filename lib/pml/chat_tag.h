@@ -1,4 +1,4 @@
-/* Chat tags, <system>, <user>, <assistant>: what stands around their content. */
+/* Chat tags (<system>, <user>, <assistant>): the template text around their content. */
 #ifndef PC_PML_CHAT_TAG_H
 #define PC_PML_CHAT_TAG_H
 
@@ -7,14 +7,14 @@
 
 typedef struct pc__chat_tag {
     const char *open, *close;
-    /* behind close: opens the answer that is to come; "" before one that is given */
+    /* behind `close`: opens the answer; "" if the document gives the answer itself */
     const char *generation;
 } pc__chat_tag;
 
-/* Nothing in an element but blanks. */
+/* The element holds nothing but blanks. */
 int pc__xml_is_empty(const pc__xml *element);
-/* `in_system`: the chat tag before this one was a system prompt; kept up. PC_ERR_PML with the
- * place: the environment's chat template does not know this tag. */
+/* *in_system: the chat tag before this one was a system prompt; the call updates it. PC_ERR_PML,
+ * with the place: the chat template does not know this tag. */
 pc_status pc__chat_tag_of(const pc__pml_env *env, const pc__xml *element, int *in_system,
                           pc__chat_tag *out);
 

@@ -1,3 +1,4 @@
+/* Positions of all nodes of a schema tree, and the check against the model's context. */
 #include "pml/layout.h"
 
 static int64_t place_node(pc__node *node, int64_t start)

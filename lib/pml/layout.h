@@ -1,12 +1,12 @@
-/* Positions (Prompt Cache, section 3.2; upstream study 1.2): one running offset, depth first;
- * members of a union start together, and the union spans the longest. */
+/* Positions (Prompt Cache, section 3.2): one running offset, depth first. The members of a union
+ * start together, and the union is as long as its longest member. */
 #ifndef PC_PML_LAYOUT_H
 #define PC_PML_LAYOUT_H
 
 #include "pml/schema_tree.h"
 
-/* Fills start and length of all nodes. PC_ERR_LIMIT names the element that crosses the model's
- * context. */
+/* Sets start and length of all nodes. PC_ERR_LIMIT names the element that crosses the end of the
+ * model's context. */
 pc_status pc__layout(pc__schema_tree *tree, const pc__pml_env *env);
 
 #endif

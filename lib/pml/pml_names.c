@@ -1,3 +1,4 @@
+/* The rules for names and attributes of PML. */
 #include "pml/pml_names.h"
 
 #include <stdio.h>
@@ -41,12 +42,11 @@ const char *pc__name_attribute(const char *where, const pc__xml *element, const 
         pc__xml_fault(where, element, "<%s> has no name", what);
     else if (!is_well_formed(name))
         pc__xml_fault(where, element,
-                      "'%.60s' is no %s name (a letter or '_', then letters, digits, '_', '.',"
-                      " '-')",
+                      "'%.60s' cannot name a %s: begin with a letter or '_', go on with letters, "
+                      "digits, '_', '.', '-'",
                       name, what);
     else if (as_tag && pc__is_tag(name))
-        pc__xml_fault(where, element, "'%s' is a tag of the language and cannot name a %s", name,
-                      what);
+        pc__xml_fault(where, element, "'%s' is a tag of PML and cannot name a %s", name, what);
     else
         return name;
     return NULL;
@@ -57,10 +57,10 @@ pc_status pc__only_attributes(const char *where, const pc__xml *element, const c
     for (size_t i = 0; i < element->attribute_count; i++) {
         char padded[128];
         snprintf(padded, sizeof padded, " %s ", element->attributes[i].name);
-        if (!strstr(allowed, padded)) /* `allowed` without the blanks around it, if it has any */
-            return pc__xml_fault(where, element, "<%.60s> knows no attribute '%.60s'%s%.*s",
+        if (!strstr(allowed, padded)) /* the text has `allowed` without the blanks around it */
+            return pc__xml_fault(where, element, "<%.60s> has no attribute '%.60s'%s%.*s",
                                  element->name, element->attributes[i].name,
-                                 allowed[1] ? "; it has " : "",
+                                 allowed[1] ? "; allowed: " : "",
                                  allowed[1] ? (int)strlen(allowed) - 2 : 0, allowed + 1);
     }
     return PC_OK;

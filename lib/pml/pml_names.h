@@ -1,17 +1,17 @@
-/* Names of schemas, modules and parameters: [a-zA-Z_][a-zA-Z0-9_.-]*, and not a tag of the
- * language. */
+/* Names of schemas, modules and parameters: [a-zA-Z_][a-zA-Z0-9_.-]*. A tag of PML is no module
+ * name. */
 #ifndef PC_PML_NAMES_H
 #define PC_PML_NAMES_H
 
 #include "pml/xml.h"
 
-/* The element's name= attribute if it is there and well formed; else NULL and an error. `what`:
- * "module", …; `as_tag`: prompts use it as a tag. */
+/* The element's name= attribute; NULL and an error if it is missing or malformed. `what`: "module",
+ * …; `as_tag`: prompts use the name as a tag. */
 const char *pc__name_attribute(const char *where, const pc__xml *element, const char *what,
                                int as_tag);
-/* PC_ERR_PML for an attribute that is none of `allowed` (names between blanks, " name src "). */
+/* PC_ERR_PML for an attribute that is not in `allowed`: names between blanks, " name src ". */
 pc_status pc__only_attributes(const char *where, const pc__xml *element, const char *allowed);
 int pc__is_chat_tag(const char *name);
-int pc__is_tag(const char *name); /* of the language, chat tags included */
+int pc__is_tag(const char *name); /* of PML, chat tags included */
 
 #endif

@@ -1,3 +1,4 @@
+/* RelayAttention's schema string: parsed, made a schema tree, and filled with a user's text. */
 #include "pml/relay.h"
 
 #include <string.h>
@@ -5,11 +6,11 @@
 #include "pml/layout.h"
 #include "pml/literal.h"
 
-/* A schema string taken apart: what stands before, between and behind its two slots. */
+/* The parts of a schema string: before, between and behind its two slots. */
 typedef struct relay_template {
     const pc__relay_source *source;
     pc__bytes part[3];
-    size_t slots; /* seen so far */
+    size_t slots; /* read so far */
 } relay_template;
 
 /* PC_ERR_PML with the place of a byte of the schema string. */
@@ -50,8 +51,7 @@ static pc_status slot(relay_template *t, size_t at, size_t *size)
     } else {
         close = memchr(text, '}', left);
         return close && starts_with(text, left, "{__")
-                   ? template_fault(t, at, "there is no such slot: ", text,
-                                    (size_t)(close - text) + 1)
+                   ? template_fault(t, at, "unknown slot: ", text, (size_t)(close - text) + 1)
                    : template_fault(t, at, "a brace of the text must be doubled: ", text, 1);
     }
     t->slots++;
@@ -73,7 +73,7 @@ static pc_status parse_template(relay_template *t)
             return status;
     }
     if (t->slots < 2)
-        return template_fault(t, size, "it ends without ",
+        return template_fault(t, size, "the schema string ends without ",
                               t->slots ? PC__RELAY_USER : PC__RELAY_SYSTEM, strlen(PC__RELAY_USER));
     return PC_OK;
 }
@@ -99,7 +99,7 @@ static pc_status add_text(pc__bytes *to, const char *text)
     return pc__bytes_add(to, text, strlen(text));
 }
 
-/* The chat template says the same in parts. */
+/* The same parts from a chat template. */
 static pc_status template_from_chat(relay_template *t, const pc__chat *chat)
 {
     const pc__chat_pieces *p = &chat->pieces;
@@ -118,7 +118,7 @@ static pc_status template_from_chat(relay_template *t, const pc__chat *chat)
     return status < 0 ? status : add_text(&t->part[2], p->generation);
 }
 
-/* Puts the model's BOS in front, if its convention wants one and the text has not begun with it. */
+/* Puts BOS in front if the model's convention wants it and the text does not begin with it. */
 static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count)
 {
     int32_t *ends = NULL, *longer;
@@ -140,7 +140,7 @@ static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count
     return PC_OK;
 }
 
-/* The text that all requests share. */
+/* The tokens that all requests share. */
 static pc_status fill_text(const pc__pml_env *env, const relay_template *t, pc__node *node)
 {
     const pc__relay_source *s = t->source;
@@ -247,8 +247,8 @@ pc_status pc__relay_tree(pc__schema_tree **out, const pc__pml_env *env,
     return status;
 }
 
-/* What the tokenizer gives for the text behind the slot's lead, if it cuts there; else the text by
- * itself. So a SentencePiece vocabulary puts no blank in front of the user's first word. */
+/* Tokenises the text behind the slot's lead, so that a SentencePiece vocabulary puts no blank in
+ * front of the user's first word. If no token ends where the lead ends: the text by itself. */
 pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, const char *text,
                          size_t size, int32_t **tokens, size_t *count)
 {

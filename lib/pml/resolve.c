@@ -1,5 +1,5 @@
-/* A prompt against a schema: references become cached texts, attributes become arguments, the rest
- * is new text. */
+/* Resolves a prompt: references become cached texts, attributes become arguments, the rest is new
+ * text. */
 #include "pml/resolve.h"
 
 #include <stdio.h>
@@ -20,10 +20,10 @@ typedef struct resolver {
     unsigned char *imported; /* [node_count] */
     pc__literal literal;
     pc__bytes key;       /* of a look-up by path */
-    int64_t cursor;      /* where the next text goes: behind the module before it */
+    int64_t cursor;      /* start of the next text: behind the module before it */
     int referenced;      /* a module came before */
     int in_system;       /* the last chat tag was a system prompt */
-    int64_t text_end;    /* after the last new text; 0: none */
+    int64_t text_end;    /* behind the last new text; 0: none */
     size_t line, column; /* of the first text that goes beyond the model's context; 0: none */
 } resolver;
 
@@ -43,7 +43,7 @@ static pc_status add_part(resolver *r, pc__part part)
     return PC_OK;
 }
 
-/* Ends the open run of new text: it goes to the cursor, the last run of the prompt behind the whole
+/* Ends the open new text. It starts at the cursor; the prompt's last text starts behind the whole
  * schema. */
 static pc_status end_text(resolver *r, int last)
 {
@@ -70,8 +70,8 @@ static pc_status end_text(resolver *r, int last)
     return add_part(r, part);
 }
 
-/* The module or parameter of that name in a module (members of its unions included); *out NULL:
- * there is none of that kind. */
+/* The module or parameter of that name in a module or in its unions; *out is NULL if there is none
+ * of that kind. */
 static pc_status child_named(resolver *r, const pc__node *parent, const char *name,
                              pc__node_kind kind, const pc__node **out)
 {
@@ -89,7 +89,7 @@ done:
     return status;
 }
 
-/* A module of that name elsewhere, for a hint. */
+/* A module of that name anywhere, for a hint. */
 static const pc__node *module_anywhere(const pc__schema_tree *tree, const char *name)
 {
     for (size_t i = 1; i < tree->node_count; i++)
@@ -126,8 +126,7 @@ static pc_status no_such_module(const resolver *r, const pc__node *parent, const
     char names[160] = "";
     if (other)
         return pc__xml_fault(r->env->where, e,
-                             "'%s' has no module '%.60s'; there is one at '%s': refer to it inside"
-                             " of its parents",
+                             "'%s' has no module '%.60s'; '%s' is one: name its parents around it",
                              of, e->name, other->path);
     if (pc__is_tag(e->name))
         return pc__xml_fault(r->env->where, e,
@@ -237,7 +236,7 @@ static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc_
     return status < 0 ? status : add_template(r, e, tag.generation);
 }
 
-/* Text that is blank and stands between elements is layout of the file, not text. */
+/* Blanks between elements are layout of the file, not text. */
 static pc_status resolve_content(resolver *r, const pc__node *module, const pc__xml *e)
 {
     pc_status status = PC_OK;
@@ -310,21 +309,21 @@ static int compare_parts(const void *a, const void *b)
     return part_rank(x) - part_rank(y);
 }
 
-/* The schema has fitted: it is a text of the prompt that goes beyond the end. */
+/* The schema fits, so a text of the prompt crosses the end. */
 static pc_status too_long(const resolver *r)
 {
     char at[48] = "";
     if (r->line)
         snprintf(at, sizeof at, ":%zu:%zu", r->line, r->column);
     return pc__fail(PC_ERR_LIMIT,
-                    "%s%s: the prompt ends at position %lld (the schema takes %lld), the model"
+                    "%s%s: the prompt ends at position %lld (the schema at %lld), the model"
                     " has %lld%s",
                     r->env->where, at, (long long)r->out->end, (long long)r->tree->length,
                     (long long)r->env->context_length,
                     r->line ? "; the text that begins here crosses the end" : "");
 }
 
-/* New tokens are there, imported modules are marked. */
+/* Runs when all new texts are parts and imported modules are marked. */
 static pc_status finish_parts(resolver *r)
 {
     pc_status status = add_schema_parts(r);

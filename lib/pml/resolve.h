@@ -1,5 +1,4 @@
-/* A prompt resolved against a schema: which texts of the schema take part, and which tokens are
- * new. */
+/* A prompt resolved against a schema: its parts, from texts of the schema and new ones. */
 #ifndef PC_PML_RESOLVE_H
 #define PC_PML_RESOLVE_H
 
@@ -17,24 +16,23 @@ typedef struct pc__part {
     pc__part_kind kind;
     const pc__node *node; /* of the schema: the text node; argument: the parameter; text: NULL */
     char *path;
-    int32_t *tokens; /* owned by the resolved prompt, but for texts of the schema: the node's */
+    int32_t *tokens; /* of the resolved prompt; of a schema's text: borrowed from the node */
     size_t count;
     int64_t start;
 } pc__part;
 
 typedef struct pc__resolved {
-    /* ascending start; schema before argument before text where starts are equal */
+    /* by start; of equal starts schema, then argument, then text */
     pc__part *parts;
     size_t part_count;
     const pc__node **modules; /* imported modules, document order (the root is the first) */
     size_t module_count;
-    const pc__scaffold **scaffolds; /* those whose modules are all imported */
+    const pc__scaffold **scaffolds; /* with all of their modules imported */
     size_t scaffold_count;
     int64_t end; /* position after the last new token: where generation starts */
 } pc__resolved;
 
-/* Whether it is a text of the schema (or a block of a prompt without PML), not of the prompt alone.
- */
+/* A text of the schema, or a block of a prompt without PML; not new text. */
 static inline int pc__part_is_given(const pc__part *part)
 {
     return part->kind == PC__PART_CACHED || part->kind == PC__PART_UNCACHED;
@@ -49,8 +47,8 @@ pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, con
                                size_t size);
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                       const char *text, size_t size);
-/* A prompt of the schema's anonymous texts, and these tokens behind all of it. Takes the block of
- * tokens over, on failure too. */
+/* A prompt of the schema's anonymous texts with these tokens behind them. Owns the block of tokens
+ * from now on, on failure too. */
 pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                            int32_t *tokens, size_t count);
 void pc__resolved_free(pc__resolved *resolved, const pc_allocator *mem);

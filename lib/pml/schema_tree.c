@@ -1,5 +1,4 @@
-/* From XML to the schema tree: elements, text runs, names, scaffold sets; positions come from
- * layout.c. */
+/* From XML to the schema tree: elements, texts, names, scaffold sets. Positions: layout.c. */
 #include <string.h>
 
 #include "pml/layout.h"
@@ -10,7 +9,7 @@
 #include "pml/xml.h"
 
 enum {
-    MOST_POSITIONS = 1 << 24, /* of all parameters: they take memory without a text of that size */
+    MOST_POSITIONS = 1 << 24, /* of all parameters: a short document could ask for any memory */
     MOST_IN_SCAFFOLD = 256    /* each is compared with every other */
 };
 
@@ -18,7 +17,7 @@ typedef struct schema_builder {
     const pc__pml_env *env;
     pc__schema_tree *tree;
     pc__literal literal;
-    int apart; /* whatever a prompt uses of what came before, the next text stands apart from it */
+    int apart; /* the next text stands apart, whichever modules before it a prompt uses */
     int64_t parameter_positions;
     const pc__xml **scaffolds;
     size_t scaffold_count, scaffold_capacity, node_capacity;
@@ -56,7 +55,7 @@ static pc_status make_path(const schema_builder *b, pc__node *node)
     return PC_OK;
 }
 
-/* Takes `name` (may be NULL) as a copy. The node belongs to the tree from the first moment. */
+/* Copies `name` (may be NULL). The tree owns the node even on failure. */
 static pc_status add_node(schema_builder *b, pc__node *parent, pc__node_kind kind, const char *name,
                           size_t line, size_t column, pc__node **out)
 {
@@ -89,7 +88,7 @@ static pc_status add_node(schema_builder *b, pc__node *parent, pc__node_kind kin
     return make_path(b, node);
 }
 
-/* Keeps the first half and the last half of a run that is longer than max_tokens. */
+/* Of a text longer than max_tokens the first and the last half of that many tokens stay. */
 static void shorten_text(const schema_builder *b, pc__node *node)
 {
     size_t most = b->env->max_tokens, head = most / 2, tail = most - head;
@@ -100,13 +99,13 @@ static void shorten_text(const schema_builder *b, pc__node *node)
     node->token_count = most;
 }
 
-/* Blanks between two elements that separate nothing. */
+/* Blanks between two elements that stand apart anyway. */
 static int is_needless(const schema_builder *b)
 {
     return b->env->flags & PC_PML_COMPACT && b->apart && pc__literal_is_blank(&b->literal);
 }
 
-/* Ends the open text run: it becomes a text node of `parent`. */
+/* The open literal becomes a text node of `parent`. */
 static pc_status end_text(schema_builder *b, pc__node *parent)
 {
     pc__node *node;
@@ -156,7 +155,7 @@ static pc_status add_source(schema_builder *b, const pc__xml *e)
     return status;
 }
 
-/* Gives a new module or parameter its path; *twin: the one that has it already, or NULL. */
+/* Registers the path of a new module or parameter; *twin: the node that has it already, or NULL. */
 static pc_status claim_path(schema_builder *b, const pc__node *node, const pc__node **twin)
 {
     size_t size = strlen(node->path);
@@ -187,7 +186,7 @@ static pc_status build_module(schema_builder *b, pc__node *parent, const pc__xml
     if ((status = cache_attribute(b, e, node)) < 0 || (status = add_source(b, e)) < 0
         || (status = build_content(b, node, e)) < 0 || (status = end_text(b, node)) < 0)
         return status;
-    b->apart = b->apart && before; /* it may be left out */
+    b->apart = b->apart && before; /* a prompt may leave the module out */
     return PC_OK;
 }
 
@@ -222,7 +221,7 @@ static pc_status build_union(schema_builder *b, pc__node *parent, const pc__xml 
     return PC_OK;
 }
 
-/* Digits alone, the first of them not 0; beyond MOST_POSITIONS, or none: 0. */
+/* 1 to MOST_POSITIONS, in digits without a leading 0; else 0. */
 static int64_t plain_number(const char *text)
 {
     int64_t value = 0;
@@ -233,7 +232,7 @@ static int64_t plain_number(const char *text)
     return *text || value > MOST_POSITIONS ? 0 : value;
 }
 
-/* The attribute under either spelling (PML as published, and as the paper writes it). */
+/* Under either spelling: that of the published code, and that of the paper. */
 static pc_status parameter_length(schema_builder *b, const pc__xml *e, int64_t *out)
 {
     const char *text = pc__xml_attribute_of(e, "length"), *len = pc__xml_attribute_of(e, "len");
@@ -306,7 +305,7 @@ static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__
     if (twin)
         return pc__xml_fault(where, e, "the module has a parameter or module '%s' already", name);
     node->length = length;
-    b->apart = 0; /* an argument may end with anything, and there may be none */
+    b->apart = 0; /* there may be no argument, or one that ends with anything */
     return fill_placeholder(b, e, node);
 }
 
@@ -362,13 +361,12 @@ static pc_status build_element(schema_builder *b, pc__node *parent, const pc__xm
     if (!strcmp(e->name, "parameter") || !strcmp(e->name, "param"))
         return build_parameter(b, parent, e);
     return pc__xml_fault(b->env->where, e,
-                         "<%.60s> is not known here; there are module, union, parameter, scaffold, "
-                         "system, user, assistant"
-                         " (text with '<'? write &lt; or use CDATA)",
+                         "<%.60s> is no element of a schema; those are module, union, parameter, "
+                         "scaffold, system, user, assistant (for text with '<' write &lt;)",
                          e->name);
 }
 
-/* Blanks right before <system> vanish, as in the published code. */
+/* Without the blanks right before <system>, as in the published code. */
 static size_t text_size(const pc__xml *parent, size_t index)
 {
     const pc__xml *t = parent->children[index],
@@ -394,7 +392,7 @@ static pc_status build_content(schema_builder *b, pc__node *parent, const pc__xm
 
 /* ------------------------------------------------------------ scaffold sets */
 
-/* Whether no prompt can import both: somewhere above they are different members of one union. */
+/* No prompt can import both: above them are different members of one union. */
 static int are_exclusive(const pc__node *a, const pc__node *b)
 {
     for (const pc__node *x = a; x; x = x->parent)
@@ -442,7 +440,7 @@ static pc_status build_scaffold(schema_builder *b, const pc__xml *e)
         at += n;
     }
     if (status >= 0 && set->count < 2)
-        status = pc__xml_fault(b->env->where, e, "a scaffold needs at least two modules");
+        status = pc__xml_fault(b->env->where, e, "<scaffold> needs at least two modules");
     return status;
 }
 

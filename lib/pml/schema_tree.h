@@ -1,5 +1,5 @@
-/* A schema as a tree with a layout (Prompt Cache, section 3; upstream study 1.1-1.3). No model
- * code: tokens come through a function. */
+/* A schema as a tree with a layout (Prompt Cache, section 3). There is no model code here: tokens
+ * come through a function. */
 #ifndef PC_PML_SCHEMA_TREE_H
 #define PC_PML_SCHEMA_TREE_H
 
@@ -8,8 +8,7 @@
 #include "text/chat.h"
 #include "text/string_map.h"
 
-/* Text to ids in a block of `mem`. PC_TOKENIZE_SPECIAL is set for runs that come from chat
- * templates. */
+/* Text to ids in a block of `mem`. PC_TOKENIZE_SPECIAL is set for text of chat templates. */
 typedef pc_status (*pc__tokens_fn)(void *user, const char *text, size_t size, uint64_t flags,
                                    int32_t **tokens, size_t *count);
 
@@ -18,11 +17,11 @@ typedef struct pc__pml_env {
     const pc__chat *chat;
     pc__tokens_fn tokens;
     void *tokens_user;
-    int32_t unk;             /* filler of parameters */
+    int32_t unk;             /* fills parameters */
     int32_t bos;             /* -1: none */
     int64_t context_length;  /* 0: no limit */
     uint64_t flags;          /* PC_PML_… */
-    uint32_t max_tokens;     /* of one text run; 0: all */
+    uint32_t max_tokens;     /* of one text; 0: all */
     const char *base_folder; /* of src=; NULL: refused */
     const char *where; /* file name for error texts; "schema" or "prompt" for text from memory */
 } pc__pml_env;
@@ -33,7 +32,7 @@ typedef enum pc__node_kind {
     PC__NODE_UNION,
     PC__NODE_TEXT,
     PC__NODE_PARAMETER,
-    PC__NODE_SLOT /* of a schema string: where each request's text goes (relay.h) */
+    PC__NODE_SLOT /* of a schema string: the place of the request's text (relay.h) */
 } pc__node_kind;
 
 typedef struct pc__node pc__node;
@@ -46,19 +45,19 @@ struct pc__node {
     pc__node **children;
     size_t child_count, child_capacity;
     int64_t start, length; /* positions; union: the longest member */
-    /* text: its tokens; parameter: placeholder (scaffold text, then unk up to length) */
+    /* text: its tokens; parameter: its placeholder (scaffold text, then unk up to its length) */
     int32_t *tokens;
     size_t token_count;
-    char *text;               /* text: as tokenised; slot: what follows each request's text */
+    char *text;               /* text: as tokenised; slot: the template behind the request's text */
     int uncached;             /* cache="false" here or above */
-    int in_system;            /* text that a chat tag made or holds: special tokens count */
+    int in_system;            /* the text has template pieces: special tokens count */
     pc__node *default_member; /* union: its scaffold= member, or NULL */
     size_t index;             /* in document order */
     size_t line, column;
 };
 
-/* A set of modules that is encoded jointly and overrides their single states where a prompt imports
- * all of them (PC-25). */
+/* Modules that are encoded together. Where a prompt imports all of them, those states replace the
+ * states that each has alone. */
 typedef struct pc__scaffold {
     pc__node **modules;
     size_t count;
@@ -74,8 +73,8 @@ typedef struct pc__schema_tree {
     size_t scaffold_count;
     int64_t length;
     pc__node *slot;     /* of a schema string, else NULL */
-    int ends_in_system; /* the last chat tag is a system prompt: a user's goes on behind it */
-    char *slot_lead;    /* what stands right before the slot, and its tokens */
+    int ends_in_system; /* the last chat tag is a system prompt: the prompt continues behind it */
+    char *slot_lead;    /* the text right before the slot, and its tokens */
     int32_t *lead_tokens;
     size_t lead_count;
 } pc__schema_tree;

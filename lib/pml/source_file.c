@@ -1,3 +1,4 @@
+/* Reads and checks the file that a src= attribute names. */
 #include "pml/source_file.h"
 
 #include <limits.h>
@@ -8,7 +9,7 @@
 
 enum { LIMIT = 64 << 20 };
 
-/* The first byte that starts no UTF-8 character of a text; SIZE_MAX: there is none. */
+/* The first byte that begins no UTF-8 character, or is 0; SIZE_MAX: there is none. */
 static size_t first_invalid(const char *text, size_t size)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -26,7 +27,6 @@ static size_t first_invalid(const char *text, size_t size)
     return SIZE_MAX;
 }
 
-/* A byte order mark says how the file is written; it is no text of it. */
 static void drop_mark(char *text, size_t *size)
 {
     size_t mark = pc__utf8_mark(text, *size);
@@ -34,13 +34,13 @@ static void drop_mark(char *text, size_t *size)
     memmove(text, text + mark, *size + 1);
 }
 
-/* Both paths resolved, links followed: the file lies in the folder or below. */
+/* The file lies in the folder or below, with all links followed. */
 static int lies_inside(const char *folder, const char *path)
 {
     char root[PATH_MAX], file[PATH_MAX];
     size_t n;
     if (!realpath(folder, root) || !realpath(path, file))
-        return 1; /* it cannot be opened: that error is the clearer one */
+        return 1; /* opening it will fail with the clearer error */
     n = strlen(root);
     return !strcmp(root, "/") || (!strncmp(root, file, n) && (file[n] == '/' || !file[n]));
 }
@@ -69,12 +69,13 @@ pc_status pc__source_file_read(const pc__pml_env *env, const pc__xml *element, c
         return pc__xml_fault(env->where, element, "src='' names no file");
     if (!env->base_folder)
         return pc__xml_fault(env->where, element,
-                             "src='%.100s': there is no folder to look in (set base_folder)", src);
+                             "src='%.100s': text from memory has no folder; set base_folder", src);
     if (!(path = pc__path_join(env->mem, env->base_folder, src)))
         return PC_ERR_NOMEM;
     if (!(env->flags & PC_PML_SRC_ANYWHERE) && !lies_inside(env->base_folder, path))
-        status = pc__xml_fault(env->where, element,
-                               "src='%.100s' lies outside of the schema's folder", src);
+        status = pc__xml_fault(
+            env->where, element,
+            "src='%.100s' lies outside the schema's folder (PC_PML_SRC_ANYWHERE allows that)", src);
     else if ((status = pc__file_read(env->mem, path, LIMIT, text, size)) < 0)
         status = status == PC_ERR_NOMEM ? status
                                         : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where,

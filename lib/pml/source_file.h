@@ -1,4 +1,5 @@
-/* Text of src= (upstream study 1.1): a UTF-8 file in the folder of the schema, taken as it is. */
+/* The text of src=: a UTF-8 file in the schema's folder or below, without its byte order mark.
+ * PC_ERR_PML names the element. */
 #ifndef PC_PML_SOURCE_FILE_H
 #define PC_PML_SOURCE_FILE_H
 

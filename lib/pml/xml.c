@@ -1,3 +1,4 @@
+/* XML by expat, as a small tree. Expat's memory comes from the parse's allocator. */
 #include "pml/xml.h"
 
 #include <expat.h>
@@ -16,7 +17,7 @@ typedef struct parsing {
     pc_status status; /* negative: a handler has stopped the parser */
 } parsing;
 
-/* expat's memory functions take no user pointer: one parse runs on one thread from start to end. */
+/* Expat's memory functions take no user pointer; a parse stays on one thread. */
 static _Thread_local const pc_allocator *current;
 
 static void *xml_alloc(size_t size)
@@ -163,16 +164,15 @@ static void on_doctype(void *user, const char *name, const char *system_id, cons
                      pc__xml_fault(p->where, &at, "a document type (<!DOCTYPE>) is not allowed"));
 }
 
-/* What is wrong with the byte at `index`, which expat calls an invalid token. */
+/* The cause of what expat calls an invalid token at `index`. */
 static void invalid_token(char *out, size_t room, const char *text, size_t index)
 {
     unsigned char here = (unsigned char)text[index];
     char before = index ? text[index - 1] : 0;
     if (here >= 0x80)
-        snprintf(out, room, "byte 0x%02X is no UTF-8 that XML allows (save the file as UTF-8)",
-                 here);
+        snprintf(out, room, "byte 0x%02X is not valid UTF-8 (save the file as UTF-8)", here);
     else if (here < 32 && !pc__xml_is_blank(text + index, 1))
-        snprintf(out, room, "control character 0x%02X: XML allows none", here);
+        snprintf(out, room, "XML does not allow control character 0x%02X", here);
     else if (here == '&' || before == '&')
         snprintf(out, room, "not well-formed: a bare '&' (write &amp; or use CDATA)");
     else if (here == '<' || before == '<')
@@ -201,11 +201,11 @@ static pc_status syntax_error(const parsing *p, const char *text, size_t size)
     else if (code == XML_ERROR_SYNTAX && !p->root)
         snprintf(cause, sizeof cause, "text outside of the root element");
     else if (code == XML_ERROR_JUNK_AFTER_DOC_ELEMENT)
-        snprintf(cause, sizeof cause, "something stands behind the end of the root element");
+        snprintf(cause, sizeof cause, "text or elements behind the end of the root element");
     else if (code == XML_ERROR_NO_ELEMENTS && !p->root)
-        snprintf(cause, sizeof cause, "there is no element in it: a schema or prompt is needed");
+        snprintf(cause, sizeof cause, "no element: a schema or prompt is needed");
     else if (code == XML_ERROR_NO_ELEMENTS && p->open)
-        snprintf(cause, sizeof cause, "the end comes while <%.60s> of line %zu is still open",
+        snprintf(cause, sizeof cause, "the document ends while <%.60s> of line %zu is open",
                  p->open->name, p->open->line);
     else if (code == XML_ERROR_TAG_MISMATCH && p->open)
         snprintf(cause, sizeof cause, "mismatched tag: <%.60s> of line %zu is still open",
@@ -236,7 +236,7 @@ int pc__is_wide_text(const char *text, size_t size)
            && (!s[0] || !s[1] || (s[0] == 0xfe && s[1] == 0xff) || (s[0] == 0xff && s[1] == 0xfe));
 }
 
-/* What expat would read all the same, or refuse for a reason that misleads. */
+/* Cases that expat accepts, or refuses with a misleading cause. */
 static pc_status check_document(const char *where, const char *text, size_t size)
 {
     if (size > 1 << 28)
@@ -247,7 +247,7 @@ static pc_status check_document(const char *where, const char *text, size_t size
                         "%s:1:1: this is UTF-16 or UTF-32; PML is UTF-8 (save the file as UTF-8)",
                         where);
     if (size == pc__utf8_mark(text, size))
-        return pc__fail(PC_ERR_PML, "%s:1:1: it is empty: a schema or prompt is needed", where);
+        return pc__fail(PC_ERR_PML, "%s:1:1: empty: a schema or prompt is needed", where);
     return PC_OK;
 }
 

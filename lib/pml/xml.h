@@ -1,6 +1,6 @@
-/* XML as a small tree with the place of everything, by expat. Strict: no recovery, no document
- * type, no external entities. Comments and processing instructions vanish; CDATA and entities are
- * text; neighbouring text is one node. */
+/* XML as a small tree in which every node has its place. Strict: no recovery, no document type, no
+ * external entities. Comments and processing instructions vanish; CDATA and entities are text;
+ * neighbouring texts are one node. */
 #ifndef PC_PML_XML_H
 #define PC_PML_XML_H
 
@@ -27,15 +27,15 @@ struct pc__xml {
 pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text,
                         size_t size);
 void pc__xml_free(pc__xml *node, const pc_allocator *mem);
-const char *pc__xml_attribute_of(const pc__xml *element, const char *name); /* NULL: not there */
-/* nothing but XML blanks */
+const char *pc__xml_attribute_of(const pc__xml *element, const char *name); /* NULL: none */
+/* Nothing but XML blanks. */
 int pc__xml_is_blank(const char *text, size_t size);
-/* Bytes of the byte order mark that a UTF-8 text begins with: 3, or 0. */
+/* Bytes of a UTF-8 byte order mark at the start: 3, or 0. */
 size_t pc__utf8_mark(const char *text, size_t size);
-/* Written in UTF-16 or UTF-32, by its byte order mark or the zero bytes at its start. */
+/* UTF-16 or UTF-32, by the byte order mark or zero bytes at its start. */
 int pc__is_wide_text(const char *text, size_t size);
 
-/* PC_ERR_PML with the place of `at` in front. */
+/* PC_ERR_PML with "where:line:column: " of `at` in front. */
 pc_status pc__xml_fault(const char *where, const pc__xml *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

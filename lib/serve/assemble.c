@@ -1,7 +1,12 @@
-/* Puts the sequence of a request together: attaches what is at hand, computes the rest. */
+/* The rows of a prompt that are computed, in position order, and the spans of segments around them.
+ */
+#include "serve/assemble.h"
+
+#include <promptcache/bench.h>
 #include <stdlib.h>
 
-#include "serve/request.h"
+#include "base/clock.h"
+#include "serve/model_calls.h"
 
 typedef struct prompt_row {
     int64_t position;
@@ -11,10 +16,11 @@ typedef struct prompt_row {
 
 typedef struct assembly {
     pc__request *request;
+    pc__placed_prompt *out;
     prompt_row *rows;
     size_t count;
-    /* the row behind which the answer starts: the highest position, of equal ones the last */
-    size_t last;
+    size_t
+        last; /* the row of the highest position, of equal ones the last: the answer starts there */
     pc_step_row *step_rows;
     float *logits;
 } assembly;
@@ -29,7 +35,7 @@ static pc_status collect_rows(assembly *f)
     for (size_t p = 0; p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
         for (size_t t = 0; t < part->count; t++)
-            if (!r->segments[p] || r->again[r->first[p] + t])
+            if (!r->parts[p].segment || r->again[r->parts[p].first + t])
                 f->rows[f->count++] = (prompt_row){pc__prompt_position(r->prompt, p, t),
                                                    part->tokens[t], (uint32_t)p};
     }
@@ -63,7 +69,7 @@ static int order_rows(assembly *f)
     if (f->request->options->baseline == PC_BASELINE_CONTIGUOUS) {
         for (size_t i = 0; i < f->count; i++)
             f->rows[i].position = (int64_t)i;
-        f->request->next_position = (int64_t)f->count;
+        f->out->next_position = (int64_t)f->count;
         distinct = 1;
     }
     if (!distinct)
@@ -74,30 +80,30 @@ static int order_rows(assembly *f)
     return distinct;
 }
 
-/* Under PC_VISIBLE_ALL a new token also sees what stands behind it, which no prefill does. */
+/* Under PC_VISIBLE_ALL a new token also sees what stands behind it. No prefill does that. */
 static void judge_order(assembly *f)
 {
     pc__request *r = f->request;
     if (r->options->visibility != PC_VISIBLE_ALL || !f->count)
         return;
     for (size_t p = 0; p < r->prompt->part_count; p++)
-        if (r->segments[p] && r->prompt->parts[p].start > f->rows[0].position)
+        if (r->parts[p].segment && r->prompt->parts[p].start > f->rows[0].position)
             r->stats.exactness = PC_APPROXIMATE;
 }
 
-/* The stretches of a segment that are not computed again. */
+/* The tokens of a segment that are not computed again, in runs. */
 static pc_status attach_part(pc__request *r, void *sequence, size_t p)
 {
     const pc_span *given = p < r->prompt->given_count ? &r->prompt->given[p] : NULL;
     int64_t start = given ? given->start : r->prompt->parts[p].start;
     size_t count = r->prompt->parts[p].count, before = given ? given->lo : 0;
-    const uint8_t *again = r->again + r->first[p];
+    const uint8_t *again = r->again + r->parts[p].first;
     pc_status status = PC_OK;
     for (size_t lo = 0, hi; lo < count && status >= 0; lo = hi + 1) {
         for (hi = lo; hi < count && !again[hi];)
             hi++;
         if (hi > lo)
-            status = pc__call_attach(r->model, r->cache, sequence, r->segments[p], start,
+            status = pc__call_attach(r->model, r->cache, sequence, r->parts[p].segment, start,
                                      (uint32_t)(before + lo), (uint32_t)(before + hi));
     }
     return status;
@@ -107,7 +113,7 @@ static pc_status attach_all(pc__request *r, void *sequence)
 {
     pc_status status = PC_OK;
     for (size_t p = 0; p < r->prompt->part_count && status >= 0; p++)
-        if (r->segments[p])
+        if (r->parts[p].segment)
             status = attach_part(r, sequence, p);
     return status;
 }
@@ -143,42 +149,36 @@ static pc_status compute_all(assembly *f, void *sequence, int distinct)
     return status;
 }
 
-/* What the sequence has of its own, for those who shorten it or look at it. */
 static pc_status note_own(const assembly *f)
 {
-    pc__request *r = f->request;
-    r->own = pc__calloc(&r->model->context->mem, f->count, sizeof *r->own);
-    if (!r->own)
+    pc__own_tokens *own = &f->out->own;
+    own->tokens = pc__calloc(&f->request->model->context->mem, f->count, sizeof *own->tokens);
+    if (!own->tokens)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < f->count; i++)
-        r->own[i] = f->rows[i].token;
-    r->own_count = f->count;
-    r->own_last = f->count && f->last + 1 == f->count ? f->rows[f->last].position : -1;
+        own->tokens[i] = f->rows[i].token;
+    own->count = f->count;
+    own->last = f->count && f->last + 1 == f->count ? f->rows[f->last].position : -1;
     return PC_OK;
 }
 
-pc_status pc__assemble(pc__request *r, void **sequence, float *logits)
+pc_status pc__assemble(pc__request *r, pc__placed_prompt *out, float *logits)
 {
-    assembly f = {.request = r, .logits = logits};
+    assembly f = {.request = r, .out = out, .logits = logits};
     double started = pc__now();
     pc_status status;
-    int distinct = 1;
-    *sequence = NULL;
+    int distinct;
     PC__TRY(collect_rows(&f), done);
     distinct = order_rows(&f);
     judge_order(&f);
     PC__TRY(note_own(&f), done);
-    PC__TRY(pc__call_sequence_new(r->model, r->cache, sequence), done);
-    PC__TRY(attach_all(r, *sequence), done);
+    PC__TRY(pc__call_sequence_new(r->model, r->cache, &out->sequence), done);
+    PC__TRY(attach_all(r, out->sequence), done);
     r->stats.seconds_assemble += pc__now() - started;
     started = pc__now();
-    status = compute_all(&f, *sequence, distinct);
+    status = compute_all(&f, out->sequence, distinct);
     r->stats.seconds_prefill += pc__now() - started;
 done:
-    if (status < 0) {
-        pc__call_drop(r->model, *sequence);
-        *sequence = NULL;
-    }
     pc__free(&r->model->context->mem, f.rows);
     pc__free(&r->model->context->mem, f.step_rows);
     return status;

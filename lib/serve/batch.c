@@ -1,3 +1,4 @@
+/* Sequences join a batch, leave it, and are stepped together. */
 #include "serve/batch.h"
 
 #include <string.h>
@@ -53,7 +54,7 @@ pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
         return pc__fail(PC_ERR_STATE, "pc_batch_add: the sequence is in %s batch already",
                         sequence->batch == batch ? "this" : "another");
     if (batch->max_sequences && batch->count >= batch->max_sequences)
-        return pc__fail(PC_ERR_LIMIT, "pc_batch_add: the batch has its %u sequences",
+        return pc__fail(PC_ERR_LIMIT, "pc_batch_add: the batch is full (%u sequences)",
                         batch->max_sequences);
     status = pc__grow(sequence->mem, (void **)&batch->items, &batch->capacity, batch->count + 1,
                       sizeof(*batch->items));
@@ -78,14 +79,14 @@ pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
     return PC_OK;
 }
 
-/* New sequences are computed one after the other; each gives its first token, but for those that
- * have had tokens pushed already: they join the ones that run. */
+/* Prompts are computed one after the other. Each gives its first token; a sequence with pushed
+ * tokens joins the running ones instead. */
 static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
                       pc_sequence **running, size_t *run, pc__first_error *error)
 {
     for (size_t i = 0; i < count; i++) {
         pc_status status;
-        if (list[i]->batch != batch || list[i]->finish || list[i]->host)
+        if (list[i]->batch != batch || list[i]->finish || list[i]->placed.sequence)
             continue;
         status = pc__sequence_prefill(list[i], logits);
         if (status >= 0 && list[i]->pending)
@@ -96,7 +97,7 @@ static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, f
     }
 }
 
-/* Of this batch or, where a callback has moved a sequence, of another. */
+/* A callback may have moved a sequence here from a batch whose step is under way. */
 static int any_steps(const pc_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
@@ -129,7 +130,7 @@ pc_status pc_batch_step(pc_batch *batch)
         return PC_END;
     mem = &batch->model->context->mem;
     count = batch->count;
-    /* callbacks may take sequences out while we go through them */
+    /* callbacks may remove sequences meanwhile */
     all = pc__calloc(mem, 2 * count, sizeof(*all));
     rows = pc__calloc(mem, count, sizeof *rows);
     logits = pc__calloc(mem, count * (size_t)batch->model->info.vocab, sizeof *logits);
@@ -138,7 +139,7 @@ pc_status pc_batch_step(pc_batch *batch)
         memcpy(all, batch->items, count * sizeof(*all));
         for (size_t i = 0; i < count; i++) {
             all[i]->stepping = 1;
-            if (!all[i]->finish && all[i]->host)
+            if (!all[i]->finish && all[i]->placed.sequence)
                 running[run++] = all[i];
         }
         start_new(batch, all, count, logits, running, &run, &t);

@@ -1,11 +1,11 @@
-/* What the sequences of a batch share. */
+/* How much memory the sequences of a batch share. */
 #include <stdlib.h>
 
 #include "base/options.h"
 #include "model/model_states.h"
 #include "serve/batch.h"
 
-/* Tokens [lo, hi) of some memory; of a host's sequence, its own tokens are its own memory. */
+/* Tokens [lo, hi) of a run, a segment, or the own tokens of an application's sequence. */
 typedef struct memory_range {
     const void *memory;
     size_t lo, hi;
@@ -30,11 +30,11 @@ static pc_status note_range(range_list *v, const void *memory, size_t lo, size_t
 
 static pc_status note_native(range_list *v, const pc_sequence *s)
 {
-    size_t n = pc__model_sequence_spans(s->host, NULL);
+    size_t n = pc__model_sequence_spans(s->placed.sequence, NULL);
     pc__sequence_span *seen = pc__calloc(v->mem, n, sizeof *seen);
     pc_status status = seen ? PC_OK : PC_ERR_NOMEM;
     if (seen)
-        pc__model_sequence_spans(s->host, seen);
+        pc__model_sequence_spans(s->placed.sequence, seen);
     for (size_t i = 0; i < n && status >= 0; i++)
         status = note_range(v, seen[i].kv, seen[i].lo, seen[i].hi);
     pc__free(v->mem, seen);
@@ -43,14 +43,10 @@ static pc_status note_native(range_list *v, const pc_sequence *s)
 
 static pc_status note_application(range_list *v, const pc_sequence *s)
 {
-    size_t parts = s->request.segments ? s->prompt->part_count : 0;
-    pc_status status = note_range(v, s, 0, s->own_count - (s->again != 0) + s->count - s->pending);
-    for (size_t i = 0; i < parts && status >= 0; i++)
-        if (s->request.segments[i])
-            status = note_range(v, s->request.segments[i]->payload, 0,
-                                s->request.segments[i]->tokens);
-    for (size_t i = 0; i < s->segment_count && status >= 0; i++)
-        status = note_range(v, s->segments[i]->payload, 0, s->segments[i]->tokens);
+    pc_status status = note_range(v, s, 0,
+                                  s->placed.own.count - (s->again != 0) + s->count - s->pending);
+    for (size_t i = 0; i < s->placed.segment_count && status >= 0; i++)
+        status = note_range(v, s->placed.segments[i]->payload, 0, s->placed.segments[i]->tokens);
     return status;
 }
 
@@ -92,7 +88,7 @@ pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats)
         if (s->finish)
             continue;
         sum.running++;
-        if (s->host)
+        if (s->placed.sequence)
             status = pc__model_is_native(s->model) ? note_native(&v, s) : note_application(&v, s);
     }
     if (status >= 0)

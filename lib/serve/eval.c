@@ -1,4 +1,5 @@
-/* One forward pass by hand: lanes of spans and new tokens. */
+/* pc_eval: one forward pass over lanes of spans and new tokens; and copies and reads of segments.
+ */
 #include <string.h>
 
 #include "attn/plan.h"
@@ -9,8 +10,8 @@
 #include "serve/eval_internal.h"
 #include "serve/visibility.h"
 
-/* The new tokens of a lane, in runs of ascending positions (one, but where PC_VISIBLE_ALL lets
- * positions go back). */
+/* New tokens of a lane at ascending positions. A lane has one such run, or several where
+ * PC_VISIBLE_ALL lets positions go back. */
 typedef struct lane_run {
     pc__kv *kv;
     int64_t start;
@@ -80,7 +81,7 @@ static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t i
     return PC_OK;
 }
 
-/* Every token of an encoder sees all of its lane, whatever the rule of visibility. */
+/* Every token of an encoder sees all of its lane, whatever the visibility. */
 static pc_status check_encoder(const pc_model *model, const pc_eval_args *a)
 {
     const char *name = model->info.architecture;
@@ -89,19 +90,18 @@ static pc_status check_encoder(const pc_model *model, const pc_eval_args *a)
                         "pc_eval: %s is an encoder: it has no logits over its vocabulary", name);
     if (a->segments)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_eval: %s has no causal order: its states belong to one whole input",
+                        "pc_eval: %s is an encoder: its states hold for one whole input only",
                         name);
     for (size_t l = 0; l < a->lane_count; l++) {
         const pc_lane *lane = &a->lanes[l];
         if (lane->span_count)
-            return pc__fail(
-                PC_ERR_UNSUPPORTED,
-                "pc_eval: lane %zu: %s has no causal order: it cannot go on from a segment", l,
-                name);
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "pc_eval: lane %zu: %s is an encoder: it cannot continue a segment", l,
+                            name);
         for (size_t i = 1; i < lane->count; i++)
             if (lane->positions[i] <= lane->positions[i - 1])
                 return pc__fail(PC_ERR_UNSUPPORTED,
-                                "pc_eval: lane %zu: the positions of an encoder ascend", l);
+                                "pc_eval: lane %zu: an encoder needs ascending positions", l);
     }
     return PC_OK;
 }
@@ -114,8 +114,7 @@ static pc_status check_args(const pc_model *model, const pc_eval_args *a)
     if (!a->lanes || !a->lane_count)
         return pc__fail(PC_ERR_INVALID, "pc_eval: no lanes");
     if (a->visibility > PC_VISIBLE_ALL || a->reserved)
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_eval: unknown rule of visibility %u, or reserved is set",
+        return pc__fail(PC_ERR_INVALID, "pc_eval: unknown visibility %u, or reserved is set",
                         a->visibility);
     for (size_t l = 0; l < a->lane_count && status >= 0; l++)
         status = check_lane(model, &a->lanes[l], l, a->visibility);
@@ -166,7 +165,7 @@ static pc_status make_lane_runs(evaluation *e, size_t l)
     return status;
 }
 
-/* Every row names all runs of its lane, so that a trace can show the whole axis of keys. */
+/* With a trace every row names all runs of its lane, so that the trace shows all keys. */
 static pc_status add_spans(evaluation *e, size_t l, size_t token)
 {
     const pc_lane *lane = &e->args->lanes[l];
@@ -240,17 +239,16 @@ static pc_status compute_pass(evaluation *e)
     return pc__forward(e->model, &pass);
 }
 
-/* What the new tokens of a lane have seen is known if the tokens before them have seen each other.
- */
+/* Known if the spans of the lane have seen each other. */
 static pc_status note_visibility(const evaluation *e, size_t l)
 {
     const pc_lane *lane = &e->args->lanes[l];
-    pc__visibility sight;
-    pc_status status = pc__visibility_of(&sight, &e->model->context->mem, lane->spans,
+    pc__visibility visible;
+    pc_status status = pc__visibility_of(&visible, &e->model->context->mem, lane->spans,
                                          lane->span_count);
-    return status < 0
-               ? status
-               : pc__visibility_note(&sight, e->args->segments[l], e->runs[e->run_first[l]].start);
+    return status < 0 ? status
+                      : pc__visibility_note(&visible, e->args->segments[l],
+                                            e->runs[e->run_first[l]].start);
 }
 
 static pc_status make_segments(evaluation *e)

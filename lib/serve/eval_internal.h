@@ -1,4 +1,4 @@
-/* The maps of pc_eval_args as a pass takes them. */
+/* The maps of pc_eval_args in the form that a pass needs. */
 #ifndef PC_SERVE_EVAL_INTERNAL_H
 #define PC_SERVE_EVAL_INTERNAL_H
 
@@ -15,7 +15,7 @@ typedef struct pc__eval_maps {
 
 pc_status pc__eval_maps_new(pc__eval_maps *maps, const pc_model *model, const pc_eval_args *args);
 void pc__eval_maps_free(pc__eval_maps *maps);
-int pc__eval_maps_all(const pc__eval_maps *maps,
-                      size_t lane); /* 1: those of all layers of the lane are given */
+/* The maps of all layers of the lane are given. */
+int pc__eval_maps_all(const pc__eval_maps *maps, size_t lane);
 
 #endif

@@ -1,3 +1,4 @@
+/* The caller's attention maps, packed where the model is causal. */
 #include "model/model_states.h"
 #include "serve/eval_internal.h"
 
@@ -6,7 +7,7 @@ static const float *given_map(const pc_eval_args *args, size_t lane, int32_t lay
     return args->maps[lane] ? args->maps[lane][layer] : NULL;
 }
 
-/* Maps of a model without causal order are in the caller's form already. */
+/* An encoder uses the caller's maps as they are. */
 static void use_lane_maps(pc__eval_maps *maps, const pc_eval_args *args, size_t lane,
                           uint8_t **packed)
 {

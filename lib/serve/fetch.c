@@ -1,36 +1,30 @@
+/* Loads of segments for a request: how long it waits for them, and what came of each. */
 #include "serve/fetch.h"
 
+#include <promptcache/bench.h>
 #include <math.h>
 
 #include "base/clock.h"
 #include "model/model_states.h"
 
 static const double GRACE = 0.04;         /* of the computing that loading saves */
-static const double UNKNOWN_GRACE = 0.01; /* seconds, where nothing is known of the computing */
+static const double UNKNOWN_GRACE = 0.01; /* seconds, where the cost of computing is unknown */
 static const double AFTER_DEADLINE = 0.1; /* seconds until a load that has missed it has ended */
-static const double FLOPS =
-    1e11; /* a core's, at most: before anything is measured, computing counts as fast */
-static const double BANDWIDTH = 1e11; /* bytes of weights that are read in a second, likewise */
+/* Before anything is measured, computing counts as fast: operations of a core and bytes of weights
+ * in a second, at most. */
+static const double FLOPS = 1e11;
+static const double BANDWIDTH = 1e11;
 
 pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, size_t count)
 {
-    const pc_allocator *mem = &model->context->mem;
     *f = (pc__fetch){.model = model, .cache = cache};
     if (!cache || !pc__cache_has_lower(cache) || !pc__model_can_import(model))
         return PC_OK;
-    f->loads = pc__calloc(mem, count, sizeof(*f->loads));
-    f->reasons = pc__calloc(mem, count, sizeof *f->reasons);
-    f->early = pc__calloc(mem, count, sizeof *f->early);
-    f->told = pc__calloc(mem, count, sizeof *f->told);
-    if (!f->loads || !f->reasons || !f->early || !f->told) {
-        pc__fetch_end(f);
-        return PC_ERR_NOMEM;
-    }
-    f->count = count;
-    return PC_OK;
+    f->items = pc__calloc(&model->context->mem, count, sizeof *f->items);
+    f->count = f->items ? count : 0;
+    return f->items ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* Of the loads' tiers, for pc__fetch_end. */
 static void note_tier(uint32_t *tiers, const pc__load *load)
 {
     *tiers |= UINT32_C(1) << pc__load_tier(load);
@@ -40,23 +34,20 @@ void pc__fetch_end(pc__fetch *f)
 {
     if (!f->model)
         return;
-    for (size_t i = 0; f->loads && i < f->count; i++) {
-        if (f->early && f->early[i] && f->loads[i] && pc__load_stream_error(f->loads[i]))
-            note_tier(&f->lost, f->loads[i]);
-        pc__load_drop(f->loads[i]);
+    for (size_t i = 0; i < f->count; i++) {
+        pc__fetch_item *item = &f->items[i];
+        if (item->streamed && item->load && pc__load_stream_error(item->load))
+            note_tier(&f->late, item->load);
+        pc__load_drop(item->load);
     }
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
-        if ((f->kept | f->lost) >> t & 1)
-            pc__cache_update_trust(f->cache, t, !(f->lost >> t & 1));
-    pc__free(&f->model->context->mem, f->loads);
-    pc__free(&f->model->context->mem, f->reasons);
-    pc__free(&f->model->context->mem, f->early);
-    pc__free(&f->model->context->mem, f->told);
+        if ((f->in_time | f->late) >> t & 1)
+            pc__cache_update_trust(f->cache, t, !(f->late >> t & 1));
+    pc__free(&f->model->context->mem, f->items);
     *f = (pc__fetch){0};
 }
 
-/* Weights that a pass reads; the experts of its tokens as uniform routing chooses them
- * (pc_model_info). */
+/* Bytes of weights that a call reads. Routing chooses experts uniformly (pc_model_info). */
 static double pass_bytes(const pc_model_info *info, double tokens)
 {
     double all = info->experts, used = info->experts_used, others = 0;
@@ -76,53 +67,70 @@ double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens)
     return seconds > reading ? seconds : reading;
 }
 
-const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const pc_cache *cache,
-                                 const pc__segment_facts *facts)
+static pc__entry_desc name_segment(const pc__segment_facts *facts, const pc__entry_desc *how)
 {
-    if (!pc__cache_has_lower(cache) || !pc__model_can_export(model))
-        return NULL;
-    pc__segment_image(image, model, facts);
-    return image;
+    pc__entry_desc desc = *how;
+    desc.key = *facts->key;
+    desc.content = facts->content;
+    desc.parent = facts->parent;
+    desc.salt = facts->salt;
+    return desc;
+}
+
+pc_status pc__fetch_keep(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts,
+                         const pc__entry_desc *how, pc_segment *segment, pc_segment **winner,
+                         uint32_t *reason)
+{
+    pc__entry_desc desc = name_segment(facts, how);
+    int has_records = pc__cache_has_lower(cache) && pc__model_can_export(model);
+    pc__image image;
+    if (has_records)
+        pc__segment_image(&image, model, facts);
+    return pc__cache_put(cache, &desc, has_records ? &image : NULL, segment, winner, reason);
 }
 
 static pc__load_request want_segment(const pc_model *model, const pc__segment_facts *facts,
-                                     const pc__image *image, const pc__entry_desc *desc)
+                                     pc__image *image, const pc__entry_desc *desc)
 {
+    pc__segment_image(image, model, facts);
     return (pc__load_request){.image = image,
                               .ops = &pc__model_payload,
                               .owner = (void *)(uintptr_t)model,
                               .ref_owner = pc__model_take,
                               .bytes = pc__segment_bytes(model, facts->count),
                               .desc = desc,
+                              .cost = desc->cost,
                               .mem = &model->context->mem};
 }
 
-static pc__entry_desc segment_naming(const pc__segment_facts *facts, double cost)
+pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts)
 {
-    return (pc__entry_desc){.key = *facts->key,
-                            .content = facts->content,
-                            .parent = facts->parent,
-                            .salt = facts->salt,
-                            .cost = cost};
+    pc__image image;
+    pc__entry_desc desc = name_segment(facts, &(pc__entry_desc){.cost = 0});
+    pc__load_request want;
+    if (!pc__cache_has_lower(cache) || !pc__model_can_import(model))
+        return PC_MISS;
+    want = want_segment(model, facts, &image, &desc);
+    return pc__cache_prefetch(cache, &want);
 }
 
 pc_status pc__fetch_look_up(pc__fetch *f, size_t index, const pc__segment_facts *facts, double cost)
 {
     pc__image image;
-    pc__entry_desc desc = segment_naming(facts, cost);
+    pc__entry_desc desc = name_segment(facts, &(pc__entry_desc){.cost = cost});
+    pc__fetch_item *item;
     pc__load_request want;
     pc_status status;
     if (!f->count)
         return PC_OK;
-    pc__segment_image(&image, f->model, facts);
+    item = &f->items[index];
     want = want_segment(f->model, facts, &image, &desc);
-    want.cost = cost;
     want.cost_ahead = f->cost;
-    status = pc__cache_lookup_async(f->cache, &want, &f->loads[index], &f->reasons[index]);
+    status = pc__cache_lookup_async(f->cache, &want, &item->load, &item->reason);
     f->cost += cost;
     if (status == PC_OK) {
         f->pending++;
-        f->reasons[index] = PC_REASON_SLOW; /* until it is there */
+        item->reason = PC_REASON_SLOW; /* until it is there */
     }
     return status < 0 ? status : PC_OK;
 }
@@ -130,44 +138,45 @@ pc_status pc__fetch_look_up(pc__fetch *f, size_t index, const pc__segment_facts 
 static void wait_for_all(pc__fetch *f, double until)
 {
     for (size_t i = 0; i < f->count; i++)
-        if (f->loads[i] && !pc__load_await(f->loads[i], until, f->may_flow)) {
-            note_tier(&f->lost, f->loads[i]);
+        if (f->items[i].load && !pc__load_await(f->items[i].load, until, f->may_stream)) {
+            note_tier(&f->late, f->items[i].load);
             return;
         }
 }
 
+/* Over all pending loads: the last due time, the least trust, and whether one is overdue, as a load
+ * can be that another request has begun. */
 typedef struct outlook {
-    double due, trust; /* of all that is pending the last, and the least */
-    int late;          /* something should have been there already: others have begun it */
+    double due, trust;
+    int is_overdue;
 } outlook;
 
 static outlook look_at(const pc__fetch *f, double now)
 {
     outlook o = {now, 1, 0};
     for (size_t i = 0; i < f->count; i++) {
+        const pc__load *load = f->items[i].load;
         double trust, due;
-        if (!f->loads[i] || pc__load_is_done(f->loads[i]))
+        if (!load || pc__load_is_done(load))
             continue;
-        trust = pc__cache_trust(f->cache, pc__load_tier(f->loads[i]));
-        due = pc__load_due(f->loads[i]);
+        trust = pc__cache_trust(f->cache, pc__load_tier(load));
+        due = pc__load_due(load);
         o.trust = trust < o.trust ? trust : o.trust;
         o.due = due > o.due ? due : o.due;
-        o.late |= due <= now;
+        o.is_overdue |= due <= now;
     }
     return o;
 }
 
-/* May what is pending be waited for? Not if it should not come in time. */
+/* Whether the pending loads should come in time to be waited for. `until` bounds the waiting for
+ * single layers too: their readers have to share the cores. */
 static int is_due(pc__fetch *f, double now, double grace)
 {
     outlook o = look_at(f, now);
     if (f->until <= 0)
-        f->until =
-            now
-            + o.trust
-                  * grace; /* of single layers, too: those who read them have to share the cores */
-    f->may_flow &= o.trust >= 1;
-    return !o.late && o.due <= f->until + (f->may_flow ? f->beside : 0);
+        f->until = now + o.trust * grace;
+    f->may_stream &= o.trust >= 1;
+    return !o.is_overdue && o.due <= f->until + (f->may_stream ? f->beside : 0);
 }
 
 static double wait_at_most(pc__fetch *f, double grace)
@@ -179,7 +188,7 @@ static double wait_at_most(pc__fetch *f, double grace)
         if (f->until <= 0)
             f->until = started + pc__cache_deadline(f->cache) + AFTER_DEADLINE;
     } else if (!is_due(f, started, grace)) {
-        f->may_flow = 0;
+        f->may_stream = 0;
         return 0;
     }
     wait_for_all(f, f->until);
@@ -196,20 +205,20 @@ double pc__fetch_wait_long(pc__fetch *f)
     return wait_at_most(f, f->cost > 0 ? f->cost : UNKNOWN_GRACE);
 }
 
-/* What a load has read, once for all parts that share it: the same text at several places is one
- * segment. */
+/* Counts what a load has read once for all items that share it: the same text at several places is
+ * one segment. */
 static void count_bytes(pc__fetch *f, size_t index)
 {
-    if (f->told[index])
+    if (f->items[index].counted)
         return;
-    f->bytes += pc__load_bytes(f->loads[index]);
+    f->bytes += pc__load_bytes(f->items[index].load);
     for (size_t i = 0; i < f->count; i++)
-        f->told[i] |= f->loads[i] == f->loads[index];
+        f->items[i].counted |= f->items[i].load == f->items[index].load;
 }
 
-pc_status pc__fetch_get(pc__fetch *f, size_t index, pc_segment **out)
+pc_status pc__fetch_get(pc__fetch *f, size_t index, pc_segment **out, uint32_t *tier)
 {
-    pc__load *load = f->count ? f->loads[index] : NULL;
+    pc__load *load = f->count ? f->items[index].load : NULL;
     uint32_t reason;
     pc_status status;
     *out = NULL;
@@ -218,14 +227,16 @@ pc_status pc__fetch_get(pc__fetch *f, size_t index, pc_segment **out)
     status = pc__load_wait(load, 0, out, &reason);
     if (status == PC_AGAIN)
         return status;
-    f->reasons[index] = reason;
+    f->items[index].reason = reason;
     if (status == PC_OK)
-        note_tier(&f->kept, load);
+        note_tier(&f->in_time, load);
     else if (reason != PC_REASON_FIRST_USE && reason != PC_REASON_SLOW)
-        note_tier(&f->lost, load);
+        note_tier(&f->late, load);
     if (status == PC_OK)
         count_bytes(f, index);
-    f->loads[index] = NULL;
+    if (tier)
+        *tier = pc__load_tier(load);
+    f->items[index].load = NULL;
     f->pending--;
     pc__load_drop(load);
     return status;
@@ -234,10 +245,10 @@ pc_status pc__fetch_get(pc__fetch *f, size_t index, pc_segment **out)
 int pc__fetch_can_stream(const pc__fetch *f)
 {
     int some = 0;
-    for (size_t i = 0; f->may_flow && i < f->count; i++) {
-        if (!f->loads[i] || pc__load_is_done(f->loads[i]))
+    for (size_t i = 0; f->may_stream && i < f->count; i++) {
+        if (!f->items[i].load || pc__load_is_done(f->items[i].load))
             continue;
-        if (!pc__load_await(f->loads[i], 0, 1))
+        if (!pc__load_await(f->items[i].load, 0, 1))
             return 0;
         some = 1;
     }
@@ -248,10 +259,10 @@ pc_status pc__fetch_get_stream(pc__fetch *f, size_t index, pc_segment **out, uin
 {
     pc_status status = PC_MISS;
     *out = NULL;
-    if (f->count && f->loads[index])
-        status = pc__load_early(f->loads[index], f->until, out, tier);
+    if (f->count && f->items[index].load)
+        status = pc__load_early(f->items[index].load, f->until, out, tier);
     if (status == PC_OK)
-        f->early[index] = 1;
+        f->items[index].streamed = 1;
     return status;
 }
 
@@ -259,8 +270,8 @@ uint32_t pc__fetch_stream_failure(const pc__fetch *f)
 {
     uint32_t reason = PC_REASON_NONE;
     for (size_t i = 0; i < f->count && !reason; i++)
-        if (f->early[i] && f->loads[i])
-            reason = pc__load_stream_error(f->loads[i]);
+        if (f->items[i].streamed && f->items[i].load)
+            reason = pc__load_stream_error(f->items[i].load);
     return reason;
 }
 
@@ -268,40 +279,28 @@ void pc__fetch_finish_streams(pc__fetch *f)
 {
     for (size_t i = 0; i < f->count; i++) {
         pc_segment *same;
-        if (!f->early[i] || !f->loads[i])
+        if (!f->items[i].streamed || !f->items[i].load)
             continue;
-        while (!pc__load_await(f->loads[i], pc__now() + 1, 0))
+        while (!pc__load_await(f->items[i].load, pc__now() + 1, 0))
             ;
-        if (pc__fetch_get(f, i, &same) == PC_OK)
+        if (pc__fetch_get(f, i, &same, NULL) == PC_OK)
             pc__segment_unref(same);
     }
 }
 
 int pc__fetch_is_pending(const pc__fetch *f, size_t index)
 {
-    const pc__load *load = f->count ? f->loads[index] : NULL;
+    const pc__load *load = f->count ? f->items[index].load : NULL;
     return load && (!pc__load_is_done(load) || pc__load_succeeded(load));
 }
 
 int pc__fetch_is_there(const pc__fetch *f, size_t index)
 {
-    return f->count && f->loads[index] && pc__load_succeeded(f->loads[index]);
+    return f->count && f->items[index].load && pc__load_succeeded(f->items[index].load);
 }
 
 uint32_t pc__fetch_reason(const pc__fetch *f, size_t index)
 {
-    uint32_t reason = f->count ? f->reasons[index] : PC_REASON_NONE;
+    uint32_t reason = f->count ? f->items[index].reason : PC_REASON_NONE;
     return reason ? reason : PC_REASON_FIRST_USE;
-}
-
-pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts)
-{
-    pc__image image;
-    pc__entry_desc desc = segment_naming(facts, 0);
-    pc__load_request want;
-    if (!pc__cache_has_lower(cache) || !pc__model_can_import(model))
-        return PC_MISS;
-    pc__segment_image(&image, model, facts);
-    want = want_segment(model, facts, &image, &desc);
-    return pc__cache_prefetch(cache, &want);
 }

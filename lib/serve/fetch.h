@@ -1,16 +1,17 @@
-/* What a request seeks below RAM, beside what it computes meanwhile.
+/* Loads of segments from the tiers below RAM, beside what the request computes meanwhile.
  *
- * All that RAM does not have is sought at once (pc__fetch_look_up). What is not there the request
- * computes, and looks at the loads from the model's `cancelled`: whichever comes first is used.
+ * All segments that RAM does not have are looked up at once (pc__fetch_look_up). The request
+ * computes what has not come, and looks at the loads from the model's `cancelled`: whichever comes
+ * first is used.
  *
  * Before that it may wait, once, and only for what should come in that time: for at most GRACE of
- * what computing all of it is expected to take, times the trust in the tiers (store/estimate.h). At
- * full trust it may also begin to compute with layers that are there while others should come in
- * time (may_flow). Either is lost if the tier does not keep to what it did lately; trust then
- * halves, and such a pass begins only again after 128 requests that got what they sought. So a tier
- * that is slow, stalled or broken costs
+ * the time that computing all of it should take, times the trust in the tiers (store/estimate.h).
+ * At full trust it may also begin to compute with the layers that are there, if the others should
+ * come in time (may_stream). Either time is lost if the tier is slower than it was lately. Trust
+ * then halves, and a request computes with streams again only after 128 requests that got what they
+ * looked up. So a tier that is slow, stalled or broken costs
  *   - any request at most GRACE of its computing by waiting, and all requests in a row at most
- * twice that together;
+ *     twice that together;
  *   - of 128 requests, one after the other, at most one a pass over its new tokens. */
 #ifndef PC_SERVE_FETCH_H
 #define PC_SERVE_FETCH_H
@@ -18,64 +19,71 @@
 #include "serve/segment_image.h"
 #include "store/cache.h"
 
+typedef struct pc__fetch_item {
+    pc__load *load;   /* NULL: not looked up, or handed over */
+    uint32_t reason;  /* PC_REASON_… why it has not come; NONE: not looked up */
+    uint8_t streamed; /* handed over before all of its layers were there; keeps its load */
+    uint8_t counted;  /* `bytes` has what its load has read */
+} pc__fetch_item;
+
 typedef struct pc__fetch {
     const pc_model *model;
     pc_cache *cache;
-    size_t count;
-    pc__load **loads;    /* [count] NULL: not sought, or taken */
-    uint32_t *reasons;   /* [count] PC_REASON_… why it has not come; NONE: not sought */
-    double cost;         /* seconds that computing all that was sought should take */
-    size_t pending;      /* loads that have not been taken */
-    double beside;       /* seconds that the request computes anyway: layers may come meanwhile */
-    uint32_t kept, lost; /* bit of a tier: it gave what was sought in time; time was lost by it */
-    uint64_t bytes;      /* that the loads which were taken have read */
-    int may_flow;        /* segments may be taken before all of their layers are there */
-    double until;        /* when all waiting ends */
-    uint8_t *early;      /* [count] taken so: its load is still here */
-    uint8_t *told;       /* [count] what its load has read is in `bytes` */
+    size_t count; /* 0: nothing can be loaded */
+    pc__fetch_item *items;
+    double cost;    /* seconds that computing all items should take */
+    size_t pending; /* items whose load has not been handed over */
+    double beside;  /* seconds that the request computes anyway: layers may come meanwhile */
+    uint32_t in_time, late; /* bits of tiers: that gave what was looked up; that cost time */
+    uint64_t bytes;         /* read by the loads that were handed over */
+    int may_stream;         /* segments may be handed over before all of their layers are there */
+    double until;           /* when all waiting ends */
 } pc__fetch;
 
-/* Nothing is sought where the cache has no tiers below RAM: then it costs nothing and
- * pc__fetch_get says PC_MISS. */
+/* Where the cache has no tiers below RAM this allocates nothing, and pc__fetch_get gives PC_MISS.
+ */
 pc_status pc__fetch_start(pc__fetch *fetch, const pc_model *model, pc_cache *cache, size_t count);
 void pc__fetch_end(pc__fetch *fetch); /* zeroed: does nothing */
 
-/* Item `index`, by what it has to be; `cost`: seconds of computing it. */
+/* Starts the load of an item; `cost`: seconds of computing it. */
 pc_status pc__fetch_look_up(pc__fetch *fetch, size_t index, const pc__segment_facts *facts,
                             double cost);
-/* Waits; a second time what is left of the first. Returns the seconds that it took. */
+/* Waits; a second call only for what is left of the first one's time. Returns the seconds waited.
+ */
 double pc__fetch_wait(pc__fetch *fetch);
-/* The same without computing beside it: as long as that would take. */
+/* The same for a caller that computes nothing meanwhile: as long as computing would take. */
 double pc__fetch_wait_long(pc__fetch *fetch);
-/* PC_OK: *out is a reference. PC_AGAIN: not there yet. PC_MISS: it will not come. */
-pc_status pc__fetch_get(pc__fetch *fetch, size_t index, pc_segment **out);
-/* After pc__fetch_wait, with may_flow: all that is pending could be taken early, and some has to
- * be. */
-int pc__fetch_can_stream(const pc__fetch *fetch);
-/* PC_OK: *out is a reference whose layers may still be coming; the fetch has to live as long as it
- * is used, or until pc__fetch_finish_streams. */
-pc_status pc__fetch_get_stream(pc__fetch *fetch, size_t index, pc_segment **out, uint32_t *tier);
-uint32_t pc__fetch_stream_failure(const pc__fetch *fetch); /* a layer of what was taken early did
-                                                     not come in time: PC_REASON_… why; else NONE */
-void pc__fetch_finish_streams(
-    pc__fetch *fetch); /* all layers have come: waits for what the loads still have to do */
-/* At once, from any callback. */
-int pc__fetch_is_pending(const pc__fetch *fetch, size_t index); /* sought, and not failed so far */
-int pc__fetch_is_there(const pc__fetch *fetch, size_t index);   /* pc__fetch_get would give it */
-/* Why it was not there: PC_REASON_FIRST_USE if nobody has it, PC_REASON_SLOW if computing was
- * faster. */
+/* PC_OK: *out is a reference, and *tier (may be NULL) says from where. PC_AGAIN: not there yet.
+ * PC_MISS: it will not come. */
+pc_status pc__fetch_get(pc__fetch *fetch, size_t index, pc_segment **out, uint32_t *tier);
+/* At once, from any callback: looked up and not failed; there. */
+int pc__fetch_is_pending(const pc__fetch *fetch, size_t index);
+int pc__fetch_is_there(const pc__fetch *fetch, size_t index);
+/* PC_REASON_FIRST_USE: nobody has it. PC_REASON_SLOW: computing was faster. */
 uint32_t pc__fetch_reason(const pc__fetch *fetch, size_t index);
+
+/* Layer streams. After pc__fetch_wait with may_stream: whether all pending items could be handed
+ * over now, with at least one whose layers are still coming. */
+int pc__fetch_can_stream(const pc__fetch *fetch);
+/* PC_OK: *out is a reference whose layers may still be coming. The fetch has to live as long as
+ * that segment is used, or until pc__fetch_finish_streams. */
+pc_status pc__fetch_get_stream(pc__fetch *fetch, size_t index, pc_segment **out, uint32_t *tier);
+/* PC_REASON_… why a layer did not come in time; NONE: all have. */
+uint32_t pc__fetch_stream_failure(const pc__fetch *fetch);
+/* All layers have come: waits until the loads are done with them. */
+void pc__fetch_finish_streams(pc__fetch *fetch);
 
 /* Starts to load without waiting. PC_OK: started; PC_MISS. */
 pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache,
                              const pc__segment_facts *facts);
-
-/* Seconds that computing so many tokens in one call should take: as measured; before anything was,
- * by the weights that they read and multiply (pc_model_info), 0 where those are not known. */
+/* Seconds that computing so many tokens in one call should take, as measured. Before anything is
+ * measured: by the weights that the call reads and multiplies (pc_model_info), 0 if unknown. */
 double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens);
 
-/* What heads the records of such a segment, for pc__cache_put; NULL: it can go to no record. */
-const pc__image *pc__fetch_image(pc__image *image, const pc_model *model, const pc_cache *cache,
-                                 const pc__segment_facts *facts);
+/* The way back: keeps a computed segment in RAM and in the tiers below (pc__cache_put). `how` gives
+ * cost, lifetime, priority and on_reuse; the rest of its fields come from the facts. */
+pc_status pc__fetch_keep(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts,
+                         const pc__entry_desc *how, pc_segment *segment, pc_segment **winner,
+                         uint32_t *reason);
 
 #endif

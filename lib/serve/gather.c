@@ -1,62 +1,264 @@
-#include "serve/gather.h"
+/* Gathering, as far as both kinds share it: look-ups, waiting, streams, and stopping a computation
+ * that loads have overtaken. */
+#include "serve/gather_internal.h"
 
-void pc__loads_take(pc__request_loads *l, size_t p)
+#include "base/clock.h"
+#include "model/model_states.h"
+#include "serve/model_calls.h"
+
+#include <promptcache/bench.h>
+
+pc_status pc__gather_new(pc__gather **out, pc__request *r)
 {
-    pc__request *r = l->request;
-    uint32_t tier;
-    if (!l->fetch.count || !l->fetch.loads[p] || !l->is_missing(l->gathering, p))
-        return;
-    tier = pc__load_tier(l->fetch.loads[p]);
-    if (pc__fetch_get(&l->fetch, p, &r->segments[p]) != PC_OK)
-        return;
-    r->hit[p] = 1;
-    r->tier[p] = (uint8_t)tier;
-    if (l->taken)
-        l->taken(l->gathering, p);
+    pc__gather *g = pc__request_sees_all(r) ? pc__gather_exact_new(r) : pc__gather_units_new(r);
+    *out = g;
+    if (!g)
+        return PC_ERR_NOMEM;
+    g->request = r;
+    g->cache = pc__request_is_fresh(r) ? NULL : r->cache;
+    g->parts = r->prompt->part_count;
+    return PC_OK;
 }
 
-void pc__loads_take_all(pc__request_loads *l)
+void pc__gather_free(pc__gather *g)
 {
-    for (size_t p = 0; l->fetch.pending && p < l->parts; p++)
-        pc__loads_take(l, p);
+    const pc_allocator *mem;
+    if (!g)
+        return;
+    mem = &g->request->model->context->mem;
+    g->request->stats.bytes_loaded += g->fetch.bytes;
+    pc__fetch_end(&g->fetch);
+    g->ops->free(g);
+    pc__free(mem, g);
+}
+
+int pc__gather_is_missing(const pc__gather *g, size_t p)
+{
+    return g->ops->needs(g, p) && !g->request->parts[p].segment;
+}
+
+static int misses_any(const pc__gather *g)
+{
+    for (size_t p = 0; p < g->parts; p++)
+        if (pc__gather_is_missing(g, p))
+            return 1;
+    return 0;
+}
+
+static pc_status look_up_ram(pc__gather *g)
+{
+    pc__request *r = g->request;
+    for (size_t p = 0; g->cache && p < g->parts; p++) {
+        pc__segment_facts facts;
+        pc_status status;
+        if (!g->ops->needs(g, p) || !pc__part_is_kept(&r->prompt->parts[p]))
+            continue;
+        facts = g->ops->facts(g, p);
+        status = pc__segment_find(r->model, g->cache, facts.key, facts.tokens, facts.count,
+                                  &r->parts[p].segment);
+        if (status < 0)
+            return status;
+        r->parts[p].hit = status == PC_OK;
+        r->parts[p].tier = PC_TIER_RAM;
+    }
+    return PC_OK;
+}
+
+static pc_status look_up_below(pc__gather *g)
+{
+    pc__request *r = g->request;
+    pc_status status = pc__fetch_start(&g->fetch, r->model, g->cache, g->parts);
+    for (size_t p = 0; status >= 0 && p < g->fetch.count; p++) {
+        pc__segment_facts facts;
+        pc__id content;
+        if (!pc__gather_is_missing(g, p) || !pc__part_is_kept(&r->prompt->parts[p]))
+            continue;
+        facts = g->ops->facts(g, p);
+        if (g->ops->content) {
+            content = g->ops->content(g, p);
+            facts.content = &content;
+        }
+        status = pc__fetch_look_up(&g->fetch, p, &facts, g->ops->cost(g, p));
+    }
+    return status;
+}
+
+void pc__gather_load(pc__gather *g, size_t p)
+{
+    pc__request_part *part = &g->request->parts[p];
+    uint32_t tier;
+    if (!pc__gather_is_missing(g, p) || pc__fetch_get(&g->fetch, p, &part->segment, &tier) != PC_OK)
+        return;
+    part->hit = 1;
+    part->tier = (uint8_t)tier;
+    if (g->ops->loaded)
+        g->ops->loaded(g, p);
+}
+
+void pc__gather_load_all(pc__gather *g)
+{
+    for (size_t p = 0; g->fetch.pending && p < g->parts; p++)
+        pc__gather_load(g, p);
 }
 
 /* All that is missing is being loaded: nothing has to be computed before the prefill. */
-static int all_pending(const pc__request_loads *l)
+static int all_pending(const pc__gather *g)
 {
-    for (size_t p = 0; p < l->parts; p++)
-        if (l->is_missing(l->gathering, p) && !pc__fetch_is_pending(&l->fetch, p))
+    for (size_t p = 0; p < g->parts; p++)
+        if (pc__gather_is_missing(g, p) && !pc__fetch_is_pending(&g->fetch, p))
             return 0;
     return 1;
 }
 
-/* Seconds of computing all that is not missing and has no states. */
-static double seconds_beside(const pc__request_loads *l)
+/* Seconds of computing the tokens that have no segment and will get none. */
+static double seconds_beside(const pc__gather *g)
 {
-    const pc__request *r = l->request;
+    const pc__request *r = g->request;
     size_t tokens = 0;
     for (size_t p = 0; p < r->prompt->part_count; p++)
-        if (!r->segments[p] && (p >= l->parts || !l->is_missing(l->gathering, p)))
+        if (!r->parts[p].segment && (p >= g->parts || !g->ops->needs(g, p)))
             tokens += r->prompt->parts[p].count;
     return pc__fetch_cost(r->model, r->cache, tokens);
 }
 
-double pc__loads_wait_and_take(pc__request_loads *l)
+/* Not after a stream has failed. */
+static int may_wait(const pc__request *r)
+{
+    return !r->stream_failure || (pc__cache_flags(r->cache) & PC_CACHE_ALWAYS_LOAD);
+}
+
+/* Not where segments are copied or repaired, and not for an application's model. */
+static int may_stream(const pc__request *r)
+{
+    return pc__model_is_native(r->model) && !r->stream_failure
+           && r->options->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;
+}
+
+static void drop_streams(pc__gather *g)
+{
+    for (size_t p = 0; p < g->parts; p++) {
+        pc__request_part *part = &g->request->parts[p];
+        if (!g->fetch.items[p].streamed)
+            continue;
+        pc__segment_unref(part->segment);
+        part->segment = NULL;
+        part->hit = part->tier = 0;
+        g->fetch.items[p].streamed = 0;
+    }
+}
+
+/* Gives all pending parts their streams and moves the fetch into the request, which lives as long
+ * as they do. 0: one of them has just failed, and nothing has changed. */
+static int start_streams(pc__gather *g)
+{
+    for (size_t p = 0; p < g->parts; p++) {
+        pc__request_part *part = &g->request->parts[p];
+        uint32_t tier;
+        if (!pc__fetch_is_pending(&g->fetch, p) || part->segment)
+            continue;
+        if (pc__fetch_get_stream(&g->fetch, p, &part->segment, &tier) != PC_OK) {
+            drop_streams(g);
+            return 0;
+        }
+        part->hit = 1;
+        part->tier = (uint8_t)tier;
+    }
+    g->request->streams = g->fetch;
+    g->fetch = (pc__fetch){.model = NULL};
+    return 1;
+}
+
+/* Returns the seconds waited. */
+static double wait_for_loads(pc__gather *g)
 {
     double waited;
-    if (!l->fetch.pending)
+    if (!g->fetch.pending)
         return 0;
-    l->fetch.beside = seconds_beside(l);
-    l->fetch.may_flow = pc__request_may_flow(l->request) && all_pending(l);
-    waited = pc__request_may_wait(l->request) ? pc__fetch_wait(&l->fetch) : 0;
-    pc__loads_take_all(l);
-    if (!l->fetch.may_flow)
+    g->fetch.beside = seconds_beside(g);
+    g->fetch.may_stream = may_stream(g->request) && all_pending(g);
+    waited = may_wait(g->request) ? pc__fetch_wait(&g->fetch) : 0;
+    pc__gather_load_all(g);
+    if (!g->fetch.may_stream)
         return waited;
-    if (!pc__fetch_can_stream(&l->fetch) || !all_pending(l)
-        || !pc__request_take_early(l->request, &l->fetch, l->parts)) {
-        l->fetch.may_flow = 0; /* something broke: all of the others, then */
-        waited += pc__fetch_wait(&l->fetch);
-        pc__loads_take_all(l);
+    if (!pc__fetch_can_stream(&g->fetch) || !all_pending(g) || !start_streams(g)) {
+        g->fetch.may_stream = 0; /* whole segments, then */
+        waited += pc__fetch_wait(&g->fetch);
+        pc__gather_load_all(g);
     }
     return waited;
+}
+
+static pc_status load_missing(pc__gather *g)
+{
+    pc_stats *stats = &g->request->stats;
+    double started = pc__now(), waited = 0;
+    pc_status status = g->ops->begin_loads ? g->ops->begin_loads(g) : PC_OK;
+    if (status >= 0)
+        status = look_up_below(g);
+    if (status >= 0)
+        waited = wait_for_loads(g);
+    if (status >= 0 && g->ops->end_loads)
+        g->ops->end_loads(g);
+    stats->seconds_load += waited;
+    stats->seconds_encode += pc__now() - started - waited;
+    return status;
+}
+
+pc_status pc__gather_find(pc__gather *g)
+{
+    double started = pc__now();
+    pc_status status = g->ops->name(g);
+    if (status >= 0)
+        status = look_up_ram(g);
+    g->request->stats.seconds_assemble += pc__now() - started;
+    return status >= 0 && misses_any(g) ? load_missing(g) : status;
+}
+
+pc_status pc__gather_compute(pc__gather *g)
+{
+    double started = pc__now();
+    pc_status status = PC_OK;
+    if (misses_any(g))
+        status = g->ops->compute(g);
+    g->request->stats.seconds_encode += pc__now() - started;
+    return status;
+}
+
+void pc__gather_judge(pc__gather *g)
+{
+    g->ops->judge(g);
+}
+
+pc_status pc__gather_start(pc__gather *g)
+{
+    g->overtaken = 0;
+    g->started = pc__now();
+    return pc__request_poll(g->request);
+}
+
+/* Loads of what is being computed have come, and make it superfluous. */
+static int is_overtaken(pc__gather *g)
+{
+    size_t there = 0;
+    double saved = 0;
+    for (size_t p = 0; g->fetch.pending && p < g->parts; p++) {
+        if (!g->ops->is_under_way(g, p))
+            continue;
+        if (pc__fetch_is_there(&g->fetch, p)) {
+            there++;
+            saved += g->may_split ? g->ops->cost(g, p) : 0;
+        } else if (!g->may_split || pc__fetch_is_pending(&g->fetch, p)) {
+            return 0;
+        }
+    }
+    return there && (!g->may_split || saved > pc__now() - g->started);
+}
+
+/* Asked by the model now and then. */
+int32_t pc__gather_must_stop(void *user)
+{
+    pc__gather *g = user;
+    const pc_generate_options *o = g->request->options;
+    g->overtaken |= is_overtaken(g);
+    return g->overtaken || (o->cancelled && o->cancelled(o->cancel_user));
 }

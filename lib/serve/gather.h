@@ -1,26 +1,22 @@
-/* What a request loads for its parts, whichever way it gathers them (gather_units.c,
- * gather_exact.c): what has come is taken, and what has begun to come, where nothing else has to be
- * computed first. */
+/* Gathering: every part of a prompt whose states are kept gets its segment, from the cache or
+ * encoded now. gather_exact.c: states that saw all that stands before them in this prompt.
+ * gather_units.c: states that do not depend on the prompt. */
 #ifndef PC_SERVE_GATHER_H
 #define PC_SERVE_GATHER_H
 
 #include "serve/request.h"
 
-typedef struct pc__request_loads {
-    pc__request *request;
-    pc__fetch fetch; /* by part */
-    size_t parts;    /* [0, parts) of the request's may be loaded */
-    int (*is_missing)(const void *gathering, size_t part); /* it gets a segment and has none yet */
-    void (*taken)(void *gathering,
-                  size_t part); /* the request has its segment from a load; or NULL */
-    void *gathering;
-} pc__request_loads;
+typedef struct pc__gather pc__gather;
 
-/* Part `part`, if its load has brought it; all that have come. */
-void pc__loads_take(pc__request_loads *loads, size_t part);
-void pc__loads_take_all(pc__request_loads *loads);
-/* Waits, if the request may, and takes what has come; if layers may be waited for one by one, what
- * has begun to come, too. Returns the seconds waited. */
-double pc__loads_wait_and_take(pc__request_loads *loads);
+/* Of the kind that the request asks for. *out is NULL on failure. */
+pc_status pc__gather_new(pc__gather **out, pc__request *request);
+void pc__gather_free(pc__gather *gather);
+
+/* Looks up in RAM, then in the tiers below, and waits a little for what should come. */
+pc_status pc__gather_find(pc__gather *gather);
+/* Encodes the parts that still have no segment, and keeps them in the cache. */
+pc_status pc__gather_compute(pc__gather *gather);
+/* At the end: exactness, and why parts were not reused. */
+void pc__gather_judge(pc__gather *gather);
 
 #endif

@@ -1,424 +1,327 @@
 /* Segments that saw all that stands before them in this prompt: mode EXACT, PC_BASELINE_PLAN,
  * repair FULL, and the blocks of a prompt without PML. All of them come through here, so that they
  * are the same computation: one segment for every part up to the last one whose states are kept,
- * cut and placed alike, whether a part comes from the store or not.
- *
- * What RAM does not have is sought in the tiers below; what has not come when it is needed is
- * computed, unless it comes meanwhile and saves more than has been spent on it by then. */
+ * cut and placed alike, whether a part comes from the cache or not. */
 #include <string.h>
 
-#include "serve/gather.h"
+#include "base/clock.h"
+#include "serve/gather_internal.h"
+#include "serve/model_calls.h"
+#include "serve/request_tenants.h"
 
-/* The tiers below RAM get blocks of a prompt without PML at once if it has so many tokens: to
- * compute them again would take long, and a text that long is likely to be gone on with. */
+/* The tiers below RAM get blocks of a prompt without PML at once if it has so many tokens: they
+ * would take long to compute again, and a long text is likely to be continued. */
 enum { LONG_PROMPT = 512 };
 
-typedef struct chain {
-    pc__request *request;
-    pc_cache *cache;
-    pc__request_tenants scopes;
-    pc__id *keys;  /* [parts] */
-    size_t needed; /* parts [0, needed) get a segment */
-    size_t kept_tokens;
-    pc__request_loads loads;
-    uint32_t *reasons; /* [parts] why it was not reused */
-    double cost;       /* seconds a token, as expected */
-    /* the group under way */
-    size_t first, end;
-    double group_started;
-    int overtaken;
-    int32_t *tokens;
+typedef struct exact_gather {
+    pc__gather base;
+    pc__request_tenants tenants;
+    pc__id *keys;        /* [parts] */
+    uint32_t *reasons;   /* [parts] PC_REASON_… why it was not reused */
+    size_t kept_tokens;  /* of all parts whose states are kept */
+    double token_cost;   /* seconds, as expected; 0: unknown */
+    size_t first, end;   /* parts of the call under way */
+    double call_seconds; /* a token, of the last call */
+    int32_t *tokens;     /* the call's arrays */
     int64_t *positions;
-    pc_token_range *cuts;
+    pc_token_range *ranges;
     pc_span *visible;
     pc_segment **made;
-} chain;
+} exact_gather;
 
-static void name_parts(chain *c)
+static const pc__part *part_at(const exact_gather *e, size_t p)
 {
-    const pc_prompt *prompt = c->request->prompt;
+    return &e->base.request->prompt->parts[p];
+}
+
+static int needs(const pc__gather *g, size_t p)
+{
+    return p < g->parts && g->request->prompt->parts[p].count;
+}
+
+/* Each key holds the one before it. */
+static pc_status name_parts(pc__gather *g)
+{
+    exact_gather *e = (exact_gather *)g;
+    const pc__request *r = g->request;
+    const pc_allocator *mem = &r->model->context->mem;
     const pc__part *last = NULL;
     pc__id last_key;
-    for (size_t p = 0; p < prompt->part_count; p++)
-        if (prompt->parts[p].count && pc__part_is_kept(&prompt->parts[p]))
-            c->needed = p + 1;
-    for (size_t p = 0; p < prompt->part_count; p++)
-        c->kept_tokens += pc__part_is_kept(&prompt->parts[p]) ? prompt->parts[p].count : 0;
-    for (size_t p = 0; p < c->needed; p++) {
-        const pc__part *part = &prompt->parts[p];
+    pc_status status = pc__request_tenants_init(&e->tenants, r->model, g->cache, PC_ENCODE_EXACT,
+                                                r->regime.key, r->options->salts,
+                                                r->options->salt_count);
+    size_t parts = g->parts;
+    g->may_split = 1;
+    e->keys = pc__calloc(mem, parts, sizeof *e->keys);
+    e->reasons = pc__calloc(mem, parts, sizeof *e->reasons);
+    if (status < 0 || !e->keys || !e->reasons)
+        return status < 0 ? status : PC_ERR_NOMEM;
+    g->parts = 0;
+    for (size_t p = 0; p < parts; p++)
+        if (part_at(e, p)->count && pc__part_is_kept(part_at(e, p))) {
+            g->parts = p + 1;
+            e->kept_tokens += part_at(e, p)->count;
+        }
+    for (size_t p = 0; p < g->parts; p++) {
+        const pc__part *part = part_at(e, p);
         if (!part->count)
             continue;
-        c->keys[p] = pc__segment_key(&pc__request_tenant_at(&c->scopes, part->start)->base,
+        e->keys[p] = pc__segment_key(&pc__request_tenant_at(&e->tenants, part->start)->base,
                                      last ? &last_key : NULL, last ? part->start - last->start : 0,
-                                     pc__key_offset(c->request->model, part->start), part->tokens,
-                                     NULL, part->count);
-        last_key = c->keys[p];
+                                     pc__key_offset(r->model, part->start), part->tokens, NULL,
+                                     part->count);
+        last_key = e->keys[p];
         last = part;
-    }
-}
-
-static pc__id content_key(const chain *c, const pc__part *part)
-{
-    return pc__segment_key(&pc__request_tenant_at(&c->scopes, part->start)->base, NULL, 0, 0,
-                           part->tokens, NULL, part->count);
-}
-
-static pc_status look_up(chain *c)
-{
-    pc__request *r = c->request;
-    for (size_t p = 0; c->cache && p < c->needed; p++) {
-        const pc__part *part = &r->prompt->parts[p];
-        pc_status status;
-        if (!part->count || !pc__part_is_kept(part))
-            continue;
-        status = pc__segment_find(r->model, c->cache, &c->keys[p], part->tokens, part->count,
-                                  &r->segments[p]);
-        if (status < 0)
-            return status;
-        r->hit[p] = status == PC_OK;
-        r->tier[p] = PC_TIER_RAM;
     }
     return PC_OK;
 }
 
-static int is_missing(const void *user, size_t p)
+static pc__id content_of(const pc__gather *g, size_t p)
 {
-    const chain *c = user;
-    const pc__part *part = &c->request->prompt->parts[p];
-    return p < c->needed && part->count && !c->request->segments[p];
+    const exact_gather *e = (const exact_gather *)g;
+    const pc__part *part = part_at(e, p);
+    return pc__segment_key(&pc__request_tenant_at(&e->tenants, part->start)->base, NULL, 0, 0,
+                           part->tokens, NULL, part->count);
 }
 
-static const pc__id *key_before(const chain *c, size_t p)
+static const pc__id *parent_of(const exact_gather *e, size_t p)
 {
     while (p--)
-        if (c->request->prompt->parts[p].count)
-            return &c->keys[p];
+        if (part_at(e, p)->count)
+            return &e->keys[p];
     return NULL;
 }
 
-static pc__segment_facts facts_of(const chain *c, size_t p, const pc__id *content)
+static pc__segment_facts facts_of(const pc__gather *g, size_t p)
 {
-    const pc__part *part = &c->request->prompt->parts[p];
-    return (pc__segment_facts){.key = &c->keys[p],
-                               .content = content,
-                               .parent = key_before(c, p),
-                               .salt = &pc__request_tenant_at(&c->scopes, part->start)->salt,
+    const exact_gather *e = (const exact_gather *)g;
+    const pc__part *part = part_at(e, p);
+    return (pc__segment_facts){.key = &e->keys[p],
+                               .parent = parent_of(e, p),
+                               .salt = &pc__request_tenant_at(&e->tenants, part->start)->salt,
                                .encoding = PC_ENCODE_EXACT,
-                               .regime = c->request->regime.key,
+                               .regime = g->request->regime.key,
                                .start = part->start,
                                .tokens = part->tokens,
                                .count = part->count};
 }
 
-static pc_status seek(chain *c)
+/* For all tokens that are missing now, in one call. */
+static pc_status expect_cost(pc__gather *g)
 {
-    pc__request *r = c->request;
+    exact_gather *e = (exact_gather *)g;
     size_t tokens = 0;
-    pc_status status = pc__fetch_start(&c->loads.fetch, r->model, c->cache, c->needed);
-    for (size_t p = 0; p < c->needed; p++)
-        tokens += is_missing(c, p) ? r->prompt->parts[p].count : 0;
-    if (c->cache && tokens)
-        c->cost = pc__fetch_cost(r->model, c->cache, tokens) / (double)tokens;
-    for (size_t p = 0; status >= 0 && c->loads.fetch.count && p < c->needed; p++) {
-        const pc__part *part = &r->prompt->parts[p];
-        pc__segment_facts facts;
-        pc__id content;
-        if (!is_missing(c, p) || !pc__part_is_kept(part))
-            continue;
-        content = content_key(c, part);
-        facts = facts_of(c, p, &content);
-        status = pc__fetch_look_up(&c->loads.fetch, p, &facts, c->cost * (double)part->count);
-    }
-    return status;
+    for (size_t p = 0; p < g->parts; p++)
+        tokens += pc__gather_is_missing(g, p) ? part_at(e, p)->count : 0;
+    if (g->cache && tokens)
+        e->token_cost = pc__fetch_cost(g->request->model, g->cache, tokens) / (double)tokens;
+    return PC_OK;
+}
+
+static double part_cost(pc__gather *g, size_t p)
+{
+    const exact_gather *e = (const exact_gather *)g;
+    return e->token_cost * (double)part_at(e, p)->count;
 }
 
 /* Of the first part that is missing: has something before it changed? Asked before anything new is
  * kept. */
-static void judge_prefix(chain *c)
+static void judge_prefix(pc__gather *g)
 {
-    for (size_t p = 0; c->cache && p < c->needed; p++) {
-        const pc__part *part = &c->request->prompt->parts[p];
+    exact_gather *e = (exact_gather *)g;
+    for (size_t p = 0; g->cache && p < g->parts; p++) {
         pc__id content;
-        if (!is_missing(c, p) || !pc__part_is_kept(part))
+        if (!pc__gather_is_missing(g, p) || !pc__part_is_kept(part_at(e, p)))
             continue;
-        content = content_key(c, part);
-        if (pc__fetch_reason(&c->loads.fetch, p) == PC_REASON_FIRST_USE
-            && pc__cache_has_content(c->cache, &content))
-            c->reasons[p] = PC_REASON_PREFIX;
+        content = content_of(g, p);
+        if (pc__fetch_reason(&g->fetch, p) == PC_REASON_FIRST_USE
+            && pc__cache_has_content(g->cache, &content))
+            e->reasons[p] = PC_REASON_PREFIX;
         return;
     }
 }
 
 /* Missing parts in a row whose positions ascend are one call; the rows of it see what separate
  * calls would show them. It ends before parts that are being loaded, which may be there by then. */
-static size_t group_end(const chain *c, size_t first)
+static size_t call_end(const exact_gather *e, size_t first)
 {
-    const pc__part *parts = c->request->prompt->parts;
+    const pc__gather *g = &e->base;
     int64_t last = INT64_MIN;
     size_t p = first;
-    for (; p < c->needed && !c->request->segments[p]; p++) {
-        if (!parts[p].count)
+    for (; p < g->parts && !g->request->parts[p].segment; p++) {
+        const pc__part *part = part_at(e, p);
+        if (!part->count)
             continue;
-        if (parts[p].start <= last
-            || (pc__fetch_is_pending(&c->loads.fetch, p)
-                && !pc__fetch_is_pending(&c->loads.fetch, first)))
+        if (part->start <= last
+            || (pc__fetch_is_pending(&g->fetch, p) && !pc__fetch_is_pending(&g->fetch, first)))
             break;
-        last = parts[p].start + (int64_t)parts[p].count - 1;
+        last = part->start + (int64_t)part->count - 1;
     }
     return p;
 }
 
-/* Loads of the group have come, and save more than has been spent on it. */
-static int is_overtaken(const chain *c)
+static int is_under_way(const pc__gather *g, size_t p)
 {
-    size_t tokens = 0;
-    for (size_t p = c->first; c->loads.fetch.pending && p < c->end; p++) {
-        if (pc__fetch_is_there(&c->loads.fetch, p))
-            tokens += c->request->prompt->parts[p].count;
-        else if (pc__fetch_is_pending(&c->loads.fetch, p))
-            return 0;
+    const exact_gather *e = (const exact_gather *)g;
+    return p >= e->first && p < e->end;
+}
+
+static void fill_call(exact_gather *e, pc_encode_args *args)
+{
+    const pc__request *r = e->base.request;
+    for (size_t p = 0; p < e->first; p++) {
+        const pc_segment *segment = r->parts[p].segment;
+        if (segment)
+            e->visible[args->visible_count++] = (pc_span){segment->payload, part_at(e, p)->start, 0,
+                                                          (uint32_t)segment->tokens};
     }
-    return tokens && c->cost * (double)tokens > pc__now() - c->group_started;
-}
-
-/* Asked by the model now and then. */
-static int32_t must_stop(void *user)
-{
-    chain *c = user;
-    const pc_generate_options *o = c->request->options;
-    c->overtaken |= is_overtaken(c);
-    return c->overtaken || (o->cancelled && o->cancelled(o->cancel_user));
-}
-
-static pc_status encode_group(chain *c, size_t first, size_t end, double *seconds_per_token)
-{
-    pc__request *r = c->request;
-    const pc__part *parts = r->prompt->parts;
-    pc_encode_args args = {.struct_size = sizeof args};
-    double started = pc__now();
-    pc_status status;
-    for (size_t p = 0; p < first; p++)
-        if (r->segments[p])
-            c->visible[args.visible_count++] = (pc_span){r->segments[p]->payload, parts[p].start, 0,
-                                                         (uint32_t)r->segments[p]->tokens};
-    for (size_t p = first; p < end; p++) {
-        if (!parts[p].count)
+    for (size_t p = e->first; p < e->end; p++) {
+        const pc__part *part = part_at(e, p);
+        if (!part->count)
             continue;
-        c->cuts[args.range_count++] = (pc_token_range){args.count, parts[p].count};
-        memcpy(c->tokens + args.count, parts[p].tokens, parts[p].count * sizeof *c->tokens);
-        for (size_t t = 0; t < parts[p].count; t++)
-            c->positions[args.count++] = parts[p].start + (int64_t)t;
+        e->ranges[args->range_count++] = (pc_token_range){args->count, part->count};
+        memcpy(e->tokens + args->count, part->tokens, part->count * sizeof *e->tokens);
+        for (size_t t = 0; t < part->count; t++)
+            e->positions[args->count++] = part->start + (int64_t)t;
     }
-    args.tokens = c->tokens;
-    args.positions = c->positions;
-    args.visible = c->visible;
-    args.ranges = c->cuts;
-    args.rope_regime_length = r->regime.length;
-    args.cancelled = must_stop;
-    args.cancel_user = c;
-    c->first = first;
-    c->end = end;
-    c->group_started = started;
-    c->overtaken = 0;
-    if (c->cache)
-        pc__cache_request_running(c->cache, 1);
-    status = pc__request_is_fresh(r)
-                 ? pc__call_encode_as_computed(r->model, c->cache, &args, c->made)
-                 : pc__call_encode(r->model, c->cache, &args, c->made);
-    if (c->cache)
-        pc__cache_request_running(c->cache, -1);
-    if (status >= 0 && c->cache)
-        pc__cache_report_compute(c->cache, r->model->info.fingerprint, args.count,
-                                 pc__now() - started);
-    for (size_t p = first, cut = 0; status >= 0 && p < end; p++)
-        if (parts[p].count)
-            r->segments[p] = c->made[cut++];
-    *seconds_per_token = args.count ? (pc__now() - started) / (double)args.count : 0;
+    args->tokens = e->tokens;
+    args->positions = e->positions;
+    args->visible = e->visible;
+    args->ranges = e->ranges;
+    args->rope_regime_length = r->regime.length;
+}
+
+static pc_status encode_parts(exact_gather *e, size_t first, size_t end)
+{
+    pc__request *r = e->base.request;
+    pc_encode_args args = {
+        .struct_size = sizeof args, .cancelled = pc__gather_must_stop, .cancel_user = e};
+    pc_status status = pc__gather_start(&e->base);
+    if (status < 0)
+        return status;
+    e->first = first;
+    e->end = end;
+    fill_call(e, &args);
+    status = pc__call_encode(r->model, e->base.cache, &args, !pc__request_is_fresh(r), e->made,
+                             &e->call_seconds);
+    for (size_t p = first, made = 0; status >= 0 && p < end; p++)
+        if (part_at(e, p)->count)
+            r->parts[p].segment = e->made[made++];
     return status;
 }
 
-static pc_status keep_part(chain *c, size_t p, double seconds_per_token)
+static pc_status keep_part(exact_gather *e, size_t p)
 {
-    pc__request *r = c->request;
-    const pc__part *part = &r->prompt->parts[p];
-    pc__id content = content_key(c, part);
-    pc__segment_facts facts = facts_of(c, p, &content);
-    const pc__entry_desc desc = {.key = *facts.key,
-                                 .content = facts.content,
-                                 .parent = facts.parent,
-                                 .salt = facts.salt,
-                                 .cost = seconds_per_token * (double)part->count,
-                                 .write_on_reuse = !r->prompt->schema
-                                                   && c->kept_tokens < LONG_PROMPT};
-    pc__image image;
+    pc__gather *g = &e->base;
+    pc__request *r = g->request;
+    pc__segment_facts facts = facts_of(g, p);
+    pc__id content = content_of(g, p);
+    const pc__entry_desc how = {.cost = e->call_seconds * (double)facts.count,
+                                .write_on_reuse = !r->prompt->schema
+                                                  && e->kept_tokens < LONG_PROMPT};
     pc_segment *winner = NULL;
     uint32_t reason = PC_REASON_NONE;
-    pc_status status = pc__cache_put(c->cache, &desc,
-                                     pc__fetch_image(&image, r->model, c->cache, &facts),
-                                     r->segments[p], &winner, &reason);
+    pc_status status;
+    facts.content = &content;
+    status = pc__fetch_keep(r->model, g->cache, &facts, &how, r->parts[p].segment, &winner,
+                            &reason);
     if (status == PC_MISS)
-        c->reasons[p] = reason;
+        e->reasons[p] = reason;
     if (winner) {
-        pc__segment_unref(r->segments[p]);
-        r->segments[p] = winner;
+        pc__segment_unref(r->parts[p].segment);
+        r->parts[p].segment = winner;
     }
     return status;
 }
 
-static pc_status keep(chain *c, size_t first, size_t end, double seconds_per_token)
+static pc_status keep_parts(exact_gather *e)
 {
     pc_status status = PC_OK;
-    for (size_t p = first; c->cache && p < end && status >= 0; p++) {
-        const pc__part *part = &c->request->prompt->parts[p];
-        if (part->count && pc__part_is_kept(part)) {
-            if (c->reasons[p] == PC_REASON_NONE)
-                c->reasons[p] = pc__fetch_reason(&c->loads.fetch, p);
-            status = keep_part(c, p, seconds_per_token);
-        }
+    for (size_t p = e->first; e->base.cache && p < e->end && status >= 0; p++) {
+        if (!part_at(e, p)->count || !pc__part_is_kept(part_at(e, p)))
+            continue;
+        if (e->reasons[p] == PC_REASON_NONE)
+            e->reasons[p] = pc__fetch_reason(&e->base.fetch, p);
+        status = keep_part(e, p);
     }
     return status;
 }
 
-static pc_status encode_missing(chain *c)
+static pc_status reserve_call(exact_gather *e)
 {
-    for (size_t p = 0, end; p < c->needed; p = end) {
-        double seconds_per_token;
-        pc_status status;
-        pc__loads_take_all(&c->loads);
-        end = group_end(c, p);
-        if (end == p || !c->request->prompt->parts[p].count) {
+    const pc_allocator *mem = &e->base.request->model->context->mem;
+    size_t parts = e->base.request->prompt->part_count, tokens = e->base.request->tokens;
+    e->tokens = pc__calloc(mem, tokens, sizeof *e->tokens);
+    e->positions = pc__calloc(mem, tokens, sizeof *e->positions);
+    e->ranges = pc__calloc(mem, parts, sizeof *e->ranges);
+    e->visible = pc__calloc(mem, parts, sizeof *e->visible);
+    e->made = pc__calloc(mem, parts, sizeof(*e->made));
+    return e->tokens && e->positions && e->ranges && e->visible && e->made ? PC_OK : PC_ERR_NOMEM;
+}
+
+/* An overtaken call is made once more, with what has come. */
+static pc_status compute_missing(pc__gather *g)
+{
+    exact_gather *e = (exact_gather *)g;
+    pc_status status = reserve_call(e);
+    for (size_t p = 0, end; p < g->parts && status >= 0; p = end) {
+        pc__gather_load_all(g);
+        end = call_end(e, p);
+        if (end == p || !part_at(e, p)->count) {
             end = p + 1;
             continue;
         }
-        if ((status = pc__request_poll(c->request)) < 0)
-            return status;
-        status = encode_group(c, p, end, &seconds_per_token);
-        if (status < 0 && c->overtaken) {
-            end = p; /* once more, with what has come */
-            continue;
+        status = encode_parts(e, p, end);
+        if (status >= 0) {
+            status = keep_parts(e);
+        } else if (g->overtaken) {
+            end = p;
+            status = PC_OK;
         }
-        if (status < 0 || (status = keep(c, p, end, seconds_per_token)) < 0)
-            return status;
     }
-    return PC_OK;
+    return status;
 }
 
-static void judge(chain *c)
+static void judge_exact(pc__gather *g)
 {
-    pc__request *r = c->request;
-    for (size_t p = 0; p < c->needed; p++)
-        if (r->prompt->parts[p].count && pc__part_is_kept(&r->prompt->parts[p]) && !r->hit[p])
-            pc__request_missed(r, p, c->reasons[p] ? c->reasons[p] : PC_REASON_FIRST_USE);
+    const exact_gather *e = (const exact_gather *)g;
+    pc__request *r = g->request;
+    for (size_t p = 0; p < g->parts; p++)
+        if (part_at(e, p)->count && pc__part_is_kept(part_at(e, p)) && !r->parts[p].hit)
+            pc__request_missed(r, p, e->reasons[p] ? e->reasons[p] : PC_REASON_FIRST_USE);
     r->stats.exactness = PC_EXACT;
     r->stats.repair = PC_REPAIR_NONE;
 }
 
-static pc_status reserve(chain *c)
+static void free_exact(pc__gather *g)
 {
-    const pc_allocator *mem = &c->request->model->context->mem;
-    size_t parts = c->request->prompt->part_count;
-    c->keys = pc__calloc(mem, parts, sizeof *c->keys);
-    c->reasons = pc__calloc(mem, parts, sizeof *c->reasons);
-    return c->keys && c->reasons ? PC_OK : PC_ERR_NOMEM;
+    exact_gather *e = (exact_gather *)g;
+    const pc_allocator *mem = &g->request->model->context->mem;
+    pc__request_tenants_end(&e->tenants, mem);
+    pc__free(mem, e->keys);
+    pc__free(mem, e->reasons);
+    pc__free(mem, e->tokens);
+    pc__free(mem, e->positions);
+    pc__free(mem, e->ranges);
+    pc__free(mem, e->visible);
+    pc__free(mem, e->made);
 }
 
-static pc_status reserve_calls(chain *c)
+pc__gather *pc__gather_exact_new(const pc__request *request)
 {
-    const pc_allocator *mem = &c->request->model->context->mem;
-    size_t parts = c->request->prompt->part_count, tokens = c->request->tokens;
-    c->tokens = pc__calloc(mem, tokens, sizeof *c->tokens);
-    c->positions = pc__calloc(mem, tokens, sizeof *c->positions);
-    c->cuts = pc__calloc(mem, parts, sizeof *c->cuts);
-    c->visible = pc__calloc(mem, parts, sizeof *c->visible);
-    c->made = pc__calloc(mem, parts, sizeof(*c->made));
-    return c->tokens && c->positions && c->cuts && c->visible && c->made ? PC_OK : PC_ERR_NOMEM;
-}
-
-static void finish(chain *c)
-{
-    const pc_allocator *mem = &c->request->model->context->mem;
-    pc__request_tenants_end(&c->scopes, mem);
-    pc__fetch_end(&c->loads.fetch);
-    pc__free(mem, c->keys);
-    pc__free(mem, c->reasons);
-    pc__free(mem, c->tokens);
-    pc__free(mem, c->positions);
-    pc__free(mem, c->cuts);
-    pc__free(mem, c->visible);
-    pc__free(mem, c->made);
-}
-
-static int all_there(const chain *c)
-{
-    for (size_t p = 0; p < c->needed; p++)
-        if (!c->request->segments[p] && c->request->prompt->parts[p].count)
-            return 0;
-    return 1;
-}
-
-/* What the tiers below RAM give. */
-static pc_status load_missing(chain *c)
-{
-    pc__request *r = c->request;
-    double started = pc__now(), waited = 0;
-    pc_status status = seek(c);
-    if (status >= 0) {
-        waited = pc__loads_wait_and_take(&c->loads);
-        judge_prefix(c);
-    }
-    r->stats.seconds_load += waited;
-    r->stats.seconds_encode += pc__now() - started - waited;
-    return status;
-}
-
-/* Computes the rest. */
-static pc_status fill_missing(chain *c)
-{
-    pc__request *r = c->request;
-    double started = pc__now();
-    pc_status status = reserve_calls(c);
-    if (status >= 0)
-        status = encode_missing(c);
-    r->stats.seconds_encode += pc__now() - started;
-    return status;
-}
-
-/* Only where nothing is at hand: exact states are better than any map. */
-static pc_status ask_memo(chain *c)
-{
-    pc__request *r = c->request;
-    for (size_t p = 0; p < c->needed; p++)
-        if (r->hit[p]) {
-            r->stats.memo.reason = PC_REASON_AT_HAND;
-            return PC_OK;
-        }
-    return pc__request_ask_memo(r);
-}
-
-pc_status pc__gather_exact(pc__request *r, pc_cache *cache)
-{
-    chain c = {.request = r, .cache = cache};
-    double started = pc__now();
-    pc_status status = reserve(&c);
-    if (status >= 0)
-        status = pc__request_tenants_init(&c.scopes, r->model, cache, PC_ENCODE_EXACT,
-                                          r->regime.key, r->options->salts, r->options->salt_count);
-    if (status >= 0) {
-        name_parts(&c);
-        c.loads = (pc__request_loads){
-            .request = r, .parts = c.needed, .is_missing = is_missing, .gathering = &c};
-        status = look_up(&c);
-    }
-    r->stats.seconds_assemble += pc__now() - started;
-    if (status >= 0 && !all_there(&c))
-        status = load_missing(&c);
-    if (status >= 0 && r->asks_memo)
-        status = ask_memo(&c);
-    if (status >= 0 && !r->run && !all_there(&c))
-        status = fill_missing(&c);
-    r->stats.bytes_loaded += c.loads.fetch.bytes;
-    if (status >= 0)
-        judge(&c);
-    finish(&c);
-    return status;
+    static const pc__gather_ops ops = {.name = name_parts,
+                                       .needs = needs,
+                                       .facts = facts_of,
+                                       .content = content_of,
+                                       .begin_loads = expect_cost,
+                                       .end_loads = judge_prefix,
+                                       .cost = part_cost,
+                                       .is_under_way = is_under_way,
+                                       .compute = compute_missing,
+                                       .judge = judge_exact,
+                                       .free = free_exact};
+    exact_gather *e = pc__calloc(&request->model->context->mem, 1, sizeof *e);
+    if (e)
+        e->base.ops = &ops;
+    return e ? &e->base : NULL;
 }

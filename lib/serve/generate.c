@@ -1,6 +1,8 @@
+/* pc_generate: the samples of one request, from prompt to statistics. */
 #include <string.h>
 
 #include "base/options.h"
+#include "serve/request.h"
 #include "serve/sequence.h"
 
 /* The samples of one request. */
@@ -21,7 +23,7 @@ static pc_status reserve_samples(generating *g, uint32_t count)
     return g->samples && g->rows && g->logits ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* All samples branch off behind the prompt, then each draws from the same logits. */
+/* All samples fork behind the prompt, and each draws from the same logits. */
 static pc_status branch_samples(generating *g, uint32_t count)
 {
     const pc_sampling *sampling = &g->samples[0]->generation.options.sampling;
@@ -68,7 +70,7 @@ static void sum_stats(const generating *g, pc_stats *stats)
     pc__result_write(stats, PC__V1_SIZE(pc_stats, seconds_decode), &s, sizeof s, "pc_stats");
 }
 
-static void finish(generating *g, pc_stats *stats)
+static void end_generating(generating *g, pc_stats *stats)
 {
     if (stats && g->count)
         sum_stats(g, stats);
@@ -116,7 +118,7 @@ pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generat
     g.count = 1;
     status = run_samples(&g, samples);
 done:
-    finish(&g, stats);
+    end_generating(&g, stats);
     pc__generation_end(&generation, &prompt->model->context->mem);
     return status;
 }

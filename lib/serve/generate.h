@@ -1,26 +1,26 @@
-/* Options of a request, checked and copied, so that the caller's may go. */
+/* Options of a request, checked and copied: the caller's may be freed. */
 #ifndef PC_SERVE_GENERATE_H
 #define PC_SERVE_GENERATE_H
 
 #include "model/model.h"
 
 typedef struct pc__generation {
-    /* its arrays and its reference to the memo are ours; stops of the chat template and the model's
-     * end included */
+    /* owns its arrays and its reference to the memo; has the stops of the chat template and the
+     * model's EOS too */
     pc_generate_options options;
     char **strings;
     pc_salt *salts;
 } pc__generation;
 
-/* PC_ERR_INVALID / PC_ERR_UNSUPPORTED name the field. */
+/* PC_ERR_INVALID and PC_ERR_UNSUPPORTED name the field. */
 pc_status pc__generation_init(pc__generation *generation, const pc_model *model,
                               const pc_generate_options *options, const char *call);
-/* The same options once more. */
+/* A copy, without the memo. */
 pc_status pc__generation_copy(pc__generation *to, const pc_model *model,
                               const pc__generation *from);
-/* The prompt is computed: its memo may go. */
+/* When the prompt is computed. */
 void pc__generation_drop_memo(pc__generation *generation);
-/* zeroed: does nothing */
+/* Zeroed: does nothing. */
 void pc__generation_end(pc__generation *generation, const pc_allocator *mem);
 int pc__generation_stops(const pc__generation *generation, int32_t token);
 

@@ -1,5 +1,7 @@
+/* Options of a request: checked, completed with the chat template's stops, copied. */
 #include "serve/generate.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -13,8 +15,9 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
 {
     if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL
         || o->baseline > PC_BASELINE_NO_ATTENTION || o->visibility > PC_VISIBLE_ALL)
-        return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, repair %u, baseline %u or see %u",
-                        call, o->encoding, o->repair, o->baseline, o->visibility);
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: unknown encoding %u, repair %u, baseline %u or visibility %u", call,
+                        o->encoding, o->repair, o->baseline, o->visibility);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
         return pc__fail(PC_ERR_INVALID, "%s: PC_REPAIR_FIRST needs repair_tokens", call);
     if (o->repair == PC_REPAIR_TOP && !(o->repair_percent > 0 && o->repair_percent <= 100))
@@ -36,8 +39,8 @@ static pc_status check_salts(const pc_generate_options *o, const char *call)
             return pc__fail(PC_ERR_INVALID, "%s: salt %zu is empty", call, i);
         if (salt->first < 0 || (i && salt->first <= o->salts[i - 1].first))
             return pc__fail(PC_ERR_INVALID,
-                            "%s: salt %zu begins at position %lld, not behind the one before it",
-                            call, i, (long long)salt->first);
+                            "%s: salt %zu begins at position %lld: positions must ascend", call, i,
+                            (long long)salt->first);
     }
     return PC_OK;
 }
@@ -60,7 +63,7 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
     return status < 0 ? status : pc__sampling_check(&o->sampling);
 }
 
-/* What the model decides. */
+/* Options that need something of the model. */
 static pc_status check_for_model(const pc_generate_options *o, const pc_model *model,
                                  const char *call)
 {
@@ -160,7 +163,7 @@ pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const p
     pc_status status;
     memset(to, 0, sizeof *to);
     to->options = from->options;
-    to->options.memo = NULL; /* its prompt is computed */
+    to->options.memo = NULL;
     status = copy_stops(to, model, &from->options, NULL);
     if (status >= 0)
         status = copy_salts(to, model, &from->options);

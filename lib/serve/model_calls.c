@@ -1,5 +1,7 @@
+/* Calls of a model's operations. One loop has the retries of those that may find no room. */
 #include "serve/model_calls.h"
 
+#include "base/clock.h"
 #include "model/model_states.h"
 #include "serve/segment_image.h"
 
@@ -62,12 +64,12 @@ static pc_status check_vocabulary(const pc_model *model, const int32_t *tokens, 
     return PC_OK;
 }
 
-/* A host that says OK owes every segment. */
+/* Without an error the model owes every segment. */
 static pc_status check_payloads(void *const *payloads, size_t count)
 {
-    for (size_t c = 0; c < count; c++)
-        if (!payloads[c])
-            return pc__fail(PC_ERR_INTERNAL, "the model's encode gave no segment for cut %zu", c);
+    for (size_t i = 0; i < count; i++)
+        if (!payloads[i])
+            return pc__fail(PC_ERR_INTERNAL, "the model's encode gave no segment for range %zu", i);
     return PC_OK;
 }
 
@@ -83,95 +85,109 @@ static pc_status wrap_payload(pc_segment **out, const pc_model *model, void *pay
     return status;
 }
 
-/* Calls of a host's that find no room. The first time as much is given back as is wanted, then four
- * times as much: its pool may be in pieces, or count otherwise. */
-typedef struct retries {
-    uint64_t bytes; /* that the next one gives back */
-    int left;
-} retries;
+/* One call of an operation that may find no room. */
+typedef struct model_call {
+    enum { ENCODE, SEQUENCE_NEW, ATTACH, FORK, STEP } operation;
+    const void *args; /* of ENCODE, ATTACH and STEP */
+    void *sequence;   /* of ATTACH and FORK */
+    void **out;       /* [out_count] new payloads or sequences */
+    size_t out_count;
+    uint64_t tokens; /* that it needs room for */
+} model_call;
 
+static pc_status call_once(const pc_model *model, const model_call *c)
+{
+    switch (c->operation) {
+    case ENCODE:
+        return model->ops.encode(model->user, c->args, c->out);
+    case SEQUENCE_NEW:
+        return model->ops.sequence_new(model->user, c->out);
+    case ATTACH:
+        return model->ops.attach(model->user, c->sequence, c->args);
+    case FORK:
+        return model->ops.fork(model->user, c->sequence, c->out);
+    default:
+        return model->ops.step(model->user, c->args);
+    }
+}
+
+/* A call that finds no room (PC_ERR_LIMIT) is made again, up to RETRIES times, each time after the
+ * cache has given room back: first as much as the call needs, then four times as much each time,
+ * for the application's pool may be in pieces, or count otherwise. */
 enum { RETRIES = 8, LEAST_BYTES = 4096, GROWTH = 4 };
 
-static retries retries_of(const pc_model *model, uint64_t tokens)
+static pc_status call_model(const pc_model *model, pc_cache *cache, const model_call *c)
 {
-    uint64_t bytes = tokens * model->info.kv_bytes_per_token;
-    return (retries){bytes > LEAST_BYTES ? bytes : LEAST_BYTES,
-                     pc__model_is_native(model) ? 0 : RETRIES};
-}
-
-/* 1: it failed for want of room, and there is more of that now. */
-static int has_room_now(const pc_model *model, pc_cache *cache, pc_status status, retries *r)
-{
-    uint64_t bytes = r->bytes;
-    if (status != PC_ERR_LIMIT || !cache || r->left <= 0)
-        return 0;
-    r->left--;
-    r->bytes *= GROWTH;
-    return pc__cache_free_for_owner(cache, model, bytes) > 0;
-}
-
-static pc_status call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                             void **payloads)
-{
-    retries again = retries_of(model, args->count);
+    static const char *const names[] = {"encode", "sequence_new", "attach", "fork", "step"};
+    uint64_t bytes = c->tokens * model->info.kv_bytes_per_token;
+    int left = pc__model_is_native(model) || !cache ? 0 : RETRIES;
     pc_status status;
-    do {
-        for (size_t c = 0; c < args->range_count; c++)
-            payloads[c] = NULL;
+    bytes = bytes > LEAST_BYTES ? bytes : LEAST_BYTES;
+    for (;; bytes *= GROWTH) {
+        for (size_t i = 0; i < c->out_count; i++)
+            c->out[i] = NULL;
         pc__model_enter(model);
-        status = pc__model_status(model, "encode", model->ops.encode(model->user, args, payloads));
+        status = pc__model_status(model, names[c->operation], call_once(model, c));
         pc__model_leave(model);
-    } while (has_room_now(model, cache, status, &again));
+        if (status != PC_ERR_LIMIT || left-- <= 0 || !pc__cache_free_for_owner(cache, model, bytes))
+            break;
+    }
+    for (size_t i = 0; status < 0 && i < c->out_count; i++)
+        c->out[i] = NULL;
     return status;
 }
 
-static pc_status encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                        int kept, pc_segment **segments)
+static pc_status encode_ranges(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
+                               int kept, pc_segment **segments)
 {
-    const pc_allocator *mem = &model->context->mem;
-    size_t cuts = args->range_count;
+    model_call call = {
+        .operation = ENCODE, .args = args, .out_count = args->range_count, .tokens = args->count};
     void **payloads;
     pc_status status;
-    for (size_t c = 0; c < cuts; c++)
-        segments[c] = NULL;
     if ((status = pc__model_can_go_on(model)) < 0
         || (status = check_vocabulary(model, args->tokens, args->count)) < 0)
         return status;
-    payloads = pc__calloc(mem, cuts, sizeof *payloads);
+    payloads = pc__calloc(&model->context->mem, args->range_count, sizeof *payloads);
     if (!payloads)
         return PC_ERR_NOMEM;
-    status = call_encode(model, cache, args, payloads);
+    call.out = payloads;
+    status = call_model(model, cache, &call);
     if (status >= 0)
-        status = check_payloads(payloads, cuts);
-    else
-        cuts = 0;
-    for (size_t c = 0; c < cuts; c++) {
-        if (!payloads[c])
-            continue;
-        if (status >= 0)
-            status = wrap_payload(&segments[c], model, payloads[c], kept,
-                                  args->tokens + args->ranges[c].first, args->ranges[c].count);
-        else
-            release_payload(model, payloads[c]);
+        status = check_payloads(payloads, args->range_count);
+    for (size_t i = 0; i < args->range_count; i++) {
+        const pc_token_range *range = &args->ranges[i];
+        if (payloads[i] && status >= 0)
+            status = wrap_payload(&segments[i], model, payloads[i], kept,
+                                  args->tokens + range->first, range->count);
+        else if (payloads[i])
+            release_payload(model, payloads[i]);
     }
-    for (size_t c = 0; status < 0 && c < cuts; c++) {
-        pc__segment_unref(segments[c]);
-        segments[c] = NULL;
-    }
-    pc__free(mem, payloads);
+    pc__free(&model->context->mem, payloads);
     return status;
 }
 
+/* The threads of the cache keep still meanwhile, and it learns what computing takes. */
 pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                          pc_segment **segments)
+                          int kept, pc_segment **segments, double *token_seconds)
 {
-    return encode(model, cache, args, 1, segments);
-}
-
-pc_status pc__call_encode_as_computed(const pc_model *model, pc_cache *cache,
-                                      const pc_encode_args *args, pc_segment **segments)
-{
-    return encode(model, cache, args, 0, segments);
+    double started = pc__now(), seconds;
+    pc_status status;
+    for (size_t i = 0; i < args->range_count; i++)
+        segments[i] = NULL;
+    if (cache)
+        pc__cache_request_running(cache, 1);
+    status = encode_ranges(model, cache, args, kept, segments);
+    if (cache)
+        pc__cache_request_running(cache, -1);
+    seconds = pc__now() - started;
+    *token_seconds = args->count ? seconds / (double)args->count : 0;
+    if (status >= 0 && cache)
+        pc__cache_report_compute(cache, model->info.fingerprint, args->count, seconds);
+    for (size_t i = 0; status < 0 && i < args->range_count; i++) {
+        pc__segment_unref(segments[i]);
+        segments[i] = NULL;
+    }
+    return status;
 }
 
 int pc__segment_is_lossy(const pc_segment *segment)
@@ -184,51 +200,27 @@ int pc__segment_is_lossy(const pc_segment *segment)
 
 pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache, void **sequence)
 {
-    retries again = retries_of(model, 0);
+    model_call call = {.operation = SEQUENCE_NEW, .out = sequence, .out_count = 1};
     pc_status status = pc__model_can_go_on(model);
     *sequence = NULL;
-    if (status < 0)
-        return status;
-    do {
-        pc__model_enter(model);
-        status = pc__model_status(model, "sequence_new",
-                                  model->ops.sequence_new(model->user, sequence));
-        pc__model_leave(model);
-    } while (has_room_now(model, cache, status, &again));
-    if (status < 0)
-        *sequence = NULL;
-    return status;
+    return status < 0 ? status : call_model(model, cache, &call);
 }
 
 pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence,
                           const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi)
 {
     pc_span at = {segment->payload, start, lo, hi};
-    retries again = retries_of(model, hi - lo);
-    pc_status status;
-    do {
-        pc__model_enter(model);
-        status = pc__model_status(model, "attach", model->ops.attach(model->user, sequence, &at));
-        pc__model_leave(model);
-    } while (has_room_now(model, cache, status, &again));
-    return status;
+    model_call call = {.operation = ATTACH, .args = &at, .sequence = sequence, .tokens = hi - lo};
+    return call_model(model, cache, &call);
 }
 
 pc_status pc__call_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy)
 {
-    retries again = retries_of(model, 0);
-    pc_status status;
+    model_call call = {.operation = FORK, .sequence = sequence, .out = copy, .out_count = 1};
     *copy = NULL;
     if (!model->ops.fork)
         return pc__fail(PC_ERR_UNSUPPORTED, "the model cannot fork a sequence (no ops.fork)");
-    do {
-        pc__model_enter(model);
-        status = pc__model_status(model, "fork", model->ops.fork(model->user, sequence, copy));
-        pc__model_leave(model);
-    } while (has_room_now(model, cache, status, &again));
-    if (status < 0)
-        *copy = NULL;
-    return status;
+    return call_model(model, cache, &call);
 }
 
 pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
@@ -245,18 +237,11 @@ pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
 
 pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args)
 {
-    retries again = retries_of(model, args->count);
+    model_call call = {.operation = STEP, .args = args, .tokens = args->count};
     pc_status status = PC_OK;
     for (size_t i = 0; i < args->count && status >= 0; i++)
         status = check_vocabulary(model, &args->rows[i].token, 1);
-    if (status < 0)
-        return status;
-    do {
-        pc__model_enter(model);
-        status = pc__model_status(model, "step", model->ops.step(model->user, args));
-        pc__model_leave(model);
-    } while (has_room_now(model, cache, status, &again));
-    return status;
+    return status < 0 ? status : call_model(model, cache, &call);
 }
 
 void pc__call_drop(const pc_model *model, void *sequence)

@@ -1,5 +1,4 @@
-/* pc_prefill: prompts that need no answer, with or without a memo. And one that needs an answer, by
- * way of a memo. */
+/* pc_prefill: prompts that need no answer, with or without a memo; and pc__prefill_hit. */
 #include <math.h>
 #include <string.h>
 
@@ -23,16 +22,16 @@ typedef struct prefill_work {
     size_t hidden, logits;
     pc__memo_found *found;   /* [count] */
     pc__maps *maps;          /* [count] of the hits */
-    pc__memo_layers *layers; /* [count] of those whose layers are sought for themselves */
-    int by_layer;            /* some are */
-    int measures; /* the call has a threshold of its own: nothing is counted or checked */
+    pc__memo_layers *layers; /* [count] of inputs that are looked up layer by layer */
+    int by_layer;            /* there are such inputs */
+    int measures; /* the call has a threshold of its own: nothing is counted or verified */
     double threshold;
     pc__prefill_input *prompts; /* [count] */
-    uint8_t *check;             /* [count] hits that are computed in full too */
+    uint8_t *verify;            /* [count] hits that are computed in full, too */
     pc__kv **runs;              /* [count] where states are wanted */
-    int only_hit; /* the one input is computed only if it is a hit, or may be one; runs[0] is wanted
-                     as it is */
-    float *own_embeddings, *own_logits; /* [count][…] where the caller wants none and checks do */
+    int only_hit; /* pc__prefill_hit: one input, computed only if it is or may be a hit; runs[0] is
+                     not made a segment */
+    float *own_embeddings, *own_logits; /* [count][…] for verification */
     pc_prefill_stats stats;
 } prefill_work;
 
@@ -53,7 +52,7 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
     return PC_OK;
 }
 
-static pc_status check(const prefill_work *w)
+static pc_status check_prefill(const prefill_work *w)
 {
     pc_status status;
     if (!w->model || (!w->inputs && w->count))
@@ -63,8 +62,7 @@ static pc_status check(const prefill_work *w)
     if (w->options.logits && !w->logits)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: the model has no head that gives logits");
     if (w->options.segments && !pc__model_is_causal(w->model))
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_prefill: nothing goes on from the states of an encoder");
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: an encoder's states cannot be segments");
     for (size_t i = 0; i < w->count; i++)
         if (!w->inputs[i].tokens || !w->inputs[i].count)
             return pc__fail(PC_ERR_INVALID, "pc_prefill: input %zu has no tokens", i);
@@ -87,10 +85,10 @@ static pc_status reserve_results(prefill_work *w)
     w->found = pc__calloc(mem, w->count, sizeof *w->found);
     w->maps = pc__calloc(mem, w->count, sizeof *w->maps);
     w->prompts = pc__calloc(mem, w->count, sizeof *w->prompts);
-    w->check = pc__calloc(mem, w->count, 1);
+    w->verify = pc__calloc(mem, w->count, 1);
     w->layers = pc__calloc(mem, w->count, sizeof *w->layers);
     w->runs = pc__calloc(mem, keeps_states(w) ? w->count : 0, sizeof(*w->runs));
-    if (!w->found || !w->maps || !w->prompts || !w->check || !w->layers || !w->runs)
+    if (!w->found || !w->maps || !w->prompts || !w->verify || !w->layers || !w->runs)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < w->count; i++) {
         w->found[i].id = PC__NO_NEIGHBOUR;
@@ -105,7 +103,7 @@ static pc_status reserve_results(prefill_work *w)
     return PC_OK;
 }
 
-/* What checks compare has to be computed, wanted or not. */
+/* Verification compares results that the caller may not ask for. */
 static pc_status reserve_checked(prefill_work *w, size_t i)
 {
     const pc_allocator *mem = &w->model->context->mem;
@@ -130,7 +128,7 @@ static const void *layer_map(void *user, size_t prompt, int32_t layer, const flo
                : NULL;
 }
 
-/* Its layers are sought while they are computed; whether it is checked is known afterwards. */
+/* Its layers are looked up while they are computed. Whether it is verified is known afterwards. */
 static pc_status expect_layers(prefill_work *w, size_t i)
 {
     w->by_layer = 1;
@@ -143,14 +141,14 @@ static pc_status expect_layers(prefill_work *w, size_t i)
     return w->measures ? PC_OK : reserve_checked(w, i);
 }
 
-/* Whether kept outputs can stand for all that is asked for. */
+/* Kept outputs can replace all results that are asked for. */
 static int may_use_outputs(const prefill_work *w)
 {
     return (w->options.embeddings || w->options.logits) && !keeps_states(w)
            && !(w->options.flags & PC_PREFILL_MAPS);
 }
 
-/* The same prompt's outputs. PC_MISS: not all are kept. */
+/* The outputs of the same prompt. PC_MISS: not all are kept. */
 static pc_status use_outputs(prefill_work *w, size_t i)
 {
     pc__prefill_input *prompt = &w->prompts[i];
@@ -196,9 +194,9 @@ static pc_status look_up_memo(prefill_work *w)
             return taken;
         w->prompts[i].maps = w->maps[i].layer;
         pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
-        w->check[i] = !w->measures && !w->found[i].same
-                      && pc__memo_wants_verification(memo, w->found[i].bucket);
-        if (w->check[i])
+        w->verify[i] = !w->measures && !w->found[i].same
+                       && pc__memo_wants_verification(memo, w->found[i].bucket);
+        if (w->verify[i])
             status = reserve_checked(w, i);
     }
     w->stats.seconds_maps = pc__now() - begun;
@@ -207,7 +205,7 @@ static pc_status look_up_memo(prefill_work *w)
     return status;
 }
 
-/* What came of the look-ups, the layers' too. */
+/* The results of all look-ups, those by layer too. */
 static void count_hits(prefill_work *w)
 {
     for (size_t i = 0; i < w->count; i++) {
@@ -218,15 +216,15 @@ static void count_hits(prefill_work *w)
         w->stats.seconds_features += w->layers[i].times.features;
         w->stats.seconds_search += w->layers[i].times.search;
         if (w->found[i].by_layer && hit && !w->measures)
-            w->check[i] = pc__memo_wants_verification(w->options.memo, w->found[i].bucket) ? 1 : 0;
+            w->verify[i] = pc__memo_wants_verification(w->options.memo, w->found[i].bucket) ? 1 : 0;
     }
     if (!w->measures)
         pc__memo_count(w->options.memo, w->stats.hits, w->stats.output_hits,
                        w->count - w->stats.hits);
 }
 
-/* One hit in full; its result takes the place of the memo's. */
-static pc_status check_one(prefill_work *w, size_t i)
+/* Computes a hit in full, and puts that result in place of the memo's. */
+static pc_status verify_hit(prefill_work *w, size_t i)
 {
     const pc_allocator *mem = &w->model->context->mem;
     pc__prefill_input *hit = &w->prompts[i], full = {.input = hit->input};
@@ -260,12 +258,12 @@ static pc_status check_one(prefill_work *w, size_t i)
 
 static uint32_t is_approximate(const prefill_work *w, size_t i)
 {
-    return w->options.map_layers || ((w->prompts[i].maps || w->layers[i].layers) && !w->check[i])
+    return w->options.map_layers || ((w->prompts[i].maps || w->layers[i].layers) && !w->verify[i])
                ? 1
                : 0;
 }
 
-/* States as segments; those that came from other maps say so. All or none. */
+/* States as segments, all or none. Those from other maps are marked lossy. */
 static pc_status make_segments(prefill_work *w)
 {
     pc_status status = PC_OK;
@@ -294,12 +292,12 @@ static void write_results(const prefill_work *w)
 {
     for (size_t i = 0; w->options.results && i < w->count; i++) {
         pc_memo_result *r = &w->options.results[i];
-        double loss = w->check[i] ? r->loss : 0;
+        double loss = w->verify[i] ? r->loss : 0;
         *r = (pc_memo_result){.record = w->found[i].id,
                               .similarity = w->found[i].similarity,
                               .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
         r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
-        r->verified = w->check[i];
+        r->verified = w->verify[i];
         r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : w->layers[i].layers;
         r->loss = loss;
         r->reuse = w->prompts[i].is_done ? PC_REUSE_OUTPUT
@@ -308,7 +306,7 @@ static void write_results(const prefill_work *w)
     }
 }
 
-static pc_status run(prefill_work *w)
+static pc_status run_prefill(prefill_work *w)
 {
     double begun;
     pc_status status;
@@ -325,11 +323,11 @@ static pc_status run(prefill_work *w)
     w->stats.seconds_forward = pc__now() - begun;
     if (w->options.memo)
         count_hits(w);
-    w->how.choose = NULL; /* checks compute all */
+    w->how.choose = NULL; /* verification computes all */
     begun = pc__now();
     for (size_t i = 0; i < w->count; i++)
-        if (w->check[i])
-            PC__TRY(check_one(w, i), done);
+        if (w->verify[i])
+            PC__TRY(verify_hit(w, i), done);
     w->stats.seconds_verify = pc__now() - begun;
     PC__TRY(make_segments(w), done);
     write_results(w);
@@ -352,7 +350,7 @@ static void end_prefill(prefill_work *w)
     pc__free(mem, w->found);
     pc__free(mem, w->maps);
     pc__free(mem, w->prompts);
-    pc__free(mem, w->check);
+    pc__free(mem, w->verify);
     pc__free(mem, w->own_embeddings);
     pc__free(mem, w->own_logits);
 }
@@ -366,7 +364,7 @@ static pc_status begin_prefill(prefill_work *w, const pc_prefill_options *option
         w->hidden = (size_t)w->model->info.hidden;
         w->logits = pc__prefill_batch_logits(w->model);
     }
-    status = check(w);
+    status = check_prefill(w);
     if (status < 0)
         return status;
     for (size_t i = 0; w->options.segments && i < w->count; i++)
@@ -391,7 +389,7 @@ pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
     *states = NULL;
     if (status < 0)
         return status;
-    status = run(&w);
+    status = run_prefill(&w);
     if (status == PC_OK) {
         *states = w.runs[0];
         w.runs[0] = NULL;
@@ -409,7 +407,7 @@ pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count
     pc_status status = begin_prefill(&w, options);
     if (status < 0)
         return status;
-    status = run(&w);
+    status = run_prefill(&w);
     end_prefill(&w);
     if (status >= 0 && stats)
         status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, seconds_verify), &w.stats,

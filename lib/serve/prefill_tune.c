@@ -1,5 +1,5 @@
-/* Thresholds out of a validation set: both ways are computed for every input, then each bucket
- * takes as many as its loss allows, the most alike first. */
+/* pc_memo_tune: thresholds from a validation set. Every input is computed in full and with the
+ * memo's maps; then each bucket takes as many hits as its loss allows, the most similar first. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { AT_ONCE = 64, LEAST_HITS = 30 };
 typedef struct tuning_trial {
     double similarity, loss;
     uint32_t bucket;
-    int has; /* a record of its length was there */
+    int has; /* the memo has a record of its length */
 } tuning_trial;
 
 typedef struct tuning {
@@ -47,7 +47,7 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
     PC__TRY(pc_prefill(t->model, t->inputs + first, n, &o, NULL), done);
     for (size_t i = 0; i < n; i++) {
         tuning_trial *one = &t->trials[first + i];
-        /* what is remembered itself says nothing of others */
+        /* an input that the memo has itself tells nothing of others */
         one->bucket = results[i].similarity >= 1
                           ? UINT32_MAX
                           : pc__memo_bucket_of(t->memo, t->inputs[first + i].count);
@@ -87,8 +87,8 @@ static int by_bucket(const void *a, const void *b)
     return (x->similarity < y->similarity) - (x->similarity > y->similarity);
 }
 
-/* Of so many hits `over` lose more than one may: no more than the percentile leaves, less what
- * chance may have spared them (one in twenty). */
+/* `over` of the hits lose more than a hit may. The percentile leaves room for some of them, less
+ * a margin for chance (one in twenty). */
 static int hits_keep(const tuning *t, size_t hits, size_t over)
 {
     double left = 1 - t->work.hit_percentile / 100, mean = (double)hits * left;
@@ -101,7 +101,7 @@ static int by_loss(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What the hits lose: mean, at the percentile (the nearest rank), worst. */
+/* The loss of the hits: mean, at the percentile (nearest rank), worst. */
 static pc_status describe_hits(const tuning *t, const tuning_trial *hits, size_t count,
                                pc__memo_tuning *out)
 {
@@ -121,9 +121,9 @@ static pc_status describe_hits(const tuning *t, const tuning_trial *hits, size_t
     return PC_OK;
 }
 
-/* The lowest threshold at which the mean loss of all n inputs, with what chance may add to it (one
- * in twenty), stays within the limit, and the hits within theirs; with at least LEAST_HITS hits,
- * for the error of a mean of fewer is not known. *hits: how many. */
+/* The lowest threshold at which the mean loss of all n inputs, with a margin for chance (one in
+ * twenty), stays within the limit, and the hits within theirs. It needs LEAST_HITS hits: the error
+ * of a mean of fewer is unknown. *hits: how many it gives. */
 static pc__memo_tuning choose_threshold(const tuning *t, const tuning_trial *trials, size_t n,
                                         size_t *hits)
 {
@@ -148,11 +148,11 @@ static pc__memo_tuning choose_threshold(const tuning *t, const tuning_trial *tri
         mean = sum / (double)n;
         error = sqrt(fmax(squares / (double)n - mean * mean, 0) / (double)n);
         if (i + 1 < n && trials[i + 1].has && trials[i + 1].similarity >= trials[i].similarity)
-            continue; /* as alike as this one: both or none */
+            continue; /* as similar as this one: both or none */
         if (i + 1 < LEAST_HITS)
             continue;
         if (mean + 1.64 * error > t->work.limit || !hits_keep(t, i + 1, over))
-            continue; /* those behind it may make up for it */
+            continue; /* the hits behind it may lower the mean */
         out.open = 1;
         out.reason = PC_REASON_NONE;
         out.threshold = trials[i].similarity;

@@ -1,3 +1,4 @@
+/* Prompts from PML, from text and from tokens, and their parts for callers. */
 #include "serve/prompt.h"
 
 #include <stdio.h>
@@ -84,7 +85,7 @@ static pc_status check_schemas(pc_schema *const *schemas, size_t count)
     return PC_OK;
 }
 
-/* The names between commas, cut with "..." where `size` is used up. */
+/* The names between commas; those that do not fit become "...". */
 static void list_schemas(pc_schema *const *schemas, size_t count, char *out, size_t size)
 {
     size_t n = 0;
@@ -99,7 +100,7 @@ static void list_schemas(pc_schema *const *schemas, size_t count, char *out, siz
     }
 }
 
-/* The place of the first schema of that name from `from` on; `count`: there is none. */
+/* Index of the first schema of that name from `from` on; `count`: none. */
 static size_t find_named(pc_schema *const *schemas, size_t from, size_t count, const char *name)
 {
     while (from < count && strcmp(schemas[from]->tree->name, name))
@@ -107,7 +108,7 @@ static size_t find_named(pc_schema *const *schemas, size_t from, size_t count, c
     return from;
 }
 
-/* Which one a fault is about: its place in the list and, where it has one, its file. */
+/* A schema in error texts: its index and, if it has one, its file. */
 static const char *schema_label(pc_schema *const *schemas, size_t index, char *out, size_t size)
 {
     const char *file = schemas[index]->file;
@@ -116,7 +117,7 @@ static const char *schema_label(pc_schema *const *schemas, size_t index, char *o
     return out;
 }
 
-/* `first` is the first of its name. */
+/* `first` is the first of its name; no other may have that name. */
 static pc_status check_alone(const pc__pml_env *env, const pc__prompt_head *at,
                              pc_schema *const *schemas, size_t count, size_t first)
 {
@@ -138,16 +139,15 @@ static pc_status not_given(const pc__pml_env *env, const pc__prompt_head *at,
     list_schemas(schemas, count, list, sizeof list);
     if (at->schema)
         return pc__fail(PC_ERR_NOT_FOUND,
-                        "%s:%zu:%zu: the prompt is for schema '%.100s', which is not among the"
-                        " given: %s",
-                        env->where, at->line, at->column, at->schema, list);
+                        "%s:%zu:%zu: the prompt is for schema '%.100s'; given: %s", env->where,
+                        at->line, at->column, at->schema, list);
     return pc__fail(PC_ERR_NOT_FOUND,
                     "%s:%zu:%zu: the prompt names no schema and %zu are given: write"
                     " <prompt schema=\"...\"> with one of %s",
                     env->where, at->line, at->column, count, list);
 }
 
-/* A prompt that names no schema takes the only one there is. */
+/* A prompt without a schema's name is for the only one that is given. */
 static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas, size_t count,
                                const char *text, size_t size, const pc_schema **chosen)
 {
@@ -236,7 +236,7 @@ pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t coun
     return status;
 }
 
-/* All full blocks but for the last token, which is always computed. */
+/* The last token is always computed, so it belongs to no full block. */
 static pc_status make_blocks(pc_prompt *prompt, size_t count)
 {
     size_t blocks = (count - 1) / PC__BLOCK_TOKENS;
@@ -273,7 +273,7 @@ static pc_status check_prompt_tokens(const pc_model *model, const int32_t *token
     return PC_OK;
 }
 
-/* Takes the block of tokens over. */
+/* Owns the block of tokens from now on. */
 static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *tokens, size_t count)
 {
     pc_prompt *prompt = NULL;

@@ -1,5 +1,5 @@
-/* The prompt handle: parts in position order, resolved against a schema, or the blocks of a run of
- * tokens. */
+/* The prompt handle: parts in position order. They come from a schema, are the blocks of a list of
+ * tokens, or are given as segments. */
 #ifndef PC_SERVE_PROMPT_H
 #define PC_SERVE_PROMPT_H
 
@@ -13,28 +13,28 @@ struct pc_prompt {
     pc_model *model;
     pc_schema *schema;      /* NULL without PML */
     pc__resolved *resolved; /* NULL without PML */
-    int32_t *tokens;        /* without PML: all of them, cut into `blocks` */
+    int32_t *tokens;        /* without PML: all of them; `blocks` divide them */
     pc__part *blocks;
-    pc_span *given; /* [given_count] levels by hand: what the first parts are taken from */
+    pc_span *given; /* [given_count] the segments of the first parts, from the caller */
     size_t given_count;
-    int given_exact;       /* each of them has seen what stands before it, and nothing else */
-    const pc__part *parts; /* of either */
+    int given_exact;       /* each has seen exactly what stands before it */
+    const pc__part *parts; /* of `resolved` or `blocks` */
     size_t part_count;
     int64_t end; /* where generation starts */
 };
 
-pc_prompt *pc__prompt_new(const pc_model *model); /* with nothing in it */
+pc_prompt *pc__prompt_new(const pc_model *model); /* empty; NULL: no memory */
 pc_prompt *pc__prompt_ref(const pc_prompt *prompt);
 void pc__prompt_unref(pc_prompt *prompt);
 
-/* Takes `resolved` over, on failure too. */
+/* Owns `resolved` from now on, on failure too. */
 pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
                                    pc__resolved *resolved);
 
-/* Where a token of a part stands; in segments by hand there may be gaps. */
+/* Position of a part's token; given segments may have gaps. */
 int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token);
 
-/* Whether a part's states are kept: texts of the schema that are not cache="false", and blocks. */
+/* The part's states are kept: texts of the schema without cache="false", and blocks. */
 static inline int pc__part_is_kept(const pc__part *part)
 {
     return part->kind == PC__PART_CACHED;

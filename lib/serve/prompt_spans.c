@@ -1,4 +1,4 @@
-/* Prompts of segments that are there: levels by hand. */
+/* Prompts of segments that the caller gives, with new tokens behind them. */
 #include <string.h>
 
 #include "attn/kv.h"
@@ -91,12 +91,12 @@ static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, s
 
 static pc_status judge_exactness(pc_prompt *prompt)
 {
-    pc__visibility sight = {.exact = 0};
+    pc__visibility seen = {.exact = 0};
     pc_status status = PC_OK;
     if (pc__model_is_native(prompt->model))
-        status = pc__visibility_of(&sight, &prompt->model->context->mem, prompt->given,
+        status = pc__visibility_of(&seen, &prompt->model->context->mem, prompt->given,
                                    prompt->given_count);
-    prompt->given_exact = sight.exact;
+    prompt->given_exact = seen.exact;
     return status;
 }
 

@@ -1,3 +1,4 @@
+/* Makes the units of a schema for one mode of encoding. */
 #include "serve/recipe.h"
 
 #include <stdlib.h>
@@ -6,10 +7,10 @@
 typedef struct recipe_builder {
     pc__recipe *recipe;
     const pc__schema_tree *tree;
-    uint8_t *chosen; /* [nodes] members of unions that are switched in */
+    uint8_t *chosen; /* [nodes] members of unions that replace the default ones */
 } recipe_builder;
 
-static pc_status add_unit(pc__recipe *r, const char *name, int sees_lead, pc__plan_tile **out)
+static pc_status add_unit(pc__recipe *r, const char *name, int sees_lead, pc__unit **out)
 {
     pc_status status = pc__grow(&r->mem, (void **)&r->units, &r->unit_capacity, r->unit_count + 1,
                                 sizeof *r->units);
@@ -22,7 +23,7 @@ static pc_status add_unit(pc__recipe *r, const char *name, int sees_lead, pc__pl
     return PC_OK;
 }
 
-static pc_status add_item(pc__recipe *r, pc__plan_tile *unit, const pc__node *node, int keep)
+static pc_status add_item(pc__recipe *r, pc__unit *unit, const pc__node *node, int keep)
 {
     size_t capacity = unit->capacity, leaf = PC__NO_LEAF;
     pc_status status;
@@ -49,10 +50,10 @@ static pc_status add_item(pc__recipe *r, pc__plan_tile *unit, const pc__node *no
     return PC_OK;
 }
 
-/* A unit of which nothing is kept is not worth computing. */
+/* A unit without leaves is not computed. */
 static void drop_if_empty(pc__recipe *r)
 {
-    pc__plan_tile *unit = &r->units[r->unit_count - 1];
+    pc__unit *unit = &r->units[r->unit_count - 1];
     for (size_t i = 0; i < unit->count; i++)
         if (unit->leaf[i] != PC__NO_LEAF)
             return;
@@ -66,14 +67,14 @@ static int holds_tokens(const pc__node *node)
     return node->kind == PC__NODE_TEXT || node->kind == PC__NODE_PARAMETER;
 }
 
-/* The texts of the root, one unit for each run without a module in it. With `lead_only` the first
- * run, if it opens the schema. */
+/* The texts of the root, one unit for each row of them without a module in between. `lead_only`:
+ * only the row that opens the schema. */
 static pc_status root_units(recipe_builder *b, int lead_only, int skip_lead, int sees_lead)
 {
     const pc__node *root = b->tree->root;
     pc_status status = PC_OK;
     for (size_t i = 0; i < root->child_count && status >= 0; i++) {
-        pc__plan_tile *unit;
+        pc__unit *unit;
         size_t first = i;
         if (!holds_tokens(root->children[i]))
             continue;
@@ -95,7 +96,7 @@ static pc_status module_units(recipe_builder *b, int sees_lead)
     pc_status status = PC_OK;
     for (size_t n = 0; n < b->tree->node_count && status >= 0; n++) {
         const pc__node *module = b->tree->nodes[n];
-        pc__plan_tile *unit;
+        pc__unit *unit;
         if (module->kind != PC__NODE_MODULE || module == b->tree->root)
             continue;
         status = add_unit(b->recipe, module->path, sees_lead, &unit);
@@ -116,13 +117,13 @@ static int by_node_start(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* The modules of a set, by themselves. */
+/* The modules of a set alone. */
 static pc_status set_unit(recipe_builder *b, const pc__scaffold *set, int sees_lead)
 {
     const pc_allocator *mem = &b->recipe->mem;
     const pc__node **items = NULL;
     size_t count = 0, capacity = 0;
-    pc__plan_tile *unit;
+    pc__unit *unit;
     pc_status status = add_unit(b->recipe, set->modules[0]->path, sees_lead, &unit);
     for (size_t m = 0; m < set->count && status >= 0; m++)
         for (size_t c = 0; c < set->modules[m]->child_count && status >= 0; c++) {
@@ -155,8 +156,8 @@ static int keep_for_set(const pc__scaffold *set, const pc__node *node)
     return 0;
 }
 
-/* All of `module` as the layout has it, with the chosen members (else the default ones) of its
- * unions. Kept: what lies inside `member`, or belongs to a module of `set`. */
+/* Adds all of `module` with the chosen or else the default members of its unions. Kept are texts
+ * inside `member`, or those of the modules of `set`. */
 static pc_status add_layout(recipe_builder *b, size_t unit, const pc__node *module,
                             const pc__node *member, const pc__scaffold *set)
 {
@@ -188,7 +189,7 @@ static void choose_members(recipe_builder *b, const pc__node *node)
 
 static pc_status layout_unit(recipe_builder *b, const pc__node *member, const pc__scaffold *set)
 {
-    pc__plan_tile *unit;
+    pc__unit *unit;
     const pc__node *named = set ? set->modules[0] : member;
     pc_status status = add_unit(b->recipe, named->path, 0, &unit);
     memset(b->chosen, 0, b->tree->node_count);
@@ -287,7 +288,7 @@ void pc__recipe_free(pc__recipe *recipe)
 
 size_t pc__recipe_scaffold_leaf(const pc__recipe *recipe, size_t scaffold, const pc__node *text)
 {
-    const pc__plan_tile *unit = &recipe->units[recipe->first_scaffold + scaffold];
+    const pc__unit *unit = &recipe->units[recipe->first_scaffold + scaffold];
     for (size_t i = 0; i < unit->count; i++)
         if (unit->items[i] == text)
             return unit->leaf[i];

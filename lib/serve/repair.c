@@ -1,8 +1,9 @@
-/* Which tokens of reused segments are computed again, so that they see what stands before them in
- * this prompt. */
+/* Marks the tokens that are computed again, by their place in a module or by their deviation. */
+#include "serve/repair.h"
+
 #include <stdlib.h>
 
-#include "serve/request.h"
+#include "serve/model_calls.h"
 
 /* The unit of repair is a module, or a run of texts of the root without a module in between: its
  * first text stands for it. */
@@ -41,15 +42,15 @@ pc_status pc__repair_first(pc__request *r)
         return PC_ERR_NOMEM;
     for (size_t n = 0; n < tree->node_count; n++)
         left[n] = r->options->repair_tokens;
-    if (r->prompt->part_count && r->segments[0])
+    if (r->prompt->part_count && r->parts[0].segment)
         opening = module_of(tree, r->prompt->parts[0].node);
     for (size_t p = 0; p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
-        const pc__node *module = r->segments[p] ? module_of(tree, part->node) : NULL;
+        const pc__node *module = r->parts[p].segment ? module_of(tree, part->node) : NULL;
         if (!module || module == opening)
             continue;
         for (size_t t = 0; t < part->count && left[module->index]; t++, left[module->index]--) {
-            r->again[r->first[p] + t] = 1;
+            r->again[r->parts[p].first + t] = 1;
             pc__request_missed(r, p, PC_REASON_REPAIR);
             took_effect(r, PC_REPAIR_FIRST);
         }
@@ -81,7 +82,7 @@ typedef struct comparison {
     size_t count, placement_count;
 } comparison;
 
-static pc_status reserve(comparison *c, const pc__request *r)
+static pc_status reserve_comparison(comparison *c, const pc__request *r)
 {
     const pc_allocator *mem = &r->model->context->mem;
     c->tokens = pc__calloc(mem, r->tokens, sizeof *c->tokens);
@@ -97,14 +98,14 @@ static void add_reused(comparison *c, const pc__request *r)
 {
     for (size_t p = 0; p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
-        if (!r->segments[p])
+        if (!r->parts[p].segment)
             continue;
-        c->placements[c->placement_count++] = (pc_span){r->segments[p]->payload, part->start, 0,
-                                                        (uint32_t)part->count};
+        c->placements[c->placement_count++] = (pc_span){r->parts[p].segment->payload, part->start,
+                                                        0, (uint32_t)part->count};
         for (size_t t = 0; t < part->count; t++, c->count++) {
             c->tokens[c->count] = part->tokens[t];
             c->positions[c->count] = part->start + (int64_t)t;
-            c->ranking[c->count] = (scored){0, (uint32_t)(r->first[p] + t), (uint32_t)p};
+            c->ranking[c->count] = (scored){0, (uint32_t)(r->parts[p].first + t), (uint32_t)p};
         }
     }
 }
@@ -133,7 +134,7 @@ pc_status pc__repair_top(pc__request *r)
     if (!r->model->ops.deviation)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "repair by deviation: the model cannot tell deviations (no ops.deviation)");
-    PC__TRY(reserve(&c, r), done);
+    PC__TRY(reserve_comparison(&c, r), done);
     add_reused(&c, r);
     if (!c.count)
         goto done;

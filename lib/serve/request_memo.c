@@ -1,27 +1,29 @@
-/* A request and its memo. A plain prompt of which the cache has nothing takes over the attention
- * maps of one that resembles it, the way pc_prefill does, and goes on from what came of it. Those
- * states are the sequence's own tokens from the start: no segment is made of them, so nothing that
- * is kept or shared can be. */
+/* A request asks its memo, and goes on from a hit. */
+#include "serve/request_memo.h"
+
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "model/model_states.h"
+#include "serve/model_calls.h"
 #include "serve/prefill.h"
-#include "serve/request.h"
 
-void pc__request_judge_memo(pc__request *r)
+int pc__request_asks_memo(pc__request *r)
 {
     const pc_generate_options *o = r->options;
     uint32_t reason = PC_REASON_NONE;
+    if (!o->memo)
+        return 0;
     if (r->prompt->schema || r->prompt->given)
         reason = PC_REASON_PARTS;
     else if (o->baseline != PC_BASELINE_NONE)
         reason = PC_REASON_BASELINE;
     else if (o->repair == PC_REPAIR_FULL)
         reason = PC_REASON_REPAIR;
-    else if (o->memo && pc__model_rope_regime(r->model, r->tokens) != r->regime.key)
-        reason = PC_REASON_LENGTH; /* what it remembers has the frequencies of its own length */
-    r->asks_memo = o->memo && reason == PC_REASON_NONE;
-    r->stats.memo.reason = o->memo ? reason : PC_REASON_NONE;
+    else if (pc__model_rope_regime(r->model, r->tokens) != r->regime.key)
+        reason = PC_REASON_LENGTH; /* its records have the frequencies of their own length */
+    r->stats.memo.reason = reason;
+    return reason == PC_REASON_NONE;
 }
 
 static void note_memo(pc__request *r, const pc_memo_result *result, const pc_prefill_stats *times)
@@ -31,49 +33,68 @@ static void note_memo(pc__request *r, const pc_memo_result *result, const pc_pre
     r->stats.seconds_prefill += times->seconds_forward + times->seconds_verify;
 }
 
-pc_status pc__request_ask_memo(pc__request *r)
+/* Exact states are better than any map. */
+static int has_a_hit(const pc__request *r)
+{
+    for (size_t p = 0; p < r->prompt->part_count; p++)
+        if (r->parts[p].hit)
+            return 1;
+    return 0;
+}
+
+pc_status pc__request_ask_memo(pc__request *r, float *logits, pc__memo_answer *out)
 {
     const pc_input input = {r->prompt->tokens, r->tokens, NULL};
     pc_memo_result result = {.record = -1};
     pc_prefill_stats times;
     pc_prefill_options options = PC_PREFILL_OPTIONS_INIT;
-    pc_status status = pc__request_poll(r);
+    pc_status status;
+    if (has_a_hit(r)) {
+        r->stats.memo.reason = PC_REASON_AT_HAND;
+        return PC_OK;
+    }
+    if ((status = pc__request_poll(r)) < 0)
+        return status;
     options.memo = r->options->memo;
     options.threshold = r->options->memo_threshold;
-    options.logits = r->logits;
+    options.logits = logits;
     options.results = &result;
     options.cancelled = r->options->cancelled;
     options.cancel_user = r->options->cancel_user;
-    if (status < 0)
-        return status;
     if (r->cache)
         pc__cache_request_running(r->cache, 1);
-    status = pc__prefill_hit(r->model, &input, &options, &r->run, &times);
+    status = pc__prefill_hit(r->model, &input, &options, &out->states, &times);
     if (r->cache)
         pc__cache_request_running(r->cache, -1);
     if (status >= 0)
         note_memo(r, &result, &times);
-    r->approximate = status == PC_OK && result.exactness == PC_APPROXIMATE;
+    out->approximate = status == PC_OK && result.exactness == PC_APPROXIMATE;
     return status < 0 ? status : PC_OK;
 }
 
-pc_status pc__request_go_on(pc__request *r, void **sequence)
+pc_status pc__request_use_memo(pc__request *r, pc__memo_answer *answer, pc__placed_prompt *out)
 {
-    pc__kv *run = r->run;
-    pc_status status = pc__call_sequence_new(r->model, r->cache, sequence);
+    const pc_allocator *mem = &r->model->context->mem;
+    pc__kv *states = answer->states;
+    pc_status status = pc__call_sequence_new(r->model, r->cache, &out->sequence);
+    answer->states = NULL;
+    out->own.tokens = pc__calloc(mem, r->tokens, sizeof *out->own.tokens);
+    if (status < 0 || !out->own.tokens) {
+        pc__kv_unref(states);
+        status = status < 0 ? status : PC_ERR_NOMEM;
+    } else {
+        memcpy(out->own.tokens, r->prompt->tokens, r->tokens * sizeof *out->own.tokens);
+        out->own.count = r->tokens;
+        out->own.last = (int64_t)r->tokens - 1;
+        status = pc__model_sequence_adopt(r->model, out->sequence, states);
+    }
     if (status < 0)
         return status;
-    r->own = pc__calloc(&r->model->context->mem, r->tokens, sizeof *r->own);
-    if (r->own) {
-        memcpy(r->own, r->prompt->tokens, r->tokens * sizeof *r->own);
-        r->own_count = r->tokens;
-        r->own_last = (int64_t)r->tokens - 1;
-        r->run = NULL;
-        status = pc__model_sequence_adopt(r->model, *sequence, run);
+    if (answer->approximate) {
+        r->stats.exactness = PC_APPROXIMATE;
+        r->stats.tokens_memo = r->tokens;
+    } else {
+        pc__request_count(r);
     }
-    if (!r->own || status < 0) {
-        pc__call_drop(r->model, *sequence);
-        *sequence = NULL;
-    }
-    return r->own ? status : PC_ERR_NOMEM;
+    return PC_OK;
 }

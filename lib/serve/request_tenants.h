@@ -1,12 +1,12 @@
-/* Whose the states of a request are: the cache's tenant's, and from some position on another's
- * (pc_salt). What has to differ with that are the base keys. */
+/* The tenants of a request: that of the cache, and from some position on another one (pc_salt).
+ * Each has a base key of its own, so that tenants never share states. */
 #ifndef PC_SERVE_REQUEST_TENANTS_H
 #define PC_SERVE_REQUEST_TENANTS_H
 
 #include "model/model.h"
 #include "store/cache.h"
 
-/* Positions from `first` up to the next scope's. */
+/* Owns the positions from `first` up to the next tenant's. */
 typedef struct pc__request_tenant {
     int64_t first;
     pc__id salt; /* pc__salt_digest */
@@ -14,7 +14,7 @@ typedef struct pc__request_tenant {
 } pc__request_tenant;
 
 typedef struct pc__request_tenants {
-    pc__request_tenant own; /* from the lowest position on: the cache's, or nobody's without one */
+    pc__request_tenant own; /* the cache's, from the lowest position on; without a cache no salt */
     pc__request_tenant *more; /* [count] ascending */
     size_t count;
 } pc__request_tenants;
@@ -25,10 +25,10 @@ pc_status pc__request_tenants_init(pc__request_tenants *scopes, const pc_model *
                                    const pc_salt *salts, size_t count);
 void pc__request_tenants_end(pc__request_tenants *scopes,
                              const pc_allocator *mem); /* zeroed: does nothing */
-/* A part whose first token stands there belongs to this one as a whole. */
+/* The tenant of a part whose first token has this position. */
 const pc__request_tenant *pc__request_tenant_at(const pc__request_tenants *scopes,
                                                 int64_t position);
-/* Names the scopes below `end`: equal exactly where no key of a part before it differs. */
+/* Names the tenants below `end`. Equal ids: the parts before `end` have equal keys. */
 pc__id pc__request_tenants_id(const pc__request_tenants *scopes, int64_t end);
 
 #endif

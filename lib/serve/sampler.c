@@ -1,3 +1,4 @@
+/* Sampling: penalty, selection by a heap, nucleus, draw. */
 #include "serve/sampler.h"
 
 #include <math.h>
@@ -11,11 +12,13 @@
 pc_status pc__sampling_check(const pc_sampling *o)
 {
     if (!(o->temperature >= 0) || isinf(o->temperature))
-        return pc__fail(PC_ERR_INVALID, "sampling: temperature %g", (double)o->temperature);
+        return pc__fail(PC_ERR_INVALID, "sampling: temperature is %g, not a finite number from 0",
+                        (double)o->temperature);
     if (!(o->top_p >= 0 && o->top_p <= 1))
-        return pc__fail(PC_ERR_INVALID, "sampling: top_p %g is not in 0 ... 1", (double)o->top_p);
+        return pc__fail(PC_ERR_INVALID, "sampling: top_p is %g, not in 0 to 1", (double)o->top_p);
     if (!(o->repetition_penalty >= 0) || isinf(o->repetition_penalty))
-        return pc__fail(PC_ERR_INVALID, "sampling: repetition_penalty %g",
+        return pc__fail(PC_ERR_INVALID,
+                        "sampling: repetition_penalty is %g, not a finite number from 0",
                         (double)o->repetition_penalty);
     return PC_OK;
 }
@@ -146,7 +149,7 @@ static int by_logit(const void *a, const void *b)
     return comes_before(a, b) ? -1 : comes_before(b, a) ? 1 : 0;
 }
 
-/* Restores the heap below `i`: every candidate comes after its children in the order. */
+/* Restores the heap below `i`: every candidate comes after its children. */
 static void restore_heap(pc__candidate *heap, size_t count, size_t i)
 {
     pc__candidate moved = heap[i];
@@ -161,8 +164,8 @@ static void restore_heap(pc__candidate *heap, size_t count, size_t i)
     heap[i] = moved;
 }
 
-/* Brings the `count` first candidates of the order to the front, unsorted: a heap of the best so
- * far, its last one on top, which most of the others fail to beat. */
+/* Brings the first `count` candidates of the order to the front, unsorted. They are a heap with the
+ * last of them on top, which most of the others do not beat. */
 static void select_first(pc__candidate *c, size_t n, size_t count)
 {
     for (size_t i = count / 2; i--;)
@@ -185,8 +188,8 @@ static size_t collect_candidates(pc__sampler *s, const float *logits)
     return n;
 }
 
-/* The smallest set of likeliest tokens that holds `top_p` of the mass of the `n` candidates; sorts
- * as far as it has to. */
+/* The smallest set of likeliest tokens with `top_p` of the mass of the `n` candidates. Sorts no
+ * further than it has to. */
 static size_t nucleus(pc__candidate *c, size_t n, float most, double temperature, double total,
                       double top_p)
 {
@@ -222,7 +225,7 @@ static int32_t draw_token(pc__sampler *s, size_t n, float most)
     if (s->options.top_k && s->options.top_k < n) {
         select_first(c, n, s->options.top_k);
         n = s->options.top_k;
-        qsort(c, n, sizeof *c, by_logit); /* the draw must not depend on how the selection went */
+        qsort(c, n, sizeof *c, by_logit); /* the draw must not depend on the selection's order */
     }
     total = total_mass(c, n, most, temperature);
     if (s->options.top_p > 0 && s->options.top_p < 1) {

@@ -1,10 +1,10 @@
-/* Draws tokens from logits. Deterministic: the same seed, options and logits give the same tokens
- * on every machine with the same floating-point results.
+/* Samples tokens from logits. The same seed, options and logits give the same tokens on every
+ * machine with the same floating-point results.
  *
  * Order: repetition penalty, greedy choice or (temperature, top k, top p, draw). The penalty
- * (Keskar et al. 2019, CTRL) divides positive logits and multiplies negative ones of tokens that
- * stand among the prompt's new tokens (arguments, free text) or were generated; what comes from the
- * schema is not penalised. Equal logits: the lower id. NaN counts as -infinity. */
+ * (Keskar et al. 2019, CTRL) divides positive logits and multiplies negative ones. It is for the
+ * prompt's new tokens (arguments, free text) and generated ones; tokens of the schema are not
+ * penalised. Equal logits: the lower id. A NaN counts as -infinity. */
 #ifndef PC_SERVE_SAMPLER_H
 #define PC_SERVE_SAMPLER_H
 
@@ -26,16 +26,16 @@ typedef struct pc__sampler {
 
 pc_status pc__sampling_check(const pc_sampling *options);
 
-/* `seed_offset` is added to the seed. Of the logits the first `vocab` count: a model may have more
+/* `seed_offset` is added to the seed. Only the first `vocab` logits count: a model may have more
  * rows than its vocabulary has tokens. */
 pc_status pc__sampler_init(pc__sampler *sampler, const pc_allocator *mem,
                            const pc_sampling *options, uint64_t seed_offset, size_t vocab);
 pc_status pc__sampler_copy(pc__sampler *to, const pc__sampler *from);
 void pc__sampler_end(pc__sampler *sampler);                 /* zeroed: does nothing */
-void pc__sampler_note(pc__sampler *sampler, int32_t token); /* counts for the penalty */
-void pc__sampler_forget(pc__sampler *sampler);              /* nothing counts for it */
+void pc__sampler_note(pc__sampler *sampler, int32_t token); /* it is penalised from now on */
+void pc__sampler_forget(pc__sampler *sampler);              /* no token is penalised */
 
-/* logits [vocab or more] are changed. PC_ERR_INTERNAL: no logit is a number above -infinity. */
+/* Changes logits [vocab or more]. PC_ERR_INTERNAL: no logit is finite. */
 pc_status pc__sampler_draw(pc__sampler *sampler, float *logits, int32_t *token);
 
 #endif

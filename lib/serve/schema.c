@@ -1,9 +1,9 @@
+/* Schemas from PML, what serving keeps with them, and their items for callers. */
 #include "serve/schema.h"
 
 #include <string.h>
 
 #include "base/file.h"
-#include "model/model_states.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20) /* of a PML file */
 
@@ -86,29 +86,6 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
     return status;
 }
 
-pc__request_regime pc__regime_of_key(const pc_model *model, uint64_t key)
-{
-    uint64_t length = pc__model_rope_regime_length(model, key);
-    return (pc__request_regime){length, key, key ? length : 0,
-                                pc__model_rope_regime_end(model, key)};
-}
-
-pc__request_regime pc__regime_for_length(const pc_model *model, uint64_t chosen, int64_t reach)
-{
-    uint64_t limit = (uint64_t)model->info.context_length, length = chosen      ? chosen
-                                                                    : reach > 0 ? (uint64_t)reach
-                                                                                : 1;
-    pc__request_regime regime;
-    if (!pc__model_is_native(model))
-        return (pc__request_regime){chosen ? chosen : limit, chosen, chosen ? chosen : limit,
-                                    INT64_MAX};
-    if (limit && length > limit)
-        length = limit;
-    regime = pc__regime_of_key(model, pc__model_rope_regime(model, length));
-    regime.decided = regime.key ? length : 0;
-    return regime;
-}
-
 static pc_status model_tokens(void *user, const char *text, size_t size, uint64_t flags,
                               int32_t **tokens, size_t *count)
 {
@@ -123,8 +100,8 @@ void pc__pml_env_of(pc__pml_env *env, const pc_model *model)
     env->chat = model->chat;
     env->tokens = model_tokens;
     env->tokens_user = (void *)(uintptr_t)model;
-    /* vocabularies without an unknown token: what fills a parameter is only seen by texts that are
-     * encoded with it */
+    /* Vocabularies without an unknown token fill parameters with another one: only texts that are
+     * encoded with the parameter see it. */
     env->unk = info->token_unk >= 0   ? info->token_unk
                : info->token_pad >= 0 ? info->token_pad
                : info->token_eos >= 0 ? info->token_eos

@@ -1,22 +1,22 @@
+/* pc_schema_encode: all units of a schema into the cache, one after the other. */
 #include <stdio.h>
 
 #include "base/options.h"
 #include "serve/fetch.h"
-#include "serve/request.h"
 #include "serve/unit_encode.h"
 
-typedef struct encoding {
+typedef struct schema_encoding {
     pc__unit_work work;
     pc_encode_options options;
     pc__unit_keys *keys;
     size_t done; /* units */
     int cancelled;
-} encoding;
+} schema_encoding;
 
-/* Reports where we are; also asked by the model in the middle of a unit. */
+/* Reports progress; the model asks it in the middle of a unit too. */
 static int32_t report_progress(void *user)
 {
-    encoding *e = user;
+    schema_encoding *e = user;
     const pc__recipe *recipe = e->work.recipe;
     const char *what = e->done < recipe->unit_count ? recipe->units[e->done].name : "";
     if (!e->options.progress || e->cancelled)
@@ -27,8 +27,8 @@ static int32_t report_progress(void *user)
     return e->cancelled;
 }
 
-/* PC_MISS: something of the unit is not in the store yet. */
-static pc_status look_up_unit(encoding *e, size_t unit)
+/* PC_MISS: a leaf of the unit is not in RAM yet. */
+static pc_status look_up_unit(schema_encoding *e, size_t unit)
 {
     pc_status status = pc__unit_work_start(&e->work), all = PC_OK;
     for (size_t i = 0; i < e->work.recipe->units[unit].count && status >= 0; i++) {
@@ -41,8 +41,8 @@ static pc_status look_up_unit(encoding *e, size_t unit)
     return status < 0 ? status : all;
 }
 
-/* What the tiers below RAM have of the unit, if that is faster. */
-static pc_status load_unit(encoding *e, const pc__plan_tile *unit)
+/* Loads from the tiers below RAM, as far as that is faster than computing. */
+static pc_status load_unit(schema_encoding *e, const pc__unit *unit)
 {
     pc__fetch fetch;
     pc_status status = pc__fetch_start(&fetch, e->work.model, e->work.cache, unit->count);
@@ -59,12 +59,12 @@ static pc_status load_unit(encoding *e, const pc__plan_tile *unit)
         pc__fetch_wait_long(&fetch);
     for (size_t i = 0; i < fetch.count && status >= 0; i++)
         if (unit->leaf[i] != PC__NO_LEAF && !e->work.made[unit->leaf[i]])
-            pc__fetch_get(&fetch, i, &e->work.made[unit->leaf[i]]);
+            pc__fetch_get(&fetch, i, &e->work.made[unit->leaf[i]], NULL);
     pc__fetch_end(&fetch);
     return status;
 }
 
-static int is_made(const encoding *e, const pc__plan_tile *unit)
+static int is_made(const schema_encoding *e, const pc__unit *unit)
 {
     for (size_t i = 0; i < unit->count; i++)
         if (unit->leaf[i] != PC__NO_LEAF && !e->work.made[unit->leaf[i]])
@@ -72,8 +72,8 @@ static int is_made(const encoding *e, const pc__plan_tile *unit)
     return 1;
 }
 
-/* PC_MISS: not all of it stayed in RAM. */
-static pc_status pin_unit(encoding *e, const pc__plan_tile *unit)
+/* PC_MISS: a leaf did not stay in RAM. */
+static pc_status pin_unit(schema_encoding *e, const pc__unit *unit)
 {
     pc_status status = PC_OK, all = PC_OK;
     for (size_t i = 0; e->options.pin && i < unit->count && status >= 0; i++) {
@@ -86,10 +86,10 @@ static pc_status pin_unit(encoding *e, const pc__plan_tile *unit)
     return all;
 }
 
-/* Nothing stays referenced beyond its unit: what is held here could not be evicted. */
-static pc_status encode_unit(encoding *e, size_t index)
+/* Keeps no references beyond the unit: referenced segments cannot be evicted. */
+static pc_status encode_unit(schema_encoding *e, size_t index)
 {
-    const pc__plan_tile *unit = &e->work.recipe->units[index];
+    const pc__unit *unit = &e->work.recipe->units[index];
     pc_status status = look_up_unit(e, index);
     if (status == PC_MISS)
         status = load_unit(e, unit);
@@ -102,7 +102,7 @@ static pc_status encode_unit(encoding *e, size_t index)
     return status;
 }
 
-static pc_status encode_units(encoding *e)
+static pc_status encode_units(schema_encoding *e)
 {
     for (; e->done < e->work.recipe->unit_count; e->done++) {
         pc_status status;
@@ -117,7 +117,7 @@ static pc_status encode_units(encoding *e)
     return e->work.refused ? PC_MISS : PC_OK;
 }
 
-/* A sixteenth of RAM: that many bytes may be on their way to the tiers below. */
+/* A sixteenth of the RAM tier may be on its way to the tiers below. */
 static uint64_t write_room(pc_cache *cache)
 {
     pc_cache_stats stats = PC_CACHE_STATS_INIT;
@@ -139,14 +139,14 @@ static pc_status check_encode(const pc_schema *schema, pc_cache *cache, const pc
                         o->ttl_seconds, o->pin_seconds);
     if (o->encoding == PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_schema_encode: exact states depend on the prompt, "
-                                            "there is nothing to encode ahead");
+                                            "so none can be encoded before it is known");
     return pc__model_can_go_on(schema->model);
 }
 
 pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                            const pc_encode_options *options)
 {
-    encoding e = {0};
+    schema_encoding e = {0};
     pc__request_regime regime;
     pc_status status = pc__options_read(&e.options, sizeof e.options,
                                         PC__V1_SIZE(pc_encode_options, progress_user), options,

@@ -1,3 +1,4 @@
+/* Starts loads of segments that the next requests may need. */
 #include "serve/schema_prefetch.h"
 
 #include <string.h>
@@ -5,7 +6,7 @@
 #include "base/options.h"
 #include "serve/fetch.h"
 
-enum { PREFETCH_TEXTS = 2 }; /* texts that follow the last one used */
+enum { PREFETCH_TEXTS = 2 }; /* behind the last text that was used */
 
 static pc_status start_load(const pc__unit_work *work, size_t leaf)
 {
@@ -13,7 +14,7 @@ static pc_status start_load(const pc__unit_work *work, size_t leaf)
     return pc__fetch_prefetch(work->model, work->cache, &facts);
 }
 
-/* The texts of a module and of what stands in it. */
+/* The texts of a module and of all modules in it. */
 static void start_below(const pc__unit_work *work, const pc__node *node)
 {
     if (node->kind == PC__NODE_TEXT && work->recipe->node_leaf[node->index] != PC__NO_LEAF)

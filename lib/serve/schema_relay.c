@@ -32,7 +32,7 @@ pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **forma
 typedef struct relay_text {
     const char *data;
     size_t size;
-    char *own; /* of a file; to be freed */
+    char *own; /* of a file, to be freed */
 } relay_text;
 
 static pc_status read_text(relay_text *out, const pc_allocator *mem, const char *what,
@@ -116,7 +116,7 @@ done:
     return status;
 }
 
-/* Takes the block of tokens over. */
+/* Owns the block of tokens from now on. */
 static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const pc__pml_env *env,
                            int32_t *tokens, size_t count)
 {

@@ -1,8 +1,9 @@
 /* System prompts by name.
  *
- * An entry is a schema and the pins that hold its states in the cache. Everything that may take
- * long (tokenising, encoding) is done before the lock is taken; under it a finished entry is
- * swapped in, and what it replaces is let go behind it. */
+ * An entry is a schema and the pins that hold its states in the cache. Tokenising and encoding are
+ * done before the lock is taken. Under the lock a finished entry replaces the old one, which is
+ * freed after it. */
+#include <promptcache/admin.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static pc_status check_systems_options(const pc_systems_options *o)
                                         "exclude each other");
     if (o->encoding > PC_ENCODE_JOINT)
         return pc__fail(o->encoding == PC_ENCODE_EXACT ? PC_ERR_UNSUPPORTED : PC_ERR_INVALID,
-                        "pc_systems_options: nothing can be encoded ahead in encoding %u",
+                        "pc_systems_options: encoding %u depends on the prompt or is unknown",
                         o->encoding);
     if (o->format && o->format_file)
         return pc__fail(PC_ERR_INVALID,
@@ -111,7 +112,7 @@ static pc_status make_schema(const pc_systems *s, const char *name, const char *
     return pc_schema_from_relay(out, s->model, &relay);
 }
 
-/* A fault in the schema string shows now, not with the first name. */
+/* Reports a fault in the schema string now, not with the first name. */
 static pc_status read_format(pc_systems *s, const pc_systems_options *o)
 {
     const pc_allocator *mem = &s->model->context->mem;
@@ -183,7 +184,7 @@ static system_entry *find_entry(const pc_systems *s, const char *name)
     return NULL;
 }
 
-/* Pins what is in the cache; PC_MISS: not all of it. */
+/* Pins all leaves that are in RAM; PC_MISS: one is not. */
 static pc_status pin_entry(const pc_systems *s, system_entry *e)
 {
     e->pinned = pc__calloc(&s->model->context->mem, e->keys->count, 1);
@@ -213,7 +214,7 @@ static pc_status encode_entry(const pc_systems *s, system_entry *e)
     return pin_entry(s, e);
 }
 
-/* Takes the reference to the schema over. */
+/* Owns the reference to the schema from now on. */
 static pc_status fill_entry(pc_systems *s, const char *name, pc_schema *schema)
 {
     system_entry e = {.schema = schema, .filled = 1}, old = {0}, *at;
@@ -295,7 +296,7 @@ pc_status pc_systems_drop(pc_systems *s, const char *name)
     return PC_OK;
 }
 
-/* The names between commas, cut with "..." where `size` is used up. */
+/* The names between commas; those that do not fit become "...". */
 static void list_names(const pc_systems *s, char *out, size_t size)
 {
     size_t n = 0;
@@ -354,7 +355,7 @@ pc_status pc_systems_get(pc_systems *s, size_t index, pc_system_info *info)
         const system_entry *e = &s->items[index];
         memcpy(i.name, e->name, sizeof i.name);
         i.length = e->schema->tree->length;
-        i.kept = e->pin_count;
+        i.pinned = e->pin_count;
         i.filled = e->filled;
     }
     pthread_mutex_unlock(&s->lock);

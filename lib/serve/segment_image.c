@@ -1,3 +1,5 @@
+/* The operations of a model's payloads (pc__payload_ops): native runs as their pages, segments of
+ * an application's model as the bytes that it exports. */
 #include "serve/segment_image.h"
 
 #include <stdio.h>
@@ -7,8 +9,8 @@
 #include "model/model_states.h"
 #include "serve/unit_keys.h"
 
-/* States on their way into a host's model: the bytes for ops.import_segment. A host's handle may
- * look like anything, so which payloads are still such bytes is known by this list. */
+/* The bytes for ops.import_segment of an application's model. Its handles may be any pointers, so
+ * only this list tells which payloads are still such bytes. */
 struct pc__import {
     struct pc__import *next;
     uint8_t *bytes;
@@ -27,7 +29,7 @@ void pc__model_take(void *owner)
     pc__model_ref(owner);
 }
 
-/* Takes it off the list; NULL: `payload` is the host's own. */
+/* Removes it from the list; NULL: `payload` is a handle of the application's. */
 static import *take_import(pc_model *model, const void *payload)
 {
     import **at, *found;
@@ -43,12 +45,12 @@ static import *take_import(pc_model *model, const void *payload)
 
 static void free_import(const pc_model *model, import *i)
 {
-    memset(i->bytes, 0, i->size); /* a tenant's states in memory that anybody may get next */
+    memset(i->bytes, 0, i->size); /* another tenant may get the memory next */
     pc__free(&model->context->mem, i->bytes);
     pc__free(&model->context->mem, i);
 }
 
-static void release(void *owner, void *payload)
+static void release_payload(void *owner, void *payload)
 {
     pc_model *model = owner;
     import *pending = pc__model_is_native(model) ? NULL : take_import(model, payload);
@@ -144,13 +146,13 @@ static pc_status describe_run(const pc_model *model, const pc__kv *kv, pc__image
     return PC_OK;
 }
 
-/* One block: the table, its size, then the host's bytes. */
+/* In one allocation: the block's address, its size, then its bytes. */
 typedef struct exported {
     uint8_t *block;
     uint64_t bytes;
 } exported;
 
-static pc_status export_host(const pc_model *model, void *payload, exported **out)
+static pc_status export_payload(const pc_model *model, void *payload, exported **out)
 {
     const pc_allocator *mem = &model->context->mem;
     size_t size = 0, written = 0;
@@ -177,7 +179,7 @@ static pc_status export_host(const pc_model *model, void *payload, exported **ou
     return pc__model_status(model, "export_segment", status);
 }
 
-static pc_status describe(void *owner, void *payload, pc__image *image, void **release_me)
+static pc_status describe_payload(void *owner, void *payload, pc__image *image, void **release_me)
 {
     const pc_model *model = owner;
     exported *e;
@@ -189,7 +191,7 @@ static pc_status describe(void *owner, void *payload, pc__image *image, void **r
     set_model(image, model);
     if (pc__model_is_native(model))
         return describe_run(model, payload, image, release_me);
-    status = export_host(model, payload, &e);
+    status = export_payload(model, payload, &e);
     if (status < 0)
         return status;
     image->layers = image->kv_heads = image->k_dim = image->v_dim = 0;
@@ -200,7 +202,7 @@ static pc_status describe(void *owner, void *payload, pc__image *image, void **r
     return PC_OK;
 }
 
-/* Can this model use such states at all? The rest is what a name and pc__image_match tell. */
+/* This model can use states of that shape. Keys and pc__image_match tell the rest. */
 static pc_status check_image(const pc_model *model, const pc__image *image, pc__kv_shape *shape)
 {
     const pc_model_info *info = &model->info;
@@ -261,7 +263,8 @@ static void set_run(pc__kv *kv, const pc__image *image)
     kv->origin = image->origin;
 }
 
-static pc_status create(void *owner, const pc__image *image, void **payload, uint8_t **blocks)
+static pc_status create_payload(void *owner, const pc__image *image, void **payload,
+                                uint8_t **blocks)
 {
     pc_model *model = owner;
     pc__kv_shape shape;
@@ -281,9 +284,9 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
     return PC_OK;
 }
 
-static pc_status wrap_memory(void *owner, const pc__image *image, const void *const *blocks,
-                             void *memory_owner, void (*release_memory)(void *memory_owner),
-                             void **payload)
+static pc_status wrap_payload(void *owner, const pc__image *image, const void *const *blocks,
+                              void *memory_owner, void (*release_memory)(void *memory_owner),
+                              void **payload)
 {
     const pc_model *model = owner;
     pc__kv_shape shape;
@@ -291,7 +294,9 @@ static pc_status wrap_memory(void *owner, const pc__image *image, const void *co
     pc_status status = check_image(model, image, &shape);
     *payload = NULL;
     if (status >= 0 && !pc__model_is_native(model))
-        status = pc__fail(PC_ERR_UNSUPPORTED, "a host's model imports its states");
+        status = pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "an application's model imports its states, it cannot read them in place");
     if (status >= 0)
         status = pc__kv_wrap(&kv, &model->context->mem, &shape, image->tokens, image->relative,
                              blocks, memory_owner, release_memory);
@@ -308,7 +313,7 @@ static pc_status finish_import(pc_model *model, const pc__image *image, void **p
     void *made = NULL;
     pc_status status;
     if (!i)
-        return PC_OK; /* the host's already */
+        return PC_OK; /* imported already */
     pc__model_enter(model);
     status = model->ops.import_segment(model->user, i->bytes, i->size, image->token_ids,
                                        image->tokens, &made);
@@ -319,7 +324,7 @@ static pc_status finish_import(pc_model *model, const pc__image *image, void **p
     if (status < 0) {
         pthread_mutex_lock(&model->imports_lock);
         i->next = model->imports;
-        model->imports = i; /* still to be released */
+        model->imports = i; /* the caller releases it */
         pthread_mutex_unlock(&model->imports_lock);
         return status;
     }
@@ -328,7 +333,7 @@ static pc_status finish_import(pc_model *model, const pc__image *image, void **p
     return PC_OK;
 }
 
-static pc_status finish(void *owner, const pc__image *image, void **payload)
+static pc_status finish_payload(void *owner, const pc__image *image, void **payload)
 {
     pc_model *model = owner;
     if (!pc__model_is_native(model))
@@ -336,7 +341,7 @@ static pc_status finish(void *owner, const pc__image *image, void **payload)
     return PC_OK;
 }
 
-/* Lossy codecs, and other writers, may have left something behind the last token. */
+/* Lossy codecs and other writers may leave bytes behind the last token. */
 static void block_ready(void *owner, void *payload, size_t index)
 {
     const pc_model *model = owner;
@@ -351,7 +356,7 @@ static void set_layer_stream(void *owner, void *payload, pc__layer_stream *strea
         atomic_store_explicit(&((pc__kv *)payload)->stream, stream, memory_order_release);
 }
 
-/* A host's states are the host's own affair, here and in wipe. */
+/* An application's model manages its own memory, here and in zero_memory. */
 static void free_to_system(void *owner, void *payload)
 {
     const pc_model *model = owner;
@@ -366,20 +371,20 @@ static void zero_memory(void *owner, void *payload)
         pc__kv_zero(payload);
 }
 
-/* Runs of our own models are memory that any of them reads; what stands behind a host's handle only
- * that host's model knows. */
-static int serves(const void *owner, const void *other)
+/* Any native model reads runs of native models; a handle of an application's model is for that
+ * model only. */
+static int serves_owner(const void *owner, const void *other)
 {
     return pc__model_is_native(owner) && pc__model_is_native(other);
 }
 
-static pc_status show(void *owner, void *payload, pc_raw *raw)
+static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
 {
     const pc_model *model = owner;
     pc__kv *kv = payload;
     pc__image image;
     if (!pc__model_is_native(model))
-        return pc__fail(PC_ERR_UNSUPPORTED, "the host's model keeps its states to itself");
+        return pc__fail(PC_ERR_UNSUPPORTED, "raw states are those of native models only");
     set_model(&image, model);
     raw->block_bytes = pc__kv_sizes(kv);
     if (!raw->block_bytes)
@@ -394,7 +399,7 @@ static pc_status show(void *owner, void *payload, pc_raw *raw)
     raw->kv_heads = kv->shape.kv_heads;
     raw->k_dim = kv->shape.k_dim;
     raw->v_dim = kv->shape.v_dim;
-    raw->regime = kv->regime;
+    raw->rope_regime = kv->regime;
     raw->relative = kv->relative;
     raw->blocks = (void *const *)(void *)kv->layer;
     raw->block_count = (size_t)kv->shape.layers;
@@ -402,16 +407,16 @@ static pc_status show(void *owner, void *payload, pc_raw *raw)
 }
 
 const pc__payload_ops pc__model_payload = {
-    .release = release,
+    .release = release_payload,
     .drop_owner = drop_model,
-    .describe = describe,
-    .create = create,
-    .wrap_memory = wrap_memory,
+    .describe = describe_payload,
+    .create = create_payload,
+    .wrap_memory = wrap_payload,
     .block_ready = block_ready,
     .set_layer_stream = set_layer_stream,
-    .finish = finish,
+    .finish = finish_payload,
     .zero_memory = zero_memory,
     .free_to_system = free_to_system,
-    .serves = serves,
-    .raw = show,
+    .serves = serves_owner,
+    .raw = show_raw,
 };

@@ -1,8 +1,11 @@
+/* A sequence: made, prefilled, sampled, copied, ended. */
 #include "serve/sequence.h"
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "serve/batch.h"
+#include "serve/request_run.h"
 
 static pc__sample_counter *sample_counter_new(const pc_allocator *mem)
 {
@@ -20,7 +23,6 @@ static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *co
         pc__free(mem, counter);
 }
 
-/* Takes the options over on success. */
 static pc_sequence *new_sequence(const pc_prompt *prompt, pc_cache *cache)
 {
     const pc_allocator *mem = &prompt->model->context->mem;
@@ -45,8 +47,8 @@ static pc_status make_logits(pc_sequence *s, const pc_generate_options *o)
     return s->logits ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* Rows of logits that a vocabulary has no token for (padding of the model) are never drawn. What a
- * host's tokenizer knows, only the host does. */
+/* A model may have more rows of logits than its tokenizer has tokens; the others are never sampled.
+ * An application's tokenizer is not asked. */
 static size_t drawn_vocabulary(const pc_model *model)
 {
     size_t rows = (size_t)model->info.vocab;
@@ -54,6 +56,7 @@ static size_t drawn_vocabulary(const pc_model *model)
     return known < rows ? known : rows;
 }
 
+/* Owns the options on success. */
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation)
 {
@@ -78,22 +81,6 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     return PC_OK;
 }
 
-/* What the host holds for it goes when it ends, not only when it is freed. */
-static void drop_states(pc_sequence *s)
-{
-    pc__call_drop(s->model, s->host);
-    s->host = NULL;
-    pc__request_end(&s->request);
-    for (size_t i = 0; i < s->segment_count; i++)
-        pc__segment_unref(s->segments[i]);
-    pc__free(s->mem, s->segments);
-    s->segments = NULL;
-    s->segment_count = 0;
-    pc__free(s->mem, s->own);
-    s->own = NULL;
-    s->own_count = 0;
-}
-
 void pc_sequence_free(pc_sequence *s)
 {
     pc_model *model;
@@ -104,7 +91,7 @@ void pc_sequence_free(pc_sequence *s)
         pc_batch_remove(s->batch, s);
     model = pc__model_ref(s->model);
     mem = s->mem;
-    drop_states(s);
+    pc__placed_prompt_end(&s->placed, s->model);
     pc__sampler_end(&s->sampler);
     pc__stream_end(&s->text);
     pc__generation_end(&s->generation, mem);
@@ -134,7 +121,7 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
         return status;
     if (generation.options.samples > 1)
         status = pc__fail(PC_ERR_INVALID,
-                          "pc_sequence_new: one sample a sequence, use pc_sequence_fork");
+                          "pc_sequence_new: a sequence is one sample; use pc_sequence_fork");
     else
         status = pc__sequence_make(out, prompt, cache, &generation);
     pc__generation_end(&generation, &prompt->model->context->mem);
@@ -151,45 +138,42 @@ void pc__sequence_note_prompt(pc_sequence *s)
 
 pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
 {
+    pc__request request;
     pc_status status;
     s->started = pc__now();
-    status = pc__request_init(&s->request, s->prompt, s->cache, &s->generation.options, s->count);
+    status = pc__request_init(&request, s->prompt, s->cache, &s->generation.options, s->count);
     if (status >= 0)
-        status = pc__request_poll(&s->request);
+        status = pc__request_poll(&request);
     if (status >= 0)
-        status = pc__request_run(&s->request, &s->host, logits);
+        status = pc__request_run(&request, &s->placed, logits);
     pc__generation_drop_memo(&s->generation);
-    s->stats = s->request.stats;
-    s->stats.struct_size = sizeof s->stats;
-    s->regime = s->request.regime;
-    s->next_position = s->request.next_position;
+    s->stats = request.stats;
+    s->regime = request.regime;
+    pc__request_end(&request);
     if (status < 0)
         return pc__sequence_fail(s, status);
     s->stats.tokens_prompt += s->count; /* pushed already */
     s->stats.tokens_new += s->count;
-    s->own = s->request.own;
-    s->own_count = s->request.own_count;
-    s->own_last = s->request.own_last;
-    s->request.own = NULL;
     pc__sequence_note_prompt(s);
     return PC_OK;
 }
 
-static void end(pc_sequence *s, uint32_t finish)
+/* What the model holds for it goes now, not only when it is freed. */
+static void end_sequence(pc_sequence *s, uint32_t finish)
 {
     s->finish = s->stats.finish = finish;
     if (finish == PC_FINISH_ERROR || !(s->generation.options.flags & PC_GENERATE_KEEP))
-        drop_states(s);
+        pc__placed_prompt_end(&s->placed, s->model);
 }
 
 pc_status pc__sequence_fail(pc_sequence *s, pc_status status)
 {
     s->status = status;
-    end(s, PC_FINISH_ERROR);
+    end_sequence(s, PC_FINISH_ERROR);
     return status;
 }
 
-/* Hands out what became final; PC_END if the caller wants no more. */
+/* Gives final text to on_text; PC_END if the caller wants no more. */
 static pc_status emit_text(pc_sequence *s, size_t from)
 {
     const pc_generate_options *o = &s->generation.options;
@@ -224,7 +208,7 @@ int64_t pc__sequence_limit(const pc_sequence *s)
 
 int pc__sequence_is_full(const pc_sequence *s)
 {
-    return s->pending && s->next_position + (int64_t)s->pending > pc__sequence_limit(s);
+    return s->pending && s->placed.next_position + (int64_t)s->pending > pc__sequence_limit(s);
 }
 
 static uint32_t reason_to_end(const pc_sequence *s, int32_t token, int stopped)
@@ -282,37 +266,17 @@ pc_status pc__sequence_sample(pc_sequence *s, float *logits)
     if (status == PC_END && !finish)
         finish = PC_FINISH_CALLBACK;
     if (finish)
-        end(s, finish);
+        end_sequence(s, finish);
     return PC_OK;
 }
 
-/* Copies the references to what is attached, whoever held it. */
-static pc_status copy_segments(pc_sequence *to, const pc_sequence *from)
+static pc_status copy_logits(pc_sequence *to, const pc_sequence *from)
 {
-    size_t parts = from->request.segments ? from->prompt->part_count : 0;
-    to->segments = pc__calloc(to->mem, parts + from->segment_count, sizeof(*to->segments));
-    if (!to->segments)
-        return PC_ERR_NOMEM;
-    for (size_t i = 0; i < parts + from->segment_count; i++) {
-        pc_segment *segment = i < parts ? from->request.segments[i] : from->segments[i - parts];
-        if (segment)
-            to->segments[to->segment_count++] = pc__segment_ref(segment);
-    }
-    return PC_OK;
-}
-
-static pc_status copy_own(pc_sequence *to, const pc_sequence *from)
-{
-    to->own = pc__calloc(to->mem, from->own_count, sizeof *to->own);
-    if (!to->own || make_logits(to, &from->generation.options) < 0)
-        return PC_ERR_NOMEM;
-    if (from->own_count)
-        memcpy(to->own, from->own, from->own_count * sizeof *to->own);
-    to->own_count = from->own_count;
+    pc_status status = make_logits(to, &from->generation.options);
     to->has_logits = from->has_logits;
-    if (from->has_logits)
+    if (status >= 0 && from->has_logits)
         memcpy(to->logits, from->logits, (size_t)to->model->info.vocab * sizeof *to->logits);
-    return PC_OK;
+    return status;
 }
 
 static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc_sampling *sampling,
@@ -343,27 +307,24 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     to->counter = from->counter;
     atomic_fetch_add_explicit(&to->counter->references, 1, memory_order_relaxed);
     to->regime = from->regime;
-    to->next_position = from->next_position;
     to->pending = from->pending;
     to->turn = from->turn;
     to->again = from->again;
-    to->own_last = from->own_last;
     to->sampled = from->sampled;
     to->finish = from->finish;
     to->stats = from->stats;
     to->started = from->started;
     to->first_token = from->first_token;
     PC__TRY(pc__generation_copy(&to->generation, to->model, &from->generation), fail);
-    PC__TRY(copy_segments(to, from), fail);
     PC__TRY(pc__grow(to->mem, (void **)&to->tokens, &to->capacity, from->count, sizeof *to->tokens),
             fail);
     if (from->count)
         memcpy(to->tokens, from->tokens, from->count * sizeof *to->tokens);
     to->count = from->count;
-    PC__TRY(copy_own(to, from), fail);
+    PC__TRY(copy_logits(to, from), fail);
     PC__TRY(pc__stream_copy(&to->text, &from->text), fail);
     PC__TRY(copy_sampler(to, from, sampling, seed_offset), fail);
-    PC__TRY(pc__call_fork(from->model, from->cache, from->host, &to->host), fail);
+    PC__TRY(pc__placed_prompt_fork(&to->placed, &from->placed, from->model, from->cache), fail);
     to->sample = atomic_fetch_add_explicit(&to->counter->next, 1, memory_order_relaxed);
     *out = to;
     return PC_OK;
@@ -383,9 +344,9 @@ pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
         return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: sequence is NULL");
     if (sampling && (status = pc__sampling_check(sampling)) < 0)
         return status;
-    if (sequence->stepping) /* what it holds and what it counts may be of different tokens */
+    if (sequence->stepping) /* its states and its tokens may differ now */
         return pc__fail(PC_ERR_STATE, "pc_sequence_fork: a step of the sequence is under way");
-    if (!sequence->host)
+    if (!sequence->placed.sequence)
         return pc__fail(PC_ERR_STATE, "pc_sequence_fork: the sequence %s",
                         sequence->finish ? "is finished" : "has not been stepped yet");
     return pc__sequence_copy(out, (pc_sequence *)(uintptr_t)sequence, sampling, 0);

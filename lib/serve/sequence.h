@@ -1,14 +1,16 @@
-/* A running request: what it holds of the host's, what it has sampled, its text. */
+/* A sequence: a running request, with its states in the model, its sampled tokens and their text.
+ */
 #ifndef PC_SERVE_SEQUENCE_H
 #define PC_SERVE_SEQUENCE_H
 
+#include "serve/first_error.h"
 #include "serve/generate.h"
-#include "serve/request.h"
+#include "serve/placed_prompt.h"
+#include "serve/prompt.h"
 #include "serve/sampler.h"
 #include "serve/text_stream.h"
 
-/* Numbers the samples of a request: the sequence that pc_sequence_new made is 0, its copies count
- * up. */
+/* Numbers the samples of a request: 0 is the sequence from pc_sequence_new, its copies count up. */
 typedef struct pc__sample_counter {
     atomic_size_t references;
     atomic_uint next;
@@ -22,25 +24,17 @@ struct pc_sequence {
     pc__generation generation;
     pc__sample_counter *counter;
     uint32_t sample;
-    /* holds the segments that are attached; of a copy: empty, see `segments` */
-    pc__request request;
-    pc_segment **segments; /* [segment_count] of a copy */
-    size_t segment_count;
+    /* placed.sequence is NULL before the first step and after the end; placed.next_position is that
+     * of the first pending token. */
+    pc__placed_prompt placed;
     pc__request_regime regime;
-    void *host; /* NULL before the first step and after the end */
     pc__sampler sampler;
     int32_t *tokens; /* behind the prompt: sampled and pushed */
     size_t count, capacity;
-    /* the last of them that are not computed yet: usually the one that was sampled last */
-    size_t pending;
-    int64_t next_position; /* of the first of those; between steps, of the next token */
-    size_t turn;           /* tokens [turn, count) came after the last push: the text is theirs */
-    int again;             /* before them, the prompt's last token is to be computed once more */
-    int32_t *own;          /* [own_count] tokens of the prompt that were computed as rows of this
-                              sequence, in the order of their arrival */
-    size_t own_count;
-    int64_t own_last; /* position of the prompt's last token; -1: it was not the last to come */
-    float *logits;    /* [vocab] with PC_GENERATE_LOGITS */
+    size_t pending; /* of them, at the end, not computed yet: usually the last sampled one */
+    size_t turn;    /* tokens [turn, count) came after the last push: the text is theirs */
+    int again;      /* the next step computes the prompt's last token once more */
+    float *logits;  /* [vocab] with PC_GENERATE_LOGITS */
     int has_logits;
     size_t sampled;
     pc__text_stream text;
@@ -49,54 +43,42 @@ struct pc_sequence {
     pc_stats stats;
     double started; /* when its first step began */
     double first_token;
-    int asked_cancel; /* its callback said so */
+    int asked_cancel; /* its callback has cancelled */
     struct pc_batch *batch;
     int stepping; /* a step of its batch is under way */
 };
 
-/* Places, encodes and computes the prompt; logits [vocab] are those behind it. Nothing is sampled
- * yet. */
+/* Places the prompt; logits [vocab] are those behind it. Samples nothing. */
 pc_status pc__sequence_prefill(pc_sequence *sequence, float *logits);
-/* Samples from logits (which it changes), extends the text, decides whether that was the end. An
- * error ends the sequence. */
+/* Samples from logits (and changes them), extends the text, decides whether the sequence ends. An
+ * error ends it. */
 pc_status pc__sequence_sample(pc_sequence *sequence, float *logits);
-/* Ends it with an error; returns that. */
+/* Ends it with an error, and returns that. */
 pc_status pc__sequence_fail(pc_sequence *sequence, pc_status status);
-/* A copy that samples on its own: `sampling` NULL keeps the generator's state; else seed +
+/* A copy that samples on its own. `sampling` NULL: with the generator's state; else from seed +
  * seed_offset. */
 pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *sequence, const pc_sampling *sampling,
                             uint64_t seed_offset);
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation);
 
-/* The rows that its next step computes: how many, and what they are. */
+/* The rows of its next step: how many, and which. */
 size_t pc__sequence_row_count(const pc_sequence *sequence);
 size_t pc__sequence_rows(const pc_sequence *sequence, pc_step_row *rows);
-/* How far it may go: to the end of the model's context, or of its regime of positions. */
+/* Where it has to end: with the model's context, or with its RoPE regime. */
 int64_t pc__sequence_limit(const pc_sequence *sequence);
-/* 1: they would reach beyond that. */
+/* 1: the rows of its next step would reach beyond that. */
 int pc__sequence_is_full(const pc_sequence *sequence);
-/* They have been computed. */
+/* The rows are computed. */
 void pc__sequence_rows_done(pc_sequence *sequence);
-/* Its text becomes final and is handed out; the text of the next turn is empty. An error: of
- * on_text. */
+/* Gives the rest of the turn's text to on_text, and begins an empty text. An error: of on_text. */
 pc_status pc__sequence_end_turn(pc_sequence *sequence);
-/* Tokens of the prompt that the penalty counts. */
+/* Penalises the new tokens of the prompt. */
 void pc__sequence_note_prompt(pc_sequence *sequence);
 
-/* The first error of several, with its text. */
-typedef struct pc__first_error {
-    pc_status status;
-    char text[512];
-} pc__first_error;
-
-void pc__first_error_note(pc__first_error *error,
-                          pc_status status); /* right behind the call that gave it */
-pc_status pc__first_error_status(const pc__first_error *error, pc_status otherwise);
-
-/* Computes the next logits of sequences that run, all of one model, and takes them: one step of the
- * model for all that agree in regime and rule of visibility. logits [count][vocab], rows [count].
- * An error ends the sequences that it concerns; the first one is noted. */
+/* One step of running sequences of one model: computes their next logits and samples. Those that
+ * agree in RoPE regime and visibility are one call of the model. logits [count][vocab], rows
+ * [count]. An error ends the sequences that it concerns; the first one is noted. */
 void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row *rows,
                         float *logits, pc__first_error *error);
 

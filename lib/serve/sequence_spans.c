@@ -1,31 +1,29 @@
-/* What a sequence holds, as segments in place. */
+/* pc_sequence_spans: the states of a sequence as segments at their positions. */
 #include "attn/kv.h"
 #include "model/model_states.h"
+#include "serve/model_calls.h"
 #include "serve/sequence.h"
 #include "serve/visibility.h"
 
-/* A reference to the segment that was attached. */
+#include <promptcache/bench.h>
+
+/* A reference to the attached segment with these states. */
 static pc_segment *attached_segment(const pc_sequence *s, const pc__kv *kv)
 {
-    size_t parts = s->request.segments ? s->prompt->part_count : 0;
-    for (size_t i = 0; i < parts; i++)
-        if (s->request.segments[i] && s->request.segments[i]->payload == kv)
-            return pc__segment_ref(s->request.segments[i]);
-    for (size_t i = 0; i < s->segment_count; i++)
-        if (s->segments[i]->payload == kv)
-            return pc__segment_ref(s->segments[i]);
+    for (size_t i = 0; i < s->placed.segment_count; i++)
+        if (s->placed.segments[i]->payload == kv)
+            return pc__segment_ref(s->placed.segments[i]);
     return NULL;
 }
 
-/* Own token number `n`, counted from the first of the prompt that was computed here. */
+/* Own token number `n`: those of the prompt come first. */
 static int32_t own_token(const pc_sequence *s, size_t n)
 {
-    size_t prompt = s->own_count - (s->again != 0);
-    return n < prompt ? s->own[n] : s->tokens[n - prompt];
+    size_t prompt = s->placed.own.count - (s->again != 0);
+    return n < prompt ? s->placed.own.tokens[n] : s->tokens[n - prompt];
 }
 
-/* An own run as a segment. Where a cut has left more in its memory than we see, a copy of what we
- * see. */
+/* An own run as a segment; a copy, if the run holds more tokens than the sequence sees. */
 static pc_status own_segment(const pc_sequence *s, const pc__sequence_span *span, size_t first,
                              pc_segment **out)
 {
@@ -43,8 +41,7 @@ static pc_status own_segment(const pc_sequence *s, const pc__sequence_span *span
         status = pc__wrap_segment(out, s->model, kv, ids, span->hi);
     if (status >= 0
         && (s->stats.tokens_memo || s->generation.options.baseline == PC_BASELINE_NO_ATTENTION))
-        (*out)->lossy = 1; /* all of it has seen states of another prompt's maps, or some of it has
-                              seen nothing */
+        (*out)->lossy = 1; /* some of it has seen other maps, or nothing */
     pc__free(mem, ids);
     return status;
 }
@@ -54,9 +51,9 @@ static pc_status make_spans(const pc_sequence *s, const pc__sequence_span *seen,
 {
     size_t own = 0, made = 0;
     pc_status status = PC_OK;
-    pc__visibility sight;
-    pc__visibility_start(&sight);
-    sight.exact = s->stats.exactness == PC_EXACT;
+    pc__visibility visible;
+    pc__visibility_start(&visible);
+    visible.exact = s->stats.exactness == PC_EXACT;
     for (size_t i = 0; i < n && status >= 0; i++) {
         pc_segment *segment = NULL;
         if (seen[i].hi <= seen[i].lo)
@@ -67,13 +64,13 @@ static pc_status make_spans(const pc_sequence *s, const pc__sequence_span *seen,
             status = own_segment(s, &seen[i], own, &segment);
         own += seen[i].own ? seen[i].hi : 0;
         if (status >= 0 && !segment)
-            status = pc__fail(PC_ERR_INTERNAL, "pc_sequence_spans: span %zu is nobody's", i);
+            status = pc__fail(PC_ERR_INTERNAL, "pc_sequence_spans: span %zu has no segment", i);
         if (status < 0)
             continue;
         spans[made++] = (pc_span){segment, seen[i].start, seen[i].lo, seen[i].hi};
-        status = pc__visibility_note(&sight, segment, seen[i].start);
-        if (sight.exact)
-            pc__visibility_add(&sight, segment, seen[i].start, seen[i].lo, seen[i].hi);
+        status = pc__visibility_note(&visible, segment, seen[i].start);
+        if (visible.exact)
+            pc__visibility_add(&visible, segment, seen[i].start, seen[i].lo, seen[i].hi);
     }
     for (; status < 0 && made; made--)
         pc__segment_unref(spans[made - 1].segment);
@@ -90,7 +87,7 @@ static pc_status check_sequence(const pc_sequence *s, const pc_span *spans, size
         return status;
     if (s->stepping)
         return pc__fail(PC_ERR_STATE, "pc_sequence_spans: a step of the sequence is under way");
-    if (!s->host)
+    if (!s->placed.sequence)
         return pc__fail(PC_ERR_STATE, "pc_sequence_spans: the sequence %s",
                         s->finish ? "has finished and kept nothing (PC_GENERATE_KEEP)"
                                   : "has not been stepped yet");
@@ -106,11 +103,11 @@ pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capaci
         *count = 0;
     if ((status = check_sequence(sequence, spans, capacity, count)) < 0)
         return status;
-    n = pc__model_sequence_spans(sequence->host, NULL);
+    n = pc__model_sequence_spans(sequence->placed.sequence, NULL);
     seen = pc__calloc(sequence->mem, n, sizeof *seen);
     if (!seen)
         return PC_ERR_NOMEM;
-    pc__model_sequence_spans(sequence->host, seen);
+    pc__model_sequence_spans(sequence->placed.sequence, seen);
     for (size_t i = 0; i < n; i++)
         full += seen[i].hi > seen[i].lo;
     *count = full;
@@ -118,7 +115,7 @@ pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capaci
         status = pc__fail(PC_ERR_LIMIT, "pc_sequence_spans: %zu spans, there is room for %zu", full,
                           capacity);
     } else if (spans) {
-        pc__model_sequence_freeze(sequence->host);
+        pc__model_sequence_freeze(sequence->placed.sequence);
         status = make_spans(sequence, seen, n, spans);
     }
     pc__free(sequence->mem, seen);

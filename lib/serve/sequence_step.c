@@ -1,29 +1,16 @@
-/* One step of running sequences. */
+/* One step of running sequences, for all that can go together in one call of the model. */
+#include <promptcache/bench.h>
 #include <stdio.h>
-
+#include "serve/model_calls.h"
 #include "serve/sequence.h"
 
 typedef struct step_members {
     pc_sequence **list; /* [count] */
     size_t count;
-    pc__first_error why; /* of the first that was cancelled */
+    pc__first_error why; /* the first cancellation */
 } step_members;
 
-void pc__first_error_note(pc__first_error *t, pc_status status)
-{
-    if (status < 0 && t->status >= 0) {
-        t->status = status;
-        snprintf(t->text, sizeof t->text, "%s", pc_error_text());
-    }
-}
-
-pc_status pc__first_error_status(const pc__first_error *t, pc_status otherwise)
-{
-    return t->status < 0 ? pc__fail(t->status, "%s", t->text) : otherwise;
-}
-
-/* Asked by the model within a step: stops it as soon as one of the sequences is no longer wanted.
- */
+/* Asked by the model within a step, which stops if the caller of any sequence cancels. */
 static int32_t any_cancelled(void *user)
 {
     step_members *g = user;
@@ -86,7 +73,7 @@ static void sample_all(step_members *g, float *logits, pc__first_error *error)
     }
 }
 
-/* Ends those whose callers want no more and leaves the others in the group. */
+/* Ends cancelled sequences and takes them out. */
 static void drop_cancelled(step_members *g, pc__first_error *error)
 {
     size_t left = 0;
@@ -101,8 +88,8 @@ static void drop_cancelled(step_members *g, pc__first_error *error)
     g->count = left;
 }
 
-/* A failed step has changed nothing (contract of pc_model_ops.step): who was not to blame is
- * computed again, alone. */
+/* A failed step has changed nothing (contract of pc_model_ops.step). So the sequences that are not
+ * to blame are found by computing each alone. */
 static void step_group(step_members *g, pc_step_row *rows, float *logits, pc__first_error *error)
 {
     pc_status status = PC_OK;
@@ -138,7 +125,7 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row
                         float *logits, pc__first_error *error)
 {
     pc_sequence **list;
-    pc_step_row *more = NULL; /* where a sequence has several rows */
+    pc_step_row *more = NULL; /* if a sequence has several rows */
     const pc_allocator *mem;
     size_t left = 0, row_count = 0;
     if (!count)
@@ -150,7 +137,7 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row
         return;
     }
     for (size_t i = 0; i < count; i++)
-        if (!sequences[i]->finish && sequences[i]->host)
+        if (!sequences[i]->finish && sequences[i]->placed.sequence)
             row_count += pc__sequence_row_count(list[left++] = sequences[i]);
     if (row_count > count && !(more = pc__calloc(mem, row_count, sizeof *more))) {
         pc__first_error_note(error, PC_ERR_NOMEM);

@@ -1,7 +1,8 @@
-/* A running sequence gets tokens that were not sampled, or loses the last ones. */
+/* Tokens are pushed to a running sequence, or truncated. */
 #include <string.h>
 
 #include "pml/literal.h"
+#include "serve/model_calls.h"
 #include "serve/sequence.h"
 
 size_t pc__sequence_row_count(const pc_sequence *s)
@@ -13,9 +14,10 @@ size_t pc__sequence_rows(const pc_sequence *s, pc_step_row *rows)
 {
     size_t n = 0;
     if (s->again)
-        rows[n++] = (pc_step_row){s->host, s->own_last, s->own[s->own_count - 1], 0};
+        rows[n++] = (pc_step_row){s->placed.sequence, s->placed.own.last,
+                                  s->placed.own.tokens[s->placed.own.count - 1], 0};
     for (size_t i = 0; i < s->pending; i++)
-        rows[n++] = (pc_step_row){s->host, s->next_position + (int64_t)i,
+        rows[n++] = (pc_step_row){s->placed.sequence, s->placed.next_position + (int64_t)i,
                                   s->tokens[s->count - s->pending + i], 0};
     rows[n - 1].want_logits = 1;
     return n;
@@ -23,7 +25,7 @@ size_t pc__sequence_rows(const pc_sequence *s, pc_step_row *rows)
 
 void pc__sequence_rows_done(pc_sequence *s)
 {
-    s->next_position += (int64_t)s->pending;
+    s->placed.next_position += (int64_t)s->pending;
     s->pending = 0;
     s->again = 0;
 }
@@ -34,7 +36,7 @@ static pc_status check_running(const pc_sequence *s, const char *call)
         return pc__fail(PC_ERR_STATE, "%s: a step of the sequence is under way", call);
     if (s->finish == PC_FINISH_ERROR)
         return pc__fail(PC_ERR_STATE, "%s: the sequence has ended with an error", call);
-    if (s->finish && !s->host)
+    if (s->finish && !s->placed.sequence)
         return pc__fail(PC_ERR_STATE,
                         "%s: the sequence has finished and kept nothing (PC_GENERATE_KEEP)", call);
     return PC_OK;
@@ -44,7 +46,8 @@ static pc_status check_pushed(const pc_sequence *s, const char *call, const int3
                               size_t count)
 {
     int64_t limit = pc__sequence_limit(s), context = s->model->info.context_length;
-    int64_t end = (s->host ? s->next_position : s->prompt->end) + (int64_t)s->pending;
+    int64_t end = (s->placed.sequence ? s->placed.next_position : s->prompt->end)
+                  + (int64_t)s->pending;
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= s->model->info.vocab)
             return pc__fail(PC_ERR_INVALID, "%s: token %zu is %d, the vocabulary has %d", call, i,
@@ -56,9 +59,8 @@ static pc_status check_pushed(const pc_sequence *s, const char *call, const int3
                         "%s: %zu tokens behind position %lld, the model's context is %lld", call,
                         count, (long long)end, (long long)limit);
     return pc__fail(PC_ERR_LIMIT,
-                    "%s: %zu tokens behind position %lld, the frequencies of its positions, for a "
-                    "length of %llu, end at %lld: "
-                    "pc_generate_options.rope_regime_length decides",
+                    "%s: %zu tokens behind position %lld, but the RoPE regime for a length of %llu "
+                    "ends at %lld: set pc_generate_options.rope_regime_length",
                     call, count, (long long)end, (unsigned long long)s->regime.decided,
                     (long long)limit);
 }
@@ -79,7 +81,7 @@ static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *to
     s->pending += count;
     s->turn = s->count;
     s->finish = s->stats.finish = PC_FINISH_NONE;
-    if (s->host) {
+    if (s->placed.sequence) {
         s->stats.tokens_prompt += count;
         s->stats.tokens_new += count;
     }
@@ -130,7 +132,7 @@ done:
     return status;
 }
 
-/* The text of tokens [turn, count), as if no more had come. */
+/* The text of tokens [turn, count). */
 static pc_status rebuild_text(pc_sequence *s, size_t turn, size_t count, pc__text_stream *out)
 {
     const pc_generate_options *o = &s->generation.options;
@@ -144,17 +146,18 @@ static pc_status rebuild_text(pc_sequence *s, size_t turn, size_t count, pc__tex
     return status;
 }
 
-/* Takes computed tokens off the host's sequence, so that `kept` of those behind the prompt are left
- * there; -1: nor the prompt's last one. */
+/* Shortens the model's sequence to `kept` tokens behind the prompt; -1: without the prompt's last
+ * one too. */
 static pc_status truncate_states(pc_sequence *s, int64_t kept)
 {
     size_t computed = s->count - s->pending;
     size_t less = kept < 0 ? computed + !s->again : computed - (size_t)kept;
-    if (kept < 0 && s->own_last < 0)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_sequence_truncate: the prompt's last position was not its last to be "
-                        "computed, it cannot go on from there");
-    return less ? pc__call_truncate(s->model, s->host, less) : PC_OK;
+    if (kept < 0 && s->placed.own.last < 0)
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "pc_sequence_truncate: the prompt's last position was not computed last, so "
+            "its logits cannot be computed again");
+    return less ? pc__call_truncate(s->model, s->placed.sequence, less) : PC_OK;
 }
 
 pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
@@ -171,8 +174,8 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
     turn = s->turn < count ? s->turn : count;
     computed = s->count - s->pending;
     status = rebuild_text(s, turn, count, &text);
-    /* the last token that stays is computed once more: what is sampled next needs its logits */
-    if (status >= 0 && s->host && count <= computed)
+    /* the last token that stays is computed once more, for its logits */
+    if (status >= 0 && s->placed.sequence && count <= computed)
         status = truncate_states(s, (int64_t)count - 1);
     if (status < 0) {
         pc__stream_end(&text);
@@ -180,18 +183,18 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
     }
     pc__stream_end(&s->text);
     s->text = text;
-    if (!s->host || count > computed) {
+    if (!s->placed.sequence || count > computed) {
         s->pending -= s->count - count;
     } else {
         s->pending = count != 0;
-        s->next_position -= (int64_t)(computed - count + s->pending);
+        s->placed.next_position -= (int64_t)(computed - count + s->pending);
         s->again = !count;
     }
     s->count = count;
     s->turn = turn;
     s->has_logits = 0;
-    s->finish = s->stats.finish = s->host && pc__sequence_is_full(s) ? PC_FINISH_LENGTH
-                                                                     : PC_FINISH_NONE;
+    s->finish = s->stats.finish = s->placed.sequence && pc__sequence_is_full(s) ? PC_FINISH_LENGTH
+                                                                                : PC_FINISH_NONE;
     pc__sampler_forget(&s->sampler);
     pc__sequence_note_prompt(s);
     for (size_t i = 0; i < count; i++)

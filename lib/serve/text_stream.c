@@ -1,3 +1,4 @@
+/* Text of sampled tokens, held back as long as it may still change or become a stop string. */
 #include "serve/text_stream.h"
 
 #include <string.h>
@@ -40,8 +41,7 @@ size_t pc__utf8_unfinished(const char *text, size_t size)
     return 0;
 }
 
-/* The size without unfinished code points at its end (several, where the bytes are no UTF-8 at
- * all). */
+/* The size without unfinished code points at the end: several, if the bytes are not UTF-8. */
 static size_t whole_size(const char *text, size_t size)
 {
     size_t n;
@@ -69,8 +69,8 @@ static pc_status detokenize(pc__text_stream *s, const int32_t *tokens, size_t co
     return status;
 }
 
-/* Appends what the newest token adds. The window moves up to the token before it whenever its text
- * is whole. */
+/* Appends the newest token's text. Where that ends with a whole code point, the window starts with
+ * this token from now on. */
 static pc_status append_token(pc__text_stream *s, const int32_t *tokens, size_t count)
 {
     size_t size;
@@ -86,7 +86,7 @@ static pc_status append_token(pc__text_stream *s, const int32_t *tokens, size_t 
     s->window_size = size;
     if (count - s->window > 1 && !pc__utf8_unfinished(s->scratch.data, size)) {
         status = detokenize(s, tokens + count - 1, 1);
-        /* a token without text of its own is no place to start from */
+        /* a window cannot start with a token that has no text of its own */
         if (status >= 0 && s->scratch.size) {
             s->window = count - 1;
             s->window_size = s->scratch.size;
@@ -95,7 +95,7 @@ static pc_status append_token(pc__text_stream *s, const int32_t *tokens, size_t 
     return status;
 }
 
-/* Bytes at the end of the text that begin one of the stop strings. */
+/* Bytes at the end of the text that may be the beginning of a stop string. */
 static size_t held_back(const char *text, size_t size, const char *const *stops, size_t stop_count)
 {
     size_t most = 0;

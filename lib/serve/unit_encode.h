@@ -1,4 +1,4 @@
-/* Encodes the units of a schema that are missing in a store. */
+/* Encodes units of a schema and keeps their leaves. */
 #ifndef PC_SERVE_UNIT_ENCODE_H
 #define PC_SERVE_UNIT_ENCODE_H
 
@@ -14,26 +14,26 @@ typedef struct pc__unit_work {
     uint64_t rope_regime_length;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
-    pc_segment **made; /* [leaves] counted; made by pc__unit_work_start */
-    uint8_t *unkept;   /* [leaves] PC_REASON_… why the store did not keep it in RAM; 0: it did. In
-                          the memory of `made` */
-    int refused;       /* for one of them since the work began */
-    double ttl;        /* of what is kept; 0: the cache's */
+    pc_segment **made; /* [leaves] counted; allocated by pc__unit_work_start */
+    uint8_t *unkept;   /* [leaves] PC_REASON_… why RAM did not keep it; 0: it did */
+    int refused;       /* RAM did not keep some leaf since the work began */
+    double ttl;        /* of kept segments; 0: the cache's */
     int32_t priority;
-    uint64_t write_room; /* bytes kept before it waits until they have reached the tiers below RAM;
-                            0: never waits */
-    uint64_t behind;     /* kept since then */
+    /* Bytes that may be on their way to the tiers below RAM: beyond that it waits for them.
+     * 0: it never waits. */
+    uint64_t write_room;
+    uint64_t behind; /* bytes kept since it last waited */
 } pc__unit_work;
 
 pc_status pc__unit_work_start(pc__unit_work *work); /* allocates `made` if it is not there yet */
 void pc__unit_work_end(pc__unit_work *work);
 
-/* What a leaf is. Borrowed from the schema and the keys. */
+/* Borrowed from the schema and the keys. */
 pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf);
-/* Encodes a unit (and what it sees, if that is missing too) and keeps its leaves, also in `made`.
- */
+/* Encodes a unit, and first the leading texts if it sees them and they are missing. Keeps its
+ * leaves in the cache and in `made`. */
 pc_status pc__unit_encode(pc__unit_work *work, size_t unit);
-/* A leaf that was made here or is in the store; PC_MISS. *out is borrowed from `made`. */
+/* A leaf that was made here or is in RAM; PC_MISS. *out is borrowed from `made`. */
 pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out);
 
 #endif

@@ -1,3 +1,4 @@
+/* Names all leaves of a recipe: each key holds the keys of what the leaf sees. */
 #include "serve/unit_keys.h"
 
 int64_t pc__key_offset(const pc_model *model, int64_t start)
@@ -5,7 +6,7 @@ int64_t pc__key_offset(const pc_model *model, int64_t start)
     return model->info.relocatable ? 0 : start;
 }
 
-/* Goes on with the chain of what is seen, over the items of one unit. */
+/* The keys of one unit's items, each with the one before it as its parent. */
 typedef struct key_chain {
     const pc_model *model;
     const pc__request_tenants *scopes;
@@ -26,9 +27,9 @@ static pc__id next_key(key_chain *c, const pc__node *item)
 }
 
 static void name_unit(pc__unit_keys *keys, pc__id *salts, key_chain *c, const pc__recipe *recipe,
-                      const pc__plan_tile *unit)
+                      const pc__unit *unit)
 {
-    const pc__plan_tile *lead = unit->sees_lead ? &recipe->units[0] : NULL;
+    const pc__unit *lead = unit->sees_lead ? &recipe->units[0] : NULL;
     for (size_t i = 0; lead && i < lead->count; i++)
         if (lead->leaf[i] != PC__NO_LEAF) {
             next_key(c, lead->items[i]);

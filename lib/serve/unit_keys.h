@@ -1,5 +1,5 @@
-/* The store keys of all leaves of a recipe, for one set of salts and one regime of positions. Made
- * once and kept with the schema, so that a request digests nothing but its prompt's new tokens. */
+/* The keys of all leaves of a recipe, for one set of tenants and one RoPE regime. They are made
+ * once and kept with the schema, so that a request digests only its prompt's new tokens. */
 #ifndef PC_SERVE_UNIT_KEYS_H
 #define PC_SERVE_UNIT_KEYS_H
 
@@ -13,11 +13,11 @@ typedef struct pc__unit_keys {
     uint64_t regime;
     pc__id scopes; /* pc__request_tenants_id */
     size_t count;
-    const pc__id *salts; /* [count] pc__salt_digest of whose each leaf is */
+    const pc__id *salts; /* [count] pc__salt_digest of each leaf's tenant */
     pc__id leaves[];     /* [count] */
 } pc__unit_keys;
 
-/* The position that a key has to hold: 0 where segments can be moved. */
+/* The position in a key: 0 if the model can relocate segments. */
 int64_t pc__key_offset(const pc_model *model, int64_t start);
 
 pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc__recipe *recipe,

@@ -1,48 +1,49 @@
+/* The digest of what segments have seen, over their tokens and distances. */
 #include "serve/visibility.h"
 
 #include <stdlib.h>
 
 #include "serve/model_calls.h"
 
-void pc__visibility_start(pc__visibility *sight)
+void pc__visibility_start(pc__visibility *visible)
 {
-    *sight = (pc__visibility){.exact = 1};
-    pc__digest_start(&sight->digest, "sight/1");
+    *visible = (pc__visibility){.exact = 1};
+    pc__digest_start(&visible->digest, "sight/1");
 }
 
-/* Of what a segment at `start` has before it. */
-static pc__id visible_id(const pc__visibility *sight, int64_t start)
+/* Names the tokens before a segment at `start`. */
+static pc__id visible_id(const pc__visibility *visible, int64_t start)
 {
-    pc__digest digest = sight->digest;
-    pc__digest_u64(&digest, sight->tokens);
-    pc__digest_u64(&digest, sight->tokens ? (uint64_t)(start - sight->first) : 0);
+    pc__digest digest = visible->digest;
+    pc__digest_u64(&digest, visible->tokens);
+    pc__digest_u64(&digest, visible->tokens ? (uint64_t)(start - visible->first) : 0);
     return pc__digest_end(&digest);
 }
 
-static int comes_behind(const pc__visibility *sight, int64_t start)
+static int comes_behind(const pc__visibility *visible, int64_t start)
 {
-    return sight->exact && (!sight->tokens || start > sight->last);
+    return visible->exact && (!visible->tokens || start > visible->last);
 }
 
-void pc__visibility_add(pc__visibility *sight, const pc_segment *segment, int64_t start,
+void pc__visibility_add(pc__visibility *visible, const pc_segment *segment, int64_t start,
                         uint32_t lo, uint32_t hi)
 {
     const pc__id *saw = pc__segment_visibility(segment);
     size_t end = hi ? hi : segment->tokens;
     pc__id id;
-    sight->exact = comes_behind(sight, start) && saw && !lo && !pc__segment_is_lossy(segment);
-    if (!sight->exact)
+    visible->exact = comes_behind(visible, start) && saw && !lo && !pc__segment_is_lossy(segment);
+    if (!visible->exact)
         return;
-    id = visible_id(sight, start);
-    sight->exact = pc__id_equal(saw, &id);
-    if (!sight->tokens)
-        sight->first = start;
+    id = visible_id(visible, start);
+    visible->exact = pc__id_equal(saw, &id);
+    if (!visible->tokens)
+        visible->first = start;
     for (size_t i = 0; i < end; i++) {
-        sight->last = start + pc__kv_relative(segment->payload, i);
-        pc__digest_u64(&sight->digest, (uint64_t)(sight->last - sight->first));
-        pc__digest_u64(&sight->digest, (uint32_t)segment->token_ids[i]);
+        visible->last = start + pc__kv_relative(segment->payload, i);
+        pc__digest_u64(&visible->digest, (uint64_t)(visible->last - visible->first));
+        pc__digest_u64(&visible->digest, (uint32_t)segment->token_ids[i]);
     }
-    sight->tokens += end;
+    visible->tokens += end;
 }
 
 static int by_span_start(const void *a, const void *b)
@@ -51,29 +52,29 @@ static int by_span_start(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-pc_status pc__visibility_of(pc__visibility *sight, const pc_allocator *mem, const pc_span *spans,
+pc_status pc__visibility_of(pc__visibility *visible, const pc_allocator *mem, const pc_span *spans,
                             size_t count)
 {
     const pc_span **sorted = pc__calloc(mem, count, sizeof(*sorted));
-    pc__visibility_start(sight);
+    pc__visibility_start(visible);
     if (!sorted)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
         sorted[i] = &spans[i];
     if (count > 1)
         qsort(sorted, count, sizeof *sorted, by_span_start);
-    for (size_t i = 0; i < count && sight->exact; i++)
-        pc__visibility_add(sight, sorted[i]->segment, sorted[i]->start, sorted[i]->lo,
+    for (size_t i = 0; i < count && visible->exact; i++)
+        pc__visibility_add(visible, sorted[i]->segment, sorted[i]->start, sorted[i]->lo,
                            sorted[i]->hi);
     pc__free(mem, sorted);
     return PC_OK;
 }
 
-pc_status pc__visibility_note(const pc__visibility *sight, pc_segment *segment, int64_t start)
+pc_status pc__visibility_note(const pc__visibility *visible, pc_segment *segment, int64_t start)
 {
     pc__id id;
-    if (!comes_behind(sight, start))
+    if (!comes_behind(visible, start))
         return PC_OK;
-    id = visible_id(sight, start);
+    id = visible_id(visible, start);
     return pc__segment_set_visibility(segment, &id);
 }

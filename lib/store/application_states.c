@@ -1,3 +1,4 @@
+/* Keys, put and get for applications with their own runtime (application_states.h). */
 #include "store/application_states.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ static pc__id to_id(const uint8_t *bytes)
     return id;
 }
 
-static pc_status check_parts(const pc_key_parts *p)
+static pc_status check_key_parts(const pc_key_parts *p)
 {
     if (!p->model)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: parts.model is NULL");
@@ -35,7 +36,7 @@ pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: base or parts is NULL");
     status = pc__options_read(&p, sizeof p, PC__V1_SIZE(pc_key_parts, salt_size), parts,
                               "pc_key_parts");
-    if (status < 0 || (status = check_parts(&p)) < 0)
+    if (status < 0 || (status = check_key_parts(&p)) < 0)
         return status;
     id = pc__base_key(&p);
     memcpy(base, id.bytes, sizeof id.bytes);
@@ -53,29 +54,31 @@ pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t 
     for (size_t i = 0; relative && i < count; i++) {
         if (i ? relative[i] <= relative[i - 1] : relative[i] != 0)
             return pc__fail(PC_ERR_INVALID,
-                            "pc_key_segment: token %zu stands at relative position %lld", i,
-                            (long long)relative[i]);
+                            "pc_key_segment: token %zu has relative position %lld; they start at 0 "
+                            "and increase",
+                            i, (long long)relative[i]);
         holes |= relative[i] != (int64_t)i;
     }
     from = to_id(base);
     if (parent)
         last = to_id(parent);
-    /* positions 0, 1, 2 … have one name, whether they are written out or not */
+    /* positions 0, 1, 2 … have one key, whether they are written out or not */
     id = pc__segment_key(&from, parent ? &last : NULL, distance, offset, tokens,
                          holes ? relative : NULL, count);
     memcpy(key, id.bytes, sizeof id.bytes);
     return PC_OK;
 }
 
-static pc_status read_put(pc_put_options *o, const pc_put_options *options)
+static pc_status read_put_options(pc_put_options *o, const pc_put_options *options)
 {
     pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, salt_size),
                                         options, "pc_put_options");
     if (status < 0)
         return status;
     if (o->reserved || !o->salt != !o->salt_size)
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_put: reserved is set, or salt and salt_size do not go together");
+        return pc__fail(
+            PC_ERR_INVALID,
+            "pc_cache_put: reserved is not 0, or only one of salt and salt_size is given");
     if (!(o->cost_seconds >= 0 && o->cost_seconds < 1e18)
         || !(o->ttl_seconds >= 0 && o->ttl_seconds < 1e18))
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cost_seconds is %g, ttl_seconds %g",
@@ -94,7 +97,7 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     pc_status status;
     if (!cache || !key || !segment)
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cache, key or segment is NULL");
-    if ((status = read_put(&o, options)) < 0)
+    if ((status = read_put_options(&o, options)) < 0)
         return status;
     if (segment->ops->raw && segment->ops->raw(segment->owner, segment->payload, &raw) >= 0)
         image.relative = raw.relative;
@@ -123,7 +126,7 @@ pc_status pc__segment_matches(const pc_segment *segment, const pc__image *want)
     if (status >= 0)
         status = pc__raw_image(&have, &raw, 1, "pc_cache_get");
     if (status < 0)
-        return pc__fail_in(PC_ERR_MISMATCH, "what goes by the key");
+        return pc__fail_in(PC_ERR_MISMATCH, "the segment under this key");
     have.key = want->key;
     return pc__image_match(want, &have);
 }
@@ -133,19 +136,19 @@ static void ref_context(void *owner)
     pc__context_ref(owner);
 }
 
-/* One that the cache has or can get. */
-typedef struct search {
+/* A look-up in RAM, then below it. */
+typedef struct state_lookup {
     pc_cache *cache;
     const pc__image *want;
     uint64_t bytes;
     double cost;
     pc_segment *found;
     uint32_t tier, reason;
-} search;
+} state_lookup;
 
-static pc_status wait_for(search *s, pc__load *load, double started)
+static pc_status wait_for_load(state_lookup *s, pc__load *load, double started)
 {
-    static const double END = 1e6; /* seconds: a load has a deadline of its own */
+    static const double END = 1e6; /* seconds; a load has its own deadline */
     pc_status status = pc__load_wait(load, started + (s->cost > 0 && s->cost < END ? s->cost : END),
                                      &s->found, &s->reason);
     if (status == PC_OK)
@@ -158,7 +161,7 @@ static pc_status wait_for(search *s, pc__load *load, double started)
     return status;
 }
 
-static pc_status seek(search *s, double started)
+static pc_status lookup_below(state_lookup *s, double started)
 {
     pc__entry_desc desc = {.key = s->want->key, .cost = s->cost};
     pc__load_request want = {.image = s->want,
@@ -170,10 +173,10 @@ static pc_status seek(search *s, double started)
                              .cost = s->cost};
     pc__load *load;
     pc_status status = pc__cache_lookup_async(s->cache, &want, &load, &s->reason);
-    return status == PC_OK ? wait_for(s, load, started) : status;
+    return status == PC_OK ? wait_for_load(s, load, started) : status;
 }
 
-static pc_status find(search *s, double started)
+static pc_status lookup_states(state_lookup *s, double started)
 {
     const pc__image *want = s->want;
     pc_status status = pc__cache_get(s->cache, &want->key, want->token_ids, want->tokens,
@@ -181,7 +184,7 @@ static pc_status find(search *s, double started)
     s->tier = PC_TIER_RAM;
     s->reason = PC_REASON_FIRST_USE;
     if (status == PC_MISS && pc__cache_has_lower(s->cache))
-        status = seek(s, started);
+        status = lookup_below(s, started);
     if (status == PC_OK && pc__segment_matches(s->found, want) < 0) {
         pc__segment_unref(s->found);
         s->found = NULL;
@@ -191,8 +194,8 @@ static pc_status find(search *s, double started)
     return status;
 }
 
-static pc_status check_get(pc_cache *cache, const uint8_t *key, const pc_raw *expect, double cost,
-                           const pc_get_info *info)
+static pc_status check_get_arguments(pc_cache *cache, const uint8_t *key, const pc_raw *expect,
+                                     double cost, const pc_get_info *info)
 {
     if (!cache || !key || !expect)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: cache, key or expect is NULL");
@@ -208,14 +211,14 @@ pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
 {
     pc_raw r;
     pc__image want;
-    search s = {.cache = cache, .want = &want, .cost = cost_seconds};
-    pc_get_info told = PC_GET_INFO_INIT;
+    state_lookup s = {.cache = cache, .want = &want, .cost = cost_seconds};
+    pc_get_info result = PC_GET_INFO_INIT;
     double started = pc__now();
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: out is NULL");
     *out = NULL;
-    if ((status = check_get(cache, key, expect, cost_seconds, info)) < 0)
+    if ((status = check_get_arguments(cache, key, expect, cost_seconds, info)) < 0)
         return status;
     status = pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), expect, "pc_raw");
     if (status < 0 || (status = pc__raw_image(&want, &r, 1, "pc_cache_get")) < 0)
@@ -223,16 +226,16 @@ pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
     want.key = to_id(key);
     for (size_t b = 0; b < r.block_count; b++)
         s.bytes += r.block_bytes[b];
-    status = find(&s, started);
+    status = lookup_states(&s, started);
     if (status < 0)
         return status;
     *out = s.found;
-    told.tier = s.found ? s.tier : PC_TIER_NONE;
-    told.reason = s.found ? PC_REASON_NONE : s.reason;
-    told.lossy = s.found ? s.found->lossy : 0;
-    told.seconds = pc__now() - started;
+    result.tier = s.found ? s.tier : PC_TIER_NONE;
+    result.reason = s.found ? PC_REASON_NONE : s.reason;
+    result.lossy = s.found ? s.found->lossy : 0;
+    result.seconds = pc__now() - started;
     if (info)
-        status = pc__result_write(info, PC__V1_SIZE(pc_get_info, seconds), &told, sizeof told,
+        status = pc__result_write(info, PC__V1_SIZE(pc_get_info, seconds), &result, sizeof result,
                                   "pc_get_info")
                          < 0
                      ? PC_ERR_INVALID

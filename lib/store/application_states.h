@@ -1,4 +1,4 @@
-/* The cache for runtimes that keep their own states: keys, put and get of raw states
+/* The cache for applications that keep their own states: keys, put and get of raw states
  * (store/raw_states.h). */
 #ifndef PC_STORE_APPLICATION_STATES_H
 #define PC_STORE_APPLICATION_STATES_H
@@ -6,7 +6,7 @@
 #include "store/cache.h"
 #include "store/raw_states.h"
 
-/* PC_ERR_MISMATCH: a segment that goes by the key is not what is expected. */
+/* PC_ERR_MISMATCH: the segment under this key is not what the application expects. */
 pc_status pc__segment_matches(const pc_segment *segment, const pc__image *want);
 
 #endif

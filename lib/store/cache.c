@@ -1,3 +1,4 @@
+/* The cache over its tiers: get, put, pins, quotas, statistics (cache.h). */
 #include "store/cache_internal.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *token
                         pc_segment **out)
 {
     uint32_t reason;
-    pc_status status = pc__ram_tier_get(cache->host, key, tokens, count, out, &reason);
+    pc_status status = pc__ram_tier_get(cache->ram, key, tokens, count, out, &reason);
     atomic_fetch_add_explicit(&cache->counts.lookups, 1, memory_order_relaxed);
     if (status != PC_OK)
         return status;
@@ -18,23 +19,23 @@ pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *token
     return PC_OK;
 }
 
-/* `image` with the names that the segment is stored under. */
-static pc_status keep_about(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
-                            pc_segment *segment)
+/* Describes the segment by `image` and the entry under which it is stored. */
+static pc_status set_description(pc_cache *cache, const pc__entry_desc *desc,
+                                 const pc__image *image, pc_segment *segment)
 {
-    pc__image about = *image;
-    about.key = desc->key;
-    about.salt = desc->salt ? *desc->salt : cache->salt_id;
-    about.has_content = desc->content != NULL;
+    pc__image description = *image;
+    description.key = desc->key;
+    description.salt = desc->salt ? *desc->salt : cache->salt_id;
+    description.has_content = desc->content != NULL;
     if (desc->content)
-        about.content = *desc->content;
-    about.has_parent = desc->parent != NULL;
+        description.content = *desc->content;
+    description.has_parent = desc->parent != NULL;
     if (desc->parent)
-        about.parent = *desc->parent;
-    about.cost = desc->cost;
-    about.ttl = desc->ttl > 0 ? desc->ttl : cache->ttl;
-    about.priority = desc->priority;
-    return pc__segment_set_description(segment, &about);
+        description.parent = *desc->parent;
+    description.cost = desc->cost;
+    description.ttl = desc->ttl > 0 ? desc->ttl : cache->ttl;
+    description.priority = desc->priority;
+    return pc__segment_set_description(segment, &description);
 }
 
 pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
@@ -47,13 +48,13 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
     if (winner)
         *winner = NULL;
     if (lower) {
-        if ((status = keep_about(cache, desc, image, segment)) < 0)
+        if ((status = set_description(cache, desc, image, segment)) < 0)
             return status;
         admitted = pc__write_is_admitted(cache, desc);
         if (!admitted)
             atomic_store_explicit(&segment->not_written, 1, memory_order_relaxed);
     }
-    status = pc__ram_tier_put(cache->host, desc, segment, &kept, &why);
+    status = pc__ram_tier_put(cache->ram, desc, segment, &kept, &why);
     if (reason)
         *reason = why;
     if (status >= 0 && admitted && (!kept || kept == segment))
@@ -67,7 +68,7 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
 
 int pc__cache_has_content(pc_cache *cache, const pc__id *content)
 {
-    int has_content = pc__ram_tier_has_content(cache->host, content);
+    int has_content = pc__ram_tier_has_content(cache->ram, content);
     for (uint32_t t = 0; !has_content && t < PC_TIER_COUNT; t++)
         has_content = cache->tiers[t]
                       && cache->tiers[t]->ops->has_content(cache->tiers[t], content);
@@ -123,12 +124,12 @@ double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t t
 
 pc_status pc__cache_pin(pc_cache *cache, const pc__id *key)
 {
-    return pc__ram_tier_pin(cache->host, key, PC__PIN_INTERNAL, 0);
+    return pc__ram_tier_pin(cache->ram, key, PC__PIN_INTERNAL, 0);
 }
 
 pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key)
 {
-    return pc__ram_tier_unpin(cache->host, key, PC__PIN_INTERNAL);
+    return pc__ram_tier_unpin(cache->ram, key, PC__PIN_INTERNAL);
 }
 
 static pc_status check_pin(const pc_cache *cache, const uint8_t key[32], uint64_t owner, pc__id *id,
@@ -149,14 +150,14 @@ pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner, d
     pc_status status = check_pin(cache, key, owner, &id, "pc_cache_pin");
     if (status >= 0 && !(seconds >= 0))
         status = pc__fail(PC_ERR_INVALID, "pc_cache_pin: seconds is %g", seconds);
-    return status < 0 ? status : pc__ram_tier_pin(cache->host, &id, owner, seconds);
+    return status < 0 ? status : pc__ram_tier_pin(cache->ram, &id, owner, seconds);
 }
 
 pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t owner)
 {
     pc__id id;
     pc_status status = check_pin(cache, key, owner, &id, "pc_cache_unpin");
-    return status < 0 ? status : pc__ram_tier_unpin(cache->host, &id, owner);
+    return status < 0 ? status : pc__ram_tier_unpin(cache->ram, &id, owner);
 }
 
 pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
@@ -165,7 +166,7 @@ pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
     pc__id id;
     pc_status status = check_pin(cache, any, owner, &id, "pc_cache_unpin_owner");
     if (status >= 0)
-        pc__ram_tier_unpin_owner(cache->host, owner);
+        pc__ram_tier_unpin_owner(cache->ram, owner);
     return status;
 }
 
@@ -177,9 +178,9 @@ pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size
         return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: cache is NULL");
     if (!salt != !salt_size)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_set_quota: salt and salt_size do not go together");
+                        "pc_cache_set_quota: only one of salt and salt_size is given");
     id = pc__salt_digest(salt, salt_size);
-    return pc__ram_tier_set_quota(cache->host, &id, ram_bytes);
+    return pc__ram_tier_set_quota(cache->ram, &id, ram_bytes);
 }
 
 const void *pc__cache_salt(const pc_cache *cache, size_t *size)
@@ -188,11 +189,11 @@ const void *pc__cache_salt(const pc_cache *cache, size_t *size)
     return cache->salt;
 }
 
-/* Of RAM, with what is on its way to a tier below and in it no more. */
-static void host_stats(pc_cache *cache, pc_tier_stats *s)
+/* The tier RAM, with evicted segments that wait to be written to a lower tier. */
+static void ram_stats(pc_cache *cache, pc_tier_stats *s)
 {
     uint64_t outside = atomic_load_explicit(&cache->outside, memory_order_relaxed);
-    pc__ram_tier_stats(cache->host, s);
+    pc__ram_tier_stats(cache->ram, s);
     s->segment_bytes += outside;
     s->staging_bytes += outside + atomic_load_explicit(&cache->inside, memory_order_relaxed);
     s->budget_bytes += cache->room_outside;
@@ -201,23 +202,22 @@ static void host_stats(pc_cache *cache, pc_tier_stats *s)
 pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
 {
     pc_cache_stats s = PC_CACHE_STATS_INIT;
-    pc_tier_stats host = PC_TIER_STATS_INIT;
+    pc_tier_stats ram = PC_TIER_STATS_INIT;
     if (!cache || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get_stats: cache or stats is NULL");
-    host_stats(cache, &host);
-    s.stored = host.stored;
-    s.refused = host.refused;
-    s.evicted = host.evicted;
-    s.removed = host.removed;
-    s.segments = host.segments;
-    s.segment_bytes = host.segment_bytes;
-    s.pinned_bytes = host.pinned_bytes;
-    s.budget_bytes = host.budget_bytes;
+    ram_stats(cache, &ram);
+    s.stored = ram.stored;
+    s.refused = ram.refused;
+    s.evicted = ram.evicted;
+    s.removed = ram.removed;
+    s.segments = ram.segments;
+    s.segment_bytes = ram.segment_bytes;
+    s.pinned_bytes = ram.pinned_bytes;
+    s.budget_bytes = ram.budget_bytes;
     s.hits = atomic_load_explicit(&cache->counts.hits, memory_order_relaxed);
     s.lookups = atomic_load_explicit(&cache->counts.lookups, memory_order_relaxed);
-    s.lookups = s.lookups > s.hits
-                    ? s.lookups
-                    : s.hits; /* hits were read first: others may have come in between */
+    s.lookups = s.lookups > s.hits ? s.lookups
+                                   : s.hits; /* hits were read first, others may have followed */
     s.misses = s.lookups - s.hits;
     return pc__result_write(stats, PC__V1_SIZE(pc_cache_stats, budget_bytes), &s, sizeof s,
                             "pc_cache_stats");
@@ -228,7 +228,7 @@ void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
     uint64_t slower_than_compute = atomic_load_explicit(&cache->counts.slower_than_compute[tier],
                                                         memory_order_relaxed);
     if (tier == PC_TIER_RAM)
-        host_stats(cache, stats);
+        ram_stats(cache, stats);
     else if (cache->tiers[tier])
         cache->tiers[tier]->ops->stats(cache->tiers[tier], stats);
     if (!stats->reason && cache->tiers[tier])
@@ -254,7 +254,7 @@ pc_status pc_cache_clear(pc_cache *cache)
 {
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_clear: cache is NULL");
-    pc__ram_tier_clear(cache->host);
+    pc__ram_tier_clear(cache->ram);
     if (cache->tiers[PC_TIER_COMPRESSED])
         cache->tiers[PC_TIER_COMPRESSED]->ops->clear(cache->tiers[PC_TIER_COMPRESSED]);
     return PC_OK;
@@ -262,25 +262,26 @@ pc_status pc_cache_clear(pc_cache *cache)
 
 uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes)
 {
-    uint64_t freed = pc__ram_tier_trim(cache->host, 0, bytes, owner);
-    if (freed && cache->tiers[PC_TIER_COMPRESSED]) /* which may be about to get them */
+    uint64_t freed = pc__ram_tier_trim(cache->ram, 0, bytes, owner);
+    /* The tier COMPRESSED may be about to get them. */
+    if (freed && cache->tiers[PC_TIER_COMPRESSED])
         pc__io_flush(cache->io);
     return freed;
 }
 
 pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
 {
-    pc_tier_stats host = PC_TIER_STATS_INIT;
+    pc_tier_stats ram = PC_TIER_STATS_INIT;
     uint64_t gone;
     if (freed)
         *freed = 0;
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_trim: cache is NULL");
-    gone = pc__ram_tier_trim(cache->host, bytes, UINT64_MAX, NULL);
+    gone = pc__ram_tier_trim(cache->ram, bytes, UINT64_MAX, NULL);
     if (freed)
         *freed = gone;
-    pc__ram_tier_stats(cache->host, &host);
-    return host.segment_bytes > bytes ? PC_MISS : PC_OK;
+    pc__ram_tier_stats(cache->ram, &ram);
+    return ram.segment_bytes > bytes ? PC_MISS : PC_OK;
 }
 
 pc_status pc_cache_flush(pc_cache *cache)

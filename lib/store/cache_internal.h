@@ -1,12 +1,12 @@
-/* The cache's body, for the files that make it up: cache_new.c (options, tiers, end), cache.c
- * (RAM, pins, statistics), cache_load.c and cache_load_read.c (what is sought below RAM),
+/* What the files of the cache share: cache_new.c (options, tiers, end), cache.c (RAM, pins,
+ * statistics), cache_load.c, cache_load_read.c and cache_layer_stream.c (loads from below RAM),
  * cache_write_behind.c, cache_metrics.c.
  *
- * Memory. RAM has ram_bytes; with tiers below it a sixteenth of them (at least 1 MiB, which
- * stands beside a budget of less than 16 MiB) is kept for what is on its way to a lower tier and is
- * in RAM no more: evicted entries that COMPRESSED is to get, and what RAM had no room for. What is
- * in RAM and on its way is counted there (it cannot be evicted meanwhile), and is at most a quarter
- * of it. What does not fit into these is not written. */
+ * Memory. RAM has ram_bytes. With lower tiers a sixteenth of that (1 MiB at least, in addition if
+ * the budget is below 16 MiB) is for segments that wait to be written and are no longer in RAM:
+ * evicted ones for COMPRESSED, and those that RAM had no room for. Segments in RAM that wait to be
+ * written count there, because they cannot be evicted; they may be a quarter of it. What exceeds
+ * these limits is not written. */
 #ifndef PC_STORE_CACHE_INTERNAL_H
 #define PC_STORE_CACHE_INTERNAL_H
 
@@ -21,25 +21,24 @@
 
 enum { PC__LOAD_BUCKETS = 256, PC__ADMISSION_KEYS = 4096 };
 
-/* Beside what RAM and the tiers count for themselves. */
+/* Counters beside those of RAM and the tiers. */
 typedef struct pc__cache_counts {
     atomic_uint_fast64_t lookups, hits; /* of any tier */
     atomic_uint_fast64_t slower_than_compute[PC_TIER_COUNT];
     atomic_uint_fast64_t early;  /* segments used before all of their layers were there */
-    atomic_uint_fast64_t joined; /* seeks that found a load under way */
-    atomic_uint_fast64_t loads;  /* started, prefetches included */
+    atomic_uint_fast64_t joined; /* look-ups that found a running load */
+    atomic_uint_fast64_t loads;  /* started, with prefetches */
     atomic_uint_fast64_t prefetches;
-    atomic_uint_fast64_t load_seconds_n; /* nanoseconds that loads took which succeeded */
+    atomic_uint_fast64_t load_seconds_n; /* nanoseconds of successful loads */
     atomic_uint_fast64_t not_admitted;   /* not written: not used again yet */
-    atomic_uint_fast64_t
-        not_written; /* not written: no room on the way, or the tier does not answer */
-    atomic_uint_fast64_t promoted; /* written to a tier above that it came from */
+    atomic_uint_fast64_t not_written;    /* no room, or the tier does not answer */
+    atomic_uint_fast64_t promoted;       /* written to a tier above the one that had it */
 } pc__cache_counts;
 
 struct pc_cache {
     atomic_size_t references;
     pc_context *context;
-    pc__ram_tier *host;
+    pc__ram_tier *ram;
     pc__tier *tiers[PC_TIER_COUNT]; /* COMPRESSED, DISK, REMOTE; NULL: none */
     uint32_t has_lower;
     pc__io *io; /* NULL: no tiers below RAM */
@@ -50,9 +49,9 @@ struct pc_cache {
     pc__id salt_id;
     uint64_t flags;
     pc__zeroing zeroing;
-    const pc_allocator *scratch; /* of what states pass through: the context's, or with
-                                    PC_CACHE_ZERO_MEMORY `wiping` around it */
-    double deadline, ttl;        /* seconds */
+    /* For memory that states pass through: the context's; with PC_CACHE_ZERO_MEMORY `zeroing`. */
+    const pc_allocator *scratch;
+    double deadline, ttl; /* seconds */
     pc_event_fn on_event;
     void *event_user;
     void (*on_bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
@@ -60,19 +59,19 @@ struct pc_cache {
     pc__estimate estimate;
     pc__cache_counts counts;
 
-    pthread_mutex_t load_lock; /* of the loads' fields, too */
+    pthread_mutex_t load_lock; /* also of the loads' fields */
     pthread_cond_t load_done;
-    pc__load *loads[PC__LOAD_BUCKETS]; /* under way, by key */
-    double backlog;                    /* seconds that those should take that have not ended */
+    pc__load *loads[PC__LOAD_BUCKETS]; /* running, by key */
+    double backlog;                    /* seconds that these should take */
 
-    uint64_t room_inside,
-        room_outside; /* bytes that may be on their way: counted in RAM; in RAM no more */
+    /* Bytes that wait to be written, and their limits: in RAM; no longer in RAM. */
+    uint64_t room_inside, room_outside;
     atomic_uint_fast64_t inside, outside;
-    atomic_uint_fast64_t seen[PC__ADMISSION_KEYS]; /* beginnings of keys that were stored once
-                                                      without being written */
+    /* First bytes of keys that were stored once without being written. */
+    atomic_uint_fast64_t admission_keys[PC__ADMISSION_KEYS];
 };
 
-/* Makes a cache over tiers that are there already (NULL: not), which it owns on success. */
+/* Makes a cache with existing tiers (NULL: none), which it owns on success. */
 pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options,
                              pc__tier *const tiers[PC_TIER_COUNT]);
 
@@ -81,39 +80,37 @@ void pc__cache_report_event(const pc_cache *cache, uint32_t kind, uint32_t tier,
 
 void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats); /* adds to zeros */
 
-/* Writes what the tiers below RAM are to have of a segment. `in_host`: RAM keeps it. */
-void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
-                      int in_host);
-/* May it be written at its first use? Notes that it was seen. */
+/* Queues the writes of a segment to the lower tiers. `in_ram`: RAM keeps it. */
+void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_ram);
+/* 1: the entry may be written now; else its key is remembered until it is stored again. */
 int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc);
-/* It has been used once more. */
+/* A segment that was not written has been used again. */
 void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment);
-/* RAM is about to let it go (pc__ram_tier_options.evicting). */
+/* RAM is about to evict it (pc__ram_tier_options.evicting). */
 void pc__write_evicted(void *cache, const pc__entry_desc *desc, pc_segment *segment);
-/* It came from `from`: the tiers between may have it, too. */
+/* It was loaded from the tier `from`; tiers above that may get it. */
 void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment);
 
 struct pc__load {
     pc__io_job job; /* first: the job is the load */
     atomic_size_t references;
     pc_cache *cache;
-    pc__load *next;   /* of the same bucket */
-    pc_allocator mem; /* of the segment */
-    pc__image *image; /* what it has to be; owns its tokens, relative positions and block sizes */
-    pc__entry_desc desc; /* its pointers are into image */
+    pc__load *next;      /* of the same bucket */
+    pc_allocator mem;    /* of the segment */
+    pc__image *image;    /* what it must be; owns its tokens, relative positions and block sizes */
+    pc__entry_desc desc; /* points into image */
     const pc__payload_ops *ops;
     void *owner;
     void (*ref_owner)(void *owner);
-    int holds_owner; /* a reference on it, until a segment takes that over */
+    int has_owner_ref; /* until a segment takes it over */
     uint64_t bytes;
-    double cost, expected, deadline;
-    int is_ahead; /* begun by nobody who waits: its deadline counts from when it is read, not while
-                     it waits for a pause of the requests */
-    uint32_t first_tier; /* where it was expected */
-    atomic_int prefetch; /* takes free room only; until somebody waits for it */
+    double cost, expected_seconds, deadline;
+    int began_as_prefetch; /* its deadline counts from the start of reading */
+    uint32_t first_tier;   /* asked first */
+    atomic_int prefetch;   /* 1: takes free room only; 0 once somebody waits */
 
     /* under load_lock */
-    double due; /* when it should be there */
+    double due;
     size_t waiters;
     int listed; /* in cache->loads */
     pc_segment *segment;
@@ -121,35 +118,32 @@ struct pc__load {
     uint64_t bytes_read;
     atomic_int done;
 
-    /* the record that is being read; under load_lock, too */
+    /* the record that is being read; under load_lock */
     const pc__record *record;
     uint8_t **blocks;
     size_t block_count, next_block, readers;
-    pc_status failed; /* of a block */
-    char why[256];    /* and its text: error texts belong to threads, and several read blocks */
-    void *writing;    /* the payload whose blocks they are */
+    pc_status failed; /* first error of a block */
+    char why[256];    /* its text: error texts are per thread */
+    void *writing;    /* payload of the blocks */
 
-    /* the segment, if it may be used before all of its blocks are there (cache_layer_stream.c);
-     * under load_lock, but for the flow itself */
-    pc__layer_stream flow;
+    /* the segment that may be used early (cache_layer_stream.c); under load_lock, but for `stream`
+     */
+    pc__layer_stream stream;
     pc_segment *early;
     uint32_t early_tier;
-    uint8_t *ready;       /* [block_count] */
-    double flow_until;    /* how long somebody waits for a block */
-    uint32_t flow_broken; /* PC_REASON_… why, for good: it came too late, or never will */
+    uint8_t *ready;        /* [block_count] */
+    double stream_until;   /* latest time at which a layer is waited for */
+    uint32_t stream_error; /* PC_REASON_…, once a layer was late or will never come */
 };
 
-/* Lets those who wait use `segment` while its blocks are being read; without memory for that they
- * wait for all of it. */
+/* Lets requests use `segment` while its blocks are being read. Without memory they wait for all. */
 void pc__layer_stream_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier);
 void pc__layer_stream_ready(pc__load *load, size_t block);
-void pc__layer_stream_end(
-    pc__load *load,
-    uint32_t reason); /* all blocks are there (PC_REASON_NONE), or something has failed */
+/* PC_REASON_NONE: all blocks are there; else reading has failed. */
+void pc__layer_stream_end(pc__load *load, uint32_t reason);
 
-void pc__load_sleep(
-    pc__load *load,
-    double until); /* under load_lock: until something has changed, or the time has come */
+/* Under load_lock: sleeps until a load changes, at most until `until`. */
+void pc__load_sleep(pc__load *load, double until);
 void pc__load_unref(pc__load *load);
 /* Reads a load from one tier. PC_OK: the segment is in load->segment; PC_MISS: not there; else
  * load->reason says why. */

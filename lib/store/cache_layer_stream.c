@@ -1,26 +1,25 @@
-/* Segments that are used while they are being read. As soon as a load knows that the record is what
- * is wanted and has memory for it, a request that waits may take the segment and compute with its
- * first layers while the others come: the forward pass asks for each layer (pc__layer_stream). A
- * layer that does not come in time ends that pass, and the request computes what is missing, as if
- * it had not taken anything; so it has lost no more than it was ready to wait. */
+/* Segments that are used while they are being read. Once a load has compared the header and has
+ * memory, a waiting request may take the segment and compute with its first layers. The forward
+ * pass asks for each layer (pc__layer_stream). If a layer is late, the pass ends and the request
+ * computes what is missing; it has lost no more than it was ready to wait. */
 #include <stddef.h>
 
 #include "store/cache_internal.h"
 #include "base/hash_table.h"
 
-static pc_status await(pc__layer_stream *flow, size_t layer)
+static pc_status await_layer(pc__layer_stream *stream, size_t layer)
 {
-    pc__load *load = PC__AROUND(flow, pc__load, flow);
+    pc__load *load = PC__AROUND(stream, pc__load, stream);
     pc_cache *cache = load->cache;
     pc_status status = PC_OK;
     pthread_mutex_lock(&cache->load_lock);
     while (status == PC_OK && !load->ready[layer]) {
-        if (load->flow_broken || pc__now() >= load->flow_until) {
-            load->flow_broken = load->flow_broken ? load->flow_broken : PC_REASON_SLOW;
+        if (load->stream_error || pc__now() >= load->stream_until) {
+            load->stream_error = load->stream_error ? load->stream_error : PC_REASON_SLOW;
             status = pc__fail(PC_ERR_IO, "cache: layer %zu of a segment was not read in time",
                               layer);
         } else {
-            pc__load_sleep(load, load->flow_until);
+            pc__load_sleep(load, load->stream_until);
         }
     }
     pthread_mutex_unlock(&cache->load_lock);
@@ -32,8 +31,8 @@ void pc__layer_stream_offer(pc__load *load, pc_segment *segment, size_t blocks, 
     uint8_t *ready = pc__calloc(&load->cache->context->mem, blocks, 1);
     if (!ready)
         return;
-    load->flow.await = await;
-    load->ops->set_layer_stream(load->owner, segment->payload, &load->flow);
+    load->stream.await = await_layer;
+    load->ops->set_layer_stream(load->owner, segment->payload, &load->stream);
     pthread_mutex_lock(&load->cache->load_lock);
     load->ready = ready;
     load->early = pc__segment_ref(segment);
@@ -45,7 +44,7 @@ void pc__layer_stream_offer(pc__load *load, pc_segment *segment, size_t blocks, 
 void pc__layer_stream_ready(pc__load *load, size_t block)
 {
     pthread_mutex_lock(&load->cache->load_lock);
-    if (!load->flow_broken) /* else it is a block of another tier's record, in other memory */
+    if (!load->stream_error) /* else it is a block of another tier's record, in other memory */
         load->ready[block] = 1;
     pthread_cond_broadcast(&load->cache->load_done);
     pthread_mutex_unlock(&load->cache->load_lock);
@@ -54,8 +53,8 @@ void pc__layer_stream_ready(pc__load *load, size_t block)
 void pc__layer_stream_end(pc__load *load, uint32_t reason)
 {
     pthread_mutex_lock(&load->cache->load_lock);
-    if (!load->flow_broken)
-        load->flow_broken = reason;
+    if (!load->stream_error)
+        load->stream_error = reason;
     if (!reason && load->early)
         load->ops->set_layer_stream(load->owner, load->early->payload, NULL);
     pthread_cond_broadcast(&load->cache->load_done);
@@ -67,11 +66,11 @@ pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_
     pc_cache *cache = load->cache;
     *out = NULL;
     pthread_mutex_lock(&cache->load_lock);
-    if (load->early && !load->flow_broken) {
+    if (load->early && !load->stream_error) {
         *out = pc__segment_ref(load->early);
         *tier = load->early_tier;
         atomic_fetch_add_explicit(&cache->counts.early, 1, memory_order_relaxed);
-        load->flow_until = until > load->flow_until ? until : load->flow_until;
+        load->stream_until = until > load->stream_until ? until : load->stream_until;
     }
     pthread_mutex_unlock(&cache->load_lock);
     return *out ? PC_OK : PC_MISS;
@@ -81,7 +80,7 @@ uint32_t pc__load_stream_error(pc__load *load)
 {
     uint32_t broke;
     pthread_mutex_lock(&load->cache->load_lock);
-    broke = load->flow_broken;
+    broke = load->stream_error;
     pthread_mutex_unlock(&load->cache->load_lock);
     return broke;
 }

@@ -1,33 +1,35 @@
-/* What requests seek below RAM. A load is one job of the I/O threads; requests that seek the same
- * key share it. It asks the tiers in order until one gives what is wanted, puts the segment into
- * RAM and keeps it for those who wait. */
+/* Loads: on a miss in RAM, requests read a segment from a lower tier. A load is one job of the I/O
+ * threads; requests for the same key share it. It asks the tiers in order until one has the
+ * segment, puts the segment into RAM and keeps it for the requests that wait. */
 #include "store/cache_internal.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 #include <time.h>
 
-static pc__load **bucket(pc_cache *cache, const pc__id *key)
+static pc__load **load_bucket(pc_cache *cache, const pc__id *key)
 {
     return &cache->loads[key->bytes[0] % PC__LOAD_BUCKETS];
 }
 
-static pc__load *find(pc_cache *cache, const pc__id *key)
+static pc__load *find_load(pc_cache *cache, const pc__id *key)
 {
-    pc__load *l = *bucket(cache, key);
+    pc__load *l = *load_bucket(cache, key);
     while (l && !pc__id_equal(&l->image->key, key))
         l = l->next;
     return l;
 }
 
-static void unlist(pc__load *load)
+static void unlist_load(pc__load *load)
 {
     pc_cache *cache = load->cache;
-    pc__load **at = bucket(cache, &load->image->key);
+    pc__load **at = load_bucket(cache, &load->image->key);
     while (*at != load)
         at = &(*at)->next;
     *at = load->next;
     load->listed = 0;
-    cache->backlog -= load->expected < cache->backlog ? load->expected : cache->backlog;
+    cache->backlog -= load->expected_seconds < cache->backlog ? load->expected_seconds
+                                                              : cache->backlog;
 }
 
 void pc__load_unref(pc__load *load)
@@ -38,17 +40,17 @@ void pc__load_unref(pc__load *load)
     mem = load->cache->context->mem;
     pc__segment_unref(load->segment);
     pc__segment_unref(load->early);
-    if (load->holds_owner && load->ops->drop_owner)
+    if (load->has_owner_ref && load->ops->drop_owner)
         load->ops->drop_owner(load->owner);
     pc__free(&mem, load->ready);
     pc__free(&mem, load->image);
     pc__free(&mem, load);
 }
 
-/* The tier from which it should be there first, and when; PC_TIER_NONE: no tier may have it. Tiers
- * that fail are left out, *reason says so. */
-static uint32_t best_tier(pc_cache *cache, const pc__load_request *want, double *expected,
-                          uint32_t *reason)
+/* The tier that should have it first, and after how many seconds; PC_TIER_NONE: no tier may have
+ * it. Skips tiers that fail; *reason says why. */
+static uint32_t best_tier(pc_cache *cache, const pc__load_request *request,
+                          double *expected_seconds, uint32_t *reason)
 {
     uint32_t best = PC_TIER_NONE, refused;
     for (uint32_t t = PC_TIER_COMPRESSED; t < PC_TIER_COUNT; t++) {
@@ -57,9 +59,10 @@ static uint32_t best_tier(pc_cache *cache, const pc__load_request *want, double 
         double seconds;
         if (!tier)
             continue;
-        if (!tier->ops->may_have(tier, &want->image->key, &bytes)) {
-            refused = tier->ops->absence_reason ? tier->ops->absence_reason(tier, &want->image->key)
-                                                : PC_REASON_NONE;
+        if (!tier->ops->may_have(tier, &request->image->key, &bytes)) {
+            refused = tier->ops->absence_reason
+                          ? tier->ops->absence_reason(tier, &request->image->key)
+                          : PC_REASON_NONE;
             *reason = refused ? refused : *reason;
             continue;
         }
@@ -70,45 +73,48 @@ static uint32_t best_tier(pc_cache *cache, const pc__load_request *want, double 
             *reason = refused;
             continue;
         }
-        seconds = pc__estimate_load(&cache->estimate, t, bytes ? bytes : want->bytes);
-        if (best == PC_TIER_NONE || seconds < *expected) {
+        seconds = pc__estimate_load(&cache->estimate, t, bytes ? bytes : request->bytes);
+        if (best == PC_TIER_NONE || seconds < *expected_seconds) {
             best = t;
-            *expected = seconds;
+            *expected_seconds = seconds;
         }
     }
     return best;
 }
 
-/* Is it there before it is computed, and do all threads together bring more than is computed
- * meanwhile? If not: is it time to look whether that has changed? */
-static int is_worth(pc_cache *cache, const pc__load_request *want, uint32_t tier, double expected)
+/* 1: loading is worth it. It must end before computing would, and all threads together must load
+ * more than is computed meanwhile. If not: 1 if a probe of the tier is due. */
+static int should_load(pc_cache *cache, const pc__load_request *request, uint32_t tier,
+                       double expected_seconds)
 {
-    double threads = (double)pc__io_threads(cache->io), ahead;
-    if ((cache->flags & PC_CACHE_ALWAYS_LOAD) || want->cost <= 0)
+    double threads = (double)pc__io_threads(cache->io), queued;
+    if ((cache->flags & PC_CACHE_ALWAYS_LOAD) || request->cost <= 0)
         return 1;
     pthread_mutex_lock(&cache->load_lock);
-    ahead = cache->backlog / threads;
+    queued = cache->backlog / threads;
     pthread_mutex_unlock(&cache->load_lock);
-    if (expected < want->cost * threads && ahead + expected < want->cost_ahead + want->cost)
+    if (expected_seconds < request->cost * threads
+        && queued + expected_seconds < request->cost_ahead + request->cost)
         return 1;
     return pc__estimate_probe_is_due(&cache->estimate, tier, pc__now());
 }
 
-static size_t carve(size_t *at, size_t bytes)
+static size_t carve_block(size_t *at, size_t bytes)
 {
     size_t here = *at;
     *at += (bytes + 15) / 16 * 16;
     return here;
 }
 
-/* A copy that owns what it points to, in one block. */
+/* A copy in one block of memory, with all that it points to. */
 static pc__image *copy_image(const pc_allocator *mem, const pc__image *from)
 {
-    size_t size = 0, head = carve(&size, sizeof *from),
-           ids = carve(&size, from->tokens * sizeof *from->token_ids),
-           relative = carve(&size, from->relative ? from->tokens * sizeof *from->relative : 0),
-           bytes = carve(&size,
-                         from->block_bytes ? from->block_count * sizeof *from->block_bytes : 0);
+    size_t size = 0, head = carve_block(&size, sizeof *from),
+           ids = carve_block(&size, from->tokens * sizeof *from->token_ids),
+           relative = carve_block(&size,
+                                  from->relative ? from->tokens * sizeof *from->relative : 0),
+           bytes = carve_block(
+               &size, from->block_bytes ? from->block_count * sizeof *from->block_bytes : 0);
     uint8_t *block = pc__alloc(mem, size);
     pc__image *image = (pc__image *)(void *)block;
     (void)head;
@@ -128,7 +134,7 @@ static pc__image *copy_image(const pc_allocator *mem, const pc__image *from)
     return image;
 }
 
-static void set_naming(pc__load *load, const pc__entry_desc *desc)
+static void set_load_desc(pc__load *load, const pc__entry_desc *desc)
 {
     pc__image *image = load->image;
     load->desc = *desc;
@@ -148,9 +154,9 @@ static void set_naming(pc__load *load, const pc__entry_desc *desc)
     load->desc.salt = desc->salt ? &image->salt : NULL;
 }
 
-/* The segment of a load that has ended and that nobody waits for, so that it is given back at once,
- * whoever is last. Under the lock. */
-static pc_segment *unwanted(pc__load *load)
+/* Takes the segment of a finished load that nobody waits for, so that it is freed at once. Under
+ * the lock. */
+static pc_segment *take_unwanted_segment(pc__load *load)
 {
     pc_segment *segment = load->waiters || load->listed ? NULL : load->segment;
     if (segment)
@@ -158,24 +164,24 @@ static pc_segment *unwanted(pc__load *load)
     return segment;
 }
 
-/* What belongs to the reading thread is given back before anybody learns that it is done. */
-static void end(pc__load *load, uint32_t reason)
+/* The reading thread drops what it holds before others learn that the load is done. */
+static void end_load(pc__load *load, uint32_t reason)
 {
     pc_cache *cache = load->cache;
     pc_segment *segment;
     pthread_mutex_lock(&cache->load_lock);
     load->reason = reason;
-    unlist(load);
+    unlist_load(load);
     atomic_store_explicit(&load->done, load->segment ? 1 : -1, memory_order_release);
     pthread_cond_broadcast(&cache->load_done);
-    segment = unwanted(load);
+    segment = take_unwanted_segment(load);
     pthread_mutex_unlock(&cache->load_lock);
     pc__segment_unref(segment);
     pc__load_unref(load);
 }
 
-/* Nobody has waited until it began. */
-static int is_unwanted(pc__load *load)
+/* 1: every request has given up before the load began. */
+static int has_no_waiter(pc__load *load)
 {
     size_t waiters;
     pthread_mutex_lock(&load->cache->load_lock);
@@ -184,7 +190,7 @@ static int is_unwanted(pc__load *load)
     return !waiters && !atomic_load(&load->prefetch);
 }
 
-/* Asks the tiers in order, the one it is expected in first. The reason of the first that failed. */
+/* Asks the tiers in order, the expected one first. Returns the reason of the first failure. */
 static uint32_t ask_tiers(pc__load *load)
 {
     pc_cache *cache = load->cache;
@@ -207,58 +213,58 @@ static uint32_t ask_tiers(pc__load *load)
     return reason ? reason : PC_REASON_FIRST_USE;
 }
 
-static void run(pc__io_job *job, int give_up)
+static void run_load(pc__io_job *job, int give_up)
 {
     pc__load *load = (pc__load *)job;
     uint32_t reason = PC_REASON_SLOW;
-    if (load->is_ahead)
+    if (load->began_as_prefetch)
         load->deadline = pc__now() + load->cache->deadline;
-    if (!give_up && !is_unwanted(load)) {
+    if (!give_up && !has_no_waiter(load)) {
         reason = ask_tiers(load);
         if (load->segment)
             pc__promote(load->cache, load->tier, load->segment);
     }
-    end(load, load->segment ? PC_REASON_NONE : reason);
+    end_load(load, load->segment ? PC_REASON_NONE : reason);
 }
 
-static pc__load *make(pc_cache *cache, const pc__load_request *want)
+static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
 {
     const pc_allocator *mem = &cache->context->mem;
     pc__load *load = pc__calloc(mem, 1, sizeof *load);
-    pc__image *image = load ? copy_image(mem, want->image) : NULL;
+    pc__image *image = load ? copy_image(mem, request->image) : NULL;
     if (!image) {
         pc__free(mem, load);
         return NULL;
     }
-    load->job.run = run;
-    atomic_init(&load->references, 1); /* the I/O threads' */
+    load->job.run = run_load;
+    atomic_init(&load->references, 1); /* the I/O thread's */
     atomic_init(&load->done, 0);
     atomic_init(&load->prefetch, 0);
     load->cache = cache;
-    load->mem = want->mem ? *want->mem : *mem;
+    load->mem = request->mem ? *request->mem : *mem;
     load->image = image;
-    set_naming(load, want->desc);
-    load->ops = want->ops;
-    load->owner = want->owner;
-    load->bytes = want->bytes;
-    load->cost = want->cost;
+    set_load_desc(load, request->desc);
+    load->ops = request->ops;
+    load->owner = request->owner;
+    load->bytes = request->bytes;
+    load->cost = request->cost;
     load->deadline = pc__now() + cache->deadline;
-    if (want->ref_owner)
-        want->ref_owner(want->owner);
-    load->ref_owner = want->ref_owner;
-    load->holds_owner = want->ref_owner != NULL;
+    if (request->ref_owner)
+        request->ref_owner(request->owner);
+    load->ref_owner = request->ref_owner;
+    load->has_owner_ref = request->ref_owner != NULL;
     return load;
 }
 
-/* Another one waits for it. Under the lock. PC_MISS: it is not what this one wants. */
-static pc_status join(pc__load *load, const pc__load_request *want, pc__load **out)
+/* Adds a waiter, under the lock. PC_MISS: it loads another segment than this request wants. */
+static pc_status join_load(pc__load *load, const pc__load_request *request, pc__load **out)
 {
     const pc__image *image = load->image;
-    if (!pc__payload_serves(load->ops, load->owner, want->ops, want->owner))
+    if (!pc__payload_serves(load->ops, load->owner, request->ops, request->owner))
         return PC_MISS;
-    if (image->tokens != want->image->tokens
+    if (image->tokens != request->image->tokens
         || (image->tokens
-            && memcmp(image->token_ids, want->image->token_ids,
+            && memcmp(image->token_ids, request->image->token_ids,
                       image->tokens * sizeof *image->token_ids)
                    != 0))
         return PC_MISS;
@@ -269,42 +275,44 @@ static pc_status join(pc__load *load, const pc__load_request *want, pc__load **o
     return PC_OK;
 }
 
-/* PC_AGAIN: there is none under way. */
-static pc_status join_any(pc_cache *cache, const pc__load_request *want, pc__load **out)
+/* PC_AGAIN: no load of this key is running. */
+static pc_status join_running_load(pc_cache *cache, const pc__load_request *request, pc__load **out)
 {
     pc_status status = PC_AGAIN;
     pc__load *load;
     pthread_mutex_lock(&cache->load_lock);
-    load = find(cache, &want->image->key);
+    load = find_load(cache, &request->image->key);
     if (load) {
-        status = join(load, want, out);
+        status = join_load(load, request, out);
         if (status == PC_OK && atomic_exchange(&load->prefetch, 0)
             && pc__io_make_load(cache->io, &load->job))
-            load->due = pc__now() + load->expected;
+            load->due = pc__now() + load->expected_seconds;
     }
     pthread_mutex_unlock(&cache->load_lock);
     return status;
 }
 
-/* Into the table and the queue. PC_AGAIN: another one was faster; PC_MISS: the queue is full. */
-static pc_status start(pc_cache *cache, pc__load *load, size_t waiters)
+/* Adds the load to the list and the queue. PC_AGAIN: another thread was faster; PC_MISS: the queue
+ * is full. */
+static pc_status queue_load(pc_cache *cache, pc__load *load, size_t waiters)
 {
     pc_status status = PC_OK;
     pthread_mutex_lock(&cache->load_lock);
-    if (find(cache, &load->image->key)) {
+    if (find_load(cache, &load->image->key)) {
         status = PC_AGAIN;
     } else {
-        pc__load **at = bucket(cache, &load->image->key);
+        pc__load **at = load_bucket(cache, &load->image->key);
         load->next = *at;
         *at = load;
         load->listed = 1;
-        load->due = pc__now() + cache->backlog / (double)pc__io_threads(cache->io) + load->expected;
-        cache->backlog += load->expected;
+        load->due = pc__now() + cache->backlog / (double)pc__io_threads(cache->io)
+                    + load->expected_seconds;
+        cache->backlog += load->expected_seconds;
         load->waiters = waiters;
         atomic_fetch_add_explicit(&load->references, waiters, memory_order_relaxed);
         if (!pc__io_add(cache->io, load->prefetch ? PC__IO_PREFETCH : PC__IO_LOAD, &load->job)) {
             atomic_fetch_sub_explicit(&load->references, waiters, memory_order_relaxed);
-            unlist(load);
+            unlist_load(load);
             status = PC_MISS;
         }
     }
@@ -317,20 +325,20 @@ static pc_status start(pc_cache *cache, pc__load *load, size_t waiters)
     return status;
 }
 
-/* A new load, from `tier` first. *out waits for it; out NULL: nobody does, it is loaded ahead. As
- * start. */
-static pc_status begin(pc_cache *cache, const pc__load_request *want, uint32_t tier,
-                       double expected, pc__load **out)
+/* Starts a load, from `tier` first. *out waits for it; out NULL: a prefetch, nobody waits. Status
+ * as of queue_load. */
+static pc_status start_load(pc_cache *cache, const pc__load_request *request, uint32_t tier,
+                            double expected_seconds, pc__load **out)
 {
-    pc__load *load = make(cache, want);
+    pc__load *load = new_load(cache, request);
     pc_status status;
     if (!load)
         return PC_ERR_NOMEM;
     load->first_tier = tier;
-    load->expected = expected;
-    load->is_ahead = !out;
+    load->expected_seconds = expected_seconds;
+    load->began_as_prefetch = !out;
     atomic_store(&load->prefetch, !out);
-    status = start(cache, load, out ? 1 : 0);
+    status = queue_load(cache, load, out ? 1 : 0);
     if (status != PC_OK)
         pc__load_unref(load);
     else if (out)
@@ -338,10 +346,10 @@ static pc_status begin(pc_cache *cache, const pc__load_request *want, uint32_t t
     return status;
 }
 
-pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *want, pc__load **out,
+pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *request, pc__load **out,
                                  uint32_t *reason)
 {
-    double expected = 0;
+    double expected_seconds = 0;
     uint32_t tier;
     pc_status status;
     *out = NULL;
@@ -349,34 +357,34 @@ pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *want, 
     if (!cache->has_lower)
         return PC_MISS;
     do {
-        status = join_any(cache, want, out);
+        status = join_running_load(cache, request, out);
         if (status != PC_AGAIN)
             return status;
-        tier = best_tier(cache, want, &expected, reason);
+        tier = best_tier(cache, request, &expected_seconds, reason);
         if (tier == PC_TIER_NONE)
             return PC_MISS;
         *reason = PC_REASON_SLOW;
-        if (!is_worth(cache, want, tier, expected)) {
+        if (!should_load(cache, request, tier, expected_seconds)) {
             atomic_fetch_add_explicit(&cache->counts.slower_than_compute[tier], 1,
                                       memory_order_relaxed);
             return PC_MISS;
         }
-        status = begin(cache, want, tier, expected, out);
+        status = start_load(cache, request, tier, expected_seconds, out);
     } while (status == PC_AGAIN);
     return status;
 }
 
-pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *want)
+pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request)
 {
     uint32_t reason, tier;
-    double expected = 0;
+    double expected_seconds = 0;
     pc_status status;
-    if (!cache->has_lower || pc__ram_tier_has(cache->host, &want->image->key))
+    if (!cache->has_lower || pc__ram_tier_has(cache->ram, &request->image->key))
         return PC_MISS;
-    tier = best_tier(cache, want, &expected, &reason);
+    tier = best_tier(cache, request, &expected_seconds, &reason);
     if (tier == PC_TIER_NONE)
         return PC_MISS;
-    status = begin(cache, want, tier, expected, NULL);
+    status = start_load(cache, request, tier, expected_seconds, NULL);
     return status == PC_AGAIN ? PC_MISS : status;
 }
 
@@ -401,7 +409,7 @@ int pc__load_await(pc__load *load, double until, int early)
     if (there || (until <= 0 && !early))
         return there;
     pthread_mutex_lock(&cache->load_lock);
-    while (!(there = pc__load_is_done(load) || (early && load->early && !load->flow_broken))
+    while (!(there = pc__load_is_done(load) || (early && load->early && !load->stream_error))
            && pc__now() < until)
         pc__load_sleep(load, until);
     pthread_mutex_unlock(&cache->load_lock);
@@ -461,7 +469,7 @@ void pc__load_drop(pc__load *load)
     cache = load->cache;
     pthread_mutex_lock(&cache->load_lock);
     load->waiters--;
-    segment = unwanted(load);
+    segment = take_unwanted_segment(load);
     pthread_mutex_unlock(&cache->load_lock);
     pc__segment_unref(segment);
     pc__load_unref(load);

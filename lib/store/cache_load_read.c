@@ -1,11 +1,11 @@
-/* One load from one tier: the record's header is read and compared with what is wanted, room is
- * taken, the owner makes memory, the blocks are read, checked and decoded by several threads, the
- * owner takes them over. A record that the tier can map is not copied: its blocks are checked where
- * they lie. Whatever fails, nothing is left behind.
+/* Reads one load from one tier: reads the header and compares it with what is wanted, reserves RAM,
+ * has the owner make memory, reads, checks and decodes the blocks in several threads, and hands the
+ * payload over. A record that the tier can map is not copied: its blocks are checked in place.
+ * After any failure nothing is left behind.
  *
- * Room is taken in RAM before memory is. If RAM has none, a load that somebody waits for goes on
- * all the same: its memory is then the request's own, as that of a segment which it computes would
- * be, and goes with it. A prefetch ends. */
+ * RAM is reserved before memory is allocated. If the tier RAM has no room, a load that a request
+ * waits for goes on: its memory then belongs to the request, like a segment that the request
+ * computes, and is freed with it. A prefetch ends. */
 #include "store/cache_internal.h"
 
 #include <stdio.h>
@@ -13,25 +13,25 @@
 
 #include "attn/kernels.h"
 
-enum { HELP_BYTES = 1 << 18 }; /* less is read by one thread */
+enum { HELP_BYTES = 1 << 18 }; /* bytes that are worth another thread */
 
-typedef struct reading {
+typedef struct record_load {
     pc__load *load;
     pc__tier *tier;
     pc__source *source;
     pc__record *record;
     const pc__image *image; /* of the record */
-    pc__entry_desc
-        desc; /* under which it goes into RAM: the load's, and what only the record knows */
+    /* Entry in RAM: the load's, with what only the record knows. */
+    pc__entry_desc desc;
     void *payload;
-    pc_segment *segment; /* around the payload, where it is used early */
+    pc_segment *segment; /* around the payload, if it is used early */
     uint8_t **blocks;
-    uint64_t room; /* taken in RAM */
-    int lent;      /* the payload lies in the source, and closes it */
+    uint64_t reserved; /* bytes, in RAM */
+    int is_mapped;     /* the payload lies in the source, and closes it */
     double started;
-} reading;
+} record_load;
 
-static uint32_t reason_of(const reading *r, pc_status status)
+static uint32_t load_error_reason(const record_load *r, pc_status status)
 {
     if (r->source && atomic_load_explicit(&r->source->timed_out, memory_order_relaxed))
         return PC_REASON_DEADLINE;
@@ -45,17 +45,18 @@ static uint32_t reason_of(const reading *r, pc_status status)
     }
 }
 
-/* Nobody waits any more, and it is in RAM meanwhile or never will be. */
-static int is_needless(pc__load *load)
+/* 1: nobody waits any more, and RAM already has the segment or we are shutting down. Under
+ * load_lock. */
+static int is_abandoned(pc__load *load)
 {
     if (pc__io_is_ending(load->cache->io))
         return 1;
     return !load->waiters && !load->prefetch
-           && pc__ram_tier_has(load->cache->host, &load->image->key);
+           && pc__ram_tier_has(load->cache->ram, &load->image->key);
 }
 
-/* The first failure counts, with the text that it has left in this thread: whoever tells of it is
- * another one. Under load_lock. */
+/* Keeps the first error and its text: error texts are per thread, and another thread reports it.
+ * Under load_lock. */
 static void fail_load(pc__load *load, pc_status status)
 {
     if (load->failed < 0)
@@ -64,16 +65,16 @@ static void fail_load(pc__load *load, pc_status status)
     snprintf(load->why, sizeof load->why, "%s", pc_error_text());
 }
 
-/* The next block; SIZE_MAX: none is left. */
-static size_t claim(pc__load *load)
+/* The next block; SIZE_MAX: there is none. */
+static size_t claim_block(pc__load *load)
 {
     size_t index = SIZE_MAX;
     pthread_mutex_lock(&load->cache->load_lock);
     if (load->failed >= 0 && load->next_block < load->block_count) {
-        if (is_needless(load))
+        if (is_abandoned(load))
             fail_load(load, pc__fail(PC_ERR_CANCELLED, "nobody waits for it any more"));
         else if (pc__now() > load->deadline)
-            load->failed = PC_AGAIN; /* told apart by the one who asked for help */
+            load->failed = PC_AGAIN; /* read_all_blocks makes it a timeout */
         if (load->failed == PC_OK)
             index = load->next_block++;
     }
@@ -84,7 +85,7 @@ static size_t claim(pc__load *load)
 static void read_blocks(pc__load *load)
 {
     size_t index;
-    while ((index = claim(load)) != SIZE_MAX) {
+    while ((index = claim_block(load)) != SIZE_MAX) {
         pc_status status = load->blocks ? pc__record_block(load->record, index, load->blocks[index])
                                         : pc__record_check(load->record, index);
         if (status < 0) {
@@ -117,14 +118,14 @@ void pc__load_help(pc__load *load)
     pthread_mutex_unlock(&cache->load_lock);
 }
 
-typedef struct helper {
+typedef struct block_helper {
     pc__io_job job;
     pc__load *load; /* a reference */
-} helper;
+} block_helper;
 
-static void run_helper(pc__io_job *job, int give_up)
+static void run_block_helper(pc__io_job *job, int give_up)
 {
-    helper *h = (helper *)job;
+    block_helper *h = (block_helper *)job;
     pc_allocator mem = h->load->cache->context->mem;
     pc__load *load = h->load;
     if (!give_up)
@@ -133,8 +134,8 @@ static void run_helper(pc__io_job *job, int give_up)
     pc__free(&mem, h);
 }
 
-/* Other threads come if they are free; it is no fault if they do not. */
-static void call_help(pc__load *load, const pc__image *image)
+/* Free I/O threads help; none has to. */
+static void queue_block_helpers(pc__load *load, const pc__image *image)
 {
     const pc_allocator *mem = &load->cache->context->mem;
     uint64_t bytes = 0;
@@ -144,23 +145,24 @@ static void call_help(pc__load *load, const pc__image *image)
     if (most > bytes / HELP_BYTES)
         most = (size_t)(bytes / HELP_BYTES);
     for (size_t i = 0; i < most && i + 1 < image->block_count && !load->prefetch; i++) {
-        helper *h = pc__calloc(mem, 1, sizeof *h);
+        block_helper *h = pc__calloc(mem, 1, sizeof *h);
         if (!h)
             return;
-        h->job.run = run_helper;
+        h->job.run = run_block_helper;
         h->load = load;
         atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
         if (!pc__io_add(load->cache->io, PC__IO_LOAD, &h->job)) {
-            atomic_fetch_sub_explicit(&load->references, 1,
-                                      memory_order_relaxed); /* ours is another one */
+            atomic_fetch_sub_explicit(
+                &load->references, 1,
+                memory_order_relaxed); /* not the last one: the caller has its own */
             pc__free(mem, h);
             return;
         }
     }
 }
 
-/* All blocks to where they belong, or in their places: read and checked. */
-static pc_status bring_blocks(reading *r)
+/* Reads or maps all blocks, and checks them. */
+static pc_status read_all_blocks(record_load *r)
 {
     pc__load *load = r->load;
     pc_cache *cache = load->cache;
@@ -173,7 +175,7 @@ static pc_status bring_blocks(reading *r)
     load->next_block = 0;
     load->failed = PC_OK;
     pthread_mutex_unlock(&cache->load_lock);
-    call_help(load, r->image);
+    queue_block_helpers(load, r->image);
     read_blocks(load);
     pthread_mutex_lock(&cache->load_lock);
     while (load->readers)
@@ -183,13 +185,13 @@ static pc_status bring_blocks(reading *r)
     pthread_mutex_unlock(&cache->load_lock);
     if (status == PC_AGAIN) {
         atomic_store(&r->source->timed_out, 1);
-        return pc__fail(PC_ERR_IO, "it took longer than its deadline");
+        return pc__fail(PC_ERR_IO, "not read before the deadline");
     }
     return status < 0 ? pc__fail(status, "%s", load->why) : status;
 }
 
-/* What a block needs on its way out of the record, times those who read at once. */
-static uint64_t room_to_decode(const reading *r)
+/* Memory for decoding: one block for each thread that reads. */
+static uint64_t decode_bytes(const record_load *r)
 {
     pc_record_info info = PC_RECORD_INFO_INIT;
     uint64_t largest = 0, readers = pc__io_threads(r->load->cache->io);
@@ -201,37 +203,36 @@ static uint64_t room_to_decode(const reading *r)
     return largest * (readers < r->image->block_count ? readers : r->image->block_count);
 }
 
-static pc_status make_room(reading *r)
+static pc_status reserve_ram(record_load *r)
 {
     pc__load *load = r->load;
-    uint64_t room;
+    uint64_t reserved;
     pc_status status;
     for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
-        load->bytes += r->image->block_bytes[b]; /* only the record can tell */
-    room = pc__ram_tier_entry_bytes(load->bytes, load->image->tokens) + room_to_decode(r);
-    status = pc__ram_tier_reserve(load->cache->host, &r->desc, room, load->prefetch, NULL);
-    r->room = status == PC_OK ? room : 0;
+        load->bytes += r->image->block_bytes[b]; /* only the record knows */
+    reserved = pc__ram_tier_entry_bytes(load->bytes, load->image->tokens) + decode_bytes(r);
+    status = pc__ram_tier_reserve(load->cache->ram, &r->desc, reserved, load->prefetch, NULL);
+    r->reserved = status == PC_OK ? reserved : 0;
     if (status == PC_MISS && load->prefetch)
-        return pc__fail(PC_ERR_CANCELLED, "no free room for what was to be loaded ahead");
+        return pc__fail(PC_ERR_CANCELLED, "no free room for a prefetch");
     return status < 0 ? status : PC_OK;
 }
 
-static void give_room(reading *r)
+static void unreserve_ram(record_load *r)
 {
-    if (r->room)
-        pc__ram_tier_unreserve(r->load->cache->host, r->room);
-    r->room = 0;
+    if (r->reserved)
+        pc__ram_tier_unreserve(r->load->cache->ram, r->reserved);
+    r->reserved = 0;
 }
 
-static void close_lender(void *memory_owner)
+static void close_mapped_source(void *memory_owner)
 {
     pc__source *source = memory_owner;
     source->close(source);
 }
 
-/* A payload around the record as it lies in memory; nothing of it has been looked at. PC_MISS: it
- * cannot be. */
-static pc_status wrap_memory(reading *r)
+/* Wraps the record where it is mapped; nothing is checked yet. PC_MISS: it cannot be mapped. */
+static pc_status wrap_memory(record_load *r)
 {
     pc__load *load = r->load;
     const pc_allocator *mem = &load->cache->context->mem;
@@ -246,9 +247,9 @@ static pc_status wrap_memory(reading *r)
     for (size_t b = 0; b < r->image->block_count && status == PC_OK; b++)
         status = (blocks[b] = pc__record_block_address(r->record, b)) != NULL ? PC_OK : PC_MISS;
     if (status == PC_OK) {
-        status = load->ops->wrap_memory(load->owner, r->image, blocks, r->source, close_lender,
-                                        &r->payload);
-        r->lent = status >= 0;
+        status = load->ops->wrap_memory(load->owner, r->image, blocks, r->source,
+                                        close_mapped_source, &r->payload);
+        r->is_mapped = status >= 0;
         if (status == PC_ERR_UNSUPPORTED)
             status = PC_MISS;
     }
@@ -256,7 +257,7 @@ static pc_status wrap_memory(reading *r)
     return status;
 }
 
-static pc_status wrap(reading *r, pc_segment **segment)
+static pc_status make_segment(record_load *r, pc_segment **segment)
 {
     pc__load *load = r->load;
     pc_status status = pc__segment_new(segment, &load->mem, load->ops, r->payload, load->owner,
@@ -272,8 +273,8 @@ static pc_status wrap(reading *r, pc_segment **segment)
     return PC_OK;
 }
 
-/* Those who wait may begin with the first layers. */
-static pc_status offer_early(reading *r)
+/* Lets waiting requests begin with the first layers. */
+static pc_status offer_stream(record_load *r)
 {
     pc__load *load = r->load;
     pc_status status;
@@ -281,75 +282,76 @@ static pc_status offer_early(reading *r)
         || atomic_load_explicit(&load->prefetch, memory_order_relaxed) || r->image->block_count < 2
         || r->image->block_count != (size_t)r->image->layers)
         return PC_OK;
-    status = wrap(r, &r->segment);
+    status = make_segment(r, &r->segment);
     if (status < 0)
         return status;
-    load->ref_owner(load->owner); /* the segment's; the load goes on with its own */
+    load->ref_owner(load->owner); /* the segment's; the load keeps its own */
     pc__layer_stream_offer(load, r->segment, r->image->block_count, r->tier->ops->id);
     return PC_OK;
 }
 
-/* Memory that the record is to be copied to. */
-static pc_status create(reading *r)
+/* Makes memory to copy the record to. */
+static pc_status create_payload(record_load *r)
 {
     pc__load *load = r->load;
     r->blocks = pc__calloc(&load->cache->context->mem, r->image->block_count, sizeof(*r->blocks));
     if (!r->blocks)
         return PC_ERR_NOMEM;
     if (!load->ops->create || !load->ops->finish)
-        return pc__fail(PC_ERR_UNSUPPORTED, "who owns these states cannot take them back");
+        return pc__fail(PC_ERR_UNSUPPORTED, "the owner of these states cannot load them");
     return load->ops->create(load->owner, r->image, &r->payload, r->blocks);
 }
 
-/* A host's own memory may be full: then it gets back what RAM keeps of it without use, once. */
-static pc_status finish(reading *r)
+/* If the application's own memory is full, frees what RAM keeps of it without use, and tries once
+ * more. */
+static pc_status finish_payload(record_load *r)
 {
     pc__load *load = r->load;
     pc_status status = load->ops->finish(load->owner, r->image, &r->payload);
-    if (status == PC_ERR_LIMIT && pc__ram_tier_trim(load->cache->host, 0, load->bytes, load->owner))
+    if (status == PC_ERR_LIMIT && pc__ram_tier_trim(load->cache->ram, 0, load->bytes, load->owner))
         status = load->ops->finish(load->owner, r->image, &r->payload);
     return status;
 }
 
-static pc_status bring(reading *r)
+static pc_status read_payload(record_load *r)
 {
     pc__load *load = r->load;
     pc_status status = wrap_memory(r);
     if (status == PC_MISS)
-        status = create(r);
+        status = create_payload(r);
     if (status < 0)
         goto done;
-    PC__TRY(offer_early(r), done);
-    PC__TRY(bring_blocks(r), done);
-    if (!r->lent)
-        status = finish(r);
+    PC__TRY(offer_stream(r), done);
+    PC__TRY(read_all_blocks(r), done);
+    if (!r->is_mapped)
+        status = finish_payload(r);
     else if (r->source->close_rest)
         r->source->close_rest(r->source);
 done:
     if (r->segment)
-        pc__layer_stream_end(load, status < 0 ? reason_of(r, status) : PC_REASON_NONE);
+        pc__layer_stream_end(load, status < 0 ? load_error_reason(r, status) : PC_REASON_NONE);
     return status;
 }
 
-/* From here on the payload belongs to a segment, which goes into RAM if there is room. */
-static pc_status hand_over(reading *r)
+/* Makes a segment of the payload and puts it into RAM if there is room. */
+static pc_status keep_segment(record_load *r)
 {
     pc__load *load = r->load;
     pc_cache *cache = load->cache;
     pc_segment *segment = r->segment, *kept = NULL;
     uint32_t why;
-    pc_status status = segment ? PC_OK : wrap(r, &segment);
+    pc_status status = segment ? PC_OK : make_segment(r, &segment);
     if (status < 0)
         return status;
     if (!r->segment)
-        load->holds_owner = 0; /* its reference is the segment's now */
+        load->has_owner_ref = 0; /* its reference is the segment's now */
     r->segment = NULL;
     r->payload = NULL;
     status = pc__segment_set_description(segment, r->image);
     if (status >= 0) {
-        r->desc.reserved = r->room;
-        r->room = 0; /* the put gives it back */
-        status = pc__ram_tier_put(cache->host, &r->desc, segment, &kept, &why);
+        r->desc.reserved = r->reserved;
+        r->reserved = 0; /* the put returns it */
+        status = pc__ram_tier_put(cache->ram, &r->desc, segment, &kept, &why);
     }
     if (status >= 0 && kept && pc__segment_serves(kept, load->ops, load->owner)) {
         pc__segment_unref(segment);
@@ -358,11 +360,11 @@ static pc_status hand_over(reading *r)
     }
     pc__segment_unref(kept); /* of another owner */
     load->segment = segment;
-    return PC_OK; /* it is there, whether RAM could keep it or not */
+    return PC_OK; /* loaded, even if RAM has no room for it */
 }
 
-/* Before room is taken in its name. */
-static void take_names(reading *r)
+/* Completes the entry before RAM is reserved for it. */
+static void set_desc(record_load *r)
 {
     const pc__image *image = r->image;
     pc__entry_desc *n = &r->desc;
@@ -371,10 +373,10 @@ static void take_names(reading *r)
     n->ttl = image->ttl > 0 ? image->ttl : n->ttl;
     n->priority = n->priority ? n->priority : image->priority;
     n->salt = n->salt ? n->salt
-                      : &image->salt; /* of whoever stored it: pc_cache_get has none of its own */
+                      : &image->salt; /* of the tenant that stored it: pc_cache_get passes none */
 }
 
-static pc_status open_record(reading *r)
+static pc_status open_record(record_load *r)
 {
     pc__load *load = r->load;
     pc_cache *cache = load->cache;
@@ -387,11 +389,11 @@ static pc_status open_record(reading *r)
     if (status < 0)
         return status;
     r->image = pc__record_image(r->record);
-    take_names(r);
+    set_desc(r);
     return pc__image_match(load->image, r->image);
 }
 
-static uint64_t bytes_of(const reading *r)
+static uint64_t bytes_of(const record_load *r)
 {
     uint64_t bytes = r->source ? r->source->bytes : 0;
     for (size_t b = 0; r->image && !bytes && b < r->image->block_count; b++)
@@ -399,7 +401,7 @@ static uint64_t bytes_of(const reading *r)
     return bytes ? bytes : r->load->bytes;
 }
 
-static void learn(const reading *r, pc_status status, uint64_t bytes, double seconds)
+static void learn(const record_load *r, pc_status status, uint64_t bytes, double seconds)
 {
     pc_cache *cache = r->load->cache;
     uint32_t t = r->tier->ops->id;
@@ -410,8 +412,8 @@ static void learn(const reading *r, pc_status status, uint64_t bytes, double sec
     } else if (r->load->reason == PC_REASON_IO || r->load->reason == PC_REASON_DEADLINE
                || r->load->reason == PC_REASON_UNREACHABLE
                || r->load->reason == PC_REASON_DAMAGED) {
-        /* the tier's fault, even damage, if it goes on; that a record is foreign says nothing of
-         * others */
+        /* the tier's fault, even damage, if it goes on; a foreign record says nothing about others
+         */
         pc__estimate_report_failure(&cache->estimate, t, bytes, seconds, r->load->reason);
     }
 }
@@ -422,7 +424,7 @@ static void tell_failure(const pc__load *load, uint32_t tier, pc_status status)
             "cache: a load from tier %u failed: %s", tier, pc_error_text());
 }
 
-static pc_status open_source(reading *r)
+static pc_status open_source(record_load *r)
 {
     pc__load *load = r->load;
     int timed_out = 0;
@@ -433,15 +435,15 @@ static pc_status open_source(reading *r)
         tell_failure(load, t, status);
         load->reason = timed_out                                    ? PC_REASON_DEADLINE
                        : t == PC_TIER_REMOTE && status == PC_ERR_IO ? PC_REASON_UNREACHABLE
-                                                                    : reason_of(r, status);
+                                                                    : load_error_reason(r, status);
         pc__estimate_report_failure(&load->cache->estimate, t, load->bytes, pc__now() - r->started,
                                     load->reason);
     }
     return status;
 }
 
-/* A payload that has become no segment. */
-static void release(reading *r)
+/* Frees a payload that did not become a segment. */
+static void release(record_load *r)
 {
     const pc__load *load = r->load;
     if (load->cache->flags & PC_CACHE_ZERO_MEMORY && load->ops->zero_memory)
@@ -449,42 +451,42 @@ static void release(reading *r)
     load->ops->release(load->owner, r->payload);
 }
 
-static void close_all(reading *r)
+static void close_all(record_load *r)
 {
     if (r->segment)
         pc__segment_unref(r->segment);
     else if (r->payload)
         release(r);
-    give_room(r);
+    unreserve_ram(r);
     pc__record_free(r->record);
-    if (r->source && !r->lent)
+    if (r->source && !r->is_mapped)
         r->source->close(r->source);
     pc__free(&r->load->cache->context->mem, r->blocks);
 }
 
 pc_status pc__load_read(pc__load *load, uint32_t tier)
 {
-    reading r = {.load = load, .tier = load->cache->tiers[tier], .started = pc__now()};
+    record_load r = {.load = load, .tier = load->cache->tiers[tier], .started = pc__now()};
     uint64_t bytes = 0;
     double seconds;
     pc_status status = open_source(&r);
     if (status != PC_OK)
         return status;
     PC__TRY(open_record(&r), done);
-    PC__TRY(make_room(&r), done);
-    status = bring(&r);
+    PC__TRY(reserve_ram(&r), done);
+    status = read_payload(&r);
     if (status >= 0) {
         bytes = bytes_of(&r);
-        if (r.lent)
-            r.source =
-                NULL; /* goes with the payload, at once where another thread's segment is kept */
-        status = hand_over(&r);
+        /* Freed with the payload; at once if another thread's segment is kept. */
+        if (r.is_mapped)
+            r.source = NULL;
+        status = keep_segment(&r);
     }
 done:
     bytes = bytes ? bytes : bytes_of(&r);
     seconds = pc__now() - r.started;
     if (status < 0) {
-        load->reason = reason_of(&r, status);
+        load->reason = load_error_reason(&r, status);
         tell_failure(load, tier, status);
     }
     load->tier = tier;

@@ -1,6 +1,6 @@
 /* All counters in the text format of Prometheus (exposition format 0.0.4): names promptcache_…, one
- * line for each tier that the cache has. Every one is there from the start, at zero, so that rates
- * are right from the first scrape. Names are never changed. */
+ * line for each tier of the cache. Every counter is printed from the start, at zero, so that rates
+ * are right from the first scrape. Names never change. */
 #include "store/cache_internal.h"
 
 #include <inttypes.h>
@@ -8,15 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the text goes: what does not fit is counted only. */
-typedef struct page {
+/* The output; text beyond the capacity is only counted. */
+typedef struct metrics_page {
     char *text;
     size_t capacity, size;
-} page;
+} metrics_page;
 
-static void print(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void print_metric(metrics_page *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void print(page *p, const char *format, ...)
+static void print_metric(metrics_page *p, const char *format, ...)
 {
     char line[512];
     va_list args;
@@ -86,12 +87,12 @@ static const metric tier_metrics[] = {
 static const char *const tier_names[PC_TIER_COUNT] = {"none",       "device", "ram",
                                                       "compressed", "disk",   "remote"};
 
-static void print_head(page *p, const char *name, const char *type, const char *help)
+static void print_head(metrics_page *p, const char *name, const char *type, const char *help)
 {
-    print(p, "# HELP promptcache_%s %s\n# TYPE promptcache_%s %s\n", name, help, name, type);
+    print_metric(p, "# HELP promptcache_%s %s\n# TYPE promptcache_%s %s\n", name, help, name, type);
 }
 
-static void print_tier_metric(page *p, const metric *m, const pc_tier_stats *stats,
+static void print_tier_metric(metrics_page *p, const metric *m, const pc_tier_stats *stats,
                               const uint32_t *there)
 {
     print_head(p, m->name, m->type, m->help);
@@ -101,70 +102,73 @@ static void print_tier_metric(page *p, const metric *m, const pc_tier_stats *sta
         double real;
         if (!there[t])
             continue;
-        print(p, "promptcache_%s{tier=\"%s\"} ", m->name, tier_names[t]);
+        print_metric(p, "promptcache_%s{tier=\"%s\"} ", m->name, tier_names[t]);
         if (m->real) {
             memcpy(&real, field, sizeof real);
-            print(p, "%.9g\n", real);
+            print_metric(p, "%.9g\n", real);
         } else {
             memcpy(&number, field, sizeof number);
-            print(p, "%" PRIu64 "\n", number);
+            print_metric(p, "%" PRIu64 "\n", number);
         }
     }
 }
 
-/* Why each tier is not asked at the moment. */
-static void print_reasons(page *p, const pc_tier_stats *stats, const uint32_t *there)
+/* Why each tier is out of use. */
+static void print_reasons(metrics_page *p, const pc_tier_stats *stats, const uint32_t *there)
 {
     print_head(p, "tier_out_of_use", "gauge",
                "Why a tier is not asked at the moment, as a number of PC_REASON_; 0: it is.");
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
         if (there[t])
-            print(p, "promptcache_tier_out_of_use{tier=\"%s\"} %" PRIu32 "\n", tier_names[t],
-                  stats[t].reason);
+            print_metric(p, "promptcache_tier_out_of_use{tier=\"%s\"} %" PRIu32 "\n", tier_names[t],
+                         stats[t].reason);
 }
 
-static void print_count(page *p, const char *name, const char *help, uint64_t value)
+static void print_count(metrics_page *p, const char *name, const char *help, uint64_t value)
 {
     print_head(p, name, "counter", help);
-    print(p, "promptcache_%s %" PRIu64 "\n", name, value);
+    print_metric(p, "promptcache_%s %" PRIu64 "\n", name, value);
 }
 
-static uint64_t now(const atomic_uint_fast64_t *counter)
+static uint64_t counter_value(const atomic_uint_fast64_t *counter)
 {
     return (uint64_t)atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)counter,
                                           memory_order_relaxed);
 }
 
-static void print_cache(page *p, const pc_cache *cache)
+static void print_cache(metrics_page *p, const pc_cache *cache)
 {
     const pc__cache_counts *c = &cache->counts;
-    print_count(p, "lookups_total", "Look-ups of segments.", now(&c->lookups));
-    print_count(p, "hits_total", "Look-ups that some tier has served.", now(&c->hits));
-    print_count(p, "loads_total", "Loads from tiers below RAM that were started.", now(&c->loads));
+    print_count(p, "lookups_total", "Look-ups of segments.", counter_value(&c->lookups));
+    print_count(p, "hits_total", "Look-ups that some tier has served.", counter_value(&c->hits));
+    print_count(p, "loads_total", "Loads from tiers below RAM that were started.",
+                counter_value(&c->loads));
     print_count(p, "loads_joined_total", "Requests that shared a load with another one.",
-                now(&c->joined));
+                counter_value(&c->joined));
     print_count(p, "loads_early_total",
-                "Segments that were used before all of their layers had come.", now(&c->early));
+                "Segments that were used before all of their layers had come.",
+                counter_value(&c->early));
     print_count(p, "prefetches_total", "Loads that nobody waited for when they were started.",
-                now(&c->prefetches));
+                counter_value(&c->prefetches));
     print_count(p, "not_admitted_total",
                 "Segments that were not written below RAM because they had been used once only.",
-                now(&c->not_admitted));
+                counter_value(&c->not_admitted));
     print_count(p, "unwritten_total",
                 "Writes that were given up: no room on the way, or a tier that does not answer.",
-                now(&c->not_written));
+                counter_value(&c->not_written));
     print_count(p, "promoted_total",
                 "Segments that were written to a tier above the one that they came from.",
-                now(&c->promoted));
+                counter_value(&c->promoted));
     print_head(p, "load_seconds_total", "counter", "Seconds of the loads that gave a segment.");
-    print(p, "promptcache_load_seconds_total %.9g\n", 1e-9 * (double)now(&c->load_seconds_n));
+    print_metric(p, "promptcache_load_seconds_total %.9g\n",
+                 1e-9 * (double)counter_value(&c->load_seconds_n));
 }
 
 pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size)
 {
     pc_tier_stats stats[PC_TIER_COUNT] = {{0}};
     uint32_t there[PC_TIER_COUNT] = {0};
-    page p = {.text = text, .capacity = capacity};
+    metrics_page p = {.text = text, .capacity = capacity};
     if (!cache || !size)
         return pc__fail(PC_ERR_INVALID, "pc_cache_prometheus: cache or size is NULL");
     if (!text && capacity)

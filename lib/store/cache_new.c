@@ -1,7 +1,8 @@
-/* A cache's options, its tiers, its end. */
+/* Opens and closes a cache: its options, its tiers, its threads. */
 #include "store/cache_internal.h"
 #include "store/disk/disk_deferred.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 #include <time.h>
 
@@ -23,7 +24,7 @@ static pc_status check_seconds(double seconds, const char *name)
                     LONGEST);
 }
 
-static pc_status check_options(const pc_cache_options *o)
+static pc_status check_cache_options(const pc_cache_options *o)
 {
     pc_status status;
     if (o->flags & ~KNOWN_FLAGS)
@@ -31,11 +32,12 @@ static pc_status check_options(const pc_cache_options *o)
                         (unsigned long long)(o->flags & ~KNOWN_FLAGS));
     if (o->flags & PC_CACHE_MMAP && o->flags & PC_CACHE_NO_MMAP)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP together");
+                        "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP exclude each other");
     if (!o->salt != !o->salt_size)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: salt and salt_size do not go together");
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: only one of salt and salt_size is given");
     if (!o->codecs != !o->codec_count)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: codecs and codec_count do not go together");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_cache_new: only one of codecs and codec_count is given");
     if (o->io_threads > PC__IO_MAX_THREADS)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: io_threads is %u, at most %d", o->io_threads,
                         PC__IO_MAX_THREADS);
@@ -50,21 +52,21 @@ static pc_status check_options(const pc_cache_options *o)
     return check_seconds(o->deadline_seconds, "deadline_seconds");
 }
 
-static pc_status read_options(pc_cache_options *o, const pc_cache_options *options)
+static pc_status read_cache_options(pc_cache_options *o, const pc_cache_options *options)
 {
     pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_cache_options, flags), options,
                                         "pc_cache_options");
-    return status < 0 ? status : check_options(o);
+    return status < 0 ? status : check_cache_options(o);
 }
 
-static void tell_event(void *user, const pc_event *event)
+static void report_event(void *user, const pc_event *event)
 {
     const pc_cache *cache = user;
     if (cache->on_event)
         cache->on_event(cache->event_user, event);
 }
 
-static void tell_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
+static void report_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
 {
     const pc_cache *cache = user;
     if (tier == PC_TIER_RAM) {
@@ -87,18 +89,18 @@ void pc__cache_report_event(const pc_cache *cache, uint32_t kind, uint32_t tier,
     cache->on_event(cache->event_user, &event);
 }
 
-static int sweep(void *user)
+static int sweep_tiers(void *user)
 {
     pc_cache *cache = user;
     int more = 0;
-    pc__ram_tier_sweep(cache->host);
+    pc__ram_tier_sweep(cache->ram);
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
         if (cache->tiers[t])
             more |= cache->tiers[t]->ops->sweep(cache->tiers[t]);
     return more;
 }
 
-static pc_status set_salt(pc_cache *cache, const pc_cache_options *o)
+static pc_status copy_salt(pc_cache *cache, const pc_cache_options *o)
 {
     cache->salt_id = pc__salt_digest(o->salt, o->salt_size);
     if (!o->salt_size)
@@ -111,30 +113,30 @@ static pc_status set_salt(pc_cache *cache, const pc_cache_options *o)
     return PC_OK;
 }
 
-static pc_status set_host(pc_cache *cache, const pc_cache_options *o, int lower)
+static pc_status make_ram_tier(pc_cache *cache, const pc_cache_options *o, int lower)
 {
-    pc__ram_tier_options host = {0};
+    pc__ram_tier_options ram = {0};
     uint64_t bytes = o->ram_bytes ? o->ram_bytes : DEFAULT_BYTES;
-    host.budget = bytes;
+    ram.budget = bytes;
     if (lower) {
         cache->room_outside = bytes / 16 < LEAST_ROOM ? LEAST_ROOM : bytes / 16;
-        host.budget -=
+        ram.budget -=
             bytes < 4 * LEAST_ROOM
                 ? 0
-                : cache->room_outside; /* what is smaller could keep nothing else (doc/store.md) */
-        cache->room_inside = host.budget / 4;
+                : cache->room_outside; /* a smaller tier could keep nothing else (doc/store.md) */
+        cache->room_inside = ram.budget / 4;
     }
-    host.ttl = o->ttl_seconds;
-    host.zero_memory = (o->flags & PC_CACHE_ZERO_MEMORY) != 0;
-    host.salt = cache->salt_id;
-    host.event = o->on_event ? tell_event : NULL;
-    host.bytes = o->on_bytes ? tell_bytes : NULL;
-    host.evicting = lower ? pc__write_evicted : NULL;
-    host.user = cache;
-    return pc__ram_tier_new(&cache->host, &cache->context->mem, &host);
+    ram.ttl = o->ttl_seconds;
+    ram.zero_memory = (o->flags & PC_CACHE_ZERO_MEMORY) != 0;
+    ram.salt = cache->salt_id;
+    ram.event = o->on_event ? report_event : NULL;
+    ram.bytes = o->on_bytes ? report_bytes : NULL;
+    ram.evicting = lower ? pc__write_evicted : NULL;
+    ram.user = cache;
+    return pc__ram_tier_new(&cache->ram, &cache->context->mem, &ram);
 }
 
-static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
+static pc_status make_codecs(pc_cache *cache, const pc_cache_options *o)
 {
     const uint32_t asked[] = {o->compressed_codec, o->disk_codec, o->remote_codec};
     static const char *const names[] = {"compressed_codec", "disk_codec", "remote_codec"};
@@ -142,7 +144,7 @@ static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
     for (size_t i = 0; status >= 0 && i < 3; i++)
         if (asked[i] != PC_CODEC_DEFAULT && !pc__codecs_find(cache->codecs, asked[i]))
             status = pc__fail(PC_ERR_INVALID,
-                              "pc_cache_new: %s is %u, which is no codec of this cache", names[i],
+                              "pc_cache_new: %s is %u: this cache has no such codec", names[i],
                               asked[i]);
     if (status >= 0 && o->seal_key) {
         cache->seal_key = pc__alloc(&cache->context->mem, 32);
@@ -153,60 +155,60 @@ static pc_status set_codecs(pc_cache *cache, const pc_cache_options *o)
     return status;
 }
 
-/* What is mapped cannot be overwritten: the file is there still. */
-static uint32_t map_of(uint64_t flags)
+/* Mapped states cannot be zeroed: the file still has them. */
+static uint32_t mmap_policy(uint64_t flags)
 {
     if (flags & (PC_CACHE_ZERO_MEMORY | PC_CACHE_NO_MMAP))
         return PC__MAP_NEVER;
     return flags & PC_CACHE_MMAP ? PC__MAP_ALWAYS : PC__MAP_LOCAL;
 }
 
-static pc__tier_common common_of(const pc_cache *cache, const pc_cache_options *o, uint32_t codec,
-                                 int sealed)
+static pc__tier_common tier_options(const pc_cache *cache, const pc_cache_options *o,
+                                    uint32_t codec, int sealed)
 {
     pc__tier_common common = {.mem = cache->scratch, .context = cache->context};
     common.record.codecs = cache->codecs;
     common.record.codec = codec;
     common.record.seal_key = sealed ? cache->seal_key : NULL;
     common.record.kernels = sealed ? pc__cache_own_kernels(cache) : NULL;
-    common.callbacks.event = o->on_event ? tell_event : NULL;
-    common.callbacks.bytes = o->on_bytes ? tell_bytes : NULL;
+    common.callbacks.event = o->on_event ? report_event : NULL;
+    common.callbacks.bytes = o->on_bytes ? report_bytes : NULL;
     common.callbacks.user = (void *)(uintptr_t)cache;
     common.read_only = sealed && (o->flags & PC_CACHE_READ_ONLY) ? 1 : 0;
-    common.map = map_of(o->flags);
+    common.map = mmap_policy(o->flags);
     return common;
 }
 
-/* A disk that has no room for a new folder is a tier that fails for now, as an unreachable server
- * is one. */
-static pc_status make_folder(pc_cache *cache, const pc__tier_common *common, const char *path)
+/* If the disk has no room for a new folder, the tier DISK fails for now, as with a server that
+ * cannot be reached. */
+static pc_status make_disk_tier(pc_cache *cache, const pc__tier_common *common, const char *path)
 {
     pc_status status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], common, path);
     if (!pc__disk_was_full(status))
         return status;
     pc__log(cache->context, PC_LOG_WARN,
-            "cache: begins without its folder, and tries again later: %s", pc_error_text());
+            "cache: the folder cannot be opened now, trying again later: %s", pc_error_text());
     return pc__tier_disk_deferred_new(&cache->tiers[PC_TIER_DISK], common, path);
 }
 
-/* `sealed`: it leaves this process, so it is sealed and may be read-only. */
+/* DISK and REMOTE leave this process: only they are sealed, and may be read-only. */
 static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
     pc_status status = PC_OK;
     if (o->compressed_bytes) {
-        pc__tier_common c = common_of(cache, o,
-                                      o->compressed_codec ? o->compressed_codec : PC_CODEC_ZSTD, 0);
+        pc__tier_common c = tier_options(
+            cache, o, o->compressed_codec ? o->compressed_codec : PC_CODEC_ZSTD, 0);
         c.budget = o->compressed_bytes;
         status = pc__tier_compressed_new(&cache->tiers[PC_TIER_COMPRESSED], &c);
     }
     if (status >= 0 && o->disk_path) {
-        pc__tier_common c = common_of(cache, o, o->disk_codec ? o->disk_codec : PC_CODEC_RAW, 1);
+        pc__tier_common c = tier_options(cache, o, o->disk_codec ? o->disk_codec : PC_CODEC_RAW, 1);
         c.budget = o->disk_bytes ? o->disk_bytes : DEFAULT_DISK_BYTES;
-        status = make_folder(cache, &c, o->disk_path);
+        status = make_disk_tier(cache, &c, o->disk_path);
     }
     if (status >= 0 && o->remote) {
-        pc__tier_common c = common_of(cache, o, o->remote_codec ? o->remote_codec : PC_CODEC_ZSTD,
-                                      1);
+        pc__tier_common c = tier_options(cache, o,
+                                         o->remote_codec ? o->remote_codec : PC_CODEC_ZSTD, 1);
         status = pc__tier_remote_new(&cache->tiers[PC_TIER_REMOTE], &c, o->remote);
     }
     return status;
@@ -223,7 +225,7 @@ static void init_locks(pc_cache *cache)
     pc__estimate_init(&cache->estimate);
 }
 
-static pc_cache *start(pc_context *context, const pc_cache_options *o)
+static pc_cache *new_cache(pc_context *context, const pc_cache_options *o)
 {
     pc_cache *cache = pc__calloc(&context->mem, 1, sizeof *cache);
     if (!cache)
@@ -243,7 +245,7 @@ static pc_cache *start(pc_context *context, const pc_cache_options *o)
     return cache;
 }
 
-static void forget_key(pc_cache *cache)
+static void free_seal_key(pc_cache *cache)
 {
     volatile uint8_t *key = cache->seal_key;
     for (size_t i = 0; key && i < 32; i++)
@@ -257,8 +259,8 @@ pc_cache *pc__cache_ref(pc_cache *cache)
     return cache;
 }
 
-/* The threads end first: what they still do needs the tiers. Then RAM, whose segments may lie in
- * files of the folder. */
+/* The threads end first, because their jobs need the tiers. Then RAM, whose segments may lie in
+ * mapped files of the folder. */
 void pc__cache_unref(pc_cache *cache)
 {
     pc_context *context;
@@ -267,12 +269,12 @@ void pc__cache_unref(pc_cache *cache)
     context = cache->context;
     pc__io_free(cache->io);
     cache->io = NULL;
-    pc__ram_tier_free(cache->host);
+    pc__ram_tier_free(cache->ram);
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
         if (cache->tiers[t])
             cache->tiers[t]->ops->free(cache->tiers[t]);
     pc__codecs_free(cache->codecs);
-    forget_key(cache);
+    free_seal_key(cache);
     pc__estimate_end(&cache->estimate);
     pthread_mutex_destroy(&cache->load_lock);
     pthread_cond_destroy(&cache->load_done);
@@ -281,8 +283,8 @@ void pc__cache_unref(pc_cache *cache)
     pc__context_unref(context);
 }
 
-/* The folder holds more than its budget: that goes behind. */
-static void begin_to_shrink(pc_cache *cache)
+/* A folder over its budget shrinks in the background. */
+static void shrink_in_background(pc_cache *cache)
 {
     pc_tier_stats stats = PC_TIER_STATS_INIT;
     pc__cache_tier_stats(cache, PC_TIER_DISK, &stats);
@@ -290,36 +292,37 @@ static void begin_to_shrink(pc_cache *cache)
         pc__io_sweep_soon(cache->io);
 }
 
-/* `tiers` NULL: as the options ask. */
-static pc_status make(pc_cache **out, pc_context *context, const pc_cache_options *options,
-                      pc__tier *const *tiers)
+/* `tiers` NULL: makes those that the options ask for. */
+static pc_status open_cache(pc_cache **out, pc_context *context, const pc_cache_options *options,
+                            pc__tier *const *tiers)
 {
     pc_cache_options o;
     pc_cache *cache = NULL;
     pc_status status;
     int lower;
-    PC__TRY(read_options(&o, options), done);
+    PC__TRY(read_cache_options(&o, options), done);
     lower = tiers || o.compressed_bytes || o.disk_path || o.remote;
     status = PC_ERR_NOMEM;
-    cache = start(context, &o);
+    cache = new_cache(context, &o);
     if (!cache)
         goto done;
-    PC__TRY(set_salt(cache, &o), done);
-    PC__TRY(set_host(cache, &o, lower), done);
-    PC__TRY(set_codecs(cache, &o), done);
+    PC__TRY(copy_salt(cache, &o), done);
+    PC__TRY(make_ram_tier(cache, &o, lower), done);
+    PC__TRY(make_codecs(cache, &o), done);
     PC__TRY(tiers ? PC_OK : make_tiers(cache, &o), done);
     if (tiers)
         memcpy(cache->tiers, tiers, sizeof cache->tiers);
     cache->has_lower = lower ? 1 : 0;
-    status = lower ? pc__io_new(&cache->io, &context->mem,
-                                o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep, cache)
-                   : PC_OK;
+    status = lower
+                 ? pc__io_new(&cache->io, &context->mem,
+                              o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep_tiers, cache)
+                 : PC_OK;
     if (status < 0 && tiers)
         memset(cache->tiers, 0, sizeof cache->tiers); /* still the caller's */
     if (status < 0)
         goto done;
     if (lower)
-        begin_to_shrink(cache);
+        shrink_in_background(cache);
     *out = cache;
     cache = NULL;
     status = PC_OK;
@@ -332,7 +335,7 @@ pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache
                              pc__tier *const tiers[PC_TIER_COUNT])
 {
     *out = NULL;
-    return make(out, context, options, tiers);
+    return open_cache(out, context, options, tiers);
 }
 
 pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options)
@@ -342,7 +345,7 @@ pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_optio
     *out = NULL;
     if (!context)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: context is NULL");
-    return make(out, context, options, NULL);
+    return open_cache(out, context, options, NULL);
 }
 
 void pc_cache_free(pc_cache *cache)

@@ -1,38 +1,37 @@
-/* What reaches the tiers below RAM, and when.
+/* Writes entries to the tiers below RAM.
  *
- * DISK and REMOTE get a segment when it is stored, COMPRESSED when RAM evicts it: what is in RAM
- * would be in memory twice. Modules of schemas are written at once, because somebody wrote them to
- * be used again. Blocks of a prompt without PML (naming->on_reuse) are written when they are used a
- * second time, in RAM or by being stored again after they were evicted (PC__ADMISSION_KEYS keys are
- * remembered); a long prompt's come without on_reuse (serve/gather_exact.c).
+ * DISK and REMOTE get a segment when it is stored, COMPRESSED when RAM evicts it: no segment is in
+ * memory twice. Modules of schemas are written at once. Blocks of a prompt without PML
+ * (pc__entry_desc.write_on_reuse) are written at their second use, in RAM or by being stored again
+ * after an eviction; for that PC__ADMISSION_KEYS keys are remembered. Long prompts are written at
+ * once (serve/gather_exact.c).
  *
- * Each write is a job of the background thread with a reference on the segment, one for each tier.
- * How many bytes may be on their way: store/cache_internal.h. What does not fit, and what a tier
- * that has failed several times in a row would get, is not written (STORE_FAILED, counted as
- * unwritten): it can be computed again. Such a tier is no reason to wake a thread either; one job
- * at times is the probe. */
+ * Each write is a job of the background thread, one for each tier, with a reference on the segment.
+ * store/cache_internal.h limits the bytes that wait. A segment beyond that limit, or for a tier
+ * that has failed several times in a row, is not written (STORE_FAILED); it can be computed again.
+ * One job at times probes such a tier. */
 #include "store/cache_internal.h"
 
 #include <string.h>
 
-typedef struct write {
+typedef struct write_job {
     pc__io_job job; /* first: the job is the write */
     pc_cache *cache;
     uint32_t tier;
     int is_probe;
     pc_segment *segment;           /* a reference */
-    pc__image image;               /* names and times; the rest follows when it is written */
-    atomic_uint_fast64_t *counter; /* that counts its bytes */
-} write;
+    pc__image image;               /* names and times; the job adds the rest */
+    atomic_uint_fast64_t *counter; /* the counter of its bytes */
+} write_job;
 
-static void not_written(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
-                        const pc_segment *segment)
+static void report_not_written(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
+                               const pc_segment *segment)
 {
     atomic_fetch_add_explicit(&cache->counts.not_written, 1, memory_order_relaxed);
     pc__cache_report_event(cache, PC_EVENT_STORE_FAILED, tier, reason, key, segment);
 }
 
-static void dispose(write *w)
+static void free_job(write_job *w)
 {
     pc_allocator mem = w->cache->context->mem;
     atomic_fetch_sub_explicit(w->counter, w->segment->bytes, memory_order_relaxed);
@@ -40,14 +39,14 @@ static void dispose(write *w)
     pc__free(&mem, w);
 }
 
-static uint32_t reason_of(pc_status status, double deadline)
+static uint32_t write_error_reason(pc_status status, double deadline)
 {
     if (status == PC_ERR_NOMEM)
         return PC_REASON_NO_ROOM;
     return pc__now() >= deadline ? PC_REASON_DEADLINE : PC_REASON_IO;
 }
 
-/* What describing a segment took: a host's states, perhaps. */
+/* Frees what describing a segment has allocated, perhaps an application's states. */
 static void free_description(const pc_cache *cache, const pc_segment *segment, void *release_me)
 {
     pc__zeroing zeroing;
@@ -55,7 +54,7 @@ static void free_description(const pc_cache *cache, const pc_segment *segment, v
     pc__free(cache->flags & PC_CACHE_ZERO_MEMORY ? &zeroing.mem : &segment->mem, release_me);
 }
 
-static void write_image(write *w)
+static void write_image(write_job *w)
 {
     pc_cache *cache = w->cache;
     pc__tier *tier = cache->tiers[w->tier];
@@ -68,7 +67,8 @@ static void write_image(write *w)
     w->image.token_ids = segment->token_ids;
     status = segment->ops->describe(segment->owner, segment->payload, &w->image, &release_me);
     if (status < 0) {
-        not_written(cache, w->tier, reason_of(status, deadline), &w->image.key, segment);
+        report_not_written(cache, w->tier, write_error_reason(status, deadline), &w->image.key,
+                           segment);
         return;
     }
     w->image.lossy |= segment->lossy;
@@ -77,42 +77,44 @@ static void write_image(write *w)
         pc__log(cache->context, PC_LOG_INFO, "cache: a store to tier %u failed: %s", w->tier,
                 pc_error_text());
     if (status < 0
-        && status != PC_ERR_NOMEM) /* reads are told, too: it is the same folder or server */
+        && status != PC_ERR_NOMEM) /* reads learn of it too: it is the same folder or server */
         pc__estimate_report_failure(&cache->estimate, w->tier, segment->bytes, pc__now() - begun,
-                                    reason_of(status, deadline));
+                                    write_error_reason(status, deadline));
     free_description(cache, segment, release_me);
 }
 
-static void run(pc__io_job *job, int give_up)
+static void run_write(pc__io_job *job, int give_up)
 {
-    write *w = (write *)job;
+    write_job *w = (write_job *)job;
     pc_cache *cache = w->cache;
-    uint32_t distrust = w->is_probe ? PC_REASON_NONE
-                                    : pc__estimate_distrust(&cache->estimate,
-                                                            w->tier); /* since it was queued */
+    uint32_t distrust = w->is_probe
+                            ? PC_REASON_NONE
+                            : pc__estimate_distrust(
+                                &cache->estimate,
+                                w->tier); /* the tier may have failed since the job was queued */
     if (give_up || distrust)
-        not_written(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
-                    w->segment);
-    else if (!(w->tier == PC_TIER_COMPRESSED
-               && pc__io_is_ending(cache->io))) /* which ends with the process */
+        report_not_written(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
+                           w->segment);
+    /* COMPRESSED ends with the process. */
+    else if (!(w->tier == PC_TIER_COMPRESSED && pc__io_is_ending(cache->io)))
         write_image(w);
-    dispose(w);
+    free_job(w);
 }
 
-/* `bytes` more on their way, if that many may be. */
-static int count(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room)
+/* Counts `bytes` more on their way; 0: that is more than `room`. */
+static int count_bytes(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room)
 {
-    uint64_t parent = atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
-    if (parent + bytes <= room)
+    uint64_t on_the_way = atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
+    if (on_the_way + bytes <= room)
         return 1;
     atomic_fetch_sub_explicit(counter, bytes, memory_order_relaxed);
     return 0;
 }
 
-static void set_names(pc__image *image, const pc__image *about, const pc__entry_desc *desc,
-                      const pc_cache *cache)
+static void set_image_desc(pc__image *image, const pc__image *description,
+                           const pc__entry_desc *desc, const pc_cache *cache)
 {
-    *image = *about;
+    *image = *description;
     image->key = desc->key;
     image->has_content = desc->content != NULL;
     if (desc->content)
@@ -129,18 +131,18 @@ static void set_names(pc__image *image, const pc__image *about, const pc__entry_
                                    : 0;
 }
 
-/* A job that counts its bytes. NULL: none, *reason says why. */
-static write *claim(pc_cache *cache, const pc_segment *segment, uint32_t tier, int in_host,
-                    uint32_t *reason)
+/* Makes a job and counts its bytes. NULL: *reason says why not. */
+static write_job *new_job(pc_cache *cache, const pc_segment *segment, uint32_t tier, int in_ram,
+                          uint32_t *reason)
 {
-    atomic_uint_fast64_t *counter = in_host ? &cache->inside : &cache->outside;
+    atomic_uint_fast64_t *counter = in_ram ? &cache->inside : &cache->outside;
     int is_probe;
-    write *w;
+    write_job *w;
     *reason = pc__estimate_refusal(&cache->estimate, tier, pc__now(), &is_probe);
     if (*reason)
         return NULL;
     *reason = PC_REASON_NO_ROOM;
-    if (!count(counter, segment->bytes, in_host ? cache->room_inside : cache->room_outside))
+    if (!count_bytes(counter, segment->bytes, in_ram ? cache->room_inside : cache->room_outside))
         return NULL;
     w = pc__calloc(&cache->context->mem, 1, sizeof *w);
     if (!w) {
@@ -152,39 +154,40 @@ static write *claim(pc_cache *cache, const pc_segment *segment, uint32_t tier, i
     return w;
 }
 
-static void queue(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc, pc_segment *segment,
-                  int in_host)
+static void queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc,
+                        pc_segment *segment, int in_ram)
 {
-    const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
+    const pc__image *description = atomic_load_explicit(&segment->description,
+                                                        memory_order_acquire);
     uint32_t reason;
-    write *w;
-    if (!about || !segment->ops->describe)
+    write_job *w;
+    if (!description || !segment->ops->describe)
         return;
-    w = claim(cache, segment, tier, in_host, &reason);
+    w = new_job(cache, segment, tier, in_ram, &reason);
     if (!w) {
-        not_written(cache, tier, reason, &desc->key, segment);
+        report_not_written(cache, tier, reason, &desc->key, segment);
         return;
     }
-    w->job.run = run;
+    w->job.run = run_write;
     w->cache = cache;
     w->tier = tier;
     w->segment = pc__segment_ref(segment);
-    set_names(&w->image, about, desc, cache);
+    set_image_desc(&w->image, description, desc, cache);
     if (!pc__io_add(cache->io, PC__IO_WRITE, &w->job)) {
-        not_written(cache, tier, PC_REASON_NO_ROOM, &desc->key, segment);
-        dispose(w);
+        report_not_written(cache, tier, PC_REASON_NO_ROOM, &desc->key, segment);
+        free_job(w);
     }
 }
 
-static void queue_below(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
-                        int in_host)
+static void queue_lower_tiers(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
+                              int in_ram)
 {
     for (uint32_t t = PC_TIER_DISK; t <= PC_TIER_REMOTE; t++)
         if (cache->tiers[t] && !(cache->flags & PC_CACHE_READ_ONLY))
-            queue(cache, t, desc, segment, in_host);
+            queue_write(cache, t, desc, segment, in_ram);
 }
 
-/* RAM is told the cache's ttl by 0; records hold what it is. */
+/* RAM knows the cache's ttl as 0; records hold the number. */
 static pc__entry_desc with_ttl(const pc_cache *cache, const pc__entry_desc *desc)
 {
     pc__entry_desc n = *desc;
@@ -192,60 +195,63 @@ static pc__entry_desc with_ttl(const pc_cache *cache, const pc__entry_desc *desc
     return n;
 }
 
-void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_host)
+void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_ram)
 {
     pc__entry_desc n = with_ttl(cache, desc);
-    queue_below(cache, &n, segment, in_host);
-    if (!in_host && cache->tiers[PC_TIER_COMPRESSED])
-        queue(cache, PC_TIER_COMPRESSED, &n, segment, 0);
+    queue_lower_tiers(cache, &n, segment, in_ram);
+    if (!in_ram && cache->tiers[PC_TIER_COMPRESSED])
+        queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0);
 }
 
 int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc)
 {
-    uint64_t begin, parent;
+    uint64_t begin, seen;
     if (!desc->write_on_reuse)
         return 1;
     memcpy(&begin, desc->key.bytes, sizeof begin); /* digests are uniform */
-    parent = atomic_exchange_explicit(&cache->seen[begin % PC__ADMISSION_KEYS], begin,
-                                      memory_order_relaxed);
-    if (parent == begin)
+    seen = atomic_exchange_explicit(&cache->admission_keys[begin % PC__ADMISSION_KEYS], begin,
+                                    memory_order_relaxed);
+    if (seen == begin)
         return 1;
     atomic_fetch_add_explicit(&cache->counts.not_admitted, 1, memory_order_relaxed);
     return 0;
 }
 
-/* The names as the segment was stored under. */
-static pc__entry_desc naming_of(const pc__image *about, const pc__id *key)
+/* The entry under which the segment was stored. */
+static pc__entry_desc entry_desc_of(const pc__image *description, const pc__id *key)
 {
     return (pc__entry_desc){.key = *key,
-                            .content = about->has_content ? &about->content : NULL,
-                            .parent = about->has_parent ? &about->parent : NULL,
-                            .salt = &about->salt,
-                            .cost = about->cost,
-                            .ttl = about->ttl,
-                            .priority = about->priority};
+                            .content = description->has_content ? &description->content : NULL,
+                            .parent = description->has_parent ? &description->parent : NULL,
+                            .salt = &description->salt,
+                            .cost = description->cost,
+                            .ttl = description->ttl,
+                            .priority = description->priority};
 }
 
 void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment)
 {
-    const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
+    const pc__image *description = atomic_load_explicit(&segment->description,
+                                                        memory_order_acquire);
     pc__entry_desc desc;
-    if (!about || !atomic_exchange_explicit(&segment->not_written, 0, memory_order_relaxed))
+    if (!description || !atomic_exchange_explicit(&segment->not_written, 0, memory_order_relaxed))
         return;
-    desc = naming_of(about, key);
-    queue_below(cache, &desc, segment, 1);
+    desc = entry_desc_of(description, key);
+    queue_lower_tiers(cache, &desc, segment, 1);
 }
 
 void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
 {
-    const pc__image *about = atomic_load_explicit(&segment->about, memory_order_acquire);
+    const pc__image *description = atomic_load_explicit(&segment->description,
+                                                        memory_order_acquire);
     pc__entry_desc desc;
-    if (!about || from != PC_TIER_REMOTE || !cache->tiers[PC_TIER_DISK]
+    if (!description || from != PC_TIER_REMOTE || !cache->tiers[PC_TIER_DISK]
         || (cache->flags & PC_CACHE_READ_ONLY))
         return;
-    desc = naming_of(about, &about->key);
+    desc = entry_desc_of(description, &description->key);
     atomic_fetch_add_explicit(&cache->counts.promoted, 1, memory_order_relaxed);
-    queue(cache, PC_TIER_DISK, &desc, segment, pc__ram_tier_has(cache->host, &about->key));
+    queue_write(cache, PC_TIER_DISK, &desc, segment,
+                pc__ram_tier_has(cache->ram, &description->key));
 }
 
 void pc__write_evicted(void *user, const pc__entry_desc *desc, pc_segment *segment)
@@ -253,9 +259,10 @@ void pc__write_evicted(void *user, const pc__entry_desc *desc, pc_segment *segme
     pc_cache *cache = user;
     pc__entry_desc n = with_ttl(cache, desc);
     uint64_t bytes;
-    pc__tier *packed = cache->tiers[PC_TIER_COMPRESSED];
-    if (!packed || !cache->io || atomic_load_explicit(&segment->not_written, memory_order_relaxed)
-        || packed->ops->may_have(packed, &desc->key, &bytes))
+    pc__tier *compressed = cache->tiers[PC_TIER_COMPRESSED];
+    if (!compressed || !cache->io
+        || atomic_load_explicit(&segment->not_written, memory_order_relaxed)
+        || compressed->ops->may_have(compressed, &desc->key, &bytes))
         return;
-    queue(cache, PC_TIER_COMPRESSED, &n, segment, 0);
+    queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0);
 }

@@ -1,11 +1,15 @@
+/* Predicts the time of loads and of computing (estimate.h). */
 #include "store/estimate.h"
 
 #include <string.h>
 
-enum { DISTRUST = 3 };
+enum { DISTRUST_AFTER = 3 };
 static const double SLOWER = 0.2, FASTER = 0.4; /* weight of a new observation */
-static const double LARGEST = 4; /* times what was expected that one observation counts for */
-static const double LOST = 0.5, KEPT = 1.0 / 256; /* what becomes of trust: times, and plus */
+static const double LARGEST =
+    4; /* one observation counts as this many times the expectation, at most */
+static const double TRUST_FACTOR = 0.5,
+                    TRUST_GAIN = 1.0
+                                 / 256; /* trust after lost time: times; after time gained: plus */
 static const double FIRST_PROBE = 0.25, LAST_PROBE = 8;
 
 static void start_tier(pc__tier_estimate *t, double latency, double per_byte)
@@ -30,15 +34,15 @@ void pc__estimate_end(pc__estimate *e)
     pthread_mutex_destroy(&e->lock);
 }
 
-static double predict(const pc__tier_estimate *t, double bytes)
+static double predict_seconds(const pc__tier_estimate *t, double bytes)
 {
     return t->latency + t->per_byte * bytes;
 }
 
-/* The new prediction for `bytes` is the old one + weight * (seconds - the old one). */
-static void observe(pc__tier_estimate *t, double bytes, double seconds)
+/* Moves the prediction for `bytes` by weight * (seconds - prediction). */
+static void observe_load(pc__tier_estimate *t, double bytes, double seconds)
 {
-    double expected = predict(t, bytes), fixed, moving, change;
+    double expected = predict_seconds(t, bytes), fixed, moving, change;
     if (expected <= 0)
         return;
     fixed = t->latency / expected;
@@ -54,7 +58,7 @@ double pc__estimate_load(pc__estimate *e, uint32_t tier, uint64_t bytes)
 {
     double seconds;
     pthread_mutex_lock(&e->lock);
-    seconds = predict(&e->tiers[tier], (double)bytes);
+    seconds = predict_seconds(&e->tiers[tier], (double)bytes);
     pthread_mutex_unlock(&e->lock);
     return seconds;
 }
@@ -70,8 +74,8 @@ void pc__estimate_report_load(pc__estimate *e, uint32_t tier, uint64_t bytes, do
 {
     pc__tier_estimate *t = &e->tiers[tier];
     pthread_mutex_lock(&e->lock);
-    next_probe(t, seconds <= predict(t, (double)bytes));
-    observe(t, (double)bytes, seconds);
+    next_probe(t, seconds <= predict_seconds(t, (double)bytes));
+    observe_load(t, (double)bytes, seconds);
     t->failures = 0;
     pthread_mutex_unlock(&e->lock);
 }
@@ -83,7 +87,7 @@ void pc__estimate_report_failure(pc__estimate *e, uint32_t tier, uint64_t bytes,
     pthread_mutex_lock(&e->lock);
     next_probe(t, 0);
     if (reason == PC_REASON_DEADLINE)
-        observe(t, (double)bytes, seconds);
+        observe_load(t, (double)bytes, seconds);
     t->failures++;
     t->reason = reason;
     pthread_mutex_unlock(&e->lock);
@@ -93,7 +97,7 @@ uint32_t pc__estimate_distrust(pc__estimate *e, uint32_t tier)
 {
     uint32_t reason;
     pthread_mutex_lock(&e->lock);
-    reason = e->tiers[tier].failures >= DISTRUST ? e->tiers[tier].reason : PC_REASON_NONE;
+    reason = e->tiers[tier].failures >= DISTRUST_AFTER ? e->tiers[tier].reason : PC_REASON_NONE;
     pthread_mutex_unlock(&e->lock);
     return reason;
 }
@@ -128,11 +132,11 @@ double pc__estimate_trust(pc__estimate *e, uint32_t tier)
     return trust;
 }
 
-void pc__estimate_update_trust(pc__estimate *e, uint32_t tier, int kept)
+void pc__estimate_update_trust(pc__estimate *e, uint32_t tier, int in_time)
 {
     double *trust = &e->tiers[tier].trust;
     pthread_mutex_lock(&e->lock);
-    *trust = !kept ? *trust * LOST : *trust + KEPT < 1 ? *trust + KEPT : 1;
+    *trust = !in_time ? *trust * TRUST_FACTOR : *trust + TRUST_GAIN < 1 ? *trust + TRUST_GAIN : 1;
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -146,7 +150,7 @@ static size_t size_class(size_t tokens)
     return c;
 }
 
-static pc__model_estimate *find(pc__estimate *e, const uint8_t model[32])
+static pc__model_estimate *find_model(pc__estimate *e, const uint8_t model[32])
 {
     for (size_t i = 0; i < PC__EST_MODELS; i++)
         if (e->models[i].used && !memcmp(e->models[i].model, model, 32))
@@ -154,8 +158,8 @@ static pc__model_estimate *find(pc__estimate *e, const uint8_t model[32])
     return NULL;
 }
 
-/* The place of the model that was used longest ago becomes this one's. */
-static pc__model_estimate *claim(pc__estimate *e, const uint8_t model[32])
+/* Replaces the model that was used longest ago. */
+static pc__model_estimate *claim_model(pc__estimate *e, const uint8_t model[32])
 {
     pc__model_estimate *m = &e->models[0];
     for (size_t i = 1; i < PC__EST_MODELS; i++)
@@ -175,13 +179,12 @@ void pc__estimate_report_compute(pc__estimate *e, const uint8_t model[32], size_
         return;
     now = seconds / (double)tokens;
     pthread_mutex_lock(&e->lock);
-    m = find(e, model);
+    m = find_model(e, model);
     if (!m)
-        m = claim(e, model);
+        m = claim_model(e, model);
     m->used = ++e->clock;
     rate = &m->per_token[size_class(tokens)];
-    /* downwards at once: what it can be done in counts; upwards slowly, it may have been disturbed
-     */
+    /* A faster call counts at once; a slower one slowly, it may have been disturbed. */
     *rate = *rate <= 0 || now < *rate ? now : *rate + 0.1 * (now - *rate);
     pthread_mutex_unlock(&e->lock);
 }
@@ -192,7 +195,7 @@ double pc__estimate_compute(pc__estimate *e, const uint8_t model[32], size_t tok
     size_t at = size_class(tokens);
     double rate = 0;
     pthread_mutex_lock(&e->lock);
-    m = find(e, model);
+    m = find_model(e, model);
     for (size_t d = 0; m && rate <= 0 && d < PC__EST_SIZES; d++) {
         if (at + d < PC__EST_SIZES)
             rate = m->per_token[at + d];

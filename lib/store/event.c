@@ -1,3 +1,4 @@
+/* Makes events, and reasons of statuses (event.h). */
 #include "store/event.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What every tier tells in the same words: events, and why a load failed. */
+/* Events and reasons, common to all tiers. */
 #ifndef PC_STORE_EVENT_H
 #define PC_STORE_EVENT_H
 
@@ -6,7 +6,7 @@
 
 pc_event pc__event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes,
                    size_t tokens, double seconds);
-/* PC_REASON_… of a record that could not be read with this status. */
+/* PC_REASON_… of a record whose reading ended with this status. */
 uint32_t pc__reason_of(pc_status status);
 
 #endif

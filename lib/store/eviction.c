@@ -1,3 +1,4 @@
+/* LRFU with cost: scores, chains, holds and history (eviction.h). */
 #include "store/eviction.h"
 
 #include <math.h>
@@ -6,23 +7,23 @@
 
 #define HALF_LIFE 0.3 /* of the budget */
 #define COST_WEIGHT 0.25
-#define FIRST_USE -1.0  /* log2 of what it counts */
-#define LEAST_COST 1e-6 /* seconds; also of what nobody has timed */
+#define FIRST_USE -1.0  /* log2 of its weight */
+#define LEAST_COST 1e-6 /* seconds; also of items without a cost */
 
-enum { PAST_WAYS = 4, PAST_TIMES = 4 /* as many items as there are */ };
+enum { HISTORY_WAYS = 4, HISTORY_TIMES = 4 /* times the number of items */ };
 
 struct pc__eviction_siblings {
     pc__hash_link by_id;
     pc__id id;
-    pc__eviction_item *seen; /* the item that they saw; NULL: it is not here */
+    pc__eviction_item *parent_item; /* NULL: it is not here */
     size_t members;
-    size_t count; /* of them: not picked */
-    size_t held;  /* of those: held, or seen by one that is */
+    size_t count; /* of them, not picked */
+    size_t held;  /* of those, held or the parent of a held one */
 };
 
-static pc__eviction_siblings *find_family(const pc__eviction *w, const pc__id *id)
+static pc__eviction_siblings *find_siblings(const pc__eviction *w, const pc__id *id)
 {
-    for (pc__hash_link *l = pc__hash_table_find(&w->families, pc__id_hash(id)); l;
+    for (pc__hash_link *l = pc__hash_table_find(&w->sibling_sets, pc__id_hash(id)); l;
          l = pc__hash_table_find_next(l))
         if (pc__id_equal(&PC__AROUND(l, pc__eviction_siblings, by_id)->id, id))
             return PC__AROUND(l, pc__eviction_siblings, by_id);
@@ -46,16 +47,16 @@ pc__eviction_item *pc__eviction_next(const pc__eviction *w, const pc__eviction_i
 
 /* ------------------------------------------------------------------ order */
 
-static void enter(pc__eviction *w, pc__eviction_item *item)
+static void add_candidate(pc__eviction *w, pc__eviction_item *item)
 {
-    if (item->holds || (item->seen_by && item->seen_by->count))
+    if (item->holds || (item->children && item->children->count))
         return;
     pc__heap_add(&w->order, &item->place, item->priority, item->score);
     if (item->group && item->group->is_ordered)
         pc__heap_add(&item->group->order, &item->group_place, item->priority, item->score);
 }
 
-static void leave(pc__eviction *w, pc__eviction_item *item)
+static void remove_candidate(pc__eviction *w, pc__eviction_item *item)
 {
     pc__heap_remove(&w->order, &item->place);
     if (item->group)
@@ -88,51 +89,51 @@ pc_status pc__eviction_order_group(pc__eviction *w, pc__eviction_group *group)
 
 /* ------------------------------------------------------------------ holds */
 
-static int is_held(const pc__eviction_item *item)
+static int item_is_held(const pc__eviction_item *item)
 {
-    return item->holds || (item->seen_by && item->seen_by->held);
+    return item->holds || (item->children && item->children->held);
 }
 
-/* An item's is_held has become `held`: tells it to what it saw, and so on as long as that changes
- * too. */
-static void spread(pc__eviction *w, pc__eviction_item *item, int held)
+/* Tells the parent that an item has become held, or free; goes up the chain as long as that
+ * changes. */
+static void propagate_hold(pc__eviction *w, pc__eviction_item *item, int held)
 {
     for (;;) {
-        pc__eviction_siblings *saw = item->saw;
-        int parent;
+        pc__eviction_siblings *siblings = item->siblings;
+        int was_held;
         w->held_bytes += held ? item->bytes : -item->bytes;
         if (item->group)
             item->group->held_bytes += held ? item->bytes : -item->bytes;
-        if (!saw)
+        if (!siblings)
             return;
-        parent = saw->seen && is_held(saw->seen);
-        saw->held += held ? 1 : (size_t)-1;
-        if (!saw->seen || is_held(saw->seen) == parent)
+        was_held = siblings->parent_item && item_is_held(siblings->parent_item);
+        siblings->held += held ? 1 : (size_t)-1;
+        if (!siblings->parent_item || item_is_held(siblings->parent_item) == was_held)
             return;
-        item = saw->seen;
+        item = siblings->parent_item;
     }
 }
 
 void pc__eviction_hold(pc__eviction *w, pc__eviction_item *item)
 {
-    int parent = is_held(item);
-    leave(w, item);
+    int was_held = item_is_held(item);
+    remove_candidate(w, item);
     item->holds++;
-    if (!parent)
-        spread(w, item, 1);
+    if (!was_held)
+        propagate_hold(w, item, 1);
 }
 
 void pc__eviction_unhold(pc__eviction *w, pc__eviction_item *item)
 {
     item->holds--;
-    if (!is_held(item))
-        spread(w, item, 0);
-    enter(w, item);
+    if (!item_is_held(item))
+        propagate_hold(w, item, 0);
+    add_candidate(w, item);
 }
 
 /* ------------------------------------------------------------------ worth */
 
-/* Without a budget, of what is there. */
+/* Without a budget: of the bytes that are here. */
 static double half_lives(const pc__eviction *w, uint64_t bytes)
 {
     uint64_t all = w->budget ? w->budget : w->bytes;
@@ -140,35 +141,35 @@ static double half_lives(const pc__eviction *w, uint64_t bytes)
 }
 
 /* log2(2^heat + 2^now) */
-static double warmed(double heat, double now)
+static double heat_after_use(double heat, double now)
 {
     double more = heat > now ? heat : now, less = heat > now ? now : heat;
     return more + log2(1 + exp2(less - more));
 }
 
-static pc__eviction_history *past_of(const pc__eviction *w, uint64_t hash)
+static pc__eviction_history *history_set(const pc__eviction *w, uint64_t hash)
 {
-    return &w->past[(hash & (w->past_sets - 1)) * PAST_WAYS];
+    return &w->history[(hash & (w->history_sets - 1)) * HISTORY_WAYS];
 }
 
-/* In place of the coldest of its set. */
-static void remember(pc__eviction *w, uint64_t hash, double heat)
+/* Replaces the coldest of its set. */
+static void remember_heat(pc__eviction *w, uint64_t hash, double heat)
 {
-    pc__eviction_history *set = w->past_sets ? past_of(w, hash) : NULL, *coldest = set;
+    pc__eviction_history *set = w->history_sets ? history_set(w, hash) : NULL, *coldest = set;
     if (!set)
         return;
-    for (size_t i = 1; i < PAST_WAYS; i++)
+    for (size_t i = 1; i < HISTORY_WAYS; i++)
         if (set[i].heat < coldest->heat)
             coldest = &set[i];
     if (heat > coldest->heat)
         *coldest = (pc__eviction_history){hash, heat};
 }
 
-/* Its heat, forgotten here; -INFINITY: it is not remembered. */
-static double recall(pc__eviction *w, uint64_t hash)
+/* Takes the remembered heat; -INFINITY: there is none. */
+static double recall_heat(pc__eviction *w, uint64_t hash)
 {
-    pc__eviction_history *set = w->past_sets ? past_of(w, hash) : NULL;
-    for (size_t i = 0; set && i < PAST_WAYS; i++)
+    pc__eviction_history *set = w->history_sets ? history_set(w, hash) : NULL;
+    for (size_t i = 0; set && i < HISTORY_WAYS; i++)
         if (set[i].hash == hash && set[i].heat > (double)-INFINITY) {
             double heat = set[i].heat;
             set[i].heat = (double)-INFINITY;
@@ -177,32 +178,32 @@ static double recall(pc__eviction *w, uint64_t hash)
     return (double)-INFINITY;
 }
 
-/* Grows with the items. Without memory for it less is remembered. */
-static void widen_past(pc__eviction *w)
+/* Grows with the items. Without memory it remembers fewer. */
+static void grow_history(pc__eviction *w)
 {
     pc__eviction old = *w;
-    size_t sets = old.past_sets ? old.past_sets * 2 : 16;
-    if (w->items.count * PAST_TIMES <= old.past_sets * PAST_WAYS)
+    size_t sets = old.history_sets ? old.history_sets * 2 : 16;
+    if (w->items.count * HISTORY_TIMES <= old.history_sets * HISTORY_WAYS)
         return;
-    w->past = pc__alloc_aligned(&w->mem, sets * PAST_WAYS * sizeof *w->past, 64);
-    if (!w->past) {
-        w->past = old.past;
+    w->history = pc__alloc_aligned(&w->mem, sets * HISTORY_WAYS * sizeof *w->history, 64);
+    if (!w->history) {
+        w->history = old.history;
         return;
     }
-    w->past_sets = sets;
-    for (size_t i = 0; i < sets * PAST_WAYS; i++)
-        w->past[i] = (pc__eviction_history){0, (double)-INFINITY};
-    for (size_t i = 0; i < old.past_sets * PAST_WAYS; i++)
-        remember(w, old.past[i].hash, old.past[i].heat);
-    pc__free(&w->mem, old.past);
+    w->history_sets = sets;
+    for (size_t i = 0; i < sets * HISTORY_WAYS; i++)
+        w->history[i] = (pc__eviction_history){0, (double)-INFINITY};
+    for (size_t i = 0; i < old.history_sets * HISTORY_WAYS; i++)
+        remember_heat(w, old.history[i].hash, old.history[i].heat);
+    pc__free(&w->mem, old.history);
 }
 
-static void value_item(pc__eviction *w, pc__eviction_item *item)
+static void set_first_score(pc__eviction *w, pc__eviction_item *item)
 {
     double cost = item->cost > LEAST_COST ? item->cost : LEAST_COST;
-    double past = recall(w, pc__id_hash(&item->key));
+    double history = recall_heat(w, pc__id_hash(&item->key));
     item->value = COST_WEIGHT * log2(cost / (double)(item->bytes ? item->bytes : 1));
-    item->heat = isinf(past) ? w->clock + FIRST_USE : warmed(past, w->clock);
+    item->heat = isinf(history) ? w->clock + FIRST_USE : heat_after_use(history, w->clock);
     item->score = item->heat + item->value;
     item->uses = 1;
 }
@@ -212,119 +213,120 @@ static void set_heat(pc__eviction *w, pc__eviction_item *item, double heat)
     item->heat = heat;
     item->score = heat + item->value;
     if (item->place.place)
-        enter(w, item);
+        add_candidate(w, item);
 }
 
 void pc__eviction_hit(pc__eviction *w, pc__eviction_item *item)
 {
     item->uses++;
-    set_heat(w, item, warmed(item->heat, w->clock));
+    set_heat(w, item, heat_after_use(item->heat, w->clock));
 }
 
 void pc__eviction_restore(pc__eviction *w, pc__eviction_item *item, double heat, uint32_t uses)
 {
-    w->clock -= half_lives(w, item->bytes); /* it was brought in then, not now */
+    w->clock -= half_lives(w, item->bytes); /* the item came in then, not now */
     item->uses = uses;
     set_heat(w, item, heat);
 }
 
 /* ---------------------------------------------------------- coming, going */
 
-/* Whether making `item` see what it saw would close a ring, which only names made by hand can. */
-static int closes_ring(const pc__eviction *w, const pc__eviction_item *item)
+/* 1: this parent would close a cycle. Only keys made by hand can. */
+static int makes_cycle(const pc__eviction *w, const pc__eviction_item *item)
 {
-    const pc__eviction_item *up = item->seen_by ? pc__eviction_find(w, &item->parent) : NULL;
+    const pc__eviction_item *up = item->children ? pc__eviction_find(w, &item->parent) : NULL;
     if (pc__id_equal(&item->key, &item->parent))
         return 1;
-    while (up && up->saw && up->saw != item->seen_by)
-        up = up->saw->seen;
-    return up && up->saw;
+    while (up && up->siblings && up->siblings != item->children)
+        up = up->siblings->parent_item;
+    return up && up->siblings;
 }
 
-static pc__eviction_siblings *join_family(pc__eviction *w, pc__eviction_item *item)
+static pc__eviction_siblings *join_siblings(pc__eviction *w, pc__eviction_item *item)
 {
-    pc__eviction_siblings *f = find_family(w, &item->parent);
+    pc__eviction_siblings *f = find_siblings(w, &item->parent);
     if (!f) {
-        f = pc__hash_table_reserve(&w->families, &w->mem) < 0 ? NULL
-                                                              : pc__calloc(&w->mem, 1, sizeof *f);
+        f = pc__hash_table_reserve(&w->sibling_sets, &w->mem) < 0
+                ? NULL
+                : pc__calloc(&w->mem, 1, sizeof *f);
         if (!f)
             return NULL;
         f->id = item->parent;
-        f->seen = pc__eviction_find(w, &item->parent);
-        if (f->seen)
-            f->seen->seen_by = f;
-        pc__hash_table_add(&w->families, &f->by_id, pc__id_hash(&f->id));
+        f->parent_item = pc__eviction_find(w, &item->parent);
+        if (f->parent_item)
+            f->parent_item->children = f;
+        pc__hash_table_add(&w->sibling_sets, &f->by_id, pc__id_hash(&f->id));
     }
     f->members++;
     return f;
 }
 
-static void leave_family(pc__eviction *w, pc__eviction_siblings *f)
+static void leave_siblings(pc__eviction *w, pc__eviction_siblings *f)
 {
     if (--f->members)
         return;
-    if (f->seen)
-        f->seen->seen_by = NULL;
-    pc__hash_table_remove(&w->families, &f->by_id);
+    if (f->parent_item)
+        f->parent_item->children = NULL;
+    pc__hash_table_remove(&w->sibling_sets, &f->by_id);
     pc__free(&w->mem, f);
 }
 
-/* What it saw is no candidate any more. */
-static void attach(pc__eviction *w, pc__eviction_item *item)
+/* A parent is no candidate while it has children. */
+static void attach_to_parent(pc__eviction *w, pc__eviction_item *item)
 {
-    if (!item->saw)
+    if (!item->siblings)
         return;
-    item->saw->count++;
-    if (item->saw->seen)
-        leave(w, item->saw->seen);
+    item->siblings->count++;
+    if (item->siblings->parent_item)
+        remove_candidate(w, item->siblings->parent_item);
 }
 
-static void detach(pc__eviction *w, pc__eviction_item *item)
+static void detach_from_parent(pc__eviction *w, pc__eviction_item *item)
 {
-    if (item->saw && !--item->saw->count && item->saw->seen)
-        enter(w, item->saw->seen);
+    if (item->siblings && !--item->siblings->count && item->siblings->parent_item)
+        add_candidate(w, item->siblings->parent_item);
 }
 
 pc_status pc__eviction_add(pc__eviction *w, pc__eviction_item *item)
 {
     size_t in_group = item->group && item->group->is_ordered ? item->group->items + 1 : 0;
-    item->saw = NULL;
-    item->seen_by = find_family(w, &item->key);
+    item->siblings = NULL;
+    item->children = find_siblings(w, &item->key);
     if (pc__hash_table_reserve(&w->items, &w->mem) < 0
         || pc__heap_reserve(&w->order, &w->mem, w->items.count + 1) < 0
         || (in_group && pc__heap_reserve(&item->group->order, &w->mem, in_group) < 0))
         return PC_ERR_NOMEM;
-    if (item->has_parent && !closes_ring(w, item)) {
-        item->saw = join_family(w, item);
-        if (!item->saw)
+    if (item->has_parent && !makes_cycle(w, item)) {
+        item->siblings = join_siblings(w, item);
+        if (!item->siblings)
             return PC_ERR_NOMEM;
     }
-    if (item->seen_by)
-        item->seen_by->seen = item;
+    if (item->children)
+        item->children->parent_item = item;
     pc__hash_table_add(&w->items, &item->by_key, pc__id_hash(&item->key));
     w->bytes += item->bytes;
     if (item->group) {
         item->group->items++;
         item->group->bytes += item->bytes;
     }
-    widen_past(w);
+    grow_history(w);
     w->clock += half_lives(w, item->bytes);
-    value_item(w, item);
-    attach(w, item);
-    if (is_held(item))
-        spread(w, item, 1);
-    enter(w, item);
+    set_first_score(w, item);
+    attach_to_parent(w, item);
+    if (item_is_held(item))
+        propagate_hold(w, item, 1);
+    add_candidate(w, item);
     return PC_OK;
 }
 
-/* One that is in no order and counts for nothing it saw. */
-static void forget(pc__eviction *w, pc__eviction_item *item)
+/* Drops an item that is no candidate and is detached from its parent. */
+static void forget_item(pc__eviction *w, pc__eviction_item *item)
 {
     pc__hash_table_remove(&w->items, &item->by_key);
-    if (item->seen_by)
-        item->seen_by->seen = NULL;
-    if (item->saw)
-        leave_family(w, item->saw);
+    if (item->children)
+        item->children->parent_item = NULL;
+    if (item->siblings)
+        leave_siblings(w, item->siblings);
     w->bytes -= item->bytes;
     if (item->group) {
         item->group->items--;
@@ -334,39 +336,39 @@ static void forget(pc__eviction *w, pc__eviction_item *item)
 
 void pc__eviction_remove(pc__eviction *w, pc__eviction_item *item)
 {
-    leave(w, item);
-    if (is_held(item))
-        spread(w, item, 0);
-    detach(w, item);
-    forget(w, item);
+    remove_candidate(w, item);
+    if (item_is_held(item))
+        propagate_hold(w, item, 0);
+    detach_from_parent(w, item);
+    forget_item(w, item);
 }
 
 void pc__eviction_pick(pc__eviction *w, pc__eviction_item *item)
 {
-    leave(w, item);
-    detach(w, item);
+    remove_candidate(w, item);
+    detach_from_parent(w, item);
 }
 
 void pc__eviction_put_back(pc__eviction *w, pc__eviction_item *item)
 {
-    attach(w, item);
-    enter(w, item);
+    attach_to_parent(w, item);
+    add_candidate(w, item);
 }
 
 void pc__eviction_evict(pc__eviction *w, pc__eviction_item *item)
 {
-    remember(w, item->by_key.hash, item->heat);
-    forget(w, item);
+    remember_heat(w, item->by_key.hash, item->heat);
+    forget_item(w, item);
 }
 
 void pc__eviction_free(pc__eviction *w)
 {
-    for (pc__hash_link *l = pc__hash_table_next(&w->families, NULL), *next; l; l = next) {
-        next = pc__hash_table_next(&w->families, l);
+    for (pc__hash_link *l = pc__hash_table_next(&w->sibling_sets, NULL), *next; l; l = next) {
+        next = pc__hash_table_next(&w->sibling_sets, l);
         pc__free(&w->mem, PC__AROUND(l, pc__eviction_siblings, by_id));
     }
-    pc__hash_table_free(&w->families, &w->mem);
+    pc__hash_table_free(&w->sibling_sets, &w->mem);
     pc__hash_table_free(&w->items, &w->mem);
     pc__heap_free(&w->order, &w->mem);
-    pc__free(&w->mem, w->past);
+    pc__free(&w->mem, w->history);
 }

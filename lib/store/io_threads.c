@@ -1,3 +1,4 @@
+/* The I/O threads and their queues (io_threads.h). */
 #include "store/io_threads.h"
 
 #include <pthread.h>
@@ -13,17 +14,15 @@
 
 enum { MAX_QUEUED = 8192, LOWEST_PRIORITY = 19 };
 static const double IO_PATIENCE = 1.0; /* seconds that a write waits for a pause of the requests */
-static const double SWEEP_EVERY = 5.0,
-                    SWEEP_LATEST = 60.0; /* without a pause of the requests, too */
-static const double MORE_EVERY = 0.005,
-                    MORE_LATEST = 0.25; /* the same while a sweep has more to do: others can have
-                                           its locks in between */
+static const double SWEEP_EVERY = 5.0, SWEEP_LATEST = 60.0; /* even without a pause */
+/* The same while a sweep has more to do; others get its locks in between. */
+static const double MORE_EVERY = 0.005, MORE_LATEST = 0.25;
 
-typedef struct queue {
+typedef struct job_queue {
     pc__io_job *head, *tail;
     size_t count;
-    uint64_t added, ended; /* ever */
-} queue;
+    uint64_t added, ended; /* in total */
+} job_queue;
 
 typedef struct worker {
     struct pc__io *io;
@@ -34,21 +33,21 @@ typedef struct worker {
 struct pc__io {
     pc_allocator mem;
     pthread_mutex_t lock;
-    pthread_cond_t load; /* there is one */
-    pthread_cond_t wake; /* there may be something to do for the background thread */
-    pthread_cond_t idle; /* a write has ended */
-    queue queues[PC__IO_CLASSES];
-    int working, flushing, started;
+    pthread_cond_t load; /* signalled: there is a load */
+    pthread_cond_t wake; /* signalled: the background thread may have a job */
+    pthread_cond_t idle; /* signalled: a write has ended */
+    job_queue queues[PC__IO_CLASSES];
+    int requests_running, flushing, started;
     atomic_int ending;
     int (*sweep)(void *user);
     void *user;
-    double sweep_from,
-        sweep_by; /* when the next one is due: in a pause of the requests; in any case */
+    /* When the next sweep is due: in a pause of the requests; in any case. */
+    double sweep_from, sweep_by;
     uint32_t threads;
     worker workers[];
 };
 
-static pc__io_job *pop(queue *q)
+static pc__io_job *pop_job(job_queue *q)
 {
     pc__io_job *job = q->head;
     q->head = job->next;
@@ -58,7 +57,7 @@ static pc__io_job *pop(queue *q)
     return job;
 }
 
-static void push(queue *q, pc__io_job *job)
+static void push_job(job_queue *q, pc__io_job *job)
 {
     job->next = NULL;
     if (q->tail)
@@ -75,25 +74,26 @@ static int is_background(const worker *w)
     return w->index == 0;
 }
 
-/* May the oldest write go now? */
+/* 1: the oldest write may go now. */
 static int write_is_due(const pc__io *io)
 {
-    const queue *q = &io->queues[PC__IO_WRITE];
+    const job_queue *q = &io->queues[PC__IO_WRITE];
     return q->head
-           && (io->working <= 0 || io->flushing || io->ending
+           && (io->requests_running <= 0 || io->flushing || io->ending
                || pc__now() - q->head->queued >= IO_PATIENCE);
 }
 
-/* The class of the next job for this thread; -1: none. */
-static int choose(const worker *w)
+/* Class of the next job for this thread; -1: none. */
+static int choose_class(const worker *w)
 {
     const pc__io *io = w->io;
     if (!is_background(w))
         return io->queues[PC__IO_LOAD].head ? PC__IO_LOAD : -1;
     if (write_is_due(io))
         return PC__IO_WRITE;
-    return io->queues[PC__IO_PREFETCH].head && (io->working <= 0 || io->ending) ? PC__IO_PREFETCH
-                                                                                : -1;
+    return io->queues[PC__IO_PREFETCH].head && (io->requests_running <= 0 || io->ending)
+               ? PC__IO_PREFETCH
+               : -1;
 }
 
 static struct timespec at(double when)
@@ -104,8 +104,8 @@ static struct timespec at(double when)
     return t;
 }
 
-/* Sleeps until something may have changed for this thread. */
-static void rest(worker *w)
+/* Sleeps until there may be a job for this thread. */
+static void sleep_idle(worker *w)
 {
     pc__io *io = w->io;
     const pc__io_job *write = io->queues[PC__IO_WRITE].head;
@@ -123,10 +123,10 @@ static void rest(worker *w)
     pthread_cond_timedwait(&io->wake, &io->lock, &t);
 }
 
-static void run_one(worker *w, int class)
+static void run_job(worker *w, int class)
 {
     pc__io *io = w->io;
-    pc__io_job *job = pop(&io->queues[class]);
+    pc__io_job *job = pop_job(&io->queues[class]);
     int give_up = io->ending && class != PC__IO_WRITE;
     pthread_mutex_unlock(&io->lock);
     job->run(job, give_up);
@@ -157,33 +157,33 @@ static void sweep_now(pc__io *io)
     io->sweep_by = now + MORE_LATEST;
 }
 
-static void *work(void *arg)
+static void *thread_main(void *arg)
 {
     worker *w = arg;
     pc__io *io = w->io;
 #ifdef __linux__
     if (is_background(w))
-        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid),
-                    LOWEST_PRIORITY); /* may be refused: then it is as the others */
+        /* If the system refuses, the thread runs as the others do. */
+        setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOWEST_PRIORITY);
 #endif
     pthread_mutex_lock(&io->lock);
     for (;;) {
-        int class = choose(w);
-        if (sweep_is_due(w, class >= 0 || io->working > 0))
+        int class = choose_class(w);
+        if (sweep_is_due(w, class >= 0 || io->requests_running > 0))
             sweep_now(io);
         else if (class >= 0)
-            run_one(w, class);
+            run_job(w, class);
         else if (io->ending)
             break;
         else
-            rest(w);
+            sleep_idle(w);
     }
     pthread_mutex_unlock(&io->lock);
     return NULL;
 }
 
-/* Signals of the host's are not for these threads. */
-static pc_status start(pc__io *io)
+/* These threads block all signals: those are the application's. */
+static pc_status start_threads(pc__io *io)
 {
     sigset_t all, before;
     pc_status status = PC_OK;
@@ -191,7 +191,7 @@ static pc_status start(pc__io *io)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; i < io->threads && status >= 0; i++) {
         io->workers[i] = (worker){.io = io, .index = i};
-        if (pthread_create(&io->workers[i].id, NULL, work, &io->workers[i]))
+        if (pthread_create(&io->workers[i].id, NULL, thread_main, &io->workers[i]))
             status = pc__fail(PC_ERR_NOMEM, "cache: I/O thread %u of %u could not be started",
                               i + 1, io->threads);
         else
@@ -224,7 +224,7 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
     pthread_cond_init(&io->wake, &monotonic);
     pthread_cond_init(&io->idle, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    status = start(io);
+    status = start_threads(io);
     if (status < 0)
         pc__io_free(io);
     else
@@ -252,12 +252,13 @@ void pc__io_free(pc__io *io)
     pc__free(&mem, io);
 }
 
-/* Who it is for, and nobody else: a job that a request queues should not take its core from it. */
-static void call(pc__io *io, int class)
+/* Wakes only the thread that the job is for, so that no other takes a core from the request. */
+static void wake_thread(pc__io *io, int class)
 {
     if (class == PC__IO_LOAD)
         pthread_cond_signal(&io->load);
-    else if (io->queues[class].count == 1) /* else it is awake, or sleeps until the first is due */
+    else if (io->queues[class].count
+             == 1) /* else the thread is awake, or sleeps until the first write is due */
         pthread_cond_signal(&io->wake);
 }
 
@@ -268,8 +269,8 @@ int pc__io_add(pc__io *io, int class, pc__io_job *job)
     added = !io->ending && io->queues[class].count < MAX_QUEUED;
     if (added) {
         job->queued = pc__now();
-        push(&io->queues[class], job);
-        call(io, class);
+        push_job(&io->queues[class], job);
+        wake_thread(io, class);
     }
     pthread_mutex_unlock(&io->lock);
     return added;
@@ -277,7 +278,7 @@ int pc__io_add(pc__io *io, int class, pc__io_job *job)
 
 int pc__io_make_load(pc__io *io, pc__io_job *job)
 {
-    queue *q = &io->queues[PC__IO_PREFETCH];
+    job_queue *q = &io->queues[PC__IO_PREFETCH];
     pc__io_job **link, *before = NULL;
     int found;
     pthread_mutex_lock(&io->lock);
@@ -289,8 +290,8 @@ int pc__io_make_load(pc__io *io, pc__io_job *job)
         if (q->tail == job)
             q->tail = before;
         q->count--;
-        push(&io->queues[PC__IO_LOAD], job);
-        call(io, PC__IO_LOAD);
+        push_job(&io->queues[PC__IO_LOAD], job);
+        wake_thread(io, PC__IO_LOAD);
     }
     pthread_mutex_unlock(&io->lock);
     return found;
@@ -298,7 +299,7 @@ int pc__io_make_load(pc__io *io, pc__io_job *job)
 
 void pc__io_flush(pc__io *io)
 {
-    queue *q = &io->queues[PC__IO_WRITE];
+    job_queue *q = &io->queues[PC__IO_WRITE];
     uint64_t until;
     pthread_mutex_lock(&io->lock);
     until = q->added; /* one thread writes, in order */
@@ -313,8 +314,9 @@ void pc__io_flush(pc__io *io)
 void pc__io_request_running(pc__io *io, int by)
 {
     pthread_mutex_lock(&io->lock);
-    io->working += by;
-    if (io->working <= 0 && (io->queues[PC__IO_WRITE].head || io->queues[PC__IO_PREFETCH].head))
+    io->requests_running += by;
+    if (io->requests_running <= 0
+        && (io->queues[PC__IO_WRITE].head || io->queues[PC__IO_PREFETCH].head))
         pthread_cond_signal(&io->wake);
     pthread_mutex_unlock(&io->lock);
 }

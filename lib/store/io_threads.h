@@ -1,11 +1,11 @@
-/* The cache's own threads, for the tiers below RAM: a bounded queue of jobs in three classes.
- * Loads go before writes, writes before prefetches.
+/* The cache's threads for the tiers below RAM: a bounded queue of jobs in three classes. Loads go
+ * before writes, writes before prefetches.
  *
- * Requests compute while these threads work, often on the same few cores. So one more thread, the
- * background thread, has the lowest priority of the system's scheduler; it writes and prefetches,
- * one job at a time, and not while a request computes (pc__io_request_running), unless a write has
- * waited for IO_PATIENCE seconds or somebody waits for it. It loads nothing that somebody waits
- * for: on a busy machine it would keep them waiting. */
+ * Requests compute on the same cores. So one more thread, the background thread, has the lowest
+ * scheduling priority. It writes and prefetches, one job at a time, and pauses while a request
+ * computes (pc__io_request_running), unless a write has waited for IO_PATIENCE seconds or somebody
+ * flushes. It never loads what a request waits for: on a busy machine the request would wait for
+ * long. */
 #ifndef PC_STORE_IO_THREADS_H
 #define PC_STORE_IO_THREADS_H
 
@@ -21,32 +21,32 @@ enum {
 
 typedef struct pc__io pc__io;
 
-/* Part of what is to be done, which it lives as long as: run() disposes of it. */
+/* First member of the caller's job; run() frees it. */
 typedef struct pc__io_job {
     struct pc__io_job *next;
-    void (*run)(struct pc__io_job *job, int give_up); /* give_up: the threads end, only dispose */
+    void (*run)(struct pc__io_job *job, int give_up); /* give_up: the threads end, only free it */
     double queued;                                    /* pc__now() */
 } pc__io_job;
 
-/* `threads` for loads, and the background thread. `sweep` is called now and then from the
- * background thread, in pauses of the requests or once a minute; and when it has returned 1,
- * because there is more to do, soon again: while requests compute four times a second. PC_ERR_NOMEM
- * also if no thread could be started. */
+/* Starts `threads` for loads, and the background thread. That one calls `sweep` now and then, in
+ * pauses of the requests or once a minute. If sweep returns 1 it has more to do and is called again
+ * soon, four times a second while requests compute. PC_ERR_NOMEM also if no thread could be
+ * started. */
 pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
                      int (*sweep)(void *user), void *user);
-/* Runs the writes that are queued, gives up the rest, ends the threads. NULL does nothing. */
+/* Runs the queued writes, gives up all other jobs, ends the threads. NULL does nothing. */
 void pc__io_free(pc__io *io);
-/* 0: the queue is full or the threads end; the job stays the caller's. */
+/* 0: the queue is full or the threads are ending; the job stays the caller's. */
 int pc__io_add(pc__io *io, int class, pc__io_job *job);
-/* A queued prefetch becomes a load; 0: it is not queued any more. */
+/* Makes a queued prefetch a load. 0: it is no longer queued. */
 int pc__io_make_load(pc__io *io, pc__io_job *job);
-/* Until all writes that are queued or under way now have ended, whatever others queue meanwhile. */
+/* Waits until all writes queued or running now have ended. */
 void pc__io_flush(pc__io *io);
 /* A request begins (+1) or ends (-1) to compute. */
 void pc__io_request_running(pc__io *io, int by);
-/* There is something for a sweep to do: as if the last one had returned 1. */
+/* A sweep has work: calls it as if the last one had returned 1. */
 void pc__io_sweep_soon(pc__io *io);
 int pc__io_is_ending(const pc__io *io);
-uint32_t pc__io_threads(const pc__io *io); /* for loads */
+uint32_t pc__io_threads(const pc__io *io); /* that load */
 
 #endif

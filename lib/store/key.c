@@ -1,3 +1,4 @@
+/* Digests keys (key.h). */
 #include "store/key.h"
 
 pc__id pc__base_key(const pc_key_parts *parts)
@@ -9,7 +10,7 @@ pc__id pc__base_key(const pc_key_parts *parts)
     pc__digest_bytes(&d, parts->adapter, parts->adapter ? 32 : 0);
     pc__digest_bytes(&d, parts->tokenizer ? parts->tokenizer : zeros, 32);
     pc__digest_u64(&d, parts->position_scheme);
-    pc__digest_u64(&d, parts->regime);
+    pc__digest_u64(&d, parts->rope_regime);
     pc__digest_u64(&d, parts->dtype);
     pc__digest_u64(&d, parts->layout);
     pc__digest_u64(&d, parts->encoding);
@@ -23,7 +24,7 @@ pc__id pc__segment_key(const pc__id *base, const pc__id *parent, int64_t distanc
     static const pc__id nothing;
     pc__digest d;
     pc__digest_start(
-        &d, "seg/1"); /* so short that a block of 64 tokens makes three blocks of BLAKE2b */
+        &d, "seg/1"); /* a short name, so that a block of 64 tokens takes three blocks of BLAKE2b */
     pc__digest_bytes(&d, base->bytes, sizeof base->bytes);
     pc__digest_bytes(&d, parent ? parent->bytes : nothing.bytes, sizeof nothing.bytes);
     pc__digest_u64(&d, parent ? (uint64_t)distance : 0);

@@ -1,24 +1,25 @@
+/* Payloads of raw states, in our memory or elsewhere (raw_states.h). */
 #include "store/raw_states.h"
 
 #include <string.h>
 
 #include "attn/kv.h"
 
-/* One block of memory holds this, the tables and, where we own them, the states. */
-typedef struct states {
+/* This struct, its tables and, if we own them, the states are one block of memory. */
+typedef struct raw_states {
     pc_allocator mem;
-    pc__image image; /* views into this block; names are not set */
-    uint8_t
-        *own; /* the states in our memory, each block on cache lines of its own; NULL: elsewhere */
+    pc__image image; /* points into this block; names are not set */
+    /* The states in our memory, each block on its own cache lines; NULL: they are elsewhere. */
+    uint8_t *own;
     size_t own_bytes;
     atomic_uint zero_memory, free_to_system;
-    void (*release)(void *user); /* of elsewhere; may be NULL */
+    void (*release)(void *user); /* of states elsewhere; may be NULL */
     void *user;
-} states;
+} raw_states;
 
 static void free_states(void *owner, void *payload)
 {
-    states *s = payload;
+    raw_states *s = payload;
     pc_allocator mem = s->mem;
     void (*release)(void *) = s->release;
     void *user = s->user;
@@ -42,15 +43,15 @@ static size_t round_64(size_t size)
     return (size + 63) / 64 * 64;
 }
 
-/* Everything but the states: the tables of blocks are there, and empty. */
-static pc_status new_states(states **out, const pc_allocator *mem, const pc__image *image)
+/* All but the states; the tables of blocks are empty. */
+static pc_status new_states(raw_states **out, const pc_allocator *mem, const pc__image *image)
 {
     size_t places = image->relative ? image->tokens : 0, blocks = image->block_count;
     uint8_t **table;
     uint64_t *sizes;
-    states *s = pc__calloc(mem, 1,
-                           sizeof *s + places * sizeof *image->relative
-                               + blocks * (sizeof *sizes + sizeof(*table)));
+    raw_states *s = pc__calloc(mem, 1,
+                               sizeof *s + places * sizeof *image->relative
+                                   + blocks * (sizeof *sizes + sizeof(*table)));
     *out = s;
     if (!s)
         return PC_ERR_NOMEM;
@@ -70,14 +71,14 @@ static pc_status new_states(states **out, const pc_allocator *mem, const pc__ima
     return PC_OK;
 }
 
-static void set_blocks(states *s, const void *const *blocks)
+static void set_blocks(raw_states *s, const void *const *blocks)
 {
     memcpy((void *)(uintptr_t)s->image.blocks, blocks, s->image.block_count * sizeof *blocks);
 }
 
-static pc_status describe(void *owner, void *payload, pc__image *image, void **release_me)
+static pc_status describe_states(void *owner, void *payload, pc__image *image, void **release_me)
 {
-    const states *s = payload;
+    const raw_states *s = payload;
     (void)owner;
     *release_me = NULL;
     memcpy(image->model, s->image.model, sizeof image->model);
@@ -110,11 +111,12 @@ static pc_status states_bytes(const pc__image *image, size_t *total)
     return PC_OK;
 }
 
-static pc_status create(void *owner, const pc__image *image, void **payload, uint8_t **blocks)
+static pc_status create_states(void *owner, const pc__image *image, void **payload,
+                               uint8_t **blocks)
 {
     const pc_context *context = owner;
     size_t total;
-    states *s;
+    raw_states *s;
     uint8_t *at;
     pc_status status = states_bytes(image, &total);
     *payload = NULL;
@@ -138,7 +140,7 @@ static pc_status wrap_memory(void *owner, const pc__image *image, const void *co
                              void **payload)
 {
     const pc_context *context = owner;
-    states *s;
+    raw_states *s;
     pc_status status = new_states(&s, &context->mem, image);
     *payload = s;
     if (status < 0)
@@ -149,36 +151,36 @@ static pc_status wrap_memory(void *owner, const pc__image *image, const void *co
     return PC_OK;
 }
 
-/* All that is needed was there from the beginning. */
-static pc_status finish(void *owner, const pc__image *image, void **payload)
+/* The payload was complete from the start. */
+static pc_status finish_states(void *owner, const pc__image *image, void **payload)
 {
     (void)owner, (void)image, (void)payload;
     return PC_OK;
 }
 
-/* What lies in a host's memory is its own affair. */
+/* The application zeroes and frees its own memory. */
 static void free_to_system(void *owner, void *payload)
 {
     (void)owner;
-    atomic_store_explicit(&((states *)payload)->free_to_system, 1, memory_order_relaxed);
+    atomic_store_explicit(&((raw_states *)payload)->free_to_system, 1, memory_order_relaxed);
 }
 
 static void zero_memory(void *owner, void *payload)
 {
     (void)owner;
-    atomic_store_explicit(&((states *)payload)->zero_memory, 1, memory_order_relaxed);
+    atomic_store_explicit(&((raw_states *)payload)->zero_memory, 1, memory_order_relaxed);
 }
 
-/* Plain memory: any context's. */
-static int serves(const void *owner, const void *other)
+/* Plain memory serves any context. */
+static int serves_any(const void *owner, const void *other)
 {
     (void)owner, (void)other;
     return 1;
 }
 
-static pc_status show(void *owner, void *payload, pc_raw *raw)
+static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
 {
-    const pc__image *i = &((states *)payload)->image;
+    const pc__image *i = &((raw_states *)payload)->image;
     (void)owner;
     raw->model = i->model;
     memcpy(raw->architecture, i->architecture, sizeof raw->architecture);
@@ -189,7 +191,7 @@ static pc_status show(void *owner, void *payload, pc_raw *raw)
     raw->kv_heads = i->kv_heads;
     raw->k_dim = i->k_dim;
     raw->v_dim = i->v_dim;
-    raw->regime = i->regime;
+    raw->rope_regime = i->regime;
     raw->relative = i->relative;
     raw->blocks = (void *const *)(const void *)i->blocks;
     raw->block_bytes = i->block_bytes;
@@ -200,14 +202,14 @@ static pc_status show(void *owner, void *payload, pc_raw *raw)
 const pc__payload_ops pc__raw_payload = {
     .release = free_states,
     .drop_owner = drop_context,
-    .describe = describe,
-    .create = create,
+    .describe = describe_states,
+    .create = create_states,
     .wrap_memory = wrap_memory,
-    .finish = finish,
+    .finish = finish_states,
     .zero_memory = zero_memory,
     .free_to_system = free_to_system,
-    .serves = serves,
-    .raw = show,
+    .serves = serves_any,
+    .raw = show_raw,
 };
 
 static pc_status check_pages(const pc_raw *r, const char *call)
@@ -255,17 +257,19 @@ static pc_status check_raw(const pc_raw *r, int expected, const char *call)
         || r->position_scheme > PC_POSITION_LEARNED || r->lossy > 1)
         return pc__fail(
             PC_ERR_INVALID,
-            "%s: raw.architecture does not end, or position_scheme %u or lossy %u is unknown", call,
+            "%s: raw.architecture has no NUL, or position_scheme %u or lossy %u is unknown", call,
             r->position_scheme, r->lossy);
     if (r->layout != PC_LAYOUT_PAGES && r->layout < PC_LAYOUT_APPLICATION)
-        return pc__fail(PC_ERR_INVALID, "%s: layout %u is neither PC_LAYOUT_PAGES nor a host's own",
-                        call, r->layout);
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: layout %u is neither PC_LAYOUT_PAGES nor an application's", call,
+                        r->layout);
     if (r->layers < 0 || r->kv_heads < 0 || r->k_dim < 0 || r->v_dim < 0)
-        return pc__fail(PC_ERR_INVALID, "%s: a shape of %d, %d, %d, %d", call, r->layers,
+        return pc__fail(PC_ERR_INVALID, "%s: negative shape: %d, %d, %d, %d", call, r->layers,
                         r->kv_heads, r->k_dim, r->v_dim);
     for (size_t i = 0; r->relative && i < r->token_count; i++)
         if (r->relative[i] < 0 || (i && r->relative[i] <= r->relative[i - 1]))
-            return pc__fail(PC_ERR_INVALID, "%s: token %zu stands at relative position %lld", call,
+            return pc__fail(PC_ERR_INVALID,
+                            "%s: token %zu has relative position %lld; they increase from 0", call,
                             i, (long long)r->relative[i]);
     status = check_blocks(r, expected, call);
     return status < 0 || r->layout != PC_LAYOUT_PAGES ? status : check_pages(r, call);
@@ -283,7 +287,7 @@ pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const
     image->dtype = raw->dtype;
     image->layout = raw->layout;
     image->lossy = raw->lossy;
-    image->regime = raw->regime;
+    image->regime = raw->rope_regime;
     image->layers = raw->layers;
     image->kv_heads = raw->kv_heads;
     image->k_dim = raw->k_dim;
@@ -301,8 +305,8 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
 {
     pc_raw r;
     pc__image image;
-    states *s = NULL;
-    uint64_t bytes = sizeof *s; /* what we keep for it counts, too */
+    raw_states *s = NULL;
+    uint64_t bytes = sizeof *s; /* what we keep for it counts too */
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_segment_wrap: out is NULL");
@@ -320,7 +324,7 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
             done);
     pc__context_ref(context);
     (*out)->lossy = r.lossy;
-    s->release = release; /* not before success: until then the memory is the caller's */
+    s->release = release; /* set last: after a failure the memory is the caller's */
     s->user = user;
     s = NULL;
 done:
@@ -336,7 +340,8 @@ pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw)
     if (!segment || !raw)
         return pc__fail(PC_ERR_INVALID, "pc_segment_raw: segment or raw is NULL");
     if (!segment->ops->raw)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_segment_raw: its owner shows its states to nobody");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_segment_raw: the owner of this segment does not show its states");
     status = segment->ops->raw(segment->owner, segment->payload, &r);
     if (status < 0)
         return status;

@@ -1,3 +1,4 @@
+/* Reference counts and watching of segments (segment.h). */
 #include "store/segment.h"
 
 #include <sched.h>
@@ -22,8 +23,8 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
     atomic_init(&segment->zero_memory, 0);
     atomic_init(&segment->free_to_system, 0);
     atomic_init(&segment->tier, PC_TIER_RAM);
-    atomic_init(&segment->about, NULL);
-    atomic_init(&segment->saw, NULL);
+    atomic_init(&segment->description, NULL);
+    atomic_init(&segment->visibility, NULL);
     atomic_init(&segment->not_written, 0);
     atomic_init(&segment->watcher, NULL);
     segment->ops = ops;
@@ -42,11 +43,10 @@ pc_segment *pc__segment_ref(pc_segment *segment)
     return segment;
 }
 
-/* Above the count: how many of the references are kept; and flags. WATCHED: who gives up the last
- * reference but the watcher's and the kept ones puts the segment into the watcher's list. It does
- * so while it still holds its reference, so that the segment lives, and gives that up last; BUSY
- * stands in between, and who takes segments from the list, or takes the list away, waits for that
- * (a few instructions of the other thread). */
+/* Above the reference count lie the number of kept references and two flags. WATCHED: whoever drops
+ * the last reference but the watcher's and the kept ones puts the segment into the watcher's list.
+ * It drops its own reference after that, so that the segment lives. BUSY stands in between; whoever
+ * takes segments or the list waits for it (a few instructions of the other thread). */
 #define WATCHED (UINT64_C(1) << 63)
 #define BUSY (UINT64_C(1) << 62)
 #define KEPT (UINT64_C(1) << 40) /* one of them */
@@ -67,9 +67,8 @@ static void put_into_list(pc_segment *segment)
                                                   memory_order_acq_rel, memory_order_relaxed));
 }
 
-/* Changes the references by `by`. If that leaves a watched segment to who watches and who keeps it,
- * the watcher is told before; unless another thread is just telling it. Returns the count that is
- * left. */
+/* Changes the references by `by`. If only the watcher's and kept references remain, tells the
+ * watcher first, unless another thread is doing so. Returns the remaining count. */
 static uint64_t change(pc_segment *segment, uint64_t by)
 {
     uint64_t seen = atomic_load_explicit(&segment->references, memory_order_relaxed);
@@ -103,53 +102,55 @@ void pc__segment_unref(pc_segment *segment)
         && segment->ops->free_to_system)
         segment->ops->free_to_system(owner, segment->payload);
     segment->ops->release(owner, segment->payload);
-    pc__free(&mem, atomic_load_explicit(&segment->about, memory_order_relaxed));
-    pc__free(&mem, atomic_load_explicit(&segment->saw, memory_order_relaxed));
+    pc__free(&mem, atomic_load_explicit(&segment->description, memory_order_relaxed));
+    pc__free(&mem, atomic_load_explicit(&segment->visibility, memory_order_relaxed));
     pc__free(&mem, segment->token_ids);
     pc__free(&mem, segment);
     if (drop_owner)
-        drop_owner(owner); /* last: it may take the allocator's owner with it */
+        drop_owner(owner); /* last: the allocator may go with it */
 }
 
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image)
 {
     size_t places = image->relative ? segment->tokens : 0;
-    pc__image *about, *none = NULL;
-    if (atomic_load_explicit(&segment->about, memory_order_acquire))
+    pc__image *description, *none = NULL;
+    if (atomic_load_explicit(&segment->description, memory_order_acquire))
         return PC_OK;
-    about = pc__alloc(&segment->mem, sizeof *about + places * sizeof *image->relative);
-    if (!about)
+    description = pc__alloc(&segment->mem, sizeof *description + places * sizeof *image->relative);
+    if (!description)
         return PC_ERR_NOMEM;
-    *about = *image;
-    about->tokens = segment->tokens;
-    about->token_ids = NULL; /* the segment's own */
-    about->relative = NULL;
-    about->block_count = 0;
-    about->blocks = NULL;
-    about->block_bytes = NULL;
+    *description = *image;
+    description->tokens = segment->tokens;
+    description->token_ids = NULL; /* the segment's own */
+    description->relative = NULL;
+    description->block_count = 0;
+    description->blocks = NULL;
+    description->block_bytes = NULL;
     if (places)
-        about->relative = memcpy(about + 1, image->relative, places * sizeof *image->relative);
-    if (!atomic_compare_exchange_strong_explicit(&segment->about, &none, about,
+        description->relative = memcpy(description + 1, image->relative,
+                                       places * sizeof *image->relative);
+    if (!atomic_compare_exchange_strong_explicit(&segment->description, &none, description,
                                                  memory_order_acq_rel, memory_order_acquire))
-        pc__free(&segment->mem, about);
+        pc__free(&segment->mem, description);
     return PC_OK;
 }
 
 const pc__id *pc__segment_visibility(const pc_segment *segment)
 {
-    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->saw, memory_order_acquire);
+    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->visibility,
+                                memory_order_acquire);
 }
 
-pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *saw)
+pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *visibility)
 {
     pc__id *noted, *none = NULL;
     if (pc__segment_visibility(segment))
         return PC_OK;
     if (!(noted = pc__alloc(&segment->mem, sizeof *noted)))
         return PC_ERR_NOMEM;
-    *noted = *saw;
-    if (!atomic_compare_exchange_strong_explicit(&segment->saw, &none, noted, memory_order_acq_rel,
-                                                 memory_order_acquire))
+    *noted = *visibility;
+    if (!atomic_compare_exchange_strong_explicit(&segment->visibility, &none, noted,
+                                                 memory_order_acq_rel, memory_order_acquire))
         pc__free(&segment->mem, noted);
     return PC_OK;
 }
@@ -214,7 +215,7 @@ int pc__segment_watch(pc_segment *segment)
     return 0;
 }
 
-/* Until the one who puts it into the list is done. */
+/* Waits until the thread that adds it to the list is done. */
 static uint64_t when_not_busy(pc_segment *segment)
 {
     uint64_t seen = atomic_load_explicit(&segment->references, memory_order_acquire);

@@ -1,5 +1,5 @@
-/* A counted reference to the attention states of a run of tokens, whoever computed them. Immutable,
- * but for what a load still has to write (pc__payload_ops.set_layer_stream). */
+/* A counted reference to the attention states of a run of tokens. Immutable, but for layers that a
+ * load is still writing (pc__payload_ops.set_layer_stream). */
 #ifndef PC_STORE_SEGMENT_H
 #define PC_STORE_SEGMENT_H
 
@@ -7,121 +7,121 @@
 #include "base/context.h"
 #include "store/image.h"
 
-/* What its owner can do with a payload. All but `release` may be NULL. */
+#include <promptcache/extend.h>
+
+/* What the owner of a payload can do with it. All but `release` may be NULL. */
 typedef struct pc__payload_ops {
-    void (*release)(void *owner, void *payload); /* gives it back */
-    void (*drop_owner)(void *owner);             /* and the reference on the owner */
-    /* The payload as an image (blocks borrowed from the payload; names, cost and times are left
-     * alone). *release_me (may stay NULL): memory that the caller frees with pc__free when it is
-     * done with the image: pointer tables, or bytes that a host exported. */
+    void (*release)(void *owner, void *payload); /* frees it */
+    void (*drop_owner)(void *owner);             /* drops its reference on the owner */
+    /* Describes the payload as an image: blocks borrowed from the payload; names, cost and times
+     * untouched. *release_me (may stay NULL): memory to be freed with pc__free after the image, for
+     * pointer tables or bytes that an application exported. */
     pc_status (*describe)(void *owner, void *payload, pc__image *image, void **release_me);
-    /* Memory for the states that `image` describes (without blocks): *payload, and in blocks
-     * [image->block_count] where each is to be written. The payload becomes usable with `finish`;
-     * `release` gives it back in any case. PC_ERR_MISMATCH: this owner cannot use such states. */
+    /* Makes memory for the states that `image` describes (without blocks): *payload, and in blocks
+     * [image->block_count] where to write each. `finish` makes it usable; `release` frees it in any
+     * case. PC_ERR_MISMATCH: this owner cannot use such states. */
     pc_status (*create)(void *owner, const pc__image *image, void **payload, uint8_t **blocks);
-    /* The same around blocks that stay where they are until the payload is released and
-     * drop_lender(lender) is called. They hold what they shall when `settle` is called for them,
-     * which may write zeros there; nothing else is written. */
+    /* The same around existing blocks. They stay until the payload is released, which calls
+     * release_memory(memory_owner). A block is complete when `block_ready` is called for it. That
+     * call may write zeros into it; nothing else is written. */
     pc_status (*wrap_memory)(void *owner, const pc__image *image, const void *const *blocks,
                              void *memory_owner, void (*release_memory)(void *memory_owner),
                              void **payload);
-    /* Block `index` is written, or in its place and checked. Called for each before `finish`, by
-     * whichever thread has done that. */
+    /* Block `index` is written, or checked in place. Called for each block before `finish`, by the
+     * thread that has done it. */
     void (*block_ready)(void *owner, void *payload, size_t index);
-    /* Only of owners that can compute with some blocks (one a layer) while others are still being
-     * read: whoever does asks the flow first. NULL: all blocks are there. The flow lives as long as
-     * anybody uses the payload under it. */
-    void (*set_layer_stream)(void *owner, void *payload, pc__layer_stream *flow);
-    /* All blocks are written. May replace the payload. On failure the payload stays to be released.
-     */
+    /* Of owners that can compute with some blocks (one a layer) while others are still being read:
+     * before a block is used, the stream is asked. NULL: all blocks are there. The stream lives as
+     * long as the payload is used with it. */
+    void (*set_layer_stream)(void *owner, void *payload, pc__layer_stream *stream);
+    /* All blocks are written. May replace the payload. After a failure the payload is still to be
+     * released. */
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);
-    void (*zero_memory)(void *owner,
-                        void *payload); /* overwrites the states; nobody reads them any more */
-    void (*free_to_system)(void *owner, void *payload); /* `release` is to give the memory back to
-                                                      the system, not to keep it in the heap */
-    /* Can who has `other` use payloads of `owner`? NULL: nobody but the owner itself. */
+    /* Zeroes the states; nobody reads them any more. */
+    void (*zero_memory)(void *owner, void *payload);
+    /* From now on `release` returns the memory to the system, not to the heap. */
+    void (*free_to_system)(void *owner, void *payload);
+    /* 1: the holder of `other` can use payloads of `owner`. NULL: only the owner itself can. */
     int (*serves)(const void *owner, const void *other);
-    /* The payload as a host sees it, all but tokens and lossy; pointers are borrowed from the
-     * payload. NULL, PC_ERR_UNSUPPORTED: it shows it to nobody. */
+    /* The payload as applications see it, all but tokens and lossy; pointers are borrowed from the
+     * payload. NULL or PC_ERR_UNSUPPORTED: it is shown to no application. */
     pc_status (*raw)(void *owner, void *payload, pc_raw *raw);
 } pc__payload_ops;
 
-/* Segments of which a watcher holds the last reference, put there by whoever gave up the last but
- * one. Nobody needs a lock for it. */
+/* A lock-free list of segments of which only the watcher holds a reference. */
 typedef struct pc__releases {
     _Atomic(pc_segment *) first;
 } pc__releases;
 
 struct pc_segment {
-    _Atomic(uint64_t) references; /* the count and, above it, how many of them are kept, and the two
-                                     flags of pc__segment_watch */
+    /* The count; above it the number of kept references and the two flags of pc__segment_watch. */
+    _Atomic(uint64_t) references;
     pc_allocator mem;
     const pc__payload_ops *ops;
-    void *payload;  /* the owner's handle */
+    void *payload;  /* the owner's */
     void *owner;    /* model, or context */
     uint64_t bytes; /* counted against budgets */
     size_t tokens;
     int32_t *token_ids; /* [tokens] compared on a hit */
-    uint32_t lossy;     /* its states went through a codec that does not give back every bit */
-    uint32_t
-        other_kernels; /* … or were computed elsewhere with kernels of another class than ours */
-    atomic_uint zero_memory; /* overwrite before release */
-    atomic_uint
-        free_to_system; /* it has left a tier, or was refused: its memory goes back to the system */
-    atomic_uint tier;   /* PC_TIER_… that it last came from; RAM if it was computed here */
-    _Atomic(pc__image *) about; /* how records of it are headed, without blocks and tokens; NULL: it
-                                   goes to no record */
-    _Atomic(pc__id *) saw; /* what its tokens have seen (serve/visibility.h); NULL: nobody knows */
-    atomic_uint not_written;         /* 1: the tiers below get it when it is used once more */
-    _Atomic(pc__releases *) watcher; /* who may watch it; NULL: anybody */
+    uint32_t lossy;     /* a codec has rounded its states */
+    /* Kernels of another class than ours have computed its states. */
+    uint32_t other_kernels;
+    atomic_uint zero_memory; /* zero before release */
+    /* It has left a tier, or was refused: its memory returns to the system. */
+    atomic_uint free_to_system;
+    atomic_uint tier; /* PC_TIER_… that it came from last; RAM if it was computed here */
+    /* Header of its records, without blocks and tokens; NULL: it is in no record. */
+    _Atomic(pc__image *) description;
+    /* What its tokens have seen (serve/visibility.h); NULL: unknown. */
+    _Atomic(pc__id *) visibility;
+    atomic_uint not_written;         /* 1: the lower tiers get it at its next use */
+    _Atomic(pc__releases *) watcher; /* NULL: nobody watches it */
     void *watch_tag;                 /* the watcher's own */
     pc_segment *next_release;        /* in pc__releases */
 };
 
-/* Takes `payload` (released with the last reference) and, through drop_owner, one reference on
- * `owner`, on success only. Copies the ids. */
+/* On success takes `payload` (released with the last reference) and, through drop_owner, one
+ * reference on `owner`. Copies the ids. */
 pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__payload_ops *ops,
                           void *payload, void *owner, uint64_t bytes, const int32_t *token_ids,
                           size_t tokens);
 pc_segment *pc__segment_ref(pc_segment *segment);
-/* Not while a lock is held that `release` or `drop_owner` could need. NULL does nothing. */
+/* Never under a lock that `release` or `drop_owner` could take. NULL does nothing. */
 void pc__segment_unref(pc_segment *segment);
-/* Keeps a copy of `image` (names, model, times, relative positions) with the segment, for the first
- * caller; later ones change nothing. */
+/* Keeps a copy of `image` (names, model, times, relative positions); only the first call has an
+ * effect. */
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image);
-/* Notes what its tokens have seen, for the first caller; later ones change nothing. NULL: nobody
- * has. */
-pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *saw);
+/* Notes what its tokens have seen; only the first call has an effect. */
+pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *visibility);
 const pc__id *pc__segment_visibility(const pc_segment *segment);
-/* Whether payloads of one owner are of use to another: a key says what states are, not who has them
- * in which form. */
+/* 1: payloads of one owner serve another. A key says what the states are, not who holds them in
+ * which form. */
 int pc__payload_serves(const pc__payload_ops *ops, const void *owner,
                        const pc__payload_ops *other_ops, const void *other);
 int pc__segment_serves(const pc_segment *segment, const pc__payload_ops *ops, const void *owner);
-/* Nobody but the caller holds it. */
+/* 1: only the caller holds it. */
 int pc__segment_is_single(const pc_segment *segment);
 
-/* Who keeps a segment for others, and wants to know when they are done with it without looking
- * again and again, watches it. All of these are called by the watcher, who has a reference and lets
- * nobody else call them at the same time. */
+/* Watching: a tier that keeps a segment learns when nobody else uses it. Only the watcher calls
+ * these; it has a reference, and one thread calls at a time. */
 
-/* 1: this one may watch from now on; 0: another one does already. */
+/* 1: the caller is the watcher now; 0: there is another one. */
 int pc__segment_claim(pc_segment *segment, pc__releases *releases, void *tag);
-/* Whom another one was faster than keeps it: its reference does not count as somebody's who holds
- * it, so that of several who keep one segment none waits for the others. Undone by
- * pc__segment_unkeep, before the reference is given up or the segment is claimed. */
+/* For a tier that is not the watcher: its reference counts as kept, not as a use, so that several
+ * tiers with one segment do not wait for each other. Undo with pc__segment_unkeep before dropping
+ * the reference or claiming the segment. */
 void pc__segment_keep(pc_segment *segment);
 void pc__segment_unkeep(pc_segment *segment);
-int pc__segment_is_idle(
-    const pc_segment *segment); /* now nobody has it but who watches and who keeps it */
-/* 1: others hold it; it will be in `releases`, once, when the last of them has given it back
- * (perhaps it has been taken up again by then). 0: nobody else does. */
+/* 1: only the watcher's and kept references are left. */
+int pc__segment_is_idle(const pc_segment *segment);
+/* 1: others use it. It will be in `releases` once, when the last of them has dropped it (it may be
+ * in use again by then). 0: nobody else uses it. */
 int pc__segment_watch(pc_segment *segment);
-/* Before a watcher goes: undoes pc__segment_watch. 0: it is in `releases` by now, and has to be
+/* Undoes pc__segment_watch before the watcher goes. 0: it is in `releases` already and must be
  * taken from there first. */
 int pc__segment_unwatch(pc_segment *segment);
 void pc__segment_disclaim(pc_segment *segment); /* neither watched nor in `releases` */
-/* What is in the list, linked by next_release; it is empty then. */
+/* Takes all segments, linked by next_release. */
 pc_segment *pc__releases_take(pc__releases *releases);
 
 #endif

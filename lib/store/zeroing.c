@@ -1,3 +1,4 @@
+/* The zeroing allocator (zeroing.h). */
 #include "store/zeroing.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* An allocator that overwrites what it gets back, around another one: with PC_CACHE_ZERO_MEMORY for
- * all memory that states pass through on their way to a record and back. */
+/* An allocator around another one that zeroes memory before it frees it. With PC_CACHE_ZERO_MEMORY
+ * all memory that states pass through on their way to and from records comes from it. */
 #ifndef PC_STORE_ZEROING_H
 #define PC_STORE_ZEROING_H
 
@@ -10,7 +10,7 @@ typedef struct pc__zeroing {
     pc_allocator from;
 } pc__zeroing;
 
-/* `wiping` must not be moved afterwards. */
+/* `zeroing` must not be moved afterwards. */
 void pc__zeroing_init(pc__zeroing *zeroing, const pc_allocator *from);
 
 #endif

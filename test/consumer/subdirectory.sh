@@ -37,7 +37,7 @@ kernels() {
         -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
     awk '/"command":/ { level = "none"; for (i = 1; i <= NF; i++) if ($i ~ /^-O/) level = $i }
         /"file":/ { print $2, level }' "$folder/levels/compile_commands.json" |
-        grep -E '/lib/(attn|memo/([a-z]*/)?(scan|loops|vector_ops)|store/codec|model/dequant)' >"$folder/list"
+        grep -E '/lib/(attn|memo/(index/scan|train/vector_ops)|store/codec|model/dequant)' >"$folder/list"
     [ "$(wc -l <"$folder/list")" -gt 40 ] || fail "where are the kernels?"
     ! grep -vE -e " ($pattern)\$" "$folder/list" || fail "kernels not at $pattern with: $*"
 }

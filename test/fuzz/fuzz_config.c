@@ -1,7 +1,7 @@
 /* Catches: a config.json that crashes the readers of architectures, or that they accept with sizes
  * which no model has. */
 #include "fuzz.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

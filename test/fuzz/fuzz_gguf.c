@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
 #include "model/load/gguf.h"
 
 enum { SAMPLE = 256 * 4 };

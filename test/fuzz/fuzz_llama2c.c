@@ -1,6 +1,7 @@
 /* Catches: checkpoints of llama2.c whose seven numbers lead outside of the file. */
 #include "fuzz.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
+#include "model/load/llama2c.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

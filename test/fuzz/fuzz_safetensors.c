@@ -1,5 +1,6 @@
 /* Catches: safetensors headers whose sizes, shapes or offsets lead outside of the file. */
 #include "fuzz.h"
+#include "model/load/safetensors.h"
 #include "model/load/weights.h"
 
 enum { SAMPLE = 1024 };

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "golden_lanes.h"
+#include "model/load/safetensors.h"
 
 enum { PROMPT = 32, ORIGINAL = 36, LONGEST = 40, ROWS = LONGEST - PROMPT + 1, VOCAB = 96 };
 
@@ -80,7 +81,7 @@ static uint64_t regime_of(const pc_sequence *s, uint64_t *length)
     pc_stats stats = PC_STATS_INIT;
     CHECK_OK(pc_sequence_get_stats(s, &stats));
     *length = stats.rope_regime_length;
-    return stats.regime;
+    return stats.rope_regime;
 }
 
 /* In place of the token that was sampled last. */
@@ -149,7 +150,7 @@ static void generated(const world *w, const int32_t *ids)
         for (size_t i = 0; i < count && i < text.size; i++)
             CHECK_INT(text.data[i], letter(want[i]));
         CHECK_INT(stats.rope_regime_length, LONGEST);
-        CHECK_INT(stats.regime, w->dynamic ? LONGEST : 2);
+        CHECK_INT(stats.rope_regime, w->dynamic ? LONGEST : 2);
     }
     pc_prompt_free(prompt);
     pc_cache_free(cache);
@@ -220,8 +221,8 @@ static void growth(const world *w, const int32_t *ids)
     while (step(w, s) == PC_OK)
         ;
     CHECK_STATUS(pc_sequence_push(s, ids, 3), PC_ERR_LIMIT);
-    CHECK_ERROR_HAS("3 tokens behind position 34, the frequencies of its positions, for a length "
-                    "of 34, end at 36");
+    CHECK_ERROR_HAS("3 tokens behind position 34, but the RoPE regime for a length "
+                    "of 34 ends at 36");
     CHECK_OK(pc_sequence_push(s, ids, 2));
     CHECK_STATUS(step(w, s), PC_END);
     pc_sequence_free(s);
@@ -234,7 +235,7 @@ static void growth(const world *w, const int32_t *ids)
     o = options(2, 10);
     s = sequence(w, ids, ORIGINAL + 2, NULL, &o);
     CHECK_STATUS(step(w, s), PC_ERR_LIMIT);
-    CHECK_ERROR_HAS("for a length of 10, end at 36");
+    CHECK_ERROR_HAS("for a length of 10 ends at 36");
     pc_sequence_free(s);
     s = sequence(w, ids, PROMPT, NULL, &o);
     CHECK_STATUS(pc_sequence_push(s, ids, 5), PC_ERR_LIMIT);
@@ -299,9 +300,10 @@ static void cached(const world *w, const int32_t *ids)
     near.flags = far.flags = chosen.flags = 0;
     CHECK_OK(pc_schema_encode(schema, cache, &ahead));
     stats = ask(schema, cache, ids + SHARED, &near);
-    CHECK(stats.tokens_cached == SHARED && stats.regime == 1 && stats.rope_regime_length == 34);
+    CHECK(stats.tokens_cached == SHARED && stats.rope_regime == 1 && stats.rope_regime_length == 34);
     stats = ask(schema, cache, ids + SHARED, &far);
-    CHECK(stats.tokens_cached == 0 && stats.tokens_encoded == SHARED && stats.rope_regime_length == 40);
+    CHECK(stats.tokens_cached == 0 && stats.tokens_encoded == SHARED
+          && stats.rope_regime_length == 40);
     stats = ask(schema, cache, ids + SHARED, &far);
     CHECK(stats.tokens_cached == SHARED && stats.tokens_encoded == 0);
     stats = ask(schema, cache, ids + SHARED,

@@ -8,6 +8,7 @@
 #include "golden_lanes.h"
 #include "levels.h"
 #include "model/forward/heads.h"
+#include "model/load/safetensors.h"
 
 typedef struct golden {
     const char *name;

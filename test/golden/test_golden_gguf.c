@@ -9,7 +9,8 @@
 #include "gguf_bytes.h"
 #include "golden_lanes.h"
 #include "levels.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
+#include "model/load/safetensors.h"
 #include "model/load/tensor_names.h"
 
 typedef struct conversion {

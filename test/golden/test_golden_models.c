@@ -5,6 +5,7 @@
 
 #include "golden_lanes.h"
 #include "levels.h"
+#include "model/load/safetensors.h"
 
 typedef struct golden {
     const char *name;

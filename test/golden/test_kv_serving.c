@@ -3,13 +3,14 @@
  * baselines that compute everything and still go through int8, cold answers that differ from warm
  * ones, budgets that count the wrong bytes, int8 states that change what the model says beyond
  * their rounding, leaks when an allocation fails on the way. */
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/model.h"
 #include "serve/generate.h"
-#include "serve/request.h"
+#include "serve/request_run.h"
 #include "testing.h"
 
 static const char schema_text[] =
@@ -81,7 +82,7 @@ static float *ask(const pc_prompt *prompt, pc_cache *cache, wish w, pc_stats *st
     pc__request r = {0};
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     float *logits = calloc((size_t)prompt->model->info.vocab, sizeof *logits);
-    void *sequence = NULL;
+    pc__placed_prompt placed = {0};
     o.encoding = w.encoding;
     o.repair = w.repair;
     o.repair_tokens = 3;
@@ -89,9 +90,9 @@ static float *ask(const pc_prompt *prompt, pc_cache *cache, wish w, pc_stats *st
     o.baseline = w.baseline;
     CHECK_OK(pc__generation_init(&g, prompt->model, &o, "test"));
     CHECK_OK(pc__request_init(&r, prompt, cache, &g.options, 0));
-    CHECK_OK(pc__request_run(&r, &sequence, logits));
+    CHECK_OK(pc__request_run(&r, &placed, logits));
     *stats = r.stats;
-    pc__call_drop(prompt->model, sequence);
+    pc__placed_prompt_end(&placed, prompt->model);
     pc__request_end(&r);
     pc__generation_end(&g, &prompt->model->context->mem);
     return logits;

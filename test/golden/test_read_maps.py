@@ -23,11 +23,11 @@ def compare(readers, folder, out):
         check(want[name] == have[name], "%s: %s" % (folder, name))
     check(have["checked"] == {"checksums": True, "zstd": True}, "%s: all is checked" % folder)
     check([r["id"] for r in want["records"]] == [r["id"] for r in have["records"]], "%s: the same records" % folder)
-    check(len({r["packed"] for r in have["records"]}) == 2, "%s: packed and plain ones" % folder)
+    check(len({r["compressed"] for r in have["records"]}) == 2, "%s: compressed and plain ones" % folder)
     for ours, theirs in zip(want["records"], have["records"]):
-        for name in ("tokens", "note", "bytes", "tokens_id"):
+        for name in ("tokens", "metadata", "bytes", "tokens_id"):
             check(ours[name] == theirs[name], "%s: record %d: %s" % (folder, ours["id"], name))
-        check(fnv((out / ("note-%d" % ours["id"])).read_bytes()) == ours["note_fnv"], "%s: record %d: note" % (folder, ours["id"]))
+        check(fnv((out / ("metadata-%d" % ours["id"])).read_bytes()) == ours["metadata_fnv"], "%s: record %d: metadata" % (folder, ours["id"]))
         for i, value in enumerate(ours["layers_fnv"]):
             check(fnv((out / ("layer-%d-%d" % (ours["id"], i))).read_bytes()) == value, "%s: record %d: layer %d" % (folder, ours["id"], i))
 
@@ -61,7 +61,7 @@ def compare_indexes(readers, path):
     told, records = readers.document(path), [3 * i for i in range(300) if i % 10]
     check(told and told["projector"] == "%016x" % 77 and len(told["indexes"]) in (1, 4), "indexes are read")
     for index, kind in zip(told["indexes"] if told else (), ("scan", "flat", "hnsw", "ivf")):
-        check((index["kind"], index["tokens"], index["places"]) == (kind, 8, 270 if kind == "scan" else 300), "the index %s" % kind)
+        check((index["kind"], index["tokens"], index["positions"]) == (kind, 8, 270 if kind == "scan" else 300), "the index %s" % kind)
         check(index["records"] == records, "records of the index %s" % kind)
     whole = path.read_bytes()
     for at in list(range(0, 250, 20)) + list(range(300, len(whole), len(whole) // 20)):

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 
 #include "golden_lanes.h"
+#include "model/load/safetensors.h"
+#include "model/model_states.h"
 #include "serve/generate.h"
-#include "serve/request.h"
+#include "serve/request_run.h"
 
 static const char *const models[] = {
 #if defined(__SANITIZE_THREAD__) /* forty times slower, and its threads are the same for all: one \
@@ -207,7 +209,7 @@ static void greedy(const world *w)
     pc_sequence *s = NULL;
     pc_batch *batch = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    if (!w->info.context_length && pc__native_rope_regime(w->model->native, t.count) > 1)
+    if (!w->info.context_length && pc__model_rope_regime(w->model, t.count) > 1)
         return; /* dynamic NTK: its answer keeps the frequencies of the prompt's length, a request
                    has those of its own (test_golden_cross.c) */
     o.max_tokens = (uint32_t)n;
@@ -235,16 +237,16 @@ static float *logits_of(const pc_prompt *prompt, pc_cache *cache, uint32_t encod
     pc__request r = {0};
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     float *logits = calloc((size_t)prompt->model->info.vocab, sizeof *logits);
-    void *sequence = NULL;
+    pc__placed_prompt placed = {0};
     o.encoding = encoding;
     o.repair = repair;
     o.baseline = baseline;
     CHECK_OK(pc__generation_init(&g, prompt->model, &o, "test"));
     CHECK_OK(pc__request_init(&r, prompt, cache, &g.options, 0));
-    CHECK_OK(pc__request_run(&r, &sequence, logits));
+    CHECK_OK(pc__request_run(&r, &placed, logits));
     if (stats)
         *stats = r.stats;
-    pc__call_drop(prompt->model, sequence);
+    pc__placed_prompt_end(&placed, prompt->model);
     pc__request_end(&r);
     pc__generation_end(&g, &prompt->model->context->mem);
     return logits;

@@ -69,7 +69,7 @@ static inline pc_status disk_open(pc__tier **out, const char *path, const disk_o
 }
 
 /* As in the cache's own threads, which may take the files of records that give way
- * (store/disk/disk_reuse.h). */
+ * (store/disk/disk_room.h). */
 static inline void disk_block_signals(int block)
 {
     sigset_t io;

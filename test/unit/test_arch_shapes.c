@@ -1,7 +1,7 @@
 /* Catches: a named shape with wrong sizes (checked by the number of parameters that the model is
  * known for), a shape that does not pass the readers' own checks, an unknown name that is not
  * answered with the list. */
-#include "model/load/config.h"
+#include "model/load/arch.h"
 #include "testing.h"
 
 #include <string.h>

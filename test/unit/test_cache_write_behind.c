@@ -133,10 +133,10 @@ static pc_segment *make(uint64_t bytes, uint32_t lossy)
 static const pc__image *written(world *w, const pc__entry_desc *desc, uint32_t lossy)
 {
     pc_segment *segment = make(100, lossy);
-    int parent = w->tiers[PC_TIER_DISK].puts;
+    int puts_before = w->tiers[PC_TIER_DISK].puts;
     pc__write_behind(w->cache, desc, segment, 1);
     CHECK_OK(pc_cache_flush(w->cache));
-    CHECK_INT(w->tiers[PC_TIER_DISK].puts, parent + 1);
+    CHECK_INT(w->tiers[PC_TIER_DISK].puts, puts_before + 1);
     pc__segment_unref(segment);
     return &w->tiers[PC_TIER_DISK].last;
 }

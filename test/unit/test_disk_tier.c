@@ -203,26 +203,26 @@ static void test_smaller_budget(int by_closing)
 {
     enum { RECORDS = 300 };
     const char *path = disk_fresh_folder();
-    uint64_t one = record_bytes_of_number(0), budget = 20 * one, parent, swept;
+    uint64_t one = record_bytes_of_number(0), budget = 20 * one, bytes_before, swept;
     pc__tier *tier = disk_open_tier(path, 0);
     pc_tier_stats s;
     for (uint32_t n = 0; n < RECORDS; n++)
         CHECK_OK(disk_put(tier, n, SIZE, NULL));
     disk_close_tier(tier);
-    parent = disk_look(path).record_bytes;
+    bytes_before = disk_look(path).record_bytes;
     tier = disk_open_tier(path, budget);
     s = disk_stats(tier);
     CHECK_INT(disk_look(path).records, RECORDS);
     CHECK_INT(s.segments, RECORDS);
-    CHECK_INT(s.excess_bytes, parent - budget);
+    CHECK_INT(s.excess_bytes, bytes_before - budget);
     CHECK(s.evicted == 0 && s.evicted_behind == 0);
     for (uint32_t n = 0; n < 5; n++) {
         CHECK_OK(disk_put(tier, RECORDS + n, SIZE, NULL));
-        CHECK(disk_look(path).record_bytes <= parent); /* it does not grow */
+        CHECK(disk_look(path).record_bytes <= bytes_before); /* it does not grow */
     }
     s = disk_stats(tier);
     CHECK(s.evicted > 0 && s.evicted <= 10 && s.evicted_behind == 0
-          && s.excess_bytes <= parent - budget);
+          && s.excess_bytes <= bytes_before - budget);
     swept = s.evicted;
     while (!by_closing && tier->ops->sweep(tier))
         CHECK(disk_balances(tier));

@@ -113,8 +113,8 @@ static void formula(void)
 
 static int is_remembered(const pc__eviction *w, const pc__eviction_item *item)
 {
-    for (size_t i = 0; i < w->past_sets * 4; i++)
-        if (!isinf(w->past[i].heat) && w->past[i].hash == pc__id_hash(&item->key))
+    for (size_t i = 0; i < w->history_sets * 4; i++)
+        if (!isinf(w->history[i].heat) && w->history[i].hash == pc__id_hash(&item->key))
             return 1;
     return 0;
 }
@@ -139,9 +139,9 @@ static void warmest(void)
             pc__eviction_hit(&w, &items[i]);
     }
     for (size_t i = 0; i < MANY - ROOM; i++) {
-        size_t warmer = 0, set = (size_t)pc__id_hash(&items[i].key) & (w.past_sets - 1);
+        size_t warmer = 0, set = (size_t)pc__id_hash(&items[i].key) & (w.history_sets - 1);
         for (size_t j = 0; j < MANY - ROOM; j++)
-            warmer += (pc__id_hash(&items[j].key) & (w.past_sets - 1)) == set
+            warmer += (pc__id_hash(&items[j].key) & (w.history_sets - 1)) == set
                       && items[j].heat > items[i].heat;
         CHECK_INT(is_remembered(&w, &items[i]), warmer < 4);
         forgotten += warmer >= 4;
@@ -244,7 +244,7 @@ static void rings(void)
         pc__eviction_evict(&w, item);
     }
     CHECK_INT(w.items.count, 0);
-    CHECK_INT(w.families.count, 0);
+    CHECK_INT(w.sibling_sets.count, 0);
     pc__eviction_free(&w);
 }
 
@@ -365,7 +365,7 @@ static void random_work(void)
             pc__eviction_remove(&w, &items[i]);
     CHECK_INT(w.bytes, 0);
     CHECK_INT(w.held_bytes, 0);
-    CHECK_INT(w.families.count, 0);
+    CHECK_INT(w.sibling_sets.count, 0);
     CHECK_INT(w.order.count, 0);
     pc__eviction_free(&w);
 }
@@ -388,7 +388,7 @@ static void without_memory(void)
             if (there[i])
                 pc__eviction_remove(&w, &items[i]);
         CHECK_INT(w.bytes, 0);
-        CHECK_INT(w.families.count, 0);
+        CHECK_INT(w.sibling_sets.count, 0);
         pc__eviction_free(&w);
         CHECK_INT(memory.live_blocks, 0);
         reached = memory.calls >= at;

@@ -1,9 +1,13 @@
 /* Catches, of a prompt that holds several scaffold sets: a module that gets the states of another
  * set than doc/pml.md says, sets that count though a module is missing or though nothing is to be
  * repaired; and an uncached text that does not see what stands before it. */
-#include "serve/request.h"
+#include "serve/gather.h"
+#include "serve/model_calls.h"
+#include "serve/unit_keys.h"
 
 #include "toy_schema.h"
+
+#include <promptcache/bench.h>
 
 static const char schema[] =
     "<schema name=\"t\">the word is here."
@@ -34,6 +38,7 @@ static void check(const char *text, uint32_t encoding, uint32_t repair, const in
 {
     toy_world w;
     pc__request r = {0};
+    pc__gather *gather = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     const pc__recipe *recipe;
     pc__unit_keys *keys = NULL;
@@ -44,12 +49,16 @@ static void check(const char *text, uint32_t encoding, uint32_t repair, const in
     o.encoding = encoding;
     o.repair = repair;
     CHECK_OK(pc__request_init(&r, prompt, w.cache, &o, 0));
-    CHECK_OK(pc__gather_units(&r));
+    CHECK_OK(pc__gather_new(&gather, &r));
+    CHECK_OK(pc__gather_find(gather));
+    CHECK_OK(pc__gather_compute(gather));
+    pc__gather_judge(gather);
+    pc__gather_free(gather);
     CHECK_OK(pc__schema_recipe(w.schema, encoding, &recipe));
     CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, r.regime.key, NULL, 0, &keys));
     for (size_t p = 0; p < prompt->part_count; p++)
         if (prompt->parts[p].kind == PC__PART_CACHED && *prompt->parts[p].path)
-            CHECK(is_of(&w, keys, recipe, &prompt->parts[p], r.segments[p], want[module++]));
+            CHECK(is_of(&w, keys, recipe, &prompt->parts[p], r.parts[p].segment, want[module++]));
     pc__unit_keys_unref(keys);
     pc__request_end(&r);
     pc_prompt_free(prompt);

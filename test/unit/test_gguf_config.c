@@ -3,7 +3,8 @@
  * out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
+#include "model/load/gguf.h"
 
 #include <math.h>
 
@@ -235,10 +236,10 @@ static void scalings(void)
     }
     refused("llama", log_yarn, NULL, PC_ERR_UNSUPPORTED, "yarn_log_multiplier");
     refused("llama", odd_scaling, NULL, PC_ERR_UNSUPPORTED, "'odd'");
-    refused("llama", linear, factors, PC_ERR_UNSUPPORTED, "together");
+    refused("llama", linear, factors, PC_ERR_UNSUPPORTED, "incomplete");
     refused("llama", NULL, bad_factors, PC_ERR_FORMAT, "factor 2");
     refused("llama", NULL, few_factors, PC_ERR_FORMAT, "rope_freqs.weight");
-    refused("phi3", long_keys, half_long, PC_ERR_UNSUPPORTED, "missing");
+    refused("phi3", long_keys, half_long, PC_ERR_UNSUPPORTED, "incomplete");
 }
 
 static void experts(gguf_bytes *g)

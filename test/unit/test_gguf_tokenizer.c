@@ -226,12 +226,12 @@ int main(void)
     refused("t5", text_as_charsmap, PC_ERR_FORMAT, "precompiled_charsmap");
     refused("t5", short_charsmap, PC_ERR_FORMAT, "map of characters of 2 bytes");
     refused("llama", NULL, PC_ERR_FORMAT, "0 tokens");
-    refused("llama", numbers, PC_ERR_FORMAT, "no array of strings");
+    refused("llama", numbers, PC_ERR_FORMAT, "not an array of strings");
     refused("llama", few_scores, PC_ERR_FORMAT, "7 values for 8 tokens");
-    refused("llama", texts_as_scores, PC_ERR_FORMAT, "no number");
+    refused("llama", texts_as_scores, PC_ERR_FORMAT, "not a number");
     refused("llama", odd_type, PC_ERR_FORMAT, "value 7");
-    refused("llama", far_id, PC_ERR_FORMAT, "no token 8 among 8");
-    refused("llama", text_id, PC_ERR_FORMAT, "no integer");
+    refused("llama", far_id, PC_ERR_FORMAT, "token 8 is not among the 8");
+    refused("llama", text_id, PC_ERR_FORMAT, "not an integer");
     without_memory();
     real();
     return pc_test_end();

@@ -2,6 +2,7 @@
  * not one, a default that is not the model's own, a head of a model that has none. */
 #include "model/forward/heads.h"
 
+#include <promptcache/memo.h>
 #include <math.h>
 
 #include "testing.h"

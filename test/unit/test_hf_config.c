@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
 #include "model/load/tensor_role.h"
 #include "testing.h"
 
@@ -74,7 +74,7 @@ static void llama(void)
     refused(LLAMA ",\"rms_norm_eps\":\"x\"", PC_ERR_FORMAT, "rms_norm_eps");
     refused(LLAMA ",\"rms_norm_eps\":-1", PC_ERR_FORMAT, "epsilon");
     refused(LLAMA ",\"tie_word_embeddings\":1", PC_ERR_FORMAT, "true or false");
-    refused(LLAMA ",\"head_dim\":7", PC_ERR_UNSUPPORTED, "rotary");
+    refused(LLAMA ",\"head_dim\":7", PC_ERR_UNSUPPORTED, "RoPE");
     refused(LLAMA ",\"head_dim\":1026", PC_ERR_FORMAT, "head_dim: 1026 is outside 1 to 1024");
     refused(LLAMA ",\"vocab_size\":1", PC_ERR_FORMAT, "duplicate");
     refused(SIZES "\"model_type\":\"llama\"", PC_ERR_FORMAT,
@@ -434,7 +434,7 @@ static void others(void)
               && a.position_scheme == PC_POSITION_ALIBI && !a.alibi_before_scale);
     refused(BLOOM ",\"hidden_size\":64,\"apply_residual_connection_post_layernorm\":true",
             PC_ERR_UNSUPPORTED, "post_layernorm");
-    refused(BLOOM ",\"hidden_size\":66", PC_ERR_FORMAT, "no multiple");
+    refused(BLOOM ",\"hidden_size\":66", PC_ERR_FORMAT, "not a multiple");
 }
 
 #define FALCON                                                                              \

@@ -2,7 +2,7 @@
  * own or not), a header that is believed before it is checked, a file cut off or too long, leaks
  * when memory runs out. */
 #include "base/mem.h"
-#include "model/load/config.h"
+#include "model/load/llama2c.h"
 #include "model/load/tensor_names.h"
 #include "testing.h"
 

@@ -3,6 +3,7 @@
  * leaks or half-loaded models when memory runs out anywhere. */
 #include "model/load/load.h"
 
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ static void arguments(pc_context *context)
     options.compute = 0;
     options.kv = PC_DTYPE_I8 + 1;
     CHECK_STATUS(pc_model_new_shape(&model, context, "llama-1b", &options), PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("dtype 5");
+    CHECK_ERROR_HAS("kv is 5");
     CHECK_STATUS(pc_model_new_shape(&model, context, "no-such-shape", NULL), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("llama-1b");
     CHECK(!model);

@@ -129,7 +129,7 @@ static void refused(const pc__rope_config *config, uint64_t regime)
 {
     pc__rope *rope = (pc__rope *)(uintptr_t)config;
     CHECK_STATUS(pc__rope_new(&rope, &pc__libc_allocator, config, regime), PC_ERR_FORMAT);
-    CHECK_ERROR_HAS("no finite number");
+    CHECK_ERROR_HAS("not finite");
     CHECK(!rope);
 }
 

@@ -354,23 +354,23 @@ static void overwriting(void)
 {
     pc__ram_tier *t = new_tier(&(pc__ram_tier_options){.budget = 20000, .zero_memory = 1});
     uint32_t reason;
-    int parent = atomic_load(&wiped);
+    int zeroed_before = atomic_load(&wiped);
     CHECK_OK(put(t, 1, 8000));
     CHECK_OK(put(t, 2, 8000));
     CHECK_OK(put(t, 2, 8000));               /* known: the second one goes */
     CHECK_STATUS(put(t, 9, 90000), PC_MISS); /* refused */
-    CHECK_INT(atomic_load(&wiped) - parent, 2);
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 2);
     pc_segment *held = get(t, 2, &reason);
     CHECK_OK(put(t, 3, 8000)); /* evicts 1 */
-    CHECK_INT(atomic_load(&wiped) - parent, 3);
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 3);
     pc__ram_tier_free(t);
-    CHECK_INT(atomic_load(&wiped) - parent, 4); /* 3 */
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 4); /* 3 */
     pc__segment_unref(held);
-    CHECK_INT(atomic_load(&wiped) - parent, 5);
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 5);
     t = new_tier(&(pc__ram_tier_options){.budget = 20000});
     CHECK_OK(put(t, 1, 8000));
     pc__ram_tier_free(t);
-    CHECK_INT(atomic_load(&wiped) - parent, 5);
+    CHECK_INT(atomic_load(&wiped) - zeroed_before, 5);
 }
 
 /* -------------------------------------------------------------------- news */

@@ -15,7 +15,7 @@ static void describe(const pc__recipe *r, char *out)
 {
     *out = 0;
     for (size_t u = 0; u < r->unit_count; u++) {
-        const pc__plan_tile *unit = &r->units[u];
+        const pc__unit *unit = &r->units[u];
         sprintf(out + strlen(out), "%s%s:", unit->name, unit->sees_lead ? "+lead" : "");
         for (size_t i = 0; i < unit->count; i++) {
             const pc__node *item = unit->items[i];

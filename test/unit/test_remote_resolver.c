@@ -44,34 +44,34 @@ void __wrap_freeaddrinfo(struct addrinfo *list)
     (void)list;
 }
 
-static pc__remote_socket_address next_place(pc__remote_resolver *resolver, uint32_t want)
+static pc__remote_socket_address next_address(pc__remote_resolver *resolver, uint32_t want)
 {
     pc__remote_deadline limit = {pc__now() + 10, 0};
-    pc__remote_socket_address place = {.size = 0};
+    pc__remote_socket_address found = {.size = 0};
     struct sockaddr_in address;
-    CHECK_OK(pc__remote_resolver_get(resolver, &place, &limit));
-    memcpy(&address, &place.address, sizeof address);
+    CHECK_OK(pc__remote_resolver_get(resolver, &found, &limit));
+    memcpy(&address, &found.storage, sizeof address);
     CHECK_INT(ntohl(address.sin_addr.s_addr), 0x7f000000 + want);
-    return place;
+    return found;
 }
 
 int main(void)
 {
     pc__remote_resolver *resolver = NULL;
     CHECK_OK(pc__remote_resolver_new(&resolver, &pc__libc_allocator, "name", 6379));
-    pc__remote_socket_address one = next_place(resolver, 1);
+    pc__remote_socket_address one = next_address(resolver, 1);
     CHECK_INT(pc__remote_resolver_failed(resolver, &one), 1);
-    pc__remote_socket_address two = next_place(resolver, 2);
+    pc__remote_socket_address two = next_address(resolver, 2);
     CHECK_INT(pc__remote_resolver_failed(resolver, &one),
               1); /* of another thread: it changes nothing */
-    next_place(resolver, 2);
+    next_address(resolver, 2);
     pc__remote_resolver_answered(resolver);
-    next_place(resolver, 2);
+    next_address(resolver, 2);
     CHECK_INT(pc__remote_resolver_failed(resolver, &two), 1);
-    one = next_place(resolver, 1);
+    one = next_address(resolver, 1);
     CHECK_INT(look_ups, 1);
     CHECK_INT(pc__remote_resolver_failed(resolver, &one), 0);
-    next_place(resolver, 1);
+    next_address(resolver, 1);
     CHECK_INT(look_ups, 2);
     pc__remote_resolver_free(resolver);
     return pc_test_end();

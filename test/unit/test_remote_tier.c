@@ -232,7 +232,7 @@ static void plant(const pc_redis *server, int kind, const uint8_t *key, const sa
     c.record = stranger_options(kind, key, &strange);
     pc__tier *tier = open_tier(address_of(server, ""), &c);
     c.record.seal_key = key;
-    pc__variant_of(&c.record, ((pc__remote *)tier)->variant);
+    pc__variant_of(&c.record, ((pc__remote_tier *)tier)->client.variant);
     CHECK_OK(sample_put(tier, s, 5, &reason));
     tier->ops->free(tier);
     pc__codecs_free(strange);
@@ -245,7 +245,7 @@ static void plant_later(const pc_redis *server, const sample *s)
     char text[1024] = "";
     pc__remote_entry entry = {.pieces = 2};
     pc__record_name record_name = {.key = s->image.key};
-    pc__remote_name name = pc__remote_header_name(&record_name);
+    pc__remote_name name = pc__remote_entry_name(&record_name, 0, 0);
     pc__remote_envelope_write(envelope, &entry);
     envelope[4] = 2;
     pc__put_u64(envelope + sizeof envelope - 8, XXH3_64bits(envelope, sizeof envelope - 8));
@@ -444,7 +444,7 @@ static void test_login(void)
     tier = open_tier(address_of(&server, "someone:secret-4@"), &c);
     CHECK_STATUS(load(tier, &c, &s), PC_ERR_IO);
     tier->ops->free(tier);
-    CHECK(strstr(log_text, "left alone"));
+    CHECK(strstr(log_text, "paused"));
     CHECK(!strstr(log_text, "secret"));
     pc_context_free(context);
     pc_redis_kill(&server);
@@ -511,7 +511,7 @@ static void test_restart(void)
     CHECK_STATUS(load(tier, &c, &s), PC_ERR_IO);
     CHECK(!tier->ops->may_have(tier, &s.image.key, &bytes));
     CHECK_STATUS(load(tier, &c, &s), PC_ERR_IO); /* not even tried */
-    CHECK_ERROR_HAS("left alone");
+    CHECK_ERROR_HAS("paused");
     CHECK_STATUS(sample_put(tier, &t, 5, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_UNREACHABLE);
     CHECK(pc__now() - started < 1);

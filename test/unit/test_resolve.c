@@ -150,10 +150,10 @@ static const struct fault {
     {"<schema>", NULL, "t.pml:1:"},
     {"<module name='a'/>", NULL, "not <schema>"},
     {"<schema/>", NULL, "1:1: <schema> has no name"},
-    {"<schema name='1a'/>", NULL, "'1a' is no schema name"},
+    {"<schema name='1a'/>", NULL, "'1a' cannot name a schema"},
     {"<schema name='s'>a < b</schema>", NULL, "write &lt;"},
     {"<schema name='s'>a & b</schema>", NULL, "write &amp;"},
-    {"<schema name='s'>\n  <foo/></schema>", NULL, "t.pml:2:3: <foo> is not known"},
+    {"<schema name='s'>\n  <foo/></schema>", NULL, "t.pml:2:3: <foo> is no element of a schema"},
     {"<schema name='s'><module/></schema>", NULL, "<module> has no name"},
     {"<schema name='s'><module name='a' x='1'/></schema>", NULL, "no attribute 'x'"},
     {"<schema name='s'><module name='a'/><module name='a'/></schema>", NULL,
@@ -162,7 +162,7 @@ static const struct fault {
      "'a' is there already"},
     {"<schema name='s'><union><module name='a'/></union><module name='a'/></schema>", NULL,
      "'a' is there already"},
-    {"<schema name='s'><module name='user'/></schema>", NULL, "tag of the language"},
+    {"<schema name='s'><module name='user'/></schema>", NULL, "a tag of PML"},
     {"<schema name='s'><union>text</union></schema>", NULL, "only <module> may stand"},
     {"<schema name='s'><union scaffold='z'><module name='a'/></union></schema>", NULL,
      "names no member"},
@@ -197,7 +197,7 @@ static const struct fault {
     {"<schema name='s'><module name='a'/></schema>", "<prompt><b/></prompt>",
      "no module 'b'; there are a"},
     {"<schema name='s'><module name='a'><module name='b'/></module></schema>",
-     "<prompt>\n<b/></prompt>", "t.pml:2:1: 's' has no module 'b'; there is one at 'a/b'"},
+     "<prompt>\n<b/></prompt>", "t.pml:2:1: 's' has no module 'b'; 'a/b' is one"},
     {"<schema name='s'><module name='a'/></schema>", "<prompt><a/><a/></prompt>", "used twice"},
     {"<schema name='s'><union><module name='a'/><module name='b'/></union></schema>",
      "<prompt><a/><b/></prompt>", "one union"},
@@ -211,11 +211,11 @@ static const struct fault {
     {"<schema name='s'><module name='a'/></schema>", "<prompt><module name='a'/></prompt>",
      "<module> belongs in a schema"},
     {"<schema name='s'>t</schema>", "<prompt><b/></prompt>", "no module 'b'; there is none"},
-    {"<schema name='s'>t</schema>", "<prompt x='1'>a</prompt>", "it has schema"},
-    {"", NULL, "t.pml:1:1: it is empty"},
-    {"\xef\xbb\xbf", NULL, "t.pml:1:1: it is empty"},
-    {"<schema name='s'>t</schema>", "", "t.pml:1:1: it is empty"},
-    {"<!-- c -->", NULL, "there is no element in it"},
+    {"<schema name='s'>t</schema>", "<prompt x='1'>a</prompt>", "allowed: schema"},
+    {"", NULL, "t.pml:1:1: empty"},
+    {"\xef\xbb\xbf", NULL, "t.pml:1:1: empty"},
+    {"<schema name='s'>t</schema>", "", "t.pml:1:1: empty"},
+    {"<!-- c -->", NULL, "no element: a schema or prompt is needed"},
     {"<schema name='s'><module name='a'>\n<parameter name='p' length='2' "
      "len='3'/></module></schema>",
      NULL, "t.pml:2:1: <parameter> has both length='2' and len='3'"},
@@ -231,16 +231,16 @@ static const struct fault {
      ": len=''"},
     {"<schema name='s'><module name='a'><param name='p' len='16777217'/></module></schema>", NULL,
      ": len='16777217'"},
-    {" \n", NULL, "there is no element in it"},
+    {" \n", NULL, "no element: a schema or prompt is needed"},
     {"plain text", NULL, "t.pml:1:1: text outside of the root element"},
-    {"<schema name='s'/><schema name='t'/>", NULL, "t.pml:1:19: something stands behind the end"},
-    {"<schema name='s'>\n<module name='a'>", NULL, "while <module> of line 2 is still open"},
+    {"<schema name='s'/><schema name='t'/>", NULL, "t.pml:1:19: text or elements behind the end"},
+    {"<schema name='s'>\n<module name='a'>", NULL, "while <module> of line 2 is open"},
     {"<schema name='s'><module name='a'></schema>", NULL, "mismatched tag: <module> of line 1"},
     {"<schema name=s/>", NULL,
      "t.pml:1:14: not well-formed: the value of an attribute needs quotes"},
-    {"<schema name='s'>caf\xe9</schema>", NULL, "t.pml:1:21: byte 0xE9 is no UTF-8"},
+    {"<schema name='s'>caf\xe9</schema>", NULL, "t.pml:1:21: byte 0xE9 is not valid UTF-8"},
     {"<?xml version='1.0' encoding='ISO-8859-1'?><schema name='s'>\xe9</schema>", NULL,
-     "byte 0xE9 is no UTF-8"},
+     "byte 0xE9 is not valid UTF-8"},
     {"<schema name='s'>a\x01</schema>", NULL, "control character 0x01"},
     {"<schema name='s'>&nbsp;</schema>", NULL, "undefined entity: there are &amp;"},
 };
@@ -331,7 +331,7 @@ static void beyond_the_end(void)
         return;
     env.context_length = 26;
     CHECK_STATUS(pc__resolve(&r, &env, tree, prompt, strlen(prompt)), PC_ERR_LIMIT);
-    CHECK_ERROR_HAS("t.pml:3:3: the prompt ends at position 28 (the schema takes 22), the model "
+    CHECK_ERROR_HAS("t.pml:3:3: the prompt ends at position 28 (the schema at 22), the model "
                     "has 26; the text");
     pc__schema_tree_free(tree, &pc__libc_allocator);
 }
@@ -420,7 +420,7 @@ static void src_faults(void)
 {
     src_fault("", NULL, 0, "names no file");
     src_fault(".", NULL, 0, "not a regular file");
-    src_fault("..", NULL, 0, "lies outside of the schema's folder");
+    src_fault("..", NULL, 0, "lies outside the schema's folder");
     src_fault("nowhere", NULL, 0, "No such file");
     src_fault("empty", "", 0, "src='empty': the file is empty");
     src_fault("mark", "\xef\xbb\xbf", 3, "src='mark': the file is empty");

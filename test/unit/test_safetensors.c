@@ -2,6 +2,7 @@
  * offsets, shapes, dtypes, gaps, overlaps, duplicates, files outside the folder), a file cut off
  * anywhere, leaks when memory runs out. */
 #include "base/mem.h"
+#include "model/load/safetensors.h"
 #include "model/load/weights.h"
 #include "testing.h"
 
@@ -89,11 +90,11 @@ static void refused(const char *header, size_t size, pc_status want, const char 
 static void bad_headers(void)
 {
     refused("{" ONE("t", "F32", "[2]", "[0,8]"), 8, PC_ERR_FORMAT, "byte");
-    refused("[]", 0, PC_ERR_FORMAT, "no object");
+    refused("[]", 0, PC_ERR_FORMAT, "not an object");
     refused("{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("t", "F32", "[2]", "[8,16]") "}", 16,
             PC_ERR_FORMAT, "duplicate");
     refused("{" ONE("t", "F8_E4M3", "[2]", "[0,2]") "}", 2, PC_ERR_UNSUPPORTED, "F8_E4M3");
-    refused("{\"t\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, PC_ERR_FORMAT, "'t': no dtype");
+    refused("{\"t\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, PC_ERR_FORMAT, "'t': dtype is missing");
     refused("{\"t\":5}", 8, PC_ERR_FORMAT, "'t'");
     refused("{" ONE("t", "F32", "[-2]", "[0,8]") "}", 8, PC_ERR_FORMAT, "shape");
     refused("{" ONE("t", "F32", "\"2\"", "[0,8]") "}", 8, PC_ERR_FORMAT, "shape");
@@ -186,7 +187,7 @@ static void shards(void)
                "{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("u", "F32", "[2]", "[8,16]") "}", 16);
     index_says("{\"t\":\"one.safetensors\",\"u\":\"two.safetensors\"}");
     CHECK_STATUS(open_folder(), PC_ERR_FORMAT);
-    CHECK_ERROR_HAS("'t' stands in it twice");
+    CHECK_ERROR_HAS("'t' appears twice");
     write_file("model.safetensors",
                "{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("u", "F32", "[2]", "[8,16]") "}", 16);
     CHECK_OK(open_folder()); /* a single file goes before an index */

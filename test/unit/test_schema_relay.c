@@ -4,6 +4,8 @@
  * not those of a plain prefill of the whole, memory lost or kept where an allocation fails. */
 #include "toy_schema.h"
 
+#include <promptcache/bench.h>
+
 static const char llama[] = "<s>[INST] <<SYS>>\n{__SYS_PROMPT}\n<</SYS>>\n\n{__USR_PROMPT} [/INST]";
 
 static pc_relay relay_of(const char *format, const char *system)
@@ -183,9 +185,9 @@ static void faults(void)
     static const struct {
         const char *format, *error;
     } cases[] = {
-        {"", "schema string:1:1: it ends without {__SYS_PROMPT}"},
-        {"all\nof it", "schema string:2:6: it ends without {__SYS_PROMPT}"},
-        {"{__SYS_PROMPT} x", "schema string:1:17: it ends without {__USR_PROMPT}"},
+        {"", "schema string:1:1: the schema string ends without {__SYS_PROMPT}"},
+        {"all\nof it", "schema string:2:6: the schema string ends without {__SYS_PROMPT}"},
+        {"{__SYS_PROMPT} x", "schema string:1:17: the schema string ends without {__USR_PROMPT}"},
         {"{__USR_PROMPT}{__SYS_PROMPT}",
          "schema string:1:1: {__USR_PROMPT} stands before {__SYS_PROMPT}"},
         {"a\n b{__SYS_PROMPT}{__SYS_PROMPT}", "schema string:2:17: a second {__SYS_PROMPT}"},
@@ -193,7 +195,7 @@ static void faults(void)
          "schema string:2:1: a second {__USR_PROMPT}"},
         {"{__SYS_PROMPT}{__USR_PROMPT}{__SYS_PROMPT}",
          "schema string:1:29: a second {__SYS_PROMPT}"},
-        {"{__SYS_PROMPT}{__USER}", "schema string:1:15: there is no such slot: {__USER}"},
+        {"{__SYS_PROMPT}{__USER}", "schema string:1:15: unknown slot: {__USER}"},
         {"{__SYS_PROMPT} {x} {__USR_PROMPT}",
          "schema string:1:16: a brace of the text must be doubled: {"},
         {"{__SYS_PROMPT} } {__USR_PROMPT}",

@@ -2,6 +2,7 @@
  * over in silence, a folder that leads out of the model's, damaged files, memory that is lost. */
 #include "model/load/sentence_config.h"
 
+#include <promptcache/memo.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,7 +62,7 @@ static void bad(void)
          "1_Pooling"},
         {"[" FIRST "," POOLING "]",
          "{\"pooling_mode_mean_tokens\":true,\"pooling_mode_cls_token\":true}", PC_ERR_UNSUPPORTED,
-         "one at a time"},
+         "exactly one of"},
         {"[" FIRST "," POOLING "]", "{}", PC_ERR_UNSUPPORTED, "pooling"},
         {"[" FIRST "," POOLING "]", NULL, PC_ERR_NOT_FOUND, "1_Pooling/config.json"},
         {"[" FIRST "," POOLING "]", "{", PC_ERR_FORMAT, "config.json: line"},
@@ -74,7 +75,7 @@ static void bad(void)
         {"[{\"path\":\"/etc\",\"type\":\"" PREFIX "Pooling\"}]", NULL, PC_ERR_FORMAT,
          "modules.json"},
         {"[7]", NULL, PC_ERR_FORMAT, "modules.json"},
-        {"{}", NULL, PC_ERR_FORMAT, "no list"},
+        {"{}", NULL, PC_ERR_FORMAT, "not a list"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         pc__pooling p = {9, 9, 9};

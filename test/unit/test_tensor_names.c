@@ -215,16 +215,16 @@ static void lookups(void)
     CHECK(rows[0] == 8 && rows[23] == 31);
     CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_UP, 0, 6, 8, &s), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS(
-        "model.file: no MLP up: there is no tensor 'model.layers.0.mlp.up_proj.weight'");
+        "model.file: no MLP up: tensor 'model.layers.0.mlp.up_proj.weight' is missing");
     CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_K, 0, 5, 8, &s), PC_ERR_FORMAT);
-    CHECK_ERROR_HAS("shape [4, 8], where [5, 8] was expected");
+    CHECK_ERROR_HAS("shape [4, 8], expected [5, 8]");
     CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_PROJECT_IN, -1, 8, 8, &s), PC_ERR_NOT_FOUND);
     CHECK_INT(pc__tensor_names_vector(&n, PC__ROLE_Q, 0, 1, 8, bias), 1);
     CHECK(bias[7] == 7);
     CHECK_INT(pc__tensor_names_vector(&n, PC__ROLE_K, 0, 1, 4, bias), 0);
     CHECK_INT(pc__tensor_names_vector(&n, PC__ROLE_NORM1, 0, 0, 8, bias), 1);
     CHECK_STATUS(pc__tensor_names_vector(&n, PC__ROLE_NORM1, 0, 0, 7, bias), PC_ERR_FORMAT);
-    CHECK_ERROR_HAS("shape [8], where [7]");
+    CHECK_ERROR_HAS("shape [8], expected [7]");
     CHECK_INT(pc__tensor_names_table_rows(&n, PC__ROLE_EMBEDDING), 5);
     CHECK_INT(pc__tensor_names_table_rows(&n, PC__ROLE_POSITIONS), 0);
     pc__weights_free(w);
@@ -434,7 +434,7 @@ static void numbered(void)
     w = experts(3, 5, NULL);
     CHECK_STATUS(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF), PC_OK);
     CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_EXPERT_GATE, 1, 12, 8, &s), PC_ERR_FORMAT);
-    CHECK_ERROR_HAS("experts.2.gate_proj.weight': shape [5, 8], where [4, 8]");
+    CHECK_ERROR_HAS("experts.2.gate_proj.weight': shape [5, 8], expected [4, 8]");
     pc__weights_free(w);
     CHECK_STATUS(open_experts(4, NULL), PC_ERR_UNSUPPORTED); /* one too many */
     CHECK_ERROR_HAS("experts.3");

@@ -7,6 +7,7 @@
 
 #include "program.h"
 
+enum { WIDTH = 100, INDENT = 25 };
 static int in_manual;
 
 static const char exit_codes[] = "0 done, 1 a check failed, 2 wrong usage, 3 bad input or output,"
@@ -131,6 +132,36 @@ int print_manual(const command *p)
 
 /* -------------------------------------------------------------------- text */
 
+/* Words in lines of 100 columns; the cursor is at `column`, further lines begin at INDENT. */
+static int put_words(const char *text, int column)
+{
+    while (*text) {
+        int size = (int)strcspn(text, " ");
+        if (column + 1 + size > WIDTH && column > INDENT) {
+            printf("\n%*s", INDENT, "");
+            column = INDENT;
+        }
+        column += printf("%s%.*s", column > INDENT ? " " : "", size, text);
+        text += size;
+        text += strspn(text, " ");
+    }
+    return column;
+}
+
+static void print_option(const option_row *row)
+{
+    const char *value = value_word(row);
+    int column = printf("  --%s%s%s", row->name, *value ? " " : "", value);
+    if (column < INDENT)
+        column += printf("%*s", INDENT - column, "");
+    column = put_words(row->help, column);
+    if (row->choices) {
+        putchar(':');
+        put_words(row->choices, column + 1);
+    }
+    putchar('\n');
+}
+
 int print_help(const command *about, const option_row *rows, size_t count)
 {
     if (in_manual) {
@@ -141,13 +172,8 @@ int print_help(const command *about, const option_row *rows, size_t count)
     }
     printf("usage: %s %s\n%s\n\n", program_name, about->usage,
            about->details ? about->details : about->summary);
-    for (size_t i = 0; i < count; i++) {
-        const char *value = value_word(&rows[i]);
-        char left[64];
-        snprintf(left, sizeof left, "--%s%s%s", rows[i].name, *value ? " " : "", value);
-        printf("  %-22s %s%s%s\n", left, rows[i].help, rows[i].choices ? ": " : "",
-               rows[i].choices ? rows[i].choices : "");
-    }
+    for (size_t i = 0; i < count; i++)
+        print_option(&rows[i]);
     printf("  %-22s %s\n", "--help", "this text");
     return EXIT_OK;
 }

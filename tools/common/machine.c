@@ -62,13 +62,13 @@ static void *run_lane(void *arg)
     lane *l = arg;
     l->seconds = 1e30;
     for (int pass = 0; pass < PASSES; pass++) {
-        double began, took;
+        double began, seconds;
         pthread_barrier_wait(l->start);
         began = machine_now();
         l->body(l);
         pthread_barrier_wait(l->start); /* a pass ends with the slowest thread */
-        took = machine_now() - began;
-        l->seconds = took < l->seconds ? took : l->seconds;
+        seconds = machine_now() - began;
+        l->seconds = seconds < l->seconds ? seconds : l->seconds;
     }
     return NULL;
 }

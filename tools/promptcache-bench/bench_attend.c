@@ -5,6 +5,7 @@
  * Each pass goes through more layers than any cache holds, as in a model, where other layers come
  * between two uses of the same K and V. The bound is the longer of two times, both by rates
  * measured at the start: to read all K and V once, and to do the arithmetic. */
+#include <promptcache/attend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,7 +253,7 @@ static int one_shape(bench *b, long rows, long prefix, long suffix)
     return code;
 }
 
-static int grid(bench *b, const command *about)
+static int run_all(bench *b, const command *about)
 {
     const arguments *a = b->a;
     long rows[MOST], prefix[MOST], suffix[MOST];
@@ -328,7 +329,7 @@ static int run_command_line(int argc, char **argv)
     b.shape.dtype = dtypes[a.dtype].dtype;
     code = plot_may_write(a.picture);
     if (code == EXIT_OK)
-        code = grid(&b, &bench_attend);
+        code = run_all(&b, &bench_attend);
     return code == EXIT_OK && a.picture ? plot_write(&curves, a.picture) : code;
 }
 

@@ -4,6 +4,8 @@
  *
  * The prefix repeats one encoded stretch of tokens, each time in other memory: a long prefix needs
  * no long prefill. The bound of a step (bench_bound) counts shared K and V once. */
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,7 +240,7 @@ static int load(bench *b, const command *about)
     return code == EXIT_OK && b->a->suffix ? encode(b, (size_t)b->a->suffix, &b->tail) : code;
 }
 
-static int grid(bench *b, const command *about)
+static int run_all(bench *b, const command *about)
 {
     long batch[MOST], prefix[MOST];
     size_t batches = read_numbers(b->a->batch, batch, MOST),
@@ -294,7 +296,7 @@ static int run_command_line(int argc, char **argv)
         return code;
     code = plot_may_write(a.picture);
     if (code == EXIT_OK)
-        code = grid(&b, &bench_decode);
+        code = run_all(&b, &bench_decode);
     if (code == EXIT_OK && a.picture)
         code = plot_write(&curves, a.picture);
     pc_segment_free(b.stretch);

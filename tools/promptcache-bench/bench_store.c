@@ -12,6 +12,7 @@
  * RAW on DISK has two rows: "map", the cache's own choice, and "read" (PC_CACHE_NO_MMAP).
  * Rates of a codec are of one core, by the counters of COMPRESSED; they include checksums and
  * memory. */
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,9 +138,9 @@ static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds
     pc_segment *segment = NULL;
     pc_get_info info = PC_GET_INFO_INIT;
     pc_raw raw = PC_RAW_INIT;
-    double start = machine_now(), took;
+    double start = machine_now(), elapsed;
     pc_status status = pc_cache_get(&segment, cache, e->key, &e->state->raw, 0, &info);
-    took = machine_now() - start;
+    elapsed = machine_now() - start;
     if (status == PC_MISS) {
         plain_error("%s did not return a state: %s", tier_names[tier], reason_name(info.reason));
         return -1;
@@ -156,7 +157,7 @@ static int get_one(pc_cache *cache, const entry *e, size_t tier, double *seconds
     pc_cache_flush(cache); /* evicted entries reach their tier before the next fetch */
     if (info.tier != tiers[tier])
         return 0;
-    *seconds += took;
+    *seconds += elapsed;
     return 1;
 }
 

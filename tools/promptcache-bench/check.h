@@ -6,6 +6,9 @@
 #include "golden_file.h"
 #include "program.h"
 
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
+
 typedef struct stage { /* a traced tensor, all layers */
     float *data[256];
     int64_t shape[4];
@@ -46,7 +49,7 @@ void check_last_hidden(checking *c, const char *prefix);
 
 /* One pass. 0: it failed, now or before, and c->code is set. */
 int check_eval(checking *c, const pc_lane *lanes, size_t count, uint32_t visibility,
-               uint64_t regime, float *logits, pc_segment **segments, int trace);
+               uint64_t rope_length, float *logits, pc_segment **segments, int trace);
 /* [rows][vocab], to be freed; NULL: out of memory. */
 float *check_new_logits(const checking *c, size_t rows);
 int32_t check_largest(const float *logits, size_t count);

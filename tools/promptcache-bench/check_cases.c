@@ -28,13 +28,13 @@ static tokens tokens_of(checking *c, const char *prefix)
 }
 
 int check_eval(checking *c, const pc_lane *lanes, size_t count, uint32_t visibility,
-               uint64_t regime, float *logits, pc_segment **segments, int trace)
+               uint64_t rope_length, float *logits, pc_segment **segments, int trace)
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     args.lanes = lanes;
     args.lane_count = count;
     args.visibility = visibility;
-    args.rope_regime_length = regime;
+    args.rope_regime_length = rope_length;
     args.logits = logits;
     args.segments = segments;
     args.trace = trace ? check_keep : NULL;
@@ -64,7 +64,7 @@ int32_t check_largest(const float *logits, size_t count)
 /* Greedy ids behind `spans`, whose last token stands at `position`, one token a pass. `first` is
  * known from earlier logits. */
 static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_count,
-                   int32_t first, int64_t position, uint64_t regime, uint32_t visibility)
+                   int32_t first, int64_t position, uint64_t rope_length, uint32_t visibility)
 {
     golden_tensor *want = golden_find(&c->golden, "%s/greedy", prefix);
     int32_t ids[64];
@@ -81,7 +81,7 @@ static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_
         int64_t at = position + (int64_t)i;
         pc_segment *segment = NULL;
         pc_lane lane = {spans, span_count, &ids[i - 1], &at, 1, NULL};
-        if (!check_eval(c, &lane, 1, visibility, regime, logits, &segment, 0))
+        if (!check_eval(c, &lane, 1, visibility, rope_length, logits, &segment, 0))
             break;
         spans[span_count++] = (pc_span){segment, at, 0, 0};
         ids[i] = check_largest(logits, (size_t)c->info.vocab);
@@ -96,14 +96,14 @@ static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_
 /* Computes one lane of new tokens over given spans, and compares all traced stages. The file may
  * have logits of the last tokens only. */
 static void run_case(checking *c, const char *prefix, pc_span *spans, size_t span_count,
-                     const tokens *t, uint32_t visibility, uint64_t regime)
+                     const tokens *t, uint32_t visibility, uint64_t rope_length)
 {
     golden_tensor *want = golden_find(&c->golden, "%s/logits", prefix);
     float *logits = check_new_logits(c, t->count);
     pc_segment *segment = NULL;
     pc_lane lane = {spans, span_count, t->ids, t->positions, t->count, NULL};
     size_t vocab = (size_t)c->info.vocab, rows = want ? want->count / vocab : 0;
-    if (check_eval(c, &lane, 1, visibility, regime, logits, &segment, 1)) {
+    if (check_eval(c, &lane, 1, visibility, rope_length, logits, &segment, 1)) {
         for (size_t s = 0; s < FIRST_OF_ROUTER; s++)
             check_stage(c, prefix, s);
         check_routers(c, prefix);
@@ -113,7 +113,7 @@ static void run_case(checking *c, const char *prefix, pc_span *spans, size_t spa
         spans[span_count] = (pc_span){segment, t->positions[0], 0, 0};
         greedy(c, prefix, spans, span_count + 1,
                check_largest(logits + (t->count - 1) * vocab, vocab), t->positions[t->count - 1],
-               regime, visibility);
+               rope_length, visibility);
     }
     pc_segment_free(segment);
     free(logits);
@@ -126,7 +126,7 @@ void check_plain(checking *c, const char *prefix)
     pc_span spans[80];
     if (t.count)
         run_case(c, prefix, spans, 0, &t, PC_VISIBLE_BY_POSITION,
-                 golden_regime(&c->golden, prefix));
+                 golden_rope_length(&c->golden, prefix));
     free(t.positions);
 }
 
@@ -180,12 +180,13 @@ void check_encoder(checking *c, const char *prefix)
     check_forget(c);
 }
 
-static pc_segment *module(checking *c, const char *prefix, uint64_t regime, int64_t *start)
+static pc_segment *module(checking *c, const char *prefix, uint64_t rope_length, int64_t *start)
 {
     tokens t = tokens_of(c, prefix);
     pc_segment *segment = NULL;
     pc_lane lane = {NULL, 0, t.ids, t.positions, t.count, NULL};
-    if (t.count && check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, regime, NULL, &segment, 1)) {
+    if (t.count
+        && check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, rope_length, NULL, &segment, 1)) {
         *start = t.positions[0];
         check_stage(c, prefix, 2);
         check_stage(c, prefix, 3);
@@ -202,18 +203,18 @@ void check_modular(checking *c)
     tokens t = tokens_of(c, "modular/new");
     pc_span spans[80];
     size_t count = 0;
-    uint64_t regime = golden_regime(&c->golden, "modular_all");
+    uint64_t rope_length = golden_rope_length(&c->golden, "modular_all");
     for (char name[] = "modular/m0"; count < 8; name[9]++, count++) {
         int64_t start = 0;
-        pc_segment *segment = module(c, name, regime, &start);
+        pc_segment *segment = module(c, name, rope_length, &start);
         if (!segment)
             break;
         spans[count] = (pc_span){segment, start, 0, 0};
     }
     if (t.count && count && !c->code) {
-        run_case(c, "modular_all", spans, count, &t, PC_VISIBLE_ALL, regime);
+        run_case(c, "modular_all", spans, count, &t, PC_VISIBLE_ALL, rope_length);
         run_case(c, "modular_pos", spans, count, &t, PC_VISIBLE_BY_POSITION,
-                 golden_regime(&c->golden, "modular_pos"));
+                 golden_rope_length(&c->golden, "modular_pos"));
     }
     for (size_t i = 0; i < count; i++)
         pc_segment_free(spans[i].segment);
@@ -247,7 +248,7 @@ void check_relocate(checking *c)
     int64_t from = json_integer_value(json_object_get(about, "from_pos")),
             to = json_integer_value(json_object_get(about, "to_pos"));
     int64_t positions[1024];
-    uint64_t regime = golden_regime(&c->golden, "relocate");
+    uint64_t rope_length = golden_rope_length(&c->golden, "relocate");
     if (!ids || !about || ids->count > 1024)
         return;
     for (int pass = 0; pass < 2; pass++) {
@@ -255,7 +256,7 @@ void check_relocate(checking *c)
         pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
         for (size_t i = 0; i < ids->count; i++)
             positions[i] = (pass ? to : from) + (int64_t)i;
-        if (check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, regime, NULL, &segment, 1)) {
+        if (check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, rope_length, NULL, &segment, 1)) {
             read_and_compare(c, segment, pass ? to : from, pass ? "k_fresh" : "k_from", 0);
             if (!pass && c->info.relocatable) {
                 read_and_compare(c, segment, to, "k_moved", 0);
@@ -285,8 +286,8 @@ static void with_maps(checking *c, char which, const float *const *const *maps, 
         positions[i] = (int64_t)i;
     pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
     c->maps = maps;
-    if (check_eval(c, &lane, 1, PC_VISIBLE_ALL, golden_regime(&c->golden, "mapreuse"), logits, NULL,
-                   1)) {
+    if (check_eval(c, &lane, 1, PC_VISIBLE_ALL, golden_rope_length(&c->golden, "mapreuse"), logits,
+                   NULL, 1)) {
         if (logits)
             check_tensor(c, want, logits, want->count);
         else

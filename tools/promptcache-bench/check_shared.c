@@ -6,7 +6,7 @@
 #include "check.h"
 
 static pc_segment *extend(checking *c, const pc_span *spans, size_t count, const golden_tensor *ids,
-                          int64_t start, size_t length, uint64_t regime)
+                          int64_t start, size_t length, uint64_t rope_length)
 {
     int64_t positions[4096];
     pc_segment *segment = NULL;
@@ -15,7 +15,7 @@ static pc_segment *extend(checking *c, const pc_span *spans, size_t count, const
         c->code = plain_error("%s: more than 4096 ids", ids->name);
     for (size_t i = 0; i < length && i < 4096; i++)
         positions[i] = start + (int64_t)i;
-    check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, regime, NULL, &segment, 0);
+    check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, rope_length, NULL, &segment, 0);
     return segment;
 }
 
@@ -66,14 +66,14 @@ void check_shared(checking *c)
     json_t *leaves = json_object_get(
                json_object_get(json_object_get(c->golden.about, "inputs"), "shared"), "leaves"),
            *row;
-    uint64_t regime = golden_regime(&c->golden, "shared");
+    uint64_t rope_length = golden_rope_length(&c->golden, "shared");
     pc_segment *root, *mid[8] = {0}, *suffix[16] = {0}, *query[16] = {0};
     leaf leaf_rows[16] = {0};
     pc_lane lanes[16];
     size_t i, count = json_array_size(leaves);
     if (!root_ids || !want || !count || count > 16)
         return;
-    root = extend(c, NULL, 0, root_ids, 0, root_ids->count, regime);
+    root = extend(c, NULL, 0, root_ids, 0, root_ids->count, rope_length);
     pc_span root_span = {root, 0, 0, 0};
     int64_t root_end = (int64_t)root_ids->count;
     json_array_foreach(leaves, i, row)
@@ -87,13 +87,13 @@ void check_shared(checking *c)
         if (c->code)
             break;
         if (!mid[m])
-            mid[m] = extend(c, &root_span, 1, mid_ids, root_end, mid_ids->count, regime);
+            mid[m] = extend(c, &root_span, 1, mid_ids, root_end, mid_ids->count, rope_length);
         leaf *l = &leaf_rows[i];
         l->spans[l->count++] = root_span;
         l->spans[l->count++] = (pc_span){mid[m], root_end, 0, 0};
         l->position = root_end + (int64_t)mid_ids->count;
         if (ids->count > 1) {
-            suffix[i] = extend(c, l->spans, 2, ids, l->position, ids->count - 1, regime);
+            suffix[i] = extend(c, l->spans, 2, ids, l->position, ids->count - 1, rope_length);
             l->spans[l->count++] = (pc_span){suffix[i], l->position, 0, 0};
             l->position += (int64_t)ids->count - 1;
         }
@@ -104,7 +104,7 @@ void check_shared(checking *c)
     float *logits = check_new_logits(c, count);
     c->finals = finals ? calloc(count * (size_t)c->info.hidden + finals->count, sizeof *c->finals)
                        : NULL;
-    if (check_eval(c, lanes, count, PC_VISIBLE_BY_POSITION, regime, logits, query,
+    if (check_eval(c, lanes, count, PC_VISIBLE_BY_POSITION, rope_length, logits, query,
                    finals != NULL)) {
         check_tensor(c, want, logits, count * (size_t)c->info.vocab);
         leaf_states(c, &leaf_rows[0], query[0]);

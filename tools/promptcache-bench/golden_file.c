@@ -102,7 +102,7 @@ golden_tensor *golden_find(golden_file *file, const char *format, ...)
     return NULL;
 }
 
-uint64_t golden_regime(const golden_file *file, const char *name)
+uint64_t golden_rope_length(const golden_file *file, const char *name)
 {
     json_t *entry = json_object_get(json_object_get(file->about, "cases"), name);
     return (uint64_t)json_integer_value(json_object_get(entry, "rope_len"));

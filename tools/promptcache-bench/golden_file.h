@@ -28,6 +28,6 @@ void golden_close(golden_file *file);
 golden_tensor *golden_find(golden_file *file, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* rope_len of a case; 0: not given */
-uint64_t golden_regime(const golden_file *file, const char *name);
+uint64_t golden_rope_length(const golden_file *file, const char *name);
 
 #endif

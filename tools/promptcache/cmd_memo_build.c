@@ -145,8 +145,7 @@ static int run_command_line(int argc, char **argv)
          "of the training: weight of the distance of maps (the library's choice)", NULL, 1e-6, 1e6},
         {"seed", OPTION_NUMBER, &a.seed, "of the training (0)", NULL, 0, 1e9},
         {"outputs", OPTION_CHOICE, &a.outputs,
-         "outputs stored with each input, which the same input gets back exactly (embeddings, and "
-         "logits for choices or if they are no larger than the maps)",
+         "outputs stored with each input, which the same input gets back exactly (embeddings; logits for choices, or if no larger than the maps)",
          "default none embeddings logits both", 0, 0},
         {"pool", OPTION_CHOICE, &a.session.pool,
          "pooling of the stored embeddings (the model's own)", "default mean first last", 0, 0},

@@ -243,16 +243,16 @@ static void one_point(tuning *t, double threshold)
 static void print_curve(tuning *t)
 {
     size_t count = sort_similarities(t, MEMO_BUCKETS);
-    double grid[CURVE];
+    double candidates[CURVE];
     for (size_t i = 0; i < CURVE && count; i++)
-        grid[i] = t->sorted[(i + 1) * count / CURVE ? (i + 1) * count / CURVE - 1 : 0];
+        candidates[i] = t->sorted[(i + 1) * count / CURVE ? (i + 1) * count / CURVE - 1 : 0];
     if (!t->a->json)
         printf(
             "%-10s %8s %8s %8s  hits lose  at %3g %%     worst   (%s, everything computed: %.2f)\n",
             "threshold", "score", "loss", "hits %", t->a->percentile, score_name(t->s.data.kind),
             t->full_score);
     for (size_t i = 0; i < CURVE && count; i++)
-        one_point(t, grid[i]);
+        one_point(t, candidates[i]);
 }
 
 static int by_measure(tuning *t)

@@ -20,8 +20,8 @@ typedef struct reader {
     table t;
     char names[PIECES][NAME]; /* of the wanted columns */
     size_t wanted;            /* 0: all of the table */
-    size_t places[PIECES];    /* their places in this table */
-    size_t place_count;
+    size_t columns[PIECES];   /* their columns in this table */
+    size_t column_count;
     char numbers[PIECES][32]; /* JSON numbers as text */
     size_t input_room, item_room, max_tokens, rows;
     int32_t last; /* token that ends every text; -1: none */
@@ -92,14 +92,14 @@ static int find_columns(reader *r)
 {
     const char *last;
     r->header = 0;
-    r->place_count = r->wanted ? r->wanted : r->t.count;
-    for (size_t i = 0; i < r->place_count; i++) {
-        r->places[i] = i;
-        if (r->wanted && !find_place(r, r->names[i], &r->places[i]))
+    r->column_count = r->wanted ? r->wanted : r->t.count;
+    for (size_t i = 0; i < r->column_count; i++) {
+        r->columns[i] = i;
+        if (r->wanted && !find_place(r, r->names[i], &r->columns[i]))
             return plain_error("%s: there is no column '%s' in its first row, which has %zu",
                                r->t.path, r->names[i], r->t.count);
     }
-    last = r->t.fields[r->places[r->place_count - 1]];
+    last = r->t.fields[r->columns[r->column_count - 1]];
     if (!strcasecmp(last, "score") || !strcasecmp(last, "label") || !strcasecmp(last, "answer"))
         r->header = 1;
     return EXIT_OK;
@@ -110,7 +110,7 @@ static const char *column(reader *r, size_t i)
 {
     const json_t *value;
     if (r->t.kind != TABLE_JSON)
-        return r->t.fields[r->places[i]];
+        return r->t.fields[r->columns[i]];
     value = json_object_get(r->t.object, r->names[i]);
     if (!json_is_number(value))
         return json_string_value(value);
@@ -156,7 +156,7 @@ static int add_input(reader *r, int32_t *tokens, size_t count)
         d->inputs = grown;
     }
     if (count > r->max_tokens) {
-        d->cut++;
+        d->shortened++;
         count = r->max_tokens;
         if (r->last >= 0)
             tokens[count - 1] = r->last;
@@ -196,7 +196,7 @@ static data_item *add_item(reader *r, size_t first)
 
 static int add_texts(reader *r)
 {
-    size_t count = r->t.kind == TABLE_JSON ? r->wanted : r->place_count;
+    size_t count = r->t.kind == TABLE_JSON ? r->wanted : r->column_count;
     int code = EXIT_OK;
     for (size_t i = 0; i < count && code == EXIT_OK; i++) {
         const char *text = column(r, i);
@@ -312,7 +312,7 @@ static int add_question(reader *r, const question *q)
     if (!prompt)
         return EXIT_INPUT;
     if (count > r->max_tokens) { /* the question stands at the end, so it cannot be shortened */
-        d->cut++;
+        d->shortened++;
         free(prompt);
         return EXIT_OK;
     }
@@ -347,13 +347,13 @@ static size_t right_of(const char *answer, size_t count)
 static int add_lettered(reader *r)
 {
     static const char *const letters[] = {" A", " B", " C", " D", " E", " F", " G", " H"};
-    question q = {.count = r->place_count - 2};
+    question q = {.count = r->column_count - 2};
     size_t size = 32, used;
     int code;
     for (size_t i = 0; i <= q.count; i++)
         size += strlen(column(r, i)) + 8;
-    if (r->place_count < 4 || q.count > sizeof letters / sizeof *letters
-        || (q.right = right_of(column(r, r->place_count - 1), q.count)) == q.count) {
+    if (r->column_count < 4 || q.count > sizeof letters / sizeof *letters
+        || (q.right = right_of(column(r, r->column_count - 1), q.count)) == q.count) {
         r->d->damaged++;
         return EXIT_OK;
     }
@@ -519,7 +519,7 @@ int data_read(dataset *d, const pc_model *model, const data_options *options, la
     if (code == EXIT_OK && !d->input_count)
         code = plain_error(
             "%s: there is no row that can be used (%zu read, %zu damaged, %zu too long)",
-            options->files.items[0], d->rows, d->damaged, d->cut);
+            options->files.items[0], d->rows, d->damaged, d->shortened);
     free(r);
     return code;
 }
@@ -552,7 +552,8 @@ void data_print(const dataset *d, const char *name, FILE *out)
                 d->kind == DATA_PAIRS ? "pairs without a score" : "whose choices begin alike");
     if (d->damaged)
         fprintf(out, "; %zu damaged rows skipped", d->damaged);
-    if (d->cut)
-        fprintf(out, "; %zu too long: %s", d->cut, d->kind == DATA_CHOICES ? "left out" : "cut");
+    if (d->shortened)
+        fprintf(out, "; %zu too long: %s", d->shortened,
+                d->kind == DATA_CHOICES ? "left out" : "cut");
     fputc('\n', out);
 }

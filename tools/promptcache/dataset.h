@@ -4,6 +4,8 @@
 
 #include "program.h"
 
+#include <promptcache/memo.h>
+
 enum { DATA_TEXTS, DATA_PAIRS, DATA_LABELS, DATA_CHOICES };
 #define DATA_KINDS "texts pairs labels choices"
 enum { DATA_CANDIDATES = 16, DATA_LABELS_MOST = 64 };
@@ -65,7 +67,7 @@ typedef struct dataset {
     size_t input_count;
     data_item *items; /* with a score, a class or an answer; texts have none */
     size_t item_count;
-    size_t rows, damaged, unscored, cut;
+    size_t rows, damaged, unscored, shortened;
     uint64_t tokens;
     size_t least, most; /* tokens of an input */
 } dataset;

@@ -30,15 +30,15 @@ namespace {
 using idx = int64_t;
 using Kernels = pc__scan_kernels;
 
-constexpr size_t flat_queue =
-    99; // from 100 neighbours on, FAISS's flat search allocates inside an OpenMP region
-constexpr size_t scan_rather =
-    4; // a graph search visits more than this many vectors for each that it keeps
+// From 100 neighbours on, FAISS's flat search allocates inside an OpenMP region.
+constexpr size_t flat_queue = 99;
+// A graph search visits more than this many vectors for each one that it keeps.
+constexpr size_t scan_rather = 4;
 constexpr int training_rounds = 10;
-constexpr size_t training_points =
-    64; // per centre; more of them make training longer and lists hardly better
+// Per centre; more of them take longer and hardly improve the lists.
+constexpr size_t training_points = 64;
 
-// FAISS's OpenMP regions stay on the calling thread; the setting is the thread's own.
+// Keeps FAISS's OpenMP regions on the calling thread; the setting is thread-local.
 class OneThread {
     int before = omp_get_max_threads();
 
@@ -55,32 +55,32 @@ class OneThread {
     OneThread &operator=(const OneThread &) = delete;
 };
 
-// The `want` nearest so far, in the caller's arrays, which are full at any time: a heap with the
-// farthest on top.
+// The `want` nearest so far, in the caller's arrays: a heap that is always full, the farthest on
+// top.
 class Queue {
     size_t want;
     float *distances;
-    int64_t *places;
+    int64_t *positions;
 
   public:
-    Queue(size_t k, float *d, int64_t *p) : want(k), distances(d), places(p)
+    Queue(size_t k, float *d, int64_t *p) : want(k), distances(d), positions(p)
     {
         faiss::maxheap_heapify(k, d, p);
     }
     void offer(float distance, int64_t position)
     {
         if (distance < distances[0])
-            faiss::maxheap_replace_top(want, distances, places, distance, position);
+            faiss::maxheap_replace_top(want, distances, positions, distance, position);
     }
     void sort()
     {
-        size_t found = faiss::maxheap_reorder(want, distances, places);
+        size_t found = faiss::maxheap_reorder(want, distances, positions);
         std::fill(distances + found, distances + want, std::numeric_limits<float>::infinity());
-        std::fill(places + found, places + want, -1);
+        std::fill(positions + found, positions + want, -1);
     }
 };
 
-// Distances to vectors that lie one after the other, by our kernels.
+// Distances to consecutive vectors, by our kernels.
 class Distances : public faiss::DistanceComputer {
     const float *rows, *query = nullptr;
     size_t dim;
@@ -112,7 +112,8 @@ void scan_all(Distances &distances, size_t count, Queue &queue)
 
 } // namespace
 
-struct pc__faiss { // what the kinds have in common
+// What the kinds of index have in common.
+struct pc__faiss {
     const size_t dim;
     const Kernels &kernels;
 
@@ -129,7 +130,7 @@ struct pc__faiss { // what the kinds have in common
     virtual void add(size_t count, const float *vectors) = 0;
     virtual size_t count() const = 0;
     virtual void search(const float *query, size_t want, size_t probes, float *distances,
-                        int64_t *places) const = 0;
+                        int64_t *positions) const = 0;
     virtual size_t lists() const
     {
         return 0;
@@ -161,18 +162,18 @@ struct Flat final : pc__faiss {
         return size_t(index.ntotal);
     }
     void search(const float *query, size_t want, size_t, float *distances,
-                int64_t *places) const override
+                int64_t *positions) const override
     {
         if (want <= flat_queue) {
             OneThread alone;
-            index.search(1, query, idx(want), distances, places);
-            // in order already, but for what is at the end when there are fewer
+            index.search(1, query, idx(want), distances, positions);
+            // sorted; where there are fewer, FAISS fills up with large numbers
             std::replace_if(
                 distances, distances + want, [](float d) { return d > 3e38f; },
                 std::numeric_limits<float>::infinity());
             return;
         }
-        Queue queue(want, distances, places);
+        Queue queue(want, distances, positions);
         std::unique_ptr<faiss::DistanceComputer> computer(index.get_distance_computer());
         computer->set_query(query);
         for (size_t i = 0; i < count(); i++)
@@ -188,11 +189,11 @@ struct Flat final : pc__faiss {
 struct Graph final : pc__faiss {
     faiss::HNSW hnsw;
     std::vector<float> vectors;
-    std::vector<omp_lock_t>
-        locks; // FAISS's linking asks for one a vector, though only one thread links here
+    // FAISS's linking needs one per vector, although only one thread links here.
+    std::vector<omp_lock_t> locks;
     std::minstd_rand order;
     mutable std::mutex tables_lock;
-    mutable std::vector<std::unique_ptr<faiss::VisitedTable>> tables; // those not in use
+    mutable std::vector<std::unique_ptr<faiss::VisitedTable>> tables; // not in use
 
     explicit Graph(const pc__faiss_setup &setup)
         : pc__faiss(setup), hnsw(setup.links), order(unsigned(setup.seed + 1))
@@ -235,7 +236,7 @@ struct Graph final : pc__faiss {
         hnsw.offsets.resize(n + 1);
         hnsw.neighbors.resize(hnsw.offsets[n]);
     }
-    // Room and levels for n more vectors; what was there stays as it was if there is none.
+    // Makes room and levels for n more vectors. Without memory for them nothing changes.
     void extend(size_t n, const float *more)
     {
         size_t before = count();
@@ -250,8 +251,8 @@ struct Graph final : pc__faiss {
             throw;
         }
     }
-    // Those on high levels first, in random order otherwise: neighbours that came one after the
-    // other make a worse graph.
+    // Links vectors on high levels first, otherwise in random order: linking in the order of
+    // adding makes a worse graph.
     void add(size_t n, const float *more) override
     {
         size_t before = count();
@@ -270,7 +271,7 @@ struct Graph final : pc__faiss {
                                     visited);
             }
         } catch (...) {
-            drop_locks(0); // one of them is held
+            drop_locks(0); // the failed call holds one of them
             throw;
         }
     }
@@ -291,16 +292,17 @@ struct Graph final : pc__faiss {
             t->visited.resize(count() + count() / 8);
         return t;
     }
-    void search(const float *query, size_t want, size_t, float *out, int64_t *places) const override
+    void search(const float *query, size_t want, size_t, float *out,
+                int64_t *positions) const override
     {
         Distances distances(vectors.data(), dim, kernels);
-        Queue queue(want, out, places);
+        Queue queue(want, out, positions);
         distances.set_query(query);
         if (count() <= scan_rather * std::max(want, size_t(hnsw.efSearch))) {
             scan_all(distances, count(), queue);
         } else {
             auto visited = table();
-            hnsw.search(distances, int(want), places, out, *visited);
+            hnsw.search(distances, int(want), positions, out, *visited);
             visited->advance();
             std::lock_guard<std::mutex> guard(tables_lock);
             tables.push_back(std::move(visited));
@@ -325,11 +327,11 @@ struct Graph final : pc__faiss {
             numbers += size_t(hnsw.cum_nneighbor_per_level[size_t(p.levels[i])]);
         }
         if (numbers != p.neighbour_count)
-            throw std::runtime_error("the graph's links are not as many as its levels say");
+            throw std::runtime_error("the number of links does not fit the levels");
         if (n && (p.entry < 0 || size_t(p.entry) >= n || p.top_level != p.levels[p.entry] - 1))
-            throw std::runtime_error("the graph has no beginning");
+            throw std::runtime_error("the graph has no valid entry point");
     }
-    // A link on a level leads to a vector of the index that is on that level too.
+    // A link on a level must lead to a vector that is on that level too.
     void check_links() const
     {
         for (size_t i = 0; i < count(); i++)
@@ -340,7 +342,7 @@ struct Graph final : pc__faiss {
                     int to = hnsw.neighbors[begin];
                     if (to < -1 || to >= int(count())
                         || (to >= 0 && hnsw.levels[size_t(to)] <= level))
-                        throw std::runtime_error("a link that leads nowhere");
+                        throw std::runtime_error("a link to a vector that does not exist");
                 }
             }
     }
@@ -386,8 +388,8 @@ class Centres {
                        + i % PC__SCAN_BLOCK] = x[i * dim + d];
         count = n;
     }
-    // Calls see(query, centre, distance) for all pairs.
-    template <typename See> void all(size_t queries, const float *x, See see) const
+    // Calls visit(query, centre, distance) for all pairs.
+    template <typename Visit> void all(size_t queries, const float *x, Visit visit) const
     {
         enum { GROUP = 16 };
         float limit[GROUP] = {0}, apart[GROUP * PC__SCAN_BLOCK];
@@ -399,7 +401,7 @@ class Centres {
                 kernels.block(blocks + first * dim, dim, x + q * dim, group, limit, apart, hits);
                 for (size_t g = 0; g < group; g++)
                     for (size_t i = 0; i < end; i++)
-                        see(q + g, first + i, apart[g * PC__SCAN_BLOCK + i]);
+                        visit(q + g, first + i, apart[g * PC__SCAN_BLOCK + i]);
             }
     }
     void nearest(size_t queries, const float *x, float *distances, int64_t *lists) const
@@ -415,8 +417,8 @@ class Centres {
     }
 };
 
-// k-means over some of the vectors (not FAISS's: that allocates inside an OpenMP region, too).
-// Returns the centres, one after the other.
+// k-means over a sample of the vectors (FAISS's own allocates inside an OpenMP region, too).
+// Returns the centres [lists][dim].
 std::vector<float> find_centres(size_t n, const float *x, size_t dim, size_t lists,
                                 const Kernels &kernels, uint64_t seed)
 {
@@ -446,7 +448,7 @@ std::vector<float> find_centres(size_t n, const float *x, size_t dim, size_t lis
             if (sizes[list]) {
                 for (size_t d = 0; d < dim; d++)
                     centre[d] /= float(sizes[list]);
-            } else { // an empty list goes where a vector is far from its centre
+            } else { // an empty list moves to the vector that is farthest from its centre
                 auto far = std::max_element(distances.begin(), distances.end());
                 *far = 0.0f;
                 std::copy_n(some.data() + (far - distances.begin()) * ptrdiff_t(dim), dim, centre);
@@ -497,7 +499,7 @@ struct Lists final : pc__faiss {
                 inverted->add_entries(size_t(list_of[done]), 1, &position,
                                       reinterpret_cast<const uint8_t *>(vectors + done * dim));
             }
-        } catch (...) { // out of the one that failed, and of those before it
+        } catch (...) { // removes what was entered, also in the list that failed
             for (size_t i = 0; i <= done; i++) {
                 size_t list = size_t(list_of[i]), size = inverted->ids[list].size();
                 while (size && inverted->ids[list][size - 1] >= idx(total))
@@ -516,9 +518,9 @@ struct Lists final : pc__faiss {
         enter(n, vectors, list_of.data());
     }
     void search(const float *query, size_t want, size_t probes, float *distances,
-                int64_t *places) const override
+                int64_t *positions) const override
     {
-        Queue queue(want, distances, places);
+        Queue queue(want, distances, positions);
         std::vector<std::pair<float, size_t>> near(centres.count);
         centres.all(1, query, [&](size_t, size_t list, float distance) {
             near[list] = {distance, list};
@@ -534,12 +536,12 @@ struct Lists final : pc__faiss {
         }
         queue.sort();
     }
-    template <typename See> void each(See see) const
+    template <typename Visit> void each(Visit visit) const
     {
         for (size_t list = 0; list < centres.count; list++)
             for (size_t i = 0; i < inverted->list_size(list); i++)
-                see(list, size_t(inverted->get_ids(list)[i]),
-                    inverted->get_codes(list) + i * dim * sizeof(float));
+                visit(list, size_t(inverted->get_ids(list)[i]),
+                      inverted->get_codes(list) + i * dim * sizeof(float));
     }
     void rows(float *out) const override
     {
@@ -549,7 +551,8 @@ struct Lists final : pc__faiss {
     }
     void export_structure(int32_t *room, pc__faiss_structure *out) const override
     {
-        each([&](size_t list, size_t position, const uint8_t *) { room[position] = int32_t(list); });
+        each(
+            [&](size_t list, size_t position, const uint8_t *) { room[position] = int32_t(list); });
         out->list_of = room;
         out->centres = plain_centres.data();
         out->lists = centres.count;
@@ -562,7 +565,7 @@ struct Lists final : pc__faiss {
                 throw std::runtime_error("a vector in a list that does not exist");
         for (size_t i = 0; i < p.lists * dim; i++)
             if (!(std::fabs(p.centres[i]) <= 1e16f))
-                throw std::runtime_error("a centre of a list that is nowhere");
+                throw std::runtime_error("a centre of a list that is not finite, or beyond 1e16");
         if (!p.lists)
             return;
         set_centres(std::vector<float>(p.centres, p.centres + p.lists * dim));
@@ -570,7 +573,7 @@ struct Lists final : pc__faiss {
     }
 };
 
-// Exceptions end here.
+// Turns exceptions into results.
 template <typename Body> int guarded(char *text, Body body)
 {
     try {
@@ -622,9 +625,9 @@ size_t pc__faiss_count(const pc__faiss *index)
 }
 
 int pc__faiss_search(const pc__faiss *index, const float *query, size_t want, size_t probes,
-                     float *distances, int64_t *places, char *text)
+                     float *distances, int64_t *positions, char *text)
 {
-    return guarded(text, [&] { index->search(query, want, probes, distances, places); });
+    return guarded(text, [&] { index->search(query, want, probes, distances, positions); });
 }
 
 size_t pc__faiss_lists(const pc__faiss *index)

@@ -1,13 +1,13 @@
 /* FAISS behind C functions. Debian's package (1.7.3) has the headers of FAISS's C interface but not
- * its code; and FAISS's own functions to search, add and train run OpenMP regions in which a failed
- * allocation ends the process. So this uses its parts: IndexFlat; the graph HNSW with its search
- * and its linking; the inverted lists of IVF, whose centres are found here. Distances of the last
- * two are computed by our kernels, because packages of FAISS are compiled for the oldest processor
- * (lib/memo/index/scan_kernels.h; measured in test/kernel/test_index_recall.c).
+ * its code. FAISS's own search, add and train run OpenMP regions in which a failed allocation ends
+ * the process. So this uses parts of FAISS: IndexFlat; the graph of HNSW with its search and
+ * linking; the inverted lists of IVF, whose centres are found here. Our kernels compute the
+ * distances of the last two, because packages of FAISS are compiled for the oldest processor
+ * (scan_kernels.h; test/kernel/test_index_recall.c).
  *
- * Exceptions end here. FAISS starts no threads: what would run in parallel is told that there is
- * one. Its memory comes from operator new, not from the context's allocator. Places count from 0 in
- * the order in which vectors were added; none is ever removed.
+ * Exceptions end here. FAISS starts no threads: OpenMP is told to use one. Memory comes from
+ * operator new, not from the context's allocator. Positions count from 0 in the order of adding;
+ * none is ever removed.
  *
  * Threads: functions that take a const pc__faiss may run at the same time as each other, others
  * alone. */
@@ -39,23 +39,24 @@ typedef struct pc__faiss_setup {
 int pc__faiss_new(pc__faiss **out, const pc__faiss_setup *setup, char *text);
 void pc__faiss_free(pc__faiss *index); /* NULL does nothing */
 
-/* IVF, before anything is added: finds `lists` centres (at most count) among the vectors. */
+/* IVF, before the first vector is added: finds `lists` centres (at most count) among the vectors.
+ */
 int pc__faiss_train(pc__faiss *index, size_t count, const float *vectors, size_t lists, char *text);
-/* After a failure there may be more places than before, of vectors that were meant to come (HNSW
- * cannot take back); they must be left out of results. */
+/* After a failure there may be more positions than before (HNSW cannot undo); the caller leaves
+ * them out of results. */
 int pc__faiss_add(pc__faiss *index, size_t count, const float *vectors, char *text);
 size_t pc__faiss_count(const pc__faiss *index);
 
-/* The `want` nearest that it finds, squared distances, nearest first; then infinity and -1. probes:
- * lists to look into (IVF). With want >= count (and all lists) they are all found. */
+/* Finds the `want` nearest: squared distances, nearest first, then infinity and -1. probes: lists
+ * of IVF to search. With want >= count, and probes of all lists, the result is exact. */
 int pc__faiss_search(const pc__faiss *index, const float *query, size_t want, size_t probes,
-                     float *distances, int64_t *places, char *text);
+                     float *distances, int64_t *positions, char *text);
 size_t pc__faiss_lists(const pc__faiss *index);          /* 0: not of that kind, or not trained */
 void pc__faiss_rows(const pc__faiss *index, float *out); /* [count][dim] */
 
-/* What a file keeps beside the vectors. Numbers of the parts: levels [count] and neighbours of
- * HNSW; the list of each vector [count] of IVF, whose centres are floats [lists][dim]. Pointers
- * into the index, until it changes. */
+/* What a file has beside the vectors: levels [count] and neighbours of HNSW; the list of each
+ * vector [count] and the centres [lists][dim] of IVF. Pointers into the index, valid until it
+ * changes. */
 typedef struct pc__faiss_structure {
     const int32_t *levels, *neighbours;
     size_t neighbour_count;
@@ -64,10 +65,10 @@ typedef struct pc__faiss_structure {
     size_t lists;
     const int32_t *list_of;
 } pc__faiss_structure;
-/* `list_of` is written by the caller's room [count] for IVF. */
+/* out->list_of points to list_room [count], which is used for IVF only. */
 void pc__faiss_export(const pc__faiss *index, int32_t *list_room, pc__faiss_structure *out);
-/* Into an index in which nothing is yet. Everything is checked: parts that do not fit together are
- * PC__FAISS_FAILED, never undefined. */
+/* Fills an empty index. A structure that is not valid is PC__FAISS_FAILED, and never undefined
+ * behaviour. */
 int pc__faiss_import(pc__faiss *index, size_t count, const float *vectors,
                      const pc__faiss_structure *structure, char *text);
 

@@ -1,9 +1,9 @@
+/* Ids of an index by position, and back. */
 #include "memo/index/id_map.h"
 
 #include <string.h>
 
-/* Ids often count up: a multiplicative hash, of which the upper bits are used (Fibonacci hashing).
- */
+/* Ids often count up, so the upper bits of a product are mixed in (Fibonacci hashing). */
 static size_t home_slot(const pc__id_map *id_map, int64_t id)
 {
     uint64_t mixed = (uint64_t)id * UINT64_C(0x9E3779B97F4A7C15);
@@ -18,7 +18,7 @@ static void insert_position(pc__id_map *id_map, size_t position)
     id_map->slots[slot] = position + 1;
 }
 
-/* The slot of an id that is there or of the empty one that ends the search. */
+/* The slot of an id, or the empty slot that ends the search. */
 static size_t find_slot(const pc__id_map *id_map, int64_t id)
 {
     size_t slot = home_slot(id_map, id);
@@ -27,7 +27,7 @@ static size_t find_slot(const pc__id_map *id_map, int64_t id)
     return slot;
 }
 
-/* Empties a slot; what had to step aside for it moves back, so that no search ends too early. */
+/* Empties a slot, and moves back those that it had displaced, so that no search ends too early. */
 static void empty_slot(pc__id_map *id_map, size_t slot)
 {
     size_t last = id_map->slot_count - 1, next = slot;

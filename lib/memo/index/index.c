@@ -1,5 +1,5 @@
-/* What all kinds of index share: checks of arguments, locks, and a side of the index that is made
- * anew while it is searched. */
+/* What all kinds of index share: checks of arguments, locks, and rebuilding while searches go on.
+ */
 #include "memo/index/index_ops.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "memo/index/nearest.h"
 
 enum { MOST_DIM = 4096, MOST_LINKS = 256, MOST_EFFORT = 1 << 16 };
-#define MOST_VALUE 1e16f /* squares of differences of so many numbers are still finite */
+#define MOST_VALUE 1e16f /* the sum of squared differences stays finite */
 
 int pc__index_has_faiss(void)
 {
@@ -43,10 +43,9 @@ static pc_status ops_of(pc__index_kind kind, const pc__index_ops **out)
 static pc_status check_index_options(const pc__index_options *o)
 {
     if (!o->dim || o->dim > MOST_DIM)
-        return pc__fail(PC_ERR_INVALID, "index: vectors of %zu numbers; 1 to %d are possible",
-                        o->dim, MOST_DIM);
+        return pc__fail(PC_ERR_INVALID, "index: dimension %zu is not in 1 to %d", o->dim, MOST_DIM);
     if (o->hnsw_links < 0 || o->hnsw_links == 1 || o->hnsw_links > MOST_LINKS)
-        return pc__fail(PC_ERR_INVALID, "index: %d links; 2 to %d are possible", (int)o->hnsw_links,
+        return pc__fail(PC_ERR_INVALID, "index: %d links are not in 2 to %d", (int)o->hnsw_links,
                         MOST_LINKS);
     const int32_t rest[] = {o->hnsw_build, o->hnsw_search, o->ivf_lists, o->ivf_probes};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
@@ -56,13 +55,13 @@ static pc_status check_index_options(const pc__index_options *o)
     return PC_OK;
 }
 
-static int init_locks(pc__index *index)
+static int init_index_locks(pc__index *index)
 {
     pthread_rwlockattr_t attributes;
     if (pthread_mutex_init(&index->writers, NULL))
         return 0;
     pthread_rwlockattr_init(&attributes);
-#ifdef __GLIBC__ /* or adding starves where searches never pause */
+#ifdef __GLIBC__ /* else steady searches starve adding */
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 #endif
     int bad = pthread_rwlock_init(&index->lock, &attributes);
@@ -86,9 +85,9 @@ pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__inde
     index->ops = ops;
     if ((status = ops->create(&index->impl, mem, options)) < 0)
         goto failed;
-    if (!init_locks(index)) {
+    if (!init_index_locks(index)) {
         ops->destroy(index->impl);
-        status = pc__fail(PC_ERR_NOMEM, "index: no lock");
+        status = pc__fail(PC_ERR_NOMEM, "index: cannot make a lock");
         goto failed;
     }
     *out = index;
@@ -108,7 +107,7 @@ void pc__index_free(pc__index *index)
     pc__free(index->mem, index);
 }
 
-/* Reading does not change what the index holds. */
+/* Locking does not change what the index holds. */
 static pthread_rwlock_t *index_lock(const pc__index *index)
 {
     return (pthread_rwlock_t *)&index->lock;
@@ -134,7 +133,7 @@ static int ids_ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Ids are new, and no two are the same. */
+/* Checks that ids are new and unique. */
 pc_status pc__index_check_ids(const pc__index *index, size_t count, const int64_t *ids)
 {
     int ascending = 1;
@@ -160,11 +159,12 @@ pc_status pc__index_check_ids(const pc__index *index, size_t count, const int64_
     return status;
 }
 
-/* Under the writers' lock. Where there is no memory for a fresh side, the old one serves on. */
+/* Under the writers' lock. Without memory for a new one, the old one stays in use. */
 static void rebuild_if_stale(pc__index *index)
 {
     pc__index_impl *fresh, *old = index->impl;
-    if (!index->ops->needs_rebuild || !index->ops->needs_rebuild(old) || index->ops->rebuild(old, &fresh) < 0)
+    if (!index->ops->needs_rebuild || !index->ops->needs_rebuild(old)
+        || index->ops->rebuild(old, &fresh) < 0)
         return;
     pthread_rwlock_wrlock(&index->lock);
     index->impl = fresh;

@@ -1,7 +1,5 @@
-/* An index as bytes, little-endian:
- *   0 magic "pcindex" and version 1   8 kind u32   12 dim u32   16 links, build, search, lists,
- * probes i32   36 zero u32   40 seed u64 48 places u64   56 ids i64 [places] (-1: removed, which
- * only FAISS's kinds keep)   vectors f32 [places][dim]   what the kind adds */
+/* Writes an index as bytes, and reads one from bytes that may be damaged. doc/format.md, "Indexes
+ * of a memo", has the layout. */
 #include "memo/index/index_bytes.h"
 
 #include <string.h>
@@ -75,7 +73,7 @@ pc_status pc__index_write(const pc__index *index, pc__bytes *out)
 {
     size_t before = out->size;
     pthread_rwlock_rdlock(
-        (pthread_rwlock_t *)&index->lock); /* reading changes nothing that the index holds */
+        (pthread_rwlock_t *)&index->lock); /* locking changes nothing that the index holds */
     pc_status status = write_impl(index->ops, index->impl, out);
     pthread_rwlock_unlock((pthread_rwlock_t *)&index->lock);
     if (status < 0 && out->data)
@@ -111,7 +109,7 @@ const uint8_t *pc__index_bytes_header(const void *data, size_t size, pc__index_o
                                                              : (const uint8_t *)data + HEADER;
 }
 
-/* The living ones may come into an index; the others are -1. */
+/* Checks ids and vectors of a file; -1 is a removed one. */
 static pc_status check_read_vectors(pc__index *index, size_t count, const int64_t *ids,
                                     const float *rows)
 {

@@ -1,6 +1,6 @@
-/* FAISS's kinds behind the index: what is removed stays in FAISS and is left out of results, for
- * which more neighbours are asked for; when most of it is of that sort, or when IVF's centres were
- * found among a quarter of what is there now, the whole is made anew. */
+/* Kinds of index that FAISS computes. Removed vectors stay in FAISS and are left out of results, so
+ * a search asks for more neighbours. The index is rebuilt when most vectors are removed ones, or
+ * when IVF was trained on less than a quarter of the vectors. */
 #include <math.h>
 #include <string.h>
 
@@ -13,22 +13,22 @@
 #include "memo/index/scan_kernels.h"
 
 enum {
-    /* By test/kernel/test_index_recall.c on a busy machine, 100k vectors of 128 in clusters: finds
-     * 0.998 of the nearest of queries drawn like them and all of those near to one of them, in 0.13
-     * to 0.16 ms, built in 20 to 23 s; without clusters all of the near ones, in 0.6 ms, built in
-     * 100 s. In clusters FAISS's own (32, 40, 16) finds 0.93 and 0.95 in 0.05 ms, built in 12 s;
-     * (32, 40, 128) 0.996 and 0.992 in 0.25 ms. */
+    /* test/kernel/test_index_recall.c, busy machine, 100k clustered vectors of 128: finds 0.998 of
+     * the nearest neighbours of similar queries and all of near queries, in 0.13 to 0.16 ms;
+     * building takes 20 to 23 s. Without clusters: all of the near ones, in 0.6 ms, building 100 s.
+     * FAISS's defaults (32, 40, 16) find 0.93 and 0.95 in 0.05 ms, building 12 s; (32, 40, 128)
+     * find 0.996 and 0.992 in 0.25 ms. */
     LINKS = 32,
     BUILD = 80,
     SEARCH = 64,
-    FEWEST_PER_LIST = 16, /* else one list is as good */
-    DEAD = 256            /* more dead than living, but not for the sake of so few */
+    FEWEST_PER_LIST = 16, /* with fewer, one list is as good */
+    FEW_REMOVED = 256     /* removed vectors that never cause a rebuild */
 };
 
 typedef struct faiss_index {
     pc__index_impl impl;
     pc__faiss *faiss;
-    size_t trained; /* IVF: on so many vectors */
+    size_t trained; /* IVF: vectors that it was trained on */
 } faiss_index;
 
 static pc_status faiss_error(int result, const char *text)
@@ -38,7 +38,7 @@ static pc_status faiss_error(int result, const char *text)
     return pc__fail(PC_ERR_INTERNAL, "index: FAISS: %s", text);
 }
 
-/* Fills in defaults, so that a file says what it was made with. */
+/* A file says what the index was made with, so defaults are filled in first. */
 static void fill_hnsw_defaults(pc__index_options *o)
 {
     o->hnsw_links = o->hnsw_links ? o->hnsw_links : LINKS;
@@ -115,8 +115,8 @@ static pc_status faiss_add(pc__index_impl *impl, size_t count, const float *vect
         result = pc__faiss_add(f->faiss, count, vectors, text);
     for (size_t i = 0; i < count && !result; i++)
         pc__id_map_add(&impl->id_map, ids[i]);
-    while (impl->id_map.count
-           < pc__faiss_count(f->faiss)) /* what it could not take back: nobody's */
+    /* After a failed call FAISS may have kept some of the vectors. */
+    while (impl->id_map.count < pc__faiss_count(f->faiss))
         pc__id_map_add(&impl->id_map, -1);
     return result ? faiss_error(result, text) : PC_OK;
 }
@@ -126,8 +126,8 @@ static void faiss_remove(pc__index_impl *impl, size_t position)
     pc__id_map_vacate(&impl->id_map, position);
 }
 
-/* Leaves the dead out of what FAISS has found, and turns places into ids. */
-static size_t living(const pc__id_map *id_map, size_t want, float *found, int64_t *at)
+/* Leaves removed vectors out of what FAISS has found, and turns positions into ids. */
+static size_t drop_removed(const pc__id_map *id_map, size_t want, float *found, int64_t *at)
 {
     size_t kept = 0;
     for (size_t i = 0; i < want; i++)
@@ -138,8 +138,8 @@ static size_t living(const pc__id_map *id_map, size_t want, float *found, int64_
     return kept;
 }
 
-/* One query; `want` is doubled until there are k of the living, and no tie is cut (or so many are
- * tied that it does not pay). */
+/* Searches one query. `want` is doubled until k results remain and no tie is cut, unless very many
+ * are tied. */
 static pc_status search_one(const faiss_index *f, const float *query, size_t k, size_t *capacity,
                             float **found, int64_t **at, float *distances, int64_t *ids)
 {
@@ -162,10 +162,10 @@ static pc_status search_one(const faiss_index *f, const float *query, size_t k, 
         if (result)
             return faiss_error(result, text);
         float farthest = (*found)[want - 1];
-        size_t got = living(id_map, want, *found, *at);
+        size_t got = drop_removed(id_map, want, *found, *at);
         int all = want == total && probes >= lists;
-        int cut_tie = got >= k
-                      && (*found)[k - 1] == farthest; /* one with a smaller id may come after */
+        /* Behind a cut tie there may be a vector with a smaller id. */
+        int cut_tie = got >= k && (*found)[k - 1] == farthest;
         if (all || (got >= need && (!cut_tie || want > 4 * k + 64))) {
             pc__nearest_start(distances, ids, k);
             for (size_t i = 0; i < got; i++)
@@ -205,7 +205,7 @@ static int faiss_needs_rebuild(const pc__index_impl *impl)
 {
     const faiss_index *f = (const faiss_index *)(const void *)impl;
     const pc__id_map *id_map = &impl->id_map;
-    if (id_map->count - id_map->living > id_map->living + DEAD)
+    if (id_map->count - id_map->living > id_map->living + FEW_REMOVED)
         return 1;
     return impl->options.kind == PC__INDEX_FAISS_IVF && id_map->living / 4 >= f->trained
            && lists_for(&impl->options, id_map->living) > 1;
@@ -237,8 +237,8 @@ done:
     return status;
 }
 
-/* After the rows: trained u64, neighbours u64, lists u64, entry i32, top level i32; then of HNSW
- * the levels and the neighbours, of IVF each vector's list and the centres, all in four bytes. */
+/* Behind the vectors: trained u64, neighbours u64, lists u64, entry i32, top level i32. Then of
+ * HNSW the levels and neighbours; of IVF the list of each vector and the centres; 4 bytes each. */
 enum { STRUCTURE_HEADER = 32 };
 
 static pc_status faiss_write(const pc__index_impl *impl, pc__bytes *out)
@@ -272,7 +272,7 @@ done:
     return status;
 }
 
-/* Where the words of each part begin, in a copy in this machine's order of bytes. */
+/* Points into `words`, a copy in this machine's byte order. */
 static pc_status find_structure(const faiss_index *f, size_t count, const uint8_t *header,
                                 const int32_t *words, size_t there, pc__faiss_structure *out)
 {
@@ -284,11 +284,11 @@ static pc_status find_structure(const faiss_index *f, size_t count, const uint8_
         inverted = f->impl.options.kind == PC__INDEX_FAISS_IVF;
     if (neighbours > there || lists > there / dim || (neighbours && !graph) || (lists && !inverted)
         || (inverted && count && !lists))
-        return pc__fail(PC_ERR_FORMAT, "parts of an index of another kind or size");
+        return pc__fail(PC_ERR_FORMAT, "structure of an index of another kind or size");
     if (graph || (inverted && lists))
         need = count + (size_t)neighbours + (size_t)lists * dim;
     if (need != there)
-        return pc__fail(PC_ERR_FORMAT, "parts of %zu words where %zu are needed", there, need);
+        return pc__fail(PC_ERR_FORMAT, "structure of %zu words, not %zu", there, need);
     if (graph) {
         out->levels = words;
         out->neighbours = words + count;
@@ -308,7 +308,7 @@ static pc_status faiss_read(pc__index_impl *impl, size_t count, const int64_t *i
     char text[PC__FAISS_TEXT] = "";
     pc__faiss_structure structure;
     if (size < STRUCTURE_HEADER || size % 4)
-        return pc__fail(PC_ERR_FORMAT, "cut off");
+        return pc__fail(PC_ERR_FORMAT, "ends too early");
     size_t there = (size - STRUCTURE_HEADER) / 4;
     int32_t *words = pc__alloc(impl->id_map.mem, there * sizeof *words);
     if (!words)

@@ -1,3 +1,4 @@
+/* The head of a bucket's index file as bytes. */
 #include "memo/index/index_file.h"
 
 #include <string.h>
@@ -38,7 +39,7 @@ void pc__index_file_head_put(const pc__index_file_head *head, uint8_t *out)
 pc_status pc__index_file_head_measure(const uint8_t *data, uint64_t bytes, uint64_t *size)
 {
     if (bytes < PC__INDEX_FILE_HEAD + PC__INDEX_FILE_SUM || memcmp(data, magic, sizeof magic))
-        return pc__fail(PC_ERR_FORMAT, "no file of indexes");
+        return pc__fail(PC_ERR_FORMAT, "not an index file");
     uint32_t version = pc__get_u32(data + 8), count = pc__get_u32(data + 12);
     if (version != VERSION)
         return pc__fail(PC_ERR_UNSUPPORTED, "version %u; this library reads %d", version, VERSION);
@@ -63,9 +64,10 @@ static pc_status get_sections(pc__index_file_head *head, const uint8_t *data)
         pc__index_file_section s = {pc__get_u32(row), pc__get_u32(row + 4), pc__get_u64(row + 8),
                                     pc__get_u64(row + 16), pc__get_u64(row + 24)};
         if (i && !section_is_before(&head->sections[i - 1], s.tokens, s.layer))
-            return pc__fail(PC_ERR_FORMAT, "index %zu is not behind its predecessor", i);
+            return pc__fail(PC_ERR_FORMAT, "index %zu: tokens and layer do not ascend", i);
         if (s.at != end || s.size > head->bytes - end)
-            return pc__fail(PC_ERR_FORMAT, "index %zu lies at %llu, %llu bytes", i,
+            return pc__fail(PC_ERR_FORMAT,
+                            "index %zu: offset %llu with %llu bytes leaves a gap or overlaps", i,
                             (unsigned long long)s.at, (unsigned long long)s.size);
         end += s.size;
         head->sections[i] = s;

@@ -1,7 +1,7 @@
-/* The built-in exact index: vectors in blocks of 32, number by number, so that a register holds one
- * number of 16 vectors and no sum runs across registers. A search reads the blocks once for all of
- * its queries: a few blocks that stay in the second-level cache, all queries over them, the next
- * few. A removed vector's place is taken by the last one. */
+/* The built-in exact index. Vectors lie in blocks of 32, element by element, so that one register
+ * holds one element of 16 vectors. A search goes over a few blocks that fit into the second-level
+ * cache with all queries, then over the next few. The last vector takes the place of a removed one.
+ */
 #include <string.h>
 
 #include "memo/index/index_ops.h"
@@ -11,12 +11,12 @@
 enum {
     GROUP = 16,
     CACHED_BYTES = 256 << 10
-}; /* queries of one call of the kernel; blocks that all groups go over before the next */
+}; /* queries of one call of the kernel; bytes of blocks that all queries read in turn */
 
 typedef struct scan_index {
     pc__index_impl impl;
     const pc__scan_kernels *kernels;
-    float **blocks; /* [blocks needed by places.count]; behind the last vector: zeros */
+    float **blocks; /* [block_count]; zeros behind the last vector */
     size_t block_count, block_capacity;
 } scan_index;
 
@@ -54,7 +54,6 @@ static size_t blocks_needed(size_t vectors)
     return (vectors + PC__SCAN_BLOCK - 1) / PC__SCAN_BLOCK;
 }
 
-/* Frees blocks that hold no vector. */
 static void free_unused_blocks(scan_index *s)
 {
     while (s->block_count > blocks_needed(s->impl.id_map.count))
@@ -110,9 +109,9 @@ static void scan_remove(pc__index_impl *impl, size_t position)
     free_unused_blocks(s);
 }
 
-/* One group of queries over one block. */
-static void scan_block(const scan_index *s, size_t block, size_t count, const float *queries, size_t k,
-                 float *distances, int64_t *ids)
+/* Compares one group of queries with one block. */
+static void scan_block(const scan_index *s, size_t block, size_t count, const float *queries,
+                       size_t k, float *distances, int64_t *ids)
 {
     float limit[GROUP], apart[GROUP * PC__SCAN_BLOCK];
     uint32_t hits[GROUP];
@@ -142,7 +141,7 @@ static pc_status scan_search(const pc__index_impl *impl, size_t queries, const f
         for (size_t q = 0; q < queries; q += GROUP)
             for (size_t b = first; b < end; b++)
                 scan_block(s, b, queries - q < GROUP ? queries - q : GROUP, vectors + q * dim, k,
-                     distances + q * k, ids + q * k);
+                           distances + q * k, ids + q * k);
     }
     for (size_t q = 0; q < queries; q++)
         pc__nearest_sort(distances + q * k, ids + q * k, k);

@@ -1,3 +1,4 @@
+/* The heap of the nearest neighbours found so far. */
 #include "memo/index/nearest.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@ static int farther(float distance, int64_t id, float than, int64_t than_id)
     return distance > than || (distance == than && id > than_id);
 }
 
-/* Puts an entry in at the top of a heap of n. */
+/* Puts an entry on top of a heap of n, and moves it down. */
 static void sift_neighbour(float *distances, int64_t *ids, size_t n, float distance, int64_t id)
 {
     size_t at = 0, child;

@@ -1,4 +1,4 @@
-/* Which kernels the scan has: by the level that lib/attn has chosen for this CPU. */
+/* Picks the scan kernels of the CPU level that lib/attn has chosen. */
 #include <string.h>
 
 #include "attn/kernels.h"
@@ -10,7 +10,7 @@ static const pc__scan_kernels *scan_kernels_of(const char *level)
     if (!strcmp(level, "avx2"))
         return &pc__scan_avx2;
     if (strcmp(level, "c"))
-        return &pc__scan_avx512; /* every level above AVX2 has it */
+        return &pc__scan_avx512; /* every level above AVX2 has AVX-512 */
 #endif
     (void)level;
     return &pc__scan_c;

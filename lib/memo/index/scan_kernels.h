@@ -1,6 +1,6 @@
-/* Squared Euclidean distances, of one ISA each. Vectors that are scanned lie in blocks of 32,
- * number by number: [dim][32]. A kernel reads a block once for four queries (two with AVX2) and
- * keeps the sums in registers; what a query gets does not depend on how many others there are. */
+/* Squared Euclidean distances, one file per ISA. Vectors lie in blocks of 32, element by element:
+ * [dim][32]. A kernel reads a block once for four queries (AVX2: two) and keeps the sums in
+ * registers. The result of a query does not depend on how many others there are. */
 #ifndef PC_MEMO_SCAN_KERNELS_H
 #define PC_MEMO_SCAN_KERNELS_H
 
@@ -12,12 +12,11 @@ enum { PC__SCAN_BLOCK = 32 };
 typedef struct pc__scan_kernels {
     const char *name;
     /* block [dim][32], 64-byte aligned; queries [count][dim]; distances [count][32]. Bit i of
-     * hits[q]: distances[q][i] <= limit[q]. Nothing is fetched ahead: that cost a tenth of the
-     * bandwidth where the processor does it by itself. Within (dim + 2) * 2^-24 of the true value,
-     * relatively. */
+     * hits[q]: distances[q][i] <= limit[q]. Relative error at most (dim + 2) * 2^-24. No software
+     * prefetch: it cost a tenth of the bandwidth where the hardware prefetches. */
     void (*block)(const float *block, size_t dim, const float *queries, size_t count,
                   const float *limit, float *distances, uint32_t *hits);
-    /* Of two plain vectors, within the same. */
+    /* Of two vectors in rows, with the same error. */
     float (*pair)(const float *a, const float *b, size_t dim);
 } pc__scan_kernels;
 

@@ -1,5 +1,4 @@
-/* The scan's kernels with AVX2 and FMA: a block's row of 32 numbers is four registers; two queries
- * at a time. */
+/* AVX2 and FMA: 32 numbers of a block's row are four registers; two queries at a time. */
 #include "base/unroll.h"
 #include "memo/index/scan_kernels.h"
 
@@ -8,11 +7,12 @@
 
 enum { PARTS = PC__SCAN_BLOCK / 8 };
 
-/* `queries` is 1 or 2, a constant where this is inlined. */
-static inline __attribute__((always_inline)) void few_queries(const float *block, size_t dim,
-                                                      const float *query, const size_t queries,
-                                                      const float *limit, float *distances,
-                                                      uint32_t *hits)
+/* `queries` is 1 or 2, a constant after inlining. */
+static inline __attribute__((always_inline)) void two_queries(const float *block, size_t dim,
+                                                              const float *query,
+                                                              const size_t queries,
+                                                              const float *limit, float *distances,
+                                                              uint32_t *hits)
 {
     __m256 sum[2][PARTS];
     for (size_t q = 0; q < queries; q++)
@@ -46,9 +46,11 @@ static void block_avx2(const float *block, size_t dim, const float *queries, siz
 {
     size_t q = 0;
     for (; q + 2 <= count; q += 2)
-        few_queries(block, dim, queries + q * dim, 2, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
+        two_queries(block, dim, queries + q * dim, 2, limit + q, distances + q * PC__SCAN_BLOCK,
+                    hits + q);
     if (q < count)
-        few_queries(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
+        two_queries(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK,
+                    hits + q);
 }
 
 static float pair_avx2(const float *a, const float *b, size_t dim)

@@ -1,5 +1,4 @@
-/* The scan's kernels with AVX-512: a block's row of 32 numbers is two registers; four queries at a
- * time. */
+/* AVX-512: 32 numbers of a block's row are two registers; four queries at a time. */
 #include "base/unroll.h"
 #include "memo/index/scan_kernels.h"
 
@@ -8,11 +7,12 @@
 
 enum { PARTS = PC__SCAN_BLOCK / 16, AT_ONCE = 4 };
 
-/* `queries` is at most AT_ONCE, a constant where this is inlined. */
-static inline __attribute__((always_inline)) void few_queries(const float *block, size_t dim,
-                                                      const float *query, const size_t queries,
-                                                      const float *limit, float *distances,
-                                                      uint32_t *hits)
+/* `queries` is at most AT_ONCE, a constant after inlining. */
+static inline __attribute__((always_inline)) void four_queries(const float *block, size_t dim,
+                                                               const float *query,
+                                                               const size_t queries,
+                                                               const float *limit, float *distances,
+                                                               uint32_t *hits)
 {
     __m512 sum[AT_ONCE][PARTS];
     for (size_t q = 0; q < queries; q++)
@@ -43,10 +43,11 @@ static void block_avx512(const float *block, size_t dim, const float *queries, s
 {
     size_t q = 0;
     for (; q + AT_ONCE <= count; q += AT_ONCE)
-        few_queries(block, dim, queries + q * dim, AT_ONCE, limit + q, distances + q * PC__SCAN_BLOCK,
-            hits + q);
+        four_queries(block, dim, queries + q * dim, AT_ONCE, limit + q,
+                     distances + q * PC__SCAN_BLOCK, hits + q);
     for (; q < count; q++)
-        few_queries(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK, hits + q);
+        four_queries(block, dim, queries + q * dim, 1, limit + q, distances + q * PC__SCAN_BLOCK,
+                     hits + q);
 }
 
 static float pair_avx512(const float *a, const float *b, size_t dim)

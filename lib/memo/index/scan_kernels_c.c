@@ -1,4 +1,4 @@
-/* The reference of the scan's kernels: plain loops. */
+/* The reference: plain loops. */
 #include "memo/index/scan_kernels.h"
 
 static void query_distances(const float *block, size_t dim, const float *query, float *sums)

@@ -59,7 +59,7 @@ void pc__map_data_close(pc__map_data *data)
     pthread_mutex_destroy(&data->lock);
 }
 
-static void *map_file(int fd, uint64_t bytes)
+static void *map_data_file(int fd, uint64_t bytes)
 {
     return bytes > SIZE_MAX ? MAP_FAILED : mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
 }
@@ -73,10 +73,10 @@ static pc_status new_view(pc__map_data *data, uint64_t end, int spare)
     if (!view)
         return PC_ERR_NOMEM;
     if (spare)
-        memory = map_file(data->fd, bytes);
+        memory = map_data_file(data->fd, bytes);
     if (memory == MAP_FAILED) { /* not wanted, or the process has too few addresses */
         bytes = exact;
-        memory = map_file(data->fd, bytes);
+        memory = map_data_file(data->fd, bytes);
     }
     if (memory == MAP_FAILED) {
         pc__free(data->mem, view);

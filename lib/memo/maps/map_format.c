@@ -1,3 +1,4 @@
+/* Writes and reads the parts of log and data file, and checks all that is read. */
 #include "memo/maps/map_format.h"
 
 #include <math.h>
@@ -32,9 +33,9 @@ enum {
     AT_ID = 8,
     AT_AT = 16,
     AT_BYTES = 24,
-    AT_HEAT = 32,
+    AT_LOG_USES = 32,
     AT_TOKENS = 40,
-    AT_NOTE = 44,
+    AT_METADATA = 44,
     AT_TOKENS_ID = 48,
     AT_HEADER = 80,
     AT_USED = 96,
@@ -47,12 +48,12 @@ enum {
     REC_HEADER = 16,
     REC_LAYERS = 20,
     REC_TOKENS = 24,
-    REC_NOTE = 28,
+    REC_METADATA = 28,
     REC_FLAGS = 32,
     REC_BYTES = 40,
     REC_TOKENS_ID = 48,
     REC_NONCE = 80,
-    REC_NOTE_SUM = 96,
+    REC_METADATA_SUM = 96,
     REC_SUM = PC__MAPS_HEADER_SUM
 };
 /* maps.data, header */
@@ -81,7 +82,7 @@ int pc__map_layout_of(const pc__map_signature *signature, uint32_t tokens, uint3
     return out->bytes <= PC__MAPS_MOST_BYTES;
 }
 
-/* A checksum of bytes 0 … at - 1, at `at`. */
+/* A checksum of bytes 0 to at - 1, at `at`. */
 static void put_sum(uint8_t *data, size_t at)
 {
     pc__checksum_of(data, at, data + at);
@@ -138,7 +139,7 @@ pc_status pc__map_log_header_get(const uint8_t *data, size_t size, const char *w
         || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || causal > 1
         || out->signature.layers < 1 || out->signature.layers > 65536 || out->signature.heads < 1
         || out->signature.heads > 65536 || out->signature.format > PC_MAP_U8 || out->next_id < 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: no such header can have been written", where);
+        return pc__fail(PC_ERR_FORMAT, "%s: its header is not valid", where);
     return PC_OK;
 }
 
@@ -191,14 +192,14 @@ pc_status pc__map_data_header_get(const uint8_t *data, size_t size,
                                   const uint8_t nonce[PC__MAPS_NONCE], const char *where)
 {
     if (size < PC__MAPS_DATA_HEADER || memcmp(data, data_magic, 8) || !has_sum(data, DATA_SUM))
-        return pc__fail(PC_ERR_FORMAT, "%s: no data of attention maps, or its header is damaged",
+        return pc__fail(PC_ERR_FORMAT, "%s: not a file of attention maps, or its header is damaged",
                         where);
     if (pc__get_u32(data + DATA_VERSION) != VERSION
         || pc__get_u32(data + DATA_PAGE) != PC__MAPS_PAGE)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: version %u, this library knows %d", where,
                         (unsigned)pc__get_u32(data + DATA_VERSION), VERSION);
     if (memcmp(data + DATA_NONCE, nonce, PC__MAPS_NONCE))
-        return pc__fail(PC_ERR_FORMAT, "%s: the data of another log", where);
+        return pc__fail(PC_ERR_FORMAT, "%s: it belongs to another log", where);
     return PC_OK;
 }
 
@@ -228,9 +229,9 @@ void pc__map_log_entry_put(const pc__map_log_entry *entry, uint8_t out[PC__MAPS_
     if (entry->kind == PC__MAPS_STORED) {
         pc__put_u64(out + AT_AT, entry->at);
         pc__put_u64(out + AT_BYTES, entry->bytes);
-        pc__put_f64(out + AT_HEAT, entry->log_uses);
+        pc__put_f64(out + AT_LOG_USES, entry->log_uses);
         pc__put_u32(out + AT_TOKENS, entry->tokens);
-        pc__put_u32(out + AT_NOTE, entry->metadata);
+        pc__put_u32(out + AT_METADATA, entry->metadata);
         memcpy(out + AT_TOKENS_ID, entry->tokens_id.bytes, 32);
         memcpy(out + AT_HEADER, entry->sum, PC__CHECKSUM);
         pc__put_u64(out + AT_USED, (uint64_t)entry->used);
@@ -239,7 +240,7 @@ void pc__map_log_entry_put(const pc__map_log_entry *entry, uint8_t out[PC__MAPS_
     put_sum(out, AT_SUM);
 }
 
-static int is_placed(const pc__map_log_entry *e, const pc__map_signature *signature)
+static int is_valid_stored(const pc__map_log_entry *e, const pc__map_signature *signature)
 {
     pc__map_layout layout;
     return !(e->flags & ~(uint32_t)PC__MAPS_COMPRESSED)
@@ -260,17 +261,17 @@ int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_sign
                                .id = (int64_t)pc__get_u64(data + AT_ID),
                                .at = pc__get_u64(data + AT_AT),
                                .bytes = pc__get_u64(data + AT_BYTES),
-                               .log_uses = pc__get_f64(data + AT_HEAT),
+                               .log_uses = pc__get_f64(data + AT_LOG_USES),
                                .clock = pc__get_f64(data + AT_CLOCK),
                                .used = (int64_t)pc__get_u64(data + AT_USED),
                                .tokens = pc__get_u32(data + AT_TOKENS),
-                               .metadata = pc__get_u32(data + AT_NOTE)};
+                               .metadata = pc__get_u32(data + AT_METADATA)};
     memcpy(out->tokens_id.bytes, data + AT_TOKENS_ID, 32);
     memcpy(out->sum, data + AT_HEADER, PC__CHECKSUM);
     if (out->id < 0 || out->id > PC__MAPS_MOST_ID)
         return 0;
     return out->kind == PC__MAPS_REMOVED
-           || (out->kind == PC__MAPS_STORED && is_placed(out, signature));
+           || (out->kind == PC__MAPS_STORED && is_valid_stored(out, signature));
 }
 
 /* -------------------------------------------------------------------------- records */
@@ -312,19 +313,19 @@ void pc__map_record_put(uint8_t *header, pc__map_log_entry *entry, const pc__map
     pc__put_u32(header + REC_HEADER, (uint32_t)layout->header);
     pc__put_u32(header + REC_LAYERS, (uint32_t)layers);
     pc__put_u32(header + REC_TOKENS, entry->tokens);
-    pc__put_u32(header + REC_NOTE, entry->metadata);
+    pc__put_u32(header + REC_METADATA, entry->metadata);
     pc__put_u32(header + REC_FLAGS, entry->flags);
     pc__put_u64(header + REC_BYTES, entry->bytes);
     memcpy(header + REC_TOKENS_ID, entry->tokens_id.bytes, 32);
     memcpy(header + REC_NONCE, nonce, PC__MAPS_NONCE);
-    memcpy(header + REC_NOTE_SUM, metadata_sum, PC__CHECKSUM);
+    memcpy(header + REC_METADATA_SUM, metadata_sum, PC__CHECKSUM);
     sum_header(header, (size_t)layout->header, entry->sum);
     memcpy(header + REC_SUM, entry->sum, PC__CHECKSUM);
 }
 
 const uint8_t *pc__map_record_metadata_sum(const uint8_t *header)
 {
-    return header + REC_NOTE_SUM;
+    return header + REC_METADATA_SUM;
 }
 
 const char *pc__map_record_check(const uint8_t *data, const pc__map_log_entry *entry,
@@ -333,7 +334,7 @@ const char *pc__map_record_check(const uint8_t *data, const pc__map_log_entry *e
     uint8_t sum[PC__CHECKSUM];
     uint64_t end = layout->layers;
     if (memcmp(data + REC_SUM, entry->sum, PC__CHECKSUM))
-        return "its header is another record's, or damaged";
+        return "its header belongs to another record, or is damaged";
     sum_header(data, (size_t)layout->header, sum);
     if (memcmp(sum, entry->sum, PC__CHECKSUM))
         return "its header is damaged";
@@ -341,7 +342,7 @@ const char *pc__map_record_check(const uint8_t *data, const pc__map_log_entry *e
         || pc__get_u32(data + REC_HEADER) != layout->header
         || pc__get_u32(data + REC_LAYERS) != (uint32_t)layers
         || pc__get_u32(data + REC_TOKENS) != entry->tokens
-        || pc__get_u32(data + REC_NOTE) != entry->metadata
+        || pc__get_u32(data + REC_METADATA) != entry->metadata
         || pc__get_u32(data + REC_FLAGS) != entry->flags
         || pc__get_u64(data + REC_BYTES) != entry->bytes)
         return "its header and the log differ";
@@ -353,8 +354,8 @@ const char *pc__map_record_check(const uint8_t *data, const pc__map_log_entry *e
             || bytes > entry->bytes - at
             || (entry->flags & PC__MAPS_COMPRESSED ? bytes > layout->layer_bytes
                                                    : bytes != layout->layer_bytes))
-            return "its table cannot be";
+            return "its table is not valid";
         end = at + bytes;
     }
-    return end == entry->bytes ? NULL : "its table cannot be";
+    return end == entry->bytes ? NULL : "its table is not valid";
 }

@@ -1,3 +1,4 @@
+/* Appends to the log file and replaces it; reads it again where a writer may have changed it. */
 #include "memo/maps/map_log.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ pc_status pc__map_log_sync(pc__map_log *log, const pc__dir *dir)
 {
     if (!log->has_news)
         return PC_OK;
-    if (fdatasync(log->fd)) { /* what of it is on the disk cannot be known any more */
+    if (fdatasync(log->fd)) { /* nobody knows how much of it is on the disk */
         log->is_suspect = 1;
         return pc__dir_fault(dir, PC__MAPS_LOG);
     }
@@ -70,8 +71,8 @@ int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem,
         holds = 0;
     for (int64_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= got; at += PC__MAPS_ENTRY) {
         pc__map_log_entry e;
-        if (pc__map_log_entry_get(data + at, signature, &e)
-            && e.id == entry->id) /* the last one counts */
+        /* The last entry of an id counts. */
+        if (pc__map_log_entry_get(data + at, signature, &e) && e.id == entry->id)
             holds = e.kind == PC__MAPS_STORED && e.at == entry->at
                     && !memcmp(e.sum, entry->sum, PC__CHECKSUM);
     }

@@ -1,3 +1,4 @@
+/* Forward and backward pass of a projector over one batch of pairs. */
 #include "memo/train/gradient.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ static const float NO_WEIGHTS[PC__MOST_INNER];
 enum {
     DIM = PC__FEATURE_DIM,
     ITEM_CHUNK = 8,
-    WEIGHT_CHUNK = 32 /* rows of a task; they decide nothing but who computes what */
+    WEIGHT_CHUNK = 32 /* rows per task; they do not change results */
 };
 
 pc_status pc__gradient_new(pc__gradient **out, const pc__projector *projector, size_t most)
@@ -41,8 +42,8 @@ pc_status pc__gradient_new(pc__gradient **out, const pc__projector *projector, s
         pc__free(&projector->mem, g);
         return PC_ERR_NOMEM;
     }
-    g->row_loss = pc__carve(&at,
-                            most * sizeof *g->row_loss); /* the first: its address is the block's */
+    g->row_loss = pc__carve(
+        &at, most * sizeof *g->row_loss); /* the first one: its address is the block's */
     g->row_square = pc__carve(&at, (cells + inner) * sizeof *g->row_square);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         *parts[i].at = pc__carve(&at, parts[i].count * sizeof(float));
@@ -63,7 +64,7 @@ void pc__gradient_free(pc__gradient *gradient)
     pc__free(&mem, gradient);
 }
 
-/* Rows [*from, *to) of task i. */
+/* First row of task i, and how many rows it has. */
 static size_t chunk_rows(size_t i, size_t size, size_t all, size_t *count)
 {
     size_t from = i * size;
@@ -76,7 +77,6 @@ static size_t chunks(size_t all, size_t size)
     return (all + size - 1) / size;
 }
 
-/* Normed inputs. */
 static void norm_inputs(pc__gradient *g, const float *pooled, const size_t *items)
 {
     const pc__projector *p = g->projector;
@@ -103,13 +103,13 @@ static void forward_rows(void *arg, size_t i)
     g->vector_ops->linear(g->weights + cells * width, width, DIM, inner, width, rows, features);
 }
 
-/* Item i against all others. */
+/* Pairs of item i with all others. */
 static void pair_gradient_row(void *arg, size_t i)
 {
     pc__gradient *g = arg;
     const float *f = g->features, *label = g->labels + i * g->n;
-    float *pair_gradient = g->pair_gradient + i * g->n, share = 2 / ((float)g->n * (float)(g->n - 1)),
-          *to = g->to_features + i * DIM;
+    float *pair_gradient = g->pair_gradient + i * g->n,
+          share = 2 / ((float)g->n * (float)(g->n - 1)), *to = g->to_features + i * DIM;
     double loss = 0;
     memset(to, 0, DIM * sizeof *to);
     pair_gradient[i] = 0;
@@ -135,7 +135,8 @@ static void backward_rows(void *arg, size_t i)
     const float *inner = g->inner + from * width;
     float *to = g->to_inner + from * width;
     memset(to, 0, rows * width * sizeof *to);
-    g->vector_ops->linear(g->second_transposed, DIM, width, g->to_features + from * DIM, DIM, rows, to);
+    g->vector_ops->linear(g->second_transposed, DIM, width, g->to_features + from * DIM, DIM, rows,
+                          to);
     for (size_t k = 0; k < rows * width; k++)
         to[k] = inner[k] > 0 ? to[k] : 0;
 }
@@ -154,7 +155,7 @@ static void first_rows(void *arg, size_t i)
            from = chunk_rows(i, WEIGHT_CHUNK, g->projector->cells + 1, &rows);
     memset(g->result + from * width, 0, rows * width * sizeof *g->result);
     g->vector_ops->linear(g->to_inner, g->n, width, g->x_transposed + from * g->n, g->n, rows,
-                     g->result + from * width);
+                          g->result + from * width);
     square_rows(g->row_square + from, g->result + from * width, rows, width, g->vector_ops);
 }
 
@@ -164,7 +165,8 @@ static void second_rows(void *arg, size_t i)
     size_t rows, from = chunk_rows(i, WEIGHT_CHUNK, g->projector->shape.inner, &rows);
     float *result = g->result + pc__first_weights(g->projector) + from * DIM;
     memset(result, 0, rows * DIM * sizeof *result);
-    g->vector_ops->linear(g->to_features, g->n, DIM, g->inner_transposed + from * g->n, g->n, rows, result);
+    g->vector_ops->linear(g->to_features, g->n, DIM, g->inner_transposed + from * g->n, g->n, rows,
+                          result);
     square_rows(g->row_square + g->projector->cells + 1 + from, result, rows, DIM, g->vector_ops);
 }
 

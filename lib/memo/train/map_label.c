@@ -1,15 +1,15 @@
+/* Distances between attention maps, row by row, or a whole head at once where both have one length.
+ */
 #include "memo/train/map_label.h"
 
 #include <math.h>
 
 #include "memo/train/vector_ops.h"
 
-enum {
-    SCALES_BEHIND = 4 /* so many scales behind the weights of a map are as many bytes as a loop may
-                         read too far */
-};
+/* Scales behind the weights of a map: more bytes than a loop may read too far. */
+enum { SCALES_BEHIND = 4 };
 
-/* Where a row's weights begin, counted in weights from the start of its map. */
+/* First weight of a row, counted from the start of its map. */
 static size_t row_start(const pc__map_shape *s, size_t head, size_t row)
 {
     if (s->causal)
@@ -26,7 +26,7 @@ static size_t row_keys(const pc__map_shape *s, size_t row)
 
 typedef struct map_row {
     const void *weights;
-    const float *scales; /* U8: of this row and those behind it */
+    const float *scales; /* U8: from this row on */
     size_t keys;
 } map_row;
 
@@ -45,9 +45,9 @@ static map_row map_row_of(const pc__map_shape *s, const void *map, size_t head, 
     return r;
 }
 
-/* Of `keys` weights that both have. */
+/* Distance of `keys` weights that both rows have. */
 static double row_distance(const pc__vector_ops *loops, uint32_t format, const map_row *a,
-                    const map_row *b, size_t keys, int squared)
+                           const map_row *b, size_t keys, int squared)
 {
     if (format == PC_MAP_F16)
         return loops->apart_f16(a->weights, b->weights, keys, squared);
@@ -56,9 +56,9 @@ static double row_distance(const pc__vector_ops *loops, uint32_t format, const m
     return loops->apart_f32(a->weights, b->weights, keys, squared);
 }
 
-/* Weights [from, keys) of one row, which the other does not have. */
-static double unmatched_distance(const pc__vector_ops *loops, uint32_t format, const map_row *row, size_t from,
-                    int squared)
+/* Weights [from, keys) of one row, against zeros. */
+static double unmatched_distance(const pc__vector_ops *loops, uint32_t format, const map_row *row,
+                                 size_t from, int squared)
 {
     enum { ZEROS = 256 };
     static const float zeros[ZEROS];
@@ -74,7 +74,7 @@ static double unmatched_distance(const pc__vector_ops *loops, uint32_t format, c
 }
 
 static double head_distance(const pc__label_rule *rule, const pc__map_shape *a_shape, const void *a,
-                         const pc__map_shape *b_shape, const void *b, size_t head)
+                            const pc__map_shape *b_shape, const void *b, size_t head)
 {
     const pc__vector_ops *loops = pc__vector_ops_get();
     size_t rows = a_shape->tokens > b_shape->tokens ? a_shape->tokens : b_shape->tokens,

@@ -1,3 +1,4 @@
+/* Pools inputs and turns them into features. */
 #include "memo/train/projector.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 enum {
     RUN_ROWS = 4,
-    RUN_CELLS = 512 /* cells that are normed at a time: on the stack */,
+    RUN_CELLS = 512 /* cells that are normed at a time, on the stack */,
     MOST_SIZE = 1 << 24 /* hidden, tokens */
 };
 
@@ -18,15 +19,15 @@ static size_t least_of(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* 16 bands of tokens, 1024 … 4096 cells by the size of the model: a small part of a per cent of its
- * prefill, weights of 0.5 … 2 MiB. */
+/* 16 bands of tokens and 1024 to 4096 cells: less than a hundredth of a per cent of a prefill, and
+ * weights of 0.5 to 2 MiB. */
 static void fill_defaults(pc__projector_shape *shape)
 {
     size_t cells = 1024;
     while (cells < 2 * shape->hidden && cells < 4096)
         cells *= 2;
     if (!shape->rows)
-        shape->rows = least_of(shape->most_tokens, shape->hidden >= 2048 ? 32 : 16);
+        shape->rows = least_of(shape->max_tokens, shape->hidden >= 2048 ? 32 : 16);
     if (!shape->columns)
         shape->columns = least_of(shape->hidden, (cells / shape->rows + 15) / 16 * 16);
     if (!shape->inner)
@@ -38,9 +39,9 @@ pc_status pc__projector_check(const pc__projector_shape *s)
     if (!s->hidden || s->hidden > MOST_SIZE)
         return pc__fail(PC_ERR_INVALID, "projector: %zu hidden dimensions (1 to %d)", s->hidden,
                         MOST_SIZE);
-    if (!s->least_tokens || s->least_tokens > s->most_tokens || s->most_tokens > MOST_SIZE)
-        return pc__fail(PC_ERR_INVALID, "projector: bucket of %zu to %zu tokens", s->least_tokens,
-                        s->most_tokens);
+    if (!s->min_tokens || s->min_tokens > s->max_tokens || s->max_tokens > MOST_SIZE)
+        return pc__fail(PC_ERR_INVALID, "projector: bucket of %zu to %zu tokens", s->min_tokens,
+                        s->max_tokens);
     if (s->columns > s->hidden)
         return pc__fail(PC_ERR_INVALID, "projector: %zu columns of %zu hidden dimensions",
                         s->columns, s->hidden);
@@ -61,7 +62,7 @@ pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem,
     pc__projector *p;
     pc_status status;
     *out = NULL;
-    if (full.most_tokens && full.hidden)
+    if (full.max_tokens && full.hidden)
         fill_defaults(&full);
     if ((status = pc__projector_check(&full)) < 0)
         return status;
@@ -91,8 +92,7 @@ pc_status pc__projector_new(pc__projector **out, const pc_allocator *mem,
         return status;
     pc__projector *p = *out;
     size_t inner = p->shape.inner;
-    /* of so much spread that the sums have the deviation of the inputs (He et al. 2015, for max(0,
-     * x)) */
+    /* sums get the deviation of the inputs (He et al. 2015, for max(0, x)) */
     float first = sqrtf(6.0f / (float)p->cells), second = sqrtf(6.0f / (float)inner);
     for (size_t i = 0; i < p->cells; i++)
         p->mean[i] = 0, p->scale[i] = 1;
@@ -123,8 +123,8 @@ size_t pc__projector_pooled(const pc__projector *projector)
     return projector->cells;
 }
 
-/* One band: largest over its tokens, a block of dimensions at a time, and over the dimensions that
- * share a column. */
+/* Pools one band: maxima over its tokens, a block of dimensions at a time, then over the dimensions
+ * that share a column. */
 static void pool_band(const pc__vector_ops *loops, const pc__projector_shape *s, const float *x,
                       size_t tokens, float *cells)
 {
@@ -156,19 +156,19 @@ pc_status pc__projector_pool(const pc__projector *projector, const float *x, siz
 {
     const pc__projector_shape *s = &projector->shape;
     const pc__vector_ops *loops = pc__vector_ops_get();
-    if (tokens < s->least_tokens || tokens > s->most_tokens)
+    if (tokens < s->min_tokens || tokens > s->max_tokens)
         return pc__fail(PC_ERR_INVALID, "projector: %zu tokens are not in its bucket of %zu to %zu",
-                        tokens, s->least_tokens, s->most_tokens);
+                        tokens, s->min_tokens, s->max_tokens);
     for (size_t r = 0; r < s->rows; r++) {
         size_t from = r * tokens / s->rows, to = ((r + 1) * tokens + s->rows - 1) / s->rows;
         pool_band(loops, s, x + from * s->hidden, to - from, pooled + r * s->columns);
     }
     if (!all_finite(pooled, projector->cells))
-        return pc__fail(PC_ERR_INVALID, "projector: an input with numbers that are not finite");
+        return pc__fail(PC_ERR_INVALID, "projector: the input has numbers that are not finite");
     return PC_OK;
 }
 
-/* [rows][inner], the first layer with its nonlinearity. */
+/* The first layer and max(0, x), to inner [rows][inner]. */
 static void run_first(const pc__projector *p, const pc__vector_ops *loops, const float *pooled,
                       size_t rows, float *inner)
 {
@@ -206,8 +206,8 @@ pc_status pc__projector_features(const pc__projector *projector, const float *po
     return PC_OK;
 }
 
-/* A cell that hardly ever changed counts as if it deviated by a hundredth of what cells do on
- * average: an input that differs there is far off, but its feature is a number. */
+/* A deviation counts as at least a hundredth of the average one, so that an unusual input is far
+ * away, but its feature is finite. */
 static void norm_scales(pc__projector *p, const double *squares, size_t count)
 {
     double average = 0;
@@ -226,7 +226,7 @@ pc_status pc__projector_norm(pc__projector *projector, const float *pooled, size
     size_t cells = projector->cells;
     double *sums;
     if (!count)
-        return pc__fail(PC_ERR_INVALID, "projector: no items to take the norm from");
+        return pc__fail(PC_ERR_INVALID, "projector: no items to compute the norm from");
     for (size_t i = 0; i < count; i++)
         if (!all_finite(pooled + i * cells, cells))
             return pc__fail(PC_ERR_INVALID, "projector: item %zu has a number that is not finite",

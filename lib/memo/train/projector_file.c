@@ -1,3 +1,4 @@
+/* Writes and reads projector files. Everything that is read is checked. */
 #include "memo/train/projector_file.h"
 
 #include <math.h>
@@ -28,8 +29,8 @@ pc_status pc__projector_file_head(pc__bytes *out, const pc__projector_shape *sha
                                   uint64_t size)
 {
     uint8_t head[HEAD] = {0};
-    size_t sizes[] = {shape->hidden,  shape->least_tokens, shape->most_tokens, shape->rows,
-                      shape->columns, shape->inner,        PC__FEATURE_DIM};
+    size_t sizes[] = {shape->hidden,  shape->min_tokens, shape->max_tokens, shape->rows,
+                      shape->columns, shape->inner,      PC__FEATURE_DIM};
     memcpy(head, MAGIC, sizeof MAGIC);
     pc__put_u32(head + AT_VERSION, VERSION);
     pc__put_u32(head + AT_KIND, kind);
@@ -63,8 +64,8 @@ pc_status pc__projector_file_end(pc__bytes *out)
     return pc__bytes_add(out, sum, sizeof sum);
 }
 
-static pc_status take_shape(const uint8_t *data, size_t size, size_t extra, size_t copies,
-                            pc__projector_shape *shape)
+static pc_status read_projector_shape(const uint8_t *data, size_t size, size_t extra, size_t copies,
+                                      pc__projector_shape *shape)
 {
     const uint8_t *at = data + AT_SHAPE;
     pc_status status;
@@ -75,7 +76,7 @@ static pc_status take_shape(const uint8_t *data, size_t size, size_t extra, size
         return pc__fail(PC_ERR_FORMAT, "%zu x %zu cells and inner size %zu", shape->rows,
                         shape->columns, shape->inner);
     if ((status = pc__projector_check(shape)) < 0)
-        return pc__fail_in(PC_ERR_FORMAT, "a shape that cannot be");
+        return pc__fail_in(PC_ERR_FORMAT, "its shape is not valid");
     if (pc__get_u32(at + 24) != PC__FEATURE_DIM)
         return pc__fail(PC_ERR_FORMAT, "features of %u numbers, not %d", pc__get_u32(at + 24),
                         PC__FEATURE_DIM);
@@ -91,25 +92,25 @@ pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t ki
                                    size_t copies, pc__projector_shape *shape)
 {
     if (size < HEAD + SUM)
-        return pc__fail(PC_ERR_FORMAT, "%zu bytes are too few", size);
+        return pc__fail(PC_ERR_FORMAT, "%zu bytes are too few for a projector file", size);
     if (memcmp(data, MAGIC, sizeof MAGIC))
-        return pc__fail(PC_ERR_FORMAT, "offset 0: no projector");
+        return pc__fail(PC_ERR_FORMAT, "offset 0: not a projector file");
     if (pc__get_u32(data + AT_VERSION) != VERSION)
         return pc__fail(PC_ERR_UNSUPPORTED, "offset %d: version %u, this library reads %d",
                         AT_VERSION, pc__get_u32(data + AT_VERSION), VERSION);
     if (pc__get_u64(data + AT_SIZE) != size)
-        return pc__fail(PC_ERR_FORMAT, "offset %d: %llu bytes by its head, but there are %zu",
+        return pc__fail(PC_ERR_FORMAT, "offset %d: its head says %llu bytes, the file has %zu",
                         AT_SIZE, (unsigned long long)pc__get_u64(data + AT_SIZE), size);
     if (pc__get_u64(data + size - SUM) != XXH3_64bits(data, size - SUM))
         return pc__fail(PC_ERR_FORMAT, "offset %zu: the checksum is wrong", size - SUM);
     if (pc__get_u32(data + AT_KIND) != kind)
         return pc__fail(PC_ERR_FORMAT, "offset %d: kind %u, not %u", AT_KIND,
                         pc__get_u32(data + AT_KIND), kind);
-    return take_shape(data, size, extra, copies, shape);
+    return read_projector_shape(data, size, extra, copies, shape);
 }
 
-pc_status pc__projector_file_take(const uint8_t *data, size_t *at, float *values, size_t count,
-                                  const char *what, int above_zero)
+pc_status pc__projector_file_read_floats(const uint8_t *data, size_t *at, float *values,
+                                         size_t count, const char *what, int above_zero)
 {
     for (size_t i = 0; i < count; i++, *at += 4) {
         uint32_t bits = pc__get_u32(data + *at);
@@ -146,9 +147,9 @@ pc_status pc__projector_read(pc__projector **out, const pc_allocator *mem, const
     *out = NULL;
     PC__TRY(pc__projector_file_check(data, size, PC__FILE_PROJECTOR, 0, 1, &shape), fail);
     PC__TRY(pc__projector_make(&p, mem, &shape), fail);
-    PC__TRY(pc__projector_file_take(data, &at, p->mean, p->cells, "mean", 0), fail);
-    PC__TRY(pc__projector_file_take(data, &at, p->scale, p->cells, "scale", 1), fail);
-    PC__TRY(pc__projector_file_take(data, &at, p->first, p->weights, "weight", 0), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, p->mean, p->cells, "mean", 0), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, p->scale, p->cells, "scale", 1), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, p->first, p->weights, "weight", 0), fail);
     *out = p;
     return PC_OK;
 fail:

@@ -1,5 +1,5 @@
-/* The two files of projectors (doc/format.md, "Projector of a memo"): a projector, and a training
- * that can go on. Little-endian. */
+/* The two kinds of projector files (doc/format.md, "Projector of a memo"): a projector, and the
+ * state of a training. Little-endian. */
 #ifndef PC_MEMO_PROJECTOR_FILE_H
 #define PC_MEMO_PROJECTOR_FILE_H
 
@@ -12,21 +12,21 @@ enum {
     PC__FILE_TRAINING = 2
 };
 
-/* Bytes of a file of that shape (defaults filled in): head, `middle` bytes, mean and scale,
- * `copies` sets of weights, checksum. */
+/* Bytes of a file: head, `extra` bytes, mean and scale, `copies` sets of weights, checksum. The
+ * shape has its defaults filled in. */
 uint64_t pc__projector_file_size(const pc__projector_shape *shape, size_t extra, size_t copies);
 pc_status pc__projector_file_head(pc__bytes *out, const pc__projector_shape *shape, uint32_t kind,
                                   uint64_t size);
 pc_status pc__projector_file_floats(pc__bytes *out, const float *values, size_t count);
-pc_status pc__projector_file_end(pc__bytes *out); /* the checksum */
+pc_status pc__projector_file_end(pc__bytes *out); /* appends the checksum */
 
-/* Magic, version, kind, size, checksum, a shape that can be. PC_ERR_FORMAT, PC_ERR_UNSUPPORTED (a
- * later version). */
+/* Checks magic, version, kind, size, checksum and shape. PC_ERR_FORMAT, PC_ERR_UNSUPPORTED (a later
+ * version). */
 pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t kind, size_t extra,
                                    size_t copies, pc__projector_shape *shape);
-/* *at moves on. PC_ERR_FORMAT: one of them is not finite, or not above 0 where it has to be; `what`
- * names them. */
-pc_status pc__projector_file_take(const uint8_t *data, size_t *at, float *values, size_t count,
-                                  const char *what, int above_zero);
+/* Reads floats and moves *at on. PC_ERR_FORMAT: one is not finite, or not above 0 if `above_zero`;
+ * the text names them `what`. */
+pc_status pc__projector_file_read_floats(const uint8_t *data, size_t *at, float *values,
+                                         size_t count, const char *what, int above_zero);
 
 #endif

@@ -1,5 +1,6 @@
-#ifndef PC_MEMO_PROJECTOR_BODY_H
-#define PC_MEMO_PROJECTOR_BODY_H
+/* The struct of a projector, for its file and its training. */
+#ifndef PC_MEMO_PROJECTOR_INTERNAL_H
+#define PC_MEMO_PROJECTOR_INTERNAL_H
 
 #include "memo/train/projector.h"
 
@@ -10,9 +11,9 @@ struct pc__projector {
     size_t weights; /* floats of `first` and `second` */
     float *mean;    /* [cells] */
     float *scale;   /* [cells]: 1 / deviation */
-    float *first;   /* [cells + 1][inner], the last row is the bias */
-    float *second;  /* [inner][PC__FEATURE_DIM], behind `first`. No bias: it would cancel in every
-                       distance */
+    float *first;   /* [cells + 1][inner]; the last row is the bias */
+    float
+        *second; /* [inner][PC__FEATURE_DIM], behind `first`; no bias: distances would cancel it */
 };
 
 static inline size_t pc__first_weights(const pc__projector *projector)
@@ -20,9 +21,9 @@ static inline size_t pc__first_weights(const pc__projector *projector)
     return (projector->cells + 1) * projector->shape.inner;
 }
 
-/* PC_ERR_INVALID names what is wrong; nothing may be 0. */
+/* Checks a shape without defaults. */
 pc_status pc__projector_check(const pc__projector_shape *shape);
-/* Without values. PC_ERR_INVALID names what is wrong with the shape; defaults are filled in. */
+/* A projector without values; fills defaults in. PC_ERR_INVALID: the shape is not valid. */
 pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem,
                              const pc__projector_shape *shape);
 

@@ -13,7 +13,7 @@ static inline uint64_t pc__splitmix_next(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* A generator of its own for each use of one seed. */
+/* An independent generator for each use of one seed. */
 static inline uint64_t pc__splitmix_start(uint64_t seed, uint64_t use)
 {
     uint64_t state = seed;

@@ -1,3 +1,5 @@
+/* Trains a projector: batches of pairs, their labels in parallel, gradient steps, a checkpoint
+ * after each epoch. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,15 +19,16 @@ enum {
     ENOUGH_BATCHES = 4000
 };
 static const double DEFAULT_RATE = 0.03, DEFAULT_MOMENTUM = 0.9, REPORT_SECONDS = 0.1;
-static const double MOST_LENGTH = 1; /* a longer gradient is shortened to that: one strange batch
-                                        must not throw the weights away */
-static const double MOST_LOSS = 2; /* features that are all alike have a loss of at most 1, the mean
-                                      label: a training that is worse has lost its way */
+/* A longer gradient is shortened, so that one unusual batch does not ruin the weights. */
+static const double MOST_LENGTH = 1;
+/* Equal features have a loss of at most 1, the mean label. A training with a higher loss has
+ * diverged. */
+static const double MOST_LOSS = 2;
 
 static pc_status check_training(const pc__training *t)
 {
     if (t->count < 2 || !t->pooled || !t->label)
-        return pc__fail(PC_ERR_INVALID, "training: %zu items%s (two at least, and labels)",
+        return pc__fail(PC_ERR_INVALID, "training: %zu items%s; it needs two or more, and labels",
                         t->count, t->label ? "" : " without labels");
     if (t->batch < 2 || t->batch > MOST_BATCH)
         return pc__fail(PC_ERR_INVALID, "training: batches of %zu items (2 to %d)", t->batch,
@@ -75,7 +78,7 @@ static int is_valid_label(float label)
     return label >= 0 && isfinite(label);
 }
 
-/* --- the labels of one batch, above the diagonal */
+/* --- labels of one batch, above the diagonal */
 typedef struct label_job {
     const pc__training *training;
     const size_t *items;
@@ -106,7 +109,7 @@ static pc_status label_batch(const pc__trainer *trainer, const size_t *items, si
     return PC_OK;
 }
 
-/* --- units: from up to UNIT_PAIRS pairs of the first epoch's batches */
+/* --- the scale of labels, from up to SCALE_PAIRS pairs of the first epoch */
 typedef struct scale_pairs {
     const pc__trainer *trainer;
     size_t count;
@@ -145,7 +148,7 @@ static void measure_pair(void *arg, size_t at)
         (double)pc__vector_ops_get()->square_distance(features, features + DIM, DIM));
 }
 
-/* Weights to begin with: those of the projector, so that distances are on average as large as
+/* Finds the mean label, and scales the first weights so that distances are on average as large as
  * labels. */
 static pc_status find_label_scale(pc__trainer *trainer)
 {
@@ -195,7 +198,7 @@ static void step_weights(void *arg, size_t i)
     }
 }
 
-/* A small batch moves the weights by as much less as it has fewer items. */
+/* A batch with fewer items moves the weights by proportionally less. */
 static pc_status train_batch(pc__trainer *trainer, const pc__batch_range *range, double *loss)
 {
     const pc__training *t = &trainer->training;
@@ -225,7 +228,7 @@ static pc_status diverged(const pc__trainer *trainer, double loss)
                     trainer->epoch ? "the epoch before left it" : "it was");
 }
 
-static int32_t report_progress(pc__trainer *trainer, size_t batch, double loss)
+static int32_t report_training(pc__trainer *trainer, size_t batch, double loss)
 {
     const pc__training *t = &trainer->training;
     uint64_t all = (uint64_t)trainer->order.batches * t->epochs,
@@ -241,7 +244,7 @@ static int32_t report_progress(pc__trainer *trainer, size_t batch, double loss)
     return t->progress(t->progress_user, text, done, all);
 }
 
-/* Finished weights into the projector. */
+/* Copies the weights of a finished epoch into the projector. */
 static pc_status publish_weights(pc__trainer *trainer)
 {
     pc__projector *p = trainer->projector;
@@ -249,7 +252,7 @@ static pc_status publish_weights(pc__trainer *trainer)
     float label_scale = (float)trainer->label_scale;
     for (size_t i = 0; i < p->weights; i++)
         if (!isfinite(trainer->weights[i]) || !isfinite(trainer->weights[i] * label_scale))
-            return diverged(trainer, INFINITY); /* of the next epoch */
+            return diverged(trainer, INFINITY); /* in the next epoch */
     memcpy(p->first, trainer->weights, first * sizeof *p->first);
     for (size_t i = first; i < p->weights; i++)
         p->first[i] = trainer->weights[i] * label_scale;
@@ -274,7 +277,7 @@ static pc_status train_epoch(pc__trainer *trainer)
         trainer->steps++;
         if (t->progress && b + 1 < trainer->order.batches
             && pc__now() - trainer->reported > REPORT_SECONDS
-            && report_progress(trainer, b + 1, sum / pairs))
+            && report_training(trainer, b + 1, sum / pairs))
             return pc__callback_cancelled("training: cancelled in epoch %zu of %zu",
                                           trainer->epoch + 1, t->epochs);
     }
@@ -297,7 +300,7 @@ static pc_status end_epoch(pc__trainer *trainer)
     if (t->checkpoint && (status = pc__checkpoint_write(trainer, &bytes)) >= 0)
         status = t->checkpoint(t->checkpoint_user, trainer->epoch, bytes.data, bytes.size);
     pc__bytes_free(&bytes);
-    if (status >= 0 && t->progress && report_progress(trainer, 0, trainer->last_loss))
+    if (status >= 0 && t->progress && report_training(trainer, 0, trainer->last_loss))
         status = pc__callback_cancelled("training: cancelled after epoch %zu of %zu",
                                         trainer->epoch, t->epochs);
     return status < 0 ? status : PC_OK;

@@ -1,3 +1,4 @@
+/* The state of a training as bytes (doc/format.md, "Projector of a memo", kind 2). */
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
@@ -6,7 +7,7 @@
 #include "memo/train/projector_file.h"
 #include "memo/train/trainer.h"
 
-/* Behind the head: what the training is of, then how far it is. */
+/* Offsets behind the head: the training's options, then its progress. */
 enum {
     ITEMS = 0,
     BATCH = 8,
@@ -67,7 +68,7 @@ done:
     return status < 0 ? status : PC_OK;
 }
 
-/* NULL: they are the same. */
+/* The name of an option that differs, or NULL. */
 static const char *different_option(const pc__trainer *trainer, const uint8_t *state)
 {
     static const struct {
@@ -96,8 +97,8 @@ static pc_status check_state(const pc__trainer *trainer, const pc__projector_sha
     uint64_t done = pc__get_u64(state + DONE);
     double label_scale = pc__get_f64(state + UNIT), first = pc__get_f64(state + FIRST_LOSS),
            last = pc__get_f64(state + LAST_LOSS);
-    if (shape->hidden != s->hidden || shape->least_tokens != s->least_tokens
-        || shape->most_tokens != s->most_tokens || shape->rows != s->rows
+    if (shape->hidden != s->hidden || shape->min_tokens != s->min_tokens
+        || shape->max_tokens != s->max_tokens || shape->rows != s->rows
         || shape->columns != s->columns || shape->inner != s->inner)
         return pc__fail(PC_ERR_MISMATCH, "it is of a projector of another shape");
     if (differs)
@@ -121,10 +122,12 @@ pc_status pc__checkpoint_read(pc__trainer *trainer, const void *data, size_t siz
     trainer->inputs_sum = sum_of_inputs(trainer);
     PC__TRY(pc__projector_file_check(data, size, PC__FILE_TRAINING, STATE, 2, &shape), fail);
     PC__TRY(check_state(trainer, &shape, state), fail);
-    PC__TRY(pc__projector_file_take(data, &at, p->mean, p->cells, "mean", 0), fail);
-    PC__TRY(pc__projector_file_take(data, &at, p->scale, p->cells, "scale", 1), fail);
-    PC__TRY(pc__projector_file_take(data, &at, trainer->weights, p->weights, "weight", 0), fail);
-    PC__TRY(pc__projector_file_take(data, &at, trainer->velocity, p->weights, "velocity", 0), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, p->mean, p->cells, "mean", 0), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, p->scale, p->cells, "scale", 1), fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, trainer->weights, p->weights, "weight", 0),
+            fail);
+    PC__TRY(pc__projector_file_read_floats(data, &at, trainer->velocity, p->weights, "velocity", 0),
+            fail);
     trainer->epoch = (size_t)pc__get_u64(state + DONE);
     trainer->label_scale = pc__get_f64(state + UNIT);
     trainer->first_loss = pc__get_f64(state + FIRST_LOSS);

@@ -1,3 +1,4 @@
+/* Makes the batches of an epoch: shuffles items, groups them, divides groups, shuffles batches. */
 #include <stdlib.h>
 
 #include "memo/train/splitmix.h"

@@ -1,3 +1,4 @@
+/* Picks the vector operations of the CPU level. */
 #include "memo/train/vector_ops.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The inner loops of projectors and of distances of maps, one table a CPU level. Every variant
- * gives the same bits: sums have a fixed order (one accumulator an output, or 16 lanes that are
- * joined pairwise), and no product is fused into a sum. So a training gives the same weights on
+/* Inner loops of projectors and of distances between attention maps, one table per CPU level. All
+ * variants give the same bits: sums have a fixed order (one accumulator per output, or 16 lanes
+ * that are joined pairwise), and no multiply-add is fused. So training gives the same weights on
  * every machine. */
 #ifndef PC_MEMO_LOOPS_H
 #define PC_MEMO_LOOPS_H
@@ -14,8 +14,7 @@ typedef struct pc__vector_ops {
      * between rows of x; rows of w and y follow each other. */
     void (*linear)(const float *w, size_t ins, size_t outs, const float *x, size_t ldx, size_t rows,
                    float *y);
-    /* most[c] = the largest of x[r][c], c < columns; rows >= 1; the first row wins over a NaN after
-     * it. */
+    /* most[c] = maximum of x[r][c], c < columns; rows >= 1. A NaN in a later row is ignored. */
     void (*largest)(const float *x, size_t rows, size_t stride, size_t columns, float *most);
     /* Squared Euclidean distance; n: a multiple of 16. */
     float (*square_distance)(const float *a, const float *b, size_t n);
@@ -24,16 +23,16 @@ typedef struct pc__vector_ops {
     double (*apart_f16)(const uint16_t *a, const uint16_t *b, size_t n, int squared);
     double (*apart_u8)(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n,
                        int squared);
-    /* Of rows that follow each other, row r with its own scales and keys + r * grow weights. Up to
-     * 15 bytes behind the last one are read and not used. */
+    /* The same for consecutive rows; row r has its own scales, and keys + r * grow weights. Reads
+     * up to 15 bytes behind the last one, and ignores them. */
     double (*apart_u8_rows)(const uint8_t *a, const float *a_scale, const uint8_t *b,
                             const float *b_scale, size_t rows, size_t keys, size_t grow,
                             int squared);
 } pc__vector_ops;
 
-/* Of the level that attn/kernels.h has chosen. */
+/* For the CPU level that attn/kernels.h has chosen. */
 const pc__vector_ops *pc__vector_ops_get(void);
-/* "c", "avx2", "avx512"; NULL: not built or not supported here. For tests. */
+/* For tests: "c", "avx2", "avx512". NULL: not built, or not supported here. */
 const pc__vector_ops *pc__vector_ops_named(const char *name);
 
 extern const pc__vector_ops pc__vector_ops_c;

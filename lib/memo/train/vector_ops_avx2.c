@@ -1,3 +1,4 @@
+/* Vectors of 8 floats. */
 #include <immintrin.h>
 
 #include "memo/train/vector_ops.h"

@@ -1,3 +1,4 @@
+/* Vectors of 16 floats. */
 #include <immintrin.h>
 
 #include "memo/train/vector_ops.h"

@@ -1,4 +1,4 @@
-/* Vectors of four: what every CPU of the baseline has. */
+/* Vectors of 4 floats, which every CPU of the baseline has. */
 #include "attn/half.h"
 #include "memo/train/vector_ops.h"
 

@@ -1,22 +1,21 @@
-/* The loops of memo/train/vector_ops.h for one width of vectors. Who includes this has defined
- * VEC_BYTES, LOOPS (the table's name), LOOPS_NAME, ROWS (rows of a tile of `linear`: as many as
- * accumulators fit the registers) and HALF_LANES and BYTE_LANES (the 16 halves or bytes at `at` as
- * lanes). The compiler's vector types stand for one instruction set each, without intrinsics. */
+/* The loops of vector_ops.h for one width of vectors, in the compiler's vector types. The including
+ * file defines VEC_BYTES, LOOPS (the table's name), LOOPS_NAME, ROWS (rows of a tile of `linear`:
+ * as many as accumulators fit into registers), HALF_LANES and BYTE_LANES (the 16 halves or bytes at
+ * `at` as lanes). */
 #include <string.h>
 
 #include "base/unroll.h"
 
 typedef float vec __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t ivec __attribute__((vector_size(VEC_BYTES)));
-typedef float vec_at
-    __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias)); /* anywhere in memory */
+typedef float vec_at __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias)); /* unaligned */
 typedef int32_t ivec_at __attribute__((vector_size(VEC_BYTES), aligned(4), may_alias));
 enum {
     WIDE = VEC_BYTES / 4,
     LANES = 16,
     PARTS = LANES / WIDE,
     TILE = 4 /* vectors */,
-    FLUSH = 2048 /* elements that are summed in fp32 */
+    FLUSH = 2048 /* elements summed in fp32 before fp64 */
 };
 typedef struct lanes {
     vec part[PARTS];
@@ -89,7 +88,7 @@ static void largest(const float *x, size_t rows, size_t stride, size_t columns, 
     }
 }
 
-/* Joins 16 lanes: 8 apart, then 4, 2, 1. */
+/* Adds up 16 lanes: those 8 apart, then 4, 2, 1. */
 EACH float joined(const lanes *l)
 {
     float f[LANES];
@@ -147,7 +146,7 @@ EACH lanes byte_lanes(const uint8_t *at, float scale)
     return l;
 }
 
-/* What all formats share: whole groups of 16, then one that is filled up with zeros. */
+/* For all formats: whole groups of 16, then one that is filled up with zeros. */
 #define APART(type, lanes_a, lanes_b, squared)          \
     double total = 0;                                   \
     while (n) {                                         \
@@ -184,7 +183,7 @@ EACH double u8_apart(const uint8_t *a, float a_scale, const uint8_t *b, float b_
     APART(uint8_t, byte_lanes(at_a, a_scale), byte_lanes(at_b, b_scale), squared);
 }
 
-/* The first `count` lanes of 16 only. */
+/* Adds the first `count` of 16 lanes only. */
 EACH void add_some_apart(lanes *sum, const lanes *a, const lanes *b, size_t count,
                          const int squared)
 {

@@ -1,3 +1,6 @@
+/* Disentangled attention, head by head: distance terms by matrix products, then the map of each
+ * lane, then map x values. Owns the K and Q projections of the distance embedding
+ * (pc__disentangled). */
 #include "model/forward/disentangled_attention.h"
 
 #include <math.h>
@@ -8,12 +11,12 @@
 #include "base/threads.h"
 #include "model/forward/forward_maps.h"
 
-/* Terms as linear layers of one head each: [2 * relative] outputs of a query or key. */
+/* Each term of a head is a linear layer: [2 * relative] outputs of a query or key. */
 struct pc__disentangled {
     size_t rows, heads;
     int64_t farthest;
-    int32_t *row; /* [2 * farthest + 1] pc__disentangled_row of the distances from -farthest on */
-    pc__linear **keys;    /* [layer][head], NULL where there is no such term */
+    int32_t *row;         /* [2 * farthest + 1] table row of each distance, from -farthest on */
+    pc__linear **keys;    /* [layer][head]; NULL: the model has no such term */
     pc__linear **queries; /* likewise */
 };
 
@@ -49,7 +52,7 @@ pc_status pc__disentangled_new(pc__disentangled **out, const pc__native *native)
     r->keys = pc__calloc(mem, linear_count, sizeof(*r->keys));
     r->queries = pc__calloc(mem, linear_count, sizeof(*r->queries));
     if (!r->row || !r->keys || !r->queries)
-        return PC_ERR_NOMEM; /* the caller frees the whole */
+        return PC_ERR_NOMEM; /* the caller frees r */
     for (int64_t d = -r->farthest; d <= r->farthest; d++)
         r->row[d + r->farthest] = pc__disentangled_row(&arch->encoder, d);
     return PC_OK;
@@ -74,8 +77,8 @@ static pc_status set_term(const pc__disentangled *r, const pc__native *native, c
     size_t dim = (size_t)native->arch.head_dim;
     pc_status status = PC_OK;
     for (size_t h = 0; rows && h < r->heads && status >= 0; h++) {
-        head_columns head_work = {rows + h * dim, r->heads * dim, dim};
-        pc__weight_source source = {.user = &head_work, .rows = head_rows};
+        head_columns columns = {rows + h * dim, r->heads * dim, dim};
+        pc__weight_source source = {.user = &columns, .rows = head_rows};
         status = native->backend->linear_new(&to[h], native->context, r->rows, dim, PC_DTYPE_F32,
                                              &source, NULL);
     }
@@ -122,20 +125,20 @@ uint64_t pc__disentangled_bytes(const pc__native *native, const pc__disentangled
     return bytes;
 }
 
-/* One head of a block. `q`, `k` [row][dim]; by_key [row][rows] = q.K, by_query [row][rows] = k.Q;
- * of a lane: keys turned, [dim][tokens]; values [tokens up to a page][dim]. The values are taken as
- * they were computed, not as the pages of the run round them: the map is fp32, and the run may be
- * in int8, which pc__map_apply does not read. */
+/* One head of a block. q, k: [row][dim]. by_key [row][rows] = q.K, by_query [row][rows] = k.Q. Of
+ * the current lane: transposed keys [dim][tokens], values [tokens up to a page][dim]. Values are
+ * used as computed, not as pages round them: the map is fp32, and pc__map_apply does not read int8
+ * pages. */
 typedef struct head_work {
     const pc__forward_work *work;
     const pc__disentangled *relative;
     size_t index, dim;
     float *q, *k, *by_key, *by_query, *transposed, *values;
-    size_t first, tokens; /* of the lane that is worked on, from the block's start */
-    float *map;           /* [tokens][tokens] of this lane and head */
+    size_t first, tokens; /* of the current lane, in the block */
+    float *map;           /* [tokens][tokens] of the current lane and head */
 } head_work;
 
-enum { ROWS = 24 }; /* of a map to a thread's turn */
+enum { ROWS = 24 }; /* rows of a map in one piece of work */
 
 static void copy_head(const head_work *t, const float *from, float *to)
 {
@@ -167,7 +170,7 @@ static void content_scores(const head_work *t, const float *q, float *score)
     pc__add_rows(q, t->transposed, t->tokens, t->dim, score, t->tokens);
 }
 
-static void distances(const head_work *t, size_t i, float *score)
+static void add_distance_scores(const head_work *t, size_t i, float *score)
 {
     const pc__disentangled *r = t->relative;
     const pc__token_row *rows = t->work->pass->rows + t->work->first + t->first;
@@ -203,14 +206,15 @@ static void map_rows(void *arg, size_t index)
     for (size_t i = first; i < end; i++) {
         float *score = t->map + i * t->tokens;
         content_scores(t, t->q + (t->first + i) * t->dim, score);
-        distances(t, i, score);
+        add_distance_scores(t, i, score);
         softmax(score, t->tokens, t->work->native->scale);
     }
     pc__map_apply_plain(t->map, t->tokens, first, end - first, t->values, t->dim,
-                        t->work->seen + (t->first + first) * stride + t->index * t->dim, stride);
+                        t->work->attended + (t->first + first) * stride + t->index * t->dim,
+                        stride);
 }
 
-/* Scratch of a pass, made when it is first needed: its rows are those of the largest block. */
+/* Allocates the scratch of a pass at its first use, for the rows of the largest block. */
 static pc_status reserve_scratch(pc__forward_work *work, head_work *t)
 {
     size_t rows = work->capacity, dim = t->dim, count = t->relative->rows, used = 0;
@@ -232,7 +236,7 @@ static pc_status reserve_scratch(pc__forward_work *work, head_work *t)
     return PC_OK;
 }
 
-/* Sets the rows of lane number `lane` of the block. Returns 0 behind the last one. */
+/* Makes lane number `lane` of the block the current one. 0: there is no such lane. */
 static int select_lane(head_work *t, size_t lane)
 {
     size_t first, count;
@@ -244,7 +248,7 @@ static int select_lane(head_work *t, size_t lane)
     return t->first < t->work->rows;
 }
 
-/* The terms of distances of neighbouring rows. */
+/* The distance terms of consecutive rows. */
 static pc_status run_terms(head_work *t, int32_t layer, size_t first, size_t rows)
 {
     const pc__native *native = t->work->native;
@@ -262,7 +266,7 @@ done:
     return status;
 }
 
-/* Lanes whose maps are given have neither queries nor keys. */
+/* Skips lanes whose maps are given: they have neither queries nor keys. */
 static pc_status run_head(head_work *t, int32_t layer)
 {
     size_t first = 0, rows = 0;
@@ -281,7 +285,7 @@ static pc_status run_head(head_work *t, int32_t layer)
     return status < 0 ? status : run_terms(t, layer, first, rows);
 }
 
-/* `maps`: of all lanes, [lane][head][row][key], or NULL: one after the other in the same place. */
+/* maps [lane][head][row][key]: keeps the maps of all lanes. NULL: each lane overwrites the last. */
 static void run_lanes(head_work *t, float *maps)
 {
     float *scratch = t->map;
@@ -300,7 +304,7 @@ static void run_lanes(head_work *t, float *maps)
     t->map = scratch;
 }
 
-/* Whether somebody looks at the maps of this layer. */
+/* Whether the maps of this layer are traced or recorded. */
 static int maps_wanted(head_work *t, int32_t layer)
 {
     const pc__lane_maps *maps = t->work->pass->maps;

@@ -1,3 +1,5 @@
+/* The MLP of layers with experts: routes the rows of a block, runs experts in groups, adds up
+ * their weighted results. */
 #include "model/forward/experts.h"
 
 #include <math.h>
@@ -5,17 +7,17 @@
 
 #include "base/threads.h"
 
-enum { ENTRIES_AT_ONCE = 512, FLOATS_A_THREAD = 1 << 14 /* floats that are worth a thread */ };
+enum { ENTRIES_AT_ONCE = 512, FLOATS_A_THREAD = 1 << 14 /* least work for a thread */ };
 
-/* Experts [from, to), with the shared MLP beside the first ones: one piece of work for the threads,
- * however few rows each expert has. */
+/* Experts [from, to), and the shared MLP with the first group: one job for the threads, however few
+ * rows each expert has. */
 typedef struct expert_group {
     const pc__forward_work *work;
     const pc__native_layer *layer;
     size_t from, to;
-    size_t first, entries; /* in the routes' lists */
+    size_t first, entries; /* entries of the routes */
     int shared;
-    size_t chunk; /* rows that are worth a thread, when results are added up */
+    size_t chunk; /* rows in one piece of work when results are added up */
 } expert_group;
 
 size_t pc__experts_entries(const pc__arch *arch, size_t rows)
@@ -23,10 +25,10 @@ size_t pc__experts_entries(const pc__arch *arch, size_t rows)
     size_t all = rows * (size_t)arch->experts.used;
     if (all > ENTRIES_AT_ONCE)
         all = ENTRIES_AT_ONCE;
-    return all > rows ? all : rows; /* one expert may have them all */
+    return all > rows ? all : rows; /* one expert may have all rows */
 }
 
-/* Floats of the experts' inner rows; the shared MLP's follow. */
+/* Floats of the experts' inner rows. Those of the shared MLP follow. */
 static size_t inner_of(const expert_group *g)
 {
     return g->entries * (size_t)g->work->native->arch.experts.width;
@@ -37,7 +39,7 @@ static size_t shared_inner(const expert_group *g)
     return g->shared ? g->work->rows * g->layer->mlp.width : 0;
 }
 
-/* Gates and ups; returns how many parts there are. */
+/* Jobs for gate and up. Returns their number. */
 static size_t first_jobs(const expert_group *g, pc__linear_job *jobs)
 {
     const pc__forward_work *work = g->work;
@@ -84,7 +86,7 @@ static size_t second_jobs(const expert_group *g, const float *inner, pc__linear_
     return n;
 }
 
-/* What the shared MLP gave, or nothing, before the first expert is added. */
+/* Starts a row with the result of the shared MLP, or with zeros. */
 static void begin_row(const expert_group *g, size_t row, float *to, size_t dim)
 {
     const pc__forward_work *work = g->work;
@@ -111,7 +113,7 @@ static void add_expert_rows(void *arg, size_t index)
             size_t entry = routes->of_row[r * used + i] - g->first;
             const float *add = work->some + entry * dim;
             float share;
-            if (entry >= g->entries) /* of another group; numbers wrap around */
+            if (entry >= g->entries) /* of another group (the difference wraps around) */
                 continue;
             share = routes->share[g->first + entry];
             for (size_t c = 0; c < dim; c++)

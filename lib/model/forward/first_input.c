@@ -1,19 +1,21 @@
+/* Embeds the tokens of one prompt, without the layers. */
 #include "model/forward/first_input.h"
 
 #include <string.h>
 
 #include "model/forward/forward_internal.h"
+#include "model/model_states.h"
 
 static pc_status check_input(const pc_model *model, const pc_input *input)
 {
     const pc_model_info *info = &model->info;
-    if (!model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "the model has no weights of its own (a host's model, or vocabulary only)");
+    pc_status status = pc__model_check_native(model, "the input of the first layer");
+    if (status < 0)
+        return status;
     if (!input->count || !input->tokens)
-        return pc__fail(PC_ERR_INVALID, "an input without tokens");
+        return pc__fail(PC_ERR_INVALID, "the input has no tokens");
     if (info->context_length > 0 && input->count > (size_t)info->context_length)
-        return pc__fail(PC_ERR_LIMIT, "an input of %zu tokens; the model takes %d", input->count,
+        return pc__fail(PC_ERR_LIMIT, "the input has %zu tokens, the model takes %d", input->count,
                         info->context_length);
     return PC_OK;
 }
@@ -41,7 +43,7 @@ pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x
     narrow = model->native->project_in ? model->native->embedding.dim : 0;
     rows = pc__calloc(mem, input->count, sizeof *rows);
     work.h = pc__calloc(mem, hidden + input->count * narrow,
-                        sizeof *work.h); /* pc__embed needs one row of it */
+                        sizeof *work.h); /* pc__embed uses one row of it */
     status = rows && work.h ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
         set_input_rows(rows, input);
@@ -54,7 +56,7 @@ pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x
     }
     if (status >= 0
         && model->native->arch.residual
-               != PC__RESIDUAL_POST) /* else layers norm what comes out of them */
+               != PC__RESIDUAL_POST) /* post-norm layers have no norm at their input */
         pc__apply_norm(&work, &model->native->layers[0].norm1, x, input->count, x);
     pc__free(mem, rows);
     pc__free(mem, work.h);

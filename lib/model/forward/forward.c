@@ -1,5 +1,5 @@
-/* The pass: blocks of rows, each through all layers. Which parts a layer has and how they join is
- * data (pc__arch). */
+/* The pass: each block of rows runs through all layers. Which sublayers a layer has and how they
+ * join is data (pc__arch). */
 #include "model/forward/forward.h"
 
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "model/forward/experts.h"
 #include "model/forward/forward_maps.h"
 #include "model/load/positions.h"
+#include "model/model_states.h"
 
 void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const float *x,
                     size_t rows, float *y)
@@ -25,17 +26,17 @@ void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, c
     }
 }
 
-static void add(const pc__forward_work *work, float *part)
+static void add_residual(const pc__forward_work *work, float *result)
 {
     const pc__native *native = work->native;
     size_t count = work->rows * (size_t)native->arch.hidden;
     if (native->arch.residual_scale > 0)
         for (size_t i = 0; i < count; i++)
-            part[i] *= native->arch.residual_scale;
-    native->backend->add(native->context, work->x, part, count);
+            result[i] *= native->arch.residual_scale;
+    native->backend->add(native->context, work->x, result, count);
 }
 
-static void norm(const pc__forward_work *work, const pc__native_norm *what, float *to)
+static void norm_residual(const pc__forward_work *work, const pc__native_norm *what, float *to)
 {
     pc__apply_norm(work, what, work->x, work->rows, to);
 }
@@ -44,12 +45,12 @@ static pc_status sequential_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
     pc_status status;
-    norm(work, &layer->norm1, work->h);
+    norm_residual(work, &layer->norm1, work->h);
     PC__TRY(pc__attention_sublayer(work, l), done);
-    add(work, work->y);
-    norm(work, &layer->norm2, work->h);
+    add_residual(work, work->y);
+    norm_residual(work, &layer->norm2, work->h);
     PC__TRY(pc__mlp_sublayer(work, l), done);
-    add(work, work->h);
+    add_residual(work, work->h);
 done:
     return status;
 }
@@ -58,13 +59,13 @@ static pc_status parallel_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
     pc_status status;
-    norm(work, &layer->norm1, work->h);
+    norm_residual(work, &layer->norm1, work->h);
     PC__TRY(pc__attention_sublayer(work, l), done);
     if (work->native->arch.residual == PC__RESIDUAL_PARALLEL_2)
-        norm(work, &layer->norm2, work->h);
+        norm_residual(work, &layer->norm2, work->h);
     PC__TRY(pc__mlp_sublayer(work, l), done);
-    add(work, work->y);
-    add(work, work->h);
+    add_residual(work, work->y);
+    add_residual(work, work->h);
 done:
     return status;
 }
@@ -76,12 +77,12 @@ static pc_status post_norm_layer(pc__forward_work *work, int32_t l)
     pc_status status;
     memcpy(work->h, work->x, bytes);
     PC__TRY(pc__attention_sublayer(work, l), done);
-    add(work, work->y);
-    norm(work, &layer->norm1, work->x);
+    add_residual(work, work->y);
+    norm_residual(work, &layer->norm1, work->x);
     memcpy(work->h, work->x, bytes);
     PC__TRY(pc__mlp_sublayer(work, l), done);
-    add(work, work->h);
-    norm(work, &layer->norm2, work->x);
+    add_residual(work, work->h);
+    norm_residual(work, &layer->norm2, work->x);
 done:
     return status;
 }
@@ -95,7 +96,7 @@ static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
     return PC_OK;
 }
 
-/* Layers of runs that are still being read come one after the other. */
+/* Waits until this layer of all runs that are still loading has arrived. */
 static pc_status await_layer(const pc__forward_work *work, int32_t l)
 {
     pc_status status = PC_OK;
@@ -121,8 +122,7 @@ static pc_status run_layer(pc__forward_work *work, int32_t l)
     return sequential_layer(work, l);
 }
 
-/* The rows of the block as the plan wants them: `first` keeps counting from the start of the pass's
- * spans. */
+/* The rows of the block for the plan. `first` still indexes the pass's spans. */
 static pc_status plan_block(pc__forward_work *work)
 {
     const pc__pass *pass = work->pass;
@@ -134,13 +134,13 @@ static pc_status plan_block(pc__forward_work *work)
         const pc__token_row *row = &pass->rows[work->first + r];
         work->runs[r] = row->run;
         work->slots[r] = row->slot;
-        work->turns[r] = row->position - row->run_start;
+        work->rope_positions[r] = row->position - row->run_start;
     }
     if (pass->maps)
         return pc__forward_maps_begin(work);
     if (pass->skips_attention)
         return PC_OK;
-    /* the runs of a pass over the first layers only may have no more than those */
+    /* runs of a pass over the first n layers may have only n layers */
     return pc__plan_new(&work->plan, work->native->context, &rows, &pass->rows[0].run->shape,
                         work->native->arch.heads);
 }
@@ -151,13 +151,13 @@ static int32_t pass_layers(const pc__forward_work *work)
     return wanted > 0 && wanted < layers ? wanted : layers;
 }
 
-/* Where a pass ends at the K and V of a layer. */
+/* Ends a pass at the K and V of layer l. */
 static pc_status last_keys(pc__forward_work *work, int32_t l)
 {
     if (work->native->arch.residual == PC__RESIDUAL_POST)
         memcpy(work->h, work->x, work->rows * (size_t)work->native->arch.hidden * sizeof *work->h);
     else
-        norm(work, &work->native->layers[l].norm1, work->h);
+        norm_residual(work, &work->native->layers[l].norm1, work->h);
     return pc__attention_keys(work, l);
 }
 
@@ -192,15 +192,15 @@ done:
     return status;
 }
 
-/* Hands out parts of the slab, each aligned to a cache line; with slab NULL it only counts. */
-static float *part(float *slab, size_t *used, size_t count)
+/* Takes `count` floats from the slab, aligned to a cache line. slab NULL: only counts. */
+static float *take_slab(float *slab, size_t *used, size_t count)
 {
     float *at = slab ? slab + *used : NULL;
     *used += (count + 15) & ~(size_t)15;
     return at;
 }
 
-/* Floats of the inner rows of an MLP, or of a shared one and the experts beside it. */
+/* Floats of the inner rows of an MLP, or of the shared MLP and the experts. */
 static size_t inner_floats(const pc__arch *arch, size_t rows)
 {
     size_t experts = pc__experts_entries(arch, rows) * (size_t)arch->experts.width, most = 0;
@@ -218,16 +218,16 @@ static void lay_out_experts(pc__forward_work *work, float *slab, size_t *used)
     pc__routes *routes = &work->routes;
     size_t rows = work->capacity, entries = rows * (size_t)arch->experts.used,
            count = (size_t)arch->experts.count;
-    routes->logits = part(slab, used, rows * count);
-    routes->chosen = (void *)part(slab, used, entries);
-    routes->weight = part(slab, used, entries);
-    routes->first = (void *)part(slab, used, count + 1);
-    routes->row = (void *)part(slab, used, entries);
-    routes->share = part(slab, used, entries);
-    routes->of_row = (void *)part(slab, used, entries);
-    work->shared_scale = part(slab, used, rows);
-    work->some = part(slab, used, pc__experts_entries(arch, rows) * (size_t)arch->hidden);
-    work->mixed = part(slab, used, rows * (size_t)arch->hidden);
+    routes->logits = take_slab(slab, used, rows * count);
+    routes->chosen = (void *)take_slab(slab, used, entries);
+    routes->weight = take_slab(slab, used, entries);
+    routes->first = (void *)take_slab(slab, used, count + 1);
+    routes->row = (void *)take_slab(slab, used, entries);
+    routes->share = take_slab(slab, used, entries);
+    routes->of_row = (void *)take_slab(slab, used, entries);
+    work->shared_scale = take_slab(slab, used, rows);
+    work->some = take_slab(slab, used, pc__experts_entries(arch, rows) * (size_t)arch->hidden);
+    work->mixed = take_slab(slab, used, rows * (size_t)arch->hidden);
 }
 
 static size_t lay_out_work(pc__forward_work *work, float *slab)
@@ -235,27 +235,27 @@ static size_t lay_out_work(pc__forward_work *work, float *slab)
     const pc__arch *arch = &work->native->arch;
     const pc__kv_shape *shape = &work->native->shape;
     size_t rows = work->capacity, heads = (size_t)arch->heads, used = 0;
-    work->x = part(slab, &used, rows * (size_t)arch->hidden);
-    work->h = part(slab, &used, rows * (size_t)arch->hidden);
-    work->y = part(slab, &used, rows * (size_t)arch->hidden);
-    work->q = part(slab, &used, rows * heads * (size_t)shape->k_dim);
-    work->k = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->k_dim);
-    work->v = part(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->v_dim);
-    work->seen = part(slab, &used, rows * heads * (size_t)shape->v_dim);
-    work->up = part(slab, &used, inner_floats(arch, rows));
+    work->x = take_slab(slab, &used, rows * (size_t)arch->hidden);
+    work->h = take_slab(slab, &used, rows * (size_t)arch->hidden);
+    work->y = take_slab(slab, &used, rows * (size_t)arch->hidden);
+    work->q = take_slab(slab, &used, rows * heads * (size_t)shape->k_dim);
+    work->k = take_slab(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->k_dim);
+    work->v = take_slab(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->v_dim);
+    work->attended = take_slab(slab, &used, rows * heads * (size_t)shape->v_dim);
+    work->up = take_slab(slab, &used, inner_floats(arch, rows));
     if (arch->gated)
-        work->gate = part(slab, &used, inner_floats(arch, rows));
+        work->gate = take_slab(slab, &used, inner_floats(arch, rows));
     if (arch->experts.count)
         lay_out_experts(work, slab, &used);
     if (work->native->project_in)
-        work->narrow = part(slab, &used, rows * work->native->embedding.dim);
+        work->narrow = take_slab(slab, &used, rows * work->native->embedding.dim);
     if (work->native->encoder.conv) {
-        work->beside = part(slab, &used, rows * (size_t)arch->hidden);
-        work->neighbours = part(slab, &used,
-                                rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
+        work->beside = take_slab(slab, &used, rows * (size_t)arch->hidden);
+        work->neighbours = take_slab(slab, &used,
+                                     rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
     }
     if (work->pass->trace || work->pass->maps)
-        work->lse = part(slab, &used, rows * heads);
+        work->lse = take_slab(slab, &used, rows * heads);
     return used;
 }
 
@@ -265,14 +265,14 @@ static pc_status reserve_work(pc__forward_work *work)
     work->slab = work->native->backend->allocate(work->native->context, lay_out_work(work, NULL));
     work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
     work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
-    work->turns = pc__calloc(mem, work->capacity, sizeof *work->turns);
-    if (!work->slab || !work->runs || !work->slots || !work->turns)
+    work->rope_positions = pc__calloc(mem, work->capacity, sizeof *work->rope_positions);
+    if (!work->slab || !work->runs || !work->slots || !work->rope_positions)
         return PC_ERR_NOMEM;
     lay_out_work(work, work->slab);
     return PC_OK;
 }
 
-static void release(pc__forward_work *work)
+static void release_work(pc__forward_work *work)
 {
     const pc_allocator *mem = &work->native->context->mem;
     if (work->slab)
@@ -282,7 +282,7 @@ static void release(pc__forward_work *work)
     pc__free(mem, work->streams);
     pc__free(mem, work->runs);
     pc__free(mem, work->slots);
-    pc__free(mem, work->turns);
+    pc__free(mem, work->rope_positions);
     pc__rope_free(mem, work->own_rope);
 }
 
@@ -294,7 +294,7 @@ static uint64_t pass_length(const pc__pass *pass)
     return pass->rope_regime_length ? pass->rope_regime_length : (uint64_t)last + 1;
 }
 
-static pc_status note_flow(pc__forward_work *work, const pc__kv *kv)
+static pc_status note_stream(pc__forward_work *work, const pc__kv *kv)
 {
     pc__layer_stream *stream = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->stream,
                                                     memory_order_acquire);
@@ -304,14 +304,14 @@ static pc_status note_flow(pc__forward_work *work, const pc__kv *kv)
     for (size_t i = 0; i < work->stream_count; i++)
         if (work->streams[i] == stream)
             return PC_OK;
-    status = pc__grow(&work->native->context->mem, (void **)&work->streams, &work->flow_capacity,
+    status = pc__grow(&work->native->context->mem, (void **)&work->streams, &work->stream_capacity,
                       work->stream_count + 1, sizeof(*work->streams));
     if (status >= 0)
         work->streams[work->stream_count++] = stream;
     return status;
 }
 
-/* All runs of a pass share one regime, those that it writes too. */
+/* All runs of a pass, read or written, must have one RoPE regime. */
 static pc_status check_runs(pc__forward_work *work, uint64_t regime)
 {
     int32_t layers = pass_layers(work);
@@ -325,7 +325,7 @@ static pc_status check_runs(pc__forward_work *work, uint64_t regime)
             continue;
         status = pc__native_may_place(work->native, span->kv, layers, span->start, regime);
         if (status >= 0 && span->kv != last)
-            status = note_flow(work, span->kv);
+            status = note_stream(work, span->kv);
         last = span->kv;
         last_start = span->start;
     }
@@ -346,8 +346,8 @@ void pc__lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *cou
     *count = pass->lane_first ? pass->lane_first[lane + 1] - *first : pass->attend.count;
 }
 
-/* How many rows of whole lanes, from `lane` on, a block of PC__BLOCK holds, but at least one
- * lane's; *next is the lane behind them. */
+/* Rows of as many whole lanes, from `lane` on, as fit into PC__BLOCK; at least one lane. *next is
+ * the lane after them. */
 static size_t whole_lanes(const pc__pass *pass, size_t lane, size_t *next)
 {
     size_t rows = 0, first, count;
@@ -361,7 +361,7 @@ static size_t whole_lanes(const pc__pass *pass, size_t lane, size_t *next)
     return rows;
 }
 
-/* Lanes are not cut: their rows see later ones, or the whole of their maps is at work. */
+/* Whether a lane must lie in one block: its rows see later rows, or it has maps. */
 static int lanes_whole(const pc__forward_work *work)
 {
     return !work->native->arch.causal || work->pass->maps;
@@ -382,7 +382,6 @@ static size_t largest_block(const pc__forward_work *work)
     return largest;
 }
 
-/* The blocks of a pass, one after the other. */
 static pc_status run_blocks(pc__forward_work *work)
 {
     size_t count = work->pass->attend.count, next_lane = 0;
@@ -404,11 +403,11 @@ static pc_status check_kind(const pc__native *native, const pc__pass *pass)
     if (pass->logits || pass->kv_layers)
         return pc__fail(
             PC_ERR_UNSUPPORTED,
-            "%s is an encoder: it has no logits over its vocabulary, and no state of a prefix",
+            "%s is an encoder: it has neither logits over its vocabulary nor states of a prefix",
             native->arch.name);
     if (pass->lane_first && pass->lane_first[pass->lane_count] != pass->attend.count)
-        return pc__fail(PC_ERR_INVALID, "%zu lanes of %zu rows, the pass has %zu", pass->lane_count,
-                        pass->lane_first[pass->lane_count], pass->attend.count);
+        return pc__fail(PC_ERR_INVALID, "the %zu lanes have %zu rows, the pass has %zu",
+                        pass->lane_count, pass->lane_first[pass->lane_count], pass->attend.count);
     return PC_OK;
 }
 
@@ -417,23 +416,20 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     pc__forward_work work = {0};
     size_t count = pass->attend.count;
     uint64_t regime;
-    pc_status status;
-    if (!model->native)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "the model has no weights of its own (a host's model, or vocabulary only)");
-    if (!count)
-        return PC_OK;
+    pc_status status = pc__model_check_native(model, "a forward pass");
+    if (status < 0 || !count)
+        return status;
     work.native = model->native;
     work.pass = pass;
     PC__TRY(check_kind(work.native, pass), done);
     work.capacity = largest_block(&work);
-    regime = pc__native_rope_regime(work.native, pass_length(pass));
+    regime = pc__model_rope_regime(model, pass_length(pass));
     PC__TRY(check_runs(&work, regime), done);
     PC__TRY(pc__forward_maps_check(&work), done);
     PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
     PC__TRY(reserve_work(&work), done);
     status = run_blocks(&work);
 done:
-    release(&work);
+    release_work(&work);
     return status;
 }

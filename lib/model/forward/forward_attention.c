@@ -1,11 +1,11 @@
-/* The attention part of a layer: queries, keys and values; keys turned relative to their run and
- * stored; the plan gathers; the output projection. */
+/* The attention sublayer: projects queries, keys and values, rotates keys relative to their run and
+ * stores them, attends by the plan, projects the result. */
 #include <string.h>
 
 #include "model/forward/forward_maps.h"
 #include "model/forward/disentangled_attention.h"
 
-/* MPT's clip_qkv. */
+/* MPT's clip_qkv */
 static void clip_values(float *x, size_t count, float limit)
 {
     for (size_t i = 0; i < count; i++)
@@ -40,8 +40,8 @@ void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, si
            v = heads * (size_t)shape->v_dim;
     float *k = values_only ? NULL : work->k + first * heads * k_dim;
     if (work->rope && k)
-        native->backend->rotate(native->context, work->rope, work->turns + first, rows, heads,
-                                k_dim, heads * k_dim, k);
+        native->backend->rotate(native->context, work->rope, work->rope_positions + first, rows,
+                                heads, k_dim, heads * k_dim, k);
     native->backend->store_kv(native->context, work->runs + first, work->slots + first, layer, rows,
                               k, heads * k_dim, work->v + first * v, v);
 }
@@ -70,7 +70,7 @@ pc_status pc__attention_keys(pc__forward_work *work, int32_t layer)
     return status;
 }
 
-/* Everything up to `seen`. */
+/* Computes `attended`, by the way that the pass and the model ask for. */
 static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what)
 {
     pc_status status;
@@ -78,14 +78,15 @@ static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what
         return pc__forward_maps_attend(work, what);
     PC__TRY(pc__attention_keys(work, what->layer), done);
     if (work->pass->skips_attention) {
-        memset(work->seen, 0,
+        memset(work->attended, 0,
                work->rows * (size_t)what->heads * (size_t)work->native->shape.v_dim
-                   * sizeof *work->seen);
+                   * sizeof *work->attended);
         return PC_OK;
     }
     if (work->native->encoder.relative)
         return pc__disentangled_attend(work, what->layer);
-    PC__TRY(work->native->backend->attend(work->plan, what, work->q, work->seen, work->lse), done);
+    PC__TRY(work->native->backend->attend(work->plan, what, work->q, work->attended, work->lse),
+            done);
     status = pc__trace_maps(work, what);
 done:
     return status;
@@ -97,7 +98,7 @@ pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer)
     pc__attn_layer what = describe_layer(work, layer);
     pc_status status = attend_layer(work, &what);
     if (status >= 0)
-        status = native->backend->linear_run(native->layers[layer].o, work->seen, work->rows,
+        status = native->backend->linear_run(native->layers[layer].o, work->attended, work->rows,
                                              work->y);
     return status;
 }

@@ -1,10 +1,10 @@
-/* DeBERTa's convolution beside its first layer (config key conv_kernel_size): over neighbouring
- * rows of a lane, with zeros beyond its ends, as one matrix over the rows next to each other. */
+/* DeBERTa's convolution beside its first layer (config key conv_kernel_size): one matrix over the
+ * neighbouring rows of a lane, with zeros beyond its ends. */
 #include <string.h>
 
 #include "model/forward/forward_internal.h"
 
-/* neighbours[r] = [channel][tap]: how the file has the kernel. */
+/* neighbours[r] = [channel][tap], the kernel's order in the file */
 static void gather_neighbours(const pc__forward_work *work, size_t first, size_t count)
 {
     size_t hidden = (size_t)work->native->arch.hidden,
@@ -12,7 +12,7 @@ static void gather_neighbours(const pc__forward_work *work, size_t first, size_t
     for (size_t r = 0; r < count; r++) {
         float *to = work->neighbours + (first + r) * hidden * taps;
         for (size_t t = 0; t < taps; t++) {
-            size_t at = r + t; /* of the lane, taps / 2 too far */
+            size_t at = r + t; /* row of the lane, plus taps / 2 */
             int inside = at >= taps / 2 && at - taps / 2 < count;
             const float *from = work->beside + (first + (inside ? at - taps / 2 : 0)) * hidden;
             for (size_t c = 0; c < hidden; c++)

@@ -1,5 +1,4 @@
-/* What the parts of a forward pass share: the block of rows that is being worked on and its
- * activations. */
+/* What the sublayers of a forward pass share: the current block of rows and its activations. */
 #ifndef PC_MODEL_FORWARD_INTERNAL_H
 #define PC_MODEL_FORWARD_INTERNAL_H
 
@@ -7,76 +6,76 @@
 #include "model/forward/native.h"
 #include "model/forward/route.h"
 
-/* A lane of the block, in the layer at work; see forward_maps.h. */
+/* A lane of the block, in the current layer (forward_maps.h). */
 typedef struct pc__block_lane {
     size_t first, rows; /* rows of the block */
-    const void *map;    /* given; NULL: computed */
+    const void *map;    /* NULL: computed */
 } pc__block_lane;
 
 typedef struct pc__forward_maps_work {
-    size_t first_lane, lanes; /* of the pass, that the block has */
-    pc__block_lane *turns;    /* [lanes] */
-    uint8_t *planned;         /* [lanes] 1: the plan has the lane's rows */
+    size_t first_lane, lanes; /* lanes of the pass in this block */
+    pc__block_lane *lane;     /* [lanes] */
+    uint8_t *planned;         /* [lanes] 1: the plan has its rows */
     pc__map_lane *products;   /* [lanes] */
     pc__map_out *records;     /* [lanes] */
-    pc__row_span *spans;      /* of the rows that are computed */
+    pc__row_span *spans;      /* of rows that compute attention */
     size_t *first;            /* [rows + 1] */
 } pc__forward_maps_work;
 
-/* Activations are [row of the block][...], fp32. */
+/* Activations are fp32, [row of the block][…]. */
 typedef struct pc__forward_work {
     const pc__native *native;
     const pc__pass *pass;
-    const pc__rope *rope; /* NULL: positions are not rotary */
+    const pc__rope *rope; /* NULL: no RoPE */
     pc__rope *own_rope;
     size_t capacity; /* rows of the largest block */
     size_t first;    /* the block is rows [first, first + rows) of the pass */
     size_t rows;
-    size_t first_lane;  /* where lanes are not cut: the block starts with this one */
+    size_t first_lane;  /* first lane of the block, where lanes are not cut */
     size_t logits_done; /* rows of pass->logits written so far */
     pc__plan *plan;
 
-    float *slab;         /* one block of memory for all of these */
+    float *slab;         /* memory of all that follow */
     float *x;            /* [hidden] residual stream */
-    float *h;            /* [hidden] normed input of a part; the MLP leaves its result here */
-    float *y;            /* [hidden] result of the attention part */
+    float *h;            /* [hidden] normed input of a sublayer; result of the MLP */
+    float *y;            /* [hidden] result of the attention sublayer */
     float *q;            /* [heads][k_dim] */
     float *k, *v;        /* [kv_heads][k_dim], [kv_heads][v_dim] */
-    float *seen;         /* [heads][v_dim] what attention gathers */
-    float *gate, *up;    /* [width of the widest MLP]; of layers with experts what runs together */
-    pc__routes routes;   /* of the layer at work, where it has experts; so are these: */
+    float *attended;     /* [heads][v_dim] map x values */
+    float *gate, *up;    /* [width of the widest MLP], or of all experts of a group */
+    pc__routes routes;   /* of the current layer with experts, as are these: */
     float *shared_scale; /* [1] before the sigmoid */
-    float *some, *mixed; /* [hidden] what experts give, a row for each entry; what comes out */
-    float *narrow;       /* [embedding_dim] where embeddings are projected */
-    float *lse;          /* [heads], only while tracing and with maps */
-    float *distances;    /* scratch of disentangled_attention.c, NULL before its first use */
-    float *beside;       /* [hidden] the layer's input, where a convolution reads it too */
+    float *some, *mixed; /* [hidden] results of experts, a row an entry; their sum, a row a token */
+    float *narrow;       /* [embedding_dim] if embeddings are projected */
+    float *lse;          /* [heads], with trace or maps */
+    float *distances;    /* scratch of disentangled_attention.c; NULL before its first use */
+    float *beside;       /* [hidden] input of the first layer, for the convolution */
     float *neighbours;   /* [hidden * encoder.conv] */
 
-    pc__forward_maps_work maps; /* where pass->maps is there */
+    pc__forward_maps_work maps; /* if pass->maps is set */
 
-    pc__layer_stream **streams; /* [flow_count] of runs that are still being read */
-    size_t stream_count, flow_capacity;
-    pc__kv **runs; /* [row] where its K and V go */
+    pc__layer_stream **streams; /* [stream_count] of runs that are still loading */
+    size_t stream_count, stream_capacity;
+    pc__kv **runs; /* [row] run for its K and V */
     size_t *slots;
-    int64_t *turns; /* [row] position - start of its run */
+    int64_t *rope_positions; /* [row] position - start of its run */
 } pc__forward_work;
 
-/* embed.c: tokens of the block to x; x to logits of the rows that want them. */
+/* forward_embed.c: tokens of the block to x; x to logits of the rows that want them. */
 pc_status pc__embed(pc__forward_work *work);
 pc_status pc__head(pc__forward_work *work);
 /* forward_attention.c: y = attention of h. */
 pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer);
-pc_status pc__attention_keys(
-    pc__forward_work *work,
-    int32_t layer); /* its first half: queries, and K and V of h into their runs */
-/* Rows [first, first + rows) of the block: q, k and v of h, or v alone; k turned, and what was
- * computed into their runs. */
+pc_status pc__attention_keys(pc__forward_work *work,
+                             /* first half of it: queries; K and V of h into their runs */
+                             int32_t layer);
+/* Rows [first, first + rows) of the block. Project: q, k and v of h, or v alone. Store: rotates k,
+ * and writes what was projected into the runs. */
 pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
                                 int values_only);
 void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
                          int values_only);
-/* forward_mlp.c: h = MLP of h, of its experts where the layer has them. */
+/* forward_mlp.c: h = MLP of h, or of the experts where the layer has them. */
 pc_status pc__mlp_sublayer(pc__forward_work *work, int32_t layer);
 /* y [rows][hidden] = MLP of x [rows][hidden]; y may be x. Uses gate and up. */
 pc_status pc__mlp(const pc__forward_work *work, const pc__native_mlp *mlp, const float *x,
@@ -89,21 +88,20 @@ pc_status pc__convolution_sublayer(pc__forward_work *work);
 size_t pc__lane_count(const pc__pass *pass);
 void pc__lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *count);
 
-/* A norm of `rows` rows; a copy where the model has none there. */
+/* Norms `rows` rows; copies them where the model has no norm there. */
 void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const float *x,
                     size_t rows, float *y);
 
-/* forward_trace.c: what the pass looks like from outside; each does nothing without pass->trace.
- * The block then holds all rows. */
+/* forward_trace.c: each does nothing without pass->trace, and needs all rows in one block. */
 pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
                          const float *rows); /* [row][hidden] */
 pc_status pc__trace_keys(const pc__forward_work *work,
-                         int32_t layer); /* work->k, before it is turned, and work->v */
+                         int32_t layer); /* work->k before rotation, and work->v */
 pc_status pc__trace_maps(const pc__forward_work *work, const pc__attn_layer *layer);
 void pc__trace_map(const pc__forward_work *work, int32_t layer, size_t lane, size_t tokens,
                    const float *map); /* [head][tokens][tokens] */
 pc_status pc__trace_heads(
-    const pc__forward_work *work); /* of encoders: "pooled" and "logits" of each lane */
+    const pc__forward_work *work); /* encoders: "pooled" and "logits" of each lane */
 pc_status pc__trace_routes(const pc__forward_work *work, int32_t layer);
 
 #endif

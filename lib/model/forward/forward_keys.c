@@ -1,4 +1,5 @@
-/* Keys of a run that was computed with given maps, from what attention read. */
+/* Computes the keys of a run whose maps were given, from its attention's inputs
+ * (pc__complete_keys). */
 #include <string.h>
 
 #include "model/forward/forward.h"
@@ -13,7 +14,7 @@ typedef struct key_completion {
     float *k; /* [tokens][kv_heads][k_dim] */
     pc__kv **runs;
     size_t *slots;
-    int64_t *turns;
+    int64_t *rope_positions;
 } key_completion;
 
 static pc_status reserve_keys(key_completion *c)
@@ -25,13 +26,13 @@ static pc_status reserve_keys(key_completion *c)
     c->k = native->backend->allocate(native->context, tokens * width);
     c->runs = pc__calloc(mem, tokens, sizeof(*c->runs));
     c->slots = pc__calloc(mem, tokens, sizeof *c->slots);
-    c->turns = pc__calloc(mem, tokens, sizeof *c->turns);
-    if (!c->k || !c->runs || !c->slots || !c->turns)
+    c->rope_positions = pc__calloc(mem, tokens, sizeof *c->rope_positions);
+    if (!c->k || !c->runs || !c->slots || !c->rope_positions)
         return PC_ERR_NOMEM;
     for (size_t t = 0; t < tokens; t++) {
         c->runs[t] = c->run;
         c->slots[t] = t;
-        c->turns[t] = pc__kv_relative(c->run, t);
+        c->rope_positions[t] = pc__kv_relative(c->run, t);
     }
     return PC_OK;
 }
@@ -48,8 +49,8 @@ static pc_status layer_keys(const key_completion *c, int32_t layer, const float 
     for (size_t i = 0; limit > 0 && i < tokens * heads * dim; i++)
         c->k[i] = c->k[i] > limit ? limit : c->k[i] < -limit ? -limit : c->k[i];
     if (c->rope)
-        native->backend->rotate(native->context, c->rope, c->turns, tokens, heads, dim, heads * dim,
-                                c->k);
+        native->backend->rotate(native->context, c->rope, c->rope_positions, tokens, heads, dim,
+                                heads * dim, c->k);
     native->backend->store_kv(native->context, c->runs, c->slots, layer, tokens, c->k, heads * dim,
                               NULL, 0);
     return PC_OK;
@@ -73,7 +74,7 @@ pc_status pc__complete_keys(const pc_model *model, pc__kv *run, const float *inp
 done:
     pc__free(mem, c.runs);
     pc__free(mem, c.slots);
-    pc__free(mem, c.turns);
+    pc__free(mem, c.rope_positions);
     if (c.k)
         c.native->backend->release(c.native->context, c.k);
     pc__rope_free(mem, c.own_rope);

@@ -1,3 +1,5 @@
+/* Which lanes of a block use given maps, and which compute attention: layer by layer, in ranges of
+ * equal lanes. Owns the lists in pc__forward_maps_work. */
 #include "model/forward/forward_maps.h"
 
 #include <string.h>
@@ -9,7 +11,7 @@ static const pc__lane_maps *maps_of(const pc__forward_work *work, size_t lane)
     return &work->pass->maps[work->maps.first_lane + lane];
 }
 
-/* A lane that has anything to do with maps. */
+/* Whether maps of the lane are given, asked for or recorded. */
 static int has_maps(const pc__lane_maps *maps)
 {
     return maps->shape.tokens != 0;
@@ -20,8 +22,8 @@ static pc_status check_map_shape(const pc__forward_work *work, size_t lane, size
     const pc__arch *arch = &work->native->arch;
     const pc__map_shape *shape = &work->pass->maps[lane].shape;
     if (shape->tokens != tokens)
-        return pc__fail(PC_ERR_MISMATCH, "lane %zu has %zu tokens, its maps %zu", lane, tokens,
-                        shape->tokens);
+        return pc__fail(PC_ERR_MISMATCH, "lane %zu has %zu tokens, its attention maps have %zu",
+                        lane, tokens, shape->tokens);
     if (shape->heads != arch->heads || !pc__map_bytes(shape))
         return pc__fail(PC_ERR_MISMATCH,
                         "lane %zu: maps of %d heads, format %u; the model has %d heads", lane,
@@ -41,7 +43,7 @@ static int all_given(const pc__forward_work *work, const pc__lane_maps *maps)
     return 1;
 }
 
-/* The row sees its run from slot 0 on and nothing else. */
+/* Whether the row sees its run from slot 0 on, and nothing else. */
 static int sees_its_run(const pc__pass *pass, size_t row, size_t keys)
 {
     const pc__row_span *span = &pass->attend.spans[pass->attend.first[row]];
@@ -60,12 +62,14 @@ static pc_status check_map_rows(const pc__forward_work *work, size_t lane, size_
         const pc__token_row *row = &pass->rows[first + i];
         if (row->run != pass->rows[first].run || row->slot != i || row->run->tokens != count
             || row->run_start != pass->rows[first].run_start)
-            return pc__fail(PC_ERR_MISMATCH,
-                            "lane %zu: its maps need all of its tokens in one run (row %zu)", lane,
-                            i);
+            return pc__fail(
+                PC_ERR_MISMATCH,
+                "lane %zu: with attention maps all tokens must be in one run (row %zu is not)",
+                lane, i);
         if (given ? pass->attend.first[first + i + 1] != pass->attend.first[first + i]
                   : !sees_its_run(pass, first + i, pc__map_row_keys(&maps->shape, i)))
-            return pc__fail(PC_ERR_MISMATCH, "lane %zu: row %zu sees something else than its maps",
+            return pc__fail(PC_ERR_MISMATCH,
+                            "lane %zu: row %zu does not see exactly what its attention map covers",
                             lane, i);
     }
     return PC_OK;
@@ -78,10 +82,10 @@ pc_status pc__forward_maps_check(const pc__forward_work *work)
     if (!pass->maps)
         return PC_OK;
     if (pass->kv_layers)
-        return pc__fail(PC_ERR_UNSUPPORTED, "maps need a pass through all layers");
+        return pc__fail(PC_ERR_UNSUPPORTED, "attention maps need a pass through all layers");
     if (pass->lane_first && pass->lane_first[pass->lane_count] != pass->attend.count)
-        return pc__fail(PC_ERR_INVALID, "%zu lanes of %zu rows, the pass has %zu", pass->lane_count,
-                        pass->lane_first[pass->lane_count], pass->attend.count);
+        return pc__fail(PC_ERR_INVALID, "the %zu lanes have %zu rows, the pass has %zu",
+                        pass->lane_count, pass->lane_first[pass->lane_count], pass->attend.count);
     for (size_t lane = 0; lane < pc__lane_count(pass) && status >= 0; lane++) {
         size_t first, count;
         pc__lane_rows(pass, lane, &first, &count);
@@ -107,17 +111,17 @@ pc_status pc__forward_maps_begin(pc__forward_work *work)
     }
     spans = work->pass->attend.first[work->first + work->rows]
             - work->pass->attend.first[work->first];
-    m->turns = pc__calloc(mem, m->lanes, sizeof *m->turns);
+    m->lane = pc__calloc(mem, m->lanes, sizeof *m->lane);
     m->planned = pc__calloc(mem, m->lanes, sizeof *m->planned);
     m->products = pc__calloc(mem, m->lanes, sizeof *m->products);
     m->records = pc__calloc(mem, m->lanes, sizeof *m->records);
     m->spans = pc__calloc(mem, spans, sizeof *m->spans);
     m->first = pc__calloc(mem, work->rows + 1, sizeof *m->first);
-    if (!m->turns || !m->planned || !m->products || !m->records || !m->spans || !m->first)
+    if (!m->lane || !m->planned || !m->products || !m->records || !m->spans || !m->first)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < m->lanes; i++) {
         pc__lane_rows(work->pass, m->first_lane + i, &first, &count);
-        m->turns[i] = (pc__block_lane){first - work->first, count, NULL};
+        m->lane[i] = (pc__block_lane){first - work->first, count, NULL};
     }
     return PC_OK;
 }
@@ -126,7 +130,7 @@ void pc__forward_maps_end(pc__forward_work *work)
 {
     pc__forward_maps_work *m = &work->maps;
     const pc_allocator *mem = &work->native->context->mem;
-    pc__free(mem, m->turns);
+    pc__free(mem, m->lane);
     pc__free(mem, m->planned);
     pc__free(mem, m->products);
     pc__free(mem, m->records);
@@ -135,39 +139,40 @@ void pc__forward_maps_end(pc__forward_work *work)
     memset(m, 0, sizeof *m);
 }
 
-/* Whose maps of this layer are given; what else the lane's keys need is kept. */
+/* Finds the given map of each lane. Keeps the inputs that the keys of such lanes are computed from
+ * later. */
 static void decide_maps(pc__forward_work *work, int32_t layer)
 {
     const pc__pass *pass = work->pass;
     size_t hidden = (size_t)work->native->arch.hidden;
     for (size_t i = 0; i < work->maps.lanes; i++) {
         const pc__lane_maps *maps = maps_of(work, i);
-        pc__block_lane *turn = &work->maps.turns[i];
-        turn->map = has_maps(maps) && maps->given ? maps->given[layer] : NULL;
-        if (has_maps(maps) && !turn->map && pass->choose_map)
-            turn->map = pass->choose_map(pass->choose_user, work->maps.first_lane + i, layer,
-                                         work->x + turn->first * hidden);
-        if (!turn->map)
+        pc__block_lane *block = &work->maps.lane[i];
+        block->map = has_maps(maps) && maps->given ? maps->given[layer] : NULL;
+        if (has_maps(maps) && !block->map && pass->choose_map)
+            block->map = pass->choose_map(pass->choose_user, work->maps.first_lane + i, layer,
+                                          work->x + block->first * hidden);
+        if (!block->map)
             continue;
-        work->runs[turn->first]->values_only = 1;
+        work->runs[block->first]->values_only = 1;
         if (maps->inputs)
-            memcpy(maps->inputs + (size_t)layer * turn->rows * hidden,
-                   work->h + turn->first * hidden, turn->rows * hidden * sizeof *work->h);
+            memcpy(maps->inputs + (size_t)layer * block->rows * hidden,
+                   work->h + block->first * hidden, block->rows * hidden * sizeof *work->h);
     }
 }
 
 int pc__forward_maps_given(const pc__forward_work *work, size_t lane)
 {
-    return work->pass->maps && work->maps.turns[lane - work->maps.first_lane].map != NULL;
+    return work->pass->maps && work->maps.lane[lane - work->maps.first_lane].map != NULL;
 }
 
-/* Neighbouring lanes of one kind, from *lane on, which becomes the lane behind them. */
+/* Consecutive lanes of one kind, from *lane on. *lane becomes the one after them. */
 static pc__block_lane next_range(const pc__forward_work *work, size_t *lane)
 {
-    const pc__block_lane *turns = work->maps.turns;
-    pc__block_lane range = turns[(*lane)++];
-    while (*lane < work->maps.lanes && !turns[*lane].map == !range.map)
-        range.rows += turns[(*lane)++].rows;
+    const pc__block_lane *lanes = work->maps.lane;
+    pc__block_lane range = lanes[(*lane)++];
+    while (*lane < work->maps.lanes && !lanes[*lane].map == !range.map)
+        range.rows += lanes[(*lane)++].rows;
     return range;
 }
 
@@ -191,9 +196,9 @@ static void store_lanes(pc__forward_work *work, int32_t layer)
     }
 }
 
-/* The rows of lanes that are computed, with their spans; the others see nothing. Made anew where it
- * is not the same lanes as in the layer before. */
-static pc_status plan(pc__forward_work *work)
+/* Plans the rows of lanes without given maps; the others see nothing. Keeps the plan while the
+ * lanes stay the same. */
+static pc_status plan_lanes(pc__forward_work *work)
 {
     pc__forward_maps_work *m = &work->maps;
     const pc__rows *all = &work->pass->attend;
@@ -201,13 +206,13 @@ static pc_status plan(pc__forward_work *work)
     size_t spans = 0;
     int same = work->plan != NULL;
     for (size_t i = 0; i < m->lanes; i++) {
-        same &= m->planned[i] == !m->turns[i].map;
-        m->planned[i] = !m->turns[i].map;
+        same &= m->planned[i] == !m->lane[i].map;
+        m->planned[i] = !m->lane[i].map;
     }
     if (same)
         return PC_OK;
     for (size_t i = 0; i < m->lanes; i++)
-        for (size_t r = m->turns[i].first; r < m->turns[i].first + m->turns[i].rows; r++) {
+        for (size_t r = m->lane[i].first; r < m->lane[i].first + m->lane[i].rows; r++) {
             size_t from = all->first[work->first + r],
                    count = all->first[work->first + r + 1] - from;
             m->first[r] = spans;
@@ -231,29 +236,29 @@ static pc_status apply_maps(pc__forward_work *work, int32_t layer)
     pc__forward_maps_work *m = &work->maps;
     size_t count = 0;
     for (size_t i = 0; i < m->lanes; i++)
-        if (m->turns[i].map)
-            m->products[count++] = (pc__map_lane){maps_of(work, i)->shape, m->turns[i].map,
-                                                  work->runs[m->turns[i].first], m->turns[i].first};
-    return pc__map_apply(work->native->context, m->products, count, layer, work->seen);
+        if (m->lane[i].map)
+            m->products[count++] = (pc__map_lane){maps_of(work, i)->shape, m->lane[i].map,
+                                                  work->runs[m->lane[i].first], m->lane[i].first};
+    return pc__map_apply(work->native->context, m->products, count, layer, work->attended);
 }
 
 static void *record_to(const pc__forward_work *work, size_t lane, int32_t layer)
 {
     const pc__lane_maps *maps = maps_of(work, lane);
-    return has_maps(maps) && maps->record && !work->maps.turns[lane].map ? maps->record[layer]
-                                                                         : NULL;
+    return has_maps(maps) && maps->record && !work->maps.lane[lane].map ? maps->record[layer]
+                                                                        : NULL;
 }
 
-static pc_status record(pc__forward_work *work, const pc__attn_layer *layer)
+static pc_status record_maps(pc__forward_work *work, const pc__attn_layer *layer)
 {
     pc__forward_maps_work *m = &work->maps;
     size_t count = 0;
     for (size_t i = 0; i < m->lanes; i++) {
-        size_t first = m->turns[i].first;
+        size_t first = m->lane[i].first;
         void *to = record_to(work, i, layer->layer);
         if (to)
             m->records[count++] = (pc__map_out){maps_of(work, i)->shape, to, work->runs[first],
-                                                first, work->turns + first};
+                                                first, work->rope_positions + first};
     }
     return pc__record_maps(work->native->context, layer, m->records, count, work->q, work->lse);
 }
@@ -271,9 +276,10 @@ static pc_status compute_maps(pc__forward_work *work, const pc__attn_layer *laye
     pc_status status;
     if (work->native->encoder.relative)
         return pc__disentangled_attend(work, layer->layer);
-    PC__TRY(plan(work), done);
-    PC__TRY(work->native->backend->attend(work->plan, layer, work->q, work->seen, work->lse), done);
-    PC__TRY(record(work, layer), done);
+    PC__TRY(plan_lanes(work), done);
+    PC__TRY(work->native->backend->attend(work->plan, layer, work->q, work->attended, work->lse),
+            done);
+    PC__TRY(record_maps(work, layer), done);
     status = pc__trace_maps(work, layer);
 done:
     return status;
@@ -288,7 +294,7 @@ pc_status pc__forward_maps_attend(pc__forward_work *work, const pc__attn_layer *
     PC__TRY(pc__trace_keys(work, layer->layer), done);
     store_lanes(work, layer->layer);
     for (size_t i = 0; i < work->maps.lanes; i++)
-        computed |= !work->maps.turns[i].map && work->maps.turns[i].rows;
+        computed |= !work->maps.lane[i].map && work->maps.lane[i].rows;
     if (computed)
         PC__TRY(compute_maps(work, layer), done);
     status = apply_maps(work, layer->layer);

@@ -1,4 +1,4 @@
-/* The feed-forward part of a layer: down(act(gate h) * up h), or down(act(up h)). */
+/* The MLP sublayer: down(act(gate h) * up h), or down(act(up h)). */
 #include "model/forward/experts.h"
 
 pc_status pc__mlp(const pc__forward_work *work, const pc__native_mlp *mlp, const float *x,

@@ -1,5 +1,5 @@
-/* Shows the inside of a pass to the caller, lane by lane. Works on copies only, so that a traced
- * pass computes the same. */
+/* Passes intermediate results of a pass to its trace function, lane by lane. Works on copies only,
+ * so a traced pass computes the same. */
 #include <string.h>
 
 #include "model/forward/heads.h"
@@ -33,7 +33,7 @@ pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t
     return PC_OK;
 }
 
-/* From rows of K or V to [kv_head][token][dim]. */
+/* Rows of K or V to [kv_head][token][dim]. */
 static void by_head(const float *rows, size_t count, size_t heads, size_t dim, float *out)
 {
     for (size_t h = 0; h < heads; h++)
@@ -41,7 +41,7 @@ static void by_head(const float *rows, size_t count, size_t heads, size_t dim, f
             memcpy(out + (h * count + t) * dim, rows + (t * heads + h) * dim, dim * sizeof *out);
 }
 
-/* Keys in the trace are turned at their absolute position, whatever run they live in. */
+/* Traced keys are rotated by their absolute position, whatever their run is. */
 static void rotate_keys(const pc__forward_work *work, size_t first, size_t count, float *keys,
                         float *cosine)
 {
@@ -89,7 +89,7 @@ pc_status pc__trace_keys(const pc__forward_work *work, int32_t layer)
     return PC_OK;
 }
 
-/* How many keys the spans of a row have in all, seen or not. */
+/* Number of keys in the spans of a row, visible or not. */
 static size_t keys_of(const pc__rows *rows, size_t row)
 {
     size_t keys = 0;
@@ -98,7 +98,7 @@ static size_t keys_of(const pc__rows *rows, size_t row)
     return keys;
 }
 
-/* One lane's maps: [head][query][key]. `one` holds the map of one row. */
+/* The maps of one lane: [head][query][key]. row_map is scratch for one row. */
 static pc_status lane_map(const pc__forward_work *work, const pc__attn_layer *layer, size_t first,
                           size_t count, size_t keys, float *map, float *row_map)
 {
@@ -106,10 +106,10 @@ static pc_status lane_map(const pc__forward_work *work, const pc__attn_layer *la
     for (size_t t = 0; t < count; t++) {
         pc_status status;
         if (keys_of(&work->pass->attend, first + t) != keys)
-            return pc__fail(
-                PC_ERR_INVALID,
-                "tracing maps needs the same spans in every row of a lane (row %zu differs)",
-                first + t);
+            return pc__fail(PC_ERR_INVALID,
+                            "a trace of attention maps needs the same spans in every row of a lane "
+                            "(row %zu differs)",
+                            first + t);
         status = pc__plan_map(work->plan, layer, work->q, first + t, work->lse, row_map);
         if (status < 0)
             return status;

@@ -1,3 +1,5 @@
+/* What a native model holds: freeing it, its embedding rows and RoPE regimes, and runs of K and V:
+ * new, placed, read back. */
 #include "model/forward/native.h"
 
 #include <string.h>
@@ -89,27 +91,6 @@ void pc__embedding_row(const pc__embedding_table *table, size_t row, float *out)
         out[i] = pc__bf16_to(from[i]);
 }
 
-uint64_t pc__native_rope_regime(const pc__native *native, uint64_t length)
-{
-    return native->arch.position_scheme == PC_POSITION_ROPE
-               ? pc__rope_regime(&native->arch.rope, length)
-               : 0;
-}
-
-int64_t pc__native_rope_regime_end(const pc__native *native, uint64_t regime)
-{
-    return native->arch.position_scheme == PC_POSITION_ROPE
-               ? pc__rope_regime_end(&native->arch.rope, regime)
-               : INT64_MAX;
-}
-
-uint64_t pc__native_rope_regime_length(const pc__native *native, uint64_t regime)
-{
-    if (native->arch.rope.scaling == PC__ROPE_LONG)
-        return regime == 2 ? (uint64_t)native->arch.rope.original_length + 1 : 1;
-    return regime ? regime : 1;
-}
-
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
                           pc__rope **own)
 {
@@ -129,16 +110,15 @@ pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_
     const pc__native *native = model->native;
     pc_status status = pc__kv_new(out, &native->context->mem, &native->shape, tokens);
     if (status >= 0)
-        (*out)->regime = pc__native_rope_regime(native,
-                                                rope_regime_length ? rope_regime_length : 1);
+        (*out)->regime = pc__model_rope_regime(model, rope_regime_length ? rope_regime_length : 1);
     return status;
 }
 
 static pc_status has_no_keys(void)
 {
-    return pc__fail(PC_ERR_STATE,
-                    "the run has values only: it was computed with given attention maps, "
-                    "and its keys were not completed");
+    return pc__fail(
+        PC_ERR_STATE,
+        "the run has values only: its attention maps were given and its keys were not computed");
 }
 
 pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out)
@@ -146,14 +126,17 @@ pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **
     const pc__native *native = model->native;
     pc_status status = pc__kv_new_passing(out, &native->context->mem, &native->shape, tokens);
     if (status >= 0)
-        (*out)->regime = pc__native_rope_regime(native, tokens);
+        (*out)->regime = pc__model_rope_regime(model, tokens);
     return status;
 }
 
-pc_status pc__native_keep(const pc__native *native, pc__kv **kv)
+pc_status pc__model_keep(const pc_model *model, pc__kv **kv)
 {
+    const pc__native *native = model->native;
     pc__kv *kept;
     pc_status status;
+    if (!native)
+        return PC_OK;
     if ((*kv)->values_only)
         return has_no_keys();
     if ((*kv)->shape.dtype == native->kept)
@@ -164,11 +147,6 @@ pc_status pc__native_keep(const pc__native *native, pc__kv **kv)
         *kv = kept;
     }
     return status;
-}
-
-uint32_t pc__native_format(const pc__native *native)
-{
-    return native->compute + (native->kept == native->compute ? 0 : 256 * native->kept);
 }
 
 static int same_shape(const pc__kv_shape *a, const pc__kv_shape *b, int32_t layers)
@@ -183,8 +161,8 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
     if (!same_shape(&kv->shape, &native->shape, layers)
         || (kv->shape.dtype != native->shape.dtype && kv->shape.dtype != native->kept))
         return pc__fail(PC_ERR_MISMATCH,
-                        "the segment has %d layers of %d K/V heads of %d (dtype %u), this model %d "
-                        "of %d of %d (dtype %u)",
+                        "the segment has %d layers, %d K/V heads of %d (dtype %u), this model has "
+                        "%d layers, %d K/V heads of %d (dtype %u)",
                         kv->shape.layers, kv->shape.kv_heads, kv->shape.k_dim, kv->shape.dtype,
                         native->shape.layers, native->shape.kv_heads, native->shape.k_dim,
                         native->shape.dtype);
@@ -192,9 +170,8 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
         return has_no_keys();
     if (kv->regime != regime)
         return pc__fail(PC_ERR_MISMATCH,
-                        "the segment was computed with the rotary frequencies of regime %llu, this "
-                        "pass uses %llu: "
-                        "give both the same rope_regime_length",
+                        "the segment has RoPE regime %llu, this pass has %llu: give both the same "
+                        "rope_regime_length",
                         (unsigned long long)kv->regime, (unsigned long long)regime);
     if (native->arch.position_scheme == PC_POSITION_LEARNED && start != kv->origin)
         return pc__fail(PC_ERR_UNSUPPORTED,
@@ -204,14 +181,15 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
     return PC_OK;
 }
 
-/* Spreads one token's [kv_heads][dim] over [kv_head][token][dim]. */
+/* Writes one token's [kv_heads][dim] into [kv_head][token][dim]. */
 static void spread_heads(const pc__kv *kv, const float *from, size_t dim, size_t token, float *to)
 {
     for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++)
         memcpy(to + (h * kv->tokens + token) * dim, from + h * dim, dim * sizeof *to);
 }
 
-/* The cached K carries the factor of YaRN and LongRoPE already; moving it must only turn. */
+/* Cached K has the attention factor of YaRN and LongRoPE already: moving K rotates it without the
+ * factor. */
 static void read_rotated(const pc__kv *kv, int32_t layer, int64_t start, const pc__rope *rope,
                          float *scratch, float *k, float *v)
 {

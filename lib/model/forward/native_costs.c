@@ -1,4 +1,4 @@
-/* What the weights of a model take: memory, and what a pass reads and computes of them. */
+/* Counts for pc_model_info: bytes of all weights, bytes and operations of one token. */
 #include "model/forward/native.h"
 #include "model/forward/disentangled_attention.h"
 
@@ -18,7 +18,7 @@ static uint64_t mlp_bytes(const pc__native *native, const pc__native_mlp *mlp)
            + linear_bytes(native, mlp->down);
 }
 
-/* What every row of a layer goes through. */
+/* Weights that every row of a layer uses. */
 static uint64_t common_bytes(const pc__native *native, const pc__native_layer *layer)
 {
     return linear_bytes(native, layer->q) + linear_bytes(native, layer->k)
@@ -42,7 +42,7 @@ static uint64_t head_bytes(const pc__native *native)
            + linear_bytes(native, native->encoder.classifier);
 }
 
-/* Beside the layers, of every row. */
+/* Weights outside the layers that every row uses. */
 static uint64_t beside_bytes(const pc__native *native)
 {
     return linear_bytes(native, native->project_in) + linear_bytes(native, native->encoder.conv);
@@ -60,7 +60,7 @@ uint64_t pc__native_weight_bytes(const pc__native *native)
     return bytes;
 }
 
-/* Weights of a product, each of which a row multiplies with one of its values. */
+/* Weights of a matrix: each takes one multiplication and one addition a row. */
 static uint64_t weights_of(size_t in, size_t out)
 {
     return (uint64_t)in * out;
@@ -71,7 +71,7 @@ static uint64_t mlp_weights(const pc__native *native, const pc__native_mlp *mlp)
     return weights_of((size_t)native->arch.hidden, mlp->width) * (mlp->gate ? 3 : 2);
 }
 
-/* That one row goes through. */
+/* Weights that one row uses. */
 static uint64_t layer_weights(const pc__native *native, const pc__native_layer *layer)
 {
     const pc__arch *arch = &native->arch;

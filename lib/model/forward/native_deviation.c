@@ -1,11 +1,14 @@
+/* The deviation of cached states: computes the given tokens again, up to the layer that is
+ * compared, and measures how far K and V moved. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/forward/native_ops.h"
 #include "model/forward/pass_build.h"
+#include "model/model_states.h"
 
-/* One of the given tokens: which placement it is of, and the how manieth there. */
+/* A given token, its placement, and its index in that placement. */
 typedef struct given_token {
     int64_t position;
     int32_t token;
@@ -16,9 +19,9 @@ typedef struct given_token {
 typedef struct deviation_work {
     const pc_model *model;
     const pc_span *placements;
-    size_t count; /* placements */
+    size_t count; /* of placements */
     size_t tokens;
-    int32_t layer;    /* that is compared */
+    int32_t layer;    /* the compared layer */
     given_token *all; /* [tokens] by position */
     pc__kv **fresh;   /* [count] */
     size_t *seen;     /* [count] */
@@ -48,12 +51,13 @@ static pc_status check_tokens(deviation_work *c, const int64_t *positions)
                 return pc__fail(PC_ERR_INVALID,
                                 "deviation: token %zu is not token %u of placement %zu", n, t, p);
     }
-    return n == c->tokens ? PC_OK
-                          : pc__fail(PC_ERR_INVALID, "deviation: %zu tokens for placements of %zu",
-                                     c->tokens, n);
+    return n == c->tokens
+               ? PC_OK
+               : pc__fail(PC_ERR_INVALID,
+                          "deviation: %zu tokens are given, the placements have %zu", c->tokens, n);
 }
 
-/* Empty runs that stand exactly where the cached ones do, so that K is stored turned alike. */
+/* Empty runs at the positions of the cached ones, so that K is rotated alike. */
 static pc_status make_fresh_runs(deviation_work *c)
 {
     const pc__native *native = c->model->native;
@@ -110,7 +114,7 @@ static pc_status compute_fresh(deviation_work *c, uint64_t regime)
         return status;
     pc__build_end(&c->build, &pass);
     pass.kv_layers = c->layer + 1;
-    pass.rope_regime_length = pc__native_rope_regime_length(c->model->native, regime);
+    pass.rope_regime_length = pc__model_rope_regime_length(c->model, regime);
     return pc__forward(c->model, &pass);
 }
 

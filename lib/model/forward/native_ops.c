@@ -1,3 +1,4 @@
+/* The operations of native models that need no sequence: describe, encode, release, size. */
 #include "model/forward/native_ops.h"
 
 #include <string.h>
@@ -6,19 +7,19 @@
 #include "model/forward/pass_build.h"
 #include "model/model_states.h"
 
-static pc_status describe(void *user, pc_model_info *info)
+static pc_status describe_native(void *user, pc_model_info *info)
 {
     const pc_model *model = user;
     return pc__result_write(info, sizeof *info, &model->info, sizeof model->info, "pc_model_info");
 }
 
-static void release(void *user, void *segment)
+static void release_run(void *user, void *segment)
 {
     (void)user;
     pc__kv_unref(segment);
 }
 
-static pc_status size(void *user, void *segment, uint64_t *bytes)
+static pc_status size_run(void *user, void *segment, uint64_t *bytes)
 {
     (void)user;
     *bytes = pc__kv_bytes(segment);
@@ -29,25 +30,26 @@ pc_status pc__native_check_placement(const pc__native *native, const pc_span *pl
 {
     const pc__kv *kv = placement->segment;
     if (placement->lo > placement->hi || placement->hi > kv->tokens)
-        return pc__fail(PC_ERR_INVALID, "a placement of tokens %u to %u: the segment has %zu",
+        return pc__fail(PC_ERR_INVALID, "the placement names tokens %u to %u, the segment has %zu",
                         placement->lo, placement->hi, kv->tokens);
     return pc__native_may_place(native, kv, native->arch.layers, placement->start, kv->regime);
 }
 
-/* An encode call under way: the runs that it fills. The last one takes the tokens of no cut. */
+/* An encode call: the runs that it fills. The last run takes the tokens of no range. */
 typedef struct encode_work {
     const pc_model *model;
     const pc_encode_args *args;
     pc__kv **runs;    /* [range_count + 1]; the last may be NULL */
     int64_t *starts;  /* [range_count + 1] */
-    size_t *filled;   /* [range_count + 1] tokens handed out so far */
-    uint32_t *owner;  /* [count] which run a token goes to */
+    size_t *filled;   /* [range_count + 1] tokens in each so far */
+    uint32_t *owner;  /* [count] run of each token */
     int64_t *scratch; /* [count] relative positions */
-    uint64_t length;  /* that decides the regime */
+    uint64_t length;  /* decides the RoPE regime */
     pc__pass_build build;
 } encode_work;
 
-/* Of one pass, roughly: the rows of a long text that is cut into many name each of its runs. */
+/* About the most spans of one pass: in a text of many ranges, each row names the run of each range.
+ */
 enum { SPANS_AT_ONCE = 1 << 18 };
 
 static pc_status check_encode(const pc__native *native, const pc_encode_args *args)
@@ -55,9 +57,10 @@ static pc_status check_encode(const pc__native *native, const pc_encode_args *ar
     pc_status status = PC_OK;
     for (size_t i = 1; i < args->count; i++)
         if (args->positions[i] <= args->positions[i - 1])
-            return pc__fail(PC_ERR_INVALID,
-                            "encode: token %zu stands at %lld, not behind its predecessor's %lld",
-                            i, (long long)args->positions[i], (long long)args->positions[i - 1]);
+            return pc__fail(
+                PC_ERR_INVALID,
+                "encode: token %zu is at position %lld, not after its predecessor's %lld", i,
+                (long long)args->positions[i], (long long)args->positions[i - 1]);
     for (size_t i = 0; i < args->visible_count && status >= 0; i++)
         status = pc__native_check_placement(native, &args->visible[i]);
     return status;
@@ -71,18 +74,20 @@ static pc_status assign_tokens(encode_work *e)
     for (size_t c = 0; c < args->range_count; c++) {
         pc_token_range cut = args->ranges[c];
         if (!cut.count || cut.first > args->count || cut.count > args->count - cut.first)
-            return pc__fail(PC_ERR_INVALID, "encode: cut %zu (%zu tokens from %zu) of %zu tokens",
+            return pc__fail(PC_ERR_INVALID,
+                            "encode: range %zu (%zu tokens from %zu) does not fit into %zu tokens",
                             c, cut.count, cut.first, args->count);
         for (size_t i = cut.first; i < cut.first + cut.count; i++) {
             if (e->owner[i] != args->range_count)
-                return pc__fail(PC_ERR_INVALID, "encode: cuts %u and %zu overlap", e->owner[i], c);
+                return pc__fail(PC_ERR_INVALID, "encode: ranges %u and %zu overlap", e->owner[i],
+                                c);
             e->owner[i] = (uint32_t)c;
         }
     }
     return PC_OK;
 }
 
-/* The run number `c` with all its tokens, which are at relative positions to the first of them. */
+/* Makes run `c` for all its tokens, at positions relative to its first. */
 static pc_status make_encoded_run(encode_work *e, size_t c)
 {
     const pc_encode_args *args = e->args;
@@ -142,11 +147,11 @@ static pc_status encode_rows(encode_work *e, size_t first, size_t count)
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;
     pass.kv_layers = e->model->native->arch
-                         .layers; /* nobody asks for logits: end at the last K and V */
+                         .layers; /* no logits are wanted: end at the last K and V */
     return pc__forward(e->model, &pass);
 }
 
-/* Where a pass ends at one of its own blocks, the next one goes on as it would have. */
+/* Passes end where their blocks end, so that several passes compute what one would. */
 static pc_status encode_all(encode_work *e)
 {
     size_t count = e->args->count, runs = e->args->visible_count + e->args->range_count + 1;
@@ -197,7 +202,9 @@ pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segme
         segments[c] = NULL;
     PC__TRY(pc__model_can_go_on(e.model), done);
     if (!args->count)
-        return args->range_count ? pc__fail(PC_ERR_INVALID, "encode: cuts of no tokens") : PC_OK;
+        return args->range_count
+                   ? pc__fail(PC_ERR_INVALID, "encode: ranges are given, but no tokens")
+                   : PC_OK;
     PC__TRY(check_encode(e.model->native, args), done);
     PC__TRY(reserve_encode(&e), done);
     PC__TRY(assign_tokens(&e), done);
@@ -213,10 +220,10 @@ done:
 
 const pc_model_ops pc__native_ops = {
     .struct_size = sizeof(pc_model_ops),
-    .describe = describe,
+    .describe = describe_native,
     .encode = pc__native_encode,
-    .release = release,
-    .size = size,
+    .release = release_run,
+    .size = size_run,
     .sequence_new = pc__native_sequence_new,
     .attach = pc__native_attach,
     .fork = pc__native_fork,

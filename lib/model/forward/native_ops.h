@@ -1,6 +1,5 @@
-/* The operations of our own models, spread over native_ops.c, native_sequence.c and
- * native_deviation.c. `user` is the pc_model, segments are pc__kv, sequences pc__native_sequence.
- */
+/* The operations of native models. `user` is the pc_model, segments are pc__kv, sequences are those
+ * of native_sequence.c. */
 #ifndef PC_MODEL_NATIVE_OPS_H
 #define PC_MODEL_NATIVE_OPS_H
 
@@ -15,16 +14,15 @@ pc_status pc__native_step(void *user, const pc_step_args *args);
 void pc__native_drop(void *user, void *sequence);
 pc_status pc__native_truncate(void *user, void *sequence, size_t count);
 
-/* score[i] = half the sum of |K - K'| / |K'| and |V - V'| / |V'| of token i in the second layer
- * (the first whose states depend on what a token saw; the only one of a model with one layer), over
- * all K/V heads, where ' are the states of a pass in which every given token sees all given tokens
- * up to its own position. This is CacheBlend's deviation (section 4.3) with both halves of the
- * cache weighted alike. */
+/* CacheBlend's deviation (section 4.3), with both halves of the cache weighted alike. score[i] is
+ * half the sum of |K - K'| / |K'| and |V - V'| / |V'| of token i, over all K/V heads of the second
+ * layer (of a single layer if there is only one). K' and V' come from a pass in which every given
+ * token sees all given tokens up to its own position. */
 pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
                                size_t count, const pc_span *placements, size_t placement_count,
                                float *score);
 
-/* A placement of one of our runs that names tokens it has and a place where they may stand. */
+/* Checks that the placement names tokens of a run of this model, at a place where they may be. */
 pc_status pc__native_check_placement(const pc__native *native, const pc_span *placement);
 
 #endif

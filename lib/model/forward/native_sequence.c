@@ -1,6 +1,5 @@
-/* A running request: the segments that are attached, and runs of its own tokens. Only the newest
- * own run grows; a fork freezes it, so that both copies read the same memory and go on in runs of
- * their own. */
+/* A sequence of a native model: attached segments and runs of its own tokens. Only the newest own
+ * run grows. A fork freezes it: both copies read it and continue in runs of their own. */
 #include <string.h>
 
 #include "base/options.h"
@@ -11,15 +10,15 @@
 typedef struct sequence_run {
     pc__kv *kv; /* a counted reference */
     int64_t start;
-    uint32_t lo, hi; /* of an own one: 0, and at most so many of what is in it */
-    int own;         /* our tokens */
+    uint32_t lo, hi; /* own: 0, and the most tokens that count */
+    int own;         /* 1: a run of its own tokens */
 } sequence_run;
 
 typedef struct sequence {
     sequence_run *entries;
     size_t count, capacity;
     size_t tail; /* index of the growing run, or NONE */
-    /* while a step is under way, what it started from */
+    /* during a step: the state before it */
     struct sequence *next_touched;
     int touched;
     size_t old_count, old_tail, old_tokens;
@@ -128,7 +127,7 @@ void pc__model_sequence_freeze(void *frozen)
     ((sequence *)frozen)->tail = NONE;
 }
 
-/* The growing run gets shorter; of one that a fork has frozen we see less. */
+/* Shortens the growing run; of a frozen run fewer tokens count. */
 pc_status pc__native_truncate(void *user, void *of, size_t count)
 {
     sequence *s = of;
@@ -147,7 +146,6 @@ pc_status pc__native_truncate(void *user, void *of, size_t count)
     return PC_OK;
 }
 
-/* A step under way. */
 typedef struct step_work {
     const pc_model *model;
     const pc_step_args *args;
@@ -187,15 +185,15 @@ static int64_t last_position(const sequence_run *e)
     return e->kv->tokens ? e->start + pc__kv_relative(e->kv, e->kv->tokens - 1) : INT64_MIN;
 }
 
-/* The run for the next `count` own tokens, of which the first stands at `position`. */
+/* Finds or makes the run for the next `count` own tokens, the first at `position`. */
 static pc_status need_tail(step_work *st, sequence *s, int64_t position, size_t count)
 {
     sequence_run fresh = {NULL, position, 0, UINT32_MAX, 1};
-    uint64_t regime = pc__native_rope_regime(st->model->native, st->length);
+    uint64_t regime = pc__model_rope_regime(st->model, st->length);
     sequence_run *tail = s->tail == NONE ? NULL : &s->entries[s->tail];
     pc_status status;
     if (tail && last_position(tail) < position && tail->kv->regime == regime) {
-        if (!tail->kv->tokens) /* cut to nothing, and the cut may have gone on before it */
+        if (!tail->kv->tokens) /* truncated to nothing, perhaps beyond its start */
             tail->start = tail->kv->origin = position;
         return PC_OK;
     }
@@ -209,8 +207,7 @@ static pc_status need_tail(step_work *st, sequence *s, int64_t position, size_t 
     return status;
 }
 
-/* What a row at `position` sees of the sequence, own tokens up to those that are in `limit` of the
- * newest run included. */
+/* The spans that a row at `position` sees; of the newest run the first `limit` tokens. */
 static pc_status add_visible_spans(step_work *st, const sequence *s, int64_t position, size_t limit)
 {
     pc_status status = PC_OK;
@@ -229,7 +226,7 @@ static pc_status add_visible_spans(step_work *st, const sequence *s, int64_t pos
     return status;
 }
 
-/* Rows [first, first + count) stand together: one sequence, ascending positions, one run. */
+/* Rows [first, first + count): one sequence, ascending positions, one run. */
 static pc_status add_row_group(step_work *st, size_t first, size_t count)
 {
     const pc_step_row *rows = st->args->rows + first;
@@ -279,7 +276,7 @@ static pc_status add_step_rows(step_work *st)
             && st->args->rows[first + n].sequence == st->args->rows[first].sequence
             && st->args->visibility == PC_VISIBLE_BY_POSITION)
             return pc__fail(PC_ERR_INVALID,
-                            "step: row %zu stands at %lld, not behind its predecessor's %lld",
+                            "step: row %zu is at position %lld, not after its predecessor's %lld",
                             first + n, (long long)st->args->rows[first + n].position,
                             (long long)st->args->rows[first + n - 1].position);
         status = add_row_group(st, first, n);
@@ -291,11 +288,11 @@ static pc_status check_step(const pc_step_args *args)
 {
     for (size_t i = 0; i < args->count; i++)
         if (args->rows[i].want_logits && !args->logits)
-            return pc__fail(PC_ERR_INVALID,
-                            "step: row %zu wants logits, but there is no room for them", i);
+            return pc__fail(PC_ERR_INVALID, "step: row %zu wants logits, but args.logits is NULL",
+                            i);
     if (args->visibility > PC_VISIBLE_ALL
         || pc__unknown_bits(args->flags, PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
-        return pc__fail(PC_ERR_INVALID, "step: unknown rule of visibility %u or flags %#x",
+        return pc__fail(PC_ERR_INVALID, "step: unknown visibility %u or flags %#x",
                         args->visibility, args->flags);
     return PC_OK;
 }

@@ -1,3 +1,4 @@
+/* Lists of rows and spans for a pass; they grow as rows are added. */
 #include "model/forward/pass_build.h"
 
 pc_status pc__build_start(pc__pass_build *build, const pc_allocator *mem, size_t rows)

@@ -1,4 +1,4 @@
-/* Puts the rows and spans of a pass together, row by row. */
+/* Builds the rows and spans of a pass, row by row. */
 #ifndef PC_MODEL_PASS_BUILD_H
 #define PC_MODEL_PASS_BUILD_H
 
@@ -18,12 +18,13 @@ typedef struct pc__pass_build {
 /* Room for `rows` rows. */
 pc_status pc__build_start(pc__pass_build *build, const pc_allocator *mem, size_t rows);
 void pc__build_row(pc__pass_build *build,
-                   const pc__token_row *row); /* begins the next row; there must be room */
-/* A span of the newest row. Empty ones (hi <= lo) are kept: leave them out where nothing is traced.
- */
+                   /* starts the next row; there must be room */
+                   const pc__token_row *row);
+/* Adds a span to the newest row. Empty spans (hi <= lo) are kept: add none unless the pass is
+ * traced. */
 pc_status pc__build_span(pc__pass_build *build, const pc__kv *kv, int64_t start, size_t lo,
                          size_t hi);
-/* Sets the pass's rows and what they attend to; borrowed from the build. */
+/* Sets the rows and spans of the pass; they are borrowed from the build. */
 void pc__build_end(pc__pass_build *build, pc__pass *pass);
 void pc__build_free(pc__pass_build *build);
 

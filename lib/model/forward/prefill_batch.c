@@ -1,3 +1,5 @@
+/* Prefill batches: chooses the inputs of each pass, sets their maps, runs the pass, pools rows and
+ * gives states away. */
 #include "model/forward/prefill_batch.h"
 
 #include <string.h>
@@ -8,35 +10,37 @@
 #include "model/model_states.h"
 
 enum {
-    MOST_TOKENS = 4096, /* of a pass, but for one prompt that is longer */
-    MOST_WHOLE = 1024   /* of a prompt that is not cut into blocks where that is not needed */
+    MOST_TOKENS = 4096, /* of a pass; one longer prompt has a pass of its own */
+    MOST_WHOLE = 1024   /* a longer prompt may be cut into blocks */
 };
 
-/* What a prompt's maps need beside them. */
+/* Memory for the maps of one prompt. */
 typedef struct lane_buffers {
-    uint8_t *leaders; /* maps of layers that others follow, one behind the other */
-    void **record;    /* [layers] into them */
-    float *inputs;    /* [layers][tokens][hidden], for keys that come afterwards */
-    uint8_t *missing; /* [layers] 1: its keys were left out */
+    uint8_t *leaders; /* maps of layers that other layers share */
+    void **record;    /* [layers] into leaders */
+    float *inputs;    /* [layers][tokens][hidden] from which keys are computed later */
+    uint8_t *missing; /* [layers] 1: the layer has no keys yet */
 } lane_buffers;
 
-/* One pass over some of the prompts. */
+/* One pass over some of the inputs. */
 typedef struct prefill_batch {
     const pc_model *model;
     const pc__prefill_input *prompts;
     const pc__prefill_batch_options *options;
-    size_t first;  /* of the prompts */
-    size_t *which; /* [count] prompt of each lane: those with maps last, so that rows that compute
-                      the same stand together */
-    size_t count, tokens; /* count: of the prompts, then of the lanes */
-    int has_maps;         /* given or recorded, of some */
-    int whole; /* no lane is cut into blocks: none needs more than one layer's K and V at a time */
+    size_t first; /* first input */
+    /* [count] input of each lane. Inputs with maps come last, so that rows that compute the same
+     * are consecutive. */
+    size_t *which;
+    size_t count, tokens; /* count: of inputs, then of lanes */
+    int has_maps;         /* 1: some lane has maps */
+    /* 1: no lane is cut into blocks, so none needs more than one layer of K and V at a time */
+    int whole;
     size_t *lane_first;  /* [count + 1] */
     pc__kv **runs;       /* [count] */
     pc__lane_maps *maps; /* [count] */
     lane_buffers *lanes; /* [count] */
     float *final;        /* [tokens][hidden] */
-    float *logits;       /* [prompts that want them][vocab] of decoders */
+    float *logits;       /* decoders: [inputs that want them][vocab] */
     pc__pass_build build;
 } prefill_batch;
 
@@ -59,7 +63,7 @@ static int leads_layer(const prefill_batch *b, size_t layer)
     return l < layers;
 }
 
-/* The maps of layers that others follow are recorded. */
+/* Prepares to record the maps that other layers share. */
 static pc_status record_leaders(prefill_batch *b, size_t l)
 {
     const pc_allocator *mem = &b->model->context->mem;
@@ -105,7 +109,7 @@ static const void *leader_map(void *user, size_t lane, int32_t layer, const floa
                                            : NULL;
 }
 
-/* Keys are computed afterwards from what the attention of each layer was given. */
+/* Keeps the input of attention of each layer: keys are computed from it later. */
 static pc_status keep_inputs(prefill_batch *b, size_t l)
 {
     const pc_allocator *mem = &b->model->context->mem;
@@ -122,7 +126,7 @@ static pc_status keep_inputs(prefill_batch *b, size_t l)
     return PC_OK;
 }
 
-/* What is given, recorded, followed. */
+/* Which maps of a lane are given, recorded and shared. */
 static pc_status set_maps(prefill_batch *b, size_t l)
 {
     const pc__prefill_input *p = input_of(b, l);
@@ -172,7 +176,7 @@ static pc_status add_batch_lane(prefill_batch *b, size_t lane)
     return status;
 }
 
-static pc_status order(prefill_batch *b)
+static pc_status order_inputs(prefill_batch *b)
 {
     size_t n = 0;
     b->which = pc__calloc(&b->model->context->mem, b->count, sizeof *b->which);
@@ -190,7 +194,7 @@ static pc_status reserve_batch(prefill_batch *b)
 {
     const pc_allocator *mem = &b->model->context->mem;
     size_t wanted = 0;
-    pc_status status = order(b);
+    pc_status status = order_inputs(b);
     if (status < 0)
         return status;
     b->whole = 1;
@@ -214,7 +218,7 @@ static pc_status reserve_batch(prefill_batch *b)
     return pc__build_start(&b->build, mem, b->tokens);
 }
 
-/* The logits of an encoder's head. */
+/* Logits of an encoder's head. */
 static pc_status classify_text(const prefill_batch *b, const float *rows, float *logits)
 {
     const pc__native *native = b->model->native;
@@ -249,7 +253,7 @@ static pc_status write_results(const prefill_batch *b)
     return status;
 }
 
-/* The states of those who want them, with all their keys. */
+/* Completes the keys of the runs that are asked for and gives the runs away. */
 static pc_status hand_over_runs(prefill_batch *b)
 {
     pc_status status = PC_OK;
@@ -265,7 +269,7 @@ static pc_status hand_over_runs(prefill_batch *b)
     return status;
 }
 
-static pc_status run(prefill_batch *b)
+static pc_status run_batch(prefill_batch *b)
 {
     pc__pass pass = {0};
     pc_status status;
@@ -279,8 +283,9 @@ static pc_status run(prefill_batch *b)
     pass.lane_first = b->lane_first;
     pass.lane_count = b->count;
     pass.final = b->final;
-    pass.maps = b->has_maps || b->whole ? b->maps
-                                        : NULL; /* with maps, also none, lanes are not cut */
+    pass.maps = b->has_maps || b->whole
+                    ? b->maps
+                    : NULL; /* a pass with maps, even empty ones, cuts no lane */
     pass.choose_map = b->options->map_layers ? leader_map
                       : b->options->choose   ? choose_map_of
                                              : NULL;
@@ -324,7 +329,7 @@ size_t pc__prefill_batch_logits(const pc_model *model)
                                  : (size_t)native->encoder.classes;
 }
 
-static pc_status check(const pc_model *model, const pc__prefill_input *prompts, size_t count)
+static pc_status check_inputs(const pc_model *model, const pc__prefill_input *prompts, size_t count)
 {
     const pc_model_info *info = &model->info;
     for (size_t i = 0; i < count; i++) {
@@ -334,20 +339,20 @@ static pc_status check(const pc_model *model, const pc__prefill_input *prompts, 
                             in->count, info->context_length);
         for (size_t t = 0; t < in->count; t++)
             if (in->tokens[t] < 0 || in->tokens[t] >= info->vocab)
-                return pc__fail(PC_ERR_INVALID, "input %zu: token %zu is %d, the vocabulary has %d",
-                                i, t, in->tokens[t], info->vocab);
+                return pc__fail(PC_ERR_INVALID,
+                                "input %zu: token %zu is %d, not in the vocabulary of %d tokens", i,
+                                t, in->tokens[t], info->vocab);
     }
     return PC_OK;
 }
 
-/* How many prompts from `from` on go into one pass: those of the regime of the first, as far as
- * there is room. */
+/* Number of inputs, from `from` on, for one pass: of one RoPE regime, as many as fit. */
 static size_t count_together(const pc_model *model, const pc__prefill_input *prompts, size_t from,
                              size_t count)
 {
-    uint64_t regime = pc__native_rope_regime(model->native, prompts[from].input->count);
+    uint64_t regime = pc__model_rope_regime(model, prompts[from].input->count);
     size_t end = from, tokens = 0;
-    while (end < count && pc__native_rope_regime(model->native, prompts[end].input->count) == regime
+    while (end < count && pc__model_rope_regime(model, prompts[end].input->count) == regime
            && (end == from || tokens + prompts[end].input->count <= MOST_TOKENS))
         tokens += prompts[end++].input->count;
     return end - from;
@@ -356,11 +361,11 @@ static size_t count_together(const pc_model *model, const pc__prefill_input *pro
 pc_status pc__prefill_batch_run(const pc_model *model, const pc__prefill_input *prompts,
                                 size_t count, const pc__prefill_batch_options *options)
 {
-    pc_status status = check(model, prompts, count);
+    pc_status status = check_inputs(model, prompts, count);
     for (size_t from = 0, n; from < count && status >= 0; from += n) {
         prefill_batch b = {.model = model, .prompts = prompts, .options = options, .first = from};
         b.count = n = count_together(model, prompts, from, count);
-        status = run(&b);
+        status = run_batch(&b);
         release_batch(&b);
     }
     return status;

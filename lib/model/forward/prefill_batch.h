@@ -1,5 +1,5 @@
-/* Whole prompts in one pass, for work that needs no more of them than their last hidden states.
- * Attention maps may be given (a prompt then computes values only) or taken along. */
+/* Prefill batches: whole prompts in as few passes as fit, for work that needs only their last
+ * hidden states. Attention maps may be given (the prompt then computes values only) or recorded. */
 #ifndef PC_MODEL_PREFILL_BATCH_H
 #define PC_MODEL_PREFILL_BATCH_H
 
@@ -8,33 +8,33 @@
 
 typedef struct pc__prefill_input {
     const pc_input *input;
-    const void *const *maps; /* [layer] packed maps to be used; NULL: they are computed */
-    void *const *record;     /* [layer] where packed maps go; NULL: nowhere */
-    pc__map_shape shape;     /* of either, where there is one */
+    const void *const *maps; /* [layer] given maps, packed; NULL: computed */
+    void *const *record;     /* [layer] memory for recorded maps, packed; NULL: not recorded */
+    pc__map_shape shape;     /* of given or recorded maps */
     float *embedding;        /* [hidden] pooled, or NULL */
     float *logits;           /* [vocab], or [classes] of an encoder's head; or NULL */
-    pc__kv **run; /* the prompt's states, keys completed, become the caller's; NULL: dropped */
-    int is_done;  /* 1: nothing of it is to be computed */
+    /* receives the prompt's states with all keys, for the caller to free; NULL: dropped */
+    pc__kv **run;
+    int is_done; /* 1: skipped */
 } pc__prefill_input;
 
 typedef struct pc__prefill_batch_options {
     uint32_t pool; /* PC_POOL_… */
     int normalize;
-    const int32_t *map_layers; /* pc_prefill_options; NULL: none. Not where maps are given */
-    /* Asked for every layer of prompts without maps of their own, before it is computed: a map in
-     * the prompt's `shape`, or NULL. x [tokens][hidden]: what the layer is given. Not together with
-     * map_layers. */
+    const int32_t *map_layers; /* as in pc_prefill_options; not with given maps */
+    /* Asked before each layer of a prompt without given maps. x [tokens][hidden]: the input of the
+     * layer. Returns a map in the shape of the prompt, or NULL. Not with map_layers. */
     const void *(*choose)(void *user, size_t prompt, int32_t layer, const float *x);
     void *choose_user;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
 } pc__prefill_batch_options;
 
-/* In passes of a bounded number of tokens. The results of a prompt do not depend on the others.
- * PC_ERR_INVALID, PC_ERR_LIMIT: the input is named. */
+/* Passes have a bounded number of tokens. The results of a prompt do not depend on the others.
+ * PC_ERR_INVALID and PC_ERR_LIMIT name the input. */
 pc_status pc__prefill_batch_run(const pc_model *model, const pc__prefill_input *prompts,
                                 size_t count, const pc__prefill_batch_options *options);
-/* Width of `logits`; 0: the model gives none. */
+/* Width of `logits`; 0: the model has no logits. */
 size_t pc__prefill_batch_logits(const pc_model *model);
 
 #endif

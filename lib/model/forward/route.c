@@ -1,3 +1,4 @@
+/* Top-k routing, and entries sorted by expert. */
 #include "model/forward/route.h"
 
 #include <math.h>
@@ -7,8 +8,8 @@
 
 enum { ROWS_AT_ONCE = 16 };
 
-/* The largest logit that comes after `last` in descending order (-1: the largest of all); -1: there
- * is none, since some are no numbers. */
+/* The largest logit after `last` in descending order (last -1: the largest of all). -1: none is
+ * left that is not NaN. */
 static int32_t next_largest(const float *logits, int32_t count, int32_t last)
 {
     int32_t best = -1;
@@ -81,8 +82,8 @@ static void sort_few(uint32_t *entries, size_t count)
         }
 }
 
-/* Counts first: first[e + 1] becomes where expert e's next entry goes, and in the end where they
- * end. */
+/* Counts first; then first[e + 1] is where the next entry of expert e goes, and in the end where
+ * its entries end. */
 static void sort_by_expert(const pc__expert_config *config, size_t rows, pc__routes *routes)
 {
     size_t used = (size_t)config->used, count = (size_t)config->count;

@@ -1,27 +1,26 @@
-/* Which experts the rows of a block go through, and how much each counts. */
+/* Which experts the rows of a block use, and with what weight. */
 #ifndef PC_MODEL_ROUTE_H
 #define PC_MODEL_ROUTE_H
 
 #include "model/load/arch.h"
 
-/* Expert e has the entries [first[e], first[e + 1]), in ascending rows. */
+/* An entry is a (row, expert) pair. Expert e has entries [first[e], first[e + 1]), in ascending
+ * rows. */
 typedef struct pc__routes {
-    float *logits;    /* [row][experts] of the router */
-    int32_t *chosen;  /* [row][used] in descending probability; of equal ones the lower number comes
-                         first */
+    float *logits;    /* [row][experts] */
+    int32_t *chosen;  /* [row][used] by descending probability, equal ones by number */
     float *weight;    /* [row][used] */
     uint32_t *first;  /* [experts + 1] */
     uint32_t *row;    /* [entry] */
-    float *share;     /* [entry] the weight of its row for its expert */
-    uint32_t *of_row; /* [row][used] the row's entries, ascending */
+    float *share;     /* [entry] weight */
+    uint32_t *of_row; /* [row][used] entries of the row, ascending */
 } pc__routes;
 
-/* One row: softmax over all experts, the `used` largest, their factors. In fp32, in an order that
- * depends on nothing but the row. Logits that are no numbers give weights that are none. */
+/* Routes one row: softmax over all experts, the `used` largest, their weights. In fp32, in an order
+ * that depends on the row alone. NaN logits give NaN weights. */
 void pc__route_row(const pc__expert_config *config, const float *logits, int32_t *chosen,
                    float *weight);
-/* chosen and weight of `rows` rows from their logits (on the context's threads), then the entries.
- */
+/* Routes `rows` rows on the context's threads, then sorts the entries. */
 void pc__route(pc_context *context, const pc__expert_config *config, size_t rows,
                pc__routes *routes);
 

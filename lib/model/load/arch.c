@@ -1,9 +1,8 @@
+/* pc__arch: layers with experts, widths, and the checks that all readers share. */
 #include "model/load/arch.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "model/load/config.h"
 
 void pc__arch_clear(const pc_allocator *mem, pc__arch *arch)
 {
@@ -27,7 +26,7 @@ int32_t pc__mlp_width(const pc__arch *arch, int32_t layer)
     return pc__has_experts(arch, layer) ? arch->experts.shared : arch->ffn;
 }
 
-/* Larger than any model, small enough that no product of two of them overflows. */
+/* Above any model; the product of two does not overflow. */
 enum { MAX_WIDTH = 1 << 24, MAX_EXPERTS = 1 << 16 };
 
 static pc_status check_arch_sizes(const pc__arch *arch, const char *where)
@@ -49,7 +48,7 @@ static pc_status check_arch_sizes(const pc__arch *arch, const char *where)
             return pc__fail(PC_ERR_FORMAT, "%s: %s: %lld is outside 1 to %lld", where,
                             sizes[i].name, (long long)sizes[i].value, (long long)sizes[i].most);
     if (arch->heads % arch->kv_heads)
-        return pc__fail(PC_ERR_FORMAT, "%s: %d heads are no multiple of %d K/V heads", where,
+        return pc__fail(PC_ERR_FORMAT, "%s: %d heads are not a multiple of %d K/V heads", where,
                         arch->heads, arch->kv_heads);
     return PC_OK;
 }
@@ -67,15 +66,16 @@ static pc_status check_experts(const pc__arch *arch, const char *where)
                         experts->count);
     if (experts->width < 1 || experts->width > MAX_WIDTH || experts->shared < 0
         || experts->shared > MAX_WIDTH)
-        return pc__fail(PC_ERR_FORMAT, "%s: experts of width %d beside a shared one of width %d",
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: experts of width %d and a shared one of width %d are not possible",
                         where, experts->width, experts->shared);
     if (!(experts->scale >= 0) || experts->scale > 1e6f)
-        return pc__fail(PC_ERR_FORMAT, "%s: the experts' weights are scaled by %g", where,
+        return pc__fail(PC_ERR_FORMAT, "%s: the experts' weights have the factor %g", where,
                         (double)experts->scale);
     return PC_OK;
 }
 
-/* A number of the file may be one in fp64 and none in fp32. */
+/* A number that is finite in fp64 may be infinite in fp32. */
 static pc_status check_finite_numbers(const pc__arch *arch, const char *where)
 {
     const struct {
@@ -111,9 +111,10 @@ pc_status pc__arch_check(const pc__arch *arch, const char *where)
     if (arch->position_scheme == PC_POSITION_ROPE
         && (arch->rope.dims < 2 || arch->rope.dims % 2 || arch->rope.dims > arch->head_dim
             || !(arch->rope.theta > 1)))
-        return pc__fail(PC_ERR_FORMAT, "%s: rotary positions with base %g on %d of %d dimensions",
-                        where, arch->rope.theta, arch->rope.dims, arch->head_dim);
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: RoPE with base %g on %d of %d dimensions is not possible", where,
+                        arch->rope.theta, arch->rope.dims, arch->head_dim);
     if (arch->position_scheme == PC_POSITION_LEARNED && arch->context_length < 1)
-        return pc__fail(PC_ERR_FORMAT, "%s: learned positions without a context length", where);
+        return pc__fail(PC_ERR_FORMAT, "%s: learned positions need a context length", where);
     return PC_OK;
 }

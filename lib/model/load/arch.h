@@ -1,10 +1,9 @@
-/* What a model is: one row of data drives one forward pass. Filled from config.json (hf_config.c),
- * GGUF metadata (gguf_config.c), a llama2.c header, or a named shape. */
+/* The architecture of a model as data: it drives the one forward pass. Read from config.json, GGUF
+ * metadata or a llama2.c header, or taken from a named shape. */
 #ifndef PC_MODEL_ARCH_H
 #define PC_MODEL_ARCH_H
 
 #include "attn/backend.h"
-#include "model/load/gguf.h"
 
 typedef enum pc__norm { PC__NORM_RMS, PC__NORM_LAYER } pc__norm;
 typedef enum pc__residual {
@@ -20,8 +19,7 @@ typedef enum pc__rope_scaling {
     PC__ROPE_YARN,
     PC__ROPE_LLAMA3,
     PC__ROPE_LONG,
-    PC__ROPE_FACTORS /* frequency i divided by short_factors[i], whatever the length (GGUF's form of
-                        Llama 3.1) */
+    PC__ROPE_FACTORS /* frequency i / short_factors[i], for any length (GGUF's form of Llama 3.1) */
 } pc__rope_scaling;
 
 typedef struct pc__rope_config {
@@ -33,41 +31,40 @@ typedef struct pc__rope_config {
     double original_length, max_length;
     double low_freq_factor, high_freq_factor; /* llama3 */
     double beta_fast, beta_slow, attention_factor, mscale,
-        mscale_all_dim;                   /* yarn; attention_factor also longrope; 0: default */
-    int32_t truncate;                     /* yarn: correction range rounded to whole dims */
+        mscale_all_dim;                   /* yarn, longrope (attention_factor); 0: default */
+    int32_t truncate;                     /* yarn: rounds the correction range to whole dims */
     double *short_factors, *long_factors; /* longrope, [dims/2] */
 } pc__rope_config;
 
 enum { PC__MAX_LAYERS = 1024 };
 
-/* Layers with experts: a router chooses `used` of `count` MLPs for every row; beside them there may
- * be one MLP, here called shared, that all rows go through. */
+/* Layers with experts: a router chooses `used` of `count` MLPs for every row. There may be one more
+ * MLP for all rows, the shared one. */
 typedef struct pc__expert_config {
-    int32_t count, used;  /* count 0: there are none */
-    int32_t width;        /* of an expert */
+    int32_t count, used;  /* count 0: no experts */
+    int32_t width;        /* width of an expert */
     int32_t shared;       /* width of the shared MLP; 0: none */
-    int32_t shared_gated; /* its result times sigmoid(w . row) */
-    int32_t renormalise;  /* probabilities of the chosen ones divided by their sum */
-    float scale;          /* what they are multiplied with then; 0: nothing */
-    uint64_t layers[PC__MAX_LAYERS / 64]; /* bit l % 64 of word l / 64: layer l has experts, else an
-                                             MLP of width ffn */
+    int32_t shared_gated; /* 1: its result is multiplied with sigmoid(w . row) */
+    int32_t renormalise;  /* 1: divides the probabilities of the chosen ones by their sum */
+    float scale;          /* factor of the probabilities after that; 0: none */
+    /* bit l % 64 of word l / 64: layer l has experts, else an MLP of width ffn */
+    uint64_t layers[PC__MAX_LAYERS / 64];
 } pc__expert_config;
 
-/* What bidirectional models have beside the parts of decoders. */
+/* What encoders have that decoders have not. */
 typedef struct pc__encoder_config {
-    int32_t types;       /* token types that have an embedding; 0: none */
-    pc__activation pool; /* of the pooler, where the weights have one */
-    /* DeBERTa: a score is q.k + q.K(d) + k.Q(d), K and Q projections of an embedding of the
-     * distance d */
-    int32_t relative; /* rows of that table / 2; 0: ordinary attention */
-    int32_t farthest; /* distance; what is farther counts as it */
-    int32_t buckets;  /* of distances, logarithmic ones beyond a quarter of them; 0: every distance
-                         has its own row */
-    int32_t relative_norm; /* of the table */
-    int32_t
-        shared; /* K and Q project as the layer's keys and queries; else by matrices of their own */
-    int32_t c2p, p2c; /* the terms q.K(d) and k.Q(d) */
-    int32_t conv;     /* width of the convolution beside the first layer; 0: none */
+    int32_t types;       /* token types; 0: none */
+    pc__activation pool; /* of the pooler, if there is one */
+    /* DeBERTa: a score is q.k + q.K(d) + k.Q(d). K and Q are projections of an embedding of the
+     * distance d. */
+    int32_t relative; /* rows of the embedding / 2; 0: ordinary attention */
+    int32_t farthest; /* largest distance; farther tokens count as this far */
+    /* of distances, logarithmic beyond a quarter of them; 0: every distance has its own row */
+    int32_t buckets;
+    int32_t relative_norm; /* 1: norms the embedding */
+    int32_t shared;        /* 1: projects by the layer's K and Q; 0: by matrices of its own */
+    int32_t c2p, p2c;      /* 1: has the term q.K(d), k.Q(d) */
+    int32_t conv;          /* width of the convolution; 0: none */
     pc__activation conv_activation;
 } pc__encoder_config;
 
@@ -78,36 +75,50 @@ typedef struct pc__arch {
     float norm_eps;
     pc__residual residual;
     uint32_t position_scheme; /* PC_POSITION_… */
-    int32_t position_offset;  /* learned: row = position + offset (OPT: 2) */
+    int32_t position_offset;  /* learned positions: row = position + offset (OPT: 2) */
     pc__rope_config rope;
     int32_t alibi_before_scale; /* Falcon: (q.k + bias) * scale */
-    int32_t alibi_mpt;          /* MPT's order of slopes for head counts that are no power of two */
+    int32_t alibi_mpt;          /* 1: MPT's order of slopes, if heads is not a power of two */
     float alibi_max;            /* MPT: 8 */
     int32_t window;             /* sliding window; 0: none */
-    int32_t window_from;        /* Qwen2: layers from this one on have the window */
+    int32_t window_from;        /* first layer with the window (Qwen2) */
     float attention_scale;      /* 0: 1/sqrt(head_dim) */
     float attention_cap, logit_cap, embedding_scale, logit_scale, residual_scale; /* 0: none */
-    float qkv_clip; /* MPT clip_qkv; 0: none */
+    float qkv_clip; /* clip_qkv of MPT; 0: none */
     pc__activation activation;
     int32_t gated;
     int32_t embedding_norm; /* Bloom */
     int32_t final_norm;
-    int32_t tied;          /* the head is the embedding */
-    int32_t embedding_dim; /* OPT word_embed_proj_dim; = hidden elsewhere */
+    int32_t tied;          /* 1: the head is the embedding */
+    int32_t embedding_dim; /* word_embed_proj_dim of OPT; else hidden */
     int32_t causal;
     int32_t token_bos, token_eos, token_unk, token_pad; /* from the config; -1: none */
-    uint32_t bias_roles;  /* bit 1 << PC__ROLE_x: that matrix or norm has a bias */
-    int32_t bias_by_file; /* 1: whichever the file has (GGUF says it nowhere else) */
+    uint32_t bias_roles;  /* bit 1 << PC__ROLE_x: that role has a bias */
+    int32_t bias_by_file; /* 1: the file decides (GGUF has no key for it) */
     pc__expert_config experts;
     pc__encoder_config encoder;
 } pc__arch;
 
 int pc__has_experts(const pc__arch *arch, int32_t layer);
 void pc__set_experts(pc__arch *arch, int32_t layer);
-/* Width of the MLP that all rows of a layer go through; 0: there is none. */
+/* Width of the MLP for all rows of a layer; 0: none. */
 int32_t pc__mlp_width(const pc__arch *arch, int32_t layer);
 
 /* Frees what the struct points to and zeroes it. */
 void pc__arch_clear(const pc_allocator *mem, pc__arch *arch);
+
+/* Readers of a pc__arch: these, pc__arch_from_gguf (gguf.h), pc__llama2c_open (llama2c.h). Each
+ * fills *out or zeroes it; free it with pc__arch_clear. PC_ERR_UNSUPPORTED names key and value: the
+ * model could not be computed exactly. */
+
+/* config.json of a Hugging Face folder (hf_config.c), as a file or as text; `where` names it in
+ * error texts. */
+pc_status pc__arch_from_config(pc__arch *out, const pc_allocator *mem, const char *path);
+pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char *text, size_t size,
+                             const char *where);
+/* A named shape (arch_shapes.c). PC_ERR_NOT_FOUND lists the names. */
+pc_status pc__arch_from_shape(pc__arch *out, const char *shape);
+/* Checks sizes, multiples and ranges; every reader ends with it. */
+pc_status pc__arch_check(const pc__arch *arch, const char *where);
 
 #endif

@@ -1,3 +1,4 @@
+/* The table of tensor types, and the plain ones as fp32. */
 #include "model/load/dequant.h"
 
 #include "attn/bf16.h"
@@ -7,7 +8,7 @@ static void from_f32(const uint8_t *in, size_t count, float *out)
     memcpy(out, in, count * sizeof *out);
 }
 
-/* Blocks of a fixed size, so that compilers see whole vectors. */
+/* Blocks of a fixed size: compilers vectorise them. */
 static void from_f16(const uint8_t *in, size_t count, float *out)
 {
     enum { WIDE = 32 };
@@ -30,7 +31,7 @@ static void from_bf16(const uint8_t *in, size_t count, float *out)
         out[i] = pc__bf16_to(pc__load_u16(in + 2 * i));
 }
 
-/* A plain number type: each value rounded to fp32 once. */
+/* A plain number type: each value is rounded to fp32 once. */
 #define FROM(name, type)                                                 \
     static void from_##name(const uint8_t *in, size_t count, float *out) \
     {                                                                    \

@@ -1,5 +1,5 @@
-/* Tensor types as ggml and safetensors define them, each turned to fp32. Bit for bit what ggml's
- * reference functions give: every value is computed in the same order of fp32 operations. */
+/* Tensor types of ggml and safetensors, converted to fp32. Bit-equal to ggml's reference functions:
+ * the same fp32 operations in the same order. */
 #ifndef PC_MODEL_DEQUANT_H
 #define PC_MODEL_DEQUANT_H
 
@@ -8,7 +8,7 @@
 #include "attn/half.h"
 #include "model/load/weights.h"
 
-/* `count` blocks to count * (elements of a block) floats. */
+/* Converts `count` blocks to count * (elements of a block) floats. */
 typedef void (*pc__dequant_fn)(const uint8_t *blocks, size_t count, float *out);
 
 /* Blocks of 32 (dequant_32.c). */
@@ -26,17 +26,17 @@ void pc__dequant_q5_k(const uint8_t *blocks, size_t count, float *out);
 void pc__dequant_q6_k(const uint8_t *blocks, size_t count, float *out);
 void pc__dequant_iq4_xs(const uint8_t *blocks, size_t count, float *out);
 
-/* Where fp16 scales lie in a block of a type. */
+/* A tensor type, and where the fp16 scales are in its block. */
 typedef struct pc__ttype_info {
     const char *name;
     size_t block, block_bytes;
     pc__dequant_fn dequant;
-    uint32_t scales;     /* how many */
+    uint32_t scales;     /* number of scales */
     uint8_t scale_at[2]; /* byte offsets */
 } pc__ttype_info;
 const pc__ttype_info *pc__ttype_info_of(pc__ttype type);
 
-/* 6-bit scale and minimum of sub-block j of eight, out of 12 bytes. */
+/* 6-bit scale and minimum of sub-block j of eight, from 12 bytes. */
 static inline void pc__k4_scale(const uint8_t *packed, int j, int *scale, int *minimum)
 {
     if (j < 4) {

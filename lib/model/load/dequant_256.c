@@ -1,5 +1,5 @@
-/* Blocks of 256 values: sub-blocks of 16 or 32 with a small integer scale each (and a minimum),
- * which one fp16 scale d (and dmin) multiplies. Layouts are given in bytes, in their order. */
+/* Blocks of 256 values in sub-blocks of 16 or 32. A sub-block has a small integer scale (and a
+ * minimum), multiplied by an fp16 scale d (and dmin). Layouts are given in bytes, in file order. */
 #include "model/load/dequant.h"
 
 /* 16 values of two bits at `shift`. */
@@ -9,8 +9,8 @@ static void q2_run(const uint8_t *q, int shift, float scale, float minimum, floa
         out[l] = scale * (float)(q[l] >> shift & 3) - minimum;
 }
 
-/* scales[16]: low four bits scale, high four minimum; q[64]; d; dmin. Of each 32 bytes of q, bits
- * 2j, 2j+1 are the values 32j … */
+/* scales[16]: low four bits scale, high four minimum; q[64]; d; dmin. Bits 2j, 2j+1 of each 32
+ * bytes of q are the values from 32j on. */
 void pc__dequant_q2_k(const uint8_t *in, size_t count, float *out)
 {
     for (size_t b = 0; b < count; b++, in += 84) {
@@ -23,8 +23,8 @@ void pc__dequant_q2_k(const uint8_t *in, size_t count, float *out)
     }
 }
 
-/* 6-bit scale of run `run`: low four bits in bytes 0 … 7 (two runs a byte), high two in bytes 8 …
- * 11 (four runs a byte). */
+/* 6-bit scale of sub-block `run`: low four bits in bytes 0 to 7 (two scales a byte), high two in
+ * bytes 8 to 11 (four scales a byte). */
 static int q3_scale(const uint8_t *scales, int run)
 {
     int low = run < 8 ? scales[run] & 15 : scales[run - 8] >> 4;
@@ -32,7 +32,7 @@ static int q3_scale(const uint8_t *scales, int run)
     return (low | high << 4) - 32;
 }
 
-/* Without its bit in the mask a value is four less. */
+/* A value without its bit in the mask is four less. */
 static void q3_run(const uint8_t *q, int shift, const uint8_t *mask, int bit, float scale,
                    float *out)
 {
@@ -59,7 +59,7 @@ static void q4_run(const uint8_t *q, int shift, float scale, float minimum, floa
         out[l] = scale * (float)(q[l] >> shift & 15) - minimum;
 }
 
-/* d, dmin, scales[12], q[128]: of each 32 bytes the low four bits are one sub-block, the high four
+/* d, dmin, scales[12], q[128]: the low four bits of each 32 bytes are one sub-block, the high four
  * the next */
 void pc__dequant_q4_k(const uint8_t *in, size_t count, float *out)
 {
@@ -80,7 +80,7 @@ static void q5_run(const uint8_t *q, int shift, const uint8_t *high, int bit, fl
         out[l] = scale * (float)((q[l] >> shift & 15) + (high[l] >> bit & 1) * 16) - minimum;
 }
 
-/* d, dmin, scales[12], high[32]: bit j is the fifth one of sub-block j, q[128] as in Q4_K */
+/* d, dmin, scales[12], high[32] (bit j: fifth bit of sub-block j), q[128] as in Q4_K */
 void pc__dequant_q5_k(const uint8_t *in, size_t count, float *out)
 {
     for (size_t b = 0; b < count; b++, in += 176) {
@@ -102,9 +102,9 @@ static void q6_run(const uint8_t *low, int low_shift, const uint8_t *high, int h
                  * (float)(((low[l] >> low_shift & 15) | (high[l] >> high_shift & 3) << 4) - 32);
 }
 
-/* low[128], high[64], signed scales[16], d. In each half of the block, run 2k and 2k+1 of 16 take
- * bits 2k, 2k+1 of its 32 high bytes, and the low or (k >= 2) high four bits of its low bytes 32 (k
- * % 2) … */
+/* low[128], high[64], signed scales[16], d. In each half of the block, sub-blocks 2k and 2k+1 use
+ * bits 2k, 2k+1 of its 32 high bytes, and four bits (low for k < 2, else high) of its low bytes
+ * from 32 (k % 2) on. */
 void pc__dequant_q6_k(const uint8_t *in, size_t count, float *out)
 {
     for (size_t b = 0; b < count; b++, in += 210) {
@@ -117,8 +117,8 @@ void pc__dequant_q6_k(const uint8_t *in, size_t count, float *out)
     }
 }
 
-/* d, high two bits of eight scales (u16), low four bits of them [4], q[128]: per sub-block 16
- * bytes, low four bits first */
+/* d, high two bits of eight scales (u16), low four bits of them [4], q[128]: 16 bytes a sub-block,
+ * low four bits first */
 void pc__dequant_iq4_xs(const uint8_t *in, size_t count, float *out)
 {
     for (size_t b = 0; b < count; b++, in += 136) {

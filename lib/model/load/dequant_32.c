@@ -1,5 +1,5 @@
-/* Blocks of 32 values with one fp16 scale d, some with an fp16 minimum m. The low four bits of byte
- * j are value j, the high four are value j + 16. */
+/* Blocks of 32 values with an fp16 scale d, some with an fp16 minimum m. Byte j holds value j in
+ * its low four bits and value j + 16 in its high four. */
 #include "model/load/dequant.h"
 
 /* d, 32 signed bytes */
@@ -36,7 +36,7 @@ void pc__dequant_q4_1(const uint8_t *in, size_t count, float *out)
     }
 }
 
-/* The fifth bits, one a value. */
+/* Fifth bits, one a value. */
 static uint32_t load_bits(const uint8_t *from)
 {
     uint32_t bits;

@@ -1,3 +1,4 @@
+/* The GGUF reader: header, keys, tensor descriptions. Owns the entries of a pc__gguf. */
 #include "model/load/gguf_internal.h"
 
 #include <stdlib.h>
@@ -35,14 +36,14 @@ static pc_status read_text(gguf_reader *r, pc__text *out, const char *what)
         return status;
     if (size > r->size - r->at)
         return pc__fail(PC_ERR_FORMAT,
-                        "%s: byte %zu: %s of %llu bytes is longer than the rest of the file",
+                        "%s: byte %zu: %s of %llu bytes does not fit into the rest of the file",
                         r->path, start, what, (unsigned long long)size);
     *out = (pc__text){(const char *)r->data + r->at, (size_t)size};
     r->at += (size_t)size;
     return PC_OK;
 }
 
-/* A key or the name of a tensor. */
+/* Reads a key or the name of a tensor. */
 static pc_status read_name(gguf_reader *r, pc__text *out, const char *what)
 {
     size_t start = r->at;
@@ -50,15 +51,15 @@ static pc_status read_name(gguf_reader *r, pc__text *out, const char *what)
     if (status < 0)
         return status;
     if (!out->size || out->size > MAX_NAME)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s of %zu bytes", r->path, start, what,
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s has %zu bytes", r->path, start, what,
                         out->size);
     if (memchr(out->data, 0, out->size))
-        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s with a NUL byte in it", r->path, start,
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s contains a NUL byte", r->path, start,
                         what);
     return PC_OK;
 }
 
-/* Moves past `count` values of a type that is no array. */
+/* Skips `count` values of a type that is not an array. */
 static pc_status skip_values(gguf_reader *r, const char *key, uint32_t type, uint64_t count)
 {
     static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -66,8 +67,8 @@ static pc_status skip_values(gguf_reader *r, const char *key, uint32_t type, uin
     pc_status status = PC_OK;
     pc__text text;
     if (type == PC__GGUF_ARRAY || type >= sizeof width)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte %zu: key '%s' has values of type %u", r->path,
-                        start, key, type);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte %zu: key '%s' has values of unknown type %u",
+                        r->path, start, key, type);
     if (type == PC__GGUF_STRING) {
         for (uint64_t i = 0; i < count && status >= 0; i++)
             status = read_text(r, &text, "a string");
@@ -76,7 +77,7 @@ static pc_status skip_values(gguf_reader *r, const char *key, uint32_t type, uin
     if (count > (r->size - r->at) / width[type])
         return pc__fail(
             PC_ERR_FORMAT,
-            "%s: byte %zu: key '%s': %llu values of %u bytes are more than the rest of the file",
+            "%s: byte %zu: key '%s': %llu values of %u bytes do not fit into the rest of the file",
             r->path, start, key, (unsigned long long)count, (unsigned)width[type]);
     r->at += (size_t)count * width[type];
     return PC_OK;
@@ -117,7 +118,7 @@ static pc_status read_entry(pc__gguf *gguf, gguf_reader *r)
     PC__TRY(read_name(r, &key, "a key"), done);
     entry.key = pc__strndup(&gguf->mem, key.data, key.size);
     status = entry.key ? read_value(&gguf->mem, r, &entry) : PC_ERR_NOMEM;
-    gguf->entries[gguf->count++] = entry; /* freed with the rest, even when half made */
+    gguf->entries[gguf->count++] = entry; /* pc__gguf_free frees half-made entries too */
 done:
     return status;
 }
@@ -138,50 +139,31 @@ static pc_status read_gguf_entries(pc__gguf *gguf, gguf_reader *r, uint64_t coun
         qsort(gguf->entries, gguf->count, sizeof *gguf->entries, entries_by_key);
     for (size_t i = 1; i < gguf->count; i++)
         if (!entries_by_key(&gguf->entries[i - 1], &gguf->entries[i]))
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' stands in it twice", r->path,
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' appears twice", r->path,
                             gguf->entries[i].key);
     return PC_OK;
 }
 
-/* ggml's numbers. Types without `readable` are named in the refusal. */
+/* clang-format off */
+/* By ggml's numbers. The other types are named in the error text. */
 static const struct {
     const char *name;
     int readable;
     pc__ttype type;
 } tensor_types[] = {
-    [0] = {"F32", 1, PC__T_F32},
-    [1] = {"F16", 1, PC__T_F16},
-    [2] = {"Q4_0", 1, PC__T_Q4_0},
-    [3] = {"Q4_1", 1, PC__T_Q4_1},
-    [6] = {"Q5_0", 1, PC__T_Q5_0},
-    [7] = {"Q5_1", 1, PC__T_Q5_1},
-    [8] = {"Q8_0", 1, PC__T_Q8_0},
-    [9] = {"Q8_1", 0, 0},
-    [10] = {"Q2_K", 1, PC__T_Q2_K},
-    [11] = {"Q3_K", 1, PC__T_Q3_K},
-    [12] = {"Q4_K", 1, PC__T_Q4_K},
-    [13] = {"Q5_K", 1, PC__T_Q5_K},
-    [14] = {"Q6_K", 1, PC__T_Q6_K},
-    [15] = {"Q8_K", 0, 0},
-    [16] = {"IQ2_XXS", 0, 0},
-    [17] = {"IQ2_XS", 0, 0},
-    [18] = {"IQ3_XXS", 0, 0},
-    [19] = {"IQ1_S", 0, 0},
-    [20] = {"IQ4_NL", 1, PC__T_IQ4_NL},
-    [21] = {"IQ3_S", 0, 0},
-    [22] = {"IQ2_S", 0, 0},
-    [23] = {"IQ4_XS", 1, PC__T_IQ4_XS},
-    [24] = {"I8", 1, PC__T_I8},
-    [25] = {"I16", 1, PC__T_I16},
-    [26] = {"I32", 1, PC__T_I32},
-    [27] = {"I64", 1, PC__T_I64},
-    [28] = {"F64", 1, PC__T_F64},
-    [29] = {"IQ1_M", 0, 0},
-    [30] = {"BF16", 1, PC__T_BF16},
-    [34] = {"TQ1_0", 0, 0},
-    [35] = {"TQ2_0", 0, 0},
-    [39] = {"MXFP4", 0, 0},
+    [0] = {"F32", 1, PC__T_F32}, [1] = {"F16", 1, PC__T_F16}, [2] = {"Q4_0", 1, PC__T_Q4_0},
+    [3] = {"Q4_1", 1, PC__T_Q4_1}, [6] = {"Q5_0", 1, PC__T_Q5_0}, [7] = {"Q5_1", 1, PC__T_Q5_1},
+    [8] = {"Q8_0", 1, PC__T_Q8_0}, [9] = {"Q8_1", 0, 0}, [10] = {"Q2_K", 1, PC__T_Q2_K},
+    [11] = {"Q3_K", 1, PC__T_Q3_K}, [12] = {"Q4_K", 1, PC__T_Q4_K}, [13] = {"Q5_K", 1, PC__T_Q5_K},
+    [14] = {"Q6_K", 1, PC__T_Q6_K}, [15] = {"Q8_K", 0, 0}, [16] = {"IQ2_XXS", 0, 0},
+    [17] = {"IQ2_XS", 0, 0}, [18] = {"IQ3_XXS", 0, 0}, [19] = {"IQ1_S", 0, 0},
+    [20] = {"IQ4_NL", 1, PC__T_IQ4_NL}, [21] = {"IQ3_S", 0, 0}, [22] = {"IQ2_S", 0, 0},
+    [23] = {"IQ4_XS", 1, PC__T_IQ4_XS}, [24] = {"I8", 1, PC__T_I8}, [25] = {"I16", 1, PC__T_I16},
+    [26] = {"I32", 1, PC__T_I32}, [27] = {"I64", 1, PC__T_I64}, [28] = {"F64", 1, PC__T_F64},
+    [29] = {"IQ1_M", 0, 0}, [30] = {"BF16", 1, PC__T_BF16}, [34] = {"TQ1_0", 0, 0},
+    [35] = {"TQ2_0", 0, 0}, [39] = {"MXFP4", 0, 0}
 };
+/* clang-format on */
 
 int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
 {
@@ -193,8 +175,7 @@ int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
     return 1;
 }
 
-/* A tensor's description; `bytes` is set, `data` not yet. *offset counts from the start of the
- * data. */
+/* Reads the description of a tensor, without `data`. *offset counts from the start of the data. */
 static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *name,
                                   uint64_t *offset)
 {
@@ -215,7 +196,7 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
         tensor->shape[i] = dims[tensor->rank - 1 - i];
     if (!pc__gguf_tensor_type(number, &tensor->type, &type_name))
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: byte %zu: tensor '%.*s' has the type %s (%u), which is not read",
+                        "%s: byte %zu: tensor '%.*s' has type %s (%u), which is not supported",
                         r->path, start, (int)name->size, name->data, type_name, number);
     if (!pc__tensor_size(tensor, &tensor->bytes))
         return pc__fail(PC_ERR_FORMAT,
@@ -225,8 +206,7 @@ done:
     return status;
 }
 
-/* Reads the descriptions, keeping offsets in `data` terms until the start of the data is known: two
- * walks over the same bytes. */
+/* Reads the descriptions twice: the data start where they end, which the first pass finds. */
 static pc_status read_tensors(pc__gguf *gguf, gguf_reader *r, uint64_t count, uint64_t alignment)
 {
     gguf_reader second = *r;
@@ -272,10 +252,11 @@ static pc_status read_gguf_header(gguf_reader *r, uint64_t *tensors, uint64_t *e
         return pc__fail(PC_ERR_FORMAT, "%s: byte 0: not a GGUF file", r->path);
     PC__TRY(read_bytes(r, &version, sizeof version, "the version"), done);
     if (version == UINT32_C(0x02000000) || version == UINT32_C(0x03000000))
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: a big-endian file", r->path);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: big-endian files are not supported",
+                        r->path);
     if (version != 2 && version != 3)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: version %u is neither 2 nor 3", r->path,
-                        version);
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: version %u is not supported (2 and 3 are)",
+                        r->path, version);
     PC__TRY(read_bytes(r, tensors, sizeof *tensors, "the number of tensors"), done);
     status = read_bytes(r, entries, sizeof *entries, "the number of keys");
 done:
@@ -289,7 +270,7 @@ static pc_status check_alignment(const pc__gguf *gguf, const char *path, uint64_
         return PC_OK;
     if (!pc__gguf_u64(gguf, "general.alignment", alignment) || !*alignment
         || *alignment > MAX_ALIGNMENT || *alignment & (*alignment - 1))
-        return pc__fail(PC_ERR_FORMAT, "%s: key 'general.alignment' is no power of two up to %d",
+        return pc__fail(PC_ERR_FORMAT, "%s: key 'general.alignment' is not a power of two up to %d",
                         path, MAX_ALIGNMENT);
     return PC_OK;
 }
@@ -299,7 +280,7 @@ static pc_status check_split(const pc__gguf *gguf, const char *path)
     uint64_t parts;
     if (pc__gguf_u64(gguf, "split.count", &parts) && parts > 1)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: one of %llu files of a split model; join them first", path,
+                        "%s: the model is split into %llu files: join them first", path,
                         (unsigned long long)parts);
     return PC_OK;
 }

@@ -1,10 +1,11 @@
-/* GGUF metadata to pc__arch. What an architecture is beyond its sizes stands in a table here, as
- * GGUF leaves it to the reader. */
+/* GGUF metadata to pc__arch. GGUF does not say what an architecture computes: the table here does.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "model/load/config.h"
+#include "model/load/arch.h"
+#include "model/load/gguf.h"
 #include "model/load/gguf_config.h"
 
 typedef struct gguf_family {
@@ -14,8 +15,8 @@ typedef struct gguf_family {
     pc__activation activation;
     int32_t gated;
     uint32_t positions;
-    int32_t interleaved; /* the converter has reordered the rows of Q and K for it */
-    const char *experts; /* the name of such models with experts; NULL: there are none */
+    int32_t interleaved; /* the file has the rows of Q and K permuted for it */
+    const char *experts; /* name of its models with experts; NULL: none */
 } gguf_family;
 
 static const gguf_family gguf_families[] = {
@@ -52,7 +53,8 @@ pc_status pc__meta_size(const pc__meta *s, const char *name, int wanted, int32_t
     *out = 0;
     for (size_t i = 0; i < count; i++) {
         if (!pc__gguf_array_i64(s->gguf, key, i, &each) || each < 0 || each > INT32_MAX)
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no size", s->path, key, i);
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is not a size", s->path, key,
+                            i);
         if (i && each != first)
             return pc__fail(PC_ERR_UNSUPPORTED,
                             "%s: key '%s': layers of different sizes are not implemented", s->path,
@@ -64,10 +66,10 @@ pc_status pc__meta_size(const pc__meta *s, const char *name, int wanted, int32_t
         return PC_OK;
     if (!pc__gguf_u64(s->gguf, key, &value))
         return wanted
-                   ? pc__fail(PC_ERR_FORMAT, "%s: there is no key '%s' with a size", s->path, key)
+                   ? pc__fail(PC_ERR_FORMAT, "%s: key '%s' is missing or not a size", s->path, key)
                    : PC_OK;
     if (value > INT32_MAX)
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %llu", s->path, key,
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s': %llu is too large", s->path, key,
                         (unsigned long long)value);
     *out = (int32_t)value;
     return PC_OK;
@@ -80,7 +82,7 @@ pc_status pc__meta_number(const pc__meta *s, const char *name, double *out)
     if (!pc__gguf_f64(s->gguf, pc__meta_key(s, name, key), &value))
         return PC_OK;
     if (!isfinite(value))
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is no finite number", s->path, key);
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is not finite", s->path, key);
     *out = value;
     return PC_OK;
 }
@@ -96,7 +98,7 @@ pc_status pc__meta_only(const pc__meta *s, const char *name, double neutral)
                     pc__meta_key(s, name, key), value);
 }
 
-/* Keys of models that are more than their architecture's name says. */
+/* Refuses keys that change what the architecture computes. */
 static pc_status refuse_extras(const pc__meta *s)
 {
     static const struct {
@@ -134,15 +136,16 @@ static pc_status read_heads(const pc__meta *s, pc__arch *arch)
     if (!arch->kv_heads)
         arch->kv_heads = arch->heads;
     if (!arch->head_dim && (arch->heads < 1 || arch->hidden % arch->heads))
-        return pc__fail(PC_ERR_FORMAT, "%s: a width of %d is no multiple of %d heads", s->path,
+        return pc__fail(PC_ERR_FORMAT, "%s: the width %d is not a multiple of %d heads", s->path,
                         arch->hidden, arch->heads);
     if (!arch->head_dim)
         arch->head_dim = arch->hidden / arch->heads;
     arch->v_dim = v_dim ? v_dim : arch->head_dim;
     if (arch->v_dim != arch->head_dim)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: keys of %d and values of %d dimensions are not implemented", s->path,
-                        arch->head_dim, arch->v_dim);
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: keys of %d and values of %d dimensions are not implemented: they must be equal",
+            s->path, arch->head_dim, arch->v_dim);
 done:
     return status;
 }
@@ -164,7 +167,7 @@ static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
                         s->architecture);
     arch->attention_scale = (float)scale;
     if (!embedding || embedding->rank != 2 || embedding->shape[0] > INT32_MAX)
-        return pc__fail(PC_ERR_FORMAT, "%s: there is no matrix 'token_embd.weight'", s->path);
+        return pc__fail(PC_ERR_FORMAT, "%s: the matrix 'token_embd.weight' is missing", s->path);
     arch->vocab = (int32_t)embedding->shape[0];
     arch->embedding_dim = arch->hidden;
     arch->tied = !pc__meta_tensor(s, "output.weight");
@@ -179,13 +182,13 @@ static pc_status read_eps(const pc__meta *s, pc__arch *arch)
                                                   : "attention.layer_norm_epsilon";
     pc_status status = pc__meta_number(s, name, &eps);
     if (status >= 0 && eps < 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: there is no key '%s.%s'", s->path, s->architecture,
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s.%s' is missing", s->path, s->architecture,
                         name);
     arch->norm_eps = (float)eps;
     return status;
 }
 
-/* MPT's and Bloom's slopes; the largest exponent is a constant of Bloom. */
+/* Slopes of MPT and Bloom; Bloom's largest exponent is a constant. */
 static pc_status read_alibi(const pc__meta *s, pc__arch *arch)
 {
     double most = 8, clip = 0;
@@ -193,8 +196,9 @@ static pc_status read_alibi(const pc__meta *s, pc__arch *arch)
     PC__TRY(pc__meta_number(s, "attention.max_alibi_bias", &most), done);
     PC__TRY(pc__meta_number(s, "attention.clamp_kqv", &clip), done);
     if (!(most > 0) || clip < 0)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: an ALiBi exponent of %g, a clamp of %g", s->path,
-                        most, clip);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: an ALiBi exponent of %g with a clamp of %g is not implemented",
+                        s->path, most, clip);
     arch->alibi_max = (float)most;
     arch->qkv_clip = (float)clip;
     arch->alibi_mpt = !strcmp(s->architecture, "mpt");
@@ -255,16 +259,16 @@ pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *g
     pc_status status;
     memset(out, 0, sizeof *out);
     if (!pc__gguf_string(gguf, "general.architecture", &s.architecture))
-        return pc__fail(PC_ERR_FORMAT, "%s: there is no key 'general.architecture'", s.path);
+        return pc__fail(PC_ERR_FORMAT, "%s: key 'general.architecture' is missing", s.path);
     if (!pc__weights_count(s.weights))
-        return pc__fail(PC_ERR_NOT_FOUND, "%s: a vocabulary without weights", s.path);
+        return pc__fail(PC_ERR_NOT_FOUND, "%s: the file is a vocabulary without weights", s.path);
     for (size_t i = 0; i < sizeof gguf_families / sizeof *gguf_families; i++)
         if (!strcmp(gguf_families[i].name, s.architecture))
             found = &gguf_families[i];
     if (!found)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: key 'general.architecture': '%s' is none of llama, qwen2, qwen2moe, "
-                        "deepseek, phi3, phi2, falcon, mpt, bloom, gpt2",
+                        "%s: key 'general.architecture': '%s' is not supported (llama, qwen2, "
+                        "qwen2moe, deepseek, phi3, phi2, falcon, mpt, bloom and gpt2 are)",
                         s.path, s.architecture);
     status = read_arch(&s, found, mem, out);
     if (status < 0)

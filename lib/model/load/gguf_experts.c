@@ -1,10 +1,10 @@
-/* Experts of a GGUF file: how many, how wide, in which layers, and what their weights add up to. */
+/* Experts of a GGUF file: number, width, layers, and how their weights are normalised. */
 #include <stdio.h>
 #include <string.h>
 
 #include "model/load/gguf_config.h"
 
-/* What leaves the experts' weights another sum than the softmax's. */
+/* How the weights of the chosen experts are scaled. */
 static pc_status read_expert_weights(const pc__meta *s, pc__expert_config *experts)
 {
     char key[PC__META_KEY];
@@ -55,7 +55,7 @@ done:
     return status;
 }
 
-/* Layers with a router have experts; a key may say which ones those are. */
+/* Layers with a router have experts; a key, if present, must agree. */
 static pc_status read_expert_layers(const pc__meta *s, pc__arch *arch)
 {
     char key[PC__META_KEY];
@@ -66,7 +66,7 @@ static pc_status read_expert_layers(const pc__meta *s, pc__arch *arch)
         snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", l);
         int has = pc__meta_tensor(s, name) != NULL;
         if (is_given && has != ((uint64_t)l >= dense))
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %llu, and there is %s tensor '%s'",
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %llu, but there is %s tensor '%s'",
                             s->path, key, (unsigned long long)dense, has ? "a" : "no", name);
         if (has)
             pc__set_experts(arch, l);

@@ -1,18 +1,18 @@
-/* Rotary positions of a GGUF file: base, scaling, factors of single frequencies. */
+/* RoPE of a GGUF file: base, scaling, factors of single frequencies. */
 #include <math.h>
 #include <string.h>
 
-#include "model/load/config.h"
+#include "model/load/arch.h"
 #include "model/load/gguf_config.h"
 #include "model/load/positions.h"
 
-/* A vector of `count` factors above zero, from a tensor. */
+/* Reads a tensor of `count` factors above zero. */
 static pc_status read_factor_tensor(const pc__meta *s, const pc_allocator *mem,
                                     const pc__tensor *tensor, int32_t count, double **out)
 {
     if (tensor->rank != 1 || tensor->shape[0] != (uint64_t)count || tensor->type != PC__T_F32)
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is no F32 vector of %d factors", s->path,
-                        tensor->name, count);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not an F32 vector of %d factors",
+                        s->path, tensor->name, count);
     *out = pc__calloc(mem, (size_t)count, sizeof **out);
     if (!*out)
         return PC_ERR_NOMEM;
@@ -37,7 +37,7 @@ static pc_status read_scaling_kind(const pc__meta *s, pc__rope_config *rope)
                  {"yarn", PC__ROPE_YARN},
                  {"longrope", PC__ROPE_LONG}};
     char key[PC__META_KEY];
-    const char *name = "linear"; /* as older files mean it, where they have a factor */
+    const char *name = "linear"; /* older files have a factor and no type */
     pc_status status;
     PC__TRY(pc__meta_number(s, "rope.scale_linear", &rope->factor), done);
     PC__TRY(pc__meta_number(s, "rope.scaling.factor", &rope->factor), done);
@@ -56,7 +56,7 @@ done:
     return status;
 }
 
-/* Files of YaRN carry a factor that multiplies the formula's own one. */
+/* The factor in the file multiplies that of the formula. */
 static pc_status read_gguf_yarn(const pc__meta *s, pc__rope_config *rope)
 {
     double attention = 1;
@@ -90,7 +90,7 @@ static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
         return pc__fail(PC_ERR_FORMAT, "%s: the factor of rope.scaling is not above zero", s->path);
     if (rope->scaling != PC__ROPE_PLAIN && !(rope->original_length > 1))
         return pc__fail(PC_ERR_FORMAT,
-                        "%s: rope.scaling without the length that the model was trained for",
+                        "%s: rope.scaling needs the length that the model was trained for",
                         s->path);
     if (rope->scaling == PC__ROPE_YARN)
         status = read_gguf_yarn(s, rope);
@@ -110,15 +110,14 @@ static pc_status read_factor_tensors(const pc__meta *s, const pc_allocator *mem,
     if (!one && !low && !high)
         return rope->scaling == PC__ROPE_LONG
                    ? pc__fail(PC_ERR_FORMAT,
-                              "%s: longrope without rope_factors_short and rope_factors_long",
+                              "%s: longrope needs rope_factors_short and rope_factors_long",
                               s->path)
                    : PC_OK;
     if (is_long == (one != NULL)
         || (rope->scaling != PC__ROPE_PLAIN && !(is_long && rope->scaling == PC__ROPE_LONG)))
-        return pc__fail(
-            PC_ERR_UNSUPPORTED,
-            "%s: frequency factors together with another scaling, or with one half of them missing",
-            s->path);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: frequency factors are incomplete or have another scaling beside them",
+                        s->path);
     rope->scaling = is_long ? PC__ROPE_LONG : PC__ROPE_FACTORS;
     PC__TRY(read_factor_tensor(s, mem, is_long ? low : one, rope->dims / 2, &rope->short_factors),
             done);
@@ -144,7 +143,7 @@ pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *ar
     PC__TRY(pc__meta_size(s, "rope.dimension_count", 0, &rope->dims), done);
     if (!rope->dims)
         rope->dims = arch->head_dim;
-    PC__TRY(pc__arch_check(arch, s->path), done); /* the number of factors depends on it */
+    PC__TRY(pc__arch_check(arch, s->path), done); /* the number of factors depends on the sizes */
     PC__TRY(read_gguf_scaling(s, rope), done);
     PC__TRY(read_factor_tensors(s, mem, rope), done);
     arch->context_length = pc__rope_context(rope);

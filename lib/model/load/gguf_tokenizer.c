@@ -1,10 +1,10 @@
-/* tokenizer.ggml.* in the neutral form of lib/text. Strings of GGUF's vocabularies lie in the
- * mapped file; only the arrays that point at them are allocated, for the time of the call. */
+/* The keys tokenizer.ggml.* as a pc__vocab. Strings stay in the mapped file; only arrays of
+ * pointers to them are allocated, during the call. */
 #include <string.h>
 
 #include "model/load/gguf_internal.h"
 
-/* All strings of an array, borrowed. */
+/* Borrows all strings of an array. */
 static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const char *key,
                             pc__text **out, size_t *count)
 {
@@ -16,8 +16,8 @@ static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const
     if (!entry)
         return PC_OK;
     if (!entry->is_array || entry->type != PC__GGUF_STRING)
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is no array of strings", gguf->weights->path,
-                        key);
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is not an array of strings",
+                        gguf->weights->path, key);
     texts = pc__calloc(mem, (size_t)entry->count, sizeof *texts);
     if (!texts)
         return PC_ERR_NOMEM;
@@ -29,7 +29,7 @@ static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const
     return PC_OK;
 }
 
-/* Room for one value a token; NULL with PC_OK where the file has none. */
+/* Allocates one value a token. *out is NULL if the file lacks the key. */
 static pc_status room_for(const pc_allocator *mem, const pc__gguf *gguf, const char *key,
                           size_t count, size_t size, void **out)
 {
@@ -55,7 +55,7 @@ static pc_status read_scores(const pc_allocator *mem, const pc__gguf *gguf, size
     *out = room;
     for (size_t i = 0; room && i < count; i++) {
         if (!pc__gguf_array_f64(gguf, key, i, &value) || value != value)
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no number",
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is not a number",
                             gguf->weights->path, key, i);
         (*out)[i] = (float)value;
     }
@@ -72,15 +72,14 @@ static pc_status read_types(const pc_allocator *mem, const pc__gguf *gguf, size_
     *out = room;
     for (size_t i = 0; room && i < count; i++) {
         if (!pc__gguf_array_i64(gguf, key, i, &value) || value < 0 || value > PC__TOKEN_BYTE)
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is no token type",
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is not a token type",
                             gguf->weights->path, key, i);
         (*out)[i] = (int32_t)value;
     }
     return status;
 }
 
-/* The first of `keys` that is there; -1 is "none" in some files, and so is the largest 32-bit
- * number. */
+/* Reads the first of `keys` that exists. -1 and the largest 32-bit number mean none. */
 static pc_status read_id(const pc__gguf *gguf, size_t count, const char *const keys[2],
                          int32_t *out)
 {
@@ -90,12 +89,12 @@ static pc_status read_id(const pc__gguf *gguf, size_t count, const char *const k
         if (!pc__gguf_find(gguf, keys[i]))
             continue;
         if (!pc__gguf_i64(gguf, keys[i], &value))
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is no integer", gguf->weights->path,
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is not an integer", gguf->weights->path,
                             keys[i]);
         if (value == -1 || value == UINT32_MAX)
             return PC_OK;
         if (value < 0 || (uint64_t)value >= count)
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': there is no token %lld among %zu",
+            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': token %lld is not among the %zu tokens",
                             gguf->weights->path, keys[i], (long long)value, count);
         *out = (int32_t)value;
         return PC_OK;
@@ -111,7 +110,7 @@ static pc_status read_ids(const pc__gguf *gguf, pc__vocab *vocab)
         {"tokenizer.ggml.unknown_token_id", NULL},
         {"tokenizer.ggml.padding_token_id", NULL},
         {"tokenizer.ggml.seperator_token_id",
-         "tokenizer.ggml.separator_token_id"}, /* the format's own spelling first */
+         "tokenizer.ggml.separator_token_id"}, /* the format's spelling comes first */
         {"tokenizer.ggml.cls_token_id", NULL},
     };
     int32_t *ids[6] = {&vocab->bos, &vocab->eos, &vocab->unk,
@@ -128,7 +127,7 @@ static int32_t read_flag(const pc__gguf *gguf, const char *key)
     return pc__gguf_u64(gguf, key, &value) ? value != 0 : -1;
 }
 
-/* An array of bytes; empty where there is none. */
+/* Reads an array of bytes; empty if the key is missing. */
 static pc_status read_charsmap(const pc__gguf *gguf, pc__text *out)
 {
     static const char key[] = "tokenizer.ggml.precompiled_charsmap";
@@ -136,7 +135,7 @@ static pc_status read_charsmap(const pc__gguf *gguf, pc__text *out)
     if (!entry)
         return PC_OK;
     if (!entry->is_array || (entry->type != PC__GGUF_I8 && entry->type != PC__GGUF_U8))
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is no array of bytes", gguf->weights->path,
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is not an array of bytes", gguf->weights->path,
                         key);
     *out = (pc__text){(const char *)entry->data, (size_t)entry->count};
     return PC_OK;
@@ -146,7 +145,8 @@ static pc_status read_vocab_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
 {
     const char *model;
     if (!pc__gguf_string(gguf, "tokenizer.ggml.model", &model))
-        return pc__fail(PC_ERR_NOT_FOUND, "%s: no tokenizer (key 'tokenizer.ggml.model')",
+        return pc__fail(PC_ERR_NOT_FOUND,
+                        "%s: the file has no tokenizer (key 'tokenizer.ggml.model' is missing)",
                         gguf->weights->path);
     if (!strcmp(model, "t5"))
         *kind = PC__VOCAB_UNIGRAM;
@@ -157,13 +157,13 @@ static pc_status read_vocab_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
     else if (!strcmp(model, "bert"))
         *kind = PC__VOCAB_WORDPIECE;
     else if (!strcmp(model, "no_vocab") || !strcmp(model, "none"))
-        return pc__fail(PC_ERR_NOT_FOUND, "%s: no tokenizer (key 'tokenizer.ggml.model' is '%s')",
+        return pc__fail(PC_ERR_NOT_FOUND,
+                        "%s: the file has no tokenizer (key 'tokenizer.ggml.model' is '%s')",
                         gguf->weights->path, model);
     else
-        return pc__fail(
-            PC_ERR_UNSUPPORTED,
-            "%s: key 'tokenizer.ggml.model': tokenizers of kind '%s' are not implemented",
-            gguf->weights->path, model);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: key 'tokenizer.ggml.model': tokenizer '%s' is not supported",
+                        gguf->weights->path, model);
     return PC_OK;
 }
 

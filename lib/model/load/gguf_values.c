@@ -26,8 +26,7 @@ pc__text pc__gguf_next_text(const uint8_t **at)
     return text;
 }
 
-/* An integer element as 64 bits of two's complement; *negative tells whether it is below zero. 0:
- * no integer. */
+/* Reads an integer element as 64 bits of two's complement. 0: not an integer. */
 static int integer_at(const pc__gguf_entry *entry, uint64_t index, uint64_t *bits, int *negative)
 {
     static const uint8_t width[] = {1, 1, 2, 2, 4, 4, 0, 1, 0, 0, 8, 8, 0};

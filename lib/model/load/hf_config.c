@@ -1,10 +1,10 @@
 /* config.json to pc__arch: one function an architecture, with the keys and defaults of its class in
- * transformers. Keys that change nothing in a forward pass (dropout, initialisation, caching) are
- * not looked at. */
+ * transformers. Keys that do not change a forward pass (dropout, initialisation, caching) are
+ * ignored. */
 #include <string.h>
 
 #include "base/file.h"
-#include "model/load/config.h"
+#include "model/load/arch.h"
 #include "model/load/hf_internal.h"
 
 enum { MAX_CONFIG = 16 << 20 };
@@ -39,7 +39,6 @@ pc_status pc__config_eps(const pc__config *config, const char *key, double fallb
     return status;
 }
 
-/* hidden / heads, where no head_dim is given. */
 pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
 {
     arch->head_dim = 0;
@@ -47,13 +46,13 @@ pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
     if (status < 0 || arch->head_dim > 0)
         return status;
     if (arch->hidden % arch->heads)
-        return pc__fail(PC_ERR_FORMAT, "%s: a width of %d is no multiple of %d heads",
+        return pc__fail(PC_ERR_FORMAT, "%s: the width %d is not a multiple of %d heads",
                         config->where, arch->hidden, arch->heads);
     arch->head_dim = arch->hidden / arch->heads;
     return PC_OK;
 }
 
-/* An id, or the first of a list of ids. */
+/* Reads an id, or the first of a list of ids. */
 static void read_token(const pc__config *config, const char *key, int32_t *out)
 {
     json_t *value = pc__config_find(config, key);
@@ -97,7 +96,7 @@ static read_config_fn reader_of(const char *model_type)
     return NULL;
 }
 
-/* What no architecture here computes. */
+/* Refuses what no architecture here computes. */
 static pc_status check_common(const pc__config *config)
 {
     pc_status status;
@@ -114,12 +113,11 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
     pc_status status;
     if (!read)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: key 'model_type': '%s' is none of llama, mistral, qwen2, falcon, mpt, "
-                        "bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, bert, roberta, "
-                        "xlm-roberta, camembert, "
-                        "deberta, deberta-v2",
+                        "%s: key 'model_type': '%s' is not supported (llama, mistral, qwen2, "
+                        "falcon, mpt, bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, "
+                        "bert, roberta, xlm-roberta, camembert, deberta and deberta-v2 are)",
                         config->where, config->model);
-    strcpy(arch->name, config->model); /* one of our own short names */
+    strcpy(arch->name, config->model); /* a short name: reader_of knows it */
     arch->causal = 1;
     arch->token_bos = arch->token_eos = arch->token_unk = arch->token_pad = -1;
     read_token(config, "bos_token_id", &arch->token_bos);
@@ -152,7 +150,7 @@ pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char 
     if (config.model)
         status = read_object(&config, mem, out);
     else
-        status = pc__fail(PC_ERR_FORMAT, "%s: no key 'model_type'", where);
+        status = pc__fail(PC_ERR_FORMAT, "%s: key 'model_type' is missing", where);
     if (status < 0)
         pc__arch_clear(mem, out);
     json_decref(config.object);

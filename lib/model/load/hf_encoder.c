@@ -1,11 +1,11 @@
-/* config.json of bidirectional encoders: BERT, RoBERTa, DeBERTa (He et al. 2021) in both versions.
- * Which head a model has is seen in its weights. */
+/* config.json of encoders: BERT, RoBERTa, DeBERTa (He et al. 2021) in both versions. The weights
+ * tell which head a model has. */
 #include <math.h>
 #include <string.h>
 
 #include "model/load/hf_internal.h"
 
-enum { MAX_DISTANCE = 1 << 20 }; /* each has a place in a table */
+enum { MAX_DISTANCE = 1 << 20 }; /* each has an entry in a table */
 
 static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
 {
@@ -24,14 +24,13 @@ static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
     arch->norm = PC__NORM_LAYER;
     arch->residual = PC__RESIDUAL_POST;
     arch->embedding_norm = 1;
-    arch->tied = 1; /* there is no head over the vocabulary */
-    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN)
-                       | PC__BIT(POOL) | PC__BIT(CLASSIFIER);
+    arch->tied = 1; /* no head over the vocabulary */
+    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR | PC__BIT(POOL) | PC__BIT(CLASSIFIER);
 done:
     return status;
 }
 
-/* A key with a text: `want`, or absent. */
+/* Refuses a text other than `want`; the key may be absent. */
 static pc_status only_text(const pc__config *config, const char *key, const char *want)
 {
     const char *text = json_string_value(pc__config_find(config, key));
@@ -54,7 +53,7 @@ done:
     return status;
 }
 
-/* Positions count from behind the row of the padding token. */
+/* Positions start after the row of the padding token. */
 pc_status pc__read_roberta(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
 {
     pc_status status;
@@ -106,7 +105,7 @@ static pc_status same_width(const pc__config *config, const char *key, int32_t w
     return status < 0 || value == width ? status : pc__config_refuse(config, key);
 }
 
-/* -1 is as good as absent. */
+/* -1 counts as absent. */
 static pc_status read_signed(const pc__config *config, const char *key, int32_t *out)
 {
     double number = 0;
@@ -120,7 +119,7 @@ static pc_status read_signed(const pc__config *config, const char *key, int32_t 
     return PC_OK;
 }
 
-/* What both versions have. */
+/* The keys of both versions. */
 static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
 {
     int32_t relative = 0, absolute = 1;
@@ -160,7 +159,7 @@ pc_status pc__read_deberta(const pc__config *config, const pc_allocator *mem, pc
     return status;
 }
 
-/* The convolution over neighbours beside the first layer. */
+/* The convolution beside the first layer. */
 static pc_status read_convolution(const pc__config *config, pc__arch *arch)
 {
     int32_t groups = 1;

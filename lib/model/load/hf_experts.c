@@ -1,9 +1,9 @@
-/* config.json of Llama's kin with experts: Mixtral, Qwen2-MoE, the first DeepSeek-MoE. */
+/* config.json of models like Llama with experts: Mixtral, Qwen2-MoE, the first DeepSeek-MoE. */
 #include <string.h>
 
 #include "model/load/hf_internal.h"
 
-/* Of a list of layers, as MLPs without experts (`mlp_only_layers`). */
+/* Whether a list of layers (mlp_only_layers) has the layer. */
 static int lists(json_t *layers, int32_t layer)
 {
     for (size_t i = 0; i < json_array_size(layers); i++)
@@ -33,7 +33,7 @@ static pc_status check_expert_layers(const pc__config *config, const pc__arch *a
                     PC__MAX_LAYERS);
 }
 
-/* A key that changes the model, with the one value that leaves it as it is. */
+/* Refuses every value of the key but the one that changes nothing. */
 static pc_status only_number(const pc__config *config, const char *key, double want)
 {
     double value = want;
@@ -71,7 +71,7 @@ done:
     return status;
 }
 
-/* How the windows of its layers alternate has changed from release to release: none are taken. */
+/* Refuses windows: how layers with a window alternate has changed from release to release. */
 static pc_status read_qwen2_moe_sizes(const pc__config *config, pc__expert_config *experts)
 {
     pc_status status;

@@ -1,4 +1,4 @@
-/* config.json of Llama and its kin: rotary positions, a gated MLP (Phi has neither gate nor second
+/* config.json of Llama and models like it: RoPE and a gated MLP (Phi has neither gate nor second
  * norm). */
 #include <string.h>
 
@@ -58,7 +58,7 @@ done:
     return status;
 }
 
-/* Mistral's class has a window of 4096 where the key is absent, none where it is null. */
+/* Mistral's window is 4096 if the key is absent, none if it is null. */
 pc_status pc__read_mistral(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
 {
     int32_t heads;
@@ -89,7 +89,7 @@ pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__
         PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
         PC__TRY(pc__config_maybe(config, "max_window_layers", &arch->window_from), done);
     }
-    if (arch->window && types) { /* these come before max_window_layers */
+    if (arch->window && types) { /* layer_types overrides max_window_layers */
         const char *type;
         arch->window_from = 0;
         while ((type = json_string_value(json_array_get(types, (size_t)arch->window_from)))
@@ -109,7 +109,7 @@ pc_status pc__read_phi3(const pc__config *config, const pc_allocator *mem, pc__a
     PC__TRY(pc__check_layer_types(config, arch), done);
     if (arch->rope.scaling != PC__ROPE_PLAIN && arch->rope.scaling != PC__ROPE_LONG)
         status = pc__fail(PC_ERR_UNSUPPORTED,
-                          "%s: model_type 'phi3' has LongRoPE or plain positions only",
+                          "%s: model_type 'phi3' supports LongRoPE and plain RoPE only",
                           config->where);
 done:
     return status;

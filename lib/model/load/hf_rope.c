@@ -1,10 +1,11 @@
+/* RoPE keys of a config.json. */
 #include "model/load/hf_rope.h"
 
 #include <string.h>
 
 #include "model/load/positions.h"
 
-/* A key of the scaling object, or of the config itself where that lacks it. */
+/* Reads a key of the config, then of the scaling object, which overrides it. */
 static pc_status read_rope_number(const pc__config *scaling, const pc__config *config,
                                   const char *key, double *out)
 {
@@ -12,8 +13,8 @@ static pc_status read_rope_number(const pc__config *scaling, const pc__config *c
     return status < 0 ? status : pc__config_number(scaling, key, out);
 }
 
-/* Both `rope_type` and the older `type`; "su" is LongRoPE's first name, and Phi-3 called it "yarn"
- * once. */
+/* Reads `rope_type` or the older `type`. "su" is the first name of LongRoPE; old files of Phi-3
+ * call it "yarn". */
 static pc_status read_scaling_kind(const pc__config *scaling, pc__rope_scaling *out)
 {
     static const struct {
@@ -67,8 +68,7 @@ static pc_status read_factors(const pc__config *scaling, const pc_allocator *mem
     return PC_OK;
 }
 
-/* The length that the model was trained for before it was stretched. The config's own key goes
- * before that of the scaling. */
+/* Reads the length of training before scaling. The config's key overrides that of the scaling. */
 static pc_status read_original(const pc__config *scaling, const pc__config *config,
                                pc__rope_config *rope)
 {
@@ -83,7 +83,7 @@ done:
     return status;
 }
 
-/* Without a factor, YaRN and LongRoPE take the ratio of the two lengths. */
+/* Without the key, the factor of YaRN and LongRoPE is the ratio of the two lengths. */
 static pc_status read_factor(const pc__config *scaling, pc__rope_config *rope)
 {
     pc_status status;
@@ -165,7 +165,7 @@ done:
     return status;
 }
 
-/* Parameters that differ from layer to layer stand in objects of their own. */
+/* Refuses parameters that differ between layers: they are objects in the object. */
 static pc_status check_flat(const pc__config *scaling)
 {
     const char *key;
@@ -195,8 +195,8 @@ pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, doubl
     rope->dims = partial > 0 && partial <= 1 ? (int32_t)(arch->head_dim * partial) : 0;
     if (!(rope->theta > 1) || rope->dims < 2 || rope->dims % 2)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: rotary positions with base %g on %g of a head of %d", config->where,
-                        rope->theta, partial, arch->head_dim);
+                        "%s: RoPE with base %g on %g of a head of %d is not implemented",
+                        config->where, rope->theta, partial, arch->head_dim);
     PC__TRY(read_scaling(&scaling, config, mem, rope), done);
     arch->context_length = pc__rope_context(rope);
 done:

@@ -1,3 +1,4 @@
+/* Typed access to the keys of a JSON configuration. */
 #include "model/load/json_config.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ json_t *pc__config_find(const pc__config *config, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-/* The value as short text, cut where it is longer. */
+/* The value as text, cut to `size`. */
 static void value_text(json_t *value, char *out, size_t size)
 {
     size_t n = value ? json_dumpb(value, out, size - 1, JSON_ENCODE_ANY | JSON_COMPACT) : 0;
@@ -24,7 +25,7 @@ static pc_status wrong_value(const pc__config *config, const char *key, const ch
 {
     char text[80];
     value_text(json_object_get(config->object, key), text, sizeof text);
-    return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, where %s was expected", config->where, key,
+    return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, expected %s", config->where, key,
                     *text ? text : "missing", want);
 }
 

@@ -1,18 +1,19 @@
-/* Checkpoints of llama2.c: fp32 matrices of a Llama, little-endian, all layers of one matrix behind
- * each other, rotation in interleaved pairs.
+/* Checkpoints of llama2.c: fp32 matrices of a Llama, little-endian, one role of all layers after
+ * the other, rotated in interleaved pairs.
  *
  * Version 0: seven int32 (dim, hidden_dim, layers, heads, kv_heads, vocabulary, length; a negative
- * vocabulary: the head is a matrix of its own), then embedding, attention norms, q, k, v, o, MLP
- * norms, w1, w2, w3, final norm, two tables of length * head_dim / 2 (cos and sin, which nobody
- * needs), head.
+ * vocabulary: the head has its own matrix), then embedding, attention norms, q, k, v, o, MLP
+ * norms, w1, w2, w3, final norm, two tables of length * head_dim / 2 (cos and sin, not
+ * used), head.
  *
- * Version 1: "24ka", int32 1, the seven numbers, a byte that is 1 where the head is the embedding,
+ * Version 1: "24ka", int32 1, the seven numbers, a byte (1: the head is the embedding),
  * zeros up to byte 256; then attention norms, MLP norms, final norm, embedding, q, k, v, o, w1, w2,
  * w3, head. */
 #include <stdio.h>
 #include <string.h>
 
-#include "model/load/config.h"
+#include "model/load/arch.h"
+#include "model/load/llama2c.h"
 #include "model/load/weights_internal.h"
 
 enum { HEADER_1 = 256, MAGIC_1 = 0x616b3432 };
@@ -46,7 +47,7 @@ static pc_status add_tensor(checkpoint_reader *c, const char *name, uint32_t ran
     return pc__weights_add(c->weights, &tensor, name, strlen(name));
 }
 
-/* One matrix of every layer; rows 0: a norm. */
+/* Adds one matrix of every layer; rows 0: a norm. */
 static pc_status add_layers(checkpoint_reader *c, const char *name, int32_t rows, int32_t cols)
 {
     char full[96];
@@ -123,7 +124,7 @@ done:
     return status;
 }
 
-/* Sizes as the header's seven numbers give them. */
+/* Reads the seven numbers of the header. */
 static pc_status read_llama2c_sizes(const uint8_t *numbers, int tied, const char *path,
                                     pc__arch *arch)
 {
@@ -153,8 +154,8 @@ static pc_status read_llama2c_sizes(const uint8_t *numbers, int tied, const char
         || arch->context_length < 1)
         return pc__fail(
             PC_ERR_FORMAT,
-            "%s: no GGUF file, and no checkpoint of llama2.c: width %d, %d heads, length %d", path,
-            arch->hidden, arch->heads, arch->context_length);
+            "%s: neither a GGUF file nor a checkpoint of llama2.c (width %d, %d heads, length %d)",
+            path, arch->hidden, arch->heads, arch->context_length);
     arch->head_dim = arch->v_dim = arch->hidden / arch->heads;
     arch->rope = (pc__rope_config){.theta = 10000.0,
                                    .dims = arch->head_dim,
@@ -169,13 +170,14 @@ static pc_status read_file(checkpoint_reader *c, pc__arch *arch)
     int version_1;
     if (c->size < 7 * sizeof(int32_t))
         return pc__fail(PC_ERR_FORMAT,
-                        "%s: %zu bytes are neither a GGUF file nor a checkpoint of llama2.c",
-                        c->path, c->size);
+                        "%s: neither a GGUF file nor a checkpoint of llama2.c (%zu bytes)", c->path,
+                        c->size);
     version_1 = int_at(c->data, 0) == MAGIC_1;
     if (version_1 && int_at(c->data, 1) != 1)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: byte 4: version %d of llama2.c's checkpoints is neither 0 nor 1",
-                        c->path, int_at(c->data, 1));
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: byte 4: version %d of llama2.c's checkpoints is not supported (0 and 1 are)",
+            c->path, int_at(c->data, 1));
     if (version_1 && c->size < HEADER_1)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within its header", c->path,
                         c->size);

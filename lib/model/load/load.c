@@ -1,24 +1,27 @@
-/* pc_model_load: find out what the path is, read what the model is, bind its weights, let go of the
+/* pc_model_load: finds out what the path is, reads the architecture, binds the weights, closes the
  * file. */
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "model/load/config.h"
-#include "model/load/quantised_rows.h"
+#include "model/load/arch.h"
+#include "model/load/gguf.h"
+#include "model/load/llama2c.h"
 #include "model/load/load.h"
-#include "model/load/tensor_names.h"
+#include "model/load/quantised_rows.h"
+#include "model/load/safetensors.h"
 #include "model/load/sentence_config.h"
+#include "model/load/tensor_names.h"
 #include "model/load/unpermute.h"
 
-/* A model file or folder, opened. */
+/* An open model file or folder. */
 typedef struct model_file {
     const pc_allocator *mem;
     const char *path;
     int vocab_only;
     pc__tensor_naming naming;
-    pc__gguf *gguf;       /* owns the weights where it is set */
+    pc__gguf *gguf;       /* owns the weights if set */
     pc__weights *weights; /* NULL: vocabulary only */
     pc__arch arch;
     int has_arch;
@@ -36,13 +39,13 @@ static void close_file(model_file *o)
     pc__tokenizer_free(o->tokenizer);
 }
 
-/* A model without a tokenizer can still compute; a vocabulary without one is nothing. */
+/* A model can compute without a tokenizer; a vocabulary needs one. */
 static pc_status optional_tokenizer(const model_file *o, pc_status status)
 {
     return status == PC_ERR_NOT_FOUND && !o->vocab_only ? PC_OK : status;
 }
 
-/* What a vocabulary-only load cannot tell about the model is left out; only memory counts. */
+/* A vocabulary-only load goes on without the architecture; only lack of memory stops it. */
 static pc_status optional_arch(model_file *o, pc_status status)
 {
     o->has_arch = status >= 0;
@@ -96,14 +99,14 @@ static pc_status open_llama2c(model_file *o)
         status = pc__tokenizer_from_llama2c(&o->tokenizer, o->mem, vocabulary,
                                             (size_t)o->arch.vocab);
     else if (o->vocab_only)
-        status = pc__fail(PC_ERR_NOT_FOUND, "%s: there is no tokenizer.bin beside it", o->path);
+        status = pc__fail(PC_ERR_NOT_FOUND, "%s: tokenizer.bin is missing in its folder", o->path);
 done:
     pc__free(o->mem, folder);
     pc__free(o->mem, vocabulary);
     return status;
 }
 
-/* No byte among the first that neither ASCII's texts nor UTF-8 have. */
+/* Whether the first bytes may be ASCII or UTF-8 text. */
 static int is_text(const uint8_t *data, size_t size)
 {
     for (size_t i = 0; i < size && i < 1024; i++)
@@ -118,21 +121,21 @@ static int file_begins(const pc__file *file, const void *with, size_t size)
     return file->size >= size && !memcmp(file->data, with, size);
 }
 
-/* What the file is, where people take it for a model; NULL: it may be one. A checkpoint of llama2.c
- * begins with small numbers, so with zeros among the first bytes. */
+/* Names files that are often mistaken for models; NULL: it may be one. Checkpoints of llama2.c
+ * begin with small numbers, so with zeros among the first bytes. */
 static const char *no_model(const pc__file *file)
 {
     static const char pointer[] = "version https://git-lfs.";
     if (!file->size)
         return "the file is empty";
     if (file_begins(file, pointer, sizeof pointer - 1))
-        return "only a pointer of Git LFS: the file itself has to be fetched (git lfs pull)";
+        return "the file is a pointer of Git LFS: fetch the file itself (git lfs pull)";
     if (file_begins(file, "PK\3\4", 4) || file_begins(file, "\x80\2", 2))
-        return "weights of PyTorch (or another archive): safetensors are read, in a folder with "
+        return "the file has weights of PyTorch: convert them to safetensors, in a folder with "
                "config.json";
     if (file->size > 9 && !memcmp(file->data + 4, "\0\0\0\0{\"", 6))
-        return "a file of safetensors: give the folder in which it lies, with config.json";
-    return is_text(file->data, file->size) ? "a text file, no model" : NULL;
+        return "the file is one of safetensors: give its folder, with config.json";
+    return is_text(file->data, file->size) ? "the file is text, not a model" : NULL;
 }
 
 static pc_status open_any(model_file *o)
@@ -155,7 +158,7 @@ static pc_status open_any(model_file *o)
     return is_gguf ? open_gguf(o) : open_llama2c(o);
 }
 
-/* Whether the largest tensor, as the one that most of the model is like, is fp32. */
+/* Whether the largest tensor is fp32: most of the model is like it. */
 static int is_f32(const pc__weights *weights)
 {
     const pc__tensor *largest = NULL;
@@ -167,8 +170,8 @@ static int is_f32(const pc__weights *weights)
     return largest && largest->type == PC__T_F32;
 }
 
-/* Quantised matrices are computed with as they are, unless the caller asks for a number format:
- * bits of their inputs, or 0. */
+/* Bits of the inputs of quantised matrices, 16 or 8; 0: no matrix stays quantised. They do unless
+ * the caller asks for a number format. */
 static uint32_t quantised_input_bits(const pc__weights *weights, const pc_model_options *options)
 {
     int narrow = options->compute == PC_DTYPE_I8;
@@ -180,8 +183,8 @@ static uint32_t quantised_input_bits(const pc__weights *weights, const pc_model_
     return 0;
 }
 
-/* The same weights expanded and on their grids, with inputs of 16 and of 8 bits, round differently:
- * their states are not each other's. */
+/* Expanded and quantised weights, with inputs of 16 and of 8 bits, round differently: their states
+ * are not interchangeable. */
 static pc__id quantised_fingerprint(pc__id fingerprint, uint32_t bits)
 {
     pc__digest digest;
@@ -190,11 +193,11 @@ static pc__id quantised_fingerprint(pc__id fingerprint, uint32_t bits)
     return pc__digest_end(&digest);
 }
 
-static pc_status bind_file(model_file *o, const pc_model_options *options, uint32_t grids,
+static pc_status bind_file(model_file *o, const pc_model_options *options, uint32_t input_bits,
                            pc_model *model)
 {
     pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->kv,
-                            grids, options->progress, options->progress_user};
+                            input_bits, options->progress, options->progress_user};
     pc__arch arch;
     pc__tensor_names names;
     pc__unpermute unpermute;
@@ -202,7 +205,7 @@ static pc_status bind_file(model_file *o, const pc_model_options *options, uint3
     pc_status status;
     PC__TRY(pc__tensor_names_open(&names, o->weights, &o->arch, o->naming), done);
     pc__tensor_names_provider(&names, &provider);
-    arch = o->arch; /* bind takes its allocations over, names goes on looking at the rest */
+    arch = o->arch; /* binding takes its allocations; the names keep reading the rest */
     o->arch.rope.short_factors = o->arch.rope.long_factors = NULL;
     if (o->naming == PC__NAMING_GGUF && pc__is_permuted(&arch)) {
         original = provider;
@@ -235,11 +238,11 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
     PC__TRY(pc__model_new(&model, context), done);
     if (!o.vocab_only) {
         PC__TRY(pc__weights_digest(o.weights, context, &fingerprint), done);
-        uint32_t grids = quantised_input_bits(o.weights, &settings);
+        uint32_t input_bits = quantised_input_bits(o.weights, &settings);
         fingerprint = pc__model_fingerprint(&o.arch, fingerprint);
-        if (grids)
-            fingerprint = quantised_fingerprint(fingerprint, grids);
-        PC__TRY(bind_file(&o, &settings, grids, model), done);
+        if (input_bits)
+            fingerprint = quantised_fingerprint(fingerprint, input_bits);
+        PC__TRY(bind_file(&o, &settings, input_bits, model), done);
     }
     model->tokenizer = o.tokenizer;
     o.tokenizer = NULL;

@@ -1,23 +1,22 @@
-/* What loading a file and making a shape have in common. */
+/* What loading a file (load.c) and making a shape (load_shape.c) share. */
 #ifndef PC_MODEL_LOAD_H
 #define PC_MODEL_LOAD_H
 
 #include "model/load/weight_binding.h"
 #include "model/model.h"
 
-/* PC_DTYPE_F32 or PC_DTYPE_BF16: what the caller asked for; else bf16 where the processor
- * multiplies it and the weights are no finer. */
+/* PC_DTYPE_F32 or PC_DTYPE_BF16: as asked; else bf16 if the CPU multiplies it and the weights are
+ * no finer. */
 uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32);
 
 /* Reads and checks the options of both calls. */
 pc_status pc__model_options(pc_model_options *out, const pc_model_options *options);
 
-/* Digest of all that makes K and V: the weights' content and what the architecture does with them.
- */
+/* Digest of all that decides K and V: the weights and what the architecture does with them. */
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights);
 
-/* Sets info, chat, tokenizer_id and operations of a model whose native part and tokenizer (or NULL)
- * stand. `arch` is known even where there is no native part, or NULL. */
+/* Sets info, chat, tokenizer_id and operations. The native part, if any, and the tokenizer, if any,
+ * must be set. `arch` may be known without a native part, or NULL. */
 pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *fingerprint,
                            const char *chat_template);
 

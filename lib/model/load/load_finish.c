@@ -1,3 +1,4 @@
+/* What loading a file and making a shape share: options, fingerprint, pc_model_info, operations. */
 #include <string.h>
 
 #include "base/options.h"
@@ -30,15 +31,14 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
         return status;
     if (out->kv > PC_DTYPE_I8)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_model_options: K and V in dtype %u (F32, BF16, F16 and I8 are known)",
-                        out->kv);
+                        "pc_model_options: kv is %u, which is not F32, BF16, F16 or I8", out->kv);
     if (pc__unknown_bits(out->flags, PC_MODEL_VOCAB_ONLY))
         return pc__fail(PC_ERR_INVALID, "pc_model_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
     if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32
         && out->compute != PC_DTYPE_BF16 && out->compute != PC_DTYPE_I8)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_model_options: compute %u is neither F32 nor BF16 nor I8",
+                        "pc_model_options: compute is %u, which is not F32, BF16 or I8",
                         out->compute);
     return PC_OK;
 }
@@ -70,27 +70,25 @@ static void add_rope(pc__digest *digest, const pc__rope_config *rope)
 
 static void add_encoder(pc__digest *digest, const pc__encoder_config *encoder)
 {
-    const int32_t whole[] = {encoder->types,
-                             (int32_t)encoder->pool,
-                             encoder->relative,
-                             encoder->farthest,
-                             encoder->buckets,
-                             encoder->relative_norm,
-                             encoder->shared,
-                             encoder->c2p,
-                             encoder->p2c,
-                             encoder->conv,
-                             (int32_t)encoder->conv_activation};
+    /* clang-format off */
+    const int32_t integers[] = {
+        encoder->types, (int32_t)encoder->pool, encoder->relative, encoder->farthest,
+        encoder->buckets, encoder->relative_norm, encoder->shared, encoder->c2p, encoder->p2c,
+        encoder->conv, (int32_t)encoder->conv_activation};
+    /* clang-format on */
     pc__digest_text(digest, "encoder");
-    pc__digest_i32(digest, whole, sizeof whole / sizeof *whole);
+    pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
 }
 
 static void add_experts(pc__digest *digest, const pc__expert_config *experts)
 {
-    const int32_t whole[] = {experts->count,  experts->used,         experts->width,
-                             experts->shared, experts->shared_gated, experts->renormalise};
+    /* clang-format off */
+    const int32_t integers[] = {
+        experts->count, experts->used, experts->width, experts->shared, experts->shared_gated,
+        experts->renormalise};
+    /* clang-format on */
     pc__digest_text(digest, "experts");
-    pc__digest_i32(digest, whole, sizeof whole / sizeof *whole);
+    pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
     add_double(digest, (double)experts->scale);
     for (size_t i = 0; i < PC__MAX_LAYERS / 64; i++)
         pc__digest_u64(digest, experts->layers[i]);
@@ -98,37 +96,24 @@ static void add_experts(pc__digest *digest, const pc__expert_config *experts)
 
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
 {
-    const int32_t whole[] = {arch->layers,
-                             arch->heads,
-                             arch->kv_heads,
-                             arch->head_dim,
-                             arch->v_dim,
-                             arch->hidden,
-                             arch->ffn,
-                             arch->vocab,
-                             (int32_t)arch->norm,
-                             (int32_t)arch->residual,
-                             (int32_t)arch->position_scheme,
-                             arch->position_offset,
-                             arch->alibi_before_scale,
-                             arch->alibi_mpt,
-                             arch->window,
-                             arch->window_from,
-                             (int32_t)arch->activation,
-                             arch->gated,
-                             arch->embedding_norm,
-                             arch->embedding_dim,
-                             arch->causal};
-    const float parts[] = {arch->norm_eps,      arch->alibi_max,       arch->attention_scale,
-                           arch->attention_cap, arch->embedding_scale, arch->residual_scale,
-                           arch->qkv_clip};
+    /* clang-format off */
+    const int32_t integers[] = {
+        arch->layers, arch->heads, arch->kv_heads, arch->head_dim, arch->v_dim, arch->hidden,
+        arch->ffn, arch->vocab, (int32_t)arch->norm, (int32_t)arch->residual,
+        (int32_t)arch->position_scheme, arch->position_offset, arch->alibi_before_scale,
+        arch->alibi_mpt, arch->window, arch->window_from, (int32_t)arch->activation, arch->gated,
+        arch->embedding_norm, arch->embedding_dim, arch->causal};
+    /* clang-format on */
+    const float floats[] = {arch->norm_eps,      arch->alibi_max,       arch->attention_scale,
+                            arch->attention_cap, arch->embedding_scale, arch->residual_scale,
+                            arch->qkv_clip};
     pc__digest digest;
     pc__digest_start(&digest, "model/1");
     pc__digest_bytes(&digest, weights.bytes, sizeof weights.bytes);
     pc__digest_text(&digest, arch->name);
-    pc__digest_i32(&digest, whole, sizeof whole / sizeof *whole);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        add_double(&digest, (double)parts[i]);
+    pc__digest_i32(&digest, integers, sizeof integers / sizeof *integers);
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
+        add_double(&digest, (double)floats[i]);
     if (arch->position_scheme == PC_POSITION_ROPE)
         add_rope(&digest, &arch->rope);
     if (arch->experts.count)
@@ -157,7 +142,7 @@ static void arch_info(pc_model_info *info, const pc__arch *arch)
     info->token_pad = arch->token_pad;
 }
 
-/* The tokenizer's own ids come before those of the config, which often repeats defaults. */
+/* The tokenizer's ids override those of the config, which often repeats defaults. */
 static void token_info(pc_model_info *info, const pc__tokenizer *tokenizer)
 {
     int32_t ids[4] = {pc__token_bos(tokenizer), pc__token_eos(tokenizer), pc__token_unk(tokenizer),

@@ -1,7 +1,8 @@
-/* pc_model_new_shape: the sizes of a model with weights out of nothing. */
+/* pc_model_new_shape: a model of known sizes with random weights. */
+#include <promptcache/bench.h>
 #include <string.h>
 
-#include "model/load/config.h"
+#include "model/load/arch.h"
 #include "model/load/load.h"
 #include "model/load/random_weights.h"
 
@@ -37,7 +38,8 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
         return pc__fail(PC_ERR_INVALID, "pc_model_new_shape: context or shape is NULL");
     PC__TRY(pc__model_options(&settings, options), done);
     if (settings.flags)
-        return pc__fail(PC_ERR_INVALID, "pc_model_new_shape: a shape has no vocabulary");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_model_new_shape: flags must be 0, a shape has no vocabulary");
     PC__TRY(find_shape(&arch, &context->mem, shape), done);
     PC__TRY(pc__model_new(&model, context), done);
     fingerprint = fingerprint_of(&arch, settings.seed);
@@ -45,7 +47,7 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
     pc__bind_options how = {pc__choose_compute(settings.compute, 0), settings.kv, 0,
                             settings.progress, settings.progress_user};
     bound = arch;
-    arch.rope.short_factors = arch.rope.long_factors = NULL; /* bind takes them over */
+    arch.rope.short_factors = arch.rope.long_factors = NULL; /* binding takes them */
     PC__TRY(pc__native_bind(&model->native, context, &bound, &provider, &how), done);
     PC__TRY(pc__model_finish(model, &arch, &fingerprint, settings.chat_template), done);
     *out = model;

@@ -1,3 +1,4 @@
+/* RoPE frequencies of every scaling, RoPE regimes, ALiBi slopes. */
 #include "model/load/positions.h"
 
 #include <math.h>
@@ -38,8 +39,7 @@ static void plain_frequencies(double theta, int32_t dims, double *frequency)
         frequency[i] = pow(theta, -2.0 * i / dims);
 }
 
-/* NTK-aware scaling of the base; the regime is the length, or 1 where that does not exceed the
- * trained one. */
+/* NTK-aware scaling of the base. The RoPE regime is the length, or 1 up to the trained length. */
 static double dynamic_theta(const pc__rope_config *config, uint64_t regime)
 {
     double stretch = config->factor * (double)regime / config->max_length - (config->factor - 1.0);
@@ -48,8 +48,8 @@ static double dynamic_theta(const pc__rope_config *config, uint64_t regime)
     return config->theta * pow(stretch, (double)config->dims / (config->dims - 2));
 }
 
-/* The dimension whose pair turns `turns` times within the original length (YaRN, equation 17 solved
- * for it). */
+/* The dimension whose pair makes `turns` rotations within the original length (YaRN, equation 17
+ * solved for it). */
 static double yarn_dimension(const pc__rope_config *config, double turns)
 {
     return config->dims * log(config->original_length / (turns * two_pi))
@@ -67,7 +67,7 @@ static void yarn_frequencies(const pc__rope_config *config, double *frequency)
     low = low < 0 ? 0 : low;
     high = high > config->dims - 1 ? config->dims - 1 : high;
     if (low == high)
-        high += 0.001; /* the ramp becomes a step */
+        high += 0.001; /* makes the ramp a step */
     for (int32_t i = 0; i < config->dims / 2; i++) {
         double ramp = (i - low) / (high - low);
         ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
@@ -90,7 +90,7 @@ static double yarn_attention(const pc__rope_config *config)
     return yarn_mscale(config->factor, 1.0);
 }
 
-/* Long wavelengths are stretched by the factor, short ones kept, those between blended. */
+/* Stretches long wavelengths by the factor, keeps short ones, blends between. */
 static void llama3_frequencies(const pc__rope_config *config, double *frequency)
 {
     double low = config->low_freq_factor, high = config->high_freq_factor;
@@ -149,8 +149,7 @@ static void scale_frequencies(pc__rope *rope, const pc__rope_config *config, uin
     }
 }
 
-/* Parameters of which each may be right alone can give what no model was trained with, and scores
- * that are no numbers count as keys that are not seen. */
+/* Parameters that are valid alone can give frequencies that are not finite together. */
 static pc_status check_frequencies(const pc__rope *rope, const pc__rope_config *config)
 {
     int finite = isfinite(rope->factor);
@@ -158,8 +157,8 @@ static pc_status check_frequencies(const pc__rope *rope, const pc__rope_config *
         finite &= isfinite(rope->frequency[i]) != 0;
     return finite ? PC_OK
                   : pc__fail(PC_ERR_FORMAT,
-                             "rotary positions with base %g and factor %g: a frequency, or the "
-                             "attention factor, is no finite number",
+                             "RoPE with base %g and factor %g: a frequency or the attention factor "
+                             "is not finite",
                              config->theta, config->factor);
 }
 
@@ -204,8 +203,8 @@ float pc__attention_scale(const pc__arch *arch)
                                      : (float)(1.0 / sqrt((double)arch->head_dim));
 }
 
-/* The geometric series of the ALiBi paper for `n` heads (a power of two): 2^(-max/n), 2^(-2 max/n)
- * … */
+/* Element of the geometric series of the ALiBi paper for n heads (a power of two): 2^(-max/n),
+ * 2^(-2 max/n), … */
 static double series(int32_t n, int32_t index, double max)
 {
     return exp2(-max * (index + 1) / n);
@@ -219,9 +218,9 @@ static int32_t power_below(int32_t heads)
     return n;
 }
 
-/* A head count that is no power of two: MPT takes every second slope of the next power, the odd
- * ones first; the others take the series of the power below and fill up with every second slope of
- * its doubled series. */
+/* For a head count that is not a power of two, MPT takes every second slope of the next power, odd
+ * ones first. The others take the series of the power below, then every second slope of its doubled
+ * series. */
 static double slope_of(const pc__arch *arch, int32_t head)
 {
     int32_t below = power_below(arch->heads);

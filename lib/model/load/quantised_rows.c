@@ -1,3 +1,4 @@
+/* Unpacks blocks into integers, scales and minimums. */
 #include "model/load/quantised_rows.h"
 
 #include "model/load/dequant.h"

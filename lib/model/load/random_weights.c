@@ -1,3 +1,4 @@
+/* A provider of random weights. */
 #include "model/load/random_weights.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ void pc__random_rows(void *user, size_t first, size_t count, float *rows)
     for (size_t r = 0; r < count; r++) {
         uint64_t start = mix_bits(m->seed + (first + r) * UINT64_C(0x9e3779b97f4a7c15));
         float *out = rows + r * m->cols;
-        for (size_t c = 0; c < m->cols; c += 4) { /* four values of 16 bits to a draw */
+        for (size_t c = 0; c < m->cols; c += 4) { /* four values of 16 bits a draw */
             uint64_t draw = mix_bits(start + c * UINT64_C(0x9e3779b97f4a7c15));
             for (size_t i = c; i < m->cols && i < c + 4; i++, draw >>= 16)
                 out[i] = step * (float)(int16_t)(uint16_t)draw;
@@ -33,7 +34,7 @@ static uint64_t seed_of(const pc__random_weights *w, pc__tensor_role role, int32
                    + 1));
 }
 
-/* Variance 1/cols, as trained matrices have it roughly, so that activations keep their size. */
+/* Variance 1/cols, about that of trained matrices, so that activations keep their size. */
 static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t rows, size_t cols,
                         pc__weight_source *out)
 {
@@ -57,7 +58,7 @@ static int is_norm(pc__tensor_role role)
            || role == PC__ROLE_CONV_NORM;
 }
 
-/* Gains are one; nothing has a bias. */
+/* Gains are 1; there are no biases. */
 static pc_status vector(void *user, pc__tensor_role role, int32_t layer, int bias, size_t count,
                         float *out)
 {

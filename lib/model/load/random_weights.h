@@ -1,5 +1,5 @@
-/* Weights out of nothing, for measuring: every value is a function of seed, matrix, row and column
- * alone, so that a model is the same however many threads make it. */
+/* Random weights, for measuring. Every value is a function of seed, role, layer, row and column
+ * alone, so a model is the same for any number of threads. */
 #ifndef PC_MODEL_RANDOM_WEIGHTS_H
 #define PC_MODEL_RANDOM_WEIGHTS_H
 
@@ -18,7 +18,7 @@ typedef struct pc__random_weights {
     size_t next;
 } pc__random_weights;
 
-/* `weights` lives as long as the provider, `arch` as long as `weights`. */
+/* `weights` must outlive the provider, `arch` must outlive `weights`. */
 void pc__random_weights_provider(pc__random_weights *weights, const pc__arch *arch, uint64_t seed,
                                  pc__weight_provider *out);
 void pc__random_rows(void *matrix, size_t first, size_t count, float *rows);

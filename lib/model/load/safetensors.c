@@ -1,11 +1,12 @@
 /* Safetensors: u64 length of a JSON header, the header {name: {dtype, shape, data_offsets: [begin,
- * end]}, "__metadata__": {…}}, the data, to which offsets relate; the tensors fill it without gap
- * or overlap. A folder holds model.safetensors, or shards that model.safetensors.index.json lists
- * ({"weight_map": {tensor: file}}). */
+ * end]}, "__metadata__": {…}}, the data. Offsets count from the start of the data, which tensors
+ * fill without gap or overlap. A folder has model.safetensors, or files listed in
+ * model.safetensors.index.json ({"weight_map": {tensor: file}}). */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/load/safetensors.h"
 #include "model/load/weights_internal.h"
 
 enum { MAX_HEADER = 100 << 20, MAX_INDEX = 100 << 20, MAX_RANK = 4, MAX_SHARDS = 4096 };
@@ -23,18 +24,18 @@ static pc_status read_dtype(const char *path, const char *name, json_t *info, pc
 {
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
     if (!dtype)
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': no dtype", path, name);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': dtype is missing", path, name);
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (!strcmp(dtype, dtypes[i].name)) {
             *type = dtypes[i].type;
             return PC_OK;
         }
     }
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s': dtype '%s' is not read", path, name,
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s': dtype '%s' is not supported", path, name,
                     dtype);
 }
 
-/* An array of `count` integers that are not negative. */
+/* Reads `count` integers that are not negative. */
 static int read_numbers(json_t *array, size_t count, uint64_t *out)
 {
     for (size_t i = 0; i < count; i++) {
@@ -58,10 +59,10 @@ static pc_status read_tensor(const char *path, const char *name, json_t *info, p
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s' has %zu dimensions, more than %d",
                         path, name, rank, MAX_RANK);
     if (!json_is_array(shape) || !read_numbers(shape, rank, tensor->shape))
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape is no list of sizes", path, name);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape is not a list of sizes", path, name);
     tensor->rank = (uint32_t)rank;
     if (json_array_size(at) != 2 || !read_numbers(at, 2, offsets) || offsets[1] < offsets[0])
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': data_offsets is no [begin, end]", path,
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': data_offsets is not [begin, end]", path,
                         name);
     if (!pc__tensor_size(tensor, &tensor->bytes) || tensor->bytes != offsets[1] - offsets[0])
         return pc__fail(PC_ERR_FORMAT,
@@ -103,7 +104,7 @@ static int by_data(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* empty ones first */
 }
 
-/* The tensors from index `first` on fill the data exactly. */
+/* Checks that the tensors from index `first` on fill the data exactly. */
 static pc_status check_places(pc__weights *weights, const char *path, size_t first,
                               const uint8_t *data, size_t room)
 {
@@ -113,14 +114,13 @@ static pc_status check_places(pc__weights *weights, const char *path, size_t fir
     for (size_t i = first; i < weights->count; i++) {
         const pc__tensor *tensor = &weights->tensors[i];
         if (tensor->data != end)
-            return pc__fail(PC_ERR_FORMAT,
-                            "%s: tensor '%s': offset %zu, where %zu was expected: %s", path,
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': offset %zu, expected %zu: %s", path,
                             tensor->name, (size_t)(tensor->data - data), (size_t)(end - data),
                             tensor->data < end ? "tensors overlap" : "there is a gap");
         end += tensor->bytes;
     }
     if ((size_t)(end - data) != room)
-        return pc__fail(PC_ERR_FORMAT, "%s: %zu bytes of data, of which tensors fill %zu", path,
+        return pc__fail(PC_ERR_FORMAT, "%s: the file has %zu bytes of data, tensors fill %zu", path,
                         room, (size_t)(end - data));
     return PC_OK;
 }
@@ -135,7 +135,8 @@ static pc_status parse_header(const char *path, const pc__file *file, json_t **h
                         path);
     memcpy(&size, file->data, sizeof size);
     if (size > MAX_HEADER || size > file->size - 8)
-        return pc__fail(PC_ERR_FORMAT, "%s: byte 0: a header of %llu bytes, in a file of %zu", path,
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: byte 0: a header of %llu bytes does not fit into a file of %zu", path,
                         (unsigned long long)size, file->size);
     *header = json_loadb((const char *)file->data + 8, (size_t)size, JSON_REJECT_DUPLICATES,
                          &error);
@@ -143,7 +144,7 @@ static pc_status parse_header(const char *path, const pc__file *file, json_t **h
         return pc__fail(PC_ERR_FORMAT, "%s: byte %d: header: %s", path, error.position + 8,
                         error.text);
     if (!json_is_object(*header))
-        return pc__fail(PC_ERR_FORMAT, "%s: byte 8: the header is no object", path);
+        return pc__fail(PC_ERR_FORMAT, "%s: byte 8: the header is not an object", path);
     *data_start = (size_t)size + 8;
     return PC_OK;
 }
@@ -178,13 +179,13 @@ done:
     return status;
 }
 
-/* A shard's name must be that of a file in the folder itself. */
+/* Whether the name is that of a file in the folder itself. */
 static int is_plain(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && !strchr(name, '\\');
 }
 
-/* The different files of a weight map; names borrowed from it. */
+/* Lists the different files of a weight map; borrows their names. */
 static pc_status list_shards(const char *path, json_t *map, const char **shards, size_t *count)
 {
     const char *tensor;
@@ -208,7 +209,7 @@ static pc_status list_shards(const char *path, json_t *map, const char **shards,
     return PC_OK;
 }
 
-/* Every tensor of the map is in the file that the map names. */
+/* Checks that every tensor is in the file that the map names. */
 static pc_status check_map(const pc__weights *weights, const char *path, json_t *map,
                            const char *const *shards, size_t count)
 {
@@ -260,7 +261,7 @@ static pc_status open_index(pc__weights *weights, const char *path, const char *
     if (!index)
         status = pc__fail(PC_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
     else if (!json_is_object(map) || !json_object_size(map))
-        status = pc__fail(PC_ERR_FORMAT, "%s: no weight_map", path);
+        status = pc__fail(PC_ERR_FORMAT, "%s: weight_map is missing", path);
     else
         status = add_shards(weights, path, folder, map);
 done:
@@ -286,8 +287,9 @@ pc_status pc__safetensors_open_folder(pc__weights **out, const pc_allocator *mem
     else if (status == PC_ERR_NOT_FOUND)
         status = open_index(weights, index, folder);
     if (status == PC_ERR_NOT_FOUND)
-        status = pc__fail_in(status, "%s: neither model.safetensors nor all files of an index",
-                             folder);
+        status = pc__fail_in(
+            status, "%s: model.safetensors is missing, and so is an index or one of its files",
+            folder);
     if (status >= 0) {
         *out = weights;
         weights = NULL;

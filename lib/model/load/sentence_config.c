@@ -1,5 +1,7 @@
+/* Reads modules.json and what it names. */
 #include "model/load/sentence_config.h"
 
+#include <promptcache/memo.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -7,7 +9,7 @@
 
 enum { LIMIT = 1 << 20 };
 
-/* PC_MISS: there is no such file. */
+/* PC_MISS: no such file. */
 static pc_status read_json_file(const pc_allocator *mem, const char *folder, const char *name,
                                 json_t **out)
 {
@@ -34,7 +36,7 @@ static const struct {
             {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", PC_POOL_DEFAULT},
             {"pooling_mode_weightedmean_tokens", "weightedmean", PC_POOL_DEFAULT}};
 
-/* Exactly one way, and one that we have. */
+/* Reads the way of pooling: exactly one, and a known one. */
 static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const char *folder,
                               const char *path)
 {
@@ -53,14 +55,15 @@ static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const c
             count++;
         }
         if (count != 1 || out->pool == PC_POOL_DEFAULT)
-            status = pc__fail(PC_ERR_UNSUPPORTED,
-                              "%s/config.json: of the ways of pooling mean, first (cls) and last "
-                              "token are known, one at a time",
-                              inside);
+            status = pc__fail(
+                PC_ERR_UNSUPPORTED,
+                "%s/config.json: pooling must be exactly one of mean, first (cls) and last token",
+                inside);
         json_decref(config);
     } else if (status == PC_MISS) {
         status = pc__fail(PC_ERR_NOT_FOUND,
-                          "%s/config.json: modules.json names it, it is not there", inside);
+                          "%s/config.json: modules.json names this file, but it is missing",
+                          inside);
     }
     pc__free(mem, inside);
     return status;
@@ -72,8 +75,7 @@ static pc_status read_module(pc__pooling *out, const pc_allocator *mem, const ch
     const char *type = json_string_value(json_object_get(module, "type")),
                *path = json_string_value(json_object_get(module, "path")), *kind;
     if (!type || !path || strstr(path, "..") || *path == '/')
-        return pc__fail(PC_ERR_FORMAT, "%s/modules.json: a module without a type or a path",
-                        folder);
+        return pc__fail(PC_ERR_FORMAT, "%s/modules.json: a module lacks a type or a path", folder);
     kind = strrchr(type, '.') ? strrchr(type, '.') + 1 : type;
     if (!strcmp(kind, "Transformer") && !*path)
         return PC_OK;
@@ -81,7 +83,7 @@ static pc_status read_module(pc__pooling *out, const pc_allocator *mem, const ch
         return read_pooling(out, mem, folder, path);
     if (strcmp(kind, "Normalize"))
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s/modules.json: a module of type '%.80s' is not known", folder, type);
+                        "%s/modules.json: modules of type '%.80s' are not supported", folder, type);
     out->normalize = 1;
     return PC_OK;
 }
@@ -109,7 +111,7 @@ pc_status pc__sentence_config(pc__pooling *out, const pc_allocator *mem, const c
     if (status != PC_OK)
         return status < 0 ? status : PC_OK;
     if (!json_is_array(modules))
-        status = pc__fail(PC_ERR_FORMAT, "%s/modules.json: no list", folder);
+        status = pc__fail(PC_ERR_FORMAT, "%s/modules.json: the file is not a list", folder);
     json_array_foreach(modules, i, module) if (status >= 0)
         status = read_module(out, mem, folder, module);
     json_decref(modules);

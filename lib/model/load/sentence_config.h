@@ -1,12 +1,12 @@
-/* What the files of sentence-transformers beside a model say about its embeddings: modules.json
- * names the steps, each with a folder of its own; sentence_bert_config.json cuts long texts. */
+/* What the files of sentence-transformers say about embeddings: modules.json names the steps, each
+ * with a folder; sentence_bert_config.json limits the length of texts. */
 #ifndef PC_MODEL_SENTENCE_CONFIG_H
 #define PC_MODEL_SENTENCE_CONFIG_H
 
 #include "model/forward/native.h"
 
-/* Zeroes where there is no modules.json. PC_ERR_UNSUPPORTED: a step, or a way of pooling, that we
- * do not have, so that embeddings would be others than the model's own. */
+/* Zeroes without modules.json. PC_ERR_UNSUPPORTED: an unknown step or way of pooling; embeddings
+ * would differ from those of the model. */
 pc_status pc__sentence_config(pc__pooling *out, const pc_allocator *mem, const char *folder);
 
 #endif

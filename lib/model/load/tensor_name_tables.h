@@ -1,4 +1,4 @@
-/* The tables behind tensor_names.c: what each architecture's files call the parts. */
+/* The tables of tensor_names.c: what the files of each architecture call the roles. */
 #ifndef PC_MODEL_TENSOR_NAME_TABLES_H
 #define PC_MODEL_TENSOR_NAME_TABLES_H
 
@@ -12,11 +12,12 @@ typedef enum pc__tensor_layout {
     PC__LAYOUT_NUMBERED
 } pc__tensor_layout;
 
-/* Several rows of one part are tried in their order. */
+/* Several rows of one role are tried in order. */
 struct pc__tensor_name_row {
     const char
-        *name; /* without .weight and .bias; "%d" is the layer, a second one the expert; a leading
-                  '=': no prefix, '!': the whole name of the part's bias. NULL ends a table. */
+        /* Without .weight and .bias. "%d": the layer, a second one the expert. A leading '=': no
+           prefix; '!': the whole name of the role's bias. NULL ends a table. */
+            *name;
     pc__tensor_role role;
     pc__tensor_layout layout;
     int transposed;
@@ -26,12 +27,13 @@ typedef struct pc__tensor_name_family {
     const char *architectures[4]; /* arch->name */
     pc__tensor_naming naming;
     const char *prefixes[4];
-    const char *ignored[4]; /* endings of tensors that hold no weights; with a leading '^'
-                               beginnings of those of heads that are for training only */
+    /* endings of tensors without weights; with a leading '^' beginnings of tensors of heads for
+     * training */
+    const char *ignored[4];
     const pc__tensor_name_row *rows;
 } pc__tensor_name_family;
 
-/* NULL: none. */
+/* NULL: unknown. */
 const pc__tensor_name_family *pc__tensor_name_family_of(const char *architecture,
                                                         pc__tensor_naming naming);
 

@@ -1,3 +1,5 @@
+/* Finds tensors by role: spells names by the tables, checks shapes and types, reads rows. Refuses
+ * files with tensors that no role accounts for. */
 #include "model/load/tensor_names.h"
 
 #include <stdio.h>
@@ -8,7 +10,7 @@
 
 enum { MAX_NAME = 160 };
 
-/* Whether a model of this architecture has the part in a layer (-1 outside the layers). */
+/* Whether this architecture has the role in a layer (-1: outside the layers). */
 static int has_role(const pc__arch *arch, pc__tensor_role role, int32_t layer)
 {
     int experts = layer >= 0 && pc__has_experts(arch, layer);
@@ -60,16 +62,16 @@ static int has_role(const pc__arch *arch, pc__tensor_role role, int32_t layer)
     }
 }
 
-/* Where a tensor belongs; expert is read only where the name has a second number. */
+/* The place of a tensor; expert counts only if the name has a second number. */
 typedef struct name_place {
     int32_t layer, expert;
     int bias;
-    int old; /* 1: with the ending that norms have in old files */
+    int old; /* 1: with old files' ending for norms */
 } name_place;
 
 static const char *const endings[2][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
 
-/* A model may or may not have them; a bias belongs to its matrix. */
+/* Whether a model may lack the role; its bias comes with its matrix. */
 static int is_optional(pc__tensor_role role)
 {
     return role == PC__ROLE_POOL || role == PC__ROLE_CLASSIFIER;
@@ -108,8 +110,8 @@ static const pc__tensor *tensor_of(const pc__tensor_names *names, const pc__tens
     return pc__weights_find(names->weights, name);
 }
 
-/* The row whose tensor is in the file, of the first expert where they are numbered; *tensor is NULL
- * if none is (the last row tried is returned then, NULL without any). */
+/* The first row whose tensor exists (of numbered experts: of the first). *tensor NULL: none does;
+ * returns the last row tried, or NULL if there is none. */
 static const pc__tensor_name_row *find_row(const pc__tensor_names *names, pc__tensor_role role,
                                            int32_t layer, int bias, const pc__tensor **tensor)
 {
@@ -123,7 +125,7 @@ static const pc__tensor_name_row *find_row(const pc__tensor_names *names, pc__te
             if ((*tensor = tensor_of(names, row, (name_place){layer, 0, bias, old})))
                 return row;
     }
-    /* some files keep a tied matrix under the head's name only */
+    /* some files have a tied matrix under the head's name only */
     if (role == PC__ROLE_EMBEDDING && names->arch->tied && !bias)
         return find_row(names, PC__ROLE_HEAD, layer, bias, tensor);
     return last;
@@ -141,12 +143,12 @@ static pc_status missing_role(const pc__tensor_names *names, pc__tensor_role rol
                                  name);
         used = used < sizeof list ? used : sizeof list - 1;
     }
-    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor %s",
+    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor %s is missing",
                     pc__weights_path(names->weights), pc__tensor_role_name(role),
-                    used ? list : "for it in this architecture");
+                    used ? list : "of this architecture");
 }
 
-/* Sets how the rows of a part lie among the `*total` rows of the file's matrix. */
+/* Sets how the rows of a role lie among the `*total` rows of the file's matrix. */
 static void place_rows(const pc__arch *arch, pc__tensor_role role, pc__tensor_layout layout,
                        pc__matrix_source *source, size_t *total)
 {
@@ -190,19 +192,19 @@ static void shape_text(const pc__tensor *tensor, char *out, size_t size)
     snprintf(out + used, size - used, "]");
 }
 
-/* Numbers, and not whole ones; one block a value where single values are picked. */
+/* Refuses integer types, and block formats where single values are read. */
 static pc_status check_type(const pc__tensor_names *names, const pc__tensor *tensor, int single)
 {
     int whole = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
     if (whole || (single && pc__ttype_block(tensor->type) != 1))
         return pc__fail(
-            PC_ERR_UNSUPPORTED, "%s: tensor '%s' has the type %s, which cannot be used there",
+            PC_ERR_UNSUPPORTED, "%s: tensor '%s' has type %s, which is not supported there",
             pc__weights_path(names->weights), tensor->name, pc__ttype_name(tensor->type));
     return PC_OK;
 }
 
-/* Whether a tensor is a matrix [rows][cols]: also in the form [experts][rows / experts][cols], or,
- * with one row, [cols]. */
+/* Whether a tensor has the shape [rows][cols]; experts may be [experts][rows / experts][cols], one
+ * row [cols]. */
 static int is_matrix(const pc__tensor_names *names, pc__tensor_role role, const pc__tensor *tensor,
                      size_t rows, size_t cols)
 {
@@ -224,11 +226,11 @@ static pc_status check_matrix(const pc__tensor_names *names, pc__tensor_role rol
     if (is_matrix(names, role, tensor, rows, cols))
         return check_type(names, tensor, single);
     shape_text(tensor, found, sizeof found);
-    return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, where [%zu, %zu] was expected",
+    return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu, %zu]",
                     pc__weights_path(names->weights), tensor->name, found, rows, cols);
 }
 
-/* The tensors of all experts but the first, which is checked as any other. */
+/* Checks the tensors of all experts but the first, which is checked like any other. */
 static pc_status check_numbered(const pc__tensor_names *names, pc__matrix_source *source,
                                 size_t rows)
 {
@@ -243,7 +245,7 @@ static pc_status check_numbered(const pc__tensor_names *names, pc__matrix_source
             continue;
         }
         spell_at(names, source->row, at, name);
-        status = pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: there is no tensor '%s'",
+        status = pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor '%s' is missing",
                           pc__weights_path(names->weights), pc__tensor_role_name(source->row->role),
                           name);
     }
@@ -267,7 +269,7 @@ pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role
                           out->transposed);
     if (status >= 0 && rows
         && (rows - 1) / out->run * out->stride + out->first + (rows - 1) % out->run >= total)
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is no %s of %zu rows",
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' cannot be the %s of %zu rows",
                         pc__weights_path(names->weights), tensor->name, pc__tensor_role_name(role),
                         rows);
     if (status < 0 || row->layout != PC__LAYOUT_NUMBERED)
@@ -277,7 +279,7 @@ pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role
     return check_numbered(names, out, total);
 }
 
-/* The tensor that row r of the part lies in. */
+/* The tensor with row r of the role. */
 static const pc__tensor *tensor_at(const pc__matrix_source *source, size_t r)
 {
     if (!source->names)
@@ -286,7 +288,7 @@ static const pc__tensor *tensor_at(const pc__matrix_source *source, size_t r)
                      (name_place){source->layer, (int32_t)(r / source->run), 0, 0});
 }
 
-/* How many of `count` rows from `r` on lie behind each other in the file, from *at on. */
+/* How many of `count` rows, from `r` on, are consecutive in the file, from *at on. */
 static size_t rows_together(const pc__matrix_source *source, size_t r, size_t count, size_t *at)
 {
     size_t inside = r % source->run, n = source->run - inside;
@@ -294,7 +296,7 @@ static size_t rows_together(const pc__matrix_source *source, size_t r, size_t co
     return n < count ? n : count;
 }
 
-/* `count` columns of the file's matrix, from `at` on, as rows. */
+/* Reads `count` columns of the file's matrix, from `at` on, as rows. */
 static void read_columns(const pc__matrix_source *source, size_t at, size_t count, float *out)
 {
     enum { WIDE = 64 };
@@ -349,7 +351,7 @@ pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role
     place_rows(names->arch, role, row->layout, &source, &total);
     if (tensor->rank != 1 || tensor->shape[0] != total) {
         shape_text(tensor, found, sizeof found);
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, where [%zu] was expected",
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu]",
                         pc__weights_path(names->weights), tensor->name, found, total);
     }
     if ((status = check_type(names, tensor, 1)) < 0)
@@ -365,7 +367,7 @@ size_t pc__tensor_names_table_rows(const pc__tensor_names *names, pc__tensor_rol
     return tensor && tensor->rank ? (size_t)tensor->shape[0] : 0;
 }
 
-/* Whether `name` is that of a row, with any layer and expert; sets them (-1: none) and bias. */
+/* Whether `name` fits a row, with any layer and expert. Sets them (-1: none) and bias. */
 static int row_matches(const pc__tensor_names *names, const pc__tensor_name_row *row,
                        const char *name, name_place *at)
 {
@@ -395,7 +397,7 @@ static int row_matches(const pc__tensor_names *names, const pc__tensor_name_row 
     return at->bias || !strcmp(name, endings[0][0]) || !strcmp(name, endings[0][1]);
 }
 
-/* Whether the tensor is what a part is read from. */
+/* Whether a role is read from the tensor. */
 static int is_used(const pc__tensor_names *names, const pc__tensor *tensor)
 {
     const pc__tensor *found;
@@ -413,7 +415,7 @@ static int is_used(const pc__tensor_names *names, const pc__tensor *tensor)
         if (found && (found == tensor || (in_use == row && row->layout == PC__LAYOUT_NUMBERED)))
             return 1;
         if (found && is_optional(row->role))
-            return 1; /* of two poolers that of the first row counts */
+            return 1; /* of two poolers the first row counts */
     }
     return 0;
 }
@@ -438,7 +440,7 @@ static pc_status check_unused(const pc__tensor_names *names, const pc__tensor_na
             ignored |= is_ignored(tensor->name, family->ignored[e]);
         if (!ignored && !is_used(names, tensor))
             return pc__fail(PC_ERR_UNSUPPORTED,
-                            "%s: tensor '%s' is no part of a %s model as configured",
+                            "%s: tensor '%s' does not belong to a %s model with this configuration",
                             pc__weights_path(names->weights), tensor->name, names->arch->name);
     }
     return PC_OK;
@@ -459,9 +461,10 @@ static pc_status check_bias(const pc__tensor_names *names, pc__tensor_role role,
     }
     spell(names, row, layer, 1, name);
     if (wanted)
-        return pc__fail(PC_ERR_FORMAT, "%s: there is no tensor '%s', which the configuration wants",
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is missing; the configuration needs it",
                         pc__weights_path(names->weights), name);
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s', where the configuration has no bias",
+    return pc__fail(PC_ERR_UNSUPPORTED,
+                    "%s: tensor '%s' exists, but the configuration has no such bias",
                     pc__weights_path(names->weights), tensor->name);
 }
 
@@ -478,7 +481,7 @@ static pc_status check_biases(const pc__tensor_names *names)
     return status;
 }
 
-/* With the right prefix the first layer, or the embedding, is found. */
+/* Whether the prefix finds the first layer or the embedding. */
 static int prefix_fits(const pc__tensor_names *names)
 {
     static const pc__tensor_role tries[] = {PC__ROLE_EMBEDDING, PC__ROLE_FINAL_NORM,
@@ -499,10 +502,9 @@ pc_status pc__tensor_names_open(pc__tensor_names *out, const pc__weights *weight
     pc_status status;
     *out = (pc__tensor_names){.weights = weights, .arch = arch};
     if (!family)
-        return pc__fail(
-            PC_ERR_UNSUPPORTED,
-            "%s: the tensor names of architecture '%s' are not known in this kind of file",
-            pc__weights_path(weights), arch->name);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: architecture '%s' is not supported in this kind of file",
+                        pc__weights_path(weights), arch->name);
     out->rows = family->rows;
     for (size_t i = 0; i < 4 && family->prefixes[i]; i++) {
         out->prefix = family->prefixes[i];

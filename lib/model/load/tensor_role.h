@@ -1,4 +1,4 @@
-/* The matrices and norms that a decoder consists of, whatever a file calls them. */
+/* Tensor roles: the matrices and norms of a model, whatever a file calls them. */
 #ifndef PC_MODEL_TENSOR_ROLE_H
 #define PC_MODEL_TENSOR_ROLE_H
 
@@ -19,8 +19,8 @@ typedef enum pc__tensor_role {
     PC__ROLE_GATE,
     PC__ROLE_UP,
     PC__ROLE_DOWN,
-    /* Layers with experts: GATE, UP and DOWN are those of the shared MLP there. All experts'
-       matrices of a kind count as one, one below the other. */
+    /* Layers with experts, where GATE, UP and DOWN are of the shared MLP. The matrices of all
+       experts are one role, one below the other. */
     PC__ROLE_ROUTER,
     PC__ROLE_EXPERT_GATE,
     PC__ROLE_EXPERT_UP,

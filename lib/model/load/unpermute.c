@@ -1,3 +1,4 @@
+/* A provider that un-permutes the rows of Q and K of another one. */
 #include "model/load/unpermute.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ int pc__is_permuted(const pc__arch *arch)
            && arch->rope.dims == arch->head_dim;
 }
 
-/* Where the file has row `row` of the original. */
+/* The row of the file that is row `row` of the original. */
 static size_t permuted(size_t row, size_t head_dim)
 {
     size_t head = row / head_dim, i = row % head_dim, half = head_dim / 2;

@@ -1,6 +1,7 @@
-/* GGUF keeps the rows of a Llama's Q and K woven, (2i, 2i+1) where the original model pairs (i, i +
- * head_dim/2). This provider gives them back in the original order, so that the same model has the
- * same K in a GGUF file and in a Hugging Face folder, and one kind of rotation serves both. */
+/* GGUF files of Llama have the rows of Q and K permuted for interleaved rotation: (2i, 2i + 1) is a
+ * pair that the original model has as (i, i + head_dim / 2). This provider un-permutes them, so
+ * that a model has the same K from GGUF and from a Hugging Face folder, and one kind of rotation
+ * serves both. */
 #ifndef PC_MODEL_UNPERMUTE_H
 #define PC_MODEL_UNPERMUTE_H
 
@@ -19,9 +20,9 @@ typedef struct pc__unpermute {
     size_t next;
 } pc__unpermute;
 
-/* Whether it applies: pairs are interleaved over whole heads. */
+/* Whether the rows are permuted: pairs are interleaved over whole heads. */
 int pc__is_permuted(const pc__arch *arch);
-/* `unweave` lives as long as *out; the arch that is bound must have rope.interleaved 0. */
+/* `unpermute` must outlive *out. The arch that is bound must have rope.interleaved 0. */
 void pc__unpermute_provider(pc__unpermute *unpermute, const pc_allocator *mem,
                             const pc__weight_provider *inner, const pc__arch *arch,
                             pc__weight_provider *out);

@@ -1,3 +1,4 @@
+/* Binding: packs the weights of each role for the backend, layer by layer. */
 #include "model/load/weight_binding.h"
 
 #include <string.h>
@@ -22,7 +23,8 @@ static pc__block_format format_of(const binder *b, const pc__weight_source *from
                : (pc__block_format){0};
 }
 
-/* Quantised matrices on their grid where that is wanted, else in the model's number format. */
+/* Keeps quantised matrices quantised if the options say so; else packs them in the model's number
+ * format. */
 static pc_status new_linear(const binder *b, const pc__weight_source *from, size_t rows,
                             size_t cols, const float *bias, pc__linear **out)
 {
@@ -43,7 +45,7 @@ static pc_status bind_linear(const binder *b, pc__tensor_role role, size_t rows,
     pc_status status, biased;
     PC__TRY(b->provider->matrix(b->provider->user, role, b->layer, rows, cols, &source), done);
     bias = pc__calloc(b->mem, rows,
-                      sizeof *bias); /* the file has so many rows, it does not only say so */
+                      sizeof *bias); /* matrix() has checked that the file has so many rows */
     PC__TRY(bias ? PC_OK : PC_ERR_NOMEM, done);
     PC__TRY(biased = b->provider->vector(b->provider->user, role, b->layer, 1, rows, bias), done);
     status = new_linear(b, &source, rows, cols, biased ? bias : NULL, out);
@@ -63,7 +65,7 @@ static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_nor
         return PC_ERR_NOMEM;
     found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, norm->gain);
     if (!found)
-        return pc__fail(PC_ERR_FORMAT, "the weights lack the %s of layer %d",
+        return pc__fail(PC_ERR_FORMAT, "the %s of layer %d is missing in the weights",
                         pc__tensor_role_name(role), b->layer);
     if (found < 0)
         return found;
@@ -75,12 +77,12 @@ static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_nor
     return found < 0 ? found : PC_OK;
 }
 
-/* Filling a table in parallel, a chunk of rows each. */
+/* Tables are filled in parallel, in chunks of rows. */
 enum { CHUNK = 256 };
 typedef struct table_fill {
     pc__embedding_table *table;
     pc__weight_source from;
-    float *scratch; /* [chunks][dim], only where rows are rounded */
+    float *scratch; /* [chunks][dim], only if rows are rounded */
 } table_fill;
 
 static void fill_chunk(void *arg, size_t chunk)
@@ -154,7 +156,7 @@ done:
     return status;
 }
 
-/* In fp32, whatever the rest is in: a rounded router would choose other experts. */
+/* Binds in fp32: a rounded router would choose other experts. */
 static pc_status bind_exactly(const binder *b, pc__tensor_role role, size_t rows, pc__linear **out)
 {
     const pc__native *native = b->native;
@@ -169,7 +171,7 @@ static pc_status bind_exactly(const binder *b, pc__tensor_role role, size_t rows
                                        NULL);
 }
 
-/* Some of the rows of a matrix. */
+/* Rows of a matrix, from `first` on. */
 typedef struct matrix_slice {
     pc__weight_source from;
     size_t first;
@@ -188,7 +190,7 @@ static void slice_quantised_rows(void *user, size_t first, size_t count, uint8_t
     s->from.quantised_rows(s->from.user, s->first + first, count, q, scale, minimum);
 }
 
-/* Matrix number `e` of those that the part consists of, [rows][cols] each. */
+/* Binds matrix number `e` of the role, [rows][cols]. */
 static pc_status bind_expert(const binder *b, const pc__weight_source *all, int32_t e, size_t rows,
                              size_t cols, pc__linear **out)
 {
@@ -285,7 +287,7 @@ static pc_status bind_layers(binder *b)
     return status;
 }
 
-/* Rows [2 * relative][hidden] of the embedding of distances, as the layers read them. */
+/* Reads the embedding of distances, [2 * relative][hidden], and norms it if the model does. */
 static pc_status distance_rows(const binder *b, pc__embedding_table *table)
 {
     const pc__native *native = b->native;
@@ -294,7 +296,7 @@ static pc_status distance_rows(const binder *b, pc__embedding_table *table)
     pc_status status;
     PC__TRY(bind_table(b, PC__ROLE_RELATIVE, hidden, PC_DTYPE_F32, table), done);
     if (table->rows != 2 * (size_t)native->arch.encoder.relative)
-        return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, where %zu were expected",
+        return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, expected %zu",
                         pc__tensor_role_name(PC__ROLE_RELATIVE), table->rows,
                         2 * (size_t)native->arch.encoder.relative);
     if (native->arch.encoder.relative_norm) {
@@ -309,7 +311,7 @@ done:
     return status;
 }
 
-/* What a layer makes of them: by its own matrix, or as it makes keys or queries of tokens. */
+/* Projects the embedding of distances: by a matrix of its own, or by the layer's K or Q. */
 static pc_status project_distances(const binder *b, const pc__embedding_table *table,
                                    pc__tensor_role role, const pc__linear *shared, float *out)
 {
@@ -356,7 +358,7 @@ done:
     return status;
 }
 
-/* Heads are there if the file has them. */
+/* Binds the heads that the file has. */
 static pc_status bind_heads(const binder *b)
 {
     pc__native_encoder *encoder = &b->native->encoder;
@@ -366,8 +368,7 @@ static pc_status bind_heads(const binder *b)
         PC__TRY(bind_linear(b, PC__ROLE_POOL, hidden, hidden, &encoder->pool), done);
     encoder->classes = b->provider->table_rows(b->provider->user, PC__ROLE_CLASSIFIER);
     if (encoder->classes && !encoder->pool)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "a classifier without a pooler is one of single tokens");
+        return pc__fail(PC_ERR_UNSUPPORTED, "a classifier without a pooler is not supported");
     if (encoder->classes)
         status = bind_linear(b, PC__ROLE_CLASSIFIER, encoder->classes, hidden,
                              &encoder->classifier);
@@ -423,7 +424,8 @@ done:
     return status;
 }
 
-/* The one regime that there is; of several, which are made per pass, whether they can be. */
+/* Makes the frequencies of a single RoPE regime. Of several, checks that they can be made: each
+ * pass makes its own. */
 static pc_status bind_rope(const binder *b)
 {
     const pc__rope_config *config = &b->native->arch.rope;

@@ -1,3 +1,4 @@
+/* The table of named tensors, and the files that it maps. */
 #include "model/load/weights_internal.h"
 
 #include <stdlib.h>
@@ -75,7 +76,7 @@ pc_status pc__weights_seal(pc__weights *weights)
         qsort(weights->tensors, weights->count, sizeof *weights->tensors, by_name);
     for (size_t i = 1; i < weights->count; i++)
         if (!by_name(&weights->tensors[i - 1], &weights->tensors[i]))
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' stands in it twice", weights->path,
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' appears twice", weights->path,
                             weights->tensors[i].name);
     return PC_OK;
 }

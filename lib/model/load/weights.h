@@ -1,4 +1,4 @@
-/* Named tensors of a weight file, whatever its form, and their conversion to fp32 rows. */
+/* Named tensors of a weight file of any kind, and their conversion to fp32. */
 #ifndef PC_MODEL_WEIGHTS_H
 #define PC_MODEL_WEIGHTS_H
 
@@ -29,42 +29,37 @@ typedef enum pc__ttype {
     PC__T_IQ4_XS
 } pc__ttype;
 
-/* Shape as PyTorch prints it: the last dimension is contiguous (GGUF's reversed order is turned
- * round by its reader). */
+/* Shape as in PyTorch: the last dimension is contiguous (the GGUF reader reverses its order). */
 typedef struct pc__tensor {
     const char *name;
     pc__ttype type;
     uint32_t rank;
     uint64_t shape[4];
-    const uint8_t *data; /* mapped, little-endian; checked to lie inside the file */
+    const uint8_t *data; /* in the mapped file, little-endian; bounds are checked */
     uint64_t bytes;
 } pc__tensor;
 
 typedef struct pc__weights pc__weights;
 
-/* NULL: there is no such tensor. */
+/* NULL: no such tensor. */
 const pc__tensor *pc__weights_find(const pc__weights *weights, const char *name);
 size_t pc__weights_count(const pc__weights *weights);
 const pc__tensor *pc__weights_at(const pc__weights *weights, size_t index);
 const char *pc__weights_path(const pc__weights *weights);
-void pc__weights_free(pc__weights *weights); /* unmaps */
-
-pc_status pc__safetensors_open(pc__weights **out, const pc_allocator *mem,
-                               const char *path); /* one file */
-pc_status pc__safetensors_open_folder(pc__weights **out, const pc_allocator *mem,
-                                      const char *folder); /* model.safetensors or its shards */
+void pc__weights_free(pc__weights *weights); /* unmaps the files */
 
 size_t pc__ttype_block(pc__ttype type); /* elements of a block */
 size_t pc__ttype_block_bytes(pc__ttype type);
 const char *pc__ttype_name(pc__ttype type);
-/* Elements [first, first + count) of a tensor (flat; both multiples of the block) to fp32. NaN or
- * infinite scales are the loader's error, see pc__tensor_check. */
+/* Converts elements [first, first + count) of the flat tensor, both multiples of the block, to
+ * fp32. pc__tensor_check finds scales that are NaN or infinite. */
 void pc__tensor_floats(const pc__tensor *tensor, uint64_t first, uint64_t count, float *out);
-/* PC_ERR_FORMAT where a value or scale is NaN or infinite; names tensor and index. */
+/* PC_ERR_FORMAT: a value or scale is NaN or infinite; names tensor and index. */
 pc_status pc__tensor_check(const pc__tensor *tensor, const char *path);
 
-/* pc__tensor_check of all tensors, and a digest of their names, types, shapes and bytes, in one go
- * on the context's threads. Does not depend on the file's form, order or path. */
+/* Checks all tensors (pc__tensor_check) and computes a digest of their names, types, shapes and
+ * bytes, in one pass on the context's threads. The digest does not depend on the kind, order or
+ * path of the file. */
 pc_status pc__weights_digest(const pc__weights *weights, pc_context *context, pc__id *out);
 
 #endif

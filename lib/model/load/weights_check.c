@@ -1,11 +1,11 @@
-/* NaN and infinite numbers in weights, found before they are used. A quantised value is finite when
- * its block's scales are: the largest, 65504 * 63 * 127, fits fp32. */
+/* Finds NaN and infinity in weights before they are used. A quantised value is finite if the scales
+ * of its block are: the largest, 65504 * 63 * 127, fits fp32. */
 #include <float.h>
 #include <math.h>
 
 #include "model/load/dequant.h"
 
-/* Index of the first of `count` numbers that is not finite in fp32; count: none. */
+/* Index of the first number that is not finite in fp32; count: none. */
 static uint64_t find_f32(const uint8_t *data, uint64_t count)
 {
     uint64_t i = 0;
@@ -25,7 +25,7 @@ static uint64_t find_f32(const uint8_t *data, uint64_t count)
     return count;
 }
 
-/* Of 16-bit floats, `stride` bytes apart. */
+/* The same for 16-bit floats, `stride` bytes apart. */
 static uint64_t find_16(const uint8_t *data, uint64_t count, size_t stride, unsigned exponent)
 {
     for (uint64_t i = 0; i < count; i++)

@@ -1,6 +1,5 @@
-/* The digest of weights: BLAKE2b over pieces of fixed size, in parallel, then over names, types,
- * shapes and the pieces' digests in the order of names. Reading everything once is also the moment
- * to look for numbers that are not finite. */
+/* The digest of weights: BLAKE2b of pieces of fixed size, in parallel; then of names, types, shapes
+ * and the pieces' digests, by name. Checks all numbers in the same pass over the data. */
 #include "base/threads.h"
 #include "model/load/weights.h"
 
@@ -12,7 +11,7 @@ static const uint64_t piece_bytes = UINT64_C(32) << 20;
 typedef struct piece {
     const pc__tensor *tensor;
     uint64_t first;
-    int first_of_tensor; /* this one checks the tensor's numbers */
+    int first_of_tensor; /* 1: also checks the tensor's numbers */
     pc_status status;
     pc__id id;
 } piece;
@@ -83,7 +82,7 @@ pc_status pc__weights_digest(const pc__weights *weights, pc_context *context, pc
     cut_pieces(weights, w.pieces);
     pc__parallel(context, count, digest_piece, &w);
     for (size_t i = 0; i < count && status >= 0; i++)
-        if (w.pieces[i].status < 0) /* once more, for this thread's error text */
+        if (w.pieces[i].status < 0) /* again, for this thread's error text */
             status = pc__tensor_check(w.pieces[i].tensor, w.path);
     if (status >= 0)
         *out = combine(w.pieces, count, pc__weights_count(weights));

@@ -1,18 +1,17 @@
-/* PC_CODEC_I4: sixteen steps between the least and the largest of a group of values: K a channel of
- * a page (its tokens), V GROUP dimensions of a token. Both ends count, because channels of K stand
- * far from zero and have little breadth (KIVI, arXiv 2402.02750, section 3): on real states the
- * error is a quarter below that of steps around zero.
+/* PC_CODEC_I4: sixteen levels between the least and the largest value of a group. A group is a
+ * channel of K (over the tokens of a page), or GROUP dimensions of a token of V. Least and largest
+ * are both stored, because channels of K lie far from zero and span little (KIVI, arXiv 2402.02750,
+ * section 3): on real states the error is a quarter below that of levels around zero.
  *
- * Of a group with least value a and largest b (infinite values taken as the largest finite bf16,
- * NaNs as zero): low = a rounded down to bf16, step = (b - low) / 15 rounded up to bf16 (0 below
- * 2^-100), code = round((x - low) / step), 0 … 15; what comes back is low + code * step, rounded to
- * the dtype of the block. So before that last rounding nothing is farther off than half a step, and
- * step <= (b - a + 2^-7 |a|) / 15 * (1 + 2^-7).
+ * Of a group with least value a and largest b (infinite values count as the largest finite bf16,
+ * NaN as zero): low = a rounded down to bf16; scale = (b - low) / 15 rounded up to bf16 (0 below
+ * 2^-100); code = round((x - low) / scale), 0 … 15. Decoding gives low + code * scale, rounded to
+ * the block's dtype. Before that rounding the error is at most scale / 2, and scale <= (b - a +
+ * 2^-7 |a|) / 15 * (1 + 2^-7).
  *
- * Stored: byte 0: 1, bytes 1 … 3: zero; a run of byte planes of one byte (the codes, two in a
- * byte), a run of two (bf16 pairs low, step). Order: page, head; codes: K [k_dim][tokens], then V
- * [tokens][v_dim], rows filled up to whole bytes with zero; pairs: K [k_dim], V [tokens][groups].
- */
+ * Stored: byte 0: 1, bytes 1 … 3: zero; a run of byte planes of one byte (codes, two in a byte); a
+ * run of two (bf16 pairs low, scale). Order: page, head; codes: K [k_dim][tokens], V
+ * [tokens][v_dim], rows padded with zeros to whole bytes; pairs: K [k_dim], V [tokens][groups]. */
 #include <string.h>
 
 #include "attn/bf16.h"
@@ -25,9 +24,9 @@ enum { HEAD = 4, FORM = 1, GROUP = 32, STEPS = 15 };
 #define MOST 0x1.fep127f /* largest finite bf16 */
 #define MOST_BITS 0x7f7f0000
 
-/* What codes and pairs of a block take. */
+/* Bytes of the codes and pairs of a block. */
 typedef struct sizes {
-    size_t codes, pairs; /* bytes */
+    size_t codes, pairs;
 } sizes;
 
 static size_t groups_of(size_t v_dim)
@@ -52,7 +51,7 @@ static sizes sizes_of(const pc__block_pages *p)
                    full * page_pairs(&p->shape, PC__PAGE) + heads * page_pairs(&p->shape, p->last)};
 }
 
-static int takes(const pc_codec_block *block, pc__block_pages *pages)
+static int is_supported(const pc_codec_block *block, pc__block_pages *pages)
 {
     return block->dtype != PC_DTYPE_I8 && pc__block_pages_of(block, pages);
 }
@@ -62,14 +61,14 @@ static size_t bound(void *user, const pc_codec_block *block)
     pc__block_pages pages;
     sizes s;
     (void)user;
-    if (!takes(block, &pages))
+    if (!is_supported(block, &pages))
         return 0;
     s = sizes_of(&pages);
     return HEAD + pc__planes_bound(1, s.codes) + pc__planes_bound(2, s.pairs);
 }
 
-/* Bits of x, MOST at most, 0 for a NaN. In whole numbers throughout, because loops over these
- * become vectors. */
+/* Bits of x, MOST at most, 0 for NaN. In integers throughout, because loops over these vectorise.
+ */
 static inline int32_t bounded_bits(float x)
 {
     int32_t bits, size;
@@ -87,13 +86,13 @@ static inline float float_of(int32_t bits)
     return x;
 }
 
-/* Bits of a float to a number of the same order; and back. */
+/* Maps bits of a float to an integer of the same order, and back. */
 static inline int32_t ordered(int32_t bits)
 {
     return bits ^ (bits >> 31 & INT32_MAX);
 }
 
-/* bf16 bits, rounded down or up. `x` is finite, and MOST at most. */
+/* bf16 bits, rounded down or up. |x| is at most MOST. */
 static uint16_t bf16_below(float x)
 {
     uint32_t bits;
@@ -119,7 +118,7 @@ static float number_at(const uint8_t *at)
     return pc__bf16_to((uint16_t)(at[0] | at[1] << 8));
 }
 
-/* Codes of `count` values, one a byte, and their pair. */
+/* Encodes `count` values: one code a byte, and their pair. */
 static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pair)
 {
     int32_t least = INT32_MAX, most = INT32_MIN;
@@ -132,7 +131,7 @@ static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pa
     }
     low_bits = bf16_below(float_of(ordered(least)));
     low = pc__bf16_to(low_bits);
-    low *= 0.5f; /* halves throughout: the breadth itself may be too large for a number */
+    low *= 0.5f; /* halves throughout: the span itself may overflow */
     step = (float_of(ordered(most)) * 0.5f - low) * (2.0f / (float)STEPS);
     step_bits = step < 0x1p-100f ? 0 : bf16_above(step);
     step = pc__bf16_to(step_bits);
@@ -149,7 +148,7 @@ static void code_group(const float *x, size_t count, uint8_t *codes, uint8_t *pa
 static void value_group(const uint8_t *codes, size_t count, const uint8_t *pair, float *x)
 {
     float low = number_at(pair) * 0.25f,
-          step = number_at(pair + 2) * 0.25f; /* fifteen steps may be too large for a number */
+          step = number_at(pair + 2) * 0.25f; /* fifteen scales may overflow */
     for (size_t i = 0; i < count; i++) {
         float value = (low + step * (float)codes[i]) * 4.0f;
         x[i] = value > MOST ? MOST : value;
@@ -174,13 +173,13 @@ static void unpack(const uint8_t *from, size_t count, uint8_t *codes)
         codes[count - 1] = from[count / 2] & 15u;
 }
 
-/* Places in the codes and pairs of a block while it is walked through. */
-typedef struct walk {
+/* Where encoding or decoding stands within a block. */
+typedef struct block_cursor {
     uint8_t *codes, *pairs;
     float *k, *v; /* a page of one head */
-} walk;
+} block_cursor;
 
-static void code_page(walk *w, const pc__kv_shape *shape, size_t tokens)
+static void code_page(block_cursor *w, const pc__kv_shape *shape, size_t tokens)
 {
     size_t v_dim = (size_t)shape->v_dim;
     uint8_t codes[PC__MAX_HEAD];
@@ -196,7 +195,7 @@ static void code_page(walk *w, const pc__kv_shape *shape, size_t tokens)
     }
 }
 
-static void value_page(walk *w, const pc__kv_shape *shape, size_t tokens)
+static void value_page(block_cursor *w, const pc__kv_shape *shape, size_t tokens)
 {
     size_t v_dim = (size_t)shape->v_dim;
     uint8_t codes[PC__MAX_HEAD];
@@ -212,9 +211,9 @@ static void value_page(walk *w, const pc__kv_shape *shape, size_t tokens)
     }
 }
 
-/* One block of memory for a page, the codes and the pairs; pc__free(w->k). */
-static pc_status walk_new(walk *w, const pc_allocator *mem, const pc__block_pages *pages,
-                          const sizes *s)
+/* Allocates a page, the codes and the pairs in one block; pc__free(w->k). */
+static pc_status block_cursor_new(block_cursor *w, const pc_allocator *mem,
+                                  const pc__block_pages *pages, const sizes *s)
 {
     size_t floats = pc__page_floats(&pages->shape);
     w->k = pc__alloc_aligned(mem, floats * sizeof *w->k + s->codes + s->pairs, 64);
@@ -261,16 +260,16 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     uint8_t *at = out, *codes, *pairs;
     const uint8_t *end = at + capacity;
     sizes s;
-    walk w;
+    block_cursor w;
     pc_status status;
     *size = 0;
-    if (!takes(block, &pages))
+    if (!is_supported(block, &pages))
         return pc__fail(PC_ERR_UNSUPPORTED, "i4 block %u: not pages of F32, BF16 or F16",
                         block->index);
     if (capacity < HEAD)
         return pc__fail(PC_ERR_LIMIT, "i4 block %u: %zu bytes of room", block->index, capacity);
     s = sizes_of(&pages);
-    if ((status = walk_new(&w, mem, &pages, &s)) < 0)
+    if ((status = block_cursor_new(&w, mem, &pages, &s)) < 0)
         return status;
     codes = w.codes;
     pairs = w.pairs;
@@ -296,12 +295,12 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
     const uint8_t *at = in, *end = at + size;
     pc__block_pages pages;
     sizes s;
-    walk w;
+    block_cursor w;
     pc_status status;
-    if (!takes(block, &pages) || size < HEAD || at[0] != FORM || at[1] || at[2] || at[3])
+    if (!is_supported(block, &pages) || size < HEAD || at[0] != FORM || at[1] || at[2] || at[3])
         return pc__fail(PC_ERR_FORMAT, "i4 block %u: not the head of one", block->index);
     s = sizes_of(&pages);
-    if ((status = walk_new(&w, mem, &pages, &s)) < 0)
+    if ((status = block_cursor_new(&w, mem, &pages, &s)) < 0)
         return status;
     at += HEAD;
     if ((status = decode_run(mem, 1, &at, end, w.codes, s.codes)) >= 0)

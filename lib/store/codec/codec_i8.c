@@ -1,10 +1,9 @@
-/* PC_CODEC_I8: the int8 pages of PC_DTYPE_I8 (attn/kv.h), written as PC_CODEC_ZSTD writes such
- * pages. */
+/* PC_CODEC_I8: pages of PC_DTYPE_I8 (attn/kv.h), written as PC_CODEC_ZSTD writes such pages. */
 #include "attn/kv_page.h"
 #include "base/fail.h"
 #include "store/codec/codec_pages.h"
 
-/* The block as it stands in int8. 0: not to be had. */
+/* The block in int8. 0: impossible. */
 static int as_i8(const pc_codec_block *block, pc__block_pages *pages, pc_codec_block *narrow)
 {
     if (block->dtype == PC_DTYPE_I8 || !pc__block_pages_of(block, pages))
@@ -26,7 +25,7 @@ static size_t bound(void *user, const pc_codec_block *block)
     return as_i8(block, &pages, &narrow) ? zstd.bound(zstd.user, &narrow) : 0;
 }
 
-/* All pages from one format into another. */
+/* Converts all pages between two formats. */
 static pc_status convert(const pc_allocator *mem, const pc__block_pages *pages, const uint8_t *from,
                          uint32_t from_dtype, uint8_t *to, uint32_t to_dtype)
 {
@@ -49,25 +48,25 @@ static pc_status convert(const pc_allocator *mem, const pc__block_pages *pages, 
     return PC_OK;
 }
 
-/* A block on its way through int8 pages. */
+/* A block and its int8 pages. */
 typedef struct narrowing {
     pc__block_pages pages;
     pc_codec_block narrow;
-    uint8_t *steps; /* [narrow.bytes], to be freed */
+    uint8_t *codes; /* [narrow.bytes], freed by finish_i8 */
 } narrowing;
 
-static pc_status start(narrowing *n, const pc_allocator *mem, const pc_codec_block *block,
-                       pc_status refusal)
+static pc_status start_i8(narrowing *n, const pc_allocator *mem, const pc_codec_block *block,
+                          pc_status refusal)
 {
     if (!as_i8(block, &n->pages, &n->narrow))
         return pc__fail(refusal, "i8 block %u: not pages of F32, BF16 or F16", block->index);
-    n->steps = pc__alloc_aligned(mem, (size_t)n->narrow.bytes, 64);
-    return n->steps ? PC_OK : PC_ERR_NOMEM;
+    n->codes = pc__alloc_aligned(mem, (size_t)n->narrow.bytes, 64);
+    return n->codes ? PC_OK : PC_ERR_NOMEM;
 }
 
-static pc_status finish(narrowing *n, const pc_allocator *mem, pc_status status)
+static pc_status finish_i8(narrowing *n, const pc_allocator *mem, pc_status status)
 {
-    pc__free(mem, n->steps);
+    pc__free(mem, n->codes);
     return status < 0 ? pc__fail_in(status, "i8") : PC_OK;
 }
 
@@ -79,11 +78,11 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     narrowing n;
     pc_status status;
     *size = 0;
-    if ((status = start(&n, mem, block, PC_ERR_UNSUPPORTED)) < 0)
+    if ((status = start_i8(&n, mem, block, PC_ERR_UNSUPPORTED)) < 0)
         return status;
-    if ((status = convert(mem, &n.pages, data, block->dtype, n.steps, PC_DTYPE_I8)) >= 0)
-        status = zstd.encode(zstd.user, &n.narrow, n.steps, out, capacity, size);
-    return finish(&n, mem, status);
+    if ((status = convert(mem, &n.pages, data, block->dtype, n.codes, PC_DTYPE_I8)) >= 0)
+        status = zstd.encode(zstd.user, &n.narrow, n.codes, out, capacity, size);
+    return finish_i8(&n, mem, status);
 }
 
 static pc_status decode(void *user, const pc_codec_block *block, const void *in, size_t size,
@@ -92,12 +91,12 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
     const pc_allocator *mem = user;
     pc_codec_ops zstd = pc__codec_zstd(mem);
     narrowing n;
-    pc_status status = start(&n, mem, block, PC_ERR_FORMAT);
+    pc_status status = start_i8(&n, mem, block, PC_ERR_FORMAT);
     if (status < 0)
         return status;
-    if ((status = zstd.decode(zstd.user, &n.narrow, in, size, n.steps)) >= 0)
-        status = convert(mem, &n.pages, n.steps, PC_DTYPE_I8, out, block->dtype);
-    return finish(&n, mem, status);
+    if ((status = zstd.decode(zstd.user, &n.narrow, in, size, n.codes)) >= 0)
+        status = convert(mem, &n.pages, n.codes, PC_DTYPE_I8, out, block->dtype);
+    return finish_i8(&n, mem, status);
 }
 
 pc_codec_ops pc__codec_i8(const pc_allocator *mem)

@@ -1,4 +1,4 @@
-/* The codecs of a cache: the built-in ones, and what the host brought along. */
+/* The codecs of a cache: the built-in ones and the application's. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -8,24 +8,25 @@
 
 enum { BUILT_IN = 4, NAME_BYTES = 32 };
 
-typedef struct entry {
+typedef struct codec_entry {
     pc_codec_ops ops;
-    char name[NAME_BYTES]; /* the host's string may be gone by the time it is asked for */
-} entry;
+    char name[NAME_BYTES]; /* a copy: the application's string may be gone later */
+} codec_entry;
 
 struct pc__codecs {
     pc_allocator mem;
     size_t count;
-    entry entries[];
+    codec_entry entries[];
 };
 
-static pc_status check_host(const pc__codecs *codecs, const pc_codec_ops *ops, size_t index)
+static pc_status check_application_codec(const pc__codecs *codecs, const pc_codec_ops *ops,
+                                         size_t index)
 {
     if (ops->id < PC_CODEC_APPLICATION)
         return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is below PC_CODEC_APPLICATION (%d)",
                         index, ops->id, PC_CODEC_APPLICATION);
     if (pc__codecs_find(codecs, ops->id))
-        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is there twice", index, ops->id);
+        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is used twice", index, ops->id);
     if (!ops->bound || !ops->encode || !ops->decode)
         return pc__fail(PC_ERR_INVALID, "codec %zu (id %u): %s is missing", index, ops->id,
                         !ops->bound    ? "bound"
@@ -40,17 +41,18 @@ static pc_status check_host(const pc__codecs *codecs, const pc_codec_ops *ops, s
     return PC_OK;
 }
 
-/* Elements of the host's array are as large as its header made them. */
-static pc_status add_hosts(pc__codecs *codecs, const pc_codec_ops *hosts, size_t count)
+/* The application's header decides how large an element is. */
+static pc_status add_application_codecs(pc__codecs *codecs, const pc_codec_ops *application,
+                                        size_t count)
 {
-    const uint8_t *at = (const uint8_t *)hosts;
+    const uint8_t *at = (const uint8_t *)application;
     for (size_t i = 0; i < count; i++) {
-        entry *e = &codecs->entries[codecs->count];
+        codec_entry *e = &codecs->entries[codecs->count];
         size_t stride;
         pc_status status = pc__options_read(&e->ops, sizeof e->ops, PC__V1_SIZE(pc_codec_ops, user),
                                             at, "pc_codec_ops");
         if (status >= 0)
-            status = check_host(codecs, &e->ops, i);
+            status = check_application_codec(codecs, &e->ops, i);
         if (status < 0)
             return status;
         memcpy(e->name, e->ops.name, strlen(e->ops.name) + 1);
@@ -62,16 +64,16 @@ static pc_status add_hosts(pc__codecs *codecs, const pc_codec_ops *hosts, size_t
     return PC_OK;
 }
 
-pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_codec_ops *hosts,
+pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_codec_ops *application,
                          size_t count)
 {
     pc__codecs *codecs;
     pc_status status;
     *out = NULL;
-    if (count && !hosts)
-        return pc__fail(PC_ERR_INVALID, "codecs: %zu of them, but no array", count);
+    if (count && !application)
+        return pc__fail(PC_ERR_INVALID, "codecs: count is %zu, but the array is NULL", count);
     if (count > UINT16_MAX)
-        return pc__fail(PC_ERR_LIMIT, "codecs: %zu of them", count);
+        return pc__fail(PC_ERR_LIMIT, "codecs: %zu are too many", count);
     codecs = pc__calloc(mem, 1, sizeof *codecs + (BUILT_IN + count) * sizeof *codecs->entries);
     if (!codecs)
         return PC_ERR_NOMEM;
@@ -80,7 +82,7 @@ pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_cod
     codecs->entries[codecs->count++].ops = pc__codec_zstd(&codecs->mem);
     codecs->entries[codecs->count++].ops = pc__codec_i8(&codecs->mem);
     codecs->entries[codecs->count++].ops = pc__codec_i4(&codecs->mem);
-    if ((status = add_hosts(codecs, hosts, count)) < 0) {
+    if ((status = add_application_codecs(codecs, application, count)) < 0) {
         pc__codecs_free(codecs);
         return status;
     }

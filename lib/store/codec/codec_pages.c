@@ -1,3 +1,4 @@
+/* Packs the last page of a block (codec_pages.h). */
 #include "store/codec/codec_pages.h"
 
 #include <string.h>
@@ -23,24 +24,24 @@ int pc__block_pages_of(const pc_codec_block *block, pc__block_pages *out)
     return 1;
 }
 
-/* Of one head's page: rows of K, of which a part is used, then its scales, then V, of which the
- * first part is used, then its scales. */
-typedef struct form {
-    size_t rows, row, used; /* of K; bytes of a row, and of them used */
-    size_t k_rest;          /* bytes behind the rows */
+/* One head's page: rows of K, partly used, and their scales; then V, of which the first part is
+ * used, and its scales. */
+typedef struct page_form {
+    size_t rows, row, used; /* of K; bytes of a row; used ones of these */
+    size_t k_rest;          /* after the rows */
     size_t v, v_used, v_rest;
-} form;
+} page_form;
 
-static form form_of(const pc__block_pages *p)
+static page_form form_of(const pc__block_pages *p)
 {
     size_t by = p->shape.dtype == PC_DTYPE_F32 ? 1
                 : p->shape.dtype == PC_DTYPE_I8
                     ? 4
-                    : 2; /* dimensions of K, tokens of V that stand together */
+                    : 2; /* dimensions of K, or tokens of V, that are interleaved */
     size_t value = 4 / by, k_bytes = pc__kv_k_bytes(&p->shape), v_dim = (size_t)p->shape.v_dim;
-    form f = {.rows = ((size_t)p->shape.k_dim + by - 1) / by,
-              .row = by * PC__PAGE * value,
-              .used = by * p->last * value};
+    page_form f = {.rows = ((size_t)p->shape.k_dim + by - 1) / by,
+                   .row = by * PC__PAGE * value,
+                   .used = by * p->last * value};
     f.k_rest = k_bytes - f.rows * f.row;
     f.v = PC__PAGE * v_dim * value;
     f.v_used = (p->last + by - 1) / by * by * v_dim * value;
@@ -50,7 +51,7 @@ static form form_of(const pc__block_pages *p)
 
 size_t pc__packed_last_page_bytes(const pc__block_pages *pages)
 {
-    form f = form_of(pages);
+    page_form f = form_of(pages);
     return (size_t)pages->shape.kv_heads * (f.rows * f.used + f.k_rest + f.v_used + f.v_rest);
 }
 
@@ -64,7 +65,7 @@ static int is_zero(const uint8_t *at, size_t bytes)
 
 int pc__pack_last_page(const pc__block_pages *pages, const uint8_t *block, uint8_t *to)
 {
-    form f = form_of(pages);
+    page_form f = form_of(pages);
     const uint8_t *at = block
                         + (pages->pages - 1) * (size_t)pages->shape.kv_heads * pages->page_bytes;
     int zero = 1;
@@ -87,7 +88,7 @@ int pc__pack_last_page(const pc__block_pages *pages, const uint8_t *block, uint8
 
 void pc__unpack_last_page(const pc__block_pages *pages, const uint8_t *from, uint8_t *block)
 {
-    form f = form_of(pages);
+    page_form f = form_of(pages);
     uint8_t *at = block + (pages->pages - 1) * (size_t)pages->shape.kv_heads * pages->page_bytes;
     for (size_t h = 0; h < (size_t)pages->shape.kv_heads; h++) {
         for (size_t r = 0; r < f.rows; r++, at += f.row, from += f.used) {

@@ -1,8 +1,8 @@
-/* A run is cut into chunks of PC__CHUNK values. Chunk: the planes from the highest byte to the
- * lowest, each a word (little-endian; highest bit: a zstd frame follows, else the bytes as they
- * are; the others: how many bytes) and that. Bytes behind the last whole value follow the last
- * chunk. */
-#define ZSTD_STATIC_LINKING_ONLY /* memory of our own, Huffman codes at negative levels */
+/* Encodes and decodes byte planes. A run is split into chunks of PC__CHUNK values. A chunk holds
+ * its planes from the highest byte to the lowest, each with a word before it (little-endian;
+ * highest bit: a zstd frame follows, else plain bytes; other bits: how many bytes). Bytes after the
+ * last whole value follow the last chunk. */
+#define ZSTD_STATIC_LINKING_ONLY /* custom memory, Huffman codes at negative levels */
 #include "store/codec/codec_planes.h"
 
 #include <string.h>
@@ -11,13 +11,13 @@
 
 #include "base/fail.h"
 
-enum { HUFFMAN_LEVEL = -1000, SEEK_LEVEL = 1 };
+enum { HUFFMAN_LEVEL = -1000, REPEATS_LEVEL = 1 };
 #define CODED 0x80000000u
 
 struct pc__planes {
     pc_allocator mem;
     size_t value;
-    int seek;
+    int find_repeats;
     ZSTD_CCtx *encoder;
     ZSTD_DCtx *decoder;
     uint8_t planes[]; /* [value][PC__CHUNK] */
@@ -33,15 +33,15 @@ static void zstd_free(void *mem, void *ptr)
     pc__free(mem, ptr);
 }
 
-static int set_level(ZSTD_CCtx *encoder, int seek)
+static int set_level(ZSTD_CCtx *encoder, int find_repeats)
 {
     return !ZSTD_isError(ZSTD_CCtx_setParameter(encoder, ZSTD_c_compressionLevel,
-                                                seek ? SEEK_LEVEL : HUFFMAN_LEVEL))
+                                                find_repeats ? REPEATS_LEVEL : HUFFMAN_LEVEL))
            && !ZSTD_isError(
                ZSTD_CCtx_setParameter(encoder, ZSTD_c_literalCompressionMode, ZSTD_ps_enable));
 }
 
-pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value, int seek,
+pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value, int find_repeats,
                          int decode)
 {
     pc__planes *p = pc__alloc(mem, sizeof *p + value * PC__CHUNK);
@@ -51,7 +51,7 @@ pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value
         return PC_ERR_NOMEM;
     p->mem = *mem;
     p->value = value;
-    p->seek = seek;
+    p->find_repeats = find_repeats;
     memory = (ZSTD_customMem){zstd_alloc, zstd_free, &p->mem};
     p->decoder = decode ? ZSTD_createDCtx_advanced(memory) : NULL;
     p->encoder = decode ? NULL : ZSTD_createCCtx_advanced(memory);
@@ -59,7 +59,7 @@ pc_status pc__planes_new(pc__planes **out, const pc_allocator *mem, size_t value
         pc__planes_free(p);
         return pc__fail(PC_ERR_NOMEM, "out of memory (zstd)");
     }
-    if (p->encoder && !set_level(p->encoder, seek)) {
+    if (p->encoder && !set_level(p->encoder, find_repeats)) {
         pc__planes_free(p);
         return pc__fail(PC_ERR_UNSUPPORTED, "this zstd (%s) has no literal compression mode",
                         ZSTD_versionString());
@@ -136,9 +136,10 @@ static void join_4(uint8_t *restrict data, size_t count, const uint8_t *planes)
     }
 }
 
-/* Is it not worth trying? Of fractions no code makes less than 98 %, and finding that out takes as
- * long as coding exponents. SAMPLES bytes of eight places: as many pairs of equal ones as if all
- * 256 were equally frequent, up to a fifth more (a code would save a fortieth). */
+/* 1: compressing this plane is not worth trying. No code saves 2 % of fractions, and finding that
+ * out takes as long as coding exponents. Counts equal pairs among SAMPLES bytes from eight places:
+ * noise has as many as 256 equally frequent values would, or a fifth more (a code would save a
+ * fortieth). */
 static int is_noise(const uint8_t *plane, size_t count)
 {
     enum { SAMPLES = 4096, PLACES = 8, FEWEST = 2 * SAMPLES, PART = SAMPLES / PLACES };
@@ -156,14 +157,14 @@ static int is_noise(const uint8_t *plane, size_t count)
     return squares - SAMPLES < SAMPLES / 256 * SAMPLES / 5 * 6;
 }
 
-/* One plane to *out: coded, if that makes it smaller. */
+/* Writes one plane to *out, compressed if that is smaller. */
 static pc_status put_plane(pc__planes *p, const uint8_t *plane, size_t count, uint8_t **out,
                            const uint8_t *end)
 {
     size_t room = (size_t)(end - *out), coded;
     if (room < count + 4)
         return pc__fail(PC_ERR_LIMIT, "byte planes: %zu bytes of room for %zu", room, count + 4);
-    coded = !p->seek && is_noise(plane, count)
+    coded = !p->find_repeats && is_noise(plane, count)
                 ? count
                 : ZSTD_compress2(p->encoder, *out + 4, room - 4, plane, count);
     if (ZSTD_isError(coded) && ZSTD_getErrorCode(coded) == ZSTD_error_memory_allocation)
@@ -206,7 +207,7 @@ pc_status pc__planes_encode(pc__planes *planes, const uint8_t *data, size_t byte
     return PC_OK;
 }
 
-/* One plane of `count` bytes; *plane points to it, where it stands or in `to`. */
+/* Reads one plane of `count` bytes; *plane points into the input or to `to`. */
 static pc_status get_plane(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count,
                            uint8_t *to, const uint8_t **plane)
 {
@@ -234,7 +235,7 @@ static pc_status get_plane(pc__planes *p, const uint8_t **in, const uint8_t *end
     return PC_OK;
 }
 
-/* The planes of 4 have to stand at equal distances. */
+/* The four planes must lie at equal distances. */
 static pc_status get_4(pc__planes *p, const uint8_t **in, const uint8_t *end, size_t count,
                        uint8_t *data)
 {

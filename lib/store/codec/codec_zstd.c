@@ -1,9 +1,9 @@
-/* PC_CODEC_ZSTD: byte planes (store/codec/codec_planes.h) of a block, without what only fills up
- * its last page.
+/* PC_CODEC_ZSTD: byte planes (store/codec/codec_planes.h) of a block, without the padding of its
+ * last page.
  *
- * Byte 0: bytes of a value (1, 2, 4). Byte 1: 1 if the last page is closed up (pc__pack_last_page),
- * else 0. Bytes 2, 3: zero. Then the runs: if closed up, the pages before the last one, then the
- * last one closed up; else the block. */
+ * Byte 0: bytes of a value (1, 2, 4). Byte 1: 1 if the last page is packed (pc__pack_last_page),
+ * else 0. Bytes 2, 3: zero. Then the runs. Packed: the pages before the last one, then the packed
+ * last page. Else: the block. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -31,7 +31,7 @@ static pc_status encode_runs(pc__planes *planes, const pc_allocator *mem,
                              const uint8_t *end)
 {
     pc__block_pages pages;
-    uint8_t *head = *at, *closed = NULL;
+    uint8_t *head = *at, *packed = NULL;
     size_t before, last;
     pc_status status;
     *at += HEAD;
@@ -39,16 +39,16 @@ static pc_status encode_runs(pc__planes *planes, const pc_allocator *mem,
         return pc__planes_encode(planes, data, (size_t)block->bytes, at, end);
     last = pc__packed_last_page_bytes(&pages);
     before = (size_t)block->bytes - (size_t)pages.shape.kv_heads * pages.page_bytes;
-    if (!(closed = pc__alloc(mem, last)))
+    if (!(packed = pc__alloc(mem, last)))
         return PC_ERR_NOMEM;
-    if (pc__pack_last_page(&pages, data, closed)) {
+    if (pc__pack_last_page(&pages, data, packed)) {
         head[1] = 1;
         if ((status = pc__planes_encode(planes, data, before, at, end)) >= 0)
-            status = pc__planes_encode(planes, closed, last, at, end);
+            status = pc__planes_encode(planes, packed, last, at, end);
     } else {
         status = pc__planes_encode(planes, data, (size_t)block->bytes, at, end);
     }
-    pc__free(mem, closed);
+    pc__free(mem, packed);
     return status;
 }
 
@@ -77,25 +77,25 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
 }
 
 static pc_status decode_runs(pc__planes *planes, const pc_allocator *mem,
-                             const pc_codec_block *block, int is_closed, const uint8_t **in,
+                             const pc_codec_block *block, int is_packed, const uint8_t **in,
                              const uint8_t *end, uint8_t *out)
 {
     pc__block_pages pages;
-    uint8_t *closed;
+    uint8_t *packed;
     size_t before, last;
     pc_status status;
-    if (!is_closed)
+    if (!is_packed)
         return pc__planes_decode(planes, in, end, out, (size_t)block->bytes);
     if (!pc__block_pages_of(block, &pages))
-        return pc__fail(PC_ERR_FORMAT, "pages are closed up, but there are none");
+        return pc__fail(PC_ERR_FORMAT, "the last page is packed, but the block is not in pages");
     last = pc__packed_last_page_bytes(&pages);
     before = (size_t)block->bytes - (size_t)pages.shape.kv_heads * pages.page_bytes;
-    if (!(closed = pc__alloc(mem, last)))
+    if (!(packed = pc__alloc(mem, last)))
         return PC_ERR_NOMEM;
     if ((status = pc__planes_decode(planes, in, end, out, before)) >= 0
-        && (status = pc__planes_decode(planes, in, end, closed, last)) >= 0)
-        pc__unpack_last_page(&pages, closed, out);
-    pc__free(mem, closed);
+        && (status = pc__planes_decode(planes, in, end, packed, last)) >= 0)
+        pc__unpack_last_page(&pages, packed, out);
+    pc__free(mem, packed);
     return status;
 }
 

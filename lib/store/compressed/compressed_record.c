@@ -1,3 +1,4 @@
+/* One record of the tier COMPRESSED and its pieces (compressed_record.h). */
 #include "store/compressed/compressed_record.h"
 
 #include <math.h>
@@ -7,8 +8,8 @@
 #include "base/fail.h"
 #include "base/mem.h"
 
-/* What an allocator puts around a block at most, ours included; and what a record takes in tables,
- * heaps and families. */
+/* Most bytes that an allocator adds to a block; bytes of a record in tables, heaps and sibling
+ * sets. */
 enum { AROUND_BLOCK = 64, AROUND_RECORD = 384 };
 
 uint64_t pc__compressed_record_own_bytes(size_t blocks)
@@ -22,8 +23,8 @@ uint64_t pc__compressed_piece_bytes(size_t size)
     return (uint64_t)size + AROUND_BLOCK;
 }
 
-/* Seconds from now that are left of its time; the date knows only whole ones. */
-static double time_left(const pc__image *image)
+/* Seconds until the record expires; the date has whole seconds only. */
+static double seconds_left(const pc__image *image)
 {
     double left = image->expires ? (double)(image->expires - pc__now_date()) : (double)INFINITY;
     return image->ttl > 0 && image->ttl < left + 1 ? image->ttl : left;
@@ -34,7 +35,7 @@ pc_status pc__compressed_record_new(pc__compressed_record **out, const pc_alloca
 {
     size_t count = image->block_count + 1;
     pc__compressed_record *r = pc__calloc(mem, 1, sizeof *r + count * sizeof r->pieces[0]);
-    double left = time_left(image);
+    double left = seconds_left(image);
     *out = r;
     if (!r)
         return PC_ERR_NOMEM;
@@ -58,7 +59,7 @@ pc_status pc__compressed_record_set(pc__compressed_record *r, const pc_allocator
 {
     pc__compressed_piece *p = &r->pieces[piece];
     if (piece >= r->count || p->data)
-        return pc__fail(PC_ERR_INTERNAL, "packed record: piece %zu of %zu was not expected", piece,
+        return pc__fail(PC_ERR_INTERNAL, "COMPRESSED: piece %zu of %zu was not expected", piece,
                         r->count);
     p->data = pc__alloc_aligned(mem, size, 64);
     if (!p->data)
@@ -89,10 +90,10 @@ const void *pc__compressed_record_bytes(const pc__compressed_record *r, size_t p
                                                                               : NULL;
     *status = PC_OK;
     if (!p)
-        *status = pc__fail(PC_ERR_NOT_FOUND, "packed record: there is no piece %zu", piece);
+        *status = pc__fail(PC_ERR_NOT_FOUND, "COMPRESSED: there is no piece %zu", piece);
     else if (p->offset != offset || at > p->size || size > p->size - at)
         *status = pc__fail(PC_ERR_FORMAT,
-                           "packed record: piece %zu is cut short: bytes %llu to %llu of %zu",
-                           piece, (unsigned long long)at, (unsigned long long)(at + size), p->size);
+                           "COMPRESSED: piece %zu is cut short: bytes %llu to %llu of %zu", piece,
+                           (unsigned long long)at, (unsigned long long)(at + size), p->size);
     return *status == PC_OK ? (const uint8_t *)p->data + at : NULL;
 }

@@ -1,7 +1,7 @@
-/* The tier COMPRESSED: records in memory. What goes first is decided by store/eviction.h. The
- * budget includes what allocators put around each piece, what is just being written with the
- * codec's scratch memory, and what is still being read although it has been removed. A record is
- * open as long as its source is; it is not evicted then, which would free nothing, and stays
+/* The tier COMPRESSED: the operations of store/tier.h on records in memory, evicted by
+ * store/eviction.h. The budget includes what allocators add to each piece, records that are being
+ * written with the codec's scratch memory, and removed records that are still being read. A record
+ * is open as long as its source: it is not evicted then, which would free nothing, and stays
  * readable if it is removed. */
 #include <math.h>
 #include <pthread.h>
@@ -22,9 +22,9 @@ typedef struct compressed_tier {
     pc__eviction eviction;
     pc__hash_table contents;
     pc__heap expiries;
-    uint64_t writing; /* bytes of drafts */
-    uint64_t removed; /* bytes of those that are read though they have been removed */
-    uint64_t told;    /* what the host was last told to be taken */
+    uint64_t writing;        /* bytes of records that are being written */
+    uint64_t removed;        /* bytes of removed records that are still being read */
+    uint64_t reported_bytes; /* bytes that were reported last */
     pc_tier_stats counts;
 } compressed_tier;
 
@@ -40,8 +40,8 @@ static pc__compressed_record *record_of(pc__eviction_item *item)
 
 /* --------------------------------------------------------------- lock and news */
 
-static void tell(const compressed_tier *t, uint32_t kind, uint32_t reason, const pc__id *key,
-                 uint32_t tokens, uint64_t bytes, double seconds)
+static void report_event(const compressed_tier *t, uint32_t kind, uint32_t reason,
+                         const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
 {
     pc_event event;
     if (!t->callbacks.event)
@@ -50,26 +50,27 @@ static void tell(const compressed_tier *t, uint32_t kind, uint32_t reason, const
     t->callbacks.event(t->callbacks.user, &event);
 }
 
-static uint64_t used(const compressed_tier *t)
+static uint64_t used_bytes(const compressed_tier *t)
 {
     return t->eviction.bytes + t->writing + t->removed;
 }
 
-static void enter(compressed_tier *t)
+static void lock_tier(compressed_tier *t)
 {
     pthread_mutex_lock(&t->lock);
 }
 
-/* Unlocks, frees those that are gone, tells what has changed. */
-static void leave(compressed_tier *t, pc__compressed_record *gone)
+/* Unlocks, frees removed records, reports what has changed. */
+static void unlock_tier(compressed_tier *t, pc__compressed_record *gone)
 {
-    uint64_t now = used(t);
-    int has_changed = now != t->told;
-    t->told = now;
+    uint64_t now = used_bytes(t);
+    int has_changed = now != t->reported_bytes;
+    t->reported_bytes = now;
     pthread_mutex_unlock(&t->lock);
     for (pc__compressed_record *next; gone; gone = next) {
         next = gone->next;
-        tell(t, gone->gone, gone->reason, &gone->item.key, gone->tokens, gone->item.bytes, 0);
+        report_event(t, gone->gone, gone->reason, &gone->item.key, gone->tokens, gone->item.bytes,
+                     0);
         pc__compressed_record_free(gone, &t->mem);
     }
     if (has_changed && t->callbacks.bytes)
@@ -78,11 +79,12 @@ static void leave(compressed_tier *t, pc__compressed_record *gone)
 
 /* ---------------------------------------------------------------- coming, going */
 
-/* Out of the table, onto *gone if nobody reads it; else the last reader frees it. */
-static void take_out(compressed_tier *t, pc__compressed_record *r, uint32_t how, uint32_t reason,
-                     pc__compressed_record **gone)
+/* Removes the record from the tables, into *gone if nobody reads it; else its last reader frees it.
+ */
+static void detach_record(compressed_tier *t, pc__compressed_record *r, uint32_t how,
+                          uint32_t reason, pc__compressed_record **gone)
 {
-    r->is_here = 0;
+    r->in_table = 0;
     r->gone = how;
     r->reason = reason;
     pc__heap_remove(&t->expiries, &r->expiry);
@@ -100,7 +102,7 @@ static void take_out(compressed_tier *t, pc__compressed_record *r, uint32_t how,
     *gone = r;
 }
 
-static void expire(compressed_tier *t, pc__compressed_record **gone)
+static void expire_records(compressed_tier *t, pc__compressed_record **gone)
 {
     double now = t->expiries.count ? pc__now() : 0;
     while (t->expiries.count && t->expiries.slots[0].key <= now) {
@@ -110,52 +112,52 @@ static void expire(compressed_tier *t, pc__compressed_record **gone)
             pc__heap_add(&t->expiries, &r->expiry, 0, r->expires);
         } else {
             t->counts.removed++;
-            take_out(t, r, PC_EVENT_REMOVE, PC_REASON_EXPIRED, gone);
+            detach_record(t, r, PC_EVENT_REMOVE, PC_REASON_EXPIRED, gone);
         }
     }
 }
 
-static pc__compressed_record *find(compressed_tier *t, const pc__id *key,
-                                   pc__compressed_record **gone)
+static pc__compressed_record *find_record(compressed_tier *t, const pc__id *key,
+                                          pc__compressed_record **gone)
 {
-    expire(t, gone);
+    expire_records(t, gone);
     return record_of(pc__eviction_find(&t->eviction, key));
 }
 
-/* Evicts until `need` more bytes are within the budget; all that has to go or nothing. What
- * `before` names stays. */
-static int make_room(compressed_tier *t, uint64_t need, int32_t priority, const pc__id *parent,
+/* Evicts until `need` more bytes are within the budget: all that must go, or nothing. `parent`
+ * stays. */
+static int evict_for(compressed_tier *t, uint64_t need, int32_t priority, const pc__id *parent,
                      pc__compressed_record **gone)
 {
-    uint64_t have = used(t),
+    uint64_t have = used_bytes(t),
              excess = need <= t->budget && have <= t->budget - need ? 0 : have + need - t->budget,
              freed = 0;
-    pc__eviction_item *saw = parent ? pc__eviction_find(&t->eviction, parent) : NULL;
+    pc__eviction_item *parent_item = parent ? pc__eviction_find(&t->eviction, parent) : NULL;
     pc__compressed_record *picked = NULL;
     if (!excess)
         return 1;
     if (need > t->budget)
         return 0;
-    if (saw)
-        pc__eviction_hold(&t->eviction, saw);
+    if (parent_item)
+        pc__eviction_hold(&t->eviction, parent_item);
     if (excess <= t->eviction.bytes - t->eviction.held_bytes)
-        for (pc__eviction_item *least; freed < excess
-                                       && (least = pc__eviction_candidate(&t->eviction, NULL))
-                                       && least->priority <= priority;) {
-            pc__eviction_pick(&t->eviction, least);
-            freed += least->bytes;
-            record_of(least)->next = picked;
-            picked = record_of(least);
+        for (pc__eviction_item *lowest; freed < excess
+                                        && (lowest = pc__eviction_candidate(&t->eviction, NULL))
+                                        && lowest->priority <= priority;) {
+            pc__eviction_pick(&t->eviction, lowest);
+            freed += lowest->bytes;
+            record_of(lowest)->next = picked;
+            picked = record_of(lowest);
         }
-    if (saw)
-        pc__eviction_unhold(&t->eviction, saw);
+    if (parent_item)
+        pc__eviction_unhold(&t->eviction, parent_item);
     for (pc__compressed_record *next; picked; picked = next) {
         next = picked->next;
         if (freed < excess) {
             pc__eviction_put_back(&t->eviction, &picked->item);
         } else {
             t->counts.evicted++;
-            take_out(t, picked, PC_EVENT_EVICT, PC_REASON_NONE, gone);
+            detach_record(t, picked, PC_EVENT_EVICT, PC_REASON_NONE, gone);
         }
     }
     return freed >= excess;
@@ -193,16 +195,16 @@ static void close_source(pc__source *source)
     record_source *s = (record_source *)source;
     compressed_tier *t = s->tier;
     pc__compressed_record *r = s->record, *gone = NULL;
-    enter(t);
+    lock_tier(t);
     r->readers--;
-    if (r->is_here) {
+    if (r->in_table) {
         pc__eviction_unhold(&t->eviction, &r->item);
     } else if (!r->readers) {
         t->removed -= r->item.bytes;
         r->next = NULL;
         gone = r;
     }
-    leave(t, gone);
+    unlock_tier(t, gone);
     pc__free(&t->mem, s);
 }
 
@@ -210,10 +212,10 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL, *r;
-    enter(t);
-    r = find(t, key, &gone);
+    lock_tier(t);
+    r = find_record(t, key, &gone);
     *bytes = r ? r->bytes : 0;
-    leave(t, gone);
+    unlock_tier(t, gone);
     return r != NULL;
 }
 
@@ -223,12 +225,12 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     compressed_tier *t = self_of(tier);
     record_source *s = pc__calloc(&t->mem, 1, sizeof *s);
     pc__compressed_record *gone = NULL, *r = NULL;
-    (void)deadline; /* memory does not make wait */
+    (void)deadline; /* memory never waits */
     *out = NULL;
     *timed_out = 0;
-    enter(t);
+    lock_tier(t);
     if (s)
-        r = find(t, key, &gone);
+        r = find_record(t, key, &gone);
     if (r) {
         r->readers++;
         pc__eviction_hold(&t->eviction, &r->item);
@@ -236,7 +238,7 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
         t->counts.lookups++;
         ++*(s ? &t->counts.misses : &t->counts.load_failed);
     }
-    leave(t, gone);
+    unlock_tier(t, gone);
     if (!r) {
         pc__free(&t->mem, s);
         return s ? PC_MISS : PC_ERR_NOMEM;
@@ -258,7 +260,7 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL, *r;
     uint32_t tokens = 0;
-    enter(t);
+    lock_tier(t);
     t->counts.lookups++;
     ++*(status >= 0 ? &t->counts.hits : &t->counts.load_failed);
     t->counts.bytes_read += bytes;
@@ -272,12 +274,12 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
                 r->expires = pc__now() + r->ttl;
         } else if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH) {
             t->counts.lost++;
-            take_out(t, r, PC_EVENT_REMOVE, pc__reason_of(status), &gone);
+            detach_record(t, r, PC_EVENT_REMOVE, pc__reason_of(status), &gone);
         }
     }
-    leave(t, gone);
-    tell(t, status >= 0 ? PC_EVENT_HIT : PC_EVENT_LOAD_FAILED,
-         status >= 0 ? PC_REASON_NONE : pc__reason_of(status), key, tokens, bytes, seconds);
+    unlock_tier(t, gone);
+    report_event(t, status >= 0 ? PC_EVENT_HIT : PC_EVENT_LOAD_FAILED,
+                 status >= 0 ? PC_REASON_NONE : pc__reason_of(status), key, tokens, bytes, seconds);
 }
 
 /* ---------------------------------------------------------------------- writing */
@@ -285,25 +287,25 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
 typedef struct record_sink {
     pc__sink sink; /* first */
     compressed_tier *tier;
-    pc__compressed_record *draft;
-    uint64_t charged; /* to tier->writing */
+    pc__compressed_record *record;
+    uint64_t charged; /* bytes, counted in tier->writing */
     int has_no_room;
 } record_sink;
 
-static int charge(record_sink *s, uint64_t bytes)
+static int charge_bytes(record_sink *s, uint64_t bytes)
 {
     compressed_tier *t = s->tier;
-    const pc__eviction_item *item = &s->draft->item;
+    const pc__eviction_item *item = &s->record->item;
     pc__compressed_record *gone = NULL;
     int ok;
-    enter(t);
-    ok = make_room(t, bytes, item->priority, item->has_parent ? &item->parent : NULL, &gone);
+    lock_tier(t);
+    ok = evict_for(t, bytes, item->priority, item->has_parent ? &item->parent : NULL, &gone);
     if (ok) {
         t->writing += bytes;
         s->charged += bytes;
     }
     s->has_no_room |= !ok;
-    leave(t, gone);
+    unlock_tier(t, gone);
     return ok;
 }
 
@@ -311,28 +313,28 @@ static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, cons
                              size_t size)
 {
     record_sink *s = (record_sink *)sink;
-    if (!charge(s, pc__compressed_piece_bytes(size)))
-        return pc__fail(PC_ERR_LIMIT, "packed: no room for %zu bytes", size);
-    return pc__compressed_record_set(s->draft, &s->tier->mem, piece, offset, data, size);
+    if (!charge_bytes(s, pc__compressed_piece_bytes(size)))
+        return pc__fail(PC_ERR_LIMIT, "COMPRESSED: no room for %zu bytes", size);
+    return pc__compressed_record_set(s->record, &s->tier->mem, piece, offset, data, size);
 }
 
-/* Into the table, its bytes no longer those of a draft. PC_MISS: another thread was faster. */
-static pc_status publish(record_sink *s, double seconds)
+/* Adds the record to the tables. PC_MISS: another thread was faster. */
+static pc_status publish_record(record_sink *s, double seconds)
 {
     compressed_tier *t = s->tier;
-    pc__compressed_record *r = s->draft, *gone = NULL;
+    pc__compressed_record *r = s->record, *gone = NULL;
     pc_status status = PC_OK;
-    enter(t);
+    lock_tier(t);
     t->writing -= s->charged;
     s->charged = 0;
-    if (find(t, &r->item.key, &gone))
+    if (find_record(t, &r->item.key, &gone))
         status = PC_MISS;
     else if ((r->has_content && pc__hash_table_reserve(&t->contents, &t->mem) < 0)
              || pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0
              || pc__eviction_add(&t->eviction, &r->item) < 0)
         status = PC_ERR_NOMEM;
     if (status == PC_OK) {
-        r->is_here = 1;
+        r->in_table = 1;
         if (r->has_content)
             pc__hash_table_add(&t->contents, &r->by_content, pc__id_hash(&r->content));
         if (r->expires > 0)
@@ -340,14 +342,14 @@ static pc_status publish(record_sink *s, double seconds)
         t->counts.offered++;
         t->counts.stored++;
         t->counts.bytes_written += r->bytes;
-        s->draft = NULL;
+        s->record = NULL;
     }
     t->counts.seconds_written += seconds;
-    leave(t, gone);
+    unlock_tier(t, gone);
     return status;
 }
 
-/* PC_MISS: *reason, NONE if it is known. */
+/* PC_MISS: *reason; NONE: the record is there already. */
 static pc_status write_record(compressed_tier *t, const pc__image *image, uint32_t *reason,
                               uint64_t *bytes)
 {
@@ -362,24 +364,24 @@ static pc_status write_record(compressed_tier *t, const pc__image *image, uint32
             + (image->block_count + 1) * pc__compressed_piece_bytes(0)
         > t->budget)
         return PC_MISS;
-    PC__TRY(pc__compressed_record_new(&s.draft, &t->mem, image), done);
-    if (!charge(&s, s.draft->item.bytes + scratch)) {
+    PC__TRY(pc__compressed_record_new(&s.record, &t->mem, image), done);
+    if (!charge_bytes(&s, s.record->item.bytes + scratch)) {
         status = PC_MISS;
         goto done;
     }
     PC__TRY(pc__record_write(&t->mem, image, &t->record, &s.sink, NULL), done);
-    *bytes = s.draft->item.bytes;
-    status = publish(&s, pc__now() - begin);
+    *bytes = s.record->item.bytes;
+    status = publish_record(&s, pc__now() - begin);
     *reason = PC_REASON_NONE;
 done:
     if (status < 0 && s.has_no_room)
         status = PC_MISS;
     else if (status < 0)
         *reason = status == PC_ERR_NOMEM ? PC_REASON_NO_ROOM : PC_REASON_IO;
-    enter(t);
+    lock_tier(t);
     t->writing -= s.charged;
-    leave(t, NULL);
-    pc__compressed_record_free(s.draft, &t->mem);
+    unlock_tier(t, NULL);
+    pc__compressed_record_free(s.record, &t->mem);
     return status;
 }
 
@@ -393,16 +395,18 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     (void)deadline;
     *reason = PC_REASON_NONE;
     status = write_record(t, image, reason, &bytes);
-    enter(t);
+    lock_tier(t);
     t->counts.offered += status != PC_OK;
     t->counts.failed += status < 0;
     t->counts.known += status == PC_MISS && *reason == PC_REASON_NONE;
     t->counts.refused += status == PC_MISS && *reason != PC_REASON_NONE;
-    leave(t, NULL);
+    unlock_tier(t, NULL);
     if (status == PC_OK)
-        tell(t, PC_EVENT_STORE, PC_REASON_NONE, &image->key, tokens, bytes, pc__now() - begin);
+        report_event(t, PC_EVENT_STORE, PC_REASON_NONE, &image->key, tokens, bytes,
+                     pc__now() - begin);
     else if (status < 0 || *reason)
-        tell(t, PC_EVENT_STORE_FAILED, *reason, &image->key, tokens, bytes, pc__now() - begin);
+        report_event(t, PC_EVENT_STORE_FAILED, *reason, &image->key, tokens, bytes,
+                     pc__now() - begin);
     return status;
 }
 
@@ -413,13 +417,13 @@ static int has_content(pc__tier *tier, const pc__id *content)
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL;
     pc__hash_link *link;
-    enter(t);
-    expire(t, &gone);
+    lock_tier(t);
+    expire_records(t, &gone);
     link = pc__hash_table_find(&t->contents, pc__id_hash(content));
     while (link
            && !pc__id_equal(&PC__AROUND(link, pc__compressed_record, by_content)->content, content))
         link = pc__hash_table_find_next(link);
-    leave(t, gone);
+    unlock_tier(t, gone);
     return link != NULL;
 }
 
@@ -427,36 +431,36 @@ static void remove_record(pc__tier *tier, const pc__id *key)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL, *r;
-    enter(t);
-    r = find(t, key, &gone);
+    lock_tier(t);
+    r = find_record(t, key, &gone);
     if (r) {
         t->counts.removed++;
-        take_out(t, r, PC_EVENT_REMOVE, PC_REASON_NONE, &gone);
+        detach_record(t, r, PC_EVENT_REMOVE, PC_REASON_NONE, &gone);
     }
-    leave(t, gone);
+    unlock_tier(t, gone);
 }
 
 static void clear(pc__tier *tier)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL;
-    enter(t);
+    lock_tier(t);
     for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
          item = next) {
         next = pc__eviction_next(&t->eviction, item);
         t->counts.removed++;
-        take_out(t, record_of(item), PC_EVENT_REMOVE, PC_REASON_NONE, &gone);
+        detach_record(t, record_of(item), PC_EVENT_REMOVE, PC_REASON_NONE, &gone);
     }
-    leave(t, gone);
+    unlock_tier(t, gone);
 }
 
 static int sweep(pc__tier *tier)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL;
-    enter(t);
-    expire(t, &gone);
-    leave(t, gone);
+    lock_tier(t);
+    expire_records(t, &gone);
+    unlock_tier(t, gone);
     return 0;
 }
 
@@ -464,17 +468,17 @@ static void stats(pc__tier *tier, pc_tier_stats *stats)
 {
     compressed_tier *t = self_of(tier);
     size_t size = stats->struct_size;
-    enter(t);
+    lock_tier(t);
     *stats = t->counts;
     stats->struct_size = size;
     stats->segments = t->eviction.items.count;
-    stats->segment_bytes = used(t);
+    stats->segment_bytes = used_bytes(t);
     stats->staging_bytes = t->writing;
     stats->budget_bytes = t->budget;
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Nothing is open any more. */
+/* No record is open any more. */
 static void free_tier(pc__tier *tier)
 {
     compressed_tier *t = self_of(tier);

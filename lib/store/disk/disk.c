@@ -1,3 +1,4 @@
+/* Opens and closes a folder of records, its locks and its events (disk.h). */
 #include "store/disk/disk.h"
 
 #include <string.h>
@@ -8,9 +9,9 @@
 #include "store/disk/disk_room.h"
 #include "store/disk/disk_scan.h"
 #include "store/disk/disk_source.h"
-#include "store/disk/file_system.h"
 
-#define OPEN_SECONDS 10.0 /* for who opens a folder while another process counts it */
+/* seconds that an opening waits while another process counts the folder */
+#define OPEN_SECONDS 10.0
 #define CLOSE_SECONDS 2.0
 
 /* ------------------------------------------------------------- who may, when */
@@ -20,7 +21,7 @@ static pc_status lock_work(pc__disk *disk, double deadline)
     struct timespec wait = {0, 50000};
     while (pthread_mutex_trylock(&disk->work)) {
         if (pc__now() >= deadline) {
-            pc__fail(PC_ERR_IO, "%s: another thread changes it beyond the deadline",
+            pc__fail(PC_ERR_IO, "%s: still locked by another thread at the deadline",
                      disk->root.path);
             return PC_AGAIN;
         }
@@ -47,38 +48,37 @@ pc_status pc__disk_enter(pc__disk *disk, double deadline)
 
 void pc__disk_leave(pc__disk *disk)
 {
-    pc_event *news = disk->news;
-    size_t count = disk->news_count;
-    uint64_t bytes, told = disk->told_bytes;
-    int others = disk->generation
-                 != disk->lock.generation; /* who has not scanned since stays behind */
+    pc_event *events = disk->events;
+    size_t count = disk->event_count;
+    uint64_t bytes, reported = disk->reported_bytes;
+    int others = disk->generation != disk->lock.generation; /* we are behind until our next scan */
     int changes = disk->lock.is_dirty;
     pc__disk_lock_drop(&disk->lock);
     if (!others && changes)
         disk->generation = disk->lock.generation;
-    disk->news = NULL;
-    disk->news_count = disk->news_capacity = 0;
+    disk->events = NULL;
+    disk->event_count = disk->event_capacity = 0;
     pthread_mutex_lock(&disk->guard);
     bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
     pthread_mutex_unlock(&disk->guard);
-    disk->told_bytes = bytes;
+    disk->reported_bytes = bytes;
     pthread_mutex_unlock(&disk->work);
     for (size_t i = 0; i < count && disk->callbacks.event; i++)
-        disk->callbacks.event(disk->callbacks.user, &news[i]);
-    if (bytes != told && disk->callbacks.bytes)
+        disk->callbacks.event(disk->callbacks.user, &events[i]);
+    if (bytes != reported && disk->callbacks.bytes)
         disk->callbacks.bytes(disk->callbacks.user, PC_TIER_DISK, bytes, disk->budget);
-    pc__free(&disk->mem, news);
+    pc__free(&disk->mem, events);
 }
 
 void pc__disk_queue_event(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
                           uint64_t bytes, uint32_t tokens, double seconds)
 {
     if (disk->callbacks.event
-        && pc__grow(&disk->mem, (void **)&disk->news, &disk->news_capacity, disk->news_count + 1,
-                    sizeof *disk->news)
+        && pc__grow(&disk->mem, (void **)&disk->events, &disk->event_capacity,
+                    disk->event_count + 1, sizeof *disk->events)
                >= 0)
-        disk->news[disk->news_count++] = pc__event(PC_TIER_DISK, kind, reason, key, bytes, tokens,
-                                                   seconds);
+        disk->events[disk->event_count++] = pc__event(PC_TIER_DISK, kind, reason, key, bytes,
+                                                      tokens, seconds);
 }
 
 void pc__disk_report_event(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
@@ -98,8 +98,8 @@ pc__record_name pc__disk_record_name(const pc__disk *disk, const pc__id *key)
     return pc__record_name_of(key, disk->variant);
 }
 
-/* Where it is to be said whether we can use it, its seal is opened; else its face, which is in the
- * clear, is enough. */
+/* With `usable`: opens the seal, to learn whether we can use the record. Without: the face, which
+ * is in the clear, is enough. */
 static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_facts *facts,
                             pc_status *usable)
 {
@@ -113,7 +113,7 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
     if (status < 0)
         return;
     if (pc__record_name_matches(&record_name,
-                                record)) { /* else it is another one's under this name */
+                                record)) { /* else the file holds a record of another name */
         pc__disk_facts_of(facts, &record_name, pc__record_image(record), facts->bytes, facts->last);
         if (usable)
             *usable = pc__record_usable(record);
@@ -166,12 +166,12 @@ pc_status pc__disk_save(pc__disk *disk)
         return status;
     pthread_mutex_lock(&disk->guard);
     pc__disk_index_published(&disk->table);
-    disk->changes -= changes; /* others may have come meanwhile */
+    disk->changes -= changes; /* other changes may have come meanwhile */
     pthread_mutex_unlock(&disk->guard);
     return status;
 }
 
-static pc_status load(pc__disk *disk)
+static pc_status load_index(pc__disk *disk)
 {
     pc__disk_index index = {0};
     pc_status status = pc__disk_index_read(&index, &disk->mem, &disk->root);
@@ -185,9 +185,9 @@ static pc_status load(pc__disk *disk)
 
 /* ------------------------------------------------------------------ opening */
 
-static pc_status learn(pc__disk *disk)
+static pc_status learn_records(pc__disk *disk)
 {
-    pc_status status = load(disk);
+    pc_status status = load_index(disk);
     if (status < 0)
         return status;
     if (disk->read_only)
@@ -205,7 +205,7 @@ static pc_status learn(pc__disk *disk)
     return status;
 }
 
-static void release(pc__disk *disk)
+static void free_disk(pc__disk *disk)
 {
     pc__disk_table_free(&disk->table);
     pc__disk_lock_close(&disk->lock);
@@ -231,20 +231,20 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     pthread_mutex_init(&disk->work, NULL);
     pthread_mutex_init(&disk->guard, NULL);
     disk->can_reuse = (pc__file_system(disk->root.fd) & PC__FS_COUNTS_USERS) != 0;
-    status = learn(disk);
+    status = learn_records(disk);
     if (status >= 0)
         status = pc__disk_read_headers(disk);
     if (status < 0) {
-        release(disk);
+        free_disk(disk);
         return status;
     }
     disk->counts = (pc_tier_stats){.found = pc__disk_table_count(&disk->table)};
-    disk->told_bytes = pc__disk_table_bytes(&disk->table);
-    disk->callbacks = common->callbacks; /* from now on there is something to tell */
+    disk->reported_bytes = pc__disk_table_bytes(&disk->table);
+    disk->callbacks = common->callbacks; /* set last: opening reports nothing */
     return PC_OK;
 }
 
-/* What was found beyond the budget and is not gone yet, as much of it as goes in a little time. */
+/* Removes a part of what was over the budget when the folder was opened. */
 static void shrink_a_while(pc__disk *disk)
 {
     double until = pc__now() + CLOSE_SECONDS;
@@ -259,8 +259,8 @@ void pc__disk_close(pc__disk *disk)
     if (!disk->read_only && disk->changes
         && pc__disk_enter(disk, pc__now() + CLOSE_SECONDS) == PC_OK) {
         if (pc__disk_scan(disk, 0) >= 0)
-            pc__disk_save(disk); /* if it fails, the next one reads headers */
+            pc__disk_save(disk); /* on failure the next process reads headers */
         pc__disk_leave(disk);
     }
-    release(disk);
+    free_disk(disk);
 }

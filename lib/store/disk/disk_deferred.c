@@ -1,3 +1,4 @@
+/* The tier DISK while its disk is too full for the folder (disk_deferred.h). */
 #include "store/disk/disk_deferred.h"
 
 #include <errno.h>
@@ -16,11 +17,11 @@ typedef struct deferred_tier {
     pc_allocator mem;
     pc__tier_common common;
     char *path;
-    _Atomic(pc__tier *) folder; /* NULL: it is not open yet */
+    _Atomic(pc__tier *) folder; /* NULL: not open yet */
     pthread_mutex_t lock;       /* of what follows */
-    double next;                /* pc__now clock: not before */
+    double next;                /* time of the next try, pc__now clock */
     char why[256];
-    pc_tier_stats counts; /* of what it was asked in vain */
+    pc_tier_stats counts; /* calls that failed */
 } deferred_tier;
 
 static deferred_tier *self_of(pc__tier *tier)
@@ -44,7 +45,7 @@ static void note_why(deferred_tier *t)
     t->next = pc__now() + TRY_EVERY;
 }
 
-/* The folder, opened now if it can be. NULL: it cannot, and the error text says why. One thread
+/* Opens the folder if it can be opened now. NULL: it cannot, the error text says why. One thread
  * tries; the others do not wait for it. */
 static pc__tier *try_open(pc__tier *tier)
 {
@@ -53,7 +54,7 @@ static pc__tier *try_open(pc__tier *tier)
     if (folder)
         return folder;
     if (pthread_mutex_trylock(&t->lock)) {
-        pc__fail(PC_ERR_IO, "%s: is just being opened", t->path);
+        pc__fail(PC_ERR_IO, "%s: another thread is opening it", t->path);
         return NULL;
     }
     folder = folder_of(tier);
@@ -61,8 +62,8 @@ static pc__tier *try_open(pc__tier *tier)
         if (pc__tier_disk_new(&folder, &t->common, t->path) < 0)
             note_why(t);
         else
-            pc__log(t->common.context, PC_LOG_WARN, "cache: %s: has room now, and is in use",
-                    t->path);
+            pc__log(t->common.context, PC_LOG_WARN,
+                    "cache: %s: the disk has room now, the folder is open", t->path);
         atomic_store_explicit(&t->folder, folder, memory_order_release);
     }
     if (!folder)
@@ -71,7 +72,7 @@ static pc__tier *try_open(pc__tier *tier)
     return folder;
 }
 
-static void count(deferred_tier *t, uint64_t *of_all, uint64_t *outcome)
+static void count_failure(deferred_tier *t, uint64_t *of_all, uint64_t *outcome)
 {
     pthread_mutex_lock(&t->lock);
     ++*of_all;
@@ -79,7 +80,7 @@ static void count(deferred_tier *t, uint64_t *of_all, uint64_t *outcome)
     pthread_mutex_unlock(&t->lock);
 }
 
-static void tell(const deferred_tier *t, uint32_t kind, const pc__id *key, uint32_t tokens)
+static void report_event(const deferred_tier *t, uint32_t kind, const pc__id *key, uint32_t tokens)
 {
     pc_event event;
     if (!t->common.callbacks.event)
@@ -93,7 +94,7 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     pc__tier *folder = folder_of(tier);
     *bytes = 0;
     return folder ? folder->ops->may_have(folder, key, bytes)
-                  : 1; /* nobody knows: asking says what is wrong */
+                  : 1; /* unknown: opening the record reports the error */
 }
 
 static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
@@ -114,8 +115,8 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     if (folder)
         return folder->ops->open(folder, key, deadline, out, timed_out);
     snprintf(why, sizeof why, "%s", pc_error_text());
-    count(t, &t->counts.lookups, &t->counts.load_failed);
-    tell(t, PC_EVENT_LOAD_FAILED, key, 0);
+    count_failure(t, &t->counts.lookups, &t->counts.load_failed);
+    report_event(t, PC_EVENT_LOAD_FAILED, key, 0);
     return pc__fail(PC_ERR_IO, "%s", why);
 }
 
@@ -136,9 +137,9 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
         return folder->ops->put(folder, image, deadline, reason);
     snprintf(why, sizeof why, "%s", pc_error_text());
     *reason = PC_REASON_IO;
-    count(t, &t->counts.offered, &t->counts.failed);
-    tell(t, PC_EVENT_STORE_FAILED, &image->key,
-         (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX));
+    count_failure(t, &t->counts.offered, &t->counts.failed);
+    report_event(t, PC_EVENT_STORE_FAILED, &image->key,
+                 (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX));
     return pc__fail(PC_ERR_IO, "%s", why);
 }
 

@@ -1,3 +1,4 @@
+/* Records that are being written: files in new/ until they are renamed (disk_draft.h). */
 #include "store/disk/disk_draft.h"
 
 #include <errno.h>
@@ -10,7 +11,8 @@
 
 #include "store/disk/disk_room.h"
 
-#define DROP_SECONDS 0.25 /* what cannot be tidied up so soon is left to whoever needs the room */
+/* seconds; what cannot be removed by then is left to the next writer that needs room */
+#define DROP_SECONDS 0.25
 
 static void count_staging(pc__disk *disk, uint64_t add, uint64_t take_off)
 {
@@ -19,7 +21,7 @@ static void count_staging(pc__disk *disk, uint64_t add, uint64_t take_off)
     pthread_mutex_unlock(&disk->guard);
 }
 
-static pc_status fault(const pc__disk *disk, const char *name)
+static pc_status draft_error(const pc__disk *disk, const char *name)
 {
     int error = errno;
     if (pc__dir_is_gone(&disk->root))
@@ -27,21 +29,21 @@ static pc_status fault(const pc__disk *disk, const char *name)
     return pc__fail(PC_ERR_IO, "%s/%s: %s", disk->root.path, name, strerror(error));
 }
 
-/* A file that nobody else has, locked before anybody else can lock the folder and look. */
+/* Creates a file with a new name, and locks it while we still hold the folder's lock. */
 static pc_status make_file(pc__disk *disk, uint64_t bytes, pc__disk_draft *out)
 {
     pc_status status = PC_OK;
     int dir = pc__disk_new(&disk->root, 1);
     if (dir < 0)
-        return fault(disk, PC__DISK_NEW);
+        return draft_error(disk, PC__DISK_NEW);
     do {
         pc__disk_draft_name(disk, out->name);
         out->fd = openat(dir, out->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     } while (out->fd < 0 && errno == EEXIST);
     if (out->fd < 0)
-        status = fault(disk, PC__DISK_NEW);
+        status = draft_error(disk, PC__DISK_NEW);
     else if (flock(out->fd, LOCK_EX | LOCK_NB) || ftruncate(out->fd, (off_t)bytes)) {
-        status = fault(disk, PC__DISK_NEW);
+        status = draft_error(disk, PC__DISK_NEW);
         unlinkat(dir, out->name, 0);
         close(out->fd);
     }
@@ -49,7 +51,7 @@ static pc_status make_file(pc__disk *disk, uint64_t bytes, pc__disk_draft *out)
     return status;
 }
 
-/* 1: what gave way is the draft now. */
+/* 1: the file of an evicted record is the draft now. */
 static int use_spare(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, pc__disk_draft *out)
 {
     memcpy(out->name, spare->name, sizeof out->name);
@@ -87,7 +89,7 @@ static void unlink_draft(pc__disk *disk, const pc__disk_draft *draft)
 {
     int dir = pc__disk_new(&disk->root, 0);
     if ((dir >= 0 && !unlinkat(dir, draft->name, 0))
-        || errno == ENOENT) /* or somebody has done it by hand */
+        || errno == ENOENT) /* or somebody has removed it by hand */
         pc__disk_lock_subtract(&disk->lock, draft->reserved);
     if (dir >= 0)
         close(dir);
@@ -102,17 +104,17 @@ void pc__disk_draft_drop(pc__disk *disk, pc__disk_draft *draft)
         if (pc__disk_lock_mark(&disk->lock, &disk->root) == PC_OK)
             unlink_draft(disk, draft);
         pc__disk_leave(disk);
-    } else if (!ftruncate(draft->fd, 0)) { /* its blocks are free at once; its size stands for what
-                                              is reserved until somebody finds it */
+    } else if (!ftruncate(draft->fd, 0)) { /* frees its blocks at once; the size still stands for
+                                              the reserved bytes */
         (void)!ftruncate(draft->fd, (off_t)draft->reserved);
     }
     close(draft->fd);
     draft->fd = -1;
 }
 
-/* What lies under its name already: 1 it stays, 0 nothing, or nothing of use to us. */
-static int is_there(pc__disk *disk, int sub, const char *name, const pc__record_name *record_name,
-                    uint64_t *replaced)
+/* 1: a usable record has this name already, it stays. 0: there is none, or none of use to us. */
+static int has_usable_record(pc__disk *disk, int sub, const char *name,
+                             const pc__record_name *record_name, uint64_t *replaced)
 {
     struct stat st;
     pc__disk_facts facts;
@@ -125,26 +127,27 @@ static int is_there(pc__disk *disk, int sub, const char *name, const pc__record_
            && !pc__disk_facts_expired(&facts, pc__now_date());
 }
 
-static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft,
-                           const pc__record_name *record_name, uint64_t bytes, uint64_t *replaced)
+static pc_status publish_file(pc__disk *disk, const pc__disk_draft *draft,
+                              const pc__record_name *record_name, uint64_t bytes,
+                              uint64_t *replaced)
 {
     char name[PC__DISK_NAME];
     pc_status status = PC_OK;
     int sub = pc__disk_sub(&disk->root, record_name->key.bytes[0], 1),
         dir = pc__disk_new(&disk->root, 0);
     pc__disk_file_name(record_name, name);
-    (void)!fchmod(
-        draft->fd,
-        0400); /* nobody changes a record, and others may have it mapped: it says so where it can */
-    flock(draft->fd, LOCK_UN); /* readers may have it under its name; who looks after drafts waits
-                                  for the folder's lock */
+    /* Read-only: no process changes a record, and others may have it mapped. */
+    (void)!fchmod(draft->fd, 0400);
+    /* Readers may open it by its name now. Whoever looks for abandoned drafts waits for the
+     * folder's lock. */
+    flock(draft->fd, LOCK_UN);
     if (sub < 0 || dir < 0)
-        status = fault(disk, sub < 0 ? name : PC__DISK_NEW);
-    else if (is_there(disk, sub, name, record_name, replaced))
+        status = draft_error(disk, sub < 0 ? name : PC__DISK_NEW);
+    else if (has_usable_record(disk, sub, name, record_name, replaced))
         status = PC_MISS;
     else if ((bytes != draft->reserved && ftruncate(draft->fd, (off_t)bytes))
              || renameat(dir, draft->name, sub, name))
-        status = fault(disk, name);
+        status = draft_error(disk, name);
     if (dir >= 0)
         close(dir);
     if (sub >= 0)
@@ -152,9 +155,9 @@ static pc_status give_name(pc__disk *disk, const pc__disk_draft *draft,
     return status;
 }
 
-/* Under its name, and in the table. */
-static void enter_table(pc__disk *disk, const pc__record_name *record_name, const pc__image *image,
-                        uint64_t bytes)
+/* Adds the published record to the table. */
+static void add_to_table(pc__disk *disk, const pc__record_name *record_name, const pc__image *image,
+                         uint64_t bytes)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
@@ -168,9 +171,9 @@ static void enter_table(pc__disk *disk, const pc__record_name *record_name, cons
     disk->counts.stored++;
     disk->counts.bytes_written += bytes;
     if (pc__disk_table_add(&disk->table, &facts, &e) < 0)
-        disk->counts.lost++; /* it is there for all others; a scan finds it */
+        disk->counts.lost++; /* other processes have it; a scan finds it */
     else
-        e->is_ours = 1;
+        e->is_verified = 1;
     disk->changes++;
     pthread_mutex_unlock(&disk->guard);
 }
@@ -187,12 +190,12 @@ pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc
     }
     status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK)
-        status = give_name(disk, draft, &record_name, bytes, &replaced);
+        status = publish_file(disk, draft, &record_name, bytes, &replaced);
     count_staging(disk, 0, draft->reserved);
     if (status == PC_OK) {
         pc__disk_lock_add(&disk->lock, bytes);
         pc__disk_lock_subtract(&disk->lock, draft->reserved + replaced);
-        enter_table(disk, &record_name, image, bytes);
+        add_to_table(disk, &record_name, image, bytes);
         pc__disk_queue_event(disk, PC_EVENT_STORE, PC_REASON_NONE, &image->key, bytes,
                              (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX),
                              seconds);

@@ -1,6 +1,5 @@
-/* pc_folder: looking after a folder of the tier DISK, without a model. What is read needs no lock
- * and disturbs nobody; what is removed goes the way of the tier's own removals
- * (store/disk/disk_room.h). */
+/* pc_folder: lists, checks and removes the records of a folder, without a model. Reading takes no
+ * lock. Records are removed as the tier removes them (store/disk/disk_room.h). */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,14 +10,14 @@
 #include "store/disk/disk_scan.h"
 #include "store/disk/disk_source.h"
 
-#define REMOVE_SECONDS 10.0 /* that a removal waits for other processes */
+#define REMOVE_SECONDS 10.0 /* seconds that a removal waits for other processes */
 
-typedef struct item {
+typedef struct folder_item {
     pc__record_name record_name;
     uint64_t bytes;
     pc_status status; /* of its header */
     pc_record_info info;
-} item;
+} folder_item;
 
 struct pc_folder {
     pc_allocator mem;
@@ -27,15 +26,15 @@ struct pc_folder {
     uint8_t seal_key[32];
     pc__record_options record;
     pc__disk_root root;
-    item *items; /* [count] by key, then by variant */
+    folder_item *items; /* [count] by key, then by variant */
     size_t count;
-    pc__disk disk; /* if has_disk: opened for removing */
+    pc__disk disk; /* open for removals if has_disk */
     int has_disk;
 };
 
 /* ------------------------------------------------------------------ reading */
 
-/* About a record, as pc__fail_in. */
+/* Puts the record's path before the error text, as pc__fail_in. */
 static pc_status fail_at(pc_status status, const pc_folder *folder,
                          const pc__record_name *record_name)
 {
@@ -48,10 +47,10 @@ static pc_status is_gone(const pc_folder *folder, const pc__record_name *record_
 {
     char name[PC__DISK_NAME];
     pc__disk_file_name(record_name, name);
-    return pc__fail(PC_ERR_NOT_FOUND, "%s: record %s is gone", folder->root.path, name);
+    return pc__fail(PC_ERR_NOT_FOUND, "%s: record %s was removed", folder->root.path, name);
 }
 
-/* The record as it lies there now. *source is to be closed by the caller on success. */
+/* Opens the record as it is now. On success the caller closes *source. */
 static pc_status open_item(pc_folder *folder, const pc__record_name *record_name,
                            pc__record **record, pc__source **source, uint64_t *bytes)
 {
@@ -82,14 +81,14 @@ static pc_status open_item(pc_folder *folder, const pc__record_name *record_name
     return fail_at(status, folder, record_name);
 }
 
-static void describe(item *it, const pc__record *record, int64_t last)
+static void describe_item(folder_item *it, const pc__record *record, int64_t last)
 {
     const pc__image *image = pc__record_image(record);
     pc__record_describe(record, &it->info);
     it->info.expires = pc__end_after_use(image->expires, image->ttl, last);
 }
 
-static pc_status read_item(pc_folder *folder, item *it)
+static pc_status read_item(pc_folder *folder, folder_item *it)
 {
     pc__record *record;
     pc__source *source;
@@ -97,9 +96,9 @@ static pc_status read_item(pc_folder *folder, item *it)
     pc_status status = open_item(folder, &it->record_name, &record, &source, &it->bytes);
     it->info = (pc_record_info){.struct_size = sizeof it->info};
     if (status >= 0) {
-        describe(it, record,
-                 pc__disk_stat_record(&folder->root, &it->record_name, &st) ? st.st_mtim.tv_sec
-                                                                            : 0);
+        describe_item(it, record,
+                      pc__disk_stat_record(&folder->root, &it->record_name, &st) ? st.st_mtim.tv_sec
+                                                                                 : 0);
         pc__record_free(record);
         source->close(source);
     }
@@ -110,15 +109,15 @@ static pc_status read_item(pc_folder *folder, item *it)
     return status == PC_ERR_NOMEM ? status : PC_OK;
 }
 
-static int by_spot(const void *a, const void *b)
+static int by_record_name(const void *a, const void *b)
 {
-    const pc__record_name *p = &((const item *)a)->record_name,
-                          *q = &((const item *)b)->record_name;
+    const pc__record_name *p = &((const folder_item *)a)->record_name,
+                          *q = &((const folder_item *)b)->record_name;
     int order = memcmp(p->key.bytes, q->key.bytes, 32);
     return order ? order : strcmp(p->variant, q->variant);
 }
 
-static pc__tier_common common_of(const pc_folder *folder, int read_only)
+static pc__tier_common folder_tier_options(const pc_folder *folder, int read_only)
 {
     return (pc__tier_common){.mem = &folder->mem,
                              .context = folder->context,
@@ -127,10 +126,10 @@ static pc__tier_common common_of(const pc_folder *folder, int read_only)
                              .read_only = (uint32_t)read_only};
 }
 
-/* The names, from index and folder; then each header. */
+/* Lists the names by index and folder, then reads each header. */
 static pc_status list_items(pc_folder *folder, const char *path)
 {
-    pc__tier_common common = common_of(folder, 1);
+    pc__tier_common common = folder_tier_options(folder, 1);
     pc_status status = pc__disk_open(&folder->disk, &common, path, 0);
     size_t count;
     if (status < 0)
@@ -141,7 +140,7 @@ static pc_status list_items(pc_folder *folder, const char *path)
         status = PC_ERR_NOMEM;
     for (pc__disk_entry *e = pc__disk_table_next(&folder->disk.table, NULL); e && status >= 0;
          e = pc__disk_table_next(&folder->disk.table, e)) {
-        item *it = &folder->items[folder->count];
+        folder_item *it = &folder->items[folder->count];
         it->record_name = e->facts.record_name;
         it->bytes = e->facts.bytes;
         status = read_item(folder, it);
@@ -150,7 +149,7 @@ static pc_status list_items(pc_folder *folder, const char *path)
     }
     pc__disk_close(&folder->disk);
     if (folder->count)
-        qsort(folder->items, folder->count, sizeof *folder->items, by_spot);
+        qsort(folder->items, folder->count, sizeof *folder->items, by_record_name);
     return status;
 }
 
@@ -228,7 +227,7 @@ static pc_status check_index(const pc_folder *folder, size_t index, const char *
 pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *info)
 {
     pc_status status = check_index(folder, index, "pc_folder_get");
-    const item *it;
+    const folder_item *it;
     if (status < 0)
         return status;
     it = &folder->items[index];
@@ -237,7 +236,7 @@ pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *i
     if (status < 0 || it->status >= 0)
         return status;
     pc__fail(it->status, "%s",
-             it->status == PC_ERR_FORMAT        ? "its header is damaged, or not what its name says"
+             it->status == PC_ERR_FORMAT ? "its header is damaged, or does not match its name"
              : it->status == PC_ERR_UNSUPPORTED ? "of a later version of the format"
                                                 : "cannot be read");
     return fail_at(it->status, folder, &it->record_name);
@@ -293,7 +292,7 @@ pc_status pc_folder_verify(pc_folder *folder, size_t index)
 
 /* ----------------------------------------------------------------- removing */
 
-/* The path may be relative, or have become another folder's. */
+/* The path may be relative, or lead to another folder by now. */
 static int is_same_folder(const pc_folder *folder)
 {
     struct stat ours, there;
@@ -301,17 +300,17 @@ static int is_same_folder(const pc_folder *folder)
            && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
 }
 
-static pc_status enter(pc_folder *folder)
+static pc_status open_for_removal(pc_folder *folder)
 {
     pc_status status;
     if (!folder->has_disk) {
-        pc__tier_common common = common_of(folder, 0);
+        pc__tier_common common = folder_tier_options(folder, 0);
         status = pc__disk_open(&folder->disk, &common, folder->root.path, 0);
         if (status < 0)
             return status;
         if (!is_same_folder(folder)) {
             pc__disk_close(&folder->disk);
-            return pc__fail(PC_ERR_STATE, "%s: is not the folder any more that was opened",
+            return pc__fail(PC_ERR_STATE, "%s: is another folder than the one that was opened",
                             folder->root.path);
         }
         folder->has_disk = 1;
@@ -324,7 +323,7 @@ pc_status pc_folder_remove(pc_folder *folder, size_t index)
 {
     pc_status status = check_index(folder, index, "pc_folder_remove");
     const pc__record_name *record_name;
-    if (status < 0 || (status = enter(folder)) < 0)
+    if (status < 0 || (status = open_for_removal(folder)) < 0)
         return status;
     record_name = &folder->items[index].record_name;
     status = pc__disk_erase(&folder->disk, record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
@@ -352,7 +351,7 @@ pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, u
         *freed = 0;
     if (!folder)
         return pc__fail(PC_ERR_INVALID, "pc_folder_trim: folder is NULL");
-    status = enter(folder);
+    status = open_for_removal(folder);
     if (status < 0)
         return status;
     disk = &folder->disk;
@@ -364,7 +363,7 @@ pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, u
     if (status >= 0)
         status = pc__disk_drop_expired(disk);
     if (status >= 0)
-        status = pc__disk_shrink_until(disk, 0); /* PC_MISS: what is left is being written */
+        status = pc__disk_shrink_until(disk, 0); /* PC_MISS: the rest is being written */
     sums[0] += disk->reclaimed;
     sums[1] += disk->reclaimed_bytes;
     disk->reclaimed = disk->reclaimed_bytes = 0;

@@ -1,3 +1,4 @@
+/* Reads, merges and writes the index file of a folder (disk_index.h). */
 #include "store/disk/disk_index.h"
 
 #include <errno.h>
@@ -13,8 +14,8 @@
 #include "base/file.h"
 #include "base/little_endian.h"
 
-/* header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/eviction.h, 256
- * dates of sub-folders (ns since 1970); then rows; then XXH3-64 of all before */
+/* Header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/eviction.h, 256
+ * dates of sub-folders (ns since 1970). Then rows, then XXH3-64 of all that precedes. */
 enum {
     AT_VERSION = 8,
     AT_ROW = 12,
@@ -29,7 +30,7 @@ enum {
     ROW_KEY = 0,
     ROW_CONTENT = 32,
     ROW_PARENT = 64,
-    ROW_FLAGS = 96, /* 1: content, 2: before, state * 4 */
+    ROW_FLAGS = 96, /* 1: content, 2: parent, state * 4 */
     ROW_TOKENS = 100,
     ROW_PRIORITY = 104,
     ROW_ZERO = 108,
@@ -40,11 +41,11 @@ enum {
     ROW_LAST = 144,
     ROW_USES = 152,
     ROW_HEAT = 160,
-    ROW_VARIANT = 168, /* filled up with NULs */
+    ROW_VARIANT = 168, /* padded with NULs */
     ROW = ROW_VARIANT + PC__VARIANT
 };
 static const char magic[9] = "PCINDEX1";
-#define MOST_BYTES (UINT64_C(1) << 40) /* of an index; a file of that size is none */
+#define MOST_BYTES (UINT64_C(1) << 40) /* a file of this size is no index */
 #define MOST_RECORD (UINT64_C(1) << 50)
 
 static void write_row(uint8_t *row, const pc__disk_facts *facts)
@@ -68,7 +69,7 @@ static void write_row(uint8_t *row, const pc__disk_facts *facts)
     memcpy(row + ROW_VARIANT, facts->record_name.variant, PC__VARIANT);
 }
 
-/* 0: no such row can have been written. */
+/* 0: no writer can have written such a row. */
 static int read_row(const uint8_t *row, pc__disk_facts *facts)
 {
     uint32_t flags = pc__get_u32(row + ROW_FLAGS);
@@ -135,15 +136,15 @@ void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem)
     *index = (pc__disk_index){0};
 }
 
-/* What other processes have counted: their uses, and ours since the index was written last. */
-static void merge(pc__eviction *eviction, pc__disk_entry *e, const pc__disk_facts *facts)
+/* Adds the uses that other processes have counted; ours since the last index are added again. */
+static void merge_uses(pc__eviction *eviction, pc__disk_entry *e, const pc__disk_facts *facts)
 {
     uint64_t uses = facts->uses + e->unsaved_uses;
     double heat = facts->heat > e->item.heat ? facts->heat : e->item.heat, clock = eviction->clock;
     if (uses > e->item.uses)
         pc__eviction_restore(eviction, &e->item, heat,
                              (uint32_t)(uses < UINT32_MAX ? uses : UINT32_MAX));
-    eviction->clock = clock; /* it was not brought in again */
+    eviction->clock = clock; /* restoring has moved the clock, but nothing is new */
     if (facts->last > e->facts.last)
         e->facts.last = facts->last;
     if (e->facts.ttl > 0 && facts->expires > e->facts.expires)
@@ -163,13 +164,13 @@ pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *tabl
             continue;
         e = pc__disk_table_find(table, &facts.record_name);
         if (e)
-            merge(&table->eviction, e, &facts);
+            merge_uses(&table->eviction, e, &facts);
         else if (is_empty)
             status = pc__disk_table_add(table, &facts, NULL);
     }
     if (!is_empty)
         return status;
-    if (clock >= 0 && clock < 1e300) /* adding has moved it, though nothing is new */
+    if (clock >= 0 && clock < 1e300) /* adding has moved the clock, but nothing is new */
         table->eviction.clock = clock;
     for (size_t i = 0; i < PC__DISK_SUBS; i++)
         dates[i] = status < 0 ? 0 : (int64_t)pc__get_u64(index->data + AT_DATES + 8 * i);
@@ -197,7 +198,7 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
         pc__disk_facts facts;
         pc__disk_table_facts(e, &facts);
         write_row(out->data + at, &facts);
-        e->told = e->unsaved_uses;
+        e->saving_uses = e->unsaved_uses;
     }
     pc__put_u64(out->data + at, XXH3_64bits(out->data, at));
     return PC_OK;
@@ -207,8 +208,8 @@ void pc__disk_index_published(pc__disk_table *table)
 {
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
          e = pc__disk_table_next(table, e)) {
-        e->unsaved_uses -= e->told;
-        e->told = 0;
+        e->unsaved_uses -= e->saving_uses;
+        e->saving_uses = 0;
     }
 }
 

@@ -1,30 +1,39 @@
+/* Removes records of a folder, and reuses their files (disk_room.h). */
 #include "store/disk/disk_room.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 
 #include "store/disk/disk_scan.h"
 
-#define SCAN_SECONDS                                                                               \
-    1.0 /* others' changes are looked for that often at most, unless there is nothing left to give \
-           up */
-#define BATCH_SECONDS                                                           \
-    0.02 /* that others may have to wait for the lock of a folder which shrinks \
-          */
+/* Least time between two scans for changes of other processes, unless nothing is left to evict. */
+#define SCAN_SECONDS 1.0
+/* Longest time that one batch of a shrinking folder keeps its lock. */
+#define BATCH_SECONDS 0.02
 
 static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
 {
     return need <= limit && disk->lock.bytes <= limit - need;
 }
 
-/* Out of the folder, or its file is a spare now. As pc__disk_unlink_record. */
-static pc_status take_away(pc__disk *disk, const pc__record_name *record_name,
-                           pc__disk_spare *spare, uint64_t *bytes)
+/* Removes the record, or makes its file the spare. As pc__disk_unlink_record. */
+static pc_status remove_or_reuse(pc__disk *disk, const pc__record_name *record_name,
+                                 pc__disk_spare *spare, uint64_t *bytes)
 {
     if (spare && spare->fd < 0 && pc__disk_reuse(disk, record_name, spare, bytes))
         return PC_OK;
     return pc__disk_unlink_record(&disk->root, record_name, bytes);
 }
 
-static pc_status erase(pc__disk *disk, const pc__record_name *record_name, uint32_t kind,
-                       uint32_t reason, int lost, pc__disk_spare *spare)
+static pc_status erase_record(pc__disk *disk, const pc__record_name *record_name, uint32_t kind,
+                              uint32_t reason, int lost, pc__disk_spare *spare)
 {
     pc__disk_entry *e;
     uint64_t bytes;
@@ -32,7 +41,7 @@ static pc_status erase(pc__disk *disk, const pc__record_name *record_name, uint3
     pc_status status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status < 0)
         return status;
-    status = take_away(disk, record_name, spare, &bytes);
+    status = remove_or_reuse(disk, record_name, spare, &bytes);
     if (status < 0)
         return status;
     pc__disk_lock_subtract(&disk->lock, bytes);
@@ -40,7 +49,7 @@ static pc_status erase(pc__disk *disk, const pc__record_name *record_name, uint3
     e = pc__disk_table_find(&disk->table, record_name);
     if (e)
         tokens = e->facts.tokens;
-    if (e || status == PC_OK) { /* found gone, or ours to count */
+    if (e || status == PC_OK) { /* missing in the folder, or unknown to the table */
         disk->counts.found += !e;
         disk->counts.lost += lost || status == PC_MISS;
         disk->counts.evicted += !lost && status == PC_OK && kind == PC_EVENT_EVICT;
@@ -60,28 +69,29 @@ static pc_status erase(pc__disk *disk, const pc__record_name *record_name, uint3
 pc_status pc__disk_erase(pc__disk *disk, const pc__record_name *record_name, uint32_t kind,
                          uint32_t reason, int lost)
 {
-    return erase(disk, record_name, kind, reason, lost, NULL);
+    return erase_record(disk, record_name, kind, reason, lost, NULL);
 }
 
 /* ------------------------------------------------------------------ expired */
 
-/* What has expired by now, and when the next does. */
-static pc_status list_expired(pc__disk *disk, int64_t now, pc__record_name **spots, size_t *count)
+/* Lists the expired records; notes when the next one expires. */
+static pc_status list_expired(pc__disk *disk, int64_t now, pc__record_name **record_names,
+                              size_t *count)
 {
     size_t capacity = 0;
     int64_t next_expiry = 0;
     pc_status status = PC_OK;
-    *spots = NULL;
+    *record_names = NULL;
     *count = 0;
     pthread_mutex_lock(&disk->guard);
     if (disk->table.next_expiry && disk->table.next_expiry <= now) {
         for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL); e && status >= 0;
              e = pc__disk_table_next(&disk->table, e)) {
             if (pc__disk_facts_expired(&e->facts, now)) {
-                status = pc__grow(&disk->mem, (void **)spots, &capacity, *count + 1,
-                                  sizeof **spots);
+                status = pc__grow(&disk->mem, (void **)record_names, &capacity, *count + 1,
+                                  sizeof **record_names);
                 if (status >= 0)
-                    (*spots)[(*count)++] = e->facts.record_name;
+                    (*record_names)[(*count)++] = e->facts.record_name;
             } else if (e->facts.expires && (!next_expiry || e->facts.expires < next_expiry)) {
                 next_expiry = e->facts.expires;
             }
@@ -115,60 +125,61 @@ int pc__disk_was_used_elsewhere(pc__disk *disk, const pc__record_name *record_na
 pc_status pc__disk_drop_expired(pc__disk *disk)
 {
     int64_t now = pc__now_date();
-    pc__record_name *spots;
+    pc__record_name *record_names;
     size_t count;
-    pc_status status = list_expired(disk, now, &spots, &count);
+    pc_status status = list_expired(disk, now, &record_names, &count);
     for (size_t i = 0; i < count && status >= 0; i++)
-        if (!pc__disk_was_used_elsewhere(disk, &spots[i], now))
-            status = pc__disk_erase(disk, &spots[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
+        if (!pc__disk_was_used_elsewhere(disk, &record_names[i], now))
+            status = pc__disk_erase(disk, &record_names[i], PC_EVENT_REMOVE, PC_REASON_EXPIRED, 0);
     if (status < 0) { /* some are still there */
         pthread_mutex_lock(&disk->guard);
         disk->table.next_expiry = now;
         pthread_mutex_unlock(&disk->guard);
     }
-    pc__free(&disk->mem, spots);
+    pc__free(&disk->mem, record_names);
     return status < 0 ? status : PC_OK;
 }
 
 /* --------------------------------------------------------------------- room */
 
-/* PC_MISS: nothing may go. */
-static pc_status evict_least(pc__disk *disk, int32_t priority, const pc__id *parent,
-                             pc__disk_spare *spare)
+/* Evicts one record. PC_MISS: none may be evicted. */
+static pc_status evict_lowest(pc__disk *disk, int32_t priority, const pc__id *parent,
+                              pc__disk_spare *spare)
 {
-    pc__disk_entry *saw = NULL, *least;
+    pc__disk_entry *parent_entry = NULL, *lowest;
     pc__record_name record_name;
     pthread_mutex_lock(&disk->guard);
     if (parent) {
         record_name = pc__disk_record_name(disk, parent);
-        saw = pc__disk_table_find(&disk->table, &record_name);
+        parent_entry = pc__disk_table_find(&disk->table, &record_name);
     }
-    if (saw)
-        pc__eviction_hold(&disk->table.eviction, &saw->item);
-    least = pc__disk_table_candidate(&disk->table);
-    if (least && least->item.priority > priority)
-        least = NULL;
-    if (least)
-        record_name = least->facts.record_name;
-    if (saw)
-        pc__eviction_unhold(&disk->table.eviction, &saw->item);
+    if (parent_entry)
+        pc__eviction_hold(&disk->table.eviction, &parent_entry->item);
+    lowest = pc__disk_table_candidate(&disk->table);
+    if (lowest && lowest->item.priority > priority)
+        lowest = NULL;
+    if (lowest)
+        record_name = lowest->facts.record_name;
+    if (parent_entry)
+        pc__eviction_unhold(&disk->table.eviction, &parent_entry->item);
     pthread_mutex_unlock(&disk->guard);
-    if (!least)
+    if (!lowest)
         return PC_MISS;
-    pc_status status = erase(disk, &record_name, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0, spare);
+    pc_status status = erase_record(disk, &record_name, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0,
+                                    spare);
     return status < 0 ? status : PC_OK;
 }
 
-/* What others have added and removed. */
-static pc_status catch_up(pc__disk *disk)
+/* Learns what other processes have added and removed. */
+static pc_status rescan(pc__disk *disk)
 {
     pc_status status = pc__disk_scan(disk, 0);
     return status < 0 ? status : pc__disk_read_headers(disk);
 }
 
-/* What is of no use to anybody, until `need` bytes fit into `limit`; and then what others have
- * done. */
-static pc_status tidy(pc__disk *disk, uint64_t need, uint64_t limit, int *scanned)
+/* Removes abandoned drafts and expired records until `need` bytes fit into `limit`; then learns
+ * what other processes have done. */
+static pc_status free_useless(pc__disk *disk, uint64_t need, uint64_t limit, int *scanned)
 {
     uint64_t live;
     pc_status status = PC_OK;
@@ -178,7 +189,7 @@ static pc_status tidy(pc__disk *disk, uint64_t need, uint64_t limit, int *scanne
         status = pc__disk_drop_expired(disk);
     if (status >= 0 && !fits(disk, need, limit) && disk->generation != disk->lock.generation
         && pc__now() - disk->scanned > SCAN_SECONDS) {
-        status = catch_up(disk);
+        status = rescan(disk);
         *scanned = 1;
     }
     return status;
@@ -189,30 +200,30 @@ pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, co
 {
     int scanned = 0;
     uint64_t found = disk->lock.bytes, limit = found > disk->budget ? found : disk->budget;
-    pc_status status = need > disk->budget ? PC_MISS : tidy(disk, need, limit, &scanned);
-    if (scanned && disk->lock.bytes < found) /* there is less than was thought */
+    pc_status status = need > disk->budget ? PC_MISS : free_useless(disk, need, limit, &scanned);
+    if (scanned && disk->lock.bytes < found) /* the folder was smaller than we thought */
         limit = disk->lock.bytes > disk->budget ? disk->lock.bytes : disk->budget;
     while (status == PC_OK && !fits(disk, need, limit)) {
-        status = evict_least(disk, priority, parent, spare);
+        status = evict_lowest(disk, priority, parent, spare);
         if (status == PC_MISS && !scanned) {
-            status = catch_up(disk);
+            status = rescan(disk);
             scanned = 1;
         }
     }
     return status;
 }
 
-/* until 0: however long it takes. */
-static pc_status shrink(pc__disk *disk, double until)
+/* until 0: no time limit. */
+static pc_status shrink_folder(pc__disk *disk, double until)
 {
     int scanned = 0;
-    pc_status status = tidy(disk, 0, disk->budget, &scanned);
+    pc_status status = free_useless(disk, 0, disk->budget, &scanned);
     while (status == PC_OK && !fits(disk, 0, disk->budget)) {
         if (until > 0 && pc__now() >= until)
             return PC_AGAIN;
-        status = evict_least(disk, INT32_MAX, NULL, NULL);
+        status = evict_lowest(disk, INT32_MAX, NULL, NULL);
         if (status == PC_MISS && !scanned) {
-            status = catch_up(disk);
+            status = rescan(disk);
             scanned = 1;
         }
     }
@@ -221,15 +232,15 @@ static pc_status shrink(pc__disk *disk, double until)
 
 pc_status pc__disk_shrink_until(pc__disk *disk, double until)
 {
-    uint64_t parent, after;
+    uint64_t evicted_before, evicted_after;
     pc_status status;
     pthread_mutex_lock(&disk->guard);
-    parent = disk->counts.evicted;
+    evicted_before = disk->counts.evicted;
     pthread_mutex_unlock(&disk->guard);
-    status = shrink(disk, until);
+    status = shrink_folder(disk, until);
     pthread_mutex_lock(&disk->guard);
-    after = disk->counts.evicted;
-    disk->counts.evicted_behind += after - parent;
+    evicted_after = disk->counts.evicted;
+    disk->counts.evicted_behind += evicted_after - evicted_before;
     pthread_mutex_unlock(&disk->guard);
     return status;
 }
@@ -252,4 +263,136 @@ pc_status pc__disk_shrink(pc__disk *disk, double until)
     status = pc__disk_shrink_until(disk, until < now + BATCH_SECONDS ? until : now + BATCH_SECONDS);
     pc__disk_leave(disk);
     return status;
+}
+
+/* ------------------------------------------------- the file of an evicted record */
+
+/* Bytes that are kept of the old record, to be overwritten last. If a file was cut to zero, ext4
+ * flushes it to the disk when it is closed, which takes milliseconds (mount option auto_da_alloc).
+ */
+enum { LEFT = 1 };
+
+void pc__disk_draft_name(pc__disk *disk, char name[32])
+{
+    snprintf(name, 32, "%08x%08x%08x", (unsigned)getpid(), (unsigned)(uintptr_t)disk,
+             (unsigned)disk->drafts++);
+}
+
+#if defined(F_SETLEASE) && defined(F_SETOWN_EX) && defined(SYS_gettid)
+
+/* The cache's own threads block all signals. */
+static int signals_are_blocked(void)
+{
+    sigset_t now;
+    return !pthread_sigmask(SIG_BLOCK, NULL, &now) && sigismember(&now, SIGIO) == 1;
+}
+
+/* 1: nobody else has the file open or mapped, and nobody can open it until drop_lease. */
+static int take_lease(int fd)
+{
+    struct f_owner_ex self = {F_OWNER_TID, (pid_t)syscall(SYS_gettid)};
+    return !fcntl(fd, F_SETOWN_EX, &self) && !fcntl(fd, F_SETLEASE, F_WRLCK);
+}
+
+static void drop_lease(int fd)
+{
+    (void)!fcntl(fd, F_SETLEASE, F_UNLCK);
+}
+
+/* Opens the record's file for writing; until now it was read-only for all. -1: impossible. */
+static int open_to_write(const pc__disk_root *root, int sub, const char *name, struct stat *st)
+{
+    const int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    struct stat again;
+    int fd = openat(sub, name, O_RDONLY | flags), ours;
+    if (fd < 0)
+        return -1;
+    ours = !fstat(fd, st) && pc__dir_is_trusted(root, st) && st->st_uid == geteuid()
+           && st->st_nlink == 1 && !fchmod(fd, 0600);
+    close(fd);
+    fd = ours ? openat(sub, name, O_RDWR | flags) : -1;
+    if (fd >= 0 && !fstat(fd, &again) && again.st_ino == st->st_ino && again.st_dev == st->st_dev)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* 1: the file has left its sub-folder for new/. */
+static int move_file(int fd, int sub, const char *name, int dir, const char *draft)
+{
+    int moved;
+    if (flock(fd, LOCK_EX | LOCK_NB) || !take_lease(fd))
+        return 0;
+    moved = !renameat(sub, name, dir, draft);
+    drop_lease(fd);
+    return moved;
+}
+
+int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                   uint64_t *bytes)
+{
+    char name[PC__DISK_NAME];
+    struct stat st;
+    int sub, dir, fd = -1;
+    if (!disk->can_reuse || !signals_are_blocked())
+        return 0;
+    sub = pc__disk_sub(&disk->root, record_name->key.bytes[0], 0);
+    dir = pc__disk_new(&disk->root, 1);
+    pc__disk_file_name(record_name, name);
+    pc__disk_draft_name(disk, spare->name);
+    if (sub >= 0 && dir >= 0)
+        fd = open_to_write(&disk->root, sub, name, &st);
+    if (fd >= 0 && !move_file(fd, sub, name, dir, spare->name)) {
+        close(fd);
+        fd = -1;
+    }
+    spare->fd = fd;
+    if (fd >= 0) {
+        *bytes = (uint64_t)st.st_size;
+        pc__disk_lock_add(&disk->lock, LEFT); /* as every file in new/: a scan counts it */
+        if (ftruncate(fd, LEFT))
+            pc__disk_spare_drop(disk, spare);
+    }
+    if (sub >= 0)
+        close(sub);
+    if (dir >= 0)
+        close(dir);
+    return fd >= 0;
+}
+
+#else
+
+int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                   uint64_t *bytes)
+{
+    (void)disk, (void)record_name, (void)spare, (void)bytes;
+    return 0;
+}
+
+#endif
+
+int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd)
+{
+    if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
+        return 0;
+    pc__disk_lock_subtract(&disk->lock, LEFT);
+    *fd = spare->fd;
+    spare->fd = -1;
+    return 1;
+}
+
+void pc__disk_spare_drop(pc__disk *disk, pc__disk_spare *spare)
+{
+    int dir;
+    if (spare->fd < 0)
+        return;
+    dir = pc__disk_new(&disk->root, 0);
+    if (dir < 0 || unlinkat(dir, spare->name, 0))
+        disk->lock.is_trusted = 0; /* the next process scans */
+    pc__disk_lock_subtract(&disk->lock, LEFT);
+    if (dir >= 0)
+        close(dir);
+    close(spare->fd);
+    spare->fd = -1;
 }

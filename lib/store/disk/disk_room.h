@@ -1,34 +1,62 @@
-/* Giving up records: to make room, because they have expired, by hand. All between pc__disk_enter
- * and pc__disk_leave, but for pc__disk_was_used_elsewhere. */
+/* Removing records: to make room, because they expired, or on request. The caller stands between
+ * pc__disk_enter and pc__disk_leave, unless a function says otherwise.
+ *
+ * Reuse. In a full folder the file of an evicted record becomes the draft of the next one. Removing
+ * a file and creating another is most of what a full folder costs a writer: ext4 without a journal
+ * searches for an inode among all that were freed in the last minutes.
+ *
+ * A record never changes, so a file is reused only if nobody else has it open or mapped. The kernel
+ * tells: it grants a write lease (fcntl, F_SETLEASE) only then, and keeps others from opening the
+ * file until the lease is dropped, after the file has lost its name. Our own readers also hold a
+ * shared lock (flock) and check the name after opening: a reader that looked the name up before the
+ * lease and opens the file after it finds it locked, or without its name.
+ * Not reused: files of other file systems than those that count mappings, files with several
+ * names, and files of a thread that a SIGIO could reach (the kernel sends it to the holder of a
+ * lease). These are removed. */
 #ifndef PC_STORE_DISK_ROOM_H
 #define PC_STORE_DISK_ROOM_H
 
-#include "store/disk/disk_reuse.h"
+#include "store/disk/disk.h"
 
-/* Until `need` bytes more are within the budget. What killed writers left goes first, then what has
- * expired, then the least worth of the same or a lower priority. `before` (may be NULL) is what the
- * newcomer saw: it stays. `spare`: the file of the first that has to go, if it can be used again.
- * PC_MISS: there is not so much room to be had (there may be a spare all the same). A folder that
- * is beyond its budget already, because it was opened with a smaller one or others have a larger
- * one, only does not grow: what is too much in it goes by pc__disk_shrink, and no writer waits for
- * that. */
+/* A file of an evicted record, moved to new/, locked by us and nearly empty. */
+typedef struct pc__disk_spare {
+    int fd; /* -1: none */
+    char name[32];
+} pc__disk_spare;
+
+/* Makes room for `need` bytes within the budget. Removes first what killed writers left, then
+ * expired records, then those with the lowest eviction scores of the same or a lower priority.
+ * `parent` (may be NULL) stays. `spare` gets the first file that can be reused.
+ * PC_MISS: not enough can be removed (there may be a spare).
+ * A folder that is already over its budget only stops growing: pc__disk_shrink removes the excess,
+ * so that no writer waits for it. */
 pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *parent,
                              pc__disk_spare *spare);
-/* Bytes beyond the budget, as far as is known here; needs no lock. */
+/* As far as this process knows; needs no lock. */
 uint64_t pc__disk_bytes_over_budget(pc__disk *disk);
-/* Within the budget at any priority, or until `until` (pc__now clock): PC_AGAIN then. PC_MISS: what
- * is left is being written. Between enter and leave. */
+/* Evicts until the folder is within its budget, at any priority. PC_AGAIN: `until` came first
+ * (pc__now clock; 0: no limit). PC_MISS: the rest is being written. */
 pc_status pc__disk_shrink_until(pc__disk *disk, double until);
-/* The same by itself, a batch that holds the folder's lock only for a moment. PC_AGAIN also: others
- * have the lock. */
+/* One short batch of the same, which enters and leaves by itself. PC_AGAIN also if another process
+ * holds the lock. */
 pc_status pc__disk_shrink(pc__disk *disk, double until);
 pc_status pc__disk_drop_expired(pc__disk *disk);
-/* One that has expired, as far as is known here: 1: another process has used it, which moved the
- * file's date and so its end. */
+/* Of a record that has expired as far as this process knows. 1: another process has used it since,
+ * which moved the file's date and so its end. Needs no lock. */
 int pc__disk_was_used_elsewhere(pc__disk *disk, const pc__record_name *record_name, int64_t now);
-/* kind: PC_EVENT_EVICT or PC_EVENT_REMOVE; lost: it is counted as lost, because it was damaged.
- * PC_MISS: was not there. */
+/* kind: PC_EVENT_EVICT or PC_EVENT_REMOVE. lost: counts it as lost (damaged). PC_MISS: missing. */
 pc_status pc__disk_erase(pc__disk *disk, const pc__record_name *record_name, uint32_t kind,
                          uint32_t reason, int lost);
+
+/* A new name for a file in new/. Under `work`. */
+void pc__disk_draft_name(pc__disk *disk, char name[32]);
+/* Between enter and leave, after pc__disk_lock_mark. 1: the record's file is the spare, *bytes its
+ * size. 0: it is not; the record may still exist. */
+int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                   uint64_t *bytes);
+/* 1: the spare has `bytes` now and is the caller's as *fd; the caller counts it. */
+int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd);
+/* Removes the spare, if there is one. */
+void pc__disk_spare_drop(pc__disk *disk, pc__disk_spare *spare);
 
 #endif

@@ -1,14 +1,21 @@
+/* File names, descriptors and the lock file of a folder; file systems (disk_root.h). */
 #include "store/disk/disk_root.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/fail.h"
+#include "base/file.h"
+#include "base/little_endian.h"
 
 enum { FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
@@ -28,7 +35,8 @@ static int is_known_name(const char *name)
            || !strncmp(name, "promptcache.", 12) || is_sub_name(name);
 }
 
-/* A folder without a lock file is ours if nothing in it is not: it is new, or the file was lost. */
+/* A folder without a lock file is ours if it holds nothing else: it is new, or the file was lost.
+ */
 static pc_status holds_nothing_else(const pc__disk_root *root, int make)
 {
     struct stat st;
@@ -143,21 +151,20 @@ int pc__disk_sub_stat(const pc__disk_root *root, unsigned sub, struct stat *st)
     return -1;
 }
 
-/* What an error of opening or removing says about the record: nothing there, or trouble. */
+/* The meaning of errno after opening or removing: PC_MISS if there is no record. */
 static pc_status no_record(const pc__disk_root *root, const char *name)
 {
     if (errno == ENOENT || errno == ELOOP || errno == ENOTDIR || errno == ENXIO || errno == EISDIR)
         return PC_MISS;
-    if (errno == EWOULDBLOCK) /* just now its file is being taken for another record
-                                 (store/disk/disk_reuse.h) */
+    /* A writer is taking this file for another record just now (store/disk/disk_room.h). */
+    if (errno == EWOULDBLOCK)
         return PC_MISS;
     return pc__fail(PC_ERR_IO, "%s/%.2s/%s: %s", root->path, name, name, strerror(errno));
 }
 
-/* Whether the file that was opened under the name is still the record of that name, and stays so
- * while it is open or mapped. Between the look-up of the name and the opening a writer may have
- * taken the file for another record (store/disk/disk_reuse.h): he has it locked, or it has another
- * name by now. */
+/* 1: the opened file still has this name, and we hold the shared lock that keeps writers off while
+ * it is open or mapped. 0: since the name was looked up, a writer has taken the file for another
+ * record (store/disk/disk_room.h): it is locked, or has another name. */
 static int is_held(int sub, const char *name, int fd, const struct stat *st)
 {
     struct stat now;
@@ -237,6 +244,156 @@ void pc__disk_touch_record(const pc__disk_root *root, const pc__record_name *rec
     if (sub < 0)
         return;
     pc__disk_file_name(record_name, name);
-    (void)!utimensat(sub, name, times, AT_SYMLINK_NOFOLLOW); /* it only loses a date */
+    (void)!utimensat(sub, name, times, AT_SYMLINK_NOFOLLOW); /* on failure only a date is lost */
     close(sub);
+}
+
+/* --------------------------------------------------------------- the lock file */
+
+enum {
+    RECORD_BYTES = 64,
+    AT_VERSION = 8,
+    AT_DIRTY = 12,
+    AT_BYTES = 16,
+    AT_GENERATION = 24,
+    AT_BOOT = 32,
+    AT_CHECK = 56,
+    LOCK_VERSION = 1
+};
+static const char lock_magic[9] = "PCFOLDER";
+
+/* Changes with every boot; zeros if the system does not tell. */
+static void read_boot_id(uint8_t boot[16])
+{
+    char text[64] = {0};
+    size_t n = 0;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    memset(boot, 0, 16);
+    if (fd < 0)
+        return;
+    if (pc__read_at(fd, text, sizeof text - 1, 0) > 0)
+        for (const char *c = text; *c && n < 32; c++) {
+            int digit = *c >= '0' && *c <= '9'   ? *c - '0'
+                        : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10
+                                                 : -1;
+            if (digit >= 0) {
+                boot[n / 2] = (uint8_t)(n % 2 ? boot[n / 2] | digit : digit << 4);
+                n++;
+            }
+        }
+    close(fd);
+}
+
+void pc__disk_lock_init(pc__disk_lock *lock)
+{
+    *lock = (pc__disk_lock){.fd = -1};
+    read_boot_id(lock->boot);
+}
+
+void pc__disk_lock_close(pc__disk_lock *lock)
+{
+    if (lock->fd >= 0)
+        close(lock->fd);
+    lock->fd = -1;
+}
+
+static void read_lock_record(pc__disk_lock *lock)
+{
+    uint8_t raw[RECORD_BYTES];
+    int whole = pc__read_at(lock->fd, raw, sizeof raw, 0) == (int64_t)sizeof raw
+                && !memcmp(raw, lock_magic, 8) && pc__get_u32(raw + AT_VERSION) == LOCK_VERSION
+                && pc__get_u64(raw + AT_CHECK) == XXH3_64bits(raw, AT_CHECK);
+    lock->is_dirty = 0;
+    lock->is_unknown = !whole || memcmp(raw + AT_BOOT, lock->boot, sizeof lock->boot);
+    lock->is_trusted = !lock->is_unknown && !pc__get_u32(raw + AT_DIRTY);
+    lock->bytes = whole ? pc__get_u64(raw + AT_BYTES) : 0;
+    lock->generation = whole ? pc__get_u64(raw + AT_GENERATION) : 0;
+}
+
+static int write_lock_record(const pc__disk_lock *lock, uint32_t dirty)
+{
+    uint8_t raw[RECORD_BYTES] = {0};
+    memcpy(raw, lock_magic, 8);
+    pc__put_u32(raw + AT_VERSION, LOCK_VERSION);
+    pc__put_u32(raw + AT_DIRTY, dirty);
+    pc__put_u64(raw + AT_BYTES, lock->bytes);
+    pc__put_u64(raw + AT_GENERATION, lock->generation);
+    memcpy(raw + AT_BOOT, lock->boot, sizeof lock->boot);
+    pc__put_u64(raw + AT_CHECK, XXH3_64bits(raw, AT_CHECK));
+    return pc__write_at(lock->fd, raw, sizeof raw, 0);
+}
+
+pc_status pc__disk_lock_take(pc__disk_lock *lock, const pc__disk_root *root, double deadline)
+{
+    pc_status status = pc__dir_lock(root, PC__DISK_LOCK, deadline, &lock->fd);
+    if (status == PC_OK)
+        read_lock_record(lock);
+    return status;
+}
+
+pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__disk_root *root)
+{
+    int error;
+    if (lock->is_dirty)
+        return PC_OK;
+    error = write_lock_record(lock, 1);
+    if (error)
+        return pc__fail_system(PC_ERR_IO, error, "%s/%s: %s", root->path, PC__DISK_LOCK,
+                               strerror(error));
+    lock->is_dirty = 1;
+    return PC_OK;
+}
+
+void pc__disk_lock_drop(pc__disk_lock *lock)
+{
+    if (lock->is_dirty) {
+        lock->generation++;
+        /* On failure the record stays dirty, and the next process scans. */
+        write_lock_record(lock, !lock->is_trusted);
+        lock->is_dirty = 0;
+    }
+    flock(lock->fd, LOCK_UN);
+}
+
+void pc__disk_lock_add(pc__disk_lock *lock, uint64_t bytes)
+{
+    lock->bytes += bytes;
+}
+
+void pc__disk_lock_subtract(pc__disk_lock *lock, uint64_t bytes)
+{
+    if (bytes > lock->bytes) /* files were changed by hand */
+        lock->is_trusted = 0;
+    lock->bytes -= bytes < lock->bytes ? bytes : lock->bytes;
+}
+
+/* --------------------------------------------------------------- file systems */
+
+static const struct {
+    uint32_t magic;
+    unsigned traits;
+} known_systems[] = {
+    {0xef53, PC__FS_LOCAL | PC__FS_COUNTS_USERS},     /* ext2, ext3, ext4 */
+    {0x58465342, PC__FS_LOCAL | PC__FS_COUNTS_USERS}, /* XFS */
+    {0x9123683e, PC__FS_LOCAL | PC__FS_COUNTS_USERS}, /* Btrfs */
+    {0x01021994, PC__FS_LOCAL | PC__FS_COUNTS_USERS}, /* tmpfs */
+    {0xf2f52010, PC__FS_LOCAL | PC__FS_COUNTS_USERS}, /* F2FS */
+    {0x794c7630, PC__FS_LOCAL},                       /* a mapping is one of another file below */
+    {0x858458f6, PC__FS_LOCAL},                       /* ramfs */
+    {0x2fc12fc1, PC__FS_LOCAL},                       /* ZFS */
+    {0xca451a4e, PC__FS_LOCAL},                       /* bcachefs */
+    {0x3153464a, PC__FS_LOCAL},                       /* JFS */
+    {0x73717368, PC__FS_LOCAL},                       /* SquashFS */
+    {0xe0f5e1e2, PC__FS_LOCAL},                       /* EROFS */
+};
+
+unsigned pc__file_system(int folder)
+{
+    struct statfs fs;
+    if (fstatfs(folder, &fs))
+        return 0;
+    for (size_t i = 0; i < sizeof known_systems / sizeof *known_systems; i++)
+        if ((uint32_t)fs.f_type == known_systems[i].magic)
+            return known_systems[i].traits;
+    return 0;
 }

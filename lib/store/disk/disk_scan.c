@@ -1,3 +1,4 @@
+/* Compares the table of records with the folder (disk_scan.h). */
 #include "store/disk/disk_scan.h"
 
 #include <dirent.h>
@@ -8,26 +9,25 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* A folder that was changed a moment ago may change again within the same tick of the file system's
- * clock: its date proves nothing. */
+/* A folder that changed a moment ago may change again within one tick of the file system's clock,
+ * so its date proves nothing. */
 #define RACY_NS INT64_C(2000000000)
 
-typedef struct found {
+typedef struct found_file {
     pc__record_name record_name;
     uint64_t bytes;
     int64_t last;
-} found;
+} found_file;
 
 typedef struct listing {
-    found *items;
+    found_file *items;
     size_t count, capacity;
 } listing;
 
 static int64_t ns_of(struct timespec time)
 {
-    return (int64_t)((uint64_t)time.tv_sec * 1000000000
-                     + (uint64_t)time.tv_nsec); /* dates that a file system can tell may be too far
-                                                   off for it: they are compared all the same */
+    /* Dates of a file system may be far off; they are only compared. */
+    return (int64_t)((uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec);
 }
 
 static pc_status dir_fault(const pc__disk *disk, const char *name)
@@ -35,8 +35,7 @@ static pc_status dir_fault(const pc__disk *disk, const char *name)
     return pc__fail(PC_ERR_IO, "%s/%s: %s", disk->root.path, name, strerror(errno));
 }
 
-/* Nobody else may write to a sub-folder either: who may could take records away, or give them other
- * names. */
+/* Other users must not be able to write to a sub-folder: they could remove or rename records. */
 static pc_status check_sub(const pc__disk *disk, const char *name, int fd, struct stat *st)
 {
     if (fstat(fd, st))
@@ -44,8 +43,8 @@ static pc_status check_sub(const pc__disk *disk, const char *name, int fd, struc
     return pc__dir_check(disk->root.path, name, st, disk->root.owner);
 }
 
-/* The records of one sub-folder, and its date from before they were read. PC_OK with nothing where
- * there is none. PC_ERR_STATE: others may write to it. */
+/* Lists the records of one sub-folder; *date is the folder's from before the listing. PC_OK with no
+ * record if the sub-folder is missing. PC_ERR_STATE: other users may write to it. */
 static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *date)
 {
     struct stat st;
@@ -71,7 +70,7 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     clock_gettime(CLOCK_REALTIME, &now);
     *date = ns_of(st.st_mtim) < ns_of(now) - RACY_NS ? ns_of(st.st_mtim) : 0;
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
-        found one;
+        found_file one;
         if (!pc__disk_parse_name(entry->d_name, sub, &one.record_name)
             || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW)
             || !pc__dir_is_trusted(&disk->root, &st))
@@ -89,13 +88,12 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     return status;
 }
 
-/* What is new is added by its name and size; a file that has another size than it had is another
- * one. Under guard. */
-static pc_status take_in(pc__disk *disk, const listing *list)
+/* Adds new records by name and size. A file of another size is another record. Under guard. */
+static pc_status add_found(pc__disk *disk, const listing *list)
 {
     pc_status status = PC_OK;
     for (size_t i = 0; i < list->count && status >= 0; i++) {
-        const found *f = &list->items[i];
+        const found_file *f = &list->items[i];
         pc__disk_facts facts = {.record_name = f->record_name,
                                 .bytes = f->bytes,
                                 .last = f->last,
@@ -107,7 +105,7 @@ static pc_status take_in(pc__disk *disk, const listing *list)
             e = NULL;
         }
         if (e) {
-            e->seen = disk->table.scans;
+            e->last_scan = disk->table.scans;
             continue;
         }
         status = pc__disk_table_add(&disk->table, &facts, NULL);
@@ -117,12 +115,12 @@ static pc_status take_in(pc__disk *disk, const listing *list)
     return status;
 }
 
-/* Records of scanned sub-folders that the scan has not met. Under guard. */
-static void forget_lost(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
+/* Drops records of scanned sub-folders that the scan has not found. Under guard. */
+static void drop_missing(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 {
     for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL), *next; e; e = next) {
         next = pc__disk_table_next(&disk->table, e);
-        if (!scanned[e->facts.record_name.key.bytes[0]] || e->seen == disk->table.scans)
+        if (!scanned[e->facts.record_name.key.bytes[0]] || e->last_scan == disk->table.scans)
             continue;
         pc__disk_table_drop(&disk->table, e);
         disk->counts.lost++;
@@ -133,10 +131,9 @@ static void forget_lost(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 static int is_unchanged(const pc__disk *disk, unsigned sub)
 {
     struct stat st;
+    /* A folder that other users may write to is listed, which reports them. */
     return disk->dates[sub] && !pc__disk_sub_stat(&disk->root, sub, &st)
-           && ns_of(st.st_mtim) == disk->dates[sub]
-           && !(st.st_mode
-                & (S_IWGRP | S_IWOTH)); /* else it is listed, which tells what is wrong */
+           && ns_of(st.st_mtim) == disk->dates[sub] && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 static pc_status scan_subs(pc__disk *disk, int all)
@@ -155,7 +152,7 @@ static pc_status scan_subs(pc__disk *disk, int all)
         status = list_sub(disk, sub, &list, &date);
         if (status >= 0) {
             pthread_mutex_lock(&disk->guard);
-            status = take_in(disk, &list);
+            status = add_found(disk, &list);
             pthread_mutex_unlock(&disk->guard);
         }
         if (status >= 0) {
@@ -165,7 +162,7 @@ static pc_status scan_subs(pc__disk *disk, int all)
     }
     pc__free(&disk->mem, list.items);
     pthread_mutex_lock(&disk->guard);
-    forget_lost(disk, scanned);
+    drop_missing(disk, scanned);
     pthread_mutex_unlock(&disk->guard);
     return status;
 }
@@ -175,11 +172,11 @@ static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t
 {
     struct stat st;
     pc_status status = PC_OK;
-    int fd = openat(dir, name,
-                    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK
-                        | O_NOCTTY); /* one that was to be published may be read-only */
-    if (fd < 0) /* a link, published meanwhile by who does not lock, somebody else's; what else it
-                   is, how much lies there is not known */
+    /* A draft that was about to be published is read-only. */
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    /* A link, published meanwhile, or of another user. After any other error the sum of the folder
+     * is unknown. */
+    if (fd < 0)
         return errno == ELOOP || errno == ENOENT || errno == EACCES || errno == ENXIO
                    ? PC_OK
                    : dir_fault(disk, PC__DISK_NEW);
@@ -205,7 +202,7 @@ pc_status pc__disk_remove_abandoned(pc__disk *disk, uint64_t *live)
     int fd;
     DIR *dir;
     *live = 0;
-    unlinkat(disk->root.fd, PC__DISK_INDEX_NEW, 0); /* the lock is ours, so nobody is writing it */
+    unlinkat(disk->root.fd, PC__DISK_INDEX_NEW, 0); /* we hold the lock: nobody is writing it */
     fd = pc__disk_new(&disk->root, 0);
     if (fd < 0)
         return errno == ENOENT ? PC_OK : dir_fault(disk, PC__DISK_NEW);
@@ -249,7 +246,7 @@ pc_status pc__disk_scan(pc__disk *disk, int all)
     return PC_OK;
 }
 
-/* The records whose headers nobody has read. */
+/* Lists the records whose headers are not read yet. */
 static pc_status list_unread(pc__disk *disk, listing *out)
 {
     pc_status status = PC_OK;
@@ -267,7 +264,7 @@ static pc_status list_unread(pc__disk *disk, listing *out)
     return status;
 }
 
-static pc_status fill_one(pc__disk *disk, const pc__record_name *record_name)
+static pc_status read_one_header(pc__disk *disk, const pc__record_name *record_name)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
@@ -291,7 +288,7 @@ pc_status pc__disk_read_headers(pc__disk *disk)
     listing list = {0};
     pc_status status = list_unread(disk, &list);
     for (size_t i = 0; i < list.count && status >= 0; i++)
-        status = fill_one(disk, &list.items[i].record_name);
+        status = read_one_header(disk, &list.items[i].record_name);
     pc__free(&disk->mem, list.items);
     return status;
 }

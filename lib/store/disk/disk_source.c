@@ -1,3 +1,4 @@
+/* Reads files of records, in chunks or mapped, and writes drafts (disk_source.h). */
 #include "store/disk/disk_source.h"
 
 #include <errno.h>
@@ -15,31 +16,31 @@
 #include "base/hash_table.h"
 
 enum {
-    CHUNK = 4 << 20,  /* a thousandth of a second to a second, from memory to the slowest disk */
-    AHEAD = 32 << 20, /* what a disk is kept busy with while we check and decode: 8 << 20 gave a
-                         shared one a tenth less */
-    STEP = 256 << 10  /* at a time: the kernel does no more in one call where its own reading ahead
-                         is set to the usual */
+    CHUNK = 4 << 20, /* 1 ms from memory, up to 1 s from the slowest disk */
+    /* Read ahead while we check and decode. With 8 << 20 a shared disk was a tenth slower. */
+    READ_AHEAD = 32 << 20,
+    /* Bytes a call: with usual settings the kernel reads no more at once. */
+    STEP = 256 << 10
 };
 
 typedef struct disk_source {
     pc__source source;
     pc_allocator mem;
     int fd;
-    atomic_uint_fast64_t asked; /* up to here the kernel has been asked to read */
+    atomic_uint_fast64_t asked; /* the kernel was asked to read up to here */
     double deadline;
-    pc__mapped_files *maps; /* a reference; NULL: it is read */
-    uint8_t *map;           /* NULL: not mapped */
-    char *where;            /* for texts */
+    pc__mapped_files *mapped; /* a reference; NULL: never mapped */
+    uint8_t *map;             /* NULL: not mapped */
+    char *path;               /* for error texts */
 } disk_source;
 
-static disk_source *self_of(pc__source *source)
+static disk_source *disk_source_of(pc__source *source)
 {
     return PC__AROUND(source, disk_source, source);
 }
 
-/* Where piece and offset lie in the file. The numbers come from headers: nothing is added before it
- * is compared. */
+/* 1: piece and offset lie inside the file. The numbers come from headers, so each is compared
+ * before it is added. */
 static int lies_inside(const disk_source *s, uint64_t offset, uint64_t at, size_t size)
 {
     uint64_t bytes = s->source.bytes;
@@ -51,11 +52,11 @@ static pc_status check_deadline(disk_source *s)
     if (s->deadline <= 0 || pc__now() < s->deadline)
         return PC_OK;
     atomic_store(&s->source.timed_out, 1);
-    return pc__fail(PC_ERR_IO, "%s: not read within its deadline", s->where);
+    return pc__fail(PC_ERR_IO, "%s: not read within its deadline", s->path);
 }
 
-/* Is this byte in the page cache? 0 also where nobody can tell. */
-static int is_near(const disk_source *s, uint64_t at)
+/* 1: the byte is in the page cache. 0: it is not, or the system cannot tell. */
+static int is_in_page_cache(const disk_source *s, uint64_t at)
 {
 #ifdef RWF_NOWAIT
     char byte;
@@ -67,14 +68,14 @@ static int is_near(const disk_source *s, uint64_t at)
 #endif
 }
 
-/* Several threads read one file at several places, which the kernel's own reading ahead takes for
- * jumps: it is told. What lies in the page cache needs none of it. */
+/* Several threads read one file at several places. The kernel takes that for random access, so we
+ * ask it to read ahead. Files in the page cache need none of it. */
 static void read_ahead(disk_source *s, uint64_t end)
 {
-    uint64_t from = atomic_load_explicit(&s->asked, memory_order_relaxed), until = end + AHEAD;
+    uint64_t from = atomic_load_explicit(&s->asked, memory_order_relaxed), until = end + READ_AHEAD;
     until = until < s->source.bytes ? until : s->source.bytes;
     if (from + STEP > until || !atomic_compare_exchange_strong(&s->asked, &from, until)
-        || is_near(s, from))
+        || is_in_page_cache(s, from))
         return;
     for (uint64_t at = from; at < until; at += STEP)
         (void)!posix_fadvise(s->fd, (off_t)at, (off_t)(until - at < STEP ? until - at : STEP),
@@ -84,11 +85,11 @@ static void read_ahead(disk_source *s, uint64_t end)
 static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
                            void *data, size_t size)
 {
-    disk_source *s = self_of(source);
+    disk_source *s = disk_source_of(source);
     if (!lies_inside(s, offset, at, size))
-        return pc__fail(PC_ERR_FORMAT, "%s: cut short: %llu bytes", s->where,
+        return pc__fail(PC_ERR_FORMAT, "%s: cut short: %llu bytes", s->path,
                         (unsigned long long)source->bytes);
-    if (piece) /* who reads a header may want no more */
+    if (piece) /* a caller that reads the header may read nothing else */
         read_ahead(s, offset + at + size);
     for (size_t done = 0, n; done < size; done += n) {
         int64_t got;
@@ -98,9 +99,9 @@ static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, ui
             return status;
         got = pc__read_at(s->fd, (char *)data + done, n, offset + at + done);
         if (got < 0)
-            return pc__fail(PC_ERR_IO, "%s: %s", s->where, strerror(errno));
+            return pc__fail(PC_ERR_IO, "%s: %s", s->path, strerror(errno));
         if ((size_t)got < n)
-            return pc__fail(PC_ERR_FORMAT, "%s: cut short while it was being read", s->where);
+            return pc__fail(PC_ERR_FORMAT, "%s: cut short while being read", s->path);
     }
     return PC_OK;
 }
@@ -108,45 +109,45 @@ static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, ui
 static const void *borrow(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
                           size_t size)
 {
-    disk_source *s = self_of(source);
+    disk_source *s = disk_source_of(source);
     (void)piece;
     return s->map && lies_inside(s, offset, at, size) ? s->map + offset + at : NULL;
 }
 
-/* Private: what a caller writes (pc__payload_ops.settle) stays in this process. */
+/* A private mapping: what a caller writes (pc__payload_ops.block_ready) stays in this process. */
 static int map_file(pc__source *source)
 {
-    disk_source *s = self_of(source);
+    disk_source *s = disk_source_of(source);
     void *data;
     if (s->map || !source->bytes || source->bytes > SIZE_MAX
-        || !pc__mapped_files_reserve(s->maps, source->bytes))
+        || !pc__mapped_files_reserve(s->mapped, source->bytes))
         return s->map != NULL;
     data = mmap(NULL, (size_t)source->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                 s->fd, 0);
     if (data == MAP_FAILED)
-        pc__mapped_files_unreserve(s->maps, source->bytes); /* then it is read */
+        pc__mapped_files_unreserve(s->mapped, source->bytes); /* it is read instead */
     else
         s->map = data;
     return s->map != NULL;
 }
 
-/* Is the file still as long as it was? */
+/* PC_ERR_FORMAT: the file has become shorter. */
 static pc_status check_length(const disk_source *s, uint64_t end)
 {
     struct stat st;
     if (fstat(s->fd, &st))
-        return pc__fail(PC_ERR_IO, "%s: %s", s->where, strerror(errno));
+        return pc__fail(PC_ERR_IO, "%s: %s", s->path, strerror(errno));
     return (uint64_t)st.st_size < end
-               ? pc__fail(PC_ERR_FORMAT, "%s: cut short while it was being read", s->where)
+               ? pc__fail(PC_ERR_FORMAT, "%s: cut short while being read", s->path)
                : PC_OK;
 }
 
-/* The kernel takes the pages in now, many at a time, and says if it cannot. One that does not know
- * how is asked for the length at least. */
+/* Populates the pages, many at a time; the kernel reports those that it cannot read. A kernel
+ * without MADV_POPULATE_READ: checks at least the length. */
 static pc_status touch_part(pc__source *source, size_t piece, uint64_t offset, uint64_t at,
                             size_t size)
 {
-    disk_source *s = self_of(source);
+    disk_source *s = disk_source_of(source);
     pc_status status = check_deadline(s);
     (void)piece;
     if (status < 0)
@@ -158,7 +159,7 @@ static pc_status touch_part(pc__source *source, size_t piece, uint64_t offset, u
         return PC_OK;
     if (errno == EFAULT) {
         status = check_length(s, offset + at + size);
-        return status < 0 ? status : pc__fail(PC_ERR_IO, "%s: cannot be read", s->where);
+        return status < 0 ? status : pc__fail(PC_ERR_IO, "%s: cannot be read", s->path);
     }
 #endif
     return check_length(s, offset + at + size);
@@ -166,28 +167,28 @@ static pc_status touch_part(pc__source *source, size_t piece, uint64_t offset, u
 
 static void close_rest(pc__source *source)
 {
-    disk_source *s = self_of(source);
-    close(s->fd); /* a mapping needs none, and there may be thousands */
+    disk_source *s = disk_source_of(source);
+    close(s->fd); /* a mapping needs no descriptor, and there may be thousands */
     s->fd = -1;
 }
 
 static void close_source(pc__source *source)
 {
-    disk_source *s = self_of(source);
+    disk_source *s = disk_source_of(source);
     pc_allocator mem = s->mem;
     if (s->map) {
         munmap(s->map, (size_t)source->bytes);
-        pc__mapped_files_unreserve(s->maps, source->bytes);
+        pc__mapped_files_unreserve(s->mapped, source->bytes);
     }
-    pc__mapped_files_unref(s->maps);
+    pc__mapped_files_unref(s->mapped);
     if (s->fd >= 0)
         close(s->fd);
-    pc__free(&mem, s->where);
+    pc__free(&mem, s->path);
     pc__free(&mem, s);
 }
 
-static char *where_of(const pc_allocator *mem, const pc__disk_root *root,
-                      const pc__record_name *record_name)
+static char *path_of(const pc_allocator *mem, const pc__disk_root *root,
+                     const pc__record_name *record_name)
 {
     char name[PC__DISK_NAME], inside[PC__DISK_NAME + 3];
     pc__disk_file_name(record_name, name);
@@ -199,11 +200,11 @@ static char *where_of(const pc_allocator *mem, const pc__disk_root *root,
 
 pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root,
                               const pc__record_name *record_name, int fd, uint64_t bytes,
-                              double deadline, pc__mapped_files *maps)
+                              double deadline, pc__mapped_files *mapped)
 {
     disk_source *s = pc__calloc(mem, 1, sizeof *s);
     *out = NULL;
-    if (!s || !(s->where = where_of(mem, root, record_name))) {
+    if (!s || !(s->path = path_of(mem, root, record_name))) {
         pc__free(mem, s);
         close(fd);
         return PC_ERR_NOMEM;
@@ -212,8 +213,8 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
     s->fd = fd;
     s->deadline = deadline;
     s->source.read = read_part;
-    if (maps) {
-        s->maps = pc__mapped_files_ref(maps);
+    if (mapped) {
+        s->mapped = pc__mapped_files_ref(mapped);
         s->source.map = map_file;
         s->source.borrow = borrow;
         s->source.touch = touch_part;
@@ -221,16 +222,15 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
     }
     s->source.close = close_source;
     s->source.bytes = bytes;
-    (void)!posix_fadvise(
-        fd, 0, 0,
-        POSIX_FADV_SEQUENTIAL); /* the kernel reads ahead twice as far while we check and decode */
+    /* The kernel reads ahead twice as far. */
+    (void)!posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     *out = &s->source;
     return PC_OK;
 }
 
 void pc__disk_source_prefetch(pc__source *source)
 {
-    read_ahead(self_of(source), 0);
+    read_ahead(disk_source_of(source), 0);
 }
 
 static pc_status write_part(pc__sink *sink, size_t piece, uint64_t offset, const void *data,

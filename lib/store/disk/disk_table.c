@@ -1,8 +1,9 @@
+/* The table of records (disk_table.h). */
 #include "store/disk/disk_table.h"
 
 #include "base/mem.h"
 
-static pc__disk_entry *entry_of(pc__eviction_item *item)
+static pc__disk_entry *disk_entry_of(pc__eviction_item *item)
 {
     return item ? PC__AROUND(item, pc__disk_entry, item) : NULL;
 }
@@ -20,17 +21,17 @@ uint64_t pc__disk_table_bytes(const pc__disk_table *table)
 pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__record_name *record_name)
 {
     pc__id id = pc__record_name_id(record_name);
-    return entry_of(pc__eviction_find(&table->eviction, &id));
+    return disk_entry_of(pc__eviction_find(&table->eviction, &id));
 }
 
 pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry)
 {
-    return entry_of(pc__eviction_next(&table->eviction, entry ? &entry->item : NULL));
+    return disk_entry_of(pc__eviction_next(&table->eviction, entry ? &entry->item : NULL));
 }
 
 pc__disk_entry *pc__disk_table_candidate(const pc__disk_table *table)
 {
-    return entry_of(pc__eviction_candidate(&table->eviction, NULL));
+    return disk_entry_of(pc__eviction_candidate(&table->eviction, NULL));
 }
 
 int pc__disk_table_has_content(const pc__disk_table *table, const pc__id *content)
@@ -71,14 +72,14 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
         pc__hash_table_add(&table->contents, &e->by_content, pc__id_hash(&facts->content));
     if (facts->expires && (!table->next_expiry || facts->expires < table->next_expiry))
         table->next_expiry = facts->expires;
-    e->seen = table->scans;
+    e->last_scan = table->scans;
     e->touched = facts->last;
     if (out)
         *out = e;
     return PC_OK;
 }
 
-static void forget(pc__disk_table *table, pc__disk_entry *entry)
+static void free_disk_entry(pc__disk_table *table, pc__disk_entry *entry)
 {
     if (entry->facts.has_content)
         pc__hash_table_remove(&table->contents, &entry->by_content);
@@ -88,14 +89,14 @@ static void forget(pc__disk_table *table, pc__disk_entry *entry)
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry)
 {
     pc__eviction_remove(&table->eviction, &entry->item);
-    forget(table, entry);
+    free_disk_entry(table, entry);
 }
 
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry)
 {
     pc__eviction_pick(&table->eviction, &entry->item);
     pc__eviction_evict(&table->eviction, &entry->item);
-    forget(table, entry);
+    free_disk_entry(table, entry);
 }
 
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now)

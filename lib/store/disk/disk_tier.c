@@ -1,4 +1,5 @@
-/* The tier DISK: a folder of records that several processes share (doc/format.md, "The folder"). */
+/* The tier DISK: the operations of store/tier.h on a folder of records that several processes share
+ * (doc/format.md, "The folder"). */
 #include <string.h>
 #include <unistd.h>
 
@@ -8,18 +9,17 @@
 #include "store/disk/disk_scan.h"
 #include "store/disk/disk_source.h"
 
-#define SWEEP_SECONDS 0.5   /* that a sweep waits for others */
-#define SAVE_SECONDS 15.0   /* between two writings of the index */
-#define BY_HAND_SECONDS 2.0 /* that a removal waits */
-#define TOUCH_SECONDS                                                                            \
-    60 /* a use that follows another so soon leaves no date on the file, unless its ttl is short \
-        */
+#define SWEEP_SECONDS 0.5   /* seconds that a sweep waits for other processes */
+#define SAVE_SECONDS 15.0   /* seconds between two writings of the index */
+#define BY_HAND_SECONDS 2.0 /* seconds that a removal waits */
+/* A use so soon after another one sets no date on the file, unless the record's ttl is short. */
+#define TOUCH_SECONDS 60
 
 typedef struct disk_tier {
     pc__tier tier;
     pc__disk disk;
-    pc__mapped_files *maps; /* NULL: records are read */
-    double saved;           /* under work */
+    pc__mapped_files *mapped; /* NULL: records are read */
+    double saved;             /* under work */
 } disk_tier;
 
 static disk_tier *self_of(pc__tier *tier)
@@ -34,8 +34,8 @@ static uint32_t tokens_of(const pc__disk_entry *e)
 
 /* ------------------------------------------------------------------ reading */
 
-/* 1: known and not expired; 0: known and expired; -1: not known. */
-static int look(pc__disk *disk, const pc__record_name *record_name, uint64_t *bytes)
+/* 1: known and not expired; 0: known and expired; -1: unknown. */
+static int look_up(pc__disk *disk, const pc__record_name *record_name, uint64_t *bytes)
 {
     pc__disk_entry *e;
     int there = -1;
@@ -54,21 +54,19 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     pc__disk *disk = &self_of(tier)->disk;
     pc__record_name record_name = pc__disk_record_name(disk, key);
     struct stat st;
-    int there = look(disk, &record_name, bytes);
+    int there = look_up(disk, &record_name, bytes);
     if (there == 1
         || (there == 0 && pc__disk_was_used_elsewhere(disk, &record_name, pc__now_date())))
         return 1;
     *bytes = 0;
-    if (there == 0
-        || !pc__disk_stat_record(
-            &disk->root, &record_name,
-            &st)) /* another process may have written it: that costs microseconds */
+    /* Another process may have written it; asking costs microseconds. */
+    if (there == 0 || !pc__disk_stat_record(&disk->root, &record_name, &st))
         return 0;
     *bytes = (uint64_t)st.st_size;
     return 1;
 }
 
-/* One that takes only what its own kernels have computed: is it there for those who take any? */
+/* PC_REASON_KERNELS: the record exists, but states of other kernels are not wanted. */
 static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
 {
     const pc__disk *disk = &self_of(tier)->disk;
@@ -83,8 +81,8 @@ static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
                                                                 : PC_REASON_NONE;
 }
 
-/* The table learns of a record that another process has written, or that this one knew with another
- * size. *expired: it is of no use. */
+/* Adds a record of another process to the table, or one whose size has changed. *expired: it is of
+ * no use. */
 static void add_foreign(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes,
                         int *expired)
 {
@@ -114,7 +112,7 @@ static void add_foreign(pc__disk *disk, const pc__record_name *record_name, uint
     pthread_mutex_unlock(&disk->guard);
 }
 
-/* Gone from the folder, without us. */
+/* Drops a record that is no longer in the folder. */
 static void drop_lost(pc__disk *disk, const pc__record_name *record_name)
 {
     pc__disk_entry *e;
@@ -159,7 +157,7 @@ static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, p
         return PC_MISS;
     }
     status = pc__disk_source_new(out, &disk->mem, &disk->root, &record_name, fd,
-                                 (uint64_t)st.st_size, deadline, t->maps);
+                                 (uint64_t)st.st_size, deadline, t->mapped);
     if (status == PC_OK)
         pc__disk_source_prefetch(*out);
     return status;
@@ -183,7 +181,7 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     return status;
 }
 
-/* Nobody shall be served, or be held up by, what is damaged. */
+/* Removes a damaged record. */
 static void discard(pc__disk *disk, const pc__record_name *record_name, uint32_t reason)
 {
     if (disk->read_only) {
@@ -194,7 +192,8 @@ static void discard(pc__disk *disk, const pc__record_name *record_name, uint32_t
     }
 }
 
-static void used(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes, double seconds)
+static void count_use(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes,
+                      double seconds)
 {
     int64_t now = pc__now_date(), wait = TOUCH_SECONDS;
     uint32_t tokens;
@@ -209,7 +208,7 @@ static void used(pc__disk *disk, const pc__record_name *record_name, uint64_t by
     tokens = tokens_of(e);
     if (e) {
         pc__disk_table_use(&disk->table, e, now);
-        e->is_ours = 1;
+        e->is_verified = 1;
         disk->changes++;
         if (e->facts.ttl > 0 && e->facts.ttl < 4 * TOUCH_SECONDS)
             wait = (int64_t)e->facts.ttl / 4;
@@ -232,7 +231,7 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     pc__disk_entry *e;
     uint32_t tokens;
     if (status >= 0) {
-        used(disk, &record_name, bytes, seconds);
+        count_use(disk, &record_name, bytes, seconds);
         return;
     }
     pthread_mutex_lock(&disk->guard);
@@ -243,7 +242,7 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     e = pc__disk_table_find(&disk->table, &record_name);
     tokens = tokens_of(e);
     if (e)
-        e->is_ours = 0;
+        e->is_verified = 0;
     pthread_mutex_unlock(&disk->guard);
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH)
         discard(disk, &record_name, pc__reason_of(status));
@@ -253,7 +252,8 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
 
 /* ------------------------------------------------------------------ writing */
 
-/* What others have written under a name of ours is asked once whether it is of use. */
+/* Opens a record that another process has written under a name of ours, once, to see whether we can
+ * use it. */
 static int is_usable(pc__disk *disk, const pc__record_name *record_name)
 {
     pc__disk_facts facts;
@@ -263,7 +263,7 @@ static int is_usable(pc__disk *disk, const pc__record_name *record_name)
     pthread_mutex_lock(&disk->guard);
     e = pc__disk_table_find(&disk->table, record_name);
     if (e)
-        e->is_ours = ours;
+        e->is_verified = ours;
     pthread_mutex_unlock(&disk->guard);
     return ours;
 }
@@ -274,7 +274,7 @@ static int is_known(pc__disk *disk, const pc__record_name *record_name)
     struct stat st;
     pc__disk_entry *e;
     uint64_t bytes = 0;
-    int known = look(disk, record_name, &bytes), expired, ours;
+    int known = look_up(disk, record_name, &bytes), expired, ours;
     if (known == 0)
         return 0;
     if (!pc__disk_stat_record(&disk->root, record_name, &st)) {
@@ -285,7 +285,7 @@ static int is_known(pc__disk *disk, const pc__record_name *record_name)
     pthread_mutex_lock(&disk->guard);
     e = pc__disk_table_find(&disk->table, record_name);
     known = e && e->facts.state == PC__DISK_READ && !expired;
-    ours = known && e->is_ours;
+    ours = known && e->is_verified;
     pthread_mutex_unlock(&disk->guard);
     return known && (ours || is_usable(disk, record_name));
 }
@@ -307,7 +307,7 @@ static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bo
             *reason = PC_REASON_DEADLINE;
         if (status == PC_OK && bytes > bound)
             status = pc__fail(
-                PC_ERR_INTERNAL, "%s: a record of %llu bytes was to have at most %llu",
+                PC_ERR_INTERNAL, "%s: a record has %llu bytes, at most %llu were expected",
                 disk->root.path, (unsigned long long)bytes, (unsigned long long)bound);
         if (status == PC_OK)
             status = pc__disk_draft_publish(disk, &draft, image, bytes, pc__now() - begin,
@@ -390,7 +390,7 @@ static void remove_key(pc__tier *tier, const pc__id *key)
     pc__disk_leave(disk);
 }
 
-static int any_spot(pc__disk *disk, pc__record_name *record_name)
+static int any_record(pc__disk *disk, pc__record_name *record_name)
 {
     pc__disk_entry *e;
     pthread_mutex_lock(&disk->guard);
@@ -407,7 +407,7 @@ static void clear(pc__tier *tier)
     pc__record_name record_name;
     if (disk->read_only || pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) != PC_OK)
         return;
-    while (any_spot(disk, &record_name)
+    while (any_record(disk, &record_name)
            && pc__disk_erase(disk, &record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0) >= 0)
         ;
     pc__disk_leave(disk);
@@ -422,8 +422,7 @@ static int has_changes(pc__disk *disk)
     return changed;
 }
 
-/* What a folder had beyond its budget when it was opened goes here, a batch at a time: nobody waits
- * for it. */
+/* Removes, a batch at a time, what was over the budget when the folder was opened. */
 static int sweep(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
@@ -454,7 +453,7 @@ static int sweep(pc__tier *tier)
 static void stats(pc__tier *tier, pc_tier_stats *out)
 {
     pc__disk *disk = &self_of(tier)->disk;
-    const pc__mapped_files *maps = self_of(tier)->maps;
+    const pc__mapped_files *mapped = self_of(tier)->mapped;
     size_t size = out->struct_size;
     pthread_mutex_lock(&disk->guard);
     *out = disk->counts;
@@ -466,7 +465,7 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
     out->excess_bytes = out->segment_bytes > disk->budget && !disk->read_only
                             ? out->segment_bytes - disk->budget
                             : 0;
-    out->mapped_bytes = pc__mapped_files_bytes(maps);
+    out->mapped_bytes = pc__mapped_files_bytes(mapped);
     pthread_mutex_unlock(&disk->guard);
 }
 
@@ -474,7 +473,7 @@ static void free_tier(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
     pc_allocator mem = t->disk.mem;
-    pc__mapped_files_unref(t->maps);
+    pc__mapped_files_unref(t->mapped);
     pc__disk_close(&t->disk);
     pc__free(&mem, t);
 }
@@ -492,7 +491,8 @@ pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const
     t->tier.ops = &ops;
     status = pc__disk_open(&t->disk, common, path, 1);
     if (status >= 0
-        && (status = pc__mapped_files_new(&t->maps, common->mem, t->disk.root.fd, common->map)) < 0)
+        && (status = pc__mapped_files_new(&t->mapped, common->mem, t->disk.root.fd, common->map))
+               < 0)
         pc__disk_close(&t->disk);
     if (status < 0) {
         pc__free(common->mem, t);

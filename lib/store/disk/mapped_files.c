@@ -1,11 +1,12 @@
+/* Counts mapped files (mapped_files.h). */
 #include "store/disk/mapped_files.h"
 
 #include <stdatomic.h>
 
-#include "store/disk/file_system.h"
+#include "store/disk/disk_root.h"
 #include "store/tier.h"
 
-#define LEAST_BYTES (UINT64_C(256) << 10) /* less is read as fast */
+#define LEAST_BYTES (UINT64_C(256) << 10) /* smaller files are read as fast */
 enum { MOST_MAPPED = 16384 };
 
 struct pc__mapped_files {
@@ -19,57 +20,57 @@ struct pc__mapped_files {
 pc_status pc__mapped_files_new(pc__mapped_files **out, const pc_allocator *mem, int folder,
                                uint32_t how)
 {
-    pc__mapped_files *maps;
+    pc__mapped_files *mapped;
     *out = NULL;
     if (how == PC__MAP_NEVER || (how == PC__MAP_LOCAL && !(pc__file_system(folder) & PC__FS_LOCAL)))
         return PC_OK;
-    maps = pc__calloc(mem, 1, sizeof *maps);
-    if (!maps)
+    mapped = pc__calloc(mem, 1, sizeof *mapped);
+    if (!mapped)
         return PC_ERR_NOMEM;
-    maps->mem = *mem;
-    maps->least = how == PC__MAP_ALWAYS ? 1 : LEAST_BYTES;
-    atomic_init(&maps->references, 1);
-    atomic_init(&maps->count, 0);
-    atomic_init(&maps->bytes, 0);
-    *out = maps;
+    mapped->mem = *mem;
+    mapped->least = how == PC__MAP_ALWAYS ? 1 : LEAST_BYTES;
+    atomic_init(&mapped->references, 1);
+    atomic_init(&mapped->count, 0);
+    atomic_init(&mapped->bytes, 0);
+    *out = mapped;
     return PC_OK;
 }
 
-pc__mapped_files *pc__mapped_files_ref(pc__mapped_files *maps)
+pc__mapped_files *pc__mapped_files_ref(pc__mapped_files *mapped)
 {
-    atomic_fetch_add_explicit(&maps->references, 1, memory_order_relaxed);
-    return maps;
+    atomic_fetch_add_explicit(&mapped->references, 1, memory_order_relaxed);
+    return mapped;
 }
 
-void pc__mapped_files_unref(pc__mapped_files *maps)
+void pc__mapped_files_unref(pc__mapped_files *mapped)
 {
-    if (maps && atomic_fetch_sub_explicit(&maps->references, 1, memory_order_acq_rel) == 1) {
-        pc_allocator mem = maps->mem;
-        pc__free(&mem, maps);
+    if (mapped && atomic_fetch_sub_explicit(&mapped->references, 1, memory_order_acq_rel) == 1) {
+        pc_allocator mem = mapped->mem;
+        pc__free(&mem, mapped);
     }
 }
 
-int pc__mapped_files_reserve(pc__mapped_files *maps, uint64_t bytes)
+int pc__mapped_files_reserve(pc__mapped_files *mapped, uint64_t bytes)
 {
-    if (bytes < maps->least)
+    if (bytes < mapped->least)
         return 0;
-    if (atomic_fetch_add_explicit(&maps->count, 1, memory_order_relaxed) >= MOST_MAPPED) {
-        atomic_fetch_sub_explicit(&maps->count, 1, memory_order_relaxed);
+    if (atomic_fetch_add_explicit(&mapped->count, 1, memory_order_relaxed) >= MOST_MAPPED) {
+        atomic_fetch_sub_explicit(&mapped->count, 1, memory_order_relaxed);
         return 0;
     }
-    atomic_fetch_add_explicit(&maps->bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&mapped->bytes, bytes, memory_order_relaxed);
     return 1;
 }
 
-void pc__mapped_files_unreserve(pc__mapped_files *maps, uint64_t bytes)
+void pc__mapped_files_unreserve(pc__mapped_files *mapped, uint64_t bytes)
 {
-    atomic_fetch_sub_explicit(&maps->count, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&maps->bytes, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&mapped->count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&mapped->bytes, bytes, memory_order_relaxed);
 }
 
-uint64_t pc__mapped_files_bytes(const pc__mapped_files *maps)
+uint64_t pc__mapped_files_bytes(const pc__mapped_files *mapped)
 {
-    return maps ? atomic_load_explicit(&((pc__mapped_files *)(uintptr_t)maps)->bytes,
-                                       memory_order_relaxed)
-                : 0;
+    return mapped ? atomic_load_explicit(&((pc__mapped_files *)(uintptr_t)mapped)->bytes,
+                                         memory_order_relaxed)
+                  : 0;
 }

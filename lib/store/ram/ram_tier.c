@@ -1,3 +1,4 @@
+/* The operations of the tier RAM: lock, act on entries, unlock, report (ram_tier.h). */
 #include "store/ram/ram_tier.h"
 
 #include <math.h>
@@ -11,8 +12,8 @@
 
 /* ----------------------------------------------- after the lock is given back */
 
-static void tell(const pc__ram_tier *t, uint32_t kind, uint32_t reason, const pc__id *key,
-                 size_t tokens, uint64_t bytes)
+static void report_event(const pc__ram_tier *t, uint32_t kind, uint32_t reason, const pc__id *key,
+                         size_t tokens, uint64_t bytes)
 {
     pc_event event;
     if (!t->options.event)
@@ -21,7 +22,7 @@ static void tell(const pc__ram_tier *t, uint32_t kind, uint32_t reason, const pc
     t->options.event(t->options.user, &event);
 }
 
-static void say_farewell(const pc__ram_tier *t, const pc__ram_entry *e)
+static void report_exit(const pc__ram_tier *t, const pc__ram_entry *e)
 {
     pc__entry_desc desc = {.key = e->item.key,
                            .salt = &e->salt,
@@ -33,7 +34,7 @@ static void say_farewell(const pc__ram_tier *t, const pc__ram_entry *e)
     desc.ttl_left = e->ttl > 0 ? e->expires - pc__now() : 0;
     if (e->gone == PC_EVENT_EVICT && t->options.evicting && desc.ttl_left >= 0)
         t->options.evicting(t->options.user, &desc, e->segment);
-    tell(t, e->gone, PC_REASON_NONE, &e->item.key, e->segment->tokens, e->item.bytes);
+    report_event(t, e->gone, PC_REASON_NONE, &e->item.key, e->segment->tokens, e->item.bytes);
 }
 
 static void free_entry(const pc_allocator *mem, pc__ram_entry *e)
@@ -44,27 +45,26 @@ static void free_entry(const pc_allocator *mem, pc__ram_entry *e)
     pc__free(mem, e);
 }
 
-/* Gives the lock back, lets go what is gone, tells how many bytes are taken now if that has
- * changed. Until its memory is free, others cannot have the room of what is gone: it is counted in
- * t->going, but for the `came` bytes that came in its place and that the caller answers for until
- * it has returned. */
-static void leave(pc__ram_tier *t, pc__ram_entry *gone, uint64_t came)
+/* Unlocks, frees the entries that are gone, and reports the bytes if they have changed. The room of
+ * an entry that is gone stays taken until its memory is free: t->freeing counts it, less the `came`
+ * bytes of what the caller brings in its place and answers for until it returns. */
+static void unlock_and_free(pc__ram_tier *t, pc__ram_entry *gone, uint64_t came)
 {
-    uint64_t now = pc__ram_tier_used(t), going = 0;
-    int has_changed = now != t->told;
-    t->told = now;
+    uint64_t now = pc__ram_tier_used(t), freeing = 0;
+    int has_changed = now != t->reported_bytes;
+    t->reported_bytes = now;
     for (const pc__ram_entry *e = gone; e; e = e->next)
-        going += e->item.bytes;
-    going -= came < going ? came : going;
-    atomic_fetch_add_explicit(&t->going, going, memory_order_relaxed);
+        freeing += e->item.bytes;
+    freeing -= came < freeing ? came : freeing;
+    atomic_fetch_add_explicit(&t->freeing, freeing, memory_order_relaxed);
     pthread_mutex_unlock(&t->lock);
     for (pc__ram_entry *next; gone; gone = next) {
-        uint64_t back = gone->item.bytes < going ? gone->item.bytes : going;
+        uint64_t back = gone->item.bytes < freeing ? gone->item.bytes : freeing;
         next = gone->next;
-        say_farewell(t, gone);
+        report_exit(t, gone);
         free_entry(&t->mem, gone);
-        atomic_fetch_sub_explicit(&t->going, back, memory_order_release);
-        going -= back;
+        atomic_fetch_sub_explicit(&t->freeing, back, memory_order_release);
+        freeing -= back;
     }
     if (has_changed && t->options.bytes)
         t->options.bytes(t->options.user, PC_TIER_RAM, now, t->options.budget);
@@ -112,13 +112,13 @@ pc_status pc__ram_tier_get(pc__ram_tier *t, const pc__id *key, const int32_t *to
     t->stats.lookups++;
     t->stats.hits += *out != NULL;
     t->stats.misses += *out == NULL;
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
     if (*out)
-        tell(t, PC_EVENT_HIT, PC_REASON_NONE, key, count, bytes);
+        report_event(t, PC_EVENT_HIT, PC_REASON_NONE, key, count, bytes);
     return *out ? PC_OK : PC_MISS;
 }
 
-static void give(pc__ram_tier *t, uint64_t bytes)
+static void drop_reserved(pc__ram_tier *t, uint64_t bytes)
 {
     t->reserved -= bytes < t->reserved ? bytes : t->reserved;
 }
@@ -148,7 +148,7 @@ pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segme
     if (t->options.zero_memory)
         atomic_store_explicit(&segment->zero_memory, 1, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
-    give(t, desc->reserved);
+    drop_reserved(t, desc->reserved);
     pc__ram_tier_expire(t, &gone);
     pc__ram_tier_collect_releases(t);
     if (fresh) {
@@ -162,13 +162,13 @@ pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segme
     if (there || status != PC_OK)
         atomic_store_explicit(&segment->free_to_system, 1, memory_order_relaxed);
     came = status == PC_OK && !there && bytes > desc->reserved ? bytes - desc->reserved : 0;
-    leave(t, gone, came);
+    unlock_and_free(t, gone, came);
     if (there || status != PC_OK)
         free_entry(&t->mem, fresh);
     if (status != PC_OK)
-        tell(t, PC_EVENT_STORE_FAILED, *reason, &desc->key, segment->tokens, bytes);
+        report_event(t, PC_EVENT_STORE_FAILED, *reason, &desc->key, segment->tokens, bytes);
     else if (!there)
-        tell(t, PC_EVENT_STORE, PC_REASON_NONE, &desc->key, segment->tokens, bytes);
+        report_event(t, PC_EVENT_STORE, PC_REASON_NONE, &desc->key, segment->tokens, bytes);
     return status;
 }
 
@@ -184,12 +184,12 @@ pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__entry_desc *desc, uint
                                int free_only, uint32_t *reason)
 {
     pc__ram_entry *gone = NULL, *picked = NULL;
-    pc__ram_quota *tenant;
+    pc__ram_quota *quota;
     uint32_t why = PC_REASON_NONE;
     pthread_mutex_lock(&t->lock);
     pc__ram_tier_expire(t, &gone);
-    tenant = desc ? pc__ram_quota_find(t, desc->salt ? desc->salt : &t->options.salt) : NULL;
-    if (tenant && tenant->quota && bytes > tenant->quota)
+    quota = desc ? pc__ram_quota_find(t, desc->salt ? desc->salt : &t->options.salt) : NULL;
+    if (quota && quota->limit && bytes > quota->limit)
         why = PC_REASON_QUOTA;
     else if (free_only)
         why = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
@@ -199,7 +199,7 @@ pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__entry_desc *desc, uint
         pc__ram_tier_evict(t, picked, &gone);
     }
     t->reserved += why ? 0 : bytes;
-    leave(t, gone, why ? 0 : bytes);
+    unlock_and_free(t, gone, why ? 0 : bytes);
     if (reason)
         *reason = why;
     return why ? PC_MISS : PC_OK;
@@ -208,8 +208,8 @@ pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__entry_desc *desc, uint
 void pc__ram_tier_unreserve(pc__ram_tier *t, uint64_t bytes)
 {
     pthread_mutex_lock(&t->lock);
-    give(t, bytes);
-    leave(t, NULL, 0);
+    drop_reserved(t, bytes);
+    unlock_and_free(t, NULL, 0);
 }
 
 /* ------------------------------------------------------------ what is there */
@@ -245,7 +245,7 @@ pc_status pc__ram_tier_pin(pc__ram_tier *t, const pc__id *key, uint64_t owner, d
     e = pc__ram_tier_find(t, key);
     if (e)
         status = pc__pins_set(t, e, owner, seconds > 0 ? pc__now() + seconds : (double)INFINITY);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
     return status;
 }
 
@@ -258,9 +258,9 @@ pc_status pc__ram_tier_unpin(pc__ram_tier *t, const pc__id *key, uint64_t owner)
     if (e)
         status = pc__pins_remove(t, e, owner);
     pc__ram_tier_expire(t, &gone);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
     if (e && status == PC_MISS && owner == PC__PIN_INTERNAL)
-        status = pc__fail(PC_ERR_STATE, "cache: a segment that is not pinned cannot be unpinned");
+        status = pc__fail(PC_ERR_STATE, "cache: the segment is not pinned");
     return status;
 }
 
@@ -270,25 +270,25 @@ void pc__ram_tier_unpin_owner(pc__ram_tier *t, uint64_t owner)
     pthread_mutex_lock(&t->lock);
     pc__pins_remove_owner(t, owner);
     pc__ram_tier_expire(t, &gone);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
 }
 
 pc_status pc__ram_tier_set_quota(pc__ram_tier *t, const pc__id *salt, uint64_t bytes)
 {
     pc__ram_entry *gone = NULL, *picked = NULL;
-    pc__ram_quota *tenant;
+    pc__ram_quota *quota;
     pc_status status = PC_ERR_NOMEM;
     pthread_mutex_lock(&t->lock);
-    tenant = pc__ram_quota_find_or_add(t, salt);
-    if (tenant && pc__eviction_order_group(&t->eviction, &tenant->group) == PC_OK) {
-        tenant->quota = bytes;
+    quota = pc__ram_quota_find_or_add(t, salt);
+    if (quota && pc__eviction_order_group(&t->eviction, &quota->group) == PC_OK) {
+        quota->limit = bytes;
         status = PC_OK;
         pc__ram_tier_collect_releases(t);
-        pc__ram_tier_shrink(t, tenant, &picked);
+        pc__ram_tier_shrink(t, quota, &picked);
         pc__ram_tier_evict(t, picked, &gone);
     }
-    pc__ram_quota_drop_if_unused(t, tenant);
-    leave(t, gone, 0);
+    pc__ram_quota_drop_if_unused(t, quota);
+    unlock_and_free(t, gone, 0);
     return status;
 }
 
@@ -300,7 +300,7 @@ uint64_t pc__ram_tier_trim(pc__ram_tier *t, uint64_t keep, uint64_t enough, cons
     pc__ram_tier_expire(t, &gone);
     pc__ram_tier_collect_releases(t);
     freed = pc__ram_tier_evict_until(t, keep, enough, owner, &gone);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
     return freed;
 }
 
@@ -315,7 +315,7 @@ void pc__ram_tier_clear(pc__ram_tier *t)
         if (!item->holds)
             pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
     }
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
 }
 
 void pc__ram_tier_sweep(pc__ram_tier *t)
@@ -323,7 +323,7 @@ void pc__ram_tier_sweep(pc__ram_tier *t)
     pc__ram_entry *gone = NULL;
     pthread_mutex_lock(&t->lock);
     pc__ram_tier_expire(t, &gone);
-    leave(t, gone, 0);
+    unlock_and_free(t, gone, 0);
 }
 
 void pc__ram_tier_stats(pc__ram_tier *t, pc_tier_stats *stats)
@@ -362,34 +362,34 @@ void pc__ram_tier_free(pc__ram_tier *t)
         next = pc__eviction_next(&t->eviction, item);
         pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
     }
-    for (pc__hash_link *link = pc__hash_table_next(&t->tenants, NULL), *next; link; link = next) {
-        pc__ram_quota *tenant = PC__AROUND(link, pc__ram_quota, by_salt);
-        next = pc__hash_table_next(&t->tenants, link);
-        tenant->quota = 0;
-        pc__ram_quota_drop_if_unused(t, tenant);
+    for (pc__hash_link *link = pc__hash_table_next(&t->quotas, NULL), *next; link; link = next) {
+        pc__ram_quota *quota = PC__AROUND(link, pc__ram_quota, by_salt);
+        next = pc__hash_table_next(&t->quotas, link);
+        quota->limit = 0;
+        pc__ram_quota_drop_if_unused(t, quota);
     }
     pthread_mutex_unlock(&t->lock);
-    for (pc__ram_entry *next; gone; gone = next) { /* nobody is told: it is the host's own doing */
+    for (pc__ram_entry *next; gone; gone = next) { /* no event: the application closes the cache */
         next = gone->next;
         free_entry(&t->mem, gone);
     }
     pc__eviction_free(&t->eviction);
     pc__pins_free(&t->pins, &t->mem);
     pc__hash_table_free(&t->contents, &t->mem);
-    pc__hash_table_free(&t->tenants, &t->mem);
+    pc__hash_table_free(&t->quotas, &t->mem);
     pc__heap_free(&t->expiries, &t->mem);
     pthread_mutex_destroy(&t->lock);
     pc__free(&mem, t);
 }
 
-/* All that is the tier's own, so that tables and pins have their place in the budget
+/* Counts the tier's own memory, so that tables and pins are within the budget
  * (pc__ram_tier_overhead). */
 static void *counted_alloc(void *user, size_t size, size_t align)
 {
     pc__ram_tier *t = user;
     void *ptr = t->from.alloc(t->from.user, size, align);
     if (ptr)
-        atomic_fetch_add_explicit(&t->own, size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&t->own_bytes, size, memory_order_relaxed);
     return ptr;
 }
 
@@ -397,7 +397,7 @@ static void counted_free(void *user, void *ptr, size_t size, size_t align)
 {
     pc__ram_tier *t = user;
     t->from.free(t->from.user, ptr, size, align);
-    atomic_fetch_sub_explicit(&t->own, size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&t->own_bytes, size, memory_order_relaxed);
 }
 
 pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
@@ -410,8 +410,8 @@ pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
     t->from = *mem;
     t->mem = (pc_allocator){t, counted_alloc, counted_free};
     t->eviction.mem = t->mem;
-    atomic_init(&t->going, 0);
-    atomic_init(&t->own, 0);
+    atomic_init(&t->freeing, 0);
+    atomic_init(&t->own_bytes, 0);
     t->eviction.budget = options->budget;
     t->options = *options;
     atomic_init(&t->releases.first, NULL);

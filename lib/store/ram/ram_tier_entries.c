@@ -1,23 +1,23 @@
-/* Entries of the tier RAM: who holds their segments, how they come and go, how room is made. All
- * under the lock. */
+/* Entries of the tier RAM: use and release, insertion and removal, room and quotas. All under the
+ * lock. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/ram/ram_tier_internal.h"
 
-/* What an entry takes beside its segment: its slots in tables and heaps, the family of its chain,
- * what is remembered of others when it has gone, and what allocators put around blocks. */
+/* Bytes of an entry beside its segment: slots in tables and heaps, its sibling set, its place in
+ * the history, and what allocators add to blocks. */
 enum { AROUND_ENTRY = 448 };
 
-/* A large block of a heap begins and ends within pages, and once its neighbours have gone back to
- * the system, what is left of those is the block's alone. In the holes between blocks the pages
- * stay where one that has gone met another. Both grow with the number of blocks: six pages for
- * every large one (test_churn), and a share for smaller ones that have a page to leave. */
+/* Bytes that heaps lose. A large block begins and ends within pages that it does not share once its
+ * neighbours have been returned to the system, and holes between blocks keep pages. Both grow with
+ * the number of blocks: six pages for each large one (test_churn), a share for smaller ones of a
+ * page or more. */
 enum { SMALL_STATES = 2 * 4096, LARGE_STATES = 64 << 10, AROUND_LARGE = 6 * 4096 };
 
-/* Of the tier's own memory, what is not looked at: a few entries' tables at their least. */
+/* Bytes of the tier's own memory that are not counted: tables of a few entries. */
 enum { FEW_TABLES = 64 << 10 };
 
-static uint64_t cost_of(uint64_t bytes, size_t tokens)
+static uint64_t entry_bytes(uint64_t bytes, size_t tokens)
 {
     uint64_t around = bytes < SMALL_STATES   ? 0
                       : bytes < LARGE_STATES ? bytes * AROUND_LARGE / LARGE_STATES
@@ -28,7 +28,7 @@ static uint64_t cost_of(uint64_t bytes, size_t tokens)
 
 uint64_t pc__ram_tier_entry_bytes(uint64_t bytes, size_t tokens)
 {
-    return cost_of(bytes, tokens) + sizeof(pc__image) + tokens * sizeof(int64_t);
+    return entry_bytes(bytes, tokens) + sizeof(pc__image) + tokens * sizeof(int64_t);
 }
 
 static pc__ram_entry *entry_of(pc__eviction_item *item)
@@ -46,25 +46,27 @@ uint64_t pc__ram_tier_used(const pc__ram_tier *t)
     return t->eviction.bytes + t->reserved;
 }
 
-/* Tables do not shrink with the entries, and pins belong to no entry's bytes. */
+/* Bytes of tables beyond those counted by entry: tables do not shrink, and pins count for no entry.
+ */
 static uint64_t spare_tables(const pc__ram_tier *t)
 {
     uint64_t counted = t->eviction.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY)
                        + FEW_TABLES,
-             own = atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->own, memory_order_relaxed);
-    return own > counted ? own - counted : 0;
+             own_bytes = atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->own_bytes,
+                                              memory_order_relaxed);
+    return own_bytes > counted ? own_bytes - counted : 0;
 }
 
 uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
 {
-    return atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->going, memory_order_acquire)
+    return atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->freeing, memory_order_acquire)
            + spare_tables(t);
 }
 
 /* ------------------------------------------------- who holds the segments */
 
-/* Held as long as somebody else has the segment; by a get, a put, or a release that has been taken
- * up again. */
+/* Watches the segment as long as others use it; after a get, a put, or a release that was followed
+ * by a new use. */
 static void watch_entry(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (!pc__segment_watch(e->segment)) {
@@ -73,62 +75,62 @@ static void watch_entry(pc__ram_tier *t, pc__ram_entry *e)
     }
 }
 
-static void hold(pc__ram_tier *t, pc__ram_entry *e)
+static void hold_entry(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (!e->is_held)
         pc__eviction_hold(&t->eviction, &e->item);
     e->is_held = 1;
 }
 
-/* 1: it is none any more. One that only those have who keep it may go: whoever watches it counts
- * its bytes, too. */
-static int look_after_stray(pc__ram_tier *t, pc__ram_entry *e)
+/* 1: we watch it now. Else the entry may be evicted once only keepers have it; the watcher counts
+ * its bytes. */
+static int poll_unwatched(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__segment_claim(e->segment, &t->releases, e)) {
         pc__segment_unkeep(e->segment);
-        e->is_stray = 0;
-        hold(t, e);
+        e->is_unwatched = 0;
+        hold_entry(t, e);
         watch_entry(t, e);
     } else if (e->is_held && pc__segment_is_idle(e->segment)) {
         e->is_held = 0;
         pc__eviction_unhold(&t->eviction, &e->item);
     }
-    return !e->is_stray;
+    return !e->is_unwatched;
 }
 
-/* Learns what was released since, and of strays that have become free. */
+/* Learns which segments were released, and which unwatched ones have become free. */
 void pc__ram_tier_collect_releases(pc__ram_tier *t)
 {
     for (pc_segment *s = pc__releases_take(&t->releases), *next; s; s = next) {
-        next = s->next_release; /* not ours any more once it is watched */
+        next = s->next_release; /* the list's no longer once it is watched */
         watch_entry(t, s->watch_tag);
     }
-    for (pc__ram_entry **at = &t->strays, *e; (e = *at) != NULL;)
-        if (look_after_stray(t, e))
-            *at = e->next_stray;
+    for (pc__ram_entry **at = &t->unwatched, *e; (e = *at) != NULL;)
+        if (poll_unwatched(t, e))
+            *at = e->next_unwatched;
         else
-            at = &e->next_stray;
+            at = &e->next_unwatched;
 }
 
 pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e)
 {
     pc_segment *segment = pc__segment_ref(e->segment);
     if (!e->is_held) {
-        hold(t, e);
-        if (!e->is_stray)
+        hold_entry(t, e);
+        if (!e->is_unwatched)
             watch_entry(t, e);
     }
     return segment;
 }
 
-/* The segment of an entry that goes is as if it had never been here. */
-static void leave_segment(pc__ram_tier *t, pc__ram_entry *e)
+/* Undoes watching or keeping, for an entry that goes. */
+static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
 {
-    if (e->is_stray) {
-        pc__ram_entry **at = &t->strays;
+    if (e->is_unwatched) {
+        pc__ram_entry **at = &t->unwatched;
         while (*at != e)
-            at = &(*at)->next_stray;
-        *at = e->next_stray;
+            at = &(*at)->next_unwatched;
+        *at = e->next_unwatched;
         pc__segment_unkeep(e->segment);
         return;
     }
@@ -141,7 +143,7 @@ static void leave_segment(pc__ram_tier *t, pc__ram_entry *e)
 
 pc__ram_quota *pc__ram_quota_find(const pc__ram_tier *t, const pc__id *salt)
 {
-    for (pc__hash_link *l = pc__hash_table_find(&t->tenants, pc__id_hash(salt)); l;
+    for (pc__hash_link *l = pc__hash_table_find(&t->quotas, pc__id_hash(salt)); l;
          l = pc__hash_table_find_next(l))
         if (pc__id_equal(&PC__AROUND(l, pc__ram_quota, by_salt)->salt, salt))
             return PC__AROUND(l, pc__ram_quota, by_salt);
@@ -150,33 +152,32 @@ pc__ram_quota *pc__ram_quota_find(const pc__ram_tier *t, const pc__id *salt)
 
 pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt)
 {
-    pc__ram_quota *tenant = pc__ram_quota_find(t, salt);
-    if (tenant)
-        return tenant;
-    tenant = pc__hash_table_reserve(&t->tenants, &t->mem) < 0
-                 ? NULL
-                 : pc__calloc(&t->mem, 1, sizeof *tenant);
-    if (!tenant)
+    pc__ram_quota *quota = pc__ram_quota_find(t, salt);
+    if (quota)
+        return quota;
+    quota = pc__hash_table_reserve(&t->quotas, &t->mem) < 0 ? NULL
+                                                            : pc__calloc(&t->mem, 1, sizeof *quota);
+    if (!quota)
         return NULL;
-    tenant->salt = *salt;
-    pc__hash_table_add(&t->tenants, &tenant->by_salt, pc__id_hash(salt));
-    return tenant;
+    quota->salt = *salt;
+    pc__hash_table_add(&t->quotas, &quota->by_salt, pc__id_hash(salt));
+    return quota;
 }
 
-void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *tenant)
+void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *quota)
 {
-    if (!tenant || tenant->quota || tenant->group.items)
+    if (!quota || quota->limit || quota->group.items)
         return;
-    pc__hash_table_remove(&t->tenants, &tenant->by_salt);
-    pc__heap_free(&tenant->group.order, &t->mem);
-    pc__free(&t->mem, tenant);
+    pc__hash_table_remove(&t->quotas, &quota->by_salt);
+    pc__heap_free(&quota->group.order, &t->mem);
+    pc__free(&t->mem, quota);
 }
 
-/* Out of everything; its reference is still there. */
+/* Removes the entry from all tables; keeps its reference. */
 void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ram_entry **gone)
 {
     pc__pins_remove_entry(t, e);
-    leave_segment(t, e);
+    stop_watching(t, e);
     pc__heap_remove(&t->expiries, &e->expiry);
     if (e->has_content)
         pc__hash_table_remove(&t->contents, &e->by_content);
@@ -184,7 +185,7 @@ void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ra
         pc__eviction_evict(&t->eviction, &e->item);
     else
         pc__eviction_remove(&t->eviction, &e->item);
-    pc__ram_quota_drop_if_unused(t, e->tenant);
+    pc__ram_quota_drop_if_unused(t, e->quota);
     atomic_store_explicit(&e->segment->free_to_system, 1, memory_order_relaxed);
     t->stats.evicted += how == PC_EVENT_EVICT;
     t->stats.removed += how == PC_EVENT_REMOVE;
@@ -199,7 +200,7 @@ void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e)
         pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
 }
 
-/* What time does: pins end, entries expire. Pinned ones wait for their last pin. */
+/* Drops pins and entries whose time is over. Pinned entries wait for their last pin. */
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone)
 {
     double now;
@@ -222,7 +223,7 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
                                  pc_segment *segment)
 {
     pc__ram_entry *e = pc__calloc(&t->mem, 1, sizeof *e);
-    const pc__image *about;
+    const pc__image *description;
     if (!e)
         return NULL;
     e->item.key = desc->key;
@@ -237,33 +238,34 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
     e->item.cost = desc->cost;
     e->ttl = desc->ttl > 0 ? desc->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);
-    e->item.bytes = cost_of(segment->bytes, segment->tokens);
-    about = atomic_load_explicit(&segment->about, memory_order_acquire);
-    if (about)
-        e->item.bytes += sizeof *about
-                         + (about->relative ? segment->tokens * sizeof *about->relative : 0);
+    e->item.bytes = entry_bytes(segment->bytes, segment->tokens);
+    description = atomic_load_explicit(&segment->description, memory_order_acquire);
+    if (description)
+        e->item.bytes += sizeof *description
+                         + (description->relative ? segment->tokens * sizeof *description->relative
+                                                  : 0);
     return e;
 }
 
-/* So that nothing can fail once room has been made, but for the family of its chain. */
-static pc_status reserve(pc__ram_tier *t, pc__ram_entry *e)
+/* Reserves table slots, so that after evictions only the sibling set can fail. */
+static pc_status reserve_tables(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__hash_table_reserve(&t->contents, &t->mem) < 0
         || pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0)
         return PC_ERR_NOMEM;
-    e->tenant = pc__ram_quota_find_or_add(t, &e->salt);
-    e->item.group = e->tenant ? &e->tenant->group : NULL;
-    return e->tenant ? PC_OK : PC_ERR_NOMEM;
+    e->quota = pc__ram_quota_find_or_add(t, &e->salt);
+    e->item.group = e->quota ? &e->quota->group : NULL;
+    return e->quota ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* Picks candidates, of all or of a group, until `*excess` bytes are no excess any more. 0: there
- * are not enough. */
+/* Picks candidates, of all or of a group, until `excess` bytes are freed. 0: there are not enough.
+ */
 static int pick_until(pc__ram_tier *t, const pc__eviction_group *group, int32_t priority,
                       uint64_t excess, pc__ram_entry **picked)
 {
     uint64_t could = group ? group->bytes - group->held_bytes
                            : t->eviction.bytes - t->eviction.held_bytes;
-    for (pc__ram_entry *e = *picked; e; e = e->next) /* for the quota: counts for both */
+    for (pc__ram_entry *e = *picked; e; e = e->next) /* those picked for the quota count for both */
         could -= !group || e->item.group == group ? e->item.bytes : 0;
     if (excess > could)
         return 0;
@@ -279,27 +281,27 @@ static int pick_until(pc__ram_tier *t, const pc__eviction_group *group, int32_t 
     return 1;
 }
 
-static uint64_t over(uint64_t have, uint64_t need, uint64_t limit)
+static uint64_t excess_over(uint64_t have, uint64_t need, uint64_t limit)
 {
     uint64_t sum = have + need < have ? UINT64_MAX : have + need;
     return sum > limit ? sum - limit : 0;
 }
 
-/* Room for `need` bytes: PC_REASON_NONE, with the entries that have to go for it; or why there is
- * none, with no entry picked. */
+/* Picks the entries to evict for `need` bytes: PC_REASON_NONE. Else the reason, and none is picked.
+ */
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
-                                pc__ram_quota *tenant, pc__ram_entry **picked)
+                                pc__ram_quota *quota, pc__ram_entry **picked)
 {
     uint64_t freed = 0, excess;
     uint32_t reason = PC_REASON_NONE;
     *picked = NULL;
-    excess = tenant && tenant->quota ? over(tenant->group.bytes, need, tenant->quota) : 0;
-    if (excess
-        && (need > tenant->quota || !pick_until(t, &tenant->group, priority, excess, picked)))
+    excess = quota && quota->limit ? excess_over(quota->group.bytes, need, quota->limit) : 0;
+    if (excess && (need > quota->limit || !pick_until(t, &quota->group, priority, excess, picked)))
         reason = PC_REASON_QUOTA;
     for (pc__ram_entry *e = *picked; e; e = e->next)
         freed += e->item.bytes;
-    excess = over(pc__ram_tier_used(t) + pc__ram_tier_overhead(t) - freed, need, t->options.budget);
+    excess = excess_over(pc__ram_tier_used(t) + pc__ram_tier_overhead(t) - freed, need,
+                         t->options.budget);
     if (!reason && excess
         && (need > t->options.budget || !pick_until(t, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
@@ -308,12 +310,13 @@ uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority
     return reason;
 }
 
-void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *tenant, pc__ram_entry **picked)
+void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *quota, pc__ram_entry **picked)
 {
-    uint64_t freed = 0, excess = tenant->quota ? over(tenant->group.bytes, 0, tenant->quota) : 0;
+    uint64_t freed = 0,
+             excess = quota->limit ? excess_over(quota->group.bytes, 0, quota->limit) : 0;
     for (pc__ram_entry *e;
          freed < excess
-         && (e = entry_of(pc__eviction_candidate(&t->eviction, &tenant->group))) != NULL;
+         && (e = entry_of(pc__eviction_candidate(&t->eviction, &quota->group))) != NULL;
          *picked = e) {
         pc__eviction_pick(&t->eviction, &e->item);
         freed += e->item.bytes;
@@ -355,7 +358,7 @@ void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **
     }
 }
 
-/* Room for it, and in it is. PC_MISS: *reason. */
+/* Makes room and adds the entry. PC_MISS: *reason. */
 pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry **gone,
                               uint32_t *reason)
 {
@@ -363,12 +366,12 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
                                     ? pc__eviction_find(&t->eviction, &e->item.parent)
                                     : NULL;
     pc__ram_entry *picked = NULL;
-    pc_status status = reserve(t, e);
+    pc_status status = reserve_tables(t, e);
     if (status < 0)
         goto done;
     if (parent)
-        pc__eviction_hold(&t->eviction, parent); /* it does not give way to what follows it */
-    *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->tenant, &picked);
+        pc__eviction_hold(&t->eviction, parent); /* a parent is not evicted for its child */
+    *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->quota, &picked);
     if (parent)
         pc__eviction_unhold(&t->eviction, parent);
     status = *reason ? PC_MISS : PC_OK;
@@ -391,13 +394,13 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
     if (pc__segment_claim(e->segment, &t->releases, e)) {
         watch_entry(t, e);
     } else {
-        e->is_stray = 1;
-        e->next_stray = t->strays;
-        t->strays = e;
+        e->is_unwatched = 1;
+        e->next_unwatched = t->unwatched;
+        t->unwatched = e;
         pc__segment_keep(e->segment);
     }
 done:
     if (status != PC_OK)
-        pc__ram_quota_drop_if_unused(t, e->tenant);
+        pc__ram_quota_drop_if_unused(t, e->quota);
     return status;
 }

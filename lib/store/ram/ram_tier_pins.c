@@ -1,5 +1,4 @@
-/* Pins of the tier RAM: who holds which entry, and until when. Found by (entry, owner), by owner,
- * by entry, and by their end. */
+/* Pins of the tier RAM: found by entry and owner, by owner, by entry, and by their end. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -16,7 +15,7 @@ struct pc__pin {
     pc__heap_node end;
     pc__ram_entry *entry;
     owner *owner;
-    size_t count;                    /* of the library's own; else 1 */
+    size_t count;                    /* of the library's pins; else 1 */
     pc__pin *next, **at;             /* of the entry */
     pc__pin *next_owned, **at_owned; /* of the owner */
 };
@@ -149,7 +148,7 @@ void pc__pins_remove_owner(pc__ram_tier *t, uint64_t owner_id)
 {
     owner *o = find_owner(t, owner_id);
     for (pc__pin *pin = o ? o->pins : NULL, *next; pin; pin = next) {
-        next = pin->next_owned; /* the owner goes with its last pin */
+        next = pin->next_owned; /* the owner is freed with its last pin */
         remove_pin(t, pin);
     }
 }

@@ -1,5 +1,5 @@
-/* Reads the blocks of records. What comes from a file goes to where it is used in pieces that stay
- * in the processor's cache while their checksum is computed, so that memory is passed over once. */
+/* Reads the blocks of records. A block is copied in parts that stay in the CPU's cache while their
+ * checksum is computed, so that memory is passed over once. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -12,12 +12,12 @@ static pc_status check_sum(const pc__checksum *sum, const pc__record_entry *e, s
 {
     uint8_t out[PC__CHECKSUM];
     pc__checksum_end(sum, out);
-    return memcmp(out, e->sum, sizeof out) ? pc__fail(
-               PC_ERR_FORMAT, "block %zu of a record is damaged: its checksum is another", index)
-                                           : PC_OK;
+    return memcmp(out, e->sum, sizeof out)
+               ? pc__fail(PC_ERR_FORMAT, "block %zu of a record is damaged: wrong checksum", index)
+               : PC_OK;
 }
 
-static const void *lent(const pc__record *r, size_t index)
+static const void *stored_bytes(const pc__record *r, size_t index)
 {
     const pc__record_entry *e = &r->entries[index];
     pc__source *source = r->source;
@@ -26,7 +26,7 @@ static const void *lent(const pc__record *r, size_t index)
                : NULL;
 }
 
-static pc_status touch(const pc__record *r, size_t index, uint64_t at, size_t size)
+static pc_status populate_bytes(const pc__record *r, size_t index, uint64_t at, size_t size)
 {
     pc__source *source = r->source;
     pc_status status = PC_OK;
@@ -35,8 +35,8 @@ static pc_status touch(const pc__record *r, size_t index, uint64_t at, size_t si
     return status < 0 ? pc__fail_in(status, "block %zu", index) : PC_OK;
 }
 
-/* Reads what is stored of a block to `out`, from `data` if that is not NULL. `whole` 0: `out` is
- * one part, written over and over. */
+/* Reads the stored bytes of a block into `out`, from `data` if that is not NULL. `whole` 0: `out`
+ * is one part, overwritten again and again. */
 static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *data, uint8_t *out,
                              int whole)
 {
@@ -47,7 +47,7 @@ static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *d
     for (uint64_t at = 0; at < e->stored; at += PART) {
         size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
         uint8_t *to = whole ? out + at : out;
-        pc_status status = data ? touch(r, index, at, n)
+        pc_status status = data ? populate_bytes(r, index, at, n)
                                 : source->read(source, index + 1, e->offset, at, to, n);
         if (status < 0)
             return data ? status : pc__fail_in(status, "block %zu", index);
@@ -58,14 +58,14 @@ static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *d
     return check_sum(&sum, e, index);
 }
 
-static pc_status check_lent(const pc__record *r, size_t index, const uint8_t *data)
+static pc_status check_stored(const pc__record *r, size_t index, const uint8_t *data)
 {
     const pc__record_entry *e = &r->entries[index];
     pc__checksum sum;
     pc__checksum_start(&sum);
     for (uint64_t at = 0; at < e->stored; at += PART) {
         size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
-        pc_status status = touch(r, index, at, n);
+        pc_status status = populate_bytes(r, index, at, n);
         if (status < 0)
             return status;
         pc__checksum_add(&sum, data + at, n);
@@ -84,7 +84,8 @@ static pc_status open_seal(const pc__record *r, size_t index, void *out, const v
     return status < 0 ? pc__fail_in(status, "block %zu of a record", index) : PC_OK;
 }
 
-static pc_status decode(const pc__record *r, size_t index, const void *data, size_t size, void *out)
+static pc_status decode_block(const pc__record *r, size_t index, const void *data, size_t size,
+                              void *out)
 {
     pc_codec_block block = pc__image_block(&r->image, index);
     int host = r->codec->id >= PC_CODEC_APPLICATION;
@@ -100,14 +101,14 @@ static pc_status decode(const pc__record *r, size_t index, const void *data, siz
                   : PC_OK;
 }
 
-/* Blocks that are not RAW in the clear: what is stored is checked where it lies or in memory of
- * this call, opened, decoded. */
+/* Reads a block that is sealed or coded: checks the stored bytes in place or in scratch memory,
+ * opens the seal, decodes. */
 static pc_status read_coded(const pc__record *r, size_t index, void *out)
 {
     const pc__record_entry *e = &r->entries[index];
     int sealed = (r->head.flags & PC__RECORD_SEALED) != 0, raw = e->codec == PC_CODEC_RAW;
     size_t size = (size_t)e->stored;
-    const void *data = lent(r, index);
+    const void *data = stored_bytes(r, index);
     uint8_t *mine = NULL;
     pc_status status;
     if (!data || (sealed && !raw)) {
@@ -116,7 +117,7 @@ static pc_status read_coded(const pc__record *r, size_t index, void *out)
             return PC_ERR_NOMEM;
     }
     if (data)
-        PC__TRY(check_lent(r, index, data), done);
+        PC__TRY(check_stored(r, index, data), done);
     else {
         PC__TRY(copy_stored(r, index, NULL, mine, 1), done);
         data = mine;
@@ -127,7 +128,7 @@ static pc_status read_coded(const pc__record *r, size_t index, void *out)
         size -= PC__SEAL_TAG;
     }
     if (!raw)
-        PC__TRY(decode(r, index, data, size, out), done);
+        PC__TRY(decode_block(r, index, data, size, out), done);
 done:
     pc__free(&r->mem, mine);
     return status;
@@ -136,12 +137,12 @@ done:
 static pc_status check_readable(const pc__record *r, size_t index)
 {
     if (index >= r->head.blocks)
-        return pc__fail(PC_ERR_INVALID, "block %zu of a record: it has %u", index, r->head.blocks);
+        return pc__fail(PC_ERR_INVALID, "block %zu of a record that has %u", index, r->head.blocks);
     if (r->closed)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "block %zu of a record is sealed, and its key is not here", index);
+                        "block %zu of a record is sealed, and its key is missing", index);
     if (r->entries[index].codec != PC_CODEC_RAW && !r->codec)
-        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record: codec %u (%s) is not there",
+        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record: codec %u (%s) is missing",
                         index, r->head.codec, r->codec_name);
     return PC_OK;
 }
@@ -152,7 +153,7 @@ pc_status pc__record_block(const pc__record *r, size_t index, void *out)
     if (status < 0)
         return status;
     if (r->entries[index].codec == PC_CODEC_RAW && !(r->head.flags & PC__RECORD_SEALED))
-        return copy_stored(r, index, lent(r, index), out, 1);
+        return copy_stored(r, index, stored_bytes(r, index), out, 1);
     return read_coded(r, index, out);
 }
 
@@ -169,26 +170,26 @@ const void *pc__record_block_address(const pc__record *r, size_t index)
     if (index >= r->head.blocks || r->entries[index].codec != PC_CODEC_RAW
         || r->head.flags & PC__RECORD_SEALED)
         return NULL;
-    return lent(r, index);
+    return stored_bytes(r, index);
 }
 
 pc_status pc__record_check(const pc__record *r, size_t index)
 {
     const void *data = pc__record_block_address(r, index);
-    return data ? check_lent(r, index, data)
-                : pc__fail(PC_ERR_INTERNAL, "block %zu of a record has no place in memory", index);
+    return data ? check_stored(r, index, data)
+                : pc__fail(PC_ERR_INTERNAL, "block %zu of a record is not in memory", index);
 }
 
 pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data)
 {
     pc_status status = check_readable(r, index);
     *data = status < 0 ? NULL : pc__record_block_address(r, index);
-    if (*data && (status = check_lent(r, index, *data)) < 0)
+    if (*data && (status = check_stored(r, index, *data)) < 0)
         *data = NULL;
     return status;
 }
 
-/* Between a piece and the next there are zeros in a file. */
+/* The gap between two pieces of a file must be zeros. */
 static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, uint64_t size,
                            uint64_t next)
 {
@@ -202,13 +203,13 @@ static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, u
             return status;
         if (memcmp(bytes, zeros, n))
             return pc__fail(PC_ERR_FORMAT,
-                            "record is damaged before byte %llu, where nothing is stored",
+                            "record is damaged: the gap before byte %llu is not empty",
                             (unsigned long long)next);
     }
     return PC_OK;
 }
 
-/* Nothing is missing that block `index` needs to become what it was. */
+/* 1: codec and key of block `index` are known. */
 static int can_decode(const pc__record *r, size_t index)
 {
     return !r->closed && (r->codec || r->entries[index].codec == PC_CODEC_RAW);

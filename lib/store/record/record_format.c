@@ -1,3 +1,4 @@
+/* Puts and gets the bytes of a header (record_format.h). */
 #include "store/record/record_format.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 #include "base/fail.h"
 #include "base/little_endian.h"
 
-/* The first byte is no text, the line ends show a transfer as text. */
+/* The first byte is not ASCII; the line ends reveal a transfer as text. */
 static const uint8_t magic[8] = {0x89, 'P', 'C', 'R', '\r', '\n', 0x1a, '\n'};
 
 void pc__record_head_put(const pc__record_head *h,
@@ -41,7 +42,7 @@ void pc__record_head_put(const pc__record_head *h,
     memcpy(face + 208, h->nonce, sizeof h->nonce);
 }
 
-static pc_status check_sizes(const pc__record_head *h, uint64_t available)
+static pc_status check_header_sizes(const pc__record_head *h, uint64_t available)
 {
     uint64_t sum = PC__RECORD_PROLOGUE + (uint64_t)h->face_bytes
                    + (uint64_t)h->blocks * h->entry_bytes + h->body_bytes;
@@ -79,11 +80,11 @@ pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECOR
 {
     memset(h, 0, sizeof *h);
     if (memcmp(at, magic, sizeof magic))
-        return pc__fail(PC_ERR_FORMAT, "no record: the first bytes are others");
+        return pc__fail(PC_ERR_FORMAT, "not a record: wrong first bytes");
     h->major = at[8] | (uint32_t)at[9] << 8;
     h->header_bytes = pc__get_u32(at + 12);
     if (h->major < PC__RECORD_MAJOR)
-        return pc__fail(PC_ERR_FORMAT, "record of format %u, which there never was", h->major);
+        return pc__fail(PC_ERR_FORMAT, "record of format %u, which never existed", h->major);
     if (h->major > PC__RECORD_MAJOR)
         return check_later(h, available);
     h->minor = at[10] | (uint32_t)at[11] << 8;
@@ -93,7 +94,7 @@ pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECOR
     h->blocks = pc__get_u32(at + 32);
     h->entry_bytes = pc__get_u32(at + 36);
     h->body_bytes = pc__get_u32(at + 40);
-    return check_sizes(h, available);
+    return check_header_sizes(h, available);
 }
 
 pc_status pc__record_known(const pc__record_head *h)
@@ -102,9 +103,7 @@ pc_status pc__record_known(const pc__record_head *h)
         return pc__fail(PC_ERR_UNSUPPORTED, "record of format %u, this library reads %d", h->major,
                         PC__RECORD_MAJOR);
     if (h->flags & 0xffff & ~PC__RECORD_SEALED)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "record with flags %#x, of which this library does not know all",
-                        h->flags & 0xffff);
+        return pc__fail(PC_ERR_UNSUPPORTED, "record with unknown flags in %#x", h->flags & 0xffff);
     return PC_OK;
 }
 

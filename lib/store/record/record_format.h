@@ -1,12 +1,11 @@
-/* The bytes of a record's header, as doc/format.md ("Records") has them in tables; all numbers
+/* The bytes of a record's header (tables in doc/format.md, "Records"); all numbers are
  * little-endian.
  *
- *   prologue [64] · face [232] · table, an entry of 72 bytes a block · body, fields with tags
+ *   prologue [64] · face [232] · table, 72 bytes for each block · body, fields with tags
  *
- * Prologue, face and table are in the clear: what a tier has to know of a record that it cannot
- * open. The body is sealed where the record is. A later minor version may make face and entries
- * longer and add tags; a reader goes by the sizes that the prologue tells and leaves the rest
- * alone. */
+ * Prologue, face and table are never sealed: a tier needs them of records that it cannot open. The
+ * body is sealed if the record is. A later minor version may make face and table entries longer and
+ * add tags. A reader uses the sizes of the prologue and ignores the rest. */
 #ifndef PC_STORE_RECORD_FORMAT_H
 #define PC_STORE_RECORD_FORMAT_H
 
@@ -23,26 +22,26 @@ enum {
     PC__RECORD_DESCRIPTION = 112,   /* of version 1.0 */
     PC__RECORD_DESCRIPTION_1 = 144, /* since 1.1: with the kernels */
     PC__RECORD_ALIGN = 4096,        /* of blocks in the file */
-    PC__RECORD_SUM_AT = 48,     /* in the prologue: checksum of the header; counts as zeros in it */
-    PC__RECORD_NONCE_AT = 272,  /* in the face: nonce of the body, which its seal takes for zeros */
+    PC__RECORD_SUM_AT = 48,    /* checksum of the header, in the prologue; zeros in its own input */
+    PC__RECORD_NONCE_AT = 272, /* nonce of the body, in the face; zeros for the seal */
     PC__RECORD_CODEC_NAME = 32, /* with a NUL */
-    PC__RECORD_TAG_LENGTH = 16  /* of a field of the body: what stands before its bytes */
+    PC__RECORD_TAG_LENGTH = 16  /* of a field of the body, before its bytes */
 };
 
 #define PC__RECORD_MAX_TOKENS (UINT64_C(1) << 25)
 #define PC__RECORD_MAX_HEADER (UINT32_C(1) << 29)
 #define PC__RECORD_MAX_BLOCK (UINT64_C(1) << 40)
 #define PC__RECORD_MAX_BYTES (UINT64_C(1) << 57)
-/* Bytes of a block to one that is stored: so a small file cannot ask for much memory. */
+/* Largest ratio of a block to its stored bytes: a small file cannot claim much memory. */
 #define PC__RECORD_MAX_RATIO (UINT64_C(1) << 18)
 
-/* flags of the prologue: a reader refuses those of the lower half that it does not know */
+/* flags of the prologue: a reader refuses unknown ones of the lower half */
 #define PC__RECORD_SEALED UINT32_C(1)
 /* bits of the face */
 #define PC__RECORD_HAS_CONTENT UINT32_C(1)
 #define PC__RECORD_HAS_PARENT UINT32_C(2)
 #define PC__RECORD_LOSSY UINT32_C(4)
-/* tags of the body, ascending; one with PC__RECORD_TAG_NEEDED that is not known makes the record
+/* tags of the body, ascending; an unknown tag with PC__RECORD_TAG_NEEDED makes the record
  * unreadable */
 enum {
     PC__RECORD_TAG_DESCRIPTION = 1,
@@ -64,12 +63,12 @@ typedef struct pc__record_head {
     int64_t expires, written;
     uint64_t state_bytes, tokens;
     uint32_t codec;
-    uint8_t key_id[PC__SEAL_KEY_ID], nonce[PC__SEAL_NONCE]; /* zeros where it is not sealed */
+    uint8_t key_id[PC__SEAL_KEY_ID], nonce[PC__SEAL_NONCE]; /* zeros without a seal */
 } pc__record_head;
 
 /* Of the table. */
 typedef struct pc__record_entry {
-    uint64_t offset, stored, raw; /* stored: with the seal's tag */
+    uint64_t offset, stored, raw; /* stored: with the tag of the seal */
     uint32_t codec;
     uint8_t sum[PC__CHECKSUM];
     uint8_t nonce[PC__SEAL_NONCE];
@@ -80,24 +79,23 @@ static inline uint64_t pc__record_align(uint64_t bytes)
     return (bytes + PC__RECORD_ALIGN - 1) / PC__RECORD_ALIGN * PC__RECORD_ALIGN;
 }
 
-/* Prologue (its checksum is left zero) and face. */
+/* Writes prologue and face; the checksum stays zero. */
 void pc__record_head_put(const pc__record_head *head,
                          uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE]);
 /* `available`: bytes of the file, 0: unknown. PC_ERR_FORMAT. Of a later major version only major
- * and header_bytes are set: pc__record_known refuses it when the checksum has shown that it is one.
- */
+ * and header_bytes are set; pc__record_known refuses it once the checksum is right. */
 pc_status pc__record_prologue_get(pc__record_head *head, const uint8_t at[PC__RECORD_PROLOGUE],
                                   uint64_t available);
 pc_status pc__record_known(const pc__record_head *head); /* PC_ERR_UNSUPPORTED: version or flags */
 pc_status pc__record_face_get(pc__record_head *head, const uint8_t *at);
 void pc__record_entry_put(const pc__record_entry *entry, uint8_t at[PC__RECORD_ENTRY]);
-/* Entry `index`, which may not begin before `from`. */
+/* Entry `index`; its block begins at `from` or later. */
 pc_status pc__record_entry_get(pc__record_entry *entry, const pc__record_head *head,
                                const uint8_t *at, size_t index, uint64_t from);
 
-/* Of a header with the checksum's place set to zeros. */
+/* Of a header whose checksum counts as zeros. */
 void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM]);
-/* What the seal of block `index` vouches for beside its bytes. */
+/* Bytes that the seal of block `index` authenticates beside the block. */
 enum { PC__RECORD_BESIDE = 64 };
 void pc__record_beside(const pc__record_head *head, const pc__record_entry *entry, size_t index,
                        uint8_t out[PC__RECORD_BESIDE]);

@@ -8,15 +8,15 @@
 struct pc__record {
     pc_allocator mem;
     pc__record_options options;
-    const pc_codec_ops *codec; /* of the blocks that are not RAW; NULL: there are none, or this
-                                  library has not got it */
+    /* Of coded blocks; NULL: there are none, or the codec is missing. */
+    const pc_codec_ops *codec;
     pc__source *source;
-    uint8_t *header; /* as read, its body opened */
+    uint8_t *header; /* as read, the body opened */
     pc__record_head head;
-    pc__image image; /* ids and positions lie in `header` */
+    pc__image image; /* ids and positions point into `header` */
     uint64_t *block_bytes;
     pc__record_entry *entries;
-    int closed; /* sealed, and nobody gave the key: the body is not known */
+    int closed; /* sealed, and the key is missing: the body is unknown */
     char codec_name[PC__RECORD_CODEC_NAME];
 };
 

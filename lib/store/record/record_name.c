@@ -1,3 +1,4 @@
+/* Names of records (record_name.h). */
 #include "store/record/record_name.h"
 
 #include <stdio.h>
@@ -43,7 +44,7 @@ int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT])
     return 1;
 }
 
-/* The part of a variant that tells the seal's key is its first, of 32 digits. */
+/* The seal's key id is the first part of a variant, of 32 digits. */
 static int has_seal(const char *variant)
 {
     return strspn(variant, "0123456789abcdef") == SEAL_DIGITS

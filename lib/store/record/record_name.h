@@ -1,12 +1,11 @@
-/* Where a record lies in a folder or on a server: under its key, and under what its readers must
+/* The name of a record in a folder or on a server: its key, and a variant for what its readers must
  * have in common.
  *
- * Caches with different seal keys cannot read each other's records. Under one name each would take
- * away what the other has written, for ever; so the name of a sealed record has the id of its key
- * in it, and all of them live side by side. So do the states of caches that take only what their
- * own kernels have computed (PC_CACHE_OWN_KERNELS): theirs have the kernels in their names, and
- * have seen nothing that others have computed. What lies under a name of ours all the same, and
- * cannot be opened by us, is nobody's: a writer replaces it. */
+ * Caches with different seal keys cannot read each other's records. Under one name each would
+ * replace the other's records for ever. So the variant of a sealed record holds the id of its seal
+ * key, and the records lie side by side. The same holds for caches that use only states of their
+ * own kernels (PC_CACHE_OWN_KERNELS): their variant names the kernels. A record under a name of
+ * ours that we cannot open is useless: a writer replaces it. */
 #ifndef PC_STORE_RECORD_NAME_H
 #define PC_STORE_RECORD_NAME_H
 
@@ -17,20 +16,19 @@ enum { PC__VARIANT = 64 }; /* with a NUL */
 
 typedef struct pc__record_name {
     pc__id key;
-    char variant[PC__VARIANT]; /* as in names (doc/format.md, "The folder"); "": a record that is
-                                  not sealed, of any kernels */
+    /* As in names (doc/format.md, "The folder"); "": not sealed, any kernels. */
+    char variant[PC__VARIANT];
 } pc__record_name;
 
-/* Of the records that are written and read with these options. */
+/* Of records that are written and read with these options. */
 void pc__variant_of(const pc__record_options *options, char variant[PC__VARIANT]);
 pc__record_name pc__record_name_of(const pc__id *key, const char *variant); /* [PC__VARIANT] */
-/* 1: [size] characters may be the variant of a name, and are in `variant` now. Whose they are is
- * not asked. */
+/* 1: these [size] characters can be a variant; it is in `variant` now. */
 int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT]);
-/* 1: it is the key's record, and sealed with the key that the variant names, or with none. */
+/* 1: the record has this key, and the seal that the variant names, or none. */
 int pc__record_name_matches(const pc__record_name *record_name, const pc__record *record);
-pc__id pc__record_name_id(
-    const pc__record_name *record_name); /* one number for both, to look it up by */
+/* A digest of both, for look-ups. */
+pc__id pc__record_name_id(const pc__record_name *record_name);
 int pc__record_name_equal(const pc__record_name *a, const pc__record_name *b);
 
 #endif

@@ -1,4 +1,4 @@
-/* Opens records: reads the header, checks it, opens its seal. */
+/* Opens records: reads and checks the header, opens its seal. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "store/record/record_internal.h"
 
-/* Bytes of a header that are taken without a look at its end, where the record's size is not
- * known. */
+/* Bytes of a header that are allocated without reading its end first, if the record's size is
+ * unknown. */
 enum { PROBE = 1 << 16 };
 
 /* Reads the prologue, then the whole header behind it. */
@@ -20,7 +20,8 @@ static pc_status read_header(pc__record *r)
     pc_status status;
     PC__TRY(source->read(source, 0, 0, 0, prologue, sizeof prologue), done);
     PC__TRY(pc__record_prologue_get(h, prologue, source->bytes), done);
-    if (!source->bytes && h->header_bytes > PROBE) /* no memory for what a few wrong bytes claim */
+    if (!source->bytes
+        && h->header_bytes > PROBE) /* no memory for the claim of a few wrong bytes */
         PC__TRY(source->read(source, 0, 0, h->header_bytes - 1, &last, 1), done);
     r->header = pc__alloc_aligned(&r->mem, h->header_bytes, 64);
     if (!r->header)
@@ -38,7 +39,7 @@ static pc_status check_header(const pc__record *r)
     uint8_t sum[PC__CHECKSUM];
     pc__record_header_sum(r->header, r->head.header_bytes, sum);
     if (memcmp(sum, r->header + PC__RECORD_SUM_AT, sizeof sum))
-        return pc__fail(PC_ERR_FORMAT, "header of a record is damaged: its checksum is another");
+        return pc__fail(PC_ERR_FORMAT, "header of a record is damaged: wrong checksum");
     return PC_OK;
 }
 
@@ -68,8 +69,8 @@ static pc_status read_table(pc__record *r)
     return PC_OK;
 }
 
-/* What the face tells of the image. */
-static void take_face(pc__record *r)
+/* Sets the fields of the image that the face holds. */
+static void set_image_face(pc__record *r)
 {
     const pc__record_head *h = &r->head;
     pc__image *image = &r->image;
@@ -89,7 +90,7 @@ static void take_face(pc__record *r)
     image->block_bytes = r->block_bytes;
 }
 
-/* Opens the seal of the body, in place; without its key the body stays closed. */
+/* Opens the seal of the body in place; without its key the body stays closed. */
 static pc_status open_body(pc__record *r)
 {
     pc__record_head *h = &r->head;
@@ -117,7 +118,7 @@ static pc_status open_body(pc__record *r)
     return PC_OK;
 }
 
-static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
+static pc_status read_description(pc__record *r, uint8_t *at, uint64_t size)
 {
     pc__image *image = &r->image;
     int names_kernels = size >= PC__RECORD_DESCRIPTION_1;
@@ -142,9 +143,9 @@ static pc_status take_description(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
-/* The numbers become the machine's where they lie: 16-byte aligned pieces of `header` that hold
- * nothing else. */
-static pc_status take_tokens(pc__record *r, uint8_t *at, uint64_t size)
+/* Converts the numbers in place: they are 16-byte aligned in `header`, and nothing else is there.
+ */
+static pc_status read_tokens(pc__record *r, uint8_t *at, uint64_t size)
 {
     int32_t *ids = (int32_t *)(void *)at;
     if (size != 4 * r->head.tokens)
@@ -157,7 +158,7 @@ static pc_status take_tokens(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
-static pc_status take_relative(pc__record *r, uint8_t *at, uint64_t size)
+static pc_status read_relative(pc__record *r, uint8_t *at, uint64_t size)
 {
     int64_t *relative = (int64_t *)(void *)at;
     if (size != 8 * r->head.tokens)
@@ -170,7 +171,7 @@ static pc_status take_relative(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
-static pc_status take_codec(pc__record *r, uint8_t *at, uint64_t size)
+static pc_status read_codec_name(pc__record *r, uint8_t *at, uint64_t size)
 {
     if (!size || size >= sizeof r->codec_name || memchr(at, 0, (size_t)size))
         return pc__fail(PC_ERR_FORMAT, "header of a record: a codec's name of %" PRIu64 " bytes",
@@ -180,20 +181,20 @@ static pc_status take_codec(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
-static pc_status take_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t size)
+static pc_status read_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t size)
 {
     switch (tag) {
     case PC__RECORD_TAG_DESCRIPTION:
-        return take_description(r, at, size);
+        return read_description(r, at, size);
     case PC__RECORD_TAG_TOKENS:
-        return take_tokens(r, at, size);
+        return read_tokens(r, at, size);
     case PC__RECORD_TAG_RELATIVE:
-        return take_relative(r, at, size);
+        return read_relative(r, at, size);
     case PC__RECORD_TAG_CODEC:
-        return take_codec(r, at, size);
+        return read_codec_name(r, at, size);
     default: /* of a later minor version */
         return tag & PC__RECORD_TAG_NEEDED ? pc__fail(
-                   PC_ERR_UNSUPPORTED, "header of a record: field %u has to be known", tag)
+                   PC_ERR_UNSUPPORTED, "header of a record: field %u is unknown and required", tag)
                                            : PC_OK;
     }
 }
@@ -223,7 +224,7 @@ static pc_status read_body(pc__record *r)
                             "header of a record: field %u of %" PRIu64 " bytes, %" PRIu64
                             " are left",
                             tag, size, left);
-        if ((status = take_field(r, tag, at, size)) < 0)
+        if ((status = read_field(r, tag, at, size)) < 0)
             return status;
         last = tag;
         seen |= tag < 32 ? 1u << tag : 0;
@@ -244,8 +245,8 @@ static int uses_codec(const pc__record *r)
     return i < r->head.blocks;
 }
 
-/* The codec of this library that has the record's number must be the one that has its name. */
-static void find_codec(pc__record *r)
+/* A codec must have the record's number and its name. */
+static void find_read_codec(pc__record *r)
 {
     const pc_codec_ops *codec;
     if (!uses_codec(r))
@@ -264,12 +265,12 @@ pc_status pc__record_readable(const pc__record *r)
         return pc__fail(PC_ERR_UNSUPPORTED, "record is sealed%s",
                         r->options.seal_key ? " with another key" : ", and there is no key");
     if (uses_codec(r) && !r->codec)
-        return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is not there",
+        return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is missing",
                         r->head.codec, r->codec_name);
     return PC_OK;
 }
 
-/* States of a host's have not been computed with kernels of ours, and name none. */
+/* States of an application name no kernels and are never refused. */
 static pc_status check_kernels(const pc__record *r)
 {
     pc_status status = pc__record_readable(r);
@@ -283,7 +284,7 @@ static pc_status check_kernels(const pc__record *r)
 pc_status pc__record_usable(const pc__record *r)
 {
     if (!(r->head.flags & PC__RECORD_SEALED) && r->options.seal_key)
-        return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but sealed ones are asked for");
+        return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but a seal key is set");
     return check_kernels(r);
 }
 
@@ -300,15 +301,15 @@ pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
     r->source = source;
     PC__TRY(read_header(r), fail);
     PC__TRY(check_header(r), fail);
-    PC__TRY(pc__record_known(&r->head),
-            fail); /* after the checksum: else a bit that fell looks so */
+    /* After the checksum: a flipped bit is no version. */
+    PC__TRY(pc__record_known(&r->head), fail);
     PC__TRY(pc__record_face_get(&r->head, r->header + PC__RECORD_PROLOGUE), fail);
     PC__TRY(read_table(r), fail);
-    take_face(r);
+    set_image_face(r);
     PC__TRY(open_body(r), fail);
     if (!r->closed)
         PC__TRY(read_body(r), fail);
-    find_codec(r);
+    find_read_codec(r);
     *out = r;
     return PC_OK;
 fail:

@@ -1,4 +1,4 @@
-/* Writes records: block after block through the codec, the header last. */
+/* Writes records: each block through the codec, then the header. */
 #include <string.h>
 #include <time.h>
 
@@ -24,8 +24,8 @@ static size_t tag_bytes(const pc__record_options *options)
     return options->seal_key ? PC__SEAL_TAG : 0;
 }
 
-/* RAW and no codec are the same. */
-static pc_status find_codec(const pc__record_options *options, const pc_codec_ops **codec)
+/* RAW is written without a codec. */
+static pc_status find_write_codec(const pc__record_options *options, const pc_codec_ops **codec)
 {
     *codec = NULL;
     if (options->codec == PC_CODEC_DEFAULT || options->codec == PC_CODEC_RAW)
@@ -46,7 +46,7 @@ static uint64_t field_bytes(uint64_t size)
     return PC__RECORD_TAG_LENGTH + (size + 7) / 8 * 8;
 }
 
-/* Of the body before it is sealed. */
+/* Before sealing. */
 static uint64_t body_bytes(const pc__image *image, const pc_codec_ops *codec)
 {
     return field_bytes(PC__RECORD_DESCRIPTION_1) + field_bytes(4 * (uint64_t)image->tokens)
@@ -61,7 +61,7 @@ static uint64_t header_bytes(const pc__image *image, const pc__record_options *o
            + body_bytes(image, codec) + tag_bytes(options);
 }
 
-/* Room in which a block becomes what is stored; 0: it is stored from where it lies. */
+/* Scratch memory of a block; 0: it is written from where it is. */
 static size_t block_scratch(const pc__image *image, size_t index, const pc__record_options *options,
                             const pc_codec_ops *codec)
 {
@@ -79,7 +79,8 @@ uint64_t pc__record_bound(const pc__image *image, const pc__record_options *opti
 {
     const pc_codec_ops *codec;
     uint64_t bytes, most = 0;
-    find_codec(options, &codec); /* one that is missing is told when writing */
+    /* A missing codec is reported by writing. */
+    find_write_codec(options, &codec);
     bytes = header_bytes(image, options, codec);
     for (size_t i = 0; i < image->block_count; i++) {
         size_t need = block_scratch(image, i, options, codec);
@@ -91,7 +92,7 @@ uint64_t pc__record_bound(const pc__image *image, const pc__record_options *opti
     return bytes;
 }
 
-static pc_status check_image(const pc__image *image)
+static pc_status check_write_image(const pc__image *image)
 {
     if (image->tokens > PC__RECORD_MAX_TOKENS || image->block_count > PC__MAX_BLOCKS)
         return pc__fail(PC_ERR_LIMIT, "writing a record: %zu tokens, %zu blocks", image->tokens,
@@ -103,16 +104,15 @@ static pc_status check_image(const pc__image *image)
     if (!memchr(image->architecture, 0, sizeof image->architecture)
         || !memchr(image->kernels, 0, sizeof image->kernels))
         return pc__fail(PC_ERR_INVALID,
-                        "writing a record: the name of architecture or kernels has no end");
+                        "writing a record: the name of architecture or kernels has no NUL");
     if (!(image->cost >= 0 && image->cost <= 1e300 && image->ttl >= 0 && image->ttl <= 1e300))
         return pc__fail(PC_ERR_INVALID, "writing a record: cost %g s, time to live %g s",
                         image->cost, image->ttl);
     return PC_OK;
 }
 
-/* Gives the block through the codec in scratch memory, or as it lies where that does not make it
- * smaller. */
-static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const void **data)
+/* Encodes a block into scratch memory; a block that would not become smaller stays as it is. */
+static pc_status encode_block(writer *w, size_t index, pc__record_entry *entry, const void **data)
 {
     pc_codec_block block = pc__image_block(w->image, index);
     size_t bound = w->codec ? w->codec->bound(w->codec->user, &block) : 0, size = 0;
@@ -123,7 +123,7 @@ static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const 
         return PC_OK;
     pc__callback_begin();
     pc_status status = w->codec->encode(w->codec->user, &block, *data, w->scratch, bound, &size);
-    if (status > 0 || status == PC_ERR_UNSUPPORTED) /* not one that it takes */
+    if (status > 0 || status == PC_ERR_UNSUPPORTED) /* a block that the codec does not take */
         return PC_OK;
     if (status < 0 && w->codec->id >= PC_CODEC_APPLICATION)
         return pc__callback_failed(status, "codec %s, block %zu: encode", w->codec->name, index);
@@ -143,7 +143,7 @@ static pc_status encode(writer *w, size_t index, pc__record_entry *entry, const 
     return PC_OK;
 }
 
-static pc_status seal(writer *w, size_t index, pc__record_entry *entry, const void **data)
+static pc_status seal_block(writer *w, size_t index, pc__record_entry *entry, const void **data)
 {
     uint8_t beside[PC__RECORD_BESIDE];
     pc_status status;
@@ -161,14 +161,14 @@ static pc_status write_block(writer *w, size_t index)
     pc__record_entry entry = {.offset = pc__record_align(w->end)};
     const void *data;
     pc_status status;
-    PC__TRY(encode(w, index, &entry, &data), done);
+    PC__TRY(encode_block(w, index, &entry, &data), done);
     if (w->options->seal_key)
-        PC__TRY(seal(w, index, &entry, &data), done);
+        PC__TRY(seal_block(w, index, &entry, &data), done);
     pc__checksum_of(data, (size_t)entry.stored, entry.sum);
     if (entry.stored)
         w->end = entry.offset + entry.stored;
     else
-        entry.offset = 0; /* empty: it lies nowhere, so that the file ends with something */
+        entry.offset = 0; /* an empty block has no place, so that the file ends with stored bytes */
     pc__record_entry_put(&entry, table + index * PC__RECORD_ENTRY);
     w->head.state_bytes += entry.raw;
     PC__TRY(w->sink->write(w->sink, index + 1, entry.offset, data, (size_t)entry.stored), done);
@@ -176,7 +176,7 @@ done:
     return status;
 }
 
-/* Begins a field of the body; its bytes go to the returned place, which is zero. */
+/* Begins a field of the body; returns the place of its bytes, which is zero. */
 static uint8_t *put_field(uint8_t **at, uint32_t tag, uint64_t size)
 {
     uint8_t *bytes = *at + PC__RECORD_TAG_LENGTH;
@@ -220,7 +220,7 @@ static void put_body(const writer *w, uint8_t *at)
     memcpy(put_field(&at, PC__RECORD_TAG_CODEC, strlen(name)), name, strlen(name));
 }
 
-static void fill_head(writer *w)
+static void set_head(writer *w)
 {
     const pc__image *image = w->image;
     pc__record_head *h = &w->head;
@@ -252,8 +252,8 @@ static void fill_head(writer *w)
     }
 }
 
-/* The body's seal vouches for all that stands before it, in which the nonce of the body itself is
- * still zero and so is the checksum. */
+/* The body's seal authenticates all that precedes it, with the body's nonce and the checksum as
+ * zeros. */
 static pc_status write_header(writer *w)
 {
     pc__record_head *h = &w->head;
@@ -299,9 +299,9 @@ pc_status pc__record_write(const pc_allocator *mem, const pc__image *image,
 {
     writer w = {.mem = mem, .image = image, .options = options, .sink = sink};
     pc_status status;
-    PC__TRY(check_image(image), done);
-    PC__TRY(find_codec(options, &w.codec), done);
-    fill_head(&w);
+    PC__TRY(check_write_image(image), done);
+    PC__TRY(find_write_codec(options, &w.codec), done);
+    set_head(&w);
     PC__TRY(write_pieces(&w), done);
 done:
     pc__free(mem, w.scratch);

@@ -1,8 +1,10 @@
+/* A parser of addresses that reports the byte of an error. Owns copies of all parts. */
 #include "store/remote/remote_address.h"
 
 #include <sodium.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/fail.h"
 
 enum { DEFAULT_PORT = 6379, MAX_SEEDS = 256, MAX_SERVER_NAME = 255, MAX_DATABASE = 1 << 20 };
@@ -12,16 +14,7 @@ static pc_status address_error(const char *text, const char *at, const char *cau
     return pc__fail(PC_ERR_INVALID, "remote address: at byte %zu: %s", (size_t)(at - text), cause);
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
-/* A run of the address with its %xx decoded, in memory that is never moved, so that one wipe gets
- * all of it. */
+/* Copies text with its %xx decoded. The copy is never moved, so that zeroing it leaves nothing. */
 static pc_status decode_text(char **out, const pc_allocator *mem, const char *text,
                              const char *from, const char *to)
 {
@@ -34,18 +27,18 @@ static pc_status decode_text(char **out, const pc_allocator *mem, const char *te
             *at++ = *from;
             continue;
         }
-        high = to - from > 2 ? hex_digit(from[1]) : -1;
-        low = high >= 0 ? hex_digit(from[2]) : -1;
+        high = to - from > 2 ? pc__hex_digit(from[1]) : -1;
+        low = high >= 0 ? pc__hex_digit(from[2]) : -1;
         if (low < 0 || high + low == 0)
             return address_error(text, from,
-                                 "% must be followed by two hexadecimal digits, not both 0");
+                                 "after % two hexadecimal digits are needed, not both 0");
         *at++ = (char)(16 * high + low);
         from += 2;
     }
     return PC_OK;
 }
 
-/* The whole run as a decimal number. */
+/* The whole text as a decimal number. 0: it is none, or too large. */
 static int parse_number(const char *from, const char *to, int32_t most, int32_t *out)
 {
     int32_t value = 0;
@@ -67,22 +60,22 @@ static pc_status add_seed(pc__remote_address *a, const char *text, const char *f
 {
     pc_status status;
     if (from == to)
-        return address_error(text, from, "a host is missing");
+        return address_error(text, from, "the name of a server is missing");
     if (port && to - from > MAX_SERVER_NAME)
-        return address_error(text, from, "a host has more than 255 bytes");
+        return address_error(text, from, "the name of a server has more than 255 bytes");
     if (a->count == MAX_SEEDS)
-        return address_error(text, from, "more than 256 hosts");
+        return address_error(text, from, "more than 256 servers");
     PC__TRY(pc__grow(&a->mem, (void **)&a->seeds, &a->capacity, a->count + 1, sizeof *a->seeds),
             end);
     a->seeds[a->count].port = (uint16_t)port;
     a->seeds[a->count].server = NULL;
-    a->count++; /* a failed decode leaves memory too */
+    a->count++; /* counted first: a failed decode leaves memory too */
     status = decode_text(&a->seeds[a->count - 1].server, &a->mem, text, from, to);
 end:
     return status;
 }
 
-/* "host", "host:port", "[v6]", "[v6]:port" */
+/* "server", "server:port", "[v6]", "[v6]:port" */
 static pc_status parse_server(pc__remote_address *a, const char *text, const char *from,
                               const char *to)
 {
@@ -96,9 +89,9 @@ static pc_status parse_server(pc__remote_address *a, const char *text, const cha
         rest = end + 1;
     }
     if (rest < to && *rest == ':' && memchr(rest + 1, ':', (size_t)(to - rest - 1)))
-        return address_error(text, from, "an IPv6 address must stand in brackets");
+        return address_error(text, from, "write an IPv6 address in brackets");
     if (rest < to && (*rest != ':' || !parse_number(rest + 1, to, 65535, &port) || !port))
-        return address_error(text, rest, "after the host only :port (1 to 65535) is known");
+        return address_error(text, rest, "after the server only :port (1 to 65535) may follow");
     return add_seed(a, text, server, server_end, port);
 }
 
@@ -109,7 +102,7 @@ static pc_status parse_user(pc__remote_address *a, const char *text, const char 
     pc_status status;
     if (!colon)
         return address_error(text, from,
-                             "a user without a password (\":password@\" is a password alone)");
+                             "a user needs a password; \":password@\" is a password alone");
     if (colon > from)
         PC__TRY(decode_text(&a->user, &a->mem, text, from, colon), end);
     status = decode_text(&a->password, &a->mem, text, colon + 1, to);
@@ -124,7 +117,7 @@ static pc_status parse_servers(pc__remote_address *a, const char *text, const ch
 {
     const char *slash = memchr(from, '/', (size_t)(to - from)), *end = slash ? slash : to;
     if (slash && slash + 1 < to && !parse_number(slash + 1, to, MAX_DATABASE, &a->database))
-        return address_error(text, slash, "after / only the number of a database is known");
+        return address_error(text, slash, "after / only the number of a database may follow");
     for (;;) {
         const char *comma = memchr(from, ',', (size_t)(end - from));
         pc_status status = parse_server(a, text, from, comma ? comma : end);
@@ -139,7 +132,7 @@ static pc_status parse_servers(pc__remote_address *a, const char *text, const ch
     return PC_OK;
 }
 
-/* Where "name=value" of an option is kept. NULL: there is none of this name. */
+/* The field of an option. NULL: no option has this name. */
 static char **option_field(pc__remote_tls_options *tls, const char *from, size_t size)
 {
     static const char *const names[] = {"cacert", "cert", "key", "sni"};
@@ -158,12 +151,13 @@ static pc_status parse_option(pc__remote_address *a, const char *text, const cha
     char **field = option_field(&a->tls, from, size);
     if (equal && size == 8 && !memcmp(from, "insecure", 8)) {
         if (to - equal != 2 || equal[1] != '1' || a->tls.insecure)
-            return address_error(text, from, "insecure can only be 1, once");
+            return address_error(text, from, "insecure can only be 1, and given once");
         a->tls.insecure = 1;
         return PC_OK;
     }
     if (!equal || !field)
-        return address_error(text, from, "an option is cacert=, cert=, key=, sni= or insecure=1");
+        return address_error(text, from,
+                             "unknown option; known: cacert=, cert=, key=, sni=, insecure=1");
     if (*field)
         return address_error(text, from, "an option is given twice");
     if (equal + 1 == to)
@@ -176,8 +170,8 @@ static pc_status parse_options(pc__remote_address *a, const char *text, const ch
     if (strchr(from, '@'))
         return address_error(
             text, from,
-            "in an address with options ? and & of user and password, and @ of options, "
-            "are written %3F, %26 and %40");
+            "in an address with options, write ? and & of user and password as %3F and %26, "
+            "and @ of options as %40");
     for (const char *at = from;;) {
         const char *end = at + strcspn(at, "&");
         pc_status status = parse_option(a, text, at, end);
@@ -188,13 +182,13 @@ static pc_status parse_options(pc__remote_address *a, const char *text, const ch
         at = end + 1;
     }
     if (a->tls.key && !a->tls.certificate)
-        return address_error(text, from, "key= without cert=");
+        return address_error(text, from, "key= needs cert=");
     if (a->tls.insecure && a->tls.authorities)
-        return address_error(text, from, "insecure=1 does not go with cacert=");
+        return address_error(text, from, "insecure=1 and cacert= exclude each other");
     return PC_OK;
 }
 
-/* Where the options' question mark is, or the end. A password of redis:// may hold one. */
+/* The question mark before the options, or the end. A password of redis:// may contain one. */
 static const char *find_options(const char *from, int tls)
 {
     const char *at = strrchr(from, '@');
@@ -218,10 +212,11 @@ pc_status pc__remote_address_parse(pc__remote_address *out, const pc_allocator *
     out->mem = *mem;
     out->tls.wanted = is_tls;
     if (!is_local && !is_tls && strncmp(text, tcp, sizeof tcp - 1))
-        return address_error(text, text, "it must begin with redis://, rediss:// or redis+unix://");
+        return address_error(text, text,
+                             "an address begins with redis://, rediss:// or redis+unix://");
     end = is_local ? from + strlen(from) : find_options(from, is_tls);
     if (*end && !is_tls)
-        return address_error(text, end, "options (?) go with rediss:// only");
+        return address_error(text, end, "only rediss:// has options (?)");
     if (*end)
         PC__TRY(parse_options(out, text, end + 1), fail);
     for (at = end; at > from && at[-1] != '@';)

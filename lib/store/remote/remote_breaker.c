@@ -1,3 +1,4 @@
+/* The states of a circuit breaker: closed, open (paused), one probe under way. */
 #include "store/remote/remote_breaker.h"
 
 #define FIRST_WAIT 0.1
@@ -29,7 +30,7 @@ int pc__remote_breaker_done(pc__remote_breaker *breaker, int permit, int ok, dou
         return was_open;
     }
     if (was_open && permit != PC__REMOTE_BREAKER_PROBE)
-        return 0; /* one of several that were under way when the first failed */
+        return 0; /* it began before the breaker opened */
     breaker->open_seconds = was_open ? 2 * breaker->open_seconds : FIRST_WAIT;
     if (breaker->open_seconds > LONGEST_WAIT)
         breaker->open_seconds = LONGEST_WAIT;

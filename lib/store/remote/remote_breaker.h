@@ -1,26 +1,26 @@
-/* Leaves a server that fails alone for a while: first 0.1 s, twice as long after each failed try,
- * at most 30 s, each a quarter shorter or longer by chance so that many clients do not come back at
- * once. One try at a time tells whether it is back. Not locked. */
+/* A circuit breaker: it pauses a server that fails. The first pause is 0.1 s; each failed attempt
+ * after it doubles the pause, up to 30 s. Each is up to a quarter shorter or longer by chance, so
+ * that many clients do not return at once. After a pause one attempt, the probe, decides. Not
+ * locked. */
 #ifndef PC_STORE_REMOTE_BREAKER_H
 #define PC_STORE_REMOTE_BREAKER_H
 
-typedef struct pc__remote_breaker { /* zero-initialised: closed */
+typedef struct pc__remote_breaker { /* zero-initialised: closed, the server is used */
     double open_until;              /* pc__now clock */
-    double open_seconds;            /* 0: closed */
+    double open_seconds;            /* of the current pause; 0: closed */
     int probing;
 } pc__remote_breaker;
 
-int pc__remote_breaker_allows(const pc__remote_breaker *breaker,
-                              double now); /* pc__breaker_enter would give non-zero */
-/* 0: leave it alone. Else what pc__breaker_done wants back: PC__BREAKER_OPEN_WAY, or
- * PC__BREAKER_TRY for the one that finds out. */
+enum { PC__REMOTE_BREAKER_CLOSED = 1, PC__REMOTE_BREAKER_PROBE = 2 };
+
+/* 1: pc__remote_breaker_enter would allow an attempt. */
+int pc__remote_breaker_allows(const pc__remote_breaker *breaker, double now);
+/* 0: paused. Else a permit, PC__REMOTE_BREAKER_…, for one of the following two. */
 int pc__remote_breaker_enter(pc__remote_breaker *breaker, double now);
-/* What became of it. `chance` in [0, 1). Non-zero: it has changed between open and closed. */
+/* The attempt succeeded or failed. `chance` in [0, 1). 1: the breaker has opened or closed. */
 int pc__remote_breaker_done(pc__remote_breaker *breaker, int permit, int ok, double now,
                             double chance);
-/* It was not tried after all. */
+/* There was no attempt. */
 void pc__remote_breaker_cancel(pc__remote_breaker *breaker, int permit);
-
-enum { PC__REMOTE_BREAKER_CLOSED = 1, PC__REMOTE_BREAKER_PROBE = 2 };
 
 #endif

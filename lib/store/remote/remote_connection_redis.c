@@ -1,6 +1,5 @@
-/* Answers are handed to hiredis' reader, but for the states themselves: its copy of a run of bytes
- * that grows as they come, and then one more, would cost more than the network. They are received
- * where they belong; what comes before them is one line with their length. */
+/* hiredis' reader parses all replies but bulk strings of states: it would copy them twice, which
+ * costs more than the network. We read their length and receive the bytes where they belong. */
 #include "store/remote/remote_connection.h"
 
 #include <errno.h>
@@ -24,8 +23,8 @@ struct pc__remote_connection {
     pc__remote_reply_reader *reader;
     pc__remote_tls_session *tls; /* NULL: plain */
     uint64_t received;
-    int has_received; /* the server, at any time */
-    size_t at, end;   /* of what lies in `in` */
+    int has_received; /* anything, since it was opened */
+    size_t at, end;   /* of the bytes in `in` that are not consumed */
     char in[IN_BYTES];
 };
 
@@ -39,7 +38,7 @@ static pc_status check_time(const pc__remote_connection *w, pc__remote_deadline 
     if (pc__now() < limit->deadline)
         return PC_OK;
     limit->timed_out = 1;
-    return pc__fail(PC_ERR_IO, "%s: no full answer before the deadline", w->name);
+    return pc__fail(PC_ERR_IO, "%s: no complete reply before the deadline", w->name);
 }
 
 static pc_status wait_until_ready(const pc__remote_connection *w, short events,
@@ -71,7 +70,7 @@ static pc_status finish_connect(pc__remote_connection *w, const pc__remote_socke
     int error = 0;
     socklen_t size = sizeof error;
     pc_status status;
-    if (!connect(w->fd, (const struct sockaddr *)&address->address, address->size))
+    if (!connect(w->fd, (const struct sockaddr *)&address->storage, address->size))
         return PC_OK;
     if (errno != EINPROGRESS)
         return socket_error(w, "connect");
@@ -84,7 +83,7 @@ static pc_status finish_connect(pc__remote_connection *w, const pc__remote_socke
     return error ? socket_error(w, "connect") : PC_OK;
 }
 
-/* What a call of TLS has come to: PC_OK when it may be made again. */
+/* After a TLS function: PC_OK when it may be called again. */
 static pc_status wait_for_tls(const pc__remote_connection *w, pc_status status, short wants,
                               pc__remote_deadline *limit)
 {
@@ -122,12 +121,12 @@ pc_status pc__remote_connection_open(pc__remote_connection **out, const pc_alloc
     if (!(w->name = pc__strdup(mem, name)))
         goto fail;
     PC__TRY(pc__remote_reply_reader_new(&w->reader, mem), fail);
-    w->fd = socket(address->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    w->fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (w->fd < 0) {
         status = socket_error(w, "socket");
         goto fail;
     }
-    if (address->address.ss_family != AF_UNIX) {
+    if (address->storage.ss_family != AF_UNIX) {
         setsockopt(w->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         setsockopt(w->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     }
@@ -177,11 +176,11 @@ static void skip_sent(struct iovec **part, size_t *count, size_t bytes)
     }
 }
 
-/* A record at a time, gathered so that a command is not three of them. */
+/* Gathers the parts, so that a short command is one TLS record, not three. */
 static pc_status send_records(pc__remote_connection *w, struct iovec *part, size_t count,
                               pc__remote_deadline *limit)
 {
-    char record[PC__REMOTE_TLS_RECORD]; /* holds the password, once */
+    char record[PC__REMOTE_TLS_RECORD]; /* may hold the password */
     pc_status status = PC_OK;
     size_t size = 0;
     for (skip_sent(&part, &count, 0); count && status == PC_OK; skip_sent(&part, &count, 0)) {
@@ -239,7 +238,7 @@ static struct iovec part_of(const void *data, size_t size)
     return part;
 }
 
-/* Bytes [from, to) of the text, with the value where it belongs. */
+/* Bytes [from, to) of the text, with the value at its place. */
 static pc_status send_range(pc__remote_connection *w, const char *before,
                             const pc__remote_request *r, size_t from, size_t to,
                             pc__remote_deadline *limit)
@@ -276,10 +275,10 @@ static pc_status receive_plain(const pc__remote_connection *w, void *data, size_
     *got = n > 0 ? (size_t)n : 0;
     if (n > 0)
         return PC_OK;
-    if (!w->has_received && (n == 0 || errno == ECONNRESET)) /* what Redis does on a port for TLS */
+    if (!w->has_received && (n == 0 || errno == ECONNRESET)) /* as Redis does on its TLS port */
         return pc__fail(PC_ERR_IO,
-                        "%s: the server has closed the connection without a word; does it want TLS "
-                        "(rediss://)?",
+                        "%s: the server has closed the connection before any reply; if it expects "
+                        "TLS, use rediss://",
                         w->name);
     if (n == 0)
         return pc__fail(PC_ERR_IO, "%s: the server has closed the connection", w->name);
@@ -372,12 +371,12 @@ pc_status pc__remote_connection_bulk_end(pc__remote_connection *connection,
     char end[2];
     pc_status status = pc__remote_connection_bulk_part(connection, end, sizeof end, limit);
     if (status == PC_OK && (end[0] != '\r' || end[1] != '\n'))
-        status = pc__fail(PC_ERR_FORMAT, "%s: a run of bytes that does not end where it should",
+        status = pc__fail(PC_ERR_FORMAT, "%s: a bulk string has no end mark after its length",
                           connection->name);
     return status;
 }
 
-/* "$123\r\n" at the start of what has come: its number. PC_MISS: another kind of answer. */
+/* Reads "$123\r\n". PC_MISS: the reply is of another kind. */
 static pc_status bulk_length(pc__remote_connection *w, size_t *length, pc__remote_deadline *limit)
 {
     const char *line, *end;
@@ -399,7 +398,7 @@ static pc_status bulk_length(pc__remote_connection *w, size_t *length, pc__remot
         else
             *length = 10 * *length + (size_t)(*c - '0');
     if (!end || end == line + 1 || end[1] != '\n')
-        return pc__fail(PC_ERR_FORMAT, "%s: a length that is no number", w->name);
+        return pc__fail(PC_ERR_FORMAT, "%s: the length of a bulk string is not a number", w->name);
     w->at += (size_t)(end + 2 - line);
     return PC_OK;
 }
@@ -422,7 +421,7 @@ pc_status pc__remote_connection_bulk(pc__remote_connection *connection, void *da
     if (status != PC_OK)
         return status;
     if (*got > capacity)
-        return pc__fail(PC_ERR_FORMAT, "%s: %zu bytes in answer to a request for %zu",
+        return pc__fail(PC_ERR_FORMAT, "%s: the server sends %zu bytes, %zu were asked for",
                         connection->name, *got, capacity);
     status = pc__remote_connection_bulk_part(connection, data, *got, limit);
     return status < 0 ? status : pc__remote_connection_bulk_end(connection, limit);

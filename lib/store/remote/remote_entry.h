@@ -1,27 +1,39 @@
-/* How a record lies on a server: one value a piece, all in one hash slot (doc/format.md, "A
- * server"). Blocks carry a random tag of their writer in their names, so that the pieces of two
- * writers never mix; the value of the header begins with an envelope that names the tag. */
+/* One entry of the tier REMOTE: a record as values of a server, all in one hash slot
+ * (doc/format.md, "A server"). Piece 0 is the header; its value begins with an envelope that names
+ * the writer's random tag. The names of the other pieces, the blocks, contain this tag, so that
+ * blocks of two writers never mix. Family: _redis (names, envelope, commands), _read, _write. */
 #ifndef PC_STORE_REMOTE_ENTRY_H
 #define PC_STORE_REMOTE_ENTRY_H
 
 #include "store/record/record_name.h"
+#include "store/remote/remote_nodes.h"
 
 typedef struct pc__remote_entry {
     uint64_t tag;
-    uint64_t header_bytes; /* of piece 0, behind the envelope */
+    uint64_t header_bytes; /* of piece 0, without the envelope */
     uint64_t bytes;        /* of all values */
     uint32_t pieces;       /* header included */
-    uint32_t ttl;          /* seconds that a hit moves the end to; 0: it does not */
+    uint32_t ttl;          /* seconds that a hit adds to the entry's life; 0: it does not expire */
     uint32_t tokens;
     uint32_t has_content;
     pc__id content;
-    uint32_t is_usable; /* not in the envelope: this process has written the record, or opened it */
+    uint32_t is_usable; /* not in the envelope: this process has written or opened the record */
 } pc__remote_entry;
+
+typedef struct pc__remote_client { /* what reading and writing entries needs */
+    const pc_allocator *mem;
+    pc__remote_nodes *nodes;
+    const pc__record_options *record;
+    char variant[PC__VARIANT]; /* of the records that we write and read */
+} pc__remote_client;
 
 enum {
     PC__REMOTE_ENVELOPE_BYTES = 96,
     PC__REMOTE_HEADER_NAME = 72 + PC__VARIANT,
-    PC__REMOTE_BLOCK_NAME = PC__REMOTE_HEADER_NAME + 24
+    PC__REMOTE_BLOCK_NAME = PC__REMOTE_HEADER_NAME + 24,
+    PC__REMOTE_FIRST_BYTES = 65536, /* of a header, in the first request */
+    PC__REMOTE_WRITE_SECONDS = 600, /* life of blocks whose header is not written yet */
+    PC__REMOTE_SLACK_SECONDS = 60   /* blocks live longer than their header by this much */
 };
 
 typedef struct pc__remote_name {
@@ -29,13 +41,48 @@ typedef struct pc__remote_name {
     size_t size;
 } pc__remote_name;
 
-pc__remote_name pc__remote_header_name(const pc__record_name *record_name);
-pc__remote_name pc__remote_block_name(const pc__record_name *record_name, uint64_t tag,
-                                      size_t piece); /* piece >= 1 */
+/* `piece` 0: the header, `tag` is not used. */
+pc__remote_name pc__remote_entry_name(const pc__record_name *record, uint64_t tag, size_t piece);
+/* Adds the name as an argument. */
+void pc__remote_entry_add_name(pc__remote_request *request, const pc__remote_client *client,
+                               const pc__id *key, uint64_t tag, size_t piece);
+uint32_t pc__remote_entry_slot(const pc__id *key);
 
 void pc__remote_envelope_write(uint8_t out[PC__REMOTE_ENVELOPE_BYTES],
                                const pc__remote_entry *entry);
 /* PC_ERR_FORMAT: no envelope, or damaged; PC_ERR_UNSUPPORTED: of another version. */
 pc_status pc__remote_envelope_read(pc__remote_entry *out, const uint8_t *data, size_t size);
+
+/* PC_ERR_FORMAT: the name belongs to a value of another type. PC_ERR_IO: any other error of the
+ * server. The error text is set. */
+pc_status pc__remote_answer_status(const pc__remote_answer *answer);
+
+/* Bytes [at, at + size) of the header's value. PC_MISS: no header, or it has no such bytes.
+ * PC_ERR_FORMAT: a value of another type has this name. */
+pc_status pc__remote_entry_read_header(const pc__remote_client *client, const pc__id *key,
+                                       uint64_t at, void *data, size_t size, size_t *got,
+                                       pc__remote_deadline *limit);
+pc_status pc__remote_entry_read_envelope(const pc__remote_client *client, const pc__id *key,
+                                         pc__remote_entry *entry, pc__remote_deadline *limit);
+/* Removes a writer's blocks and, if `header`, its header: unless another writer has replaced it. */
+pc_status pc__remote_entry_remove(const pc__remote_client *client, const pc__id *key, uint64_t tag,
+                                  uint32_t pieces, int header, pc__remote_deadline *limit);
+/* Removes a value under the header's name that is no header. */
+pc_status pc__remote_entry_remove_foreign(const pc__remote_client *client, const pc__id *key,
+                                          pc__remote_deadline *limit);
+/* The entry expires `ttl` seconds from now. */
+pc_status pc__remote_entry_renew(const pc__remote_client *client, const pc__id *key,
+                                 const pc__remote_entry *entry, pc__remote_deadline *limit);
+
+/* Opens an entry for reading. Takes over `first`, with which the header's value begins. */
+pc_status pc__remote_entry_open(pc__source **out, const pc__remote_client *client,
+                                const pc__id *key, const pc__remote_entry *entry, uint8_t *first,
+                                size_t first_size, double deadline);
+
+/* Writes an entry. PC_OK: *entry is published. PC_MISS with *reason: NONE, another writer has
+ * published it meanwhile; NO_ROOM; EXPIRED. After an error the blocks are removed, or expire. */
+pc_status pc__remote_entry_write(const pc__remote_client *client, const pc__image *image,
+                                 pc__remote_entry *entry, uint32_t *reason,
+                                 pc__remote_deadline *limit);
 
 #endif

@@ -1,22 +1,24 @@
-/* Writing an entry. Blocks first, under names that only this writer uses, to end by themselves if
- * it does not come to the header. Then, in one turn, they get their real end and the header is set,
- * if nobody else has set one. */
-#include "store/remote/remote_tier.h"
+/* Writing an entry. First the blocks, under names that only this writer uses; they expire soon if
+ * the header is never written. Then one request gives them their real life and sets the header,
+ * unless another writer has set one. */
+#include "store/remote/remote_entry.h"
 
 #include <sodium.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fail.h"
+#include "store/event.h"
+#include "store/image.h"
 
-#define MAX_VALUE (UINT64_C(512) << 20) /* of such a server */
+#define MAX_VALUE (UINT64_C(512) << 20) /* bytes, of such a server */
 
-enum {
-    LONGEST = 2000000000
-}; /* seconds that an entry lives: 63 years. A server refuses dates beyond its clock's range */
+/* Seconds, 63 years: a server refuses dates beyond its clock's range. */
+enum { LONGEST_TTL = 2000000000 };
 
 typedef struct entry_writer {
     pc__sink sink; /* first */
-    pc__remote *remote;
+    const pc__remote_client *client;
     const pc__image *image;
     pc__remote_entry *entry;
     pc__remote_deadline *limit;
@@ -24,13 +26,13 @@ typedef struct entry_writer {
     uint32_t written; /* the last block that may be there */
     int full, exists, moving;
     int header_sent; /* the header may be there */
-    int64_t seconds; /* until it ends; 0: no end */
+    int64_t ttl;     /* seconds; 0: it does not expire */
 } entry_writer;
 
 static pc_status call_server(entry_writer *p, const pc__remote_request *request,
                              pc__remote_answer *answer)
 {
-    pc_status status = pc__remote_nodes_call(p->remote->nodes, p->slot, request, NULL, p->limit,
+    pc_status status = pc__remote_nodes_call(p->client->nodes, p->slot, request, NULL, p->limit,
                                              answer);
     if (status < 0)
         return status;
@@ -41,15 +43,12 @@ static pc_status call_server(entry_writer *p, const pc__remote_request *request,
 
 static pc_status write_block_value(entry_writer *p, size_t piece, const void *data, size_t size)
 {
-    pc__remote_name name = pc__remote_entry_block_name(p->remote, &p->image->key, p->entry->tag,
-                                                       piece);
-    pc__remote_request request = pc__remote_request_make(&p->remote->mem);
+    pc__remote_request request = pc__remote_request_make(p->client->mem);
     pc__remote_answer answer;
     pc_status status;
     p->written = (uint32_t)piece;
-    pc__remote_request_command(&request, 5);
-    pc__remote_request_text(&request, "SET");
-    pc__remote_request_bytes(&request, name.text, name.size);
+    pc__remote_request_command(&request, "SET", 4);
+    pc__remote_entry_add_name(&request, p->client, &p->image->key, p->entry->tag, piece);
     pc__remote_request_value(&request, data, size);
     pc__remote_request_text(&request, "EX");
     pc__remote_request_number(&request, PC__REMOTE_WRITE_SECONDS);
@@ -63,70 +62,61 @@ static pc_status write_block_value(entry_writer *p, size_t piece, const void *da
 static void add_block_ttls(entry_writer *p, pc__remote_request *request)
 {
     for (uint32_t piece = 1; piece < p->entry->pieces; piece++) {
-        pc__remote_name name = pc__remote_entry_block_name(p->remote, &p->image->key, p->entry->tag,
-                                                           piece);
-        pc__remote_request_command(request, p->seconds ? 3 : 2);
-        pc__remote_request_text(request, p->seconds ? "EXPIRE" : "PERSIST");
-        pc__remote_request_bytes(request, name.text, name.size);
-        if (p->seconds)
-            pc__remote_request_number(request, p->seconds + PC__REMOTE_SLACK_SECONDS);
+        pc__remote_request_command(request, p->ttl ? "EXPIRE" : "PERSIST", p->ttl ? 2 : 1);
+        pc__remote_entry_add_name(request, p->client, &p->image->key, p->entry->tag, piece);
+        if (p->ttl)
+            pc__remote_request_number(request, p->ttl + PC__REMOTE_SLACK_SECONDS);
     }
 }
 
 static void add_header(entry_writer *p, pc__remote_request *request, const void *value, size_t size)
 {
-    pc__remote_name name = pc__remote_entry_header_name(p->remote, &p->image->key);
-    pc__remote_request_command(request, p->seconds ? 6 : 4);
-    pc__remote_request_text(request, "SET");
-    pc__remote_request_bytes(request, name.text, name.size);
+    pc__remote_request_command(request, "SET", p->ttl ? 5 : 3);
+    pc__remote_entry_add_name(request, p->client, &p->image->key, 0, 0);
     pc__remote_request_value(request, value, size);
     pc__remote_request_text(request, "NX");
-    if (p->seconds) {
+    if (p->ttl) {
         pc__remote_request_text(request, "EX");
-        pc__remote_request_number(request, p->seconds);
+        pc__remote_request_number(request, p->ttl);
     }
 }
 
-static pc_status send_header(entry_writer *p, const void *value, size_t size, int together,
+static pc_status send_header(entry_writer *p, const void *value, size_t size, int transaction,
                              pc__remote_answer *answer)
 {
-    pc__remote_request request = pc__remote_request_make(&p->remote->mem);
+    pc__remote_request request = pc__remote_request_make(p->client->mem);
     pc_status status;
-    if (together) {
-        pc__remote_request_command(&request, 1);
-        pc__remote_request_text(&request, "MULTI");
-    }
+    if (transaction)
+        pc__remote_request_command(&request, "MULTI", 0);
     add_block_ttls(p, &request);
     add_header(p, &request, value, size);
-    if (together) {
-        pc__remote_request_command(&request, 1);
-        pc__remote_request_text(&request, "EXEC");
-    }
+    if (transaction)
+        pc__remote_request_command(&request, "EXEC", 0);
     p->header_sent = 1;
     status = call_server(p, &request, answer);
     pc__remote_request_free(&request);
     return status;
 }
 
-/* Blocks without an end and the header that they are for come into being together, so that no loss
- * of the connection leaves blocks that nobody ever removes. A cluster refuses that while it moves
- * the slot: then one after the other. */
+/* Without a life span, one transaction makes the blocks permanent and sets their header: a lost
+ * connection must not leave blocks that are never removed. A cluster refuses transactions while it
+ * moves the slot; then there is none. */
 static pc_status set_header(entry_writer *p, const void *value, size_t size)
 {
     pc__remote_answer answer;
-    pc_status status = send_header(p, value, size, !p->seconds, &answer);
-    if (status < 0 && p->moving && !p->seconds)
+    pc_status status = send_header(p, value, size, !p->ttl, &answer);
+    if (status < 0 && p->moving && !p->ttl)
         status = send_header(p, value, size, 0, &answer);
     if (status < 0 || !answer.nil)
         return status;
-    p->exists = 1; /* or ours, if the connection was lost after it was set and the commands were
-                     sent again */
-    return pc__fail(PC_ERR_CANCELLED, "remote: somebody else has written it meanwhile");
+    /* another writer's; or ours, if the connection was lost and the request was sent again */
+    p->exists = 1;
+    return pc__fail(PC_ERR_CANCELLED, "remote: another writer has written this entry meanwhile");
 }
 
 static pc_status write_header_value(entry_writer *p, const void *data, size_t size)
 {
-    uint8_t *value = pc__alloc(&p->remote->mem, PC__REMOTE_ENVELOPE_BYTES + size);
+    uint8_t *value = pc__alloc(p->client->mem, PC__REMOTE_ENVELOPE_BYTES + size);
     pc_status status;
     if (!value)
         return PC_ERR_NOMEM;
@@ -135,7 +125,7 @@ static pc_status write_header_value(entry_writer *p, const void *data, size_t si
     pc__remote_envelope_write(value, p->entry);
     memcpy(value + PC__REMOTE_ENVELOPE_BYTES, data, size);
     status = set_header(p, value, PC__REMOTE_ENVELOPE_BYTES + size);
-    pc__free(&p->remote->mem, value);
+    pc__free(p->client->mem, value);
     return status;
 }
 
@@ -145,7 +135,8 @@ static pc_status write_entry_piece(pc__sink *sink, size_t piece, uint64_t offset
     entry_writer *p = (entry_writer *)sink;
     (void)offset; /* each piece is a value of its own */
     if (size > MAX_VALUE - PC__REMOTE_ENVELOPE_BYTES)
-        return pc__fail(PC_ERR_LIMIT, "remote: a piece of %zu bytes; a server takes 512 MiB", size);
+        return pc__fail(PC_ERR_LIMIT,
+                        "remote: a piece has %zu bytes; a server stores at most 512 MiB", size);
     if (!piece)
         return write_header_value(p, data, size);
     return size ? write_block_value(p, piece, data, size) : PC_OK;
@@ -159,42 +150,42 @@ static void set_up_entry(entry_writer *p)
     memset(e, 0, sizeof *e);
     randombytes_buf(&e->tag, sizeof e->tag);
     e->pieces = (uint32_t)image->block_count + 1;
-    e->ttl = image->ttl > 0 ? image->ttl < 1                 ? 1
-                              : image->ttl < (double)LONGEST ? (uint32_t)image->ttl
-                                                             : LONGEST
-                            : 0;
+    if (image->ttl > 0)
+        e->ttl = image->ttl < 1                     ? 1
+                 : image->ttl < (double)LONGEST_TTL ? (uint32_t)image->ttl
+                                                    : LONGEST_TTL;
     e->tokens = (uint32_t)image->tokens;
     e->has_content = image->has_content ? 1 : 0;
     e->content = image->content;
     p->slot = pc__remote_entry_slot(&image->key);
-    p->seconds = !image->expires ? e->ttl : left < LONGEST ? left : LONGEST;
+    p->ttl = !image->expires ? e->ttl : left < LONGEST_TTL ? left : LONGEST_TTL;
 }
 
-/* After a failure. Non-zero: the header is there, and ours, only its answer was lost; then all that
- * it needs is there too, for the commands before it came over the same connection. Else the blocks
- * go; if that cannot be found out, they end by themselves. */
+/* After a failure. 1: our header is there and only its reply was lost; the blocks are there too,
+ * because their commands came before on the same connection. 0: the blocks are removed; if the
+ * server cannot be asked, they expire. */
 static int remove_failed(entry_writer *p)
 {
     const pc__id *key = &p->image->key;
     pc_status status = PC_MISS;
     pc__remote_entry there;
-    if (p->limit->timed_out || !pc__remote_nodes_may_ask(p->remote->nodes, p->slot))
+    if (p->limit->timed_out || !pc__remote_nodes_may_ask(p->client->nodes, p->slot))
         return 0;
     if (p->header_sent)
-        status = pc__remote_entry_read_envelope(p->remote, key, &there, p->limit);
+        status = pc__remote_entry_read_envelope(p->client, key, &there, p->limit);
     if (status == PC_OK && there.tag == p->entry->tag)
         return 1;
     if (status >= 0 && p->written)
-        pc__remote_entry_remove(p->remote, key, p->entry->tag, p->written + 1, 0, p->limit);
+        pc__remote_entry_remove(p->client, key, p->entry->tag, p->written + 1, 0, p->limit);
     return 0;
 }
 
-pc_status pc__remote_entry_write(pc__remote *remote, const pc__image *image,
+pc_status pc__remote_entry_write(const pc__remote_client *client, const pc__image *image,
                                  pc__remote_entry *entry, uint32_t *reason,
                                  pc__remote_deadline *limit)
 {
     entry_writer p = {.sink = {write_entry_piece},
-                      .remote = remote,
+                      .client = client,
                       .image = image,
                       .entry = entry,
                       .limit = limit};
@@ -202,13 +193,14 @@ pc_status pc__remote_entry_write(pc__remote *remote, const pc__image *image,
     char text[512] = "";
     *reason = PC_REASON_NONE;
     if (image->block_count > PC__MAX_BLOCKS)
-        return pc__fail(PC_ERR_LIMIT, "remote: %zu blocks", image->block_count);
+        return pc__fail(PC_ERR_LIMIT, "remote: a record has %zu blocks; %u are allowed",
+                        image->block_count, (unsigned)PC__MAX_BLOCKS);
     set_up_entry(&p);
-    if (image->expires && p.seconds <= 0) {
+    if (image->expires && p.ttl <= 0) {
         *reason = PC_REASON_EXPIRED;
         return PC_MISS;
     }
-    status = pc__record_write(&remote->mem, image, &remote->common.record, &p.sink, NULL);
+    status = pc__record_write(client->mem, image, client->record, &p.sink, NULL);
     if (status >= 0)
         return PC_OK;
     strncpy(text, pc_error_text(), sizeof text - 1);

@@ -1,10 +1,10 @@
-/* The map of a cluster: which node holds which slots. */
+/* Which node has which hash slots, by CLUSTER SLOTS. */
 #include "base/clock.h"
 #include "base/fail.h"
 #include "store/remote/remote_nodes_internal.h"
 #include "store/remote/remote_slots.h"
 
-#define REFRESH_SECONDS 0.05 /* between two looks */
+#define REFRESH_SECONDS 0.05 /* at least, between two requests */
 
 /* One entry of CLUSTER SLOTS, at items[*at]: [first, last, [host, port, …] of the master, then of
  * its replicas]. */
@@ -15,8 +15,8 @@ static pc_status read_range(pc__remote_nodes *nodes, const pc__remote_reply *rep
     size_t end = *at + 1, index;
     const char *server;
     pc_status status;
-    for (size_t left = i->elements; left && end < reply->count;
-         left--) /* where the entry ends: arrays in it count with their elements */
+    /* find the end of the entry: arrays in it are followed by their elements */
+    for (size_t left = i->elements; left && end < reply->count; left--)
         for (size_t inside = 1; inside && end < reply->count; end++)
             inside = inside + reply->items[end].elements - 1;
     if (i->kind != PC__REMOTE_ARRAY || i->elements < 3 || reply->count - *at < 6
@@ -24,7 +24,8 @@ static pc_status read_range(pc__remote_nodes *nodes, const pc__remote_reply *rep
         || i[3].kind != PC__REMOTE_ARRAY || i[3].elements < 2 || i[5].kind != PC__REMOTE_INTEGER
         || i[1].integer < 0 || i[2].integer >= PC__REMOTE_SLOTS || i[5].integer <= 0
         || i[5].integer > 65535)
-        return pc__fail(PC_ERR_IO, "%s: CLUSTER SLOTS is not understood", asked->name);
+        return pc__fail(PC_ERR_IO, "%s: the reply to CLUSTER SLOTS has an unknown form",
+                        asked->name);
     server = i[4].kind == PC__REMOTE_TEXT && i[4].size ? pc__remote_reply_text(reply, &i[4])
                                                        : asked->server;
     status = pc__remote_node_get(nodes, server, (uint16_t)i[5].integer, &index);
@@ -34,14 +35,13 @@ static pc_status read_range(pc__remote_nodes *nodes, const pc__remote_reply *rep
     return status;
 }
 
-static pc_status read_map(pc__remote_nodes *nodes, const pc__remote_reply *reply,
-                          const pc__remote_node *asked)
+static pc_status read_slots(pc__remote_nodes *nodes, const pc__remote_reply *reply,
+                            const pc__remote_node *asked)
 {
     uint16_t *slots;
     pc_status status = PC_OK;
     size_t at = 1;
-    if (reply->items[0].kind
-        == PC__REMOTE_ERROR) { /* no cluster: one server under several addresses */
+    if (reply->items[0].kind == PC__REMOTE_ERROR) { /* one server with several addresses */
         nodes->stale = 0;
         return PC_OK;
     }
@@ -59,15 +59,14 @@ static pc_status read_map(pc__remote_nodes *nodes, const pc__remote_reply *reply
     return PC_OK;
 }
 
-/* The map as one node knows it. */
-static pc_status ask_map(pc__remote_nodes *nodes, pc__remote_node *n, pc__remote_deadline *limit)
+/* The slots as one node knows them. */
+static pc_status ask_slots(pc__remote_nodes *nodes, pc__remote_node *n, pc__remote_deadline *limit)
 {
     pc__remote_request request = pc__remote_request_make(&nodes->mem);
     pc__remote_reply reply = pc__remote_reply_make(&nodes->mem);
     pc__remote_connection *connection = pc__remote_node_pop_idle(nodes, n);
     pc_status status = PC_OK;
-    pc__remote_request_command(&request, 2);
-    pc__remote_request_text(&request, "CLUSTER");
+    pc__remote_request_command(&request, "CLUSTER", 1);
     pc__remote_request_text(&request, "SLOTS");
     PC__TRY(request.status, end);
     if (!connection)
@@ -75,7 +74,7 @@ static pc_status ask_map(pc__remote_nodes *nodes, pc__remote_node *n, pc__remote
     PC__TRY(pc__remote_connection_send(connection, &request, limit), end);
     PC__TRY(pc__remote_connection_reply(connection, &reply, limit), end);
     pthread_mutex_lock(&nodes->lock);
-    status = read_map(nodes, &reply, n);
+    status = read_slots(nodes, &reply, n);
     pthread_mutex_unlock(&nodes->lock);
     pc__remote_node_release(nodes, n, connection);
     connection = NULL;
@@ -86,44 +85,45 @@ end:
     return status;
 }
 
+/* 1: the slots are known, or memory is short. */
+static int refresh_from(pc__remote_nodes *nodes, pc__remote_node *n,
+                        const pc__remote_deadline *limit)
+{
+    double now = pc__now();
+    pc__remote_deadline part = {now + (limit->deadline - now) / 3, 0}; /* leaves time for others */
+    int permit = pc__remote_node_enter(nodes, n);
+    pc_status status;
+    if (!permit)
+        return 0;
+    status = ask_slots(nodes, n, &part);
+    if (status == PC_ERR_NOMEM)
+        pc__remote_node_cancel(nodes, n, permit);
+    else
+        pc__remote_node_report(nodes, n, permit, status >= 0);
+    return status >= 0 || status == PC_ERR_NOMEM;
+}
+
 void pc__remote_slots_refresh(pc__remote_nodes *nodes, const pc__remote_deadline *limit)
 {
     size_t count;
-    int due;
+    int done = 0;
     pthread_mutex_lock(&nodes->lock);
-    due = nodes->stale && !nodes->refreshing && pc__now() - nodes->refreshed > REFRESH_SECONDS;
-    if (due)
-        nodes->refreshing = 1;
+    if (!nodes->stale || nodes->refreshing || pc__now() - nodes->refreshed <= REFRESH_SECONDS) {
+        pthread_mutex_unlock(&nodes->lock);
+        return;
+    }
+    nodes->refreshing = 1;
     count = nodes->count;
     pthread_mutex_unlock(&nodes->lock);
-    for (size_t i = 0; due && i < count; i++) {
-        double now = pc__now();
-        pc__remote_deadline part = {now + (limit->deadline - now) / 3,
-                                    0}; /* a node that hangs leaves time for another */
-        pc_status status;
-        int permit;
+    for (size_t i = 0; i < count && !done; i++) {
         pc__remote_node *n;
         pthread_mutex_lock(&nodes->lock);
         n = nodes->items[i];
-        permit = pc__remote_breaker_enter(&n->breaker, now);
         pthread_mutex_unlock(&nodes->lock);
-        if (!permit)
-            continue;
-        status = ask_map(nodes, n, &part);
-        if (status == PC_ERR_NOMEM) {
-            pthread_mutex_lock(&nodes->lock);
-            pc__remote_breaker_cancel(&n->breaker, permit);
-            pthread_mutex_unlock(&nodes->lock);
-            break;
-        }
-        pc__remote_node_report(nodes, n, permit, status >= 0);
-        if (status >= 0)
-            break;
+        done = refresh_from(nodes, n, limit);
     }
-    if (due) {
-        pthread_mutex_lock(&nodes->lock);
-        nodes->refreshing = 0;
-        nodes->refreshed = pc__now();
-        pthread_mutex_unlock(&nodes->lock);
-    }
+    pthread_mutex_lock(&nodes->lock);
+    nodes->refreshing = 0;
+    nodes->refreshed = pc__now();
+    pthread_mutex_unlock(&nodes->lock);
 }

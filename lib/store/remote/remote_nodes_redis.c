@@ -1,4 +1,4 @@
-/* The nodes themselves and the connections to them. */
+/* The list of nodes, and the connections of each: opened, logged in, idle. */
 #include "store/remote/remote_nodes_internal.h"
 
 #include <sodium.h>
@@ -31,7 +31,7 @@ pc_status pc__remote_node_get(pc__remote_nodes *nodes, const char *server, uint1
         if (nodes->items[*index]->port == port && !strcmp(nodes->items[*index]->server, server))
             return PC_OK;
     if (nodes->count == MAX_NODES)
-        return pc__fail(PC_ERR_LIMIT, "remote: more than %d nodes", MAX_NODES);
+        return pc__fail(PC_ERR_LIMIT, "remote: the cluster has more than %d nodes", MAX_NODES);
     status = pc__grow(&nodes->mem, (void **)&nodes->items, &nodes->capacity, nodes->count + 1,
                       sizeof(*nodes->items));
     if (status < 0)
@@ -74,8 +74,7 @@ pc_status pc__remote_nodes_new(pc__remote_nodes **out, const pc_allocator *mem,
     if (n->address.tls.wanted)
         status = pc__remote_tls_new(&n->tls, mem, &n->address.tls);
     if (status == PC_OK && n->address.tls.insecure && context)
-        pc__log(context, PC_LOG_WARN,
-                "remote: insecure=1: certificates of servers are not checked");
+        pc__log(context, PC_LOG_WARN, "remote: insecure=1: server certificates are not checked");
     for (size_t i = 0; i < n->address.count && status == PC_OK; i++)
         status = pc__remote_node_get(n, n->address.seeds[i].server, n->address.seeds[i].port,
                                      &index);
@@ -124,8 +123,8 @@ int pc__remote_nodes_may_ask(pc__remote_nodes *nodes, uint32_t slot)
 
 /* ------------------------------------------------------------ connections */
 
-/* A single answer that has to be "OK". The server's words about a login may hold what it was sent,
- * so that only the first one is repeated. */
+/* Sends a command whose reply must be "OK". The error text repeats only the first word of the
+ * server's reply: the rest may contain the password. */
 static pc_status expect_ok(const pc__remote_node *n, pc__remote_connection *connection,
                            const pc__remote_request *request, const char *what,
                            pc__remote_deadline *limit)
@@ -138,7 +137,7 @@ static pc_status expect_ok(const pc__remote_node *n, pc__remote_connection *conn
         status = pc__remote_connection_reply(connection, &reply, limit);
     if (status == PC_OK && (reply.count != 1 || reply.items[0].kind != PC__REMOTE_TEXT)) {
         int said = reply.count && reply.items[0].kind == PC__REMOTE_ERROR;
-        status = pc__fail(PC_ERR_IO, "%s: %s is refused: %.*s", n->name, what,
+        status = pc__fail(PC_ERR_IO, "%s: the server refuses %s: %.*s", n->name, what,
                           said ? (int)strcspn(pc__remote_reply_text(&reply, &reply.items[0]), " ")
                                : 0,
                           said ? pc__remote_reply_text(&reply, &reply.items[0]) : "");
@@ -154,8 +153,7 @@ static pc_status log_in(const pc__remote_nodes *nodes, const pc__remote_node *n,
     pc__remote_request request = pc__remote_request_make(&nodes->mem);
     pc_status status = PC_OK;
     if (a->password) {
-        pc__remote_request_command(&request, a->user ? 3 : 2);
-        pc__remote_request_text(&request, "AUTH");
+        pc__remote_request_command(&request, "AUTH", a->user ? 2 : 1);
         if (a->user)
             pc__remote_request_text(&request, a->user);
         pc__remote_request_value(&request, a->password, strlen(a->password)); /* not copied */
@@ -164,8 +162,7 @@ static pc_status log_in(const pc__remote_nodes *nodes, const pc__remote_node *n,
         request = pc__remote_request_make(&nodes->mem);
     }
     if (status == PC_OK && a->database) {
-        pc__remote_request_command(&request, 2);
-        pc__remote_request_text(&request, "SELECT");
+        pc__remote_request_command(&request, "SELECT", 1);
         pc__remote_request_number(&request, a->database);
         status = expect_ok(n, connection, &request, "the database", limit);
         pc__remote_request_free(&request);
@@ -173,10 +170,10 @@ static pc_status log_in(const pc__remote_nodes *nodes, const pc__remote_node *n,
     return status;
 }
 
-/* To the first address that answers: a name may have some that the server does not listen on, as
- * `localhost` often has ::1 before 127.0.0.1. */
-static pc_status open_wire(const pc__remote_nodes *nodes, const pc__remote_node *n,
-                           pc__remote_connection **out, pc__remote_deadline *limit)
+/* Tries the addresses of a name in turn, as the server may not listen on all of them: `localhost`
+ * often has ::1 before 127.0.0.1. */
+static pc_status open_connection(const pc__remote_nodes *nodes, const pc__remote_node *n,
+                                 pc__remote_connection **out, pc__remote_deadline *limit)
 {
     pc_status status = PC_OK;
     int others = 1;
@@ -200,7 +197,7 @@ pc_status pc__remote_node_connect(pc__remote_nodes *nodes, pc__remote_node *n,
 {
     pc_status status;
     *out = NULL;
-    status = open_wire(nodes, n, out, limit);
+    status = open_connection(nodes, n, out, limit);
     if (status < 0)
         return status;
     status = log_in(nodes, n, *out, limit);
@@ -250,7 +247,7 @@ void pc__remote_nodes_sweep(pc__remote_nodes *nodes)
         if (i < nodes->count)
             n = nodes->items[i];
         while (n && count < n->idle_count && pc__now() - n->idle_since[count] > IDLE_SECONDS) {
-            old[count] = n->idle[count]; /* the first have rested longest */
+            old[count] = n->idle[count]; /* the first were used longest ago */
             count++;
         }
         if (count) {
@@ -274,7 +271,7 @@ static void log_change(pc__remote_nodes *nodes, const pc__remote_node *n, int ch
     if (ok)
         pc__log(nodes->context, PC_LOG_INFO, "remote: %s answers again", n->name);
     else
-        pc__log(nodes->context, PC_LOG_WARN, "remote: %s (left alone for %.1f s)", pc_error_text(),
+        pc__log(nodes->context, PC_LOG_WARN, "remote: %s (paused for %.1f s)", pc_error_text(),
                 open_seconds);
 }
 
@@ -290,7 +287,7 @@ void pc__remote_node_report(pc__remote_nodes *nodes, pc__remote_node *n, int per
     open_seconds = n->breaker.open_seconds;
     if (!ok) {
         nodes->stale |= nodes->slots != NULL;
-        count = n->idle_count; /* they were opened to what does not answer any more */
+        count = n->idle_count;
         memcpy(idle, n->idle, count * sizeof(*idle));
         n->idle_count = 0;
     }
@@ -298,4 +295,20 @@ void pc__remote_node_report(pc__remote_nodes *nodes, pc__remote_node *n, int per
     for (size_t i = 0; i < count; i++)
         pc__remote_connection_close(idle[i]);
     log_change(nodes, n, changed, ok, open_seconds);
+}
+
+int pc__remote_node_enter(pc__remote_nodes *nodes, pc__remote_node *n)
+{
+    int permit;
+    pthread_mutex_lock(&nodes->lock);
+    permit = pc__remote_breaker_enter(&n->breaker, pc__now());
+    pthread_mutex_unlock(&nodes->lock);
+    return permit;
+}
+
+void pc__remote_node_cancel(pc__remote_nodes *nodes, pc__remote_node *n, int permit)
+{
+    pthread_mutex_lock(&nodes->lock);
+    pc__remote_breaker_cancel(&n->breaker, permit);
+    pthread_mutex_unlock(&nodes->lock);
 }

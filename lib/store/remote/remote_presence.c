@@ -1,3 +1,4 @@
+/* Two hash tables over entries in one LRU list. */
 #include "store/remote/remote_presence.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* getaddrinfo on a thread, and which address of the result is tried next. */
 #include "store/remote/remote_resolver.h"
 
 #include <netdb.h>
@@ -14,12 +15,12 @@
 struct pc__remote_resolver {
     pc_allocator mem;
     char *server, port[8];
-    int numeric; /* or a path: places never change */
+    int numeric; /* or a path: the addresses never change */
     pthread_mutex_t lock;
     pthread_cond_t ready;
     pthread_t thread;
     int started; /* the thread is to be joined */
-    int running; /* it has not answered yet */
+    int running; /* the thread has no result yet */
     int error;   /* of getaddrinfo */
     pc__remote_socket_address addresses[PC__REMOTE_RESOLVER_MOST];
     size_t count, first; /* which is tried next */
@@ -38,7 +39,7 @@ static int get_addresses(const char *server, const char *port, int flags,
     *count = 0;
     for (struct addrinfo *a = error ? NULL : list; a && *count < PC__REMOTE_RESOLVER_MOST;
          a = a->ai_next) {
-        memcpy(&addresses[*count].address, a->ai_addr, a->ai_addrlen);
+        memcpy(&addresses[*count].storage, a->ai_addr, a->ai_addrlen);
         addresses[(*count)++].size = a->ai_addrlen;
     }
     if (list)
@@ -73,7 +74,7 @@ static pc_status set_path(pc__remote_resolver *r)
                         "remote address: the path of a socket has at most %zu bytes",
                         sizeof local.sun_path - 1);
     memcpy(local.sun_path, r->server, strlen(r->server) + 1);
-    memcpy(&r->addresses[0].address, &local, sizeof local);
+    memcpy(&r->addresses[0].storage, &local, sizeof local);
     r->addresses[0].size = sizeof local;
     r->count = 1;
     r->numeric = 1;
@@ -122,14 +123,14 @@ void pc__remote_resolver_free(pc__remote_resolver *resolver)
     pc__free(&resolver->mem, resolver);
 }
 
-/* With the lock held. */
+/* Under the lock. */
 static pc_status start_thread(pc__remote_resolver *r)
 {
     if (r->started)
-        pthread_join(r->thread, NULL); /* it has answered */
+        pthread_join(r->thread, NULL); /* it has ended */
     r->started = r->running = 0;
     if (pthread_create(&r->thread, NULL, resolve_thread, r))
-        return pc__fail(PC_ERR_IO, "%s: no thread to look up the name", r->server);
+        return pc__fail(PC_ERR_IO, "%s: cannot start a thread that resolves the name", r->server);
     r->started = r->running = 1;
     return PC_OK;
 }
@@ -158,14 +159,12 @@ pc_status pc__remote_resolver_get(pc__remote_resolver *resolver, pc__remote_sock
     while (status == PC_OK && r->running)
         if (pthread_cond_timedwait(&r->ready, &r->lock, &until)) {
             limit->timed_out = 1;
-            status = pc__fail(PC_ERR_IO, "%s: the name is not resolved before the deadline",
+            status = pc__fail(PC_ERR_IO, "%s: the name was not resolved before the deadline",
                               r->server);
         }
-    if (status == PC_OK && !r->count)
-        status = pc__fail(
-            PC_ERR_IO, "%s: %s", r->server,
-            r->error ? gai_strerror(r->error)
-                     : "nothing answers there"); /* 0: others have just forgotten the address */
+    if (status == PC_OK && !r->count) /* error 0: another thread has just dropped all addresses */
+        status = pc__fail(PC_ERR_IO, "%s: %s", r->server,
+                          r->error ? gai_strerror(r->error) : "no address accepts connections");
     if (status == PC_OK)
         *out = r->addresses[r->first];
     pthread_mutex_unlock(&r->lock);
@@ -180,13 +179,13 @@ void pc__remote_resolver_answered(pc__remote_resolver *resolver)
 }
 
 int pc__remote_resolver_failed(pc__remote_resolver *resolver,
-                               const pc__remote_socket_address *place)
+                               const pc__remote_socket_address *address)
 {
     pc__remote_resolver *r = resolver;
-    int others = 1; /* if another thread has found so, too, and has gone on */
+    int others = 1; /* also if another thread has reported it already */
     pthread_mutex_lock(&r->lock);
-    if (r->count && r->addresses[r->first].size == place->size
-        && !memcmp(&r->addresses[r->first].address, &place->address, place->size)) {
+    if (r->count && r->addresses[r->first].size == address->size
+        && !memcmp(&r->addresses[r->first].storage, &address->storage, address->size)) {
         r->first = (r->first + 1) % r->count;
         others = ++r->failed < r->count;
         if (!others) {

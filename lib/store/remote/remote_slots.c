@@ -1,3 +1,4 @@
+/* CRC16 and the text of redirections. */
 #include "store/remote/remote_slots.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The tier REMOTE: what is asked of the servers, what is known of them here, and the counters. */
+/* The operations of the tier REMOTE. It owns the client, the presence cache and the counters. */
 #include "store/remote/remote_tier.h"
 
 #include <sodium.h>
@@ -6,15 +6,13 @@
 
 #include "base/fail.h"
 
-enum { MOST_SEEN = 65536 };
-#define ABSENT_SECONDS                                                                          \
-    0.5                   /* how long "it is not there" is believed: somebody else may write it \
-                           */
-#define FULL_SECONDS 5.0  /* how long a server that has no room is spared */
-#define ASIDE_SECONDS 0.5 /* for what nobody waits for: removing */
-#define RENEW_SECONDS 0.1 /* for moving an end, for which the one who has loaded waits */
+enum { MOST_KNOWN = 65536 }; /* keys of the presence cache */
+#define ABSENT_SECONDS 0.5   /* how long an absent key is not asked for: others may write it */
+#define FULL_SECONDS 5.0     /* pause of writes after a server had no room */
+#define REMOVE_SECONDS 0.5   /* deadline of removals, for which nobody waits */
+#define RENEW_SECONDS 0.1    /* deadline of a renewal, for which a load waits */
 
-static void emit_event(pc__remote *r, uint32_t kind, uint32_t reason, const pc__id *key,
+static void emit_event(pc__remote_tier *r, uint32_t kind, uint32_t reason, const pc__id *key,
                        uint32_t tokens, uint64_t bytes, double seconds)
 {
     pc_event event;
@@ -24,7 +22,7 @@ static void emit_event(pc__remote *r, uint32_t kind, uint32_t reason, const pc__
     r->common.callbacks.event(r->common.callbacks.user, &event);
 }
 
-static void report_bytes(pc__remote *r)
+static void report_bytes(pc__remote_tier *r)
 {
     uint64_t bytes;
     if (!r->common.callbacks.bytes)
@@ -35,13 +33,13 @@ static void report_bytes(pc__remote *r)
     r->common.callbacks.bytes(r->common.callbacks.user, PC_TIER_REMOTE, bytes, r->common.budget);
 }
 
-/* -------------------------------------------------- what is known here, with its counters */
+/* -------------------------------------------------- presence, with its counters */
 
-/* How a sighting came about, or ended. */
+/* Why presence changes. */
 typedef enum presence_change { STORED, FOUND, LOST, REMOVED } presence_change;
 
-/* With the lock held. `entry` NULL: it is not there. */
-static void update_presence(pc__remote *r, const pc__id *key, const pc__remote_entry *entry,
+/* Under the lock. `entry` NULL: absent. */
+static void update_presence(pc__remote_tier *r, const pc__id *key, const pc__remote_entry *entry,
                             presence_change why)
 {
     const pc__remote_present *s = pc__remote_presence_find(&r->presence, key);
@@ -52,19 +50,19 @@ static void update_presence(pc__remote *r, const pc__id *key, const pc__remote_e
     sighted.is_usable |= same && s->entry.is_usable;
     status = pc__remote_presence_set(&r->presence, key, entry ? &sighted : NULL,
                                      pc__now() + ABSENT_SECONDS, &forgotten);
-    if (was && !same && (!entry || why == STORED)) /* what was believed to be there is not */
+    if (was && !same && (!entry || why == STORED)) /* a present entry is gone */
         *(why == REMOVED ? &r->stats.removed : &r->stats.lost) += 1;
     r->stats.stored += why == STORED;
     if (why == STORED && same)
-        r->stats.found--; /* another thread has found it before its writer came to say so */
+        r->stats.found--; /* another thread has found it before this one, its writer, counts it */
     if (why == FOUND && !was)
         r->stats.found++;
     if (status < 0 && entry)
-        forgotten = 1;             /* memory is short: it is there, but we do not know */
-    r->stats.evicted += forgotten; /* from sight */
+        forgotten = 1;             /* memory is short: nothing is known of it */
+    r->stats.evicted += forgotten; /* from the presence cache */
 }
 
-static int known(pc__remote *r, const pc__id *key, pc__remote_entry *entry)
+static int find_present(pc__remote_tier *r, const pc__id *key, pc__remote_entry *entry)
 {
     const pc__remote_present *s;
     int is_there;
@@ -77,7 +75,7 @@ static int known(pc__remote *r, const pc__id *key, pc__remote_entry *entry)
     return is_there;
 }
 
-static int is_known_absent(const pc__remote *r, const pc__id *key)
+static int is_known_absent(const pc__remote_tier *r, const pc__id *key)
 {
     const pc__remote_present *s = pc__remote_presence_find(&r->presence, key);
     return s && s->absent_until > pc__now();
@@ -85,7 +83,7 @@ static int is_known_absent(const pc__remote *r, const pc__id *key)
 
 static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
-    pc__remote *r = (pc__remote *)tier;
+    pc__remote_tier *r = (pc__remote_tier *)tier;
     const pc__remote_present *s;
     int absent;
     pthread_mutex_lock(&r->lock);
@@ -93,12 +91,12 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     *bytes = s && !(s->absent_until > 0) ? s->entry.bytes : 0;
     absent = is_known_absent(r, key);
     pthread_mutex_unlock(&r->lock);
-    return !absent && pc__remote_nodes_may_ask(r->nodes, pc__remote_entry_slot(key));
+    return !absent && pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(key));
 }
 
 static int has_content(pc__tier *tier, const pc__id *content)
 {
-    pc__remote *r = (pc__remote *)tier;
+    pc__remote_tier *r = (pc__remote_tier *)tier;
     int known_here;
     pthread_mutex_lock(&r->lock);
     known_here = pc__remote_presence_has_content(&r->presence, content);
@@ -108,28 +106,30 @@ static int has_content(pc__tier *tier, const pc__id *content)
 
 /* ---------------------------------------------------------------- reading */
 
-static void mark_absent(pc__remote *r, const pc__id *key)
+static void mark_absent(pc__remote_tier *r, const pc__id *key)
 {
     pthread_mutex_lock(&r->lock);
     update_presence(r, key, NULL, LOST);
     pthread_mutex_unlock(&r->lock);
 }
 
-/* What is damaged, foreign or without its blocks goes; unless somebody has written it anew since it
- * was read. */
-static void discard_entry(pc__remote *r, const pc__id *key, const pc__remote_entry *read,
+/* Removes an entry that is damaged, foreign or without its blocks, unless another writer has
+ * replaced it since it was read. */
+static void discard_entry(pc__remote_tier *r, const pc__id *key, const pc__remote_entry *read,
                           uint32_t reason)
 {
-    pc__remote_deadline limit = {pc__now() + ASIDE_SECONDS, 0};
+    pc__remote_deadline limit = {pc__now() + REMOVE_SECONDS, 0};
     pc__remote_entry there;
     pc_status status;
     int gone = 0;
-    if (!r->common.read_only && pc__remote_nodes_may_ask(r->nodes, pc__remote_entry_slot(key))) {
-        status = pc__remote_entry_read_envelope(r, key, &there, &limit);
+    if (!r->common.read_only
+        && pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(key))) {
+        status = pc__remote_entry_read_envelope(&r->client, key, &there, &limit);
         if (status == PC_OK && read && there.tag == read->tag)
-            gone = pc__remote_entry_remove(r, key, there.tag, there.pieces, 1, &limit) >= 0;
+            gone = pc__remote_entry_remove(&r->client, key, there.tag, there.pieces, 1, &limit)
+                   >= 0;
         else if (status == PC_ERR_FORMAT || status == PC_ERR_UNSUPPORTED)
-            gone = pc__remote_entry_remove_foreign(r, key, &limit) >= 0;
+            gone = pc__remote_entry_remove_foreign(&r->client, key, &limit) >= 0;
     }
     mark_absent(r, key);
     if (gone)
@@ -137,14 +137,15 @@ static void discard_entry(pc__remote *r, const pc__id *key, const pc__remote_ent
     report_bytes(r);
 }
 
-static pc_status read_first(pc__remote *r, const pc__id *key, pc__remote_entry *entry,
+static pc_status read_first(pc__remote_tier *r, const pc__id *key, pc__remote_entry *entry,
                             uint8_t **first, size_t *size, pc__remote_deadline *limit)
 {
     pc_status status;
     *first = pc__alloc(&r->mem, PC__REMOTE_FIRST_BYTES);
     if (!*first)
         return PC_ERR_NOMEM;
-    status = pc__remote_entry_read_header(r, key, 0, *first, PC__REMOTE_FIRST_BYTES, size, limit);
+    status = pc__remote_entry_read_header(&r->client, key, 0, *first, PC__REMOTE_FIRST_BYTES, size,
+                                          limit);
     if (status == PC_OK)
         status = pc__remote_envelope_read(entry, *first, *size);
     if (status == PC_OK)
@@ -157,7 +158,7 @@ static pc_status read_first(pc__remote *r, const pc__id *key, pc__remote_entry *
 static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
                             int *timed_out)
 {
-    pc__remote *r = (pc__remote *)tier;
+    pc__remote_tier *r = (pc__remote_tier *)tier;
     pc__remote_deadline limit = {deadline, 0};
     pc__remote_entry entry;
     uint8_t *first = NULL;
@@ -173,7 +174,7 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
     pthread_mutex_unlock(&r->lock);
     status = absent ? PC_MISS : read_first(r, key, &entry, &first, &size, &limit);
     if (status == PC_OK)
-        status = pc__remote_entry_open(out, r, key, &entry, first, size, deadline);
+        status = pc__remote_entry_open(out, &r->client, key, &entry, first, size, deadline);
     *timed_out = limit.timed_out;
     pthread_mutex_lock(&r->lock);
     before = r->presence.present_bytes;
@@ -198,8 +199,8 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
     return status;
 }
 
-/* It was opened: it need not be asked again whether it is of use. */
-static void mark_usable(pc__remote *r, const pc__id *key, const pc__remote_entry *read)
+/* This process could open it: check_existing need not try again. */
+static void mark_usable(pc__remote_tier *r, const pc__id *key, const pc__remote_entry *read)
 {
     pc__remote_entry ours = *read;
     ours.is_usable = 1;
@@ -211,9 +212,9 @@ static void mark_usable(pc__remote *r, const pc__id *key, const pc__remote_entry
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
                       double seconds)
 {
-    pc__remote *r = (pc__remote *)tier;
+    pc__remote_tier *r = (pc__remote_tier *)tier;
     pc__remote_entry entry;
-    int is_known = known(r, key, &entry);
+    int is_known = find_present(r, key, &entry);
     uint64_t stored = is_known ? entry.bytes : bytes;
     pthread_mutex_lock(&r->lock);
     *(status == PC_OK ? &r->stats.hits
@@ -226,13 +227,13 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH || status == PC_ERR_NOT_FOUND)
         discard_entry(r, key, is_known ? &entry : NULL, PC_REASON_DAMAGED);
     else if (status == PC_ERR_UNSUPPORTED)
-        mark_absent(r,
-                    key); /* others may have use for it; the next writer of ours takes its place */
+        mark_absent(r, key); /* others may be able to read it; our next write replaces it */
     else if (status == PC_OK && is_known)
         mark_usable(r, key, &entry);
     if (status == PC_OK && is_known && entry.ttl && !r->common.read_only) {
         pc__remote_deadline limit = {pc__now() + RENEW_SECONDS, 0};
-        pc__remote_entry_renew(r, key, &entry, &limit); /* if it fails it ends a little sooner */
+        pc__remote_entry_renew(&r->client, key, &entry,
+                               &limit); /* a failure only makes it expire earlier */
     }
     if (status == PC_OK)
         emit_event(r, PC_EVENT_HIT, PC_REASON_NONE, key, is_known ? entry.tokens : 0, stored,
@@ -244,9 +245,9 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
 
 /* ---------------------------------------------------------------- writing */
 
-/* Could we use what stands there? PC_OK; PC_MISS: nothing does; PC_ERR_FORMAT, PC_ERR_UNSUPPORTED,
- * PC_ERR_MISMATCH, PC_ERR_NOT_FOUND: not. */
-static pc_status try_existing(pc__remote *r, const pc__id *key, pc__remote_entry *there,
+/* Tries to open the entry of this key. PC_OK; PC_MISS: there is none; PC_ERR_FORMAT,
+ * PC_ERR_UNSUPPORTED, PC_ERR_MISMATCH, PC_ERR_NOT_FOUND: it cannot be used. */
+static pc_status try_existing(pc__remote_tier *r, const pc__id *key, pc__remote_entry *there,
                               pc__remote_deadline *limit)
 {
     uint8_t *first;
@@ -255,12 +256,13 @@ static pc_status try_existing(pc__remote *r, const pc__id *key, pc__remote_entry
     pc__record *record;
     pc_status status = read_first(r, key, there, &first, &size, limit);
     if (status == PC_OK)
-        status = pc__remote_entry_open(&source, r, key, there, first, size, limit->deadline);
+        status = pc__remote_entry_open(&source, &r->client, key, there, first, size,
+                                       limit->deadline);
     if (status != PC_OK)
         return status;
     status = pc__record_open(&record, &r->mem, &r->common.record, source);
     if (status == PC_OK && !pc__id_equal(&pc__record_image(record)->key, key))
-        status = pc__fail(PC_ERR_MISMATCH, "remote: a record of another key has this name");
+        status = pc__fail(PC_ERR_MISMATCH, "remote: the record under this name has another key");
     limit->timed_out |= atomic_load(&source->timed_out) != 0;
     pc__record_free(record);
     source->close(source);
@@ -273,13 +275,13 @@ static int is_unusable(pc_status status)
            || status == PC_ERR_NOT_FOUND;
 }
 
-/* PC_MISS: known already. PC_OK: it may be written; what stood there and is of no use to us is
- * gone. */
-static pc_status check_existing(pc__remote *r, const pc__id *key, pc__remote_deadline *limit)
+/* Before a write. PC_MISS: a usable entry exists. PC_OK: the entry may be written; an unusable one
+ * has been removed. */
+static pc_status check_existing(pc__remote_tier *r, const pc__id *key, pc__remote_deadline *limit)
 {
     pc__remote_entry before, there;
-    int ours = known(r, key, &before) && before.is_usable;
-    pc_status status = pc__remote_entry_read_envelope(r, key, &there, limit);
+    int ours = find_present(r, key, &before) && before.is_usable;
+    pc_status status = pc__remote_entry_read_envelope(&r->client, key, &there, limit);
     if (status == PC_OK && !(ours && there.tag == before.tag))
         status = try_existing(r, key, &there, limit);
     if (status == PC_OK)
@@ -291,7 +293,7 @@ static pc_status check_existing(pc__remote *r, const pc__id *key, pc__remote_dea
     return status == PC_OK ? PC_MISS : status == PC_MISS ? PC_OK : status;
 }
 
-static pc_status write_entry(pc__remote *r, const pc__image *image, pc__remote_entry *entry,
+static pc_status write_entry(pc__remote_tier *r, const pc__image *image, pc__remote_entry *entry,
                              uint32_t *reason, pc__remote_deadline *limit)
 {
     pc_status status;
@@ -303,19 +305,20 @@ static pc_status write_entry(pc__remote *r, const pc__image *image, pc__remote_e
     if (r->common.read_only || pc__now() < full_until)
         return PC_MISS;
     *reason = PC_REASON_UNREACHABLE;
-    if (!pc__remote_nodes_may_ask(r->nodes, pc__remote_entry_slot(&image->key)))
+    if (!pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(&image->key)))
         return PC_MISS;
     status = check_existing(r, &image->key, limit);
     if (status == PC_MISS)
         *reason = PC_REASON_NONE;
     if (status == PC_OK)
-        status = pc__remote_entry_write(r, image, entry, reason, limit);
+        status = pc__remote_entry_write(&r->client, image, entry, reason, limit);
     return status;
 }
 
-static pc_status put(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason)
+static pc_status put_entry(pc__tier *tier, const pc__image *image, double deadline,
+                           uint32_t *reason)
 {
-    pc__remote *r = (pc__remote *)tier;
+    pc__remote_tier *r = (pc__remote_tier *)tier;
     pc__remote_deadline limit = {deadline, 0};
     pc__remote_entry entry;
     double started = pc__now(), seconds;
@@ -351,16 +354,16 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
 
 static void remove_entry(pc__tier *tier, const pc__id *key)
 {
-    pc__remote *r = (pc__remote *)tier;
-    pc__remote_deadline limit = {pc__now() + ASIDE_SECONDS, 0};
+    pc__remote_tier *r = (pc__remote_tier *)tier;
+    pc__remote_deadline limit = {pc__now() + REMOVE_SECONDS, 0};
     pc__remote_entry entry, there;
-    int is_known = known(r, key, &entry);
+    int is_known = find_present(r, key, &entry);
     if (!r->common.read_only) {
-        pc_status status = pc__remote_entry_read_envelope(r, key, &there, &limit);
+        pc_status status = pc__remote_entry_read_envelope(&r->client, key, &there, &limit);
         if (status == PC_OK)
-            pc__remote_entry_remove(r, key, there.tag, there.pieces, 1, &limit);
+            pc__remote_entry_remove(&r->client, key, there.tag, there.pieces, 1, &limit);
         else if (status == PC_ERR_FORMAT)
-            pc__remote_entry_remove_foreign(r, key, &limit);
+            pc__remote_entry_remove_foreign(&r->client, key, &limit);
     }
     pthread_mutex_lock(&r->lock);
     update_presence(r, key, NULL, REMOVED);
@@ -370,11 +373,11 @@ static void remove_entry(pc__tier *tier, const pc__id *key)
     report_bytes(r);
 }
 
-/* What this process has seen there; others may use the server too. */
-static void clear(pc__tier *tier)
+/* Removes what this process knows of; other processes may use the server too. */
+static void clear_entries(pc__tier *tier)
 {
-    pc__remote *r = (pc__remote *)tier;
-    double until = pc__now() + 4 * ASIDE_SECONDS;
+    pc__remote_tier *r = (pc__remote_tier *)tier;
+    double until = pc__now() + 4 * REMOVE_SECONDS;
     for (;;) {
         const pc__remote_present *s;
         pc__id key;
@@ -390,15 +393,15 @@ static void clear(pc__tier *tier)
     }
 }
 
-static int sweep(pc__tier *tier)
+static int sweep_connections(pc__tier *tier)
 {
-    pc__remote_nodes_sweep(((pc__remote *)tier)->nodes);
+    pc__remote_nodes_sweep(((pc__remote_tier *)tier)->client.nodes);
     return 0;
 }
 
-static void stats(pc__tier *tier, pc_tier_stats *out)
+static void get_stats(pc__tier *tier, pc_tier_stats *out)
 {
-    pc__remote *r = (pc__remote *)tier;
+    pc__remote_tier *r = (pc__remote_tier *)tier;
     pthread_mutex_lock(&r->lock);
     *out = r->stats;
     out->struct_size = sizeof *out;
@@ -410,9 +413,9 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
 
 static void free_tier(pc__tier *tier)
 {
-    pc__remote *r = (pc__remote *)tier;
+    pc__remote_tier *r = (pc__remote_tier *)tier;
     pc_allocator mem = r->mem;
-    pc__remote_nodes_free(r->nodes);
+    pc__remote_nodes_free(r->client.nodes);
     pc__remote_presence_free(&r->presence);
     pthread_mutex_destroy(&r->lock);
     pc__free(&mem, r);
@@ -425,14 +428,14 @@ pc_status pc__remote_tier_new(pc__tier **out, const pc__tier_common *common,
                                      .may_have = may_have,
                                      .open = open_entry,
                                      .read_done = read_done,
-                                     .put = put,
+                                     .put = put_entry,
                                      .has_content = has_content,
                                      .remove = remove_entry,
-                                     .clear = clear,
-                                     .sweep = sweep,
-                                     .stats = stats,
+                                     .clear = clear_entries,
+                                     .sweep = sweep_connections,
+                                     .stats = get_stats,
                                      .free = free_tier};
-    pc__remote *r = pc__calloc(common->mem, 1, sizeof *r);
+    pc__remote_tier *r = pc__calloc(common->mem, 1, sizeof *r);
     pc_status status;
     *out = NULL;
     if (!r) {
@@ -442,17 +445,19 @@ pc_status pc__remote_tier_new(pc__tier **out, const pc__tier_common *common,
     if (sodium_init() < 0) { /* random tags, drawn by several threads */
         pc__remote_address_free(address);
         pc__free(common->mem, r);
-        return pc__fail(PC_ERR_INTERNAL, "remote: libsodium does not start");
+        return pc__fail(PC_ERR_INTERNAL, "remote: libsodium cannot be initialised");
     }
     r->tier.ops = &ops;
     r->mem = *common->mem;
     r->common = *common;
-    pc__variant_of(&common->record, r->variant);
     r->common.mem = &r->mem;
+    r->client.mem = &r->mem;
+    r->client.record = &r->common.record;
+    pc__variant_of(&common->record, r->client.variant);
     r->presence.mem = &r->mem;
-    r->presence.most = MOST_SEEN;
+    r->presence.most = MOST_KNOWN;
     pthread_mutex_init(&r->lock, NULL);
-    status = pc__remote_nodes_new(&r->nodes, &r->mem, common->context, address);
+    status = pc__remote_nodes_new(&r->client.nodes, &r->mem, common->context, address);
     if (status < 0)
         free_tier(&r->tier);
     else

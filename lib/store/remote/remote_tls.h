@@ -1,39 +1,38 @@
-/* TLS of a connection, by OpenSSL. Nothing here waits: who gets PC_AGAIN waits for `*wants` (POLLIN
- * or POLLOUT) and calls again with the same arguments. Errors name the cause; the caller adds the
- * server. A server has to prove that it is the one that was meant: its certificate must come from
- * an authority that is trusted, be in its time, and be made out to the name (or number) under which
- * the server was looked for. */
+/* TLS of a connection, by OpenSSL; remote_tls_none.c stands in where it is missing. No function
+ * waits: after PC_AGAIN the caller waits for `*wants` (POLLIN or POLLOUT) and calls again with the
+ * same arguments. Error texts name the cause; the caller adds the server. A server's certificate
+ * must come from a trusted authority, be valid now, and name the server as the address does. */
 #ifndef PC_STORE_REMOTE_TLS_H
 #define PC_STORE_REMOTE_TLS_H
 
 #include "store/remote/remote_address.h"
 
-typedef struct pc__remote_tls
-    pc__remote_tls; /* what the connections of one address share: immutable, for any threads */
-typedef struct pc__remote_tls_session
-    pc__remote_tls_session; /* one connection's: one thread at a time; of no more use after an error
-                             */
-
-/* Reads the files that the address names. PC_ERR_IO: not there; PC_ERR_INVALID: not such files;
- * PC_ERR_UNSUPPORTED: built without OpenSSL. */
-pc_status pc__remote_tls_new(pc__remote_tls **out, const pc_allocator *mem,
-                             const pc__remote_tls_options *options);
-void pc__remote_tls_free(pc__remote_tls *tls); /* NULL does nothing; after all its links */
-
-/* `fd` does not block, and stays the caller's. */
-pc_status pc__remote_tls_session_new(pc__remote_tls_session **out, const pc__remote_tls *tls,
-                                     int fd, const char *server);
-void pc__remote_tls_session_free(
-    pc__remote_tls_session *session); /* tells the server; NULL does nothing */
-pc_status pc__remote_tls_handshake(pc__remote_tls_session *session, short *wants);
-pc_status pc__remote_tls_receive(pc__remote_tls_session *session, void *data, size_t size,
-                                 size_t *got, short *wants); /* at least one byte */
-pc_status pc__remote_tls_send(pc__remote_tls_session *session, const void *data, size_t size,
-                              short *wants); /* all; size: 1 … PC__TLS_RECORD */
-/* Neither closed by the server nor with bytes that nobody asked for, but for what TLS says itself
- * at any time. */
-int pc__remote_tls_is_idle(pc__remote_tls_session *session);
+/* What the connections of one address share: immutable, for any thread. */
+typedef struct pc__remote_tls pc__remote_tls;
+/* One connection's: one thread at a time; only to be freed after an error. */
+typedef struct pc__remote_tls_session pc__remote_tls_session;
 
 enum { PC__REMOTE_TLS_RECORD = 16384 };
+
+/* Reads the files that the address names. PC_ERR_IO: cannot be read; PC_ERR_INVALID: not
+ * certificates or keys; PC_ERR_UNSUPPORTED: built without OpenSSL. */
+pc_status pc__remote_tls_new(pc__remote_tls **out, const pc_allocator *mem,
+                             const pc__remote_tls_options *options);
+void pc__remote_tls_free(pc__remote_tls *tls); /* after its sessions; NULL does nothing */
+
+/* `fd` is non-blocking and stays the caller's. */
+pc_status pc__remote_tls_session_new(pc__remote_tls_session **out, const pc__remote_tls *tls,
+                                     int fd, const char *server);
+/* Notifies the server. NULL does nothing. */
+void pc__remote_tls_session_free(pc__remote_tls_session *session);
+pc_status pc__remote_tls_handshake(pc__remote_tls_session *session, short *wants);
+/* Receives at least one byte. */
+pc_status pc__remote_tls_receive(pc__remote_tls_session *session, void *data, size_t size,
+                                 size_t *got, short *wants);
+/* Sends all bytes; `size` from 1 to PC__REMOTE_TLS_RECORD. */
+pc_status pc__remote_tls_send(pc__remote_tls_session *session, const void *data, size_t size,
+                              short *wants);
+/* 0: closed by the server, or bytes came that nobody asked for. Messages of TLS itself are fine. */
+int pc__remote_tls_is_idle(pc__remote_tls_session *session);
 
 #endif

@@ -1,13 +1,12 @@
-/* In place of remote_tls_openssl.c where OpenSSL is not: without a pc__tls nothing else of it is
- * ever called. */
+/* Stands in for remote_tls_openssl.c in a build without OpenSSL. */
 #include "base/fail.h"
 #include "store/remote/remote_tls.h"
 
 static pc_status absent(void)
 {
-    return pc__fail(PC_ERR_UNSUPPORTED, "remote address: this library was built without TLS "
-                                        "(rediss://): it needs OpenSSL (Debian: libssl-dev, then "
-                                        "configure again)");
+    return pc__fail(PC_ERR_UNSUPPORTED, "remote address: rediss:// needs TLS, and this library was "
+                                        "built without OpenSSL; install it (Debian: libssl-dev) "
+                                        "and configure again");
 }
 
 pc_status pc__remote_tls_new(pc__remote_tls **out, const pc_allocator *mem,

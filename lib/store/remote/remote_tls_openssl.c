@@ -1,6 +1,6 @@
-/* A BIO of our own stands between OpenSSL and the socket: OpenSSL's would raise SIGPIPE, which is
- * not ours to switch off in somebody else's process. OpenSSL's memory is its own; only what stands
- * here is the caller's allocator's. */
+/* TLS by OpenSSL through a BIO of our own: OpenSSL's socket BIO would raise SIGPIPE, which a
+ * library must not switch off for the application. OpenSSL allocates for itself; our structs come
+ * from the caller's allocator. */
 #include "store/remote/remote_tls.h"
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@ struct pc__remote_tls {
     pc_allocator mem;
     SSL_CTX *context;
     BIO_METHOD *method;
-    char *name; /* instead of the hosts'; NULL: theirs */
+    char *name; /* instead of the server's own; NULL: that one */
 };
 
 struct pc__remote_tls_session {
@@ -27,7 +27,7 @@ struct pc__remote_tls_session {
     SSL *ssl;
     int fd;
     int error; /* errno of the socket's last call; 0: none */
-    int is_up; /* may be told that we go */
+    int is_up; /* the handshake is done and the session good: shutdown may be sent */
     char name[256];
 };
 
@@ -65,8 +65,8 @@ static long socket_control(BIO *bio, int command, long number, void *data)
 
 /* ---------------------------------------------------------------- what connections share */
 
-/* OpenSSL's word for the failure, and its queue of this thread empty again: a host may use it too.
- */
+/* OpenSSL's reason for a failure. Empties its error queue of this thread, which the application may
+ * use too. */
 static const char *reason(void)
 {
     unsigned long error = ERR_peek_last_error();
@@ -75,7 +75,7 @@ static const char *reason(void)
     return text ? text : "no reason given";
 }
 
-/* A locked key is refused. Without this OpenSSL would ask for its password at the terminal. */
+/* Refuses encrypted keys: OpenSSL would ask for the password at the terminal. */
 static int refuse_password(char *data, int size, int writing, void *user)
 {
     (void)data;
@@ -130,7 +130,7 @@ static pc_status load_certificate(SSL_CTX *context, const pc__remote_tls_options
     if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1) {
         const char *why = reason();
         status = pc__fail(PC_ERR_INVALID, "remote address: key: %s: %s", key,
-                          is_locked ? "it is locked with a password" : why);
+                          is_locked ? "the key is locked with a password; use one without" : why);
     }
     SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
     if (status == PC_OK && SSL_CTX_check_private_key(context) != 1)
@@ -138,7 +138,7 @@ static pc_status load_certificate(SSL_CTX *context, const pc__remote_tls_options
     return status;
 }
 
-/* The system's policy (openssl.cnf) may ask for more. */
+/* The system's policy (openssl.cnf) may be stricter. */
 static int set_modes(SSL_CTX *context, int insecure)
 {
     int least = (int)SSL_CTX_get_min_proto_version(context);
@@ -155,8 +155,8 @@ static pc_status set_up(pc__remote_tls *t, const pc__remote_tls_options *options
     pc_status status = PC_OK;
     if (options->name && !(t->name = pc__strdup(&t->mem, options->name)))
         return PC_ERR_NOMEM;
-    /* Its clean-up at exit would take away what threads of a cache that is still there are using.
-     * The first caller in a process decides. */
+    /* Its clean-up at exit would free memory that threads of a living cache use. The first caller
+     * in a process decides. */
     OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     ERR_clear_error();
     t->context = SSL_CTX_new(TLS_client_method());
@@ -165,7 +165,7 @@ static pc_status set_up(pc__remote_tls *t, const pc__remote_tls_options *options
         || !BIO_meth_set_write(t->method, socket_write)
         || !BIO_meth_set_read(t->method, socket_read)
         || !BIO_meth_set_ctrl(t->method, socket_control))
-        return pc__fail(PC_ERR_INTERNAL, "remote: OpenSSL does not start: %s", reason());
+        return pc__fail(PC_ERR_INTERNAL, "remote: OpenSSL cannot be initialised: %s", reason());
     if (!options->insecure)
         status = load_authorities(t->context, options->authorities);
     if (status == PC_OK && options->certificate)
@@ -202,8 +202,8 @@ void pc__remote_tls_free(pc__remote_tls *tls)
 
 /* ---------------------------------------------------------------- one connection */
 
-/* Whom we expect. A dot at the end and the zone of a number belong to look-ups, not to
- * certificates; numbers are no names for SNI (RFC 6066). */
+/* Sets the name that the certificate must have. A final dot and the zone of a number are not part
+ * of it; SNI does not take numbers (RFC 6066). */
 static int set_name(pc__remote_tls_session *session, const char *name)
 {
     X509_VERIFY_PARAM *check = SSL_get0_param(session->ssl);
@@ -238,11 +238,11 @@ pc_status pc__remote_tls_session_new(pc__remote_tls_session **out, const pc__rem
     if (session->ssl && bio && set_name(session, name)) {
         BIO_set_data(bio, session);
         BIO_set_init(bio, 1);
-        SSL_set_bio(session->ssl, bio, bio); /* takes it over */
+        SSL_set_bio(session->ssl, bio, bio); /* takes the BIO over */
         SSL_set_connect_state(session->ssl);
         return PC_OK;
     }
-    pc__fail(PC_ERR_IO, "TLS cannot begin with '%.255s': %s", name, reason());
+    pc__fail(PC_ERR_IO, "TLS: cannot set up a session with '%.255s': %s", name, reason());
     BIO_free(bio);
     pc__remote_tls_session_free(session);
     *out = NULL;
@@ -278,7 +278,8 @@ static pc_status session_error(const pc__remote_tls_session *session, unsigned l
         return pc__fail(PC_ERR_IO, "TLS: the server's certificate is refused: %s",
                         X509_verify_cert_error_string(verified));
     if (is_ssl(error, SSL_R_WRONG_VERSION_NUMBER) && !SSL_is_init_finished(session->ssl))
-        return pc__fail(PC_ERR_IO, "TLS: what the server answers is no TLS; is this its TLS port?");
+        return pc__fail(PC_ERR_IO,
+                        "TLS: the server's reply is not TLS; check that the port is its TLS port");
 #if defined(SSL_R_UNEXPECTED_EOF_WHILE_READING) /* since OpenSSL 3 */
     if (is_ssl(error, SSL_R_UNEXPECTED_EOF_WHILE_READING))
         return pc__fail(PC_ERR_IO, "TLS: %s: the server has closed the connection", what);
@@ -286,7 +287,7 @@ static pc_status session_error(const pc__remote_tls_session *session, unsigned l
     return pc__fail(PC_ERR_IO, "TLS: %s: %s", what, reason());
 }
 
-/* What OpenSSL has made of a call. */
+/* The status of an OpenSSL call. */
 static pc_status session_result(pc__remote_tls_session *session, int result, const char *what,
                                 short *wants)
 {
@@ -327,7 +328,7 @@ pc_status pc__remote_tls_receive(pc__remote_tls_session *session, void *data, si
 pc_status pc__remote_tls_send(pc__remote_tls_session *session, const void *data, size_t size,
                               short *wants)
 {
-    size_t sent; /* all: partial writes are not switched on */
+    size_t sent; /* always all: partial writes are not enabled */
     int result;
     ERR_clear_error();
     result = SSL_write_ex(session->ssl, data, size, &sent);
@@ -340,7 +341,7 @@ int pc__remote_tls_is_idle(pc__remote_tls_session *session)
     size_t got;
     int result, quiet;
     ERR_clear_error();
-    result = SSL_peek_ex(session->ssl, &byte, 1, &got); /* takes tickets and new keys in */
+    result = SSL_peek_ex(session->ssl, &byte, 1, &got); /* processes tickets and new keys */
     quiet = result != 1 && SSL_get_error(session->ssl, result) == SSL_ERROR_WANT_READ;
     session->is_up = quiet && session->is_up;
     ERR_clear_error();

@@ -1,8 +1,7 @@
 /* Catches: a file that becomes another record while somebody has it open or mapped, or under a
  * second name; a signal of the kernel's that reaches the host; a record that gives way although its
  * file cannot be taken, and stays; files that are removed and made anew where none need be. */
-#include "store/disk/disk_reuse.h"
-#include "store/disk/file_system.h"
+#include "store/disk/disk_room.h"
 
 #include <sys/mman.h>
 

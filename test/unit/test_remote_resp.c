@@ -1,6 +1,6 @@
 /* Catches: answers of a server that are taken apart wrongly or beyond their end, nonsense that
  * crashes the reader or makes it take memory, failed allocations that leak. */
-#include "store/remote/remote_reply.h"
+#include "store/remote/remote_resp.h"
 
 #include <stdlib.h>
 #include <string.h>

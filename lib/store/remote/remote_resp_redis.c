@@ -1,11 +1,89 @@
-/* hiredis' reader makes objects through a table of functions; ours put items into pc__reply, with
- * the caller's allocator, instead of allocating what an array's length announces. */
-#include "store/remote/remote_reply.h"
+/* Requests as bytes, and replies by hiredis' reader. The reader makes objects through a table of
+ * functions; ours put items into pc__remote_reply, with the caller's allocator, instead of
+ * allocating what the length of an array announces. */
+#include "store/remote/remote_resp.h"
 
 #include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fail.h"
+
+/* ------------------------------------------------------------ requests */
+
+pc__remote_request pc__remote_request_make(const pc_allocator *mem)
+{
+    pc__remote_request r;
+    memset(&r, 0, sizeof r);
+    r.text.mem = mem;
+    return r;
+}
+
+static void add_bytes(pc__remote_request *r, const void *data, size_t size)
+{
+    if (r->status == PC_OK)
+        r->status = pc__bytes_add(&r->text, data, size);
+}
+
+static void add_length(pc__remote_request *r, char kind, size_t length)
+{
+    char line[32];
+    add_bytes(r, line, (size_t)snprintf(line, sizeof line, "%c%zu\r\n", kind, length));
+}
+
+void pc__remote_request_command(pc__remote_request *request, const char *name, size_t arguments)
+{
+    if (request->status == PC_OK)
+        request->status = pc__grow(request->text.mem, (void **)&request->starts, &request->capacity,
+                                   request->count + 1, sizeof *request->starts);
+    if (request->status == PC_OK)
+        request->starts[request->count++] = request->text.size;
+    add_length(request, '*', arguments + 1);
+    pc__remote_request_text(request, name);
+}
+
+void pc__remote_request_bytes(pc__remote_request *request, const void *data, size_t size)
+{
+    add_length(request, '$', size);
+    add_bytes(request, data, size);
+    add_bytes(request, "\r\n", 2);
+}
+
+void pc__remote_request_text(pc__remote_request *request, const char *text)
+{
+    pc__remote_request_bytes(request, text, strlen(text));
+}
+
+void pc__remote_request_number(pc__remote_request *request, int64_t number)
+{
+    char text[24];
+    pc__remote_request_bytes(request, text,
+                             (size_t)snprintf(text, sizeof text, "%" PRId64, number));
+}
+
+void pc__remote_request_value(pc__remote_request *request, const void *data, size_t size)
+{
+    if (request->value && request->status == PC_OK)
+        request->status = pc__fail(PC_ERR_INTERNAL, "remote: a request has two long arguments");
+    add_length(request, '$', size);
+    request->value = data;
+    request->value_size = size;
+    request->split = request->text.size;
+    add_bytes(request, "\r\n", 2);
+}
+
+void pc__remote_request_free(pc__remote_request *request)
+{
+    const pc_allocator *mem = request->text.mem;
+    if (!mem)
+        return;
+    pc__free(mem, request->starts);
+    pc__bytes_free(&request->text);
+    memset(request, 0, sizeof *request);
+}
+
+/* ------------------------------------------------------------ replies */
 
 struct pc__remote_reply_reader {
     pc_allocator mem;
@@ -38,7 +116,7 @@ void pc__remote_reply_free(pc__remote_reply *reply)
     pc__bytes_free(&reply->text);
 }
 
-/* NULL tells the reader that memory is short. */
+/* NULL: the reader fails with REDIS_ERR_OOM. */
 static pc__remote_reply_item *add_item(const redisReadTask *task, uint32_t kind)
 {
     pc__remote_reply *r = task->privdata;
@@ -93,14 +171,12 @@ static void *make_nil(const redisReadTask *task)
 }
 
 #if HIREDIS_MAJOR >= 1
-/* Of RESP3, which nobody has asked for. Without these two the reader would pass over such an item.
- */
+/* RESP3 types, which we do not ask for. Without these two functions the reader skips such items. */
 static void *refuse_resp3(const redisReadTask *task)
 {
     pc__remote_reply *r = task->privdata;
     if (r->status == PC_OK)
-        r->status = pc__fail(PC_ERR_FORMAT,
-                             "not an answer of such a server: of RESP3, which was not asked for");
+        r->status = pc__fail(PC_ERR_FORMAT, "the server sends RESP3, which was not asked for");
     return NULL;
 }
 
@@ -124,7 +200,7 @@ static void free_object(void *object)
 
 pc_status pc__remote_reply_reader_new(pc__remote_reply_reader **out, const pc_allocator *mem)
 {
-    /* static and never written, although hiredis 0.14 takes a pointer that is not const */
+    /* never written, although hiredis 0.14 takes a pointer that is not const */
     static redisReplyObjectFunctions functions = {
         .createString = make_string,
         .createArray = make_array,
@@ -145,7 +221,7 @@ pc_status pc__remote_reply_reader_new(pc__remote_reply_reader **out, const pc_al
         return PC_OK;
     pc__free(mem, r);
     *out = NULL;
-    return pc__fail(PC_ERR_NOMEM, "out of memory for the reader of a server's answers");
+    return pc__fail(PC_ERR_NOMEM, "remote: out of memory for the reader of replies");
 }
 
 void pc__remote_reply_reader_free(pc__remote_reply_reader *reader)
@@ -163,7 +239,7 @@ pc_status pc__remote_reply_feed(pc__remote_reply_reader *reader, pc__remote_repl
     int failed;
     reply->fed += size;
     if (reply->fed > PC__REMOTE_REPLY_MAX)
-        return pc__fail(PC_ERR_FORMAT, "an answer is longer than %d bytes", PC__REMOTE_REPLY_MAX);
+        return pc__fail(PC_ERR_FORMAT, "a reply is longer than %d bytes", PC__REMOTE_REPLY_MAX);
     reader->reader->privdata = reply;
     failed = redisReaderFeed(reader->reader, line, size) != REDIS_OK
              || redisReaderGetReply(reader->reader, &object) != REDIS_OK;
@@ -172,6 +248,6 @@ pc_status pc__remote_reply_feed(pc__remote_reply_reader *reader, pc__remote_repl
         return reply->status;
     if (failed)
         return pc__fail(reader->reader->err == REDIS_ERR_OOM ? PC_ERR_NOMEM : PC_ERR_FORMAT,
-                        "not an answer of such a server: %s", reader->reader->errstr);
+                        "the server's reply is not RESP: %s", reader->reader->errstr);
     return object ? PC_OK : PC_AGAIN;
 }

@@ -1,4 +1,4 @@
-/* The two ends of a pass: tokens to the residual stream, and the residual stream to logits. */
+/* The two ends of a pass: tokens to the residual stream, residual stream to logits. */
 #include <math.h>
 #include <string.h>
 
@@ -14,18 +14,19 @@ static pc_status check_row(const pc__native *native, const pc__token_row *row)
 {
     int64_t place = row->position + native->arch.position_offset;
     if (row->token < 0 || (size_t)row->token >= native->embedding.rows)
-        return pc__fail(PC_ERR_INVALID, "token %d: the vocabulary has %zu", row->token,
-                        native->embedding.rows);
+        return pc__fail(PC_ERR_INVALID, "token %d is not in the vocabulary of %zu tokens",
+                        row->token, native->embedding.rows);
     if (row->position < 0)
-        return pc__fail(PC_ERR_INVALID, "token %d stands at the negative position %lld", row->token,
+        return pc__fail(PC_ERR_INVALID, "token %d has the negative position %lld", row->token,
                         (long long)row->position);
     if (native->positions.rows && (place < 0 || (uint64_t)place >= native->positions.rows))
-        return pc__fail(PC_ERR_LIMIT, "position %lld: the model has learned only %zu",
+        return pc__fail(PC_ERR_LIMIT,
+                        "position %lld is too large: the model has learned %zu positions",
                         (long long)row->position,
                         native->positions.rows - (size_t)native->arch.position_offset);
     if (row->type < 0 || (row->type && (size_t)row->type >= native->encoder.types.rows))
-        return pc__fail(PC_ERR_INVALID, "token type %d: the model has %zu", row->type,
-                        native->encoder.types.rows);
+        return pc__fail(PC_ERR_INVALID, "token type %d does not exist: the model has %zu",
+                        row->type, native->encoder.types.rows);
     return PC_OK;
 }
 
@@ -36,7 +37,7 @@ static void add_table_row(const pc__embedding_table *table, size_t from, float *
         x[i] += scratch[i];
 }
 
-/* What is learned for a token's position and type. */
+/* Adds the embeddings of position and type. */
 static void add_learned(const pc__forward_work *work, size_t r, float *scratch)
 {
     const pc__native *native = work->native;
@@ -79,7 +80,7 @@ static void cap_logits(float *x, size_t count, float limit)
         x[i] = limit * tanhf(x[i] / limit);
 }
 
-/* The rows that want logits, one after the other, into h. Returns how many. */
+/* Copies the rows that want logits into h, without gaps. Returns how many there are. */
 static size_t gather_logit_rows(pc__forward_work *work)
 {
     size_t hidden = (size_t)work->native->arch.hidden, n = 0;

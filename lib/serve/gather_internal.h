@@ -1,0 +1,54 @@
+/* What the two kinds of gathering share, and how they differ. */
+#ifndef PC_SERVE_GATHER_INTERNAL_H
+#define PC_SERVE_GATHER_INTERNAL_H
+
+#include "serve/gather.h"
+
+typedef struct pc__gather_ops {
+    /* Decides which parts need a segment and names those. */
+    pc_status (*name)(pc__gather *gather);
+    int (*needs)(const pc__gather *gather, size_t part);
+    /* What the part's segment is, without `content`; that is the key of its tokens alone. */
+    pc__segment_facts (*facts)(const pc__gather *gather, size_t part);
+    pc__id (*content)(const pc__gather *gather, size_t part); /* or NULL */
+    /* Before the tiers below RAM are asked, and after it has waited for them. NULL: nothing. */
+    pc_status (*begin_loads)(pc__gather *gather);
+    void (*end_loads)(pc__gather *gather);
+    /* Seconds that computing the part should take. */
+    double (*cost)(pc__gather *gather, size_t part);
+    void (*loaded)(pc__gather *gather, size_t part); /* a load has brought it. NULL: nothing */
+    /* The part is among what is being computed. */
+    int (*is_under_way)(const pc__gather *gather, size_t part);
+    pc_status (*compute)(pc__gather *gather);
+    void (*judge)(pc__gather *gather);
+    void (*free)(pc__gather *gather);
+} pc__gather_ops;
+
+/* The first member of either kind. */
+struct pc__gather {
+    const pc__gather_ops *ops;
+    pc__request *request;
+    pc_cache *cache; /* NULL: nothing is looked up or kept */
+    size_t parts;    /* [0, parts) may need a segment */
+    pc__fetch fetch; /* by part */
+    /* Of the computation under way: it may end early for some of its parts, if their loads save
+     * more than has been spent on it; otherwise only for all of them. */
+    int may_split;
+    double started;
+    int overtaken; /* loads have come meanwhile: it was stopped */
+};
+
+/* The kinds: allocated and zeroed but for ops. NULL: no memory. */
+pc__gather *pc__gather_exact_new(const pc__request *request);
+pc__gather *pc__gather_units_new(const pc__request *request);
+
+/* Needs a segment and has none yet. */
+int pc__gather_is_missing(const pc__gather *gather, size_t part);
+/* Gives the part what its load has brought. */
+void pc__gather_load(pc__gather *gather, size_t part);
+void pc__gather_load_all(pc__gather *gather);
+/* Before each computation: PC_ERR_CANCELLED. Its `cancelled` is pc__gather_must_stop. */
+pc_status pc__gather_start(pc__gather *gather);
+int32_t pc__gather_must_stop(void *gather);
+
+#endif

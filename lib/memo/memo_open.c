@@ -127,9 +127,8 @@ static pc_status make_projectors(pc_memo *memo)
     pc_status status = PC_OK;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
         pc__memo_bucket *bucket = &memo->buckets[b];
-        pc__projector_shape shape = {.hidden = memo->head.hidden,
-                                     .least_tokens = bucket->least,
-                                     .most_tokens = bucket->most};
+        pc__projector_shape shape = {
+            .hidden = memo->head.hidden, .min_tokens = bucket->least, .max_tokens = bucket->most};
         if (!bucket->projector)
             status = pc__projector_new(&bucket->projector, &memo->mem, &shape, 1);
     }

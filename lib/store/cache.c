@@ -178,7 +178,7 @@ pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size
         return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: cache is NULL");
     if (!salt != !salt_size)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_set_quota: salt and salt_size do not go together");
+                        "pc_cache_set_quota: only one of salt and salt_size is given");
     id = pc__salt_digest(salt, salt_size);
     return pc__ram_tier_set_quota(cache->ram, &id, ram_bytes);
 }

@@ -3,6 +3,7 @@
  * segment, puts the segment into RAM and keeps it for the requests that wait. */
 #include "store/cache_internal.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 #include <time.h>
 

@@ -3,6 +3,8 @@
  * one) that causes a leak, a wrong answer or a half-remembered prompt; look-ups that disturb adding
  * and training in another thread, or the other way round. PC_TEST_LONG=1: 300 kills, and every
  * allocation. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -4,6 +4,7 @@
  * than ones computed from pooled inputs, a memo that cannot be opened any more, leaked descriptors.
  * (Locks of ranges are left alone: what cannot be locked is in use, and another record is evicted,
  * as test_maps_kill expects.) PC_TEST_LONG=1: all calls with both errors. */
+#include <promptcache/bench.h>
 #include <limits.h>
 #include <string.h>
 

@@ -138,7 +138,7 @@ static void read_all(pc__map_store *store)
         pc_status status = pc__map_store_get(store, s->ids[i], &maps);
         if (fuzz_ok(status) && status == PC_OK) {
             for (int layer = 0; layer < LAYERS; layer++)
-                sink ^= *(const uint8_t *)maps.layer[layer];
+                sink = sink ^ *(const uint8_t *)maps.layer[layer];
             pc__maps_release(store, &maps);
         }
     }

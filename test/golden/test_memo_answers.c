@@ -3,6 +3,8 @@
  * taken for exact; a miss that differs from a run without a memo; a memo that is asked although
  * exact states exist, or not asked without a reason; hits that are never verified; a sequence after
  * a hit that cannot be truncated, forked or passed on; a memo that is freed too early. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * truncation; a damaged file that is not reported; indexes that are computed although the file has
  * them; failed allocations that leak or leave a memo that cannot be opened. Prints how long opening
  * takes, with and without the file. PC_TEST_LONG=1: also with 10,000 and 100,000 records. */
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -2,6 +2,8 @@
  * way of computing, or without being kept; that are computed although they are kept; damaged ones
  * that are used; a memo of an early version that cannot be opened, or never gets outputs; room of
  * replaced records that is lost. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Catches: a memo of a real encoder, tuned on real sentences, that accepts unrelated inputs: random
  * tokens, and text of another domain. Bound: fewer than one in 10 000. PC_TEST_LONG=1: 20 000
  * inputs and a larger memo. */
+#include <promptcache/memo.h>
 #include <string.h>
 
 #include "minilm.h"
@@ -97,7 +98,7 @@ static void report(pc_memo *memo)
         if (bucket.trained)
             printf("%u to %u tokens: %d records, %s, threshold %.4f, %.1f %% of the tuning's "
                    "inputs, loss %.5f\n",
-                   bucket.least_tokens, bucket.most_tokens, (int)bucket.records,
+                   bucket.min_tokens, bucket.max_tokens, (int)bucket.records,
                    bucket.open ? "open" : "closed", bucket.threshold, 100 * bucket.tuned_hit_rate,
                    bucket.tuned_loss);
     }

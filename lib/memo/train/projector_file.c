@@ -30,8 +30,8 @@ pc_status pc__projector_file_head(pc__bytes *out, const pc__projector_shape *sha
                                   uint64_t size)
 {
     uint8_t head[HEAD] = {0};
-    size_t sizes[] = {shape->hidden,  shape->least_tokens, shape->most_tokens, shape->rows,
-                      shape->columns, shape->inner,        PC__FEATURE_DIM};
+    size_t sizes[] = {shape->hidden,  shape->min_tokens, shape->max_tokens, shape->rows,
+                      shape->columns, shape->inner,      PC__FEATURE_DIM};
     memcpy(head, MAGIC, sizeof MAGIC);
     pc__put_u32(head + AT_VERSION, VERSION);
     pc__put_u32(head + AT_KIND, kind);

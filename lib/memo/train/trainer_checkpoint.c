@@ -98,8 +98,8 @@ static pc_status check_state(const pc__trainer *trainer, const pc__projector_sha
     uint64_t done = pc__get_u64(state + DONE);
     double label_scale = pc__get_f64(state + UNIT), first = pc__get_f64(state + FIRST_LOSS),
            last = pc__get_f64(state + LAST_LOSS);
-    if (shape->hidden != s->hidden || shape->least_tokens != s->least_tokens
-        || shape->most_tokens != s->most_tokens || shape->rows != s->rows
+    if (shape->hidden != s->hidden || shape->min_tokens != s->min_tokens
+        || shape->max_tokens != s->max_tokens || shape->rows != s->rows
         || shape->columns != s->columns || shape->inner != s->inner)
         return pc__fail(PC_ERR_MISMATCH, "it is of a projector of another shape");
     if (differs)

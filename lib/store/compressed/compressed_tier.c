@@ -314,7 +314,7 @@ static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, cons
 {
     record_sink *s = (record_sink *)sink;
     if (!charge_bytes(s, pc__compressed_piece_bytes(size)))
-        return pc__fail(PC_ERR_LIMIT, "packed: no room for %zu bytes", size);
+        return pc__fail(PC_ERR_LIMIT, "COMPRESSED: no room for %zu bytes", size);
     return pc__compressed_record_set(s->record, &s->tier->mem, piece, offset, data, size);
 }
 

@@ -1,3 +1,4 @@
+/* The clocks of the system. */
 #define _POSIX_C_SOURCE 200809L
 #include "base/clock.h"
 

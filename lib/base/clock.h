@@ -1,4 +1,4 @@
-/* Time. */
+/* The time: monotonic for deadlines, the date for expiry. */
 #ifndef PC_BASE_CLOCK_H
 #define PC_BASE_CLOCK_H
 

@@ -2,6 +2,7 @@
  * share a prefix, which is read once for all of them; compared with plain attention. */
 #include <math.h>
 #include <promptcache.h>
+#include <promptcache/attend.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

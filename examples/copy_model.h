@@ -3,6 +3,7 @@
 #define COPY_MODEL_H
 
 #include <promptcache.h>
+#include <promptcache/extend.h>
 
 enum { COPY_VOCAB = 256, COPY_CONTEXT = 1024, COPY_RUNS = 64 };
 

@@ -3,6 +3,7 @@
  * What was new is remembered for the next time. Any model will do, an encoder made for sentences
  * gives the better vectors. */
 #include <promptcache.h>
+#include <promptcache/memo.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  * run it twice. The first run "computes" the states of a system prompt; the second one, another
  * process, takes them from the folder. */
 #include <promptcache.h>
+#include <promptcache/extend.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * Lines that the memo knows, or that it was tuned to take for alike, are computed with remembered
  * maps, and the answer says so; what was new is remembered for the next time. */
 #include <promptcache.h>
+#include <promptcache/memo.h>
 #include <stdio.h>
 #include <string.h>
 

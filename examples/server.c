@@ -2,6 +2,7 @@
  * one batch, and a system prompt that is replaced while its requests run. What a request has found
  * it keeps; what several hold is stored once and read once in every step. */
 #include <promptcache.h>
+#include <promptcache/admin.h>
 #include <stdio.h>
 #include <string.h>
 

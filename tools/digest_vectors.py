@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Recomputes the identity digests of doc/format.md with nothing but hashlib and compares them with its table.
+"""Recomputes the identity digests of doc/format.md with nothing but hashlib and compares them with
+its table.
 
 usage: digest_vectors.py [doc/format.md]     exit 0: all equal, 1: a difference, 2: usage
 """
@@ -25,13 +26,14 @@ def digest(domain, *fields):
 
 
 def base(model, adapter, tokenizer, scheme, regime, dtype, layout, encoding, salt):
-    return digest("base/1", run(model), run(adapter), run(tokenizer), u64(scheme), u64(regime), u64(dtype), u64(layout),
-                  u64(encoding), run(salt))
+    return digest("base/1", run(model), run(adapter), run(tokenizer), u64(scheme), u64(regime),
+                  u64(dtype), u64(layout), u64(encoding), run(salt))
 
 
 def segment(base_id, before, distance, offset, tokens, relative=()):
-    return digest("seg/1", run(base_id), run(before), u64(distance), u64(offset), u64(len(tokens)),
-                  b"".join(struct.pack("<i", t) for t in tokens), u64(len(relative)), b"".join(u64(r) for r in relative))
+    return digest("seg/1", run(base_id), run(before), u64(distance), u64(offset),
+                  u64(len(tokens)), b"".join(struct.pack("<i", t) for t in tokens),
+                  u64(len(relative)), b"".join(u64(r) for r in relative))
 
 
 def files(*contents):
@@ -43,17 +45,23 @@ def vectors():
     b = base(bytes(range(32)), bytes(range(64, 96)), ZERO, 3, 4096, 2, 0, 3, b"tenant-7")
     a1 = segment(a, ZERO, 0, 0, [1, 2, 3])
     a2 = segment(a, a1, 3, 0, [4, -1, 2147483647, 0])
-    return {"base-a": a, "base-b": b, "segment-a1": a1, "segment-a2": a2, "segment-a3": segment(a, a2, -2, 0, [1]),
-            "segment-gap": segment(a, ZERO, 0, 0, [1, 2, 3], [0, 1, 5]), "segment-empty": segment(b, ZERO, 0, 17, []),
-            "files-one": files(b"weights"), "files-two": files(b"weights", b"")}
+    return {
+        "base-a": a, "base-b": b, "segment-a1": a1, "segment-a2": a2, "segment-a3": segment(
+            a, a2, -2, 0, [1]),
+        "segment-gap": segment(a, ZERO, 0, 0, [1, 2, 3], [0, 1, 5]), "segment-empty": segment(
+            b, ZERO, 0, 17, []), "files-one": files(b"weights"), "files-two": files(
+                b"weights", b"")
+    }
 
 
 def main():
     if len(sys.argv) > 2:
         print(__doc__)
         return 2
-    path = pathlib.Path(sys.argv[1]) if len(sys.argv) == 2 else pathlib.Path(__file__).parent.parent / "doc/format.md"
-    written = dict(re.findall(r"^\| `([a-z0-9-]+)` \|.*\| `([0-9a-f]{64})` \|$", path.read_text(), re.M))
+    path = pathlib.Path(sys.argv[1]) if len(
+        sys.argv) == 2 else pathlib.Path(__file__).parent.parent / "doc/format.md"
+    written = dict(
+        re.findall(r"^\| `([a-z0-9-]+)` \|.*\| `([0-9a-f]{64})` \|$", path.read_text(), re.M))
     wrong = 0
     for name, value in vectors().items():
         ok = written.get(name) == value.hex()

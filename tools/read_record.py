@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Reads records (doc/format.md, "Records") without the library: a second reader, made from the document.
+"""Reads records (doc/format.md, "Records") without the library: a second reader, made from the
+document.
 
 usage: read_record.py [--key HEX] [--tokens FILE] [--blocks FOLDER] RECORD ...
 
-Prints the header of each record as a line of JSON. A name as those of a folder's records has to fit what is in it. Checksums need the module xxhash, seals nacl (PyNaCl), the codec zstd zstandard; what cannot be checked is
+Prints the header of each record as a line of JSON. A name as those of a folder's records has to
+fit what is in it. Checksums need the module xxhash, seals nacl (PyNaCl), the codec zstd zstandard;
+what cannot be checked is
 said in "checked".
 --key HEX        32 bytes: opens sealed records
 --tokens FILE    writes the token ids, i32 little-endian ("-": none are printed, for long records)
---blocks FOLDER  writes each block to FOLDER/block-N: raw and zstd as they were, other codecs as their codec left them
+--blocks FOLDER  writes each block to FOLDER/block-N: raw and zstd as they were, other codecs as
+their codec left them
 
 exit: 0 all records are whole, 1 a record is damaged or cannot be read, 2 usage
 """
@@ -124,7 +128,8 @@ class Pages:
         self.v_values = dv * PAGE * self.wide
         self.dv = dv
         self.k_bytes = round_up(self.k_values + (2 * dk if head["dtype"] == I8 else 0), 64)
-        self.page = self.k_bytes + round_up(self.v_values + (2 * PAGE if head["dtype"] == I8 else 0), 64)
+        self.page = self.k_bytes + round_up(
+            self.v_values + (2 * PAGE if head["dtype"] == I8 else 0), 64)
         self.last = (head["tokens"] - 1) % PAGE + 1
 
     def parts(self):
@@ -140,14 +145,17 @@ class Pages:
         out, at = bytearray(self.heads * self.page), 0
         for head in range(self.heads):
             for offset, size in self.parts():
-                out[head * self.page + offset:head * self.page + offset + size] = closed[at:at + size]
+                out[head * self.page + offset:head * self.page + offset + size] = closed[at:at +
+                                                                                         size]
                 at += size
         return bytes(out)
 
 
 def unzstd(data, size, head):
     wide, closed = data[0], data[1]
-    need(len(data) >= 4 and wide in (1, 2, 4) and closed <= 1 and not any(data[2:4]), "codec zstd: its first bytes")
+    need(
+        len(data) >= 4 and wide in (1, 2, 4) and closed <= 1 and not any(data[2:4]),
+        "codec zstd: its first bytes")
     coded = Coded(data[4:])
     if closed:
         pages = Pages(head)
@@ -156,7 +164,8 @@ def unzstd(data, size, head):
         out += pages.open_up(coded.run(pages.heads * sum(part for _, part in pages.parts()), wide))
     else:
         out = coded.run(size, wide)
-    need(coded.at == len(coded.data), "codec zstd: %d bytes too many" % (len(coded.data) - coded.at))
+    need(coded.at == len(coded.data),
+         "codec zstd: %d bytes too many" % (len(coded.data) - coded.at))
     return out
 
 
@@ -177,16 +186,23 @@ class Record:
         need(self.data[:8] == MAGIC, "no record: the first bytes are others")
         major, minor = struct.unpack_from("<HH", self.data, 8)
         need(major == 1, "major version %d" % major)
-        (self.header_bytes, record_bytes, self.flags, self.face_bytes, self.block_count, self.entry_bytes,
-         self.body_bytes) = struct.unpack_from("<IQIIIII", self.data, 12)
+        (self.header_bytes, record_bytes, self.flags, self.face_bytes, self.block_count,
+         self.entry_bytes, self.body_bytes) = struct.unpack_from("<IQIIIII", self.data, 12)
         need(not self.flags & 0xffff & ~SEALED, "flags %#x" % self.flags)
         self.sealed = bool(self.flags & SEALED)
         self.clear = PROLOGUE + self.face_bytes + self.block_count * self.entry_bytes
         need(self.face_bytes >= FACE and self.entry_bytes >= ENTRY, "parts of the header")
-        need(not (self.face_bytes % 8 or self.entry_bytes % 8 or self.body_bytes % 8), "parts of the header")
-        need(self.block_count <= 65536 and self.header_bytes == self.clear + self.body_bytes <= 1 << 29, "bytes of the header")
-        need(record_bytes == len(self.data) >= self.header_bytes, "%d bytes, it says %d" % (len(self.data), record_bytes))
-        self.head.update(version=[major, minor], sealed=self.sealed, header_bytes=self.header_bytes, file_bytes=record_bytes)
+        need(not (self.face_bytes % 8 or self.entry_bytes % 8 or self.body_bytes % 8),
+             "parts of the header")
+        need(
+            self.block_count <= 65536
+            and self.header_bytes == self.clear + self.body_bytes <= 1 << 29, "bytes of the header")
+        need(record_bytes == len(self.data) >= self.header_bytes,
+             "%d bytes, it says %d" % (len(self.data), record_bytes))
+        self.head.update(version=[major, minor],
+                         sealed=self.sealed,
+                         header_bytes=self.header_bytes,
+                         file_bytes=record_bytes)
 
     def check_header(self):
         if xxhash:
@@ -201,9 +217,20 @@ class Record:
         need(tokens <= 1 << 25, "%d tokens" % tokens)
         self.key_id = self.data[PROLOGUE + 192:PROLOGUE + 208]
         self.nonce = self.data[PROLOGUE + 208:PROLOGUE + 232]
-        self.head.update(seal_id=self.key_id.hex() if self.sealed else "", key=ids[0], salt=ids[1], content=ids[2] if bits & HAS_CONTENT else "", before=ids[3] if bits & HAS_BEFORE else "",
-                         lossy=bool(bits & LOSSY), priority=priority, cost=cost, ttl=ttl, expires=expires, written=written,
-                         state_bytes=state_bytes, tokens=tokens, codec=codec)
+        self.head.update(seal_id=self.key_id.hex() if self.sealed else "",
+                         key=ids[0],
+                         salt=ids[1],
+                         content=ids[2] if bits & HAS_CONTENT else "",
+                         before=ids[3] if bits & HAS_BEFORE else "",
+                         lossy=bool(bits & LOSSY),
+                         priority=priority,
+                         cost=cost,
+                         ttl=ttl,
+                         expires=expires,
+                         written=written,
+                         state_bytes=state_bytes,
+                         tokens=tokens,
+                         codec=codec)
 
     def read_table(self):
         self.blocks, end, tag = [], self.header_bytes, 16 if self.sealed else 0
@@ -211,19 +238,26 @@ class Record:
             at = PROLOGUE + self.face_bytes + i * self.entry_bytes
             offset, stored, raw, codec = struct.unpack_from("<QQQI", self.data, at)
             what = "block %d: " % i
-            need(raw <= 1 << 40 and tag <= stored <= raw + tag and raw <= (stored - tag) << 18, what + "bytes")
-            need(codec in (RAW, self.head["codec"]) and (codec != RAW or stored == raw + tag), what + "codec")
+            need(raw <= 1 << 40 and tag <= stored <= raw + tag and raw <= (stored - tag) << 18,
+                 what + "bytes")
+            need(codec in (RAW, self.head["codec"]) and (codec != RAW or stored == raw + tag),
+                 what + "codec")
             if stored:
-                need(offset % ALIGN == 0 and end <= offset and offset + stored <= len(self.data), what + "place")
+                need(offset % ALIGN == 0 and end <= offset and offset + stored <= len(self.data),
+                     what + "place")
                 need(not any(self.data[end:offset]), what + "something lies before it")
                 end = offset + stored
-            self.blocks.append({"offset": offset, "stored": stored, "bytes": raw, "codec": codec,
-                                "checksum": self.data[at + 32:at + 48], "nonce": self.data[at + 48:at + 72]})
+            self.blocks.append({
+                "offset": offset, "stored": stored, "bytes": raw, "codec": codec, "checksum":
+                self.data[at + 32:at + 48], "nonce": self.data[at + 48:at + 72]
+            })
             if xxhash:
                 need(checksum(self.stored(i)) == self.blocks[i]["checksum"], what + "checksum")
         need(end == len(self.data), "the last block ends at %d" % end)
         need(sum(b["bytes"] for b in self.blocks) == self.head["state_bytes"], "bytes of states")
-        self.head["blocks"] = [{k: b[k] for k in ("offset", "stored", "bytes", "codec")} for b in self.blocks]
+        self.head["blocks"] = [{k: b[k]
+                                for k in ("offset", "stored", "bytes", "codec")}
+                               for b in self.blocks]
         self.head["block_bytes"] = [b["bytes"] for b in self.blocks]
 
     def stored(self, index):
@@ -248,7 +282,8 @@ class Record:
             need(tag in (1, 2, 3, 4) or not tag & TAG_NEEDED, "field %d has to be known" % tag)
             fields[tag] = body[at + 16:at + 16 + size]
             at, last = at + 16 + (size + 7) // 8 * 8, tag
-        need(all(tag in fields for tag in (TAG_DESCRIPTION, TAG_TOKENS, TAG_CODEC)), "description, tokens or codec are missing")
+        need(all(tag in fields for tag in (TAG_DESCRIPTION, TAG_TOKENS, TAG_CODEC)),
+             "description, tokens or codec are missing")
         self.read_description(fields[TAG_DESCRIPTION])
         tokens, name = self.head["tokens"], fields[TAG_CODEC]
         need(len(fields[TAG_TOKENS]) == 4 * tokens, "token ids")
@@ -262,8 +297,10 @@ class Record:
 
     def read_description(self, data):
         need(len(data) >= DESCRIPTION and 0 in data[32:64], "description")
-        names = ("position_scheme", "dtype", "layout", "encoding", "regime", "origin", "layers", "kv_heads", "k_dim", "v_dim")
-        self.head.update(model=data[:32].hex(), architecture=data[32:64].split(b"\0")[0].decode(errors="replace"))
+        names = ("position_scheme", "dtype", "layout", "encoding", "regime", "origin", "layers",
+                 "kv_heads", "k_dim", "v_dim")
+        self.head.update(model=data[:32].hex(),
+                         architecture=data[32:64].split(b"\0")[0].decode(errors="replace"))
         self.head.update(zip(names, struct.unpack_from("<IIIIQqiiii", data, 64)))
         kernels = data[DESCRIPTION:DESCRIPTION_1] if len(data) >= DESCRIPTION_1 else b"\0"
         need(0 in kernels, "name of the kernels")
@@ -272,13 +309,15 @@ class Record:
     def block(self, index):
         """As it was, or as its codec left it."""
         block, data = self.blocks[index], self.unsealed(index)
-        return unzstd(data, block["bytes"], self.head) if block["codec"] == ZSTD and zstandard else data
+        return unzstd(data, block["bytes"],
+                      self.head) if block["codec"] == ZSTD and zstandard else data
 
     def unsealed(self, index):
         block = self.blocks[index]
         if not self.sealed:
             return self.stored(index)
-        beside = MAGIC + struct.pack("<HHI32sQII", 1, 0, 1 + index, bytes.fromhex(self.head["key"]), block["bytes"], block["codec"], 0)
+        beside = MAGIC + struct.pack("<HHI32sQII", 1, 0, 1 + index, bytes.fromhex(self.head["key"]),
+                                     block["bytes"], block["codec"], 0)
         return unseal(self.stored(index), beside, block["nonce"], self.key, "block %d" % index)
 
 
@@ -313,7 +352,8 @@ def read(path, key, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--key", type=bytes.fromhex)
     parser.add_argument("--tokens")
     parser.add_argument("--blocks")

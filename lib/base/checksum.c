@@ -1,40 +1,41 @@
+/* XXH3 of the xxHash library. */
 #include "base/checksum.h"
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
-_Static_assert(sizeof(XXH3_state_t) <= sizeof(((pc__checksum *)0)->state), "the state fits");
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(((pc__checksum *)0)->state),
+               "the state of XXH3 fits");
 
-/* The shared library of Debian has variants for wider vectors behind these names, more than twice
- * as fast; the static one and others may not. Zen 4: 43 GB/s against 19 from the second-level
- * cache. */
+/* Debian's shared library has a variant for wider vectors under this name; others may lack it. On
+ * Zen 4 it reads 43 GB/s from the second-level cache instead of 19. */
 XXH_errorcode XXH3_128bits_update_dispatch(XXH3_state_t *state, const void *data, size_t size)
     __attribute__((weak));
 
-static XXH3_state_t *state(pc__checksum *sum)
+static XXH3_state_t *xxh3_state(pc__checksum *checksum)
 {
-    return (XXH3_state_t *)(void *)sum->state;
+    return (XXH3_state_t *)(void *)checksum->state;
 }
 
-void pc__checksum_start(pc__checksum *sum)
+void pc__checksum_start(pc__checksum *checksum)
 {
-    XXH3_INITSTATE(state(sum));
-    XXH3_128bits_reset(state(sum));
+    XXH3_INITSTATE(xxh3_state(checksum));
+    XXH3_128bits_reset(xxh3_state(checksum));
 }
 
-void pc__checksum_add(pc__checksum *sum, const void *data, size_t size)
+void pc__checksum_add(pc__checksum *checksum, const void *data, size_t size)
 {
     if (!size)
         return;
     if (XXH3_128bits_update_dispatch)
-        XXH3_128bits_update_dispatch(state(sum), data, size);
+        XXH3_128bits_update_dispatch(xxh3_state(checksum), data, size);
     else
-        XXH3_128bits_update(state(sum), data, size);
+        XXH3_128bits_update(xxh3_state(checksum), data, size);
 }
 
-void pc__checksum_end(const pc__checksum *sum, uint8_t out[PC__CHECKSUM])
+void pc__checksum_end(const pc__checksum *checksum, uint8_t out[PC__CHECKSUM])
 {
-    XXH128_hash_t hash = XXH3_128bits_digest((const XXH3_state_t *)(const void *)sum->state);
+    XXH128_hash_t hash = XXH3_128bits_digest((const XXH3_state_t *)(const void *)checksum->state);
     for (int i = 0; i < 8; i++) {
         out[i] = (uint8_t)(hash.low64 >> (8 * i));
         out[8 + i] = (uint8_t)(hash.high64 >> (8 * i));
@@ -43,8 +44,8 @@ void pc__checksum_end(const pc__checksum *sum, uint8_t out[PC__CHECKSUM])
 
 void pc__checksum_of(const void *data, size_t size, uint8_t out[PC__CHECKSUM])
 {
-    pc__checksum sum;
-    pc__checksum_start(&sum);
-    pc__checksum_add(&sum, data, size);
-    pc__checksum_end(&sum, out);
+    pc__checksum checksum;
+    pc__checksum_start(&checksum);
+    pc__checksum_add(&checksum, data, size);
+    pc__checksum_end(&checksum, out);
 }

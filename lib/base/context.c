@@ -1,3 +1,4 @@
+/* A context: options checked, the thread pool, the log. Owns the pool and costs measured for it. */
 #include "base/context.h"
 
 #include <stdarg.h>

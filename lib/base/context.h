@@ -1,4 +1,4 @@
-/* The context's body, its log, and the reference counts that let objects be freed in any order. */
+/* The struct of a context, its log, and its reference count: objects may be freed in any order. */
 #ifndef PC_BASE_CONTEXT_H
 #define PC_BASE_CONTEXT_H
 
@@ -15,12 +15,12 @@ struct pc_context {
     pc_allocator mem;
     pc_log_fn log;
     void *log_user;
-    pc_parallel_for_fn parallel_for; /* the host's, or NULL */
+    pc_parallel_for_fn parallel_for; /* the application's, or NULL */
     void *parallel_user;
-    uint32_t threads;                        /* >= 1 */
-    pc__pool *pool;                          /* NULL when the host has its own or threads is 1 */
-    _Atomic(const struct pc__costs *) costs; /* attn/costs.h; NULL: not looked for yet */
-    _Atomic(void *) own_costs; /* list of blocks to free, each begins with a pointer to the next */
+    uint32_t threads; /* >= 1 */
+    pc__pool *pool;   /* NULL: the application has its own, or threads is 1 */
+    _Atomic(const struct pc__costs *) costs; /* attn/costs.h; NULL: not read yet */
+    _Atomic(void *) own_costs; /* blocks to free; each begins with a pointer to the next */
 };
 
 pc_context *pc__context_ref(pc_context *context); /* returns it */

@@ -1,3 +1,4 @@
+/* The names of kernel levels, and the environment variable that selects one. */
 #include "base/cpu_mask.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* PC_CPU_MASK in the environment: the highest level of kernels that may be used. Every context asks
- * for it, so that a level that nobody knows is an error there and no measurement runs with other
- * kernels than it says. */
+/* PC_CPU_MASK in the environment: the highest level of kernels that may be used. pc_context_new
+ * checks it, so that a misspelt level is an error and no measurement uses other kernels than it
+ * reports. */
 #ifndef PC_BASE_CPU_MASK_H
 #define PC_BASE_CPU_MASK_H
 
@@ -19,10 +19,10 @@ enum {
     PC__CPU_LEVELS
 };
 
-/* The level of a name; PC__CPU_LEVELS: there is none of that name. */
+/* The level of a name; PC__CPU_LEVELS: no level has it. */
 size_t pc__cpu_level(const char *name);
-/* *level (may be NULL): the best one where the variable is not set, or empty. PC_ERR_INVALID lists
- * the levels, and leaves *level there too. */
+/* *level (may be NULL): of the variable; the best one if it is unset, empty or unknown. Unknown:
+ * PC_ERR_INVALID, and the text lists the levels. */
 pc_status pc__cpu_mask(size_t *level);
 
 #endif

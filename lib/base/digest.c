@@ -1,12 +1,13 @@
+/* BLAKE2b by libsodium. */
 #include "base/digest.h"
 
 #include <sodium.h>
 #include <string.h>
 
 _Static_assert(sizeof(crypto_generichash_state) <= sizeof(((pc__digest *)0)->state),
-               "the state fits");
+               "libsodium's state fits");
 
-static crypto_generichash_state *state(pc__digest *digest)
+static crypto_generichash_state *sodium_state(pc__digest *digest)
 {
     return (crypto_generichash_state *)(void *)digest->state;
 }
@@ -14,12 +15,12 @@ static crypto_generichash_state *state(pc__digest *digest)
 static void add_bytes(pc__digest *digest, const void *data, size_t size)
 {
     if (size)
-        crypto_generichash_update(state(digest), data, size);
+        crypto_generichash_update(sodium_state(digest), data, size);
 }
 
 void pc__digest_start(pc__digest *digest, const char *domain)
 {
-    crypto_generichash_init(state(digest), NULL, 0, sizeof(pc__id));
+    crypto_generichash_init(sodium_state(digest), NULL, 0, sizeof(pc__id));
     pc__digest_text(digest, domain);
 }
 
@@ -50,7 +51,7 @@ void pc__digest_text(pc__digest *digest, const char *text)
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 static void add_int32(pc__digest *digest, const int32_t *values, size_t count)
 {
-    add_bytes(digest, values, 4 * count); /* they lie as they are to be digested */
+    add_bytes(digest, values, 4 * count); /* already little-endian */
 }
 #else
 static void add_int32(pc__digest *digest, const int32_t *values, size_t count)
@@ -75,7 +76,7 @@ void pc__digest_i32(pc__digest *digest, const int32_t *values, size_t count)
 pc__id pc__digest_end(pc__digest *digest)
 {
     pc__id id;
-    crypto_generichash_final(state(digest), id.bytes, sizeof id.bytes);
+    crypto_generichash_final(sodium_state(digest), id.bytes, sizeof id.bytes);
     return id;
 }
 
@@ -87,4 +88,12 @@ int pc__id_equal(const pc__id *a, const pc__id *b)
 void pc__id_hex(const pc__id *id, char hex[65])
 {
     sodium_bin2hex(hex, 65, id->bytes, sizeof id->bytes);
+}
+
+int pc__hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }

@@ -1,4 +1,6 @@
-/* A digest of files, by which a host names its model (doc/format.md, files/1). */
+/* pc_fingerprint_files: a digest of files, by which an application names its model (doc/format.md,
+ * files/1). */
+#include <promptcache/extend.h>
 #include <errno.h>
 #include <sodium.h>
 #include <string.h>
@@ -8,7 +10,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 
-enum { PART = 1 << 15, PROGRESS_PARTS = 1 << 10 /* parts: 32 MiB */ };
+enum { PART = 1 << 15, PROGRESS_PARTS = 1 << 10 /* 32 MiB */ };
 
 typedef struct file_digest {
     pc__digest digest;
@@ -24,7 +26,7 @@ static pc_status report_progress(const file_digest *r, const char *path, size_t 
     return PC_OK;
 }
 
-/* The part at `at`, or, behind the end, that there is none. */
+/* Reads `n` bytes at `at`; n 0: checks that the file ends there. */
 static pc_status read_file_part(int fd, const char *path, void *part, size_t n, size_t at)
 {
     int64_t got = pc__read_at(fd, part, n ? n : 1, at);
@@ -73,10 +75,10 @@ pc_status pc_fingerprint_files(uint8_t fingerprint[32], const char *const *paths
     pc__id id;
     if (!fingerprint || !paths || !count)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_fingerprint_files: fingerprint or paths is NULL, or there are none");
+                        "pc_fingerprint_files: fingerprint is NULL, or paths is NULL or empty");
     memset(fingerprint, 0, 32);
-    if (sodium_init() < 0) /* picks the code for this CPU */
-        return pc__fail(PC_ERR_INTERNAL, "pc_fingerprint_files: libsodium does not start");
+    if (sodium_init() < 0) /* selects code for this CPU */
+        return pc__fail(PC_ERR_INTERNAL, "pc_fingerprint_files: libsodium cannot be initialised");
     pc__digest_start(&r.digest, "files/1");
     pc__digest_u64(&r.digest, count);
     for (size_t i = 0; i < count && status >= 0; i++)

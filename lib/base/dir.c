@@ -1,3 +1,4 @@
+/* Folders by descriptor: checks of owner and mode, locks, files that replace others at once. */
 #include "base/dir.h"
 
 #include <errno.h>
@@ -49,7 +50,8 @@ pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, 
     if (!out->path)
         return PC_ERR_NOMEM;
     if (make && mkdir(path, 0700) && errno != EEXIST)
-        status = pc__fail_system(PC_ERR_IO, errno, "%s: cannot be made: %s", path, strerror(errno));
+        status = pc__fail_system(PC_ERR_IO, errno, "%s: the folder cannot be made: %s", path,
+                                 strerror(errno));
     if (status == PC_OK) {
         out->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         status = out->fd >= 0 ? check_owner(out)
@@ -85,7 +87,7 @@ pc_status pc__dir_fault(const pc__dir *dir, const char *name)
 {
     int error = errno;
     if (pc__dir_is_gone(dir))
-        return pc__fail(PC_ERR_IO, "%s: has been removed", dir->path);
+        return pc__fail(PC_ERR_IO, "%s: the folder has been removed", dir->path);
     return pc__fail_system(PC_ERR_IO, error, "%s/%s: %s", dir->path, name, strerror(error));
 }
 
@@ -100,7 +102,7 @@ pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd,
         return PC_OK;
     close(*fd);
     *fd = -1;
-    return pc__fail(PC_ERR_STATE, "%s/%s: not a plain file of this user", dir->path, name);
+    return pc__fail(PC_ERR_STATE, "%s/%s: not a regular file of this user", dir->path, name);
 }
 
 int pc__dir_has(const pc__dir *dir, const char *name, int fd)
@@ -122,8 +124,7 @@ pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, in
         if (!got && errno != EWOULDBLOCK && errno != EINTR)
             return pc__fail(PC_ERR_IO, "%s/%s: cannot be locked: %s", dir->path, name,
                             strerror(errno));
-        if (!pc__dir_has(dir, name,
-                         *fd)) { /* somebody has removed the file: others lock another one */
+        if (!pc__dir_has(dir, name, *fd)) { /* removed meanwhile: others lock a new file */
             close(*fd);
             *fd = -1;
         } else if (got) {
@@ -140,7 +141,7 @@ pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, in
 
 pc_status pc__dir_draft(const pc__dir *dir, const char *draft, int *fd)
 {
-    unlinkat(dir->fd, draft, 0); /* left behind by one that was killed */
+    unlinkat(dir->fd, draft, 0); /* of a process that was killed */
     *fd = openat(dir->fd, draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     return *fd < 0 ? pc__dir_fault(dir, draft) : PC_OK;
 }

@@ -1,13 +1,14 @@
+/* The error text of each thread, names and texts of status codes, the version. */
 #include "base/fail.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* No allocation: an out-of-memory error must be able to say so. */
+/* Nothing is allocated: an error text must be possible when memory is short. */
 static _Thread_local char text[512];
-static _Thread_local int callback_text_set; /* it stands in `text` */
-static _Thread_local int system_error;      /* errno that `text` tells of; 0: none */
+static _Thread_local int callback_text_set; /* `text` is of pc_error_set */
+static _Thread_local int system_error;      /* errno that `text` is about; 0: none */
 
 static void one_line(void)
 {
@@ -47,7 +48,7 @@ int pc__fail_error(void)
     return system_error;
 }
 
-/* The formatted words and ": " before the text that is there. */
+/* Puts the formatted prefix and ": " before the present text. */
 static void prepend_text(const char *format, va_list args)
 {
     char prefix[256], old[sizeof text];

@@ -4,28 +4,28 @@
 
 #include <promptcache.h>
 
-/* Sets this thread's error text (one line, cut at 511 bytes, control characters replaced) and
+/* Sets this thread's error text (one line, at most 511 bytes, control characters replaced) and
  * returns `status`. The text names place and cause: "model.gguf: tensor 'blk.0.attn_q.weight':
  * offset 4096 lies beyond the end of the file". */
 pc_status pc__fail(pc_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same of a failure of the system's: `error` is its errno, which pc__fail_error gives to those
- * who treat some of them differently, as long as the text holds. */
+/* The same for a failed system call with errno `error`, which pc__fail_error returns until the next
+ * error text is set. */
 pc_status pc__fail_system(pc_status status, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-int pc__fail_error(void); /* 0: it was no failure of the system's, or none that said so */
+int pc__fail_error(void); /* 0: the last error was not set by pc__fail_system */
 
-/* Puts "prefix: " before the text that a callee has set, and returns `status`. */
+/* Puts "prefix: " before the error text of a callee and returns `status`. */
 pc_status pc__fail_in(pc_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Around a call of a function of the host's. Before it: forgets what an earlier one said by
+/* Around a call of the application's function. Before it: forgets the text of an earlier
  * pc_error_set. */
 void pc__callback_begin(void);
-/* After it has failed with `status`: "place: what it said", or else what the status means. */
+/* After it has failed: "place: its text", or the text of `status` if it has set none. */
 pc_status pc__callback_failed(pc_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* After it has cancelled: "place: what it said", or the place alone. PC_ERR_CANCELLED. */
+/* After it has cancelled: "place: its text", or the place alone. PC_ERR_CANCELLED. */
 pc_status pc__callback_cancelled(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Runs `call`; on a negative status does `goto label` with `status` set. */

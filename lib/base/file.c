@@ -1,3 +1,4 @@
+/* Files that are read or mapped as a whole, reads and writes at an offset, paths. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 pc_status pc__file_open(const char *path, int *fd, size_t *size)
 {
     struct stat st;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
     if (*fd < 0)
         return pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path,
                         strerror(errno));
@@ -35,7 +36,7 @@ pc_status pc__file_map(pc__file *out, const char *path)
     if (size) {
         void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
-            status = pc__fail(PC_ERR_IO, "%s: cannot map: %s", path, strerror(errno));
+            status = pc__fail(PC_ERR_IO, "%s: cannot be mapped: %s", path, strerror(errno));
         else
             *out = (pc__file){data, size};
     }

@@ -1,4 +1,5 @@
-/* Whole files, read-only: mapped (large weights) or read (small text). Parts of open files. */
+/* Whole files, read-only: mapped (large weights) or read (small text). Reads and writes at an
+ * offset. Paths. */
 #ifndef PC_BASE_FILE_H
 #define PC_BASE_FILE_H
 
@@ -16,14 +17,14 @@ pc_status pc__file_open(const char *path, int *fd, size_t *size);
 /* Maps a regular file. PC_ERR_IO names the path and the system's reason; an empty file has size 0.
  */
 pc_status pc__file_map(pc__file *out, const char *path);
-void pc__file_unmap(pc__file *file); /* zeroed file: does nothing */
+void pc__file_unmap(pc__file *file); /* size 0: does nothing */
 
 /* Reads a regular file of at most `limit` bytes into a NUL-terminated block of `mem`. */
 pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data,
                         size_t *size);
 
-/* Bytes [at, at + size) of an open file. Read: how many there were (less only at the end of the
- * file), -1 with errno. Write: 0, or the errno of what kept it from writing all. */
+/* Bytes [at, at + size) of an open file. Read: their number, less than `size` only at the end of
+ * the file, or -1 with errno. Write: 0, or errno if not all could be written. */
 int64_t pc__read_at(int fd, void *data, size_t size, uint64_t at);
 int pc__write_at(int fd, const void *data, size_t size, uint64_t at);
 

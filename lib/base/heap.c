@@ -1,3 +1,4 @@
+/* A binary heap in an array; each node knows its position. */
 #include "base/heap.h"
 
 #include "base/mem.h"
@@ -13,7 +14,7 @@ static void set_slot(pc__heap *heap, size_t place, pc__heap_slot slot)
     slot.node->place = place + 1;
 }
 
-/* Brings `slot` in, where `place` is empty. */
+/* Puts `slot` in; `place` is an empty position near its own. */
 static void sift_slot(pc__heap *heap, size_t place, pc__heap_slot slot)
 {
     for (; place && is_less(&slot, &heap->slots[(place - 1) / 2]); place = (place - 1) / 2)

@@ -1,15 +1,15 @@
-/* A heap of things that carry their own node: the least by (rank, key) stands first. Whatever is in
- * it can be taken out or moved in O(log n), without searching. */
+/* A heap of structs that carry their own node; the least by (rank, key) is first. Any of them can
+ * be removed or moved in O(log n), without a search. */
 #ifndef PC_BASE_HEAP_H
 #define PC_BASE_HEAP_H
 
 #include <promptcache.h>
 
 typedef struct pc__heap_node { /* zero-initialised: in no heap */
-    size_t place;              /* + 1 */
+    size_t place;              /* position + 1 */
 } pc__heap_node;
 
-typedef struct pc__heap_slot { /* what is compared lies side by side */
+typedef struct pc__heap_slot { /* the compared numbers side by side, for the cache */
     double key;
     int64_t rank;
     pc__heap_node *node;

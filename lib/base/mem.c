@@ -1,3 +1,4 @@
+/* Allocations with a header, through the caller's allocator; the C library's allocator. */
 #include "base/mem.h"
 
 #include <stdlib.h>
@@ -7,20 +8,19 @@
 
 #include "base/fail.h"
 
-/* Stands right before every block. `offset` leads from the block back to what the allocator gave.
- */
+/* Stands right before every block, `offset` bytes behind the allocator's address. */
 typedef struct block_header {
     size_t size; /* of the block, without the header */
     uint32_t align;
     uint32_t offset;
 } block_header;
 
-/* Weights and K/V are read from end to end, pass after pass: with pages of 4 KiB the translation of
- * addresses takes a quarter of the memory's bandwidth. Large blocks are mappings of their own, so
- * that huge pages neither stay behind in the heap nor grow under small blocks. AddressSanitizer
- * sees nothing of mappings and keeps to malloc. */
+/* Every forward pass reads all weights and K/V: with pages of 4 KiB, address translation takes a
+ * quarter of the memory bandwidth. Large blocks are mappings of their own with huge pages, which do
+ * not stay in the heap and do not grow under small blocks. AddressSanitizer does not see mappings,
+ * so there all blocks come from malloc. */
 #if defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
-enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 1 << 16 }; /* a multiple of every small page there is */
+enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 1 << 16 }; /* a multiple of all small page sizes */
 
 static int is_large(size_t size)
 {
@@ -45,7 +45,7 @@ static void *map_large(size_t size)
         munmap(base, before);
     if (before < HUGE_PAGE)
         munmap(base + before + length, HUGE_PAGE - before);
-    madvise(base + before, length, MADV_HUGEPAGE); /* no harm where it is refused */
+    madvise(base + before, length, MADV_HUGEPAGE); /* a refusal does no harm */
     return base + before;
 }
 
@@ -96,14 +96,14 @@ static void libc_free(void *user, void *ptr, size_t size, size_t align)
 
 const pc_allocator pc__libc_allocator = {NULL, libc_alloc, libc_free};
 
-/* The whole pages of a block of malloc's that is about to be freed. What malloc notes in free
+/* Gives back the whole pages of a malloc block that is about to be freed. malloc's own data in free
  * blocks lies at their ends. */
 static void discard_pages(void *ptr, size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)ptr % page) % page;
     if (size >= before + page)
         madvise((char *)ptr + before, (size - before) / page * page,
-                MADV_DONTNEED); /* no harm where it is refused */
+                MADV_DONTNEED); /* a refusal does no harm */
 }
 
 static block_header *header_of(void *ptr)

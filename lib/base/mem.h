@@ -1,5 +1,5 @@
-/* The one place that calls an allocator. Blocks remember their size and alignment (in a header
- * before them), because the host's `free` is told both. A failed allocation sets the error text. */
+/* The only place that calls an allocator. A header before each block remembers size and alignment,
+ * which the application's `free` is given. A failed allocation sets the error text. */
 #ifndef PC_BASE_MEM_H
 #define PC_BASE_MEM_H
 
@@ -16,13 +16,12 @@ void *pc__calloc(const pc_allocator *mem, size_t count,
 void *pc__realloc(const pc_allocator *mem, void *ptr,
                   size_t size);                    /* of pc__alloc; NULL ptr allocates */
 void pc__free(const pc_allocator *mem, void *ptr); /* any of these; NULL does nothing */
-/* The same, and of the C library's memory the whole pages go back to the system at once, so that
- * holes between blocks that live longer are addresses, not memory of the process. For states that
- * make room: who comes next touches pages anew, which costs more than what malloc has kept (bench
- * trace, test_churn). */
+/* The same, and memory of the C library returns to the system at once, so that free blocks between
+ * others do not count as memory of the process. For evicted states only: pages must be faulted in
+ * again, which costs more than reusing memory that malloc has kept. */
 void pc__free_to_system(const pc_allocator *mem, void *ptr);
-/* The next `bytes` of a block that was allocated for several things, each on cache lines of its
- * own: *at starts 64-byte aligned. */
+/* The next `bytes` of a block that holds several arrays, each on its own cache lines; *at begins
+ * 64-byte aligned. */
 static inline void *pc__carve(uint8_t **at, size_t bytes)
 {
     void *p = *at;

@@ -1,3 +1,4 @@
+/* Copies structs whose first field is their size; see options.h. */
 #include "base/options.h"
 
 #include <string.h>
@@ -15,8 +16,8 @@ pc_status pc__options_read(void *dst, size_t dst_size, size_t v1_size, const voi
     memcpy(&size, src, sizeof size); /* struct_size is always first */
     if (size < v1_size)
         return pc__fail(PC_ERR_INVALID,
-                        "%s: struct_size %zu is too small, set it up with its INIT macro", name,
-                        size);
+                        "%s: struct_size %zu is too small; set the struct up with its INIT macro",
+                        name, size);
     for (size_t i = dst_size; i < size; i++)
         if (((const unsigned char *)src)[i])
             return pc__fail(PC_ERR_UNSUPPORTED,
@@ -32,12 +33,12 @@ pc_status pc__result_write(void *dst, size_t v1_size, const void *src, size_t sr
 {
     size_t size;
     if (!dst)
-        return pc__fail(PC_ERR_INVALID, "%s: is NULL", name);
+        return pc__fail(PC_ERR_INVALID, "%s: the pointer is NULL", name);
     memcpy(&size, dst, sizeof size);
     if (size < v1_size)
         return pc__fail(PC_ERR_INVALID,
-                        "%s: struct_size %zu is too small, set it up with its INIT macro", name,
-                        size);
+                        "%s: struct_size %zu is too small; set the struct up with its INIT macro",
+                        name, size);
     memcpy(dst, src, size < src_size ? size : src_size);
     if (size > src_size)
         memset((char *)dst + src_size, 0, size - src_size);

@@ -1,10 +1,9 @@
-/* A pool of workers that sleep between loops. One loop runs at a time; its items are taken from an
- * atomic counter. A worker spins for a short while before it sleeps, because the loops of a forward
- * pass follow each other within microseconds.
+/* A pool of workers that sleep between loops. One loop runs at a time; an atomic counter hands out
+ * its items. Workers spin for a short while before they sleep, because the loops of a forward pass
+ * follow each other within microseconds.
  *
- * Workers join a loop through a gate, which the calling thread shuts when no item is left. It then
- * waits for those that are inside, not for those that never came: on a busy machine a worker that
- * is not scheduled holds up nobody. */
+ * Workers join a loop through a gate, which the calling thread shuts when no item is left. It waits
+ * only for workers inside: one that is not scheduled on a busy machine delays nobody. */
 #include "base/threads.h"
 
 #include <pthread.h>
@@ -58,7 +57,7 @@ static uint64_t wait_for_epoch(pc__pool *pool, uint64_t seen)
     return now;
 }
 
-/* body, arg and n may be read from here to the leaving only. */
+/* body, arg and n may be read only from here until the worker leaves. */
 static int join_loop(pc__pool *pool)
 {
     unsigned gate = atomic_load_explicit(&pool->gate, memory_order_relaxed);
@@ -112,7 +111,8 @@ pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers
     for (; pool->started < workers; pool->started++)
         if (pthread_create(&pool->threads[pool->started], NULL, worker_main, pool)) {
             pc__pool_free(pool);
-            return pc__fail(PC_ERR_LIMIT, "cannot start a worker thread (%u of %u run)",
+            return pc__fail(PC_ERR_LIMIT,
+                            "cannot start a worker thread: %u of %u run; ask for fewer threads",
                             pool->started, workers);
         }
     *out = pool;

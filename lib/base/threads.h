@@ -1,12 +1,12 @@
-/* Parallel loops: on the host's own parallel_for, or on a pool of ours. */
+/* Parallel loops, on the application's parallel_for or on our pool. */
 #ifndef PC_BASE_THREADS_H
 #define PC_BASE_THREADS_H
 
 #include "base/context.h"
 
 /* Runs body(arg, i) for every i < n and returns when all are done; the calling thread takes part.
- * Items are handed out one by one, so that uneven ones balance. Not to be called from inside a
- * body. Safe from several threads (they take turns). */
+ * Items are handed out one by one, which balances uneven ones. Must not be called from inside a
+ * body. Safe from several threads; one loop runs at a time. */
 void pc__parallel(const pc_context *context, size_t n, void (*body)(void *arg, size_t i),
                   void *arg);
 

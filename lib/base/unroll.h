@@ -1,6 +1,5 @@
-/* A loop whose steps are known when it is compiled is written out, so that what it keeps in an
- * array stays in registers: PC__UNROLL(most) before the loop, where `most` is no less than its
- * steps. gcc and clang each ignore the other's pragma, clang in silence. */
+/* PC__UNROLL(most) before a loop with a constant number of steps, at most `most`, unrolls it fully,
+ * so that its arrays stay in registers. gcc and clang ignore each other's pragma. */
 #ifndef PC_BASE_UNROLL_H
 #define PC_BASE_UNROLL_H
 

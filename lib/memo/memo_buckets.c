@@ -27,8 +27,8 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
         return status;
     pthread_rwlock_rdlock(&memo->guard);
     const pc__memo_bucket *b = &memo->buckets[index];
-    out.least_tokens = b->least;
-    out.most_tokens = b->most;
+    out.min_tokens = b->least;
+    out.max_tokens = b->most;
     out.records = b->records;
     out.trained = b->trained;
     out.open = b->tuning.open;

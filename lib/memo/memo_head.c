@@ -83,7 +83,7 @@ pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *pro
     pc__bytes bytes = {.mem = &memo->mem};
     char name[40];
     pc_status status = pc__projector_write(projector, &bytes);
-    projector_name(name, (uint32_t)pc__projector_shape_of(projector)->most_tokens);
+    projector_name(name, (uint32_t)pc__projector_shape_of(projector)->max_tokens);
     if (status >= 0) {
         *sum = XXH3_64bits(bytes.data, bytes.size);
         status = pc__dir_publish(&memo->dir, "draft-projector", name, bytes.data, bytes.size, 1);

@@ -31,7 +31,7 @@ typedef struct bucket_rows {
 static int collect_row(void *user, const pc__map_record *record)
 {
     bucket_rows *r = user;
-    if (record->tokens < r->shape->least_tokens || record->tokens > r->shape->most_tokens)
+    if (record->tokens < r->shape->min_tokens || record->tokens > r->shape->max_tokens)
         return 0;
     if (!pc__memo_metadata_fits(r->memo, r->metadata_size, record->metadata_size)) {
         r->misfits++;
@@ -184,7 +184,7 @@ static pc_status build_lengths(bucket_rows *r, const pc__projector *projector, p
         for (end = i; end < r->count && r->items[end].tokens == tokens;)
             end++;
         status = build_length(r, projector, r->items + i, end - i,
-                              &out[(tokens - r->shape->least_tokens) * indexed_layers]);
+                              &out[(tokens - r->shape->min_tokens) * indexed_layers]);
     }
     return status;
 }
@@ -197,7 +197,7 @@ pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *project
                      .shape = pc__projector_shape_of(projector),
                      .metadata_size = pc__memo_indexed_layers(memo)
                                       * pc__projector_pooled(projector) * sizeof(uint16_t)};
-    size_t lengths = (r.shape->most_tokens - r.shape->least_tokens + 1)
+    size_t lengths = (r.shape->max_tokens - r.shape->min_tokens + 1)
                      * pc__memo_indexed_layers(memo);
     pc_status status;
     memset(out, 0, lengths * sizeof(*out));
@@ -215,7 +215,7 @@ pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *project
             memo->model->context, PC_LOG_WARN,
             "memo: %s: %zu records of %zu to %zu tokens have pooled inputs of another size; they "
             "cannot be found",
-            memo->dir.path, r.misfits, r.shape->least_tokens, r.shape->most_tokens);
+            memo->dir.path, r.misfits, r.shape->min_tokens, r.shape->max_tokens);
     if (status < 0)
         pc__memo_index_free(out, lengths);
     pc__free(&memo->mem, r.items);

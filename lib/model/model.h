@@ -4,6 +4,7 @@
 #ifndef PC_MODEL_MODEL_H
 #define PC_MODEL_MODEL_H
 
+#include <promptcache/extend.h>
 #include <pthread.h>
 
 #include "base/context.h"

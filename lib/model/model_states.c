@@ -3,6 +3,7 @@
 
 #include "model/forward/heads.h"
 #include "model/forward/native_ops.h"
+#include "model/load/positions.h"
 
 int pc__model_is_native(const pc_model *model)
 {
@@ -33,7 +34,10 @@ int pc__model_can_import(const pc_model *model)
 
 uint32_t pc__model_format(const pc_model *model)
 {
-    return model->native ? pc__native_format(model->native) : model->info.compute;
+    const pc__native *native = model->native;
+    if (!native)
+        return model->info.compute;
+    return native->compute + (native->kept == native->compute ? 0 : 256 * native->kept);
 }
 
 uint32_t pc__model_layout(const pc_model *model)
@@ -44,11 +48,6 @@ uint32_t pc__model_layout(const pc_model *model)
 int64_t pc__model_relative(const pc_model *model, const void *segment, size_t token)
 {
     return model->native ? pc__kv_relative(segment, token) : (int64_t)token;
-}
-
-pc_status pc__model_keep(const pc_model *model, pc__kv **segment)
-{
-    return model->native ? pc__native_keep(model->native, segment) : PC_OK;
 }
 
 pc__kv_shape pc__model_run_shape(const pc_model *model)
@@ -65,17 +64,23 @@ pc__kv_shape pc__model_segment_shape(const pc_model *model)
 
 uint64_t pc__model_rope_regime(const pc_model *model, uint64_t length)
 {
-    return pc__native_rope_regime(model->native, length);
+    const pc__arch *arch = &model->native->arch;
+    return arch->position_scheme == PC_POSITION_ROPE ? pc__rope_regime(&arch->rope, length) : 0;
 }
 
 int64_t pc__model_rope_regime_end(const pc_model *model, uint64_t regime)
 {
-    return pc__native_rope_regime_end(model->native, regime);
+    const pc__arch *arch = &model->native->arch;
+    return arch->position_scheme == PC_POSITION_ROPE ? pc__rope_regime_end(&arch->rope, regime)
+                                                     : INT64_MAX;
 }
 
 uint64_t pc__model_rope_regime_length(const pc_model *model, uint64_t regime)
 {
-    return pc__native_rope_regime_length(model->native, regime);
+    const pc__rope_config *rope = &model->native->arch.rope;
+    if (rope->scaling == PC__ROPE_LONG)
+        return regime == 2 ? (uint64_t)rope->original_length + 1 : 1;
+    return regime ? regime : 1;
 }
 
 uint32_t pc__model_pool(const pc_model *model, uint32_t asked)

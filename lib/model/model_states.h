@@ -14,7 +14,8 @@ int pc__model_is_causal(const pc_model *model); /* 1 for an application's model 
 /* Whether states can leave the model, or come back into it, as bytes. */
 int pc__model_can_export(const pc_model *model);
 int pc__model_can_import(const pc_model *model);
-/* Number format and layout (PC_LAYOUT_…) of segments, as keys name them. */
+/* Format and layout (PC_LAYOUT_…) of segments in keys. The format is that of computing, plus 256
+ * times that of K and V if it differs. */
 uint32_t pc__model_format(const pc_model *model);
 uint32_t pc__model_layout(const pc_model *model);
 /* Position of a segment's token, relative to the segment's start. */

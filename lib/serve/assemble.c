@@ -2,6 +2,7 @@
  */
 #include "serve/assemble.h"
 
+#include <promptcache/bench.h>
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -1,6 +1,7 @@
 /* Loads of segments for a request: how long it waits for them, and what came of each. */
 #include "serve/fetch.h"
 
+#include <promptcache/bench.h>
 #include <math.h>
 
 #include "base/clock.h"

@@ -6,6 +6,8 @@
 #include "model/model_states.h"
 #include "serve/model_calls.h"
 
+#include <promptcache/bench.h>
+
 pc_status pc__gather_new(pc__gather **out, pc__request *r)
 {
     pc__gather *g = pc__request_sees_all(r) ? pc__gather_exact_new(r) : pc__gather_units_new(r);

@@ -1,6 +1,7 @@
 /* Options of a request: checked, completed with the chat template's stops, copied. */
 #include "serve/generate.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/options.h"

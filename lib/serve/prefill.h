@@ -4,6 +4,8 @@
 
 #include "model/model.h"
 
+#include <promptcache/memo.h>
+
 /* As pc_prefill with options->memo. PC_OK: *states, with all keys, become the caller's. PC_MISS:
  * the memo has no maps for it, and nothing was computed. Either way result and stats are set. A
  * memo that looks up layer by layer never misses: at worst all layers are computed in full. */

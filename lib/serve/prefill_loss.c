@@ -1,6 +1,7 @@
 /* Measures of how far two results are apart. */
 #include "serve/prefill_loss.h"
 
+#include <promptcache/memo.h>
 #include <math.h>
 
 static double one_minus_cosine(const float *a, const float *b, size_t n)

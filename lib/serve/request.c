@@ -1,6 +1,7 @@
 /* The shared state of a request: made, checked against the model's limits, reset, freed. */
 #include "serve/request.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "attn/kv.h"
@@ -84,7 +85,7 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
     reach = options->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens : next;
     r->regime = choose_regime(r, reach + (int64_t)pushed);
     r->stats.rope_regime_length = r->regime.decided;
-    r->stats.regime = r->regime.key;
+    r->stats.rope_regime = r->regime.key;
     r->again = pc__calloc(mem, r->tokens, 1);
     return r->again ? check_length(r, next, pushed) : PC_ERR_NOMEM;
 }
@@ -117,7 +118,7 @@ void pc__request_reset(pc__request *r, double started, uint32_t stream_failure)
     r->stats = (pc_stats)PC__STATS_START;
     r->stats.tokens_prompt = r->tokens;
     r->stats.rope_regime_length = r->regime.decided;
-    r->stats.regime = r->regime.key;
+    r->stats.rope_regime = r->regime.key;
     r->stats.seconds_load = pc__now() - started;
     r->stream_failure = stream_failure;
 }

@@ -1,6 +1,7 @@
 /* A request asks its memo, and goes on from a hit. */
 #include "serve/request_memo.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "model/model_states.h"

@@ -2,6 +2,7 @@
  * where a layer did not come in time. */
 #include "serve/request_run.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/clock.h"

@@ -2,6 +2,8 @@
 #include "serve/model_calls.h"
 #include "serve/request.h"
 
+#include <promptcache/bench.h>
+
 void pc__request_missed(pc__request *r, size_t part, uint32_t reason)
 {
     if (part < r->missed_part) {

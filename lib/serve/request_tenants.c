@@ -11,7 +11,7 @@ static pc_key_parts common(const pc_model *model, uint32_t encoding, uint64_t re
     base.model = model->info.fingerprint;
     base.tokenizer = model->tokenizer_id.bytes;
     base.position_scheme = model->info.position_scheme;
-    base.regime = regime;
+    base.rope_regime = regime;
     base.dtype = pc__model_format(model);
     base.layout = pc__model_layout(model);
     base.encoding = encoding;

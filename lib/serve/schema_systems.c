@@ -3,6 +3,7 @@
  * An entry is a schema and the pins that hold its states in the cache. Tokenising and encoding are
  * done before the lock is taken. Under the lock a finished entry replaces the old one, which is
  * freed after it. */
+#include <promptcache/admin.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -338,7 +339,7 @@ pc_status pc_systems_get(pc_systems *s, size_t index, pc_system_info *info)
         const system_entry *e = &s->items[index];
         memcpy(i.name, e->name, sizeof i.name);
         i.length = e->schema->tree->length;
-        i.kept = e->pin_count;
+        i.pinned = e->pin_count;
         i.filled = e->filled;
     }
     pthread_mutex_unlock(&s->lock);

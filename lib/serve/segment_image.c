@@ -399,7 +399,7 @@ static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
     raw->kv_heads = kv->shape.kv_heads;
     raw->k_dim = kv->shape.k_dim;
     raw->v_dim = kv->shape.v_dim;
-    raw->regime = kv->regime;
+    raw->rope_regime = kv->regime;
     raw->relative = kv->relative;
     raw->blocks = (void *const *)(void *)kv->layer;
     raw->block_count = (size_t)kv->shape.layers;

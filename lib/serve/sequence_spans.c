@@ -5,6 +5,8 @@
 #include "serve/sequence.h"
 #include "serve/visibility.h"
 
+#include <promptcache/bench.h>
+
 /* A reference to the attached segment with these states. */
 static pc_segment *attached_segment(const pc_sequence *s, const pc__kv *kv)
 {

@@ -1,4 +1,6 @@
 /* One step of running sequences, for all that can go together in one call of the model. */
+#include <promptcache/bench.h>
+#include <stdio.h>
 #include "serve/model_calls.h"
 #include "serve/sequence.h"
 

@@ -54,8 +54,9 @@ pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t 
     for (size_t i = 0; relative && i < count; i++) {
         if (i ? relative[i] <= relative[i - 1] : relative[i] != 0)
             return pc__fail(PC_ERR_INVALID,
-                            "pc_key_segment: token %zu stands at relative position %lld", i,
-                            (long long)relative[i]);
+                            "pc_key_segment: token %zu has relative position %lld; they start at 0 "
+                            "and increase",
+                            i, (long long)relative[i]);
         holes |= relative[i] != (int64_t)i;
     }
     from = to_id(base);
@@ -75,8 +76,9 @@ static pc_status read_put_options(pc_put_options *o, const pc_put_options *optio
     if (status < 0)
         return status;
     if (o->reserved || !o->salt != !o->salt_size)
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_put: reserved is set, or salt and salt_size do not go together");
+        return pc__fail(
+            PC_ERR_INVALID,
+            "pc_cache_put: reserved is not 0, or only one of salt and salt_size is given");
     if (!(o->cost_seconds >= 0 && o->cost_seconds < 1e18)
         || !(o->ttl_seconds >= 0 && o->ttl_seconds < 1e18))
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cost_seconds is %g, ttl_seconds %g",
@@ -124,7 +126,7 @@ pc_status pc__segment_matches(const pc_segment *segment, const pc__image *want)
     if (status >= 0)
         status = pc__raw_image(&have, &raw, 1, "pc_cache_get");
     if (status < 0)
-        return pc__fail_in(PC_ERR_MISMATCH, "what goes by the key");
+        return pc__fail_in(PC_ERR_MISMATCH, "the segment under this key");
     have.key = want->key;
     return pc__image_match(want, &have);
 }

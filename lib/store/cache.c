@@ -24,17 +24,9 @@ static pc_status set_description(pc_cache *cache, const pc__entry_desc *desc,
                                  const pc__image *image, pc_segment *segment)
 {
     pc__image description = *image;
-    description.key = desc->key;
-    description.salt = desc->salt ? *desc->salt : cache->salt_id;
-    description.has_content = desc->content != NULL;
-    if (desc->content)
-        description.content = *desc->content;
-    description.has_parent = desc->parent != NULL;
-    if (desc->parent)
-        description.parent = *desc->parent;
-    description.cost = desc->cost;
-    description.ttl = desc->ttl > 0 ? desc->ttl : cache->ttl;
-    description.priority = desc->priority;
+    pc__image_set_entry(&description, desc, &cache->salt_id);
+    if (!(desc->ttl > 0))
+        description.ttl = cache->ttl;
     return pc__segment_set_description(segment, &description);
 }
 
@@ -178,7 +170,7 @@ pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size
         return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: cache is NULL");
     if (!salt != !salt_size)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_set_quota: salt and salt_size do not go together");
+                        "pc_cache_set_quota: only one of salt and salt_size is given");
     id = pc__salt_digest(salt, salt_size);
     return pc__ram_tier_set_quota(cache->ram, &id, ram_bytes);
 }

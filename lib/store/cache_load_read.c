@@ -185,7 +185,7 @@ static pc_status read_all_blocks(record_load *r)
     pthread_mutex_unlock(&cache->load_lock);
     if (status == PC_AGAIN) {
         atomic_store(&r->source->timed_out, 1);
-        return pc__fail(PC_ERR_IO, "it took longer than its deadline");
+        return pc__fail(PC_ERR_IO, "not read before the deadline");
     }
     return status < 0 ? pc__fail(status, "%s", load->why) : status;
 }
@@ -214,7 +214,7 @@ static pc_status reserve_ram(record_load *r)
     status = pc__ram_tier_reserve(load->cache->ram, &r->desc, reserved, load->prefetch, NULL);
     r->reserved = status == PC_OK ? reserved : 0;
     if (status == PC_MISS && load->prefetch)
-        return pc__fail(PC_ERR_CANCELLED, "no free room for what was to be loaded ahead");
+        return pc__fail(PC_ERR_CANCELLED, "no free room for a prefetch");
     return status < 0 ? status : PC_OK;
 }
 
@@ -298,7 +298,7 @@ static pc_status create_payload(record_load *r)
     if (!r->blocks)
         return PC_ERR_NOMEM;
     if (!load->ops->create || !load->ops->finish)
-        return pc__fail(PC_ERR_UNSUPPORTED, "who owns these states cannot take them back");
+        return pc__fail(PC_ERR_UNSUPPORTED, "the owner of these states cannot load them");
     return load->ops->create(load->owner, r->image, &r->payload, r->blocks);
 }
 

@@ -1,7 +1,9 @@
 /* Opens and closes a cache: its options, its tiers, its threads. */
 #include "store/cache_internal.h"
+#include "store/compressed/compressed_tier.h"
 #include "store/disk/disk_deferred.h"
 
+#include <promptcache/bench.h>
 #include <string.h>
 #include <time.h>
 
@@ -31,11 +33,12 @@ static pc_status check_cache_options(const pc_cache_options *o)
                         (unsigned long long)(o->flags & ~KNOWN_FLAGS));
     if (o->flags & PC_CACHE_MMAP && o->flags & PC_CACHE_NO_MMAP)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP together");
+                        "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP exclude each other");
     if (!o->salt != !o->salt_size)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: salt and salt_size do not go together");
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: only one of salt and salt_size is given");
     if (!o->codecs != !o->codec_count)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: codecs and codec_count do not go together");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_cache_new: only one of codecs and codec_count is given");
     if (o->io_threads > PC__IO_MAX_THREADS)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: io_threads is %u, at most %d", o->io_threads,
                         PC__IO_MAX_THREADS);
@@ -142,7 +145,7 @@ static pc_status make_codecs(pc_cache *cache, const pc_cache_options *o)
     for (size_t i = 0; status >= 0 && i < 3; i++)
         if (asked[i] != PC_CODEC_DEFAULT && !pc__codecs_find(cache->codecs, asked[i]))
             status = pc__fail(PC_ERR_INVALID,
-                              "pc_cache_new: %s is %u, which is no codec of this cache", names[i],
+                              "pc_cache_new: %s is %u: this cache has no such codec", names[i],
                               asked[i]);
     if (status >= 0 && o->seal_key) {
         cache->seal_key = pc__alloc(&cache->context->mem, 32);
@@ -185,7 +188,7 @@ static pc_status make_disk_tier(pc_cache *cache, const pc__tier_common *common, 
     if (!pc__disk_was_full(status))
         return status;
     pc__log(cache->context, PC_LOG_WARN,
-            "cache: begins without its folder, and tries again later: %s", pc_error_text());
+            "cache: the folder cannot be opened now, trying again later: %s", pc_error_text());
     return pc__tier_disk_deferred_new(&cache->tiers[PC_TIER_DISK], common, path);
 }
 
@@ -274,6 +277,7 @@ void pc__cache_unref(pc_cache *cache)
     pc__codecs_free(cache->codecs);
     free_seal_key(cache);
     pc__estimate_end(&cache->estimate);
+    pc__hash_table_free(&cache->loads, &context->mem);
     pthread_mutex_destroy(&cache->load_lock);
     pthread_cond_destroy(&cache->load_done);
     pc__free(&context->mem, cache->salt);

@@ -18,6 +18,21 @@ int64_t pc__end_after_use(int64_t expires, double ttl, int64_t last)
     return end > expires ? end : expires;
 }
 
+void pc__image_set_entry(pc__image *image, const pc__entry_desc *desc, const pc__id *salt)
+{
+    image->key = desc->key;
+    image->salt = desc->salt ? *desc->salt : *salt;
+    image->has_content = desc->content != NULL;
+    if (desc->content)
+        image->content = *desc->content;
+    image->has_parent = desc->parent != NULL;
+    if (desc->parent)
+        image->parent = *desc->parent;
+    image->cost = desc->cost;
+    image->ttl = desc->ttl;
+    image->priority = desc->priority;
+}
+
 pc__id pc__salt_digest(const void *salt, size_t size)
 {
     pc__digest d;
@@ -28,7 +43,7 @@ pc__id pc__salt_digest(const void *salt, size_t size)
 
 static pc_status differs(const char *field, int64_t want, int64_t have)
 {
-    return pc__fail(PC_ERR_MISMATCH, "%s: %lld is wanted, it has %lld", field, (long long)want,
+    return pc__fail(PC_ERR_MISMATCH, "%s: %lld expected, %lld found", field, (long long)want,
                     (long long)have);
 }
 
@@ -36,13 +51,13 @@ static pc_status match_names(const pc__image *want, const pc__image *have)
 {
     static const pc__id anybody;
     if (!pc__id_equal(&want->key, &have->key))
-        return pc__fail(PC_ERR_MISMATCH, "key: it has another");
+        return pc__fail(PC_ERR_MISMATCH, "key: the keys differ");
     if (!pc__id_equal(&want->salt, &anybody) && !pc__id_equal(&want->salt, &have->salt))
-        return pc__fail(PC_ERR_MISMATCH, "salt: it belongs to another tenant");
+        return pc__fail(PC_ERR_MISMATCH, "salt: the states belong to another tenant");
     if (memcmp(want->model, have->model, sizeof want->model))
-        return pc__fail(PC_ERR_MISMATCH, "model: the fingerprint is another");
+        return pc__fail(PC_ERR_MISMATCH, "model: the fingerprints differ");
     if (strncmp(want->architecture, have->architecture, sizeof want->architecture))
-        return pc__fail(PC_ERR_MISMATCH, "architecture: %.31s is wanted, it has %.31s",
+        return pc__fail(PC_ERR_MISMATCH, "architecture: %.31s expected, %.31s found",
                         want->architecture, have->architecture);
     return PC_OK;
 }
@@ -79,14 +94,14 @@ static pc_status match_tokens(const pc__image *want, const pc__image *have)
 {
     if (want->tokens
         && (!want->token_ids || !have->token_ids)) /* of a record whose seal is closed */
-        return pc__fail(PC_ERR_MISMATCH, "tokens: they are not known");
+        return pc__fail(PC_ERR_MISMATCH, "tokens: unknown");
     if (want->tokens
         && memcmp(want->token_ids, have->token_ids, want->tokens * sizeof *want->token_ids))
-        return pc__fail(PC_ERR_MISMATCH, "tokens: they are others");
+        return pc__fail(PC_ERR_MISMATCH, "tokens: they differ");
     for (size_t i = 0; (want->relative || have->relative) && i < want->tokens; i++)
         if (relative_of(want, i) != relative_of(have, i))
             return pc__fail(PC_ERR_MISMATCH,
-                            "relative position of token %zu: %lld is wanted, it has %lld", i,
+                            "relative position of token %zu: %lld expected, %lld found", i,
                             (long long)relative_of(want, i), (long long)relative_of(have, i));
     return PC_OK;
 }
@@ -99,7 +114,7 @@ static pc_status match_blocks(const pc__image *want, const pc__image *have)
         return differs("blocks", (int64_t)want->block_count, (int64_t)have->block_count);
     for (size_t i = 0; want->block_bytes && i < want->block_count; i++)
         if (want->block_bytes[i] != have->block_bytes[i])
-            return pc__fail(PC_ERR_MISMATCH, "block %zu: %llu bytes are wanted, it has %llu", i,
+            return pc__fail(PC_ERR_MISMATCH, "block %zu: %llu bytes expected, %llu found", i,
                             (unsigned long long)want->block_bytes[i],
                             (unsigned long long)have->block_bytes[i]);
     return PC_OK;

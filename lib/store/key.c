@@ -10,7 +10,7 @@ pc__id pc__base_key(const pc_key_parts *parts)
     pc__digest_bytes(&d, parts->adapter, parts->adapter ? 32 : 0);
     pc__digest_bytes(&d, parts->tokenizer ? parts->tokenizer : zeros, 32);
     pc__digest_u64(&d, parts->position_scheme);
-    pc__digest_u64(&d, parts->regime);
+    pc__digest_u64(&d, parts->rope_regime);
     pc__digest_u64(&d, parts->dtype);
     pc__digest_u64(&d, parts->layout);
     pc__digest_u64(&d, parts->encoding);

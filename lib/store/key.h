@@ -12,6 +12,7 @@
 #define PC_STORE_KEY_H
 
 #include <promptcache.h>
+#include <promptcache/extend.h>
 
 #include "base/digest.h"
 

@@ -191,7 +191,7 @@ static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
     raw->kv_heads = i->kv_heads;
     raw->k_dim = i->k_dim;
     raw->v_dim = i->v_dim;
-    raw->regime = i->regime;
+    raw->rope_regime = i->regime;
     raw->relative = i->relative;
     raw->blocks = (void *const *)(const void *)i->blocks;
     raw->block_bytes = i->block_bytes;
@@ -257,17 +257,19 @@ static pc_status check_raw(const pc_raw *r, int expected, const char *call)
         || r->position_scheme > PC_POSITION_LEARNED || r->lossy > 1)
         return pc__fail(
             PC_ERR_INVALID,
-            "%s: raw.architecture does not end, or position_scheme %u or lossy %u is unknown", call,
+            "%s: raw.architecture has no NUL, or position_scheme %u or lossy %u is unknown", call,
             r->position_scheme, r->lossy);
     if (r->layout != PC_LAYOUT_PAGES && r->layout < PC_LAYOUT_APPLICATION)
-        return pc__fail(PC_ERR_INVALID, "%s: layout %u is neither PC_LAYOUT_PAGES nor a host's own",
-                        call, r->layout);
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: layout %u is neither PC_LAYOUT_PAGES nor an application's", call,
+                        r->layout);
     if (r->layers < 0 || r->kv_heads < 0 || r->k_dim < 0 || r->v_dim < 0)
-        return pc__fail(PC_ERR_INVALID, "%s: a shape of %d, %d, %d, %d", call, r->layers,
+        return pc__fail(PC_ERR_INVALID, "%s: negative shape: %d, %d, %d, %d", call, r->layers,
                         r->kv_heads, r->k_dim, r->v_dim);
     for (size_t i = 0; r->relative && i < r->token_count; i++)
         if (r->relative[i] < 0 || (i && r->relative[i] <= r->relative[i - 1]))
-            return pc__fail(PC_ERR_INVALID, "%s: token %zu stands at relative position %lld", call,
+            return pc__fail(PC_ERR_INVALID,
+                            "%s: token %zu has relative position %lld; they increase from 0", call,
                             i, (long long)r->relative[i]);
     status = check_blocks(r, expected, call);
     return status < 0 || r->layout != PC_LAYOUT_PAGES ? status : check_pages(r, call);
@@ -285,7 +287,7 @@ pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const
     image->dtype = raw->dtype;
     image->layout = raw->layout;
     image->lossy = raw->lossy;
-    image->regime = raw->regime;
+    image->regime = raw->rope_regime;
     image->layers = raw->layers;
     image->kv_heads = raw->kv_heads;
     image->k_dim = raw->k_dim;
@@ -338,7 +340,8 @@ pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw)
     if (!segment || !raw)
         return pc__fail(PC_ERR_INVALID, "pc_segment_raw: segment or raw is NULL");
     if (!segment->ops->raw)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_segment_raw: its owner shows its states to nobody");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_segment_raw: the owner of this segment does not show its states");
     status = segment->ops->raw(segment->owner, segment->payload, &r);
     if (status < 0)
         return status;

@@ -7,6 +7,8 @@
 #include "base/context.h"
 #include "store/image.h"
 
+#include <promptcache/extend.h>
+
 /* What the owner of a payload can do with it. All but `release` may be NULL. */
 typedef struct pc__payload_ops {
     void (*release)(void *owner, void *payload); /* frees it */

@@ -16,6 +16,7 @@
 
 #include "text/chat.h"
 #include "text/jinja.h"
+#include "text/utf8.h"
 
 #define S "sYstem1words"
 #define U1 "uSer1words"
@@ -315,18 +316,13 @@ static pc_status read_pieces(template_reading *r)
 
 /* ------------------------------------------------------------------ the template */
 
-static int is_blank(char c)
-{
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
 /* An answer ends with the special token that closes it; without one, with the text that does. */
 static pc_status find_stops(const template_reading *r, pc__chat_template *form, char **stop)
 {
     const char *p = form->pieces.assistant_close;
     size_t n = 0;
     pc_status status = PC_OK;
-    while (is_blank(*p))
+    while (pc__is_blank(*p))
         p++;
     if (*p == '<' || *p == '[')
         n = strcspn(p, *p == '<' ? ">" : "]") + 1;
@@ -340,7 +336,7 @@ static pc_status find_stops(const template_reading *r, pc__chat_template *form, 
                            strlen(form->pieces.assistant_close));
     if (status >= 0)
         status = pc__bytes_add(&text, form->pieces.user_open, strlen(form->pieces.user_open));
-    while (status >= 0 && text.size && is_blank(text.data[text.size - 1]))
+    while (status >= 0 && text.size && pc__is_blank(text.data[text.size - 1]))
         text.data[--text.size] = 0;
     *stop = text.data;
     if (status >= 0 && text.size)

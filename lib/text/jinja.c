@@ -6,11 +6,6 @@ enum { BREAKS = 1, CONTINUES = 2 };
 
 /* ------------------------------------------------------------------ cutting */
 
-static int is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 static void add_segment(pc__jinja *j, pc__jword word, const char *begin, const char *end)
 {
     pc_status status = PC_OK;
@@ -80,7 +75,7 @@ static const char *text_end(const char *from, const char *tag, int line_starts)
 {
     const char *p = tag;
     if (tag[2] == '-') {
-        while (p > from && is_blank(p[-1]))
+        while (p > from && pc__is_blank(p[-1]))
             p--;
         return p;
     }
@@ -110,7 +105,7 @@ static const char *split_tag(pc__jinja *j, const char *tag, int *line_starts)
         add_segment(j, word, begin, end);
     }
     if (close[-1] == '-') {
-        while (behind < j->source_end && is_blank(*behind))
+        while (behind < j->source_end && pc__is_blank(*behind))
             behind++;
     } else if (tag[1] != '{' && close[-1] != '+' && behind < j->source_end && *behind == '\n') {
         behind++;

@@ -2,11 +2,6 @@
  * loosest first. */
 #include "text/jinja_internal.h"
 
-static int is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 static int is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -19,7 +14,7 @@ static int is_digit(char c)
 
 static void skip_blanks(pc__jinja *j)
 {
-    while (j->at < j->end && is_blank(*j->at))
+    while (j->at < j->end && pc__is_blank(*j->at))
         j->at++;
 }
 

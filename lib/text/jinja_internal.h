@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "text/jinja.h"
+#include "text/utf8.h"
 
 typedef enum pc__jkind {
     PC__J_UNDEFINED,

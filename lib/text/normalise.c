@@ -103,13 +103,6 @@ pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, p
 
 /* ---------------------------------------------------------------- the steps */
 
-int pc__code_point_is_blank(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680
-           || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f
-           || c == 0x205f || c == 0x3000;
-}
-
 static int is_printable(char c)
 {
     return c >= ' ' && c <= '~';
@@ -188,11 +181,10 @@ static pc_status map_longest(const pc__step *step, const char *text, size_t size
     return status;
 }
 
-/* Of text that is UTF-8, through a buffer of code points of our own, so that the allocator is the
- * caller's. */
-static pc_status normal_form(const pc__step *step, const char *text, size_t size, pc__bytes *out)
+/* The buffer of code points is ours: utf8proc_map would not use the caller's allocator. */
+pc_status pc__normal_form(int option, const char *text, size_t size, pc__bytes *out)
 {
-    utf8proc_option_t options = (utf8proc_option_t)step->option;
+    utf8proc_option_t options = (utf8proc_option_t)option;
     utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size,
                                             NULL, 0, options);
     utf8proc_int32_t *code_points;
@@ -219,12 +211,12 @@ static pc_status normal_forms(const pc__step *step, const char *text, size_t siz
         n = pc__utf8_read(text + i, size - i, &code_point, &valid);
         if (valid)
             continue;
-        status = normal_form(step, text + from, i - from, out);
+        status = pc__normal_form(step->option, text + from, i - from, out);
         from = i + 1;
         if (status >= 0)
             status = pc__bytes_add(out, text + i, 1);
     }
-    return status < 0 ? status : normal_form(step, text + from, size - from, out);
+    return status < 0 ? status : pc__normal_form(step->option, text + from, size - from, out);
 }
 
 static size_t lowercase(uint32_t c, char out[8])

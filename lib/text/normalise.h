@@ -54,7 +54,7 @@ pc_status pc__steps_add_texts(pc__steps *steps, pc__step_kind kind, pc__text fro
  * expression that searches without end. */
 pc_status pc__steps_run(const pc__steps *steps, const char *text, size_t size, pc__bytes *out);
 
-/* White_Space of Unicode. */
-int pc__code_point_is_blank(uint32_t code_point);
+/* Appends a normal form of UTF-8 (`option`: of utf8proc); other bytes as they are. */
+pc_status pc__normal_form(int option, const char *text, size_t size, pc__bytes *out);
 
 #endif

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "text/tokenizer_json_internal.h"
+
 typedef struct steps_reading {
     const char *where;
     const pc_allocator *mem;
@@ -17,18 +19,6 @@ static const json_t *json_member(const json_t *object, const char *key)
     return json_object_get(object, key);
 }
 
-static pc__text json_text(const json_t *object, const char *key)
-{
-    const json_t *value = json_member(object, key);
-    return json_is_string(value) ? (pc__text){json_string_value(value), json_string_length(value)}
-                                 : (pc__text){"", 0};
-}
-
-static int has_type(const json_t *object, const char *type)
-{
-    return !strcmp(json_text(object, "type").data, type);
-}
-
 /* A flag that may be left out. */
 static int flag(const json_t *object, const char *key, int otherwise)
 {
@@ -39,7 +29,7 @@ static int flag(const json_t *object, const char *key, int otherwise)
 static pc_status unknown_step(const steps_reading *r, const char *part, const json_t *object)
 {
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known, or not in this form",
-                    r->where, part, json_text(object, "type").data);
+                    r->where, part, pc__json_text(object, "type").data);
 }
 
 static int is_blank_mark(pc__text text)
@@ -58,7 +48,7 @@ static pc_status read_each(steps_reading *r, const char *part, const char *key,
         return PC_MISS;
     if (!json_is_object(object))
         return pc__fail(PC_ERR_FORMAT, "%s: %s is not an object", r->where, part);
-    if (!has_type(object, "Sequence"))
+    if (!pc__json_has_type(object, "Sequence"))
         return one(r, object);
     if (!json_is_array(json_member(object, key)))
         return pc__fail(PC_ERR_FORMAT, "%s: %s of a sequence is not a list", r->where, key);
@@ -93,8 +83,8 @@ static pc_status read_charsmap(steps_reading *r, const json_t *n)
 static pc_status read_replace(steps_reading *r, const json_t *n)
 {
     const json_t *pattern = json_member(n, "pattern");
-    pc__text string = json_text(pattern, "String"), regex = json_text(pattern, "Regex"),
-             to = json_text(n, "content");
+    pc__text string = pc__json_text(pattern, "String"), regex = pc__json_text(pattern, "Regex"),
+             to = pc__json_text(n, "content");
     if ((!string.size && !regex.size) || !json_is_string(json_member(n, "content")))
         return unknown_step(r, "normalizer", n);
     if (memchr(regex.data, 0, regex.size))
@@ -105,7 +95,7 @@ static pc_status read_replace(steps_reading *r, const json_t *n)
 
 static pc_status read_prepend(steps_reading *r, const json_t *n)
 {
-    pc__text to = json_text(n, "prepend");
+    pc__text to = pc__json_text(n, "prepend");
     if (!json_is_string(json_member(n, "prepend")))
         return unknown_step(r, "normalizer", n);
     r->rules->step_prefix |= is_blank_mark(to);
@@ -127,16 +117,16 @@ static pc_status read_step(steps_reading *r, const json_t *n)
         {"NFKC", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
         {"NFKD", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT}};
     for (size_t i = 0; i < sizeof simple / sizeof *simple; i++)
-        if (has_type(n, simple[i].type))
+        if (pc__json_has_type(n, simple[i].type))
             return pc__steps_add(r->steps, simple[i].kind, simple[i].option);
-    if (has_type(n, "Strip"))
+    if (pc__json_has_type(n, "Strip"))
         return pc__steps_add(r->steps, PC__STEP_STRIP,
                              flag(n, "strip_left", 0) | flag(n, "strip_right", 0) << 1);
-    if (has_type(n, "Precompiled"))
+    if (pc__json_has_type(n, "Precompiled"))
         return read_charsmap(r, n);
-    if (has_type(n, "Replace"))
+    if (pc__json_has_type(n, "Replace"))
         return read_replace(r, n);
-    if (has_type(n, "Prepend"))
+    if (pc__json_has_type(n, "Prepend"))
         return read_prepend(r, n);
     return unknown_step(r, "normalizer", n);
 }
@@ -145,14 +135,14 @@ static pc_status read_step(steps_reading *r, const json_t *n)
 
 static pc_status read_metaspace(steps_reading *r, const json_t *p)
 {
-    const char *scheme = json_text(p, "prepend_scheme").data;
+    const char *scheme = pc__json_text(p, "prepend_scheme").data;
     const json_t *replacement = json_member(p, "replacement");
     int prefix = !*scheme || !strcmp(scheme, "always") ? PC__PREFIX_ALWAYS
                  : !strcmp(scheme, "first")            ? PC__PREFIX_FIRST
                  : !strcmp(scheme, "never")            ? PC__PREFIX_NEVER
                                                        : -1;
     if (prefix < 0 || r->read_metaspace
-        || (replacement && !is_blank_mark(json_text(p, "replacement"))))
+        || (replacement && !is_blank_mark(pc__json_text(p, "replacement"))))
         return unknown_step(r, "pre-tokenizer", p);
     r->read_metaspace = r->rules->marks_blanks = r->rules->one_prefix = 1;
     r->rules->space_prefix = flag(p, "add_prefix_space", 1) ? prefix : PC__PREFIX_NEVER;
@@ -162,9 +152,9 @@ static pc_status read_metaspace(steps_reading *r, const json_t *p)
 
 static pc_status read_split(steps_reading *r, const json_t *p)
 {
-    if (has_type(p, "Metaspace"))
+    if (pc__json_has_type(p, "Metaspace"))
         return read_metaspace(r, p);
-    if (!has_type(p, "WhitespaceSplit") || r->read_metaspace)
+    if (!pc__json_has_type(p, "WhitespaceSplit") || r->read_metaspace)
         return unknown_step(r, "pre-tokenizer", p);
     r->rules->split_blanks = 1;
     return PC_OK;

@@ -75,11 +75,6 @@ static pc_status encode_between_specials(const pc__tokenizer *t, const char *tex
     return pc__wordpiece_encode(t, text, size, out);
 }
 
-static int is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
                         pc__ids *out)
 {
@@ -92,13 +87,13 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
             i++;
             continue;
         }
-        while (t->tokens[id].lstrip && end > from && is_blank(text[end - 1]))
+        while (t->tokens[id].lstrip && end > from && pc__is_blank(text[end - 1]))
             end--;
         status = encode_between_specials(t, text + from, end - from, !from, out);
         if (status >= 0)
             status = pc__ids_add(out, id);
         i += t->tokens[id].text.size;
-        while (t->tokens[id].rstrip && i < size && is_blank(text[i]))
+        while (t->tokens[id].rstrip && i < size && pc__is_blank(text[i]))
             i++;
         from = i;
     }

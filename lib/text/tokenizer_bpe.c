@@ -57,23 +57,13 @@ static pc_status encode_words(const pc__tokenizer *t, const char *text, size_t s
     return status;
 }
 
-/* NFC through a buffer of code points of our own, so that the allocator is the caller's. */
 static pc_status encode_nfc(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
 {
-    const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size,
-                                            NULL, 0, options);
-    utf8proc_int32_t *code_points;
-    pc_status status;
-    if (n < 0) /* not UTF-8: nothing to normalise */
-        return encode_words(t, text, size, out);
-    if (!(code_points = pc__alloc(&t->mem, ((size_t)n + 1) * sizeof *code_points)))
-        return PC_ERR_NOMEM;
-    utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, code_points, n,
-                       options);
-    n = utf8proc_reencode(code_points, n, options);
-    status = encode_words(t, (const char *)code_points, (size_t)n, out);
-    pc__free(&t->mem, code_points);
+    pc__bytes normal = {.mem = &t->mem};
+    pc_status status = pc__normal_form(UTF8PROC_STABLE | UTF8PROC_COMPOSE, text, size, &normal);
+    if (status >= 0)
+        status = encode_words(t, normal.data, normal.size, out);
+    pc__bytes_free(&normal);
     return status;
 }
 

@@ -8,21 +8,13 @@
 /* Of a special token: at every place of a text that one may start, so many bytes are looked at. */
 enum { LONGEST_SPECIAL = 1024 };
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
 /* "<0x0A>" -> 10; -1: not of that form */
 static int byte_of(pc__text piece)
 {
     if (piece.size != 6 || memcmp(piece.data, "<0x", 3) || piece.data[5] != '>'
-        || hex(piece.data[3]) < 0 || hex(piece.data[4]) < 0)
+        || pc__hex_digit(piece.data[3]) < 0 || pc__hex_digit(piece.data[4]) < 0)
         return -1;
-    return hex(piece.data[3]) * 16 + hex(piece.data[4]);
+    return pc__hex_digit(piece.data[3]) * 16 + pc__hex_digit(piece.data[4]);
 }
 
 static int is_plain(uint8_t type)

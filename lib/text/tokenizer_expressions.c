@@ -4,7 +4,6 @@
 
 #include "text/tokenizer_internal.h"
 
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define LLAMA3(digits)                                                         \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -37,18 +36,19 @@ static const struct expression_family {
 } expression_families[] = {
     {" gpt-2 gpt2 mpt olmo jais phi-2 gpt-neox gpt_neox trillion roberta-bpe jina-es jina-de "
      "jina-v1-en jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert ",
-     {GPT2}},
+     {PC__GPT2_EXPRESSION}},
     {" llama3 llama-v3 llama-bpe falcon3 pixtral dbrx smaug-bpe granite-docling ",
      {LLAMA3("{1,3}")}},
     {" qwen2 stablelm2 hunyuan megrez deepseek-r1-qwen solar-open ", {LLAMA3("")}},
-    {" falcon ", {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
-    {" starcoder refact command-r smollm codeshell exaone minerva-7b ", {"\\p{N}", GPT2}},
+    {" falcon ", {"[\\p{P}\\$\\+<=>\\^~\\|`]+", PC__GPT2_EXPRESSION, "[0-9][0-9][0-9]"}},
+    {" starcoder refact command-r smollm codeshell exaone minerva-7b ",
+     {"\\p{N}", PC__GPT2_EXPRESSION}},
     {" deepseek-coder ", {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK, "\\p{N}"}},
     {" deepseek-llm ",
      {"[\\r\\n]", CASED,
       "\\s?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+",
       "\\s+$", CJK, "\\p{N}+"}},
-    {" default ", {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
+    {" default ", {"[\\p{P}\\$\\+<=>\\^~\\|]+", PC__GPT2_EXPRESSION, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {" bloom poro-chat gpt3-finnish ",
      {" ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"}},
 };

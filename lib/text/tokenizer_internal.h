@@ -12,8 +12,11 @@
 #include "text/string_map.h"
 #include "text/tokenizer.h"
 #include "text/unigram.h"
+#include "text/utf8.h"
 
 enum { PC__MAX_EXPRESSIONS = 8 };
+#define PC__GPT2_EXPRESSION \
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 /* U+2581, which stands for a blank in pieces. */
 #define PC__BLANK_MARK "\xe2\x96\x81"
@@ -122,14 +125,6 @@ pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const cha
 pc_status pc__expressions_split(const pc__tokenizer *t, const char *text, size_t size,
                                 pc_status (*piece)(void *user, const char *text, size_t size),
                                 void *user);
-
-/* The byte that a code point of the byte-level alphabet stands for; -1: not of the alphabet. */
-int32_t pc__code_point_byte(uint32_t code_point);
-
-/* UTF-8: length of the character at text (1 for a byte that starts none), and its code point (that
- * byte's value then, *valid 0). */
-size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *valid);
-size_t pc__utf8_write(uint32_t code_point, char out[4]);
 
 /* Rules beyond what pc__vocab says. */
 pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab,

@@ -9,21 +9,27 @@
 
 enum { JSON_LIMIT = 256 << 20 };
 
+pc__text pc__json_text(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_string(value) ? (pc__text){json_string_value(value), json_string_length(value)}
+                                 : (pc__text){"", 0};
+}
+
+int pc__json_has_type(const json_t *object, const char *type)
+{
+    return !strcmp(pc__json_text(object, "type").data, type);
+}
+
 static const char *string_of(const json_t *object, const char *key)
 {
-    const char *s = json_string_value(json_object_get(object, key));
-    return s ? s : "";
+    return pc__json_text(object, key).data;
 }
 
 static pc_status unknown_part(const pc__json_reading *r, const char *part, const json_t *object)
 {
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known", r->where, part,
                     string_of(object, "type"));
-}
-
-static int has_type(const json_t *object, const char *type)
-{
-    return !strcmp(string_of(object, "type"), type);
 }
 
 /* A part that may be left out. PC_MISS: it is. */
@@ -53,22 +59,22 @@ static pc_status read_normalizer(pc__json_reading *r, const json_t *n)
     pc_status status = check_part(r, "normalizer", n);
     if (status != PC_OK)
         return status;
-    if (has_type(n, "Sequence")) {
+    if (pc__json_has_type(n, "Sequence")) {
         if (!(list = sequence_parts(r, n, "normalizers")))
             return PC_ERR_FORMAT;
         json_array_foreach(list, i,
                            part) if ((status = read_normalizer(r, part)) < 0) return status;
         return PC_OK;
     }
-    if (has_type(n, "Prepend") && !strcmp(string_of(n, "prepend"), PC__BLANK_MARK))
+    if (pc__json_has_type(n, "Prepend") && !strcmp(string_of(n, "prepend"), PC__BLANK_MARK))
         r->rules.space_prefix = r->metaspace = 1;
-    else if (has_type(n, "Replace")
+    else if (pc__json_has_type(n, "Replace")
              && !strcmp(string_of(json_object_get(n, "pattern"), "String"), " ")
              && !strcmp(string_of(n, "content"), PC__BLANK_MARK))
         r->metaspace = 1;
-    else if (has_type(n, "NFC"))
+    else if (pc__json_has_type(n, "NFC"))
         r->rules.nfc = 1;
-    else if (has_type(n, "BertNormalizer")) {
+    else if (pc__json_has_type(n, "BertNormalizer")) {
         r->rules.lowercase = json_is_true(json_object_get(n, "lowercase"));
         r->rules.split_chinese = json_is_true(json_object_get(n, "handle_chinese_chars"));
         json_t *strip = json_object_get(n, "strip_accents");
@@ -87,9 +93,6 @@ static pc_status add_expression(pc__json_reading *r, const char *expression)
     return PC_OK;
 }
 
-static const char gpt2[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-
 static pc_status read_pre_tokenizer(pc__json_reading *r, const json_t *p)
 {
     size_t i;
@@ -97,33 +100,35 @@ static pc_status read_pre_tokenizer(pc__json_reading *r, const json_t *p)
     pc_status status = check_part(r, "pre_tokenizer", p);
     if (status != PC_OK)
         return status;
-    if (has_type(p, "Sequence")) {
+    if (pc__json_has_type(p, "Sequence")) {
         if (!(list = sequence_parts(r, p, "pretokenizers")))
             return PC_ERR_FORMAT;
         json_array_foreach(list, i,
                            part) if ((status = read_pre_tokenizer(r, part)) < 0) return status;
         return PC_OK;
     }
-    if (has_type(p, "ByteLevel")) {
+    if (pc__json_has_type(p, "ByteLevel")) {
         r->byte_level = 1;
         if (json_is_true(json_object_get(p, "add_prefix_space")))
             return pc__fail(PC_ERR_UNSUPPORTED, "%s: ByteLevel with add_prefix_space", r->where);
-        return json_is_false(json_object_get(p, "use_regex")) ? PC_OK : add_expression(r, gpt2);
+        return json_is_false(json_object_get(p, "use_regex"))
+                   ? PC_OK
+                   : add_expression(r, PC__GPT2_EXPRESSION);
     }
-    if (has_type(p, "Split")
+    if (pc__json_has_type(p, "Split")
         && json_is_string(json_object_get(json_object_get(p, "pattern"), "Regex"))
         && !strcmp(string_of(p, "behavior"), "Isolated"))
         return add_expression(r, string_of(json_object_get(p, "pattern"), "Regex"));
-    if (has_type(p, "Digits"))
+    if (pc__json_has_type(p, "Digits"))
         return add_expression(r, json_is_true(json_object_get(p, "individual_digits")) ? "\\p{N}"
                                                                                        : "\\p{N}+");
-    if (has_type(p, "Metaspace")) {
+    if (pc__json_has_type(p, "Metaspace")) {
         r->metaspace = 1;
         r->rules.space_prefix = strcmp(string_of(p, "prepend_scheme"), "never") != 0
                                 && !json_is_false(json_object_get(p, "add_prefix_space"));
         return PC_OK;
     }
-    if (has_type(p, "BertPreTokenizer"))
+    if (pc__json_has_type(p, "BertPreTokenizer"))
         return PC_OK;
     return unknown_part(r, "pre-tokenizer", p);
 }
@@ -161,18 +166,18 @@ static pc_status read_post_processor(pc__json_reading *r, const json_t *p)
     json_t *single = json_object_get(p, "single"), *part, *list;
     size_t i, before = 1;
     pc_status status = check_part(r, "post_processor", p);
-    if (status != PC_OK || has_type(p, "ByteLevel")) /* that one changes offsets only */
+    if (status != PC_OK || pc__json_has_type(p, "ByteLevel")) /* that one changes offsets only */
         return status;
-    if (has_type(p, "Sequence")) {
+    if (pc__json_has_type(p, "Sequence")) {
         if (!(list = sequence_parts(r, p, "processors")))
             return PC_ERR_FORMAT;
         json_array_foreach(list, i,
                            part) if ((status = read_post_processor(r, part)) < 0) return status;
         return PC_OK;
     }
-    if (has_type(p, "BertProcessing") || has_type(p, "RobertaProcessing"))
+    if (pc__json_has_type(p, "BertProcessing") || pc__json_has_type(p, "RobertaProcessing"))
         return read_cls_sep(r, p);
-    if (!has_type(p, "TemplateProcessing"))
+    if (!pc__json_has_type(p, "TemplateProcessing"))
         return unknown_part(r, "post-processor", p);
     json_array_foreach(single, i, part)
     {

@@ -24,6 +24,10 @@ typedef struct pc__json_reading {
     pc__steps *steps; /* likewise */
 } pc__json_reading;
 
+/* A member that is a string; else "". */
+pc__text pc__json_text(const json_t *object, const char *key);
+int pc__json_has_type(const json_t *object, const char *type);
+
 /* model.vocab and added_tokens to tokens, types, scores and vocab. */
 pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram);
 /* model.merges to merges, merge_arena and vocab; there has to be a list if it is `wanted`. */

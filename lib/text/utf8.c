@@ -1,4 +1,5 @@
-#include "text/tokenizer_internal.h"
+/* UTF-8 by hand: no locale, no allocation. */
+#include "text/utf8.h"
 
 size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *valid)
 {
@@ -41,7 +42,7 @@ size_t pc__utf8_write(uint32_t code_point, char out[4])
     return 4;
 }
 
-/* Printable bytes stand for themselves, the others for 256, 257 … in their order (GPT-2). */
+/* Printable bytes stand for themselves; the others are 256, 257, ... in their order. */
 static int printable(unsigned b)
 {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
@@ -56,4 +57,11 @@ int32_t pc__code_point_byte(uint32_t code_point)
         if (!printable(b) && next++ == code_point)
             return (int32_t)b;
     return -1;
+}
+
+int pc__code_point_is_blank(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680
+           || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f
+           || c == 0x205f || c == 0x3000;
 }

@@ -6,7 +6,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 nm -D --defined-only "$library" | awk '$2 != "A" {print $3}' | sed 's/@.*//' | sort >"$folder/exported"
 sed -n 's/^ *\(pc_[a-z0-9_]*\);.*/\1/p' "$source/lib/promptcache.map" | sort >"$folder/map"
-grep -E '^PC_API ' "$source/include/promptcache.h" | grep -oE '\bpc_[a-z0-9_]+\(' | tr -d '(' | sort >"$folder/header"
+grep -hE '^PC_API ' "$source/include/promptcache.h" "$source"/include/promptcache/*.h | grep -oE '\bpc_[a-z0-9_]+\(' | tr -d '(' | sort >"$folder/header"
 grep -v '^__' "$folder/exported" | diff - "$folder/map"
 diff "$folder/header" "$folder/map"
 readelf -d "$library" | grep -q 'SONAME.*\[libpromptcache.so.1\]'

@@ -14,7 +14,7 @@ TOP = """/* The binary interface of release %d.%d on 64-bit machines, as test/ab
  * it. Catches: a field that was moved, removed, put in between or given another size, a constant
  * with another value. Structs that start with struct_size may have grown at their end in later
  * releases, the others not at all. */
-#include <promptcache.h>
+%s
 
 #define SAME(what, value) _Static_assert((what) == (value), #what)
 #define AT(type, field, offset) SAME(offsetof(type, field), offset)
@@ -30,7 +30,7 @@ TOP = """/* The binary interface of release %d.%d on 64-bit machines, as test/ab
 
 def measure(header, path, compiler):
     """Sizes and offsets as the compiler sees them, in the order of the header; then the constants."""
-    lines = ["#include <promptcache.h>", "#include <stdio.h>", "int main(void) {"]
+    lines = header.includes + ["#include <stdio.h>", "int main(void) {"]
     for name, fields in header.structs.items():
         lines.append(f'printf("%zu\\n", sizeof({name}));')
         lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field in fields]
@@ -47,7 +47,7 @@ def measure(header, path, compiler):
 def freeze(path, compiler):
     header = Header(path)
     values = measure(header, path, compiler)
-    lines = [TOP % (header.version * 2)]
+    lines = [TOP % (header.version + ("\n".join(header.includes),) + header.version)]
     for name, fields in header.structs.items():
         grows = fields[0] == "struct_size"
         lines.append(f"\n{'GROWS' if grows else 'FIXED'}({name}, {next(values)});")

@@ -3,6 +3,11 @@
  * with another value. Structs that start with struct_size may have grown at their end in later
  * releases, the others not at all. */
 #include <promptcache.h>
+#include <promptcache/admin.h>
+#include <promptcache/attend.h>
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
+#include <promptcache/memo.h>
 
 #define SAME(what, value) _Static_assert((what) == (value), #what)
 #define AT(type, field, offset) SAME(offsetof(type, field), offset)
@@ -69,85 +74,6 @@ AT(pc_model_info, token_bytes, 168);
 AT(pc_model_info, token_flops, 176);
 AT(pc_model_info, head_bytes, 184);
 AT(pc_model_info, head_flops, 192);
-
-FIXED(pc_span, 24);
-AT(pc_span, segment, 0);
-AT(pc_span, start, 8);
-AT(pc_span, lo, 16);
-AT(pc_span, hi, 20);
-
-FIXED(pc_token_range, 16);
-AT(pc_token_range, first, 0);
-AT(pc_token_range, count, 8);
-
-GROWS(pc_encode_args, 88);
-AT(pc_encode_args, struct_size, 0);
-AT(pc_encode_args, tokens, 8);
-AT(pc_encode_args, positions, 16);
-AT(pc_encode_args, count, 24);
-AT(pc_encode_args, visible, 32);
-AT(pc_encode_args, visible_count, 40);
-AT(pc_encode_args, ranges, 48);
-AT(pc_encode_args, range_count, 56);
-AT(pc_encode_args, rope_regime_length, 64);
-AT(pc_encode_args, cancelled, 72);
-AT(pc_encode_args, cancel_user, 80);
-
-FIXED(pc_step_row, 24);
-AT(pc_step_row, sequence, 0);
-AT(pc_step_row, position, 8);
-AT(pc_step_row, token, 16);
-AT(pc_step_row, want_logits, 20);
-
-GROWS(pc_step_args, 64);
-AT(pc_step_args, struct_size, 0);
-AT(pc_step_args, rows, 8);
-AT(pc_step_args, count, 16);
-AT(pc_step_args, logits, 24);
-AT(pc_step_args, visibility, 32);
-AT(pc_step_args, flags, 36);
-AT(pc_step_args, rope_regime_length, 40);
-AT(pc_step_args, cancelled, 48);
-AT(pc_step_args, cancel_user, 56);
-
-GROWS(pc_model_ops, 128);
-AT(pc_model_ops, struct_size, 0);
-AT(pc_model_ops, describe, 8);
-AT(pc_model_ops, tokenize, 16);
-AT(pc_model_ops, detokenize, 24);
-AT(pc_model_ops, encode, 32);
-AT(pc_model_ops, release, 40);
-AT(pc_model_ops, size, 48);
-AT(pc_model_ops, sequence_new, 56);
-AT(pc_model_ops, attach, 64);
-AT(pc_model_ops, fork, 72);
-AT(pc_model_ops, step, 80);
-AT(pc_model_ops, drop, 88);
-AT(pc_model_ops, deviation, 96);
-AT(pc_model_ops, truncate, 104);
-AT(pc_model_ops, export_segment, 112);
-AT(pc_model_ops, import_segment, 120);
-
-GROWS(pc_codec_block, 48);
-AT(pc_codec_block, struct_size, 0);
-AT(pc_codec_block, layout, 8);
-AT(pc_codec_block, dtype, 12);
-AT(pc_codec_block, kv_heads, 16);
-AT(pc_codec_block, k_dim, 20);
-AT(pc_codec_block, v_dim, 24);
-AT(pc_codec_block, index, 28);
-AT(pc_codec_block, tokens, 32);
-AT(pc_codec_block, bytes, 40);
-
-GROWS(pc_codec_ops, 56);
-AT(pc_codec_ops, struct_size, 0);
-AT(pc_codec_ops, id, 8);
-AT(pc_codec_ops, lossy, 12);
-AT(pc_codec_ops, name, 16);
-AT(pc_codec_ops, bound, 24);
-AT(pc_codec_ops, encode, 32);
-AT(pc_codec_ops, decode, 40);
-AT(pc_codec_ops, user, 48);
 
 GROWS(pc_event, 72);
 AT(pc_event, struct_size, 0);
@@ -228,91 +154,6 @@ AT(pc_tier_stats, excess_bytes, 208);
 AT(pc_tier_stats, reason, 216);
 AT(pc_tier_stats, reserved, 220);
 
-GROWS(pc_key_parts, 72);
-AT(pc_key_parts, struct_size, 0);
-AT(pc_key_parts, model, 8);
-AT(pc_key_parts, adapter, 16);
-AT(pc_key_parts, tokenizer, 24);
-AT(pc_key_parts, position_scheme, 32);
-AT(pc_key_parts, dtype, 36);
-AT(pc_key_parts, regime, 40);
-AT(pc_key_parts, layout, 48);
-AT(pc_key_parts, encoding, 52);
-AT(pc_key_parts, salt, 56);
-AT(pc_key_parts, salt_size, 64);
-
-GROWS(pc_raw, 136);
-AT(pc_raw, struct_size, 0);
-AT(pc_raw, model, 8);
-AT(pc_raw, architecture, 16);
-AT(pc_raw, position_scheme, 48);
-AT(pc_raw, dtype, 52);
-AT(pc_raw, layout, 56);
-AT(pc_raw, lossy, 60);
-AT(pc_raw, layers, 64);
-AT(pc_raw, kv_heads, 68);
-AT(pc_raw, k_dim, 72);
-AT(pc_raw, v_dim, 76);
-AT(pc_raw, regime, 80);
-AT(pc_raw, tokens, 88);
-AT(pc_raw, relative, 96);
-AT(pc_raw, token_count, 104);
-AT(pc_raw, blocks, 112);
-AT(pc_raw, block_bytes, 120);
-AT(pc_raw, block_count, 128);
-
-GROWS(pc_put_options, 56);
-AT(pc_put_options, struct_size, 0);
-AT(pc_put_options, cost_seconds, 8);
-AT(pc_put_options, ttl_seconds, 16);
-AT(pc_put_options, priority, 24);
-AT(pc_put_options, reserved, 28);
-AT(pc_put_options, parent, 32);
-AT(pc_put_options, salt, 40);
-AT(pc_put_options, salt_size, 48);
-
-GROWS(pc_get_info, 32);
-AT(pc_get_info, struct_size, 0);
-AT(pc_get_info, tier, 8);
-AT(pc_get_info, reason, 12);
-AT(pc_get_info, lossy, 16);
-AT(pc_get_info, reserved, 20);
-AT(pc_get_info, seconds, 24);
-
-GROWS(pc_folder_options, 24);
-AT(pc_folder_options, struct_size, 0);
-AT(pc_folder_options, seal_key, 8);
-AT(pc_folder_options, flags, 16);
-
-GROWS(pc_record_info, 320);
-AT(pc_record_info, struct_size, 0);
-AT(pc_record_info, key, 8);
-AT(pc_record_info, model, 40);
-AT(pc_record_info, architecture, 72);
-AT(pc_record_info, codec, 104);
-AT(pc_record_info, lossy, 108);
-AT(pc_record_info, sealed, 112);
-AT(pc_record_info, position_scheme, 116);
-AT(pc_record_info, dtype, 120);
-AT(pc_record_info, layout, 124);
-AT(pc_record_info, encoding, 128);
-AT(pc_record_info, layers, 132);
-AT(pc_record_info, kv_heads, 136);
-AT(pc_record_info, k_dim, 140);
-AT(pc_record_info, v_dim, 144);
-AT(pc_record_info, version, 148);
-AT(pc_record_info, tokens, 152);
-AT(pc_record_info, state_bytes, 160);
-AT(pc_record_info, file_bytes, 168);
-AT(pc_record_info, cost_seconds, 176);
-AT(pc_record_info, written, 184);
-AT(pc_record_info, expires, 192);
-AT(pc_record_info, seal_id, 200);
-AT(pc_record_info, kernels, 216);
-AT(pc_record_info, variant, 248);
-AT(pc_record_info, opened, 312);
-AT(pc_record_info, reserved, 316);
-
 GROWS(pc_schema_options, 32);
 AT(pc_schema_options, struct_size, 0);
 AT(pc_schema_options, flags, 8);
@@ -368,23 +209,6 @@ AT(pc_part, path, 16);
 AT(pc_part, tokens, 24);
 AT(pc_part, count, 32);
 AT(pc_part, start, 40);
-
-GROWS(pc_systems_options, 56);
-AT(pc_systems_options, struct_size, 0);
-AT(pc_systems_options, format, 8);
-AT(pc_systems_options, format_size, 16);
-AT(pc_systems_options, format_file, 24);
-AT(pc_systems_options, encoding, 32);
-AT(pc_systems_options, reserved, 36);
-AT(pc_systems_options, flags, 40);
-AT(pc_systems_options, rope_regime_length, 48);
-
-GROWS(pc_system_info, 96);
-AT(pc_system_info, struct_size, 0);
-AT(pc_system_info, name, 8);
-AT(pc_system_info, length, 72);
-AT(pc_system_info, kept, 80);
-AT(pc_system_info, filled, 88);
 
 FIXED(pc_sampling, 24);
 AT(pc_sampling, temperature, 0);
@@ -463,7 +287,7 @@ AT(pc_stats, tokens_memo, 192);
 AT(pc_stats, memo, 200);
 AT(pc_stats, seconds_memo, 248);
 AT(pc_stats, rope_regime_length, 256);
-AT(pc_stats, regime, 264);
+AT(pc_stats, rope_regime, 264);
 AT(pc_stats, tokens_uncached, 272);
 
 GROWS(pc_batch_options, 16);
@@ -477,6 +301,285 @@ AT(pc_batch_stats, sequences, 8);
 AT(pc_batch_stats, running, 16);
 AT(pc_batch_stats, tokens_seen, 24);
 AT(pc_batch_stats, tokens_stored, 32);
+
+GROWS(pc_systems_options, 56);
+AT(pc_systems_options, struct_size, 0);
+AT(pc_systems_options, format, 8);
+AT(pc_systems_options, format_size, 16);
+AT(pc_systems_options, format_file, 24);
+AT(pc_systems_options, encoding, 32);
+AT(pc_systems_options, reserved, 36);
+AT(pc_systems_options, flags, 40);
+AT(pc_systems_options, rope_regime_length, 48);
+
+GROWS(pc_system_info, 96);
+AT(pc_system_info, struct_size, 0);
+AT(pc_system_info, name, 8);
+AT(pc_system_info, length, 72);
+AT(pc_system_info, pinned, 80);
+AT(pc_system_info, filled, 88);
+
+GROWS(pc_folder_options, 24);
+AT(pc_folder_options, struct_size, 0);
+AT(pc_folder_options, seal_key, 8);
+AT(pc_folder_options, flags, 16);
+
+GROWS(pc_record_info, 320);
+AT(pc_record_info, struct_size, 0);
+AT(pc_record_info, key, 8);
+AT(pc_record_info, model, 40);
+AT(pc_record_info, architecture, 72);
+AT(pc_record_info, codec, 104);
+AT(pc_record_info, lossy, 108);
+AT(pc_record_info, sealed, 112);
+AT(pc_record_info, position_scheme, 116);
+AT(pc_record_info, dtype, 120);
+AT(pc_record_info, layout, 124);
+AT(pc_record_info, encoding, 128);
+AT(pc_record_info, layers, 132);
+AT(pc_record_info, kv_heads, 136);
+AT(pc_record_info, k_dim, 140);
+AT(pc_record_info, v_dim, 144);
+AT(pc_record_info, version, 148);
+AT(pc_record_info, tokens, 152);
+AT(pc_record_info, state_bytes, 160);
+AT(pc_record_info, file_bytes, 168);
+AT(pc_record_info, cost_seconds, 176);
+AT(pc_record_info, written, 184);
+AT(pc_record_info, expires, 192);
+AT(pc_record_info, seal_id, 200);
+AT(pc_record_info, kernels, 216);
+AT(pc_record_info, variant, 248);
+AT(pc_record_info, opened, 312);
+AT(pc_record_info, reserved, 316);
+
+GROWS(pc_costs, 240);
+AT(pc_costs, struct_size, 0);
+AT(pc_costs, cpu, 8);
+AT(pc_costs, kernels, 72);
+AT(pc_costs, source, 88);
+AT(pc_costs, reserved, 92);
+AT(pc_costs, cached_ns, 96);
+AT(pc_costs, memory_ns, 168);
+
+GROWS(pc_calibrate_options, 32);
+AT(pc_calibrate_options, struct_size, 0);
+AT(pc_calibrate_options, path, 8);
+AT(pc_calibrate_options, progress, 16);
+AT(pc_calibrate_options, progress_user, 24);
+
+GROWS(pc_attend_shape, 32);
+AT(pc_attend_shape, struct_size, 0);
+AT(pc_attend_shape, heads, 8);
+AT(pc_attend_shape, kv_heads, 12);
+AT(pc_attend_shape, k_dim, 16);
+AT(pc_attend_shape, v_dim, 20);
+AT(pc_attend_shape, dtype, 24);
+AT(pc_attend_shape, reserved, 28);
+
+FIXED(pc_run, 16);
+AT(pc_run, tokens, 0);
+AT(pc_run, relative, 8);
+
+FIXED(pc_row_span, 24);
+AT(pc_row_span, start, 0);
+AT(pc_row_span, run, 8);
+AT(pc_row_span, lo, 12);
+AT(pc_row_span, hi, 16);
+AT(pc_row_span, reserved, 20);
+
+GROWS(pc_plan_args, 80);
+AT(pc_plan_args, struct_size, 0);
+AT(pc_plan_args, shape, 8);
+AT(pc_plan_args, runs, 16);
+AT(pc_plan_args, run_count, 24);
+AT(pc_plan_args, positions, 32);
+AT(pc_plan_args, first, 40);
+AT(pc_plan_args, spans, 48);
+AT(pc_plan_args, row_count, 56);
+AT(pc_plan_args, flags, 64);
+AT(pc_plan_args, dtypes, 72);
+
+GROWS(pc_rope, 32);
+AT(pc_rope, struct_size, 0);
+AT(pc_rope, dims, 8);
+AT(pc_rope, interleaved, 12);
+AT(pc_rope, factor, 16);
+AT(pc_rope, reserved, 20);
+AT(pc_rope, frequency, 24);
+
+GROWS(pc_attend_args, 72);
+AT(pc_attend_args, struct_size, 0);
+AT(pc_attend_args, pages, 8);
+AT(pc_attend_args, q, 16);
+AT(pc_attend_args, out, 24);
+AT(pc_attend_args, lse, 32);
+AT(pc_attend_args, rope, 40);
+AT(pc_attend_args, slopes, 48);
+AT(pc_attend_args, window, 56);
+AT(pc_attend_args, scale, 64);
+AT(pc_attend_args, soft_cap, 68);
+
+GROWS(pc_trace, 72);
+AT(pc_trace, struct_size, 0);
+AT(pc_trace, name, 8);
+AT(pc_trace, layer, 16);
+AT(pc_trace, lane, 20);
+AT(pc_trace, rank, 24);
+AT(pc_trace, reserved, 28);
+AT(pc_trace, shape, 32);
+AT(pc_trace, data, 64);
+
+FIXED(pc_span, 24);
+AT(pc_span, segment, 0);
+AT(pc_span, start, 8);
+AT(pc_span, lo, 16);
+AT(pc_span, hi, 20);
+
+FIXED(pc_token_range, 16);
+AT(pc_token_range, first, 0);
+AT(pc_token_range, count, 8);
+
+GROWS(pc_encode_args, 88);
+AT(pc_encode_args, struct_size, 0);
+AT(pc_encode_args, tokens, 8);
+AT(pc_encode_args, positions, 16);
+AT(pc_encode_args, count, 24);
+AT(pc_encode_args, visible, 32);
+AT(pc_encode_args, visible_count, 40);
+AT(pc_encode_args, ranges, 48);
+AT(pc_encode_args, range_count, 56);
+AT(pc_encode_args, rope_regime_length, 64);
+AT(pc_encode_args, cancelled, 72);
+AT(pc_encode_args, cancel_user, 80);
+
+FIXED(pc_step_row, 24);
+AT(pc_step_row, sequence, 0);
+AT(pc_step_row, position, 8);
+AT(pc_step_row, token, 16);
+AT(pc_step_row, want_logits, 20);
+
+GROWS(pc_step_args, 64);
+AT(pc_step_args, struct_size, 0);
+AT(pc_step_args, rows, 8);
+AT(pc_step_args, count, 16);
+AT(pc_step_args, logits, 24);
+AT(pc_step_args, visibility, 32);
+AT(pc_step_args, flags, 36);
+AT(pc_step_args, rope_regime_length, 40);
+AT(pc_step_args, cancelled, 48);
+AT(pc_step_args, cancel_user, 56);
+
+GROWS(pc_model_ops, 128);
+AT(pc_model_ops, struct_size, 0);
+AT(pc_model_ops, describe, 8);
+AT(pc_model_ops, tokenize, 16);
+AT(pc_model_ops, detokenize, 24);
+AT(pc_model_ops, encode, 32);
+AT(pc_model_ops, release, 40);
+AT(pc_model_ops, size, 48);
+AT(pc_model_ops, sequence_new, 56);
+AT(pc_model_ops, attach, 64);
+AT(pc_model_ops, fork, 72);
+AT(pc_model_ops, step, 80);
+AT(pc_model_ops, drop, 88);
+AT(pc_model_ops, deviation, 96);
+AT(pc_model_ops, truncate, 104);
+AT(pc_model_ops, export_segment, 112);
+AT(pc_model_ops, import_segment, 120);
+
+GROWS(pc_codec_block, 48);
+AT(pc_codec_block, struct_size, 0);
+AT(pc_codec_block, layout, 8);
+AT(pc_codec_block, dtype, 12);
+AT(pc_codec_block, kv_heads, 16);
+AT(pc_codec_block, k_dim, 20);
+AT(pc_codec_block, v_dim, 24);
+AT(pc_codec_block, index, 28);
+AT(pc_codec_block, tokens, 32);
+AT(pc_codec_block, bytes, 40);
+
+GROWS(pc_codec_ops, 56);
+AT(pc_codec_ops, struct_size, 0);
+AT(pc_codec_ops, id, 8);
+AT(pc_codec_ops, lossy, 12);
+AT(pc_codec_ops, name, 16);
+AT(pc_codec_ops, bound, 24);
+AT(pc_codec_ops, encode, 32);
+AT(pc_codec_ops, decode, 40);
+AT(pc_codec_ops, user, 48);
+
+GROWS(pc_key_parts, 72);
+AT(pc_key_parts, struct_size, 0);
+AT(pc_key_parts, model, 8);
+AT(pc_key_parts, adapter, 16);
+AT(pc_key_parts, tokenizer, 24);
+AT(pc_key_parts, position_scheme, 32);
+AT(pc_key_parts, dtype, 36);
+AT(pc_key_parts, rope_regime, 40);
+AT(pc_key_parts, layout, 48);
+AT(pc_key_parts, encoding, 52);
+AT(pc_key_parts, salt, 56);
+AT(pc_key_parts, salt_size, 64);
+
+GROWS(pc_raw, 136);
+AT(pc_raw, struct_size, 0);
+AT(pc_raw, model, 8);
+AT(pc_raw, architecture, 16);
+AT(pc_raw, position_scheme, 48);
+AT(pc_raw, dtype, 52);
+AT(pc_raw, layout, 56);
+AT(pc_raw, lossy, 60);
+AT(pc_raw, layers, 64);
+AT(pc_raw, kv_heads, 68);
+AT(pc_raw, k_dim, 72);
+AT(pc_raw, v_dim, 76);
+AT(pc_raw, rope_regime, 80);
+AT(pc_raw, tokens, 88);
+AT(pc_raw, relative, 96);
+AT(pc_raw, token_count, 104);
+AT(pc_raw, blocks, 112);
+AT(pc_raw, block_bytes, 120);
+AT(pc_raw, block_count, 128);
+
+GROWS(pc_put_options, 56);
+AT(pc_put_options, struct_size, 0);
+AT(pc_put_options, cost_seconds, 8);
+AT(pc_put_options, ttl_seconds, 16);
+AT(pc_put_options, priority, 24);
+AT(pc_put_options, reserved, 28);
+AT(pc_put_options, parent, 32);
+AT(pc_put_options, salt, 40);
+AT(pc_put_options, salt_size, 48);
+
+GROWS(pc_get_info, 32);
+AT(pc_get_info, struct_size, 0);
+AT(pc_get_info, tier, 8);
+AT(pc_get_info, reason, 12);
+AT(pc_get_info, lossy, 16);
+AT(pc_get_info, reserved, 20);
+AT(pc_get_info, seconds, 24);
+
+FIXED(pc_lane, 48);
+AT(pc_lane, spans, 0);
+AT(pc_lane, span_count, 8);
+AT(pc_lane, tokens, 16);
+AT(pc_lane, positions, 24);
+AT(pc_lane, count, 32);
+AT(pc_lane, types, 40);
+
+GROWS(pc_eval_args, 80);
+AT(pc_eval_args, struct_size, 0);
+AT(pc_eval_args, lanes, 8);
+AT(pc_eval_args, lane_count, 16);
+AT(pc_eval_args, visibility, 24);
+AT(pc_eval_args, reserved, 28);
+AT(pc_eval_args, rope_regime_length, 32);
+AT(pc_eval_args, logits, 40);
+AT(pc_eval_args, segments, 48);
+AT(pc_eval_args, trace, 56);
+AT(pc_eval_args, trace_user, 64);
+AT(pc_eval_args, maps, 72);
 
 GROWS(pc_memo_options, 88);
 AT(pc_memo_options, struct_size, 0);
@@ -512,8 +615,8 @@ AT(pc_memo_work, hit_percentile, 64);
 
 GROWS(pc_memo_bucket, 128);
 AT(pc_memo_bucket, struct_size, 0);
-AT(pc_memo_bucket, least_tokens, 8);
-AT(pc_memo_bucket, most_tokens, 12);
+AT(pc_memo_bucket, min_tokens, 8);
+AT(pc_memo_bucket, max_tokens, 12);
 AT(pc_memo_bucket, records, 16);
 AT(pc_memo_bucket, trained, 24);
 AT(pc_memo_bucket, open, 28);
@@ -575,104 +678,6 @@ AT(pc_prefill_stats, seconds_forward, 64);
 AT(pc_prefill_stats, seconds_verify, 72);
 AT(pc_prefill_stats, output_hits, 80);
 
-GROWS(pc_trace, 72);
-AT(pc_trace, struct_size, 0);
-AT(pc_trace, name, 8);
-AT(pc_trace, layer, 16);
-AT(pc_trace, lane, 20);
-AT(pc_trace, rank, 24);
-AT(pc_trace, reserved, 28);
-AT(pc_trace, shape, 32);
-AT(pc_trace, data, 64);
-
-FIXED(pc_lane, 48);
-AT(pc_lane, spans, 0);
-AT(pc_lane, span_count, 8);
-AT(pc_lane, tokens, 16);
-AT(pc_lane, positions, 24);
-AT(pc_lane, count, 32);
-AT(pc_lane, types, 40);
-
-GROWS(pc_eval_args, 80);
-AT(pc_eval_args, struct_size, 0);
-AT(pc_eval_args, lanes, 8);
-AT(pc_eval_args, lane_count, 16);
-AT(pc_eval_args, visibility, 24);
-AT(pc_eval_args, reserved, 28);
-AT(pc_eval_args, rope_regime_length, 32);
-AT(pc_eval_args, logits, 40);
-AT(pc_eval_args, segments, 48);
-AT(pc_eval_args, trace, 56);
-AT(pc_eval_args, trace_user, 64);
-AT(pc_eval_args, maps, 72);
-
-GROWS(pc_attend_shape, 32);
-AT(pc_attend_shape, struct_size, 0);
-AT(pc_attend_shape, heads, 8);
-AT(pc_attend_shape, kv_heads, 12);
-AT(pc_attend_shape, k_dim, 16);
-AT(pc_attend_shape, v_dim, 20);
-AT(pc_attend_shape, dtype, 24);
-AT(pc_attend_shape, reserved, 28);
-
-FIXED(pc_run, 16);
-AT(pc_run, tokens, 0);
-AT(pc_run, relative, 8);
-
-FIXED(pc_row_span, 24);
-AT(pc_row_span, start, 0);
-AT(pc_row_span, run, 8);
-AT(pc_row_span, lo, 12);
-AT(pc_row_span, hi, 16);
-AT(pc_row_span, reserved, 20);
-
-GROWS(pc_plan_args, 80);
-AT(pc_plan_args, struct_size, 0);
-AT(pc_plan_args, shape, 8);
-AT(pc_plan_args, runs, 16);
-AT(pc_plan_args, run_count, 24);
-AT(pc_plan_args, positions, 32);
-AT(pc_plan_args, first, 40);
-AT(pc_plan_args, spans, 48);
-AT(pc_plan_args, row_count, 56);
-AT(pc_plan_args, flags, 64);
-AT(pc_plan_args, dtypes, 72);
-
-GROWS(pc_rope, 32);
-AT(pc_rope, struct_size, 0);
-AT(pc_rope, dims, 8);
-AT(pc_rope, interleaved, 12);
-AT(pc_rope, factor, 16);
-AT(pc_rope, reserved, 20);
-AT(pc_rope, frequency, 24);
-
-GROWS(pc_attend_args, 72);
-AT(pc_attend_args, struct_size, 0);
-AT(pc_attend_args, pages, 8);
-AT(pc_attend_args, q, 16);
-AT(pc_attend_args, out, 24);
-AT(pc_attend_args, lse, 32);
-AT(pc_attend_args, rope, 40);
-AT(pc_attend_args, slopes, 48);
-AT(pc_attend_args, window, 56);
-AT(pc_attend_args, scale, 64);
-AT(pc_attend_args, soft_cap, 68);
-
-GROWS(pc_costs, 240);
-AT(pc_costs, struct_size, 0);
-AT(pc_costs, cpu, 8);
-AT(pc_costs, kernels, 72);
-AT(pc_costs, source, 88);
-AT(pc_costs, reserved, 92);
-AT(pc_costs, cached_ns, 96);
-AT(pc_costs, memory_ns, 168);
-
-GROWS(pc_calibrate_options, 32);
-AT(pc_calibrate_options, struct_size, 0);
-AT(pc_calibrate_options, path, 8);
-AT(pc_calibrate_options, progress, 16);
-AT(pc_calibrate_options, progress_user, 24);
-
 #endif
 
 SAME(PC_OK, 0);
@@ -709,10 +714,6 @@ SAME(PC_POSITION_LEARNED, 3);
 SAME(PC_MODEL_VOCAB_ONLY, 1);
 SAME(PC_TOKENIZE_SPECIAL, 1);
 SAME(PC_TOKENIZE_BOS, 2);
-SAME(PC_VISIBLE_BY_POSITION, 0);
-SAME(PC_VISIBLE_ALL, 1);
-SAME(PC_STEP_PER_ROW, 1);
-SAME(PC_STEP_NO_ATTENTION, 2);
 SAME(PC_TIER_NONE, 0);
 SAME(PC_TIER_DEVICE, 1);
 SAME(PC_TIER_RAM, 2);
@@ -735,12 +736,8 @@ SAME(PC_CACHE_ZERO_MEMORY, 1);
 SAME(PC_CACHE_MMAP, 2);
 SAME(PC_CACHE_PREFETCH, 4);
 SAME(PC_CACHE_READ_ONLY, 8);
-SAME(PC_CACHE_ALWAYS_LOAD, 16);
 SAME(PC_CACHE_NO_MMAP, 32);
 SAME(PC_CACHE_OWN_KERNELS, 64);
-SAME(PC_LAYOUT_MODEL, 0);
-SAME(PC_LAYOUT_PAGES, 1);
-SAME(PC_LAYOUT_APPLICATION, 256);
 SAME(PC_PML_COMPACT, 1);
 SAME(PC_PML_SRC_ANYWHERE, 2);
 SAME(PC_PML_OVERLAP, 4);
@@ -759,21 +756,15 @@ SAME(PC_PART_CACHED, 1);
 SAME(PC_PART_ARGUMENT, 2);
 SAME(PC_PART_TEXT, 3);
 SAME(PC_PART_UNCACHED, 4);
+SAME(PC_VISIBLE_BY_POSITION, 0);
+SAME(PC_VISIBLE_ALL, 1);
 SAME(PC_REPAIR_SCAFFOLD, 0);
 SAME(PC_REPAIR_NONE, 1);
 SAME(PC_REPAIR_FIRST, 2);
 SAME(PC_REPAIR_TOP, 3);
 SAME(PC_REPAIR_FULL, 4);
-SAME(PC_BASELINE_NONE, 0);
-SAME(PC_BASELINE_PLAN, 1);
-SAME(PC_BASELINE_PREFILL, 2);
-SAME(PC_BASELINE_CONTIGUOUS, 3);
-SAME(PC_BASELINE_COPIES, 4);
-SAME(PC_BASELINE_PER_ROW, 5);
-SAME(PC_BASELINE_NO_ATTENTION, 6);
 SAME(PC_GENERATE_KEEP, 1);
 SAME(PC_GENERATE_LOGITS, 2);
-SAME(PC_GENERATE_IGNORE_EOS, 4);
 SAME(PC_EXACT, 1);
 SAME(PC_REPAIRED, 2);
 SAME(PC_APPROXIMATE, 3);
@@ -806,6 +797,24 @@ SAME(PC_FINISH_STOP_STRING, 2);
 SAME(PC_FINISH_LENGTH, 3);
 SAME(PC_FINISH_CALLBACK, 4);
 SAME(PC_FINISH_ERROR, 5);
+SAME(PC_COSTS_BUILT_IN, 0);
+SAME(PC_COSTS_FROM_FILE, 1);
+SAME(PC_COSTS_MEASURED, 2);
+SAME(PC_PLAN_PER_ROW, 1);
+SAME(PC_BASELINE_NONE, 0);
+SAME(PC_BASELINE_PLAN, 1);
+SAME(PC_BASELINE_PREFILL, 2);
+SAME(PC_BASELINE_CONTIGUOUS, 3);
+SAME(PC_BASELINE_COPIES, 4);
+SAME(PC_BASELINE_PER_ROW, 5);
+SAME(PC_BASELINE_NO_ATTENTION, 6);
+SAME(PC_GENERATE_IGNORE_EOS, 4);
+SAME(PC_CACHE_ALWAYS_LOAD, 16);
+SAME(PC_STEP_NO_ATTENTION, 2);
+SAME(PC_STEP_PER_ROW, 1);
+SAME(PC_LAYOUT_MODEL, 0);
+SAME(PC_LAYOUT_PAGES, 1);
+SAME(PC_LAYOUT_APPLICATION, 256);
 SAME(PC_MAP_F32, 0);
 SAME(PC_MAP_F16, 1);
 SAME(PC_MAP_U8, 2);
@@ -832,7 +841,3 @@ SAME(PC_PREFILL_MAPS, 2);
 SAME(PC_REUSE_NONE, 0);
 SAME(PC_REUSE_MAPS, 1);
 SAME(PC_REUSE_OUTPUT, 2);
-SAME(PC_PLAN_PER_ROW, 1);
-SAME(PC_COSTS_BUILT_IN, 0);
-SAME(PC_COSTS_FROM_FILE, 1);
-SAME(PC_COSTS_MEASURED, 2);

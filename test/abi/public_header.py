@@ -1,4 +1,7 @@
-"""What stands in the public header: structs with their fields, constants, codes, functions. For the checks beside this file."""
+"""Structs with their fields, constants, codes and functions of the public headers: promptcache.h and those in
+the folder promptcache beside it. For the checks beside this file."""
+import glob
+import os
 import re
 
 # Filled by the library and handed to a callback, never set up by the caller: they need no INIT macro.
@@ -7,10 +10,13 @@ GIVEN_BY_LIBRARY = {"pc_codec_block", "pc_encode_args", "pc_event", "pc_step_arg
 
 class Header:
     def __init__(self, path):
-        with open(path, encoding="utf-8") as file:
-            self.code = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+        more = sorted(glob.glob(os.path.join(os.path.dirname(path), "promptcache", "*.h")))
+        self.names = ["promptcache.h"] + ["promptcache/" + os.path.basename(name) for name in more]
+        self.each = {name: self._code(file) for name, file in zip(self.names, [path] + more)}
+        self.code = "\n".join(self.each.values())
+        self.includes = [f"#include <{name}>" for name in self.names]
         self.structs = {}
-        for name, body in re.findall(r"typedef struct (pc_\w+) \{(.*?)\n\} \1;", self.code, flags=re.S):
+        for name, body in re.findall(r"struct (pc_\w+) \{(.*?)\n\}(?: \1)?;", self.code, flags=re.S):
             self.structs[name] = [field for line in body.split(";") if line.strip() for field in self._fields(line)]
         self.enums = [re.findall(r"(PC_\w+) =", body) for body in re.findall(r"enum \{(.*?)\}", self.code, flags=re.S)]
         self.constants = [name for names in self.enums for name in names]
@@ -19,6 +25,11 @@ class Header:
                       re.findall(r'X\((PC_\w+), (-?\d+), "(.*?)"\)', self.code)}
         self.inits = set(re.findall(r"#define (PC_\w+_INIT)\b", self.code))
         self.version = tuple(int(v) for v in re.findall(r"#define PC_VERSION_M(?:AJOR|INOR) (\d+)", self.code))
+
+    @staticmethod
+    def _code(path):
+        with open(path, encoding="utf-8") as file:
+            return re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
 
     @staticmethod
     def _fields(line):

@@ -3,6 +3,9 @@
 #include "options_rules.h"
 #include "testing.h"
 
+#include <promptcache/admin.h>
+#include <promptcache/attend.h>
+
 enum { TOKENS = 3 };
 
 static pc_context *context;

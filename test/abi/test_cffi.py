@@ -27,7 +27,11 @@ def declarations():
     with tempfile.TemporaryDirectory() as folder:
         for name in ("stddef.h", "stdint.h"):
             open(os.path.join(folder, name), "w", encoding="utf-8").close()
-        return subprocess.run([compiler, "-E", "-P", "-nostdinc", "-I", folder, path], check=True, capture_output=True, text=True).stdout
+        all_of = os.path.join(folder, "all.h")
+        with open(all_of, "w", encoding="utf-8") as file:
+            file.write("\n".join(header.includes))
+        return subprocess.run([compiler, "-E", "-P", "-nostdinc", "-I", folder, "-I", os.path.dirname(path), all_of], check=True,
+                              capture_output=True, text=True).stdout
 
 
 ffi = cffi.FFI()
@@ -82,7 +86,7 @@ for name in ("encode", "release", "sequence_new", "attach", "step", "drop"):
 check("pc_model_from_ops: " + text(), lib.pc_model_from_ops(model, context[0], ops, ffi.NULL, ffi.NULL, ffi.NULL) == lib.PC_OK)
 count = ffi.new("size_t *")
 check("tokenize does not fail", lib.pc_tokenize(model[0], b"x", 1, 0, ffi.NULL, 0, count) == lib.PC_ERR_NOT_FOUND)
-check("the callback's error text does not arrive: " + text(), text() == "the host's model: tokenize: KeyError: no such word")
+check("the callback's error text does not arrive: " + text(), text() == "the application's model: tokenize: KeyError: no such word")
 lib.pc_model_free(model[0])
 lib.pc_cache_free(cache[0])
 lib.pc_context_free(context[0])

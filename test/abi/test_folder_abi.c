@@ -1,5 +1,7 @@
 /* The structs of the calls for folders of records, by the rules of doc/abi.md, on a folder that a
  * cache has filled. Catches what test_options_abi does, for these. */
+#include <promptcache/admin.h>
+#include <promptcache/extend.h>
 #include <string.h>
 
 #include "options_rules.h"

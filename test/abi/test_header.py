@@ -44,7 +44,7 @@ def check(source, warnings, compilers):
         with tempfile.TemporaryDirectory() as folder:
             path_c = os.path.join(folder, "tried." + ("c" if language == "c" else "cc"))
             with open(path_c, "w", encoding="utf-8") as file:
-                file.write("\n".join(["#include <promptcache.h>"] + source) + "\n")
+                file.write("\n".join(header.includes + source) + "\n")
             command = [compiler, "-x", language, "-std=" + standard, "-Wall", "-Wextra", "-Wpedantic", *warnings,
                        "-Werror", "-fsyntax-only", "-I", os.path.dirname(path), path_c]
             result = subprocess.run(command, capture_output=True, text=True)
@@ -52,15 +52,26 @@ def check(source, warnings, compilers):
                 failures.append(f"{compiler}: {result.stderr}")
 
 
+def check_alone(name, compilers):
+    for compiler, language, standard in compilers:
+        command = [compiler, "-x", language, "-std=" + standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+                   "-include", os.path.join(os.path.dirname(path), name), os.devnull]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode:
+            failures.append(f"{compiler}: {name} alone: {result.stderr}")
+
+
 configured = [(c_compiler, "c", "c11")] + ([(cxx_compiler, "c++", "c++17")] if cxx_compiler else [])
 found = [(shutil.which(name), language, standard) for name, language, standard in
          [("gcc", "c", "c11"), ("clang", "c", "c11"), ("g++", "c++", "c++17"), ("clang++", "c++", "c++17")] if shutil.which(name)]
 
+for name in header.names:
+    check_alone(name, configured)
 # Every macro sets struct_size and names every field: -Wextra reports missing ones.
 check([f"extern const {name} {name}_default; const {name} {name}_default = {name.upper()}_INIT;" for name in sized if name not in GIVEN_BY_LIBRARY],
       ["-Wmissing-field-initializers"], configured)
 # The bytes of an INIT macro are zeros with struct_size: what bindings make without the macros.
-lines = ["#include <promptcache.h>", "#include <stdio.h>", "#include <string.h>", "int main(void) {"]
+lines = header.includes + ["#include <stdio.h>", "#include <string.h>", "int main(void) {"]
 for name in sized:
     if name not in GIVEN_BY_LIBRARY:
         lines.append(f"{{ {name} made = {name.upper()}_INIT, zeros; memset(&zeros, 0, sizeof zeros); zeros.struct_size = sizeof zeros; "
@@ -81,8 +92,14 @@ check(["uint64_t wide(uint64_t flags);", "uint64_t wide(uint64_t flags) {", *[f"
 
 for found in re.findall(r"\b(?:bool|long|inline|wchar_t|time_t|FILE|va_list)\b", header.code):
     failures.append(f"the header uses {found}")
-if re.findall(r"#include <(.*?)>", header.code) != ["stddef.h", "stdint.h"]:
-    failures.append("the header includes more than stddef.h and stdint.h")
+for name, code in header.each.items():
+    allowed = ["<stddef.h>", "<stdint.h>"] if name == "promptcache.h" else ['"../promptcache.h"']
+    if re.findall(r"#include (.*)", code) != allowed:
+        failures.append(f"{name} includes something else than {' and '.join(allowed)}")
+# What exists for measuring is in bench.h alone.
+measuring = re.findall(r"\bPC_\w+", header.each["promptcache/bench.h"])
+failures += [f"promptcache.h has {name}, which is for measuring" for name in set(measuring) - {"PC_API"}
+             if re.search(rf"\b{name}\b", header.each["promptcache.h"])]
 functions = re.findall(r"^(?!typedef|#)(.*?)\b(pc_\w+)\(", header.code, flags=re.M)
 failures += [f"{name} is not marked PC_API" for before, name in functions if "PC_API" not in before and "(*" not in before]
 

@@ -3,6 +3,9 @@
 #include "options_rules.h"
 #include "testing.h"
 
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
+
 static pc_context *context;
 static pc_model *model;
 static pc_memo *memo;

@@ -8,6 +8,8 @@
 #include "testing.h"
 #include "toy_model.h"
 
+#include <promptcache/admin.h>
+
 static struct {
     pc_context *context;
     pc_model *model; /* the demo model: pc_eval is only for our own */

@@ -1,6 +1,8 @@
-# shellcheck shell=sh disable=SC2015,SC2034,SC2086 # `fault` after A && B || is meant for both; who sources this uses the variables; $under is a list of words
-# What the tests of the program share; each sources it with its own arguments, SOURCE PROGRAM. A folder to work in, checks that are counted in files
-# (some happen behind a pipe), and the last line, `finish`.
+# shellcheck shell=sh disable=SC2015,SC2034,SC2086
+# Shared by the tests of the programs, which source it with their own arguments, SOURCE PROGRAM: a
+# folder to work in, checks, and the last line, `finish`. Checks are counted in files, since some
+# happen behind a pipe. (For shellcheck: `fault` after A && B || belongs to both; the tests use the
+# variables; $under is a list of words.)
 set -u
 source=$1 program=$2
 patience=120    # seconds of a run

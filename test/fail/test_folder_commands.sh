@@ -1,25 +1,30 @@
 #!/bin/sh
-# Catches: inspect, verify and evict that tell of a folder of records what is not so, miss damage, take the wrong record, exit with the wrong code, write JSON
-# without its keys, or open what is not a folder of records.
+# Catches: inspect, verify and evict report something wrong about a folder of records, miss damage,
+# remove the wrong record, exit with the wrong code, write JSON without its keys, or open a folder
+# that holds no records.
 . "$1/test/fail/program.sh"
 
 model=$source/models/demo/demo.gguf
 head -c 32 /dev/zero | tr '\0' 'k' >key
 head -c 32 /dev/zero | tr '\0' 'x' >wrong
-expect 0 "in disk" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk records
-expect 0 "in disk" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file key
+expect 0 "in disk" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" \
+    --disk records
+expect 0 "in disk" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" \
+    --disk sealed --seal-key-file key
 
 # what is there
 expect 0 " records, " inspect records
 expect 0 '"architecture":"llama"' inspect records --json
 count=$(wc -l <out)
 equal "records and files" "$count" "$(find records -name '*.pcr' | wc -l)"
-equal "bytes of a record" "$(sed -n '1s/.*"file_bytes":\([0-9]*\).*/\1/p' out)" "$(wc -c <"$(find records -name '*.pcr' | sort | head -n 1)" | tr -d ' ')"
+equal "bytes of a record" "$(sed -n '1s/.*"file_bytes":\([0-9]*\).*/\1/p' out)" \
+    "$(wc -c <"$(find records -name '*.pcr' | sort | head -n 1)" | tr -d ' ')"
 first=$(sed -n '1s/.*"key":"\([0-9a-f]*\)".*/\1/p' out)
 last=$(sed -n '$s/.*"key":"\([0-9a-f]*\)".*/\1/p' out)
 expect 0 "$first" inspect records "$first"
 expect 0 "token ids" inspect records "$(echo "$first" | cut -c1-10)" --tokens
-expect 0 '"token_ids":[' inspect records "records/$(echo "$first" | cut -c1-2)/$first.pcr" --tokens --json
+expect 0 '"token_ids":[' inspect records "records/$(echo "$first" | cut -c1-2)/$first.pcr" \
+    --tokens --json
 expect 0 "sealed" inspect sealed
 expect 3 "its key was not given" inspect sealed "$first" --tokens
 expect 0 "sealed, no key was given, key" inspect sealed
@@ -27,11 +32,13 @@ expect 0 "sealed with another key, key" inspect sealed --seal-key-file wrong
 expect 0 '"opened":false' inspect sealed --json --seal-key-file wrong
 expect 0 '"opened":true' inspect sealed --json --seal-key-file key
 sealed=$(find sealed -name '*.pcr' | head -n 1)
-expect 0 "another key, key $(basename "$sealed" .pcr | cut -c66-)" inspect sealed "$sealed" --seal-key-file wrong
+expect 0 "another key, key $(basename "$sealed" .pcr | cut -c66-)" inspect sealed "$sealed" \
+    --seal-key-file wrong
 expect 0 "token ids" inspect sealed "$sealed" --tokens --seal-key-file key
 expect 2 "is not a key" inspect records not-hexadecimal
 # shellcheck disable=SC2016 # the quotes are of the message
-expect 3 'there is no record 0000000000000000; `promptcache inspect` lists' inspect records 0000000000000000
+expect 3 'there is no record 0000000000000000; `promptcache inspect` lists' inspect records \
+    0000000000000000
 expect 2 "a folder is needed" inspect
 expect 3 "No such file" inspect nowhere
 expect 3 "not a folder of records" inspect "$source/doc"
@@ -63,22 +70,27 @@ expect 1 "1 bad" verify damaged --quiet
 expect 2 "one argument too many" verify damaged more
 
 # a new key: the states of both lie side by side, each is found by its own; then the old ones go
-expect 0 "$count new segments" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
-expect 0 "nothing was missing" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
-expect 0 "nothing was missing" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file key
+expect 0 "$count new segments" encode --model "$model" \
+    --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
+expect 0 "nothing was missing" encode --model "$model" \
+    --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
+expect 0 "nothing was missing" encode --model "$model" \
+    --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file key
 expect 1 "$count good, 0 bad, $count frame only" verify sealed --seal-key-file wrong
 expect 3 "name one by its file" inspect sealed "$first"
 expect 2 "the key whose records stay" evict sealed --other-keys
 expect 0 "$count removed" evict sealed --other-keys --seal-key-file wrong
 expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong
-# records that lie under names that are not theirs: they are told, and the next writer puts his own there
+# records that lie under names that are not theirs: they are told, and the next writer puts his own
+# there
 # shellcheck disable=SC2044 # no name has a blank
 for file in $(find records -name '*.pcr'); do
     planted=$(find sealed -name "$(basename "$file" .pcr).*")
     rm -f "$planted" && cp "$file" "$planted"
 done
 expect 1 "its name says another seal than it has" verify sealed --seal-key-file wrong
-expect 0 "$count new segments" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
+expect 0 "$count new segments" encode --model "$model" \
+    --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
 expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong
 
 # what goes
@@ -91,7 +103,8 @@ expect 0 "1 removed" evict records --key "$last"
 expect 3 "there is no record" evict records --key "$last"
 echo half >records/new/left-behind
 expect 0 '"removed":' evict records --to 300K --json
-[ "$(find records -name '*.pcr' -exec cat {} + | wc -c)" -le 307200 ] || fault "evict --to leaves too much"
+[ "$(find records -name '*.pcr' -exec cat {} + | wc -c)" -le 307200 ] || fault \
+    "evict --to leaves too much"
 [ ! -e records/new/left-behind ] || fault "evict leaves what a writer left"
 expect 0 " removed" evict records --all
 expect 0 "0 records" inspect records

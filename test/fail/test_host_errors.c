@@ -3,6 +3,8 @@
  * in pieces that cut characters. */
 #include "toy_schema.h"
 
+#include <promptcache/admin.h>
+
 static const char *words; /* what failing functions say; NULL: nothing */
 
 static pc_status fail(void)
@@ -170,12 +172,12 @@ static void operations(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         words = "the device\nwas lost";
         CHECK_STATUS(everything(names[i]), PC_ERR_IO);
-        snprintf(want, sizeof want, "the host's model: %s: the device was lost", names[i]);
+        snprintf(want, sizeof want, "the application's model: %s: the device was lost", names[i]);
         CHECK_ERROR_HAS(want);
         words = NULL;
         CHECK_STATUS(everything(names[i]), PC_ERR_IO);
-        snprintf(want, sizeof want, "the host's model: %s: input or output failed (PC_ERR_IO)",
-                 names[i]);
+        snprintf(want, sizeof want,
+                 "the application's model: %s: input or output failed (PC_ERR_IO)", names[i]);
         CHECK_ERROR_HAS(want);
     }
 }
@@ -211,7 +213,7 @@ static void not_of_another(void)
     CHECK_OK(pc_context_new(&context, NULL));
     CHECK_OK(pc_model_from_ops(&model, context, &ops, toy, pc_toy_free, NULL));
     CHECK_STATUS(pc_tokenize(model, "x", 1, 0, NULL, 0, &count), PC_ERR_STATE);
-    CHECK_ERROR_HAS("the host's model: tokenize: not possible in this state (PC_ERR_STATE)");
+    CHECK_ERROR_HAS("the application's model: tokenize: not possible in this state (PC_ERR_STATE)");
     pc_model_free(model);
     pc_context_free(context);
 }

@@ -1,5 +1,6 @@
-"""Catches: a picture of `promptcache show --svg` that is no XML, boxes beyond the picture or their frame, boxes that
-overlap, labels that run out of their box, members of a union that do not stand side by side, missing modules.
+"""Catches: a picture of `promptcache show --svg` that is not XML; boxes beyond the picture or their
+frame; boxes that overlap; labels that leave their box; members of a union that do not stand side
+by side; missing modules.
 
     python3 test_layout_svg.py SOURCE_FOLDER PROGRAM
 """
@@ -13,8 +14,10 @@ import xml.etree.ElementTree as tree
 
 SVG = "{http://www.w3.org/2000/svg}"
 CELL = 6.62  # width of a character: 0.602 em of DejaVu Sans Mono at 11 px
-STRANGE = """<schema name="strange">é日本語のテキスト日本語のテキスト😀 averyveryveryverylongwordwithoutanyblanks{long}
-<module name="fresh" cache="false">&lt;b&gt; &amp; "q"<module name="inner">in<parameter name="{p}" length="1"/></module></module>
+STRANGE = """<schema name="strange">é日本語のテキスト日本語のテキスト😀
+averyveryveryverylongwordwithoutanyblanks{long}
+<module name="fresh" cache="false">&lt;b&gt; &amp; "q"<module name="inner">in<parameter name="{p}"
+length="1"/></module></module>
 <module name="empty"/><union>{members}</union></schema>"""
 
 
@@ -28,8 +31,8 @@ def inside(a, b):
 
 
 def apart(a, b):
-    return (a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"] or a["y"] + a["height"] <= b["y"]
-            or b["y"] + b["height"] <= a["y"])
+    return (a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"]
+            or a["y"] + a["height"] <= b["y"] or b["y"] + b["height"] <= a["y"])
 
 
 def boxes_of(root):
@@ -38,7 +41,10 @@ def boxes_of(root):
     for e in root:
         if e.tag == SVG + "rect" and e.find(SVG + "title") is not None:
             box = {k: float(e.get(k)) for k in ("x", "y", "width", "height")}
-            boxes.append({**box, "kind": e.get("class").split()[0], "title": e.find(SVG + "title").text, "texts": []})
+            boxes.append({
+                **box, "kind": e.get("class").split()[0], "title": e.find(SVG + "title").text,
+                "texts": []
+            })
         elif e.tag == SVG + "text" and boxes:
             boxes[-1]["texts"].append(e)
     return boxes
@@ -46,7 +52,9 @@ def boxes_of(root):
 
 def faults_of(svg, items):
     root = tree.parse(svg).getroot()
-    canvas = {"x": 0, "y": 0, "width": float(root.get("width")), "height": float(root.get("height"))}
+    canvas = {
+        "x": 0, "y": 0, "width": float(root.get("width")), "height": float(root.get("height"))
+    }
     boxes = boxes_of(root)
     if len(boxes) != len(items):
         yield f"{len(boxes)} boxes for {len(items)} items"
@@ -61,7 +69,8 @@ def faults_of(svg, items):
             else:
                 start, end = float(text.get("x")), float(text.get("x")) + width(text.text or "")
             if start < left or end > right:
-                yield f"{box['title'][:60]}: '{text.text}' runs from {start} to {end} of {left} to {right}"
+                yield (f"{box['title'][:60]}: '{text.text}' "
+                       f"runs from {start} to {end} of {left} to {right}")
         for other in boxes[i + 1:]:
             if not apart(box, other) and not inside(other, box):
                 yield f"{box['title'][:60]} and {other['title'][:60]} overlap"
@@ -75,22 +84,35 @@ def faults_of(svg, items):
 def main(source, program):
     model = os.path.join(source, "models/demo/demo.gguf")
     examples = os.path.join(source, "examples/pml")
-    published = os.path.join(os.environ.get("PC_TEST_DATA", os.path.join(source, "../shared")), "data/promptcache-pml")
-    schemas = [os.path.join(examples, f) for f in ("city-guide.pml", "employees.pml", "catalogue.pml")]
-    schemas += [os.path.join(published, f) for f in ("parameterized_prompts.xml", "schema_mbti_short.xml")
-                if os.path.isdir(published)]
+    published = os.path.join(os.environ.get("PC_TEST_DATA", os.path.join(source, "../shared")),
+                             "data/promptcache-pml")
+    schemas = [
+        os.path.join(examples, f) for f in ("city-guide.pml", "employees.pml", "catalogue.pml")
+    ]
+    schemas += [
+        os.path.join(published, f) for f in ("parameterized_prompts.xml", "schema_mbti_short.xml")
+        if os.path.isdir(published)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         for members in (1, 9):
             path = os.path.join(folder, f"strange{members}.pml")
             with open(path, "w", encoding="utf-8") as f:
-                f.write(STRANGE.format(long="x" * 200, p="p" * 60, members="".join(
-                    f'<module name="{"m" * 40}{i}">some words of a member {"日" * i}</module>' for i in range(members))))
+                f.write(
+                    STRANGE.format(
+                        long="x" * 200,
+                        p="p" * 60,
+                        members="".join(
+                            f'<module name="{"m" * 40}{i}">some words {"日" * i}</module>'
+                            for i in range(members))))
             schemas.append(path)
         bad = 0
         for schema in schemas:
             svg = os.path.join(folder, "out.svg")
-            run = subprocess.run([program, "show", schema, "--model", model, "--svg", svg, "--json"], capture_output=True,
-                                 text=True, check=False)
+            run = subprocess.run(
+                [program, "show", schema, "--model", model, "--svg", svg, "--json"],
+                capture_output=True,
+                text=True,
+                check=False)
             if run.returncode == 3 and "the model has" in run.stderr:
                 continue  # longer than the demo model's context
             if run.returncode:

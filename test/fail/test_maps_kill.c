@@ -1,12 +1,11 @@
-/* A store of attention maps whose writer is killed, or whose disk fails, at every system call, and
- * at random moments. Catches: a record that was reported stored and is not there, one that is there
- * and not what was written, one that was removed and comes back, a budget that is exceeded, room
- * that is lost for good, a store that nobody can open any more, counters that do not balance after
- * a failure, descriptors that leak.
+/* A store of attention maps whose writer is killed, or whose disk fails, at every system call and
+ * at random moments. Catches: a record that was reported as stored and is missing or changed, a
+ * removed record that returns, an exceeded budget, room that is lost for good, a store that cannot
+ * be opened, counters that do not balance after a failure, leaked descriptors.
  *
- * The calls that the library makes are counted and killed or made to fail (failing_calls.h). What
- * was reported is written down in memory that the parent shares. PC_TEST_LONG=1: all calls with
- * both errors, and 500 random moments. */
+ * failing_calls.h counts the library's calls and kills the process or makes them fail. A diary in
+ * memory that the parent shares has what was reported. PC_TEST_LONG=1: all calls with both errors,
+ * and 500 random moments. */
 #include <limits.h>
 
 #include "failing_calls.h"
@@ -21,19 +20,19 @@ WRAP(fallocate64, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size)
 WRAP(fsync, (int fd), (fd))
 WRAP(fdatasync, (int fd), (fd))
 
-/* ------------------------------------------------------------- what was reported */
+/* ------------------------------------------------------------- the diary */
 
 enum {
     BUDGET = 80 * 1024,
     MOST = 1 << 16,
-    VICTIMS = 4 /* of one adding: so many of the smallest make room for the largest */
+    VICTIMS = 4 /* in one call: this many of the smallest make room for the largest */
 };
 typedef struct reported {  /* shared with the parent */
-    uint8_t number[MOST];  /* of the record of an id, + 1; 0: unknown */
-    uint8_t begun[MOST];   /* a removal was begun, or somebody evicts without a word */
+    uint8_t number[MOST];  /* record of an id, + 1; 0: unknown */
+    uint8_t begun[MOST];   /* a removal has begun, or eviction may have happened unreported */
     uint8_t stored[MOST];  /* add has returned */
     uint8_t removed[MOST]; /* removal or eviction has returned */
-    int adding;            /* which may evict, and a kill takes the news of it away */
+    int adding;            /* may evict; a kill loses the report */
     int wrong;
 } reported;
 static reported *diary;
@@ -55,8 +54,8 @@ static void add(pc__map_store *store, uint32_t number)
     maps_record r = maps_make(&signature, number);
     int64_t id = -1;
     diary->adding = 1;
-    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.metadata, sizeof r.metadata,
-                                         r.layers, &id, evicted, NULL);
+    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.metadata,
+                                         sizeof r.metadata, r.layers, &id, evicted, NULL);
     diary->adding = 0;
     maps_free(&r);
     diary->wrong += (status == PC_OK) != (id >= 0);
@@ -84,8 +83,8 @@ static void look(pc__map_store *store, int64_t id)
                     && !diary->begun[id];
 }
 
-/* Everything that changes a store: made, filled, given up, removed, packed, unpacked, tidied,
- * saved. */
+/* Does everything that changes a store: make, fill, evict, remove, compress, decompress, tidy,
+ * close. */
 static void scenario(const char *folder)
 {
     pc__map_store *store = NULL;
@@ -123,7 +122,7 @@ static uint64_t disk_bytes(const char *folder)
     return stat(path, &st) ? 0 : (uint64_t)st.st_blocks * 512;
 }
 
-/* How the store is found after an accident, and that it goes on. */
+/* Checks the store after an accident, and that it stays usable. */
 static int check_store(const char *folder)
 {
     pc__map_store *store = NULL, *reader = NULL;
@@ -155,7 +154,7 @@ static int check_store(const char *folder)
     fine &= CHECK_INT(s.damaged, 0);
     fine &= CHECK_OK(pc__map_store_tidy(store));
     fine &= CHECK_OK(maps_add(store, 200, &id));
-    fine &= CHECK(!diary->stored[id]); /* an id that was reported is never used again */
+    fine &= CHECK(!diary->stored[id]); /* a reported id is never given out again */
     fine &= CHECK_OK(maps_check(store, id, 200));
     fine &= CHECK(maps_balance(store));
     pc__map_store_free(store);
@@ -168,7 +167,7 @@ static void fresh(const char *path)
     forget();
 }
 
-/* What is wrong stands in the diary. */
+/* The diary says what is wrong. */
 static int noted(const char *path)
 {
     scenario(path);
@@ -261,7 +260,7 @@ static void test_random(int kills)
             fprintf(stderr, "    after %d kills\n", done + 1);
             return;
         }
-        for (size_t i = 0; i < MOST; i++) /* check_store has made room, and told nobody */
+        for (size_t i = 0; i < MOST; i++) /* check_store evicted without a report */
             diary->begun[i] |= diary->stored[i];
     }
     printf("%d random kills\n", kills);

@@ -1,8 +1,10 @@
-/* Catches: a memo whose process is killed while it adds, trains or sets thresholds and that has
- * lost what was reported, or that nobody can open any more; memory that is short at any one
- * allocation, of an answer behind a hit at each, and leaves a leak, a wrong answer or a prompt half
- * remembered; look-ups that disturb, or are disturbed by, adding and training in another thread.
- * PC_TEST_LONG=1: 300 kills, and every allocation. */
+/* Catches: a memo that lost what was reported, or cannot be opened, after its process was killed
+ * while adding, training or setting thresholds; a failed allocation (of an answer from a hit: each
+ * one) that causes a leak, a wrong answer or a half-remembered prompt; look-ups that disturb adding
+ * and training in another thread, or the other way round. PC_TEST_LONG=1: 300 kills, and every
+ * allocation. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -43,7 +45,7 @@ static pc_status open_in(pc_memo **memo, const pc_model *model, const char *path
     o.bucket_count = 2;
     o.verify_share = 0.1;
     o.index = pc__index_has_faiss() ? PC_INDEX_HNSW
-                                    : PC_INDEX_AUTO; /* that is kept, also of so few */
+                                    : PC_INDEX_AUTO; /* with outputs, also for few prompts */
     return pc_memo_open(memo, model, path, &o);
 }
 
@@ -79,7 +81,7 @@ static int32_t note(void *user, const char *what, uint64_t done, uint64_t total)
     return 0;
 }
 
-/* Adds, trains, sets thresholds, until it is killed. */
+/* Adds, trains and sets thresholds until it is killed. */
 static void child(const pc_model *model, const char *path, diary *d)
 {
     pc_memo *memo = NULL;
@@ -117,7 +119,7 @@ static void killed_once(const pc_model *model, const char *path, diary *d, useco
     CHECK_OK(pc_memo_get_bucket(memo, 0, &b));
     CHECK(!d->threshold || b.threshold >= (double)d->threshold);
     CHECK(!d->threshold || b.trained);
-    CHECK_OK(pc_memo_add(memo, inputs, PROMPTS, NULL)); /* what was not reported can be added now */
+    CHECK_OK(pc_memo_add(memo, inputs, PROMPTS, NULL)); /* adding works for what was not reported */
     CHECK_INT(live_in(memo), PROMPTS);
     pc_memo_free(memo);
 }
@@ -150,7 +152,7 @@ static void test_kills(void)
 
 static pc_test_memory memory;
 
-/* A whole life, but for the model. */
+/* Opens, fills, trains, uses and closes a memo; the model exists before. */
 static pc_status life(const pc_model *model, const char *path)
 {
     pc_memo *memo = NULL;
@@ -199,7 +201,7 @@ static void test_memory(void)
         CHECK(status == PC_ERR_NOMEM || status >= 0);
         memory.fail_at = 0;
         CHECK_INT(memory.live_blocks, before);
-        CHECK_OK(life(model, path)); /* what is there is whole */
+        CHECK_OK(life(model, path)); /* remembered prompts are complete */
         CHECK_INT(memory.live_blocks, before);
     }
     printf("each %llu. of %llu allocations failed once\n", (unsigned long long)step,
@@ -209,7 +211,7 @@ static void test_memory(void)
     CHECK_INT(memory.live_blocks, 0);
 }
 
-/* An answer behind a hit, each of its allocations failing once: with maps, and verified too. */
+/* Generates an answer from a hit; each allocation fails once; with maps, and verified. */
 static pc_status answer(const pc_model *model, pc_memo *memo, pc_cache *cache, pc_stats *stats)
 {
     pc_prompt *prompt = NULL;
@@ -230,7 +232,7 @@ static void every_allocation(const pc_model *model, pc_memo *memo, pc_cache *cac
     pc_stats stats = PC_STATS_INIT;
     int64_t before;
     uint64_t all, failed = 0;
-    CHECK_OK(answer(model, memo, cache, &stats)); /* what is made once is there */
+    CHECK_OK(answer(model, memo, cache, &stats)); /* allocations of the first use are done */
     before = memory.live_blocks;
     memory.calls = 0;
     CHECK_OK(answer(model, memo, cache, &stats));
@@ -249,7 +251,7 @@ static void every_allocation(const pc_model *model, pc_memo *memo, pc_cache *cac
         CHECK_INT(memory.live_blocks, before);
     }
     printf("an answer behind a hit: %d of %d allocations are needed\n", (int)failed, (int)all);
-    CHECK(failed > 0); /* a step of two samples that fails is made up for by a step of each */
+    CHECK(failed > 0); /* a failed step of two samples is repeated as two steps */
 }
 
 static void test_answers(void)

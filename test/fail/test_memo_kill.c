@@ -1,9 +1,10 @@
-/* A memo that keeps its indexes, whose process is killed, or whose disk fails, at every system
- * call: while it is opened, adds, trains, tidies and is closed. Catches: prompts that were reported
- * and are not there, kept indexes that are half written and are believed or told as damage, indexes
- * that find other records than notes do, a memo that nobody can open any more, descriptors that
- * leak. (Locks of ranges are left alone: what cannot be locked is in use, and something else is
- * evicted, as test_maps_kill expects.) PC_TEST_LONG=1: all calls with both errors. */
+/* A memo with index files whose process is killed, or whose disk fails, at every system call while
+ * it is opened, adds, trains, tidies and closes. Catches: reported prompts that are missing,
+ * half-written index files that are used or reported as damage, indexes that find other records
+ * than ones computed from pooled inputs, a memo that cannot be opened any more, leaked descriptors.
+ * (Locks of ranges are left alone: what cannot be locked is in use, and another record is evicted,
+ * as test_maps_kill expects.) PC_TEST_LONG=1: all calls with both errors. */
+#include <promptcache/bench.h>
 #include <limits.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ WRAP(fdatasync, (int fd), (fd))
 
 static struct {
     size_t first,
-        more; /* prompts that are there, and are added: as many as make it worth keeping an index */
+        more; /* prompts that are there, and that are added: enough to write an index file */
     uint32_t index;
 } plan;
 typedef struct diary { /* shared with the parent */
@@ -26,7 +27,7 @@ typedef struct diary { /* shared with the parent */
 } diary;
 static diary *told;
 static pc_model *model;
-static char made[300]; /* a memo to start from, without kept indexes */
+static char made[300]; /* a memo without index files */
 static int damages;
 
 static void hear(void *user, uint32_t level, const char *line)
@@ -100,13 +101,13 @@ static void make_first(void)
     CHECK_OK(pc_memo_train(memo, &work));
     pc_memo_free(memo);
     snprintf(kept, sizeof kept, "%s/index-16.pci", made);
-    CHECK(!unlink(kept)); /* it was worth it */
+    CHECK(!unlink(kept)); /* the file was worth writing */
     memo_prompts_free(inputs);
 }
 
 /* --------------------------------------------------------------------- accidents */
 
-/* Indexes are written when it is opened, when it is closed, and after training. */
+/* Index files are written on opening, on closing and after training. */
 static int scenario(const char *path)
 {
     pc_memo *memo = NULL;
@@ -143,14 +144,13 @@ static int check(const char *path)
     fine &= CHECK(live_in(memo) >= plan.first + told->reported);
     fine &= CHECK_OK(pc_memo_get_bucket(memo, 0, &b));
     was_trained = b.trained != 0;
-    fine &= CHECK(was_trained || !told->trained); /* killed between a new projector and the head
-                                                     that names it, a bucket is untrained */
+    fine &= CHECK(was_trained || !told->trained); /* a kill between a new projector and its head
+                                                     leaves the bucket untrained */
     if (was_trained)
         exact = memo_look(model, memo);
     pc_memo_free(memo);
     memo = NULL;
-    for (int i = 0; i < 2 && was_trained;
-         i++) { /* as it was found, then as its writer has left it */
+    for (int i = 0; i < 2 && was_trained; i++) { /* as found, then as its writer left it */
         fine &= CHECK_OK(open_in(&memo, path, plan.index, i ? PC_MEMO_READ_ONLY : 0));
         kept = memo_look(model, memo);
         fine &= memo_same(&kept, &exact);
@@ -164,7 +164,7 @@ int main(void)
 {
     const char *longer = getenv("PC_TEST_LONG");
     int is_long = longer && *longer && strcmp(longer, "0");
-    long few = 1; /* of a scan, kept from 1024 records on, many more calls are made */
+    long few = 1; /* a scan is saved from 1024 records on: many more calls */
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     pc_context *context = NULL;
     if (pc__index_has_faiss())

@@ -1,6 +1,7 @@
 #!/bin/sh
-# States that one kind of CPU has computed and another finds (PC_CPU_MASK stands for the other CPU). Catches: states of other kernels that are served in silence, or
-# under --own-kernels at all; states of two kinds that take each other's place; a record that does not tell what computed it; a miss without its reason.
+# States that one kind of CPU has computed and another finds (PC_CPU_MASK stands for the other CPU).
+# Catches: states of other kernels are used without a word, or under --own-kernels; states of two
+# kinds replace each other; a record does not say what computed it; a miss without its reason.
 . "$1/test/fail/program.sh"
 
 model=$source/models/demo/demo.gguf
@@ -12,7 +13,8 @@ use() { # mask, what is expected, options
     export PC_CPU_MASK
     told=$2
     shift 2
-    expect 0 "$told" run --model "$model" --schema "$schema" --prompt "$prompt" --disk states --always-load --max-tokens 1 --json "$@"
+    expect 0 "$told" run --model "$model" --schema "$schema" --prompt "$prompt" --disk states \
+        --always-load --max-tokens 1 --json "$@"
     unset PC_CPU_MASK
 }
 
@@ -45,7 +47,8 @@ fi
 rm -rf states
 fill c "11 new segments"
 use avx2 '"other_kernels":true'
-expect 0 "computed with other kernels" run --model "$model" --schema "$schema" --prompt "$prompt" --disk states --always-load --max-tokens 1
+expect 0 "computed with other kernels" run --model "$model" --schema "$schema" --prompt "$prompt" \
+    --disk states --always-load --max-tokens 1
 
 # who wants his own computes anew, beside the others', and finds them the next time
 use avx2 '"miss_reason":"kept, but of any kernels"' --own-kernels
@@ -67,6 +70,7 @@ done
 use avx2 '"miss_reason":"a foreign record"' --own-kernels
 use avx2 '"miss_reason":"nothing missing"' --own-kernels
 equal "what computed those of AVX2 then" "$(kernels_of "avx2[^\"]*")" "$own"
-expect 2 "--own-kernels needs --disk or --remote" run --model "$model" --schema "$schema" --prompt "$prompt" --own-kernels
+expect 2 "--own-kernels needs --disk or --remote" run --model "$model" --schema "$schema" \
+    --prompt "$prompt" --own-kernels
 
 finish

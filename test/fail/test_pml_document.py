@@ -1,6 +1,8 @@
-"""Catches: an example of doc/pml.md that does not work or prints something else than the page says; a page without examples.
+"""Catches: an example of doc/pml.md that does not work or prints something else than the page; a
+page without examples.
 
-Blocks with a file name become files; in console blocks every line after "$ " is a command, what follows is its output.
+A block with a file name becomes a file. In a console block a line after "$ " is a command, and the
+lines below it are its output.
 
     python3 test_pml_document.py SOURCE_FOLDER PROGRAM
 """
@@ -34,8 +36,14 @@ def main(source, program):
                     f.write(text)
                 files += 1
             for command, wanted in commands_of(text) if kind == "console" else []:
-                run = subprocess.run(command, shell=True, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                     text=True, check=False)
+                run = subprocess.run(command,
+                                     shell=True,
+                                     cwd=folder,
+                                     env=env,
+                                     stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT,
+                                     text=True,
+                                     check=False)
                 ran += 1
                 if run.stdout.rstrip() != wanted.rstrip():
                     bad += 1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Catches: a wrong exit code of the program, an error text that lost its place or cause, a crash or silence on wrong options,
+# Catches: a wrong exit code, a message without place or cause, a crash or silence on wrong options,
 # damaged or strange files, output that cannot be written, Ctrl-C, JSON without its keys.
 # shellcheck disable=SC2094 # p.pml in an expected text is not read there
 . "$1/test/fail/program.sh"
@@ -9,7 +9,8 @@ data=${PC_TEST_DATA:-$source/../shared}
 input=in
 silent=1
 
-# schema CODE TEXT: what `show` says about the schema on standard input; prompt: what `run` says about such a prompt
+# schema CODE TEXT: what `show` says about the schema on standard input; prompt: what `run` says
+# about such a prompt
 schema() {
     cat >s.pml
     expect "$1" "$2" show s.pml --model "$model"
@@ -27,7 +28,8 @@ expect 0 "." --version
 expect 2 "no command 'answer'" answer
 for command in run encode show check eval tokenize "bench ttft" "bench decode" "bench store"; do
     case $command in
-    bench* | check | eval) usage="promptcache-bench ${command#bench }" ;; # the program that it starts
+    # the program that it starts
+    bench* | check | eval) usage="promptcache-bench ${command#bench }" ;;
     *) usage="promptcache $command" ;;
     esac
     for help in --help -h; do
@@ -62,17 +64,22 @@ expect 2 "exclude each other" run --model "$model" --text a --schema "$guide"
 expect 2 "one argument too many" run --model "$model" stray
 expect 2 "exclude each other" run --model "$model" --text a --relay-schema a --system b --user c
 expect 2 "needs --user or --user-file" run --model "$model" --relay-schema a --system b
-expect 2 "needs one of --user and --user-file" run --model "$model" --relay-schema a --system b --user c --user-file d
+expect 2 "needs one of --user and --user-file" run --model "$model" --relay-schema a --system b \
+    --user c --user-file d
 expect 2 "needs --system or --system-file" run --model "$model" --relay-schema a --user b
-expect 2 "--relay-schema and --relay-schema-file exclude" run --model "$model" --relay-schema a --relay-schema-file a --system b --user c
-expect 2 "--system and --system-file exclude" run --model "$model" --system a --system-file b --user c
+expect 2 "--relay-schema and --relay-schema-file exclude" run --model "$model" --relay-schema a \
+    --relay-schema-file a --system b --user c
+expect 2 "--system and --system-file exclude" run --model "$model" --system a --system-file b \
+    --user c
 expect 2 "a PML schema and a schema string exclude" show "$guide" --model "$model" --relay-schema a
 expect 2 "--model is needed" show --relay-schema a --system b
-expect 3 "schema string:1:1: a brace of the text must be doubled: {" run --model "$model" --relay-schema "{" --system b --user c
+expect 3 "schema string:1:1: a brace of the text must be doubled: {" run --model "$model" \
+    --relay-schema "{" --system b --user c
 expect 3 "nope: No such file or directory" run --model "$model" --system-file nope --user c
 expect 3 "nope: No such file or directory" run --model "$model" --system b --user-file nope
 expect 0 "answer: " run --model "$model" --system The --user hotel --max-tokens 2
-expect 0 "The desk of Peter" run --model "$model" --user "What is the desk of Peter Novak?" --max-tokens 4
+expect 0 "The desk of Peter" run --model "$model" --user "What is the desk of Peter Novak?" \
+    --max-tokens 4
 echo "What is the desk of Peter Novak?" >in
 expect 0 "The desk of Peter" run --model "$model" --user-file - --max-tokens 4
 : >in
@@ -81,13 +88,15 @@ expect 0 '"kind":"slot"' show --json --model "$model" --system The
 expect 2 "a schema and --model are needed" show
 
 # ---- chat templates
-expect 3 "its vocabulary has no token '<|im_start|>'" show "$guide" --model "$model" --chat-template chatml
+expect 3 "its vocabulary has no token '<|im_start|>'" show "$guide" --model "$model" \
+    --chat-template chatml
 expect 3 "known names: none, llama2" show "$guide" --model "$model" --chat-template nobody
 expect 0 "Answer from the notes." show "$guide" --model "$model" --chat-template phi4-mini
 printf "[]" >list.json
 expect 3 "list.json: not an object" show "$guide" --model "$model" --chat-template list.json
 printf "{\"stop_strings\": [\"\"]}" >stop.json
-expect 3 "stop.json: stop_strings: item 0 is empty" show "$guide" --model "$model" --chat-template stop.json
+expect 3 "stop.json: stop_strings: item 0 is empty" show "$guide" --model "$model" \
+    --chat-template stop.json
 expect 2 "--golden is needed" check --model "$model"
 expect 2 "a JSONL file is needed" eval --model "$model"
 expect 2 "'fast' is none of" eval x.jsonl --model "$model" --modes sink,fast
@@ -101,24 +110,33 @@ desk=$source/examples/pml/employees-prompt.pml
 expect 2 "--model is needed" encode
 expect 2 "--schema is needed" encode --model "$model"
 expect 2 "--disk or --remote is needed" encode --model "$model" --schema "$employees"
-expect 2 "a PML schema and a schema string exclude" encode --model "$model" --schema "$employees" --system a --disk d
-expect 2 "'exact' is none of: independent sink joint" encode --model "$model" --schema "$employees" --disk d --encoding exact
+expect 2 "a PML schema and a schema string exclude" encode --model "$model" --schema "$employees" \
+    --system a --disk d
+expect 2 "'exact' is none of: independent sink joint" encode --model "$model" \
+    --schema "$employees" --disk d --encoding exact
 expect 2 "--disk-size needs --disk" run --model "$model" --text a --disk-size 3G
 expect 2 "--codec needs --disk or --remote" run --model "$model" --text a --codec zstd
 expect 2 "--seal-key-file needs --disk or --remote" run --model "$model" --text a --seal-key-file k
-expect 2 "'gzip' is none of: default raw zstd int8 int4" run --model "$model" --text a --disk d --codec gzip
+expect 2 "'gzip' is none of: default raw zstd int8 int4" run --model "$model" --text a --disk d \
+    --codec gzip
 for size in 0 -1 x 3X 3GB nan "" 1e30; do
     expect 2 "'$size' is not a size" run --model "$model" --text a --disk d --disk-size "$size"
 done
-expect 3 "nope: No such file or directory" run --model "$model" --text a --disk d --seal-key-file nope
+expect 3 "nope: No such file or directory" run --model "$model" --text a --disk d \
+    --seal-key-file nope
 echo 12345 >short-key
-expect 3 "short-key: a key has 32 bytes, or 64 hexadecimal digits" run --model "$model" --text a --disk d --seal-key-file short-key
+expect 3 "short-key: a key has 32 bytes, or 64 hexadecimal digits" run --model "$model" --text a \
+    --disk d --seal-key-file short-key
 expect 3 "short-key" encode --model "$model" --schema "$employees" --disk short-key
-expect 0 "employees, 722 positions: 22 new segments in disk" encode --model "$model" --schema "$employees" --disk store
+expect 0 "employees, 722 positions: 22 new segments in disk" encode --model "$model" \
+    --schema "$employees" --disk store
 expect 0 "nothing was missing" encode --model "$model" --schema "$employees" --disk store
-expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --json
-expect 1 "disk: no room in the cache" encode --model "$model" --schema "$employees" --disk small --disk-size 500K
-expect 1 "a larger --disk-size" encode --model "$model" --schema "$employees" --disk small2 --ram-size 300K
+expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store \
+    --always-load --json
+expect 1 "disk: no room in the cache" encode --model "$model" --schema "$employees" --disk small \
+    --disk-size 500K
+expect 1 "a larger --disk-size" encode --model "$model" --schema "$employees" --disk small2 \
+    --ram-size 300K
 # limited BLOCKS ARGUMENTS...: with files of so many blocks of 512 bytes at most
 limited() {
     (ulimit -f "$1" && shift && exec timeout "$patience" "$program" "$@" >out 2>err)
@@ -130,26 +148,37 @@ limited 4 show "$employees" --model "$model" --svg limited.svg
 judge 3 "limited.svg: File too large" "show into a file that must not grow"
 [ ! -e limited.svg ] || fault "a picture that could not be written whole is left"
 expect 2 "--read-only needs --disk or --remote" run --model "$model" --text a --read-only
-expect 3 "nowhere: No such file" run --model "$model" --schema "$employees" --prompt "$desk" --disk nowhere --read-only
+expect 3 "nowhere: No such file" run --model "$model" --schema "$employees" --prompt "$desk" \
+    --disk nowhere --read-only
 for salt in "" tenant; do
-    expect 0 "The desk of Peter Novak is 368." run --model "$model" --schema "$employees" --prompt "$desk" --disk store --read-only --always-load --salt "$salt"
+    expect 0 "The desk of Peter Novak is 368." run --model "$model" --schema "$employees" \
+        --prompt "$desk" --disk store --read-only --always-load --salt "$salt"
 done
 equal "records after reading only" "$(find store -name '*.pcr' | wc -l)" 22
-expect 0 '"bytes_loaded":' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --json
-expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --no-map --json
+expect 0 '"bytes_loaded":' run --model "$model" --schema "$employees" --prompt "$desk" \
+    --disk store --json
+expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk store \
+    --always-load --no-map --json
 expect 2 "no-map needs --disk" run --model "$model" --schema "$employees" --prompt "$desk" --no-map
-expect 0 '"disk":0' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --salt tenant --json
+expect 0 '"disk":0' run --model "$model" --schema "$employees" --prompt "$desk" --disk store \
+    --always-load --salt tenant --json
 expect 0 "22 new segments" encode --model "$model" --schema "$employees" --disk lossy --codec int8
-expect 0 '"lossy":true' run --model "$model" --schema "$employees" --prompt "$desk" --disk lossy --always-load --json
-expect 0 '"lossy":false' run --model "$model" --schema "$employees" --prompt "$desk" --disk store --always-load --json
+expect 0 '"lossy":true' run --model "$model" --schema "$employees" --prompt "$desk" --disk lossy \
+    --always-load --json
+expect 0 '"lossy":false' run --model "$model" --schema "$employees" --prompt "$desk" --disk store \
+    --always-load --json
 printf '%064d\n' 7 >key
-expect 0 "22 new segments" encode --model "$model" --schema "$employees" --disk sealed --seal-key-file key --codec zstd
-expect 0 "(first use)" run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed --always-load
-expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed --always-load --seal-key-file key --json
+expect 0 "22 new segments" encode --model "$model" --schema "$employees" --disk sealed \
+    --seal-key-file key --codec zstd
+expect 0 "(first use)" run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed \
+    --always-load
+expect 0 '"disk":590' run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed \
+    --always-load --seal-key-file key --json
 
 # ---- numbers
 for value in 1e9 -1 0 4294967296 99999999999999999999 "" x 1.5; do
-    expect 2 "'$value' is not a whole number from 1 to 4294967295" run --model "$model" --text a --max-tokens "$value"
+    expect 2 "'$value' is not a whole number from 1 to 4294967295" run --model "$model" --text a \
+        --max-tokens "$value"
 done
 for value in nan inf -1 "" x; do
     expect 2 "'$value' is not a number from 0" run --model "$model" --text a --temperature "$value"
@@ -165,7 +194,8 @@ expect 2 "'nope' is none of: raw,zstd,int8,int4" bench store --codec raw,nope
 expect 2 "'nope' is none of: compressed,disk,remote" bench store --tier nope
 expect 2 "go together" bench store --tier remote
 expect 2 "needs --model" bench store --text "$model"
-expect 3 "no folder can be made there" bench store --model "$model" --tokens 2 --segments 2 --tier disk --codec raw --folder /nowhere
+expect 3 "no folder can be made there" bench store --model "$model" --tokens 2 --segments 2 \
+    --tier disk --codec raw --folder /nowhere
 expect 2 "from 2 to 16777216" bench ttft --shape tiny --context 99999999999
 expect 0 "answer: " run --model "$model" --text "The" --max-tokens 1000000000
 
@@ -182,7 +212,8 @@ expect 3 "the file is text, not a model" tokenize --model "$guide"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n' >pointer.gguf
 expect 3 "pointer.gguf: the file is a pointer of Git LFS" run --model pointer.gguf --text a
 printf '\100\0\0\0\0\0\0\0{"__metadata__":{}}' >weights.safetensors
-expect 3 "weights.safetensors: the file is one of safetensors: give its folder" run --model weights.safetensors --text a
+expect 3 "weights.safetensors: the file is one of safetensors: give its folder" run \
+    --model weights.safetensors --text a
 printf 'PK\003\004rest' >weights.pt
 expect 3 "weights.pt: the file has weights of PyTorch" run --model weights.pt --text a
 head -c 400 /dev/zero | tr '\0' '\377' >noise
@@ -217,18 +248,23 @@ fi
 
 # ---- schemas
 : | schema 3 "s.pml:1:1: empty: a schema or prompt is needed"
-printf '\357\273\277<schema name="s"><module name="a">caf\303\251</module></schema>' | schema 0 "schema s: "
+printf '\357\273\277<schema name="s"><module name="a">caf\303\251</module></schema>' | schema 0 \
+    "schema s: "
 sed 's/$/\r/' "$guide" | schema 0 "schema city-guide: 233 positions"
-printf '<schema name="s"><module name="a">caf\351</module></schema>' | schema 3 "s.pml:1:38: byte 0xE9 is not valid UTF-8"
-echo '<schema name="s">a & b</schema>' | schema 3 "s.pml:1:21: not well-formed: a bare '&' (write &amp;"
-echo '<schema name="s">&#65;&amp;&lt;<![CDATA[<b>&c]]> t<!-- not said -->ext</schema>' | schema 0 '"A&<<b>&c text"'
+printf '<schema name="s"><module name="a">caf\351</module></schema>' | schema 3 \
+    "s.pml:1:38: byte 0xE9 is not valid UTF-8"
+echo '<schema name="s">a & b</schema>' | schema 3 \
+    "s.pml:1:21: not well-formed: a bare '&' (write &amp;"
+echo '<schema name="s">&#65;&amp;&lt;<![CDATA[<b>&c]]> t<!-- not said -->ext</schema>' | schema 0 \
+    '"A&<<b>&c text"'
 echo '<schema name="s">&nbsp;</schema>' | schema 3 "undefined entity"
 echo '<!DOCTYPE x><schema name="s"/>' | schema 3 "document type"
 printf '<\0s\0/\0>\0' | schema 3 "s.pml:1:1: this is UTF-16 or UTF-32; PML is UTF-8"
 echo 'Hello' | schema 3 "s.pml:1:1: text outside of the root element"
 echo '<prompt/>' | schema 3 "the root element is <prompt>, not <schema>"
 echo '<schema name="s"/>' | schema 0 "schema s: 0 positions"
-echo '<schema name="s"><module name="a"><parameter name="p" length="1e9"/></module></schema>' | schema 3 "length='1e9'"
+echo '<schema name="s"><module name="a"><parameter name="p" length="1e9"/></module></schema>' | \
+    schema 3 "length='1e9'"
 echo '<schema name="s"><module name="a"><parameter name="p" length="999999"/></module></schema>' |
     schema 3 "positions, the model has 2048"
 nested() {
@@ -242,28 +278,34 @@ nested() {
 nested 100 | schema 0 "/m100"
 nested 200 | schema 3 "nested more than 128 deep"
 words() { awk -v n="$1" 'BEGIN { while (n--) printf "hotel " }'; }
-(printf '<schema name="s">'; words 20000; echo '</schema>') | schema 3 "s.pml:1:18: the schema spans"
+(printf '<schema name="s">'; words 20000; echo '</schema>') | schema 3 \
+    "s.pml:1:18: the schema spans"
 
 # ---- prompts
 echo '<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>' | prompt 0 "Harbor House"
-echo '<prompt schema="city-guide"><trip days="12"/><oslo/></prompt>' | prompt 0 "tokens of the prompt: "
+echo '<prompt schema="city-guide"><trip days="12"/><oslo/></prompt>' | prompt 0 \
+    "tokens of the prompt: "
 echo '<prompt schema="employees"><trip/></prompt>' |
     prompt 3 "p.pml:1:1: the prompt is for schema 'employees'; given: 'city-guide'"
 : | prompt 3 "p.pml:1:1: empty: a schema or prompt is needed"
 echo '<prompt/>' | prompt 3 "p.pml:1:1: the prompt is empty: name modules of the schema"
 echo '<prompt>  </prompt>' | prompt 3 "the prompt is empty"
-echo '<prompt><hotel/></prompt>' | prompt 3 "p.pml:1:9: 'city-guide' has no module 'hotel'; there are trip, lisbon"
+echo '<prompt><hotel/></prompt>' | prompt 3 \
+    "p.pml:1:9: 'city-guide' has no module 'hotel'; there are trip, lisbon"
 echo '<prompt><module name="trip"/></prompt>' | prompt 3 "<module> belongs in a schema"
-echo '<prompt><lisbon/><oslo/></prompt>' | prompt 3 "p.pml:1:18: 'lisbon' and 'oslo' are members of one union"
+echo '<prompt><lisbon/><oslo/></prompt>' | prompt 3 \
+    "p.pml:1:18: 'lisbon' and 'oslo' are members of one union"
 echo '<prompt><trip/><trip/></prompt>' | prompt 3 "module 'trip' is used twice"
 echo '<prompt><trip days=""/>x</prompt>' | prompt 0 "tokens of the prompt: "
-echo '<prompt><trip day="5"/></prompt>' | prompt 3 "module 'trip' has no parameter 'day'; it has days"
+echo '<prompt><trip day="5"/></prompt>' | prompt 3 \
+    "module 'trip' has no parameter 'day'; it has days"
 echo '<prompt><lisbon day="5"/></prompt>' | prompt 3 "it has none"
 echo '<prompt><trip days="many more days than fit"/></prompt>' | prompt 3 "the parameter takes 4"
 echo '<prompt><trip days="1" days="2"/></prompt>' | prompt 3 "duplicate attribute"
 printf '<prompt><user>caf\351</user></prompt>' | prompt 3 "byte 0xE9 is not valid UTF-8"
 printf '\357\273\277<prompt>\r\n<lisbon/>\r\n<user>What is the hotel in Lisbon?</user>\r\n</prompt>\r\n' | prompt 0 "Harbor House"
-(printf '<prompt>'; words 20000; echo '</prompt>') | prompt 3 "p.pml:1:9: the prompt ends at position"
+(printf '<prompt>'; words 20000; echo '</prompt>') | prompt 3 \
+    "p.pml:1:9: the prompt ends at position"
 expect 3 "shorten it" run --model "$model" --schema "$guide" --prompt p.pml
 words 20000 >words
 expect 3 "the model's context is 2048" run --model "$model" --text-file words
@@ -271,8 +313,10 @@ expect 3 "prompt: it is empty" run --model "$model" --text ""
 expect 3 "empty: prompt: it is empty" run --model "$model" --text-file empty
 echo '<prompt><lisbon/></prompt>' >p.pml
 expect 3 "names no schema and 2 are given: write <prompt schema=\"...\"> with one of 'city-guide', 'employees'" \
-    run --model "$model" --schema "$guide" --schema "$source/examples/pml/employees.pml" --prompt p.pml
-expect 0 "Peter Novak" run --model "$model" --schema "$guide" --schema "$source/examples/pml/employees.pml" \
+    run --model "$model" --schema "$guide" --schema "$source/examples/pml/employees.pml" \
+        --prompt p.pml
+expect 0 "Peter Novak" run --model "$model" --schema "$guide" \
+    --schema "$source/examples/pml/employees.pml" \
     --prompt "$source/examples/pml/employees-prompt.pml"
 # blanks inside of a chat tag stay, but with --compact
 printf '<prompt>\n<lisbon/>\n<user>\n  What is   the hotel in Lisbon?\n</user>\n</prompt>\n' >p.pml
@@ -283,7 +327,8 @@ echo '<prompt><a/></prompt>' >p.pml
 expect 0 '    always ' run --model "$model" --schema s.pml --prompt p.pml --max-tokens 2
 cp "$guide" twin.pml
 expect 3 "given schemas are named 'city-guide': schema 0 ($guide) and schema 1 (twin.pml)" \
-    run --model "$model" --schema "$guide" --schema twin.pml --prompt "$source/examples/pml/city-guide-prompt.pml"
+    run --model "$model" --schema "$guide" --schema twin.pml \
+        --prompt "$source/examples/pml/city-guide-prompt.pml"
 echo '<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>' >in
 expect 0 "Harbor House" run --model "$model" --schema "$guide" --prompt -
 printf 'caf\351 \377' >in
@@ -318,29 +363,38 @@ question '{"prompt": "<prompt><b/></prompt>", "expect": "y", "schema": "<schema 
 expect 3 "q.jsonl:1: prompt: prompt:1:9: 's' has no module 'b'" eval q.jsonl --model "$model"
 printf '\357\273\277{"prompt": "<prompt><lisbon/><user>What is the hotel in Lisbon?</user></prompt>", "schema_file": "below/guide.pml", "expect": " The hotel in Lisbon is Harbor House.", "kind": "\303\251"}\r\n\r\n' >q.jsonl
 for path in ../../q.jsonl "$work/q.jsonl"; do
-    (cd below/deep && "$program" eval "$path" --model "$model" --modes sink --json >../../out 2>../../err)
+    (cd below/deep && "$program" eval "$path" --model "$model" --modes sink --json >../../out \
+        2>../../err)
     code=$?
-    judge 0 '{"mode":"sink","modules":0,"kind":"é","questions":1,"accuracy":1.0,"ttft_ms":' "eval: schema_file beside the JSONL file"
+    judge 0 '{"mode":"sink","modules":0,"kind":"é","questions":1,"accuracy":1.0,"ttft_ms":' \
+        "eval: schema_file beside the JSONL file"
 done
-expect 0 ',"kl":0.0,"agree":1.0' eval q.jsonl --model "$model" --modes independent,causal --codecs zstd,int4 --json
+expect 0 ',"kl":0.0,"agree":1.0' eval q.jsonl --model "$model" --modes independent,causal \
+    --codecs zstd,int4 --json
 expect 2 "--codecs: 'nope' is none of" eval q.jsonl --model "$model" --codecs int8,nope
 
 # ---- threads: as many as are asked for, by every command that computes
-for command in run encode eval check "bench ttft" "bench decode" "bench attend" "bench store" "bench memo" "bench serve" "memo build" "memo tune" "memo eval"; do
+for command in run encode eval check "bench ttft" "bench decode" "bench attend" "bench store" \
+    "bench memo" "bench serve" "memo build" "memo tune" "memo eval"; do
     # shellcheck disable=SC2086
     expect 0 "--threads N" $command --help
 done
-expect 0 "1 threads, " bench attend --rows 1 --prefix 1024 --suffix 16 --heads 2 --kv-heads 2 --repeats 1 --threads 1
-expect 2 "--threads '1025' is not a whole number from 0 to 1024" run --model "$model" --text a --threads 1025
+expect 0 "1 threads, " bench attend --rows 1 --prefix 1024 --suffix 16 --heads 2 --kv-heads 2 \
+    --repeats 1 --threads 1
+expect 2 "--threads '1025' is not a whole number from 0 to 1024" run --model "$model" --text a \
+    --threads 1025
 mkfifo questions
 # tasks N: of a run with so many threads that waits for its prompt
 tasks() {
-    "$program" run --model "$model" --text-file - --threads "$1" --max-tokens 1 <questions >out 2>err &
+    "$program" run --model "$model" --text-file - --threads "$1" --max-tokens 1 <questions >out \
+        2>err &
     running=$!
     exec 7>questions
     for _ in $(seq 300); do
         count=$(find "/proc/$running/task" -mindepth 1 -maxdepth 1 | wc -l)
-        case "$count:$(cut -d' ' -f1 "/proc/$running/syscall" 2>/dev/null)" in "$1:0" | "$1:63") break ;; esac # it reads
+        # it reads
+        case "$count:$(cut -d' ' -f1 "/proc/$running/syscall" 2>/dev/null)" in "$1:0" | "$1:63") \
+            break ;; esac
         sleep 0.1
     done
     echo a >&7
@@ -362,19 +416,27 @@ expect 0 "--mmlu DIR" bench mmlu --help
 
 # ---- a server that is not there: said once, and the run goes on
 nowhere=redis://127.0.0.1:1
-if "$program" run --model "$model" --schema "$employees" --prompt "$desk" --remote $nowhere 2>&1 | grep -q 'built without hiredis'; then
-    expect 3 "Debian: libhiredis-dev" run --model "$model" --schema "$employees" --prompt "$desk" --remote $nowhere
+if "$program" run --model "$model" --schema "$employees" --prompt "$desk" --remote $nowhere 2>&1 | \
+    grep -q 'built without hiredis'; then
+    expect 3 "Debian: libhiredis-dev" run --model "$model" --schema "$employees" --prompt "$desk" \
+        --remote $nowhere
 else
-    expect 0 "The desk of Peter Novak is 368." run --model "$model" --schema "$employees" --prompt "$desk" --remote $nowhere
-    equal "warnings of a server that is not there" "$(grep -c 'promptcache: warning: remote: 127.0.0.1:1: connect: Connection refused' err)" 1
+    expect 0 "The desk of Peter Novak is 368." run --model "$model" --schema "$employees" \
+        --prompt "$desk" --remote $nowhere
+    equal "warnings of a server that is not there" \
+        "$(grep -c 'promptcache: warning: remote: 127.0.0.1:1: connect: Connection refused' err)" 1
     equal "lines of standard error" "$(wc -l <err)" 1
-    expect 0 '"miss_reason":"the server does not answer"' run --model "$model" --schema "$employees" --prompt "$desk" --remote $nowhere --json
-    expect 1 "could be stored: remote: " encode --model "$model" --schema "$employees" --remote $nowhere
+    expect 0 '"miss_reason":"the server does not answer"' run --model "$model" \
+        --schema "$employees" --prompt "$desk" --remote $nowhere --json
+    expect 1 "could be stored: remote: " encode --model "$model" --schema "$employees" \
+        --remote $nowhere
 fi
 
 # ---- tokenize
-equal "ids of a text that is an argument" "$("$program" tokenize --model "$model" hello)" "$(printf hello | "$program" tokenize --model "$model")"
-expect 0 '{"text":"hello"}' tokenize --model "$model" --decode --json "$("$program" tokenize --model "$model" hello)"
+equal "ids of a text that is an argument" "$("$program" tokenize --model "$model" hello)" \
+    "$(printf hello | "$program" tokenize --model "$model")"
+expect 0 '{"text":"hello"}' tokenize --model "$model" \
+    --decode --json "$("$program" tokenize --model "$model" hello)"
 expect 3 "the argument:1:5: " tokenize --model "$model" --decode hello
 expect 2 "'you' is one argument too many" tokenize --model "$model" hello you
 printf 'caf\351' >in
@@ -401,7 +463,8 @@ judge 3 "standard input: Bad file descriptor" "tokenize <&-"
 
 # ---- output that cannot be written
 : >out
-for command in "run --model $model --text The --max-tokens 3" "run --model $model --text The --max-tokens 3 --json" \
+for command in "run --model $model --text The --max-tokens 3" \
+    "run --model $model --text The --max-tokens 3 --json" \
     "show $guide --model $model" "show $guide --model $model --json" "--help" "run --help"; do
     # shellcheck disable=SC2086
     "$program" $command >/dev/full 2>err
@@ -415,7 +478,8 @@ done
 "$program" show "$guide" --model "$model" --svg closed.svg >&- 2>err
 code=$?
 judge 3 "standard output" "show --svg >&-"
-[ "$(tail -n 1 closed.svg)" = "</svg>" ] || fault "show --svg >&-: the table has gone into the picture"
+[ "$(tail -n 1 closed.svg)" = "</svg>" ] || fault \
+    "show --svg >&-: the table has gone into the picture"
 
 # ---- Ctrl-C in the middle of work of a minute
 interrupt() {
@@ -439,54 +503,77 @@ keys() {
 }
 stats="tokens_prompt tokens_cached tokens_encoded tokens_uncached tokens_repaired tokens_new tokens_generated bytes_reused exactness repair repair_level
     miss_reason finish seconds_assemble seconds_encode seconds_prefill seconds_ttft seconds_decode"
-expect 0 '"text":"The hotel in Lisbon' run --model "$model" --schema "$guide" --prompt "$source/examples/pml/city-guide-prompt.pml" \
+expect 0 '"text":"The hotel in Lisbon' run --model "$model" --schema "$guide" \
+    --prompt "$source/examples/pml/city-guide-prompt.pml" \
     --compare --repeats 1 --json
 keys "text equal full_ms cached_ms ratio $stats"
 expect 0 '"finish":"length"' run --model "$model" --text The --max-tokens 3 --json
 keys "text $stats"
 expect 0 '{"schema":"city-guide","length":233,"items":[{"path":"","kind":"text","start":0,"length":9,' show "$guide" --model "$model" --json
 keys "schema length items path kind start"
-expect 0 '{"batch":2,"prefix":1024,"suffix":16,' bench decode --model "$model" --batch 2 --prefix 1024 --suffix 16 --repeats 40 --json # whatever the model says
-grep -q '"no_attention_tokens_per_s":[0-9.]*,"no_attention_share":[0-9.]*}' out || fault "bench decode: nothing without attention"
-expect 0 "microseconds" bench attend --rows 1,3 --prefix 64,130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --plot plot.svg
+# whatever the model says
+expect 0 '{"batch":2,"prefix":1024,"suffix":16,' bench decode --model "$model" --batch 2 \
+    --prefix 1024 --suffix 16 --repeats 40 --json
+grep -q '"no_attention_tokens_per_s":[0-9.]*,"no_attention_share":[0-9.]*}' out || fault \
+    "bench decode: nothing without attention"
+expect 0 "microseconds" bench attend --rows 1,3 --prefix 64,130 --suffix 16 --heads 4 --kv-heads 2 \
+    --head-dim 33 --repeats 1 --plot plot.svg
 grep -q '3 + 16: shared' plot.svg || fault "bench attend --plot: the picture lacks a curve"
 for dtype in f32 f16 int8; do
-    expect 0 ", $dtype;" bench attend --rows 3 --prefix 130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --dtype $dtype
+    expect 0 ", $dtype;" bench attend --rows 3 --prefix 130 --suffix 16 --heads 4 --kv-heads 2 \
+        --head-dim 33 --repeats 1 --dtype $dtype
 done
-expect 3 "cannot be written" bench attend --rows 1 --prefix 64 --suffix 0 --heads 1 --kv-heads 1 --head-dim 8 --repeats 1 --plot /nowhere/plot.svg
+expect 3 "cannot be written" bench attend --rows 1 --prefix 64 --suffix 0 --heads 1 --kv-heads 1 \
+    --head-dim 8 --repeats 1 --plot /nowhere/plot.svg
 expect 0 '{"rows":3,"prefix":130,"suffix":16,"heads":4,"kv_heads":2,"head_dim":33,"dtype":"bf16",' \
-    bench attend --rows 3 --prefix 130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1 --json
-expect 0 '{"tier":"disk","codec":"zstd","bytes":' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 --tier disk --codec zstd --json
-expect 0 '"equal":false' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 --tier compressed --codec int4 --json
-expect 0 '{"context":128,"new_tokens":32,' bench ttft --model "$model" --context 128 --new 32 --repeats 1 --json
+    bench attend --rows 3 --prefix 130 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 \
+        --repeats 1 --json
+expect 0 '{"tier":"disk","codec":"zstd","bytes":' bench store --model "$model" --tokens 70 \
+    --segments 3 --repeats 1 --tier disk --codec zstd --json
+expect 0 '"equal":false' bench store --model "$model" --tokens 70 --segments 3 --repeats 1 \
+    --tier compressed --codec int4 --json
+expect 0 '{"context":128,"new_tokens":32,' bench ttft --model "$model" --context 128 --new 32 \
+    --repeats 1 --json
 keys "context new_tokens full_ms cached_ms ratio bound_ms bound_share paced_share full_bound_ms full_bound_share assemble_us full_gflops read_bytes_per_s peak_gflops peak_known"
 
 # ---- golden vectors
 golden=$data/golden
 if [ -d "$golden/llama_gqa" ]; then
-    expect 3 "golden vectors of another model?" check --model "$model" --golden "$golden/llama_gqa/golden.safetensors"
-    expect 3 "golden vectors of another model?" check --model "$golden/llama_gqa" --golden "$golden/llama_mha/golden.safetensors"
-    expect 3 "no case that is known here" check --model "$golden/llama_gqa" --golden "$golden/llama_gqa/model.safetensors"
-    timeout 60 "$program" check --model "$golden/llama_gqa" --golden "$golden/llama_gqa/golden.safetensors" --json >out 2>err
+    expect 3 "golden vectors of another model?" check --model "$model" \
+        --golden "$golden/llama_gqa/golden.safetensors"
+    expect 3 "golden vectors of another model?" check --model "$golden/llama_gqa" \
+        --golden "$golden/llama_mha/golden.safetensors"
+    expect 3 "no case that is known here" check --model "$golden/llama_gqa" \
+        --golden "$golden/llama_gqa/model.safetensors"
+    timeout 60 "$program" check --model "$golden/llama_gqa" \
+        --golden "$golden/llama_gqa/golden.safetensors" --json >out 2>err
     code=$?
     judge 0 '{"tensor":"plain/logits","max_abs":' "check --json"
-    grep -qv '^{"tensor":".*","max_abs":.*,"max_rel":.*,"limit":.*,"ok":true}$' out && fault "check --json: a line is not its object"
+    grep -qv '^{"tensor":".*","max_abs":.*,"max_rel":.*,"limit":.*,"ok":true}$' out && fault \
+        "check --json: a line is not its object"
     # a prompt whose answer leaves the length at which the frequencies of its positions change
     for crossing in llama_rope_dynamic_cross phi3_longrope_cross; do
-        expect 0 "cross/greedy_pinned          abs  0.00e+00" check --model "$golden/$crossing" --golden "$golden/$crossing/golden.safetensors"
+        expect 0 "cross/greedy_pinned          abs  0.00e+00" check --model "$golden/$crossing" \
+            --golden "$golden/$crossing/golden.safetensors"
         grep -q "^cross/logits_fresh .* ok$" out || fault "check: no line of cross/logits_fresh"
     done
-    expect 0 '"left_out":"not a computation of ours' check --model "$golden/llama_rope_dynamic_cross" \
+    expect 0 '"left_out":"not a computation of ours' check \
+        --model "$golden/llama_rope_dynamic_cross" \
         --golden "$golden/llama_rope_dynamic_cross/golden.safetensors" --json
-    # a model of dynamic NTK answers beyond its trained length of 16, with a tokenizer of one token a character
+    # a model of dynamic NTK answers beyond its trained length of 16, with a tokenizer of one token
+    # a character
     mkdir dynamic
-    ln -s "$golden/llama_rope_dynamic/config.json" "$golden/llama_rope_dynamic/model.safetensors" dynamic/
+    ln -s "$golden/llama_rope_dynamic/config.json" "$golden/llama_rope_dynamic/model.safetensors" \
+        dynamic/
     awk 'BEGIN { printf "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{";
         for (i = 0; i < 26; i++) printf "%s\"%c\":%d", i ? "," : "", 97 + i, i + 3;
         print "}},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"}}" }' >dynamic/tokenizer.json
-    expect 0 '"rope_regime_length":38,"regime":38' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --json
-    expect 0 'positions: as for a length of 100 (RoPE regime 100)' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 100
-    expect 3 'rope_regime_length decides' run --model dynamic --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 20
+    expect 0 '"rope_regime_length":38,"regime":38' run --model dynamic \
+        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --json
+    expect 0 'positions: as for a length of 100 (RoPE regime 100)' run --model dynamic \
+        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 100
+    expect 3 'the RoPE regime for a length of 20 ends at 20' run --model dynamic \
+        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 20
     size=$(wc -c <"$golden/llama_gqa/golden.safetensors")
     for cut in 7 8 100 5000 $((size - 1)); do
         head -c "$cut" "$golden/llama_gqa/golden.safetensors" >cut.safetensors

@@ -4,6 +4,8 @@
  * and so is the memory of a host's states from the moment its put has returned. Beside the budgets
  * there may be only what is documented (doc/store.md): a record's worth of knowledge of each record
  * on disk, and what is written block by block. */
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

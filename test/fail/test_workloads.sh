@@ -1,7 +1,8 @@
 #!/bin/sh
-# Catches: a workload benchmark (bench serve, mmlu, needles, samples) whose ways of sharing do not do the same work, reuse what they
-# should compute or compute what they should reuse; lengths or arrivals that are not those asked for; a limit of memory or time that is
-# not kept; wrong options and damaged files taken; JSON or pictures without their parts; Ctrl-C that does not end it.
+# Catches: a workload benchmark (serve, mmlu, needles, samples) whose ways do different work, reuse or
+# compute the wrong tokens; other lengths or arrivals than asked for; a limit of memory or time that
+# does not hold; wrong options and damaged files accepted; JSON or pictures without their parts;
+# Ctrl-C does not end it.
 . "$1/test/fail/program.sh"
 under=bench
 model=$source/models/demo/demo.gguf
@@ -38,7 +39,8 @@ expect 3 "the model's context is 2048" serve --shape tiny --prefix 3000
 # ---- all at once: the same work in every way, reused where it should be
 ways=shared,per-row,copies,recompute
 expect 0 '{"workload":"serve","prefix":192.0,"way":"shared",' \
-    serve --shape tiny --prefix 192 --requests 6 --batch 4 --scale 0.05 --ways $ways --json --repeats 2
+    serve --shape tiny --prefix 192 --requests 6 --batch 4 --scale 0.05 --ways $ways \
+        --json --repeats 2
 equal "four lines" "$(wc -l <out | tr -d ' ')" 4
 for way in shared per-row copies recompute; do
     equal "$way: requests" "$(value finished $way)" 6
@@ -46,7 +48,8 @@ for way in shared per-row copies recompute; do
     equal "$way: passes" "$(value passes $way)" "$(value passes shared)"
     equal "$way: bound" "$(value bound_s $way)" "$(value bound_s shared)"
     equal "$way: prompts" "$(value prompt_tokens $way)" "$(value prompt_tokens shared)"
-    holds "$way: times" "$(value seconds $way) > 0 && $(value bound_s $way) > 0 && $(value prefill_s $way) < $(value seconds $way)"
+    holds "$way: times" \
+        "$(value seconds $way) > 0 && $(value bound_s $way) > 0 && $(value prefill_s $way) < $(value seconds $way)"
 done
 for way in shared per-row copies; do
     equal "$way: reused" "$(value cached_tokens $way)" $((6 * 192))
@@ -54,14 +57,18 @@ done
 equal "recompute: reused" "$(value cached_tokens recompute)" 0
 
 # ---- what does not fit
-expect 0 "prefix 1024, copies: left out, its K and V take" serve --shape tiny --prefix 1024 --requests 8 --scale 0.05 --memory 3 --compute f32
+expect 0 "prefix 1024, copies: left out, its K and V take" serve --shape tiny --prefix 1024 \
+    --requests 8 --scale 0.05 --memory 3 --compute f32
 grep -q "^1024 *shared" out || fault "the way that fits is not measured"
 grep -q "^1024 *copies" out && fault "the way that does not fit is measured"
-expect 0 "stopped at --seconds" serve --shape tiny --prefix 0 --requests 100000 --ways shared --seconds 0.2
+expect 0 "stopped at --seconds" serve --shape tiny --prefix 0 --requests 100000 --ways shared \
+    --seconds 0.2
 
 # ---- lengths
-expect 0 "the built-in ShareGPT statistics times 1:" serve --shape tiny --prefix 0 --requests 3000 --scale 1 --ways shared --seconds 0.1
-holds "published means" "$(sed -n '1s/.*prompts of \([0-9]*\) tokens, answers of \([0-9]*\) .*/\1 > 235 \&\& \1 < 266 \&\& \2 > 216 \&\& \2 < 247/p' out)"
+expect 0 "the built-in ShareGPT statistics times 1:" serve --shape tiny --prefix 0 --requests 3000 \
+    --scale 1 --ways shared --seconds 0.1
+holds "published means" \
+    "$(sed -n '1s/.*prompts of \([0-9]*\) tokens, answers of \([0-9]*\) .*/\1 > 235 \&\& \1 < 266 \&\& \2 > 216 \&\& \2 < 247/p' out)"
 printf '40,12\r\n40,12\n' >lengths.csv
 expect 0 "prompts of 20 tokens, answers of 6 on average" \
     serve --shape tiny --prefix 64 --requests 3 --scale 0.5 --lengths lengths.csv --ways shared
@@ -74,24 +81,31 @@ expect 3 "empty.csv: there is no line in it" serve --shape tiny --lengths empty.
 expect 3 "No such file" serve --shape tiny --lengths missing.csv
 
 # ---- arrivals: the clock is theirs
-expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02 --rate 20 --ways shared --json
-holds "arrivals" "$(value seconds shared) > 1 && $(value seconds shared) < 4 && $(value busy_s shared) < $(value seconds shared)"
-holds "latencies" "$(value ttft_p50_s shared) > 0 && $(value ttft_p50_s shared) <= $(value ttft_p99_s shared) && $(value latency_s_per_token shared) > 0"
+expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02 --rate 20 \
+    --ways shared --json
+holds "arrivals" \
+    "$(value seconds shared) > 1 && $(value seconds shared) < 4 && $(value busy_s shared) < $(value seconds shared)"
+holds "latencies" \
+    "$(value ttft_p50_s shared) > 0 && $(value ttft_p50_s shared) <= $(value ttft_p99_s shared) && $(value latency_s_per_token shared) > 0"
 holds "prefix" "$(value prefix shared) == 64"
 seconds=$(value seconds shared)
-expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02 --rate 20 --ways shared --json --seed 5
-holds "another seed, other arrivals" "$(value seconds shared) > $seconds + 0.01 || $(value seconds shared) < $seconds - 0.01"
+expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02 --rate 20 \
+    --ways shared --json --seed 5
+holds "another seed, other arrivals" \
+    "$(value seconds shared) > $seconds + 0.01 || $(value seconds shared) < $seconds - 0.01"
 expect 0 '"limit_s_per_token":1.0,"rate":1024.0,"rate_beyond":null' \
     serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2 --limit 1 --ways shared --json
 expect 0 "beyond 1e-06 s a token at every rate tried" \
     serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2000 --limit 1e-6 --ways shared
-expect 0 "copies" serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 50,100 --plot rates.svg
+expect 0 "copies" serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 50,100 \
+    --plot rates.svg
 for part in "64: shared" "64: own copies" "milliseconds a token" "</svg>"; do
     grep -qF "$part" rates.svg || fault "--rate --plot: the picture lacks $part"
 done
 
 # ---- needles: two levels, documents in turn
-expect 0 '"questions":5.0' needles --shape tiny --instruction 64 --document 128 --documents 2 --questions 5 --question 7 --answer 3 \
+expect 0 '"questions":5.0' needles --shape tiny --instruction 64 --document 128 --documents 2 \
+    --questions 5 --question 7 --answer 3 \
     --ways $ways --json --plot needles.svg
 for way in shared per-row copies recompute; do
     equal "needles, $way: tokens" "$(value tokens $way)" 15
@@ -103,13 +117,17 @@ for part in ">shared<" ">own copies<" ">bound<"; do
     grep -qF "$part" needles.svg || fault "needles --plot: the picture lacks $part"
 done
 awk 'BEGIN { while (i++ < 400) printf "the hotel in Lisbon is Harbor House. " }' >text.txt
-expect 0 "1 document(s) of 100 tokens" needles --model "$model" --text text.txt --document 100 --questions 2 --answer 2 --ways shared
-expect 0 "1 document(s) of 100 tokens" needles --shape tiny --tokenizer "$model" --text text.txt --document 100 --questions 2 --ways shared
-expect 3 "tokens for a document, but --document is 1900" needles --model "$model" --text lengths.csv --document 1900
+expect 0 "1 document(s) of 100 tokens" needles --model "$model" --text text.txt --document 100 \
+    --questions 2 --answer 2 --ways shared
+expect 0 "1 document(s) of 100 tokens" needles --shape tiny --tokenizer "$model" --text text.txt \
+    --document 100 --questions 2 --ways shared
+expect 3 "tokens for a document, but --document is 1900" needles --model "$model" \
+    --text lengths.csv --document 1900
 expect 3 "no tokenizer" needles --shape tiny --text text.txt --document 10
 
 # ---- samples: levels
-expect 0 '"samples":4.0' samples --shape tiny --few-shot 128 --question 65 --samples 4 --questions 2 --answer 5 \
+expect 0 '"samples":4.0' samples --shape tiny --few-shot 128 --question 65 --samples 4 \
+    --questions 2 --answer 5 \
     --ways two-levels,one-level,no-level,per-row,recompute --json
 for way in two-levels one-level no-level per-row recompute; do
     equal "samples, $way: tokens" "$(value tokens $way)" 40
@@ -123,8 +141,10 @@ cat >problems.jsonl <<'J'
 {"question": "What days?", "answer": "Three"}
 {"question": "How far?", "answer": "A mile"}
 J
-expect 0 "2 question(s)" samples --model "$model" --problems problems.jsonl --shots 1 --questions 2 --samples 2 --answer 2 --ways two-levels
-expect 3 "problems.jsonl: too few lines of JSON with question and answer" samples --model "$model" --problems problems.jsonl --shots 2 --questions 2
+expect 0 "2 question(s)" samples --model "$model" --problems problems.jsonl --shots 1 \
+    --questions 2 --samples 2 --answer 2 --ways two-levels
+expect 3 "problems.jsonl: too few lines of JSON with question and answer" samples --model "$model" \
+    --problems problems.jsonl --shots 2 --questions 2
 echo '["question", "answer"]' >problems.jsonl
 expect 3 "too few lines of JSON" samples --model "$model" --problems problems.jsonl --shots 1
 
@@ -133,7 +153,8 @@ expect 0 '"shots":5.0' mmlu --shape tiny --subjects 2 --questions 3 --scale 0.2 
 for way in shared per-row copies recompute; do
     equal "mmlu, $way: tokens" "$(value tokens $way)" 6
 done
-holds "mmlu: reused" "$(value cached_tokens shared) > 0 && $(value cached_tokens shared) == $(value cached_tokens copies)"
+holds "mmlu: reused" \
+    "$(value cached_tokens shared) > 0 && $(value cached_tokens shared) == $(value cached_tokens copies)"
 holds "mmlu: prepared" "$(value prepared_s shared) > 0 && $(value prepared_s recompute) == 0"
 mkdir folder
 cat >folder/a_test.csv <<'C'
@@ -146,17 +167,21 @@ Why?,p,q,r,s,2
 Where?,p,q,r,s,1
 C
 printf '\n\n' >folder/b.txt
-expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu folder --subjects 1 --questions 2 --shots 2 --ways shared
-expect 3 "a_test.csv: fewer than 2 examples and 3 questions" mmlu --model "$model" --mmlu folder --subjects 1 --questions 3 --shots 2
+expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu folder --subjects 1 \
+    --questions 2 --shots 2 --ways shared
+expect 3 "a_test.csv: fewer than 2 examples and 3 questions" mmlu --model "$model" --mmlu folder \
+    --subjects 1 --questions 3 --shots 2
 expect 3 "folder: 1 files *.csv, but --subjects is 2" mmlu --model "$model" --mmlu folder
 expect 3 "missing: 0 files *.csv" mmlu --model "$model" --mmlu missing
 mkdir set
 mv folder set/test
-expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu set --subjects 1 --questions 2 --shots 2 --ways shared
+expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu set --subjects 1 --questions 2 \
+    --shots 2 --ways shared
 expect 3 "set/test: 1 files *.csv, but --subjects is 2" mmlu --model "$model" --mmlu set
 
 # ---- Ctrl-C
-timeout --foreground --preserve-status -s INT 1 "$program" bench serve --shape tiny --requests 20000 --scale 1 >out 2>err </dev/null
+timeout --foreground --preserve-status -s INT 1 "$program" bench serve --shape tiny \
+    --requests 20000 --scale 1 >out 2>err </dev/null
 code=$?
 echo "Ctrl-C" >>runs
 [ "$code" = 130 ] || fault "Ctrl-C: exit code $code"

@@ -1,7 +1,7 @@
-/* Catches indexes that are read beyond their ends; sizes, links, lists and vectors that no writer
- * can have made and that are taken; an index that is taken and then cannot be searched, changed and
- * written. A byte, then a memo's file of indexes (bit 0: its checksums stay as they are, else they
- * are made right, so that all of it reaches the reader), or the bytes of one index (bit 1). */
+/* Catches: reading beyond the end; invalid sizes, links, lists or vectors that are accepted; an
+ * accepted index that cannot be searched, changed and written. Input: a byte, then an index file
+ * (bit 0: checksums stay as they are, else they are corrected, so that the reader gets further), or
+ * the bytes of one index (bit 1). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,7 @@ static void as_file(const uint8_t *file, size_t size)
         size_t places = 0;
         if (XXH3_64bits(file + s->at, (size_t)s->size) == s->sum
             && pc__index_bytes_header(file + s->at, (size_t)s->size, &options, &places))
-            as_index(file + s->at, (size_t)s->size - 8 * places); /* behind it stand the prompts */
+            as_index(file + s->at, (size_t)s->size - 8 * places); /* prompt hashes follow */
     }
     pc__free(&fuzz_memory, head.sections);
 }

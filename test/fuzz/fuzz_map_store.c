@@ -1,9 +1,9 @@
-/* Catches: a log or records of attention maps that are read beyond their ends, places, sizes and
- * packed layers that no writer can have made and that are taken, a store that does not go on with
- * what it has accepted. The first byte says how the rest is meant (bit 0: checksums stay as they
- * are, else they are made right, so that all bytes reach the reader; bit 1: a reader, else a
- * writer, which then changes everything; bit 2: the data file's own header is given too), then two
- * bytes the size of the log, the log, and the data from its first record on. */
+/* Catches: reading beyond the end of log or records; invalid offsets, sizes and compressed layers
+ * that are accepted; a store that cannot go on with what it has accepted. Input: a byte (bit 0:
+ * checksums stay as they are, else they are corrected, so that the reader gets further; bit 1:
+ * opens a reader, else a writer, which then changes everything; bit 2: the input has the data
+ * file's header, too), two bytes with the size of the log, the log, and the data from its first
+ * record on. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void write_file(const char *name, const uint8_t *data, size_t size)
     close(fd);
 }
 
-/* Rows, note and header of the record where an entry says there is one. */
+/* Corrects rows, metadata and header of the record where an entry says there is one. */
 static void sum_record(uint8_t *entry, uint8_t *data, size_t size)
 {
     uint64_t at = pc__get_u64(entry + 16), header = PC__MAPS_HEADER + LAYERS * PC__MAPS_ROW;
@@ -138,7 +138,7 @@ static void read_all(pc__map_store *store)
         pc_status status = pc__map_store_get(store, s->ids[i], &maps);
         if (fuzz_ok(status) && status == PC_OK) {
             for (int layer = 0; layer < LAYERS; layer++)
-                sink ^= *(const uint8_t *)maps.layer[layer];
+                sink = sink ^ *(const uint8_t *)maps.layer[layer];
             pc__maps_release(store, &maps);
         }
     }

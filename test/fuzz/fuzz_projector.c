@@ -1,8 +1,7 @@
-/* Catches a projector's file, or the state of a training, that is read beyond its end; weights and
- * norms that no writer can have made and that are taken; a file that does not come back as it was;
- * a projector that is changed by a state that is refused. A byte, then the file without its
- * checksum, which is added so that all of it reaches the reader; bit 0: it is not; bit 1: a
- * training is gone on with (its inputs' checksum is put in too). */
+/* Catches: reading beyond the end of a projector file or training state; invalid weights and norms
+ * that are accepted; a file that does not come back unchanged; a refused state that changes the
+ * projector. Input: a byte, then the file without its checksum, which is added unless bit 0 is set;
+ * bit 1: resumes a training (the checksum of its inputs is corrected). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

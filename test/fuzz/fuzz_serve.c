@@ -1,6 +1,7 @@
 /* Catches: prompts that are answered differently with a warm cache, without a cache, or under full
  * repair than by computing the same plan anew; tokens counted under the wrong source. The
  * first three bytes of an input choose how, the rest is the prompt. */
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "fuzz.h"

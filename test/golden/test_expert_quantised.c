@@ -2,6 +2,7 @@
  * of another expert, that depend on the rows beside them, or that are given the grid of a neighbour
  * of another type; routers that are rounded. Random weights in llama.cpp's names, three-dimensional
  * and, as older files have them, one tensor an expert; against the same file expanded to fp32. */
+#include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

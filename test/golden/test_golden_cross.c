@@ -81,7 +81,7 @@ static uint64_t regime_of(const pc_sequence *s, uint64_t *length)
     pc_stats stats = PC_STATS_INIT;
     CHECK_OK(pc_sequence_get_stats(s, &stats));
     *length = stats.rope_regime_length;
-    return stats.regime;
+    return stats.rope_regime;
 }
 
 /* In place of the token that was sampled last. */
@@ -150,7 +150,7 @@ static void generated(const world *w, const int32_t *ids)
         for (size_t i = 0; i < count && i < text.size; i++)
             CHECK_INT(text.data[i], letter(want[i]));
         CHECK_INT(stats.rope_regime_length, LONGEST);
-        CHECK_INT(stats.regime, w->dynamic ? LONGEST : 2);
+        CHECK_INT(stats.rope_regime, w->dynamic ? LONGEST : 2);
     }
     pc_prompt_free(prompt);
     pc_cache_free(cache);
@@ -300,7 +300,7 @@ static void cached(const world *w, const int32_t *ids)
     near.flags = far.flags = chosen.flags = 0;
     CHECK_OK(pc_schema_encode(schema, cache, &ahead));
     stats = ask(schema, cache, ids + SHARED, &near);
-    CHECK(stats.tokens_cached == SHARED && stats.regime == 1 && stats.rope_regime_length == 34);
+    CHECK(stats.tokens_cached == SHARED && stats.rope_regime == 1 && stats.rope_regime_length == 34);
     stats = ask(schema, cache, ids + SHARED, &far);
     CHECK(stats.tokens_cached == 0 && stats.tokens_encoded == SHARED
           && stats.rope_regime_length == 40);

@@ -1,8 +1,7 @@
-/* Catches: a given map that is applied to the wrong layer, head or token, in every architecture
- * that has such vectors; queries or scores that still have a say; lanes with given maps that change
- * what stands beside them; recorded maps that are not those of the model; states of such lanes that
- * are handed out as if they had keys. The values are those of an independent double-precision pass.
- */
+/* Catches: a given map that is applied to the wrong layer, head or token, in any architecture with
+ * golden vectors; queries or scores that still matter; lanes with given maps that change other
+ * lanes; recorded maps that are not the model's; states of such lanes that are used as if they had
+ * keys. An independent double-precision pass gives the values. */
 #include "golden_lanes.h"
 #include "model/load/safetensors.h"
 
@@ -49,7 +48,7 @@ static void drop(seen *s)
     *s = (seen){.lane = s->lane};
 }
 
-/* Lane 0: X, computed; lane 1: Y, with maps or without. `which`: bit 1 for each that is there. */
+/* Lane 0: X, computed. Lane 1: Y, with or without maps. `which`: a bit for each lane. */
 static pc_status eval(const golden *g, unsigned which, const float *const *maps, float *logits,
                       seen *s, pc_segment **segments)
 {
@@ -117,7 +116,7 @@ static void given(const golden *g)
     CHECK_INT(s.keys, 0);
     if (rows)
         compare(g, "mapreuse/y_logits_reuse", alone, 0, 2e-4);
-    /* beside X, whose own maps come out */
+    /* beside X, whose maps are recorded */
     CHECK_OK(eval(g, 3, layers, rows ? both : NULL, &t, NULL));
     CHECK_OK(eval(g, 3, layers, NULL, &x, NULL));
     for (int32_t l = 0; l <= arch->layers; l++)
@@ -137,7 +136,7 @@ static void given(const golden *g)
     free(both);
 }
 
-/* Its own maps, given back in every other layer, change nothing. */
+/* Its own maps in every other layer change nothing. */
 static void own_maps(const golden *g)
 {
     const pc__arch *arch = &g->model->native->arch;

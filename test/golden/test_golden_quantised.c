@@ -4,6 +4,7 @@
  * those of the same weights expanded to bf16; a model on its grids must be named apart from the
  * expanded one, and take less memory; inputs of 8 bits that are further off than their rounding, or
  * not named apart. */
+#include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * the request with it, a model without export of which something is written or reported as lost,
  * segments of the host that are never released, a failed allocation anywhere on the way (also by
  * the cache's own threads) that leaks, or gives another answer. */
+#include <promptcache/bench.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 

@@ -4,6 +4,7 @@
  * folder that two processes share or a server; a salt that is not in the names; salts of ranges of
  * positions that apply to the wrong parts; a shared system prompt that is not shared; a tenant's
  * quota that holds for another one. */
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

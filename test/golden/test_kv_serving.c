@@ -3,6 +3,7 @@
  * baselines that compute everything and still go through int8, cold answers that differ from warm
  * ones, budgets that count the wrong bytes, int8 states that change what the model says beyond
  * their rounding, leaks when an allocation fails on the way. */
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,9 @@
  * hand or out of a sequence that are not those of a prefill; two applications that share a batch
  * and disturb each other; a conversation of the demo model over a shared system prompt that says
  * something else than the same conversation as one prompt. */
+#include <promptcache/admin.h>
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * (run under ThreadSanitizer too). */
 #include "loading_world.h"
 
+#include <promptcache/bench.h>
 #include <pthread.h>
 
 /* The cache goes while loads and writes are under way: writes are finished, loads are given up. */

@@ -1,7 +1,9 @@
-/* Catches: a memo that forgets, or takes another prompt's maps without saying so; hits and misses
- * of one batch that disturb each other; a memo of another model, kind or length that is used all
- * the same; a bucket that goes on after its loss has grown; a training that does not survive being
- * cancelled; figures that do not balance. */
+/* Catches: a memo that forgets, or uses another prompt's maps without saying so; hits and misses of
+ * one batch that affect each other; a memo that is used for another model, kind or length; a bucket
+ * that stays open after its loss has grown; a training that cannot be cancelled and resumed;
+ * statistics that do not balance. */
+#include <promptcache/extend.h>
+#include <promptcache/memo.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,7 @@ typedef struct prompts {
     pc_input inputs[PROMPTS];
 } prompts;
 
-/* Families of prompts that differ in a few tokens. */
+/* Families of prompts that differ in few tokens. */
 static void make(prompts *p, uint64_t seed, size_t tokens)
 {
     pc_test_rng rng = {seed};
@@ -26,7 +28,7 @@ static void make(prompts *p, uint64_t seed, size_t tokens)
             if (pc_test_bits(&rng) % 8 == 0)
                 p->tokens[i][t] = (int32_t)(pc_test_bits(&rng) % VOCAB);
         }
-        p->tokens[i][3] = (int32_t)(seed * PROMPTS + (uint64_t)i) % VOCAB; /* none twice */
+        p->tokens[i][3] = (int32_t)(seed * PROMPTS + (uint64_t)i) % VOCAB; /* no prompt twice */
         p->inputs[i] = (pc_input){p->tokens[i], tokens, NULL};
     }
 }
@@ -90,7 +92,7 @@ static void end(world *w)
     free(w->reused);
 }
 
-enum { NEAREST = 1 << 30 }; /* of prefill: no threshold */
+enum { NEAREST = 1 << 30 }; /* of the prefill: no threshold */
 
 static pc_prefill_stats prefill(world *w, const prompts *p, size_t count, pc_memo *memo,
                                 uint64_t flags, float *to)
@@ -138,7 +140,7 @@ static pc_memo_bucket bucket(world *w, size_t index)
 
 /* All outputs of a prefill, in one block. */
 typedef struct outputs {
-    float *embeddings, *logits; /* NULL: the model gives none */
+    float *embeddings, *logits; /* NULL: the model has none */
     size_t bytes;
 } outputs;
 
@@ -182,8 +184,7 @@ static void compare_outputs(world *w, const prompts *p, uint64_t flags, uint32_t
     free(kept.embeddings);
 }
 
-/* What was kept of a prompt is what computing it gives, bit for bit; what was not kept is not made
- * up. */
+/* Kept outputs equal computed ones bit for bit; outputs that were not kept are computed. */
 static void outputs_come_back(world *w, const prompts *known)
 {
     uint32_t other = w->info.bidirectional ? PC_POOL_FIRST : PC_POOL_MEAN;
@@ -202,8 +203,8 @@ static void outputs_come_back(world *w, const prompts *known)
     compare_outputs(w, known, PC_PREFILL_MAPS, PC_POOL_DEFAULT, PC_REUSE_MAPS);
 }
 
-/* What is remembered is found by its tokens, and its own maps give its own result; everything else
- * is a miss that says why. */
+/* Remembered prompts are found by their tokens, and their own maps give their own result.
+ * Everything else is a miss with a reason. */
 static void known_and_unknown(world *w, const prompts *known, const prompts *others)
 {
     pc_prefill_stats s;
@@ -253,7 +254,7 @@ static void train(world *w)
     CHECK_INT(bucket(w, 1).trained, 0);
 }
 
-/* The threshold decides, misses of a mixed batch are what they are without a memo, bit for bit. */
+/* The threshold decides; misses in a mixed batch equal those without a memo, bit for bit. */
 static void thresholds(world *w, const prompts *others)
 {
     size_t n = (size_t)w->info.hidden, hits = 0;
@@ -286,7 +287,7 @@ static void thresholds(world *w, const prompts *others)
     CHECK_INT(s.hits, 0);
 }
 
-/* All inputs are hits; what the worst of them lose is known, and can be forbidden. */
+/* All inputs are hits; the worst loss is known and can be forbidden. */
 static void hits_keep_their_limit(world *w, const prompts *others)
 {
     pc_memo_work work = PC_MEMO_WORK_INIT;
@@ -307,7 +308,7 @@ static void hits_keep_their_limit(world *w, const prompts *others)
     some = bucket(w, 0);
     CHECK(!some.open
           || (some.hit_loss_worst <= work.hit_limit
-              && some.tuned_hit_rate < 1)); /* of so few hits none may be beyond it */
+              && some.tuned_hit_rate < 1)); /* with few hits, none may exceed it */
     CHECK(some.hit_limit == work.hit_limit);
     work.hit_limit = -1;
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
@@ -315,7 +316,7 @@ static void hits_keep_their_limit(world *w, const prompts *others)
     work.hit_percentile = 101;
     CHECK_STATUS(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work), PC_ERR_INVALID);
     CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5, PC_LOSS_COSINE, 0.1,
-                                   &all)); /* what was measured is kept */
+                                   &all)); /* measured values are stored */
     pc_memo_free(w->memo);
     open_memo(w, 0);
     opened = bucket(w, 0);
@@ -323,8 +324,7 @@ static void hits_keep_their_limit(world *w, const prompts *others)
           && opened.hit_loss_worst == all.hit_loss_worst && opened.hit_percentile == 95);
 }
 
-/* Tuned to a loss it accepts no more; when what comes is worse than what it was tuned with it
- * closes itself. */
+/* A bucket that is tuned to a loss closes itself when verified hits lose more. */
 static void tuned(world *w, const prompts *others)
 {
     pc_memo_work work = PC_MEMO_WORK_INIT;
@@ -343,7 +343,7 @@ static void tuned(world *w, const prompts *others)
     for (size_t i = 0; i < PROMPTS; i++)
         sum += apart(w, i);
     CHECK(sum / (double)PROMPTS <= work.limit);
-    work.limit = 2; /* all that is alike enough to be there */
+    work.limit = 2; /* all similar prompts */
     CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
     CHECK_INT(bucket(w, 0).open, 1);
     CHECK(bucket(w, 0).tuned_hit_rate == 1);
@@ -381,8 +381,8 @@ static float farthest(const world *w, const pc_segment *a, const pc_segment *b)
     return most;
 }
 
-/* Decoding goes on from a prompt whose maps were another's: its keys come afterwards, and are those
- * of the full computation as near as its maps were. */
+/* Decodes after a prefill with another prompt's maps: keys are computed afterwards, and are as
+ * close to the full computation as the maps were. */
 static void decoding_goes_on(world *w, const prompts *known)
 {
     pc_segment *full[PROMPTS], *reused[PROMPTS];
@@ -410,8 +410,8 @@ static void decoding_goes_on(world *w, const prompts *known)
     }
 }
 
-/* Layers that take over other layers' maps: themselves are no change, others are; the states that
- * come of it are whole. */
+/* Layers that use other layers' maps: own maps change nothing, others do; the resulting states are
+ * complete. */
 static void layers_share(world *w, const prompts *p)
 {
     size_t bytes = PROMPTS * (size_t)w->info.hidden * sizeof(float);
@@ -526,9 +526,9 @@ static void whole_life(const char *model, const char *other)
     end(&w);
 }
 
-/* Every layer sought for itself (AttnCache-f): as many of them take maps over as the threshold
- * lets, none leaves everything as it is, bit for bit; what was remembered is found again after
- * opening; states that are kept have all their keys. */
+/* Looks every layer up for itself (AttnCache-f). The threshold decides how many layers use maps;
+ * without any, nothing changes by a bit. Prompts are found again after reopening; kept states have
+ * all keys. */
 static void by_layer(const char *model)
 {
     static prompts known, others;
@@ -570,7 +570,7 @@ static void by_layer(const char *model)
     CHECK(some > 0 && most > 0);
     CHECK(balanced(&w).verified > 0);
     CHECK_INT(prefill(&w, &known, PROMPTS, w.memo, PC_PREFILL_MAPS, w.reused).hits, PROMPTS);
-    CHECK_INT(w.results[0].layers, w.info.layers); /* the same tokens: all at once */
+    CHECK_INT(w.results[0].layers, w.info.layers); /* the same tokens: all layers at once */
     prefill(&w, &known, PROMPTS, NULL, 0, w.full);
     CHECK_INT(prefill(&w, &known, PROMPTS, w.memo, 0, w.reused).output_hits, PROMPTS);
     CHECK(!memcmp(w.full, w.reused, bytes));
@@ -581,7 +581,7 @@ static void by_layer(const char *model)
         }
     prefill(&w, &others, PROMPTS, w.memo, NEAREST, w.full);
     pc_memo_free(w.memo);
-    open_memo(&w, 0); /* it is what it was made as */
+    open_memo(&w, 0); /* the flag is stored */
     prefill(&w, &others, PROMPTS, w.memo, NEAREST, w.reused);
     CHECK(!memcmp(w.full, w.reused, bytes));
     end(&w);

@@ -1,9 +1,10 @@
-/* Catches: an answer behind a prompt with remembered attention maps that is not the full
- * computation's where the maps are its own; a hit that does not say what it is, whose states are
- * kept by the cache, served to others or taken for exact; a miss that is computed or kept otherwise
- * than without a memo; a memo that is asked where exact states are at hand, or not asked without a
- * reason; hits that are neither verified nor watched; a sequence behind a hit that cannot be cut,
- * forked or handed on; a memo that is freed too early. */
+/* Catches: an answer from the prompt's own remembered maps that differs from the full
+ * computation's; a hit that does not say that it is one, or whose states are cached, shared or
+ * taken for exact; a miss that differs from a run without a memo; a memo that is asked although
+ * exact states exist, or not asked without a reason; hits that are never verified; a sequence after
+ * a hit that cannot be truncated, forked or passed on; a memo that is freed too early. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ typedef struct world {
     int disabled;
 } world;
 
-/* What a sequence says, with the logits of every step. */
+/* The answer of a sequence, with the logits of every step. */
 typedef struct said {
     int32_t tokens[ANSWER];
     size_t count;
@@ -115,7 +116,7 @@ static pc_sequence *sequence_of(world *w, int prompt, pc_cache *cache, pc_genera
     return s;
 }
 
-/* Steps it to its end; goes on from what it had. */
+/* Steps it to its end, from where it is. */
 static void step_all(world *w, pc_sequence *s, said *out)
 {
     pc_batch *batch = NULL;
@@ -155,8 +156,8 @@ static void drop(said *s)
     free(s->logits);
 }
 
-/* The farthest logit, over the largest; of the steps up to the first other token, which may only be
- * another one where the two likeliest are that near. */
+/* The largest difference of logits, relative to the largest logit, up to the first different token.
+ * That token may differ only where the two most likely ones are that close. */
 static double apart(const world *w, const said *a, const said *b)
 {
     size_t vocab = (size_t)w->info.vocab, steps = 0;
@@ -207,7 +208,7 @@ static void check_exact(const said *s, uint32_t reason)
     CHECK_INT(s->stats.memo.reason, reason);
 }
 
-/* The maps are those of the very prompt, but for their fp16. */
+/* The maps are the prompt's own, in fp16. */
 static void own_maps(const char *model)
 {
     static world w;
@@ -218,7 +219,7 @@ static void own_maps(const char *model)
         said full = say(&w, i, NULL, with(NULL, 0)), hit = say(&w, i, w.cache, with(w.memo, 0));
         double far = apart(&w, &full, &hit);
         printf("%s: logits at most %.2g apart, %d tokens\n", model, far, (int)hit.count);
-        CHECK(far <= 1e-3); /* fp16's step at 1 */
+        CHECK(far <= 1e-3); /* spacing of fp16 at 1 */
         CHECK(hit.count > 0);
         check_hit(&w, &hit);
         CHECK(hit.stats.memo.similarity == 1);
@@ -231,9 +232,9 @@ static void own_maps(const char *model)
     end(&w);
 }
 
-/* The maps of another prompt: it answers, says so, and nobody else ever sees its states. A miss is
- * what it is without a memo; where the cache has exact states, or none shall be reused, nobody
- * asks. */
+/* With another prompt's maps it answers, says so, and shares its states with nobody. A miss equals
+ * a run without a memo. Where the cache has exact states, or reuse is off, the memo is not asked.
+ */
 static void other_maps(world *w)
 {
     int p = PROMPTS + 3;
@@ -271,7 +272,7 @@ static void other_maps(world *w)
     drop(&full);
 }
 
-/* Exact states below memory come first, too. */
+/* Exact states in tiers below RAM come first, too. */
 static void on_disk(world *w)
 {
     char folder[300];
@@ -287,15 +288,15 @@ static void on_disk(world *w)
         check_exact(&s, round ? PC_REASON_AT_HAND : PC_REASON_NONE);
         CHECK_INT(s.stats.tokens_tier[PC_TIER_DISK] > 0, round > 0);
         drop(&s);
-        s = say(w, PROMPTS + 4, cache, with(NULL, 0)); /* what is used again is written */
+        s = say(w, PROMPTS + 4, cache, with(NULL, 0)); /* used entries are written */
         drop(&s);
         CHECK_OK(pc_cache_flush(cache));
         pc_cache_free(cache);
     }
 }
 
-/* Every hit verified: the answer is the full computation's, not kept either; and once they lose
- * more than the bucket was tuned for, there are no more of them. */
+/* Verifies every hit: the answer is the full computation's, and is not kept. When hits lose more
+ * than the bucket was tuned for, it closes. */
 static void verified(world *w)
 {
     uint64_t before = kept(w);
@@ -328,7 +329,7 @@ static void verified(world *w)
     pc_memo_free(memo);
 }
 
-/* What a sequence behind a hit holds says that it is not exact, and answers who is told so. */
+/* A sequence after a hit is not exact, says so, and callers learn it. */
 static void handed_on(world *w, pc_sequence *s)
 {
     pc_span spans[4];
@@ -353,7 +354,7 @@ static void handed_on(world *w, pc_sequence *s)
     pc_prompt_free(p);
 }
 
-/* Cut, forked, stepped beside one that is exact; its memo is free to go. */
+/* Truncates, forks, and steps it beside an exact one; the memo can be freed meanwhile. */
 static void goes_on(world *w)
 {
     size_t vocab = (size_t)w->info.vocab;
@@ -365,11 +366,11 @@ static void goes_on(world *w)
     pc_memo_free(memo);
     step_all(w, s, &first);
     check_hit(w, &first);
-    memo = memo_in(w, "gone", 0, -1); /* nobody holds its folder any more */
+    memo = memo_in(w, "gone", 0, -1); /* its folder is free */
     pc_memo_free(memo);
     handed_on(w, s);
     for (size_t keep = 0; keep < 5;
-         keep += 4) { /* at 0 the prompt's last token comes once more, with attention of its own */
+         keep += 4) { /* at 0 the prompt's last token is computed again with attention */
         CHECK_OK(pc_sequence_truncate(s, keep));
         step_all(w, s, &second);
         CHECK(apart(w, &first, &second) <= 1e-3);
@@ -415,7 +416,7 @@ static void together(world *w)
     pc_batch_free(batch);
 }
 
-/* Every layer sought for itself. */
+/* Looks every layer up for itself. */
 static void by_layer(world *w)
 {
     uint64_t before = kept(w);
@@ -464,7 +465,7 @@ static void refusals(world *w)
 
 int main(void)
 {
-#if defined(__SANITIZE_THREAD__) /* whose threads are the same for all */
+#if defined(__SANITIZE_THREAD__) /* which has the same number of threads for all */
     static const char *const models[] = {"llama_gqa", "mixtral"};
 #else
     static const char *const models[] = {"llama_gqa", "mistral_swa", "gpt2",

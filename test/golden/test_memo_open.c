@@ -1,9 +1,9 @@
-/* Catches: a memo that is opened from kept indexes and finds other records than one whose indexes
- * are made anew: of another projector, of records that have gone or came later, of another prompt
- * under the same id, damaged or cut off; a damaged file that is not told; indexes that are made
- * anew although they are kept; allocations that fail while they are read or written and leave a
- * leak or a memo that cannot be opened. Prints how long opening takes, from notes and from the
- * file. PC_TEST_LONG=1: of 10,000 and 100,000 records, too. */
+/* Catches: a memo that finds other records with index files than with newly computed indexes: after
+ * another projector, removed or added records, another prompt under the same id, damage or
+ * truncation; a damaged file that is not reported; indexes that are computed although the file has
+ * them; failed allocations that leak or leave a memo that cannot be opened. Prints how long opening
+ * takes, with and without the file. PC_TEST_LONG=1: also with 10,000 and 100,000 records. */
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,7 +26,7 @@ enum { LATER = 20, GONE = 10, OTHER_PROMPT = 30 /* the record of step 5 */ };
 typedef struct kind {
     uint32_t index;
     uint64_t flags;
-    size_t prompts; /* of an HNSW so few that it is exact */
+    size_t prompts; /* an HNSW so small that it is exact */
     uint64_t cost;  /* of a record */
     size_t units;
 } kind;
@@ -36,7 +36,7 @@ typedef struct world {
     pc_context *context;
     pc_model *model;
     pc_memo *memo;
-    char folder[300], path[340]; /* of the memo, of its kept indexes */
+    char folder[300], path[340]; /* of the memo; of its index files */
     int warnings;
 } world;
 
@@ -100,7 +100,7 @@ static void train(world *w, uint64_t seed)
     CHECK_OK(pc_memo_train(w->memo, &work));
 }
 
-/* The same from its notes only. */
+/* The same memo without index files. */
 static memo_found look_without(world *w)
 {
     char aside[360];
@@ -114,7 +114,8 @@ static memo_found look_without(world *w)
     return f;
 }
 
-/* Opened to be read it finds what it should, with so much made anew, and so many damages told. */
+/* Opened read-only, the memo finds what it should, lacks that much of the file, and warns as often.
+ */
 static int is_opened(world *w, const memo_found *want, uint64_t unsaved_cost, int warnings)
 {
     int fine = CHECK_OK(try_open(w, w->k.index, PC_MEMO_READ_ONLY));
@@ -128,10 +129,10 @@ static int is_opened(world *w, const memo_found *want, uint64_t unsaved_cost, in
     return fine;
 }
 
-/* ------------------------------------------------------------- what may have become of the file */
+/* ------------------------------------------------------------- changed files */
 
-/* The prompt of a record in the file is another one's, and all checksums are right: its id was
- * given out twice. */
+/* A record of the file has another prompt, and all checksums are right: its id was given out twice.
+ */
 static void change_prompt(world *w, uint8_t *data, size_t size)
 {
     pc__index_file_head head;
@@ -186,7 +187,7 @@ static void lose_some(world *w)
     close_memo(w);
 }
 
-/* The file stays as it is while what it lacks is not worth writing it. */
+/* The file stays unchanged while writing it would cost more than it saves. */
 static void grow_and_shrink(world *w)
 {
     size_t size, now;
@@ -236,7 +237,7 @@ static void test_kept(const kind *k, const char *name)
     is_opened(&w, &want, 0, 0);
     pc_test_write(w.path, first, size); /* of the first projector */
     is_opened(&w, &want, k->units * k->cost * (k->prompts + LATER - GONE), 0);
-    CHECK_OK(try_open(&w, k->index, 0)); /* who may write puts it right at once */
+    CHECK_OK(try_open(&w, k->index, 0)); /* a writer repairs it at once */
     pc_memo *writer = w.memo;
     is_opened(&w, &want, 0, 0);
     pc_memo_free(writer);
@@ -246,7 +247,7 @@ static void test_kept(const kind *k, const char *name)
 
 /* ------------------------------------------------------------------ memory */
 
-/* Opened from the file, or without it, where the file is written then. */
+/* Opens with the file; or without it, which writes the file. */
 static void test_memory(const kind *k, const char *name, int without)
 {
     pc_test_memory memory = {0};

@@ -1,8 +1,9 @@
-/* Outputs kept with what a memo remembers.
- * Catches: outputs that come back changed, for another prompt, for another pool or way of
- * computing, or when they were not asked to be kept; that are computed although they are there, or
- * made up although they are not; damage that is given out; a memo of before there were outputs that
- * cannot be opened, or never gets any; room of records that are replaced. */
+/* Outputs that a memo keeps. Catches: outputs that come back changed, for another prompt, pool or
+ * way of computing, or without being kept; that are computed although they are kept; damaged ones
+ * that are used; a memo of an early version that cannot be opened, or never gets outputs; room of
+ * replaced records that is lost. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static pc_status ask(world *w, size_t count, pc_memo *memo, int what, uint32_t p
     return pc_prefill(w->model, inputs, count, &o, &w->stats);
 }
 
-/* Whether all that is asked for comes back, exact, or is computed with maps. */
+/* 1: all requested outputs come back exactly. 0: they were computed with maps. */
 static void expect(world *w, size_t count, int what, uint32_t pool, uint32_t reuse)
 {
     CHECK_OK(ask(w, count, NULL, what, pool, w->wanted));
@@ -126,7 +127,7 @@ static void reopen(world *w, uint32_t outputs, uint32_t pool)
     CHECK_OK(open_memo(w, outputs, pool, 0));
 }
 
-/* ------------------------------------------------------------------------ what is kept */
+/* ------------------------------------------------------------------------ keeping */
 
 static void kinds(void)
 {
@@ -152,7 +153,8 @@ static void kinds(void)
         }
 }
 
-/* Of whatever length, and of a bundle of many; logits by default where maps take as much. */
+/* For any length, and in a large batch; logits by default where they are not larger than the maps.
+ */
 static void lengths(void)
 {
     static const size_t counts[] = {1, 5, 63, 64, 65, 700, MOST};
@@ -171,7 +173,7 @@ static void lengths(void)
     make_inputs(TOKENS);
 }
 
-/* Adding again gives those that lack outputs some; each prompt is there once. */
+/* Adding again adds missing outputs; each prompt is there once. */
 static void filled_up(void)
 {
     world w = start(NULL);
@@ -204,7 +206,7 @@ static void filled_up(void)
     end(&w);
 }
 
-/* What was computed in bf16 is no result of fp32; the memo's maps serve both. */
+/* Results in bf16 do not count for fp32; the maps serve both. */
 static void another_way_of_computing(void)
 {
     world w = start(NULL);
@@ -226,7 +228,7 @@ static void another_way_of_computing(void)
 
 /* ------------------------------------------------------------------- files of before, damage */
 
-/* The head as its first version was. */
+/* Writes the head as version 1. */
 static void make_old(const char *folder)
 {
     char path[400];
@@ -251,8 +253,7 @@ static void old_memos(void)
     pc_memo_work work = PC_MEMO_WORK_INIT;
     pc_memo_bucket before = PC_MEMO_BUCKET_INIT, after = PC_MEMO_BUCKET_INIT;
     work.epochs = 2;
-    CHECK_OK(
-        open_memo(&w, PC_OUTPUT_NONE, 0, 0)); /* notes of such records are as they always were */
+    CHECK_OK(open_memo(&w, PC_OUTPUT_NONE, 0, 0)); /* metadata without outputs has not changed */
     CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
     CHECK_OK(pc_memo_train(w.memo, &work));
     CHECK_OK(pc_memo_set_threshold(w.memo, 0, 0.75, PC_LOSS_COSINE, 0.5, NULL));
@@ -276,7 +277,7 @@ static void old_memos(void)
     end(&w);
 }
 
-/* A bit of an output is another one: the record is damaged, and the prompt computed. */
+/* A changed bit of an output: the record is damaged, and the prompt is computed. */
 static void damage(void)
 {
     world w = start(NULL);
@@ -310,7 +311,7 @@ static void damage(void)
     end(&w);
 }
 
-/* Budgets count outputs, and who is asked for stays. */
+/* Budgets count outputs, and used records stay. */
 static void budget(void)
 {
     world w = start(NULL);
@@ -333,7 +334,7 @@ static void budget(void)
     end(&w);
 }
 
-/* Any allocation fails: right, or told. */
+/* Any allocation fails: the result is right, or an error. */
 static void without_memory(void)
 {
     pc_test_memory memory = {0};

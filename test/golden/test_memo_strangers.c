@@ -1,6 +1,7 @@
-/* Catches: a memo of a real encoder, tuned on real sentences, that takes what is nothing like them
- * for alike: tokens at random, and text of another world. The bound of the project: fewer than one
- * of 10 000. PC_TEST_LONG=1: 20 000 strangers and a larger memo. */
+/* Catches: a memo of a real encoder, tuned on real sentences, that accepts unrelated inputs: random
+ * tokens, and text of another domain. Bound: fewer than one in 10 000. PC_TEST_LONG=1: 20 000
+ * inputs and a larger memo. */
+#include <promptcache/memo.h>
 #include <string.h>
 
 #include "minilm.h"
@@ -36,7 +37,7 @@ static void keep(texts *t, size_t count)
     t->count++;
 }
 
-/* Lines [from, from + most) of a file that are neither very short nor too long. */
+/* Lines [from, from + most) of a file that are neither very short nor very long. */
 static texts lines_of(const pc_model *model, const char *path, size_t from, size_t most)
 {
     texts out = room(most);
@@ -54,7 +55,7 @@ static texts lines_of(const pc_model *model, const char *path, size_t from, size
     return out;
 }
 
-/* As long as the sentences are, of any words: first and last token are theirs. */
+/* Random tokens with the sentences' lengths and their first and last token. */
 static texts at_random(const texts *like, size_t most)
 {
     texts out = room(most);
@@ -97,11 +98,11 @@ static void report(pc_memo *memo)
         if (bucket.trained)
             printf("%u to %u tokens: %d records, %s, threshold %.4f, %.1f %% of the tuning's "
                    "inputs, loss %.5f\n",
-                   bucket.least_tokens, bucket.most_tokens, (int)bucket.records,
+                   bucket.min_tokens, bucket.max_tokens, (int)bucket.records,
                    bucket.open ? "open" : "closed", bucket.threshold, 100 * bucket.tuned_hit_rate,
                    bucket.tuned_loss);
     }
-    CHECK(open > 0); /* else nothing is accepted anyhow */
+    CHECK(open > 0); /* else nothing is accepted */
 }
 
 int main(void)
@@ -132,8 +133,7 @@ int main(void)
     work.epochs = 12;
     CHECK_OK(pc_memo_train(memo, &work));
     work.limit = 0.02;
-    work.hit_limit =
-        -1; /* so many sentences show too little of single hits to open a bucket otherwise */
+    work.hit_limit = -1; /* so few sentences could not open a bucket otherwise */
     CHECK_OK(pc_memo_tune(memo, others.inputs, others.count, &work));
     report(memo);
     size_t noise_hits = accepted(model, memo, &noise), play_hits = accepted(model, memo, &plays);

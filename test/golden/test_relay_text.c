@@ -3,6 +3,7 @@
  * blank that SentencePiece puts in front of the request, a BOS inside, a first token that is
  * dropped); and with the demo model: answers that depend on whether the shared part came from the
  * cache; a chat template that is not the one of PML. */
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "testing.h"

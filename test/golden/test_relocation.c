@@ -1,6 +1,8 @@
 /* Catches: placement that drifts. A segment encoded once and placed at 10 000 random starts in turn
  * must answer like one freshly encoded there, and its keys read back at a start must be those that
  * turning by the absolute position gives. */
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  * states that were computed again though they were there (the counters say where from); records of
  * another model, of another name or with a changed bit that are believed; requests that fail, or
  * hang, because a server was killed or stands still; lossy records that count as exact. */
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

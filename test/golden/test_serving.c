@@ -6,6 +6,7 @@
 
 #include "golden_lanes.h"
 #include "model/load/safetensors.h"
+#include "model/model_states.h"
 #include "serve/generate.h"
 #include "serve/request_run.h"
 
@@ -208,7 +209,7 @@ static void greedy(const world *w)
     pc_sequence *s = NULL;
     pc_batch *batch = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    if (!w->info.context_length && pc__native_rope_regime(w->model->native, t.count) > 1)
+    if (!w->info.context_length && pc__model_rope_regime(w->model, t.count) > 1)
         return; /* dynamic NTK: its answer keeps the frequencies of the prompt's length, a request
                    has those of its own (test_golden_cross.c) */
     o.max_tokens = (uint32_t)n;

@@ -3,6 +3,7 @@
  * shared_tokens keeps shared; a leak or wrong answer when memory runs out on the way; a baseline
  * or a field taken where it has no meaning. */
 #include <promptcache.h>
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,6 +8,7 @@
  * although bf16 has three bits less: logits 0.75, mean relative 0.05. (0.02 without hierarchy is
  * kept in fp32 only: in bf16, keys turned at other places round to about 0.026.) Run once a CPU
  * level. */
+#include <promptcache/bench.h>
 #include <math.h>
 
 #include "levels.h"

@@ -4,6 +4,7 @@
  * never used although they are fast. */
 #include "store/cache_internal.h"
 
+#include <promptcache/bench.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,6 +14,7 @@
  * waited. A tier can make a request slower by these two alone. */
 #include "store/cache_internal.h"
 
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

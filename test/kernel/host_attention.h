@@ -3,6 +3,7 @@
 #ifndef PC_TEST_HOST_ATTENTION_H
 #define PC_TEST_HOST_ATTENTION_H
 
+#include <promptcache/attend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

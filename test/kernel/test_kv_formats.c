@@ -5,6 +5,7 @@
  * pages are cut into calls; rounding that loses more than is documented; plans over runs of
  * different formats that give anything but the attention over all their keys, or in which sharing
  * changes a bit, parts of int8 pages that a host may write. */
+#include <promptcache/attend.h>
 #include <float.h>
 #include <math.h>
 

@@ -1,5 +1,6 @@
 #include "codec_cases.h"
 
+#include <promptcache/attend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

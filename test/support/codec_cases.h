@@ -4,6 +4,8 @@
 
 #include "testing.h"
 
+#include <promptcache/extend.h>
+
 /* A block in pages, without its bytes being set: dims, dtype and tokens as given. */
 pc_codec_block pc_case_block(uint32_t dtype, int32_t heads, int32_t k_dim, int32_t v_dim,
                              size_t tokens);

@@ -1,5 +1,5 @@
-/* Records of attention maps for tests: what a record holds follows from its number, so that whoever
- * reads one can tell whether it is right. */
+/* Records of attention maps for tests. The number of a record decides its content, so that a reader
+ * can check it. */
 #ifndef PC_TEST_MAPS_H
 #define PC_TEST_MAPS_H
 
@@ -39,7 +39,7 @@ static inline pc__id maps_id(uint32_t number)
     return id;
 }
 
-/* Bytes that zstd makes smaller, as those of maps. */
+/* Bytes that zstd can compress, as those of maps. */
 static inline void maps_fill(uint32_t number, uint32_t layer, uint8_t *out, size_t size)
 {
     pc_test_rng rng = {number * 64 + layer};
@@ -82,13 +82,13 @@ static inline pc_status maps_add(pc__map_store *store, uint32_t number, int64_t 
 {
     pc__map_signature signature = maps_face();
     maps_record r = maps_make(&signature, number);
-    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.metadata, sizeof r.metadata,
-                                         r.layers, id, NULL, NULL);
+    pc_status status = pc__map_store_add(store, &r.tokens_id, r.tokens, r.metadata,
+                                         sizeof r.metadata, r.layers, id, NULL, NULL);
     maps_free(&r);
     return status;
 }
 
-/* 1: what was given out is what belongs to the number. */
+/* 1: the maps belong to the number. */
 static inline int maps_right(const pc__maps *maps, uint32_t number)
 {
     pc__map_signature signature = maps_face();
@@ -101,8 +101,7 @@ static inline int maps_right(const pc__maps *maps, uint32_t number)
     return right;
 }
 
-/* PC_ERR_INTERNAL: it is there, and wrong. The number follows from the tokens' digest, as the store
- * says it. */
+/* PC_ERR_INTERNAL: the record is wrong. The store's digest of the tokens gives the number. */
 typedef struct maps_known {
     int64_t id;
     uint32_t number;

@@ -2,6 +2,7 @@
 #ifndef PC_TEST_MEMO_PROMPTS_H
 #define PC_TEST_MEMO_PROMPTS_H
 
+#include <promptcache/memo.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -6,6 +6,7 @@
 #define PC_TOY_MODEL_H
 
 #include <promptcache.h>
+#include <promptcache/extend.h>
 
 enum { TOY_UNK = 0, TOY_BOS = 1, TOY_EOS = 2, TOY_BYTES = 3, TOY_WORDS = 259, TOY_VOCAB = 299 };
 

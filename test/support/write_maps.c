@@ -1,10 +1,11 @@
-/* The library's writer and reader of stores of attention maps as a program: for the golden store,
- * and for the reader in Python to be compared with.
+/* Writes and reads stores of attention maps with the library: makes the golden store, and prints
+ * what the second reader, tools/read_maps.py, is compared with.
  *
- *   write_maps FOLDER          makes a store: compressed and plain records, one removed, a log that was
- * written on write_maps --json FOLDER   prints its records, metadata and layers as FNV-1a hashes
- *   write_maps --indexes FILE  makes a memo's file of indexes: of 300 records 0, 3, 6 …, each tenth
- * of which was removed, an index of each kind that there is */
+ *   write_maps FOLDER          makes a store: compressed and plain records, one removed, a log that
+ *                              was written anew
+ *   write_maps --json FOLDER   prints its records, metadata and layers as FNV-1a hashes
+ *   write_maps --indexes FILE  makes an index file: an index of each kind, of 300 records 0, 3,
+ *                              6 …, each tenth of which was removed */
 #include <inttypes.h>
 #include <xxhash.h>
 
@@ -33,7 +34,8 @@ static int print_record(void *user, const pc__map_record *record)
     uint8_t *metadata = malloc(record->metadata_size + 1);
     char hex[65];
     pc__maps maps;
-    if (!metadata || pc__map_store_metadata(p->store, record->id, metadata, record->metadata_size) != PC_OK
+    if (!metadata
+        || pc__map_store_metadata(p->store, record->id, metadata, record->metadata_size) != PC_OK
         || pc__map_store_get(p->store, record->id, &maps) != PC_OK) {
         fprintf(stderr, "record %" PRId64 ": %s\n", record->id, pc_error_text());
         p->bad = 1;
@@ -67,7 +69,8 @@ static int print_store(const char *folder)
     pc__id_hex(&signature.model, hex);
     printf("{\"model\": \"%s\", \"layers\": %d, \"heads\": %d, \"causal\": %s, \"format\": %u, "
            "\"records\": [",
-           hex, signature.layers, signature.heads, signature.causal ? "true" : "false", signature.format);
+           hex, signature.layers, signature.heads, signature.causal ? "true" : "false",
+           signature.format);
     p.bad |= pc__map_store_each(p.store, print_record, &p) < 0;
     printf("]}\n");
     pc__map_store_get_stats(p.store, &stats);
@@ -102,7 +105,7 @@ static int add_index(pc__index_kind kind, pc__bytes *out)
     pc__index *index = NULL;
     pc_test_rng rng = {kind + 1};
     size_t places = kind == PC__INDEX_SCAN ? VECTORS - VECTORS / 10
-                                           : VECTORS; /* it keeps none of what was removed */
+                                           : VECTORS; /* a scan keeps no removed vectors */
     int bad = !x || pc__index_new(&index, &pc__libc_allocator, &options) < 0;
     for (size_t i = 0; i < VECTORS && x; i++) {
         ids[i] = 3 * (int64_t)i;

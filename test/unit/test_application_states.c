@@ -7,6 +7,7 @@
  * itself. */
 #include "store/application_states.h"
 
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -70,7 +71,7 @@ static pc_raw raw_of(const host *h)
     raw.kv_heads = 4;
     raw.k_dim = 128;
     raw.v_dim = 64;
-    raw.regime = 77;
+    raw.rope_regime = 77;
     raw.tokens = tokens;
     raw.relative = gaps;
     raw.token_count = TOKENS;
@@ -149,7 +150,7 @@ static void is_whole(const pc_segment *segment, const host *h, int same_memory)
     CHECK_INT(raw.lossy, 0);
     CHECK_INT(raw.layers * 1000 + raw.kv_heads, 2004);
     CHECK_INT(raw.k_dim * 1000 + raw.v_dim, 128064);
-    CHECK_INT(raw.regime, 77);
+    CHECK_INT(raw.rope_regime, 77);
     CHECK_INT(raw.token_count, TOKENS);
     CHECK(!memcmp(raw.tokens, tokens, sizeof tokens) && raw.relative
           && !memcmp(raw.relative, gaps, sizeof gaps));
@@ -199,7 +200,7 @@ static void published_vectors(void)
     is_published(base_a, doc, "base-a");
     b.adapter = bytes + 64;
     b.position_scheme = 3;
-    b.regime = 4096;
+    b.rope_regime = 4096;
     b.dtype = 2;
     b.encoding = 3;
     b.salt = "tenant-7";
@@ -397,7 +398,7 @@ static void expectations(pc_context *context)
     OTHER(r.kv_heads = 2);
     OTHER(r.k_dim = 64);
     OTHER(r.v_dim = 128);
-    OTHER(r.regime = 0);
+    OTHER(r.rope_regime = 0);
     OTHER(r.relative = NULL);
     OTHER(r.block_bytes = sizes);
     OTHER(r.block_count = 2);

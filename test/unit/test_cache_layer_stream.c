@@ -3,6 +3,7 @@
  * pass for layers of the first one. */
 #include "store/cache_internal.h"
 
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -4,6 +4,8 @@
  * in vain again and again, or never again. */
 #include "loading_world.h"
 
+#include <promptcache/bench.h>
+
 static void there_and_back(void)
 {
     world w;

@@ -6,6 +6,7 @@
  */
 #include "store/cache_internal.h"
 
+#include <promptcache/bench.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>

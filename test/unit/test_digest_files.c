@@ -1,6 +1,7 @@
 /* Catches: a digest of files that is not that of doc/format.md, that depends on how a file is read
  * or named, or that leaves out a byte; files that are not there, no files, or change meanwhile,
  * without an error that names them. */
+#include <promptcache/extend.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

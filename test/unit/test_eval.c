@@ -1,5 +1,7 @@
 /* Catches evaluation by hand that takes bad arguments, or a host's model, for good ones. (What it
  * computes is checked by test/golden/test_serving.c.) */
+#include <promptcache/admin.h>
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 

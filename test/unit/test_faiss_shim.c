@@ -1,6 +1,6 @@
-/* Catches: an exception that leaves the C++ file or ends the process, in whichever allocation of
- * FAISS's it arises; vectors of an add that failed which are found all the same, or the index being
- * of no use afterwards; memory that is lost with them; threads that FAISS starts. */
+/* Catches: an exception that leaves the C++ file or ends the process, for each allocation in FAISS;
+ * vectors of a failed add that are found, or an unusable index after it; leaks; threads that FAISS
+ * starts. */
 #include "memo/index/faiss_shim.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 #ifdef PC_HAVE_FAISS
 enum { DIM = 32, FIRST = 400, SECOND = 30 };
 
-/* Operator new and delete of the whole program, by the names that the C++ ABI gives them. */
+/* Replaces operator new and delete of the whole program, by their names in the C++ ABI. */
 void *_Znwm(size_t size);
 void _ZdlPv(void *block);
 void _ZdlPvm(void *block, size_t size);
@@ -58,7 +58,7 @@ static void finds(const pc__index *index, const float *x, size_t count)
     CHECK_INT(pc__index_count(index), count);
     for (size_t i = 0; i < count; i += 13) {
         pc_status status = pc__index_search(index, 1, x + i * DIM, 1, &distance, &id);
-        if (status < 0) { /* the one that fails may be this one */
+        if (status < 0) { /* this one may be the failing one */
             CHECK_INT(status, PC_ERR_NOMEM);
             CHECK_OK(pc__index_search(index, 1, x + i * DIM, 1, &distance, &id));
         }
@@ -67,13 +67,13 @@ static void finds(const pc__index *index, const float *x, size_t count)
     CHECK_INT(wrong, 0);
 }
 
-/* Everything once, with the allocation at `at` failing. */
+/* Does everything once; the allocation at `at` fails. */
 static uint64_t run(pc__index_kind kind, const float *x, uint64_t at)
 {
     pc__index_options options = {
         .kind = kind, .dim = DIM, .hnsw_links = 16, .hnsw_build = 60, .hnsw_search = 64, .seed = 2};
     pc__index *index;
-    int64_t before = live; /* what initialisers took, before main */
+    int64_t before = live; /* allocated by initialisers, before main */
     calls = 0;
     fail_at = at;
     pc_status status = pc__index_new(&index, &pc__libc_allocator, &options);

@@ -7,6 +7,8 @@
 
 #include "toy_schema.h"
 
+#include <promptcache/bench.h>
+
 static const char schema[] =
     "<schema name=\"t\">the word is here."
     "<module name=\"a\">it was one</module><module name=\"b\">of the hot</module>"

@@ -1,6 +1,7 @@
 /* Drives the whole path, from PML to text, with a host's own model: catches states in the wrong
  * place, segments that are shared where they must not be, tokens that are counted under the wrong
  * source, exactness that is claimed but not there, leaks on every way out. */
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 

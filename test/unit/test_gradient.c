@@ -1,6 +1,6 @@
-/* Catches a gradient that is not the loss's (against differences of the loss, all in fp64, for
- * every weight of a small projector), a loss that is not equation 3 of the paper, items whose
- * features are equal and give NaN, results that depend on the number of threads. */
+/* Catches: a gradient that differs from differences of the loss (all in fp64, for every weight of a
+ * small projector), a loss that differs from equation 3 of the paper, NaN from items with equal
+ * features, results that depend on the number of threads. */
 #include "memo/train/gradient.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ static net net_new(uint64_t seed)
         n.pooled[i] = 3 + 2 * pc_test_normal(&rng);
     CHECK_OK(pc__projector_norm(n.projector, n.pooled, ITEMS));
     for (size_t i = 0; i < BATCH; i++)
-        for (size_t j = i + 1; j < BATCH; j++) { /* residuals on each side of both knees */
+        for (size_t j = i + 1; j < BATCH; j++) { /* residuals on both sides of both knees */
             float features[2 * DIM], distance;
             pc__projector_features(n.projector, n.pooled + n.items[i] * CELLS, 1, features);
             pc__projector_features(n.projector, n.pooled + n.items[j] * CELLS, 1, features + DIM);
@@ -50,7 +50,7 @@ static net net_new(uint64_t seed)
     return n;
 }
 
-/* The loss as the paper writes it. */
+/* The loss of the paper. */
 static double loss_of(const net *n, const double *weights)
 {
     static double features[BATCH][DIM];

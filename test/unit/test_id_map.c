@@ -1,5 +1,5 @@
-/* Catches: an id that is not found where it lies after others were removed, moved or the table has
- * grown; one that is found after it went; a failed allocation that changes anything. */
+/* Catches: an id that is not found after others were removed or moved, or the table has grown; a
+ * removed id that is found; a failed allocation that changes something. */
 #include "memo/index/id_map.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 enum { IDS = 4000 };
 
-/* Against an array that says for each id where it should be. */
+/* Compares with an array that has the position of each id. */
 static void check_all(const pc__id_map *id_map, const size_t *where)
 {
     size_t living = 0, wrong = 0;

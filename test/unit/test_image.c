@@ -73,12 +73,12 @@ static void test_arrays(void)
     toy_image_make(&b, 1, 6, 64, 0);
     b.image.tokens--;
     CHECK_STATUS(pc__image_match(&a.image, &b.image), PC_ERR_MISMATCH);
-    CHECK_ERROR_HAS("tokens: 6 is wanted");
+    CHECK_ERROR_HAS("tokens: 6 expected");
     b.image.tokens++;
     for (size_t i = 0; i < 6; i++) {
         b.ids[i] ^= 1 << (5 * i);
         CHECK_STATUS(pc__image_match(&a.image, &b.image), PC_ERR_MISMATCH);
-        CHECK_ERROR_HAS("tokens: they are others");
+        CHECK_ERROR_HAS("tokens: they differ");
         b.ids[i] ^= 1 << (5 * i);
         b.relative[i]++;
         CHECK_STATUS(pc__image_match(&a.image, &b.image), PC_ERR_MISMATCH);

@@ -1,8 +1,7 @@
-/* Catches, for every kind of index that was built in: a neighbour that is not the nearest (exact
- * kinds) or too rarely is (the others), a wrong order or distance, an id that is found after it was
- * removed, lost when others are removed or when the index makes itself anew, ids taken twice,
- * numbers that are not finite; an add that fails half-way and leaves something; a search that sees
- * a torn state while others add and remove. */
+/* Catches, for every kind of index: a neighbour that is not the nearest (exact kinds) or too rarely
+ * is (the others), a wrong order or distance, an id that is found after its removal, or lost when
+ * others are removed or the index is rebuilt, an id that is added twice, numbers that are not
+ * finite, a failed add that leaves something, a search that sees a half-done change. */
 #include "memo/index/index.h"
 
 #include <math.h>
@@ -32,7 +31,7 @@ static float *make(pc_test_rng *rng, size_t count)
     return x;
 }
 
-/* Near to vectors of the index, as a memo asks. */
+/* Queries near vectors of the index, as in a memo. */
 static float *near_ones(pc_test_rng *rng, const float *x, size_t vectors, size_t count)
 {
     float *q = make(rng, count);
@@ -52,8 +51,7 @@ static int nearer(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* All living vectors in the order of their distance to q. living[i] = 0: i was removed. Ids are 3
- * i. */
+/* Vectors by their distance to q. living[i] = 0: i was removed. Ids are 3 i. */
 static void by_hand(const float *x, const char *living, size_t count, const float *q, pairing *out,
                     size_t *found)
 {
@@ -68,7 +66,7 @@ static void by_hand(const float *x, const char *living, size_t count, const floa
     qsort(out, *found, sizeof *out, nearer);
 }
 
-/* The share of the k nearest that was found; distances are checked whatever was found. */
+/* Returns the share of the k nearest that was found; checks all distances. */
 static double recall(pc__index *index, const float *x, const char *living, size_t count,
                      const float *q, size_t k)
 {
@@ -84,7 +82,7 @@ static double recall(pc__index *index, const float *x, const char *living, size_
             double got = distances[i * k + j], d = 0.0;
             if (id < 0) {
                 wrong += id != PC__NO_NEIGHBOUR || !isinf(got)
-                         || j < there; /* the living are found, if need be far ones */
+                         || j < there; /* removed ones are not found; far ones are, if need be */
                 continue;
             }
             wrong += id % 3 || (size_t)id / 3 >= count || !living[id / 3];
@@ -117,7 +115,7 @@ static pc__index *filled(pc__index_kind kind, const float *x, size_t count)
         ids[i] = 3 * (int64_t)i;
     CHECK_OK(pc__index_new(&index, &pc__libc_allocator, &options));
     size_t first = count / 2;
-    CHECK_OK(pc__index_add(index, first, x, ids)); /* in one piece, then in small ones */
+    CHECK_OK(pc__index_add(index, first, x, ids)); /* all at once, then in small parts */
     for (size_t i = first; i < count; i += 7)
         CHECK_OK(pc__index_add(index, count - i < 7 ? count - i : 7, x + i * DIM, ids + i));
     CHECK_INT(pc__index_count(index), count);
@@ -135,10 +133,9 @@ static void neighbours(pc__index_kind kind)
     double least = least_recall(kind), got;
     CHECK(recall(index, x, living, VECTORS, q, 1) >= least);
     CHECK((got = recall(index, x, living, VECTORS, q, K))
-          >= (least < 1.0 ? 0.5 : 1.0)); /* the ten nearest: the rest of them are as far as any */
+          >= (least < 1.0 ? 0.5 : 1.0)); /* the ten nearest; the rest are at any distance */
     printf("kind %d: %.3f of the ten nearest\n", (int)kind, got);
-    /* most go, in an order of their own, which is when those that cannot remove make themselves
-     * anew */
+    /* removes most in another order, so that kinds that keep removed vectors are rebuilt */
     for (size_t step = 0; step < VECTORS; step++) {
         size_t i = step * 1999 % VECTORS;
         if (i % 8 == 0)
@@ -154,8 +151,8 @@ static void neighbours(pc__index_kind kind)
     CHECK_INT(pc__index_count(index), (VECTORS + 7) / 8);
     CHECK(recall(index, x, living, VECTORS, q, 3) >= (least < 1.0 ? 0.8 : 1.0));
     CHECK(recall(index, x, living, VECTORS, q, 400)
-          >= (least < 1.0 ? 0.9 : 1.0)); /* more than there are */
-    /* and the removed come back under their old ids */
+          >= (least < 1.0 ? 0.9 : 1.0)); /* more than the index has */
+    /* adds the removed ones under their old ids */
     int64_t back = 3;
     CHECK_OK(pc__index_add(index, 1, x + DIM, &back));
     living[1] = 1;
@@ -171,7 +168,7 @@ static void ties(pc__index_kind kind)
     float x[6 * DIM] = {0}, q[DIM] = {0}, distances[4];
     int64_t ids[6] = {40, 10, 30, 20, 50, 5}, got[4];
     for (size_t i = 0; i < 6; i++)
-        x[i * DIM + i] = i < 5 ? 1.0f : 2.0f; /* five as far as each other, one farther */
+        x[i * DIM + i] = i < 5 ? 1.0f : 2.0f; /* five at the same distance, one farther */
     pc__index_options options = options_of(kind);
     pc__index *index;
     CHECK_OK(pc__index_new(&index, &pc__libc_allocator, &options));
@@ -219,7 +216,7 @@ static void refusals(pc__index_kind kind)
     CHECK_STATUS(pc__index_new(&index, &pc__libc_allocator, &options), PC_ERR_INVALID);
 }
 
-/* Each allocation fails once; what was not added is not there, and everything works afterwards. */
+/* Each allocation fails once: a failed add changes nothing, and the index stays usable. */
 static void no_memory(pc__index_kind kind)
 {
     enum { FEW = 100 };

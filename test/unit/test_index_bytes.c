@@ -1,7 +1,6 @@
-/* Catches: an index that finds other neighbours after it was written and read, or cannot be added
- * to or removed from any more; bytes that were cut off or changed and make it crash, hang or read
- * what is not its own (under the sanitizers); memory that is lost when an allocation fails on the
- * way. */
+/* Catches: an index that finds other neighbours after writing and reading, or can no longer be
+ * changed; damaged bytes that crash, hang or are read beyond their end (with sanitizers); memory
+ * that leaks when an allocation fails. */
 #include "memo/index/index_bytes.h"
 
 #include <math.h>
@@ -43,7 +42,7 @@ static pc__index *filled(pc__index_kind kind, const float *x, size_t count)
     return index;
 }
 
-/* Both find the same, bit by bit. */
+/* Both find the same, bit for bit. */
 static void same(const pc__index *a, const pc__index *b, const float *q)
 {
     float distances[2][QUERIES * K];
@@ -66,7 +65,8 @@ static void there_and_back(pc__index_kind kind)
     same(index, again, q);
     CHECK_OK(pc__index_write(again, &twice));
     CHECK(bytes.size == twice.size && !memcmp(bytes.data, twice.data, bytes.size));
-    CHECK_STATUS(pc__index_add(again, 1, x, &(int64_t){1}), PC_ERR_INVALID); /* it is there */
+    CHECK_STATUS(pc__index_add(again, 1, x, &(int64_t){1}),
+                 PC_ERR_INVALID); /* it is in the index */
     CHECK_OK(pc__index_add(again, 1, q, &fresh));
     CHECK_OK(pc__index_search(again, 1, q, 1, &distance, &found));
     CHECK(found == fresh && distance == 0.0f);
@@ -80,7 +80,7 @@ static void there_and_back(pc__index_kind kind)
     free(q);
 }
 
-/* Read or refused with the reason, and what was read can be searched. */
+/* Bytes are refused with a reason, or the index can be searched. */
 static void damaged(pc__index_kind kind)
 {
     float *x = make(VECTORS, 3), *q = make(QUERIES, 4), distances[QUERIES * K];

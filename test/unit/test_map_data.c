@@ -1,9 +1,8 @@
-/* A store of maps that several use: threads of one process, and readers of other processes beside
- * the writer (each opening stands for a process: locks belong to open files). Catches: maps that
- * change while somebody holds them, room of a record that is given to another while a reader has
- * it, a reader that takes another record for its own, pointers that move when the file grows,
- * records that get lost between adders, or that are given up because ranges of the file cannot be
- * locked. Under ThreadSanitizer also accesses without the locks. */
+/* A store of maps that several threads use, and readers beside the writer. An opened store stands
+ * for a process, because locks belong to open files. Catches: maps that change while they are held,
+ * room that is reused while a reader holds its record, a reader that accepts another record,
+ * pointers that move when the file grows, records that are lost or evicted because ranges of the
+ * file cannot be locked; with ThreadSanitizer, races. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +22,7 @@ static pc__map_store *open_store(const char *folder, pc__map_store_options optio
     return store;
 }
 
-/* A reader holds one record; the writer removes both that there are, fills their room, tidies. */
+/* A reader holds one record. The writer removes both records, reuses their room, and tidies. */
 static void test_reader_keeps(void)
 {
     const char *folder = maps_folder();
@@ -43,9 +42,8 @@ static void test_reader_keeps(void)
     CHECK_OK(maps_add(writer, 19, &id));
     CHECK_OK(pc__map_store_tidy(writer));
     CHECK(maps_right(&maps, 4));
-    CHECK_STATUS(maps_check(reader, other, 9), PC_MISS); /* its room is another's */
-    CHECK_STATUS(maps_check(reader, id, 19),
-                 PC_MISS); /* it was not there when the store was opened */
+    CHECK_STATUS(maps_check(reader, other, 9), PC_MISS); /* its room has another record */
+    CHECK_STATUS(maps_check(reader, id, 19), PC_MISS);   /* it is newer than the reader's log */
     CHECK(maps_right(&maps, 4));
     pc__map_store_get_stats(writer, &before);
     pc__maps_release(reader, &maps);
@@ -59,7 +57,7 @@ static void test_reader_keeps(void)
     pc__map_store_free(writer);
 }
 
-/* All that is there is in use: nothing can be given up, and nothing is. */
+/* All records are in use: none is evicted. */
 static void test_all_in_use(int by_reader)
 {
     const char *folder = maps_folder();
@@ -95,7 +93,7 @@ static void test_all_in_use(int by_reader)
     free(list);
 }
 
-/* Removed and moved while they are held: what was got stays until it is released. */
+/* Records are removed and moved while they are held; borrowed maps stay until released. */
 static void test_held_here(void)
 {
     const char *folder = maps_folder();
@@ -122,13 +120,12 @@ static void test_held_here(void)
     }
     CHECK(maps_right(&again, 0));
     pc__maps_release(store, &again);
-    pc__maps_release(store, &again); /* nothing more */
+    pc__maps_release(store, &again); /* nothing is left */
     CHECK(maps_balance(store));
     pc__map_store_free(store);
 }
 
-/* Where addresses are limited, views are only as large as the file, and are made anew all the time.
- */
+/* With few addresses, mappings are as large as the file, and made anew often. */
 static void test_growth(void)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -273,8 +270,8 @@ static void test_crowd(void)
     pc__map_store_free(c.store);
 }
 
-/* Ranges of the file cannot be locked, or somebody has all beyond its end: adding fails, and
- * nothing is given up for it. */
+/* Ranges of the file cannot be locked, or another process has locked all beyond its end: adding
+ * fails and evicts nothing. */
 static void test_no_locks(uint64_t budget)
 {
     const char *folder = maps_folder();
@@ -287,7 +284,7 @@ static void test_no_locks(uint64_t budget)
     for (uint32_t n = 0; n < 4; n++)
         CHECK_OK(maps_add(store, n, &id));
     snprintf(path, sizeof path, "/proc/self/fd/%d", store->data.fd);
-    readable = open(path, O_RDONLY | O_CLOEXEC); /* in which no range can be locked for writing */
+    readable = open(path, O_RDONLY | O_CLOEXEC); /* a descriptor on which no write lock works */
     outsider = open(path, O_RDWR | O_CLOEXEC);
     CHECK(writable >= 0 && readable >= 0 && outsider >= 0 && dup2(readable, store->data.fd) >= 0);
     CHECK_STATUS(maps_add(store, 5, &id), PC_ERR_IO);
@@ -295,7 +292,7 @@ static void test_no_locks(uint64_t budget)
     CHECK(dup2(writable, store->data.fd) >= 0);
     CHECK_INT(pc__range_lock(outsider, F_RDLCK, pc__map_space_used_end(&store->data.space), 0), 0);
     CHECK_STATUS(maps_add(store, 5, &id),
-                 budget ? PC_OK : PC_AGAIN); /* with a budget, others make room */
+                 budget ? PC_OK : PC_AGAIN); /* with a budget, others are evicted */
     pc__map_store_get_stats(store, &s);
     CHECK((s.evicted > 0) == (budget > 0));
     CHECK(maps_balance(store));

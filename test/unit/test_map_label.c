@@ -1,7 +1,7 @@
-/* Catches a distance of maps that leaves out rows, keys, heads or layers, takes a triangle or a
- * row's scale from the wrong place, or grows with length; a label that is not symmetric, or not 0
- * for equal maps; reading beyond a map; other bits at another CPU level (known_bits, with
- * PC_CPU_MASK). Against plain loops in fp64 over dense maps. */
+/* Catches: a distance that leaves out rows, keys, heads or layers, reads a triangle or a scale from
+ * the wrong place, or grows with length; a label that is not symmetric, or not 0 for equal maps;
+ * reading beyond a map; other bits at another CPU level (known_bits, with PC_CPU_MASK). Compares
+ * with plain loops in fp64 over dense maps. */
 #include "memo/train/map_label.h"
 
 #include <math.h>
@@ -9,8 +9,7 @@
 
 #include "testing.h"
 
-/* A packed map with random rows that sum to 1, and what it says as dense numbers
- * [head][row][tokens]. */
+/* A map with random rows that sum to 1, and the same as dense numbers [head][row][tokens]. */
 typedef struct sample {
     pc__map_shape shape;
     void *map;
@@ -21,7 +20,7 @@ static sample sample_new(pc__map_shape shape, pc_test_rng *rng)
 {
     size_t n = shape.tokens, rows = (size_t)shape.heads * n;
     sample s = {shape, malloc(pc__map_bytes(&shape)),
-                calloc(rows * n, sizeof(float))}; /* to its last byte, for the sanitizer */
+                calloc(rows * n, sizeof(float))}; /* up to its last byte, for the sanitizer */
     for (size_t r = 0; r < rows; r++) {
         size_t keys = shape.causal ? r % n + 1 : n;
         float *row = s.dense + r * n, sum = 0;
@@ -92,7 +91,7 @@ static void distances(void)
             }
 }
 
-/* Two maps with nothing in common are 1 apart, whatever their length, heads and layers. */
+/* Disjoint maps have distance 1 for any length, heads and layers. */
 static void bounds(void)
 {
     for (size_t n = 2; n <= 64; n *= 2) {
@@ -108,14 +107,14 @@ static void bounds(void)
               < 1e-12);
         const void *a[3] = {first, first, second}, *b[3] = {second, first, first};
         CHECK(fabsf(pc__map_label(&tv, 3, &shape, a, &shape, b) - 0.2f * 2 / 3)
-              < 1e-7f); /* the mean over layers times alpha */
+              < 1e-7f); /* alpha times the mean over layers */
         CHECK(pc__map_label(&tv, 3, &shape, a, &shape, a) == 0);
         free(first);
         free(second);
     }
 }
 
-/* The length term is a share of the longer one, so that it can never hide the maps behind it. */
+/* The length term is a share of the longer length, so that it cannot hide the maps. */
 static void lengths(void)
 {
     pc_test_rng rng = {3};

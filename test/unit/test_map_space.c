@@ -1,6 +1,6 @@
-/* Room of a data file against a map of its pages.
- * Catches: pieces that overlap, gaps that are lost or touch each other, sums that are not those of
- * the gaps, an array that would have to grow when a piece comes back. */
+/* Compares the free room of a data file with a map of its pages. Catches: extents that overlap,
+ * gaps that are lost or touch each other, totals that do not fit the gaps, an array that has to
+ * grow when an extent comes back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct piece {
     uint64_t at, bytes;
 } piece;
 
-/* Gaps are what the pages say, and nothing is counted that is not there. */
+/* Gaps and totals agree with the pages. */
 static int agrees(const pc__map_space *room, const uint8_t *pages)
 {
     uint64_t taken = 0, on_disk = 0, at = 1;
@@ -35,7 +35,8 @@ static int agrees(const pc__map_space *room, const uint8_t *pages)
     }
     for (uint64_t p = at; p < room->end && fine; p++)
         fine = pages[p];
-    return fine && taken == room->taken && on_disk == room->on_disk && room->count <= room->pieces + 1;
+    return fine && taken == room->taken && on_disk == room->on_disk
+           && room->count <= room->pieces + 1;
 }
 
 static void test_random(uint64_t seed)
@@ -52,7 +53,7 @@ static void test_random(uint64_t seed)
             pc__map_gap last = {0};
             CHECK_OK(pc__map_space_reserve(&room, &pc__libc_allocator));
             size_t gap = pc__map_space_find(&room, bytes, &last);
-            for (size_t i = 0; i < room.count; i++) /* the smallest that is large enough */
+            for (size_t i = 0; i < room.count; i++) /* the smallest gap that is large enough */
                 CHECK(room.gaps[i].bytes < bytes
                       || (gap != SIZE_MAX && room.gaps[gap].bytes <= room.gaps[i].bytes));
             if (gap == SIZE_MAX && room.end + bytes >= PAGES)

@@ -1,8 +1,7 @@
-/* The store of attention maps.
- * Catches: maps that come back changed, pointers that move while the file grows, a record that is
- * lost or comes back after reopening, counters that do not balance, stores of another face that are
- * opened, budgets that are exceeded, room that is lost, damage that is not found, a log that was
- * cut and passes for a shorter one, links that are followed. */
+/* The store of attention maps. Catches: maps that come back changed, pointers that move while the
+ * file grows, a record that is lost or returns after reopening, counters that do not balance, a
+ * store with another signature that opens, an exceeded budget, lost room, damage that is not found,
+ * a truncated log that passes for a shorter one, links that are followed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -48,7 +47,7 @@ static void test_round(void)
     pc__map_store_free(store);
 }
 
-/* What earlier versions wrote. */
+/* Stores of earlier versions. */
 static void test_golden(void)
 {
     static const uint32_t numbers[] = {2, 5, 0};
@@ -68,9 +67,10 @@ static void test_golden(void)
     pc__map_store_free(store);
 }
 
-/* ------------------------------------------------------------------- the face */
+/* ------------------------------------------------------------------- the signature */
 
-static void refused(const char *folder, pc__map_signature signature, pc_status want, const char *text)
+static void refused(const char *folder, pc__map_signature signature, pc_status want,
+                    const char *text)
 {
     pc__map_store *store = (pc__map_store *)(uintptr_t)1;
     CHECK_STATUS(pc__map_store_open(&store, &pc__libc_allocator, folder,
@@ -138,12 +138,12 @@ static void test_arguments(void)
     CHECK_STATUS(
         pc__map_store_add(store, &r.tokens_id, UINT32_MAX, NULL, 0, r.layers, &id, NULL, NULL),
         PC_ERR_LIMIT);
-    CHECK_STATUS(
-        pc__map_store_add(store, &r.tokens_id, r.tokens, metadata, SIZE_MAX, r.layers, &id, NULL, NULL),
-        PC_ERR_LIMIT);
+    CHECK_STATUS(pc__map_store_add(store, &r.tokens_id, r.tokens, metadata, SIZE_MAX, r.layers, &id,
+                                   NULL, NULL),
+                 PC_ERR_LIMIT);
     CHECK_INT(id, -1);
     CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, NULL, 0, r.layers, &id, NULL,
-                               NULL)); /* without a note */
+                               NULL)); /* without metadata */
     CHECK_OK(pc__map_store_metadata(store, id, NULL, 0));
     CHECK_OK(maps_add(store, 2, &id));
     CHECK_OK(pc__map_store_metadata(store, id, metadata, sizeof metadata)); /* its first bytes */
@@ -166,7 +166,7 @@ static void test_arguments(void)
 
 /* ----------------------------------------------------------------- the budget */
 
-static uint64_t disk_bytes(const char *folder) /* that take room, not the size */
+static uint64_t disk_bytes(const char *folder) /* of the disk, not of the file's size */
 {
     static const char *const names[] = {"maps.log", "maps.data"};
     uint64_t sum = 0;
@@ -188,7 +188,7 @@ static void count_one(void *user, int64_t id)
 
 static void test_budget(void)
 {
-    enum { BUDGET = 200 * 1024, SLACK = 8192 /* whole blocks of the file system */ };
+    enum { BUDGET = 200 * 1024, SLACK = 8192 /* blocks of the file system */ };
     const char *folder = maps_folder();
     pc__map_store *store = fresh(folder,
                                  (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1});
@@ -199,10 +199,10 @@ static void test_budget(void)
     CHECK_OK(maps_add(store, 0, &first));
     for (uint32_t n = 1; n < 200; n++) {
         maps_record r = maps_make(&signature, n);
-        CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, r.metadata, sizeof r.metadata, r.layers,
-                                   &id, count_one, &told));
+        CHECK_OK(pc__map_store_add(store, &r.tokens_id, r.tokens, r.metadata, sizeof r.metadata,
+                                   r.layers, &id, count_one, &told));
         maps_free(&r);
-        CHECK_OK(maps_check(store, first, 0)); /* what is used stays */
+        CHECK_OK(maps_check(store, first, 0)); /* used records stay */
         pc__map_store_get_stats(store, &s);
         CHECK(s.bytes <= BUDGET);
         CHECK(disk_bytes(folder) <= BUDGET + SLACK);
@@ -214,14 +214,14 @@ static void test_budget(void)
     pc__map_store_free(store);
     store = fresh(folder, (pc__map_store_options){.budget_bytes = 16 * 1024});
     CHECK_STATUS(maps_add(store, 4, &id), PC_ERR_LIMIT);
-    CHECK_OK(maps_add(store, 0, &id)); /* a smaller budget than before: the others go */
+    CHECK_OK(maps_add(store, 0, &id)); /* a smaller budget: the others are evicted */
     pc__map_store_get_stats(store, &s);
     CHECK(s.bytes <= 16 * 1024);
     CHECK_OK(maps_check(store, id, 0));
     pc__map_store_free(store);
 }
 
-/* Uses are known to the next process. */
+/* The next process knows the uses. */
 static void test_worth_lasts(void)
 {
     const char *folder = maps_folder();
@@ -242,8 +242,8 @@ static void test_worth_lasts(void)
     pc__map_store_free(store);
 }
 
-/* Records of 5 sizes in a small room for long: it is used again and again, the log does not grow
- * for ever, and nothing is overwritten that is there. */
+/* Adds records of 5 sizes in little room for long: room is reused, the log does not grow without
+ * limit, and no record is overwritten. */
 static void test_churn(void)
 {
     const char *folder = maps_folder();
@@ -274,7 +274,7 @@ static void test_churn(void)
     pc__map_store_free(store);
 }
 
-/* -------------------------------------------------------------------- packing */
+/* -------------------------------------------------------------------- compressing */
 
 static void test_pack(void)
 {
@@ -310,7 +310,7 @@ static void test_pack(void)
     pc__map_store_free(store);
 }
 
-/* ------------------------------------------------------------------ a cut log */
+/* ------------------------------------------------------------------ a truncated log */
 
 enum { CUT_RECORDS = 6 };
 
@@ -330,7 +330,7 @@ static void copy_file(const char *from, const char *to, const char *name, off_t 
     close(out);
 }
 
-/* How many of `records` are told to be damaged; each of the others is there. */
+/* Returns how many of `records` count as damaged; checks that each of the others is there. */
 static uint64_t damaged_of(const char *folder, uint64_t records, int read_only)
 {
     pc__map_store *store = fresh(folder,
@@ -351,8 +351,7 @@ static uint64_t damaged_of(const char *folder, uint64_t records, int read_only)
     return s.damaged;
 }
 
-/* Cut anywhere, the log costs records, and says how many; once it was opened for writing it is
- * whole again. */
+/* A truncated log costs records and says how many; opening it for writing repairs it. */
 static void cut_everywhere(const char *folder)
 {
     char path[512];
@@ -380,14 +379,14 @@ static void cut_everywhere(const char *folder)
 
 static void test_cut_log(void)
 {
-    char folder[256]; /* maps_folder uses its texts again */
+    char folder[256]; /* maps_folder reuses its text */
     snprintf(folder, sizeof folder, "%s", maps_folder());
     pc__map_store *store = fresh(folder, (pc__map_store_options){.relaxed = 1});
     int64_t ids[CUT_RECORDS];
     for (uint32_t n = 0; n < CUT_RECORDS; n++)
         CHECK_OK(maps_add(store, n, &ids[n]));
     pc__map_store_free(store);
-    cut_everywhere(folder); /* as entries were added */
+    cut_everywhere(folder); /* entries in the order of adding */
     store = fresh(folder, (pc__map_store_options){.relaxed = 1});
     CHECK_OK(maps_check(store, ids[1], 1));
     CHECK_OK(pc__map_store_tidy(store));
@@ -452,7 +451,7 @@ static void test_memory(void)
         memory.fail_at = 0;
         CHECK(status == PC_OK || status == PC_ERR_NOMEM);
         CHECK_INT(memory.live_blocks, 0);
-        if (stored >= 0) { /* it was reported */
+        if (stored >= 0) { /* it was reported as stored */
             pc__map_store *store = fresh(folder, (pc__map_store_options){0});
             maps_list *list = maps_list_of(store);
             CHECK(list->count > 0 && list->items[list->count - 1].id >= stored);

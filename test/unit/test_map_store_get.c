@@ -1,7 +1,6 @@
-/* Damage of a store of maps, and what is planted in its folder.
- * Catches: a bit of a record or of the log that changes what is given out without being noticed,
- * data or a log cut short that brings down the reader or loses what lies before, an entry that is
- * taken for another, links that are followed. */
+/* Damage in a store of maps, and links planted in its folder. Catches: a changed bit that is not
+ * noticed, a truncated file that crashes the reader or costs records before the cut, an entry that
+ * is taken for another, links that are followed. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +14,7 @@ static void path_of(char out[512], const char *folder, const char *name)
     snprintf(out, 512, "%s/%s", folder, name);
 }
 
-/* Three records; the second is the smallest there is. */
+/* Three records; the second one is as small as possible. */
 static void make(const char *folder, int64_t ids[RECORDS])
 {
     static const uint32_t numbers[RECORDS] = {1, 5, 7};
@@ -50,8 +49,8 @@ static int sum_bytes(void *user, const pc__map_record *record)
     return 0;
 }
 
-/* Every bit of the second record: found when it is used first, by get or by note. The others stay.
- */
+/* Changes every bit of the second record: its first use, of maps or metadata, finds it. The others
+ * stay. */
 static void test_record_bits(int is_read_only, int step)
 {
     const char *folder = maps_folder();
@@ -65,10 +64,10 @@ static void test_record_bits(int is_read_only, int step)
     CHECK_OK(pc__map_store_each(store, sum_bytes, &bytes));
     pc__map_store_free(store);
     CHECK(bytes > 600 && bytes < 1200);
-    at = 4096 + 4096; /* the first one has one page */
+    at = 4096 + 4096; /* the first record has one page */
     for (uint64_t bit = 0; bit < 8 * bytes; bit += (uint64_t)step) {
         pc__map_store_stats s;
-        if (!is_read_only) { /* it is removed, so that it has to be made again */
+        if (!is_read_only) { /* it was removed: make it again */
             folder = maps_folder();
             make(folder, ids);
             path_of(data, folder, "maps.data");
@@ -90,12 +89,12 @@ static void test_record_bits(int is_read_only, int step)
             continue;
         }
         CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.relaxed = 1}));
-        CHECK_INT(pc__map_store_count(store), 2); /* gone for good */
+        CHECK_INT(pc__map_store_count(store), 2); /* it stays removed */
         pc__map_store_free(store);
     }
 }
 
-/* Every bit of the log: another store is never served, and at most one record is lost. */
+/* Changes every bit of the log: at most one record is lost, and no other store is accepted. */
 static void test_log_bits(void)
 {
     const char *folder = maps_folder();
@@ -123,7 +122,7 @@ static void test_log_bits(void)
     }
 }
 
-/* The log cut short at all lengths: whole entries count, and the store goes on behind them. */
+/* Truncates the log at all lengths: whole entries count, and the store stays usable. */
 static void test_short_log(void)
 {
     const char *folder = maps_folder();
@@ -168,7 +167,8 @@ static void test_short_log(void)
     free(whole_data);
 }
 
-/* The data file cut short at all lengths: what lies beyond is damaged, the rest is there. */
+/* Truncates the data file at all lengths: records beyond the end are damaged, the others are there.
+ */
 static void test_short_data(void)
 {
     const char *folder = maps_folder();
@@ -202,7 +202,7 @@ static void test_short_data(void)
     free(whole);
 }
 
-/* The data of another store, or of none. */
+/* The data file of another store, or none. */
 static void test_exchanged(void)
 {
     const char *a = maps_folder(), *b = maps_folder();

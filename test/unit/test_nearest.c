@@ -1,5 +1,5 @@
-/* Catches: a neighbour that is dropped though it is among the k nearest, a wrong order, ties that
- * do not go to the smaller id, also where only the roots are equal. */
+/* Catches: one of the k nearest that is dropped, a wrong order, ties that are not ordered by id,
+ * also where only the roots are equal. */
 #include "memo/index/nearest.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
  * window, soft cap), keys that one row holds twice, sharing that changes a bit of the result, a
  * plan that cannot go on to the next layer's pages, bad arguments that are let through, distances
  * that overflow, leaks when an allocation fails. */
+#include <promptcache/attend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

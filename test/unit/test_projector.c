@@ -1,7 +1,7 @@
-/* Catches pooling that leaves out a token or a dimension, or reads beyond the input; features that
- * depend on what is computed together, that are not the two layers with their norm; shapes that
- * cannot be and are taken; files that do not come back bit for bit, and damaged or impossible ones
- * that are read; memory that is lost when it runs out. */
+/* Catches: pooling that leaves out a token or dimension, or reads beyond the input; features that
+ * depend on the batch, or differ from two layers with a norm; invalid shapes that are accepted;
+ * files that do not come back bit for bit; damaged or invalid files that are read; leaks when
+ * memory runs out. */
 #include "memo/train/projector.h"
 
 #include <math.h>
@@ -66,8 +66,8 @@ static void pool_naively(const pc__projector_shape *s, const float *x, size_t to
     for (size_t r = 0; r < s->rows; r++)
         for (size_t c = 0; c < s->columns; c++) {
             float most = -INFINITY;
-            for (size_t t = 0; t < tokens; t++) /* token t is [t, t + 1) of tokens, band r [r, r +
-                                                   1) of rows: do they overlap? */
+            for (size_t t = 0; t < tokens; t++) /* Do the token's range [t, t + 1) of tokens and the
+                                                   band's range [r, r + 1) of rows overlap? */
                 for (size_t d = c; t * s->rows < (r + 1) * tokens && (t + 1) * s->rows > r * tokens
                                    && d < s->hidden;
                      d += s->columns)
@@ -91,7 +91,7 @@ static void pooling(void)
               *got = malloc(s->rows * s->columns * sizeof *got);
         for (size_t tokens = 1; tokens <= 40; tokens++) {
             float *x = malloc(tokens * s->hidden
-                              * sizeof *x); /* to its last byte, for the sanitizer */
+                              * sizeof *x); /* up to its last byte, for the sanitizer */
             for (size_t k = 0; k < tokens * s->hidden; k++)
                 x[k] = pc_test_normal(&rng) - 3;
             pool_naively(s, x, tokens, want);
@@ -111,7 +111,7 @@ static void pooling(void)
     }
 }
 
-/* Some of everything: cells beyond one chunk, a norm, a bias. */
+/* Several chunks of cells, a norm, a bias. */
 static pc__projector *normed_projector(float **pooled, size_t count)
 {
     pc__projector *p = new_projector((pc__projector_shape){700, 1, 64, 1, 700, 48}, 3);
@@ -132,8 +132,8 @@ static void norm(void)
     CHECK_OK(pc__projector_norm(p, items, 4));
     CHECK(p->mean[0] == 2 && p->mean[1] == 5 && p->mean[2] == -5);
     CHECK(p->scale[0] == 1 && p->scale[2] == (float)(1.0 / 3));
-    CHECK(fabsf(p->scale[1] - 75) < 1e-4f);    /* never changed: as if by a hundredth of 4/3 */
-    CHECK_OK(pc__projector_norm(p, items, 1)); /* nothing ever changed */
+    CHECK(fabsf(p->scale[1] - 75) < 1e-4f);    /* constant: counts as a hundredth of 4/3 */
+    CHECK_OK(pc__projector_norm(p, items, 1)); /* all cells are constant */
     CHECK(p->scale[0] == 1);
     items[7] = NAN;
     CHECK_STATUS(pc__projector_norm(p, items, 4), PC_ERR_INVALID);
@@ -190,7 +190,7 @@ static void alone_or_together(void)
     free(pooled);
 }
 
-/* Seeds decide, and nothing else: not the machine, not its CPU level (PC_CPU_MASK). */
+/* Weights depend on the seed only, not on machine or CPU level (PC_CPU_MASK). */
 static void seeds(void)
 {
     pc__projector_shape shape = {24, 2, 9, 4, 6, 32};
@@ -217,7 +217,7 @@ static void refused(uint8_t *data, size_t size, const char *cause)
     CHECK_ERROR_HAS(cause);
 }
 
-/* A changed number with a checksum that is right again. */
+/* A changed number with a matching checksum. */
 static void refused_u32(const pc__bytes *file, size_t at, uint32_t value, const char *cause)
 {
     uint8_t *data = malloc(file->size);
@@ -244,7 +244,7 @@ static void files(void)
     pc__projector_free(p);
     free(pooled);
 
-    CHECK_OK(pc__projector_write(small, &bytes)); /* over what is there */
+    CHECK_OK(pc__projector_write(small, &bytes)); /* over existing bytes */
     uint8_t *data = (uint8_t *)bytes.data;
     CHECK_INT(bytes.size, 56 + 4 * (2 * 4 + 5 * 16 + 16 * 128) + 8);
     for (size_t i = 0; i < bytes.size; i++) {
@@ -277,7 +277,7 @@ static void files(void)
     pc__bytes_free(&bytes);
 }
 
-/* One life of a projector on an allocator that fails. */
+/* Makes, trains, writes and reads a projector on an allocator that fails. */
 static pc_status life(const pc_allocator *failing)
 {
     pc__projector_shape shape = {4, 3, 9, 2, 2, 16};

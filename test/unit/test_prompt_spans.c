@@ -3,6 +3,8 @@
  * exactly what stands before them and are called approximate, however they came about; levels in
  * another order, at another distance, behind other tokens or of rounded states that are called
  * exact; leaks where memory runs out. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

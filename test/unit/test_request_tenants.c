@@ -16,7 +16,7 @@ static pc__id public_base(const toy_world *w, uint32_t encoding, uint64_t regime
     parts.tokenizer = no_tokenizer; /* the host's */
     parts.position_scheme = PC_POSITION_ROPE;
     parts.dtype = PC_DTYPE_F32;
-    parts.regime = regime;
+    parts.rope_regime = regime;
     parts.layout = 0;
     parts.encoding = encoding;
     parts.salt = salt;

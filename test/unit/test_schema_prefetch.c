@@ -3,6 +3,7 @@
  * that do not come back from a folder as they were. */
 #include "serve/schema_prefetch.h"
 
+#include <promptcache/bench.h>
 #include <time.h>
 
 #include "toy_schema.h"

@@ -4,6 +4,8 @@
  * not those of a plain prefill of the whole, memory lost or kept where an allocation fails. */
 #include "toy_schema.h"
 
+#include <promptcache/bench.h>
+
 static const char llama[] = "<s>[INST] <<SYS>>\n{__SYS_PROMPT}\n<</SYS>>\n\n{__USR_PROMPT} [/INST]";
 
 static pc_relay relay_of(const char *format, const char *system)

@@ -3,6 +3,7 @@
  * kept after they were dropped, requests of several applications that disturb each other in one
  * batch, names that are lost after an error, races between threads, memory lost where an allocation
  * fails. */
+#include <promptcache/admin.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -96,12 +97,12 @@ static void listing(void)
     CHECK_OK(pc_systems_get(systems, 0, &info));
     CHECK_STR(info.name, "support");
     CHECK_INT(info.filled, 2);
-    CHECK_INT(info.kept, 1);
+    CHECK_INT(info.pinned, 1);
     CHECK_OK(pc_systems_get(systems, 1, &info));
     CHECK_STR(info.name, "search");
     CHECK_INT(info.length, 3);
     CHECK_OK(pc_systems_get(systems, 2, &info));
-    CHECK(info.kept > 5);
+    CHECK(info.pinned > 5);
     CHECK_INT(info.length, pc_schema_length(w.schema));
     CHECK_STATUS(pc_systems_get(systems, 3, &info), PC_ERR_NOT_FOUND);
     CHECK_STATUS(pc_systems_find(&schema, systems, "x"), PC_ERR_NOT_FOUND);
@@ -273,7 +274,7 @@ static void faults(void)
     CHECK_OK(pc_systems_new(&small, w.model, cache, NULL));
     CHECK_STATUS(fill(small, "a", "the word"), PC_MISS);
     CHECK_OK(pc_systems_get(small, 0, &info));
-    CHECK_INT(info.kept, 0);
+    CHECK_INT(info.pinned, 0);
     pc_systems_free(small);
     pc_cache_free(cache);
     pc_systems_free(systems);

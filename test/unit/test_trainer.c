@@ -1,8 +1,8 @@
-/* Catches a training that does not find what decides the labels; that depends on the number of
- * threads, on what ran before, or on having been stopped and gone on with; pairs across groups,
- * pairs of an item with itself, items that are left out; a projector that is changed by a training
- * that was cancelled, that failed, or that ran away; a checkpoint of another training, or a damaged
- * one, that is gone on with; memory that is lost. */
+/* Catches: a training that does not learn what decides the labels; results that depend on the
+ * number of threads, on earlier calls, or on stopping and resuming; pairs across groups, of an item
+ * with itself, or missing ones; a projector that a cancelled, failed or diverged training has
+ * changed; a checkpoint that is damaged or of another training and is accepted; leaks when memory
+ * runs out. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static pc__training training_of(size_t epochs)
                           .seed = 3};
 }
 
-/* All that a projector is made of. */
+/* All bytes of a projector. */
 static uint64_t bits_of(const pc__projector *p)
 {
     return XXH3_64bits(p->first, (p->weights + 2 * p->cells) * sizeof *p->first);
@@ -63,8 +63,7 @@ static uint64_t trained_bits(uint32_t threads, pc__training training, pc__traini
     return bits;
 }
 
-/* Neighbours by trained features are nearly the true ones; by random features of normed inputs they
- * are far from it. */
+/* Trained features find nearly the true neighbours; random features of normed inputs do not. */
 static void learns(void)
 {
     pc_context *context = context_of(2);
@@ -95,8 +94,8 @@ static void learns(void)
     CHECK(after.share > 0.95 && before.share < 0.4);
     CHECK(result.last_loss < 0.2 * result.first_loss);
     CHECK(result.label_scale > 0.04 && result.label_scale < 0.07);
-    CHECK_INT(result.epochs, 53); /* the default: 4000 batches of 16 */
-    /* the distance itself is the label, not only in the same order */
+    CHECK_INT(result.epochs, 53); /* default: 4000 batches of 16 */
+    /* distances equal labels, not only their order */
     double off = 0;
     for (size_t i = 1200; i < 1300; i++) {
         float f[2 * DIM], square = 0;
@@ -132,7 +131,7 @@ static float first_cell_apart(void *user, size_t i, size_t j)
     return d < 0 ? -d : d;
 }
 
-/* Every machine, at every CPU level (PC_CPU_MASK), gives these weights. */
+/* Every machine and CPU level (PC_CPU_MASK) gives these weights. */
 static void known_bits(void)
 {
     static float pooled[ITEMS * CELLS];
@@ -248,7 +247,7 @@ static void bad_checkpoints(void)
     pc_context_free(context);
 }
 
-/* --- what is told, and stopping */
+/* --- progress and cancelling */
 typedef struct told {
     uint64_t calls, last, total;
     uint64_t cancel_at; /* done */
@@ -301,7 +300,7 @@ static void progress(void)
     pc_context_free(context);
 }
 
-/* --- who is paired with whom */
+/* --- pairs */
 typedef struct pairs {
     atomic_uint seen[ITEMS];
     atomic_uint wrong;
@@ -347,7 +346,7 @@ static void pairing(void)
     pc__training_order_free(&again);
 }
 
-/* --- what is refused, and leaves the projector as it was */
+/* --- refused arguments leave the projector unchanged */
 static float bad_label(void *user, size_t i, size_t j)
 {
     const float *value = user;
@@ -391,7 +390,7 @@ static void refusals(void)
     bad = training, bad.rate = 20, bad.epochs = 3, refused(bad, "the projector is as it was");
 }
 
-/* Labels that become far too large in the second epoch: the first one's work stays. */
+/* Labels grow too large in the second epoch: the result of the first one stays. */
 typedef struct runaway {
     atomic_uint pairs, all;
 } runaway;
@@ -418,8 +417,8 @@ static void runs_away(void)
     p = fresh();
     training = training_of(3);
     training.label = runaway_label, training.label_user = &r;
-    atomic_store(&r.all, 150 + 18 * 120
-                             + 66); /* those that the unit is found by, then 300 in batches of 16 */
+    atomic_store(&r.all,
+                 150 + 18 * 120 + 66); /* those for the label scale, then 300 in batches of 16 */
     CHECK_STATUS(pc__projector_train(p, context, &training, &result), PC_ERR_INVALID);
     CHECK_ERROR_HAS("epoch 2 of 3: a loss of ");
     CHECK_ERROR_HAS("as the epoch before left it");
@@ -457,7 +456,7 @@ static void without_memory(void)
         uint64_t after = bits_of(p);
         CHECK(status == PC_OK
                   ? after == trained
-                  : after == before || after == trained); /* the checkpoint comes after the epoch */
+                  : after == before || after == trained); /* the checkpoint follows the epoch */
         untouched += after == before;
         pc__projector_free(p);
         CHECK_INT(memory.live_blocks, 0);
@@ -473,7 +472,8 @@ int main(void)
     learns();
     same_everywhere();
 #if defined(__SANITIZE_THREAD__)
-    if (!getenv("PC_TEST_LONG")) { /* the rest trains by the same threads again, or by one */
+    /* The rest trains with the same number of threads, or with one. */
+    if (!getenv("PC_TEST_LONG")) {
         feature_items_free(&items);
         return pc_test_end();
     }

@@ -1,5 +1,5 @@
-/* Catches loops of one CPU level that give other bits than plain C, or read and write beyond their
- * rows; sums that are wrong (against fp64). */
+/* Catches: a CPU level whose results differ from plain C by a bit; reading or writing beyond rows;
+ * sums that are wrong, against fp64. */
 #include "memo/train/vector_ops.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { LEVELS = 3, MOST = 5000, ROWS_MOST = 70 };
 
 static void *filled(size_t floats, pc_test_rng *rng)
 {
-    float *x = malloc(floats * sizeof *x); /* to its last byte, for the sanitizer */
+    float *x = malloc(floats * sizeof *x); /* up to its last byte, for the sanitizer */
     for (size_t i = 0; i < floats; i++)
         x[i] = pc_test_normal(rng);
     return x;
@@ -56,7 +56,7 @@ static void largest(const pc__vector_ops *loops, size_t rows, size_t columns, si
     free(x), free(got);
 }
 
-/* Of the last n of MOST elements, so that reading on would be found. */
+/* Uses the last n of MOST elements, so that the sanitizer finds reading beyond. */
 static void apart(const pc__vector_ops *loops, const float *a, const float *b, size_t n,
                   int squared, double out[3])
 {
@@ -82,7 +82,7 @@ static void apart(const pc__vector_ops *loops, const float *a, const float *b, s
     free(half_a), free(half_b), free(byte_a), free(byte_b), free(float_a), free(float_b);
 }
 
-/* Rows one after the other, with 15 bytes behind them that must not matter. */
+/* Consecutive rows, with 15 bytes behind them that must not matter. */
 static double apart_rows(const pc__vector_ops *loops, size_t rows, size_t keys, size_t grow,
                          int squared)
 {

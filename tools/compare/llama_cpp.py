@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""promptcache beside llama.cpp: the same model files, the same tokens, the same threads, taking turns on this machine.
+"""promptcache beside llama.cpp: the same model files, tokens and number of threads, in turns.
 
-    llama_cpp.py prepare --work DIR --build BUILD      fetches and builds llama.cpp, writes the models, compiles both sides
-    llama_cpp.py check   --work DIR --build BUILD      do both compute the same? logits of the same tokens
-    llama_cpp.py run     --work DIR --build BUILD      measures; can be stopped and started again (another libpromptcache starts anew)
-    llama_cpp.py table   --work DIR [--json]           the records of the library that was measured last as a table
+    llama_cpp.py prepare --work DIR --build BUILD  fetches and builds llama.cpp, writes the models,
+                                                   compiles both sides
+    llama_cpp.py check   --work DIR --build BUILD  compares the logits of both for the same tokens
+    llama_cpp.py run     --work DIR --build BUILD  measures; a stopped run goes on, but another
+                                                   libpromptcache starts anew
+    llama_cpp.py table   --work DIR [--json]       the results of the library measured last
 
-DIR takes about 4 GB, the two sides together up to 8 GB of memory. BUILD is a build folder of promptcache with its shared library. llama.cpp comes from PyPI's llama-cpp-python source package
-(pip, or --package FILE) and is built for this CPU (GGML_NATIVE, Release). Models have the shape of a 1.1 B Llama with random weights, unless --model
-names others. Needs cmake, a C++ compiler, numpy. llama.cpp's modes (flash attention on and off, one shared buffer or a stream a sequence) are all
-measured in the first round; those more than 25 % behind the best one are left out of the rounds that follow, and the best one counts.
+DIR takes about 4 GB, the two sides together up to 8 GB of memory. BUILD is a build folder of
+promptcache with its shared library. llama.cpp comes from PyPI's source package llama-cpp-python
+(pip, or --package FILE) and is built for this CPU (GGML_NATIVE, Release). The models have the shape
+of a 1.1 B Llama with random weights, or --model names others. Needs cmake, a C++ compiler, numpy.
+The first round measures all modes of llama.cpp (flash attention on and off, one shared buffer or a
+stream for each sequence). Later rounds leave out modes that were more than 25 % behind the best
+one, and the best one counts.
 """
 import argparse
 import glob
@@ -29,19 +34,31 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 VERSION = "0.3.36"
 OURS, THEIRS = "promptcache", "llama.cpp"
 ATTENTION = {"fa off": "0", "fa on": "1"}
-STREAMS = {f"{fa}, {name}": f"{number} {own}" for name, own in (("shared", 0), ("own copies", 1)) for fa, number in ATTENTION.items()}
+STREAMS = {
+    f"{fa}, {name}": f"{number} {own}"
+    for name, own in (("shared", 0), ("own copies", 1))
+    for fa, number in ATTENTION.items()
+}
 QUIET = 0.1  # cores that others may use without a measurement being called disturbed
 AHEAD = 1.25  # modes further behind the best are measured once only
 
-# name, our command, their command with a mode, modes, batch, how many rounds at most, goals by weights
+# name, our command, their command with a mode, modes, batch, how many rounds at most, goals by
+# weights
 CASES = [
     ("prefill 512", "prefill 512", "prefill {} 512", ATTENTION, 0, 5, {"q8_0": 4, "bf16": 8}),
     ("prefill 2048", "prefill 2048", "prefill {} 2048", ATTENTION, 0, 3, {"q8_0": 4, "bf16": 8}),
-    ("TTFT, 64 of 2048 new", "ttft 2048 64", "ttft {} 2048 64", ATTENTION, 0, 9, {"q8_0": 4, "bf16": 4}),
+    ("TTFT, 64 of 2048 new", "ttft 2048 64", "ttft {} 2048 64", ATTENTION, 0, 9, {
+        "q8_0": 4, "bf16": 4
+    }),
     ("decode at depth 0", "decode 0 12", "decode {} 0 12", ATTENTION, 1, 9, {"q8_0": 1, "bf16": 1}),
-    ("decode at depth 4096", "decode 4096 12", "decode {} 4096 12", ATTENTION, 1, 9, {"q8_0": 1.5, "bf16": 1.5}),
-    ("decode, 8 over 2048 + 128", "shared 2048 128 8 6", "shared {} 2048 128 8 6", STREAMS, 8, 9, {"q8_0": 3, "bf16": 3}),
-    ("decode, 32 over 2048 + 128", "shared 2048 128 32 5", "shared {} 2048 128 32 5", STREAMS, 32, 9, {"q8_0": 6, "bf16": 6}),
+    ("decode at depth 4096", "decode 4096 12", "decode {} 4096 12", ATTENTION, 1, 9, {
+        "q8_0": 1.5, "bf16": 1.5
+    }),
+    ("decode, 8 over 2048 + 128", "shared 2048 128 8 6", "shared {} 2048 128 8 6", STREAMS, 8, 9, {
+        "q8_0": 3, "bf16": 3
+    }),
+    ("decode, 32 over 2048 + 128", "shared 2048 128 32 5", "shared {} 2048 128 32 5", STREAMS, 32,
+     9, {"q8_0": 6, "bf16": 6}),
 ]
 
 
@@ -65,12 +82,14 @@ def package(options):
     pattern = os.path.join(options.work, "llama_cpp_python-*.tar.gz")
     if not glob.glob(pattern):
         name = "llama-cpp-python"
-        command(sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", name, f"{name}=={VERSION}", "-d", options.work)
+        command(sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", name,
+                f"{name}=={VERSION}", "-d", options.work)
     return sorted(glob.glob(pattern))[-1]
 
 
 def barrier(source):
-    """GCC 12 takes the AMX tile configuration for 8 bytes long and drops the stores to the rest of it: quantised weights would end in SIGSEGV."""
+    """GCC 12 takes the AMX tile configuration for 8 bytes long and drops the stores to the rest of
+    it: quantised weights would end in SIGSEGV."""
     path, call = os.path.join(source, "ggml/src/ggml-cpu/amx/mmq.cpp"), "_tile_loadconfig(&tc);"
     version = subprocess.run(["c++", "-dumpfullversion"], capture_output=True, text=True).stdout
     with open(path) as file:
@@ -82,7 +101,8 @@ def barrier(source):
 
 
 def build_llama(options):
-    source, build = os.path.join(options.work, "src/vendor/llama.cpp"), os.path.join(options.work, "build")
+    source, build = os.path.join(options.work, "src/vendor/llama.cpp"), os.path.join(
+        options.work, "build")
     if glob.glob(os.path.join(build, "bin/libllama.so*")):
         return
     if not os.path.isdir(source):
@@ -91,18 +111,25 @@ def build_llama(options):
             archive.extractall(options.work)
         os.rename(os.path.join(options.work, top), os.path.join(options.work, "src"))
     barrier(source)
-    off = [f"-DLLAMA_BUILD_{part}=OFF" for part in ("TESTS", "EXAMPLES", "SERVER", "TOOLS", "COMMON")]
-    command("cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF", *off)
+    off = [
+        f"-DLLAMA_BUILD_{part}=OFF" for part in ("TESTS", "EXAMPLES", "SERVER", "TOOLS", "COMMON")
+    ]
+    command("cmake", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON",
+            "-DLLAMA_CURL=OFF", *off)
     command("nice", "cmake", "--build", build, "--target", "llama", "-j", str(options.threads))
 
 
 def compile_sides(options):
-    source, build = os.path.join(options.work, "src/vendor/llama.cpp"), os.path.join(options.work, "build/bin")
+    source, build = os.path.join(options.work, "src/vendor/llama.cpp"), os.path.join(
+        options.work, "build/bin")
     cc = ["cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2"]
-    ours, theirs = os.path.join(options.work, "peer_promptcache"), os.path.join(options.work, "peer_llama_cpp")
-    command(*cc, "-I", os.path.join(ROOT, "include"), os.path.join(HERE, "peer_promptcache.c"), "-o", ours, "-L", options.build, "-lpromptcache",
+    ours, theirs = os.path.join(options.work, "peer_promptcache"), os.path.join(
+        options.work, "peer_llama_cpp")
+    command(*cc, "-I", os.path.join(ROOT, "include"), os.path.join(HERE, "peer_promptcache.c"),
+            "-o", ours, "-L", options.build, "-lpromptcache",
             "-Wl,-rpath," + os.path.abspath(options.build))
-    command(*cc, "-I", source + "/include", "-I", source + "/ggml/include", os.path.join(HERE, "peer_llama_cpp.c"), "-o", theirs, "-L", build, "-lllama",
+    command(*cc, "-I", source + "/include", "-I", source + "/ggml/include",
+            os.path.join(HERE, "peer_llama_cpp.c"), "-o", theirs, "-L", build, "-lllama",
             "-lggml-base", "-Wl,-rpath," + os.path.abspath(build))
 
 
@@ -115,13 +142,16 @@ def models(options):
     for kind in options.weights.split(","):
         found[kind] = os.path.join(folder, f"{options.shape}-{kind}.gguf")
         if not os.path.exists(found[kind]):
-            command(sys.executable, os.path.join(HERE, "random_gguf.py"), found[kind], "--type", kind, "--shape", options.shape)
+            command(sys.executable, os.path.join(HERE, "random_gguf.py"), found[kind], "--type",
+                    kind, "--shape", options.shape)
     return found
 
 
 def states(options, path):
-    """Where llama.cpp keeps long prompts that are set-up only; they serve all weight formats of one shape."""
-    folder = os.path.join(options.work, "states", options.shape if not options.model else os.path.basename(path))
+    """Where llama.cpp keeps long prompts that are set-up only; they serve all weight formats of
+    one shape."""
+    folder = os.path.join(options.work, "states",
+                          options.shape if not options.model else os.path.basename(path))
     os.makedirs(folder, exist_ok=True)
     return folder
 
@@ -145,12 +175,17 @@ class Side:
     """A program that answers commands; started when first asked, and again after it died."""
 
     def __init__(self, *words, patient=False):
-        """patient: its threads sleep while they wait for each other; kinder to other work on the machine, but not how it is measured."""
+        """patient: its threads sleep while they wait for each other; kinder to other work on the
+        machine, but not how it is measured."""
         self.words, self.process = words, None
         self.environment = dict(os.environ, OMP_WAIT_POLICY="passive") if patient else None
 
     def start(self):
-        self.process = subprocess.Popen(self.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment)
+        self.process = subprocess.Popen(self.words,
+                                        stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE,
+                                        text=True,
+                                        env=self.environment)
         answer = self.answer()
         if "error" in answer:
             self.stop()
@@ -168,7 +203,8 @@ class Side:
         """The answer, with how many cores other processes kept busy meanwhile."""
         if not self.process:
             self.start()
-        pid, machine, own, began = self.process.pid, cpu_seconds(), cpu_seconds(self.process.pid), time.monotonic()
+        pid, machine, own, began = self.process.pid, cpu_seconds(), cpu_seconds(
+            self.process.pid), time.monotonic()
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
         answer = self.answer()
@@ -187,8 +223,14 @@ class Side:
 def sides(options, path, patient=False):
     work, threads = options.work, str(options.threads)
     return {
-        OURS: Side(os.path.join(work, "peer_promptcache"), path, threads, options.compute),
-        THEIRS: Side(os.path.join(work, "peer_llama_cpp"), path, threads, states(options, path), patient=patient),
+        OURS:
+        Side(os.path.join(work, "peer_promptcache"), path, threads, options.compute),
+        THEIRS:
+        Side(os.path.join(work, "peer_llama_cpp"),
+             path,
+             threads,
+             states(options, path),
+             patient=patient),
     }
 
 
@@ -201,20 +243,28 @@ def check(options):
 
     good = True
     for name, path in models(options).items():
-        rows, files = {}, {s: os.path.join(options.work, f"logits-{i}.f32") for i, s in enumerate((OURS, THEIRS))}
+        rows, files = {}, {
+            s: os.path.join(options.work, f"logits-{i}.f32")
+            for i, s in enumerate((OURS, THEIRS))
+        }
         for side, peer in sides(options, path, patient=True).items():
             answer = peer.ask(f"logits {'' if side == OURS else '0 '}64 {files[side]}")
             peer.stop()
             if "error" in answer:
                 sys.exit(f"llama_cpp.py: {side}: {answer['error']}")
-            rows[side] = numpy.fromfile(files[side], dtype=numpy.float32).reshape(64, -1).astype(numpy.float64)
+            rows[side] = numpy.fromfile(files[side],
+                                        dtype=numpy.float32).reshape(64, -1).astype(numpy.float64)
             os.remove(files[side])
         a, b = rows[OURS], rows[THEIRS]
         same = float((a.argmax(1) == b.argmax(1)).mean())
         error = float(numpy.sqrt(((a - b) ** 2).sum() / (b**2).sum()))
         good = good and error < 0.05
-        print(json.dumps({"weights": name, "tokens": 64, "top1_equal": same, "relative_rms": error}) if options.json else
-              f"{name}: 64 tokens, largest logit the same at {100 * same:.0f} %, root mean square difference {100 * error:.2f} % of the logits'")
+        if options.json:
+            print(json.dumps({"weights": name, "tokens": 64, "top1_equal": same,
+                              "relative_rms": error}))
+        else:
+            print(f"{name}: 64 tokens, largest logit the same at {100 * same:.0f} %, "
+                  f"root mean square difference {100 * error:.2f} % of the logits'")
     return 0 if good else 1
 
 
@@ -232,14 +282,18 @@ def read_records(options, library=None):
     if not os.path.exists(options.records):
         return []
     with open(options.records) as file:
-        records = [json.loads(line) for line in file if line.startswith("{") and line.endswith("}\n")]
+        records = [
+            json.loads(line) for line in file if line.startswith("{") and line.endswith("}\n")
+        ]
     library = library or (records[-1].get("library") if records else None)
     return [r for r in records if r.get("library") == library]
 
 
 def value(records, **wanted):
     """Per round: the median of its repetitions, in seconds."""
-    chosen = [r for r in records if all(r.get(k) == v for k, v in wanted.items()) and r.get("seconds")]
+    chosen = [
+        r for r in records if all(r.get(k) == v for k, v in wanted.items()) and r.get("seconds")
+    ]
     return {r["round"]: statistics.median(r["seconds"]) for r in chosen}
 
 
@@ -276,16 +330,25 @@ def measure(options, peer, text):
 
 def one_round(options, library, records, name, peers, turn):
     for case in CASES:
-        if turn >= min(options.rounds, case[5]) or (options.only and not any(case[0].startswith(o) for o in options.only)):
+        if turn >= min(options.rounds, case[5]) or (options.only
+                                                    and not any(case[0].startswith(o)
+                                                                for o in options.only)):
             continue
         jobs = [(OURS, "", case[1])]
-        jobs += [(THEIRS, mode, case[2].format(word)) for mode, word in case[3].items() if worth_it(records, name, case, mode, turn)]
+        jobs += [(THEIRS, mode, case[2].format(word)) for mode, word in case[3].items()
+                 if worth_it(records, name, case, mode, turn)]
         for side, mode, text in jobs if turn % 2 == 0 else reversed(jobs):
-            key = {"library": library, "weights": name, "case": case[0], "side": side, "mode": mode, "round": turn}
+            key = {
+                "library": library, "weights": name, "case": case[0], "side": side, "mode": mode,
+                "round": turn
+            }
             if any(all(r.get(k) == v for k, v in key.items()) for r in records):
                 continue
-            record = key | measure(options, peers[side], text) | {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-            say(name, "|", case[0], "|", side, mode, "|", record.get("error") or f"{1e3 * statistics.median(record['seconds']):.1f} ms",
+            record = key | measure(options, peers[side], text) | {
+                "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            }
+            say(name, "|", case[0], "|", side, mode, "|",
+                record.get("error") or f"{1e3 * statistics.median(record['seconds']):.1f} ms",
                 f"| others {record['others']:.2f} cores" if record.get("others", 0) > QUIET else "")
             records.append(record)
             with open(options.records, "a") as file:
@@ -306,7 +369,8 @@ def run(options):
                 say(f"{name}: {turn} rounds in the time there is")
                 break
             one_round(options, library, records, name, peers, turn)
-            longest = time.monotonic() - start if turn != 1 else min(longest, time.monotonic() - start)
+            longest = time.monotonic() - start if turn != 1 else min(longest,
+                                                                     time.monotonic() - start)
         for peer in peers.values():
             peer.stop()
     say(f"measured for {(time.monotonic() - began) / 60:.1f} minutes")
@@ -318,28 +382,50 @@ def run(options):
 
 def row_of(records, name, case):
     ours = value(records, weights=name, case=case[0], side=OURS)
-    modes = {mode: value(records, weights=name, case=case[0], side=THEIRS, mode=mode) for mode in case[3]}
+    modes = {
+        mode: value(records, weights=name, case=case[0], side=THEIRS, mode=mode)
+        for mode in case[3]
+    }
     modes = {mode: rounds for mode, rounds in modes.items() if rounds}
     if not ours or not modes:
         return None
     best = min(modes, key=lambda mode: statistics.median(modes[mode].values()))
     a, b = list(ours.values()), list(modes[best].values())
-    ratios = [modes[best][r] / ours[r] for r in ours if r in modes[best]] or [statistics.median(b) / statistics.median(a)]
-    busy = [r.get("others", 0) for r in records if r.get("weights") == name and r.get("case") == case[0]]
+    ratios = [modes[best][r] / ours[r]
+              for r in ours if r in modes[best]] or [statistics.median(b) / statistics.median(a)]
+    busy = [
+        r.get("others", 0) for r in records if r.get("weights") == name and r.get("case") == case[0]
+    ]
     goal = case[6].get(name.split(",")[0])
     ratio = statistics.median(ratios)
     return {
-        "weights": name, "case": case[0], "batch": case[4], "rounds": len(ratios),
-        "ours_ms": 1e3 * statistics.median(a), "ours_low_ms": 1e3 * min(a), "ours_high_ms": 1e3 * max(a),
-        "theirs_ms": 1e3 * statistics.median(b), "theirs_low_ms": 1e3 * min(b), "theirs_high_ms": 1e3 * max(b), "mode": best,
-        "ratio": ratio, "ratio_low": min(ratios), "ratio_high": max(ratios), "goal": goal, "reached": None if goal is None else ratio >= goal,
-        "all_modes_ms": {mode: 1e3 * statistics.median(rounds.values()) for mode, rounds in modes.items()}, "others_cores": max(busy),
+        "weights": name,
+        "case": case[0],
+        "batch": case[4],
+        "rounds": len(ratios),
+        "ours_ms": 1e3 * statistics.median(a),
+        "ours_low_ms": 1e3 * min(a),
+        "ours_high_ms": 1e3 * max(a),
+        "theirs_ms": 1e3 * statistics.median(b),
+        "theirs_low_ms": 1e3 * min(b),
+        "theirs_high_ms": 1e3 * max(b),
+        "mode": best,
+        "ratio": ratio,
+        "ratio_low": min(ratios),
+        "ratio_high": max(ratios),
+        "goal": goal,
+        "reached": None if goal is None else ratio >= goal,
+        "all_modes_ms":
+        {mode: 1e3 * statistics.median(rounds.values())
+         for mode, rounds in modes.items()},
+        "others_cores": max(busy),
     }
 
 
 def spread(row, side):
     text = f"{row[side + '_ms']:.1f} ({row[side + '_low_ms']:.1f} … {row[side + '_high_ms']:.1f})"
-    return text + (f", {1e3 * row['batch'] / row[side + '_ms']:.1f} tokens/s" if row["batch"] else "")
+    return text + (f", {1e3 * row['batch'] / row[side + '_ms']:.1f} tokens/s"
+                   if row["batch"] else "")
 
 
 def table(options, library=None):
@@ -350,14 +436,19 @@ def table(options, library=None):
         for row in rows:
             print(json.dumps(row))
         return 0 if rows else 1
-    print("| weights | | promptcache ms | llama.cpp ms | its mode | ratio | goal |\n|---|---|---|---|---|---|---|")
+    print("| weights | | promptcache ms | llama.cpp ms | its mode | ratio | goal |")
+    print("|---|---|---|---|---|---|---|")
     for row in rows:
-        goal = "" if row["goal"] is None else f"{row['goal']}x{'' if row['reached'] else ', missed'}"
+        missed = "" if row["reached"] else ", missed"
+        goal = "" if row["goal"] is None else f"{row['goal']}x{missed}"
         star = "*" if row["others_cores"] > QUIET else ""
-        print(f"| {row['weights']} | {row['case']}{star} | {spread(row, 'ours')} | {spread(row, 'theirs')} | {row['mode']} "
-              f"| {row['ratio']:.2f}x ({row['ratio_low']:.2f} … {row['ratio_high']:.2f}) | {goal} |")
+        print(
+            f"| {row['weights']} | {row['case']}{star} | {spread(row, 'ours')} "
+            f"| {spread(row, 'theirs')} | {row['mode']} "
+            f"| {row['ratio']:.2f}x ({row['ratio_low']:.2f} … {row['ratio_high']:.2f}) | {goal} |")
     if any(row["others_cores"] > QUIET for row in rows):
-        print("\n`*`: other processes used more than a tenth of a core during a measurement of this row.")
+        print("\n`*`: other processes used more than a tenth of a core during a measurement of "
+              "this row.")
     return 0 if rows else 1
 
 
@@ -381,40 +472,75 @@ def prepare(options):
 
 
 def missing(options):
-    """What the command needs and this machine lacks, each with where it comes from; looked for before anything is begun."""
-    tools = {"cmake": "package cmake", "cc": "package gcc", "c++": "package g++"} if options.command == "prepare" else {}
+    """What the command needs and this machine lacks, each with where it comes from; looked for
+    before anything is begun."""
+    tools = {"cmake": "package cmake", "cc": "package gcc", "c++": "package g++"
+             } if options.command == "prepare" else {}
     lacks = [f"{name} ({source})" for name, source in tools.items() if not shutil.which(name)]
     if options.command in ("prepare", "check", "run") and not importlib.util.find_spec("numpy"):
         lacks.append(f"numpy ({sys.executable} -m pip install numpy, or package python3-numpy)")
     if options.command == "prepare" and not options.package and not importlib.util.find_spec("pip"):
         lacks.append("pip (package python3-pip), or --package FILE")
-    if options.command != "table" and not os.path.exists(os.path.join(options.build, "libpromptcache.so")):
-        lacks.append(f"{options.build}/libpromptcache.so (cmake --preset release && cmake --build --preset release, or --build DIR)")
+    if options.command != "table" and not os.path.exists(
+            os.path.join(options.build, "libpromptcache.so")):
+        lacks.append(
+            f"{options.build}/libpromptcache.so (cmake --preset release && "
+            "cmake --build --preset release, or --build DIR)"
+        )
     return lacks
 
 
 def main():
     commands = {"prepare": prepare, "check": check, "run": run, "table": table}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=commands)
-    parser.add_argument("--work", required=True, help="folder for all that is fetched, built and written")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build/release"), help="build folder of promptcache (build/release)")
+    parser.add_argument("--work",
+                        required=True,
+                        help="folder for all that is fetched, built and written")
+    parser.add_argument("--build",
+                        default=os.path.join(ROOT, "build/release"),
+                        help="build folder of promptcache (build/release)")
     parser.add_argument("--package", help="llama-cpp-python source package, if it is there already")
-    parser.add_argument("--model", action="append", help="a GGUF file to measure instead of random weights; may be repeated")
-    parser.add_argument("--shape", default="llama-1b", help="of random weights: llama-1b, or tiny to try the script (llama-1b)")
-    parser.add_argument("--weights", default="q8_0,bf16", help="formats of random weights (q8_0,bf16)")
-    parser.add_argument("--compute", choices=("default", "f32", "bf16", "int8"), default="default",
-                        help="how our side computes; int8: inputs of quantised matrices in 8 bits, as llama.cpp's are (default)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of both sides (usable cores)")
+    parser.add_argument("--model",
+                        action="append",
+                        help="a GGUF file to measure instead of random weights; may be repeated")
+    parser.add_argument("--shape",
+                        default="llama-1b",
+                        help="of random weights: llama-1b, or tiny to try the script (llama-1b)")
+    parser.add_argument("--weights",
+                        default="q8_0,bf16",
+                        help="formats of random weights (q8_0,bf16)")
+    parser.add_argument(
+        "--compute",
+        choices=("default", "f32", "bf16", "int8"),
+        default="default",
+        help="number format of our side; int8: inputs of quantised matrices in 8 bits, as "
+        "llama.cpp has them (default)"
+    )
+    parser.add_argument("--threads",
+                        type=int,
+                        default=len(os.sched_getaffinity(0)),
+                        help="of both sides (usable cores)")
     parser.add_argument("--rounds", type=int, default=5, help="at most (5)")
-    parser.add_argument("--minutes", type=float, default=14, help="no new round is begun that would end later (14)")
-    parser.add_argument("--patience", type=float, default=0, help="seconds to wait for other work to pause, before each measurement (0)")
-    parser.add_argument("--only", action="append", help="cases that start with this; may be repeated")
-    parser.add_argument("--records", help="file that the raw records are appended to (WORK/records-SHAPE.jsonl)")
+    parser.add_argument("--minutes",
+                        type=float,
+                        default=14,
+                        help="no new round is begun that would end later (14)")
+    parser.add_argument("--patience",
+                        type=float,
+                        default=0,
+                        help="seconds to wait for other work to pause, before each measurement (0)")
+    parser.add_argument("--only",
+                        action="append",
+                        help="cases that start with this; may be repeated")
+    parser.add_argument("--records",
+                        help="file that the raw records are appended to (WORK/records-SHAPE.jsonl)")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     options = parser.parse_args()
     options.work = os.path.abspath(options.work)
-    options.records = options.records or os.path.join(options.work, f"records-{options.shape}.jsonl")
+    options.records = options.records or os.path.join(options.work,
+                                                      f"records-{options.shape}.jsonl")
     for what in (lacks := missing(options)):
         print(f"llama_cpp.py: {options.command} needs {what}", file=sys.stderr)
     sys.exit(2 if lacks else commands[options.command](options))

@@ -1,12 +1,10 @@
-/* What both sides of the comparison share: the same tokens, the same clock, the same small
- * protocol.
+/* Shared by both sides of the comparison: tokens, clock and a small protocol.
  *
- * A side loads its model once, then answers commands, one line each, on standard input; every
- * answer is one line of JSON on standard output:
+ * A side loads its model once, then answers commands: a line each on standard input, a line of JSON
+ * for each on standard output:
  *   {"seconds": [..]}   wall time of each repetition or step
- *   {"error": ".."}     the command was not done
- * so that a script can let the sides take turns measurement by measurement, with all set-up outside
- * the timed part. */
+ *   {"error": ".."}     the command failed
+ * So a script can measure the sides in turns, with all preparation outside of the measured time. */
 #ifndef PEER_H
 #define PEER_H
 
@@ -31,7 +29,7 @@ static inline double peer_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Token `i` of text number `text`; the first three ids are special and stay out. */
+/* Token `i` of text number `text`; the first three ids are special and not used. */
 static inline int32_t peer_token(int64_t text, int64_t i, int32_t vocab)
 {
     uint64_t x = (uint64_t)text * UINT64_C(0x9e3779b97f4a7c15)
@@ -50,7 +48,7 @@ static inline int peer_read(peer_command *c)
     return 1;
 }
 
-/* Word `i` as a number from low to high; what is missing or outside becomes low - 1. */
+/* Word `i` as a number from low to high; low - 1: missing, or outside. */
 static inline int peer_number(const peer_command *c, int i, int low, int high)
 {
     long value = i < c->count ? strtol(c->words[i], NULL, 10) : low - 1L;
@@ -84,7 +82,7 @@ typedef struct peer_job {
     int (*run)(const peer_command *);
 } peer_job;
 
-/* Says that the side is ready, then answers until the input ends. */
+/* Reports that the side is ready, then answers commands until the input ends. */
 static inline void peer_serve(const peer_job *jobs, size_t count)
 {
     static peer_command cmd;

@@ -1,16 +1,16 @@
-/* llama.cpp's side of the comparison, through llama.h only.
+/* The side of llama.cpp, by llama.h only.
  *
  *   peer_llama_cpp MODEL.gguf THREADS STATE_FOLDER
  *
- * Commands (FA: flash attention 0 or 1; OWN: 0 all sequences in one buffer, the prefix stored once;
- * 1 a stream, and a copy of the prefix, each): prefill FA TOKENS                         all tokens
- * of a prompt, logits of the last ttft FA TOKENS NEW                        the same prompt, of
- * which all but NEW tokens are kept from before decode FA DEPTH STEPS                     one
- * sequence shared FA OWN PREFIX SUFFIX BATCH STEPS   BATCH sequences over one prefix, SUFFIX tokens
- * of each one's own logits FA TOKENS FILE All but the number of threads and flash attention are
- * llama.cpp's defaults: K and V in fp16, 512 tokens a micro batch, OpenMP.
+ * Commands (FA: flash attention, 0 or 1; OWN: 0 all sequences in one buffer, with the prefix once;
+ * 1 a stream and a copy of the prefix for each): prefill FA TOKENS                        a prompt,
+ * with the logits of its last token ttft FA TOKENS NEW                       the same prompt; all
+ * but NEW tokens are kept decode FA DEPTH STEPS                    one sequence shared FA OWN
+ * PREFIX SUFFIX BATCH STEPS  BATCH sequences over one prefix, each with SUFFIX own tokens logits FA
+ * TOKENS FILE Threads and flash attention are set; all else is llama.cpp's default: K and V in
+ * fp16, 512 tokens a micro batch, OpenMP.
  *
- * Long prompts that are only set-up are prefilled once and kept in STATE_FOLDER
+ * Long prompts that only prepare a measurement are computed once and stored in STATE_FOLDER
  * (llama_state_seq_save_file); their K and V serve models of every weight format. */
 #include <llama.h>
 #include <sys/stat.h>

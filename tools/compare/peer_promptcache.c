@@ -1,15 +1,18 @@
-/* promptcache's side of the comparison, through its public header only, as an application would do
- * it: prompts of tokens, sequences, a batch.
+/* The side of promptcache, by its public header only, as an application would use it: prompts of
+ * tokens, sequences, a batch.
  *
  *   peer_promptcache MODEL.gguf THREADS default|f32|bf16|int8
  *
  * Commands:
- *   prefill TOKENS                      all tokens of a prompt until the first sampled one, nothing
- * reused ttft TOKENS NEW                     the same prompt, of which all but NEW tokens are in
- * the cache decode DEPTH STEPS                  one sequence shared PREFIX SUFFIX BATCH STEPS BATCH
- * sequences over one prefix, SUFFIX tokens of each one's own logits TOKENS FILE A batch that was
- * made once goes on where its last steps ended. */
+ *   prefill TOKENS                    a prompt up to its first token, nothing reused
+ *   ttft TOKENS NEW                   the same prompt; all but NEW tokens are in the cache
+ *   decode DEPTH STEPS                one sequence
+ *   shared PREFIX SUFFIX BATCH STEPS  BATCH sequences over one prefix, each with SUFFIX own tokens
+ *   logits TOKENS FILE
+ * A batch is made once; later commands go on after its last steps. */
 #include <promptcache.h>
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
 
 #include "peer.h"
 

@@ -1,9 +1,12 @@
-"""Writes Llama models with random weights as GGUF files, to measure speed where no trained weights are at hand.
+"""Writes Llama models with random weights as GGUF files, to measure speed where no trained weights
+are at hand.
 
     random_gguf.py OUT.gguf [--type bf16|q8_0|f32] [--shape llama-1b|tiny] [--seed N]
 
-The same seed and shape give the same weights before rounding, whatever the type. Weights are normal, scaled so that activations stay near one; the
-vocabulary is made up (bytes and numbered words). Needs numpy. The format is described in GGUF's own document (ggml/docs/gguf.md).
+The same seed and shape give the same weights before rounding, whatever the type. Weights are
+normal, scaled so that activations stay near one; the
+vocabulary is made up (bytes and numbered words). Needs numpy. The format is described in GGUF's
+own document (ggml/docs/gguf.md).
 """
 import argparse
 import os
@@ -26,7 +29,8 @@ def text(value):
 
 
 def scalar(kind, value):
-    return text(value) if kind == STRING else struct.pack({U32: "<I", I32: "<i", F32: "<f"}[kind], value)
+    return text(value) if kind == STRING else struct.pack({U32: "<I", I32: "<i", F32: "<f"}[kind],
+                                                          value)
 
 
 def pair(key, kind, value):
@@ -132,7 +136,8 @@ def write(path, kind, shape, seed):
         file.write(head + bytes(-len(head) % ALIGN))
         for name, rows, columns, scale in plan:
             if rows:
-                values = random.standard_normal(rows * columns, dtype=np.float32) * np.float32(scale)
+                values = random.standard_normal(rows * columns,
+                                                dtype=np.float32) * np.float32(scale)
                 if name == "output.weight":
                     values[: 3 * columns] = 0  # the special tokens, so that no text ends by chance
                 raw = TYPES[kind][3](values)

@@ -24,8 +24,9 @@ TEXT, WORDS = -2, -1                                    # `question` of a target
 @dataclass
 class Layout:
     groups: list = field(default_factory=list)          # (ids, positions, visible)
-    extras: list = field(default_factory=list)          # (id, position, what it sees of the context below it)
-    questions: list = field(default_factory=list)       # (kind, ids, index of the first answer token)
+    extras: list = field(
+        default_factory=list)  # (id, position, what it sees of the context below it)
+    questions: list = field(default_factory=list)  # (kind, ids, index of the first answer token)
     at: int = 0                                         # position of the questions
 
 
@@ -34,10 +35,10 @@ class Style:
     """How the text runs of a schema file may lie around the modules."""
     system: bool
     between: bool                                       # a blank between modules
-    lead: str                                           # blank at the start and at the end of a module's text
+    lead: str  # blank at the start and at the end of a module's text
     trail: str
-    ask: tuple                                          # blanks before the question and before the answer
-    blank_sees: int                                     # encoded on its own, or after the root's leading text
+    ask: tuple  # blanks before the question and before the answer
+    blank_sees: int  # encoded on its own, or after the root's leading text
 
     @staticmethod
     def draw(r):
@@ -49,7 +50,8 @@ class Style:
 def gap(r, limit, size=50):
     """Positions that a module not taken, a longer union member or nothing at all leaves."""
     u = r.random()
-    n = 0 if u < 0.4 else r.randint(0, 12) if u < 0.65 else size * r.randint(1, 3) + r.randint(-10, 10)
+    n = 0 if u < 0.4 else r.randint(
+        0, 12) if u < 0.65 else size * r.randint(1, 3) + r.randint(-10, 10)
     return max(0, min(n, limit))
 
 
@@ -82,7 +84,7 @@ class Builder:
 
     def module(self, m):
         ids, ps, vis = [], [], []
-        if self.sink:                                   # a copy of the leading text: attended to, not seen twice
+        if self.sink:  # a copy of the leading text: attended to, not seen twice
             ids, ps, vis = self.sys[:self.sink], list(range(self.sink)), [0] * self.sink
 
         def put(tokens, seen):
@@ -94,7 +96,7 @@ class Builder:
             if isinstance(p, str):
                 lead = self.style.lead if i == 0 else ""
                 put(self.enc(lead + p + (self.style.trail if i == len(m.pieces) - 1 else "")), 1)
-            elif self.indep:                            # cached with placeholders, the argument comes at request time
+            elif self.indep:  # cached with placeholders, the argument comes at request time
                 t = self.enc(p.value)
                 self.out.extras += [(x, self.pos + j, ALL) for j, x in enumerate(t)]
                 put([UNK] * (len(t) + p.spare), 0)
@@ -162,20 +164,34 @@ def make_batch(r, enc, mode, size, n_modules, n_questions, split="train", ctx_fr
             qn[b, j, start - 1:n - 1] = len(kinds)
             kinds.append(kind)
     qp = np.minimum(qp, LAST - 1)
-    below = cp.reshape(B, 1, -1) <= ep[:, :, None]       # extras: visible by position, or themselves only
+    below = cp.reshape(B, 1, -1) <= ep[:, :,
+                                       None]  # extras: visible by position, or themselves only
     root = np.arange(G * L)[None, None] < L
-    see_c = (cv.reshape(B, 1, -1) > 0) & below & ((ea[:, :, None] == ALL) | (ea[:, :, None] == ROOT) & root)
-    see_e = (ev[:, None, :] > 0) & (ep[:, None, :] <= ep[:, :, None]) & (ea[:, :, None] == ALL) | np.eye(E, dtype=bool)
+    see_c = (cv.reshape(B, 1, -1) > 0) & below & ((ea[:, :, None] == ALL) |
+                                                  (ea[:, :, None] == ROOT) & root)
+    see_e = (ev[:, None, :] > 0) & (ep[:, None, :] <= ep[:, :, None]) & (
+        ea[:, :, None] == ALL) | np.eye(E, dtype=bool)
     bias = lambda see: torch.from_numpy(np.where(see, np.float32(0), np.float32(-1e4)))
     t = torch.from_numpy
     pick = np.random.RandomState(r.getrandbits(31)).rand(ct.size) < ctx_frac
     c_at, q_at = np.flatnonzero((ct.reshape(-1) >= 0) & pick), np.flatnonzero(qt.reshape(-1) >= 0)
     C, N = G * L, G * L + E + Q * T
     idx = np.concatenate([c_at // C * N + c_at % C, q_at // (Q * T) * N + C + E + q_at % (Q * T)])
-    return dict(ctx_ids=t(ci), ctx_pos=t(cp), ext_ids=t(ei), ext_pos=t(ep), ext_bias=bias(np.concatenate([see_c, see_e], 2)),
-                new_ids=t(qi), new_pos=t(qp), new_bias=bias(np.concatenate([cv.reshape(B, -1), ev], 1) > 0),
-                idx=t(idx), target=t(np.concatenate([ct.reshape(-1)[c_at], qt.reshape(-1)[q_at]])),
-                question=t(np.concatenate([np.full(len(c_at), TEXT), qn.reshape(-1)[q_at]])), kinds=kinds, tokens=B * N)
+    return dict(ctx_ids=t(ci),
+                ctx_pos=t(cp),
+                ext_ids=t(ei),
+                ext_pos=t(ep),
+                ext_bias=bias(np.concatenate([see_c, see_e], 2)),
+                new_ids=t(qi),
+                new_pos=t(qp),
+                new_bias=bias(np.concatenate([cv.reshape(B, -1), ev], 1) > 0),
+                idx=t(idx),
+                target=t(np.concatenate([ct.reshape(-1)[c_at],
+                                         qt.reshape(-1)[q_at]])),
+                question=t(np.concatenate([np.full(len(c_at), TEXT),
+                                           qn.reshape(-1)[q_at]])),
+                kinds=kinds,
+                tokens=B * N)
 
 
 INPUTS = ("ctx_ids", "ctx_pos", "ext_ids", "ext_pos", "ext_bias", "new_ids", "new_pos", "new_bias")

@@ -19,7 +19,8 @@ MODES = ("packed", "prefill", "independent", "sink")
 
 
 def mask_of(r, mode):
-    """Additive mask: groups see themselves (sink: the leading text too), new tokens see all up to their position."""
+    """Additive mask: groups see themselves (sink: the leading text too), new tokens see all up to
+    their position."""
     ids = {g: i for i, g in enumerate(dict.fromkeys(r.group))}
     group = torch.tensor([ids[g] for g in r.group])
     pos, seen = torch.tensor(r.pos), torch.tensor(r.seen)
@@ -42,7 +43,8 @@ class Answerer:
         return x[0, -last:].argmax(-1).tolist()
 
     def right(self, schema, use, question, mode, expect):
-        """Whether greedy decoding gives `expect`: first by one pass over it, token by token where that fails."""
+        """Whether greedy decoding gives `expect`: first by one pass over it, token by token where
+        that fails."""
         r = pml.rows(self.enc, schema, use, question, mode)
         want = self.enc(expect)
         r.put(want, r.pos[-1] + 1, pml.NEW)
@@ -81,7 +83,8 @@ def run_jsonl(a, answerer):
                 h = hits[mode, x["modules"], x["kind"]]
                 h[0], h[1] = h[0] + ok, h[1] + 1
                 if a.verbose and not ok:
-                    print(f"{mode} {x['modules']} {x['kind']}: {q} expected {x['expect']!r} got {got!r}")
+                    print(f"{mode} {x['modules']} {x['kind']}: {q} "
+                          f"expected {x['expect']!r} got {got!r}")
     for (mode, n, kind), (right, asked) in sorted(hits.items()):
         print(f"{mode:12} {n:3d} {kind:10} {100 * right / asked:6.1f} % of {asked}")
 
@@ -98,7 +101,8 @@ def run_files(a, answerer):
 
 
 if __name__ == "__main__":
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("folder")
     p.add_argument("files", nargs="+")
     p.add_argument("--modes", nargs="+", default=MODES, choices=MODES)

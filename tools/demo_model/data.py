@@ -40,9 +40,11 @@ class Names:
         return n
 
     def odd(self):
-        """A word of no pool, in several tokens: so that tokens outside the pools are trained too."""
+        """A word of no pool, in several tokens: so that tokens outside the pools are trained
+        too."""
         r = self.r
-        return "".join(r.choice(W.CONSONANT) + r.choice(W.VOWEL) for _ in range(r.randint(2, 3))) + r.choice(["", "n", "s", "r"])
+        return "".join(r.choice(W.CONSONANT) + r.choice(W.VOWEL)
+                       for _ in range(r.randint(2, 3))) + r.choice(["", "n", "s", "r"])
 
     def is_odd(self):
         return not self.test and self.r.random() < 0.08
@@ -110,64 +112,77 @@ def one_of(pool):
 
 
 KINDS = {
-    "city": Kind(Names.city, "", ("City guide: {e}.", "Guide to {e}."), [
-        Attr("hotel", Names.hotel, ("Which hotel is in {e}?",), prep="in"),
-        Attr("room", num(20, 400), ("How much is a room in {e}?",), " euros", "in"),
-        Attr("dish", one_of(W.FOOD), ("What do people eat in {e}?",), prep="in"),
-        Attr("weather", one_of(W.WEATHER), ("How is the weather in {e}?",), prep="in"),
-        Attr("tram", num(5, 95), ("How long is the tram in {e}?",), " minutes", "in"),
+    "city":
+    Kind(Names.city, "", ("City guide: {e}.", "Guide to {e}."), [
+        Attr("hotel", Names.hotel, ("Which hotel is in {e}?", ), prep="in"),
+        Attr("room", num(20, 400), ("How much is a room in {e}?", ), " euros", "in"),
+        Attr("dish", one_of(W.FOOD), ("What do people eat in {e}?", ), prep="in"),
+        Attr("weather", one_of(W.WEATHER), ("How is the weather in {e}?", ), prep="in"),
+        Attr("tram", num(5, 95), ("How long is the tram in {e}?", ), " minutes", "in"),
     ]),
-    "person": Kind(Names.person, "", ("Profile: {e}.", "Employee: {e}."), [
-        Attr("job", one_of(W.JOB), ("Which job does {e} have?",)),
-        Attr("desk", num(1, 999), ("Which desk does {e} use?",)),
-        Attr("phone", num(100, 999), ("Which phone does {e} have?",)),
-        Attr("team", one_of(W.TEAM), ("Which team is {e} in?",)),
-        Attr("hobby", one_of(W.HOBBY), ("Which hobby does {e} have?",)),
-        Attr("city", Names.city, ("Where does {e} live?",)),
+    "person":
+    Kind(Names.person, "", ("Profile: {e}.", "Employee: {e}."), [
+        Attr("job", one_of(W.JOB), ("Which job does {e} have?", )),
+        Attr("desk", num(1, 999), ("Which desk does {e} use?", )),
+        Attr("phone", num(100, 999), ("Which phone does {e} have?", )),
+        Attr("team", one_of(W.TEAM), ("Which team is {e} in?", )),
+        Attr("hobby", one_of(W.HOBBY), ("Which hobby does {e} have?", )),
+        Attr("city", Names.city, ("Where does {e} live?", )),
     ]),
-    "product": Kind(Names.product, "the ", ("Product: {e}.", "Product sheet: {e}."), [
-        Attr("price", num(2, 999), ("How much is the {e}?",), " dollars"),
-        Attr("color", one_of(W.COLOR), ("Which color is the {e}?",)),
-        Attr("weight", num(50, 990, 10), ("How heavy is the {e}?",), " grams"),
-        Attr("material", one_of(W.MATERIAL), ("Which material is the {e}?",)),
-        Attr("warranty", num(3, 72), ("How long is the warranty of the {e}?",), " months"),
+    "product":
+    Kind(Names.product, "the ", ("Product: {e}.", "Product sheet: {e}."), [
+        Attr("price", num(2, 999), ("How much is the {e}?", ), " dollars"),
+        Attr("color", one_of(W.COLOR), ("Which color is the {e}?", )),
+        Attr("weight", num(50, 990, 10), ("How heavy is the {e}?", ), " grams"),
+        Attr("material", one_of(W.MATERIAL), ("Which material is the {e}?", )),
+        Attr("warranty", num(3, 72), ("How long is the warranty of the {e}?", ), " months"),
     ]),
-    "place": Kind(Names.place, "the ", ("Opening hours: {e}.", "Visitor notes: {e}."), [
-        Attr("opening", num(5, 12), ("When does the {e} open?",)),
-        Attr("closing", num(13, 23), ("When does the {e} close?",)),
-        Attr("holiday", one_of(W.DAY), ("On which day is the {e} shut?",)),
-        Attr("ticket", num(1, 60), ("How much is a ticket for the {e}?",), " euros", "for"),
-        Attr("guide", Names.person, ("Who is the guide of the {e}?",)),
+    "place":
+    Kind(Names.place, "the ", ("Opening hours: {e}.", "Visitor notes: {e}."), [
+        Attr("opening", num(5, 12), ("When does the {e} open?", )),
+        Attr("closing", num(13, 23), ("When does the {e} close?", )),
+        Attr("holiday", one_of(W.DAY), ("On which day is the {e} shut?", )),
+        Attr("ticket", num(1, 60), ("How much is a ticket for the {e}?", ), " euros", "for"),
+        Attr("guide", Names.person, ("Who is the guide of the {e}?", )),
     ]),
-    "recipe": Kind(Names.recipe, "the ", ("Recipe: {e}.", "Recipe for {e}."), [
-        Attr("heat", num(100, 300, 5), ("How hot is the oven for the {e}?",), " degrees", "for"),
-        Attr("time", num(5, 180), ("How long does the {e} cook?",), " minutes", "for"),
-        Attr("spice", one_of(W.SPICE), ("Which spice is in the {e}?",), prep="in"),
-        Attr("sugar", num(5, 500, 5), ("How much sugar is in the {e}?",), " grams", "in"),
+    "recipe":
+    Kind(Names.recipe, "the ", ("Recipe: {e}.", "Recipe for {e}."), [
+        Attr("heat", num(100, 300, 5), ("How hot is the oven for the {e}?", ), " degrees", "for"),
+        Attr("time", num(5, 180), ("How long does the {e} cook?", ), " minutes", "for"),
+        Attr("spice", one_of(W.SPICE), ("Which spice is in the {e}?", ), prep="in"),
+        Attr("sugar", num(5, 500, 5), ("How much sugar is in the {e}?", ), " grams", "in"),
     ]),
-    "train": Kind(Names.train, "the ", ("Timetable: {e}.", "Train: {e}."), [
-        Attr("platform", num(1, 40), ("Which platform does the {e} use?",)),
-        Attr("goal", Names.city, ("Where does the {e} go?",)),
-        Attr("fare", num(3, 250), ("How much is a seat on the {e}?",), " euros"),
-        Attr("speed", num(60, 320, 5), ("How fast is the {e}?",), " miles"),
+    "train":
+    Kind(Names.train, "the ", ("Timetable: {e}.", "Train: {e}."), [
+        Attr("platform", num(1, 40), ("Which platform does the {e} use?", )),
+        Attr("goal", Names.city, ("Where does the {e} go?", )),
+        Attr("fare", num(3, 250), ("How much is a seat on the {e}?", ), " euros"),
+        Attr("speed", num(60, 320, 5), ("How fast is the {e}?", ), " miles"),
     ]),
-    "trip": Kind(None, "the ", ("Trip plan.", "Plan of the trip."), [
-        Attr("length", num(2, 60), ("How many days is the trip?", "How long is the trip?"), " days"),
-        Attr("group", num(2, 90), ("How many people are on the trip?", "How big is the group?"), " people"),
-        Attr("budget", num(50, 990, 10), ("How much is the budget of the trip?",), " euros"),
-        Attr("leader", Names.person, ("Who is the leader of the trip?",)),
-    ], fixed="trip"),
+    "trip":
+    Kind(None,
+         "the ", ("Trip plan.", "Plan of the trip."), [
+             Attr("length", num(2, 60),
+                  ("How many days is the trip?", "How long is the trip?"), " days"),
+             Attr("group", num(2, 90),
+                  ("How many people are on the trip?", "How big is the group?"), " people"),
+             Attr("budget", num(50, 990, 10), ("How much is the budget of the trip?", ), " euros"),
+             Attr("leader", Names.person, ("Who is the leader of the trip?", )),
+         ],
+         fixed="trip"),
 }
 MAIN = [k for k in KINDS if k != "trip"]
-LINKS = ("city", "goal")                                # attributes whose value may be a city with a module of its own
+LINKS = ("city", "goal")  # attributes whose value may be a city with a module of its own
 
-SYSTEM = ("Answer from the notes.", "Use the notes to answer.", "Read the notes and answer.", "Answer briefly.",
-          "Here are the notes.", "You are a helpful guide.", "Answer the question from the notes below.")
+SYSTEM = ("Answer from the notes.", "Use the notes to answer.", "Read the notes and answer.",
+          "Answer briefly.", "Here are the notes.", "You are a helpful guide.",
+          "Answer the question from the notes below.")
 
 
 @dataclass
 class Param:
-    """A parameter: its argument (without a leading space) and how many reserved positions stay empty."""
+    """A parameter: its argument (without a leading space) and how many reserved positions stay
+    empty."""
     value: str
     spare: int
 
@@ -177,7 +192,7 @@ class Module:
     kind: str
     ent: str
     pieces: list = field(default_factory=list)          # str or Param, in order
-    facts: dict = field(default_factory=dict)           # attribute word -> (Attr, value, is a parameter)
+    facts: dict = field(default_factory=dict)  # attribute word -> (Attr, value, is a parameter)
 
     def text(self):
         return "".join(p if isinstance(p, str) else p.value for p in self.pieces)
@@ -279,7 +294,8 @@ def two_hop(r, mods, m, word):
 
 
 def questions(r, mods, n, mix):
-    """`n` questions about different facts; mix: shares of (yes/no, reverse, two-hop where there is a link)."""
+    """`n` questions about different facts; mix: shares of (yes/no, reverse, two-hop where there is
+    a link)."""
     facts = [(m, w) for m in mods for w in m.facts]
     r.shuffle(facts)
     out = []
@@ -295,8 +311,15 @@ def questions(r, mods, n, mix):
     return out
 
 
-def make_document(r, n_modules, n_questions, split="train", p_param=0.05, facts=(2, 4), mix=(0.05, 0.05, 0.1),
-                  kinds=None, p_trip=0.5):
+def make_document(r,
+                  n_modules,
+                  n_questions,
+                  split="train",
+                  p_param=0.05,
+                  facts=(2, 4),
+                  mix=(0.05, 0.05, 0.1),
+                  kinds=None,
+                  p_trip=0.5):
     """-> (system text, [Module], [Question])"""
     names = Names(r, split)
     if kinds is None:
@@ -306,7 +329,7 @@ def make_document(r, n_modules, n_questions, split="train", p_param=0.05, facts=
     plan = [r.choice(kinds) for _ in range(n_modules)]
     if n_modules > 1 and r.random() < p_trip:
         plan[r.randrange(n_modules)] = "trip"
-    plan.sort(key=lambda k: k != "city")                # cities first, so that links can point at them
+    plan.sort(key=lambda k: k != "city")  # cities first, so that links can point at them
     used, cities, mods = set(), [], []
     join = r.choices([" ", "\n", "\n    "], [86, 7, 7])[0]
     for k in plan:
@@ -320,4 +343,8 @@ if __name__ == "__main__":
     rng = random.Random(1)
     for s in ("train", "test"):
         system, modules, qs = make_document(rng, 5, 8, s)
-        print("SYSTEM", system, *(m.text() for m in modules), *((q.kind, q.text, q.expect()) for q in qs), sep="\n   ")
+        print("SYSTEM",
+              system,
+              *(m.text() for m in modules),
+              *((q.kind, q.text, q.expect()) for q in qs),
+              sep="\n   ")

@@ -1,4 +1,5 @@
-"""Exact-match accuracy on held-out names:  python eval.py MODEL_FOLDER [--questions 500] [--json FILE]
+"""Exact-match accuracy on held-out names:  python eval.py MODEL_FOLDER [--questions 500] [--json
+FILE]
 
 Four modes x 2, 8, 16 modules x question kind.  An answer counts when every
 token of it, and the end tag, is the model's first choice after the true
@@ -26,7 +27,16 @@ LINKED = ["city", "person", "train"]
 @torch.no_grad()
 def ask(model, enc, r, mode, modules, counts, **kw):
     """Asks one batch of documents; counts: {kind: [right, asked]}."""
-    b = batching.make_batch(r, enc, mode, 8, modules, 10, split="test", ctx_frac=0.0, facts=(3, 4), **kw)
+    b = batching.make_batch(r,
+                            enc,
+                            mode,
+                            8,
+                            modules,
+                            10,
+                            split="test",
+                            ctx_frac=0.0,
+                            facts=(3, 4),
+                            **kw)
     h = model.hidden(*(b[k] for k in batching.INPUTS))
     h = h.reshape(-1, h.shape[-1])[b["idx"]]
     ans = b["question"] >= 0
@@ -38,7 +48,8 @@ def ask(model, enc, r, mode, modules, counts, **kw):
 
 
 def cell(model, enc, mode, modules, questions, seed):
-    """-> {kind: (right, asked)} with at least `questions` look-ups and about 100 of each other kind."""
+    """-> {kind: (right, asked)} with at least `questions` look-ups and about 100 of each other
+    kind."""
     r = random.Random(f"eval/{seed}/{mode}/{modules}")
     plain, rich = (defaultdict(lambda: [0, 0]) for _ in range(2))
     while plain["lookup"][1] < questions:
@@ -55,9 +66,13 @@ def show(hits):
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("folder")
-    p.add_argument("--questions", type=int, default=500, help="look-ups, at least, for each mode and number of modules")
+    p.add_argument("--questions",
+                   type=int,
+                   default=500,
+                   help="look-ups, at least, for each mode and number of modules")
     p.add_argument("--modules", type=int, nargs="+", default=[2, 8, 16])
     p.add_argument("--seed", type=int, default=20)
     p.add_argument("--threads", type=int, default=2)

@@ -6,9 +6,11 @@ import gguf
 from gguf import GGMLQuantizationType as Q
 from safetensors.torch import load_file
 
-TENSORS = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
-           "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-           "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+TENSORS = {
+    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj":
+    "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj":
+    "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"
+}
 
 TYPES = {"bf16": Q.BF16, "f16": Q.F16, "q8_0": Q.Q8_0}
 FILE_TYPES = {"bf16": gguf.LlamaFileType.MOSTLY_BF16, "f16": gguf.LlamaFileType.MOSTLY_F16,
@@ -17,7 +19,8 @@ FILE_TYPES = {"bf16": gguf.LlamaFileType.MOSTLY_BF16, "f16": gguf.LlamaFileType.
 
 def permute(w, heads):
     """Half-split rotary pairs -> the interleaved pairs of GGUF's llama."""
-    return w.reshape(heads, 2, w.shape[0] // heads // 2, w.shape[1]).transpose(1, 2).reshape(w.shape)
+    return w.reshape(heads, 2, w.shape[0] // heads // 2, w.shape[1]).transpose(1,
+                                                                               2).reshape(w.shape)
 
 
 def gguf_name(name):
@@ -64,8 +67,10 @@ def add_tokenizer(w, c, folder):
     w.add_tokenizer_model("gpt2")
     w.add_tokenizer_pre("gpt-2")
     w.add_token_list([k for k, _ in vocab])
-    w.add_token_types([gguf.TokenType.UNKNOWN if i == 0 else gguf.TokenType.CONTROL if i in special else normal
-                       for _, i in vocab])
+    w.add_token_types([
+        gguf.TokenType.UNKNOWN if i == 0 else gguf.TokenType.CONTROL if i in special else normal
+        for _, i in vocab
+    ])
     w.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in t["model"]["merges"]])
     w.add_bos_token_id(c["bos_token_id"])
     w.add_eos_token_id(c["eos_token_id"])
@@ -88,7 +93,9 @@ def export(folder, out, kind):
         if a.ndim == 1:
             w.add_tensor(gguf_name(name), a)
         else:
-            w.add_tensor(gguf_name(name), gguf.quants.quantize(a, TYPES[kind]), raw_dtype=TYPES[kind])
+            w.add_tensor(gguf_name(name),
+                         gguf.quants.quantize(a, TYPES[kind]),
+                         raw_dtype=TYPES[kind])
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

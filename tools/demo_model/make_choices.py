@@ -1,7 +1,10 @@
-"""Writes multiple-choice questions that the demo model can answer:  python make_choices.py SEED COUNT > choices.jsonl
+"""Writes multiple-choice questions that the demo model can answer:  python make_choices.py SEED
+COUNT > choices.jsonl
 
-One JSON object a line: {"prompt", "choices", "answer"}. A prompt is a document of two modules, a question about a fact, and the answer up
-to the value; the choices are the value and three others of the same attribute. Names and values differ from seed to seed.
+One JSON object a line: {"prompt", "choices", "answer"}. A prompt is a document of two modules, a
+question about a fact, and the answer up
+to the value; the choices are the value and three others of the same attribute. Names and values
+differ from seed to seed.
 """
 import argparse
 import json
@@ -18,7 +21,13 @@ def first_word(value):
 
 def question(r):
     """-> (prompt, choices, index of the right one), or None where there are too few values"""
-    system, mods, _ = data.make_document(r, MODULES, 0, split="test", p_param=0, facts=(2, 3), p_trip=0)
+    system, mods, _ = data.make_document(r,
+                                         MODULES,
+                                         0,
+                                         split="test",
+                                         p_param=0,
+                                         facts=(2, 3),
+                                         p_trip=0)
     m = r.choice(mods)
     word = r.choice(list(m.facts))
     attr, value, _ = m.facts[word]
@@ -33,7 +42,8 @@ def question(r):
     asked = data.lookup(r, m, word).text
     before, _ = data.statement(m.kind, m.ent, attr)
     text = "<s><|system|>" + system + "<|end|>" + " ".join(o.text() for o in mods)
-    return text + "<|user|>" + asked + "<|end|><|assistant|>" + before, [" " + v for v in values], values.index(value)
+    return text + "<|user|>" + asked + "<|end|><|assistant|>" + before, [" " + v for v in values
+                                                                         ], values.index(value)
 
 
 def main(seed, count):
@@ -46,7 +56,8 @@ def main(seed, count):
 
 
 if __name__ == "__main__":
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("seed", type=int)
     p.add_argument("count", type=int, help="questions")
     a = p.parse_args()

@@ -1,4 +1,5 @@
-"""Writes the held-out questions for the engine as PML:  python make_eval.py ../../examples/pml/demo-eval.jsonl
+"""Writes the held-out questions for the engine as PML:  python make_eval.py
+../../examples/pml/demo-eval.jsonl
 
 One JSON object a line: {"id", "schema"} defines a schema, {"schema_id", "prompt", "expect", "kind",
 "modules"} asks about it.  Entity names come from the held-out tenth that training never sees.
@@ -12,7 +13,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 import data
 
-# modules a prompt imports -> (schemas, look-ups of a schema, other questions of a schema, modules not imported)
+# modules a prompt imports -> (schemas, look-ups of a schema, other questions of a schema, modules
+# not imported)
 PLAN = {2: (24, 5, 2, 2), 8: (24, 7, 4, 3), 16: (42, 13, 5, 4)}
 
 
@@ -38,18 +40,22 @@ def module_xml(m, tag):
 
 
 def schema_xml(r, name, system, mods, tags):
-    """Modules in order; now and then neighbours of one kind form a union of which prompts take one member."""
+    """Modules in order; now and then neighbours of one kind form a union of which prompts take one
+    member."""
     lines, unions, i = [], [], 0
     while i < len(mods):
         pair = mods[i:i + 2]
         if r.random() < 0.15 and len(pair) == 2 and pair[0].kind == pair[1].kind != "trip":
-            lines.append("  <union>" + "".join(module_xml(m, tags[id(m)]) for m in pair) + "</union>")
+            lines.append("  <union>" + "".join(module_xml(m, tags[id(m)])
+                                               for m in pair) + "</union>")
             unions.append(pair)
             i += 2
         else:
             lines.append("  " + module_xml(mods[i], tags[id(mods[i])]))
             i += 1
-    text = "\n".join([f'<schema name="{name}">', f"  <system>{escape(system)}</system>", *lines, "</schema>"])
+    text = "\n".join([
+        f'<schema name="{name}">', f"  <system>{escape(system)}</system>", *lines, "</schema>"
+    ])
     return text, unions
 
 
@@ -97,7 +103,8 @@ def asked(r, mods, unions, kind):
 
 def write_schema(r, out, count, n, plan, number):
     _, lookups, others, spare = plan
-    kinds = ["city", "person", "train"] if number % 3 == 0 else None   # two hops need links to cities
+    kinds = ["city", "person", "train"
+             ] if number % 3 == 0 else None  # two hops need links to cities
     doc = dict(split="test", p_param=0.05, facts=(3, 4), p_trip=0.7, kinds=kinds)
     while True:
         system, mods, _ = data.make_document(r, n + spare + r.randint(0, 2), 1, **doc)
@@ -108,7 +115,8 @@ def write_schema(r, out, count, n, plan, number):
     xml, unions = schema_xml(r, name, system, mods, tags)
     out.append(dict(id=name, schema=xml))
     other = [data.PARAMETER, data.TWO_HOP, data.YESNO, data.REVERSE]
-    wanted = [data.LOOKUP] * lookups + [other[(number + i) % 4] for i in range(others)] + [data.TWO_HOP] * 2 * bool(kinds)
+    wanted = [data.LOOKUP] * lookups + [other[(number + i) % 4]
+                                        for i in range(others)] + [data.TWO_HOP] * 2 * bool(kinds)
     seen = set()
     for kind in wanted:
         for _ in range(200):
@@ -118,8 +126,12 @@ def write_schema(r, out, count, n, plan, number):
                 q = got[0]
                 seen.add(q.text)
                 count[n, kind] += 1
-                out.append(dict(schema_id=name, prompt=prompt_xml(name, use, tags, q.text), expect=q.expect(),
-                                kind=kind, modules=n))
+                out.append(
+                    dict(schema_id=name,
+                         prompt=prompt_xml(name, use, tags, q.text),
+                         expect=q.expect(),
+                         kind=kind,
+                         modules=n))
                 break
 
 
@@ -135,6 +147,7 @@ def main(path):
 
 
 if __name__ == "__main__":
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("path", help="file to write")
     main(p.parse_args().path)

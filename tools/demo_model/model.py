@@ -26,7 +26,8 @@ CONFIG = dict(vocab_size=3030, hidden_size=256, num_hidden_layers=4, num_attenti
 class Block(nn.Module):
     def __init__(self, c):
         super().__init__()
-        d, f, hd = c["hidden_size"], c["intermediate_size"], c["hidden_size"] // c["num_attention_heads"]
+        d, f, hd = c["hidden_size"], c[
+            "intermediate_size"], c["hidden_size"] // c["num_attention_heads"]
         kv = c["num_key_value_heads"] * hd
 
         def w(o, i):
@@ -103,20 +104,34 @@ class Llama(nn.Module):
         cos, sin = self.cos[pos].to(t)[:, :, None], self.sin[pos].to(t)[:, :, None]
         B, T = pos.shape
         for L in self.blocks:
-            q, k, v = before(x, L.n1, torch.cat([L.q * hd ** -0.5, L.k, L.v]).to(t), cos, sin, hd, KV, c["rms_norm_eps"])
+            q, k, v = before(x, L.n1,
+                             torch.cat([L.q * hd**-0.5, L.k, L.v]).to(t), cos, sin, hd, KV,
+                             c["rms_norm_eps"])
             a = attention(q, k, v)
-            x = after(x, a.reshape(B, T, H * hd), L.o.to(t), L.n2, torch.cat([L.gate, L.up]).to(t), L.down.to(t), c["rms_norm_eps"])
+            x = after(x, a.reshape(B, T, H * hd), L.o.to(t), L.n2,
+                      torch.cat([L.gate, L.up]).to(t), L.down.to(t), c["rms_norm_eps"])
         return F.rms_norm(x, (x.shape[-1],), self.norm, c["rms_norm_eps"])
 
     def forward(self, ids, pos, mask):
         """ids, pos [B, T]; mask additive [B, 1, T, T].  -> logits [B, T, V]"""
         def attention(q, k, v):
             rep = q.shape[2] // k.shape[2]
-            q, k, v = (z.transpose(1, 2) for z in (q, k.repeat_interleave(rep, 2), v.repeat_interleave(rep, 2)))
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), scale=1.0).transpose(1, 2)
+            q, k, v = (z.transpose(1, 2)
+                       for z in (q, k.repeat_interleave(rep, 2), v.repeat_interleave(rep, 2)))
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype),
+                                                  scale=1.0).transpose(1, 2)
         return self.logits(self.layers(self.emb[ids], pos, attention))
 
-    def hidden(self, ctx_ids, ctx_pos, ext_ids, ext_pos, ext_bias, new_ids, new_pos, new_bias, chunk=192):
+    def hidden(self,
+               ctx_ids,
+               ctx_pos,
+               ext_ids,
+               ext_pos,
+               ext_bias,
+               new_ids,
+               new_pos,
+               new_bias,
+               chunk=192):
         """-> final hidden states [B, G*L + E + Q*T, D].  See batch.py for the three parts."""
         c = self.config
         KV, hd = c["num_key_value_heads"], self.hd
@@ -137,14 +152,17 @@ class Llama(nn.Module):
             return o.view(b, KV, rep, t, hd).permute(0, 3, 1, 2, 4).reshape(b, t, H, hd)
 
         def inside(q, k, v):
-            """Groups, causally inside themselves; by chunks of queries, which skips most of the upper triangle."""
+            """Groups, causally inside themselves; by chunks of queries, which skips most of the
+            upper triangle."""
             kc, vc = (z[:, :C].reshape(B * G, L, KV, hd).transpose(1, 2) for z in (k, v))
             qc = q[:, :C].reshape(B * G, L, H, hd)
             outs = []
             for s in range(0, L, chunk):
                 e = min(L, s + chunk)
                 m = group[:, s:e, :e].reshape(-1, e)
-                outs.append(back(attend(rows(qc[:, s:e], B * G, e - s), kc[:, :, :e], vc[:, :, :e], m), B * G, e - s))
+                outs.append(
+                    back(attend(rows(qc[:, s:e], B * G, e - s), kc[:, :, :e], vc[:, :, :e], m),
+                         B * G, e - s))
             return torch.cat(outs, 1).reshape(B, C, H, hd)
 
         def attention(q, k, v):
@@ -152,11 +170,14 @@ class Llama(nn.Module):
             ext = back(attend(rows(q[:, C:C + E], B, E), kt, vt, eb), B, E)
             far = torch.matmul(rows(q[:, C + E:], B, Q * T), kt.transpose(2, 3)) + nb
             kn, vn = (z[:, C + E:].reshape(B * Q, T, KV, hd).transpose(1, 2) for z in (k, v))
-            near = torch.matmul(rows(q[:, C + E:].reshape(B * Q, T, H, hd), B * Q, T), kn.transpose(2, 3)) + own.reshape(-1, T)
-            near = near.view(B, Q, KV, rep, T, T).permute(0, 2, 3, 1, 4, 5).reshape(B, KV, rep * Q * T, T)
+            near = torch.matmul(rows(q[:, C + E:].reshape(B * Q, T, H, hd), B * Q, T),
+                                kn.transpose(2, 3)) + own.reshape(-1, T)
+            near = near.view(B, Q, KV, rep, T, T).permute(0, 2, 3, 1, 4, 5).reshape(
+                B, KV, rep * Q * T, T)
             p = torch.softmax(torch.cat([far, near], -1), -1)
             o = back(torch.matmul(p[..., :C + E], vt), B, Q * T)
-            pn = p[..., C + E:].reshape(B, KV, rep, Q, T, T).permute(0, 3, 1, 2, 4, 5).reshape(B * Q, KV, rep * T, T)
+            pn = p[..., C + E:].reshape(B, KV, rep, Q, T, T).permute(0, 3, 1, 2, 4, 5).reshape(
+                B * Q, KV, rep * T, T)
             o = o + back(torch.matmul(pn, vn), B * Q, T).reshape(B, Q * T, H, hd)
             return torch.cat([inside(q, k, v), ext, o], 1)
         return self.layers(self.emb[ids], pos, attention)
@@ -166,9 +187,11 @@ class Llama(nn.Module):
 # Hugging Face layout
 # --------------------------------------------------------------------------
 
-NAMES = {"n1": "input_layernorm", "n2": "post_attention_layernorm", "q": "self_attn.q_proj", "k": "self_attn.k_proj",
-         "v": "self_attn.v_proj", "o": "self_attn.o_proj", "gate": "mlp.gate_proj", "up": "mlp.up_proj",
-         "down": "mlp.down_proj"}
+NAMES = {
+    "n1": "input_layernorm", "n2": "post_attention_layernorm", "q": "self_attn.q_proj", "k":
+    "self_attn.k_proj", "v": "self_attn.v_proj", "o": "self_attn.o_proj", "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj", "down": "mlp.down_proj"
+}
 
 
 def hf_state(model):
@@ -183,11 +206,24 @@ def save_hf(model, folder, dtype=torch.bfloat16):
     state = {k: v.to(dtype).contiguous().cpu() for k, v in hf_state(model).items()}
     save_file(state, folder + "/model.safetensors", metadata={"format": "pt"})
     c = model.config
-    json.dump(dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="silu", attention_bias=False,
-                   mlp_bias=False, attention_dropout=0.0, head_dim=model.hd, initializer_range=0.02,
-                   tie_word_embeddings=True, bos_token_id=1, eos_token_id=6, pad_token_id=2, use_cache=True,
-                   rope_scaling=None, torch_dtype=str(dtype).split(".")[1], **c),
-              open(folder + "/config.json", "w"), indent=2)
+    json.dump(dict(architectures=["LlamaForCausalLM"],
+                   model_type="llama",
+                   hidden_act="silu",
+                   attention_bias=False,
+                   mlp_bias=False,
+                   attention_dropout=0.0,
+                   head_dim=model.hd,
+                   initializer_range=0.02,
+                   tie_word_embeddings=True,
+                   bos_token_id=1,
+                   eos_token_id=6,
+                   pad_token_id=2,
+                   use_cache=True,
+                   rope_scaling=None,
+                   torch_dtype=str(dtype).split(".")[1],
+                   **c),
+              open(folder + "/config.json", "w"),
+              indent=2)
 
 
 def load_hf(folder):

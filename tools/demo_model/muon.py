@@ -1,4 +1,5 @@
-"""Momentum, then the nearest orthogonal matrix (Newton-Schulz), for all weight matrices of the blocks."""
+"""Momentum, then the nearest orthogonal matrix (Newton-Schulz), for all weight matrices of the
+blocks."""
 import torch
 
 
@@ -8,7 +9,10 @@ class Muon:
         self.shapes = {}
         for p in params:
             self.shapes.setdefault(tuple(p.shape), []).append(p)
-        self.buf = {s: torch.zeros(len(ps), *s, device=ps[0].device) for s, ps in self.shapes.items()}
+        self.buf = {
+            s: torch.zeros(len(ps), *s, device=ps[0].device)
+            for s, ps in self.shapes.items()
+        }
 
     @staticmethod
     def orthogonal(g, steps=5):

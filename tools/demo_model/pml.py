@@ -1,7 +1,9 @@
-"""A small reader of PML for checking the model without the engine: schema -> layout, prompt -> rows of tokens.
+"""A small reader of PML for checking the model without the engine: schema -> layout, prompt ->
+rows of tokens.
 
 Covers what the files in examples/pml use: <system>, modules, unions, parameters, a trailing <user>.
-Whitespace: the blanks at either end of a text run shrink to one space each; a run of blanks only is one space.
+Whitespace: the blanks at either end of a text run shrink to one space each; a run of blanks only
+is one space.
 """
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
@@ -47,7 +49,8 @@ class Reader:
         head = self.enc(before.rstrip()) if before.strip() else []
         tail = element.tail or ""
         after = shrink(tail, left=False) if tail.strip() else (" " if tail else "")
-        return head + [BOS, SYS] + self.enc((element.text or "")) + [END] + (self.enc(after) if after else [])
+        return head + [BOS, SYS] + self.enc(
+            (element.text or "")) + [END] + (self.enc(after) if after else [])
 
     def children(self, element, owner, pos, out):
         """Lays out the contents of a schema or module; -> the position after them."""
@@ -92,7 +95,8 @@ class Reader:
 
 @dataclass
 class Rows:
-    """Tokens of a request: id, position, group (what was encoded together), seen by later tokens."""
+    """Tokens of a request: id, position, group (what was encoded together), seen by later
+    tokens."""
     ids: list = field(default_factory=list)
     pos: list = field(default_factory=list)
     group: list = field(default_factory=list)
@@ -106,11 +110,12 @@ class Rows:
         self.seen += [seen] * n
 
 
-NEW = "new"                                             # group of the tokens computed at request time
+NEW = "new"  # group of the tokens computed at request time
 
 
 def rows(enc, schema, use, question, mode):
-    """mode: prefill (one causal pass at the schema's positions), packed (the same without gaps), independent, sink."""
+    """mode: prefill (one causal pass at the schema's positions), packed (the same without gaps),
+    independent, sink."""
     r, new = Rows(), []
     cached = mode in ("independent", "sink")
     for i, leaf in enumerate(schema.leaves):
@@ -122,7 +127,7 @@ def rows(enc, schema, use, question, mode):
             continue
         arg = enc(use[leaf.owner].get(leaf.name, ""))
         assert len(arg) <= len(leaf.ids), "the argument is too long"
-        if cached:                                      # encoded over placeholders, replaced at request time
+        if cached:  # encoded over placeholders, replaced at request time
             r.put(leaf.ids, leaf.start, group, False)
             new.append((arg, leaf.start))
         else:

@@ -16,7 +16,7 @@ import torch
 
 TOKEN, SLICE = 95, 40
 OFFSETS = (1, 2, 3, 5)
-PAIRS = 12                                              # quickest rotations used; too few, and far tokens look near by chance
+PAIRS = 12  # quickest rotations used; too few, and far tokens look near by chance
 LEVEL = 0.5                                             # size of an entry of the token's vector
 
 
@@ -34,7 +34,8 @@ def lay_tokens(model, g):
     model.emb.zero_()
     model.emb[:, 0] = 3 * LEVEL
     x = torch.randn(model.emb.shape[0], TOKEN, generator=g)
-    x *= LEVEL * TOKEN ** 0.5 / x.norm(dim=1, keepdim=True)   # one length for all: the constant must stay one after the norm
+    x *= LEVEL * TOKEN**0.5 / x.norm(
+        dim=1, keepdim=True)  # one length for all: the constant must stay one after the norm
     model.emb[:, 1:1 + TOKEN] = x
     model.norm.fill_(0.1)
     model.norm[0] = 0.0
@@ -63,7 +64,8 @@ def lay_previous(block, c, hd, look):
 
 
 def lay_match(block, c, hd, look, g, gain=5.0):
-    """Heads whose query is the last tokens and whose key is the tokens before; they copy the token they find."""
+    """Heads whose query is the last tokens and whose key is the tokens before; they copy the token
+    they find."""
     d, half = c["hidden_size"], hd // 2
     freq = frequencies(c, hd)
     still = torch.nonzero(freq * c["max_position_embeddings"] < 0.35).flatten()
@@ -74,7 +76,8 @@ def lay_match(block, c, hd, look, g, gain=5.0):
     rep = c["num_attention_heads"] // c["num_key_value_heads"]
     block.q[:rep * hd].zero_(), block.k[:hd].zero_()
     for i in range(4):
-        w = torch.randn(n, SLICE, generator=g) / SLICE ** 0.5 * math.sqrt(gain * (2.5 if i == 3 else 1.0))
+        w = torch.randn(n, SLICE, generator=g) / SLICE**0.5 * math.sqrt(gain *
+                                                                        (2.5 if i == 3 else 1.0))
         rows = dims[i * n:(i + 1) * n]
         w = w * math.sqrt(8 / n)
         key = at[min(i, 2)] if i < 3 else at[3]

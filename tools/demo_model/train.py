@@ -21,7 +21,8 @@ from start import lay_out
 
 
 def plan(r, done, a):
-    """Mode, modules, questions and facts of one batch; `done` is the share of the time that is over."""
+    """Mode, modules, questions and facts of one batch; `done` is the share of the time that is
+    over."""
     grown = min(1.0, done / a.grow) if a.grow else 1.0
     top = round(a.modules[0] + (a.modules[1] - a.modules[0]) * grown)
     n = r.randint(2, top) if r.random() < 0.5 else r.randint(max(2, top // 2), top)
@@ -51,7 +52,11 @@ class Run:
         mats = [p for b in self.model.blocks for p in b.parameters() if p.ndim == 2]
         self.rest = [self.model.emb] + [p for p in self.model.parameters() if p.ndim == 1]
         self.muon = Muon(mats, a.lr)
-        self.adam = torch.optim.AdamW(self.rest, lr=a.adam_lr, betas=(0.9, 0.97), weight_decay=0.0, fused=True)
+        self.adam = torch.optim.AdamW(self.rest,
+                                      lr=a.adam_lr,
+                                      betas=(0.9, 0.97),
+                                      weight_decay=0.0,
+                                      fused=True)
         self.step, self.used, self.tokens, self.by = 0, 0.0, 0, {}
         self.path = a.out + "/checkpoint.pt"
         if os.path.exists(self.path):
@@ -62,7 +67,8 @@ class Run:
 
     def save(self):
         state = {k: getattr(self, k).state_dict() for k in ("model", "muon", "adam")}
-        torch.save(dict(state, step=self.step, used=self.used, tokens=self.tokens), self.path + ".tmp")
+        torch.save(dict(state, step=self.step, used=self.used, tokens=self.tokens),
+                   self.path + ".tmp")
         os.replace(self.path + ".tmp", self.path)
         save_hf(self.model, self.a.out)
 
@@ -72,7 +78,15 @@ class Run:
         mode, n, facts, q = plan(r, done, a)
         each = n * (11 * facts[1] + 4) + q * 26
         size = max(1, int(a.tokens // each))
-        b = batching.make_batch(r, self.enc, mode, size, n, q, facts=facts, mix=a.mix, ctx_frac=a.text_share)
+        b = batching.make_batch(r,
+                                self.enc,
+                                mode,
+                                size,
+                                n,
+                                q,
+                                facts=facts,
+                                mix=a.mix,
+                                ctx_frac=a.text_share)
         return mode, n, b
 
     def train_step(self, done):
@@ -88,7 +102,8 @@ class Run:
             p.grad = None
         loss.backward()
         good = torch.ones(len(b["kinds"]), device=out.device)
-        good.index_reduce_(0, g["question"][ans], (out[ans].argmax(-1) == g["target"][ans]).float(), "amin")
+        good.index_reduce_(0, g["question"][ans], (out[ans].argmax(-1) == g["target"][ans]).float(),
+                           "amin")
         scale = lr_scale(done, self.step, a)
         torch.nn.utils.clip_grad_norm_(self.rest, 1.0)
         for group in self.adam.param_groups:
@@ -117,9 +132,13 @@ class Run:
             self.used += time.time() - t
             if self.step % a.report == 0:
                 el = time.time() - started
-                line = dict(step=self.step, minutes=round(self.used / 60, 2), lr=round(scale, 3),
-                            s_step=round(el / (self.step - first), 3), tok_s=int((self.tokens - first_tokens) / el),
-                            **{k: round(v, 3) for k, v in sorted(self.by.items())})
+                line = dict(step=self.step,
+                            minutes=round(self.used / 60, 2),
+                            lr=round(scale, 3),
+                            s_step=round(el / (self.step - first), 3),
+                            tok_s=int((self.tokens - first_tokens) / el),
+                            **{k: round(v, 3)
+                               for k, v in sorted(self.by.items())})
                 print(json.dumps(line), flush=True)
             if time.time() - saved > a.save_every:
                 self.save()
@@ -128,20 +147,38 @@ class Run:
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out")
     p.add_argument("--minutes", type=float, default=33)
     p.add_argument("--tokens", type=int, default=4000, help="tokens of a step, about")
     p.add_argument("--lr", type=float, default=0.005)
     p.add_argument("--adam-lr", type=float, default=0.002)
     p.add_argument("--warmup", type=int, default=40)
-    p.add_argument("--tail", type=float, default=0.6, help="share of the time in which the learning rate falls to zero")
+    p.add_argument("--tail",
+                   type=float,
+                   default=0.6,
+                   help="share of the time in which the learning rate falls to zero")
     p.add_argument("--text-weight", type=float, default=0.15)
-    p.add_argument("--text-share", type=float, default=0.12, help="share of the context's tokens that are predicted too")
-    p.add_argument("--modules", type=int, nargs=2, default=(12, 20), help="most modules at the start and at the end")
-    p.add_argument("--grow", type=float, default=0.3, help="share of the time in which the number of modules grows")
+    p.add_argument("--text-share",
+                   type=float,
+                   default=0.12,
+                   help="share of the context's tokens that are predicted too")
+    p.add_argument("--modules",
+                   type=int,
+                   nargs=2,
+                   default=(12, 20),
+                   help="most modules at the start and at the end")
+    p.add_argument("--grow",
+                   type=float,
+                   default=0.3,
+                   help="share of the time in which the number of modules grows")
     p.add_argument("--questions", type=int, default=16, help="most questions of a document")
-    p.add_argument("--mix", type=float, nargs=3, default=(0.10, 0.12, 0.15), help="shares of yes/no, reverse and two-hop questions")
+    p.add_argument("--mix",
+                   type=float,
+                   nargs=3,
+                   default=(0.10, 0.12, 0.15),
+                   help="shares of yes/no, reverse and two-hop questions")
     p.add_argument("--mode-mix", type=float, nargs=4, default=(15, 25, 30, 30))
     for k, v in CONFIG.items():
         if k != "vocab_size":

@@ -2,7 +2,8 @@
 
     python verify.py MODEL_FOLDER [demo.gguf]
 
-Compares the training path, the plain masked path and LlamaForCausalLM in all four modes, the tokenizers,
+Compares the training path, the plain masked path and LlamaForCausalLM in all four modes, the
+tokenizers,
 and every tensor of the GGUF file with the weights (query and key rows put back in order).
 """
 import random
@@ -20,15 +21,17 @@ from model import load_hf
 from tokenizer import Encoder
 
 LIMIT = 2e-3                                            # largest difference of logits, fp32
-TEXTS = ("City guide: Lisbon. The room in Lisbon is 120 euros.\n    The tram in Lisbon is 5 minutes. ",
-         "<|user|>How much is it?<|end|><|assistant|>", " \u00fcn\u00efcode 1234, don't  a  b\n\n")
+TEXTS = (
+    "City guide: Lisbon. The room in Lisbon is 120 euros.\n    The tram in Lisbon is 5 minutes. ",
+    "<|user|>How much is it?<|end|><|assistant|>", " \u00fcn\u00efcode 1234, don't  a  b\n\n")
 
 
 def check_tokenizer(enc, folder):
     htok = AutoTokenizer.from_pretrained(folder)
     for t in TEXTS:
         ids = enc.tok.encode(t).ids
-        assert ids == htok(t, add_special_tokens=False).input_ids and enc.tok.decode(ids, skip_special_tokens=False) == t
+        assert ids == htok(t, add_special_tokens=False).input_ids and enc.tok.decode(
+            ids, skip_special_tokens=False) == t
     chat = [dict(role="system", content="A."), dict(role="user", content="B?")]
     text = htok.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
     assert text == "<s><|system|>A.<|end|><|user|>B?<|end|><|assistant|>", text
@@ -56,16 +59,20 @@ def flat_mask(b):
 
 @torch.no_grad()
 def check_logits(model, enc, folder):
-    hf = LlamaForCausalLM.from_pretrained(folder, torch_dtype=torch.float32, attn_implementation="eager")
+    hf = LlamaForCausalLM.from_pretrained(folder,
+                                          torch_dtype=torch.float32,
+                                          attn_implementation="eager")
     for mode in batching.MODES:
         b = batching.make_batch(random.Random(5), enc, mode, 1, 6, 4, split="test", p_param=0.2)
         fast = model.logits(model.hidden(*(b[k] for k in batching.INPUTS)))
-        ids, pos = (torch.cat([b[p + k].reshape(1, -1) for p in ("ctx", "ext", "new")], 1) for k in ("_ids", "_pos"))
+        ids, pos = (torch.cat([b[p + k].reshape(1, -1) for p in ("ctx", "ext", "new")], 1)
+                    for k in ("_ids", "_pos"))
         slow = model(ids, pos, flat_mask(b))
         ref = hf(input_ids=ids, position_ids=pos, attention_mask=flat_mask(b)).logits
         own, other = (fast - slow).abs().max().item(), (slow - ref).abs().max().item()
         same = (slow.argmax(-1) == ref.argmax(-1)).float().mean().item()
-        print(f"{mode:18} largest difference of logits: own paths {own:.1e}, transformers {other:.1e}; same choice {same:.4f}")
+        print(f"{mode:18} largest difference of logits: own paths {own:.1e}, "
+              f"transformers {other:.1e}; same choice {same:.4f}")
         assert own < LIMIT and other < LIMIT
 
 

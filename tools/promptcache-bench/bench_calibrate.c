@@ -1,5 +1,6 @@
 /* bench calibrate: measures, stores and prints the costs by which the planner of attention decides.
  */
+#include <promptcache/admin.h>
 #include <unistd.h>
 
 #include "bench.h"

@@ -4,6 +4,8 @@
  *
  * The prefix repeats one encoded stretch of tokens, each time in other memory: a long prefix needs
  * no long prefill. The bound of a step (bench_bound) counts shared K and V once. */
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* eval: asks questions over modules in several modes. Prints accuracy and time to the first token,
  * and the loss of answers by codecs of the store (eval_codec.h). */
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -6,6 +6,7 @@
  * one layer, for the bound (memo_bound.h). Other prefills, in turn with a memo open and without,
  * show what a memo costs that is not used. Both costs are medians of ratios of one turn, with the
  * range that holds the true median 19 times in 20. */
+#include <promptcache/memo.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Opens the model of a benchmark, measures the machine, computes bounds. */
 #include "bench_model.h"
 
+#include <promptcache/bench.h>
 #include <math.h>
 
 #include "machine.h"

@@ -1,6 +1,7 @@
 /* bench samples: many answers to each question behind few-shot examples, as in self-consistency and
  * in programming contests (Hydragen, section 4.4). All share the examples, the answers share their
  * question. The ways differ in how many of these two levels they share. */
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 

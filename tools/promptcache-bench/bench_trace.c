@@ -1,6 +1,7 @@
 /* bench trace: sends the requests of a trace to the store, as an application would: each block of a
  * prompt is looked up; a missing one is "computed" (memory is filled) and put. The blocks are
  * small, so that the times are those of the store itself. */
+#include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "machine.h"
 #include "plot.h"
 #include "program.h"
-#include "trace_file.h"
+#include "trace.h"
 
 enum { MOST_SHARES = 16 };
 

@@ -5,6 +5,7 @@
  * those that uniform routing selects), and to do its arithmetic at the peak of the machine,
  * measured afterwards. With weights of 8 bits or less the peak is not known, and the rate of the
  * full prefill is used instead. paced_share: the share of the bound at that rate, in any case. */
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 

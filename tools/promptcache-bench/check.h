@@ -6,6 +6,9 @@
 #include "golden_file.h"
 #include "program.h"
 
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
+
 typedef struct stage { /* a traced tensor, all layers */
     float *data[256];
     int64_t shape[4];

@@ -4,6 +4,8 @@
 
 #include "bench_model.h"
 
+#include <promptcache/attend.h>
+
 typedef struct memo_shape {
     size_t length, batch;
     int causal;

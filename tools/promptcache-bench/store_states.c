@@ -49,7 +49,7 @@ int state_key(const store_state *s, const bench_model *b, uint64_t alias, uint8_
     parts.model = b->info.fingerprint;
     parts.position_scheme = s->raw.position_scheme;
     parts.dtype = s->raw.dtype;
-    parts.regime = s->raw.regime;
+    parts.rope_regime = s->raw.rope_regime;
     parts.layout = s->raw.layout;
     parts.salt = &alias;
     parts.salt_size = sizeof alias;

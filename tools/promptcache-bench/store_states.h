@@ -4,6 +4,8 @@
 
 #include "bench_model.h"
 
+#include <promptcache/extend.h>
+
 /* The states of one segment in own memory, and the description that a cache is given. */
 typedef struct store_state {
     pc_raw raw; /* borrows from the fields below and from the model */

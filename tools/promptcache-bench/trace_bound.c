@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "program.h"
-#include "trace_file.h"
+#include "trace.h"
 
 /* Attention of a model of 8 billion weights (32 layers of 4096) takes as long as all the rest where
  * some 30,000 tokens stand before; a block has 512. */

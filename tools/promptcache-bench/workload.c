@@ -1,6 +1,7 @@
 /* The usual ways, and the requests of a workload: pieces, tokens, arrivals. */
 #include "workload.h"
 
+#include <promptcache/bench.h>
 #include <stdlib.h>
 
 #include "draw.h"

@@ -1,5 +1,6 @@
 /* The loop that serves one workload in one way: admits requests, steps the batch, keeps the clock.
  */
+#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,7 @@
 /* run: answers one prompt, from PML, a schema string, the chat template or a plain text. --compare
  * also runs the full prefill, and compares answers and times. */
+#include <promptcache/bench.h>
+#include <promptcache/memo.h>
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,8 @@
 
 #include "program.h"
 
+#include <promptcache/memo.h>
+
 enum { DATA_TEXTS, DATA_PAIRS, DATA_LABELS, DATA_CHOICES };
 #define DATA_KINDS "texts pairs labels choices"
 enum { DATA_CANDIDATES = 16, DATA_LABELS_MOST = 64 };

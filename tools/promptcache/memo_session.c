@@ -282,8 +282,8 @@ int bucket_of(const memo_session *s, size_t tokens, size_t *bucket)
 {
     for (*bucket = 0; *bucket < s->bucket_count; ++*bucket) {
         pc_memo_bucket b = PC_MEMO_BUCKET_INIT;
-        if (pc_memo_get_bucket(s->memo, *bucket, &b) >= 0 && tokens >= b.least_tokens
-            && tokens <= b.most_tokens)
+        if (pc_memo_get_bucket(s->memo, *bucket, &b) >= 0 && tokens >= b.min_tokens
+            && tokens <= b.max_tokens)
             return 1;
     }
     return 0;
@@ -300,8 +300,8 @@ static int has_hit_losses(const pc_memo_bucket *b)
 static void print_bucket_json(const pc_memo_bucket *b)
 {
     json_t *row = json_pack(
-        "{s:I,s:I,s:I,s:b,s:b,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:I}", "least_tokens",
-        (json_int_t)b->least_tokens, "most_tokens", (json_int_t)b->most_tokens, "records",
+        "{s:I,s:I,s:I,s:b,s:b,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:I}", "min_tokens",
+        (json_int_t)b->min_tokens, "max_tokens", (json_int_t)b->max_tokens, "records",
         (json_int_t)b->records, "trained", (int)b->trained, "open", (int)b->open, "reason",
         reason_name(b->reason), "loss", b->loss < 3 ? losses[b->loss] : "?", "threshold",
         b->threshold, "limit", b->limit, "tuned_loss", b->tuned_loss, "tuned_hit_rate",
@@ -329,7 +329,7 @@ static const char *why_closed(const pc_memo_bucket *b)
 static void print_bucket(const pc_memo_bucket *b)
 {
     char tokens[32];
-    snprintf(tokens, sizeof tokens, "%u-%u", b->least_tokens, b->most_tokens);
+    snprintf(tokens, sizeof tokens, "%u-%u", b->min_tokens, b->max_tokens);
     printf("%-11s %9llu  %-7s ", tokens, (unsigned long long)b->records, b->trained ? "yes" : "no");
     if (!b->open) {
         printf("closed: %s\n", why_closed(b));

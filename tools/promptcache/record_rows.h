@@ -4,6 +4,8 @@
 
 #include "program.h"
 
+#include <promptcache/admin.h>
+
 typedef struct folder_view {
     pc_context *context;
     pc_folder *folder;

@@ -42,7 +42,7 @@ json_t *stats_json(const pc_stats *s)
         json_object_set_new(tiers, tier_name(t), json_integer((json_int_t)s->tokens_tier[t]));
     json_object_set_new(row, "tokens_tier", tiers);
     json_object_set_new(row, "rope_regime_length", json_integer((json_int_t)s->rope_regime_length));
-    json_object_set_new(row, "regime", json_integer((json_int_t)s->regime));
+    json_object_set_new(row, "regime", json_integer((json_int_t)s->rope_regime));
     json_object_set_new(row, "lossy", json_boolean(s->lossy));
     json_object_set_new(row, "other_kernels", json_boolean(s->other_kernels));
     json_object_set_new(row, "memo_record", json_integer(s->memo.record));
@@ -122,7 +122,7 @@ void print_stats(const pc_stats *s)
            1e3 * s->seconds_ttft, 1e3 * s->seconds_assemble, 1e3 * s->seconds_prefill);
     if (s->rope_regime_length)
         printf("positions: as for a length of %llu (RoPE regime %llu)\n",
-               (unsigned long long)s->rope_regime_length, (unsigned long long)s->regime);
+               (unsigned long long)s->rope_regime_length, (unsigned long long)s->rope_regime);
     print_memo(s);
     printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,
            s->finish == PC_FINISH_LENGTH ? "its " : "a ", finishes[s->finish % 6]);

@@ -1,6 +1,8 @@
 /* Groups of layers, from traced attention maps. */
 #include "shared_layers.h"
 
+#include <promptcache/bench.h>
+#include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,8 @@
 
 #include "program.h"
 
+#include <promptcache/memo.h>
+
 /* LazyFormer: every second layer uses the maps of the layer before it. out[l]: the layer whose maps
  * layer l uses. */
 void lazy_layers(int32_t *out, int32_t layers);

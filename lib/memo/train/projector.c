@@ -27,7 +27,7 @@ static void fill_defaults(pc__projector_shape *shape)
     while (cells < 2 * shape->hidden && cells < 4096)
         cells *= 2;
     if (!shape->rows)
-        shape->rows = least_of(shape->most_tokens, shape->hidden >= 2048 ? 32 : 16);
+        shape->rows = least_of(shape->max_tokens, shape->hidden >= 2048 ? 32 : 16);
     if (!shape->columns)
         shape->columns = least_of(shape->hidden, (cells / shape->rows + 15) / 16 * 16);
     if (!shape->inner)
@@ -39,9 +39,9 @@ pc_status pc__projector_check(const pc__projector_shape *s)
     if (!s->hidden || s->hidden > MOST_SIZE)
         return pc__fail(PC_ERR_INVALID, "projector: %zu hidden dimensions (1 to %d)", s->hidden,
                         MOST_SIZE);
-    if (!s->least_tokens || s->least_tokens > s->most_tokens || s->most_tokens > MOST_SIZE)
-        return pc__fail(PC_ERR_INVALID, "projector: bucket of %zu to %zu tokens", s->least_tokens,
-                        s->most_tokens);
+    if (!s->min_tokens || s->min_tokens > s->max_tokens || s->max_tokens > MOST_SIZE)
+        return pc__fail(PC_ERR_INVALID, "projector: bucket of %zu to %zu tokens", s->min_tokens,
+                        s->max_tokens);
     if (s->columns > s->hidden)
         return pc__fail(PC_ERR_INVALID, "projector: %zu columns of %zu hidden dimensions",
                         s->columns, s->hidden);
@@ -62,7 +62,7 @@ pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem,
     pc__projector *p;
     pc_status status;
     *out = NULL;
-    if (full.most_tokens && full.hidden)
+    if (full.max_tokens && full.hidden)
         fill_defaults(&full);
     if ((status = pc__projector_check(&full)) < 0)
         return status;
@@ -156,9 +156,9 @@ pc_status pc__projector_pool(const pc__projector *projector, const float *x, siz
 {
     const pc__projector_shape *s = &projector->shape;
     const pc__vector_ops *loops = pc__vector_ops_get();
-    if (tokens < s->least_tokens || tokens > s->most_tokens)
+    if (tokens < s->min_tokens || tokens > s->max_tokens)
         return pc__fail(PC_ERR_INVALID, "projector: %zu tokens are not in its bucket of %zu to %zu",
-                        tokens, s->least_tokens, s->most_tokens);
+                        tokens, s->min_tokens, s->max_tokens);
     for (size_t r = 0; r < s->rows; r++) {
         size_t from = r * tokens / s->rows, to = ((r + 1) * tokens + s->rows - 1) / s->rows;
         pool_band(loops, s, x + from * s->hidden, to - from, pooled + r * s->columns);

@@ -22,8 +22,8 @@
 enum { PC__MOST_CELLS = 1 << 16, PC__MOST_INNER = 1024 };
 
 typedef struct pc__projector_shape {
-    size_t hidden;                    /* of the model */
-    size_t least_tokens, most_tokens; /* of the bucket */
+    size_t hidden;                 /* of the model */
+    size_t min_tokens, max_tokens; /* of the bucket */
     /* Tokens and hidden dimensions after pooling; 0: default. columns <= hidden; rows * columns <=
      * PC__MOST_CELLS. */
     size_t rows, columns;

@@ -5,6 +5,8 @@
 
 #include "model/model.h"
 
+#include <promptcache/memo.h>
+
 /* x [count][hidden], fp32: tokens at positions 0 to count - 1. PC_ERR_INVALID, PC_ERR_LIMIT: a
  * token or a length that the model cannot have. PC_ERR_UNSUPPORTED: an application's model. Any
  * thread. */

@@ -423,7 +423,7 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     work.pass = pass;
     PC__TRY(check_kind(work.native, pass), done);
     work.capacity = largest_block(&work);
-    regime = pc__native_rope_regime(work.native, pass_length(pass));
+    regime = pc__model_rope_regime(model, pass_length(pass));
     PC__TRY(check_runs(&work, regime), done);
     PC__TRY(pc__forward_maps_check(&work), done);
     PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);

@@ -5,6 +5,8 @@
 #include "attn/map.h"
 #include "attn/plan.h"
 
+#include <promptcache/bench.h>
+
 /* One new token: its id, its position, and where its K and V go. */
 typedef struct pc__token_row {
     int32_t token;

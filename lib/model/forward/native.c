@@ -91,27 +91,6 @@ void pc__embedding_row(const pc__embedding_table *table, size_t row, float *out)
         out[i] = pc__bf16_to(from[i]);
 }
 
-uint64_t pc__native_rope_regime(const pc__native *native, uint64_t length)
-{
-    return native->arch.position_scheme == PC_POSITION_ROPE
-               ? pc__rope_regime(&native->arch.rope, length)
-               : 0;
-}
-
-int64_t pc__native_rope_regime_end(const pc__native *native, uint64_t regime)
-{
-    return native->arch.position_scheme == PC_POSITION_ROPE
-               ? pc__rope_regime_end(&native->arch.rope, regime)
-               : INT64_MAX;
-}
-
-uint64_t pc__native_rope_regime_length(const pc__native *native, uint64_t regime)
-{
-    if (native->arch.rope.scaling == PC__ROPE_LONG)
-        return regime == 2 ? (uint64_t)native->arch.rope.original_length + 1 : 1;
-    return regime ? regime : 1;
-}
-
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
                           pc__rope **own)
 {
@@ -131,8 +110,7 @@ pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_
     const pc__native *native = model->native;
     pc_status status = pc__kv_new(out, &native->context->mem, &native->shape, tokens);
     if (status >= 0)
-        (*out)->regime = pc__native_rope_regime(native,
-                                                rope_regime_length ? rope_regime_length : 1);
+        (*out)->regime = pc__model_rope_regime(model, rope_regime_length ? rope_regime_length : 1);
     return status;
 }
 
@@ -148,14 +126,17 @@ pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **
     const pc__native *native = model->native;
     pc_status status = pc__kv_new_passing(out, &native->context->mem, &native->shape, tokens);
     if (status >= 0)
-        (*out)->regime = pc__native_rope_regime(native, tokens);
+        (*out)->regime = pc__model_rope_regime(model, tokens);
     return status;
 }
 
-pc_status pc__native_keep(const pc__native *native, pc__kv **kv)
+pc_status pc__model_keep(const pc_model *model, pc__kv **kv)
 {
+    const pc__native *native = model->native;
     pc__kv *kept;
     pc_status status;
+    if (!native)
+        return PC_OK;
     if ((*kv)->values_only)
         return has_no_keys();
     if ((*kv)->shape.dtype == native->kept)
@@ -166,11 +147,6 @@ pc_status pc__native_keep(const pc__native *native, pc__kv **kv)
         *kv = kept;
     }
     return status;
-}
-
-uint32_t pc__native_format(const pc__native *native)
-{
-    return native->compute + (native->kept == native->compute ? 0 : 256 * native->kept);
 }
 
 static int same_shape(const pc__kv_shape *a, const pc__kv_shape *b, int32_t layers)

@@ -88,12 +88,6 @@ void pc__native_costs(const pc__native *native, pc_model_info *info);
 /* Row `row` of a table, in fp32. */
 void pc__embedding_row(const pc__embedding_table *table, size_t row, float *out);
 
-/* The RoPE regime of a pass over positions below `length`. */
-uint64_t pc__native_rope_regime(const pc__native *native, uint64_t length);
-/* The longest context of a RoPE regime; INT64_MAX: no end. */
-int64_t pc__native_rope_regime_end(const pc__native *native, uint64_t regime);
-/* A length in that RoPE regime. */
-uint64_t pc__native_rope_regime_length(const pc__native *native, uint64_t regime);
 /* The frequencies of a RoPE regime. *own is set if the caller must free them (pc__rope_free), else
  * NULL. *out is NULL for models without RoPE. */
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
@@ -101,11 +95,6 @@ pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__r
 
 /* A run for a pass over whole lanes, which keeps one layer at a time (pc__kv_new_passing). */
 pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out);
-/* Converts a finished run to the format of segments. Failure leaves it as it was. */
-pc_status pc__native_keep(const pc__native *native, pc__kv **kv);
-/* The format of segments, in keys: the format of computing, plus 256 times that of K and V if it
- * differs. */
-uint32_t pc__native_format(const pc__native *native);
 /* Whether the first `layers` layers of this run can be read at `start` in that RoPE regime.
  * PC_ERR_MISMATCH or PC_ERR_UNSUPPORTED: why not. */
 pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers,

@@ -6,6 +6,7 @@
 
 #include "model/forward/native_ops.h"
 #include "model/forward/pass_build.h"
+#include "model/model_states.h"
 
 /* A given token, its placement, and its index in that placement. */
 typedef struct given_token {
@@ -113,7 +114,7 @@ static pc_status compute_fresh(deviation_work *c, uint64_t regime)
         return status;
     pc__build_end(&c->build, &pass);
     pass.kv_layers = c->layer + 1;
-    pass.rope_regime_length = pc__native_rope_regime_length(c->model->native, regime);
+    pass.rope_regime_length = pc__model_rope_regime_length(c->model, regime);
     return pc__forward(c->model, &pass);
 }
 

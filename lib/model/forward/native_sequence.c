@@ -189,7 +189,7 @@ static int64_t last_position(const sequence_run *e)
 static pc_status need_tail(step_work *st, sequence *s, int64_t position, size_t count)
 {
     sequence_run fresh = {NULL, position, 0, UINT32_MAX, 1};
-    uint64_t regime = pc__native_rope_regime(st->model->native, st->length);
+    uint64_t regime = pc__model_rope_regime(st->model, st->length);
     sequence_run *tail = s->tail == NONE ? NULL : &s->entries[s->tail];
     pc_status status;
     if (tail && last_position(tail) < position && tail->kv->regime == regime) {

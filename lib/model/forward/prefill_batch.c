@@ -350,9 +350,9 @@ static pc_status check_inputs(const pc_model *model, const pc__prefill_input *pr
 static size_t count_together(const pc_model *model, const pc__prefill_input *prompts, size_t from,
                              size_t count)
 {
-    uint64_t regime = pc__native_rope_regime(model->native, prompts[from].input->count);
+    uint64_t regime = pc__model_rope_regime(model, prompts[from].input->count);
     size_t end = from, tokens = 0;
-    while (end < count && pc__native_rope_regime(model->native, prompts[end].input->count) == regime
+    while (end < count && pc__model_rope_regime(model, prompts[end].input->count) == regime
            && (end == from || tokens + prompts[end].input->count <= MOST_TOKENS))
         tokens += prompts[end++].input->count;
     return end - from;

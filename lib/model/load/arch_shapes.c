@@ -15,32 +15,33 @@ typedef struct named_shape {
     int32_t tied, window;
 } named_shape;
 
+/* clang-format off */
 static const named_shape shapes[] = {
-    {"tiny", "llama", 2, 64, 4, 2, 128, 256, 2048, 10000.0, 1e-5f, 0, 0},
-    {"llama-1b", "llama", 22, 2048, 32, 4, 5632, 32000, 32768, 10000.0, 1e-5f, 0,
-     0}, /* TinyLlama-1.1B */
-    {"llama-7b", "llama", 32, 4096, 32, 32, 11008, 32000, 4096, 10000.0, 1e-5f, 0, 0}, /* Llama 2 */
-    {"llama-7b-slice", "llama", SLICE, 4096, 32, 32, 11008, 32000, 4096, 10000.0, 1e-5f, 0, 0},
-    {"llama-8b", "llama", 32, 4096, 32, 8, 14336, 128256, 8192, 500000.0, 1e-5f, 0,
-     0}, /* Llama 3 */
-    {"llama-8b-slice", "llama", SLICE, 4096, 32, 8, 14336, 128256, 8192, 500000.0, 1e-5f, 0, 0},
-    {"mistral-7b", "mistral", 32, 4096, 32, 8, 14336, 32000, 32768, 10000.0, 1e-5f, 0,
-     4096}, /* v0.1 */
-    {"qwen2-0.5b", "qwen2", 24, 896, 14, 2, 4864, 151936, 32768, 1000000.0, 1e-6f, 1, 0},
-    {"qwen2-moe", "qwen2_moe", 24, 2048, 16, 16, 5632, 151936, 8192, 1000000.0, 1e-6f, 0,
-     0}, /* Qwen1.5-MoE-A2.7B */
-    {"qwen2-moe-slice", "qwen2_moe", SLICE, 2048, 16, 16, 5632, 151936, 8192, 1000000.0, 1e-6f, 0,
-     0},
-    {"qwen2-moe-0.6b", "qwen2_moe", 4, 1024, 8, 8, 2816, 32000, 32768, 1000000.0, 1e-6f, 0,
-     0}, /* half the widths, fewer layers and tokens */
-    {"mixtral-slice", "mixtral", SLICE, 4096, 32, 8, 14336, 32000, 32768, 1000000.0, 1e-5f, 0,
-     0}, /* 8x7B */
+    {"tiny", "llama", 2, 64, 4, 2, 128, 256, 2048, 1e4, 1e-5f, 0, 0},
+    /* TinyLlama-1.1B */
+    {"llama-1b", "llama", 22, 2048, 32, 4, 5632, 32000, 32768, 1e4, 1e-5f, 0, 0},
+    {"llama-7b", "llama", 32, 4096, 32, 32, 11008, 32000, 4096, 1e4, 1e-5f, 0, 0}, /* Llama 2 */
+    {"llama-7b-slice", "llama", SLICE, 4096, 32, 32, 11008, 32000, 4096, 1e4, 1e-5f, 0, 0},
+    /* Llama 3 */
+    {"llama-8b", "llama", 32, 4096, 32, 8, 14336, 128256, 8192, 5e5, 1e-5f, 0, 0},
+    {"llama-8b-slice", "llama", SLICE, 4096, 32, 8, 14336, 128256, 8192, 5e5, 1e-5f, 0, 0},
+    /* v0.1 */
+    {"mistral-7b", "mistral", 32, 4096, 32, 8, 14336, 32000, 32768, 1e4, 1e-5f, 0, 4096},
+    {"qwen2-0.5b", "qwen2", 24, 896, 14, 2, 4864, 151936, 32768, 1e6, 1e-6f, 1, 0},
+    /* Qwen1.5-MoE-A2.7B */
+    {"qwen2-moe", "qwen2_moe", 24, 2048, 16, 16, 5632, 151936, 8192, 1e6, 1e-6f, 0, 0},
+    {"qwen2-moe-slice", "qwen2_moe", SLICE, 2048, 16, 16, 5632, 151936, 8192, 1e6, 1e-6f, 0, 0},
+    /* half the widths, fewer layers and tokens */
+    {"qwen2-moe-0.6b", "qwen2_moe", 4, 1024, 8, 8, 2816, 32000, 32768, 1e6, 1e-6f, 0, 0},
+    /* 8x7B */
+    {"mixtral-slice", "mixtral", SLICE, 4096, 32, 8, 14336, 32000, 32768, 1e6, 1e-5f, 0, 0},
     {"gpt2", "gpt2", 12, 768, 12, 12, 3072, 50257, 1024, 0, 1e-5f, 1, 0},
     {"bert-base", "bert", 12, 768, 12, 12, 3072, 30522, 512, 0, 1e-12f, 1, 0},
     {"bert-large", "bert", 24, 1024, 16, 16, 4096, 30522, 512, 0, 1e-12f, 1, 0},
     {"minilm-l6", "bert", 6, 384, 12, 12, 1536, 30522, 512, 0, 1e-12f, 1, 0},
     {"deberta-v3-base", "deberta-v2", 12, 768, 12, 12, 3072, 128100, 512, 0, 1e-7f, 1, 0},
 };
+/* clang-format on */
 
 /* Architectures with experts in all layers. */
 static const struct {

@@ -144,45 +144,26 @@ static pc_status read_gguf_entries(pc__gguf *gguf, gguf_reader *r, uint64_t coun
     return PC_OK;
 }
 
+/* clang-format off */
 /* By ggml's numbers. The other types are named in the error text. */
 static const struct {
     const char *name;
     int readable;
     pc__ttype type;
 } tensor_types[] = {
-    [0] = {"F32", 1, PC__T_F32},
-    [1] = {"F16", 1, PC__T_F16},
-    [2] = {"Q4_0", 1, PC__T_Q4_0},
-    [3] = {"Q4_1", 1, PC__T_Q4_1},
-    [6] = {"Q5_0", 1, PC__T_Q5_0},
-    [7] = {"Q5_1", 1, PC__T_Q5_1},
-    [8] = {"Q8_0", 1, PC__T_Q8_0},
-    [9] = {"Q8_1", 0, 0},
-    [10] = {"Q2_K", 1, PC__T_Q2_K},
-    [11] = {"Q3_K", 1, PC__T_Q3_K},
-    [12] = {"Q4_K", 1, PC__T_Q4_K},
-    [13] = {"Q5_K", 1, PC__T_Q5_K},
-    [14] = {"Q6_K", 1, PC__T_Q6_K},
-    [15] = {"Q8_K", 0, 0},
-    [16] = {"IQ2_XXS", 0, 0},
-    [17] = {"IQ2_XS", 0, 0},
-    [18] = {"IQ3_XXS", 0, 0},
-    [19] = {"IQ1_S", 0, 0},
-    [20] = {"IQ4_NL", 1, PC__T_IQ4_NL},
-    [21] = {"IQ3_S", 0, 0},
-    [22] = {"IQ2_S", 0, 0},
-    [23] = {"IQ4_XS", 1, PC__T_IQ4_XS},
-    [24] = {"I8", 1, PC__T_I8},
-    [25] = {"I16", 1, PC__T_I16},
-    [26] = {"I32", 1, PC__T_I32},
-    [27] = {"I64", 1, PC__T_I64},
-    [28] = {"F64", 1, PC__T_F64},
-    [29] = {"IQ1_M", 0, 0},
-    [30] = {"BF16", 1, PC__T_BF16},
-    [34] = {"TQ1_0", 0, 0},
-    [35] = {"TQ2_0", 0, 0},
-    [39] = {"MXFP4", 0, 0},
+    [0] = {"F32", 1, PC__T_F32}, [1] = {"F16", 1, PC__T_F16}, [2] = {"Q4_0", 1, PC__T_Q4_0},
+    [3] = {"Q4_1", 1, PC__T_Q4_1}, [6] = {"Q5_0", 1, PC__T_Q5_0}, [7] = {"Q5_1", 1, PC__T_Q5_1},
+    [8] = {"Q8_0", 1, PC__T_Q8_0}, [9] = {"Q8_1", 0, 0}, [10] = {"Q2_K", 1, PC__T_Q2_K},
+    [11] = {"Q3_K", 1, PC__T_Q3_K}, [12] = {"Q4_K", 1, PC__T_Q4_K}, [13] = {"Q5_K", 1, PC__T_Q5_K},
+    [14] = {"Q6_K", 1, PC__T_Q6_K}, [15] = {"Q8_K", 0, 0}, [16] = {"IQ2_XXS", 0, 0},
+    [17] = {"IQ2_XS", 0, 0}, [18] = {"IQ3_XXS", 0, 0}, [19] = {"IQ1_S", 0, 0},
+    [20] = {"IQ4_NL", 1, PC__T_IQ4_NL}, [21] = {"IQ3_S", 0, 0}, [22] = {"IQ2_S", 0, 0},
+    [23] = {"IQ4_XS", 1, PC__T_IQ4_XS}, [24] = {"I8", 1, PC__T_I8}, [25] = {"I16", 1, PC__T_I16},
+    [26] = {"I32", 1, PC__T_I32}, [27] = {"I64", 1, PC__T_I64}, [28] = {"F64", 1, PC__T_F64},
+    [29] = {"IQ1_M", 0, 0}, [30] = {"BF16", 1, PC__T_BF16}, [34] = {"TQ1_0", 0, 0},
+    [35] = {"TQ2_0", 0, 0}, [39] = {"MXFP4", 0, 0}
 };
+/* clang-format on */
 
 int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
 {

@@ -4,6 +4,18 @@
 #include "model/load/hf_internal.h"
 #include "model/load/hf_rope.h"
 
+/* What these architectures share: layer norms, a tied head, an MLP of four times the width unless
+ * the config gives one. */
+static pc_status read_classic(const pc__config *config, pc__arch *arch)
+{
+    arch->kv_heads = arch->heads;
+    if (!arch->ffn)
+        arch->ffn = arch->hidden > INT32_MAX / 4 ? 0 : 4 * arch->hidden;
+    arch->norm = PC__NORM_LAYER;
+    arch->final_norm = arch->tied = 1;
+    return pc__config_flag(config, "tie_word_embeddings", &arch->tied);
+}
+
 pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
 {
     int32_t before = 1, removed = 0, bias = 1;
@@ -22,17 +34,13 @@ pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__ar
     PC__TRY(pc__config_flag(config, "enable_bias", &bias), done);
     PC__TRY(pc__config_only(config, "layer_norm_elementwise_affine", 1), done);
     PC__TRY(pc__config_maybe(config, "word_embed_proj_dim", &arch->embedding_dim), done);
-    arch->tied = 1;
-    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
-    arch->kv_heads = arch->heads;
-    arch->norm = PC__NORM_LAYER;
+    PC__TRY(read_classic(config, arch), done);
     arch->norm_eps = 1e-5f;
     arch->residual = before ? PC__RESIDUAL_SEQUENTIAL : PC__RESIDUAL_POST;
     arch->final_norm = before && !removed;
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->position_offset = 2;
-    arch->bias_roles = PC__BIAS_NORMS
-                       | (bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
+    arch->bias_roles = PC__BIAS_NORMS | (bias ? PC__BIAS_LINEAR : 0);
 done:
     return status;
 }
@@ -54,16 +62,10 @@ pc_status pc__read_gpt2(const pc__config *config, const pc_allocator *mem, pc__a
         done);
     PC__TRY(pc__config_only(config, "scale_attn_by_inverse_layer_idx", 0), done);
     PC__TRY(pc__config_flag(config, "scale_attn_weights", &scaled), done);
-    arch->tied = 1;
-    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
-    if (!arch->ffn)
-        arch->ffn = arch->hidden > INT32_MAX / 4 ? 0 : 4 * arch->hidden;
+    PC__TRY(read_classic(config, arch), done);
     arch->attention_scale = scaled ? 0.0f : 1.0f;
-    arch->kv_heads = arch->heads;
-    arch->norm = PC__NORM_LAYER;
-    arch->final_norm = 1;
     arch->position_scheme = PC_POSITION_LEARNED;
-    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN);
+    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR;
 done:
     return status;
 }
@@ -97,7 +99,6 @@ done:
 static pc_status read_falcon_heads(const pc__config *config, const falcon_flags *f, pc__arch *arch)
 {
     pc_status status;
-    arch->kv_heads = arch->heads;
     PC__TRY(pc__config_maybe(config, "num_kv_heads", &arch->kv_heads), done);
     if (!f->newer && f->multi_query)
         arch->kv_heads = 1;
@@ -115,26 +116,20 @@ pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc_
     PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
     PC__TRY(pc__config_size(config, "num_hidden_layers", &arch->layers), done);
     PC__TRY(pc__config_size(config, "num_attention_heads", &arch->heads), done);
+    PC__TRY(pc__config_maybe(config, "ffn_hidden_size", &arch->ffn), done);
+    PC__TRY(read_classic(config, arch), done);
     PC__TRY(read_falcon_heads(config, &f, arch), done);
     PC__TRY(pc__config_head_dim(config, arch), done);
-    PC__TRY(pc__config_maybe(config, "ffn_hidden_size", &arch->ffn), done);
     PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
     PC__TRY(pc__config_activation(config, "activation", PC__ACT_GELU, &arch->activation), done);
     arch->context_length = 2048;
     PC__TRY(pc__config_maybe(config, "max_position_embeddings", &arch->context_length), done);
-    arch->tied = 1;
-    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
-    if (!arch->ffn)
-        arch->ffn = arch->hidden > INT32_MAX / 4 ? 0 : 4 * arch->hidden;
-    arch->norm = PC__NORM_LAYER;
-    arch->final_norm = 1;
     arch->residual = !f.parallel    ? PC__RESIDUAL_SEQUENTIAL
                      : f.norms == 2 ? PC__RESIDUAL_PARALLEL_2
                                     : PC__RESIDUAL_PARALLEL;
     arch->position_scheme = f.alibi ? PC_POSITION_ALIBI : PC_POSITION_ROPE;
     arch->alibi_before_scale = f.alibi;
-    arch->bias_roles = PC__BIAS_NORMS
-                       | (f.bias ? PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN) : 0);
+    arch->bias_roles = PC__BIAS_NORMS | (f.bias ? PC__BIAS_LINEAR : 0);
     if (!f.alibi)
         status = pc__read_rope(config, mem, 1.0, arch);
 done:
@@ -158,16 +153,11 @@ pc_status pc__read_bloom(const pc__config *config, const pc_allocator *mem, pc__
     PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
     PC__TRY(pc__config_only(config, "apply_residual_connection_post_layernorm", 0), done);
     PC__TRY(pc__config_maybe(config, "seq_length", &arch->context_length), done);
-    arch->tied = 1;
-    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
-    arch->kv_heads = arch->heads;
-    arch->ffn = arch->hidden > INT32_MAX / 4 ? 0 : 4 * arch->hidden;
-    arch->norm = PC__NORM_LAYER;
+    PC__TRY(read_classic(config, arch), done);
     arch->embedding_norm = 1;
-    arch->final_norm = 1;
     arch->activation = PC__ACT_GELU_TANH;
     arch->position_scheme = PC_POSITION_ALIBI;
-    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN);
+    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR;
 done:
     return status;
 }
@@ -215,14 +205,10 @@ pc_status pc__read_mpt(const pc__config *config, const pc_allocator *mem, pc__ar
     PC__TRY(read_mpt_attention(config, arch), done);
     PC__TRY(pc__config_none(config, "logit_scale"), done);
     PC__TRY(pc__config_only(config, "no_bias", 1), done);
-    arch->tied = 1;
-    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
+    PC__TRY(read_classic(config, arch), done);
     if (!(ratio > 0) || ratio * arch->hidden > INT32_MAX)
         return pc__config_refuse(config, "expansion_ratio");
     arch->ffn = (int32_t)(ratio * arch->hidden);
-    arch->kv_heads = arch->heads;
-    arch->norm = PC__NORM_LAYER;
-    arch->final_norm = 1;
     arch->activation = PC__ACT_GELU;
     arch->position_scheme = PC_POSITION_ALIBI;
     arch->alibi_mpt = 1;

@@ -25,8 +25,7 @@ static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
     arch->residual = PC__RESIDUAL_POST;
     arch->embedding_norm = 1;
     arch->tied = 1; /* no head over the vocabulary */
-    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN)
-                       | PC__BIT(POOL) | PC__BIT(CLASSIFIER);
+    arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR | PC__BIT(POOL) | PC__BIT(CLASSIFIER);
 done:
     return status;
 }

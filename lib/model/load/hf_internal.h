@@ -13,7 +13,8 @@ enum {
     PC__BIAS_QKV = PC__BIT(Q) | PC__BIT(K) | PC__BIT(V),
     PC__BIAS_NORMS = PC__BIT(NORM1) | PC__BIT(NORM2) | PC__BIT(FINAL_NORM)
                      | PC__BIT(EMBEDDING_NORM),
-    PC__BIAS_MLP = PC__BIT(GATE) | PC__BIT(UP) | PC__BIT(DOWN)
+    PC__BIAS_MLP = PC__BIT(GATE) | PC__BIT(UP) | PC__BIT(DOWN),
+    PC__BIAS_LINEAR = PC__BIAS_QKV | PC__BIT(O) | PC__BIT(UP) | PC__BIT(DOWN)
 };
 
 /* The activation that the key names; `fallback` if it is missing. */

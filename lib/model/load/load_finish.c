@@ -70,27 +70,25 @@ static void add_rope(pc__digest *digest, const pc__rope_config *rope)
 
 static void add_encoder(pc__digest *digest, const pc__encoder_config *encoder)
 {
-    const int32_t whole[] = {encoder->types,
-                             (int32_t)encoder->pool,
-                             encoder->relative,
-                             encoder->farthest,
-                             encoder->buckets,
-                             encoder->relative_norm,
-                             encoder->shared,
-                             encoder->c2p,
-                             encoder->p2c,
-                             encoder->conv,
-                             (int32_t)encoder->conv_activation};
+    /* clang-format off */
+    const int32_t integers[] = {
+        encoder->types, (int32_t)encoder->pool, encoder->relative, encoder->farthest,
+        encoder->buckets, encoder->relative_norm, encoder->shared, encoder->c2p, encoder->p2c,
+        encoder->conv, (int32_t)encoder->conv_activation};
+    /* clang-format on */
     pc__digest_text(digest, "encoder");
-    pc__digest_i32(digest, whole, sizeof whole / sizeof *whole);
+    pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
 }
 
 static void add_experts(pc__digest *digest, const pc__expert_config *experts)
 {
-    const int32_t whole[] = {experts->count,  experts->used,         experts->width,
-                             experts->shared, experts->shared_gated, experts->renormalise};
+    /* clang-format off */
+    const int32_t integers[] = {
+        experts->count, experts->used, experts->width, experts->shared, experts->shared_gated,
+        experts->renormalise};
+    /* clang-format on */
     pc__digest_text(digest, "experts");
-    pc__digest_i32(digest, whole, sizeof whole / sizeof *whole);
+    pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
     add_double(digest, (double)experts->scale);
     for (size_t i = 0; i < PC__MAX_LAYERS / 64; i++)
         pc__digest_u64(digest, experts->layers[i]);
@@ -98,37 +96,24 @@ static void add_experts(pc__digest *digest, const pc__expert_config *experts)
 
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
 {
-    const int32_t whole[] = {arch->layers,
-                             arch->heads,
-                             arch->kv_heads,
-                             arch->head_dim,
-                             arch->v_dim,
-                             arch->hidden,
-                             arch->ffn,
-                             arch->vocab,
-                             (int32_t)arch->norm,
-                             (int32_t)arch->residual,
-                             (int32_t)arch->position_scheme,
-                             arch->position_offset,
-                             arch->alibi_before_scale,
-                             arch->alibi_mpt,
-                             arch->window,
-                             arch->window_from,
-                             (int32_t)arch->activation,
-                             arch->gated,
-                             arch->embedding_norm,
-                             arch->embedding_dim,
-                             arch->causal};
-    const float parts[] = {arch->norm_eps,      arch->alibi_max,       arch->attention_scale,
-                           arch->attention_cap, arch->embedding_scale, arch->residual_scale,
-                           arch->qkv_clip};
+    /* clang-format off */
+    const int32_t integers[] = {
+        arch->layers, arch->heads, arch->kv_heads, arch->head_dim, arch->v_dim, arch->hidden,
+        arch->ffn, arch->vocab, (int32_t)arch->norm, (int32_t)arch->residual,
+        (int32_t)arch->position_scheme, arch->position_offset, arch->alibi_before_scale,
+        arch->alibi_mpt, arch->window, arch->window_from, (int32_t)arch->activation, arch->gated,
+        arch->embedding_norm, arch->embedding_dim, arch->causal};
+    /* clang-format on */
+    const float floats[] = {arch->norm_eps,      arch->alibi_max,       arch->attention_scale,
+                            arch->attention_cap, arch->embedding_scale, arch->residual_scale,
+                            arch->qkv_clip};
     pc__digest digest;
     pc__digest_start(&digest, "model/1");
     pc__digest_bytes(&digest, weights.bytes, sizeof weights.bytes);
     pc__digest_text(&digest, arch->name);
-    pc__digest_i32(&digest, whole, sizeof whole / sizeof *whole);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        add_double(&digest, (double)parts[i]);
+    pc__digest_i32(&digest, integers, sizeof integers / sizeof *integers);
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
+        add_double(&digest, (double)floats[i]);
     if (arch->position_scheme == PC_POSITION_ROPE)
         add_rope(&digest, &arch->rope);
     if (arch->experts.count)

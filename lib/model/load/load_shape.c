@@ -1,4 +1,5 @@
 /* pc_model_new_shape: a model of known sizes with random weights. */
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "model/load/arch.h"

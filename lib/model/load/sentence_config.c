@@ -1,6 +1,7 @@
 /* Reads modules.json and what it names. */
 #include "model/load/sentence_config.h"
 
+#include <promptcache/memo.h>
 #include <jansson.h>
 #include <string.h>
 

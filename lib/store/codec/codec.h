@@ -5,6 +5,8 @@
 
 #include "store/image.h"
 
+#include <promptcache/extend.h>
+
 /* The codecs of one cache. Immutable. */
 typedef struct pc__codecs pc__codecs;
 

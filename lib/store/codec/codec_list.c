@@ -26,7 +26,7 @@ static pc_status check_application_codec(const pc__codecs *codecs, const pc_code
         return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is below PC_CODEC_APPLICATION (%d)",
                         index, ops->id, PC_CODEC_APPLICATION);
     if (pc__codecs_find(codecs, ops->id))
-        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is there twice", index, ops->id);
+        return pc__fail(PC_ERR_INVALID, "codec %zu: id %u is used twice", index, ops->id);
     if (!ops->bound || !ops->encode || !ops->decode)
         return pc__fail(PC_ERR_INVALID, "codec %zu (id %u): %s is missing", index, ops->id,
                         !ops->bound    ? "bound"
@@ -71,9 +71,9 @@ pc_status pc__codecs_new(pc__codecs **out, const pc_allocator *mem, const pc_cod
     pc_status status;
     *out = NULL;
     if (count && !application)
-        return pc__fail(PC_ERR_INVALID, "codecs: %zu of them, but no array", count);
+        return pc__fail(PC_ERR_INVALID, "codecs: count is %zu, but the array is NULL", count);
     if (count > UINT16_MAX)
-        return pc__fail(PC_ERR_LIMIT, "codecs: %zu of them", count);
+        return pc__fail(PC_ERR_LIMIT, "codecs: %zu are too many", count);
     codecs = pc__calloc(mem, 1, sizeof *codecs + (BUILT_IN + count) * sizeof *codecs->entries);
     if (!codecs)
         return PC_ERR_NOMEM;

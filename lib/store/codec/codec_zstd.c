@@ -87,7 +87,7 @@ static pc_status decode_runs(pc__planes *planes, const pc_allocator *mem,
     if (!is_packed)
         return pc__planes_decode(planes, in, end, out, (size_t)block->bytes);
     if (!pc__block_pages_of(block, &pages))
-        return pc__fail(PC_ERR_FORMAT, "pages are closed up, but there are none");
+        return pc__fail(PC_ERR_FORMAT, "the last page is packed, but the block is not in pages");
     last = pc__packed_last_page_bytes(&pages);
     before = (size_t)block->bytes - (size_t)pages.shape.kv_heads * pages.page_bytes;
     if (!(packed = pc__alloc(mem, last)))

@@ -59,7 +59,7 @@ pc_status pc__compressed_record_set(pc__compressed_record *r, const pc_allocator
 {
     pc__compressed_piece *p = &r->pieces[piece];
     if (piece >= r->count || p->data)
-        return pc__fail(PC_ERR_INTERNAL, "packed record: piece %zu of %zu was not expected", piece,
+        return pc__fail(PC_ERR_INTERNAL, "COMPRESSED: piece %zu of %zu was not expected", piece,
                         r->count);
     p->data = pc__alloc_aligned(mem, size, 64);
     if (!p->data)
@@ -90,10 +90,10 @@ const void *pc__compressed_record_bytes(const pc__compressed_record *r, size_t p
                                                                               : NULL;
     *status = PC_OK;
     if (!p)
-        *status = pc__fail(PC_ERR_NOT_FOUND, "packed record: there is no piece %zu", piece);
+        *status = pc__fail(PC_ERR_NOT_FOUND, "COMPRESSED: there is no piece %zu", piece);
     else if (p->offset != offset || at > p->size || size > p->size - at)
         *status = pc__fail(PC_ERR_FORMAT,
-                           "packed record: piece %zu is cut short: bytes %llu to %llu of %zu",
-                           piece, (unsigned long long)at, (unsigned long long)(at + size), p->size);
+                           "COMPRESSED: piece %zu is cut short: bytes %llu to %llu of %zu", piece,
+                           (unsigned long long)at, (unsigned long long)(at + size), p->size);
     return *status == PC_OK ? (const uint8_t *)p->data + at : NULL;
 }

@@ -3,6 +3,8 @@
  * written with the codec's scratch memory, and removed records that are still being read. A record
  * is open as long as its source: it is not evicted then, which would free nothing, and stays
  * readable if it is removed. */
+#include "store/compressed/compressed_tier.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -10,7 +12,6 @@
 #include "base/fail.h"
 #include "base/mem.h"
 #include "store/compressed/compressed_record.h"
-#include "store/tier.h"
 
 typedef struct compressed_tier {
     pc__tier tier; /* first */
@@ -314,7 +315,7 @@ static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, cons
 {
     record_sink *s = (record_sink *)sink;
     if (!charge_bytes(s, pc__compressed_piece_bytes(size)))
-        return pc__fail(PC_ERR_LIMIT, "packed: no room for %zu bytes", size);
+        return pc__fail(PC_ERR_LIMIT, "COMPRESSED: no room for %zu bytes", size);
     return pc__compressed_record_set(s->record, &s->tier->mem, piece, offset, data, size);
 }
 

@@ -21,7 +21,7 @@ static pc_status lock_work(pc__disk *disk, double deadline)
     struct timespec wait = {0, 50000};
     while (pthread_mutex_trylock(&disk->work)) {
         if (pc__now() >= deadline) {
-            pc__fail(PC_ERR_IO, "%s: another thread changes it beyond the deadline",
+            pc__fail(PC_ERR_IO, "%s: still locked by another thread at the deadline",
                      disk->root.path);
             return PC_AGAIN;
         }

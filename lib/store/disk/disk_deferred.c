@@ -54,7 +54,7 @@ static pc__tier *try_open(pc__tier *tier)
     if (folder)
         return folder;
     if (pthread_mutex_trylock(&t->lock)) {
-        pc__fail(PC_ERR_IO, "%s: is just being opened", t->path);
+        pc__fail(PC_ERR_IO, "%s: another thread is opening it", t->path);
         return NULL;
     }
     folder = folder_of(tier);
@@ -62,8 +62,8 @@ static pc__tier *try_open(pc__tier *tier)
         if (pc__tier_disk_new(&folder, &t->common, t->path) < 0)
             note_why(t);
         else
-            pc__log(t->common.context, PC_LOG_WARN, "cache: %s: has room now, and is in use",
-                    t->path);
+            pc__log(t->common.context, PC_LOG_WARN,
+                    "cache: %s: the disk has room now, the folder is open", t->path);
         atomic_store_explicit(&t->folder, folder, memory_order_release);
     }
     if (!folder)

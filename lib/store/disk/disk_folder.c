@@ -47,7 +47,7 @@ static pc_status is_gone(const pc_folder *folder, const pc__record_name *record_
 {
     char name[PC__DISK_NAME];
     pc__disk_file_name(record_name, name);
-    return pc__fail(PC_ERR_NOT_FOUND, "%s: record %s is gone", folder->root.path, name);
+    return pc__fail(PC_ERR_NOT_FOUND, "%s: record %s was removed", folder->root.path, name);
 }
 
 /* Opens the record as it is now. On success the caller closes *source. */
@@ -236,7 +236,7 @@ pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *i
     if (status < 0 || it->status >= 0)
         return status;
     pc__fail(it->status, "%s",
-             it->status == PC_ERR_FORMAT        ? "its header is damaged, or not what its name says"
+             it->status == PC_ERR_FORMAT ? "its header is damaged, or does not match its name"
              : it->status == PC_ERR_UNSUPPORTED ? "of a later version of the format"
                                                 : "cannot be read");
     return fail_at(it->status, folder, &it->record_name);
@@ -310,7 +310,7 @@ static pc_status open_for_removal(pc_folder *folder)
             return status;
         if (!is_same_folder(folder)) {
             pc__disk_close(&folder->disk);
-            return pc__fail(PC_ERR_STATE, "%s: is not the folder any more that was opened",
+            return pc__fail(PC_ERR_STATE, "%s: is another folder than the one that was opened",
                             folder->root.path);
         }
         folder->has_disk = 1;

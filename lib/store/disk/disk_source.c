@@ -101,7 +101,7 @@ static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, ui
         if (got < 0)
             return pc__fail(PC_ERR_IO, "%s: %s", s->path, strerror(errno));
         if ((size_t)got < n)
-            return pc__fail(PC_ERR_FORMAT, "%s: cut short while it was being read", s->path);
+            return pc__fail(PC_ERR_FORMAT, "%s: cut short while being read", s->path);
     }
     return PC_OK;
 }
@@ -138,7 +138,7 @@ static pc_status check_length(const disk_source *s, uint64_t end)
     if (fstat(s->fd, &st))
         return pc__fail(PC_ERR_IO, "%s: %s", s->path, strerror(errno));
     return (uint64_t)st.st_size < end
-               ? pc__fail(PC_ERR_FORMAT, "%s: cut short while it was being read", s->path)
+               ? pc__fail(PC_ERR_FORMAT, "%s: cut short while being read", s->path)
                : PC_OK;
 }
 

@@ -307,7 +307,7 @@ static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bo
             *reason = PC_REASON_DEADLINE;
         if (status == PC_OK && bytes > bound)
             status = pc__fail(
-                PC_ERR_INTERNAL, "%s: a record of %llu bytes was to have at most %llu",
+                PC_ERR_INTERNAL, "%s: a record has %llu bytes, at most %llu were expected",
                 disk->root.path, (unsigned long long)bytes, (unsigned long long)bound);
         if (status == PC_OK)
             status = pc__disk_draft_publish(disk, &draft, image, bytes, pc__now() - begin,

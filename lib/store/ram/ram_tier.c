@@ -260,7 +260,7 @@ pc_status pc__ram_tier_unpin(pc__ram_tier *t, const pc__id *key, uint64_t owner)
     pc__ram_tier_expire(t, &gone);
     unlock_and_free(t, gone, 0);
     if (e && status == PC_MISS && owner == PC__PIN_INTERNAL)
-        status = pc__fail(PC_ERR_STATE, "cache: a segment that is not pinned cannot be unpinned");
+        status = pc__fail(PC_ERR_STATE, "cache: the segment is not pinned");
     return status;
 }
 

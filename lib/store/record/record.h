@@ -6,6 +6,7 @@
 #ifndef PC_STORE_RECORD_H
 #define PC_STORE_RECORD_H
 
+#include <promptcache/admin.h>
 #include <stdatomic.h>
 
 #include "store/codec/codec.h"

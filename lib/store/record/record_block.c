@@ -12,9 +12,9 @@ static pc_status check_sum(const pc__checksum *sum, const pc__record_entry *e, s
 {
     uint8_t out[PC__CHECKSUM];
     pc__checksum_end(sum, out);
-    return memcmp(out, e->sum, sizeof out) ? pc__fail(
-               PC_ERR_FORMAT, "block %zu of a record is damaged: its checksum is another", index)
-                                           : PC_OK;
+    return memcmp(out, e->sum, sizeof out)
+               ? pc__fail(PC_ERR_FORMAT, "block %zu of a record is damaged: wrong checksum", index)
+               : PC_OK;
 }
 
 static const void *stored_bytes(const pc__record *r, size_t index)
@@ -137,12 +137,12 @@ done:
 static pc_status check_readable(const pc__record *r, size_t index)
 {
     if (index >= r->head.blocks)
-        return pc__fail(PC_ERR_INVALID, "block %zu of a record: it has %u", index, r->head.blocks);
+        return pc__fail(PC_ERR_INVALID, "block %zu of a record that has %u", index, r->head.blocks);
     if (r->closed)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "block %zu of a record is sealed, and its key is not here", index);
+                        "block %zu of a record is sealed, and its key is missing", index);
     if (r->entries[index].codec != PC_CODEC_RAW && !r->codec)
-        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record: codec %u (%s) is not there",
+        return pc__fail(PC_ERR_UNSUPPORTED, "block %zu of a record: codec %u (%s) is missing",
                         index, r->head.codec, r->codec_name);
     return PC_OK;
 }
@@ -177,7 +177,7 @@ pc_status pc__record_check(const pc__record *r, size_t index)
 {
     const void *data = pc__record_block_address(r, index);
     return data ? check_stored(r, index, data)
-                : pc__fail(PC_ERR_INTERNAL, "block %zu of a record has no place in memory", index);
+                : pc__fail(PC_ERR_INTERNAL, "block %zu of a record is not in memory", index);
 }
 
 pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data)
@@ -203,7 +203,7 @@ static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, u
             return status;
         if (memcmp(bytes, zeros, n))
             return pc__fail(PC_ERR_FORMAT,
-                            "record is damaged before byte %llu, where nothing is stored",
+                            "record is damaged: the gap before byte %llu is not empty",
                             (unsigned long long)next);
     }
     return PC_OK;

@@ -80,11 +80,11 @@ pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECOR
 {
     memset(h, 0, sizeof *h);
     if (memcmp(at, magic, sizeof magic))
-        return pc__fail(PC_ERR_FORMAT, "no record: the first bytes are others");
+        return pc__fail(PC_ERR_FORMAT, "not a record: wrong first bytes");
     h->major = at[8] | (uint32_t)at[9] << 8;
     h->header_bytes = pc__get_u32(at + 12);
     if (h->major < PC__RECORD_MAJOR)
-        return pc__fail(PC_ERR_FORMAT, "record of format %u, which there never was", h->major);
+        return pc__fail(PC_ERR_FORMAT, "record of format %u, which never existed", h->major);
     if (h->major > PC__RECORD_MAJOR)
         return check_later(h, available);
     h->minor = at[10] | (uint32_t)at[11] << 8;
@@ -103,9 +103,7 @@ pc_status pc__record_known(const pc__record_head *h)
         return pc__fail(PC_ERR_UNSUPPORTED, "record of format %u, this library reads %d", h->major,
                         PC__RECORD_MAJOR);
     if (h->flags & 0xffff & ~PC__RECORD_SEALED)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "record with flags %#x, of which this library does not know all",
-                        h->flags & 0xffff);
+        return pc__fail(PC_ERR_UNSUPPORTED, "record with unknown flags in %#x", h->flags & 0xffff);
     return PC_OK;
 }
 

@@ -39,7 +39,7 @@ static pc_status check_header(const pc__record *r)
     uint8_t sum[PC__CHECKSUM];
     pc__record_header_sum(r->header, r->head.header_bytes, sum);
     if (memcmp(sum, r->header + PC__RECORD_SUM_AT, sizeof sum))
-        return pc__fail(PC_ERR_FORMAT, "header of a record is damaged: its checksum is another");
+        return pc__fail(PC_ERR_FORMAT, "header of a record is damaged: wrong checksum");
     return PC_OK;
 }
 
@@ -194,7 +194,7 @@ static pc_status read_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t s
         return read_codec_name(r, at, size);
     default: /* of a later minor version */
         return tag & PC__RECORD_TAG_NEEDED ? pc__fail(
-                   PC_ERR_UNSUPPORTED, "header of a record: field %u has to be known", tag)
+                   PC_ERR_UNSUPPORTED, "header of a record: field %u is unknown and required", tag)
                                            : PC_OK;
     }
 }
@@ -265,7 +265,7 @@ pc_status pc__record_readable(const pc__record *r)
         return pc__fail(PC_ERR_UNSUPPORTED, "record is sealed%s",
                         r->options.seal_key ? " with another key" : ", and there is no key");
     if (uses_codec(r) && !r->codec)
-        return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is not there",
+        return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is missing",
                         r->head.codec, r->codec_name);
     return PC_OK;
 }
@@ -284,7 +284,7 @@ static pc_status check_kernels(const pc__record *r)
 pc_status pc__record_usable(const pc__record *r)
 {
     if (!(r->head.flags & PC__RECORD_SEALED) && r->options.seal_key)
-        return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but sealed ones are asked for");
+        return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but a seal key is set");
     return check_kernels(r);
 }
 

@@ -104,7 +104,7 @@ static pc_status check_write_image(const pc__image *image)
     if (!memchr(image->architecture, 0, sizeof image->architecture)
         || !memchr(image->kernels, 0, sizeof image->kernels))
         return pc__fail(PC_ERR_INVALID,
-                        "writing a record: the name of architecture or kernels has no end");
+                        "writing a record: the name of architecture or kernels has no NUL");
     if (!(image->cost >= 0 && image->cost <= 1e300 && image->ttl >= 0 && image->ttl <= 1e300))
         return pc__fail(PC_ERR_INVALID, "writing a record: cost %g s, time to live %g s",
                         image->cost, image->ttl);

@@ -41,7 +41,8 @@ pc_status pc__seal_open(void *out, const void *data, size_t size, const void *be
         return pc__fail(PC_ERR_INTERNAL, "seal: libsodium cannot start");
     if (crypto_aead_xchacha20poly1305_ietf_decrypt(out, NULL, NULL, data, size, beside, beside_size,
                                                    nonce, key))
-        return pc__fail(PC_ERR_FORMAT,
-                        "the seal does not open: it was changed, or belongs elsewhere");
+        return pc__fail(
+            PC_ERR_FORMAT,
+            "the seal does not open: the piece was changed or moved, or the key is wrong");
     return PC_OK;
 }

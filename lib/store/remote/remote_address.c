@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/fail.h"
 
 enum { DEFAULT_PORT = 6379, MAX_SEEDS = 256, MAX_SERVER_NAME = 255, MAX_DATABASE = 1 << 20 };
@@ -11,14 +12,6 @@ enum { DEFAULT_PORT = 6379, MAX_SEEDS = 256, MAX_SERVER_NAME = 255, MAX_DATABASE
 static pc_status address_error(const char *text, const char *at, const char *cause)
 {
     return pc__fail(PC_ERR_INVALID, "remote address: at byte %zu: %s", (size_t)(at - text), cause);
-}
-
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
 }
 
 /* Copies text with its %xx decoded. The copy is never moved, so that zeroing it leaves nothing. */
@@ -34,8 +27,8 @@ static pc_status decode_text(char **out, const pc_allocator *mem, const char *te
             *at++ = *from;
             continue;
         }
-        high = to - from > 2 ? hex_digit(from[1]) : -1;
-        low = high >= 0 ? hex_digit(from[2]) : -1;
+        high = to - from > 2 ? pc__hex_digit(from[1]) : -1;
+        low = high >= 0 ? pc__hex_digit(from[2]) : -1;
         if (low < 0 || high + low == 0)
             return address_error(text, from,
                                  "after % two hexadecimal digits are needed, not both 0");

@@ -1,0 +1,194 @@
+/*
+ * promptcache/admin.h: system prompts by name, folders of records, costs of this machine.
+ * Conventions: promptcache.h.
+ *
+ * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PROMPTCACHE_ADMIN_H
+#define PROMPTCACHE_ADMIN_H
+
+#include "../promptcache.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- System prompts of a server's applications, by name */
+
+/* A list of names, each with a schema (RelayAttention, section 3.3, for any number of them). A
+ * schema is encoded when its name is filled in, and pinned in the cache while the name is listed.
+ * Requests keep the schema that they found, whatever becomes of its name. Encoding holds no lock.
+ */
+typedef struct pc_systems pc_systems;
+
+typedef struct pc_systems_options {
+    size_t struct_size;
+    const char *format; /* of text and tokens (pc_relay); NULL: "{__SYS_PROMPT}{__USR_PROMPT}" */
+    size_t format_size;
+    const char *format_file; /* or a file that holds it */
+    uint32_t encoding;       /* PC_ENCODE_… of later requests; not EXACT */
+    uint32_t reserved;
+    uint64_t flags;              /* PC_RELAY_… */
+    uint64_t rope_regime_length; /* as in pc_encode_options */
+} pc_systems_options;
+
+typedef struct pc_system_info {
+    size_t struct_size;
+    char name[64];
+    int64_t length;  /* positions */
+    uint64_t pinned; /* segments in the cache */
+    uint64_t filled; /* how often the name was filled in since it was last absent */
+} pc_system_info;
+
+/* Makes an empty list, which keeps model and cache.
+ * Returns PC_ERR_PML (of the format), PC_ERR_NOT_FOUND and PC_ERR_IO of its file,
+ * PC_ERR_UNSUPPORTED (EXACT). Handle: internally locked. */
+PC_API pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cache,
+                                const pc_systems_options *options);
+PC_API void pc_systems_free(pc_systems *systems);
+/* Adds a name (1 to 63 bytes) or replaces its schema: by a system prompt's text, by the tokens of
+ * everything before the user slot, or by any schema of the same model. Blocks while it encodes;
+ * until then the old schema answers. Returns PC_MISS (added, but the cache has no room for all of
+ * its states), PC_ERR_LIMIT, PC_ERR_MISMATCH. After an error nothing has changed. */
+PC_API pc_status pc_systems_fill(pc_systems *systems, const char *name, const char *text,
+                                 size_t size);
+PC_API pc_status pc_systems_fill_tokens(pc_systems *systems, const char *name,
+                                        const int32_t *tokens, size_t count);
+PC_API pc_status pc_systems_fill_schema(pc_systems *systems, const char *name,
+                                        const pc_schema *schema);
+/* Removes a name; its segments are unpinned. Returns PC_ERR_NOT_FOUND. */
+PC_API pc_status pc_systems_drop(pc_systems *systems, const char *name);
+/* Removes all names. Others may add names meanwhile. PC_OK also for an empty list. */
+PC_API pc_status pc_systems_clear(pc_systems *systems);
+/* The schema of a name, as a reference for the caller, for pc_prompt_fill.
+ * Returns PC_ERR_NOT_FOUND (lists the names). */
+PC_API pc_status pc_systems_find(pc_schema **out, pc_systems *systems, const char *name);
+/* The list, in the order in which names were added. PC_ERR_NOT_FOUND beyond its end. */
+PC_API size_t pc_systems_count(pc_systems *systems);
+PC_API pc_status pc_systems_get(pc_systems *systems, size_t index, pc_system_info *info);
+
+/* ---- Folders of records, without a model */
+
+/* The records of a DISK folder. Caches may use the folder at the same time. */
+typedef struct pc_folder pc_folder;
+
+typedef struct pc_folder_options {
+    size_t struct_size;
+    const uint8_t *seal_key; /* [32] opens sealed records; NULL: only their frames are read */
+    uint64_t flags;          /* none yet */
+} pc_folder_options;
+
+/* A record. Without the key of a sealed record, model and shape are zero. */
+typedef struct pc_record_info {
+    size_t struct_size;
+    uint8_t key[32];
+    uint8_t model[32]; /* fingerprint */
+    char architecture[32];
+    uint32_t codec;           /* PC_CODEC_… */
+    uint32_t lossy;           /* 1: its states went through a lossy codec */
+    uint32_t sealed;          /* 1: with a seal_key */
+    uint32_t position_scheme; /* PC_POSITION_… */
+    uint32_t dtype;           /* PC_DTYPE_… */
+    uint32_t layout;          /* PC_LAYOUT_… */
+    uint32_t encoding;        /* PC_ENCODE_… */
+    int32_t layers;
+    int32_t kv_heads;
+    int32_t k_dim;
+    int32_t v_dim;
+    uint32_t version; /* of the format: major * 256 + minor */
+    uint64_t tokens;
+    uint64_t state_bytes; /* as a segment */
+    uint64_t file_bytes;
+    double cost_seconds; /* of computing it */
+    int64_t written;     /* seconds since 1970 */
+    int64_t expires;     /* seconds since 1970; 0: never */
+    uint8_t seal_id[16]; /* id of its seal_key, which does not reveal the key; part of the file's
+                            name */
+    char kernels[32];    /* that computed it (pc_costs.kernels; and oneDNN); "": unknown */
+    char variant[64];    /* of its file's name, between key and suffix; "": none */
+    uint32_t opened;     /* 1: all of it could be read; 0: its key or codec is missing */
+    uint32_t reserved;
+} pc_record_info;
+
+/* Reads the headers of a folder's records.
+ * Returns PC_ERR_NOT_FOUND, PC_ERR_IO, PC_ERR_FORMAT (the folder is not ours). In the calls below
+ * an index beyond pc_folder_count is PC_ERR_INVALID. Handle: one thread at a time. */
+PC_API pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path,
+                                const pc_folder_options *options);
+PC_API void pc_folder_free(pc_folder *folder);
+PC_API size_t pc_folder_count(const pc_folder *folder);
+/* A record as it was when the folder was opened, in the order of keys.
+ * Returns PC_ERR_FORMAT (its header is damaged, or does not fit its name), PC_ERR_UNSUPPORTED (of a
+ * later format), PC_ERR_IO; key and file_bytes are set all the same. */
+PC_API pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *info);
+/* Tokens of a record: tokens [capacity].
+ * Returns PC_ERR_LIMIT (capacity), PC_ERR_UNSUPPORTED (sealed with another key). */
+PC_API pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, size_t capacity,
+                                  size_t *count);
+/* Reads a whole record and checks everything that can be checked.
+ * Returns PC_ERR_FORMAT (names the fault), PC_ERR_UNSUPPORTED ("frame only: …": the frame is right,
+ * but key or codec is missing for the states), PC_ERR_NOT_FOUND (gone since). */
+PC_API pc_status pc_folder_verify(pc_folder *folder, size_t index);
+/* Removes a record. Returns PC_ERR_NOT_FOUND (gone since), PC_ERR_IO, PC_ERR_STATE (another folder
+ * has this path now). */
+PC_API pc_status pc_folder_remove(pc_folder *folder, size_t index);
+/* Evicts records until at most `bytes` are left: expired ones and leftovers of killed writers
+ * first, then by eviction score. *removed, *freed (each may be NULL): files and bytes, also on
+ * failure. Returns as pc_folder_remove. */
+PC_API pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed,
+                                uint64_t *freed);
+
+/* ---- Costs of this machine */
+
+/* How many rows read a run together follows from the cost of a pass over it. Estimates are built
+ * in. pc_calibrate measures, and keeps the result in a file that all contexts of the user read when
+ * they first need it: $PC_COSTS if set ("builtin": no file), else promptcache/costs in
+ * $XDG_CACHE_HOME or
+ * ~/.cache. A file of another CPU is not used. */
+#define PC_COST_COUNT 9
+enum { PC_COSTS_BUILT_IN = 0, PC_COSTS_FROM_FILE = 1, PC_COSTS_MEASURED = 2 };
+
+typedef struct pc_costs {
+    size_t struct_size;
+    char cpu[64];
+    char kernels[16]; /* of the CPU: "avx512bf16", … */
+    uint32_t source;  /* PC_COSTS_… */
+    uint32_t reserved;
+    /* [i]: nanoseconds of one thread for 2^i queries over one token of one K/V head of 128
+     * dimensions, with K and V in the second-level cache. */
+    double cached_ns[PC_COST_COUNT];
+    double memory_ns[PC_COST_COUNT]; /* the same with K and V in memory */
+} pc_costs;
+
+/* Costs by which this context makes plans. The first call may read the file. */
+PC_API pc_status pc_costs_get(pc_context *context, pc_costs *costs);
+
+typedef struct pc_calibrate_options {
+    size_t struct_size;
+    const char *path; /* of the file; NULL: as above; "": none */
+    pc_progress_fn progress;
+    void *progress_user;
+} pc_calibrate_options;
+
+/* Measures the costs, uses them in this context and keeps them. Blocks: one thread, well under a
+ * second, 128 MiB. Costs change times, never results.
+ * Returns PC_ERR_NOMEM and PC_ERR_CANCELLED (nothing has changed), PC_ERR_IO (in use, but not
+ * kept). */
+PC_API pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options);
+
+/* ---- INIT macros */
+
+/* clang-format off */
+#define PC_SYSTEMS_OPTIONS_INIT {sizeof(pc_systems_options), NULL, 0, NULL, 0, 0, 0, 0}
+#define PC_SYSTEM_INFO_INIT {sizeof(pc_system_info), {0}, 0, 0, 0}
+#define PC_FOLDER_OPTIONS_INIT {sizeof(pc_folder_options), NULL, 0}
+#define PC_RECORD_INFO_INIT {sizeof(pc_record_info), {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+    0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, 0, 0}
+#define PC_COSTS_INIT {sizeof(pc_costs), {0}, {0}, 0, 0, {0}, {0}}
+#define PC_CALIBRATE_OPTIONS_INIT {sizeof(pc_calibrate_options), NULL, NULL, NULL}
+/* clang-format on */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PROMPTCACHE_ADMIN_H */

@@ -1,0 +1,143 @@
+/*
+ * promptcache/attend.h: attention over your own queries, keys and values.
+ * Conventions: promptcache.h.
+ *
+ * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PROMPTCACHE_ATTEND_H
+#define PROMPTCACHE_ATTEND_H
+
+#include "../promptcache.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Segmented attention (RelayAttention, section 3; Hydragen, section 3) over the application's
+ * memory.
+ *
+ * K and V lie in runs. A run is any number of tokens of one layer, in pages of PC_PAGE_TOKENS
+ * tokens: [page][kv_head][page of one head], 64-byte aligned. A page of one head is its K block,
+ * then its V block: PC_DTYPE_F32        K [k_dim][PC_PAGE_TOKENS], V [PC_PAGE_TOKENS][v_dim]
+ *   PC_DTYPE_BF16, F16  K [k_dim / 2][PC_PAGE_TOKENS][2] (k_dim rounded up to even),
+ *                       V [PC_PAGE_TOKENS / 2][v_dim][2]
+ *   PC_DTYPE_I8         K [k_dim / 4][PC_PAGE_TOKENS][4] (k_dim rounded up to a multiple of 4),
+ * then bf16 scales [k_dim], zeros up to 64 bytes; V [PC_PAGE_TOKENS / 4][v_dim][4], then bf16
+ * scales [PC_PAGE_TOKENS], zeros up to 64 bytes A row is one query token. It holds spans: runs, or
+ * parts of them, each placed at a start position. A run that several rows hold is read once for all
+ * of them, whatever tree they form. Partial results are merged in fp32. A row that sees nothing
+ * gives zeros and an LSE of -infinity. */
+#define PC_PAGE_TOKENS 64
+
+typedef struct pc_attend_shape {
+    size_t struct_size;
+    int32_t heads; /* of queries; a multiple of kv_heads */
+    int32_t kv_heads;
+    int32_t k_dim;  /* 1 to 1024 */
+    int32_t v_dim;  /* 1 to 1024 */
+    uint32_t dtype; /* of K and V: PC_DTYPE_F32, BF16, F16 or I8 */
+    uint32_t reserved;
+} pc_attend_shape;
+
+/* Bytes of a run of `tokens` tokens; 0: the shape is invalid. */
+PC_API size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens);
+/* Writes tokens [first, first + count) of a run: k [count][kv_heads][k_dim], v [count][kv_heads]
+ * [v_dim], fp32. Rotate K by the positions relative to the run's start if the run is to be moved.
+ * Zero the memory before its first use: kernels read, but do not use, the end of the last page.
+ * Threads may write different pages at once. F16 limits values to 65504.
+ * I8 writes whole pages, since their scales depend on all their tokens: `first` is a multiple of
+ * PC_PAGE_TOKENS, and if `count` is not, the last page is the run's last. To extend that page,
+ * write it again from its first token. No zeroing is needed; infinities become the largest finite
+ * value, NaNs zero. */
+PC_API pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first,
+                                size_t count, const float *k, const float *v);
+
+typedef struct pc_run {
+    size_t tokens;
+    const int64_t
+        *relative; /* [tokens] position minus the run's start, ascending; NULL: 0, 1, 2, … */
+} pc_run;
+
+/* Tokens [lo, hi) of a run that starts at position `start` of this row's sequence. */
+typedef struct pc_row_span {
+    int64_t start;
+    uint32_t run;
+    uint32_t lo;
+    uint32_t hi;
+    uint32_t reserved;
+} pc_row_span;
+
+enum { PC_PLAN_PER_ROW = 1 }; /* every row reads for itself: for comparing */
+
+/* Everything is copied. Row r holds spans[first[r]] to spans[first[r + 1] - 1]. lo and hi say what
+ * a row sees: causality, holes. Each key may come once per row: the same token of a run at the same
+ * start twice is PC_ERR_INVALID (at two starts it is two keys). */
+typedef struct pc_plan_args {
+    size_t struct_size;
+    const pc_attend_shape *shape;
+    const pc_run *runs; /* [run_count] */
+    size_t run_count;
+    const int64_t *positions; /* [row_count] */
+    const uint32_t *first;    /* [row_count + 1], ascending from 0 */
+    const pc_row_span *spans;
+    size_t row_count;
+    uint64_t flags; /* PC_PLAN_… */
+    const uint32_t
+        *dtypes; /* [run_count]; PC_DTYPE_DEFAULT: the shape's; NULL: all as the shape's */
+} pc_plan_args;
+
+typedef struct pc_plan pc_plan;
+/* Decides which rows read which runs together (Hydragen, sections 3.2 and 3.3). Make it once for a
+ * batch composition; use it for all layers.
+ * Returns PC_ERR_LIMIT (more than 32-bit indices reach; a position, start or relative position
+ * farther from 0 than 2^60). Handle: one thread at a time (the work runs on the context's threads).
+ */
+PC_API pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *args);
+PC_API void pc_plan_free(pc_plan *plan);
+
+/* Rotates queries by (row position - start) for each span, so that one stored run serves every
+ * place. Pairs are (i, i + dims / 2), or (2i, 2i + 1) if interleaved. The angle of pair i at
+ * distance d is d * frequency[i]; cosine and sine are multiplied by factor. */
+typedef struct pc_rope {
+    size_t struct_size;
+    int32_t dims; /* even, at most k_dim */
+    uint32_t interleaved;
+    float factor; /* 0: 1 */
+    uint32_t reserved;
+    const double *frequency; /* [dims / 2] */
+} pc_rope;
+
+typedef struct pc_attend_args {
+    size_t struct_size;
+    const void *const *pages; /* [run_count] of this layer; NULL for runs that no row holds */
+    const float *q;           /* [row][head][k_dim] */
+    float *out;               /* [row][head][v_dim]; q, out and lse must not overlap */
+    float *lse;               /* [row][head] natural log-sum-exp of the scores, or NULL */
+    const pc_rope *rope;      /* NULL: queries are used as they are */
+    const float *slopes; /* [heads] ALiBi: score - slope * (row position - key position); NULL */
+    int64_t window;      /* sees keys with row position - key position < window; 0: all */
+    float scale;         /* 0: 1 / sqrt(k_dim) */
+    float soft_cap;      /* cap * tanh(score / cap); 0: none */
+} pc_attend_args;
+
+/* Attention of all rows of one layer, merged by log-sum-exp (Hydragen, section 3.1; RelayAttention,
+ * section 3.3). Blocks. The result of a row does not depend on other rows, bit for bit.
+ * K and V must be finite: a value that is not may reach every row of the plan that reads its run.
+ * The result of a row whose q is not finite is undefined. Allocates only at a plan's first use of a
+ * rope. */
+PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
+
+/* ---- INIT macros */
+
+/* clang-format off */
+#define PC_ATTEND_SHAPE_INIT {sizeof(pc_attend_shape), 0, 0, 0, 0, 0, 0}
+#define PC_PLAN_ARGS_INIT {sizeof(pc_plan_args), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, NULL}
+#define PC_ROPE_INIT {sizeof(pc_rope), 0, 0, 0, 0, NULL}
+#define PC_ATTEND_ARGS_INIT {sizeof(pc_attend_args), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
+    0}
+/* clang-format on */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PROMPTCACHE_ATTEND_H */

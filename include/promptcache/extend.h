@@ -1,0 +1,363 @@
+/*
+ * promptcache/extend.h: your own model, codecs, K/V of another runtime, and segments by hand.
+ * Conventions: promptcache.h.
+ *
+ * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PROMPTCACHE_EXTEND_H
+#define PROMPTCACHE_EXTEND_H
+
+#include "../promptcache.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- An application's own model: its weights, K/V and kernels stay its own */
+
+/* A segment placed in a sequence (Prompt Cache, section 3.4). Its token j has the position start +
+ * relative position of j. Tokens [lo, hi) take part. */
+typedef struct pc_span {
+    void *segment; /* a pc_segment; in calls of pc_model_ops the application's own handle */
+    int64_t start;
+    uint32_t lo;
+    uint32_t hi; /* 0: all, in spans that the application gives */
+} pc_span;
+
+/* Tokens [first, first + count) of an encode call, which become one segment. Its start is the
+ * position of its first token. */
+typedef struct pc_token_range {
+    size_t first;
+    size_t count;
+} pc_token_range;
+
+/* Compute the states of consecutive tokens. Token i sees every span of `visible`, up to its own
+ * position, and tokens 0 to i of this call. Positions ascend. Tokens outside every range are
+ * computed for the others' sake and dropped. */
+typedef struct pc_encode_args {
+    size_t struct_size;
+    const int32_t *tokens;    /* [count] */
+    const int64_t *positions; /* [count] */
+    size_t count;
+    const pc_span *visible; /* [visible_count] */
+    size_t visible_count;
+    const pc_token_range *ranges; /* [range_count] */
+    size_t range_count;
+    uint64_t rope_regime_length; /* length that selects the RoPE regime; 0: largest position + 1 */
+    int32_t (*cancelled)(void *user); /* may be NULL; poll it now and then */
+    void *cancel_user;
+} pc_encode_args;
+
+typedef struct pc_step_row {
+    void *sequence;
+    int64_t position;
+    int32_t token;
+    uint32_t want_logits; /* 1: the next row of `logits` is for this row */
+} pc_step_row;
+
+/* pc_step_args.flags; bit 2 is in bench.h */
+enum { PC_STEP_PER_ROW = 1 }; /* a wish, for comparing: rows do not share the reading of K and V */
+
+/* Append rows to their sequences and compute them. Rows of one sequence stand in order of position.
+ * Under PC_VISIBLE_BY_POSITION a row sees keys at positions up to its own. Under PC_VISIBLE_ALL it
+ * sees all attached keys, and own tokens that were appended before it. A failed call changes no
+ * sequence. */
+typedef struct pc_step_args {
+    size_t struct_size;
+    const pc_step_row *rows; /* [count] */
+    size_t count;
+    float *logits;       /* [rows that want them][vocab] */
+    uint32_t visibility; /* PC_VISIBLE_… */
+    uint32_t flags;      /* PC_STEP_… */
+    uint64_t rope_regime_length;
+    int32_t (*cancelled)(void *user);
+    void *cancel_user;
+} pc_step_args;
+
+/* The application's model. Every function gets `user`. Calls for one model never overlap.
+ * Functions marked (optional) may be NULL; calls that need them return PC_ERR_UNSUPPORTED.
+ * A negative return reaches the caller of the library, with the function's name and its text of
+ * pc_error_set. PC_ERR_LIMIT of encode, sequence_new, attach, fork, step and import_segment means
+ * that the application's memory for states is full: the library releases segments of this model
+ * that nobody uses, lowest eviction score first, and calls again until that no longer helps. */
+typedef struct pc_model_ops {
+    size_t struct_size;
+    /* Fills in what is known. It gets zeros, and -1 in token_bos, token_eos, token_unk, token_pad.
+     */
+    pc_status (*describe)(void *user, pc_model_info *info);
+    /* (optional) As pc_tokenize. */
+    pc_status (*tokenize)(void *user, const char *text, size_t size, uint64_t flags,
+                          int32_t *tokens, size_t capacity, size_t *count);
+    /* (optional) As pc_detokenize. */
+    pc_status (*detokenize)(void *user, const int32_t *tokens, size_t count, uint64_t flags,
+                            char *text, size_t capacity, size_t *size);
+    /* segments [range_count]: one handle for each range. */
+    pc_status (*encode)(void *user, const pc_encode_args *args, void **segments);
+    void (*release)(void *user, void *segment);
+    /* (optional) Bytes of a segment, for budgets. */
+    pc_status (*size)(void *user, void *segment, uint64_t *bytes);
+    pc_status (*sequence_new)(void *user, void **sequence);
+    pc_status (*attach)(void *user, void *sequence, const pc_span *span);
+    /* (optional) A copy that shares everything so far. */
+    pc_status (*fork)(void *user, void *sequence, void **copy);
+    pc_status (*step)(void *user, const pc_step_args *args);
+    void (*drop)(void *user, void *sequence);
+    /* (optional) For repair by deviation: how far the states of attached tokens are from a plain
+     * prefill's. score [tokens of all spans]: tokens [lo, hi) of every span, in order. */
+    pc_status (*deviation)(void *user, const int32_t *tokens, const int64_t *positions,
+                           size_t count, const pc_span *spans, size_t span_count, float *score);
+    /* (optional) Removes the last `count` tokens that steps have appended. For
+     * pc_sequence_truncate. */
+    pc_status (*truncate)(void *user, void *sequence, size_t count);
+    /* (optional, both or none) For tiers below RAM: a segment as bytes [capacity], and back. Always
+     * sets *size; data NULL with capacity 0 measures. Only a model with the same fingerprint gets
+     * the bytes back. */
+    pc_status (*export_segment)(void *user, void *segment, void *data, size_t capacity,
+                                size_t *size);
+    pc_status (*import_segment)(void *user, const void *data, size_t size, const int32_t *tokens,
+                                size_t count, void **segment);
+} pc_model_ops;
+
+/* Makes a model of the application's functions. PML, layout, cache and serving work as with any
+ * model. ops: copied. user: stays the application's until on_free (may be NULL) is called with it.
+ * Returns PC_ERR_INVALID (names a missing function).
+ * Handle: immutable. */
+PC_API pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_ops *ops,
+                                   void *user, void (*on_free)(void *user),
+                                   const pc_model_options *options);
+/* Fingerprint for such a model: digest of files [count] in this order, by their bytes (BLAKE2b-256,
+ * files/1 in doc/format.md). Name every file that changes K and V: weights, configuration,
+ * adapters. Blocks, one to two seconds per GB. progress (may be NULL) gets the path and its bytes.
+ * Returns PC_ERR_NOT_FOUND and PC_ERR_IO (name the file), PC_ERR_CANCELLED; fingerprint is then
+ * zero. Any thread. */
+PC_API pc_status pc_fingerprint_files(uint8_t fingerprint[32], const char *const *paths,
+                                      size_t count, pc_progress_fn progress, void *progress_user);
+
+/* ---- Codecs of the application */
+
+/* One block of a record: the states of one layer. With layout MODEL or one of the application's, a
+ * block is what its owner chose. */
+typedef struct pc_codec_block {
+    size_t struct_size;
+    uint32_t layout; /* PC_LAYOUT_… */
+    uint32_t dtype;  /* PC_DTYPE_…, as stored */
+    int32_t kv_heads;
+    int32_t k_dim;
+    int32_t v_dim;
+    uint32_t index; /* of the block: the layer */
+    uint64_t tokens;
+    uint64_t bytes; /* as the segment holds it */
+} pc_codec_block;
+
+/* A codec. The library calls it from any thread, from several at once, also for the same segment.
+ * decode gets bytes that encode wrote and whose checksum was right; another version of the codec
+ * may have written them, so it checks them itself. */
+struct pc_codec_ops {
+    size_t struct_size;
+    uint32_t id;      /* PC_CODEC_APPLICATION or above; stored in the record */
+    uint32_t lossy;   /* 1: decode does not give back every bit */
+    const char *name; /* at most 31 bytes */
+    /* Most bytes that encode may write for this block. 0: the block is stored RAW. */
+    size_t (*bound)(void *user, const pc_codec_block *block);
+    /* data [block->bytes] to out [capacity]; sets *size. */
+    pc_status (*encode)(void *user, const pc_codec_block *block, const void *data, void *out,
+                        size_t capacity, size_t *size);
+    /* in [size] to out [block->bytes]. */
+    pc_status (*decode)(void *user, const pc_codec_block *block, const void *in, size_t size,
+                        void *out);
+    void *user;
+};
+
+/* ---- K and V of another runtime in the cache, without our engine */
+
+/* Who lays K and V out. The application's layouts are opaque: codecs RAW, ZSTD and the
+ * application's take them, I8 and I4 do not. */
+enum {
+    PC_LAYOUT_MODEL = 0,        /* bytes of ops.export_segment */
+    PC_LAYOUT_PAGES = 1,        /* doc/format.md */
+    PC_LAYOUT_APPLICATION = 256 /* first id for layouts of the application */
+};
+
+/* Everything but tokens that can change K and V (doc/format.md, "Identity"). Only `model` is
+ * needed. */
+typedef struct pc_key_parts {
+    size_t struct_size;
+    const uint8_t *model;     /* [32] fingerprint */
+    const uint8_t *adapter;   /* [32]; NULL: none */
+    const uint8_t *tokenizer; /* [32]; NULL: zeros */
+    uint32_t position_scheme; /* PC_POSITION_… */
+    uint32_t dtype;           /* PC_DTYPE_… of K and V */
+    uint64_t rope_regime;     /* length that selects the RoPE frequencies; 0: none */
+    uint32_t layout;          /* PC_LAYOUT_… */
+    uint32_t encoding;        /* PC_ENCODE_… */
+    const void *salt;         /* the tenant's; NULL with salt_size 0: none */
+    size_t salt_size;
+} pc_key_parts;
+
+/* base [32]: the base key, digest of everything but tokens. Any thread. */
+PC_API pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts);
+/* key [32] of the segment of tokens [count]. Any thread.
+ * parent: key of the last segment that this one saw, `distance` positions before it; NULL: none.
+ * offset: position at which it was computed, if it cannot be moved; else 0.
+ * relative [count]: positions minus the first one's, ascending; NULL: 0, 1, 2, … */
+PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *parent,
+                                int64_t distance, int64_t offset, const int32_t *tokens,
+                                const int64_t *relative, size_t count);
+
+/* States as memory: one block per layer, or as the application likes. */
+typedef struct pc_raw {
+    size_t struct_size;
+    const uint8_t *model; /* [32] fingerprint */
+    char architecture[32];
+    uint32_t position_scheme; /* PC_POSITION_… */
+    uint32_t dtype;           /* PC_DTYPE_… */
+    uint32_t layout;          /* PC_LAYOUT_PAGES or one of the application */
+    uint32_t lossy;           /* 1: the states went through something lossy */
+    int32_t layers;
+    int32_t kv_heads;
+    int32_t k_dim;
+    int32_t v_dim;
+    uint64_t rope_regime;    /* as in pc_key_parts */
+    const int32_t *tokens;   /* [token_count] */
+    const int64_t *relative; /* [token_count]; NULL: 0, 1, 2, … */
+    size_t token_count;
+    void *const *blocks;         /* [block_count] */
+    const uint64_t *block_bytes; /* [block_count] */
+    size_t block_count;
+} pc_raw;
+
+/* Makes a segment around memory of the application. For the cache and pc_segment_raw, not for
+ * sequences of our models.
+ * raw: the blocks stay where they are until `release` (may be NULL) is called with `user`, when the
+ * last reference is gone; everything else is copied. On failure release is not called.
+ * Handle: immutable. */
+PC_API pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *raw,
+                                 void (*release)(void *user), void *user);
+/* The memory of a segment: wrapped, from pc_cache_get, or of our models (PC_LAYOUT_PAGES). Pointers
+ * are borrowed from the segment.
+ * Returns PC_ERR_UNSUPPORTED for a segment of an application's model. */
+PC_API pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw);
+
+typedef struct pc_put_options {
+    size_t struct_size;
+    double cost_seconds; /* of computing it */
+    double ttl_seconds;  /* 0: the cache's */
+    int32_t priority;    /* lower priorities are evicted first; 0 */
+    uint32_t reserved;
+    const uint8_t
+        *parent;      /* [32] key of the segment that it saw; it is evicted before that; NULL */
+    const void *salt; /* whose quota counts it; NULL: the cache's */
+    size_t salt_size;
+} pc_put_options;
+
+/* Stores a segment. The cache takes a reference of its own. An entry that is there stays.
+ * Returns PC_MISS if RAM has no room (lower tiers may still take it). */
+PC_API pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segment,
+                              const pc_put_options *options);
+
+typedef struct pc_get_info {
+    size_t struct_size;
+    uint32_t tier;   /* PC_TIER_… that it came from */
+    uint32_t reason; /* PC_REASON_… of a miss */
+    uint32_t lossy;  /* 1: it went through a lossy codec, or was stored as lossy */
+    uint32_t reserved;
+    double seconds; /* of the whole call */
+} pc_get_info;
+
+/* Finds a segment in any tier. Blocks, at most for cost_seconds or the tiers' deadlines.
+ * *out: a reference for the caller. info may be NULL.
+ * expect: model, position scheme, dtype, layout, shape, RoPE regime, tokens and block sizes must
+ * all agree; blocks are not read. cost_seconds: of computing it; loading is given up when it takes
+ * longer; 0: no limit. Returns PC_MISS, with a reason in info. */
+PC_API pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
+                              const pc_raw *expect, double cost_seconds, pc_get_info *info);
+
+/* ---- Segments by hand */
+
+/* Number of tokens of a segment. *tokens (tokens may be NULL): their ids, borrowed. 0 for NULL. */
+PC_API size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens);
+/* K and V of one layer as placed at `start`: k, v [kv_head][token][head_dim], fp32; either may be
+ * NULL.
+ * Returns PC_ERR_UNSUPPORTED (the states cannot be moved there, or belong to an application's
+ * model), PC_ERR_STATE (the segment has values only). */
+PC_API pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k,
+                                 float *v);
+/* Releases the caller's reference. */
+PC_API void pc_segment_free(pc_segment *segment);
+
+/* A prompt of given segments and new tokens: levels by hand, any tree (Hydragen, section 3.3). In a
+ * batch, segments that several sequences hold are read once for all.
+ * spans: from pc_eval, pc_sequence_spans or pc_prefill; kept alive. The new tokens stand at
+ * `start`, behind all spans. Without new tokens the last token of the spans is computed again
+ * (tokens_repaired), for its logits, and the first sampled token stands at `start`.
+ * The states are PC_EXACT if every segment saw exactly the tokens before it here, at these
+ * distances, and is whole from its first token on. Segments know this if they come from pc_eval,
+ * pc_prefill or an exact sequence. Otherwise they are PC_APPROXIMATE. Encoding and cache do not
+ * matter; repair and baselines that recompute are refused (PC_ERR_UNSUPPORTED). Returns
+ * PC_ERR_MISMATCH (of another model), PC_ERR_INVALID (neither spans nor tokens, or a span reaches
+ * `start`). */
+PC_API pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans,
+                                      size_t span_count, int64_t start, const int32_t *tokens,
+                                      size_t token_count);
+/* The states of a sequence as segments in place, so that others can share them: all but tokens that
+ * are not computed yet (usually the last sampled one), in order. spans [capacity]: the caller frees
+ * each segment. The sequence goes on with the same memory and appends elsewhere.
+ * Returns PC_ERR_LIMIT (capacity), PC_ERR_STATE (before the first step, or it holds nothing any
+ * more), PC_ERR_UNSUPPORTED (an application's model). */
+PC_API pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capacity,
+                                   size_t *count);
+
+/* One sequence of an evaluation: spans, then new tokens. */
+typedef struct pc_lane {
+    const pc_span *spans; /* [span_count] */
+    size_t span_count;
+    const int32_t *tokens;    /* [count] */
+    const int64_t *positions; /* [count] any order under PC_VISIBLE_ALL, else ascending */
+    size_t count;
+    const int32_t *types; /* [count] token types (BERT); NULL: 0 */
+} pc_lane;
+
+struct pc_trace; /* promptcache/bench.h */
+
+typedef struct pc_eval_args {
+    size_t struct_size;
+    const pc_lane *lanes; /* [lane_count] */
+    size_t lane_count;
+    uint32_t visibility; /* PC_VISIBLE_… */
+    uint32_t reserved;
+    uint64_t rope_regime_length; /* 0: largest position + 1 */
+    float *logits;               /* [all tokens of all lanes][vocab], or NULL */
+    /* [lane_count] the new tokens' states, for the caller to free, or NULL. All NULL on failure. */
+    pc_segment **segments;
+    void (*trace)(void *user, const struct pc_trace *trace); /* bench.h; NULL: none */
+    void *trace_user;
+    /* Attention maps to use instead of computed ones: [lane_count], of a lane [layers], of a layer
+     * [head][token][token]. NULL at any level: computed. Such a lane has no spans and gives no
+     * segment (PC_ERR_STATE). */
+    const float *const *const *maps;
+} pc_eval_args;
+
+/* One forward pass over several lanes. Lanes that share segments share the reading of them. Blocks.
+ * Returns PC_ERR_UNSUPPORTED (an application's model; a segment of positions that do not ascend),
+ * PC_ERR_MISMATCH (a segment of another model or RoPE regime), PC_ERR_LIMIT (a position or start
+ * farther from 0 than 2^60). */
+PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
+
+/* ---- INIT macros */
+
+/* clang-format off */
+#define PC_MODEL_OPS_INIT {sizeof(pc_model_ops), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+#define PC_CODEC_OPS_INIT {sizeof(pc_codec_ops), 0, 0, NULL, NULL, NULL, NULL, NULL}
+#define PC_KEY_PARTS_INIT {sizeof(pc_key_parts), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0}
+#define PC_RAW_INIT {sizeof(pc_raw), NULL, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, \
+    NULL, 0}
+#define PC_PUT_OPTIONS_INIT {sizeof(pc_put_options), 0, 0, 0, 0, NULL, NULL, 0}
+#define PC_GET_INFO_INIT {sizeof(pc_get_info), 0, 0, 0, 0, 0}
+#define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
+/* clang-format on */
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PROMPTCACHE_EXTEND_H */

@@ -1,0 +1,23 @@
+/* UTF-8, and kinds of characters that all tokenizers need. */
+#ifndef PC_TEXT_UTF8_H
+#define PC_TEXT_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The size of the character at `text` and its code point. An invalid byte: 1, its value, and
+ * *valid 0. */
+size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *valid);
+size_t pc__utf8_write(uint32_t code_point, char out[4]);
+
+/* The byte that a character of the byte-level alphabet (GPT-2) stands for; -1: none. */
+int32_t pc__code_point_byte(uint32_t code_point);
+/* White_Space of Unicode. */
+int pc__code_point_is_blank(uint32_t code_point);
+
+static inline int pc__is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+#endif

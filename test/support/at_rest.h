@@ -23,10 +23,8 @@ static inline void pc_test_settle(pc_cache *cache)
     size_t under_way = 1;
     double backlog = 0;
     for (double until = pc__now() + PC_AT_REST_SECONDS; under_way && pc__now() < until;) {
-        under_way = 0;
         pthread_mutex_lock(&cache->load_lock);
-        for (size_t b = 0; b < PC__LOAD_BUCKETS; b++)
-            under_way += cache->loads[b] != NULL;
+        under_way = cache->loads.count;
         backlog = cache->backlog;
         pthread_mutex_unlock(&cache->load_lock);
         if (under_way)

@@ -3,7 +3,7 @@
  * keeps what has expired or is damaged, forgets to overwrite, loses count, calls the host under its
  * lock, leaks when memory is short, or is not safe between threads (run under ThreadSanitizer too).
  */
-#include "store/tier.h"
+#include "store/compressed/compressed_tier.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -121,15 +121,15 @@ else
     # long, of files, or of the program around the library
     left_out="-E ^amx_|^test_($(any_of "
         bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
-        memo_kill attend_abi calibrate program slow_ttft concurrent kv_serving"))$"
+        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving"))$"
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # one thread each, or a program's arguments: nothing to see, and slow
     left_out="-LE kernel|levels|fuzz -E ^amx_|^test_($(any_of "
         index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.* bench_yaml
         help other_kernels relay_text pml_document compare codec.* seal sharing_levels
-        sharing_baselines batch rules calibrate .*_abi program workloads trace generate kv_serving
-        slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
+        sharing_baselines batch rules costs_calibrate .*_abi program workloads trace generate
+        kv_serving slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
         memo_strangers minilm map_store_get map_space read_maps restart folder.*"))$"
     # shellcheck disable=SC2086
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked

@@ -25,6 +25,13 @@ if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_NOHASHDIR=1
 fi
 
+# two hundred and fifty test programs are linked several times
+linker=
+if [ "$all" = 1 ] && command -v mold >/dev/null &&
+    echo 'int main(void) { return 0; }' | cc -fuse-ld=mold -x c - -o /dev/null 2>/dev/null; then
+    linker=-fuse-ld=mold
+fi
+
 # needed FOLDER: prints the targets that the chosen tests run; nothing, which builds everything, if
 # all tests are chosen
 needed() {
@@ -50,8 +57,8 @@ run() {
     folder=$1 label=$2
     shift 2
     echo "== $label"
-    cmake -S . -B "$folder" -G Ninja -DPC_WERROR=$werror "$@" >"$folder.configure.log" 2>&1 ||
-        { cat "$folder.configure.log"; exit 1; }
+    cmake -S . -B "$folder" -G Ninja -DPC_WERROR=$werror "-DCMAKE_EXE_LINKER_FLAGS=$linker" "$@" \
+        >"$folder.configure.log" 2>&1 || { cat "$folder.configure.log"; exit 1; }
     # shellcheck disable=SC2046
     cmake --build "$folder" -j "$jobs" -- $(needed "$folder") >"$folder.build.log" 2>&1 ||
         { tail -n 60 "$folder.build.log"; exit 1; }

@@ -38,7 +38,8 @@ typedef struct pc__attn_task {
 /* Rows that the bf16 kernel computes together; it prefetches half a page per such block and page.
  */
 enum { PC__BLOCK_ROWS = 6 };
-typedef void (*pc__attend_fn)(const pc__attn_task *task, size_t first_page, size_t last_page);
+typedef void pc__attend_kernel(const pc__attn_task *task, size_t first_page, size_t last_page);
+typedef pc__attend_kernel *pc__attend_fn;
 
 /* Linear layers over panels of PC__PANEL output features. F32: [in][PC__PANEL]; BF16: [in rounded
  * up to even / 2][PC__PANEL][2]; 64-byte aligned. y[r][0 … width) = sum over i of x[r][i] * panel,
@@ -55,7 +56,8 @@ typedef struct pc__panel_task {
     /* the panel that is needed after this call, of the same size, for prefetching; or NULL */
     const void *next;
 } pc__panel_task;
-typedef void (*pc__panel_fn)(const pc__panel_task *task);
+typedef void pc__panel_kernel(const pc__panel_task *task);
+typedef pc__panel_kernel *pc__panel_fn;
 
 /* Quantised activations: x = code * scale * 2^shift, with one scale per row and one shift per
  * group, so that groups of small values have small steps. A code has 16 bits, 256 * high + low with
@@ -97,7 +99,8 @@ typedef struct pc__quantised_task {
     /* the panel that is needed after this call, of the same size, for prefetching; or NULL */
     const uint8_t *next;
 } pc__quantised_task;
-typedef void (*pc__quantised_fn)(const pc__quantised_task *task);
+typedef void pc__quantised_kernel(const pc__quantised_task *task);
+typedef pc__quantised_kernel *pc__quantised_fn;
 
 /* Quantises one row into row 0 of `to`. scale: the largest magnitude of the row /
  * PC__QUANTISE_RANGE. Of each of the `groups` groups of `group` values (a multiple of 16): the
@@ -105,8 +108,9 @@ typedef void (*pc__quantised_fn)(const pc__quantised_task *task);
  * the codes rounded to nearest, and their negative sum. If any value of the row is NaN or infinite,
  * its scale is NaN and its codes are 0, so that all its outputs are NaN. All variants give the same
  * bits. */
-typedef void (*pc__quantise_fn)(const float *x, size_t groups, size_t group,
-                                const pc__quantised_inputs *to);
+typedef void pc__quantise_kernel(const float *x, size_t groups, size_t group,
+                                 const pc__quantised_inputs *to);
+typedef pc__quantise_kernel *pc__quantise_fn;
 
 /* Bytes of one group of a panel, and where its scales and minimums begin. */
 static inline size_t pc__quantised_scale_at(const pc__block_format *format)
@@ -142,24 +146,26 @@ typedef struct pc__map_task {
     float *out;            /* row `first` */
     size_t out_stride;     /* floats between rows */
 } pc__map_task;
-typedef void (*pc__map_fn)(const pc__map_task *task);
+typedef void pc__map_kernel(const pc__map_task *task);
+typedef pc__map_kernel *pc__map_fn;
 
 /* Attention weights of a task's rows over pages [0, pages): weights [rows][stride] = exp(score -
  * m[r]) for the tokens that the row sees, 0 for all others of these pages. q is fp32 for every
  * dtype of K. l, acc, prefetch_pages and q16 are not used. */
-typedef void (*pc__weights_fn)(const pc__attn_task *task, uint32_t dtype, size_t pages,
-                               float *weights, size_t stride);
+typedef void pc__weights_kernel(const pc__attn_task *task, uint32_t dtype, size_t pages,
+                                float *weights, size_t stride);
+typedef pc__weights_kernel *pc__weights_fn;
 
 /* RoPE: to = from * scale, for `heads` vectors of `dim` floats, then rotated with the bits of
  * pc__rope_rotate(); rope NULL: not rotated. `from` may be `to`. */
-typedef void (*pc__rotate_fn)(const pc__rope *rope, const float *cosine, const float *sine,
-                              float scale, const float *from, float *to, size_t heads, size_t dim);
+typedef void pc__rotate_kernel(const pc__rope *rope, const float *cosine, const float *sine,
+                               float scale, const float *from, float *to, size_t heads, size_t dim);
+typedef pc__rotate_kernel *pc__rotate_fn;
 
 typedef struct pc__kernels {
     const char *name;
-    pc__attend_fn attend_f32, attend_bf16, attend_f16,
-        /* by the dtype of K and V; see pc__attend_of */
-        attend_i8;
+    /* by the dtype of K and V; see pc__attend_of */
+    pc__attend_fn attend_f32, attend_bf16, attend_f16, attend_i8;
     pc__panel_fn panel_f32, panel_bf16;
     pc__quantised_fn panel_quantised;
     pc__quantise_fn quantise;
@@ -193,57 +199,5 @@ const pc__kernels *pc__kernels_named(const char *name);
 pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype);
 pc__weights_fn pc__weights_of(const pc__kernels *kernels, uint32_t dtype);
 pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype); /* F32, BF16 or F16 */
-
-extern const pc__kernels pc__kernels_c;
-#if defined(__x86_64__)
-extern const pc__kernels pc__kernels_avx2;
-extern const pc__kernels pc__kernels_avx512;
-extern const pc__kernels pc__kernels_avx512vnni;
-extern const pc__kernels pc__kernels_avx512bf16;
-void pc__attend_f32_avx512(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__attend_f16_avx2(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__attend_f16_avx512(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__attend_i8_avx2(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__attend_i8_avx512(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__panel_f32_avx512(const pc__panel_task *task);
-void pc__panel_bf16_avx512bf16(const pc__panel_task *task);
-void pc__panel_quantised_avx2(const pc__quantised_task *task);
-void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
-void pc__panel_quantised_avx512vnni(const pc__quantised_task *task);
-void pc__quantise_avx512(const float *x, size_t groups, size_t group,
-                         const pc__quantised_inputs *to);
-void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count,
-                         float *y, size_t width);
-void pc__gelu_avx512(float *x, size_t count);
-void pc__rotate_avx2(const pc__rope *rope, const float *cosine, const float *sine, float scale,
-                     const float *from, float *to, size_t heads, size_t dim);
-void pc__rotate_avx512(const pc__rope *rope, const float *cosine, const float *sine, float scale,
-                       const float *from, float *to, size_t heads, size_t dim);
-void pc__silu_gate_avx512(float *x, const float *up, size_t count);
-void pc__map_f32_avx2(const pc__map_task *task);
-void pc__map_bf16_avx2(const pc__map_task *task);
-void pc__map_f16_avx2(const pc__map_task *task);
-void pc__weights_avx2(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to,
-                      size_t stride);
-void pc__map_f32_avx512(const pc__map_task *task);
-void pc__map_bf16_avx512(const pc__map_task *task);
-void pc__map_f16_avx512(const pc__map_task *task);
-void pc__weights_avx512(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to,
-                        size_t stride);
-void pc__map_bf16_avx512bf16(const pc__map_task *task);
-#endif
-void pc__attend_bf16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__attend_f16_c(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__attend_i8_c(const pc__attn_task *task, size_t first_page, size_t last_page);
-void pc__panel_bf16_c(const pc__panel_task *task);
-void pc__panel_quantised_c(const pc__quantised_task *task);
-void pc__quantise_c(const float *x, size_t groups, size_t group, const pc__quantised_inputs *to);
-void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
-void pc__weights_c(const pc__attn_task *task, uint32_t dtype, size_t pages, float *weights,
-                   size_t stride);
-void pc__map_f32_c(const pc__map_task *task);
-void pc__map_bf16_c(const pc__map_task *task);
-void pc__map_f16_c(const pc__map_task *task);
 
 #endif

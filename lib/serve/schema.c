@@ -86,6 +86,24 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
     return status;
 }
 
+pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_options *options,
+                                  const pc_schema *schema, const pc_cache *cache, const char *call)
+{
+    pc_status status = pc__options_read(out, sizeof *out,
+                                        PC__V1_SIZE(pc_encode_options, progress_user), options,
+                                        "pc_encode_options");
+    if (status < 0)
+        return status;
+    if (!schema || !cache)
+        return pc__fail(PC_ERR_INVALID, "%s: schema or cache is NULL", call);
+    if (out->reserved || out->encoding > PC_ENCODE_EXACT)
+        return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, or reserved is set", call,
+                        out->encoding);
+    if (out->encoding == PC_ENCODE_EXACT)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: exact states depend on the prompt", call);
+    return PC_OK;
+}
+
 static pc_status model_tokens(void *user, const char *text, size_t size, uint64_t flags,
                               int32_t **tokens, size_t *count)
 {

@@ -2,7 +2,7 @@
 #include <pthread.h>
 
 #include "amx_emulated.h"
-#include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/kernels_internal.h"
 
 static pc__kernels table;
 static const pc__kernels *below;

@@ -11,7 +11,7 @@
 #include "amx_emulated.h"
 #include "amx_emulation.h"
 #include "attn/cpu/amx_level.h"
-#include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/kernels_internal.h"
 
 /* One instruction in the three-byte VEX form that all tile instructions have. */
 typedef struct instruction {

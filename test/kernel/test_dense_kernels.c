@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "attn/bf16.h"
-#include "attn/kernels.h"
+#include "attn/cpu/kernels_internal.h"
 #include "guarded.h"
 #include "testing.h"
 

@@ -8,7 +8,7 @@
 
 #include "attn/bf16.h"
 #include "attn/half.h"
-#include "attn/kernels.h"
+#include "attn/cpu/kernels_internal.h"
 #include "attn/map.h"
 #include "base/threads.h"
 #include "guarded.h"

@@ -8,7 +8,7 @@
 
 #include "attn/cpu/linear.h"
 #include "attn/half.h"
-#include "attn/kernels.h"
+#include "attn/cpu/kernels_internal.h"
 #include "levels.h"
 #include "testing.h"
 

@@ -1,6 +1,6 @@
 /* Catches: a rotary kernel of any level whose bits differ from the reference's, that reads or
  * writes past the end of a vector or of the angles, or that cannot work in place. */
-#include "attn/kernels.h"
+#include "attn/cpu/kernels_internal.h"
 #include "guarded.h"
 #include "testing.h"
 

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/kernels_internal.h"
 
 int pc__amx_present(const pc__amx_facts *facts)
 {

@@ -17,7 +17,8 @@
 #include <string.h>
 
 #include "attn/cpu/amx_tiles.h"
-#include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/attend.h"
+#include "attn/cpu/prefetch.h"
 #include "attn/cpu/weights512bf16.h"
 
 enum {
@@ -28,15 +29,14 @@ enum {
 };
 
 /* Prefetching: a few stretches after each piece of work, first of the next page of the run, then of
- * the task's prefetch_pages. Pages of one head are far apart, and no hardware prefetcher follows
- * them. */
-typedef struct ahead {
+ * the task's prefetch_pages. */
+typedef struct amx_prefetch {
     const pc__attn_task *task;
     const char *next, *later;
     size_t next_left, later_left; /* stretches */
     size_t begun;                 /* of task->prefetch_pages */
     size_t page_stretches, pace;  /* pace: stretches after each piece of work */
-} ahead;
+} amx_prefetch;
 
 /* Tile row 0 is row `base` of the task. Tile rows before `own` belong to another block. */
 typedef struct amx_block {
@@ -49,7 +49,7 @@ typedef struct amx_attend_work {
     const pc__attn_task *task;
     size_t page, even, rows; /* even: k_dim with padding; rows: of a tile */
     const uint16_t *k, *v;
-    ahead ahead;
+    amx_prefetch prefetch;
     amx_block blocks[2];
     _Alignas(64) float o[2][SIDE][CHUNK];
     float scale[SIDE];
@@ -60,32 +60,32 @@ typedef struct amx_attend_work {
 
 /* As many pages as the planner counts on (plan_attend.c): half a page per PC__BLOCK_ROWS rows, at
  * least one page. */
-static size_t stretches_ahead(const ahead *a)
+static size_t stretches_per_page(const amx_prefetch *a)
 {
     size_t halves = (a->task->rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS;
     return (halves < 2 ? 2 : halves) * a->page_stretches / 2;
 }
 
-static void start_fetching(ahead *a, const pc__attn_task *task, size_t even)
+static void start_prefetch(amx_prefetch *a, const pc__attn_task *task, size_t even)
 {
     size_t bytes = task->v_offset + task->v_dim * PC__PAGE * sizeof(uint16_t);
     size_t blocks = (task->rows + SIDE - 1) / SIDE, rows = task->rows < SIDE ? task->rows : SIDE;
     size_t score_tiles = (even + STEP - 1) / STEP * 4,
            value_tiles = (task->v_dim + SIDE - 1) / SIDE * 2;
     size_t pieces = score_tiles + rows + value_tiles; /* of work, in a block */
-    *a = (ahead){.task = task, .page_stretches = (bytes + STRETCH - 1) / STRETCH};
-    a->pace = (stretches_ahead(a) + blocks * pieces - 1) / (blocks * pieces);
+    *a = (amx_prefetch){.task = task, .page_stretches = (bytes + STRETCH - 1) / STRETCH};
+    a->pace = (stretches_per_page(a) + blocks * pieces - 1) / (blocks * pieces);
 }
 
-INLINE void fetch_stretch(const char *at)
+INLINE void prefetch_stretch(const char *at)
 {
-    _mm_prefetch(at, _MM_HINT_T1);
-    _mm_prefetch(at + 64, _MM_HINT_T1);
-    _mm_prefetch(at + 128, _MM_HINT_T1);
-    _mm_prefetch(at + 192, _MM_HINT_T1);
+    pc__prefetch_line(at);
+    pc__prefetch_line(at + 64);
+    pc__prefetch_line(at + 128);
+    pc__prefetch_line(at + 192);
 }
 
-static void fetch_later(ahead *a, size_t count)
+static void prefetch_later(amx_prefetch *a, size_t count)
 {
     for (; count; count--, a->later_left--, a->later += STRETCH) {
         if (!a->later_left) {
@@ -94,18 +94,18 @@ static void fetch_later(ahead *a, size_t count)
             a->later = (const char *)a->task->prefetch_pages[a->begun++];
             a->later_left = a->page_stretches;
         }
-        fetch_stretch(a->later);
+        prefetch_stretch(a->later);
     }
 }
 
-INLINE void fetch(ahead *a)
+INLINE void prefetch_some(amx_prefetch *a)
 {
     size_t count = a->next_left < a->pace ? a->next_left : a->pace;
     for (size_t i = 0; i < count; i++, a->next += STRETCH)
-        fetch_stretch(a->next);
+        prefetch_stretch(a->next);
     a->next_left -= count;
     if (count < a->pace && (a->later_left || a->begun < a->task->prefetch_count))
-        fetch_later(a, a->pace - count);
+        prefetch_later(a, a->pace - count);
 }
 
 /* 32 inputs of the rows times all keys of the page. */
@@ -115,16 +115,16 @@ INLINE void score_step(amx_attend_work *w, const uint16_t *q, size_t stride, con
     _tile_loadd(4, q, stride);
     _tile_loadd(6, k, K_STRIDE);
     _tile_dpbf16ps(0, 4, 6);
-    fetch(&w->ahead);
+    prefetch_some(&w->prefetch);
     _tile_loadd(7, k + 2 * SIDE, K_STRIDE);
     _tile_dpbf16ps(1, 4, 7);
-    fetch(&w->ahead);
+    prefetch_some(&w->prefetch);
     _tile_loadd(6, k + 4 * SIDE, K_STRIDE);
     _tile_dpbf16ps(2, 4, 6);
-    fetch(&w->ahead);
+    prefetch_some(&w->prefetch);
     _tile_loadd(7, k + 6 * SIDE, K_STRIDE);
     _tile_dpbf16ps(3, 4, 7);
-    fetch(&w->ahead);
+    prefetch_some(&w->prefetch);
 }
 
 static void tile_scores(amx_attend_work *w, amx_block *b)
@@ -165,7 +165,7 @@ static void tile_weights(amx_attend_work *w, amx_block *b)
             w->scale[r] = 1.0f;
             sum[r] = _mm512_setzero_ps();
         }
-        fetch(&w->ahead);
+        prefetch_some(&w->prefetch);
     }
     for (size_t r = w->rows; r < b->own + SIDE; r++)
         sum[r] = _mm512_setzero_ps();
@@ -193,7 +193,7 @@ INLINE const uint16_t *value_tile(const amx_attend_work *w, size_t column, size_
         const uint16_t *v = value_tile(w, column + sum * SIDE, half, &stride); \
         _tile_loadd(b, v, stride);                                             \
         _tile_dpbf16ps(sum, weight, b);                                        \
-        fetch(&w->ahead);                                                      \
+        prefetch_some(&w->prefetch);                                           \
     }
 
 /* Columns [column, column + CHUNK) of weights times V, as far as V has them. Tiles 4 and 5 hold the
@@ -314,14 +314,15 @@ void pc__attend_bf16_amx(const pc__attn_task *task, size_t first_page, size_t la
     w.even = task->k_dim + task->k_dim % 2;
     w.rows = task->rows < SIDE ? task->rows : SIDE;
     memset(w.k_tail, 0, sizeof w.k_tail);
-    start_fetching(&w.ahead, task, w.even);
+    start_prefetch(&w.prefetch, task, w.even);
     open_attend_tiles(w.rows);
     for (w.page = first_page; w.page < last_page; w.page++) {
         const uint8_t *data = task->pages + w.page * task->page_stride;
         w.k = (const uint16_t *)(const void *)data;
         w.v = (const uint16_t *)(const void *)(data + task->v_offset);
-        w.ahead.next = (const char *)data + task->page_stride;
-        w.ahead.next_left = w.page + 1 < last_page || task->goes_on ? w.ahead.page_stretches : 0;
+        w.prefetch.next = (const char *)data + task->page_stride;
+        w.prefetch.next_left = w.page + 1 < last_page || task->goes_on ? w.prefetch.page_stretches
+                                                                       : 0;
         copy_tails(&w);
         all_blocks(&w);
     }

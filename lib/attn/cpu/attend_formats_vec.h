@@ -1,8 +1,8 @@
-/* Attention over fp16 and int8 K and V in fp32 arithmetic, for any width of vector: included by one
- * file a width, after vec256.h or vec512.h. A lane of 32 bits holds 2 halves or 4 bytes, of
- * neighbouring dimensions (K) or tokens (V); they are opened into registers once for up to ROWS
- * rows. The scales of int8 go into the other factor: queries times those of K's channels, weights
- * times those of V's tokens. */
+/* Attention over fp16 and int8 K and V in fp32 arithmetic, in vectors of any width: include
+ * vec256.h or vec512.h before, in one file per width. 32 bits hold 2 halves or 4 bytes, of
+ * neighbouring dimensions (K) or tokens (V); they are widened in registers once for up to ROWS
+ * rows. The int8 scales go into the other factor: queries times the scales of K's channels, weights
+ * times the scales of V's tokens. */
 #ifndef PC_ATTN_CPU_ATTEND_FORMATS_VEC_H
 #define PC_ATTN_CPU_ATTEND_FORMATS_VEC_H
 
@@ -11,7 +11,7 @@
 #include "attn/cpu/softmax_vec.h"
 #include "base/unroll.h"
 
-enum { ROWS = 6, HALVES = 2, BYTES = 4 /* of a lane */ };
+enum { ROWS = 6, HALVES = 2, BYTES = 4 /* of 32 bits */ };
 
 /* y = scale * y + x B, B [steps / of][line][of] */
 typedef struct opened_product {
@@ -19,10 +19,10 @@ typedef struct opened_product {
     size_t line, steps; /* steps: a multiple of `of` */
     const float *x;
     size_t ldx;
-    const float *scale; /* [rows]; NULL: 0, whatever y holds */
+    const float *scale; /* [rows]; NULL: 0, y is not read */
     float *y;
     size_t ldy, width;
-    pc__prefetch *ahead;
+    pc__prefetch *prefetch;
 } opened_product;
 
 INLINE vec load_masked(const float *at, const int partial, vec_mask last)
@@ -36,8 +36,8 @@ INLINE void tile(const opened_product *p, size_t column, const int of, const int
     const float *b = (const float *)(const void *)p->b + column, *x = p->x;
     size_t line = p->line, ldx = p->ldx, steps = p->steps;
     float *y = p->y + column;
-    const int fetch = vectors * VEC * 4 > 64 ? vectors * VEC * 4 / 64 : 1;
-    pc__prefetch_cursor f = pc__prefetch_loop(p->ahead, steps / (size_t)of, (size_t)fetch, b);
+    const int lines = vectors * VEC * 4 > 64 ? vectors * VEC * 4 / 64 : 1;
+    pc__prefetch_cursor f = pc__prefetch_loop(p->prefetch, steps / (size_t)of, (size_t)lines, b);
     vec sum[ROWS][8];
     PC__UNROLL(6)
     for (int r = 0; r < rows; r++, y += p->ldy)
@@ -47,7 +47,7 @@ INLINE void tile(const opened_product *p, size_t column, const int of, const int
                         ? vec_mul(vec_set(p->scale[r]), load_masked(y + VEC * j, partial, last))
                         : vec_zero();
     for (size_t i = 0; i < steps; i += (size_t)of, b += line) {
-        pc__prefetch_step(&f, fetch);
+        pc__prefetch_step(&f, lines);
         PC__UNROLL(8)
         for (int j = 0; j < vectors; j++) {
             vec packed = load_masked(b + VEC * j, partial, last), part[4];
@@ -93,8 +93,8 @@ typedef struct formats_block {
     const pc__attn_task *task;
     size_t page, row;
     const uint8_t *data;
-    pc__prefetch ahead;
-    float q[ROWS][PC__MAX_HEAD]; /* with the scales of K; zeros up to a whole lane */
+    pc__prefetch prefetch;
+    float q[ROWS][PC__MAX_HEAD]; /* with the scales of K; padded with zeros to 32 bits */
     float s[ROWS][PC__PAGE], scale[ROWS];
 } formats_block;
 
@@ -133,7 +133,7 @@ INLINE void attend_block(formats_block *b, const int of, const int rows)
                              .y = b->s[0],
                              .ldy = PC__PAGE,
                              .width = PC__PAGE,
-                             .ahead = &b->ahead};
+                             .prefetch = &b->prefetch};
     opened_product values = {.b = b->data + task->v_offset,
                              .line = task->v_dim,
                              .steps = PC__PAGE,
@@ -143,7 +143,7 @@ INLINE void attend_block(formats_block *b, const int of, const int rows)
                              .y = task->acc + b->row * task->v_dim,
                              .ldy = task->v_dim,
                              .width = task->v_dim,
-                             .ahead = &b->ahead};
+                             .prefetch = &b->prefetch};
     if (of == BYTES || padded > task->k_dim) {
         for (size_t r = 0; r < (size_t)rows; r++)
             scale_query(b, r, padded, of);
@@ -162,10 +162,10 @@ INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_pag
 {
     formats_block b; /* its arrays are filled row by row */
     b.task = task;
-    b.ahead = (pc__prefetch){.task = task, .page_lines = (page_bytes + 63) / 64};
+    b.prefetch = (pc__prefetch){.task = task, .page_lines = (page_bytes + 63) / 64};
     for (b.page = first_page; b.page < last_page; b.page++) {
         b.data = task->pages + b.page * task->page_stride;
-        pc__prefetch_page(&b.ahead, b.data, b.page + 1 == last_page && !task->goes_on);
+        pc__prefetch_page(&b.prefetch, b.data, b.page + 1 == last_page && !task->goes_on);
         for (b.row = 0; b.row < task->rows; b.row += ROWS) {
             size_t n = task->rows - b.row < ROWS ? task->rows - b.row : ROWS;
             if (!pc__block_sees(task, b.row, n, b.page))

@@ -1,10 +1,12 @@
-/* int8 K and V on byte products. The scales go into the other factor: a query times the scales of
- * K's channels, and weights times the scales of V's tokens, are taken to 16 bits of the largest of
- * their row and page and multiplied as two unsigned bytes each. Sums of a page are exact, so that
- * rows may be computed in blocks of any size; only scaling and the running state are fp32.
+/* Attention over int8 K and V with byte dot products. The scales go into the other factor: queries
+ * times the scales of K's channels, and weights times the scales of V's tokens, are rounded to 16
+ * bits of the largest value of their row and page, and multiplied as two unsigned bytes each. Sums
+ * of a page are exact, so that rows may be computed in blocks of any size; only scaling and the
+ * softmax state are fp32.
  *
- *   query:  x = 256 * high + low - 32768; the sum over a key's values of 32768 times them is the
- * page's, whatever the row weight: x = 256 * high + low; 64 * 65535 * 127 < 2^31 */
+ *   query:  x = 256 * high + low - 32768; the 32768 times the sum of a key's values is the same for
+ *           all rows
+ *   weight: x = 256 * high + low; 64 * 65535 * 127 < 2^31 */
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/softmax512.h"
@@ -12,7 +14,7 @@
 
 enum {
     ROWS = 6,
-    SPLIT = 3 /* rows up to which 64 keys or columns fit the registers, beyond that 32 do */
+    SPLIT = 3 /* most rows for which 64 keys or columns fit the registers; above, 32 do */
 };
 
 typedef struct i8_block {
@@ -22,7 +24,7 @@ typedef struct i8_block {
     const uint16_t *k_scale, *v_scale;                         /* bf16 */
     uint8_t high[ROWS][PC__MAX_HEAD], low[ROWS][PC__MAX_HEAD]; /* of queries */
     float query_step[ROWS];
-    int32_t key_sum[PC__PAGE]; /* 128 times the sum over a key's values */
+    int32_t key_sum[PC__PAGE]; /* 128 times the sum of a key's values */
     float s[ROWS][PC__PAGE];
     uint8_t weight_high[ROWS][PC__PAGE], weight_low[ROWS][PC__PAGE];
     float weight_step[ROWS], scale[ROWS];
@@ -34,11 +36,11 @@ INLINE __m512 bf16_scales(const uint16_t *bf16, __mmask16 mask)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-/* x * by + from as unsigned 16 bits, 64 of them, in two bytes. */
+/* x * by + from as 64 unsigned 16-bit numbers, in two bytes each. */
 INLINE void split_16(const __m512 *x, float by, float from, uint8_t *high, uint8_t *low)
 {
     const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4,
-                                           0); /* packing goes by 16 bytes of each */
+                                           0); /* packing works on 16 bytes at a time */
     __m512i u[4], first, second;
     PC__UNROLL(4)
     for (int j = 0; j < 4; j++)
@@ -52,8 +54,8 @@ INLINE void split_16(const __m512 *x, float by, float from, uint8_t *high, uint8
     _mm512_storeu_si512(low, _mm512_permutexvar_epi32(order, u[1]));
 }
 
-/* q times the scales of K to 16 bits. Beyond k_dim stands anything: K is zero there, or is not
- * read. */
+/* Rounds q times the scales of K to 16 bits. Values beyond k_dim are undefined: K is zero there, or
+ * not read. */
 INLINE void split_query(i8_block *b, size_t r)
 {
     size_t dim = b->task->k_dim;
@@ -79,7 +81,7 @@ INLINE void split_query(i8_block *b, size_t r)
     }
 }
 
-/* Once a page, whatever the rows. */
+/* Once per page, for all rows. */
 static void sum_keys(i8_block *b)
 {
     const __m512i ones = _mm512_set1_epi8(1);
@@ -95,12 +97,12 @@ static void sum_keys(i8_block *b)
 }
 
 INLINE void i8_scores(i8_block *b, const int rows, const int vectors, size_t key,
-                      pc__prefetch *ahead, const int fetch)
+                      pc__prefetch *prefetch, const int lines)
 {
     sums high[ROWS][4], low[ROWS][4];
     const uint8_t *k = b->k + key * 4;
     size_t dim = b->task->k_dim;
-    pc__prefetch_cursor f = pc__prefetch_loop(ahead, (dim + 3) / 4, (size_t)fetch, k);
+    pc__prefetch_cursor f = pc__prefetch_loop(prefetch, (dim + 3) / 4, (size_t)lines, k);
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
@@ -108,7 +110,7 @@ INLINE void i8_scores(i8_block *b, const int rows, const int vectors, size_t key
         high[r][j] = low[r][j] = (sums)_mm512_setzero_si512();
     for (size_t d = 0; d < dim; d += 4, k += 4 * PC__PAGE) {
         __m512i x[4];
-        pc__prefetch_step(&f, fetch);
+        pc__prefetch_step(&f, lines);
         PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             x[j] = _mm512_loadu_si512(k + 64 * j);
@@ -134,8 +136,8 @@ INLINE void i8_scores(i8_block *b, const int rows, const int vectors, size_t key
     }
 }
 
-/* The common case in registers: all of the page is visible, and scores are plain products. Returns
- * what the row's old sums are to be multiplied by. */
+/* The common case, in registers: all of the page is visible, and scores are plain products. Returns
+ * the factor for the row's old sums. */
 INLINE float whole_page(const pc__attn_task *task, size_t row, __m512 *x)
 {
     __m512 most = _mm512_max_ps(_mm512_max_ps(x[0], x[1]), _mm512_max_ps(x[2], x[3]));
@@ -163,7 +165,7 @@ static float part_page(const pc__attn_task *task, size_t row, size_t page, float
     return scale;
 }
 
-/* Scores to weights; weights times V's scales to 16 bits. */
+/* Turns scores into weights, and rounds weights times V's scales to 16 bits. */
 INLINE void i8_weights(i8_block *b, size_t r)
 {
     const pc__attn_task *task = b->task;
@@ -192,12 +194,12 @@ INLINE void i8_weights(i8_block *b, size_t r)
 
 /* acc = acc * scale + weights times up to 4 vectors of 16 columns; the last vector is masked. */
 INLINE void i8_values(i8_block *b, const int rows, const int vectors, __mmask16 last, size_t column,
-                      pc__prefetch *ahead, const int fetch)
+                      pc__prefetch *prefetch, const int lines)
 {
     sums high[ROWS][4], low[ROWS][4];
     size_t dim = b->task->v_dim;
     float *acc = b->task->acc + b->row * dim + column;
-    pc__prefetch_cursor f = pc__prefetch_loop(ahead, PC__PAGE / 4, (size_t)fetch, b->v);
+    pc__prefetch_cursor f = pc__prefetch_loop(prefetch, PC__PAGE / 4, (size_t)lines, b->v);
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
@@ -206,7 +208,7 @@ INLINE void i8_values(i8_block *b, const int rows, const int vectors, __mmask16 
     for (size_t t = 0; t < PC__PAGE; t += 4) {
         const uint8_t *line = b->v + t * dim + 4 * column;
         __m512i x[4];
-        pc__prefetch_step(&f, fetch);
+        pc__prefetch_step(&f, lines);
         PC__UNROLL(4)
         for (int j = 0; j < vectors; j++)
             x[j] = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 64 * j);
@@ -234,35 +236,36 @@ INLINE void i8_values(i8_block *b, const int rows, const int vectors, __mmask16 
     }
 }
 
-INLINE void attend_block(i8_block *b, const int rows, pc__prefetch *ahead, const int fetch)
+INLINE void attend_block(i8_block *b, const int rows, pc__prefetch *prefetch, const int lines)
 {
     const int vectors = rows <= SPLIT ? 4 : 2;
     size_t dim = b->task->v_dim, column = 0, wide = 16 * (size_t)vectors;
     for (size_t r = 0; r < (size_t)rows; r++)
         split_query(b, r);
     for (size_t key = 0; key < PC__PAGE; key += wide)
-        i8_scores(b, rows, vectors, key, ahead, fetch);
+        i8_scores(b, rows, vectors, key, prefetch, lines);
     for (size_t r = 0; r < (size_t)rows; r++)
         i8_weights(b, r);
     for (; column + wide <= dim; column += wide)
-        i8_values(b, rows, vectors, 0xffff, column, ahead, fetch);
+        i8_values(b, rows, vectors, 0xffff, column, prefetch, lines);
     for (; column < dim; column += 16)
-        i8_values(b, rows, 1, pc__range512(0, (uint32_t)(dim - column), 0), column, ahead, fetch);
+        i8_values(b, rows, 1, pc__range512(0, (uint32_t)(dim - column), 0), column, prefetch,
+                  lines);
 }
 
 void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
     i8_block b; /* its arrays are filled row by row */
-    pc__prefetch ahead = {.task = task};
+    pc__prefetch prefetch = {.task = task};
     b.task = task;
-    ahead.page_lines = (task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE + 63) / 64;
+    prefetch.page_lines = (task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE + 63) / 64;
     for (b.page = first_page; b.page < last_page; b.page++) {
         b.k = task->pages + b.page * task->page_stride;
         b.v = b.k + task->v_offset;
         b.k_scale = (const uint16_t *)(const void *)(b.k + pc__i8_k_scales(task->k_dim));
         b.v_scale = (const uint16_t *)(const void *)(b.v + pc__i8_v_scales(task->v_dim));
         int summed = 0;
-        pc__prefetch_page(&ahead, b.k, b.page + 1 == last_page && !task->goes_on);
+        pc__prefetch_page(&prefetch, b.k, b.page + 1 == last_page && !task->goes_on);
         for (b.row = 0; b.row < task->rows; b.row += ROWS) {
             size_t n = task->rows - b.row < ROWS ? task->rows - b.row : ROWS;
             if (!pc__block_sees(task, b.row, n, b.page))
@@ -271,22 +274,22 @@ void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size
                 sum_keys(&b);
             switch (n) {
             case 1:
-                attend_block(&b, 1, &ahead, 5);
+                attend_block(&b, 1, &prefetch, 5);
                 break;
             case 2:
-                attend_block(&b, 2, &ahead, 5);
+                attend_block(&b, 2, &prefetch, 5);
                 break;
             case 3:
-                attend_block(&b, 3, &ahead, 5);
+                attend_block(&b, 3, &prefetch, 5);
                 break;
             case 4:
-                attend_block(&b, 4, &ahead, 2);
+                attend_block(&b, 4, &prefetch, 2);
                 break;
             case 5:
-                attend_block(&b, 5, &ahead, 2);
+                attend_block(&b, 5, &prefetch, 2);
                 break;
             default:
-                attend_block(&b, 6, &ahead, 1);
+                attend_block(&b, 6, &prefetch, 1);
                 break;
             }
         }

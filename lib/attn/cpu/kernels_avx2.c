@@ -1,6 +1,7 @@
 /* The AVX2 level (with FMA): fp32 arithmetic in vectors of 8. */
 #include "attn/cpu/vec256.h"
 
+#include "attn/cpu/kernels_internal.h"
 #include "attn/cpu/kernels_vec.h"
 
 /* Rounds eight floats to nearest even, NaN stays NaN: the bits of pc__bf16_from(), in the lower

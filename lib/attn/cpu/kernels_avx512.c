@@ -1,6 +1,7 @@
 /* The AVX-512 levels without bf16 dot products: fp32 arithmetic in vectors of 16. */
 #include "attn/cpu/vec512.h"
 
+#include "attn/cpu/kernels_internal.h"
 #include "attn/cpu/kernels_vec.h"
 
 void pc__attend_f32_avx512(const pc__attn_task *task, size_t first_page, size_t last_page)

@@ -1,37 +1,38 @@
-/* Attention, linear layers and the gate in fp32 arithmetic, for any width of vector: included by
- * one file a width, after vec256.h or vec512.h. K, V and weights in bf16 are widened in registers;
- * weights of attention are not rounded. */
+/* Attention, linear layers and activations in fp32 arithmetic, in vectors of any width: include
+ * vec256.h or vec512.h before, in one file per width. bf16 K, V and weights are widened in
+ * registers; attention weights are not rounded. */
 #ifndef PC_ATTN_CPU_KERNELS_VEC_H
 #define PC_ATTN_CPU_KERNELS_VEC_H
 
+#include "attn/cpu/prefetch.h"
 #include "attn/cpu/softmax_vec.h"
 
 #include "attn/cpu/product_vec.h"
 
 enum { GROUP = 24 };
 
-/* A page for up to GROUP rows: K for all of them while it lies in the first-level cache, then the
+/* A page for up to GROUP rows: K for all of them while it is in the first-level cache, then the
  * weights, then V. */
 typedef struct rows_group {
     const pc__attn_task *task;
     const uint8_t *data; /* the page */
     size_t page, row, rows;
-    size_t fetched; /* pages of task->prefetch_pages */
+    size_t begun; /* pages of task->prefetch_pages that were prefetched */
     float s[GROUP][PC__PAGE], scale[GROUP];
 } rows_group;
 
-/* While a page is worked on, another is fetched, by each block of rows that works on it: the run's
- * next one by the first block, pages that are wanted later by the others. Pages of one head are far
- * apart, which no hardware prefetcher follows. */
-INLINE ptrdiff_t fetched_by(rows_group *g, size_t row, int last_page)
+/* Bytes to the page that a block of rows prefetches: the first block the next page of the run, the
+ * others the task's prefetch_pages. */
+INLINE ptrdiff_t prefetch_by(rows_group *g, size_t row, int last_page)
 {
     if (row == 0 && !last_page)
         return (ptrdiff_t)g->task->page_stride;
-    return g->fetched < g->task->prefetch_count ? g->task->prefetch_pages[g->fetched++] - g->data
-                                                : 0;
+    return pc__prefetch_has_page(g->task, g->begun)
+               ? pc__prefetch_next_page(g->task, &g->begun) - g->data
+               : 0;
 }
 
-INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
+INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t prefetch)
 {
     const pc__attn_task *task = g->task;
     size_t dim = bf16 ? task->k_dim + task->k_dim % 2 : task->k_dim, row = g->row + at;
@@ -41,12 +42,12 @@ INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, 
                      .y = g->s[at],
                      .ldy = PC__PAGE,
                      .width = PC__PAGE,
-                     .fetch = fetch};
+                     .prefetch = prefetch};
     const void *q = bf16 ? (const void *)(task->q16 + row * dim) : task->q + row * dim;
     multiply_all(&p, q, dim, rows, bf16);
 }
 
-INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t fetch)
+INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t prefetch)
 {
     const pc__attn_task *task = g->task;
     vec_product p = {.b = g->data + task->v_offset,
@@ -58,7 +59,7 @@ INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, 
                      .y = task->acc + (g->row + at) * task->v_dim,
                      .ldy = task->v_dim,
                      .width = task->v_dim,
-                     .fetch = fetch};
+                     .prefetch = prefetch};
     (bf16 ? multiply_bf16 : multiply_f32)(&p, rows);
 }
 
@@ -70,32 +71,32 @@ INLINE void row_weights(rows_group *g, size_t at)
     *l = *l * g->scale[at] + vec_sum_page(g->s[at]);
 }
 
-/* Blocks of rows that see nothing of the page are left out, as they are in a causal prefill. */
+/* Skips blocks of rows that see nothing of the page, as in a causal prefill. */
 INLINE void group_page(rows_group *g, int last_page, const int bf16)
 {
     size_t step_rows = block_rows(g->rows);
     int sees[GROUP];
-    ptrdiff_t fetch[GROUP];
+    ptrdiff_t prefetch[GROUP];
     for (size_t at = 0; at < g->rows; at += step_rows) {
         size_t n = g->rows - at < step_rows ? g->rows - at : step_rows;
         if (!(sees[at] = pc__block_sees(g->task, g->row + at, n, g->page)))
             continue;
-        fetch[at] = fetched_by(g, g->row + at, last_page);
-        block_scores(g, at, n, bf16, fetch[at]);
+        prefetch[at] = prefetch_by(g, g->row + at, last_page);
+        block_scores(g, at, n, bf16, prefetch[at]);
         for (size_t r = at; r < at + n; r++)
             row_weights(g, r);
     }
     for (size_t at = 0; at < g->rows; at += step_rows)
         if (sees[at])
             block_values(g, at, g->rows - at < step_rows ? g->rows - at : step_rows, bf16,
-                         fetch[at]);
+                         prefetch[at]);
 }
 
 INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_page, const int bf16)
 {
-    rows_group g; /* too large to be cleared for a single row */
+    rows_group g; /* too large to clear for a single row */
     g.task = task;
-    g.fetched = 0;
+    g.begun = 0;
     for (g.page = first_page; g.page < last_page; g.page++) {
         g.data = task->pages + g.page * task->page_stride;
         for (g.row = 0; g.row < task->rows; g.row += GROUP) {
@@ -115,8 +116,8 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
     attend(task, first_page, last_page, 1);
 }
 
-/* Bytes by which several rows' work is ahead of what the hardware fetches of its own; a single row
- * reads faster than it can be told. */
+/* How many bytes several rows prefetch ahead of what the hardware prefetches; a single row reads
+ * faster than instructions can prefetch. */
 enum { PANEL_AHEAD = 2048 };
 
 INLINE void panel_of(const pc__panel_task *task, const int bf16)
@@ -127,7 +128,7 @@ INLINE void panel_of(const pc__panel_task *task, const int bf16)
                      .y = task->y,
                      .ldy = task->ldy,
                      .width = task->width,
-                     .fetch = task->rows > 1 ? PANEL_AHEAD : 0};
+                     .prefetch = task->rows > 1 ? PANEL_AHEAD : 0};
     multiply_all(&p, task->x, task->ldx, task->rows, bf16);
 }
 
@@ -151,8 +152,7 @@ static void silu_gate(float *x, const float *up, size_t count)
     }
 }
 
-/* erf as z P(z^2) / Q(z^2), 1 beyond 4; fitted to an error of 2e-8 there, rounding makes it 3e-7.
- */
+/* erf as z P(z^2) / Q(z^2), 1 beyond 4; the fit has an error of 2e-8, rounding makes it 3e-7. */
 INLINE vec vec_erf(vec z)
 {
     static const float over[] = {1.974798578885384e-06f,  2.880383108276874e-04f,

@@ -1,4 +1,4 @@
-/* Life cycle of linear layers, and the choice between the ways of computing them. */
+/* Makes and frees linear layers, and chooses the way to compute them. */
 #include "attn/cpu/linear.h"
 
 #include <pthread.h>
@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "attn/cpu/linear_internal.h"
-#include "attn/kernels.h"
+#include "attn/cpu/kernels_internal.h"
 
 #if defined(PC_HAVE_ONEDNN)
-/* Our kernel for the dtype is the plain C one, which any vector code beats. */
+/* Our kernel for the dtype is plain C, which any vector code beats. */
 static int only_plain_c(uint32_t compute)
 {
     const pc__kernels *kernels = pc__kernels_get();
@@ -18,7 +18,7 @@ static int only_plain_c(uint32_t compute)
                                    : kernels->panel_bf16 == pc__kernels_c.panel_bf16;
 }
 
-/* *only: there is no other way if this one is unsupported. */
+/* *only: no other way may be tried if this one is unsupported. */
 static const pc__linear_way *choose_way(uint32_t compute, int *only)
 {
     const char *asked = getenv("PC_LINEAR");

@@ -1,20 +1,19 @@
-/* Linear layers of the CPU backend; the contract is that of lib/attn/backend.h.
+/* Linear layers of the CPU backend; contract: attn/backend.h.
  *
- * A layer is computed in one of three ways, chosen when it is made: quantised weights on their grid
- * (linear_quantised.c), others by our own panels (linear_panels.c) or oneDNN (linear_onednn.c).
- * oneDNN is taken for bf16 on CPUs with AMX, and where our panel kernel of the layer's dtype is the
- * plain C one: there three rows take the same time, sixteen a third of it, and a single one up
- * to 2.3 times as long where memory is not the limit. It is left where it cannot keep the contract:
- * then, and without PC_HAVE_ONEDNN, all is ours.
+ * A layer is computed in one of three ways, chosen when it is made: quantised weights as they are
+ * (linear_quantised.c), others by our own panels (linear_panels.c) or by oneDNN (linear_onednn.c).
+ * oneDNN is used for bf16 on CPUs with AMX, and where our panel kernel of the dtype is plain C:
+ * compared with that, three rows take the same time, sixteen rows a third, and a single row up to
+ * 2.3 times as long where memory is not the limit. Our own panels are used where oneDNN cannot keep
+ * the contract, and in builds without PC_HAVE_ONEDNN.
  *
- * With AMX our own panels are tiles too (PC_LINEAR=own; panel_amx.c). oneDNN stays the
- * default there because its times are known from such a machine and those of our tiles are not:
- * nobody has measured them yet. They need no copy of inputs and outputs, and one configuration a
- * panel.
+ * With AMX our own panels use tiles too (PC_LINEAR=own; panel_amx.c). oneDNN stays the default
+ * there because our tiles have not been measured on such a machine yet. They need no copy of inputs
+ * and outputs, and one tile configuration per panel.
  *
  * PC_LINEAR=own or PC_LINEAR=onednn in the environment overrides the choice (for tests; read
- * whenever a layer is made). PC_CPU_MASK (attn/kernels.h) limits our own kernels only, oneDNN has
- * DNNL_MAX_CPU_ISA. */
+ * whenever a layer is made). PC_CPU_MASK (attn/kernels.h) limits our own kernels only; for oneDNN
+ * there is DNNL_MAX_CPU_ISA. */
 #ifndef PC_ATTN_CPU_LINEAR_H
 #define PC_ATTN_CPU_LINEAR_H
 
@@ -32,6 +31,6 @@ pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, con
 pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_t count,
                           void **block); /* panel_set.c */
 pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count);
-const char *pc__linear_way_name(const pc__linear *linear); /* "grid", "own" or "onednn" */
+const char *pc__linear_way_name(const pc__linear *linear); /* "quantised", "own" or "onednn" */
 
 #endif

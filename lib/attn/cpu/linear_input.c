@@ -1,3 +1,4 @@
+/* Converts the inputs of linear layers to the dtype of the layer, with padding. */
 #include <string.h>
 
 #include "attn/cpu/linear_internal.h"

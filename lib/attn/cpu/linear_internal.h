@@ -1,4 +1,4 @@
-/* What the ways of computing a linear layer share: its body, the table of a way, the inputs in the
+/* Shared by the ways to compute a linear layer: its body, the table of a way, and inputs in the
  * layer's dtype. */
 #ifndef PC_ATTN_CPU_LINEAR_INTERNAL_H
 #define PC_ATTN_CPU_LINEAR_INTERNAL_H
@@ -10,25 +10,26 @@ typedef struct pc__linear_input {
     const float *x;
     const uint32_t *row;
     size_t rows, first, count;
-    void *prepared; /* all rows in the way's form */
+    void *prepared; /* all rows, prepared by the way */
 } pc__linear_input;
 
 typedef struct pc__linear_way {
     const char *name;
     /* Packs the weights into linear->packed. PC_ERR_UNSUPPORTED: this way cannot compute such a
-     * layer here. What it has made by a failure is left to `drop`. */
+     * layer here. After a failure `drop` frees what was made. */
     pc_status (*make)(pc__linear *linear, const pc__weight_source *source);
-    void (*drop)(pc__linear *linear); /* also of what was never made */
+    void (*drop)(pc__linear *linear); /* also after a failed `make` */
     size_t (*bytes)(const pc__linear *linear);
-    /* A product is made panel by panel, in any order, on any thread: the inputs are brought into
-     * the way's own form once, for all layers that take them in the same one; count > 0. */
+    /* A product is computed panel by panel, in any order, on any thread. The inputs are prepared
+     * once for all layers that need the same form; count > 0. */
     size_t (*input_bytes)(const pc__linear *linear, const pc__linear_input *input);
-    int (*same_input)(const pc__linear *a, const pc__linear *b); /* of one way and one `in` */
+    int (*same_input)(const pc__linear *a,
+                      const pc__linear *b); /* both have one way and one `in` */
     void (*prepare_input)(const pc__linear *linear,
-                          const pc__linear_input *input); /* writes *taken */
+                          const pc__linear_input *input); /* writes *prepared */
     void (*run_panel)(const pc__linear *linear, const pc__linear_input *input, float *y,
                       size_t index); /* adds the bias */
-    /* Or all at once, where panels are not the way's unit of work. */
+    /* Or all at once, for a way without panels. */
     pc_status (*run)(const pc__linear *linear, const pc__linear_input *input, float *y);
 } pc__linear_way;
 
@@ -46,7 +47,7 @@ struct pc__linear {
     uint32_t compute;
     float *bias; /* NULL: none */
     const pc__linear_way *way;
-    void *packed; /* the way's own */
+    void *packed; /* of the way */
 };
 
 static inline size_t pc__linear_element(const pc__linear *linear)
@@ -54,8 +55,8 @@ static inline size_t pc__linear_element(const pc__linear *linear)
     return linear->compute == PC_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-/* Rows [first, first + rows) of the inputs in the layer's dtype, [padded_rows][padded]; the padding
- * is zero. Runs on the context's threads. */
+/* Converts rows [first, first + rows) of the inputs to the layer's dtype, [padded_rows][padded],
+ * with zeros as padding. Runs on the context's threads. */
 void pc__linear_round(const pc__linear *linear, const pc__linear_input *input, size_t first,
                       size_t rows, size_t padded_rows, size_t padded, void *to);
 

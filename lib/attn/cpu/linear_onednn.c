@@ -1,7 +1,7 @@
-/* The way through oneDNN: the weights stand in slices of PC__SLICE output features, reordered once
- * to the format that oneDNN asks for; inputs and outputs are padded with zeros to whole tiles. An
- * item of work is one slice times a group of row tiles. oneDNN itself runs in one thread; the
- * threads are the context's. */
+/* Linear layers by oneDNN: the weights are split into slices of PC__SLICE output features,
+ * reordered once to oneDNN's format; inputs and outputs are padded with zeros to whole tiles. A
+ * work item is one slice times a group of row tiles. oneDNN runs in one thread; the threads are the
+ * context's. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -15,7 +15,8 @@
 
 enum {
     GROUP_ROWS = 256
-}; /* of an item: their inputs stay in a core's cache, their slice is fetched once */
+    /* rows of an item: their inputs stay in the cache of a core, their slice is read once */
+};
 
 typedef struct slices {
     pc__tiles tiles;
@@ -47,10 +48,10 @@ typedef struct slice_packing {
     const pc__linear *linear;
     const slices *to;
     const pc__weight_source *source;
-    uint8_t *scratch; /* [threads][lane_bytes]: rows as given, plain slice, oneDNN's scratch */
+    uint8_t *scratch; /* [threads][thread_bytes]: source rows, plain slice, oneDNN's memory */
     size_t thread_bytes;
     atomic_size_t next;
-    atomic_int failure; /* a dnnl_status_t */
+    atomic_int failure; /* the first error, a dnnl_status_t */
 } slice_packing;
 
 static void plain_slice(const pc__linear *linear, const pc__tiles *tiles, const float *rows,
@@ -161,7 +162,7 @@ static size_t slices_bytes(const pc__linear *linear)
     return s->count * s->bytes;
 }
 
-/* The rows are cut into `whole` tiles of the largest size and at most one of size `last`. */
+/* The rows are split into `whole` tiles of the largest size and at most one of size `last`. */
 typedef struct tiled_product {
     const pc__linear *linear;
     const slices *w;
@@ -171,7 +172,7 @@ typedef struct tiled_product {
     size_t thread_bytes;
     float *y;
     atomic_size_t next;
-    atomic_int failure; /* a dnnl_status_t */
+    atomic_int failure; /* the first error, a dnnl_status_t */
 } tiled_product;
 
 static size_t most_rows(const slices *w)
@@ -189,7 +190,7 @@ static void split_rows(tiled_product *p)
     p->groups = (p->tiles + group - 1) / group;
 }
 
-/* What the tile gave for `count` rows and `width` features to its place, with the bias. */
+/* Copies the result of a tile for `count` rows to its place, with the bias. */
 static void put_tile(const tiled_product *p, const float *from, size_t tile_rows, size_t row,
                      size_t count, size_t feature)
 {

@@ -1,5 +1,5 @@
-/* Our own way: weights packed once into panels of PC__PANEL output features; each thread takes
- * whole panels, so that every weight is read once for all rows. The sum over inputs runs in one
+/* Our own way: weights are packed once into panels of PC__PANEL output features. Each thread takes
+ * whole panels, so that every weight is read once for all rows. Sums run over the inputs in one
  * fixed order, whatever the number of rows. */
 #include <string.h>
 
@@ -9,12 +9,12 @@
 
 typedef struct float_panels {
     pc__panel_set set; /* first: see panel_set.h */
-    size_t even;       /* inputs, in bf16 rounded up to an even number */
-    size_t line;       /* elements from a row of inputs to the next */
+    size_t even;       /* inputs, in bf16 rounded up to even */
+    size_t line;       /* elements from one row of inputs to the next */
 } float_panels;
 
-/* Rounded rows whose distance is a multiple of the size of a way of the first-level cache would
- * all fall into one of its sets. */
+/* Rows whose distance is a multiple of the size of a way of the first-level cache would all fall
+ * into one of its sets. */
 enum { WAY_BYTES = 4096 };
 
 typedef struct float_packing {
@@ -56,7 +56,7 @@ static pc_status make_panels(pc__linear *linear, const pc__weight_source *source
                                            pack_float_panel, &what);
 }
 
-/* fp32 rows are read where they are, if they follow each other. */
+/* fp32 rows are read in place if they follow each other. */
 static int is_prepared(const pc__linear *linear, const pc__linear_input *input)
 {
     return linear->compute != PC_DTYPE_F32 || input->row;
@@ -87,7 +87,7 @@ static void run_float_panel(const pc__linear *linear, const pc__linear_input *in
     const float_panels *w = linear->packed;
     int whole = linear->compute == PC_DTYPE_F32;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
-    size_t next = index + linear->context->threads; /* most likely this thread's next one */
+    size_t next = index + linear->context->threads; /* probably this thread's next panel */
     const uint8_t *rows = is_prepared(linear, input) ? input->prepared : (const void *)input->x;
     pc__panel_task task = {w->set.weights + index * w->set.bytes,
                            w->even,

@@ -1,13 +1,13 @@
-/* Quantised weights on their grid, in panels of PC__PANEL output features (layout: attn/kernels.h).
- * An input is cut into whole numbers of 16 bits: finer than bf16; or, if asked for (PC_DTYPE_I8),
- * of 8, which takes half the products. What is then summed inside a group is exact. */
+/* Linear layers with quantised weights, in panels of PC__PANEL output features (layout:
+ * attn/kernels.h). Inputs are quantised to 16 bits, finer than bf16, or, for PC_DTYPE_I8, to 8
+ * bits, which needs half the products. Sums within a group are exact. */
 #include <string.h>
 
 #include "attn/cpu/panel_set.h"
 #include "attn/half.h"
 #include "base/threads.h"
 
-enum { ROWS_AT_ONCE = 16 }; /* their shifts of a group share one line of the cache */
+enum { ROWS_AT_ONCE = 16 }; /* their shifts of one group share a cache line */
 
 typedef struct quantised_panels {
     pc__panel_set set; /* first: see panel_set.h */
@@ -39,7 +39,7 @@ static void pack_group(const quantised_panels *to, const uint8_t *q, float scale
         memcpy(group + pc__quantised_minimum_at(format) + 4 * n, &minimum, sizeof minimum);
 }
 
-/* Scratch: scales, minimums, q of the panel's rows. */
+/* scratch: scales, minimums and q of the panel's rows. */
 static void pack_quantised_panel(void *arg, size_t first, size_t count, void *scratch,
                                  uint8_t *panel)
 {
@@ -72,7 +72,7 @@ static pc_status make_quantised(pc__linear *linear, const pc__weight_source *sou
                                            pack_quantised_panel, &what);
 }
 
-/* The inputs cut, in one block of memory: row `first` and those behind it. */
+/* The quantised inputs, in one block of memory, from row `first` on. */
 static pc__quantised_inputs quantised_at(const pc__linear *linear, size_t rows, void *input,
                                          size_t first)
 {
@@ -134,7 +134,7 @@ static void run_quantised_panel(const pc__linear *linear, const pc__linear_input
 {
     const quantised_panels *w = linear->packed;
     size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
-    size_t next = index + linear->context->threads; /* most likely this thread's next one */
+    size_t next = index + linear->context->threads; /* probably this thread's next panel */
     pc__quantised_task task = {w->set.weights + index * w->set.bytes,
                                w->format,
                                w->groups,

@@ -1,5 +1,5 @@
-/* Products of several linear layers: one loop over the panels of all of them, so that threads wait
- * for each other once, and inputs that several share are rounded or cut once. */
+/* Computes several linear layers in one loop over all their panels, so that threads wait for each
+ * other once, and inputs that layers share are prepared once. */
 #include "attn/cpu/linear.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct layer_product {
     const pc__linear *linear;
     pc__linear_input input;
     float *y;
-    size_t end; /* panels of it and of all before it */
+    size_t end; /* its panels and those of all products before it */
 } layer_product;
 
 typedef struct layer_products {
@@ -36,7 +36,7 @@ static void run_job_panel(void *arg, size_t index)
     p->linear->way->run_panel(p->linear, &p->input, p->y, low ? index - p[-1].end : index);
 }
 
-/* An earlier product that takes the same inputs in the same form, the last one; NULL: none. */
+/* The last earlier product with the same inputs in the same form; NULL: none. */
 static const layer_product *earlier_product(const layer_products *all, const layer_product *p)
 {
     for (const layer_product *e = p; e-- > all->each;)
@@ -82,7 +82,7 @@ static pc_status run_panels(pc_context *context, layer_products *all)
     return PC_OK;
 }
 
-/* `each` has room for all parts. */
+/* `each` has room for all jobs. */
 static pc_status run_jobs(const pc__linear_job *jobs, size_t count, layer_product *each)
 {
     layer_products all = {each, 0};

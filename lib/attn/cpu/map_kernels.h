@@ -1,4 +1,5 @@
-/* What the kernels of maps share: where a row's weights lie. */
+/* The kernels of attention maps of all levels, and what they share: where the weights of a row
+ * are. */
 #ifndef PC_ATTN_CPU_MAP_KERNELS_H
 #define PC_ATTN_CPU_MAP_KERNELS_H
 
@@ -7,7 +8,12 @@
 #include "attn/kernels.h"
 #include "attn/map.h"
 
-/* Keys of a row, and where its weights begin. */
+pc__map_kernel pc__map_f32_c, pc__map_bf16_c, pc__map_f16_c, pc__map_f32_avx2, pc__map_bf16_avx2,
+    pc__map_f16_avx2, pc__map_f32_avx512, pc__map_bf16_avx512, pc__map_f16_avx512,
+    pc__map_bf16_avx512bf16;
+pc__weights_kernel pc__weights_c, pc__weights_avx2, pc__weights_avx512;
+
+/* The keys of a row, and where its weights begin. */
 static inline size_t pc__map_keys(const pc__map_task *task, size_t row)
 {
     return task->causal ? row + 1 : task->tokens;
@@ -19,8 +25,8 @@ static inline const uint8_t *pc__map_weights_at(const pc__map_task *task, size_t
     return (const uint8_t *)task->weights + at * pc__map_weight_bytes(task->format);
 }
 
-/* The weights of a row for the tokens of a page, as they are stored, PC__PAGE of them: in place, or
- * in `own` with zeros behind the last key. */
+/* The stored weights of a row for the PC__PAGE tokens of a page: in place, or in `own` with zeros
+ * behind the last key. */
 static inline const void *pc__map_page(const pc__map_task *task, size_t row, size_t page, void *own)
 {
     size_t width = pc__map_weight_bytes(task->format), first = page * PC__PAGE,
@@ -35,7 +41,7 @@ static inline const void *pc__map_page(const pc__map_task *task, size_t row, siz
     return own;
 }
 
-/* Tokens of a page that the last of some rows sees, to a whole pair. */
+/* Tokens of a page that the last of some rows sees, rounded up to even. */
 static inline size_t pc__map_steps(const pc__map_task *task, size_t last_row, size_t page)
 {
     size_t keys = pc__map_keys(task, last_row), first = page * PC__PAGE;

@@ -1,4 +1,4 @@
-/* Maps in fp32 arithmetic: AVX-512. */
+/* Attention maps in fp32 arithmetic with AVX-512. */
 #include "attn/cpu/vec512.h"
 
 #include "attn/cpu/map_kernels_vec.h"

@@ -1,24 +1,25 @@
-/* Maps times values in bf16: AVX-512 with bf16 dot products. Weights are rounded to bf16, whole
- * numbers of U8 maps exactly; sums in fp32. */
+/* Maps times bf16 values with AVX-512 bf16 dot products. Weights are rounded to bf16; the bytes of
+ * U8 maps are exact; sums are fp32. */
 #include "attn/cpu/map_kernels.h"
 #include "attn/cpu/pairs512bf16.h"
+#include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 
 enum { ROWS = 6, GROUP = 8 * ROWS, COLUMNS = 128 };
 
-/* A page for up to GROUP rows while it lies in the first-level cache: pages of one head are often
- * so far apart that the second level holds few of them. The sums stand close together for the same
+/* A page for up to GROUP rows while it is in the first-level cache: pages of one head are often so
+ * far apart that the second level holds few of them. The sums are kept close together for the same
  * reason. */
 typedef struct map_mixing_bf16 {
     const pc__map_task *task;
-    const uint16_t *values; /* of the page, from the first column at work */
-    ptrdiff_t next;         /* bytes from there to what is fetched meanwhile; 0: nothing is */
+    const uint16_t *values; /* of the page, from the first current column */
+    ptrdiff_t next;         /* bytes from there to what is prefetched; 0: nothing */
     size_t page, row, rows, width;
     uint16_t p[ROWS][PC__PAGE];
     _Alignas(64) float sums[GROUP * COLUMNS]; /* [row][width rounded up to 16] */
 } map_mixing_bf16;
 
-/* Weights [t, t + 16) of a row that has `left` more; zeros behind them. */
+/* Weights [t, t + 16) of a row that has `left` more, padded with zeros. */
 INLINE __m512 widen(const uint8_t *from, size_t t, size_t left, const uint32_t format)
 {
     __mmask16 mask = _cvtu32_mask16(left < 16 ? (1u << left) - 1u : 0xffffu);
@@ -30,16 +31,16 @@ INLINE __m512 widen(const uint8_t *from, size_t t, size_t left, const uint32_t f
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, from + t)));
 }
 
-/* Maps are read once, from memory that nothing else has touched: what the group behind this one
- * needs of them is fetched meanwhile. */
-INLINE void fetch(const pc__map_task *task, size_t row, size_t page, size_t steps,
-                  const uint32_t format)
+/* Prefetches the map rows of the next group: maps are read once, from memory that nothing else
+ * touches. */
+INLINE void prefetch_weights(const pc__map_task *task, size_t row, size_t page, size_t steps,
+                             const uint32_t format)
 {
     const char *at = (const char *)pc__map_weights_at(task, row)
                      + page * PC__PAGE * pc__map_weight_bytes(format);
-    _mm_prefetch(at, _MM_HINT_T1);
+    pc__prefetch_line(at);
     for (size_t byte = 63; byte < steps * pc__map_weight_bytes(format); byte += 64)
-        _mm_prefetch(at + byte, _MM_HINT_T1);
+        pc__prefetch_line(at + byte);
 }
 
 INLINE void load_weights(const map_mixing_bf16 *m, size_t row, size_t steps, uint16_t *to,
@@ -64,7 +65,7 @@ INLINE void load_weights(const map_mixing_bf16 *m, size_t row, size_t steps, uin
 
 INLINE void multiply_block(const map_mixing_bf16 *m, float *sums, size_t stride, size_t steps,
                            const int rows, const int vectors, __mmask16 last, size_t column,
-                           const int ahead)
+                           const int prefetch)
 {
     const uint16_t *line = m->values + 2 * column;
     size_t by = 2 * m->task->v_dim;
@@ -80,8 +81,8 @@ INLINE void multiply_block(const map_mixing_bf16 *m, float *sums, size_t stride,
         PC__UNROLL(4)
         for (int j = 0; j < vectors; j++) {
             __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
-            if (ahead)
-                _mm_prefetch((const char *)(line + 32 * j) + m->next, _MM_HINT_T0);
+            if (prefetch)
+                pc__prefetch_near((const char *)(line + 32 * j) + m->next);
             PC__UNROLL(8)
             for (int r = 0; r < rows; r++)
                 sum[r][j] = dot(sum[r][j], pair(m->p[r] + t), x);
@@ -102,7 +103,7 @@ INLINE void rows_block(map_mixing_bf16 *m, size_t at, const int rows, const uint
     if (!steps)
         return;
     for (size_t r = 0; r < (size_t)rows; r++) {
-        fetch(m->task, row + r + GROUP, m->page, steps, format);
+        prefetch_weights(m->task, row + r + GROUP, m->page, steps, format);
         load_weights(m, row + r, steps, m->p[r], format);
     }
     for (; column + 64 <= m->width; column += 64)

@@ -1,12 +1,11 @@
-/* Maps times values, and weights of maps: the reference. */
+/* Maps times values, and weights of maps, in plain C: the reference. */
 #include <math.h>
 #include <string.h>
 
 #include "attn/bf16.h"
 #include "attn/cpu/attend.h"
 #include "attn/half.h"
-#include "attn/kernels.h"
-#include "attn/map.h"
+#include "attn/cpu/map_kernels.h"
 
 static float weight(const pc__map_task *task, size_t at)
 {

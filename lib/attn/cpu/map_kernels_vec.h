@@ -1,5 +1,5 @@
-/* Maps times values, and weights of maps, in fp32 arithmetic for any width of vector: included by
- * one file a width, after vec256.h or vec512.h. */
+/* Maps times values, and weights of maps, in fp32 arithmetic, in vectors of any width: include
+ * vec256.h or vec512.h before, in one file per width. */
 #ifndef PC_ATTN_CPU_MAP_KERNELS_VEC_H
 #define PC_ATTN_CPU_MAP_KERNELS_VEC_H
 
@@ -10,12 +10,12 @@
 
 enum {
     GROUP = 24,
-    OPEN = 64 /* columns of fp16 values that are opened at a time */,
+    OPEN = 64 /* columns of fp16 values that are widened at a time */,
     BF16 = 1,
     F16 = 2
 };
 
-/* A page for up to GROUP rows while it lies in the first-level cache. */
+/* A page for up to GROUP rows while it is in the first-level cache. */
 typedef struct map_mixing {
     const pc__map_task *task;
     const uint8_t *values;
@@ -49,7 +49,7 @@ static const float ones[VEC_ROWS] = {1,
 #endif
 };
 
-/* Columns [column, column + width) of rows [at, at + n) of the group, over a page of fp32 or bf16.
+/* Columns [column, column + width) of rows [at, at + n) of the group, over a page in fp32 or bf16.
  */
 INLINE void block_product(map_mixing *m, size_t at, size_t n, const void *b, size_t line,
                           size_t column, size_t width, const int bf16)

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "attn/cpu/amx_tiles.h"
-#include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/panel.h"
+#include "attn/cpu/prefetch.h"
 #include "attn/cpu/vec512.h"
 
 enum {
@@ -17,7 +18,7 @@ enum {
     STEP = 32,
     BLOCK = 2 * SIDE,
     PIECE = 256 /* inputs */,
-    AHEAD = 8192 /* bytes of the panel */
+    DISTANCE = 8192 /* bytes of the panel */
 };
 
 typedef struct panel_work {
@@ -34,10 +35,10 @@ typedef struct tile_sums {
 } tile_sums;
 
 /* Prefetches the panel into the second-level cache; only the first block does. */
-INLINE void fetch(const uint16_t *w)
+INLINE void prefetch_panel(const uint16_t *w)
 {
     for (size_t line = 0; line < STEP / 2 * 4 * PC__PANEL; line += 64)
-        _mm_prefetch((const char *)w + AHEAD + line, _MM_HINT_T1);
+        pc__prefetch_line((const char *)w + DISTANCE + line);
 }
 
 /* 32 inputs of the rows times the panel. */
@@ -96,7 +97,7 @@ INLINE void multiply_tiles(panel_work *p, size_t row, size_t from, size_t to, ti
     for (; from + STEP <= to; from += STEP) {
         tile_step(x + from, p->ldx * sizeof *x, w + from * PC__PANEL, two);
         if (!row)
-            fetch(w + from * PC__PANEL);
+            prefetch_panel(w + from * PC__PANEL);
     }
     if (from < to)
         tile_step(p->x_tail[0], sizeof p->x_tail[0], p->w_tail[0], two);

@@ -1,23 +1,24 @@
-/* Linear layers in bf16: AVX-512 with bf16 dot products, sums in fp32, which run through the inputs
- * in one order whatever the number of rows.
+/* Linear layers in bf16 with AVX-512 bf16 dot products; sums are fp32 and run over the inputs in
+ * one order, whatever the number of rows.
  *
- * Few rows wait for memory: weights come in one stream, which the hardware's prefetchers follow
- * faster than any instruction, as long as the loop does not hold them up; a single row gains by a
- * little help, eight and more by much. Of many rows only the first block would wait, with nothing
- * to be read during the others. So inputs are taken in slabs that stay in the second-level cache,
- * and while all blocks multiply one slab each of them fetches its share of the next one, at an even
- * pace. (Into the first-level cache: hints for the second one hold the loop up. All at once, or for
- * two blocks: slower than nothing.) */
+ * Few rows wait for memory. Weights come in one stream, which hardware prefetchers follow faster
+ * than instructions can, as long as the loop does not delay them; prefetching helps a single row a
+ * little, eight and more rows much. Of many rows, only the first block would wait, and memory would
+ * be idle during the others. So inputs are taken in slabs that stay in the second-level cache, and
+ * while all blocks multiply one slab, each prefetches its share of the next, at an even pace. (Into
+ * the first-level cache: hints for the second level delay the loop. Prefetching all at once, or by
+ * two blocks, is slower than none.) */
 #include "attn/cpu/pairs512bf16.h"
-#include "attn/kernels.h"
+#include "attn/cpu/panel.h"
+#include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 
 enum {
-    ROWS = 12,    /* of a block: 24 sums, two vectors of weights, one of inputs */
-    FEW = 24,     /* rows up to which there is nothing to be gained by slabs */
-    AHEAD = 4096, /* bytes */
-    SLAB = 2048,  /* inputs: 128 KiB of weights */
-    STEPS = 16    /* of two inputs, between two times of fetching */
+    ROWS = 12,       /* of a block: 24 sums, two vectors of weights, one of inputs */
+    FEW = 24,        /* most rows for which slabs do not pay */
+    DISTANCE = 4096, /* bytes */
+    SLAB = 2048,     /* inputs: 128 KiB of weights */
+    STEPS = 16       /* of two inputs, between two prefetches */
 };
 
 typedef struct slab {
@@ -26,12 +27,11 @@ typedef struct slab {
     float *y;
     size_t ldy;
     __mmask16 mask[2];
-    int goes_on;      /* y holds the sums of the slabs before */
-    const char *next; /* the slab that is fetched meanwhile; NULL: none is */
+    int goes_on;      /* y holds the sums of earlier slabs */
+    const char *next; /* the slab to prefetch; NULL: none */
 } slab;
 
-/* A layer's weights never change: ThreadSanitizer, to which 64 bytes are 64 readings, need not see
- * them read. */
+/* Weights never change, so ThreadSanitizer need not see them read: to it, 64 bytes are 64 reads. */
 INLINE __m512i weights_at(const uint16_t *w)
 {
 #ifdef __SANITIZE_THREAD__
@@ -44,13 +44,13 @@ INLINE __m512i weights_at(const uint16_t *w)
 }
 
 INLINE void multiply(const slab *s, const uint16_t *w, const uint16_t *x, size_t in, const int rows,
-                     const int ahead, __m512 (*sum)[2])
+                     const int prefetch, __m512 (*sum)[2])
 {
     for (size_t i = 0; i < in; i += 2, w += 2 * PC__PANEL) {
         __m512i w0 = weights_at(w), w1 = weights_at(w + 32);
-        if (ahead) {
-            _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T1);
-            _mm_prefetch((const char *)w + AHEAD + 64, _MM_HINT_T1);
+        if (prefetch) {
+            pc__prefetch_line((const char *)w + DISTANCE);
+            pc__prefetch_line((const char *)w + DISTANCE + 64);
         }
         PC__UNROLL(12)
         for (int r = 0; r < rows; r++) {
@@ -88,7 +88,7 @@ INLINE void few_block(const slab *s, size_t row, const int rows)
     store_sums(s, s->y + row * s->ldy, rows, sum);
 }
 
-/* Fetches `lines` of s->next before each STEPS steps. */
+/* Prefetches `lines` of s->next before every STEPS steps. */
 INLINE void many_block(const slab *s, size_t row, const int rows, const char *next, size_t lines)
 {
     __m512 sum[ROWS][2];
@@ -98,7 +98,7 @@ INLINE void many_block(const slab *s, size_t row, const int rows, const char *ne
     size_t i = 0;
     for (; i + 2 * STEPS <= s->in; i += 2 * STEPS, w += 2 * STEPS * PC__PANEL, x += 2 * STEPS) {
         for (size_t l = 0; l < lines; l++, next += 64)
-            _mm_prefetch(next, _MM_HINT_T0);
+            pc__prefetch_near(next);
         multiply(s, w, x, 2 * STEPS, rows, 0, sum);
     }
     multiply(s, w, x, s->in - i, rows, 0, sum);
@@ -109,7 +109,7 @@ static void few_rows(const slab *s)
 {
     size_t blocks = (s->rows + ROWS - 1) / ROWS;
     for (size_t i = 0, row = 0, n; i < blocks; i++, row += n) {
-        n = (s->rows - row) / (blocks - i); /* blocks alike: a short one is slow */
+        n = (s->rows - row) / (blocks - i); /* of equal size: a short one is slow */
         switch (n) {
         case 1:
             few_block(s, row, 1);
@@ -154,12 +154,12 @@ static void few_rows(const slab *s)
 static void many_rows(const slab *s)
 {
     size_t blocks = (s->rows + ROWS - 1) / ROWS,
-           left = s->next ? 2 * STEPS : 0; /* lines for each STEPS steps */
+           left = s->next ? 2 * STEPS : 0; /* lines per STEPS steps */
     const char *next = s->next ? s->next : (const char *)s->w;
     for (size_t i = 0, row = 0, n; i < blocks; i++, row += n) {
         size_t lines = (left + blocks - i - 1) / (blocks - i);
         n = (s->rows - row) / (blocks - i);
-        switch (n) { /* more than two blocks of at most twelve: none has less than eight */
+        switch (n) { /* more than two blocks of at most twelve: none has fewer than eight */
         case 8:
             many_block(s, row, 8, next, lines);
             break;

@@ -4,10 +4,11 @@
  * so a few rows, which do not fill a tile, go to the vector kernel. */
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/quantised512.h"
-#include "attn/cpu/kernels_amx.h"
+#include "attn/cpu/panel.h"
+#include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 
-enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, AHEAD = 2048 /* bytes of the panel */ };
+enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, DISTANCE = 2048 /* bytes of the panel */ };
 
 /* 16 rows of one group. Tile row 0 is row `base` of the task. A last portion starts before its own
  * rows; its rows before `own` belong to another portion. */
@@ -117,7 +118,7 @@ INLINE void rows_block(quantised_work *w, size_t first, size_t count, const int 
     for (size_t g = 0; g < task->groups; g++) {
         const uint8_t *group = task->panel + g * w->group_bytes;
         for (size_t line = 0; !first && line < w->group_bytes; line += 64)
-            _mm_prefetch((const char *)group + AHEAD + line, _MM_HINT_T1);
+            pc__prefetch_line(group + DISTANCE + line);
         load_group(w, group, bits);
         for (size_t row = 0; row < count; row += SIDE, done++) {
             size_t own = count - row < SIDE ? count - row : SIDE;

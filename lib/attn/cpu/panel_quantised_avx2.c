@@ -3,10 +3,11 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "attn/kernels.h"
+#include "attn/cpu/panel.h"
+#include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 
-enum { ROWS = 4, AHEAD = 1024, MOST_GROUP = 32, EIGHT = 8 };
+enum { ROWS = 4, DISTANCE = 1024, MOST_GROUP = 32, EIGHT = 8 };
 #define INLINE static inline __attribute__((always_inline))
 
 /* The codes of a group; high and low bytes are joined if there are both. */
@@ -59,7 +60,7 @@ INLINE void group_products(const uint8_t *q, int16_t (*x)[MOST_GROUP], size_t gr
         sum[r][0] = sum[r][1] = _mm256_setzero_si256();
     for (size_t k = 0; k < (bits == 8 ? group : group / 2); k += 4, q += 4 * PC__PANEL) {
         __m256i w0 = widened(q), w1 = widened(q + 16);
-        _mm_prefetch((const char *)q + AHEAD, _MM_HINT_T0);
+        pc__prefetch_near(q + DISTANCE);
         if (bits == 8) {
             multiply(sum, w0, w1, x, k, rows);
         } else {

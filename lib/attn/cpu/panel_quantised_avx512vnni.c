@@ -2,7 +2,8 @@
  * in 32 bits. */
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/quantised512.h"
-#include "attn/kernels.h"
+#include "attn/cpu/panel.h"
+#include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 
 enum { ROWS = 6 };
@@ -42,16 +43,16 @@ INLINE void group_products(sums sum[ROWS][2], const uint8_t *q, const int8_t *x,
 /* The bytes of each group of task->next that a block of rows prefetches. Only the first block of a
  * panel waits for memory; during the other blocks memory is idle, so they prefetch the next panel.
  */
-typedef struct ahead {
+typedef struct next_share {
     size_t from, to;
-} ahead;
+} next_share;
 
-INLINE ahead share_of(const pc__quantised_task *task, size_t block, size_t blocks)
+INLINE next_share share_of(const pc__quantised_task *task, size_t block, size_t blocks)
 {
     size_t lines = (pc__quantised_group_bytes(&task->format) + 63) / 64;
     if (!block || !task->next)
-        return (ahead){0, 0};
-    return (ahead){(block - 1) * lines / (blocks - 1) * 64, block * lines / (blocks - 1) * 64};
+        return (next_share){0, 0};
+    return (next_share){(block - 1) * lines / (blocks - 1) * 64, block * lines / (blocks - 1) * 64};
 }
 
 /* What `zero` adds to the products of each feature, from its binary logarithm. By a shift: GCC
@@ -64,7 +65,7 @@ INLINE sums start_of(int32_t negative_sum, const int log_zero)
 
 INLINE void rows_block(const pc__quantised_task *task, size_t row, const int rows, const int group,
                        const int bits, const int half, const int minimum, const int log_zero,
-                       const int wide, ahead a)
+                       const int wide, next_share a)
 {
     const pc__block_format *format = &task->format;
     size_t bytes = pc__quantised_group_bytes(format), scale_at = pc__quantised_scale_at(format),
@@ -79,16 +80,17 @@ INLINE void rows_block(const pc__quantised_task *task, size_t row, const int row
     PC__UNROLL(6)
     for (int r = 0; r < rows; r++) {
         y[r][0] = y[r][1] = _mm512_setzero_ps();
-        __builtin_prefetch(task->y + (row + (size_t)r) * task->ldy,
-                           1); /* these lines are far apart and would delay the stores at the end */
-        __builtin_prefetch(task->y + (row + (size_t)r) * task->ldy + 16, 1);
+        pc__prefetch_write(task->y
+                           + (row + (size_t)r) * task->ldy); /* these lines are far apart and would
+                                                                delay the stores at the end */
+        pc__prefetch_write(task->y + (row + (size_t)r) * task->ldy + 16);
     }
     for (size_t g = 0; g < task->groups; g++, panel += bytes, high += group,
                 low = wide ? low + group : NULL, shift += shift_stride,
                 negative_sum += shift_stride) {
         sums sum[ROWS][2];
         for (size_t at_byte = a.from; at_byte < a.to; at_byte += 64)
-            _mm_prefetch((const char *)task->next + g * bytes + at_byte, _MM_HINT_T1);
+            pc__prefetch_line(task->next + g * bytes + at_byte);
         PC__UNROLL(6)
         for (int r = 0; r < rows; r++)
             sum[r][0] = sum[r][1] = wide ? (sums){0} : start_of(negative_sum[r], log_zero);
@@ -137,7 +139,7 @@ INLINE void all_rows(const pc__quantised_task *task, const int group, const int 
     size_t blocks = (task->rows + ROWS - 1) / ROWS; /* of equal size: a short one is slow */
     for (size_t i = 0, row = 0; i < blocks; i++) {
         size_t n = (task->rows - row) / (blocks - i);
-        ahead a = share_of(task, i, blocks);
+        next_share a = share_of(task, i, blocks);
         switch (n) {
         case 1:
             rows_block(task, row, 1, group, bits, half, minimum, log_zero, wide, a);

@@ -1,3 +1,4 @@
+/* The memory of panels, and packing them on all threads. */
 #include "attn/cpu/panel_set.h"
 
 #include <string.h>
@@ -5,8 +6,8 @@
 #include "base/threads.h"
 
 enum {
-    BEHIND = 4096,  /* prefetches may look past the end */
-    LARGE = 4 << 20 /* bytes that have huge pages of their own (base/mem.c) */
+    BEHIND = 4096,  /* prefetches may reach past the end */
+    LARGE = 4 << 20 /* bytes that get huge pages of their own (base/mem.c) */
 };
 
 pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t bytes)

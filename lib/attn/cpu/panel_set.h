@@ -1,4 +1,5 @@
-/* The memory of a linear layer's panels of PC__PANEL output features, and the loop over them. */
+/* The panels of a linear layer, of PC__PANEL output features each: their memory and how they are
+ * packed. */
 #ifndef PC_ATTN_CPU_PANEL_SET_H
 #define PC_ATTN_CPU_PANEL_SET_H
 
@@ -7,19 +8,19 @@
 
 typedef struct pc__panel_set {
     size_t count, bytes; /* of a panel */
-    uint8_t
-        *weights; /* panels one behind the other, 64-byte aligned, readable some way past the end */
-    int joined;   /* 1: in a block that others own (pc__linear_join) */
+    /* consecutive panels, 64-byte aligned, readable some way past the end */
+    uint8_t *weights;
+    int joined; /* 1: in a block with another owner (pc__linear_join) */
 } pc__panel_set;
 
-/* Packs one panel: features [first, first + count), `scratch` is the lane's own. */
+/* Packs one panel: features [first, first + count); `scratch` is the thread's own. */
 typedef void (*pc__pack_panel_fn)(void *arg, size_t first, size_t count, void *scratch,
                                   uint8_t *panel);
 
-/* What is not written by packing (features past the last one) is zero. */
+/* Features past the last one are zero. */
 pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t bytes);
-/* Packs all panels on the context's threads, each with `scratch_bytes` of scratch, 64-byte aligned.
- */
+/* Packs all panels on the context's threads, each with `scratch_bytes` of 64-byte aligned scratch
+ * memory. */
 pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear,
                              size_t scratch_bytes, pc__pack_panel_fn pack, void *arg);
 /* `drop` and `bytes` of a way whose linear->packed begins with a panel set. */

@@ -1,19 +1,55 @@
-/* Prefetches pages: while kernels work on a page, each step of a loop asks for a few cache lines of
- * the pages that come next. Pages of one head are far apart, and no hardware prefetcher follows
- * them. First comes the next page of the run, then the pages that the task names; all are taken to
- * be as long as this one. */
+/* The software prefetcher: every prefetch instruction of the kernels is issued here.
+ *
+ * Attention prefetches pages: while kernels work on one page, each step of a loop asks for a few
+ * cache lines of the pages that come next. Pages of one head are far apart, and no hardware
+ * prefetcher follows them. First comes the next page of the run, then the task's prefetch_pages;
+ * all are taken to be as long as the current page. Linear layers read panels as one stream, and
+ * prefetch at most a fixed distance ahead. */
 #ifndef PC_ATTN_CPU_PREFETCH_H
 #define PC_ATTN_CPU_PREFETCH_H
 
 #include "attn/kernels.h"
 #include "base/unroll.h"
 
+#define PC__PREFETCH static inline __attribute__((always_inline))
+
+/* One cache line into the second-level cache. */
+PC__PREFETCH void pc__prefetch_line(const void *at)
+{
+    __builtin_prefetch(at, 0, 2);
+}
+
+/* One line into the first-level cache. */
+PC__PREFETCH void pc__prefetch_near(const void *at)
+{
+    __builtin_prefetch(at, 0, 3);
+}
+
+/* One line that will be written. */
+PC__PREFETCH void pc__prefetch_write(const void *at)
+{
+    __builtin_prefetch(at, 1);
+}
+
+/* The pages of a task after the next one of the run, in turn; `begun` counts them. */
+PC__PREFETCH int pc__prefetch_has_page(const pc__attn_task *task, size_t begun)
+{
+    return begun < task->prefetch_count;
+}
+
+PC__PREFETCH const uint8_t *pc__prefetch_next_page(const pc__attn_task *task, size_t *begun)
+{
+    return task->prefetch_pages[(*begun)++];
+}
+
+/* Pages for loops that fill all registers: the lines of a loop are chosen before it, and its steps
+ * have no branches. */
 typedef struct pc__prefetch {
     const pc__attn_task *task;
     const char *next; /* lines of the next page of the run that are left */
     size_t next_lines;
     const char *later; /* lines of prefetch_pages[begun - 1] that are left */
-    size_t later_lines, taken;
+    size_t later_lines, begun;
     size_t page_lines;
 } pc__prefetch;
 
@@ -24,46 +60,44 @@ typedef struct pc__prefetch_cursor {
 } pc__prefetch_cursor;
 
 /* Starts a page. Lines of it that were not prefetched are skipped: they are read now. */
-static inline void pc__prefetch_page(pc__prefetch *a, const uint8_t *page, int last)
+static inline void pc__prefetch_page(pc__prefetch *p, const uint8_t *page, int last)
 {
-    a->next = (const char *)page + a->task->page_stride;
-    a->next_lines = last ? 0 : a->page_lines;
+    p->next = (const char *)page + p->task->page_stride;
+    p->next_lines = last ? 0 : p->page_lines;
 }
 
-static inline pc__prefetch_cursor pc__prefetch_lines(const char **at, size_t *left, size_t lines,
-                                                     size_t count)
+static inline pc__prefetch_cursor pc__prefetch_take(const char **at, size_t *left, size_t lines,
+                                                    size_t count)
 {
-    pc__prefetch_cursor f = {*at, 64 * count};
+    pc__prefetch_cursor cursor = {*at, 64 * count};
     *at += 64 * lines;
     *left -= *left < lines ? *left : lines;
-    return f;
+    return cursor;
 }
 
 /* For a loop of `steps` steps that prefetch `count` lines each. `idle` is any valid address, for
  * when nothing is left to prefetch. */
-static inline pc__prefetch_cursor pc__prefetch_loop(pc__prefetch *a, size_t steps, size_t count,
+static inline pc__prefetch_cursor pc__prefetch_loop(pc__prefetch *p, size_t steps, size_t count,
                                                     const void *idle)
 {
-    if (a->next_lines)
-        return pc__prefetch_lines(&a->next, &a->next_lines, steps * count, count);
-    if (!a->later_lines && a->taken < a->task->prefetch_count) {
-        a->later = (const char *)a->task->prefetch_pages[a->taken++];
-        a->later_lines = a->page_lines;
+    if (p->next_lines)
+        return pc__prefetch_take(&p->next, &p->next_lines, steps * count, count);
+    if (!p->later_lines && pc__prefetch_has_page(p->task, p->begun)) {
+        p->later = (const char *)pc__prefetch_next_page(p->task, &p->begun);
+        p->later_lines = p->page_lines;
     }
-    if (a->later_lines)
-        return pc__prefetch_lines(&a->later, &a->later_lines, steps * count, count);
+    if (p->later_lines)
+        return pc__prefetch_take(&p->later, &p->later_lines, steps * count, count);
     return (pc__prefetch_cursor){(const char *)idle, 0};
 }
 
-/* One step, into the second-level cache. Without branches: loops that fill all registers must stay
- * loops. */
-static inline __attribute__((always_inline)) void pc__prefetch_step(pc__prefetch_cursor *f,
-                                                                    const int count)
+/* One step of the loop. */
+PC__PREFETCH void pc__prefetch_step(pc__prefetch_cursor *cursor, const int count)
 {
     PC__UNROLL(8)
     for (int i = 0; i < count; i++)
-        __builtin_prefetch(f->at + 64 * i, 0, 2);
-    f->at += f->by;
+        pc__prefetch_line(cursor->at + 64 * i);
+    cursor->at += cursor->by;
 }
 
 #endif

@@ -1,13 +1,14 @@
-/* The one inner loop of all fp32 arithmetic here: y = scale * y + x B, a few rows of x against a
- * wide matrix B in fp32 or bf16. Scores are queries times K, outputs are weights times V, linear
- * layers are inputs times panels: a page's K and V and a panel have the same form. Sums of VEC_ROWS
- * rows stay in registers; every column's sum runs over the steps in order, so that a row's result
- * is the same whatever rows and columns are taken with it. */
+/* The inner loop of all fp32 arithmetic: y = scale * y + x B, a few rows of x times a wide matrix B
+ * in fp32 or bf16. Scores are queries times K, outputs are weights times V, linear layers are
+ * inputs times panels: K and V of a page and a panel have the same layout. Sums of VEC_ROWS rows
+ * stay in registers. Every column's sum runs over the steps in order, so that a row's result does
+ * not depend on the other rows and columns. */
 #ifndef PC_ATTN_CPU_PRODUCT_VEC_H
 #define PC_ATTN_CPU_PRODUCT_VEC_H
 
 #include <string.h>
 
+#include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 
 typedef struct vec_product {
@@ -15,13 +16,13 @@ typedef struct vec_product {
     size_t line, steps; /* steps is even in bf16 */
     const float *x;     /* [rows][ldx] */
     size_t ldx;
-    const float *scale; /* [rows]; NULL: 0, whatever y holds */
+    const float *scale; /* [rows]; NULL: 0, y is not read */
     float *y;           /* [rows][ldy] */
     size_t ldy, width;
-    ptrdiff_t fetch; /* what is read of B is fetched that many bytes further on; 0: nothing is */
+    ptrdiff_t prefetch; /* prefetch that many bytes ahead of each read of B; 0: none */
 } vec_product;
 
-/* Steps of a panel that stay in the first-level cache while several rows use them. */
+/* Steps of a panel that stay in the first-level cache for several rows. */
 enum { PIECE = 256 };
 
 INLINE void prefetch_b(const float *b, const int vectors, ptrdiff_t by)
@@ -31,11 +32,11 @@ INLINE void prefetch_b(const float *b, const int vectors, ptrdiff_t by)
         return;
     PC__UNROLL(4)
     for (int bytes = 0; bytes < vectors * VEC * 4; bytes += 64)
-        _mm_prefetch(at + bytes, _MM_HINT_T1);
+        pc__prefetch_line(at + bytes);
 }
 
-/* The same address. clang would keep in registers what it has read there, and put sums into memory
- * for it; gcc reads again on its own account. */
+/* The same address. clang would keep the values read from there in registers and spill sums for it;
+ * gcc reads again by itself. */
 INLINE const float *read_again(const float *b)
 {
 #if defined(__clang__)
@@ -49,7 +50,7 @@ INLINE vec load_b(const float *b, int j, const int vectors, const int partial, v
     return partial && j + 1 == vectors ? vec_load_masked(last, b + VEC * j) : vec_load(b + VEC * j);
 }
 
-/* One step in fp32 or one half of a step of two in bf16: `part` is 0 (fp32), 1 or 2. */
+/* One step in fp32, or one half of a double step in bf16: `part` is 0 (fp32), 1 or 2. */
 INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, const int part,
                  const int rows, const int vectors, const int partial, vec_mask last)
 {
@@ -85,14 +86,14 @@ INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, cons
     }
 }
 
-/* `vectors` of columns, the last of which is cut to some lanes if `partial`. */
+/* `vectors` vectors of columns; the last one is masked if `partial`. */
 INLINE void tile(const vec_product *p, size_t column, const int bf16, const int rows,
                  const int vectors, const int partial, vec_mask last)
 {
     const float *b = (const float *)p->b + column; /* a pair of bf16 is as wide as a float */
     const float *x = p->x;
     size_t line = p->line, steps = p->steps, ldx = p->ldx;
-    ptrdiff_t fetch = p->fetch;
+    ptrdiff_t prefetch = p->prefetch;
     float *y = p->y + column;
     vec sum[12][8];
     PC__UNROLL(12)
@@ -102,7 +103,7 @@ INLINE void tile(const vec_product *p, size_t column, const int bf16, const int 
         sum[r][j] = p->scale ? vec_mul(vec_set(p->scale[r]), load_b(y, j, vectors, partial, last))
                              : vec_zero();
     for (size_t i = 0; i < steps; i += bf16 ? 2 : 1, b += line) {
-        prefetch_b(b, vectors, fetch);
+        prefetch_b(b, vectors, prefetch);
         step(sum, b, x + i, ldx, bf16, rows, vectors, partial, last);
         if (bf16)
             step(sum, read_again(b), x + i + 1, ldx, 2, rows, vectors, partial, last);
@@ -202,7 +203,7 @@ static void widen(const uint16_t *from, size_t count, float *to)
     }
 }
 
-/* Rows in blocks alike: a short one is slow. */
+/* The rows of a block, so that all blocks have equal size: a short one is slow. */
 INLINE size_t block_rows(size_t rows)
 {
     size_t blocks = (rows + VEC_ROWS - 1) / VEC_ROWS;
@@ -220,7 +221,7 @@ static void multiply_widened(const vec_product *p, const uint16_t *x, size_t ldx
     multiply_bf16(&own, rows);
 }
 
-/* y = x B for any number of rows: x [rows][ldx] is of B's dtype; p->x, p->scale are not used. */
+/* y = x B for any number of rows: x [rows][ldx] has B's dtype; p->x and p->scale are not used. */
 INLINE void multiply_all(const vec_product *p, const void *x, size_t ldx, size_t rows,
                          const int bf16)
 {
@@ -235,7 +236,7 @@ INLINE void multiply_all(const vec_product *p, const void *x, size_t ldx, size_t
             piece.steps = p->steps - at < PIECE ? p->steps - at : PIECE;
             piece.scale = at ? ones : NULL;
             piece.y += row * p->ldy;
-            piece.fetch = row == 0 ? p->fetch : 0;
+            piece.prefetch = row == 0 ? p->prefetch : 0;
             if (bf16) {
                 multiply_widened(&piece, (const uint16_t *)x + first, ldx, n);
             } else {

@@ -1,4 +1,4 @@
-/* Shared by the kernels that quantise activations (pc__quantise_fn in attn/kernels.h). */
+/* The kernels that quantise activations, and what they share. */
 #ifndef PC_ATTN_CPU_QUANTISE_H
 #define PC_ATTN_CPU_QUANTISE_H
 
@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "attn/kernels.h"
+
+pc__quantise_kernel pc__quantise_c, pc__quantise_avx512;
 
 /* The scale of a row whose largest magnitude is `most`. Returns 1 / scale, or 0 if the row is
  * practically zero or has a NaN or an infinity; the scale is NaN in the latter case. */

@@ -1,4 +1,4 @@
-/* Rotary embedding, 8 lanes wide. */
+/* RoPE with AVX2. */
 #include "attn/cpu/vec256.h"
 
 #include "attn/cpu/rotate_vec.h"

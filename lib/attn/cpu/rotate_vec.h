@@ -1,12 +1,12 @@
-/* Rotary embedding for any width of vector: included by one file a width, after vec256.h or
- * vec512.h. Products and sums are rounded one by one and in the order of pc__rope_rotate(), so that
- * all variants give the same bits. */
+/* RoPE in vectors of any width: include vec256.h or vec512.h before, in one file per width.
+ * Products and sums are rounded one by one, in the order of pc__rope_rotate(), so that all variants
+ * give the same bits. */
 #ifndef PC_ATTN_CPU_ROTATE_VEC_H
 #define PC_ATTN_CPU_ROTATE_VEC_H
 
-#include "attn/kernels.h"
+#include "attn/cpu/rotate.h"
 
-/* The vectors of a call have their angles in common. */
+/* All heads of a call share their angles. */
 typedef struct rope_rotation {
     const float *cosine, *sine, *from;
     float *to;

@@ -1,4 +1,4 @@
-/* One page of scores of one row: joins the running maximum and sum, leaves the weights. */
+/* Softmax of one page of scores of one row: updates the running maximum and leaves the weights. */
 #ifndef PC_ATTN_CPU_SOFTMAX_VEC_H
 #define PC_ATTN_CPU_SOFTMAX_VEC_H
 
@@ -30,9 +30,9 @@ INLINE float no_weights(float *s)
     return 1.0f;
 }
 
-/* s[PC__PAGE] scores in, weights relative to the new maximum out (0 where not visible); returns
- * what the row's old sums are to be multiplied by. The row's m is updated, its l is the caller's
- * (who may round the weights before). */
+/* Turns s[PC__PAGE] from scores into weights relative to the new maximum (0 where not visible).
+ * Returns the factor for the row's old sums. Updates the row's m; the caller updates its l (and may
+ * round the weights before). */
 INLINE float vec_softmax(const pc__attn_task *task, size_t r, size_t page, float *s)
 {
     uint32_t a, b;

@@ -1,3 +1,5 @@
+/* Products of tiles by oneDNN: makes the primitives and proves that each row's result depends on
+ * that row alone (why: tiles_onednn.h). */
 #include "attn/cpu/tiles_onednn.h"
 
 #include <omp.h>
@@ -57,8 +59,8 @@ static void note_scratch(pc__tiles *tiles, const_dnnl_primitive_t primitive)
         tiles->scratch_bytes = bytes;
 }
 
-/* Strict: no fewer bits than the layer's dtype, whatever the process has as its default; scratch
- * memory is ours. */
+/* Strict: no fewer bits than the layer's dtype, whatever the default of the process is; we own the
+ * scratch memory. */
 static dnnl_status_t attributes(dnnl_primitive_attr_t *out)
 {
     dnnl_status_t failure;
@@ -69,7 +71,7 @@ fail:
     return failure;
 }
 
-/* Reference code (slow) counts as no code. */
+/* oneDNN's reference code is slow and counts as unsupported. */
 static dnnl_status_t refuse_reference(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;
@@ -78,7 +80,7 @@ static dnnl_status_t refuse_reference(const_dnnl_primitive_desc_t desc)
     return !failure && (!name || strstr(name, "ref")) ? dnnl_unimplemented : failure;
 }
 
-/* The weights are described by tiles->packed; its format may be `any`. */
+/* tiles->packed describes the weights; its format may be `any`. */
 static dnnl_status_t new_product(const pc__tiles *tiles, dnnl_data_type_t type, size_t rows,
                                  dnnl_primitive_t *out)
 {
@@ -239,7 +241,7 @@ done:
     return failure;
 }
 
-/* Numbers in [-1, 1) from a linear congruential generator: what matters is that rounding happens.
+/* Numbers in [-1, 1) from a linear congruential generator; any numbers that cause rounding will do.
  */
 static void fill_random(const pc__tiles *tiles, uint32_t seed, void *to, size_t count)
 {
@@ -259,7 +261,7 @@ typedef struct tile_trial {
     dnnl_memory_t weights;
 } tile_trial;
 
-/* *same: all rows of the tile, which are copies of one, give the wanted bits. */
+/* *same: all rows of the tile, which are copies of one row, give the wanted bits. */
 static dnnl_status_t try_tile(const pc__tiles *tiles, size_t tile, const tile_trial *t,
                               int set_want, int *same)
 {
@@ -280,7 +282,8 @@ static dnnl_status_t try_tile(const pc__tiles *tiles, size_t tile, const tile_tr
     return failure;
 }
 
-/* Takes out the sizes that give other bits than the largest; *kept 0: even its own rows differ. */
+/* Removes the sizes whose bits differ from those of the largest; *kept 0: rows of the largest
+ * differ among themselves. */
 static dnnl_status_t keep_equal(pc__tiles *tiles, const tile_trial *t, int *kept)
 {
     int same[PC__TILE_SIZES] = {0};

@@ -1,14 +1,14 @@
-/* Products of a tile of rows with a slice of PC__SLICE output features, as oneDNN primitives.
+/* Products of a tile of rows and a slice of PC__SLICE output features, as oneDNN primitives.
  *
- * A row's result may depend on nothing but the row. oneDNN does not promise that: how it sums can
- * differ with the number of rows of a call and with the row's place in it (its AVX2 code does).
- * Therefore only fixed numbers of rows are computed, and for every layer it is tried out, on random
- * numbers of the layer's own shape, that all places of all tile sizes give the same bits: the order
- * of a sum does not depend on the numbers, so different orders show. Tile sizes that differ are not
- * used. Where places of the largest tile differ, the product is tried crosswise (y^T = W x^T: a row
- * is a column then), and else refused.
+ * A row's result must depend on that row alone. oneDNN does not promise that: the order of its sums
+ * can differ with the number of rows of a call and with the row's place in it (its AVX2 code does).
+ * Therefore only fixed numbers of rows are used, and for every layer a trial on random numbers of
+ * its own shape checks that all places of all tile sizes give the same bits: the order of a sum
+ * does not depend on the numbers, so different orders show. Tile sizes that differ are not used. If
+ * places of the largest tile differ, the product is tried transposed (crosswise, y^T = W x^T: a row
+ * becomes a column), and otherwise refused.
  *
- * Primitives are immutable: several threads may run one, each at a desk of its own. */
+ * Primitives are immutable: several threads may run one, each at its own desk. */
 #ifndef PC_ATTN_CPU_TILES_ONEDNN_H
 #define PC_ATTN_CPU_TILES_ONEDNN_H
 
@@ -27,7 +27,7 @@ typedef struct pc__tiles {
     int crosswise;
     size_t inputs, element;    /* padded; bytes of an element */
     dnnl_memory_desc_t plain;  /* of a slice of weights: [PC__SLICE][inputs] */
-    dnnl_memory_desc_t packed; /* of the same in the format that oneDNN wants */
+    dnnl_memory_desc_t packed; /* of the same in oneDNN's format */
     dnnl_primitive_t reorder;
     size_t count;
     size_t rows[PC__TILE_SIZES]; /* ascending */
@@ -35,8 +35,8 @@ typedef struct pc__tiles {
     size_t scratch_bytes; /* the largest of all these primitives */
 } pc__tiles;
 
-/* Zero-initialise; `drop` frees what a failed `make` has left. PC_ERR_UNSUPPORTED: oneDNN has no
- * (or only reference) code for this here, or none that keeps rows apart. */
+/* Zero-initialise. After a failed `make`, `drop` frees what was made. PC_ERR_UNSUPPORTED: oneDNN
+ * has no code (or only reference code) for this here, or none that keeps rows independent. */
 pc_status pc__tiles_make(pc__tiles *tiles, const pc_allocator *mem, uint32_t compute,
                          size_t inputs);
 void pc__tiles_drop(pc__tiles *tiles);
@@ -56,13 +56,13 @@ void pc__desk_close(pc__desk *desk);
 /* x [rows][inputs] */
 dnnl_status_t pc__desk_multiply(const pc__desk *desk, const void *x, dnnl_memory_t weights);
 
-/* plain (of tiles->plain) into packed */
+/* Reorders plain (as tiles->plain) into packed. */
 dnnl_status_t pc__tiles_reorder(const pc__tiles *tiles, void *plain, dnnl_memory_t packed,
                                 void *scratch);
 
-/* oneDNN's build for OpenMP takes as many threads as the calling thread is set to have: one inside
- * our loops. `leave` restores what `enter` has returned. Every call of oneDNN that makes or runs a
- * primitive stands between the two. */
+/* oneDNN's build for OpenMP uses as many threads as the calling thread is set to; we want one.
+ * `enter` sets that and returns the old number for `leave`. All calls of oneDNN that make or run a
+ * primitive are made between the two. */
 int pc__onednn_enter(void);
 void pc__onednn_leave(int before);
 pc_status pc__onednn_fail(dnnl_status_t failure, const char *doing);

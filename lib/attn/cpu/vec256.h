@@ -1,5 +1,5 @@
-/* Eight floats at a time: AVX2 with FMA. The same names as in vec512.h; what is built of them is
- * the same text for both widths (product_vec.h, softmax_vec.h, kernels_vec.h). */
+/* Vectors of eight floats: AVX2 with FMA. vec512.h has the same names, and the *_vec.h files
+ * compile with either. */
 #ifndef PC_ATTN_CPU_VEC256_H
 #define PC_ATTN_CPU_VEC256_H
 
@@ -10,14 +10,15 @@
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m256 vec;
-typedef __m256i vec_mask; /* all bits of a lane */
+typedef __m256i vec_mask; /* all bits of an element */
 
 enum {
     VEC = 8,
-    VEC_ROWS = 6, /* rows of a product whose sums the 16 registers hold … */
+    /* rows of a product whose sums the 16 registers hold, with vec_columns() vectors each */
+    VEC_ROWS = 6,
 };
 
-/* … and how many vectors of each row. */
+/* Vectors per row of such a product. */
 INLINE int vec_columns(const int rows)
 {
     return rows == 1 ? 8 : rows <= 3 ? 4 : 2;
@@ -48,7 +49,7 @@ INLINE void vec_store(float *p, vec x)
     _mm256_storeu_ps(p, x);
 }
 
-/* Lanes [a, b) of those that begin at `base`. */
+/* The mask of elements [a, b) in a vector whose elements are base, base + 1 …. */
 INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
 {
     __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
@@ -57,7 +58,7 @@ INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
                                _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)b), lane));
 }
 
-/* Lanes that are left out are not touched in memory, and zero when loaded. */
+/* Elements outside the mask are not touched in memory, and are zero when loaded. */
 INLINE vec vec_load_masked(vec_mask m, const float *p)
 {
     return _mm256_maskload_ps(p, m);
@@ -86,19 +87,19 @@ INLINE vec vec_twice(const float *p, size_t count)
     return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_maskload_ps(p, mask)), order);
 }
 
-/* The two of each pair of lanes exchanged. */
+/* Swaps the two elements of each pair. */
 INLINE vec vec_swap(vec x)
 {
     return _mm256_permute_ps(x, 0xb1);
 }
 
-/* x - y in even lanes, x + y in odd ones. */
+/* x - y in even elements, x + y in odd ones. */
 INLINE vec vec_sub_add(vec x, vec y)
 {
     return _mm256_addsub_ps(x, y);
 }
 
-/* Of pairs of bf16, the first and the second. */
+/* The first and the second elements of pairs of bf16. */
 INLINE vec vec_first(vec pairs)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs), 16));
@@ -126,7 +127,7 @@ INLINE vec vec_from_bytes(const uint8_t *p) /* unsigned */
         _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
 
-/* The same of pairs of fp16, exact. */
+/* The first and the second elements of pairs of fp16, exact. */
 INLINE void vec_halves(vec pairs, vec *first, vec *second)
 {
     const __m256i apart = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0,
@@ -137,7 +138,7 @@ INLINE void vec_halves(vec pairs, vec *first, vec *second)
     *second = _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1));
 }
 
-/* Of fours of signed bytes, byte i. */
+/* Byte i of groups of four signed bytes. */
 INLINE vec vec_byte(vec fours, const int i)
 {
     return _mm256_cvtepi32_ps(
@@ -164,7 +165,7 @@ INLINE vec vec_div(vec a, vec b)
     return _mm256_div_ps(a, b);
 }
 
-/* A NaN in b stays one. */
+/* A NaN in b stays NaN. */
 INLINE vec vec_max(vec a, vec b)
 {
     return _mm256_max_ps(a, b);
@@ -191,7 +192,7 @@ INLINE vec vec_whole(vec x)
     return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* x * 2^n for whole n of -252 … 252, by two factors that are normal numbers. */
+/* x * 2^n for integers n of -252 … 252, by two factors that are normal numbers. */
 INLINE vec vec_scale(vec x, vec n)
 {
     const __m256i bias = _mm256_set1_epi32(127);

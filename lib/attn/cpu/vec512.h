@@ -1,4 +1,4 @@
-/* Sixteen floats at a time: AVX-512. The same names as in vec256.h. */
+/* Vectors of sixteen floats: AVX-512, with the names of vec256.h. */
 #ifndef PC_ATTN_CPU_VEC512_H
 #define PC_ATTN_CPU_VEC512_H
 
@@ -13,10 +13,11 @@ typedef __mmask16 vec_mask;
 
 enum {
     VEC = 16,
-    VEC_ROWS = 8, /* rows of a product whose sums the 32 registers hold … */
+    /* rows of a product whose sums the 32 registers hold, with vec_columns() vectors each */
+    VEC_ROWS = 8,
 };
 
-/* … and how many vectors of each row. */
+/* Vectors per row of such a product. */
 INLINE int vec_columns(const int rows)
 {
     return rows <= 6 ? 4 : 2;
@@ -47,7 +48,7 @@ INLINE void vec_store(float *p, vec x)
     _mm512_storeu_ps(p, x);
 }
 
-/* Lanes [a, b) of those that begin at `base`. */
+/* The mask of elements [a, b) in a vector whose elements are base, base + 1 …. */
 INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
 {
     uint32_t lo = a > base ? (a - base < 16 ? a - base : 16) : 0,
@@ -55,7 +56,7 @@ INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
     return (__mmask16)(((1u << hi) - 1u) & ~((1u << lo) - 1u));
 }
 
-/* Lanes that are left out are not touched in memory, and zero when loaded. */
+/* Elements outside the mask are not touched in memory, and are zero when loaded. */
 INLINE vec vec_load_masked(vec_mask m, const float *p)
 {
     return _mm512_maskz_loadu_ps(m, p);
@@ -84,19 +85,19 @@ INLINE vec vec_twice(const float *p, size_t count)
     return _mm512_permutexvar_ps(order, _mm512_castps256_ps512(x));
 }
 
-/* The two of each pair of lanes exchanged. */
+/* Swaps the two elements of each pair. */
 INLINE vec vec_swap(vec x)
 {
     return _mm512_permute_ps(x, 0xb1);
 }
 
-/* x - y in even lanes, x + y in odd ones. */
+/* x - y in even elements, x + y in odd ones. */
 INLINE vec vec_sub_add(vec x, vec y)
 {
     return _mm512_mask_sub_ps(_mm512_add_ps(x, y), 0x5555, x, y);
 }
 
-/* Of pairs of bf16, the first and the second. */
+/* The first and the second elements of pairs of bf16. */
 INLINE vec vec_first(vec pairs)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16));
@@ -125,7 +126,7 @@ INLINE vec vec_from_bytes(const uint8_t *p) /* unsigned */
         _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
 
-/* The same of pairs of fp16, exact. */
+/* The first and the second elements of pairs of fp16, exact. */
 INLINE void vec_halves(vec pairs, vec *first, vec *second)
 {
     const __m512i even = _mm512_set_epi32(0x001e001c, 0x001a0018, 0x00160014, 0x00120010,
@@ -139,7 +140,7 @@ INLINE void vec_halves(vec pairs, vec *first, vec *second)
     *second = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1));
 }
 
-/* Of fours of signed bytes, byte i. */
+/* Byte i of groups of four signed bytes. */
 INLINE vec vec_byte(vec fours, const int i)
 {
     return _mm512_cvtepi32_ps(_mm512_srai_epi32(
@@ -166,7 +167,7 @@ INLINE vec vec_div(vec a, vec b)
     return _mm512_div_ps(a, b);
 }
 
-/* A NaN in b stays one. */
+/* A NaN in b stays NaN. */
 INLINE vec vec_max(vec a, vec b)
 {
     return _mm512_max_ps(a, b);
@@ -193,7 +194,7 @@ INLINE vec vec_whole(vec x)
     return _mm512_roundscale_ps(x, 8);
 }
 
-/* x * 2^n for whole n. */
+/* x * 2^n for integers n. */
 INLINE vec vec_scale(vec x, vec n)
 {
     return _mm512_scalef_ps(x, n);

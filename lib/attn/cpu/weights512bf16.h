@@ -1,5 +1,5 @@
-/* Weights of one row and page, rounded to bf16: what stands between the scores and V in every
- * kernel of bf16 K/V with AVX-512. For files that are compiled with AVX512-BF16. */
+/* Softmax weights of one row and page, rounded to bf16, for the bf16 attention kernels with
+ * AVX-512. For files compiled with AVX512-BF16. */
 #ifndef PC_ATTN_CPU_WEIGHTS512BF16_H
 #define PC_ATTN_CPU_WEIGHTS512BF16_H
 
@@ -8,8 +8,8 @@
 #include "attn/cpu/softmax512.h"
 #include "base/unroll.h"
 
-/* Rounds a page of weights to bf16; the sum, in lanes, of the rounded ones, which are those that
- * multiply V. */
+/* Rounds a page of weights to bf16. Returns the sum, element by element, of the rounded weights,
+ * because these multiply V. */
 INLINE __m512 pc__round_page512(const float *s, uint16_t *p)
 {
     __m512 sum = _mm512_setzero_ps();
@@ -22,8 +22,8 @@ INLINE __m512 pc__round_page512(const float *s, uint16_t *p)
     return sum;
 }
 
-/* exp(x - top), x <= top, to 8e-5 (rounding it to bf16 changes up to 4e-3): 2 to the whole and to
- * the broken part of t = (x - top) / ln 2. */
+/* exp(x - top), x <= top, with an error of 8e-5 (rounding to bf16 adds up to 4e-3): 2 to the
+ * integer and to the fractional part of t = (x - top) / ln 2. */
 INLINE __m512 pc__weight512(__m512 x, __m512 less)
 {
     __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(1.44269504f), less), f = _mm512_reduce_ps(t, 1), p;
@@ -33,7 +33,7 @@ INLINE __m512 pc__weight512(__m512 x, __m512 less)
     return _mm512_scalef_ps(p, t);
 }
 
-/* The common case in registers: all of the page is visible, and scores are plain products. */
+/* The common case, in registers: all of the page is visible, and scores are plain products. */
 INLINE float pc__whole_page512(const pc__attn_task *task, size_t row, const float *s, uint16_t *p,
                                __m512 *sum)
 {
@@ -56,15 +56,15 @@ INLINE float pc__whole_page512(const pc__attn_task *task, size_t row, const floa
     high = (__m512i)_mm512_cvtne2ps_pbh(pc__weight512(x3, less), pc__weight512(x2, less));
     _mm512_storeu_si512(p, low);
     _mm512_storeu_si512(p + 32, high);
-    /* of the rounded weights, those that multiply V */
+    /* of the rounded weights, because these multiply V */
     *sum = _mm512_dpbf16_ps(_mm512_setzero_ps(), (__m512bh)low, (__m512bh)ones);
     *sum = _mm512_dpbf16_ps(*sum, (__m512bh)high, (__m512bh)ones);
     return scale;
 }
 
-/* s[PC__PAGE]: scores of the row in, changed. Its weights to p (0 where it does not see), its m
- * updated, *sum: of the weights, in lanes, to be added to its l; returns what its old sums are to
- * be multiplied by. */
+/* Turns the scores s[PC__PAGE] of a row (changed) into weights p (0 where not visible), updates the
+ * row's m, and sets *sum to the sum of the weights, element by element, for the row's l. Returns
+ * the factor for its old sums. */
 INLINE float pc__weights512(const pc__attn_task *task, size_t row, size_t page, float *s,
                             uint16_t *p, __m512 *sum)
 {
@@ -78,8 +78,8 @@ INLINE float pc__weights512(const pc__attn_task *task, size_t row, size_t page, 
     return scale;
 }
 
-/* [a's even, b's even] + [a's odd] … of quarters or halves of vectors: what is left of two rows
- * stands in one vector afterwards. */
+/* [a's even, b's even] + [a's odd, b's odd] halves, quarters or pairs of two vectors: the sums of
+ * two rows go into one vector. */
 INLINE __m512 pc__join_halves512(__m512 a, __m512 b)
 {
     return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
@@ -97,7 +97,7 @@ INLINE __m512 pc__join_pairs512(__m512 a, __m512 b)
                          _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
 }
 
-/* Element r: the sum of x[r]. Of each row lanes 8 apart are added first, then 4, 2 and 1 apart. */
+/* Element r: the sum of x[r]. Elements 8 apart are added first, then 4, 2 and 1 apart. */
 INLINE __m512 pc__sixteen_sums512(const __m512 *x)
 {
     __m512 y[4], even, odd;
@@ -110,7 +110,7 @@ INLINE __m512 pc__sixteen_sums512(const __m512 *x)
     return _mm512_add_ps(_mm512_shuffle_ps(even, odd, 0x88), _mm512_shuffle_ps(even, odd, 0xdd));
 }
 
-/* The same of one row, to the last bit. */
+/* The same for one row, with the same bits. */
 INLINE float pc__one_sum512(__m512 x)
 {
     __m512 y = pc__join_halves512(x, x), z = pc__join_quarters512(y, y),
@@ -118,7 +118,7 @@ INLINE float pc__one_sum512(__m512 x)
     return _mm512_cvtss_f32(_mm512_add_ps(pair, _mm512_movehdup_ps(pair)));
 }
 
-/* l[r] = l[r] * scale[r] + the sum of x[r]; x is as long as a multiple of 16 rows. */
+/* l[r] = l[r] * scale[r] + the sum of x[r]; x has a multiple of 16 rows. */
 INLINE void pc__add_sums512(float *l, const float *scale, const __m512 *x, size_t rows)
 {
     enum { FEW = 4 };

@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "attn/cpu/amx_level.h"
-#include "attn/kernels.h"
+#include "attn/cpu/kernels_internal.h"
 #include "base/cpu_mask.h"
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -56,12 +56,10 @@ static pc_status open_gguf(model_file *o)
 {
     pc_status status;
     o->naming = PC__NAMING_GGUF;
-    PC__TRY(pc__gguf_open(&o->gguf, o->mem, o->path), done);
+    PC__TRY_RETURN(pc__gguf_open(&o->gguf, o->mem, o->path));
     o->weights = pc__gguf_weights(o->gguf);
-    PC__TRY(optional_arch(o, pc__arch_from_gguf(&o->arch, o->mem, o->gguf)), done);
-    status = optional_tokenizer(o, pc__gguf_tokenizer(&o->tokenizer, o->mem, o->gguf));
-done:
-    return status;
+    PC__TRY_RETURN(optional_arch(o, pc__arch_from_gguf(&o->arch, o->mem, o->gguf)));
+    return optional_tokenizer(o, pc__gguf_tokenizer(&o->tokenizer, o->mem, o->gguf));
 }
 
 static pc_status open_model_folder(model_file *o)
@@ -203,7 +201,7 @@ static pc_status bind_file(model_file *o, const pc_model_options *options, uint3
     pc__unpermute unpermute;
     pc__weight_provider provider, original;
     pc_status status;
-    PC__TRY(pc__tensor_names_open(&names, o->weights, &o->arch, o->naming), done);
+    PC__TRY_RETURN(pc__tensor_names_open(&names, o->weights, &o->arch, o->naming));
     pc__tensor_names_provider(&names, &provider);
     arch = o->arch; /* binding takes its allocations; the names keep reading the rest */
     o->arch.rope.short_factors = o->arch.rope.long_factors = NULL;
@@ -212,9 +210,8 @@ static pc_status bind_file(model_file *o, const pc_model_options *options, uint3
         pc__unpermute_provider(&unpermute, o->mem, &original, &arch, &provider);
         arch.rope.interleaved = 0;
     }
-    PC__TRY(pc__native_bind(&model->native, model->context, &arch, &provider, &how), done);
+    PC__TRY_RETURN(pc__native_bind(&model->native, model->context, &arch, &provider, &how));
     model->native->pooling = o->pooling;
-done:
     return status;
 }
 

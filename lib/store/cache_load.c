@@ -74,7 +74,7 @@ static uint32_t best_tier(pc_cache *cache, const pc__load_request *request,
     return best;
 }
 
-/* 1: loading is worth it. It must end before computing would, and all threads together must load
+/* 1: loading pays. It must end before computing would, and all threads together must load
  * more than is computed meanwhile. If not: 1 if a probe of the tier is due. */
 static int should_load(pc_cache *cache, const pc__load_request *request, uint32_t tier,
                        double expected_seconds)

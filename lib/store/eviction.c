@@ -127,7 +127,7 @@ void pc__eviction_unhold(pc__eviction *w, pc__eviction_item *item)
     add_candidate(w, item);
 }
 
-/* ------------------------------------------------------------------ worth */
+/* ------------------------------------------------------------------ score */
 
 /* Without a budget: of the bytes that are here. */
 static double half_lives(const pc__eviction *w, uint64_t bytes)

@@ -1,5 +1,5 @@
-/* tokenizer.model: SentencePiece's protobuf (field 1: pieces, 2: trainer, 3: normalizer), or, under
- * the same name, the text form of tiktoken (a line a token: base64, blank, rank) of Llama 3. */
+/* Reads tokenizer.model: SentencePiece's protobuf (field 1: pieces, 2: trainer, 3: normalizer), or
+ * Llama 3's tiktoken text under the same name (one line per token: base64, blank, rank). */
 #include <sodium.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct protobuf {
     const uint8_t *at, *end;
 } protobuf;
 
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* types on the wire */
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types of protobuf */
 
 typedef struct protobuf_field {
     uint64_t number, value; /* value: varint, or size of `bytes` */
@@ -32,14 +32,13 @@ static int read_varint(protobuf *w, uint64_t *out)
     return 0;
 }
 
-/* Whether a field has the type that the format gives it. `types`: pairs of number and type, ended
- * by 0. */
+/* Whether a field has its type. `types`: pairs of number and type, ended by 0. */
 static int has_type(const uint8_t *types, uint64_t number, uint64_t type)
 {
     for (; *types; types += 2)
         if (*types == number)
             return types[1] == type;
-    return 1; /* one that nobody reads */
+    return 1; /* a field that is not read */
 }
 
 /* 1: a field; 0: the end; -1: damaged */
@@ -143,11 +142,12 @@ static pc_status read_trainer(model_file *m, const protobuf_field *whole)
     static const uint8_t types[] = {3,      VARINT, 24,     VARINT, 40,     VARINT, 41,
                                     VARINT, 42,     VARINT, 43,     VARINT, 0};
     while ((more = next_field(&w, types, &f)) > 0) {
-        int64_t id = (int64_t)f.value; /* -1 stands there with its sign in 64 bits */
+        int64_t id = (int64_t)f.value; /* -1 is written with 64 bits */
         if (f.number == 3)
             kind = f.value;
         else if (f.number == 24 && f.value)
-            return pc__fail(PC_ERR_UNSUPPORTED, "%s: blanks behind words, not in front", m->path);
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "%s: a model that puts blanks after words is not supported", m->path);
         else if (f.number >= 40 && f.number <= 43 && (id < -1 || id > INT32_MAX))
             return pc__fail(PC_ERR_FORMAT, "%s: special token id %lld", m->path, (long long)id);
         else if (f.number >= 40 && f.number <= 43)
@@ -171,7 +171,7 @@ static pc_status read_normaliser(model_file *m, const protobuf_field *whole)
     protobuf w = {whole->bytes, whole->bytes + whole->value};
     protobuf_field f;
     static const uint8_t types[] = {2, BYTES, 3, VARINT, 4, VARINT, 5, VARINT, 0};
-    int more, blanks_as_mark = 1; /* as where a field is absent */
+    int more, blanks_as_mark = 1; /* the defaults of absent fields */
     m->vocab.one_blank = 1;
     while ((more = next_field(&w, types, &f)) > 0) {
         if (f.number == 2)
@@ -187,8 +187,7 @@ static pc_status read_normaliser(model_file *m, const protobuf_field *whole)
         return pc__fail(PC_ERR_FORMAT, "%s: the normalizer's settings are damaged", m->path);
     if (!blanks_as_mark)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: a normalizer that keeps blanks as they are is not implemented",
-                        m->path);
+                        "%s: a normalizer that keeps blanks as they are is not supported", m->path);
     return PC_OK;
 }
 
@@ -214,7 +213,8 @@ static pc_status read_protobuf(model_file *m, const pc__file *file)
     }
     if (status >= 0 && more < 0)
         return damaged_protobuf(m, w.at, file->data);
-    if (status >= 0 && (!has_trainer || !has_normaliser)) /* every trainer writes both */
+    if (status >= 0
+        && (!has_trainer || !has_normaliser)) /* every SentencePiece trainer writes both */
         return pc__fail(PC_ERR_FORMAT, "%s: ends before the %s's settings", m->path,
                         has_trainer ? "normalizer" : "trainer");
     return status;
@@ -222,7 +222,7 @@ static pc_status read_protobuf(model_file *m, const pc__file *file)
 
 /* ------------------------------------------------------------------ tiktoken */
 
-/* Whether a text is nothing but the digits of a rank. */
+/* Whether a text is exactly this rank in decimal. */
 static int is_rank(const char *text, size_t size, size_t rank)
 {
     size_t value = 0;
@@ -244,15 +244,15 @@ static pc_status read_line(model_file *m, const char *line, size_t size, char **
         || sodium_base642bin((unsigned char *)*arena, size, line, (size_t)(blank - line), NULL, &n,
                              NULL, sodium_base64_VARIANT_ORIGINAL)
         || !is_rank(blank + 1, size - (size_t)(blank + 1 - line), m->count))
-        return pc__fail(PC_ERR_FORMAT, "%s:%zu: not base64, blank, rank %zu", m->path, m->count + 1,
-                        m->count);
+        return pc__fail(PC_ERR_FORMAT, "%s:%zu: the line is not base64, blank, rank %zu", m->path,
+                        m->count + 1, m->count);
     char *bytes = *arena;
     *arena += n;
     return add_token(m, (pc__text){bytes, n}, 0.0f, PC__TOKEN_NORMAL);
 }
 
-/* Merges are not written down: the parts of a token are what joining all lower ranks leaves of it.
- * The tokenizer joins by the rank of the result, which is the same. */
+/* The file has no merges: merging by the rank of the result, as the tokenizer does, gives the same
+ * tokens. */
 static pc_status read_tiktoken(model_file *m, const pc__file *file)
 {
     const char *at = (const char *)file->data, *end = at + file->size;
@@ -272,7 +272,7 @@ static const char *const llama3_specials[] = {
     "<|begin_of_text|>",   "<|end_of_text|>",   NULL, NULL,        NULL, NULL,
     "<|start_header_id|>", "<|end_header_id|>", NULL, "<|eot_id|>"};
 
-/* Llama 3 keeps 256 special tokens behind the ranks; their names are not in the file. */
+/* Llama 3 has 256 special tokens after the ranks; their names are not in the file. */
 static pc_status add_llama3_specials(model_file *m, char *names)
 {
     pc_status status = PC_OK;
@@ -291,7 +291,7 @@ static pc_status add_llama3_specials(model_file *m, char *names)
     return status;
 }
 
-/* Without a token for every byte, text would get lost. */
+/* Every byte needs a token, else text would be lost. */
 static pc_status check_bytes(const model_file *m)
 {
     uint8_t there[256] = {0};
@@ -349,7 +349,7 @@ pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocat
     if (!file.size)
         status = pc__fail(PC_ERR_FORMAT, "%s: the file is empty", path);
     else if (file.size > MODEL_LIMIT)
-        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than a vocabulary has", path,
+        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of 64 MiB", path,
                           file.size);
     else
         status = text ? read_tiktoken(&m, &file) : read_protobuf(&m, &file);

@@ -1,5 +1,5 @@
-/* Catches: q, scales and minimums that do not give, bit for bit, the values that dequantising
- * gives; rows taken from the wrong place; a type that is taken for one on a grid. */
+/* Catches: q, scales and minimums that do not give, bit for bit, the values of dequantising; rows
+ * from the wrong place; a type that is wrongly computed as quantised. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -135,8 +135,8 @@ else
     left_out="-LE kernel|levels|fuzz -E ^amx_|^test_($(any_of "
         index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.* bench_yaml
         help other_kernels relay_text pml_document compare codec.* seal sharing_levels
-        sharing_baselines batch rules costs_calibrate .*_abi program workloads trace generate kv_serving
-        slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
+        sharing_baselines batch rules costs_calibrate .*_abi program workloads trace generate
+        kv_serving slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
         memo_strangers minilm map_store_get map_space read_maps restart folder.*"))$"
     # shellcheck disable=SC2086
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked

@@ -94,7 +94,7 @@ static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
 }
 
 /* Waits until this layer of all runs that are still loading has arrived. */
-static pc_status await_layer(const pc__forward_work *work, int32_t l)
+static pc_status await_streams(const pc__forward_work *work, int32_t l)
 {
     pc_status status = PC_OK;
     for (size_t i = 0; i < work->stream_count && status >= 0; i++)
@@ -104,7 +104,7 @@ static pc_status await_layer(const pc__forward_work *work, int32_t l)
 
 static pc_status run_layer(pc__forward_work *work, int32_t l)
 {
-    pc_status status = await_layer(work, l);
+    pc_status status = await_streams(work, l);
     if (status < 0)
         return status;
     switch (work->native->arch.residual) {

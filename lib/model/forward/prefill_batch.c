@@ -231,7 +231,7 @@ static pc_status classify_text(const prefill_batch *b, const float *rows, float 
     return status;
 }
 
-static pc_status write_results(const prefill_batch *b)
+static pc_status write_outputs(const prefill_batch *b)
 {
     const pc__native *native = b->model->native;
     size_t hidden = (size_t)native->arch.hidden, vocab = (size_t)b->model->info.vocab, n = 0;
@@ -294,7 +294,7 @@ static pc_status run_batch(prefill_batch *b)
     pass.cancelled = b->options->cancelled;
     pass.cancel_user = b->options->cancel_user;
     PC__TRY_RETURN(pc__forward(b->model, &pass));
-    PC__TRY_RETURN(write_results(b));
+    PC__TRY_RETURN(write_outputs(b));
     return hand_over_runs(b);
 }
 

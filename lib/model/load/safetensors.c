@@ -179,7 +179,7 @@ done:
 }
 
 /* Whether the name is that of a file in the folder itself. */
-static int is_plain(const char *name)
+static int is_plain_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && !strchr(name, '\\');
 }
@@ -194,7 +194,7 @@ static pc_status list_shards(const char *path, json_t *map, const char **shards,
     {
         const char *name = json_string_value(file);
         size_t i = 0;
-        if (!name || !is_plain(name))
+        if (!name || !is_plain_name(name))
             return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not in a file of this folder", path,
                             tensor);
         while (i < *count && strcmp(shards[i], name))

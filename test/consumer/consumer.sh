@@ -81,6 +81,11 @@ if grep -q '^PC_BUILD_TOOLS:BOOL=ON' "$build/CMakeCache.txt"; then
     holds "$("$program" --help)" "usage: promptcache"
     answer=$("$program" run --model "$data/demo.gguf" --schema "$data/pml/employees.pml" --prompt "$data/pml/employees-prompt.pml")
     holds "$answer" "The desk of Peter Novak is 368."
+    holds "$("$program" bench --help)" "usage: promptcache-bench"
+    for name in promptcache promptcache-bench; do
+        holds "$(head -n 1 "$folder/usr/share/man/man1/$name.1")" ".TH \"$name\" 1"
+        [ -s "$folder/usr/share/bash-completion/completions/$name" ] || fail "no completion of $name"
+    done
 fi
 documents=$folder/usr/share/doc/promptcache
 for file in README.md LICENSE doc/abi.md doc/errors.md examples/answer.c; do

@@ -130,8 +130,8 @@ def compare(command, arguments):
     check(readings[0] == readings[-1], f"bench {command}: both readers of YAML see the same")
     check(
         rows and kind(readings[-1]) == kind(rows),
-        f"bench {command}: rows and kinds of their values: {kind(readings[-1])}, in JSON {kind(rows)}"
-    )
+        f"bench {command}: rows and kinds of their values: {kind(readings[-1])}, "
+        f"in JSON {kind(rows)}")
     check(all(texts(a) == texts(b)
               for a, b in zip(rows, readings[-1] or [])), f"bench {command}: texts")
     if command == "calibrate": # what was measured before is the same each time

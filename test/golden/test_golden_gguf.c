@@ -1,7 +1,7 @@
-/* Catches: a GGUF architecture that is not the model it was converted from: names, fused or woven
- * rows, scalings, defaults that GGUF leaves to the reader. Each golden folder (whose own results
- * test_golden_models checks) is written as the usual converter writes it, and must give the same
- * logits: bit for bit, but where the file's form rounds frequency factors to fp32. */
+/* Catches: a GGUF architecture that is not the model it was converted from: names, fused or
+ * permuted rows, scalings, defaults that GGUF leaves to the reader. Each golden folder (whose own
+ * results test_golden_models checks) is written as the usual converter writes it, and must give the
+ * same logits: bit for bit, but where the file's form rounds frequency factors to fp32. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,7 +149,8 @@ static size_t rows_of(const conversion *c, pc__tensor_role part, int32_t layer)
 }
 
 /* GGUF's Llama: halves of a head become neighbours. */
-static void weave(const conversion *c, pc__tensor_role part, float *rows, size_t count, size_t cols)
+static void permute(const conversion *c, pc__tensor_role part, float *rows, size_t count,
+                    size_t cols)
 {
     size_t dim = (size_t)c->arch.head_dim;
     float *copy;
@@ -186,7 +187,7 @@ static void emit(conversion *c, const char *format, int32_t layer, const pc__ten
         if (CHECK_OK(pc__tensor_names_matrix(&c->names, parts[p], layer, count, cols, &source)))
             pc__source_rows(&source, 0, count, rows + done * cols);
         biased |= pc__tensor_names_vector(&c->names, parts[p], layer, 1, count, bias + done);
-        weave(c, parts[p], rows + done * cols, count, cols);
+        permute(c, parts[p], rows + done * cols, count, cols);
     }
     snprintf(name, sizeof name, format, layer);
     snprintf(full, sizeof full, "%s.weight", name);

@@ -1,6 +1,5 @@
-/* Catches: a named shape with wrong sizes (checked by the number of parameters that the model is
- * known for), a shape that does not pass the readers' own checks, an unknown name that is not
- * answered with the list. */
+/* Catches: a named shape with wrong sizes (by the model's published number of parameters), a shape
+ * that fails the readers' checks, an unknown name without the list of names. */
 #include "model/load/arch.h"
 #include "testing.h"
 

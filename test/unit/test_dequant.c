@@ -1,6 +1,6 @@
-/* Catches: a wrong bit, sign, order or rounding in any tensor type (against values that the gguf
- * Python package's own dequantisation gave for the same blocks, bit for bit), wrong parts of a
- * tensor, NaN and infinite scales or values that go unseen or are misplaced. */
+/* Catches: a wrong bit, sign, order or rounding in any tensor type (bit-equal to the gguf Python
+ * package for the same blocks), wrong slices of a tensor, NaN and infinity that are not found or
+ * have the wrong index. */
 #include "base/mem.h"
 #include "model/load/weights.h"
 #include "testing.h"
@@ -145,7 +145,7 @@ static void quantised(void)
     }
 }
 
-/* A NaN or an infinity in any scale of any block is found, and its first value named. */
+/* NaN or infinity in any scale of any block is found and its first value named. */
 static void bad_scales(void)
 {
     static uint8_t data[BLOCKS * 256];
@@ -165,7 +165,7 @@ static void bad_scales(void)
     }
 }
 
-/* Every half there is, against ldexp. */
+/* Every fp16 value, against ldexp. */
 static void halves(void)
 {
     static uint16_t half[65536];

@@ -1,13 +1,12 @@
-/* Catches: a distance that gets the row of another one, in the plain and in the logarithmic table;
- * rows beyond its ends. The wanted rows are those of the published formulas, worked out by hand or
- * in double precision. */
+/* Catches: a distance with the wrong row, in the plain and the logarithmic table; rows out of
+ * range. Expected rows come from the published formulas, by hand or in double. */
 #include "model/forward/disentangled_attention.h"
 
 #include <math.h>
 
 #include "testing.h"
 
-/* One row a distance, as far as it goes; what is farther is like the farthest. */
+/* One row a distance, up to the farthest. */
 static void plain(void)
 {
     const pc__encoder_config c = {.relative = 128, .farthest = 128};
@@ -22,7 +21,7 @@ static void plain(void)
     CHECK_INT(pc__disentangled_row(&c, INT64_C(-5000000000)), 0);
 }
 
-/* Below a half of the buckets as they are, then by the logarithm up to the farthest. */
+/* Distances below half of the buckets keep their own row; then the logarithm decides. */
 static int32_t bucket(int32_t buckets, int32_t farthest, int32_t distance)
 {
     int32_t half = buckets / 2, size = distance < 0 ? -distance : distance, at = size;

@@ -1,6 +1,6 @@
-/* Catches: rows whose results depend on the rows beside them, a shared MLP or a router in the wrong
- * layer, experts in the wrong order, traces of the wrong lane, weights that are not counted, and
- * leaks or half-made results when memory runs out at any allocation. */
+/* Catches: results that depend on other rows, a shared MLP or a router in the wrong layer, experts
+ * in the wrong order, traces of the wrong lane, uncounted weights, leaks or half-made results when
+ * any allocation fails. */
 #include "model/forward/experts.h"
 
 #include <math.h>
@@ -18,10 +18,10 @@ enum {
     EXPERTS = 7,
     WIDTH = 32,
     SHARED = 64,
-    ROWS = 160 /* experts that are worked on in several groups */
+    ROWS = 160 /* enough for several groups of experts */
 };
 
-/* The first layer is dense; the others have experts, beside a shared MLP if `shared`. */
+/* The first layer is dense; the others have experts, and a shared MLP if `shared`. */
 static pc__arch arch_of(int used, int shared)
 {
     pc__arch arch = {.name = "test",
@@ -74,7 +74,7 @@ static pc_status step(const pc_model *model, const int32_t *tokens, size_t count
     return status;
 }
 
-/* Together, alone, and in another order: the same bits. */
+/* Together, alone and in another order: bit-equal. */
 static void apart(pc_context *context, uint32_t compute)
 {
     static float together[ROWS * VOCAB], turned[ROWS * VOCAB], alone[VOCAB];
@@ -111,7 +111,7 @@ static void mlp(const pc__native *native, const pc__native_mlp *mlp, const float
         y[i] = (double)out[i];
 }
 
-/* The part as it is written in the papers, row by row, with all experts computed. */
+/* The layer as the papers define it, row by row, with all experts computed. */
 static void by_hand(const pc__native *native, int32_t l, const float *x, double *y)
 {
     const pc__native_layer *layer = &native->layers[l];
@@ -138,7 +138,7 @@ static void by_hand(const pc__native *native, int32_t l, const float *x, double 
     }
 }
 
-static void part(pc_context *context, int shared)
+static void role(pc_context *context, int shared)
 {
     enum { FEW = 5 };
     static float h[FEW * HIDDEN], some[FEW * 3 * HIDDEN], mixed[FEW * HIDDEN],
@@ -183,7 +183,7 @@ static void part(pc_context *context, int shared)
     pc__model_unref(model);
 }
 
-/* Of two experts of seven in two of three layers, against three dense layers. */
+/* Two of seven experts in two of three layers, against three dense layers. */
 static void costs(const pc__native *sparse_model, const pc__native *dense_model)
 {
     pc_model_info sparse = {0}, plain = {0}, *info = &sparse, *dense = &plain;
@@ -231,32 +231,32 @@ static void bytes(pc_context *context)
     pc__model_unref(dense);
 }
 
-/* A file that lacks one part. */
+/* A file that lacks one role. */
 typedef struct lacking {
     pc__weight_provider all;
-    pc__tensor_role part;
+    pc__tensor_role role;
 } lacking;
 
-static pc_status lacking_matrix(void *user, pc__tensor_role part, int32_t layer, size_t rows,
+static pc_status lacking_matrix(void *user, pc__tensor_role role, int32_t layer, size_t rows,
                                 size_t cols, pc__weight_source *out)
 {
     const lacking *l = user;
-    if (part == l->part)
-        return pc__fail(PC_ERR_FORMAT, "layer %d lacks its %s", layer, pc__tensor_role_name(part));
-    return l->all.matrix(l->all.user, part, layer, rows, cols, out);
+    if (role == l->role)
+        return pc__fail(PC_ERR_FORMAT, "layer %d lacks its %s", layer, pc__tensor_role_name(role));
+    return l->all.matrix(l->all.user, role, layer, rows, cols, out);
 }
 
-static pc_status lacking_vector(void *user, pc__tensor_role part, int32_t layer, int bias,
+static pc_status lacking_vector(void *user, pc__tensor_role role, int32_t layer, int bias,
                                 size_t count, float *out)
 {
     const lacking *l = user;
-    return l->all.vector(l->all.user, part, layer, bias, count, out);
+    return l->all.vector(l->all.user, role, layer, bias, count, out);
 }
 
-static size_t lacking_rows(void *user, pc__tensor_role part)
+static size_t lacking_rows(void *user, pc__tensor_role role)
 {
     const lacking *l = user;
-    return l->all.table_rows(l->all.user, part);
+    return l->all.table_rows(l->all.user, role);
 }
 
 static void faults(void)
@@ -268,16 +268,16 @@ static void faults(void)
     options.allocator = &mem;
     CHECK_OK(pc_context_new(&context, &options));
     int64_t before = memory.live_blocks;
-    for (int part = PC__ROLE_ROUTER; part <= PC__ROLE_SHARED_SCALE; part++) {
+    for (int role = PC__ROLE_ROUTER; role <= PC__ROLE_SHARED_SCALE; role++) {
         pc__arch arch = arch_of(2, 1), bound = arch;
         pc__random_weights weights;
-        lacking l = {.part = (pc__tensor_role)part};
+        lacking l = {.role = (pc__tensor_role)role};
         pc__weight_provider provider = {&l, lacking_matrix, lacking_vector, lacking_rows};
         pc__bind_options how = {.compute = PC_DTYPE_F32};
         pc__native *native = (pc__native *)&memory;
         pc__random_weights_provider(&weights, &arch, 42, &l.all);
         CHECK_STATUS(pc__native_bind(&native, context, &bound, &provider, &how), PC_ERR_FORMAT);
-        CHECK_ERROR_HAS(pc__tensor_role_name((pc__tensor_role)part));
+        CHECK_ERROR_HAS(pc__tensor_role_name((pc__tensor_role)role));
         CHECK_ERROR_HAS("layer 1");
         CHECK(!native);
         CHECK_INT(memory.live_blocks, before);
@@ -315,7 +315,7 @@ static void memory(void)
     pc_context_free(context);
 }
 
-/* Blocks of 4 MiB and more are refused in the layer after `layers` that got theirs. */
+/* Refuses blocks of 4 MiB and more after the first `layers` layers. */
 typedef struct tight {
     pc_allocator from;
     int layers, refused;
@@ -337,8 +337,7 @@ static void tight_free(void *user, void *ptr, size_t size, size_t align)
     t->from.free(t->from.user, ptr, size, align);
 }
 
-/* The weights of a layer's experts are large enough to be joined, and there is no memory for that
- * in the first or second layer that has some. */
+/* Joining a layer's experts fails for lack of memory, in the first or second layer with experts. */
 static void no_block(void)
 {
     pc__arch arch = arch_of(2, 0);
@@ -373,8 +372,8 @@ int main(void)
     if (CHECK_OK(pc_context_new(&context, NULL))) {
         apart(context, PC_DTYPE_F32);
         apart(context, PC_DTYPE_BF16);
-        part(context, 0);
-        part(context, 1);
+        role(context, 0);
+        role(context, 1);
         bytes(context);
     }
     pc_context_free(context);

@@ -1,8 +1,7 @@
-/* Catches: maps recorded that are not what attention used, given maps that are applied to other
- * rows, heads, layers or values, rows whose results depend on whether others of the batch have maps
- * given, keys that are completed with other bits than a pass gives them, runs without keys that are
- * attended to, maps of another mask, shape or length that are taken, and leaks when memory runs
- * out. */
+/* Catches: recorded maps that differ from what attention used; given maps applied to wrong rows,
+ * heads, layers or values; rows whose results depend on the maps of others; completed keys that are
+ * not bit-equal to those of a pass; attention to runs without keys; maps of another mask, shape or
+ * length; leaks when memory runs out. */
 #include "model/forward/forward_maps.h"
 
 #include <math.h>
@@ -197,7 +196,7 @@ static void drop_maps(batch *b)
             free(b->record[i][l]);
 }
 
-/* What `of` has recorded is given to lane `lane` of `to`, of layers that `layers` marks. */
+/* Gives lane `lane` of `to` the maps that `of` recorded, in the layers that `layers` marks. */
 static void give(batch *to, const batch *of, size_t lane, unsigned layers)
 {
     to->maps[lane].shape = of->maps[lane].shape;
@@ -205,7 +204,7 @@ static void give(batch *to, const batch *of, size_t lane, unsigned layers)
         to->given[lane][l] = layers >> l & 1 ? of->record[lane][l] : NULL;
 }
 
-/* Every row's weights sum to one, and its own maps give a lane what computing gave it. */
+/* Weights of a row sum to one; a lane with its own recorded maps gets the same result. */
 static void recorded_and_reused(const pc_model *model, float limit)
 {
     batch plain = {0}, source = {0};
@@ -247,8 +246,8 @@ static void recorded_and_reused(const pc_model *model, float limit)
     batch_free(&plain);
 }
 
-/* Another lane's maps cannot serve by accident; a lane's result is its own, bit for bit, whatever
- * else is in the batch; a choice layer by layer is the same as maps given. */
+/* Maps of another lane give another result; a lane's result is bit-equal whatever else is in the
+ * batch; choosing a map layer by layer equals giving it. */
 static void mixed(const pc_model *model)
 {
     batch source = {0}, alone = {0}, both = {0}, asked = {0};
@@ -277,8 +276,7 @@ static void mixed(const pc_model *model)
     batch_free(&asked);
 }
 
-/* Keys of a layer, completed, against those of a pass whose hidden rows are the same up to that
- * layer. */
+/* Completed keys of a layer against those of a pass with the same hidden rows up to that layer. */
 static void keys_completed(const pc_model *model)
 {
     size_t n = lengths[1], width = KV_HEADS * DIM;

@@ -1,6 +1,6 @@
-/* Catches: a GGUF field that is believed before it is checked (every length, count, type, rank,
- * offset), a file cut off anywhere, wrong values of any metadata type, shapes or offsets that are
- * turned round wrongly, duplicates, leaks when memory runs out. */
+/* Catches: unchecked GGUF fields (every length, count, type, rank, offset), truncated files, wrong
+ * values of any metadata type, reversed shapes or offsets, duplicates, leaks when memory runs out.
+ */
 #include "base/mem.h"
 #include "gguf_bytes.h"
 #include "model/load/gguf.h"
@@ -119,7 +119,7 @@ static void reads(uint32_t version)
     pc__gguf_free(gguf);
 }
 
-/* Opens it and, if that goes well, touches every byte that the reader hands out. */
+/* Opens the file and, on success, reads every byte that the reader gives. */
 static pc_status touch(const gguf_bytes *g)
 {
     pc__gguf *gguf;
@@ -137,7 +137,7 @@ static void cut_off(void)
     size_t whole, last;
     model(&g, 3);
     whole = g.size;
-    last = whole - 32 * 3 + 68; /* the padding behind the last tensor is not needed */
+    last = whole - 32 * 3 + 68; /* no padding is needed after the last tensor */
     for (g.size = 0; g.size < whole; g.size++) {
         pc_status status = touch(&g);
         if (g.size < last)
@@ -145,8 +145,7 @@ static void cut_off(void)
     }
 }
 
-/* Every field, whichever it is, at its largest and with single bits turned over: refused or
- * harmless, never believed. */
+/* Every field at its largest value and with single bits flipped: refused or harmless. */
 static void blown_up(void)
 {
     static gguf_bytes g, copy;
@@ -221,7 +220,7 @@ static void named_errors(void)
     refused(&g, PC_ERR_FORMAT, "'odd'");
     gguf_start(&g, 3);
     gguf_tensor(&g, "far", 0, 0, 2, two, 8);
-    g.tensors++; /* more tensors than there are */
+    g.tensors++; /* more tensors than the file has */
     gguf_end(&g);
     CHECK_STATUS(touch(&g), PC_ERR_FORMAT);
     CHECK_STATUS(pc__gguf_open(&(pc__gguf *){NULL}, &pc__libc_allocator, "/nowhere/model.gguf"),

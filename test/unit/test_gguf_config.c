@@ -1,6 +1,5 @@
-/* Catches: GGUF metadata that is read wrongly, ignored though it changes the result, or believed
- * without a check, for every architecture and every kind of rotary scaling; leaks when memory runs
- * out. */
+/* Catches: GGUF metadata that is read wrongly, changes the result but is ignored, or is not
+ * checked, for every architecture and RoPE scaling; leaks when memory runs out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
 #include "model/load/arch.h"
@@ -8,7 +7,7 @@
 
 #include <math.h>
 
-/* A model of 2 layers, width 64, 8 heads (2 of K/V), whose keys `more` adds. */
+/* A model of 2 layers, width 64, 8 heads (2 K/V heads); `more` adds keys. */
 typedef void (*more_fn)(gguf_bytes *g);
 
 static void key(gguf_bytes *g, const char *architecture, const char *name, uint32_t value)

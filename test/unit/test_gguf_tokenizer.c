@@ -1,5 +1,5 @@
-/* Catches: vocabulary keys of a GGUF file that are read wrongly or believed without a check: kinds,
- * ids outside the vocabulary, arrays of another length or type; leaks when memory runs out. */
+/* Catches: vocabulary keys of a GGUF file that are read wrongly or not checked: kinds, ids outside
+ * the vocabulary, arrays of another length or type; leaks when memory runs out. */
 #include "base/mem.h"
 #include "gguf_bytes.h"
 #include "model/load/gguf.h"
@@ -67,8 +67,7 @@ static void good(gguf_bytes *g)
     gguf_u32(g, "tokenizer.ggml.bos_token_id", 1);
     gguf_u32(g, "tokenizer.ggml.eos_token_id", 2);
     gguf_u32(g, "tokenizer.ggml.unknown_token_id", 0);
-    gguf_u32(g, "tokenizer.ggml.padding_token_id",
-             UINT32_MAX); /* some files write "none" like this */
+    gguf_u32(g, "tokenizer.ggml.padding_token_id", UINT32_MAX); /* "none" in some files */
     gguf_text(g, "tokenizer.chat_template", "{{ messages }}");
 }
 
@@ -110,8 +109,7 @@ static void reads(void)
     pc__tokenizer_free(t);
 }
 
-/* The same pieces as a Unigram model: the best sum, not the best pairs; a text ends with EOS and
- * has no BOS. */
+/* The same pieces as a Unigram model: the best sum, not the best pairs; EOS at the end, no BOS. */
 static void unigram(void)
 {
     pc__tokenizer *t;
@@ -122,7 +120,7 @@ static void unigram(void)
     if (CHECK_OK(pc__tokenize(t, "ab", 2, PC_TOKENIZE_BOS, ids, 8, &count)) && CHECK_INT(count, 3))
         CHECK(ids[0] == 3 && ids[1] == 7 && ids[2] == 2);
     if (CHECK_OK(pc__tokenize(t, "  b", 3, 0, ids, 8, &count)))
-        CHECK_INT(count, 4); /* blanks stay where nothing is said of them */
+        CHECK_INT(count, 4); /* blanks stay by default */
     pc__tokenizer_free(t);
     if (!CHECK_OK(parse(&t, &pc__libc_allocator, "t5", one_blank)))
         return;
@@ -193,7 +191,7 @@ static void without_memory(void)
     }
 }
 
-/* Real vocabularies: how many tokens each has. */
+/* Numbers of tokens of real vocabularies. */
 static void real(void)
 {
     static const struct {
@@ -224,7 +222,7 @@ int main(void)
     refused("none", tokens, PC_ERR_NOT_FOUND, "'none'");
     refused("rwkv", tokens, PC_ERR_UNSUPPORTED, "'rwkv'");
     refused("t5", text_as_charsmap, PC_ERR_FORMAT, "precompiled_charsmap");
-    refused("t5", short_charsmap, PC_ERR_FORMAT, "map of characters of 2 bytes");
+    refused("t5", short_charsmap, PC_ERR_FORMAT, "precompiled_charsmap has 2 bytes");
     refused("llama", NULL, PC_ERR_FORMAT, "0 tokens");
     refused("llama", numbers, PC_ERR_FORMAT, "not an array of strings");
     refused("llama", few_scores, PC_ERR_FORMAT, "7 values for 8 tokens");

@@ -1,5 +1,5 @@
-/* Catches: a mean over other rows than the text's, first and last row mixed up, a length that is
- * not one, a default that is not the model's own, a head of a model that has none. */
+/* Catches: a mean over wrong rows, first and last row swapped, a length other than 1, a default
+ * other than the model's, a head that the model lacks. */
 #include "model/forward/heads.h"
 
 #include <promptcache/memo.h>
@@ -26,7 +26,7 @@ static void length(void)
     float x[3] = {3, 0, -4}, tiny[2] = {1e-30f, 1e-30f}, zero[2] = {0, 0};
     pc__normalize(x, 3);
     CHECK(fabsf(x[0] - 0.6f) < 1e-7f && x[1] == 0 && fabsf(x[2] + 0.8f) < 1e-7f);
-    pc__normalize(tiny, 2); /* whose squares are no floats */
+    pc__normalize(tiny, 2); /* their squares underflow */
     CHECK(fabsf(tiny[0] - 0.70710678f) < 1e-6f);
     pc__normalize(zero, 2);
     CHECK(zero[0] == 0 && zero[1] == 0);

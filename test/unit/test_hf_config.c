@@ -1,6 +1,6 @@
-/* Catches: a key of config.json that is read wrongly, has the wrong default, is silently ignored
- * though it changes the result, or is believed without a check; a difference between the two
- * spellings of the rotary keys; leaks when memory runs out. */
+/* Catches: keys of config.json that are read wrongly, have the wrong default, change the result but
+ * are ignored, or are not checked; differences between the two spellings of RoPE keys; leaks when
+ * memory runs out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,7 +111,7 @@ static void bad_sizes(void)
             PC_ERR_FORMAT, "multiple");
 }
 
-/* The two spellings of a scaling, the same but for its place. */
+/* The two spellings of a scaling. */
 static void both(pc__arch *newer, const char *scaling)
 {
     char body[2048];
@@ -158,7 +158,7 @@ static void scalings(void)
           && a.rope.mscale == 0.7);
     CHECK(a.rope.mscale_all_dim == 0.6 && !a.rope.truncate && a.rope.attention_factor == 1.25
           && a.rope.original_length == 4096
-          && a.context_length == 8 * 4096); /* as Qwen's files are changed for it */
+          && a.context_length == 8 * 4096); /* as Qwen's documentation changes the file */
     both(&a, "\"yarn\",\"factor\":null,\"original_max_position_embeddings\":512");
     CHECK(a.rope.factor == 8);
     both(&a, "\"llama3\",\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_"
@@ -342,8 +342,7 @@ static void bert(void)
     refused(ENCODER("bert") ",\"hidden_act\":\"mish\"", PC_ERR_UNSUPPORTED, "mish");
     if (parsed(&a, ENCODER("roberta") ",\"type_vocab_size\":1,\"layer_norm_eps\":1e-5"))
         CHECK(a.position_offset == 2 && a.context_length == 64 && a.encoder.types == 1
-              && a.norm_eps
-                     == 1e-5f); /* behind the padding token's row, which is 1 if nothing is said */
+              && a.norm_eps == 1e-5f); /* after the padding token's row, which is 1 by default */
     if (parsed(&a, ENCODER("xlm-roberta") ",\"type_vocab_size\":1,\"pad_token_id\":1"))
         CHECK(a.position_offset == 2 && a.context_length == 64 && !strcmp(a.name, "xlm-roberta"));
     if (parsed(&a, ENCODER("roberta") ",\"pad_token_id\":0"))

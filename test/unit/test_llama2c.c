@@ -1,6 +1,5 @@
-/* Catches: matrices of a llama2.c checkpoint taken from the wrong place (both versions, head of its
- * own or not), a header that is believed before it is checked, a file cut off or too long, leaks
- * when memory runs out. */
+/* Catches: matrices of a llama2.c checkpoint read from the wrong place (both versions, head tied or
+ * not), unchecked headers, a file too short or too long, leaks when memory runs out. */
 #include "base/mem.h"
 #include "model/load/llama2c.h"
 #include "model/load/tensor_names.h"
@@ -63,7 +62,7 @@ static float first_of(const pc__weights *w, const char *name)
     return value;
 }
 
-/* Where the second layer's matrices start, counted in floats. */
+/* Offsets of the second layer's matrices, in floats. */
 static void places(int version, int tied)
 {
     enum { QO = DIM * DIM, KEYS = DIM * 4, MLP = DIM * FFN };
@@ -97,7 +96,7 @@ static void places(int version, int tied)
           == (version ? LAYERS * DIM : mlp - LAYERS * DIM));
     if (!tied)
         CHECK(first_of(w, "lm_head.weight") == (version ? MATRICES : MATRICES + 2 * LENGTH));
-    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF)); /* every tensor has a part */
+    CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF)); /* every tensor has a role */
     pc__weights_free(w);
 }
 
@@ -137,7 +136,7 @@ static void headers(int version)
             compose(&c, version, 1);
             memcpy(c.data + (version ? 8 : 0) + field * 4, &bad[b], 4);
             if (version && field == 6 && bad[b] > 0)
-                CHECK_OK(try_it(&c)); /* a length alone takes no bytes there */
+                CHECK_OK(try_it(&c)); /* the length alone takes no bytes */
             else
                 CHECK_STATUS(try_it(&c), PC_ERR_FORMAT);
         }

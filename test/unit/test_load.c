@@ -1,6 +1,6 @@
-/* Catches: files that are taken for what they are not, weights with NaN let in, information that
- * differs from the file, a vocabulary that pretends to compute, chat templates that get lost, and
- * leaks or half-loaded models when memory runs out anywhere. */
+/* Catches: files taken for another kind, weights with NaN, pc_model_info that differs from the
+ * file, a vocabulary that pretends to compute, lost chat templates, leaks or half-loaded models
+ * when memory runs out. */
 #include "model/load/load.h"
 
 #include <promptcache/bench.h>
@@ -65,8 +65,8 @@ static void compute_dtype(void)
     CHECK(pc__choose_compute(PC_DTYPE_DEFAULT, 0) != PC_DTYPE_DEFAULT);
 }
 
-/* A file and the same file with other rotary settings are different models; loading twice gives the
- * same fingerprint. */
+/* A file with other RoPE settings is another model; loading a file twice gives the same
+ * fingerprint. */
 static void information(pc_context *context)
 {
     const char *path = pc_test_data("golden/llama_gqa"), *other = pc_test_data("golden/llama_mha");

@@ -1,6 +1,5 @@
-/* Catches: an application's model taken with functions missing, its user freed twice or on failure,
- * calls of a model without a tokenizer that do anything but refuse, argument checks that are
- * missing. */
+/* Catches: an application's model with missing functions, `user` freed twice or on failure, a model
+ * without tokenizer that does more than refuse, missing argument checks. */
 #include "model/model.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* Catches: cuts that change the states, visibility of placements in an encoding, failed steps that
- * leave traces in a sequence, forks that share what they must not, a run that begins before its
- * start, weights that depend on the number of threads, long texts in many cuts that take memory by
- * the square of their length or have other states than the same in few calls, and leaks or
- * half-made results when memory runs out at any allocation. */
+/* Catches: ranges that change the states, wrong visibility of placements in an encoding, failed
+ * steps that change a sequence, forks that share too much, a run that begins before its start,
+ * weights that depend on the number of threads, long texts in many ranges that take quadratic
+ * memory or have other states than in few calls, leaks or half-made results when any allocation
+ * fails. */
 #include "model/forward/native_ops.h"
 #include "model/model_states.h"
 
@@ -14,7 +14,7 @@
 #include "testing.h"
 
 #ifdef __SANITIZE_THREAD__
-#define CHECKS_THREADS 1 /* what has one takes a minute, and shows nothing */
+#define CHECKS_THREADS 1 /* with one it takes a minute and shows nothing */
 #else
 #define CHECKS_THREADS 0
 #endif
@@ -45,8 +45,8 @@ static pc_encode_args encoding(const int64_t *positions, const pc_token_range *c
     return args;
 }
 
-/* The states of tokens [first, first + count) of one run equal those of another, placed where they
- * belong. */
+/* The largest difference between tokens [first, first + count) of one run and those of another at
+ * its place. */
 static double apart(const pc_model *model, const pc__kv *a, int64_t a_start, size_t a_first,
                     const pc__kv *b, int64_t b_start, size_t b_first, size_t count)
 {
@@ -82,7 +82,7 @@ static void cuts_and_placements(const pc_model *model)
     CHECK_OK(pc__native_encode(model->user, &args, parts));
     CHECK(apart(model, all, 7, 12, parts[0], 19, 0, 8) < 1e-5);
     CHECK(apart(model, all, 7, 2, parts[1], 9, 0, 5) < 1e-5);
-    /* the last 8 tokens behind the first 12 as a placement */
+    /* the last 8 tokens after the first 12 as a placement */
     pc_token_range last = {0, 8};
     pc_span before = {all, 7, 0, 12};
     pc_encode_args rest = {sizeof rest, ids + 12, positions + 12, 8,   &before, 1, &last,
@@ -139,7 +139,7 @@ static pc_status step(const pc_model *model, void *sequence, const int32_t *toke
     return pc__native_step(model->user, &args);
 }
 
-/* An original and its fork go different ways; each must see its own way only. */
+/* An original and its fork continue differently; each must see its own tokens only. */
 static void forks(const pc_model *model)
 {
     void *a = NULL, *b = NULL, *plain = NULL;
@@ -148,7 +148,7 @@ static void forks(const pc_model *model)
     CHECK_OK(pc__native_sequence_new(model->user, &a));
     CHECK_OK(step(model, a, ids, 0, 10, got));
     CHECK_OK(pc__native_fork(model->user, a, &b));
-    CHECK_OK(step(model, a, ids + 15, 10, 5, got)); /* the original runs ahead with other tokens */
+    CHECK_OK(step(model, a, ids + 15, 10, 5, got)); /* the original continues with other tokens */
     CHECK_OK(step(model, b, ids + 10, 10, 5, got));
     CHECK_OK(pc__native_sequence_new(model->user, &plain));
     CHECK_OK(step(model, plain, ids, 0, 15, want));
@@ -177,7 +177,7 @@ static void forks(const pc_model *model)
     pc__native_drop(model->user, plain);
 }
 
-/* After any failed step the next one gives what it gives without the failure. */
+/* A step after a failed one gives what it gives without the failure. */
 static void failed_steps(const pc_model *model)
 {
     void *sequence = NULL;
@@ -199,7 +199,7 @@ static void failed_steps(const pc_model *model)
     pc__native_drop(model->user, sequence);
 }
 
-/* Everything once; memory may run out anywhere. */
+/* Uses everything once; memory may run out anywhere. */
 static pc_status work(pc_context *context, float *logits)
 {
     pc_model *model = NULL;
@@ -279,7 +279,7 @@ static void threads_do_not_matter(const pc_model *model)
     pc_context_free(context);
 }
 
-/* A segment of learned positions stays; where it was computed it is welcome. */
+/* A segment with learned positions can only be placed where it was computed. */
 static void learned(pc_context *context)
 {
     pc_model *model = NULL;
@@ -327,7 +327,7 @@ static void bounded_free(void *user, void *ptr, size_t size, size_t align)
 
 enum { LONG = 2000 };
 
-/* Tokens [first, end), `each` to a cut, behind the segments of those before. */
+/* Encodes tokens [first, end), `each` to a range, after the segments of those before. */
 static pc_status encode_long(const pc_model *model, size_t first, size_t end, size_t each,
                              const pc_span *seen, size_t seen_count, void **segments)
 {
@@ -355,7 +355,7 @@ static pc_status encode_long(const pc_model *model, size_t first, size_t end, si
     return model->ops.encode(model->user, &args, segments);
 }
 
-/* A cut a token: each row names all runs before it, 48 MiB of names in all. */
+/* A range a token: each row names all runs before it, 48 MiB of spans in all. */
 static void long_memory(void)
 {
     pc_test_memory memory = {0};
@@ -391,7 +391,7 @@ static void long_memory(void)
     CHECK_INT(memory.live_blocks, 0);
 }
 
-/* In one call, of several passes, and in two of one pass each: the same bits. */
+/* One call of several passes and two calls of one pass each are bit-equal. */
 static void long_states(const pc_model *model)
 {
     enum { ALL = 1100, HALF = 500, EACH = 2 };

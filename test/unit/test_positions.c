@@ -1,6 +1,6 @@
-/* Catches: wrong frequencies of a rotary scaling, a wrong attention factor, a wrong regime at its
- * border, frequencies that are no numbers, wrong ALiBi slopes for head counts that are no power of
- * two. Expected values: the published formulas evaluated apart from this code. */
+/* Catches: wrong frequencies or attention factor of a RoPE scaling, a wrong RoPE regime at its
+ * border, frequencies that are not finite, wrong ALiBi slopes for head counts that are not powers
+ * of two. Expected values: the published formulas, computed apart from this code. */
 #include "model/load/positions.h"
 
 #include <math.h>
@@ -133,7 +133,7 @@ static void refused(const pc__rope_config *config, uint64_t regime)
     CHECK(!rope);
 }
 
-/* Each parameter is above zero, and what comes of them is infinite. */
+/* Every parameter is above zero, but the frequencies are infinite. */
 static void infinite(void)
 {
     double shorter[2] = {1, 2}, longer[2] = {1e-320, 5};

@@ -1,5 +1,5 @@
-/* Catches: q, scales and minimums that do not give, bit for bit, the values of dequantising; rows
- * from the wrong place; a type that is wrongly computed as quantised. */
+/* Catches: integers, scales and minimums that are not bit-equal to dequantised values; rows from
+ * the wrong place; a type taken for one of another form. */
 #include <stdlib.h>
 #include <string.h>
 

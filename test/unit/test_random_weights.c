@@ -1,5 +1,5 @@
-/* Catches: values that depend on how rows are fetched, matrices that repeat each other, a spread
- * that makes activations grow or die. */
+/* Catches: values that depend on how rows are read, matrices that repeat, a variance that makes
+ * activations grow or vanish. */
 #include "model/load/random_weights.h"
 
 #include <math.h>
@@ -12,12 +12,12 @@ enum { ROWS = 64, COLS = 50 };
 static void fetched_alike(void)
 {
     pc__random_matrix m = {12345, COLS, 0.25f};
-    static float whole[ROWS * COLS], part[ROWS * COLS];
+    static float whole[ROWS * COLS], role[ROWS * COLS];
     double sum = 0, squares = 0;
     pc__random_rows(&m, 0, ROWS, whole);
     for (size_t r = 0; r < ROWS; r += 7)
-        pc__random_rows(&m, r, r + 7 < ROWS ? 7 : ROWS - r, part + r * COLS);
-    CHECK(!memcmp(whole, part, sizeof whole));
+        pc__random_rows(&m, r, r + 7 < ROWS ? 7 : ROWS - r, role + r * COLS);
+    CHECK(!memcmp(whole, role, sizeof whole));
     for (size_t i = 0; i < ROWS * COLS; i++) {
         CHECK(fabsf(whole[i]) <= 0.25f);
         sum += (double)whole[i];

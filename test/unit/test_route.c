@@ -1,7 +1,6 @@
 /* Catches: other experts than the largest, ties that depend on chance, weights that are not the
- * softmax over all experts (renormalised or scaled where they must not be, or the other way round),
- * rows in the wrong expert's list, lists that overlap, numbers that are none leading out of bounds.
- */
+ * softmax over all experts (or wrongly normalised or scaled), rows in the wrong list, overlapping
+ * lists, NaN that leads out of bounds. */
 #include "model/forward/route.h"
 
 #include <math.h>
@@ -66,7 +65,7 @@ static void ties(void)
     }
 }
 
-/* Large logits do not overflow; what is no number gives no number, and valid, different experts. */
+/* Large logits do not overflow; NaN gives NaN weights and valid, different experts. */
 static void extremes(void)
 {
     const float large[4] = {3e38f, -3e38f, 2.9e38f, 0};
@@ -97,12 +96,12 @@ typedef struct routed {
 
 static void start(routed *r)
 {
-    memset(r, 0xee, sizeof *r); /* nothing is expected of what is there */
+    memset(r, 0xee, sizeof *r); /* old contents must not matter */
     r->routes = (pc__routes){r->logits, r->chosen, r->weight, r->first,
                              r->row,    r->share,  r->of_row};
 }
 
-/* Every entry is of its expert, its row's weight, in ascending rows; none is missing. */
+/* Every entry has its expert, its row's weight, ascending rows; none is missing. */
 static void check_lists(const pc__expert_config *config, const routed *r, size_t rows)
 {
     size_t used = (size_t)config->used;
@@ -124,8 +123,7 @@ static void check_lists(const pc__expert_config *config, const routed *r, size_t
     }
 }
 
-/* Some experts are so unlikely that nobody chooses them; a row's choice does not depend on the
- * others. */
+/* Some experts are never chosen; the choice of a row does not depend on other rows. */
 static void lists(pc_context *context)
 {
     static routed all, one;

@@ -1,6 +1,5 @@
-/* Catches: a safetensors header or shard index that is believed before it is checked (length,
- * offsets, shapes, dtypes, gaps, overlaps, duplicates, files outside the folder), a file cut off
- * anywhere, leaks when memory runs out. */
+/* Catches: unchecked safetensors headers or indexes (length, offsets, shapes, dtypes, gaps,
+ * overlaps, duplicates, files outside the folder), truncated files, leaks when memory runs out. */
 #include "base/mem.h"
 #include "model/load/safetensors.h"
 #include "model/load/weights.h"
@@ -94,7 +93,8 @@ static void bad_headers(void)
     refused("{" ONE("t", "F32", "[2]", "[0,8]") "," ONE("t", "F32", "[2]", "[8,16]") "}", 16,
             PC_ERR_FORMAT, "duplicate");
     refused("{" ONE("t", "F8_E4M3", "[2]", "[0,2]") "}", 2, PC_ERR_UNSUPPORTED, "F8_E4M3");
-    refused("{\"t\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, PC_ERR_FORMAT, "'t': dtype is missing");
+    refused("{\"t\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, PC_ERR_FORMAT,
+            "'t': dtype is missing");
     refused("{\"t\":5}", 8, PC_ERR_FORMAT, "'t'");
     refused("{" ONE("t", "F32", "[-2]", "[0,8]") "}", 8, PC_ERR_FORMAT, "shape");
     refused("{" ONE("t", "F32", "\"2\"", "[0,8]") "}", 8, PC_ERR_FORMAT, "shape");
@@ -128,7 +128,7 @@ static void cut_off(void)
         CHECK_STATUS(open_one(), PC_ERR_FORMAT);
         CHECK_ERROR_HAS("byte 0");
     }
-    /* single bits turned over: refused or harmless */
+    /* single flipped bits: refused or harmless */
     compose(good, 30, data);
     for (size_t at = 0; at < n - 30; at++) {
         data[at] ^= 1;

@@ -1,5 +1,5 @@
-/* Catches: a way of pooling that is taken for another one, several at once, a step that is passed
- * over in silence, a folder that leads out of the model's, damaged files, memory that is lost. */
+/* Catches: a way of pooling taken for another, several at once, ignored steps, paths out of the
+ * model's folder, damaged files, leaks. */
 #include "model/load/sentence_config.h"
 
 #include <promptcache/memo.h>
@@ -36,7 +36,8 @@ static pc_status read(const char *modules, const char *pooling, const char *limi
 static void good(void)
 {
     pc__pooling p = {9, 9, 9};
-    CHECK_OK(read(NULL, NULL, "{\"max_seq_length\":7}", &p)); /* no modules: not such a model */
+    CHECK_OK(
+        read(NULL, NULL, "{\"max_seq_length\":7}", &p)); /* no modules.json: not such a model */
     CHECK(!p.pool && !p.normalize && !p.max_tokens);
     CHECK_OK(read("[" FIRST "," POOLING "]",
                   "{\"pooling_mode_mean_tokens\":true,\"pooling_mode_cls_token\":false}", NULL,

@@ -1,6 +1,6 @@
-/* Catches: rows of a fused tensor given to the wrong part, a transposed matrix read straight, a
- * tensor that changes the result and is silently ignored, a missing tensor or bias that goes
- * unseen, a wrong shape that is read anyway, a prefix that is not found. */
+/* Catches: rows of a fused tensor given to the wrong role, a transposed matrix read straight,
+ * tensors that change the result and are ignored, missing tensors or biases that are not noticed,
+ * wrong shapes, prefixes that are not found. */
 #include "base/mem.h"
 #include "model/load/tensor_names.h"
 #include "model/load/weights_internal.h"
@@ -130,8 +130,8 @@ static void biases(void)
     CHECK_ERROR_HAS("q_proj.bias");
 }
 
-/* Names of BERT's files: with and without the prefix, norms as old files call them, heads that are
- * there or not, what predicts masked words, the rows of the numbers 0, 1, 2 …; a second pooler. */
+/* Tensors of BERT's files: with and without prefix, with old names of norms, with and without
+ * heads, with a second pooler, with the position numbers and the head for masked words. */
 static pc_status open_bert(const char *prefix, int old, const char *const *extra,
                            const char *architecture)
 {
@@ -214,8 +214,7 @@ static void lookups(void)
     pc__source_rows(&s, 1, 3, rows);
     CHECK(rows[0] == 8 && rows[23] == 31);
     CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_UP, 0, 6, 8, &s), PC_ERR_NOT_FOUND);
-    CHECK_ERROR_HAS(
-        "model.file: no MLP up: tensor 'model.layers.0.mlp.up_proj.weight' is missing");
+    CHECK_ERROR_HAS("model.file: no MLP up: tensor 'model.layers.0.mlp.up_proj.weight' is missing");
     CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_K, 0, 5, 8, &s), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("shape [4, 8], expected [5, 8]");
     CHECK_STATUS(pc__tensor_names_matrix(&n, PC__ROLE_PROJECT_IN, -1, 8, 8, &s), PC_ERR_NOT_FOUND);
@@ -230,10 +229,10 @@ static void lookups(void)
     pc__weights_free(w);
 }
 
-/* Row r of a fused matrix holds r * 8 …, its bias r: which rows a part is given, one by one and all
- * together. */
+/* Row r of a fused matrix has values from r * 8 on, its bias is r: shows which rows a role gets,
+ * one by one and all together. */
 static void fused(const char *architecture, pc__tensor_naming form, int32_t kv_heads,
-                  const char *name, uint64_t file_rows, pc__tensor_role part, size_t count,
+                  const char *name, uint64_t file_rows, pc__tensor_role role, size_t count,
                   const size_t *want)
 {
     pc__arch a = arch_of(architecture, kv_heads);
@@ -255,15 +254,15 @@ static void fused(const char *architecture, pc__tensor_naming form, int32_t kv_h
     CHECK_OK(pc__weights_seal(w));
     a.residual = strcmp(architecture, "falcon") ? PC__RESIDUAL_SEQUENTIAL : PC__RESIDUAL_PARALLEL;
     if (CHECK_OK(pc__tensor_names_open(&n, w, &a, form))
-        && CHECK_OK(pc__tensor_names_matrix(&n, part, 0, count, 8, &s))) {
+        && CHECK_OK(pc__tensor_names_matrix(&n, role, 0, count, 8, &s))) {
         pc__source_rows(&s, 0, count, rows);
-        CHECK_INT(pc__tensor_names_vector(&n, part, 0, 1, count, bias), 1);
+        CHECK_INT(pc__tensor_names_vector(&n, role, 0, 1, count, bias), 1);
         for (size_t r = 0; r < count; r++) {
             pc__source_rows(&s, r, 1, one);
             CHECK(rows[r * 8] == (float)(want[r] * 8) && !memcmp(one, rows + r * 8, sizeof one)
                   && bias[r] == (float)want[r]);
         }
-        CHECK_STATUS(pc__tensor_names_matrix(&n, part, 0, count, 7, &s), PC_ERR_FORMAT);
+        CHECK_STATUS(pc__tensor_names_matrix(&n, role, 0, count, 7, &s), PC_ERR_FORMAT);
     }
     pc__weights_free(w);
 }
@@ -299,7 +298,7 @@ static void layouts(void)
     fused("phi3", PC__NAMING_GGUF, 2, "blk.0.ffn_up", 12, PC__ROLE_UP, 6, second);
 }
 
-/* GPT-2: [in][out], 8 x 24; part K is columns 8 …. 150 columns cross the inner blocks. */
+/* GPT-2: [in][out], 8 x 24; K is columns from 8 on. 150 columns cross the inner blocks. */
 static void transposed(void)
 {
     pc__arch a = arch_of("gpt2", 4);
@@ -349,8 +348,8 @@ static void types(void)
     pc__weights_free(w);
 }
 
-/* Two layers of a Qwen2-MoE of three experts of width 4 (the first layer has none), or of a file
- * that keeps them in three dimensions. */
+/* Two layers of a Qwen2-MoE with three experts of width 4 (the first layer has none), as single
+ * tensors or in three dimensions. */
 static pc__arch arch_of_experts(const char *name)
 {
     pc__arch a = arch_of(name, 2);
@@ -361,7 +360,7 @@ static pc__arch arch_of_experts(const char *name)
     return a;
 }
 
-/* All experts hold the same numbers, but for the last one, which begins at 1000. */
+/* All experts have the same numbers, except the last, which starts at 1000. */
 static void add_expert(pc__weights *w, const char *kind, int e, uint64_t rows, uint64_t cols)
 {
     char name[96];
@@ -471,7 +470,7 @@ static void in_three_dimensions(void)
     pc__weights_free(w);
 }
 
-/* What binding uses: eight matrices stay readable at the same time. */
+/* The provider: eight matrices stay readable at the same time. */
 static void provider(void)
 {
     pc__arch a = arch_of("llama", 2);

@@ -1,12 +1,12 @@
-/* Catches: rows or biases of Q and K in another order than the original model's, and other parts
- * that are touched. */
+/* Catches: rows or biases of Q and K in another order than the original model's; other roles that
+ * change. */
 #include "model/load/unpermute.h"
 
 #include "testing.h"
 
 enum { HEAD = 6, HEADS = 2, COLS = 3 };
 
-/* Row r holds r. */
+/* Row r has the value r. */
 static void numbered(void *user, size_t first, size_t count, float *out)
 {
     (void)user;
@@ -25,10 +25,10 @@ static void numbered_quantised(void *user, size_t first, size_t count, uint8_t *
         scale[i] = (float)(first + i);
 }
 
-static pc_status matrix(void *user, pc__tensor_role part, int32_t layer, size_t rows, size_t cols,
+static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t rows, size_t cols,
                         pc__weight_source *out)
 {
-    (void)part;
+    (void)role;
     (void)layer;
     (void)rows;
     (void)cols;
@@ -36,21 +36,21 @@ static pc_status matrix(void *user, pc__tensor_role part, int32_t layer, size_t 
     return PC_OK;
 }
 
-static pc_status vector(void *user, pc__tensor_role part, int32_t layer, int bias, size_t count,
+static pc_status vector(void *user, pc__tensor_role role, int32_t layer, int bias, size_t count,
                         float *out)
 {
     (void)user;
-    (void)part;
+    (void)role;
     (void)layer;
     for (size_t i = 0; i < count; i++)
         out[i] = (float)i;
     return bias;
 }
 
-static size_t table_rows(void *user, pc__tensor_role part)
+static size_t table_rows(void *user, pc__tensor_role role)
 {
     (void)user;
-    return (size_t)part + 40;
+    return (size_t)role + 40;
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Catches: matrices in the wrong place, biases lost or given to a part that has none, tables
- * rounded wrongly, faults of the provider that do not come through, a cancelled load that leaks. */
+/* Catches: matrices in the wrong place, biases lost or given to a role without one, tables rounded
+ * wrongly, lost errors of the provider, a cancelled load that leaks. */
 #include "model/load/weight_binding.h"
 
 #include <math.h>
@@ -9,10 +9,10 @@
 
 enum { HIDDEN = 32, KV = 16, VOCAB = 300, FAIL_NOTHING = -1 };
 
-/* Element (row, column) of a matrix is part + row / 1024 + column / 2^20: exact in fp32, and every
- * place is recognisable. */
+/* Element (row, column) of a matrix is role + row / 1024 + column / 2^20: exact in fp32, and
+ * different everywhere. */
 typedef struct source {
-    int fail_part; /* this part's matrix is missing */
+    int fail_role; /* the matrix of this role is missing */
     int current[8];
     size_t next, cols[8];
 } source;
@@ -28,37 +28,37 @@ static void rows(void *user, size_t first, size_t count, float *out)
                                 + (float)c / 1048576.0f;
 }
 
-static pc_status matrix(void *user, pc__tensor_role part, int32_t layer, size_t row_count,
+static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t row_count,
                         size_t cols, pc__weight_source *out)
 {
     source *s = user;
     size_t at = s->next++ % 8;
     (void)row_count;
-    if (s->fail_part == (int)part)
-        return pc__fail(PC_ERR_FORMAT, "part %d of layer %d is missing", (int)part, layer);
-    s->current[at] = (int)part;
+    if (s->fail_role == (int)role)
+        return pc__fail(PC_ERR_FORMAT, "part %d of layer %d is missing", (int)role, layer);
+    s->current[at] = (int)role;
     s->cols[at] = cols;
     *out = (pc__weight_source){.user = &s->current[at], .rows = rows};
     return PC_OK;
 }
 
-/* V alone has a bias. */
-static pc_status vector(void *user, pc__tensor_role part, int32_t layer, int bias, size_t count,
+/* Only V has a bias. */
+static pc_status vector(void *user, pc__tensor_role role, int32_t layer, int bias, size_t count,
                         float *out)
 {
     (void)user;
     (void)layer;
-    if (bias && part != PC__ROLE_V)
+    if (bias && role != PC__ROLE_V)
         return 0;
     for (size_t i = 0; i < count; i++)
         out[i] = bias ? 100.0f + (float)i : 1.0f;
     return 1;
 }
 
-static size_t table_rows(void *user, pc__tensor_role part)
+static size_t table_rows(void *user, pc__tensor_role role)
 {
     (void)user;
-    (void)part;
+    (void)role;
     return VOCAB;
 }
 
@@ -69,7 +69,7 @@ static int32_t stop(void *user, const char *what, uint64_t done, uint64_t total)
     return done >= *(uint64_t *)user;
 }
 
-static pc_status bind(pc__native **out, pc_context *context, int fail_part, uint32_t compute,
+static pc_status bind(pc__native **out, pc_context *context, int fail_role, uint32_t compute,
                       uint64_t stop_at)
 {
     pc__arch arch = {.name = "test",
@@ -86,7 +86,7 @@ static pc_status bind(pc__native **out, pc_context *context, int fail_part, uint
                      .causal = 1};
     pc__weight_provider provider = {&the_source, matrix, vector, table_rows};
     pc__bind_options options = {compute, 0, 0, stop, &stop_at};
-    the_source = (source){.fail_part = fail_part};
+    the_source = (source){.fail_role = fail_role};
     return pc__native_bind(out, context, &arch, &provider, &options);
 }
 
@@ -139,13 +139,13 @@ static void faults(void)
     options.threads = 1;
     CHECK_OK(pc_context_new(&context, &options));
     int64_t before = memory.live_blocks;
-    for (int part = PC__ROLE_EMBEDDING; part <= PC__ROLE_DOWN; part++) {
+    for (int role = PC__ROLE_EMBEDDING; role <= PC__ROLE_DOWN; role++) {
         pc__native *native = (pc__native *)&memory;
-        int used = part != PC__ROLE_POSITIONS && part != PC__ROLE_PROJECT_IN
-                   && part != PC__ROLE_PROJECT_OUT && part != PC__ROLE_EMBEDDING_NORM
-                   && part != PC__ROLE_FINAL_NORM && part != PC__ROLE_NORM1
-                   && part != PC__ROLE_NORM2 && part != PC__ROLE_GATE;
-        pc_status status = bind(&native, context, part, PC_DTYPE_F32, 9);
+        int used = role != PC__ROLE_POSITIONS && role != PC__ROLE_PROJECT_IN
+                   && role != PC__ROLE_PROJECT_OUT && role != PC__ROLE_EMBEDDING_NORM
+                   && role != PC__ROLE_FINAL_NORM && role != PC__ROLE_NORM1
+                   && role != PC__ROLE_NORM2 && role != PC__ROLE_GATE;
+        pc_status status = bind(&native, context, role, PC_DTYPE_F32, 9);
         CHECK_STATUS(status, used ? PC_ERR_FORMAT : PC_OK);
         if (status < 0)
             CHECK(!native);
@@ -160,8 +160,7 @@ static void faults(void)
     pc_context_free(context);
 }
 
-/* Of a model with two sets of frequencies the second is made when a text is long: that it cannot be
- * shows at once. */
+/* Of two RoPE regimes the second is used for long texts only; the load must already fail. */
 static void second_regime(pc_context *context)
 {
     pc__arch arch = {.name = "test",

@@ -1,6 +1,6 @@
-/* Catches: a change of weights that leaves the digest alone (a bit, a name, a type, a shape), a
- * digest that depends on file form, order or number of threads, numbers that are not finite and go
- * unseen, leaks when memory runs out. */
+/* Catches: changed weights (a bit, a name, a type, a shape) with the same digest; a digest that
+ * depends on kind of file, order or threads; numbers that are not finite and not found; leaks when
+ * memory runs out. */
 #include <math.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ static void changes(pc_context *context)
     pc__weights_free(turned);
 }
 
-/* More than one piece, and one that ends exactly at a piece's end. */
+/* Several pieces, one of which ends at a tensor's end. */
 static void pieces(pc_context *context)
 {
     enum { PIECE = 32 << 20 };

@@ -14,7 +14,7 @@
 #include "machine.h"
 #include "plot.h"
 #include "program.h"
-#include "trace_file.h"
+#include "trace.h"
 
 enum { MOST_SHARES = 16 };
 

@@ -1,5 +1,5 @@
 /* Reads traces, and numbers their blocks by first use. */
-#include "trace_file.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>

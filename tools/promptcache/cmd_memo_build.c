@@ -22,7 +22,9 @@ static int add(memo_session *s, pc_memo_work *work, memo_progress *progress)
     status = pc_memo_add(s->memo, s->data.inputs, s->data.input_count, work);
     end_progress(progress);
     if (status < 0)
-        return input_error("add", "the inputs added so far are kept; the same command goes on");
+        return input_error(
+            "add",
+            "the inputs added so far are kept; run the same command again to add the others");
     if (pc_memo_get_stats(s->memo, &after) < 0)
         return input_error("memo", NULL);
     fprintf(stderr,
@@ -42,7 +44,7 @@ static int train(memo_session *s, pc_memo_work *work, memo_progress *progress)
         return plain_error("not trained: %s\n  add more texts, or fewer buckets (--buckets)",
                            pc_error_text());
     if (status < 0)
-        return input_error("train", "the same command goes on");
+        return input_error("train", "run the same command again to go on");
     fprintf(stderr, "trained in %.1f s; `promptcache memo tune` opens it for use\n",
             machine_now() - began);
     return EXIT_OK;
@@ -145,7 +147,8 @@ static int run_command_line(int argc, char **argv)
          "of the training: weight of the distance of maps (the library's choice)", NULL, 1e-6, 1e6},
         {"seed", OPTION_NUMBER, &a.seed, "of the training (0)", NULL, 0, 1e9},
         {"outputs", OPTION_CHOICE, &a.outputs,
-         "outputs stored with each input, which the same input gets back exactly (embeddings; logits for choices, or if no larger than the maps)",
+         "outputs stored with each input, which the same input gets back exactly (embeddings; "
+         "logits for choices, or if no larger than the maps)",
          "default none embeddings logits both", 0, 0},
         {"pool", OPTION_CHOICE, &a.session.pool,
          "pooling of the stored embeddings (the model's own)", "default mean first last", 0, 0},
@@ -171,5 +174,5 @@ const command memo_build = {.name = "memo build",
                             .details = "Computes all inputs and stores their attention maps, then "
                                        "trains the projectors, one for each\n"
                                        "bucket of lengths. An existing memo grows. After an "
-                                       "interrupt the same command goes on.\n\n" DATA_HELP,
+                                       "interrupt, run the same command again.\n\n" DATA_HELP,
                             .run = run_command_line};

@@ -32,13 +32,11 @@ pc_status pc__convolution_sublayer(pc__forward_work *work)
             break;
         gather_neighbours(work, first - work->first, count);
     }
-    PC__TRY(
-        native->backend->linear_run(native->encoder.conv, work->neighbours, work->rows, work->h),
-        done);
+    PC__TRY_RETURN(
+        native->backend->linear_run(native->encoder.conv, work->neighbours, work->rows, work->h));
     native->backend->activate(native->context, native->arch.encoder.conv_activation, work->h,
                               values);
     native->backend->add(native->context, work->x, work->h, values);
     pc__apply_norm(work, &native->encoder.conv_norm, work->x, work->rows, work->x);
-done:
     return status;
 }

@@ -38,7 +38,7 @@ static int by_token_position(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-static pc_status check_tokens(deviation_work *c, const int64_t *positions)
+static pc_status check_given_tokens(deviation_work *c, const int64_t *positions)
 {
     size_t n = 0;
     for (size_t p = 0; p < c->count; p++) {
@@ -179,7 +179,7 @@ pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t 
     if (!count)
         return PC_OK;
     c.layer = c.model->native->arch.layers > 1 ? 1 : 0;
-    PC__TRY(check_tokens(&c, positions), done);
+    PC__TRY(check_given_tokens(&c, positions), done);
     PC__TRY(reserve_deviation(&c), done);
     PC__TRY(make_fresh_runs(&c), done);
     order_tokens(&c, tokens, positions);

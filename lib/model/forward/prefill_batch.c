@@ -231,7 +231,7 @@ static pc_status classify_text(const prefill_batch *b, const float *rows, float 
     return status;
 }
 
-static pc_status write_results(const prefill_batch *b)
+static pc_status write_outputs(const prefill_batch *b)
 {
     const pc__native *native = b->model->native;
     size_t hidden = (size_t)native->arch.hidden, vocab = (size_t)b->model->info.vocab, n = 0;
@@ -273,11 +273,11 @@ static pc_status run_batch(prefill_batch *b)
 {
     pc__pass pass = {0};
     pc_status status;
-    PC__TRY(reserve_batch(b), done);
+    PC__TRY_RETURN(reserve_batch(b));
     if (!b->count)
         return PC_OK;
     for (size_t l = 0; l < b->count; l++)
-        PC__TRY(add_batch_lane(b, l), done);
+        PC__TRY_RETURN(add_batch_lane(b, l));
     pc__build_end(&b->build, &pass);
     pass.rope_regime_length = input_of(b, 0)->input->count;
     pass.lane_first = b->lane_first;
@@ -293,11 +293,9 @@ static pc_status run_batch(prefill_batch *b)
     pass.logits = b->model->native->arch.causal ? b->logits : NULL;
     pass.cancelled = b->options->cancelled;
     pass.cancel_user = b->options->cancel_user;
-    PC__TRY(pc__forward(b->model, &pass), done);
-    PC__TRY(write_results(b), done);
-    status = hand_over_runs(b);
-done:
-    return status;
+    PC__TRY_RETURN(pc__forward(b->model, &pass));
+    PC__TRY_RETURN(write_outputs(b));
+    return hand_over_runs(b);
 }
 
 static void release_batch(prefill_batch *b)

@@ -420,7 +420,7 @@ static int is_used(const pc__tensor_names *names, const pc__tensor *tensor)
     return 0;
 }
 
-static int ends_with(const char *name, const char *end)
+static int name_ends_with(const char *name, const char *end)
 {
     size_t n = strlen(name), m = strlen(end);
     return n >= m && !strcmp(name + n - m, end);
@@ -428,7 +428,7 @@ static int ends_with(const char *name, const char *end)
 
 static int is_ignored(const char *name, const char *rule)
 {
-    return *rule == '^' ? !strncmp(name, rule + 1, strlen(rule + 1)) : ends_with(name, rule);
+    return *rule == '^' ? !strncmp(name, rule + 1, strlen(rule + 1)) : name_ends_with(name, rule);
 }
 
 static pc_status check_unused(const pc__tensor_names *names, const pc__tensor_name_family *family)

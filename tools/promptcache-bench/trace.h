@@ -1,8 +1,8 @@
 /* Traces of requests: JSON lines with "hash_ids", the blocks of each prompt in order; an id stands
  * for a block and all before it (the form of the Mooncake traces). And the hits that a simulated
  * store of a given size has. */
-#ifndef TRACE_FILE_H
-#define TRACE_FILE_H
+#ifndef TRACE_H
+#define TRACE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -14,12 +14,16 @@ testing="g++ python3"
 testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python3-nacl"
 testing_optional="$testing_optional python3-xxhash python3-zstandard python3-pip qemu-user"
 ci=clang
+ci_optional="mold clang-format-14"
 
 needed=$building optional=$building_optional encoder=0
 case "${1-}" in
 "") ;;
 --tests) needed="$needed $testing" optional="$optional $testing_optional" encoder=1 ;;
---ci) needed="$needed $testing $ci" optional="$optional $testing_optional" encoder=1 ;;
+--ci)
+    needed="$needed $testing $ci"
+    optional="$optional $testing_optional $ci_optional" encoder=1
+    ;;
 *) sed -n '2,5s/^# *//p' "$0"; exit 2 ;;
 esac
 

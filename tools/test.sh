@@ -25,6 +25,13 @@ if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_NOHASHDIR=1
 fi
 
+# two hundred and fifty test programs are linked several times
+linker=
+if [ "$all" = 1 ] && command -v mold >/dev/null &&
+    echo 'int main(void) { return 0; }' | cc -fuse-ld=mold -x c - -o /dev/null 2>/dev/null; then
+    linker=-fuse-ld=mold
+fi
+
 # needed FOLDER: prints the targets that the chosen tests run; nothing, which builds everything, if
 # all tests are chosen
 needed() {
@@ -50,8 +57,8 @@ run() {
     folder=$1 label=$2
     shift 2
     echo "== $label"
-    cmake -S . -B "$folder" -G Ninja -DPC_WERROR=$werror "$@" >"$folder.configure.log" 2>&1 ||
-        { cat "$folder.configure.log"; exit 1; }
+    cmake -S . -B "$folder" -G Ninja -DPC_WERROR=$werror "-DCMAKE_EXE_LINKER_FLAGS=$linker" "$@" \
+        >"$folder.configure.log" 2>&1 || { cat "$folder.configure.log"; exit 1; }
     # shellcheck disable=SC2046
     cmake --build "$folder" -j "$jobs" -- $(needed "$folder") >"$folder.build.log" 2>&1 ||
         { tail -n 60 "$folder.build.log"; exit 1; }
@@ -121,15 +128,15 @@ else
     # long, of files, or of the program around the library
     left_out="-E ^amx_|^test_($(any_of "
         bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
-        memo_kill attend_abi calibrate program slow_ttft concurrent kv_serving"))$"
+        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving"))$"
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # one thread each, or a program's arguments: nothing to see, and slow
     left_out="-LE kernel|levels|fuzz -E ^amx_|^test_($(any_of "
         index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.* bench_yaml
         help other_kernels relay_text pml_document compare codec.* seal sharing_levels
-        sharing_baselines batch rules calibrate .*_abi program workloads trace generate kv_serving
-        slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
+        sharing_baselines batch rules costs_calibrate .*_abi program workloads trace generate
+        kv_serving slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
         memo_strangers minilm map_store_get map_space read_maps restart folder.*"))$"
     # shellcheck disable=SC2086
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked

@@ -35,4 +35,11 @@ pc_status pc__callback_cancelled(const char *format, ...) __attribute__((format(
             goto label;            \
     } while (0)
 
+/* The same for a function that has nothing to free: returns the status. */
+#define PC__TRY_RETURN(call)       \
+    do {                           \
+        if ((status = (call)) < 0) \
+            return status;         \
+    } while (0)
+
 #endif

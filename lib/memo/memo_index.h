@@ -1,8 +1,8 @@
 /* The index file of a bucket: a copy of what pooled inputs and projector determine, so that opening
  * a memo only reads. It is used if it is whole and of the current projector, and of each position
  * only if the prompt is still the same. The rest is computed anew. */
-#ifndef PC_MEMO_MEMO_KEEP_H
-#define PC_MEMO_MEMO_KEEP_H
+#ifndef PC_MEMO_MEMO_INDEX_H
+#define PC_MEMO_MEMO_INDEX_H
 
 #include <stdio.h>
 #include <string.h>

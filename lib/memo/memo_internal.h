@@ -4,8 +4,8 @@
  * projector per bucket ("projector-<most>.pcp"), and the head ("memo.pcm": model, buckets and their
  * tuning). Pooled inputs and projectors determine features and indexes. Where computing those takes
  * long, "index-<most>.pci" has a copy (memo_index.h). An index has prompts of one length. */
-#ifndef PC_MEMO_MEMO_BODY_H
-#define PC_MEMO_MEMO_BODY_H
+#ifndef PC_MEMO_MEMO_INTERNAL_H
+#define PC_MEMO_MEMO_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>

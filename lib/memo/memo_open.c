@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "memo/maps/map_format.h"
 #include "memo/memo_internal.h"
 #include "model/model_states.h"
 
@@ -60,28 +61,27 @@ static pc__memo_head wanted_head(const pc_model *model, const pc_memo_options *o
     return head;
 }
 
+static pc__map_signature signature_of(const pc__memo_head *head)
+{
+    return (pc__map_signature){.model = head->model,
+                               .layers = (int32_t)head->layers,
+                               .heads = (int32_t)head->heads,
+                               .causal = head->causal != 0,
+                               .format = head->map_format};
+}
+
+/* Compares an existing memo with the model; its format of maps stays. */
 static pc_status check_head(const pc__memo_head *there, const pc__memo_head *wanted,
                             const char *path)
 {
-    if (!pc__id_equal(&there->model, &wanted->model)) {
-        char a[65], b[65];
-        pc__id_hex(&there->model, a);
-        pc__id_hex(&wanted->model, b);
-        return pc__fail(PC_ERR_MISMATCH, "%s: a memo of the model %.16s…, not of this one, %.16s…",
-                        path, a, b);
-    }
-    if (there->causal != wanted->causal)
-        return pc__fail(PC_ERR_MISMATCH, "%s: holds %s maps; this model's are %s", path,
-                        there->causal ? "causal" : "bidirectional",
-                        wanted->causal ? "causal" : "bidirectional");
-    if (there->layers != wanted->layers || there->heads != wanted->heads
-        || there->hidden != wanted->hidden)
-        return pc__fail(
-            PC_ERR_MISMATCH,
-            "%s: maps of %u layers of %u heads, inputs of %u; the model has %u, %u and %u", path,
-            there->layers, there->heads, there->hidden, wanted->layers, wanted->heads,
-            wanted->hidden);
-    return PC_OK;
+    pc__map_signature have = signature_of(there), want = signature_of(wanted);
+    pc_status status;
+    want.format = have.format;
+    status = pc__map_signature_check(&have, &want, path);
+    if (status >= 0 && there->hidden != wanted->hidden)
+        return pc__fail(PC_ERR_MISMATCH, "%s: inputs of %u dimensions; the model has %u", path,
+                        there->hidden, wanted->hidden);
+    return status;
 }
 
 static size_t index_count(const pc_memo *memo)
@@ -154,11 +154,7 @@ static pc_status open_maps(pc_memo *memo)
     pc_status status = path ? PC_OK : PC_ERR_NOMEM;
     options.create = !options.read_only;
     options.relaxed = 1; /* memo_add.c syncs */
-    options.signature = (pc__map_signature){.model = memo->head.model,
-                                            .layers = (int32_t)memo->head.layers,
-                                            .heads = (int32_t)memo->head.heads,
-                                            .causal = memo->head.causal != 0,
-                                            .format = memo->head.map_format};
+    options.signature = signature_of(&memo->head);
     if (status >= 0)
         status = pc__map_store_open(&memo->maps, &memo->mem, path, &options);
     if (status == PC_OK)

@@ -7,6 +7,7 @@
 
 #include "attn/kernels.h"
 #include "base/little_endian.h"
+#include "memo/index/index_bytes.h"
 #include "model/forward/prefill_batch.h"
 #include "model/model_states.h"
 
@@ -116,14 +117,6 @@ static stored_outputs parse_outputs(const pc_memo *memo, const uint8_t *metadata
     return f;
 }
 
-static void copy_floats(const uint8_t *from, size_t count, float *to)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits = pc__get_u32(from + 4 * i);
-        memcpy(to + i, &bits, sizeof bits);
-    }
-}
-
 int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_sizes sizes)
 {
     size_t base = pc__memo_metadata_base(memo, pc__memo_bucket_of(memo, entry->tokens)), bytes = 0;
@@ -164,9 +157,9 @@ pc_status pc__memo_output(pc_memo *memo, int64_t id, uint32_t pool, float *embed
         if ((embedding && (!f.sizes.embedding || f.pool != pool)) || (logits && !f.sizes.logits))
             status = PC_MISS;
         if (status == PC_OK && embedding)
-            copy_floats(f.values, f.sizes.embedding, embedding);
+            pc__index_get_words(embedding, f.values, f.sizes.embedding);
         if (status == PC_OK && logits)
-            copy_floats(f.values + 4 * f.sizes.embedding, f.sizes.logits, logits);
+            pc__index_get_words(logits, f.values + 4 * f.sizes.embedding, f.sizes.logits);
     } else if (status == PC_ERR_FORMAT) {
         pc__memo_entry_remove(memo, id);
     }

@@ -29,6 +29,12 @@ pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char 
     return PC_OK;
 }
 
+pc_status pc__literal_add_template(pc__literal *literal, const char *text, size_t line,
+                                   size_t column)
+{
+    return pc__literal_add(literal, PC__PIECE_TEMPLATE, text, strlen(text), line, column);
+}
+
 static int is_blank_char(char c)
 {
     return pc__xml_is_blank(&c, 1);
@@ -200,9 +206,9 @@ pc_status pc__literal_around(pc__literal *literal, const char *before, const cha
     pc_status status;
     *tokens = NULL;
     *count = 0;
-    PC__TRY(pc__literal_add(literal, PC__PIECE_TEMPLATE, before, strlen(before), 1, 1), done);
+    PC__TRY(pc__literal_add_template(literal, before, 1, 1), done);
     PC__TRY(pc__literal_add(literal, PC__PIECE_DOCUMENT, text, size, 1, 1), done);
-    PC__TRY(pc__literal_add(literal, PC__PIECE_TEMPLATE, behind, strlen(behind), 1, 1), done);
+    PC__TRY(pc__literal_add_template(literal, behind, 1, 1), done);
     PC__TRY(pc__literal_adjust(literal, PC__BLANKS_NONE), done);
     if (literal->text.size) /* nothing to do for a model without a tokenizer */
         status = pc__literal_tokens(literal, tokens, count);

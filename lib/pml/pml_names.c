@@ -19,6 +19,15 @@ static int is_well_formed(const char *name)
     return 1;
 }
 
+void pc__list_name(char *out, size_t size, const char *quote, const char *name)
+{
+    size_t n = strlen(out);
+    if (n + strlen(name) + 8 < size)
+        snprintf(out + n, size - n, "%s%s%s%s", n ? ", " : "", quote, name, quote);
+    else if (n < 3 || strcmp(out + n - 3, "..."))
+        snprintf(out + n, size - n, "%s...", n ? ", " : "");
+}
+
 int pc__is_chat_tag(const char *name)
 {
     return !strcmp(name, "system") || !strcmp(name, "user") || !strcmp(name, "assistant");

@@ -11,6 +11,9 @@ const char *pc__name_attribute(const char *where, const pc__xml *element, const 
                                int as_tag);
 /* PC_ERR_PML for an attribute that is not in `allowed`: names between blanks, " name src ". */
 pc_status pc__only_attributes(const char *where, const pc__xml *element, const char *allowed);
+/* Adds a name to a list between commas, in quotes if `quote` is one; "..." where it does not fit.
+ */
+void pc__list_name(char *out, size_t size, const char *quote, const char *name);
 int pc__is_chat_tag(const char *name);
 int pc__is_tag(const char *name); /* of PML, chat tags included */
 

@@ -98,16 +98,6 @@ static const pc__node *module_anywhere(const pc__schema_tree *tree, const char *
     return NULL;
 }
 
-/* One more name in a list between commas; "..." where it does not fit. */
-static void list_name(char *out, size_t size, const char *name)
-{
-    size_t n = strlen(out);
-    if (n + strlen(name) + 8 < size)
-        snprintf(out + n, size - n, "%s%s", n ? ", " : "", name);
-    else if (n < 3 || strcmp(out + n - 3, "..."))
-        snprintf(out + n, size - n, "%s...", n ? ", " : "");
-}
-
 static void list_modules(const pc__node *parent, char *out, size_t size)
 {
     for (size_t i = 0; i < parent->child_count; i++) {
@@ -115,7 +105,7 @@ static void list_modules(const pc__node *parent, char *out, size_t size)
         if (child->kind == PC__NODE_UNION)
             list_modules(child, out, size);
         else if (child->kind == PC__NODE_MODULE)
-            list_name(out, size, child->name);
+            pc__list_name(out, size, "", child->name);
     }
 }
 
@@ -144,7 +134,7 @@ static pc_status no_such_parameter(const resolver *r, const pc__node *module, co
     char names[160] = "";
     for (size_t i = 0; i < module->child_count; i++)
         if (module->children[i]->kind == PC__NODE_PARAMETER)
-            list_name(names, sizeof names, module->children[i]->name);
+            pc__list_name(names, sizeof names, "", module->children[i]->name);
     return pc__xml_fault(r->env->where, e, "module '%s' has no parameter '%.60s'; it has %s",
                          module->path, name, *names ? names : "none");
 }
@@ -213,27 +203,23 @@ static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc
     return PC_OK;
 }
 
-static pc_status add_template(resolver *r, const pc__xml *e, const char *text)
-{
-    return pc__literal_add(&r->literal, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
-}
-
 static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
 {
     pc__chat_tag tag;
     pc_status status;
     if (r->tree->slot)
         return pc__xml_fault(r->env->where, e,
-                             "<%s>: the schema string is the template; write the text as it is",
+                             "<%s>: the schema string is the template; write only the text",
                              e->name);
     status = pc__chat_tag_of(r->env, e, &r->in_system, &tag);
     if (status >= 0)
-        status = add_template(r, e, tag.open);
+        status = pc__literal_add_template(&r->literal, tag.open, e->line, e->column);
     if (status >= 0)
         status = resolve_content(r, module, e);
     if (status >= 0)
-        status = add_template(r, e, tag.close);
-    return status < 0 ? status : add_template(r, e, tag.generation);
+        status = pc__literal_add_template(&r->literal, tag.close, e->line, e->column);
+    return status < 0 ? status
+                      : pc__literal_add_template(&r->literal, tag.generation, e->line, e->column);
 }
 
 /* Blanks between elements are layout of the file, not text. */
@@ -357,47 +343,53 @@ static pc_status resolve_root(resolver *r, const pc__xml *root)
     return finish_parts(r);
 }
 
+static pc_status start_resolver(resolver *r, const pc__pml_env *env, const pc__schema_tree *tree)
+{
+    *r = (resolver){.env = env,
+                    .tree = tree,
+                    .literal = {.env = env},
+                    .key = {.mem = env->mem},
+                    .in_system = tree->ends_in_system};
+    r->out = pc__calloc(env->mem, 1, sizeof *r->out);
+    r->imported = pc__calloc(env->mem, tree->node_count, 1);
+    return r->out && r->imported ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc_status end_resolver(resolver *r, pc_status status, pc__resolved **out)
+{
+    pc__literal_free(&r->literal);
+    pc__bytes_free(&r->key);
+    pc__free(r->env->mem, r->imported);
+    if (status < 0)
+        pc__resolved_free(r->out, r->env->mem);
+    *out = status < 0 ? NULL : r->out;
+    return status;
+}
+
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                       const char *text, size_t size)
 {
     pc__xml *xml;
+    resolver r;
     pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
-    resolver r = {.env = env,
-                  .tree = tree,
-                  .literal = {.env = env},
-                  .key = {.mem = env->mem},
-                  .in_system = tree->ends_in_system};
     *out = NULL;
     if (status < 0)
         return status;
-    r.out = pc__calloc(env->mem, 1, sizeof *r.out);
-    r.imported = pc__calloc(env->mem, tree->node_count, 1);
-    status = r.out && r.imported ? resolve_root(&r, xml) : PC_ERR_NOMEM;
-    pc__literal_free(&r.literal);
-    pc__bytes_free(&r.key);
-    pc__free(env->mem, r.imported);
+    status = start_resolver(&r, env, tree);
+    if (status >= 0)
+        status = resolve_root(&r, xml);
     pc__xml_free(xml, env->mem);
-    if (status < 0)
-        pc__resolved_free(r.out, env->mem);
-    else
-        *out = r.out;
-    return status;
+    return end_resolver(&r, status, out);
 }
 
 pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                            int32_t *tokens, size_t count)
 {
-    resolver r = {.env = env, .tree = tree};
-    pc__part part = {.kind = PC__PART_TEXT, .tokens = tokens, .count = count};
-    pc_status status = PC_OK;
-    *out = NULL;
-    r.out = pc__calloc(env->mem, 1, sizeof *r.out);
-    r.imported = pc__calloc(env->mem, tree->node_count, 1);
-    if (!r.out || !r.imported) {
-        pc__free(env->mem, tokens);
-        status = PC_ERR_NOMEM;
-    } else if (count) {
-        part.start = tree->length;
+    pc__part part = {
+        .kind = PC__PART_TEXT, .tokens = tokens, .count = count, .start = tree->length};
+    resolver r;
+    pc_status status = start_resolver(&r, env, tree);
+    if (status >= 0 && count) {
         part.path = pc__strdup(env->mem, "");
         r.text_end = part.start + (int64_t)count;
         status = add_part(&r, part);
@@ -408,12 +400,7 @@ pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc_
         r.imported[0] = 1;
         status = finish_parts(&r);
     }
-    pc__free(env->mem, r.imported);
-    if (status < 0)
-        pc__resolved_free(r.out, env->mem);
-    else
-        *out = r.out;
-    return status;
+    return end_resolver(&r, status, out);
 }
 
 pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, const char *text,

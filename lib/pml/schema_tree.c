@@ -309,22 +309,18 @@ static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__
     return fill_placeholder(b, e, node);
 }
 
-static pc_status add_template(schema_builder *b, const pc__xml *e, const char *text)
-{
-    return pc__literal_add(&b->literal, PC__PIECE_TEMPLATE, text, strlen(text), e->line, e->column);
-}
-
 static pc_status build_chat_tag(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
     pc__chat_tag tag;
     pc_status status = pc__chat_tag_of(b->env, e, &b->tree->ends_in_system, &tag);
     if (status >= 0)
-        status = add_template(b, e, tag.open);
+        status = pc__literal_add_template(&b->literal, tag.open, e->line, e->column);
     if (status >= 0 && !pc__xml_is_empty(e))
         status = build_content(b, parent, e);
     if (status >= 0)
-        status = add_template(b, e, tag.close);
-    return status < 0 ? status : add_template(b, e, tag.generation);
+        status = pc__literal_add_template(&b->literal, tag.close, e->line, e->column);
+    return status < 0 ? status
+                      : pc__literal_add_template(&b->literal, tag.generation, e->line, e->column);
 }
 
 static pc_status note_scaffold(schema_builder *b, const pc__node *parent, const pc__xml *e)

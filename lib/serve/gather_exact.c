@@ -2,9 +2,7 @@
  * repair FULL, and the blocks of a prompt without PML. All of them come through here, so that they
  * are the same computation: one segment for every part up to the last one whose states are kept,
  * cut and placed alike, whether a part comes from the cache or not. */
-#include <string.h>
-
-#include "base/clock.h"
+#include "serve/encode_call.h"
 #include "serve/gather_internal.h"
 #include "serve/model_calls.h"
 #include "serve/request_tenants.h"
@@ -22,11 +20,6 @@ typedef struct exact_gather {
     double token_cost;   /* seconds, as expected; 0: unknown */
     size_t first, end;   /* parts of the call under way */
     double call_seconds; /* a token, of the last call */
-    int32_t *tokens;     /* the call's arrays */
-    int64_t *positions;
-    pc_token_range *ranges;
-    pc_span *visible;
-    pc_segment **made;
 } exact_gather;
 
 static const pc__part *part_at(const exact_gather *e, size_t p)
@@ -166,47 +159,43 @@ static int is_under_way(const pc__gather *g, size_t p)
     return p >= e->first && p < e->end;
 }
 
-static void fill_call(exact_gather *e, pc_encode_args *args)
+static void fill_call(const exact_gather *e, pc__encode_call *call)
 {
     const pc__request *r = e->base.request;
-    for (size_t p = 0; p < e->first; p++) {
-        const pc_segment *segment = r->parts[p].segment;
-        if (segment)
-            e->visible[args->visible_count++] = (pc_span){segment->payload, part_at(e, p)->start, 0,
-                                                          (uint32_t)segment->tokens};
-    }
+    for (size_t p = 0; p < e->first; p++)
+        if (r->parts[p].segment)
+            pc__encode_call_see(call, r->parts[p].segment, part_at(e, p)->start);
     for (size_t p = e->first; p < e->end; p++) {
         const pc__part *part = part_at(e, p);
-        if (!part->count)
-            continue;
-        e->ranges[args->range_count++] = (pc_token_range){args->count, part->count};
-        memcpy(e->tokens + args->count, part->tokens, part->count * sizeof *e->tokens);
-        for (size_t t = 0; t < part->count; t++)
-            e->positions[args->count++] = part->start + (int64_t)t;
+        if (part->count)
+            pc__encode_call_add(call, part->tokens, part->count, part->start, 1);
     }
-    args->tokens = e->tokens;
-    args->positions = e->positions;
-    args->visible = e->visible;
-    args->ranges = e->ranges;
-    args->rope_regime_length = r->regime.length;
+    call->args.rope_regime_length = r->regime.length;
+    call->args.cancelled = pc__gather_must_stop;
+    call->args.cancel_user = (void *)(uintptr_t)e;
 }
 
 static pc_status encode_parts(exact_gather *e, size_t first, size_t end)
 {
     pc__request *r = e->base.request;
-    pc_encode_args args = {
-        .struct_size = sizeof args, .cancelled = pc__gather_must_stop, .cancel_user = e};
-    pc_status status = pc__gather_start(&e->base);
-    if (status < 0)
-        return status;
+    const pc_allocator *mem = &r->model->context->mem;
+    pc__encode_call call = {.tokens = NULL};
+    pc_status status;
     e->first = first;
     e->end = end;
-    fill_call(e, &args);
-    status = pc__call_encode(r->model, e->base.cache, &args, !pc__request_is_fresh(r), e->made,
-                             &e->call_seconds);
-    for (size_t p = first, made = 0; status >= 0 && p < end; p++)
-        if (part_at(e, p)->count)
-            r->parts[p].segment = e->made[made++];
+    PC__TRY(pc__gather_start(&e->base), done);
+    PC__TRY(pc__encode_call_init(&call, mem, r->tokens, end - first, first), done);
+    fill_call(e, &call);
+    PC__TRY(pc__call_encode(r->model, e->base.cache, &call.args, !pc__request_is_fresh(r),
+                            call.segments, &e->call_seconds),
+            done);
+    for (size_t p = first, made = 0; p < end; p++)
+        if (part_at(e, p)->count) {
+            r->parts[p].segment = call.segments[made];
+            call.segments[made++] = NULL;
+        }
+done:
+    pc__encode_call_end(&call, mem);
     return status;
 }
 
@@ -247,23 +236,11 @@ static pc_status keep_parts(exact_gather *e)
     return status;
 }
 
-static pc_status reserve_call(exact_gather *e)
-{
-    const pc_allocator *mem = &e->base.request->model->context->mem;
-    size_t parts = e->base.request->prompt->part_count, tokens = e->base.request->tokens;
-    e->tokens = pc__calloc(mem, tokens, sizeof *e->tokens);
-    e->positions = pc__calloc(mem, tokens, sizeof *e->positions);
-    e->ranges = pc__calloc(mem, parts, sizeof *e->ranges);
-    e->visible = pc__calloc(mem, parts, sizeof *e->visible);
-    e->made = pc__calloc(mem, parts, sizeof(*e->made));
-    return e->tokens && e->positions && e->ranges && e->visible && e->made ? PC_OK : PC_ERR_NOMEM;
-}
-
-/* An overtaken call is made once more, with what has come. */
+/* An overtaken call is made once more, without the parts that were loaded. */
 static pc_status compute_missing(pc__gather *g)
 {
     exact_gather *e = (exact_gather *)g;
-    pc_status status = reserve_call(e);
+    pc_status status = PC_OK;
     for (size_t p = 0, end; p < g->parts && status >= 0; p = end) {
         pc__gather_load_all(g);
         end = call_end(e, p);
@@ -300,11 +277,6 @@ static void free_exact(pc__gather *g)
     pc__request_tenants_end(&e->tenants, mem);
     pc__free(mem, e->keys);
     pc__free(mem, e->reasons);
-    pc__free(mem, e->tokens);
-    pc__free(mem, e->positions);
-    pc__free(mem, e->ranges);
-    pc__free(mem, e->visible);
-    pc__free(mem, e->made);
 }
 
 pc__gather *pc__gather_exact_new(const pc__request *request)

@@ -7,7 +7,6 @@
 typedef struct units_gather {
     pc__gather base;
     pc__unit_work work;
-    pc__unit_keys *keys;
     size_t *leaf;   /* [parts] PC__NO_LEAF: it needs no segment */
     size_t unit;    /* that is being computed */
     int scaffolded; /* the states of some part come from a scaffold set */
@@ -39,19 +38,13 @@ static pc_status name_leaves(pc__gather *g)
 {
     units_gather *u = (units_gather *)g;
     const pc__request *r = g->request;
-    const pc_schema *schema = r->prompt->schema;
-    pc_status status;
-    u->work.model = r->model;
-    u->work.cache = g->cache;
-    u->work.rope_regime_length = r->regime.length;
+    pc_status status = pc__unit_work_init(&u->work, r->prompt->schema, g->cache,
+                                          r->options->encoding, &r->regime, r->options->salts,
+                                          r->options->salt_count);
     u->work.cancelled = pc__gather_must_stop;
     u->work.cancel_user = u;
-    if ((status = pc__schema_recipe(schema, r->options->encoding, &u->work.recipe)) < 0
-        || (status = pc__schema_keys(schema, u->work.recipe, g->cache, r->regime.key,
-                                     r->options->salts, r->options->salt_count, &u->keys))
-               < 0)
+    if (status < 0)
         return status;
-    u->work.keys = u->keys;
     u->leaf = pc__calloc(&r->model->context->mem, g->parts, sizeof *u->leaf);
     if (!u->leaf)
         return PC_ERR_NOMEM;
@@ -196,9 +189,7 @@ static void judge_units(pc__gather *g)
 static void free_units(pc__gather *g)
 {
     units_gather *u = (units_gather *)g;
-    if (u->work.made)
-        pc__unit_work_end(&u->work);
-    pc__unit_keys_unref(u->keys);
+    pc__unit_work_end(&u->work);
     pc__free(&g->request->model->context->mem, u->leaf);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "pml/pml_names.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20) /* of a PML file */
 
@@ -85,21 +86,6 @@ static pc_status check_schemas(pc_schema *const *schemas, size_t count)
     return PC_OK;
 }
 
-/* The names between commas; those that do not fit become "...". */
-static void list_schemas(pc_schema *const *schemas, size_t count, char *out, size_t size)
-{
-    size_t n = 0;
-    *out = 0;
-    for (size_t i = 0; i < count; i++) {
-        const char *name = schemas[i]->tree->name;
-        if (n + strlen(name) + 8 > size) {
-            snprintf(out + n, size - n, ", ...");
-            return;
-        }
-        n += (size_t)snprintf(out + n, size - n, "%s'%s'", i ? ", " : "", name);
-    }
-}
-
 /* Index of the first schema of that name from `from` on; `count`: none. */
 static size_t find_named(pc_schema *const *schemas, size_t from, size_t count, const char *name)
 {
@@ -135,8 +121,9 @@ static pc_status check_alone(const pc__pml_env *env, const pc__prompt_head *at,
 static pc_status not_given(const pc__pml_env *env, const pc__prompt_head *at,
                            pc_schema *const *schemas, size_t count)
 {
-    char list[256];
-    list_schemas(schemas, count, list, sizeof list);
+    char list[256] = "";
+    for (size_t i = 0; i < count; i++)
+        pc__list_name(list, sizeof list, "'", schemas[i]->tree->name);
     if (at->schema)
         return pc__fail(PC_ERR_NOT_FOUND,
                         "%s:%zu:%zu: the prompt is for schema '%.100s'; given: %s", env->where,
@@ -182,12 +169,10 @@ static pc_status resolve_text(pc_prompt **out, pc_schema *const *schemas, size_t
     status = choose_schema(&env, schemas, count, text, size, &schema);
     if (status < 0)
         return status;
-    if (schema->model != schemas[0]->model) {
-        pc__pml_env_of(&env, schema->model);
-        env.flags = flags;
-        env.base_folder = folder;
-        env.where = where;
-    }
+    pc__pml_env_of(&env, schema->model);
+    env.flags = flags;
+    env.base_folder = folder;
+    env.where = where;
     status = pc__resolve(&resolved, &env, schema->tree, text, size);
     return status < 0 ? status : pc__prompt_from_resolved(out, schema, resolved);
 }
@@ -258,6 +243,16 @@ static pc_status make_blocks(pc_prompt *prompt, size_t count)
     return PC_OK;
 }
 
+pc_status pc__check_tokens(const pc_model *model, const char *call, const int32_t *tokens,
+                           size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
+            return pc__fail(PC_ERR_INVALID, "%s: token %zu is %d, the vocabulary has %d", call, i,
+                            tokens[i], model->info.vocab);
+    return PC_OK;
+}
+
 static pc_status check_prompt_tokens(const pc_model *model, const int32_t *tokens, size_t count)
 {
     int32_t limit = model->info.context_length;
@@ -266,11 +261,7 @@ static pc_status check_prompt_tokens(const pc_model *model, const int32_t *token
     if (limit && count > (size_t)limit)
         return pc__fail(PC_ERR_LIMIT, "prompt: %zu tokens, the model's context is %d", count,
                         limit);
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
-            return pc__fail(PC_ERR_INVALID, "prompt: token %zu is %d, the vocabulary has %d", i,
-                            tokens[i], model->info.vocab);
-    return PC_OK;
+    return pc__check_tokens(model, "prompt", tokens, count);
 }
 
 /* Owns the block of tokens from now on. */

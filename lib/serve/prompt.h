@@ -31,6 +31,10 @@ void pc__prompt_unref(pc_prompt *prompt);
 pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
                                    pc__resolved *resolved);
 
+/* PC_ERR_INVALID with `call` in front: an id that the model's vocabulary does not have. */
+pc_status pc__check_tokens(const pc_model *model, const char *call, const int32_t *tokens,
+                           size_t count);
+
 /* Position of a part's token; given segments may have gaps. */
 int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token);
 

@@ -55,12 +55,7 @@ static pc_status check_new_tokens(const pc_model *model, int64_t start, const in
                         "pc_prompt_from_spans: %zu tokens from position %lld, the model's context "
                         "is %lld",
                         count, (long long)start, (long long)limit);
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
-            return pc__fail(PC_ERR_INVALID,
-                            "pc_prompt_from_spans: token %zu is %d, the vocabulary has %d", i,
-                            tokens[i], model->info.vocab);
-    return PC_OK;
+    return pc__check_tokens(model, "pc_prompt_from_spans", tokens, count);
 }
 
 static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, size_t token_count)

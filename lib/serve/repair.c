@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "serve/model_calls.h"
+#include "serve/encode_call.h"
 
 /* The unit of repair is a module, or a run of texts of the root without a module in between: its
  * first text stands for it. */
@@ -23,7 +23,7 @@ static const pc__node *module_of(const pc__schema_tree *tree, const pc__node *te
     return first;
 }
 
-static void took_effect(pc__request *r, uint32_t level)
+static void note_repair(pc__request *r, uint32_t level)
 {
     r->stats.repair = level;
     if (r->stats.exactness == PC_APPROXIMATE)
@@ -52,7 +52,7 @@ pc_status pc__repair_first(pc__request *r)
         for (size_t t = 0; t < part->count && left[module->index]; t++, left[module->index]--) {
             r->again[r->parts[p].first + t] = 1;
             pc__request_missed(r, p, PC_REASON_REPAIR);
-            took_effect(r, PC_REPAIR_FIRST);
+            note_repair(r, PC_REPAIR_FIRST);
         }
     }
     pc__free(mem, left);
@@ -74,53 +74,47 @@ static int by_score(const void *a, const void *b)
 }
 
 typedef struct comparison {
-    int32_t *tokens;
-    int64_t *positions;
-    pc_span *placements;
+    pc__encode_call reused; /* the tokens of all segments, in place */
     float *scores;
     scored *ranking;
-    size_t count, placement_count;
 } comparison;
 
 static pc_status reserve_comparison(comparison *c, const pc__request *r)
 {
     const pc_allocator *mem = &r->model->context->mem;
-    c->tokens = pc__calloc(mem, r->tokens, sizeof *c->tokens);
-    c->positions = pc__calloc(mem, r->tokens, sizeof *c->positions);
-    c->placements = pc__calloc(mem, r->prompt->part_count, sizeof *c->placements);
     c->scores = pc__calloc(mem, r->tokens, sizeof *c->scores);
     c->ranking = pc__calloc(mem, r->tokens, sizeof *c->ranking);
-    return c->tokens && c->positions && c->placements && c->scores && c->ranking ? PC_OK
-                                                                                 : PC_ERR_NOMEM;
+    return c->scores && c->ranking
+               ? pc__encode_call_init(&c->reused, mem, r->tokens, 0, r->prompt->part_count)
+               : PC_ERR_NOMEM;
 }
 
 static void add_reused(comparison *c, const pc__request *r)
 {
+    scored *next = c->ranking;
     for (size_t p = 0; p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
         if (!r->parts[p].segment)
             continue;
-        c->placements[c->placement_count++] = (pc_span){r->parts[p].segment->payload, part->start,
-                                                        0, (uint32_t)part->count};
-        for (size_t t = 0; t < part->count; t++, c->count++) {
-            c->tokens[c->count] = part->tokens[t];
-            c->positions[c->count] = part->start + (int64_t)t;
-            c->ranking[c->count] = (scored){0, (uint32_t)(r->parts[p].first + t), (uint32_t)p};
-        }
+        pc__encode_call_see(&c->reused, r->parts[p].segment, part->start);
+        pc__encode_call_add(&c->reused, part->tokens, part->count, part->start, 0);
+        for (size_t t = 0; t < part->count; t++)
+            *next++ = (scored){0, (uint32_t)(r->parts[p].first + t), (uint32_t)p};
     }
 }
 
 static pc_status ask_model(comparison *c, const pc__request *r)
 {
+    const pc_encode_args *a = &c->reused.args;
     pc_status status = pc__request_poll(r);
     if (status < 0)
         return status;
     pc__model_enter(r->model);
-    status = r->model->ops.deviation(r->model->user, c->tokens, c->positions, c->count,
-                                     c->placements, c->placement_count, c->scores);
+    status = r->model->ops.deviation(r->model->user, a->tokens, a->positions, a->count, a->visible,
+                                     a->visible_count, c->scores);
     pc__model_leave(r->model);
     status = pc__model_status(r->model, "deviation", status);
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < a->count; i++)
         c->ranking[i].score = c->scores[i] >= 0 ? c->scores[i] : 0; /* a NaN ranks last */
     return status;
 }
@@ -130,26 +124,24 @@ pc_status pc__repair_top(pc__request *r)
     const pc_allocator *mem = &r->model->context->mem;
     comparison c = {0};
     pc_status status;
-    size_t again;
+    size_t count, again;
     if (!r->model->ops.deviation)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "repair by deviation: the model cannot tell deviations (no ops.deviation)");
     PC__TRY(reserve_comparison(&c, r), done);
     add_reused(&c, r);
-    if (!c.count)
+    if (!(count = c.reused.args.count))
         goto done;
     PC__TRY(ask_model(&c, r), done);
-    qsort(c.ranking, c.count, sizeof *c.ranking, by_score);
-    again = (size_t)((double)c.count * (double)r->options->repair_percent / 100.0 + 0.999999);
-    for (size_t i = 0; i < again && i < c.count; i++) {
+    qsort(c.ranking, count, sizeof *c.ranking, by_score);
+    again = (size_t)((double)count * (double)r->options->repair_percent / 100.0 + 0.999999);
+    for (size_t i = 0; i < again && i < count; i++) {
         r->again[c.ranking[i].token] = 1;
         pc__request_missed(r, c.ranking[i].part, PC_REASON_REPAIR);
-        took_effect(r, PC_REPAIR_TOP);
+        note_repair(r, PC_REPAIR_TOP);
     }
 done:
-    pc__free(mem, c.tokens);
-    pc__free(mem, c.positions);
-    pc__free(mem, c.placements);
+    pc__encode_call_end(&c.reused, mem);
     pc__free(mem, c.scores);
     pc__free(mem, c.ranking);
     return status;

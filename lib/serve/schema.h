@@ -31,6 +31,10 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
                           uint64_t regime, const pc_salt *salts, size_t salt_count,
                           pc__unit_keys **out);
 
+/* Options of calls that encode a schema or load its states; `call` is the call's name. */
+pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_options *options,
+                                  const pc_schema *schema, const pc_cache *cache, const char *call);
+
 /* The environment of PML for a model. */
 void pc__pml_env_of(pc__pml_env *env, const pc_model *model);
 

@@ -8,7 +8,6 @@
 typedef struct schema_encoding {
     pc__unit_work work;
     pc_encode_options options;
-    pc__unit_keys *keys;
     size_t done; /* units */
     int cancelled;
 } schema_encoding;
@@ -98,7 +97,7 @@ static pc_status encode_unit(schema_encoding *e, size_t index)
     if (status >= 0)
         status = pin_unit(e, unit);
     e->work.refused |= status == PC_MISS;
-    pc__unit_work_end(&e->work);
+    pc__unit_work_drop(&e->work);
     return status;
 }
 
@@ -126,20 +125,12 @@ static uint64_t write_room(pc_cache *cache)
     return stats.budget_bytes / 16 + 1;
 }
 
-static pc_status check_encode(const pc_schema *schema, pc_cache *cache, const pc_encode_options *o)
+static pc_status check_encode(const pc_schema *schema, const pc_encode_options *o)
 {
-    if (!schema || !cache)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_encode: schema or cache is NULL");
-    if (o->reserved || o->encoding > PC_ENCODE_EXACT)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_encode: unknown encoding %u, or reserved is set",
-                        o->encoding);
     if (o->pin > 1 || !(o->ttl_seconds >= 0) || !(o->pin_seconds >= 0))
         return pc__fail(PC_ERR_INVALID,
                         "pc_schema_encode: pin is %u, ttl_seconds %g, pin_seconds %g", o->pin,
                         o->ttl_seconds, o->pin_seconds);
-    if (o->encoding == PC_ENCODE_EXACT)
-        return pc__fail(PC_ERR_UNSUPPORTED, "pc_schema_encode: exact states depend on the prompt, "
-                                            "so none can be encoded before it is known");
     return pc__model_can_go_on(schema->model);
 }
 
@@ -148,16 +139,12 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
 {
     schema_encoding e = {0};
     pc__request_regime regime;
-    pc_status status = pc__options_read(&e.options, sizeof e.options,
-                                        PC__V1_SIZE(pc_encode_options, progress_user), options,
-                                        "pc_encode_options");
-    if (status < 0 || (status = check_encode(schema, cache, &e.options)) < 0)
+    pc_status status = pc__encode_options_read(&e.options, options, schema, cache,
+                                               "pc_schema_encode");
+    if (status < 0 || (status = check_encode(schema, &e.options)) < 0)
         return status;
     regime = pc__regime_for_length(schema->model, e.options.rope_regime_length,
                                    schema->tree->length);
-    e.work.model = schema->model;
-    e.work.cache = cache;
-    e.work.rope_regime_length = regime.length;
     e.work.ttl = e.options.ttl_seconds;
     e.work.priority = e.options.priority;
     e.work.write_room = write_room(cache);
@@ -165,11 +152,9 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
         e.work.cancelled = report_progress;
         e.work.cancel_user = &e;
     }
-    PC__TRY(pc__schema_recipe(schema, e.options.encoding, &e.work.recipe), done);
-    PC__TRY(pc__schema_keys(schema, e.work.recipe, cache, regime.key, NULL, 0, &e.keys), done);
-    e.work.keys = e.keys;
-    status = encode_units(&e);
-done:
-    pc__unit_keys_unref(e.keys);
+    status = pc__unit_work_init(&e.work, schema, cache, e.options.encoding, &regime, NULL, 0);
+    if (status >= 0)
+        status = encode_units(&e);
+    pc__unit_work_end(&e.work);
     return status;
 }

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "base/options.h"
 #include "serve/fetch.h"
 
 enum { PREFETCH_TEXTS = 2 }; /* behind the last text that was used */
@@ -60,48 +59,26 @@ void pc__prefetch_around(const pc__unit_work *work, const pc_schema *schema,
         }
 }
 
-static pc_status check_prefetch(const pc_schema *schema, const pc_cache *cache,
-                                const pc_encode_options *o)
-{
-    if (!schema || !cache)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_prefetch: schema or cache is NULL");
-    if (o->reserved || o->encoding > PC_ENCODE_EXACT)
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_schema_prefetch: unknown encoding %u, or reserved is set", o->encoding);
-    if (o->encoding == PC_ENCODE_EXACT)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_schema_prefetch: exact states depend on the prompt");
-    return PC_OK;
-}
-
 pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
                              const pc_encode_options *options, uint64_t *started)
 {
     pc_encode_options o;
     pc__unit_work work = {0};
-    pc__unit_keys *keys = NULL;
     pc__request_regime regime;
     uint64_t count = 0;
-    pc_status status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_encode_options, progress_user),
-                                        options, "pc_encode_options");
+    pc_status status = pc__encode_options_read(&o, options, schema, cache, "pc_schema_prefetch");
     if (started)
         *started = 0;
-    if (status < 0 || (status = check_prefetch(schema, cache, &o)) < 0)
+    if (status < 0)
         return status;
     regime = pc__regime_for_length(schema->model, o.rope_regime_length, schema->tree->length);
-    work.model = schema->model;
-    work.cache = cache;
-    PC__TRY(pc__schema_recipe(schema, o.encoding, &work.recipe), done);
-    PC__TRY(pc__schema_keys(schema, work.recipe, cache, regime.key, NULL, 0, &keys), done);
-    work.keys = keys;
-    for (size_t leaf = 0; leaf < work.recipe->leaf_count && status >= 0; leaf++) {
+    status = pc__unit_work_init(&work, schema, cache, o.encoding, &regime, NULL, 0);
+    for (size_t leaf = 0; status >= 0 && leaf < work.recipe->leaf_count; leaf++) {
         status = start_load(&work, leaf);
         count += status == PC_OK;
     }
-    status = status < 0 ? status : PC_OK;
     if (started)
         *started = count;
-done:
-    pc__unit_keys_unref(keys);
-    return status;
+    pc__unit_work_end(&work);
+    return status < 0 ? status : PC_OK;
 }

@@ -49,18 +49,6 @@ static pc_status read_text(relay_text *out, const pc_allocator *mem, const char 
     return status;
 }
 
-static pc_status check_ids(const pc_model *model, const char *what, const int32_t *tokens,
-                           size_t count)
-{
-    if (!tokens && count)
-        return pc__fail(PC_ERR_INVALID, "%s: tokens is NULL", what);
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
-            return pc__fail(PC_ERR_INVALID, "%s: token %zu is %d, the vocabulary has %d", what, i,
-                            tokens[i], model->info.vocab);
-    return PC_OK;
-}
-
 static pc_status check_relay(const pc_model *model, const pc_relay *r)
 {
     if (pc__unknown_bits(r->flags, PC_RELAY_CHAT))
@@ -73,7 +61,9 @@ static pc_status check_relay(const pc_model *model, const pc_relay *r)
         return pc__fail(PC_ERR_INVALID, "pc_relay: system and tokens exclude each other");
     if (r->name && !*r->name)
         return pc__fail(PC_ERR_INVALID, "pc_relay: name is empty");
-    return check_ids(model, "pc_relay", r->tokens, r->token_count);
+    if (!r->tokens && r->token_count)
+        return pc__fail(PC_ERR_INVALID, "pc_relay: tokens is NULL");
+    return pc__check_tokens(model, "pc_relay", r->tokens, r->token_count);
 }
 
 pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_relay *relay)
@@ -152,9 +142,9 @@ pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const 
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: out is NULL");
     *out = NULL;
-    if (!schema)
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema is NULL");
-    if ((status = check_ids(schema->model, "pc_prompt_fill_tokens", given, given_count)) < 0)
+    if (!schema || (!given && given_count))
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema or tokens is NULL");
+    if ((status = pc__check_tokens(schema->model, "pc_prompt_fill_tokens", given, given_count)) < 0)
         return status;
     pc__pml_env_of(&env, schema->model);
     env.where = "prompt";

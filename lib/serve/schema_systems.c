@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "pml/pml_names.h"
 #include "serve/schema_relay.h"
 
 typedef struct system_entry {
@@ -116,7 +117,6 @@ static pc_status make_schema(const pc_systems *s, const char *name, const char *
 static pc_status read_format(pc_systems *s, const pc_systems_options *o)
 {
     const pc_allocator *mem = &s->model->context->mem;
-    pc_relay relay = PC_RELAY_INIT;
     pc_schema *tried;
     pc_status status = PC_OK;
     if (o->format && !(s->format = pc__strndup(mem, o->format, o->format_size)))
@@ -126,9 +126,7 @@ static pc_status read_format(pc_systems *s, const pc_systems_options *o)
         status = pc__relay_file(mem, o->format_file, &s->format, &s->format_size);
     if (status < 0 || !s->format)
         return status;
-    relay.format = s->format;
-    relay.format_size = s->format_size;
-    status = pc_schema_from_relay(&tried, s->model, &relay);
+    status = make_schema(s, NULL, NULL, 0, NULL, 0, &tried);
     pc_schema_free(tried);
     return status < 0 && o->format_file ? pc__fail_in(status, "%s", o->format_file) : status;
 }
@@ -296,23 +294,9 @@ pc_status pc_systems_drop(pc_systems *s, const char *name)
     return PC_OK;
 }
 
-/* The names between commas; those that do not fit become "...". */
-static void list_names(const pc_systems *s, char *out, size_t size)
-{
-    size_t n = 0;
-    *out = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        if (n + sizeof s->items[i].name + 8 > size) {
-            snprintf(out + n, size - n, ", ...");
-            return;
-        }
-        n += (size_t)snprintf(out + n, size - n, "%s'%s'", i ? ", " : "", s->items[i].name);
-    }
-}
-
 pc_status pc_systems_find(pc_schema **out, pc_systems *s, const char *name)
 {
-    char names[256];
+    char names[256] = "";
     const system_entry *at;
     pc_status status;
     if (!out)
@@ -324,8 +308,8 @@ pc_status pc_systems_find(pc_schema **out, pc_systems *s, const char *name)
     at = find_entry(s, name);
     if (at)
         *out = pc__schema_ref(at->schema);
-    else
-        list_names(s, names, sizeof names);
+    for (size_t i = 0; i < s->count && !at; i++)
+        pc__list_name(names, sizeof names, "'", s->items[i].name);
     pthread_mutex_unlock(&s->lock);
     return *out ? PC_OK
                 : pc__fail(PC_ERR_NOT_FOUND, "pc_systems_find: there is no '%s'; there %s%s", name,

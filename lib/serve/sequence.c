@@ -83,25 +83,24 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
 
 void pc_sequence_free(pc_sequence *s)
 {
-    pc_model *model;
-    const pc_allocator *mem;
+    pc_prompt *prompt;
+    pc_cache *cache;
     if (!s)
         return;
     if (s->batch)
         pc_batch_remove(s->batch, s);
-    model = pc__model_ref(s->model);
-    mem = s->mem;
+    prompt = s->prompt;
+    cache = s->cache;
     pc__placed_prompt_end(&s->placed, s->model);
     pc__sampler_end(&s->sampler);
     pc__stream_end(&s->text);
-    pc__generation_end(&s->generation, mem);
-    sample_counter_unref(mem, s->counter);
-    pc__free(mem, s->tokens);
-    pc__free(mem, s->logits);
-    pc__cache_unref(s->cache);
-    pc__prompt_unref(s->prompt);
-    pc__free(mem, s);
-    pc__model_unref(model);
+    pc__generation_end(&s->generation, s->mem);
+    sample_counter_unref(s->mem, s->counter);
+    pc__free(s->mem, s->tokens);
+    pc__free(s->mem, s->logits);
+    pc__free(s->mem, s);
+    pc__cache_unref(cache);
+    pc__prompt_unref(prompt); /* last: it holds the model */
 }
 
 pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,

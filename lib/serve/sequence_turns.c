@@ -48,10 +48,9 @@ static pc_status check_pushed(const pc_sequence *s, const char *call, const int3
     int64_t limit = pc__sequence_limit(s), context = s->model->info.context_length;
     int64_t end = (s->placed.sequence ? s->placed.next_position : s->prompt->end)
                   + (int64_t)s->pending;
-    for (size_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || tokens[i] >= s->model->info.vocab)
-            return pc__fail(PC_ERR_INVALID, "%s: token %zu is %d, the vocabulary has %d", call, i,
-                            tokens[i], s->model->info.vocab);
+    pc_status status = pc__check_tokens(s->model, call, tokens, count);
+    if (status < 0)
+        return status;
     if (limit - end >= 0 && count <= (uint64_t)(limit - end))
         return PC_OK;
     if (limit == context)

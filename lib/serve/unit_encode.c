@@ -1,10 +1,22 @@
 /* One encode call for a unit of a schema, and where its segments go. */
 #include "serve/unit_encode.h"
 
-#include <string.h>
-
+#include "serve/encode_call.h"
 #include "serve/fetch.h"
 #include "serve/model_calls.h"
+
+pc_status pc__unit_work_init(pc__unit_work *work, const pc_schema *schema, pc_cache *cache,
+                             uint32_t encoding, const pc__request_regime *regime,
+                             const pc_salt *salts, size_t salt_count)
+{
+    pc_status status = pc__schema_recipe(schema, encoding, &work->recipe);
+    work->model = schema->model;
+    work->cache = cache;
+    work->rope_regime_length = regime->length;
+    return status < 0 ? status
+                      : pc__schema_keys(schema, work->recipe, cache, regime->key, salts, salt_count,
+                                        &work->keys);
+}
 
 pc_status pc__unit_work_start(pc__unit_work *work)
 {
@@ -17,12 +29,19 @@ pc_status pc__unit_work_start(pc__unit_work *work)
     return work->made ? PC_OK : PC_ERR_NOMEM;
 }
 
-void pc__unit_work_end(pc__unit_work *work)
+void pc__unit_work_drop(pc__unit_work *work)
 {
     for (size_t l = 0; work->made && l < work->recipe->leaf_count; l++)
         pc__segment_unref(work->made[l]);
     pc__free(&work->model->context->mem, work->made);
     work->made = NULL;
+}
+
+void pc__unit_work_end(pc__unit_work *work)
+{
+    if (work->made)
+        pc__unit_work_drop(work);
+    pc__unit_keys_unref(work->keys);
 }
 
 pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
@@ -37,64 +56,13 @@ pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
     return status;
 }
 
-/* One encode call under way. */
-typedef struct encode_call {
-    int32_t *tokens;
-    int64_t *positions;
-    pc_token_range *ranges;
-    size_t *range_leaf;
-    size_t range_count;
-    pc_span *visible;
-    size_t visible_count;
-    pc_segment **segments;
-} encode_call;
-
-static void free_call(const pc_allocator *mem, encode_call *c)
-{
-    for (size_t i = 0; c->segments && i < c->range_count; i++)
-        pc__segment_unref(c->segments[i]);
-    pc__free(mem, c->tokens);
-    pc__free(mem, c->positions);
-    pc__free(mem, c->ranges);
-    pc__free(mem, c->range_leaf);
-    pc__free(mem, c->visible);
-    pc__free(mem, c->segments);
-}
-
-static pc_status fill_call(const pc_allocator *mem, encode_call *c, const pc__unit *unit)
-{
-    size_t n = 0;
-    c->tokens = pc__calloc(mem, unit->tokens, sizeof *c->tokens);
-    c->positions = pc__calloc(mem, unit->tokens, sizeof *c->positions);
-    c->ranges = pc__calloc(mem, unit->count, sizeof *c->ranges);
-    c->range_leaf = pc__calloc(mem, unit->count, sizeof *c->range_leaf);
-    c->segments = pc__calloc(mem, unit->count, sizeof(*c->segments));
-    if (!c->tokens || !c->positions || !c->ranges || !c->range_leaf || !c->segments)
-        return PC_ERR_NOMEM;
-    for (size_t i = 0; i < unit->count; i++) {
-        const pc__node *item = unit->items[i];
-        if (unit->leaf[i] != PC__NO_LEAF) {
-            c->range_leaf[c->range_count] = unit->leaf[i];
-            c->ranges[c->range_count++] = (pc_token_range){n, item->token_count};
-        }
-        memcpy(c->tokens + n, item->tokens, item->token_count * sizeof *c->tokens);
-        for (size_t t = 0; t < item->token_count; t++)
-            c->positions[n + t] = item->start + (int64_t)t;
-        n += item->token_count;
-    }
-    return PC_OK;
-}
-
 /* The leading texts, encoded first where they are missing. */
-static pc_status show_lead(pc__unit_work *work, encode_call *c)
+static pc_status show_lead(pc__unit_work *work, pc__encode_call *call)
 {
     const pc__unit *lead = &work->recipe->units[0];
-    c->visible = pc__calloc(&work->model->context->mem, lead->count, sizeof *c->visible);
-    if (!c->visible)
-        return PC_ERR_NOMEM;
-    for (size_t i = 0; i < lead->count; i++) {
+    pc_status status = PC_OK;
+    for (size_t i = 0; i < lead->count && status >= 0; i++) {
         pc_segment *segment;
-        pc_status status;
         if (lead->leaf[i] == PC__NO_LEAF)
             continue;
         status = pc__unit_find(work, lead->leaf[i], &segment);
@@ -102,12 +70,10 @@ static pc_status show_lead(pc__unit_work *work, encode_call *c)
             status = pc__unit_encode(work, 0);
             segment = work->made[lead->leaf[i]];
         }
-        if (status < 0)
-            return status;
-        c->visible[c->visible_count++] = (pc_span){segment->payload, lead->items[i]->start, 0,
-                                                   (uint32_t)segment->tokens};
+        if (status >= 0)
+            pc__encode_call_see(call, segment, lead->items[i]->start);
     }
-    return PC_OK;
+    return status;
 }
 
 pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf)
@@ -122,7 +88,7 @@ pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf)
                                .count = node->token_count};
 }
 
-/* Without waiting, what is still to be written could exceed the room that it has beside RAM
+/* Without waiting, segments still to be written could exceed their room beside RAM
  * (store/cache_write_behind.c). */
 static void make_write_room(pc__unit_work *work, uint64_t bytes)
 {
@@ -151,17 +117,22 @@ static pc_status keep_segment(pc__unit_work *work, size_t leaf, pc_segment *mine
 }
 
 /* Where another thread was first, its segment is used from now on. */
-static pc_status keep_segments(pc__unit_work *work, encode_call *c, double token_seconds)
+static pc_status keep_segments(pc__unit_work *work, const pc__unit *unit, pc_segment *const *made,
+                               double token_seconds)
 {
     pc_status status = PC_OK;
-    for (size_t i = 0; i < c->range_count && status >= 0; i++) {
-        pc_segment *kept = NULL, **made = &work->made[c->range_leaf[i]];
+    for (size_t i = 0; i < unit->count && status >= 0; i++) {
+        size_t leaf = unit->leaf[i];
+        pc_segment *kept = NULL;
+        if (leaf == PC__NO_LEAF)
+            continue;
         if (work->cache)
-            status = keep_segment(work, c->range_leaf[i], c->segments[i], token_seconds, &kept);
-        if (*made)
+            status = keep_segment(work, leaf, *made, token_seconds, &kept);
+        if (work->made[leaf])
             pc__segment_unref(kept);
         else if (status >= 0)
-            *made = kept ? kept : pc__segment_ref(c->segments[i]);
+            work->made[leaf] = kept ? kept : pc__segment_ref(*made);
+        made++;
     }
     return status;
 }
@@ -170,31 +141,27 @@ pc_status pc__unit_encode(pc__unit_work *work, size_t index)
 {
     const pc__unit *unit = &work->recipe->units[index];
     const pc_allocator *mem = &work->model->context->mem;
-    pc_encode_args args = {.struct_size = sizeof args};
-    encode_call c = {0};
+    pc__encode_call c = {.tokens = NULL};
     double token_seconds;
     pc_status status;
     PC__TRY(pc__unit_work_start(work), done);
-    PC__TRY(fill_call(mem, &c, unit), done);
+    PC__TRY(pc__encode_call_init(&c, mem, unit->tokens, unit->count, work->recipe->units[0].count),
+            done);
     if (unit->sees_lead)
         PC__TRY(show_lead(work, &c), done);
-    args.tokens = c.tokens;
-    args.positions = c.positions;
-    args.count = unit->tokens;
-    args.visible = c.visible;
-    args.visible_count = c.visible_count;
-    args.ranges = c.ranges;
-    args.range_count = c.range_count;
-    args.rope_regime_length = work->rope_regime_length;
-    args.cancelled = work->cancelled;
-    args.cancel_user = work->cancel_user;
-    status = pc__call_encode(work->model, work->cache, &args, 1, c.segments, &token_seconds);
+    for (size_t i = 0; i < unit->count; i++)
+        pc__encode_call_add(&c, unit->items[i]->tokens, unit->items[i]->token_count,
+                            unit->items[i]->start, unit->leaf[i] != PC__NO_LEAF);
+    c.args.rope_regime_length = work->rope_regime_length;
+    c.args.cancelled = work->cancelled;
+    c.args.cancel_user = work->cancel_user;
+    status = pc__call_encode(work->model, work->cache, &c.args, 1, c.segments, &token_seconds);
     if (status >= 0)
-        status = keep_segments(work, &c, token_seconds);
+        status = keep_segments(work, unit, c.segments, token_seconds);
     else
         status = pc__fail_in(status, "encoding %s%s",
                              *unit->name ? "module " : "the schema's texts", unit->name);
 done:
-    free_call(mem, &c);
+    pc__encode_call_end(&c, mem);
     return status;
 }

@@ -9,8 +9,8 @@
 typedef struct pc__unit_work {
     const pc_model *model;
     const pc__recipe *recipe;
-    const pc__unit_keys *keys;
-    pc_cache *cache; /* NULL: nothing is kept */
+    pc__unit_keys *keys; /* counted */
+    pc_cache *cache;     /* NULL: nothing is kept */
     uint64_t rope_regime_length;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
@@ -25,8 +25,14 @@ typedef struct pc__unit_work {
     uint64_t behind; /* bytes kept since it last waited */
 } pc__unit_work;
 
+/* The units of a schema in a cache, with the tenants that `salts` give. Fields that are not set
+ * here are the caller's. To be ended, on failure too. */
+pc_status pc__unit_work_init(pc__unit_work *work, const pc_schema *schema, pc_cache *cache,
+                             uint32_t encoding, const pc__request_regime *regime,
+                             const pc_salt *salts, size_t salt_count);
+void pc__unit_work_end(pc__unit_work *work);        /* zeroed: does nothing */
+void pc__unit_work_drop(pc__unit_work *work);       /* drops all of `made` */
 pc_status pc__unit_work_start(pc__unit_work *work); /* allocates `made` if it is not there yet */
-void pc__unit_work_end(pc__unit_work *work);
 
 /* Borrowed from the schema and the keys. */
 pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf);

@@ -24,17 +24,9 @@ static pc_status set_description(pc_cache *cache, const pc__entry_desc *desc,
                                  const pc__image *image, pc_segment *segment)
 {
     pc__image description = *image;
-    description.key = desc->key;
-    description.salt = desc->salt ? *desc->salt : cache->salt_id;
-    description.has_content = desc->content != NULL;
-    if (desc->content)
-        description.content = *desc->content;
-    description.has_parent = desc->parent != NULL;
-    if (desc->parent)
-        description.parent = *desc->parent;
-    description.cost = desc->cost;
-    description.ttl = desc->ttl > 0 ? desc->ttl : cache->ttl;
-    description.priority = desc->priority;
+    pc__image_set_entry(&description, desc, &cache->salt_id);
+    if (!(desc->ttl > 0))
+        description.ttl = cache->ttl;
     return pc__segment_set_description(segment, &description);
 }
 

@@ -13,13 +13,14 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/hash_table.h"
 #include "store/cache.h"
 #include "store/estimate.h"
 #include "store/io_threads.h"
 #include "store/tier.h"
 #include "store/zeroing.h"
 
-enum { PC__LOAD_BUCKETS = 256, PC__ADMISSION_KEYS = 4096 };
+enum { PC__ADMISSION_KEYS = 4096 };
 
 /* Counters beside those of RAM and the tiers. */
 typedef struct pc__cache_counts {
@@ -61,8 +62,8 @@ struct pc_cache {
 
     pthread_mutex_t load_lock; /* also of the loads' fields */
     pthread_cond_t load_done;
-    pc__load *loads[PC__LOAD_BUCKETS]; /* running, by key */
-    double backlog;                    /* seconds that these should take */
+    pc__hash_table loads; /* running, by key */
+    double backlog;       /* seconds that these should take */
 
     /* Bytes that wait to be written, and their limits: in RAM; no longer in RAM. */
     uint64_t room_inside, room_outside;
@@ -95,10 +96,10 @@ struct pc__load {
     pc__io_job job; /* first: the job is the load */
     atomic_size_t references;
     pc_cache *cache;
-    pc__load *next;      /* of the same bucket */
-    pc_allocator mem;    /* of the segment */
-    pc__image *image;    /* what it must be; owns its tokens, relative positions and block sizes */
-    pc__entry_desc desc; /* points into image */
+    pc__hash_link by_key; /* in cache->loads */
+    pc_allocator mem;     /* of the segment */
+    pc__image *image;     /* what it must be; owns its tokens, relative positions and block sizes */
+    pc__entry_desc desc;  /* points into image */
     const pc__payload_ops *ops;
     void *owner;
     void (*ref_owner)(void *owner);

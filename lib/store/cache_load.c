@@ -5,28 +5,20 @@
 
 #include <promptcache/bench.h>
 #include <string.h>
-#include <time.h>
-
-static pc__load **load_bucket(pc_cache *cache, const pc__id *key)
-{
-    return &cache->loads[key->bytes[0] % PC__LOAD_BUCKETS];
-}
 
 static pc__load *find_load(pc_cache *cache, const pc__id *key)
 {
-    pc__load *l = *load_bucket(cache, key);
-    while (l && !pc__id_equal(&l->image->key, key))
-        l = l->next;
-    return l;
+    for (pc__hash_link *l = pc__hash_table_find(&cache->loads, pc__id_hash(key)); l;
+         l = pc__hash_table_find_next(l))
+        if (pc__id_equal(&PC__AROUND(l, pc__load, by_key)->image->key, key))
+            return PC__AROUND(l, pc__load, by_key);
+    return NULL;
 }
 
 static void unlist_load(pc__load *load)
 {
     pc_cache *cache = load->cache;
-    pc__load **at = load_bucket(cache, &load->image->key);
-    while (*at != load)
-        at = &(*at)->next;
-    *at = load->next;
+    pc__hash_table_remove(&cache->loads, &load->by_key);
     load->listed = 0;
     cache->backlog -= load->expected_seconds < cache->backlog ? load->expected_seconds
                                                               : cache->backlog;
@@ -82,7 +74,7 @@ static uint32_t best_tier(pc_cache *cache, const pc__load_request *request,
     return best;
 }
 
-/* 1: loading is worth it. It must end before computing would, and all threads together must load
+/* 1: loading pays. It must end before computing would, and all threads together must load
  * more than is computed meanwhile. If not: 1 if a probe of the tier is due. */
 static int should_load(pc_cache *cache, const pc__load_request *request, uint32_t tier,
                        double expected_seconds)
@@ -300,10 +292,8 @@ static pc_status queue_load(pc_cache *cache, pc__load *load, size_t waiters)
     pthread_mutex_lock(&cache->load_lock);
     if (find_load(cache, &load->image->key)) {
         status = PC_AGAIN;
-    } else {
-        pc__load **at = load_bucket(cache, &load->image->key);
-        load->next = *at;
-        *at = load;
+    } else if ((status = pc__hash_table_reserve(&cache->loads, &cache->context->mem)) >= 0) {
+        pc__hash_table_add(&cache->loads, &load->by_key, pc__id_hash(&load->image->key));
         load->listed = 1;
         load->due = pc__now() + cache->backlog / (double)pc__io_threads(cache->io)
                     + load->expected_seconds;
@@ -388,17 +378,9 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request)
     return status == PC_AGAIN ? PC_MISS : status;
 }
 
-static struct timespec at(double when)
-{
-    struct timespec t;
-    t.tv_sec = (time_t)when;
-    t.tv_nsec = (long)((when - (double)t.tv_sec) * 1e9);
-    return t;
-}
-
 void pc__load_sleep(pc__load *load, double until)
 {
-    struct timespec t = at(until);
+    struct timespec t = pc__timespec(until);
     pthread_cond_timedwait(&load->cache->load_done, &load->cache->load_lock, &t);
 }
 

@@ -1,5 +1,6 @@
 /* Opens and closes a cache: its options, its tiers, its threads. */
 #include "store/cache_internal.h"
+#include "store/compressed/compressed_tier.h"
 #include "store/disk/disk_deferred.h"
 
 #include <promptcache/bench.h>
@@ -276,6 +277,7 @@ void pc__cache_unref(pc_cache *cache)
     pc__codecs_free(cache->codecs);
     free_seal_key(cache);
     pc__estimate_end(&cache->estimate);
+    pc__hash_table_free(&cache->loads, &context->mem);
     pthread_mutex_destroy(&cache->load_lock);
     pthread_cond_destroy(&cache->load_done);
     pc__free(&context->mem, cache->salt);

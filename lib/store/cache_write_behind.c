@@ -115,17 +115,7 @@ static void set_image_desc(pc__image *image, const pc__image *description,
                            const pc__entry_desc *desc, const pc_cache *cache)
 {
     *image = *description;
-    image->key = desc->key;
-    image->has_content = desc->content != NULL;
-    if (desc->content)
-        image->content = *desc->content;
-    image->has_parent = desc->parent != NULL;
-    if (desc->parent)
-        image->parent = *desc->parent;
-    image->salt = desc->salt ? *desc->salt : cache->salt_id;
-    image->cost = desc->cost;
-    image->priority = desc->priority;
-    image->ttl = desc->ttl;
+    pc__image_set_entry(image, desc, &cache->salt_id);
     image->expires = desc->ttl > 0 ? pc__date_after(pc__now_date(),
                                                     desc->ttl_left > 0 ? desc->ttl_left : desc->ttl)
                                    : 0;

@@ -18,6 +18,21 @@ int64_t pc__end_after_use(int64_t expires, double ttl, int64_t last)
     return end > expires ? end : expires;
 }
 
+void pc__image_set_entry(pc__image *image, const pc__entry_desc *desc, const pc__id *salt)
+{
+    image->key = desc->key;
+    image->salt = desc->salt ? *desc->salt : *salt;
+    image->has_content = desc->content != NULL;
+    if (desc->content)
+        image->content = *desc->content;
+    image->has_parent = desc->parent != NULL;
+    if (desc->parent)
+        image->parent = *desc->parent;
+    image->cost = desc->cost;
+    image->ttl = desc->ttl;
+    image->priority = desc->priority;
+}
+
 pc__id pc__salt_digest(const void *salt, size_t size)
 {
     pc__digest d;

@@ -50,6 +50,25 @@ typedef struct pc__image {
 
 enum { PC__MAX_BLOCKS = 65536 };
 
+/* Names and eviction data of an entry. */
+typedef struct pc__entry_desc {
+    pc__id key;
+    const pc__id *content; /* of the tokens without their parent; NULL: none */
+    const pc__id *parent;  /* NULL: none. Evicted after this entry, which is useless without it */
+    const pc__id *salt;    /* pc__salt_digest, for quotas; NULL: the cache's */
+    double cost;           /* seconds that computing it took */
+    double ttl;            /* seconds from the last hit; 0: the cache's */
+    double ttl_left;       /* of an evicted entry: seconds that are left; 0: all */
+    /* Bytes of pc__ram_tier_reserve; the put returns them. */
+    uint64_t reserved;
+    int32_t priority;
+    /* 1: written to the lower tiers at its second use. */
+    uint32_t write_on_reuse;
+} pc__entry_desc;
+
+/* Sets the fields of an image that the description of an entry holds; salt: if it names none. */
+void pc__image_set_entry(pc__image *image, const pc__entry_desc *desc, const pc__id *salt);
+
 /* PC_ERR_MISMATCH names the first field of `have` that differs from `want`: key, salt, model,
  * architecture, position scheme, dtype, layout, regime, origin, shape, tokens, relative positions,
  * number and sizes of blocks. Not compared: lossy, kernels, cost, priority, times, and the sizes if

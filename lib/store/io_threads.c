@@ -96,14 +96,6 @@ static int choose_class(const worker *w)
                : -1;
 }
 
-static struct timespec at(double when)
-{
-    struct timespec t;
-    t.tv_sec = (time_t)when;
-    t.tv_nsec = (long)((when - (double)t.tv_sec) * 1e9);
-    return t;
-}
-
 /* Sleeps until there may be a job for this thread. */
 static void sleep_idle(worker *w)
 {
@@ -119,7 +111,7 @@ static void sleep_idle(worker *w)
         until = now + SWEEP_EVERY < io->sweep_by ? now + SWEEP_EVERY : io->sweep_by;
     if (write && write->queued + IO_PATIENCE < until)
         until = write->queued + IO_PATIENCE;
-    t = at(until);
+    t = pc__timespec(until);
     pthread_cond_timedwait(&io->wake, &io->lock, &t);
 }
 

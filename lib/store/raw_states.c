@@ -46,11 +46,11 @@ static size_t round_64(size_t size)
 /* All but the states; the tables of blocks are empty. */
 static pc_status new_states(raw_states **out, const pc_allocator *mem, const pc__image *image)
 {
-    size_t places = image->relative ? image->tokens : 0, blocks = image->block_count;
+    size_t relative_count = image->relative ? image->tokens : 0, blocks = image->block_count;
     uint8_t **table;
     uint64_t *sizes;
     raw_states *s = pc__calloc(mem, 1,
-                               sizeof *s + places * sizeof *image->relative
+                               sizeof *s + relative_count * sizeof *image->relative
                                    + blocks * (sizeof *sizes + sizeof(*table)));
     *out = s;
     if (!s)
@@ -65,9 +65,9 @@ static pc_status new_states(raw_states **out, const pc_allocator *mem, const pc_
     memcpy(sizes, image->block_bytes, blocks * sizeof *sizes);
     s->image.block_bytes = sizes;
     s->image.blocks = table;
-    if (places)
+    if (relative_count)
         s->image.relative = memcpy(table + blocks, image->relative,
-                                   places * sizeof *image->relative);
+                                   relative_count * sizeof *image->relative);
     return PC_OK;
 }
 

@@ -112,11 +112,12 @@ void pc__segment_unref(pc_segment *segment)
 
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image)
 {
-    size_t places = image->relative ? segment->tokens : 0;
+    size_t relative_count = image->relative ? segment->tokens : 0;
     pc__image *description, *none = NULL;
     if (atomic_load_explicit(&segment->description, memory_order_acquire))
         return PC_OK;
-    description = pc__alloc(&segment->mem, sizeof *description + places * sizeof *image->relative);
+    description = pc__alloc(&segment->mem,
+                            sizeof *description + relative_count * sizeof *image->relative);
     if (!description)
         return PC_ERR_NOMEM;
     *description = *image;
@@ -126,9 +127,9 @@ pc_status pc__segment_set_description(pc_segment *segment, const pc__image *imag
     description->block_count = 0;
     description->blocks = NULL;
     description->block_bytes = NULL;
-    if (places)
+    if (relative_count)
         description->relative = memcpy(description + 1, image->relative,
-                                       places * sizeof *image->relative);
+                                       relative_count * sizeof *image->relative);
     if (!atomic_compare_exchange_strong_explicit(&segment->description, &none, description,
                                                  memory_order_acq_rel, memory_order_acquire))
         pc__free(&segment->mem, description);

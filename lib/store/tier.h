@@ -68,7 +68,6 @@ typedef struct pc__tier_common {
     uint32_t map; /* PC__MAP_… */
 } pc__tier_common;
 
-pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common);
 /* PC_ERR_IO, PC_ERR_STATE name the folder and the cause. */
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path);
 /* Does not connect yet. PC_ERR_INVALID: not an address. PC_ERR_UNSUPPORTED: built without hiredis,

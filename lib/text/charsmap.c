@@ -1,3 +1,4 @@
+/* Look-ups in a double array. Owns copies of the trie and of the replacements. */
 #include "text/charsmap.h"
 
 #include <string.h>
@@ -12,8 +13,9 @@ pc_status pc__charsmap_new(pc__charsmap *map, const pc_allocator *mem, const voi
     size_t trie = size < 4 ? 0 : pc__get_u32(at);
     *map = (pc__charsmap){0};
     if (size < 4 || trie % 4 || !trie || trie > size - 4)
-        return pc__fail(PC_ERR_FORMAT, "%s: map of characters of %zu bytes: its trie takes %zu",
-                        where, size, trie);
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: precompiled_charsmap has %zu bytes, its trie claims %zu", where, size,
+                        trie);
     map->count = trie / 4;
     map->size = size - 4 - trie;
     map->units = pc__alloc(mem, trie);

@@ -1,4 +1,5 @@
-/* Chat templates by name and from JSON. What is read off a model's own is in chat_jinja.c. */
+/* Chat templates by name and from JSON; which one a model uses. chat_jinja.c derives a model's own.
+ */
 #include "text/chat.h"
 
 #include <jansson.h>
@@ -101,8 +102,9 @@ static pc_status string_list(const json_t *root, const char *key, const char *pa
     json_array_foreach(list, i, item)
     {
         if (!json_is_string(item) || i >= PC__CHAT_STOPS)
-            return pc__fail(PC_ERR_FORMAT, "%s: %s: item %zu is not a string, or more than %d",
-                            path, key, i, PC__CHAT_STOPS);
+            return pc__fail(PC_ERR_FORMAT,
+                            "%s: %s: item %zu is not a string, or there are more than %d", path,
+                            key, i, PC__CHAT_STOPS);
         if (!json_string_length(item))
             return pc__fail(PC_ERR_FORMAT, "%s: %s: item %zu is empty", path, key, i);
         out[i] = json_string_value(item);
@@ -122,8 +124,8 @@ static pc_status check_keys(const json_t *root, const char *path)
         for (size_t i = 0; i < PC__CHAT_PIECES; i++)
             known |= !strcmp(key, keys[i]) && json_is_string(value);
         if (!known)
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is not known, or not of its kind", path,
-                            key);
+            return pc__fail(PC_ERR_FORMAT,
+                            "%s: key '%s' is unknown, or its value has the wrong type", path, key);
     }
     return PC_OK;
 }
@@ -175,7 +177,7 @@ static pc_status load_json(pc__chat **out, const pc_allocator *mem, const pc__to
 
 /* ------------------------------------------------------------------ families */
 
-/* Whether a name is among those between blanks. */
+/* Whether a list of names, separated by blanks, contains one. */
 static int has_name(const char *names, const char *name)
 {
     size_t n = strlen(name);
@@ -201,7 +203,7 @@ static size_t letter_count(const char *name)
     return n;
 }
 
-/* First names only, and what they share once: an error has one line. "llama2/3/4". */
+/* Each family by its first name, a common prefix once, to fit an error text: "llama2/3/4". */
 static void list_families(char *out, size_t size)
 {
     size_t n = 0;
@@ -219,7 +221,7 @@ static void list_families(char *out, size_t size)
     }
 }
 
-/* A family's turns would be plain characters without its special tokens. */
+/* Without a family's special tokens its template would be plain characters to the model. */
 static pc_status check_tokens(const pc__chat_template *form, const pc__tokenizer *tokenizer,
                               const char *name)
 {
@@ -280,7 +282,7 @@ static pc_status make_unknown(pc__chat **out, const pc_allocator *mem,
     return status;
 }
 
-/* The first bytes of a text, whole characters. */
+/* The size of the first whole characters within `most` bytes. */
 static int whole_characters(const char *text, int most)
 {
     int n = 0;

@@ -1,9 +1,9 @@
-/* The families of chat templates. Each is what the published template of its models gives, byte by
- * byte (test/golden/chat.json), for a conversation that begins with a system prompt or without one.
+/* The families of chat templates. Each gives the bytes of the published template of its models
+ * (test/golden/chat.json), with a system prompt and without one.
  *
- * Two things differ on purpose. Default system prompts that hold a date are left out. Mistral's
- * templates before v7 put the system prompt in front of the last user turn; here it stays in front
- * of the first, else no turn could use the states of the one before. */
+ * Two things differ on purpose. Default system prompts that contain a date are left out. Mistral's
+ * templates before v7 put the system prompt before the last user turn; here it stays before the
+ * first, so that a turn can use the states of the turns before it. */
 #include "text/chat.h"
 
 #define DEEPSEEK_BEGIN \

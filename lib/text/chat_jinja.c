@@ -1,7 +1,7 @@
-/* Reads the pieces of a chat template off its own Jinja text.
+/* Finds the pieces of a chat template by running its Jinja text.
  *
- * The text is run over conversations whose messages are known words, and cut at these. With b the
- * beginning without a system prompt, U user, A assistant:
+ * The messages of test conversations are words that occur nowhere else; the output is split at
+ * them. U is a user's message, A the assistant's, S the system prompt:
  *
  *   U1, an answer to come            empty + open . U1 . close + generation
  *   S U1, an answer to come          system open . S . system close + open . U1 . …
@@ -10,7 +10,7 @@
  *
  * What the pieces then make of longer conversations must be what the text itself makes of them,
  * else the template is not known. So nothing is guessed: not the spacing, not a default system
- * prompt, not where the system prompt stands. */
+ * prompt, not the place of the system prompt. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ typedef struct template_reading {
     const pc__tokenizer *tokenizer;
     const char *jinja;
     char *bos, *eos;
-    pc__bytes text[4]; /* what was made of the conversations above */
+    pc__bytes text[4]; /* outputs for the conversations above */
     pc__bytes piece[PC__CHAT_PIECES];
     int joins, no_system;
     char *why;
@@ -54,7 +54,7 @@ static pc_status not_known(template_reading *r, const char *why)
     return PC_MISS;
 }
 
-/* Out of memory is an error; whatever else the text fails with makes it unknown. */
+/* Out of memory is an error; after any other failure the template is not known. */
 static pc_status render(template_reading *r, pc__bytes *out, const pc__jinja_message *messages,
                         size_t count, int generate)
 {
@@ -69,15 +69,15 @@ static pc_status render(template_reading *r, pc__bytes *out, const pc__jinja_mes
     return not_known(r, pc_error_text());
 }
 
-/* ------------------------------------------------------------------ cutting */
+/* ------------------------------------------------------------------ splitting */
 
 static text_range range_of(const pc__bytes *b)
 {
     return (text_range){b->data ? b->data : "", b->size};
 }
 
-/* Cuts `rest` at the word: what stands before it is returned, what stands behind it stays. data is
- * NULL where the word is not there, or twice. */
+/* Splits `rest` at the word: returns the text before it and keeps the text after it. data NULL: the
+ * word does not occur exactly once. */
 static text_range split_at(text_range *rest, const char *word)
 {
     size_t n = strlen(word), count = 0;
@@ -118,7 +118,7 @@ static text_range after_first(text_range text, size_t size)
     return (text_range){text.data + size, text.size - size};
 }
 
-/* Whether `at` lies inside of a special token as they are written: <…> or […]. */
+/* Whether `at` is inside a special token, written <...> or [...]. */
 static int inside_token(text_range text, size_t at)
 {
     for (size_t i = at; i--;) {
@@ -160,14 +160,14 @@ static pc_status set_piece(template_reading *r, int piece, text_range text)
 
 /* ------------------------------------------------------------------ reading */
 
-/* `why` is set. */
+/* The caller has set `why`. */
 static pc_status no_system(template_reading *r)
 {
     r->no_system = 1;
     return PC_OK;
 }
 
-/* The two conversations that begin; what stands around U1 in the first one. */
+/* The first conversation: the texts before and after U1. */
 static pc_status read_beginning(template_reading *r, text_range *before, text_range *after)
 {
     pc_status status = render(r, &r->text[FIRST], &conversation[1], 1, 1);
@@ -175,10 +175,11 @@ static pc_status read_beginning(template_reading *r, text_range *before, text_ra
         return status;
     *after = range_of(&r->text[FIRST]);
     *before = split_at(after, U1);
-    return before->data ? PC_OK : not_known(r, "a message is not in what it makes, or not once");
+    return before->data ? PC_OK
+                        : not_known(r, "a message is not in what it makes, or more than once");
 }
 
-/* What stands between the turns gives close, open and what is between. */
+/* The texts between turns give the pieces that close one and open the next. */
 static pc_status read_turns(template_reading *r, text_range before, text_range after)
 {
     pc_status status = render(r, &r->text[TURNS], &conversation[1], 3, 1);
@@ -221,12 +222,12 @@ static pc_status read_system(template_reading *r, text_range after)
         return status;
     open = split_at(&rest, S);
     if (!open.data) {
-        not_known(r, "it leaves the system prompt out, or has it twice");
+        not_known(r, "it leaves the system prompt out, or writes it twice");
         return no_system(r);
     }
     close = split_at(&rest, U1);
     if (!close.data || !ranges_equal(rest, after))
-        return not_known(r, "a system prompt changes what stands behind it");
+        return not_known(r, "a system prompt changes the text after it");
     r->joins = !ends_with(close, user);
     status = set_piece(r, SYSTEM_OPEN, open);
     return status < 0
@@ -246,8 +247,8 @@ static pc_status add_word(pc__bytes *out, const char *word)
     return pc__bytes_add(out, word, strlen(word));
 }
 
-/* What the pieces make of a conversation from message `from` on. A system prompt may be held back
- * to the last user turn. */
+/* Composes the conversation from message `from` on. `late_system`: the system prompt stands in the
+ * last user turn. */
 static pc_status compose(const template_reading *r, pc__bytes *out, size_t from, int late_system)
 {
     const size_t last = sizeof conversation / sizeof *conversation - 1;
@@ -274,7 +275,7 @@ static pc_status compose(const template_reading *r, pc__bytes *out, size_t from,
     return status < 0 ? status : add_piece(r, out, GENERATION);
 }
 
-/* Whether the system prompt is only text in front of a user's: it may stand before any of them. */
+/* Whether the system prompt is just text before a user's: then it may stand before any of them. */
 static int is_movable(const template_reading *r)
 {
     text_range open = range_of(&r->piece[SYSTEM_OPEN]), empty = range_of(&r->piece[EMPTY]),
@@ -316,7 +317,7 @@ static pc_status read_pieces(template_reading *r)
 
 /* ------------------------------------------------------------------ the template */
 
-/* An answer ends with the special token that closes it; without one, with the text that does. */
+/* An answer ends with the special token that closes it; without one, with the closing text. */
 static pc_status find_stops(const template_reading *r, pc__chat_template *form, char **stop)
 {
     const char *p = form->pieces.assistant_close;
@@ -355,7 +356,7 @@ static int is_family(const pc__chat_template *form, const pc__chat_template *fam
     return form->system_joins_user == family->system_joins_user;
 }
 
-/* A family's stops come with it. */
+/* A known family brings its own stop tokens and strings. */
 static pc_status make_template(template_reading *r, pc__chat **out)
 {
     pc__chat_template form = {.name = "own", .system_joins_user = r->joins};

@@ -1,10 +1,10 @@
-/* Segments and statements of Jinja. */
+/* Splits a Jinja text into segments and runs its statements. */
 #include "text/jinja_internal.h"
 
 enum { MOST_SEGMENTS = 1 << 14, MOST_OUTPUT = 1 << 20 };
 enum { BREAKS = 1, CONTINUES = 2 };
 
-/* ------------------------------------------------------------------ cutting */
+/* ------------------------------------------------------------------ splitting */
 
 static void add_segment(pc__jinja *j, pc__jword word, const char *begin, const char *end)
 {
@@ -12,7 +12,7 @@ static void add_segment(pc__jinja *j, pc__jword word, const char *begin, const c
     if (j->status < 0 || (word == PC__JW_TEXT && begin >= end))
         return;
     if (j->segment_count >= MOST_SEGMENTS)
-        pc__j_fail(j, PC_ERR_LIMIT, "more than %d parts", MOST_SEGMENTS);
+        pc__j_fail(j, PC_ERR_LIMIT, "the template has more than %d parts", MOST_SEGMENTS);
     else
         status = pc__grow(j->mem, (void **)&j->segments, &j->segment_capacity, j->segment_count + 1,
                           sizeof *j->segments);
@@ -22,7 +22,7 @@ static void add_segment(pc__jinja *j, pc__jword word, const char *begin, const c
         j->segments[j->segment_count++] = (pc__jsegment){word, begin, end};
 }
 
-/* Where the tag that begins at `p` has its closing mark; NULL: nowhere. Strings may hold it. */
+/* The closing mark of the tag at `p`; NULL: none. Marks in strings do not count. */
 static const char *tag_end(const pc__jinja *j, const char *p)
 {
     char kind = p[1], close = kind == '{' ? '}' : kind;
@@ -70,7 +70,7 @@ static pc__jword word_of(pc__jinja *j, const char **begin, const char *end)
     return PC__JW_OTHER;
 }
 
-/* The end of the text before a tag: without the blanks that the tag takes away. */
+/* The end of the text before a tag, without the blanks that the tag strips. */
 static const char *text_end(const char *from, const char *tag, int line_starts)
 {
     const char *p = tag;
@@ -86,16 +86,16 @@ static const char *text_end(const char *from, const char *tag, int line_starts)
     return p > from ? (p[-1] == '\n' ? p : tag) : line_starts ? p : tag;
 }
 
-/* One tag; returns where the text behind it begins. */
+/* Adds the segment of a tag; returns the beginning of the text after it. */
 static const char *split_tag(pc__jinja *j, const char *tag, int *line_starts)
 {
-    const char *close = tag_end(j, tag), *begin = tag + 2, *end = close, *behind;
+    const char *close = tag_end(j, tag), *begin = tag + 2, *end = close, *after;
     if (!close) {
         j->at = tag;
         pc__j_fail(j, PC_ERR_FORMAT, "\"%.2s\" is not closed", tag);
         return j->source_end;
     }
-    behind = close + 2;
+    after = close + 2;
     begin += begin < end && (*begin == '-' || *begin == '+');
     end -= end > begin && (end[-1] == '-' || end[-1] == '+');
     if (tag[1] == '{')
@@ -105,13 +105,13 @@ static const char *split_tag(pc__jinja *j, const char *tag, int *line_starts)
         add_segment(j, word, begin, end);
     }
     if (close[-1] == '-') {
-        while (behind < j->source_end && pc__is_blank(*behind))
-            behind++;
-    } else if (tag[1] != '{' && close[-1] != '+' && behind < j->source_end && *behind == '\n') {
-        behind++;
+        while (after < j->source_end && pc__is_blank(*after))
+            after++;
+    } else if (tag[1] != '{' && close[-1] != '+' && after < j->source_end && *after == '\n') {
+        after++;
     }
-    *line_starts = behind[-1] == '\n';
-    return behind;
+    *line_starts = after[-1] == '\n';
+    return after;
 }
 
 static void split_template(pc__jinja *j)
@@ -135,7 +135,7 @@ static void print_value(pc__jinja *j, pc__jvalue value)
 {
     pc__jvalue text = pc__j_text(j, value);
     if (j->status >= 0 && j->out->size + text.size > MOST_OUTPUT)
-        pc__j_fail(j, PC_ERR_LIMIT, "it makes more than %d bytes", MOST_OUTPUT);
+        pc__j_fail(j, PC_ERR_LIMIT, "the output has more than %d bytes", MOST_OUTPUT);
     if (j->status >= 0 && text.size) {
         pc_status status = pc__bytes_add(j->out, text.text, text.size);
         j->status = status < 0 ? status : j->status;
@@ -167,7 +167,7 @@ static int closes_block(pc__jword word)
            || word == PC__JW_ENDSET;
 }
 
-/* The next part of the statement that begins with segment `i`: elif, else, or its end. */
+/* The next branch of the statement at segment `i`: elif, else, or its end. */
 static size_t next_branch(pc__jinja *j, size_t i)
 {
     int depth = 0;
@@ -193,7 +193,7 @@ static void expect_word(pc__jinja *j, size_t i, pc__jword word)
 {
     if (j->status >= 0 && word_at(j, i) != word) {
         read_from(j, i < j->segment_count ? i : 0);
-        pc__j_fail(j, PC_ERR_FORMAT, "a statement is closed by another's end");
+        pc__j_fail(j, PC_ERR_FORMAT, "a statement is closed by the end of another");
     }
 }
 
@@ -234,7 +234,8 @@ static void bind_target(pc__jinja *j, const for_target *t, const pc__jvalue *val
         return;
     }
     if (value->kind != PC__J_LIST || value->list->count != t->count) {
-        pc__j_fail(j, PC_ERR_FORMAT, "%zu names for something else", t->count);
+        pc__j_fail(j, PC_ERR_FORMAT, "the loop has %zu names, its items do not have as many values",
+                   t->count);
         return;
     }
     for (size_t i = 0; i < t->count; i++)
@@ -246,7 +247,7 @@ static void read_target(pc__jinja *j, for_target *t)
     t->count = 0;
     do {
         if (t->count == 4 || !pc__j_name(j, &t->name[t->count], &t->size[t->count]))
-            pc__j_fail(j, PC_ERR_UNSUPPORTED, "names that are not understood");
+            pc__j_fail(j, PC_ERR_UNSUPPORTED, "the loop's names are not understood");
         else
             t->count++;
     } while (j->status >= 0 && pc__j_accept(j, ","));
@@ -264,14 +265,14 @@ static pc__jvalue loop_items(pc__jinja *j, pc__jvalue v)
         for (size_t i = 0; i < v.list->count; i++)
             pc__j_add(j, list.list, (pc__jvalue){0}, v.list->items[i].key);
     else if (v.kind != PC__J_UNDEFINED)
-        pc__j_fail(j, PC_ERR_FORMAT, "a loop over something that holds nothing");
+        pc__j_fail(j, PC_ERR_FORMAT, "a loop over a value that holds nothing");
     return list;
 }
 
-/* Those that the loop's own "if" lets through. */
+/* The items that pass the loop's own "if". */
 static pc__jvalue filter_items(pc__jinja *j, const for_target *t, pc__jvalue all)
 {
-    const char *from = j->at, *behind = from;
+    const char *from = j->at, *after = from;
     pc__jvalue some = pc__j_list(j, PC__J_LIST);
     for (size_t i = 0; all.list && i < all.list->count && pc__j_step(j); i++) {
         size_t frame = j->frame, count = j->variable_count;
@@ -280,13 +281,13 @@ static pc__jvalue filter_items(pc__jinja *j, const for_target *t, pc__jvalue all
         bind_target(j, t, &all.list->items[i].value);
         j->at = from;
         passes = pc__j_expression(j);
-        behind = j->at;
+        after = j->at;
         if (pc__j_truth(&passes))
             pc__j_add(j, some.list, (pc__jvalue){0}, all.list->items[i].value);
         j->variable_count = count;
         j->frame = frame;
     }
-    j->at = behind > from ? behind : j->end;
+    j->at = after > from ? after : j->end;
     return some;
 }
 
@@ -376,7 +377,7 @@ static void run_set(pc__jinja *j, size_t i)
     }
 }
 
-/* What the segments print, as a value. */
+/* Runs the segments; their output is the value. */
 static pc__jvalue capture_output(pc__jinja *j, size_t from, size_t to)
 {
     pc__bytes own = {.mem = j->mem}, *before = j->out;
@@ -416,7 +417,7 @@ static size_t define_macro(pc__jinja *j, size_t i)
     return end + 1;
 }
 
-/* Parameters as they stand behind a macro's name, with what the call gives them. */
+/* Sets a macro's parameters to the arguments of a call or their defaults. */
 static void bind_parameters(pc__jinja *j, const pc__jarguments *a)
 {
     size_t place = 0;
@@ -465,7 +466,7 @@ pc__jvalue pc__j_macro(pc__jinja *j, size_t segment, const pc__jarguments *a)
     return text;
 }
 
-/* Runs segment `i`; returns the one to go on with. */
+/* Runs segment `i`; returns the next one. */
 static size_t run_segment(pc__jinja *j, size_t i)
 {
     const pc__jsegment *s = &j->segments[i];

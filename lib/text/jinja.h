@@ -1,12 +1,11 @@
-/* Runs the Jinja text of a model's chat template over a conversation: the part of the language that
- * such templates use, as transformers sets it up (trim_blocks, lstrip_blocks).
+/* Runs a model's chat template, a Jinja text, over a conversation: the part of the language that
+ * such templates use, set up as transformers does (trim_blocks, lstrip_blocks).
  *
- * There are no tools and no documents (both none). Dates: strftime_now is not defined for those who
- * ask, so that a template falls back on a date of its own and its text stays the same from day to
- * day; called all the same, it gives today's.
+ * Tools and documents are none. `strftime_now is defined` is false, so that a template uses a fixed
+ * date of its own and the states of its text stay valid; a call returns today's date.
  *
- * A template is a stranger's text. Steps, memory, nesting and the size of what is made are limited;
- * nothing is reached but the conversation. */
+ * A template is not trusted. Steps, memory, nesting and output are limited, and it can read nothing
+ * but the conversation. Family: jinja.c (statements), _expression, _calls, _value, _internal.h. */
 #ifndef PC_TEXT_JINJA_H
 #define PC_TEXT_JINJA_H
 
@@ -23,9 +22,9 @@ typedef struct pc__jinja_input {
     int generate;          /* add_generation_prompt */
 } pc__jinja_input;
 
-/* Appends to `out`. PC_ERR_UNSUPPORTED: a part of the language that is not known; PC_ERR_FORMAT: it
- * is no Jinja, or fails; PC_ERR_INVALID: the template itself raises an exception (roles it does not
- * take); PC_ERR_LIMIT; PC_ERR_NOMEM. The error text names the line. */
+/* Appends to `out`. PC_ERR_UNSUPPORTED: a part of the language that is not known; PC_ERR_FORMAT:
+ * not Jinja, or it fails; PC_ERR_INVALID: the template raises an exception, e.g. for a role that it
+ * does not accept; PC_ERR_LIMIT; PC_ERR_NOMEM. The error text names the line. */
 pc_status pc__jinja_render(pc__bytes *out, const char *source, const pc__jinja_input *input);
 
 #endif

@@ -1,10 +1,10 @@
-/* What Jinja expressions can call: filters, tests, methods of strings and maps, functions. Only
- * those that chat templates use. */
+/* Filters, tests, methods of strings and maps, and functions of Jinja: those that chat templates
+ * use. */
 #include <time.h>
 
 #include "text/jinja_internal.h"
 
-/* An argument by its name, or by its place; undefined: it was not given. */
+/* An argument by name or position; undefined: it was not given. */
 static pc__jvalue argument_of(const pc__jarguments *a, size_t place, const char *name)
 {
     for (size_t i = 0; i < a->count; i++)
@@ -31,7 +31,7 @@ static pc__jvalue strip_text(pc__jvalue text, const pc__jvalue *what, int sides)
     return text;
 }
 
-/* CAPITAL: the first letter of it is large, TITLE: of each word; the rest small. */
+/* CAPITAL: the first letter is upper case, TITLE: of each word; all others lower case. */
 enum { UPPER, LOWER, CAPITAL, TITLE };
 
 static pc__jvalue change_case(pc__jinja *j, pc__jvalue text, int how)
@@ -61,7 +61,7 @@ static pc__jvalue split_text(pc__jinja *j, pc__jvalue text, const pc__jvalue *at
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
     size_t from = 0;
     if (at->kind != PC__J_STRING || !at->size) {
-        pc__j_fail(j, PC_ERR_UNSUPPORTED, "split() without a separator is not understood");
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "split() needs a separator");
         return list;
     }
     while (pc__j_step(j)) {
@@ -79,7 +79,7 @@ static pc__jvalue replace_text(pc__jinja *j, pc__jvalue text, const pc__jvalue *
     pc__jvalue out = pc__j_string("", 0);
     size_t from = 0;
     if (old->kind != PC__J_STRING || new.kind != PC__J_STRING || !old->size) {
-        pc__j_fail(j, PC_ERR_FORMAT, "replace() wants two strings");
+        pc__j_fail(j, PC_ERR_FORMAT, "replace() needs two strings");
         return out;
     }
     while (pc__j_step(j)) {
@@ -106,7 +106,7 @@ static int ends_with(const pc__jvalue *text, const pc__jvalue *with)
                || !memcmp(text->text + text->size - with->size, with->text, with->size));
 }
 
-/* 1: it was one of the names. */
+/* 1: there is a method of this name. */
 static int string_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
                          const pc__jarguments *a, pc__jvalue *out)
 {
@@ -190,7 +190,7 @@ pc__jvalue pc__j_method(pc__jinja *j, pc__jvalue self, pc__jvalue name, const pc
     if (self.kind == PC__J_LIST && pc__j_is(&name, "append") && a->count == 1)
         pc__j_add(j, self.list, (pc__jvalue){0}, a->value[0]);
     else if (self.kind == PC__J_UNDEFINED)
-        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of something undefined", (int)name.size, name.text);
+        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of an undefined value", (int)name.size, name.text);
     else
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "method '%.*s' is not known", (int)name.size, name.text);
     return (pc__jvalue){.kind = PC__J_NONE};
@@ -258,7 +258,7 @@ static pc__jvalue attribute_of(const pc__jvalue *of, const pc__jvalue *name)
     return entry ? entry->value : (pc__jvalue){0};
 }
 
-/* Those of a list whose attribute passes a test, or does not. */
+/* The items whose attribute passes a test, or fails it. */
 static pc__jvalue filter_list(pc__jinja *j, const pc__jvalue *list, const pc__jarguments *a,
                               int wanted)
 {
@@ -367,8 +367,8 @@ pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue v, const pc__j
     if (!pc__j_truth(&v)
         && (pc__j_is(&name, "selectattr") || pc__j_is(&name, "rejectattr") || pc__j_is(&name, "map")
             || pc__j_is(&name, "list")))
-        return pc__j_list(j, PC__J_LIST); /* of nothing, as Jinja has it */
-    /* as Jinja does, a filter of strings takes anything as it would be printed */
+        return pc__j_list(j, PC__J_LIST); /* as Jinja does with nothing */
+    /* as in Jinja, filters of strings work on the printed form of any value */
     if (v.kind <= PC__J_STRING && string_filter(j, &name, pc__j_text(j, v), a, &out))
         return out;
     pc__j_fail(j, PC_ERR_UNSUPPORTED, "filter '%.*s' is not known for this value", (int)name.size,
@@ -385,7 +385,7 @@ static pc__jvalue make_range(pc__jinja *j, const pc__jarguments *a)
     int64_t to = a->count > 1 ? a->value[1].number : a->count ? a->value[0].number : 0;
     int64_t step = a->count > 2 ? a->value[2].number : 1;
     if (!step)
-        pc__j_fail(j, PC_ERR_FORMAT, "range() with a step of 0");
+        pc__j_fail(j, PC_ERR_FORMAT, "range() needs a step other than 0");
     for (int64_t i = from; (step > 0 ? i < to : i > to) && pc__j_step(j); i += step)
         pc__j_add(j, list.list, (pc__jvalue){0}, pc__j_int(i));
     return list;
@@ -407,7 +407,7 @@ static pc__jvalue format_today(pc__jinja *j, const pc__jvalue *format)
     size_t n;
     if (format->kind != PC__J_STRING || format->size >= sizeof pattern
         || !localtime_r(&now, &parts)) {
-        pc__j_fail(j, PC_ERR_FORMAT, "strftime_now() wants a short format");
+        pc__j_fail(j, PC_ERR_FORMAT, "strftime_now() needs a format of at most 63 bytes");
         return (pc__jvalue){0};
     }
     memcpy(pattern, format->text, format->size);

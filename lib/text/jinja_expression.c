@@ -1,5 +1,5 @@
-/* Expressions of Jinja, computed while they are read: a function for each level of precedence, the
- * loosest first. */
+/* Expressions of Jinja, computed while they are parsed: one function per level of precedence, from
+ * the tightest to the loosest. */
 #include "text/jinja_internal.h"
 
 static int is_letter(char c)
@@ -72,7 +72,7 @@ void pc__j_expect_end(pc__jinja *j)
 
 /* ------------------------------------------------------------------ literals */
 
-/* One character behind a backslash; 0: both stay. */
+/* The character that an escape stands for; 0: both characters stay. */
 static char escaped(char c)
 {
     static const char from[] = "ntr\\'\"", to[] = "\n\t\r\\'\"";
@@ -96,7 +96,7 @@ static pc__jvalue string_literal(pc__jinja *j)
     for (const char *p = from; out && p < j->at; p++) {
         char c = *p == '\\' ? escaped(p[1]) : 0;
         if (*p == '\\' && (p[1] == 'u' || p[1] == 'x'))
-            pc__j_fail(j, PC_ERR_UNSUPPORTED, "escapes by number are not understood");
+            pc__j_fail(j, PC_ERR_UNSUPPORTED, "escapes by number (\\x, \\u) are not understood");
         out[n++] = c ? c : *p;
         p += c != 0;
     }
@@ -114,7 +114,7 @@ static pc__jvalue number(pc__jinja *j)
     return pc__j_int(value);
 }
 
-/* What stands between brackets, to `close`; a map has keys. */
+/* The items up to `close`; a map has keys. */
 static pc__jvalue items(pc__jinja *j, pc__jkind kind, const char *close)
 {
     pc__jvalue list = pc__j_list(j, kind);
@@ -146,7 +146,7 @@ static pc__jvalue read_parentheses(pc__jinja *j)
         return value;
     }
     list = items(j, PC__J_LIST, ")");
-    if (list.list) { /* the first one goes in front */
+    if (list.list) { /* the first one belongs in front */
         pc__j_add(j, list.list, (pc__jvalue){0}, value);
         for (size_t i = list.list->count; i-- > 1 && j->status >= 0;) {
             pc__jentry moved = list.list->items[i];
@@ -203,7 +203,7 @@ static pc__jvalue read_primary(pc__jinja *j)
     return (pc__jvalue){0};
 }
 
-/* ------------------------------------------------------------------ behind a value */
+/* ------------------------------------------------------------------ after a value */
 
 static void read_arguments(pc__jinja *j, pc__jarguments *a)
 {
@@ -235,7 +235,7 @@ static pc__jvalue get_attribute(pc__jinja *j, const pc__jvalue *of, const char *
 {
     pc__jentry *entry;
     if (of->kind == PC__J_UNDEFINED && !j->skip)
-        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of something undefined", (int)size, name);
+        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of an undefined value", (int)size, name);
     if (of->kind != PC__J_MAP)
         return (pc__jvalue){0};
     entry = pc__j_find(of->list, name, size);
@@ -260,7 +260,7 @@ static pc__jvalue get_element(pc__jinja *j, const pc__jvalue *of, const pc__jval
     return at >= 0 && at < count ? list.list->items[at].value : (pc__jvalue){0};
 }
 
-/* The bounds as Python has them. */
+/* The bounds of a slice, as in Python. */
 static int64_t slice_bound(const pc__jvalue *given, int64_t otherwise, int64_t count, int64_t step)
 {
     int64_t at = given->number;
@@ -293,7 +293,7 @@ static pc__jvalue get_slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue
     return text ? joined : some;
 }
 
-/* Behind "[". */
+/* After "[". */
 static pc__jvalue read_subscript(pc__jinja *j, const pc__jvalue *of)
 {
     pc__jvalue part[3] = {{0}};
@@ -323,14 +323,14 @@ static pc__jvalue read_call(pc__jinja *j, pc__jvalue what)
     return (pc__jvalue){0};
 }
 
-/* Behind ".": a method's call, or a member. */
+/* After ".": a method call, or a member. */
 static pc__jvalue read_member(pc__jinja *j, pc__jvalue of)
 {
     pc__jarguments a;
     const char *name;
     size_t size;
     if (!pc__j_name(j, &name, &size)) {
-        pc__j_fail(j, PC_ERR_FORMAT, "a name is missing behind '.'");
+        pc__j_fail(j, PC_ERR_FORMAT, "a name is missing after '.'");
         return (pc__jvalue){0};
     }
     if (!pc__j_accept(j, "("))
@@ -355,7 +355,7 @@ static pc__jvalue read_postfix(pc__jinja *j, pc__jvalue value)
     return value;
 }
 
-/* Behind "is": a test may have one operand, with or without parentheses. */
+/* After "is": a test may have one operand, with or without parentheses. */
 static pc__jvalue read_test(pc__jinja *j, const pc__jvalue *value)
 {
     int negated = pc__j_accept_word(j, "not"), result;
@@ -363,7 +363,7 @@ static pc__jvalue read_test(pc__jinja *j, const pc__jvalue *value)
     size_t size;
     pc__jvalue with = {0};
     if (!pc__j_name(j, &name, &size)) {
-        pc__j_fail(j, PC_ERR_FORMAT, "a name is missing behind 'is'");
+        pc__j_fail(j, PC_ERR_FORMAT, "a name is missing after 'is'");
         return with;
     }
     skip_blanks(j);
@@ -388,7 +388,7 @@ static pc__jvalue read_filters(pc__jinja *j, pc__jvalue value)
         if (!pc__j_accept(j, "|"))
             break;
         if (!pc__j_name(j, &name, &size))
-            pc__j_fail(j, PC_ERR_FORMAT, "a name is missing behind '|'");
+            pc__j_fail(j, PC_ERR_FORMAT, "a name is missing after '|'");
         if (pc__j_accept(j, "("))
             read_arguments(j, &a);
         if (!j->skip && j->status >= 0)
@@ -404,7 +404,7 @@ static pc__jvalue read_unary(pc__jinja *j)
     int negative = pc__j_accept(j, "-");
     pc__jvalue value = read_filters(j, read_postfix(j, read_primary(j)));
     if (negative && value.kind != PC__J_INT && !j->skip)
-        pc__j_fail(j, PC_ERR_FORMAT, "'-' before something that is no number");
+        pc__j_fail(j, PC_ERR_FORMAT, "'-' before a value that is not a number");
     return negative ? pc__j_int(-value.number) : value;
 }
 
@@ -425,7 +425,7 @@ static pc__jvalue arithmetic(pc__jinja *j, char sign, pc__jvalue a, pc__jvalue b
     }
     if (a.kind != PC__J_INT || b.kind != PC__J_INT || x > INT32_MAX || x < INT32_MIN
         || y > INT32_MAX || y < INT32_MIN || sign == '/' || (sign == '%' && !y)) {
-        pc__j_fail(j, PC_ERR_FORMAT, "'%c' of values that it is not for", sign);
+        pc__j_fail(j, PC_ERR_FORMAT, "'%c' does not work on these values", sign);
         return (pc__jvalue){0};
     }
     if (sign == '%') {
@@ -454,9 +454,9 @@ static pc__jvalue read_concatenation(pc__jinja *j)
 {
     pc__jvalue value = read_product(j);
     while (pc__j_step(j) && pc__j_accept(j, "~")) {
-        pc__jvalue behind = read_product(j);
+        pc__jvalue after = read_product(j);
         if (!j->skip)
-            value = pc__j_join(j, pc__j_text(j, value), pc__j_text(j, behind));
+            value = pc__j_join(j, pc__j_text(j, value), pc__j_text(j, after));
     }
     return value;
 }
@@ -502,7 +502,7 @@ static int comparison_sign(pc__jinja *j)
 static int compare_numbers(pc__jinja *j, int sign, const pc__jvalue *a, const pc__jvalue *b)
 {
     if (a->kind != PC__J_INT || b->kind != PC__J_INT) {
-        pc__j_fail(j, PC_ERR_UNSUPPORTED, "an order of values that are no numbers");
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "only numbers can be compared by order");
         return 0;
     }
     return sign == LESS         ? a->number < b->number
@@ -567,7 +567,7 @@ pc__jvalue pc__j_or(pc__jinja *j)
     return value;
 }
 
-/* Whether an "if" of this expression follows, before a comma or a bracket ends it. */
+/* Whether "if" follows in this expression, before a comma or bracket ends it. */
 static int is_conditional(const pc__jinja *j)
 {
     int depth = 0;
@@ -597,7 +597,7 @@ static int is_conditional(const pc__jinja *j)
 
 static pc__jvalue read_conditional(pc__jinja *j)
 {
-    const char *first = j->at, *behind;
+    const char *first = j->at, *after;
     pc__jvalue value = {0}, condition;
     int truth;
     j->skip++;
@@ -607,11 +607,11 @@ static pc__jvalue read_conditional(pc__jinja *j)
         pc__j_expect(j, "if");
     condition = pc__j_or(j);
     truth = pc__j_truth(&condition);
-    behind = j->at;
+    after = j->at;
     if (truth && j->status >= 0) {
         j->at = first;
         value = pc__j_or(j);
-        j->at = j->status >= 0 ? behind : j->end;
+        j->at = j->status >= 0 ? after : j->end;
     }
     if (pc__j_accept_word(j, "else")) {
         pc__jvalue other;

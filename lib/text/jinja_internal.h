@@ -1,7 +1,7 @@
-/* Inside of the Jinja interpreter. The text is cut once into segments (plain text, what is printed,
- * statements); expressions are computed while they are read. Where a part must not be computed (the
- * other branch of a condition) it is read all the same, with `skip` set. All values lie in an arena
- * that goes with the run. After the first failure everything reads as the end. */
+/* What the files of the Jinja interpreter share. The text is split once into segments: plain text,
+ * prints, statements. Expressions are computed while they are parsed; with `skip` they are parsed
+ * only, e.g. the other branch of a condition. All values live in an arena until the run ends. After
+ * the first failure every read finds the end. */
 #ifndef PC_TEXT_JINJA_INTERNAL_H
 #define PC_TEXT_JINJA_INTERNAL_H
 
@@ -29,7 +29,8 @@ typedef struct pc__jvalue {
     int64_t number;
     const char *text; /* not NUL-terminated */
     size_t size;
-    pc__jlist *list; /* of a map: with keys. Shared, not copied: a namespace changes for all */
+    pc__jlist
+        *list; /* of a map: with keys. Shared, not copied: changes of a namespace show everywhere */
 } pc__jvalue;
 
 typedef struct pc__jentry {
@@ -42,7 +43,7 @@ struct pc__jlist {
 };
 
 typedef enum pc__jword {
-    PC__JW_TEXT,  /* no statement: text */
+    PC__JW_TEXT,  /* plain text */
     PC__JW_PRINT, /* {{ … }} */
     PC__JW_IF,
     PC__JW_ELIF,
@@ -55,16 +56,16 @@ typedef enum pc__jword {
     PC__JW_ENDSET,
     PC__JW_MACRO,
     PC__JW_ENDMACRO,
-    PC__JW_GENERATION, /* marks what a model has said: nothing to do */
+    PC__JW_GENERATION, /* marks an answer: ignored */
     PC__JW_ENDGENERATION,
     PC__JW_BREAK,
     PC__JW_CONTINUE,
-    PC__JW_OTHER /* not known: fails where it is reached */
+    PC__JW_OTHER /* not known: an error when it is reached */
 } pc__jword;
 
 typedef struct pc__jsegment {
     pc__jword word;
-    const char *begin, *end; /* of a statement: behind its word */
+    const char *begin, *end; /* of a statement: after its word */
 } pc__jsegment;
 
 typedef struct pc__jvariable {
@@ -77,7 +78,7 @@ enum { PC__J_ARGUMENTS = 12 };
 
 typedef struct pc__jarguments {
     pc__jvalue value[PC__J_ARGUMENTS];
-    pc__jvalue name[PC__J_ARGUMENTS]; /* undefined: by place */
+    pc__jvalue name[PC__J_ARGUMENTS]; /* undefined: by position */
     size_t count;
 } pc__jarguments;
 
@@ -94,23 +95,23 @@ typedef struct pc__jinja {
     size_t variable_count, variable_capacity;
     size_t frame; /* the first variable that `set` may change */
     pc__bytes *out;
-    const char *at, *end; /* the expression that is being read */
+    const char *at, *end; /* the expression that is being parsed */
     int skip, depth, leaving;
     uint64_t steps;
     pc_status status;
 } pc__jinja;
 
-/* Only the first failure counts; the text gets the line in front. */
+/* Keeps the first failure only; puts the line before the text. */
 void pc__j_fail(pc__jinja *j, pc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* One step more; nesting: 0 where there is too much of either. */
+/* Counts a step. 0: too many steps, or too deep, or the run has failed. */
 int pc__j_step(pc__jinja *j);
 
-/* Frees all that the run holds. */
+/* Frees all memory of the run. */
 void pc__j_end(pc__jinja *j);
 
 /* ---- values */
-void *pc__j_alloc(pc__jinja *j, size_t size); /* zeroed; NULL: it has failed */
+void *pc__j_alloc(pc__jinja *j, size_t size); /* zeroed; NULL: the run has failed */
 pc__jvalue pc__j_bool(int truth);
 pc__jvalue pc__j_int(int64_t number);
 pc__jvalue pc__j_string(const char *text, size_t size); /* borrowed */
@@ -123,7 +124,7 @@ int pc__j_is(const pc__jvalue *string, const char *text);
 int pc__j_truth(const pc__jvalue *value);
 int pc__j_equal(const pc__jvalue *a, const pc__jvalue *b);
 int pc__j_contains(pc__jinja *j, const pc__jvalue *in, const pc__jvalue *what);
-/* As it is printed. */
+/* As print writes it. */
 pc__jvalue pc__j_text(pc__jinja *j, pc__jvalue value);
 pc__jvalue pc__j_join(pc__jinja *j, pc__jvalue a, pc__jvalue b); /* of two strings */
 int64_t pc__j_length(const pc__jvalue *value);                   /* -1: it has none */
@@ -140,7 +141,7 @@ int pc__j_name(pc__jinja *j, const char **name, size_t *size);
 void pc__j_expect(pc__jinja *j, const char *mark);
 void pc__j_expect_end(pc__jinja *j);
 pc__jvalue pc__j_expression(pc__jinja *j);
-pc__jvalue pc__j_or(pc__jinja *j); /* without "… if … else …" */
+pc__jvalue pc__j_or(pc__jinja *j); /* an expression that is not "a if b else c" */
 
 /* ---- calls */
 pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue value, const pc__jarguments *a);

@@ -43,7 +43,7 @@ void *pc__j_alloc(pc__jinja *j, size_t size)
     if (j->status < 0)
         return NULL;
     if (size > MOST_BYTES || j->arena_bytes + need > MOST_BYTES) {
-        pc__j_fail(j, PC_ERR_LIMIT, "it takes more than %d bytes", MOST_BYTES);
+        pc__j_fail(j, PC_ERR_LIMIT, "it takes more than %d bytes of memory", MOST_BYTES);
         return NULL;
     }
     if (!block || block->size - block->used < need) {
@@ -206,7 +206,7 @@ int pc__j_equal(const pc__jvalue *a, const pc__jvalue *b)
         return a->list == b->list;
     for (size_t i = 0; i < a->list->count; i++) {
         const pc__jentry *x = &a->list->items[i], *y = &b->list->items[i];
-        /* the entries of lists are flat, or are messages that were never copied */
+        /* lists are flat, or hold messages, which are never copied */
         if (x->value.list != y->value.list
             || (!x->value.list && !pc__j_equal(&x->value, &y->value)))
             return 0;
@@ -237,7 +237,7 @@ int pc__j_contains(pc__jinja *j, const pc__jvalue *in, const pc__jvalue *what)
         return 0;
     }
     if (in->kind != PC__J_UNDEFINED)
-        pc__j_fail(j, PC_ERR_FORMAT, "'in' of something that holds nothing");
+        pc__j_fail(j, PC_ERR_FORMAT, "'in' needs a string, a list or a mapping");
     return 0;
 }
 
@@ -257,7 +257,7 @@ pc__jvalue pc__j_text(pc__jinja *j, pc__jvalue v)
         snprintf(number, sizeof number, "%lld", (long long)v.number);
         return pc__j_copy(j, number, strlen(number));
     default:
-        pc__j_fail(j, PC_ERR_UNSUPPORTED, "a list, a mapping or a function as text");
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "a list, a mapping or a function cannot be printed");
         return pc__j_string("", 0);
     }
 }

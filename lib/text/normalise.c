@@ -1,3 +1,4 @@
+/* The steps of a normaliser. Owns their texts, charsmaps and expressions. */
 #include "text/normalise.h"
 
 #include <string.h>
@@ -6,10 +7,10 @@
 #include "base/mem.h"
 #include "text/tokenizer_internal.h"
 
-/* A text may grow by so much in all; compatibility forms make 18 characters of one at most. */
+/* Limits of a text's growth. Compatibility forms make at most 18 characters of one. */
 enum { MOST_GROWTH = 32, MOST_EXTRA = 16 << 10 };
 enum { MOST_STEPS = 64 };
-enum { CLUSTER = 6 }; /* bytes of a cluster that is looked up as one are fewer */
+enum { CLUSTER = 6 }; /* bytes; only shorter clusters are looked up as one */
 
 pc_status pc__steps_new(pc__steps **out, const pc_allocator *mem)
 {
@@ -36,14 +37,14 @@ void pc__steps_free(pc__steps *s)
     pc__free(&mem, s);
 }
 
-/* A step more, zeroed; its kind and option are part of the identity. NULL: an error. */
+/* Adds a zeroed step; its kind and option become part of the id. NULL: *status is the error. */
 static pc__step *add_step(pc__steps *s, pc__step_kind kind, int option, pc_status *status)
 {
     pc__digest digest;
-    *status = s->count == MOST_STEPS
-                  ? pc__fail(PC_ERR_UNSUPPORTED, "more than %d steps of a normalizer", MOST_STEPS)
-                  : pc__grow(&s->mem, (void **)&s->list, &s->capacity, s->count + 1,
-                             sizeof *s->list);
+    *status = s->count == MOST_STEPS ? pc__fail(PC_ERR_UNSUPPORTED,
+                                                "the normalizer has more than %d steps", MOST_STEPS)
+                                     : pc__grow(&s->mem, (void **)&s->list, &s->capacity,
+                                                s->count + 1, sizeof *s->list);
     if (*status < 0)
         return NULL;
     pc__digest_start(&digest, "step/1");
@@ -108,8 +109,7 @@ static int is_printable(char c)
     return c >= ' ' && c <= '~';
 }
 
-/* Where the grapheme cluster ends that starts at text. A byte that is no character is one for
- * itself. */
+/* The size of the grapheme cluster at `text`. An invalid byte is a cluster of its own. */
 static size_t cluster_size(const char *text, size_t size)
 {
     utf8proc_int32_t state = 0;
@@ -128,7 +128,7 @@ static size_t cluster_size(const char *text, size_t size)
     return n;
 }
 
-/* What stands in place of something else may be long, and be there often. */
+/* Replacements may be long and frequent, so their output is limited. */
 static pc_status add_limited(pc__bytes *out, const char *text, size_t size, size_t most)
 {
     return out->size + size > most ? pc__fail(
@@ -221,7 +221,7 @@ static pc_status normal_forms(const pc__step *step, const char *text, size_t siz
 
 static size_t lowercase(uint32_t c, char out[8])
 {
-    if (c != 0x130) /* the one that becomes two */
+    if (c != 0x130) /* the only one that becomes two characters */
         return pc__utf8_write((uint32_t)utf8proc_tolower((utf8proc_int32_t)c), out);
     memcpy(out, "i\xcc\x87", 3);
     return 3;
@@ -301,7 +301,7 @@ static pc_status join_blanks(const char *text, size_t size, pc__bytes *out)
     return status;
 }
 
-/* Whether `text` has the step's text somewhere from `at` on. */
+/* Finds the step's text from `at` on. */
 static int find_text(const pc__step *step, const char *text, size_t size, size_t at, size_t *from)
 {
     while (step->from_size && at + step->from_size <= size) {

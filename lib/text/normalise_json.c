@@ -1,3 +1,4 @@
+/* From JSON to normaliser steps and token rules. */
 #include "text/normalise_json.h"
 
 #include <sodium.h>
@@ -19,7 +20,7 @@ static const json_t *json_member(const json_t *object, const char *key)
     return json_object_get(object, key);
 }
 
-/* A flag that may be left out. */
+/* A boolean that may be absent. */
 static int flag(const json_t *object, const char *key, int otherwise)
 {
     const json_t *value = json_member(object, key);
@@ -28,7 +29,7 @@ static int flag(const json_t *object, const char *key, int otherwise)
 
 static pc_status unknown_step(const steps_reading *r, const char *part, const json_t *object)
 {
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known, or not in this form",
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known, or has an unknown form",
                     r->where, part, pc__json_text(object, "type").data);
 }
 
@@ -37,7 +38,7 @@ static int is_blank_mark(pc__text text)
     return text.size == PC__BLANK_MARK_SIZE && pc__starts_with_mark(text.data, text.size);
 }
 
-/* Each of a sequence's parts, or a part alone. PC_MISS: there is none. */
+/* Reads one part, or each part of a sequence. PC_MISS: there is none. */
 static pc_status read_each(steps_reading *r, const char *part, const char *key,
                            const json_t *object, pc_status (*one)(steps_reading *, const json_t *))
 {
@@ -88,7 +89,7 @@ static pc_status read_replace(steps_reading *r, const json_t *n)
     if ((!string.size && !regex.size) || !json_is_string(json_member(n, "content")))
         return unknown_step(r, "normalizer", n);
     if (memchr(regex.data, 0, regex.size))
-        return pc__fail(PC_ERR_FORMAT, "%s: an expression with a NUL", r->where);
+        return pc__fail(PC_ERR_FORMAT, "%s: an expression contains a NUL", r->where);
     return pc__steps_add_texts(r->steps, string.size ? PC__STEP_REPLACE : PC__STEP_EXPRESSION,
                                string.size ? string : regex, to, r->where);
 }

@@ -1,4 +1,4 @@
-/* The normalizer and the pre-tokenizer of a tokenizer.json whose model is Unigram. */
+/* Reads normalizer and pre-tokenizer of a tokenizer.json with a Unigram model. */
 #ifndef PC_TEXT_NORMALISE_JSON_H
 #define PC_TEXT_NORMALISE_JSON_H
 
@@ -6,8 +6,8 @@
 
 #include "text/tokenizer_internal.h"
 
-/* Steps of `normalizer`, and the rules of where to cut and what blanks become from `pre_tokenizer`;
- * either may be NULL or null. What is not known is refused by its name. */
+/* The steps come from `normalizer`; the rules for splits and blanks from `pre_tokenizer`. Either
+ * may be NULL or null. The error for an unknown type names it. */
 pc_status pc__steps_new_from_json(pc__steps **out, const pc_allocator *mem,
                                   const json_t *normalizer, const json_t *pre_tokenizer,
                                   pc__token_rules *rules, const char *where);

@@ -1,8 +1,9 @@
+/* Hash tables with linear probing. Keys are borrowed. */
 #include "text/string_map.h"
 
 #include <string.h>
 
-/* FNV-1a, one byte at a time, and its end. */
+/* FNV-1a by bytes, with a final mix. */
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 
 static uint64_t hash_step(uint64_t h, char byte)
@@ -72,7 +73,7 @@ pc_status pc__string_map_add(pc__string_map *map, const char *key, size_t size, 
 {
     pc__string_map_slot *slot;
     if (size > UINT32_MAX)
-        return pc__fail(PC_ERR_LIMIT, "a token of %zu bytes", size);
+        return pc__fail(PC_ERR_LIMIT, "a token has %zu bytes; at most 2^32 - 1 are allowed", size);
     if (map->count * 4 > map->mask * 3) {
         pc_status status = grow_table(map);
         if (status < 0)

@@ -1,3 +1,4 @@
+/* Encoding around special tokens, decoding, and the digest of a tokenizer. */
 #include "text/tokenizer.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ static int is_user(const void *tokenizer, int32_t id)
     return ((const pc__tokenizer *)tokenizer)->tokens[id].type == PC__TOKEN_USER;
 }
 
-/* The longest special token at text, if the flags want it: its id, or -1. */
+/* The longest special token at `text` that the flags allow; -1: none. */
 static int32_t special_at(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags)
 {
     if (!t->special_first[(unsigned char)*text])
@@ -160,7 +161,7 @@ static pc_status append_token(const pc__tokenizer *t, int32_t id, int first, int
         }
     }
     if (first && takes_blank(t, start) && text.size && text.data[0] == ' ')
-        /* the space that encoding has put in front */
+        /* the blank that encoding puts in front */
         return pc__bytes_add(out, text.data + 1, text.size - 1);
     return pc__bytes_add(out, text.data, text.size);
 }
@@ -180,8 +181,8 @@ pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t c
             if (flags & PC_TOKENIZE_SPECIAL)
                 status = pc__bytes_add(&out, t->tokens[tokens[i]].text.data,
                                        t->tokens[tokens[i]].text.size);
-            /* every stretch between special tokens was given its own space; an unknown one is
-             * inside */
+            /* each text between special tokens got its own blank; the unknown token does not
+             * end such a text */
             first = first || tokens[i] != t->unk;
         } else {
             status = append_token(t, tokens[i], first, start, &out);
@@ -270,7 +271,7 @@ pc__id pc__tokenizer_digest(const pc__tokenizer *t)
         pc__digest_bytes(&digest, t->raw[i].data, t->raw[i].size);
         pc__digest_i32(&digest, fields, 4);
     }
-    /* the table's order is that of its keys, so equal merges give equal bytes */
+    /* the order in the table depends on the keys only, so equal merges give equal bytes */
     for (size_t i = 0; t->merges.slots && i <= t->merges.mask; i++) {
         const pc__pair_map_slot *s = &t->merges.slots[i];
         if (s->left >= 0)

@@ -1,5 +1,6 @@
 /* Text to token ids and back: SentencePiece BPE with byte fallback, SentencePiece Unigram,
- * byte-level BPE, WordPiece, from every file form in use. Immutable after loading; any thread. */
+ * byte-level BPE and WordPiece, from GGUF, tokenizer.json, tokenizer.model and llama2.c. Immutable
+ * after loading; any thread. Family: tokenizer_internal.h lists its files. */
 #ifndef PC_TEXT_TOKENIZER_H
 #define PC_TEXT_TOKENIZER_H
 
@@ -30,9 +31,7 @@ typedef struct pc__text { /* borrowed, not NUL-terminated */
     size_t size;
 } pc__text;
 
-/* A vocabulary in neutral form, as the GGUF reader finds it. Everything is borrowed for
-
- * the call. */
+/* A vocabulary, whatever file it comes from. Everything is borrowed for the call. */
 typedef struct pc__vocab {
     pc__vocab_kind kind;
     /* pre-tokenizer family ("llama-bpe", "gpt-2", "qwen2", "falcon", …); NULL: default */
@@ -48,8 +47,8 @@ typedef struct pc__vocab {
     int32_t add_bos, add_eos;             /* 0, 1, or -1: the kind's default */
     int32_t add_space_prefix;             /* 0, 1, or -1: the kind's default */
     const char *chat_template;            /* Jinja text of the file, or NULL */
-    /* of UNIGRAM: scores in full, where fp32 would round them, or NULL; what SentencePiece's
-     * normalizer does to a text: its map of characters (empty: none), one blank for several */
+    /* UNIGRAM: scores in fp64 if the file has them, else NULL; SentencePiece's normalizer: its
+     * charsmap (empty: none), and whether several blanks become one */
     const double *exact_scores;
     pc__text charsmap;
     int32_t one_blank;
@@ -69,26 +68,25 @@ pc_status pc__tokenizer_from_llama2c(pc__tokenizer **out, const pc_allocator *me
                                      size_t vocab_size);
 void pc__tokenizer_free(pc__tokenizer *tokenizer);
 
-/* With the contract of pc_tokenize and pc_detokenize. */
+/* As pc_tokenize and pc_detokenize. */
 pc_status pc__tokenize(const pc__tokenizer *tokenizer, const char *text, size_t size,
                        uint64_t flags, int32_t *tokens, size_t capacity, size_t *count);
 pc_status pc__detokenize(const pc__tokenizer *tokenizer, const int32_t *tokens, size_t count,
                          uint64_t flags, char *text, size_t capacity, size_t *size);
 
 size_t pc__tokenizer_count(const pc__tokenizer *tokenizer);
-/* Bytes of one token as they appear in running text (a byte token: that byte; special: its text);
- * borrowed. */
+/* A token's bytes in running text (a byte token: its byte; a special one: its text); borrowed. */
 pc__text pc__token_bytes(const pc__tokenizer *tokenizer, int32_t token);
 int pc__token_is_special(const pc__tokenizer *tokenizer, int32_t token);
-/* -1: none; text as it appears, special tokens included */
+/* By its bytes in running text, special tokens included; -1: none. */
 int32_t pc__token_find(const pc__tokenizer *tokenizer, const char *text, size_t size);
-int32_t pc__token_bos(const pc__tokenizer *tokenizer); /* -1: none; so the others */
+int32_t pc__token_bos(const pc__tokenizer *tokenizer); /* -1: none; likewise the others */
 int32_t pc__token_eos(const pc__tokenizer *tokenizer);
 int32_t pc__token_unk(const pc__tokenizer *tokenizer);
 int32_t pc__token_pad(const pc__tokenizer *tokenizer);
 /* The Jinja text that came with the vocabulary, or NULL. Borrowed. */
 const char *pc__tokenizer_chat_template(const pc__tokenizer *tokenizer);
-/* Identity of everything that changes ids. */
+/* Digest of everything that changes ids. */
 pc__id pc__tokenizer_digest(const pc__tokenizer *tokenizer);
 
 #endif

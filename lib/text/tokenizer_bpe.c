@@ -1,5 +1,5 @@
-/* Byte-level BPE: words by regular expressions, then the bytes of a word are joined by the ranks of
- * the merges. */
+/* Byte-level BPE: regular expressions split text into words; the bytes of a word are merged by
+ * rank. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -10,7 +10,7 @@ typedef struct bpe_words {
     pc__ids *out;
     uint32_t *starts;
     int32_t *ids;
-    size_t capacity; /* bytes of the longest word so far */
+    size_t capacity; /* bytes */
 } bpe_words;
 
 static pc_status reserve_word(bpe_words *w, size_t size)
@@ -70,6 +70,7 @@ static pc_status encode_nfc(const pc__tokenizer *t, const char *text, size_t siz
 pc_status pc__bpe_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
 {
     if (size > UINT32_MAX / 8)
-        return pc__fail(PC_ERR_LIMIT, "text of %zu bytes is too long for one call", size);
+        return pc__fail(PC_ERR_LIMIT, "a text of %zu bytes is too long for one call; split it",
+                        size);
     return t->rules.nfc ? encode_nfc(t, text, size, out) : encode_words(t, text, size, out);
 }

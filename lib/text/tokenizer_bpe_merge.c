@@ -1,5 +1,5 @@
-/* Byte-pair joining with a heap: a pair that has changed since it was put in is recognised by its
- * symbols' end and dropped. */
+/* Byte-pair merging with a heap of pairs. A pair that has changed since it was added is recognised
+ * by the end of its right symbol, and dropped. */
 #include <string.h>
 
 #include "text/tokenizer_internal.h"
@@ -12,7 +12,7 @@ typedef struct bpe_symbol {
 typedef struct bpe_pair {
     double cost;
     int32_t left;
-    uint32_t end; /* of the right symbol when the pair was made */
+    uint32_t end; /* of the right symbol when the pair was added */
     int32_t merged;
 } bpe_pair;
 
@@ -55,7 +55,7 @@ static bpe_pair pop_pair(bpe_merger *j)
     return top;
 }
 
-/* Cost and token of joining a symbol with its right neighbour; 0: they do not join. */
+/* Cost and token of merging a symbol with its right neighbour; 0: they do not merge. */
 static int find_pair(const bpe_merger *j, int32_t left, bpe_pair *out)
 {
     const bpe_symbol *a = &j->symbols[left], *b;
@@ -90,7 +90,7 @@ static void merge_all(bpe_merger *j)
         if (a->end == a->start || a->next < 0)
             continue;
         b = &j->symbols[a->next];
-        /* stale: another join has changed one of the two since */
+        /* stale: another merge has changed one of the two */
         if (b->end != best.end || !find_pair(j, best.left, &c) || c.merged != best.merged)
             continue;
         a->end = b->end;
@@ -115,7 +115,8 @@ pc_status pc__bpe_merge(const pc__tokenizer *t, const char *text, uint32_t *star
     if (n < 2)
         return PC_OK;
     j.symbols = pc__alloc(&t->mem, n * sizeof *j.symbols);
-    j.heap = pc__alloc(&t->mem, 3 * n * sizeof *j.heap); /* every join adds two and takes one */
+    j.heap = pc__alloc(&t->mem,
+                       3 * n * sizeof *j.heap); /* every merge removes one pair and adds two */
     if (!j.symbols || !j.heap) {
         pc__free(&t->mem, j.symbols);
         pc__free(&t->mem, j.heap);

@@ -1,14 +1,14 @@
-/* From a vocabulary in neutral form to the maps that encoding needs. */
+/* Makes a tokenizer of a vocabulary: texts of tokens, maps, merges, Unigram model, expressions. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "text/tokenizer_internal.h"
 
-/* Of a special token: at every place of a text that one may start, so many bytes are looked at. */
+/* Bytes of a special token: so many are compared wherever one may begin. */
 enum { LONGEST_SPECIAL = 1024 };
 
-/* "<0x0A>" -> 10; -1: not of that form */
+/* "<0x0A>" is 10; -1: another form */
 static int byte_of(pc__text piece)
 {
     if (piece.size != 6 || memcmp(piece.data, "<0x", 3) || piece.data[5] != '>'
@@ -22,8 +22,8 @@ static int is_plain(uint8_t type)
     return type == PC__TOKEN_NORMAL || type == PC__TOKEN_UNUSED;
 }
 
-/* A piece as text: U+2581 is a space (SPM, UNIGRAM), the byte-level alphabet is bytes (BPE), "##"
- * joins (WordPiece). Returns its size. */
+/* Writes a piece as it is in running text (SPM, UNIGRAM: U+2581 is a blank; BPE: the byte-level
+ * alphabet is bytes). Returns its size. */
 static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text piece, char *out)
 {
     size_t n = 0;
@@ -52,8 +52,8 @@ static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text p
     return n;
 }
 
-/* A piece as the map knows it: BPE in bytes, WordPiece with "##" on what continues a word, SPM as
- * it is. */
+/* Writes a piece as the maps have it: BPE in bytes; WordPiece with "##" before what continues a
+ * word; others unchanged. */
 static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text piece,
                        int gguf_wordpiece, char *out)
 {
@@ -75,11 +75,12 @@ static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text 
 static pc_status check_vocab(const pc__vocab *v)
 {
     if (!v->count || v->count > 1 << 24)
-        return pc__fail(PC_ERR_FORMAT, "%s: vocabulary of %zu tokens", v->where, v->count);
+        return pc__fail(PC_ERR_FORMAT, "%s: the vocabulary has %zu tokens; 1 to 2^24 are allowed",
+                        v->where, v->count);
     for (size_t i = 0; i < v->count; i++) {
         if ((v->scores && !isfinite(v->scores[i]))
             || (v->exact_scores && !isfinite(v->exact_scores[i])))
-            return pc__fail(PC_ERR_FORMAT, "%s: token %zu: its score is not a number", v->where, i);
+            return pc__fail(PC_ERR_FORMAT, "%s: token %zu: its score is not finite", v->where, i);
         if (v->types && (v->types[i] < 0 || v->types[i] > PC__TOKEN_BYTE))
             return pc__fail(PC_ERR_FORMAT, "%s: token %zu: type %d is not known", v->where, i,
                             v->types[i]);
@@ -186,7 +187,7 @@ static pc_status merge_bytes(const pc__tokenizer *t, pc__text side, char *out, s
     return PC_OK;
 }
 
-/* Token of a side of a merge, by its raw form. */
+/* The token of one side of a merge. */
 static int32_t side_id(const pc__tokenizer *t, const char *text, size_t size)
 {
     int32_t id = pc__string_map_get(&t->pieces, text, size);
@@ -206,7 +207,8 @@ static pc_status add_merge(pc__tokenizer *t, const pc__vocab *v, size_t index)
         || merge_bytes(t, (pc__text){space + 1, m.size - (size_t)(space - m.data) - 1}, both + left,
                        &right)
                < 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is longer than any token", v->where, index);
+        return pc__fail(PC_ERR_FORMAT, "%s: merge %zu is longer than 4096 bytes a side", v->where,
+                        index);
     a = side_id(t, both, left);
     b = side_id(t, both + left, right);
     c = side_id(t, both, left + right);
@@ -226,7 +228,7 @@ static pc_status merges(pc__tokenizer *t, const pc__vocab *v)
     return status;
 }
 
-/* Pieces are what is neither special nor a byte. */
+/* Normal tokens are pieces; special and byte tokens are not. */
 static pc_status unigram(pc__tokenizer *t, const pc__vocab *v)
 {
     pc__unigram_piece *pieces = pc__calloc(&t->mem, t->count, sizeof *pieces);
@@ -247,7 +249,7 @@ static pc_status unigram(pc__tokenizer *t, const pc__vocab *v)
     return status;
 }
 
-/* SentencePiece's normalizer, as the vocabulary tells it. */
+/* SentencePiece's normaliser, by the vocabulary's settings. */
 static pc_status build_steps(pc__steps **out, const pc_allocator *mem, const pc__vocab *v)
 {
     pc_status status = PC_OK;

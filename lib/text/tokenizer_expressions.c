@@ -1,5 +1,5 @@
-/* The regular expressions by which byte-level vocabularies cut text into words, through PCRE2.
- * Several are applied in turn: each one cuts the parts that the one before has left. */
+/* The regular expressions by which byte-level vocabularies split text into words, through PCRE2.
+ * Several are applied in turn: each splits the parts that the one before has left. */
 #include <string.h>
 
 #include "text/tokenizer_internal.h"
@@ -85,7 +85,7 @@ pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context **memor
                    : pc__fail(PC_ERR_UNSUPPORTED,
                               "%s: pre-tokenizer expression, character %zu: PCRE2 error %d", where,
                               offset, code);
-    /* without it the matcher is slower, no more */
+    /* without JIT matching is slower, nothing else */
     (void)pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE);
     return PC_OK;
 }
@@ -135,7 +135,7 @@ pc_status pc__expressions_of(pc__tokenizer *t, const char *expression_family, co
                     expression_family);
 }
 
-/* Of a match without JIT, in KiB. How long a match may search is limited by PCRE2 itself. */
+/* KiB of a match without JIT. PCRE2 itself limits the length of a search. */
 enum { HEAP_LIMIT = 64 << 10 };
 
 pcre2_match_context *pc__expression_limits(pcre2_general_context *memory)

@@ -1,8 +1,13 @@
-/* Inside of a tokenizer. Text is cut at special and user-defined tokens; what lies between goes, by
- * kind, through SPM        normalisation (U+2581 for spaces, one in front), BPE over characters,
- * bytes for what is unknown BPE        regular expressions, then BPE over bytes WORDPIECE  BERT's
- * normalisation and cuts, then the longest pieces from the left UNIGRAM  normalisation, cuts at
- * blanks, the pieces with the largest sum of scores */
+/* The struct of a tokenizer and what its files share. Text is split at special and user-defined
+ * tokens; the text between is encoded by kind:
+ *
+ *   SPM (_spm)              U+2581 for blanks, one in front; BPE over characters; bytes as fallback
+ *   BPE (_bpe)              split by regular expressions (_expressions), BPE over bytes
+ *   WORDPIECE (_wordpiece)  BERT's normalisation and splits, the longest pieces from the left
+ *   UNIGRAM (unigram*.c)    normaliser, split at blanks, the pieces with the largest sum of scores
+ *
+ * tokenizer_build.c makes a tokenizer of a vocabulary; _json, _sentencepiece and _llama2c read one
+ * from files. _bpe_merge merges for SPM and BPE. */
 #ifndef PC_TEXT_TOKENIZER_INTERNAL_H
 #define PC_TEXT_TOKENIZER_INTERNAL_H
 
@@ -18,7 +23,7 @@ enum { PC__MAX_EXPRESSIONS = 8 };
 #define PC__GPT2_EXPRESSION \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-/* U+2581, which stands for a blank in pieces. */
+/* U+2581, the blank in pieces. */
 #define PC__BLANK_MARK "\xe2\x96\x81"
 enum { PC__BLANK_MARK_SIZE = sizeof PC__BLANK_MARK - 1 };
 
@@ -28,11 +33,11 @@ static inline int pc__starts_with_mark(const char *text, size_t size)
 }
 
 typedef struct pc__token {
-    pc__text text; /* as it appears in running text */
+    pc__text text; /* in running text */
     float score;
     uint8_t type;           /* PC__TOKEN_… */
     uint8_t byte;           /* of a byte token */
-    uint8_t lstrip, rstrip; /* an added token takes the blanks beside it along */
+    uint8_t lstrip, rstrip; /* an added token includes the blanks beside it */
 } pc__token;
 
 enum { PC__PREFIX_NEVER, PC__PREFIX_ALWAYS, PC__PREFIX_FIRST };
@@ -43,13 +48,13 @@ typedef struct pc__token_rules {
     int32_t fuse_unk;     /* a run of unknown characters is one unknown token */
     int32_t ignore_merges; /* BPE: a word that is a token is that token */
     int32_t by_rank;       /* SPM: merges by rank instead of score */
-    /* BPE: tokens are bytes, not the byte-level alphabet, and join in the order of their ids
+    /* BPE: tokens are bytes, not the byte-level alphabet, and merge in the order of their ids
      * (tiktoken) */
     int32_t raw_bytes;
     int32_t lowercase, strip_accents, split_chinese; /* WORDPIECE */
     int32_t nfc;                                     /* BPE: normalise first */
-    /* UNIGRAM: blanks cut and go; blanks become U+2581; it is no prefix where one stands; parts
-     * begin with it; a step of the normalizer puts it in front */
+    /* UNIGRAM: split at blanks and drop them; write U+2581 for blanks; add no prefix where one is;
+     * split before each U+2581; a step of the normaliser adds the prefix */
     int32_t split_blanks, marks_blanks, one_prefix, split_marks, step_prefix;
 } pc__token_rules;
 
@@ -60,8 +65,8 @@ struct pc__tokenizer {
     size_t count;
     pc__token *tokens;
     char *arena;                /* texts of all tokens */
-    char *raw_arena;            /* pieces as merges and the maps know them */
-    pc__text *raw;              /* [count] */
+    char *raw_arena;            /* texts of `raw` */
+    pc__text *raw;              /* [count] pieces as merges and maps have them */
     pc__string_map pieces;      /* raw piece -> id, normal tokens */
     pc__string_map specials;    /* text -> id: control and user-defined tokens */
     uint8_t special_first[256]; /* 1: some special starts with this byte */
@@ -74,7 +79,7 @@ struct pc__tokenizer {
     size_t expressions;
     pc__id expressions_id; /* digest of their texts */
     char *chat_template;
-    pc__steps *steps;     /* SPM, UNIGRAM: of the normalizer, or NULL */
+    pc__steps *steps;     /* SPM, UNIGRAM: the normaliser, or NULL */
     pc__unigram *unigram; /* UNIGRAM */
 };
 
@@ -86,7 +91,7 @@ typedef struct pc__ids {
 } pc__ids;
 pc_status pc__ids_add(pc__ids *ids, int32_t id);
 
-/* Each appends the ids of a stretch without special tokens. `first`: the text begins with it. */
+/* Each appends the ids of a text between special tokens. `first`: nothing stands before it. */
 pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 pc_status pc__bpe_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 pc_status pc__wordpiece_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
@@ -96,37 +101,37 @@ pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t si
 /* Appends text with U+2581 for its blanks. */
 pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out);
 
-/* Appends what stands for a stretch of normalised text: `id`, or, where it is -1, the piece of that
- * text, else its bytes, else the unknown token; *unknown: whether it was that one. */
+/* Appends `id`; if it is -1, the piece with this text, else its byte tokens, else the unknown
+ * token. *unknown: whether it was the unknown token. */
 pc_status pc__piece_add(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
                         int *unknown, pc__ids *out);
 
 /* BPE over symbols of `text`: `starts` are the byte offsets of the initial symbols, `ids` their
- * tokens (-1: unknown). Joins the best pair (lowest rank, or highest score; the leftmost of equals)
- * until none is left: O(n log n). On return the first *count entries are the symbols that remain;
- * entry i spans starts[i] … starts[i + 1]. */
+ * tokens (-1: unknown). Merges the best pair (lowest rank, or highest score; the leftmost of
+ * equals) until there is none: O(n log n). The first *count entries are the symbols that remain;
+ * entry i is bytes starts[i] to starts[i + 1]. */
 pc_status pc__bpe_merge(const pc__tokenizer *t, const char *text, uint32_t *starts, int32_t *ids,
                         size_t *count);
 
 /* Compiles the expressions of a pre-tokenizer family; PC_ERR_UNSUPPORTED names an unknown one. */
 pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *where);
-/* *memory is made, from mem, when it is first needed; the owner frees it. */
+/* *memory is made from `mem` at the first call; its owner frees it. */
 pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context **memory,
                                  const pc_allocator *mem, const char *expression,
                                  const char *where);
 pcre2_match_context *pc__expression_limits(pcre2_general_context *memory); /* NULL: no memory */
-/* The next match from `at` on, of text of at least one byte. PC_MISS: none that is longer than
- * nothing. `what` heads the text of an error. */
+/* The next match from `at` on; `size` > 0. PC_MISS: none, or an empty one. `what` begins the text
+ * of an error. */
 pc_status pc__expression_match(const pcre2_code *expression, pcre2_match_context *limits,
                                pcre2_match_data *match, const char *text, size_t size, size_t at,
                                const char *what, size_t *from, size_t *to);
 pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where);
-/* Cuts text by all expressions in turn; calls piece() for each part in order. */
+/* Splits text by all expressions in turn; calls piece() for each part in order. */
 pc_status pc__expressions_split(const pc__tokenizer *t, const char *text, size_t size,
                                 pc_status (*piece)(void *user, const char *text, size_t size),
                                 void *user);
 
-/* Rules beyond what pc__vocab says. */
+/* `rules`: all settings that pc__vocab lacks. */
 pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab,
                               const pc__token_rules *rules, const char *const *expressions,
                               size_t expression_count);

@@ -1,5 +1,5 @@
-/* tokenizer.json of Hugging Face: the parts that decoders in use have. A part that we do not know
- * is refused by its name. */
+/* Reads tokenizer.json of Hugging Face, with the settings and the chat template beside it. The
+ * error for an unknown part names it. */
 #include <jansson.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static pc_status unknown_part(const pc__json_reading *r, const char *part, const
                     string_of(object, "type"));
 }
 
-/* A part that may be left out. PC_MISS: it is. */
+/* A part that may be absent. PC_MISS: it is. */
 static pc_status check_part(const pc__json_reading *r, const char *part, const json_t *object)
 {
     if (!object || json_is_null(object))
@@ -142,8 +142,7 @@ static int32_t find_token(const pc__json_reading *r, const char *text)
     return -1;
 }
 
-/* {"cls": ["<s>", 0], "sep": ["</s>", 2]}: BERT's and RoBERTa's own way to say what a template
- * says. */
+/* {"cls": ["<s>", 0], "sep": ["</s>", 2]}: BERT's and RoBERTa's form of a template. */
 static pc_status read_cls_sep(pc__json_reading *r, const json_t *p)
 {
     static const char *const keys[2] = {"cls", "sep"};
@@ -160,13 +159,13 @@ static pc_status read_cls_sep(pc__json_reading *r, const json_t *p)
     return PC_OK;
 }
 
-/* {"Sequence"} with special tokens before and behind: those are BOS and EOS. */
+/* A template with special tokens before and after the sequence: BOS and EOS. */
 static pc_status read_post_processor(pc__json_reading *r, const json_t *p)
 {
     json_t *single = json_object_get(p, "single"), *part, *list;
     size_t i, before = 1;
     pc_status status = check_part(r, "post_processor", p);
-    if (status != PC_OK || pc__json_has_type(p, "ByteLevel")) /* that one changes offsets only */
+    if (status != PC_OK || pc__json_has_type(p, "ByteLevel")) /* changes offsets only */
         return status;
     if (pc__json_has_type(p, "Sequence")) {
         if (!(list = sequence_parts(r, p, "processors")))
@@ -306,8 +305,7 @@ static pc_status read_json_file(const pc_allocator *mem, const char *path, size_
     return status;
 }
 
-/* tokenizer_config.json often holds a model_max_length of 10^30, which is no integer of ours;
- * nothing in these files is read as one. */
+/* Reads integers as reals: tokenizer_config.json often has a model_max_length of 10^30. */
 static pc_status read_optional(const pc_allocator *mem, const char *folder, const char *name,
                                json_t **out)
 {
@@ -364,7 +362,7 @@ pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, 
     return status;
 }
 
-/* Of several named ones the default. Borrowed. */
+/* Of several named templates the default. Borrowed. */
 static const char *template_in(const json_t *config)
 {
     json_t *value = json_object_get(config, "chat_template"), *item;
@@ -376,7 +374,7 @@ static const char *template_in(const json_t *config)
     return json_string_value(value);
 }
 
-/* A file with the Jinja text alone comes before what the configuration holds. */
+/* chat_template.jinja is used before the template of a configuration file. */
 static pc_status read_template(const pc_allocator *mem, const char *folder, char **out)
 {
     static const char *const files[] = {"tokenizer_config.json", "chat_template.json"};

@@ -1,5 +1,5 @@
-/* A tokenizer.json while it is read (tokenizer_json.c), and the readers of its vocabulary
- * (tokenizer_json_vocab.c). */
+/* A tokenizer.json while it is read, for tokenizer_json.c (all but the vocabulary), _json_vocab.c
+ * and normalise_json.c. */
 #ifndef PC_TEXT_TOKENIZER_JSON_INTERNAL_H
 #define PC_TEXT_TOKENIZER_JSON_INTERNAL_H
 
@@ -30,7 +30,7 @@ int pc__json_has_type(const json_t *object, const char *type);
 
 /* model.vocab and added_tokens to tokens, types, scores and vocab. */
 pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram);
-/* model.merges to merges, merge_arena and vocab; there has to be a list if it is `wanted`. */
+/* model.merges to merges, merge_arena and vocab. `wanted`: a missing list is an error. */
 pc_status pc__json_merges(pc__json_reading *r, const json_t *model, int wanted);
 
 #endif

@@ -1,10 +1,10 @@
-/* The tokens and merges of a tokenizer.json. */
+/* Reads tokens and merges of a tokenizer.json. */
 #include <string.h>
 
 #include "base/fail.h"
 #include "text/tokenizer_json_internal.h"
 
-/* A token of the vocabulary or an added one; an added one may repeat one of the vocabulary. */
+/* Adds a token of the vocabulary or of added_tokens, which may repeat one of the vocabulary. */
 static pc_status place_token(pc__json_reading *r, json_int_t id, const char *text, size_t size,
                              int32_t type)
 {
@@ -20,17 +20,17 @@ static pc_status place_token(pc__json_reading *r, json_int_t id, const char *tex
     return PC_OK;
 }
 
-/* Ids may leave gaps, but a small file must not ask for much memory. */
+/* Ids may leave gaps, but a small file must not cause a large allocation. */
 enum { MOST_GAPS = 65536 };
 
-/* The largest id + 1; 0: none, or beyond what so many tokens may have. */
+/* The largest id + 1; 0: no ids, or one too large for so few tokens. */
 static size_t id_range(const json_t *vocab, const json_t *added)
 {
     json_int_t top = -1;
     const char *key;
     json_t *value;
     size_t i;
-    if (json_is_array(vocab)) /* of a Unigram model: the ids are the places */
+    if (json_is_array(vocab)) /* of a Unigram model: ids are indices */
         top = (json_int_t)json_array_size(vocab) - 1;
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
         top = json_integer_value(value) > top ? json_integer_value(value) : top;
@@ -108,7 +108,8 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
     r->vocab.count = id_range(vocab, added);
     if (!r->vocab.count)
         return pc__fail(PC_ERR_FORMAT,
-                        "%s: model.vocab: no tokens, or an id far beyond their number", r->where);
+                        "%s: model.vocab: there are no tokens, or an id is far beyond their number",
+                        r->where);
     r->tokens = pc__calloc(r->mem, r->vocab.count, sizeof *r->tokens);
     r->types = pc__calloc(r->mem, r->vocab.count, sizeof *r->types);
     if (!r->tokens || !r->types)
@@ -139,7 +140,7 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
     return PC_OK;
 }
 
-/* Copies a side of a merge; NULL: it is no string. */
+/* Copies one side of a merge; NULL: not a string. */
 static char *copy_side(char *out, const json_t *side)
 {
     if (!json_is_string(side))
@@ -148,7 +149,7 @@ static char *copy_side(char *out, const json_t *side)
     return out + json_string_length(side);
 }
 
-/* "left right", or ["left", "right"]; the former after the latter. NULL: neither. */
+/* Writes "left right" from that string or from ["left", "right"]. NULL: neither. */
 static char *copy_merge(char *out, const json_t *m)
 {
     if (json_is_string(m))

@@ -1,6 +1,6 @@
-/* tokenizer.bin of llama2.c: int32 longest piece, then per token float score, int32 size, bytes.
- * Ids 0, 1, 2 are unknown, BOS, EOS; 3 … 258 the bytes. Spaces stand as such; we keep them as
- * U+2581 like every SentencePiece vocabulary. */
+/* Reads tokenizer.bin of llama2.c: int32 longest piece, then for each token float score, int32
+ * size, bytes. Ids 0, 1, 2 are unknown, BOS, EOS; 3 to 258 are bytes. Blanks are written as blanks
+ * there; we keep them as U+2581, as in every SentencePiece vocabulary. */
 #include <string.h>
 
 #include "base/file.h"
@@ -38,7 +38,7 @@ static pc_status read_vocab_tokens(llama2c_vocab *v, const pc__file *file, const
     for (size_t i = 0; i < count; i++) {
         int32_t size;
         if (file->size < at + 8)
-            return pc__fail(PC_ERR_FORMAT, "%s: ends at token %zu of %zu", path, i, count);
+            return pc__fail(PC_ERR_FORMAT, "%s: the file ends at token %zu of %zu", path, i, count);
         memcpy(&v->scores[i], file->data + at, 4);
         memcpy(&size, file->data + at + 4, 4);
         at += 8;
@@ -56,7 +56,7 @@ static pc_status read_vocab_tokens(llama2c_vocab *v, const pc__file *file, const
         at += (size_t)size;
     }
     return at == file->size ? PC_OK
-                            : pc__fail(PC_ERR_FORMAT, "%s: %zu bytes behind the last of %zu tokens",
+                            : pc__fail(PC_ERR_FORMAT, "%s: %zu bytes follow the last of %zu tokens",
                                        path, file->size - at, count);
 }
 

@@ -1,5 +1,5 @@
-/* tokenizer.model: SentencePiece's protobuf (field 1: pieces, 2: trainer, 3: normalizer), or, under
- * the same name, the text form of tiktoken (a line a token: base64, blank, rank) of Llama 3. */
+/* Reads tokenizer.model: SentencePiece's protobuf (field 1: pieces, 2: trainer, 3: normalizer), or
+ * Llama 3's tiktoken text under the same name (one line per token: base64, blank, rank). */
 #include <sodium.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct protobuf {
     const uint8_t *at, *end;
 } protobuf;
 
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* types on the wire */
+enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 }; /* wire types of protobuf */
 
 typedef struct protobuf_field {
     uint64_t number, value; /* value: varint, or size of `bytes` */
@@ -32,14 +32,13 @@ static int read_varint(protobuf *w, uint64_t *out)
     return 0;
 }
 
-/* Whether a field has the type that the format gives it. `types`: pairs of number and type, ended
- * by 0. */
+/* Whether a field has its type. `types`: pairs of number and type, ended by 0. */
 static int has_type(const uint8_t *types, uint64_t number, uint64_t type)
 {
     for (; *types; types += 2)
         if (*types == number)
             return types[1] == type;
-    return 1; /* one that nobody reads */
+    return 1; /* a field that is not read */
 }
 
 /* 1: a field; 0: the end; -1: damaged */
@@ -77,7 +76,7 @@ static int next_field(protobuf *w, const uint8_t *types, protobuf_field *f)
     }
 }
 
-typedef struct model_file {
+typedef struct sentencepiece_file {
     const pc_allocator *mem;
     const char *path;
     pc__text *tokens;
@@ -87,9 +86,9 @@ typedef struct model_file {
     char *arena;
     pc__vocab vocab;
     pc__token_rules rules;
-} model_file;
+} sentencepiece_file;
 
-static pc_status add_token(model_file *m, pc__text text, float score, int32_t type)
+static pc_status add_token(sentencepiece_file *m, pc__text text, float score, int32_t type)
 {
     pc_status status = pc__grow(m->mem, (void **)&m->tokens, &m->tokens_room, m->count + 1,
                                 sizeof *m->tokens);
@@ -107,13 +106,14 @@ static pc_status add_token(model_file *m, pc__text text, float score, int32_t ty
     return PC_OK;
 }
 
-static pc_status damaged_protobuf(const model_file *m, const uint8_t *at, const uint8_t *start)
+static pc_status damaged_protobuf(const sentencepiece_file *m, const uint8_t *at,
+                                  const uint8_t *start)
 {
     return pc__fail(PC_ERR_FORMAT, "%s: damaged protobuf near byte %zu", m->path,
                     (size_t)(at - start));
 }
 
-static pc_status read_piece(model_file *m, const protobuf_field *whole)
+static pc_status read_piece(sentencepiece_file *m, const protobuf_field *whole)
 {
     protobuf w = {whole->bytes, whole->bytes + whole->value};
     protobuf_field f;
@@ -134,7 +134,7 @@ static pc_status read_piece(model_file *m, const protobuf_field *whole)
     return add_token(m, text, score, type);
 }
 
-static pc_status read_trainer(model_file *m, const protobuf_field *whole)
+static pc_status read_trainer(sentencepiece_file *m, const protobuf_field *whole)
 {
     protobuf w = {whole->bytes, whole->bytes + whole->value};
     protobuf_field f;
@@ -143,11 +143,12 @@ static pc_status read_trainer(model_file *m, const protobuf_field *whole)
     static const uint8_t types[] = {3,      VARINT, 24,     VARINT, 40,     VARINT, 41,
                                     VARINT, 42,     VARINT, 43,     VARINT, 0};
     while ((more = next_field(&w, types, &f)) > 0) {
-        int64_t id = (int64_t)f.value; /* -1 stands there with its sign in 64 bits */
+        int64_t id = (int64_t)f.value; /* -1 is written with 64 bits */
         if (f.number == 3)
             kind = f.value;
         else if (f.number == 24 && f.value)
-            return pc__fail(PC_ERR_UNSUPPORTED, "%s: blanks behind words, not in front", m->path);
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "%s: a model that puts blanks after words is not supported", m->path);
         else if (f.number >= 40 && f.number <= 43 && (id < -1 || id > INT32_MAX))
             return pc__fail(PC_ERR_FORMAT, "%s: special token id %lld", m->path, (long long)id);
         else if (f.number >= 40 && f.number <= 43)
@@ -166,12 +167,12 @@ static pc_status read_trainer(model_file *m, const protobuf_field *whole)
     return PC_OK;
 }
 
-static pc_status read_normaliser(model_file *m, const protobuf_field *whole)
+static pc_status read_normaliser(sentencepiece_file *m, const protobuf_field *whole)
 {
     protobuf w = {whole->bytes, whole->bytes + whole->value};
     protobuf_field f;
     static const uint8_t types[] = {2, BYTES, 3, VARINT, 4, VARINT, 5, VARINT, 0};
-    int more, blanks_as_mark = 1; /* as where a field is absent */
+    int more, blanks_as_mark = 1; /* the defaults of absent fields */
     m->vocab.one_blank = 1;
     while ((more = next_field(&w, types, &f)) > 0) {
         if (f.number == 2)
@@ -187,12 +188,11 @@ static pc_status read_normaliser(model_file *m, const protobuf_field *whole)
         return pc__fail(PC_ERR_FORMAT, "%s: the normalizer's settings are damaged", m->path);
     if (!blanks_as_mark)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: a normalizer that keeps blanks as they are is not implemented",
-                        m->path);
+                        "%s: a normalizer that keeps blanks as they are is not supported", m->path);
     return PC_OK;
 }
 
-static pc_status read_protobuf(model_file *m, const pc__file *file)
+static pc_status read_protobuf(sentencepiece_file *m, const pc__file *file)
 {
     protobuf w = {file->data, file->data + file->size};
     static const uint8_t types[] = {1, BYTES, 2, BYTES, 3, BYTES, 0};
@@ -214,7 +214,8 @@ static pc_status read_protobuf(model_file *m, const pc__file *file)
     }
     if (status >= 0 && more < 0)
         return damaged_protobuf(m, w.at, file->data);
-    if (status >= 0 && (!has_trainer || !has_normaliser)) /* every trainer writes both */
+    if (status >= 0
+        && (!has_trainer || !has_normaliser)) /* every SentencePiece trainer writes both */
         return pc__fail(PC_ERR_FORMAT, "%s: ends before the %s's settings", m->path,
                         has_trainer ? "normalizer" : "trainer");
     return status;
@@ -222,7 +223,7 @@ static pc_status read_protobuf(model_file *m, const pc__file *file)
 
 /* ------------------------------------------------------------------ tiktoken */
 
-/* Whether a text is nothing but the digits of a rank. */
+/* Whether a text is exactly this rank in decimal. */
 static int is_rank(const char *text, size_t size, size_t rank)
 {
     size_t value = 0;
@@ -236,7 +237,7 @@ static int is_rank(const char *text, size_t size, size_t rank)
     return size && value == rank;
 }
 
-static pc_status read_line(model_file *m, const char *line, size_t size, char **arena)
+static pc_status read_line(sentencepiece_file *m, const char *line, size_t size, char **arena)
 {
     const char *blank = memchr(line, ' ', size);
     size_t n = 0;
@@ -244,16 +245,16 @@ static pc_status read_line(model_file *m, const char *line, size_t size, char **
         || sodium_base642bin((unsigned char *)*arena, size, line, (size_t)(blank - line), NULL, &n,
                              NULL, sodium_base64_VARIANT_ORIGINAL)
         || !is_rank(blank + 1, size - (size_t)(blank + 1 - line), m->count))
-        return pc__fail(PC_ERR_FORMAT, "%s:%zu: not base64, blank, rank %zu", m->path, m->count + 1,
-                        m->count);
+        return pc__fail(PC_ERR_FORMAT, "%s:%zu: the line is not base64, blank, rank %zu", m->path,
+                        m->count + 1, m->count);
     char *bytes = *arena;
     *arena += n;
     return add_token(m, (pc__text){bytes, n}, 0.0f, PC__TOKEN_NORMAL);
 }
 
-/* Merges are not written down: the parts of a token are what joining all lower ranks leaves of it.
- * The tokenizer joins by the rank of the result, which is the same. */
-static pc_status read_tiktoken(model_file *m, const pc__file *file)
+/* The file has no merges: merging by the rank of the result, as the tokenizer does, gives the same
+ * tokens. */
+static pc_status read_tiktoken(sentencepiece_file *m, const pc__file *file)
 {
     const char *at = (const char *)file->data, *end = at + file->size;
     char *arena = m->arena = pc__alloc(m->mem, file->size + 1);
@@ -272,8 +273,8 @@ static const char *const llama3_specials[] = {
     "<|begin_of_text|>",   "<|end_of_text|>",   NULL, NULL,        NULL, NULL,
     "<|start_header_id|>", "<|end_header_id|>", NULL, "<|eot_id|>"};
 
-/* Llama 3 keeps 256 special tokens behind the ranks; their names are not in the file. */
-static pc_status add_llama3_specials(model_file *m, char *names)
+/* Llama 3 has 256 special tokens after the ranks; their names are not in the file. */
+static pc_status add_llama3_specials(sentencepiece_file *m, char *names)
 {
     pc_status status = PC_OK;
     size_t base = m->count;
@@ -291,8 +292,8 @@ static pc_status add_llama3_specials(model_file *m, char *names)
     return status;
 }
 
-/* Without a token for every byte, text would get lost. */
-static pc_status check_bytes(const model_file *m)
+/* Every byte needs a token, else text would be lost. */
+static pc_status check_bytes(const sentencepiece_file *m)
 {
     uint8_t there[256] = {0};
     for (size_t i = 0; i < m->count; i++)
@@ -305,7 +306,7 @@ static pc_status check_bytes(const model_file *m)
     return PC_OK;
 }
 
-static pc_status finish_tiktoken(pc__tokenizer **out, model_file *m)
+static pc_status finish_tiktoken(pc__tokenizer **out, sentencepiece_file *m)
 {
     char *names = pc__alloc(m->mem, 256 * 40);
     pc_status status = names ? check_bytes(m) : PC_ERR_NOMEM;
@@ -324,7 +325,7 @@ static pc_status finish_tiktoken(pc__tokenizer **out, model_file *m)
     return status;
 }
 
-static pc_status finish_protobuf(pc__tokenizer **out, model_file *m)
+static pc_status finish_protobuf(pc__tokenizer **out, sentencepiece_file *m)
 {
     m->vocab.count = m->count;
     m->vocab.tokens = m->tokens;
@@ -337,7 +338,7 @@ static pc_status finish_protobuf(pc__tokenizer **out, model_file *m)
 pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocator *mem,
                                            const char *path)
 {
-    model_file m = {.mem = mem, .path = path};
+    sentencepiece_file m = {.mem = mem, .path = path};
     pc__file file;
     pc_status status = pc__file_map(&file, path);
     *out = NULL;
@@ -349,7 +350,7 @@ pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocat
     if (!file.size)
         status = pc__fail(PC_ERR_FORMAT, "%s: the file is empty", path);
     else if (file.size > MODEL_LIMIT)
-        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than a vocabulary has", path,
+        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of 64 MiB", path,
                           file.size);
     else
         status = text ? read_tiktoken(&m, &file) : read_protobuf(&m, &file);

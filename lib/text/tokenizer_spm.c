@@ -1,5 +1,5 @@
-/* SentencePiece BPE: spaces become U+2581, characters are joined by score (or rank), what is
- * unknown becomes byte tokens. */
+/* SentencePiece BPE: blanks become U+2581, characters are merged by score or rank, unknown ones
+ * become byte tokens. */
 #include <string.h>
 
 #include "text/tokenizer_internal.h"
@@ -85,7 +85,8 @@ pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, 
     if (status >= 0 && size)
         status = normalise(t, text, size, &normal);
     if (status >= 0 && normal.size > UINT32_MAX / 8)
-        status = pc__fail(PC_ERR_LIMIT, "text of %zu bytes is too long for one call", size);
+        status = pc__fail(PC_ERR_LIMIT, "a text of %zu bytes is too long for one call; split it",
+                          size);
     if (status >= 0 && size)
         status = encode_normalised(t, normal.data, normal.size, out);
     pc__bytes_free(&stepped);

@@ -1,6 +1,6 @@
-/* BERT's WordPiece: clean, decompose, strip accents, lower the case, cut at blanks, punctuation and
- * Chinese characters; then the longest pieces from the left; a word that cannot be made of pieces
- * is one unknown token. */
+/* BERT's WordPiece: clean, decompose, strip accents, lower the case; split at blanks, punctuation
+ * and Chinese characters; take the longest pieces from the left. A word that is not a sequence of
+ * pieces is one unknown token. */
 #include <string.h>
 #include <utf8proc.h>
 

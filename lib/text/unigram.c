@@ -1,5 +1,5 @@
-/* The pieces in a trie whose nodes stand in the order of their depth, then of their text: the
- * children of a node are neighbours, and their bytes lie in one row for memchr. */
+/* The pieces in a trie. Its nodes are ordered by depth, then by text: the children of a node are
+ * neighbours, and memchr finds one by its byte. */
 #include "text/unigram.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static size_t count_nodes(const pc__unigram_piece *pieces, size_t count)
     return nodes;
 }
 
-/* Pieces that share the text of a node: first … end - 1, in order. */
+/* Pieces that share the text of a node: from first to end - 1. */
 typedef struct piece_range {
     uint32_t first, end, depth;
 } piece_range;
@@ -82,7 +82,8 @@ pc_status pc__unigram_new(pc__unigram **out, const pc_allocator *mem, pc__unigra
     m->tokens = tokens;
     m->unknown = lowest - 10.0;
     if (m->nodes > UINT32_MAX - 1)
-        status = pc__fail(PC_ERR_LIMIT, "pieces of %zu bytes", m->nodes);
+        status = pc__fail(PC_ERR_LIMIT, "the pieces have %zu bytes; at most 2^32 - 2 are allowed",
+                          m->nodes);
     if (status >= 0) {
         m->child = pc__calloc(mem, m->nodes + 1, sizeof *m->child);
         m->byte = pc__calloc(mem, m->nodes, 1);
@@ -130,8 +131,7 @@ static void offer_piece(pc__unigram_node *node, double score, size_t from, int32
         *node = (pc__unigram_node){score, (uint32_t)from, id};
 }
 
-/* All pieces that start at `from`. Returns whether one of them is the character of `one` bytes
- * there. */
+/* Offers all pieces that begin at `from`. 1: one of them is the whole character of `one` bytes. */
 static int offer_pieces(const pc__unigram *m, const char *text, size_t size, size_t from,
                         size_t one, pc__unigram_node *nodes)
 {
@@ -153,7 +153,7 @@ static int offer_pieces(const pc__unigram *m, const char *text, size_t size, siz
     return single;
 }
 
-/* From the end back, then the same way with its links turned round. */
+/* Follows the best path from the end and turns its links round. */
 static void reverse_links(pc__unigram_node *nodes, size_t size)
 {
     uint32_t end = (uint32_t)size, from = nodes[size].next;

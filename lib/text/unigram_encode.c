@@ -1,6 +1,6 @@
-/* Encoding by the Unigram model: steps of the normalizer, cuts at blanks, U+2581 for blanks and in
- * front of words, then the best pieces of each part; what no piece covers is one unknown token, or
- * its bytes. */
+/* Encodes by a Unigram model: the normaliser's steps, splits at blanks, U+2581 for blanks and
+ * before words, the best pieces of each part. Text without pieces becomes one unknown token, or
+ * bytes. */
 #include <string.h>
 
 #include "text/normalise.h"
@@ -15,7 +15,7 @@ typedef struct unigram_words {
     size_t capacity;
 } unigram_words;
 
-/* Neighbours that are unknown are one stretch of text. */
+/* Consecutive unknown characters are one text. */
 static pc_status add_pieces(unigram_words *w, const char *text, size_t size)
 {
     size_t need = size + 1;
@@ -36,7 +36,7 @@ static pc_status add_pieces(unigram_words *w, const char *text, size_t size)
     return status;
 }
 
-/* Parts that begin with U+2581, but for the first. */
+/* Splits before each U+2581. */
 static pc_status add_parts(unigram_words *w, const char *text, size_t size)
 {
     pc_status status = PC_OK;
@@ -48,7 +48,7 @@ static pc_status add_parts(unigram_words *w, const char *text, size_t size)
     return status;
 }
 
-/* `first`: the whole text begins here. */
+/* `first`: nothing stands before it. */
 static pc_status add_word(unigram_words *w, const char *text, size_t size, int first)
 {
     const pc__token_rules *rules = &w->t->rules;
@@ -97,7 +97,8 @@ pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t si
         size = normal.size;
     }
     if (status >= 0 && size > UINT32_MAX / 8)
-        status = pc__fail(PC_ERR_LIMIT, "text of %zu bytes is too long for one call", size);
+        status = pc__fail(PC_ERR_LIMIT, "a text of %zu bytes is too long for one call; split it",
+                          size);
     if (status >= 0 && size)
         status = t->rules.split_blanks ? add_words(&w, text, size, first)
                                        : add_word(&w, text, size, first);

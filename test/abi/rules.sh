@@ -48,4 +48,12 @@ if ctags --version 2>/dev/null | grep -q Universal; then
         if (e && e - s + 1 > 100) print $2 ": " $1 " has " e - s + 1 " lines" }')
     [ -z "$long" ] || fault "$long"
 fi
+# The lists of tests that tools/test.sh leaves out name tests.
+left_out=$(awk '/any_of "$/ { on = 1; next } on { print } /"\)\)/ { on = 0 }' tools/test.sh)
+for name in $(echo "$left_out" | tr -d '")$'); do
+    case $name in *[.*]*) continue ;; esac
+    [ -n "$(find test -name "test_$name.*")" ] ||
+        grep -qE "NAME test_$name( |\$)" test/*/CMakeLists.txt ||
+        fault "tools/test.sh leaves out test_$name, which is not a test"
+done
 [ "$bad" = 0 ] && echo "the rules hold"

@@ -170,7 +170,7 @@ static void normalisers(void)
         unsigned number;
         uint64_t value;
         const char *cause;
-    } faults[] = {{5, 0, "keeps blanks"}, {24, 1, "blanks behind words"}};
+    } faults[] = {{5, 0, "keeps blanks"}, {24, 1, "blanks after words"}};
     wire w;
     for (size_t i = 0; i < 2; i++) {
         wire normal = {.size = 0};
@@ -193,7 +193,7 @@ static void normalisers(void)
     pieces(&w);
     settings(&w, 2, 1);
     blob(&w, 3, normal.data, normal.size);
-    model_fault(&w, PC_ERR_FORMAT, "map of characters of 3 bytes");
+    model_fault(&w, PC_ERR_FORMAT, "precompiled_charsmap has 3 bytes");
 }
 
 /* A line for every byte; the form's own line breaks. */
@@ -262,7 +262,7 @@ static void llama2c_faults(void)
     int32_t size = -1;
     float score = 1e30f;
     pc__tokenizer *t;
-    refused(&f, f.data, f.size + 1, PC_ERR_FORMAT, "1 bytes behind the last of 8");
+    refused(&f, f.data, f.size + 1, PC_ERR_FORMAT, "1 bytes follow the last of 8");
     memcpy(f.data + 8, &size, 4);
     refused(&f, f.data, f.size, PC_ERR_FORMAT, "token 0");
     size = INT32_MAX;

@@ -20,7 +20,7 @@ static void freed_in_between(void)
         atomic_store(&w.slow_disk.open_delay, 2000);
         atomic_store(&w.slow_disk.put_delay, 2000);
         for (int32_t n = 0; n < 10; n++)
-            CHECK_OK(seek(w.cache, 100 * n, 0, &loads[n], &reason));
+            CHECK_OK(look_up_async(w.cache, 100 * n, 0, &loads[n], &reason));
         for (int32_t n = 10; n < 13; n++)
             CHECK_OK(put(w.cache, 100 * n));
         for (int32_t n = 0; n < 10; n++)
@@ -66,7 +66,7 @@ static void *work(void *arg)
         else if (what == 6)
             atomic_store(&me->w->slow_disk.fail, 0);
         else if (get_host(me->w->cache, n) == PC_MISS
-                 && seek(me->w->cache, n, 0.01, &l, &reason) == PC_OK) {
+                 && look_up_async(me->w->cache, n, 0.01, &l, &reason) == PC_OK) {
             if (what > 7 && pc__load_wait(l, pc__now() + 0.002, &segment, &reason) == PC_OK)
                 me->wrong += !is_right(segment, n);
             pc__segment_unref(segment);

@@ -1,6 +1,5 @@
-/* A cache whose threads have nothing left to do for requests that have ended. A request goes on as
- * soon as the last layer is there, which may be before its load has put the segment into RAM and
- * let go of it. */
+/* Waits until a cache's threads have no work left of requests that have ended. A request goes on as
+ * soon as the last layer is there, perhaps before its load has put the segment into RAM. */
 #ifndef PC_AT_REST_H
 #define PC_AT_REST_H
 
@@ -17,16 +16,14 @@ static inline void pc_test_breathe(void)
     nanosleep(&t, NULL);
 }
 
-/* Loads that nobody waits for end, too. */
+/* Loads without a waiter end, too. */
 static inline void pc_test_settle(pc_cache *cache)
 {
     size_t under_way = 1;
     double backlog = 0;
     for (double until = pc__now() + PC_AT_REST_SECONDS; under_way && pc__now() < until;) {
-        under_way = 0;
         pthread_mutex_lock(&cache->load_lock);
-        for (size_t b = 0; b < PC__LOAD_BUCKETS; b++)
-            under_way += cache->loads[b] != NULL;
+        under_way = cache->loads.count;
         backlog = cache->backlog;
         pthread_mutex_unlock(&cache->load_lock);
         if (under_way)
@@ -36,7 +33,7 @@ static inline void pc_test_settle(pc_cache *cache)
     CHECK(backlog < 1e-9); /* seconds of loads: those that have ended are none */
 }
 
-/* Afterwards RAM is empty, and stays so. For caches of which nothing is pinned or held. */
+/* Then RAM is empty and stays so. For caches without pins and segments in use. */
 static inline void pc_test_forget(pc_cache *cache)
 {
     pc_tier_stats s = PC_TIER_STATS_INIT;

@@ -1,5 +1,4 @@
-/* A folder of records and what goes into it: images whose every byte follows from a number, and the
- * way back. */
+/* A folder of records for tests: images whose bytes follow from a number, written and read back. */
 #ifndef PC_TEST_DISK_H
 #define PC_TEST_DISK_H
 
@@ -43,7 +42,7 @@ static inline void disk_image(toy_image *t, uint32_t number, size_t bytes)
     t->image.cost = 1e-3;
 }
 
-/* PC__MAP_…: how tiers that are opened without saying so bring records in. */
+/* PC__MAP_… of tiers that are opened without one. */
 static uint32_t disk_map;
 
 typedef struct disk_options {
@@ -68,8 +67,7 @@ static inline pc_status disk_open(pc__tier **out, const char *path, const disk_o
     return pc__tier_disk_new(out, &common, path);
 }
 
-/* As in the cache's own threads, which may take the files of records that give way
- * (store/disk/disk_room.h). */
+/* As in the cache's threads, which may reuse files of evicted records (store/disk/disk_room.h). */
 static inline void disk_block_signals(int block)
 {
     sigset_t io;
@@ -106,7 +104,7 @@ static inline pc_status disk_put(pc__tier *tier, uint32_t number, size_t bytes, 
     return status;
 }
 
-/* PC_OK: what the record holds is what was put; PC_ERR_INTERNAL: it is something else. */
+/* PC_OK: the record holds what was put; PC_ERR_INTERNAL: something else. */
 static inline pc_status disk_compare(const pc__record *record, uint32_t number, size_t bytes)
 {
     pc_status status = PC_OK;
@@ -133,8 +131,8 @@ static inline pc_status disk_compare(const pc__record *record, uint32_t number, 
     return right ? status : PC_ERR_INTERNAL;
 }
 
-/* Reads record `number` through the tier, tells it, and compares. PC_OK: right; PC_MISS;
- * PC_ERR_INTERNAL: it was given, but is wrong. */
+/* Reads record `number` through the tier, reports it, and compares. PC_OK: right; PC_MISS;
+ * PC_ERR_INTERNAL: wrong. */
 static inline pc_status disk_get(pc__tier *tier, uint32_t number, size_t bytes,
                                  const uint8_t *seal_key)
 {
@@ -234,7 +232,7 @@ static inline disk_files disk_look(const char *path)
     return files;
 }
 
-/* What the lock file says is there (doc/format.md, "The folder"). */
+/* The sum in the lock file (doc/format.md, "The folder"). */
 static inline uint64_t disk_usage(const char *path, uint32_t *dirty)
 {
     char name[PATH_MAX];
@@ -277,7 +275,7 @@ static inline const char *disk_sealed_path(const char *path, uint32_t number,
     return out;
 }
 
-/* Puts bytes under a record's name, as somebody might who can write to the folder. */
+/* Writes bytes under a record's name, as another writer of the folder could. */
 static inline void disk_plant(const char *path, uint32_t number, const uint8_t *seal_key,
                               const void *data, size_t size)
 {

@@ -1,5 +1,5 @@
-/* A cache over tiers in memory that can go wrong (slow_tier.h), states that are a number repeated,
- * and requests for them: for tests of what is loaded from below RAM. */
+/* A cache over tiers in memory that can fail (slow_tier.h), states that repeat a number, and
+ * requests for them, for tests of loads from below RAM. */
 #ifndef PC_LOADING_WORLD_H
 #define PC_LOADING_WORLD_H
 
@@ -156,7 +156,7 @@ static inline pc_status put(pc_cache *cache, int32_t number)
     return put_as(cache, number, 0);
 }
 
-/* What has been put is below RAM only. */
+/* Moves all that was put below RAM. */
 static inline void sink(pc_cache *cache)
 {
     CHECK_OK(pc_cache_flush(cache));
@@ -192,8 +192,8 @@ static inline pc_status seek_after(pc_cache *cache, int32_t number, double befor
     return pc__cache_lookup_async(cache, &want, out, reason);
 }
 
-static inline pc_status seek(pc_cache *cache, int32_t number, double cost, pc__load **out,
-                             uint32_t *reason)
+static inline pc_status look_up_async(pc_cache *cache, int32_t number, double cost, pc__load **out,
+                                      uint32_t *reason)
 {
     return seek_after(cache, number, 0, cost, out, reason);
 }
@@ -208,7 +208,7 @@ static inline int is_right(const pc_segment *segment, int32_t number)
     return segment->tokens == TOKENS && segment->token_ids[0] == number;
 }
 
-/* Looks in RAM, then seeks and waits. */
+/* Looks up in RAM, then below, and waits. */
 static inline pc_status load(pc_cache *cache, int32_t number, double cost, uint32_t *reason)
 {
     pc__load *l;
@@ -217,7 +217,7 @@ static inline pc_status load(pc_cache *cache, int32_t number, double cost, uint3
     *reason = PC_REASON_NONE;
     if (status != PC_MISS)
         return status;
-    status = seek(cache, number, cost, &l, reason);
+    status = look_up_async(cache, number, cost, &l, reason);
     if (status != PC_OK)
         return status;
     status = pc__load_wait(l, pc__now() + 20, &segment, reason);

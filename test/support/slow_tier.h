@@ -1,6 +1,5 @@
-/* Tiers of records for tests of what uses tiers: one in memory, and one that stands before another
- * and is slow, stalls, fails or damages what it gives, as it is told. Both can be changed while
- * threads use them. */
+/* Tiers for tests: one in memory, and one in front of another tier that is slow, stalls, fails or
+ * damages records on demand. Both can be changed while threads use them. */
 #ifndef PC_SLOW_TIER_H
 #define PC_SLOW_TIER_H
 

@@ -1,10 +1,9 @@
-/* The cache as a foreign runtime uses it, with states in a layout of its own. Catches: keys that
- * differ from the published vectors, positions 0, 1, 2 … that give two names, states that come back
- * with other bytes or are copied where they should not be, states served for another model, layout,
- * shape or other tokens, memory of the host given back too early, twice or never, a tier that is
- * slow and makes the host wait for longer than computing takes, arguments that are believed,
- * failures of memory that leave something behind. The second process of the test is this program
- * itself. */
+/* The cache as an application's runtime uses it, with states in a layout of its own. Catches: keys
+ * that differ from the published vectors; two keys for positions 0, 1, 2 …; states that come back
+ * changed, or copied without need; states served for another model, layout, shape or tokens; the
+ * application's memory released too early, twice or never; a slow tier that keeps the application
+ * waiting for longer than computing takes; unchecked arguments; leaks after failed allocations. The
+ * program starts itself as a second process. */
 #include "store/application_states.h"
 
 #include <promptcache/bench.h>
@@ -25,7 +24,7 @@ static const uint64_t block_bytes[BLOCKS] = {1000, 64, 70001};
 static const int32_t tokens[TOKENS] = {5, 4, 3, 2, 1, 0, -1, 7, 8};
 static const int64_t gaps[TOKENS] = {0, 1, 2, 10, 11, 12, 13, 14, 20};
 
-/* A host's states: byte i of block b. */
+/* The application's states: byte i of block b. */
 static uint8_t state(size_t b, size_t i)
 {
     return (uint8_t)(i * 7 + i / 251 + 31 * b + 1);
@@ -136,7 +135,7 @@ static pc_segment *get(pc_cache *cache, const host *h, const pc_raw *expect, pc_
     return segment;
 }
 
-/* All that `raw` said comes back; `same_memory`: not even copied. */
+/* `raw` gives back all that was wrapped; same_memory: without a copy. */
 static void is_whole(const pc_segment *segment, const host *h, int same_memory)
 {
     pc_raw raw = PC_RAW_INIT, want = raw_of(h);
@@ -374,7 +373,7 @@ static void in_memory(pc_context *context)
     end(&h);
 }
 
-/* The same key, but not what is expected: never served. */
+/* The key is right, the description is not: never served. */
 static void expectations(pc_context *context)
 {
     host h;
@@ -415,7 +414,7 @@ static void expectations(pc_context *context)
     end(&h);
 }
 
-/* Another process, another life. */
+/* A second process finds them. */
 static void from_disk(pc_context *context, const char *folder, uint64_t flags, int own_put)
 {
     host h;
@@ -450,8 +449,8 @@ static void from_disk(pc_context *context, const char *folder, uint64_t flags, i
     end(&h);
 }
 
-/* A tier that is slow, stands still, fails, or gives other bytes: the call ends in the time that
- * was given, with the reason; and when all is well again, it hits. */
+/* A tier that is slow, stalls, fails or damages its bytes: the call ends in time with the reason.
+ * Once the tier works, the call hits again. */
 static void slow_and_broken(pc_context *context)
 {
     const struct {
@@ -476,7 +475,7 @@ static void slow_and_broken(pc_context *context)
         pc_cache *cache = NULL;
         pc_segment *segment = NULL;
         o.deadline_seconds = 1;
-        o.flags = PC_CACHE_ALWAYS_LOAD; /* however little it trusts the tier */
+        o.flags = PC_CACHE_ALWAYS_LOAD; /* even if trust in the tier is low */
         tiers[PC_TIER_DISK] = pc_slow_tier_new(pc_memory_tier_new(PC_TIER_DISK), &faults);
         CHECK_OK(pc__cache_new_over(&cache, context, &o, tiers));
         CHECK_OK(put(cache, context, &h));
@@ -522,7 +521,7 @@ static void second_process(const char *program, const char *folder)
     CHECK_INT(WIFEXITED(code) ? WEXITSTATUS(code) : -1, 0);
 }
 
-/* Every allocation of wrap, put and get fails once; each time all is given back. */
+/* Every allocation of wrap, put and get fails once; nothing leaks. */
 static void out_of_memory(void)
 {
     uint64_t at = 0;
@@ -563,8 +562,7 @@ static void out_of_memory(void)
     CHECK(completed && at > 6);
 }
 
-/* States that were loaded into our memory are overwritten when they go; a host's own are not
- * touched. */
+/* States in our memory are zeroed when they are freed; the application's are untouched. */
 static void wiping(pc_context *context)
 {
     host h;

@@ -1,6 +1,6 @@
-/* Catches a store that exceeds its budget, evicts what is pinned or in use, serves other tokens or
- * another tenant's states, loses count, or is not safe between threads (run under ThreadSanitizer
- * too). */
+/* Catches a cache that exceeds its budget, evicts pinned or used segments, serves other tokens or
+ * another tenant's states, counts wrongly, or is not safe between threads (also run under
+ * ThreadSanitizer). */
 #include "store/cache.h"
 
 #include <pthread.h>
@@ -117,7 +117,7 @@ static void first_one_wins(pc_context *context)
     pc_cache_free(cache);
 }
 
-/* What is cheap to compute for its size goes first; what is used stays. */
+/* Segments that are cheap for their size are evicted first; used ones stay. */
 static void eviction(pc_context *context)
 {
     pc_cache *cache = new_cache(context, 20000);
@@ -128,15 +128,15 @@ static void eviction(pc_context *context)
     CHECK_OK(put(cache, 5, 4000, 1));
     CHECK(!has(cache, 1));
     CHECK(has(cache, 2));
-    CHECK(has(cache, 3)); /* used once more: now worth more than 4 */
+    CHECK(has(cache, 3)); /* used once more: its score is above that of 4 */
     CHECK_OK(put(cache, 6, 4000, 5));
     CHECK(!has(cache, 4));
     CHECK(has(cache, 3) && has(cache, 2) && has(cache, 5) && has(cache, 6));
     CHECK_INT(balanced(cache).evicted, 2);
     CHECK_STATUS(put(cache, 7, 30000, 1), PC_MISS);
     CHECK_INT(balanced(cache).refused, 1);
-    CHECK_INT(balanced(cache).segments, 4); /* nothing left for what does not fit anyway */
-    /* worth fades: with new ones coming, an old expensive one that is never used goes in the end */
+    CHECK_INT(balanced(cache).segments, 4); /* nothing is evicted for a segment that cannot fit */
+    /* scores fade: an old expensive segment that is never used is evicted in the end */
     for (int32_t t = 100; t < 400; t++)
         CHECK_OK(put(cache, t, 4000, 2));
     CHECK(!has(cache, 2));
@@ -388,7 +388,7 @@ static void tiers_told(pc_context *context)
     pc_cache_free(cache);
 }
 
-/* With tiers below: nothing is left behind wherever memory ends. */
+/* With lower tiers: no leak, wherever an allocation fails. */
 static void tiers_without_memory(void)
 {
     static const uint8_t seal[32] = {9};
@@ -421,8 +421,8 @@ static void tiers_without_memory(void)
     }
 }
 
-/* One segment that several caches keep, or one under two names, gives way in each of them; and what
- * a request holds is not evicted where it is watched. */
+/* A segment in several caches, or under two names, is evicted from each of them. A segment in use
+ * is not evicted by the cache that watches it. */
 static void in_several(void)
 {
     pc_context *context = NULL;
@@ -455,7 +455,7 @@ static void in_several(void)
             CHECK(!has(caches[c], 1));
         CHECK_STATUS(pc__cache_get(caches[0], &keys[1], &token, 1, &held), PC_MISS);
         for (int32_t n = 1; n < 4;
-             n++) { /* several at once give way to a large one, in the second of two */
+             n++) { /* several are evicted for a large one, in the second of two */
             segment = make(n, 1000);
             for (int c = 0; c < 2; c++) {
                 pc__id key = key_of(n);
@@ -474,8 +474,7 @@ static void in_several(void)
     pc_context_free(context);
 }
 
-/* Memory that a host needs now: what nobody uses goes, the least worth first, and what is left is
- * told. */
+/* pc_cache_trim: evicts unused segments, lowest scores first, and reports the rest. */
 static void trimmed(pc_context *context)
 {
     pc_cache *cache = NULL;

@@ -1,6 +1,6 @@
-/* Catches: a segment that is computed with while it is being read, whose load fails halfway and is
- * then served by another tier: layers that the other tier has brought to memory of its own must not
- * pass for layers of the first one. */
+/* Catches: a segment that is used while it is read, whose load fails halfway and goes on in another
+ * tier: layers that the second tier has put into other memory must not count as layers of the
+ * first. */
 #include "store/cache_internal.h"
 
 #include <promptcache/bench.h>
@@ -71,7 +71,7 @@ static pc_status create(void *owner, const pc__image *image, void **payload, uin
     return PC_OK;
 }
 
-/* The first layer is there: the others wait until the test has the segment. */
+/* The first layer is there; the others wait until the test has the segment. */
 static void block_ready(void *owner, void *payload, size_t index)
 {
     struct timespec t = {0, 200000};
@@ -175,7 +175,7 @@ static void another_tier_steps_in(void)
         const state *s = early->payload;
         CHECK(s->flow
               && s->flow->await(s->flow, LAYERS - 1)
-                     < 0); /* it has never come, whoever else has brought it elsewhere */
+                     < 0); /* it never came here, although another tier has loaded it elsewhere */
         CHECK_INT(s->layers[LAYERS - 1][0], 0);
     }
     if (whole)

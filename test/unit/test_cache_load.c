@@ -1,7 +1,6 @@
-/* Catches: a load that two requests pay for twice, that leaves memory, room or an open record
- * behind when it fails at any point, that gives states of another name, that exceeds the budget,
- * that is read though nobody wants it any more, or that says the wrong reason; a tier that is asked
- * in vain again and again, or never again. */
+/* Catches: two loads for two requests of one key; a failed load that leaks memory, room or an open
+ * record; states of another key; an exceeded budget; a load that is read although nobody waits; a
+ * wrong reason; a broken tier that is asked again and again, or never again. */
 #include "loading_world.h"
 
 #include <promptcache/bench.h>
@@ -29,7 +28,7 @@ static void there_and_back(void)
     end(&w);
 }
 
-/* Nothing reaches the disk before its second use, in RAM or after it has been evicted. */
+/* An entry is written at its second use, in RAM or after its eviction. */
 static void admission(void)
 {
     world w;
@@ -67,7 +66,7 @@ static void from_the_server_to_the_folder(void)
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(pc_memory_tier_count(w.disk), 1);
     CHECK_INT(atomic_load(&w.slow_remote.puts), 1);
-    for (int i = 0; i < 100; i++) /* both have it: it comes from where that takes less time */
+    for (int i = 0; i < 100; i++) /* both tiers have it: the faster one is read */
         pc__estimate_report_load(&w.cache->estimate, i % 2 ? PC_TIER_DISK : PC_TIER_REMOTE,
                                  BLOCKS * BLOCK_BYTES, i % 2 ? 1e-2 : 1e-5);
     pc_test_forget(w.cache);
@@ -76,8 +75,7 @@ static void from_the_server_to_the_folder(void)
     end(&w);
 }
 
-/* What one tier cannot give the next one does; what none gives is a miss with the first one's
- * reason. */
+/* If a tier fails, the next one is asked; if all fail, the reason is the first one's. */
 static void failures(void)
 {
     static const struct {
@@ -94,7 +92,7 @@ static void failures(void)
             int alone = !remote || cases[c].create
                         || cases[c].finish; /* these concern every tier */
             start(&w, 0, PC_CACHE_ALWAYS_LOAD, cases[c].stall && !remote ? 0.05 : 5, remote);
-            if (cases[c].stall && remote) { /* the deadline is one for all tiers */
+            if (cases[c].stall && remote) { /* one deadline for all tiers */
                 end(&w);
                 continue;
             }
@@ -118,7 +116,7 @@ static void failures(void)
         }
 }
 
-/* Both fail, each in its way: the one that was asked first says why. */
+/* Two tiers fail in different ways: the reason is that of the one asked first. */
 static void the_first_reason(void)
 {
     world w;
@@ -135,7 +133,7 @@ static void the_first_reason(void)
     end(&w);
 }
 
-/* Whoever wanted it has gone before it began: it is not read. */
+/* Every waiter leaves before the load begins: it is not read. */
 static void unwanted(void)
 {
     enum { LOADS = 40 };
@@ -148,7 +146,7 @@ static void unwanted(void)
     sink(w.cache);
     atomic_store(&w.slow_disk.open_delay, 50000);
     for (int32_t n = 0; n < LOADS; n++)
-        CHECK_OK(seek(w.cache, 100 * n, 1, &loads[n], &reason));
+        CHECK_OK(look_up_async(w.cache, 100 * n, 1, &loads[n], &reason));
     for (int32_t n = 0; n < LOADS; n++)
         pc__load_drop(loads[n]);
     pc_test_settle(w.cache);
@@ -157,8 +155,7 @@ static void unwanted(void)
     end(&w);
 }
 
-/* A tier that fails is left alone after a few times, asked again after a while, and used again when
- * it works. */
+/* A failing tier is left alone, probed after a while, and used again once it works. */
 static void a_tier_recovers(void)
 {
     world w;
@@ -185,7 +182,7 @@ static void a_tier_recovers(void)
     end(&w);
 }
 
-/* One damaged record is that record's; several in a row are the disk's, and the rest is not even
+/* One damaged record counts for that record; several in a row count for the disk, and no more are
  * opened. */
 static void a_bad_disk(void)
 {
@@ -206,7 +203,7 @@ static void a_bad_disk(void)
     end(&w);
 }
 
-/* Loading that takes longer than computing is not begun, once that is known. */
+/* A load that takes longer than computing is not started, once that is known. */
 static void too_slow(void)
 {
     world w;
@@ -233,8 +230,8 @@ static void too_slow(void)
     end(&w);
 }
 
-/* A load that takes longer than computing the same, but is one of several at once and there before
- * it is needed, is begun. */
+/* A load that takes longer than computing is started if several run at once and it ends before it
+ * is needed. */
 static void side_by_side(void)
 {
     const double expected = 0.05;
@@ -253,13 +250,13 @@ static void side_by_side(void)
                  PC_MISS); /* computed before it is there */
     CHECK_INT(reason, PC_REASON_SLOW);
     CHECK_STATUS(seek_after(w.cache, 100, 9, 0.9 * expected / threads, &l, &reason),
-                 PC_MISS); /* all threads together bring less than is computed */
+                 PC_MISS); /* all threads together load less than is computed */
     CHECK_OK(seek_after(w.cache, 100, expected, 1.1 * expected / threads, &l, &reason));
     pc__load_drop(l);
     end(&w);
 }
 
-/* Two that want the same wait for one load; one that goes leaves it to the other. */
+/* Two requests share one load; if one leaves, the other still gets it. */
 static void joined(void)
 {
     world w;
@@ -272,9 +269,9 @@ static void joined(void)
     atomic_store(&w.slow_disk.open_delay, 30000);
     for (int i = 0; i < 3; i++)
         CHECK_STATUS(get_host(w.cache, 100), PC_MISS);
-    CHECK_OK(seek(w.cache, 100, 1, &a, &reason));
-    CHECK_OK(seek(w.cache, 100, 1, &b, &reason));
-    CHECK_OK(seek(w.cache, 100, 1, &c, &reason));
+    CHECK_OK(look_up_async(w.cache, 100, 1, &a, &reason));
+    CHECK_OK(look_up_async(w.cache, 100, 1, &b, &reason));
+    CHECK_OK(look_up_async(w.cache, 100, 1, &c, &reason));
     CHECK(a == b && b == c);
     CHECK_STATUS(pc__load_wait(a, 0, &x, &reason), PC_AGAIN);
     CHECK_STATUS(pc__load_wait(a, pc__now() + 0.001, &x, &reason), PC_AGAIN);
@@ -294,7 +291,7 @@ static void joined(void)
     end(&w);
 }
 
-/* RAM holds four: whoever loads makes room first, and what has none is handed out all the same. */
+/* RAM has room for four: a load evicts first; a segment without room is handed out all the same. */
 static void budget(void)
 {
     world w;
@@ -316,7 +313,7 @@ static void budget(void)
     CHECK(balanced(w.cache).evicted > 20);
     pc_test_forget(w.cache);
     for (int32_t n = 0; n < 6; n++) {
-        CHECK_OK(seek(w.cache, 100 * n, 0, &l, &reason));
+        CHECK_OK(look_up_async(w.cache, 100 * n, 0, &l, &reason));
         CHECK_OK(pc__load_wait(l, pc__now() + 20, &held[n], &reason));
         pc__load_drop(l);
         CHECK(is_right(held[n], 100 * n));
@@ -355,19 +352,20 @@ static void ahead(void)
                                  .desc = &desc};
         CHECK_OK(pc__cache_prefetch(w.cache, &want));
     }
-    CHECK_OK(seek(w.cache, 1100, 0, &l, &reason)); /* somebody wants the last one now */
+    CHECK_OK(look_up_async(w.cache, 1100, 0, &l, &reason)); /* the last one has a waiter now */
     CHECK_OK(pc__load_wait(l, pc__now() + 10, &x, &reason));
     pc__load_drop(l);
     pc__segment_unref(x);
     pc_test_settle(w.cache);
     CHECK_INT(atomic_load(&w.slow_disk.opens), 12);
     evicted = balanced(w.cache).evicted - evicted;
-    CHECK(evicted <= 2); /* for the one that was wanted, which may take the room of one under way:
-                            nothing else gave way to what was loaded ahead */
+    /* For the one with a waiter, which may take the room of a running prefetch; no other was
+     * evicted. */
+    CHECK(evicted <= 2);
     end(&w);
 }
 
-/* Writing behind a tier that stalls does not fill RAM with what cannot be evicted. */
+/* Writes to a stalled tier do not fill RAM with entries that cannot be evicted. */
 static void slow_writer(void)
 {
     world w;
@@ -392,8 +390,8 @@ static void read_log(void *user, uint32_t level, const char *line)
     }
 }
 
-/* Blocks are read by several threads, and a tier may fail before there is a block: whoever it was,
- * the log says what happened. */
+/* Blocks are read by several threads, and a tier may fail before the first block: the log has the
+ * cause in any case. */
 static void told_why(void)
 {
     static const struct {
@@ -405,7 +403,7 @@ static void told_why(void)
     watch_log = read_log;
     block_bytes = 128 << 10; /* one reading each */
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++)
-        for (int n = 0; n < 4; n++) { /* new threads each time, which have no text yet */
+        for (int n = 0; n < 4; n++) { /* new threads each time, without an error text */
             world w;
             uint32_t reason;
             start(&w, 0, PC_CACHE_ALWAYS_LOAD, 0.3, 0);

@@ -1,9 +1,8 @@
-/* Catches: room that a load takes in another name than its record's, so that it drives out what has
- * a higher priority, or gets around its tenant's quota; a record counted for another tenant than
- * the one who stored it; a record that lives for ever and is given up at once; what is to be loaded
- * ahead and is given up because it had to wait; with PC_CACHE_ZERO_MEMORY, memory that is given
- * back with states in it: of a load that failed halfway, or on their way through a codec or a seal.
- */
+/* Catches: a load that takes room under another entry than its record's, so that it evicts a higher
+ * priority or evades its tenant's quota; a record counted for the wrong tenant; a record without
+ * end that expires at once; a prefetch that is given up because it waited; with
+ * PC_CACHE_ZERO_MEMORY, freed memory that still has states: of a failed load, or of a codec or
+ * seal. */
 #include "store/cache_internal.h"
 
 #include <promptcache/bench.h>
@@ -29,7 +28,7 @@ typedef struct watcher {
     uint8_t secret[SECRET];
 } watcher;
 
-/* Cleared: what was in it before is nobody's fault. */
+/* Cleared: earlier contents do not count. */
 static void *watched_alloc(void *user, size_t size, size_t align)
 {
     size_t whole = (size + align - 1) / align * align;
@@ -194,10 +193,10 @@ static void in_its_own_name(void)
             CHECK_OK(pc_cache_set_quota(cache, "tenant", 6, BYTES));
         if (what == 3)
             CHECK_OK(pc_cache_set_quota(
-                cache, NULL, 0, BYTES / 2)); /* of the cache's own salt, which is not concerned */
+                cache, NULL, 0, BYTES / 2)); /* of the cache's own salt, which is not affected */
         else
             fill(context, cache, s);
-        CHECK_OK(get(cache, &s[0], &info)); /* whether there is room in RAM or not */
+        CHECK_OK(get(cache, &s[0], &info)); /* with and without room in RAM */
         CHECK_INT(info.tier, PC_TIER_DISK);
         CHECK_INT(stats_of(cache).evicted, what ? 0 : 1);
         CHECK_INT(stats_of(cache).segments, what == 3 ? 1 : 3);
@@ -214,8 +213,8 @@ static void in_its_own_name(void)
     pc_context_free(context);
 }
 
-/* What is loaded ahead waits for a pause of the requests, longer than a load may take: it is loaded
- * all the same, with or without somebody who wants it meanwhile. */
+/* A prefetch waits for a pause of the requests, longer than a load's deadline: it is loaded all the
+ * same, with or without a request that waits for it meanwhile. */
 static void ahead_of_time(int wanted)
 {
     const struct timespec pause = {0, 120000000}, moment = {0, 1000000};
@@ -240,7 +239,7 @@ static void ahead_of_time(int wanted)
     pc__cache_request_running(cache, 1);
     CHECK_OK(pc__cache_prefetch(cache, &want));
     nanosleep(&pause, NULL);
-    cache->deadline = 20; /* of what is begun from now on; a busy machine may take long */
+    cache->deadline = 20; /* for loads from now on; a busy machine may be slow */
     if (wanted)
         CHECK_OK(get(cache, &s[0], &info));
     pc__cache_request_running(cache, -1);
@@ -254,7 +253,7 @@ static void ahead_of_time(int wanted)
     pc_context_free(context);
 }
 
-/* An end that no date can tell is no end, below RAM too. */
+/* An end beyond all dates is no end, below RAM too. */
 static void for_ever(void)
 {
     watcher w;
@@ -288,7 +287,7 @@ static void for_ever(void)
 
 /* ------------------------------------------------------------------------ wiping */
 
-/* The last byte of the one file that holds it is another one. */
+/* Changes the last byte of the only record. */
 static void damage_record(const char *folder, const states *s)
 {
     char path[700], name[65];
@@ -300,7 +299,7 @@ static void damage_record(const char *folder, const states *s)
     for (size_t i = 0; i < 32; i++)
         snprintf(name + 2 * i, 3, "%02x", key[i]);
     snprintf(path, sizeof path, "%s/%.2s/%s*.pcr", folder, name,
-             name); /* a sealed one has the seal's id in its name, too */
+             name); /* the name of a sealed record has the seal's id too */
     if (!CHECK(!glob(path, 0, NULL, &found) && found.gl_pathc == 1))
         return;
     CHECK(!chmod(found.gl_pathv[0], 0600) && (file = fopen(found.gl_pathv[0], "r+b")) != NULL);
@@ -311,7 +310,7 @@ static void damage_record(const char *folder, const states *s)
     CHECK(!fclose(file));
 }
 
-/* Everything that a cache has had in memory of its own is looked at when it is given back. */
+/* Checks all of the cache's own memory when it is freed. */
 static void wiped(uint32_t codec, int sealed, int packed, int damaged)
 {
     static const uint8_t seal_key[32] = {1, 2, 3};
@@ -334,7 +333,7 @@ static void wiped(uint32_t codec, int sealed, int packed, int damaged)
     o.disk_codec = packed ? 0 : codec;
     o.seal_key = sealed ? seal_key : NULL;
     CHECK_OK(pc_cache_new(&cache, context, &o));
-    for (int i = 0; i < (packed ? 4 : 1); i++) { /* what RAM evicts goes to COMPRESSED */
+    for (int i = 0; i < (packed ? 4 : 1); i++) { /* evictions from RAM go to COMPRESSED */
         CHECK_OK(put(context, cache, &s[i], 0, NULL));
         CHECK_OK(pc_cache_flush(cache));
     }

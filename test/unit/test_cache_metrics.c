@@ -1,6 +1,6 @@
-/* Catches: text that Prometheus' parser refuses (a sample without its HELP and TYPE, twice the same
- * series, a number that is none), counters that are missing before anything happened or that differ
- * from pc_cache_get_tier_stats, a buffer that is overrun. */
+/* Catches: text that Prometheus' parser refuses (a sample without HELP and TYPE, a series twice, a
+ * malformed number), counters that are missing at the start or differ from pc_cache_get_tier_stats,
+ * a buffer overrun. */
 #include "store/cache_internal.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static char *text_of(pc_cache *cache, size_t *size)
     return text;
 }
 
-/* The value of a series; -1: it is not there, or twice. */
+/* Value of a series; -1: missing, or there twice. */
 static double value(const char *text, const char *series)
 {
     char line[256];

@@ -1,7 +1,6 @@
-/* Catches: a full disk that takes RAM along, or the folder for good, or keeps silent; a folder
- * that cannot be used for another reason and is no error; a cache that is made only when a folder
- * has shrunk to its budget, or whose threads never let it shrink, or not beside requests that
- * compute. */
+/* Catches: a full disk that disables RAM, disables the folder for good, or is not reported; another
+ * fault of a folder that is no error; an opening that waits until the folder is within its budget;
+ * a folder that never shrinks, or not while requests compute. */
 #include "store/cache_internal.h"
 
 #include <errno.h>
@@ -85,7 +84,7 @@ static uint64_t fill(const char *path)
     return bytes;
 }
 
-/* What is beyond the budget goes behind, whatever else goes on. */
+/* A folder over its budget shrinks in the background. */
 static void shrinks(pc_context *context, int working)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
@@ -133,8 +132,8 @@ static pc_status store(pc_cache *cache, pc_context *context, int32_t number)
     return status;
 }
 
-/* The cache works, its statistics and its log say what is wrong, and the folder comes into use when
- * there is room. */
+/* The cache works, statistics and log report the fault, and the folder is used once there is room.
+ */
 static void full_disk(pc_context *context, int what, int number)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
@@ -190,7 +189,7 @@ static void full_disk(pc_context *context, int what, int number)
     CHECK_INT(disk_look(o.disk_path).records, 1);
 }
 
-/* Another reason than room is an error still. */
+/* Faults other than a full disk are errors. */
 static void other_errors(pc_context *context)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;

@@ -1,7 +1,7 @@
-/* Catches: records that are named other than their segments were (what they saw, priority, cost,
- * whose they are, how long they live), lossy states whose records say that they are exact, more
- * bytes on their way than may be, and segments that reach the wrong tiers. The tiers are the
- * test's: they note what they are given, and hold the writing thread up when told. */
+/* Catches: records with other data than their segments (parent, priority, cost, tenant, time to
+ * live); records that call lossy states exact; more bytes waiting than allowed; segments written to
+ * the wrong tiers. The tiers are the test's: they note what they get, and can block the writing
+ * thread. */
 #include "store/cache_internal.h"
 
 #include <string.h>
@@ -193,8 +193,7 @@ static uint64_t not_written(world *w)
     return atomic_load(&w->cache->counts.not_written);
 }
 
-/* Exactly as much as may be on its way, and nothing beside it; all of it again when that has
- * arrived. */
+/* Exactly as many bytes may wait as allowed, and no more; as many again once they are written. */
 static void room(int in_host)
 {
     world w;
@@ -217,7 +216,7 @@ static void room(int in_host)
     end(&w);
 }
 
-/* One that has failed several times in a row gets one probe at times; for the rest no thread is
+/* A tier that has failed several times in a row gets one probe at times; otherwise no thread is
  * woken. */
 static void distrusted(void)
 {
@@ -242,7 +241,7 @@ static void distrusted(void)
     end(&w);
 }
 
-/* RAM lets it go: COMPRESSED gets it, unless the tiers below are still to see that it is used. */
+/* RAM evicts: COMPRESSED gets the segment, unless it is to be written at its second use. */
 static void evicted(void)
 {
     world w;

@@ -97,7 +97,7 @@ static void unknown(void)
         {"### Instruction: {{ messages[0].content }}", "a turn is not the same at every place"},
         {LOOP("{{ m.content | wordwrap(9) }}"), "...\") is not known: line 1: filter 'wordwrap'"},
         {LOOP("{{ loop.index }}{{ m.content }}"), "longer conversation"},
-        {LOOP("{{ m.content }}{{ m.content }}"), "not once"},
+        {LOOP("{{ m.content }}{{ m.content }}"), "more than once"},
         {"x\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
          "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
          "\xc3\xa9...\""}, /* no half of a character */

@@ -1,7 +1,7 @@
-/* Catches: values that come back farther from what they were than the format says (all formats, odd
- * dimensions, partial last pages, the largest and smallest numbers), a result that depends on
- * anything but the states, padding that is not zero, less compression than promised, blocks taken
- * that are not pages, damaged input that leads out of bounds, leaks when an allocation fails. */
+/* Catches: errors above the limit of the format (all formats, odd dimensions, partial last pages,
+ * largest and smallest numbers); results that depend on anything but the states; padding that is
+ * not zero; less compression than promised; blocks accepted that are not pages; damaged input that
+ * leads out of bounds; leaks when an allocation fails. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static float whole(float x)
     return isnan(x) ? 0.0f : fminf(fmaxf(x, -0x1.fep127f), 0x1.fep127f);
 }
 
-/* Half a step of the group, and half a last place of the format that it is written in. */
+/* Half a scale of the group, and half a last place of the format of the block. */
 static int is_near(const float *was, const float *is, size_t count, size_t stride, uint32_t dtype)
 {
     double least = INFINITY, most = -INFINITY, step,

@@ -1,7 +1,6 @@
-/* Catches: int8 states that are not those of int8 runs (pc_pages_write, PC_DTYPE_I8) bit for bit,
- * values that come back otherwise than those say, padding that is not zero, less compression than
- * promised, blocks taken that are not pages, damaged input that leads out of bounds, leaks when an
- * allocation fails. */
+/* Catches: int8 states that differ in any bit from those of int8 runs (pc_pages_write, PC_DTYPE_I8)
+ * or decode otherwise; padding that is not zero; less compression than promised; blocks accepted
+ * that are not pages; damaged input that leads out of bounds; leaks when an allocation fails. */
 #include <stdlib.h>
 #include <string.h>
 

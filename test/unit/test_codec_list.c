@@ -1,6 +1,6 @@
-/* Catches: a host's codec that is taken although it lacks something, whose name is lost when the
- * host's string goes, or that is found under another id; blocks described otherwise than their
- * image; RAW that changes anything; leaks when an allocation fails. */
+/* Catches: an incomplete codec of an application that is accepted, loses its name with the
+ * application's string, or is found under another id; blocks described otherwise than by their
+ * image; a change by RAW; leaks when an allocation fails. */
 #include <stdlib.h>
 #include <string.h>
 

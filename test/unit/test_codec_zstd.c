@@ -1,7 +1,7 @@
 /* Catches: states that do not come back bit for bit (all formats, odd dimensions, partial last
- * pages, noise, bytes of no known kind), padding that costs bytes or is lost where it is not zero,
- * more bytes than the bound says, compression that does not reach what the format promises, damaged
- * input that leads out of bounds, leaks when an allocation fails. */
+ * pages, noise, bytes of unknown kind); padding that costs bytes, or is lost although it is not
+ * zero; more bytes than the bound; less compression than the format promises; damaged input that
+ * leads out of bounds; leaks when an allocation fails. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ static void opaque(void)
             }
 }
 
-/* A description that no pages fit is no reason to fail: the block goes as bytes. */
+/* A block that does not match its description as pages is stored as bytes. */
 static void not_quite_pages(void)
 {
     pc_codec_block block = pc_case_block(PC_DTYPE_F16, 2, 8, 8, 70);

@@ -1,9 +1,9 @@
-/* Catches a tier COMPRESSED that gives other states than it got, goes over its budget while it
- * writes or is read, evicts what is being read, loses a record that is open when it is removed,
- * keeps what has expired or is damaged, forgets to overwrite, loses count, calls the host under its
- * lock, leaks when memory is short, or is not safe between threads (run under ThreadSanitizer too).
- */
-#include "store/tier.h"
+/* Catches a tier COMPRESSED that gives other states than it got; exceeds its budget while writing
+ * or reading; evicts a record that is being read; loses an open record when it is removed; keeps
+ * expired or damaged records; forgets to zero; counts wrongly; calls the application under its
+ * lock; leaks when memory is short; or is not safe between threads (also run under
+ * ThreadSanitizer). */
+#include "store/compressed/compressed_tier.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -209,8 +209,7 @@ static void budget(void)
     CHECK_STATUS(put_bytes(tier, 5, 30000, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK_INT(balanced(tier).segments, 4); /* it would not have fitted: nothing has gone */
-    /* what is being read stays, and stays readable when it is removed; its bytes count until then
-     */
+    /* a record that is being read stays readable when it is removed; its bytes count until then */
     CHECK_OK(open_it(tier, 2, &source));
     for (int32_t n = 10; n < 30; n++)
         CHECK_OK(put(tier, n));
@@ -323,7 +322,7 @@ static void on_event(void *user, const pc_event *event)
     n->kinds[event->kind]++;
     CHECK_INT(event->tier, PC_TIER_COMPRESSED);
     CHECK_INT(event->tokens, 1);
-    has(n->tier, 1); /* would wait for ever if it were under the lock */
+    has(n->tier, 1); /* would deadlock under the lock */
 }
 
 static void on_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget_bytes)
@@ -424,7 +423,7 @@ static void without_memory(void)
 
 enum { THREADS = 8, ROUNDS = 400 };
 
-/* Without checks, which are not for several threads at once. */
+/* Without checks, which are not for several threads. */
 static pc_status get_quietly(pc__tier *tier, int32_t n, size_t bytes)
 {
     pc__record_options options = {0};

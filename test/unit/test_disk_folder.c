@@ -1,9 +1,7 @@
-/* pc_folder: looking after a folder of records.
- * Catches: records that are not listed, or in no order, what is said of them that is not so, damage
- * that is not found (any bit of a record, any length), tokens that are cut wrongly, removals that
- * take the wrong one or that other processes are not told of, trimming that leaves too much, takes
- * what is worth more first, or leaves what killed writers left, arguments that are not checked,
- * memory or descriptors that leak. */
+/* pc_folder. Catches: records missing from the list or out of order; wrong facts; damage not found
+ * (any bit of a record, any length); tokens cut wrongly; a removal of the wrong record, or unknown
+ * to other processes; trimming that leaves too much, evicts higher scores first, or leaves files of
+ * killed writers; unchecked arguments; leaks of memory or descriptors. */
 #include "base/context.h"
 #include "disk.h"
 
@@ -138,7 +136,7 @@ static void test_arguments(void)
     pc_folder_free(folder);
 }
 
-/* Every bit of a record is looked at by verify, and every length but the right one is told. */
+/* Verify checks every bit of a record, and every length. */
 static void test_damage(void)
 {
     const char *path = filled_folder(NULL);
@@ -206,7 +204,7 @@ static void test_sealed(void)
     CHECK_INT(count, 8);
     CHECK(!info.opened);
     CHECK_STATUS(pc_folder_verify(folder, index),
-                 PC_ERR_UNSUPPORTED); /* its frame is whole, its states were not looked at */
+                 PC_ERR_UNSUPPORTED); /* its frame is whole, its states were not checked */
     CHECK_ERROR_HAS("frame only: record is sealed, and there is no key");
     pc_folder_free(folder);
     folder = open_folder(path, key);
@@ -280,7 +278,7 @@ static void test_trim(void)
     pc_folder_free(folder);
 }
 
-/* Nothing is removed from another folder that has taken the place. */
+/* Nothing is removed from another folder at the same path. */
 static void test_moved(void)
 {
     const char *path = filled_folder(NULL), *other = filled_folder(NULL);

@@ -1,5 +1,5 @@
-/* Catches: uses of records that are forgotten when the index that had them could not be written, or
- * that are counted twice when it could. */
+/* Catches: uses lost when the index that had them could not be written, or counted twice when it
+ * could. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -36,7 +36,7 @@ static void use(side *s, int times)
         pc__disk_table_use(&s->table, s->entry, 200 + i);
 }
 
-/* As a save does: what stands there is read first. */
+/* As pc__disk_save: reads the old index first. */
 static pc_status save(side *s, const pc__disk_root *root)
 {
     int64_t dates[PC__DISK_SUBS] = {0};

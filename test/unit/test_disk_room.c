@@ -1,6 +1,6 @@
-/* Catches: a file that becomes another record while somebody has it open or mapped, or under a
- * second name; a signal of the kernel's that reaches the host; a record that gives way although its
- * file cannot be taken, and stays; files that are removed and made anew where none need be. */
+/* Catches: a file reused for another record while it is open, mapped, or has a second name; a
+ * signal of the kernel that reaches the application; an evicted record whose file cannot be reused,
+ * and stays; files removed and created without need. */
 #include "store/disk/disk_room.h"
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ static ino_t file_of(const char *path, uint32_t number)
     return stat(disk_record_path(path, number), &st) ? 0 : st.st_ino;
 }
 
-/* A folder with record 0 and room for no more. */
+/* A folder with record 0, and room for no more. */
 static pc__tier *full(const char *path)
 {
     pc__tier *tier = disk_open_tier(path, 0);
@@ -26,7 +26,7 @@ static pc__tier *full(const char *path)
     return disk_open_tier(path, bytes + 4000);
 }
 
-/* Record 1 in place of record 0. 1: in its file. */
+/* Writes record 1 instead of record 0. 1: into its file. */
 static int takes_the_file(pc__tier *tier, const char *path)
 {
     ino_t before = file_of(path, 0);
@@ -48,7 +48,7 @@ static void test_taken(void)
     pc__tier *tier = full(path);
     disk_block_signals(1);
     CHECK(takes_the_file(tier, path));
-    for (uint32_t n = 2; n < 8; n++) { /* shorter and longer ones, whatever was in it before */
+    for (uint32_t n = 2; n < 8; n++) { /* shorter and longer ones, whatever was in the file */
         CHECK_OK(disk_put(tier, n, SIZE - 300 * (n % 3), NULL));
         CHECK_OK(disk_get(tier, n, SIZE - 300 * (n % 3), NULL));
     }
@@ -56,14 +56,14 @@ static void test_taken(void)
     disk_block_signals(0);
 }
 
-/* Where a SIGIO could reach this thread, it goes the other way. */
+/* If a SIGIO could reach this thread, the file is removed. */
 static void test_signals(void)
 {
     const char *path = disk_fresh_folder();
     pc__tier *tier = full(path);
     struct stat st;
     int fd = open(disk_record_path(path, 0),
-                  O_RDONLY); /* so that the number of its file is not given out again */
+                  O_RDONLY); /* so that its inode number is not given out again */
     CHECK(!takes_the_file(tier, path));
     CHECK(!fstat(fd, &st) && st.st_nlink == 0 && st.st_size > SIZE);
     close(fd);
@@ -122,7 +122,7 @@ static void test_second_name(void)
     disk_block_signals(0);
 }
 
-/* What gave way is of no use if the newcomer then is not written. */
+/* The spare is removed if the new record is not written. */
 static void test_not_written(void)
 {
     const char *path = disk_fresh_folder();
@@ -139,8 +139,8 @@ static void test_not_written(void)
     disk_block_signals(0);
 }
 
-/* The first has given way, the second may not: the folder is looked through while the first one's
- * file is nobody's, and the account of it is right after that. */
+/* The first record is evicted, the second may not be. The folder is scanned while the first one's
+ * file belongs to nobody; its sum is right after that. */
 static void test_account(void)
 {
     const char *path = disk_fresh_folder();

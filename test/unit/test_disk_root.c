@@ -1,7 +1,7 @@
-/* The folder of the tier DISK in hostile surroundings.
- * Catches: links that are followed out of the folder, files of others, pipes and folders that are
- * taken for records, damaged files that hold the tier up for good, folders that are not ours or
- * that others may write to, a folder that vanishes, writing where only reading was asked for. */
+/* The folder of the tier DISK under attack. Catches: links followed out of the folder; files of
+ * others, pipes and folders taken for records; damaged files that block the tier for good; folders
+ * that are not ours, or that others may write to; a folder that vanishes; writing in a read-only
+ * folder. */
 #include <errno.h>
 #include <sys/file.h>
 
@@ -16,7 +16,7 @@ static void plant(const char *path, const char *inside, const char *target)
     CHECK(!symlink(target, name));
 }
 
-/* Nothing is read or written through links, and no plain file elsewhere is harmed. */
+/* Nothing is read or written through links; no plain file elsewhere is harmed. */
 static void test_links(void)
 {
     const char *path = disk_fresh_folder(), *outside = disk_fresh_folder();
@@ -36,8 +36,7 @@ static void test_links(void)
     CHECK_STATUS(disk_get(tier, 1, SIZE, NULL), PC_MISS);
     tier->ops->remove(tier, &key);
     CHECK(!access(victim, R_OK));
-    CHECK_OK(
-        disk_put(tier, 1, SIZE, NULL)); /* takes the place of the link, not of what it points to */
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL)); /* replaces the link, not its target */
     CHECK_OK(disk_get(tier, 1, SIZE, NULL));
     struct stat st;
     CHECK(!lstat(disk_record_path(path, 1), &st) && S_ISREG(st.st_mode));
@@ -127,8 +126,8 @@ static void test_foreign_files(void)
     }
 }
 
-/* A writer has taken the file for another record after a reader had looked its name up: he holds a
- * lock on it. And a reader holds one, by which a writer knows that the file is in use. */
+/* A writer has taken the file for another record after a reader looked up its name: it holds a lock
+ * on it. A reader holds one too, which tells writers that the file is in use. */
 static void test_taken_file(void)
 {
     const char *path = disk_fresh_folder();
@@ -192,8 +191,8 @@ static void test_bad_folders(void)
     }
 }
 
-/* A folder in which somebody else may write, above or within. It says so while it is open, too, and
- * again when it is opened anew. */
+/* A folder that another user can write to, or whose parents can be. That is an error while it is
+ * open, and when it is opened again. */
 static void test_loose_folders(void)
 {
     static const mode_t loose[] = {0770, 0777, 0720, 0702};
@@ -212,7 +211,7 @@ static void test_loose_folders(void)
             refused(path, PC_ERR_STATE, "may write to it", 0);
             CHECK_ERROR_HAS(parts[i]);
             CHECK_ERROR_HAS("chmod go-w");
-            if (i < 2) /* who reads only has nothing to do with drafts */
+            if (i < 2) /* read-only folders have no drafts */
                 refused(path, PC_ERR_STATE, "may write to it", 1);
             CHECK(!chmod(parts[i], 0700));
         }
@@ -238,7 +237,7 @@ static void test_removed_folder(void)
     disk_close_tier(tier);
 }
 
-/* Where this user may not write, it says so, and goes on reading. */
+/* Without write permission there is an error, and reading goes on. */
 static void test_permissions(void)
 {
     const char *path = disk_fresh_folder();

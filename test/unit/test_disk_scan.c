@@ -1,6 +1,6 @@
-/* Catches: what a writer has left that was killed just before it gave its record a name, and that
- * nobody can remove because it is read-only already; room of living writers that is forgotten when
- * descriptors run out, so that a folder grows beyond its budget. */
+/* Catches: read-only drafts that a writer left when it was killed just before publishing, and that
+ * nobody can remove; room of living writers that is forgotten when descriptors run out, so that a
+ * folder exceeds its budget. */
 #include <errno.h>
 #include <sys/resource.h>
 
@@ -8,7 +8,7 @@
 
 enum { SIZE = 3000, DRAFT = 5000 };
 
-/* A file in new/, with the lock of a writer that lives if *fd is wanted. */
+/* A file in new/; *fd (if wanted) holds its writer's lock. */
 static void leave_draft(const char *path, mode_t mode, int *fd)
 {
     static const uint8_t bytes[DRAFT];
@@ -47,7 +47,7 @@ static void test_read_only_draft(void)
     CHECK(!seteuid(me));
 }
 
-/* However few descriptors there are: opening fails, or it knows what lies there. */
+/* With few descriptors: opening fails, or the sum is right. */
 static void test_few_descriptors(void)
 {
     struct rlimit old, few;
@@ -82,8 +82,7 @@ static void test_few_descriptors(void)
     CHECK(refused > 1);
 }
 
-/* A sub-folder from a year that nanoseconds since 1970 cannot tell, as some file systems can: it is
- * looked at like any other. */
+/* A sub-folder with a date that nanoseconds since 1970 cannot hold is scanned like any other. */
 static void test_far_dates(void)
 {
     const struct timespec far[2] = {{0, UTIME_OMIT}, {INT64_C(13000000000), 5}};

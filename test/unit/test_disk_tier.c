@@ -1,10 +1,9 @@
-/* The tier DISK by itself, without a cache.
- * Catches: records that come back changed or under another key, a budget that is exceeded by what
- * is stored or written, eviction that takes what is worth more, of higher priority or the head of a
- * chain, entries of other processes that are not found, removals of theirs that are not noticed,
- * uses and dates that a restart forgets, an index that is believed though it is damaged, a name
- * that is useless for ever because of what nobody here can open, counters that do not balance,
- * memory or descriptors that leak, a folder that blocks for ever, races between threads. */
+/* The tier DISK without a cache. Catches: records changed or under another key; a budget exceeded
+ * by stored or written bytes; eviction of a higher score, a higher priority or a parent; entries of
+ * other processes not found, or their removals not noticed; uses and dates lost by a restart; a
+ * damaged index that is believed; a name blocked for ever by a record that cannot be opened;
+ * counters that do not balance; leaks of memory or descriptors; a folder that blocks for ever;
+ * races. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -15,8 +14,8 @@
 
 enum { SIZE = 3000 };
 
-/* The date goes on when the test says so, for the tier (test/CMakeLists.txt wraps its calls) and
- * for the dates that it gives to files: nobody waits for it. */
+/* A clock of the test's for the tier (test/CMakeLists.txt wraps its calls) and for dates of files,
+ * so that nobody waits. */
 static int64_t later, stopped; /* seconds; not 0: the clock stands there */
 int64_t __real_pc__now_date(void);
 int64_t __wrap_pc__now_date(void);
@@ -84,7 +83,7 @@ static void test_put_get(void)
     disk_close_tier(tier);
 }
 
-/* A source that is open outlives its entry, mapped or read. */
+/* An open source outlives its entry, mapped or read. */
 static void test_open_survives(uint32_t map)
 {
     const char *path = disk_fresh_folder();
@@ -178,7 +177,7 @@ static void test_budget(void)
     for (uint32_t n = 20; n < 24; n++)
         CHECK_OK(disk_put(tier, n, SIZE, NULL));
     CHECK_OK(disk_get(tier, 15, SIZE, NULL));
-    /* one of higher priority makes place for none of a lower */
+    /* a lower priority does not evict a higher one */
     disk_image(&t, 30, SIZE);
     t.image.priority = 3;
     for (uint32_t n = 30; n < 35; n++) {
@@ -197,8 +196,8 @@ static void test_budget(void)
     disk_close_tier(full);
 }
 
-/* A folder that holds more than the budget: opening it removes nothing, who writes waits for
- * nothing that is not in his way, and what is too much goes in batches, or with the tier. */
+/* A folder over its budget: opening removes nothing, writers do not wait for the excess, which goes
+ * in batches or with the tier. */
 static void test_smaller_budget(int by_closing)
 {
     enum { RECORDS = 300 };
@@ -237,8 +236,8 @@ static void test_smaller_budget(int by_closing)
     CHECK(disk_look(path).record_bytes <= budget);
 }
 
-/* Entries 1 <- 2 <- 3 (each saw the one before): the last goes first, whatever it is worth, and a
- * newcomer does not drive out what it saw. */
+/* Entries 1 <- 2 <- 3 (each the parent of the next): the last is evicted first, and a new entry
+ * does not evict its parent. */
 static void test_chain(void)
 {
     const char *path = disk_fresh_folder();
@@ -314,7 +313,7 @@ static void test_expiry(void)
     CHECK_INT(disk_look(path).records, 2);
     later += 3;
     CHECK_OK(disk_get(tier, 2, SIZE, NULL));
-    later += 2; /* what `other` knows of it has passed */
+    later += 2; /* the end that `other` knows has passed */
     key = disk_key(2);
     CHECK(other->ops->may_have(other, &key, &bytes) && bytes > SIZE);
     CHECK_OK(disk_get(other, 2, SIZE, NULL));
@@ -349,14 +348,14 @@ static void test_two(void)
     CHECK_STATUS(disk_get(b, 1, SIZE, NULL), PC_MISS);
     CHECK_INT(disk_stats(b).lost, 1);
     for (uint32_t n = 10; n < 40;
-         n++) { /* who does not know of the other's makes room all the same */
+         n++) { /* a tier that does not know the other's records makes room all the same */
         CHECK_OK(disk_put(n % 3 ? a : b, n, SIZE, NULL));
         CHECK(disk_look(path).record_bytes <= 6 * one);
     }
     CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes);
     disk_close_tier(a);
     disk_close_tier(b);
-    /* one finds only what the other has written, all of it in the way */
+    /* one knows only what the other has written, all of it in the way */
     a = disk_open_tier(path, 6 * one);
     b = disk_open_tier(path, 6 * one);
     a->ops->clear(a);
@@ -378,8 +377,7 @@ static uint64_t evict_all_but(const char *path, uint32_t kept, uint64_t budget)
     return there ? bytes : 0;
 }
 
-/* What was used often is kept after a restart; without an index what is there is found all the
- * same. */
+/* Often used records stay after a restart; without an index the records are found all the same. */
 static void test_restart(void)
 {
     const char *path = disk_fresh_folder();
@@ -393,7 +391,7 @@ static void test_restart(void)
         CHECK_OK(disk_get(tier, 4, SIZE, NULL));
     disk_close_tier(tier);
     CHECK(!access(index, R_OK));
-    pc__tier *other = disk_open_tier(path, 0); /* who uses something else does not take that back */
+    pc__tier *other = disk_open_tier(path, 0); /* using another one does not undo that */
     CHECK_OK(disk_get(other, 5, SIZE, NULL));
     disk_close_tier(other);
     tier = disk_open_tier(path, 0);
@@ -411,7 +409,7 @@ static void test_restart(void)
     disk_close_tier(tier);
 }
 
-/* Whatever becomes of the index and of the lock file, the folder's records are found, and counted.
+/* Whatever happens to the index and the lock file, the records are found and counted.
  * PC_TEST_LONG=1: every length and every byte. */
 static void test_damaged_index(const char *file)
 {
@@ -451,7 +449,7 @@ static void test_damaged_index(const char *file)
     free(whole);
 }
 
-/* No room on the disk, in the way that a test can have it: a limit for files of this process. */
+/* A full disk, as far as a test can have it: a limit for files of this process. */
 static void test_full(void)
 {
     const char *path = disk_fresh_folder();
@@ -487,8 +485,8 @@ static void test_sealed(void)
     CHECK_OK(disk_open(&tier, path, &(disk_options){.seal_key = key}));
     CHECK_OK(disk_put(tier, 1, SIZE, NULL));
     CHECK_OK(disk_get(tier, 1, SIZE, key));
-    /* who has another key, or none, has records of his own beside it; each finds his own after a
-     * restart, too */
+    /* with another seal key, or none, there are other records beside it; each finds its own after a
+     * restart */
     for (int round = 0; round < 2; round++) {
         CHECK_OK(disk_open(&stranger, path, &(disk_options){.seal_key = other}));
         CHECK_OK(disk_open(&open, path, &(disk_options){0}));
@@ -509,8 +507,8 @@ static void test_sealed(void)
     disk_close_tier(tier);
 }
 
-/* What lies under a name of ours and cannot be opened is not taken away from others by reading; a
- * writer puts his own in its place. */
+/* Reading does not remove a record under a name of ours that cannot be opened; a writer replaces
+ * it. */
 static void test_stranger(int kind, const uint8_t *key, int read_first)
 {
     const char *path = disk_fresh_folder();
@@ -601,7 +599,7 @@ static void test_events(void)
 
 /* ------------------------------------------------------------ out of memory */
 
-/* Everything once, with the `fail_at`th allocation failing. 1: it came to that one. */
+/* Runs everything once, with the `fail_at`th allocation failing. 1: it came to that one. */
 static int without_memory(uint64_t fail_at)
 {
     const char *path = disk_fresh_folder();

@@ -1,7 +1,6 @@
-/* Catches: expectations that do not follow what loading takes now, that a single stall spoils, that
- * never recover, or that take a tier's latency for its bandwidth; a tier that fails and is asked
- * all the same, or never again; full trust in one by which more than one request in 128 loses time,
- * or none ever again; models whose costs are mixed up. */
+/* Catches: predictions that do not follow recent loads, that one stall spoils, that never recover,
+ * or that take latency for bandwidth; a failing tier that is asked all the same, or never again;
+ * trust by which more than one request in 128 loses time, or none ever again; mixed-up models. */
 #include "store/estimate.h"
 
 #include <string.h>
@@ -46,7 +45,7 @@ static void one_stall(void)
     pc__estimate_end(&e);
 }
 
-/* What breaks at once says nothing about how long loading takes. */
+/* A failure at once says nothing about the time of a load. */
 static void failing_fast(void)
 {
     static const uint32_t reasons[] = {PC_REASON_IO, PC_REASON_DAMAGED};
@@ -88,8 +87,7 @@ static void distrust(void)
     pc__estimate_end(&e);
 }
 
-/* The worst tier there is: it breaks as soon as it is trusted in full. And one that breaks always.
- */
+/* The worst tier: it fails as soon as it is fully trusted. And one that always fails. */
 static void trust(void)
 {
     pc__estimate e;
@@ -139,7 +137,7 @@ static void computing(void)
     }
     CHECK(pc__estimate_compute(&e, a, 100) <= 0);
     for (uint8_t m = 29; m > 29 - PC__EST_MODELS;
-         m--) { /* the last ones are there, and the one asked for longest ago makes place */
+         m--) { /* the last ones are there, the one used longest ago was replaced */
         uint8_t other[32] = {m};
         CHECK(pc__estimate_compute(&e, other, 10) > 0);
     }

@@ -1,6 +1,6 @@
-/* Catches an order that is not by priority and worth, worth that does not grow with use or fade
- * with time, evicted items that are forgotten, chains that do not go tail first, holds that let go
- * what somebody needs, sums of bytes that drift; and tables and heaps that lose things. */
+/* Catches an order other than by priority and score; scores that do not grow with use or fade with
+ * time; evicted items that are forgotten; chains that are not evicted children first; held items
+ * that are evicted; wrong sums of bytes; hash tables and heaps that lose items. */
 #include "store/eviction.h"
 
 #include <math.h>
@@ -100,7 +100,7 @@ static void formula(void)
     CHECK_OK(pc__eviction_add(&w, &again)); /* goes on from there */
     CHECK(fabs(again.heat - log2(sum + exp2(600 / 300.0))) < 1e-12);
     pc__eviction_remove(&w, &again);
-    CHECK_OK(pc__eviction_add(&w, &again)); /* removed is not evicted: nothing is remembered */
+    CHECK_OK(pc__eviction_add(&w, &again)); /* removed, not evicted: nothing is remembered */
     CHECK(fabs(again.heat - (700 / 300.0 - 1)) < 1e-12);
     double clock = w.clock;
     pc__eviction_remove(&w, &again);
@@ -119,7 +119,7 @@ static int is_remembered(const pc__eviction *w, const pc__eviction_item *item)
     return 0;
 }
 
-/* Of those that share a set the four warmest are remembered, in whatever order they go. */
+/* Of the items of a set the four warmest are remembered, in any order of eviction. */
 static void warmest(void)
 {
     enum { ROOM = 20, MANY = 600 };
@@ -152,8 +152,8 @@ static void warmest(void)
     pc__eviction_free(&w);
 }
 
-/* With ever new ones coming and the least going, what was once used often goes too, but not soon;
- * what is used once passes by. */
+/* With ever new items, items that were often used go too, but late; items used once displace none.
+ */
 static void fading(void)
 {
     enum { ROOM = 50 };
@@ -177,7 +177,7 @@ static void fading(void)
             pc__eviction_hit(&w, &items[1000]);
     }
     CHECK(went > 2 * ROOM && went < 10 * ROOM); /* log2(20) half-lives of 0.3 later than others */
-    CHECK_INT(kept, 180);                       /* used once in a turnover: stays for ever */
+    CHECK_INT(kept, 180);                       /* used once in a turnover: stays */
     free(items);
     pc__eviction_free(&w);
 }
@@ -187,7 +187,7 @@ static void chains(void)
     pc__eviction w = new_worth(1000);
     pc__eviction_item a = item_of(1, 0, 10, 1), b = item_of(2, 1, 10, 1), c = item_of(3, 2, 10, 1),
                       side = item_of(4, 2, 10, 1);
-    CHECK_OK(pc__eviction_add(&w, &c)); /* tails first: what they saw comes later */
+    CHECK_OK(pc__eviction_add(&w, &c)); /* children first: parents become candidates later */
     CHECK_OK(pc__eviction_add(&w, &a));
     CHECK_OK(pc__eviction_add(&w, &b));
     CHECK_OK(pc__eviction_add(&w, &side));
@@ -214,7 +214,7 @@ static void chains(void)
     pc__eviction_remove(&w, &c);
     CHECK_INT(least(&w), 1); /* nobody here saw it now */
     b.holds = 1;
-    CHECK_OK(pc__eviction_add(&w, &b)); /* held from the start, with one that waits for it */
+    CHECK_OK(pc__eviction_add(&w, &b)); /* held from the start, with one waiting for it */
     CHECK_INT(w.held_bytes, 20);
     CHECK_INT(least(&w), 4);
     pc__eviction_unhold(&w, &b);
@@ -222,7 +222,7 @@ static void chains(void)
     pc__eviction_free(&w);
 }
 
-/* Only names that a host made by hand can be such. */
+/* Only keys made by hand can form one. */
 static void rings(void)
 {
     pc__eviction w = new_worth(1000);
@@ -273,7 +273,7 @@ static void groups(void)
     pc__heap_free(&two.order, &pc__libc_allocator);
 }
 
-/* Against looking through all of them each time. */
+/* Against a plain search of all items each time. */
 static uint64_t least_by_looking(const pc__eviction_item *items, const unsigned char *there)
 {
     uint64_t best = 0;

@@ -222,7 +222,7 @@ int main(void)
     refused("none", tokens, PC_ERR_NOT_FOUND, "'none'");
     refused("rwkv", tokens, PC_ERR_UNSUPPORTED, "'rwkv'");
     refused("t5", text_as_charsmap, PC_ERR_FORMAT, "precompiled_charsmap");
-    refused("t5", short_charsmap, PC_ERR_FORMAT, "map of characters of 2 bytes");
+    refused("t5", short_charsmap, PC_ERR_FORMAT, "precompiled_charsmap has 2 bytes");
     refused("llama", NULL, PC_ERR_FORMAT, "0 tokens");
     refused("llama", numbers, PC_ERR_FORMAT, "not an array of strings");
     refused("llama", few_scores, PC_ERR_FORMAT, "7 values for 8 tokens");

@@ -1,6 +1,5 @@
-/* Catches: states that are taken for what they are not because a field was forgotten, or refused
- * because one that may differ does; an error that names the wrong field; a digest of salts that is
- * not the documented one. */
+/* Catches: states accepted although a compared field differs, or refused because another one does;
+ * an error that names the wrong field; a salt digest other than the documented one. */
 #include <stddef.h>
 
 #include "records.h"

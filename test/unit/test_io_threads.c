@@ -1,6 +1,6 @@
-/* Catches: a background thread that goes round and round instead of sleeping, because something is
- * due that it must not do while requests compute; sweeps that never come where requests leave no
- * pause; a flush that waits for what is written after it, too, and so perhaps for ever. */
+/* Catches: a background thread that spins instead of sleeping, because something is due that must
+ * wait for a pause; sweeps that never run if requests leave no pause; a flush that also waits for
+ * later writes, perhaps for ever. */
 #include "store/io_threads.h"
 
 #include <stdatomic.h>
@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "testing.h"
 
-/* The clock of the threads is the test's (test/CMakeLists.txt wraps its calls), which also tells
- * how often they looked at it. */
+/* A clock of the test's (test/CMakeLists.txt wraps its calls), which counts how often the threads
+ * look at it. */
 static atomic_int behind, looks, sweeps; /* behind: seconds */
 double __real_pc__now(void);
 double __wrap_pc__now(void);
@@ -53,7 +53,7 @@ static void overdue(int seconds, int expected)
     pc__io_free(io);
 }
 
-/* Writes that each queue another one, as requests do while somebody flushes. */
+/* Each of these writes queues another one, as requests do during a flush. */
 enum { CHAIN = 300 };
 
 typedef struct chain {
@@ -99,8 +99,8 @@ static void between_writes(void)
     pc__io_free(c.io);
 }
 
-/* A sweep that says there is more to do is followed by others soon, beside a request that computes,
- * too; and not any more when it is done. */
+/* After a sweep that has more to do, others follow soon, also beside a request that computes; they
+ * stop once it is done. */
 static void more_to_do(int working)
 {
     const struct timespec moment = {0, 20000000};

@@ -1,9 +1,7 @@
-/* Records of a folder that are mapped instead of read.
- * Catches: records that are mapped though they are small, or that are not though they could be,
- * flags that are not obeyed, a file that was cut short after it was opened and ends the process
- * instead of the load, a write to what is lent that reaches the file, descriptors or mappings that
- * stay, bytes that are mapped and not counted, a segment that does not outlive its cache, its entry
- * or its file. */
+/* Records that are mapped instead of read. Catches: small records mapped, or others not mapped;
+ * ignored flags; a file cut short after opening that kills the process instead of failing the load;
+ * a write to a mapped block that reaches the file; descriptors or mappings that leak; mapped bytes
+ * not counted; a segment that does not outlive its cache, entry or file. */
 #include "base/context.h"
 #include "disk.h"
 #include "store/disk/mapped_files.h"
@@ -32,7 +30,7 @@ static void close_one(pc__tier *tier, uint32_t number, pc__source *source, pc__r
     source->close(source);
 }
 
-/* Which are mapped: by size and by what was asked for. */
+/* Which are mapped: by size and flags. */
 static void who_is_mapped(void)
 {
     static const struct {
@@ -47,9 +45,8 @@ static void who_is_mapped(void)
         CHECK_OK(disk_open(&tier, path, &(disk_options){.map = cases[c].how}));
         int folder = open(path, O_RDONLY | O_DIRECTORY);
         CHECK_OK(pc__mapped_files_new(&maps, &pc__libc_allocator, folder, cases[c].how));
-        int unknown =
-            cases[c].how == PC__MAP_LOCAL
-            && !maps; /* the tests' folder lies on a file system that is not in the list */
+        int unknown = cases[c].how == PC__MAP_LOCAL
+                      && !maps; /* the tests' folder lies on an unknown file system */
         close(folder);
         pc__mapped_files_unref(maps);
         CHECK_OK(disk_put(tier, 1, SMALL, NULL));
@@ -67,7 +64,7 @@ static void who_is_mapped(void)
     }
 }
 
-/* There is an end to what one process maps: then it reads. */
+/* Beyond the limit of mappings, files are read. */
 static void most(void)
 {
     pc__mapped_files *maps;
@@ -87,7 +84,7 @@ static void most(void)
     pc__mapped_files_unref(maps);
 }
 
-/* Others have cut the file off after it was opened: the load fails, and only that. */
+/* A file cut short after it was opened fails the load, and no more. */
 static void cut_short(off_t to)
 {
     const char *path = disk_fresh_folder();
@@ -110,7 +107,7 @@ static void cut_short(off_t to)
     disk_close_tier(tier);
 }
 
-/* Too late is too late, mapped or not. */
+/* The deadline holds, mapped or not. */
 static void deadline(void)
 {
     const char *path = disk_fresh_folder();
@@ -138,7 +135,7 @@ static size_t descriptors(void)
     return count;
 }
 
-/* What is lent belongs to this process, needs no descriptor, and stays when the file goes. */
+/* Mapped blocks are private, need no descriptor, and outlive the file. */
 static void lent(void)
 {
     const char *path = disk_fresh_folder();
@@ -220,8 +217,7 @@ static uint64_t mapped(pc_cache *cache)
     return stats.mapped_bytes;
 }
 
-/* Whatever the flags, the states are the same; whether they were mapped is told, and RAM counts
- * them. */
+/* With any flags the states are equal; RAM counts which were mapped. */
 static void by_flags(pc_context *context, uint64_t flags, uint32_t codec, int is_mapped)
 {
     const char *folder = disk_fresh_folder();
@@ -274,8 +270,8 @@ static void flags(void)
     pc_context_free(context);
 }
 
-/* Loads of what is in the folder, one allocation failing after the other: right or not at all, and
- * nothing stays mapped or open. */
+/* Loads from the folder with one allocation failing after the other: right or not at all, with no
+ * mapping or descriptor left. */
 static void without_memory(void)
 {
     const char *folder = disk_fresh_folder();

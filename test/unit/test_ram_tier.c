@@ -1,8 +1,8 @@
-/* Catches a tier RAM that goes over its budget or makes room for nothing, evicts what is pinned,
- * in use, more important, another tenant's, or seen by what stays, serves what has expired, forgets
- * to overwrite, calls the host under its lock, loses count, leaks when memory is short, or is not
- * safe between threads (run under ThreadSanitizer too). That it evicts the right ones:
- * test_ram_tier_entries.c. */
+/* Catches a tier RAM that exceeds its budget or evicts without need; evicts a pinned or used entry,
+ * a higher priority, another tenant's entry, or a parent of one that stays; serves expired entries;
+ * forgets to zero; calls the application under its lock; counts wrongly; leaks when memory is
+ * short; or is not safe between threads (also run under ThreadSanitizer). Which entries are
+ * evicted: test_ram_tier_entries.c. */
 #include "store/ram/ram_tier.h"
 
 #include <pthread.h>
@@ -241,7 +241,7 @@ static void quotas(void)
     CHECK_OK(
         put_as(t, &(pc__entry_desc){.key = id_of(3), .salt = &mine, .cost = 1}, 3, 8000, &reason));
     CHECK(!has(t, 1) && has(t, 2) && has(t, 3)
-          && has(t, 100)); /* its own, not the one that is worth less */
+          && has(t, 100)); /* its own entry, not the one with the lower score */
     CHECK_STATUS(put_as(t, &(pc__entry_desc){.key = id_of(4)}, 4, 20001, &reason), PC_MISS);
     CHECK_INT(reason, PC_REASON_QUOTA);
     CHECK_INT(pc__ram_tier_reserve(t, &(pc__entry_desc){.key = id_of(4)}, 20001, 1, &reason),
@@ -270,18 +270,18 @@ static void chains(void)
     pc__segment_unref(get(t, 9, &reason));
     CHECK_OK(put(t, 10, 8000));
     CHECK(has(t, 1) && has(t, 2)
-          && (!has(t, 3) || !has(t, 9))); /* never the head, though it is worth least */
+          && (!has(t, 3) || !has(t, 9))); /* never the parent, though its score is lowest */
     CHECK_OK(put(t, 11, 8000));
     CHECK_OK(put(t, 12, 8000));
     CHECK(has(t, 1));
     pc__ram_tier_clear(t);
-    /* what follows something does not push it out */
+    /* a child does not evict its parent */
     CHECK_OK(put_as(t, &(pc__entry_desc){.key = a, .cost = 1e-6}, 1, 19000, &reason));
     CHECK_STATUS(put_as(t, &(pc__entry_desc){.key = b, .parent = &a, .cost = 1}, 2, 19000, &reason),
                  PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK(has(t, 1));
-    /* what somebody holds keeps what it saw */
+    /* an entry in use keeps its parents */
     CHECK_OK(put_as(t, &(pc__entry_desc){.key = b, .parent = &a, .cost = 1}, 2, 8000, &reason));
     pc_segment *held = get(t, 2, &reason);
     CHECK_STATUS(put(t, 20, 19000), PC_MISS);
@@ -309,7 +309,7 @@ static void loads(void)
     pc__ram_tier_unreserve(t, 11000);
     CHECK_OK(put(t, 2, 8000));
     CHECK_STATUS(pc__ram_tier_reserve(t, NULL, 16000, 0, NULL), PC_MISS);
-    CHECK(has(t, 2)); /* there was not enough to be had */
+    CHECK(has(t, 2)); /* too little could be evicted */
     pc__ram_tier_unreserve(t, 8000);
     CHECK_INT(balanced(t).staging_bytes, 0);
     CHECK_STATUS(pc__ram_tier_reserve(t, NULL, UINT64_MAX, 0, NULL), PC_MISS);
@@ -327,13 +327,13 @@ static void holders(void)
     pc_segment *a = make(&pc__libc_allocator, 1, 8000), *b, *c;
     CHECK_OK(pc__ram_tier_put(t, &(pc__entry_desc){.key = key}, a, &b, &reason));
     CHECK(a == b);
-    c = pc__segment_ref(a); /* a holder's own copy, of which the tier knows nothing */
+    c = pc__segment_ref(a); /* a reference of the caller, unknown to the tier */
     pc__segment_unref(a);
     pc__segment_unref(b);
     CHECK_STATUS(put(t, 2, 13000), PC_MISS);
-    pc__segment_unref(get(t, 1, &reason)); /* taken up and given back meanwhile */
+    pc__segment_unref(get(t, 1, &reason)); /* used again and released meanwhile */
     CHECK_STATUS(put(t, 2, 13000), PC_MISS);
-    /* in two tiers: each counts it, none holds it for the other */
+    /* in two tiers: each counts it, neither waits for the other */
     CHECK_OK(pc__ram_tier_put(other, &(pc__entry_desc){.key = key}, c, NULL, &reason));
     CHECK_STATUS(put(t, 2, 13000), PC_MISS);
     CHECK_STATUS(put(other, 2, 13000), PC_MISS);
@@ -393,7 +393,7 @@ static void on_event(void *user, const pc_event *event)
         n->stored_bytes += event->bytes;
     if (event->kind == PC_EVENT_EVICT || event->kind == PC_EVENT_REMOVE)
         n->stored_bytes -= event->bytes;
-    has(n->tier, 1); /* would wait for ever if it were under the lock */
+    has(n->tier, 1); /* would deadlock under the lock */
 }
 
 static void on_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
@@ -576,7 +576,7 @@ static void threads(void)
     for (uint64_t owner = 0; owner < 3; owner++)
         pc__ram_tier_unpin_owner(t, owner);
     CHECK_INT(balanced(t).pinned_bytes, 0);
-    pc__ram_tier_clear(t); /* nobody holds anything: all that was released has been noticed */
+    pc__ram_tier_clear(t); /* no references are left: all releases were noticed */
     CHECK_INT(balanced(t).segments, 0);
     pc__ram_tier_free(t);
 }

@@ -1,6 +1,6 @@
-/* Catches a tier RAM that evicts others than the least worth that may go, more of them than it has
- * to, or some for nothing; that takes what it may not, or refuses what it could take: random work
- * against a plain model that looks at everything anew each time. */
+/* Catches a tier RAM that evicts others than the lowest scores, more than it must, or some for
+ * nothing; reserves what it may not, or refuses what it could: random operations against a simple
+ * model that computes everything anew. */
 #include "store/ram/ram_tier.h"
 
 #include <math.h>
@@ -12,8 +12,7 @@
 enum { SLOTS = 36, TENANTS = 3, OWNERS = 3, STEPS = 30000 };
 #define BUDGET UINT64_C(60000)
 
-/* What is known of an entry. Keys are used once, so that nothing is remembered of those that were
- * evicted. */
+/* A model entry. Keys are used once, so that no heat is remembered of evicted ones. */
 typedef struct known {
     int there;
     uint32_t number; /* the key */
@@ -91,7 +90,7 @@ static int least(const model *m, int tenant, uint32_t spared, const unsigned cha
     return best;
 }
 
-/* Marks who has to go; 0: not enough may. */
+/* Marks the entries to evict; 0: not enough may be. */
 static int choose(const model *m, int tenant, int32_t priority, uint32_t spared, uint64_t excess,
                   unsigned char *gone)
 {
@@ -132,7 +131,7 @@ static pc__id salt_of(int tenant)
     return id_of(1000000 + (uint32_t)tenant);
 }
 
-/* Whether what `number` saw leads back to `to`: no true names do. */
+/* 1: the chain of parents of `number` leads to `to`; true keys never form a cycle. */
 static int leads_to(const model *m, uint32_t number, uint32_t to)
 {
     for (int i = 0; i < SLOTS && number != to; i++)
@@ -310,8 +309,7 @@ static void compare(const model *m)
     CHECK(s.segment_bytes <= BUDGET);
 }
 
-/* What an entry counts may be less than a segment of its size at most does, by the same for all
- * sizes. */
+/* An entry may count less than the most for its size, by the same for all sizes. */
 static uint64_t less_than_most(void)
 {
     pc__ram_tier *t = NULL;
@@ -329,7 +327,7 @@ static uint64_t less_than_most(void)
     return pc__ram_tier_entry_bytes(1000, 1) - s.segment_bytes;
 }
 
-/* A heap's pages at the ends of a block are counted, those of a small one are not. */
+/* Pages at the ends of a large block count, those of a small one do not. */
 static void pages_around(void)
 {
     uint64_t around[5], sizes[5] = {8191, 8192, 32768, 65536, 1 << 20};

@@ -1,6 +1,6 @@
-/* Catches: blocks that come wrong when several threads read at once or when they are larger than
- * what is read at a time, memory that is lent though it must be opened or decoded first, copies
- * where lending would do, damage between pieces that verify passes over. */
+/* Catches: blocks read wrongly by several threads at once, or when larger than one part; blocks
+ * borrowed although they must be opened or decoded first; copies where borrowing would do; damage
+ * between pieces that verify misses. */
 #include <pthread.h>
 
 #include "records.h"
@@ -37,8 +37,8 @@ static void sample_free(sample *s)
     toy_image_free(&s->toy);
 }
 
-/* Around the size that is read at a time: every block right, read in parts, and not one byte
- * behind its end written. */
+/* Sizes around that of a part: each block is right, read in parts, and nothing is written behind
+ * its end. */
 static void test_parts(void)
 {
     enum { PART = 512 << 10 };
@@ -81,7 +81,7 @@ static void test_borrow(void)
     }
 }
 
-/* What decodes is told what it decodes, and how it ended. */
+/* The decoder gets the block's description; its error is passed on. */
 static void test_decoder(void)
 {
     sample s;

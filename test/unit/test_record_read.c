@@ -1,7 +1,6 @@
-/* Catches: a record that is damaged in any one bit, cut at any length, made longer, or put
- * together from pieces of others, and is not found to be; sizes near their limits that lead to a
- * wrong allocation; a wrong key that looks like damage; later versions that are refused though
- * they need not be, or read though they must not. */
+/* Catches: a damaged record that is not found to be (any bit, any length, pieces of others); sizes
+ * near their limits that lead to a wrong allocation; a wrong key taken for damage; later versions
+ * refused without need, or read against the rules. */
 #include "base/little_endian.h"
 #include "records.h"
 #include "store/record/record_format.h"
@@ -71,7 +70,7 @@ enum { BIT_STEP = 1 };
 #endif
 
 /* Bits between pieces change nothing that is read: verify finds them. All others are found by
- * reading, as damage: what only looks like another version, key or codec would stay where it is. */
+ * reading, as damage: a record that seems to have another version, key or codec would be kept. */
 static void test_every_bit(uint32_t seed, uint32_t codec, int sealed)
 {
     sample s;
@@ -310,8 +309,7 @@ static void test_numbers(void)
     }
 }
 
-/* A header that claims what is not there takes no memory for it, whether the source knows its size
- * or not. */
+/* A header that claims too much gets no memory for it, whether the source knows its size or not. */
 static void test_claims(void)
 {
     for (int known = 0; known < 2; known++) {
@@ -399,7 +397,7 @@ static void test_later_minor(void)
     sample_free(&s);
 }
 
-/* A codec that is not there, or is another one under the same number. */
+/* A codec that is missing, or is another one of the same number. */
 static void test_codec_list(void)
 {
     sample s;

@@ -1,6 +1,6 @@
-/* Catches: a record that does not give back what was written, a record larger than its bound,
- * pieces in the wrong order or place, a codec that is used where it does not help or not refused
- * where it breaks its word, what is left behind when memory or the sink fails. */
+/* Catches: a record that does not give back what was written, or is larger than its bound; pieces
+ * in the wrong order or place; a codec used where it does not help, or not refused where it breaks
+ * its promise; leaks when memory or the sink fails. */
 #include "records.h"
 #include "testing.h"
 
@@ -68,7 +68,8 @@ static void test_empty(const pc__codecs *codecs)
     record_file_free(&file);
 }
 
-/* What a codec does not take or make smaller is RAW; what it says and does not keep is an error. */
+/* A block that the codec does not take or make smaller is RAW; a codec that breaks its promise is
+ * an error. */
 static void test_codec_answers(void)
 {
     static const struct {
@@ -200,7 +201,7 @@ static void test_failures(const pc__codecs *codecs)
     toy_image_free(&toy);
 }
 
-/* The promised scratch memory is what is taken at most. */
+/* No more scratch memory is taken than promised. */
 static void test_scratch(const pc__codecs *codecs)
 {
     for (int sealed = 0; sealed < 2; sealed++) {

@@ -1,5 +1,5 @@
-/* Catches: seals that another implementation does not open, nonces that repeat, a change of any
- * bit of piece, nonce, key or what is vouched for beside it that goes unseen. */
+/* Catches: seals that another implementation cannot open, nonces that repeat, an unnoticed change
+ * of any bit of piece, nonce, key or authenticated data. */
 #include <string.h>
 
 #include "store/record/seal.h"

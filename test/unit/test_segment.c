@@ -1,6 +1,6 @@
-/* Catches a payload that is released too early, never, or twice, and an owner that is dropped
- * before its payload; a watcher who is not told that others are done with a segment, is told twice,
- * or is told of one that is gone (run under ThreadSanitizer too). */
+/* Catches a payload released too early, never or twice; an owner dropped before its payload; a
+ * watcher that is not told that others are done with a segment, is told twice, or of a segment that
+ * is gone (also run under ThreadSanitizer). */
 #include "store/segment.h"
 
 #include <pthread.h>
@@ -102,7 +102,7 @@ static void watching(void)
     CHECK(!pc__releases_take(&list));
     pc__segment_unref(a);
     CHECK(pc__segment_is_single(a));
-    pc__segment_ref(a); /* taken up again, and given back: still once */
+    pc__segment_ref(a); /* used again and released: still once */
     pc__segment_unref(a);
     CHECK(!pc__segment_unwatch(a)); /* it is in the list */
     CHECK(pc__releases_take(&list) == a && !a->next_release);
@@ -118,8 +118,8 @@ static void watching(void)
     CHECK_INT(atomic_load(&freed), 2);
 }
 
-/* Who keeps a segment that another one watches stands in nobody's way, whenever it begins and ends.
- */
+/* A tier that keeps a segment that another one watches keeps nobody waiting, whenever it begins and
+ * ends. */
 static void keeping(void)
 {
     pc__releases list = {NULL};
@@ -127,7 +127,7 @@ static void keeping(void)
     CHECK(pc__segment_claim(a, &list, NULL));
     pc__segment_ref(a);
     CHECK(pc__segment_watch(a) && !pc__segment_is_idle(a));
-    pc__segment_keep(a); /* what looked like somebody's is a keeper's */
+    pc__segment_keep(a); /* what looked like a use is a kept reference */
     CHECK(pc__segment_is_idle(a) && pc__releases_take(&list) == a && !pc__segment_watch(a));
     pc__segment_ref(a);
     CHECK(!pc__segment_is_idle(a) && pc__segment_watch(a));

@@ -41,7 +41,7 @@ static struct llama_context *context_new(int fa, int cells, int sequences, bool 
     return llama_init_from_model(side.model, p);
 }
 
-/* The context of a kind with room for `cells`; a smaller one is replaced. */
+/* The context of a kind, with room for `cells`; replaces a smaller one. */
 static struct llama_context *context_of(int fa, int kind, int cells)
 {
     struct llama_context **c = &side.contexts[fa][kind];
@@ -77,7 +77,7 @@ static int batch_run(struct llama_context *c)
     return status == 0;
 }
 
-/* Tokens [from, to) of text 0 as sequence 0; logits of the last, or of all. */
+/* Computes tokens [from, to) as sequence 0, with logits of the last one or of all. */
 static int evaluate(struct llama_context *c, int text, int from, int to, int all)
 {
     for (int i = from; i < to; i++) {
@@ -88,8 +88,8 @@ static int evaluate(struct llama_context *c, int text, int from, int to, int all
     return 1;
 }
 
-/* Sequence 0 holds `tokens` tokens of text 0: from a file, or computed and written there. A state
- * fits a context of the same flash attention and the same number of streams. */
+/* Fills sequence 0 with `tokens` tokens of text 0, from a file, or by computing and writing that. A
+ * file is for one flash attention and number of streams. */
 static int hold(struct llama_context *c, int fa, int kind, int tokens)
 {
     static llama_token ids[LONGEST + SLACK];
@@ -126,7 +126,7 @@ static int prefill(const peer_command *cmd)
     return 1;
 }
 
-/* The long state, cut to `tokens`. */
+/* The long state, shortened to `tokens`. */
 static struct llama_context *held(int fa, int tokens)
 {
     struct llama_context *c = fa < 0 || tokens < 0 ? NULL : context_of(fa, ONE, LONGEST + SLACK);
@@ -161,7 +161,7 @@ static int decode(const peer_command *cmd)
     double times[MOST_STEPS];
     if (!c)
         return peer_error("decode: no kept prefix");
-    for (int s = -1; s < steps; s++) { /* the first step warms */
+    for (int s = -1; s < steps; s++) { /* the first step warms up */
         double began = peer_now();
         batch_add(peer_token(1, s, side.vocab), depth + s + 1, 0, 1);
         if (!batch_run(c))
@@ -191,8 +191,7 @@ static state state_of(struct llama_context *c)
     return s;
 }
 
-/* The prefix once, as a sequence of its own that all others take their cells from; the suffix's
- * cells for each. */
+/* The prefix once, in a sequence whose cells all others share; a suffix for each. */
 static struct llama_context *share(int fa, int prefix, int suffix, int batch, int steps)
 {
     struct llama_context *one = held(fa, prefix),
@@ -223,7 +222,7 @@ static struct llama_context *share(int fa, int prefix, int suffix, int batch, in
     return good ? c : NULL;
 }
 
-/* A stream each, filled from the first one. */
+/* A stream for each sequence, copied from the first one. */
 static struct llama_context *copies(int fa, int prefix, int suffix, int steps)
 {
     struct llama_context *c = context_of(fa, OWN, MOST_SEQUENCES * (prefix + suffix + steps + 64));

@@ -89,7 +89,7 @@ static int ttft(const peer_command *cmd)
     if (fresh < 1 || kept < 1)
         return peer_error("ttft TOKENS NEW");
     for (int timed = 0; timed < 2 && status >= 0;
-         timed++) { /* the first one fills the cache if need be; both have a text of their own */
+         timed++) { /* the first one may fill the cache; both have their own texts */
         pc_prompt *prompt = prompt_of(kept, fresh, text++);
         status = prompt ? first_token(prompt, side.cache, PC_BASELINE_NONE, &seconds, &stats)
                         : PC_ERR_INVALID;
@@ -127,8 +127,8 @@ static void running_free(running *r)
     pc_batch_free(r->batch);
 }
 
-/* The batch of that composition, with its prefill done and a step more to warm. NULL after an
- * answer. */
+/* The batch of that composition, after its prefill and a step to warm up. NULL after an error
+ * message. */
 static running *running_of(int prefix, int suffix, int count)
 {
     running *r = side.all;

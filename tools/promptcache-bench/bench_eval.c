@@ -216,7 +216,7 @@ static int ask(evaluation *e, const pc_prompt *prompt, size_t m, const json_t *l
     return code == EXIT_OK ? ask_codecs(e, prompt, m, line) : code;
 }
 
-/* A path of a line is relative to the file that holds the line. */
+/* The path of a schema is relative to the file of questions. */
 static pc_status load_schema(evaluation *e, const char *name)
 {
     const char *slash = name[0] == '/' ? NULL : strrchr(e->path, '/');

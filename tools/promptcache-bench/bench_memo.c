@@ -249,7 +249,7 @@ static cost cost_of(const double *with, const double *without, size_t n)
     return c;
 }
 
-/* The ways in turn, each time beginning with another one. */
+/* The ways in turns, each of which begins with another way. */
 static int measure(bench *b, const prompts *p, row *r)
 {
     double times[ARMS][MOST_TIMES];

@@ -60,7 +60,7 @@ void reference_free(reference *r)
     *r = (reference){NULL, NULL, 0, 0};
 }
 
-/* A sequence of greedy tokens whose logits are kept, in a batch of its own. */
+/* A sequence of greedy tokens in its own batch, with logits. */
 typedef struct stepper {
     pc_sequence *sequence;
     pc_batch *batch;

@@ -1,12 +1,12 @@
-/* Traces: what a store of so many blocks of one size gives that evicts the least recently used, and
- * the best that any could. */
+/* Simulated stores of blocks of one size: one evicts the least recently used, one is the best
+ * possible. */
 #include <stdlib.h>
 
 #include "program.h"
 #include "trace.h"
 
-/* Attention of a model of 8 billion weights (32 layers of 4096) takes as long as all the rest where
- * some 30,000 tokens stand before; a block has 512. */
+/* In a model of 8 billion weights (32 layers of 4096), attention takes as long as all other work
+ * behind about 30,000 tokens; a block has 512. */
 double trace_cost(size_t place)
 {
     return 1 + (double)place * 512 / 30000;

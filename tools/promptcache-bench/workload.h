@@ -173,7 +173,7 @@ typedef struct x_list {
 int run_workloads(const workload_kind *kind, comparison *c, const x_list *list, void *bench);
 /* Runs all ways in turn and prints a row for each. */
 int compare_ways(comparison *c, workload *w, double x);
-/* Used by the files of this family: see there. */
+/* For the files of this family. */
 int prepare_workload(comparison *c, workload *w, double *seconds);
 int warm_up(comparison *c, workload *w);
 int run_way(comparison *c, workload *w, const way *how, run_result *out);

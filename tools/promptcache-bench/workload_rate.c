@@ -26,7 +26,7 @@ static int try_rate(rate_search *f, double rate)
     return code;
 }
 
-/* low: within the limit (0: none was); high: beyond it (infinite: none was). */
+/* low: the highest rate within the limit (0: none); high: the lowest beyond it (infinite: none). */
 static int bracket(rate_search *f, double rate, double *low, double *high)
 {
     int code = EXIT_OK;

@@ -87,7 +87,7 @@ static int32_t stop_encoding(void *user, const char *what, uint64_t done, uint64
     return stop_loading(NULL, "encoding", done, total);
 }
 
-/* One schema of the list, or the schema string's. */
+/* Loads one schema of the list, or that of the schema string. */
 static int load_schema(const arguments *a, const objects *o, size_t index, pc_schema **out)
 {
     pc_schema_options options = PC_SCHEMA_OPTIONS_INIT;
@@ -112,7 +112,7 @@ static int encode(const arguments *a, const objects *o, const pc_schema *schema)
     return pc_cache_flush(o->cache) < 0 ? input_error("store", NULL) : -1;
 }
 
-/* Of one tier, since `before`. */
+/* What one tier has stored since an earlier count. */
 typedef struct row {
     uint32_t tier;
     uint64_t stored, missing, bytes;

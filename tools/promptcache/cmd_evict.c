@@ -1,4 +1,4 @@
-/* evict: makes a folder of records smaller. */
+/* evict: removes records of a folder, by size, key, date or seal. */
 #include <string.h>
 #include <time.h>
 

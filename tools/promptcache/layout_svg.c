@@ -26,7 +26,7 @@ enum {
     TOKENS_A_LINE = 24,
     RANGE_CELLS = 11 /* "1234-5678" and a blank on both sides */
 };
-static const double cell = 6.63; /* width of a character at 11 px, 0.6 em and a little */
+static const double cell = 6.63; /* width of a character at 11 px: a little over 0.6 em */
 
 typedef struct box {
     pc_item item;

@@ -38,7 +38,7 @@ void table_close(table *t)
     *t = (table){.path = NULL};
 }
 
-/* Ends the line at `from`; the start of the next one. */
+/* Ends the line at `from`. Returns the start of the next one. */
 static char *cut_line(char *from)
 {
     char *end = strchr(from, '\n'), *next = end ? end + 1 : from + strlen(from);

@@ -1,7 +1,7 @@
 /* The ids of an index's vectors: an array of ids by position, and a hash table from ids to
  * positions. Not base/hash_table.h: positions are integers that move, and a slot costs 8 bytes. */
-#ifndef PC_MEMO_PLACES_H
-#define PC_MEMO_PLACES_H
+#ifndef PC_MEMO_ID_MAP_H
+#define PC_MEMO_ID_MAP_H
 
 #include "base/mem.h"
 

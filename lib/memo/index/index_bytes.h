@@ -1,6 +1,6 @@
 /* An index as bytes (doc/format.md, "Indexes of a memo"). */
-#ifndef PC_MEMO_INDEX_FILE_H
-#define PC_MEMO_INDEX_FILE_H
+#ifndef PC_MEMO_INDEX_BYTES_H
+#define PC_MEMO_INDEX_BYTES_H
 
 #include "memo/index/index.h"
 

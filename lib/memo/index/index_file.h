@@ -1,7 +1,7 @@
 /* The file of the indexes of one bucket: its head, and where each index lies in it (doc/format.md,
  * "Indexes of a memo"). */
-#ifndef PC_MEMO_KEPT_INDEX_H
-#define PC_MEMO_KEPT_INDEX_H
+#ifndef PC_MEMO_INDEX_FILE_H
+#define PC_MEMO_INDEX_FILE_H
 
 #include "base/mem.h"
 

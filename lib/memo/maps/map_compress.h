@@ -1,7 +1,7 @@
 /* Compresses the layers of cold records: one zstd frame per layer. F16 and F32 maps are split into
  * byte planes first, the highest bytes of all values in front. Lossless. */
-#ifndef PC_MEMO_MAP_PACK_H
-#define PC_MEMO_MAP_PACK_H
+#ifndef PC_MEMO_MAP_COMPRESS_H
+#define PC_MEMO_MAP_COMPRESS_H
 
 #include "base/mem.h"
 

@@ -3,8 +3,8 @@
  *
  * A gap knows how many of its bytes may occupy the disk (`on_disk`): those of removed records do,
  * until a hole is punched. */
-#ifndef PC_MEMO_MAP_ROOM_H
-#define PC_MEMO_MAP_ROOM_H
+#ifndef PC_MEMO_MAP_SPACE_H
+#define PC_MEMO_MAP_SPACE_H
 
 #include "base/mem.h"
 

@@ -82,13 +82,6 @@ static pc_status drop_removed(pc__map_store *store, int64_t id)
 
 /* ------------------------------------------------------------------ holding */
 
-typedef struct record_pin {
-    pc__map_item *item;
-    pc__mapped_data *view;
-    pc__map_log_entry entry;
-    int is_checked;
-} record_pin;
-
 /* Under `guard`. */
 static void release_item(pc__map_store *store, pc__map_item *item)
 {
@@ -117,11 +110,12 @@ static int hold_item(pc__map_store *store, pc__map_item *item, int how)
 }
 
 /* PC_MISS with an item: the writer writes to its room. */
-static pc_status hold_record(pc__map_store *store, int64_t id, int how, record_pin *out)
+static pc_status hold_record(pc__map_store *store, int64_t id, int how, pc__map_pin *out,
+                             int *is_checked)
 {
     pc_status status = PC_OK;
     int error = 0;
-    *out = (record_pin){0};
+    *out = (pc__map_pin){0};
     pthread_mutex_lock(&store->guard);
     out->item = pc__map_table_find(&store->table, id);
     if (out->item)
@@ -134,34 +128,44 @@ static pc_status hold_record(pc__map_store *store, int64_t id, int how, record_p
     } else {
         out->view = pc__map_data_hold(&store->data);
         out->entry = out->item->entry;
-        out->is_checked = out->item->is_checked;
+        out->data = out->view->data + out->entry.at;
+        *is_checked = out->item->is_checked;
+        pc__map_layout_of(&store->options.signature, out->entry.tokens, out->entry.metadata,
+                          &out->layout);
     }
     pthread_mutex_unlock(&store->guard);
     return status;
 }
 
-void pc__map_store_unpin(pc__map_store *store, pc__map_item *item, pc__mapped_data *view)
+void pc__map_store_unpin(pc__map_store *store, const pc__map_pin *pin)
 {
     pthread_mutex_lock(&store->guard);
-    release_item(store, item);
+    release_item(store, pin->item);
     pthread_mutex_unlock(&store->guard);
-    pc__map_data_release(&store->data, view);
+    pc__map_data_release(&store->data, pin->view);
+}
+
+/* Unpins a damaged record and removes it. */
+static pc_status end_damaged(pc__map_store *store, const pc__map_pin *pin, const char *what)
+{
+    pc__map_store_unpin(store, pin);
+    return drop_damaged(store, &pin->entry, what);
 }
 
 /* PC_OK: *what is NULL, or what is wrong with the record. PC_ERR_IO: that cannot be found out. */
-static pc_status check_pinned(pc__map_store *store, const record_pin *p,
-                              const pc__map_layout *layout, int how, const char **what)
+static pc_status check_pinned(pc__map_store *store, const pc__map_pin *p, int how,
+                              const char **what)
 {
-    const uint8_t *data = p->view->data + p->entry.at;
     struct stat st;
     if (fstat(store->data.fd, &st))
         return pc__dir_fault(&store->dir, PC__MAPS_DATA);
     *what = (uint64_t)st.st_size < p->entry.at + p->entry.bytes
                 ? "the file ends before it"
-                : pc__map_record_check(data, &p->entry, layout, store->options.signature.layers);
+                : pc__map_record_check(p->data, &p->entry, &p->layout,
+                                       store->options.signature.layers);
     if (*what || !(how & PC__MAP_PIN_LAYERS))
         return PC_OK;
-    *what = check_record_layers(store, &p->entry, layout, data);
+    *what = check_record_layers(store, &p->entry, &p->layout, p->data);
     if (!*what) {
         pthread_mutex_lock(&store->guard);
         p->item->is_checked = 1;
@@ -170,46 +174,39 @@ static pc_status check_pinned(pc__map_store *store, const record_pin *p,
     return PC_OK;
 }
 
-pc_status pc__map_store_pin(pc__map_store *store, int64_t id, int how, pc__map_item **item,
-                            pc__mapped_data **view)
+pc_status pc__map_store_pin(pc__map_store *store, int64_t id, int how, pc__map_pin *out)
 {
-    record_pin p;
-    pc__map_layout layout;
     const char *what = NULL;
-    pc_status status = hold_record(store, id, how, &p);
+    int is_checked = 0;
+    pc_status status = hold_record(store, id, how, out, &is_checked);
     if (status != PC_OK)
-        return status == PC_MISS && p.item ? drop_removed(store, id) : status;
-    pc__map_layout_of(&store->options.signature, p.entry.tokens, p.entry.metadata, &layout);
-    if (store->options.read_only && was_removed(store, &p.entry, p.view->data + p.entry.at)) {
-        pc__map_store_unpin(store, p.item, p.view);
+        return status == PC_MISS && out->item ? drop_removed(store, id) : status;
+    if (store->options.read_only && was_removed(store, &out->entry, out->data)) {
+        pc__map_store_unpin(store, out);
         return drop_removed(store, id);
     }
-    if (!p.is_checked)
-        status = check_pinned(store, &p, &layout, how, &what);
-    if (status < 0 || what) {
-        pc__map_store_unpin(store, p.item, p.view);
-        return status < 0 ? status : drop_damaged(store, &p.entry, what);
-    }
-    *item = p.item;
-    *view = p.view;
-    return PC_OK;
+    if (!is_checked)
+        status = check_pinned(store, out, how, &what);
+    if (what)
+        return end_damaged(store, out, what);
+    if (status < 0)
+        pc__map_store_unpin(store, out);
+    return status;
 }
 
 /* ------------------------------------------------------------------ maps */
 
 typedef struct map_loan { /* pc__maps.owner */
-    pc__map_item *item;
-    pc__mapped_data *view;
+    pc__map_pin pin;
     uint8_t *decompressed;
     const void *layer[]; /* [layers] */
 } map_loan;
 
-static pc_status decompress_layers(pc__map_store *store, map_loan *loan,
-                                   const pc__map_layout *layout, const uint8_t *data)
+static pc_status decompress_layers(pc__map_store *store, map_loan *loan)
 {
     const pc__map_signature *signature = &store->options.signature;
-    size_t bytes = (size_t)layout->layer_bytes,
-           stride = (size_t)pc__map_round_up(layout->layer_bytes, PC__MAPS_ALIGN);
+    size_t bytes = (size_t)loan->pin.layout.layer_bytes,
+           stride = (size_t)pc__map_round_up(bytes, PC__MAPS_ALIGN);
     pc__map_compressor *compressor = NULL;
     pc_status status = pc__map_compressor_new(&compressor, &store->mem, signature->format, bytes,
                                               1);
@@ -222,44 +219,29 @@ static pc_status decompress_layers(pc__map_store *store, map_loan *loan,
     for (int32_t i = 0; i < signature->layers && status == PC_OK; i++) {
         const uint8_t *sum;
         uint64_t at, compressed;
-        pc__map_record_row_get(data, i, &at, &compressed, &sum);
+        pc__map_record_row_get(loan->pin.data, i, &at, &compressed, &sum);
         loan->layer[i] = loan->decompressed + (size_t)i * stride;
-        status = pc__map_decompress(compressor, data + at, (size_t)compressed,
+        status = pc__map_decompress(compressor, loan->pin.data + at, (size_t)compressed,
                                     loan->decompressed + (size_t)i * stride);
     }
     pc__map_compressor_free(compressor);
     return status;
 }
 
-static void point_to_layers(const pc__map_store *store, map_loan *loan, const uint8_t *data)
+static void point_to_layers(const pc__map_store *store, map_loan *loan)
 {
     for (int32_t i = 0; i < store->options.signature.layers; i++) {
         const uint8_t *sum;
         uint64_t at, bytes;
-        pc__map_record_row_get(data, i, &at, &bytes, &sum);
-        loan->layer[i] = data + at;
+        pc__map_record_row_get(loan->pin.data, i, &at, &bytes, &sum);
+        loan->layer[i] = loan->pin.data + at;
     }
 }
 
-static void end_loan(pc__map_store *store, map_loan *loan)
+static void free_loan(pc__map_store *store, map_loan *loan)
 {
-    if (loan->item)
-        pc__map_store_unpin(store, loan->item, loan->view);
     pc__free(&store->mem, loan->decompressed);
     pc__free(&store->mem, loan);
-}
-
-static pc_status fill_loan(pc__map_store *store, map_loan *loan)
-{
-    const pc__map_log_entry *entry = &loan->item->entry; /* where it lies never changes */
-    const uint8_t *data = loan->view->data + entry->at;
-    pc__map_layout layout;
-    if (!(entry->flags & PC__MAPS_COMPRESSED)) {
-        point_to_layers(store, loan, data);
-        return PC_OK;
-    }
-    pc__map_layout_of(&store->options.signature, entry->tokens, entry->metadata, &layout);
-    return decompress_layers(store, loan, &layout, data);
 }
 
 pc_status pc__map_store_borrow(pc__map_store *store, int64_t id, int how, pc__maps *out)
@@ -270,21 +252,25 @@ pc_status pc__map_store_borrow(pc__map_store *store, int64_t id, int how, pc__ma
     *out = (pc__maps){0};
     if (!loan)
         return status;
-    loan->item = NULL;
     loan->decompressed = NULL;
-    status = pc__map_store_pin(store, id, how | PC__MAP_PIN_LAYERS, &loan->item, &loan->view);
-    if (status == PC_OK)
-        status = fill_loan(store, loan);
+    status = pc__map_store_pin(store, id, how | PC__MAP_PIN_LAYERS, &loan->pin);
+    if (status != PC_OK) {
+        free_loan(store, loan);
+        return status;
+    }
+    if (loan->pin.entry.flags & PC__MAPS_COMPRESSED)
+        status = decompress_layers(store, loan);
+    else
+        point_to_layers(store, loan);
     if (status == PC_OK) {
         *out = (pc__maps){loan->layer, loan};
         return PC_OK;
     }
-    if (loan->item && status == PC_MISS) { /* checksums are right, but it does not decompress */
-        pc__map_log_entry entry = {.id = id, .at = loan->item->entry.at};
-        end_loan(store, loan);
-        return drop_damaged(store, &entry, "a compressed layer cannot be decompressed");
-    }
-    end_loan(store, loan);
+    if (status == PC_MISS) /* checksums are right, but it does not decompress */
+        status = end_damaged(store, &loan->pin, "a compressed layer cannot be decompressed");
+    else
+        pc__map_store_unpin(store, &loan->pin);
+    free_loan(store, loan);
     return status;
 }
 
@@ -295,73 +281,62 @@ pc_status pc__map_store_get(pc__map_store *store, int64_t id, pc__maps *out)
 
 void pc__maps_release(pc__map_store *store, pc__maps *maps)
 {
-    if (maps->owner)
-        end_loan(store, maps->owner);
+    map_loan *loan = maps->owner;
+    if (loan) {
+        pc__map_store_unpin(store, &loan->pin);
+        free_loan(store, loan);
+    }
     *maps = (pc__maps){0};
 }
 
 /* ------------------------------------------------------------------ metadata */
 
-/* The metadata of a pinned record. PC_ERR_FORMAT: its checksum is wrong. */
-static pc_status check_metadata(pc__map_store *store, const pc__map_item *item,
-                                const pc__mapped_data *view, const uint8_t **metadata)
+/* Pins a record and checks its metadata. */
+static pc_status pin_metadata(pc__map_store *store, int64_t id, int how, pc__map_pin *pin,
+                              const uint8_t **metadata)
 {
-    const uint8_t *data = view->data + item->entry.at;
-    pc__map_layout layout;
     uint8_t sum[PC__CHECKSUM];
-    pc__map_layout_of(&store->options.signature, item->entry.tokens, item->entry.metadata, &layout);
-    *metadata = data + layout.metadata;
-    pc__checksum_of(*metadata, item->entry.metadata, sum);
-    return memcmp(sum, pc__map_record_metadata_sum(data), sizeof sum) ? PC_ERR_FORMAT : PC_OK;
-}
-
-/* Unpins the record, and removes it if it is damaged. */
-static pc_status end_metadata(pc__map_store *store, pc__map_item *item, pc__mapped_data *view,
-                              pc_status status)
-{
-    pc__map_log_entry entry = {.id = item->entry.id, .at = item->entry.at};
-    pc__map_store_unpin(store, item, view);
-    return status == PC_ERR_FORMAT
-               ? drop_damaged(store, &entry, "the checksum of its metadata is wrong")
-               : status;
+    pc_status status = pc__map_store_pin(store, id, how, pin);
+    if (status != PC_OK)
+        return status;
+    *metadata = pin->data + pin->layout.metadata;
+    pc__checksum_of(*metadata, pin->entry.metadata, sum);
+    if (memcmp(sum, pc__map_record_metadata_sum(pin->data), sizeof sum))
+        return end_damaged(store, pin, "the checksum of its metadata is wrong");
+    return PC_OK;
 }
 
 pc_status pc__map_store_metadata(pc__map_store *store, int64_t id, void *out, size_t size)
 {
     const uint8_t *metadata;
-    pc__map_item *item;
-    pc__mapped_data *view;
-    pc_status status = pc__map_store_pin(store, id, 0, &item, &view);
+    pc__map_pin pin;
+    pc_status status = pin_metadata(store, id, 0, &pin, &metadata);
     if (status != PC_OK)
         return status;
-    if (size > item->entry.metadata) {
+    if (size > pin.entry.metadata)
         status = pc__fail(PC_ERR_INVALID, "%s: the metadata of record %lld has %u bytes, not %zu",
-                          store->dir.path, (long long)id, (unsigned)item->entry.metadata, size);
-        return end_metadata(store, item, view, status);
-    }
-    status = check_metadata(store, item, view, &metadata);
-    if (status == PC_OK && size)
+                          store->dir.path, (long long)id, (unsigned)pin.entry.metadata, size);
+    else if (size)
         memcpy(out, metadata, size);
-    return end_metadata(store, item, view, status);
+    pc__map_store_unpin(store, &pin);
+    return status;
 }
 
 pc_status pc__map_store_metadata_copy(pc__map_store *store, int64_t id, int is_use, uint8_t **out,
                                       size_t *size)
 {
     const uint8_t *metadata;
-    pc__map_item *item;
-    pc__mapped_data *view;
-    pc_status status = pc__map_store_pin(store, id, is_use ? PC__MAP_PIN_USE : 0, &item, &view);
+    pc__map_pin pin;
+    pc_status status = pin_metadata(store, id, is_use ? PC__MAP_PIN_USE : 0, &pin, &metadata);
     *out = NULL;
     *size = 0;
     if (status != PC_OK)
         return status;
-    status = check_metadata(store, item, view, &metadata);
-    if (status == PC_OK && !(*out = pc__alloc(&store->mem, (size_t)item->entry.metadata + 1)))
-        status = PC_ERR_NOMEM;
-    if (status == PC_OK) {
-        *size = item->entry.metadata;
+    *out = pc__alloc(&store->mem, (size_t)pin.entry.metadata + 1);
+    if (*out) {
+        *size = pin.entry.metadata;
         memcpy(*out, metadata, *size);
     }
-    return end_metadata(store, item, view, status);
+    pc__map_store_unpin(store, &pin);
+    return *out ? PC_OK : PC_ERR_NOMEM;
 }

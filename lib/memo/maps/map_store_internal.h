@@ -55,10 +55,17 @@ enum {
     PC__MAP_PIN_USE = 1,   /* counts as a use */
     PC__MAP_PIN_LAYERS = 2 /* verifies the layers, too, unless this process did so before */
 };
-/* Holds a record and the mapping that it lies in. PC_MISS; PC_ERR_FORMAT: damaged, and removed. */
-pc_status pc__map_store_pin(pc__map_store *store, int64_t id, int how, pc__map_item **item,
-                            pc__mapped_data **view);
-void pc__map_store_unpin(pc__map_store *store, pc__map_item *item, pc__mapped_data *view);
+/* A record that is held, with the mapping that it lies in. */
+typedef struct pc__map_pin {
+    pc__map_item *item;
+    pc__mapped_data *view;
+    pc__map_log_entry entry;
+    pc__map_layout layout;
+    const uint8_t *data; /* the record's bytes */
+} pc__map_pin;
+/* PC_MISS; PC_ERR_FORMAT: damaged, and removed. */
+pc_status pc__map_store_pin(pc__map_store *store, int64_t id, int how, pc__map_pin *out);
+void pc__map_store_unpin(pc__map_store *store, const pc__map_pin *pin);
 /* pc__map_store_get, with or without PC__MAP_PIN_USE. */
 pc_status pc__map_store_borrow(pc__map_store *store, int64_t id, int how, pc__maps *out);
 

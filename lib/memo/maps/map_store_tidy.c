@@ -7,12 +7,11 @@
 
 typedef struct rewrite { /* one record in its other form */
     pc__map_store *store;
-    pc__map_item *old, *item; /* the new one; NULL: it is the table's */
-    pc__mapped_data *view;
-    pc__map_layout layout;
-    pc__bytes bytes;   /* compressed layers, one after the other */
-    uint64_t *sizes;   /* [layers]; NULL: not compressed */
-    const void **maps; /* [layers] */
+    pc__map_pin old;
+    pc__map_item *item; /* the new one; NULL: it is the table's */
+    pc__bytes bytes;    /* compressed layers, one after the other */
+    uint64_t *sizes;    /* [layers]; NULL: not compressed */
+    const void **maps;  /* [layers] */
 } rewrite;
 
 static int32_t layers_of(const pc__map_store *store)
@@ -38,23 +37,23 @@ static int next_unfit(pc__map_store *store, int64_t *id)
     return found;
 }
 
-static pc_status compress_layers(rewrite *r, const uint8_t *data)
+static pc_status compress_layers(rewrite *r)
 {
     const pc__map_store *store = r->store;
     pc__map_compressor *compressor;
     size_t at = 0;
     pc_status status = pc__map_compressor_new(&compressor, &store->mem,
                                               store->options.signature.format,
-                                              (size_t)r->layout.layer_bytes, 0);
+                                              (size_t)r->old.layout.layer_bytes, 0);
     r->sizes = pc__calloc(&store->mem, (size_t)layers_of(store), sizeof *r->sizes);
     if (!r->sizes)
         status = PC_ERR_NOMEM;
     for (int32_t i = 0; i < layers_of(store) && status >= 0; i++) {
         const uint8_t *sum;
         uint64_t from, bytes;
-        pc__map_record_row_get(data, i, &from, &bytes, &sum);
+        pc__map_record_row_get(r->old.data, i, &from, &bytes, &sum);
         at = r->bytes.size;
-        status = pc__map_compress(compressor, data + from, &r->bytes);
+        status = pc__map_compress(compressor, r->old.data + from, &r->bytes);
         r->sizes[i] = r->bytes.size - at;
     }
     at = 0;
@@ -67,9 +66,9 @@ static pc_status compress_layers(rewrite *r, const uint8_t *data)
 /* Bytes of the extent of the new form. */
 static uint64_t new_extent(const rewrite *r)
 {
-    uint64_t bytes = r->layout.layers;
+    uint64_t bytes = r->old.layout.layers;
     if (!r->sizes)
-        return pc__map_round_up(r->layout.bytes, PC__MAPS_PAGE);
+        return pc__map_round_up(r->old.layout.bytes, PC__MAPS_PAGE);
     for (int32_t i = 0; i < layers_of(r->store); i++)
         bytes = pc__map_round_up(bytes, PC__MAPS_ALIGN) + r->sizes[i];
     return pc__map_round_up(bytes, PC__MAPS_PAGE);
@@ -82,12 +81,12 @@ static pc_status commit_rewritten(rewrite *r)
     pc_status status;
     pthread_mutex_lock(&store->work);
     pthread_mutex_lock(&store->guard);
-    status = r->old->is_gone ? PC_MISS : PC_OK;
-    r->item->entry.log_uses = r->old->entry.log_uses;
-    r->item->entry.used = r->old->entry.used;
+    status = r->old.item->is_gone ? PC_MISS : PC_OK;
+    r->item->entry.log_uses = r->old.item->entry.log_uses;
+    r->item->entry.used = r->old.item->entry.used;
     r->item->entry.clock = store->table.clock;
-    r->item->last = r->old->last;
-    r->item->gets = r->old->gets;
+    r->item->last = r->old.item->last;
+    r->item->gets = r->old.item->gets;
     pthread_mutex_unlock(&store->guard);
     if (status == PC_OK)
         status = pc__map_store_commit(store, r->item, 0);
@@ -96,10 +95,11 @@ static pc_status commit_rewritten(rewrite *r)
 }
 
 /* PC_MISS: there is no room, or the record is gone by now. */
-static pc_status store_rewritten(rewrite *r, const uint8_t *metadata, uint64_t extent)
+static pc_status store_rewritten(rewrite *r, uint64_t extent)
 {
     pc__map_store *store = r->store;
-    pc__map_record_parts parts = {&r->layout, layers_of(store), metadata, r->maps, r->sizes};
+    pc__map_record_parts parts = {&r->old.layout, layers_of(store),
+                                  r->old.data + r->old.layout.metadata, r->maps, r->sizes};
     uint64_t keep_free = r->sizes ? 0 : pc__map_store_spare(store);
     pc_status status;
     pthread_mutex_lock(&store->work);
@@ -123,24 +123,24 @@ static pc_status store_rewritten(rewrite *r, const uint8_t *metadata, uint64_t e
 static pc_status change_form(rewrite *r)
 {
     pc__map_store *store = r->store;
-    const uint8_t *data = r->view->data + r->old->entry.at;
-    int was_compressed = (r->old->entry.flags & PC__MAPS_COMPRESSED) != 0;
+    const pc__map_log_entry *old = &r->old.entry;
+    int was_compressed = (old->flags & PC__MAPS_COMPRESSED) != 0;
     pc__maps maps = {0};
     uint64_t extent;
     pc_status status = PC_OK;
     if (was_compressed)
-        status = pc__map_store_borrow(store, r->old->entry.id, 0, &maps);
+        status = pc__map_store_borrow(store, old->id, 0, &maps);
     else
-        status = compress_layers(r, data);
+        status = compress_layers(r);
     for (int32_t i = 0; i < layers_of(store) && was_compressed && status == PC_OK; i++)
         r->maps[i] = maps.layer[i];
     extent = status == PC_OK ? new_extent(r) : 0;
-    if (status == PC_OK && !was_compressed && extent >= pc__map_extent(&r->old->entry)) {
+    if (status == PC_OK && !was_compressed && extent >= pc__map_extent(old)) {
         pthread_mutex_lock(&store->guard);
-        r->old->is_incompressible = 1;
+        r->old.item->is_incompressible = 1;
         pthread_mutex_unlock(&store->guard);
     } else if (status == PC_OK) {
-        status = store_rewritten(r, data + r->layout.metadata, extent);
+        status = store_rewritten(r, extent);
     }
     pc__maps_release(store, &maps);
     return status;
@@ -149,11 +149,10 @@ static pc_status change_form(rewrite *r)
 static pc_status rewrite_record(pc__map_store *store, int64_t id)
 {
     rewrite r = {.store = store, .bytes = {.mem = &store->mem}};
-    pc_status status = pc__map_store_pin(store, id, PC__MAP_PIN_LAYERS, &r.old, &r.view);
+    pc_status status = pc__map_store_pin(store, id, PC__MAP_PIN_LAYERS, &r.old);
     if (status != PC_OK)
         return status;
-    const pc__map_log_entry *old = &r.old->entry;
-    pc__map_layout_of(&store->options.signature, old->tokens, old->metadata, &r.layout);
+    const pc__map_log_entry *old = &r.old.entry;
     r.maps = pc__calloc(&store->mem, (size_t)layers_of(store), sizeof *r.maps);
     r.item = pc__calloc(&store->mem, 1, sizeof *r.item);
     if (r.maps && r.item) {
@@ -167,7 +166,7 @@ static pc_status rewrite_record(pc__map_store *store, int64_t id)
     } else {
         status = PC_ERR_NOMEM;
     }
-    pc__map_store_unpin(store, r.old, r.view);
+    pc__map_store_unpin(store, &r.old);
     pc__free(&store->mem, r.item);
     pc__free(&store->mem, r.maps);
     pc__free(&store->mem, r.sizes);

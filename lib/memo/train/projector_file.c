@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "base/little_endian.h"
+#include "memo/index/index_bytes.h"
 
 enum {
     VERSION = 1,
@@ -38,23 +39,6 @@ pc_status pc__projector_file_head(pc__bytes *out, const pc__projector_shape *sha
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         pc__put_u32(head + AT_SHAPE + 4 * i, (uint32_t)sizes[i]);
     return pc__bytes_add(out, head, sizeof head);
-}
-
-pc_status pc__projector_file_floats(pc__bytes *out, const float *values, size_t count)
-{
-    uint8_t raw[4 * 256];
-    for (size_t at = 0, now; at < count; at += now) {
-        now = count - at < 256 ? count - at : 256;
-        for (size_t i = 0; i < now; i++) {
-            uint32_t bits;
-            memcpy(&bits, values + at + i, sizeof bits);
-            pc__put_u32(raw + 4 * i, bits);
-        }
-        pc_status status = pc__bytes_add(out, raw, 4 * now);
-        if (status < 0)
-            return status;
-    }
-    return PC_OK;
 }
 
 pc_status pc__projector_file_end(pc__bytes *out)
@@ -129,9 +113,8 @@ pc_status pc__projector_write(const pc__projector *projector, pc__bytes *out)
     PC__TRY(pc__projector_file_head(out, &projector->shape, PC__FILE_PROJECTOR,
                                     pc__projector_file_size(&projector->shape, 0, 1)),
             done);
-    PC__TRY(pc__projector_file_floats(out, projector->mean, 2 * projector->cells),
-            done); /* and scale */
-    PC__TRY(pc__projector_file_floats(out, projector->first, projector->weights), done);
+    PC__TRY(pc__index_put_words(out, projector->mean, 2 * projector->cells), done); /* and scale */
+    PC__TRY(pc__index_put_words(out, projector->first, projector->weights), done);
     PC__TRY(pc__projector_file_end(out), done);
 done:
     return status < 0 ? status : PC_OK;

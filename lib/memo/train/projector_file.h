@@ -17,7 +17,6 @@ enum {
 uint64_t pc__projector_file_size(const pc__projector_shape *shape, size_t extra, size_t copies);
 pc_status pc__projector_file_head(pc__bytes *out, const pc__projector_shape *shape, uint32_t kind,
                                   uint64_t size);
-pc_status pc__projector_file_floats(pc__bytes *out, const float *values, size_t count);
 pc_status pc__projector_file_end(pc__bytes *out); /* appends the checksum */
 
 /* Checks magic, version, kind, size, checksum and shape. PC_ERR_FORMAT, PC_ERR_UNSUPPORTED (a later

@@ -1,6 +1,6 @@
 /* Random numbers by seed, the same on every machine: splitmix64 (Steele, Lea, Flood 2014). */
-#ifndef PC_MEMO_SEEDED_H
-#define PC_MEMO_SEEDED_H
+#ifndef PC_MEMO_SPLITMIX_H
+#define PC_MEMO_SPLITMIX_H
 
 #include <stddef.h>
 #include <stdint.h>

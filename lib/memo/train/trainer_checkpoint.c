@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "base/little_endian.h"
+#include "memo/index/index_bytes.h"
 #include "memo/train/projector_file.h"
 #include "memo/train/trainer.h"
 
@@ -60,9 +61,9 @@ pc_status pc__checkpoint_write(pc__trainer *trainer, pc__bytes *out)
                                     pc__projector_file_size(&p->shape, STATE, 2)),
             done);
     PC__TRY(pc__bytes_add(out, state, sizeof state), done);
-    PC__TRY(pc__projector_file_floats(out, p->mean, 2 * p->cells), done); /* and scale */
-    PC__TRY(pc__projector_file_floats(out, trainer->weights, p->weights), done);
-    PC__TRY(pc__projector_file_floats(out, trainer->velocity, p->weights), done);
+    PC__TRY(pc__index_put_words(out, p->mean, 2 * p->cells), done); /* and scale */
+    PC__TRY(pc__index_put_words(out, trainer->weights, p->weights), done);
+    PC__TRY(pc__index_put_words(out, trainer->velocity, p->weights), done);
     PC__TRY(pc__projector_file_end(out), done);
 done:
     return status < 0 ? status : PC_OK;

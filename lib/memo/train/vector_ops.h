@@ -2,8 +2,8 @@
  * variants give the same bits: sums have a fixed order (one accumulator per output, or 16 lanes
  * that are joined pairwise), and no multiply-add is fused. So training gives the same weights on
  * every machine. */
-#ifndef PC_MEMO_LOOPS_H
-#define PC_MEMO_LOOPS_H
+#ifndef PC_MEMO_VECTOR_OPS_H
+#define PC_MEMO_VECTOR_OPS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -218,20 +218,20 @@ static void map_rows(void *arg, size_t index)
 static pc_status reserve_scratch(pc__forward_work *work, head_work *t)
 {
     size_t rows = work->capacity, dim = t->dim, count = t->relative->rows, used = 0;
-    const size_t parts[] = {rows * dim,   rows * dim,   rows * dim, (rows + PC__PAGE) * dim,
+    const size_t sizes[] = {rows * dim,   rows * dim,   rows * dim, (rows + PC__PAGE) * dim,
                             rows * count, rows * count, rows * rows};
     float **const to[] = {&t->q,      &t->k,        &t->transposed, &t->values,
                           &t->by_key, &t->by_query, &t->map};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        used += (parts[i] + 15) & ~(size_t)15;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        used += (sizes[i] + 15) & ~(size_t)15;
     if (!work->distances)
         work->distances = work->native->backend->allocate(work->native->context, used);
     if (!work->distances)
         return PC_ERR_NOMEM;
     used = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         *to[i] = work->distances + used;
-        used += (parts[i] + 15) & ~(size_t)15;
+        used += (sizes[i] + 15) & ~(size_t)15;
     }
     return PC_OK;
 }
@@ -256,13 +256,11 @@ static pc_status run_terms(head_work *t, int32_t layer, size_t first, size_t row
     size_t at = (size_t)layer * r->heads + t->index;
     pc_status status = PC_OK;
     if (rows && r->keys[at])
-        PC__TRY(native->backend->linear_run(r->keys[at], t->q + first * t->dim, rows,
-                                            t->by_key + first * r->rows),
-                done);
+        PC__TRY_RETURN(native->backend->linear_run(r->keys[at], t->q + first * t->dim, rows,
+                                                   t->by_key + first * r->rows));
     if (rows && r->queries[at])
         status = native->backend->linear_run(r->queries[at], t->k + first * t->dim, rows,
                                              t->by_query + first * r->rows);
-done:
     return status;
 }
 

@@ -77,12 +77,12 @@ static size_t second_jobs(const expert_group *g, const float *inner, pc__linear_
         size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
         if (count)
             jobs[n++] = (pc__linear_job){
-                g->layer->experts[e].down, inner, NULL, g->entries, at, count,
-                work->some + at * dim};
+                g->layer->experts[e].down,      inner, NULL, g->entries, at, count,
+                work->expert_results + at * dim};
     }
     if (g->shared)
         jobs[n++] = (pc__linear_job){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows,
-                                     work->mixed};
+                                     work->expert_sum};
     return n;
 }
 
@@ -106,12 +106,12 @@ static void add_expert_rows(void *arg, size_t index)
     const pc__routes *routes = &work->routes;
     size_t dim = (size_t)work->native->arch.hidden, used = (size_t)work->native->arch.experts.used;
     for (size_t r = index * g->chunk; r < (index + 1) * g->chunk && r < work->rows; r++) {
-        float *to = work->mixed + r * dim;
+        float *to = work->expert_sum + r * dim;
         if (!g->from)
             begin_row(g, r, to, dim);
         for (size_t i = 0; i < used; i++) {
             size_t entry = routes->of_row[r * used + i] - g->first;
-            const float *add = work->some + entry * dim;
+            const float *add = work->expert_results + entry * dim;
             float share;
             if (entry >= g->entries) /* of another group (the difference wraps around) */
                 continue;
@@ -130,15 +130,14 @@ static pc_status run_group(expert_group *g, pc__linear_job *jobs)
     float *inner = gated ? work->gate : work->up;
     size_t count = inner_of(g) + shared_inner(g), dim = (size_t)native->arch.hidden;
     pc_status status;
-    PC__TRY(native->backend->linear_run_jobs(jobs, first_jobs(g, jobs)), done);
+    PC__TRY_RETURN(native->backend->linear_run_jobs(jobs, first_jobs(g, jobs)));
     if (gated)
         native->backend->gate(native->context, native->arch.activation, inner, work->up, count);
     else
         native->backend->activate(native->context, native->arch.activation, inner, count);
-    PC__TRY(native->backend->linear_run_jobs(jobs, second_jobs(g, inner, jobs)), done);
+    PC__TRY_RETURN(native->backend->linear_run_jobs(jobs, second_jobs(g, inner, jobs)));
     g->chunk = FLOATS_A_THREAD / (dim * ((size_t)native->arch.experts.used + 1)) + 1;
     pc__parallel(native->context, (work->rows + g->chunk - 1) / g->chunk, add_expert_rows, g);
-done:
     return status;
 }
 
@@ -170,13 +169,12 @@ pc_status pc__experts_sublayer(pc__forward_work *work, int32_t l)
     const pc__linear *const both[] = {layer->router, layer->shared_scale};
     float *const to[] = {work->routes.logits, work->shared_scale}, *h = work->h;
     pc_status status;
-    PC__TRY(native->backend->linear_run_all(both, layer->shared_scale ? 2 : 1, h, work->rows, to),
-            done);
+    PC__TRY_RETURN(
+        native->backend->linear_run_all(both, layer->shared_scale ? 2 : 1, h, work->rows, to));
     pc__route(native->context, &native->arch.experts, work->rows, &work->routes);
-    PC__TRY(pc__trace_routes(work, l), done);
-    PC__TRY(run_experts(work, layer), done);
-    work->h = work->mixed;
-    work->mixed = h;
-done:
+    PC__TRY_RETURN(pc__trace_routes(work, l));
+    PC__TRY_RETURN(run_experts(work, layer));
+    work->h = work->expert_sum;
+    work->expert_sum = h;
     return status;
 }

@@ -46,12 +46,11 @@ static pc_status sequential_layer(pc__forward_work *work, int32_t l)
     const pc__native_layer *layer = &work->native->layers[l];
     pc_status status;
     norm_residual(work, &layer->norm1, work->h);
-    PC__TRY(pc__attention_sublayer(work, l), done);
+    PC__TRY_RETURN(pc__attention_sublayer(work, l));
     add_residual(work, work->y);
     norm_residual(work, &layer->norm2, work->h);
-    PC__TRY(pc__mlp_sublayer(work, l), done);
+    PC__TRY_RETURN(pc__mlp_sublayer(work, l));
     add_residual(work, work->h);
-done:
     return status;
 }
 
@@ -60,13 +59,12 @@ static pc_status parallel_layer(pc__forward_work *work, int32_t l)
     const pc__native_layer *layer = &work->native->layers[l];
     pc_status status;
     norm_residual(work, &layer->norm1, work->h);
-    PC__TRY(pc__attention_sublayer(work, l), done);
+    PC__TRY_RETURN(pc__attention_sublayer(work, l));
     if (work->native->arch.residual == PC__RESIDUAL_PARALLEL_2)
         norm_residual(work, &layer->norm2, work->h);
-    PC__TRY(pc__mlp_sublayer(work, l), done);
+    PC__TRY_RETURN(pc__mlp_sublayer(work, l));
     add_residual(work, work->y);
     add_residual(work, work->h);
-done:
     return status;
 }
 
@@ -76,14 +74,13 @@ static pc_status post_norm_layer(pc__forward_work *work, int32_t l)
     size_t bytes = work->rows * (size_t)work->native->arch.hidden * sizeof *work->h;
     pc_status status;
     memcpy(work->h, work->x, bytes);
-    PC__TRY(pc__attention_sublayer(work, l), done);
+    PC__TRY_RETURN(pc__attention_sublayer(work, l));
     add_residual(work, work->y);
     norm_residual(work, &layer->norm1, work->x);
     memcpy(work->h, work->x, bytes);
-    PC__TRY(pc__mlp_sublayer(work, l), done);
+    PC__TRY_RETURN(pc__mlp_sublayer(work, l));
     add_residual(work, work->h);
     norm_residual(work, &layer->norm2, work->x);
-done:
     return status;
 }
 
@@ -97,7 +94,7 @@ static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
 }
 
 /* Waits until this layer of all runs that are still loading has arrived. */
-static pc_status await_layer(const pc__forward_work *work, int32_t l)
+static pc_status await_streams(const pc__forward_work *work, int32_t l)
 {
     pc_status status = PC_OK;
     for (size_t i = 0; i < work->stream_count && status >= 0; i++)
@@ -107,7 +104,7 @@ static pc_status await_layer(const pc__forward_work *work, int32_t l)
 
 static pc_status run_layer(pc__forward_work *work, int32_t l)
 {
-    pc_status status = await_layer(work, l);
+    pc_status status = await_streams(work, l);
     if (status < 0)
         return status;
     switch (work->native->arch.residual) {
@@ -172,11 +169,11 @@ static pc_status run_block(pc__forward_work *work)
         PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
         if (l + 1 == work->pass->kv_layers)
             break;
-        if (!l && work->beside)
-            memcpy(work->beside, work->x,
+        if (!l && work->conv_input)
+            memcpy(work->conv_input, work->x,
                    work->rows * (size_t)work->native->arch.hidden * sizeof *work->x);
         PC__TRY(run_layer(work, l), done);
-        if (!l && work->beside)
+        if (!l && work->conv_input)
             PC__TRY(pc__convolution_sublayer(work), done);
     }
     if (work->pass->kv_layers) {
@@ -226,8 +223,9 @@ static void lay_out_experts(pc__forward_work *work, float *slab, size_t *used)
     routes->share = take_slab(slab, used, entries);
     routes->of_row = (void *)take_slab(slab, used, entries);
     work->shared_scale = take_slab(slab, used, rows);
-    work->some = take_slab(slab, used, pc__experts_entries(arch, rows) * (size_t)arch->hidden);
-    work->mixed = take_slab(slab, used, rows * (size_t)arch->hidden);
+    work->expert_results = take_slab(slab, used,
+                                     pc__experts_entries(arch, rows) * (size_t)arch->hidden);
+    work->expert_sum = take_slab(slab, used, rows * (size_t)arch->hidden);
 }
 
 static size_t lay_out_work(pc__forward_work *work, float *slab)
@@ -250,7 +248,7 @@ static size_t lay_out_work(pc__forward_work *work, float *slab)
     if (work->native->project_in)
         work->narrow = take_slab(slab, &used, rows * work->native->embedding.dim);
     if (work->native->encoder.conv) {
-        work->beside = take_slab(slab, &used, rows * (size_t)arch->hidden);
+        work->conv_input = take_slab(slab, &used, rows * (size_t)arch->hidden);
         work->neighbours = take_slab(slab, &used,
                                      rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
     }

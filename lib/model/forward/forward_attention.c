@@ -76,7 +76,7 @@ static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what
     pc_status status;
     if (work->pass->maps)
         return pc__forward_maps_attend(work, what);
-    PC__TRY(pc__attention_keys(work, what->layer), done);
+    PC__TRY_RETURN(pc__attention_keys(work, what->layer));
     if (work->pass->skips_attention) {
         memset(work->attended, 0,
                work->rows * (size_t)what->heads * (size_t)work->native->shape.v_dim
@@ -85,11 +85,9 @@ static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what
     }
     if (work->native->encoder.relative)
         return pc__disentangled_attend(work, what->layer);
-    PC__TRY(work->native->backend->attend(work->plan, what, work->q, work->attended, work->lse),
-            done);
-    status = pc__trace_maps(work, what);
-done:
-    return status;
+    PC__TRY_RETURN(
+        work->native->backend->attend(work->plan, what, work->q, work->attended, work->lse));
+    return pc__trace_maps(work, what);
 }
 
 pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer)

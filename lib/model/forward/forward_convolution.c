@@ -14,7 +14,7 @@ static void gather_neighbours(const pc__forward_work *work, size_t first, size_t
         for (size_t t = 0; t < taps; t++) {
             size_t at = r + t; /* row of the lane, plus taps / 2 */
             int inside = at >= taps / 2 && at - taps / 2 < count;
-            const float *from = work->beside + (first + (inside ? at - taps / 2 : 0)) * hidden;
+            const float *from = work->conv_input + (first + (inside ? at - taps / 2 : 0)) * hidden;
             for (size_t c = 0; c < hidden; c++)
                 to[c * taps + t] = inside ? from[c] : 0.0f;
         }
@@ -32,13 +32,11 @@ pc_status pc__convolution_sublayer(pc__forward_work *work)
             break;
         gather_neighbours(work, first - work->first, count);
     }
-    PC__TRY(
-        native->backend->linear_run(native->encoder.conv, work->neighbours, work->rows, work->h),
-        done);
+    PC__TRY_RETURN(
+        native->backend->linear_run(native->encoder.conv, work->neighbours, work->rows, work->h));
     native->backend->activate(native->context, native->arch.encoder.conv_activation, work->h,
                               values);
     native->backend->add(native->context, work->x, work->h, values);
     pc__apply_norm(work, &native->encoder.conv_norm, work->x, work->rows, work->x);
-done:
     return status;
 }

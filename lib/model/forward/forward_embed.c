@@ -57,20 +57,19 @@ pc_status pc__embed(pc__forward_work *work)
     size_t dim = native->embedding.dim;
     pc_status status = PC_OK;
     for (size_t r = 0; r < work->rows; r++) {
-        PC__TRY(check_row(native, &work->pass->rows[work->first + r]), done);
+        PC__TRY_RETURN(check_row(native, &work->pass->rows[work->first + r]));
         pc__embedding_row(&native->embedding, (size_t)work->pass->rows[work->first + r].token,
                           to + r * dim);
     }
     if (native->arch.embedding_scale > 0)
         scale(to, work->rows * dim, native->arch.embedding_scale);
     if (work->narrow)
-        PC__TRY(native->backend->linear_run(native->project_in, work->narrow, work->rows, work->x),
-                done);
+        PC__TRY_RETURN(
+            native->backend->linear_run(native->project_in, work->narrow, work->rows, work->x));
     for (size_t r = 0; r < work->rows; r++)
         add_learned(work, r, work->h);
     if (native->embedding_norm.gain)
         pc__apply_norm(work, &native->embedding_norm, work->x, work->rows, work->x);
-done:
     return status;
 }
 
@@ -98,7 +97,7 @@ pc_status pc__head(pc__forward_work *work)
     pc_status status = PC_OK;
     if (work->pass->trace || work->pass->final) {
         pc__apply_norm(work, &native->final_norm, work->x, work->rows, work->h);
-        PC__TRY(pc__trace_rows(work, "final", native->arch.layers, work->h), done);
+        PC__TRY_RETURN(pc__trace_rows(work, "final", native->arch.layers, work->h));
     }
     if (work->pass->final)
         memcpy(work->pass->final + work->first * (size_t)native->arch.hidden, work->h,
@@ -107,18 +106,17 @@ pc_status pc__head(pc__forward_work *work)
         return pc__trace_heads(work);
     n = gather_logit_rows(work);
     if (!n || !work->pass->logits)
-        goto done;
+        return status;
     pc__apply_norm(work, &native->final_norm, work->h, n, work->h);
     if (native->project_out) {
-        PC__TRY(native->backend->linear_run(native->project_out, work->h, n, work->narrow), done);
+        PC__TRY_RETURN(native->backend->linear_run(native->project_out, work->h, n, work->narrow));
         in = work->narrow;
     }
-    PC__TRY(native->backend->linear_run(native->head, in, n, logits), done);
+    PC__TRY_RETURN(native->backend->linear_run(native->head, in, n, logits));
     if (native->arch.logit_scale > 0)
         scale(logits, n * vocab, native->arch.logit_scale);
     if (native->arch.logit_cap > 0)
         cap_logits(logits, n * vocab, native->arch.logit_cap);
     work->logits_done += n;
-done:
     return status;
 }

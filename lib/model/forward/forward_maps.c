@@ -276,13 +276,11 @@ static pc_status compute_maps(pc__forward_work *work, const pc__attn_layer *laye
     pc_status status;
     if (work->native->encoder.relative)
         return pc__disentangled_attend(work, layer->layer);
-    PC__TRY(plan_lanes(work), done);
-    PC__TRY(work->native->backend->attend(work->plan, layer, work->q, work->attended, work->lse),
-            done);
-    PC__TRY(record_maps(work, layer), done);
-    status = pc__trace_maps(work, layer);
-done:
-    return status;
+    PC__TRY_RETURN(plan_lanes(work));
+    PC__TRY_RETURN(
+        work->native->backend->attend(work->plan, layer, work->q, work->attended, work->lse));
+    PC__TRY_RETURN(record_maps(work, layer));
+    return pc__trace_maps(work, layer);
 }
 
 pc_status pc__forward_maps_attend(pc__forward_work *work, const pc__attn_layer *layer)
@@ -290,14 +288,12 @@ pc_status pc__forward_maps_attend(pc__forward_work *work, const pc__attn_layer *
     int computed = 0;
     pc_status status;
     decide_maps(work, layer->layer);
-    PC__TRY(project_lanes(work, layer->layer), done);
-    PC__TRY(pc__trace_keys(work, layer->layer), done);
+    PC__TRY_RETURN(project_lanes(work, layer->layer));
+    PC__TRY_RETURN(pc__trace_keys(work, layer->layer));
     store_lanes(work, layer->layer);
     for (size_t i = 0; i < work->maps.lanes; i++)
         computed |= !work->maps.lane[i].map && work->maps.lane[i].rows;
     if (computed)
-        PC__TRY(compute_maps(work, layer), done);
-    status = apply_maps(work, layer->layer);
-done:
-    return status;
+        PC__TRY_RETURN(compute_maps(work, layer));
+    return apply_maps(work, layer->layer);
 }

@@ -10,7 +10,7 @@ pc_status pc__mlp(const pc__forward_work *work, const pc__native_mlp *mlp, const
     size_t count = rows * mlp->width;
     float *inner = work->up;
     pc_status status;
-    PC__TRY(native->backend->linear_run_all(both, mlp->gate ? 2 : 1, x, rows, to), done);
+    PC__TRY_RETURN(native->backend->linear_run_all(both, mlp->gate ? 2 : 1, x, rows, to));
     if (mlp->gate) {
         native->backend->gate(native->context, native->arch.activation, work->gate, work->up,
                               count);
@@ -18,9 +18,7 @@ pc_status pc__mlp(const pc__forward_work *work, const pc__native_mlp *mlp, const
     } else {
         native->backend->activate(native->context, native->arch.activation, work->up, count);
     }
-    status = native->backend->linear_run(mlp->down, inner, rows, y);
-done:
-    return status;
+    return native->backend->linear_run(mlp->down, inner, rows, y);
 }
 
 pc_status pc__mlp_sublayer(pc__forward_work *work, int32_t layer)

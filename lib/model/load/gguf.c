@@ -27,7 +27,7 @@ static pc_status read_bytes(gguf_reader *r, void *out, size_t size, const char *
     return PC_OK;
 }
 
-static pc_status read_text(gguf_reader *r, pc__text *out, const char *what)
+static pc_status read_gguf_text(gguf_reader *r, pc__text *out, const char *what)
 {
     uint64_t size;
     size_t start = r->at;
@@ -47,7 +47,7 @@ static pc_status read_text(gguf_reader *r, pc__text *out, const char *what)
 static pc_status read_name(gguf_reader *r, pc__text *out, const char *what)
 {
     size_t start = r->at;
-    pc_status status = read_text(r, out, what);
+    pc_status status = read_gguf_text(r, out, what);
     if (status < 0)
         return status;
     if (!out->size || out->size > MAX_NAME)
@@ -71,7 +71,7 @@ static pc_status skip_values(gguf_reader *r, const char *key, uint32_t type, uin
                         r->path, start, key, type);
     if (type == PC__GGUF_STRING) {
         for (uint64_t i = 0; i < count && status >= 0; i++)
-            status = read_text(r, &text, "a string");
+            status = read_gguf_text(r, &text, "a string");
         return status < 0 ? pc__fail_in(status, "key '%s'", key) : PC_OK;
     }
     if (count > (r->size - r->at) / width[type])
@@ -88,22 +88,21 @@ static pc_status read_value(const pc_allocator *mem, gguf_reader *r, pc__gguf_en
     const uint8_t *at;
     pc__text text;
     pc_status status;
-    PC__TRY(read_bytes(r, &entry->type, sizeof entry->type, "a type"), done);
+    PC__TRY_RETURN(read_bytes(r, &entry->type, sizeof entry->type, "a type"));
     entry->count = 1;
     entry->is_array = entry->type == PC__GGUF_ARRAY;
     if (entry->is_array) {
-        PC__TRY(read_bytes(r, &entry->type, sizeof entry->type, "a type of elements"), done);
-        PC__TRY(read_bytes(r, &entry->count, sizeof entry->count, "a number of elements"), done);
+        PC__TRY_RETURN(read_bytes(r, &entry->type, sizeof entry->type, "a type of elements"));
+        PC__TRY_RETURN(read_bytes(r, &entry->count, sizeof entry->count, "a number of elements"));
     }
     at = entry->data = r->data + r->at;
-    PC__TRY(skip_values(r, entry->key, entry->type, entry->count), done);
+    PC__TRY_RETURN(skip_values(r, entry->key, entry->type, entry->count));
     if (entry->type == PC__GGUF_STRING && !entry->is_array) {
         text = pc__gguf_next_text(&at);
         if (!memchr(text.data, 0, text.size)
             && !(entry->text = pc__strndup(mem, text.data, text.size)))
             status = PC_ERR_NOMEM;
     }
-done:
     return status;
 }
 
@@ -112,14 +111,12 @@ static pc_status read_entry(pc__gguf *gguf, gguf_reader *r)
     pc__gguf_entry entry = {0};
     pc__text key = {NULL, 0};
     pc_status status;
-    PC__TRY(pc__grow(&gguf->mem, (void **)&gguf->entries, &gguf->capacity, gguf->count + 1,
-                     sizeof entry),
-            done);
-    PC__TRY(read_name(r, &key, "a key"), done);
+    PC__TRY_RETURN(pc__grow(&gguf->mem, (void **)&gguf->entries, &gguf->capacity, gguf->count + 1,
+                            sizeof entry));
+    PC__TRY_RETURN(read_name(r, &key, "a key"));
     entry.key = pc__strndup(&gguf->mem, key.data, key.size);
     status = entry.key ? read_value(&gguf->mem, r, &entry) : PC_ERR_NOMEM;
     gguf->entries[gguf->count++] = entry; /* pc__gguf_free frees half-made entries too */
-done:
     return status;
 }
 
@@ -184,14 +181,14 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
     const char *type_name;
     size_t start = r->at;
     pc_status status;
-    PC__TRY(read_name(r, name, "the name of a tensor"), done);
-    PC__TRY(read_bytes(r, &tensor->rank, sizeof tensor->rank, "a tensor's rank"), done);
+    PC__TRY_RETURN(read_name(r, name, "the name of a tensor"));
+    PC__TRY_RETURN(read_bytes(r, &tensor->rank, sizeof tensor->rank, "a tensor's rank"));
     if (!tensor->rank || tensor->rank > MAX_RANK)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: tensor '%.*s' has %u dimensions", r->path,
                         start, (int)name->size, name->data, tensor->rank);
-    PC__TRY(read_bytes(r, dims, tensor->rank * sizeof *dims, "a tensor's dimensions"), done);
-    PC__TRY(read_bytes(r, &number, sizeof number, "a tensor's type"), done);
-    PC__TRY(read_bytes(r, offset, sizeof *offset, "a tensor's offset"), done);
+    PC__TRY_RETURN(read_bytes(r, dims, tensor->rank * sizeof *dims, "a tensor's dimensions"));
+    PC__TRY_RETURN(read_bytes(r, &number, sizeof number, "a tensor's type"));
+    PC__TRY_RETURN(read_bytes(r, offset, sizeof *offset, "a tensor's offset"));
     for (uint32_t i = 0; i < tensor->rank; i++)
         tensor->shape[i] = dims[tensor->rank - 1 - i];
     if (!pc__gguf_tensor_type(number, &tensor->type, &type_name))
@@ -202,7 +199,6 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
         return pc__fail(PC_ERR_FORMAT,
                         "%s: byte %zu: tensor '%.*s' of type %s has an impossible shape", r->path,
                         start, (int)name->size, name->data, type_name);
-done:
     return status;
 }
 
@@ -215,14 +211,14 @@ static pc_status read_tensors(pc__gguf *gguf, gguf_reader *r, uint64_t count, ui
     pc__text name;
     pc_status status = PC_OK;
     for (uint64_t i = 0; i < count; i++)
-        PC__TRY(read_tensor_info(r, &tensor, &name, &offset), done);
+        PC__TRY_RETURN(read_tensor_info(r, &tensor, &name, &offset));
     size_t start = (r->at + (size_t)alignment - 1) & ~((size_t)alignment - 1);
     if (count && start > r->size)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends before its tensors", r->path,
                         r->at);
     room = count ? r->size - start : 0;
     for (uint64_t i = 0; i < count; i++) {
-        PC__TRY(read_tensor_info(&second, &tensor, &name, &offset), done);
+        PC__TRY_RETURN(read_tensor_info(&second, &tensor, &name, &offset));
         if (offset % alignment || offset < end)
             return pc__fail(PC_ERR_FORMAT, "%s: tensor '%.*s': offset %llu is %s", r->path,
                             (int)name.size, name.data, (unsigned long long)offset,
@@ -235,11 +231,9 @@ static pc_status read_tensors(pc__gguf *gguf, gguf_reader *r, uint64_t count, ui
                 (unsigned long long)tensor.bytes);
         tensor.data = r->data + start + offset;
         end = offset + tensor.bytes;
-        PC__TRY(pc__weights_add(gguf->weights, &tensor, name.data, name.size), done);
+        PC__TRY_RETURN(pc__weights_add(gguf->weights, &tensor, name.data, name.size));
     }
-    status = pc__weights_seal(gguf->weights);
-done:
-    return status;
+    return pc__weights_seal(gguf->weights);
 }
 
 static pc_status read_gguf_header(gguf_reader *r, uint64_t *tensors, uint64_t *entries)
@@ -247,20 +241,18 @@ static pc_status read_gguf_header(gguf_reader *r, uint64_t *tensors, uint64_t *e
     uint8_t magic[4];
     uint32_t version = 0;
     pc_status status;
-    PC__TRY(read_bytes(r, magic, sizeof magic, "the magic"), done);
+    PC__TRY_RETURN(read_bytes(r, magic, sizeof magic, "the magic"));
     if (memcmp(magic, "GGUF", 4))
         return pc__fail(PC_ERR_FORMAT, "%s: byte 0: not a GGUF file", r->path);
-    PC__TRY(read_bytes(r, &version, sizeof version, "the version"), done);
+    PC__TRY_RETURN(read_bytes(r, &version, sizeof version, "the version"));
     if (version == UINT32_C(0x02000000) || version == UINT32_C(0x03000000))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: big-endian files are not supported",
                         r->path);
     if (version != 2 && version != 3)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte 4: version %u is not supported (2 and 3 are)",
                         r->path, version);
-    PC__TRY(read_bytes(r, tensors, sizeof *tensors, "the number of tensors"), done);
-    status = read_bytes(r, entries, sizeof *entries, "the number of keys");
-done:
-    return status;
+    PC__TRY_RETURN(read_bytes(r, tensors, sizeof *tensors, "the number of tensors"));
+    return read_bytes(r, entries, sizeof *entries, "the number of keys");
 }
 
 static pc_status check_alignment(const pc__gguf *gguf, const char *path, uint64_t *alignment)
@@ -277,11 +269,11 @@ static pc_status check_alignment(const pc__gguf *gguf, const char *path, uint64_
 
 static pc_status check_split(const pc__gguf *gguf, const char *path)
 {
-    uint64_t parts;
-    if (pc__gguf_u64(gguf, "split.count", &parts) && parts > 1)
+    uint64_t files;
+    if (pc__gguf_u64(gguf, "split.count", &files) && files > 1)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: the model is split into %llu files: join them first", path,
-                        (unsigned long long)parts);
+                        (unsigned long long)files);
     return PC_OK;
 }
 

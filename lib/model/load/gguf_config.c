@@ -129,10 +129,10 @@ static pc_status read_heads(const pc__meta *s, pc__arch *arch)
 {
     int32_t v_dim;
     pc_status status;
-    PC__TRY(pc__meta_size(s, "attention.head_count", 1, &arch->heads), done);
-    PC__TRY(pc__meta_size(s, "attention.head_count_kv", 0, &arch->kv_heads), done);
-    PC__TRY(pc__meta_size(s, "attention.key_length", 0, &arch->head_dim), done);
-    PC__TRY(pc__meta_size(s, "attention.value_length", 0, &v_dim), done);
+    PC__TRY_RETURN(pc__meta_size(s, "attention.head_count", 1, &arch->heads));
+    PC__TRY_RETURN(pc__meta_size(s, "attention.head_count_kv", 0, &arch->kv_heads));
+    PC__TRY_RETURN(pc__meta_size(s, "attention.key_length", 0, &arch->head_dim));
+    PC__TRY_RETURN(pc__meta_size(s, "attention.value_length", 0, &v_dim));
     if (!arch->kv_heads)
         arch->kv_heads = arch->heads;
     if (!arch->head_dim && (arch->heads < 1 || arch->hidden % arch->heads))
@@ -146,7 +146,6 @@ static pc_status read_heads(const pc__meta *s, pc__arch *arch)
             PC_ERR_UNSUPPORTED,
             "%s: keys of %d and values of %d dimensions are not implemented: they must be equal",
             s->path, arch->head_dim, arch->v_dim);
-done:
     return status;
 }
 
@@ -155,13 +154,13 @@ static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
     const pc__tensor *embedding = pc__meta_tensor(s, "token_embd.weight");
     double scale = 0;
     pc_status status;
-    PC__TRY(pc__meta_size(s, "block_count", 1, &arch->layers), done);
-    PC__TRY(pc__meta_size(s, "embedding_length", 1, &arch->hidden), done);
-    PC__TRY(pc__meta_size(s, "feed_forward_length", 1, &arch->ffn), done);
-    PC__TRY(pc__meta_size(s, "context_length", 1, &arch->context_length), done);
-    PC__TRY(pc__meta_size(s, "attention.sliding_window", 0, &arch->window), done);
-    PC__TRY(read_heads(s, arch), done);
-    PC__TRY(pc__meta_number(s, "attention.scale", &scale), done);
+    PC__TRY_RETURN(pc__meta_size(s, "block_count", 1, &arch->layers));
+    PC__TRY_RETURN(pc__meta_size(s, "embedding_length", 1, &arch->hidden));
+    PC__TRY_RETURN(pc__meta_size(s, "feed_forward_length", 1, &arch->ffn));
+    PC__TRY_RETURN(pc__meta_size(s, "context_length", 1, &arch->context_length));
+    PC__TRY_RETURN(pc__meta_size(s, "attention.sliding_window", 0, &arch->window));
+    PC__TRY_RETURN(read_heads(s, arch));
+    PC__TRY_RETURN(pc__meta_number(s, "attention.scale", &scale));
     if (scale < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: key '%s.attention.scale' is below zero", s->path,
                         s->architecture);
@@ -171,7 +170,6 @@ static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
     arch->vocab = (int32_t)embedding->shape[0];
     arch->embedding_dim = arch->hidden;
     arch->tied = !pc__meta_tensor(s, "output.weight");
-done:
     return status;
 }
 
@@ -193,8 +191,8 @@ static pc_status read_alibi(const pc__meta *s, pc__arch *arch)
 {
     double most = 8, clip = 0;
     pc_status status;
-    PC__TRY(pc__meta_number(s, "attention.max_alibi_bias", &most), done);
-    PC__TRY(pc__meta_number(s, "attention.clamp_kqv", &clip), done);
+    PC__TRY_RETURN(pc__meta_number(s, "attention.max_alibi_bias", &most));
+    PC__TRY_RETURN(pc__meta_number(s, "attention.clamp_kqv", &clip));
     if (!(most > 0) || clip < 0)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: an ALiBi exponent of %g with a clamp of %g is not implemented",
@@ -203,7 +201,6 @@ static pc_status read_alibi(const pc__meta *s, pc__arch *arch)
     arch->qkv_clip = (float)clip;
     arch->alibi_mpt = !strcmp(s->architecture, "mpt");
     arch->embedding_norm = !strcmp(s->architecture, "bloom");
-done:
     return status;
 }
 
@@ -234,20 +231,18 @@ static pc_status read_arch(const pc__meta *s, const gguf_family *f, const pc_all
     arch->causal = 1;
     arch->final_norm = 1;
     arch->bias_by_file = 1;
-    PC__TRY(refuse_extras(s), done);
-    PC__TRY(read_gguf_sizes(s, arch), done);
-    PC__TRY(pc__gguf_experts(s, f->experts, arch), done);
-    PC__TRY(read_eps(s, arch), done);
+    PC__TRY_RETURN(refuse_extras(s));
+    PC__TRY_RETURN(read_gguf_sizes(s, arch));
+    PC__TRY_RETURN(pc__gguf_experts(s, f->experts, arch));
+    PC__TRY_RETURN(read_eps(s, arch));
     if (!strcmp(f->name, "falcon") && pc__meta_tensor(s, "blk.0.attn_norm_2.weight"))
         arch->residual = PC__RESIDUAL_PARALLEL_2;
     if (f->positions == PC_POSITION_ROPE)
-        PC__TRY(pc__gguf_rope(s, mem, arch), done);
+        PC__TRY_RETURN(pc__gguf_rope(s, mem, arch));
     if (f->positions == PC_POSITION_ALIBI)
-        PC__TRY(read_alibi(s, arch), done);
+        PC__TRY_RETURN(read_alibi(s, arch));
     read_token_ids(s, arch);
-    status = pc__arch_check(arch, s->path);
-done:
-    return status;
+    return pc__arch_check(arch, s->path);
 }
 
 pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *gguf)

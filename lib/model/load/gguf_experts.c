@@ -12,8 +12,8 @@ static pc_status read_expert_weights(const pc__meta *s, pc__expert_config *exper
     double gating = 1, scale = 0;
     int32_t groups;
     pc_status status;
-    PC__TRY(pc__meta_number(s, "expert_gating_func", &gating), done);
-    PC__TRY(pc__meta_size(s, "expert_group_count", 0, &groups), done);
+    PC__TRY_RETURN(pc__meta_number(s, "expert_gating_func", &gating));
+    PC__TRY_RETURN(pc__meta_size(s, "expert_group_count", 0, &groups));
     if (gating != 1 || groups > 1)
         return pc__fail(
             PC_ERR_UNSUPPORTED, "%s: key '%s': %g is not implemented", s->path,
@@ -24,9 +24,8 @@ static pc_status read_expert_weights(const pc__meta *s, pc__expert_config *exper
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': false is not implemented for '%s'",
                         s->path, key, s->architecture);
     experts->renormalise = renormalise != 0;
-    PC__TRY(pc__meta_number(s, "expert_weights_scale", &scale), done);
+    PC__TRY_RETURN(pc__meta_number(s, "expert_weights_scale", &scale));
     experts->scale = scale == 1 ? 0 : (float)scale;
-done:
     return status;
 }
 
@@ -36,12 +35,13 @@ static pc_status read_expert_sizes(const pc__meta *s, pc__arch *arch)
     int qwen = !strcmp(s->architecture, "qwen2moe"), llama = !strcmp(s->architecture, "llama");
     int32_t shared;
     pc_status status;
-    PC__TRY(pc__meta_size(s, "expert_used_count", 1, &experts->used), done);
-    PC__TRY(pc__meta_size(s, "expert_feed_forward_length", !llama && !qwen, &experts->width), done);
+    PC__TRY_RETURN(pc__meta_size(s, "expert_used_count", 1, &experts->used));
+    PC__TRY_RETURN(
+        pc__meta_size(s, "expert_feed_forward_length", !llama && !qwen, &experts->width));
     if (!experts->width)
         experts->width = llama || experts->used < 1 ? arch->ffn : arch->ffn / experts->used;
-    PC__TRY(pc__meta_size(s, "expert_shared_feed_forward_length", 0, &experts->shared), done);
-    PC__TRY(pc__meta_size(s, "expert_shared_count", 0, &shared), done);
+    PC__TRY_RETURN(pc__meta_size(s, "expert_shared_feed_forward_length", 0, &experts->shared));
+    PC__TRY_RETURN(pc__meta_size(s, "expert_shared_count", 0, &shared));
     if (llama && (shared || experts->shared))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: a shared expert is not implemented for 'llama'",
                         s->path);
@@ -51,7 +51,6 @@ static pc_status read_expert_sizes(const pc__meta *s, pc__arch *arch)
         experts->shared = shared * experts->width;
     experts->shared_gated = qwen;
     experts->renormalise = llama;
-done:
     return status;
 }
 
@@ -78,16 +77,14 @@ pc_status pc__gguf_experts(const pc__meta *s, const char *name, pc__arch *arch)
 {
     char key[PC__META_KEY];
     pc_status status;
-    PC__TRY(pc__meta_size(s, "expert_count", 0, &arch->experts.count), done);
+    PC__TRY_RETURN(pc__meta_size(s, "expert_count", 0, &arch->experts.count));
     if (!arch->experts.count)
-        goto done;
+        return status;
     if (!name)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %d is not implemented", s->path,
                         pc__meta_key(s, "expert_count", key), arch->experts.count);
     strcpy(arch->name, name);
-    PC__TRY(read_expert_sizes(s, arch), done);
-    PC__TRY(read_expert_weights(s, &arch->experts), done);
-    status = read_expert_layers(s, arch);
-done:
-    return status;
+    PC__TRY_RETURN(read_expert_sizes(s, arch));
+    PC__TRY_RETURN(read_expert_weights(s, &arch->experts));
+    return read_expert_layers(s, arch);
 }

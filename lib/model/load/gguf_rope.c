@@ -27,7 +27,7 @@ static pc_status read_factor_tensor(const pc__meta *s, const pc_allocator *mem,
     return PC_OK;
 }
 
-static pc_status read_scaling_kind(const pc__meta *s, pc__rope_config *rope)
+static pc_status read_gguf_scaling_kind(const pc__meta *s, pc__rope_config *rope)
 {
     static const struct {
         const char *name;
@@ -39,21 +39,19 @@ static pc_status read_scaling_kind(const pc__meta *s, pc__rope_config *rope)
     char key[PC__META_KEY];
     const char *name = "linear"; /* older files have a factor and no type */
     pc_status status;
-    PC__TRY(pc__meta_number(s, "rope.scale_linear", &rope->factor), done);
-    PC__TRY(pc__meta_number(s, "rope.scaling.factor", &rope->factor), done);
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scale_linear", &rope->factor));
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.factor", &rope->factor));
     if (!pc__gguf_string(s->gguf, pc__meta_key(s, "rope.scaling.type", key), &name)
         && (rope->factor == 0 || rope->factor == 1))
         name = "none";
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!strcmp(name, kinds[i].name)) {
             rope->scaling = kinds[i].scaling;
-            goto done;
+            return status;
         }
     }
-    status = pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': '%s' is not implemented", s->path, key,
-                      name);
-done:
-    return status;
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': '%s' is not implemented", s->path, key,
+                    name);
 }
 
 /* The factor in the file multiplies that of the formula. */
@@ -64,16 +62,15 @@ static pc_status read_gguf_yarn(const pc__meta *s, pc__rope_config *rope)
     rope->beta_fast = 32;
     rope->beta_slow = 1;
     rope->truncate = 1;
-    PC__TRY(pc__meta_only(s, "rope.scaling.yarn_ext_factor", 1), done);
-    PC__TRY(pc__meta_only(s, "rope.scaling.yarn_log_multiplier", 0), done);
-    PC__TRY(pc__meta_number(s, "rope.scaling.yarn_beta_fast", &rope->beta_fast), done);
-    PC__TRY(pc__meta_number(s, "rope.scaling.yarn_beta_slow", &rope->beta_slow), done);
-    PC__TRY(pc__meta_number(s, "rope.scaling.attn_factor", &attention), done);
-    PC__TRY(pc__meta_number(s, "rope.scaling.yarn_attn_factor", &attention), done);
+    PC__TRY_RETURN(pc__meta_only(s, "rope.scaling.yarn_ext_factor", 1));
+    PC__TRY_RETURN(pc__meta_only(s, "rope.scaling.yarn_log_multiplier", 0));
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_beta_fast", &rope->beta_fast));
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_beta_slow", &rope->beta_slow));
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.attn_factor", &attention));
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_attn_factor", &attention));
     if (!(rope->beta_fast > 0) || !(rope->beta_slow > 0) || !(attention > 0))
         return pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero", s->path);
     rope->attention_factor = attention * (rope->factor > 1 ? 1 + 0.1 * log(rope->factor) : 1);
-done:
     return status;
 }
 
@@ -81,8 +78,8 @@ static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
 {
     int32_t original;
     pc_status status;
-    PC__TRY(read_scaling_kind(s, rope), done);
-    PC__TRY(pc__meta_size(s, "rope.scaling.original_context_length", 0, &original), done);
+    PC__TRY_RETURN(read_gguf_scaling_kind(s, rope));
+    PC__TRY_RETURN(pc__meta_size(s, "rope.scaling.original_context_length", 0, &original));
     rope->original_length = original ? original : rope->max_length;
     if (rope->scaling == PC__ROPE_LINEAR && rope->factor == 0)
         rope->scaling = PC__ROPE_PLAIN;
@@ -94,7 +91,6 @@ static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
                         s->path);
     if (rope->scaling == PC__ROPE_YARN)
         status = read_gguf_yarn(s, rope);
-done:
     return status;
 }
 
@@ -119,17 +115,16 @@ static pc_status read_factor_tensors(const pc__meta *s, const pc_allocator *mem,
                         "%s: frequency factors are incomplete or have another scaling beside them",
                         s->path);
     rope->scaling = is_long ? PC__ROPE_LONG : PC__ROPE_FACTORS;
-    PC__TRY(read_factor_tensor(s, mem, is_long ? low : one, rope->dims / 2, &rope->short_factors),
-            done);
+    PC__TRY_RETURN(
+        read_factor_tensor(s, mem, is_long ? low : one, rope->dims / 2, &rope->short_factors));
     if (is_long) {
-        PC__TRY(read_factor_tensor(s, mem, high, rope->dims / 2, &rope->long_factors), done);
+        PC__TRY_RETURN(read_factor_tensor(s, mem, high, rope->dims / 2, &rope->long_factors));
         rope->attention_factor = 1;
-        PC__TRY(pc__meta_number(s, "rope.scaling.attn_factor", &rope->attention_factor), done);
+        PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.attn_factor", &rope->attention_factor));
         if (!(rope->attention_factor > 0) || !(rope->original_length > 1))
             status = pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero",
                               s->path);
     }
-done:
     return status;
 }
 
@@ -139,14 +134,13 @@ pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *ar
     pc_status status;
     rope->theta = 10000.0;
     rope->max_length = rope->original_length = arch->context_length;
-    PC__TRY(pc__meta_number(s, "rope.freq_base", &rope->theta), done);
-    PC__TRY(pc__meta_size(s, "rope.dimension_count", 0, &rope->dims), done);
+    PC__TRY_RETURN(pc__meta_number(s, "rope.freq_base", &rope->theta));
+    PC__TRY_RETURN(pc__meta_size(s, "rope.dimension_count", 0, &rope->dims));
     if (!rope->dims)
         rope->dims = arch->head_dim;
-    PC__TRY(pc__arch_check(arch, s->path), done); /* the number of factors depends on the sizes */
-    PC__TRY(read_gguf_scaling(s, rope), done);
-    PC__TRY(read_factor_tensors(s, mem, rope), done);
+    PC__TRY_RETURN(pc__arch_check(arch, s->path)); /* the number of factors depends on the sizes */
+    PC__TRY_RETURN(read_gguf_scaling(s, rope));
+    PC__TRY_RETURN(read_factor_tensors(s, mem, rope));
     arch->context_length = pc__rope_context(rope);
-done:
     return status;
 }

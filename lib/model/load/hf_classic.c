@@ -21,27 +21,26 @@ pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__ar
     int32_t before = 1, removed = 0, bias = 1;
     pc_status status;
     (void)mem;
-    PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
-    PC__TRY(pc__config_size(config, "num_hidden_layers", &arch->layers), done);
-    PC__TRY(pc__config_size(config, "num_attention_heads", &arch->heads), done);
-    PC__TRY(pc__config_size(config, "ffn_dim", &arch->ffn), done);
-    PC__TRY(pc__config_size(config, "max_position_embeddings", &arch->context_length), done);
-    PC__TRY(pc__config_head_dim(config, arch), done);
-    PC__TRY(pc__config_activation(config, "activation_function", PC__ACT_RELU, &arch->activation),
-            done);
-    PC__TRY(pc__config_flag(config, "do_layer_norm_before", &before), done);
-    PC__TRY(pc__config_flag(config, "_remove_final_layer_norm", &removed), done);
-    PC__TRY(pc__config_flag(config, "enable_bias", &bias), done);
-    PC__TRY(pc__config_only(config, "layer_norm_elementwise_affine", 1), done);
-    PC__TRY(pc__config_maybe(config, "word_embed_proj_dim", &arch->embedding_dim), done);
-    PC__TRY(read_classic(config, arch), done);
+    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
+    PC__TRY_RETURN(pc__config_size(config, "ffn_dim", &arch->ffn));
+    PC__TRY_RETURN(pc__config_size(config, "max_position_embeddings", &arch->context_length));
+    PC__TRY_RETURN(pc__config_head_dim(config, arch));
+    PC__TRY_RETURN(
+        pc__config_activation(config, "activation_function", PC__ACT_RELU, &arch->activation));
+    PC__TRY_RETURN(pc__config_flag(config, "do_layer_norm_before", &before));
+    PC__TRY_RETURN(pc__config_flag(config, "_remove_final_layer_norm", &removed));
+    PC__TRY_RETURN(pc__config_flag(config, "enable_bias", &bias));
+    PC__TRY_RETURN(pc__config_only(config, "layer_norm_elementwise_affine", 1));
+    PC__TRY_RETURN(pc__config_maybe(config, "word_embed_proj_dim", &arch->embedding_dim));
+    PC__TRY_RETURN(read_classic(config, arch));
     arch->norm_eps = 1e-5f;
     arch->residual = before ? PC__RESIDUAL_SEQUENTIAL : PC__RESIDUAL_POST;
     arch->final_norm = before && !removed;
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->position_offset = 2;
     arch->bias_roles = PC__BIAS_NORMS | (bias ? PC__BIAS_LINEAR : 0);
-done:
     return status;
 }
 
@@ -50,23 +49,21 @@ pc_status pc__read_gpt2(const pc__config *config, const pc_allocator *mem, pc__a
     int32_t scaled = 1;
     pc_status status;
     (void)mem;
-    PC__TRY(pc__config_size(config, "n_embd", &arch->hidden), done);
-    PC__TRY(pc__config_size(config, "n_layer", &arch->layers), done);
-    PC__TRY(pc__config_size(config, "n_head", &arch->heads), done);
-    PC__TRY(pc__config_size(config, "n_positions", &arch->context_length), done);
-    PC__TRY(pc__config_maybe(config, "n_inner", &arch->ffn), done);
-    PC__TRY(pc__config_head_dim(config, arch), done);
-    PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
-    PC__TRY(
-        pc__config_activation(config, "activation_function", PC__ACT_GELU_TANH, &arch->activation),
-        done);
-    PC__TRY(pc__config_only(config, "scale_attn_by_inverse_layer_idx", 0), done);
-    PC__TRY(pc__config_flag(config, "scale_attn_weights", &scaled), done);
-    PC__TRY(read_classic(config, arch), done);
+    PC__TRY_RETURN(pc__config_size(config, "n_embd", &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "n_layer", &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "n_head", &arch->heads));
+    PC__TRY_RETURN(pc__config_size(config, "n_positions", &arch->context_length));
+    PC__TRY_RETURN(pc__config_maybe(config, "n_inner", &arch->ffn));
+    PC__TRY_RETURN(pc__config_head_dim(config, arch));
+    PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
+    PC__TRY_RETURN(
+        pc__config_activation(config, "activation_function", PC__ACT_GELU_TANH, &arch->activation));
+    PC__TRY_RETURN(pc__config_only(config, "scale_attn_by_inverse_layer_idx", 0));
+    PC__TRY_RETURN(pc__config_flag(config, "scale_attn_weights", &scaled));
+    PC__TRY_RETURN(read_classic(config, arch));
     arch->attention_scale = scaled ? 0.0f : 1.0f;
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR;
-done:
     return status;
 }
 
@@ -78,20 +75,19 @@ static pc_status read_falcon_flags(const pc__config *config, falcon_flags *f)
 {
     pc_status status;
     *f = (falcon_flags){.multi_query = 1, .parallel = 1};
-    PC__TRY(pc__config_flag(config, "new_decoder_architecture", &f->newer), done);
-    PC__TRY(pc__config_flag(config, "multi_query", &f->multi_query), done);
-    PC__TRY(pc__config_flag(config, "parallel_attn", &f->parallel), done);
-    PC__TRY(pc__config_flag(config, "alibi", &f->alibi), done);
-    PC__TRY(pc__config_flag(config, "bias", &f->bias), done);
+    PC__TRY_RETURN(pc__config_flag(config, "new_decoder_architecture", &f->newer));
+    PC__TRY_RETURN(pc__config_flag(config, "multi_query", &f->multi_query));
+    PC__TRY_RETURN(pc__config_flag(config, "parallel_attn", &f->parallel));
+    PC__TRY_RETURN(pc__config_flag(config, "alibi", &f->alibi));
+    PC__TRY_RETURN(pc__config_flag(config, "bias", &f->bias));
     f->norms = f->newer ? 2 : 1;
-    PC__TRY(pc__config_maybe(config, "num_ln_in_parallel_attn", &f->norms), done);
+    PC__TRY_RETURN(pc__config_maybe(config, "num_ln_in_parallel_attn", &f->norms));
     if (f->newer && !f->parallel)
         status = pc__config_refuse(config, "parallel_attn");
     else if (f->norms < 1 || f->norms > 2 || (f->norms == 2 && !f->newer))
         status = pc__config_refuse(config, "num_ln_in_parallel_attn");
     else
         status = pc__config_only(config, "apply_residual_connection_post_layernorm", 0);
-done:
     return status;
 }
 
@@ -99,12 +95,11 @@ done:
 static pc_status read_falcon_heads(const pc__config *config, const falcon_flags *f, pc__arch *arch)
 {
     pc_status status;
-    PC__TRY(pc__config_maybe(config, "num_kv_heads", &arch->kv_heads), done);
+    PC__TRY_RETURN(pc__config_maybe(config, "num_kv_heads", &arch->kv_heads));
     if (!f->newer && f->multi_query)
         arch->kv_heads = 1;
     else if (!f->newer && arch->kv_heads != arch->heads)
         status = pc__config_refuse(config, "num_kv_heads");
-done:
     return status;
 }
 
@@ -112,18 +107,18 @@ pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc_
 {
     falcon_flags f;
     pc_status status;
-    PC__TRY(read_falcon_flags(config, &f), done);
-    PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
-    PC__TRY(pc__config_size(config, "num_hidden_layers", &arch->layers), done);
-    PC__TRY(pc__config_size(config, "num_attention_heads", &arch->heads), done);
-    PC__TRY(pc__config_maybe(config, "ffn_hidden_size", &arch->ffn), done);
-    PC__TRY(read_classic(config, arch), done);
-    PC__TRY(read_falcon_heads(config, &f, arch), done);
-    PC__TRY(pc__config_head_dim(config, arch), done);
-    PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
-    PC__TRY(pc__config_activation(config, "activation", PC__ACT_GELU, &arch->activation), done);
+    PC__TRY_RETURN(read_falcon_flags(config, &f));
+    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
+    PC__TRY_RETURN(pc__config_maybe(config, "ffn_hidden_size", &arch->ffn));
+    PC__TRY_RETURN(read_classic(config, arch));
+    PC__TRY_RETURN(read_falcon_heads(config, &f, arch));
+    PC__TRY_RETURN(pc__config_head_dim(config, arch));
+    PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
+    PC__TRY_RETURN(pc__config_activation(config, "activation", PC__ACT_GELU, &arch->activation));
     arch->context_length = 2048;
-    PC__TRY(pc__config_maybe(config, "max_position_embeddings", &arch->context_length), done);
+    PC__TRY_RETURN(pc__config_maybe(config, "max_position_embeddings", &arch->context_length));
     arch->residual = !f.parallel    ? PC__RESIDUAL_SEQUENTIAL
                      : f.norms == 2 ? PC__RESIDUAL_PARALLEL_2
                                     : PC__RESIDUAL_PARALLEL;
@@ -132,7 +127,6 @@ pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc_
     arch->bias_roles = PC__BIAS_NORMS | (f.bias ? PC__BIAS_LINEAR : 0);
     if (!f.alibi)
         status = pc__read_rope(config, mem, 1.0, arch);
-done:
     return status;
 }
 
@@ -145,20 +139,17 @@ pc_status pc__read_bloom(const pc__config *config, const pc_allocator *mem, pc__
     pc_status status;
     (void)mem;
     for (int i = 0; i < 3; i++)
-        PC__TRY(pc__config_size(config,
-                                spellings[i][pc__config_find(config, spellings[i][1]) != NULL],
-                                sizes[i]),
-                done);
-    PC__TRY(pc__config_head_dim(config, arch), done);
-    PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
-    PC__TRY(pc__config_only(config, "apply_residual_connection_post_layernorm", 0), done);
-    PC__TRY(pc__config_maybe(config, "seq_length", &arch->context_length), done);
-    PC__TRY(read_classic(config, arch), done);
+        PC__TRY_RETURN(pc__config_size(
+            config, spellings[i][pc__config_find(config, spellings[i][1]) != NULL], sizes[i]));
+    PC__TRY_RETURN(pc__config_head_dim(config, arch));
+    PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
+    PC__TRY_RETURN(pc__config_only(config, "apply_residual_connection_post_layernorm", 0));
+    PC__TRY_RETURN(pc__config_maybe(config, "seq_length", &arch->context_length));
+    PC__TRY_RETURN(read_classic(config, arch));
     arch->embedding_norm = 1;
     arch->activation = PC__ACT_GELU_TANH;
     arch->position_scheme = PC_POSITION_ALIBI;
     arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR;
-done:
     return status;
 }
 
@@ -173,20 +164,19 @@ static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
         return pc__config_refuse(config, "attn_config");
     if (pc__config_find(&inner, "attn_type") && (!type || strcmp(type, "multihead_attention")))
         return pc__config_refuse(&inner, "attn_type");
-    PC__TRY(pc__config_none(&inner, "kv_n_heads"), done);
-    PC__TRY(pc__config_only(&inner, "alibi", 1), done);
-    PC__TRY(pc__config_only(&inner, "prefix_lm", 0), done);
-    PC__TRY(pc__config_only(&inner, "qk_ln", 0), done);
-    PC__TRY(pc__config_only(&inner, "attn_uses_sequence_id", 0), done);
-    PC__TRY(pc__config_number(&inner, "clip_qkv", &clip), done);
-    PC__TRY(pc__config_number(&inner, "softmax_scale", &scale), done);
-    PC__TRY(pc__config_number(&inner, "alibi_bias_max", &most), done);
+    PC__TRY_RETURN(pc__config_none(&inner, "kv_n_heads"));
+    PC__TRY_RETURN(pc__config_only(&inner, "alibi", 1));
+    PC__TRY_RETURN(pc__config_only(&inner, "prefix_lm", 0));
+    PC__TRY_RETURN(pc__config_only(&inner, "qk_ln", 0));
+    PC__TRY_RETURN(pc__config_only(&inner, "attn_uses_sequence_id", 0));
+    PC__TRY_RETURN(pc__config_number(&inner, "clip_qkv", &clip));
+    PC__TRY_RETURN(pc__config_number(&inner, "softmax_scale", &scale));
+    PC__TRY_RETURN(pc__config_number(&inner, "alibi_bias_max", &most));
     if (clip < 0 || scale < 0 || most <= 0)
         return pc__fail(PC_ERR_FORMAT, "%s: a number of attn_config is below zero", config->where);
     arch->qkv_clip = (float)clip;
     arch->attention_scale = (float)scale;
     arch->alibi_max = (float)most;
-done:
     return status;
 }
 
@@ -195,23 +185,22 @@ pc_status pc__read_mpt(const pc__config *config, const pc_allocator *mem, pc__ar
     double ratio = 4;
     pc_status status;
     (void)mem;
-    PC__TRY(pc__config_size(config, "d_model", &arch->hidden), done);
-    PC__TRY(pc__config_size(config, "n_layers", &arch->layers), done);
-    PC__TRY(pc__config_size(config, "n_heads", &arch->heads), done);
-    PC__TRY(pc__config_size(config, "max_seq_len", &arch->context_length), done);
-    PC__TRY(pc__config_number(config, "expansion_ratio", &ratio), done);
-    PC__TRY(pc__config_head_dim(config, arch), done);
-    PC__TRY(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch), done);
-    PC__TRY(read_mpt_attention(config, arch), done);
-    PC__TRY(pc__config_none(config, "logit_scale"), done);
-    PC__TRY(pc__config_only(config, "no_bias", 1), done);
-    PC__TRY(read_classic(config, arch), done);
+    PC__TRY_RETURN(pc__config_size(config, "d_model", &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "n_layers", &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "n_heads", &arch->heads));
+    PC__TRY_RETURN(pc__config_size(config, "max_seq_len", &arch->context_length));
+    PC__TRY_RETURN(pc__config_number(config, "expansion_ratio", &ratio));
+    PC__TRY_RETURN(pc__config_head_dim(config, arch));
+    PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
+    PC__TRY_RETURN(read_mpt_attention(config, arch));
+    PC__TRY_RETURN(pc__config_none(config, "logit_scale"));
+    PC__TRY_RETURN(pc__config_only(config, "no_bias", 1));
+    PC__TRY_RETURN(read_classic(config, arch));
     if (!(ratio > 0) || ratio * arch->hidden > INT32_MAX)
         return pc__config_refuse(config, "expansion_ratio");
     arch->ffn = (int32_t)(ratio * arch->hidden);
     arch->activation = PC__ACT_GELU;
     arch->position_scheme = PC_POSITION_ALIBI;
     arch->alibi_mpt = 1;
-done:
     return status;
 }

@@ -100,11 +100,9 @@ static read_config_fn reader_of(const char *model_type)
 static pc_status check_common(const pc__config *config)
 {
     pc_status status;
-    PC__TRY(pc__config_none(config, "quantization_config"), done);
-    PC__TRY(pc__config_only(config, "is_encoder_decoder", 0), done);
-    status = pc__config_only(config, "add_cross_attention", 0);
-done:
-    return status;
+    PC__TRY_RETURN(pc__config_none(config, "quantization_config"));
+    PC__TRY_RETURN(pc__config_only(config, "is_encoder_decoder", 0));
+    return pc__config_only(config, "add_cross_attention", 0);
 }
 
 static pc_status read_object(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
@@ -124,15 +122,13 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
     read_token(config, "eos_token_id", &arch->token_eos);
     read_token(config, "unk_token_id", &arch->token_unk);
     read_token(config, "pad_token_id", &arch->token_pad);
-    PC__TRY(check_common(config), done);
-    PC__TRY(pc__config_size(config, "vocab_size", &arch->vocab), done);
-    PC__TRY(read(config, mem, arch), done);
+    PC__TRY_RETURN(check_common(config));
+    PC__TRY_RETURN(pc__config_size(config, "vocab_size", &arch->vocab));
+    PC__TRY_RETURN(read(config, mem, arch));
     arch->v_dim = arch->head_dim;
     if (!arch->embedding_dim)
         arch->embedding_dim = arch->hidden;
-    status = pc__arch_check(arch, config->where);
-done:
-    return status;
+    return pc__arch_check(arch, config->where);
 }
 
 pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char *text, size_t size,

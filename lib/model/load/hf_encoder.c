@@ -10,14 +10,14 @@ enum { MAX_DISTANCE = 1 << 20 }; /* each has an entry in a table */
 static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
 {
     pc_status status;
-    PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
-    PC__TRY(pc__config_size(config, "num_hidden_layers", &arch->layers), done);
-    PC__TRY(pc__config_size(config, "num_attention_heads", &arch->heads), done);
-    PC__TRY(pc__config_size(config, "intermediate_size", &arch->ffn), done);
-    PC__TRY(pc__config_size(config, "max_position_embeddings", &arch->context_length), done);
-    PC__TRY(pc__config_head_dim(config, arch), done);
-    PC__TRY(pc__config_activation(config, "hidden_act", PC__ACT_GELU, &arch->activation), done);
-    PC__TRY(pc__config_maybe(config, "type_vocab_size", &arch->encoder.types), done);
+    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
+    PC__TRY_RETURN(pc__config_size(config, "intermediate_size", &arch->ffn));
+    PC__TRY_RETURN(pc__config_size(config, "max_position_embeddings", &arch->context_length));
+    PC__TRY_RETURN(pc__config_head_dim(config, arch));
+    PC__TRY_RETURN(pc__config_activation(config, "hidden_act", PC__ACT_GELU, &arch->activation));
+    PC__TRY_RETURN(pc__config_maybe(config, "type_vocab_size", &arch->encoder.types));
     status = pc__config_only(config, "is_decoder", 0);
     arch->causal = 0;
     arch->kv_heads = arch->heads;
@@ -26,7 +26,6 @@ static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
     arch->embedding_norm = 1;
     arch->tied = 1; /* no head over the vocabulary */
     arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR | PC__BIT(POOL) | PC__BIT(CLASSIFIER);
-done:
     return status;
 }
 
@@ -44,12 +43,11 @@ pc_status pc__read_bert(const pc__config *config, const pc_allocator *mem, pc__a
     pc_status status;
     (void)mem;
     arch->encoder.types = 2;
-    PC__TRY(read_encoder_sizes(config, arch), done);
-    PC__TRY(pc__config_eps(config, "layer_norm_eps", 1e-12, arch), done);
+    PC__TRY_RETURN(read_encoder_sizes(config, arch));
+    PC__TRY_RETURN(pc__config_eps(config, "layer_norm_eps", 1e-12, arch));
     status = only_text(config, "position_embedding_type", "absolute");
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->encoder.pool = PC__ACT_TANH;
-done:
     return status;
 }
 
@@ -57,14 +55,13 @@ done:
 pc_status pc__read_roberta(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
 {
     pc_status status;
-    PC__TRY(pc__read_bert(config, mem, arch), done);
+    PC__TRY_RETURN(pc__read_bert(config, mem, arch));
     if (arch->token_pad < 0)
         arch->token_pad = 1;
     if (arch->token_pad >= arch->context_length - 1)
         return pc__config_refuse(config, "pad_token_id");
     arch->position_offset = arch->token_pad + 1;
     arch->context_length -= arch->position_offset;
-done:
     return status;
 }
 
@@ -124,19 +121,19 @@ static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
 {
     int32_t relative = 0, absolute = 1;
     pc_status status;
-    PC__TRY(read_encoder_sizes(config, arch), done);
-    PC__TRY(pc__config_eps(config, "layer_norm_eps", 1e-7, arch), done);
-    PC__TRY(pc__config_activation(config, "pooler_hidden_act", PC__ACT_GELU, &arch->encoder.pool),
-            done);
-    PC__TRY(same_width(config, "pooler_hidden_size", arch->hidden), done);
-    PC__TRY(same_width(config, "embedding_size", arch->hidden), done);
-    PC__TRY(same_width(config, "attention_head_size", arch->head_dim), done);
-    PC__TRY(pc__config_only(config, "talking_head", 0), done);
-    PC__TRY(pc__config_flag(config, "position_biased_input", &absolute), done);
-    PC__TRY(pc__config_flag(config, "relative_attention", &relative), done);
-    PC__TRY(read_terms(config, arch), done);
+    PC__TRY_RETURN(read_encoder_sizes(config, arch));
+    PC__TRY_RETURN(pc__config_eps(config, "layer_norm_eps", 1e-7, arch));
+    PC__TRY_RETURN(
+        pc__config_activation(config, "pooler_hidden_act", PC__ACT_GELU, &arch->encoder.pool));
+    PC__TRY_RETURN(same_width(config, "pooler_hidden_size", arch->hidden));
+    PC__TRY_RETURN(same_width(config, "embedding_size", arch->hidden));
+    PC__TRY_RETURN(same_width(config, "attention_head_size", arch->head_dim));
+    PC__TRY_RETURN(pc__config_only(config, "talking_head", 0));
+    PC__TRY_RETURN(pc__config_flag(config, "position_biased_input", &absolute));
+    PC__TRY_RETURN(pc__config_flag(config, "relative_attention", &relative));
+    PC__TRY_RETURN(read_terms(config, arch));
     arch->encoder.farthest = arch->context_length;
-    PC__TRY(read_signed(config, "max_relative_positions", &arch->encoder.farthest), done);
+    PC__TRY_RETURN(read_signed(config, "max_relative_positions", &arch->encoder.farthest));
     if (relative && arch->encoder.farthest > MAX_DISTANCE)
         return pc__config_refuse(config, "max_position_embeddings");
     arch->encoder.relative = relative ? arch->encoder.farthest : 0;
@@ -144,7 +141,6 @@ static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
     arch->attention_scale = (float)(1.0
                                     / sqrt((double)arch->head_dim
                                            * (1 + arch->encoder.c2p + arch->encoder.p2c)));
-done:
     return status;
 }
 
@@ -164,18 +160,15 @@ static pc_status read_convolution(const pc__config *config, pc__arch *arch)
 {
     int32_t groups = 1;
     pc_status status;
-    PC__TRY(read_signed(config, "conv_kernel_size", &arch->encoder.conv), done);
+    PC__TRY_RETURN(read_signed(config, "conv_kernel_size", &arch->encoder.conv));
     if (!arch->encoder.conv)
-        goto done;
-    PC__TRY(pc__config_maybe(config, "conv_groups", &groups), done);
+        return status;
+    PC__TRY_RETURN(pc__config_maybe(config, "conv_groups", &groups));
     if (groups != 1)
         return pc__config_refuse(config, "conv_groups");
     if (arch->encoder.conv % 2 == 0 || arch->encoder.conv > 63)
         return pc__config_refuse(config, "conv_kernel_size");
-    status = pc__config_activation(config, "conv_act", PC__ACT_TANH,
-                                   &arch->encoder.conv_activation);
-done:
-    return status;
+    return pc__config_activation(config, "conv_act", PC__ACT_TANH, &arch->encoder.conv_activation);
 }
 
 pc_status pc__read_deberta_v2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
@@ -183,20 +176,19 @@ pc_status pc__read_deberta_v2(const pc__config *config, const pc_allocator *mem,
     pc__encoder_config *encoder = &arch->encoder;
     pc_status status;
     (void)mem;
-    PC__TRY(read_disentangled(config, arch), done);
-    PC__TRY(pc__config_flag(config, "share_att_key", &encoder->shared), done);
-    PC__TRY(read_signed(config, "position_buckets", &encoder->buckets), done);
+    PC__TRY_RETURN(read_disentangled(config, arch));
+    PC__TRY_RETURN(pc__config_flag(config, "share_att_key", &encoder->shared));
+    PC__TRY_RETURN(read_signed(config, "position_buckets", &encoder->buckets));
     if (encoder->buckets == 1)
         return pc__config_refuse(config, "position_buckets");
-    PC__TRY(read_convolution(config, arch), done);
+    PC__TRY_RETURN(read_convolution(config, arch));
     if (encoder->buckets && encoder->relative)
         encoder->relative = encoder->buckets;
     if (encoder->relative && only_text(config, "norm_rel_ebd", "none") < 0) {
-        PC__TRY(only_text(config, "norm_rel_ebd", "layer_norm"), done);
+        PC__TRY_RETURN(only_text(config, "norm_rel_ebd", "layer_norm"));
         encoder->relative_norm = 1;
     }
     arch->bias_roles |= PC__BIT(POSITION_K) | PC__BIT(POSITION_Q) | PC__BIT(RELATIVE_NORM)
                         | PC__BIT(CONV) | PC__BIT(CONV_NORM);
-done:
     return status;
 }

@@ -54,21 +54,19 @@ pc_status pc__read_mixtral(const pc__config *config, const pc_allocator *mem, pc
     pc_status status;
     *experts = (pc__expert_config){.count = 8, .used = 2, .renormalise = 1};
     if (!json_object_get(config->object, "num_key_value_heads"))
-        PC__TRY(pc__config_size(config, "num_key_value_heads", &heads), done);
-    PC__TRY(pc__read_llama_like(config, mem, 1e-5, 1.0, arch), done);
+        PC__TRY_RETURN(pc__config_size(config, "num_key_value_heads", &heads));
+    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-5, 1.0, arch));
     if (!gives_theta(config))
         arch->rope.theta = 1e6;
-    PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
-    PC__TRY(pc__config_maybe(config, "num_local_experts", &experts->count), done);
-    PC__TRY(pc__config_maybe(config, "num_experts_per_tok", &experts->used), done);
-    PC__TRY(check_expert_layers(config, arch), done);
+    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
+    PC__TRY_RETURN(pc__config_maybe(config, "num_local_experts", &experts->count));
+    PC__TRY_RETURN(pc__config_maybe(config, "num_experts_per_tok", &experts->used));
+    PC__TRY_RETURN(check_expert_layers(config, arch));
     experts->width = arch->ffn;
     for (int32_t l = 0; experts->count && l < arch->layers; l++)
         pc__set_experts(arch, l);
-    status = experts->count ? pc__check_layer_types(config, arch)
-                            : pc__config_refuse(config, "num_local_experts");
-done:
-    return status;
+    return experts->count ? pc__check_layer_types(config, arch)
+                          : pc__config_refuse(config, "num_local_experts");
 }
 
 /* Refuses windows: how layers with a window alternate has changed from release to release. */
@@ -77,15 +75,14 @@ static pc_status read_qwen2_moe_sizes(const pc__config *config, pc__expert_confi
     pc_status status;
     *experts = (pc__expert_config){
         .count = 60, .used = 4, .width = 1408, .shared = 5632, .shared_gated = 1};
-    PC__TRY(pc__config_only(config, "use_sliding_window", 0), done);
-    PC__TRY(pc__config_maybe(config, "num_experts", &experts->count), done);
-    PC__TRY(pc__config_maybe(config, "num_experts_per_tok", &experts->used), done);
-    PC__TRY(pc__config_maybe(config, "moe_intermediate_size", &experts->width), done);
-    PC__TRY(pc__config_maybe(config, "shared_expert_intermediate_size", &experts->shared), done);
-    PC__TRY(pc__config_flag(config, "norm_topk_prob", &experts->renormalise), done);
+    PC__TRY_RETURN(pc__config_only(config, "use_sliding_window", 0));
+    PC__TRY_RETURN(pc__config_maybe(config, "num_experts", &experts->count));
+    PC__TRY_RETURN(pc__config_maybe(config, "num_experts_per_tok", &experts->used));
+    PC__TRY_RETURN(pc__config_maybe(config, "moe_intermediate_size", &experts->width));
+    PC__TRY_RETURN(pc__config_maybe(config, "shared_expert_intermediate_size", &experts->shared));
+    PC__TRY_RETURN(pc__config_flag(config, "norm_topk_prob", &experts->renormalise));
     if (experts->count && !experts->shared)
         status = pc__config_refuse(config, "shared_expert_intermediate_size");
-done:
     return status;
 }
 
@@ -94,21 +91,19 @@ pc_status pc__read_qwen2_moe(const pc__config *config, const pc_allocator *mem, 
     json_t *dense = pc__config_find(config, "mlp_only_layers");
     int32_t step = 1, biased = 1;
     pc_status status;
-    PC__TRY(pc__read_llama_like(config, mem, 1e-6, 1.0, arch), done);
-    PC__TRY(read_qwen2_moe_sizes(config, &arch->experts), done);
-    PC__TRY(pc__config_flag(config, "qkv_bias", &biased), done);
-    PC__TRY(pc__config_maybe(config, "decoder_sparse_step", &step), done);
-    PC__TRY(check_list(config, "mlp_only_layers"), done);
-    PC__TRY(check_expert_layers(config, arch), done);
+    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
+    PC__TRY_RETURN(read_qwen2_moe_sizes(config, &arch->experts));
+    PC__TRY_RETURN(pc__config_flag(config, "qkv_bias", &biased));
+    PC__TRY_RETURN(pc__config_maybe(config, "decoder_sparse_step", &step));
+    PC__TRY_RETURN(check_list(config, "mlp_only_layers"));
+    PC__TRY_RETURN(check_expert_layers(config, arch));
     if (step < 1)
         return pc__config_refuse(config, "decoder_sparse_step");
     arch->bias_roles = biased ? PC__BIAS_QKV : 0;
     for (int32_t l = 0; arch->experts.count && l < arch->layers; l++)
         if ((l + 1) % step == 0 && !lists(dense, l))
             pc__set_experts(arch, l);
-    status = pc__check_layer_types(config, arch);
-done:
-    return status;
+    return pc__check_layer_types(config, arch);
 }
 
 static pc_status read_deepseek_sizes(const pc__config *config, pc__expert_config *experts)
@@ -119,19 +114,18 @@ static pc_status read_deepseek_sizes(const pc__config *config, pc__expert_config
     *experts = (pc__expert_config){.count = 0};
     if (pc__config_find(config, "scoring_func") && (!scoring || strcmp(scoring, "softmax")))
         return pc__config_refuse(config, "scoring_func");
-    PC__TRY(only_number(config, "routed_scaling_factor", 1), done);
-    PC__TRY(pc__config_maybe(config, "n_routed_experts", &experts->count), done);
+    PC__TRY_RETURN(only_number(config, "routed_scaling_factor", 1));
+    PC__TRY_RETURN(pc__config_maybe(config, "n_routed_experts", &experts->count));
     if (!experts->count)
-        goto done;
-    PC__TRY(pc__config_size(config, "num_experts_per_tok", &experts->used), done);
-    PC__TRY(pc__config_size(config, "moe_intermediate_size", &experts->width), done);
-    PC__TRY(pc__config_maybe(config, "n_shared_experts", &shared), done);
-    PC__TRY(pc__config_flag(config, "norm_topk_prob", &experts->renormalise), done);
+        return status;
+    PC__TRY_RETURN(pc__config_size(config, "num_experts_per_tok", &experts->used));
+    PC__TRY_RETURN(pc__config_size(config, "moe_intermediate_size", &experts->width));
+    PC__TRY_RETURN(pc__config_maybe(config, "n_shared_experts", &shared));
+    PC__TRY_RETURN(pc__config_flag(config, "norm_topk_prob", &experts->renormalise));
     experts->renormalise = experts->renormalise && experts->used > 1;
     if ((int64_t)shared * experts->width > INT32_MAX)
         return pc__config_refuse(config, "n_shared_experts");
     experts->shared = shared * experts->width;
-done:
     return status;
 }
 
@@ -139,20 +133,18 @@ pc_status pc__read_deepseek(const pc__config *config, const pc_allocator *mem, p
 {
     int32_t dense = 0, step = 1, attention = 0;
     pc_status status;
-    PC__TRY(pc__read_llama_like(config, mem, 1e-6, 1.0, arch), done);
-    PC__TRY(read_deepseek_sizes(config, &arch->experts), done);
-    PC__TRY(pc__config_only(config, "mlp_bias", 0), done);
-    PC__TRY(pc__config_flag(config, "attention_bias", &attention), done);
-    PC__TRY(pc__config_maybe(config, "first_k_dense_replace", &dense), done);
-    PC__TRY(pc__config_maybe(config, "moe_layer_freq", &step), done);
-    PC__TRY(check_expert_layers(config, arch), done);
+    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
+    PC__TRY_RETURN(read_deepseek_sizes(config, &arch->experts));
+    PC__TRY_RETURN(pc__config_only(config, "mlp_bias", 0));
+    PC__TRY_RETURN(pc__config_flag(config, "attention_bias", &attention));
+    PC__TRY_RETURN(pc__config_maybe(config, "first_k_dense_replace", &dense));
+    PC__TRY_RETURN(pc__config_maybe(config, "moe_layer_freq", &step));
+    PC__TRY_RETURN(check_expert_layers(config, arch));
     if (step < 1)
         return pc__config_refuse(config, "moe_layer_freq");
     arch->bias_roles = attention ? PC__BIAS_QKV | PC__BIT(O) : 0;
     for (int32_t l = dense; arch->experts.count && l < arch->layers; l++)
         if (l % step == 0)
             pc__set_experts(arch, l);
-    status = pc__check_layer_types(config, arch);
-done:
-    return status;
+    return pc__check_layer_types(config, arch);
 }

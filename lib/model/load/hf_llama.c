@@ -25,37 +25,33 @@ pc_status pc__read_llama_like(const pc__config *config, const pc_allocator *mem,
                               double partial, pc__arch *arch)
 {
     pc_status status;
-    PC__TRY(pc__config_size(config, "hidden_size", &arch->hidden), done);
-    PC__TRY(pc__config_size(config, "num_hidden_layers", &arch->layers), done);
-    PC__TRY(pc__config_size(config, "num_attention_heads", &arch->heads), done);
-    PC__TRY(pc__config_size(config, "intermediate_size", &arch->ffn), done);
-    PC__TRY(pc__config_size(config, "max_position_embeddings", &arch->context_length), done);
+    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
+    PC__TRY_RETURN(pc__config_size(config, "intermediate_size", &arch->ffn));
+    PC__TRY_RETURN(pc__config_size(config, "max_position_embeddings", &arch->context_length));
     arch->kv_heads = arch->heads;
-    PC__TRY(pc__config_maybe(config, "num_key_value_heads", &arch->kv_heads), done);
-    PC__TRY(pc__config_head_dim(config, arch), done);
-    PC__TRY(pc__config_eps(config, "rms_norm_eps", eps, arch), done);
-    PC__TRY(pc__config_activation(config, "hidden_act", PC__ACT_SILU, &arch->activation), done);
+    PC__TRY_RETURN(pc__config_maybe(config, "num_key_value_heads", &arch->kv_heads));
+    PC__TRY_RETURN(pc__config_head_dim(config, arch));
+    PC__TRY_RETURN(pc__config_eps(config, "rms_norm_eps", eps, arch));
+    PC__TRY_RETURN(pc__config_activation(config, "hidden_act", PC__ACT_SILU, &arch->activation));
     arch->norm = PC__NORM_RMS;
     arch->gated = 1;
     arch->final_norm = 1;
     arch->position_scheme = PC_POSITION_ROPE;
-    PC__TRY(pc__config_flag(config, "tie_word_embeddings", &arch->tied), done);
-    status = pc__read_rope(config, mem, partial, arch);
-done:
-    return status;
+    PC__TRY_RETURN(pc__config_flag(config, "tie_word_embeddings", &arch->tied));
+    return pc__read_rope(config, mem, partial, arch);
 }
 
 pc_status pc__read_llama(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
 {
     int32_t attention = 0, mlp = 0;
     pc_status status;
-    PC__TRY(pc__config_flag(config, "attention_bias", &attention), done);
-    PC__TRY(pc__config_flag(config, "mlp_bias", &mlp), done);
+    PC__TRY_RETURN(pc__config_flag(config, "attention_bias", &attention));
+    PC__TRY_RETURN(pc__config_flag(config, "mlp_bias", &mlp));
     arch->bias_roles = (attention ? PC__BIAS_QKV | PC__BIT(O) : 0) | (mlp ? PC__BIAS_MLP : 0);
-    PC__TRY(pc__check_layer_types(config, arch), done);
-    status = pc__read_llama_like(config, mem, 1e-6, 1.0, arch);
-done:
-    return status;
+    PC__TRY_RETURN(pc__check_layer_types(config, arch));
+    return pc__read_llama_like(config, mem, 1e-6, 1.0, arch);
 }
 
 /* Mistral's window is 4096 if the key is absent, none if it is null. */
@@ -64,13 +60,11 @@ pc_status pc__read_mistral(const pc__config *config, const pc_allocator *mem, pc
     int32_t heads;
     pc_status status;
     arch->window = json_object_get(config->object, "sliding_window") ? 0 : 4096;
-    PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
+    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
     if (!json_object_get(config->object, "num_key_value_heads"))
-        PC__TRY(pc__config_size(config, "num_key_value_heads", &heads), done);
-    PC__TRY(pc__read_llama_like(config, mem, 1e-6, 1.0, arch), done);
-    status = pc__check_layer_types(config, arch);
-done:
-    return status;
+        PC__TRY_RETURN(pc__config_size(config, "num_key_value_heads", &heads));
+    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
+    return pc__check_layer_types(config, arch);
 }
 
 pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
@@ -79,15 +73,15 @@ pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__
     json_t *types = pc__config_find(config, "layer_types");
     pc_status status;
     if (!json_object_get(config->object, "num_key_value_heads"))
-        PC__TRY(pc__config_size(config, "num_key_value_heads", &heads), done);
-    PC__TRY(pc__read_llama_like(config, mem, 1e-6, 1.0, arch), done);
+        PC__TRY_RETURN(pc__config_size(config, "num_key_value_heads", &heads));
+    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
     arch->bias_roles = PC__BIAS_QKV;
-    PC__TRY(pc__config_flag(config, "use_sliding_window", &windows), done);
+    PC__TRY_RETURN(pc__config_flag(config, "use_sliding_window", &windows));
     if (windows) {
         arch->window = json_object_get(config->object, "sliding_window") ? 0 : 4096;
         arch->window_from = 28;
-        PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
-        PC__TRY(pc__config_maybe(config, "max_window_layers", &arch->window_from), done);
+        PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
+        PC__TRY_RETURN(pc__config_maybe(config, "max_window_layers", &arch->window_from));
     }
     if (arch->window && types) { /* layer_types overrides max_window_layers */
         const char *type;
@@ -96,37 +90,33 @@ pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__
                && !strcmp(type, "full_attention"))
             arch->window_from++;
     }
-    status = pc__check_layer_types(config, arch);
-done:
-    return status;
+    return pc__check_layer_types(config, arch);
 }
 
 pc_status pc__read_phi3(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
 {
     pc_status status;
-    PC__TRY(pc__config_maybe(config, "sliding_window", &arch->window), done);
-    PC__TRY(pc__read_llama_like(config, mem, 1e-5, 1.0, arch), done);
-    PC__TRY(pc__check_layer_types(config, arch), done);
+    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
+    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-5, 1.0, arch));
+    PC__TRY_RETURN(pc__check_layer_types(config, arch));
     if (arch->rope.scaling != PC__ROPE_PLAIN && arch->rope.scaling != PC__ROPE_LONG)
         status = pc__fail(PC_ERR_UNSUPPORTED,
                           "%s: model_type 'phi3' supports LongRoPE and plain RoPE only",
                           config->where);
-done:
     return status;
 }
 
 pc_status pc__read_phi(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
 {
     pc_status status;
-    PC__TRY(pc__config_only(config, "qk_layernorm", 0), done);
-    PC__TRY(pc__read_llama_like(config, mem, 1e-5, 0.5, arch), done);
-    PC__TRY(pc__config_eps(config, "layer_norm_eps", 1e-5, arch), done);
-    PC__TRY(pc__config_activation(config, "hidden_act", PC__ACT_GELU_TANH, &arch->activation),
-            done);
+    PC__TRY_RETURN(pc__config_only(config, "qk_layernorm", 0));
+    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-5, 0.5, arch));
+    PC__TRY_RETURN(pc__config_eps(config, "layer_norm_eps", 1e-5, arch));
+    PC__TRY_RETURN(
+        pc__config_activation(config, "hidden_act", PC__ACT_GELU_TANH, &arch->activation));
     arch->norm = PC__NORM_LAYER;
     arch->gated = 0;
     arch->residual = PC__RESIDUAL_PARALLEL;
     arch->bias_roles = PC__BIAS_QKV | PC__BIT(O) | PC__BIAS_MLP | PC__BIAS_NORMS | PC__BIT(HEAD);
-done:
     return status;
 }

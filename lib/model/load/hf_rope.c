@@ -74,13 +74,11 @@ static pc_status read_original(const pc__config *scaling, const pc__config *conf
 {
     pc_status status;
     rope->original_length = rope->max_length;
-    PC__TRY(pc__config_number(scaling, "original_max_position_embeddings", &rope->original_length),
-            done);
-    PC__TRY(pc__config_number(config, "original_max_position_embeddings", &rope->original_length),
-            done);
-    status = check_positive(scaling, "original_max_position_embeddings", rope->original_length);
-done:
-    return status;
+    PC__TRY_RETURN(
+        pc__config_number(scaling, "original_max_position_embeddings", &rope->original_length));
+    PC__TRY_RETURN(
+        pc__config_number(config, "original_max_position_embeddings", &rope->original_length));
+    return check_positive(scaling, "original_max_position_embeddings", rope->original_length);
 }
 
 /* Without the key, the factor of YaRN and LongRoPE is the ratio of the two lengths. */
@@ -90,43 +88,38 @@ static pc_status read_factor(const pc__config *scaling, pc__rope_config *rope)
     rope->factor = 0;
     if (rope->scaling == PC__ROPE_YARN || rope->scaling == PC__ROPE_LONG)
         rope->factor = rope->max_length / rope->original_length;
-    PC__TRY(pc__config_number(scaling, "factor", &rope->factor), done);
-    status = check_positive(scaling, "factor", rope->factor);
-done:
-    return status;
+    PC__TRY_RETURN(pc__config_number(scaling, "factor", &rope->factor));
+    return check_positive(scaling, "factor", rope->factor);
 }
 
 static pc_status read_yarn(const pc__config *scaling, pc__rope_config *rope)
 {
     pc_status status;
-    PC__TRY(pc__config_number(scaling, "beta_fast", &rope->beta_fast), done);
-    PC__TRY(pc__config_number(scaling, "beta_slow", &rope->beta_slow), done);
-    PC__TRY(pc__config_number(scaling, "attention_factor", &rope->attention_factor), done);
-    PC__TRY(pc__config_number(scaling, "mscale", &rope->mscale), done);
-    PC__TRY(pc__config_number(scaling, "mscale_all_dim", &rope->mscale_all_dim), done);
+    PC__TRY_RETURN(pc__config_number(scaling, "beta_fast", &rope->beta_fast));
+    PC__TRY_RETURN(pc__config_number(scaling, "beta_slow", &rope->beta_slow));
+    PC__TRY_RETURN(pc__config_number(scaling, "attention_factor", &rope->attention_factor));
+    PC__TRY_RETURN(pc__config_number(scaling, "mscale", &rope->mscale));
+    PC__TRY_RETURN(pc__config_number(scaling, "mscale_all_dim", &rope->mscale_all_dim));
     rope->beta_fast = rope->beta_fast == 0 ? 32 : rope->beta_fast;
     rope->beta_slow = rope->beta_slow == 0 ? 1 : rope->beta_slow;
     if (rope->beta_fast < 0 || rope->beta_slow < 0 || rope->attention_factor < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: a rope parameter of yarn is below zero",
                         scaling->where);
     rope->truncate = 1;
-    status = pc__config_flag(scaling, "truncate", &rope->truncate);
-done:
-    return status;
+    return pc__config_flag(scaling, "truncate", &rope->truncate);
 }
 
 static pc_status read_llama3(const pc__config *scaling, pc__rope_config *rope)
 {
     pc_status status;
-    PC__TRY(pc__config_number(scaling, "low_freq_factor", &rope->low_freq_factor), done);
-    PC__TRY(pc__config_number(scaling, "high_freq_factor", &rope->high_freq_factor), done);
-    PC__TRY(check_positive(scaling, "low_freq_factor", rope->low_freq_factor), done);
-    PC__TRY(check_positive(scaling, "high_freq_factor", rope->high_freq_factor), done);
+    PC__TRY_RETURN(pc__config_number(scaling, "low_freq_factor", &rope->low_freq_factor));
+    PC__TRY_RETURN(pc__config_number(scaling, "high_freq_factor", &rope->high_freq_factor));
+    PC__TRY_RETURN(check_positive(scaling, "low_freq_factor", rope->low_freq_factor));
+    PC__TRY_RETURN(check_positive(scaling, "high_freq_factor", rope->high_freq_factor));
     if (rope->high_freq_factor <= rope->low_freq_factor)
         status = pc__fail(PC_ERR_FORMAT,
                           "%s: rope parameter 'high_freq_factor' is not above 'low_freq_factor'",
                           scaling->where);
-done:
     return status;
 }
 
@@ -134,14 +127,14 @@ static pc_status read_long(const pc__config *scaling, const pc_allocator *mem,
                            pc__rope_config *rope)
 {
     pc_status status;
-    PC__TRY(pc__config_number(scaling, "attention_factor", &rope->attention_factor), done);
-    PC__TRY(read_factors(scaling, mem, "short_factor", rope->dims / 2, &rope->short_factors), done);
-    PC__TRY(read_factors(scaling, mem, "long_factor", rope->dims / 2, &rope->long_factors), done);
+    PC__TRY_RETURN(pc__config_number(scaling, "attention_factor", &rope->attention_factor));
+    PC__TRY_RETURN(
+        read_factors(scaling, mem, "short_factor", rope->dims / 2, &rope->short_factors));
+    PC__TRY_RETURN(read_factors(scaling, mem, "long_factor", rope->dims / 2, &rope->long_factors));
     if (rope->original_length <= 1)
         status = pc__fail(PC_ERR_FORMAT,
                           "%s: rope parameter 'original_max_position_embeddings' is %g",
                           scaling->where, rope->original_length);
-done:
     return status;
 }
 
@@ -149,19 +142,18 @@ static pc_status read_scaling(const pc__config *scaling, const pc__config *confi
                               const pc_allocator *mem, pc__rope_config *rope)
 {
     pc_status status;
-    PC__TRY(read_scaling_kind(scaling, &rope->scaling), done);
+    PC__TRY_RETURN(read_scaling_kind(scaling, &rope->scaling));
     if (rope->scaling == PC__ROPE_PLAIN)
-        goto done;
+        return status;
     if (rope->scaling != PC__ROPE_DYNAMIC)
-        PC__TRY(read_original(scaling, config, rope), done);
-    PC__TRY(read_factor(scaling, rope), done);
+        PC__TRY_RETURN(read_original(scaling, config, rope));
+    PC__TRY_RETURN(read_factor(scaling, rope));
     if (rope->scaling == PC__ROPE_YARN)
         status = read_yarn(scaling, rope);
     else if (rope->scaling == PC__ROPE_LLAMA3)
         status = read_llama3(scaling, rope);
     else if (rope->scaling == PC__ROPE_LONG)
         status = read_long(scaling, mem, rope);
-done:
     return status;
 }
 
@@ -189,16 +181,15 @@ pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, doubl
         return pc__config_refuse(config, key);
     rope->theta = 10000.0;
     rope->max_length = arch->context_length;
-    PC__TRY(check_flat(&scaling), done);
-    PC__TRY(read_rope_number(&scaling, config, "rope_theta", &rope->theta), done);
-    PC__TRY(read_rope_number(&scaling, config, "partial_rotary_factor", &partial), done);
+    PC__TRY_RETURN(check_flat(&scaling));
+    PC__TRY_RETURN(read_rope_number(&scaling, config, "rope_theta", &rope->theta));
+    PC__TRY_RETURN(read_rope_number(&scaling, config, "partial_rotary_factor", &partial));
     rope->dims = partial > 0 && partial <= 1 ? (int32_t)(arch->head_dim * partial) : 0;
     if (!(rope->theta > 1) || rope->dims < 2 || rope->dims % 2)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: RoPE with base %g on %g of a head of %d is not implemented",
                         config->where, rope->theta, partial, arch->head_dim);
-    PC__TRY(read_scaling(&scaling, config, mem, rope), done);
+    PC__TRY_RETURN(read_scaling(&scaling, config, mem, rope));
     arch->context_length = pc__rope_context(rope);
-done:
     return status;
 }

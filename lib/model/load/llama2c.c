@@ -64,22 +64,18 @@ static pc_status add_attention(checkpoint_reader *c)
     const pc__arch *arch = c->arch;
     int32_t queries = arch->heads * arch->head_dim, keys = arch->kv_heads * arch->head_dim;
     pc_status status;
-    PC__TRY(add_layers(c, "self_attn.q_proj", queries, arch->hidden), done);
-    PC__TRY(add_layers(c, "self_attn.k_proj", keys, arch->hidden), done);
-    PC__TRY(add_layers(c, "self_attn.v_proj", keys, arch->hidden), done);
-    status = add_layers(c, "self_attn.o_proj", arch->hidden, queries);
-done:
-    return status;
+    PC__TRY_RETURN(add_layers(c, "self_attn.q_proj", queries, arch->hidden));
+    PC__TRY_RETURN(add_layers(c, "self_attn.k_proj", keys, arch->hidden));
+    PC__TRY_RETURN(add_layers(c, "self_attn.v_proj", keys, arch->hidden));
+    return add_layers(c, "self_attn.o_proj", arch->hidden, queries);
 }
 
 static pc_status add_mlp(checkpoint_reader *c)
 {
     pc_status status;
-    PC__TRY(add_layers(c, "mlp.gate_proj", c->arch->ffn, c->arch->hidden), done);
-    PC__TRY(add_layers(c, "mlp.down_proj", c->arch->hidden, c->arch->ffn), done);
-    status = add_layers(c, "mlp.up_proj", c->arch->ffn, c->arch->hidden);
-done:
-    return status;
+    PC__TRY_RETURN(add_layers(c, "mlp.gate_proj", c->arch->ffn, c->arch->hidden));
+    PC__TRY_RETURN(add_layers(c, "mlp.down_proj", c->arch->hidden, c->arch->ffn));
+    return add_layers(c, "mlp.up_proj", c->arch->ffn, c->arch->hidden);
 }
 
 static pc_status add_head(checkpoint_reader *c)
@@ -93,35 +89,31 @@ static pc_status read_version_0(checkpoint_reader *c)
     const pc__arch *arch = c->arch;
     uint64_t tables = (uint64_t)arch->context_length * (uint64_t)arch->head_dim * sizeof(float);
     pc_status status;
-    PC__TRY(add_tensor(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden), done);
-    PC__TRY(add_layers(c, "input_layernorm", 0, arch->hidden), done);
-    PC__TRY(add_attention(c), done);
-    PC__TRY(add_layers(c, "post_attention_layernorm", 0, arch->hidden), done);
-    PC__TRY(add_mlp(c), done);
-    PC__TRY(add_tensor(c, "model.norm.weight", 1, arch->hidden, 0), done);
+    PC__TRY_RETURN(add_tensor(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden));
+    PC__TRY_RETURN(add_layers(c, "input_layernorm", 0, arch->hidden));
+    PC__TRY_RETURN(add_attention(c));
+    PC__TRY_RETURN(add_layers(c, "post_attention_layernorm", 0, arch->hidden));
+    PC__TRY_RETURN(add_mlp(c));
+    PC__TRY_RETURN(add_tensor(c, "model.norm.weight", 1, arch->hidden, 0));
     if (tables > c->size - c->at)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: byte %zu: the file ends within the tables of cos and sin", c->path,
                         c->at);
     c->at += (size_t)tables;
-    status = add_head(c);
-done:
-    return status;
+    return add_head(c);
 }
 
 static pc_status read_version_1(checkpoint_reader *c)
 {
     const pc__arch *arch = c->arch;
     pc_status status;
-    PC__TRY(add_layers(c, "input_layernorm", 0, arch->hidden), done);
-    PC__TRY(add_layers(c, "post_attention_layernorm", 0, arch->hidden), done);
-    PC__TRY(add_tensor(c, "model.norm.weight", 1, arch->hidden, 0), done);
-    PC__TRY(add_tensor(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden), done);
-    PC__TRY(add_attention(c), done);
-    PC__TRY(add_mlp(c), done);
-    status = add_head(c);
-done:
-    return status;
+    PC__TRY_RETURN(add_layers(c, "input_layernorm", 0, arch->hidden));
+    PC__TRY_RETURN(add_layers(c, "post_attention_layernorm", 0, arch->hidden));
+    PC__TRY_RETURN(add_tensor(c, "model.norm.weight", 1, arch->hidden, 0));
+    PC__TRY_RETURN(add_tensor(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden));
+    PC__TRY_RETURN(add_attention(c));
+    PC__TRY_RETURN(add_mlp(c));
+    return add_head(c);
 }
 
 /* Reads the seven numbers of the header. */
@@ -188,11 +180,10 @@ static pc_status read_file(checkpoint_reader *c, pc__arch *arch)
     if (status < 0)
         return status;
     c->at = version_1 ? HEADER_1 : 7 * sizeof(int32_t);
-    PC__TRY(version_1 ? read_version_1(c) : read_version_0(c), done);
+    PC__TRY_RETURN(version_1 ? read_version_1(c) : read_version_0(c));
     if (c->at != c->size)
         status = pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %zu bytes too many", c->path, c->at,
                           c->size - c->at);
-done:
     return status;
 }
 

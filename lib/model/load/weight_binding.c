@@ -132,12 +132,10 @@ static pc_status bind_attention(const binder *b, pc__native_layer *to)
     size_t hidden = (size_t)arch->hidden, heads = (size_t)arch->heads,
            kv_heads = (size_t)shape->kv_heads;
     pc_status status;
-    PC__TRY(bind_linear(b, PC__ROLE_Q, heads * (size_t)shape->k_dim, hidden, &to->q), done);
-    PC__TRY(bind_linear(b, PC__ROLE_K, kv_heads * (size_t)shape->k_dim, hidden, &to->k), done);
-    PC__TRY(bind_linear(b, PC__ROLE_V, kv_heads * (size_t)shape->v_dim, hidden, &to->v), done);
-    status = bind_linear(b, PC__ROLE_O, hidden, heads * (size_t)shape->v_dim, &to->o);
-done:
-    return status;
+    PC__TRY_RETURN(bind_linear(b, PC__ROLE_Q, heads * (size_t)shape->k_dim, hidden, &to->q));
+    PC__TRY_RETURN(bind_linear(b, PC__ROLE_K, kv_heads * (size_t)shape->k_dim, hidden, &to->k));
+    PC__TRY_RETURN(bind_linear(b, PC__ROLE_V, kv_heads * (size_t)shape->v_dim, hidden, &to->v));
+    return bind_linear(b, PC__ROLE_O, hidden, heads * (size_t)shape->v_dim, &to->o);
 }
 
 static pc_status bind_mlp(const binder *b, pc__native_mlp *mlp)
@@ -149,11 +147,9 @@ static pc_status bind_mlp(const binder *b, pc__native_mlp *mlp)
     if (!mlp->width)
         return PC_OK;
     if (arch->gated)
-        PC__TRY(bind_linear(b, PC__ROLE_GATE, mlp->width, hidden, &mlp->gate), done);
-    PC__TRY(bind_linear(b, PC__ROLE_UP, mlp->width, hidden, &mlp->up), done);
-    status = bind_linear(b, PC__ROLE_DOWN, hidden, mlp->width, &mlp->down);
-done:
-    return status;
+        PC__TRY_RETURN(bind_linear(b, PC__ROLE_GATE, mlp->width, hidden, &mlp->gate));
+    PC__TRY_RETURN(bind_linear(b, PC__ROLE_UP, mlp->width, hidden, &mlp->up));
+    return bind_linear(b, PC__ROLE_DOWN, hidden, mlp->width, &mlp->down);
 }
 
 /* Binds in fp32: a rounded router would choose other experts. */
@@ -224,14 +220,15 @@ static pc_status bind_experts(const binder *b, pc__native_layer *to)
     const pc__weight_provider *p = b->provider;
     pc__weight_source gate, up, down;
     pc_status status;
-    PC__TRY(bind_exactly(b, PC__ROLE_ROUTER, count, &to->router), done);
+    PC__TRY_RETURN(bind_exactly(b, PC__ROLE_ROUTER, count, &to->router));
     if (config->shared_gated)
-        PC__TRY(bind_exactly(b, PC__ROLE_SHARED_SCALE, 1, &to->shared_scale), done);
-    PC__TRY(p->matrix(p->user, PC__ROLE_EXPERT_UP, b->layer, count * width, hidden, &up), done);
-    PC__TRY(p->matrix(p->user, PC__ROLE_EXPERT_DOWN, b->layer, count * hidden, width, &down), done);
+        PC__TRY_RETURN(bind_exactly(b, PC__ROLE_SHARED_SCALE, 1, &to->shared_scale));
+    PC__TRY_RETURN(p->matrix(p->user, PC__ROLE_EXPERT_UP, b->layer, count * width, hidden, &up));
+    PC__TRY_RETURN(
+        p->matrix(p->user, PC__ROLE_EXPERT_DOWN, b->layer, count * hidden, width, &down));
     if (b->native->arch.gated)
-        PC__TRY(p->matrix(p->user, PC__ROLE_EXPERT_GATE, b->layer, count * width, hidden, &gate),
-                done);
+        PC__TRY_RETURN(
+            p->matrix(p->user, PC__ROLE_EXPERT_GATE, b->layer, count * width, hidden, &gate));
     to->experts = pc__calloc(b->mem, count, sizeof *to->experts);
     if (!to->experts)
         return PC_ERR_NOMEM;
@@ -239,27 +236,24 @@ static pc_status bind_experts(const binder *b, pc__native_layer *to)
         pc__native_mlp *mlp = &to->experts[e];
         mlp->width = width;
         if (b->native->arch.gated)
-            PC__TRY(bind_expert(b, &gate, e, width, hidden, &mlp->gate), done);
-        PC__TRY(bind_expert(b, &up, e, width, hidden, &mlp->up), done);
-        PC__TRY(bind_expert(b, &down, e, hidden, width, &mlp->down), done);
+            PC__TRY_RETURN(bind_expert(b, &gate, e, width, hidden, &mlp->gate));
+        PC__TRY_RETURN(bind_expert(b, &up, e, width, hidden, &mlp->up));
+        PC__TRY_RETURN(bind_expert(b, &down, e, hidden, width, &mlp->down));
     }
-    status = join_experts(b, to, count);
-done:
-    return status;
+    return join_experts(b, to, count);
 }
 
 static pc_status bind_layer(const binder *b, pc__native_layer *to)
 {
     const pc__arch *arch = &b->native->arch;
     pc_status status;
-    PC__TRY(bind_norm(b, PC__ROLE_NORM1, &to->norm1), done);
+    PC__TRY_RETURN(bind_norm(b, PC__ROLE_NORM1, &to->norm1));
     if (arch->residual != PC__RESIDUAL_PARALLEL)
-        PC__TRY(bind_norm(b, PC__ROLE_NORM2, &to->norm2), done);
-    PC__TRY(bind_attention(b, to), done);
-    PC__TRY(bind_mlp(b, &to->mlp), done);
+        PC__TRY_RETURN(bind_norm(b, PC__ROLE_NORM2, &to->norm2));
+    PC__TRY_RETURN(bind_attention(b, to));
+    PC__TRY_RETURN(bind_mlp(b, &to->mlp));
     if (pc__has_experts(arch, b->layer))
         status = bind_experts(b, to);
-done:
     return status;
 }
 
@@ -294,7 +288,7 @@ static pc_status distance_rows(const binder *b, pc__embedding_table *table)
     pc__native_norm norm = {0};
     size_t hidden = (size_t)native->arch.hidden;
     pc_status status;
-    PC__TRY(bind_table(b, PC__ROLE_RELATIVE, hidden, PC_DTYPE_F32, table), done);
+    PC__TRY_RETURN(bind_table(b, PC__ROLE_RELATIVE, hidden, PC_DTYPE_F32, table));
     if (table->rows != 2 * (size_t)native->arch.encoder.relative)
         return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, expected %zu",
                         pc__tensor_role_name(PC__ROLE_RELATIVE), table->rows,
@@ -307,7 +301,6 @@ static pc_status distance_rows(const binder *b, pc__embedding_table *table)
         pc__free(b->mem, norm.gain);
         pc__free(b->mem, norm.bias);
     }
-done:
     return status;
 }
 
@@ -365,14 +358,13 @@ static pc_status bind_heads(const binder *b)
     size_t hidden = (size_t)b->native->arch.hidden;
     pc_status status = PC_OK;
     if (b->provider->table_rows(b->provider->user, PC__ROLE_POOL))
-        PC__TRY(bind_linear(b, PC__ROLE_POOL, hidden, hidden, &encoder->pool), done);
+        PC__TRY_RETURN(bind_linear(b, PC__ROLE_POOL, hidden, hidden, &encoder->pool));
     encoder->classes = b->provider->table_rows(b->provider->user, PC__ROLE_CLASSIFIER);
     if (encoder->classes && !encoder->pool)
         return pc__fail(PC_ERR_UNSUPPORTED, "a classifier without a pooler is not supported");
     if (encoder->classes)
         status = bind_linear(b, PC__ROLE_CLASSIFIER, encoder->classes, hidden,
                              &encoder->classifier);
-done:
     return status;
 }
 
@@ -384,18 +376,15 @@ static pc_status bind_encoder(binder *b)
     size_t hidden = (size_t)native->arch.hidden;
     pc_status status = PC_OK;
     if (config->types)
-        PC__TRY(bind_table(b, PC__ROLE_TYPES, hidden, PC_DTYPE_F32, &encoder->types), done);
+        PC__TRY_RETURN(bind_table(b, PC__ROLE_TYPES, hidden, PC_DTYPE_F32, &encoder->types));
     if (config->relative)
-        PC__TRY(bind_distances(b), done);
+        PC__TRY_RETURN(bind_distances(b));
     if (config->conv) {
-        PC__TRY(
-            bind_linear(b, PC__ROLE_CONV, hidden, hidden * (size_t)config->conv, &encoder->conv),
-            done);
-        PC__TRY(bind_norm(b, PC__ROLE_CONV_NORM, &encoder->conv_norm), done);
+        PC__TRY_RETURN(
+            bind_linear(b, PC__ROLE_CONV, hidden, hidden * (size_t)config->conv, &encoder->conv));
+        PC__TRY_RETURN(bind_norm(b, PC__ROLE_CONV_NORM, &encoder->conv_norm));
     }
-    status = bind_heads(b);
-done:
-    return status;
+    return bind_heads(b);
 }
 
 static pc_status bind_ends(binder *b)
@@ -405,23 +394,21 @@ static pc_status bind_ends(binder *b)
     size_t hidden = (size_t)arch->hidden,
            narrow = arch->embedding_dim > 0 ? (size_t)arch->embedding_dim : hidden;
     pc_status status;
-    PC__TRY(bind_table(b, PC__ROLE_EMBEDDING, narrow, native->compute, &native->embedding), done);
+    PC__TRY_RETURN(bind_table(b, PC__ROLE_EMBEDDING, narrow, native->compute, &native->embedding));
     if (arch->position_scheme == PC_POSITION_LEARNED)
-        PC__TRY(bind_table(b, PC__ROLE_POSITIONS, hidden, PC_DTYPE_F32, &native->positions), done);
+        PC__TRY_RETURN(bind_table(b, PC__ROLE_POSITIONS, hidden, PC_DTYPE_F32, &native->positions));
     if (narrow != hidden) {
-        PC__TRY(bind_linear(b, PC__ROLE_PROJECT_IN, hidden, narrow, &native->project_in), done);
-        PC__TRY(bind_linear(b, PC__ROLE_PROJECT_OUT, narrow, hidden, &native->project_out), done);
+        PC__TRY_RETURN(bind_linear(b, PC__ROLE_PROJECT_IN, hidden, narrow, &native->project_in));
+        PC__TRY_RETURN(bind_linear(b, PC__ROLE_PROJECT_OUT, narrow, hidden, &native->project_out));
     }
     if (arch->embedding_norm)
-        PC__TRY(bind_norm(b, PC__ROLE_EMBEDDING_NORM, &native->embedding_norm), done);
+        PC__TRY_RETURN(bind_norm(b, PC__ROLE_EMBEDDING_NORM, &native->embedding_norm));
     if (arch->final_norm)
-        PC__TRY(bind_norm(b, PC__ROLE_FINAL_NORM, &native->final_norm), done);
+        PC__TRY_RETURN(bind_norm(b, PC__ROLE_FINAL_NORM, &native->final_norm));
     if (!arch->causal)
         return bind_encoder(b);
-    status = bind_linear(b, arch->tied ? PC__ROLE_EMBEDDING : PC__ROLE_HEAD, (size_t)arch->vocab,
-                         narrow, &native->head);
-done:
-    return status;
+    return bind_linear(b, arch->tied ? PC__ROLE_EMBEDDING : PC__ROLE_HEAD, (size_t)arch->vocab,
+                       narrow, &native->head);
 }
 
 /* Makes the frequencies of a single RoPE regime. Of several, checks that they can be made: each

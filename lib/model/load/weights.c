@@ -39,12 +39,10 @@ void pc__weights_free(pc__weights *weights)
 pc_status pc__weights_map(pc__weights *weights, const char *path, pc__file *out)
 {
     pc_status status;
-    PC__TRY(pc__grow(&weights->mem, (void **)&weights->files, &weights->file_capacity,
-                     weights->file_count + 1, sizeof *weights->files),
-            done);
-    PC__TRY(pc__file_map(out, path), done);
+    PC__TRY_RETURN(pc__grow(&weights->mem, (void **)&weights->files, &weights->file_capacity,
+                            weights->file_count + 1, sizeof *weights->files));
+    PC__TRY_RETURN(pc__file_map(out, path));
     weights->files[weights->file_count++] = *out;
-done:
     return status;
 }
 

@@ -10,6 +10,7 @@
 #include <zstd_errors.h>
 
 #include "base/fail.h"
+#include "base/little_endian.h"
 
 enum { HUFFMAN_LEVEL = -1000, REPEATS_LEVEL = 1 };
 #define CODED 0x80000000u
@@ -81,17 +82,6 @@ void pc__planes_free(pc__planes *planes)
 size_t pc__planes_bound(size_t value, size_t bytes)
 {
     return bytes + (bytes / value + PC__CHUNK - 1) / PC__CHUNK * value * 4;
-}
-
-static void put_word(uint8_t *to, uint32_t word)
-{
-    for (int i = 0; i < 4; i++)
-        to[i] = (uint8_t)(word >> 8 * i);
-}
-
-static uint32_t word_at(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
 static void split_2(const uint8_t *data, size_t count, uint8_t *restrict high,
@@ -170,11 +160,11 @@ static pc_status put_plane(pc__planes *p, const uint8_t *plane, size_t count, ui
     if (ZSTD_isError(coded) && ZSTD_getErrorCode(coded) == ZSTD_error_memory_allocation)
         return pc__fail(PC_ERR_NOMEM, "out of memory (zstd)");
     if (ZSTD_isError(coded) || coded >= count) { /* no room for it is one of the errors */
-        put_word(*out, (uint32_t)count);
+        pc__put_u32(*out, (uint32_t)count);
         memcpy(*out + 4, plane, count);
         *out += 4 + count;
     } else {
-        put_word(*out, (uint32_t)coded | CODED);
+        pc__put_u32(*out, (uint32_t)coded | CODED);
         *out += 4 + coded;
     }
     return PC_OK;
@@ -215,7 +205,7 @@ static pc_status get_plane(pc__planes *p, const uint8_t **in, const uint8_t *end
     size_t size, coded;
     if (end - *in < 4)
         return pc__fail(PC_ERR_FORMAT, "byte planes: cut short");
-    word = word_at(*in);
+    word = pc__get_u32(*in);
     size = word & ~CODED;
     *in += 4;
     if (size > (size_t)(end - *in) || (!(word & CODED) && size != count))

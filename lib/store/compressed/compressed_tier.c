@@ -3,6 +3,8 @@
  * written with the codec's scratch memory, and removed records that are still being read. A record
  * is open as long as its source: it is not evicted then, which would free nothing, and stays
  * readable if it is removed. */
+#include "store/compressed/compressed_tier.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -10,7 +12,6 @@
 #include "base/fail.h"
 #include "base/mem.h"
 #include "store/compressed/compressed_record.h"
-#include "store/tier.h"
 
 typedef struct compressed_tier {
     pc__tier tier; /* first */

@@ -11,24 +11,6 @@
 
 typedef struct pc__ram_tier pc__ram_tier;
 
-/* Names and eviction data of an entry. */
-typedef struct pc__entry_desc {
-    pc__id key;
-    const pc__id
-        *content; /* of the tokens without their parent, for pc__ram_tier_has_content; NULL: none */
-    /* NULL: none. The entry is useless without its parent, so it is evicted first. */
-    const pc__id *parent;
-    const pc__id *salt; /* pc__salt_digest, for quotas; NULL: the cache's */
-    double cost;        /* seconds that computing it took */
-    double ttl;         /* seconds from the last hit; 0: the cache's */
-    double ttl_left;    /* of an evicted entry: seconds that are left; 0: all */
-    /* Bytes of pc__ram_tier_reserve; the put returns them. */
-    uint64_t reserved;
-    int32_t priority;
-    /* 1: written to the lower tiers at its second use. */
-    uint32_t write_on_reuse;
-} pc__entry_desc;
-
 typedef struct pc__ram_tier_options {
     uint64_t budget;
     double ttl; /* seconds; 0: none */

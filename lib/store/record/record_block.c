@@ -88,10 +88,10 @@ static pc_status decode_block(const pc__record *r, size_t index, const void *dat
                               void *out)
 {
     pc_codec_block block = pc__image_block(&r->image, index);
-    int host = r->codec->id >= PC_CODEC_APPLICATION;
+    int is_application = r->codec->id >= PC_CODEC_APPLICATION;
     pc__callback_begin();
     pc_status status = r->codec->decode(r->codec->user, &block, data, size, out);
-    if (status < 0 && host)
+    if (status < 0 && is_application)
         return pc__callback_failed(status, "codec %s, block %zu of a record: decode",
                                    r->codec->name, index);
     if (status < 0)

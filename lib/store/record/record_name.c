@@ -68,7 +68,7 @@ pc__id pc__record_name_id(const pc__record_name *record_name)
     pc__digest d;
     if (!record_name->variant[0])
         return record_name->key;
-    pc__digest_start(&d, "spot/1");
+    pc__digest_start(&d, "record-name/1");
     pc__digest_bytes(&d, record_name->key.bytes, sizeof record_name->key.bytes);
     pc__digest_text(&d, record_name->variant);
     return pc__digest_end(&d);

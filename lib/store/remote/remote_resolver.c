@@ -135,23 +135,11 @@ static pc_status start_thread(pc__remote_resolver *r)
     return PC_OK;
 }
 
-static struct timespec timespec_of(double seconds)
-{
-    struct timespec t;
-    if (!(seconds > 0))
-        seconds = 0;
-    if (seconds > 1e12)
-        seconds = 1e12;
-    t.tv_sec = (time_t)seconds;
-    t.tv_nsec = (long)(1e9 * (seconds - (double)t.tv_sec));
-    return t;
-}
-
 pc_status pc__remote_resolver_get(pc__remote_resolver *resolver, pc__remote_socket_address *out,
                                   pc__remote_deadline *limit)
 {
     pc__remote_resolver *r = resolver;
-    struct timespec until = timespec_of(limit->deadline);
+    struct timespec until = pc__timespec(limit->deadline);
     pc_status status = PC_OK;
     pthread_mutex_lock(&r->lock);
     if (!r->count && !r->running)

@@ -209,7 +209,7 @@ static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc_
     pc_status status;
     if (r->tree->slot)
         return pc__xml_fault(r->env->where, e,
-                             "<%s>: the schema string is the template; write the text as it is",
+                             "<%s>: the schema string is the template; write only the text",
                              e->name);
     status = pc__chat_tag_of(r->env, e, &r->in_system, &tag);
     if (status >= 0)

@@ -1,4 +1,4 @@
-/* Loads of segments for a request: how long it waits for them, and what came of each. */
+/* Loads of segments for a request: starts them, waits for them, hands them over. */
 #include "serve/fetch.h"
 
 #include <promptcache/bench.h>

@@ -1,8 +1,7 @@
 /* Loads of segments from the tiers below RAM, beside what the request computes meanwhile.
  *
  * All segments that RAM does not have are looked up at once (pc__fetch_look_up). The request
- * computes what has not come, and looks at the loads from the model's `cancelled`: whichever comes
- * first is used.
+ * computes the rest, and looks at the loads from the model's `cancelled`: the first result is used.
  *
  * Before that it may wait, once, and only for what should come in that time: for at most GRACE of
  * the time that computing all of it should take, times the trust in the tiers (store/estimate.h).
@@ -59,7 +58,7 @@ pc_status pc__fetch_get(pc__fetch *fetch, size_t index, pc_segment **out, uint32
 /* At once, from any callback: looked up and not failed; there. */
 int pc__fetch_is_pending(const pc__fetch *fetch, size_t index);
 int pc__fetch_is_there(const pc__fetch *fetch, size_t index);
-/* PC_REASON_FIRST_USE: nobody has it. PC_REASON_SLOW: computing was faster. */
+/* PC_REASON_FIRST_USE: no tier has it. PC_REASON_SLOW: computing was faster. */
 uint32_t pc__fetch_reason(const pc__fetch *fetch, size_t index);
 
 /* Layer streams. After pc__fetch_wait with may_stream: whether all pending items could be handed

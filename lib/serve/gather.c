@@ -236,7 +236,7 @@ pc_status pc__gather_start(pc__gather *g)
     return pc__request_poll(g->request);
 }
 
-/* Loads of what is being computed have come, and make it superfluous. */
+/* Loads of the parts under way have come and save more than is left to compute. */
 static int is_overtaken(pc__gather *g)
 {
     size_t there = 0;

@@ -236,7 +236,7 @@ static pc_status keep_parts(exact_gather *e)
     return status;
 }
 
-/* An overtaken call is made once more, with what has come. */
+/* An overtaken call is made once more, without the parts that were loaded. */
 static pc_status compute_missing(pc__gather *g)
 {
     exact_gather *e = (exact_gather *)g;

@@ -17,7 +17,7 @@ typedef struct pc__gather_ops {
     /* Seconds that computing the part should take. */
     double (*cost)(pc__gather *gather, size_t part);
     void (*loaded)(pc__gather *gather, size_t part); /* a load has brought it. NULL: nothing */
-    /* The part is among what is being computed. */
+    /* The part is being computed. */
     int (*is_under_way)(const pc__gather *gather, size_t part);
     pc_status (*compute)(pc__gather *gather);
     void (*judge)(pc__gather *gather);

@@ -29,8 +29,9 @@ typedef struct prefill_work {
     pc__prefill_input *prompts; /* [count] */
     uint8_t *verify;            /* [count] hits that are computed in full, too */
     pc__kv **runs;              /* [count] where states are wanted */
-    int only_hit; /* pc__prefill_hit: one input, computed only if it is or may be a hit; runs[0] is
-                     not made a segment */
+    /* pc__prefill_hit: one input, computed only if it is or may be a hit; runs[0] is not made a
+     * segment. */
+    int only_hit;
     float *own_embeddings, *own_logits; /* [count][…] for verification */
     pc_prefill_stats stats;
 } prefill_work;

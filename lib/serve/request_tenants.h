@@ -20,15 +20,15 @@ typedef struct pc__request_tenants {
 } pc__request_tenants;
 
 /* `salts` as checked by pc__generation_init. */
-pc_status pc__request_tenants_init(pc__request_tenants *scopes, const pc_model *model,
+pc_status pc__request_tenants_init(pc__request_tenants *tenants, const pc_model *model,
                                    const pc_cache *cache, uint32_t encoding, uint64_t regime,
                                    const pc_salt *salts, size_t count);
-void pc__request_tenants_end(pc__request_tenants *scopes,
-                             const pc_allocator *mem); /* zeroed: does nothing */
+/* Zeroed: does nothing. */
+void pc__request_tenants_end(pc__request_tenants *tenants, const pc_allocator *mem);
 /* The tenant of a part whose first token has this position. */
-const pc__request_tenant *pc__request_tenant_at(const pc__request_tenants *scopes,
+const pc__request_tenant *pc__request_tenant_at(const pc__request_tenants *tenants,
                                                 int64_t position);
 /* Names the tenants below `end`. Equal ids: the parts before `end` have equal keys. */
-pc__id pc__request_tenants_id(const pc__request_tenants *scopes, int64_t end);
+pc__id pc__request_tenants_id(const pc__request_tenants *tenants, int64_t end);
 
 #endif

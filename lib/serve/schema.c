@@ -44,12 +44,12 @@ pc_status pc__schema_recipe(const pc_schema *schema, uint32_t encoding, const pc
 }
 
 static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t regime,
-                                const pc__id *scopes)
+                                const pc__id *tenants_id)
 {
     for (size_t i = 0; i < PC__KEPT_KEYS; i++) {
         pc__unit_keys *keys = s->keys[i];
         if (keys && keys->encoding == encoding && keys->regime == regime
-            && pc__id_equal(&keys->scopes, scopes)) {
+            && pc__id_equal(&keys->tenants_id, tenants_id)) {
             atomic_fetch_add_explicit(&keys->references, 1, memory_order_relaxed);
             return keys;
         }
@@ -62,18 +62,18 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
                           pc__unit_keys **out)
 {
     pc_schema *s = (pc_schema *)(uintptr_t)schema;
-    pc__request_tenants scopes;
+    pc__request_tenants tenants;
     pc__id id;
-    pc_status status = pc__request_tenants_init(&scopes, s->model, cache, recipe->encoding, regime,
+    pc_status status = pc__request_tenants_init(&tenants, s->model, cache, recipe->encoding, regime,
                                                 salts, salt_count);
     *out = NULL;
     if (status < 0)
         return status;
-    id = pc__request_tenants_id(&scopes, s->tree->length);
+    id = pc__request_tenants_id(&tenants, s->tree->length);
     pthread_mutex_lock(&s->lock);
     *out = find_keys(s, recipe->encoding, regime, &id);
     if (!*out) {
-        status = pc__unit_keys_new(out, s->model, recipe, &scopes, regime, &id);
+        status = pc__unit_keys_new(out, s->model, recipe, &tenants, regime, &id);
         if (status >= 0) {
             pc__unit_keys_unref(s->keys[s->next_keys]);
             atomic_fetch_add_explicit(&(*out)->references, 1, memory_order_relaxed);
@@ -82,7 +82,7 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
         }
     }
     pthread_mutex_unlock(&s->lock);
-    pc__request_tenants_end(&scopes, &s->model->context->mem);
+    pc__request_tenants_end(&tenants, &s->model->context->mem);
     return status;
 }
 

@@ -73,7 +73,7 @@ static void sample_all(step_members *g, float *logits, pc__first_error *error)
     }
 }
 
-/* Ends cancelled sequences and takes them out. */
+/* Ends cancelled sequences and removes them. */
 static void drop_cancelled(step_members *g, pc__first_error *error)
 {
     size_t left = 0;

@@ -88,7 +88,7 @@ pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf)
                                .count = node->token_count};
 }
 
-/* Without waiting, what is still to be written could exceed the room that it has beside RAM
+/* Without waiting, segments still to be written could exceed their room beside RAM
  * (store/cache_write_behind.c). */
 static void make_write_room(pc__unit_work *work, uint64_t bytes)
 {

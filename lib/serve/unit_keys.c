@@ -9,7 +9,7 @@ int64_t pc__key_offset(const pc_model *model, int64_t start)
 /* The keys of one unit's items, each with the one before it as its parent. */
 typedef struct key_chain {
     const pc_model *model;
-    const pc__request_tenants *scopes;
+    const pc__request_tenants *tenants;
     pc__id last;
     int64_t last_start;
     int started;
@@ -17,7 +17,7 @@ typedef struct key_chain {
 
 static pc__id next_key(key_chain *c, const pc__node *item)
 {
-    c->last = pc__segment_key(&pc__request_tenant_at(c->scopes, item->start)->base,
+    c->last = pc__segment_key(&pc__request_tenant_at(c->tenants, item->start)->base,
                               c->started ? &c->last : NULL, item->start - c->last_start,
                               pc__key_offset(c->model, item->start), item->tokens, NULL,
                               item->token_count);
@@ -40,13 +40,13 @@ static void name_unit(pc__unit_keys *keys, pc__id *salts, key_chain *c, const pc
         if (unit->leaf[i] == PC__NO_LEAF)
             continue;
         keys->leaves[unit->leaf[i]] = key;
-        salts[unit->leaf[i]] = pc__request_tenant_at(c->scopes, unit->items[i]->start)->salt;
+        salts[unit->leaf[i]] = pc__request_tenant_at(c->tenants, unit->items[i]->start)->salt;
     }
 }
 
 pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc__recipe *recipe,
-                            const pc__request_tenants *scopes, uint64_t regime,
-                            const pc__id *scopes_id)
+                            const pc__request_tenants *tenants, uint64_t regime,
+                            const pc__id *tenants_id)
 {
     size_t leaves = recipe->leaf_count;
     pc__unit_keys *keys = pc__calloc(&model->context->mem, 1,
@@ -58,11 +58,11 @@ pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc
     keys->mem = model->context->mem;
     keys->encoding = recipe->encoding;
     keys->regime = regime;
-    keys->scopes = *scopes_id;
+    keys->tenants_id = *tenants_id;
     keys->count = leaves;
     keys->salts = keys->leaves + leaves;
     for (size_t u = 0; u < recipe->unit_count; u++) {
-        key_chain c = {.model = model, .scopes = scopes};
+        key_chain c = {.model = model, .tenants = tenants};
         name_unit(keys, keys->leaves + leaves, &c, recipe, &recipe->units[u]);
     }
     return PC_OK;

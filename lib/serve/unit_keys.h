@@ -11,7 +11,7 @@ typedef struct pc__unit_keys {
     pc_allocator mem;
     uint32_t encoding;
     uint64_t regime;
-    pc__id scopes; /* pc__request_tenants_id */
+    pc__id tenants_id; /* pc__request_tenants_id */
     size_t count;
     const pc__id *salts; /* [count] pc__salt_digest of each leaf's tenant */
     pc__id leaves[];     /* [count] */
@@ -21,8 +21,8 @@ typedef struct pc__unit_keys {
 int64_t pc__key_offset(const pc_model *model, int64_t start);
 
 pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc__recipe *recipe,
-                            const pc__request_tenants *scopes, uint64_t regime,
-                            const pc__id *scopes_id);
+                            const pc__request_tenants *tenants, uint64_t regime,
+                            const pc__id *tenants_id);
 void pc__unit_keys_unref(pc__unit_keys *keys);
 
 #endif

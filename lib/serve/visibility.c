@@ -8,7 +8,7 @@
 void pc__visibility_start(pc__visibility *visible)
 {
     *visible = (pc__visibility){.exact = 1};
-    pc__digest_start(&visible->digest, "sight/1");
+    pc__digest_start(&visible->digest, "visibility/1");
 }
 
 /* Names the tokens before a segment at `start`. */

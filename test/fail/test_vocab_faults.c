@@ -262,7 +262,7 @@ static void llama2c_faults(void)
     int32_t size = -1;
     float score = 1e30f;
     pc__tokenizer *t;
-    refused(&f, f.data, f.size + 1, PC_ERR_FORMAT, "1 bytes behind the last of 8");
+    refused(&f, f.data, f.size + 1, PC_ERR_FORMAT, "1 bytes follow the last of 8");
     memcpy(f.data + 8, &size, 4);
     refused(&f, f.data, f.size, PC_ERR_FORMAT, "token 0");
     size = INT32_MAX;

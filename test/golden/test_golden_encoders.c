@@ -236,7 +236,7 @@ static void refusals(golden *g)
     args.logits = NULL;
     args.segments = &segment;
     CHECK_STATUS(pc_eval(g->model, &args), PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("causal");
+    CHECK_ERROR_HAS("is an encoder");
     CHECK(!segment);
     args.segments = NULL;
     one.positions = down;
@@ -249,16 +249,16 @@ static void refusals(golden *g)
     CHECK_STATUS(pc_eval(g->model, &args), PC_ERR_INVALID);
     CHECK_ERROR_HAS("token type 2");
     CHECK_STATUS(g->model->ops.sequence_new(g->model->user, &sequence), PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("causal");
+    CHECK_ERROR_HAS("is an encoder");
     CHECK(!sequence);
     CHECK(!g->model->info.relocatable);
     pc_schema *schema = NULL;
     CHECK_STATUS(pc_schema_parse(&schema, g->model, "<schema name=\"s\"/>", 19, NULL),
                  PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("causal");
+    CHECK_ERROR_HAS("is an encoder");
     pc_prompt *prompt = NULL;
     CHECK_STATUS(pc_prompt_from_spans(&prompt, g->model, NULL, 0, 0, ids, 2), PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("causal");
+    CHECK_ERROR_HAS("is an encoder");
     pc_batch *batch = NULL;
     CHECK_STATUS(pc_batch_new(&batch, g->model, NULL), PC_ERR_UNSUPPORTED);
     CHECK(!schema && !prompt && !batch);

@@ -30,8 +30,8 @@ def base(model, adapter, tokenizer, scheme, regime, dtype, layout, encoding, sal
                   u64(dtype), u64(layout), u64(encoding), run(salt))
 
 
-def segment(base_id, before, distance, offset, tokens, relative=()):
-    return digest("seg/1", run(base_id), run(before), u64(distance), u64(offset),
+def segment(base_id, parent, distance, offset, tokens, relative=()):
+    return digest("seg/1", run(base_id), run(parent), u64(distance), u64(offset),
                   u64(len(tokens)), b"".join(struct.pack("<i", t) for t in tokens),
                   u64(len(relative)), b"".join(u64(r) for r in relative))
 

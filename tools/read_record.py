@@ -39,7 +39,7 @@ except ImportError:
 
 MAGIC = bytes.fromhex("89504352 0d0a1a0a")
 PROLOGUE, FACE, ENTRY, DESCRIPTION, DESCRIPTION_1, ALIGN = 64, 232, 72, 112, 144, 4096
-SEALED, HAS_CONTENT, HAS_BEFORE, LOSSY = 1, 1, 2, 4
+SEALED, HAS_CONTENT, HAS_PARENT, LOSSY = 1, 1, 2, 4
 TAG_DESCRIPTION, TAG_TOKENS, TAG_RELATIVE, TAG_CODEC, TAG_NEEDED = 1, 2, 3, 4, 1 << 31
 RAW, ZSTD = 1, 2
 LAYOUT_PAGES, PAGE, CHUNK = 1, 64, 32768
@@ -221,7 +221,7 @@ class Record:
                          key=ids[0],
                          salt=ids[1],
                          content=ids[2] if bits & HAS_CONTENT else "",
-                         before=ids[3] if bits & HAS_BEFORE else "",
+                         parent=ids[3] if bits & HAS_PARENT else "",
                          lossy=bool(bits & LOSSY),
                          priority=priority,
                          cost=cost,

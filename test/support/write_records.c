@@ -58,7 +58,7 @@ static int print_record(const pc__record *record)
     print_hex("salt", image->salt.bytes, 32);
     print_hex("model", image->model, 32);
     print_hex("content", image->content.bytes, image->has_content ? 32 : 0);
-    print_hex("before", image->parent.bytes, image->has_parent ? 32 : 0);
+    print_hex("parent", image->parent.bytes, image->has_parent ? 32 : 0);
     print_hex("seal_id", info.seal_id, info.sealed ? sizeof info.seal_id : 0);
     printf("\"kernels\": \"%s\", ", info.kernels);
     printf("\"architecture\": \"%s\", \"version\": [%u, %u], \"codec\": %u, \"sealed\": %s, "

@@ -15,7 +15,7 @@ typedef struct pc__dir {
     uid_t owner;
 } pc__dir;
 
-/* Checks that it belongs to `owner`, this user or root, and that nobody else may write to it.
+/* Checks that it belongs to `owner`, this user or root, and that no other user may write to it.
  * PC_ERR_STATE: the text names the folder (path, or path/name if `name` is not NULL), who may
  * write, and what to do. */
 pc_status pc__dir_check(const char *path, const char *name, const struct stat *st, uid_t owner);
@@ -36,9 +36,9 @@ int pc__dir_has(const pc__dir *dir, const char *name, int fd);
  * earlier call; afterwards the open file, unless opening failed. PC_AGAIN: others hold the lock
  * beyond `deadline` (pc__now clock; the error text is set). PC_ERR_IO, PC_ERR_STATE. */
 pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, int *fd);
-/* Replaces a file as a whole: writes `draft`, a name that nobody else uses, and renames it. `sync`:
- * returns when it is on the disk. PC_ERR_IO: the old file is kept; but if only the sync of the
- * folder failed, the new file is there and may be lost with the system. */
+/* Replaces a file as a whole: writes `draft`, a name that only this process uses, and renames it.
+ * `sync`: returns when it is on the disk. PC_ERR_IO: the old file is kept; but if only the sync of
+ * the folder failed, the new file is there and may be lost with the system. */
 pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *name, const void *data,
                           size_t size, int sync);
 /* The same in two steps, for files that are written piece by piece: an empty draft, and its rename.

@@ -8,7 +8,7 @@
 
 #include "base/fail.h"
 
-/* Stands right before every block, `offset` bytes behind the allocator's address. */
+/* Stands right before every block, `offset` bytes after the allocator's address. */
 typedef struct block_header {
     size_t size; /* of the block, without the header */
     uint32_t align;
@@ -96,8 +96,8 @@ static void libc_free(void *user, void *ptr, size_t size, size_t align)
 
 const pc_allocator pc__libc_allocator = {NULL, libc_alloc, libc_free};
 
-/* Gives back the whole pages of a malloc block that is about to be freed. malloc's own data in free
- * blocks lies at their ends. */
+/* Returns the whole pages of a malloc block that is about to be freed to the system. malloc's own
+ * data in free blocks lies at their ends. */
 static void discard_pages(void *ptr, size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)ptr % page) % page;

@@ -42,16 +42,16 @@ static void run_items(pc__pool *pool)
         pool->body(pool->arg, i);
 }
 
-static uint64_t wait_for_epoch(pc__pool *pool, uint64_t seen)
+static uint64_t wait_for_epoch(pc__pool *pool, uint64_t last)
 {
     uint64_t now;
     for (int i = 0; i < SPINS; i++) {
-        if ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) != seen)
+        if ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) != last)
             return now;
         relax();
     }
     pthread_mutex_lock(&pool->lock);
-    while ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) == seen)
+    while ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) == last)
         pthread_cond_wait(&pool->wake, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
     return now;

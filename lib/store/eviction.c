@@ -1,13 +1,9 @@
 /* LRFU with cost: scores, chains, holds and history (eviction.h). */
 #include "store/eviction.h"
 
-#include <math.h>
-
+#include "base/lrfu.h"
 #include "base/mem.h"
 
-#define HALF_LIFE 0.3 /* of the budget */
-#define COST_WEIGHT 0.25
-#define FIRST_USE -1.0  /* log2 of its weight */
 #define LEAST_COST 1e-6 /* seconds; also of items without a cost */
 
 enum { HISTORY_WAYS = 4, HISTORY_TIMES = 4 /* times the number of items */ };
@@ -137,14 +133,7 @@ void pc__eviction_unhold(pc__eviction *w, pc__eviction_item *item)
 static double half_lives(const pc__eviction *w, uint64_t bytes)
 {
     uint64_t all = w->budget ? w->budget : w->bytes;
-    return (double)bytes / (HALF_LIFE * (double)(all ? all : 1));
-}
-
-/* log2(2^heat + 2^now) */
-static double heat_after_use(double heat, double now)
-{
-    double more = heat > now ? heat : now, less = heat > now ? now : heat;
-    return more + log2(1 + exp2(less - more));
+    return pc__lrfu_half_lives(bytes, all ? all : 1);
 }
 
 static pc__eviction_history *history_set(const pc__eviction *w, uint64_t hash)
@@ -202,8 +191,8 @@ static void set_first_score(pc__eviction *w, pc__eviction_item *item)
 {
     double cost = item->cost > LEAST_COST ? item->cost : LEAST_COST;
     double history = recall_heat(w, pc__id_hash(&item->key));
-    item->value = COST_WEIGHT * log2(cost / (double)(item->bytes ? item->bytes : 1));
-    item->heat = isinf(history) ? w->clock + FIRST_USE : heat_after_use(history, w->clock);
+    item->value = pc__lrfu_value(cost, item->bytes ? item->bytes : 1);
+    item->heat = isinf(history) ? w->clock + PC__LRFU_FIRST_USE : pc__lrfu_use(history, w->clock);
     item->score = item->heat + item->value;
     item->uses = 1;
 }
@@ -219,7 +208,7 @@ static void set_heat(pc__eviction *w, pc__eviction_item *item, double heat)
 void pc__eviction_hit(pc__eviction *w, pc__eviction_item *item)
 {
     item->uses++;
-    set_heat(w, item, heat_after_use(item->heat, w->clock));
+    set_heat(w, item, pc__lrfu_use(item->heat, w->clock));
 }
 
 void pc__eviction_restore(pc__eviction *w, pc__eviction_item *item, double heat, uint32_t uses)

@@ -89,13 +89,13 @@ static const char *text_end(const char *from, const char *tag, int line_starts)
 /* Adds the segment of a tag; returns the beginning of the text after it. */
 static const char *split_tag(pc__jinja *j, const char *tag, int *line_starts)
 {
-    const char *close = tag_end(j, tag), *begin = tag + 2, *end = close, *behind;
+    const char *close = tag_end(j, tag), *begin = tag + 2, *end = close, *after;
     if (!close) {
         j->at = tag;
         pc__j_fail(j, PC_ERR_FORMAT, "\"%.2s\" is not closed", tag);
         return j->source_end;
     }
-    behind = close + 2;
+    after = close + 2;
     begin += begin < end && (*begin == '-' || *begin == '+');
     end -= end > begin && (end[-1] == '-' || end[-1] == '+');
     if (tag[1] == '{')
@@ -105,13 +105,13 @@ static const char *split_tag(pc__jinja *j, const char *tag, int *line_starts)
         add_segment(j, word, begin, end);
     }
     if (close[-1] == '-') {
-        while (behind < j->source_end && pc__is_blank(*behind))
-            behind++;
-    } else if (tag[1] != '{' && close[-1] != '+' && behind < j->source_end && *behind == '\n') {
-        behind++;
+        while (after < j->source_end && pc__is_blank(*after))
+            after++;
+    } else if (tag[1] != '{' && close[-1] != '+' && after < j->source_end && *after == '\n') {
+        after++;
     }
-    *line_starts = behind[-1] == '\n';
-    return behind;
+    *line_starts = after[-1] == '\n';
+    return after;
 }
 
 static void split_template(pc__jinja *j)
@@ -272,7 +272,7 @@ static pc__jvalue loop_items(pc__jinja *j, pc__jvalue v)
 /* The items that pass the loop's own "if". */
 static pc__jvalue filter_items(pc__jinja *j, const for_target *t, pc__jvalue all)
 {
-    const char *from = j->at, *behind = from;
+    const char *from = j->at, *after = from;
     pc__jvalue some = pc__j_list(j, PC__J_LIST);
     for (size_t i = 0; all.list && i < all.list->count && pc__j_step(j); i++) {
         size_t frame = j->frame, count = j->variable_count;
@@ -281,13 +281,13 @@ static pc__jvalue filter_items(pc__jinja *j, const for_target *t, pc__jvalue all
         bind_target(j, t, &all.list->items[i].value);
         j->at = from;
         passes = pc__j_expression(j);
-        behind = j->at;
+        after = j->at;
         if (pc__j_truth(&passes))
             pc__j_add(j, some.list, (pc__jvalue){0}, all.list->items[i].value);
         j->variable_count = count;
         j->frame = frame;
     }
-    j->at = behind > from ? behind : j->end;
+    j->at = after > from ? after : j->end;
     return some;
 }
 

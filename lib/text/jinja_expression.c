@@ -454,9 +454,9 @@ static pc__jvalue read_concatenation(pc__jinja *j)
 {
     pc__jvalue value = read_product(j);
     while (pc__j_step(j) && pc__j_accept(j, "~")) {
-        pc__jvalue behind = read_product(j);
+        pc__jvalue after = read_product(j);
         if (!j->skip)
-            value = pc__j_join(j, pc__j_text(j, value), pc__j_text(j, behind));
+            value = pc__j_join(j, pc__j_text(j, value), pc__j_text(j, after));
     }
     return value;
 }
@@ -597,7 +597,7 @@ static int is_conditional(const pc__jinja *j)
 
 static pc__jvalue read_conditional(pc__jinja *j)
 {
-    const char *first = j->at, *behind;
+    const char *first = j->at, *after;
     pc__jvalue value = {0}, condition;
     int truth;
     j->skip++;
@@ -607,11 +607,11 @@ static pc__jvalue read_conditional(pc__jinja *j)
         pc__j_expect(j, "if");
     condition = pc__j_or(j);
     truth = pc__j_truth(&condition);
-    behind = j->at;
+    after = j->at;
     if (truth && j->status >= 0) {
         j->at = first;
         value = pc__j_or(j);
-        j->at = j->status >= 0 ? behind : j->end;
+        j->at = j->status >= 0 ? after : j->end;
     }
     if (pc__j_accept_word(j, "else")) {
         pc__jvalue other;

@@ -56,7 +56,7 @@ static pc_status read_vocab_tokens(llama2c_vocab *v, const pc__file *file, const
         at += (size_t)size;
     }
     return at == file->size ? PC_OK
-                            : pc__fail(PC_ERR_FORMAT, "%s: %zu bytes behind the last of %zu tokens",
+                            : pc__fail(PC_ERR_FORMAT, "%s: %zu bytes follow the last of %zu tokens",
                                        path, file->size - at, count);
 }
 

@@ -76,7 +76,7 @@ static int next_field(protobuf *w, const uint8_t *types, protobuf_field *f)
     }
 }
 
-typedef struct model_file {
+typedef struct sentencepiece_file {
     const pc_allocator *mem;
     const char *path;
     pc__text *tokens;
@@ -86,9 +86,9 @@ typedef struct model_file {
     char *arena;
     pc__vocab vocab;
     pc__token_rules rules;
-} model_file;
+} sentencepiece_file;
 
-static pc_status add_token(model_file *m, pc__text text, float score, int32_t type)
+static pc_status add_token(sentencepiece_file *m, pc__text text, float score, int32_t type)
 {
     pc_status status = pc__grow(m->mem, (void **)&m->tokens, &m->tokens_room, m->count + 1,
                                 sizeof *m->tokens);
@@ -106,13 +106,14 @@ static pc_status add_token(model_file *m, pc__text text, float score, int32_t ty
     return PC_OK;
 }
 
-static pc_status damaged_protobuf(const model_file *m, const uint8_t *at, const uint8_t *start)
+static pc_status damaged_protobuf(const sentencepiece_file *m, const uint8_t *at,
+                                  const uint8_t *start)
 {
     return pc__fail(PC_ERR_FORMAT, "%s: damaged protobuf near byte %zu", m->path,
                     (size_t)(at - start));
 }
 
-static pc_status read_piece(model_file *m, const protobuf_field *whole)
+static pc_status read_piece(sentencepiece_file *m, const protobuf_field *whole)
 {
     protobuf w = {whole->bytes, whole->bytes + whole->value};
     protobuf_field f;
@@ -133,7 +134,7 @@ static pc_status read_piece(model_file *m, const protobuf_field *whole)
     return add_token(m, text, score, type);
 }
 
-static pc_status read_trainer(model_file *m, const protobuf_field *whole)
+static pc_status read_trainer(sentencepiece_file *m, const protobuf_field *whole)
 {
     protobuf w = {whole->bytes, whole->bytes + whole->value};
     protobuf_field f;
@@ -166,7 +167,7 @@ static pc_status read_trainer(model_file *m, const protobuf_field *whole)
     return PC_OK;
 }
 
-static pc_status read_normaliser(model_file *m, const protobuf_field *whole)
+static pc_status read_normaliser(sentencepiece_file *m, const protobuf_field *whole)
 {
     protobuf w = {whole->bytes, whole->bytes + whole->value};
     protobuf_field f;
@@ -191,7 +192,7 @@ static pc_status read_normaliser(model_file *m, const protobuf_field *whole)
     return PC_OK;
 }
 
-static pc_status read_protobuf(model_file *m, const pc__file *file)
+static pc_status read_protobuf(sentencepiece_file *m, const pc__file *file)
 {
     protobuf w = {file->data, file->data + file->size};
     static const uint8_t types[] = {1, BYTES, 2, BYTES, 3, BYTES, 0};
@@ -236,7 +237,7 @@ static int is_rank(const char *text, size_t size, size_t rank)
     return size && value == rank;
 }
 
-static pc_status read_line(model_file *m, const char *line, size_t size, char **arena)
+static pc_status read_line(sentencepiece_file *m, const char *line, size_t size, char **arena)
 {
     const char *blank = memchr(line, ' ', size);
     size_t n = 0;
@@ -253,7 +254,7 @@ static pc_status read_line(model_file *m, const char *line, size_t size, char **
 
 /* The file has no merges: merging by the rank of the result, as the tokenizer does, gives the same
  * tokens. */
-static pc_status read_tiktoken(model_file *m, const pc__file *file)
+static pc_status read_tiktoken(sentencepiece_file *m, const pc__file *file)
 {
     const char *at = (const char *)file->data, *end = at + file->size;
     char *arena = m->arena = pc__alloc(m->mem, file->size + 1);
@@ -273,7 +274,7 @@ static const char *const llama3_specials[] = {
     "<|start_header_id|>", "<|end_header_id|>", NULL, "<|eot_id|>"};
 
 /* Llama 3 has 256 special tokens after the ranks; their names are not in the file. */
-static pc_status add_llama3_specials(model_file *m, char *names)
+static pc_status add_llama3_specials(sentencepiece_file *m, char *names)
 {
     pc_status status = PC_OK;
     size_t base = m->count;
@@ -292,7 +293,7 @@ static pc_status add_llama3_specials(model_file *m, char *names)
 }
 
 /* Every byte needs a token, else text would be lost. */
-static pc_status check_bytes(const model_file *m)
+static pc_status check_bytes(const sentencepiece_file *m)
 {
     uint8_t there[256] = {0};
     for (size_t i = 0; i < m->count; i++)
@@ -305,7 +306,7 @@ static pc_status check_bytes(const model_file *m)
     return PC_OK;
 }
 
-static pc_status finish_tiktoken(pc__tokenizer **out, model_file *m)
+static pc_status finish_tiktoken(pc__tokenizer **out, sentencepiece_file *m)
 {
     char *names = pc__alloc(m->mem, 256 * 40);
     pc_status status = names ? check_bytes(m) : PC_ERR_NOMEM;
@@ -324,7 +325,7 @@ static pc_status finish_tiktoken(pc__tokenizer **out, model_file *m)
     return status;
 }
 
-static pc_status finish_protobuf(pc__tokenizer **out, model_file *m)
+static pc_status finish_protobuf(pc__tokenizer **out, sentencepiece_file *m)
 {
     m->vocab.count = m->count;
     m->vocab.tokens = m->tokens;
@@ -337,7 +338,7 @@ static pc_status finish_protobuf(pc__tokenizer **out, model_file *m)
 pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocator *mem,
                                            const char *path)
 {
-    model_file m = {.mem = mem, .path = path};
+    sentencepiece_file m = {.mem = mem, .path = path};
     pc__file file;
     pc_status status = pc__file_map(&file, path);
     *out = NULL;

@@ -1,6 +1,6 @@
-/* Catches: a server that stalls, trickles, lies, breaks off or answers nonsense, and a request that
- * hangs on it, crashes, takes memory without end, serves wrong bytes or leaves half an entry
- * behind. Between the tier and a real redis-server stands a proxy that does all that. */
+/* Catches: a request that hangs, crashes, allocates without limit, returns wrong bytes or leaves
+ * half an entry on the server, when the server stalls, trickles, lies, closes the connection or
+ * sends invalid replies. A proxy between the tier and a real redis-server does all that. */
 #include "store/tier.h"
 
 #include <arpa/inet.h>

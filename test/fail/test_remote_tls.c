@@ -1,8 +1,8 @@
-/* Catches: states that do not come back bit for bit over TLS; a server that is believed without its
- * certificate, with one that is expired, somebody else's or another name's; a handshake that
- * outlasts the deadline; an end of it that is no clear error; a breaker that does not let the
- * server back; client certificates that are not shown; nodes of a cluster that are talked to in the
- * clear; leaks. Against a real redis-server, with certificates made here by the openssl program. */
+/* Catches: states that do not come back bit for bit over TLS; a server that is accepted without a
+ * certificate, or with one that is expired, of another authority or of another name; a handshake
+ * beyond the deadline, or one that fails without a clear error; a breaker that stays open; missing
+ * client certificates; plain connections to nodes of a cluster; leaks. Against a real redis-server,
+ * with certificates made here by the openssl program. */
 #include "store/tier.h"
 
 #include <arpa/inet.h>

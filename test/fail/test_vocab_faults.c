@@ -1,6 +1,6 @@
-/* Catches: vocabularies of SentencePiece, tiktoken, llama2.c and GGUF that are damaged in any way
- * and load all the same, crash, or are refused without file and cause; allocations whose failure
- * leaks; digests that do not tell vocabularies apart. */
+/* Catches: damaged vocabularies of SentencePiece, tiktoken, llama2.c and GGUF that load, crash, or
+ * are refused without file and cause; failed allocations that leak; equal digests of different
+ * vocabularies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,7 +262,7 @@ static void llama2c_faults(void)
     int32_t size = -1;
     float score = 1e30f;
     pc__tokenizer *t;
-    refused(&f, f.data, f.size + 1, PC_ERR_FORMAT, "1 bytes behind the last of 8");
+    refused(&f, f.data, f.size + 1, PC_ERR_FORMAT, "1 bytes follow the last of 8");
     memcpy(f.data + 8, &size, 4);
     refused(&f, f.data, f.size, PC_ERR_FORMAT, "token 0");
     size = INT32_MAX;

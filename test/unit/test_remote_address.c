@@ -1,5 +1,5 @@
-/* Catches: addresses of servers that are read wrongly or refused without saying why, passwords that
- * show up in error texts or stay in memory. */
+/* Catches: addresses that are parsed wrongly or refused without a cause, passwords in error texts
+ * or left in memory. */
 #include "store/remote/remote_address.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Catches: a server that is down and costs every request a try, or is never tried again; many
- * failures at once that count as many. */
+/* Catches: a server that is down and delays every request, or is never tried again; simultaneous
+ * failures that are counted one by one. */
 #include "store/remote/remote_breaker.h"
 
 #include "testing.h"

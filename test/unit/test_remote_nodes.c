@@ -1,5 +1,5 @@
-/* Catches: keys asked of the wrong node of a cluster, redirections that are not followed, entries
- * that get lost while their slot moves, a node that vanishes and takes the others' entries with it.
+/* Catches: requests to the wrong node of a cluster, redirections that are not followed, entries
+ * that are lost while their slot moves, a lost node that makes entries of other nodes unreadable.
  * Against a cluster of three real redis-servers. */
 #include "store/tier.h"
 

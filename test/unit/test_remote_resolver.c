@@ -1,6 +1,6 @@
-/* Catches: a server that is not found because the first address of its name is not the one that it
- * listens on; an address that answers and is not asked first the next time; a name that is never
- * looked up again though none of its addresses answers. */
+/* Catches: a server that is not reached because it does not listen on the first address of its
+ * name; an address that works and is not tried first the next time; a name that is not resolved
+ * again although all its addresses fail. */
 #include "store/remote/remote_resolver.h"
 
 #include <netdb.h>

@@ -1,5 +1,5 @@
-/* Catches: answers of a server that are taken apart wrongly or beyond their end, nonsense that
- * crashes the reader or makes it take memory, failed allocations that leak. */
+/* Catches: replies that are parsed wrongly or beyond their end, invalid bytes that crash the reader
+ * or make it allocate without limit, failed allocations that leak. */
 #include "store/remote/remote_resp.h"
 
 #include <stdlib.h>
@@ -18,8 +18,8 @@ int main(void)
 static pc_test_memory memory;
 static pc_allocator mem;
 
-/* Feeds bytes as a connection does: up to each line feed, and no more than `most` at once. *used:
- * of the answer. */
+/* Feeds bytes as a connection does: up to each line feed, at most `most` at once. *used: bytes of
+ * the reply. */
 static pc_status feed(pc__remote_reply_reader *reader, pc__remote_reply *reply, const char *data,
                       size_t size, size_t most, size_t *used)
 {

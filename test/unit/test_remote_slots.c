@@ -1,5 +1,4 @@
-/* Catches: keys that are looked for in the wrong slot of a cluster, redirections that are misread.
- */
+/* Catches: wrong hash slots of keys, redirections that are parsed wrongly. */
 #include "store/remote/remote_slots.h"
 
 #include <string.h>

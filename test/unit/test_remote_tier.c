@@ -1,7 +1,7 @@
-/* Catches: records that do not come back from a server bit for bit, or come back damaged, foreign
- * or without their blocks; entries that outlive their time; counters that do not balance; logins
- * that fail or leave the password behind; races between threads; leaks when memory is short.
- * Against a real redis-server. */
+/* Catches: records that a server does not return bit for bit; damaged, foreign or incomplete
+ * records that are used; entries that do not expire; counters that do not balance; logins that fail
+ * or leave the password in memory; races between threads; leaks when memory is short. Against a
+ * real redis-server. */
 #include "store/tier.h"
 
 #include <pthread.h>

@@ -24,7 +24,7 @@ typedef struct deviation_work {
     int32_t layer;    /* the compared layer */
     given_token *all; /* [tokens] by position */
     pc__kv **fresh;   /* [count] */
-    size_t *seen;     /* [count] */
+    size_t *added;    /* [count] */
     pc__pass_build build;
 } deviation_work;
 
@@ -38,7 +38,7 @@ static int by_token_position(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-static pc_status check_tokens(deviation_work *c, const int64_t *positions)
+static pc_status check_given_tokens(deviation_work *c, const int64_t *positions)
 {
     size_t n = 0;
     for (size_t p = 0; p < c->count; p++) {
@@ -103,12 +103,12 @@ static pc_status compute_fresh(deviation_work *c, uint64_t regime)
                              g->slot,
                              c->placements[g->placement].start,
                              0};
-        c->seen[g->placement]++;
+        c->added[g->placement]++;
         pc__build_row(&c->build, &row);
         for (size_t p = 0; p < c->count && status >= 0; p++)
-            if (c->seen[p])
+            if (c->added[p])
                 status = pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0,
-                                        c->seen[p]);
+                                        c->added[p]);
     }
     if (status < 0)
         return status;
@@ -154,8 +154,8 @@ static pc_status reserve_deviation(deviation_work *c)
     const pc_allocator *mem = &c->model->context->mem;
     c->all = pc__calloc(mem, c->tokens, sizeof *c->all);
     c->fresh = pc__calloc(mem, c->count, sizeof(*c->fresh));
-    c->seen = pc__calloc(mem, c->count, sizeof *c->seen);
-    return c->all && c->fresh && c->seen ? PC_OK : PC_ERR_NOMEM;
+    c->added = pc__calloc(mem, c->count, sizeof *c->added);
+    return c->all && c->fresh && c->added ? PC_OK : PC_ERR_NOMEM;
 }
 
 static void free_deviation(deviation_work *c)
@@ -165,7 +165,7 @@ static void free_deviation(deviation_work *c)
         pc__kv_unref(c->fresh[p]);
     pc__free(mem, c->all);
     pc__free(mem, c->fresh);
-    pc__free(mem, c->seen);
+    pc__free(mem, c->added);
     pc__build_free(&c->build);
 }
 
@@ -179,7 +179,7 @@ pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t 
     if (!count)
         return PC_OK;
     c.layer = c.model->native->arch.layers > 1 ? 1 : 0;
-    PC__TRY(check_tokens(&c, positions), done);
+    PC__TRY(check_given_tokens(&c, positions), done);
     PC__TRY(reserve_deviation(&c), done);
     PC__TRY(make_fresh_runs(&c), done);
     order_tokens(&c, tokens, positions);

@@ -52,7 +52,7 @@ typedef struct encode_work {
  */
 enum { SPANS_AT_ONCE = 1 << 18 };
 
-static pc_status check_encode(const pc__native *native, const pc_encode_args *args)
+static pc_status check_encode_args(const pc__native *native, const pc_encode_args *args)
 {
     pc_status status = PC_OK;
     for (size_t i = 1; i < args->count; i++)
@@ -108,7 +108,7 @@ static pc_status make_encoded_run(encode_work *e, size_t c)
     return status;
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -123,7 +123,7 @@ static pc_status add_encode_row(encode_work *e, size_t i)
     pc__build_row(&e->build, &row);
     for (size_t v = 0; v < args->visible_count && status >= 0; v++) {
         const pc_span *at = &args->visible[v];
-        size_t hi = smaller(at->hi, pc__kv_upto(at->segment, position - at->start));
+        size_t hi = min_size(at->hi, pc__kv_upto(at->segment, position - at->start));
         if (hi > at->lo)
             status = pc__build_span(&e->build, at->segment, at->start, at->lo, hi);
     }
@@ -158,7 +158,7 @@ static pc_status encode_all(encode_work *e)
     size_t blocks = SPANS_AT_ONCE / runs / PC__BLOCK, rows = (blocks ? blocks : 1) * PC__BLOCK;
     pc_status status = PC_OK;
     for (size_t first = 0; first < count && status >= 0; first += rows) {
-        status = encode_rows(e, first, smaller(rows, count - first));
+        status = encode_rows(e, first, min_size(rows, count - first));
         pc__build_free(&e->build);
         e->build = (pc__pass_build){0};
     }
@@ -205,7 +205,7 @@ pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segme
         return args->range_count
                    ? pc__fail(PC_ERR_INVALID, "encode: ranges are given, but no tokens")
                    : PC_OK;
-    PC__TRY(check_encode(e.model->native, args), done);
+    PC__TRY(check_encode_args(e.model->native, args), done);
     PC__TRY(reserve_encode(&e), done);
     PC__TRY(assign_tokens(&e), done);
     e.length = args->rope_regime_length ? args->rope_regime_length

@@ -27,7 +27,7 @@ static pc_status read_bytes(gguf_reader *r, void *out, size_t size, const char *
     return PC_OK;
 }
 
-static pc_status read_text(gguf_reader *r, pc__text *out, const char *what)
+static pc_status read_gguf_text(gguf_reader *r, pc__text *out, const char *what)
 {
     uint64_t size;
     size_t start = r->at;
@@ -47,7 +47,7 @@ static pc_status read_text(gguf_reader *r, pc__text *out, const char *what)
 static pc_status read_name(gguf_reader *r, pc__text *out, const char *what)
 {
     size_t start = r->at;
-    pc_status status = read_text(r, out, what);
+    pc_status status = read_gguf_text(r, out, what);
     if (status < 0)
         return status;
     if (!out->size || out->size > MAX_NAME)
@@ -71,7 +71,7 @@ static pc_status skip_values(gguf_reader *r, const char *key, uint32_t type, uin
                         r->path, start, key, type);
     if (type == PC__GGUF_STRING) {
         for (uint64_t i = 0; i < count && status >= 0; i++)
-            status = read_text(r, &text, "a string");
+            status = read_gguf_text(r, &text, "a string");
         return status < 0 ? pc__fail_in(status, "key '%s'", key) : PC_OK;
     }
     if (count > (r->size - r->at) / width[type])
@@ -269,11 +269,11 @@ static pc_status check_alignment(const pc__gguf *gguf, const char *path, uint64_
 
 static pc_status check_split(const pc__gguf *gguf, const char *path)
 {
-    uint64_t parts;
-    if (pc__gguf_u64(gguf, "split.count", &parts) && parts > 1)
+    uint64_t files;
+    if (pc__gguf_u64(gguf, "split.count", &files) && files > 1)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: the model is split into %llu files: join them first", path,
-                        (unsigned long long)parts);
+                        (unsigned long long)files);
     return PC_OK;
 }
 

@@ -27,7 +27,7 @@ static pc_status read_factor_tensor(const pc__meta *s, const pc_allocator *mem,
     return PC_OK;
 }
 
-static pc_status read_scaling_kind(const pc__meta *s, pc__rope_config *rope)
+static pc_status read_gguf_scaling_kind(const pc__meta *s, pc__rope_config *rope)
 {
     static const struct {
         const char *name;
@@ -78,7 +78,7 @@ static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
 {
     int32_t original;
     pc_status status;
-    PC__TRY_RETURN(read_scaling_kind(s, rope));
+    PC__TRY_RETURN(read_gguf_scaling_kind(s, rope));
     PC__TRY_RETURN(pc__meta_size(s, "rope.scaling.original_context_length", 0, &original));
     rope->original_length = original ? original : rope->max_length;
     if (rope->scaling == PC__ROPE_LINEAR && rope->factor == 0)

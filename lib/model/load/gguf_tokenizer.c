@@ -128,7 +128,7 @@ static int32_t read_flag(const pc__gguf *gguf, const char *key)
 }
 
 /* Reads an array of bytes; empty if the key is missing. */
-static pc_status read_charsmap(const pc__gguf *gguf, pc__text *out)
+static pc_status read_gguf_charsmap(const pc__gguf *gguf, pc__text *out)
 {
     static const char key[] = "tokenizer.ggml.precompiled_charsmap";
     const pc__gguf_entry *entry = pc__gguf_find(gguf, key);
@@ -195,7 +195,7 @@ pc_status pc__gguf_tokenizer(pc__tokenizer **out, const pc_allocator *mem, const
     vocab.add_space_prefix = read_flag(gguf, "tokenizer.ggml.add_space_prefix");
     if (vocab.kind == PC__VOCAB_UNIGRAM) {
         vocab.one_blank = read_flag(gguf, "tokenizer.ggml.remove_extra_whitespaces") > 0;
-        PC__TRY(read_charsmap(gguf, &vocab.charsmap), done);
+        PC__TRY(read_gguf_charsmap(gguf, &vocab.charsmap), done);
     }
     pc__gguf_string(gguf, "tokenizer.ggml.pre", &vocab.pre);
     pc__gguf_string(gguf, "tokenizer.chat_template", &vocab.chat_template);

@@ -16,7 +16,7 @@
 #include "model/load/unpermute.h"
 
 /* An open model file or folder. */
-typedef struct model_file {
+typedef struct opened_model {
     const pc_allocator *mem;
     const char *path;
     int vocab_only;
@@ -27,9 +27,9 @@ typedef struct model_file {
     int has_arch;
     pc__tokenizer *tokenizer; /* NULL: none */
     pc__pooling pooling;
-} model_file;
+} opened_model;
 
-static void close_file(model_file *o)
+static void close_file(opened_model *o)
 {
     if (o->gguf)
         pc__gguf_free(o->gguf);
@@ -40,19 +40,19 @@ static void close_file(model_file *o)
 }
 
 /* A model can compute without a tokenizer; a vocabulary needs one. */
-static pc_status optional_tokenizer(const model_file *o, pc_status status)
+static pc_status optional_tokenizer(const opened_model *o, pc_status status)
 {
     return status == PC_ERR_NOT_FOUND && !o->vocab_only ? PC_OK : status;
 }
 
 /* A vocabulary-only load goes on without the architecture; only lack of memory stops it. */
-static pc_status optional_arch(model_file *o, pc_status status)
+static pc_status optional_arch(opened_model *o, pc_status status)
 {
     o->has_arch = status >= 0;
     return o->vocab_only && status != PC_ERR_NOMEM ? PC_OK : status;
 }
 
-static pc_status open_gguf(model_file *o)
+static pc_status open_gguf(opened_model *o)
 {
     pc_status status;
     o->naming = PC__NAMING_GGUF;
@@ -62,7 +62,7 @@ static pc_status open_gguf(model_file *o)
     return optional_tokenizer(o, pc__gguf_tokenizer(&o->tokenizer, o->mem, o->gguf));
 }
 
-static pc_status open_model_folder(model_file *o)
+static pc_status open_model_folder(opened_model *o)
 {
     char *config = pc__path_join(o->mem, o->path, "config.json");
     pc_status status = PC_ERR_NOMEM;
@@ -80,7 +80,7 @@ done:
     return status;
 }
 
-static pc_status open_llama2c(model_file *o)
+static pc_status open_llama2c(opened_model *o)
 {
     char *folder = NULL, *vocabulary = NULL;
     pc_status status;
@@ -136,7 +136,7 @@ static const char *no_model(const pc__file *file)
     return is_text(file->data, file->size) ? "the file is text, not a model" : NULL;
 }
 
-static pc_status open_any(model_file *o)
+static pc_status open_any(opened_model *o)
 {
     struct stat st;
     pc__file file = {0};
@@ -191,7 +191,7 @@ static pc__id quantised_fingerprint(pc__id fingerprint, uint32_t bits)
     return pc__digest_end(&digest);
 }
 
-static pc_status bind_file(model_file *o, const pc_model_options *options, uint32_t input_bits,
+static pc_status bind_file(opened_model *o, const pc_model_options *options, uint32_t input_bits,
                            pc_model *model)
 {
     pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)), options->kv,
@@ -220,7 +220,7 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
 {
     pc_model_options settings;
     pc_model *model = NULL;
-    model_file o = {.path = path};
+    opened_model o = {.path = path};
     pc__id fingerprint = {{0}};
     pc_status status;
     if (!out)

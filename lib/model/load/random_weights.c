@@ -35,8 +35,8 @@ static uint64_t seed_of(const pc__random_weights *w, pc__tensor_role role, int32
 }
 
 /* Variance 1/cols, about that of trained matrices, so that activations keep their size. */
-static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t rows, size_t cols,
-                        pc__weight_source *out)
+static pc_status random_matrix(void *user, pc__tensor_role role, int32_t layer, size_t rows,
+                               size_t cols, pc__weight_source *out)
 {
     pc__random_weights *w = user;
     pc__random_matrix *m = &w->ring[w->next++ % 8];
@@ -59,8 +59,8 @@ static int is_norm(pc__tensor_role role)
 }
 
 /* Gains are 1; there are no biases. */
-static pc_status vector(void *user, pc__tensor_role role, int32_t layer, int bias, size_t count,
-                        float *out)
+static pc_status random_vector(void *user, pc__tensor_role role, int32_t layer, int bias,
+                               size_t count, float *out)
 {
     (void)user;
     (void)layer;
@@ -71,7 +71,7 @@ static pc_status vector(void *user, pc__tensor_role role, int32_t layer, int bia
     return 1;
 }
 
-static size_t table_rows(void *user, pc__tensor_role role)
+static size_t random_table_rows(void *user, pc__tensor_role role)
 {
     const pc__random_weights *w = user;
     if (role == PC__ROLE_POSITIONS)
@@ -91,5 +91,5 @@ void pc__random_weights_provider(pc__random_weights *weights, const pc__arch *ar
                                  pc__weight_provider *out)
 {
     *weights = (pc__random_weights){.arch = arch, .seed = seed};
-    *out = (pc__weight_provider){weights, matrix, vector, table_rows};
+    *out = (pc__weight_provider){weights, random_matrix, random_vector, random_table_rows};
 }

@@ -104,8 +104,8 @@ static int by_data(const void *a, const void *b)
 }
 
 /* Checks that the tensors from index `first` on fill the data exactly. */
-static pc_status check_places(pc__weights *weights, const char *path, size_t first,
-                              const uint8_t *data, size_t room)
+static pc_status check_no_gaps(pc__weights *weights, const char *path, size_t first,
+                               const uint8_t *data, size_t room)
 {
     const uint8_t *end = data;
     if (weights->count > first)
@@ -157,7 +157,7 @@ static pc_status add_tensor_file(pc__weights *weights, const char *path)
     PC__TRY(pc__weights_map(weights, path, &file), done);
     PC__TRY(parse_header(path, &file, &header, &start), done);
     PC__TRY(add_tensors(weights, path, header, file.data + start, file.size - start), done);
-    status = check_places(weights, path, first, file.data + start, file.size - start);
+    status = check_no_gaps(weights, path, first, file.data + start, file.size - start);
 done:
     json_decref(header);
     return status;
@@ -179,7 +179,7 @@ done:
 }
 
 /* Whether the name is that of a file in the folder itself. */
-static int is_plain(const char *name)
+static int is_plain_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && !strchr(name, '\\');
 }
@@ -194,7 +194,7 @@ static pc_status list_shards(const char *path, json_t *map, const char **shards,
     {
         const char *name = json_string_value(file);
         size_t i = 0;
-        if (!name || !is_plain(name))
+        if (!name || !is_plain_name(name))
             return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not in a file of this folder", path,
                             tensor);
         while (i < *count && strcmp(shards[i], name))

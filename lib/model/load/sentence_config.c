@@ -10,8 +10,8 @@
 enum { LIMIT = 1 << 20 };
 
 /* PC_MISS: no such file. */
-static pc_status read_json_file(const pc_allocator *mem, const char *folder, const char *name,
-                                json_t **out)
+static pc_status read_optional_json(const pc_allocator *mem, const char *folder, const char *name,
+                                    json_t **out)
 {
     char *path = pc__path_join(mem, folder, name), *text = NULL;
     json_error_t error;
@@ -44,7 +44,8 @@ static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const c
     const char *name;
     json_t *config;
     size_t count = 0;
-    pc_status status = inside ? read_json_file(mem, inside, "config.json", &config) : PC_ERR_NOMEM;
+    pc_status status = inside ? read_optional_json(mem, inside, "config.json", &config)
+                              : PC_ERR_NOMEM;
     if (status == PC_OK) {
         name = json_string_value(json_object_get(config, "pooling_mode"));
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -91,7 +92,7 @@ static pc_status read_module(pc__pooling *out, const pc_allocator *mem, const ch
 static pc_status read_limit(pc__pooling *out, const pc_allocator *mem, const char *folder)
 {
     json_t *config, *most;
-    pc_status status = read_json_file(mem, folder, "sentence_bert_config.json", &config);
+    pc_status status = read_optional_json(mem, folder, "sentence_bert_config.json", &config);
     if (status != PC_OK)
         return status < 0 ? status : PC_OK;
     most = json_object_get(config, "max_seq_length");
@@ -106,7 +107,7 @@ pc_status pc__sentence_config(pc__pooling *out, const pc_allocator *mem, const c
 {
     json_t *modules = NULL, *module;
     size_t i;
-    pc_status status = read_json_file(mem, folder, "modules.json", &modules);
+    pc_status status = read_optional_json(mem, folder, "modules.json", &modules);
     *out = (pc__pooling){0};
     if (status != PC_OK)
         return status < 0 ? status : PC_OK;

@@ -16,7 +16,7 @@ static size_t permuted(size_t row, size_t head_dim)
     return head * head_dim + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
-static void rows(void *user, size_t first, size_t count, float *out)
+static void unpermuted_rows(void *user, size_t first, size_t count, float *out)
 {
     const pc__permuted_rows *w = user;
     for (size_t r = 0; r < count; r++)
@@ -33,8 +33,8 @@ static void quantised_rows(void *user, size_t first, size_t count, uint8_t *q, f
                                scale + r * groups, minimum + r * groups);
 }
 
-static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t row_count,
-                        size_t cols, pc__weight_source *out)
+static pc_status unpermuted_matrix(void *user, pc__tensor_role role, int32_t layer,
+                                   size_t row_count, size_t cols, pc__weight_source *out)
 {
     pc__unpermute *u = user;
     pc__permuted_rows *w = &u->ring[u->next % 8];
@@ -43,12 +43,12 @@ static pc_status matrix(void *user, pc__tensor_role role, int32_t layer, size_t 
         return status;
     u->next++;
     *w = (pc__permuted_rows){*out, u->head_dim, cols};
-    *out = (pc__weight_source){w, rows, w->from.format, quantised_rows};
+    *out = (pc__weight_source){w, unpermuted_rows, w->from.format, quantised_rows};
     return PC_OK;
 }
 
-static pc_status vector(void *user, pc__tensor_role role, int32_t layer, int bias, size_t count,
-                        float *out)
+static pc_status unpermuted_vector(void *user, pc__tensor_role role, int32_t layer, int bias,
+                                   size_t count, float *out)
 {
     const pc__unpermute *u = user;
     pc_status found = u->inner.vector(u->inner.user, role, layer, bias, count, out);
@@ -65,7 +65,7 @@ static pc_status vector(void *user, pc__tensor_role role, int32_t layer, int bia
     return found;
 }
 
-static size_t table_rows(void *user, pc__tensor_role role)
+static size_t unpermuted_table_rows(void *user, pc__tensor_role role)
 {
     const pc__unpermute *u = user;
     return u->inner.table_rows(u->inner.user, role);
@@ -76,5 +76,6 @@ void pc__unpermute_provider(pc__unpermute *unpermute, const pc_allocator *mem,
                             pc__weight_provider *out)
 {
     *unpermute = (pc__unpermute){.inner = *inner, .head_dim = (size_t)arch->head_dim, .mem = mem};
-    *out = (pc__weight_provider){unpermute, matrix, vector, table_rows};
+    *out = (pc__weight_provider){unpermute, unpermuted_matrix, unpermuted_vector,
+                                 unpermuted_table_rows};
 }

@@ -186,11 +186,10 @@ static pc_status send_records(pc__remote_connection *w, struct iovec *part, size
     for (skip_sent(&part, &count, 0); count && status == PC_OK; skip_sent(&part, &count, 0)) {
         short wants;
         for (size = 0; count && size < sizeof record;) {
-            size_t take = part->iov_len < sizeof record - size ? part->iov_len
-                                                               : sizeof record - size;
-            memcpy(record + size, part->iov_base, take);
-            size += take;
-            skip_sent(&part, &count, take);
+            size_t n = part->iov_len < sizeof record - size ? part->iov_len : sizeof record - size;
+            memcpy(record + size, part->iov_base, n);
+            size += n;
+            skip_sent(&part, &count, n);
         }
         status = check_time(w, limit);
         while (status == PC_OK

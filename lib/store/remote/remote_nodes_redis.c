@@ -136,11 +136,11 @@ static pc_status expect_ok(const pc__remote_node *n, pc__remote_connection *conn
     if (status == PC_OK)
         status = pc__remote_connection_reply(connection, &reply, limit);
     if (status == PC_OK && (reply.count != 1 || reply.items[0].kind != PC__REMOTE_TEXT)) {
-        int said = reply.count && reply.items[0].kind == PC__REMOTE_ERROR;
-        status = pc__fail(PC_ERR_IO, "%s: the server refuses %s: %.*s", n->name, what,
-                          said ? (int)strcspn(pc__remote_reply_text(&reply, &reply.items[0]), " ")
-                               : 0,
-                          said ? pc__remote_reply_text(&reply, &reply.items[0]) : "");
+        int is_error = reply.count && reply.items[0].kind == PC__REMOTE_ERROR;
+        status = pc__fail(
+            PC_ERR_IO, "%s: the server refuses %s: %.*s", n->name, what,
+            is_error ? (int)strcspn(pc__remote_reply_text(&reply, &reply.items[0]), " ") : 0,
+            is_error ? pc__remote_reply_text(&reply, &reply.items[0]) : "");
     }
     pc__remote_reply_free(&reply);
     return status;

@@ -1,7 +1,8 @@
-/* Catches: experts of a quantised file that are computed on a grid with the rows, scales or groups
- * of another expert, that depend on the rows beside them, or that are given the grid of a neighbour
- * of another type; routers that are rounded. Random weights in llama.cpp's names, three-dimensional
- * and, as older files have them, one tensor an expert; against the same file expanded to fp32. */
+/* Catches: quantised experts that are computed with the rows, scales or groups of another expert,
+ * that depend on the rows beside them, or that are given the block format of a neighbour of another
+ * type; routers that are rounded. Random weights with llama.cpp's names, in three-dimensional
+ * tensors and, as in older files, in one tensor per expert; compared with the same file expanded to
+ * fp32. */
 #include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ enum {
     SHARED = 512,
     EXPERTS = 5,
     LAYERS = 2,
-    VOCAB = 512 /* the largest tensor is in fp32, and so is what is not on a grid */,
+    VOCAB = 512 /* the largest tensor is fp32, like everything that is not quantised */,
     TOKENS = 24
 };
 enum { F32 = 0, Q4_0 = 2, Q8_0 = 8, Q4_K = 12, Q6_K = 14 }; /* ggml's numbers */
@@ -232,7 +233,7 @@ static void compare(pc_context *context, int old)
         CHECK_INT(rows_off(whole, exact, 1e-3, &a), 0);
         CHECK(rows_off(narrow, exact, 0.05, &b)
               <= TOKENS / 8); /* where an input's rounding chooses another expert */
-        printf("%s: on the grid %.1e, with inputs of 8 bits %.1e; %llu, %llu bytes\n",
+        printf("%s: quantised %.1e, with inputs of 8 bits %.1e; %llu, %llu bytes\n",
                old ? "numbered" : "in three dimensions", a, b,
                (unsigned long long)of_whole.weight_bytes,
                (unsigned long long)of_exact.weight_bytes);

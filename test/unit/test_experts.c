@@ -169,8 +169,8 @@ static void role(pc_context *context, int shared)
                                  .up = up,
                                  .routes = {logits, chosen, weight, first, row, share, of_row},
                                  .shared_scale = scale,
-                                 .some = some,
-                                 .mixed = mixed};
+                                 .expert_results = some,
+                                 .expert_sum = mixed};
         CHECK_OK(pc__mlp_sublayer(&work, l));
         for (int r = 0; r < FEW; r++) {
             double want[HIDDEN], worst = 0;

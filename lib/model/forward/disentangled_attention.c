@@ -218,20 +218,20 @@ static void map_rows(void *arg, size_t index)
 static pc_status reserve_scratch(pc__forward_work *work, head_work *t)
 {
     size_t rows = work->capacity, dim = t->dim, count = t->relative->rows, used = 0;
-    const size_t parts[] = {rows * dim,   rows * dim,   rows * dim, (rows + PC__PAGE) * dim,
+    const size_t sizes[] = {rows * dim,   rows * dim,   rows * dim, (rows + PC__PAGE) * dim,
                             rows * count, rows * count, rows * rows};
     float **const to[] = {&t->q,      &t->k,        &t->transposed, &t->values,
                           &t->by_key, &t->by_query, &t->map};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        used += (parts[i] + 15) & ~(size_t)15;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        used += (sizes[i] + 15) & ~(size_t)15;
     if (!work->distances)
         work->distances = work->native->backend->allocate(work->native->context, used);
     if (!work->distances)
         return PC_ERR_NOMEM;
     used = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         *to[i] = work->distances + used;
-        used += (parts[i] + 15) & ~(size_t)15;
+        used += (sizes[i] + 15) & ~(size_t)15;
     }
     return PC_OK;
 }

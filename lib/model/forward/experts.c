@@ -77,12 +77,12 @@ static size_t second_jobs(const expert_group *g, const float *inner, pc__linear_
         size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
         if (count)
             jobs[n++] = (pc__linear_job){
-                g->layer->experts[e].down, inner, NULL, g->entries, at, count,
-                work->some + at * dim};
+                g->layer->experts[e].down,      inner, NULL, g->entries, at, count,
+                work->expert_results + at * dim};
     }
     if (g->shared)
         jobs[n++] = (pc__linear_job){g->layer->mlp.down, inner + inner_of(g), NULL, rows, 0, rows,
-                                     work->mixed};
+                                     work->expert_sum};
     return n;
 }
 
@@ -106,12 +106,12 @@ static void add_expert_rows(void *arg, size_t index)
     const pc__routes *routes = &work->routes;
     size_t dim = (size_t)work->native->arch.hidden, used = (size_t)work->native->arch.experts.used;
     for (size_t r = index * g->chunk; r < (index + 1) * g->chunk && r < work->rows; r++) {
-        float *to = work->mixed + r * dim;
+        float *to = work->expert_sum + r * dim;
         if (!g->from)
             begin_row(g, r, to, dim);
         for (size_t i = 0; i < used; i++) {
             size_t entry = routes->of_row[r * used + i] - g->first;
-            const float *add = work->some + entry * dim;
+            const float *add = work->expert_results + entry * dim;
             float share;
             if (entry >= g->entries) /* of another group (the difference wraps around) */
                 continue;
@@ -174,7 +174,7 @@ pc_status pc__experts_sublayer(pc__forward_work *work, int32_t l)
     pc__route(native->context, &native->arch.experts, work->rows, &work->routes);
     PC__TRY_RETURN(pc__trace_routes(work, l));
     PC__TRY_RETURN(run_experts(work, layer));
-    work->h = work->mixed;
-    work->mixed = h;
+    work->h = work->expert_sum;
+    work->expert_sum = h;
     return status;
 }

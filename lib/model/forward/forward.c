@@ -169,11 +169,11 @@ static pc_status run_block(pc__forward_work *work)
         PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
         if (l + 1 == work->pass->kv_layers)
             break;
-        if (!l && work->beside)
-            memcpy(work->beside, work->x,
+        if (!l && work->conv_input)
+            memcpy(work->conv_input, work->x,
                    work->rows * (size_t)work->native->arch.hidden * sizeof *work->x);
         PC__TRY(run_layer(work, l), done);
-        if (!l && work->beside)
+        if (!l && work->conv_input)
             PC__TRY(pc__convolution_sublayer(work), done);
     }
     if (work->pass->kv_layers) {
@@ -223,8 +223,9 @@ static void lay_out_experts(pc__forward_work *work, float *slab, size_t *used)
     routes->share = take_slab(slab, used, entries);
     routes->of_row = (void *)take_slab(slab, used, entries);
     work->shared_scale = take_slab(slab, used, rows);
-    work->some = take_slab(slab, used, pc__experts_entries(arch, rows) * (size_t)arch->hidden);
-    work->mixed = take_slab(slab, used, rows * (size_t)arch->hidden);
+    work->expert_results = take_slab(slab, used,
+                                     pc__experts_entries(arch, rows) * (size_t)arch->hidden);
+    work->expert_sum = take_slab(slab, used, rows * (size_t)arch->hidden);
 }
 
 static size_t lay_out_work(pc__forward_work *work, float *slab)
@@ -247,7 +248,7 @@ static size_t lay_out_work(pc__forward_work *work, float *slab)
     if (work->native->project_in)
         work->narrow = take_slab(slab, &used, rows * work->native->embedding.dim);
     if (work->native->encoder.conv) {
-        work->beside = take_slab(slab, &used, rows * (size_t)arch->hidden);
+        work->conv_input = take_slab(slab, &used, rows * (size_t)arch->hidden);
         work->neighbours = take_slab(slab, &used,
                                      rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
     }

@@ -14,7 +14,7 @@ static void gather_neighbours(const pc__forward_work *work, size_t first, size_t
         for (size_t t = 0; t < taps; t++) {
             size_t at = r + t; /* row of the lane, plus taps / 2 */
             int inside = at >= taps / 2 && at - taps / 2 < count;
-            const float *from = work->beside + (first + (inside ? at - taps / 2 : 0)) * hidden;
+            const float *from = work->conv_input + (first + (inside ? at - taps / 2 : 0)) * hidden;
             for (size_t c = 0; c < hidden; c++)
                 to[c * taps + t] = inside ? from[c] : 0.0f;
         }

@@ -45,12 +45,13 @@ typedef struct pc__forward_work {
     float *gate, *up;    /* [width of the widest MLP], or of all experts of a group */
     pc__routes routes;   /* of the current layer with experts, as are these: */
     float *shared_scale; /* [1] before the sigmoid */
-    float *some, *mixed; /* [hidden] results of experts, a row an entry; their sum, a row a token */
-    float *narrow;       /* [embedding_dim] if embeddings are projected */
-    float *lse;          /* [heads], with trace or maps */
-    float *distances;    /* scratch of disentangled_attention.c; NULL before its first use */
-    float *beside;       /* [hidden] input of the first layer, for the convolution */
-    float *neighbours;   /* [hidden * encoder.conv] */
+    float *expert_results,
+        *expert_sum;   /* [hidden] results of experts, a row an entry; their sum, a row a token */
+    float *narrow;     /* [embedding_dim] if embeddings are projected */
+    float *lse;        /* [heads], with trace or maps */
+    float *distances;  /* scratch of disentangled_attention.c; NULL before its first use */
+    float *conv_input; /* [hidden] input of the first layer, for the convolution */
+    float *neighbours; /* [hidden * encoder.conv] */
 
     pc__forward_maps_work maps; /* if pass->maps is set */
 
@@ -81,7 +82,7 @@ pc_status pc__mlp_sublayer(pc__forward_work *work, int32_t layer);
 pc_status pc__mlp(const pc__forward_work *work, const pc__native_mlp *mlp, const float *x,
                   size_t rows, float *y);
 
-/* forward_convolution.c: x = norm(x + act(convolution of beside)). */
+/* forward_convolution.c: x = norm(x + act(convolution of conv_input)). */
 pc_status pc__convolution_sublayer(pc__forward_work *work);
 
 /* Lanes of a pass and their rows. */

@@ -24,7 +24,7 @@ typedef struct deviation_work {
     int32_t layer;    /* the compared layer */
     given_token *all; /* [tokens] by position */
     pc__kv **fresh;   /* [count] */
-    size_t *seen;     /* [count] */
+    size_t *added;    /* [count] */
     pc__pass_build build;
 } deviation_work;
 
@@ -103,12 +103,12 @@ static pc_status compute_fresh(deviation_work *c, uint64_t regime)
                              g->slot,
                              c->placements[g->placement].start,
                              0};
-        c->seen[g->placement]++;
+        c->added[g->placement]++;
         pc__build_row(&c->build, &row);
         for (size_t p = 0; p < c->count && status >= 0; p++)
-            if (c->seen[p])
+            if (c->added[p])
                 status = pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0,
-                                        c->seen[p]);
+                                        c->added[p]);
     }
     if (status < 0)
         return status;
@@ -154,8 +154,8 @@ static pc_status reserve_deviation(deviation_work *c)
     const pc_allocator *mem = &c->model->context->mem;
     c->all = pc__calloc(mem, c->tokens, sizeof *c->all);
     c->fresh = pc__calloc(mem, c->count, sizeof(*c->fresh));
-    c->seen = pc__calloc(mem, c->count, sizeof *c->seen);
-    return c->all && c->fresh && c->seen ? PC_OK : PC_ERR_NOMEM;
+    c->added = pc__calloc(mem, c->count, sizeof *c->added);
+    return c->all && c->fresh && c->added ? PC_OK : PC_ERR_NOMEM;
 }
 
 static void free_deviation(deviation_work *c)
@@ -165,7 +165,7 @@ static void free_deviation(deviation_work *c)
         pc__kv_unref(c->fresh[p]);
     pc__free(mem, c->all);
     pc__free(mem, c->fresh);
-    pc__free(mem, c->seen);
+    pc__free(mem, c->added);
     pc__build_free(&c->build);
 }
 

@@ -10,8 +10,8 @@
 #include "model/model_states.h"
 
 enum {
-    MOST_TOKENS = 4096, /* of a pass; one longer prompt has a pass of its own */
-    MOST_WHOLE = 1024   /* a longer prompt may be cut into blocks */
+    PASS_TOKENS = 4096, /* of a pass; one longer prompt has a pass of its own */
+    UNCUT_TOKENS = 1024 /* a longer prompt may be cut into blocks */
 };
 
 /* Memory for the maps of one prompt. */
@@ -34,7 +34,7 @@ typedef struct prefill_batch {
     size_t count, tokens; /* count: of inputs, then of lanes */
     int has_maps;         /* 1: some lane has maps */
     /* 1: no lane is cut into blocks, so none needs more than one layer of K and V at a time */
-    int whole;
+    int no_lane_is_cut;
     size_t *lane_first;  /* [count + 1] */
     pc__kv **runs;       /* [count] */
     pc__lane_maps *maps; /* [count] */
@@ -157,7 +157,7 @@ static pc_status add_batch_lane(prefill_batch *b, size_t lane)
     const pc__prefill_input *p = input_of(b, lane);
     const pc_input *in = p->input;
     int causal = b->model->native->arch.causal;
-    pc_status status = b->whole && !p->run
+    pc_status status = b->no_lane_is_cut && !p->run
                            ? pc__native_run_passing(b->model, in->count, &b->runs[lane])
                            : run_to_keep(b, lane);
     if (status >= 0)
@@ -197,7 +197,7 @@ static pc_status reserve_batch(prefill_batch *b)
     pc_status status = order_inputs(b);
     if (status < 0)
         return status;
-    b->whole = 1;
+    b->no_lane_is_cut = 1;
     b->lane_first = pc__calloc(mem, b->count + 1, sizeof *b->lane_first);
     b->runs = pc__calloc(mem, b->count, sizeof(*b->runs));
     b->maps = pc__calloc(mem, b->count, sizeof(*b->maps));
@@ -207,7 +207,8 @@ static pc_status reserve_batch(prefill_batch *b)
     for (size_t l = 0; l < b->count; l++) {
         b->lane_first[l + 1] = b->lane_first[l] + input_of(b, l)->input->count;
         wanted += input_of(b, l)->logits != NULL;
-        b->whole &= input_of(b, l)->input->count <= MOST_WHOLE || !b->model->native->arch.causal;
+        b->no_lane_is_cut &= input_of(b, l)->input->count <= UNCUT_TOKENS
+                             || !b->model->native->arch.causal;
     }
     b->tokens = b->lane_first[b->count];
     b->final = pc__calloc(mem, b->tokens, (size_t)b->model->info.hidden * sizeof(float));
@@ -283,7 +284,7 @@ static pc_status run_batch(prefill_batch *b)
     pass.lane_first = b->lane_first;
     pass.lane_count = b->count;
     pass.final = b->final;
-    pass.maps = b->has_maps || b->whole
+    pass.maps = b->has_maps || b->no_lane_is_cut
                     ? b->maps
                     : NULL; /* a pass with maps, even empty ones, cuts no lane */
     pass.choose_map = b->options->map_layers ? leader_map
@@ -351,7 +352,7 @@ static size_t count_together(const pc_model *model, const pc__prefill_input *pro
     uint64_t regime = pc__model_rope_regime(model, prompts[from].input->count);
     size_t end = from, tokens = 0;
     while (end < count && pc__model_rope_regime(model, prompts[end].input->count) == regime
-           && (end == from || tokens + prompts[end].input->count <= MOST_TOKENS))
+           && (end == from || tokens + prompts[end].input->count <= PASS_TOKENS))
         tokens += prompts[end++].input->count;
     return end - from;
 }

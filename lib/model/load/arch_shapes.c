@@ -46,8 +46,8 @@ static const named_shape shapes[] = {
 /* Architectures with experts in all layers. */
 static const struct {
     const char *architecture;
-    int32_t parts;  /* width of an expert: that of the MLP / parts */
-    int32_t shared; /* 1: a shared MLP, as wide as the MLP */
+    int32_t width_divisor; /* width of an expert: that of the MLP / this */
+    int32_t shared;        /* 1: a shared MLP, as wide as the MLP */
     pc__expert_config config;
 } experts[] = {
     {"qwen2_moe", 4, 1, {.count = 60, .used = 4, .shared_gated = 1}},
@@ -60,7 +60,7 @@ static void fill_experts(const named_shape *s, pc__arch *out)
         if (strcmp(s->architecture, experts[i].architecture))
             continue;
         out->experts = experts[i].config;
-        out->experts.width = s->ffn / experts[i].parts;
+        out->experts.width = s->ffn / experts[i].width_divisor;
         out->experts.shared = experts[i].shared ? s->ffn : 0;
         for (int32_t l = 0; l < out->layers; l++)
             pc__set_experts(out, l);

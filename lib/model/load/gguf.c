@@ -269,11 +269,11 @@ static pc_status check_alignment(const pc__gguf *gguf, const char *path, uint64_
 
 static pc_status check_split(const pc__gguf *gguf, const char *path)
 {
-    uint64_t parts;
-    if (pc__gguf_u64(gguf, "split.count", &parts) && parts > 1)
+    uint64_t files;
+    if (pc__gguf_u64(gguf, "split.count", &files) && files > 1)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: the model is split into %llu files: join them first", path,
-                        (unsigned long long)parts);
+                        (unsigned long long)files);
     return PC_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "model/load/tensor_role.h"
 
 /* Bits of arch->bias_roles. */
-#define PC__BIT(part) (1u << PC__ROLE_##part)
+#define PC__BIT(role) (1u << PC__ROLE_##role)
 enum {
     PC__BIAS_QKV = PC__BIT(Q) | PC__BIT(K) | PC__BIT(V),
     PC__BIAS_NORMS = PC__BIT(NORM1) | PC__BIT(NORM2) | PC__BIT(FINAL_NORM)

@@ -104,8 +104,8 @@ static int by_data(const void *a, const void *b)
 }
 
 /* Checks that the tensors from index `first` on fill the data exactly. */
-static pc_status check_places(pc__weights *weights, const char *path, size_t first,
-                              const uint8_t *data, size_t room)
+static pc_status check_no_gaps(pc__weights *weights, const char *path, size_t first,
+                               const uint8_t *data, size_t room)
 {
     const uint8_t *end = data;
     if (weights->count > first)
@@ -157,7 +157,7 @@ static pc_status add_tensor_file(pc__weights *weights, const char *path)
     PC__TRY(pc__weights_map(weights, path, &file), done);
     PC__TRY(parse_header(path, &file, &header, &start), done);
     PC__TRY(add_tensors(weights, path, header, file.data + start, file.size - start), done);
-    status = check_places(weights, path, first, file.data + start, file.size - start);
+    status = check_no_gaps(weights, path, first, file.data + start, file.size - start);
 done:
     json_decref(header);
     return status;

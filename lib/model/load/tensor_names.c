@@ -63,11 +63,11 @@ static int has_role(const pc__arch *arch, pc__tensor_role role, int32_t layer)
 }
 
 /* The place of a tensor; expert counts only if the name has a second number. */
-typedef struct name_place {
+typedef struct tensor_place {
     int32_t layer, expert;
     int bias;
     int old; /* 1: with old files' ending for norms */
-} name_place;
+} tensor_place;
 
 static const char *const endings[2][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
 
@@ -82,7 +82,7 @@ static int is_name_mark(char c)
     return c == '=' || c == '!';
 }
 
-static void spell_at(const pc__tensor_names *names, const pc__tensor_name_row *row, name_place at,
+static void spell_at(const pc__tensor_names *names, const pc__tensor_name_row *row, tensor_place at,
                      char out[MAX_NAME])
 {
     const char *prefix = row->name[0] == '=' ? "" : names->prefix,
@@ -99,11 +99,11 @@ static void spell_at(const pc__tensor_names *names, const pc__tensor_name_row *r
 static void spell(const pc__tensor_names *names, const pc__tensor_name_row *row, int32_t layer,
                   int bias, char out[MAX_NAME])
 {
-    spell_at(names, row, (name_place){layer, 0, bias, 0}, out);
+    spell_at(names, row, (tensor_place){layer, 0, bias, 0}, out);
 }
 
 static const pc__tensor *tensor_of(const pc__tensor_names *names, const pc__tensor_name_row *row,
-                                   name_place at)
+                                   tensor_place at)
 {
     char name[MAX_NAME];
     spell_at(names, row, at, name);
@@ -122,7 +122,7 @@ static const pc__tensor_name_row *find_row(const pc__tensor_names *names, pc__te
             continue;
         last = row;
         for (int old = 0; old < 2; old++)
-            if ((*tensor = tensor_of(names, row, (name_place){layer, 0, bias, old})))
+            if ((*tensor = tensor_of(names, row, (tensor_place){layer, 0, bias, old})))
                 return row;
     }
     /* some files have a tied matrix under the head's name only */
@@ -149,8 +149,8 @@ static pc_status missing_role(const pc__tensor_names *names, pc__tensor_role rol
 }
 
 /* Sets how the rows of a role lie among the `*total` rows of the file's matrix. */
-static void place_rows(const pc__arch *arch, pc__tensor_role role, pc__tensor_layout layout,
-                       pc__matrix_source *source, size_t *total)
+static void locate_rows(const pc__arch *arch, pc__tensor_role role, pc__tensor_layout layout,
+                        pc__matrix_source *source, size_t *total)
 {
     size_t k = (size_t)arch->head_dim, v = arch->v_dim > 0 ? (size_t)arch->v_dim : k;
     size_t heads = (size_t)arch->heads, groups = (size_t)arch->kv_heads, q = heads / groups * k;
@@ -195,8 +195,8 @@ static void shape_text(const pc__tensor *tensor, char *out, size_t size)
 /* Refuses integer types, and block formats where single values are read. */
 static pc_status check_type(const pc__tensor_names *names, const pc__tensor *tensor, int single)
 {
-    int whole = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
-    if (whole || (single && pc__ttype_block(tensor->type) != 1))
+    int is_integer = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
+    if (is_integer || (single && pc__ttype_block(tensor->type) != 1))
         return pc__fail(
             PC_ERR_UNSUPPORTED, "%s: tensor '%s' has type %s, which is not supported there",
             pc__weights_path(names->weights), tensor->name, pc__ttype_name(tensor->type));
@@ -236,7 +236,7 @@ static pc_status check_numbered(const pc__tensor_names *names, pc__matrix_source
 {
     pc_status status = PC_OK;
     for (int32_t e = 1; e < names->arch->experts.count && status >= 0; e++) {
-        name_place at = {source->layer, e, 0, 0};
+        tensor_place at = {source->layer, e, 0, 0};
         const pc__tensor *tensor = tensor_of(names, source->row, at);
         char name[MAX_NAME];
         if (tensor) {
@@ -262,7 +262,7 @@ pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role
     *out = (pc__matrix_source){.tensor = tensor, .rows = rows, .cols = cols, .layer = layer};
     if (!tensor)
         return missing_role(names, role, layer);
-    place_rows(names->arch, role, row->layout, out, &total);
+    locate_rows(names->arch, role, row->layout, out, &total);
     out->transposed = row->transposed;
     out->file_cols = row->transposed ? total : cols;
     status = check_matrix(names, role, tensor, row->transposed ? cols : total, out->file_cols,
@@ -285,7 +285,7 @@ static const pc__tensor *tensor_at(const pc__matrix_source *source, size_t r)
     if (!source->names)
         return source->tensor;
     return tensor_of(source->names, source->row,
-                     (name_place){source->layer, (int32_t)(r / source->run), 0, 0});
+                     (tensor_place){source->layer, (int32_t)(r / source->run), 0, 0});
 }
 
 /* How many of `count` rows, from `r` on, are consecutive in the file, from *at on. */
@@ -348,7 +348,7 @@ pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role
     pc_status status;
     if (!tensor)
         return 0;
-    place_rows(names->arch, role, row->layout, &source, &total);
+    locate_rows(names->arch, role, row->layout, &source, &total);
     if (tensor->rank != 1 || tensor->shape[0] != total) {
         shape_text(tensor, found, sizeof found);
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu]",
@@ -369,7 +369,7 @@ size_t pc__tensor_names_table_rows(const pc__tensor_names *names, pc__tensor_rol
 
 /* Whether `name` fits a row, with any layer and expert. Sets them (-1: none) and bias. */
 static int row_matches(const pc__tensor_names *names, const pc__tensor_name_row *row,
-                       const char *name, name_place *at)
+                       const char *name, tensor_place *at)
 {
     int32_t *number = &at->layer;
     const char *prefix = row->name[0] == '=' ? "" : names->prefix,
@@ -401,7 +401,7 @@ static int row_matches(const pc__tensor_names *names, const pc__tensor_name_row 
 static int is_used(const pc__tensor_names *names, const pc__tensor *tensor)
 {
     const pc__tensor *found;
-    name_place at;
+    tensor_place at;
     for (const pc__tensor_name_row *row = names->rows; row->name; row++) {
         if (!row_matches(names, row, tensor->name, &at))
             continue;

@@ -1,9 +1,8 @@
-/* Catches: quantised models whose matrices, computed on their grids, are not those of the file
- * (rows of Q and K in the wrong order, keys and values swapped, scales of another group): logits of
- * the golden GGUF files, computed as a model is by default, must be as close to the golden ones as
- * those of the same weights expanded to bf16; a model on its grids must be named apart from the
- * expanded one, and take less memory; inputs of 8 bits that are further off than their rounding, or
- * not named apart. */
+/* Catches: quantised matrices that are not those of the file (rows of Q and K in the wrong order,
+ * keys and values swapped, scales of another group): logits of the golden GGUF files, computed by
+ * default, must be as close to the golden ones as with weights expanded to bf16. The quantised
+ * model must have another fingerprint than the expanded one and use less memory. Inputs of 8 bits
+ * must not err by more than their rounding, and have a fingerprint of their own. */
 #include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>

@@ -366,8 +366,8 @@ pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
     if (kv->release_owner || kv->slab)
         return pc__fail(PC_ERR_STATE, "K/V run: a loaded or borrowed run cannot grow");
     if (need > kv->pages) {
-        size_t ahead = kv->pages + kv->pages / 2;
-        if ((status = grow_pages(kv, need > ahead ? need : ahead)) < 0)
+        size_t grown = kv->pages + kv->pages / 2;
+        if ((status = grow_pages(kv, need > grown ? need : grown)) < 0)
             return status;
     }
     if (!kv->relative && !contiguous(relative, kv->tokens, count)

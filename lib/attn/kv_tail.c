@@ -22,16 +22,16 @@ static int zero_v(uint8_t *v, size_t dim, size_t from, size_t to, size_t by, int
     size_t size = 4 / by;
     int clear = 1;
     while (from < to && clear) {
-        size_t lane = from % by;
+        size_t place = from % by;
         uint8_t *group = v + from / by * dim * 4;
-        if (!lane && to - from >= by) {
+        if (!place && to - from >= by) {
             size_t groups = (to - from) / by;
             clear = zero(group, groups * dim * 4, look);
             from += groups * by;
             continue;
         }
         for (size_t d = 0; d < dim && clear; d++)
-            clear = zero(group + (d * by + lane) * size, size, look);
+            clear = zero(group + (d * by + place) * size, size, look);
         from++;
     }
     return clear;

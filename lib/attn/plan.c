@@ -1,5 +1,5 @@
-/* Makes and frees plans: checks and copies the rows, splits them into waves, allocates the scratch
- * memory. */
+/* Makes and frees plans: checks and copies the rows, and splits them into waves, allocates the
+ * scratch memory. */
 #include <string.h>
 
 #include "attn/plan_internal.h"
@@ -87,34 +87,6 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
     return status;
 }
 
-/* Bytes of the tables of `rows` query vectors, each array on cache lines of its own: see tables_of
- * in plan_attend.c. */
-static size_t tables_bytes(const pc__plan *plan, size_t rows)
-{
-    size_t k = (size_t)plan->shape.k_dim;
-    return rows * (k * 4 + (k + 1) * 2 + 4 + 4 + 4 + 8) + 7 * 64;
-}
-
-static size_t thread_bytes(const pc__plan *plan)
-{
-    return tables_bytes(plan, plan->widest_call * plan->group) + tables_bytes(plan, PC__LIGHT_ROWS)
-           + plan->most_slots * 16 + 64;
-}
-
-static pc_status make_scratch(pc__plan *plan)
-{
-    const pc_allocator *mem = &plan->context->mem;
-    size_t vectors = plan->most_states * plan->heads;
-    plan->threads = plan->context->threads;
-    plan->thread_bytes = (thread_bytes(plan) + 63) / 64 * 64;
-    plan->scratch = pc__alloc_aligned(mem, plan->threads * plan->thread_bytes + 64, 64);
-    plan->acc = pc__alloc_aligned(mem, vectors * (size_t)plan->shape.v_dim * sizeof(float) + 64,
-                                  64);
-    plan->m = pc__alloc_aligned(mem, vectors * sizeof(float) + 64, 64);
-    plan->l = pc__alloc_aligned(mem, vectors * sizeof(float) + 64, 64);
-    return plan->scratch && plan->acc && plan->m && plan->l ? PC_OK : PC_ERR_NOMEM;
-}
-
 static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
 {
     pc_status status = copy_rows(plan, rows);
@@ -124,7 +96,7 @@ static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
     for (size_t row = 0; row < plan->rows; row += plan->waves[plan->wave_count - 1].rows)
         if ((status = make_wave(plan, row)) < 0)
             return status;
-    return make_scratch(plan);
+    return pc__plan_new_scratch(plan);
 }
 
 pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows,

@@ -30,6 +30,33 @@ typedef struct thread_scratch {
     pc__state *states; /* [most_slots] */
 } thread_scratch;
 
+/* Bytes of the tables of `rows` query vectors, each array on cache lines of its own. */
+static size_t tables_bytes(const pc__plan *plan, size_t rows)
+{
+    size_t k = (size_t)plan->shape.k_dim;
+    return rows * (k * 4 + (k + 1) * 2 + 4 + 4 + 4 + 8) + 7 * 64;
+}
+
+static size_t thread_bytes(const pc__plan *plan)
+{
+    return tables_bytes(plan, plan->widest_call * plan->group) + tables_bytes(plan, PC__LIGHT_ROWS)
+           + plan->most_slots * 16 + 64;
+}
+
+pc_status pc__plan_new_scratch(pc__plan *plan)
+{
+    const pc_allocator *mem = &plan->context->mem;
+    size_t vectors = plan->most_states * plan->heads;
+    plan->threads = plan->context->threads;
+    plan->thread_bytes = (thread_bytes(plan) + 63) / 64 * 64;
+    plan->scratch = pc__alloc_aligned(mem, plan->threads * plan->thread_bytes + 64, 64);
+    plan->acc = pc__alloc_aligned(mem, vectors * (size_t)plan->shape.v_dim * sizeof(float) + 64,
+                                  64);
+    plan->m = pc__alloc_aligned(mem, vectors * sizeof(float) + 64, 64);
+    plan->l = pc__alloc_aligned(mem, vectors * sizeof(float) + 64, 64);
+    return plan->scratch && plan->acc && plan->m && plan->l ? PC_OK : PC_ERR_NOMEM;
+}
+
 static pc__call_tables tables_of(const pc__plan *plan, uint8_t **at, size_t rows)
 {
     size_t k = (size_t)plan->shape.k_dim;

@@ -1,7 +1,8 @@
-/* Catches: experts of a quantised file that use the rows, scales or groups of another expert,
- * depend on other rows, or get the block format of a neighbour of another type; rounded routers.
- * Random weights with llama.cpp's names, in three dimensions and, as in older files, one tensor an
- * expert; compared with the same file expanded to fp32. */
+/* Catches: quantised experts that are computed with the rows, scales or groups of another expert,
+ * that depend on the rows beside them, or that are given the block format of a neighbour of another
+ * type; routers that are rounded. Random weights with llama.cpp's names, in three-dimensional
+ * tensors and, as in older files, in one tensor per expert; compared with the same file expanded to
+ * fp32. */
 #include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,10 +19,10 @@ enum {
     SHARED = 512,
     EXPERTS = 5,
     LAYERS = 2,
-    VOCAB = 512 /* the largest tensor is in fp32, and so is what is not on a grid */,
+    VOCAB = 512 /* the largest tensor is fp32, like everything that is not quantised */,
     TOKENS = 24
 };
-enum { F32 = 0, Q4_0 = 2, Q8_0 = 8, Q4_K = 12, Q6_K = 14 }; /* ggml's type numbers */
+enum { F32 = 0, Q4_0 = 2, Q8_0 = 8, Q4_K = 12, Q6_K = 14 }; /* ggml's numbers */
 
 static pc_test_rng rng;
 
@@ -31,7 +32,7 @@ static void half_at(uint8_t *out, float value)
     memcpy(out, &half, sizeof half);
 }
 
-/* `count` values of a type, of the size of those in a matrix of 256 inputs. */
+/* `count` values of a type, about as large as those of a matrix of 256 inputs. */
 static size_t fill(uint32_t type, size_t count, uint8_t *out)
 {
     static const struct {
@@ -55,7 +56,7 @@ static size_t fill(uint32_t type, size_t count, uint8_t *out)
             for (size_t i = 0; i < kinds[k].bytes; i++)
                 block[i] = (uint8_t)pc_test_bits(&rng);
             half_at(block + kinds[k].scale_at, kinds[k].scale * (0.5f + pc_test_uniform(&rng)));
-            if (type == Q4_K) /* minimums that centre the values on zero */
+            if (type == Q4_K) /* minimums that leave the values around zero */
                 half_at(block + 2, 0.003f);
         }
         return blocks * kinds[k].bytes;
@@ -90,7 +91,7 @@ static void gains(gguf_bytes *g, const char *name)
 static void numbered(gguf_bytes *g, int layer, const char *name, size_t rows, size_t cols)
 {
     char full[64];
-    for (int e = 0; e < EXPERTS; e++) { /* in the second layer one expert has another type */
+    for (int e = 0; e < EXPERTS; e++) { /* in the second layer one of them has another type */
         snprintf(full, sizeof full, "%s.%d", name, e);
         of_layer(g, layer, full, layer && e == 3 ? Q4_0 : Q8_0, 0, rows, cols);
     }
@@ -160,7 +161,7 @@ static const char *write_model(int old)
     return gguf_file(&g);
 }
 
-/* [TOKENS][VOCAB]: one sequence a token, `at_once` of them in a pass. */
+/* [TOKENS][VOCAB]: each token a sequence of its own, `at_once` of them in a pass. */
 static int logits_of(const pc_model *model, size_t at_once, float *out)
 {
     int32_t tokens[TOKENS];
@@ -194,8 +195,8 @@ static pc_model *load(pc_context *context, const char *path, uint32_t compute, p
     return model;
 }
 
-/* Number of rows that differ by more than `limit` of their largest logit; *middle: the median
- * difference. */
+/* Rows that are further apart than `limit` of their largest logit; *middle: half of all are nearer
+ * than that. */
 static int rows_off(const float *a, const float *b, double limit, double *middle)
 {
     double off[TOKENS];
@@ -231,8 +232,8 @@ static void compare(pc_context *context, int old)
         double a, b;
         CHECK_INT(rows_off(whole, exact, 1e-3, &a), 0);
         CHECK(rows_off(narrow, exact, 0.05, &b)
-              <= TOKENS / 8); /* rounded inputs may choose another expert */
-        printf("%s: on the grid %.1e, with inputs of 8 bits %.1e; %llu, %llu bytes\n",
+              <= TOKENS / 8); /* where an input's rounding chooses another expert */
+        printf("%s: quantised %.1e, with inputs of 8 bits %.1e; %llu, %llu bytes\n",
                old ? "numbered" : "in three dimensions", a, b,
                (unsigned long long)of_whole.weight_bytes,
                (unsigned long long)of_exact.weight_bytes);

@@ -1,8 +1,9 @@
-/* Catches: quantised matrices that are not those of the file (rows of Q and K in the wrong order,
- * keys and values swapped, scales of another group): logits of the golden GGUF files, computed by
- * default, must be as close to the golden ones as with weights expanded to bf16. The quantised
- * model must have another fingerprint than the expanded one and use less memory. Inputs of 8 bits
- * must not err by more than their rounding, and have a fingerprint of their own. */
+/* Catches: quantised models whose matrices, computed as they are, are not those of the file (rows
+ * of Q and K in the wrong order, keys and values swapped, scales of another group): logits of the
+ * golden GGUF files, computed by default, must be as close to the golden ones as those of the same
+ * weights expanded to bf16. Also: a quantised model that has the fingerprint of the expanded one or
+ * takes as much memory; inputs of 8 bits with an error above their rounding, or without a
+ * fingerprint of their own. */
 #include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
@@ -81,9 +82,9 @@ static void compare(pc_context *context, const char *type)
     pc_model *narrow = load(context, file, PC_DTYPE_I8, &less);
     double a = distance(quantised, golden, on.vocab), b = distance(expanded, golden, off.vocab),
            c = distance(narrow, golden, less.vocab);
-    printf(
-        "%-8s on its grid %.2e, with inputs of 8 bits %.2e, expanded %.2e; %llu and %llu bytes\n",
-        type, a, c, b, (unsigned long long)on.weight_bytes, (unsigned long long)off.weight_bytes);
+    printf("%-8s quantised %.2e, with inputs of 8 bits %.2e, expanded %.2e; %llu and %llu bytes\n",
+           type, a, c, b, (unsigned long long)on.weight_bytes,
+           (unsigned long long)off.weight_bytes);
     CHECK(a <= 1.2 * b && b < 0.05); /* K, V and attention round to bf16 in both */
     if (on.compute == off.compute && on.weight_bytes != off.weight_bytes) {
         CHECK(on.weight_bytes < off.weight_bytes);

@@ -1,5 +1,5 @@
-/* Catches: what test_panel_quantised.c catches, in the products on a grid of AMX, on processors
- * that have none as well (see test_amx_attend.c). */
+/* Catches: the faults of test_panel_quantised.c in the AMX kernels of quantised weights, also on
+ * processors without AMX (see test_amx_attend.c). */
 #include "amx_emulated.h"
 #include "attn/cpu/amx_level.h"
 

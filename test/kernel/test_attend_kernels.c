@@ -2,7 +2,7 @@
  * the C reference (random and extreme scores, masks, tails of the last page, soft cap, slopes,
  * holes), that uses pages or padding it must not, reads past the end of an array, writes outside
  * its state, touches the state of a row that sees nothing, or lets a row depend on the other rows
- * or on how the pages are cut into calls. */
+ * or on how the pages are split into calls. */
 #include <float.h>
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* Catches: a panel, gate, rounding or cutting kernel of any level that differs from its meaning,
+/* Catches: a panel, gate, rounding or quantising kernel of any level that computes something else,
  * reads past the end of an array, writes outside its columns, or lets a row depend on the rows
  * beside it. */
 #include <float.h>
@@ -348,7 +348,7 @@ static void check_quantised(const pc__kernels *kernels, const float *x, size_t g
     for (size_t i = 0; i < groups * group; i++)
         numbers &= isfinite(x[i]) != 0;
     if (!CHECK(numbers ? scale == most / PC__QUANTISE_RANGE : isnan(scale)))
-        fprintf(stderr, "    cut %s: largest %g, step %g\n", kernels->name, (double)most,
+        fprintf(stderr, "    quantise %s: largest %g, scale %g\n", kernels->name, (double)most,
                 (double)scale);
     for (size_t g = 0; g < groups; g++)
         if (!CHECK(good_group(x + g * group, g, group,
@@ -356,8 +356,9 @@ static void check_quantised(const pc__kernels *kernels, const float *x, size_t g
                                   ? (double)most / (double)PC__QUANTISE_RANGE
                                   : 0.0,
                               to)))
-            fprintf(stderr, "    cut %s: group %zu, largest %g of %g, shift %d\n", kernels->name, g,
-                    (double)largest(x + g * group, group), (double)most, to->shift[g * APART]);
+            fprintf(stderr, "    quantise %s: group %zu, largest %g of %g, shift %d\n",
+                    kernels->name, g, (double)largest(x + g * group, group), (double)most,
+                    to->shift[g * APART]);
 }
 
 static void quantise(size_t groups, size_t group, int wide, size_t kind, pc_test_rng *rng)
@@ -382,7 +383,7 @@ static void quantise(size_t groups, size_t group, int wide, size_t kind, pc_test
                    && !memcmp(c[l].scale.data, c[0].scale.data, 4)
                    && !memcmp(c[l].shift.data, c[0].shift.data, 4 * APART * groups)
                    && !memcmp(c[l].negative_sum.data, c[0].negative_sum.data, 4 * APART * groups)))
-            fprintf(stderr, "    cut %s, %zu groups of %zu: other bits than the reference\n",
+            fprintf(stderr, "    quantise %s, %zu groups of %zu: other bits than the reference\n",
                     kernels->name, groups, group);
     }
     for (size_t l = 0; l < LEVELS; l++)

@@ -2,7 +2,7 @@
  * double-precision attention over the stored values (channels and tokens of very different sizes,
  * one key that takes all, all keys alike, masks, tails, soft cap, slopes), that uses padding, reads
  * past the end of an array, writes outside its state, or lets a row depend on the others or on how
- * pages are cut into calls; rounding that loses more than is documented; plans over runs of
+ * pages are split into calls; rounding that loses more than is documented; plans over runs of
  * different formats that give anything but the attention over all their keys, or in which sharing
  * changes a bit, parts of int8 pages that a host may write. */
 #include <promptcache/attend.h>

@@ -1,7 +1,8 @@
-/* Catches: a kernel on a grid whose bits are not those of the C reference (all formats, row counts,
- * widths, extreme inputs), that writes past its width or reads past its inputs; a linear layer on a
- * grid that is further from the exact product than 16-bit inputs allow, whose rows depend on each
- * other or on the number of threads, that hides a NaN, or leaks when an allocation fails. */
+/* Catches: a kernel of quantised weights whose bits are not those of the C reference (all formats,
+ * row counts, widths, extreme inputs), that writes past its width or reads past its inputs; a
+ * linear layer with quantised weights that is further from the exact product than 16-bit inputs
+ * allow, whose rows depend on each other or on the number of threads, that hides a NaN, or leaks
+ * when an allocation fails. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Catches: a rotary kernel of any level whose bits differ from the reference's, that reads or
- * writes past the end of a vector or of the angles, or that cannot work in place. */
+/* Catches: a RoPE kernel of any level whose bits differ from the reference's, that reads or writes
+ * past the end of a vector or of the angles, or that cannot work in place. */
 #include "attn/cpu/kernels_internal.h"
 #include "guarded.h"
 #include "testing.h"

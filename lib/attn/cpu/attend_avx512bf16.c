@@ -2,6 +2,7 @@
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/weights512bf16.h"
+#include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"
 
 enum { ROWS = PC__BLOCK_ROWS, GROUP = 2 * ROWS, SUMS = (GROUP + 15) / 16 * 16 };
@@ -123,28 +124,6 @@ INLINE void block_values(bf16_group *g, size_t at, const int rows, half_prefetch
     }
 }
 
-#define FOR_ROWS(what, g, at, a) \
-    switch ((g)->rows - (at)) {  \
-    case 1:                      \
-        what(g, at, 1, a);       \
-        break;                   \
-    case 2:                      \
-        what(g, at, 2, a);       \
-        break;                   \
-    case 3:                      \
-        what(g, at, 3, a);       \
-        break;                   \
-    case 4:                      \
-        what(g, at, 4, a);       \
-        break;                   \
-    case 5:                      \
-        what(g, at, 5, a);       \
-        break;                   \
-    default:                     \
-        what(g, at, 6, a);       \
-        break;                   \
-    }
-
 /* What block `block` of a page's rows prefetches: half a page at a time, to keep pace with the
  * work. First the next page of the run, then the task's prefetch_pages. A single block prefetches a
  * whole page. */
@@ -203,12 +182,14 @@ static void group_page(bf16_group *g, int last_page)
         if (!sees[block])
             continue;
         a[block] = prefetch_by(g, (g->row + at) / ROWS, last_page);
-        FOR_ROWS(block_scores, g, at, a[block])
+#define SCORES(n) block_scores(g, at, n, a[block])
+        ROWS_6(g->rows - at, SCORES)
     }
     weights(g, sees, whole);
     for (size_t at = 0; at < g->rows; at += ROWS)
         if (sees[at / ROWS])
-            FOR_ROWS(block_values, g, at, a[at / ROWS])
+#define VALUES(n) block_values(g, at, n, a[at / ROWS])
+            ROWS_6(g->rows - at, VALUES)
 }
 
 static void find_whole_pages(bf16_group *g)

@@ -2,13 +2,3 @@
 #include "attn/cpu/vec512.h"
 
 #include "attn/cpu/attend_formats_vec.h"
-
-void pc__attend_f16_avx512(const pc__attn_task *task, size_t first_page, size_t last_page)
-{
-    attend_f16(task, first_page, last_page);
-}
-
-void pc__attend_i8_avx512(const pc__attn_task *task, size_t first_page, size_t last_page)
-{
-    attend_i8(task, first_page, last_page);
-}

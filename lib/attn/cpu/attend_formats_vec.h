@@ -9,6 +9,7 @@
 #include "attn/bf16.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/softmax_vec.h"
+#include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"
 
 enum { ROWS = 6, HALVES = 2, BYTES = 4 /* of 32 bits */ };
@@ -170,36 +171,18 @@ INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_pag
             size_t n = task->rows - b.row < ROWS ? task->rows - b.row : ROWS;
             if (!pc__block_sees(task, b.row, n, b.page))
                 continue;
-            switch (n) {
-            case 1:
-                attend_block(&b, of, 1);
-                break;
-            case 2:
-                attend_block(&b, of, 2);
-                break;
-            case 3:
-                attend_block(&b, of, 3);
-                break;
-            case 4:
-                attend_block(&b, of, 4);
-                break;
-            case 5:
-                attend_block(&b, of, 5);
-                break;
-            default:
-                attend_block(&b, of, 6);
-                break;
-            }
+#define ATTEND(n) attend_block(&b, of, n)
+            ROWS_6(n, ATTEND)
         }
     }
 }
 
-static void attend_f16(const pc__attn_task *task, size_t first_page, size_t last_page)
+void AT_LEVEL(pc__attend_f16)(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
     attend(task, first_page, last_page, task->v_offset + 2 * PC__PAGE * task->v_dim, HALVES);
 }
 
-static void attend_i8(const pc__attn_task *task, size_t first_page, size_t last_page)
+void AT_LEVEL(pc__attend_i8)(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
     attend(task, first_page, last_page,
            task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE, BYTES);

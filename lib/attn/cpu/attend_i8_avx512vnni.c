@@ -10,6 +10,7 @@
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/softmax512.h"
+#include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"
 
 enum {
@@ -272,26 +273,8 @@ void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size
                 continue;
             if (!summed++)
                 sum_keys(&b);
-            switch (n) {
-            case 1:
-                attend_block(&b, 1, &prefetch, 5);
-                break;
-            case 2:
-                attend_block(&b, 2, &prefetch, 5);
-                break;
-            case 3:
-                attend_block(&b, 3, &prefetch, 5);
-                break;
-            case 4:
-                attend_block(&b, 4, &prefetch, 2);
-                break;
-            case 5:
-                attend_block(&b, 5, &prefetch, 2);
-                break;
-            default:
-                attend_block(&b, 6, &prefetch, 1);
-                break;
-            }
+#define ATTEND(n) attend_block(&b, n, &prefetch, n <= 3 ? 5 : n < 6 ? 2 : 1)
+            ROWS_6(n, ATTEND)
         }
     }
 }

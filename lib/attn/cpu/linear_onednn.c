@@ -167,8 +167,8 @@ typedef struct tiled_product {
     const pc__linear *linear;
     const slices *w;
     size_t rows, whole, last, tiles, groups;
-    uint8_t *x;     /* [padded rows][inputs] */
-    uint8_t *lanes; /* [threads][lane_bytes]: y of a tile, oneDNN's scratch memory */
+    uint8_t *x;       /* [padded rows][inputs] */
+    uint8_t *scratch; /* [threads][thread_bytes]: y of a tile, oneDNN's scratch memory */
     size_t thread_bytes;
     float *y;
     atomic_size_t next;
@@ -229,7 +229,7 @@ static void run_items(void *arg, size_t index)
 {
     tiled_product *p = arg;
     const pc__tiles *tiles = &p->w->tiles;
-    uint8_t *at = p->lanes + index * p->thread_bytes;
+    uint8_t *at = p->scratch + index * p->thread_bytes;
     float *tile = pc__carve(&at, most_rows(p->w) * PC__SLICE * sizeof *tile);
     pc__desk desk[2] = {{0}, {0}};
     int before = pc__onednn_enter();
@@ -253,21 +253,21 @@ static pc_status run_slices(const pc__linear *linear, const pc__linear_input *in
 {
     const slices *w = linear->packed;
     tiled_product p = {.linear = linear, .w = w, .rows = input->count, .y = y};
-    size_t line = w->tiles.inputs * w->tiles.element, lanes = linear->context->threads, padded;
+    size_t line = w->tiles.inputs * w->tiles.element, threads = linear->context->threads, padded;
     uint8_t *at;
     split_rows(&p);
     padded = p.whole * most_rows(w) + (p.tiles > p.whole ? w->tiles.rows[p.last] : 0);
-    if (lanes > w->count * p.groups)
-        lanes = w->count * p.groups;
+    if (threads > w->count * p.groups)
+        threads = w->count * p.groups;
     p.thread_bytes = most_rows(w) * PC__SLICE * sizeof(float)
                      + (w->tiles.scratch_bytes + 63) / 64 * 64;
-    at = pc__alloc_aligned(&linear->context->mem, padded * line + lanes * p.thread_bytes, 64);
+    at = pc__alloc_aligned(&linear->context->mem, padded * line + threads * p.thread_bytes, 64);
     if (!at)
         return PC_ERR_NOMEM;
     p.x = at;
-    p.lanes = at + padded * line;
+    p.scratch = at + padded * line;
     pc__linear_round(linear, input, input->first, input->count, padded, w->tiles.inputs, p.x);
-    pc__parallel(linear->context, lanes, run_items, &p);
+    pc__parallel(linear->context, threads, run_items, &p);
     pc__free(&linear->context->mem, at);
     int failure = atomic_load(&p.failure);
     return failure ? pc__onednn_fail((dnnl_status_t)failure, "multiplying") : PC_OK;

@@ -3,6 +3,7 @@
 #include "attn/cpu/map_kernels.h"
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/cpu/prefetch.h"
+#include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"
 
 enum { ROWS = 6, GROUP = 8 * ROWS, COLUMNS = 128 };
@@ -121,26 +122,8 @@ INLINE void rows_block(map_mixing_bf16 *m, size_t at, const int rows, const uint
 INLINE void group_page(map_mixing_bf16 *m, const uint32_t format)
 {
     for (size_t at = 0; at < m->rows; at += ROWS)
-        switch (m->rows - at) {
-        case 1:
-            rows_block(m, at, 1, format);
-            break;
-        case 2:
-            rows_block(m, at, 2, format);
-            break;
-        case 3:
-            rows_block(m, at, 3, format);
-            break;
-        case 4:
-            rows_block(m, at, 4, format);
-            break;
-        case 5:
-            rows_block(m, at, 5, format);
-            break;
-        default:
-            rows_block(m, at, 6, format);
-            break;
-        }
+#define BLOCK(n) rows_block(m, at, n, format)
+        ROWS_6(m->rows - at, BLOCK)
 }
 
 static void store_sums(const map_mixing_bf16 *m, size_t column)

@@ -135,17 +135,17 @@ INLINE void mix_rows(const pc__map_task *task, const int of)
     }
 }
 
-static void map_f32(const pc__map_task *task)
+void AT_LEVEL(pc__map_f32)(const pc__map_task *task)
 {
     mix_rows(task, 0);
 }
 
-static void map_bf16(const pc__map_task *task)
+void AT_LEVEL(pc__map_bf16)(const pc__map_task *task)
 {
     mix_rows(task, BF16);
 }
 
-static void map_f16(const pc__map_task *task)
+void AT_LEVEL(pc__map_f16)(const pc__map_task *task)
 {
     mix_rows(task, F16);
 }
@@ -163,8 +163,8 @@ static void row_weights(const pc__attn_task *task, size_t r, size_t page, float 
                                   vec_exp(vec_sub(vec_load(s + t), vec_set(task->m[r])))));
 }
 
-static void weights(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to,
-                    size_t stride)
+void AT_LEVEL(pc__weights)(const pc__attn_task *task, uint32_t dtype, size_t pages, float *to,
+                           size_t stride)
 {
     size_t n;
     if (task->k_dim % 2) {

@@ -11,6 +11,7 @@
 #include "attn/cpu/pairs512bf16.h"
 #include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
+#include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"
 
 enum {
@@ -110,44 +111,8 @@ static void few_rows(const slab *s)
     size_t blocks = (s->rows + ROWS - 1) / ROWS;
     for (size_t i = 0, row = 0, n; i < blocks; i++, row += n) {
         n = (s->rows - row) / (blocks - i); /* of equal size: a short one is slow */
-        switch (n) {
-        case 1:
-            few_block(s, row, 1);
-            break;
-        case 2:
-            few_block(s, row, 2);
-            break;
-        case 3:
-            few_block(s, row, 3);
-            break;
-        case 4:
-            few_block(s, row, 4);
-            break;
-        case 5:
-            few_block(s, row, 5);
-            break;
-        case 6:
-            few_block(s, row, 6);
-            break;
-        case 7:
-            few_block(s, row, 7);
-            break;
-        case 8:
-            few_block(s, row, 8);
-            break;
-        case 9:
-            few_block(s, row, 9);
-            break;
-        case 10:
-            few_block(s, row, 10);
-            break;
-        case 11:
-            few_block(s, row, 11);
-            break;
-        default:
-            few_block(s, row, 12);
-            break;
-        }
+#define FEW_BLOCK(n) few_block(s, row, n)
+        ROWS_12(n, FEW_BLOCK)
     }
 }
 
@@ -159,23 +124,9 @@ static void many_rows(const slab *s)
     for (size_t i = 0, row = 0, n; i < blocks; i++, row += n) {
         size_t lines = (left + blocks - i - 1) / (blocks - i);
         n = (s->rows - row) / (blocks - i);
-        switch (n) { /* more than two blocks of at most twelve: none has fewer than eight */
-        case 8:
-            many_block(s, row, 8, next, lines);
-            break;
-        case 9:
-            many_block(s, row, 9, next, lines);
-            break;
-        case 10:
-            many_block(s, row, 10, next, lines);
-            break;
-        case 11:
-            many_block(s, row, 11, next, lines);
-            break;
-        default:
-            many_block(s, row, 12, next, lines);
-            break;
-        }
+        /* more than two blocks of at most twelve: none has fewer than eight */
+#define MANY_BLOCK(n) many_block(s, row, n, next, lines)
+        ROWS_8_TO_12(n, MANY_BLOCK)
         next += lines * (s->in / 2 / STEPS) * 64;
         left -= lines;
     }

@@ -5,6 +5,7 @@
 
 #include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
+#include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"
 
 enum { ROWS = 4, DISTANCE = 1024, MOST_GROUP = 32, EIGHT = 8 };
@@ -144,20 +145,8 @@ INLINE void all_rows(const pc__quantised_task *task, const int bits, const int h
                      const int minimum)
 {
     for (size_t row = 0; row < task->rows; row += ROWS)
-        switch (task->rows - row) {
-        case 1:
-            rows_block(task, row, 1, bits, half, minimum);
-            break;
-        case 2:
-            rows_block(task, row, 2, bits, half, minimum);
-            break;
-        case 3:
-            rows_block(task, row, 3, bits, half, minimum);
-            break;
-        default:
-            rows_block(task, row, 4, bits, half, minimum);
-            break;
-        }
+#define BLOCK(n) rows_block(task, row, n, bits, half, minimum)
+        ROWS_4(task->rows - row, BLOCK)
 }
 
 void pc__panel_quantised_avx2(const pc__quantised_task *task)

@@ -4,6 +4,7 @@
 #include "attn/cpu/quantised512.h"
 #include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
+#include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"
 
 enum { ROWS = 6 };
@@ -140,26 +141,8 @@ INLINE void all_rows(const pc__quantised_task *task, const int group, const int 
     for (size_t i = 0, row = 0; i < blocks; i++) {
         size_t n = (task->rows - row) / (blocks - i);
         next_share a = share_of(task, i, blocks);
-        switch (n) {
-        case 1:
-            rows_block(task, row, 1, group, bits, half, minimum, log_zero, wide, a);
-            break;
-        case 2:
-            rows_block(task, row, 2, group, bits, half, minimum, log_zero, wide, a);
-            break;
-        case 3:
-            rows_block(task, row, 3, group, bits, half, minimum, log_zero, wide, a);
-            break;
-        case 4:
-            rows_block(task, row, 4, group, bits, half, minimum, log_zero, wide, a);
-            break;
-        case 5:
-            rows_block(task, row, 5, group, bits, half, minimum, log_zero, wide, a);
-            break;
-        default:
-            rows_block(task, row, 6, group, bits, half, minimum, log_zero, wide, a);
-            break;
-        }
+#define BLOCK(n) rows_block(task, row, n, group, bits, half, minimum, log_zero, wide, a)
+        ROWS_6(n, BLOCK)
         row += n;
     }
 }

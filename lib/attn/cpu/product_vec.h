@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "attn/cpu/prefetch.h"
+#include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"
 
 typedef struct vec_product {
@@ -140,46 +141,19 @@ INLINE void all_columns(const vec_product *p, const int bf16, const int rows)
 /* 1 to VEC_ROWS rows */
 INLINE void any_rows(const vec_product *p, const int bf16, size_t rows)
 {
+#define COLUMNS(n) all_columns(p, bf16, n)
     switch (rows) {
-    case 1:
-        all_columns(p, bf16, 1);
-        break;
-    case 2:
-        all_columns(p, bf16, 2);
-        break;
-    case 3:
-        all_columns(p, bf16, 3);
-        break;
-    case 4:
-        all_columns(p, bf16, 4);
-        break;
-    case 5:
-        all_columns(p, bf16, 5);
-        break;
+        ROWS_CASES_1_TO_5(COLUMNS)
 #if defined(__AVX512F__)
-    case 7:
-        all_columns(p, bf16, 7);
-        break;
-    case 8:
-        all_columns(p, bf16, 8);
-        break;
-    case 9:
-        all_columns(p, bf16, 9);
-        break;
-    case 10:
-        all_columns(p, bf16, 10);
-        break;
-    case 11:
-        all_columns(p, bf16, 11);
-        break;
-    case 12:
-        all_columns(p, bf16, 12);
-        break;
+        ROWS_CASE(7, COLUMNS)
+        ROWS_CASES_8_TO_11(COLUMNS)
+        ROWS_CASE(12, COLUMNS)
 #endif
     default:
-        all_columns(p, bf16, 6);
+        COLUMNS(6);
         break;
     }
+#undef COLUMNS
 }
 
 static void multiply_f32(const vec_product *p, size_t rows)

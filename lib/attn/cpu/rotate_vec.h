@@ -59,8 +59,8 @@ INLINE void scale_rest(const rope_rotation *t)
 }
 
 /* pc__rotate_fn */
-INLINE void rotate_vectors(const pc__rope *rope, const float *cosine, const float *sine,
-                           float scale, const float *from, float *to, size_t heads, size_t dim)
+void AT_LEVEL(pc__rotate)(const pc__rope *rope, const float *cosine, const float *sine, float scale,
+                          const float *from, float *to, size_t heads, size_t dim)
 {
     rope_rotation t = {.cosine = cosine,
                        .sine = sine,

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The name of a kernel at this level. */
+#define AT_LEVEL(name) name##_avx2
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m256 vec;
@@ -52,10 +54,10 @@ INLINE void vec_store(float *p, vec x)
 /* The mask of elements [a, b) in a vector whose elements are base, base + 1 …. */
 INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
 {
-    __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-                                    _mm256_set1_epi32((int32_t)base));
-    return _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)a), lane),
-                               _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)b), lane));
+    __m256i element = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+                                       _mm256_set1_epi32((int32_t)base));
+    return _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)a), element),
+                               _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)b), element));
 }
 
 /* Elements outside the mask are not touched in memory, and are zero when loaded. */

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The name of a kernel at this level. */
+#define AT_LEVEL(name) name##_avx512
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m512 vec;

@@ -179,8 +179,9 @@ static int is_due(pc__fetch *f, double now, double grace)
     return !o.is_overdue && o.due <= f->until + (f->may_stream ? f->beside : 0);
 }
 
-static double wait_at_most(pc__fetch *f, double grace)
+double pc__fetch_wait(pc__fetch *f, int computes)
 {
+    double grace = f->cost > 0 ? f->cost * (computes ? GRACE : 1) : UNKNOWN_GRACE;
     double started = pc__now();
     if (!f->pending)
         return 0;
@@ -193,16 +194,6 @@ static double wait_at_most(pc__fetch *f, double grace)
     }
     wait_for_all(f, f->until);
     return pc__now() - started;
-}
-
-double pc__fetch_wait(pc__fetch *f)
-{
-    return wait_at_most(f, f->cost > 0 ? GRACE * f->cost : UNKNOWN_GRACE);
-}
-
-double pc__fetch_wait_long(pc__fetch *f)
-{
-    return wait_at_most(f, f->cost > 0 ? f->cost : UNKNOWN_GRACE);
 }
 
 /* Counts what a load has read once for all items that share it: the same text at several places is

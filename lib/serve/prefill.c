@@ -10,7 +10,6 @@
 #include "model/forward/prefill_batch.h"
 #include "serve/model_calls.h"
 #include "serve/prefill.h"
-#include "serve/prefill_loss.h"
 #include "serve/visibility.h"
 
 typedef struct prefill_work {

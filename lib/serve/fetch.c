@@ -125,7 +125,7 @@ pc_status pc__fetch_look_up(pc__fetch *f, size_t index, const pc__segment_facts 
         return PC_OK;
     item = &f->items[index];
     want = want_segment(f->model, facts, &image, &desc);
-    want.cost_ahead = f->cost;
+    want.queue_cost = f->cost;
     status = pc__cache_lookup_async(f->cache, &want, &item->load, &item->reason);
     f->cost += cost;
     if (status == PC_OK) {

@@ -96,7 +96,7 @@ static pc__load_request want_segment(const pc_model *model, const pc__segment_fa
     return (pc__load_request){.image = image,
                               .ops = &pc__model_payload,
                               .owner = (void *)(uintptr_t)model,
-                              .ref_owner = pc__model_take,
+                              .ref_owner = pc__model_ref_owner,
                               .bytes = pc__segment_bytes(model, facts->count),
                               .desc = desc,
                               .cost = desc->cost,

@@ -14,7 +14,7 @@ testing="g++ python3"
 testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python3-nacl"
 testing_optional="$testing_optional python3-xxhash python3-zstandard python3-pip qemu-user"
 ci=clang
-ci_optional="mold clang-format-14"
+ci_optional="mold clang-format-14 doxygen"
 
 needed=$building optional=$building_optional encoder=0
 case "${1-}" in

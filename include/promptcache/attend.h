@@ -13,6 +13,8 @@
 extern "C" {
 #endif
 
+/* ---- Attention by hand */
+
 /* Segmented attention (RelayAttention, section 3; Hydragen, section 3) over the application's
  * memory.
  *

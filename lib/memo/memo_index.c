@@ -82,14 +82,14 @@ static pc_status index_rows(const bucket_rows *r, const pc__projector *projector
     const pc_allocator *mem = &r->memo->mem;
     size_t indexed_layers = pc__memo_indexed_layers(r->memo),
            pooled = pc__projector_pooled(projector), n = 0;
-    uint16_t *notes = pc__calloc(mem, count, r->metadata_size);
+    uint16_t *metadata = pc__calloc(mem, count, r->metadata_size);
     float *inputs = pc__calloc(mem, count * pooled, sizeof *inputs),
           features[AT_ONCE * PC__FEATURE_DIM];
     int64_t ids[AT_ONCE];
-    pc_status status = notes && inputs ? PC_OK : PC_ERR_NOMEM;
+    pc_status status = metadata && inputs ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++) {
         status = pc__map_store_metadata(r->memo->maps, some[i].record,
-                                        notes + n * indexed_layers * pooled, r->metadata_size);
+                                        metadata + n * indexed_layers * pooled, r->metadata_size);
         if (status == PC_OK)
             ids[n++] = some[i].record;
         else if (status == PC_MISS || status == PC_ERR_FORMAT)
@@ -97,13 +97,13 @@ static pc_status index_rows(const bucket_rows *r, const pc__projector *projector
     }
     for (size_t u = 0; u < indexed_layers && n && status >= 0; u++) {
         for (size_t i = 0; i < n; i++)
-            pc__memo_pooled_get(notes + (i * indexed_layers + u) * pooled, pooled,
+            pc__memo_pooled_get(metadata + (i * indexed_layers + u) * pooled, pooled,
                                 inputs + i * pooled);
         status = pc__projector_features(projector, inputs, n, features);
         if (status >= 0)
             status = pc__index_add(indexes[u], n, features, ids);
     }
-    pc__free(mem, notes);
+    pc__free(mem, metadata);
     pc__free(mem, inputs);
     return status;
 }

@@ -59,7 +59,7 @@ typedef struct pc__sequence_span {
 size_t pc__model_sequence_spans(const void *sequence, pc__sequence_span *spans);
 /* Makes a run that was computed elsewhere, from position 0 on, the own tokens of a sequence that
  * has nothing yet; the run grows on. Takes the reference over in any case. */
-pc_status pc__model_sequence_adopt(const pc_model *model, void *sequence, pc__kv *run);
+pc_status pc__model_sequence_wrap(const pc_model *model, void *sequence, pc__kv *run);
 /* Nothing that the sequence has so far is written any more. */
 void pc__model_sequence_freeze(void *sequence);
 

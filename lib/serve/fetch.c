@@ -96,7 +96,7 @@ static pc__load_request want_segment(const pc_model *model, const pc__segment_fa
     return (pc__load_request){.image = image,
                               .ops = &pc__model_payload,
                               .owner = (void *)(uintptr_t)model,
-                              .ref_owner = pc__model_take,
+                              .ref_owner = pc__model_ref_owner,
                               .bytes = pc__segment_bytes(model, facts->count),
                               .desc = desc,
                               .cost = desc->cost,
@@ -125,7 +125,7 @@ pc_status pc__fetch_look_up(pc__fetch *f, size_t index, const pc__segment_facts 
         return PC_OK;
     item = &f->items[index];
     want = want_segment(f->model, facts, &image, &desc);
-    want.cost_ahead = f->cost;
+    want.queue_cost = f->cost;
     status = pc__cache_lookup_async(f->cache, &want, &item->load, &item->reason);
     f->cost += cost;
     if (status == PC_OK) {
@@ -179,8 +179,9 @@ static int is_due(pc__fetch *f, double now, double grace)
     return !o.is_overdue && o.due <= f->until + (f->may_stream ? f->beside : 0);
 }
 
-static double wait_at_most(pc__fetch *f, double grace)
+double pc__fetch_wait(pc__fetch *f, int computes)
 {
+    double grace = f->cost > 0 ? f->cost * (computes ? GRACE : 1) : UNKNOWN_GRACE;
     double started = pc__now();
     if (!f->pending)
         return 0;
@@ -193,16 +194,6 @@ static double wait_at_most(pc__fetch *f, double grace)
     }
     wait_for_all(f, f->until);
     return pc__now() - started;
-}
-
-double pc__fetch_wait(pc__fetch *f)
-{
-    return wait_at_most(f, f->cost > 0 ? GRACE * f->cost : UNKNOWN_GRACE);
-}
-
-double pc__fetch_wait_long(pc__fetch *f)
-{
-    return wait_at_most(f, f->cost > 0 ? f->cost : UNKNOWN_GRACE);
 }
 
 /* Counts what a load has read once for all items that share it: the same text at several places is

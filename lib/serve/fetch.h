@@ -47,11 +47,10 @@ void pc__fetch_end(pc__fetch *fetch); /* zeroed: does nothing */
 /* Starts the load of an item; `cost`: seconds of computing it. */
 pc_status pc__fetch_look_up(pc__fetch *fetch, size_t index, const pc__segment_facts *facts,
                             double cost);
-/* Waits; a second call only for what is left of the first one's time. Returns the seconds waited.
- */
-double pc__fetch_wait(pc__fetch *fetch);
-/* The same for a caller that computes nothing meanwhile: as long as computing would take. */
-double pc__fetch_wait_long(pc__fetch *fetch);
+/* Waits, and returns the seconds waited; a second call only has what is left of the first one's
+ * time. `computes`: the caller computes what has not come; otherwise it waits as long as computing
+ * takes. */
+double pc__fetch_wait(pc__fetch *fetch, int computes);
 /* PC_OK: *out is a reference, and *tier (may be NULL) says from where. PC_AGAIN: not there yet.
  * PC_MISS: it will not come. */
 pc_status pc__fetch_get(pc__fetch *fetch, size_t index, pc_segment **out, uint32_t *tier);

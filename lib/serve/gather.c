@@ -176,13 +176,13 @@ static double wait_for_loads(pc__gather *g)
         return 0;
     g->fetch.beside = seconds_beside(g);
     g->fetch.may_stream = may_stream(g->request) && all_pending(g);
-    waited = may_wait(g->request) ? pc__fetch_wait(&g->fetch) : 0;
+    waited = may_wait(g->request) ? pc__fetch_wait(&g->fetch, 1) : 0;
     pc__gather_load_all(g);
     if (!g->fetch.may_stream)
         return waited;
     if (!pc__fetch_can_stream(&g->fetch) || !all_pending(g) || !start_streams(g)) {
         g->fetch.may_stream = 0; /* whole segments, then */
-        waited += pc__fetch_wait(&g->fetch);
+        waited += pc__fetch_wait(&g->fetch, 1);
         pc__gather_load_all(g);
     }
     return waited;

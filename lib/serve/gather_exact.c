@@ -38,8 +38,7 @@ static pc_status name_parts(pc__gather *g)
     exact_gather *e = (exact_gather *)g;
     const pc__request *r = g->request;
     const pc_allocator *mem = &r->model->context->mem;
-    const pc__part *last = NULL;
-    pc__id last_key;
+    pc__key_chain chain = {.model = r->model, .tenants = &e->tenants};
     pc_status status = pc__request_tenants_init(&e->tenants, r->model, g->cache, PC_ENCODE_EXACT,
                                                 r->regime.key, r->options->salts,
                                                 r->options->salt_count);
@@ -57,14 +56,8 @@ static pc_status name_parts(pc__gather *g)
         }
     for (size_t p = 0; p < g->parts; p++) {
         const pc__part *part = part_at(e, p);
-        if (!part->count)
-            continue;
-        e->keys[p] = pc__segment_key(&pc__request_tenant_at(&e->tenants, part->start)->base,
-                                     last ? &last_key : NULL, last ? part->start - last->start : 0,
-                                     pc__key_offset(r->model, part->start), part->tokens, NULL,
-                                     part->count);
-        last_key = e->keys[p];
-        last = part;
+        if (part->count)
+            e->keys[p] = pc__key_chain_next(&chain, part->start, part->tokens, part->count);
     }
     return PC_OK;
 }

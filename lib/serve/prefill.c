@@ -10,7 +10,6 @@
 #include "model/forward/prefill_batch.h"
 #include "serve/model_calls.h"
 #include "serve/prefill.h"
-#include "serve/prefill_loss.h"
 #include "serve/visibility.h"
 
 typedef struct prefill_work {
@@ -177,22 +176,22 @@ static pc_status look_up_memo(prefill_work *w)
                            &times);
     double begun = pc__now();
     for (size_t i = 0; i < w->count && status >= 0; i++) {
-        pc_status taken;
+        pc_status reused;
         if (w->found[i].by_layer)
             status = expect_layers(w, i);
         if (w->found[i].reason != PC_REASON_NONE)
             continue;
-        taken = use_outputs(w, i);
-        if (taken == PC_OK)
+        reused = use_outputs(w, i);
+        if (reused == PC_OK)
             continue;
-        if (taken == PC_MISS)
-            taken = pc__memo_maps_get(memo, w->found[i].id, &w->maps[i]);
-        if (taken == PC_MISS || taken == PC_ERR_FORMAT) {
-            w->found[i].reason = taken == PC_MISS ? PC_REASON_FIRST_USE : PC_REASON_DAMAGED;
+        if (reused == PC_MISS)
+            reused = pc__memo_maps_get(memo, w->found[i].id, &w->maps[i]);
+        if (reused == PC_MISS || reused == PC_ERR_FORMAT) {
+            w->found[i].reason = reused == PC_MISS ? PC_REASON_FIRST_USE : PC_REASON_DAMAGED;
             continue;
         }
-        if (taken < 0)
-            return taken;
+        if (reused < 0)
+            return reused;
         w->prompts[i].maps = w->maps[i].layer;
         pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
         w->verify[i] = !w->measures && !w->found[i].same

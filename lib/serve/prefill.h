@@ -1,7 +1,8 @@
-/* pc_prefill for one prompt whose states a sequence continues. */
+/* pc_prefill for one prompt whose states a sequence continues, and the loss of a hit. */
 #ifndef PC_SERVE_PREFILL_H
 #define PC_SERVE_PREFILL_H
 
+#include "attn/kv.h"
 #include "model/model.h"
 
 #include <promptcache/memo.h>
@@ -12,5 +13,10 @@
 pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
                           const pc_prefill_options *options, pc__kv **states,
                           pc_prefill_stats *stats);
+
+/* The distance between the results of a hit and those of the full computation. kind: PC_LOSS_….
+ * Without logits (NULL, classes 0) CHANGED and KL are computed as COSINE. */
+double pc__prefill_loss(uint32_t kind, const float *full, const float *reused, size_t hidden,
+                        const float *full_logits, const float *reused_logits, size_t classes);
 
 #endif

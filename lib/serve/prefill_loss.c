@@ -1,5 +1,5 @@
 /* Measures of how far two results are apart. */
-#include "serve/prefill_loss.h"
+#include "serve/prefill.h"
 
 #include <promptcache/memo.h>
 #include <math.h>

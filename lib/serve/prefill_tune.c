@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "memo/memo.h"
 #include "model/forward/prefill_batch.h"
-#include "serve/prefill_loss.h"
+#include "serve/prefill.h"
 
 enum { AT_ONCE = 64, LEAST_HITS = 30 };
 

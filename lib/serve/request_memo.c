@@ -86,7 +86,7 @@ pc_status pc__request_use_memo(pc__request *r, pc__memo_answer *answer, pc__plac
         memcpy(out->own.tokens, r->prompt->tokens, r->tokens * sizeof *out->own.tokens);
         out->own.count = r->tokens;
         out->own.last = (int64_t)r->tokens - 1;
-        status = pc__model_sequence_adopt(r->model, out->sequence, states);
+        status = pc__model_sequence_wrap(r->model, out->sequence, states);
     }
     if (status < 0)
         return status;

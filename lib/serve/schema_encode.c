@@ -55,7 +55,7 @@ static pc_status load_unit(schema_encoding *e, const pc__unit *unit)
                                    cost * (double)facts.count / (double)unit->tokens);
     }
     if (status >= 0)
-        pc__fetch_wait_long(&fetch);
+        pc__fetch_wait(&fetch, 0);
     for (size_t i = 0; i < fetch.count && status >= 0; i++)
         if (unit->leaf[i] != PC__NO_LEAF && !e->work.made[unit->leaf[i]])
             pc__fetch_get(&fetch, i, &e->work.made[unit->leaf[i]], NULL);

@@ -106,48 +106,44 @@ done:
     return status;
 }
 
-/* Owns the block of tokens from now on. */
-static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const pc__pml_env *env,
-                           int32_t *tokens, size_t count)
+/* The request's text, or its tokens where `ids` is not NULL. */
+static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const char *text,
+                           const int32_t *ids, size_t size)
 {
     pc__resolved *resolved;
-    pc_status status = pc__resolve_slot(&resolved, env, schema->tree, tokens, count);
+    pc__pml_env env;
+    int32_t *tokens;
+    size_t count;
+    pc_status status;
+    pc__pml_env_of(&env, schema->model);
+    env.where = "prompt";
+    status = ids ? pc__relay_user_tokens(&env, schema->tree, ids, size, &tokens, &count)
+                 : pc__relay_user(&env, schema->tree, text ? text : "", size, &tokens, &count);
+    if (status >= 0)
+        status = pc__resolve_slot(&resolved, &env, schema->tree, tokens, count);
     return status < 0 ? status : pc__prompt_from_resolved(out, schema, resolved);
 }
 
 pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *given, size_t size)
 {
-    pc__pml_env env;
-    int32_t *tokens;
-    size_t count;
-    pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: out is NULL");
     *out = NULL;
     if (!schema || (!given && size))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: schema or text is NULL");
-    pc__pml_env_of(&env, schema->model);
-    env.where = "prompt";
-    status = pc__relay_user(&env, schema->tree, given ? given : "", size, &tokens, &count);
-    return status < 0 ? status : fill_slot(out, schema, &env, tokens, count);
+    return fill_slot(out, schema, given, NULL, size);
 }
 
 pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const int32_t *given,
                                 size_t given_count)
 {
-    pc__pml_env env;
-    int32_t *tokens;
-    size_t count;
+    static const int32_t none[1];
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: out is NULL");
     *out = NULL;
     if (!schema || (!given && given_count))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema or tokens is NULL");
-    if ((status = pc__check_tokens(schema->model, "pc_prompt_fill_tokens", given, given_count)) < 0)
-        return status;
-    pc__pml_env_of(&env, schema->model);
-    env.where = "prompt";
-    status = pc__relay_user_tokens(&env, schema->tree, given, given_count, &tokens, &count);
-    return status < 0 ? status : fill_slot(out, schema, &env, tokens, count);
+    status = pc__check_tokens(schema->model, "pc_prompt_fill_tokens", given, given_count);
+    return status < 0 ? status : fill_slot(out, schema, NULL, given ? given : none, given_count);
 }

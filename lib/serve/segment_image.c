@@ -24,7 +24,7 @@ static void drop_model(void *owner)
     pc__model_unref(owner);
 }
 
-void pc__model_take(void *owner)
+void pc__model_ref_owner(void *owner)
 {
     pc__model_ref(owner);
 }
@@ -238,7 +238,8 @@ static pc_status create_import(pc_model *model, const pc__image *image, void **p
     const pc_allocator *mem = &model->context->mem;
     import *i;
     if (!model->ops.import_segment)
-        return pc__fail(PC_ERR_UNSUPPORTED, "the model takes no states (no ops.import_segment)");
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "the model cannot import states (no ops.import_segment)");
     i = pc__calloc(mem, 1, sizeof *i);
     if (!i)
         return PC_ERR_NOMEM;

@@ -10,12 +10,12 @@
 #include "model/model.h"
 #include "store/segment.h"
 
-/* For segments of any model; the owner is the pc_model, pc__model_take adds a reference to it.
+/* For segments of any model; the owner is the pc_model, pc__model_ref_owner adds a reference to it.
  * describe sets model, architecture, position scheme, dtype, layout and blocks; of native models
  * also shape, RoPE regime, origin and relative positions. The caller sets key, salt, encoding and
  * tokens. wrap_memory is for native models only. */
 extern const pc__payload_ops pc__model_payload;
-void pc__model_take(void *owner);
+void pc__model_ref_owner(void *owner);
 
 /* Known of a segment before it exists. All is borrowed. */
 typedef struct pc__segment_facts {

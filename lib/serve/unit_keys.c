@@ -6,28 +6,23 @@ int64_t pc__key_offset(const pc_model *model, int64_t start)
     return model->info.relocatable ? 0 : start;
 }
 
-/* The keys of one unit's items, each with the one before it as its parent. */
-typedef struct key_chain {
-    const pc_model *model;
-    const pc__request_tenants *tenants;
-    pc__id last;
-    int64_t last_start;
-    int started;
-} key_chain;
-
-static pc__id next_key(key_chain *c, const pc__node *item)
+pc__id pc__key_chain_next(pc__key_chain *c, int64_t start, const int32_t *tokens, size_t count)
 {
-    c->last = pc__segment_key(&pc__request_tenant_at(c->tenants, item->start)->base,
-                              c->started ? &c->last : NULL, item->start - c->last_start,
-                              pc__key_offset(c->model, item->start), item->tokens, NULL,
-                              item->token_count);
+    c->last = pc__segment_key(&pc__request_tenant_at(c->tenants, start)->base,
+                              c->started ? &c->last : NULL, start - c->last_start,
+                              pc__key_offset(c->model, start), tokens, NULL, count);
     c->started = 1;
-    c->last_start = item->start;
+    c->last_start = start;
     return c->last;
 }
 
-static void name_unit(pc__unit_keys *keys, pc__id *salts, key_chain *c, const pc__recipe *recipe,
-                      const pc__unit *unit)
+static pc__id next_key(pc__key_chain *c, const pc__node *item)
+{
+    return pc__key_chain_next(c, item->start, item->tokens, item->token_count);
+}
+
+static void name_unit(pc__unit_keys *keys, pc__id *salts, pc__key_chain *c,
+                      const pc__recipe *recipe, const pc__unit *unit)
 {
     const pc__unit *lead = unit->sees_lead ? &recipe->units[0] : NULL;
     for (size_t i = 0; lead && i < lead->count; i++)
@@ -62,7 +57,7 @@ pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc
     keys->count = leaves;
     keys->salts = keys->leaves + leaves;
     for (size_t u = 0; u < recipe->unit_count; u++) {
-        key_chain c = {.model = model, .tenants = tenants};
+        pc__key_chain c = {.model = model, .tenants = tenants};
         name_unit(keys, keys->leaves + leaves, &c, recipe, &recipe->units[u]);
     }
     return PC_OK;

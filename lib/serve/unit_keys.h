@@ -20,6 +20,16 @@ typedef struct pc__unit_keys {
 /* The position in a key: 0 if the model can relocate segments. */
 int64_t pc__key_offset(const pc_model *model, int64_t start);
 
+/* Keys of consecutive texts, each with the one before it as its parent. */
+typedef struct pc__key_chain {
+    const pc_model *model;
+    const pc__request_tenants *tenants;
+    pc__id last;
+    int64_t last_start;
+    int started;
+} pc__key_chain;
+pc__id pc__key_chain_next(pc__key_chain *chain, int64_t start, const int32_t *tokens, size_t count);
+
 pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc__recipe *recipe,
                             const pc__request_tenants *tenants, uint64_t regime,
                             const pc__id *tenants_id);

@@ -32,7 +32,7 @@ typedef struct pc__load_request {
     uint64_t bytes;                 /* of the segment in RAM */
     const pc__entry_desc *desc;     /* of the entry in RAM */
     double cost;                    /* seconds that computing it should take; 0: unknown */
-    double cost_ahead;       /* seconds that the request computes before it needs the segment */
+    double queue_cost;       /* seconds that the request computes before it needs the segment */
     const pc_allocator *mem; /* of the segment; NULL: the context's */
 } pc__load_request;
 /* PC_OK: *out is a reference on a load. PC_MISS: no tier has it, or *reason says why a load does

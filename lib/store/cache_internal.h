@@ -127,8 +127,7 @@ struct pc__load {
     char why[256];    /* its text: error texts are per thread */
     void *writing;    /* payload of the blocks */
 
-    /* the segment that may be used early (cache_layer_stream.c); under load_lock, but for `stream`
-     */
+    /* for early use (cache_layer_stream.c); under load_lock, but for `stream` */
     pc__layer_stream stream;
     pc_segment *early;
     uint32_t early_tier;

@@ -86,7 +86,7 @@ static int should_load(pc_cache *cache, const pc__load_request *request, uint32_
     queued = cache->backlog / threads;
     pthread_mutex_unlock(&cache->load_lock);
     if (expected_seconds < request->cost * threads
-        && queued + expected_seconds < request->cost_ahead + request->cost)
+        && queued + expected_seconds < request->queue_cost + request->cost)
         return 1;
     return pc__estimate_probe_is_due(&cache->estimate, tier, pc__now());
 }

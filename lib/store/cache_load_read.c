@@ -412,8 +412,7 @@ static void learn(const record_load *r, pc_status status, uint64_t bytes, double
     } else if (r->load->reason == PC_REASON_IO || r->load->reason == PC_REASON_DEADLINE
                || r->load->reason == PC_REASON_UNREACHABLE
                || r->load->reason == PC_REASON_DAMAGED) {
-        /* the tier's fault, even damage, if it goes on; a foreign record says nothing about others
-         */
+        /* the tier's fault, even repeated damage; a foreign record says nothing about others */
         pc__estimate_report_failure(&cache->estimate, t, bytes, seconds, r->load->reason);
     }
 }

@@ -95,8 +95,7 @@ pc_status pc__eviction_order_group(pc__eviction *eviction, pc__eviction_group *g
 pc__eviction_item *pc__eviction_candidate(const pc__eviction *eviction,
                                           const pc__eviction_group *group);
 /* Takes a candidate out of the order; the next one (perhaps its parent) comes first then. It is
- * still found by its key. Then call either pc__eviction_evict, or pc__eviction_put_back to undo it.
- */
+ * still found by its key. Then call pc__eviction_evict, or pc__eviction_put_back to undo it. */
 void pc__eviction_pick(pc__eviction *eviction, pc__eviction_item *item);
 void pc__eviction_put_back(pc__eviction *eviction, pc__eviction_item *item);
 void pc__eviction_evict(pc__eviction *eviction, pc__eviction_item *item); /* drops a picked item */

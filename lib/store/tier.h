@@ -1,7 +1,6 @@
 /* The interface of a tier of records: COMPRESSED, DISK, REMOTE. A tier locks itself, calls nobody
  * under its lock, and never blocks beyond the deadline of a call (COMPRESSED never blocks). It
- * keeps its own counters, which balance (pc_tier_stats). Its budget includes what is being written.
- */
+ * keeps its own counters, which balance (pc_tier_stats). Its budget includes running writes. */
 #ifndef PC_STORE_TIER_H
 #define PC_STORE_TIER_H
 
@@ -15,8 +14,7 @@ typedef struct pc__tier pc__tier;
 typedef struct pc__tier_ops {
     uint32_t id; /* PC_TIER_… */
     /* 1: the record is probably there, *bytes as stored (0: unknown). 0: it is not. Answers at
-     * once, from local knowledge; REMOTE may always say 1 while the server answers. Counts nothing.
-     */
+     * once, from local knowledge; REMOTE may say 1 while the server answers. Counts nothing. */
     int (*may_have)(pc__tier *tier, const pc__id *key, uint64_t *bytes);
     /* Opens a record for reading. It stays readable until it is closed, even if the entry goes.
      * PC_MISS: not there. PC_ERR_IO; after a timeout *timed_out is 1. The deadline (pc__now clock)

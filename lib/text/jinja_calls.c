@@ -48,6 +48,18 @@ static pc__jvalue change_case(pc__jinja *j, pc__jvalue text, int how)
     return copy ? pc__j_string(copy, text.size) : (pc__jvalue){0};
 }
 
+/* A method and filter of this name. 1: there is one. */
+static int case_method(pc__jinja *j, pc__jvalue text, const pc__jvalue *name, pc__jvalue *out)
+{
+    static const char *const names[] = {"upper", "lower", "capitalize", "title"};
+    for (int how = UPPER; how <= TITLE; how++)
+        if (pc__j_is(name, names[how])) {
+            *out = change_case(j, text, how);
+            return 1;
+        }
+    return 0;
+}
+
 static size_t find_part(const pc__jvalue *text, size_t from, const pc__jvalue *part)
 {
     for (size_t i = from; i + part->size <= text->size; i++)
@@ -117,14 +129,6 @@ static int string_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
         *out = strip_text(self, &first, LEFT);
     else if (pc__j_is(name, "rstrip"))
         *out = strip_text(self, &first, RIGHT);
-    else if (pc__j_is(name, "upper"))
-        *out = change_case(j, self, UPPER);
-    else if (pc__j_is(name, "lower"))
-        *out = change_case(j, self, LOWER);
-    else if (pc__j_is(name, "capitalize"))
-        *out = change_case(j, self, CAPITAL);
-    else if (pc__j_is(name, "title"))
-        *out = change_case(j, self, TITLE);
     else if (pc__j_is(name, "split") && a->count < 2)
         *out = split_text(j, self, &first);
     else if (pc__j_is(name, "replace") && a->count == 2)
@@ -134,7 +138,7 @@ static int string_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
     else if (pc__j_is(name, "endswith"))
         *out = pc__j_bool(ends_with(&self, &first));
     else
-        return 0;
+        return case_method(j, self, name, out);
     return 1;
 }
 
@@ -323,18 +327,10 @@ static int string_filter(pc__jinja *j, const pc__jvalue *name, pc__jvalue v,
     pc__jvalue first = argument_of(a, 0, "chars");
     if (pc__j_is(name, "trim"))
         *out = strip_text(v, &first, LEFT | RIGHT);
-    else if (pc__j_is(name, "upper"))
-        *out = change_case(j, v, UPPER);
-    else if (pc__j_is(name, "lower"))
-        *out = change_case(j, v, LOWER);
-    else if (pc__j_is(name, "capitalize"))
-        *out = change_case(j, v, CAPITAL);
-    else if (pc__j_is(name, "title"))
-        *out = change_case(j, v, TITLE);
     else if (pc__j_is(name, "replace"))
         *out = replace_text(j, v, &first, argument_of(a, 1, "new"));
     else
-        return 0;
+        return case_method(j, v, name, out);
     return 1;
 }
 

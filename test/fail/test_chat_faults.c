@@ -1,6 +1,5 @@
-/* Catches: chat templates that are damaged in any way and load all the same, or are refused without
- * file and cause; and allocations whose failure leaks while a template is found or a schema laid
- * out with it. */
+/* Catches: damaged chat templates that load, or are refused without file and cause; failed
+ * allocations that leak while a template is found or a schema is laid out with it. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -81,8 +81,7 @@ expect 3 "name one by its file" inspect sealed "$first"
 expect 2 "the key whose records stay" evict sealed --other-keys
 expect 0 "$count removed" evict sealed --other-keys --seal-key-file wrong
 expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong
-# records that lie under names that are not theirs: they are told, and the next writer puts his own
-# there
+# records under names of others: verify reports them, and the next writer replaces them
 # shellcheck disable=SC2044 # no name has a blank
 for file in $(find records -name '*.pcr'); do
     planted=$(find sealed -name "$(basename "$file" .pcr).*")

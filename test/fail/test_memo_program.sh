@@ -145,7 +145,7 @@ expect 0 "tokens" memo tune $m --kind choices --data dev.jsonl --loss cosine --l
 expect 0 '"open":true' memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 \
     --hit-limit 2 --json
 worst=$(sed -n 's/.*"open":true.*"hit_loss_worst":\([0-9.e-]*\).*/\1/p' out)
-holds "the worst hit is told" "$worst > 0"
+holds "the worst hit is printed" "$worst > 0"
 expect 0 "hits lose" memo show $m
 expect 0 '"min_tokens"' memo tune $m --kind choices --data dev.jsonl --loss cosine --limit 1 \
     --hit-limit "$(awk "BEGIN { print $worst / 2 }")" --hit-percentile 100 --json

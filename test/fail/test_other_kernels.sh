@@ -11,9 +11,9 @@ prompt=$source/examples/pml/city-guide-prompt.pml
 use() { # mask, what is expected, options
     PC_CPU_MASK=$1
     export PC_CPU_MASK
-    told=$2
+    expected=$2
     shift 2
-    expect 0 "$told" run --model "$model" --schema "$schema" --prompt "$prompt" --disk states \
+    expect 0 "$expected" run --model "$model" --schema "$schema" --prompt "$prompt" --disk states \
         --always-load --max-tokens 1 --json "$@"
     unset PC_CPU_MASK
 }
@@ -21,9 +21,9 @@ use() { # mask, what is expected, options
 fill() { # mask, what is expected, options
     PC_CPU_MASK=$1
     export PC_CPU_MASK
-    told=$2
+    expected=$2
     shift 2
-    expect 0 "$told" encode --model "$model" --schema "$schema" --disk states "$@"
+    expect 0 "$expected" encode --model "$model" --schema "$schema" --disk states "$@"
     unset PC_CPU_MASK
 }
 
@@ -51,10 +51,10 @@ expect 0 "computed with other kernels" run --model "$model" --schema "$schema" -
     --disk states --always-load --max-tokens 1
 
 # who wants his own computes anew, beside the others', and finds them the next time
-use avx2 '"miss_reason":"kept, but of any kernels"' --own-kernels
+use avx2 '"miss_reason":"stored, but perhaps by other kernels"' --own-kernels
 use avx2 '"miss_reason":"nothing missing"' --own-kernels
 use avx2 '"other_kernels":false' --own-kernels
-use c '"miss_reason":"kept, but of any kernels"' --own-kernels
+use c '"miss_reason":"stored, but perhaps by other kernels"' --own-kernels
 use c '"miss_reason":"nothing missing"' --own-kernels
 use avx2 '"miss_reason":"nothing missing"' --own-kernels
 use avx2 '"other_kernels":true'
@@ -67,7 +67,7 @@ for file in $(find states -name '*.avx2*.pcr'); do
     other=$(echo "$file" | sed 's/\.avx2.*/.pcr/')
     rm -f "$file" && cp "$other" "$file"
 done
-use avx2 '"miss_reason":"a foreign record"' --own-kernels
+use avx2 '"miss_reason":"a record of another model, format or salt"' --own-kernels
 use avx2 '"miss_reason":"nothing missing"' --own-kernels
 equal "what computed those of AVX2 then" "$(kernels_of "avx2[^\"]*")" "$own"
 expect 2 "--own-kernels needs --disk or --remote" run --model "$model" --schema "$schema" \

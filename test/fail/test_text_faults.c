@@ -1,6 +1,5 @@
-/* Catches: a tokenizer.json that is damaged in any way and loads all the same, crashes, or is
- * refused without file and cause; allocations whose failure leaks or leaves half a tokenizer;
- * expressions that never end. */
+/* Catches: a damaged tokenizer.json that loads, crashes, or is refused without file and cause;
+ * failed allocations that leak or leave half a tokenizer; expressions that never end. */
 #include <stdlib.h>
 #include <time.h>
 

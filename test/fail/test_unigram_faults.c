@@ -1,6 +1,6 @@
-/* Catches: a tokenizer.json of a Unigram model that is damaged in any way and loads all the same,
- * crashes, or is refused without file and cause; allocations whose failure leaks; normalizers that
- * make a text grow without bound; digests that do not tell models apart. */
+/* Catches: a damaged tokenizer.json of a Unigram model that loads, crashes, or is refused without
+ * file and cause; failed allocations that leak; normalisers that make a text grow without limit;
+ * equal digests of different models. */
 #include <stdlib.h>
 
 #include "text_forms.h"

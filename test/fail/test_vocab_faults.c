@@ -1,6 +1,6 @@
-/* Catches: vocabularies of SentencePiece, tiktoken, llama2.c and GGUF that are damaged in any way
- * and load all the same, crash, or are refused without file and cause; allocations whose failure
- * leaks; digests that do not tell vocabularies apart. */
+/* Catches: damaged vocabularies of SentencePiece, tiktoken, llama2.c and GGUF that load, crash, or
+ * are refused without file and cause; failed allocations that leak; equal digests of different
+ * vocabularies. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -185,6 +185,6 @@ timeout --foreground --preserve-status -s INT 1 "$program" bench serve --shape t
 code=$?
 echo "Ctrl-C" >>runs
 [ "$code" = 130 ] || fault "Ctrl-C: exit code $code"
-grep -q "promptcache-bench: interrupted" err || fault "Ctrl-C: not told"
+grep -q "promptcache-bench: interrupted" err || fault "Ctrl-C: no message"
 
 finish

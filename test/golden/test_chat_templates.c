@@ -1,8 +1,7 @@
-/* Catches: families whose conversations are not, byte by byte, what the published template of their
- * models makes of them with an independent Jinja (chat.json, made by chat_templates.py); templates
- * that are read off their own text as something else, or taken for known though they are not. The
- * texts of others are not in this repository: where ../shared/data/chat-templates holds them, they
- * are read too. */
+/* Catches: families whose conversations differ by a byte from the published template of their
+ * models, run by an independent Jinja (chat.json, made by chat_templates.py); templates whose
+ * derived pieces are wrong, or that count as known although they are not. Templates of others are
+ * not in this repository: where ../shared/data/chat-templates holds them, they are read too. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* Catches: a tokenizer that cuts or joins otherwise than the model's own did in training, on 46
- * texts a vocabulary (blanks, digits, scripts, emoji, contractions), and ids that do not give the
- * text back. */
+/* Catches: a tokenizer that does not give the ids of the model's own tokenizer on 46 texts per
+ * vocabulary (blanks, digits, scripts, emoji, contractions), or whose ids do not give the text
+ * back.
+ */
 #include <stdlib.h>
 #include <string.h>
 

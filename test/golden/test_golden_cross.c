@@ -300,7 +300,8 @@ static void cached(const world *w, const int32_t *ids)
     near.flags = far.flags = chosen.flags = 0;
     CHECK_OK(pc_schema_encode(schema, cache, &ahead));
     stats = ask(schema, cache, ids + SHARED, &near);
-    CHECK(stats.tokens_cached == SHARED && stats.rope_regime == 1 && stats.rope_regime_length == 34);
+    CHECK(stats.tokens_cached == SHARED && stats.rope_regime == 1
+          && stats.rope_regime_length == 34);
     stats = ask(schema, cache, ids + SHARED, &far);
     CHECK(stats.tokens_cached == 0 && stats.tokens_encoded == SHARED
           && stats.rope_regime_length == 40);

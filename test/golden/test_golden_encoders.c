@@ -1,8 +1,8 @@
 /* Catches: any mistake in the graph of an encoder (embeddings and their norm, token types,
- * positions from behind the padding token, post-norm, attention in both directions, distances and
- * their buckets, the convolution, pooler and classifier), rows of different lanes that see each
- * other, lanes cut by blocks, and prefixes of a model without causal order being kept. The values
- * are those of an independent double-precision pass. */
+ * positions after the padding token, post-norm, bidirectional attention, distances and their
+ * buckets, the convolution, pooler and classifier); rows that see other lanes, lanes cut into
+ * blocks, and kept prefixes of an encoder. The values are those of an independent double-precision
+ * pass. */
 #include <jansson.h>
 
 #include "golden_lanes.h"
@@ -21,7 +21,7 @@ enum { MOST = 64 };
 
 typedef struct text {
     int32_t ids[MOST], types[MOST];
-    size_t count, padded; /* tokens, and how many there are with padding behind them */
+    size_t count, padded; /* tokens without and with padding */
 } text;
 
 static size_t integers(const golden *g, const char *prefix, const char *name, int32_t *out)
@@ -36,7 +36,7 @@ static size_t integers(const golden *g, const char *prefix, const char *name, in
     return values ? count : 0;
 }
 
-/* The padding is left out: a lane is as long as its text. */
+/* Without padding: a lane is as long as its text. */
 static text read_text(const golden *g, const char *prefix)
 {
     text t = {{0}, {0}, 0, 0};
@@ -50,7 +50,7 @@ static text read_text(const golden *g, const char *prefix)
     return t;
 }
 
-/* What a trace shows of one lane. */
+/* The trace of one lane. */
 typedef struct seen {
     uint32_t lane;
     float *hidden[MAX_LAYERS + 1], *v[MAX_LAYERS], *probs[MAX_LAYERS], *pooled, *logits;
@@ -81,7 +81,7 @@ static void release(seen *s)
         free(all[i]);
 }
 
-/* As many texts at once, through the public call. */
+/* Evaluates several texts at once, through the public call. */
 static pc_status eval(const golden *g, const text *texts, size_t count, seen *s)
 {
     static const int64_t positions[MOST] = {
@@ -115,7 +115,7 @@ static void compare(golden *g, const char *prefix, const char *name, const float
     free(want);
 }
 
-/* Maps of the file have columns for the padding, all zeros. */
+/* Maps in the file have columns of zeros for the padding. */
 static void compare_map(golden *g, const char *prefix, const seen *s, size_t layer, const text *t)
 {
     size_t rows = (size_t)g->model->info.heads * t->count;
@@ -158,8 +158,8 @@ static void cases(golden *g)
     }
 }
 
-/* Many lanes in one pass without a trace, so that blocks are cut between them: the final rows are
- * the same bits as of each lane alone, and the heads over them give the file's values. */
+/* Many lanes in one pass without a trace, in several blocks: the final rows are bit-equal to those
+ * of each lane alone, and the heads give the values of the file. */
 static void blocks(golden *g)
 {
     enum { LANES = 40 };
@@ -217,7 +217,7 @@ static void blocks(golden *g)
     free(pooled);
 }
 
-/* States of a part of the input are nothing that could be kept or gone on from. */
+/* States of a prefix can be neither kept nor continued. */
 static void refusals(golden *g)
 {
     int32_t ids[2] = {5, 6};
@@ -265,7 +265,7 @@ static void refusals(golden *g)
     free(logits);
 }
 
-/* bf16 rounds: eight bits of mantissa, a few percent behind layers of random weights. */
+/* bf16 has eight bits of mantissa: a few percent after layers of random weights. */
 static void rounded(golden *exact, pc_context *context, const char *folder)
 {
     golden g = *exact;
@@ -313,7 +313,7 @@ static void folder(pc_context *context, const char *name)
     pc__weights_free(g.file);
 }
 
-/* Loading and a pass survive every allocation that fails, and leave nothing behind. */
+/* Loading and a pass survive every failing allocation, without leaks. */
 static void failing_memory(const char *name)
 {
     char path[4096];

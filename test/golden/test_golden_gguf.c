@@ -1,7 +1,7 @@
-/* Catches: a GGUF architecture that is not the model it was converted from: names, fused or
- * permuted rows, scalings, defaults that GGUF leaves to the reader. Each golden folder (whose own
- * results test_golden_models checks) is written as the usual converter writes it, and must give the
- * same logits: bit for bit, but where the file's form rounds frequency factors to fp32. */
+/* Catches: a GGUF file that is not read as the model it was converted from: names, fused or
+ * permuted rows, scalings, defaults that GGUF leaves to the reader. Each golden folder
+ * (test_golden_models checks its results) is written as the usual converter writes it, and must
+ * give the same logits: bit-equal, unless GGUF rounds frequency factors to fp32. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ typedef struct conversion {
     pc__arch arch;
     pc__weights *weights;
     pc__tensor_names names;
-    const char *name; /* of the architecture in GGUF */
+    const char *name; /* name of the architecture in GGUF */
     int fused;
 } conversion;
 
@@ -91,7 +91,7 @@ static void scaling(conversion *c)
             0);
 }
 
-/* The vectors that carry LongRoPE, and Llama 3's scaling as factors of its plain frequencies. */
+/* The factor vectors of LongRoPE, and of Llama 3's scaling. */
 static void factor_tensors(conversion *c)
 {
     const pc__rope_config *rope = &c->arch.rope;
@@ -148,7 +148,7 @@ static size_t rows_of(const conversion *c, pc__tensor_role part, int32_t layer)
     }
 }
 
-/* GGUF's Llama: halves of a head become neighbours. */
+/* Llama in GGUF: the halves of a head are interleaved. */
 static void permute(const conversion *c, pc__tensor_role part, float *rows, size_t count,
                     size_t cols)
 {
@@ -166,7 +166,7 @@ static void permute(const conversion *c, pc__tensor_role part, float *rows, size
     free(copy);
 }
 
-/* Several parts one below the other as one tensor, with their biases. */
+/* Writes several roles, one below the other, as one tensor, with their biases. */
 static void emit(conversion *c, const char *format, int32_t layer, const pc__tensor_role *parts,
                  size_t n)
 {
@@ -306,7 +306,7 @@ static int convert(const char *folder, const char *name, int fused, gguf_bytes *
 
 enum { TOKENS = 40 };
 
-/* Logits of some tokens; the caller frees them. */
+/* Logits of some tokens, for the caller to free. */
 static float *logits_of(pc_context *context, const char *path, uint64_t length, size_t *count)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
@@ -361,7 +361,7 @@ int main(void)
     static const struct {
         const char *folder, *architecture;
         int fused;
-        double limit; /* of the largest logit */
+        double limit; /* relative to the largest logit */
     } models[] = {{"llama_gqa", "llama", 0, 0},
                   {"llama_rope_linear", "llama", 0, 0},
                   {"llama_rope_yarn", "llama", 0, 0},

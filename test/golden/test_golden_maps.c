@@ -1,7 +1,7 @@
-/* Catches: a given map that is applied to the wrong layer, head or token, in any architecture with
- * golden vectors; queries or scores that still matter; lanes with given maps that change other
- * lanes; recorded maps that are not the model's; states of such lanes that are used as if they had
- * keys. An independent double-precision pass gives the values. */
+/* Catches: a given map applied to the wrong layer, head or token, in any architecture with golden
+ * vectors; queries or scores that still matter; lanes with given maps that change other lanes;
+ * recorded maps that are not the model's; states of such lanes used as if they had keys. An
+ * independent double-precision pass gives the values. */
 #include "golden_lanes.h"
 #include "model/load/safetensors.h"
 
@@ -20,7 +20,7 @@ typedef struct golden {
 typedef struct seen {
     uint32_t lane;
     float *hidden[MAX_LAYERS + 1], *probs[MAX_LAYERS];
-    int keys; /* traced of this lane */
+    int keys; /* 1: the trace had keys of this lane */
 } seen;
 
 static void look(void *user, const pc_trace *t)
@@ -48,7 +48,7 @@ static void drop(seen *s)
     *s = (seen){.lane = s->lane};
 }
 
-/* Lane 0: X, computed. Lane 1: Y, with or without maps. `which`: a bit for each lane. */
+/* Lane 0: X, computed. Lane 1: Y, with or without given maps. `which`: a bit for each lane. */
 static pc_status eval(const golden *g, unsigned which, const float *const *maps, float *logits,
                       seen *s, pc_segment **segments)
 {
@@ -116,7 +116,7 @@ static void given(const golden *g)
     CHECK_INT(s.keys, 0);
     if (rows)
         compare(g, "mapreuse/y_logits_reuse", alone, 0, 2e-4);
-    /* beside X, whose maps are recorded */
+    /* with X, whose maps are recorded */
     CHECK_OK(eval(g, 3, layers, rows ? both : NULL, &t, NULL));
     CHECK_OK(eval(g, 3, layers, NULL, &x, NULL));
     for (int32_t l = 0; l <= arch->layers; l++)
@@ -136,7 +136,7 @@ static void given(const golden *g)
     free(both);
 }
 
-/* Its own maps in every other layer change nothing. */
+/* A lane with its own maps in every other layer gives the same. */
 static void own_maps(const golden *g)
 {
     const pc__arch *arch = &g->model->native->arch;

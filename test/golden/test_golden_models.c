@@ -1,6 +1,6 @@
-/* Catches: any mistake in the graph of an architecture (norms, residuals, biases, scales, rotary
- * and ALiBi, windows), in placing cached segments, in visibility, in regimes, in the readers. The
- * values are those of an independent double-precision pass. */
+/* Catches: any mistake in the graph of an architecture (norms, residuals, biases, scales, RoPE and
+ * ALiBi, windows), in the placement of segments, in visibility, in RoPE regimes, in the readers.
+ * The values are those of an independent double-precision pass. */
 #include <jansson.h>
 
 #include "golden_lanes.h"
@@ -85,8 +85,8 @@ static int has_case(const golden *g, const char *name)
     return json_object_get(json_object_get(g->info, "cases"), name) != NULL;
 }
 
-/* One traced layer list against a golden tensor [layer]...; absent tensors are skipped (no k_pre
- * without rotary). */
+/* Compares one list of traced layers with a golden tensor [layer]…; absent tensors are skipped (no
+ * k_pre without RoPE). */
 static void compare_layers(golden *g, const char *name, float *const *layers, size_t count)
 {
     float *want = floats(g, name);
@@ -112,7 +112,7 @@ static void compare_flat(golden *g, const char *name, const float *got, int logi
     free(want);
 }
 
-/* What the routers chose in every layer that has one, and what the choice counts. */
+/* Compares the choice and the weights of the routers. */
 static void compare_routers(golden *g, const char *prefix, traced *t, int of)
 {
     char name[96];
@@ -136,7 +136,7 @@ static void compare_routers(golden *g, const char *prefix, traced *t, int of)
     }
 }
 
-/* The lane has just been run; `token` is what its last logits say. */
+/* Goes on from a lane that has run; `token` is the best of its last logits. */
 static void greedy(golden *g, const char *name, lane *l, uint32_t see, uint64_t length,
                    int32_t token)
 {
@@ -183,7 +183,7 @@ static void plain(golden *g)
     free(logits);
 }
 
-/* The three modules, each alone, all in one pass. */
+/* Encodes the three modules, each alone, all in one pass. */
 static int modules(golden *g, run_of *runs, lane *lanes, uint64_t length, int compare)
 {
     traced t = {0};
@@ -244,7 +244,7 @@ static void modular(golden *g, const char *name, uint32_t see)
     free(logits);
 }
 
-/* The same through the operations that serving uses: encode, attach, step, fork, drop. */
+/* The same through the operations: encode, attach, step, fork, drop. */
 static void modular_by_ops(golden *g, const char *name, uint32_t see)
 {
     const pc_model_ops *ops = &g->model->ops;
@@ -336,7 +336,7 @@ static size_t parent_of(const golden *g, size_t leaf)
                : 1;
 }
 
-/* K and V of root, middle and leaf 0, read where they are placed, one behind the other. */
+/* K and V of root, middle and leaf 0, at their places, one after the other. */
 static void leaf_states(golden *g, const lane *leaf)
 {
     size_t layers = (size_t)g->model->info.layers, heads = (size_t)g->model->info.kv_heads;
@@ -462,8 +462,8 @@ static void relocate(golden *g)
     end_lanes(&l, 1);
 }
 
-/* Rows cut into passes (and so into blocks) anywhere give the same bits; 600 rows are two blocks in
- * one pass. */
+/* Any cut of rows into passes and blocks gives the same bits; 600 rows are two blocks of one pass.
+ */
 static void cuts(golden *g)
 {
     enum { ROWS = 600, CUT = 217 };
@@ -493,8 +493,7 @@ static void cuts(golden *g)
     free(b);
 }
 
-/* A module of learned positions stays where it was computed; one of another regime is not mixed in.
- */
+/* A module with learned positions is only placed where it was computed; RoPE regimes do not mix. */
 static void refusals(golden *g)
 {
     const pc_model_ops *ops = &g->model->ops;
@@ -524,7 +523,7 @@ static void refusals(golden *g)
     row.token = g->model->info.vocab;
     row.position = 101;
     CHECK_STATUS(ops->step(g->model->user, &step), PC_ERR_INVALID);
-    row.token = 5; /* the failed step has left no trace: the same position is free */
+    row.token = 5; /* the failed step has changed nothing: the position is free */
     CHECK_OK(ops->step(g->model->user, &step));
     if (!g->model->info.relocatable) {
         row.position = 100000;
@@ -536,8 +535,8 @@ static void refusals(golden *g)
     free(logits);
 }
 
-/* States of an ordinary prefill deviate by nothing; a module that was encoded alone does, but for
- * its first token's. */
+/* States of a plain prefill have deviation 0; a module that was encoded alone deviates, except its
+ * first token. */
 static void deviation(golden *g)
 {
     const pc_model_ops *ops = &g->model->ops;
@@ -613,7 +612,7 @@ static pc_status load(golden *g, pc_context *context, const char *path, uint32_t
     return pc_model_load(&g->model, context, path, &options);
 }
 
-/* The same folder with the older spelling of its config. */
+/* The same folder with the older spelling of the config. */
 static void legacy(pc_context *context, const golden *newer, const char *folder)
 {
     char path[4096], copy[4096];
@@ -634,7 +633,7 @@ static void legacy(pc_context *context, const golden *newer, const char *folder)
     pc_model_free(g.model);
 }
 
-/* |got - want| / |want|, over all. */
+/* |got - want| / |want| */
 static double distance(const float *got, const float *want, size_t count)
 {
     double apart = 0, size = 0;
@@ -645,9 +644,9 @@ static double distance(const float *got, const float *want, size_t count)
     return sqrt(apart / size);
 }
 
-/* In bf16 (weights, inputs of linear layers, K and V) the logits are rounded, not wrong: eight bits
- * of mantissa lose 0.2 to 0.4 % at every step, which random weights of two or three layers add up
- * to 1 to 3 %; a wrong layout or graph changes logits by their own size. */
+/* bf16 (weights, inputs of linear layers, K and V) rounds logits: eight bits of mantissa lose 0.2
+ * to 0.4 % each time, 1 to 3 % after two or three layers of random weights. A wrong layout or graph
+ * changes logits by their own size. */
 static void rounded(pc_context *context, const golden *exact, const char *folder, double *worst)
 {
     golden g = *exact;

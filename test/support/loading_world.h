@@ -188,7 +188,7 @@ static inline pc_status seek_after(pc_cache *cache, int32_t number, double befor
                              .bytes = BLOCKS * block_bytes,
                              .desc = &desc,
                              .cost = cost,
-                             .cost_ahead = before};
+                             .queue_cost = before};
     return pc__cache_lookup_async(cache, &want, out, reason);
 }
 

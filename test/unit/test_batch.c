@@ -173,11 +173,11 @@ static int32_t cancel(void *user)
     return c->after >= 0 && c->after-- == 0;
 }
 
-/* One of five is cancelled at a poll, or the host fails a step: the others go on. */
+/* One of five is cancelled at a poll, or the model fails a step: the others continue. */
 static void one_fails(void)
 {
     for (int at = 0; at < 60; at++)
-        for (int by_host = 0; by_host <= 1; by_host++) {
+        for (int by_model = 0; by_model <= 1; by_model++) {
             toy_world w;
             request r[5];
             pc_batch *batch = NULL;
@@ -194,27 +194,27 @@ static void one_fails(void)
                 r[i].options = random_options(&rng);
                 r[i].options.max_tokens = 6;
                 run_alone(&w, &r[i]);
-                if (i == 2 && !by_host) {
+                if (i == 2 && !by_model) {
                     r[i].options.cancelled = cancel;
                     r[i].options.cancel_user = &c;
                 }
                 CHECK_OK(pc_sequence_new(&r[i].sequence, r[i].prompt, w.cache, &r[i].options));
                 CHECK_OK(pc_batch_add(batch, r[i].sequence));
             }
-            if (by_host)
+            if (by_model)
                 pc_toy_count(w.toy)->fail_step_at = pc_toy_count(w.toy)->step_calls + 1
                                                     + (uint64_t)at;
             for (; status != PC_END && steps < 100; steps++) {
                 status = pc_batch_step(batch);
                 errors += status < 0;
-                CHECK(status >= 0 || status == (by_host ? PC_ERR_IO : PC_ERR_CANCELLED));
+                CHECK(status >= 0 || status == (by_model ? PC_ERR_IO : PC_ERR_CANCELLED));
             }
             CHECK(errors <= 1 && steps < 100);
-            if (by_host) /* of several in one step nobody is to blame: all are tried again */
+            if (by_model) /* no one is known to blame: each is tried again alone */
                 CHECK_INT(errors, pc_toy_count(w.toy)->failed_step == 1);
             for (int i = 0; i < 5; i++) {
                 if (pc_sequence_finish(r[i].sequence) == PC_FINISH_ERROR) {
-                    CHECK(by_host || i == 2);
+                    CHECK(by_model || i == 2);
                     CHECK_INT(errors, 1);
                     errors = 0;
                     pc_sequence_free(r[i].sequence);

@@ -1,6 +1,6 @@
-/* Catches: a family that is taken for a vocabulary without its special tokens, so that its turns
- * are plain characters; names that do not find their family; an error that hides what can be named;
- * stop tokens that are not the vocabulary's. */
+/* Catches: a family that is used with a vocabulary without its special tokens, so that the model
+ * sees plain characters; names that do not find their family; an error that does not list the
+ * names; stop tokens that the vocabulary does not have. */
 #include "text/chat.h"
 
 #include <string.h>

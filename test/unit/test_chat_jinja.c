@@ -1,7 +1,7 @@
-/* Catches: a chat template that is read off its own text though its vocabulary or its text does not
- * bear it; an error that does not say which template, why, and what can be done; answers that never
- * stop; allocations whose failure leaks, or makes a known template an unknown one. What is read off
- * real templates is in test/golden/test_chat_templates.c. */
+/* Catches: pieces that are derived from a template although its vocabulary or text does not allow
+ * it; an error that does not name the template, the cause and the way out; answers that never stop;
+ * failed allocations that leak, or make a known template unknown. Real templates:
+ * test/golden/test_chat_templates.c. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Catches: checksums that depend on how the bytes arrive or on the processor's variant, or that
- * are not XXH3-128 as others compute it. */
+/* Catches: checksums that depend on how the bytes are divided or on the variant for the CPU, or
+ * that are not XXH3-128. */
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

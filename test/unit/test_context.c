@@ -1,5 +1,5 @@
-/* Catches: contexts that accept bad options or a PC_CPU_MASK that nobody knows, leak when memory
- * runs out, are freed too early or never, or whose log writes past a line. */
+/* Catches: contexts that accept bad options or an unknown PC_CPU_MASK, leak when memory is short,
+ * are freed too early or never, or whose log writes past a line. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Catches: digests that differ from BLAKE2b or from machine to machine, encodings in which two
- * inputs share one, and input that is lost at a block's border. */
+/* Catches: digests that are not BLAKE2b or differ between machines, two inputs with one encoding,
+ * and input that is lost at the border of a block. */
 #include <sodium.h>
 #include <string.h>
 

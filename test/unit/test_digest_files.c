@@ -1,6 +1,6 @@
-/* Catches: a digest of files that is not that of doc/format.md, that depends on how a file is read
- * or named, or that leaves out a byte; files that are not there, no files, or change meanwhile,
- * without an error that names them. */
+/* Catches: a digest of files that is not that of doc/format.md, depends on how a file is read or
+ * named, or leaves out a byte; missing or changing files and empty lists without an error that
+ * names them. */
 #include <promptcache/extend.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
-/* Folders as descriptors.
- * Catches: links that are followed, folders that others may write to, files that are half written
- * under their name, a lock that two have or that is on a file that has lost its name, descriptors
- * that leak on the way out. */
+/* Catches: links that are followed, folders that others may write to, incomplete files under their
+ * final name, a lock that two processes hold or that is on a removed file, descriptors that leak.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

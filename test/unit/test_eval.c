@@ -1,4 +1,4 @@
-/* Catches evaluation by hand that takes bad arguments, or a host's model, for good ones. (What it
+/* Catches: pc_eval that accepts bad arguments, or an application's model. (What it
  * computes is checked by test/golden/test_serving.c.) */
 #include <promptcache/admin.h>
 #include <promptcache/bench.h>

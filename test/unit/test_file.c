@@ -1,5 +1,5 @@
-/* Catches: files that are read past their end or not at all, errors that name neither path nor
- * cause, descriptors that stay open, and paths that are put together wrongly. */
+/* Catches: files that are read past their end or not at all, errors without path or cause,
+ * descriptors that leak, paths that are joined wrongly. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

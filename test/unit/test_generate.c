@@ -1,4 +1,4 @@
-/* Drives the whole path, from PML to text, with a host's own model: catches states in the wrong
+/* Drives the whole path, from PML to text, with an application's model: catches states in the wrong
  * place, segments that are shared where they must not be, tokens that are counted under the wrong
  * source, exactness that is claimed but not there, leaks on every way out. */
 #include <promptcache/bench.h>
@@ -595,13 +595,13 @@ static void arguments(void)
     for (int i = 0; i < 16; i++)
         if (!CHECK_STATUS(pc_generate(p, w.cache, &bad[i], &stats), PC_ERR_INVALID))
             fprintf(stderr, "    case %d\n", i);
-    good.baseline = PC_BASELINE_COPIES; /* the states are the host's, nobody here can copy them */
+    good.baseline = PC_BASELINE_COPIES; /* the library cannot copy an application's states */
     CHECK_OK(pc_generate(p, NULL, &good, &stats));
     pc_generate(p, w.cache, &good, &stats); /* fills the cache */
     CHECK_STATUS(pc_generate(p, w.cache, &good, &stats), PC_ERR_UNSUPPORTED);
     good.baseline = PC_BASELINE_NO_ATTENTION; /* only who attends can leave it out */
     CHECK_STATUS(pc_generate(p, w.cache, &good, &stats), PC_ERR_UNSUPPORTED);
-    good.baseline = PC_BASELINE_PER_ROW; /* a wish that the host may leave unheard */
+    good.baseline = PC_BASELINE_PER_ROW; /* the model may ignore it */
     CHECK_OK(pc_generate(p, w.cache, &good, &stats));
     pc_test_forget(w.cache);
     good.baseline = PC_BASELINE_NONE;
@@ -615,7 +615,7 @@ static void arguments(void)
     toy_end(&w);
 }
 
-/* The host fails at every call in turn; the error is passed on and nothing is left over. */
+/* The model fails at every call in turn: the caller gets the error, and nothing leaks. */
 static void host_failures(void)
 {
     for (int step = 0; step <= 1; step++)

@@ -1,7 +1,7 @@
-/* Catches: Jinja that is run otherwise than it says where chat templates do not happen to use it
- * (precedence, scopes, blanks, what is not computed), texts that are no Jinja and run all the same,
- * failures without their line, templates that never end or want all memory, allocations whose
- * failure leaks. What real templates make is in test/golden/test_chat_templates.c. */
+/* Catches: Jinja that runs wrongly where real chat templates do not use it (precedence, scopes,
+ * blanks, branches that are not computed), invalid Jinja that runs, errors without their line,
+ * templates that never end or allocate without limit, failed allocations that leak. Real templates:
+ * test/golden/test_chat_templates.c. */
 #include "text/jinja.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Catches: sizes that overflow, blocks that are not aligned, that the allocator gets back with
- * another size or alignment, or that a failed growth loses. */
+/* Catches: sizes that overflow, blocks that are not aligned or lost by a failed growth, an
+ * allocator that is given another size or alignment on free than on alloc. */
 #include <stdlib.h>
 #include <string.h>
 

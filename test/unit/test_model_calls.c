@@ -1,6 +1,6 @@
-/* Calls of a host's operations. Catches: the failure of a host's function that comes back with the
- * text of some earlier error, or with a text that does not say which function it was; states in
- * RAM that are handed to a model which cannot know what they are. */
+/* Calls of a model's operations. Catches: the failure of an application's function that comes back
+ * with the text of some earlier error, or with a text that does not say which function it was;
+ * states in RAM that are handed to a model which cannot know what they are. */
 #include "toy_schema.h"
 
 static const char prompt_text[] = "<prompt schema=\"t\"><b/>what is it?</prompt>";
@@ -131,7 +131,7 @@ static void two_instances(void)
     toy_end(&b);
 }
 
-/* A host's runtime has put plain memory there, under the name that a module has. */
+/* An application's runtime has put plain memory there, under the key of a module. */
 static void plain_memory(void)
 {
     static const char text[] = "some other word from there, he can be out",
@@ -177,7 +177,7 @@ static void plain_memory(void)
     toy_end(&w);
 }
 
-/* ------------------------------------------- a host whose memory is full */
+/* ------------------------------------------- an application whose memory is full */
 
 enum { MODULES = 24, POOL = 100 };
 
@@ -236,7 +236,7 @@ static void full_pool(int packed)
     toy_end(&w);
 }
 
-/* Nothing is idle: the host's word is passed on, and what is held stays. */
+/* Nothing is idle: the caller gets the model's error, and segments in use stay. */
 static void full_of_pins(void)
 {
     toy_world w;

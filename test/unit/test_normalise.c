@@ -1,5 +1,5 @@
-/* Catches: a step of a normalizer that changes other characters than it says, or bytes that are no
- * characters; a step that is left out, or done in another order. */
+/* Catches: a step of a normaliser that changes wrong characters or invalid bytes; a step that is
+ * skipped or runs in the wrong order. */
 #include "text/normalise.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Catches: option structs of an older or newer caller that are misread, results written beyond what
- * the caller has room for, and unknown fields that are silently dropped. */
+/* Catches: option structs of an older or newer caller that are misread, results written beyond the
+ * caller's struct, unknown fields that are silently ignored. */
 #include <stdlib.h>
 #include <string.h>
 

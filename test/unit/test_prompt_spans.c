@@ -214,7 +214,7 @@ static void sights(const world *w)
     pc_span second = {b, 12, 0, 0};
     CHECK_INT(exactness(w, (pc_span[]){first, second}, 2), PC_EXACT);
     CHECK_INT(exactness(w, (pc_span[]){second, first}, 2),
-              PC_EXACT); /* told in another order, in the same places */
+              PC_EXACT); /* in another order, at the same positions */
     CHECK_INT(exactness(w, &first, 1), PC_EXACT);
     CHECK_INT(exactness(w, NULL, 0), PC_EXACT);
     CHECK_INT(exactness(w, (pc_span[]){{a, 5, 0, 0}, {b, 17, 0, 0}}, 2),

@@ -13,7 +13,7 @@ static pc__id public_base(const toy_world *w, uint32_t encoding, uint64_t regime
     pc_key_parts parts = PC_KEY_PARTS_INIT;
     pc__id base;
     parts.model = w->model->info.fingerprint;
-    parts.tokenizer = no_tokenizer; /* the host's */
+    parts.tokenizer = no_tokenizer; /* the application's */
     parts.position_scheme = PC_POSITION_ROPE;
     parts.dtype = PC_DTYPE_F32;
     parts.rope_regime = regime;

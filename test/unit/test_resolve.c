@@ -263,8 +263,8 @@ static void every_fault(void)
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         int refused = CHECK_INT(both(&pc__libc_allocator, faults[i].schema, faults[i].prompt),
                                 PC_ERR_PML);
-        int told = CHECK_ERROR_HAS(faults[i].text);
-        if (!refused || !told)
+        int has_text = CHECK_ERROR_HAS(faults[i].text);
+        if (!refused || !has_text)
             fprintf(stderr, "    fault %zu: %s\n", i, faults[i].schema);
     }
     pc__pml_env env = env_of(&pc__libc_allocator);

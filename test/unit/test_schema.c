@@ -160,7 +160,7 @@ static void uncached_parts(const toy_world *w)
     pc_prompt_free(prompt);
 }
 
-/* A prompt finds its schema by name; schemas of two models are told apart. */
+/* A prompt finds its schema by name; schemas of two models are distinguished. */
 static void several(void)
 {
     toy_world w, v;

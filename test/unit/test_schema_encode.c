@@ -1,5 +1,5 @@
-/* Catches encoding ahead that leaves something for the first request, encodes twice, ignores a
- * cancel or keeps nothing after one; and shared handles that are not safe between threads (run
+/* Catches: encoding of a schema that leaves something for the first request, encodes twice, ignores
+ * a cancel or keeps nothing after one; and shared handles that are not safe between threads (run
  * under ThreadSanitizer too). */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 static const char prompt_text[] =
     "<prompt schema=\"t\"><a x=\"some\"/><b/><u2/><n><in/></n>what is it?</prompt>";
 
-static void ahead(void)
+static void encode_before_requests(void)
 {
     for (uint32_t encoding = 0; encoding < PC_ENCODE_EXACT; encoding++) {
         toy_world w;
@@ -131,7 +131,7 @@ typedef struct worker {
     int wrong;
 } worker;
 
-/* The checks of testing.h count without a lock: none of them here. */
+/* The checks of testing.h count without a lock: not for use here. */
 static int32_t ignore(void *user, uint32_t sample, const char *text, size_t size)
 {
     toy_answer *a = user;
@@ -199,7 +199,7 @@ static void threads(void)
 
 int main(void)
 {
-    ahead();
+    encode_before_requests();
     cancel_anywhere();
     no_room();
     arguments();

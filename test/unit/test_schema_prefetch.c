@@ -1,6 +1,6 @@
-/* Catches: loading ahead that does not happen, that evicts what is used, or that changes an answer;
- * options of pc_schema_encode (pin, time to live) that have no effect; states of a host's model
- * that do not come back from a folder as they were. */
+/* Catches: a prefetch that does not happen, that evicts what is used, or that changes an answer;
+ * options of pc_schema_encode (pin, time to live) that have no effect; states of an application's
+ * model that do not come back from a folder as they were. */
 #include "serve/schema_prefetch.h"
 
 #include <promptcache/bench.h>
@@ -23,7 +23,7 @@ static pc_cache *open_cache(const toy_world *w, const char *folder, uint64_t fla
     return cache;
 }
 
-static pc_tier_stats told(pc_cache *cache, uint32_t tier)
+static pc_tier_stats tier_stats(pc_cache *cache, uint32_t tier)
 {
     pc_tier_stats s = PC_TIER_STATS_INIT;
     CHECK_OK(pc_cache_get_tier_stats(cache, tier, &s));
@@ -33,11 +33,11 @@ static pc_tier_stats told(pc_cache *cache, uint32_t tier)
 /* Until so many are in RAM. */
 static void wait_for(pc_cache *cache, uint64_t resident)
 {
-    for (int i = 0; i < 5000 && told(cache, PC_TIER_RAM).segments < resident; i++) {
+    for (int i = 0; i < 5000 && tier_stats(cache, PC_TIER_RAM).segments < resident; i++) {
         struct timespec t = {0, 1000000};
         nanosleep(&t, NULL);
     }
-    CHECK(told(cache, PC_TIER_RAM).segments >= resident);
+    CHECK(tier_stats(cache, PC_TIER_RAM).segments >= resident);
 }
 
 static toy_answer ask(const toy_world *w, pc_cache *cache, const char *text)
@@ -63,9 +63,9 @@ static uint64_t fill(const toy_world *w, const char *folder)
     uint64_t count;
     CHECK_OK(pc_schema_encode(w->schema, cache, NULL));
     CHECK_OK(pc_cache_flush(cache));
-    count = told(cache, PC_TIER_DISK).segments;
+    count = tier_stats(cache, PC_TIER_DISK).segments;
     CHECK(count > 5);
-    CHECK_INT(count, told(cache, PC_TIER_RAM).segments);
+    CHECK_INT(count, tier_stats(cache, PC_TIER_RAM).segments);
     pc_cache_free(cache);
     return count;
 }
@@ -94,7 +94,7 @@ static void by_neighbours(const toy_world *w, const char *folder)
     pc_cache *cache = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD | PC_CACHE_PREFETCH, 0),
              *plain = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD, 0);
     toy_answer alone = ask(w, NULL, second), a = ask(w, cache, first), b = ask(w, plain, first);
-    uint64_t asked = told(plain, PC_TIER_RAM).segments;
+    uint64_t asked = tier_stats(plain, PC_TIER_RAM).segments;
     CHECK(same(&a, &b));
     CHECK(a.stats.tokens_tier[PC_TIER_DISK] > 0);
     wait_for(cache, asked + 1); /* the other member of the union */
@@ -111,14 +111,14 @@ static void into_free_room(const toy_world *w, const char *folder)
 {
     pc_cache *cache = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD, 20000);
     toy_answer a = ask(w, cache, first);
-    uint64_t before = told(cache, PC_TIER_RAM).evicted;
+    uint64_t before = tier_stats(cache, PC_TIER_RAM).evicted;
     CHECK_OK(pc_schema_prefetch(w->schema, cache, NULL, NULL));
     for (int i = 0; i < 50; i++) {
         struct timespec t = {0, 1000000};
         nanosleep(&t, NULL);
     }
-    CHECK_INT(told(cache, PC_TIER_RAM).evicted, before);
-    CHECK(told(cache, PC_TIER_RAM).segment_bytes <= 20000);
+    CHECK_INT(tier_stats(cache, PC_TIER_RAM).evicted, before);
+    CHECK(tier_stats(cache, PC_TIER_RAM).segment_bytes <= 20000);
     CHECK_OK(a.status);
     pc_cache_free(cache);
 }
@@ -132,12 +132,13 @@ static void encode_options(const toy_world *w)
     o.pin_owner = 77;
     CHECK_OK(pc_schema_encode(w->schema, cache, &o));
     CHECK_OK(pc_cache_clear(cache));
-    CHECK(told(cache, PC_TIER_RAM).pinned_bytes > 0);
-    CHECK_INT(told(cache, PC_TIER_RAM).pinned_bytes, told(cache, PC_TIER_RAM).segment_bytes);
+    CHECK(tier_stats(cache, PC_TIER_RAM).pinned_bytes > 0);
+    CHECK_INT(tier_stats(cache, PC_TIER_RAM).pinned_bytes,
+              tier_stats(cache, PC_TIER_RAM).segment_bytes);
     CHECK_OK(pc_cache_unpin_owner(cache, 77));
-    CHECK_INT(told(cache, PC_TIER_RAM).pinned_bytes, 0);
+    CHECK_INT(tier_stats(cache, PC_TIER_RAM).pinned_bytes, 0);
     CHECK_OK(pc_cache_clear(cache));
-    CHECK_INT(told(cache, PC_TIER_RAM).segments, 0);
+    CHECK_INT(tier_stats(cache, PC_TIER_RAM).segments, 0);
     o.pin = 0;
     o.ttl_seconds = 0.05;
     CHECK_OK(pc_schema_encode(w->schema, cache, &o));
@@ -201,7 +202,8 @@ static void without_memory(void)
             CHECK_OK(pc_cache_flush(cache));
         }
         reached = memory.calls >= memory.fail_at;
-        CHECK(reached || told(cache, PC_TIER_COMPRESSED).hits > 0); /* it was a test of loads */
+        CHECK(reached
+              || tier_stats(cache, PC_TIER_COMPRESSED).hits > 0); /* it was a test of loads */
         pc_prompt_free(prompt);
         pc_cache_free(cache);
         toy_end(&w);

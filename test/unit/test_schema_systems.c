@@ -184,7 +184,7 @@ static void server(void)
     }
     CHECK_OK(fill(systems, "support", "all of it is said anew by the other"));
     CHECK_OK(pc_systems_drop(systems, "search"));
-    CHECK_OK(pc_cache_clear(w.cache)); /* what nobody holds is gone */
+    CHECK_OK(pc_cache_clear(w.cache)); /* only pinned segments stay */
     prompts[4] = ask(systems, "support", "what is it?");
     prompts[5] = ask(systems, "support", "and who?");
     for (int i = 4; i < 6; i++)

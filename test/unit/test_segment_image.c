@@ -1,8 +1,8 @@
 /* Catches: states that come back from blocks with another bit than they had, bytes behind the last
  * token that are not zero (records of equal segments would differ, and show what stood there
  * before), loaded runs that a pass cannot use like computed ones, blocks of another model or shape
- * that are believed, a host's import that leaks or releases what is not the host's, states left in
- * memory that should have been wiped. */
+ * that are believed, an application's import that leaks or releases memory of others, states left
+ * in memory that should have been wiped. */
 #include "serve/segment_image.h"
 
 #include <stdlib.h>
@@ -129,12 +129,12 @@ static void answer(const pc_model *model, pc__kv *kv, float *logits)
     pc__native_drop(model->user, sequence);
 }
 
-static int lent;
+static int borrowed;
 
-static void give_back(void *memory_owner)
+static void end_borrow(void *memory_owner)
 {
-    CHECK(memory_owner == &lent);
-    lent--;
+    CHECK(memory_owner == &borrowed);
+    borrowed--;
 }
 
 static void adopted(const pc_model *model, const pc__image *image, const pc__kv *kv)
@@ -149,8 +149,8 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
         memcpy(copies[l], image->blocks[l], (size_t)image->block_bytes[l]);
         blocks[l] = copies[l];
     }
-    lent = 1;
-    CHECK_OK(pc__model_payload.wrap_memory(owner, image, blocks, &lent, give_back, &payload));
+    borrowed = 1;
+    CHECK_OK(pc__model_payload.wrap_memory(owner, image, blocks, &borrowed, end_borrow, &payload));
     CHECK(same_run(payload, kv));
     CHECK(((pc__kv *)payload)->layer[1] == copies[1]);
     CHECK(pc__kv_bytes(payload) < image->block_bytes[0]);
@@ -158,10 +158,10 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     answer(model, (pc__kv *)(uintptr_t)kv, want);
     answer(model, payload, got);
     CHECK(!memcmp(want, got, sizeof want));
-    CHECK_INT(lent, 1);
+    CHECK_INT(borrowed, 1);
     pc__model_payload.zero_memory(owner, payload);
     pc__model_payload.release(owner, payload);
-    CHECK_INT(lent, 0);
+    CHECK_INT(borrowed, 0);
     CHECK(!memcmp(copies[0], image->blocks[0],
                   (size_t)image->block_bytes[0])); /* not ours to overwrite */
     /* not zero behind its tokens: dimension 0 of token 63 of the last V page */
@@ -170,22 +170,23 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     last += pc__kv_layer_bytes(&kv->shape, TOKENS) - pc__kv_page_bytes(&kv->shape);
     uint8_t was = copies[2][last];
     copies[2][last] = 1;
-    lent = 1;
-    CHECK_OK(pc__model_payload.wrap_memory(owner, image, blocks, &lent, give_back, &payload));
+    borrowed = 1;
+    CHECK_OK(pc__model_payload.wrap_memory(owner, image, blocks, &borrowed, end_borrow, &payload));
     for (size_t l = 0; l < LAYERS; l++)
         pc__model_payload.block_ready(owner, payload, l);
     CHECK(!copies[2][last] && !was);
     for (size_t l = 0; l < LAYERS; l++)
         CHECK(!memcmp(copies[l], image->blocks[l], (size_t)image->block_bytes[l]));
     pc__model_payload.release(owner, payload);
-    CHECK_INT(lent, 0);
-    lent = 1;
+    CHECK_INT(borrowed, 0);
+    borrowed = 1;
     blocks[1] = copies[1] + 16;
-    CHECK_STATUS(pc__model_payload.wrap_memory(owner, image, blocks, &lent, give_back, &payload),
-                 PC_ERR_MISMATCH);
+    CHECK_STATUS(
+        pc__model_payload.wrap_memory(owner, image, blocks, &borrowed, end_borrow, &payload),
+        PC_ERR_MISMATCH);
     CHECK_ERROR_HAS("aligned");
     CHECK(!payload);
-    CHECK_INT(lent, 1); /* not taken */
+    CHECK_INT(borrowed, 1); /* still borrowed */
     for (size_t l = 0; l < LAYERS; l++)
         free(copies[l]);
 }
@@ -411,7 +412,7 @@ static void hosts_model(void)
     pc__model_payload.release(w.model, payload);
     CHECK(!w.model->imports);
     const void *blocks[1] = {image.blocks[0]};
-    CHECK_STATUS(pc__model_payload.wrap_memory(w.model, &image, blocks, NULL, give_back, &payload),
+    CHECK_STATUS(pc__model_payload.wrap_memory(w.model, &image, blocks, NULL, end_borrow, &payload),
                  PC_ERR_UNSUPPORTED);
     pc__free(&w.context->mem, release_me);
     w.model->ops.export_segment = NULL;
@@ -437,7 +438,7 @@ static void one_of_both(void)
     pc_toy_free(toy);
 }
 
-/* Our own model's states as a host sees and keeps them by itself. */
+/* A native model's states as an application reads and stores them. */
 static void by_hand(pc_context *context)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;

@@ -1,7 +1,7 @@
 /* Catches, of sequences that get tokens or lose them: states that are left behind by a truncation,
  * logits that are not those of a plain prefill of all tokens that are there (forced, sampled,
  * several turns, behind a fork), copies that feel what happens to each other, text of one turn in
- * another, a host without the operation, wrong states and arguments, memory lost where an
+ * another, a model without the operation, wrong states and arguments, memory lost where an
  * allocation fails. */
 #include "toy_schema.h"
 
@@ -316,7 +316,7 @@ static void callbacks(void)
     CHECK_INT(count_of(t.s), 3);
     is_prefill(&t, t.s);
     CHECK_STATUS(pc_sequence_spans(t.s, &span, 1, &count),
-                 PC_ERR_UNSUPPORTED); /* of a host's model */
+                 PC_ERR_UNSUPPORTED); /* of an application's model */
     CHECK_OK(pc_batch_get_stats(t.batch, &stats));
     CHECK_INT(stats.tokens_seen, pc_schema_length(t.schema) + 7 + 2);
     CHECK_INT(stats.tokens_stored, stats.tokens_seen);
@@ -357,7 +357,7 @@ static void limits(void)
     stop(&t);
 }
 
-/* A host that cannot shorten its sequences. */
+/* A model that cannot shorten its sequences. */
 static void no_truncate(void)
 {
     pc_context *context = NULL;
@@ -410,7 +410,7 @@ static void named_template(pc_context *context)
     }
 }
 
-/* A host's model of which nobody has said a chat template: roles are an error, not nothing. */
+/* An application's model without a chat template: roles are an error. */
 static void no_template(void)
 {
     static const char *const tags[] = {"<schema name=\"s\"><system>be kind</system></schema>",

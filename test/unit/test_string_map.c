@@ -1,5 +1,5 @@
 /* Catches: maps of strings or pairs that lose entries when they grow, confuse keys of equal hash or
- * prefix, overwrite a value, or do not find the longest key that starts a text. */
+ * prefix, overwrite a value, or do not find the longest key that begins a text. */
 #include <stdlib.h>
 #include <string.h>
 

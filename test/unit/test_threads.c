@@ -1,5 +1,5 @@
 /* Catches: parallel loops that skip an index or run it twice, return before all is done, block when
- * work is uneven or when several threads call at once, sleep for ever, or go past the host's own
+ * work is uneven or when several threads call at once, sleep for ever, or bypass the application's
  * parallel_for. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
-/* Catches: a WordPiece tokenizer.json whose text is cleaned, cut or marked at its ends other than
- * BERT's rules say; the two ways of saying which tokens stand at the ends that are not told apart
- * from the third; a folder whose chat template is not found. */
+/* Catches: a WordPiece tokenizer.json that is not cleaned, split or completed by BERT's rules;
+ * forms of BOS and EOS that are confused; a folder whose chat template is not found. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
-/* Catches: a way through a text that is not the best of all, an unknown character that is cheaper
- * or dearer than the lowest score - 10, pieces that are found where they are not, time that is not
- * linear in the text. The best way is sought among all of them, over vocabularies and texts by
- * chance. */
+/* Catches: a split of a text that is not the best of all, an unknown character that does not cost
+ * the lowest score - 10, pieces that are found where they are not, time that is not linear in the
+ * text. Compares with all splits, over random vocabularies and texts. */
 #include "text/unigram.h"
 
 #include <stdlib.h>

@@ -74,9 +74,9 @@ static void apart(const pc__vector_ops *loops, const float *a, const float *b, s
         for (int k = 0; k < 3; k++)
             want[k] += squared ? off[k] * off[k] : fabs(off[k]);
     }
-    out[0] = loops->apart_f32(float_a, float_b, n, squared);
-    out[1] = loops->apart_f16(half_a, half_b, n, squared);
-    out[2] = loops->apart_u8(byte_a, 0.25f, byte_b, 0.5f, n, squared);
+    out[0] = loops->distance_f32(float_a, float_b, n, squared);
+    out[1] = loops->distance_f16(half_a, half_b, n, squared);
+    out[2] = loops->distance_u8(byte_a, 0.25f, byte_b, 0.5f, n, squared);
     for (int k = 0; k < 3; k++)
         CHECK(fabs(out[k] - want[k]) <= 2e-6 * want[k]);
     free(half_a), free(half_b), free(byte_a), free(byte_b), free(float_a), free(float_b);
@@ -98,7 +98,7 @@ static double apart_rows(const pc__vector_ops *loops, size_t rows, size_t keys, 
             double off = (double)scales[r] * a[at] - (double)scales[rows + r] * b[at];
             want += squared ? off * off : fabs(off);
         }
-    double got = loops->apart_u8_rows(a, scales, b, scales + rows, rows, keys, grow, squared);
+    double got = loops->distance_u8_rows(a, scales, b, scales + rows, rows, keys, grow, squared);
     CHECK(fabs(got - want) <= 2e-6 * want);
     free(a), free(b), free(scales);
     return got;
@@ -143,7 +143,8 @@ int main(void)
             }
         float distance = loops->square_distance(a, b, 128);
         square = l ? square : distance;
-        CHECK(distance == square && fabs((double)distance - loops->apart_f32(a, b, 128, 1)) < 1e-4);
+        CHECK(distance == square
+              && fabs((double)distance - loops->distance_f32(a, b, 128, 1)) < 1e-4);
     }
     free(a), free(b);
     return pc_test_end();

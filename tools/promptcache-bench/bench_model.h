@@ -9,21 +9,21 @@ typedef struct bench_model_options {
     long compute, kv;
 } bench_model_options;
 /* clang-format off */
-#define BENCH_MODEL_ROWS(o)                                                                        \
-    {"shape", OPTION_FILE, &(o).shape,                                                             \
-     "named shape or config.json, with random weights (llama-1b)", NULL, 0, 0},                         \
-        {"model", OPTION_PATH, &(o).model, "a real model instead", NULL, 0, 0},                    \
-        {"compute", OPTION_CHOICE, &(o).compute, "number format (default)", COMPUTE_CHOICES, 0,    \
-         0},                                                                                       \
-        {"kv", OPTION_CHOICE, &(o).kv, "number format of K and V (default)", KV_CHOICES, 0, 0},    \
+#define BENCH_MODEL_ROWS(o) \
+    {"shape", OPTION_FILE, &(o).shape, \
+     "named shape or config.json, with random weights (llama-1b)", NULL, 0, 0}, \
+        {"model", OPTION_PATH, &(o).model, "a real model instead", NULL, 0, 0}, \
+        {"compute", OPTION_CHOICE, &(o).compute, "number format (default)", COMPUTE_CHOICES, 0, \
+         0}, \
+        {"kv", OPTION_CHOICE, &(o).kv, "number format of K and V (default)", KV_CHOICES, 0, 0}, \
         THREADS_ROW
 /* clang-format on */
 
 /* clang-format off */
-#define TOKENIZER_ROW(o)                                                                           \
-    {                                                                                              \
-        "tokenizer", OPTION_PATH, &(o).tokenizer,                                                  \
-            "a model whose tokenizer is used for the text (--model's own)", NULL, 0, 0                   \
+#define TOKENIZER_ROW(o) \
+    { \
+        "tokenizer", OPTION_PATH, &(o).tokenizer, \
+            "a model whose tokenizer is used for the text (--model's own)", NULL, 0, 0 \
     }
 /* clang-format on */
 

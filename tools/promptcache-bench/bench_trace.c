@@ -85,7 +85,7 @@ static int read_shares(bench *b)
     return b->share_count ? EXIT_OK : usage_error(&bench_trace, "--share is empty");
 }
 
-static double resident_bytes(void)
+static double process_bytes(void)
 {
     double pages = 0, all;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -187,7 +187,7 @@ static int replay(const bench *b, pc_cache *cache, row *r)
 #ifdef __GLIBC__
     malloc_trim(0); /* memory that an earlier row freed would hide this row's growth */
 #endif
-    most = rss = resident_bytes();
+    most = rss = process_bytes();
     for (size_t q = 0; q < t->request_count && code == EXIT_OK && !is_interrupted(NULL); q++) {
         size_t count = t->first[q + 1] - t->first[q], i = 0;
         if (count > room) {
@@ -201,7 +201,7 @@ static int replay(const bench *b, pc_cache *cache, row *r)
         while (i-- > 0)
             pc_segment_free(held[i]);
         if (q % 64 == 0 || q + 1 == t->request_count) {
-            double now = resident_bytes();
+            double now = process_bytes();
             most = now > most ? now : most;
         }
     }

@@ -70,10 +70,10 @@ typedef struct way {
 #define WAYS_HELP \
     "Ways:\n" \
     "  shared        the library's own way\n" \
-    "  per-row       the shared states are stored once, but every sequence reads them for itself\n" \
+    "  per-row       the shared states are stored once; every sequence reads them for itself\n" \
     "  copies        every sequence has its own copy\n" \
     "  recompute     every prompt is computed in full\n" \
-    "  no-attention  as shared, but no token after the prompt attends: the answers mean nothing,\n" \
+    "  no-attention  as shared; no token after the prompt attends: answers mean nothing,\n" \
     "                and no way of attending is faster"
 /* clang-format on */
 enum { WAY_SHARED, WAY_PER_ROW, WAY_COPIES, WAY_RECOMPUTE, WAY_NO_ATTENTION, WAYS };

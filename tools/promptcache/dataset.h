@@ -20,30 +20,31 @@ typedef struct data_options {
     int judged; /* pairs without a score are left out */
 } data_options;
 /* clang-format off */
-#define DATA_ROWS(o)                                                                               \
-    {"data", OPTION_PATHS, &(o).files,                                                             \
-     "file of texts, .csv, .tsv or .jsonl, or a folder of them; may be given several times", NULL, 0, 0},         \
+#define DATA_ROWS(o) \
+    {"data", OPTION_PATHS, &(o).files, \
+     "file of texts, .csv, .tsv or .jsonl, or a folder of them; may be given several times", \
+     NULL, 0, 0}, \
         DATA_MORE_ROWS(o)
-#define DATA_MORE_ROWS(o)                                                                          \
-    {"kind", OPTION_CHOICE, &(o).kind, "kind of the rows", DATA_KINDS, 0, 0},                 \
-        {"columns", OPTION_TEXT, &(o).columns,                                                     \
-         "columns of a row, as in 2,3,1, or keys of JSON; see above", NULL, 0, 0},                \
-        {"limit-rows", OPTION_NUMBER, &(o).limit, "most rows to read (all)", NULL, 1, 1e9},        \
-        {"max-tokens", OPTION_NUMBER, &(o).max_tokens,                                             \
-         "longer inputs are shortened to this (the model's context)", NULL, 2, 1 << 24},                         \
-    {                                                                                              \
+#define DATA_MORE_ROWS(o) \
+    {"kind", OPTION_CHOICE, &(o).kind, "kind of the rows", DATA_KINDS, 0, 0}, \
+        {"columns", OPTION_TEXT, &(o).columns, \
+         "columns of a row, as in 2,3,1, or keys of JSON; see above", NULL, 0, 0}, \
+        {"limit-rows", OPTION_NUMBER, &(o).limit, "most rows to read (all)", NULL, 1, 1e9}, \
+        {"max-tokens", OPTION_NUMBER, &(o).max_tokens, \
+         "longer inputs are shortened to this (the model's context)", NULL, 2, 1 << 24}, \
+    { \
         "special", OPTION_FLAG, &(o).special, "reads special tokens in the text", NULL, \
-            0, 0                                                                                   \
+            0, 0 \
     }
-#define DATA_HELP                                                                                  \
-    "Rows of data, by --kind, with the default --columns:\n"                                         \
-    "  texts    one text: 1, or text\n"                                                            \
-    "  pairs    two texts and how alike they are: 1,2,3, or sentence1,sentence2,score; pairs\n"    \
-    "           without a score give two texts to a memo and are left out of measures\n"           \
-    "  labels   a text and its class: 1,2, or text,label\n"                                        \
-    "  choices  a question, its choices, the right one: all columns in this order (answer: 0, 1,\n" \
-    "           ... or A, B, ...; the model is asked for the letter), or prompt,choices,answer (the\n"  \
-    "           choices are texts that may follow the prompt; their first tokens compete)\n"       \
+#define DATA_HELP \
+    "Rows of data, by --kind, with the default --columns:\n" \
+    "  texts    one text: 1, or text\n" \
+    "  pairs    two texts and how alike they are: 1,2,3, or sentence1,sentence2,score; pairs\n" \
+    "           without a score give two texts to a memo and are left out of measures\n" \
+    "  labels   a text and its class: 1,2, or text,label\n" \
+    "  choices  a question, its choices, the right one: all columns in this order (answer: 0,\n" \
+    "           1, ... or A, B, ...; the model is asked for the letter), or prompt,choices,\n" \
+    "           answer (the choices may follow the prompt; their first tokens compete)\n" \
     "Damaged rows (quotes, missing columns) are skipped and counted."
 /* clang-format on */
 

@@ -118,7 +118,7 @@ static void attend_bf16(const pc__attn_task *task, size_t first_page, size_t las
 
 /* How many bytes several rows prefetch ahead of what the hardware prefetches; a single row reads
  * faster than instructions can prefetch. */
-enum { PANEL_AHEAD = 2048 };
+enum { PANEL_PREFETCH = 2048 };
 
 INLINE void panel_of(const pc__panel_task *task, const int bf16)
 {
@@ -128,7 +128,7 @@ INLINE void panel_of(const pc__panel_task *task, const int bf16)
                      .y = task->y,
                      .ldy = task->ldy,
                      .width = task->width,
-                     .prefetch = task->rows > 1 ? PANEL_AHEAD : 0};
+                     .prefetch = task->rows > 1 ? PANEL_PREFETCH : 0};
     multiply_all(&p, task->x, task->ldx, task->rows, bf16);
 }
 

@@ -392,16 +392,17 @@ class Centres {
     template <typename Visit> void all(size_t queries, const float *x, Visit visit) const
     {
         enum { GROUP = 16 };
-        float limit[GROUP] = {0}, apart[GROUP * PC__SCAN_BLOCK];
+        float limit[GROUP] = {0}, block_distances[GROUP * PC__SCAN_BLOCK];
         uint32_t hits[GROUP];
         for (size_t q = 0; q < queries; q += GROUP)
             for (size_t first = 0; first < count; first += PC__SCAN_BLOCK) {
                 size_t group = std::min(queries - q, size_t(GROUP)),
                        end = std::min(count - first, size_t(PC__SCAN_BLOCK));
-                kernels.block(blocks + first * dim, dim, x + q * dim, group, limit, apart, hits);
+                kernels.block(blocks + first * dim, dim, x + q * dim, group, limit, block_distances,
+                              hits);
                 for (size_t g = 0; g < group; g++)
                     for (size_t i = 0; i < end; i++)
-                        visit(q + g, first + i, apart[g * PC__SCAN_BLOCK + i]);
+                        visit(q + g, first + i, block_distances[g * PC__SCAN_BLOCK + i]);
             }
     }
     void nearest(size_t queries, const float *x, float *distances, int64_t *lists) const

@@ -113,17 +113,19 @@ static void scan_remove(pc__index_impl *impl, size_t position)
 static void scan_block(const scan_index *s, size_t block, size_t count, const float *queries,
                        size_t k, float *distances, int64_t *ids)
 {
-    float limit[GROUP], apart[GROUP * PC__SCAN_BLOCK];
+    float limit[GROUP], block_distances[GROUP * PC__SCAN_BLOCK];
     uint32_t hits[GROUP];
     size_t left = s->impl.id_map.count - block * PC__SCAN_BLOCK;
     uint32_t there = left < PC__SCAN_BLOCK ? (UINT32_C(1) << left) - 1 : UINT32_MAX;
     for (size_t q = 0; q < count; q++)
         limit[q] = distances[q * k];
-    s->kernels->block(s->blocks[block], s->impl.options.dim, queries, count, limit, apart, hits);
+    s->kernels->block(s->blocks[block], s->impl.options.dim, queries, count, limit, block_distances,
+                      hits);
     for (size_t q = 0; q < count; q++)
         for (uint32_t hit = hits[q] & there; hit; hit &= hit - 1) {
             size_t lane = (size_t)__builtin_ctz(hit);
-            pc__nearest_offer(distances + q * k, ids + q * k, k, apart[q * PC__SCAN_BLOCK + lane],
+            pc__nearest_offer(distances + q * k, ids + q * k, k,
+                              block_distances[q * PC__SCAN_BLOCK + lane],
                               s->impl.id_map.ids[block * PC__SCAN_BLOCK + lane]);
         }
 }

@@ -25,8 +25,8 @@ static inline __attribute__((always_inline)) void two_queries(const float *block
             __m256 of = _mm256_set1_ps(query[q * dim + d]);
             PC__UNROLL(4)
             for (size_t p = 0; p < PARTS; p++) {
-                __m256 apart = _mm256_sub_ps(_mm256_load_ps(row + 8 * p), of);
-                sum[q][p] = _mm256_fmadd_ps(apart, apart, sum[q][p]);
+                __m256 difference = _mm256_sub_ps(_mm256_load_ps(row + 8 * p), of);
+                sum[q][p] = _mm256_fmadd_ps(difference, difference, sum[q][p]);
             }
         }
     }
@@ -59,9 +59,9 @@ static float pair_avx2(const float *a, const float *b, size_t dim)
     size_t d = 0;
     for (; d + 16 <= dim; d += 16)
         for (size_t i = 0; i < 2; i++) {
-            __m256 apart = _mm256_sub_ps(_mm256_loadu_ps(a + d + 8 * i),
-                                         _mm256_loadu_ps(b + d + 8 * i));
-            sum[i] = _mm256_fmadd_ps(apart, apart, sum[i]);
+            __m256 difference = _mm256_sub_ps(_mm256_loadu_ps(a + d + 8 * i),
+                                              _mm256_loadu_ps(b + d + 8 * i));
+            sum[i] = _mm256_fmadd_ps(difference, difference, sum[i]);
         }
     float lane[8], total = 0.0f;
     _mm256_storeu_ps(lane, _mm256_add_ps(sum[0], sum[1]));

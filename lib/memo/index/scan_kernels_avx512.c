@@ -56,15 +56,15 @@ static float pair_avx512(const float *a, const float *b, size_t dim)
     size_t d = 0;
     for (; d + 32 <= dim; d += 32)
         for (size_t i = 0; i < 2; i++) {
-            __m512 apart = _mm512_sub_ps(_mm512_loadu_ps(a + d + 16 * i),
-                                         _mm512_loadu_ps(b + d + 16 * i));
-            sum[i] = _mm512_fmadd_ps(apart, apart, sum[i]);
+            __m512 difference = _mm512_sub_ps(_mm512_loadu_ps(a + d + 16 * i),
+                                              _mm512_loadu_ps(b + d + 16 * i));
+            sum[i] = _mm512_fmadd_ps(difference, difference, sum[i]);
         }
     for (; d < dim; d += 16) {
         __mmask16 there = _cvtu32_mask16(dim - d >= 16 ? 0xffffu : (1u << (dim - d)) - 1u);
-        __m512 apart = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, a + d),
-                                     _mm512_maskz_loadu_ps(there, b + d));
-        sum[0] = _mm512_fmadd_ps(apart, apart, sum[0]);
+        __m512 difference = _mm512_sub_ps(_mm512_maskz_loadu_ps(there, a + d),
+                                          _mm512_maskz_loadu_ps(there, b + d));
+        sum[0] = _mm512_fmadd_ps(difference, difference, sum[0]);
     }
     return _mm512_reduce_add_ps(_mm512_add_ps(sum[0], sum[1]));
 }

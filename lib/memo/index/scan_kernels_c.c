@@ -7,8 +7,8 @@ static void query_distances(const float *block, size_t dim, const float *query, 
         sums[i] = 0.0f;
     for (size_t d = 0; d < dim; d++)
         for (size_t i = 0; i < PC__SCAN_BLOCK; i++) {
-            float apart = block[d * PC__SCAN_BLOCK + i] - query[d];
-            sums[i] += apart * apart;
+            float difference = block[d * PC__SCAN_BLOCK + i] - query[d];
+            sums[i] += difference * difference;
         }
 }
 

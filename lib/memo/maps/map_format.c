@@ -158,8 +158,8 @@ pc_status pc__map_signature_check(const pc__map_signature *there, const pc__map_
     if (!pc__id_equal(&there->model, &wanted->model)) {
         pc__id_hex(&there->model, theirs);
         pc__id_hex(&wanted->model, ours);
-        return pc__fail(PC_ERR_MISMATCH, "%s: of another model: %.16s…, not %.16s…", where,
-                        theirs, ours);
+        return pc__fail(PC_ERR_MISMATCH, "%s: of another model: %.16s…, not %.16s…", where, theirs,
+                        ours);
     }
     if (there->layers != wanted->layers)
         return pc__fail(PC_ERR_MISMATCH, "%s: maps of %d layers, not %d", where, (int)there->layers,

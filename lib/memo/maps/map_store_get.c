@@ -1,4 +1,4 @@
-/* Reading records: a record is held, checked at its first use, and lent out as mapped memory, or as
+/* Reading records: a record is held, checked at its first use, and borrowed as mapped memory, or as
  * a decompressed copy. */
 #include <errno.h>
 #include <fcntl.h>

@@ -145,7 +145,7 @@ static void square_rows(double *square, const float *x, size_t rows, size_t widt
                         const pc__vector_ops *vector_ops)
 {
     for (size_t r = 0; r < rows; r++)
-        square[r] = vector_ops->apart_f32(x + r * width, NO_WEIGHTS, width, 1);
+        square[r] = vector_ops->distance_f32(x + r * width, NO_WEIGHTS, width, 1);
 }
 
 static void first_rows(void *arg, size_t i)

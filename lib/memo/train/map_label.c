@@ -50,10 +50,10 @@ static double row_distance(const pc__vector_ops *loops, uint32_t format, const m
                            const map_row *b, size_t keys, int squared)
 {
     if (format == PC_MAP_F16)
-        return loops->apart_f16(a->weights, b->weights, keys, squared);
+        return loops->distance_f16(a->weights, b->weights, keys, squared);
     if (format == PC_MAP_U8)
-        return loops->apart_u8(a->weights, *a->scales, b->weights, *b->scales, keys, squared);
-    return loops->apart_f32(a->weights, b->weights, keys, squared);
+        return loops->distance_u8(a->weights, *a->scales, b->weights, *b->scales, keys, squared);
+    return loops->distance_f32(a->weights, b->weights, keys, squared);
 }
 
 /* Weights [from, keys) of one row, against zeros. */
@@ -85,9 +85,9 @@ static double head_distance(const pc__label_rule *rule, const pc__map_shape *a_s
         && step == 1) { /* the usual case: a whole head at once */
         map_row x = map_row_of(a_shape, a, head, 0), y = map_row_of(b_shape, b, head, 0);
         if (a_shape->format == PC_MAP_U8 && (size_t)a_shape->heads * rows >= SCALES_BEHIND)
-            return loops->apart_u8_rows(x.weights, x.scales, y.weights, y.scales, rows,
-                                        a_shape->causal ? 1 : rows, a_shape->causal ? 1 : 0,
-                                        squared);
+            return loops->distance_u8_rows(x.weights, x.scales, y.weights, y.scales, rows,
+                                           a_shape->causal ? 1 : rows, a_shape->causal ? 1 : 0,
+                                           squared);
         if (a_shape->format != PC_MAP_U8)
             return row_distance(loops, a_shape->format, &x, &y, row_start(a_shape, 1, 0), squared);
     }

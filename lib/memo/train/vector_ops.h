@@ -19,15 +19,15 @@ typedef struct pc__vector_ops {
     /* Squared Euclidean distance; n: a multiple of 16. */
     float (*square_distance)(const float *a, const float *b, size_t n);
     /* Sum of |a - b|, or of (a - b)^2. */
-    double (*apart_f32)(const float *a, const float *b, size_t n, int squared);
-    double (*apart_f16)(const uint16_t *a, const uint16_t *b, size_t n, int squared);
-    double (*apart_u8)(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n,
-                       int squared);
+    double (*distance_f32)(const float *a, const float *b, size_t n, int squared);
+    double (*distance_f16)(const uint16_t *a, const uint16_t *b, size_t n, int squared);
+    double (*distance_u8)(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale,
+                          size_t n, int squared);
     /* The same for consecutive rows; row r has its own scales, and keys + r * grow weights. Reads
      * up to 15 bytes behind the last one, and ignores them. */
-    double (*apart_u8_rows)(const uint8_t *a, const float *a_scale, const uint8_t *b,
-                            const float *b_scale, size_t rows, size_t keys, size_t grow,
-                            int squared);
+    double (*distance_u8_rows)(const uint8_t *a, const float *a_scale, const uint8_t *b,
+                               const float *b_scale, size_t rows, size_t keys, size_t grow,
+                               int squared);
 } pc__vector_ops;
 
 /* For the CPU level that attn/kernels.h has chosen. */

@@ -99,7 +99,7 @@ EACH float joined(const lanes *l)
     return f[0];
 }
 
-EACH void add_apart(lanes *sum, const lanes *a, const lanes *b, const int squared)
+EACH void add_distance(lanes *sum, const lanes *a, const lanes *b, const int squared)
 {
     PC__UNROLL(4)
     for (int p = 0; p < PARTS; p++) {
@@ -127,7 +127,7 @@ static float square_distance(const float *a, const float *b, size_t n)
     lanes sum = {0};
     for (size_t i = 0; i < n; i += LANES) {
         lanes x = float_lanes(a + i), y = float_lanes(b + i);
-        add_apart(&sum, &x, &y, 1);
+        add_distance(&sum, &x, &y, 1);
     }
     return joined(&sum);
 }
@@ -147,7 +147,7 @@ EACH lanes byte_lanes(const uint8_t *at, float scale)
 }
 
 /* For all formats: whole groups of 16, then one that is filled up with zeros. */
-#define APART(type, lanes_a, lanes_b, squared)          \
+#define SUM_DISTANCES(type, lanes_a, lanes_b, squared)  \
     double total = 0;                                   \
     while (n) {                                         \
         size_t now = n < FLUSH ? n : FLUSH, i = 0;      \
@@ -155,37 +155,37 @@ EACH lanes byte_lanes(const uint8_t *at, float scale)
         for (; i + LANES <= now; i += LANES) {          \
             const type *at_a = a + i, *at_b = b + i;    \
             x = lanes_a, y = lanes_b;                   \
-            add_apart(&sum, &x, &y, squared);           \
+            add_distance(&sum, &x, &y, squared);        \
         }                                               \
         if (i < now) {                                  \
             type at_a[LANES] = {0}, at_b[LANES] = {0};  \
             memcpy(at_a, a + i, (now - i) * sizeof *a); \
             memcpy(at_b, b + i, (now - i) * sizeof *b); \
             x = lanes_a, y = lanes_b;                   \
-            add_apart(&sum, &x, &y, squared);           \
+            add_distance(&sum, &x, &y, squared);        \
         }                                               \
         total += (double)joined(&sum);                  \
         a += now, b += now, n -= now;                   \
     }                                                   \
     return total
 
-EACH double f32_apart(const float *a, const float *b, size_t n, const int squared)
+EACH double f32_distances(const float *a, const float *b, size_t n, const int squared)
 {
-    APART(float, float_lanes(at_a), float_lanes(at_b), squared);
+    SUM_DISTANCES(float, float_lanes(at_a), float_lanes(at_b), squared);
 }
-EACH double f16_apart(const uint16_t *a, const uint16_t *b, size_t n, const int squared)
+EACH double f16_distances(const uint16_t *a, const uint16_t *b, size_t n, const int squared)
 {
-    APART(uint16_t, half_lanes(at_a), half_lanes(at_b), squared);
+    SUM_DISTANCES(uint16_t, half_lanes(at_a), half_lanes(at_b), squared);
 }
-EACH double u8_apart(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n,
-                     const int squared)
+EACH double u8_distances(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n,
+                         const int squared)
 {
-    APART(uint8_t, byte_lanes(at_a, a_scale), byte_lanes(at_b, b_scale), squared);
+    SUM_DISTANCES(uint8_t, byte_lanes(at_a, a_scale), byte_lanes(at_b, b_scale), squared);
 }
 
 /* Adds the first `count` of 16 lanes only. */
-EACH void add_some_apart(lanes *sum, const lanes *a, const lanes *b, size_t count,
-                         const int squared)
+EACH void add_some_distance(lanes *sum, const lanes *a, const lanes *b, size_t count,
+                            const int squared)
 {
     static const int32_t some[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1,
                                             -1, -1, -1, -1, -1, -1, -1, -1};
@@ -209,11 +209,11 @@ EACH double u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b, co
         size_t i = 0;
         for (; i + LANES <= keys; i += LANES) {
             x = byte_lanes(a + i, a_scale[r]), y = byte_lanes(b + i, b_scale[r]);
-            add_apart(&sum, &x, &y, squared);
+            add_distance(&sum, &x, &y, squared);
         }
         if (i < keys) {
             x = byte_lanes(a + i, a_scale[r]), y = byte_lanes(b + i, b_scale[r]);
-            add_some_apart(&sum, &x, &y, keys - i, squared);
+            add_some_distance(&sum, &x, &y, keys - i, squared);
         }
         a += keys, b += keys;
         if ((since += keys) >= FLUSH) {
@@ -224,30 +224,30 @@ EACH double u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b, co
     return total + (double)joined(&sum);
 }
 
-static double apart_u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b,
-                            const float *b_scale, size_t rows, size_t keys, size_t grow,
-                            int squared)
+static double distance_u8_rows(const uint8_t *a, const float *a_scale, const uint8_t *b,
+                               const float *b_scale, size_t rows, size_t keys, size_t grow,
+                               int squared)
 {
     return squared ? u8_rows(a, a_scale, b, b_scale, rows, keys, grow, 1)
                    : u8_rows(a, a_scale, b, b_scale, rows, keys, grow, 0);
 }
 
-static double apart_f32(const float *a, const float *b, size_t n, int squared)
+static double distance_f32(const float *a, const float *b, size_t n, int squared)
 {
-    return squared ? f32_apart(a, b, n, 1) : f32_apart(a, b, n, 0);
+    return squared ? f32_distances(a, b, n, 1) : f32_distances(a, b, n, 0);
 }
 
-static double apart_f16(const uint16_t *a, const uint16_t *b, size_t n, int squared)
+static double distance_f16(const uint16_t *a, const uint16_t *b, size_t n, int squared)
 {
-    return squared ? f16_apart(a, b, n, 1) : f16_apart(a, b, n, 0);
+    return squared ? f16_distances(a, b, n, 1) : f16_distances(a, b, n, 0);
 }
 
-static double apart_u8(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale, size_t n,
-                       int squared)
+static double distance_u8(const uint8_t *a, float a_scale, const uint8_t *b, float b_scale,
+                          size_t n, int squared)
 {
-    return squared ? u8_apart(a, a_scale, b, b_scale, n, 1)
-                   : u8_apart(a, a_scale, b, b_scale, n, 0);
+    return squared ? u8_distances(a, a_scale, b, b_scale, n, 1)
+                   : u8_distances(a, a_scale, b, b_scale, n, 0);
 }
 
-const pc__vector_ops LOOPS = {LOOPS_NAME, linear,    largest,  square_distance,
-                              apart_f32,  apart_f16, apart_u8, apart_u8_rows};
+const pc__vector_ops LOOPS = {LOOPS_NAME,   linear,       largest,     square_distance,
+                              distance_f32, distance_f16, distance_u8, distance_u8_rows};

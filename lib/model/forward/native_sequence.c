@@ -113,7 +113,7 @@ size_t pc__model_sequence_spans(const void *of, pc__sequence_span *spans)
     return s->count;
 }
 
-pc_status pc__model_sequence_adopt(const pc_model *model, void *by, pc__kv *run)
+pc_status pc__model_sequence_wrap(const pc_model *model, void *by, pc__kv *run)
 {
     sequence *s = by;
     pc_status status = add_run(model, s, (sequence_run){run, 0, 0, UINT32_MAX, 1});

@@ -17,7 +17,7 @@ struct pc__tensor_name_row {
     const char
         /* Without .weight and .bias. "%d": the layer, a second one the expert. A leading '=': no
            prefix; '!': the whole name of the role's bias. NULL ends a table. */
-            *name;
+        *name;
     pc__tensor_role role;
     pc__tensor_layout layout;
     int transposed;

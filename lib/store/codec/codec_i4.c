@@ -67,8 +67,7 @@ static size_t bound(void *user, const pc_codec_block *block)
     return HEAD + pc__planes_bound(1, s.codes) + pc__planes_bound(2, s.pairs);
 }
 
-/* Bits of x, MOST at most, 0 for NaN. In integers throughout, because loops over these vectorise.
- */
+/* Bits of x, MOST at most, 0 for NaN. In integers, because loops over these vectorise. */
 static inline int32_t bounded_bits(float x)
 {
     int32_t bits, size;

@@ -132,13 +132,13 @@ static void join_4(uint8_t *restrict data, size_t count, const uint8_t *planes)
  * fortieth). */
 static int is_noise(const uint8_t *plane, size_t count)
 {
-    enum { SAMPLES = 4096, PLACES = 8, FEWEST = 2 * SAMPLES, PART = SAMPLES / PLACES };
+    enum { SAMPLES = 4096, WINDOWS = 8, FEWEST = 2 * SAMPLES, PART = SAMPLES / WINDOWS };
     uint16_t seen[256] = {0};
     uint32_t squares = 0;
     if (count < FEWEST)
         return 0;
-    for (size_t place = 0; place < PLACES; place++) {
-        const uint8_t *at = plane + place * (count / PLACES);
+    for (size_t place = 0; place < WINDOWS; place++) {
+        const uint8_t *at = plane + place * (count / WINDOWS);
         for (size_t i = 0; i < PART; i++)
             seen[at[i]]++;
     }

@@ -80,8 +80,8 @@ static void unlock_tier(compressed_tier *t, pc__compressed_record *gone)
 
 /* ---------------------------------------------------------------- coming, going */
 
-/* Removes the record from the tables, into *gone if nobody reads it; else its last reader frees it.
- */
+/* Removes the record from the tables, into *gone unless it is being read; then its last reader
+ * frees it. */
 static void detach_record(compressed_tier *t, pc__compressed_record *r, uint32_t how,
                           uint32_t reason, pc__compressed_record **gone)
 {

@@ -4,8 +4,7 @@
  *   `work`             held by a thread that changes the folder, or that waits for the disk
  *   the folder's lock  held between pc__disk_enter and pc__disk_leave; excludes other processes
  *   `guard`            held for moments, around the table and the counters; requests take only this
- * No callback runs under a lock: events are queued, and reported after pc__disk_leave has unlocked.
- */
+ * No callback runs under a lock: pc__disk_leave reports queued events after it has unlocked. */
 #ifndef PC_STORE_DISK_H
 #define PC_STORE_DISK_H
 

@@ -72,21 +72,20 @@ static pc__tier *try_open(pc__tier *tier)
     return folder;
 }
 
-static void count_failure(deferred_tier *t, uint64_t *of_all, uint64_t *outcome)
+/* Counts and reports a call that failed because the folder is not open. */
+static pc_status fail_call(deferred_tier *t, uint64_t *calls, uint64_t *failures, uint32_t kind,
+                           const pc__id *key, size_t tokens)
 {
+    pc_event event = pc__event(PC_TIER_DISK, kind, PC_REASON_IO, key, 0, tokens, 0);
+    char why[256]; /* a callback may change the error text */
+    snprintf(why, sizeof why, "%s", pc_error_text());
     pthread_mutex_lock(&t->lock);
-    ++*of_all;
-    ++*outcome;
+    ++*calls;
+    ++*failures;
     pthread_mutex_unlock(&t->lock);
-}
-
-static void report_event(const deferred_tier *t, uint32_t kind, const pc__id *key, uint32_t tokens)
-{
-    pc_event event;
-    if (!t->common.callbacks.event)
-        return;
-    event = pc__event(PC_TIER_DISK, kind, PC_REASON_IO, key, 0, tokens, 0);
-    t->common.callbacks.event(t->common.callbacks.user, &event);
+    if (t->common.callbacks.event)
+        t->common.callbacks.event(t->common.callbacks.user, &event);
+    return pc__fail(PC_ERR_IO, "%s", why);
 }
 
 static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
@@ -109,15 +108,11 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
 {
     deferred_tier *t = self_of(tier);
     pc__tier *folder = try_open(tier);
-    char why[256];
     *out = NULL;
     *timed_out = 0;
     if (folder)
         return folder->ops->open(folder, key, deadline, out, timed_out);
-    snprintf(why, sizeof why, "%s", pc_error_text());
-    count_failure(t, &t->counts.lookups, &t->counts.load_failed);
-    report_event(t, PC_EVENT_LOAD_FAILED, key, 0);
-    return pc__fail(PC_ERR_IO, "%s", why);
+    return fail_call(t, &t->counts.lookups, &t->counts.load_failed, PC_EVENT_LOAD_FAILED, key, 0);
 }
 
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
@@ -132,15 +127,11 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
 {
     deferred_tier *t = self_of(tier);
     pc__tier *folder = try_open(tier);
-    char why[256];
     if (folder)
         return folder->ops->put(folder, image, deadline, reason);
-    snprintf(why, sizeof why, "%s", pc_error_text());
     *reason = PC_REASON_IO;
-    count_failure(t, &t->counts.offered, &t->counts.failed);
-    report_event(t, PC_EVENT_STORE_FAILED, &image->key,
-                 (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX));
-    return pc__fail(PC_ERR_IO, "%s", why);
+    return fail_call(t, &t->counts.offered, &t->counts.failed, PC_EVENT_STORE_FAILED, &image->key,
+                     image->tokens);
 }
 
 static int has_content(pc__tier *tier, const pc__id *content)

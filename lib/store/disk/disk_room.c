@@ -268,8 +268,7 @@ pc_status pc__disk_shrink(pc__disk *disk, double until)
 /* ------------------------------------------------- the file of an evicted record */
 
 /* Bytes that are kept of the old record, to be overwritten last. If a file was cut to zero, ext4
- * flushes it to the disk when it is closed, which takes milliseconds (mount option auto_da_alloc).
- */
+ * flushes it to the disk when it is closed, which takes milliseconds (auto_da_alloc). */
 enum { LEFT = 1 };
 
 void pc__disk_draft_name(pc__disk *disk, char name[32])

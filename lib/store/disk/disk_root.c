@@ -35,8 +35,7 @@ static int is_known_name(const char *name)
            || !strncmp(name, "promptcache.", 12) || is_sub_name(name);
 }
 
-/* A folder without a lock file is ours if it holds nothing else: it is new, or the file was lost.
- */
+/* A folder without a lock file is ours if it holds nothing else: it is new, or lost the file. */
 static pc_status holds_nothing_else(const pc__disk_root *root, int make)
 {
     struct stat st;

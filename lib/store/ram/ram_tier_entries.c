@@ -46,8 +46,7 @@ uint64_t pc__ram_tier_used(const pc__ram_tier *t)
     return t->eviction.bytes + t->reserved;
 }
 
-/* Bytes of tables beyond those counted by entry: tables do not shrink, and pins count for no entry.
- */
+/* Bytes of tables that no entry counts: tables do not shrink, and pins count for none. */
 static uint64_t spare_tables(const pc__ram_tier *t)
 {
     uint64_t counted = t->eviction.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY)
@@ -98,7 +97,6 @@ static int poll_unwatched(pc__ram_tier *t, pc__ram_entry *e)
     return !e->is_unwatched;
 }
 
-/* Learns which segments were released, and which unwatched ones have become free. */
 void pc__ram_tier_collect_releases(pc__ram_tier *t)
 {
     for (pc_segment *s = pc__releases_take(&t->releases), *next; s; s = next) {
@@ -173,7 +171,6 @@ void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *quota)
     pc__free(&t->mem, quota);
 }
 
-/* Removes the entry from all tables; keeps its reference. */
 void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ram_entry **gone)
 {
     pc__pins_remove_entry(t, e);
@@ -200,7 +197,6 @@ void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e)
         pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
 }
 
-/* Drops pins and entries whose time is over. Pinned entries wait for their last pin. */
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone)
 {
     double now;
@@ -258,8 +254,7 @@ static pc_status reserve_tables(pc__ram_tier *t, pc__ram_entry *e)
     return e->quota ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* Picks candidates, of all or of a group, until `excess` bytes are freed. 0: there are not enough.
- */
+/* Picks candidates, of all or of a group, for `excess` bytes. 0: there are not enough. */
 static int pick_until(pc__ram_tier *t, const pc__eviction_group *group, int32_t priority,
                       uint64_t excess, pc__ram_entry **picked)
 {
@@ -287,8 +282,6 @@ static uint64_t excess_over(uint64_t have, uint64_t need, uint64_t limit)
     return sum > limit ? sum - limit : 0;
 }
 
-/* Picks the entries to evict for `need` bytes: PC_REASON_NONE. Else the reason, and none is picked.
- */
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
                                 pc__ram_quota *quota, pc__ram_entry **picked)
 {
@@ -358,7 +351,6 @@ void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **
     }
 }
 
-/* Makes room and adds the entry. PC_MISS: *reason. */
 pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry **gone,
                               uint32_t *reason)
 {

@@ -23,11 +23,9 @@ typedef struct pc__ram_entry {
     pc__id content, salt;
     pc__hash_link by_content;
     int has_content;
-    /* Others use the segment, or did when we looked: it is watched, in t->releases, or unwatched.
-     */
+    /* Others use it, or did when we looked: it is watched, in t->releases, or unwatched. */
     int is_held;
-    /* Another tier watches the segment; we look at it now and then (pc__ram_tier_collect_releases).
-     */
+    /* Another tier watches the segment; pc__ram_tier_collect_releases looks at it. */
     int is_unwatched;
     uint32_t gone;        /* PC_EVENT_EVICT or PC_EVENT_REMOVE */
     pc__pin *pins;        /* one for each owner */
@@ -78,8 +76,7 @@ void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ra
 void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e); /* its last pin is gone */
 /* Drops pins and entries whose time is over. Pinned entries wait for their last pin. */
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone);
-/* Picks the entries to evict for `need` bytes: PC_REASON_NONE. Else the reason, and none is picked.
- */
+/* Picks the entries to evict for `need` bytes: PC_REASON_NONE; else why not, and picks none. */
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
                                 pc__ram_quota *quota, pc__ram_entry **picked);
 /* Picks entries until the quota is kept, as far as possible. */

@@ -73,8 +73,3 @@ pc__id pc__record_name_id(const pc__record_name *record_name)
     pc__digest_text(&d, record_name->variant);
     return pc__digest_end(&d);
 }
-
-int pc__record_name_equal(const pc__record_name *a, const pc__record_name *b)
-{
-    return pc__id_equal(&a->key, &b->key) && !strcmp(a->variant, b->variant);
-}

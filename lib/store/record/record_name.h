@@ -29,6 +29,5 @@ int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT]);
 int pc__record_name_matches(const pc__record_name *record_name, const pc__record *record);
 /* A digest of both, for look-ups. */
 pc__id pc__record_name_id(const pc__record_name *record_name);
-int pc__record_name_equal(const pc__record_name *a, const pc__record_name *b);
 
 #endif

@@ -143,8 +143,7 @@ static pc_status read_description(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
-/* Converts the numbers in place: they are 16-byte aligned in `header`, and nothing else is there.
- */
+/* Converts the numbers in place: in `header` they are 16-byte aligned and by themselves. */
 static pc_status read_tokens(pc__record *r, uint8_t *at, uint64_t size)
 {
     int32_t *ids = (int32_t *)(void *)at;

@@ -1,4 +1,4 @@
-/* The inside of the model of host_model.c: copy_model.c computes, copy_sequence.c holds. */
+/* The inside of the model of own_model.c: copy_model.c computes, copy_sequence.c holds. */
 #ifndef COPY_MODEL_H
 #define COPY_MODEL_H
 

@@ -1,5 +1,5 @@
-/* Segments and sequences of the host's own model. A segment is shared by the cache and by every
- * sequence that it is attached to. */
+/* Segments and sequences of the application's own model. The cache and all sequences that attach a
+ * segment share it. */
 #include <stdlib.h>
 
 #include "copy_model.h"

@@ -3,7 +3,7 @@
  * whose unknown fields are ignored though they are set, a reserved field or an unknown flag that is
  * let through, an INIT macro that does not give the defaults, a result that is written past the
  * caller's size, an object that is handed out together with an error. The sizes are those of
- * version 1 (layout_v1.c), by number. */
+ * version 1, by number. */
 #include "options_rules.h"
 #include "testing.h"
 #include "toy_model.h"

@@ -9,7 +9,7 @@
 
 enum { N = 4 };
 
-static void host_model(void)
+static void own_model(void)
 {
     toy_world w;
     pc_eval_args a = PC_EVAL_ARGS_INIT;
@@ -182,7 +182,7 @@ int main(void)
     pc_model_info info = PC_MODEL_INFO_INIT;
     pc_model_options o = PC_MODEL_OPTIONS_INIT;
     o.seed = 5;
-    host_model();
+    own_model();
     CHECK_OK(pc_context_new(&context, NULL));
     if (CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL))
         && CHECK_OK(pc_model_new_shape(&other, context, "tiny", &o))) {

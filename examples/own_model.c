@@ -1,6 +1,6 @@
-/* A host that keeps its model to itself: it hands over a table of functions, and schemas,
- * placement, cache and generation work on it. copy_model.c computes its states and copy_sequence.c
- * holds them; here is what it says about itself, and its use. */
+/* An application's own model: the application hands over a table of functions, and schemas,
+ * placement, cache and generation work on it. copy_model.c computes its states, copy_sequence.c
+ * holds them. This file describes the model and uses it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     pc_model_ops ops = PC_MODEL_OPS_INIT;
     if (argc != 1) {
         int asked = argc == 2 && !strcmp(argv[1], "--help");
-        fprintf(asked ? stdout : stderr, "usage: host_model\n"
+        fprintf(asked ? stdout : stderr, "usage: own_model\n"
                                          "completes a sentence twice with a model of its own\n");
         return asked ? 0 : 2;
     }
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2 && status >= 0; i++)
         status = answer(prompt, cache);
     if (status < 0)
-        fprintf(stderr, "host_model: %s: %s\n", pc_status_name(status), pc_error_text());
+        fprintf(stderr, "own_model: %s: %s\n", pc_status_name(status), pc_error_text());
     pc_prompt_free(prompt);
     pc_schema_free(schema);
     pc_cache_free(cache);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "serve/batch.h"
 #include "serve/request_run.h"
 
 static pc__sample_counter *sample_counter_new(const pc_allocator *mem)
@@ -79,8 +78,8 @@ void pc_sequence_free(pc_sequence *s)
     pc_cache *cache;
     if (!s)
         return;
-    if (s->batch)
-        pc_batch_remove(s->batch, s);
+    if (s->members)
+        pc__batch_members_remove(s->members, s);
     prompt = s->prompt;
     cache = s->cache;
     pc__placed_prompt_end(&s->placed, s->model);
@@ -307,7 +306,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     to->tokens = NULL;
     to->logits = NULL;
     to->capacity = 0;
-    to->batch = NULL;
+    to->members = NULL;
     to->stepping = to->asked_cancel = 0;
     PC__TRY(pc__generation_copy(&to->generation, to->model, &from->generation), fail);
     PC__TRY(pc__grow(to->mem, (void **)&to->tokens, &to->capacity, from->count, sizeof *to->tokens),

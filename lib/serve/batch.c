@@ -13,14 +13,11 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
     *out = NULL;
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_batch_new: model is NULL");
-    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_batch_options, reserved), options,
-                              "pc_batch_options");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_batch_options, reserved), options,
+                                    "pc_batch_options"));
     if (o.reserved)
         return pc__fail(PC_ERR_INVALID, "pc_batch_options: reserved must be zero");
-    if ((status = pc__model_can_go_on(model)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_can_go_on(model));
     batch = pc__calloc(&model->context->mem, 1, sizeof *batch);
     if (!batch)
         return PC_ERR_NOMEM;

@@ -138,9 +138,8 @@ static pc_status encode_ranges(const pc_model *model, pc_cache *cache, const pc_
         .operation = ENCODE, .args = args, .out_count = args->range_count, .tokens = args->count};
     void **payloads;
     pc_status status;
-    if ((status = pc__model_can_go_on(model)) < 0
-        || (status = check_vocabulary(model, args->tokens, args->count)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_can_go_on(model));
+    PC__TRY_RETURN(check_vocabulary(model, args->tokens, args->count));
     payloads = pc__calloc(&model->context->mem, args->range_count, sizeof *payloads);
     if (!payloads)
         return PC_ERR_NOMEM;

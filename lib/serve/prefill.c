@@ -357,25 +357,21 @@ static void end_prefill(prefill_work *w)
 
 static pc_status begin_prefill(prefill_work *w, const pc_prefill_options *options)
 {
-    pc_status status = read_prefill_options(&w->options, options);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(read_prefill_options(&w->options, options));
     if (w->model && pc__model_is_native(w->model)) {
         w->hidden = (size_t)w->model->info.hidden;
         w->logits = pc__prefill_batch_logits(w->model);
     }
-    status = check_prefill(w);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_prefill(w));
     for (size_t i = 0; w->options.segments && i < w->count; i++)
         w->options.segments[i] = NULL;
-    w->how = (pc__prefill_batch_options){w->options.pool,
-                                         (w->options.flags & PC_PREFILL_NORMALIZE) != 0,
-                                         w->options.map_layers,
-                                         NULL,
-                                         NULL,
-                                         w->options.cancelled,
-                                         w->options.cancel_user};
+    w->how = (pc__prefill_batch_options){.pool = w->options.pool,
+                                         .normalize = (w->options.flags & PC_PREFILL_NORMALIZE)
+                                                      != 0,
+                                         .map_layers = w->options.map_layers,
+                                         .cancelled = w->options.cancelled,
+                                         .cancel_user = w->options.cancel_user};
     return PC_OK;
 }
 

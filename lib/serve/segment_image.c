@@ -436,9 +436,8 @@ void pc__segment_image(pc__image *image, const pc_model *model, const pc__segmen
 
 uint64_t pc__segment_bytes(const pc_model *model, size_t tokens)
 {
-    pc__kv_shape shape;
     if (!pc__model_is_native(model))
         return tokens * model->info.kv_bytes_per_token;
-    shape = pc__model_segment_shape(model);
+    pc__kv_shape shape = pc__model_segment_shape(model);
     return sizeof(pc__kv) + pc__kv_layer_bytes(&shape, tokens) * (uint64_t)shape.layers;
 }

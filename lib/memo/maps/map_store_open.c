@@ -81,7 +81,6 @@ static pc_status read_log(opening *o)
 {
     pc__map_store *store = o->store;
     struct stat st;
-    int64_t got;
     int flags = store->options.read_only ? O_RDONLY : O_RDWR;
     pc_status status = pc__dir_file(&store->dir, PC__MAPS_LOG, flags, &store->log.fd, &st);
     if (status == PC_ERR_NOT_FOUND && store->options.create
@@ -89,14 +88,9 @@ static pc_status read_log(opening *o)
         status = pc__dir_file(&store->dir, PC__MAPS_LOG, flags, &store->log.fd, &st);
     if (status < 0)
         return status;
-    o->log = pc__alloc(&store->mem, (size_t)st.st_size + 1);
-    if (!o->log)
-        return PC_ERR_NOMEM;
-    got = pc__read_at(store->log.fd, o->log, (size_t)st.st_size, 0);
-    if (got < 0)
-        return pc__dir_fault(&store->dir, PC__MAPS_LOG);
-    o->size = (size_t)got;
-    return PC_OK;
+    o->size = (size_t)st.st_size;
+    return pc__dir_read_at(&store->dir, &store->mem, PC__MAPS_LOG, store->log.fd, 0, &o->log,
+                           &o->size);
 }
 
 static pc_status check_files(opening *o)

@@ -22,17 +22,16 @@ static pc_status decode_text(char **out, const pc_allocator *mem, const char *te
     if (!at)
         return PC_ERR_NOMEM;
     for (; from < to; from++) {
-        int high, low;
+        int byte;
         if (*from != '%') {
             *at++ = *from;
             continue;
         }
-        high = to - from > 2 ? pc__hex_digit(from[1]) : -1;
-        low = high >= 0 ? pc__hex_digit(from[2]) : -1;
-        if (low < 0 || high + low == 0)
+        byte = to - from > 2 ? pc__hex_byte(from + 1) : -1;
+        if (byte <= 0)
             return address_error(text, from,
                                  "after % two hexadecimal digits are needed, not both 0");
-        *at++ = (char)(16 * high + low);
+        *at++ = (char)byte;
         from += 2;
     }
     return PC_OK;

@@ -22,8 +22,7 @@ set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS $
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
 if(NOT PC_DEBUG_KERNELS)
-  set_property(SOURCE
-    lib/attn/rope.c lib/attn/plan_merge.c lib/attn/kv_convert.c lib/attn/kv_token.c
+  set_property(SOURCE lib/attn/rope.c lib/attn/plan_merge.c lib/attn/kv_convert.c
     lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c
     lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c
     lib/attn/cpu/elementwise.c lib/attn/cpu/quantise_c.c lib/attn/cpu/linear_quantised.c

@@ -46,7 +46,8 @@ needed() {
         sed -n 's/^add_test(\(\[=*\[\)\{0,1\}\([A-Za-z0-9_]*\)\(]=*]\)\{0,1\} /\2 /p' |
         awk -v folder="\"$(pwd)/$1/" 'NR == FNR { chosen[$1]; next }
             $1 in chosen { for (i = 2; i <= NF; i++) if (index($i, folder) == 1) {
-                sub(/"\)*$/, "", $i); print substr($i, length(folder) + 1) } }' "$1.tests" - | sort -u
+                sub(/"\)*$/, "", $i); print substr($i, length(folder) + 1) } }' "$1.tests" - |
+        sort -u
 }
 
 # any_of "A B": A|B
@@ -119,7 +120,7 @@ else
     left_out="-LE levels|fuzz|emulated -E ^amx_|^cpu_levels$|^test_($(any_of "
         amx_.* attend_kernels attention_matrix bench_yaml churn help disk_kill kv_formats maps_kill
         memo_kill memo_program memo_strangers read_.* record_.* restart rules slow_.* split_error
-        subdirectory disk_tier tier_memory trace workloads"))$"
+        subdirectory disk_tier tier_memory trace workloads house drawing reference"))$"
     # shellcheck disable=SC2086
     run build/bare "without the optional libraries" $gcc $release -DPC_WITH_ONEDNN=OFF \
         -DPC_WITH_HIREDIS=OFF -DPC_WITH_FAISS=OFF
@@ -128,7 +129,8 @@ else
     # long, of files, or of the program around the library
     left_out="-E ^amx_|^test_($(any_of "
         bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
-        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving"))$"
+        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving house drawing
+        reference layout header"))$"
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # one thread each, or a program's arguments: nothing to see, and slow
@@ -137,7 +139,8 @@ else
         help other_kernels relay_text pml_document compare codec.* seal sharing_levels
         sharing_baselines batch rules costs_calibrate .*_abi program workloads trace generate
         kv_serving slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
-        memo_strangers minilm map_store_get map_space read_maps restart folder.*"))$"
+        memo_strangers minilm map_store_get map_space read_maps restart folder.* house drawing
+        reference layout header"))$"
     # shellcheck disable=SC2086
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked
 fi

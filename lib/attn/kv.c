@@ -1,5 +1,5 @@
 /* K/V runs: their memory, growth, positions and references. The pages themselves are written by
- * kv_token.c, kv_page.c and the owners of runs. */
+ * kv_page.c and the owners of runs. */
 #include "attn/kv_tail.h"
 
 #include <string.h>

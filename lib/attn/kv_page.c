@@ -1,7 +1,7 @@
-/* Whole pages of one head to fp32 and back. I8: each channel of K has a scale (a few channels of K
- * are far larger than the others, in every token: KIVI, arXiv 2402.02750, section 3), and so has
- * each token of V. Scales are rounded up to bf16, so that codes up to 127 reach the largest value.
- */
+/* Pages of one head, and single tokens of them, to fp32 and back. I8: each channel of K has a scale
+ * (a few channels of K are far larger than the others, in every token: KIVI, arXiv 2402.02750,
+ * section 3), and so has each token of V. Scales are rounded up to bf16, so that codes up to 127
+ * reach the largest value. */
 #include "attn/kv_page.h"
 
 #include <math.h>
@@ -88,28 +88,123 @@ static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, c
     }
 }
 
-static size_t left_of(size_t all, size_t from, size_t most)
+/* Tokens [first, first + count) of one head's page. K beside a page is [k_dim], k_stride floats
+ * apart, and within that [count]; V is [count][v_dim]. The functions on parts are inlined, so that
+ * counts, strides and conversions become part of the loops. */
+typedef struct page_part {
+    uint8_t *k, *v;
+    size_t first, count, k_dim, v_dim, k_stride;
+} page_part;
+
+#define PART_FUNCTION static inline __attribute__((always_inline)) void
+
+static inline page_part part_of(const pc__kv_shape *shape, const uint8_t *page, size_t first,
+                                size_t count, size_t k_stride)
 {
-    return all - from < most ? all - from : most;
+    uint8_t *k = (uint8_t *)(uintptr_t)page;
+    return (page_part){.k = k,
+                       .v = k + pc__kv_k_bytes(shape),
+                       .first = first,
+                       .count = count,
+                       .k_dim = (size_t)shape->k_dim,
+                       .v_dim = (size_t)shape->v_dim,
+                       .k_stride = k_stride};
 }
 
-static void write_page_i8(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
-                          const float *v)
+/* Index of dimension d of token t, if groups of `by` dimensions (K) or tokens (V) are interleaved.
+ * An odd k_dim is filled up by zeros. */
+static inline size_t k_index(size_t d, size_t t, size_t by)
 {
-    size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
-    uint8_t *block = page + pc__kv_k_bytes(shape);
-    uint16_t *k_scale = (uint16_t *)(void *)(page + pc__i8_k_scales(k_dim));
-    memset(page, 0, pc__kv_page_bytes(shape));
-    for (size_t d = 0; d < k_dim; d += 4)
-        write_k_i8((int8_t *)page + d * PC__PAGE, k_scale + d, left_of(k_dim, d, 4), tokens,
-                   k + d * PC__PAGE);
-    write_v_i8((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens,
-               v, v_dim);
+    return (d / by * PC__PAGE + t) * by + d % by;
 }
 
-/* A head of k, v [tokens], whose tokens are `k_stride` and `v_stride` floats apart. */
-static void write_head(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
-                       size_t k_stride, const float *v, size_t v_stride)
+static inline size_t v_index(size_t t, size_t d, size_t v_dim, size_t by)
+{
+    return (t / by * v_dim + d) * by + t % by;
+}
+
+PART_FUNCTION write_f32(const page_part *p, const float *k, const float *v)
+{
+    float *pk = (float *)(void *)p->k, *pv = (float *)(void *)p->v;
+    for (size_t d = 0; k && d < p->k_dim; d++)
+        memcpy(pk + d * PC__PAGE + p->first, k + d * p->k_stride, p->count * sizeof *k);
+    if (v)
+        memcpy(pv + p->first * p->v_dim, v, p->count * p->v_dim * sizeof *v);
+}
+
+PART_FUNCTION read_f32(const page_part *p, float *k, float *v)
+{
+    const float *pk = (const float *)(void *)p->k, *pv = (const float *)(void *)p->v;
+    for (size_t d = 0; d < p->k_dim; d++)
+        memcpy(k + d * p->k_stride, pk + d * PC__PAGE + p->first, p->count * sizeof *k);
+    memcpy(v, pv + p->first * p->v_dim, p->count * p->v_dim * sizeof *v);
+}
+
+PART_FUNCTION write_16(const page_part *p, const float *k, const float *v, uint16_t (*from)(float))
+{
+    uint16_t *pk = (uint16_t *)(void *)p->k, *pv = (uint16_t *)(void *)p->v;
+    for (size_t d = 0; k && d < p->k_dim; d++)
+        for (size_t t = 0; t < p->count; t++)
+            pk[k_index(d, p->first + t, 2)] = from(k[d * p->k_stride + t]);
+    for (size_t t = 0; v && t < p->count; t++)
+        for (size_t d = 0; d < p->v_dim; d++)
+            pv[v_index(p->first + t, d, p->v_dim, 2)] = from(v[t * p->v_dim + d]);
+}
+
+PART_FUNCTION read_16(const page_part *p, float *k, float *v, float (*to)(uint16_t))
+{
+    const uint16_t *pk = (const uint16_t *)(void *)p->k, *pv = (const uint16_t *)(void *)p->v;
+    for (size_t d = 0; d < p->k_dim; d++)
+        for (size_t t = 0; t < p->count; t++)
+            k[d * p->k_stride + t] = to(pk[k_index(d, p->first + t, 2)]);
+    for (size_t t = 0; t < p->count; t++)
+        for (size_t d = 0; d < p->v_dim; d++)
+            v[t * p->v_dim + d] = to(pv[v_index(p->first + t, d, p->v_dim, 2)]);
+}
+
+PART_FUNCTION read_i8(const page_part *p, float *k, float *v)
+{
+    const int8_t *pk = (const int8_t *)p->k, *pv = (const int8_t *)p->v;
+    const uint16_t *k_scale = (const uint16_t *)(void *)(p->k + pc__i8_k_scales(p->k_dim)),
+                   *v_scale = (const uint16_t *)(void *)(p->v + pc__i8_v_scales(p->v_dim));
+    for (size_t d = 0; d < p->k_dim; d++) {
+        float scale = pc__bf16_to(k_scale[d]);
+        for (size_t t = 0; t < p->count; t++)
+            k[d * p->k_stride + t] = scale * (float)pk[k_index(d, p->first + t, 4)];
+    }
+    for (size_t t = 0; t < p->count; t++) {
+        float scale = pc__bf16_to(v_scale[p->first + t]);
+        for (size_t d = 0; d < p->v_dim; d++)
+            v[t * p->v_dim + d] = scale * (float)pv[v_index(p->first + t, d, p->v_dim, 4)];
+    }
+}
+
+PART_FUNCTION read_part(uint32_t dtype, const page_part *p, float *k, float *v)
+{
+    if (dtype == PC_DTYPE_F32)
+        read_f32(p, k, v);
+    else if (dtype == PC_DTYPE_BF16)
+        read_16(p, k, v, pc__bf16_to);
+    else if (dtype == PC_DTYPE_F16)
+        read_16(p, k, v, pc__half_to);
+    else
+        read_i8(p, k, v);
+}
+
+/* All formats but I8. */
+PART_FUNCTION write_part(uint32_t dtype, const page_part *p, const float *k, const float *v)
+{
+    if (dtype == PC_DTYPE_F32)
+        write_f32(p, k, v);
+    else if (dtype == PC_DTYPE_BF16)
+        write_16(p, k, v, pc__bf16_from);
+    else
+        write_16(p, k, v, pc__half_from);
+}
+
+/* Value d of token t: k[d * k_dims + t * k_tokens], v[t * v_tokens + d]. */
+PART_FUNCTION write_page_i8(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
+                            size_t k_dims, size_t k_tokens, const float *v, size_t v_tokens)
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     uint8_t *block = page + pc__kv_k_bytes(shape);
@@ -117,14 +212,14 @@ static void write_head(const pc__kv_shape *shape, uint8_t *page, size_t tokens, 
     float transposed[4 * PC__PAGE];
     memset(page, 0, pc__kv_page_bytes(shape));
     for (size_t d = 0; d < k_dim; d += 4) {
-        size_t channels = left_of(k_dim, d, 4);
+        size_t channels = k_dim - d < 4 ? k_dim - d : 4;
         for (size_t t = 0; t < tokens; t++)
             for (size_t c = 0; c < channels; c++)
-                transposed[c * PC__PAGE + t] = k[t * k_stride + d + c];
+                transposed[c * PC__PAGE + t] = k[(d + c) * k_dims + t * k_tokens];
         write_k_i8((int8_t *)page + d * PC__PAGE, k_scale + d, channels, tokens, transposed);
     }
     write_v_i8((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens,
-               v, v_stride);
+               v, v_tokens);
 }
 
 void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, size_t tokens,
@@ -134,71 +229,8 @@ void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, siz
            v_dim = (size_t)shape->v_dim;
     size_t bytes = pc__kv_page_bytes(shape);
     for (size_t h = 0; h < heads; h++)
-        write_head(shape, layer + (page * heads + h) * bytes, tokens, k + h * k_dim, heads * k_dim,
-                   v + h * v_dim, heads * v_dim);
-}
-
-/* Inline, so that the conversion is part of the loop. Pairs stand together: of dimensions in K, of
- * tokens in V. An odd k_dim is filled up by a row of zeros. */
-static inline __attribute__((always_inline)) void write_page_16(const pc__kv_shape *shape,
-                                                                uint8_t *page, size_t tokens,
-                                                                const float *k, const float *v,
-                                                                uint16_t (*from)(float))
-{
-    size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
-    uint16_t *pk = (uint16_t *)(void *)page,
-             *pv = (uint16_t *)(void *)(page + pc__kv_k_bytes(shape));
-    memset(page, 0, pc__kv_page_bytes(shape));
-    for (size_t d = 0; d < k_dim; d++)
-        for (size_t t = 0; t < tokens; t++)
-            pk[(d / 2 * PC__PAGE + t) * 2 + d % 2] = from(k[d * PC__PAGE + t]);
-    for (size_t t = 0; t < tokens; t++)
-        for (size_t d = 0; d < v_dim; d++)
-            pv[(t / 2 * v_dim + d) * 2 + t % 2] = from(v[t * v_dim + d]);
-}
-
-static inline __attribute__((always_inline)) void read_page_16(const pc__kv_shape *shape,
-                                                               const uint8_t *page, float *k,
-                                                               float *v, float (*to)(uint16_t))
-{
-    size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
-    const uint16_t *pk = (const uint16_t *)(const void *)page,
-                   *pv = (const uint16_t *)(const void *)(page + pc__kv_k_bytes(shape));
-    for (size_t d = 0; d < k_dim; d++)
-        for (size_t t = 0; t < PC__PAGE; t++)
-            k[d * PC__PAGE + t] = to(pk[(d / 2 * PC__PAGE + t) * 2 + d % 2]);
-    for (size_t t = 0; t < PC__PAGE; t++)
-        for (size_t d = 0; d < v_dim; d++)
-            v[t * v_dim + d] = to(pv[(t / 2 * v_dim + d) * 2 + t % 2]);
-}
-
-static void read_page_i8(const pc__kv_shape *shape, const uint8_t *page, float *k, float *v)
-{
-    size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
-    const uint8_t *block = page + pc__kv_k_bytes(shape);
-    const int8_t *pk = (const int8_t *)page, *pv = (const int8_t *)block;
-    const uint16_t *k_scale = (const uint16_t *)(const void *)(page + pc__i8_k_scales(k_dim));
-    const uint16_t *v_scale = (const uint16_t *)(const void *)(block + pc__i8_v_scales(v_dim));
-    for (size_t d = 0; d < k_dim; d++) {
-        float scale = pc__bf16_to(k_scale[d]);
-        for (size_t t = 0; t < PC__PAGE; t++)
-            k[d * PC__PAGE + t] = scale * (float)pk[(d / 4 * PC__PAGE + t) * 4 + d % 4];
-    }
-    for (size_t t = 0; t < PC__PAGE; t++) {
-        float scale = pc__bf16_to(v_scale[t]);
-        for (size_t d = 0; d < v_dim; d++)
-            v[t * v_dim + d] = scale * (float)pv[(t / 4 * v_dim + d) * 4 + t % 4];
-    }
-}
-
-static void write_page_f32(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
-                           const float *v)
-{
-    float *pk = (float *)(void *)page;
-    memset(page, 0, pc__kv_page_bytes(shape));
-    for (size_t d = 0; d < (size_t)shape->k_dim; d++)
-        memcpy(pk + d * PC__PAGE, k + d * PC__PAGE, tokens * sizeof *k);
-    memcpy(page + pc__kv_k_bytes(shape), v, tokens * (size_t)shape->v_dim * sizeof *v);
+        write_page_i8(shape, layer + (page * heads + h) * bytes, tokens, k + h * k_dim, 1,
+                      heads * k_dim, v + h * v_dim, heads * v_dim);
 }
 
 size_t pc__page_floats(const pc__kv_shape *shape)
@@ -208,38 +240,45 @@ size_t pc__page_floats(const pc__kv_shape *shape)
 
 void pc__page_read(const pc__kv_shape *shape, const uint8_t *page, float *k, float *v)
 {
-    switch (shape->dtype) {
-    case PC_DTYPE_F32:
-        memcpy(k, page, PC__PAGE * (size_t)shape->k_dim * sizeof *k);
-        memcpy(v, page + pc__kv_k_bytes(shape), PC__PAGE * (size_t)shape->v_dim * sizeof *v);
-        break;
-    case PC_DTYPE_BF16:
-        read_page_16(shape, page, k, v, pc__bf16_to);
-        break;
-    case PC_DTYPE_F16:
-        read_page_16(shape, page, k, v, pc__half_to);
-        break;
-    default:
-        read_page_i8(shape, page, k, v);
-        break;
-    }
+    page_part p = part_of(shape, page, 0, PC__PAGE, PC__PAGE);
+    read_part(shape->dtype, &p, k, v);
 }
 
 void pc__page_write(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
                     const float *v)
 {
-    switch (shape->dtype) {
-    case PC_DTYPE_F32:
-        write_page_f32(shape, page, tokens, k, v);
-        break;
-    case PC_DTYPE_BF16:
-        write_page_16(shape, page, tokens, k, v, pc__bf16_from);
-        break;
-    case PC_DTYPE_F16:
-        write_page_16(shape, page, tokens, k, v, pc__half_from);
-        break;
-    default:
-        write_page_i8(shape, page, tokens, k, v);
-        break;
+    page_part p = part_of(shape, page, 0, tokens, PC__PAGE);
+    if (shape->dtype == PC_DTYPE_I8) {
+        write_page_i8(shape, page, tokens, k, PC__PAGE, 1, v, (size_t)shape->v_dim);
+        return;
+    }
+    memset(page, 0, pc__kv_page_bytes(shape));
+    write_part(shape->dtype, &p, k, v);
+}
+
+static inline page_part token_of(const pc__kv *kv, int32_t layer, size_t token, size_t head)
+{
+    size_t page = token / PC__PAGE * (size_t)kv->shape.kv_heads + head;
+    return part_of(&kv->shape, kv->layer[layer] + page * pc__kv_page_bytes(&kv->shape),
+                   token % PC__PAGE, 1, 1);
+}
+
+void pc__kv_write(pc__kv *kv, int32_t layer, size_t token, const float *k, const float *v)
+{
+    for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++) {
+        page_part p = token_of(kv, layer, token, h);
+        write_part(kv->shape.dtype, &p, k, v);
+        k += k ? p.k_dim : 0;
+        v += v ? p.v_dim : 0;
+    }
+}
+
+void pc__kv_read(const pc__kv *kv, int32_t layer, size_t token, float *k, float *v)
+{
+    for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++) {
+        page_part p = token_of(kv, layer, token, h);
+        read_part(kv->shape.dtype, &p, k, v);
+        k += p.k_dim;
+        v += p.v_dim;
     }
 }

@@ -1,5 +1,5 @@
-/* One head's page to fp32 and back, in every format (attn/kv.h). Only kv_page.c knows how I8 pages
- * are scaled. */
+/* One head's page to fp32 and back, in every format (attn/kv.h). kv_page.c also reads and writes
+ * single tokens (pc__kv_read, pc__kv_write), and only it knows how I8 pages are scaled. */
 #ifndef PC_ATTN_KV_PAGE_H
 #define PC_ATTN_KV_PAGE_H
 

@@ -13,6 +13,12 @@ static size_t weights_per_head(const pc__map_shape *shape)
     return pc__map_row_at(shape, shape->tokens);
 }
 
+/* Where the scales of a U8 map begin, in bytes. */
+static size_t scales_at(const pc__map_shape *shape)
+{
+    return ((size_t)shape->heads * weights_per_head(shape) + 3) & ~(size_t)3;
+}
+
 size_t pc__map_bytes(const pc__map_shape *shape)
 {
     size_t heads = (size_t)shape->heads, each;
@@ -23,18 +29,13 @@ size_t pc__map_bytes(const pc__map_shape *shape)
         return 0;
     if (shape->format != PC_MAP_U8)
         return heads * weights_per_head(shape) * pc__map_weight_bytes(shape->format);
-    return pc__map_scales_at(shape) + heads * shape->tokens * sizeof(float);
-}
-
-size_t pc__map_scales_at(const pc__map_shape *shape)
-{
-    return ((size_t)shape->heads * weights_per_head(shape) + 3) & ~(size_t)3;
+    return scales_at(shape) + heads * shape->tokens * sizeof(float);
 }
 
 /* Offset of the scale of a row. */
 static size_t scale_offset(const pc__map_shape *shape, size_t head, size_t row)
 {
-    return pc__map_scales_at(shape) + (head * shape->tokens + row) * sizeof(float);
+    return scales_at(shape) + (head * shape->tokens + row) * sizeof(float);
 }
 
 static float pack_bytes(const float *weights, size_t count, uint8_t *out)
@@ -70,7 +71,7 @@ void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const
 void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out)
 {
     if (shape->format == PC_MAP_U8 && shape->tokens)
-        memset((uint8_t *)out + pc__map_scales_at(shape) - 4, 0,
+        memset((uint8_t *)out + scales_at(shape) - 4, 0,
                /* the padding between weights and scales */
                4);
     for (size_t head = 0; head < (size_t)shape->heads; head++)

@@ -36,10 +36,8 @@ static inline size_t pc__map_weight_bytes(uint32_t format)
     return format == PC_MAP_F32 ? 4 : format == PC_MAP_F16 ? 2 : 1;
 }
 
-size_t pc__map_bytes(
-    const pc__map_shape *shape); /* bytes of one layer; 0: too many, or the shape is invalid */
-/* where the scales of a U8 map begin, in bytes; the shape must have a pc__map_bytes */
-size_t pc__map_scales_at(const pc__map_shape *shape);
+/* Bytes of one layer; 0: too many, or the shape is invalid. */
+size_t pc__map_bytes(const pc__map_shape *shape);
 /* Packs fp32 [head][row][tokens]; weights beyond a causal row are not read. U8: negative weights
  * and NaN become zero. */
 void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out);

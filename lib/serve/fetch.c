@@ -42,7 +42,7 @@ void pc__fetch_end(pc__fetch *f)
     }
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
         if ((f->in_time | f->late) >> t & 1)
-            pc__cache_update_trust(f->cache, t, !(f->late >> t & 1));
+            pc__estimate_update_trust(pc__cache_estimate(f->cache), t, !(f->late >> t & 1));
     pc__free(&f->model->context->mem, f->items);
     *f = (pc__fetch){0};
 }
@@ -58,7 +58,9 @@ static double pass_bytes(const pc_model_info *info, double tokens)
 
 double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens)
 {
-    double seconds = pc__cache_compute_cost(cache, model->info.fingerprint, tokens), reading;
+    double seconds = pc__estimate_compute(pc__cache_estimate(cache), model->info.fingerprint,
+                                          tokens),
+           reading;
     if (seconds > 0 || !tokens)
         return seconds;
     seconds = (double)tokens * (double)model->info.token_flops
@@ -159,7 +161,7 @@ static outlook look_at(const pc__fetch *f, double now)
         double trust, due;
         if (!load || pc__load_is_done(load))
             continue;
-        trust = pc__cache_trust(f->cache, pc__load_tier(load));
+        trust = pc__estimate_trust(pc__cache_estimate(f->cache), pc__load_tier(load));
         due = pc__load_due(load);
         o.trust = trust < o.trust ? trust : o.trust;
         o.due = due > o.due ? due : o.due;

@@ -175,7 +175,8 @@ pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encod
     seconds = pc__now() - started;
     *token_seconds = args->count ? seconds / (double)args->count : 0;
     if (status >= 0 && cache)
-        pc__cache_report_compute(cache, model->info.fingerprint, args->count, seconds);
+        pc__estimate_report_compute(pc__cache_estimate(cache), model->info.fingerprint, args->count,
+                                    seconds);
     for (size_t i = 0; status < 0 && i < args->range_count; i++) {
         pc__segment_unref(segments[i]);
         segments[i] = NULL;

@@ -313,16 +313,16 @@ static pc_status run_prefill(prefill_work *w)
 {
     double begun;
     pc_status status;
-    PC__TRY(reserve_results(w), done);
+    PC__TRY_RETURN(reserve_results(w));
     if (w->options.memo)
-        PC__TRY(look_up_memo(w), done);
+        PC__TRY_RETURN(look_up_memo(w));
     if (w->only_hit && !w->prompts->maps && !w->by_layer) {
         count_hits(w);
         write_results(w);
         return PC_MISS;
     }
     begun = pc__now();
-    PC__TRY(pc__prefill_batch_run(w->model, w->prompts, w->count, &w->how), done);
+    PC__TRY_RETURN(pc__prefill_batch_run(w->model, w->prompts, w->count, &w->how));
     w->stats.seconds_forward = pc__now() - begun;
     if (w->options.memo)
         count_hits(w);
@@ -330,12 +330,11 @@ static pc_status run_prefill(prefill_work *w)
     begun = pc__now();
     for (size_t i = 0; i < w->count; i++)
         if (w->items[i].verify)
-            PC__TRY(verify_hit(w, i), done);
+            PC__TRY_RETURN(verify_hit(w, i));
     w->stats.seconds_verify = pc__now() - begun;
-    PC__TRY(make_segments(w), done);
+    PC__TRY_RETURN(make_segments(w));
     write_results(w);
-done:
-    return status;
+    return PC_OK;
 }
 
 static void end_prefill(prefill_work *w)

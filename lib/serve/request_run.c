@@ -115,8 +115,8 @@ static pc_status assemble_prompt(pc__request *r, pc__placed_prompt *out, float *
     if (status < 0)
         return status;
     if (r->cache && !r->streams.count)
-        pc__cache_report_compute(r->cache, r->model->info.fingerprint, out->own.count,
-                                 r->stats.seconds_prefill);
+        pc__estimate_report_compute(pc__cache_estimate(r->cache), r->model->info.fingerprint,
+                                    out->own.count, r->stats.seconds_prefill);
     pc__fetch_finish_streams(&r->streams);
     r->stats.bytes_loaded += r->streams.bytes;
     return status;

@@ -93,25 +93,9 @@ void pc__cache_request_running(pc_cache *cache, int by)
         pc__io_request_running(cache->io, by);
 }
 
-void pc__cache_report_compute(pc_cache *cache, const uint8_t model[32], size_t tokens,
-                              double seconds)
+pc__estimate *pc__cache_estimate(pc_cache *cache)
 {
-    pc__estimate_report_compute(&cache->estimate, model, tokens, seconds);
-}
-
-double pc__cache_trust(pc_cache *cache, uint32_t tier)
-{
-    return pc__estimate_trust(&cache->estimate, tier);
-}
-
-void pc__cache_update_trust(pc_cache *cache, uint32_t tier, int kept)
-{
-    pc__estimate_update_trust(&cache->estimate, tier, kept);
-}
-
-double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t tokens)
-{
-    return pc__estimate_compute(&cache->estimate, model, tokens);
+    return &cache->estimate;
 }
 
 pc_status pc__cache_pin(pc_cache *cache, const pc__id *key)

@@ -8,6 +8,7 @@
 #ifndef PC_STORE_CACHE_H
 #define PC_STORE_CACHE_H
 
+#include "store/estimate.h"
 #include "store/key.h"
 #include "store/ram/ram_tier.h"
 #include "store/segment.h"
@@ -71,17 +72,9 @@ uint64_t pc__cache_flags(const pc_cache *cache);
 /* The class of kernels whose states alone are used; NULL: any. */
 const char *pc__cache_own_kernels(const pc_cache *cache);
 double pc__cache_deadline(const pc_cache *cache); /* seconds */
-/* How far requests may count on a tier, 0 … 1, and whether one got in time what it looked up:
- * store/estimate.h. */
-double pc__cache_trust(pc_cache *cache, uint32_t tier);
-void pc__cache_update_trust(pc_cache *cache, uint32_t tier, int in_time);
+pc__estimate *pc__cache_estimate(pc_cache *cache);
 /* A request begins (+1) or ends (-1) to compute. Meanwhile the background thread pauses. */
 void pc__cache_request_running(pc_cache *cache, int by);
-/* Seconds that computing took, by the model's fingerprint; and the seconds that so many tokens in
- * one call should take, 0: unknown. */
-void pc__cache_report_compute(pc_cache *cache, const uint8_t model[32], size_t tokens,
-                              double seconds);
-double pc__cache_compute_cost(pc_cache *cache, const uint8_t model[32], size_t tokens);
 
 /* Keeps a reference in RAM and writes behind to the lower tiers. PC_MISS: not kept in RAM, *reason
  * (may be NULL) says why. If the key is there already, the first segment stays; *winner (may be

@@ -148,7 +148,5 @@ void pc__load_unref(pc__load *load);
 /* Reads a load from one tier. PC_OK: the segment is in load->segment; PC_MISS: not there; else
  * load->reason says why. */
 pc_status pc__load_read(pc__load *load, uint32_t tier);
-/* Reads blocks of a load's record until none is left. */
-void pc__load_help(pc__load *load);
 
 #endif

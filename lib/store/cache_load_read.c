@@ -101,7 +101,8 @@ static void read_blocks(pc__load *load)
     }
 }
 
-void pc__load_help(pc__load *load)
+/* Reads blocks of the load's record until none is left. */
+static void help_load(pc__load *load)
 {
     pc_cache *cache = load->cache;
     int join;
@@ -129,7 +130,7 @@ static void run_block_helper(pc__io_job *job, int give_up)
     pc_allocator mem = h->load->cache->context->mem;
     pc__load *load = h->load;
     if (!give_up)
-        pc__load_help(load);
+        help_load(load);
     pc__load_unref(load);
     pc__free(&mem, h);
 }

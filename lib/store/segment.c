@@ -167,14 +167,6 @@ int pc__segment_serves(const pc_segment *segment, const pc__payload_ops *ops, co
     return pc__payload_serves(segment->ops, segment->owner, ops, owner);
 }
 
-int pc__segment_is_single(const pc_segment *segment)
-{
-    return (atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references,
-                                 memory_order_acquire)
-            & COUNT)
-           == 1;
-}
-
 int pc__segment_claim(pc_segment *segment, pc__releases *releases, void *tag)
 {
     pc__releases *nobody = NULL;

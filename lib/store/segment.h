@@ -99,8 +99,6 @@ const pc__id *pc__segment_visibility(const pc_segment *segment);
 int pc__payload_serves(const pc__payload_ops *ops, const void *owner,
                        const pc__payload_ops *other_ops, const void *other);
 int pc__segment_serves(const pc_segment *segment, const pc__payload_ops *ops, const void *owner);
-/* 1: only the caller holds it. */
-int pc__segment_is_single(const pc_segment *segment);
 
 /* Watching: a tier that keeps a segment learns when nobody else uses it. Only the watcher calls
  * these; it has a reference, and one thread calls at a time. */

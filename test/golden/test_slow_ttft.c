@@ -120,19 +120,19 @@ static int bounded(const world *w, int kind)
     for (int i = 0; i < 10 && s.tokens_tier[PC_TIER_DISK] < TOKENS - NEW; i++)
         s = ask(w, cache, dawdle, &spent);
     CHECK_INT(s.tokens_tier[PC_TIER_DISK],
-              TOKENS - NEW); /* good, it is used, on a busy machine not at once */
-    for (int i = 0; i < 256; i++)
-        pc__cache_update_trust(cache, PC_TIER_DISK, 1); /* whatever has disturbed that */
+              TOKENS - NEW);      /* good, it is used, on a busy machine not at once */
+    for (int i = 0; i < 256; i++) /* whatever has disturbed that */
+        pc__estimate_update_trust(&cache->estimate, PC_TIER_DISK, 1);
     early = atomic_load(&cache->counts.early);
     pc_faults_set(&faults, kind, DELAY);
     for (int i = 0; i < ASKED; i++) {
-        double trust = pc__cache_trust(cache, PC_TIER_DISK);
+        double trust = pc__estimate_trust(&cache->estimate, PC_TIER_DISK);
         uint64_t before = atomic_load(&cache->counts.early);
         s = ask(w, cache, dawdle, &spent);
         CHECK(trust >= 1 || atomic_load(&cache->counts.early) == before);
         CHECK(s.tokens_tier[PC_TIER_DISK] || s.miss_reason > PC_REASON_NONE);
         if (s.seconds_load > 0 && !s.tokens_tier[PC_TIER_DISK]) {
-            CHECK(pc__cache_trust(cache, PC_TIER_DISK) <= trust / 2);
+            CHECK(pc__estimate_trust(&cache->estimate, PC_TIER_DISK) <= trust / 2);
             waits++;
         }
     }

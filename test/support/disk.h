@@ -120,7 +120,7 @@ static inline pc_status disk_compare(const pc__record *record, uint32_t number, 
         right = block && image->block_bytes[b] == t.block_bytes[b];
         const void *lent = pc__record_block_address(record, b);
         if (right && lent)
-            status = pc__record_borrow(record, b, &lent);
+            status = pc__record_check(record, b);
         right = right && (!lent || status < 0 || !memcmp(lent, t.blocks[b], t.block_bytes[b]));
         if (right && status == PC_OK)
             status = pc__record_block(record, b, block);

@@ -108,14 +108,14 @@ static pc_status check_source(pc__source *source, int32_t n, size_t bytes)
     pc__record *record = NULL;
     sample s;
     uint8_t *block = malloc(bytes + 1);
-    const void *lent;
     pc_status status = pc__record_open(&record, &pc__libc_allocator, &options, source);
     make(&s, n, bytes);
     for (size_t b = 0; b < BLOCKS && status == PC_OK; b++) {
         status = pc__record_block(record, b, block);
         CHECK(status < 0 || !memcmp(block, s.blocks[b], bytes));
+        const void *lent = pc__record_block_address(record, b);
         if (status == PC_OK)
-            CHECK_OK(pc__record_borrow(record, b, &lent));
+            CHECK_OK(pc__record_check(record, b));
         CHECK(status < 0 || (lent && !memcmp(lent, s.blocks[b], bytes)));
     }
     pc__record_free(record);

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "attn/kernels.h"
 #include "attn/map.h"
-#include "attn/rows.h"
 #include "base/threads.h"
 #include "model/forward/forward_maps.h"
 
@@ -167,7 +167,7 @@ static void copy_values(const head_work *t)
 static void content_scores(const head_work *t, const float *q, float *score)
 {
     memset(score, 0, t->tokens * sizeof *score);
-    pc__add_rows(q, t->transposed, t->tokens, t->dim, score, t->tokens);
+    pc__kernels_get()->add_rows(q, t->transposed, t->tokens, t->dim, score, t->tokens);
 }
 
 static void add_distance_scores(const head_work *t, size_t i, float *score)

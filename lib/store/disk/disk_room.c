@@ -23,11 +23,16 @@ static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
     return need <= limit && disk->lock.bytes <= limit - need;
 }
 
+/* Between enter and leave, after pc__disk_lock_mark. 1: the record's file is the spare, *bytes its
+ * size. 0: it is not; the record may still exist. */
+static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                      uint64_t *bytes);
+
 /* Removes the record, or makes its file the spare. As pc__disk_unlink_record. */
 static pc_status remove_or_reuse(pc__disk *disk, const pc__record_name *record_name,
                                  pc__disk_spare *spare, uint64_t *bytes)
 {
-    if (spare && spare->fd < 0 && pc__disk_reuse(disk, record_name, spare, bytes))
+    if (spare && spare->fd < 0 && reuse_file(disk, record_name, spare, bytes))
         return PC_OK;
     return pc__disk_unlink_record(&disk->root, record_name, bytes);
 }
@@ -328,8 +333,8 @@ static int move_file(int fd, int sub, const char *name, int dir, const char *dra
     return moved;
 }
 
-int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
-                   uint64_t *bytes)
+static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                      uint64_t *bytes)
 {
     char name[PC__DISK_NAME];
     struct stat st;
@@ -362,8 +367,8 @@ int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_
 
 #else
 
-int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
-                   uint64_t *bytes)
+static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                      uint64_t *bytes)
 {
     (void)disk, (void)record_name, (void)spare, (void)bytes;
     return 0;

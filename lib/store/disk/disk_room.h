@@ -50,10 +50,6 @@ pc_status pc__disk_erase(pc__disk *disk, const pc__record_name *record_name, uin
 
 /* A new name for a file in new/. Under `work`. */
 void pc__disk_draft_name(pc__disk *disk, char name[32]);
-/* Between enter and leave, after pc__disk_lock_mark. 1: the record's file is the spare, *bytes its
- * size. 0: it is not; the record may still exist. */
-int pc__disk_reuse(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
-                   uint64_t *bytes);
 /* 1: the spare has `bytes` now and is the caller's as *fd; the caller counts it. */
 int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd);
 /* Removes the spare, if there is one. */

@@ -282,6 +282,12 @@ static uint64_t excess_over(uint64_t have, uint64_t need, uint64_t limit)
     return sum > limit ? sum - limit : 0;
 }
 
+static void put_back(pc__ram_tier *t, pc__ram_entry **picked)
+{
+    for (; *picked; *picked = (*picked)->next)
+        pc__eviction_put_back(&t->eviction, &(*picked)->item);
+}
+
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
                                 pc__ram_quota *quota, pc__ram_entry **picked)
 {
@@ -299,7 +305,7 @@ uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority
         && (need > t->options.budget || !pick_until(t, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
     if (reason)
-        pc__ram_tier_put_back(t, picked);
+        put_back(t, picked);
     return reason;
 }
 
@@ -333,14 +339,8 @@ uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enoug
         freed += e->item.bytes;
         pc__ram_tier_detach(t, e, PC_EVENT_EVICT, gone);
     }
-    pc__ram_tier_put_back(t, &others);
+    put_back(t, &others);
     return freed;
-}
-
-void pc__ram_tier_put_back(pc__ram_tier *t, pc__ram_entry **picked)
-{
-    for (; *picked; *picked = (*picked)->next)
-        pc__eviction_put_back(&t->eviction, &(*picked)->item);
 }
 
 void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **gone)
@@ -373,7 +373,7 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
     e->item.holds = 1;
     status = pc__eviction_add(&t->eviction, &e->item);
     if (status < 0) {
-        pc__ram_tier_put_back(t, &picked);
+        put_back(t, &picked);
         goto done;
     }
     pc__ram_tier_evict(t, picked, gone);

@@ -84,7 +84,6 @@ void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *quota, pc__ram_entry **
 /* As pc__ram_tier_trim. */
 uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enough,
                                   const void *owner, pc__ram_entry **gone);
-void pc__ram_tier_put_back(pc__ram_tier *t, pc__ram_entry **picked);
 void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **gone);
 pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *desc,
                                  pc_segment *segment); /* needs no lock */

@@ -89,12 +89,9 @@ void pc__record_describe(const pc__record *record, pc_record_info *info); /* all
 /* Reads, checks and decodes block `index` into `out` [block_bytes[index]]. Any threads at once.
  * After a failure `out` is undefined. */
 pc_status pc__record_block(const pc__record *record, size_t index, void *out);
-/* Checks the block in place. NULL with PC_OK if that is impossible: only RAW blocks without a seal,
- * of sources that can be borrowed from. */
-pc_status pc__record_borrow(const pc__record *record, size_t index, const void **data);
-/* The same in two steps, for callers that need the address first. is_plain: all blocks are RAW and
- * not sealed. block_address: NULL as above; checks nothing. check: of a block that has an address;
- * any threads at once. */
+/* Blocks in place. is_plain: all blocks are RAW and not sealed. block_address: NULL if that is
+ * impossible: only RAW blocks without a seal, of sources that can be borrowed from; checks nothing.
+ * check: of a block that has an address; any threads at once. */
 int pc__record_is_plain(const pc__record *record);
 const void *pc__record_block_address(const pc__record *record, size_t index);
 pc_status pc__record_check(const pc__record *record, size_t index);

@@ -180,15 +180,6 @@ pc_status pc__record_check(const pc__record *r, size_t index)
                 : pc__fail(PC_ERR_INTERNAL, "block %zu of a record is not in memory", index);
 }
 
-pc_status pc__record_borrow(const pc__record *r, size_t index, const void **data)
-{
-    pc_status status = check_readable(r, index);
-    *data = status < 0 ? NULL : pc__record_block_address(r, index);
-    if (*data && (status = check_stored(r, index, *data)) < 0)
-        *data = NULL;
-    return status;
-}
-
 /* The gap between two pieces of a file must be zeros. */
 static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, uint64_t size,
                            uint64_t next)

@@ -93,11 +93,11 @@ static pc_status wait_for_tls(const pc__remote_connection *w, pc_status status, 
 static pc_status start_tls(pc__remote_connection *w, const pc__remote_tls *tls, const char *server,
                            pc__remote_deadline *limit)
 {
-    pc_status status = pc__remote_tls_session_new(&w->tls, tls, w->fd, server);
+    pc_status status = pc__tls.session_new(&w->tls, tls, w->fd, server);
     short wants;
     if (status < 0)
         return pc__fail_in(status, "%s", w->name);
-    while (status == PC_OK && (status = pc__remote_tls_handshake(w->tls, &wants)) != PC_OK)
+    while (status == PC_OK && (status = pc__tls.handshake(w->tls, &wants)) != PC_OK)
         status = wait_for_tls(w, status, wants, limit);
     return status < 0 && limit->timed_out ? pc__fail(
                PC_ERR_IO, "%s: TLS: no end of the handshake before the deadline", w->name)
@@ -144,7 +144,8 @@ void pc__remote_connection_close(pc__remote_connection *connection)
 {
     if (!connection)
         return;
-    pc__remote_tls_session_free(connection->tls);
+    if (connection->tls)
+        pc__tls.session_free(connection->tls);
     if (connection->fd >= 0)
         close(connection->fd);
     pc__remote_reply_reader_free(connection->reader);
@@ -156,7 +157,7 @@ int pc__remote_connection_is_usable(const pc__remote_connection *connection)
 {
     struct pollfd p = {connection->fd, POLLIN, 0};
     return connection->at == connection->end
-           && (connection->tls ? pc__remote_tls_is_idle(connection->tls) : poll(&p, 1, 0) == 0);
+           && (connection->tls ? pc__tls.is_idle(connection->tls) : poll(&p, 1, 0) == 0);
 }
 
 uint64_t pc__remote_connection_received(pc__remote_connection *connection)
@@ -192,8 +193,7 @@ static pc_status send_records(pc__remote_connection *w, struct iovec *part, size
             skip_sent(&part, &count, n);
         }
         status = check_time(w, limit);
-        while (status == PC_OK
-               && (status = pc__remote_tls_send(w->tls, record, size, &wants)) != PC_OK)
+        while (status == PC_OK && (status = pc__tls.send(w->tls, record, size, &wants)) != PC_OK)
             status = wait_for_tls(w, status, wants, limit);
     }
     sodium_memzero(record, sizeof record);
@@ -294,7 +294,7 @@ static pc_status receive(pc__remote_connection *w, void *data, size_t size, size
         short wants;
         if (status < 0)
             return status;
-        status = w->tls ? pc__remote_tls_receive(w->tls, data, size, got, &wants)
+        status = w->tls ? pc__tls.receive(w->tls, data, size, got, &wants)
                         : receive_plain(w, data, size, got, &wants);
         if (status == PC_OK) {
             w->received += *got;

@@ -72,7 +72,7 @@ pc_status pc__remote_nodes_new(pc__remote_nodes **out, const pc_allocator *mem,
     pthread_mutex_init(&n->lock, NULL);
     n->stale = n->address.count > 1;
     if (n->address.tls.wanted)
-        status = pc__remote_tls_new(&n->tls, mem, &n->address.tls);
+        status = pc__tls.open(&n->tls, mem, &n->address.tls);
     if (status == PC_OK && n->address.tls.insecure && context)
         pc__log(context, PC_LOG_WARN, "remote: insecure=1: server certificates are not checked");
     for (size_t i = 0; i < n->address.count && status == PC_OK; i++)
@@ -91,7 +91,8 @@ void pc__remote_nodes_free(pc__remote_nodes *nodes)
         return;
     for (size_t i = 0; i < nodes->count; i++)
         node_free(&nodes->mem, nodes->items[i]);
-    pc__remote_tls_free(nodes->tls);
+    if (nodes->tls)
+        pc__tls.close(nodes->tls);
     pthread_mutex_destroy(&nodes->lock);
     pc__remote_address_free(&nodes->address);
     pc__free(&nodes->mem, nodes->items);

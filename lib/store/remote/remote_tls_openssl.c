@@ -173,8 +173,16 @@ static pc_status set_up(pc__remote_tls *t, const pc__remote_tls_options *options
     return status;
 }
 
-pc_status pc__remote_tls_new(pc__remote_tls **out, const pc_allocator *mem,
-                             const pc__remote_tls_options *options)
+static void close_tls(pc__remote_tls *tls)
+{
+    SSL_CTX_free(tls->context);
+    BIO_meth_free(tls->method);
+    pc__free(&tls->mem, tls->name);
+    pc__free(&tls->mem, tls);
+}
+
+static pc_status open_tls(pc__remote_tls **out, const pc_allocator *mem,
+                          const pc__remote_tls_options *options)
 {
     pc__remote_tls *t = *out = pc__calloc(mem, 1, sizeof *t);
     pc_status status;
@@ -185,19 +193,9 @@ pc_status pc__remote_tls_new(pc__remote_tls **out, const pc_allocator *mem,
     ERR_clear_error();
     if (status == PC_OK)
         return PC_OK;
-    pc__remote_tls_free(t);
+    close_tls(t);
     *out = NULL;
     return status;
-}
-
-void pc__remote_tls_free(pc__remote_tls *tls)
-{
-    if (!tls)
-        return;
-    SSL_CTX_free(tls->context);
-    BIO_meth_free(tls->method);
-    pc__free(&tls->mem, tls->name);
-    pc__free(&tls->mem, tls);
 }
 
 /* ---------------------------------------------------------------- one connection */
@@ -222,8 +220,17 @@ static int set_name(pc__remote_tls_session *session, const char *name)
            && SSL_set_tlsext_host_name(session->ssl, session->name);
 }
 
-pc_status pc__remote_tls_session_new(pc__remote_tls_session **out, const pc__remote_tls *tls,
-                                     int fd, const char *server)
+static void free_session(pc__remote_tls_session *session)
+{
+    if (session->is_up)
+        SSL_shutdown(session->ssl);
+    SSL_free(session->ssl);
+    ERR_clear_error();
+    pc__free(&session->mem, session);
+}
+
+static pc_status new_session(pc__remote_tls_session **out, const pc__remote_tls *tls, int fd,
+                             const char *server)
 {
     const char *name = tls->name ? tls->name : server;
     pc__remote_tls_session *session = *out = pc__calloc(&tls->mem, 1, sizeof *session);
@@ -244,20 +251,9 @@ pc_status pc__remote_tls_session_new(pc__remote_tls_session **out, const pc__rem
     }
     pc__fail(PC_ERR_IO, "TLS: cannot set up a session with '%.255s': %s", name, reason());
     BIO_free(bio);
-    pc__remote_tls_session_free(session);
+    free_session(session);
     *out = NULL;
     return PC_ERR_IO;
-}
-
-void pc__remote_tls_session_free(pc__remote_tls_session *session)
-{
-    if (!session)
-        return;
-    if (session->is_up)
-        SSL_shutdown(session->ssl);
-    SSL_free(session->ssl);
-    ERR_clear_error();
-    pc__free(&session->mem, session);
 }
 
 static int is_ssl(unsigned long error, int why)
@@ -307,7 +303,7 @@ static pc_status session_result(pc__remote_tls_session *session, int result, con
     return status;
 }
 
-pc_status pc__remote_tls_handshake(pc__remote_tls_session *session, short *wants)
+static pc_status shake_hands(pc__remote_tls_session *session, short *wants)
 {
     int result;
     ERR_clear_error();
@@ -316,8 +312,8 @@ pc_status pc__remote_tls_handshake(pc__remote_tls_session *session, short *wants
     return result == 1 ? PC_OK : session_result(session, result, "handshake", wants);
 }
 
-pc_status pc__remote_tls_receive(pc__remote_tls_session *session, void *data, size_t size,
-                                 size_t *got, short *wants)
+static pc_status receive_tls(pc__remote_tls_session *session, void *data, size_t size, size_t *got,
+                             short *wants)
 {
     int result;
     ERR_clear_error();
@@ -325,8 +321,8 @@ pc_status pc__remote_tls_receive(pc__remote_tls_session *session, void *data, si
     return result == 1 ? PC_OK : session_result(session, result, "receive", wants);
 }
 
-pc_status pc__remote_tls_send(pc__remote_tls_session *session, const void *data, size_t size,
-                              short *wants)
+static pc_status send_tls(pc__remote_tls_session *session, const void *data, size_t size,
+                          short *wants)
 {
     size_t sent; /* always all: partial writes are not enabled */
     int result;
@@ -335,7 +331,7 @@ pc_status pc__remote_tls_send(pc__remote_tls_session *session, const void *data,
     return result == 1 ? PC_OK : session_result(session, result, "send", wants);
 }
 
-int pc__remote_tls_is_idle(pc__remote_tls_session *session)
+static int session_is_idle(pc__remote_tls_session *session)
 {
     char byte;
     size_t got;
@@ -347,3 +343,14 @@ int pc__remote_tls_is_idle(pc__remote_tls_session *session)
     ERR_clear_error();
     return quiet;
 }
+
+const pc__remote_tls_ops pc__tls = {
+    .open = open_tls,
+    .close = close_tls,
+    .session_new = new_session,
+    .session_free = free_session,
+    .handshake = shake_hands,
+    .receive = receive_tls,
+    .send = send_tls,
+    .is_idle = session_is_idle,
+};

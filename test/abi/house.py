@@ -21,7 +21,7 @@ WORDS = {"worth", "bundle", "lend", "lender", "adopt", "resident", "wiping", "wi
 ALLOWED = {"SEEK_SET", "read_ahead", "READ_AHEAD", "look_ahead"}  # terms of the system
 
 
-NARROW = (".c", ".h", ".cpp", ".py", ".sh", ".cmake", "CMakeLists.txt", ".in", ".ci/run")
+NARROW = (".c", ".h", ".cpp", ".py", ".sh", ".cmake", "CMakeLists.txt", ".in", ".ci/run", ".md")
 
 
 def tracked(*folders):

@@ -66,37 +66,23 @@ static void release_payload(void *owner, void *payload)
 static void set_model(pc__image *image, const pc_model *model)
 {
     const pc_model_info *info = &model->info;
-    memcpy(image->model, info->fingerprint, sizeof image->model);
-    memset(image->architecture, 0, sizeof image->architecture);
-    memcpy(image->architecture, info->architecture,
-           strnlen(info->architecture, sizeof image->architecture - 1));
-    image->position_scheme = info->position_scheme;
-    image->layout = pc__model_layout(model);
-    image->dtype = pc__model_is_native(model) ? pc__model_segment_shape(model).dtype
-                                              : info->compute;
+    memcpy(image->form.model, info->fingerprint, sizeof image->form.model);
+    memset(image->form.architecture, 0, sizeof image->form.architecture);
+    memcpy(image->form.architecture, info->architecture,
+           strnlen(info->architecture, sizeof image->form.architecture - 1));
+    image->form.position_scheme = info->position_scheme;
+    image->form.layout = pc__model_layout(model);
+    image->form.shape = pc__model_is_native(model) ? pc__model_segment_shape(model)
+                                                   : (pc__kv_shape){.dtype = info->compute};
     if (pc__model_is_native(model))
         snprintf(image->kernels, sizeof image->kernels, "%s", pc__kernels_class());
-}
-
-static void set_shape(pc__image *image, const pc__kv_shape *shape)
-{
-    image->dtype = shape->dtype;
-    image->layers = shape->layers;
-    image->kv_heads = shape->kv_heads;
-    image->k_dim = shape->k_dim;
-    image->v_dim = shape->v_dim;
 }
 
 void pc__segment_image(pc__image *image, const pc_model *model, const pc__segment_facts *facts)
 {
     memset(image, 0, sizeof *image);
     set_model(image, model);
-    if (pc__model_is_native(model)) {
-        pc__kv_shape shape = pc__model_segment_shape(model);
-        set_shape(image, &shape);
-    }
-    image->block_count = pc__model_is_native(model) ? (size_t)pc__model_segment_shape(model).layers
-                                                    : 1;
+    image->block_count = pc__model_is_native(model) ? (size_t)image->form.shape.layers : 1;
     image->key = *facts->key;
     image->salt = *facts->salt;
     image->has_content = facts->content != NULL;
@@ -106,8 +92,8 @@ void pc__segment_image(pc__image *image, const pc_model *model, const pc__segmen
     if (facts->parent)
         image->parent = *facts->parent;
     image->encoding = facts->encoding;
-    image->regime = facts->regime;
-    image->origin = pc__key_offset(model, facts->start);
+    image->form.regime = facts->regime;
+    image->form.origin = pc__key_offset(model, facts->start);
     image->tokens = facts->count;
     image->token_ids = facts->tokens;
 }
@@ -134,9 +120,9 @@ static pc_status describe_run(const pc_model *model, const pc__kv *kv, pc__image
         blocks[l] = kv->layer[l];
         bytes[l] = pc__kv_layer_bytes(&kv->shape, kv->tokens);
     }
-    set_shape(image, &kv->shape);
-    image->regime = kv->regime;
-    image->origin = pc__key_offset(model, kv->origin);
+    image->form.shape = kv->shape;
+    image->form.regime = kv->regime;
+    image->form.origin = pc__key_offset(model, kv->origin);
     image->tokens = kv->tokens;
     image->relative = kv->relative;
     image->block_count = layers;
@@ -194,7 +180,6 @@ static pc_status describe_payload(void *owner, void *payload, pc__image *image, 
     status = export_payload(model, payload, &e);
     if (status < 0)
         return status;
-    image->layers = image->kv_heads = image->k_dim = image->v_dim = 0;
     image->block_count = 1;
     image->blocks = &e->block;
     image->block_bytes = &e->bytes;
@@ -208,18 +193,17 @@ static pc_status check_image(const pc_model *model, const pc__image *image, pc__
     const pc_model_info *info = &model->info;
     const char *wrong = NULL;
     size_t bytes;
-    if (memcmp(image->model, info->fingerprint, sizeof image->model) != 0)
+    if (memcmp(image->form.model, info->fingerprint, sizeof image->form.model) != 0)
         wrong = "model";
-    else if (image->layout != pc__model_layout(model))
+    else if (image->form.layout != pc__model_layout(model))
         wrong = "layout";
     else if (!image->tokens || image->tokens > UINT32_MAX || !image->block_bytes)
         wrong = "number of tokens";
     if (!wrong && pc__model_is_native(model)) {
         *shape = pc__model_segment_shape(model);
         bytes = pc__kv_layer_bytes(shape, image->tokens);
-        if (image->dtype != shape->dtype || image->layers != shape->layers
-            || image->kv_heads != shape->kv_heads || image->k_dim != shape->k_dim
-            || image->v_dim != shape->v_dim || image->block_count != (size_t)shape->layers)
+        if (memcmp(&image->form.shape, shape, sizeof *shape) != 0
+            || image->block_count != (size_t)shape->layers)
             wrong = "shape";
         for (size_t b = 0; !wrong && b < image->block_count; b++)
             wrong = !bytes || image->block_bytes[b] != bytes ? "size of a block" : NULL;
@@ -260,8 +244,8 @@ static pc_status create_import(pc_model *model, const pc__image *image, void **p
 
 static void set_run(pc__kv *kv, const pc__image *image)
 {
-    kv->regime = image->regime;
-    kv->origin = image->origin;
+    kv->regime = image->form.regime;
+    kv->origin = image->form.origin;
 }
 
 static pc_status create_payload(void *owner, const pc__image *image, void **payload,
@@ -387,23 +371,16 @@ static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
     if (!pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED, "raw states are those of native models only");
     set_model(&image, model);
-    raw->block_bytes = pc__kv_sizes(kv);
-    if (!raw->block_bytes)
+    image.form.shape = kv->shape;
+    image.form.regime = kv->regime;
+    image.relative = kv->relative;
+    image.blocks = kv->layer;
+    image.block_count = (size_t)kv->shape.layers;
+    if (!(image.block_bytes = pc__kv_sizes(kv)))
         return PC_ERR_NOMEM;
-    raw->model = model->info.fingerprint;
-    memcpy(raw->architecture, image.architecture, sizeof raw->architecture);
-    raw->position_scheme = image.position_scheme;
-    raw->layout = image.layout;
+    pc__image_raw(raw, &image);
+    raw->model = model->info.fingerprint; /* lives as long as the model */
     raw->lossy = kv->shape.dtype == PC_DTYPE_I8;
-    raw->dtype = kv->shape.dtype;
-    raw->layers = kv->shape.layers;
-    raw->kv_heads = kv->shape.kv_heads;
-    raw->k_dim = kv->shape.k_dim;
-    raw->v_dim = kv->shape.v_dim;
-    raw->rope_regime = kv->regime;
-    raw->relative = kv->relative;
-    raw->blocks = (void *const *)(void *)kv->layer;
-    raw->block_count = (size_t)kv->shape.layers;
     return PC_OK;
 }
 

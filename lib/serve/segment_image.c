@@ -8,6 +8,7 @@
 #include "attn/kernels.h"
 #include "model/model_states.h"
 #include "serve/unit_keys.h"
+#include "store/raw_states.h"
 
 /* The bytes for ops.import_segment of an application's model. Its handles may be any pointers, so
  * only this list tells which payloads are still such bytes. */

@@ -1,5 +1,6 @@
-# Outside libraries. Required: expat (PML), jansson, PCRE2 and utf8proc (tokenizers), zstd and xxHash (records), libsodium (digests, seals). Each optional
-# one is found automatically; -DPC_WITH_X=OFF leaves it out, =ON makes its absence an error.
+# Outside libraries. Required: expat (PML), jansson, PCRE2 and utf8proc (tokenizers), zstd and
+# xxHash (records), libsodium (digests, seals). Each optional one is found automatically;
+# -DPC_WITH_X=OFF leaves it out, =ON makes its absence an error.
 find_package(PkgConfig REQUIRED)
 if(NOT TARGET Threads::Threads)
   find_package(Threads REQUIRED)
@@ -28,22 +29,26 @@ if(NOT PC_WITH_HIREDIS STREQUAL "OFF")
 endif()
 message(STATUS "promptcache: hiredis ${PC_HAVE_HIREDIS}")
 
-# Not by hiredis' own part for it (libhiredis_ssl), which hiredis has since 1.0 only and which goes with connections of hiredis' own.
-set(PC_WITH_OPENSSL AUTO CACHE STRING "TLS (rediss://) of the tier REMOTE through OpenSSL: AUTO, ON or OFF")
+# TLS does not use libhiredis_ssl: hiredis has it only since 1.0, and it works only with connections
+# that hiredis opens itself.
+set(PC_WITH_OPENSSL AUTO CACHE STRING
+  "TLS (rediss://) of the tier REMOTE through OpenSSL: AUTO, ON or OFF")
 set_property(CACHE PC_WITH_OPENSSL PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_OPENSSL OFF)
 if(PC_HAVE_HIREDIS AND NOT PC_WITH_OPENSSL STREQUAL "OFF")
-  pkg_check_modules(PC_TLS IMPORTED_TARGET GLOBAL openssl>=1.1.1) # the prefix OPENSSL is that of CMake's own package
+  # CMake's own package has the prefix OPENSSL.
+  pkg_check_modules(PC_TLS IMPORTED_TARGET GLOBAL openssl>=1.1.1)
   if(PC_TLS_FOUND)
     set(PC_HAVE_OPENSSL ON)
   elseif(PC_WITH_OPENSSL STREQUAL "ON")
-    message(FATAL_ERROR "PC_WITH_OPENSSL=ON, but OpenSSL 1.1.1 or later was not found (Debian: libssl-dev)")
+    message(FATAL_ERROR
+      "PC_WITH_OPENSSL=ON, but OpenSSL 1.1.1 or later was not found (Debian: libssl-dev)")
   endif()
 endif()
 message(STATUS "promptcache: OpenSSL ${PC_HAVE_OPENSSL}")
 
-# oneDNN and FAISS use GCC's OpenMP runtime, and so do we, to keep them to one thread. Other compilers
-# get our declarations of it: cmake/gomp/omp.h says why.
+# oneDNN and FAISS use GCC's OpenMP runtime. The library calls it to keep them to one thread. Other
+# compilers get declarations of it from cmake/gomp/omp.h, which says why.
 set(PC_GOMP_INCLUDE)
 if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")
   set(PC_GOMP_INCLUDE ${PROJECT_SOURCE_DIR}/cmake/gomp)
@@ -59,7 +64,8 @@ if(NOT PC_WITH_ONEDNN STREQUAL "OFF")
   mark_as_advanced(PC_ONEDNN_INCLUDE PC_ONEDNN_LIBRARY)
   set(PC_ONEDNN_FITS OFF) # 2.6 or a later 2.x: version 3 has another C interface
   if(PC_ONEDNN_INCLUDE AND EXISTS ${PC_ONEDNN_INCLUDE}/oneapi/dnnl/dnnl_version.h)
-    file(STRINGS ${PC_ONEDNN_INCLUDE}/oneapi/dnnl/dnnl_version.h lines REGEX "#define DNNL_VERSION_(MAJOR|MINOR) ")
+    file(STRINGS ${PC_ONEDNN_INCLUDE}/oneapi/dnnl/dnnl_version.h lines
+      REGEX "#define DNNL_VERSION_(MAJOR|MINOR) ")
     string(REGEX REPLACE "[^0-9;]" "" lines "${lines}")
     if(lines MATCHES "^2;([0-9]+)$" AND CMAKE_MATCH_1 GREATER_EQUAL 6)
       set(PC_ONEDNN_FITS ON)
@@ -71,7 +77,8 @@ if(NOT PC_WITH_ONEDNN STREQUAL "OFF")
     set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${PC_ONEDNN_LIBRARY}
       INTERFACE_INCLUDE_DIRECTORIES "${PC_ONEDNN_INCLUDE};${PC_GOMP_INCLUDE}")
   elseif(PC_WITH_ONEDNN STREQUAL "ON")
-    message(FATAL_ERROR "PC_WITH_ONEDNN=ON, but oneDNN 2.6 or a later 2.x was not found (Debian: libdnnl-dev)")
+    message(FATAL_ERROR
+      "PC_WITH_ONEDNN=ON, but oneDNN 2.6 or a later 2.x was not found (Debian: libdnnl-dev)")
   endif()
 endif()
 message(STATUS "promptcache: oneDNN ${PC_HAVE_ONEDNN}")
@@ -80,8 +87,9 @@ set(PC_WITH_FAISS AUTO CACHE STRING "the memo's index through FAISS: AUTO, ON or
 set_property(CACHE PC_WITH_FAISS PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_FAISS OFF)
 if(NOT PC_WITH_FAISS STREQUAL "OFF")
-  # Not by its CMake package: that asks for OpenMP and BLAS of its own finding. BLAS is whatever the system calls libblas: the reference has no threads,
-  # Debian's libopenblas0-pthread starts some of its own when it is loaded.
+  # FAISS is not found by its CMake package, which looks for OpenMP and BLAS itself. BLAS is
+  # whatever the system calls libblas. The reference BLAS has no threads; Debian's
+  # libopenblas0-pthread starts some when it is loaded.
   find_path(PC_FAISS_INCLUDE faiss/impl/HNSW.h)
   find_library(PC_FAISS_LIBRARY faiss)
   find_library(PC_BLAS_LIBRARY blas)
@@ -89,7 +97,8 @@ if(NOT PC_WITH_FAISS STREQUAL "OFF")
   mark_as_advanced(PC_FAISS_INCLUDE PC_FAISS_LIBRARY PC_BLAS_LIBRARY PC_LAPACK_LIBRARY)
   set(PC_FAISS_FITS OFF) # 1.7.3 or a later 1.7: the graph's functions have other arguments later
   if(PC_FAISS_INCLUDE AND EXISTS ${PC_FAISS_INCLUDE}/faiss/Index.h)
-    file(STRINGS ${PC_FAISS_INCLUDE}/faiss/Index.h lines REGEX "#define FAISS_VERSION_(MAJOR|MINOR|PATCH) ")
+    file(STRINGS ${PC_FAISS_INCLUDE}/faiss/Index.h lines
+      REGEX "#define FAISS_VERSION_(MAJOR|MINOR|PATCH) ")
     string(REGEX REPLACE "[^0-9;]" "" lines "${lines}")
     if(lines MATCHES "^1;7;([0-9]+)$" AND CMAKE_MATCH_1 GREATER_EQUAL 3)
       set(PC_FAISS_FITS ON)
@@ -97,7 +106,8 @@ if(NOT PC_WITH_FAISS STREQUAL "OFF")
   endif()
   include(CheckLanguage)
   check_language(CXX)
-  if(PC_FAISS_FITS AND PC_FAISS_LIBRARY AND PC_BLAS_LIBRARY AND PC_LAPACK_LIBRARY AND CMAKE_CXX_COMPILER)
+  if(PC_FAISS_FITS AND PC_FAISS_LIBRARY AND PC_BLAS_LIBRARY AND PC_LAPACK_LIBRARY
+      AND CMAKE_CXX_COMPILER)
     set(PC_HAVE_FAISS ON)
     enable_language(CXX)
     set(CMAKE_CXX_STANDARD 17)
@@ -107,7 +117,8 @@ if(NOT PC_WITH_FAISS STREQUAL "OFF")
     set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
     set(PC_FAISS_LIBRARIES ${PC_FAISS_LIBRARY} ${PC_LAPACK_LIBRARY} ${PC_BLAS_LIBRARY} gomp stdc++)
   elseif(PC_WITH_FAISS STREQUAL "ON")
-    message(FATAL_ERROR "PC_WITH_FAISS=ON, but FAISS 1.7.3 or a later 1.7, BLAS, LAPACK and a C++ compiler were not all found (Debian: libfaiss-dev, g++)")
+    message(FATAL_ERROR "PC_WITH_FAISS=ON, but FAISS 1.7.3 or a later 1.7, BLAS, LAPACK and a C++ "
+      "compiler were not all found (Debian: libfaiss-dev, g++)")
   endif()
 endif()
 message(STATUS "promptcache: FAISS ${PC_HAVE_FAISS}")

@@ -3,11 +3,13 @@ add_library(promptcache_flags INTERFACE)
 target_compile_options(promptcache_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow
   $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>)
-option(PC_WERROR "warnings are errors (CI and the preset developer; other compilers have other warnings)" OFF)
+option(PC_WERROR
+  "warnings are errors (CI and the preset developer; other compilers have other warnings)" OFF)
 if(PC_WERROR)
   target_compile_options(promptcache_flags INTERFACE -Werror)
 endif()
-# Results must not depend on which expression the compiler fuses: the kernels say fma where they mean it.
+# Results must not depend on which expressions the compiler fuses: the kernels write fma where they
+# mean it.
 target_compile_options(promptcache_flags INTERFACE -ffp-contract=off -fno-math-errno)
 target_compile_definitions(promptcache_flags INTERFACE _GNU_SOURCE)
 target_include_directories(promptcache_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
@@ -15,6 +17,7 @@ if(PC_BUILD_FUZZ AND NOT PC_SANITIZE)
   set(PC_SANITIZE fuzzer-no-link,address,undefined)
 endif()
 if(PC_SANITIZE)
-  target_compile_options(promptcache_flags INTERFACE -fsanitize=${PC_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_compile_options(promptcache_flags INTERFACE
+    -fsanitize=${PC_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(promptcache_flags INTERFACE -fsanitize=${PC_SANITIZE})
 endif()

@@ -1,8 +1,10 @@
-# One static library a folder of lib/, linked only with the folders it may use (lib/README.md), so that a forbidden
-# dependency does not link in the unit tests; then the library itself out of all their objects.
+# Each folder of lib/ is a static library. It links only the folders that it may use
+# (lib/README.md), so that a forbidden dependency does not link in the unit tests. The library
+# itself is made of all their objects.
 function(promptcache_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LINKS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/${name}/*.c ${PROJECT_SOURCE_DIR}/lib/${name}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/lib/${name}/*.c ${PROJECT_SOURCE_DIR}/lib/${name}/*.cpp)
   if(NOT PC_HAVE_FAISS)
     list(FILTER sources EXCLUDE REGEX "_faiss\\.c$|\\.cpp$")
   endif()
@@ -24,7 +26,8 @@ function(promptcache_folder name)
 endfunction()
 
 promptcache_folder(base LINKS PkgConfig::SODIUM PkgConfig::XXHASH Threads::Threads)
-promptcache_folder(text USES promptcache_base LINKS PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC)
+promptcache_folder(text USES promptcache_base
+  LINKS PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 promptcache_folder(pml USES promptcache_text LINKS PkgConfig::EXPAT)
 promptcache_folder(attn USES promptcache_base)
 promptcache_folder(model USES promptcache_attn promptcache_text LINKS PkgConfig::JANSSON)
@@ -37,7 +40,8 @@ if(PC_HAVE_OPENSSL)
   target_compile_definitions(promptcache_store PUBLIC PC_HAVE_OPENSSL)
   target_link_libraries(promptcache_store PUBLIC PkgConfig::PC_TLS)
 endif()
-promptcache_folder(memo USES promptcache_attn promptcache_model LINKS PkgConfig::ZSTD PkgConfig::XXHASH)
+promptcache_folder(memo USES promptcache_attn promptcache_model
+  LINKS PkgConfig::ZSTD PkgConfig::XXHASH)
 if(PC_HAVE_FAISS)
   target_compile_definitions(promptcache_memo PUBLIC PC_HAVE_FAISS)
   target_include_directories(promptcache_memo SYSTEM PRIVATE ${PC_GOMP_INCLUDE} ${PC_FAISS_INCLUDE})
@@ -55,7 +59,8 @@ set(objects)
 foreach(folder IN LISTS PC_FOLDERS)
   list(APPEND objects $<TARGET_OBJECTS:promptcache_${folder}>)
 endforeach()
-set(outside PkgConfig::EXPAT PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC PkgConfig::SODIUM PkgConfig::ZSTD PkgConfig::XXHASH Threads::Threads m)
+set(outside PkgConfig::EXPAT PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC
+  PkgConfig::SODIUM PkgConfig::ZSTD PkgConfig::XXHASH Threads::Threads m)
 if(PC_HAVE_HIREDIS)
   list(APPEND outside PkgConfig::HIREDIS)
 endif()
@@ -69,8 +74,8 @@ if(PC_HAVE_FAISS)
   list(APPEND outside ${PC_FAISS_LIBRARIES})
 endif()
 
-# promptcache::promptcache is shared, with promptcache::static beside it; BUILD_SHARED_LIBS=OFF makes it
-# the static one alone.
+# promptcache::promptcache is shared, with promptcache::static beside it; BUILD_SHARED_LIBS=OFF
+# makes the static one alone.
 if(DEFINED BUILD_SHARED_LIBS AND NOT BUILD_SHARED_LIBS)
   add_library(promptcache STATIC ${objects})
   target_link_libraries(promptcache PUBLIC ${outside})

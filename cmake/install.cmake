@@ -1,5 +1,7 @@
-# Installs header, libraries, programs with man pages and completion, pkg-config file, CMake package (promptcache::promptcache, promptcache::static), documents and the demo.
-option(PC_INSTALL "install rules (off by default inside of another project)" ${PROJECT_IS_TOP_LEVEL})
+# Installs header, libraries, programs with man pages and completion, pkg-config file, CMake package
+# (promptcache::promptcache, promptcache::static), documents and the demo.
+option(PC_INSTALL "install rules (off by default inside of another project)"
+  ${PROJECT_IS_TOP_LEVEL})
 if(NOT PC_INSTALL)
   return()
 endif()
@@ -12,7 +14,8 @@ install(TARGETS ${PC_LIBRARIES}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET promptcache_program)
   file(RELATIVE_PATH to_library ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-  set_target_properties(promptcache_program promptcache_bench PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library}")
+  set_target_properties(promptcache_program promptcache_bench PROPERTIES
+    INSTALL_RPATH "$ORIGIN/${to_library}")
   install(TARGETS promptcache_program promptcache_bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   if(TARGET promptcache_manual)
     install(FILES ${PC_MANUAL} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
@@ -32,9 +35,9 @@ foreach(what LIBDIR INCLUDEDIR) # a packager may have given absolute ones
     set(PC_${what} "\${prefix}/${PC_${what}}")
   endif()
 endforeach()
-# What the static library needs, as flags: naming modules would make pkg-config ask for them, and hand
-# their flags on, where somebody links the shared one. Those are linked as shared libraries; who wants
-# none at all adds what they need themselves.
+# The needs of the static library are listed as flags. If modules were named, pkg-config would ask
+# for them, and hand their flags on, when somebody links the shared library. These libraries are
+# linked as shared ones. An application that wants no shared library adds their own needs itself.
 set(PC_MODULES expat jansson libpcre2-8 libutf8proc libsodium libzstd libxxhash)
 set(static_flags ${EXPAT_LDFLAGS} ${JANSSON_LDFLAGS} ${PCRE2_LDFLAGS} ${UTF8PROC_LDFLAGS}
   ${SODIUM_LDFLAGS} ${ZSTD_LDFLAGS} ${XXHASH_LDFLAGS})
@@ -67,9 +70,12 @@ configure_file(pkgconfig/promptcache.pc.in promptcache.pc @ONLY)
 configure_package_config_file(pkgconfig/promptcacheConfig.cmake.in promptcacheConfig.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/promptcache
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
-write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcache.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfigVersion.cmake
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcache.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfig.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/promptcache)
 
 # As they lie in the tree, so that the pages find each other and their pictures.

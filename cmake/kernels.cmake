@@ -12,11 +12,12 @@ if(NOT PC_DEBUG_KERNELS AND NOT PC_SANITIZE
 endif()
 file(GLOB memo_kernels lib/memo/index/scan*.c lib/memo/train/*.c)
 file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
-  lib/model/forward/forward_attention.c lib/model/forward/forward_convolution.c lib/model/forward/forward_maps.c
-  lib/model/forward/forward_mlp.c lib/model/forward/disentangled_attention.c
-  lib/model/load/dequant.c lib/model/load/dequant_256.c lib/model/load/dequant_32.c lib/model/forward/forward_embed.c
-  lib/model/forward/forward.c lib/model/load/quantised_rows.c lib/model/forward/heads.c lib/model/load/weights_check.c
-  lib/model/load/unpermute.c lib/store/codec/*.c)
+  lib/model/forward/forward_attention.c lib/model/forward/forward_convolution.c
+  lib/model/forward/forward_maps.c lib/model/forward/forward_mlp.c
+  lib/model/forward/disentangled_attention.c lib/model/load/dequant.c
+  lib/model/load/dequant_256.c lib/model/load/dequant_32.c lib/model/forward/forward_embed.c
+  lib/model/forward/forward.c lib/model/load/quantised_rows.c lib/model/forward/heads.c
+  lib/model/load/weights_check.c lib/model/load/unpermute.c lib/store/codec/*.c)
 set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
@@ -43,9 +44,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   file(GLOB amx_files lib/attn/cpu/kernels_amx*.c lib/attn/cpu/*_amx.c)
   foreach(level avx2 avx512 avx512vnni avx512bf16 amx)
     set_property(SOURCE ${${level}_files} APPEND PROPERTY COMPILE_OPTIONS ${${level}})
-    # Compilers take up to a minute for one of these under AddressSanitizer. Fuzzers do without all of
-    # them; other builds with it without those beyond AVX2, whose own tests put guard pages around what
-    # they pass.
+    # Compilers take up to a minute for one of these under AddressSanitizer. Builds of fuzzers leave
+    # the sanitizer out of all of them. Other builds with it leave it out beyond AVX2, where the
+    # tests of the kernels put guard pages around what they pass.
     if(PC_BUILD_FUZZ OR (PC_SANITIZE MATCHES "address" AND NOT level STREQUAL "avx2"))
       set_property(SOURCE ${${level}_files} APPEND PROPERTY
         COMPILE_OPTIONS -fno-sanitize=address,undefined)

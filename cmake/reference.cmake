@@ -11,6 +11,8 @@ configure_file(doc/reference/Doxyfile.in ${PROJECT_BINARY_DIR}/Doxyfile @ONLY)
 add_custom_target(promptcache_reference COMMAND ${PC_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile
   COMMENT "reference of the headers: ${PROJECT_BINARY_DIR}/reference" VERBATIM)
 if(PC_INSTALL)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/reference/man/man3 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/reference/html DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/reference/man/man3
+    DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/reference/html
+    DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 endif()

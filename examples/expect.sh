@@ -1,6 +1,7 @@
 #!/bin/sh
-# expect.sh CODE PATTERN... -- COMMAND...: runs the command; its exit code must be CODE and its output (both streams as one text, line
-# breaks as blanks) must match every extended regular expression.
+# expect.sh CODE PATTERN... -- COMMAND...: runs the command. Its exit code must be CODE, and its
+# output (both streams as one text, line breaks as blanks) must match every extended regular
+# expression.
 set -u
 code=$1
 shift
@@ -17,5 +18,6 @@ printf '%s\n' "$output"
 [ "$got" = "$code" ] || { echo "exit code $got, expected $code"; exit 1; }
 text=$(printf '%s' "$output" | tr '\n' ' ')
 while IFS= read -r pattern; do
-    printf '%s\n' "$text" | grep -qE -e "$pattern" || { echo "not in the output: $pattern"; exit 1; }
+    printf '%s\n' "$text" | grep -qE -e "$pattern" ||
+        { echo "not in the output: $pattern"; exit 1; }
 done <"$patterns"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws lib/map.svg out of lib/README.md: the folders of its first table, each above those that it may use, and the
-numbered steps of "One request" on the folders where they happen.
+"""Draws lib/map.svg from lib/README.md: the folders of its first table, each above those that it
+may use, and the numbered steps of "One request" on the folders where they happen.
 
     python3 tools/draw_map.py            writes lib/map.svg
     python3 tools/draw_map.py --check    exit code 1 if lib/map.svg is another one
@@ -15,7 +15,8 @@ WIDTH, BOX, HEIGHT, GAP, TOP = 960, 216, 92, 44, 60
 
 STYLE = """<style>
 text { font: 12px "DejaVu Sans", Helvetica, Arial, sans-serif; fill: #222 }
-.head { font-size: 15px; font-weight: bold } .name { font-size: 14px; font-weight: bold; fill: #1f4f8f }
+.head { font-size: 15px; font-weight: bold } \
+.name { font-size: 14px; font-weight: bold; fill: #1f4f8f }
 .note { font-size: 11px; fill: #444 } .box { fill: #eef3fb; stroke: #4a78b8 }
 .use { stroke: #9db4d3; fill: none } .way { stroke: #c9662b; stroke-width: 2; fill: none }
 .step { fill: #c9662b } .number { fill: #fff; font-weight: bold; text-anchor: middle }
@@ -27,7 +28,8 @@ def read_map():
     rows = re.findall(r"^\| `(\w+)/` \| (.*?) \| (.*?) \|$", text, re.M)
     folders = {name: (holds, re.findall(r"\w+", uses)) for name, holds, uses in rows}
     for name, (holds, uses) in folders.items():
-        used = [f for f in folders if f != name] if uses == ["all"] else [u for u in uses if u in folders]
+        used = ([f for f in folders if f != name] if uses == ["all"]
+                else [u for u in uses if u in folders])
         folders[name] = (re.sub(r"`", "", holds), used)
     request = re.search(r"^## One request.*?\n(.*?)^## ", text, re.M | re.S).group(1)
     steps = []
@@ -81,7 +83,8 @@ def direct(folders, name):
 
 def draw(folders, steps):
     at, height = places(folders)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+           f'viewBox="0 0 {WIDTH} {height}">',
            STYLE, '<rect width="100%" height="100%" fill="#fff"/>',
            '<text x="20" y="26" class="head">lib/: a folder uses those that it stands above; '
            'numbers: one request, from pc_generate to the kernel</text>']
@@ -89,10 +92,12 @@ def draw(folders, steps):
         x, y = at[name]
         for used in direct(folders, name):
             to_x, to_y = at[used]
-            out.append(f'<path class="use" d="M{x + BOX / 2:.0f} {y + HEIGHT} L{to_x + BOX / 2:.0f} {to_y}"/>')
+            out.append(f'<path class="use" d="M{x + BOX / 2:.0f} {y + HEIGHT} '
+                       f'L{to_x + BOX / 2:.0f} {to_y}"/>')
     for name, (holds, _) in folders.items():
         x, y = at[name]
-        out.append(f'<rect x="{x:.0f}" y="{y}" width="{BOX}" height="{HEIGHT}" rx="5" class="box"/>')
+        out.append(f'<rect x="{x:.0f}" y="{y}" width="{BOX}" height="{HEIGHT}" rx="5" '
+                   'class="box"/>')
         out.append(f'<text x="{x + 10:.0f}" y="{y + 20}" class="name">{name}/</text>')
         out += [f'<text x="{x + 10:.0f}" y="{y + 38 + 14 * n}" class="note">{escape(line)}</text>'
                 for n, line in enumerate(wrap(holds, 34, 4))]

@@ -46,7 +46,8 @@ needed() {
         sed -n 's/^add_test(\(\[=*\[\)\{0,1\}\([A-Za-z0-9_]*\)\(]=*]\)\{0,1\} /\2 /p' |
         awk -v folder="\"$(pwd)/$1/" 'NR == FNR { chosen[$1]; next }
             $1 in chosen { for (i = 2; i <= NF; i++) if (index($i, folder) == 1) {
-                sub(/"\)*$/, "", $i); print substr($i, length(folder) + 1) } }' "$1.tests" - | sort -u
+                sub(/"\)*$/, "", $i); print substr($i, length(folder) + 1) } }' "$1.tests" - |
+        sort -u
 }
 
 # any_of "A B": A|B

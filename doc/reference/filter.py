@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Turns the plain comments of a public header into those that doxygen reads: filter.py HEADER.
 
-A section line makes a group, a comment above a declaration documents it, a comment behind a field that field."""
+A section line makes a group. A comment above a declaration documents it; a comment behind a field
+documents that field."""
 import re
 import sys
 
@@ -29,7 +30,8 @@ def section(match):
 
 
 text = re.sub(r"/\* ---- (.*?) \*/", section, text, flags=re.S)
-text = re.sub(r"([;,}]|\d|\)) /\* (?!clang-format)(.*?)\*/", r"\1 /**< \2*/", text, flags=re.S)  # behind a field
+# Comments behind fields.
+text = re.sub(r"([;,}]|\d|\)) /\* (?!clang-format)(.*?)\*/", r"\1 /**< \2*/", text, flags=re.S)
 text = re.sub(r"(PC_\w+ = \d+) /\*\* ", r"\1 /**< ", text)
 text = re.sub(r"^( *)/\* (?!clang-format)", r"\1/** ", text, flags=re.M)
 text = re.sub(r"^ \* Returns ", " * @return ", text, flags=re.M)

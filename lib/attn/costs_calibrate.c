@@ -153,13 +153,12 @@ pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
     if (status < 0)
         return status;
     costs.source = PC_COSTS_MEASURED;
-    PC__TRY(measure_costs(context, &o, &costs), done);
+    PC__TRY_RETURN(measure_costs(context, &o, &costs));
     pc__costs_path(kept, sizeof kept);
-    PC__TRY(pc__costs_use(context, &costs), done);
+    PC__TRY_RETURN(pc__costs_use(context, &costs));
     if (!o.path)
         o.path = kept;
     if (*o.path)
         status = pc__costs_write(&context->mem, o.path, &costs);
-done:
     return status;
 }

@@ -90,10 +90,16 @@ void pc__id_hex(const pc__id *id, char hex[65])
     sodium_bin2hex(hex, 65, id->bytes, sizeof id->bytes);
 }
 
-int pc__hex_digit(char c)
+static int hex_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                   : -1;
+}
+
+int pc__hex_byte(const char *digits)
+{
+    int high = hex_digit(digits[0]), low = high < 0 ? -1 : hex_digit(digits[1]);
+    return low < 0 ? -1 : 16 * high + low;
 }

@@ -105,6 +105,48 @@ pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd,
     return pc__fail(PC_ERR_STATE, "%s/%s: not a regular file of this user", dir->path, name);
 }
 
+pc_status pc__dir_read_at(const pc__dir *dir, const pc_allocator *mem, const char *name, int fd,
+                          uint64_t at, uint8_t **data, size_t *size)
+{
+    size_t wanted = *size;
+    int64_t got;
+    pc_status status;
+    *size = 0;
+    *data = wanted < SIZE_MAX ? pc__alloc(mem, wanted + 1) : NULL;
+    if (!*data)
+        return PC_ERR_NOMEM;
+    got = pc__read_at(fd, *data, wanted, at);
+    if (got >= 0) {
+        *size = (size_t)got;
+        return PC_OK;
+    }
+    status = pc__dir_fault(dir, name);
+    pc__free(mem, *data);
+    *data = NULL;
+    return status;
+}
+
+pc_status pc__dir_read(const pc__dir *dir, const pc_allocator *mem, const char *name,
+                       uint64_t limit, uint8_t **data, size_t *size)
+{
+    struct stat st;
+    int fd;
+    pc_status status = pc__dir_file(dir, name, O_RDONLY, &fd, &st);
+    *data = NULL;
+    *size = 0;
+    if (status < 0)
+        return status;
+    if ((uint64_t)st.st_size > limit) {
+        status = pc__fail(PC_ERR_FORMAT, "%s/%s: has %lld bytes", dir->path, name,
+                          (long long)st.st_size);
+    } else {
+        *size = (size_t)st.st_size;
+        status = pc__dir_read_at(dir, mem, name, fd, 0, data, size);
+    }
+    close(fd);
+    return status;
+}
+
 int pc__dir_has(const pc__dir *dir, const char *name, int fd)
 {
     struct stat opened, there;

@@ -30,6 +30,14 @@ int pc__dir_is_trusted(const pc__dir *dir, const struct stat *st);
 /* Opens a file of it; O_CREAT makes it with mode 0600. PC_ERR_NOT_FOUND; PC_ERR_IO, also for a
  * link; PC_ERR_STATE: not a trusted file. */
 pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd, struct stat *st);
+/* Reads a file of at most `limit` bytes. *data: new memory, NULL after an error; *size: its bytes,
+ * fewer if the file becomes shorter meanwhile, 0 after an error. As pc__dir_file; PC_ERR_FORMAT:
+ * more than `limit`. */
+pc_status pc__dir_read(const pc__dir *dir, const pc_allocator *mem, const char *name,
+                       uint64_t limit, uint8_t **data, size_t *size);
+/* The same for *size bytes at `at` of a file that is open. */
+pc_status pc__dir_read_at(const pc__dir *dir, const pc_allocator *mem, const char *name, int fd,
+                          uint64_t at, uint8_t **data, size_t *size);
 /* Whether the open file still has this name. */
 int pc__dir_has(const pc__dir *dir, const char *name, int fd);
 /* flock(LOCK_EX) on a file of it, which is made if it is missing. *fd: -1, or the result of an

@@ -1,14 +1,11 @@
 /* Reads and writes the head of a memo, memo.pcm, and the files of its projectors (doc/format.md, "A
  * memo"). */
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "base/fail.h"
-#include "base/file.h"
 #include "base/little_endian.h"
 #include "memo/memo_internal.h"
 
@@ -17,8 +14,7 @@ enum {
     BUCKET_BYTES = 144,
     BUCKET_BYTES_1 = 96 /* in version 1 */,
     SUM_BYTES = 8,
-    VERSION = 2,
-    MOST_FILE = 64 << 20
+    VERSION = 2
 };
 static const char HEAD_NAME[] = "memo.pcm", magic[4] = {'p', 'c', 'm', 'm'};
 
@@ -177,25 +173,6 @@ static void get_bucket(pc__memo_bucket *b, const uint8_t *in, size_t bytes)
     b->losses_over_limit = pc__get_u64(in + 128);
 }
 
-pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **data, size_t *size)
-{
-    struct stat st;
-    int fd = -1;
-    pc_status status = pc__dir_file(&memo->dir, name, O_RDONLY, &fd, &st);
-    if (status < 0)
-        return status;
-    if (st.st_size > MOST_FILE)
-        status = pc__fail(PC_ERR_FORMAT, "%s/%s: has %lld bytes", memo->dir.path, name,
-                          (long long)st.st_size);
-    else if (!(*data = pc__alloc(&memo->mem, (size_t)st.st_size + 1)))
-        status = PC_ERR_NOMEM;
-    else if (pc__read_at(fd, *data, (size_t)st.st_size, 0) != st.st_size)
-        status = pc__dir_fault(&memo->dir, name);
-    *size = (size_t)st.st_size;
-    close(fd);
-    return status;
-}
-
 /* Reads the projector that the head names. If it is gone or another one, the bucket becomes
  * untrained and closed. */
 static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
@@ -205,7 +182,7 @@ static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
     size_t size = 0;
     pc_status status;
     projector_name(name, b->most);
-    status = pc__memo_file_read(memo, name, &data, &size);
+    status = pc__dir_read(&memo->dir, &memo->mem, name, PC__MEMO_MOST_FILE, &data, &size);
     if (status >= 0 && XXH3_64bits(data, size) == b->sum)
         status = pc__projector_read(&b->projector, &memo->mem, data, size, name);
     pc__free(&memo->mem, data);
@@ -243,7 +220,8 @@ pc_status pc__memo_head_read(pc_memo *memo)
 {
     uint8_t *data = NULL;
     size_t size = 0;
-    pc_status status = pc__memo_file_read(memo, HEAD_NAME, &data, &size);
+    pc_status status = pc__dir_read(&memo->dir, &memo->mem, HEAD_NAME, PC__MEMO_MOST_FILE, &data,
+                                    &size);
     if (status == PC_ERR_NOT_FOUND)
         status = PC_MISS;
     if (status == PC_OK)

@@ -6,7 +6,6 @@
 #include <xxhash.h>
 
 #include "base/fail.h"
-#include "base/file.h"
 #include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/memo_index.h"
@@ -27,16 +26,10 @@ static pc_status read_file_range(const pc__memo_index_reader *reader, uint64_t a
                                  uint8_t **out)
 {
     const pc_memo *memo = reader->memo;
-    int64_t got;
-    if (size >= SIZE_MAX || !(*out = pc__alloc(&memo->mem, (size_t)size + 1)))
-        return PC_ERR_NOMEM;
-    got = pc__read_at(reader->fd, *out, (size_t)size, at);
-    if (got == (int64_t)size)
-        return PC_OK;
-    pc__free(&memo->mem, *out);
-    *out = NULL;
-    return got < 0 ? pc__dir_fault(&memo->dir, reader->name)
-                   : pc__fail(PC_ERR_FORMAT, "the file ends too early");
+    size_t got = (size_t)size;
+    pc_status status = pc__dir_read_at(&memo->dir, &memo->mem, reader->name, reader->fd, at, out,
+                                       &got);
+    return status < 0 || got == size ? status : pc__fail(PC_ERR_FORMAT, "the file ends too early");
 }
 
 static pc_status read_index_head(pc__memo_index_reader *reader, uint64_t bytes)

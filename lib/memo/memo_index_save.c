@@ -88,18 +88,15 @@ static pc_status write_section(index_save *k, pc__index_file_section *s, int *er
     pc_status status;
     if (k->bytes.data)
         k->bytes.size = 0;
-    PC__TRY(
-        pc__index_write(k->memo->lengths[s->tokens * pc__memo_indexed_layers(k->memo) + s->layer],
-                        &k->bytes),
-        done);
-    PC__TRY(add_prompt_hashes(k), done);
+    PC__TRY_RETURN(pc__index_write(
+        k->memo->lengths[s->tokens * pc__memo_indexed_layers(k->memo) + s->layer], &k->bytes));
+    PC__TRY_RETURN(add_prompt_hashes(k));
     s->at = k->at;
     s->size = k->bytes.size;
     s->sum = XXH3_64bits(k->bytes.data, k->bytes.size);
     k->at += s->size;
     *error = pc__write_at(k->fd, k->bytes.data, k->bytes.size, s->at);
-done:
-    return status;
+    return PC_OK;
 }
 
 static pc_status write_index_head(index_save *k, int *error)

@@ -18,7 +18,8 @@
 
 enum {
     PC__MEMO_MOST_BUCKETS = 64,
-    PC__MEMO_LEAST_RECORDS = 32 /* for training a projector */
+    PC__MEMO_MOST_FILE = 64 << 20, /* bytes of head, projector or checkpoint */
+    PC__MEMO_LEAST_RECORDS = 32    /* for training a projector */
 };
 
 typedef struct pc__memo_bucket {
@@ -96,9 +97,6 @@ pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *pro
                                    uint64_t *sum);
 /* Reads head, buckets and their projectors. PC_MISS: there is no head. */
 pc_status pc__memo_head_read(pc_memo *memo);
-
-/* Reads a file of the memo's folder; the caller frees *data. */
-pc_status pc__memo_file_read(const pc_memo *memo, const char *name, uint8_t **data, size_t *size);
 
 /* ---- memo_index_save.c: writes index files where they lack enough to be worth it. Under `writer`.
  * An error is logged, too: a memo works without them. */

@@ -205,28 +205,27 @@ static pc_status open_memo_files(pc_memo *memo, const char *folder, const pc__me
 {
     int read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0;
     pc_status status;
-    PC__TRY(pc__dir_open(&memo->dir, &memo->mem, folder, !read_only), done);
-    PC__TRY(pc__memo_head_read(memo), done);
+    PC__TRY_RETURN(pc__dir_open(&memo->dir, &memo->mem, folder, !read_only));
+    PC__TRY_RETURN(pc__memo_head_read(memo));
     if (status == PC_MISS) {
         if (read_only)
             return pc__fail(PC_ERR_NOT_FOUND, "%s: holds no memo", folder);
         memo->head = *wanted;
-        PC__TRY(make_buckets(memo, options->bucket_tokens, options->bucket_count), done);
-        PC__TRY(pc__memo_head_write(memo), done);
+        PC__TRY_RETURN(make_buckets(memo, options->bucket_tokens, options->bucket_count));
+        PC__TRY_RETURN(pc__memo_head_write(memo));
     }
-    PC__TRY(check_head(&memo->head, wanted, folder), done);
-    PC__TRY(make_projectors(memo), done);
+    PC__TRY_RETURN(check_head(&memo->head, wanted, folder));
+    PC__TRY_RETURN(make_projectors(memo));
     status = open_maps(memo);
     if (status != PC_OK) /* PC_AGAIN: another process has it */
-        goto done;
-    PC__TRY(set_outputs(memo, wanted), done);
+        return status;
+    PC__TRY_RETURN(set_outputs(memo, wanted));
     memo->lengths = pc__calloc(&memo->mem, index_count(memo), sizeof(*memo->lengths));
     status = memo->lengths ? enter_records(memo) : PC_ERR_NOMEM;
     memo->is_open = status == PC_OK;
     /* Saved now, so that a kill does not cost the same work again. */
     if (memo->is_open && !read_only)
         (void)pc__memo_index_save(memo);
-done:
     return status;
 }
 

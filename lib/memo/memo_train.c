@@ -143,8 +143,8 @@ static pc_status save_checkpoint(void *user, size_t epoch, const void *data, siz
 static uint8_t *read_checkpoint(const bucket_training *l, size_t *size)
 {
     uint8_t *data = NULL;
-    if (pc__memo_file_read(l->memo, l->name, &data, size) >= 0 && *size > STAMP_BYTES
-        && pc__get_u64(data) == l->stamp)
+    if (pc__dir_read(&l->memo->dir, &l->memo->mem, l->name, PC__MEMO_MOST_FILE, &data, size) >= 0
+        && *size > STAMP_BYTES && pc__get_u64(data) == l->stamp)
         return data;
     pc__free(&l->memo->mem, data);
     return NULL;

@@ -206,13 +206,12 @@ pc_status pc__literal_around(pc__literal *literal, const char *before, const cha
     pc_status status;
     *tokens = NULL;
     *count = 0;
-    PC__TRY(pc__literal_add_template(literal, before, 1, 1), done);
-    PC__TRY(pc__literal_add(literal, PC__PIECE_DOCUMENT, text, size, 1, 1), done);
-    PC__TRY(pc__literal_add_template(literal, behind, 1, 1), done);
-    PC__TRY(pc__literal_adjust(literal, PC__BLANKS_NONE), done);
+    PC__TRY_RETURN(pc__literal_add_template(literal, before, 1, 1));
+    PC__TRY_RETURN(pc__literal_add(literal, PC__PIECE_DOCUMENT, text, size, 1, 1));
+    PC__TRY_RETURN(pc__literal_add_template(literal, behind, 1, 1));
+    PC__TRY_RETURN(pc__literal_adjust(literal, PC__BLANKS_NONE));
     if (literal->text.size) /* nothing to do for a model without a tokenizer */
         status = pc__literal_tokens(literal, tokens, count);
-done:
     return status;
 }
 

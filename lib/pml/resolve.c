@@ -78,14 +78,13 @@ static pc_status child_named(resolver *r, const pc__node *parent, const char *na
     pc_status status;
     *out = NULL;
     r->key.size = 0;
-    PC__TRY(pc__bytes_add(&r->key, parent->path, strlen(parent->path)), done);
+    PC__TRY_RETURN(pc__bytes_add(&r->key, parent->path, strlen(parent->path)));
     if (r->key.size)
-        PC__TRY(pc__bytes_add(&r->key, "/", 1), done);
-    PC__TRY(pc__bytes_add(&r->key, name, strlen(name)), done);
+        PC__TRY_RETURN(pc__bytes_add(&r->key, "/", 1));
+    PC__TRY_RETURN(pc__bytes_add(&r->key, name, strlen(name)));
     *out = pc__schema_node_at(r->tree, r->key.data, r->key.size);
     if (*out && (*out)->kind != kind)
         *out = NULL;
-done:
     return status;
 }
 

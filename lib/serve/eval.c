@@ -320,19 +320,18 @@ pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
     if (!model || !pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_segment_copy: only for segments of models that we run ourselves");
-    PC__TRY(pc__kv_copy(&copy, segment->payload), done);
-    PC__TRY(pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens), done);
+    PC__TRY_RETURN(pc__kv_copy(&copy, segment->payload));
+    PC__TRY_RETURN(pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens));
     (*out)->lossy = segment->lossy;
     if (pc__segment_visibility(segment)
         && (status = pc__segment_set_visibility(*out, pc__segment_visibility(segment))) < 0) {
         pc__segment_unref(*out);
         *out = NULL;
-        goto done;
+        return status;
     }
     atomic_store_explicit(&(*out)->tier, atomic_load_explicit(&segment->tier, memory_order_relaxed),
                           memory_order_relaxed);
-done:
-    return status;
+    return PC_OK;
 }
 
 pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k,

@@ -38,13 +38,13 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
     pc_status status;
     o.embeddings = full;
     o.logits = t->logits ? full_logits : NULL;
-    PC__TRY(pc_prefill(t->model, t->inputs + first, n, &o, NULL), done);
+    PC__TRY_RETURN(pc_prefill(t->model, t->inputs + first, n, &o, NULL));
     o.embeddings = reused;
     o.logits = t->logits ? reused_logits : NULL;
     o.memo = t->memo;
     o.threshold = -INFINITY;
     o.results = results;
-    PC__TRY(pc_prefill(t->model, t->inputs + first, n, &o, NULL), done);
+    PC__TRY_RETURN(pc_prefill(t->model, t->inputs + first, n, &o, NULL));
     for (size_t i = 0; i < n; i++) {
         tuning_trial *one = &t->trials[first + i];
         /* an input that the memo has itself tells nothing of others */
@@ -58,8 +58,7 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
                                          t->hidden, full_logits + i * t->logits,
                                          reused_logits + i * t->logits, t->logits);
     }
-done:
-    return status;
+    return PC_OK;
 }
 
 static pc_status try_all(tuning *t)

@@ -123,10 +123,8 @@ static pc_status match_blocks(const pc__image *want, const pc__image *have)
 pc_status pc__image_match(const pc__image *want, const pc__image *have)
 {
     pc_status status;
-    PC__TRY(match_names(want, have), done);
-    PC__TRY(match_numbers(want, have), done);
-    PC__TRY(match_tokens(want, have), done);
-    PC__TRY(match_blocks(want, have), done);
-done:
-    return status;
+    PC__TRY_RETURN(match_names(want, have));
+    PC__TRY_RETURN(match_numbers(want, have));
+    PC__TRY_RETURN(match_tokens(want, have));
+    return match_blocks(want, have);
 }

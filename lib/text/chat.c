@@ -2,11 +2,10 @@
  */
 #include "text/chat.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "text/json_file.h"
 
 static const char *const keys[PC__CHAT_PIECES] = {
     "system_open", "system_close", "system_empty",   "user_open",
@@ -156,19 +155,10 @@ static pc_status from_json(pc__chat **out, const pc_allocator *mem, const pc__to
 static pc_status load_json(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
                            const char *path)
 {
-    char *data;
-    size_t size;
-    json_error_t error;
     json_t *root;
-    pc_status status = pc__file_read(mem, path, 1 << 20, &data, &size);
+    pc_status status = pc__json_file(&root, mem, path, 1 << 20, 0);
     if (status < 0)
         return status;
-    root = json_loadb(data, size, JSON_REJECT_DUPLICATES, &error);
-    pc__free(mem, data);
-    if (!size)
-        return pc__fail(PC_ERR_FORMAT, "%s: the file is empty", path);
-    if (!root)
-        return pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", path, error.line, error.column, error.text);
     status = json_is_object(root) ? from_json(out, mem, tokenizer, root, path)
                                   : pc__fail(PC_ERR_FORMAT, "%s: not an object", path);
     json_decref(root);

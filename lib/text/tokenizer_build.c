@@ -11,10 +11,9 @@ enum { LONGEST_SPECIAL = 1024 };
 /* "<0x0A>" is 10; -1: another form */
 static int byte_of(pc__text piece)
 {
-    if (piece.size != 6 || memcmp(piece.data, "<0x", 3) || piece.data[5] != '>'
-        || pc__hex_digit(piece.data[3]) < 0 || pc__hex_digit(piece.data[4]) < 0)
-        return -1;
-    return pc__hex_digit(piece.data[3]) * 16 + pc__hex_digit(piece.data[4]);
+    return piece.size == 6 && !memcmp(piece.data, "<0x", 3) && piece.data[5] == '>'
+               ? pc__hex_byte(piece.data + 3)
+               : -1;
 }
 
 static int is_plain(uint8_t type)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "text/json_file.h"
 #include "text/normalise_json.h"
 #include "text/tokenizer_json_internal.h"
 
@@ -278,41 +279,12 @@ static void read_added_blanks(const pc__json_reading *r, pc__tokenizer *t)
     }
 }
 
-static pc_status parse_json(const char *data, size_t size, size_t flags, const char *where,
-                            json_t **out)
-{
-    json_error_t error;
-    *out = json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | flags, &error);
-    if (*out)
-        return PC_OK;
-    return json_error_code(&error) == json_error_out_of_memory
-               ? pc__fail(PC_ERR_NOMEM, "%s: out of memory", where)
-               : pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", where, error.line, error.column,
-                          error.text);
-}
-
-static pc_status read_json_file(const pc_allocator *mem, const char *path, size_t flags,
-                                json_t **out)
-{
-    char *data;
-    size_t size;
-    pc_status status = pc__file_read(mem, path, JSON_LIMIT, &data, &size);
-    *out = NULL;
-    if (status < 0)
-        return status;
-    status = parse_json(data, size, flags, path, out);
-    pc__free(mem, data);
-    return status;
-}
-
 /* Reads integers as reals: tokenizer_config.json often has a model_max_length of 10^30. */
 static pc_status read_optional(const pc_allocator *mem, const char *folder, const char *name,
                                json_t **out)
 {
-    char *path = pc__path_join(mem, folder, name);
-    pc_status status = path ? read_json_file(mem, path, JSON_DECODE_INT_AS_REAL, out)
-                            : PC_ERR_NOMEM;
-    pc__free(mem, path);
+    pc_status status = pc__json_in_folder(out, mem, folder, name, JSON_LIMIT,
+                                          JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL);
     return status == PC_ERR_NOT_FOUND ? PC_OK : status;
 }
 
@@ -347,7 +319,8 @@ pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, 
 {
     json_t *root = NULL, *config = NULL, *map = NULL;
     char *folder = pc__path_folder(mem, path);
-    pc_status status = folder ? read_json_file(mem, path, 0, &root) : PC_ERR_NOMEM;
+    pc_status status = folder ? pc__json_file(&root, mem, path, JSON_LIMIT, JSON_ALLOW_NUL)
+                              : PC_ERR_NOMEM;
     *out = NULL;
     if (status >= 0)
         status = read_optional(mem, folder, "tokenizer_config.json", &config);

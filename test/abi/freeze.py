@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Prints the file that freezes the binary interface of a release: freeze.py HEADER COMPILER > layout_vN.c
+"""Prints the file that freezes the binary interface of a release.
 
-Sizes and offsets of every struct, values of every code and constant, as static assertions. Made once a release and then left alone: later
-headers must still satisfy it (doc/abi.md)."""
+    freeze.py HEADER COMPILER > layout_vN.c
+
+Static assertions hold the sizes and offsets of every struct and the values of every code and
+constant. The file is made once for a release and then left alone: later headers must still satisfy
+it (doc/abi.md)."""
 import os
 import subprocess
 import sys
@@ -29,7 +32,7 @@ TOP = """/* The binary interface of release %d.%d on 64-bit machines, as test/ab
 
 
 def measure(header, path, compiler):
-    """Sizes and offsets as the compiler sees them, in the order of the header; then the constants."""
+    """Sizes and offsets as the compiler sees them, in the header's order; then the constants."""
     lines = header.includes + ["#include <stdio.h>", "int main(void) {"]
     for name, fields in header.structs.items():
         lines.append(f'printf("%zu\\n", sizeof({name}));')
@@ -40,8 +43,10 @@ def measure(header, path, compiler):
         probe = os.path.join(folder, "probe")
         with open(probe + ".c", "w", encoding="utf-8") as file:
             file.write("\n".join(lines))
-        subprocess.run([compiler, "-I", os.path.dirname(path), probe + ".c", "-o", probe], check=True)
-        return iter(subprocess.run([probe], check=True, capture_output=True, text=True).stdout.split())
+        subprocess.run([compiler, "-I", os.path.dirname(path), probe + ".c", "-o", probe],
+                       check=True)
+        return iter(subprocess.run([probe], check=True, capture_output=True,
+                                   text=True).stdout.split())
 
 
 def freeze(path, compiler):

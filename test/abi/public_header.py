@@ -1,10 +1,11 @@
-"""Structs with their fields, constants, codes and functions of the public headers: promptcache.h and those in
-the folder promptcache beside it. For the checks beside this file."""
+"""Structs with their fields, constants, codes and functions of the public headers: promptcache.h
+and those in the folder promptcache beside it. The checks beside this file use it."""
 import glob
 import os
 import re
 
-# Filled by the library and handed to a callback, never set up by the caller: they need no INIT macro.
+# The library fills these and gives them to a callback. The caller never sets them up, so they need
+# no INIT macro.
 GIVEN_BY_LIBRARY = {"pc_codec_block", "pc_encode_args", "pc_event", "pc_step_args", "pc_trace"}
 
 
@@ -16,15 +17,20 @@ class Header:
         self.code = "\n".join(self.each.values())
         self.includes = [f"#include <{name}>" for name in self.names]
         self.structs = {}
-        for name, body in re.findall(r"struct (pc_\w+) \{(.*?)\n\}(?: \1)?;", self.code, flags=re.S):
-            self.structs[name] = [field for line in body.split(";") if line.strip() for field in self._fields(line)]
-        self.enums = [re.findall(r"(PC_\w+) =", body) for body in re.findall(r"enum \{(.*?)\}", self.code, flags=re.S)]
+        for name, body in re.findall(r"struct (pc_\w+) \{(.*?)\n\}(?: \1)?;", self.code,
+                                     flags=re.S):
+            self.structs[name] = [field for line in body.split(";") if line.strip()
+                                  for field in self._fields(line)]
+        self.enums = [re.findall(r"(PC_\w+) =", body)
+                      for body in re.findall(r"enum \{(.*?)\}", self.code, flags=re.S)]
         self.constants = [name for names in self.enums for name in names]
-        self.macros = dict(re.findall(r"^#define (PC_[A-Z0-9_]+)[ \t]+(.*?)[ \t]*$", self.code, flags=re.M))
+        self.macros = dict(re.findall(r"^#define (PC_[A-Z0-9_]+)[ \t]+(.*?)[ \t]*$", self.code,
+                                      flags=re.M))
         self.codes = {name: (int(value), text) for name, value, text in
                       re.findall(r'X\((PC_\w+), (-?\d+), "(.*?)"\)', self.code)}
         self.inits = set(re.findall(r"#define (PC_\w+_INIT)\b", self.code))
-        self.version = tuple(int(v) for v in re.findall(r"#define PC_VERSION_M(?:AJOR|INOR) (\d+)", self.code))
+        self.version = tuple(int(v) for v in re.findall(
+            r"#define PC_VERSION_M(?:AJOR|INOR) (\d+)", self.code))
 
     @staticmethod
     def _code(path):
@@ -37,4 +43,5 @@ class Header:
         pointer = re.search(r"\(\*(\w+)\)\(", line)
         if pointer:
             return [pointer.group(1)]
-        return [re.search(r"(\w+)(\[\w+\])*\s*$", declarator).group(1) for declarator in line.split(",")]
+        return [re.search(r"(\w+)(\[\w+\])*\s*$", declarator).group(1)
+                for declarator in line.split(",")]

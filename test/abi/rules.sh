@@ -1,6 +1,7 @@
 #!/bin/sh
-# Catches: a folder that uses one it may not, a program or example that reaches into lib/, files and functions that have grown too long, file names that
-# are not unique, memory taken past lib/base/mem.c.
+# Catches: a folder that uses one it may not, a program or example that reaches into lib/, files and
+# functions that have grown too long, file names that are not unique, memory that is not taken
+# through lib/base/mem.c.
 # shellcheck disable=SC2013,SC2044,SC2046 # no name in the tree has a blank
 set -eu
 cd "$1"
@@ -24,10 +25,12 @@ allowed store "base attn store"
 allowed memo "base attn model memo"
 allowed serve "base text pml attn model store memo serve"
 
-seen=$(grep -nE '(->|\.)native([^a-z_]|$)|pc__native' $(find lib/memo lib/serve -name '*.[ch]') || true)
+seen=$(grep -nE '(->|\.)native([^a-z_]|$)|pc__native' \
+    $(find lib/memo lib/serve -name '*.[ch]') || true)
 [ -z "$seen" ] || fault "only lib/model knows which models are ours (model/model_states.h): $seen"
 
-inside=$(grep -lE '#include "(base|text|pml|attn|model|store|memo|serve)/' $(find tools examples -name '*.[ch]') 2>/dev/null || true)
+inside=$(grep -lE '#include "(base|text|pml|attn|model|store|memo|serve)/' \
+    $(find tools examples -name '*.[ch]') 2>/dev/null || true)
 [ -z "$inside" ] || fault "public header only: $inside"
 
 for file in $(find lib tools test include examples -name '*.[ch]'); do
@@ -40,11 +43,15 @@ for file in $(find lib tools test include examples -name '*.[ch]'); do
 done
 twins=$(find lib tools -name '*.c' -exec basename {} .c \; | sort | uniq -d)
 [ -z "$twins" ] || fault "file names that are not unique: $twins"
-taken=$(grep -rnE '(^|[^_a-zA-Z>.])(malloc|calloc|realloc|free)\(' lib --include='*.c' | grep -v '^lib/base/mem.c:' || true)
+taken=$(grep -rnE '(^|[^_a-zA-Z>.])(malloc|calloc|realloc|free)\(' lib --include='*.c' |
+    grep -v '^lib/base/mem.c:' || true)
 [ -z "$taken" ] || fault "memory not through lib/base/mem.h: $taken"
 if ctags --version 2>/dev/null | grep -q Universal; then
     long=$(ctags -R --languages=C --c-kinds=f --fields=+ne -f - lib tools | awk -F'\t' '{ s = e = 0
-        for (i = 4; i <= NF; i++) { if ($i ~ /^line:/) s = substr($i, 6); if ($i ~ /^end:/) e = substr($i, 5) }
+        for (i = 4; i <= NF; i++) {
+            if ($i ~ /^line:/) s = substr($i, 6)
+            if ($i ~ /^end:/) e = substr($i, 5)
+        }
         if (e && e - s + 1 > 100) print $2 ": " $1 " has " e - s + 1 " lines" }')
     [ -z "$long" ] || fault "$long"
 fi

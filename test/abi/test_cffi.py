@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The header as generators of bindings see it: Python's cffi reads it after the preprocessor, with nothing written by hand. Catches: a
-declaration that a strict C parser does not take, a constant that is not there for bindings, a struct whose zeros are not its defaults, an
-error of a callback that does not arrive.
+"""The header as generators of bindings see it: Python's cffi reads it after the preprocessor, with
+nothing written by hand. Catches: a declaration that a strict C parser does not take, a constant
+that bindings do not see, a struct whose zeros are not its defaults, an error of a callback that
+does not arrive.
 
 usage: test_cffi.py HEADER COMPILER LIBRARY     exit 77: cffi is not installed"""
 import os
@@ -30,8 +31,9 @@ def declarations():
         all_of = os.path.join(folder, "all.h")
         with open(all_of, "w", encoding="utf-8") as file:
             file.write("\n".join(header.includes))
-        return subprocess.run([compiler, "-E", "-P", "-nostdinc", "-I", folder, "-I", os.path.dirname(path), all_of], check=True,
-                              capture_output=True, text=True).stdout
+        return subprocess.run([compiler, "-E", "-P", "-nostdinc", "-I", folder, "-I",
+                               os.path.dirname(path), all_of],
+                              check=True, capture_output=True, text=True).stdout
 
 
 ffi = cffi.FFI()
@@ -52,9 +54,11 @@ def zeros(name, **fields):
     return ffi.new(name + " *", {"struct_size": ffi.sizeof(name), **fields})
 
 
-numbers = {name: int(value) for name, value in header.macros.items() if value.isdigit()} # cffi takes #define lines of these
+# cffi takes #define lines of decimal numbers.
+numbers = {name: int(value) for name, value in header.macros.items() if value.isdigit()}
 ffi.cdef("\n".join(f"#define {name} {value}" for name, value in numbers.items()))
-for name in header.constants + [name for name in header.macros if name != "PC_API" and not name.endswith("_INIT")]:
+for name in header.constants + [name for name in header.macros
+                                if name != "PC_API" and not name.endswith("_INIT")]:
     check(f"{name} is not visible to cffi", hasattr(lib, name))
 for name, (value, _) in header.codes.items():
     check(f"{name} is not {value}", getattr(lib, name, None) == value)
@@ -63,9 +67,11 @@ for name, fields in header.structs.items():
 
 # A context, a cache with flags, a host's model: by zeros and constants alone.
 context, cache, model = ffi.new("pc_context **"), ffi.new("pc_cache **"), ffi.new("pc_model **")
-check("pc_context_new: " + text(), lib.pc_context_new(context, zeros("pc_context_options", threads=1)) == lib.PC_OK)
+check("pc_context_new: " + text(),
+      lib.pc_context_new(context, zeros("pc_context_options", threads=1)) == lib.PC_OK)
 flags = getattr(lib, "PC_CACHE_ZERO_MEMORY", 0) | getattr(lib, "PC_CACHE_READ_ONLY", 0)
-check("pc_cache_new: " + text(), lib.pc_cache_new(cache, context[0], zeros("pc_cache_options", flags=flags)) == lib.PC_OK)
+check("pc_cache_new: " + text(),
+      lib.pc_cache_new(cache, context[0], zeros("pc_cache_options", flags=flags)) == lib.PC_OK)
 
 
 @ffi.callback("pc_status(void *, pc_model_info *)")
@@ -83,13 +89,18 @@ def tokenize(user, words, size, flags, tokens, capacity, count):
 ops = zeros("pc_model_ops", describe=describe, tokenize=tokenize)
 for name in ("encode", "release", "sequence_new", "attach", "step", "drop"):
     setattr(ops, name, ffi.cast(ffi.typeof(getattr(ops, name)), lib.pc_version)) # never called
-check("pc_model_from_ops: " + text(), lib.pc_model_from_ops(model, context[0], ops, ffi.NULL, ffi.NULL, ffi.NULL) == lib.PC_OK)
+check("pc_model_from_ops: " + text(),
+      lib.pc_model_from_ops(model, context[0], ops, ffi.NULL, ffi.NULL, ffi.NULL) == lib.PC_OK)
 count = ffi.new("size_t *")
-check("tokenize does not fail", lib.pc_tokenize(model[0], b"x", 1, 0, ffi.NULL, 0, count) == lib.PC_ERR_NOT_FOUND)
-check("the callback's error text does not arrive: " + text(), text() == "the application's model: tokenize: KeyError: no such word")
+check("tokenize does not fail",
+      lib.pc_tokenize(model[0], b"x", 1, 0, ffi.NULL, 0, count) == lib.PC_ERR_NOT_FOUND)
+check("the callback's error text does not arrive: " + text(),
+      text() == "the application's model: tokenize: KeyError: no such word")
 lib.pc_model_free(model[0])
 lib.pc_cache_free(cache[0])
 lib.pc_context_free(context[0])
 
-print("\n".join(failures) or f"cffi {cffi.__version__} sees {len(header.structs)} structs and {len(header.constants) + len(numbers)} constants")
+print("\n".join(failures)
+      or f"cffi {cffi.__version__} sees {len(header.structs)} structs and "
+         f"{len(header.constants) + len(numbers)} constants")
 sys.exit(bool(failures))

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Catches: an option or result struct without struct_size at its start or without an INIT macro, an INIT macro that forgets a field (in C or
-C++) or sets one to anything but zero, a public function without PC_API, types in the header that differ between compilers, a constant that generators of bindings (cffi, bindgen) do
-not see because it is a macro with a cast or a call in it, flags that warn when somebody sets them, a code that doc/errors.md does not explain or
-explains with other words than the header."""
+"""Catches: an option or result struct without struct_size at its start or without an INIT macro, an
+INIT macro that forgets a field (in C or C++) or sets one to anything but zero, a public function
+without PC_API, types in the header that differ between compilers, a constant that generators of
+bindings (cffi, bindgen) do not see because it is a macro with a cast or a call in it, flags that
+warn when somebody sets them, a code that doc/errors.md does not explain or explains with other
+words than the header."""
 import os
 import re
 import shutil
@@ -27,15 +29,20 @@ for name in sized:
     if (name.upper() + "_INIT" in header.inits) == (name in GIVEN_BY_LIBRARY):
         failures.append(f"{name} has no INIT macro, or one that nobody needs")
 tried = "".join(open(os.path.join(root, "test", "abi", name), encoding="utf-8").read()
-                for name in sorted(os.listdir(os.path.join(root, "test", "abi"))) if re.fullmatch(r"test_\w+_abi\.c", name))
+                for name in sorted(os.listdir(os.path.join(root, "test", "abi")))
+                if re.fullmatch(r"test_\w+_abi\.c", name))
 failures += [f"no test of test/abi tries the rules of struct_size on {name}" for name in sized
-             if name not in GIVEN_BY_LIBRARY and f"sizeof({name})" not in tried and f"CASE({name}," not in tried]
+             if name not in GIVEN_BY_LIBRARY and f"sizeof({name})" not in tried
+             and f"CASE({name}," not in tried]
 if len(sized) < 10:
     failures.append("the header was not understood")
 
 # Generators of bindings read enumerators and macros that are one decimal number, nothing else.
-failures += [f"{name} is the macro '{value}', which bindings do not see: an enumerator, or one decimal number" for name, value in header.macros.items()
-             if name != "PC_API" and not name.endswith("_INIT") and not re.fullmatch(r"-?[0-9]+", value)]
+failures += [f"{name} is the macro '{value}', which bindings do not see: "
+             "an enumerator, or one decimal number"
+             for name, value in header.macros.items()
+             if name != "PC_API" and not name.endswith("_INIT")
+             and not re.fullmatch(r"-?[0-9]+", value)]
 
 
 def check(source, warnings, compilers):
@@ -45,8 +52,9 @@ def check(source, warnings, compilers):
             path_c = os.path.join(folder, "tried." + ("c" if language == "c" else "cc"))
             with open(path_c, "w", encoding="utf-8") as file:
                 file.write("\n".join(header.includes + source) + "\n")
-            command = [compiler, "-x", language, "-std=" + standard, "-Wall", "-Wextra", "-Wpedantic", *warnings,
-                       "-Werror", "-fsyntax-only", "-I", os.path.dirname(path), path_c]
+            command = [compiler, "-x", language, "-std=" + standard, "-Wall", "-Wextra",
+                       "-Wpedantic", *warnings, "-Werror", "-fsyntax-only", "-I",
+                       os.path.dirname(path), path_c]
             result = subprocess.run(command, capture_output=True, text=True)
             if result.returncode:
                 failures.append(f"{compiler}: {result.stderr}")
@@ -54,40 +62,52 @@ def check(source, warnings, compilers):
 
 def check_alone(name, compilers):
     for compiler, language, standard in compilers:
-        command = [compiler, "-x", language, "-std=" + standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
-                   "-include", os.path.join(os.path.dirname(path), name), os.devnull]
+        command = [compiler, "-x", language, "-std=" + standard, "-Wall", "-Wextra", "-Wpedantic",
+                   "-Werror", "-fsyntax-only", "-include",
+                   os.path.join(os.path.dirname(path), name), os.devnull]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode:
             failures.append(f"{compiler}: {name} alone: {result.stderr}")
 
 
 configured = [(c_compiler, "c", "c11")] + ([(cxx_compiler, "c++", "c++17")] if cxx_compiler else [])
-found = [(shutil.which(name), language, standard) for name, language, standard in
-         [("gcc", "c", "c11"), ("clang", "c", "c11"), ("g++", "c++", "c++17"), ("clang++", "c++", "c++17")] if shutil.which(name)]
+found = [(shutil.which(name), language, standard)
+         for name, language, standard in [("gcc", "c", "c11"), ("clang", "c", "c11"),
+                                          ("g++", "c++", "c++17"), ("clang++", "c++", "c++17")]
+         if shutil.which(name)]
 
 for name in header.names:
     check_alone(name, configured)
 # Every macro sets struct_size and names every field: -Wextra reports missing ones.
-check([f"extern const {name} {name}_default; const {name} {name}_default = {name.upper()}_INIT;" for name in sized if name not in GIVEN_BY_LIBRARY],
+check([f"extern const {name} {name}_default; const {name} {name}_default = {name.upper()}_INIT;"
+       for name in sized if name not in GIVEN_BY_LIBRARY],
       ["-Wmissing-field-initializers"], configured)
 # The bytes of an INIT macro are zeros with struct_size: what bindings make without the macros.
 lines = header.includes + ["#include <stdio.h>", "#include <string.h>", "int main(void) {"]
 for name in sized:
     if name not in GIVEN_BY_LIBRARY:
-        lines.append(f"{{ {name} made = {name.upper()}_INIT, zeros; memset(&zeros, 0, sizeof zeros); zeros.struct_size = sizeof zeros; "
-                     f'if (memcmp(&made, &zeros, sizeof made)) puts("{name}_INIT is not all zeros behind struct_size"); }}')
+        lines.append(f"{{ {name} made = {name.upper()}_INIT, zeros; "
+                     "memset(&zeros, 0, sizeof zeros); zeros.struct_size = sizeof zeros; "
+                     "if (memcmp(&made, &zeros, sizeof made)) "
+                     f'puts("{name}_INIT is not all zeros behind struct_size"); }}')
 with tempfile.TemporaryDirectory() as folder:
     program = os.path.join(folder, "zeros")
     with open(program + ".c", "w", encoding="utf-8") as file:
         file.write("\n".join(lines + ["return 0; }"]))
-    subprocess.run([c_compiler, "-std=c11", "-I", os.path.dirname(path), program + ".c", "-o", program], check=True)
-    failures += subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
+    subprocess.run([c_compiler, "-std=c11", "-I", os.path.dirname(path), program + ".c",
+                    "-o", program], check=True)
+    failures += subprocess.run([program], check=True, capture_output=True,
+                               text=True).stdout.splitlines()
 
 # Constants of one enumeration are joined and go into fields of 64 and of 32 bits without a word.
 joined = [" | ".join(names) for names in header.enums]
-check(["uint64_t wide(uint64_t flags);", "uint64_t wide(uint64_t flags) {", *[f"flags |= {all_of}; flags &= {all_of}; flags &= ~(uint64_t)({all_of});" for all_of in joined], "return flags; }",
-       "uint32_t narrow(uint32_t flags);", "uint32_t narrow(uint32_t flags) {", *[f"flags |= {all_of};" for all_of in joined],
-       *[f"if (flags & {name} || flags == {name}) flags = flags ? {name} : 0;" for name in header.constants], "return flags; }"],
+check(["uint64_t wide(uint64_t flags);", "uint64_t wide(uint64_t flags) {",
+       *[f"flags |= {all_of}; flags &= {all_of}; flags &= ~(uint64_t)({all_of});"
+         for all_of in joined],
+       "return flags; }", "uint32_t narrow(uint32_t flags);", "uint32_t narrow(uint32_t flags) {",
+       *[f"flags |= {all_of};" for all_of in joined],
+       *[f"if (flags & {name} || flags == {name}) flags = flags ? {name} : 0;"
+         for name in header.constants], "return flags; }"],
       ["-Wconversion", "-Wsign-conversion"], configured + found)
 
 for found in re.findall(r"\b(?:bool|long|inline|wchar_t|time_t|FILE|va_list)\b", header.code):
@@ -98,10 +118,12 @@ for name, code in header.each.items():
         failures.append(f"{name} includes something else than {' and '.join(allowed)}")
 # What exists for measuring is in bench.h alone.
 measuring = re.findall(r"\bPC_\w+", header.each["promptcache/bench.h"])
-failures += [f"promptcache.h has {name}, which is for measuring" for name in set(measuring) - {"PC_API"}
+failures += [f"promptcache.h has {name}, which is for measuring"
+             for name in set(measuring) - {"PC_API"}
              if re.search(rf"\b{name}\b", header.each["promptcache.h"])]
 functions = re.findall(r"^(?!typedef|#)(.*?)\b(pc_\w+)\(", header.code, flags=re.M)
-failures += [f"{name} is not marked PC_API" for before, name in functions if "PC_API" not in before and "(*" not in before]
+failures += [f"{name} is not marked PC_API" for before, name in functions
+             if "PC_API" not in before and "(*" not in before]
 
 # | `PC_ERR_IO` | -3 | input or output failed | ...
 page = open(os.path.join(root, "doc", "errors.md"), encoding="utf-8").read()
@@ -109,7 +131,10 @@ rows = {name: (int(value), text.strip()) for name, value, text in
         re.findall(r"^\| `(PC_\w+)` \| (-?\d+) \| ([^|]+)\|", page, flags=re.M)}
 for name in sorted(header.codes.keys() | rows.keys()):
     if header.codes.get(name) != rows.get(name):
-        failures.append(f"doc/errors.md: {name} is {rows.get(name)}, in the header {header.codes.get(name)}")
+        failures.append(f"doc/errors.md: {name} is {rows.get(name)}, in the header "
+                        f"{header.codes.get(name)}")
 
-print("\n".join(failures) or f"{len(sized)} structs, {len(functions)} functions and {len(header.codes)} codes are as promised")
+print("\n".join(failures)
+      or f"{len(sized)} structs, {len(functions)} functions and {len(header.codes)} codes "
+         "are as promised")
 sys.exit(bool(failures))

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Catches: a header that breaks what a release has frozen, padding that the compiler adds, a frozen file that does not notice
-a field or constant that moves, widens or changes.
+"""Catches: a header that breaks what a release has frozen, padding that the compiler adds, a frozen
+file that does not notice a field or constant that moves, widens or changes.
 
-A release is frozen by test/abi/layout_vN.c (freeze.py). Before the first release the file is made of the header as it is.
-Things are moved, widened and renumbered in a copy of the headers, to see that the frozen file notices."""
+test/abi/layout_vN.c (freeze.py) freezes a release. Before the first release the file is made of the
+header as it is. The test moves, widens and renumbers things in a copy of the headers; the frozen
+file must notice."""
 import glob
 import os
 import shutil
@@ -21,7 +22,8 @@ failures = []
 
 
 def compiles(source, folder):
-    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Wpadded", "-Werror", "-fsyntax-only", "-I", folder, source]
+    command = [compiler, "-std=c11", "-Wall", "-Wextra", "-Wpadded", "-Werror", "-fsyntax-only",
+               "-I", folder, source]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -36,7 +38,8 @@ want = [line for line in lines.splitlines() if line.startswith(("FIXED", "GROWS"
 made = tempfile.TemporaryDirectory()
 if frozen:
     have = set(open(frozen[-1], encoding="utf-8").read().splitlines())
-    failures += [f"not frozen by {os.path.basename(frozen[-1])}: {line}" for line in want if line not in have]
+    failures += [f"not frozen by {os.path.basename(frozen[-1])}: {line}" for line in want
+                 if line not in have]
 else:
     frozen = [os.path.join(made.name, "layout.c")]
     with open(frozen[0], "w", encoding="utf-8") as file:
@@ -60,10 +63,14 @@ for old, new in [
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "promptcache.h"), "w", encoding="utf-8") as file:
             file.write(text.replace(old, new) if old else text)
-        shutil.copytree(os.path.join(os.path.dirname(header_path), "promptcache"), os.path.join(folder, "promptcache"))
+        shutil.copytree(os.path.join(os.path.dirname(header_path), "promptcache"),
+                        os.path.join(folder, "promptcache"))
         refused = bool(compiles(frozen[-1], folder).returncode)
         if refused != bool(old):
-            failures.append(f"nobody notices '{new.strip()}'" if old else "a copy of the headers does not compile")
+            failures.append(f"nobody notices '{new.strip()}'" if old
+                            else "a copy of the headers does not compile")
 
-print("\n".join(failures) or f"{len(want)} sizes, offsets and values are as frozen; {len(Header(header_path).structs)} structs")
+print("\n".join(failures)
+      or f"{len(want)} sizes, offsets and values are as frozen; "
+         f"{len(Header(header_path).structs)} structs")
 sys.exit(bool(failures))

@@ -1,15 +1,21 @@
 #!/bin/sh
-# Catches: an installation that programs outside of the tree cannot build against or that does not work after it was moved, a static library
-# whose needs are not named, a header that is no C11 or C++17 by itself, an opening example of header or README that does not compile and answer, an
-# installed program that does not run or finds its library no more. Every answer is checked, and how many of its tokens came from the cache.
-# shellcheck disable=SC2013,SC2016,SC2046,SC2086 # flags and arguments are lists of words; in single quotes are patterns
+# Catches: an installation that programs outside of the tree cannot build against or that does not
+# work after it was moved, a static library whose needs are not named, a header that is no C11 or
+# C++17 by itself, an opening example of header or README that does not compile and answer, an
+# installed program that does not run or does not find its library. The test checks every answer and
+# how many of its tokens came from the cache.
+# Flags and arguments are lists of words; patterns stand in single quotes.
+# shellcheck disable=SC2013,SC2016,SC2046,SC2086
 set -eu
 source=$1 build=$2
 here=$source/test/consumer
-CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt") # a new machine may have no make
+# A new machine may have no make.
+CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt")
 export CMAKE_GENERATOR
-grep -q 'fsanitize' "$build/CMakeCache.txt" && { echo "skipped: a sanitizer build is not installed"; exit 77; }
-grep -q '^PC_SANITIZE:STRING=.' "$build/CMakeCache.txt" && { echo "skipped: a sanitizer build is not installed"; exit 77; }
+if grep -qE 'fsanitize|^PC_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
+    echo "skipped: a sanitizer build is not installed"
+    exit 77
+fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fail() { echo "$1"; exit 1; }
@@ -30,15 +36,17 @@ data=$folder/usr/share/promptcache
 ask="$data/demo.gguf $data/pml/employees.pml $data/pml/employees-prompt.pml"
 export PKG_CONFIG_PATH="$library/pkgconfig"
 strict="-Wall -Wextra -Wpedantic -Werror"
-pc_version=$(sed -n 's/^#define PC_VERSION_M[AI][JN]OR //p; s/^#define PC_VERSION_PATCH //p' "$source/include/promptcache.h" |
-    paste -s -d .)
+pc_version=$(sed -n 's/^#define PC_VERSION_M[AI][JN]OR //p; s/^#define PC_VERSION_PATCH //p' \
+    "$source/include/promptcache.h" | paste -s -d .)
 
 echo "== the examples of header and README"
 sed -n '/\[example\]/,/\[\/example\]/p' "$folder/usr/include/promptcache.h" |
     sed -e '/\[.*example\]/d' -e 's/^ \* \{0,1\}//' >"$folder/example.c"
-sed -n '/^```c$/,/^```$/p' "$folder/usr/share/doc/promptcache/README.md" | sed '/^```/d' >"$folder/readme.c"
+sed -n '/^```c$/,/^```$/p' "$folder/usr/share/doc/promptcache/README.md" |
+    sed '/^```/d' >"$folder/readme.c"
 for program in example readme; do # the README's is the same with another layout
-    cc -std=c11 $strict "$folder/$program.c" -o "$folder/$program" $(pkg-config --cflags --libs promptcache)
+    cc -std=c11 $strict "$folder/$program.c" -o "$folder/$program" \
+        $(pkg-config --cflags --libs promptcache)
     answer=$(LD_LIBRARY_PATH=$library "$folder/$program" $ask)
     holds "$answer" "The desk of Peter Novak is 368."
     holds "$answer" "0 of 601 tokens came from the cache"
@@ -46,16 +54,21 @@ done
 
 echo "== pkg-config $(pkg-config --modversion promptcache)"
 [ "$(pkg-config --modversion promptcache)" = "$pc_version" ] || fail "the header says $pc_version"
-# A user of the shared library has none of the packages that it was built with, and gets no flags of theirs.
-flags=$(PKG_CONFIG_LIBDIR=$library/pkgconfig PKG_CONFIG_PATH='' pkg-config --cflags --libs promptcache) ||
+# A user of the shared library has none of the packages that it was built with, and gets none of
+# their flags.
+flags=$(PKG_CONFIG_LIBDIR=$library/pkgconfig PKG_CONFIG_PATH='' \
+    pkg-config --cflags --libs promptcache) ||
     fail "pkg-config asks for the packages that the shared library was built with"
-case $flags in *-D* | *utf8proc* | *hiredis* | *expat*) fail "flags of other packages: $flags" ;; esac
+case $flags in
+*-D* | *utf8proc* | *hiredis* | *expat*) fail "flags of other packages: $flags" ;;
+esac
 cc -std=c11 $strict "$here/consumer.c" -o "$folder/shared" $(pkg-config --cflags --libs promptcache)
 needs "$folder/shared" yes
 LD_LIBRARY_PATH=$library "$folder/shared" $ask
 mkdir "$folder/static" # the linker prefers a shared library that lies beside a static one
 cp "$library/libpromptcache.a" "$folder/static"
-cc -std=c11 $strict "$here/consumer.c" -o "$folder/alone" -L"$folder/static" $(pkg-config --static --cflags --libs promptcache)
+cc -std=c11 $strict "$here/consumer.c" -o "$folder/alone" -L"$folder/static" \
+    $(pkg-config --static --cflags --libs promptcache)
 needs "$folder/alone" no
 "$folder/alone" $ask
 
@@ -79,20 +92,24 @@ if grep -q '^PC_BUILD_TOOLS:BOOL=ON' "$build/CMakeCache.txt"; then
     cd "$folder"
     holds "$("$program" --version)" "$pc_version"
     holds "$("$program" --help)" "usage: promptcache"
-    answer=$("$program" run --model "$data/demo.gguf" --schema "$data/pml/employees.pml" --prompt "$data/pml/employees-prompt.pml")
+    answer=$("$program" run --model "$data/demo.gguf" --schema "$data/pml/employees.pml" \
+        --prompt "$data/pml/employees-prompt.pml")
     holds "$answer" "The desk of Peter Novak is 368."
     holds "$("$program" bench --help)" "usage: promptcache-bench"
     for name in promptcache promptcache-bench; do
         holds "$(head -n 1 "$folder/usr/share/man/man1/$name.1")" ".TH \"$name\" 1"
-        [ -s "$folder/usr/share/bash-completion/completions/$name" ] || fail "no completion of $name"
+        [ -s "$folder/usr/share/bash-completion/completions/$name" ] ||
+            fail "no completion of $name"
     done
 fi
 documents=$folder/usr/share/doc/promptcache
 for file in README.md LICENSE doc/abi.md doc/errors.md examples/answer.c; do
     [ -s "$documents/$file" ] || fail "$file is not installed"
 done
-for page in "$documents"/*.md "$documents"/doc/*.md; do # every link to a file of the installation leads somewhere
-    for link in $(sed -n 's/](/\n](/gp' "$page" | sed -n 's/^](\([a-z][a-z0-9_/-]*\.[a-z]*\).*/\1/p' | sort -u); do
+# Every link to a file leads to a file of the installation.
+for page in "$documents"/*.md "$documents"/doc/*.md; do
+    for link in $(sed -n 's/](/\n](/gp' "$page" |
+        sed -n 's/^](\([a-z][a-z0-9_/-]*\.[a-z]*\).*/\1/p' | sort -u); do
         [ -s "$(dirname "$page")/$link" ] || fail "$page links to $link, which is not installed"
     done
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Catches: bench trace counts hits wrongly, or simulates LRU or the best store wrongly; the store finds
-# fewer blocks of real traffic than LRU, with and without a flood of new prompts, or exceeds its
-# budget; damaged traces and wrong options are accepted.
+# Catches: bench trace counts hits wrongly, or simulates LRU or the best store wrongly; the store
+# finds fewer blocks of real traffic than LRU, with and without a flood of new prompts, or exceeds
+# its budget; damaged traces and wrong options are accepted.
 # shellcheck disable=SC2238 # `cut` is a file here
 . "$1/test/fail/program.sh"
 under="bench trace"
@@ -15,7 +15,10 @@ value() {
 
 # Room for two of three blocks: LRU gives up the second for the third, and misses it at the end; who
 # knows the future does not keep the third.
-printf '{"hash_ids":[7]}\n{"hash_ids":[9]}\n{"hash_ids":[7]}\n{"hash_ids":[100]}\n\n{"hash_ids":[7]}\n{"hash_ids":[9]}\n' >small
+{
+    printf '{"hash_ids":[7]}\n{"hash_ids":[9]}\n{"hash_ids":[7]}\n{"hash_ids":[100]}\n\n'
+    printf '{"hash_ids":[7]}\n{"hash_ids":[9]}\n'
+} >small
 expect 0 '"look_ups":6,"distinct":3' --trace small --share 2/3,1 --json --plot small.svg
 holds "best of all" "$(value hits_best_unlimited 1) == 50"
 holds "LRU" "$(value hits_lru 1) > 33.3 && $(value hits_lru 1) < 33.4"
@@ -48,7 +51,8 @@ for name in conversation synthetic; do
             --flood $flood --json
         for row in 1 2; do
             holds "$name, flood $flood, row $row: above LRU" \
-                "$(value hits $row) > $(value hits_lru $row) && $(value saved $row) > $(value saved_lru $row)"
+                "$(value hits $row) > $(value hits_lru $row) && \
+                 $(value saved $row) > $(value saved_lru $row)"
             holds "$name, flood $flood, row $row: possible" \
                 "$(value hits $row) <= $(value hits_best $row)"
             [ -n "${PC_TEST_NO_MEMORY:-}" ] || holds "$name, flood $flood, row $row: memory" \

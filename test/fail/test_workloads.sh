@@ -1,8 +1,8 @@
 #!/bin/sh
-# Catches: a workload benchmark (serve, mmlu, needles, samples) whose ways do different work, reuse or
-# compute the wrong tokens; other lengths or arrivals than asked for; a limit of memory or time that
-# does not hold; wrong options and damaged files accepted; JSON or pictures without their parts;
-# Ctrl-C does not end it.
+# Catches: a workload benchmark (serve, mmlu, needles, samples) whose ways do different work, reuse
+# or compute the wrong tokens; other lengths or arrivals than asked for; a limit of memory or time
+# that does not hold; wrong options and damaged files accepted; JSON or pictures without their
+# parts; Ctrl-C does not end it.
 . "$1/test/fail/program.sh"
 under=bench
 model=$source/models/demo/demo.gguf
@@ -49,7 +49,8 @@ for way in shared per-row copies recompute; do
     equal "$way: bound" "$(value bound_s $way)" "$(value bound_s shared)"
     equal "$way: prompts" "$(value prompt_tokens $way)" "$(value prompt_tokens shared)"
     holds "$way: times" \
-        "$(value seconds $way) > 0 && $(value bound_s $way) > 0 && $(value prefill_s $way) < $(value seconds $way)"
+        "$(value seconds $way) > 0 && $(value bound_s $way) > 0 && \
+         $(value prefill_s $way) < $(value seconds $way)"
 done
 for way in shared per-row copies; do
     equal "$way: reused" "$(value cached_tokens $way)" $((6 * 192))
@@ -67,8 +68,9 @@ expect 0 "stopped at --seconds" serve --shape tiny --prefix 0 --requests 100000 
 # ---- lengths
 expect 0 "the built-in ShareGPT statistics times 1:" serve --shape tiny --prefix 0 --requests 3000 \
     --scale 1 --ways shared --seconds 0.1
+lengths='prompts of \([0-9]*\) tokens, answers of \([0-9]*\)'
 holds "published means" \
-    "$(sed -n '1s/.*prompts of \([0-9]*\) tokens, answers of \([0-9]*\) .*/\1 > 235 \&\& \1 < 266 \&\& \2 > 216 \&\& \2 < 247/p' out)"
+    "$(sed -n "1s/.*$lengths .*/\1 > 235 \&\& \1 < 266 \&\& \2 > 216 \&\& \2 < 247/p" out)"
 printf '40,12\r\n40,12\n' >lengths.csv
 expect 0 "prompts of 20 tokens, answers of 6 on average" \
     serve --shape tiny --prefix 64 --requests 3 --scale 0.5 --lengths lengths.csv --ways shared
@@ -84,9 +86,11 @@ expect 3 "No such file" serve --shape tiny --lengths missing.csv
 expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02 --rate 20 \
     --ways shared --json
 holds "arrivals" \
-    "$(value seconds shared) > 1 && $(value seconds shared) < 4 && $(value busy_s shared) < $(value seconds shared)"
+    "$(value seconds shared) > 1 && $(value seconds shared) < 4 && \
+     $(value busy_s shared) < $(value seconds shared)"
 holds "latencies" \
-    "$(value ttft_p50_s shared) > 0 && $(value ttft_p50_s shared) <= $(value ttft_p99_s shared) && $(value latency_s_per_token shared) > 0"
+    "$(value ttft_p50_s shared) > 0 && $(value ttft_p50_s shared) <= $(value ttft_p99_s shared) && \
+     $(value latency_s_per_token shared) > 0"
 holds "prefix" "$(value prefix shared) == 64"
 seconds=$(value seconds shared)
 expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02 --rate 20 \
@@ -154,7 +158,8 @@ for way in shared per-row copies recompute; do
     equal "mmlu, $way: tokens" "$(value tokens $way)" 6
 done
 holds "mmlu: reused" \
-    "$(value cached_tokens shared) > 0 && $(value cached_tokens shared) == $(value cached_tokens copies)"
+    "$(value cached_tokens shared) > 0 && \
+     $(value cached_tokens shared) == $(value cached_tokens copies)"
 holds "mmlu: prepared" "$(value prepared_s shared) > 0 && $(value prepared_s recompute) == 0"
 mkdir folder
 cat >folder/a_test.csv <<'C'

@@ -1,4 +1,5 @@
-"""What the tests of the second readers share: checks that count, a Python that has the modules, and both readers of one thing."""
+"""Shared by the tests of the second readers: checks that count, a Python that has the modules, and
+both readers of one thing."""
 import json
 import os
 import subprocess
@@ -15,9 +16,11 @@ def check(condition, what):
 
 def interpreter(modules):
     for python in (sys.executable, "/usr/bin/python3"):
-        if os.path.exists(python) and not subprocess.run([python, "-c", "import " + ", ".join(modules)], capture_output=True).returncode:
+        imports = [python, "-c", "import " + ", ".join(modules)]
+        if os.path.exists(python) and not subprocess.run(imports, capture_output=True).returncode:
             return python
-    print("skipped: no Python with the modules %s (Debian: %s)" % (" ".join(modules), " ".join("python3-" + m for m in modules)))
+    print("skipped: no Python with the modules %s (Debian: %s)"
+          % (" ".join(modules), " ".join("python3-" + m for m in modules)))
     sys.exit(77)
 
 
@@ -29,7 +32,8 @@ def fnv(data):
 
 
 class Readers:
-    """The library's, behind a program that prints JSON, and the one of tools/ that was made from the document."""
+    """The library's reader, behind a program that prints JSON, and the reader of tools/ that was
+    made from the document."""
 
     def __init__(self, program, tool, modules):
         self.program, self.tool, self.python = program, tool, interpreter(modules)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Catches: records that are not as doc/format.md says. tools/read_record.py, made from that page, and the library's reader must see the same in records that
-the library writes now and in those of test/golden/records, field by field; and both must find damage.
+"""Catches: records that are not as doc/format.md says. tools/read_record.py was made from that
+page. It and the library's reader must see the same fields in records that the library writes now
+and in those of test/golden/records. Both must find damage.
 
-usage: test_read_record.py WRITE_RECORDS SOURCE_DIR     exit: 0, 1, or 77 where the modules nacl, xxhash and zstandard are missing
+usage: test_read_record.py WRITE_RECORDS SOURCE_DIR
+exit: 0, 1, or 77 if the modules nacl, xxhash and zstandard are missing
 """
 import pathlib
 import subprocess
@@ -24,13 +26,18 @@ def compare(readers, folder, path):
         return
     hashes = want.pop("blocks_fnv")
     for name in want:
-        check(have.get(name) == want[name], "%s: %s is %r for the library, %r by the document" % (path.name, name, want[name], have.get(name)))
-    check(have["checked"] == {"checksums": True, "seals": bool(key), "zstd": True}, "%s: all is checked" % path.name)
+        check(have.get(name) == want[name],
+              "%s: %s is %r for the library, %r by the document"
+              % (path.name, name, want[name], have.get(name)))
+    check(have["checked"] == {"checksums": True, "seals": bool(key), "zstd": True},
+          "%s: all is checked" % path.name)
     for i in [i for i, b in enumerate(have["blocks"]) if b["codec"] in (1, 2)]:
-        check(fnv((blocks / ("block-%d" % i)).read_bytes()) == hashes[i], "%s: block %d" % (path.name, i))
+        check(fnv((blocks / ("block-%d" % i)).read_bytes()) == hashes[i],
+              "%s: block %d" % (path.name, i))
     if key:
         closed = readers.document(path)
-        check(closed and "model" not in closed and closed["key"] == want["key"], "%s: without its key only the face is told" % path.name)
+        check(closed and "model" not in closed and closed["key"] == want["key"],
+              "%s: without its key only the face is told" % path.name)
 
 
 def damage(readers, folder, path):
@@ -42,11 +49,14 @@ def damage(readers, folder, path):
         changed = bytearray(data)
         changed[at] ^= 0x10
         bad.write_bytes(changed)
-        check(readers.document(bad, *key) is None, "%s: byte %d is damaged, which the tool finds" % (path.name, at))
+        check(readers.document(bad, *key) is None,
+              "%s: byte %d is damaged, which the tool finds" % (path.name, at))
     for changed in (data[:-1], data + b"\0", data[:63], data[:header]):
         bad.write_bytes(changed)
-        check(readers.document(bad, *key) is None, "%s: %d bytes of %d" % (path.name, len(changed), len(data)))
-        check(readers.library(bad) is None, "%s: %d bytes of %d" % (path.name, len(changed), len(data)))
+        check(readers.document(bad, *key) is None,
+              "%s: %d bytes of %d" % (path.name, len(changed), len(data)))
+        check(readers.library(bad) is None,
+              "%s: %d bytes of %d" % (path.name, len(changed), len(data)))
 
 
 def main():
@@ -55,7 +65,8 @@ def main():
         folder = pathlib.Path(name)
         readers = Readers(program, source / "tools/read_record.py", ("nacl", "xxhash", "zstandard"))
         check(not subprocess.run([program, name]).returncode, "records are written")
-        records = sorted(folder.glob("*.pcr")) + sorted((source / "test/golden/records").glob("*.pcr"))
+        records = (sorted(folder.glob("*.pcr"))
+                   + sorted((source / "test/golden/records").glob("*.pcr")))
         check(len(records) > 4, "there are records")
         for path in records:
             compare(readers, folder, path)

@@ -120,7 +120,7 @@ static int bounded(const world *w, int kind)
     for (int i = 0; i < 10 && s.tokens_tier[PC_TIER_DISK] < TOKENS - NEW; i++)
         s = ask(w, cache, dawdle, &spent);
     CHECK_INT(s.tokens_tier[PC_TIER_DISK],
-              TOKENS - NEW); /* good, it is used, on a busy machine not at once */
+              TOKENS - NEW);      /* good, it is used, on a busy machine not at once */
     for (int i = 0; i < 256; i++) /* whatever has disturbed that */
         pc__estimate_update_trust(&cache->estimate, PC_TIER_DISK, 1);
     early = atomic_load(&cache->counts.early);

@@ -10,11 +10,11 @@ import subprocess
 import sys
 
 LEVELS = ["base", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"]
-NAMES = [("amx", r"^kernels_amx|_amx\."), ("avx512bf16", r"_avx512bf16\."), ("avx512vnni", r"_avx512vnni\."),
-         ("avx512", r"_avx512\."), ("avx2", r"_avx2\.")]
+NAMES = [("amx", r"^kernels_amx|_amx\."), ("avx512bf16", r"_avx512bf16\."),
+         ("avx512vnni", r"_avx512vnni\."), ("avx512", r"_avx512\."), ("avx2", r"_avx2\.")]
 # Legacy prefixes and REX, then the first byte of the opcode.
 PREFIXES = {"66", "f2", "f3", "f0", "2e", "36", "3e", "26", "64", "65", "67"}
-# Beyond SSE2 though neither VEX nor in the maps 0F38 and 0F3A. (tzcnt is bsf where it is not known.)
+# Beyond SSE2, though neither VEX nor in the maps 0F38 and 0F3A. A CPU without tzcnt runs it as bsf.
 OTHERS = re.compile(r"^(addsub|haddp|hsubp|lddqu|fisttp|movddup|movshdup|movsldup|popcnt|lzcnt|"
                     r"cmpxchg16b|xsave|xrstor|rdrand|rdseed|prefetchw)")
 # By VEX, but not of AVX, AVX2, FMA or F16C.
@@ -24,9 +24,10 @@ TILES = re.compile(r"^(ldtilecfg|sttilecfg|tile|tdp)")
 VNNI = re.compile(r"^vpdp(bu|wu|ws)")
 BF16 = re.compile(r"^v(dpbf16ps|cvtne)")
 # By EVEX, but not of AVX512F, BW, DQ or VL.
-NOT_AVX512 = re.compile(r"^(vpermb|vperm[it]2b|vpmultishift|vpcompress[bw]|vpexpand[bw]|vpsh[lr]d|"
-                        r"vpopcnt|vpshufbitqmb|vpmadd52|vp2intersect|vgf2p8|vaes|vpclmul|vpconflict|"
-                        r"vplzcnt|vpbroadcastm|vexp2|vrcp28|vrsqrt28|vpdp(bs|wss)|v[a-z0-9]*(ph|sh)$)")
+NOT_AVX512 = re.compile(
+    r"^(vpermb|vperm[it]2b|vpmultishift|vpcompress[bw]|vpexpand[bw]|vpsh[lr]d|"
+    r"vpopcnt|vpshufbitqmb|vpmadd52|vp2intersect|vgf2p8|vaes|vpclmul|vpconflict|"
+    r"vplzcnt|vpbroadcastm|vexp2|vrcp28|vrsqrt28|vpdp(bs|wss)|v[a-z0-9]*(ph|sh)$)")
 KNOWN_HALF = re.compile(r"^vcvt(ps2ph|ph2ps)$|^vpackush|^vpshuf|^vpunpck")
 
 
@@ -64,7 +65,8 @@ def level_of_instruction(code, text):
 def instructions(objdump, library):
     """(object, function, level, text) of each."""
     command = [objdump, "-d", "-w", "--insn-width=16", library]
-    lines = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
+    lines = subprocess.run(command, stdout=subprocess.PIPE, check=True,
+                           text=True).stdout.splitlines()
     name = function = ""
     seen = {}
     for line in lines:

@@ -1,5 +1,5 @@
 /* Catches: digests that are not BLAKE2b or differ between machines, two inputs with one encoding,
- * and input that is lost at the border of a block. */
+ * input that is lost at the border of a block, hexadecimal bytes that are misread. */
 #include <sodium.h>
 #include <string.h>
 
@@ -124,9 +124,21 @@ static void ids(void)
     CHECK_STR(hex_of(b), "ab0000000000000000000000000000000000000000000000000000000000000f");
 }
 
+static void hex_bytes(void)
+{
+    CHECK_INT(pc__hex_byte("00"), 0);
+    CHECK_INT(pc__hex_byte("9aF"), 0x9a);
+    CHECK_INT(pc__hex_byte("Bf"), 0xbf);
+    CHECK_INT(pc__hex_byte(""), -1);
+    CHECK_INT(pc__hex_byte("1"), -1);
+    CHECK_INT(pc__hex_byte("1g"), -1);
+    CHECK_INT(pc__hex_byte("@0"), -1);
+}
+
 int main(void)
 {
     published();
+    hex_bytes();
     encoded();
     no_collisions();
     lists();

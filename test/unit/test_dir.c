@@ -1,5 +1,6 @@
 /* Catches: links that are followed, folders that others may write to, incomplete files under their
- * final name, a lock that two processes hold or that is on a removed file, descriptors that leak.
+ * final name, incomplete or too large files that are read as whole, a lock that two processes hold
+ * or that is on a removed file, descriptors that leak.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -104,6 +105,34 @@ static void test_publish(void)
     pc__dir_close(&dir, &pc__libc_allocator);
 }
 
+static void test_read(void)
+{
+    pc__dir dir = fresh("read");
+    uint8_t *data;
+    size_t size;
+    int fd;
+    struct stat st;
+    CHECK_STATUS(pc__dir_read(&dir, &pc__libc_allocator, "it", 9, &data, &size), PC_ERR_NOT_FOUND);
+    CHECK(!data && !size);
+    CHECK_OK(pc__dir_publish(&dir, "it.new", "it", "some bytes", 10, 0));
+    CHECK_STATUS(pc__dir_read(&dir, &pc__libc_allocator, "it", 9, &data, &size), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("read/it: has 10 bytes");
+    CHECK(!data && !size);
+    CHECK_OK(pc__dir_read(&dir, &pc__libc_allocator, "it", 10, &data, &size));
+    CHECK(size == 10 && !memcmp(data, "some bytes", 10));
+    pc__free(&pc__libc_allocator, data);
+    CHECK_OK(pc__dir_file(&dir, "it", O_RDONLY, &fd, &st));
+    size = 100; /* more than there are */
+    CHECK_OK(pc__dir_read_at(&dir, &pc__libc_allocator, "it", fd, 5, &data, &size));
+    CHECK(size == 5 && !memcmp(data, "bytes", 5));
+    pc__free(&pc__libc_allocator, data);
+    close(fd);
+    size = 10;
+    CHECK_STATUS(pc__dir_read_at(&dir, &pc__libc_allocator, "it", -1, 0, &data, &size), PC_ERR_IO);
+    CHECK(!data && !size);
+    pc__dir_close(&dir, &pc__libc_allocator);
+}
+
 static void test_lock(void)
 {
     pc__dir dir = fresh("lock");
@@ -133,6 +162,7 @@ int main(void)
     test_open();
     test_files();
     test_publish();
+    test_read();
     test_lock();
     return pc_test_end();
 }

@@ -81,7 +81,7 @@ static void llama(void)
             "'max_position_embeddings' is missing");
     refused(SIZES "\"x\":1", PC_ERR_FORMAT, "model_type");
     refused(KIN("qwen3"), PC_ERR_UNSUPPORTED, "'qwen3'");
-    refused("\"model_type\":", PC_ERR_FORMAT, "line 1");
+    refused("\"model_type\":", PC_ERR_FORMAT, "config.json:1:");
 }
 
 static void bad_sizes(void)

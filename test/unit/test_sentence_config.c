@@ -66,7 +66,7 @@ static void bad(void)
          "exactly one of"},
         {"[" FIRST "," POOLING "]", "{}", PC_ERR_UNSUPPORTED, "pooling"},
         {"[" FIRST "," POOLING "]", NULL, PC_ERR_NOT_FOUND, "1_Pooling/config.json"},
-        {"[" FIRST "," POOLING "]", "{", PC_ERR_FORMAT, "config.json: line"},
+        {"[" FIRST "," POOLING "]", "{", PC_ERR_FORMAT, "config.json:1:1: "},
         {"[" FIRST ",{\"path\":\"2_Dense\",\"type\":\"" PREFIX "Dense\"}]", NULL,
          PC_ERR_UNSUPPORTED, "Dense"},
         {"[{\"path\":\"0_T\",\"type\":\"" PREFIX "Transformer\"}]", NULL, PC_ERR_UNSUPPORTED,

@@ -134,12 +134,10 @@ static pc_status make_sliced(pc__linear *linear, const pc__weight_source *source
     pc_status status;
     if (!(linear->packed = s))
         return PC_ERR_NOMEM;
-    PC__TRY(pc__tiles_make(&s->tiles, mem, linear->compute, linear->in), done);
+    PC__TRY_RETURN(pc__tiles_make(&s->tiles, mem, linear->compute, linear->in));
     s->count = (linear->out + PC__SLICE - 1) / PC__SLICE;
-    PC__TRY(make_slices(s, mem), done);
-    status = pack_weights(linear, s, source);
-done:
-    return status;
+    PC__TRY_RETURN(make_slices(s, mem));
+    return pack_weights(linear, s, source);
 }
 
 static void drop_slices(pc__linear *linear)

@@ -58,18 +58,10 @@ pc_status pc__map_log_replace(pc__map_log *log, const pc__dir *dir, const void *
 int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem,
                       const pc__map_signature *signature, const pc__map_log_entry *entry)
 {
-    struct stat st;
-    uint8_t *data = NULL;
-    int64_t got = 0;
-    int fd, holds = 1;
-    if (pc__dir_file(dir, PC__MAPS_LOG, O_RDONLY, &fd, &st) < 0)
-        return 1;
-    data = pc__alloc(mem, (size_t)st.st_size + 1);
-    if (data)
-        got = pc__read_at(fd, data, (size_t)st.st_size, 0);
-    if (got > 0)
-        holds = 0;
-    for (int64_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= got; at += PC__MAPS_ENTRY) {
+    uint8_t *data;
+    size_t size;
+    int holds = pc__dir_read(dir, mem, PC__MAPS_LOG, UINT64_MAX, &data, &size) < 0 || !size;
+    for (size_t at = PC__MAPS_LOG_HEADER; at + PC__MAPS_ENTRY <= size; at += PC__MAPS_ENTRY) {
         pc__map_log_entry e;
         /* The last entry of an id counts. */
         if (pc__map_log_entry_get(data + at, signature, &e) && e.id == entry->id)
@@ -77,7 +69,6 @@ int pc__map_log_holds(const pc__dir *dir, const pc_allocator *mem,
                     && !memcmp(e.sum, entry->sum, PC__CHECKSUM);
     }
     pc__free(mem, data);
-    close(fd);
     return holds;
 }
 

@@ -81,7 +81,6 @@ static pc_status read_log(opening *o)
 {
     pc__map_store *store = o->store;
     struct stat st;
-    int64_t got;
     int flags = store->options.read_only ? O_RDONLY : O_RDWR;
     pc_status status = pc__dir_file(&store->dir, PC__MAPS_LOG, flags, &store->log.fd, &st);
     if (status == PC_ERR_NOT_FOUND && store->options.create
@@ -89,14 +88,9 @@ static pc_status read_log(opening *o)
         status = pc__dir_file(&store->dir, PC__MAPS_LOG, flags, &store->log.fd, &st);
     if (status < 0)
         return status;
-    o->log = pc__alloc(&store->mem, (size_t)st.st_size + 1);
-    if (!o->log)
-        return PC_ERR_NOMEM;
-    got = pc__read_at(store->log.fd, o->log, (size_t)st.st_size, 0);
-    if (got < 0)
-        return pc__dir_fault(&store->dir, PC__MAPS_LOG);
-    o->size = (size_t)got;
-    return PC_OK;
+    o->size = (size_t)st.st_size;
+    return pc__dir_read_at(&store->dir, &store->mem, PC__MAPS_LOG, store->log.fd, 0, &o->log,
+                           &o->size);
 }
 
 static pc_status check_files(opening *o)
@@ -109,22 +103,20 @@ static pc_status check_files(opening *o)
     int64_t got;
     pc_status status;
     snprintf(where, sizeof where, "%.500s/%s", store->dir.path, PC__MAPS_LOG);
-    PC__TRY(pc__map_log_header_get(o->log, o->size, where, &header), out);
-    PC__TRY(pc__map_signature_check(&header.signature, &store->options.signature, where), out);
+    PC__TRY_RETURN(pc__map_log_header_get(o->log, o->size, where, &header));
+    PC__TRY_RETURN(pc__map_signature_check(&header.signature, &store->options.signature, where));
     memcpy(store->data.nonce, header.nonce, sizeof header.nonce);
     store->next_id = header.next_id;
     store->generation = header.generation;
-    PC__TRY(pc__dir_file(&store->dir, PC__MAPS_DATA, store->options.read_only ? O_RDONLY : O_RDWR,
-                         &store->data.fd, &st),
-            out);
+    PC__TRY_RETURN(pc__dir_file(&store->dir, PC__MAPS_DATA,
+                                store->options.read_only ? O_RDONLY : O_RDWR, &store->data.fd,
+                                &st));
     got = pc__read_at(store->data.fd, raw, sizeof raw, 0);
     if (got < 0)
         return pc__dir_fault(&store->dir, PC__MAPS_DATA);
     o->data_bytes = (uint64_t)st.st_size;
     snprintf(where, sizeof where, "%.500s/%s", store->dir.path, PC__MAPS_DATA);
-    status = pc__map_data_header_get(raw, (size_t)got, store->data.nonce, where);
-out:
-    return status;
+    return pc__map_data_header_get(raw, (size_t)got, store->data.nonce, where);
 }
 
 /* --------------------------------------------------------------- what the log says */
@@ -291,22 +283,21 @@ static pc_status open_files(opening *o)
     pc_status status;
     uint64_t end;
     read_mark(o);
-    PC__TRY(read_log(o), out);
-    PC__TRY(check_files(o), out);
-    PC__TRY(read_log_entries(o), out);
-    PC__TRY(make_items(o), out);
+    PC__TRY_RETURN(read_log(o));
+    PC__TRY_RETURN(check_files(o));
+    PC__TRY_RETURN(read_log_entries(o));
+    PC__TRY_RETURN(make_items(o));
     drop_impossible(o);
-    PC__TRY(enter_items(o), out);
+    PC__TRY_RETURN(enter_items(o));
     end = store->options.read_only ? o->data_bytes : store->data.space.end;
-    PC__TRY(pc__map_data_cover(&store->data, end, !store->options.read_only), out);
+    PC__TRY_RETURN(pc__map_data_cover(&store->data, end, !store->options.read_only));
     if (store->options.read_only)
         return PC_OK;
     store->log.is_suspect = o->bad
                             || (o->size != store->log.end
                                 && ftruncate(store->log.fd, (off_t)store->log.end));
     pc__map_data_truncate(&store->data);
-out:
-    return status;
+    return PC_OK;
 }
 
 /* ------------------------------------------------------------------------- opening */

@@ -110,14 +110,11 @@ pc_status pc__projector_write(const pc__projector *projector, pc__bytes *out)
 {
     pc_status status;
     out->size = 0;
-    PC__TRY(pc__projector_file_head(out, &projector->shape, PC__FILE_PROJECTOR,
-                                    pc__projector_file_size(&projector->shape, 0, 1)),
-            done);
-    PC__TRY(pc__index_put_words(out, projector->mean, 2 * projector->cells), done); /* and scale */
-    PC__TRY(pc__index_put_words(out, projector->first, projector->weights), done);
-    PC__TRY(pc__projector_file_end(out), done);
-done:
-    return status < 0 ? status : PC_OK;
+    PC__TRY_RETURN(pc__projector_file_head(out, &projector->shape, PC__FILE_PROJECTOR,
+                                           pc__projector_file_size(&projector->shape, 0, 1)));
+    PC__TRY_RETURN(pc__index_put_words(out, projector->mean, 2 * projector->cells)); /* and scale */
+    PC__TRY_RETURN(pc__index_put_words(out, projector->first, projector->weights));
+    return pc__projector_file_end(out);
 }
 
 pc_status pc__projector_read(pc__projector **out, const pc_allocator *mem, const void *data,

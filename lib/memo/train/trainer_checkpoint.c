@@ -57,16 +57,13 @@ pc_status pc__checkpoint_write(pc__trainer *trainer, pc__bytes *out)
     pc__put_f64(state + UNIT, trainer->label_scale);
     pc__put_f64(state + FIRST_LOSS, trainer->first_loss);
     pc__put_f64(state + LAST_LOSS, trainer->last_loss);
-    PC__TRY(pc__projector_file_head(out, &p->shape, PC__FILE_TRAINING,
-                                    pc__projector_file_size(&p->shape, STATE, 2)),
-            done);
-    PC__TRY(pc__bytes_add(out, state, sizeof state), done);
-    PC__TRY(pc__index_put_words(out, p->mean, 2 * p->cells), done); /* and scale */
-    PC__TRY(pc__index_put_words(out, trainer->weights, p->weights), done);
-    PC__TRY(pc__index_put_words(out, trainer->velocity, p->weights), done);
-    PC__TRY(pc__projector_file_end(out), done);
-done:
-    return status < 0 ? status : PC_OK;
+    PC__TRY_RETURN(pc__projector_file_head(out, &p->shape, PC__FILE_TRAINING,
+                                           pc__projector_file_size(&p->shape, STATE, 2)));
+    PC__TRY_RETURN(pc__bytes_add(out, state, sizeof state));
+    PC__TRY_RETURN(pc__index_put_words(out, p->mean, 2 * p->cells)); /* and scale */
+    PC__TRY_RETURN(pc__index_put_words(out, trainer->weights, p->weights));
+    PC__TRY_RETURN(pc__index_put_words(out, trainer->velocity, p->weights));
+    return pc__projector_file_end(out);
 }
 
 /* The name of an option that differs, or NULL. */

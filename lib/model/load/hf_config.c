@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "model/load/arch.h"
 #include "model/load/hf_internal.h"
+#include "text/json_file.h"
 
 enum { MAX_CONFIG = 16 << 20 };
 
@@ -134,14 +135,10 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
 pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char *text, size_t size,
                              const char *where)
 {
-    json_error_t error;
-    pc__config config = {.where = where,
-                         .object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error)};
+    pc__config config = {.where = where};
     pc_status status;
     memset(out, 0, sizeof *out);
-    if (!config.object)
-        return pc__fail(PC_ERR_FORMAT, "%s: line %d, column %d: %s", where, error.line,
-                        error.column, error.text);
+    PC__TRY_RETURN(pc__json_parse(&config.object, text, size, 0, where));
     config.model = json_string_value(json_object_get(config.object, "model_type"));
     if (config.model)
         status = read_object(&config, mem, out);

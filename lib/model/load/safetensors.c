@@ -8,6 +8,7 @@
 
 #include "model/load/safetensors.h"
 #include "model/load/weights_internal.h"
+#include "text/json_file.h"
 
 enum { MAX_HEADER = 100 << 20, MAX_INDEX = 100 << 20, MAX_RANK = 4, MAX_SHARDS = 4096 };
 
@@ -249,23 +250,15 @@ static pc_status add_shards(pc__weights *weights, const char *path, const char *
 
 static pc_status open_index(pc__weights *weights, const char *path, const char *folder)
 {
-    char *text = NULL;
-    size_t size;
-    json_t *index = NULL, *map;
-    json_error_t error;
+    json_t *index, *map;
     pc_status status;
-    PC__TRY(pc__file_read(&weights->mem, path, MAX_INDEX, &text, &size), done);
-    index = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    PC__TRY_RETURN(pc__json_file(&index, &weights->mem, path, MAX_INDEX, 0));
     map = json_object_get(index, "weight_map");
-    if (!index)
-        status = pc__fail(PC_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
-    else if (!json_is_object(map) || !json_object_size(map))
+    if (!json_is_object(map) || !json_object_size(map))
         status = pc__fail(PC_ERR_FORMAT, "%s: weight_map is missing", path);
     else
         status = add_shards(weights, path, folder, map);
-done:
     json_decref(index);
-    pc__free(&weights->mem, text);
     return status;
 }
 

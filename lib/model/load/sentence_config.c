@@ -2,29 +2,13 @@
 #include "model/load/sentence_config.h"
 
 #include <promptcache/memo.h>
-#include <jansson.h>
 #include <string.h>
 
+#include "base/fail.h"
 #include "base/file.h"
+#include "text/json_file.h"
 
 enum { LIMIT = 1 << 20 };
-
-/* PC_MISS: no such file. */
-static pc_status read_optional_json(const pc_allocator *mem, const char *folder, const char *name,
-                                    json_t **out)
-{
-    char *path = pc__path_join(mem, folder, name), *text = NULL;
-    json_error_t error;
-    size_t size;
-    pc_status status = path ? pc__file_read(mem, path, LIMIT, &text, &size) : PC_ERR_NOMEM;
-    *out = NULL;
-    if (status >= 0 && !(*out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error)))
-        status = pc__fail(PC_ERR_FORMAT, "%s: line %d, column %d: %s", path, error.line,
-                          error.column, error.text);
-    pc__free(mem, text);
-    pc__free(mem, path);
-    return status == PC_ERR_NOT_FOUND ? PC_MISS : status;
-}
 
 static const struct {
     const char *flag, *name; /* older and newer spelling */
@@ -44,7 +28,7 @@ static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const c
     const char *name;
     json_t *config;
     size_t count = 0;
-    pc_status status = inside ? read_optional_json(mem, inside, "config.json", &config)
+    pc_status status = inside ? pc__json_in_folder(&config, mem, inside, "config.json", LIMIT, 0)
                               : PC_ERR_NOMEM;
     if (status == PC_OK) {
         name = json_string_value(json_object_get(config, "pooling_mode"));
@@ -61,7 +45,7 @@ static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const c
                 "%s/config.json: pooling must be exactly one of mean, first (cls) and last token",
                 inside);
         json_decref(config);
-    } else if (status == PC_MISS) {
+    } else if (status == PC_ERR_NOT_FOUND) {
         status = pc__fail(PC_ERR_NOT_FOUND,
                           "%s/config.json: modules.json names this file, but it is missing",
                           inside);
@@ -92,9 +76,10 @@ static pc_status read_module(pc__pooling *out, const pc_allocator *mem, const ch
 static pc_status read_limit(pc__pooling *out, const pc_allocator *mem, const char *folder)
 {
     json_t *config, *most;
-    pc_status status = read_optional_json(mem, folder, "sentence_bert_config.json", &config);
-    if (status != PC_OK)
-        return status < 0 ? status : PC_OK;
+    pc_status status = pc__json_in_folder(&config, mem, folder, "sentence_bert_config.json", LIMIT,
+                                          0);
+    if (status < 0)
+        return status == PC_ERR_NOT_FOUND ? PC_OK : status;
     most = json_object_get(config, "max_seq_length");
     if (json_is_integer(most) && json_integer_value(most) > 0
         && json_integer_value(most) <= INT32_MAX)
@@ -107,10 +92,10 @@ pc_status pc__sentence_config(pc__pooling *out, const pc_allocator *mem, const c
 {
     json_t *modules = NULL, *module;
     size_t i;
-    pc_status status = read_optional_json(mem, folder, "modules.json", &modules);
+    pc_status status = pc__json_in_folder(&modules, mem, folder, "modules.json", LIMIT, 0);
     *out = (pc__pooling){0};
-    if (status != PC_OK)
-        return status < 0 ? status : PC_OK;
+    if (status < 0)
+        return status == PC_ERR_NOT_FOUND ? PC_OK : status;
     if (!json_is_array(modules))
         status = pc__fail(PC_ERR_FORMAT, "%s/modules.json: the file is not a list", folder);
     json_array_foreach(modules, i, module) if (status >= 0)

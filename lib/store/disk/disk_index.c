@@ -1,17 +1,10 @@
 /* Reads, merges and writes the index file of a folder (disk_index.h). */
 #include "store/disk/disk_index.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#include "base/clock.h"
-#include "base/fail.h"
-#include "base/file.h"
 #include "base/little_endian.h"
 
 /* Header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/eviction.h, 256
@@ -107,27 +100,16 @@ static int is_whole(const pc__disk_index *index)
 pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem,
                               const pc__disk_root *root)
 {
-    struct stat st;
-    int fd = openat(root->fd, PC__DISK_INDEX,
-                    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    pc_status status = PC_MISS;
+    pc_status status;
     *out = (pc__disk_index){0};
-    if (fd < 0)
-        return PC_MISS;
-    if (!fstat(fd, &st) && pc__dir_is_trusted(root, &st) && st.st_size >= HEADER + SUM
-        && (uint64_t)st.st_size < MOST_BYTES) {
-        out->size = (size_t)st.st_size;
+    status = pc__dir_read(root, mem, PC__DISK_INDEX, MOST_BYTES - 1, &out->data, &out->size);
+    if (out->size >= HEADER + SUM) {
         out->rows = (out->size - HEADER - SUM) / ROW;
-        out->data = pc__alloc(mem, out->size);
-        if (!out->data)
-            status = PC_ERR_NOMEM;
-        else if (pc__read_at(fd, out->data, out->size, 0) == (int64_t)out->size && is_whole(out))
-            status = PC_OK;
+        if (is_whole(out))
+            return PC_OK;
     }
-    close(fd);
-    if (status != PC_OK)
-        pc__disk_index_free(out, mem);
-    return status;
+    pc__disk_index_free(out, mem);
+    return status == PC_ERR_NOMEM ? status : PC_MISS;
 }
 
 void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem)

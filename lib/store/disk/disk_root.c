@@ -19,14 +19,12 @@
 
 enum { FOLDER_FLAGS = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+/* Names have small letters only. */
+static const char CAPITALS[] = "ABCDEF";
 
 static int is_sub_name(const char *name)
 {
-    return strlen(name) == 2 && hex_value(name[0]) >= 0 && hex_value(name[1]) >= 0;
+    return strlen(name) == 2 && pc__hex_byte(name) >= 0 && !strpbrk(name, CAPITALS);
 }
 
 static int is_known_name(const char *name)
@@ -85,12 +83,12 @@ void pc__disk_file_name(const pc__record_name *record_name, char name[PC__DISK_N
 static int read_key(const char *digits, pc__id *key)
 {
     for (size_t i = 0; i < sizeof key->bytes; i++) {
-        int high = hex_value(digits[2 * i]), low = hex_value(digits[2 * i + 1]);
-        if (high < 0 || low < 0)
+        int byte = pc__hex_byte(digits + 2 * i);
+        if (byte < 0)
             return 0;
-        key->bytes[i] = (uint8_t)(16 * high + low);
+        key->bytes[i] = (uint8_t)byte;
     }
-    return 1;
+    return strcspn(digits, CAPITALS) >= 2 * sizeof key->bytes;
 }
 
 int pc__disk_parse_name(const char *name, unsigned sub, pc__record_name *record_name)
@@ -271,15 +269,8 @@ static void read_boot_id(uint8_t boot[16])
     if (fd < 0)
         return;
     if (pc__read_at(fd, text, sizeof text - 1, 0) > 0)
-        for (const char *c = text; *c && n < 32; c++) {
-            int digit = *c >= '0' && *c <= '9'   ? *c - '0'
-                        : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10
-                                                 : -1;
-            if (digit >= 0) {
-                boot[n / 2] = (uint8_t)(n % 2 ? boot[n / 2] | digit : digit << 4);
-                n++;
-            }
-        }
+        for (const char *c = text; n < 16 && pc__hex_byte(c += *c == '-') >= 0; c += 2)
+            boot[n++] = (uint8_t)pc__hex_byte(c);
     close(fd);
 }
 

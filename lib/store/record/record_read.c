@@ -18,20 +18,17 @@ static pc_status read_header(pc__record *r)
     pc__record_head *h = &r->head;
     uint8_t prologue[PC__RECORD_PROLOGUE], last;
     pc_status status;
-    PC__TRY(source->read(source, 0, 0, 0, prologue, sizeof prologue), done);
-    PC__TRY(pc__record_prologue_get(h, prologue, source->bytes), done);
+    PC__TRY_RETURN(source->read(source, 0, 0, 0, prologue, sizeof prologue));
+    PC__TRY_RETURN(pc__record_prologue_get(h, prologue, source->bytes));
     if (!source->bytes
         && h->header_bytes > PROBE) /* no memory for the claim of a few wrong bytes */
-        PC__TRY(source->read(source, 0, 0, h->header_bytes - 1, &last, 1), done);
+        PC__TRY_RETURN(source->read(source, 0, 0, h->header_bytes - 1, &last, 1));
     r->header = pc__alloc_aligned(&r->mem, h->header_bytes, 64);
     if (!r->header)
         return PC_ERR_NOMEM;
     memcpy(r->header, prologue, sizeof prologue);
-    PC__TRY(source->read(source, 0, 0, sizeof prologue, r->header + sizeof prologue,
-                         h->header_bytes - sizeof prologue),
-            done);
-done:
-    return status;
+    return source->read(source, 0, 0, sizeof prologue, r->header + sizeof prologue,
+                        h->header_bytes - sizeof prologue);
 }
 
 static pc_status check_header(const pc__record *r)

@@ -161,9 +161,9 @@ static pc_status write_block(writer *w, size_t index)
     pc__record_entry entry = {.offset = pc__record_align(w->end)};
     const void *data;
     pc_status status;
-    PC__TRY(encode_block(w, index, &entry, &data), done);
+    PC__TRY_RETURN(encode_block(w, index, &entry, &data));
     if (w->options->seal_key)
-        PC__TRY(seal_block(w, index, &entry, &data), done);
+        PC__TRY_RETURN(seal_block(w, index, &entry, &data));
     pc__checksum_of(data, (size_t)entry.stored, entry.sum);
     if (entry.stored)
         w->end = entry.offset + entry.stored;
@@ -171,9 +171,7 @@ static pc_status write_block(writer *w, size_t index)
         entry.offset = 0; /* an empty block has no place, so that the file ends with stored bytes */
     pc__record_entry_put(&entry, table + index * PC__RECORD_ENTRY);
     w->head.state_bytes += entry.raw;
-    PC__TRY(w->sink->write(w->sink, index + 1, entry.offset, data, (size_t)entry.stored), done);
-done:
-    return status;
+    return w->sink->write(w->sink, index + 1, entry.offset, data, (size_t)entry.stored);
 }
 
 /* Begins a field of the body; returns the place of its bytes, which is zero. */
@@ -265,15 +263,12 @@ static pc_status write_header(writer *w)
     put_body(w, body);
     if (w->options->seal_key) {
         uint8_t nonce[PC__SEAL_NONCE];
-        PC__TRY(pc__seal_close(body, body, h->body_bytes - PC__SEAL_TAG, w->header, clear, nonce,
-                               w->options->seal_key),
-                done);
+        PC__TRY_RETURN(pc__seal_close(body, body, h->body_bytes - PC__SEAL_TAG, w->header, clear,
+                                      nonce, w->options->seal_key));
         memcpy(w->header + PC__RECORD_NONCE_AT, nonce, sizeof nonce);
     }
     pc__record_header_sum(w->header, size, w->header + PC__RECORD_SUM_AT);
-    PC__TRY(w->sink->write(w->sink, 0, 0, w->header, size), done);
-done:
-    return status;
+    return w->sink->write(w->sink, 0, 0, w->header, size);
 }
 
 static pc_status write_pieces(writer *w)
@@ -288,10 +283,8 @@ static pc_status write_pieces(writer *w)
         return PC_ERR_NOMEM;
     w->end = w->head.header_bytes;
     for (size_t i = 0; i < w->image->block_count; i++)
-        PC__TRY(write_block(w, i), done);
-    PC__TRY(write_header(w), done);
-done:
-    return status;
+        PC__TRY_RETURN(write_block(w, i));
+    return write_header(w);
 }
 
 pc_status pc__record_write(const pc_allocator *mem, const pc__image *image,

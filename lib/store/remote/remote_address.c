@@ -22,17 +22,16 @@ static pc_status decode_text(char **out, const pc_allocator *mem, const char *te
     if (!at)
         return PC_ERR_NOMEM;
     for (; from < to; from++) {
-        int high, low;
+        int byte;
         if (*from != '%') {
             *at++ = *from;
             continue;
         }
-        high = to - from > 2 ? pc__hex_digit(from[1]) : -1;
-        low = high >= 0 ? pc__hex_digit(from[2]) : -1;
-        if (low < 0 || high + low == 0)
+        byte = to - from > 2 ? pc__hex_byte(from + 1) : -1;
+        if (byte <= 0)
             return address_error(text, from,
                                  "after % two hexadecimal digits are needed, not both 0");
-        *at++ = (char)(16 * high + low);
+        *at++ = (char)byte;
         from += 2;
     }
     return PC_OK;
@@ -65,14 +64,12 @@ static pc_status add_seed(pc__remote_address *a, const char *text, const char *f
         return address_error(text, from, "the name of a server has more than 255 bytes");
     if (a->count == MAX_SEEDS)
         return address_error(text, from, "more than 256 servers");
-    PC__TRY(pc__grow(&a->mem, (void **)&a->seeds, &a->capacity, a->count + 1, sizeof *a->seeds),
-            end);
+    PC__TRY_RETURN(
+        pc__grow(&a->mem, (void **)&a->seeds, &a->capacity, a->count + 1, sizeof *a->seeds));
     a->seeds[a->count].port = (uint16_t)port;
     a->seeds[a->count].server = NULL;
     a->count++; /* counted first: a failed decode leaves memory too */
-    status = decode_text(&a->seeds[a->count - 1].server, &a->mem, text, from, to);
-end:
-    return status;
+    return decode_text(&a->seeds[a->count - 1].server, &a->mem, text, from, to);
 }
 
 /* "server", "server:port", "[v6]", "[v6]:port" */
@@ -104,11 +101,10 @@ static pc_status parse_user(pc__remote_address *a, const char *text, const char 
         return address_error(text, from,
                              "a user needs a password; \":password@\" is a password alone");
     if (colon > from)
-        PC__TRY(decode_text(&a->user, &a->mem, text, from, colon), end);
+        PC__TRY_RETURN(decode_text(&a->user, &a->mem, text, from, colon));
     status = decode_text(&a->password, &a->mem, text, colon + 1, to);
     if (status == PC_OK && !a->password[0])
         status = address_error(text, colon, "the password is empty");
-end:
     return status;
 }
 

@@ -13,14 +13,11 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
     *out = NULL;
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_batch_new: model is NULL");
-    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_batch_options, reserved), options,
-                              "pc_batch_options");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_batch_options, reserved), options,
+                                    "pc_batch_options"));
     if (o.reserved)
         return pc__fail(PC_ERR_INVALID, "pc_batch_options: reserved must be zero");
-    if ((status = pc__model_can_go_on(model)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_can_go_on(model));
     batch = pc__calloc(&model->context->mem, 1, sizeof *batch);
     if (!batch)
         return PC_ERR_NOMEM;
@@ -36,9 +33,9 @@ void pc_batch_free(pc_batch *batch)
     if (!batch)
         return;
     model = batch->model;
-    for (size_t i = 0; i < batch->count; i++)
-        batch->items[i]->batch = NULL;
-    pc__free(&model->context->mem, batch->items);
+    for (size_t i = 0; i < batch->members.count; i++)
+        batch->members.items[i]->members = NULL;
+    pc__free(&model->context->mem, batch->members.items);
     pc__free(&model->context->mem, batch);
     pc__model_unref(model);
 }
@@ -50,32 +47,29 @@ pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
         return pc__fail(PC_ERR_INVALID, "pc_batch_add: batch or sequence is NULL");
     if (sequence->model != batch->model)
         return pc__fail(PC_ERR_MISMATCH, "pc_batch_add: the sequence is of another model");
-    if (sequence->batch)
+    if (sequence->members)
         return pc__fail(PC_ERR_STATE, "pc_batch_add: the sequence is in %s batch already",
-                        sequence->batch == batch ? "this" : "another");
-    if (batch->max_sequences && batch->count >= batch->max_sequences)
+                        sequence->members == &batch->members ? "this" : "another");
+    if (batch->max_sequences && batch->members.count >= batch->max_sequences)
         return pc__fail(PC_ERR_LIMIT, "pc_batch_add: the batch is full (%u sequences)",
                         batch->max_sequences);
-    status = pc__grow(sequence->mem, (void **)&batch->items, &batch->capacity, batch->count + 1,
-                      sizeof(*batch->items));
+    status = pc__grow(sequence->mem, (void **)&batch->members.items, &batch->members.capacity,
+                      batch->members.count + 1, sizeof(*batch->members.items));
     if (status < 0)
         return status;
-    batch->items[batch->count++] = sequence;
-    sequence->batch = batch;
+    batch->members.items[batch->members.count++] = sequence;
+    sequence->members = &batch->members;
     return PC_OK;
 }
 
 pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
 {
-    size_t i = 0;
     if (!batch || !sequence)
         return pc__fail(PC_ERR_INVALID, "pc_batch_remove: batch or sequence is NULL");
-    if (sequence->batch != batch)
+    if (sequence->members != &batch->members)
         return pc__fail(PC_ERR_NOT_FOUND, "pc_batch_remove: the sequence is not in this batch");
-    while (batch->items[i] != sequence)
-        i++;
-    memmove(batch->items + i, batch->items + i + 1, (--batch->count - i) * sizeof(*batch->items));
-    sequence->batch = NULL;
+    pc__batch_members_remove(sequence->members, sequence);
+    sequence->members = NULL;
     return PC_OK;
 }
 
@@ -86,7 +80,7 @@ static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, f
 {
     for (size_t i = 0; i < count; i++) {
         pc_status status;
-        if (list[i]->batch != batch || list[i]->finish || list[i]->placed.sequence)
+        if (list[i]->members != &batch->members || list[i]->finish || list[i]->placed.sequence)
             continue;
         status = pc__sequence_prefill(list[i], logits);
         if (status >= 0 && list[i]->pending)
@@ -100,16 +94,16 @@ static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, f
 /* A callback may have moved a sequence here from a batch whose step is under way. */
 static int any_steps(const pc_batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++)
-        if (batch->items[i]->stepping)
+    for (size_t i = 0; i < batch->members.count; i++)
+        if (batch->members.items[i]->stepping)
             return 1;
     return 0;
 }
 
 static int any_sequence_runs(const pc_batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++)
-        if (!batch->items[i]->finish)
+    for (size_t i = 0; i < batch->members.count; i++)
+        if (!batch->members.items[i]->finish)
             return 1;
     return 0;
 }
@@ -129,14 +123,14 @@ pc_status pc_batch_step(pc_batch *batch)
     if (!any_sequence_runs(batch))
         return PC_END;
     mem = &batch->model->context->mem;
-    count = batch->count;
+    count = batch->members.count;
     /* callbacks may remove sequences meanwhile */
     all = pc__calloc(mem, 2 * count, sizeof(*all));
     rows = pc__calloc(mem, count, sizeof *rows);
     logits = pc__calloc(mem, count * (size_t)batch->model->info.vocab, sizeof *logits);
     if (all && rows && logits) {
         running = all + count;
-        memcpy(all, batch->items, count * sizeof(*all));
+        memcpy(all, batch->members.items, count * sizeof(*all));
         for (size_t i = 0; i < count; i++) {
             all[i]->stepping = 1;
             if (!all[i]->finish && all[i]->placed.sequence)

@@ -7,8 +7,7 @@
 struct pc_batch {
     pc_model *model;
     uint32_t max_sequences;
-    pc_sequence **items;
-    size_t count, capacity;
+    pc__batch_members members;
 };
 
 #endif

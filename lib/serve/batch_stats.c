@@ -82,9 +82,9 @@ pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats)
     if (!batch || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_batch_get_stats: batch or stats is NULL");
     v.mem = &batch->model->context->mem;
-    sum.sequences = batch->count;
-    for (size_t i = 0; i < batch->count && status >= 0; i++) {
-        const pc_sequence *s = batch->items[i];
+    sum.sequences = batch->members.count;
+    for (size_t i = 0; i < batch->members.count && status >= 0; i++) {
+        const pc_sequence *s = batch->members.items[i];
         if (s->finish)
             continue;
         sum.running++;

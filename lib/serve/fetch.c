@@ -96,7 +96,7 @@ static pc__load_request want_segment(const pc_model *model, const pc__segment_fa
 {
     pc__segment_image(image, model, facts);
     return (pc__load_request){.image = image,
-                              .ops = &pc__model_payload,
+                              .ops = pc__model_payload(model),
                               .owner = (void *)(uintptr_t)model,
                               .ref_owner = pc__model_ref_owner,
                               .bytes = pc__segment_bytes(model, facts->count),

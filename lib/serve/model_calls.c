@@ -3,23 +3,17 @@
 
 #include "base/clock.h"
 #include "model/model_states.h"
-#include "serve/segment_image.h"
 
 static void release_payload(const pc_model *model, void *payload)
 {
-    pc__model_payload.release((void *)(uintptr_t)model, payload);
-}
-
-const pc_model *pc__segment_model(const pc_segment *segment)
-{
-    return segment->ops == &pc__model_payload ? segment->owner : NULL;
+    pc__model_payload(model)->release((void *)(uintptr_t)model, payload);
 }
 
 pc_status pc__segment_find(const pc_model *model, pc_cache *cache, const pc__id *key,
                            const int32_t *tokens, size_t count, pc_segment **out)
 {
     pc_status status = pc__cache_get(cache, key, tokens, count, out);
-    if (status != PC_OK || pc__segment_serves(*out, &pc__model_payload, model))
+    if (status != PC_OK || pc__segment_serves(*out, pc__model_payload(model), model))
         return status;
     pc__segment_unref(*out);
     *out = NULL;
@@ -45,7 +39,7 @@ pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payloa
     pc_status status = payload_bytes(model, payload, count, &bytes);
     *out = NULL;
     if (status >= 0)
-        status = pc__segment_new(out, &model->context->mem, &pc__model_payload, payload,
+        status = pc__segment_new(out, &model->context->mem, pc__model_payload(model), payload,
                                  (void *)(uintptr_t)model, bytes, tokens, count);
     if (status >= 0)
         pc__model_ref(model);
@@ -144,9 +138,8 @@ static pc_status encode_ranges(const pc_model *model, pc_cache *cache, const pc_
         .operation = ENCODE, .args = args, .out_count = args->range_count, .tokens = args->count};
     void **payloads;
     pc_status status;
-    if ((status = pc__model_can_go_on(model)) < 0
-        || (status = check_vocabulary(model, args->tokens, args->count)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_can_go_on(model));
+    PC__TRY_RETURN(check_vocabulary(model, args->tokens, args->count));
     payloads = pc__calloc(&model->context->mem, args->range_count, sizeof *payloads);
     if (!payloads)
         return PC_ERR_NOMEM;

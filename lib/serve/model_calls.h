@@ -6,7 +6,7 @@
 #ifndef PC_SERVE_MODEL_CALLS_H
 #define PC_SERVE_MODEL_CALLS_H
 
-#include "model/model.h"
+#include "serve/segment_image.h"
 #include "store/cache.h"
 
 /* Segments [range_count] become counted segments with the tokens of their ranges, all or none.
@@ -24,8 +24,6 @@ void pc__call_drop(const pc_model *model, void *sequence); /* NULL: does nothing
 
 /* Its states are less than what was computed: kept in I8, or through a lossy codec. */
 int pc__segment_is_lossy(const pc_segment *segment);
-/* The model whose states a segment holds; NULL if it did not come from here. */
-const pc_model *pc__segment_model(const pc_segment *segment);
 /* As pc__cache_get; PC_MISS if this model cannot use what RAM has. Another application's runtime or
  * model with the same fingerprint may have put states there by the same key. */
 pc_status pc__segment_find(const pc_model *model, pc_cache *cache, const pc__id *key,

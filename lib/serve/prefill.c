@@ -12,6 +12,14 @@
 #include "serve/prefill.h"
 #include "serve/visibility.h"
 
+/* What the call keeps for one input. */
+typedef struct prefill_item {
+    pc__maps maps;          /* of a hit */
+    pc__memo_layers layers; /* if it is looked up layer by layer */
+    pc__kv *run;            /* where states are wanted */
+    uint8_t verify;         /* a hit that is computed in full, too */
+} prefill_item;
+
 typedef struct prefill_work {
     const pc_model *model;
     const pc_input *inputs;
@@ -19,16 +27,13 @@ typedef struct prefill_work {
     pc_prefill_options options;
     pc__prefill_batch_options how;
     size_t hidden, logits;
-    pc__memo_found *found;   /* [count] */
-    pc__maps *maps;          /* [count] of the hits */
-    pc__memo_layers *layers; /* [count] of inputs that are looked up layer by layer */
-    int by_layer;            /* there are such inputs */
+    prefill_item *items;        /* [count] */
+    pc__memo_found *found;      /* [count] for pc__memo_find */
+    pc__prefill_input *prompts; /* [count] for pc__prefill_batch_run */
+    int by_layer;               /* some inputs are looked up layer by layer */
     int measures; /* the call has a threshold of its own: nothing is counted or verified */
     double threshold;
-    pc__prefill_input *prompts; /* [count] */
-    uint8_t *verify;            /* [count] hits that are computed in full, too */
-    pc__kv **runs;              /* [count] where states are wanted */
-    /* pc__prefill_hit: one input, computed only if it is or may be a hit; runs[0] is not made a
+    /* pc__prefill_hit: one input, computed only if it is or may be a hit; its run is not made a
      * segment. */
     int only_hit;
     float *own_embeddings, *own_logits; /* [count][…] for verification */
@@ -82,13 +87,10 @@ static int keeps_states(const prefill_work *w)
 static pc_status reserve_results(prefill_work *w)
 {
     const pc_allocator *mem = &w->model->context->mem;
+    w->items = pc__calloc(mem, w->count, sizeof *w->items);
     w->found = pc__calloc(mem, w->count, sizeof *w->found);
-    w->maps = pc__calloc(mem, w->count, sizeof *w->maps);
     w->prompts = pc__calloc(mem, w->count, sizeof *w->prompts);
-    w->verify = pc__calloc(mem, w->count, 1);
-    w->layers = pc__calloc(mem, w->count, sizeof *w->layers);
-    w->runs = pc__calloc(mem, keeps_states(w) ? w->count : 0, sizeof(*w->runs));
-    if (!w->found || !w->maps || !w->prompts || !w->verify || !w->layers || !w->runs)
+    if (!w->items || !w->found || !w->prompts)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < w->count; i++) {
         w->found[i].id = PC__NO_NEIGHBOUR;
@@ -96,7 +98,7 @@ static pc_status reserve_results(prefill_work *w)
         w->prompts[i].embedding = w->options.embeddings ? w->options.embeddings + i * w->hidden
                                                         : NULL;
         w->prompts[i].logits = w->options.logits ? w->options.logits + i * w->logits : NULL;
-        w->prompts[i].run = keeps_states(w) ? &w->runs[i] : NULL;
+        w->prompts[i].run = keeps_states(w) ? &w->items[i].run : NULL;
         w->stats.tokens += w->inputs[i].count;
     }
     w->stats.inputs = w->count;
@@ -123,8 +125,8 @@ static pc_status reserve_checked(prefill_work *w, size_t i)
 static const void *layer_map(void *user, size_t prompt, int32_t layer, const float *x)
 {
     prefill_work *w = user;
-    return w->layers[prompt].input
-               ? pc__memo_layer_map(w->options.memo, &w->layers[prompt], layer, x)
+    return w->items[prompt].layers.input
+               ? pc__memo_layer_map(w->options.memo, &w->items[prompt].layers, layer, x)
                : NULL;
 }
 
@@ -132,9 +134,9 @@ static const void *layer_map(void *user, size_t prompt, int32_t layer, const flo
 static pc_status expect_layers(prefill_work *w, size_t i)
 {
     w->by_layer = 1;
-    w->layers[i] = (pc__memo_layers){.input = &w->inputs[i],
-                                     .threshold = w->measures ? &w->threshold : NULL,
-                                     .found = &w->found[i]};
+    w->items[i].layers = (pc__memo_layers){.input = &w->inputs[i],
+                                           .threshold = w->measures ? &w->threshold : NULL,
+                                           .found = &w->found[i]};
     pc__memo_shape(w->options.memo, w->inputs[i].count, &w->prompts[i].shape);
     w->how.choose = layer_map;
     w->how.choose_user = w;
@@ -185,18 +187,18 @@ static pc_status look_up_memo(prefill_work *w)
         if (reused == PC_OK)
             continue;
         if (reused == PC_MISS)
-            reused = pc__memo_maps_get(memo, w->found[i].id, &w->maps[i]);
+            reused = pc__memo_maps_get(memo, w->found[i].id, &w->items[i].maps);
         if (reused == PC_MISS || reused == PC_ERR_FORMAT) {
             w->found[i].reason = reused == PC_MISS ? PC_REASON_FIRST_USE : PC_REASON_DAMAGED;
             continue;
         }
         if (reused < 0)
             return reused;
-        w->prompts[i].maps = w->maps[i].layer;
+        w->prompts[i].maps = w->items[i].maps.layer;
         pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
-        w->verify[i] = !w->measures && !w->found[i].same
-                       && pc__memo_wants_verification(memo, w->found[i].bucket);
-        if (w->verify[i])
+        w->items[i].verify = !w->measures && !w->found[i].same
+                             && pc__memo_wants_verification(memo, w->found[i].bucket);
+        if (w->items[i].verify)
             status = reserve_checked(w, i);
     }
     w->stats.seconds_maps = pc__now() - begun;
@@ -209,14 +211,15 @@ static pc_status look_up_memo(prefill_work *w)
 static void count_hits(prefill_work *w)
 {
     for (size_t i = 0; i < w->count; i++) {
-        int hit = w->prompts[i].maps || w->layers[i].layers || w->prompts[i].is_done;
+        prefill_item *item = &w->items[i];
+        int hit = w->prompts[i].maps || item->layers.layers || w->prompts[i].is_done;
         w->stats.hits += hit != 0;
         w->stats.output_hits += w->prompts[i].is_done != 0;
         w->stats.hit_tokens += hit ? w->inputs[i].count : 0;
-        w->stats.seconds_features += w->layers[i].times.features;
-        w->stats.seconds_search += w->layers[i].times.search;
+        w->stats.seconds_features += item->layers.times.features;
+        w->stats.seconds_search += item->layers.times.search;
         if (w->found[i].by_layer && hit && !w->measures)
-            w->verify[i] = pc__memo_wants_verification(w->options.memo, w->found[i].bucket) ? 1 : 0;
+            item->verify = pc__memo_wants_verification(w->options.memo, w->found[i].bucket) != 0;
     }
     if (!w->measures)
         pc__memo_count(w->options.memo, w->stats.hits, w->stats.output_hits,
@@ -239,8 +242,8 @@ static pc_status verify_hit(prefill_work *w, size_t i)
     if (status >= 0)
         status = pc__prefill_batch_run(w->model, &full, 1, &w->how);
     if (status >= 0 && run) {
-        pc__kv_unref(w->runs[i]);
-        w->runs[i] = run;
+        pc__kv_unref(w->items[i].run);
+        w->items[i].run = run;
     }
     if (status >= 0) {
         loss = pc__prefill_loss(pc__memo_loss_kind(w->options.memo, bucket), full.embedding,
@@ -256,11 +259,10 @@ static pc_status verify_hit(prefill_work *w, size_t i)
     return status;
 }
 
-static uint32_t is_approximate(const prefill_work *w, size_t i)
+static int is_approximate(const prefill_work *w, size_t i)
 {
-    return w->options.map_layers || ((w->prompts[i].maps || w->layers[i].layers) && !w->verify[i])
-               ? 1
-               : 0;
+    const prefill_item *item = &w->items[i];
+    return w->options.map_layers || ((w->prompts[i].maps || item->layers.layers) && !item->verify);
 }
 
 /* States as segments, all or none. Those from other maps are marked lossy. */
@@ -270,14 +272,14 @@ static pc_status make_segments(prefill_work *w)
     pc__visibility nothing;
     pc__visibility_start(&nothing);
     for (size_t i = 0; w->options.segments && i < w->count && status >= 0; i++) {
-        status = pc__model_keep(w->model, &w->runs[i]);
+        status = pc__model_keep(w->model, &w->items[i].run);
         if (status < 0)
             break;
-        status = pc__wrap_segment(&w->options.segments[i], w->model, w->runs[i],
+        status = pc__wrap_segment(&w->options.segments[i], w->model, w->items[i].run,
                                   w->inputs[i].tokens, w->inputs[i].count);
-        w->runs[i] = NULL; /* the segment's, or gone */
+        w->items[i].run = NULL; /* the segment's, or gone */
         if (status >= 0)
-            w->options.segments[i]->lossy |= is_approximate(w, i);
+            w->options.segments[i]->lossy |= is_approximate(w, i) != 0;
         if (status >= 0)
             status = pc__visibility_note(&nothing, w->options.segments[i], 0);
     }
@@ -292,13 +294,14 @@ static void write_results(const prefill_work *w)
 {
     for (size_t i = 0; w->options.results && i < w->count; i++) {
         pc_memo_result *r = &w->options.results[i];
-        double loss = w->verify[i] ? r->loss : 0;
+        const prefill_item *item = &w->items[i];
+        double loss = item->verify ? r->loss : 0;
         *r = (pc_memo_result){.record = w->found[i].id,
                               .similarity = w->found[i].similarity,
                               .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
         r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
-        r->verified = w->verify[i];
-        r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : w->layers[i].layers;
+        r->verified = item->verify;
+        r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : item->layers.layers;
         r->loss = loss;
         r->reuse = w->prompts[i].is_done ? PC_REUSE_OUTPUT
                    : r->layers           ? PC_REUSE_MAPS
@@ -326,7 +329,7 @@ static pc_status run_prefill(prefill_work *w)
     w->how.choose = NULL; /* verification computes all */
     begun = pc__now();
     for (size_t i = 0; i < w->count; i++)
-        if (w->verify[i])
+        if (w->items[i].verify)
             PC__TRY_RETURN(verify_hit(w, i));
     w->stats.seconds_verify = pc__now() - begun;
     PC__TRY_RETURN(make_segments(w));
@@ -337,44 +340,37 @@ static pc_status run_prefill(prefill_work *w)
 static void end_prefill(prefill_work *w)
 {
     const pc_allocator *mem = &w->model->context->mem;
-    for (size_t i = 0; w->prompts && i < w->count; i++)
+    for (size_t i = 0; w->items && w->prompts && i < w->count; i++) {
         if (w->prompts[i].maps)
-            pc__memo_maps_release(w->options.memo, &w->maps[i]);
-    for (size_t i = 0; w->layers && w->by_layer && i < w->count; i++)
-        pc__memo_layers_end(w->options.memo, &w->layers[i]);
-    pc__free(mem, w->layers);
-    for (size_t i = 0; w->runs && keeps_states(w) && i < w->count; i++)
-        pc__kv_unref(w->runs[i]);
-    pc__free(mem, w->runs);
+            pc__memo_maps_release(w->options.memo, &w->items[i].maps);
+        if (w->by_layer)
+            pc__memo_layers_end(w->options.memo, &w->items[i].layers);
+        pc__kv_unref(w->items[i].run);
+    }
+    pc__free(mem, w->items);
     pc__free(mem, w->found);
-    pc__free(mem, w->maps);
     pc__free(mem, w->prompts);
-    pc__free(mem, w->verify);
     pc__free(mem, w->own_embeddings);
     pc__free(mem, w->own_logits);
 }
 
 static pc_status begin_prefill(prefill_work *w, const pc_prefill_options *options)
 {
-    pc_status status = read_prefill_options(&w->options, options);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(read_prefill_options(&w->options, options));
     if (w->model && pc__model_is_native(w->model)) {
         w->hidden = (size_t)w->model->info.hidden;
         w->logits = pc__prefill_batch_logits(w->model);
     }
-    status = check_prefill(w);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_prefill(w));
     for (size_t i = 0; w->options.segments && i < w->count; i++)
         w->options.segments[i] = NULL;
-    w->how = (pc__prefill_batch_options){w->options.pool,
-                                         (w->options.flags & PC_PREFILL_NORMALIZE) != 0,
-                                         w->options.map_layers,
-                                         NULL,
-                                         NULL,
-                                         w->options.cancelled,
-                                         w->options.cancel_user};
+    w->how = (pc__prefill_batch_options){.pool = w->options.pool,
+                                         .normalize = (w->options.flags & PC_PREFILL_NORMALIZE)
+                                                      != 0,
+                                         .map_layers = w->options.map_layers,
+                                         .cancelled = w->options.cancelled,
+                                         .cancel_user = w->options.cancel_user};
     return PC_OK;
 }
 
@@ -390,8 +386,8 @@ pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
         return status;
     status = run_prefill(&w);
     if (status == PC_OK) {
-        *states = w.runs[0];
-        w.runs[0] = NULL;
+        *states = w.items[0].run;
+        w.items[0].run = NULL;
     }
     end_prefill(&w);
     *stats = w.stats;

@@ -4,10 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "pml/pml_names.h"
-
-#define LIMIT_BYTES ((size_t)64 << 20) /* of a PML file */
 
 pc_prompt *pc__prompt_ref(const pc_prompt *prompt)
 {
@@ -154,71 +151,58 @@ static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas
     return status;
 }
 
-static pc_status resolve_text(pc_prompt **out, pc_schema *const *schemas, size_t count,
-                              const char *text, size_t size, uint64_t flags, const char *folder,
-                              const char *where)
+/* Of the file, or of the text if `path` is NULL. */
+static pc_status make_prompt(pc_prompt **out, pc_schema *const *schemas, size_t count,
+                             const char *path, const char *text, size_t size,
+                             const pc_prompt_options *options)
 {
+    const char *where = path ? path : "prompt";
+    const pc_allocator *mem;
     const pc_schema *schema;
+    char *loaded = NULL, *folder = NULL;
+    pc_prompt_options o;
     pc__resolved *resolved;
     pc__pml_env env;
     pc_status status;
-    pc__pml_env_of(&env, schemas[0]->model);
-    env.flags = flags;
+    PC__TRY_RETURN(check_schemas(schemas, count));
+    PC__TRY_RETURN(read_prompt_options(&o, options));
+    mem = &schemas[0]->model->context->mem;
+    if (path)
+        PC__TRY(pc__pml_file_read(mem, path, &loaded, &size, &folder), done);
+    text = loaded ? loaded : text;
+    pc__pml_env_of(&env, schemas[0]->model, where);
+    PC__TRY(choose_schema(&env, schemas, count, text, size, &schema), done);
+    pc__pml_env_of(&env, schema->model, where);
+    env.flags = o.flags;
     env.base_folder = folder;
-    env.where = where;
-    status = choose_schema(&env, schemas, count, text, size, &schema);
-    if (status < 0)
-        return status;
-    pc__pml_env_of(&env, schema->model);
-    env.flags = flags;
-    env.base_folder = folder;
-    env.where = where;
-    status = pc__resolve(&resolved, &env, schema->tree, text, size);
-    return status < 0 ? status : pc__prompt_from_resolved(out, schema, resolved);
+    PC__TRY(pc__resolve(&resolved, &env, schema->tree, text, size), done);
+    status = pc__prompt_from_resolved(out, schema, resolved);
+done:
+    pc__free(mem, folder);
+    pc__free(mem, loaded);
+    return status;
 }
 
 pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t count,
                           const char *text, size_t size, const pc_prompt_options *options)
 {
-    pc_prompt_options o;
-    pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_parse: out is NULL");
     *out = NULL;
     if (!text && size)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_parse: text is NULL");
-    if ((status = check_schemas(schemas, count)) < 0
-        || (status = read_prompt_options(&o, options)) < 0)
-        return status;
-    return resolve_text(out, schemas, count, text ? text : "", size, o.flags, NULL, "prompt");
+    return make_prompt(out, schemas, count, NULL, text ? text : "", size, options);
 }
 
 pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t count, const char *path,
                          const pc_prompt_options *options)
 {
-    pc_prompt_options o;
-    const pc_allocator *mem;
-    char *text, *folder;
-    size_t size;
-    pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_load: out is NULL");
     *out = NULL;
     if (!path)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_load: path is NULL");
-    if ((status = check_schemas(schemas, count)) < 0
-        || (status = read_prompt_options(&o, options)) < 0)
-        return status;
-    mem = &schemas[0]->model->context->mem;
-    status = pc__file_read(mem, path, LIMIT_BYTES, &text, &size);
-    if (status < 0)
-        return status;
-    folder = pc__path_folder(mem, path);
-    status = folder ? resolve_text(out, schemas, count, text, size, o.flags, folder, path)
-                    : PC_ERR_NOMEM;
-    pc__free(mem, folder);
-    pc__free(mem, text);
-    return status;
+    return make_prompt(out, schemas, count, path, NULL, 0, options);
 }
 
 /* The last token is always computed, so it belongs to no full block. */

@@ -110,7 +110,7 @@ static pc_status model_tokens(void *user, const char *text, size_t size, uint64_
     return pc__model_tokens(user, text, size, flags, tokens, count);
 }
 
-void pc__pml_env_of(pc__pml_env *env, const pc_model *model)
+void pc__pml_env_of(pc__pml_env *env, const pc_model *model, const char *where)
 {
     const pc_model_info *info = &model->info;
     memset(env, 0, sizeof *env);
@@ -126,6 +126,15 @@ void pc__pml_env_of(pc__pml_env *env, const pc_model *model)
                                       : 0;
     env->bos = info->token_bos;
     env->context_length = info->context_length;
+    env->where = where;
+}
+
+pc_status pc__pml_file_read(const pc_allocator *mem, const char *path, char **text, size_t *size,
+                            char **folder)
+{
+    pc_status status = pc__file_read(mem, path, LIMIT_BYTES, text, size);
+    *folder = status < 0 ? NULL : pc__path_folder(mem, path);
+    return status < 0 || *folder ? status : PC_ERR_NOMEM;
 }
 
 static pc_status read_schema_options(pc_schema_options *o, const pc_schema_options *options)
@@ -156,73 +165,57 @@ pc_status pc__schema_from_tree(pc_schema **out, const pc_model *model, pc__schem
     return PC_OK;
 }
 
-static pc_status new_schema(pc_schema **out, const pc_model *model, const pc__pml_env *env,
-                            const char *text, size_t size)
+/* Of the file, or of the text if `path` is NULL. */
+static pc_status make_schema(pc_schema **out, const pc_model *model, const char *path,
+                             const char *text, size_t size, const pc_schema_options *options)
 {
+    const pc_allocator *mem = &model->context->mem;
+    pc_schema_options o;
+    pc__pml_env env;
     pc__schema_tree *tree;
-    pc_status status = pc__schema_tree_parse(&tree, env, text, size);
-    return status < 0 ? status : pc__schema_from_tree(out, model, tree);
-}
-
-static void set_env(pc__pml_env *env, const pc_model *model, const pc_schema_options *o,
-                    const char *folder, const char *where)
-{
-    pc__pml_env_of(env, model);
-    env->flags = o->flags;
-    env->max_tokens = o->max_tokens;
-    env->base_folder = o->base_folder ? o->base_folder : folder;
-    env->where = where;
-}
-
-pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *text, size_t size,
-                          const pc_schema_options *options)
-{
-    pc_schema_options o;
-    pc__pml_env env;
+    char *loaded = NULL, *folder = NULL;
     pc_status status;
-    if (!out)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_parse: out is NULL");
-    *out = NULL;
-    if (!model || (!text && size))
-        return pc__fail(PC_ERR_INVALID, "pc_schema_parse: model or text is NULL");
-    if ((status = pc__model_has_order(model)) < 0
-        || (status = read_schema_options(&o, options)) < 0)
-        return status;
-    set_env(&env, model, &o, NULL, "schema");
-    return new_schema(out, model, &env, text ? text : "", size);
-}
-
-pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *path,
-                         const pc_schema_options *options)
-{
-    pc_schema_options o;
-    pc__pml_env env;
-    char *text = NULL, *folder = NULL;
-    size_t size = 0;
-    pc_status status;
-    if (!out)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_load: out is NULL");
-    *out = NULL;
-    if (!model || !path)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_load: model or path is NULL");
     PC__TRY(pc__model_has_order(model), done);
     PC__TRY(read_schema_options(&o, options), done);
-    PC__TRY(pc__file_read(&model->context->mem, path, LIMIT_BYTES, &text, &size), done);
-    status = PC_ERR_NOMEM;
-    folder = pc__path_folder(&model->context->mem, path);
-    if (!folder)
-        goto done;
-    set_env(&env, model, &o, folder, path);
-    PC__TRY(new_schema(out, model, &env, text, size), done);
-    if (!((*out)->file = pc__strdup(&model->context->mem, path))) {
+    if (path)
+        PC__TRY(pc__pml_file_read(mem, path, &loaded, &size, &folder), done);
+    pc__pml_env_of(&env, model, path ? path : "schema");
+    env.flags = o.flags;
+    env.max_tokens = o.max_tokens;
+    env.base_folder = o.base_folder ? o.base_folder : folder;
+    PC__TRY(pc__schema_tree_parse(&tree, &env, loaded ? loaded : text, size), done);
+    PC__TRY(pc__schema_from_tree(out, model, tree), done);
+    if (path && !((*out)->file = pc__strdup(mem, path))) {
         pc__schema_unref(*out);
         *out = NULL;
         status = PC_ERR_NOMEM;
     }
 done:
-    pc__free(&model->context->mem, text);
-    pc__free(&model->context->mem, folder);
+    pc__free(mem, loaded);
+    pc__free(mem, folder);
     return status;
+}
+
+pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *text, size_t size,
+                          const pc_schema_options *options)
+{
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_parse: out is NULL");
+    *out = NULL;
+    if (!model || (!text && size))
+        return pc__fail(PC_ERR_INVALID, "pc_schema_parse: model or text is NULL");
+    return make_schema(out, model, NULL, text ? text : "", size, options);
+}
+
+pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *path,
+                         const pc_schema_options *options)
+{
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_load: out is NULL");
+    *out = NULL;
+    if (!model || !path)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_load: model or path is NULL");
+    return make_schema(out, model, path, NULL, 0, options);
 }
 
 void pc_schema_free(pc_schema *schema)

@@ -35,7 +35,10 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
 pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_options *options,
                                   const pc_schema *schema, const pc_cache *cache, const char *call);
 
-/* The environment of PML for a model. */
-void pc__pml_env_of(pc__pml_env *env, const pc_model *model);
+/* The environment of PML for a model; `where` as in the environment. */
+void pc__pml_env_of(pc__pml_env *env, const pc_model *model, const char *where);
+/* A PML file and the folder that it lies in. On failure, too, the caller frees both. */
+pc_status pc__pml_file_read(const pc_allocator *mem, const char *path, char **text, size_t *size,
+                            char **folder);
 
 #endif

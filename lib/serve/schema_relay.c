@@ -96,8 +96,7 @@ pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_
     source.system_size = system.size;
     source.tokens = r.tokens;
     source.token_count = r.token_count;
-    pc__pml_env_of(&env, model);
-    env.where = source.where;
+    pc__pml_env_of(&env, model, source.where);
     PC__TRY(pc__relay_tree(&tree, &env, &source), done);
     status = pc__schema_from_tree(out, model, tree);
 done:
@@ -115,8 +114,7 @@ static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const char 
     int32_t *tokens;
     size_t count;
     pc_status status;
-    pc__pml_env_of(&env, schema->model);
-    env.where = "prompt";
+    pc__pml_env_of(&env, schema->model, "prompt");
     status = ids ? pc__relay_user_tokens(&env, schema->tree, ids, size, &tokens, &count)
                  : pc__relay_user(&env, schema->tree, text ? text : "", size, &tokens, &count);
     if (status >= 0)

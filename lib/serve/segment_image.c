@@ -1,5 +1,5 @@
-/* The operations of a model's payloads (pc__payload_ops): native runs as their pages, segments of
- * an application's model as the bytes that it exports. */
+/* Two tables of operations on payloads (pc__payload_ops): native runs as their pages, segments of
+ * an application's model as the bytes that it exports. A segment gets its table when it is made. */
 #include "serve/segment_image.h"
 
 #include <stdio.h>
@@ -8,16 +8,7 @@
 #include "attn/kernels.h"
 #include "model/model_states.h"
 #include "serve/unit_keys.h"
-
-/* The bytes for ops.import_segment of an application's model. Its handles may be any pointers, so
- * only this list tells which payloads are still such bytes. */
-struct pc__import {
-    struct pc__import *next;
-    uint8_t *bytes;
-    size_t size;
-};
-
-typedef struct pc__import import;
+#include "store/raw_states.h"
 
 static void drop_model(void *owner)
 {
@@ -27,6 +18,221 @@ static void drop_model(void *owner)
 void pc__model_ref_owner(void *owner)
 {
     pc__model_ref(owner);
+}
+
+static void set_model(pc__image *image, const pc_model *model)
+{
+    const pc_model_info *info = &model->info;
+    memcpy(image->form.model, info->fingerprint, sizeof image->form.model);
+    memset(image->form.architecture, 0, sizeof image->form.architecture);
+    memcpy(image->form.architecture, info->architecture,
+           strnlen(info->architecture, sizeof image->form.architecture - 1));
+    image->form.position_scheme = info->position_scheme;
+    image->form.layout = pc__model_layout(model);
+    image->form.shape = (pc__kv_shape){.dtype = info->compute};
+}
+
+/* NULL: a model with that fingerprint may have made it. Keys and pc__image_match tell the rest. */
+static const char *wrong_in_image(const pc_model *model, const pc__image *image)
+{
+    if (memcmp(image->form.model, model->info.fingerprint, sizeof image->form.model) != 0)
+        return "model";
+    if (image->form.layout != pc__model_layout(model))
+        return "layout";
+    if (!image->tokens || image->tokens > UINT32_MAX || !image->block_bytes)
+        return "number of tokens";
+    return NULL;
+}
+
+static pc_status refuse_image(const char *wrong)
+{
+    return pc__fail(PC_ERR_MISMATCH, "the states of a record are not those of this model: %s",
+                    wrong);
+}
+
+static void release_payload(void *owner, void *payload)
+{
+    pc_model *model = owner;
+    pc__model_enter(model);
+    model->ops.release(model->user, payload);
+    pc__model_leave(model);
+}
+
+/* Native models. */
+
+/* Shape and kernels. */
+static void set_native(pc__image *image, const pc__kv_shape *shape)
+{
+    image->form.shape = *shape;
+    snprintf(image->kernels, sizeof image->kernels, "%s", pc__kernels_class());
+}
+
+static pc_status describe_run(void *owner, void *payload, pc__image *image, void **release_me)
+{
+    const pc_model *model = owner;
+    const pc__kv *kv = payload;
+    size_t layers = (size_t)kv->shape.layers;
+    uint64_t *bytes = pc__alloc(&model->context->mem, layers * (sizeof *bytes + sizeof(uint8_t *)));
+    uint8_t **blocks;
+    *release_me = bytes;
+    if (!bytes)
+        return PC_ERR_NOMEM;
+    blocks = (uint8_t **)(void *)(bytes + layers);
+    for (size_t l = 0; l < layers; l++) {
+        blocks[l] = kv->layer[l];
+        bytes[l] = pc__kv_layer_bytes(&kv->shape, kv->tokens);
+    }
+    set_model(image, model);
+    set_native(image, &kv->shape);
+    image->form.regime = kv->regime;
+    image->form.origin = pc__key_offset(model, kv->origin);
+    image->tokens = kv->tokens;
+    image->relative = kv->relative;
+    image->block_count = layers;
+    image->blocks = blocks;
+    image->block_bytes = bytes;
+    return PC_OK;
+}
+
+static pc_status check_run_image(const pc_model *model, const pc__image *image, pc__kv_shape *shape)
+{
+    const char *wrong = wrong_in_image(model, image);
+    size_t bytes;
+    if (wrong)
+        return refuse_image(wrong);
+    *shape = pc__model_segment_shape(model);
+    bytes = pc__kv_layer_bytes(shape, image->tokens);
+    if (memcmp(&image->form.shape, shape, sizeof *shape) != 0
+        || image->block_count != (size_t)shape->layers)
+        return refuse_image("shape");
+    for (size_t b = 0; b < image->block_count; b++)
+        if (!bytes || image->block_bytes[b] != bytes)
+            return refuse_image("size of a block");
+    return PC_OK;
+}
+
+/* Without blocks the run gets memory of its own. */
+static pc_status wrap_run(void *owner, const pc__image *image, const void *const *blocks,
+                          void *memory_owner, void (*release_memory)(void *memory_owner),
+                          void **payload)
+{
+    const pc_model *model = owner;
+    const pc_allocator *mem = &model->context->mem;
+    pc__kv_shape shape;
+    pc__kv *kv;
+    pc_status status = check_run_image(model, image, &shape);
+    *payload = NULL;
+    if (status >= 0 && blocks)
+        status = pc__kv_wrap(&kv, mem, &shape, image->tokens, image->relative, blocks, memory_owner,
+                             release_memory);
+    else if (status >= 0)
+        status = pc__kv_new_unset(&kv, mem, &shape, image->tokens, image->relative);
+    if (status < 0)
+        return status;
+    kv->regime = image->form.regime;
+    kv->origin = image->form.origin;
+    *payload = kv;
+    return PC_OK;
+}
+
+static pc_status create_run(void *owner, const pc__image *image, void **payload, uint8_t **blocks)
+{
+    pc_status status = wrap_run(owner, image, NULL, NULL, NULL, payload);
+    if (status >= 0)
+        memcpy(blocks, ((pc__kv *)*payload)->layer, image->block_count * sizeof(*blocks));
+    return status;
+}
+
+/* Lossy codecs and other writers may leave bytes behind the last token. */
+static void clear_run_tail(void *owner, void *payload, size_t index)
+{
+    (void)owner;
+    pc__kv_clear_tail(payload, index);
+}
+
+static void set_run_stream(void *owner, void *payload, pc__layer_stream *stream)
+{
+    (void)owner;
+    atomic_store_explicit(&((pc__kv *)payload)->stream, stream, memory_order_release);
+}
+
+static pc_status finish_run(void *owner, const pc__image *image, void **payload)
+{
+    (void)owner, (void)image, (void)payload;
+    return PC_OK;
+}
+
+static void free_run_to_system(void *owner, void *payload)
+{
+    (void)owner;
+    pc__kv_give_back(payload);
+}
+
+static void zero_run(void *owner, void *payload)
+{
+    (void)owner;
+    pc__kv_zero(payload);
+}
+
+/* Any native model reads runs of native models. */
+static int serves_native(const void *owner, const void *other)
+{
+    (void)owner, (void)other;
+    return 1;
+}
+
+static pc_status show_run(void *owner, void *payload, pc_raw *raw)
+{
+    const pc_model *model = owner;
+    pc__kv *kv = payload;
+    pc__image image;
+    set_model(&image, model);
+    image.form.shape = kv->shape;
+    image.form.regime = kv->regime;
+    image.relative = kv->relative;
+    image.blocks = kv->layer;
+    image.block_count = (size_t)kv->shape.layers;
+    if (!(image.block_bytes = pc__kv_sizes(kv)))
+        return PC_ERR_NOMEM;
+    pc__image_raw(raw, &image);
+    raw->model = model->info.fingerprint; /* lives as long as the model */
+    raw->lossy = kv->shape.dtype == PC_DTYPE_I8;
+    return PC_OK;
+}
+
+static const pc__payload_ops native_payload = {
+    .release = release_payload,
+    .drop_owner = drop_model,
+    .describe = describe_run,
+    .create = create_run,
+    .wrap_memory = wrap_run,
+    .block_ready = clear_run_tail,
+    .set_layer_stream = set_run_stream,
+    .finish = finish_run,
+    .zero_memory = zero_run,
+    .free_to_system = free_run_to_system,
+    .serves = serves_native,
+    .raw = show_run,
+};
+
+/* An application's model. It manages its own memory; a handle of it is for that model only. */
+
+/* The bytes for ops.import_segment. Handles may be any pointers, so only this list tells which
+ * payloads are still such bytes. */
+struct pc__import {
+    struct pc__import *next;
+    uint8_t *bytes;
+    size_t size;
+};
+
+typedef struct pc__import import;
+
+static void put_import(pc_model *model, import *i)
+{
+    pthread_mutex_lock(&model->imports_lock);
+    i->next = model->imports;
+    model->imports = i;
+    pthread_mutex_unlock(&model->imports_lock);
 }
 
 /* Removes it from the list; NULL: `payload` is a handle of the application's. */
@@ -50,100 +256,13 @@ static void free_import(const pc_model *model, import *i)
     pc__free(&model->context->mem, i);
 }
 
-static void release_payload(void *owner, void *payload)
+static void release_handle(void *owner, void *payload)
 {
-    pc_model *model = owner;
-    import *pending = pc__model_is_native(model) ? NULL : take_import(model, payload);
-    if (pending) {
-        free_import(model, pending);
-        return;
-    }
-    pc__model_enter(model);
-    model->ops.release(model->user, payload);
-    pc__model_leave(model);
-}
-
-static void set_model(pc__image *image, const pc_model *model)
-{
-    const pc_model_info *info = &model->info;
-    memcpy(image->model, info->fingerprint, sizeof image->model);
-    memset(image->architecture, 0, sizeof image->architecture);
-    memcpy(image->architecture, info->architecture,
-           strnlen(info->architecture, sizeof image->architecture - 1));
-    image->position_scheme = info->position_scheme;
-    image->layout = pc__model_layout(model);
-    image->dtype = pc__model_is_native(model) ? pc__model_segment_shape(model).dtype
-                                              : info->compute;
-    if (pc__model_is_native(model))
-        snprintf(image->kernels, sizeof image->kernels, "%s", pc__kernels_class());
-}
-
-static void set_shape(pc__image *image, const pc__kv_shape *shape)
-{
-    image->dtype = shape->dtype;
-    image->layers = shape->layers;
-    image->kv_heads = shape->kv_heads;
-    image->k_dim = shape->k_dim;
-    image->v_dim = shape->v_dim;
-}
-
-void pc__segment_image(pc__image *image, const pc_model *model, const pc__segment_facts *facts)
-{
-    memset(image, 0, sizeof *image);
-    set_model(image, model);
-    if (pc__model_is_native(model)) {
-        pc__kv_shape shape = pc__model_segment_shape(model);
-        set_shape(image, &shape);
-    }
-    image->block_count = pc__model_is_native(model) ? (size_t)pc__model_segment_shape(model).layers
-                                                    : 1;
-    image->key = *facts->key;
-    image->salt = *facts->salt;
-    image->has_content = facts->content != NULL;
-    if (facts->content)
-        image->content = *facts->content;
-    image->has_parent = facts->parent != NULL;
-    if (facts->parent)
-        image->parent = *facts->parent;
-    image->encoding = facts->encoding;
-    image->regime = facts->regime;
-    image->origin = pc__key_offset(model, facts->start);
-    image->tokens = facts->count;
-    image->token_ids = facts->tokens;
-}
-
-uint64_t pc__segment_bytes(const pc_model *model, size_t tokens)
-{
-    pc__kv_shape shape;
-    if (!pc__model_is_native(model))
-        return tokens * model->info.kv_bytes_per_token;
-    shape = pc__model_segment_shape(model);
-    return sizeof(pc__kv) + pc__kv_layer_bytes(&shape, tokens) * (uint64_t)shape.layers;
-}
-
-static pc_status describe_run(const pc_model *model, const pc__kv *kv, pc__image *image,
-                              void **release_me)
-{
-    size_t layers = (size_t)kv->shape.layers;
-    uint64_t *bytes = pc__alloc(&model->context->mem, layers * (sizeof *bytes + sizeof(uint8_t *)));
-    uint8_t **blocks;
-    if (!bytes)
-        return PC_ERR_NOMEM;
-    blocks = (uint8_t **)(void *)(bytes + layers);
-    for (size_t l = 0; l < layers; l++) {
-        blocks[l] = kv->layer[l];
-        bytes[l] = pc__kv_layer_bytes(&kv->shape, kv->tokens);
-    }
-    set_shape(image, &kv->shape);
-    image->regime = kv->regime;
-    image->origin = pc__key_offset(model, kv->origin);
-    image->tokens = kv->tokens;
-    image->relative = kv->relative;
-    image->block_count = layers;
-    image->blocks = blocks;
-    image->block_bytes = bytes;
-    *release_me = bytes;
-    return PC_OK;
+    import *pending = take_import(owner, payload);
+    if (pending)
+        free_import(owner, pending);
+    else
+        release_payload(owner, payload);
 }
 
 /* In one allocation: the block's address, its size, then its bytes. */
@@ -179,22 +298,19 @@ static pc_status export_payload(const pc_model *model, void *payload, exported *
     return pc__model_status(model, "export_segment", status);
 }
 
-static pc_status describe_payload(void *owner, void *payload, pc__image *image, void **release_me)
+static pc_status describe_handle(void *owner, void *payload, pc__image *image, void **release_me)
 {
     const pc_model *model = owner;
     exported *e;
     pc_status status;
     *release_me = NULL;
-    if (!pc__model_can_export(model))
+    if (!model->ops.export_segment)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model's states cannot leave it (no ops.export_segment)");
     set_model(image, model);
-    if (pc__model_is_native(model))
-        return describe_run(model, payload, image, release_me);
     status = export_payload(model, payload, &e);
     if (status < 0)
         return status;
-    image->layers = image->kv_heads = image->k_dim = image->v_dim = 0;
     image->block_count = 1;
     image->blocks = &e->block;
     image->block_bytes = &e->bytes;
@@ -202,41 +318,18 @@ static pc_status describe_payload(void *owner, void *payload, pc__image *image, 
     return PC_OK;
 }
 
-/* This model can use states of that shape. Keys and pc__image_match tell the rest. */
-static pc_status check_image(const pc_model *model, const pc__image *image, pc__kv_shape *shape)
-{
-    const pc_model_info *info = &model->info;
-    const char *wrong = NULL;
-    size_t bytes;
-    if (memcmp(image->model, info->fingerprint, sizeof image->model) != 0)
-        wrong = "model";
-    else if (image->layout != pc__model_layout(model))
-        wrong = "layout";
-    else if (!image->tokens || image->tokens > UINT32_MAX || !image->block_bytes)
-        wrong = "number of tokens";
-    if (!wrong && pc__model_is_native(model)) {
-        *shape = pc__model_segment_shape(model);
-        bytes = pc__kv_layer_bytes(shape, image->tokens);
-        if (image->dtype != shape->dtype || image->layers != shape->layers
-            || image->kv_heads != shape->kv_heads || image->k_dim != shape->k_dim
-            || image->v_dim != shape->v_dim || image->block_count != (size_t)shape->layers)
-            wrong = "shape";
-        for (size_t b = 0; !wrong && b < image->block_count; b++)
-            wrong = !bytes || image->block_bytes[b] != bytes ? "size of a block" : NULL;
-    } else if (!wrong) {
-        wrong = image->block_count != 1 || image->block_bytes[0] > SIZE_MAX / 2 ? "number of blocks"
-                                                                                : NULL;
-    }
-    return wrong ? pc__fail(PC_ERR_MISMATCH,
-                            "the states of a record are not those of this model: %s", wrong)
-                 : PC_OK;
-}
-
-static pc_status create_import(pc_model *model, const pc__image *image, void **payload,
+static pc_status create_import(void *owner, const pc__image *image, void **payload,
                                uint8_t **blocks)
 {
+    pc_model *model = owner;
+    const char *wrong = wrong_in_image(model, image);
     const pc_allocator *mem = &model->context->mem;
     import *i;
+    *payload = NULL;
+    if (!wrong && (image->block_count != 1 || image->block_bytes[0] > SIZE_MAX / 2))
+        wrong = "number of blocks";
+    if (wrong)
+        return refuse_image(wrong);
     if (!model->ops.import_segment)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model cannot import states (no ops.import_segment)");
@@ -249,67 +342,15 @@ static pc_status create_import(pc_model *model, const pc__image *image, void **p
         pc__free(mem, i);
         return PC_ERR_NOMEM;
     }
-    pthread_mutex_lock(&model->imports_lock);
-    i->next = model->imports;
-    model->imports = i;
-    pthread_mutex_unlock(&model->imports_lock);
+    put_import(model, i);
     blocks[0] = i->bytes;
     *payload = i;
     return PC_OK;
 }
 
-static void set_run(pc__kv *kv, const pc__image *image)
-{
-    kv->regime = image->regime;
-    kv->origin = image->origin;
-}
-
-static pc_status create_payload(void *owner, const pc__image *image, void **payload,
-                                uint8_t **blocks)
+static pc_status finish_import(void *owner, const pc__image *image, void **payload)
 {
     pc_model *model = owner;
-    pc__kv_shape shape;
-    pc__kv *kv;
-    pc_status status = check_image(model, image, &shape);
-    *payload = NULL;
-    if (status < 0)
-        return status;
-    if (!pc__model_is_native(model))
-        return create_import(model, image, payload, blocks);
-    status = pc__kv_new_unset(&kv, &model->context->mem, &shape, image->tokens, image->relative);
-    if (status < 0)
-        return status;
-    set_run(kv, image);
-    memcpy(blocks, kv->layer, image->block_count * sizeof(*blocks));
-    *payload = kv;
-    return PC_OK;
-}
-
-static pc_status wrap_payload(void *owner, const pc__image *image, const void *const *blocks,
-                              void *memory_owner, void (*release_memory)(void *memory_owner),
-                              void **payload)
-{
-    const pc_model *model = owner;
-    pc__kv_shape shape;
-    pc__kv *kv;
-    pc_status status = check_image(model, image, &shape);
-    *payload = NULL;
-    if (status >= 0 && !pc__model_is_native(model))
-        status = pc__fail(
-            PC_ERR_UNSUPPORTED,
-            "an application's model imports its states, it cannot read them in place");
-    if (status >= 0)
-        status = pc__kv_wrap(&kv, &model->context->mem, &shape, image->tokens, image->relative,
-                             blocks, memory_owner, release_memory);
-    if (status < 0)
-        return status;
-    set_run(kv, image);
-    *payload = kv;
-    return PC_OK;
-}
-
-static pc_status finish_import(pc_model *model, const pc__image *image, void **payload)
-{
     import *i = take_import(model, *payload);
     void *made = NULL;
     pc_status status;
@@ -323,10 +364,7 @@ static pc_status finish_import(pc_model *model, const pc__image *image, void **p
     if (status >= 0 && !made)
         status = pc__fail(PC_ERR_INTERNAL, "the model's import_segment gave no segment");
     if (status < 0) {
-        pthread_mutex_lock(&model->imports_lock);
-        i->next = model->imports;
-        model->imports = i; /* the caller releases it */
-        pthread_mutex_unlock(&model->imports_lock);
+        put_import(model, i); /* the caller releases it */
         return status;
     }
     free_import(model, i);
@@ -334,90 +372,60 @@ static pc_status finish_import(pc_model *model, const pc__image *image, void **p
     return PC_OK;
 }
 
-static pc_status finish_payload(void *owner, const pc__image *image, void **payload)
+static pc_status hide_raw(void *owner, void *payload, pc_raw *raw)
 {
-    pc_model *model = owner;
-    if (!pc__model_is_native(model))
-        return finish_import(model, image, payload);
-    return PC_OK;
+    (void)owner, (void)payload, (void)raw;
+    return pc__fail(PC_ERR_UNSUPPORTED, "raw states are those of native models only");
 }
 
-/* Lossy codecs and other writers may leave bytes behind the last token. */
-static void block_ready(void *owner, void *payload, size_t index)
-{
-    const pc_model *model = owner;
-    if (pc__model_is_native(model))
-        pc__kv_clear_tail(payload, index);
-}
-
-static void set_layer_stream(void *owner, void *payload, pc__layer_stream *stream)
-{
-    const pc_model *model = owner;
-    if (pc__model_is_native(model))
-        atomic_store_explicit(&((pc__kv *)payload)->stream, stream, memory_order_release);
-}
-
-/* An application's model manages its own memory, here and in zero_memory. */
-static void free_to_system(void *owner, void *payload)
-{
-    const pc_model *model = owner;
-    if (pc__model_is_native(model))
-        pc__kv_give_back(payload);
-}
-
-static void zero_memory(void *owner, void *payload)
-{
-    const pc_model *model = owner;
-    if (pc__model_is_native(model))
-        pc__kv_zero(payload);
-}
-
-/* Any native model reads runs of native models; a handle of an application's model is for that
- * model only. */
-static int serves_owner(const void *owner, const void *other)
-{
-    return pc__model_is_native(owner) && pc__model_is_native(other);
-}
-
-static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
-{
-    const pc_model *model = owner;
-    pc__kv *kv = payload;
-    pc__image image;
-    if (!pc__model_is_native(model))
-        return pc__fail(PC_ERR_UNSUPPORTED, "raw states are those of native models only");
-    set_model(&image, model);
-    raw->block_bytes = pc__kv_sizes(kv);
-    if (!raw->block_bytes)
-        return PC_ERR_NOMEM;
-    raw->model = model->info.fingerprint;
-    memcpy(raw->architecture, image.architecture, sizeof raw->architecture);
-    raw->position_scheme = image.position_scheme;
-    raw->layout = image.layout;
-    raw->lossy = kv->shape.dtype == PC_DTYPE_I8;
-    raw->dtype = kv->shape.dtype;
-    raw->layers = kv->shape.layers;
-    raw->kv_heads = kv->shape.kv_heads;
-    raw->k_dim = kv->shape.k_dim;
-    raw->v_dim = kv->shape.v_dim;
-    raw->rope_regime = kv->regime;
-    raw->relative = kv->relative;
-    raw->blocks = (void *const *)(void *)kv->layer;
-    raw->block_count = (size_t)kv->shape.layers;
-    return PC_OK;
-}
-
-const pc__payload_ops pc__model_payload = {
-    .release = release_payload,
+static const pc__payload_ops application_payload = {
+    .release = release_handle,
     .drop_owner = drop_model,
-    .describe = describe_payload,
-    .create = create_payload,
-    .wrap_memory = wrap_payload,
-    .block_ready = block_ready,
-    .set_layer_stream = set_layer_stream,
-    .finish = finish_payload,
-    .zero_memory = zero_memory,
-    .free_to_system = free_to_system,
-    .serves = serves_owner,
-    .raw = show_raw,
+    .describe = describe_handle,
+    .create = create_import,
+    .finish = finish_import,
+    .raw = hide_raw,
 };
+
+const pc__payload_ops *pc__model_payload(const pc_model *model)
+{
+    return pc__model_is_native(model) ? &native_payload : &application_payload;
+}
+
+const pc_model *pc__segment_model(const pc_segment *segment)
+{
+    return segment->ops->drop_owner == drop_model ? segment->owner : NULL;
+}
+
+void pc__segment_image(pc__image *image, const pc_model *model, const pc__segment_facts *facts)
+{
+    memset(image, 0, sizeof *image);
+    set_model(image, model);
+    image->block_count = 1;
+    if (pc__model_is_native(model)) {
+        pc__kv_shape shape = pc__model_segment_shape(model);
+        set_native(image, &shape);
+        image->block_count = (size_t)shape.layers;
+    }
+    image->key = *facts->key;
+    image->salt = *facts->salt;
+    image->has_content = facts->content != NULL;
+    if (facts->content)
+        image->content = *facts->content;
+    image->has_parent = facts->parent != NULL;
+    if (facts->parent)
+        image->parent = *facts->parent;
+    image->encoding = facts->encoding;
+    image->form.regime = facts->regime;
+    image->form.origin = pc__key_offset(model, facts->start);
+    image->tokens = facts->count;
+    image->token_ids = facts->tokens;
+}
+
+uint64_t pc__segment_bytes(const pc_model *model, size_t tokens)
+{
+    if (!pc__model_is_native(model))
+        return tokens * model->info.kv_bytes_per_token;
+    pc__kv_shape shape = pc__model_segment_shape(model);
+    return sizeof(pc__kv) + pc__kv_layer_bytes(&shape, tokens) * (uint64_t)shape.layers;
+}

@@ -10,12 +10,14 @@
 #include "model/model.h"
 #include "store/segment.h"
 
-/* For segments of any model; the owner is the pc_model, pc__model_ref_owner adds a reference to it.
- * describe sets model, architecture, position scheme, dtype, layout and blocks; of native models
- * also shape, RoPE regime, origin and relative positions. The caller sets key, salt, encoding and
- * tokens. wrap_memory is for native models only. */
-extern const pc__payload_ops pc__model_payload;
+/* The operations on a model's payloads: one table for native models, one for others, which cannot
+ * wrap memory. The owner is the pc_model, pc__model_ref_owner adds a reference to it. describe sets
+ * model, architecture, position scheme, dtype, layout and blocks; of native models also shape, RoPE
+ * regime, origin and relative positions. The caller sets key, salt, encoding and tokens. */
+const pc__payload_ops *pc__model_payload(const pc_model *model);
 void pc__model_ref_owner(void *owner);
+/* The model whose states a segment holds; NULL if it did not come from here. */
+const pc_model *pc__segment_model(const pc_segment *segment);
 
 /* Known of a segment before it exists. All is borrowed. */
 typedef struct pc__segment_facts {

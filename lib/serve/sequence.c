@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "serve/batch.h"
 #include "serve/request_run.h"
 
 static pc__sample_counter *sample_counter_new(const pc_allocator *mem)
@@ -21,22 +20,6 @@ static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *co
 {
     if (counter && atomic_fetch_sub_explicit(&counter->references, 1, memory_order_acq_rel) == 1)
         pc__free(mem, counter);
-}
-
-static pc_sequence *new_sequence(const pc_prompt *prompt, pc_cache *cache)
-{
-    const pc_allocator *mem = &prompt->model->context->mem;
-    pc_sequence *s = pc__calloc(mem, 1, sizeof *s);
-    if (!s)
-        return NULL;
-    s->mem = mem;
-    s->prompt = pc__prompt_ref(prompt);
-    s->model = prompt->model;
-    s->cache = cache ? pc__cache_ref(cache) : NULL;
-    s->stats = (pc_stats)PC__STATS_START;
-    s->regime.end = INT64_MAX;
-    pc__stream_init(&s->text, s->model);
-    return s;
 }
 
 static pc_status make_logits(pc_sequence *s, const pc_generate_options *o)
@@ -60,11 +43,19 @@ static size_t drawn_vocabulary(const pc_model *model)
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation)
 {
-    pc_sequence *s = new_sequence(prompt, cache);
+    const pc_allocator *mem = &prompt->model->context->mem;
+    pc_sequence *s = pc__calloc(mem, 1, sizeof *s);
     pc_status status = PC_ERR_NOMEM;
     *out = NULL;
     if (!s)
         return status;
+    s->mem = mem;
+    s->prompt = pc__prompt_ref(prompt);
+    s->model = prompt->model;
+    s->cache = cache ? pc__cache_ref(cache) : NULL;
+    s->stats = (pc_stats)PC__STATS_START;
+    s->regime.end = INT64_MAX;
+    pc__stream_init(&s->text, s->model);
     s->counter = sample_counter_new(s->mem);
     if (s->counter && make_logits(s, &generation->options) >= 0)
         status = pc__sampler_init(&s->sampler, s->mem, &generation->options.sampling, 0,
@@ -87,8 +78,8 @@ void pc_sequence_free(pc_sequence *s)
     pc_cache *cache;
     if (!s)
         return;
-    if (s->batch)
-        pc_batch_remove(s->batch, s);
+    if (s->members)
+        pc__batch_members_remove(s->members, s);
     prompt = s->prompt;
     cache = s->cache;
     pc__placed_prompt_end(&s->placed, s->model);
@@ -272,7 +263,6 @@ pc_status pc__sequence_sample(pc_sequence *s, float *logits)
 static pc_status copy_logits(pc_sequence *to, const pc_sequence *from)
 {
     pc_status status = make_logits(to, &from->generation.options);
-    to->has_logits = from->has_logits;
     if (status >= 0 && from->has_logits)
         memcpy(to->logits, from->logits, (size_t)to->model->info.vocab * sizeof *to->logits);
     return status;
@@ -298,28 +288,31 @@ static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc
 pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampling *sampling,
                             uint64_t seed_offset)
 {
-    pc_sequence *to = new_sequence(from->prompt, from->cache);
+    pc_sequence *to = pc__alloc(from->mem, sizeof *to);
     pc_status status = PC_ERR_NOMEM;
     *out = NULL;
     if (!to)
         return status;
-    to->counter = from->counter;
+    *to = *from;
+    pc__prompt_ref(to->prompt);
+    if (to->cache)
+        pc__cache_ref(to->cache);
     atomic_fetch_add_explicit(&to->counter->references, 1, memory_order_relaxed);
-    to->regime = from->regime;
-    to->pending = from->pending;
-    to->turn = from->turn;
-    to->again = from->again;
-    to->sampled = from->sampled;
-    to->finish = from->finish;
-    to->stats = from->stats;
-    to->started = from->started;
-    to->first_token = from->first_token;
+    /* `from` alone owns these, and only it is in a batch */
+    to->generation = (pc__generation){.strings = NULL};
+    to->placed = (pc__placed_prompt){.sequence = NULL};
+    to->sampler = (pc__sampler){.mem = NULL};
+    to->text = (pc__text_stream){.model = NULL};
+    to->tokens = NULL;
+    to->logits = NULL;
+    to->capacity = 0;
+    to->members = NULL;
+    to->stepping = to->asked_cancel = 0;
     PC__TRY(pc__generation_copy(&to->generation, to->model, &from->generation), fail);
     PC__TRY(pc__grow(to->mem, (void **)&to->tokens, &to->capacity, from->count, sizeof *to->tokens),
             fail);
     if (from->count)
         memcpy(to->tokens, from->tokens, from->count * sizeof *to->tokens);
-    to->count = from->count;
     PC__TRY(copy_logits(to, from), fail);
     PC__TRY(pc__stream_copy(&to->text, &from->text), fail);
     PC__TRY(copy_sampler(to, from, sampling, seed_offset), fail);

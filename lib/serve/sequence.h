@@ -3,6 +3,7 @@
 #ifndef PC_SERVE_SEQUENCE_H
 #define PC_SERVE_SEQUENCE_H
 
+#include "serve/batch_members.h"
 #include "serve/first_error.h"
 #include "serve/generate.h"
 #include "serve/placed_prompt.h"
@@ -43,9 +44,9 @@ struct pc_sequence {
     pc_stats stats;
     double started; /* when its first step began */
     double first_token;
-    int asked_cancel; /* its callback has cancelled */
-    struct pc_batch *batch;
-    int stepping; /* a step of its batch is under way */
+    int asked_cancel;           /* its callback has cancelled */
+    pc__batch_members *members; /* of its batch; NULL: it is in none */
+    int stepping;               /* a step of its batch is under way */
 };
 
 /* Places the prompt; logits [vocab] are those behind it. Samples nothing. */

@@ -107,8 +107,7 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     if (!sequence || (!text && size))
         return pc__fail(PC_ERR_INVALID, "pc_sequence_push_turn: sequence or text is NULL");
     chat = &sequence->model->chat->pieces;
-    pc__pml_env_of(&env, sequence->model);
-    env.where = call;
+    pc__pml_env_of(&env, sequence->model, call);
     open.mem = close.mem = env.mem;
     PC__TRY(check_running(sequence, call), done);
     PC__TRY(pc__chat_check_role(sequence->model->chat, "user"), done);

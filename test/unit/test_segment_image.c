@@ -48,7 +48,7 @@ static pc_segment *encode(const pc_model *model, int gap)
 static pc__image image_of(const pc_segment *segment, void **release_me)
 {
     pc__image image = {0};
-    CHECK_OK(pc__model_payload.describe(segment->owner, segment->payload, &image, release_me));
+    CHECK_OK(segment->ops->describe(segment->owner, segment->payload, &image, release_me));
     image.token_ids = segment->token_ids;
     return image;
 }
@@ -89,15 +89,15 @@ static pc_status load(const pc_model *model, const pc__image *image, pc__kv **ou
 {
     void *owner = (void *)(uintptr_t)model, *payload = NULL;
     uint8_t *blocks[LAYERS];
-    pc_status status = pc__model_payload.create(owner, image, &payload, blocks);
+    pc_status status = pc__model_payload(owner)->create(owner, image, &payload, blocks);
     *out = NULL;
     if (status < 0)
         return status;
     for (size_t b = 0; b < image->block_count; b++)
         memcpy(blocks[b], image->blocks[b], (size_t)image->block_bytes[b]);
-    status = pc__model_payload.finish(owner, image, &payload);
+    status = pc__model_payload(owner)->finish(owner, image, &payload);
     if (status < 0)
-        pc__model_payload.release(owner, payload);
+        pc__model_payload(owner)->release(owner, payload);
     else
         *out = payload;
     return status;
@@ -150,7 +150,8 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
         blocks[l] = copies[l];
     }
     borrowed = 1;
-    CHECK_OK(pc__model_payload.wrap_memory(owner, image, blocks, &borrowed, end_borrow, &payload));
+    CHECK_OK(pc__model_payload(owner)->wrap_memory(owner, image, blocks, &borrowed, end_borrow,
+                                                   &payload));
     CHECK(same_run(payload, kv));
     CHECK(((pc__kv *)payload)->layer[1] == copies[1]);
     CHECK(pc__kv_bytes(payload) < image->block_bytes[0]);
@@ -159,8 +160,8 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     answer(model, payload, got);
     CHECK(!memcmp(want, got, sizeof want));
     CHECK_INT(borrowed, 1);
-    pc__model_payload.zero_memory(owner, payload);
-    pc__model_payload.release(owner, payload);
+    pc__model_payload(owner)->zero_memory(owner, payload);
+    pc__model_payload(owner)->release(owner, payload);
     CHECK_INT(borrowed, 0);
     CHECK(!memcmp(copies[0], image->blocks[0],
                   (size_t)image->block_bytes[0])); /* not ours to overwrite */
@@ -171,19 +172,20 @@ static void adopted(const pc_model *model, const pc__image *image, const pc__kv 
     uint8_t was = copies[2][last];
     copies[2][last] = 1;
     borrowed = 1;
-    CHECK_OK(pc__model_payload.wrap_memory(owner, image, blocks, &borrowed, end_borrow, &payload));
+    CHECK_OK(pc__model_payload(owner)->wrap_memory(owner, image, blocks, &borrowed, end_borrow,
+                                                   &payload));
     for (size_t l = 0; l < LAYERS; l++)
-        pc__model_payload.block_ready(owner, payload, l);
+        pc__model_payload(owner)->block_ready(owner, payload, l);
     CHECK(!copies[2][last] && !was);
     for (size_t l = 0; l < LAYERS; l++)
         CHECK(!memcmp(copies[l], image->blocks[l], (size_t)image->block_bytes[l]));
-    pc__model_payload.release(owner, payload);
+    pc__model_payload(owner)->release(owner, payload);
     CHECK_INT(borrowed, 0);
     borrowed = 1;
     blocks[1] = copies[1] + 16;
-    CHECK_STATUS(
-        pc__model_payload.wrap_memory(owner, image, blocks, &borrowed, end_borrow, &payload),
-        PC_ERR_MISMATCH);
+    CHECK_STATUS(pc__model_payload(owner)->wrap_memory(owner, image, blocks, &borrowed, end_borrow,
+                                                       &payload),
+                 PC_ERR_MISMATCH);
     CHECK_ERROR_HAS("aligned");
     CHECK(!payload);
     CHECK_INT(borrowed, 1); /* still borrowed */
@@ -203,10 +205,10 @@ static void round_trip(pc_context *context, uint32_t scheme, uint32_t compute, u
     pc_segment *segment = encode(model, gap);
     pc__kv *kv = segment->payload;
     pc__image image = image_of(segment, &release_me);
-    CHECK_INT(image.layout, PC_LAYOUT_PAGES);
+    CHECK_INT(image.form.layout, PC_LAYOUT_PAGES);
     CHECK_INT(image.block_count, LAYERS);
     CHECK_INT(image.tokens, TOKENS);
-    CHECK_INT(image.origin, scheme == PC_POSITION_LEARNED ? STARTS_AT : 0);
+    CHECK_INT(image.form.origin, scheme == PC_POSITION_LEARNED ? STARTS_AT : 0);
     CHECK_INT(image.block_bytes[0], 2 * 2 * pc__kv_page_bytes(&kv->shape));
     CHECK(!image.relative == !gap);
     if (kv->shape.dtype != PC_DTYPE_I8)
@@ -241,16 +243,16 @@ static void foreign_blocks(pc_context *context)
         return;
     pc_segment *segment = encode(model, 0);
     pc__image image = image_of(segment, &release_me), bad = image;
-    bad.model[3] ^= 1;
+    bad.form.model[3] ^= 1;
     refused(model, &bad, "model");
     bad = image;
-    bad.layout = PC_LAYOUT_MODEL;
+    bad.form.layout = PC_LAYOUT_MODEL;
     refused(model, &bad, "layout");
     bad = image;
-    bad.dtype = PC_DTYPE_BF16;
+    bad.form.shape.dtype = PC_DTYPE_BF16;
     refused(model, &bad, "shape");
     bad = image;
-    bad.kv_heads = 1;
+    bad.form.shape.kv_heads = 1;
     refused(model, &bad, "shape");
     bad = image;
     bad.block_count = LAYERS - 1;
@@ -294,7 +296,7 @@ static void expectations(pc_context *context)
     pc__image want, have;
     pc__segment_image(&want, model, &facts);
     have = want;
-    CHECK_OK(pc__model_payload.describe(model, segment->payload, &have, &release_me));
+    CHECK_OK(pc__model_payload(model)->describe(model, segment->payload, &have, &release_me));
     CHECK_OK(pc__image_match(&want, &have));
     CHECK(pc__id_equal(&have.parent, &parent) && have.has_parent && !have.has_content);
     CHECK_INT(pc__segment_bytes(model, TOKENS), pc__kv_bytes(segment->payload));
@@ -391,33 +393,32 @@ static void hosts_model(void)
     image.tokens = 5;
     image.key = key;
     image.salt = salt;
-    CHECK_INT(image.layout, PC_LAYOUT_MODEL);
+    CHECK_INT(image.form.layout, PC_LAYOUT_MODEL);
     CHECK_INT(image.block_count, 1);
     pc__segment_image(&want, w.model, &facts);
     CHECK_OK(pc__image_match(&want, &image));
     for (int failing = 0; failing < 2; failing++) {
         pc_toy_count(w.toy)->fail_import_at = failing ? pc_toy_count(w.toy)->import_calls + 1 : 0;
-        CHECK_OK(pc__model_payload.create(w.model, &image, &payload, &block));
+        CHECK_OK(pc__model_payload(w.model)->create(w.model, &image, &payload, &block));
         memcpy(block, image.blocks[0], (size_t)image.block_bytes[0]);
-        CHECK_STATUS(pc__model_payload.finish(w.model, &image, &payload),
+        CHECK_STATUS(pc__model_payload(w.model)->finish(w.model, &image, &payload),
                      failing ? PC_ERR_IO : PC_OK);
         if (failing)
             CHECK_ERROR_HAS("import_segment");
         CHECK_INT(pc_toy_count(w.toy)->live_segments, failing ? 1 : 2);
-        pc__model_payload.release(w.model, payload);
+        pc__model_payload(w.model)->release(w.model, payload);
         CHECK_INT(pc_toy_count(w.toy)->live_segments, 1);
     }
     /* never finished */
-    CHECK_OK(pc__model_payload.create(w.model, &image, &payload, &block));
-    pc__model_payload.release(w.model, payload);
+    CHECK_OK(pc__model_payload(w.model)->create(w.model, &image, &payload, &block));
+    pc__model_payload(w.model)->release(w.model, payload);
     CHECK(!w.model->imports);
-    const void *blocks[1] = {image.blocks[0]};
-    CHECK_STATUS(pc__model_payload.wrap_memory(w.model, &image, blocks, NULL, end_borrow, &payload),
-                 PC_ERR_UNSUPPORTED);
+    CHECK(!pc__model_payload(w.model)->wrap_memory); /* it imports its states, by copy */
     pc__free(&w.context->mem, release_me);
     w.model->ops.export_segment = NULL;
-    CHECK_STATUS(pc__model_payload.describe(w.model, segment->payload, &image, &release_me),
-                 PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(
+        pc__model_payload(w.model)->describe(w.model, segment->payload, &image, &release_me),
+        PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("export_segment");
     CHECK(!release_me);
     pc__segment_unref(segment);
@@ -509,7 +510,7 @@ static void out_of_memory(void)
         maker->mem = pc_test_allocator(&memory);
         pc_status status = load(model, &image, &kv);
         if (status >= 0)
-            status = pc__model_payload.describe(model, kv, &again, &table);
+            status = pc__model_payload(model)->describe(model, kv, &again, &table);
         if (status >= 0 && !pc__kv_sizes(kv))
             status = PC_ERR_NOMEM;
         CHECK_STATUS(status, memory.calls >= at ? PC_ERR_NOMEM : PC_OK);

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "base/fail.h"
+#include "base/fields.h"
 #include "base/little_endian.h"
 #include "memo/memo_internal.h"
 
@@ -25,48 +26,33 @@ int pc__memo_outputs_valid(uint32_t outputs, uint32_t pool)
                || !(outputs & ~(uint32_t)(PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS)));
 }
 
-static void put_bucket(uint8_t *out, const pc__memo_bucket *b)
-{
-    const pc__memo_tuning *t = &b->tuning;
-    memset(out, 0, BUCKET_BYTES);
-    pc__put_u32(out, b->least);
-    pc__put_u32(out + 4, b->most);
-    pc__put_u32(out + 8, b->trained);
-    pc__put_u32(out + 12, t->open);
-    pc__put_u32(out + 16, t->reason);
-    pc__put_u32(out + 20, t->loss);
-    pc__put_f64(out + 24, t->threshold);
-    pc__put_f64(out + 32, t->limit);
-    pc__put_f64(out + 40, t->tuned_loss);
-    pc__put_f64(out + 48, t->hit_rate);
-    pc__put_f64(out + 56, b->loss_sum);
-    pc__put_f64(out + 64, b->loss_squares);
-    pc__put_u64(out + 72, b->verified);
-    pc__put_u64(out + 80, b->sum);
-    pc__put_f64(out + 88, t->hit_limit);
-    pc__put_f64(out + 96, t->hit_percentile);
-    pc__put_f64(out + 104, t->hit_loss);
-    pc__put_f64(out + 112, t->hit_loss_high);
-    pc__put_f64(out + 120, t->hit_loss_worst);
-    pc__put_u64(out + 128, b->losses_over_limit);
-}
+#define HEAD(at, member) PC__FIELD(pc__memo_head, at, member)
+/* In version 1, outputs and output_pool are 0, their defaults. */
+static const pc__field head_fields[] = {
+    HEAD(8, model),    HEAD(40, causal),     HEAD(44, layers),       HEAD(48, heads),
+    HEAD(52, hidden),  HEAD(56, map_format), HEAD(60, bucket_count), HEAD(64, layerwise),
+    HEAD(68, outputs), HEAD(72, output_pool)};
 
-static void put_head(uint8_t *out, const pc__memo_head *h)
-{
-    memset(out, 0, HEAD_BYTES);
-    memcpy(out, magic, sizeof magic);
-    pc__put_u32(out + 4, VERSION);
-    memcpy(out + 8, h->model.bytes, sizeof h->model.bytes);
-    pc__put_u32(out + 40, h->causal);
-    pc__put_u32(out + 44, h->layers);
-    pc__put_u32(out + 48, h->heads);
-    pc__put_u32(out + 52, h->hidden);
-    pc__put_u32(out + 56, h->map_format);
-    pc__put_u32(out + 60, h->bucket_count);
-    pc__put_u32(out + 64, h->layerwise);
-    pc__put_u32(out + 68, h->outputs);
-    pc__put_u32(out + 72, h->output_pool);
-}
+#define BUCKET(at, member) PC__FIELD(pc__memo_bucket, at, member)
+static const pc__field bucket_fields[] = {BUCKET(0, least),
+                                          BUCKET(4, most),
+                                          BUCKET(8, trained),
+                                          BUCKET(12, tuning.open),
+                                          BUCKET(16, tuning.reason),
+                                          BUCKET(20, tuning.loss),
+                                          BUCKET(24, tuning.threshold),
+                                          BUCKET(32, tuning.limit),
+                                          BUCKET(40, tuning.tuned_loss),
+                                          BUCKET(48, tuning.hit_rate),
+                                          BUCKET(56, loss_sum),
+                                          BUCKET(64, loss_squares),
+                                          BUCKET(72, verified),
+                                          BUCKET(80, sum)};
+/* Since version 2. */
+static const pc__field bucket_fields_2[] = {
+    BUCKET(88, tuning.hit_limit),       BUCKET(96, tuning.hit_percentile),
+    BUCKET(104, tuning.hit_loss),       BUCKET(112, tuning.hit_loss_high),
+    BUCKET(120, tuning.hit_loss_worst), BUCKET(128, losses_over_limit)};
 
 static void projector_name(char out[40], uint32_t most)
 {
@@ -93,10 +79,16 @@ pc_status pc__memo_head_write(const pc_memo *memo)
     size_t size = HEAD_BYTES + memo->head.bucket_count * BUCKET_BYTES;
     uint8_t *data = pc__calloc(&memo->mem, 1, size + SUM_BYTES);
     pc_status status = data ? PC_OK : PC_ERR_NOMEM;
-    if (status >= 0)
-        put_head(data, &memo->head);
-    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
-        put_bucket(data + HEAD_BYTES + b * BUCKET_BYTES, &memo->buckets[b]);
+    if (status >= 0) {
+        memcpy(data, magic, sizeof magic);
+        pc__put_u32(data + 4, VERSION);
+        pc__fields_put(data, &memo->head, PC__FIELDS(head_fields));
+    }
+    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
+        uint8_t *bucket = data + HEAD_BYTES + b * BUCKET_BYTES;
+        pc__fields_put(bucket, &memo->buckets[b], PC__FIELDS(bucket_fields));
+        pc__fields_put(bucket, &memo->buckets[b], PC__FIELDS(bucket_fields_2));
+    }
     if (status >= 0) {
         pc__put_u64(data + size, XXH3_64bits(data, size));
         status = pc__dir_publish(&memo->dir, "draft", HEAD_NAME, data, size + SUM_BYTES, 1);
@@ -126,16 +118,7 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: memo.pcm has version %u; this library reads 1 to %d", path,
                         pc__get_u32(in + 4), VERSION);
-    memcpy(h->model.bytes, in + 8, sizeof h->model.bytes);
-    h->causal = pc__get_u32(in + 40);
-    h->layers = pc__get_u32(in + 44);
-    h->heads = pc__get_u32(in + 48);
-    h->hidden = pc__get_u32(in + 52);
-    h->map_format = pc__get_u32(in + 56);
-    h->bucket_count = pc__get_u32(in + 60);
-    h->layerwise = pc__get_u32(in + 64);
-    h->outputs = pc__get_u32(in + 68); /* version 1: 0, the default, as is the next */
-    h->output_pool = pc__get_u32(in + 72);
+    pc__fields_get(h, in, PC__FIELDS(head_fields));
     if (!pc__memo_outputs_valid(h->outputs, h->output_pool))
         return head_damaged(path, "memo.pcm: unknown kind of outputs");
     if (h->layerwise > 1 || h->causal > 1)
@@ -144,33 +127,6 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
         || size != frame + h->bucket_count * bucket_bytes(in))
         return head_damaged(path, "memo.pcm: its size does not fit its buckets");
     return PC_OK;
-}
-
-static void get_bucket(pc__memo_bucket *b, const uint8_t *in, size_t bytes)
-{
-    pc__memo_tuning *t = &b->tuning;
-    b->least = pc__get_u32(in);
-    b->most = pc__get_u32(in + 4);
-    b->trained = pc__get_u32(in + 8);
-    t->open = pc__get_u32(in + 12);
-    t->reason = pc__get_u32(in + 16);
-    t->loss = pc__get_u32(in + 20);
-    t->threshold = pc__get_f64(in + 24);
-    t->limit = pc__get_f64(in + 32);
-    t->tuned_loss = pc__get_f64(in + 40);
-    t->hit_rate = pc__get_f64(in + 48);
-    b->loss_sum = pc__get_f64(in + 56);
-    b->loss_squares = pc__get_f64(in + 64);
-    b->verified = pc__get_u64(in + 72);
-    b->sum = pc__get_u64(in + 80);
-    if (bytes < BUCKET_BYTES)
-        return;
-    t->hit_limit = pc__get_f64(in + 88);
-    t->hit_percentile = pc__get_f64(in + 96);
-    t->hit_loss = pc__get_f64(in + 104);
-    t->hit_loss_high = pc__get_f64(in + 112);
-    t->hit_loss_worst = pc__get_f64(in + 120);
-    b->losses_over_limit = pc__get_u64(in + 128);
 }
 
 /* Reads the projector that the head names. If it is gone or another one, the bucket becomes
@@ -206,7 +162,9 @@ static pc_status get_buckets(pc_memo *memo, const uint8_t *in, size_t bytes, con
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
         pc__memo_bucket *bucket = &memo->buckets[b];
         uint32_t before = b ? memo->buckets[b - 1].most : 0;
-        get_bucket(bucket, in + b * bytes, bytes);
+        pc__fields_get(bucket, in + b * bytes, PC__FIELDS(bucket_fields));
+        if (bytes == BUCKET_BYTES)
+            pc__fields_get(bucket, in + b * bytes, PC__FIELDS(bucket_fields_2));
         if (bucket->least != before + 1 || bucket->most < bucket->least || bucket->most > 1u << 20
             || !isfinite(bucket->tuning.threshold))
             return head_damaged(path, "memo.pcm: its buckets do not follow each other");

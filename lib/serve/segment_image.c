@@ -8,6 +8,7 @@
 #include "attn/kernels.h"
 #include "model/model_states.h"
 #include "serve/unit_keys.h"
+#include "store/raw_states.h"
 
 static void drop_model(void *owner)
 {
@@ -22,21 +23,21 @@ void pc__model_ref_owner(void *owner)
 static void set_model(pc__image *image, const pc_model *model)
 {
     const pc_model_info *info = &model->info;
-    memcpy(image->model, info->fingerprint, sizeof image->model);
-    memset(image->architecture, 0, sizeof image->architecture);
-    memcpy(image->architecture, info->architecture,
-           strnlen(info->architecture, sizeof image->architecture - 1));
-    image->position_scheme = info->position_scheme;
-    image->layout = pc__model_layout(model);
-    image->dtype = info->compute;
+    memcpy(image->form.model, info->fingerprint, sizeof image->form.model);
+    memset(image->form.architecture, 0, sizeof image->form.architecture);
+    memcpy(image->form.architecture, info->architecture,
+           strnlen(info->architecture, sizeof image->form.architecture - 1));
+    image->form.position_scheme = info->position_scheme;
+    image->form.layout = pc__model_layout(model);
+    image->form.shape = (pc__kv_shape){.dtype = info->compute};
 }
 
 /* NULL: a model with that fingerprint may have made it. Keys and pc__image_match tell the rest. */
 static const char *wrong_in_image(const pc_model *model, const pc__image *image)
 {
-    if (memcmp(image->model, model->info.fingerprint, sizeof image->model) != 0)
+    if (memcmp(image->form.model, model->info.fingerprint, sizeof image->form.model) != 0)
         return "model";
-    if (image->layout != pc__model_layout(model))
+    if (image->form.layout != pc__model_layout(model))
         return "layout";
     if (!image->tokens || image->tokens > UINT32_MAX || !image->block_bytes)
         return "number of tokens";
@@ -62,11 +63,7 @@ static void release_payload(void *owner, void *payload)
 /* Shape and kernels. */
 static void set_native(pc__image *image, const pc__kv_shape *shape)
 {
-    image->dtype = shape->dtype;
-    image->layers = shape->layers;
-    image->kv_heads = shape->kv_heads;
-    image->k_dim = shape->k_dim;
-    image->v_dim = shape->v_dim;
+    image->form.shape = *shape;
     snprintf(image->kernels, sizeof image->kernels, "%s", pc__kernels_class());
 }
 
@@ -87,8 +84,8 @@ static pc_status describe_run(void *owner, void *payload, pc__image *image, void
     }
     set_model(image, model);
     set_native(image, &kv->shape);
-    image->regime = kv->regime;
-    image->origin = pc__key_offset(model, kv->origin);
+    image->form.regime = kv->regime;
+    image->form.origin = pc__key_offset(model, kv->origin);
     image->tokens = kv->tokens;
     image->relative = kv->relative;
     image->block_count = layers;
@@ -105,9 +102,8 @@ static pc_status check_run_image(const pc_model *model, const pc__image *image, 
         return refuse_image(wrong);
     *shape = pc__model_segment_shape(model);
     bytes = pc__kv_layer_bytes(shape, image->tokens);
-    if (image->dtype != shape->dtype || image->layers != shape->layers
-        || image->kv_heads != shape->kv_heads || image->k_dim != shape->k_dim
-        || image->v_dim != shape->v_dim || image->block_count != (size_t)shape->layers)
+    if (memcmp(&image->form.shape, shape, sizeof *shape) != 0
+        || image->block_count != (size_t)shape->layers)
         return refuse_image("shape");
     for (size_t b = 0; b < image->block_count; b++)
         if (!bytes || image->block_bytes[b] != bytes)
@@ -133,8 +129,8 @@ static pc_status wrap_run(void *owner, const pc__image *image, const void *const
         status = pc__kv_new_unset(&kv, mem, &shape, image->tokens, image->relative);
     if (status < 0)
         return status;
-    kv->regime = image->regime;
-    kv->origin = image->origin;
+    kv->regime = image->form.regime;
+    kv->origin = image->form.origin;
     *payload = kv;
     return PC_OK;
 }
@@ -191,23 +187,16 @@ static pc_status show_run(void *owner, void *payload, pc_raw *raw)
     pc__kv *kv = payload;
     pc__image image;
     set_model(&image, model);
-    raw->block_bytes = pc__kv_sizes(kv);
-    if (!raw->block_bytes)
+    image.form.shape = kv->shape;
+    image.form.regime = kv->regime;
+    image.relative = kv->relative;
+    image.blocks = kv->layer;
+    image.block_count = (size_t)kv->shape.layers;
+    if (!(image.block_bytes = pc__kv_sizes(kv)))
         return PC_ERR_NOMEM;
-    raw->model = model->info.fingerprint;
-    memcpy(raw->architecture, image.architecture, sizeof raw->architecture);
-    raw->position_scheme = image.position_scheme;
-    raw->layout = image.layout;
+    pc__image_raw(raw, &image);
+    raw->model = model->info.fingerprint; /* lives as long as the model */
     raw->lossy = kv->shape.dtype == PC_DTYPE_I8;
-    raw->dtype = kv->shape.dtype;
-    raw->layers = kv->shape.layers;
-    raw->kv_heads = kv->shape.kv_heads;
-    raw->k_dim = kv->shape.k_dim;
-    raw->v_dim = kv->shape.v_dim;
-    raw->rope_regime = kv->regime;
-    raw->relative = kv->relative;
-    raw->blocks = (void *const *)(void *)kv->layer;
-    raw->block_count = (size_t)kv->shape.layers;
     return PC_OK;
 }
 
@@ -322,7 +311,6 @@ static pc_status describe_handle(void *owner, void *payload, pc__image *image, v
     status = export_payload(model, payload, &e);
     if (status < 0)
         return status;
-    image->layers = image->kv_heads = image->k_dim = image->v_dim = 0;
     image->block_count = 1;
     image->blocks = &e->block;
     image->block_bytes = &e->bytes;
@@ -428,8 +416,8 @@ void pc__segment_image(pc__image *image, const pc_model *model, const pc__segmen
     if (facts->parent)
         image->parent = *facts->parent;
     image->encoding = facts->encoding;
-    image->regime = facts->regime;
-    image->origin = pc__key_offset(model, facts->start);
+    image->form.regime = facts->regime;
+    image->form.origin = pc__key_offset(model, facts->start);
     image->tokens = facts->count;
     image->token_ids = facts->tokens;
 }

@@ -266,7 +266,7 @@ static pc_status make_segment(record_load *r, pc_segment **segment)
     if (status < 0)
         return status;
     (*segment)->lossy = r->image->lossy;
-    (*segment)->other_kernels = r->image->layout == PC_LAYOUT_PAGES
+    (*segment)->other_kernels = r->image->form.layout == PC_LAYOUT_PAGES
                                 && strcmp(r->image->kernels, pc__kernels_class()) != 0;
     atomic_store_explicit(&(*segment)->tier, r->tier->ops->id, memory_order_relaxed);
     if (load->cache->flags & PC_CACHE_ZERO_MEMORY)
@@ -281,7 +281,7 @@ static pc_status offer_stream(record_load *r)
     pc_status status;
     if (!load->ops->set_layer_stream || !load->ref_owner || pc__load_stream_error(load)
         || atomic_load_explicit(&load->prefetch, memory_order_relaxed) || r->image->block_count < 2
-        || r->image->block_count != (size_t)r->image->layers)
+        || r->image->block_count != (size_t)r->image->form.shape.layers)
         return PC_OK;
     status = make_segment(r, &r->segment);
     if (status < 0)

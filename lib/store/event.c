@@ -1,4 +1,4 @@
-/* Makes events, and reasons of statuses (event.h). */
+/* Makes and reports events, names reasons of statuses, counts outcomes (event.h). */
 #include "store/event.h"
 
 #include <string.h>
@@ -15,6 +15,26 @@ pc_event pc__event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *
     event.tokens = tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)tokens;
     memcpy(event.key, key->bytes, sizeof event.key);
     return event;
+}
+
+void pc__event_report(pc_event_fn receiver, void *user, uint32_t tier, uint32_t kind,
+                      uint32_t reason, const pc__id *key, uint64_t bytes, size_t tokens,
+                      double seconds)
+{
+    pc_event event;
+    if (!receiver)
+        return;
+    event = pc__event(tier, kind, reason, key, bytes, tokens, seconds);
+    receiver(user, &event);
+}
+
+void pc__count_put(pc_tier_stats *counts, pc_status status, uint32_t reason)
+{
+    counts->offered++;
+    if (status < 0)
+        counts->failed++;
+    else if (status != PC_OK)
+        ++*(reason == PC_REASON_NONE ? &counts->known : &counts->refused);
 }
 
 uint32_t pc__reason_of(pc_status status)

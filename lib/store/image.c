@@ -54,11 +54,11 @@ static pc_status match_names(const pc__image *want, const pc__image *have)
         return pc__fail(PC_ERR_MISMATCH, "key: the keys differ");
     if (!pc__id_equal(&want->salt, &anybody) && !pc__id_equal(&want->salt, &have->salt))
         return pc__fail(PC_ERR_MISMATCH, "salt: the states belong to another tenant");
-    if (memcmp(want->model, have->model, sizeof want->model))
+    if (memcmp(want->form.model, have->form.model, sizeof want->form.model))
         return pc__fail(PC_ERR_MISMATCH, "model: the fingerprints differ");
-    if (strncmp(want->architecture, have->architecture, sizeof want->architecture))
+    if (strncmp(want->form.architecture, have->form.architecture, sizeof want->form.architecture))
         return pc__fail(PC_ERR_MISMATCH, "architecture: %.31s expected, %.31s found",
-                        want->architecture, have->architecture);
+                        want->form.architecture, have->form.architecture);
     return PC_OK;
 }
 
@@ -68,15 +68,15 @@ static pc_status match_numbers(const pc__image *want, const pc__image *have)
         const char *name;
         int64_t want, have;
     } fields[] = {
-        {"position scheme", want->position_scheme, have->position_scheme},
-        {"dtype", want->dtype, have->dtype},
-        {"layout", want->layout, have->layout},
-        {"regime", (int64_t)want->regime, (int64_t)have->regime},
-        {"origin", want->origin, have->origin},
-        {"layers", want->layers, have->layers},
-        {"K/V heads", want->kv_heads, have->kv_heads},
-        {"dimensions of K", want->k_dim, have->k_dim},
-        {"dimensions of V", want->v_dim, have->v_dim},
+        {"position scheme", want->form.position_scheme, have->form.position_scheme},
+        {"dtype", want->form.shape.dtype, have->form.shape.dtype},
+        {"layout", want->form.layout, have->form.layout},
+        {"regime", (int64_t)want->form.regime, (int64_t)have->form.regime},
+        {"origin", want->form.origin, have->form.origin},
+        {"layers", want->form.shape.layers, have->form.shape.layers},
+        {"K/V heads", want->form.shape.kv_heads, have->form.shape.kv_heads},
+        {"dimensions of K", want->form.shape.k_dim, have->form.shape.k_dim},
+        {"dimensions of V", want->form.shape.v_dim, have->form.shape.v_dim},
         {"tokens", (int64_t)want->tokens, (int64_t)have->tokens},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)

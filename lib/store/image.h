@@ -4,7 +4,18 @@
 #ifndef PC_STORE_IMAGE_H
 #define PC_STORE_IMAGE_H
 
+#include "attn/kv.h"
 #include "base/digest.h"
+
+/* What the states are; all of it must match. */
+typedef struct pc__image_form {
+    uint8_t model[32];     /* fingerprint */
+    char architecture[32]; /* NUL-terminated */
+    uint32_t position_scheme, layout;
+    uint64_t regime;
+    int64_t origin;     /* position of its start when it was computed */
+    pc__kv_shape shape; /* the dtype as stored; other fields: zeros where the layout has none */
+} pc__image_form;
 
 typedef struct pc__image {
     /* names */
@@ -17,15 +28,9 @@ typedef struct pc__image {
      * because the key names the tenant too. */
     pc__id salt;
 
-    /* what must match */
-    uint8_t model[32];     /* fingerprint */
-    char architecture[32]; /* NUL-terminated */
-    uint32_t position_scheme, dtype, layout,
-        encoding; /* PC_POSITION_…, PC_DTYPE_… as stored, PC_LAYOUT_…, PC_ENCODE_… */
-    uint64_t regime;
-    int64_t origin;                         /* position of its start when it was computed */
-    int32_t layers, kv_heads, k_dim, v_dim; /* zeros where the layout does not have them */
-    uint32_t lossy;                         /* 1: near to what was computed, not equal */
+    pc__image_form form;
+    uint32_t encoding; /* PC_ENCODE_… */
+    uint32_t lossy;    /* 1: near to what was computed, not equal */
     /* Class of the kernels that computed it (pc__kernels_class); "": unknown. Other kernels give
      * other bits, within rounding. */
     char kernels[32];

@@ -81,17 +81,7 @@ static pc_status describe_states(void *owner, void *payload, pc__image *image, v
     const raw_states *s = payload;
     (void)owner;
     *release_me = NULL;
-    memcpy(image->model, s->image.model, sizeof image->model);
-    memcpy(image->architecture, s->image.architecture, sizeof image->architecture);
-    image->position_scheme = s->image.position_scheme;
-    image->dtype = s->image.dtype;
-    image->layout = s->image.layout;
-    image->regime = s->image.regime;
-    image->origin = s->image.origin;
-    image->layers = s->image.layers;
-    image->kv_heads = s->image.kv_heads;
-    image->k_dim = s->image.k_dim;
-    image->v_dim = s->image.v_dim;
+    image->form = s->image.form;
     image->tokens = s->image.tokens;
     image->relative = s->image.relative;
     image->block_count = s->image.block_count;
@@ -178,24 +168,29 @@ static int serves_any(const void *owner, const void *other)
     return 1;
 }
 
+void pc__image_raw(pc_raw *raw, const pc__image *image)
+{
+    const pc__image_form *form = &image->form;
+    raw->model = form->model;
+    memcpy(raw->architecture, form->architecture, sizeof raw->architecture);
+    raw->position_scheme = form->position_scheme;
+    raw->dtype = form->shape.dtype;
+    raw->layout = form->layout;
+    raw->layers = form->shape.layers;
+    raw->kv_heads = form->shape.kv_heads;
+    raw->k_dim = form->shape.k_dim;
+    raw->v_dim = form->shape.v_dim;
+    raw->rope_regime = form->regime;
+    raw->relative = image->relative;
+    raw->blocks = (void *const *)(const void *)image->blocks;
+    raw->block_bytes = image->block_bytes;
+    raw->block_count = image->block_count;
+}
+
 static pc_status show_raw(void *owner, void *payload, pc_raw *raw)
 {
-    const pc__image *i = &((raw_states *)payload)->image;
     (void)owner;
-    raw->model = i->model;
-    memcpy(raw->architecture, i->architecture, sizeof raw->architecture);
-    raw->position_scheme = i->position_scheme;
-    raw->dtype = i->dtype;
-    raw->layout = i->layout;
-    raw->layers = i->layers;
-    raw->kv_heads = i->kv_heads;
-    raw->k_dim = i->k_dim;
-    raw->v_dim = i->v_dim;
-    raw->rope_regime = i->regime;
-    raw->relative = i->relative;
-    raw->blocks = (void *const *)(const void *)i->blocks;
-    raw->block_bytes = i->block_bytes;
-    raw->block_count = i->block_count;
+    pc__image_raw(raw, &((raw_states *)payload)->image);
     return PC_OK;
 }
 
@@ -212,9 +207,14 @@ const pc__payload_ops pc__raw_payload = {
     .raw = show_raw,
 };
 
+static pc__kv_shape shape_of(const pc_raw *r)
+{
+    return (pc__kv_shape){r->layers, r->kv_heads, r->k_dim, r->v_dim, r->dtype};
+}
+
 static pc_status check_pages(const pc_raw *r, const char *call)
 {
-    pc__kv_shape shape = {r->layers, r->kv_heads, r->k_dim, r->v_dim, r->dtype};
+    pc__kv_shape shape = shape_of(r);
     if (r->layers < 1 || r->kv_heads < 1 || r->k_dim < 1 || r->v_dim < 1 || r->k_dim > PC__MAX_HEAD
         || r->v_dim > PC__MAX_HEAD || !pc__kv_dtype_known(r->dtype))
         return pc__fail(PC_ERR_INVALID,
@@ -281,17 +281,13 @@ pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const
     memset(image, 0, sizeof *image);
     if (status < 0)
         return status;
-    memcpy(image->model, raw->model, sizeof image->model);
-    strcpy(image->architecture, raw->architecture);
-    image->position_scheme = raw->position_scheme;
-    image->dtype = raw->dtype;
-    image->layout = raw->layout;
+    memcpy(image->form.model, raw->model, sizeof image->form.model);
+    strcpy(image->form.architecture, raw->architecture);
+    image->form.position_scheme = raw->position_scheme;
+    image->form.layout = raw->layout;
+    image->form.regime = raw->rope_regime;
+    image->form.shape = shape_of(raw);
     image->lossy = raw->lossy;
-    image->regime = raw->rope_regime;
-    image->layers = raw->layers;
-    image->kv_heads = raw->kv_heads;
-    image->k_dim = raw->k_dim;
-    image->v_dim = raw->v_dim;
     image->tokens = raw->token_count;
     image->token_ids = raw->tokens;
     image->relative = raw->relative;

@@ -33,7 +33,7 @@ static void check_read(const pc__record *record, size_t size)
     pc_record_info info = PC_RECORD_INFO_INIT;
     uint64_t bytes = 0;
     pc__record_describe(record, &info);
-    FUZZ_CHECK(memchr(image->architecture, 0, sizeof image->architecture)
+    FUZZ_CHECK(memchr(image->form.architecture, 0, sizeof image->form.architecture)
                && info.version / 256 == 1);
     FUZZ_CHECK(image->cost >= 0 && image->ttl >= 0 && image->lossy <= 1
                && image->block_count <= PC__MAX_BLOCKS && !image->blocks);

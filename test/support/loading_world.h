@@ -121,10 +121,10 @@ static inline pc__image image_of(int32_t number, int32_t tokens[TOKENS])
     pc__image image = {0};
     set_tokens(tokens, number);
     image.key = key_of(number);
-    memset(image.model, 7, sizeof image.model);
-    strcpy(image.architecture, "test");
-    image.layout = PC_LAYOUT_APPLICATION;
-    image.dtype = PC_DTYPE_F32;
+    memset(image.form.model, 7, sizeof image.form.model);
+    strcpy(image.form.architecture, "test");
+    image.form.layout = PC_LAYOUT_APPLICATION;
+    image.form.shape.dtype = PC_DTYPE_F32;
     image.tokens = TOKENS;
     image.token_ids = tokens;
     return image;

@@ -125,7 +125,7 @@ static inline void toy_names(pc__image *image, uint32_t seed)
     for (int i = 0; i < 32; i++) {
         image->key.bytes[i] = (uint8_t)(seed + 3 * (uint32_t)i);
         image->salt.bytes[i] = (uint8_t)(seed + 5 * (uint32_t)i + 1);
-        image->model[i] = (uint8_t)(seed + 7 * (uint32_t)i + 2);
+        image->form.model[i] = (uint8_t)(seed + 7 * (uint32_t)i + 2);
         image->content.bytes[i] = (uint8_t)(seed % 2 ? seed + 11 * (uint32_t)i : 0);
         image->parent.bytes[i] = (uint8_t)(seed % 3 ? seed + 13 * (uint32_t)i : 0);
     }
@@ -139,17 +139,17 @@ static inline void toy_image_make(toy_image *t, uint32_t seed, size_t tokens, si
     pc__image *image = &t->image;
     memset(t, 0, sizeof *t);
     toy_names(image, seed);
-    snprintf(image->architecture, sizeof image->architecture, "toy-%u", seed);
-    image->position_scheme = PC_POSITION_ROPE;
-    image->dtype = PC_DTYPE_BF16;
-    image->layout = PC_LAYOUT_APPLICATION + seed;
+    snprintf(image->form.architecture, sizeof image->form.architecture, "toy-%u", seed);
+    image->form.position_scheme = PC_POSITION_ROPE;
+    image->form.shape.dtype = PC_DTYPE_BF16;
+    image->form.layout = PC_LAYOUT_APPLICATION + seed;
     image->encoding = PC_ENCODE_SINK;
-    image->regime = UINT64_C(0x1122334455667788) + seed;
-    image->origin = -5 - (int64_t)seed;
-    image->layers = TOY_BLOCKS;
-    image->kv_heads = 2;
-    image->k_dim = 16;
-    image->v_dim = 24;
+    image->form.regime = UINT64_C(0x1122334455667788) + seed;
+    image->form.origin = -5 - (int64_t)seed;
+    image->form.shape.layers = TOY_BLOCKS;
+    image->form.shape.kv_heads = 2;
+    image->form.shape.k_dim = 16;
+    image->form.shape.v_dim = 24;
     image->cost = 0.125 * seed;
     image->ttl = 60.5;
     image->priority = -7;

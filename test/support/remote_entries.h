@@ -28,9 +28,9 @@ static inline sample sample_make(uint64_t seed, size_t blocks, size_t bytes)
     s.image.content = s.image.key;
     s.image.content.bytes[0] ^= 1;
     s.image.has_content = 1;
-    strcpy(s.image.architecture, "test");
-    s.image.layout = PC_LAYOUT_APPLICATION;
-    s.image.dtype = PC_DTYPE_BF16;
+    strcpy(s.image.form.architecture, "test");
+    s.image.form.layout = PC_LAYOUT_APPLICATION;
+    s.image.form.shape.dtype = PC_DTYPE_BF16;
     s.image.cost = 1;
     s.image.tokens = 5 + (size_t)(seed % 7);
     s.tokens = calloc(s.image.tokens, sizeof *s.tokens);

@@ -56,23 +56,23 @@ static int print_record(const pc__record *record)
     printf("{");
     print_hex("key", image->key.bytes, 32);
     print_hex("salt", image->salt.bytes, 32);
-    print_hex("model", image->model, 32);
+    print_hex("model", image->form.model, 32);
     print_hex("content", image->content.bytes, image->has_content ? 32 : 0);
     print_hex("parent", image->parent.bytes, image->has_parent ? 32 : 0);
     print_hex("seal_id", info.seal_id, info.sealed ? sizeof info.seal_id : 0);
     printf("\"kernels\": \"%s\", ", info.kernels);
     printf("\"architecture\": \"%s\", \"version\": [%u, %u], \"codec\": %u, \"sealed\": %s, "
            "\"lossy\": %s, ",
-           image->architecture, info.version / 256, info.version % 256, info.codec,
+           image->form.architecture, info.version / 256, info.version % 256, info.codec,
            info.sealed ? "true" : "false", image->lossy ? "true" : "false");
     printf("\"position_scheme\": %u, \"dtype\": %u, \"layout\": %u, \"encoding\": %u, \"regime\": "
            "%" PRIu64 ", \"origin\": %" PRId64 ", ",
-           image->position_scheme, image->dtype, image->layout, image->encoding, image->regime,
-           image->origin);
+           image->form.position_scheme, image->form.shape.dtype, image->form.layout,
+           image->encoding, image->form.regime, image->form.origin);
     printf("\"layers\": %d, \"kv_heads\": %d, \"k_dim\": %d, \"v_dim\": %d, \"cost\": %.17g, "
            "\"ttl\": %.17g, \"priority\": %d, ",
-           image->layers, image->kv_heads, image->k_dim, image->v_dim, image->cost, image->ttl,
-           image->priority);
+           image->form.shape.layers, image->form.shape.kv_heads, image->form.shape.k_dim,
+           image->form.shape.v_dim, image->cost, image->ttl, image->priority);
     printf("\"expires\": %" PRId64 ", \"written\": %" PRId64 ", \"tokens\": %" PRIu64
            ", \"state_bytes\": %" PRIu64 ", ",
            image->expires, info.written, info.tokens, info.state_bytes);

@@ -118,9 +118,9 @@ static pc_cache *make_cache(pc_context *context, pc_faults *disk)
 static pc__image image_of(const int32_t tokens[TOKENS])
 {
     static const pc__id nothing;
-    pc__image image = {.layout = PC_LAYOUT_APPLICATION,
-                       .dtype = PC_DTYPE_F32,
-                       .layers = LAYERS,
+    pc__image image = {.form.layout = PC_LAYOUT_APPLICATION,
+                       .form.shape.dtype = PC_DTYPE_F32,
+                       .form.shape.layers = LAYERS,
                        .tokens = TOKENS,
                        .token_ids = tokens};
     image.key = pc__segment_key(&nothing, NULL, 0, 0, tokens, NULL, TOKENS);

@@ -120,7 +120,7 @@ static pc_segment *make(uint64_t bytes, uint32_t lossy)
 {
     static const pc__payload_ops ops = {.release = release, .describe = describe};
     static int payload;
-    const pc__image about = {.origin = 7};
+    const pc__image about = {.form.origin = 7};
     int32_t token = 3;
     pc_segment *segment = NULL;
     CHECK_OK(
@@ -160,7 +160,7 @@ static void names(void)
     CHECK(r->cost > 0.49 && r->cost < 0.51);
     CHECK_INT(r->priority, -3);
     CHECK_INT(r->lossy, 1);
-    CHECK_INT(r->origin, 7);
+    CHECK_INT(r->form.origin, 7);
     CHECK(r->ttl <= 0 && r->expires == 0);
     CHECK_INT(r->tokens, 1);
     r = written(&w, &(pc__entry_desc){.key = content}, 0);

@@ -143,11 +143,11 @@ static void refusals(void)
 static void blocks(void)
 {
     const uint64_t bytes[3] = {10, 20, 30};
-    pc__image image = {.layout = PC_LAYOUT_PAGES,
-                       .dtype = PC_DTYPE_F16,
-                       .kv_heads = 3,
-                       .k_dim = 4,
-                       .v_dim = 5,
+    pc__image image = {.form.layout = PC_LAYOUT_PAGES,
+                       .form.shape.dtype = PC_DTYPE_F16,
+                       .form.shape.kv_heads = 3,
+                       .form.shape.k_dim = 4,
+                       .form.shape.v_dim = 5,
                        .tokens = 6,
                        .block_count = 3,
                        .block_bytes = bytes};

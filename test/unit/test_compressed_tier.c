@@ -42,9 +42,9 @@ static void make(sample *s, int32_t n, size_t bytes)
             s->blocks[b][i] = (uint8_t)pc_test_bits(&rng);
     }
     s->image.key = id_of(n);
-    memcpy(s->image.architecture, "llama", 6);
-    s->image.dtype = PC_DTYPE_BF16;
-    s->image.layout = PC_LAYOUT_APPLICATION;
+    memcpy(s->image.form.architecture, "llama", 6);
+    s->image.form.shape.dtype = PC_DTYPE_BF16;
+    s->image.form.layout = PC_LAYOUT_APPLICATION;
     s->image.cost = 1;
     s->image.tokens = 1;
     s->image.token_ids = &s->token;

@@ -70,8 +70,8 @@ static void test_list(void)
         CHECK(!stat(disk_record_path(path, n), &st) && info.file_bytes == (uint64_t)st.st_size);
         CHECK(info.tokens == n && info.layers == TOY_BLOCKS && info.codec == PC_CODEC_RAW
               && !info.sealed && !info.lossy);
-        CHECK(!memcmp(info.model, t.image.model, 32)
-              && !strcmp(info.architecture, t.image.architecture));
+        CHECK(!memcmp(info.model, t.image.form.model, 32)
+              && !strcmp(info.architecture, t.image.form.architecture));
         CHECK(info.state_bytes == t.block_bytes[0] + t.block_bytes[1] + t.block_bytes[2]
               && info.cost_seconds == t.image.cost);
         CHECK(info.written > 1700000000 && info.expires == 0 && info.version == 257);

@@ -19,17 +19,17 @@ typedef struct change {
 
 static const change changes[] = {FIELD("key", key),
                                  FIELD("salt", salt),
-                                 FIELD("model", model),
-                                 FIELD("architecture", architecture),
-                                 FIELD("position scheme", position_scheme),
-                                 FIELD("dtype", dtype),
-                                 FIELD("layout", layout),
-                                 FIELD("regime", regime),
-                                 FIELD("origin", origin),
-                                 FIELD("layers", layers),
-                                 FIELD("K/V heads", kv_heads),
-                                 FIELD("dimensions of K", k_dim),
-                                 FIELD("dimensions of V", v_dim),
+                                 FIELD("model", form.model),
+                                 FIELD("architecture", form.architecture),
+                                 FIELD("position scheme", form.position_scheme),
+                                 FIELD("dtype", form.shape.dtype),
+                                 FIELD("layout", form.layout),
+                                 FIELD("regime", form.regime),
+                                 FIELD("origin", form.origin),
+                                 FIELD("layers", form.shape.layers),
+                                 FIELD("K/V heads", form.shape.kv_heads),
+                                 FIELD("dimensions of K", form.shape.k_dim),
+                                 FIELD("dimensions of V", form.shape.v_dim),
                                  FIELD(NULL, content),
                                  FIELD(NULL, has_content),
                                  FIELD(NULL, parent),
@@ -51,8 +51,8 @@ static void test_fields(void)
     for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++)
         for (size_t i = 0; i < changes[c].size; i++) {
             uint8_t *byte = (uint8_t *)&b.image + changes[c].at + i;
-            const int behind = changes[c].at == offsetof(pc__image, architecture)
-                               && i > strlen(a.image.architecture);
+            const int behind = changes[c].at == offsetof(pc__image, form.architecture)
+                               && i > strlen(a.image.form.architecture);
             *byte ^= 1;
             CHECK_STATUS(pc__image_match(&a.image, &b.image),
                          changes[c].name && !behind ? PC_ERR_MISMATCH : PC_OK);

@@ -225,7 +225,7 @@ static void test_keys(void)
         CHECK(pc__id_equal(&image->key, &sealed.toy.image.key)
               && pc__id_equal(&image->salt, &sealed.toy.image.salt));
         CHECK(image->tokens == 6 && !image->token_ids && image->block_count == TOY_BLOCKS
-              && image->block_bytes[1] == 72 && !*image->architecture);
+              && image->block_bytes[1] == 72 && !*image->form.architecture);
         CHECK_STATUS(pc__image_match(&sealed.toy.image, image), PC_ERR_MISMATCH);
         CHECK_STATUS(pc__record_block(record, 0, out), PC_ERR_UNSUPPORTED);
         CHECK_STATUS(pc__record_verify(record),

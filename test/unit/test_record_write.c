@@ -61,7 +61,7 @@ static void test_round_trip(const pc__codecs *codecs)
 static void test_empty(const pc__codecs *codecs)
 {
     pc__record_options options = {.codecs = codecs};
-    pc__image image = {.architecture = "none"};
+    pc__image image = {.form.architecture = "none"};
     record_file file = record_file_new();
     CHECK_OK(pc__record_write(&pc__libc_allocator, &image, &options, &file.sink, NULL));
     check_record(&file, &image, &options);
@@ -163,7 +163,7 @@ static void test_refusals(const pc__codecs *codecs)
     CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL),
                  PC_ERR_INVALID);
     toy.image.cost = 0;
-    memset(toy.image.architecture, 'x', sizeof toy.image.architecture);
+    memset(toy.image.form.architecture, 'x', sizeof toy.image.form.architecture);
     CHECK_STATUS(pc__record_write(&pc__libc_allocator, &toy.image, &options, &file.sink, NULL),
                  PC_ERR_INVALID);
     CHECK_INT(file.writes, 0);

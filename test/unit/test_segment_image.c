@@ -205,10 +205,10 @@ static void round_trip(pc_context *context, uint32_t scheme, uint32_t compute, u
     pc_segment *segment = encode(model, gap);
     pc__kv *kv = segment->payload;
     pc__image image = image_of(segment, &release_me);
-    CHECK_INT(image.layout, PC_LAYOUT_PAGES);
+    CHECK_INT(image.form.layout, PC_LAYOUT_PAGES);
     CHECK_INT(image.block_count, LAYERS);
     CHECK_INT(image.tokens, TOKENS);
-    CHECK_INT(image.origin, scheme == PC_POSITION_LEARNED ? STARTS_AT : 0);
+    CHECK_INT(image.form.origin, scheme == PC_POSITION_LEARNED ? STARTS_AT : 0);
     CHECK_INT(image.block_bytes[0], 2 * 2 * pc__kv_page_bytes(&kv->shape));
     CHECK(!image.relative == !gap);
     if (kv->shape.dtype != PC_DTYPE_I8)
@@ -243,16 +243,16 @@ static void foreign_blocks(pc_context *context)
         return;
     pc_segment *segment = encode(model, 0);
     pc__image image = image_of(segment, &release_me), bad = image;
-    bad.model[3] ^= 1;
+    bad.form.model[3] ^= 1;
     refused(model, &bad, "model");
     bad = image;
-    bad.layout = PC_LAYOUT_MODEL;
+    bad.form.layout = PC_LAYOUT_MODEL;
     refused(model, &bad, "layout");
     bad = image;
-    bad.dtype = PC_DTYPE_BF16;
+    bad.form.shape.dtype = PC_DTYPE_BF16;
     refused(model, &bad, "shape");
     bad = image;
-    bad.kv_heads = 1;
+    bad.form.shape.kv_heads = 1;
     refused(model, &bad, "shape");
     bad = image;
     bad.block_count = LAYERS - 1;
@@ -393,7 +393,7 @@ static void hosts_model(void)
     image.tokens = 5;
     image.key = key;
     image.salt = salt;
-    CHECK_INT(image.layout, PC_LAYOUT_MODEL);
+    CHECK_INT(image.form.layout, PC_LAYOUT_MODEL);
     CHECK_INT(image.block_count, 1);
     pc__segment_image(&want, w.model, &facts);
     CHECK_OK(pc__image_match(&want, &image));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/fields.h"
 #include "base/little_endian.h"
 
 enum { VERSION = 1 };
@@ -12,36 +13,20 @@ static const char log_magic[9] = "PCMAPLOG", data_magic[9] = "PCMAPDAT",
                   record_magic[9] = "PCMAPREC";
 
 /* maps.log, header */
-enum {
-    LOG_VERSION = 8,
-    LOG_BYTES = 12,
-    LOG_ENTRY = 16,
-    LOG_FORMAT = 20,
-    LOG_LAYERS = 24,
-    LOG_HEADS = 28,
-    LOG_CAUSAL = 32,
-    LOG_MODEL = 40,
-    LOG_NONCE = 72,
-    LOG_NEXT = 88,
-    LOG_GENERATION = 96,
-    LOG_SUM = 112
-};
+enum { LOG_VERSION = 8, LOG_BYTES = 12, LOG_ENTRY = 16, LOG_SUM = 112 };
+#define HEADER(at, member) PC__FIELD(pc__map_log_header, at, member)
+static const pc__field header_fields[] = {
+    HEADER(20, signature.format), HEADER(24, signature.layers), HEADER(28, signature.heads),
+    HEADER(32, signature.causal), HEADER(40, signature.model),  HEADER(72, nonce),
+    HEADER(88, next_id),          HEADER(96, generation)};
 /* maps.log, entry */
-enum {
-    AT_KIND = 0,
-    AT_FLAGS = 4,
-    AT_ID = 8,
-    AT_AT = 16,
-    AT_BYTES = 24,
-    AT_LOG_USES = 32,
-    AT_TOKENS = 40,
-    AT_METADATA = 44,
-    AT_TOKENS_ID = 48,
-    AT_HEADER = 80,
-    AT_USED = 96,
-    AT_CLOCK = 104,
-    AT_SUM = 112
-};
+enum { ENTRY_SUM = 112 };
+#define ENTRY(at, member) PC__FIELD(pc__map_log_entry, at, member)
+static const pc__field entry_fields[] = {ENTRY(0, kind), ENTRY(4, flags), ENTRY(8, id)};
+static const pc__field stored_fields[] = {
+    ENTRY(16, at),     ENTRY(24, bytes),    ENTRY(32, log_uses),
+    ENTRY(40, tokens), ENTRY(44, metadata), ENTRY(48, tokens_id),
+    ENTRY(80, sum),    ENTRY(96, used),     ENTRY(104, clock)};
 /* maps.data, record */
 enum {
     REC_ID = 8,
@@ -104,21 +89,13 @@ void pc__map_log_header_put(const pc__map_log_header *header, uint8_t out[PC__MA
     pc__put_u32(out + LOG_VERSION, VERSION);
     pc__put_u32(out + LOG_BYTES, PC__MAPS_LOG_HEADER);
     pc__put_u32(out + LOG_ENTRY, PC__MAPS_ENTRY);
-    pc__put_u32(out + LOG_FORMAT, header->signature.format);
-    pc__put_u32(out + LOG_LAYERS, (uint32_t)header->signature.layers);
-    pc__put_u32(out + LOG_HEADS, (uint32_t)header->signature.heads);
-    pc__put_u32(out + LOG_CAUSAL, header->signature.causal ? 1 : 0);
-    memcpy(out + LOG_MODEL, header->signature.model.bytes, 32);
-    memcpy(out + LOG_NONCE, header->nonce, PC__MAPS_NONCE);
-    pc__put_u64(out + LOG_NEXT, (uint64_t)header->next_id);
-    pc__put_u64(out + LOG_GENERATION, header->generation);
+    pc__fields_put(out, header, PC__FIELDS(header_fields));
     put_sum(out, LOG_SUM);
 }
 
 pc_status pc__map_log_header_get(const uint8_t *data, size_t size, const char *where,
                                  pc__map_log_header *out)
 {
-    uint32_t causal;
     if (size < PC__MAPS_LOG_HEADER || memcmp(data, log_magic, 8))
         return pc__fail(PC_ERR_FORMAT, "%s: not a log of attention maps", where);
     if (!has_sum(data, LOG_SUM))
@@ -126,19 +103,12 @@ pc_status pc__map_log_header_get(const uint8_t *data, size_t size, const char *w
     if (pc__get_u32(data + LOG_VERSION) != VERSION)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: version %u, this library knows %d", where,
                         (unsigned)pc__get_u32(data + LOG_VERSION), VERSION);
-    causal = pc__get_u32(data + LOG_CAUSAL);
-    *out = (pc__map_log_header){.signature = {.layers = (int32_t)pc__get_u32(data + LOG_LAYERS),
-                                              .heads = (int32_t)pc__get_u32(data + LOG_HEADS),
-                                              .causal = causal != 0,
-                                              .format = pc__get_u32(data + LOG_FORMAT)},
-                                .next_id = (int64_t)pc__get_u64(data + LOG_NEXT),
-                                .generation = pc__get_u64(data + LOG_GENERATION)};
-    memcpy(out->signature.model.bytes, data + LOG_MODEL, 32);
-    memcpy(out->nonce, data + LOG_NONCE, PC__MAPS_NONCE);
+    pc__fields_get(out, data, PC__FIELDS(header_fields));
     if (pc__get_u32(data + LOG_BYTES) != PC__MAPS_LOG_HEADER
-        || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || causal > 1
-        || out->signature.layers < 1 || out->signature.layers > 65536 || out->signature.heads < 1
-        || out->signature.heads > 65536 || out->signature.format > PC_MAP_U8 || out->next_id < 0)
+        || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || out->signature.causal < 0
+        || out->signature.causal > 1 || out->signature.layers < 1 || out->signature.layers > 65536
+        || out->signature.heads < 1 || out->signature.heads > 65536
+        || out->signature.format > PC_MAP_U8 || out->next_id < 0)
         return pc__fail(PC_ERR_FORMAT, "%s: its header is not valid", where);
     return PC_OK;
 }
@@ -223,21 +193,10 @@ int pc__map_log_mark_get(const uint8_t data[PC__MAPS_MARK], pc__map_log_mark *ou
 void pc__map_log_entry_put(const pc__map_log_entry *entry, uint8_t out[PC__MAPS_ENTRY])
 {
     memset(out, 0, PC__MAPS_ENTRY);
-    pc__put_u32(out + AT_KIND, entry->kind);
-    pc__put_u32(out + AT_FLAGS, entry->flags);
-    pc__put_u64(out + AT_ID, (uint64_t)entry->id);
-    if (entry->kind == PC__MAPS_STORED) {
-        pc__put_u64(out + AT_AT, entry->at);
-        pc__put_u64(out + AT_BYTES, entry->bytes);
-        pc__put_f64(out + AT_LOG_USES, entry->log_uses);
-        pc__put_u32(out + AT_TOKENS, entry->tokens);
-        pc__put_u32(out + AT_METADATA, entry->metadata);
-        memcpy(out + AT_TOKENS_ID, entry->tokens_id.bytes, 32);
-        memcpy(out + AT_HEADER, entry->sum, PC__CHECKSUM);
-        pc__put_u64(out + AT_USED, (uint64_t)entry->used);
-        pc__put_f64(out + AT_CLOCK, entry->clock);
-    }
-    put_sum(out, AT_SUM);
+    pc__fields_put(out, entry, PC__FIELDS(entry_fields));
+    if (entry->kind == PC__MAPS_STORED)
+        pc__fields_put(out, entry, PC__FIELDS(stored_fields));
+    put_sum(out, ENTRY_SUM);
 }
 
 static int is_valid_stored(const pc__map_log_entry *e, const pc__map_signature *signature)
@@ -254,20 +213,10 @@ static int is_valid_stored(const pc__map_log_entry *e, const pc__map_signature *
 int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_signature *signature,
                           pc__map_log_entry *out)
 {
-    if (!has_sum(data, AT_SUM))
+    if (!has_sum(data, ENTRY_SUM))
         return 0;
-    *out = (pc__map_log_entry){.kind = pc__get_u32(data + AT_KIND),
-                               .flags = pc__get_u32(data + AT_FLAGS),
-                               .id = (int64_t)pc__get_u64(data + AT_ID),
-                               .at = pc__get_u64(data + AT_AT),
-                               .bytes = pc__get_u64(data + AT_BYTES),
-                               .log_uses = pc__get_f64(data + AT_LOG_USES),
-                               .clock = pc__get_f64(data + AT_CLOCK),
-                               .used = (int64_t)pc__get_u64(data + AT_USED),
-                               .tokens = pc__get_u32(data + AT_TOKENS),
-                               .metadata = pc__get_u32(data + AT_METADATA)};
-    memcpy(out->tokens_id.bytes, data + AT_TOKENS_ID, 32);
-    memcpy(out->sum, data + AT_HEADER, PC__CHECKSUM);
+    pc__fields_get(out, data, PC__FIELDS(entry_fields));
+    pc__fields_get(out, data, PC__FIELDS(stored_fields));
     if (out->id < 0 || out->id > PC__MAPS_MOST_ID)
         return 0;
     return out->kind == PC__MAPS_REMOVED

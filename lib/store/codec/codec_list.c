@@ -110,11 +110,11 @@ pc_codec_block pc__image_block(const pc__image *image, size_t index)
 {
     return (pc_codec_block){
         .struct_size = sizeof(pc_codec_block),
-        .layout = image->layout,
-        .dtype = image->dtype,
-        .kv_heads = image->kv_heads,
-        .k_dim = image->k_dim,
-        .v_dim = image->v_dim,
+        .layout = image->form.layout,
+        .dtype = image->form.shape.dtype,
+        .kv_heads = image->form.shape.kv_heads,
+        .k_dim = image->form.shape.k_dim,
+        .v_dim = image->form.shape.v_dim,
         .index = (uint32_t)index,
         .tokens = image->tokens,
         .bytes = image->block_bytes[index],

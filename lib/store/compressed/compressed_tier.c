@@ -44,11 +44,8 @@ static pc__compressed_record *record_of(pc__eviction_item *item)
 static void report_event(const compressed_tier *t, uint32_t kind, uint32_t reason,
                          const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
 {
-    pc_event event;
-    if (!t->callbacks.event)
-        return;
-    event = pc__event(PC_TIER_COMPRESSED, kind, reason, key, bytes, tokens, seconds);
-    t->callbacks.event(t->callbacks.user, &event);
+    pc__event_report(t->callbacks.event, t->callbacks.user, PC_TIER_COMPRESSED, kind, reason, key,
+                     bytes, tokens, seconds);
 }
 
 static uint64_t used_bytes(const compressed_tier *t)
@@ -397,10 +394,8 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     *reason = PC_REASON_NONE;
     status = write_record(t, image, reason, &bytes);
     lock_tier(t);
-    t->counts.offered += status != PC_OK;
-    t->counts.failed += status < 0;
-    t->counts.known += status == PC_MISS && *reason == PC_REASON_NONE;
-    t->counts.refused += status == PC_MISS && *reason != PC_REASON_NONE;
+    if (status != PC_OK) /* else it was counted when it was published */
+        pc__count_put(&t->counts, status, *reason);
     unlock_tier(t, NULL);
     if (status == PC_OK)
         report_event(t, PC_EVENT_STORE, PC_REASON_NONE, &image->key, tokens, bytes,

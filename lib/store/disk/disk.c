@@ -84,11 +84,8 @@ void pc__disk_queue_event(pc__disk *disk, uint32_t kind, uint32_t reason, const 
 void pc__disk_report_event(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
                            uint64_t bytes, uint32_t tokens, double seconds)
 {
-    pc_event event;
-    if (!disk->callbacks.event)
-        return;
-    event = pc__event(PC_TIER_DISK, kind, reason, key, bytes, tokens, seconds);
-    disk->callbacks.event(disk->callbacks.user, &event);
+    pc__event_report(disk->callbacks.event, disk->callbacks.user, PC_TIER_DISK, kind, reason, key,
+                     bytes, tokens, seconds);
 }
 
 /* --------------------------------------------------------------- what a record says */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/fields.h"
 #include "base/little_endian.h"
 
 /* Header: magic, u32 version, u32 bytes of a row, u64 rows, f64 clock of store/eviction.h, 256
@@ -20,45 +21,25 @@ enum {
     VERSION = 2
 };
 enum {
-    ROW_KEY = 0,
-    ROW_CONTENT = 32,
-    ROW_PARENT = 64,
-    ROW_FLAGS = 96, /* 1: content, 2: parent, state * 4 */
-    ROW_TOKENS = 100,
-    ROW_PRIORITY = 104,
-    ROW_ZERO = 108,
-    ROW_BYTES = 112,
-    ROW_COST = 120,
-    ROW_TTL = 128,
-    ROW_EXPIRES = 136,
-    ROW_LAST = 144,
-    ROW_USES = 152,
-    ROW_HEAT = 160,
+    ROW_FLAGS = 96,    /* 1: content, 2: parent, state * 4 */
     ROW_VARIANT = 168, /* padded with NULs */
     ROW = ROW_VARIANT + PC__VARIANT
 };
+#define FACT(at, member) PC__FIELD(pc__disk_facts, at, member)
+static const pc__field row_fields[] = {
+    FACT(0, record_name.key), FACT(32, content), FACT(64, parent), FACT(100, tokens),
+    FACT(104, priority),      FACT(112, bytes),  FACT(120, cost),  FACT(128, ttl),
+    FACT(136, expires),       FACT(144, last),   FACT(152, uses),  FACT(160, heat)};
 static const char magic[9] = "PCINDEX1";
 #define MOST_BYTES (UINT64_C(1) << 40) /* a file of this size is no index */
 #define MOST_RECORD (UINT64_C(1) << 50)
 
 static void write_row(uint8_t *row, const pc__disk_facts *facts)
 {
-    memcpy(row + ROW_KEY, facts->record_name.key.bytes, 32);
-    memcpy(row + ROW_CONTENT, facts->content.bytes, 32);
-    memcpy(row + ROW_PARENT, facts->parent.bytes, 32);
+    memset(row, 0, ROW);
+    pc__fields_put(row, facts, PC__FIELDS(row_fields));
     pc__put_u32(row + ROW_FLAGS,
                 (facts->has_content ? 1u : 0) | (facts->has_parent ? 2u : 0) | facts->state << 2);
-    pc__put_u32(row + ROW_TOKENS, facts->tokens);
-    pc__put_u32(row + ROW_PRIORITY, (uint32_t)facts->priority);
-    pc__put_u32(row + ROW_ZERO, 0);
-    pc__put_u64(row + ROW_BYTES, facts->bytes);
-    pc__put_f64(row + ROW_COST, facts->cost);
-    pc__put_f64(row + ROW_TTL, facts->ttl);
-    pc__put_u64(row + ROW_EXPIRES, (uint64_t)facts->expires);
-    pc__put_u64(row + ROW_LAST, (uint64_t)facts->last);
-    pc__put_u32(row + ROW_USES, facts->uses);
-    pc__put_u32(row + ROW_USES + 4, 0);
-    pc__put_f64(row + ROW_HEAT, facts->heat);
     memcpy(row + ROW_VARIANT, facts->record_name.variant, PC__VARIANT);
 }
 
@@ -68,21 +49,9 @@ static int read_row(const uint8_t *row, pc__disk_facts *facts)
     uint32_t flags = pc__get_u32(row + ROW_FLAGS);
     const char *variant = (const char *)row + ROW_VARIANT;
     size_t size = strnlen(variant, PC__VARIANT);
-    *facts = (pc__disk_facts){.has_content = flags & 1,
-                              .has_parent = flags >> 1 & 1,
-                              .state = flags >> 2,
-                              .tokens = pc__get_u32(row + ROW_TOKENS),
-                              .priority = (int32_t)pc__get_u32(row + ROW_PRIORITY),
-                              .bytes = pc__get_u64(row + ROW_BYTES),
-                              .cost = pc__get_f64(row + ROW_COST),
-                              .ttl = pc__get_f64(row + ROW_TTL),
-                              .expires = (int64_t)pc__get_u64(row + ROW_EXPIRES),
-                              .last = (int64_t)pc__get_u64(row + ROW_LAST),
-                              .uses = pc__get_u32(row + ROW_USES),
-                              .heat = pc__get_f64(row + ROW_HEAT)};
-    memcpy(facts->record_name.key.bytes, row + ROW_KEY, 32);
-    memcpy(facts->content.bytes, row + ROW_CONTENT, 32);
-    memcpy(facts->parent.bytes, row + ROW_PARENT, 32);
+    *facts = (pc__disk_facts){
+        .has_content = flags & 1, .has_parent = flags >> 1 & 1, .state = flags >> 2};
+    pc__fields_get(facts, row, PC__FIELDS(row_fields));
     return (!size || pc__variant_read(variant, size, facts->record_name.variant))
            && facts->state <= PC__DISK_UNREADABLE && facts->bytes < MOST_RECORD && facts->cost >= 0
            && facts->cost < 1e15 && facts->ttl >= 0 && facts->ttl < 1e15 && isfinite(facts->heat);

@@ -355,13 +355,7 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     uint32_t why = PC_REASON_NONE;
     pc_status status = write_record(disk, image, deadline, &why);
     pthread_mutex_lock(&disk->guard);
-    disk->counts.offered++;
-    if (status < 0)
-        disk->counts.failed++;
-    else if (status == PC_MISS && why == PC_REASON_NONE)
-        disk->counts.known++;
-    else if (status == PC_MISS)
-        disk->counts.refused++;
+    pc__count_put(&disk->counts, status, why);
     pthread_mutex_unlock(&disk->guard);
     if (why != PC_REASON_NONE)
         pc__disk_report_event(disk, PC_EVENT_STORE_FAILED, why, &image->key, 0,

@@ -15,11 +15,8 @@
 static void report_event(const pc__ram_tier *t, uint32_t kind, uint32_t reason, const pc__id *key,
                          size_t tokens, uint64_t bytes)
 {
-    pc_event event;
-    if (!t->options.event)
-        return;
-    event = pc__event(PC_TIER_RAM, kind, reason, key, bytes, tokens, 0);
-    t->options.event(t->options.user, &event);
+    pc__event_report(t->options.event, t->options.user, PC_TIER_RAM, kind, reason, key, bytes,
+                     tokens, 0);
 }
 
 static void report_exit(const pc__ram_tier *t, const pc__ram_entry *e)

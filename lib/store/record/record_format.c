@@ -5,41 +5,37 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/fields.h"
 #include "base/little_endian.h"
 
 /* The first byte is not ASCII; the line ends reveal a transfer as text. */
 static const uint8_t magic[8] = {0x89, 'P', 'C', 'R', '\r', '\n', 0x1a, '\n'};
 
+#define HEAD(at, member) PC__FIELD(pc__record_head, at, member)
+static const pc__field prologue_fields[] = {
+    HEAD(12, header_bytes), HEAD(16, bytes),       HEAD(24, flags),     HEAD(28, face_bytes),
+    HEAD(32, blocks),       HEAD(36, entry_bytes), HEAD(40, body_bytes)};
+static const pc__field face_fields[] = {
+    HEAD(0, key),       HEAD(32, salt),      HEAD(64, content),      HEAD(96, parent),
+    HEAD(128, bits),    HEAD(132, priority), HEAD(136, cost),        HEAD(144, ttl),
+    HEAD(152, expires), HEAD(160, written),  HEAD(168, state_bytes), HEAD(176, tokens),
+    HEAD(184, codec),   HEAD(192, key_id),   HEAD(208, nonce)};
+
+#define ENTRY(at, member) PC__FIELD(pc__record_entry, at, member)
+static const pc__field entry_fields[] = {ENTRY(0, offset), ENTRY(8, stored), ENTRY(16, raw),
+                                         ENTRY(24, codec), ENTRY(32, sum),   ENTRY(48, nonce)};
+
 void pc__record_head_put(const pc__record_head *h,
                          uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE])
 {
-    uint8_t *face = at + PC__RECORD_PROLOGUE;
     memset(at, 0, PC__RECORD_PROLOGUE + PC__RECORD_FACE);
     memcpy(at, magic, sizeof magic);
     at[8] = PC__RECORD_MAJOR;
     at[10] = PC__RECORD_MINOR;
-    pc__put_u32(at + 12, h->header_bytes);
-    pc__put_u64(at + 16, h->bytes);
-    pc__put_u32(at + 24, h->flags);
+    pc__fields_put(at, h, PC__FIELDS(prologue_fields));
     pc__put_u32(at + 28, PC__RECORD_FACE);
-    pc__put_u32(at + 32, h->blocks);
     pc__put_u32(at + 36, PC__RECORD_ENTRY);
-    pc__put_u32(at + 40, h->body_bytes);
-    memcpy(face, h->key.bytes, 32);
-    memcpy(face + 32, h->salt.bytes, 32);
-    memcpy(face + 64, h->content.bytes, 32);
-    memcpy(face + 96, h->parent.bytes, 32);
-    pc__put_u32(face + 128, h->bits);
-    pc__put_u32(face + 132, (uint32_t)h->priority);
-    pc__put_f64(face + 136, h->cost);
-    pc__put_f64(face + 144, h->ttl);
-    pc__put_u64(face + 152, (uint64_t)h->expires);
-    pc__put_u64(face + 160, (uint64_t)h->written);
-    pc__put_u64(face + 168, h->state_bytes);
-    pc__put_u64(face + 176, h->tokens);
-    pc__put_u32(face + 184, h->codec);
-    memcpy(face + 192, h->key_id, sizeof h->key_id);
-    memcpy(face + 208, h->nonce, sizeof h->nonce);
+    pc__fields_put(at + PC__RECORD_PROLOGUE, h, PC__FIELDS(face_fields));
 }
 
 static pc_status check_header_sizes(const pc__record_head *h, uint64_t available)
@@ -88,12 +84,7 @@ pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECOR
     if (h->major > PC__RECORD_MAJOR)
         return check_later(h, available);
     h->minor = at[10] | (uint32_t)at[11] << 8;
-    h->bytes = pc__get_u64(at + 16);
-    h->flags = pc__get_u32(at + 24);
-    h->face_bytes = pc__get_u32(at + 28);
-    h->blocks = pc__get_u32(at + 32);
-    h->entry_bytes = pc__get_u32(at + 36);
-    h->body_bytes = pc__get_u32(at + 40);
+    pc__fields_get(h, at, PC__FIELDS(prologue_fields));
     return check_header_sizes(h, available);
 }
 
@@ -114,21 +105,7 @@ static int is_duration(double seconds)
 
 pc_status pc__record_face_get(pc__record_head *h, const uint8_t *face)
 {
-    memcpy(h->key.bytes, face, 32);
-    memcpy(h->salt.bytes, face + 32, 32);
-    memcpy(h->content.bytes, face + 64, 32);
-    memcpy(h->parent.bytes, face + 96, 32);
-    h->bits = pc__get_u32(face + 128);
-    h->priority = (int32_t)pc__get_u32(face + 132);
-    h->cost = pc__get_f64(face + 136);
-    h->ttl = pc__get_f64(face + 144);
-    h->expires = (int64_t)pc__get_u64(face + 152);
-    h->written = (int64_t)pc__get_u64(face + 160);
-    h->state_bytes = pc__get_u64(face + 168);
-    h->tokens = pc__get_u64(face + 176);
-    h->codec = pc__get_u32(face + 184);
-    memcpy(h->key_id, face + 192, sizeof h->key_id);
-    memcpy(h->nonce, face + 208, sizeof h->nonce);
+    pc__fields_get(h, face, PC__FIELDS(face_fields));
     if (!is_duration(h->cost) || !is_duration(h->ttl))
         return pc__fail(PC_ERR_FORMAT, "header of a record: cost %g s, time to live %g s", h->cost,
                         h->ttl);
@@ -141,24 +118,14 @@ pc_status pc__record_face_get(pc__record_head *h, const uint8_t *face)
 void pc__record_entry_put(const pc__record_entry *e, uint8_t at[PC__RECORD_ENTRY])
 {
     memset(at, 0, PC__RECORD_ENTRY);
-    pc__put_u64(at, e->offset);
-    pc__put_u64(at + 8, e->stored);
-    pc__put_u64(at + 16, e->raw);
-    pc__put_u32(at + 24, e->codec);
-    memcpy(at + 32, e->sum, sizeof e->sum);
-    memcpy(at + 48, e->nonce, sizeof e->nonce);
+    pc__fields_put(at, e, PC__FIELDS(entry_fields));
 }
 
 pc_status pc__record_entry_get(pc__record_entry *e, const pc__record_head *h, const uint8_t *at,
                                size_t index, uint64_t from)
 {
     uint64_t tag = h->flags & PC__RECORD_SEALED ? PC__SEAL_TAG : 0;
-    e->offset = pc__get_u64(at);
-    e->stored = pc__get_u64(at + 8);
-    e->raw = pc__get_u64(at + 16);
-    e->codec = pc__get_u32(at + 24);
-    memcpy(e->sum, at + 32, sizeof e->sum);
-    memcpy(e->nonce, at + 48, sizeof e->nonce);
+    pc__fields_get(e, at, PC__FIELDS(entry_fields));
     if (e->raw > PC__RECORD_MAX_BLOCK || e->stored < tag || e->stored - tag > e->raw
         || e->raw > PC__RECORD_MAX_RATIO * (e->stored - tag))
         return pc__fail(PC_ERR_FORMAT, "block %zu of a record: %llu bytes stored, %llu as it was",

@@ -123,18 +123,18 @@ static pc_status read_description(pc__record *r, uint8_t *at, uint64_t size)
         || (names_kernels && !memchr(at + 112, 0, 32)))
         return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %" PRIu64 " bytes",
                         size);
-    memcpy(image->model, at, 32);
-    memcpy(image->architecture, at + 32, 32);
-    image->position_scheme = pc__get_u32(at + 64);
-    image->dtype = pc__get_u32(at + 68);
-    image->layout = pc__get_u32(at + 72);
+    memcpy(image->form.model, at, 32);
+    memcpy(image->form.architecture, at + 32, 32);
+    image->form.position_scheme = pc__get_u32(at + 64);
+    image->form.shape.dtype = pc__get_u32(at + 68);
+    image->form.layout = pc__get_u32(at + 72);
     image->encoding = pc__get_u32(at + 76);
-    image->regime = pc__get_u64(at + 80);
-    image->origin = (int64_t)pc__get_u64(at + 88);
-    image->layers = (int32_t)pc__get_u32(at + 96);
-    image->kv_heads = (int32_t)pc__get_u32(at + 100);
-    image->k_dim = (int32_t)pc__get_u32(at + 104);
-    image->v_dim = (int32_t)pc__get_u32(at + 108);
+    image->form.regime = pc__get_u64(at + 80);
+    image->form.origin = (int64_t)pc__get_u64(at + 88);
+    image->form.shape.layers = (int32_t)pc__get_u32(at + 96);
+    image->form.shape.kv_heads = (int32_t)pc__get_u32(at + 100);
+    image->form.shape.k_dim = (int32_t)pc__get_u32(at + 104);
+    image->form.shape.v_dim = (int32_t)pc__get_u32(at + 108);
     if (names_kernels)
         memcpy(image->kernels, at + 112, sizeof image->kernels);
     return PC_OK;
@@ -355,14 +355,14 @@ void pc__record_describe(const pc__record *r, pc_record_info *info)
         .codec = r->head.codec,
         .lossy = image->lossy,
         .sealed = (r->head.flags & PC__RECORD_SEALED) != 0,
-        .position_scheme = image->position_scheme,
-        .dtype = image->dtype,
-        .layout = image->layout,
+        .position_scheme = image->form.position_scheme,
+        .dtype = image->form.shape.dtype,
+        .layout = image->form.layout,
         .encoding = image->encoding,
-        .layers = image->layers,
-        .kv_heads = image->kv_heads,
-        .k_dim = image->k_dim,
-        .v_dim = image->v_dim,
+        .layers = image->form.shape.layers,
+        .kv_heads = image->form.shape.kv_heads,
+        .k_dim = image->form.shape.k_dim,
+        .v_dim = image->form.shape.v_dim,
         .version = PC__RECORD_MAJOR * 256 + (r->head.minor < 255 ? r->head.minor : 255),
         .tokens = r->head.tokens,
         .state_bytes = r->head.state_bytes,
@@ -375,7 +375,7 @@ void pc__record_describe(const pc__record *r, pc_record_info *info)
     if (r->head.flags & PC__RECORD_SEALED)
         memcpy(info->seal_id, r->head.key_id, sizeof info->seal_id);
     memcpy(info->key, image->key.bytes, sizeof info->key);
-    memcpy(info->model, image->model, sizeof info->model);
-    memcpy(info->architecture, image->architecture, sizeof info->architecture);
+    memcpy(info->model, image->form.model, sizeof info->model);
+    memcpy(info->architecture, image->form.architecture, sizeof info->architecture);
     memcpy(info->kernels, image->kernels, sizeof info->kernels);
 }

@@ -101,7 +101,7 @@ static pc_status check_write_image(const pc__image *image)
         if (image->block_bytes[i] > PC__RECORD_MAX_BLOCK || image->block_bytes[i] > SIZE_MAX / 2)
             return pc__fail(PC_ERR_LIMIT, "writing a record: block %zu of %llu bytes", i,
                             (unsigned long long)image->block_bytes[i]);
-    if (!memchr(image->architecture, 0, sizeof image->architecture)
+    if (!memchr(image->form.architecture, 0, sizeof image->form.architecture)
         || !memchr(image->kernels, 0, sizeof image->kernels))
         return pc__fail(PC_ERR_INVALID,
                         "writing a record: the name of architecture or kernels has no NUL");
@@ -186,18 +186,18 @@ static uint8_t *put_field(uint8_t **at, uint32_t tag, uint64_t size)
 
 static void put_description(uint8_t *at, const pc__image *image)
 {
-    memcpy(at, image->model, 32);
-    memcpy(at + 32, image->architecture, strlen(image->architecture));
-    pc__put_u32(at + 64, image->position_scheme);
-    pc__put_u32(at + 68, image->dtype);
-    pc__put_u32(at + 72, image->layout);
+    memcpy(at, image->form.model, 32);
+    memcpy(at + 32, image->form.architecture, strlen(image->form.architecture));
+    pc__put_u32(at + 64, image->form.position_scheme);
+    pc__put_u32(at + 68, image->form.shape.dtype);
+    pc__put_u32(at + 72, image->form.layout);
     pc__put_u32(at + 76, image->encoding);
-    pc__put_u64(at + 80, image->regime);
-    pc__put_u64(at + 88, (uint64_t)image->origin);
-    pc__put_u32(at + 96, (uint32_t)image->layers);
-    pc__put_u32(at + 100, (uint32_t)image->kv_heads);
-    pc__put_u32(at + 104, (uint32_t)image->k_dim);
-    pc__put_u32(at + 108, (uint32_t)image->v_dim);
+    pc__put_u64(at + 80, image->form.regime);
+    pc__put_u64(at + 88, (uint64_t)image->form.origin);
+    pc__put_u32(at + 96, (uint32_t)image->form.shape.layers);
+    pc__put_u32(at + 100, (uint32_t)image->form.shape.kv_heads);
+    pc__put_u32(at + 104, (uint32_t)image->form.shape.k_dim);
+    pc__put_u32(at + 108, (uint32_t)image->form.shape.v_dim);
     memcpy(at + 112, image->kernels, strlen(image->kernels));
 }
 

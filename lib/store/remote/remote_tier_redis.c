@@ -15,11 +15,9 @@ enum { MOST_KNOWN = 65536 }; /* keys of the presence cache */
 static void emit_event(pc__remote_tier *r, uint32_t kind, uint32_t reason, const pc__id *key,
                        uint32_t tokens, uint64_t bytes, double seconds)
 {
-    pc_event event;
-    if (!r->common.callbacks.event)
-        return;
-    event = pc__event(PC_TIER_REMOTE, kind, reason, key, bytes, tokens, seconds);
-    r->common.callbacks.event(r->common.callbacks.user, &event);
+    const pc__tier_callbacks *to = &r->common.callbacks;
+    pc__event_report(to->event, to->user, PC_TIER_REMOTE, kind, reason, key, bytes, tokens,
+                     seconds);
 }
 
 static void report_bytes(pc__remote_tier *r)
@@ -325,18 +323,14 @@ static pc_status put_entry(pc__tier *tier, const pc__image *image, double deadli
     pc_status status = write_entry(r, image, &entry, reason, &limit);
     seconds = pc__now() - started;
     pthread_mutex_lock(&r->lock);
-    r->stats.offered++;
+    pc__count_put(&r->stats, status, *reason);
     r->stats.seconds_written += seconds;
     entry.is_usable = 1;
     if (status == PC_OK) {
         update_presence(r, &image->key, &entry, STORED);
         r->stats.bytes_written += entry.bytes;
-    } else if (status < 0) {
-        r->stats.failed++;
-    } else {
-        *(*reason == PC_REASON_NONE ? &r->stats.known : &r->stats.refused) += 1;
-        if (*reason == PC_REASON_NO_ROOM && pc__now() >= r->full_until)
-            r->full_until = pc__now() + FULL_SECONDS;
+    } else if (status > 0 && *reason == PC_REASON_NO_ROOM && pc__now() >= r->full_until) {
+        r->full_until = pc__now() + FULL_SECONDS;
     }
     pthread_mutex_unlock(&r->lock);
     if (status == PC_OK)

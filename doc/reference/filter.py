@@ -22,7 +22,7 @@ groups = []
 def section(match):
     title = match.group(1)
     if title == "INIT macros":
-        return "/** @} */\n/** @cond */" if groups else "/** @cond */"
+        return "/** @} */\n/** @cond */"
     name = stem + "_" + "_".join(re.findall(r"[a-z0-9]+", title.lower())[:3])
     groups.append(name)
     end = "/** @} */\n" if len(groups) > 1 else ""
@@ -32,7 +32,6 @@ def section(match):
 text = re.sub(r"/\* ---- (.*?) \*/", section, text, flags=re.S)
 # Comments behind fields.
 text = re.sub(r"([;,}]|\d|\)) /\* (?!clang-format)(.*?)\*/", r"\1 /**< \2*/", text, flags=re.S)
-text = re.sub(r"(PC_\w+ = \d+) /\*\* ", r"\1 /**< ", text)
 text = re.sub(r"^( *)/\* (?!clang-format)", r"\1/** ", text, flags=re.M)
 text = re.sub(r"^ \* Returns ", " * @return ", text, flags=re.M)
 text = re.sub(r"^ \* Handle: ", " * @note Handle: ", text, flags=re.M)

@@ -54,7 +54,7 @@ def private_words():
         for name in sorted(set(re.findall(r"[A-Za-z_]\w*", without_comments(text)))):
             if name in ALLOWED:
                 continue
-            hit = WORDS & (set(name.lower().split("_")) | {name.lower()})
+            hit = WORDS & set(name.lower().split("_"))
             if hit:
                 faults.append(f"{path}: {name}: the glossary has another word for '{hit.pop()}'")
 
@@ -77,7 +77,7 @@ def unique_types():
 def opening_comments():
     for path, text in C.items():
         if path.endswith(".c") and path.startswith(("lib/", "tools/")):
-            if not re.match(r"(/\* clang-format off.*?\*/\n)?/\*", text):
+            if not text.startswith("/*"):
                 faults.append(f"{path}: no opening comment")
 
 

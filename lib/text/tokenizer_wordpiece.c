@@ -92,8 +92,7 @@ static pc_status add_code_point(const pc__tokenizer *t, uint32_t c, pc__bytes *w
         c = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
     if (alone && (status = flush_word(t, word, out)) < 0)
         return status;
-    if ((status = pc__bytes_add(word, utf8, pc__utf8_write(c, utf8))) < 0)
-        return status;
+    PC__TRY_RETURN(pc__bytes_add(word, utf8, pc__utf8_write(c, utf8)));
     return alone ? flush_word(t, word, out) : PC_OK;
 }
 

@@ -31,9 +31,8 @@ static pc_status read_gguf_text(gguf_reader *r, pc__text *out, const char *what)
 {
     uint64_t size;
     size_t start = r->at;
-    pc_status status = read_bytes(r, &size, sizeof size, what);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(read_bytes(r, &size, sizeof size, what));
     if (size > r->size - r->at)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: byte %zu: %s of %llu bytes does not fit into the rest of the file",
@@ -47,9 +46,8 @@ static pc_status read_gguf_text(gguf_reader *r, pc__text *out, const char *what)
 static pc_status read_name(gguf_reader *r, pc__text *out, const char *what)
 {
     size_t start = r->at;
-    pc_status status = read_gguf_text(r, out, what);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(read_gguf_text(r, out, what));
     if (!out->size || out->size > MAX_NAME)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s has %zu bytes", r->path, start, what,
                         out->size);

@@ -106,9 +106,8 @@ static pc_status same_width(const pc__config *config, const char *key, int32_t w
 static pc_status read_signed(const pc__config *config, const char *key, int32_t *out)
 {
     double number = 0;
-    pc_status status = pc__config_number(config, key, &number);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__config_number(config, key, &number));
     if (number != floor(number) || number > (double)MAX_DISTANCE)
         return pc__config_refuse(config, key);
     if (number > 0)

@@ -145,9 +145,7 @@ static pc_status open_any(opened_model *o)
     pc_status status;
     if (!stat(o->path, &st) && S_ISDIR(st.st_mode))
         return open_model_folder(o);
-    status = pc__file_map(&file, o->path);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__file_map(&file, o->path));
     is_gguf = file_begins(&file, "GGUF", 4);
     what = no_model(&file);
     pc__file_unmap(&file);

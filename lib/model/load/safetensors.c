@@ -53,9 +53,8 @@ static pc_status read_tensor(const char *path, const char *name, json_t *info, p
 {
     json_t *shape = json_object_get(info, "shape"), *at = json_object_get(info, "data_offsets");
     size_t rank = json_array_size(shape);
-    pc_status status = read_dtype(path, name, info, &tensor->type);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(read_dtype(path, name, info, &tensor->type));
     if (rank > MAX_RANK)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s' has %zu dimensions, more than %d",
                         path, name, rank, MAX_RANK);

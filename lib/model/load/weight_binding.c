@@ -158,10 +158,8 @@ static pc_status bind_exactly(const binder *b, pc__tensor_role role, size_t rows
     const pc__native *native = b->native;
     size_t hidden = (size_t)native->arch.hidden;
     pc__weight_source source;
-    pc_status status = b->provider->matrix(b->provider->user, role, b->layer, rows, hidden,
-                                           &source);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(b->provider->matrix(b->provider->user, role, b->layer, rows, hidden, &source));
     source.format = (pc__block_format){0};
     return native->backend->linear_new(out, native->context, rows, hidden, PC_DTYPE_F32, &source,
                                        NULL);

@@ -50,10 +50,9 @@ pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const 
                           size_t name_size)
 {
     pc__tensor *to;
-    pc_status status = pc__grow(&weights->mem, (void **)&weights->tensors, &weights->capacity,
-                                weights->count + 1, sizeof *weights->tensors);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__grow(&weights->mem, (void **)&weights->tensors, &weights->capacity,
+                            weights->count + 1, sizeof *weights->tensors));
     to = &weights->tensors[weights->count];
     *to = *tensor;
     to->name = pc__strndup(&weights->mem, name, name_size);

@@ -237,7 +237,6 @@ static pc_status check_family(const pc_model *model, const char *name)
 static pc_status choose_chat(pc_model *model, const char *name)
 {
     const pc_allocator *mem = &model->context->mem;
-    pc_status status;
     if (!name)
         return pc__chat_detect(&model->chat, mem, NULL);
     PC__TRY_RETURN(pc__chat_find(&model->chat, mem, NULL, name));

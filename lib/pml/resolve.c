@@ -75,7 +75,6 @@ static pc_status end_text(resolver *r, int last)
 static pc_status child_named(resolver *r, const pc__node *parent, const char *name,
                              pc__node_kind kind, const pc__node **out)
 {
-    pc_status status;
     *out = NULL;
     r->key.size = 0;
     PC__TRY_RETURN(pc__bytes_add(&r->key, parent->path, strlen(parent->path)));
@@ -85,7 +84,7 @@ static pc_status child_named(resolver *r, const pc__node *parent, const char *na
     *out = pc__schema_node_at(r->tree, r->key.data, r->key.size);
     if (*out && (*out)->kind != kind)
         *out = NULL;
-    return status;
+    return PC_OK;
 }
 
 /* A module of that name anywhere, for a hint. */
@@ -179,7 +178,6 @@ static pc_status add_argument(resolver *r, const pc__node *module, const pc__xml
 static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc__xml *e)
 {
     const pc__node *module;
-    pc_status status;
     PC__TRY_RETURN(child_named(r, parent, e->name, PC__NODE_MODULE, &module));
     if (!module)
         return no_such_module(r, parent, e);
@@ -188,8 +186,7 @@ static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc
     PC__TRY_RETURN(check_union(r, module, e));
     r->imported[module->index] = 1;
     for (size_t i = 0; i < e->attribute_count; i++)
-        if ((status = add_argument(r, module, e, &e->attributes[i])) < 0)
-            return status;
+        PC__TRY_RETURN(add_argument(r, module, e, &e->attributes[i]));
     r->referenced = 1;
     r->cursor = module->start + module->length;
     PC__TRY_RETURN(resolve_content(r, module, e));
@@ -202,7 +199,6 @@ static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc
 static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
 {
     pc__chat_tag tag;
-    pc_status status;
     if (r->tree->slot)
         return pc__xml_fault(r->env->where, e,
                              "<%s>: the schema string is the template; write only the text",
@@ -316,7 +312,6 @@ static pc_status finish_parts(resolver *r)
 
 static pc_status resolve_root(resolver *r, const pc__xml *root)
 {
-    pc_status status;
     if (strcmp(root->name, "prompt"))
         return pc__xml_fault(r->env->where, root, "the root element is <%.60s>, not <prompt>",
                              root->name);
@@ -397,7 +392,7 @@ pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, con
                                size_t size)
 {
     pc__xml *xml;
-    pc_status status;
+    pc_status status = PC_OK;
     *out = (pc__prompt_head){0};
     PC__TRY_RETURN(pc__xml_parse(&xml, env->mem, env->where, text, size));
     out->line = xml->line;

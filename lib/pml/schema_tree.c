@@ -166,7 +166,6 @@ static pc_status build_module(schema_builder *b, pc__node *parent, const pc__xml
     const char *where = b->env->where, *name = pc__name_attribute(where, e, "module", 1);
     const pc__node *twin;
     pc__node *node;
-    pc_status status;
     int before = b->apart;
     if (!name)
         return PC_ERR_PML;
@@ -191,7 +190,6 @@ static pc_status build_union(schema_builder *b, pc__node *parent, const pc__xml 
 {
     const char *where = b->env->where, *name = pc__xml_attribute_of(e, "scaffold");
     pc__node *node;
-    pc_status status;
     int before = b->apart, all = before;
     PC__TRY_RETURN(pc__only_attributes(where, e, " scaffold "));
     PC__TRY_RETURN(add_node(b, parent, PC__NODE_UNION, NULL, e->line, e->column, &node));
@@ -204,8 +202,7 @@ static pc_status build_union(schema_builder *b, pc__node *parent, const pc__xml 
                                  child->name ? "<" : "text", child->name ? child->name : "",
                                  child->name ? ">" : "");
         b->apart = before;
-        if ((status = build_module(b, node, child)) < 0)
-            return status;
+        PC__TRY_RETURN(build_module(b, node, child));
         all = all && b->apart;
     }
     b->apart = all;
@@ -285,7 +282,6 @@ static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__
     const pc__node *twin;
     int64_t length = 0;
     pc__node *node;
-    pc_status status;
     if (!parent->parent)
         return pc__xml_fault(where, e,
                              "a parameter must stand in a module, not directly in the schema");
@@ -307,7 +303,6 @@ static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__
 static pc_status build_chat_tag(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
     pc__chat_tag tag;
-    pc_status status;
     PC__TRY_RETURN(pc__chat_tag_of(b->env, e, &b->tree->ends_in_system, &tag));
     PC__TRY_RETURN(pc__literal_add_template(&b->literal, tag.open, e->line, e->column));
     if (!pc__xml_is_empty(e))
@@ -318,7 +313,6 @@ static pc_status build_chat_tag(schema_builder *b, pc__node *parent, const pc__x
 
 static pc_status note_scaffold(schema_builder *b, const pc__node *parent, const pc__xml *e)
 {
-    pc_status status;
     if (parent->parent)
         return pc__xml_fault(b->env->where, e, "<scaffold> stands directly in the schema");
     if (!pc__xml_attribute_of(e, "modules"))
@@ -334,7 +328,6 @@ static pc_status note_scaffold(schema_builder *b, const pc__node *parent, const 
 
 static pc_status build_element(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
-    pc_status status;
     if (pc__is_chat_tag(e->name))
         return build_chat_tag(b, parent, e);
     if (!strcmp(e->name, "scaffold"))
@@ -433,7 +426,6 @@ static pc_status build_scaffold(schema_builder *b, const pc__xml *e)
 static pc_status build_tree(schema_builder *b, const pc__xml *root)
 {
     const char *where = b->env->where, *name;
-    pc_status status;
     if (strcmp(root->name, "schema"))
         return pc__xml_fault(where, root, "the root element is <%.60s>, not <schema>", root->name);
     if (!(name = pc__name_attribute(where, root, "schema", 0)))
@@ -451,8 +443,7 @@ static pc_status build_tree(schema_builder *b, const pc__xml *root)
                                           sizeof *b->tree->scaffolds)))
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < b->scaffold_count; i++)
-        if ((status = build_scaffold(b, b->scaffolds[i])) < 0)
-            return status;
+        PC__TRY_RETURN(build_scaffold(b, b->scaffolds[i]));
     return pc__layout(b->tree, b->env);
 }
 

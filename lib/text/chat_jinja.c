@@ -152,7 +152,6 @@ static size_t common_end(text_range a, text_range b)
 
 static pc_status set_piece(template_reading *r, int piece, text_range text)
 {
-    pc_status status;
     r->piece[piece].size = 0;
     PC__TRY_RETURN(pc__bytes_add(&r->piece[piece], text.data, text.size));
     return pc__bytes_add(&r->piece[piece], "", 0);

@@ -57,7 +57,6 @@ static pc__string_map_slot *find_key(const pc__string_map *map, const char *key,
 static pc_status grow_table(pc__string_map *map)
 {
     pc__string_map larger;
-    pc_status status;
     PC__TRY_RETURN(pc__string_map_new(&larger, map->mem, map->count * 2));
     for (size_t i = 0; i <= map->mask; i++)
         if (map->slots[i].key)

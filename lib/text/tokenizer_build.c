@@ -251,7 +251,6 @@ static pc_status unigram(pc__tokenizer *t, const pc__vocab *v)
 /* SentencePiece's normaliser, by the vocabulary's settings. */
 static pc_status build_steps(pc__steps **out, const pc_allocator *mem, const pc__vocab *v)
 {
-    pc_status status = PC_OK;
     *out = NULL;
     if (!v->charsmap.size && !v->one_blank)
         return PC_OK;
@@ -261,7 +260,7 @@ static pc_status build_steps(pc__steps **out, const pc_allocator *mem, const pc_
                                          v->charsmap.size, v->where));
     if (v->one_blank)
         PC__TRY_RETURN(pc__steps_add(*out, PC__STEP_ONE_BLANK, 0));
-    return status;
+    return PC_OK;
 }
 
 static pc_status build_parts(pc__tokenizer *t, const pc__vocab *v, const char *const *expressions,

@@ -92,7 +92,6 @@ pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context **memor
 
 pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where)
 {
-    pc_status status;
     if (t->expressions == PC__MAX_EXPRESSIONS)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizer expressions", where,
                         PC__MAX_EXPRESSIONS);

@@ -203,7 +203,6 @@ static pc_status read_post_processor(pc__json_reading *r, const json_t *p)
 
 static pc_status read_unigram(pc__json_reading *r, const json_t *m)
 {
-    pc_status status;
     r->vocab.kind = PC__VOCAB_UNIGRAM;
     PC__TRY_RETURN(
         pc__steps_new_from_json(&r->steps, r->mem, json_object_get(r->root, "normalizer"),
@@ -217,7 +216,6 @@ static pc_status read_model(pc__json_reading *r)
 {
     json_t *m = json_object_get(r->root, "model");
     const char *type = string_of(m, "type");
-    pc_status status;
     if (!json_is_object(m))
         return pc__fail(PC_ERR_FORMAT, "%s: there is no model", r->where);
     if (!*type)

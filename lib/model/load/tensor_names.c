@@ -345,7 +345,6 @@ pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role
     pc__matrix_source source = {.tensor = tensor, .rows = count, .cols = 1};
     size_t total;
     char found[96];
-    pc_status status;
     if (!tensor)
         return 0;
     locate_rows(names->arch, role, row->layout, &source, &total);

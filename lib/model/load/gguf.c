@@ -122,11 +122,8 @@ static int entries_by_key(const void *a, const void *b)
 
 static pc_status read_gguf_entries(pc__gguf *gguf, gguf_reader *r, uint64_t count)
 {
-    pc_status status = PC_OK;
-    for (uint64_t i = 0; i < count && status >= 0; i++)
-        status = read_entry(gguf, r);
-    if (status < 0)
-        return status;
+    for (uint64_t i = 0; i < count; i++)
+        PC__TRY_RETURN(read_entry(gguf, r));
     if (gguf->count > 1)
         qsort(gguf->entries, gguf->count, sizeof *gguf->entries, entries_by_key);
     for (size_t i = 1; i < gguf->count; i++)

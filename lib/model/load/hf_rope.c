@@ -9,8 +9,8 @@
 static pc_status read_rope_number(const pc__config *scaling, const pc__config *config,
                                   const char *key, double *out)
 {
-    pc_status status = pc__config_number(config, key, out);
-    return status < 0 ? status : pc__config_number(scaling, key, out);
+    PC__TRY_RETURN(pc__config_number(config, key, out));
+    return pc__config_number(scaling, key, out);
 }
 
 /* Reads `rope_type` or the older `type`. "su" is the first name of LongRoPE; old files of Phi-3

@@ -1,6 +1,4 @@
 /* From JSON to normaliser steps and token rules. */
-#include "text/normalise_json.h"
-
 #include <sodium.h>
 #include <string.h>
 #include <utf8proc.h>

@@ -154,7 +154,7 @@ static const struct {
 };
 /* clang-format on */
 
-int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
+static int gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
 {
     int known = number < sizeof tensor_types / sizeof *tensor_types && tensor_types[number].name;
     *name = known ? tensor_types[number].name : "unknown";
@@ -182,7 +182,7 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
     PC__TRY_RETURN(read_bytes(r, offset, sizeof *offset, "a tensor's offset"));
     for (uint32_t i = 0; i < tensor->rank; i++)
         tensor->shape[i] = dims[tensor->rank - 1 - i];
-    if (!pc__gguf_tensor_type(number, &tensor->type, &type_name))
+    if (!gguf_tensor_type(number, &tensor->type, &type_name))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: byte %zu: tensor '%.*s' has type %s (%u), which is not supported",
                         r->path, start, (int)name->size, name->data, type_name, number);

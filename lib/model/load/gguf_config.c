@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/load/arch.h"
-#include "model/load/gguf.h"
-#include "model/load/gguf_config.h"
+#include "model/load/gguf_internal.h"
 
 typedef struct gguf_family {
     const char *name;

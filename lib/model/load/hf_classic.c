@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "model/load/hf_internal.h"
-#include "model/load/hf_rope.h"
 
 /* What these architectures share: layer norms, a tied head, an MLP of four times the width unless
  * the config gives one. */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "model/load/hf_internal.h"
-#include "model/load/hf_rope.h"
 
 pc_status pc__check_layer_types(const pc__config *config, const pc__arch *arch)
 {

@@ -1,8 +1,7 @@
 /* RoPE keys of a config.json. */
-#include "model/load/hf_rope.h"
-
 #include <string.h>
 
+#include "model/load/hf_internal.h"
 #include "model/load/positions.h"
 
 /* Reads a key of the config, then of the scaling object, which overrides it. */

@@ -193,7 +193,7 @@ static pc_status check_common(const pc__config *config)
     return pc__config_only(config, "add_cross_attention", 0);
 }
 
-static pc_status read_object(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+static pc_status read_object(const pc__config *config, pc__arch *arch)
 {
     pc__config_reader *read = reader_of(config->model);
     if (!read)
@@ -211,7 +211,7 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
     read_token(config, "pad_token_id", &arch->token_pad);
     PC__TRY_RETURN(check_common(config));
     PC__TRY_RETURN(pc__config_size(config, "vocab_size", &arch->vocab));
-    PC__TRY_RETURN(read(config, mem, arch));
+    PC__TRY_RETURN(read(config, arch));
     arch->v_dim = arch->head_dim;
     if (!arch->embedding_dim)
         arch->embedding_dim = arch->hidden;
@@ -221,13 +221,13 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
 pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char *text, size_t size,
                              const char *where)
 {
-    pc__config config = {.where = where};
+    pc__config config = {.where = where, .mem = mem};
     pc_status status;
     memset(out, 0, sizeof *out);
     PC__TRY_RETURN(pc__json_parse(&config.object, text, size, 0, where));
     config.model = json_string_value(json_object_get(config.object, "model_type"));
     if (config.model)
-        status = read_object(&config, mem, out);
+        status = read_object(&config, out);
     else
         status = pc__fail(PC_ERR_FORMAT, "%s: key 'model_type' is missing", where);
     if (status < 0)

@@ -13,6 +13,7 @@ typedef struct pc__config {
     const char *where; /* in error texts */
     const char *model; /* model_type */
     json_t *object;
+    const pc_allocator *mem;
 } pc__config;
 
 /* The value; NULL: missing or null. */
@@ -49,20 +50,17 @@ pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch);
 
 /* Fills arch->rope. head_dim and context_length must be set; context_length becomes the one that
  * the scaling is for. `partial`: the architecture's rotated share of a head. */
-pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, double partial,
-                        pc__arch *arch);
+pc_status pc__read_rope(const pc__config *config, double partial, pc__arch *arch);
 
 /* Reads the keys of Llama and models like it. `eps` and `partial` (rotated share of a head) are
  * defaults. */
-pc_status pc__read_llama_like(const pc__config *config, const pc_allocator *mem, double eps,
-                              double partial, pc__arch *arch);
+pc_status pc__read_llama_like(const pc__config *config, double eps, double partial, pc__arch *arch);
 /* layer_types, if given, must agree with window and window_from. */
 pc_status pc__check_layer_types(const pc__config *config, const pc__arch *arch);
 
 /* Fills what an architecture has. Name, vocabulary, token ids and causal are set already; v_dim and
  * embedding_dim have defaults. */
-typedef pc_status pc__config_reader(const pc__config *config, const pc_allocator *mem,
-                                    pc__arch *arch);
+typedef pc_status pc__config_reader(const pc__config *config, pc__arch *arch);
 pc__config_reader pc__read_llama, pc__read_mistral, pc__read_qwen2, pc__read_phi, pc__read_phi3;
 pc__config_reader pc__read_opt, pc__read_gpt2, pc__read_falcon, pc__read_bloom, pc__read_mpt;
 pc__config_reader pc__read_mixtral, pc__read_qwen2_moe, pc__read_deepseek;

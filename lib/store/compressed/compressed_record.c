@@ -1,4 +1,4 @@
-/* One record of the tier COMPRESSED and its pieces (compressed_record.h). */
+/* One record of the COMPRESSED tier and its pieces (compressed_record.h). */
 #include "store/compressed/compressed_record.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* One record of the tier COMPRESSED. Each piece is its own block of memory, so that none moves
+/* One record of the COMPRESSED tier. Each piece is its own block of memory, so that none moves
  * while the record grows. */
 #ifndef PC_STORE_COMPRESSED_RECORD_H
 #define PC_STORE_COMPRESSED_RECORD_H

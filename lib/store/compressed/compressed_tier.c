@@ -1,4 +1,4 @@
-/* The tier COMPRESSED: the operations of store/tier.h on records in memory, evicted by
+/* The COMPRESSED tier: the operations of store/tier.h on records in memory, evicted by
  * store/eviction.h. The budget includes what allocators add to each piece, records that are being
  * written with the codec's scratch memory, and removed records that are still being read. A record
  * is open as long as its source: it is not evicted then, which would free nothing, and stays

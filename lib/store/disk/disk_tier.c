@@ -1,4 +1,4 @@
-/* The tier DISK: the operations of store/tier.h on a folder of records that several processes share
+/* The DISK tier: the operations of store/tier.h on a folder of records that several processes share
  * (doc/format.md, "The folder"). */
 #include <string.h>
 #include <unistd.h>

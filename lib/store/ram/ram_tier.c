@@ -1,4 +1,4 @@
-/* The operations of the tier RAM: lock, act on entries, unlock, report (ram_tier.h). */
+/* The operations of the RAM tier: lock, act on entries, unlock, report (ram_tier.h). */
 #include "store/ram/ram_tier.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Entries of the tier RAM: use and release, insertion and removal, room and quotas. All under the
+/* Entries of the RAM tier: use and release, insertion and removal, room and quotas. All under the
  * lock. */
 #include "base/clock.h"
 #include "base/fail.h"

@@ -1,4 +1,4 @@
-/* What the files of the tier RAM share. */
+/* What the files of the RAM tier share. */
 #ifndef PC_STORE_RAM_TIER_INTERNAL_H
 #define PC_STORE_RAM_TIER_INTERNAL_H
 

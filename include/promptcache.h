@@ -55,18 +55,18 @@
  *   codes; doc/errors.md explains them all.
  * - `pc_x_new/load/parse(&out, ...)` sets *out to NULL on failure. `pc_x_free(NULL)` does nothing;
  *   `pc_x_count(NULL)` is 0. Objects keep each other alive by reference counts, so they may be
- * freed in any order.
+ *   freed in any order.
  * - Option and result structs begin with struct_size. INIT macros set it, and zero everything else:
  *   zero is the default of every field. NULL for an option struct means all defaults. Reserved
  *   fields and unknown flag bits must be zero.
  * - Constants are enumerators of type int. Flags fit 31 bits, their fields are uint64_t: set them
- * by `flags |= PC_A | PC_B`, clear one by `flags &= ~(uint64_t)PC_A`.
+ *   by `flags |= PC_A | PC_B`, clear one by `flags &= ~(uint64_t)PC_A`.
  * - Strings are UTF-8. Token ids are int32_t, positions int64_t. Sizes count bytes or tokens, as
  *   named. Arrays are dense; the last dimension in [][] is the fastest. Times are seconds. K, V and
  *   other numbers are fp32 unless the comment says otherwise.
  * - The library reads or copies arguments during the call, unless the comment says who keeps them.
- * A returned pointer is borrowed until the event that the comment names, else while the object
- * lives.
+ *   A returned pointer is borrowed until the event that the comment names, else while the object
+ *   lives.
  * - A call that fills an array always sets the count of what there is. It returns PC_ERR_LIMIT if
  *   the capacity is too small. With NULL and capacity 0 it only counts, and returns PC_OK.
  * - Threads: "Handle:" tells the rule of an object. Any threads may use *immutable* and *internally

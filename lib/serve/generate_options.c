@@ -29,7 +29,6 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
 static pc_status read_bench(pc_bench_options *out, const pc_bench_options *options,
                             const pc_model *model)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_bench_options, flags), options,
                                     "pc_bench_options"));
     if (out->baseline > PC_BASELINE_NO_ATTENTION || out->reserved
@@ -161,7 +160,6 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
                               const pc_generate_options *options, const char *call)
 {
     pc_generate_options o;
-    pc_status status;
     memset(g, 0, sizeof *g);
     PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
                                     "pc_generate_options"));

@@ -14,11 +14,8 @@ typedef struct pc__compressed_piece {
 
 typedef struct pc__compressed_record {
     pc__eviction_item item; /* its bytes: all memory of the record */
-    pc__hash_link by_content;
     pc__heap_node expiry;
-    pc__id content;
-    int has_content;
-    int in_table; /* in the table */
+    int in_table;
     uint32_t tokens;
     size_t readers;      /* each holds the item */
     double ttl, expires; /* pc__now clock; 0: never */

@@ -6,6 +6,7 @@
 
 #include "base/context.h"
 #include "base/digest.h"
+#include "text/utf8.h"
 
 typedef struct pc__tokenizer pc__tokenizer;
 
@@ -25,11 +26,6 @@ enum {
     PC__TOKEN_UNUSED = 5,
     PC__TOKEN_BYTE = 6
 };
-
-typedef struct pc__text { /* borrowed, not NUL-terminated */
-    const char *data;
-    size_t size;
-} pc__text;
 
 /* A vocabulary, whatever file it comes from. Everything is borrowed for the call. */
 typedef struct pc__vocab {

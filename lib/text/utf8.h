@@ -14,6 +14,8 @@ pc__text pc__text_of(const char *text);
 int pc__text_equals(pc__text a, pc__text b);
 int pc__text_begins(pc__text text, pc__text with);
 int pc__text_ends(pc__text text, pc__text with);
+/* Whether names, separated by blanks, include this one. */
+int pc__is_listed(const char *names, const char *name);
 
 /* The size of the character at `text` and its code point. An invalid byte: 1, its value, and
  * *valid 0. */

@@ -90,12 +90,9 @@ static pc_status add_application_codecs(pc__codecs *codecs, const pc_codec_ops *
     for (size_t i = 0; i < count; i++) {
         codec_entry *e = &codecs->entries[codecs->count];
         size_t stride;
-        pc_status status = pc__options_read(&e->ops, sizeof e->ops, PC__V1_SIZE(pc_codec_ops, user),
-                                            at, "pc_codec_ops");
-        if (status >= 0)
-            status = check_application_codec(codecs, &e->ops, i);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__options_read(&e->ops, sizeof e->ops, PC__V1_SIZE(pc_codec_ops, user), at,
+                                        "pc_codec_ops"));
+        PC__TRY_RETURN(check_application_codec(codecs, &e->ops, i));
         memcpy(e->name, e->ops.name, strlen(e->ops.name) + 1);
         e->ops.name = e->name;
         codecs->count++;

@@ -130,9 +130,7 @@ static pc_status check_readable(const pc__record *r, size_t index)
 
 pc_status pc__record_block(const pc__record *r, size_t index, void *out)
 {
-    pc_status status = check_readable(r, index);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_readable(r, index));
     if (r->entries[index].codec == PC_CODEC_RAW && !(r->head.flags & PC__RECORD_SEALED))
         return copy_stored(r, index, stored_bytes(r, index), out, 1);
     return read_coded(r, index, out);
@@ -167,9 +165,7 @@ static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, u
     for (uint64_t at = size; offset + at < next; at += sizeof bytes) {
         uint64_t left = next - offset - at;
         size_t n = left < sizeof bytes ? (size_t)left : sizeof bytes;
-        pc_status status = r->source->read(r->source, piece, offset, at, bytes, n);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(r->source->read(r->source, piece, offset, at, bytes, n));
         if (memcmp(bytes, zeros, n))
             return pc__fail(PC_ERR_FORMAT,
                             "record is damaged: the gap before byte %llu is not empty",
@@ -198,11 +194,9 @@ static pc_status verify_gaps(const pc__record *r)
     size_t piece = 0;
     for (size_t i = 0; i < r->head.blocks; i++) {
         const pc__record_entry *e = &r->entries[i];
-        pc_status status;
         if (!e->stored)
             continue;
-        if ((status = check_gap(r, piece, offset, size, e->offset)) < 0)
-            return status;
+        PC__TRY_RETURN(check_gap(r, piece, offset, size, e->offset));
         piece = i + 1;
         offset = e->offset;
         size = e->stored;

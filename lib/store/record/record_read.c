@@ -50,9 +50,7 @@ static pc_status read_table(pc__record *r)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < h->blocks; i++, at += h->entry_bytes) {
         pc__record_entry *e = &r->entries[i];
-        pc_status status = pc__record_entry_get(e, h, at, i, end);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__record_entry_get(e, h, at, i, end));
         end = e->stored ? e->offset + e->stored : end;
         states += e->raw;
         r->block_bytes[i] = e->raw;
@@ -181,7 +179,6 @@ static pc_status read_body(pc__record *r)
     while (left) {
         uint32_t tag;
         uint64_t size;
-        pc_status status;
         if (left < PC__RECORD_TAG_LENGTH)
             return pc__fail(PC_ERR_FORMAT,
                             "header of a record: %" PRIu64 " bytes behind its last field", left);
@@ -194,8 +191,7 @@ static pc_status read_body(pc__record *r)
                             "header of a record: field %u of %" PRIu64 " bytes, %" PRIu64
                             " are left",
                             tag, size, left);
-        if ((status = read_field(r, tag, at, size)) < 0)
-            return status;
+        PC__TRY_RETURN(read_field(r, tag, at, size));
         last = tag;
         seen |= tag < 32 ? 1u << tag : 0;
         at += (size + 7) / 8 * 8;

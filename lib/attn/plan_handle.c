@@ -1,6 +1,7 @@
 /* pc_plan and pc_attend: plans over pages of the application. Checks all arguments, and owns copies
  * of the positions and RoPE objects. */
 #include <promptcache/attend.h>
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -156,9 +156,8 @@ static pc_status load_json(pc__chat **out, const pc_allocator *mem, const pc__to
                            const char *path)
 {
     json_t *root;
-    pc_status status = pc__json_file(&root, mem, path, 1 << 20, 0);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__json_file(&root, mem, path, 1 << 20, 0));
     status = json_is_object(root) ? from_json(out, mem, tokenizer, root, path)
                                   : pc__fail(PC_ERR_FORMAT, "%s: not an object", path);
     json_decref(root);

@@ -152,10 +152,9 @@ static size_t common_end(text_range a, text_range b)
 
 static pc_status set_piece(template_reading *r, int piece, text_range text)
 {
-    pc_status status;
     r->piece[piece].size = 0;
-    status = pc__bytes_add(&r->piece[piece], text.data, text.size);
-    return status < 0 ? status : pc__bytes_add(&r->piece[piece], "", 0);
+    PC__TRY_RETURN(pc__bytes_add(&r->piece[piece], text.data, text.size));
+    return pc__bytes_add(&r->piece[piece], "", 0);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -202,12 +201,11 @@ static pc_status read_turns(template_reading *r, text_range before, text_range a
         open = after_first(next, next.size - n);
     }
     n = begins_with(answer, after) ? after.size : common_beginning(answer, after);
-    if ((status = set_piece(r, EMPTY, without_end(before, open.size))) < 0
-        || (status = set_piece(r, OPEN, open)) < 0
-        || (status = set_piece(r, CLOSE, (text_range){after.data, n})) < 0
-        || (status = set_piece(r, GENERATION, after_first(after, n))) < 0
-        || (status = set_piece(r, ANSWER_OPEN, after_first(answer, n))) < 0)
-        return status;
+    PC__TRY_RETURN(set_piece(r, EMPTY, without_end(before, open.size)));
+    PC__TRY_RETURN(set_piece(r, OPEN, open));
+    PC__TRY_RETURN(set_piece(r, CLOSE, (text_range){after.data, n}));
+    PC__TRY_RETURN(set_piece(r, GENERATION, after_first(after, n)));
+    PC__TRY_RETURN(set_piece(r, ANSWER_OPEN, after_first(answer, n)));
     return set_piece(r, ANSWER_CLOSE, without_end(next, open.size));
 }
 
@@ -229,10 +227,8 @@ static pc_status read_system(template_reading *r, text_range after)
     if (!close.data || !ranges_equal(rest, after))
         return not_known(r, "a system prompt changes the text after it");
     r->joins = !ends_with(close, user);
-    status = set_piece(r, SYSTEM_OPEN, open);
-    return status < 0
-               ? status
-               : set_piece(r, SYSTEM_CLOSE, r->joins ? close : without_end(close, user.size));
+    PC__TRY_RETURN(set_piece(r, SYSTEM_OPEN, open));
+    return set_piece(r, SYSTEM_CLOSE, r->joins ? close : without_end(close, user.size));
 }
 
 /* ------------------------------------------------------------------ checking */

@@ -165,9 +165,8 @@ pc_status pc__steps_new_from_json(pc__steps **out, const pc_allocator *mem, cons
                                   const json_t *pre, pc__token_rules *rules, const char *where)
 {
     steps_reading r = {.where = where, .mem = mem, .rules = rules};
-    pc_status status = pc__steps_new(out, mem);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__steps_new(out, mem));
     r.steps = *out;
     if ((status = read_each(&r, "normalizer", "normalizers", normal, read_step)) >= 0)
         status = read_each(&r, "pre_tokenizer", "pretokenizers", pre, read_split);

@@ -34,8 +34,7 @@ static pc_status encode_word(void *user, const char *text, size_t size)
     pc_status status;
     if (id >= 0)
         return pc__ids_add(w->out, id);
-    if ((status = reserve_word(w, size)) < 0)
-        return status;
+    PC__TRY_RETURN(reserve_word(w, size));
     for (size_t i = 0; i < size; i++) {
         w->starts[i] = (uint32_t)i;
         w->ids[i] = t->byte_token[(unsigned char)text[i]];

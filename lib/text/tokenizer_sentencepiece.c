@@ -340,10 +340,9 @@ pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocat
 {
     sentencepiece_file m = {.mem = mem, .path = path};
     pc__file file;
-    pc_status status = pc__file_map(&file, path);
+    pc_status status;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__file_map(&file, path));
     m.vocab = (pc__vocab){
         .where = path, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
     int text = file.size && file.data[0] != 0x0a;

@@ -20,10 +20,8 @@ static pc_status add_pieces(unigram_words *w, const char *text, size_t size)
 {
     size_t need = size + 1;
     int unknown = 0;
-    pc_status status = pc__grow(&w->t->mem, (void **)&w->nodes, &w->capacity, need,
-                                sizeof *w->nodes);
-    if (status < 0)
-        return status;
+    pc_status status = PC_OK;
+    PC__TRY_RETURN(pc__grow(&w->t->mem, (void **)&w->nodes, &w->capacity, need, sizeof *w->nodes));
     pc__unigram_search(w->t->unigram, text, size, w->nodes);
     for (size_t i = 0; i < size && status >= 0;) {
         size_t end = w->nodes[i].next;

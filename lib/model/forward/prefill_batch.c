@@ -272,7 +272,6 @@ static pc_status hand_over_runs(prefill_batch *b)
 static pc_status run_batch(prefill_batch *b)
 {
     pc__pass pass = {0};
-    pc_status status;
     PC__TRY_RETURN(reserve_batch(b));
     if (!b->count)
         return PC_OK;

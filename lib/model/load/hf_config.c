@@ -100,7 +100,6 @@ static read_config_fn reader_of(const char *model_type)
 /* Refuses what no architecture here computes. */
 static pc_status check_common(const pc__config *config)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__config_none(config, "quantization_config"));
     PC__TRY_RETURN(pc__config_only(config, "is_encoder_decoder", 0));
     return pc__config_only(config, "add_cross_attention", 0);
@@ -109,7 +108,6 @@ static pc_status check_common(const pc__config *config)
 static pc_status read_object(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
 {
     read_config_fn read = reader_of(config->model);
-    pc_status status;
     if (!read)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: key 'model_type': '%s' is not supported (llama, mistral, qwen2, "

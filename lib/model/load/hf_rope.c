@@ -72,7 +72,6 @@ static pc_status read_factors(const pc__config *scaling, const pc_allocator *mem
 static pc_status read_original(const pc__config *scaling, const pc__config *config,
                                pc__rope_config *rope)
 {
-    pc_status status;
     rope->original_length = rope->max_length;
     PC__TRY_RETURN(
         pc__config_number(scaling, "original_max_position_embeddings", &rope->original_length));
@@ -84,7 +83,6 @@ static pc_status read_original(const pc__config *scaling, const pc__config *conf
 /* Without the key, the factor of YaRN and LongRoPE is the ratio of the two lengths. */
 static pc_status read_factor(const pc__config *scaling, pc__rope_config *rope)
 {
-    pc_status status;
     rope->factor = 0;
     if (rope->scaling == PC__ROPE_YARN || rope->scaling == PC__ROPE_LONG)
         rope->factor = rope->max_length / rope->original_length;
@@ -94,7 +92,6 @@ static pc_status read_factor(const pc__config *scaling, pc__rope_config *rope)
 
 static pc_status read_yarn(const pc__config *scaling, pc__rope_config *rope)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__config_number(scaling, "beta_fast", &rope->beta_fast));
     PC__TRY_RETURN(pc__config_number(scaling, "beta_slow", &rope->beta_slow));
     PC__TRY_RETURN(pc__config_number(scaling, "attention_factor", &rope->attention_factor));
@@ -111,50 +108,47 @@ static pc_status read_yarn(const pc__config *scaling, pc__rope_config *rope)
 
 static pc_status read_llama3(const pc__config *scaling, pc__rope_config *rope)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__config_number(scaling, "low_freq_factor", &rope->low_freq_factor));
     PC__TRY_RETURN(pc__config_number(scaling, "high_freq_factor", &rope->high_freq_factor));
     PC__TRY_RETURN(check_positive(scaling, "low_freq_factor", rope->low_freq_factor));
     PC__TRY_RETURN(check_positive(scaling, "high_freq_factor", rope->high_freq_factor));
     if (rope->high_freq_factor <= rope->low_freq_factor)
-        status = pc__fail(PC_ERR_FORMAT,
-                          "%s: rope parameter 'high_freq_factor' is not above 'low_freq_factor'",
-                          scaling->where);
-    return status;
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: rope parameter 'high_freq_factor' is not above 'low_freq_factor'",
+                        scaling->where);
+    return PC_OK;
 }
 
 static pc_status read_long(const pc__config *scaling, const pc_allocator *mem,
                            pc__rope_config *rope)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__config_number(scaling, "attention_factor", &rope->attention_factor));
     PC__TRY_RETURN(
         read_factors(scaling, mem, "short_factor", rope->dims / 2, &rope->short_factors));
     PC__TRY_RETURN(read_factors(scaling, mem, "long_factor", rope->dims / 2, &rope->long_factors));
     if (rope->original_length <= 1)
-        status = pc__fail(PC_ERR_FORMAT,
-                          "%s: rope parameter 'original_max_position_embeddings' is %g",
-                          scaling->where, rope->original_length);
-    return status;
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: rope parameter 'original_max_position_embeddings' is %g",
+                        scaling->where, rope->original_length);
+    return PC_OK;
 }
 
 static pc_status read_scaling(const pc__config *scaling, const pc__config *config,
                               const pc_allocator *mem, pc__rope_config *rope)
 {
-    pc_status status;
     PC__TRY_RETURN(read_scaling_kind(scaling, &rope->scaling));
     if (rope->scaling == PC__ROPE_PLAIN)
-        return status;
+        return PC_OK;
     if (rope->scaling != PC__ROPE_DYNAMIC)
         PC__TRY_RETURN(read_original(scaling, config, rope));
     PC__TRY_RETURN(read_factor(scaling, rope));
     if (rope->scaling == PC__ROPE_YARN)
-        status = read_yarn(scaling, rope);
+        return read_yarn(scaling, rope);
     else if (rope->scaling == PC__ROPE_LLAMA3)
-        status = read_llama3(scaling, rope);
+        return read_llama3(scaling, rope);
     else if (rope->scaling == PC__ROPE_LONG)
-        status = read_long(scaling, mem, rope);
-    return status;
+        return read_long(scaling, mem, rope);
+    return PC_OK;
 }
 
 /* Refuses parameters that differ between layers: they are objects in the object. */
@@ -176,7 +170,6 @@ pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, doubl
                           ? "rope_parameters"
                           : "rope_scaling";
     pc__config scaling = {config->where, config->model, pc__config_find(config, key)};
-    pc_status status;
     if (scaling.object && !json_is_object(scaling.object))
         return pc__config_refuse(config, key);
     rope->theta = 10000.0;
@@ -191,5 +184,5 @@ pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, doubl
                         config->where, rope->theta, partial, arch->head_dim);
     PC__TRY_RETURN(read_scaling(&scaling, config, mem, rope));
     arch->context_length = pc__rope_context(rope);
-    return status;
+    return PC_OK;
 }

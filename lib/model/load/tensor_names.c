@@ -345,7 +345,6 @@ pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role
     pc__matrix_source source = {.tensor = tensor, .rows = count, .cols = 1};
     size_t total;
     char found[96];
-    pc_status status;
     if (!tensor)
         return 0;
     locate_rows(names->arch, role, row->layout, &source, &total);
@@ -354,8 +353,7 @@ pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu]",
                         pc__weights_path(names->weights), tensor->name, found, total);
     }
-    if ((status = check_type(names, tensor, 1)) < 0)
-        return status;
+    PC__TRY_RETURN(check_type(names, tensor, 1));
     pc__source_rows(&source, 0, count, out);
     return 1;
 }

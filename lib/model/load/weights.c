@@ -38,22 +38,19 @@ void pc__weights_free(pc__weights *weights)
 
 pc_status pc__weights_map(pc__weights *weights, const char *path, pc__file *out)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__grow(&weights->mem, (void **)&weights->files, &weights->file_capacity,
                             weights->file_count + 1, sizeof *weights->files));
     PC__TRY_RETURN(pc__file_map(out, path));
     weights->files[weights->file_count++] = *out;
-    return status;
+    return PC_OK;
 }
 
 pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const char *name,
                           size_t name_size)
 {
     pc__tensor *to;
-    pc_status status = pc__grow(&weights->mem, (void **)&weights->tensors, &weights->capacity,
-                                weights->count + 1, sizeof *weights->tensors);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__grow(&weights->mem, (void **)&weights->tensors, &weights->capacity,
+                            weights->count + 1, sizeof *weights->tensors));
     to = &weights->tensors[weights->count];
     *to = *tensor;
     to->name = pc__strndup(&weights->mem, name, name_size);

@@ -145,7 +145,6 @@ pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
     pc_calibrate_options o;
     pc_costs costs = PC_COSTS_INIT;
     char kept[PC__COSTS_PATH];
-    pc_status status;
     if (!context)
         return pc__fail(PC_ERR_INVALID, "pc_calibrate: context is NULL");
     PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_calibrate_options, progress_user),
@@ -156,7 +155,5 @@ pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
     PC__TRY_RETURN(pc__costs_use(context, &costs));
     if (!o.path)
         o.path = kept;
-    if (*o.path)
-        status = pc__costs_write(&context->mem, o.path, &costs);
-    return status;
+    return *o.path ? pc__costs_write(&context->mem, o.path, &costs) : PC_OK;
 }

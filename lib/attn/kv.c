@@ -263,7 +263,6 @@ pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
 {
     pc__kv *copy;
     pc__kv_shape shape = kv->shape;
-    pc_status status;
     shape.dtype = dtype;
     PC__TRY_RETURN(pc__kv_new(out, &kv->mem, &shape, kv->tokens));
     copy = *out;

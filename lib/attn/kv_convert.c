@@ -38,7 +38,6 @@ pc_status pc__kv_convert(pc__kv **out, pc_context *context, const pc__kv *kv, ui
 {
     kv_conversion c = {.from = kv, .pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE};
     size_t threads = context->threads;
-    pc_status status;
     if (dtype == kv->shape.dtype)
         return pc__kv_copy(out, kv);
     PC__TRY_RETURN(pc__kv_like(out, kv, dtype));

@@ -30,7 +30,6 @@ struct pc_plan {
 
 static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc__kv_shape *kv)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved), from,
                                     "pc_attend_shape"));
     if (to->reserved)
@@ -85,7 +84,6 @@ pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first
     pc_attend_shape read;
     pc__kv view = {0};
     uint8_t *layer = pages;
-    pc_status status;
     PC__TRY_RETURN(read_shape(shape, &read, &view.shape));
     if (count && (!pages || !k || !v))
         return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages, k or v is NULL");
@@ -343,7 +341,6 @@ static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **
 {
     pc_rope read;
     owned_rope *own = plan->ropes;
-    pc_status status;
     PC__TRY_RETURN(
         pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from, "pc_rope"));
     if (read.reserved)

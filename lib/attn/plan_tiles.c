@@ -145,7 +145,6 @@ static pc_status call_section(tile_maker *m, pc__plan_tile *tile, uint32_t secti
         if (m->cursor[pair->slot] != i)
             continue;
         if (last == NONE || pair->slot != last + 1) {
-            pc_status status;
             PC__TRY_RETURN(pc__grow(d->mem, (void **)&plan->calls, &plan->call_capacity,
                                     plan->call_count + 1, sizeof *plan->calls));
             if (last != NONE)
@@ -229,7 +228,6 @@ static pc_status make_tiles(tile_maker *m, pc__plan_wave *wave)
                most_slots = slots > 1 ? pc__cost_tile(costs, slots, plan->group, most, cached) : 1;
         while (first < m->fill[p]) {
             size_t count = m->fill[p] - first < most_slots ? m->fill[p] - first : most_slots;
-            pc_status status;
             PC__TRY_RETURN(make_tile(m, wave, first, count));
             first += count;
         }

@@ -9,7 +9,6 @@
 static pc_status check_input(const pc_model *model, const pc_input *input)
 {
     const pc_model_info *info = &model->info;
-    pc_status status;
     PC__TRY_RETURN(pc__model_check_native(model, "the input of the first layer"));
     if (!input->count || !input->tokens)
         return pc__fail(PC_ERR_INVALID, "the input has no tokens");

@@ -104,7 +104,6 @@ static pc_status lane_map(const pc__forward_work *work, const pc__attn_layer *la
 {
     size_t heads = (size_t)layer->heads;
     for (size_t t = 0; t < count; t++) {
-        pc_status status;
         if (keys_of(&work->pass->attend, first + t) != keys)
             return pc__fail(PC_ERR_INVALID,
                             "a trace of attention maps needs the same spans in every row of a lane "

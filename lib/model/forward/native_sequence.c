@@ -73,7 +73,6 @@ static pc_status add_run(const pc_model *model, sequence *s, sequence_run what)
 pc_status pc__native_attach(void *user, void *to, const pc_span *placement)
 {
     const pc_model *model = user;
-    pc_status status;
     PC__TRY_RETURN(pc__native_check_placement(model->native, placement));
     return add_run(model, to,
                    (sequence_run){pc__kv_ref(placement->segment), placement->start, placement->lo,
@@ -84,7 +83,7 @@ pc_status pc__native_fork(void *user, void *original, void **out)
 {
     const pc_model *model = user;
     sequence *from = original, *to;
-    pc_status status;
+    pc_status status = PC_OK;
     PC__TRY_RETURN(pc__native_sequence_new(user, out));
     to = *out;
     for (size_t i = 0; i < from->count && status >= 0; i++) {
@@ -229,7 +228,7 @@ static pc_status add_row_group(step_work *st, size_t first, size_t count)
     sequence *s = rows[0].sequence;
     pc__kv *run;
     size_t before;
-    pc_status status;
+    pc_status status = PC_OK;
     note_touched(st, s);
     PC__TRY_RETURN(need_tail(st, s, rows[0].position, count));
     run = s->entries[s->tail].kv;

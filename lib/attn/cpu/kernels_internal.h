@@ -4,15 +4,12 @@
 
 #include "attn/cpu/attend.h"
 #include "attn/cpu/map_kernels.h"
+#include "attn/cpu/panel.h"
 #include "attn/cpu/quantise.h"
 
 extern const pc__kernels pc__kernels_c, pc__kernels_avx2, pc__kernels_avx512,
     pc__kernels_avx512vnni, pc__kernels_avx512bf16;
 
-pc__panel_kernel pc__panel_bf16_c, pc__panel_f32_avx2, pc__panel_bf16_avx2, pc__panel_f32_avx512,
-    pc__panel_bf16_avx512, pc__panel_bf16_avx512bf16, pc__panel_bf16_amx;
-pc__quantised_kernel pc__panel_quantised_c, pc__panel_quantised_avx2,
-    pc__panel_quantised_avx512vnni, pc__panel_quantised_amx;
 pc__gate_kernel pc__silu_gate_avx2, pc__silu_gate_avx512;
 pc__activation_kernel pc__gelu_avx2, pc__gelu_avx512;
 pc__add_rows_kernel pc__add_rows_avx2, pc__add_rows_avx512;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "attn/cpu/amx_tiles.h"
-#include "attn/cpu/kernels_internal.h"
+#include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/vec512.h"
 

@@ -9,7 +9,7 @@
  * the first-level cache: hints for the second level delay the loop. Prefetching all at once, or by
  * two blocks, is slower than none.) */
 #include "attn/cpu/pairs512bf16.h"
-#include "attn/cpu/kernels_internal.h"
+#include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"

@@ -4,7 +4,7 @@
  * so a few rows, which do not fill a tile, go to the vector kernel. */
 #include "attn/cpu/amx_tiles.h"
 #include "attn/cpu/quantised512.h"
-#include "attn/cpu/kernels_internal.h"
+#include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
 #include "base/unroll.h"
 

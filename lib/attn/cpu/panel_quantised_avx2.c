@@ -3,7 +3,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "attn/cpu/kernels_internal.h"
+#include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"

@@ -2,7 +2,7 @@
  * in 32 bits. */
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/quantised512.h"
-#include "attn/cpu/kernels_internal.h"
+#include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/rows_switch.h"
 #include "base/unroll.h"

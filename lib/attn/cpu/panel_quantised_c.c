@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "attn/half.h"
-#include "attn/cpu/kernels_internal.h"
+#include "attn/cpu/panel.h"
 
 /* q of feature n and input k of a group. */
 static int32_t q_at(const pc__block_format *format, const uint8_t *group, size_t k, size_t n)

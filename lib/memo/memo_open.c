@@ -200,7 +200,7 @@ static pc_status open_memo_files(pc_memo *memo, const char *folder, const pc__me
     int read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0;
     pc_status status;
     PC__TRY_RETURN(pc__dir_open(&memo->dir, &memo->mem, folder, !read_only));
-    PC__TRY_RETURN(pc__memo_head_read(memo));
+    PC__TRY_RETURN(status = pc__memo_head_read(memo));
     if (status == PC_MISS) {
         if (read_only)
             return pc__fail(PC_ERR_NOT_FOUND, "%s: holds no memo", folder);

@@ -35,7 +35,6 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
           *reused_logits = full_logits + AT_ONCE * t->logits;
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     pc_memo_result results[AT_ONCE];
-    pc_status status;
     o.embeddings = full;
     o.logits = t->logits ? full_logits : NULL;
     PC__TRY_RETURN(pc_prefill(t->model, t->inputs + first, n, &o, NULL));

@@ -165,7 +165,7 @@ const void *pc__cache_salt(const pc_cache *cache, size_t *size)
     return cache->salt;
 }
 
-/* The tier RAM, with evicted segments that wait to be written to a lower tier. */
+/* The RAM tier, with evicted segments that wait to be written to a lower tier. */
 static void ram_stats(pc_cache *cache, pc_tier_stats *s)
 {
     uint64_t outside = atomic_load_explicit(&cache->outside, memory_order_relaxed);
@@ -239,7 +239,7 @@ pc_status pc_cache_clear(pc_cache *cache)
 uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes)
 {
     uint64_t freed = pc__ram_tier_trim(cache->ram, 0, bytes, owner);
-    /* The tier COMPRESSED may be about to get them. */
+    /* The COMPRESSED tier may be about to get them. */
     if (freed && cache->tiers[PC_TIER_COMPRESSED])
         pc__io_flush(cache->io);
     return freed;

@@ -3,7 +3,7 @@
  * payload over. A record that the tier can map is not copied: its blocks are checked in place.
  * After any failure nothing is left behind.
  *
- * RAM is reserved before memory is allocated. If the tier RAM has no room, a load that a request
+ * RAM is reserved before memory is allocated. If the RAM tier has no room, a load that a request
  * waits for goes on: its memory then belongs to the request, like a segment that the request
  * computes, and is freed with it. A prefetch ends. */
 #include "store/cache_internal.h"

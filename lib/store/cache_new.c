@@ -180,7 +180,7 @@ static pc__tier_common tier_options(const pc_cache *cache, const pc_cache_option
     return common;
 }
 
-/* If the disk has no room for a new folder, the tier DISK fails for now, as with a server that
+/* If the disk has no room for a new folder, the DISK tier fails for now, as with a server that
  * cannot be reached. */
 static pc_status make_disk_tier(pc_cache *cache, const pc__tier_common *common, const char *path)
 {

@@ -122,7 +122,6 @@ static pc_status match_blocks(const pc__image *want, const pc__image *have)
 
 pc_status pc__image_match(const pc__image *want, const pc__image *have)
 {
-    pc_status status;
     PC__TRY_RETURN(match_names(want, have));
     PC__TRY_RETURN(match_numbers(want, have));
     PC__TRY_RETURN(match_tokens(want, have));

@@ -1,4 +1,4 @@
-/* The tier COMPRESSED: records in memory, usually compressed (store/tier.h). */
+/* The COMPRESSED tier: records in memory, usually compressed (store/tier.h). */
 #ifndef PC_STORE_COMPRESSED_TIER_H
 #define PC_STORE_COMPRESSED_TIER_H
 

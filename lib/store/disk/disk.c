@@ -235,7 +235,8 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
         free_disk(disk);
         return status;
     }
-    disk->counts = (pc_tier_stats){.found = pc__disk_table_count(&disk->table)};
+    disk->counts = (pc_tier_stats){.struct_size = sizeof disk->counts,
+                                   .found = pc__disk_table_count(&disk->table)};
     disk->reported_bytes = pc__disk_table_bytes(&disk->table);
     disk->callbacks = common->callbacks; /* set last: opening reports nothing */
     return PC_OK;

@@ -1,4 +1,4 @@
-/* A folder of records in use, shared by the tier DISK and pc_folder.
+/* A folder of records in use, shared by the DISK tier and pc_folder.
  *
  * Locks, in their order:
  *   `work`             held by a thread that changes the folder, or that waits for the disk

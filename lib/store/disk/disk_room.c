@@ -158,15 +158,13 @@ static pc_status evict_lowest(pc__disk *disk, int32_t priority, const pc__id *pa
         record_name = pc__disk_record_name(disk, parent);
         parent_entry = pc__disk_table_find(&disk->table, &record_name);
     }
-    if (parent_entry)
-        pc__eviction_hold(&disk->table.eviction, &parent_entry->item);
+    pc__eviction_hold(&disk->table.eviction, parent_entry ? &parent_entry->item : NULL);
     lowest = pc__disk_table_candidate(&disk->table);
     if (lowest && lowest->item.priority > priority)
         lowest = NULL;
     if (lowest)
         record_name = lowest->facts.record_name;
-    if (parent_entry)
-        pc__eviction_unhold(&disk->table.eviction, &parent_entry->item);
+    pc__eviction_unhold(&disk->table.eviction, parent_entry ? &parent_entry->item : NULL);
     pthread_mutex_unlock(&disk->guard);
     if (!lowest)
         return PC_MISS;

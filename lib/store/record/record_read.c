@@ -17,7 +17,6 @@ static pc_status read_header(pc__record *r)
     pc__source *source = r->source;
     pc__record_head *h = &r->head;
     uint8_t prologue[PC__RECORD_PROLOGUE], last;
-    pc_status status;
     PC__TRY_RETURN(source->read(source, 0, 0, 0, prologue, sizeof prologue));
     PC__TRY_RETURN(pc__record_prologue_get(h, prologue, source->bytes));
     if (!source->bytes

@@ -160,7 +160,6 @@ static pc_status write_block(writer *w, size_t index)
     uint8_t *table = w->header + PC__RECORD_PROLOGUE + PC__RECORD_FACE;
     pc__record_entry entry = {.offset = pc__record_align(w->end)};
     const void *data;
-    pc_status status;
     PC__TRY_RETURN(encode_block(w, index, &entry, &data));
     if (w->options->seal_key)
         PC__TRY_RETURN(seal_block(w, index, &entry, &data));
@@ -257,7 +256,6 @@ static pc_status write_header(writer *w)
     pc__record_head *h = &w->head;
     size_t size = h->header_bytes, clear = size - h->body_bytes;
     uint8_t *body = w->header + clear;
-    pc_status status = PC_OK;
     h->bytes = w->end;
     pc__record_head_put(h, w->header);
     put_body(w, body);
@@ -274,7 +272,6 @@ static pc_status write_header(writer *w)
 static pc_status write_pieces(writer *w)
 {
     uint64_t scratch;
-    pc_status status = PC_OK;
     pc__record_bound(w->image, w->options, &scratch);
     scratch -= w->head.header_bytes;
     w->header = pc__calloc(w->mem, 1, w->head.header_bytes);

@@ -1,4 +1,4 @@
-/* Makes the tier REMOTE of an address. Built also without hiredis, to say that it is missing. */
+/* Makes the REMOTE tier of an address. Built also without hiredis, to say that it is missing. */
 #include "store/remote/remote_tier.h"
 
 #include "base/fail.h"

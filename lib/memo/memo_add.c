@@ -33,7 +33,6 @@ typedef struct add_batch {
 
 pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
 {
-    pc_status status;
     PC__TRY_RETURN(
         pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, alpha), work, "pc_memo_work"));
     if (!(out->alpha >= 0) || out->alpha > 1e6)

@@ -33,7 +33,6 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
 {
     pc__memo_bucket b;
     pc_memo_bucket out;
-    pc_status status;
     PC__TRY_RETURN(check_bucket(memo, index, "pc_memo_get_bucket"));
     b = pc__memo_bucket_now(memo, index);
     out = b.tuning;
@@ -92,7 +91,6 @@ pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, u
                                 double hit_limit, const pc_memo_bucket *measured)
 {
     pc_memo_bucket m, tuning;
-    pc_status status;
     PC__TRY_RETURN(check_bucket(memo, index, "pc_memo_set_threshold"));
     PC__TRY_RETURN(pc__options_read(&m, sizeof m, PC__V1_SIZE(pc_memo_bucket, verified), measured,
                                     "pc_memo_bucket"));

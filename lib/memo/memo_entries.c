@@ -6,13 +6,7 @@
 
 pc__memo_entry *pc__memo_entry_by_tokens(const pc_memo *memo, const pc__id *tokens_id)
 {
-    pc__hash_link *link = pc__hash_table_find(&memo->by_tokens, pc__id_hash(tokens_id));
-    for (; link; link = pc__hash_table_find_next(link)) {
-        pc__memo_entry *entry = PC__AROUND(link, pc__memo_entry, by_tokens);
-        if (pc__id_equal(&entry->tokens_id, tokens_id))
-            return entry;
-    }
-    return NULL;
+    return PC__FIND_ID(&memo->by_tokens, tokens_id, pc__memo_entry, by_tokens, tokens_id);
 }
 
 static void unlink_tokens(pc_memo *memo, pc__memo_entry *entry)
@@ -29,7 +23,6 @@ pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id,
              has_outputs = b < memo->head.bucket_count
                            && metadata_size > pc__memo_metadata_base(memo, b);
     pc__memo_entry *entry, *older;
-    pc_status status;
     PC__TRY_RETURN(pc__grow(&memo->mem, (void **)&memo->entries, &memo->entry_capacity,
                             memo->entry_count + 1, sizeof(*memo->entries)));
     PC__TRY_RETURN(pc__hash_table_reserve(&memo->by_tokens, &memo->mem));

@@ -158,7 +158,6 @@ static pc_status build_length(bucket_rows *r, row *all, size_t count, pc__index 
 {
     pc__index_kind kind = pc__memo_index_kind(r->memo, count);
     size_t left, n;
-    pc_status status;
     PC__TRY_RETURN(load_saved(r, all, count, kind, indexes, &left));
     for (size_t u = 0; u < r->indexed_layers; u++)
         if (!indexes[u])
@@ -173,7 +172,6 @@ static pc_status build_length(bucket_rows *r, row *all, size_t count, pc__index 
 
 static pc_status build_lengths(bucket_rows *r, pc__index **out)
 {
-    pc_status status;
     if (r->count)
         qsort(r->items, r->count, sizeof *r->items, by_length);
     for (size_t i = 0, end; i < r->count; i = end) {
@@ -232,7 +230,6 @@ pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features
     size_t indexed_layers = pc__memo_indexed_layers(memo);
     pc__index **indexes = &memo->lengths[tokens * indexed_layers];
     pc__memo_bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, tokens)];
-    pc_status status;
     for (size_t u = 0; u < indexed_layers; u++) {
         if (!indexes[u])
             PC__TRY_RETURN(new_index(memo, 1, &indexes[u]));

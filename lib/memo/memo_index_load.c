@@ -126,7 +126,6 @@ static pc_status read_index(const pc__memo_index_reader *reader, const uint8_t *
     size_t positions, size = (size_t)s->size, there;
     pc__index_options options;
     const uint8_t *ids;
-    pc_status status;
     if (XXH3_64bits(data, size) != s->sum)
         return pc__fail(PC_ERR_FORMAT, "the checksum is wrong");
     ids = pc__index_bytes_header(data, size, &options, &positions);

@@ -13,7 +13,6 @@ enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
 
 static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *options)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user),
                                     options, "pc_memo_options"));
     if (pc__unknown_bits(out->flags, PC_MEMO_READ_ONLY | PC_MEMO_LAYERS))
@@ -73,7 +72,6 @@ static pc_status check_head(const pc__memo_head *there, const pc__memo_head *wan
                             const char *path)
 {
     pc__map_signature have = signature_of(there), want = signature_of(wanted);
-    pc_status status;
     want.format = have.format;
     PC__TRY_RETURN(pc__map_signature_check(&have, &want, path));
     if (there->hidden != wanted->hidden)
@@ -122,7 +120,6 @@ static pc_status make_buckets(pc_memo *memo, const uint32_t *wanted, size_t coun
 /* Gives untrained buckets a projector with random weights, which pools inputs. */
 static pc_status make_projectors(pc_memo *memo)
 {
-    pc_status status;
     for (uint32_t b = 0; b < memo->head.bucket_count; b++) {
         pc__memo_bucket *bucket = &memo->buckets[b];
         pc__projector_shape shape = {
@@ -166,7 +163,6 @@ static int enter_record(void *user, const pc__map_record *record)
 
 static pc_status enter_records(pc_memo *memo)
 {
-    pc_status status;
     pc__map_store_each(memo->maps, enter_record, memo);
     if (memo->entry_count < pc__map_store_count(memo->maps))
         return PC_ERR_NOMEM;

@@ -262,7 +262,7 @@ pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work)
 {
     pc_memo_work w;
     int some = 0;
-    pc_status status;
+    pc_status status = PC_OK;
     PC__TRY_RETURN(pc__memo_work_read(&w, work));
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_train: memo is NULL");

@@ -51,7 +51,6 @@ void pc__id_map_free(pc__id_map *id_map)
 pc_status pc__id_map_reserve(pc__id_map *id_map, size_t more)
 {
     size_t need = id_map->count + more, slots = id_map->slot_count ? id_map->slot_count : 16;
-    pc_status status;
     PC__TRY_RETURN(
         pc__grow(id_map->mem, (void **)&id_map->ids, &id_map->capacity, need, sizeof *id_map->ids));
     while (slots / 2 < need)

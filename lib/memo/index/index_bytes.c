@@ -24,7 +24,6 @@ void pc__index_set_words(uint8_t *data, const void *words, size_t count)
 pc_status pc__index_put_words(pc__bytes *out, const void *words, size_t count)
 {
     uint8_t some[4 * AT_ONCE];
-    pc_status status;
     for (size_t done = 0, n; done < count; done += n) {
         n = count - done < AT_ONCE ? count - done : AT_ONCE;
         pc__index_set_words(some, (const uint8_t *)words + 4 * done, n);

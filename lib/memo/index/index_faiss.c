@@ -105,7 +105,6 @@ static pc_status faiss_add(pc__index_impl *impl, size_t count, const float *vect
     faiss_index *f = (faiss_index *)(void *)impl;
     char text[PC__FAISS_TEXT] = "";
     int result = PC__FAISS_OK;
-    pc_status status;
     PC__TRY_RETURN(pc__id_map_reserve(&impl->id_map, count));
     if (impl->options.kind == PC__INDEX_FAISS_IVF && !pc__faiss_lists(f->faiss)) {
         result = pc__faiss_train(f->faiss, count, vectors, lists_for(&impl->options, count), text);
@@ -150,7 +149,6 @@ static pc_status search_one(const faiss_index *f, const float *query, size_t k, 
     size_t want = k + 1 + (dead ? 8 + k * dead / total : 0);
     for (;; want *= 2, probes *= 2) {
         char text[PC__FAISS_TEXT] = "";
-        pc_status status;
         want = want < total ? want : total;
         PC__TRY_RETURN(
             pc__grow(id_map->mem, (void **)room, capacity, want, sizeof(int64_t) + sizeof(float)));

@@ -359,14 +359,13 @@ static size_t text_size(const pc__xml *parent, size_t index)
 
 static pc_status build_content(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < e->child_count && status >= 0; i++) {
+    for (size_t i = 0; i < e->child_count; i++) {
         const pc__xml *child = e->children[i];
-        status = child->name ? build_element(b, parent, child)
-                             : pc__literal_add(&b->literal, PC__PIECE_DOCUMENT, child->text,
-                                               text_size(e, i), child->line, child->column);
+        PC__TRY_RETURN(child->name ? build_element(b, parent, child)
+                                   : pc__literal_add(&b->literal, PC__PIECE_DOCUMENT, child->text,
+                                                     text_size(e, i), child->line, child->column));
     }
-    return status;
+    return PC_OK;
 }
 
 /* ------------------------------------------------------------ scaffold sets */
@@ -412,15 +411,14 @@ static pc_status build_scaffold(schema_builder *b, const pc__xml *e)
 {
     const char *at = pc__xml_attribute_of(e, "modules");
     pc__scaffold *set = &b->tree->scaffolds[b->tree->scaffold_count++];
-    pc_status status = PC_OK;
-    while (*(at += strspn(at, " \t\r\n")) && status >= 0) {
+    while (*(at += strspn(at, " \t\r\n"))) {
         size_t n = strcspn(at, " \t\r\n");
-        status = add_scaffold_member(b, e, set, at, n);
+        PC__TRY_RETURN(add_scaffold_member(b, e, set, at, n));
         at += n;
     }
-    if (status >= 0 && set->count < 2)
-        status = pc__xml_fault(b->env->where, e, "<scaffold> needs at least two modules");
-    return status;
+    if (set->count < 2)
+        return pc__xml_fault(b->env->where, e, "<scaffold> needs at least two modules");
+    return PC_OK;
 }
 
 static pc_status build_tree(schema_builder *b, const pc__xml *root)

@@ -1,5 +1,6 @@
 /* pc_prefill: prompts that need no answer, with or without a memo; and pc__prefill_hit. */
 #include <math.h>
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/clock.h"

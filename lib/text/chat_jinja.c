@@ -248,27 +248,26 @@ static pc_status add_word(pc__bytes *out, const char *word)
 static pc_status compose(const template_reading *r, pc__bytes *out, size_t from, int late_system)
 {
     const size_t last = sizeof conversation / sizeof *conversation - 1;
-    pc_status status = PC_OK;
     int joined = 0;
     out->size = 0;
     if (from || late_system)
-        status = add_piece(r, out, EMPTY);
-    for (size_t i = from + (size_t)late_system; i <= last && status >= 0; i++) {
+        PC__TRY_RETURN(add_piece(r, out, EMPTY));
+    for (size_t i = from + (size_t)late_system; i <= last; i++) {
         const char *role = conversation[i].role;
         int system = *role == 's', user = *role == 'u';
         int begin = system ? SYSTEM_OPEN : user ? OPEN : ANSWER_OPEN;
         int end = system ? SYSTEM_CLOSE : user ? CLOSE : ANSWER_CLOSE;
         if (!joined)
-            status = add_piece(r, out, begin);
-        if (status >= 0 && late_system && i == last && (status = add_word(out, S)) >= 0)
-            status = add_piece(r, out, SYSTEM_CLOSE);
-        if (status >= 0)
-            status = add_word(out, conversation[i].content);
-        if (status >= 0)
-            status = add_piece(r, out, end);
+            PC__TRY_RETURN(add_piece(r, out, begin));
+        if (late_system && i == last) {
+            PC__TRY_RETURN(add_word(out, S));
+            PC__TRY_RETURN(add_piece(r, out, SYSTEM_CLOSE));
+        }
+        PC__TRY_RETURN(add_word(out, conversation[i].content));
+        PC__TRY_RETURN(add_piece(r, out, end));
         joined = system && r->joins;
     }
-    return status < 0 ? status : add_piece(r, out, GENERATION);
+    return add_piece(r, out, GENERATION);
 }
 
 /* Whether the system prompt is just text before a user's: then it may stand before any of them. */

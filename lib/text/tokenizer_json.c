@@ -5,7 +5,6 @@
 
 #include "base/file.h"
 #include "text/json_file.h"
-#include "text/normalise_json.h"
 #include "text/tokenizer_json_internal.h"
 
 enum { JSON_LIMIT = 256 << 20 };

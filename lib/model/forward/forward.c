@@ -101,9 +101,7 @@ static pc_status await_streams(const pc__forward_work *work, int32_t l)
 
 static pc_status run_layer(pc__forward_work *work, int32_t l)
 {
-    pc_status status = await_streams(work, l);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(await_streams(work, l));
     switch (work->native->arch.residual) {
     case PC__RESIDUAL_PARALLEL:
     case PC__RESIDUAL_PARALLEL_2:

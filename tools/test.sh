@@ -120,7 +120,7 @@ else
     left_out="-LE levels|fuzz|emulated -E ^amx_|^cpu_levels$|^test_($(any_of "
         amx_.* attend_kernels attention_matrix bench_yaml churn help disk_kill kv_formats maps_kill
         memo_kill memo_program memo_strangers read_.* record_.* restart rules slow_.* split_error
-        subdirectory disk_tier tier_memory trace workloads house drawing reference"))$"
+        subdirectory disk_tier tier_memory trace workloads drawing reference"))$"
     # shellcheck disable=SC2086
     run build/bare "without the optional libraries" $gcc $release -DPC_WITH_ONEDNN=OFF \
         -DPC_WITH_HIREDIS=OFF -DPC_WITH_FAISS=OFF
@@ -129,7 +129,7 @@ else
     # long, of files, or of the program around the library
     left_out="-E ^amx_|^test_($(any_of "
         bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
-        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving house drawing
+        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving drawing
         reference layout header"))$"
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
@@ -139,7 +139,7 @@ else
         help other_kernels relay_text pml_document compare codec.* seal sharing_levels
         sharing_baselines batch rules costs_calibrate .*_abi program workloads trace generate
         kv_serving slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
-        memo_strangers minilm map_store_get map_space read_maps restart folder.* house drawing
+        memo_strangers minilm map_store_get map_space read_maps restart folder.* drawing
         reference layout header"))$"
     # shellcheck disable=SC2086
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked

@@ -263,10 +263,8 @@ pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
 {
     pc__kv *copy;
     pc__kv_shape shape = kv->shape;
-    pc_status status;
     shape.dtype = dtype;
-    if ((status = pc__kv_new(out, &kv->mem, &shape, kv->tokens)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__kv_new(out, &kv->mem, &shape, kv->tokens));
     copy = *out;
     if (kv->relative
         && !(copy->relative = pc__alloc(&copy->mem,
@@ -358,17 +356,15 @@ static pc_status check_ascending(const pc__kv *kv, const int64_t *relative, size
 pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
 {
     size_t need = (kv->tokens + count + PC__PAGE - 1) / PC__PAGE;
-    pc_status status = check_ascending(kv, relative, count);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(check_ascending(kv, relative, count));
     if (kv->shape.dtype == PC_DTYPE_I8)
         return pc__fail(PC_ERR_STATE, "K/V run: an int8 run cannot grow");
     if (kv->release_owner || kv->slab)
         return pc__fail(PC_ERR_STATE, "K/V run: a loaded or borrowed run cannot grow");
     if (need > kv->pages) {
         size_t grown = kv->pages + kv->pages / 2;
-        if ((status = grow_pages(kv, need > grown ? need : grown)) < 0)
-            return status;
+        PC__TRY_RETURN(grow_pages(kv, need > grown ? need : grown));
     }
     if (!kv->relative && !contiguous(relative, kv->tokens, count)
         && (status = write_out_positions(kv)) < 0)

@@ -1,6 +1,7 @@
 /* pc_plan and pc_attend: plans over pages of the application. Checks all arguments, and owns copies
  * of the positions and RoPE objects. */
 #include <promptcache/attend.h>
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +30,8 @@ struct pc_plan {
 
 static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc__kv_shape *kv)
 {
-    pc_status status = pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved),
-                                        from, "pc_attend_shape");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved), from,
+                                    "pc_attend_shape"));
     if (to->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_attend_shape: reserved is %u, it must be zero",
                         to->reserved);
@@ -85,9 +84,7 @@ pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first
     pc_attend_shape read;
     pc__kv view = {0};
     uint8_t *layer = pages;
-    pc_status status = read_shape(shape, &read, &view.shape);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(read_shape(shape, &read, &view.shape));
     if (count && (!pages || !k || !v))
         return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages, k or v is NULL");
     if (read.dtype == PC_DTYPE_I8)
@@ -292,10 +289,8 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: out is NULL");
     *out = NULL;
-    status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, flags), args,
-                              "pc_plan_args");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, flags), args,
+                                    "pc_plan_args"));
     if (!context || !args || !read.shape || !read.first || (read.run_count && !read.runs)
         || (read.row_count && !read.positions))
         return pc__fail(PC_ERR_INVALID,
@@ -346,10 +341,8 @@ static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **
 {
     pc_rope read;
     owned_rope *own = plan->ropes;
-    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from,
-                                        "pc_rope");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(
+        pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from, "pc_rope"));
     if (read.reserved)
         return pc__fail(PC_ERR_INVALID, "pc_rope: reserved is %u, it must be zero", read.reserved);
     if (read.dims < 2 || read.dims % 2 || read.dims > plan->shape.k_dim || read.interleaved > 1
@@ -408,10 +401,9 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
 {
     pc_attend_args read;
     pc__attn_layer layer = {0};
-    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, soft_cap),
-                                        args, "pc_attend_args");
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, soft_cap), args,
+                                    "pc_attend_args"));
     if (!plan || !args || !read.q || !read.out || (plan->run_count && !read.pages))
         return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q, out or pages is NULL");
     if (read.window < 0 || !(read.soft_cap >= 0.0f) || !isfinite(read.soft_cap)

@@ -35,11 +35,12 @@ pc_status pc__callback_cancelled(const char *format, ...) __attribute__((format(
             goto label;            \
     } while (0)
 
-/* The same for a function that has nothing to free: returns the status. */
-#define PC__TRY_RETURN(call)       \
-    do {                           \
-        if ((status = (call)) < 0) \
-            return status;         \
+/* The same for a function that has nothing to free: returns the status. Needs no variable. */
+#define PC__TRY_RETURN(call)           \
+    do {                               \
+        pc_status pc__failed = (call); \
+        if (pc__failed < 0)            \
+            return pc__failed;         \
     } while (0)
 
 #endif

@@ -85,7 +85,6 @@ static pc_status add_prompt_hashes(index_save *k)
 /* *error: errno of a failed write. */
 static pc_status write_section(index_save *k, pc__index_file_section *s, int *error)
 {
-    pc_status status;
     if (k->bytes.data)
         k->bytes.size = 0;
     PC__TRY_RETURN(pc__index_write(

@@ -90,8 +90,8 @@ pc_status pc__model_has_order(const pc_model *model)
 
 pc_status pc__model_can_go_on(const pc_model *model)
 {
-    pc_status status = pc__model_has_order(model);
-    return status < 0 ? status : pc__model_can_compute(model);
+    PC__TRY_RETURN(pc__model_has_order(model));
+    return pc__model_can_compute(model);
 }
 
 pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)
@@ -156,11 +156,10 @@ pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size,
 {
     const pc_allocator *mem = &model->context->mem;
     size_t need = 0;
-    pc_status status = pc_tokenize(model, text, size, flags, NULL, 0, &need);
+    pc_status status;
     *tokens = NULL;
     *count = 0;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc_tokenize(model, text, size, flags, NULL, 0, &need));
     *tokens = pc__alloc(mem, (need ? need : 1) * sizeof **tokens);
     if (!*tokens)
         return PC_ERR_NOMEM;
@@ -238,11 +237,10 @@ static pc_status check_family(const pc_model *model, const char *name)
 static pc_status choose_chat(pc_model *model, const char *name)
 {
     const pc_allocator *mem = &model->context->mem;
-    pc_status status;
     if (!name)
         return pc__chat_detect(&model->chat, mem, NULL);
-    status = pc__chat_find(&model->chat, mem, NULL, name);
-    return status < 0 ? status : check_family(model, name);
+    PC__TRY_RETURN(pc__chat_find(&model->chat, mem, NULL, name));
+    return check_family(model, name);
 }
 
 pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_ops *ops,

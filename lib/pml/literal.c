@@ -203,7 +203,6 @@ pc_status pc__literal_tokens(const pc__literal *literal, int32_t **tokens, size_
 pc_status pc__literal_around(pc__literal *literal, const char *before, const char *text,
                              size_t size, const char *behind, int32_t **tokens, size_t *count)
 {
-    pc_status status;
     *tokens = NULL;
     *count = 0;
     PC__TRY_RETURN(pc__literal_add_template(literal, before, 1, 1));
@@ -211,8 +210,8 @@ pc_status pc__literal_around(pc__literal *literal, const char *before, const cha
     PC__TRY_RETURN(pc__literal_add_template(literal, behind, 1, 1));
     PC__TRY_RETURN(pc__literal_adjust(literal, PC__BLANKS_NONE));
     if (literal->text.size) /* nothing to do for a model without a tokenizer */
-        status = pc__literal_tokens(literal, tokens, count);
-    return status;
+        return pc__literal_tokens(literal, tokens, count);
+    return PC_OK;
 }
 
 void pc__literal_clear(pc__literal *literal)

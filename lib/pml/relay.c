@@ -106,16 +106,14 @@ static pc_status template_from_chat(relay_template *t, const pc__chat *chat)
     size_t size = t->source->system_size;
     int empty = !t->source->tokens && (strip_blanks(t->source->system, &size), !size);
     int joined = !empty && chat->system_joins_user;
-    pc_status status = pc__chat_check_role(chat, empty || t->source->tokens ? "user" : "system");
-    if (status >= 0)
-        status = add_text(&t->part[0], empty ? p->system_empty : p->system_open);
-    if (status >= 0 && !empty)
-        status = add_text(&t->part[1], p->system_close);
-    if (status >= 0 && !joined)
-        status = add_text(&t->part[1], p->user_open);
-    if (status >= 0)
-        status = add_text(&t->part[2], p->user_close);
-    return status < 0 ? status : add_text(&t->part[2], p->generation);
+    PC__TRY_RETURN(pc__chat_check_role(chat, empty || t->source->tokens ? "user" : "system"));
+    PC__TRY_RETURN(add_text(&t->part[0], empty ? p->system_empty : p->system_open));
+    if (!empty)
+        PC__TRY_RETURN(add_text(&t->part[1], p->system_close));
+    if (!joined)
+        PC__TRY_RETURN(add_text(&t->part[1], p->user_open));
+    PC__TRY_RETURN(add_text(&t->part[2], p->user_close));
+    return add_text(&t->part[2], p->generation);
 }
 
 /* Puts BOS in front if the model's convention wants it and the text does not begin with it. */

@@ -75,7 +75,6 @@ static pc_status end_text(resolver *r, int last)
 static pc_status child_named(resolver *r, const pc__node *parent, const char *name,
                              pc__node_kind kind, const pc__node **out)
 {
-    pc_status status;
     *out = NULL;
     r->key.size = 0;
     PC__TRY_RETURN(pc__bytes_add(&r->key, parent->path, strlen(parent->path)));
@@ -85,7 +84,7 @@ static pc_status child_named(resolver *r, const pc__node *parent, const char *na
     *out = pc__schema_node_at(r->tree, r->key.data, r->key.size);
     if (*out && (*out)->kind != kind)
         *out = NULL;
-    return status;
+    return PC_OK;
 }
 
 /* A module of that name anywhere, for a hint. */
@@ -156,9 +155,8 @@ static pc_status add_argument(resolver *r, const pc__node *module, const pc__xml
 {
     const pc__node *p;
     pc__part part = {.kind = PC__PART_ARGUMENT};
-    pc_status status = child_named(r, module, a->name, PC__NODE_PARAMETER, &p);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(child_named(r, module, a->name, PC__NODE_PARAMETER, &p));
     if (!p)
         return no_such_parameter(r, module, e, a->name);
     status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0, &part.tokens,
@@ -180,23 +178,19 @@ static pc_status add_argument(resolver *r, const pc__node *module, const pc__xml
 static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc__xml *e)
 {
     const pc__node *module;
-    pc_status status = child_named(r, parent, e->name, PC__NODE_MODULE, &module);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(child_named(r, parent, e->name, PC__NODE_MODULE, &module));
     if (!module)
         return no_such_module(r, parent, e);
     if (r->imported[module->index])
         return pc__xml_fault(r->env->where, e, "module '%s' is used twice", module->path);
-    if ((status = check_union(r, module, e)) < 0)
-        return status;
+    PC__TRY_RETURN(check_union(r, module, e));
     r->imported[module->index] = 1;
     for (size_t i = 0; i < e->attribute_count; i++)
-        if ((status = add_argument(r, module, e, &e->attributes[i])) < 0)
-            return status;
+        PC__TRY_RETURN(add_argument(r, module, e, &e->attributes[i]));
     r->referenced = 1;
     r->cursor = module->start + module->length;
-    if ((status = resolve_content(r, module, e)) < 0 || (status = end_text(r, 0)) < 0)
-        return status;
+    PC__TRY_RETURN(resolve_content(r, module, e));
+    PC__TRY_RETURN(end_text(r, 0));
     if (r->cursor < module->start + module->length)
         r->cursor = module->start + module->length;
     return PC_OK;
@@ -205,39 +199,34 @@ static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc
 static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
 {
     pc__chat_tag tag;
-    pc_status status;
     if (r->tree->slot)
         return pc__xml_fault(r->env->where, e,
                              "<%s>: the schema string is the template; write only the text",
                              e->name);
-    status = pc__chat_tag_of(r->env, e, &r->in_system, &tag);
-    if (status >= 0)
-        status = pc__literal_add_template(&r->literal, tag.open, e->line, e->column);
-    if (status >= 0)
-        status = resolve_content(r, module, e);
-    if (status >= 0)
-        status = pc__literal_add_template(&r->literal, tag.close, e->line, e->column);
-    return status < 0 ? status
-                      : pc__literal_add_template(&r->literal, tag.generation, e->line, e->column);
+    PC__TRY_RETURN(pc__chat_tag_of(r->env, e, &r->in_system, &tag));
+    PC__TRY_RETURN(pc__literal_add_template(&r->literal, tag.open, e->line, e->column));
+    PC__TRY_RETURN(resolve_content(r, module, e));
+    PC__TRY_RETURN(pc__literal_add_template(&r->literal, tag.close, e->line, e->column));
+    return pc__literal_add_template(&r->literal, tag.generation, e->line, e->column);
 }
 
 /* Blanks between elements are layout of the file, not text. */
 static pc_status resolve_content(resolver *r, const pc__node *module, const pc__xml *e)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < e->child_count && status >= 0; i++) {
+    for (size_t i = 0; i < e->child_count; i++) {
         const pc__xml *child = e->children[i];
         if (!child->name) {
             if (!pc__xml_is_blank(child->text, child->size))
-                status = pc__literal_add(&r->literal, PC__PIECE_DOCUMENT, child->text, child->size,
-                                         child->line, child->column);
+                PC__TRY_RETURN(pc__literal_add(&r->literal, PC__PIECE_DOCUMENT, child->text,
+                                               child->size, child->line, child->column));
         } else if (pc__is_chat_tag(child->name)) {
-            status = resolve_chat_tag(r, module, child);
-        } else if ((status = end_text(r, 0)) >= 0) {
-            status = resolve_reference(r, module, child);
+            PC__TRY_RETURN(resolve_chat_tag(r, module, child));
+        } else {
+            PC__TRY_RETURN(end_text(r, 0));
+            PC__TRY_RETURN(resolve_reference(r, module, child));
         }
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status add_schema_parts(resolver *r)
@@ -323,19 +312,17 @@ static pc_status finish_parts(resolver *r)
 
 static pc_status resolve_root(resolver *r, const pc__xml *root)
 {
-    pc_status status;
     if (strcmp(root->name, "prompt"))
         return pc__xml_fault(r->env->where, root, "the root element is <%.60s>, not <prompt>",
                              root->name);
-    if ((status = pc__only_attributes(r->env->where, root, " schema ")) < 0)
-        return status;
+    PC__TRY_RETURN(pc__only_attributes(r->env->where, root, " schema "));
     r->imported[0] = 1;
     /* text before the first module follows the schema's leading text */
     for (size_t i = 0;
          i < r->tree->root->child_count && r->tree->root->children[i]->kind == PC__NODE_TEXT; i++)
         r->cursor = r->tree->root->children[i]->start + r->tree->root->children[i]->length;
-    if ((status = resolve_content(r, r->tree->root, root)) < 0 || (status = end_text(r, 1)) < 0)
-        return status;
+    PC__TRY_RETURN(resolve_content(r, r->tree->root, root));
+    PC__TRY_RETURN(end_text(r, 1));
     if (!r->referenced && !r->out->part_count)
         return pc__xml_fault(r->env->where, root,
                              "the prompt is empty: name modules of the schema, or write text");
@@ -370,10 +357,9 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
 {
     pc__xml *xml;
     resolver r;
-    pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
+    pc_status status;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__xml_parse(&xml, env->mem, env->where, text, size));
     status = start_resolver(&r, env, tree);
     if (status >= 0)
         status = resolve_root(&r, xml);
@@ -406,10 +392,9 @@ pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, con
                                size_t size)
 {
     pc__xml *xml;
-    pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
+    pc_status status = PC_OK;
     *out = (pc__prompt_head){0};
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__xml_parse(&xml, env->mem, env->where, text, size));
     out->line = xml->line;
     out->column = xml->column;
     const char *schema = pc__xml_attribute_of(xml, "schema");

@@ -115,10 +115,8 @@ static pc_status end_text(schema_builder *b, pc__node *parent)
         return status;
     }
     b->apart = pc__literal_ends_apart(&b->literal);
-    if ((status = add_node(b, parent, PC__NODE_TEXT, NULL, b->literal.line, b->literal.column,
-                           &node))
-        < 0)
-        return status;
+    PC__TRY_RETURN(
+        add_node(b, parent, PC__NODE_TEXT, NULL, b->literal.line, b->literal.column, &node));
     for (size_t i = 0; i < b->literal.count; i++)
         node->in_system |= b->literal.pieces[i].kind == PC__PIECE_TEMPLATE;
     if (!(node->text = pc__strndup(b->env->mem, b->literal.text.data, b->literal.text.size)))
@@ -148,8 +146,7 @@ static pc_status add_source(schema_builder *b, const pc__xml *e)
     pc_status status;
     if (!src)
         return PC_OK;
-    if ((status = pc__source_file_read(b->env, e, src, &text, &size)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__source_file_read(b->env, e, src, &text, &size));
     status = pc__literal_add(&b->literal, PC__PIECE_FILE, text, size, e->line, e->column);
     pc__free(b->env->mem, text);
     return status;
@@ -169,23 +166,22 @@ static pc_status build_module(schema_builder *b, pc__node *parent, const pc__xml
     const char *where = b->env->where, *name = pc__name_attribute(where, e, "module", 1);
     const pc__node *twin;
     pc__node *node;
-    pc_status status;
     int before = b->apart;
     if (!name)
         return PC_ERR_PML;
-    if ((status = pc__only_attributes(where, e, " name src cache ")) < 0
-        || (status = add_node(b, parent, PC__NODE_MODULE, name, e->line, e->column, &node)) < 0
-        || (status = claim_path(b, node, &twin)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__only_attributes(where, e, " name src cache "));
+    PC__TRY_RETURN(add_node(b, parent, PC__NODE_MODULE, name, e->line, e->column, &node));
+    PC__TRY_RETURN(claim_path(b, node, &twin));
     if (twin && twin->kind == PC__NODE_MODULE)
         return pc__xml_fault(where, e, "a module '%s' is there already (line %zu)", name,
                              twin->line);
     if (twin)
         return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)",
                              name, twin->line);
-    if ((status = cache_attribute(b, e, node)) < 0 || (status = add_source(b, e)) < 0
-        || (status = build_content(b, node, e)) < 0 || (status = end_text(b, node)) < 0)
-        return status;
+    PC__TRY_RETURN(cache_attribute(b, e, node));
+    PC__TRY_RETURN(add_source(b, e));
+    PC__TRY_RETURN(build_content(b, node, e));
+    PC__TRY_RETURN(end_text(b, node));
     b->apart = b->apart && before; /* a prompt may leave the module out */
     return PC_OK;
 }
@@ -194,11 +190,9 @@ static pc_status build_union(schema_builder *b, pc__node *parent, const pc__xml 
 {
     const char *where = b->env->where, *name = pc__xml_attribute_of(e, "scaffold");
     pc__node *node;
-    pc_status status;
     int before = b->apart, all = before;
-    if ((status = pc__only_attributes(where, e, " scaffold ")) < 0
-        || (status = add_node(b, parent, PC__NODE_UNION, NULL, e->line, e->column, &node)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__only_attributes(where, e, " scaffold "));
+    PC__TRY_RETURN(add_node(b, parent, PC__NODE_UNION, NULL, e->line, e->column, &node));
     for (size_t i = 0; i < e->child_count; i++) {
         const pc__xml *child = e->children[i];
         if (!child->name && pc__xml_is_blank(child->text, child->size))
@@ -208,8 +202,7 @@ static pc_status build_union(schema_builder *b, pc__node *parent, const pc__xml 
                                  child->name ? "<" : "text", child->name ? child->name : "",
                                  child->name ? ">" : "");
         b->apart = before;
-        if ((status = build_module(b, node, child)) < 0)
-            return status;
+        PC__TRY_RETURN(build_module(b, node, child));
         all = all && b->apart;
     }
     b->apart = all;
@@ -289,7 +282,6 @@ static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__
     const pc__node *twin;
     int64_t length = 0;
     pc__node *node;
-    pc_status status;
     if (!parent->parent)
         return pc__xml_fault(where, e,
                              "a parameter must stand in a module, not directly in the schema");
@@ -297,11 +289,10 @@ static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__
         return PC_ERR_PML;
     if (e->child_count)
         return pc__xml_fault(where, e, "<%s> must be empty", e->name);
-    if ((status = pc__only_attributes(where, e, " name length len scaffold ")) < 0
-        || (status = parameter_length(b, e, &length)) < 0
-        || (status = add_node(b, parent, PC__NODE_PARAMETER, name, e->line, e->column, &node)) < 0
-        || (status = claim_path(b, node, &twin)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__only_attributes(where, e, " name length len scaffold "));
+    PC__TRY_RETURN(parameter_length(b, e, &length));
+    PC__TRY_RETURN(add_node(b, parent, PC__NODE_PARAMETER, name, e->line, e->column, &node));
+    PC__TRY_RETURN(claim_path(b, node, &twin));
     if (twin)
         return pc__xml_fault(where, e, "the module has a parameter or module '%s' already", name);
     node->length = length;
@@ -312,44 +303,36 @@ static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__
 static pc_status build_chat_tag(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
     pc__chat_tag tag;
-    pc_status status = pc__chat_tag_of(b->env, e, &b->tree->ends_in_system, &tag);
-    if (status >= 0)
-        status = pc__literal_add_template(&b->literal, tag.open, e->line, e->column);
-    if (status >= 0 && !pc__xml_is_empty(e))
-        status = build_content(b, parent, e);
-    if (status >= 0)
-        status = pc__literal_add_template(&b->literal, tag.close, e->line, e->column);
-    return status < 0 ? status
-                      : pc__literal_add_template(&b->literal, tag.generation, e->line, e->column);
+    PC__TRY_RETURN(pc__chat_tag_of(b->env, e, &b->tree->ends_in_system, &tag));
+    PC__TRY_RETURN(pc__literal_add_template(&b->literal, tag.open, e->line, e->column));
+    if (!pc__xml_is_empty(e))
+        PC__TRY_RETURN(build_content(b, parent, e));
+    PC__TRY_RETURN(pc__literal_add_template(&b->literal, tag.close, e->line, e->column));
+    return pc__literal_add_template(&b->literal, tag.generation, e->line, e->column);
 }
 
 static pc_status note_scaffold(schema_builder *b, const pc__node *parent, const pc__xml *e)
 {
-    pc_status status;
     if (parent->parent)
         return pc__xml_fault(b->env->where, e, "<scaffold> stands directly in the schema");
     if (!pc__xml_attribute_of(e, "modules"))
         return pc__xml_fault(b->env->where, e, "<scaffold> has no modules");
     if (!pc__xml_is_empty(e))
         return pc__xml_fault(b->env->where, e, "<scaffold> must be empty");
-    if ((status = pc__only_attributes(b->env->where, e, " modules ")) < 0
-        || (status = pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity,
-                              b->scaffold_count + 1, sizeof *b->scaffolds))
-               < 0)
-        return status;
+    PC__TRY_RETURN(pc__only_attributes(b->env->where, e, " modules "));
+    PC__TRY_RETURN(pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity,
+                            b->scaffold_count + 1, sizeof *b->scaffolds));
     b->scaffolds[b->scaffold_count++] = e;
     return PC_OK;
 }
 
 static pc_status build_element(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
-    pc_status status;
     if (pc__is_chat_tag(e->name))
         return build_chat_tag(b, parent, e);
     if (!strcmp(e->name, "scaffold"))
         return note_scaffold(b, parent, e);
-    if ((status = end_text(b, parent)) < 0)
-        return status;
+    PC__TRY_RETURN(end_text(b, parent));
     if (!strcmp(e->name, "module"))
         return build_module(b, parent, e);
     if (!strcmp(e->name, "union"))
@@ -376,14 +359,13 @@ static size_t text_size(const pc__xml *parent, size_t index)
 
 static pc_status build_content(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < e->child_count && status >= 0; i++) {
+    for (size_t i = 0; i < e->child_count; i++) {
         const pc__xml *child = e->children[i];
-        status = child->name ? build_element(b, parent, child)
-                             : pc__literal_add(&b->literal, PC__PIECE_DOCUMENT, child->text,
-                                               text_size(e, i), child->line, child->column);
+        PC__TRY_RETURN(child->name ? build_element(b, parent, child)
+                                   : pc__literal_add(&b->literal, PC__PIECE_DOCUMENT, child->text,
+                                                     text_size(e, i), child->line, child->column));
     }
-    return status;
+    return PC_OK;
 }
 
 /* ------------------------------------------------------------ scaffold sets */
@@ -429,43 +411,37 @@ static pc_status build_scaffold(schema_builder *b, const pc__xml *e)
 {
     const char *at = pc__xml_attribute_of(e, "modules");
     pc__scaffold *set = &b->tree->scaffolds[b->tree->scaffold_count++];
-    pc_status status = PC_OK;
-    while (*(at += strspn(at, " \t\r\n")) && status >= 0) {
+    while (*(at += strspn(at, " \t\r\n"))) {
         size_t n = strcspn(at, " \t\r\n");
-        status = add_scaffold_member(b, e, set, at, n);
+        PC__TRY_RETURN(add_scaffold_member(b, e, set, at, n));
         at += n;
     }
-    if (status >= 0 && set->count < 2)
-        status = pc__xml_fault(b->env->where, e, "<scaffold> needs at least two modules");
-    return status;
+    if (set->count < 2)
+        return pc__xml_fault(b->env->where, e, "<scaffold> needs at least two modules");
+    return PC_OK;
 }
 
 static pc_status build_tree(schema_builder *b, const pc__xml *root)
 {
     const char *where = b->env->where, *name;
-    pc_status status;
     if (strcmp(root->name, "schema"))
         return pc__xml_fault(where, root, "the root element is <%.60s>, not <schema>", root->name);
     if (!(name = pc__name_attribute(where, root, "schema", 0)))
         return PC_ERR_PML;
-    if ((status = pc__only_attributes(where, root, " name src ")) < 0)
-        return status;
+    PC__TRY_RETURN(pc__only_attributes(where, root, " name src "));
     if (!(b->tree->name = pc__strdup(b->env->mem, name))
         || pc__string_map_new(&b->tree->paths, b->env->mem, 0) < 0)
         return PC_ERR_NOMEM;
-    if ((status = add_node(b, NULL, PC__NODE_MODULE, name, root->line, root->column,
-                           &b->tree->root))
-            < 0
-        || (status = add_source(b, root)) < 0
-        || (status = build_content(b, b->tree->root, root)) < 0
-        || (status = end_text(b, b->tree->root)) < 0)
-        return status;
+    PC__TRY_RETURN(
+        add_node(b, NULL, PC__NODE_MODULE, name, root->line, root->column, &b->tree->root));
+    PC__TRY_RETURN(add_source(b, root));
+    PC__TRY_RETURN(build_content(b, b->tree->root, root));
+    PC__TRY_RETURN(end_text(b, b->tree->root));
     if (!(b->tree->scaffolds = pc__calloc(b->env->mem, b->scaffold_count,
                                           sizeof *b->tree->scaffolds)))
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < b->scaffold_count; i++)
-        if ((status = build_scaffold(b, b->scaffolds[i])) < 0)
-            return status;
+        PC__TRY_RETURN(build_scaffold(b, b->scaffolds[i]));
     return pc__layout(b->tree, b->env);
 }
 
@@ -473,11 +449,10 @@ pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, c
                                 size_t size)
 {
     pc__xml *xml;
-    pc_status status = pc__xml_parse(&xml, env->mem, env->where, text, size);
+    pc_status status;
     schema_builder b = {.env = env, .literal = {.env = env}, .apart = 1};
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__xml_parse(&xml, env->mem, env->where, text, size));
     b.tree = pc__calloc(env->mem, 1, sizeof *b.tree);
     status = b.tree ? build_tree(&b, xml) : PC_ERR_NOMEM;
     pc__literal_free(&b.literal);

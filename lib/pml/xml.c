@@ -259,8 +259,7 @@ pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *wher
     const pc_allocator *outer = current;
     pc_status status;
     *out = NULL;
-    if ((status = check_document(where, text, size)) < 0)
-        return status;
+    PC__TRY_RETURN(check_document(where, text, size));
     current = mem;
     p.parser = XML_ParserCreate_MM("UTF-8", &suite, NULL);
     status = p.parser ? parse_document(&p, text, size) : PC_ERR_NOMEM;

@@ -2,7 +2,6 @@
  */
 #include "serve/assemble.h"
 
-#include <promptcache/bench.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -66,7 +65,7 @@ static int order_rows(assembly *f)
     qsort(f->rows, f->count, sizeof *f->rows, by_position);
     for (size_t i = 1; i < f->count; i++)
         distinct &= f->rows[i].position > f->rows[i - 1].position;
-    if (f->request->options->baseline == PC_BASELINE_CONTIGUOUS) {
+    if (f->request->bench->baseline == PC_BASELINE_CONTIGUOUS) {
         for (size_t i = 0; i < f->count; i++)
             f->rows[i].position = (int64_t)i;
         f->out->next_position = (int64_t)f->count;

@@ -7,7 +7,6 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
 {
     pc_batch_options o;
     pc_batch *batch;
-    pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_batch_new: out is NULL");
     *out = NULL;

@@ -6,8 +6,6 @@
 #include "model/model_states.h"
 #include "serve/model_calls.h"
 
-#include <promptcache/bench.h>
-
 pc_status pc__gather_new(pc__gather **out, pc__request *r)
 {
     pc__gather *g = pc__request_sees_all(r) ? pc__gather_exact_new(r) : pc__gather_units_new(r);
@@ -131,7 +129,7 @@ static int may_wait(const pc__request *r)
 static int may_stream(const pc__request *r)
 {
     return pc__model_is_native(r->model) && !r->stream_failure
-           && r->options->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;
+           && r->bench->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;
 }
 
 static void drop_streams(pc__gather *g)

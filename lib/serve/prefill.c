@@ -1,5 +1,6 @@
 /* pc_prefill: prompts that need no answer, with or without a memo; and pc__prefill_hit. */
 #include <math.h>
+#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -312,7 +313,6 @@ static void write_results(const prefill_work *w)
 static pc_status run_prefill(prefill_work *w)
 {
     double begun;
-    pc_status status;
     PC__TRY_RETURN(reserve_results(w));
     if (w->options.memo)
         PC__TRY_RETURN(look_up_memo(w));
@@ -356,7 +356,6 @@ static void end_prefill(prefill_work *w)
 
 static pc_status begin_prefill(prefill_work *w, const pc_prefill_options *options)
 {
-    pc_status status;
     PC__TRY_RETURN(read_prefill_options(&w->options, options));
     if (w->model && pc__model_is_native(w->model)) {
         w->hidden = (size_t)w->model->info.hidden;

@@ -1,7 +1,6 @@
 /* The shared state of a request: made, checked against the model's limits, reset, freed. */
 #include "serve/request.h"
 
-#include <promptcache/bench.h>
 #include <string.h>
 
 #include "attn/kv.h"
@@ -63,7 +62,7 @@ static pc_status check_length(const pc__request *r, int64_t next, size_t pushed)
 }
 
 pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *cache,
-                           const pc_generate_options *options, size_t pushed)
+                           const pc__generation *generation, size_t pushed)
 {
     const pc_allocator *mem = &prompt->model->context->mem;
     int64_t next, reach;
@@ -71,7 +70,8 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
     r->prompt = prompt;
     r->model = prompt->model;
     r->cache = cache;
-    r->options = options;
+    r->options = &generation->options;
+    r->bench = &generation->bench;
     r->missed_part = SIZE_MAX;
     r->stats = (pc_stats)PC__STATS_START;
     r->parts = pc__calloc(mem, prompt->part_count + 1, sizeof *r->parts);
@@ -82,7 +82,7 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
     r->tokens = r->parts[prompt->part_count].first;
     r->stats.tokens_prompt = r->tokens;
     pc__request_last_part(r, &next);
-    reach = options->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens : next;
+    reach = r->bench->baseline == PC_BASELINE_CONTIGUOUS ? (int64_t)r->tokens : next;
     r->regime = choose_regime(r, reach + (int64_t)pushed);
     r->stats.rope_regime_length = r->regime.decided;
     r->stats.rope_regime = r->regime.key;
@@ -125,13 +125,13 @@ void pc__request_reset(pc__request *r, double started, uint32_t stream_failure)
 
 int pc__request_reuses_nothing(const pc__request *r)
 {
-    return r->options->baseline == PC_BASELINE_PREFILL
-           || r->options->baseline == PC_BASELINE_CONTIGUOUS;
+    return r->bench->baseline == PC_BASELINE_PREFILL
+           || r->bench->baseline == PC_BASELINE_CONTIGUOUS;
 }
 
 int pc__request_is_fresh(const pc__request *r)
 {
-    return r->options->baseline == PC_BASELINE_PLAN || r->options->repair == PC_REPAIR_FULL;
+    return r->bench->baseline == PC_BASELINE_PLAN || r->options->repair == PC_REPAIR_FULL;
 }
 
 int pc__request_sees_all(const pc__request *r)

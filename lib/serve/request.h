@@ -7,6 +7,7 @@
 #define PC_SERVE_REQUEST_H
 
 #include "serve/fetch.h"
+#include "serve/generate.h"
 #include "serve/prompt.h"
 
 /* Statistics of a request that has not begun. */
@@ -26,6 +27,7 @@ typedef struct pc__request {
     const pc_model *model;
     pc_cache *cache; /* NULL: nothing is looked up or kept */
     const pc_generate_options *options;
+    const pc_bench_options *bench;
     pc__request_regime regime;
     size_t tokens;           /* of all parts */
     pc__request_part *parts; /* [part_count + 1] */
@@ -39,7 +41,7 @@ typedef struct pc__request {
 /* `pushed`: how many tokens follow the prompt before anything is sampled. PC_ERR_LIMIT: prompt and
  * pushed tokens do not fit. */
 pc_status pc__request_init(pc__request *request, const pc_prompt *prompt, pc_cache *cache,
-                           const pc_generate_options *options, size_t pushed);
+                           const pc__generation *generation, size_t pushed);
 void pc__request_end(pc__request *request); /* zeroed: does nothing */
 /* As if nothing had been gathered, but for the time that it took since `started`. */
 void pc__request_reset(pc__request *request, double started, uint32_t stream_failure);

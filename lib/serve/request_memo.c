@@ -1,7 +1,6 @@
 /* A request asks its memo, and goes on from a hit. */
 #include "serve/request_memo.h"
 
-#include <promptcache/bench.h>
 #include <string.h>
 
 #include "model/model_states.h"
@@ -16,8 +15,8 @@ int pc__request_asks_memo(pc__request *r)
         return 0;
     if (r->prompt->schema || r->prompt->given)
         reason = PC_REASON_PARTS;
-    else if (o->baseline != PC_BASELINE_NONE)
-        reason = PC_REASON_BASELINE;
+    else if (r->bench->baseline != PC_BASELINE_NONE)
+        reason = PC_REASON_NOT_WANTED;
     else if (o->repair == PC_REPAIR_FULL)
         reason = PC_REASON_REPAIR;
     else if (pc__model_rope_regime(r->model, r->tokens) != r->regime.key)

@@ -2,7 +2,6 @@
  * where a layer did not come in time. */
 #include "serve/request_run.h"
 
-#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -19,7 +18,7 @@ static pc_status copy_hits(pc__request *r)
     for (size_t p = 0; p < r->prompt->part_count && status >= 0; p++) {
         pc__request_part *part = &r->parts[p];
         pc_segment *copy;
-        if (!part->segment || !part->hit || part[1].first <= r->options->shared_tokens)
+        if (!part->segment || !part->hit || part[1].first <= r->bench->shared_tokens)
             continue;
         status = pc_segment_copy(&copy, part->segment);
         if (status >= 0) {
@@ -38,7 +37,7 @@ static pc_status use_given(pc__request *r)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the prompt is made of segments: baseline %u or repair %u cannot compute "
                         "them anew",
-                        r->options->baseline, r->options->repair);
+                        r->bench->baseline, r->options->repair);
     for (size_t p = 0; p < r->prompt->given_count; p++) {
         r->parts[p].segment = pc__segment_ref(r->prompt->given[p].segment);
         r->parts[p].hit = 1;
@@ -77,7 +76,7 @@ static pc_status find_segments(pc__request *r, float *logits, pc__memo_answer *a
     if (status < 0)
         return status;
     pc__request_judge(r);
-    return r->options->baseline == PC_BASELINE_COPIES ? copy_hits(r) : PC_OK;
+    return r->bench->baseline == PC_BASELINE_COPIES ? copy_hits(r) : PC_OK;
 }
 
 static pc_status repair_parts(pc__request *r)
@@ -110,7 +109,7 @@ static pc_status assemble_prompt(pc__request *r, pc__placed_prompt *out, float *
     status = pc__assemble(r, out, logits);
     if (r->cache)
         pc__cache_request_running(r->cache, -1);
-    if (r->options->baseline == PC_BASELINE_NO_ATTENTION)
+    if (r->bench->baseline == PC_BASELINE_NO_ATTENTION)
         r->stats.exactness = PC_APPROXIMATE; /* only the prompt's own states are right */
     if (status < 0)
         return status;

@@ -131,7 +131,7 @@ pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
     pc__request request;
     pc_status status;
     s->started = pc__now();
-    status = pc__request_init(&request, s->prompt, s->cache, &s->generation.options, s->count);
+    status = pc__request_init(&request, s->prompt, s->cache, &s->generation, s->count);
     if (status >= 0)
         status = pc__request_poll(&request);
     if (status >= 0)

@@ -5,8 +5,6 @@
 #include "serve/sequence.h"
 #include "serve/visibility.h"
 
-#include <promptcache/bench.h>
-
 /* A reference to the attached segment with these states. */
 static pc_segment *attached_segment(const pc_sequence *s, const pc__kv *kv)
 {
@@ -40,7 +38,7 @@ static pc_status own_segment(const pc_sequence *s, const pc__sequence_span *span
     if (status >= 0)
         status = pc__wrap_segment(out, s->model, kv, ids, span->hi);
     if (status >= 0
-        && (s->stats.tokens_memo || s->generation.options.baseline == PC_BASELINE_NO_ATTENTION))
+        && (s->stats.tokens_memo || s->generation.bench.baseline == PC_BASELINE_NO_ATTENTION))
         (*out)->lossy = 1; /* some of it has seen other maps, or nothing */
     pc__free(mem, ids);
     return status;

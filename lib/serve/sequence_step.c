@@ -1,5 +1,4 @@
 /* One step of running sequences, for all that can go together in one call of the model. */
-#include <promptcache/bench.h>
 #include <stdio.h>
 #include "serve/model_calls.h"
 #include "serve/sequence.h"
@@ -36,7 +35,7 @@ static int can_cancel(const step_members *g)
 
 static uint32_t flags_of(const pc_sequence *s)
 {
-    switch (s->generation.options.baseline) {
+    switch (s->generation.bench.baseline) {
     case PC_BASELINE_PER_ROW:
         return PC_STEP_PER_ROW;
     case PC_BASELINE_NO_ATTENTION:

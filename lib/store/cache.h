@@ -1,4 +1,4 @@
-/* The cache: segments by key, in the tier RAM (store/ram/ram_tier.h) and in the tiers of records
+/* The cache: segments by key, in the RAM tier (store/ram/ram_tier.h) and in the tiers of records
  * below it (store/tier.h).
  *
  * A request looks in RAM with pc__cache_get. On a miss it may start a load from the lower tiers

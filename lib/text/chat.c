@@ -156,9 +156,8 @@ static pc_status load_json(pc__chat **out, const pc_allocator *mem, const pc__to
                            const char *path)
 {
     json_t *root;
-    pc_status status = pc__json_file(&root, mem, path, 1 << 20, 0);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__json_file(&root, mem, path, 1 << 20, 0));
     status = json_is_object(root) ? from_json(out, mem, tokenizer, root, path)
                                   : pc__fail(PC_ERR_FORMAT, "%s: not an object", path);
     json_decref(root);
@@ -230,7 +229,6 @@ pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__token
     const pc__chat_template *form = pc__chat_family(name);
     size_t n = strlen(name);
     char list[256];
-    pc_status status;
     *out = NULL;
     if (n > 5 && !strcmp(name + n - 5, ".json"))
         return load_json(out, mem, tokenizer, name);
@@ -241,8 +239,9 @@ pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__token
                         ".json file",
                         name, list);
     }
-    status = tokenizer ? check_tokens(form, tokenizer, name) : PC_OK;
-    return status < 0 ? status : pc__chat_new(out, mem, tokenizer, form);
+    if (tokenizer)
+        PC__TRY_RETURN(check_tokens(form, tokenizer, name));
+    return pc__chat_new(out, mem, tokenizer, form);
 }
 
 pc_status pc__chat_check_role(const pc__chat *chat, const char *role)

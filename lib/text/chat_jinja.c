@@ -152,10 +152,9 @@ static size_t common_end(text_range a, text_range b)
 
 static pc_status set_piece(template_reading *r, int piece, text_range text)
 {
-    pc_status status;
     r->piece[piece].size = 0;
-    status = pc__bytes_add(&r->piece[piece], text.data, text.size);
-    return status < 0 ? status : pc__bytes_add(&r->piece[piece], "", 0);
+    PC__TRY_RETURN(pc__bytes_add(&r->piece[piece], text.data, text.size));
+    return pc__bytes_add(&r->piece[piece], "", 0);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -202,12 +201,11 @@ static pc_status read_turns(template_reading *r, text_range before, text_range a
         open = after_first(next, next.size - n);
     }
     n = begins_with(answer, after) ? after.size : common_beginning(answer, after);
-    if ((status = set_piece(r, EMPTY, without_end(before, open.size))) < 0
-        || (status = set_piece(r, OPEN, open)) < 0
-        || (status = set_piece(r, CLOSE, (text_range){after.data, n})) < 0
-        || (status = set_piece(r, GENERATION, after_first(after, n))) < 0
-        || (status = set_piece(r, ANSWER_OPEN, after_first(answer, n))) < 0)
-        return status;
+    PC__TRY_RETURN(set_piece(r, EMPTY, without_end(before, open.size)));
+    PC__TRY_RETURN(set_piece(r, OPEN, open));
+    PC__TRY_RETURN(set_piece(r, CLOSE, (text_range){after.data, n}));
+    PC__TRY_RETURN(set_piece(r, GENERATION, after_first(after, n)));
+    PC__TRY_RETURN(set_piece(r, ANSWER_OPEN, after_first(answer, n)));
     return set_piece(r, ANSWER_CLOSE, without_end(next, open.size));
 }
 
@@ -229,10 +227,8 @@ static pc_status read_system(template_reading *r, text_range after)
     if (!close.data || !ranges_equal(rest, after))
         return not_known(r, "a system prompt changes the text after it");
     r->joins = !ends_with(close, user);
-    status = set_piece(r, SYSTEM_OPEN, open);
-    return status < 0
-               ? status
-               : set_piece(r, SYSTEM_CLOSE, r->joins ? close : without_end(close, user.size));
+    PC__TRY_RETURN(set_piece(r, SYSTEM_OPEN, open));
+    return set_piece(r, SYSTEM_CLOSE, r->joins ? close : without_end(close, user.size));
 }
 
 /* ------------------------------------------------------------------ checking */
@@ -252,27 +248,26 @@ static pc_status add_word(pc__bytes *out, const char *word)
 static pc_status compose(const template_reading *r, pc__bytes *out, size_t from, int late_system)
 {
     const size_t last = sizeof conversation / sizeof *conversation - 1;
-    pc_status status = PC_OK;
     int joined = 0;
     out->size = 0;
     if (from || late_system)
-        status = add_piece(r, out, EMPTY);
-    for (size_t i = from + (size_t)late_system; i <= last && status >= 0; i++) {
+        PC__TRY_RETURN(add_piece(r, out, EMPTY));
+    for (size_t i = from + (size_t)late_system; i <= last; i++) {
         const char *role = conversation[i].role;
         int system = *role == 's', user = *role == 'u';
         int begin = system ? SYSTEM_OPEN : user ? OPEN : ANSWER_OPEN;
         int end = system ? SYSTEM_CLOSE : user ? CLOSE : ANSWER_CLOSE;
         if (!joined)
-            status = add_piece(r, out, begin);
-        if (status >= 0 && late_system && i == last && (status = add_word(out, S)) >= 0)
-            status = add_piece(r, out, SYSTEM_CLOSE);
-        if (status >= 0)
-            status = add_word(out, conversation[i].content);
-        if (status >= 0)
-            status = add_piece(r, out, end);
+            PC__TRY_RETURN(add_piece(r, out, begin));
+        if (late_system && i == last) {
+            PC__TRY_RETURN(add_word(out, S));
+            PC__TRY_RETURN(add_piece(r, out, SYSTEM_CLOSE));
+        }
+        PC__TRY_RETURN(add_word(out, conversation[i].content));
+        PC__TRY_RETURN(add_piece(r, out, end));
         joined = system && r->joins;
     }
-    return status < 0 ? status : add_piece(r, out, GENERATION);
+    return add_piece(r, out, GENERATION);
 }
 
 /* Whether the system prompt is just text before a user's: then it may stand before any of them. */

@@ -57,9 +57,7 @@ static pc__string_map_slot *find_key(const pc__string_map *map, const char *key,
 static pc_status grow_table(pc__string_map *map)
 {
     pc__string_map larger;
-    pc_status status = pc__string_map_new(&larger, map->mem, map->count * 2);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__string_map_new(&larger, map->mem, map->count * 2));
     for (size_t i = 0; i <= map->mask; i++)
         if (map->slots[i].key)
             *find_key(&larger, map->slots[i].key, map->slots[i].size) = map->slots[i];

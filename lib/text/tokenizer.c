@@ -80,8 +80,7 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
                         pc__ids *out)
 {
     size_t from = 0;
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < size && status >= 0;) {
+    for (size_t i = 0; i < size;) {
         int32_t id = special_at(t, text + i, size - i, flags);
         size_t end = i;
         if (id < 0) {
@@ -90,15 +89,14 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
         }
         while (t->tokens[id].lstrip && end > from && pc__is_blank(text[end - 1]))
             end--;
-        status = encode_between_specials(t, text + from, end - from, !from, out);
-        if (status >= 0)
-            status = pc__ids_add(out, id);
+        PC__TRY_RETURN(encode_between_specials(t, text + from, end - from, !from, out));
+        PC__TRY_RETURN(pc__ids_add(out, id));
         i += t->tokens[id].text.size;
         while (t->tokens[id].rstrip && i < size && pc__is_blank(text[i]))
             i++;
         from = i;
     }
-    return status < 0 ? status : encode_between_specials(t, text + from, size - from, !from, out);
+    return encode_between_specials(t, text + from, size - from, !from, out);
 }
 
 pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,

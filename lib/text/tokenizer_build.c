@@ -251,17 +251,16 @@ static pc_status unigram(pc__tokenizer *t, const pc__vocab *v)
 /* SentencePiece's normaliser, by the vocabulary's settings. */
 static pc_status build_steps(pc__steps **out, const pc_allocator *mem, const pc__vocab *v)
 {
-    pc_status status = PC_OK;
     *out = NULL;
     if (!v->charsmap.size && !v->one_blank)
         return PC_OK;
-    status = pc__steps_new(out, mem);
-    if (status >= 0 && v->charsmap.size)
-        status = pc__steps_add_map(*out, PC__STEP_MAP_LONGEST, v->charsmap.data, v->charsmap.size,
-                                   v->where);
-    if (status >= 0 && v->one_blank)
-        status = pc__steps_add(*out, PC__STEP_ONE_BLANK, 0);
-    return status;
+    PC__TRY_RETURN(pc__steps_new(out, mem));
+    if (v->charsmap.size)
+        PC__TRY_RETURN(pc__steps_add_map(*out, PC__STEP_MAP_LONGEST, v->charsmap.data,
+                                         v->charsmap.size, v->where));
+    if (v->one_blank)
+        PC__TRY_RETURN(pc__steps_add(*out, PC__STEP_ONE_BLANK, 0));
+    return PC_OK;
 }
 
 static pc_status build_parts(pc__tokenizer *t, const pc__vocab *v, const char *const *expressions,
@@ -290,11 +289,10 @@ pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, cons
                               const pc__token_rules *rules, const char *const *expressions,
                               size_t expression_count)
 {
-    pc_status status = check_vocab(vocab);
+    pc_status status;
     pc__tokenizer *t;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_vocab(vocab));
     if (!(t = pc__calloc(mem, 1, sizeof *t)))
         return PC_ERR_NOMEM;
     t->mem = *mem;

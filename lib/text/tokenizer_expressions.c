@@ -92,14 +92,11 @@ pc_status pc__expression_compile(pcre2_code **out, pcre2_general_context **memor
 
 pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const char *where)
 {
-    pc_status status;
     if (t->expressions == PC__MAX_EXPRESSIONS)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizer expressions", where,
                         PC__MAX_EXPRESSIONS);
-    status = pc__expression_compile(&t->expression[t->expressions], &t->regex_memory, &t->mem,
-                                    expression, where);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__expression_compile(&t->expression[t->expressions], &t->regex_memory, &t->mem,
+                                          expression, where));
     t->expressions++;
     pc__digest digest;
     pc__digest_start(&digest, "expression/1");

@@ -7,7 +7,7 @@
  *   UNIGRAM (unigram*.c)    normaliser, split at blanks, the pieces with the largest sum of scores
  *
  * tokenizer_build.c makes a tokenizer of a vocabulary; _json, _sentencepiece and _llama2c read one
- * from files. _bpe_merge merges for SPM and BPE. */
+ * from files. _bpe merges for SPM too. */
 #ifndef PC_TEXT_TOKENIZER_INTERNAL_H
 #define PC_TEXT_TOKENIZER_INTERNAL_H
 

@@ -5,7 +5,6 @@
 
 #include "base/file.h"
 #include "text/json_file.h"
-#include "text/normalise_json.h"
 #include "text/tokenizer_json_internal.h"
 
 enum { JSON_LIMIT = 256 << 20 };
@@ -203,20 +202,19 @@ static pc_status read_post_processor(pc__json_reading *r, const json_t *p)
 
 static pc_status read_unigram(pc__json_reading *r, const json_t *m)
 {
-    pc_status status = pc__steps_new_from_json(
-        &r->steps, r->mem, json_object_get(r->root, "normalizer"),
-        json_object_get(r->root, "pre_tokenizer"), &r->rules, r->where);
     r->vocab.kind = PC__VOCAB_UNIGRAM;
-    if (status >= 0 && (status = pc__json_tokens(r, m, 1)) >= 0)
-        status = read_post_processor(r, json_object_get(r->root, "post_processor"));
-    return status < 0 ? status : PC_OK;
+    PC__TRY_RETURN(
+        pc__steps_new_from_json(&r->steps, r->mem, json_object_get(r->root, "normalizer"),
+                                json_object_get(r->root, "pre_tokenizer"), &r->rules, r->where));
+    PC__TRY_RETURN(pc__json_tokens(r, m, 1));
+    PC__TRY_RETURN(read_post_processor(r, json_object_get(r->root, "post_processor")));
+    return PC_OK;
 }
 
 static pc_status read_model(pc__json_reading *r)
 {
     json_t *m = json_object_get(r->root, "model");
     const char *type = string_of(m, "type");
-    pc_status status;
     if (!json_is_object(m))
         return pc__fail(PC_ERR_FORMAT, "%s: there is no model", r->where);
     if (!*type)
@@ -227,11 +225,10 @@ static pc_status read_model(pc__json_reading *r)
         return read_unigram(r, m);
     if (strcmp(type, "BPE") && strcmp(type, "WordPiece"))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
-    if ((status = read_normalizer(r, json_object_get(r->root, "normalizer"))) < 0
-        || (status = read_pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"))) < 0
-        || (status = pc__json_tokens(r, m, 0)) < 0
-        || (status = pc__json_merges(r, m, !strcmp(type, "BPE"))) < 0)
-        return status;
+    PC__TRY_RETURN(read_normalizer(r, json_object_get(r->root, "normalizer")));
+    PC__TRY_RETURN(read_pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer")));
+    PC__TRY_RETURN(pc__json_tokens(r, m, 0));
+    PC__TRY_RETURN(pc__json_merges(r, m, !strcmp(type, "BPE")));
     r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE
                     : r->byte_level            ? PC__VOCAB_BPE
                                                : PC__VOCAB_SPM;
@@ -245,8 +242,8 @@ static pc_status read_model(pc__json_reading *r)
     if (r->vocab.unk < 0 && *string_of(m, "unk_token"))
         return pc__fail(PC_ERR_FORMAT, "%s: model.unk_token: '%.40s' is no token", r->where,
                         string_of(m, "unk_token"));
-    status = read_post_processor(r, json_object_get(r->root, "post_processor"));
-    return status < 0 ? status : PC_OK;
+    PC__TRY_RETURN(read_post_processor(r, json_object_get(r->root, "post_processor")));
+    return PC_OK;
 }
 
 /* A token that tokenizer_config.json names, as a string or as an object with its content. */

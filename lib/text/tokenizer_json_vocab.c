@@ -81,14 +81,11 @@ static pc_status place_words(pc__json_reading *r, json_t *vocab, int bytes)
 {
     json_t *value;
     const char *key;
-    pc_status status = PC_OK;
     json_object_foreach(vocab, key, value)
     {
-        status = place_token(
+        PC__TRY_RETURN(place_token(
             r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
-            bytes && is_byte(key, strlen(key)) ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL);
-        if (status < 0)
-            return status;
+            bytes && is_byte(key, strlen(key)) ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL));
     }
     return PC_OK;
 }
@@ -118,9 +115,7 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
         r->tokens[i].data = "";
         r->types[i] = PC__TOKEN_UNUSED;
     }
-    status = unigram ? place_pieces(r, model, bytes) : place_words(r, vocab, bytes);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(unigram ? place_pieces(r, model, bytes) : place_words(r, vocab, bytes));
     json_array_foreach(added, i, value)
     {
         json_t *id = json_object_get(value, "id"), *content = json_object_get(value, "content");

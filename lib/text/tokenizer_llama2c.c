@@ -65,10 +65,9 @@ pc_status pc__tokenizer_from_llama2c(pc__tokenizer **out, const pc_allocator *me
 {
     llama2c_vocab v = {0};
     pc__file file;
-    pc_status status = pc__file_map(&file, path);
+    pc_status status;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__file_map(&file, path));
     if (vocab_size < 3 || vocab_size > file.size / 8)
         status = pc__fail(PC_ERR_FORMAT, "%s: %zu bytes cannot hold %zu tokens", path, file.size,
                           vocab_size);

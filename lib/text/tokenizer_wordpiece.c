@@ -81,7 +81,6 @@ static pc_status add_code_point(const pc__tokenizer *t, uint32_t c, pc__bytes *w
 {
     char utf8[4];
     int alone = is_punctuation(c) || (t->rules.split_chinese && is_chinese(c));
-    pc_status status;
     if (is_blank_character(c))
         return flush_word(t, word, out);
     if (is_dropped(c)
@@ -90,10 +89,9 @@ static pc_status add_code_point(const pc__tokenizer *t, uint32_t c, pc__bytes *w
         return PC_OK;
     if (t->rules.lowercase)
         c = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
-    if (alone && (status = flush_word(t, word, out)) < 0)
-        return status;
-    if ((status = pc__bytes_add(word, utf8, pc__utf8_write(c, utf8))) < 0)
-        return status;
+    if (alone)
+        PC__TRY_RETURN(flush_word(t, word, out));
+    PC__TRY_RETURN(pc__bytes_add(word, utf8, pc__utf8_write(c, utf8)));
     return alone ? flush_word(t, word, out) : PC_OK;
 }
 

@@ -1,9 +1,9 @@
-/* Catches a tier COMPRESSED that gives other states than it got; exceeds its budget while writing
+/* Catches a COMPRESSED tier that gives other states than it got; exceeds its budget while writing
  * or reading; evicts a record that is being read; loses an open record when it is removed; keeps
  * expired or damaged records; forgets to zero; counts wrongly; calls the application under its
  * lock; leaks when memory is short; or is not safe between threads (also run under
  * ThreadSanitizer). */
-#include "store/compressed/compressed_tier.h"
+#include "store/tier.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "store/zeroing.h"
 #include "testing.h"
 
 enum { BLOCKS = 3, BLOCK = 4000 };

@@ -1,4 +1,4 @@
-/* The folder of the tier DISK under attack. Catches: links followed out of the folder; files of
+/* The folder of the DISK tier under attack. Catches: links followed out of the folder; files of
  * others, pipes and folders taken for records; damaged files that block the tier for good; folders
  * that are not ours, or that others may write to; a folder that vanishes; writing in a read-only
  * folder. */

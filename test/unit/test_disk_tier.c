@@ -1,4 +1,4 @@
-/* The tier DISK without a cache. Catches: records changed or under another key; a budget exceeded
+/* The DISK tier without a cache. Catches: records changed or under another key; a budget exceeded
  * by stored or written bytes; eviction of a higher score, a higher priority or a parent; entries of
  * other processes not found, or their removals not noticed; uses and dates lost by a restart; a
  * damaged index that is believed; a name blocked for ever by a record that cannot be opened;

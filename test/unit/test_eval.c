@@ -151,7 +151,7 @@ static void without_memory(void)
         co.allocator = &mem;
         co.threads = 1;
         CHECK_OK(pc_context_new(&context, &co));
-        if (!CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL))) {
+        if (!CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, NULL))) {
             pc_context_free(context);
             return;
         }
@@ -180,12 +180,10 @@ int main(void)
     pc_context *context = NULL;
     pc_model *model = NULL, *other = NULL;
     pc_model_info info = PC_MODEL_INFO_INIT;
-    pc_model_options o = PC_MODEL_OPTIONS_INIT;
-    o.seed = 5;
     own_model();
     CHECK_OK(pc_context_new(&context, NULL));
-    if (CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL))
-        && CHECK_OK(pc_model_new_shape(&other, context, "tiny", &o))) {
+    if (CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, NULL))
+        && CHECK_OK(pc_model_new_shape(&other, context, "tiny", 5, NULL))) {
         CHECK_OK(pc_model_get_info(model, &info));
         arguments(model, other, &info);
     }

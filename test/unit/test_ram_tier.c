@@ -1,4 +1,4 @@
-/* Catches a tier RAM that exceeds its budget or evicts without need; evicts a pinned or used entry,
+/* Catches a RAM tier that exceeds its budget or evicts without need; evicts a pinned or used entry,
  * a higher priority, another tenant's entry, or a parent of one that stays; serves expired entries;
  * forgets to zero; calls the application under its lock; counts wrongly; leaks when memory is
  * short; or is not safe between threads (also run under ThreadSanitizer). Which entries are

@@ -1,4 +1,4 @@
-/* Catches a tier RAM that evicts others than the lowest scores, more than it must, or some for
+/* Catches a RAM tier that evicts others than the lowest scores, more than it must, or some for
  * nothing; reserves what it may not, or refuses what it could: random operations against a simple
  * model that computes everything anew. */
 #include "store/ram/ram_tier.h"

@@ -131,7 +131,6 @@ static pc_status make_sliced(pc__linear *linear, const pc__weight_source *source
 {
     const pc_allocator *mem = &linear->context->mem;
     slices *s = pc__calloc(mem, 1, sizeof *s);
-    pc_status status;
     if (!(linear->packed = s))
         return PC_ERR_NOMEM;
     PC__TRY_RETURN(pc__tiles_make(&s->tiles, mem, linear->compute, linear->in));

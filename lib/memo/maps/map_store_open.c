@@ -101,7 +101,6 @@ static pc_status check_files(opening *o)
     char where[600];
     struct stat st;
     int64_t got;
-    pc_status status;
     snprintf(where, sizeof where, "%.500s/%s", store->dir.path, PC__MAPS_LOG);
     PC__TRY_RETURN(pc__map_log_header_get(o->log, o->size, where, &header));
     PC__TRY_RETURN(pc__map_signature_check(&header.signature, &store->options.signature, where));
@@ -280,7 +279,6 @@ static pc_status enter_items(opening *o)
 static pc_status open_files(opening *o)
 {
     pc__map_store *store = o->store;
-    pc_status status;
     uint64_t end;
     read_mark(o);
     PC__TRY_RETURN(read_log(o));

@@ -108,7 +108,6 @@ pc_status pc__projector_file_read_floats(const uint8_t *data, size_t *at, float 
 
 pc_status pc__projector_write(const pc__projector *projector, pc__bytes *out)
 {
-    pc_status status;
     out->size = 0;
     PC__TRY_RETURN(pc__projector_file_head(out, &projector->shape, PC__FILE_PROJECTOR,
                                            pc__projector_file_size(&projector->shape, 0, 1)));

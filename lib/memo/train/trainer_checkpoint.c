@@ -48,7 +48,6 @@ pc_status pc__checkpoint_write(pc__trainer *trainer, pc__bytes *out)
 {
     const pc__projector *p = trainer->projector;
     uint8_t state[STATE] = {0};
-    pc_status status;
     out->size = 0;
     if (!trainer->inputs_sum)
         trainer->inputs_sum = sum_of_inputs(trainer);

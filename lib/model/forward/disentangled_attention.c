@@ -254,14 +254,13 @@ static pc_status run_terms(head_work *t, int32_t layer, size_t first, size_t row
     const pc__native *native = t->work->native;
     const pc__disentangled *r = t->relative;
     size_t at = (size_t)layer * r->heads + t->index;
-    pc_status status = PC_OK;
     if (rows && r->keys[at])
         PC__TRY_RETURN(native->backend->linear_run(r->keys[at], t->q + first * t->dim, rows,
                                                    t->by_key + first * r->rows));
     if (rows && r->queries[at])
-        status = native->backend->linear_run(r->queries[at], t->k + first * t->dim, rows,
-                                             t->by_query + first * r->rows);
-    return status;
+        return native->backend->linear_run(r->queries[at], t->k + first * t->dim, rows,
+                                           t->by_query + first * r->rows);
+    return PC_OK;
 }
 
 /* Skips lanes whose maps are given: they have neither queries nor keys. */

@@ -129,7 +129,6 @@ static pc_status run_group(expert_group *g, pc__linear_job *jobs)
     int gated = g->layer->experts[0].gate != NULL;
     float *inner = gated ? work->gate : work->up;
     size_t count = inner_of(g) + shared_inner(g), dim = (size_t)native->arch.hidden;
-    pc_status status;
     PC__TRY_RETURN(native->backend->linear_run_jobs(jobs, first_jobs(g, jobs)));
     if (gated)
         native->backend->gate(native->context, native->arch.activation, inner, work->up, count);
@@ -138,7 +137,7 @@ static pc_status run_group(expert_group *g, pc__linear_job *jobs)
     PC__TRY_RETURN(native->backend->linear_run_jobs(jobs, second_jobs(g, inner, jobs)));
     g->chunk = FLOATS_A_THREAD / (dim * ((size_t)native->arch.experts.used + 1)) + 1;
     pc__parallel(native->context, (work->rows + g->chunk - 1) / g->chunk, add_expert_rows, g);
-    return status;
+    return PC_OK;
 }
 
 static pc_status run_experts(const pc__forward_work *work, const pc__native_layer *layer)
@@ -168,7 +167,6 @@ pc_status pc__experts_sublayer(pc__forward_work *work, int32_t l)
     const pc__native_layer *layer = &native->layers[l];
     const pc__linear *const both[] = {layer->router, layer->shared_scale};
     float *const to[] = {work->routes.logits, work->shared_scale}, *h = work->h;
-    pc_status status;
     PC__TRY_RETURN(
         native->backend->linear_run_all(both, layer->shared_scale ? 2 : 1, h, work->rows, to));
     pc__route(native->context, &native->arch.experts, work->rows, &work->routes);
@@ -176,5 +174,5 @@ pc_status pc__experts_sublayer(pc__forward_work *work, int32_t l)
     PC__TRY_RETURN(run_experts(work, layer));
     work->h = work->expert_sum;
     work->expert_sum = h;
-    return status;
+    return PC_OK;
 }

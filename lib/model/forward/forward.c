@@ -44,20 +44,18 @@ static void norm_residual(const pc__forward_work *work, const pc__native_norm *w
 static pc_status sequential_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
-    pc_status status;
     norm_residual(work, &layer->norm1, work->h);
     PC__TRY_RETURN(pc__attention_sublayer(work, l));
     add_residual(work, work->y);
     norm_residual(work, &layer->norm2, work->h);
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
     add_residual(work, work->h);
-    return status;
+    return PC_OK;
 }
 
 static pc_status parallel_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
-    pc_status status;
     norm_residual(work, &layer->norm1, work->h);
     PC__TRY_RETURN(pc__attention_sublayer(work, l));
     if (work->native->arch.residual == PC__RESIDUAL_PARALLEL_2)
@@ -65,14 +63,13 @@ static pc_status parallel_layer(pc__forward_work *work, int32_t l)
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
     add_residual(work, work->y);
     add_residual(work, work->h);
-    return status;
+    return PC_OK;
 }
 
 static pc_status post_norm_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
     size_t bytes = work->rows * (size_t)work->native->arch.hidden * sizeof *work->h;
-    pc_status status;
     memcpy(work->h, work->x, bytes);
     PC__TRY_RETURN(pc__attention_sublayer(work, l));
     add_residual(work, work->y);
@@ -81,7 +78,7 @@ static pc_status post_norm_layer(pc__forward_work *work, int32_t l)
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
     add_residual(work, work->h);
     norm_residual(work, &layer->norm2, work->x);
-    return status;
+    return PC_OK;
 }
 
 static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
@@ -104,9 +101,7 @@ static pc_status await_streams(const pc__forward_work *work, int32_t l)
 
 static pc_status run_layer(pc__forward_work *work, int32_t l)
 {
-    pc_status status = await_streams(work, l);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(await_streams(work, l));
     switch (work->native->arch.residual) {
     case PC__RESIDUAL_PARALLEL:
     case PC__RESIDUAL_PARALLEL_2:

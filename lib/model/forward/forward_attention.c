@@ -73,7 +73,6 @@ pc_status pc__attention_keys(pc__forward_work *work, int32_t layer)
 /* Computes `attended`, by the way that the pass and the model ask for. */
 static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what)
 {
-    pc_status status;
     if (work->pass->maps)
         return pc__forward_maps_attend(work, what);
     PC__TRY_RETURN(pc__attention_keys(work, what->layer));

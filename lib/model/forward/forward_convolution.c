@@ -25,7 +25,6 @@ pc_status pc__convolution_sublayer(pc__forward_work *work)
 {
     const pc__native *native = work->native;
     size_t values = work->rows * (size_t)native->arch.hidden, first, count;
-    pc_status status;
     for (size_t lane = work->first_lane; lane < pc__lane_count(work->pass); lane++) {
         pc__lane_rows(work->pass, lane, &first, &count);
         if (first >= work->first + work->rows)
@@ -38,5 +37,5 @@ pc_status pc__convolution_sublayer(pc__forward_work *work)
                               values);
     native->backend->add(native->context, work->x, work->h, values);
     pc__apply_norm(work, &native->encoder.conv_norm, work->x, work->rows, work->x);
-    return status;
+    return PC_OK;
 }

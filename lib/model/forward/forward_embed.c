@@ -55,7 +55,6 @@ pc_status pc__embed(pc__forward_work *work)
     const pc__native *native = work->native;
     float *to = work->narrow ? work->narrow : work->x;
     size_t dim = native->embedding.dim;
-    pc_status status = PC_OK;
     for (size_t r = 0; r < work->rows; r++) {
         PC__TRY_RETURN(check_row(native, &work->pass->rows[work->first + r]));
         pc__embedding_row(&native->embedding, (size_t)work->pass->rows[work->first + r].token,
@@ -70,7 +69,7 @@ pc_status pc__embed(pc__forward_work *work)
         add_learned(work, r, work->h);
     if (native->embedding_norm.gain)
         pc__apply_norm(work, &native->embedding_norm, work->x, work->rows, work->x);
-    return status;
+    return PC_OK;
 }
 
 static void cap_logits(float *x, size_t count, float limit)
@@ -94,7 +93,6 @@ pc_status pc__head(pc__forward_work *work)
     const pc__native *native = work->native;
     size_t vocab = (size_t)native->arch.vocab, n;
     float *in = work->h, *logits = work->pass->logits + work->logits_done * vocab;
-    pc_status status = PC_OK;
     if (work->pass->trace || work->pass->final) {
         pc__apply_norm(work, &native->final_norm, work->x, work->rows, work->h);
         PC__TRY_RETURN(pc__trace_rows(work, "final", native->arch.layers, work->h));
@@ -106,7 +104,7 @@ pc_status pc__head(pc__forward_work *work)
         return pc__trace_heads(work);
     n = gather_logit_rows(work);
     if (!n || !work->pass->logits)
-        return status;
+        return PC_OK;
     pc__apply_norm(work, &native->final_norm, work->h, n, work->h);
     if (native->project_out) {
         PC__TRY_RETURN(native->backend->linear_run(native->project_out, work->h, n, work->narrow));
@@ -118,5 +116,5 @@ pc_status pc__head(pc__forward_work *work)
     if (native->arch.logit_cap > 0)
         cap_logits(logits, n * vocab, native->arch.logit_cap);
     work->logits_done += n;
-    return status;
+    return PC_OK;
 }

@@ -273,7 +273,6 @@ void pc__forward_maps_record(const pc__forward_work *work, size_t lane, int32_t 
 
 static pc_status compute_maps(pc__forward_work *work, const pc__attn_layer *layer)
 {
-    pc_status status;
     if (work->native->encoder.relative)
         return pc__disentangled_attend(work, layer->layer);
     PC__TRY_RETURN(plan_lanes(work));
@@ -286,7 +285,6 @@ static pc_status compute_maps(pc__forward_work *work, const pc__attn_layer *laye
 pc_status pc__forward_maps_attend(pc__forward_work *work, const pc__attn_layer *layer)
 {
     int computed = 0;
-    pc_status status;
     decide_maps(work, layer->layer);
     PC__TRY_RETURN(project_lanes(work, layer->layer));
     PC__TRY_RETURN(pc__trace_keys(work, layer->layer));

@@ -9,7 +9,6 @@ pc_status pc__mlp(const pc__forward_work *work, const pc__native_mlp *mlp, const
     float *const to[] = {work->up, work->gate};
     size_t count = rows * mlp->width;
     float *inner = work->up;
-    pc_status status;
     PC__TRY_RETURN(native->backend->linear_run_all(both, mlp->gate ? 2 : 1, x, rows, to));
     if (mlp->gate) {
         native->backend->gate(native->context, native->arch.activation, work->gate, work->up,

@@ -43,9 +43,7 @@ static pc_status check_given_tokens(deviation_work *c, const int64_t *positions)
     size_t n = 0;
     for (size_t p = 0; p < c->count; p++) {
         const pc_span *at = &c->placements[p];
-        pc_status status = pc__native_check_placement(c->model->native, at);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__native_check_placement(c->model->native, at));
         for (uint32_t t = at->lo; t < at->hi; t++, n++)
             if (n >= c->tokens || positions[n] != at->start + pc__kv_relative(at->segment, t))
                 return pc__fail(PC_ERR_INVALID,
@@ -66,17 +64,13 @@ static pc_status make_fresh_runs(deviation_work *c)
     for (size_t p = 0; p < c->count; p++) {
         const pc_span *at = &c->placements[p];
         const pc__kv *cached = at->segment;
-        pc_status status = pc__kv_new(&c->fresh[p], &native->context->mem, &shape, at->hi - at->lo);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__kv_new(&c->fresh[p], &native->context->mem, &shape, at->hi - at->lo));
         c->fresh[p]->regime = cached->regime;
         c->fresh[p]->origin = at->start;
-        for (uint32_t t = at->lo; t < at->hi && status >= 0; t++) {
+        for (uint32_t t = at->lo; t < at->hi; t++) {
             int64_t relative = pc__kv_relative(cached, t);
-            status = pc__kv_append(c->fresh[p], &relative, 1);
+            PC__TRY_RETURN(pc__kv_append(c->fresh[p], &relative, 1));
         }
-        if (status < 0)
-            return status;
     }
     return PC_OK;
 }

@@ -73,9 +73,7 @@ static pc_status add_run(const pc_model *model, sequence *s, sequence_run what)
 pc_status pc__native_attach(void *user, void *to, const pc_span *placement)
 {
     const pc_model *model = user;
-    pc_status status = pc__native_check_placement(model->native, placement);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__native_check_placement(model->native, placement));
     return add_run(model, to,
                    (sequence_run){pc__kv_ref(placement->segment), placement->start, placement->lo,
                                   placement->hi, 0});
@@ -85,9 +83,8 @@ pc_status pc__native_fork(void *user, void *original, void **out)
 {
     const pc_model *model = user;
     sequence *from = original, *to;
-    pc_status status = pc__native_sequence_new(user, out);
-    if (status < 0)
-        return status;
+    pc_status status = PC_OK;
+    PC__TRY_RETURN(pc__native_sequence_new(user, out));
     to = *out;
     for (size_t i = 0; i < from->count && status >= 0; i++) {
         sequence_run copy = from->entries[i];
@@ -197,9 +194,7 @@ static pc_status need_tail(step_work *st, sequence *s, int64_t position, size_t 
             tail->start = tail->kv->origin = position;
         return PC_OK;
     }
-    status = pc__model_run_new(st->model, count, st->length, &fresh.kv);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_run_new(st->model, count, st->length, &fresh.kv));
     fresh.kv->origin = position;
     status = add_run(st->model, s, fresh);
     if (status >= 0)
@@ -233,11 +228,9 @@ static pc_status add_row_group(step_work *st, size_t first, size_t count)
     sequence *s = rows[0].sequence;
     pc__kv *run;
     size_t before;
-    pc_status status;
+    pc_status status = PC_OK;
     note_touched(st, s);
-    status = need_tail(st, s, rows[0].position, count);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(need_tail(st, s, rows[0].position, count));
     run = s->entries[s->tail].kv;
     before = run->tokens;
     for (size_t i = 0; i < count && status >= 0; i++) {

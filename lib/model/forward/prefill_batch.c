@@ -194,9 +194,7 @@ static pc_status reserve_batch(prefill_batch *b)
 {
     const pc_allocator *mem = &b->model->context->mem;
     size_t wanted = 0;
-    pc_status status = order_inputs(b);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(order_inputs(b));
     b->no_lane_is_cut = 1;
     b->lane_first = pc__calloc(mem, b->count + 1, sizeof *b->lane_first);
     b->runs = pc__calloc(mem, b->count, sizeof(*b->runs));
@@ -273,7 +271,6 @@ static pc_status hand_over_runs(prefill_batch *b)
 static pc_status run_batch(prefill_batch *b)
 {
     pc__pass pass = {0};
-    pc_status status;
     PC__TRY_RETURN(reserve_batch(b));
     if (!b->count)
         return PC_OK;

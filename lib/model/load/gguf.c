@@ -31,9 +31,7 @@ static pc_status read_gguf_text(gguf_reader *r, pc__text *out, const char *what)
 {
     uint64_t size;
     size_t start = r->at;
-    pc_status status = read_bytes(r, &size, sizeof size, what);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(read_bytes(r, &size, sizeof size, what));
     if (size > r->size - r->at)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: byte %zu: %s of %llu bytes does not fit into the rest of the file",
@@ -47,9 +45,7 @@ static pc_status read_gguf_text(gguf_reader *r, pc__text *out, const char *what)
 static pc_status read_name(gguf_reader *r, pc__text *out, const char *what)
 {
     size_t start = r->at;
-    pc_status status = read_gguf_text(r, out, what);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(read_gguf_text(r, out, what));
     if (!out->size || out->size > MAX_NAME)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %s has %zu bytes", r->path, start, what,
                         out->size);
@@ -87,7 +83,6 @@ static pc_status read_value(const pc_allocator *mem, gguf_reader *r, pc__gguf_en
 {
     const uint8_t *at;
     pc__text text;
-    pc_status status;
     PC__TRY_RETURN(read_bytes(r, &entry->type, sizeof entry->type, "a type"));
     entry->count = 1;
     entry->is_array = entry->type == PC__GGUF_ARRAY;
@@ -101,9 +96,9 @@ static pc_status read_value(const pc_allocator *mem, gguf_reader *r, pc__gguf_en
         text = pc__gguf_next_text(&at);
         if (!memchr(text.data, 0, text.size)
             && !(entry->text = pc__strndup(mem, text.data, text.size)))
-            status = PC_ERR_NOMEM;
+            return PC_ERR_NOMEM;
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status read_entry(pc__gguf *gguf, gguf_reader *r)
@@ -127,11 +122,8 @@ static int entries_by_key(const void *a, const void *b)
 
 static pc_status read_gguf_entries(pc__gguf *gguf, gguf_reader *r, uint64_t count)
 {
-    pc_status status = PC_OK;
-    for (uint64_t i = 0; i < count && status >= 0; i++)
-        status = read_entry(gguf, r);
-    if (status < 0)
-        return status;
+    for (uint64_t i = 0; i < count; i++)
+        PC__TRY_RETURN(read_entry(gguf, r));
     if (gguf->count > 1)
         qsort(gguf->entries, gguf->count, sizeof *gguf->entries, entries_by_key);
     for (size_t i = 1; i < gguf->count; i++)
@@ -162,7 +154,7 @@ static const struct {
 };
 /* clang-format on */
 
-int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
+static int gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
 {
     int known = number < sizeof tensor_types / sizeof *tensor_types && tensor_types[number].name;
     *name = known ? tensor_types[number].name : "unknown";
@@ -180,7 +172,6 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
     uint32_t number = 0;
     const char *type_name;
     size_t start = r->at;
-    pc_status status;
     PC__TRY_RETURN(read_name(r, name, "the name of a tensor"));
     PC__TRY_RETURN(read_bytes(r, &tensor->rank, sizeof tensor->rank, "a tensor's rank"));
     if (!tensor->rank || tensor->rank > MAX_RANK)
@@ -191,7 +182,7 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
     PC__TRY_RETURN(read_bytes(r, offset, sizeof *offset, "a tensor's offset"));
     for (uint32_t i = 0; i < tensor->rank; i++)
         tensor->shape[i] = dims[tensor->rank - 1 - i];
-    if (!pc__gguf_tensor_type(number, &tensor->type, &type_name))
+    if (!gguf_tensor_type(number, &tensor->type, &type_name))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: byte %zu: tensor '%.*s' has type %s (%u), which is not supported",
                         r->path, start, (int)name->size, name->data, type_name, number);
@@ -199,7 +190,7 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
         return pc__fail(PC_ERR_FORMAT,
                         "%s: byte %zu: tensor '%.*s' of type %s has an impossible shape", r->path,
                         start, (int)name->size, name->data, type_name);
-    return status;
+    return PC_OK;
 }
 
 /* Reads the descriptions twice: the data start where they end, which the first pass finds. */
@@ -209,7 +200,6 @@ static pc_status read_tensors(pc__gguf *gguf, gguf_reader *r, uint64_t count, ui
     uint64_t offset, end = 0, room;
     pc__tensor tensor = {0};
     pc__text name;
-    pc_status status = PC_OK;
     for (uint64_t i = 0; i < count; i++)
         PC__TRY_RETURN(read_tensor_info(r, &tensor, &name, &offset));
     size_t start = (r->at + (size_t)alignment - 1) & ~((size_t)alignment - 1);
@@ -240,7 +230,6 @@ static pc_status read_gguf_header(gguf_reader *r, uint64_t *tensors, uint64_t *e
 {
     uint8_t magic[4];
     uint32_t version = 0;
-    pc_status status;
     PC__TRY_RETURN(read_bytes(r, magic, sizeof magic, "the magic"));
     if (memcmp(magic, "GGUF", 4))
         return pc__fail(PC_ERR_FORMAT, "%s: byte 0: not a GGUF file", r->path);

@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/load/arch.h"
-#include "model/load/gguf.h"
-#include "model/load/gguf_config.h"
+#include "model/load/gguf_internal.h"
 
 typedef struct gguf_family {
     const char *name;
@@ -114,10 +112,9 @@ static pc_status refuse_extras(const pc__meta *s)
                   {"attention.kv_lora_rank", 0},
                   {"use_parallel_residual", 0},
                   {"attention.temperature_scale", 0}};
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < sizeof extras / sizeof *extras && status >= 0; i++)
-        status = pc__meta_only(s, extras[i].name, extras[i].neutral);
-    return status;
+    for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
+        PC__TRY_RETURN(pc__meta_only(s, extras[i].name, extras[i].neutral));
+    return PC_OK;
 }
 
 const pc__tensor *pc__meta_tensor(const pc__meta *s, const char *name)
@@ -128,7 +125,6 @@ const pc__tensor *pc__meta_tensor(const pc__meta *s, const char *name)
 static pc_status read_heads(const pc__meta *s, pc__arch *arch)
 {
     int32_t v_dim;
-    pc_status status;
     PC__TRY_RETURN(pc__meta_size(s, "attention.head_count", 1, &arch->heads));
     PC__TRY_RETURN(pc__meta_size(s, "attention.head_count_kv", 0, &arch->kv_heads));
     PC__TRY_RETURN(pc__meta_size(s, "attention.key_length", 0, &arch->head_dim));
@@ -146,14 +142,13 @@ static pc_status read_heads(const pc__meta *s, pc__arch *arch)
             PC_ERR_UNSUPPORTED,
             "%s: keys of %d and values of %d dimensions are not implemented: they must be equal",
             s->path, arch->head_dim, arch->v_dim);
-    return status;
+    return PC_OK;
 }
 
 static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
 {
     const pc__tensor *embedding = pc__meta_tensor(s, "token_embd.weight");
     double scale = 0;
-    pc_status status;
     PC__TRY_RETURN(pc__meta_size(s, "block_count", 1, &arch->layers));
     PC__TRY_RETURN(pc__meta_size(s, "embedding_length", 1, &arch->hidden));
     PC__TRY_RETURN(pc__meta_size(s, "feed_forward_length", 1, &arch->ffn));
@@ -170,7 +165,7 @@ static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
     arch->vocab = (int32_t)embedding->shape[0];
     arch->embedding_dim = arch->hidden;
     arch->tied = !pc__meta_tensor(s, "output.weight");
-    return status;
+    return PC_OK;
 }
 
 static pc_status read_eps(const pc__meta *s, pc__arch *arch)
@@ -190,7 +185,6 @@ static pc_status read_eps(const pc__meta *s, pc__arch *arch)
 static pc_status read_alibi(const pc__meta *s, pc__arch *arch)
 {
     double most = 8, clip = 0;
-    pc_status status;
     PC__TRY_RETURN(pc__meta_number(s, "attention.max_alibi_bias", &most));
     PC__TRY_RETURN(pc__meta_number(s, "attention.clamp_kqv", &clip));
     if (!(most > 0) || clip < 0)
@@ -201,7 +195,7 @@ static pc_status read_alibi(const pc__meta *s, pc__arch *arch)
     arch->qkv_clip = (float)clip;
     arch->alibi_mpt = !strcmp(s->architecture, "mpt");
     arch->embedding_norm = !strcmp(s->architecture, "bloom");
-    return status;
+    return PC_OK;
 }
 
 static void read_token_ids(const pc__meta *s, pc__arch *arch)
@@ -220,7 +214,6 @@ static void read_token_ids(const pc__meta *s, pc__arch *arch)
 static pc_status read_arch(const pc__meta *s, const gguf_family *f, const pc_allocator *mem,
                            pc__arch *arch)
 {
-    pc_status status;
     strcpy(arch->name, f->name);
     arch->norm = f->norm;
     arch->residual = f->residual;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/load/gguf_config.h"
+#include "model/load/gguf_internal.h"
 
 /* How the weights of the chosen experts are scaled. */
 static pc_status read_expert_weights(const pc__meta *s, pc__expert_config *experts)
@@ -11,7 +11,6 @@ static pc_status read_expert_weights(const pc__meta *s, pc__expert_config *exper
     uint64_t renormalise = (uint64_t)experts->renormalise;
     double gating = 1, scale = 0;
     int32_t groups;
-    pc_status status;
     PC__TRY_RETURN(pc__meta_number(s, "expert_gating_func", &gating));
     PC__TRY_RETURN(pc__meta_size(s, "expert_group_count", 0, &groups));
     if (gating != 1 || groups > 1)
@@ -26,7 +25,7 @@ static pc_status read_expert_weights(const pc__meta *s, pc__expert_config *exper
     experts->renormalise = renormalise != 0;
     PC__TRY_RETURN(pc__meta_number(s, "expert_weights_scale", &scale));
     experts->scale = scale == 1 ? 0 : (float)scale;
-    return status;
+    return PC_OK;
 }
 
 static pc_status read_expert_sizes(const pc__meta *s, pc__arch *arch)
@@ -34,7 +33,6 @@ static pc_status read_expert_sizes(const pc__meta *s, pc__arch *arch)
     pc__expert_config *experts = &arch->experts;
     int qwen = !strcmp(s->architecture, "qwen2moe"), llama = !strcmp(s->architecture, "llama");
     int32_t shared;
-    pc_status status;
     PC__TRY_RETURN(pc__meta_size(s, "expert_used_count", 1, &experts->used));
     PC__TRY_RETURN(
         pc__meta_size(s, "expert_feed_forward_length", !llama && !qwen, &experts->width));
@@ -51,7 +49,7 @@ static pc_status read_expert_sizes(const pc__meta *s, pc__arch *arch)
         experts->shared = shared * experts->width;
     experts->shared_gated = qwen;
     experts->renormalise = llama;
-    return status;
+    return PC_OK;
 }
 
 /* Layers with a router have experts; a key, if present, must agree. */
@@ -76,10 +74,9 @@ static pc_status read_expert_layers(const pc__meta *s, pc__arch *arch)
 pc_status pc__gguf_experts(const pc__meta *s, const char *name, pc__arch *arch)
 {
     char key[PC__META_KEY];
-    pc_status status;
     PC__TRY_RETURN(pc__meta_size(s, "expert_count", 0, &arch->experts.count));
     if (!arch->experts.count)
-        return status;
+        return PC_OK;
     if (!name)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %d is not implemented", s->path,
                         pc__meta_key(s, "expert_count", key), arch->experts.count);

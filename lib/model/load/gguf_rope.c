@@ -2,8 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/load/arch.h"
-#include "model/load/gguf_config.h"
+#include "model/load/gguf_internal.h"
 #include "model/load/positions.h"
 
 /* Reads a tensor of `count` factors above zero. */
@@ -38,7 +37,6 @@ static pc_status read_gguf_scaling_kind(const pc__meta *s, pc__rope_config *rope
                  {"longrope", PC__ROPE_LONG}};
     char key[PC__META_KEY];
     const char *name = "linear"; /* older files have a factor and no type */
-    pc_status status;
     PC__TRY_RETURN(pc__meta_number(s, "rope.scale_linear", &rope->factor));
     PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.factor", &rope->factor));
     if (!pc__gguf_string(s->gguf, pc__meta_key(s, "rope.scaling.type", key), &name)
@@ -47,7 +45,7 @@ static pc_status read_gguf_scaling_kind(const pc__meta *s, pc__rope_config *rope
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!strcmp(name, kinds[i].name)) {
             rope->scaling = kinds[i].scaling;
-            return status;
+            return PC_OK;
         }
     }
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': '%s' is not implemented", s->path, key,
@@ -58,7 +56,6 @@ static pc_status read_gguf_scaling_kind(const pc__meta *s, pc__rope_config *rope
 static pc_status read_gguf_yarn(const pc__meta *s, pc__rope_config *rope)
 {
     double attention = 1;
-    pc_status status;
     rope->beta_fast = 32;
     rope->beta_slow = 1;
     rope->truncate = 1;
@@ -71,13 +68,12 @@ static pc_status read_gguf_yarn(const pc__meta *s, pc__rope_config *rope)
     if (!(rope->beta_fast > 0) || !(rope->beta_slow > 0) || !(attention > 0))
         return pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero", s->path);
     rope->attention_factor = attention * (rope->factor > 1 ? 1 + 0.1 * log(rope->factor) : 1);
-    return status;
+    return PC_OK;
 }
 
 static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
 {
     int32_t original;
-    pc_status status;
     PC__TRY_RETURN(read_gguf_scaling_kind(s, rope));
     PC__TRY_RETURN(pc__meta_size(s, "rope.scaling.original_context_length", 0, &original));
     rope->original_length = original ? original : rope->max_length;
@@ -90,8 +86,8 @@ static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
                         "%s: rope.scaling needs the length that the model was trained for",
                         s->path);
     if (rope->scaling == PC__ROPE_YARN)
-        status = read_gguf_yarn(s, rope);
-    return status;
+        return read_gguf_yarn(s, rope);
+    return PC_OK;
 }
 
 /* Factors of single frequencies: one vector (Llama 3), or a short and a long one (LongRoPE). */
@@ -102,7 +98,6 @@ static pc_status read_factor_tensors(const pc__meta *s, const pc_allocator *mem,
     const pc__tensor *low = pc__meta_tensor(s, "rope_factors_short.weight"),
                      *high = pc__meta_tensor(s, "rope_factors_long.weight");
     int is_long = low && high;
-    pc_status status = PC_OK;
     if (!one && !low && !high)
         return rope->scaling == PC__ROPE_LONG
                    ? pc__fail(PC_ERR_FORMAT,
@@ -122,16 +117,15 @@ static pc_status read_factor_tensors(const pc__meta *s, const pc_allocator *mem,
         rope->attention_factor = 1;
         PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.attn_factor", &rope->attention_factor));
         if (!(rope->attention_factor > 0) || !(rope->original_length > 1))
-            status = pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero",
-                              s->path);
+            return pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero",
+                            s->path);
     }
-    return status;
+    return PC_OK;
 }
 
 pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *arch)
 {
     pc__rope_config *rope = &arch->rope;
-    pc_status status;
     rope->theta = 10000.0;
     rope->max_length = rope->original_length = arch->context_length;
     PC__TRY_RETURN(pc__meta_number(s, "rope.freq_base", &rope->theta));
@@ -142,5 +136,5 @@ pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *ar
     PC__TRY_RETURN(read_gguf_scaling(s, rope));
     PC__TRY_RETURN(read_factor_tensors(s, mem, rope));
     arch->context_length = pc__rope_context(rope);
-    return status;
+    return PC_OK;
 }

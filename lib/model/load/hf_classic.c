@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "model/load/hf_internal.h"
-#include "model/load/hf_rope.h"
 
 /* What these architectures share: layer norms, a tied head, an MLP of four times the width unless
  * the config gives one. */
@@ -16,11 +15,9 @@ static pc_status read_classic(const pc__config *config, pc__arch *arch)
     return pc__config_flag(config, "tie_word_embeddings", &arch->tied);
 }
 
-pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_opt(const pc__config *config, pc__arch *arch)
 {
     int32_t before = 1, removed = 0, bias = 1;
-    pc_status status;
-    (void)mem;
     PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
     PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
@@ -41,14 +38,12 @@ pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__ar
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->position_offset = 2;
     arch->bias_roles = PC__BIAS_NORMS | (bias ? PC__BIAS_LINEAR : 0);
-    return status;
+    return PC_OK;
 }
 
-pc_status pc__read_gpt2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_gpt2(const pc__config *config, pc__arch *arch)
 {
     int32_t scaled = 1;
-    pc_status status;
-    (void)mem;
     PC__TRY_RETURN(pc__config_size(config, "n_embd", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "n_layer", &arch->layers));
     PC__TRY_RETURN(pc__config_size(config, "n_head", &arch->heads));
@@ -64,7 +59,7 @@ pc_status pc__read_gpt2(const pc__config *config, const pc_allocator *mem, pc__a
     arch->attention_scale = scaled ? 0.0f : 1.0f;
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR;
-    return status;
+    return PC_OK;
 }
 
 typedef struct falcon_flags {
@@ -73,7 +68,6 @@ typedef struct falcon_flags {
 
 static pc_status read_falcon_flags(const pc__config *config, falcon_flags *f)
 {
-    pc_status status;
     *f = (falcon_flags){.multi_query = 1, .parallel = 1};
     PC__TRY_RETURN(pc__config_flag(config, "new_decoder_architecture", &f->newer));
     PC__TRY_RETURN(pc__config_flag(config, "multi_query", &f->multi_query));
@@ -83,30 +77,28 @@ static pc_status read_falcon_flags(const pc__config *config, falcon_flags *f)
     f->norms = f->newer ? 2 : 1;
     PC__TRY_RETURN(pc__config_maybe(config, "num_ln_in_parallel_attn", &f->norms));
     if (f->newer && !f->parallel)
-        status = pc__config_refuse(config, "parallel_attn");
+        return pc__config_refuse(config, "parallel_attn");
     else if (f->norms < 1 || f->norms > 2 || (f->norms == 2 && !f->newer))
-        status = pc__config_refuse(config, "num_ln_in_parallel_attn");
+        return pc__config_refuse(config, "num_ln_in_parallel_attn");
     else
-        status = pc__config_only(config, "apply_residual_connection_post_layernorm", 0);
-    return status;
+        return pc__config_only(config, "apply_residual_connection_post_layernorm", 0);
+    return PC_OK;
 }
 
 /* The newer architecture groups heads; the older one has one K/V head or as many as query heads. */
 static pc_status read_falcon_heads(const pc__config *config, const falcon_flags *f, pc__arch *arch)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__config_maybe(config, "num_kv_heads", &arch->kv_heads));
     if (!f->newer && f->multi_query)
         arch->kv_heads = 1;
     else if (!f->newer && arch->kv_heads != arch->heads)
-        status = pc__config_refuse(config, "num_kv_heads");
-    return status;
+        return pc__config_refuse(config, "num_kv_heads");
+    return PC_OK;
 }
 
-pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_falcon(const pc__config *config, pc__arch *arch)
 {
     falcon_flags f;
-    pc_status status;
     PC__TRY_RETURN(read_falcon_flags(config, &f));
     PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
@@ -126,18 +118,16 @@ pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc_
     arch->alibi_before_scale = f.alibi;
     arch->bias_roles = PC__BIAS_NORMS | (f.bias ? PC__BIAS_LINEAR : 0);
     if (!f.alibi)
-        status = pc__read_rope(config, mem, 1.0, arch);
-    return status;
+        return pc__read_rope(config, 1.0, arch);
+    return PC_OK;
 }
 
-pc_status pc__read_bloom(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_bloom(const pc__config *config, pc__arch *arch)
 {
     static const char *const spellings[3][2] = {{"hidden_size", "n_embed"},
                                                 {"n_layer", "num_hidden_layers"},
                                                 {"n_head", "num_attention_heads"}};
     int32_t *sizes[3] = {&arch->hidden, &arch->layers, &arch->heads};
-    pc_status status;
-    (void)mem;
     for (int i = 0; i < 3; i++)
         PC__TRY_RETURN(pc__config_size(
             config, spellings[i][pc__config_find(config, spellings[i][1]) != NULL], sizes[i]));
@@ -150,16 +140,16 @@ pc_status pc__read_bloom(const pc__config *config, const pc_allocator *mem, pc__
     arch->activation = PC__ACT_GELU_TANH;
     arch->position_scheme = PC_POSITION_ALIBI;
     arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR;
-    return status;
+    return PC_OK;
 }
 
 /* MPT's attn_config. */
 static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
 {
-    pc__config inner = {config->where, config->model, pc__config_find(config, "attn_config")};
+    pc__config inner = {config->where, config->model, pc__config_find(config, "attn_config"),
+                        config->mem};
     const char *type = json_string_value(pc__config_find(&inner, "attn_type"));
     double clip = 0, scale = 0, most = 8;
-    pc_status status;
     if (inner.object && !json_is_object(inner.object))
         return pc__config_refuse(config, "attn_config");
     if (pc__config_find(&inner, "attn_type") && (!type || strcmp(type, "multihead_attention")))
@@ -177,14 +167,12 @@ static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
     arch->qkv_clip = (float)clip;
     arch->attention_scale = (float)scale;
     arch->alibi_max = (float)most;
-    return status;
+    return PC_OK;
 }
 
-pc_status pc__read_mpt(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_mpt(const pc__config *config, pc__arch *arch)
 {
     double ratio = 4;
-    pc_status status;
-    (void)mem;
     PC__TRY_RETURN(pc__config_size(config, "d_model", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "n_layers", &arch->layers));
     PC__TRY_RETURN(pc__config_size(config, "n_heads", &arch->heads));
@@ -202,5 +190,5 @@ pc_status pc__read_mpt(const pc__config *config, const pc_allocator *mem, pc__ar
     arch->activation = PC__ACT_GELU;
     arch->position_scheme = PC_POSITION_ALIBI;
     arch->alibi_mpt = 1;
-    return status;
+    return PC_OK;
 }

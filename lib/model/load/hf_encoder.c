@@ -9,7 +9,6 @@ enum { MAX_DISTANCE = 1 << 20 }; /* each has an entry in a table */
 
 static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
     PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
@@ -18,7 +17,7 @@ static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__config_head_dim(config, arch));
     PC__TRY_RETURN(pc__config_activation(config, "hidden_act", PC__ACT_GELU, &arch->activation));
     PC__TRY_RETURN(pc__config_maybe(config, "type_vocab_size", &arch->encoder.types));
-    status = pc__config_only(config, "is_decoder", 0);
+    PC__TRY_RETURN(pc__config_only(config, "is_decoder", 0));
     arch->causal = 0;
     arch->kv_heads = arch->heads;
     arch->norm = PC__NORM_LAYER;
@@ -26,7 +25,7 @@ static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
     arch->embedding_norm = 1;
     arch->tied = 1; /* no head over the vocabulary */
     arch->bias_roles = PC__BIAS_NORMS | PC__BIAS_LINEAR | PC__BIT(POOL) | PC__BIT(CLASSIFIER);
-    return status;
+    return PC_OK;
 }
 
 /* Refuses a text other than `want`; the key may be absent. */
@@ -38,31 +37,28 @@ static pc_status only_text(const pc__config *config, const char *key, const char
                : pc__config_refuse(config, key);
 }
 
-pc_status pc__read_bert(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_bert(const pc__config *config, pc__arch *arch)
 {
-    pc_status status;
-    (void)mem;
     arch->encoder.types = 2;
     PC__TRY_RETURN(read_encoder_sizes(config, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_eps", 1e-12, arch));
-    status = only_text(config, "position_embedding_type", "absolute");
+    PC__TRY_RETURN(only_text(config, "position_embedding_type", "absolute"));
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->encoder.pool = PC__ACT_TANH;
-    return status;
+    return PC_OK;
 }
 
 /* Positions start after the row of the padding token. */
-pc_status pc__read_roberta(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_roberta(const pc__config *config, pc__arch *arch)
 {
-    pc_status status;
-    PC__TRY_RETURN(pc__read_bert(config, mem, arch));
+    PC__TRY_RETURN(pc__read_bert(config, arch));
     if (arch->token_pad < 0)
         arch->token_pad = 1;
     if (arch->token_pad >= arch->context_length - 1)
         return pc__config_refuse(config, "pad_token_id");
     arch->position_offset = arch->token_pad + 1;
     arch->context_length -= arch->position_offset;
-    return status;
+    return PC_OK;
 }
 
 /* "c2p|p2c" or a list of them. */
@@ -106,9 +102,7 @@ static pc_status same_width(const pc__config *config, const char *key, int32_t w
 static pc_status read_signed(const pc__config *config, const char *key, int32_t *out)
 {
     double number = 0;
-    pc_status status = pc__config_number(config, key, &number);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__config_number(config, key, &number));
     if (number != floor(number) || number > (double)MAX_DISTANCE)
         return pc__config_refuse(config, key);
     if (number > 0)
@@ -120,7 +114,6 @@ static pc_status read_signed(const pc__config *config, const char *key, int32_t 
 static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
 {
     int32_t relative = 0, absolute = 1;
-    pc_status status;
     PC__TRY_RETURN(read_encoder_sizes(config, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_eps", 1e-7, arch));
     PC__TRY_RETURN(
@@ -141,13 +134,12 @@ static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
     arch->attention_scale = (float)(1.0
                                     / sqrt((double)arch->head_dim
                                            * (1 + arch->encoder.c2p + arch->encoder.p2c)));
-    return status;
+    return PC_OK;
 }
 
-pc_status pc__read_deberta(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_deberta(const pc__config *config, pc__arch *arch)
 {
     pc_status status = read_disentangled(config, arch);
-    (void)mem;
     if (status >= 0) {
         arch->bias_roles &= ~PC__BIT(K);
         arch->bias_roles |= PC__BIT(POSITION_Q);
@@ -159,10 +151,9 @@ pc_status pc__read_deberta(const pc__config *config, const pc_allocator *mem, pc
 static pc_status read_convolution(const pc__config *config, pc__arch *arch)
 {
     int32_t groups = 1;
-    pc_status status;
     PC__TRY_RETURN(read_signed(config, "conv_kernel_size", &arch->encoder.conv));
     if (!arch->encoder.conv)
-        return status;
+        return PC_OK;
     PC__TRY_RETURN(pc__config_maybe(config, "conv_groups", &groups));
     if (groups != 1)
         return pc__config_refuse(config, "conv_groups");
@@ -171,11 +162,9 @@ static pc_status read_convolution(const pc__config *config, pc__arch *arch)
     return pc__config_activation(config, "conv_act", PC__ACT_TANH, &arch->encoder.conv_activation);
 }
 
-pc_status pc__read_deberta_v2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_deberta_v2(const pc__config *config, pc__arch *arch)
 {
     pc__encoder_config *encoder = &arch->encoder;
-    pc_status status;
-    (void)mem;
     PC__TRY_RETURN(read_disentangled(config, arch));
     PC__TRY_RETURN(pc__config_flag(config, "share_att_key", &encoder->shared));
     PC__TRY_RETURN(read_signed(config, "position_buckets", &encoder->buckets));
@@ -190,5 +179,5 @@ pc_status pc__read_deberta_v2(const pc__config *config, const pc_allocator *mem,
     }
     arch->bias_roles |= PC__BIT(POSITION_K) | PC__BIT(POSITION_Q) | PC__BIT(RELATIVE_NORM)
                         | PC__BIT(CONV) | PC__BIT(CONV_NORM);
-    return status;
+    return PC_OK;
 }

@@ -47,15 +47,14 @@ static int gives_theta(const pc__config *config)
     return pc__config_find(config, "rope_theta") || json_object_get(parameters, "rope_theta");
 }
 
-pc_status pc__read_mixtral(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_mixtral(const pc__config *config, pc__arch *arch)
 {
     pc__expert_config *experts = &arch->experts;
     int32_t heads;
-    pc_status status;
     *experts = (pc__expert_config){.count = 8, .used = 2, .renormalise = 1};
     if (!json_object_get(config->object, "num_key_value_heads"))
         PC__TRY_RETURN(pc__config_size(config, "num_key_value_heads", &heads));
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-5, 1.0, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-5, 1.0, arch));
     if (!gives_theta(config))
         arch->rope.theta = 1e6;
     PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
@@ -72,7 +71,6 @@ pc_status pc__read_mixtral(const pc__config *config, const pc_allocator *mem, pc
 /* Refuses windows: how layers with a window alternate has changed from release to release. */
 static pc_status read_qwen2_moe_sizes(const pc__config *config, pc__expert_config *experts)
 {
-    pc_status status;
     *experts = (pc__expert_config){
         .count = 60, .used = 4, .width = 1408, .shared = 5632, .shared_gated = 1};
     PC__TRY_RETURN(pc__config_only(config, "use_sliding_window", 0));
@@ -82,16 +80,15 @@ static pc_status read_qwen2_moe_sizes(const pc__config *config, pc__expert_confi
     PC__TRY_RETURN(pc__config_maybe(config, "shared_expert_intermediate_size", &experts->shared));
     PC__TRY_RETURN(pc__config_flag(config, "norm_topk_prob", &experts->renormalise));
     if (experts->count && !experts->shared)
-        status = pc__config_refuse(config, "shared_expert_intermediate_size");
-    return status;
+        return pc__config_refuse(config, "shared_expert_intermediate_size");
+    return PC_OK;
 }
 
-pc_status pc__read_qwen2_moe(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_qwen2_moe(const pc__config *config, pc__arch *arch)
 {
     json_t *dense = pc__config_find(config, "mlp_only_layers");
     int32_t step = 1, biased = 1;
-    pc_status status;
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-6, 1.0, arch));
     PC__TRY_RETURN(read_qwen2_moe_sizes(config, &arch->experts));
     PC__TRY_RETURN(pc__config_flag(config, "qkv_bias", &biased));
     PC__TRY_RETURN(pc__config_maybe(config, "decoder_sparse_step", &step));
@@ -110,14 +107,13 @@ static pc_status read_deepseek_sizes(const pc__config *config, pc__expert_config
 {
     const char *scoring = json_string_value(pc__config_find(config, "scoring_func"));
     int32_t shared = 0;
-    pc_status status;
     *experts = (pc__expert_config){.count = 0};
     if (pc__config_find(config, "scoring_func") && (!scoring || strcmp(scoring, "softmax")))
         return pc__config_refuse(config, "scoring_func");
     PC__TRY_RETURN(only_number(config, "routed_scaling_factor", 1));
     PC__TRY_RETURN(pc__config_maybe(config, "n_routed_experts", &experts->count));
     if (!experts->count)
-        return status;
+        return PC_OK;
     PC__TRY_RETURN(pc__config_size(config, "num_experts_per_tok", &experts->used));
     PC__TRY_RETURN(pc__config_size(config, "moe_intermediate_size", &experts->width));
     PC__TRY_RETURN(pc__config_maybe(config, "n_shared_experts", &shared));
@@ -126,14 +122,13 @@ static pc_status read_deepseek_sizes(const pc__config *config, pc__expert_config
     if ((int64_t)shared * experts->width > INT32_MAX)
         return pc__config_refuse(config, "n_shared_experts");
     experts->shared = shared * experts->width;
-    return status;
+    return PC_OK;
 }
 
-pc_status pc__read_deepseek(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_deepseek(const pc__config *config, pc__arch *arch)
 {
     int32_t dense = 0, step = 1, attention = 0;
-    pc_status status;
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-6, 1.0, arch));
     PC__TRY_RETURN(read_deepseek_sizes(config, &arch->experts));
     PC__TRY_RETURN(pc__config_only(config, "mlp_bias", 0));
     PC__TRY_RETURN(pc__config_flag(config, "attention_bias", &attention));

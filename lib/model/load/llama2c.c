@@ -51,19 +51,17 @@ static pc_status add_tensor(checkpoint_reader *c, const char *name, uint32_t ran
 static pc_status add_layers(checkpoint_reader *c, const char *name, int32_t rows, int32_t cols)
 {
     char full[96];
-    pc_status status = PC_OK;
-    for (int32_t layer = 0; layer < c->arch->layers && status >= 0; layer++) {
+    for (int32_t layer = 0; layer < c->arch->layers; layer++) {
         snprintf(full, sizeof full, "model.layers.%d.%s.weight", layer, name);
-        status = rows ? add_tensor(c, full, 2, rows, cols) : add_tensor(c, full, 1, cols, 0);
+        PC__TRY_RETURN(rows ? add_tensor(c, full, 2, rows, cols) : add_tensor(c, full, 1, cols, 0));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status add_attention(checkpoint_reader *c)
 {
     const pc__arch *arch = c->arch;
     int32_t queries = arch->heads * arch->head_dim, keys = arch->kv_heads * arch->head_dim;
-    pc_status status;
     PC__TRY_RETURN(add_layers(c, "self_attn.q_proj", queries, arch->hidden));
     PC__TRY_RETURN(add_layers(c, "self_attn.k_proj", keys, arch->hidden));
     PC__TRY_RETURN(add_layers(c, "self_attn.v_proj", keys, arch->hidden));
@@ -72,7 +70,6 @@ static pc_status add_attention(checkpoint_reader *c)
 
 static pc_status add_mlp(checkpoint_reader *c)
 {
-    pc_status status;
     PC__TRY_RETURN(add_layers(c, "mlp.gate_proj", c->arch->ffn, c->arch->hidden));
     PC__TRY_RETURN(add_layers(c, "mlp.down_proj", c->arch->hidden, c->arch->ffn));
     return add_layers(c, "mlp.up_proj", c->arch->ffn, c->arch->hidden);
@@ -88,7 +85,6 @@ static pc_status read_version_0(checkpoint_reader *c)
 {
     const pc__arch *arch = c->arch;
     uint64_t tables = (uint64_t)arch->context_length * (uint64_t)arch->head_dim * sizeof(float);
-    pc_status status;
     PC__TRY_RETURN(add_tensor(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden));
     PC__TRY_RETURN(add_layers(c, "input_layernorm", 0, arch->hidden));
     PC__TRY_RETURN(add_attention(c));
@@ -106,7 +102,6 @@ static pc_status read_version_0(checkpoint_reader *c)
 static pc_status read_version_1(checkpoint_reader *c)
 {
     const pc__arch *arch = c->arch;
-    pc_status status;
     PC__TRY_RETURN(add_layers(c, "input_layernorm", 0, arch->hidden));
     PC__TRY_RETURN(add_layers(c, "post_attention_layernorm", 0, arch->hidden));
     PC__TRY_RETURN(add_tensor(c, "model.norm.weight", 1, arch->hidden, 0));
@@ -158,7 +153,6 @@ static pc_status read_llama2c_sizes(const uint8_t *numbers, int tied, const char
 
 static pc_status read_file(checkpoint_reader *c, pc__arch *arch)
 {
-    pc_status status;
     int version_1;
     if (c->size < 7 * sizeof(int32_t))
         return pc__fail(PC_ERR_FORMAT,
@@ -173,18 +167,14 @@ static pc_status read_file(checkpoint_reader *c, pc__arch *arch)
     if (version_1 && c->size < HEADER_1)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within its header", c->path,
                         c->size);
-    if (version_1)
-        status = read_llama2c_sizes(c->data + 8, c->data[36] != 0, c->path, arch);
-    else
-        status = read_llama2c_sizes(c->data, int_at(c->data, 5) > 0, c->path, arch);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(version_1 ? read_llama2c_sizes(c->data + 8, c->data[36] != 0, c->path, arch)
+                             : read_llama2c_sizes(c->data, int_at(c->data, 5) > 0, c->path, arch));
     c->at = version_1 ? HEADER_1 : 7 * sizeof(int32_t);
     PC__TRY_RETURN(version_1 ? read_version_1(c) : read_version_0(c));
     if (c->at != c->size)
-        status = pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %zu bytes too many", c->path, c->at,
-                          c->size - c->at);
-    return status;
+        return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %zu bytes too many", c->path, c->at,
+                        c->size - c->at);
+    return PC_OK;
 }
 
 pc_status pc__llama2c_open(pc__weights **out, pc__arch *arch, const pc_allocator *mem,

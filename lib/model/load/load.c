@@ -54,7 +54,6 @@ static pc_status optional_arch(opened_model *o, pc_status status)
 
 static pc_status open_gguf(opened_model *o)
 {
-    pc_status status;
     o->naming = PC__NAMING_GGUF;
     PC__TRY_RETURN(pc__gguf_open(&o->gguf, o->mem, o->path));
     o->weights = pc__gguf_weights(o->gguf);
@@ -142,12 +141,9 @@ static pc_status open_any(opened_model *o)
     pc__file file = {0};
     const char *what;
     int is_gguf;
-    pc_status status;
     if (!stat(o->path, &st) && S_ISDIR(st.st_mode))
         return open_model_folder(o);
-    status = pc__file_map(&file, o->path);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__file_map(&file, o->path));
     is_gguf = file_begins(&file, "GGUF", 4);
     what = no_model(&file);
     pc__file_unmap(&file);
@@ -200,7 +196,6 @@ static pc_status bind_file(opened_model *o, const pc_model_options *options, uin
     pc__tensor_names names;
     pc__unpermute unpermute;
     pc__weight_provider provider, original;
-    pc_status status;
     PC__TRY_RETURN(pc__tensor_names_open(&names, o->weights, &o->arch, o->naming));
     pc__tensor_names_provider(&names, &provider);
     arch = o->arch; /* binding takes its allocations; the names keep reading the rest */
@@ -212,7 +207,7 @@ static pc_status bind_file(opened_model *o, const pc_model_options *options, uin
     }
     PC__TRY_RETURN(pc__native_bind(&model->native, model->context, &arch, &provider, &how));
     model->native->pooling = o->pooling;
-    return status;
+    return PC_OK;
 }
 
 pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,

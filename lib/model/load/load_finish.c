@@ -24,11 +24,8 @@ uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32)
 
 pc_status pc__model_options(pc_model_options *out, const pc_model_options *options)
 {
-    pc_status status = pc__options_read(out, sizeof *out,
-                                        PC__V1_SIZE(pc_model_options, progress_user), options,
-                                        "pc_model_options");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_model_options, progress_user),
+                                    options, "pc_model_options"));
     if (out->kv > PC_DTYPE_I8)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_model_options: kv is %u, which is not F32, BF16, F16 or I8", out->kv);

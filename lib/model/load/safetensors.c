@@ -53,9 +53,7 @@ static pc_status read_tensor(const char *path, const char *name, json_t *info, p
 {
     json_t *shape = json_object_get(info, "shape"), *at = json_object_get(info, "data_offsets");
     size_t rank = json_array_size(shape);
-    pc_status status = read_dtype(path, name, info, &tensor->type);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(read_dtype(path, name, info, &tensor->type));
     if (rank > MAX_RANK)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s' has %zu dimensions, more than %d",
                         path, name, rank, MAX_RANK);
@@ -77,7 +75,6 @@ static pc_status add_tensors(pc__weights *weights, const char *path, json_t *hea
 {
     const char *name;
     json_t *info;
-    pc_status status = PC_OK;
     json_object_foreach(header, name, info)
     {
         pc__tensor tensor = {0};
@@ -93,7 +90,7 @@ static pc_status add_tensors(pc__weights *weights, const char *path, json_t *hea
         tensor.data = data + offsets[0];
         PC__TRY_RETURN(pc__weights_add(weights, &tensor, name, strlen(name)));
     }
-    return status;
+    return PC_OK;
 }
 
 static int by_data(const void *a, const void *b)

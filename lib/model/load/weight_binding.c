@@ -131,7 +131,6 @@ static pc_status bind_attention(const binder *b, pc__native_layer *to)
     const pc__kv_shape *shape = &b->native->shape;
     size_t hidden = (size_t)arch->hidden, heads = (size_t)arch->heads,
            kv_heads = (size_t)shape->kv_heads;
-    pc_status status;
     PC__TRY_RETURN(bind_linear(b, PC__ROLE_Q, heads * (size_t)shape->k_dim, hidden, &to->q));
     PC__TRY_RETURN(bind_linear(b, PC__ROLE_K, kv_heads * (size_t)shape->k_dim, hidden, &to->k));
     PC__TRY_RETURN(bind_linear(b, PC__ROLE_V, kv_heads * (size_t)shape->v_dim, hidden, &to->v));
@@ -142,7 +141,6 @@ static pc_status bind_mlp(const binder *b, pc__native_mlp *mlp)
 {
     const pc__arch *arch = &b->native->arch;
     size_t hidden = (size_t)arch->hidden;
-    pc_status status = PC_OK;
     mlp->width = (size_t)pc__mlp_width(arch, b->layer);
     if (!mlp->width)
         return PC_OK;
@@ -158,10 +156,7 @@ static pc_status bind_exactly(const binder *b, pc__tensor_role role, size_t rows
     const pc__native *native = b->native;
     size_t hidden = (size_t)native->arch.hidden;
     pc__weight_source source;
-    pc_status status = b->provider->matrix(b->provider->user, role, b->layer, rows, hidden,
-                                           &source);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(b->provider->matrix(b->provider->user, role, b->layer, rows, hidden, &source));
     source.format = (pc__block_format){0};
     return native->backend->linear_new(out, native->context, rows, hidden, PC_DTYPE_F32, &source,
                                        NULL);
@@ -219,7 +214,6 @@ static pc_status bind_experts(const binder *b, pc__native_layer *to)
            hidden = (size_t)b->native->arch.hidden;
     const pc__weight_provider *p = b->provider;
     pc__weight_source gate, up, down;
-    pc_status status;
     PC__TRY_RETURN(bind_exactly(b, PC__ROLE_ROUTER, count, &to->router));
     if (config->shared_gated)
         PC__TRY_RETURN(bind_exactly(b, PC__ROLE_SHARED_SCALE, 1, &to->shared_scale));
@@ -246,39 +240,37 @@ static pc_status bind_experts(const binder *b, pc__native_layer *to)
 static pc_status bind_layer(const binder *b, pc__native_layer *to)
 {
     const pc__arch *arch = &b->native->arch;
-    pc_status status;
     PC__TRY_RETURN(bind_norm(b, PC__ROLE_NORM1, &to->norm1));
     if (arch->residual != PC__RESIDUAL_PARALLEL)
         PC__TRY_RETURN(bind_norm(b, PC__ROLE_NORM2, &to->norm2));
     PC__TRY_RETURN(bind_attention(b, to));
     PC__TRY_RETURN(bind_mlp(b, &to->mlp));
     if (pc__has_experts(arch, b->layer))
-        status = bind_experts(b, to);
-    return status;
+        return bind_experts(b, to);
+    return PC_OK;
 }
 
 static pc_status bind_layers(binder *b)
 {
     pc__native *native = b->native;
     int32_t layers = native->arch.layers;
-    pc_status status = PC_OK;
     native->layers = pc__calloc(b->mem, (size_t)layers, sizeof *native->layers);
     if (!native->layers)
         return PC_ERR_NOMEM;
-    for (b->layer = 0; b->layer < layers && status >= 0; b->layer++) {
+    for (b->layer = 0; b->layer < layers; b->layer++) {
         pc__callback_begin();
         if (b->options->progress
             && b->options->progress(b->options->progress_user, "loading weights",
                                     (uint64_t)b->layer, (uint64_t)layers))
             return pc__callback_cancelled("cancelled while loading layer %d of %d", b->layer,
                                           layers);
-        status = bind_layer(b, &native->layers[b->layer]);
+        PC__TRY_RETURN(bind_layer(b, &native->layers[b->layer]));
     }
     b->layer = -1;
-    if (status >= 0 && b->options->progress)
+    if (b->options->progress)
         b->options->progress(b->options->progress_user, "loading weights", (uint64_t)layers,
                              (uint64_t)layers);
-    return status;
+    return PC_OK;
 }
 
 /* Reads the embedding of distances, [2 * relative][hidden], and norms it if the model does. */
@@ -287,7 +279,7 @@ static pc_status distance_rows(const binder *b, pc__embedding_table *table)
     const pc__native *native = b->native;
     pc__native_norm norm = {0};
     size_t hidden = (size_t)native->arch.hidden;
-    pc_status status;
+    pc_status status = PC_OK;
     PC__TRY_RETURN(bind_table(b, PC__ROLE_RELATIVE, hidden, PC_DTYPE_F32, table));
     if (table->rows != 2 * (size_t)native->arch.encoder.relative)
         return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, expected %zu",
@@ -356,16 +348,14 @@ static pc_status bind_heads(const binder *b)
 {
     pc__native_encoder *encoder = &b->native->encoder;
     size_t hidden = (size_t)b->native->arch.hidden;
-    pc_status status = PC_OK;
     if (b->provider->table_rows(b->provider->user, PC__ROLE_POOL))
         PC__TRY_RETURN(bind_linear(b, PC__ROLE_POOL, hidden, hidden, &encoder->pool));
     encoder->classes = b->provider->table_rows(b->provider->user, PC__ROLE_CLASSIFIER);
     if (encoder->classes && !encoder->pool)
         return pc__fail(PC_ERR_UNSUPPORTED, "a classifier without a pooler is not supported");
     if (encoder->classes)
-        status = bind_linear(b, PC__ROLE_CLASSIFIER, encoder->classes, hidden,
-                             &encoder->classifier);
-    return status;
+        return bind_linear(b, PC__ROLE_CLASSIFIER, encoder->classes, hidden, &encoder->classifier);
+    return PC_OK;
 }
 
 static pc_status bind_encoder(binder *b)
@@ -374,7 +364,6 @@ static pc_status bind_encoder(binder *b)
     pc__native_encoder *encoder = &native->encoder;
     const pc__encoder_config *config = &native->arch.encoder;
     size_t hidden = (size_t)native->arch.hidden;
-    pc_status status = PC_OK;
     if (config->types)
         PC__TRY_RETURN(bind_table(b, PC__ROLE_TYPES, hidden, PC_DTYPE_F32, &encoder->types));
     if (config->relative)
@@ -393,7 +382,6 @@ static pc_status bind_ends(binder *b)
     const pc__arch *arch = &native->arch;
     size_t hidden = (size_t)arch->hidden,
            narrow = arch->embedding_dim > 0 ? (size_t)arch->embedding_dim : hidden;
-    pc_status status;
     PC__TRY_RETURN(bind_table(b, PC__ROLE_EMBEDDING, narrow, native->compute, &native->embedding));
     if (arch->position_scheme == PC_POSITION_LEARNED)
         PC__TRY_RETURN(bind_table(b, PC__ROLE_POSITIONS, hidden, PC_DTYPE_F32, &native->positions));

@@ -38,22 +38,19 @@ void pc__weights_free(pc__weights *weights)
 
 pc_status pc__weights_map(pc__weights *weights, const char *path, pc__file *out)
 {
-    pc_status status;
     PC__TRY_RETURN(pc__grow(&weights->mem, (void **)&weights->files, &weights->file_capacity,
                             weights->file_count + 1, sizeof *weights->files));
     PC__TRY_RETURN(pc__file_map(out, path));
     weights->files[weights->file_count++] = *out;
-    return status;
+    return PC_OK;
 }
 
 pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const char *name,
                           size_t name_size)
 {
     pc__tensor *to;
-    pc_status status = pc__grow(&weights->mem, (void **)&weights->tensors, &weights->capacity,
-                                weights->count + 1, sizeof *weights->tensors);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__grow(&weights->mem, (void **)&weights->tensors, &weights->capacity,
+                            weights->count + 1, sizeof *weights->tensors));
     to = &weights->tensors[weights->count];
     *to = *tensor;
     to->name = pc__strndup(&weights->mem, name, name_size);
@@ -101,7 +98,7 @@ const char *pc__weights_path(const pc__weights *weights)
     return weights->path;
 }
 
-int pc__shape_elements(const uint64_t *shape, uint32_t rank, uint64_t *elements)
+static int shape_elements(const uint64_t *shape, uint32_t rank, uint64_t *elements)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < rank; i++)
@@ -115,7 +112,7 @@ int pc__tensor_size(const pc__tensor *tensor, uint64_t *bytes)
 {
     uint64_t elements, block = pc__ttype_block(tensor->type),
                        row = tensor->rank ? tensor->shape[tensor->rank - 1] : 1;
-    if (row % block || !pc__shape_elements(tensor->shape, tensor->rank, &elements))
+    if (row % block || !shape_elements(tensor->shape, tensor->rank, &elements))
         return 0;
     return !__builtin_mul_overflow(elements / block, (uint64_t)pc__ttype_block_bytes(tensor->type),
                                    bytes);

@@ -1,4 +1,4 @@
-/* The tier DISK while its disk is too full for the folder (disk_deferred.h). */
+/* The DISK tier while its disk is too full for the folder (disk_deferred.h). */
 #include "store/disk/disk_deferred.h"
 
 #include <errno.h>

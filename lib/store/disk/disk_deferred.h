@@ -1,4 +1,4 @@
-/* The tier DISK of a cache whose disk had no room for the folder when the cache was opened. It
+/* The DISK tier of a cache whose disk had no room for the folder when the cache was opened. It
  * fails every call and tries to open the folder at most once a second, when it is asked or swept.
  * Once the folder is open it passes every call on. So a full disk costs the tier and not the cache,
  * and it is counted like any other failure of a tier. */

@@ -1,4 +1,4 @@
-/* The folder of the tier DISK as names and descriptors (doc/format.md, "The folder"):
+/* The folder of the DISK tier as names and descriptors (doc/format.md, "The folder"):
  *
  *   promptcache.lock    taken by every writer; holds how many bytes lie in the folder
  *   promptcache.index   what is known of the records (store/disk/disk_index.h)

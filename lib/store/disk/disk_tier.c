@@ -1,4 +1,4 @@
-/* The tier DISK: the operations of store/tier.h on a folder of records that several processes share
+/* The DISK tier: the operations of store/tier.h on a folder of records that several processes share
  * (doc/format.md, "The folder"). */
 #include <string.h>
 #include <unistd.h>
@@ -25,11 +25,6 @@ typedef struct disk_tier {
 static disk_tier *self_of(pc__tier *tier)
 {
     return PC__AROUND(tier, disk_tier, tier);
-}
-
-static uint32_t tokens_of(const pc__disk_entry *e)
-{
-    return e ? e->facts.tokens : 0;
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -192,35 +187,18 @@ static void discard(pc__disk *disk, const pc__record_name *record_name, uint32_t
     }
 }
 
-static void count_use(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes,
-                      double seconds)
+/* Under guard. 1: the file's date is to be set. */
+static int count_use(pc__disk *disk, pc__disk_entry *e)
 {
     int64_t now = pc__now_date(), wait = TOUCH_SECONDS;
-    uint32_t tokens;
-    int touch = 0;
-    pc__disk_entry *e;
-    pthread_mutex_lock(&disk->guard);
-    disk->counts.lookups++;
-    disk->counts.hits++;
-    disk->counts.bytes_read += bytes;
-    disk->counts.seconds_read += seconds;
-    e = pc__disk_table_find(&disk->table, record_name);
-    tokens = tokens_of(e);
-    if (e) {
-        pc__disk_table_use(&disk->table, e, now);
-        e->is_verified = 1;
-        disk->changes++;
-        if (e->facts.ttl > 0 && e->facts.ttl < 4 * TOUCH_SECONDS)
-            wait = (int64_t)e->facts.ttl / 4;
-        touch = !disk->read_only && e->touched <= now - wait;
-        if (touch)
-            e->touched = now;
-    }
-    pthread_mutex_unlock(&disk->guard);
-    if (touch)
-        pc__disk_touch_record(&disk->root, record_name);
-    pc__disk_report_event(disk, PC_EVENT_HIT, PC_REASON_NONE, &record_name->key, bytes, tokens,
-                          seconds);
+    pc__disk_table_use(&disk->table, e, now);
+    disk->changes++;
+    if (e->facts.ttl > 0 && e->facts.ttl < 4 * TOUCH_SECONDS)
+        wait = (int64_t)e->facts.ttl / 4;
+    if (disk->read_only || e->touched > now - wait)
+        return 0;
+    e->touched = now;
+    return 1;
 }
 
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
@@ -229,25 +207,23 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     pc__disk *disk = &self_of(tier)->disk;
     pc__record_name record_name = pc__disk_record_name(disk, key);
     pc__disk_entry *e;
-    uint32_t tokens;
-    if (status >= 0) {
-        count_use(disk, &record_name, bytes, seconds);
-        return;
-    }
+    uint32_t tokens, reason = status >= 0 ? PC_REASON_NONE : pc__reason_of(status);
+    int touch = 0;
     pthread_mutex_lock(&disk->guard);
-    disk->counts.lookups++;
-    disk->counts.load_failed++;
-    disk->counts.bytes_read += bytes;
-    disk->counts.seconds_read += seconds;
+    pc__count_read(&disk->counts, status, bytes, seconds);
     e = pc__disk_table_find(&disk->table, &record_name);
-    tokens = tokens_of(e);
-    if (e)
-        e->is_verified = 0;
+    tokens = e ? e->facts.tokens : 0;
+    if (e) {
+        e->is_verified = status >= 0;
+        touch = status >= 0 && count_use(disk, e);
+    }
     pthread_mutex_unlock(&disk->guard);
+    if (touch)
+        pc__disk_touch_record(&disk->root, &record_name);
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH)
-        discard(disk, &record_name, pc__reason_of(status));
-    pc__disk_report_event(disk, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, bytes, tokens,
-                          seconds);
+        discard(disk, &record_name, reason);
+    pc__disk_report_event(disk, status >= 0 ? PC_EVENT_HIT : PC_EVENT_LOAD_FAILED, reason, key,
+                          bytes, tokens, seconds);
 }
 
 /* ------------------------------------------------------------------ writing */
@@ -358,8 +334,7 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     pc__count_put(&disk->counts, status, why);
     pthread_mutex_unlock(&disk->guard);
     if (why != PC_REASON_NONE)
-        pc__disk_report_event(disk, PC_EVENT_STORE_FAILED, why, &image->key, 0,
-                              (uint32_t)image->tokens, 0);
+        pc__disk_report_event(disk, PC_EVENT_STORE_FAILED, why, &image->key, 0, image->tokens, 0);
     *reason = why;
     return status;
 }
@@ -369,7 +344,7 @@ static int has_content(pc__tier *tier, const pc__id *content)
     pc__disk *disk = &self_of(tier)->disk;
     int known;
     pthread_mutex_lock(&disk->guard);
-    known = pc__disk_table_has_content(&disk->table, content);
+    known = pc__eviction_has_content(&disk->table.eviction, content);
     pthread_mutex_unlock(&disk->guard);
     return known;
 }
@@ -407,20 +382,12 @@ static void clear(pc__tier *tier)
     pc__disk_leave(disk);
 }
 
-static int has_changes(pc__disk *disk)
-{
-    int changed;
-    pthread_mutex_lock(&disk->guard);
-    changed = disk->changes != 0;
-    pthread_mutex_unlock(&disk->guard);
-    return changed;
-}
-
 /* Removes, a batch at a time, what was over the budget when the folder was opened. */
 static int sweep(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
     pc__disk *disk = &t->disk;
+    uint64_t changes;
     pc_status status;
     if (disk->read_only)
         return 0;
@@ -430,10 +397,11 @@ static int sweep(pc__tier *tier)
     if (pc__disk_enter(disk, pc__now() + SWEEP_SECONDS) != PC_OK)
         return 0;
     status = pc__disk_drop_expired(disk);
-    if (status >= 0 && has_changes(disk) && pc__now() - t->saved >= SAVE_SECONDS) {
-        status = pc__disk_scan(disk, 0);
-        if (status >= 0)
-            status = pc__disk_read_headers(disk);
+    pthread_mutex_lock(&disk->guard);
+    changes = disk->changes;
+    pthread_mutex_unlock(&disk->guard);
+    if (status >= 0 && changes && pc__now() - t->saved >= SAVE_SECONDS) {
+        status = pc__disk_rescan(disk);
         if (status >= 0)
             status = pc__disk_save(disk);
         t->saved = pc__now();
@@ -448,12 +416,10 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
 {
     pc__disk *disk = &self_of(tier)->disk;
     const pc__mapped_files *mapped = self_of(tier)->mapped;
-    size_t size = out->struct_size;
     pthread_mutex_lock(&disk->guard);
     *out = disk->counts;
-    out->struct_size = size;
-    out->segments = pc__disk_table_count(&disk->table);
-    out->segment_bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
+    out->segments = disk->table.eviction.items.count;
+    out->segment_bytes = disk->table.eviction.bytes + disk->staging;
     out->staging_bytes = disk->staging;
     out->budget_bytes = disk->budget;
     out->excess_bytes = out->segment_bytes > disk->budget && !disk->read_only

@@ -1,4 +1,4 @@
-/* The tier RAM: segments in memory, as they are used. It locks itself. It frees segments and
+/* The RAM tier: segments in memory, as they are used. It locks itself. It frees segments and
  * reports events after it has unlocked, because both may call the application. store/eviction.h
  * decides what is evicted: nothing that is in use or pinned, nor its parents, and nothing of a
  * higher priority than the newcomer; a tenant over its quota makes room among its own entries.

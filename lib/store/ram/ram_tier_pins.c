@@ -1,4 +1,4 @@
-/* Pins of the tier RAM: found by entry and owner, by owner, by entry, and by their end. */
+/* Pins of the RAM tier: found by entry and owner, by owner, by entry, and by their end. */
 #include <math.h>
 
 #include "base/mem.h"

@@ -160,7 +160,6 @@ static pc_status write_block(writer *w, size_t index)
     uint8_t *table = w->header + PC__RECORD_PROLOGUE + PC__RECORD_FACE;
     pc__record_entry entry = {.offset = pc__record_align(w->end)};
     const void *data;
-    pc_status status;
     PC__TRY_RETURN(encode_block(w, index, &entry, &data));
     if (w->options->seal_key)
         PC__TRY_RETURN(seal_block(w, index, &entry, &data));
@@ -184,29 +183,13 @@ static uint8_t *put_field(uint8_t **at, uint32_t tag, uint64_t size)
     return bytes;
 }
 
-static void put_description(uint8_t *at, const pc__image *image)
-{
-    memcpy(at, image->form.model, 32);
-    memcpy(at + 32, image->form.architecture, strlen(image->form.architecture));
-    pc__put_u32(at + 64, image->form.position_scheme);
-    pc__put_u32(at + 68, image->form.shape.dtype);
-    pc__put_u32(at + 72, image->form.layout);
-    pc__put_u32(at + 76, image->encoding);
-    pc__put_u64(at + 80, image->form.regime);
-    pc__put_u64(at + 88, (uint64_t)image->form.origin);
-    pc__put_u32(at + 96, (uint32_t)image->form.shape.layers);
-    pc__put_u32(at + 100, (uint32_t)image->form.shape.kv_heads);
-    pc__put_u32(at + 104, (uint32_t)image->form.shape.k_dim);
-    pc__put_u32(at + 108, (uint32_t)image->form.shape.v_dim);
-    memcpy(at + 112, image->kernels, strlen(image->kernels));
-}
-
 static void put_body(const writer *w, uint8_t *at)
 {
     const pc__image *image = w->image;
     const char *name = codec_name(w->codec);
     uint8_t *field;
-    put_description(put_field(&at, PC__RECORD_TAG_DESCRIPTION, PC__RECORD_DESCRIPTION_1), image);
+    field = put_field(&at, PC__RECORD_TAG_DESCRIPTION, PC__RECORD_DESCRIPTION_1);
+    pc__record_description_put(image, field);
     field = put_field(&at, PC__RECORD_TAG_TOKENS, 4 * (uint64_t)image->tokens);
     for (size_t i = 0; i < image->tokens; i++)
         pc__put_u32(field + 4 * i, (uint32_t)image->token_ids[i]);
@@ -257,7 +240,6 @@ static pc_status write_header(writer *w)
     pc__record_head *h = &w->head;
     size_t size = h->header_bytes, clear = size - h->body_bytes;
     uint8_t *body = w->header + clear;
-    pc_status status = PC_OK;
     h->bytes = w->end;
     pc__record_head_put(h, w->header);
     put_body(w, body);
@@ -274,7 +256,6 @@ static pc_status write_header(writer *w)
 static pc_status write_pieces(writer *w)
 {
     uint64_t scratch;
-    pc_status status = PC_OK;
     pc__record_bound(w->image, w->options, &scratch);
     scratch -= w->head.header_bytes;
     w->header = pc__calloc(w->mem, 1, w->head.header_bytes);

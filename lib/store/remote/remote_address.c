@@ -65,7 +65,6 @@ static int parse_number(const char *from, const char *to, int32_t most, int32_t 
 static pc_status add_seed(pc__remote_address *a, const char *text, const char *from, const char *to,
                           int32_t port)
 {
-    pc_status status;
     if (from == to)
         return address_error(text, from, "the name of a server is missing");
     if (port && to - from > MAX_SERVER_NAME)

@@ -1,4 +1,4 @@
-/* One entry of the tier REMOTE: a record as values of a server, all in one hash slot
+/* One entry of the REMOTE tier: a record as values of a server, all in one hash slot
  * (doc/format.md, "A server"). Piece 0 is the header; its value begins with an envelope that names
  * the writer's random tag. The names of the other pieces, the blocks, contain this tag, so that
  * blocks of two writers never mix. */

@@ -1,4 +1,4 @@
-/* The operations of the tier REMOTE. It owns the client, the presence cache and the counters.
+/* The operations of the REMOTE tier. It owns the client, the presence cache and the counters.
  * Without hiredis the tier is refused. */
 #include "store/remote/remote_tier.h"
 

@@ -1,4 +1,4 @@
-/* The tier REMOTE: records as values of a Redis or Valkey server or cluster (doc/format.md, "A
+/* The REMOTE tier: records as values of a Redis or Valkey server or cluster (doc/format.md, "A
  * server"). Its modules, from the store down to the socket:
  *
  *   remote_tier        the operations of pc__tier, events and counters; which entries the servers

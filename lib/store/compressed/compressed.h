@@ -1,7 +1,7 @@
-/* One record of the tier COMPRESSED. Each piece is its own block of memory, so that none moves
+/* One record of the COMPRESSED tier. Each piece is its own block of memory, so that none moves
  * while the record grows. */
-#ifndef PC_STORE_COMPRESSED_RECORD_H
-#define PC_STORE_COMPRESSED_RECORD_H
+#ifndef PC_STORE_COMPRESSED_H
+#define PC_STORE_COMPRESSED_H
 
 #include "store/record/record.h"
 #include "store/eviction.h"
@@ -14,11 +14,8 @@ typedef struct pc__compressed_piece {
 
 typedef struct pc__compressed_record {
     pc__eviction_item item; /* its bytes: all memory of the record */
-    pc__hash_link by_content;
     pc__heap_node expiry;
-    pc__id content;
-    int has_content;
-    int in_table; /* in the table */
+    int in_table;
     uint32_t tokens;
     size_t readers;      /* each holds the item */
     double ttl, expires; /* pc__now clock; 0: never */

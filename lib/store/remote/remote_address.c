@@ -102,7 +102,6 @@ static pc_status parse_user(pc__remote_address *a, const char *text, const char 
                             const char *to)
 {
     const char *colon = memchr(from, ':', (size_t)(to - from));
-    pc_status status;
     if (!colon)
         return address_error(text, from,
                              "a user needs a password; \":password@\" is a password alone");
@@ -116,7 +115,6 @@ static pc_status parse_servers(pc__remote_address *a, const char *text, const ch
                                const char *to)
 {
     const char *slash = memchr(from, '/', (size_t)(to - from)), *end = slash ? slash : to;
-    pc_status status;
     if (slash && slash + 1 < to && !parse_number(slash + 1, to, MAX_DATABASE, &a->database))
         return address_error(text, slash, "after / only the number of a database may follow");
     for (const char *at = from, *comma; at; at = comma ? comma + 1 : NULL) {
@@ -163,7 +161,6 @@ static pc_status parse_option(pc__remote_address *a, const char *text, const cha
 
 static pc_status parse_options(pc__remote_address *a, const char *text, const char *from)
 {
-    pc_status status;
     if (strchr(from, '@'))
         return address_error(
             text, from,
@@ -198,7 +195,6 @@ static pc_status parse_address(pc__remote_address *a, const char *text)
 {
     const char *local = after_scheme(text, "redis+unix://"), *tls = after_scheme(text, "rediss://");
     const char *from = local ? local : tls ? tls : after_scheme(text, "redis://"), *at, *end;
-    pc_status status;
     if (!from)
         return address_error(text, text,
                              "an address begins with redis://, rediss:// or redis+unix://");

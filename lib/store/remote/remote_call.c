@@ -165,7 +165,6 @@ pc_status pc__remote_call(pc__remote_nodes *nodes, uint32_t slot, const pc__remo
     if (!c.node)
         return pc__fail(PC_ERR_IO, "remote: the server is paused for a while after a failure");
     for (int i = 0; i < MAX_REDIRECTIONS; i++) {
-        pc_status status;
         PC__TRY_RETURN(try_node(&c));
         if (c.outcome == ANSWERED)
             return PC_OK;

@@ -47,7 +47,6 @@ static pc_status wait_until_ready(const pc__remote_connection *w, short events,
     struct pollfd p = {w->fd, events, 0};
     for (;;) {
         struct timespec left = pc__timespec(limit->deadline - pc__now());
-        pc_status status;
         int n;
         PC__TRY_RETURN(check_time(w, limit));
         n = ppoll(&p, 1, &left, NULL);
@@ -63,7 +62,6 @@ static pc_status finish_connect(pc__remote_connection *w, const pc__remote_socke
 {
     int error = 0;
     socklen_t size = sizeof error;
-    pc_status status;
     if (!connect(w->fd, (const struct sockaddr *)&address->storage, address->size))
         return PC_OK;
     if (errno != EINPROGRESS)
@@ -199,7 +197,6 @@ static pc_status send_parts(pc__remote_connection *w, struct iovec *part, size_t
     for (skip_sent(&part, &count, 0); count;) {
         struct msghdr message = {.msg_iov = part, .msg_iovlen = count};
         ssize_t n;
-        pc_status status;
         PC__TRY_RETURN(check_time(w, limit));
         n = sendmsg(w->fd, &message, MSG_NOSIGNAL);
         if (n >= 0)
@@ -335,7 +332,6 @@ pc_status pc__remote_connection_bulk_part(pc__remote_connection *connection, voi
 {
     size_t buffered = connection->end - connection->at, have = buffered < size ? buffered : size;
     size_t got;
-    pc_status status;
     memcpy(data, connection->in + connection->at, have);
     connection->at += have;
     for (; have < size; have += got)
@@ -347,7 +343,6 @@ pc_status pc__remote_connection_bulk_end(pc__remote_connection *connection,
                                          pc__remote_deadline *limit)
 {
     char end[2];
-    pc_status status;
     PC__TRY_RETURN(pc__remote_connection_bulk_part(connection, end, sizeof end, limit));
     return !memcmp(end, "\r\n", 2)
                ? PC_OK
@@ -359,7 +354,6 @@ pc_status pc__remote_connection_bulk_end(pc__remote_connection *connection,
 static pc_status bulk_length(pc__remote_connection *w, size_t *length, pc__remote_deadline *limit)
 {
     const char *line, *end;
-    pc_status status;
     while (w->end - w->at <= LINE_MAX_BYTES
            && (w->at == w->end
                || (w->in[w->at] == '$' && !memchr(w->in + w->at, '\n', w->end - w->at))))

@@ -116,7 +116,6 @@ static pc_status read_and_free(const pc__remote_client *client, const pc__id *ke
                                pc__remote_request *request, const pc__remote_destination *into,
                                pc__remote_deadline *limit, pc__remote_answer *answer)
 {
-    pc_status status;
     PC__TRY_RETURN(call_and_free(client, key, request, into, limit, answer));
     if (answer->error == PC__REMOTE_WRONG_TYPE)
         return PC_ERR_FORMAT;
@@ -130,7 +129,6 @@ static pc_status read_header(const pc__remote_client *client, const pc__id *key,
     pc__remote_request request = pc__remote_request_make(client->mem);
     pc__remote_destination into = {data, size, NULL};
     pc__remote_answer answer;
-    pc_status status;
     pc__remote_request_command(&request, "GETRANGE", 3);
     add_name(&request, client, key, 0, 0);
     pc__remote_request_number(&request, (int64_t)at);
@@ -442,7 +440,6 @@ typedef struct entry_writer {
 static pc_status send_and_free(entry_writer *p, pc__remote_request *request,
                                pc__remote_answer *answer)
 {
-    pc_status status;
     PC__TRY_RETURN(call_and_free(p->client, &p->image->key, request, NULL, p->limit, answer));
     p->full |= answer->error == PC__REMOTE_OUT_OF_MEMORY;
     p->moving |= answer->error == PC__REMOTE_SLOT_MOVING;
@@ -453,7 +450,6 @@ static pc_status write_block_value(entry_writer *p, size_t piece, const void *da
 {
     pc__remote_request request = pc__remote_request_make(p->client->mem);
     pc__remote_answer answer;
-    pc_status status;
     p->written = (uint32_t)piece;
     pc__remote_request_command(&request, "SET", 4);
     add_name(&request, p->client, &p->image->key, p->entry->tag, piece);

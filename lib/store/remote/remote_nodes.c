@@ -206,7 +206,6 @@ int pc__remote_nodes_may_ask(pc__remote_nodes *nodes, uint32_t slot)
 static pc_status ask(pc__remote_connection *connection, const pc__remote_request *request,
                      pc__remote_reply *reply, pc__remote_deadline *limit)
 {
-    pc_status status;
     PC__TRY_RETURN(request->status);
     PC__TRY_RETURN(pc__remote_connection_send(connection, request, limit));
     return pc__remote_connection_reply(connection, reply, limit);
@@ -236,7 +235,6 @@ static pc_status log_in(const pc__remote_nodes *nodes, const pc__remote_node *n,
 {
     const pc__remote_address *a = &nodes->address;
     pc__remote_request request;
-    pc_status status;
     if (a->password) {
         request = pc__remote_request_make(&nodes->mem);
         pc__remote_request_command(&request, "AUTH", a->user ? 2 : 1);

@@ -9,7 +9,6 @@
 pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, const char *address)
 {
     pc__remote_address parsed;
-    pc_status status;
     *out = NULL;
     PC__TRY_RETURN(pc__remote_address_parse(&parsed, common->mem, address));
     pc__remote_address_free(&parsed);
@@ -54,13 +53,7 @@ static void report_bytes(pc__remote_tier *r)
 
 static pc__remote_present *find_known(const pc__remote_tier *r, const pc__id *key)
 {
-    for (pc__hash_link *l = pc__hash_table_find(&r->presence.keys, pc__id_hash(key)); l;
-         l = pc__hash_table_find_next(l)) {
-        pc__remote_present *s = PC__AROUND(l, pc__remote_present, by_key);
-        if (pc__id_equal(&s->key, key))
-            return s;
-    }
-    return NULL;
+    return PC__FIND_ID(&r->presence.keys, key, pc__remote_present, by_key, key);
 }
 
 static int is_present(const pc__remote_present *s)
@@ -190,14 +183,11 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 static int has_content(pc__tier *tier, const pc__id *content)
 {
     pc__remote_tier *r = (pc__remote_tier *)tier;
-    pc__hash_link *l;
+    const pc__remote_present *s;
     pthread_mutex_lock(&r->lock);
-    l = pc__hash_table_find(&r->presence.contents, pc__id_hash(content));
-    while (l
-           && !pc__id_equal(&PC__AROUND(l, pc__remote_present, by_content)->entry.content, content))
-        l = pc__hash_table_find_next(l);
+    s = PC__FIND_ID(&r->presence.contents, content, pc__remote_present, by_content, entry.content);
     pthread_mutex_unlock(&r->lock);
-    return l != NULL;
+    return s != NULL;
 }
 
 /* ---------------------------------------------------------------- reading */

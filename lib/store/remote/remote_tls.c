@@ -110,7 +110,6 @@ static pc_status check_path(const char *path, const char *option, int *is_folder
 static pc_status load_authorities(SSL_CTX *context, const char *path)
 {
     int is_folder = 0;
-    pc_status status;
     if (path)
         PC__TRY_RETURN(check_path(path, "cacert", &is_folder));
     if (path ? SSL_CTX_load_verify_locations(context, is_folder ? NULL : path,
@@ -125,7 +124,7 @@ static pc_status load_certificate(SSL_CTX *context, const pc__remote_tls_options
 {
     const char *key = options->key ? options->key : options->certificate;
     int is_folder, is_locked = 0;
-    pc_status status;
+    pc_status status = PC_OK;
     PC__TRY_RETURN(check_path(options->certificate, "cert", &is_folder));
     PC__TRY_RETURN(check_path(key, "key", &is_folder));
     if (SSL_CTX_use_certificate_chain_file(context, options->certificate) != 1)

@@ -15,8 +15,8 @@ file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
   lib/model/forward/forward_attention.c lib/model/forward/forward_convolution.c
   lib/model/forward/forward_maps.c lib/model/forward/forward_mlp.c
   lib/model/forward/disentangled_attention.c lib/model/load/dequant.c
-  lib/model/load/dequant_256.c lib/model/load/dequant_32.c lib/model/forward/forward_embed.c
-  lib/model/forward/forward.c lib/model/load/quantised_rows.c lib/model/forward/heads.c
+  lib/model/forward/forward_embed.c lib/model/forward/forward.c
+  lib/model/load/quantised_rows.c lib/model/forward/heads.c
   lib/model/load/weights_check.c lib/model/load/unpermute.c lib/store/codec/*.c)
 set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
 

@@ -169,6 +169,25 @@ void *pc__realloc(const pc_allocator *mem, void *ptr, size_t size)
     return moved;
 }
 
+static void *alloc_from(void *user, size_t size, size_t align)
+{
+    const pc_allocator *from = &((const pc__zeroing *)user)->from;
+    return from->alloc(from->user, size, align);
+}
+
+static void zero_and_free(void *user, void *ptr, size_t size, size_t align)
+{
+    const pc_allocator *from = &((const pc__zeroing *)user)->from;
+    explicit_bzero(ptr, size);
+    from->free(from->user, ptr, size, align);
+}
+
+void pc__zeroing_init(pc__zeroing *zeroing, const pc_allocator *from)
+{
+    zeroing->from = *from;
+    zeroing->mem = (pc_allocator){zeroing, alloc_from, zero_and_free};
+}
+
 char *pc__strndup(const pc_allocator *mem, const char *text, size_t size)
 {
     char *copy = pc__alloc(mem, size < SIZE_MAX ? size + 1 : size);
@@ -217,6 +236,11 @@ pc_status pc__bytes_add(pc__bytes *bytes, const void *data, size_t size)
     bytes->size += size;
     bytes->data[bytes->size] = 0;
     return PC_OK;
+}
+
+pc_status pc__bytes_add_text(pc__bytes *bytes, const char *text)
+{
+    return pc__bytes_add(bytes, text, strlen(text));
 }
 
 void pc__bytes_free(pc__bytes *bytes)

@@ -9,9 +9,7 @@
 static pc_status check_input(const pc_model *model, const pc_input *input)
 {
     const pc_model_info *info = &model->info;
-    pc_status status = pc__model_check_native(model, "the input of the first layer");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_check_native(model, "the input of the first layer"));
     if (!input->count || !input->tokens)
         return pc__fail(PC_ERR_INVALID, "the input has no tokens");
     if (info->context_length > 0 && input->count > (size_t)info->context_length)
@@ -36,9 +34,8 @@ pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x
     const pc_allocator *mem = &model->context->mem;
     pc__token_row *rows = NULL;
     size_t hidden, narrow;
-    pc_status status = check_input(model, input);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(check_input(model, input));
     hidden = (size_t)model->native->arch.hidden;
     narrow = model->native->project_in ? model->native->embedding.dim : 0;
     rows = pc__calloc(mem, input->count, sizeof *rows);

@@ -43,9 +43,7 @@ static pc_status layer_keys(const key_completion *c, int32_t layer, const float 
     size_t tokens = c->run->tokens, heads = (size_t)native->shape.kv_heads,
            dim = (size_t)native->shape.k_dim;
     float limit = native->arch.qkv_clip;
-    pc_status status = native->backend->linear_run(native->layers[layer].k, input, tokens, c->k);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(native->backend->linear_run(native->layers[layer].k, input, tokens, c->k));
     for (size_t i = 0; limit > 0 && i < tokens * heads * dim; i++)
         c->k[i] = c->k[i] > limit ? limit : c->k[i] < -limit ? -limit : c->k[i];
     if (c->rope)

@@ -1,5 +1,5 @@
-/* One record of the COMPRESSED tier and its pieces (compressed_record.h). */
-#include "store/compressed/compressed_record.h"
+/* One record of the COMPRESSED tier and its pieces (compressed.h). */
+#include "store/compressed/compressed.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * written with the codec's scratch memory, and removed records that are still being read. A record
  * is open as long as its source: it is not evicted then, which would free nothing, and stays
  * readable if it is removed. */
-#include "store/compressed/compressed_tier.h"
+#include "store/tier.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 #include "base/fail.h"
 #include "base/mem.h"
-#include "store/compressed/compressed_record.h"
+#include "store/compressed/compressed.h"
 
 typedef struct compressed_tier {
     pc__tier tier; /* first */

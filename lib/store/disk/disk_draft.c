@@ -197,8 +197,7 @@ pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc
         pc__disk_lock_subtract(&disk->lock, draft->reserved + replaced);
         add_to_table(disk, &record_name, image, bytes);
         pc__disk_queue_event(disk, PC_EVENT_STORE, PC_REASON_NONE, &image->key, bytes,
-                             (uint32_t)(image->tokens < UINT32_MAX ? image->tokens : UINT32_MAX),
-                             seconds);
+                             image->tokens, seconds);
     } else {
         unlink_draft(disk, draft);
     }

@@ -107,7 +107,7 @@ static void merge_uses(pc__eviction *eviction, pc__disk_entry *e, const pc__disk
 pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *table,
                                int64_t dates[PC__DISK_SUBS])
 {
-    int is_empty = !pc__disk_table_count(table);
+    int is_empty = !table->eviction.items.count;
     double clock = pc__get_f64(index->data + AT_CLOCK);
     pc_status status = PC_OK;
     for (uint64_t i = 0; i < index->rows && status >= 0; i++) {
@@ -134,7 +134,7 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
                               const int64_t dates[PC__DISK_SUBS])
 {
     size_t at = HEADER;
-    *out = (pc__disk_index){.rows = pc__disk_table_count(table)};
+    *out = (pc__disk_index){.rows = table->eviction.items.count};
     out->size = HEADER + (size_t)out->rows * ROW + SUM;
     out->data = pc__alloc(&table->eviction.mem, out->size);
     if (!out->data)

@@ -35,12 +35,19 @@ static pc_status dir_fault(const pc__disk *disk, const char *name)
     return pc__fail(PC_ERR_IO, "%s/%s: %s", disk->root.path, name, strerror(errno));
 }
 
-/* Other users must not be able to write to a sub-folder: they could remove or rename records. */
-static pc_status check_sub(const pc__disk *disk, const char *name, int fd, struct stat *st)
+/* Opens a sub-folder for listing; takes `fd`. Other users must not be able to write to it: they
+ * could remove or rename records. */
+static pc_status open_sub(const pc__disk *disk, const char *name, int fd, struct stat *st,
+                          DIR **out)
 {
-    if (fstat(fd, st))
-        return dir_fault(disk, name);
-    return pc__dir_check(disk->root.path, name, st, disk->root.owner);
+    pc_status status = fstat(fd, st) ? dir_fault(disk, name)
+                                     : pc__dir_check(disk->root.path, name, st, disk->root.owner);
+    *out = status >= 0 ? fdopendir(fd) : NULL;
+    if (status >= 0 && !*out)
+        status = dir_fault(disk, name);
+    if (status < 0)
+        close(fd);
+    return status;
 }
 
 /* Lists the records of one sub-folder; *date is the folder's from before the listing. PC_OK with no
@@ -60,13 +67,7 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? PC_OK
                                                                      : dir_fault(disk, name);
-    status = check_sub(disk, name, fd, &st);
-    dir = status >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        status = status < 0 ? status : dir_fault(disk, name);
-        close(fd);
-        return status;
-    }
+    PC__TRY_RETURN(open_sub(disk, name, fd, &st, &dir));
     clock_gettime(CLOCK_REALTIME, &now);
     *date = ns_of(st.st_mtim) < ns_of(now) - RACY_NS ? ns_of(st.st_mtim) : 0;
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
@@ -198,7 +199,7 @@ pc_status pc__disk_remove_abandoned(pc__disk *disk, uint64_t *live)
 {
     struct stat st;
     struct dirent *entry;
-    pc_status status;
+    pc_status status = PC_OK;
     int fd;
     DIR *dir;
     *live = 0;
@@ -206,13 +207,7 @@ pc_status pc__disk_remove_abandoned(pc__disk *disk, uint64_t *live)
     fd = pc__disk_new(&disk->root, 0);
     if (fd < 0)
         return errno == ENOENT ? PC_OK : dir_fault(disk, PC__DISK_NEW);
-    status = check_sub(disk, PC__DISK_NEW, fd, &st);
-    dir = status >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        status = status < 0 ? status : dir_fault(disk, PC__DISK_NEW);
-        close(fd);
-        return status;
-    }
+    PC__TRY_RETURN(open_sub(disk, PC__DISK_NEW, fd, &st, &dir));
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0)
         if (entry->d_name[0] != '.')
             status = reclaim_one(disk, fd, entry->d_name, live);
@@ -228,16 +223,12 @@ pc_status pc__disk_scan(pc__disk *disk, int all)
     pc_status status = scan_subs(disk, all);
     if (status < 0 || disk->read_only)
         return status;
-    status = pc__disk_remove_abandoned(disk, &live);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__disk_remove_abandoned(disk, &live));
     pthread_mutex_lock(&disk->guard);
-    bytes = pc__disk_table_bytes(&disk->table) + live;
+    bytes = disk->table.eviction.bytes + live;
     pthread_mutex_unlock(&disk->guard);
     if (!disk->lock.is_trusted || disk->lock.bytes != bytes) {
-        status = pc__disk_lock_mark(&disk->lock, &disk->root);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__disk_lock_mark(&disk->lock, &disk->root));
         disk->lock.bytes = bytes;
         disk->lock.is_trusted = 1;
     }
@@ -291,4 +282,10 @@ pc_status pc__disk_read_headers(pc__disk *disk)
         status = read_one_header(disk, &list.items[i].record_name);
     pc__free(&disk->mem, list.items);
     return status;
+}
+
+pc_status pc__disk_rescan(pc__disk *disk)
+{
+    PC__TRY_RETURN(pc__disk_scan(disk, 0));
+    return pc__disk_read_headers(disk);
 }

@@ -94,9 +94,7 @@ static pc_status read_part(pc__source *source, size_t piece, uint64_t offset, ui
     for (size_t done = 0, n; done < size; done += n) {
         int64_t got;
         n = size - done < CHUNK ? size - done : CHUNK;
-        pc_status status = check_deadline(s);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(check_deadline(s));
         got = pc__read_at(s->fd, (char *)data + done, n, offset + at + done);
         if (got < 0)
             return pc__fail(PC_ERR_IO, "%s: %s", s->path, strerror(errno));

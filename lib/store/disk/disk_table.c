@@ -8,16 +8,6 @@ static pc__disk_entry *disk_entry_of(pc__eviction_item *item)
     return item ? PC__AROUND(item, pc__disk_entry, item) : NULL;
 }
 
-size_t pc__disk_table_count(const pc__disk_table *table)
-{
-    return table->eviction.items.count;
-}
-
-uint64_t pc__disk_table_bytes(const pc__disk_table *table)
-{
-    return table->eviction.bytes;
-}
-
 pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__record_name *record_name)
 {
     pc__id id = pc__record_name_id(record_name);
@@ -27,11 +17,6 @@ pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__recor
 pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry)
 {
     return disk_entry_of(pc__eviction_next(&table->eviction, entry ? &entry->item : NULL));
-}
-
-pc__disk_entry *pc__disk_table_candidate(const pc__disk_table *table)
-{
-    return disk_entry_of(pc__eviction_candidate(&table->eviction, NULL));
 }
 
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,

@@ -9,8 +9,8 @@
 enum {
     PC__DISK_UNREAD = 0, /* only its name and size are known */
     PC__DISK_READ = 1,
-    PC__DISK_UNREADABLE =
-        2 /* damaged, of a later version, or not what its name says: evicted first */
+    /* Damaged, of a later version, or not what its name says: evicted first. */
+    PC__DISK_UNREADABLE = 2
 };
 
 /* One record; a row of the index. */
@@ -47,8 +47,6 @@ typedef struct pc__disk_table { /* zero-initialised but for eviction.mem: empty 
 } pc__disk_table;
 
 void pc__disk_table_free(pc__disk_table *table);
-size_t pc__disk_table_count(const pc__disk_table *table);
-uint64_t pc__disk_table_bytes(const pc__disk_table *table);
 pc__disk_entry *pc__disk_table_find(const pc__disk_table *table,
                                     const pc__record_name *record_name);
 /* All entries; NULL starts. */
@@ -60,8 +58,6 @@ void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry);
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now);
 /* Drops an entry that was evicted; its uses are remembered. */
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry);
-/* The next to be evicted; NULL: there is none. */
-pc__disk_entry *pc__disk_table_candidate(const pc__disk_table *table);
 void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts);
 /* From the image of a record. */
 void pc__disk_facts_of(pc__disk_facts *facts, const pc__record_name *record_name,

@@ -334,8 +334,7 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     pc__count_put(&disk->counts, status, why);
     pthread_mutex_unlock(&disk->guard);
     if (why != PC_REASON_NONE)
-        pc__disk_report_event(disk, PC_EVENT_STORE_FAILED, why, &image->key, 0,
-                              (uint32_t)image->tokens, 0);
+        pc__disk_report_event(disk, PC_EVENT_STORE_FAILED, why, &image->key, 0, image->tokens, 0);
     *reason = why;
     return status;
 }
@@ -383,20 +382,12 @@ static void clear(pc__tier *tier)
     pc__disk_leave(disk);
 }
 
-static int has_changes(pc__disk *disk)
-{
-    int changed;
-    pthread_mutex_lock(&disk->guard);
-    changed = disk->changes != 0;
-    pthread_mutex_unlock(&disk->guard);
-    return changed;
-}
-
 /* Removes, a batch at a time, what was over the budget when the folder was opened. */
 static int sweep(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
     pc__disk *disk = &t->disk;
+    uint64_t changes;
     pc_status status;
     if (disk->read_only)
         return 0;
@@ -406,10 +397,11 @@ static int sweep(pc__tier *tier)
     if (pc__disk_enter(disk, pc__now() + SWEEP_SECONDS) != PC_OK)
         return 0;
     status = pc__disk_drop_expired(disk);
-    if (status >= 0 && has_changes(disk) && pc__now() - t->saved >= SAVE_SECONDS) {
-        status = pc__disk_scan(disk, 0);
-        if (status >= 0)
-            status = pc__disk_read_headers(disk);
+    pthread_mutex_lock(&disk->guard);
+    changes = disk->changes;
+    pthread_mutex_unlock(&disk->guard);
+    if (status >= 0 && changes && pc__now() - t->saved >= SAVE_SECONDS) {
+        status = pc__disk_rescan(disk);
         if (status >= 0)
             status = pc__disk_save(disk);
         t->saved = pc__now();
@@ -426,8 +418,8 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
     const pc__mapped_files *mapped = self_of(tier)->mapped;
     pthread_mutex_lock(&disk->guard);
     *out = disk->counts;
-    out->segments = pc__disk_table_count(&disk->table);
-    out->segment_bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
+    out->segments = disk->table.eviction.items.count;
+    out->segment_bytes = disk->table.eviction.bytes + disk->staging;
     out->staging_bytes = disk->staging;
     out->budget_bytes = disk->budget;
     out->excess_bytes = out->segment_bytes > disk->budget && !disk->read_only

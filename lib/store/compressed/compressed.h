@@ -1,7 +1,7 @@
 /* One record of the COMPRESSED tier. Each piece is its own block of memory, so that none moves
  * while the record grows. */
-#ifndef PC_STORE_COMPRESSED_RECORD_H
-#define PC_STORE_COMPRESSED_RECORD_H
+#ifndef PC_STORE_COMPRESSED_H
+#define PC_STORE_COMPRESSED_H
 
 #include "store/record/record.h"
 #include "store/eviction.h"

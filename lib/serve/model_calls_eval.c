@@ -1,5 +1,5 @@
-/* pc_eval: one forward pass over lanes of spans and new tokens; and copies and reads of segments.
- */
+/* pc_eval, the forward pass of a native model over lanes of spans and new tokens; and copies and
+ * reads of segments. */
 #include <string.h>
 
 #include "attn/plan.h"

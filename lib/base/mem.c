@@ -233,6 +233,11 @@ pc_status pc__bytes_add(pc__bytes *bytes, const void *data, size_t size)
     return PC_OK;
 }
 
+pc_status pc__bytes_add_text(pc__bytes *bytes, const char *text)
+{
+    return pc__bytes_add(bytes, text, strlen(text));
+}
+
 void pc__bytes_free(pc__bytes *bytes)
 {
     pc__free(bytes->mem, bytes->data);

@@ -52,6 +52,7 @@ typedef struct pc__bytes {
     size_t capacity;
 } pc__bytes;
 pc_status pc__bytes_add(pc__bytes *bytes, const void *data, size_t size);
+pc_status pc__bytes_add_text(pc__bytes *bytes, const char *text); /* NUL-terminated */
 void pc__bytes_free(pc__bytes *bytes);
 
 #endif

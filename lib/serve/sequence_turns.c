@@ -111,10 +111,10 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     open.mem = close.mem = env.mem;
     PC__TRY(check_running(sequence, call), done);
     PC__TRY(pc__chat_check_role(sequence->model->chat, "user"), done);
-    PC__TRY(pc__bytes_add(&open, chat->assistant_close, strlen(chat->assistant_close)), done);
-    PC__TRY(pc__bytes_add(&open, chat->user_open, strlen(chat->user_open)), done);
-    PC__TRY(pc__bytes_add(&close, chat->user_close, strlen(chat->user_close)), done);
-    PC__TRY(pc__bytes_add(&close, chat->generation, strlen(chat->generation)), done);
+    PC__TRY(pc__bytes_add_text(&open, chat->assistant_close), done);
+    PC__TRY(pc__bytes_add_text(&open, chat->user_open), done);
+    PC__TRY(pc__bytes_add_text(&close, chat->user_close), done);
+    PC__TRY(pc__bytes_add_text(&close, chat->generation), done);
     PC__TRY(
         pc__literal_around(&run, open.data, text ? text : "", size, close.data, &tokens, &count),
         done);

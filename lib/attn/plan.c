@@ -86,9 +86,8 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
 
 static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
 {
-    pc_status status = copy_rows(plan, rows);
-    if (status < 0 || (status = pc__plan_count_slots(plan)) < 0)
-        return status;
+    PC__TRY_RETURN(copy_rows(plan, rows));
+    PC__TRY_RETURN(pc__plan_count_slots(plan));
     pc__plan_collect_distances(plan);
     for (size_t row = 0; row < plan->rows; row += plan->waves[plan->wave_count - 1].rows)
         PC__TRY_RETURN(make_wave(plan, row));
@@ -98,11 +97,10 @@ static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
 pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows,
                        const pc__kv_shape *shape, int32_t heads)
 {
-    pc_status status = check_spans(rows, shape, heads);
     pc__plan *plan;
+    pc_status status;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_spans(rows, shape, heads));
     if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
         return PC_ERR_NOMEM;
     plan->context = pc__context_ref(context);

@@ -41,19 +41,18 @@ static pc_status make_panels(pc__linear *linear, const pc__weight_source *source
 {
     float_panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
     float_packing what = {linear, source};
-    pc_status status;
     if (!(linear->packed = p))
         return PC_ERR_NOMEM;
     p->even = linear->compute == PC_DTYPE_F32 ? linear->in : linear->in + linear->in % 2;
     p->line = p->even;
     if (linear->compute != PC_DTYPE_F32 && p->line * sizeof(uint16_t) % WAY_BYTES == 0)
         p->line += 32;
-    status = pc__panel_set_new(&p->set, linear, p->even * PC__PANEL * pc__linear_element(linear));
-    for (size_t i = 0; status >= 0 && p->even > linear->in && i < p->set.count; i++)
+    PC__TRY_RETURN(
+        pc__panel_set_new(&p->set, linear, p->even * PC__PANEL * pc__linear_element(linear)));
+    for (size_t i = 0; p->even > linear->in && i < p->set.count; i++)
         memset(p->set.weights + (i + 1) * p->set.bytes - 4 * PC__PANEL, 0, 4 * PC__PANEL);
-    return status < 0 ? status
-                      : pc__panel_set_pack(&p->set, linear, PC__PANEL * linear->in * sizeof(float),
-                                           pack_float_panel, &what);
+    return pc__panel_set_pack(&p->set, linear, PC__PANEL * linear->in * sizeof(float),
+                              pack_float_panel, &what);
 }
 
 /* fp32 rows are read in place if they follow each other. */

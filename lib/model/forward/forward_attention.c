@@ -24,11 +24,11 @@ pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t fi
     float *const to[] = {work->v + first * v, work->q + first * q, work->k + first * k};
     const size_t width[] = {v, q, k};
     size_t count = values_only ? 1 : 3;
-    pc_status status = native->backend->linear_run_all(
-        all, count, work->h + first * (size_t)native->arch.hidden, rows, to);
-    for (size_t i = 0; i < count && status >= 0 && native->arch.qkv_clip > 0; i++)
+    PC__TRY_RETURN(native->backend->linear_run_all(
+        all, count, work->h + first * (size_t)native->arch.hidden, rows, to));
+    for (size_t i = 0; i < count && native->arch.qkv_clip > 0; i++)
         clip_values(to[i], rows * width[i], native->arch.qkv_clip);
-    return status;
+    return PC_OK;
 }
 
 void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
@@ -62,15 +62,13 @@ static pc__attn_layer describe_layer(const pc__forward_work *work, int32_t layer
 
 pc_status pc__attention_keys(pc__forward_work *work, int32_t layer)
 {
-    pc_status status = pc__attention_project(work, layer, 0, work->rows, 0);
-    if (status >= 0)
-        status = pc__trace_keys(work, layer);
-    if (status >= 0)
-        pc__attention_store(work, layer, 0, work->rows, 0);
-    return status;
+    PC__TRY_RETURN(pc__attention_project(work, layer, 0, work->rows, 0));
+    PC__TRY_RETURN(pc__trace_keys(work, layer));
+    pc__attention_store(work, layer, 0, work->rows, 0);
+    return PC_OK;
 }
 
-/* Computes `attended`, by the way that the pass and the model ask for. */
+/* Computes `attended` as the pass and the model ask for. */
 static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what)
 {
     if (work->pass->maps)
@@ -93,9 +91,7 @@ pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer)
 {
     const pc__native *native = work->native;
     pc__attn_layer what = describe_layer(work, layer);
-    pc_status status = attend_layer(work, &what);
-    if (status >= 0)
-        status = native->backend->linear_run(native->layers[layer].o, work->attended, work->rows,
-                                             work->y);
-    return status;
+    PC__TRY_RETURN(attend_layer(work, &what));
+    return native->backend->linear_run(native->layers[layer].o, work->attended, work->rows,
+                                       work->y);
 }

@@ -87,8 +87,8 @@ static void order_tokens(deviation_work *c, const int32_t *tokens, const int64_t
 static pc_status compute_fresh(deviation_work *c, uint64_t regime)
 {
     pc__pass pass = {0};
-    pc_status status = pc__build_start(&c->build, &c->model->context->mem, c->tokens);
-    for (size_t i = 0; i < c->tokens && status >= 0; i++) {
+    PC__TRY_RETURN(pc__build_start(&c->build, &c->model->context->mem, c->tokens));
+    for (size_t i = 0; i < c->tokens; i++) {
         const given_token *g = &c->all[i];
         pc__token_row row = {g->token,
                              0,
@@ -99,13 +99,11 @@ static pc_status compute_fresh(deviation_work *c, uint64_t regime)
                              0};
         c->added[g->placement]++;
         pc__build_row(&c->build, &row);
-        for (size_t p = 0; p < c->count && status >= 0; p++)
+        for (size_t p = 0; p < c->count; p++)
             if (c->added[p])
-                status = pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0,
-                                        c->added[p]);
+                PC__TRY_RETURN(
+                    pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0, c->added[p]));
     }
-    if (status < 0)
-        return status;
     pc__build_end(&c->build, &pass);
     pass.kv_layers = c->layer + 1;
     pass.rope_regime_length = pc__model_rope_regime_length(c->model, regime);

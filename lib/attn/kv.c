@@ -260,7 +260,7 @@ pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
     shape.dtype = dtype;
     PC__TRY_RETURN(pc__kv_new(out, &kv->mem, &shape, kv->tokens));
     copy = *out;
-    copy->regime = kv->regime;
+    copy->rope_regime = kv->rope_regime;
     copy->origin = kv->origin;
     copy->values_only = kv->values_only;
     return keep_or_drop(out, copy_positions(copy, kv->tokens, kv->relative));

@@ -59,7 +59,7 @@ typedef struct pc__kv {
      * attend to its K */
     int values_only;
     /* RoPE regime under which it was computed (0 if the model has only one) */
-    uint64_t regime;
+    uint64_t rope_regime;
     /* position of its start when it was computed: learned positions cannot move */
     int64_t origin;
     _Atomic(uint64_t *) sizes;          /* pc__kv_sizes; NULL: not computed yet */

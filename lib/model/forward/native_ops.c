@@ -32,7 +32,7 @@ pc_status pc__native_check_placement(const pc__native *native, const pc_span *pl
     if (placement->lo > placement->hi || placement->hi > kv->tokens)
         return pc__fail(PC_ERR_INVALID, "the placement names tokens %u to %u, the segment has %zu",
                         placement->lo, placement->hi, kv->tokens);
-    return pc__native_may_place(native, kv, native->arch.layers, placement->start, kv->regime);
+    return pc__native_may_place(native, kv, native->arch.layers, placement->start, kv->rope_regime);
 }
 
 /* An encode call: the runs that it fills. The last run takes the tokens of no range. */

@@ -231,7 +231,6 @@ typedef struct pc_model_options {
      * are PC_APPROXIMATE. A segment of one format is never served as one of another. */
     uint32_t kv;
     uint64_t flags; /* PC_MODEL_… */
-    uint64_t seed;  /* of random weights: pc_model_new_shape in bench.h */
     /* Name of a built-in family ("chatml", "llama2", "llama3", …; "none": chat tags are empty), or
      * path of a JSON file (doc/pml.md). NULL: the model's own. If the model has none, or it is not
      * understood for certain, everything that needs one fails: chat tags, PC_RELAY_CHAT,
@@ -726,7 +725,7 @@ typedef struct pc_salt {
     size_t size;
 } pc_salt;
 
-/* pc_generate_options.flags, of sequences; bit 4 is in bench.h */
+/* pc_generate_options.flags, of sequences */
 enum {
     PC_GENERATE_KEEP = 1, /* a finished sequence keeps its states: it can be forked and continued */
     PC_GENERATE_LOGITS = 2 /* for pc_sequence_logits */
@@ -740,8 +739,8 @@ typedef struct pc_generate_options {
     uint32_t repair;     /* PC_REPAIR_… */
     uint32_t repair_tokens;
     float repair_percent;
-    uint32_t baseline;          /* 0; PC_BASELINE_… of bench.h to measure */
-    uint32_t visibility;        /* PC_VISIBLE_… */
+    uint32_t visibility; /* PC_VISIBLE_… */
+    uint32_t reserved;
     pc_sampling sampling;       /* sample i uses seed + i */
     const int32_t *stop_tokens; /* besides the model's own */
     size_t stop_token_count;
@@ -752,9 +751,8 @@ typedef struct pc_generate_options {
     /* Polled between and inside steps. Non-zero: PC_ERR_CANCELLED. */
     int32_t (*cancelled)(void *user);
     void *cancel_user;
-    uint64_t flags;         /* PC_GENERATE_… */
-    uint64_t shared_tokens; /* 0; of PC_BASELINE_COPIES in bench.h */
-    const pc_salt *salts;   /* [salt_count] ascending by `first` */
+    uint64_t flags;       /* PC_GENERATE_… */
+    const pc_salt *salts; /* [salt_count] ascending by `first` */
     size_t salt_count;
     /* Attention maps of similar prompts (memo.h), for plain prompts that the cache has nothing of.
      * NULL: none. */
@@ -767,6 +765,7 @@ typedef struct pc_generate_options {
      * + max_tokens, or that of the given segments. It stays for the sequence's life: give the
      * longest that later turns may reach. */
     uint64_t rope_regime_length;
+    const struct pc_bench_options *bench; /* promptcache/bench.h; NULL: nothing is measured */
 } pc_generate_options;
 
 /* How the states of a request compare with those of a plain prefill. */
@@ -779,13 +778,13 @@ enum {
 
 /* Why the first part that was not reused was not. */
 enum {
-    PC_REASON_NONE = 0,      /* everything was reused */
-    PC_REASON_FIRST_USE = 1, /* never encoded, or evicted since */
-    PC_REASON_UNCACHED = 2,  /* cache="false" */
-    PC_REASON_NO_ROOM = 3,   /* encoded, but the budget could not keep it */
-    PC_REASON_BASELINE = 4,  /* the caller asked for no reuse */
-    PC_REASON_REPAIR = 5,    /* recomputed by the repair level */
-    PC_REASON_PREFIX = 6,    /* EXACT: something before it differs */
+    PC_REASON_NONE = 0,       /* everything was reused */
+    PC_REASON_FIRST_USE = 1,  /* never encoded, or evicted since */
+    PC_REASON_UNCACHED = 2,   /* cache="false" */
+    PC_REASON_NO_ROOM = 3,    /* encoded, but the budget could not keep it */
+    PC_REASON_NOT_WANTED = 4, /* the caller asked for no reuse */
+    PC_REASON_REPAIR = 5,     /* recomputed by the repair level */
+    PC_REASON_PREFIX = 6,     /* EXACT: something before it differs */
     /* a tier below RAM has it, or may have it: */
     PC_REASON_SLOW = 7,          /* computing promised to be, or was, faster than loading */
     PC_REASON_DEADLINE = 8,      /* loading took longer than its deadline */
@@ -801,7 +800,7 @@ enum {
     PC_REASON_UNLIKE = 17,    /* no record is similar enough */
     PC_REASON_UNTRAINED = 18, /* its bucket has no projector or no threshold yet */
     PC_REASON_DRIFT = 19,     /* its bucket closed: reuse has lost more than it was tuned for */
-    /* a memo was not asked (see also BASELINE and REPAIR): */
+    /* a memo was not asked (see also NOT_WANTED and REPAIR): */
     PC_REASON_PARTS = 20,   /* the prompt is made of a schema's parts or of segments */
     PC_REASON_AT_HAND = 21, /* the cache has exact states of it, or of its beginning */
     /* a cache with PC_CACHE_OWN_KERNELS: */
@@ -968,7 +967,7 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
 
 /* clang-format off */
 #define PC_CONTEXT_OPTIONS_INIT {sizeof(pc_context_options), NULL, NULL, NULL, NULL, NULL, 0, 0}
-#define PC_MODEL_OPTIONS_INIT {sizeof(pc_model_options), 0, 0, 0, 0, NULL, NULL, NULL}
+#define PC_MODEL_OPTIONS_INIT {sizeof(pc_model_options), 0, 0, 0, NULL, NULL, NULL}
 #define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_CACHE_OPTIONS_INIT {sizeof(pc_cache_options), 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, \
@@ -983,7 +982,7 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
 #define PC_PROMPT_OPTIONS_INIT {sizeof(pc_prompt_options), 0}
 #define PC_PART_INIT {sizeof(pc_part), 0, 0, NULL, NULL, 0, 0}
 #define PC_GENERATE_OPTIONS_INIT {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, \
-    {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0}
+    {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, NULL}
 #define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
     0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0}
 #define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}

@@ -69,8 +69,6 @@ typedef struct pc_row_span {
     uint32_t reserved;
 } pc_row_span;
 
-enum { PC_PLAN_PER_ROW = 1 }; /* every row reads for itself: for comparing */
-
 /* Everything is copied. Row r holds spans[first[r]] to spans[first[r + 1] - 1]. lo and hi say what
  * a row sees: causality, holes. Each key may come once per row: the same token of a run at the same
  * start twice is PC_ERR_INVALID (at two starts it is two keys). */
@@ -83,7 +81,7 @@ typedef struct pc_plan_args {
     const uint32_t *first;    /* [row_count + 1], ascending from 0 */
     const pc_row_span *spans;
     size_t row_count;
-    uint64_t flags; /* PC_PLAN_… */
+    uint64_t flags; /* 0; PC_PLAN_… in bench.h */
     const uint32_t
         *dtypes; /* [run_count]; PC_DTYPE_DEFAULT: the shape's; NULL: all as the shape's */
 } pc_plan_args;

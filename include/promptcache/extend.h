@@ -55,9 +55,6 @@ typedef struct pc_step_row {
     uint32_t want_logits; /* 1: the next row of `logits` is for this row */
 } pc_step_row;
 
-/* pc_step_args.flags; bit 2 is in bench.h */
-enum { PC_STEP_PER_ROW = 1 }; /* a wish, for comparing: rows do not share the reading of K and V */
-
 /* Append rows to their sequences and compute them. Rows of one sequence stand in order of position.
  * Under PC_VISIBLE_BY_POSITION a row sees keys at positions up to its own. Under PC_VISIBLE_ALL it
  * sees all attached keys, and own tokens that were appended before it. A failed call changes no
@@ -68,7 +65,7 @@ typedef struct pc_step_args {
     size_t count;
     float *logits;       /* [rows that want them][vocab] */
     uint32_t visibility; /* PC_VISIBLE_… */
-    uint32_t flags;      /* PC_STEP_… */
+    uint32_t flags;      /* PC_STEP_… in bench.h; a model may ignore them */
     uint64_t rope_regime_length;
     int32_t (*cancelled)(void *user);
     void *cancel_user;

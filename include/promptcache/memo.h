@@ -170,8 +170,7 @@ enum {
     PC_POOL_LAST = 3
 };
 enum {
-    PC_PREFILL_NORMALIZE = 1, /* embeddings of length 1 (always so if the model's files say it) */
-    PC_PREFILL_MAPS = 2       /* of an equal stored prompt: reuse its maps, not its outputs */
+    PC_PREFILL_NORMALIZE = 1 /* embeddings of length 1 (always so if the model's files say it) */
 };
 enum {
     PC_REUSE_NONE = 0,

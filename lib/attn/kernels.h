@@ -162,6 +162,14 @@ typedef void pc__rotate_kernel(const pc__rope *rope, const float *cosine, const 
                                float scale, const float *from, float *to, size_t heads, size_t dim);
 typedef pc__rotate_kernel *pc__rotate_fn;
 
+typedef void pc__gate_kernel(float *x, const float *up, size_t count);
+typedef void pc__activation_kernel(float *x, size_t count);
+/* y[0 … width) += sum of factor[r] * rows[r * stride …], r ascending; y does not overlap the rows
+ */
+typedef void pc__add_rows_kernel(const float *factor, const float *rows, size_t stride,
+                                 size_t count, float *y, size_t width);
+typedef void pc__to_bf16_kernel(const float *x, size_t count, uint16_t *out);
+
 typedef struct pc__kernels {
     const char *name;
     /* by the dtype of K and V; see pc__attend_of */
@@ -169,14 +177,11 @@ typedef struct pc__kernels {
     pc__panel_fn panel_f32, panel_bf16;
     pc__quantised_fn panel_quantised;
     pc__quantise_fn quantise;
-    void (*silu_gate)(float *x, const float *up, size_t count); /* x = x / (1 + exp(-x)) * up */
+    pc__gate_kernel *silu_gate; /* x = x / (1 + exp(-x)) * up */
     /* x = x / 2 * (1 + erf(x / sqrt 2)), with an error of at most 4e-7 |x| */
-    void (*gelu)(float *x, size_t count);
-    /* y[0 … width) += sum of factor[r] * rows[r * stride …], r ascending; y does not overlap the
-     * rows */
-    void (*add_rows)(const float *factor, const float *rows, size_t stride, size_t count, float *y,
-                     size_t width);
-    void (*to_bf16)(const float *x, size_t count, uint16_t *out);
+    pc__activation_kernel *gelu;
+    pc__add_rows_kernel *add_rows;
+    pc__to_bf16_kernel *to_bf16;
     pc__rotate_fn rotate;
     pc__map_fn map_f32, map_bf16, map_f16; /* by the dtype of V; see pc__map_of */
     pc__weights_fn weights;                /* K in F32, BF16; see pc__weights_of */

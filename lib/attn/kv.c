@@ -1,6 +1,6 @@
-/* K/V runs: their memory, growth, positions and references. The pages themselves are written by
- * kv_page.c and the owners of runs. */
-#include "attn/kv_tail.h"
+/* K/V runs: their memory, growth, positions and references, and zeros beyond their tokens. The
+ * pages are written by kv_page.c and the owners of runs. */
+#include "attn/kv.h"
 
 #include <string.h>
 
@@ -110,20 +110,14 @@ static pc_status grow_pages(pc__kv *kv, size_t pages)
 
 static pc_status new_empty(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape)
 {
-    pc_status status = check_kv_shape(shape);
-    pc__kv *kv = NULL;
+    pc__kv *kv;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_kv_shape(shape));
     if (!(kv = pc__calloc(mem, 1, sizeof *kv)))
         return PC_ERR_NOMEM;
     atomic_init(&kv->references, 1);
     kv->mem = *mem;
     kv->shape = *shape;
-    atomic_init(&kv->zero_at_end, 0);
-    atomic_init(&kv->give_back, 0);
-    atomic_init(&kv->sizes, NULL);
-    atomic_init(&kv->stream, NULL);
     kv->layer = pc__calloc(mem, (size_t)shape->layers, sizeof *kv->layer);
     if (!kv->layer) {
         pc__kv_unref(kv);
@@ -145,8 +139,24 @@ static pc_status keep_or_drop(pc__kv **out, pc_status status)
 pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
                      size_t capacity_tokens)
 {
-    pc_status status = new_empty(out, mem, shape);
-    return status < 0 ? status : keep_or_drop(out, grow_pages(*out, pages_of(capacity_tokens)));
+    PC__TRY_RETURN(new_empty(out, mem, shape));
+    return keep_or_drop(out, grow_pages(*out, pages_of(capacity_tokens)));
+}
+
+static pc_status allocate_positions(pc__kv *kv)
+{
+    kv->relative = pc__alloc(&kv->mem, kv->pages * PC__PAGE * sizeof *kv->relative);
+    return kv->relative ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc_status copy_positions(pc__kv *kv, size_t tokens, const int64_t *relative)
+{
+    kv->tokens = tokens;
+    if (!relative)
+        return PC_OK;
+    PC__TRY_RETURN(allocate_positions(kv));
+    memcpy(kv->relative, relative, tokens * sizeof *relative);
+    return PC_OK;
 }
 
 /* Checks and copies the given positions: ascending, none negative. */
@@ -158,14 +168,7 @@ static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relativ
                 PC_ERR_MISMATCH,
                 "K/V run: relative position %lld of token %zu is negative or not above the last",
                 (long long)relative[i], i);
-    kv->tokens = tokens;
-    if (relative) {
-        kv->relative = pc__alloc(&kv->mem, kv->pages * PC__PAGE * sizeof *kv->relative);
-        if (!kv->relative)
-            return PC_ERR_NOMEM;
-        memcpy(kv->relative, relative, tokens * sizeof *relative);
-    }
-    return PC_OK;
+    return copy_positions(kv, tokens, relative);
 }
 
 /* One block, because it gets huge pages sooner: faulting in fresh memory page by page costs more
@@ -187,22 +190,16 @@ static pc_status allocate_slab(pc__kv *kv, size_t pages, size_t layers)
 pc_status pc__kv_new_unset(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
                            size_t tokens, const int64_t *relative)
 {
-    pc_status status = new_empty(out, mem, shape);
-    if (status >= 0)
-        status = keep_or_drop(out, allocate_slab(*out, pages_of(tokens), (size_t)shape->layers));
-    if (status >= 0)
-        status = keep_or_drop(out, set_positions(*out, tokens, relative));
-    return status;
+    PC__TRY_RETURN(new_empty(out, mem, shape));
+    PC__TRY_RETURN(keep_or_drop(out, allocate_slab(*out, pages_of(tokens), (size_t)shape->layers)));
+    return keep_or_drop(out, set_positions(*out, tokens, relative));
 }
 
 pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
                              size_t tokens)
 {
-    pc_status status = new_empty(out, mem, shape);
-    if (status >= 0)
-        status = keep_or_drop(out, allocate_slab(*out, pages_of(tokens), 1));
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(new_empty(out, mem, shape));
+    PC__TRY_RETURN(keep_or_drop(out, allocate_slab(*out, pages_of(tokens), 1)));
     (*out)->tokens = tokens;
     memset((*out)->slab, 0, (*out)->pages * layer_page_bytes(shape)); /* padding must be finite */
     return PC_OK;
@@ -212,26 +209,23 @@ pc_status pc__kv_wrap(pc__kv **out, const pc_allocator *mem, const pc__kv_shape 
                       size_t tokens, const int64_t *relative, const void *const *pages, void *owner,
                       void (*release_owner)(void *owner))
 {
-    pc_status status = new_empty(out, mem, shape);
-    pc__kv *kv = *out;
-    if (status < 0)
-        return status;
+    pc__kv *kv;
+    pc_status status;
+    PC__TRY_RETURN(new_empty(out, mem, shape));
+    kv = *out;
     kv->pages = pages_of(tokens);
     status = set_positions(kv, tokens, relative);
     for (int32_t l = 0; status >= 0 && l < shape->layers; l++)
         if ((uintptr_t)pages[l] % 64)
             status = pc__fail(PC_ERR_MISMATCH, "K/V run: pages of layer %d are not 64-byte aligned",
                               l);
-    for (int32_t l = 0; status >= 0 && l < shape->layers; l++)
+    if (status < 0)
+        return keep_or_drop(out, status);
+    for (int32_t l = 0; l < shape->layers; l++)
         kv->layer[l] = (uint8_t *)(uintptr_t)pages[l]; /* only pc__kv_clear_tail writes to them */
-    if (status < 0) {
-        memset(kv->layer, 0,
-               (size_t)shape->layers * sizeof *kv->layer); /* they are not ours to free */
-    } else {
-        kv->owner = owner;
-        kv->release_owner = release_owner;
-    }
-    return keep_or_drop(out, status);
+    kv->owner = owner;
+    kv->release_owner = release_owner;
+    return PC_OK;
 }
 
 const uint64_t *pc__kv_sizes(pc__kv *kv)
@@ -263,25 +257,13 @@ pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
 {
     pc__kv *copy;
     pc__kv_shape shape = kv->shape;
-    pc_status status;
     shape.dtype = dtype;
-    if ((status = pc__kv_new(out, &kv->mem, &shape, kv->tokens)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__kv_new(out, &kv->mem, &shape, kv->tokens));
     copy = *out;
-    if (kv->relative
-        && !(copy->relative = pc__alloc(&copy->mem,
-                                        copy->pages * PC__PAGE * sizeof *copy->relative))) {
-        pc__kv_unref(copy);
-        *out = NULL;
-        return PC_ERR_NOMEM;
-    }
-    if (kv->relative)
-        memcpy(copy->relative, kv->relative, kv->tokens * sizeof *kv->relative);
-    copy->tokens = kv->tokens;
     copy->regime = kv->regime;
     copy->origin = kv->origin;
     copy->values_only = kv->values_only;
-    return PC_OK;
+    return keep_or_drop(out, copy_positions(copy, kv->tokens, kv->relative));
 }
 
 pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv)
@@ -335,9 +317,7 @@ static int contiguous(const int64_t *relative, size_t first, size_t count)
 
 static pc_status write_out_positions(pc__kv *kv)
 {
-    kv->relative = pc__alloc(&kv->mem, kv->pages * PC__PAGE * sizeof *kv->relative);
-    if (!kv->relative)
-        return PC_ERR_NOMEM;
+    PC__TRY_RETURN(allocate_positions(kv));
     for (size_t i = 0; i < kv->tokens; i++)
         kv->relative[i] = (int64_t)i;
     return PC_OK;
@@ -357,18 +337,16 @@ static pc_status check_ascending(const pc__kv *kv, const int64_t *relative, size
 
 pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
 {
-    size_t need = (kv->tokens + count + PC__PAGE - 1) / PC__PAGE;
-    pc_status status = check_ascending(kv, relative, count);
-    if (status < 0)
-        return status;
+    size_t need = pages_of(kv->tokens + count);
+    pc_status status;
+    PC__TRY_RETURN(check_ascending(kv, relative, count));
     if (kv->shape.dtype == PC_DTYPE_I8)
         return pc__fail(PC_ERR_STATE, "K/V run: an int8 run cannot grow");
     if (kv->release_owner || kv->slab)
         return pc__fail(PC_ERR_STATE, "K/V run: a loaded or borrowed run cannot grow");
     if (need > kv->pages) {
         size_t grown = kv->pages + kv->pages / 2;
-        if ((status = grow_pages(kv, need > grown ? need : grown)) < 0)
-            return status;
+        PC__TRY_RETURN(grow_pages(kv, need > grown ? need : grown));
     }
     if (!kv->relative && !contiguous(relative, kv->tokens, count)
         && (status = write_out_positions(kv)) < 0)
@@ -379,14 +357,87 @@ pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count)
     return PC_OK;
 }
 
+/* Zeros the bytes, or (look) returns whether they are zero. */
+static int zero(uint8_t *at, size_t size, int look)
+{
+    size_t i = 0;
+    if (!look) {
+        memset(at, 0, size);
+        return 1;
+    }
+    while (i < size && !at[i])
+        i++;
+    return i == size;
+}
+
+/* Tokens [from, to) of V of one head: groups of `by` tokens are interleaved, element by element. */
+static int zero_v(uint8_t *v, size_t dim, size_t from, size_t to, size_t by, int look)
+{
+    size_t size = 4 / by;
+    int clear = 1;
+    while (from < to && clear) {
+        size_t place = from % by;
+        uint8_t *group = v + from / by * dim * 4;
+        if (!place && to - from >= by) {
+            size_t groups = (to - from) / by;
+            clear = zero(group, groups * dim * 4, look);
+            from += groups * by;
+            continue;
+        }
+        for (size_t d = 0; d < dim && clear; d++)
+            clear = zero(group + (d * by + place) * size, size, look);
+        from++;
+    }
+    return clear;
+}
+
+/* Tokens [from, to) of one page of one head. In every format a token has 4 bytes in each row of K.
+ */
+static int zero_page(const pc__kv_shape *shape, uint8_t *page, size_t from, size_t to, int look)
+{
+    size_t by = shape->dtype == PC_DTYPE_F32 ? 1 : shape->dtype == PC_DTYPE_I8 ? 4 : 2;
+    size_t rows = ((size_t)shape->k_dim + by - 1) / by, dim = (size_t)shape->v_dim;
+    uint8_t *v = page + pc__kv_k_bytes(shape);
+    int clear = 1;
+    for (size_t r = 0; r < rows && clear; r++)
+        clear = zero(page + (r * PC__PAGE + from) * 4, (to - from) * 4, look);
+    if (clear)
+        clear = zero_v(v, dim, from, to, by, look);
+    if (clear && shape->dtype == PC_DTYPE_I8)
+        clear = zero(v + pc__i8_v_scales(dim) + 2 * from, 2 * (to - from), look);
+    return clear;
+}
+
+static int zero_layer(const pc__kv *kv, size_t layer, size_t from, size_t to, int look)
+{
+    size_t bytes = pc__kv_page_bytes(&kv->shape), heads = (size_t)kv->shape.kv_heads;
+    int clear = 1;
+    for (size_t at = from, end; at < to && clear; at = end) {
+        size_t page = at / PC__PAGE, first = page * PC__PAGE;
+        end = to < first + PC__PAGE ? to : first + PC__PAGE;
+        for (size_t h = 0; h < heads && clear; h++)
+            clear = zero_page(&kv->shape, kv->layer[layer] + (page * heads + h) * bytes, at - first,
+                              end - first, look);
+    }
+    return clear;
+}
+
+/* Borrowed pages are checked first: writing to a mapped file's page makes a private copy of it. */
+void pc__kv_clear_tail(pc__kv *kv, size_t layer)
+{
+    size_t end = pages_of(kv->tokens) * PC__PAGE;
+    if (!kv->release_owner || !zero_layer(kv, layer, kv->tokens, end, 1))
+        zero_layer(kv, layer, kv->tokens, end, 0);
+}
+
 void pc__kv_truncate(pc__kv *kv, size_t tokens)
 {
     size_t old = kv->tokens;
     if (tokens >= old)
         return;
     kv->tokens = tokens;
-    if (!kv->release_owner)
-        pc__kv_clear_tokens(kv, tokens, old);
+    for (size_t l = 0; !kv->release_owner && l < (size_t)kv->shape.layers; l++)
+        zero_layer(kv, l, tokens, old, 0);
 }
 
 int64_t pc__kv_relative(const pc__kv *kv, size_t token)

@@ -38,11 +38,9 @@ pc_status pc__kv_convert(pc__kv **out, pc_context *context, const pc__kv *kv, ui
 {
     kv_conversion c = {.from = kv, .pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE};
     size_t threads = context->threads;
-    pc_status status;
     if (dtype == kv->shape.dtype)
         return pc__kv_copy(out, kv);
-    if ((status = pc__kv_like(out, kv, dtype)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__kv_like(out, kv, dtype));
     c.to = *out;
     c.floats = pc__page_floats(&kv->shape);
     threads = threads < c.pages * (size_t)kv->shape.layers ? threads

@@ -135,8 +135,11 @@ PART_FUNCTION write_f32(const page_part *p, const float *k, const float *v)
 PART_FUNCTION read_f32(const page_part *p, float *k, float *v)
 {
     const float *pk = (const float *)(void *)p->k, *pv = (const float *)(void *)p->v;
-    for (size_t d = 0; d < p->k_dim; d++)
-        memcpy(k + d * p->k_stride, pk + d * PC__PAGE + p->first, p->count * sizeof *k);
+    if (p->count == PC__PAGE && p->k_stride == PC__PAGE) /* a whole page in the same layout */
+        memcpy(k, pk, p->k_dim * PC__PAGE * sizeof *k);
+    else
+        for (size_t d = 0; d < p->k_dim; d++)
+            memcpy(k + d * p->k_stride, pk + d * PC__PAGE + p->first, p->count * sizeof *k);
     memcpy(v, pv + p->first * p->v_dim, p->count * p->v_dim * sizeof *v);
 }
 

@@ -223,9 +223,9 @@ pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t c
 {
     map_application a = {
         .lanes = lanes, .count = count, .layer = layer, .out = out, .kernels = pc__kernels_get()};
-    pc_status status = check_map_lanes(lanes, count, layer);
-    if (status < 0 || !count)
-        return status;
+    PC__TRY_RETURN(check_map_lanes(lanes, count, layer));
+    if (!count)
+        return PC_OK;
     a.first = pc__calloc(&context->mem, count + 1, sizeof *a.first);
     if (!a.first)
         return PC_ERR_NOMEM;

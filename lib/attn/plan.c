@@ -71,17 +71,14 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
 {
     pc__plan_wave *wave;
     pc__plan_draft draft;
-    pc_status status = pc__grow(&plan->context->mem, (void **)&plan->waves, &plan->wave_capacity,
-                                plan->wave_count + 1, sizeof *plan->waves);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__grow(&plan->context->mem, (void **)&plan->waves, &plan->wave_capacity,
+                            plan->wave_count + 1, sizeof *plan->waves));
     wave = &plan->waves[plan->wave_count++];
     *wave = (pc__plan_wave){.first_row = first_row, .first_tile = plan->tile_count};
     fill_wave(plan, wave);
     plan->most_states = wave->slots > plan->most_states ? wave->slots : plan->most_states;
-    status = pc__plan_draft_new(&draft, plan, wave);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__plan_draft_new(&draft, plan, wave));
     status = pc__plan_tiles(plan, &draft, wave);
     pc__plan_draft_free(&draft);
     return status;
@@ -89,24 +86,21 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
 
 static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
 {
-    pc_status status = copy_rows(plan, rows);
-    if (status < 0 || (status = pc__plan_count_slots(plan)) < 0)
-        return status;
+    PC__TRY_RETURN(copy_rows(plan, rows));
+    PC__TRY_RETURN(pc__plan_count_slots(plan));
     pc__plan_collect_distances(plan);
     for (size_t row = 0; row < plan->rows; row += plan->waves[plan->wave_count - 1].rows)
-        if ((status = make_wave(plan, row)) < 0)
-            return status;
+        PC__TRY_RETURN(make_wave(plan, row));
     return pc__plan_new_scratch(plan);
 }
 
 pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows,
                        const pc__kv_shape *shape, int32_t heads)
 {
-    pc_status status = check_spans(rows, shape, heads);
     pc__plan *plan;
+    pc_status status;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_spans(rows, shape, heads));
     if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
         return PC_ERR_NOMEM;
     plan->context = pc__context_ref(context);

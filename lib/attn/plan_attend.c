@@ -280,9 +280,7 @@ pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const flo
         return pc__fail(PC_ERR_INVALID, "attention: %d RoPE dimensions, but heads have %d",
                         layer->rope->dims, plan->shape.k_dim);
     if (layer->rope) {
-        pc_status status = find_angles(plan, layer->rope, &r.angles);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(find_angles(plan, layer->rope, &r.angles));
     }
     for (size_t w = 0; w < plan->wave_count; w++) {
         size_t items;

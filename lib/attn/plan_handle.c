@@ -1,6 +1,7 @@
 /* pc_plan and pc_attend: plans over pages of the application. Checks all arguments, and owns copies
  * of the positions and RoPE objects. */
 #include <promptcache/attend.h>
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +30,8 @@ struct pc_plan {
 
 static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc__kv_shape *kv)
 {
-    pc_status status = pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved),
-                                        from, "pc_attend_shape");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved), from,
+                                    "pc_attend_shape"));
     if (to->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_attend_shape: reserved is %u, it must be zero",
                         to->reserved);
@@ -85,9 +84,7 @@ pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first
     pc_attend_shape read;
     pc__kv view = {0};
     uint8_t *layer = pages;
-    pc_status status = read_shape(shape, &read, &view.shape);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(read_shape(shape, &read, &view.shape));
     if (count && (!pages || !k || !v))
         return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages, k or v is NULL");
     if (read.dtype == PC_DTYPE_I8)
@@ -134,7 +131,6 @@ static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv
 {
     const pc_allocator *mem = &plan->context->mem;
     size_t written_out = 0;
-    pc_status status = PC_OK;
     for (size_t i = 0; i < args->run_count; i++) {
         if (args->runs[i].tokens >= UINT32_MAX)
             return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu has too many tokens (%zu)", i,
@@ -149,18 +145,17 @@ static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv
     if (!plan->runs || !plan->pages || !plan->held || !plan->relative)
         return PC_ERR_NOMEM;
     written_out = 0;
-    for (size_t i = 0; i < args->run_count && status >= 0; i++) {
+    for (size_t i = 0; i < args->run_count; i++) {
         const pc_run *run = &args->runs[i];
         plan->runs[i] = (pc__kv){.shape = *shape, .tokens = run->tokens, .layer = &plan->pages[i]};
-        if ((status = set_dtype(&plan->runs[i], args, i)) < 0)
-            break;
+        PC__TRY_RETURN(set_dtype(&plan->runs[i], args, i));
         if (!run->relative)
             continue;
         plan->runs[i].relative = plan->relative + written_out;
-        status = copy_relative(run, i, plan->runs[i].relative);
+        PC__TRY_RETURN(copy_relative(run, i, plan->runs[i].relative));
         written_out += run->tokens;
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status check_plan_rows(const pc_plan_args *args)
@@ -273,15 +268,12 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
 static pc_status build_plan_handle(pc_plan *plan, const pc_plan_args *args)
 {
     pc__kv_shape shape;
-    pc_status status = read_shape(args->shape, &plan->shape, &shape);
     plan->rows = args->row_count;
-    if (status >= 0)
-        status = check_plan_rows(args);
-    if (status >= 0)
-        status = check_plan_keys(&plan->context->mem, args);
-    if (status >= 0)
-        status = copy_runs(plan, args, &shape);
-    return status < 0 ? status : make_plan(plan, args, &shape);
+    PC__TRY_RETURN(read_shape(args->shape, &plan->shape, &shape));
+    PC__TRY_RETURN(check_plan_rows(args));
+    PC__TRY_RETURN(check_plan_keys(&plan->context->mem, args));
+    PC__TRY_RETURN(copy_runs(plan, args, &shape));
+    return make_plan(plan, args, &shape);
 }
 
 pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *args)
@@ -292,10 +284,8 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: out is NULL");
     *out = NULL;
-    status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, flags), args,
-                              "pc_plan_args");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, flags), args,
+                                    "pc_plan_args"));
     if (!context || !args || !read.shape || !read.first || (read.run_count && !read.runs)
         || (read.row_count && !read.positions))
         return pc__fail(PC_ERR_INVALID,
@@ -346,10 +336,8 @@ static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **
 {
     pc_rope read;
     owned_rope *own = plan->ropes;
-    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from,
-                                        "pc_rope");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(
+        pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_rope, frequency), from, "pc_rope"));
     if (read.reserved)
         return pc__fail(PC_ERR_INVALID, "pc_rope: reserved is %u, it must be zero", read.reserved);
     if (read.dims < 2 || read.dims % 2 || read.dims > plan->shape.k_dim || read.interleaved > 1
@@ -408,19 +396,18 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
 {
     pc_attend_args read;
     pc__attn_layer layer = {0};
-    pc_status status = pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, soft_cap),
-                                        args, "pc_attend_args");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, soft_cap), args,
+                                    "pc_attend_args"));
     if (!plan || !args || !read.q || !read.out || (plan->run_count && !read.pages))
         return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q, out or pages is NULL");
     if (read.window < 0 || !(read.soft_cap >= 0.0f) || !isfinite(read.soft_cap)
         || !isfinite(read.scale))
         return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, soft cap %g, scale %g",
                         (long long)read.window, (double)read.soft_cap, (double)read.scale);
-    if ((status = check_apart(plan, &read)) < 0 || (status = set_pages(plan, &read)) < 0
-        || (read.rope && (status = find_rope(plan, read.rope, &layer.rope)) < 0))
-        return status;
+    PC__TRY_RETURN(check_apart(plan, &read));
+    PC__TRY_RETURN(set_pages(plan, &read));
+    if (read.rope)
+        PC__TRY_RETURN(find_rope(plan, read.rope, &layer.rope));
     layer.heads = plan->shape.heads;
     layer.window = read.window < 4 * PC__FARTHEST ? read.window : 0;
     layer.scale = read.scale == 0.0f ? 1.0f / sqrtf((float)plan->shape.k_dim) : read.scale;

@@ -145,10 +145,8 @@ static pc_status call_section(tile_maker *m, pc__plan_tile *tile, uint32_t secti
         if (m->cursor[pair->slot] != i)
             continue;
         if (last == NONE || pair->slot != last + 1) {
-            pc_status status = pc__grow(d->mem, (void **)&plan->calls, &plan->call_capacity,
-                                        plan->call_count + 1, sizeof *plan->calls);
-            if (status < 0)
-                return status;
+            PC__TRY_RETURN(pc__grow(d->mem, (void **)&plan->calls, &plan->call_capacity,
+                                    plan->call_count + 1, sizeof *plan->calls));
             if (last != NONE)
                 close_call(plan, tile);
             plan->calls[plan->call_count++] = (pc__plan_call){d->runs[section], plan->pair_count,
@@ -195,10 +193,9 @@ static pc_status make_tile(tile_maker *m, pc__plan_wave *wave, size_t first, siz
 {
     pc__plan *plan = m->plan;
     pc__plan_tile *tile;
-    pc_status status = pc__grow(m->draft->mem, (void **)&plan->tiles, &plan->tile_capacity,
-                                plan->tile_count + 1, sizeof *plan->tiles);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__grow(m->draft->mem, (void **)&plan->tiles, &plan->tile_capacity,
+                            plan->tile_count + 1, sizeof *plan->tiles));
     tile = &plan->tiles[plan->tile_count++];
     *tile = (pc__plan_tile){
         .first = plan->call_count, .slot = (uint32_t)first, .slots = (uint32_t)count};
@@ -231,9 +228,7 @@ static pc_status make_tiles(tile_maker *m, pc__plan_wave *wave)
                most_slots = slots > 1 ? pc__cost_tile(costs, slots, plan->group, most, cached) : 1;
         while (first < m->fill[p]) {
             size_t count = m->fill[p] - first < most_slots ? m->fill[p] - first : most_slots;
-            pc_status status = make_tile(m, wave, first, count);
-            if (status < 0)
-                return status;
+            PC__TRY_RETURN(make_tile(m, wave, first, count));
             first += count;
         }
     }

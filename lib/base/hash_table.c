@@ -64,6 +64,18 @@ pc__hash_link *pc__hash_table_find_next(const pc__hash_link *link)
     return with_hash(link->next, link->hash);
 }
 
+void *pc__hash_table_find_id(const pc__hash_table *table, const pc__id *id, size_t link_at,
+                             size_t id_at)
+{
+    pc__hash_link *link = pc__hash_table_find(table, pc__id_hash(id));
+    for (; link; link = pc__hash_table_find_next(link)) {
+        char *item = (char *)link - link_at;
+        if (pc__id_equal((const pc__id *)(void *)(item + id_at), id))
+            return item;
+    }
+    return NULL;
+}
+
 pc__hash_link *pc__hash_table_next(const pc__hash_table *table, const pc__hash_link *link)
 {
     size_t at = 0;

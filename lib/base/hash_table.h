@@ -27,6 +27,12 @@ void pc__hash_table_remove(pc__hash_table *table, pc__hash_link *link);
  * compares. */
 pc__hash_link *pc__hash_table_find(const pc__hash_table *table, uint64_t hash);
 pc__hash_link *pc__hash_table_find_next(const pc__hash_link *link);
+/* The struct of `type` that is linked by its member `link` and has this id in its member
+ * `id_member`; NULL: there is none. */
+#define PC__FIND_ID(table, id, type, link, id_member) \
+    ((type *)pc__hash_table_find_id(table, id, offsetof(type, link), offsetof(type, id_member)))
+void *pc__hash_table_find_id(const pc__hash_table *table, const pc__id *id, size_t link_at,
+                             size_t id_at);
 /* All of them; NULL starts. Nothing may be added meanwhile. A link may be removed once the next one
  * is known. */
 pc__hash_link *pc__hash_table_next(const pc__hash_table *table, const pc__hash_link *link);

@@ -18,8 +18,15 @@ void *pc__realloc(const pc_allocator *mem, void *ptr,
 void pc__free(const pc_allocator *mem, void *ptr); /* any of these; NULL does nothing */
 /* The same, and memory of the C library returns to the system at once, so that free blocks between
  * others do not count as memory of the process. For evicted states only: pages must be faulted in
- * again, which costs more than reusing memory that malloc has kept. */
+ * again, which costs more than reusing memory that malloc still holds. */
 void pc__free_to_system(const pc_allocator *mem, void *ptr);
+/* An allocator around another one that zeroes memory before it frees it. */
+typedef struct pc__zeroing {
+    pc_allocator mem; /* to be used */
+    pc_allocator from;
+} pc__zeroing;
+/* `zeroing` must not be moved afterwards. */
+void pc__zeroing_init(pc__zeroing *zeroing, const pc_allocator *from);
 /* The next `bytes` of a block that holds several arrays, each on its own cache lines; *at begins
  * 64-byte aligned. */
 static inline void *pc__carve(uint8_t **at, size_t bytes)
@@ -45,6 +52,7 @@ typedef struct pc__bytes {
     size_t capacity;
 } pc__bytes;
 pc_status pc__bytes_add(pc__bytes *bytes, const void *data, size_t size);
+pc_status pc__bytes_add_text(pc__bytes *bytes, const char *text); /* NUL-terminated */
 void pc__bytes_free(pc__bytes *bytes);
 
 #endif

@@ -63,22 +63,16 @@ void pc__memo_count(pc_memo *memo, uint64_t hits,
 
 /* 1: compute this hit in full as well. Spreads checks evenly, by the share in the options. */
 int pc__memo_wants_verification(pc_memo *memo, uint32_t bucket);
-uint32_t pc__memo_loss_kind(pc_memo *memo, uint32_t bucket);
+uint32_t pc__memo_loss_kind(const pc_memo *memo, uint32_t bucket);
 /* Records the loss of a verified hit. Closes the bucket, and calls on_disabled, when the mean loss
  * is significantly above the limit. */
 void pc__memo_verified(pc_memo *memo, uint32_t bucket, double loss);
 
-/* The result of tuning a bucket. `reason`: why it is not open. */
-typedef struct pc__memo_tuning {
-    uint32_t open, reason, loss;
-    double threshold, limit, tuned_loss, hit_rate;
-    double hit_limit, hit_percentile, hit_loss, hit_loss_high,
-        hit_loss_worst; /* see pc_memo_bucket */
-} pc__memo_tuning;
-pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc__memo_tuning *tuning);
+/* Stores the result of tuning a bucket: open, reason, loss, and the numbers from threshold on. */
+pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc_memo_bucket *tuning);
 uint32_t pc__memo_bucket_of(const pc_memo *memo,
                             size_t tokens); /* the number of buckets: longer than any */
 int pc__memo_is_layerwise(const pc_memo *memo);
-int pc__memo_is_trained(pc_memo *memo, uint32_t bucket);
+int pc__memo_is_trained(const pc_memo *memo, uint32_t bucket);
 
 #endif

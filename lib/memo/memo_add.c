@@ -1,48 +1,49 @@
 /* Remembers prompts: computes them in batches, and stores their maps, pooled inputs and outputs. */
 #include <math.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/options.h"
-#include "memo/memo_output.h"
+#include "memo/memo_internal.h"
 #include "model/forward/prefill_batch.h"
 
 enum { AT_ONCE = 128, MOST_BYTES = 256 << 20 /* of maps in a batch */ };
 /* Added records are synced and reported at least this often. */
 static const double SYNC_SECONDS = 1;
 
+/* A prompt, with memory for its results. */
+typedef struct add_item {
+    const pc_input *input;
+    pc__id id;
+    uint32_t bucket;
+    uint8_t *maps; /* of all layers, in one piece */
+    void **layers;
+    float *pooled;  /* [indexed layers][cells of the bucket's projector] */
+    float *outputs; /* embedding, then logits, of `sizes` */
+    pc__output_sizes sizes;
+} add_item;
+
 /* Prompts that are computed in one call. */
 typedef struct add_batch {
     pc_memo *memo;
-    const pc_input *inputs[AT_ONCE];
-    pc__id ids[AT_ONCE];
-    uint8_t *maps[AT_ONCE]; /* of all layers, in one piece */
-    void **layers[AT_ONCE];
-    float *pooled[AT_ONCE];  /* [indexed layers][cells of the bucket's projector] */
-    float *outputs[AT_ONCE]; /* embedding, then logits, of `sizes` */
-    pc__output_sizes sizes[AT_ONCE];
+    add_item items[AT_ONCE];
     pc_status pooling; /* first error of pooling the layers' inputs */
     size_t count, bytes;
 } add_batch;
 
 pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
 {
-    pc_status status = pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, alpha), work,
-                                        "pc_memo_work");
-    if (status >= 0 && (!(out->alpha >= 0) || out->alpha > 1e6))
+    PC__TRY_RETURN(
+        pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, alpha), work, "pc_memo_work"));
+    if (!(out->alpha >= 0) || out->alpha > 1e6)
         return pc__fail(PC_ERR_INVALID, "pc_memo_work: alpha is %g", out->alpha);
-    if (status >= 0
-        && (!(out->hit_percentile >= 0 && out->hit_percentile <= 100) || isnan(out->hit_limit)))
+    if (!(out->hit_percentile >= 0 && out->hit_percentile <= 100) || isnan(out->hit_limit))
         return pc__fail(PC_ERR_INVALID, "pc_memo_work: hit_percentile is %g, hit_limit is %g",
                         out->hit_percentile, out->hit_limit);
-    if (status >= 0 && out->alpha == 0)
-        out->alpha = 0.2;
-    if (status >= 0 && out->hit_percentile == 0)
-        out->hit_percentile = 95;
-    if (status >= 0 && out->hit_limit == 0)
-        out->hit_limit = 4 * out->limit;
-    return status;
+    out->alpha = out->alpha == 0 ? 0.2 : out->alpha;
+    out->hit_percentile = out->hit_percentile == 0 ? 95 : out->hit_percentile;
+    out->hit_limit = out->hit_limit == 0 ? 4 * out->limit : out->hit_limit;
+    return PC_OK;
 }
 
 static pc_status check_add(const pc_memo *memo, const pc_input *inputs, size_t count)
@@ -59,16 +60,17 @@ static pc_status check_add(const pc_memo *memo, const pc_input *inputs, size_t c
 
 static void clear_batch(add_batch *b)
 {
-    for (size_t i = 0; i < b->count; i++) {
-        pc__free(&b->memo->mem, b->maps[i]);
-        pc__free(&b->memo->mem, b->layers[i]);
-        pc__free(&b->memo->mem, b->pooled[i]);
-        pc__free(&b->memo->mem, b->outputs[i]);
+    const pc_allocator *mem = &b->memo->mem;
+    for (add_item *item = b->items; item < b->items + b->count; item++) {
+        pc__free(mem, item->maps);
+        pc__free(mem, item->layers);
+        pc__free(mem, item->pooled);
+        pc__free(mem, item->outputs);
     }
     b->count = b->bytes = 0;
 }
 
-/* The entry of a prompt; id PC__NO_NEIGHBOUR: there is none. */
+/* A copy of the entry of a prompt; id PC__NO_NEIGHBOUR: there is none. */
 static pc__memo_entry find_remembered(const pc_memo *memo, const pc__id *tokens_id)
 {
     pthread_rwlock_t *guard = (pthread_rwlock_t *)(uintptr_t)&memo->guard;
@@ -87,43 +89,37 @@ static int needs_adding(add_batch *b, const pc_input *input, const pc__id *id)
 {
     pc__memo_entry entry = find_remembered(b->memo, id);
     for (size_t i = 0; i < b->count; i++)
-        if (pc__id_equal(&b->ids[i], id))
+        if (pc__id_equal(&b->items[i].id, id))
             return 0;
     return entry.id == PC__NO_NEIGHBOUR
            || !pc__memo_output_has(b->memo, &entry, pc__memo_output_sizes(b->memo, input->count));
 }
 
-/* Cells of the bucket's projector; training keeps their number. */
-static size_t pooled_size(const pc_memo *memo, const pc_input *input)
+static pc_status add_to_batch(add_batch *b, const pc_input *input, const pc__id *id,
+                              uint32_t bucket)
 {
-    return pc__projector_pooled(memo->buckets[pc__memo_bucket_of(memo, input->count)].projector);
-}
-
-/* Adds a prompt, with memory for its results. */
-static pc_status add_to_batch(add_batch *b, const pc_input *input, const pc__id *id)
-{
-    const pc_allocator *mem = &b->memo->mem;
-    size_t layers = b->memo->head.layers, bytes, outputs;
+    const pc_memo *memo = b->memo;
+    const pc_allocator *mem = &memo->mem;
+    add_item *item = &b->items[b->count++];
+    size_t layers = memo->head.layers, bytes, outputs;
     pc__map_shape shape;
-    pc__memo_shape(b->memo, input->count, &shape);
+    pc__memo_shape(memo, input->count, &shape);
     bytes = (pc__map_bytes(&shape) + 63) / 64 * 64;
-    b->inputs[b->count] = input;
-    b->ids[b->count] = *id;
-    b->maps[b->count] = bytes && bytes < SIZE_MAX / layers
-                            ? pc__alloc_aligned(mem, bytes * layers, 64)
-                            : NULL;
-    b->layers[b->count] = pc__calloc(mem, layers, sizeof(void *));
-    b->pooled[b->count] = pc__calloc(
-        mem, pc__memo_indexed_layers(b->memo) * pooled_size(b->memo, input), sizeof(float));
-    b->sizes[b->count] = pc__memo_output_sizes(b->memo, input->count);
-    outputs = b->sizes[b->count].embedding + b->sizes[b->count].logits;
-    b->outputs[b->count] = pc__calloc(mem, outputs + 1, sizeof(float));
-    b->count++;
-    if (!b->maps[b->count - 1] || !b->layers[b->count - 1] || !b->pooled[b->count - 1]
-        || !b->outputs[b->count - 1])
+    *item = (add_item){.input = input,
+                       .id = *id,
+                       .bucket = bucket,
+                       .sizes = pc__memo_output_sizes(memo, input->count)};
+    outputs = item->sizes.embedding + item->sizes.logits;
+    if (bytes && bytes < SIZE_MAX / layers)
+        item->maps = pc__alloc_aligned(mem, bytes * layers, 64);
+    item->layers = pc__calloc(mem, layers, sizeof(void *));
+    item->pooled = pc__calloc(mem, pc__memo_indexed_layers(memo) * memo->buckets[bucket].pooled,
+                              sizeof(float));
+    item->outputs = pc__calloc(mem, outputs + 1, sizeof(float));
+    if (!item->maps || !item->layers || !item->pooled || !item->outputs)
         return PC_ERR_NOMEM;
     for (size_t l = 0; l < layers; l++)
-        b->layers[b->count - 1][l] = b->maps[b->count - 1] + l * bytes;
+        item->layers[l] = item->maps + l * bytes;
     b->bytes += bytes * layers + outputs * sizeof(float);
     return PC_OK;
 }
@@ -132,10 +128,10 @@ static pc_status add_to_batch(add_batch *b, const pc_input *input, const pc__id 
 static const void *pool_layer(void *user, size_t prompt, int32_t layer, const float *x)
 {
     add_batch *b = user;
-    const pc_input *input = b->inputs[prompt];
+    const add_item *item = &b->items[prompt];
     pc_status status = pc__memo_pool_layer(
-        b->memo, x, input->count, pc__memo_bucket_of(b->memo, input->count),
-        b->pooled[prompt] + (size_t)layer * pooled_size(b->memo, input));
+        b->memo, x, item->input->count, item->bucket,
+        item->pooled + (size_t)layer * b->memo->buckets[item->bucket].pooled);
     b->pooling = b->pooling < 0 ? b->pooling : status;
     return NULL;
 }
@@ -148,18 +144,18 @@ static pc_status compute_batch(add_batch *b)
     pc__prefill_input prompts[AT_ONCE];
     pc_status status;
     b->pooling = PC_OK;
-    memset(prompts, 0, sizeof prompts);
     for (size_t i = 0; i < b->count; i++) {
-        prompts[i].input = b->inputs[i];
-        prompts[i].record = b->layers[i];
-        prompts[i].embedding = b->sizes[i].embedding ? b->outputs[i] : NULL;
-        prompts[i].logits = b->sizes[i].logits ? b->outputs[i] + b->sizes[i].embedding : NULL;
-        pc__memo_shape(b->memo, b->inputs[i]->count, &prompts[i].shape);
+        const add_item *item = &b->items[i];
+        prompts[i] = (pc__prefill_input){
+            .input = item->input,
+            .record = item->layers,
+            .embedding = item->sizes.embedding ? item->outputs : NULL,
+            .logits = item->sizes.logits ? item->outputs + item->sizes.embedding : NULL};
+        pc__memo_shape(b->memo, item->input->count, &prompts[i].shape);
     }
     status = pc__prefill_batch_run(b->memo->model, prompts, b->count, &options);
     for (size_t i = 0; i < b->count && status >= 0 && !b->memo->head.layerwise; i++)
-        status = pc__memo_pool(b->memo, b->inputs[i],
-                               pc__memo_bucket_of(b->memo, b->inputs[i]->count), b->pooled[i]);
+        status = pc__memo_pool(b->memo, b->items[i].input, b->items[i].bucket, b->items[i].pooled);
     return status < 0 ? status : b->pooling;
 }
 
@@ -169,42 +165,41 @@ static void on_evicted(void *user, int64_t id)
 }
 
 /* Indexes a prompt from its stored form, as opening the memo would. */
-static pc_status index_prompt(pc_memo *memo, const pc__memo_bucket *bucket, size_t tokens,
-                              int64_t id, const uint16_t *metadata, float *values)
+static pc_status index_prompt(pc_memo *memo, const add_item *item, int64_t id,
+                              const uint16_t *metadata)
 {
-    size_t units = pc__memo_indexed_layers(memo), pooled = pc__projector_pooled(bucket->projector);
+    const pc__memo_bucket *bucket = &memo->buckets[item->bucket];
+    size_t units = pc__memo_indexed_layers(memo);
     float *features = pc__calloc(&memo->mem, units, PC__FEATURE_DIM * sizeof *features);
     pc_status status = features ? PC_OK : PC_ERR_NOMEM;
-    pc__memo_pooled_get(metadata, units * pooled, values);
+    pc__memo_pooled_get(metadata, units * bucket->pooled, item->pooled);
     if (status >= 0)
-        status = pc__projector_features(bucket->projector, values, units, features);
+        status = pc__projector_features(bucket->projector, item->pooled, units, features);
     if (status >= 0)
-        status = pc__memo_index_add(memo, tokens, features, id);
+        status = pc__memo_index_add(memo, item->input->count, features, id);
     pc__free(&memo->mem, features);
     return status;
 }
 
-static pc_status store_prompt(add_batch *b, size_t i)
+static pc_status store_prompt(pc_memo *memo, const add_item *item)
 {
-    pc_memo *memo = b->memo;
-    const pc_input *input = b->inputs[i];
-    const pc__memo_bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, input->count)];
-    size_t cells = pc__memo_indexed_layers(memo) * pooled_size(memo, input),
-           base = cells * sizeof(uint16_t), bytes = pc__memo_metadata_bytes(base, b->sizes[i]);
+    uint32_t tokens = (uint32_t)item->input->count;
+    size_t base = pc__memo_metadata_base(memo, item->bucket),
+           bytes = pc__memo_metadata_bytes(base, item->sizes);
     uint16_t *metadata = pc__alloc(&memo->mem, bytes + 1);
-    int64_t id = PC__NO_NEIGHBOUR, before = find_remembered(memo, &b->ids[i]).id;
-    pc_status status = metadata ? PC_OK : PC_ERR_NOMEM;
-    if (status >= 0) {
-        pc__memo_pooled_put(b->pooled[i], cells, metadata);
-        pc__memo_output_put(memo, (uint8_t *)metadata, base, b->sizes[i], b->outputs[i]);
-        status = pc__map_store_add(memo->maps, &b->ids[i], (uint32_t)input->count, metadata, bytes,
-                                   (const void *const *)b->layers[i], &id, on_evicted, memo);
-    }
+    int64_t id, before = find_remembered(memo, &item->id).id;
+    pc_status status;
+    if (!metadata)
+        return PC_ERR_NOMEM;
+    pc__memo_pooled_put(item->pooled, base / sizeof *metadata, metadata);
+    pc__memo_output_put(memo, (uint8_t *)metadata, base, item->sizes, item->outputs);
+    status = pc__map_store_add(memo->maps, &item->id, tokens, metadata, bytes,
+                               (const void *const *)item->layers, &id, on_evicted, memo);
     if (status == PC_OK) {
         pthread_rwlock_wrlock(&memo->guard);
-        status = pc__memo_entry_add(memo, id, &b->ids[i], (uint32_t)input->count, bytes);
-        if (status >= 0 && bucket->trained)
-            status = index_prompt(memo, bucket, input->count, id, metadata, b->pooled[i]);
+        status = pc__memo_entry_add(memo, id, &item->id, tokens, bytes);
+        if (status >= 0 && memo->buckets[item->bucket].trained)
+            status = index_prompt(memo, item, id, metadata);
         pthread_rwlock_unlock(&memo->guard);
     }
     if (status == PC_OK && before != PC__NO_NEIGHBOUR) { /* the old record lacked outputs */
@@ -219,7 +214,7 @@ static pc_status flush_batch(add_batch *b)
 {
     pc_status status = b->count ? compute_batch(b) : PC_OK;
     for (size_t i = 0; i < b->count && status >= 0; i++)
-        status = store_prompt(b, i);
+        status = store_prompt(b->memo, &b->items[i]);
     clear_batch(b);
     return status;
 }
@@ -244,10 +239,10 @@ static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count,
     pc_status status = PC_OK;
     for (size_t i = 0; i < count && status >= 0; i++) {
         pc__id id = pc__input_digest(&inputs[i]);
+        uint32_t bucket = pc__memo_bucket_of(memo, inputs[i].count);
         int last = i + 1 == count;
-        if (pc__memo_bucket_of(memo, inputs[i].count) < memo->head.bucket_count
-            && needs_adding(&b, &inputs[i], &id))
-            status = add_to_batch(&b, &inputs[i], &id);
+        if (bucket < memo->head.bucket_count && needs_adding(&b, &inputs[i], &id))
+            status = add_to_batch(&b, &inputs[i], &id, bucket);
         if (status < 0 || (b.count < AT_ONCE && b.bytes < MOST_BYTES && !last))
             continue;
         status = flush_batch(&b);
@@ -263,11 +258,9 @@ static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count,
 pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
 {
     pc_memo_work w;
-    pc_status status = check_add(memo, inputs, count);
-    if (status >= 0)
-        status = pc__memo_work_read(&w, work);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(check_add(memo, inputs, count));
+    PC__TRY_RETURN(pc__memo_work_read(&w, work));
     pthread_mutex_lock(&memo->writer);
     status = add_all(memo, inputs, count, &w);
     pthread_mutex_unlock(&memo->writer);

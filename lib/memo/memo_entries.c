@@ -1,16 +1,12 @@
 /* The remembered prompts: an array sorted by id, and a hash table by the digest of their tokens. */
-#include "base/fail.h"
-#include "memo/memo_output.h"
+#include <stdlib.h>
 
-const pc__memo_entry *pc__memo_entry_by_tokens(const pc_memo *memo, const pc__id *tokens_id)
+#include "base/fail.h"
+#include "memo/memo_internal.h"
+
+pc__memo_entry *pc__memo_entry_by_tokens(const pc_memo *memo, const pc__id *tokens_id)
 {
-    pc__hash_link *link = pc__hash_table_find(&memo->by_tokens, pc__id_hash(tokens_id));
-    for (; link; link = pc__hash_table_find_next(link)) {
-        const pc__memo_entry *entry = PC__AROUND(link, pc__memo_entry, by_tokens);
-        if (pc__id_equal(&entry->tokens_id, tokens_id))
-            return entry;
-    }
-    return NULL;
+    return PC__FIND_ID(&memo->by_tokens, tokens_id, pc__memo_entry, by_tokens, tokens_id);
 }
 
 static void unlink_tokens(pc_memo *memo, pc__memo_entry *entry)
@@ -27,16 +23,13 @@ pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id,
              has_outputs = b < memo->head.bucket_count
                            && metadata_size > pc__memo_metadata_base(memo, b);
     pc__memo_entry *entry, *older;
-    pc_status status = pc__grow(&memo->mem, (void **)&memo->entries, &memo->entry_capacity,
-                                memo->entry_count + 1, sizeof(*memo->entries));
-    if (status >= 0)
-        status = pc__hash_table_reserve(&memo->by_tokens, &memo->mem);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__grow(&memo->mem, (void **)&memo->entries, &memo->entry_capacity,
+                            memo->entry_count + 1, sizeof(*memo->entries)));
+    PC__TRY_RETURN(pc__hash_table_reserve(&memo->by_tokens, &memo->mem));
     entry = pc__alloc(&memo->mem, sizeof *entry);
     if (!entry)
         return PC_ERR_NOMEM;
-    older = (pc__memo_entry *)(uintptr_t)pc__memo_entry_by_tokens(memo, tokens_id);
+    older = pc__memo_entry_by_tokens(memo, tokens_id);
     if (older)
         unlink_tokens(memo, older);
     *entry = (pc__memo_entry){.id = id,
@@ -52,22 +45,18 @@ pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id,
     return PC_OK;
 }
 
-static pc__memo_entry *entry_of_id(const pc_memo *memo, int64_t id)
+static int compare_id(const void *id, const void *entry)
 {
-    size_t lo = 0, hi = memo->entry_count;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (memo->entries[mid]->id < id)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < memo->entry_count && memo->entries[lo]->id == id ? memo->entries[lo] : NULL;
+    int64_t a = *(const int64_t *)id, b = (*(pc__memo_entry *const *)entry)->id;
+    return (a > b) - (a < b);
 }
 
-const pc__memo_entry *pc__memo_entry_find(const pc_memo *memo, int64_t id)
+pc__memo_entry *pc__memo_entry_find(const pc_memo *memo, int64_t id)
 {
-    return entry_of_id(memo, id);
+    pc__memo_entry **found = memo->entries ? bsearch(&id, memo->entries, memo->entry_count,
+                                                     sizeof(*memo->entries), compare_id)
+                                           : NULL;
+    return found ? *found : NULL;
 }
 
 void pc__memo_entries_free(pc_memo *memo)
@@ -80,18 +69,19 @@ void pc__memo_entries_free(pc_memo *memo)
 
 void pc__memo_entry_remove(pc_memo *memo, int64_t id)
 {
+    size_t indexed_layers = pc__memo_indexed_layers(memo);
     pc__memo_entry *entry;
     pthread_rwlock_wrlock(&memo->guard);
-    entry = entry_of_id(memo, id);
+    entry = pc__memo_entry_find(memo, id);
     if (entry && entry->tokens) {
         uint32_t b = pc__memo_bucket_of(memo, entry->tokens);
         if (b < memo->head.bucket_count) {
+            pc__index **indexes = memo->lengths + entry->tokens * indexed_layers;
             memo->buckets[b].records--;
             memo->buckets[b].unsaved_cost++;
-            for (size_t u = 0, indexed_layers = pc__memo_indexed_layers(memo); u < indexed_layers;
-                 u++)
-                if (memo->lengths[entry->tokens * indexed_layers + u])
-                    (void)pc__index_remove(memo->lengths[entry->tokens * indexed_layers + u], id);
+            for (size_t u = 0; u < indexed_layers; u++)
+                if (indexes[u])
+                    (void)pc__index_remove(indexes[u], id);
         }
         unlink_tokens(memo, entry);
         memo->outputs -= entry->has_outputs;

@@ -56,20 +56,13 @@ static pc_status find_nearest(const pc_memo *memo, size_t tokens, size_t layer, 
 static pc_status look_up_feature(pc_memo *memo, const pc_input *input, size_t layer, const float *x,
                                  pc__memo_found *found, pc__memo_times *times)
 {
-    const pc__memo_bucket *bucket = &memo->buckets[found->bucket];
-    size_t count;
-    float *pooled;
-    uint16_t *metadata;
+    size_t count = memo->buckets[found->bucket].pooled;
     double begun = pc__now();
-    pc_status status;
-    pthread_rwlock_rdlock(&memo->guard);
-    count = pc__projector_pooled(bucket->projector);
-    pthread_rwlock_unlock(&memo->guard);
-    pooled = pc__calloc(&memo->mem, count, sizeof *pooled);
-    metadata = pc__calloc(&memo->mem, count, sizeof *metadata);
-    status = !pooled || !metadata ? PC_ERR_NOMEM
-             : x ? pc__memo_pool_layer(memo, x, input->count, found->bucket, pooled)
-                 : pc__memo_pool(memo, input, found->bucket, pooled);
+    float *pooled = pc__calloc(&memo->mem, count, sizeof *pooled);
+    uint16_t *metadata = pc__calloc(&memo->mem, count, sizeof *metadata);
+    pc_status status = !pooled || !metadata ? PC_ERR_NOMEM
+                       : x ? pc__memo_pool_layer(memo, x, input->count, found->bucket, pooled)
+                           : pc__memo_pool(memo, input, found->bucket, pooled);
     if (status >= 0) { /* rounded as the remembered ones are */
         pc__memo_pooled_put(pooled, count, metadata);
         pc__memo_pooled_get(metadata, count, pooled);
@@ -84,14 +77,10 @@ static pc_status look_up_feature(pc_memo *memo, const pc_input *input, size_t la
     return status;
 }
 
-static int is_near_enough(pc_memo *memo, const pc__memo_found *found, const double *threshold)
+static int is_near_enough(const pc_memo *memo, const pc__memo_found *found, const double *threshold)
 {
-    int near;
-    pthread_rwlock_rdlock(&memo->guard);
-    near = found->similarity
-           >= (threshold ? *threshold : memo->buckets[found->bucket].tuning.threshold);
-    pthread_rwlock_unlock(&memo->guard);
-    return near;
+    return found->similarity
+           >= (threshold ? *threshold : pc__memo_bucket_now(memo, found->bucket).tuning.threshold);
 }
 
 /* Decides without the input where that is possible. 1: the index has to be searched. */

@@ -43,7 +43,7 @@ static const pc__field bucket_fields[] = {BUCKET(0, least),
                                           BUCKET(24, tuning.threshold),
                                           BUCKET(32, tuning.limit),
                                           BUCKET(40, tuning.tuned_loss),
-                                          BUCKET(48, tuning.hit_rate),
+                                          BUCKET(48, tuning.tuned_hit_rate),
                                           BUCKET(56, loss_sum),
                                           BUCKET(64, loss_squares),
                                           BUCKET(72, verified),
@@ -149,7 +149,7 @@ static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
             memo->dir.path, name);
     b->trained = 0;
     b->sum = 0;
-    b->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED};
+    b->tuning = (pc_memo_bucket){.reason = PC_REASON_UNTRAINED};
     return PC_OK;
 }
 

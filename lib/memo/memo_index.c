@@ -5,7 +5,6 @@
 
 #include "base/fail.h"
 #include "memo/memo_index.h"
-#include "memo/memo_output.h"
 
 enum {
     /* Records of one length that the built-in scan is fast enough for: 2 MiB of features, about 50
@@ -19,8 +18,9 @@ typedef pc__memo_index_row row;
 /* The records of a bucket, and its index file. */
 typedef struct bucket_rows {
     const pc_memo *memo;
+    const pc__projector *projector;
     const pc__projector_shape *shape;
-    size_t metadata_size;
+    size_t indexed_layers, metadata_size;
     row *items;
     size_t count, capacity, misfits;
     pc_status status;
@@ -76,30 +76,28 @@ static pc_status new_index(const pc_memo *memo, size_t count, pc__index **out)
 
 /* Indexes up to AT_ONCE records of one length. Those that are gone or damaged meanwhile are left
  * out. */
-static pc_status index_rows(const bucket_rows *r, const pc__projector *projector, const row *some,
-                            size_t count, pc__index **indexes)
+static pc_status index_rows(const bucket_rows *r, const row *some, size_t count,
+                            pc__index **indexes)
 {
     const pc_allocator *mem = &r->memo->mem;
-    size_t indexed_layers = pc__memo_indexed_layers(r->memo),
-           pooled = pc__projector_pooled(projector), n = 0;
+    size_t pooled = pc__projector_pooled(r->projector), cells = r->indexed_layers * pooled, n = 0;
     uint16_t *metadata = pc__calloc(mem, count, r->metadata_size);
     float *inputs = pc__calloc(mem, count * pooled, sizeof *inputs),
           features[AT_ONCE * PC__FEATURE_DIM];
     int64_t ids[AT_ONCE];
     pc_status status = metadata && inputs ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++) {
-        status = pc__map_store_metadata(r->memo->maps, some[i].record,
-                                        metadata + n * indexed_layers * pooled, r->metadata_size);
+        status = pc__map_store_metadata(r->memo->maps, some[i].record, metadata + n * cells,
+                                        r->metadata_size);
         if (status == PC_OK)
             ids[n++] = some[i].record;
         else if (status == PC_MISS || status == PC_ERR_FORMAT)
             status = PC_OK;
     }
-    for (size_t u = 0; u < indexed_layers && n && status >= 0; u++) {
+    for (size_t u = 0; u < r->indexed_layers && n && status >= 0; u++) {
         for (size_t i = 0; i < n; i++)
-            pc__memo_pooled_get(metadata + (i * indexed_layers + u) * pooled, pooled,
-                                inputs + i * pooled);
-        status = pc__projector_features(projector, inputs, n, features);
+            pc__memo_pooled_get(metadata + i * cells + u * pooled, pooled, inputs + i * pooled);
+        status = pc__projector_features(r->projector, inputs, n, features);
         if (status >= 0)
             status = pc__index_add(indexes[u], n, features, ids);
     }
@@ -135,79 +133,76 @@ static size_t move_missing_first(row *all, size_t count, const pc__index *index)
 static pc_status load_saved(bucket_rows *r, row *all, size_t count, pc__index_kind kind,
                             pc__index **indexes, size_t *left)
 {
-    size_t indexed_layers = pc__memo_indexed_layers(r->memo), have = 0, dropped = 0, others;
+    size_t have = 0, dropped = 0, others;
     pc_status status = PC_OK;
     *left = count;
-    for (; have < indexed_layers && status >= 0; have++) {
+    for (; have < r->indexed_layers && status >= 0; have++) {
         status = pc__memo_index_load(&r->reader, all, count, (uint32_t)have, kind, &indexes[have],
                                      &others);
         if (!indexes[have])
             break;
         dropped += others;
     }
-    if (status >= 0 && have == indexed_layers
-        && have_same_rows(all, count, indexes, indexed_layers)) {
+    if (status >= 0 && have == r->indexed_layers
+        && have_same_rows(all, count, indexes, r->indexed_layers)) {
         *left = move_missing_first(all, count, indexes[0]);
         r->unsaved_cost += dropped;
     } else {
-        pc__memo_index_free(indexes, indexed_layers);
+        pc__memo_index_free(indexes, r->indexed_layers);
     }
     return status;
 }
 
 /* Builds the indexes of one length. */
-static pc_status build_length(bucket_rows *r, const pc__projector *projector, row *all,
-                              size_t count, pc__index **indexes)
+static pc_status build_length(bucket_rows *r, row *all, size_t count, pc__index **indexes)
 {
-    size_t indexed_layers = pc__memo_indexed_layers(r->memo), left, n;
     pc__index_kind kind = pc__memo_index_kind(r->memo, count);
-    pc_status status = load_saved(r, all, count, kind, indexes, &left);
-    for (size_t u = 0; u < indexed_layers && status >= 0; u++)
+    size_t left, n;
+    PC__TRY_RETURN(load_saved(r, all, count, kind, indexes, &left));
+    for (size_t u = 0; u < r->indexed_layers; u++)
         if (!indexes[u])
-            status = new_index(r->memo, count, &indexes[u]);
-    for (size_t at = 0; at < left && status >= 0; at += n) {
+            PC__TRY_RETURN(new_index(r->memo, count, &indexes[u]));
+    for (size_t at = 0; at < left; at += n) {
         n = left - at < AT_ONCE ? left - at : AT_ONCE;
-        status = index_rows(r, projector, all + at, n, indexes);
+        PC__TRY_RETURN(index_rows(r, all + at, n, indexes));
     }
-    r->unsaved_cost += indexed_layers * pc__memo_index_cost(kind, left);
-    return status;
+    r->unsaved_cost += r->indexed_layers * pc__memo_index_cost(kind, left);
+    return PC_OK;
 }
 
-static pc_status build_lengths(bucket_rows *r, const pc__projector *projector, pc__index **out)
+static pc_status build_lengths(bucket_rows *r, pc__index **out)
 {
-    size_t indexed_layers = pc__memo_indexed_layers(r->memo);
-    pc_status status = PC_OK;
     if (r->count)
         qsort(r->items, r->count, sizeof *r->items, by_length);
-    for (size_t i = 0, end; i < r->count && status >= 0; i = end) {
+    for (size_t i = 0, end; i < r->count; i = end) {
         uint32_t tokens = r->items[i].tokens;
         for (end = i; end < r->count && r->items[end].tokens == tokens;)
             end++;
-        status = build_length(r, projector, r->items + i, end - i,
-                              &out[(tokens - r->shape->min_tokens) * indexed_layers]);
+        PC__TRY_RETURN(build_length(r, r->items + i, end - i,
+                                    &out[(tokens - r->shape->min_tokens) * r->indexed_layers]));
     }
-    return status;
+    return PC_OK;
 }
 
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
-                               const pc__memo_bucket *reader, pc__index **out,
+                               const pc__memo_bucket *saved, pc__index **out,
                                uint64_t *unsaved_cost)
 {
+    size_t indexed_layers = pc__memo_indexed_layers(memo);
     bucket_rows r = {.memo = memo,
+                     .projector = projector,
                      .shape = pc__projector_shape_of(projector),
-                     .metadata_size = pc__memo_indexed_layers(memo)
-                                      * pc__projector_pooled(projector) * sizeof(uint16_t)};
-    size_t lengths = (r.shape->max_tokens - r.shape->min_tokens + 1)
-                     * pc__memo_indexed_layers(memo);
+                     .indexed_layers = indexed_layers,
+                     .metadata_size = indexed_layers * pc__projector_pooled(projector)
+                                      * sizeof(uint16_t)};
+    size_t lengths = (r.shape->max_tokens - r.shape->min_tokens + 1) * indexed_layers;
     pc_status status;
     memset(out, 0, lengths * sizeof(*out));
-    status = pc__memo_index_reader_open(&r.reader, memo, reader);
-    if (status >= 0)
-        status = pc__map_store_each(memo->maps, collect_row, &r);
-    if (status >= 0)
-        status = r.status;
-    if (status >= 0)
-        status = build_lengths(&r, projector, out);
+    PC__TRY(pc__memo_index_reader_open(&r.reader, memo, saved), done);
+    pc__map_store_each(memo->maps, collect_row, &r);
+    PC__TRY(r.status, done);
+    PC__TRY(build_lengths(&r, out), done);
+done:
     pc__memo_index_reader_close(&r.reader);
     *unsaved_cost = r.unsaved_cost;
     if (r.misfits)
@@ -234,15 +229,12 @@ pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features
 {
     size_t indexed_layers = pc__memo_indexed_layers(memo);
     pc__index **indexes = &memo->lengths[tokens * indexed_layers];
-    pc_status status = PC_OK;
-    for (size_t u = 0; u < indexed_layers && status >= 0; u++) {
+    pc__memo_bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, tokens)];
+    for (size_t u = 0; u < indexed_layers; u++) {
         if (!indexes[u])
-            status = new_index(memo, 1, &indexes[u]);
-        if (status >= 0)
-            status = pc__index_add(indexes[u], 1, features + u * PC__FEATURE_DIM, &record);
-        if (status >= 0)
-            memo->buckets[pc__memo_bucket_of(memo, tokens)].unsaved_cost += pc__memo_index_cost(
-                pc__index_kind_of(indexes[u]), 1);
+            PC__TRY_RETURN(new_index(memo, 1, &indexes[u]));
+        PC__TRY_RETURN(pc__index_add(indexes[u], 1, features + u * PC__FEATURE_DIM, &record));
+        bucket->unsaved_cost += pc__memo_index_cost(pc__index_kind_of(indexes[u]), 1);
     }
-    return status;
+    return PC_OK;
 }

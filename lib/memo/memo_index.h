@@ -1,6 +1,6 @@
 /* The index file of a bucket: a copy of what pooled inputs and projector determine, so that opening
  * a memo only reads. It is used if it is whole and of the current projector, and of each position
- * only if the prompt is still the same. The rest is computed anew. */
+ * only if the prompt is still the same. The rest is computed again. */
 #ifndef PC_MEMO_MEMO_INDEX_H
 #define PC_MEMO_MEMO_INDEX_H
 
@@ -41,10 +41,10 @@ typedef struct pc__memo_index_reader {
 /* bucket NULL: no file. A damaged file is logged. PC_ERR_NOMEM only. */
 pc_status pc__memo_index_reader_open(pc__memo_index_reader *out, const pc_memo *memo,
                                      const pc__memo_bucket *bucket);
-void pc__memo_index_reader_close(pc__memo_index_reader *kept);
+void pc__memo_index_reader_close(pc__memo_index_reader *reader);
 /* The index of a length and layer, with only those of the rows that it has; it had *dropped others.
  * *out NULL: no usable index. PC_ERR_NOMEM only. */
-pc_status pc__memo_index_load(pc__memo_index_reader *kept,
+pc_status pc__memo_index_load(pc__memo_index_reader *reader,
                               const pc__memo_index_row *rows /* [count], by record */, size_t count,
                               uint32_t layer, pc__index_kind kind, pc__index **out,
                               size_t *dropped);

@@ -10,7 +10,7 @@
 #include "memo/index/index_bytes.h"
 #include "memo/memo_index.h"
 
-/* Logs an error other than PC_ERR_NOMEM: the indexes are computed anew. */
+/* Logs an error other than PC_ERR_NOMEM: the indexes are computed again. */
 static pc_status log_unusable(const pc__memo_index_reader *reader, pc_status status,
                               const char *what)
 {
@@ -34,20 +34,19 @@ static pc_status read_file_range(const pc__memo_index_reader *reader, uint64_t a
 
 static pc_status read_index_head(pc__memo_index_reader *reader, uint64_t bytes)
 {
-    uint8_t *data = NULL;
-    uint64_t size = 0;
-    pc_status status = bytes < PC__INDEX_FILE_HEAD
-                           ? pc__fail(PC_ERR_FORMAT, "has %llu bytes", (unsigned long long)bytes)
-                           : read_file_range(reader, 0, PC__INDEX_FILE_HEAD, &data);
-    if (status >= 0)
-        status = pc__index_file_head_measure(data, bytes, &size);
-    pc__free(&reader->memo->mem, data);
-    data = NULL;
-    if (status >= 0)
-        status = read_file_range(reader, 0, size, &data);
-    if (status >= 0)
-        status = pc__index_file_head_get(&reader->head, &reader->memo->mem, data, bytes);
-    pc__free(&reader->memo->mem, data);
+    const pc_allocator *mem = &reader->memo->mem;
+    uint8_t *first = NULL, *data = NULL;
+    uint64_t size;
+    pc_status status;
+    if (bytes < PC__INDEX_FILE_HEAD)
+        return pc__fail(PC_ERR_FORMAT, "has %llu bytes", (unsigned long long)bytes);
+    PC__TRY(read_file_range(reader, 0, PC__INDEX_FILE_HEAD, &first), done);
+    PC__TRY(pc__index_file_head_measure(first, bytes, &size), done);
+    PC__TRY(read_file_range(reader, 0, size, &data), done);
+    PC__TRY(pc__index_file_head_get(&reader->head, mem, data, bytes), done);
+done:
+    pc__free(mem, first);
+    pc__free(mem, data);
     return status;
 }
 
@@ -97,51 +96,49 @@ static int belongs(const pc__memo_index_row *rows, size_t count, int64_t record,
     return row && !memcmp(&row->prompt, prompt, sizeof row->prompt);
 }
 
-static size_t count_others(const uint8_t *ids, const uint8_t *prompts, size_t positions,
-                           const pc__memo_index_row *rows, size_t count, size_t *reader)
+/* Counts the positions that belong to the rows, and the others; these are removed from `index`
+ * (unless it is NULL), as at run time. */
+static size_t sort_out(const uint8_t *ids, const uint8_t *prompts, size_t positions,
+                       const pc__memo_index_row *rows, size_t count, pc__index *index,
+                       size_t *others)
 {
-    size_t others = 0;
+    size_t there = 0;
+    *others = 0;
     for (size_t i = 0; i < positions; i++) {
         int64_t id = (int64_t)pc__get_u64(ids + 8 * i);
-        int is_row = id >= 0 && belongs(rows, count, id, prompts + 8 * i);
-        *reader += (size_t)is_row;
-        others += id >= 0 && !is_row;
-    }
-    return others;
-}
-
-/* Removes what does not belong, as at run time. */
-static void drop_others(pc__index *index, const uint8_t *ids, const uint8_t *prompts,
-                        size_t positions, const pc__memo_index_row *rows, size_t count)
-{
-    for (size_t i = 0; i < positions; i++) {
-        int64_t id = (int64_t)pc__get_u64(ids + 8 * i);
-        if (id >= 0 && !belongs(rows, count, id, prompts + 8 * i))
+        if (id < 0)
+            continue;
+        if (belongs(rows, count, id, prompts + 8 * i)) {
+            there++;
+            continue;
+        }
+        ++*others;
+        if (index)
             (void)pc__index_remove(index, id);
     }
+    return there;
 }
 
 static pc_status read_index(const pc__memo_index_reader *reader, const uint8_t *data,
                             const pc__index_file_section *s, const pc__memo_index_row *rows,
                             size_t count, pc__index_kind kind, pc__index **out, size_t *dropped)
 {
-    size_t positions = 0, size = (size_t)s->size, there = 0;
+    size_t positions, size = (size_t)s->size, there;
     pc__index_options options;
     const uint8_t *ids;
-    pc_status status;
     if (XXH3_64bits(data, size) != s->sum)
         return pc__fail(PC_ERR_FORMAT, "the checksum is wrong");
     ids = pc__index_bytes_header(data, size, &options, &positions);
     if (!ids || options.dim != PC__FEATURE_DIM)
         return pc__fail(PC_ERR_FORMAT, "not an index of features");
     size -= 8 * positions; /* 8 bytes each */
-    *dropped = count_others(ids, data + size, positions, rows, count, &there);
+    there = sort_out(ids, data + size, positions, rows, count, NULL, dropped);
     if (options.kind != kind || there < *dropped || there < count / 2)
-        return PC_MISS; /* computing it anew is no more work */
-    status = pc__index_read(out, &reader->memo->mem, data, size, reader->name);
-    if (status >= 0 && *dropped)
-        drop_others(*out, ids, data + size, positions, rows, count);
-    return status;
+        return PC_MISS; /* computing it again is no more work */
+    PC__TRY_RETURN(pc__index_read(out, &reader->memo->mem, data, size, reader->name));
+    if (*dropped)
+        sort_out(ids, data + size, positions, rows, count, *out, dropped);
+    return PC_OK;
 }
 
 pc_status pc__memo_index_load(pc__memo_index_reader *reader, const pc__memo_index_row *rows,

@@ -2,7 +2,7 @@
 #include "attn/half.h"
 #include "base/fail.h"
 #include "memo/memo_internal.h"
-#include "model/forward/first_input.h"
+#include "model/forward/forward.h"
 
 pc__id pc__input_digest(const pc_input *input)
 {

@@ -25,9 +25,10 @@ enum {
 typedef struct pc__memo_bucket {
     uint32_t least, most;     /* tokens */
     pc__projector *projector; /* random weights until it is trained; it pools inputs even so */
+    size_t pooled;            /* its cells; training does not change their number */
     uint32_t trained;
-    uint64_t sum; /* XXH3 of the projector's file */
-    pc__memo_tuning tuning;
+    uint64_t sum;          /* XXH3 of the projector's file */
+    pc_memo_bucket tuning; /* its result: open, reason, loss, and from threshold on */
     uint64_t records;
     double loss_sum; /* of the losses of hits verified since tuning */
     double loss_squares;
@@ -41,7 +42,7 @@ typedef struct pc__memo_head {
     pc__id model;
     uint32_t causal, layers, heads, hidden, map_format;
     uint32_t bucket_count;
-    /* Kept of prompts that are added: PC_OUTPUT_…, PC_POOL_… */
+    /* Stored of prompts that are added: PC_OUTPUT_…, PC_POOL_… */
     uint32_t outputs, output_pool;
     /* 1: a record has the pooled inputs of all layers, and each layer is looked up by its own
      * (AttnCache-f). */
@@ -98,6 +99,11 @@ pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *pro
 /* Reads head, buckets and their projectors. PC_MISS: there is no head. */
 pc_status pc__memo_head_read(pc_memo *memo);
 
+/* ---- memo_buckets.c: a copy, made under `guard` */
+pc__memo_bucket pc__memo_bucket_now(const pc_memo *memo, size_t index);
+/* Sets the tuning, and forgets losses verified before. Under `guard` for writing. */
+void pc__memo_retune(pc__memo_bucket *bucket, const pc_memo_bucket *tuning);
+
 /* ---- memo_index_save.c: writes index files where they lack enough to be worth it. Under `writer`.
  * An error is logged, too: a memo works without them. */
 pc_status pc__memo_index_save(pc_memo *memo);
@@ -106,9 +112,9 @@ pc_status pc__memo_index_save(pc_memo *memo);
 pc_status pc__memo_entry_add(pc_memo *memo, int64_t id, const pc__id *tokens_id, uint32_t tokens,
                              size_t metadata_size);
 /* NULL: no such record since the memo was opened. Under `guard`. */
-const pc__memo_entry *pc__memo_entry_find(const pc_memo *memo, int64_t id);
+pc__memo_entry *pc__memo_entry_find(const pc_memo *memo, int64_t id);
 /* NULL: no record of these tokens. Under `guard`. */
-const pc__memo_entry *pc__memo_entry_by_tokens(const pc_memo *memo, const pc__id *tokens_id);
+pc__memo_entry *pc__memo_entry_by_tokens(const pc_memo *memo, const pc__id *tokens_id);
 /* Forgets a record that is gone from the store. Locks `guard`. */
 void pc__memo_entry_remove(pc_memo *memo, int64_t id);
 
@@ -125,6 +131,27 @@ void pc__memo_index_free(pc__index **by_length, size_t count);
 /* Adds one record; `guard` is held for writing. */
 pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features /* [units] */,
                              int64_t record);
+
+/* ---- memo_output.c: outputs of a remembered prompt, stored behind its pooled input
+ * (doc/format.md, "A memo"): its embedding by one pool, its logits, or both. A request for the same
+ * prompt gets the same bits. They come from a full computation, and count only where it would be
+ * done with the same number formats (of weights, of K and V) and kernels. */
+/* Floats that are stored of a prompt; 0: none. */
+typedef struct pc__output_sizes {
+    size_t embedding, logits;
+} pc__output_sizes;
+pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens);
+/* Bytes of the pooled inputs; of all metadata. */
+size_t pc__memo_metadata_base(const pc_memo *memo, uint32_t bucket);
+size_t pc__memo_metadata_bytes(size_t base, pc__output_sizes sizes);
+/* 1: `bytes` is a size of metadata that this model can have: the pooled inputs, without or with
+ * outputs. */
+int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes);
+/* Writes the outputs behind the base of `metadata`. values: embedding, then logits. */
+void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base,
+                         pc__output_sizes sizes, const float *values);
+/* 1: the record has outputs of these sizes. Reads its metadata. */
+int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_sizes sizes);
 
 /* ---- memo_input.c */
 pc__id pc__input_digest(const pc_input *input); /* of its tokens and types */

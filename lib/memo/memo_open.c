@@ -1,4 +1,5 @@
 /* Opens a memo's folder, checks that it belongs to the model, and closes it. */
+#include <math.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -12,10 +13,8 @@ enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
 
 static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *options)
 {
-    pc_status status = pc__options_read(
-        out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user), options, "pc_memo_options");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user),
+                                    options, "pc_memo_options"));
     if (pc__unknown_bits(out->flags, PC_MEMO_READ_ONLY | PC_MEMO_LAYERS))
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
@@ -40,9 +39,7 @@ static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *
         || (out->output_pool && !out->outputs))
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: outputs is %#x, output_pool is %u",
                         out->outputs, out->output_pool);
-    out->verify_share = out->verify_share < 0   ? 0
-                        : out->verify_share > 0 ? out->verify_share
-                                                : 0.01;
+    out->verify_share = out->verify_share == 0 ? 0.01 : fmax(out->verify_share, 0);
     return PC_OK;
 }
 
@@ -75,13 +72,12 @@ static pc_status check_head(const pc__memo_head *there, const pc__memo_head *wan
                             const char *path)
 {
     pc__map_signature have = signature_of(there), want = signature_of(wanted);
-    pc_status status;
     want.format = have.format;
-    status = pc__map_signature_check(&have, &want, path);
-    if (status >= 0 && there->hidden != wanted->hidden)
+    PC__TRY_RETURN(pc__map_signature_check(&have, &want, path));
+    if (there->hidden != wanted->hidden)
         return pc__fail(PC_ERR_MISMATCH, "%s: inputs of %u dimensions; the model has %u", path,
                         there->hidden, wanted->hidden);
-    return status;
+    return PC_OK;
 }
 
 static size_t index_count(const pc_memo *memo)
@@ -124,41 +120,36 @@ static pc_status make_buckets(pc_memo *memo, const uint32_t *wanted, size_t coun
 /* Gives untrained buckets a projector with random weights, which pools inputs. */
 static pc_status make_projectors(pc_memo *memo)
 {
-    pc_status status = PC_OK;
-    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
+    for (uint32_t b = 0; b < memo->head.bucket_count; b++) {
         pc__memo_bucket *bucket = &memo->buckets[b];
         pc__projector_shape shape = {
             .hidden = memo->head.hidden, .min_tokens = bucket->least, .max_tokens = bucket->most};
         if (!bucket->projector)
-            status = pc__projector_new(&bucket->projector, &memo->mem, &shape, 1);
+            PC__TRY_RETURN(pc__projector_new(&bucket->projector, &memo->mem, &shape, 1));
+        bucket->pooled = pc__projector_pooled(bucket->projector);
     }
-    return status;
+    return PC_OK;
 }
 
-static void log_damage(const pc_memo *memo)
+static pc_status open_maps(pc_memo *memo, int read_only)
 {
-    pc__map_store_stats s;
-    pc__map_store_get_stats(memo->maps, &s);
+    pc__map_store_options options = {.signature = signature_of(&memo->head),
+                                     .create = !read_only,
+                                     .read_only = read_only,
+                                     .budget_bytes = memo->options.budget_bytes,
+                                     .cold_seconds = memo->options.cold_seconds,
+                                     .relaxed = 1 /* memo_add.c syncs */};
+    char *path = pc__path_join(&memo->mem, memo->dir.path, "maps");
+    pc_memo_stats s = {0};
+    pc_status status = PC_ERR_NOMEM;
+    if (path)
+        status = pc__map_store_open(&memo->maps, &memo->mem, path, &options);
+    if (status == PC_OK)
+        pc__map_store_get_stats(memo->maps, &s);
     if (s.damaged)
         pc__log(memo->model->context, PC_LOG_WARN,
                 "memo: %s: %llu records are lost: their log entries are damaged or cut off",
                 memo->dir.path, (unsigned long long)s.damaged);
-}
-
-static pc_status open_maps(pc_memo *memo)
-{
-    pc__map_store_options options = {.read_only = (memo->options.flags & PC_MEMO_READ_ONLY) != 0,
-                                     .budget_bytes = memo->options.budget_bytes,
-                                     .cold_seconds = memo->options.cold_seconds};
-    char *path = pc__path_join(&memo->mem, memo->dir.path, "maps");
-    pc_status status = path ? PC_OK : PC_ERR_NOMEM;
-    options.create = !options.read_only;
-    options.relaxed = 1; /* memo_add.c syncs */
-    options.signature = signature_of(&memo->head);
-    if (status >= 0)
-        status = pc__map_store_open(&memo->maps, &memo->mem, path, &options);
-    if (status == PC_OK)
-        log_damage(memo);
     pc__free(&memo->mem, path);
     return status;
 }
@@ -172,19 +163,18 @@ static int enter_record(void *user, const pc__map_record *record)
 
 static pc_status enter_records(pc_memo *memo)
 {
-    pc_status status = pc__map_store_each(memo->maps, enter_record, memo);
-    if (status >= 0 && memo->entry_count < pc__map_store_count(memo->maps))
+    pc__map_store_each(memo->maps, enter_record, memo);
+    if (memo->entry_count < pc__map_store_count(memo->maps))
         return PC_ERR_NOMEM;
-    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++)
-        if (memo->buckets[b].trained)
-            status = pc__memo_index_build(
-                memo, memo->buckets[b].projector, &memo->buckets[b],
-                memo->lengths + memo->buckets[b].least * pc__memo_indexed_layers(memo),
-                &memo->buckets[b].unsaved_cost);
-    return status;
+    for (pc__memo_bucket *b = memo->buckets; b < memo->buckets + memo->head.bucket_count; b++)
+        if (b->trained)
+            PC__TRY_RETURN(pc__memo_index_build(
+                memo, b->projector, b, memo->lengths + b->least * pc__memo_indexed_layers(memo),
+                &b->unsaved_cost));
+    return PC_OK;
 }
 
-/* Changes which outputs are kept from now on, if the options ask for it. */
+/* Changes which outputs are stored from now on, if the options ask for it. */
 static pc_status set_outputs(pc_memo *memo, const pc__memo_head *wanted)
 {
     if (!wanted->outputs
@@ -192,7 +182,7 @@ static pc_status set_outputs(pc_memo *memo, const pc__memo_head *wanted)
         return PC_OK;
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE,
-                        "%s: opened read-only, so that the kept outputs cannot be changed",
+                        "%s: opened read-only, so that the stored outputs cannot be changed",
                         memo->dir.path);
     memo->head.outputs = wanted->outputs;
     memo->head.output_pool = wanted->output_pool;
@@ -216,7 +206,7 @@ static pc_status open_memo_files(pc_memo *memo, const char *folder, const pc__me
     }
     PC__TRY_RETURN(check_head(&memo->head, wanted, folder));
     PC__TRY_RETURN(make_projectors(memo));
-    status = open_maps(memo);
+    status = open_maps(memo, read_only);
     if (status != PC_OK) /* PC_AGAIN: another process has it */
         return status;
     PC__TRY_RETURN(set_outputs(memo, wanted));
@@ -242,11 +232,8 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     if (!model || !folder || !*folder)
         return pc__fail(PC_ERR_INVALID,
                         "pc_memo_open: model or folder is NULL, or folder is empty");
-    status = read_memo_options(&o, options);
-    if (status < 0)
-        return status;
-    if ((status = pc__model_check_native(model, "pc_memo_open")) < 0)
-        return status;
+    PC__TRY_RETURN(read_memo_options(&o, options));
+    PC__TRY_RETURN(pc__model_check_native(model, "pc_memo_open"));
     memo = pc__calloc(&model->context->mem, 1, sizeof *memo);
     if (!memo)
         return PC_ERR_NOMEM;

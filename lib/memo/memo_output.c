@@ -1,6 +1,4 @@
 /* Writes and reads outputs in the metadata of a record. */
-#include "memo/memo_output.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -8,6 +6,7 @@
 #include "attn/kernels.h"
 #include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
+#include "memo/memo_internal.h"
 #include "model/forward/prefill_batch.h"
 #include "model/model_states.h"
 
@@ -37,8 +36,7 @@ static size_t outputs_at(size_t base)
 
 size_t pc__memo_metadata_base(const pc_memo *memo, uint32_t bucket)
 {
-    return pc__memo_indexed_layers(memo) * pc__projector_pooled(memo->buckets[bucket].projector)
-           * sizeof(uint16_t);
+    return pc__memo_indexed_layers(memo) * memo->buckets[bucket].pooled * sizeof(uint16_t);
 }
 
 size_t pc__memo_metadata_bytes(size_t base, pc__output_sizes sizes)
@@ -57,7 +55,7 @@ int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes)
                    || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){hidden, logits})));
 }
 
-/* By default, logits are kept only where they are not larger than the maps, so that a record at
+/* By default, logits are stored only where they are not larger than the maps, so that a record at
  * most doubles. */
 pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
 {
@@ -75,7 +73,7 @@ pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
 void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base,
                          pc__output_sizes sizes, const float *values)
 {
-    uint8_t *part = metadata + outputs_at(base), *at = part + OUTPUTS_HEAD;
+    uint8_t *part = metadata + outputs_at(base);
     if (!sizes.embedding && !sizes.logits)
         return;
     memset(metadata + base, 0, outputs_at(base) - base + OUTPUTS_HEAD);
@@ -85,14 +83,10 @@ void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base,
     pc__put_u32(part + AT_LOGITS, (uint32_t)sizes.logits);
     pc__put_u32(part + AT_COMPUTE, memo->model->info.compute);
     pc__put_u64(part + AT_ORIGIN, compute_digest(memo->model));
-    for (size_t i = 0; i < sizes.embedding + sizes.logits; i++) {
-        uint32_t bits;
-        memcpy(&bits, values + i, sizeof bits);
-        pc__put_u32(at + 4 * i, bits);
-    }
+    pc__index_set_words(part + OUTPUTS_HEAD, values, sizes.embedding + sizes.logits);
 }
 
-/* Outputs of a record that this way of computing may use. */
+/* Outputs of a record; none if they were computed with other formats or kernels. */
 typedef struct stored_outputs {
     uint32_t pool;
     pc__output_sizes sizes;
@@ -103,13 +97,13 @@ static stored_outputs parse_outputs(const pc_memo *memo, const uint8_t *metadata
                                     size_t bytes)
 {
     const uint8_t *part = metadata + outputs_at(base);
-    stored_outputs f = {0};
+    stored_outputs f;
     if (bytes < outputs_at(base) + OUTPUTS_HEAD
         || pc__get_u64(part + AT_ORIGIN) != compute_digest(memo->model))
-        return f;
-    f.pool = pc__get_u32(part + AT_POOL);
-    f.sizes = (pc__output_sizes){pc__get_u32(part + AT_EMBEDDING), pc__get_u32(part + AT_LOGITS)};
-    f.values = part + OUTPUTS_HEAD;
+        return (stored_outputs){0};
+    f = (stored_outputs){pc__get_u32(part + AT_POOL),
+                         {pc__get_u32(part + AT_EMBEDDING), pc__get_u32(part + AT_LOGITS)},
+                         part + OUTPUTS_HEAD};
     if ((f.sizes.embedding && f.sizes.embedding != memo->head.hidden)
         || (f.sizes.logits && f.sizes.logits != pc__prefill_batch_logits(memo->model))
         || bytes != pc__memo_metadata_bytes(base, f.sizes))
@@ -140,29 +134,29 @@ pc_status pc__memo_output(pc_memo *memo, int64_t id, uint32_t pool, float *embed
     const pc__memo_entry *entry;
     size_t base = 0, bytes = 0;
     uint8_t *metadata = NULL;
-    int is_there, has_some;
+    stored_outputs f;
+    int has_some;
     pc_status status;
     pthread_rwlock_rdlock(&memo->guard);
     entry = pc__memo_entry_find(memo, id);
-    is_there = entry && entry->tokens;
-    has_some = is_there && entry->has_outputs;
-    if (is_there)
+    has_some = entry && entry->tokens && entry->has_outputs;
+    if (has_some)
         base = pc__memo_metadata_base(memo, pc__memo_bucket_of(memo, entry->tokens));
     pthread_rwlock_unlock(&memo->guard);
     if (!has_some)
         return PC_MISS;
     status = pc__map_store_metadata_copy(memo->maps, id, 1, &metadata, &bytes);
-    if (status == PC_OK) {
-        stored_outputs f = parse_outputs(memo, metadata, base, bytes);
-        if ((embedding && (!f.sizes.embedding || f.pool != pool)) || (logits && !f.sizes.logits))
-            status = PC_MISS;
-        if (status == PC_OK && embedding)
-            pc__index_get_words(embedding, f.values, f.sizes.embedding);
-        if (status == PC_OK && logits)
-            pc__index_get_words(logits, f.values + 4 * f.sizes.embedding, f.sizes.logits);
-    } else if (status == PC_ERR_FORMAT) {
+    if (status == PC_ERR_FORMAT)
         pc__memo_entry_remove(memo, id);
-    }
+    if (status != PC_OK)
+        return status;
+    f = parse_outputs(memo, metadata, base, bytes);
+    if ((embedding && (!f.sizes.embedding || f.pool != pool)) || (logits && !f.sizes.logits))
+        status = PC_MISS;
+    if (status == PC_OK && embedding)
+        pc__index_get_words(embedding, f.values, f.sizes.embedding);
+    if (status == PC_OK && logits)
+        pc__index_get_words(logits, f.values + 4 * f.sizes.embedding, f.sizes.logits);
     pc__free(&memo->mem, metadata);
     return status;
 }

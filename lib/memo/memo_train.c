@@ -48,37 +48,24 @@ static float pair_label(void *user, size_t i, size_t j)
                          l->maps[j].layer + layer);
 }
 
-/* Chooses one record in `step`, so that all ages are used. */
-static size_t choose_records(bucket_training *l, size_t step)
+/* Lists the bucket's records; of too many, one in `step`, so that all ages are used. */
+static pc_status list_records(bucket_training *l)
 {
-    const pc_memo *memo = l->memo;
+    pc_memo *memo = l->memo;
     const pc__memo_bucket *bucket = &memo->buckets[l->bucket];
-    size_t n = 0, seen = 0;
-    for (size_t e = 0; e < memo->entry_count; e++) {
+    size_t seen = 0, step;
+    pthread_rwlock_rdlock(&memo->guard);
+    step = bucket->records * l->indexed_layers / MOST_ITEMS + 1;
+    l->ids = pc__calloc(&memo->mem, bucket->records / step + 1, sizeof *l->ids);
+    l->tokens = pc__calloc(&memo->mem, bucket->records / step + 1, sizeof *l->tokens);
+    for (size_t e = 0; e < memo->entry_count && l->ids && l->tokens; e++) {
         const pc__memo_entry *entry = memo->entries[e];
         if (entry->tokens < bucket->least || entry->tokens > bucket->most || seen++ % step)
             continue;
-        if (l->ids) {
-            l->ids[n] = entry->id;
-            l->tokens[n] = entry->tokens;
-        }
-        n++;
+        l->ids[l->count] = entry->id;
+        l->tokens[l->count++] = entry->tokens;
     }
-    return n;
-}
-
-static pc_status list_records(bucket_training *l)
-{
-    const pc_allocator *mem = &l->memo->mem;
-    size_t step;
-    pthread_rwlock_rdlock(&l->memo->guard);
-    step = choose_records(l, 1) * l->indexed_layers / MOST_ITEMS + 1;
-    l->count = choose_records(l, step);
-    l->ids = pc__calloc(mem, l->count, sizeof *l->ids);
-    l->tokens = pc__calloc(mem, l->count, sizeof *l->tokens);
-    if (l->ids && l->tokens)
-        choose_records(l, step);
-    pthread_rwlock_unlock(&l->memo->guard);
+    pthread_rwlock_unlock(&memo->guard);
     return l->ids && l->tokens ? PC_OK : PC_ERR_NOMEM;
 }
 
@@ -139,15 +126,18 @@ static pc_status save_checkpoint(void *user, size_t epoch, const void *data, siz
     return status;
 }
 
-/* The checkpoint of an earlier, equal training, or NULL. */
-static uint8_t *read_checkpoint(const bucket_training *l, size_t *size)
+/* Reads the checkpoint of an earlier, equal training into t->resume. Returns memory to be freed, or
+ * NULL. */
+static uint8_t *read_checkpoint(const bucket_training *l, pc__training *t)
 {
     uint8_t *data = NULL;
-    if (pc__dir_read(&l->memo->dir, &l->memo->mem, l->name, PC__MEMO_MOST_FILE, &data, size) >= 0
-        && *size > STAMP_BYTES && pc__get_u64(data) == l->stamp)
-        return data;
-    pc__free(&l->memo->mem, data);
-    return NULL;
+    size_t size;
+    if (pc__dir_read(&l->memo->dir, &l->memo->mem, l->name, PC__MEMO_MOST_FILE, &data, &size) >= 0
+        && size > STAMP_BYTES && pc__get_u64(data) == l->stamp) {
+        t->resume = data + STAMP_BYTES;
+        t->resume_size = size - STAMP_BYTES;
+    }
+    return data;
 }
 
 static pc_status run_training(bucket_training *l)
@@ -164,17 +154,13 @@ static pc_status run_training(bucket_training *l)
                       .checkpoint = save_checkpoint,
                       .checkpoint_user = l};
     pc__training_result result;
-    size_t size = 0;
     uint8_t *earlier;
     pc_status status;
     l->stamp = stamp_of(l);
-    earlier = read_checkpoint(l, &size);
-    t.resume = earlier ? earlier + STAMP_BYTES : NULL;
-    t.resume_size = earlier ? size - STAMP_BYTES : 0;
+    earlier = read_checkpoint(l, &t);
     status = pc__projector_train(l->projector, l->memo->model->context, &t, &result);
-    if (earlier && (status == PC_ERR_MISMATCH || status == PC_ERR_FORMAT)) {
+    if (t.resume && (status == PC_ERR_MISMATCH || status == PC_ERR_FORMAT)) {
         t.resume = NULL;
-        t.resume_size = 0;
         status = pc__projector_train(l->projector, l->memo->model->context, &t, &result);
     }
     pc__free(&l->memo->mem, earlier);
@@ -210,9 +196,7 @@ static pc_status install_projector(bucket_training *l)
     bucket->projector = l->projector;
     bucket->trained = 1;
     bucket->sum = sum;
-    bucket->tuning = (pc__memo_tuning){.reason = PC_REASON_UNTRAINED, .threshold = 2};
-    bucket->loss_sum = bucket->loss_squares = 0;
-    bucket->verified = bucket->losses_over_limit = 0;
+    pc__memo_retune(bucket, &(pc_memo_bucket){.reason = PC_REASON_UNTRAINED, .threshold = 2});
     bucket->unsaved_cost = unsaved_cost;
     status = pc__memo_head_write(memo);
     if (status < 0) {
@@ -257,22 +241,19 @@ static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t 
                          .rule = pc__label_default,
                          .indexed_layers = pc__memo_indexed_layers(memo)};
     pc__projector_shape shape = *pc__projector_shape_of(memo->buckets[b].projector);
-    pc_status status = pc__projector_new(&l.projector, &memo->mem, &shape, work->seed);
+    pc_status status;
     snprintf(l.name, sizeof l.name, "training-%u.pct", memo->buckets[b].most);
-    l.pooled = pc__projector_pooled(memo->buckets[b].projector);
+    l.pooled = memo->buckets[b].pooled;
     l.rule.alpha = (float)work->alpha;
     l.rule.row_step = memo->buckets[b].most / ROWS_COMPARED + 1;
-    if (status >= 0)
-        status = list_records(&l);
-    if (status >= 0)
-        status = load_records(&l);
-    if (status >= 0)
-        status = run_training(&l);
-    if (status >= 0)
-        status = install_projector(&l);
-    if (status >= 0)
-        (void)unlinkat(memo->dir.fd, l.name,
-                       0); /* on an error it stays, and does not match the next training */
+    PC__TRY(pc__projector_new(&l.projector, &memo->mem, &shape, work->seed), done);
+    PC__TRY(list_records(&l), done);
+    PC__TRY(load_records(&l), done);
+    PC__TRY(run_training(&l), done);
+    PC__TRY(install_projector(&l), done);
+    /* If this fails, the file stays, and does not match the next training. */
+    (void)unlinkat(memo->dir.fd, l.name, 0);
+done:
     free_training(&l);
     return status;
 }
@@ -281,9 +262,8 @@ pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work)
 {
     pc_memo_work w;
     int some = 0;
-    pc_status status = pc__memo_work_read(&w, work);
-    if (status < 0)
-        return status;
+    pc_status status = PC_OK;
+    PC__TRY_RETURN(pc__memo_work_read(&w, work));
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_train: memo is NULL");
     if (memo->options.flags & PC_MEMO_READ_ONLY)

@@ -90,8 +90,8 @@ pc_status pc__model_has_order(const pc_model *model)
 
 pc_status pc__model_can_go_on(const pc_model *model)
 {
-    pc_status status = pc__model_has_order(model);
-    return status < 0 ? status : pc__model_can_compute(model);
+    PC__TRY_RETURN(pc__model_has_order(model));
+    return pc__model_can_compute(model);
 }
 
 pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)

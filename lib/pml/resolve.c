@@ -77,10 +77,10 @@ static pc_status child_named(resolver *r, const pc__node *parent, const char *na
 {
     *out = NULL;
     r->key.size = 0;
-    PC__TRY_RETURN(pc__bytes_add(&r->key, parent->path, strlen(parent->path)));
+    PC__TRY_RETURN(pc__bytes_add_text(&r->key, parent->path));
     if (r->key.size)
         PC__TRY_RETURN(pc__bytes_add(&r->key, "/", 1));
-    PC__TRY_RETURN(pc__bytes_add(&r->key, name, strlen(name)));
+    PC__TRY_RETURN(pc__bytes_add_text(&r->key, name));
     *out = pc__schema_node_at(r->tree, r->key.data, r->key.size);
     if (*out && (*out)->kind != kind)
         *out = NULL;
@@ -213,20 +213,20 @@ static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc_
 /* Blanks between elements are layout of the file, not text. */
 static pc_status resolve_content(resolver *r, const pc__node *module, const pc__xml *e)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < e->child_count && status >= 0; i++) {
+    for (size_t i = 0; i < e->child_count; i++) {
         const pc__xml *child = e->children[i];
         if (!child->name) {
             if (!pc__xml_is_blank(child->text, child->size))
-                status = pc__literal_add(&r->literal, PC__PIECE_DOCUMENT, child->text, child->size,
-                                         child->line, child->column);
+                PC__TRY_RETURN(pc__literal_add(&r->literal, PC__PIECE_DOCUMENT, child->text,
+                                               child->size, child->line, child->column));
         } else if (pc__is_chat_tag(child->name)) {
-            status = resolve_chat_tag(r, module, child);
-        } else if ((status = end_text(r, 0)) >= 0) {
-            status = resolve_reference(r, module, child);
+            PC__TRY_RETURN(resolve_chat_tag(r, module, child));
+        } else {
+            PC__TRY_RETURN(end_text(r, 0));
+            PC__TRY_RETURN(resolve_reference(r, module, child));
         }
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status add_schema_parts(resolver *r)
@@ -315,7 +315,7 @@ static pc_status resolve_root(resolver *r, const pc__xml *root)
     if (strcmp(root->name, "prompt"))
         return pc__xml_fault(r->env->where, root, "the root element is <%.60s>, not <prompt>",
                              root->name);
-    PC__TRY_RETURN(pc__only_attributes(r->env->where, root, " schema "));
+    PC__TRY_RETURN(pc__only_attributes(r->env->where, root, "schema"));
     r->imported[0] = 1;
     /* text before the first module follows the schema's leading text */
     for (size_t i = 0;

@@ -2,12 +2,15 @@
 #ifndef PC_SERVE_GENERATE_H
 #define PC_SERVE_GENERATE_H
 
+#include <promptcache/bench.h>
+
 #include "model/model.h"
 
 typedef struct pc__generation {
     /* owns its arrays and its reference to the memo; has the stops of the chat template and the
      * model's EOS too */
     pc_generate_options options;
+    pc_bench_options bench; /* zeros: nothing is measured; options.bench is NULL */
     char **strings;
     pc_salt *salts;
 } pc__generation;

@@ -1,7 +1,6 @@
 /* Options of a request: checked, completed with the chat template's stops, copied. */
 #include "serve/generate.h"
 
-#include <promptcache/bench.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -14,18 +13,35 @@ enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
 static pc_status check_levels(const pc_generate_options *o, const char *call)
 {
     if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL
-        || o->baseline > PC_BASELINE_NO_ATTENTION || o->visibility > PC_VISIBLE_ALL)
+        || o->visibility > PC_VISIBLE_ALL || o->reserved)
         return pc__fail(PC_ERR_INVALID,
-                        "%s: unknown encoding %u, repair %u, baseline %u or visibility %u", call,
-                        o->encoding, o->repair, o->baseline, o->visibility);
+                        "%s: unknown encoding %u, repair %u or visibility %u, or reserved is set",
+                        call, o->encoding, o->repair, o->visibility);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
         return pc__fail(PC_ERR_INVALID, "%s: PC_REPAIR_FIRST needs repair_tokens", call);
     if (o->repair == PC_REPAIR_TOP && !(o->repair_percent > 0 && o->repair_percent <= 100))
         return pc__fail(PC_ERR_INVALID,
                         "%s: PC_REPAIR_TOP needs a repair_percent in (0, 100], not %g", call,
                         (double)o->repair_percent);
-    if (o->shared_tokens && o->baseline != PC_BASELINE_COPIES)
-        return pc__fail(PC_ERR_INVALID, "%s: shared_tokens is for PC_BASELINE_COPIES", call);
+    return PC_OK;
+}
+
+static pc_status read_bench(pc_bench_options *out, const pc_bench_options *options,
+                            const pc_model *model)
+{
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_bench_options, flags), options,
+                                    "pc_bench_options"));
+    if (out->baseline > PC_BASELINE_NO_ATTENTION || out->reserved
+        || pc__unknown_bits(out->flags, PC_BENCH_IGNORE_EOS))
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_bench_options: unknown baseline %u, flags %#llx, or reserved is set",
+                        out->baseline, (unsigned long long)out->flags);
+    if (out->shared_tokens && out->baseline != PC_BASELINE_COPIES)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_bench_options: shared_tokens is for PC_BASELINE_COPIES");
+    if (out->baseline == PC_BASELINE_NO_ATTENTION && !pc__model_is_native(model))
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_bench_options: attention can be left out by models "
+                                            "that we run ourselves only");
     return PC_OK;
 }
 
@@ -47,7 +63,7 @@ static pc_status check_salts(const pc_generate_options *o, const char *call)
 
 static pc_status check_options(const pc_generate_options *o, const char *call)
 {
-    if (pc__unknown_bits(o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS | PC_GENERATE_IGNORE_EOS))
+    if (pc__unknown_bits(o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS))
         return pc__fail(PC_ERR_INVALID, "%s: unknown flags %#llx", call,
                         (unsigned long long)o->flags);
     if (o->samples > MAX_SAMPLES)
@@ -72,9 +88,6 @@ static pc_status check_for_model(const pc_generate_options *o, const pc_model *m
                         o->memo_threshold);
     if (o->memo && !pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: a memo is for models that we run ourselves", call);
-    if (o->baseline == PC_BASELINE_NO_ATTENTION && !pc__model_is_native(model))
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: attention can be left out by models that we run ourselves only", call);
     return o->memo ? pc__memo_check_model(o->memo, model) : PC_OK;
 }
 
@@ -116,60 +129,56 @@ static pc_status copy_salts(pc__generation *g, const pc_model *model, const pc_g
 {
     size_t bytes = o->salt_count * sizeof *o->salts;
     uint8_t *at;
-    g->options.salts = NULL;
-    g->options.salt_count = 0;
-    if (!o->salt_count)
-        return PC_OK;
     for (size_t i = 0; i < o->salt_count; i++)
         bytes += o->salts[i].size;
-    g->salts = pc__alloc(&model->context->mem, bytes);
-    if (!g->salts)
+    g->options.salts = g->salts = bytes ? pc__alloc(&model->context->mem, bytes) : NULL;
+    if (bytes && !g->salts)
         return PC_ERR_NOMEM;
     at = (uint8_t *)(g->salts + o->salt_count);
     for (size_t i = 0; i < o->salt_count; at += o->salts[i++].size) {
         memcpy(at, o->salts[i].data, o->salts[i].size);
         g->salts[i] = (pc_salt){o->salts[i].first, at, o->salts[i].size};
     }
-    g->options.salts = g->salts;
-    g->options.salt_count = o->salt_count;
     return PC_OK;
+}
+
+/* `chat`: its stops come too; NULL: none. Owns a reference to o->memo, on failure too. */
+static pc_status copy_options(pc__generation *g, const pc_model *model,
+                              const pc_generate_options *o, const pc__chat *chat)
+{
+    pc_status status;
+    g->options = *o;
+    status = copy_stops(g, model, o, chat);
+    if (status >= 0)
+        status = copy_salts(g, model, o);
+    if (status < 0)
+        pc__generation_end(g, &model->context->mem);
+    return status;
 }
 
 pc_status pc__generation_init(pc__generation *g, const pc_model *model,
                               const pc_generate_options *options, const char *call)
 {
     pc_generate_options o;
-    pc_status status;
     memset(g, 0, sizeof *g);
-    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
-                              "pc_generate_options");
-    if (status < 0 || (status = check_options(&o, call)) < 0
-        || (status = check_for_model(&o, model, call)) < 0)
-        return status;
-    g->options = o;
-    g->options.max_tokens = o.max_tokens ? o.max_tokens : DEFAULT_TOKENS;
-    g->options.samples = o.samples ? o.samples : 1;
-    g->options.memo = o.memo ? pc__memo_ref(o.memo) : NULL;
-    status = copy_stops(g, model, &o, o.flags & PC_GENERATE_IGNORE_EOS ? NULL : model->chat);
-    if (status >= 0)
-        status = copy_salts(g, model, &o);
-    if (status < 0)
-        pc__generation_end(g, &model->context->mem);
-    return status;
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
+                                    "pc_generate_options"));
+    PC__TRY_RETURN(check_options(&o, call));
+    PC__TRY_RETURN(check_for_model(&o, model, call));
+    PC__TRY_RETURN(read_bench(&g->bench, o.bench, model));
+    o.max_tokens = o.max_tokens ? o.max_tokens : DEFAULT_TOKENS;
+    o.samples = o.samples ? o.samples : 1;
+    o.memo = o.memo ? pc__memo_ref(o.memo) : NULL;
+    o.bench = NULL;
+    return copy_options(g, model, &o, g->bench.flags & PC_BENCH_IGNORE_EOS ? NULL : model->chat);
 }
 
 pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const pc__generation *from)
 {
-    pc_status status;
-    memset(to, 0, sizeof *to);
-    to->options = from->options;
-    to->options.memo = NULL;
-    status = copy_stops(to, model, &from->options, NULL);
-    if (status >= 0)
-        status = copy_salts(to, model, &from->options);
-    if (status < 0)
-        pc__generation_end(to, &model->context->mem);
-    return status;
+    pc_generate_options o = from->options;
+    o.memo = NULL;
+    *to = (pc__generation){.bench = from->bench};
+    return copy_options(to, model, &o, NULL);
 }
 
 void pc__generation_drop_memo(pc__generation *g)

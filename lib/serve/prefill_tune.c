@@ -101,7 +101,7 @@ static int by_loss(const void *a, const void *b)
 
 /* The loss of the hits: mean, at the percentile (nearest rank), worst. */
 static pc_status describe_hits(const tuning *t, const tuning_trial *hits, size_t count,
-                               pc__memo_tuning *out)
+                               pc_memo_bucket *out)
 {
     const pc_allocator *mem = &t->model->context->mem;
     double *losses = pc__calloc(mem, count, sizeof *losses),
@@ -122,15 +122,15 @@ static pc_status describe_hits(const tuning *t, const tuning_trial *hits, size_t
 /* The lowest threshold at which the mean loss of all n inputs, with a margin for chance (one in
  * twenty), stays within the limit, and the hits within theirs. It needs LEAST_HITS hits: the error
  * of a mean of fewer is unknown. *hits: how many it gives. */
-static pc__memo_tuning choose_threshold(const tuning *t, const tuning_trial *trials, size_t n,
-                                        size_t *hits)
+static pc_memo_bucket choose_threshold(const tuning *t, const tuning_trial *trials, size_t n,
+                                       size_t *hits)
 {
-    pc__memo_tuning out = {.reason = PC_REASON_UNLIKE,
-                           .loss = t->work.loss,
-                           .limit = t->work.limit,
-                           .threshold = 2,
-                           .hit_limit = t->work.hit_limit,
-                           .hit_percentile = t->work.hit_percentile};
+    pc_memo_bucket out = {.reason = PC_REASON_UNLIKE,
+                          .loss = t->work.loss,
+                          .limit = t->work.limit,
+                          .threshold = 2,
+                          .hit_limit = t->work.hit_limit,
+                          .hit_percentile = t->work.hit_percentile};
     double sum = 0, squares = 0;
     size_t over = 0;
     *hits = 0;
@@ -155,7 +155,7 @@ static pc__memo_tuning choose_threshold(const tuning *t, const tuning_trial *tri
         out.reason = PC_REASON_NONE;
         out.threshold = trials[i].similarity;
         out.tuned_loss = mean;
-        out.hit_rate = (double)(i + 1) / (double)n;
+        out.tuned_hit_rate = (double)(i + 1) / (double)n;
         *hits = i + 1;
     }
     return out;
@@ -167,7 +167,7 @@ static pc_status set_all(tuning *t)
     qsort(t->trials, t->count, sizeof *t->trials, by_bucket);
     for (uint32_t b = 0; b < pc_memo_bucket_count(t->memo) && status >= 0; b++) {
         size_t first = 0, n = 0, hits;
-        pc__memo_tuning found;
+        pc_memo_bucket found;
         if (!pc__memo_is_trained(t->memo, b))
             continue;
         for (size_t i = 0; i < t->count; i++) {
@@ -205,17 +205,14 @@ pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
 {
     tuning t = {.memo = memo, .inputs = inputs, .count = count};
     const pc_allocator *mem;
-    pc_status status = pc__memo_work_read(&t.work, work);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__memo_work_read(&t.work, work));
     if (memo) {
         t.model = pc__memo_model(memo);
         t.hidden = (size_t)t.model->info.hidden;
         t.logits = pc__prefill_batch_logits(t.model);
     }
-    status = check_tuning(&t);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_tuning(&t));
     mem = &t.model->context->mem;
     t.trials = pc__calloc(mem, count, sizeof *t.trials);
     t.both = pc__calloc(mem, 2 * AT_ONCE, (t.hidden + t.logits) * sizeof *t.both);

@@ -2,8 +2,6 @@
 #include "serve/model_calls.h"
 #include "serve/request.h"
 
-#include <promptcache/bench.h>
-
 void pc__request_missed(pc__request *r, size_t part, uint32_t reason)
 {
     if (part < r->missed_part) {
@@ -15,13 +13,13 @@ void pc__request_missed(pc__request *r, size_t part, uint32_t reason)
 /* The reason and the level that the caller's options give by themselves. */
 static void judge_options(pc__request *r)
 {
-    int baseline = pc__request_reuses_nothing(r) || r->options->baseline == PC_BASELINE_PLAN;
+    int baseline = pc__request_reuses_nothing(r) || r->bench->baseline == PC_BASELINE_PLAN;
     if (!baseline && r->options->repair != PC_REPAIR_FULL)
         return;
     r->stats.exactness = PC_EXACT;
     r->stats.repair = baseline ? PC_REPAIR_NONE : PC_REPAIR_FULL;
     if (r->missed_part != SIZE_MAX)
-        r->stats.miss_reason = baseline ? PC_REASON_BASELINE : PC_REASON_REPAIR;
+        r->stats.miss_reason = baseline ? PC_REASON_NOT_WANTED : PC_REASON_REPAIR;
 }
 
 void pc__request_judge(pc__request *r)

@@ -31,13 +31,11 @@ pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
 {
     pc_key_parts p;
     pc__id id;
-    pc_status status;
     if (!base || !parts)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: base or parts is NULL");
-    status = pc__options_read(&p, sizeof p, PC__V1_SIZE(pc_key_parts, salt_size), parts,
-                              "pc_key_parts");
-    if (status < 0 || (status = check_key_parts(&p)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&p, sizeof p, PC__V1_SIZE(pc_key_parts, salt_size), parts,
+                                    "pc_key_parts"));
+    PC__TRY_RETURN(check_key_parts(&p));
     id = pc__base_key(&p);
     memcpy(base, id.bytes, sizeof id.bytes);
     return PC_OK;
@@ -71,10 +69,8 @@ pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t 
 
 static pc_status read_put_options(pc_put_options *o, const pc_put_options *options)
 {
-    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, salt_size),
-                                        options, "pc_put_options");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, salt_size), options,
+                                    "pc_put_options"));
     if (o->reserved || !o->salt != !o->salt_size)
         return pc__fail(
             PC_ERR_INVALID,
@@ -94,11 +90,9 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     pc__image image = {0};
     pc_raw raw = PC_RAW_INIT;
     pc__id parent, salt;
-    pc_status status;
     if (!cache || !key || !segment)
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cache, key or segment is NULL");
-    if ((status = read_put_options(&o, options)) < 0)
-        return status;
+    PC__TRY_RETURN(read_put_options(&o, options));
     if (segment->ops->raw && segment->ops->raw(segment->owner, segment->payload, &raw) >= 0)
         image.relative = raw.relative;
     desc.key = image.key = to_id(key);
@@ -218,11 +212,10 @@ pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: out is NULL");
     *out = NULL;
-    if ((status = check_get_arguments(cache, key, expect, cost_seconds, info)) < 0)
-        return status;
-    status = pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), expect, "pc_raw");
-    if (status < 0 || (status = pc__raw_image(&want, &r, 1, "pc_cache_get")) < 0)
-        return status;
+    PC__TRY_RETURN(check_get_arguments(cache, key, expect, cost_seconds, info));
+    PC__TRY_RETURN(
+        pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), expect, "pc_raw"));
+    PC__TRY_RETURN(pc__raw_image(&want, &r, 1, "pc_cache_get"));
     want.key = to_id(key);
     for (size_t b = 0; b < r.block_count; b++)
         s.bytes += r.block_bytes[b];

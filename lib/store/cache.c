@@ -10,10 +10,10 @@ pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *token
 {
     uint32_t reason;
     pc_status status = pc__ram_tier_get(cache->ram, key, tokens, count, out, &reason);
-    atomic_fetch_add_explicit(&cache->counts.lookups, 1, memory_order_relaxed);
+    atomic_fetch_add(&cache->counts.lookups, 1);
     if (status != PC_OK)
         return status;
-    atomic_fetch_add_explicit(&cache->counts.hits, 1, memory_order_relaxed);
+    atomic_fetch_add(&cache->counts.hits, 1);
     if (cache->has_lower && atomic_load_explicit(&(*out)->not_written, memory_order_relaxed))
         pc__write_reused(cache, key, *out);
     return PC_OK;
@@ -40,8 +40,7 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
     if (winner)
         *winner = NULL;
     if (lower) {
-        if ((status = set_description(cache, desc, image, segment)) < 0)
-            return status;
+        PC__TRY_RETURN(set_description(cache, desc, image, segment));
         admitted = pc__write_is_admitted(cache, desc);
         if (!admitted)
             atomic_store_explicit(&segment->not_written, 1, memory_order_relaxed);
@@ -89,7 +88,7 @@ double pc__cache_deadline(const pc_cache *cache)
 
 void pc__cache_request_running(pc_cache *cache, int by)
 {
-    if (cache->io)
+    if (cache && cache->io)
         pc__io_request_running(cache->io, by);
 }
 
@@ -168,10 +167,10 @@ const void *pc__cache_salt(const pc_cache *cache, size_t *size)
 /* The RAM tier, with evicted segments that wait to be written to a lower tier. */
 static void ram_stats(pc_cache *cache, pc_tier_stats *s)
 {
-    uint64_t outside = atomic_load_explicit(&cache->outside, memory_order_relaxed);
+    uint64_t outside = atomic_load(&cache->outside);
     pc__ram_tier_stats(cache->ram, s);
     s->segment_bytes += outside;
-    s->staging_bytes += outside + atomic_load_explicit(&cache->inside, memory_order_relaxed);
+    s->staging_bytes += outside + atomic_load(&cache->inside);
     s->budget_bytes += cache->room_outside;
 }
 
@@ -190,8 +189,8 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     s.segment_bytes = ram.segment_bytes;
     s.pinned_bytes = ram.pinned_bytes;
     s.budget_bytes = ram.budget_bytes;
-    s.hits = atomic_load_explicit(&cache->counts.hits, memory_order_relaxed);
-    s.lookups = atomic_load_explicit(&cache->counts.lookups, memory_order_relaxed);
+    s.hits = atomic_load(&cache->counts.hits);
+    s.lookups = atomic_load(&cache->counts.lookups);
     s.lookups = s.lookups > s.hits ? s.lookups
                                    : s.hits; /* hits were read first, others may have followed */
     s.misses = s.lookups - s.hits;
@@ -201,8 +200,7 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
 
 void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
 {
-    uint64_t slower_than_compute = atomic_load_explicit(&cache->counts.slower_than_compute[tier],
-                                                        memory_order_relaxed);
+    uint64_t slower_than_compute = atomic_load(&cache->counts.slower_than_compute[tier]);
     if (tier == PC_TIER_RAM)
         ram_stats(cache, stats);
     else if (cache->tiers[tier])

@@ -18,7 +18,6 @@
 #include "store/estimate.h"
 #include "store/io_threads.h"
 #include "store/tier.h"
-#include "store/zeroing.h"
 
 enum { PC__ADMISSION_KEYS = 4096 };
 
@@ -72,9 +71,10 @@ struct pc_cache {
     atomic_uint_fast64_t admission_keys[PC__ADMISSION_KEYS];
 };
 
-/* Makes a cache with existing tiers (NULL: none), which it owns on success. */
+/* Makes a cache with existing tiers [PC_TIER_COUNT] (of them NULL: none), which it owns on success.
+ * NULL: it makes those that the options ask for. */
 pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options,
-                             pc__tier *const tiers[PC_TIER_COUNT]);
+                             pc__tier *const *tiers);
 
 void pc__cache_report_event(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason,
                             const pc__id *key, const pc_segment *segment);

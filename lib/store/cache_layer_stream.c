@@ -69,7 +69,7 @@ pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_
     if (load->early && !load->stream_error) {
         *out = pc__segment_ref(load->early);
         *tier = load->early_tier;
-        atomic_fetch_add_explicit(&cache->counts.early, 1, memory_order_relaxed);
+        atomic_fetch_add(&cache->counts.early, 1);
         load->stream_until = until > load->stream_until ? until : load->stream_until;
     }
     pthread_mutex_unlock(&cache->load_lock);

@@ -8,11 +8,7 @@
 
 static pc__load *find_load(pc_cache *cache, const pc__id *key)
 {
-    for (pc__hash_link *l = pc__hash_table_find(&cache->loads, pc__id_hash(key)); l;
-         l = pc__hash_table_find_next(l))
-        if (pc__id_equal(&PC__AROUND(l, pc__load, by_key)->image->key, key))
-            return PC__AROUND(l, pc__load, by_key);
-    return NULL;
+    return PC__FIND_ID(&cache->loads, key, pc__load, by_key, desc.key);
 }
 
 static void unlist_load(pc__load *load)
@@ -91,41 +87,6 @@ static int should_load(pc_cache *cache, const pc__load_request *request, uint32_
     return pc__estimate_probe_is_due(&cache->estimate, tier, pc__now());
 }
 
-static size_t carve_block(size_t *at, size_t bytes)
-{
-    size_t here = *at;
-    *at += (bytes + 15) / 16 * 16;
-    return here;
-}
-
-/* A copy in one block of memory, with all that it points to. */
-static pc__image *copy_image(const pc_allocator *mem, const pc__image *from)
-{
-    size_t size = 0, head = carve_block(&size, sizeof *from),
-           ids = carve_block(&size, from->tokens * sizeof *from->token_ids),
-           relative = carve_block(&size,
-                                  from->relative ? from->tokens * sizeof *from->relative : 0),
-           bytes = carve_block(
-               &size, from->block_bytes ? from->block_count * sizeof *from->block_bytes : 0);
-    uint8_t *block = pc__alloc(mem, size);
-    pc__image *image = (pc__image *)(void *)block;
-    (void)head;
-    if (!block)
-        return NULL;
-    *image = *from;
-    image->blocks = NULL;
-    if (from->tokens)
-        image->token_ids = memcpy(block + ids, from->token_ids,
-                                  from->tokens * sizeof *from->token_ids);
-    if (from->relative)
-        image->relative = memcpy(block + relative, from->relative,
-                                 from->tokens * sizeof *from->relative);
-    if (from->block_bytes)
-        image->block_bytes = memcpy(block + bytes, from->block_bytes,
-                                    from->block_count * sizeof *from->block_bytes);
-    return image;
-}
-
 static void set_load_desc(pc__load *load, const pc__entry_desc *desc)
 {
     pc__image *image = load->image;
@@ -175,11 +136,11 @@ static void end_load(pc__load *load, uint32_t reason)
 /* 1: every request has given up before the load began. */
 static int has_no_waiter(pc__load *load)
 {
-    size_t waiters;
+    int none;
     pthread_mutex_lock(&load->cache->load_lock);
-    waiters = load->waiters;
+    none = !load->waiters && !atomic_load(&load->prefetch);
     pthread_mutex_unlock(&load->cache->load_lock);
-    return !waiters && !atomic_load(&load->prefetch);
+    return none;
 }
 
 /* Asks the tiers in order, the expected one first. Returns the reason of the first failure. */
@@ -223,7 +184,7 @@ static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
 {
     const pc_allocator *mem = &cache->context->mem;
     pc__load *load = pc__calloc(mem, 1, sizeof *load);
-    pc__image *image = load ? copy_image(mem, request->image) : NULL;
+    pc__image *image = load ? pc__image_copy(mem, request->image) : NULL;
     if (!image) {
         pc__free(mem, load);
         return NULL;
@@ -262,7 +223,7 @@ static pc_status join_load(pc__load *load, const pc__load_request *request, pc__
         return PC_MISS;
     load->waiters++;
     atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&load->cache->counts.joined, 1, memory_order_relaxed);
+    atomic_fetch_add(&load->cache->counts.joined, 1);
     *out = load;
     return PC_OK;
 }
@@ -308,9 +269,9 @@ static pc_status queue_load(pc_cache *cache, pc__load *load, size_t waiters)
     }
     pthread_mutex_unlock(&cache->load_lock);
     if (status == PC_OK) {
-        atomic_fetch_add_explicit(&cache->counts.loads, 1, memory_order_relaxed);
+        atomic_fetch_add(&cache->counts.loads, 1);
         if (!waiters)
-            atomic_fetch_add_explicit(&cache->counts.prefetches, 1, memory_order_relaxed);
+            atomic_fetch_add(&cache->counts.prefetches, 1);
     }
     return status;
 }
@@ -355,8 +316,7 @@ pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *reques
             return PC_MISS;
         *reason = PC_REASON_SLOW;
         if (!should_load(cache, request, tier, expected_seconds)) {
-            atomic_fetch_add_explicit(&cache->counts.slower_than_compute[tier], 1,
-                                      memory_order_relaxed);
+            atomic_fetch_add(&cache->counts.slower_than_compute[tier], 1);
             return PC_MISS;
         }
         status = start_load(cache, request, tier, expected_seconds, out);
@@ -409,7 +369,7 @@ pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t
     if (!load->segment)
         return PC_MISS;
     *out = pc__segment_ref(load->segment);
-    atomic_fetch_add_explicit(&cache->counts.hits, 1, memory_order_relaxed);
+    atomic_fetch_add(&cache->counts.hits, 1);
     return PC_OK;
 }
 

@@ -139,10 +139,8 @@ static void run_block_helper(pc__io_job *job, int give_up)
 static void queue_block_helpers(pc__load *load, const pc__image *image)
 {
     const pc_allocator *mem = &load->cache->context->mem;
-    uint64_t bytes = 0;
+    uint64_t bytes = pc__image_bytes(image);
     size_t most = pc__io_threads(load->cache->io) - 1;
-    for (size_t b = 0; b < image->block_count; b++)
-        bytes += image->block_bytes[b];
     if (most > bytes / HELP_BYTES)
         most = (size_t)(bytes / HELP_BYTES);
     for (size_t i = 0; i < most && i + 1 < image->block_count && !load->prefetch; i++) {
@@ -153,9 +151,7 @@ static void queue_block_helpers(pc__load *load, const pc__image *image)
         h->load = load;
         atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
         if (!pc__io_add(load->cache->io, PC__IO_LOAD, &h->job)) {
-            atomic_fetch_sub_explicit(
-                &load->references, 1,
-                memory_order_relaxed); /* not the last one: the caller has its own */
+            atomic_fetch_sub(&load->references, 1); /* not the last one: the caller has its own */
             pc__free(mem, h);
             return;
         }
@@ -209,21 +205,14 @@ static pc_status reserve_ram(record_load *r)
     pc__load *load = r->load;
     uint64_t reserved;
     pc_status status;
-    for (size_t b = 0; b < r->image->block_count && !load->bytes; b++)
-        load->bytes += r->image->block_bytes[b]; /* only the record knows */
+    if (!load->bytes)
+        load->bytes = pc__image_bytes(r->image); /* only the record knows */
     reserved = pc__ram_tier_entry_bytes(load->bytes, load->image->tokens) + decode_bytes(r);
     status = pc__ram_tier_reserve(load->cache->ram, &r->desc, reserved, load->prefetch, NULL);
     r->reserved = status == PC_OK ? reserved : 0;
     if (status == PC_MISS && load->prefetch)
         return pc__fail(PC_ERR_CANCELLED, "no free room for a prefetch");
     return status < 0 ? status : PC_OK;
-}
-
-static void unreserve_ram(record_load *r)
-{
-    if (r->reserved)
-        pc__ram_tier_unreserve(r->load->cache->ram, r->reserved);
-    r->reserved = 0;
 }
 
 static void close_mapped_source(void *memory_owner)
@@ -261,10 +250,8 @@ static pc_status wrap_memory(record_load *r)
 static pc_status make_segment(record_load *r, pc_segment **segment)
 {
     pc__load *load = r->load;
-    pc_status status = pc__segment_new(segment, &load->mem, load->ops, r->payload, load->owner,
-                                       load->bytes, load->image->token_ids, load->image->tokens);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__segment_new(segment, &load->mem, load->ops, r->payload, load->owner,
+                                   load->bytes, load->image->token_ids, load->image->tokens));
     (*segment)->lossy = r->image->lossy;
     (*segment)->other_kernels = r->image->form.layout == PC_LAYOUT_PAGES
                                 && strcmp(r->image->kernels, pc__kernels_class()) != 0;
@@ -278,14 +265,11 @@ static pc_status make_segment(record_load *r, pc_segment **segment)
 static pc_status offer_stream(record_load *r)
 {
     pc__load *load = r->load;
-    pc_status status;
     if (!load->ops->set_layer_stream || !load->ref_owner || pc__load_stream_error(load)
         || atomic_load_explicit(&load->prefetch, memory_order_relaxed) || r->image->block_count < 2
         || r->image->block_count != (size_t)r->image->form.shape.layers)
         return PC_OK;
-    status = make_segment(r, &r->segment);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(make_segment(r, &r->segment));
     load->ref_owner(load->owner); /* the segment's; the load keeps its own */
     pc__layer_stream_offer(load, r->segment, r->image->block_count, r->tier->ops->id);
     return PC_OK;
@@ -341,9 +325,8 @@ static pc_status keep_segment(record_load *r)
     pc_cache *cache = load->cache;
     pc_segment *segment = r->segment, *kept = NULL;
     uint32_t why;
-    pc_status status = segment ? PC_OK : make_segment(r, &segment);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(segment ? PC_OK : make_segment(r, &segment));
     if (!r->segment)
         load->has_owner_ref = 0; /* its reference is the segment's now */
     r->segment = NULL;
@@ -373,8 +356,8 @@ static void set_desc(record_load *r)
     n->cost = image->cost > 0 ? image->cost : n->cost;
     n->ttl = image->ttl > 0 ? image->ttl : n->ttl;
     n->priority = n->priority ? n->priority : image->priority;
-    n->salt = n->salt ? n->salt
-                      : &image->salt; /* of the tenant that stored it: pc_cache_get passes none */
+    if (!n->salt) /* pc_cache_get passes none */
+        n->salt = &image->salt;
 }
 
 static pc_status open_record(record_load *r)
@@ -386,9 +369,7 @@ static pc_status open_record(record_load *r)
         .codec = PC_CODEC_RAW,
         .seal_key = r->tier->ops->id == PC_TIER_COMPRESSED ? NULL : cache->seal_key,
         .kernels = pc__cache_own_kernels(cache)};
-    pc_status status = pc__record_open(&r->record, cache->scratch, &options, r->source);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__record_open(&r->record, cache->scratch, &options, r->source));
     r->image = pc__record_image(r->record);
     set_desc(r);
     return pc__image_match(load->image, r->image);
@@ -397,8 +378,8 @@ static pc_status open_record(record_load *r)
 static uint64_t bytes_of(const record_load *r)
 {
     uint64_t bytes = r->source ? r->source->bytes : 0;
-    for (size_t b = 0; r->image && !bytes && b < r->image->block_count; b++)
-        bytes += r->image->block_bytes[b];
+    if (r->image && !bytes)
+        bytes = pc__image_bytes(r->image);
     return bytes ? bytes : r->load->bytes;
 }
 
@@ -408,8 +389,7 @@ static void learn(const record_load *r, pc_status status, uint64_t bytes, double
     uint32_t t = r->tier->ops->id;
     if (status >= 0) {
         pc__estimate_report_load(&cache->estimate, t, bytes, seconds);
-        atomic_fetch_add_explicit(&cache->counts.load_seconds_n, (uint_fast64_t)(seconds * 1e9),
-                                  memory_order_relaxed);
+        atomic_fetch_add(&cache->counts.load_seconds_n, (uint_fast64_t)(seconds * 1e9));
     } else if (r->load->reason == PC_REASON_IO || r->load->reason == PC_REASON_DEADLINE
                || r->load->reason == PC_REASON_UNREACHABLE
                || r->load->reason == PC_REASON_DAMAGED) {
@@ -457,7 +437,8 @@ static void close_all(record_load *r)
         pc__segment_unref(r->segment);
     else if (r->payload)
         release(r);
-    unreserve_ram(r);
+    if (r->reserved)
+        pc__ram_tier_unreserve(r->load->cache->ram, r->reserved);
     pc__record_free(r->record);
     if (r->source && !r->is_mapped)
         r->source->close(r->source);

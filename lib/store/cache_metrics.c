@@ -124,44 +124,36 @@ static void print_reasons(metrics_page *p, const pc_tier_stats *stats, const uin
                          stats[t].reason);
 }
 
-static void print_count(metrics_page *p, const char *name, const char *help, uint64_t value)
+static void print_count(metrics_page *p, const char *name, const char *help,
+                        atomic_uint_fast64_t *count)
 {
     print_head(p, name, "counter", help);
-    print_metric(p, "promptcache_%s %" PRIu64 "\n", name, value);
+    print_metric(p, "promptcache_%s %" PRIu64 "\n", name, (uint64_t)atomic_load(count));
 }
 
-static uint64_t counter_value(const atomic_uint_fast64_t *counter)
+static void print_cache(metrics_page *p, pc__cache_counts *c)
 {
-    return (uint64_t)atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)counter,
-                                          memory_order_relaxed);
-}
-
-static void print_cache(metrics_page *p, const pc_cache *cache)
-{
-    const pc__cache_counts *c = &cache->counts;
-    print_count(p, "lookups_total", "Look-ups of segments.", counter_value(&c->lookups));
-    print_count(p, "hits_total", "Look-ups that some tier has served.", counter_value(&c->hits));
-    print_count(p, "loads_total", "Loads from tiers below RAM that were started.",
-                counter_value(&c->loads));
+    print_count(p, "lookups_total", "Look-ups of segments.", &c->lookups);
+    print_count(p, "hits_total", "Look-ups that some tier has served.", &c->hits);
+    print_count(p, "loads_total", "Loads from tiers below RAM that were started.", &c->loads);
     print_count(p, "loads_joined_total", "Requests that shared a load with another one.",
-                counter_value(&c->joined));
+                &c->joined);
     print_count(p, "loads_early_total",
-                "Segments that were used before all of their layers had come.",
-                counter_value(&c->early));
+                "Segments that were used before all of their layers had come.", &c->early);
     print_count(p, "prefetches_total", "Loads that nobody waited for when they were started.",
-                counter_value(&c->prefetches));
+                &c->prefetches);
     print_count(p, "not_admitted_total",
                 "Segments that were not written below RAM because they had been used once only.",
-                counter_value(&c->not_admitted));
+                &c->not_admitted);
     print_count(p, "unwritten_total",
                 "Writes that were given up: no room on the way, or a tier that does not answer.",
-                counter_value(&c->not_written));
+                &c->not_written);
     print_count(p, "promoted_total",
                 "Segments that were written to a tier above the one that they came from.",
-                counter_value(&c->promoted));
+                &c->promoted);
     print_head(p, "load_seconds_total", "counter", "Seconds of the loads that gave a segment.");
     print_metric(p, "promptcache_load_seconds_total %.9g\n",
-                 1e-9 * (double)counter_value(&c->load_seconds_n));
+                 1e-9 * (double)atomic_load(&c->load_seconds_n));
 }
 
 pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size)
@@ -179,7 +171,7 @@ pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size
         if (there[t])
             pc__cache_tier_stats(cache, t, &stats[t]);
     }
-    print_cache(&p, cache);
+    print_cache(&p, &cache->counts);
     for (size_t m = 0; m < sizeof tier_metrics / sizeof *tier_metrics; m++)
         print_tier_metric(&p, &tier_metrics[m], stats, there);
     print_reasons(&p, stats, there);

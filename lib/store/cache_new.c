@@ -1,7 +1,5 @@
 /* Opens and closes a cache: its options, its tiers, its threads. */
 #include "store/cache_internal.h"
-#include "store/compressed/compressed_tier.h"
-#include "store/disk/disk_deferred.h"
 
 #include <promptcache/bench.h>
 #include <string.h>
@@ -27,7 +25,6 @@ static pc_status check_seconds(double seconds, const char *name)
 
 static pc_status check_cache_options(const pc_cache_options *o)
 {
-    pc_status status;
     if (o->flags & ~KNOWN_FLAGS)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: unknown flags %#llx",
                         (unsigned long long)(o->flags & ~KNOWN_FLAGS));
@@ -48,16 +45,8 @@ static pc_status check_cache_options(const pc_cache_options *o)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: remote is empty");
     if (o->disk_bytes && !o->disk_path)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: disk_bytes without disk_path");
-    if ((status = check_seconds(o->ttl_seconds, "ttl_seconds")) < 0)
-        return status;
+    PC__TRY_RETURN(check_seconds(o->ttl_seconds, "ttl_seconds"));
     return check_seconds(o->deadline_seconds, "deadline_seconds");
-}
-
-static pc_status read_cache_options(pc_cache_options *o, const pc_cache_options *options)
-{
-    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_cache_options, flags), options,
-                                        "pc_cache_options");
-    return status < 0 ? status : check_cache_options(o);
 }
 
 static void report_event(void *user, const pc_event *event)
@@ -69,10 +58,9 @@ static void report_event(void *user, const pc_event *event)
 
 static void report_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t budget)
 {
-    const pc_cache *cache = user;
+    pc_cache *cache = user;
     if (tier == PC_TIER_RAM) {
-        bytes += atomic_load_explicit((atomic_uint_fast64_t *)(uintptr_t)&cache->outside,
-                                      memory_order_relaxed);
+        bytes += atomic_load(&cache->outside);
         budget += cache->room_outside;
     }
     if (cache->on_bytes)
@@ -82,12 +70,8 @@ static void report_bytes(void *user, uint32_t tier, uint64_t bytes, uint64_t bud
 void pc__cache_report_event(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason,
                             const pc__id *key, const pc_segment *segment)
 {
-    pc_event event;
-    if (!cache->on_event)
-        return;
-    event = pc__event(tier, kind, reason, key, segment ? segment->bytes : 0,
-                      segment ? segment->tokens : 0, 0);
-    cache->on_event(cache->event_user, &event);
+    pc__event_report(cache->on_event, cache->event_user, tier, kind, reason, key,
+                     segment ? segment->bytes : 0, segment ? segment->tokens : 0, 0);
 }
 
 static int sweep_tiers(void *user)
@@ -121,10 +105,8 @@ static pc_status make_ram_tier(pc_cache *cache, const pc_cache_options *o, int l
     ram.budget = bytes;
     if (lower) {
         cache->room_outside = bytes / 16 < LEAST_ROOM ? LEAST_ROOM : bytes / 16;
-        ram.budget -=
-            bytes < 4 * LEAST_ROOM
-                ? 0
-                : cache->room_outside; /* a smaller tier could keep nothing else (doc/store.md) */
+        /* A smaller tier could hold nothing else (doc/store.md). */
+        ram.budget -= bytes < 4 * LEAST_ROOM ? 0 : cache->room_outside;
         cache->room_inside = ram.budget / 4;
     }
     ram.ttl = o->ttl_seconds;
@@ -165,11 +147,11 @@ static uint32_t mmap_policy(uint64_t flags)
 }
 
 static pc__tier_common tier_options(const pc_cache *cache, const pc_cache_options *o,
-                                    uint32_t codec, int sealed)
+                                    uint32_t codec, uint32_t default_codec, int sealed)
 {
     pc__tier_common common = {.mem = cache->scratch, .context = cache->context};
     common.record.codecs = cache->codecs;
-    common.record.codec = codec;
+    common.record.codec = codec ? codec : default_codec;
     common.record.seal_key = sealed ? cache->seal_key : NULL;
     common.record.kernels = sealed ? pc__cache_own_kernels(cache) : NULL;
     common.callbacks.event = o->on_event ? report_event : NULL;
@@ -180,36 +162,22 @@ static pc__tier_common tier_options(const pc_cache *cache, const pc_cache_option
     return common;
 }
 
-/* If the disk has no room for a new folder, the DISK tier fails for now, as with a server that
- * cannot be reached. */
-static pc_status make_disk_tier(pc_cache *cache, const pc__tier_common *common, const char *path)
-{
-    pc_status status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], common, path);
-    if (!pc__disk_was_full(status))
-        return status;
-    pc__log(cache->context, PC_LOG_WARN,
-            "cache: the folder cannot be opened now, trying again later: %s", pc_error_text());
-    return pc__tier_disk_deferred_new(&cache->tiers[PC_TIER_DISK], common, path);
-}
-
 /* DISK and REMOTE leave this process: only they are sealed, and may be read-only. */
 static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
     pc_status status = PC_OK;
     if (o->compressed_bytes) {
-        pc__tier_common c = tier_options(
-            cache, o, o->compressed_codec ? o->compressed_codec : PC_CODEC_ZSTD, 0);
+        pc__tier_common c = tier_options(cache, o, o->compressed_codec, PC_CODEC_ZSTD, 0);
         c.budget = o->compressed_bytes;
         status = pc__tier_compressed_new(&cache->tiers[PC_TIER_COMPRESSED], &c);
     }
     if (status >= 0 && o->disk_path) {
-        pc__tier_common c = tier_options(cache, o, o->disk_codec ? o->disk_codec : PC_CODEC_RAW, 1);
+        pc__tier_common c = tier_options(cache, o, o->disk_codec, PC_CODEC_RAW, 1);
         c.budget = o->disk_bytes ? o->disk_bytes : DEFAULT_DISK_BYTES;
-        status = make_disk_tier(cache, &c, o->disk_path);
+        status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], &c, o->disk_path);
     }
     if (status >= 0 && o->remote) {
-        pc__tier_common c = tier_options(cache, o,
-                                         o->remote_codec ? o->remote_codec : PC_CODEC_ZSTD, 1);
+        pc__tier_common c = tier_options(cache, o, o->remote_codec, PC_CODEC_ZSTD, 1);
         status = pc__tier_remote_new(&cache->tiers[PC_TIER_REMOTE], &c, o->remote);
     }
     return status;
@@ -246,14 +214,6 @@ static pc_cache *new_cache(pc_context *context, const pc_cache_options *o)
     return cache;
 }
 
-static void free_seal_key(pc_cache *cache)
-{
-    volatile uint8_t *key = cache->seal_key;
-    for (size_t i = 0; key && i < 32; i++)
-        key[i] = 0;
-    pc__free(&cache->context->mem, cache->seal_key);
-}
-
 pc_cache *pc__cache_ref(pc_cache *cache)
 {
     atomic_fetch_add_explicit(&cache->references, 1, memory_order_relaxed);
@@ -275,7 +235,9 @@ void pc__cache_unref(pc_cache *cache)
         if (cache->tiers[t])
             cache->tiers[t]->ops->free(cache->tiers[t]);
     pc__codecs_free(cache->codecs);
-    free_seal_key(cache);
+    if (cache->seal_key)
+        explicit_bzero(cache->seal_key, 32);
+    pc__free(&context->mem, cache->seal_key);
     pc__estimate_end(&cache->estimate);
     pc__hash_table_free(&cache->loads, &context->mem);
     pthread_mutex_destroy(&cache->load_lock);
@@ -294,15 +256,18 @@ static void shrink_in_background(pc_cache *cache)
         pc__io_sweep_soon(cache->io);
 }
 
-/* `tiers` NULL: makes those that the options ask for. */
-static pc_status open_cache(pc_cache **out, pc_context *context, const pc_cache_options *options,
-                            pc__tier *const *tiers)
+pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options,
+                             pc__tier *const *tiers)
 {
     pc_cache_options o;
     pc_cache *cache = NULL;
     pc_status status;
     int lower;
-    PC__TRY(read_cache_options(&o, options), done);
+    *out = NULL;
+    PC__TRY(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_cache_options, flags), options,
+                             "pc_cache_options"),
+            done);
+    PC__TRY(check_cache_options(&o), done);
     lower = tiers || o.compressed_bytes || o.disk_path || o.remote;
     status = PC_ERR_NOMEM;
     cache = new_cache(context, &o);
@@ -315,10 +280,9 @@ static pc_status open_cache(pc_cache **out, pc_context *context, const pc_cache_
     if (tiers)
         memcpy(cache->tiers, tiers, sizeof cache->tiers);
     cache->has_lower = lower ? 1 : 0;
-    status = lower
-                 ? pc__io_new(&cache->io, &context->mem,
-                              o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep_tiers, cache)
-                 : PC_OK;
+    if (lower)
+        status = pc__io_new(&cache->io, &context->mem,
+                            o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep_tiers, cache);
     if (status < 0 && tiers)
         memset(cache->tiers, 0, sizeof cache->tiers); /* still the caller's */
     if (status < 0)
@@ -327,17 +291,9 @@ static pc_status open_cache(pc_cache **out, pc_context *context, const pc_cache_
         shrink_in_background(cache);
     *out = cache;
     cache = NULL;
-    status = PC_OK;
 done:
     pc__cache_unref(cache);
     return status;
-}
-
-pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options,
-                             pc__tier *const tiers[PC_TIER_COUNT])
-{
-    *out = NULL;
-    return open_cache(out, context, options, tiers);
 }
 
 pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options)
@@ -347,7 +303,7 @@ pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_optio
     *out = NULL;
     if (!context)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: context is NULL");
-    return open_cache(out, context, options, NULL);
+    return pc__cache_new_over(out, context, options, NULL);
 }
 
 void pc_cache_free(pc_cache *cache)

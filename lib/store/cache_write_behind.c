@@ -27,7 +27,7 @@ typedef struct write_job {
 static void report_not_written(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
                                const pc_segment *segment)
 {
-    atomic_fetch_add_explicit(&cache->counts.not_written, 1, memory_order_relaxed);
+    atomic_fetch_add(&cache->counts.not_written, 1);
     pc__cache_report_event(cache, PC_EVENT_STORE_FAILED, tier, reason, key, segment);
 }
 
@@ -76,8 +76,8 @@ static void write_image(write_job *w)
     if (status < 0)
         pc__log(cache->context, PC_LOG_INFO, "cache: a store to tier %u failed: %s", w->tier,
                 pc_error_text());
-    if (status < 0
-        && status != PC_ERR_NOMEM) /* reads learn of it too: it is the same folder or server */
+    /* Reads learn of it too: it is the same folder or server. */
+    if (status < 0 && status != PC_ERR_NOMEM)
         pc__estimate_report_failure(&cache->estimate, w->tier, segment->bytes, pc__now() - begun,
                                     write_error_reason(status, deadline));
     free_description(cache, segment, release_me);
@@ -87,11 +87,9 @@ static void run_write(pc__io_job *job, int give_up)
 {
     write_job *w = (write_job *)job;
     pc_cache *cache = w->cache;
-    uint32_t distrust = w->is_probe
-                            ? PC_REASON_NONE
-                            : pc__estimate_distrust(
-                                &cache->estimate,
-                                w->tier); /* the tier may have failed since the job was queued */
+    uint32_t distrust = PC_REASON_NONE;
+    if (!w->is_probe) /* the tier may have failed since the job was queued */
+        distrust = pc__estimate_distrust(&cache->estimate, w->tier);
     if (give_up || distrust)
         report_not_written(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
                            w->segment);
@@ -101,24 +99,14 @@ static void run_write(pc__io_job *job, int give_up)
     free_job(w);
 }
 
-/* Counts `bytes` more on their way; 0: that is more than `room`. */
+/* Counts `bytes` more that wait; 0: that is more than `room`. */
 static int count_bytes(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room)
 {
-    uint64_t on_the_way = atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
-    if (on_the_way + bytes <= room)
+    uint64_t waiting = atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
+    if (waiting + bytes <= room)
         return 1;
     atomic_fetch_sub_explicit(counter, bytes, memory_order_relaxed);
     return 0;
-}
-
-static void set_image_desc(pc__image *image, const pc__image *description,
-                           const pc__entry_desc *desc, const pc_cache *cache)
-{
-    *image = *description;
-    pc__image_set_entry(image, desc, &cache->salt_id);
-    image->expires = desc->ttl > 0 ? pc__date_after(pc__now_date(),
-                                                    desc->ttl_left > 0 ? desc->ttl_left : desc->ttl)
-                                   : 0;
 }
 
 /* Makes a job and counts its bytes. NULL: *reason says why not. */
@@ -147,8 +135,7 @@ static write_job *new_job(pc_cache *cache, const pc_segment *segment, uint32_t t
 static void queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc,
                         pc_segment *segment, int in_ram)
 {
-    const pc__image *description = atomic_load_explicit(&segment->description,
-                                                        memory_order_acquire);
+    const pc__image *description = atomic_load(&segment->description);
     uint32_t reason;
     write_job *w;
     if (!description || !segment->ops->describe)
@@ -162,7 +149,12 @@ static void queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *de
     w->cache = cache;
     w->tier = tier;
     w->segment = pc__segment_ref(segment);
-    set_image_desc(&w->image, description, desc, cache);
+    w->image = *description;
+    pc__image_set_entry(&w->image, desc, &cache->salt_id);
+    w->image.expires = 0;
+    if (desc->ttl > 0)
+        w->image.expires = pc__date_after(pc__now_date(),
+                                          desc->ttl_left > 0 ? desc->ttl_left : desc->ttl);
     if (!pc__io_add(cache->io, PC__IO_WRITE, &w->job)) {
         report_not_written(cache, tier, PC_REASON_NO_ROOM, &desc->key, segment);
         free_job(w);
@@ -203,7 +195,7 @@ int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc)
                                     memory_order_relaxed);
     if (seen == begin)
         return 1;
-    atomic_fetch_add_explicit(&cache->counts.not_admitted, 1, memory_order_relaxed);
+    atomic_fetch_add(&cache->counts.not_admitted, 1);
     return 0;
 }
 
@@ -221,8 +213,7 @@ static pc__entry_desc entry_desc_of(const pc__image *description, const pc__id *
 
 void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment)
 {
-    const pc__image *description = atomic_load_explicit(&segment->description,
-                                                        memory_order_acquire);
+    const pc__image *description = atomic_load(&segment->description);
     pc__entry_desc desc;
     if (!description || !atomic_exchange_explicit(&segment->not_written, 0, memory_order_relaxed))
         return;
@@ -232,14 +223,13 @@ void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment)
 
 void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
 {
-    const pc__image *description = atomic_load_explicit(&segment->description,
-                                                        memory_order_acquire);
+    const pc__image *description = atomic_load(&segment->description);
     pc__entry_desc desc;
     if (!description || from != PC_TIER_REMOTE || !cache->tiers[PC_TIER_DISK]
         || (cache->flags & PC_CACHE_READ_ONLY))
         return;
     desc = entry_desc_of(description, &description->key);
-    atomic_fetch_add_explicit(&cache->counts.promoted, 1, memory_order_relaxed);
+    atomic_fetch_add(&cache->counts.promoted, 1);
     queue_write(cache, PC_TIER_DISK, &desc, segment,
                 pc__ram_tier_has(cache->ram, &description->key));
 }

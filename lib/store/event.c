@@ -37,6 +37,14 @@ void pc__count_put(pc_tier_stats *counts, pc_status status, uint32_t reason)
         ++*(reason == PC_REASON_NONE ? &counts->known : &counts->refused);
 }
 
+void pc__count_read(pc_tier_stats *counts, pc_status status, uint64_t bytes, double seconds)
+{
+    counts->lookups++;
+    ++*(status >= 0 ? &counts->hits : &counts->load_failed);
+    counts->bytes_read += bytes;
+    counts->seconds_read += seconds;
+}
+
 uint32_t pc__reason_of(pc_status status)
 {
     switch (status) {

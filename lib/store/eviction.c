@@ -17,66 +17,63 @@ struct pc__eviction_siblings {
     size_t held;  /* of those, held or the parent of a held one */
 };
 
-static pc__eviction_siblings *find_siblings(const pc__eviction *w, const pc__id *id)
+static pc__eviction_siblings *find_siblings(const pc__eviction *ev, const pc__id *id)
 {
-    for (pc__hash_link *l = pc__hash_table_find(&w->sibling_sets, pc__id_hash(id)); l;
-         l = pc__hash_table_find_next(l))
-        if (pc__id_equal(&PC__AROUND(l, pc__eviction_siblings, by_id)->id, id))
-            return PC__AROUND(l, pc__eviction_siblings, by_id);
-    return NULL;
+    return PC__FIND_ID(&ev->sibling_sets, id, pc__eviction_siblings, by_id, id);
 }
 
-pc__eviction_item *pc__eviction_find(const pc__eviction *w, const pc__id *key)
+pc__eviction_item *pc__eviction_find(const pc__eviction *ev, const pc__id *key)
 {
-    for (pc__hash_link *l = pc__hash_table_find(&w->items, pc__id_hash(key)); l;
-         l = pc__hash_table_find_next(l))
-        if (pc__id_equal(&PC__AROUND(l, pc__eviction_item, by_key)->key, key))
-            return PC__AROUND(l, pc__eviction_item, by_key);
-    return NULL;
+    return PC__FIND_ID(&ev->items, key, pc__eviction_item, by_key, key);
 }
 
-pc__eviction_item *pc__eviction_next(const pc__eviction *w, const pc__eviction_item *item)
+int pc__eviction_has_content(const pc__eviction *ev, const pc__id *content)
 {
-    pc__hash_link *link = pc__hash_table_next(&w->items, item ? &item->by_key : NULL);
+    return PC__FIND_ID(&ev->contents, content, pc__eviction_item, by_content, content) != NULL;
+}
+
+pc__eviction_item *pc__eviction_next(const pc__eviction *ev, const pc__eviction_item *item)
+{
+    pc__hash_link *link = pc__hash_table_next(&ev->items, item ? &item->by_key : NULL);
     return link ? PC__AROUND(link, pc__eviction_item, by_key) : NULL;
 }
 
 /* ------------------------------------------------------------------ order */
 
-static void add_candidate(pc__eviction *w, pc__eviction_item *item)
+static void add_candidate(pc__eviction *ev, pc__eviction_item *item)
 {
     if (item->holds || (item->children && item->children->count))
         return;
-    pc__heap_add(&w->order, &item->place, item->priority, item->score);
+    pc__heap_add(&ev->order, &item->place, item->priority, item->score);
     if (item->group && item->group->is_ordered)
         pc__heap_add(&item->group->order, &item->group_place, item->priority, item->score);
 }
 
-static void remove_candidate(pc__eviction *w, pc__eviction_item *item)
+static void remove_candidate(pc__eviction *ev, pc__eviction_item *item)
 {
-    pc__heap_remove(&w->order, &item->place);
+    pc__heap_remove(&ev->order, &item->place);
     if (item->group)
         pc__heap_remove(&item->group->order, &item->group_place);
 }
 
-pc__eviction_item *pc__eviction_candidate(const pc__eviction *w, const pc__eviction_group *group)
+pc__eviction_item *pc__eviction_candidate(const pc__eviction *ev, const pc__eviction_group *group)
 {
-    const pc__heap *order = group ? &group->order : &w->order;
+    const pc__heap *order = group ? &group->order : &ev->order;
     if (!order->count)
         return NULL;
     return group ? PC__AROUND(order->slots[0].node, pc__eviction_item, group_place)
                  : PC__AROUND(order->slots[0].node, pc__eviction_item, place);
 }
 
-pc_status pc__eviction_order_group(pc__eviction *w, pc__eviction_group *group)
+pc_status pc__eviction_order_group(pc__eviction *ev, pc__eviction_group *group)
 {
     if (group->is_ordered)
         return PC_OK;
-    if (pc__heap_reserve(&group->order, &w->mem, group->items) < 0)
+    if (pc__heap_reserve(&group->order, &ev->mem, group->items) < 0)
         return PC_ERR_NOMEM;
     group->is_ordered = 1;
-    for (size_t i = 0; i < w->order.count; i++) {
-        pc__eviction_item *item = PC__AROUND(w->order.slots[i].node, pc__eviction_item, place);
+    for (size_t i = 0; i < ev->order.count; i++) {
+        pc__eviction_item *item = PC__AROUND(ev->order.slots[i].node, pc__eviction_item, place);
         if (item->group == group)
             pc__heap_add(&group->order, &item->group_place, item->priority, item->score);
     }
@@ -92,12 +89,12 @@ static int item_is_held(const pc__eviction_item *item)
 
 /* Tells the parent that an item has become held, or free; goes up the chain as long as that
  * changes. */
-static void propagate_hold(pc__eviction *w, pc__eviction_item *item, int held)
+static void propagate_hold(pc__eviction *ev, pc__eviction_item *item, int held)
 {
     for (;;) {
         pc__eviction_siblings *siblings = item->siblings;
         int was_held;
-        w->held_bytes += held ? item->bytes : -item->bytes;
+        ev->held_bytes += held ? item->bytes : -item->bytes;
         if (item->group)
             item->group->held_bytes += held ? item->bytes : -item->bytes;
         if (!siblings)
@@ -110,120 +107,125 @@ static void propagate_hold(pc__eviction *w, pc__eviction_item *item, int held)
     }
 }
 
-void pc__eviction_hold(pc__eviction *w, pc__eviction_item *item)
+void pc__eviction_hold(pc__eviction *ev, pc__eviction_item *item)
 {
-    int was_held = item_is_held(item);
-    remove_candidate(w, item);
+    int was_held = item && item_is_held(item);
+    if (!item)
+        return;
+    remove_candidate(ev, item);
     item->holds++;
     if (!was_held)
-        propagate_hold(w, item, 1);
+        propagate_hold(ev, item, 1);
 }
 
-void pc__eviction_unhold(pc__eviction *w, pc__eviction_item *item)
+void pc__eviction_unhold(pc__eviction *ev, pc__eviction_item *item)
 {
+    if (!item)
+        return;
     item->holds--;
     if (!item_is_held(item))
-        propagate_hold(w, item, 0);
-    add_candidate(w, item);
+        propagate_hold(ev, item, 0);
+    add_candidate(ev, item);
 }
 
 /* ------------------------------------------------------------------ score */
 
 /* Without a budget: of the bytes that are here. */
-static double half_lives(const pc__eviction *w, uint64_t bytes)
+static double half_lives(const pc__eviction *ev, uint64_t bytes)
 {
-    uint64_t all = w->budget ? w->budget : w->bytes;
+    uint64_t all = ev->budget ? ev->budget : ev->bytes;
     return pc__lrfu_half_lives(bytes, all ? all : 1);
 }
 
-static pc__eviction_history *history_set(const pc__eviction *w, uint64_t hash)
+static pc__eviction_history *history_set(const pc__eviction *ev, uint64_t hash)
 {
-    return &w->history[(hash & (w->history_sets - 1)) * HISTORY_WAYS];
+    return &ev->history[(hash & (ev->history_sets - 1)) * HISTORY_WAYS];
 }
 
 /* Replaces the coldest of its set. */
-static void remember_heat(pc__eviction *w, uint64_t hash, double heat)
+static void remember_uses(pc__eviction *ev, uint64_t hash, double log_uses)
 {
-    pc__eviction_history *set = w->history_sets ? history_set(w, hash) : NULL, *coldest = set;
+    pc__eviction_history *set = ev->history_sets ? history_set(ev, hash) : NULL, *coldest = set;
     if (!set)
         return;
     for (size_t i = 1; i < HISTORY_WAYS; i++)
-        if (set[i].heat < coldest->heat)
+        if (set[i].log_uses < coldest->log_uses)
             coldest = &set[i];
-    if (heat > coldest->heat)
-        *coldest = (pc__eviction_history){hash, heat};
+    if (log_uses > coldest->log_uses)
+        *coldest = (pc__eviction_history){hash, log_uses};
 }
 
-/* Takes the remembered heat; -INFINITY: there is none. */
-static double recall_heat(pc__eviction *w, uint64_t hash)
+/* Takes what is remembered; -INFINITY: nothing is. */
+static double recall_uses(pc__eviction *ev, uint64_t hash)
 {
-    pc__eviction_history *set = w->history_sets ? history_set(w, hash) : NULL;
+    pc__eviction_history *set = ev->history_sets ? history_set(ev, hash) : NULL;
     for (size_t i = 0; set && i < HISTORY_WAYS; i++)
-        if (set[i].hash == hash && set[i].heat > (double)-INFINITY) {
-            double heat = set[i].heat;
-            set[i].heat = (double)-INFINITY;
-            return heat;
+        if (set[i].hash == hash && set[i].log_uses > (double)-INFINITY) {
+            double log_uses = set[i].log_uses;
+            set[i].log_uses = (double)-INFINITY;
+            return log_uses;
         }
     return (double)-INFINITY;
 }
 
 /* Grows with the items. Without memory it remembers fewer. */
-static void grow_history(pc__eviction *w)
+static void grow_history(pc__eviction *ev)
 {
-    pc__eviction old = *w;
+    pc__eviction old = *ev;
     size_t sets = old.history_sets ? old.history_sets * 2 : 16;
-    if (w->items.count * HISTORY_TIMES <= old.history_sets * HISTORY_WAYS)
+    if (ev->items.count * HISTORY_TIMES <= old.history_sets * HISTORY_WAYS)
         return;
-    w->history = pc__alloc_aligned(&w->mem, sets * HISTORY_WAYS * sizeof *w->history, 64);
-    if (!w->history) {
-        w->history = old.history;
+    ev->history = pc__alloc_aligned(&ev->mem, sets * HISTORY_WAYS * sizeof *ev->history, 64);
+    if (!ev->history) {
+        ev->history = old.history;
         return;
     }
-    w->history_sets = sets;
+    ev->history_sets = sets;
     for (size_t i = 0; i < sets * HISTORY_WAYS; i++)
-        w->history[i] = (pc__eviction_history){0, (double)-INFINITY};
+        ev->history[i] = (pc__eviction_history){0, (double)-INFINITY};
     for (size_t i = 0; i < old.history_sets * HISTORY_WAYS; i++)
-        remember_heat(w, old.history[i].hash, old.history[i].heat);
-    pc__free(&w->mem, old.history);
+        remember_uses(ev, old.history[i].hash, old.history[i].log_uses);
+    pc__free(&ev->mem, old.history);
 }
 
-static void set_first_score(pc__eviction *w, pc__eviction_item *item)
+static void set_first_score(pc__eviction *ev, pc__eviction_item *item)
 {
     double cost = item->cost > LEAST_COST ? item->cost : LEAST_COST;
-    double history = recall_heat(w, pc__id_hash(&item->key));
+    double history = recall_uses(ev, pc__id_hash(&item->key));
     item->value = pc__lrfu_value(cost, item->bytes ? item->bytes : 1);
-    item->heat = isinf(history) ? w->clock + PC__LRFU_FIRST_USE : pc__lrfu_use(history, w->clock);
-    item->score = item->heat + item->value;
+    item->log_uses = isinf(history) ? ev->clock + PC__LRFU_FIRST_USE
+                                    : pc__lrfu_use(history, ev->clock);
+    item->score = item->log_uses + item->value;
     item->uses = 1;
 }
 
-static void set_heat(pc__eviction *w, pc__eviction_item *item, double heat)
+static void set_log_uses(pc__eviction *ev, pc__eviction_item *item, double log_uses)
 {
-    item->heat = heat;
-    item->score = heat + item->value;
+    item->log_uses = log_uses;
+    item->score = log_uses + item->value;
     if (item->place.place)
-        add_candidate(w, item);
+        add_candidate(ev, item);
 }
 
-void pc__eviction_hit(pc__eviction *w, pc__eviction_item *item)
+void pc__eviction_hit(pc__eviction *ev, pc__eviction_item *item)
 {
     item->uses++;
-    set_heat(w, item, pc__lrfu_use(item->heat, w->clock));
+    set_log_uses(ev, item, pc__lrfu_use(item->log_uses, ev->clock));
 }
 
-void pc__eviction_restore(pc__eviction *w, pc__eviction_item *item, double heat, uint32_t uses)
+void pc__eviction_restore(pc__eviction *ev, pc__eviction_item *item, double log_uses, uint32_t uses)
 {
-    w->clock -= half_lives(w, item->bytes); /* the item came in then, not now */
+    ev->clock -= half_lives(ev, item->bytes); /* the item came in then, not now */
     item->uses = uses;
-    set_heat(w, item, heat);
+    set_log_uses(ev, item, log_uses);
 }
 
 /* ---------------------------------------------------------- coming, going */
 
 /* 1: this parent would close a cycle. Only keys made by hand can. */
-static int makes_cycle(const pc__eviction *w, const pc__eviction_item *item)
+static int makes_cycle(const pc__eviction *ev, const pc__eviction_item *item)
 {
-    const pc__eviction_item *up = item->children ? pc__eviction_find(w, &item->parent) : NULL;
+    const pc__eviction_item *up = item->children ? pc__eviction_find(ev, &item->parent) : NULL;
     if (pc__id_equal(&item->key, &item->parent))
         return 1;
     while (up && up->siblings && up->siblings != item->children)
@@ -231,133 +233,165 @@ static int makes_cycle(const pc__eviction *w, const pc__eviction_item *item)
     return up && up->siblings;
 }
 
-static pc__eviction_siblings *join_siblings(pc__eviction *w, pc__eviction_item *item)
+static pc__eviction_siblings *join_siblings(pc__eviction *ev, pc__eviction_item *item)
 {
-    pc__eviction_siblings *f = find_siblings(w, &item->parent);
+    pc__eviction_siblings *f = find_siblings(ev, &item->parent);
     if (!f) {
-        f = pc__hash_table_reserve(&w->sibling_sets, &w->mem) < 0
+        f = pc__hash_table_reserve(&ev->sibling_sets, &ev->mem) < 0
                 ? NULL
-                : pc__calloc(&w->mem, 1, sizeof *f);
+                : pc__calloc(&ev->mem, 1, sizeof *f);
         if (!f)
             return NULL;
         f->id = item->parent;
-        f->parent_item = pc__eviction_find(w, &item->parent);
+        f->parent_item = pc__eviction_find(ev, &item->parent);
         if (f->parent_item)
             f->parent_item->children = f;
-        pc__hash_table_add(&w->sibling_sets, &f->by_id, pc__id_hash(&f->id));
+        pc__hash_table_add(&ev->sibling_sets, &f->by_id, pc__id_hash(&f->id));
     }
     f->members++;
     return f;
 }
 
-static void leave_siblings(pc__eviction *w, pc__eviction_siblings *f)
+static void leave_siblings(pc__eviction *ev, pc__eviction_siblings *f)
 {
     if (--f->members)
         return;
     if (f->parent_item)
         f->parent_item->children = NULL;
-    pc__hash_table_remove(&w->sibling_sets, &f->by_id);
-    pc__free(&w->mem, f);
+    pc__hash_table_remove(&ev->sibling_sets, &f->by_id);
+    pc__free(&ev->mem, f);
 }
 
 /* A parent is no candidate while it has children. */
-static void attach_to_parent(pc__eviction *w, pc__eviction_item *item)
+static void attach_to_parent(pc__eviction *ev, pc__eviction_item *item)
 {
     if (!item->siblings)
         return;
     item->siblings->count++;
     if (item->siblings->parent_item)
-        remove_candidate(w, item->siblings->parent_item);
+        remove_candidate(ev, item->siblings->parent_item);
 }
 
-static void detach_from_parent(pc__eviction *w, pc__eviction_item *item)
+static void detach_from_parent(pc__eviction *ev, pc__eviction_item *item)
 {
     if (item->siblings && !--item->siblings->count && item->siblings->parent_item)
-        add_candidate(w, item->siblings->parent_item);
+        add_candidate(ev, item->siblings->parent_item);
 }
 
-pc_status pc__eviction_add(pc__eviction *w, pc__eviction_item *item)
+pc_status pc__eviction_add(pc__eviction *ev, pc__eviction_item *item)
 {
     size_t in_group = item->group && item->group->is_ordered ? item->group->items + 1 : 0;
     item->siblings = NULL;
-    item->children = find_siblings(w, &item->key);
-    if (pc__hash_table_reserve(&w->items, &w->mem) < 0
-        || pc__heap_reserve(&w->order, &w->mem, w->items.count + 1) < 0
-        || (in_group && pc__heap_reserve(&item->group->order, &w->mem, in_group) < 0))
+    item->children = find_siblings(ev, &item->key);
+    if (pc__hash_table_reserve(&ev->items, &ev->mem) < 0
+        || (item->has_content && pc__hash_table_reserve(&ev->contents, &ev->mem) < 0)
+        || pc__heap_reserve(&ev->order, &ev->mem, ev->items.count + 1) < 0
+        || (in_group && pc__heap_reserve(&item->group->order, &ev->mem, in_group) < 0))
         return PC_ERR_NOMEM;
-    if (item->has_parent && !makes_cycle(w, item)) {
-        item->siblings = join_siblings(w, item);
+    if (item->has_parent && !makes_cycle(ev, item)) {
+        item->siblings = join_siblings(ev, item);
         if (!item->siblings)
             return PC_ERR_NOMEM;
     }
     if (item->children)
         item->children->parent_item = item;
-    pc__hash_table_add(&w->items, &item->by_key, pc__id_hash(&item->key));
-    w->bytes += item->bytes;
+    pc__hash_table_add(&ev->items, &item->by_key, pc__id_hash(&item->key));
+    if (item->has_content)
+        pc__hash_table_add(&ev->contents, &item->by_content, pc__id_hash(&item->content));
+    ev->bytes += item->bytes;
     if (item->group) {
         item->group->items++;
         item->group->bytes += item->bytes;
     }
-    grow_history(w);
-    w->clock += half_lives(w, item->bytes);
-    set_first_score(w, item);
-    attach_to_parent(w, item);
+    grow_history(ev);
+    ev->clock += half_lives(ev, item->bytes);
+    set_first_score(ev, item);
+    attach_to_parent(ev, item);
     if (item_is_held(item))
-        propagate_hold(w, item, 1);
-    add_candidate(w, item);
+        propagate_hold(ev, item, 1);
+    add_candidate(ev, item);
     return PC_OK;
 }
 
 /* Drops an item that is no candidate and is detached from its parent. */
-static void forget_item(pc__eviction *w, pc__eviction_item *item)
+static void forget_item(pc__eviction *ev, pc__eviction_item *item)
 {
-    pc__hash_table_remove(&w->items, &item->by_key);
+    pc__hash_table_remove(&ev->items, &item->by_key);
+    if (item->has_content)
+        pc__hash_table_remove(&ev->contents, &item->by_content);
     if (item->children)
         item->children->parent_item = NULL;
     if (item->siblings)
-        leave_siblings(w, item->siblings);
-    w->bytes -= item->bytes;
+        leave_siblings(ev, item->siblings);
+    ev->bytes -= item->bytes;
     if (item->group) {
         item->group->items--;
         item->group->bytes -= item->bytes;
     }
 }
 
-void pc__eviction_remove(pc__eviction *w, pc__eviction_item *item)
+void pc__eviction_remove(pc__eviction *ev, pc__eviction_item *item)
 {
-    remove_candidate(w, item);
+    remove_candidate(ev, item);
     if (item_is_held(item))
-        propagate_hold(w, item, 0);
-    detach_from_parent(w, item);
-    forget_item(w, item);
+        propagate_hold(ev, item, 0);
+    detach_from_parent(ev, item);
+    forget_item(ev, item);
 }
 
-void pc__eviction_pick(pc__eviction *w, pc__eviction_item *item)
+void pc__eviction_pick(pc__eviction *ev, pc__eviction_item *item)
 {
-    remove_candidate(w, item);
-    detach_from_parent(w, item);
+    remove_candidate(ev, item);
+    detach_from_parent(ev, item);
 }
 
-void pc__eviction_put_back(pc__eviction *w, pc__eviction_item *item)
+void pc__eviction_put_back(pc__eviction *ev, pc__eviction_item *item)
 {
-    attach_to_parent(w, item);
-    add_candidate(w, item);
+    attach_to_parent(ev, item);
+    add_candidate(ev, item);
 }
 
-void pc__eviction_evict(pc__eviction *w, pc__eviction_item *item)
+void pc__eviction_put_back_all(pc__eviction *ev, pc__eviction_item **picked)
 {
-    remember_heat(w, item->by_key.hash, item->heat);
-    forget_item(w, item);
+    for (; *picked; *picked = (*picked)->next_picked)
+        pc__eviction_put_back(ev, *picked);
 }
 
-void pc__eviction_free(pc__eviction *w)
+int pc__eviction_pick_until(pc__eviction *ev, const pc__eviction_group *group, int32_t priority,
+                            uint64_t excess, pc__eviction_item **picked)
 {
-    for (pc__hash_link *l = pc__hash_table_next(&w->sibling_sets, NULL), *next; l; l = next) {
-        next = pc__hash_table_next(&w->sibling_sets, l);
-        pc__free(&w->mem, PC__AROUND(l, pc__eviction_siblings, by_id));
+    uint64_t could = group ? group->bytes - group->held_bytes : ev->bytes - ev->held_bytes;
+    for (const pc__eviction_item *item = *picked; item; item = item->next_picked)
+        could -= !group || item->group == group ? item->bytes : 0;
+    if (excess > could)
+        return 0;
+    for (uint64_t freed = 0; freed < excess;) {
+        pc__eviction_item *item = pc__eviction_candidate(ev, group);
+        if (!item || item->priority > priority)
+            return 0;
+        pc__eviction_pick(ev, item);
+        freed += item->bytes;
+        item->next_picked = *picked;
+        *picked = item;
     }
-    pc__hash_table_free(&w->sibling_sets, &w->mem);
-    pc__hash_table_free(&w->items, &w->mem);
-    pc__heap_free(&w->order, &w->mem);
-    pc__free(&w->mem, w->history);
+    return 1;
+}
+
+void pc__eviction_evict(pc__eviction *ev, pc__eviction_item *item)
+{
+    remember_uses(ev, item->by_key.hash, item->log_uses);
+    forget_item(ev, item);
+}
+
+void pc__eviction_free(pc__eviction *ev)
+{
+    for (pc__hash_link *l = pc__hash_table_next(&ev->sibling_sets, NULL), *next; l; l = next) {
+        next = pc__hash_table_next(&ev->sibling_sets, l);
+        pc__free(&ev->mem, PC__AROUND(l, pc__eviction_siblings, by_id));
+    }
+    pc__hash_table_free(&ev->sibling_sets, &ev->mem);
+    pc__hash_table_free(&ev->items, &ev->mem);
+    pc__hash_table_free(&ev->contents, &ev->mem);
+    pc__heap_free(&ev->order, &ev->mem);
+    pc__free(&ev->mem, ev->history);
 }

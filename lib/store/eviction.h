@@ -1,19 +1,12 @@
 /* The eviction policy of the tiers RAM, COMPRESSED and DISK.
  *
- * Score. An item's eviction score grows with its uses and its cost. Each use loses half of its
- * weight every half-life; the cost by bytes is damped:
- *
- *   score = log2(sum over uses of 2^(time of the use)) + 1/4 log2(cost in seconds / bytes)
- *
- * In logarithms the order of two items never changes with time, so a score changes only with a use.
- * This is LRFU (Lee et al., IEEE Transactions on Computers 50:12, 2001) with the cost of
- * GreedyDual-Size (Cao and Irani, USENIX ITS 1997). Time is measured in bytes brought in; a
- * half-life is 0.3 of the budget. A first use has half the weight, so that a flood of items used
- * once does not displace items used twice. The heat (first term) of evicted items is remembered,
- * for about four times as many items as there are; an item that comes back goes on from there. On
- * both Mooncake traces this beat LRU at 1/4 and 1/16 of the footprint, also with a flood of novel
- * queries, where GDSF, LFU with dynamic aging, LRU-2 and S3-FIFO each fell below it somewhere
- * (bench trace).
+ * Score. base/lrfu.h has the formula. In logarithms the order of two items never changes with time,
+ * so a score changes only with a use. Time is measured in bytes brought in; a half-life is 0.3 of
+ * the budget. A first use has half the weight, so that a flood of items used once does not displace
+ * items used twice. The uses (first term) of evicted items are remembered, for about four times as
+ * many items as there are; an item that comes back goes on from there. On both Mooncake traces this
+ * beat LRU at 1/4 and 1/16 of the footprint, also with a flood of novel queries, where GDSF, LFU
+ * with dynamic aging, LRU-2 and S3-FIFO each fell below it somewhere (bench trace).
  *
  * Chains. An item can only be used behind its parent, so children are evicted first: an item with
  * children here is no candidate. They may come in any order.
@@ -31,7 +24,7 @@
 
 typedef struct pc__eviction_siblings pc__eviction_siblings; /* the children of one parent */
 
-/* A part of the items (one tenant's), also kept in its own order after pc__eviction_order_group.
+/* A part of the items (one tenant's), also in an order of its own after pc__eviction_order_group.
  * Zero-initialised. */
 typedef struct pc__eviction_group {
     pc__heap order;
@@ -47,29 +40,31 @@ typedef struct pc__eviction_item {
     uint32_t has_parent;
     int32_t priority; /* lower ones go first, whatever their scores */
     uint64_t bytes;
-    double cost;               /* seconds to compute it again */
+    double cost; /* seconds to compute it again */
+    uint32_t has_content;
+    pc__id content;            /* its tokens without their parent */
     pc__eviction_group *group; /* or NULL */
-    /* Number of holds at the start; later by pc__eviction_hold. */
-    uint32_t holds;
+    uint32_t holds;            /* at the start; later by pc__eviction_hold */
     /* set by eviction.c */
     uint32_t uses;
-    double heat, value; /* the terms of the score */
-    double score;       /* their sum */
+    double log_uses, value; /* the terms of the score */
+    double score;           /* their sum */
     pc__heap_node place, group_place;
-    pc__hash_link by_key;
+    pc__hash_link by_key, by_content;
     pc__eviction_siblings *children; /* NULL: none are here */
     pc__eviction_siblings *siblings; /* with the same parent; NULL: it has no parent */
+    struct pc__eviction_item *next_picked;
 } pc__eviction_item;
 
 typedef struct pc__eviction_history { /* of one that was evicted */
     uint64_t hash;
-    double heat;
+    double log_uses;
 } pc__eviction_history;
 
 typedef struct pc__eviction { /* zero-initialised but for the first two: empty */
     pc_allocator mem;
     uint64_t budget; /* bytes; the unit of time. 0: the bytes that are here */
-    pc__hash_table items, sibling_sets;
+    pc__hash_table items, contents, sibling_sets;
     pc__heap order;
     uint64_t bytes;                /* of all items */
     uint64_t held_bytes;           /* of those that are held, or the parents of held ones */
@@ -80,15 +75,16 @@ typedef struct pc__eviction { /* zero-initialised but for the first two: empty *
 
 void pc__eviction_free(pc__eviction *eviction); /* frees no item */
 pc__eviction_item *pc__eviction_find(const pc__eviction *eviction, const pc__id *key);
+int pc__eviction_has_content(const pc__eviction *eviction, const pc__id *content);
 /* PC_ERR_NOMEM: nothing has changed. The key must not be there yet. */
 pc_status pc__eviction_add(pc__eviction *eviction, pc__eviction_item *item);
 void pc__eviction_hit(pc__eviction *eviction, pc__eviction_item *item); /* counts a use */
-/* Sets the heat and uses that a file kept, right after pc__eviction_add. Does not count as bringing
- * it in. */
-void pc__eviction_restore(pc__eviction *eviction, pc__eviction_item *item, double heat,
+/* Sets the uses of a file, right after pc__eviction_add. Does not count as bringing it in. */
+void pc__eviction_restore(pc__eviction *eviction, pc__eviction_item *item, double log_uses,
                           uint32_t uses);
+/* A hold, and its end. NULL does nothing. */
 void pc__eviction_hold(pc__eviction *eviction, pc__eviction_item *item);
-void pc__eviction_unhold(pc__eviction *eviction, pc__eviction_item *item); /* undoes a hold */
+void pc__eviction_unhold(pc__eviction *eviction, pc__eviction_item *item);
 pc_status pc__eviction_order_group(pc__eviction *eviction, pc__eviction_group *group);
 
 /* The item that goes first, of all or of a group; NULL: none can. */
@@ -99,10 +95,14 @@ pc__eviction_item *pc__eviction_candidate(const pc__eviction *eviction,
 void pc__eviction_pick(pc__eviction *eviction, pc__eviction_item *item);
 void pc__eviction_put_back(pc__eviction *eviction, pc__eviction_item *item);
 void pc__eviction_evict(pc__eviction *eviction, pc__eviction_item *item); /* drops a picked item */
+/* Picks candidates of at most this priority until `excess` bytes could be freed, into the list
+ * *picked (by next_picked). 0: there are not enough; some may be picked. */
+int pc__eviction_pick_until(pc__eviction *eviction, const pc__eviction_group *group,
+                            int32_t priority, uint64_t excess, pc__eviction_item **picked);
+void pc__eviction_put_back_all(pc__eviction *eviction, pc__eviction_item **picked);
 /* Drops any item, for another reason than room. */
 void pc__eviction_remove(pc__eviction *eviction, pc__eviction_item *item);
-pc__eviction_item *pc__eviction_next(
-    const pc__eviction *eviction,
-    const pc__eviction_item *item); /* all; NULL starts (pc__hash_table_next) */
+/* All items; NULL starts (pc__hash_table_next). */
+pc__eviction_item *pc__eviction_next(const pc__eviction *eviction, const pc__eviction_item *item);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/mem.h"
 
 int64_t pc__date_after(int64_t date, double seconds)
 {
@@ -31,6 +32,34 @@ void pc__image_set_entry(pc__image *image, const pc__entry_desc *desc, const pc_
     image->cost = desc->cost;
     image->ttl = desc->ttl;
     image->priority = desc->priority;
+}
+
+pc__image *pc__image_copy(const pc_allocator *mem, const pc__image *image)
+{
+    size_t sizes = image->block_bytes ? image->block_count * sizeof *image->block_bytes : 0,
+           relative = image->relative ? image->tokens * sizeof *image->relative : 0,
+           ids = image->token_ids ? image->tokens * sizeof *image->token_ids : 0;
+    pc__image *copy = pc__alloc(mem, sizeof *copy + sizes + relative + ids);
+    uint8_t *at = (uint8_t *)(copy + 1);
+    if (!copy)
+        return NULL;
+    *copy = *image;
+    copy->blocks = NULL;
+    if (image->block_bytes)
+        copy->block_bytes = memcpy(at, image->block_bytes, sizes);
+    if (image->relative)
+        copy->relative = memcpy(at + sizes, image->relative, relative);
+    if (image->token_ids)
+        copy->token_ids = memcpy(at + sizes + relative, image->token_ids, ids);
+    return copy;
+}
+
+uint64_t pc__image_bytes(const pc__image *image)
+{
+    uint64_t bytes = 0;
+    for (size_t b = 0; b < image->block_count; b++)
+        bytes += image->block_bytes[b];
+    return bytes;
 }
 
 pc__id pc__salt_digest(const void *salt, size_t size)

@@ -74,6 +74,10 @@ typedef struct pc__entry_desc {
 /* Sets the fields of an image that the description of an entry holds; salt: if it names none. */
 void pc__image_set_entry(pc__image *image, const pc__entry_desc *desc, const pc__id *salt);
 
+/* A copy in one block of memory, with all that it points to but blocks. NULL: no memory. */
+pc__image *pc__image_copy(const pc_allocator *mem, const pc__image *image);
+uint64_t pc__image_bytes(const pc__image *image); /* of all blocks */
+
 /* PC_ERR_MISMATCH names the first field of `have` that differs from `want`: key, salt, model,
  * architecture, position scheme, dtype, layout, regime, origin, shape, tokens, relative positions,
  * number and sizes of blocks. Not compared: lossy, kernels, cost, priority, times, and the sizes if

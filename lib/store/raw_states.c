@@ -332,15 +332,12 @@ done:
 pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw)
 {
     pc_raw r = PC_RAW_INIT;
-    pc_status status;
     if (!segment || !raw)
         return pc__fail(PC_ERR_INVALID, "pc_segment_raw: segment or raw is NULL");
     if (!segment->ops->raw)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_segment_raw: the owner of this segment does not show its states");
-    status = segment->ops->raw(segment->owner, segment->payload, &r);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(segment->ops->raw(segment->owner, segment->payload, &r));
     r.lossy |= segment->lossy;
     r.tokens = segment->token_ids;
     r.token_count = segment->tokens;

@@ -112,24 +112,16 @@ void pc__segment_unref(pc_segment *segment)
 
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image)
 {
-    size_t relative_count = image->relative ? segment->tokens : 0;
-    pc__image *description, *none = NULL;
+    pc__image header = *image, *description, *none = NULL;
     if (atomic_load_explicit(&segment->description, memory_order_acquire))
         return PC_OK;
-    description = pc__alloc(&segment->mem,
-                            sizeof *description + relative_count * sizeof *image->relative);
+    header.tokens = segment->tokens;
+    header.token_ids = NULL; /* the segment's own */
+    header.block_count = 0;
+    header.block_bytes = NULL;
+    description = pc__image_copy(&segment->mem, &header);
     if (!description)
         return PC_ERR_NOMEM;
-    *description = *image;
-    description->tokens = segment->tokens;
-    description->token_ids = NULL; /* the segment's own */
-    description->relative = NULL;
-    description->block_count = 0;
-    description->blocks = NULL;
-    description->block_bytes = NULL;
-    if (relative_count)
-        description->relative = memcpy(description + 1, image->relative,
-                                       relative_count * sizeof *image->relative);
     if (!atomic_compare_exchange_strong_explicit(&segment->description, &none, description,
                                                  memory_order_acq_rel, memory_order_acquire))
         pc__free(&segment->mem, description);

@@ -57,7 +57,7 @@ struct pc__tier {
 enum { PC__MAP_NEVER = 0, PC__MAP_LOCAL = 1, PC__MAP_ALWAYS = 2 };
 
 typedef struct pc__tier_common {
-    const pc_allocator *mem;      /* with PC_CACHE_ZERO_MEMORY one that zeroes (store/zeroing.h) */
+    const pc_allocator *mem;      /* with PC_CACHE_ZERO_MEMORY one that zeroes (base/mem.h) */
     const pc_context *context;    /* for its log */
     pc__record_options record;    /* how records are written and read */
     pc__tier_callbacks callbacks; /* copied */
@@ -66,7 +66,9 @@ typedef struct pc__tier_common {
     uint32_t map; /* PC__MAP_… */
 } pc__tier_common;
 
-/* PC_ERR_IO, PC_ERR_STATE name the folder and the cause. */
+pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common);
+/* PC_ERR_IO, PC_ERR_STATE name the folder and the cause. If the disk is full, PC_OK: the tier fails
+ * until the folder can be opened. */
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path);
 /* Does not connect yet. PC_ERR_INVALID: not an address. PC_ERR_UNSUPPORTED: built without hiredis,
  * or without OpenSSL for a TLS address. */

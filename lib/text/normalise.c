@@ -139,46 +139,43 @@ static pc_status add_limited(pc__bytes *out, const char *text, size_t size, size
 static pc_status map_characters(const pc__step *step, const char *text, size_t size, size_t most,
                                 pc__bytes *out)
 {
-    pc_status status = PC_OK;
     pc__text to;
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+    for (size_t i = 0, n; i < size; i += n) {
         uint32_t code_point;
         int valid;
         n = pc__utf8_read(text + i, size - i, &code_point, &valid);
-        status = pc__charsmap_find(&step->map, text + i, n, 1, &to)
-                     ? add_limited(out, to.data, to.size, most)
-                     : pc__bytes_add(out, text + i, n);
+        PC__TRY_RETURN(pc__charsmap_find(&step->map, text + i, n, 1, &to)
+                           ? add_limited(out, to.data, to.size, most)
+                           : pc__bytes_add(out, text + i, n));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status map_clusters(const pc__step *step, const char *text, size_t size, size_t most,
                               pc__bytes *out)
 {
-    pc_status status = PC_OK;
     pc__text to;
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+    for (size_t i = 0, n; i < size; i += n) {
         n = cluster_size(text + i, size - i);
-        status = n < CLUSTER && pc__charsmap_find(&step->map, text + i, n, 1, &to)
-                     ? add_limited(out, to.data, to.size, most)
-                     : map_characters(step, text + i, n, most, out);
+        PC__TRY_RETURN(n < CLUSTER && pc__charsmap_find(&step->map, text + i, n, 1, &to)
+                           ? add_limited(out, to.data, to.size, most)
+                           : map_characters(step, text + i, n, most, out));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status map_longest(const pc__step *step, const char *text, size_t size, size_t most,
                              pc__bytes *out)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+    for (size_t i = 0, n; i < size; i += n) {
         uint32_t code_point;
         int valid;
         pc__text to = {text + i, pc__utf8_read(text + i, size - i, &code_point, &valid)};
         n = pc__charsmap_find(&step->map, text + i, size - i, 0, &to);
         n = n ? n : to.size;
-        status = add_limited(out, to.data, to.size, most);
+        PC__TRY_RETURN(add_limited(out, to.data, to.size, most));
     }
-    return status;
+    return PC_OK;
 }
 
 /* The buffer of code points is ours: utf8proc_map would not use the caller's allocator. */
@@ -203,20 +200,18 @@ pc_status pc__normal_form(int option, const char *text, size_t size, pc__bytes *
 
 static pc_status normal_forms(const pc__step *step, const char *text, size_t size, pc__bytes *out)
 {
-    pc_status status = PC_OK;
     size_t from = 0;
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+    for (size_t i = 0, n; i < size; i += n) {
         uint32_t code_point;
         int valid;
         n = pc__utf8_read(text + i, size - i, &code_point, &valid);
         if (valid)
             continue;
-        status = pc__normal_form(step->option, text + from, i - from, out);
+        PC__TRY_RETURN(pc__normal_form(step->option, text + from, i - from, out));
         from = i + 1;
-        if (status >= 0)
-            status = pc__bytes_add(out, text + i, 1);
+        PC__TRY_RETURN(pc__bytes_add(out, text + i, 1));
     }
-    return status < 0 ? status : pc__normal_form(step->option, text + from, size - from, out);
+    return pc__normal_form(step->option, text + from, size - from, out);
 }
 
 static size_t lowercase(uint32_t c, char out[8])
@@ -248,8 +243,7 @@ static int becomes_blank(uint32_t c)
 static pc_status change_characters(const pc__step *step, const char *text, size_t size,
                                    pc__bytes *out)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+    for (size_t i = 0, n; i < size; i += n) {
         uint32_t c;
         int valid;
         char buffer[8];
@@ -260,9 +254,9 @@ static pc_status change_characters(const pc__step *step, const char *text, size_
             continue;
         else if (valid && step->kind == PC__STEP_CONTROLS && becomes_blank(c))
             to = (pc__text){" ", 1};
-        status = pc__bytes_add(out, to.data, to.size);
+        PC__TRY_RETURN(pc__bytes_add(out, to.data, to.size));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status strip_blanks(const pc__step *step, const char *text, size_t size, pc__bytes *out)
@@ -286,19 +280,18 @@ static pc_status strip_blanks(const pc__step *step, const char *text, size_t siz
 
 static pc_status join_blanks(const char *text, size_t size, pc__bytes *out)
 {
-    pc_status status = PC_OK;
     int begun = 0;
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+    for (size_t i = 0, n; i < size; i += n) {
         const char *blank = memchr(text + i, ' ', size - i);
         n = blank ? (size_t)(blank - text) - i : size - i;
         if (n && begun)
-            status = pc__bytes_add(out, " ", 1);
-        if (n && status >= 0)
-            status = pc__bytes_add(out, text + i, n);
+            PC__TRY_RETURN(pc__bytes_add(out, " ", 1));
+        if (n)
+            PC__TRY_RETURN(pc__bytes_add(out, text + i, n));
         begun |= n > 0;
         n += blank != NULL;
     }
-    return status;
+    return PC_OK;
 }
 
 /* Finds the step's text from `at` on. */
@@ -320,15 +313,13 @@ static int find_text(const pc__step *step, const char *text, size_t size, size_t
 static pc_status replace_text(const pc__step *step, const char *text, size_t size, size_t most,
                               pc__bytes *out)
 {
-    pc_status status = PC_OK;
     size_t at = 0, from = 0;
-    while (status >= 0 && find_text(step, text, size, at, &from)) {
-        status = pc__bytes_add(out, text + at, from - at);
-        if (status >= 0)
-            status = add_limited(out, step->to, step->to_size, most);
+    while (find_text(step, text, size, at, &from)) {
+        PC__TRY_RETURN(pc__bytes_add(out, text + at, from - at));
+        PC__TRY_RETURN(add_limited(out, step->to, step->to_size, most));
         at = from + step->from_size;
     }
-    return status < 0 ? status : pc__bytes_add(out, text + at, size - at);
+    return pc__bytes_add(out, text + at, size - at);
 }
 
 static pc_status replace_matches(const pc__step *step, pcre2_match_context *limits,

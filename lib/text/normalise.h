@@ -1,5 +1,5 @@
 /* A normaliser: a list of steps that change a text before it is split and encoded. They come from
- * tokenizer.json (normalise_json.h) or from SentencePiece's settings. */
+ * tokenizer.json (normalise_json.c) or from SentencePiece's settings. */
 #ifndef PC_TEXT_NORMALISE_H
 #define PC_TEXT_NORMALISE_H
 

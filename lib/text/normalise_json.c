@@ -1,6 +1,4 @@
 /* From JSON to normaliser steps and token rules. */
-#include "text/normalise_json.h"
-
 #include <sodium.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -44,7 +42,6 @@ static pc_status read_each(steps_reading *r, const char *part, const char *key,
 {
     json_t *item;
     size_t i;
-    pc_status status = PC_OK;
     if (!object || json_is_null(object))
         return PC_MISS;
     if (!json_is_object(object))
@@ -53,9 +50,9 @@ static pc_status read_each(steps_reading *r, const char *part, const char *key,
         return one(r, object);
     if (!json_is_array(json_member(object, key)))
         return pc__fail(PC_ERR_FORMAT, "%s: %s of a sequence is not a list", r->where, key);
-    json_array_foreach(json_member(object, key), i, item) if (status >= 0)
-        status = read_each(r, part, key, item, one);
-    return status;
+    json_array_foreach(json_member(object, key), i, item)
+        PC__TRY_RETURN(read_each(r, part, key, item, one));
+    return PC_OK;
 }
 
 /* ------------------------------------------------------------- normalizers */

@@ -33,4 +33,11 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
 /* model.merges to merges, merge_arena and vocab. `wanted`: a missing list is an error. */
 pc_status pc__json_merges(pc__json_reading *r, const json_t *model, int wanted);
 
+/* The normaliser of a Unigram model (normalise_json.c): its steps come from `normalizer`; the rules
+ * for splits and blanks from `pre_tokenizer`. Either may be NULL or null. The error for an unknown
+ * type names it. */
+pc_status pc__steps_new_from_json(pc__steps **out, const pc_allocator *mem,
+                                  const json_t *normalizer, const json_t *pre_tokenizer,
+                                  pc__token_rules *rules, const char *where);
+
 #endif

@@ -276,20 +276,19 @@ static const char *const llama3_specials[] = {
 /* Llama 3 has 256 special tokens after the ranks; their names are not in the file. */
 static pc_status add_llama3_specials(sentencepiece_file *m, char *names)
 {
-    pc_status status = PC_OK;
     size_t base = m->count;
-    for (size_t i = 0, reserved = 0; i < 256 && status >= 0; i++, names += 40) {
+    for (size_t i = 0, reserved = 0; i < 256; i++, names += 40) {
         const char *name = i < 10 ? llama3_specials[i] : NULL;
         if (name)
             strcpy(names, name);
         else
             snprintf(names, 40, "<|reserved_special_token_%zu|>", reserved++);
-        status = add_token(m, (pc__text){names, strlen(names)}, 0.0f, PC__TOKEN_CONTROL);
+        PC__TRY_RETURN(add_token(m, (pc__text){names, strlen(names)}, 0.0f, PC__TOKEN_CONTROL));
     }
     m->vocab.bos = (int32_t)base;
     m->vocab.eos = (int32_t)base + 1;
     m->rules.add_bos = 1;
-    return status;
+    return PC_OK;
 }
 
 /* Every byte needs a token, else text would be lost. */

@@ -6,30 +6,28 @@
 
 pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+    for (size_t i = 0, n; i < size; i += n) {
         const char *space = memchr(text + i, ' ', size - i);
         n = space ? (size_t)(space - text) - i : size - i;
-        status = pc__bytes_add(out, text + i, n);
-        if (space && status >= 0) {
-            status = pc__bytes_add(out, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
+        PC__TRY_RETURN(pc__bytes_add(out, text + i, n));
+        if (space) {
+            PC__TRY_RETURN(pc__bytes_add(out, PC__BLANK_MARK, PC__BLANK_MARK_SIZE));
             n++;
         }
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size, pc__bytes *out)
 {
-    pc_status status = pc__bytes_add(out, PC__BLANK_MARK,
-                                     t->rules.space_prefix ? PC__BLANK_MARK_SIZE : 0);
-    return status < 0 ? status : pc__mark_blanks(text, size, out);
+    if (t->rules.space_prefix)
+        PC__TRY_RETURN(pc__bytes_add(out, PC__BLANK_MARK, PC__BLANK_MARK_SIZE));
+    return pc__mark_blanks(text, size, out);
 }
 
 pc_status pc__piece_add(const pc__tokenizer *t, const char *text, size_t size, int32_t id,
                         int *unknown, pc__ids *out)
 {
-    pc_status status = PC_OK;
     int bytes = id < 0;
     if (id < 0)
         id = pc__string_map_get(&t->pieces, text, size);
@@ -39,12 +37,12 @@ pc_status pc__piece_add(const pc__tokenizer *t, const char *text, size_t size, i
     }
     for (size_t i = 0; i < size && bytes; i++)
         bytes = t->byte_token[(unsigned char)text[i]] >= 0;
-    for (size_t i = 0; i < size && bytes && status >= 0; i++)
-        status = pc__ids_add(out, t->byte_token[(unsigned char)text[i]]);
-    if (!bytes && t->unk >= 0 && !(*unknown && t->rules.fuse_unk))
-        status = pc__ids_add(out, t->unk);
+    for (size_t i = 0; i < size && bytes; i++)
+        PC__TRY_RETURN(pc__ids_add(out, t->byte_token[(unsigned char)text[i]]));
+    if (!bytes && t->ids.unk >= 0 && !(*unknown && t->rules.fuse_unk))
+        PC__TRY_RETURN(pc__ids_add(out, t->ids.unk));
     *unknown = !bytes;
-    return status;
+    return PC_OK;
 }
 
 static pc_status encode_normalised(const pc__tokenizer *t, const char *text, size_t size,

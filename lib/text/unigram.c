@@ -73,9 +73,9 @@ pc_status pc__unigram_new(pc__unigram **out, const pc_allocator *mem, pc__unigra
 {
     pc__unigram *m = *out = pc__calloc(mem, 1, sizeof *m);
     piece_range *of = NULL;
-    pc_status status = m ? PC_OK : PC_ERR_NOMEM;
-    if (status < 0)
-        return status;
+    pc_status status = PC_OK;
+    if (!m)
+        return PC_ERR_NOMEM;
     if (count)
         qsort(pieces, count, sizeof *pieces, compare_pieces);
     m->nodes = count_nodes(pieces, count);

@@ -20,30 +20,28 @@ static pc_status add_pieces(unigram_words *w, const char *text, size_t size)
 {
     size_t need = size + 1;
     int unknown = 0;
-    pc_status status = PC_OK;
     PC__TRY_RETURN(pc__grow(&w->t->mem, (void **)&w->nodes, &w->capacity, need, sizeof *w->nodes));
     pc__unigram_search(w->t->unigram, text, size, w->nodes);
-    for (size_t i = 0; i < size && status >= 0;) {
+    for (size_t i = 0; i < size;) {
         size_t end = w->nodes[i].next;
         int32_t id = w->nodes[end].id;
         while (id < 0 && end < size && w->nodes[w->nodes[end].next].id < 0)
             end = w->nodes[end].next;
-        status = pc__piece_add(w->t, text + i, end - i, id, &unknown, w->out);
+        PC__TRY_RETURN(pc__piece_add(w->t, text + i, end - i, id, &unknown, w->out));
         i = end;
     }
-    return status;
+    return PC_OK;
 }
 
 /* Splits before each U+2581. */
 static pc_status add_parts(unigram_words *w, const char *text, size_t size)
 {
-    pc_status status = PC_OK;
-    for (size_t from = 0, end; from < size && status >= 0; from = end) {
+    for (size_t from = 0, end; from < size; from = end) {
         for (end = from + 1; end < size && !pc__starts_with_mark(text + end, size - end); end++)
             continue;
-        status = add_pieces(w, text + from, end - from);
+        PC__TRY_RETURN(add_pieces(w, text + from, end - from));
     }
-    return status;
+    return PC_OK;
 }
 
 /* `first`: nothing stands before it. */
@@ -52,35 +50,29 @@ static pc_status add_word(unigram_words *w, const char *text, size_t size, int f
     const pc__token_rules *rules = &w->t->rules;
     int prefix = rules->space_prefix == PC__PREFIX_ALWAYS
                  || (rules->space_prefix == PC__PREFIX_FIRST && first);
-    pc_status status = PC_OK;
     w->marked.size = 0;
     if (prefix && !(rules->one_prefix && (pc__starts_with_mark(text, size) || *text == ' ')))
-        status = pc__bytes_add(&w->marked, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
-    if (status >= 0)
-        status = rules->marks_blanks ? pc__mark_blanks(text, size, &w->marked)
-                                     : pc__bytes_add(&w->marked, text, size);
-    if (status < 0)
-        return status;
+        PC__TRY_RETURN(pc__bytes_add(&w->marked, PC__BLANK_MARK, PC__BLANK_MARK_SIZE));
+    PC__TRY_RETURN(rules->marks_blanks ? pc__mark_blanks(text, size, &w->marked)
+                                       : pc__bytes_add(&w->marked, text, size));
     return rules->split_marks ? add_parts(w, w->marked.data, w->marked.size)
                               : add_pieces(w, w->marked.data, w->marked.size);
 }
 
 static pc_status add_words(unigram_words *w, const char *text, size_t size, int first)
 {
-    pc_status status = PC_OK;
     size_t from = 0;
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+    for (size_t i = 0, n; i < size; i += n) {
         uint32_t code_point;
         int valid;
         n = pc__utf8_read(text + i, size - i, &code_point, &valid);
         if (!valid || !pc__code_point_is_blank(code_point))
             continue;
         if (i > from)
-            status = add_word(w, text + from, i - from, first && !from);
+            PC__TRY_RETURN(add_word(w, text + from, i - from, first && !from));
         from = i + n;
     }
-    return status < 0 || from == size ? status
-                                      : add_word(w, text + from, size - from, first && !from);
+    return from == size ? PC_OK : add_word(w, text + from, size - from, first && !from);
 }
 
 pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t size, int first,

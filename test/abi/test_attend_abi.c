@@ -5,6 +5,7 @@
 
 #include <promptcache/admin.h>
 #include <promptcache/attend.h>
+#include <promptcache/bench.h>
 
 enum { TOKENS = 3 };
 

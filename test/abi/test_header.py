@@ -116,11 +116,19 @@ for name, code in header.each.items():
     allowed = ["<stddef.h>", "<stdint.h>"] if name == "promptcache.h" else ['"../promptcache.h"']
     if re.findall(r"#include (.*)", code) != allowed:
         failures.append(f"{name} includes something else than {' and '.join(allowed)}")
-# What exists for measuring is in bench.h alone.
-measuring = re.findall(r"\bPC_\w+", header.each["promptcache/bench.h"])
-failures += [f"promptcache.h has {name}, which is for measuring"
-             for name in set(measuring) - {"PC_API"}
-             if re.search(rf"\b{name}\b", header.each["promptcache.h"])]
+# What exists for measuring is in bench.h alone: no other header names its constants, and
+# promptcache.h has one pointer to it and no other field, constant or function for measuring.
+measuring = set(re.findall(r"\bPC_\w+", header.each["promptcache/bench.h"])) - {"PC_API"}
+failures += [f"{name} has {constant}, which is for measuring"
+             for name, code in header.each.items() if name != "promptcache/bench.h"
+             for constant in sorted(measuring) if re.search(rf"\b{constant}\b", code)]
+BENCH = "const struct pc_bench_options *bench;"
+if header.each["promptcache.h"].count(BENCH) != 1:
+    failures.append(f"promptcache.h has not one '{BENCH}'")
+failures += [f"promptcache.h has {name}: what is for measuring belongs to bench.h"
+             for name in re.findall(r"\w+", header.each["promptcache.h"].replace(BENCH, ""))
+             if re.search("always_load|baseline|bench|compar|copies|ignore_eos|measur|no_attention"
+                          "|per_row|random|shape|shared|trace", name, re.IGNORECASE)]
 functions = re.findall(r"^(?!typedef|#)(.*?)\b(pc_\w+)\(", header.code, flags=re.M)
 failures += [f"{name} is not marked PC_API" for before, name in functions
              if "PC_API" not in before and "(*" not in before]

@@ -70,7 +70,7 @@ int main(void)
 {
     snprintf(folder, sizeof folder, "%s", pc_test_folder());
     if (CHECK_OK(pc_context_new(&context, NULL))
-        && CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL))) {
+        && CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, NULL))) {
         char own[600];
         snprintf(own, sizeof own, "%s/own", folder);
         CHECK_OK(pc_memo_open(&memo, model, own, NULL));

@@ -9,6 +9,7 @@
 #include "toy_model.h"
 
 #include <promptcache/admin.h>
+#include <promptcache/bench.h>
 
 static struct {
     pc_context *context;
@@ -156,6 +157,13 @@ static pc_status use_generate(const void *options)
     return pc_generate(world.prompt, world.cache, options, NULL);
 }
 
+static pc_status use_bench(const void *options)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    o.bench = options;
+    return use_generate(&o);
+}
+
 static pc_status use_sequence(const void *options)
 {
     pc_sequence *out = world.sequence;
@@ -188,6 +196,7 @@ static const pc_systems_options systems_init = PC_SYSTEMS_OPTIONS_INIT;
 static const pc_encode_options encode_init = PC_ENCODE_OPTIONS_INIT;
 static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
 static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
+static const pc_bench_options bench_init = PC_BENCH_OPTIONS_INIT;
 static const pc_batch_options batch_init = PC_BATCH_OPTIONS_INIT;
 static const pc_codec_ops codec_init = {.struct_size = sizeof(pc_codec_ops),
                                         .id = PC_CODEC_APPLICATION,
@@ -201,9 +210,9 @@ static pc_eval_args eval_init = PC_EVAL_ARGS_INIT;
 static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_context_options, use_context, &context_init, 56,
                  PC_FIELD(pc_context_options, reserved), PC_NO_FIELD, 0, 1),
-    PC_READ_CASE(pc_model_options, use_load, &model_init, 56, PC_NO_FIELD,
+    PC_READ_CASE(pc_model_options, use_load, &model_init, 48, PC_NO_FIELD,
                  PC_FIELD(pc_model_options, flags), 1, 1),
-    PC_READ_CASE(pc_model_options, use_host, &model_init, 56, PC_FIELD(pc_model_options, kv),
+    PC_READ_CASE(pc_model_options, use_host, &model_init, 48, PC_FIELD(pc_model_options, kv),
                  PC_FIELD(pc_model_options, flags), 0, 1),
     PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 40, PC_NO_FIELD,
@@ -219,10 +228,14 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_encode_options, reserved), PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_prompt_options, use_prompt, &prompt_init, 16, PC_NO_FIELD,
                  PC_FIELD(pc_prompt_options, flags), 7, 1),
-    PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 136, PC_NO_FIELD,
-                 PC_FIELD(pc_generate_options, flags), 7, 1),
-    PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 136, PC_NO_FIELD,
-                 PC_FIELD(pc_generate_options, flags), 7, 1),
+    PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 136,
+                 PC_FIELD(pc_generate_options, reserved), PC_FIELD(pc_generate_options, flags), 3,
+                 1),
+    PC_READ_CASE(pc_bench_options, use_bench, &bench_init, 32, PC_FIELD(pc_bench_options, reserved),
+                 PC_FIELD(pc_bench_options, flags), 1, 1),
+    PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 136,
+                 PC_FIELD(pc_generate_options, reserved), PC_FIELD(pc_generate_options, flags), 3,
+                 1),
     PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_FIELD(pc_batch_options, reserved),
                  PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_eval_args, use_eval, &eval_init, 72, PC_FIELD(pc_eval_args, reserved),

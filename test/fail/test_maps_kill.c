@@ -126,7 +126,7 @@ static uint64_t disk_bytes(const char *folder)
 static int check_store(const char *folder)
 {
     pc__map_store *store = NULL, *reader = NULL;
-    pc__map_store_stats s;
+    pc_memo_stats s;
     int fine = CHECK_INT(diary->wrong, 0);
     int64_t id = -1;
     int lost = 0;

@@ -132,7 +132,7 @@ static void test_kills(void)
     pc_test_rng rng = {3};
     int kills = getenv("PC_TEST_LONG") ? 300 : 12;
     uint64_t most = 0, trained = 0;
-    CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
+    CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, NULL));
     for (int i = 0; i < kills; i++) {
         char path[500];
         snprintf(path, sizeof path, "%s/kill-%d", folder, i);
@@ -184,7 +184,7 @@ static void test_memory(void)
     char path[500];
     int64_t before;
     uint64_t all, step;
-    CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
+    CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, NULL));
     before = memory.live_blocks;
     memory.calls = 0;
     snprintf(path, sizeof path, "%s/memory", folder);
@@ -262,7 +262,7 @@ static void test_answers(void)
     pc_cache *cache = NULL;
     pc_memo_work work = PC_MEMO_WORK_INIT;
     work.epochs = 1;
-    CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
+    CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, NULL));
     CHECK_OK(pc_cache_new(&cache, context, NULL));
     for (int verify = 0; verify < 2; verify++) {
         pc_memo *memo = NULL;
@@ -331,7 +331,7 @@ static void test_threads(void)
     seeker seekers[SEEKERS];
     char path[500];
     int hits = 0;
-    CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
+    CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, NULL));
     snprintf(path, sizeof path, "%s/threads", folder);
     CHECK_OK(open_in(&memo, model, path));
     o.embeddings = full;

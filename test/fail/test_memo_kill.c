@@ -175,7 +175,7 @@ int main(void)
     o.threads = 1;
     o.log = hear;
     CHECK_OK(pc_context_new(&context, &o));
-    CHECK_OK(pc_model_new_shape(&model, context, "tiny", NULL));
+    CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, NULL));
     make_first();
     kill_at_each_call(KILL,
                       &(accident){"kill", is_long ? 1 : 29 * few, 300, make, scenario, check});

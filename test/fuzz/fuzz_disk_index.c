@@ -49,27 +49,28 @@ static void check_table(pc__disk_table *table, uint64_t rows)
 {
     uint64_t bytes = 0;
     size_t count = 0;
-    FUZZ_CHECK(pc__disk_table_count(table) <= rows);
+    FUZZ_CHECK(table->eviction.items.count <= rows);
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
          e = pc__disk_table_next(table, e)) {
         FUZZ_CHECK(pc__disk_table_find(table, &e->facts.record_name) == e);
         FUZZ_CHECK(!e->facts.has_content || pc__disk_table_has_content(table, &e->facts.content));
-        FUZZ_CHECK(e->facts.cost >= 0 && e->facts.ttl >= 0 && isfinite(e->item.heat));
+        FUZZ_CHECK(e->facts.cost >= 0 && e->facts.ttl >= 0 && isfinite(e->item.log_uses));
         bytes += e->facts.bytes;
         count++;
     }
-    FUZZ_CHECK(count == pc__disk_table_count(table) && bytes == pc__disk_table_bytes(table));
+    FUZZ_CHECK(count == table->eviction.items.count && bytes == table->eviction.bytes);
 }
 
 /* All of it can be given up, one after the other. */
 static void empty_table(pc__disk_table *table)
 {
-    for (size_t left = pc__disk_table_count(table); left; left--) {
-        pc__disk_entry *least = pc__disk_table_candidate(table);
+    for (size_t left = table->eviction.items.count; left; left--) {
+        pc__disk_entry *least = PC__AROUND(pc__eviction_candidate(&table->eviction, NULL),
+                                           pc__disk_entry, item);
         FUZZ_CHECK(least);
         pc__disk_table_evict(table, least);
     }
-    FUZZ_CHECK(!pc__disk_table_count(table) && !pc__disk_table_bytes(table));
+    FUZZ_CHECK(!table->eviction.items.count && !table->eviction.bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -91,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pc__disk_index_free(&second, &fuzz_memory);
         FUZZ_CHECK(pc__disk_index_read(&second, &fuzz_memory, &root) == PC_OK);
         FUZZ_CHECK(pc__disk_index_apply(&second, &copy, again) == PC_OK);
-        FUZZ_CHECK(pc__disk_table_count(&copy) == pc__disk_table_count(&table)
+        FUZZ_CHECK(copy.eviction.items.count == table.eviction.items.count
                    && !memcmp(dates, again, sizeof dates));
         FUZZ_CHECK(pc__disk_index_apply(&index, &copy, again) == PC_OK); /* merged */
         check_table(&copy, index.rows);

@@ -103,7 +103,7 @@ static pc__map_store *open_store(int is_reader)
 
 static void check_balance(pc__map_store *store)
 {
-    pc__map_store_stats s;
+    pc_memo_stats s;
     pc__map_store_get_stats(store, &s);
     FUZZ_CHECK(s.stored == s.live + s.evicted + s.removed + s.damaged
                && s.live == pc__map_store_count(store));
@@ -127,7 +127,8 @@ static void read_all(pc__map_store *store)
 {
     seen *s = calloc(1, sizeof *s);
     volatile uint8_t sink = 0;
-    FUZZ_CHECK(s && pc__map_store_each(store, see, s) == PC_OK);
+    FUZZ_CHECK(s != NULL);
+    pc__map_store_each(store, see, s);
     for (size_t i = 0; i < s->count; i++) {
         pc__maps maps;
         if (s->metadata[i] < MOST) {
@@ -151,7 +152,7 @@ static void change_all(void)
     static const uint8_t layer[20] = {7};
     const void *const maps[LAYERS] = {layer, layer};
     const pc__id tokens = {{1}};
-    pc__map_store_stats s;
+    pc_memo_stats s;
     int64_t id;
     pc__map_store *store = open_store(0);
     if (!store)

@@ -1,9 +1,9 @@
 /* Catches: prompts that are answered differently with a warm cache, without a cache, or under full
  * repair than by computing the same plan anew; tokens counted under the wrong source. The
  * first three bytes of an input choose how, the rest is the prompt. */
-#include <promptcache/bench.h>
 #include <string.h>
 
+#include "baseline.h"
 #include "fuzz.h"
 #include "toy_model.h"
 
@@ -95,7 +95,7 @@ static void answer_all(const pc_prompt *prompt, const uint8_t how[3])
     o.repair = PC_REPAIR_FULL;
     full = generate(prompt, cache, o);
     o.repair = PC_REPAIR_NONE;
-    o.baseline = PC_BASELINE_PLAN;
+    o.bench = pc_test_baseline(PC_BASELINE_PLAN);
     plan = generate(prompt, cache, o);
     same(&full, &plan);
     pc_cache_free(cache);

@@ -3,14 +3,14 @@
  * baselines that compute everything and still go through int8, cold answers that differ from warm
  * ones, budgets that count the wrong bytes, int8 states that change what the model says beyond
  * their rounding, leaks when an allocation fails on the way. */
-#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/model.h"
 #include "serve/generate.h"
-#include "serve/request_run.h"
+#include "serve/request.h"
+#include "baseline.h"
 #include "testing.h"
 
 static const char schema_text[] =
@@ -87,9 +87,9 @@ static float *ask(const pc_prompt *prompt, pc_cache *cache, wish w, pc_stats *st
     o.repair = w.repair;
     o.repair_tokens = 3;
     o.repair_percent = 20.0f;
-    o.baseline = w.baseline;
+    o.bench = pc_test_baseline(w.baseline);
     CHECK_OK(pc__generation_init(&g, prompt->model, &o, "test"));
-    CHECK_OK(pc__request_init(&r, prompt, cache, &g.options, 0));
+    CHECK_OK(pc__request_init(&r, prompt, cache, &g, 0));
     CHECK_OK(pc__request_run(&r, &placed, logits));
     *stats = r.stats;
     pc__placed_prompt_end(&placed, prompt->model);

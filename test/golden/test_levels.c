@@ -5,12 +5,12 @@
  * and disturb each other; a conversation of the demo model over a shared system prompt that says
  * something else than the same conversation as one prompt. */
 #include <promptcache/admin.h>
-#include <promptcache/bench.h>
 #include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "baseline.h"
 #include "testing.h"
 
 enum { SHARED = 23, NEW = 5, MOST = 96 };
@@ -370,9 +370,11 @@ static void spans_faults(world *w, pc_test_memory *memory)
     CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4));
     CHECK_INT(pc_prompt_part_count(prompt), 2);
     o.max_tokens = 3;
-    for (o.baseline = PC_BASELINE_PLAN; o.baseline <= PC_BASELINE_CONTIGUOUS; o.baseline++)
+    for (uint32_t baseline = PC_BASELINE_PLAN; baseline <= PC_BASELINE_CONTIGUOUS; baseline++) {
+        o.bench = pc_test_baseline(baseline);
         CHECK_STATUS(pc_generate(prompt, w->cache, &o, &stats), PC_ERR_UNSUPPORTED);
-    o.baseline = 0;
+    }
+    o.bench = NULL;
     o.repair = PC_REPAIR_FULL;
     CHECK_STATUS(pc_generate(prompt, w->cache, &o, &stats), PC_ERR_UNSUPPORTED);
     o.repair = 0;

@@ -2,6 +2,7 @@
  * one batch that affect each other; a memo that is used for another model, kind or length; a bucket
  * that stays open after its loss has grown; a training that cannot be cancelled and resumed;
  * statistics that do not balance. */
+#include <promptcache/bench.h>
 #include <promptcache/extend.h>
 #include <promptcache/memo.h>
 #include <math.h>

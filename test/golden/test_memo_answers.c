@@ -3,12 +3,12 @@
  * taken for exact; a miss that differs from a run without a memo; a memo that is asked although
  * exact states exist, or not asked without a reason; hits that are never verified; a sequence after
  * a hit that cannot be truncated, forked or passed on; a memo that is freed too early. */
-#include <promptcache/bench.h>
 #include <promptcache/memo.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "baseline.h"
 #include "testing.h"
 #include "toy_model.h"
 
@@ -248,11 +248,11 @@ static void other_maps(world *w)
     CHECK_INT(kept(w), 0);
     drop(&hit);
     o = with(w->memo, -INFINITY);
-    o.baseline = PC_BASELINE_PREFILL;
+    o.bench = pc_test_baseline(PC_BASELINE_PREFILL);
     again = say(w, p, w->cache, o);
-    check_exact(&again, PC_REASON_BASELINE);
+    check_exact(&again, PC_REASON_NOT_WANTED);
     drop(&again);
-    o.baseline = PC_BASELINE_NONE;
+    o.bench = pc_test_baseline(PC_BASELINE_NONE);
     o.repair = PC_REPAIR_FULL;
     again = say(w, p, w->cache, o);
     check_exact(&again, PC_REASON_REPAIR);

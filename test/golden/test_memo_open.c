@@ -55,7 +55,7 @@ static void start(world *w, const kind *k, const char *name, const pc_allocator 
     o.threads = memory ? 1 : 0;
     o.allocator = memory;
     CHECK_OK(pc_context_new(&w->context, &o));
-    CHECK_OK(pc_model_new_shape(&w->model, w->context, "tiny", NULL));
+    CHECK_OK(pc_model_new_shape(&w->model, w->context, "tiny", 0, NULL));
     snprintf(w->folder, sizeof w->folder, "%s", name);
     snprintf(w->path, sizeof w->path, "%s/index-16.pci", w->folder);
 }

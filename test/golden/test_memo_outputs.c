@@ -56,7 +56,7 @@ static void load(world *w, uint32_t compute)
     pc_model_options o = PC_MODEL_OPTIONS_INIT;
     o.compute = compute;
     w->info = (pc_model_info)PC_MODEL_INFO_INIT;
-    CHECK_OK(pc_model_new_shape(&w->model, w->context, "tiny", &o));
+    CHECK_OK(pc_model_new_shape(&w->model, w->context, "tiny", 0, &o));
     CHECK_OK(pc_model_get_info(w->model, &w->info));
 }
 

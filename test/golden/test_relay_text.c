@@ -3,9 +3,9 @@
  * blank that SentencePiece puts in front of the request, a BOS inside, a first token that is
  * dropped); and with the demo model: answers that depend on whether the shared part came from the
  * cache; a chat template that is not the one of PML. */
-#include <promptcache/bench.h>
 #include <string.h>
 
+#include "baseline.h"
 #include "testing.h"
 
 static const char system_text[] = " \nYou are the desk of Harbor House. Answer in one line;\n keep "
@@ -198,7 +198,7 @@ static void demo_answers(pc_context *context)
             pc_stats stats = PC_STATS_INIT;
             struct said said = {0};
             o.encoding = encoding;
-            o.baseline = full ? PC_BASELINE_PREFILL : 0;
+            o.bench = pc_test_baseline(full ? PC_BASELINE_PREFILL : 0);
             o.max_tokens = 24;
             o.on_text = hear;
             o.on_text_user = &said;

@@ -79,7 +79,7 @@ int main(void)
     pc_test_rng rng = {11};
     options.compute = PC_DTYPE_F32;
     CHECK_OK(pc_context_new(&context, NULL));
-    if (!CHECK_OK(pc_model_new_shape(&model, context, "tiny", &options)))
+    if (!CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, &options)))
         return pc_test_end();
     CHECK_OK(pc_model_get_info(model, &info));
     CHECK(info.vocab == VOCAB && info.kv_heads == 2 && info.head_dim == 16);

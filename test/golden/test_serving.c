@@ -4,11 +4,12 @@
  * full repair that are not the plan's. */
 #include <stdlib.h>
 
+#include "baseline.h"
 #include "golden_lanes.h"
 #include "model/load/safetensors.h"
 #include "model/model_states.h"
 #include "serve/generate.h"
-#include "serve/request_run.h"
+#include "serve/request.h"
 
 static const char *const models[] = {
 #if defined(__SANITIZE_THREAD__) /* forty times slower, and its threads are the same for all: one \
@@ -209,11 +210,13 @@ static void greedy(const world *w)
     pc_sequence *s = NULL;
     pc_batch *batch = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_bench_options bench = PC_BENCH_OPTIONS_INIT;
     if (!w->info.context_length && pc__model_rope_regime(w->model, t.count) > 1)
         return; /* dynamic NTK: its answer keeps the frequencies of the prompt's length, a request
                    has those of its own (test_golden_cross.c) */
     o.max_tokens = (uint32_t)n;
-    o.flags = PC_GENERATE_IGNORE_EOS;
+    bench.flags = PC_BENCH_IGNORE_EOS;
+    o.bench = &bench;
     CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, t.ids, t.count));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, &o));
     CHECK_OK(pc_batch_new(&batch, w->model, NULL));
@@ -240,9 +243,9 @@ static float *logits_of(const pc_prompt *prompt, pc_cache *cache, uint32_t encod
     pc__placed_prompt placed = {0};
     o.encoding = encoding;
     o.repair = repair;
-    o.baseline = baseline;
+    o.bench = pc_test_baseline(baseline);
     CHECK_OK(pc__generation_init(&g, prompt->model, &o, "test"));
-    CHECK_OK(pc__request_init(&r, prompt, cache, &g.options, 0));
+    CHECK_OK(pc__request_init(&r, prompt, cache, &g, 0));
     CHECK_OK(pc__request_run(&r, &placed, logits));
     if (stats)
         *stats = r.stats;

@@ -34,7 +34,7 @@ static void start(world *w, uint32_t compute)
     model.compute = compute;
     w->info = (pc_model_info)PC_MODEL_INFO_INIT;
     CHECK_OK(pc_context_new(&w->context, &context));
-    CHECK_OK(pc_model_new_shape(&w->model, w->context, "tiny", &model));
+    CHECK_OK(pc_model_new_shape(&w->model, w->context, "tiny", 0, &model));
     CHECK_OK(pc_model_get_info(w->model, &w->info));
     CHECK_OK(pc_cache_new(&w->cache, w->context, NULL));
     for (int i = 0; i < PROMPT; i++)
@@ -56,12 +56,16 @@ static void end(world *w)
     CHECK_INT(w->memory.live_blocks, 0);
 }
 
+/* They hold until the next call. */
 static pc_generate_options options(uint32_t baseline, uint64_t shared)
 {
+    static pc_bench_options bench;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    bench = (pc_bench_options)PC_BENCH_OPTIONS_INIT;
+    bench.baseline = baseline;
+    bench.shared_tokens = shared;
     o.max_tokens = ANSWER;
-    o.baseline = baseline;
-    o.shared_tokens = shared;
+    o.bench = &bench;
     return o;
 }
 

@@ -304,8 +304,7 @@ int main(void)
     for (int i = 0; i < 3; i++) {
         pc_model_options options = PC_MODEL_OPTIONS_INIT;
         options.compute = i == 2 ? PC_DTYPE_BF16 : PC_DTYPE_F32;
-        options.seed = 7;
-        if (CHECK_OK(i ? pc_model_new_shape(&model, context, path, &options)
+        if (CHECK_OK(i ? pc_model_new_shape(&model, context, path, 7, &options)
                        : pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf",
                                        &options)))
             run_cases(model, i ? CASES : 3); /* the larger model takes long under sanitizers */

@@ -6,6 +6,7 @@
  * different formats that give anything but the attention over all their keys, or in which sharing
  * changes a bit, parts of int8 pages that a host may write. */
 #include <promptcache/attend.h>
+#include <promptcache/bench.h>
 #include <float.h>
 #include <math.h>
 

@@ -3,6 +3,8 @@
  * of a row in one call. Also what is there at the edges: plans and rows that hold nothing, rows
  * that see nothing, single rows, and memory that is used twice as the header allows it. Run once a
  * CPU level. */
+#include <promptcache/bench.h>
+
 #include "attn/bf16.h"
 #include "host_attention.h"
 #include "levels.h"

@@ -126,7 +126,7 @@ static inline int maps_see(void *user, const pc__map_record *record)
 static inline maps_list *maps_list_of(pc__map_store *store)
 {
     maps_list *list = calloc(1, sizeof *list);
-    CHECK_OK(pc__map_store_each(store, maps_see, list));
+    pc__map_store_each(store, maps_see, list);
     return list;
 }
 
@@ -149,7 +149,7 @@ static inline pc_status maps_check(pc__map_store *store, int64_t id, uint32_t nu
 
 static inline int maps_balance(pc__map_store *store)
 {
-    pc__map_store_stats s;
+    pc_memo_stats s;
     pc__map_store_get_stats(store, &s);
     return s.stored == s.live + s.evicted + s.removed + s.damaged
            && s.live == pc__map_store_count(store);

@@ -61,7 +61,7 @@ static int print_store(const char *folder)
     printing p = {0};
     char hex[65];
     pc__map_signature signature = maps_face();
-    pc__map_store_stats stats;
+    pc_memo_stats stats;
     if (maps_open(&p.store, folder, (pc__map_store_options){.read_only = 1}) < 0) {
         fprintf(stderr, "%s\n", pc_error_text());
         return 1;
@@ -71,7 +71,7 @@ static int print_store(const char *folder)
            "\"records\": [",
            hex, signature.layers, signature.heads, signature.causal ? "true" : "false",
            signature.format);
-    p.bad |= pc__map_store_each(p.store, print_record, &p) < 0;
+    pc__map_store_each(p.store, print_record, &p);
     printf("]}\n");
     pc__map_store_get_stats(p.store, &stats);
     pc__map_store_free(p.store);

@@ -3,7 +3,7 @@
  * expired or damaged records; forgets to zero; counts wrongly; calls the application under its
  * lock; leaks when memory is short; or is not safe between threads (also run under
  * ThreadSanitizer). */
-#include "store/compressed/compressed_tier.h"
+#include "store/tier.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "store/zeroing.h"
 #include "testing.h"
 
 enum { BLOCKS = 3, BLOCK = 4000 };

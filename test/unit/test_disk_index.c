@@ -24,7 +24,7 @@ static side side_new(uint32_t uses)
                             .cost = 0.5,
                             .last = 100,
                             .uses = uses,
-                            .heat = 0.25};
+                            .log_uses = 0.25};
     CHECK_OK(pc__disk_table_add(&s.table, &facts, &s.entry));
     CHECK_INT(s.entry->item.uses, uses);
     return s;

@@ -93,15 +93,15 @@ static void formula(void)
             pc__eviction_hit(&w, &a);
     }
     CHECK_INT(a.uses, 3);
-    CHECK(fabs(a.heat - log2(sum)) < 1e-12);
+    CHECK(fabs(a.log_uses - log2(sum)) < 1e-12);
     CHECK(fabs(a.score - (log2(sum) + 0.25 * log2(3 / 100.0))) < 1e-12);
     pc__eviction_pick(&w, &a);
     pc__eviction_evict(&w, &a);
     CHECK_OK(pc__eviction_add(&w, &again)); /* goes on from there */
-    CHECK(fabs(again.heat - log2(sum + exp2(600 / 300.0))) < 1e-12);
+    CHECK(fabs(again.log_uses - log2(sum + exp2(600 / 300.0))) < 1e-12);
     pc__eviction_remove(&w, &again);
     CHECK_OK(pc__eviction_add(&w, &again)); /* removed, not evicted: nothing is remembered */
-    CHECK(fabs(again.heat - (700 / 300.0 - 1)) < 1e-12);
+    CHECK(fabs(again.log_uses - (700 / 300.0 - 1)) < 1e-12);
     double clock = w.clock;
     pc__eviction_remove(&w, &again);
     CHECK_OK(pc__eviction_add(&w, &again));
@@ -114,7 +114,7 @@ static void formula(void)
 static int is_remembered(const pc__eviction *w, const pc__eviction_item *item)
 {
     for (size_t i = 0; i < w->history_sets * 4; i++)
-        if (!isinf(w->history[i].heat) && w->history[i].hash == pc__id_hash(&item->key))
+        if (!isinf(w->history[i].log_uses) && w->history[i].hash == pc__id_hash(&item->key))
             return 1;
     return 0;
 }
@@ -142,7 +142,7 @@ static void warmest(void)
         size_t warmer = 0, set = (size_t)pc__id_hash(&items[i].key) & (w.history_sets - 1);
         for (size_t j = 0; j < MANY - ROOM; j++)
             warmer += (pc__id_hash(&items[j].key) & (w.history_sets - 1)) == set
-                      && items[j].heat > items[i].heat;
+                      && items[j].log_uses > items[i].log_uses;
         CHECK_INT(is_remembered(&w, &items[i]), warmer < 4);
         forgotten += warmer >= 4;
     }

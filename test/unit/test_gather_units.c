@@ -5,9 +5,8 @@
 #include "serve/model_calls.h"
 #include "serve/unit_keys.h"
 
+#include "baseline.h"
 #include "toy_schema.h"
-
-#include <promptcache/bench.h>
 
 static const char schema[] =
     "<schema name=\"t\">the word is here."
@@ -39,16 +38,16 @@ static void check(const char *text, uint32_t encoding, uint32_t repair, const in
     toy_world w;
     pc__request r = {0};
     pc__gather *gather = NULL;
-    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc__generation g = {.options = PC_GENERATE_OPTIONS_INIT};
     const pc__recipe *recipe;
     pc__unit_keys *keys = NULL;
     size_t module = 0;
     if (!CHECK(toy_start(&w, NULL, 0, 0, schema)))
         return;
     pc_prompt *prompt = toy_prompt(&w, text);
-    o.encoding = encoding;
-    o.repair = repair;
-    CHECK_OK(pc__request_init(&r, prompt, w.cache, &o, 0));
+    g.options.encoding = encoding;
+    g.options.repair = repair;
+    CHECK_OK(pc__request_init(&r, prompt, w.cache, &g, 0));
     CHECK_OK(pc__gather_new(&gather, &r));
     CHECK_OK(pc__gather_find(gather));
     CHECK_OK(pc__gather_compute(gather));
@@ -93,7 +92,7 @@ static void uncached_sees_all(void)
         o.max_tokens = 12;
         o.sampling.temperature = 1.5f;
         toy_answer cold = toy_generate(prompt, w.cache, o), warm = toy_generate(prompt, w.cache, o);
-        o.baseline = PC_BASELINE_PREFILL;
+        o.bench = pc_test_baseline(PC_BASELINE_PREFILL);
         toy_answer prefill = toy_generate(prompt, NULL, o);
         CHECK_INT(warm.stats.exactness, PC_EXACT);
         CHECK(warm.stats.tokens_cached > 0 && warm.stats.tokens_uncached > 0);

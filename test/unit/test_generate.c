@@ -1,12 +1,12 @@
 /* Drives the whole path, from PML to text, with an application's model: catches states in the wrong
  * place, segments that are shared where they must not be, tokens that are counted under the wrong
  * source, exactness that is claimed but not there, leaks on every way out. */
-#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "serve/prompt.h"
 #include "at_rest.h"
+#include "baseline.h"
 #include "toy_schema.h"
 
 static const char *const prompts[] = {
@@ -25,7 +25,7 @@ static pc_generate_options options(uint32_t encoding, uint32_t repair, uint32_t 
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.encoding = encoding;
     o.repair = repair;
-    o.baseline = baseline;
+    o.bench = pc_test_baseline(baseline);
     o.max_tokens = 12;
     o.repair_tokens = 3;
     o.repair_percent = 20;
@@ -87,11 +87,11 @@ static void exact_is_the_plan(void)
         pc_generate_options o = options(0, 0, PC_BASELINE_PLAN);
         o.sampling.temperature = 1.5f;
         for (o.sampling.seed = 0; o.sampling.seed < 5; o.sampling.seed++) {
-            o.baseline = PC_BASELINE_PLAN;
+            o.bench = pc_test_baseline(PC_BASELINE_PLAN);
             toy_answer plan = toy_generate(prompt, w.cache, o);
-            o.baseline = PC_BASELINE_PREFILL;
+            o.bench = pc_test_baseline(PC_BASELINE_PREFILL);
             toy_answer prefill = toy_generate(prompt, w.cache, o);
-            o.baseline = 0;
+            o.bench = pc_test_baseline(0);
             o.repair = PC_REPAIR_FULL;
             toy_answer full = toy_generate(prompt, w.cache, o);
             o.repair = 0;
@@ -108,7 +108,7 @@ static void exact_is_the_plan(void)
             CHECK_INT(warm.stats.exactness, PC_EXACT);
             CHECK_INT(full.stats.repair, PC_REPAIR_FULL);
             CHECK_INT(plan.stats.tokens_cached + full.stats.tokens_cached, 0);
-            CHECK_INT(plan.stats.miss_reason, PC_REASON_BASELINE);
+            CHECK_INT(plan.stats.miss_reason, PC_REASON_NOT_WANTED);
         }
         pc_prompt_free(prompt);
     }
@@ -156,7 +156,7 @@ static void prefill_is_a_prefill(void)
         CHECK(a.size[0] + 3 >= size && a.size[0] <= size && !memcmp(text, a.text[0], a.size[0]));
         CHECK(size > 0);
         CHECK_INT(a.stats.tokens_cached, 0);
-        CHECK_INT(a.stats.miss_reason, PC_REASON_BASELINE);
+        CHECK_INT(a.stats.miss_reason, PC_REASON_NOT_WANTED);
         pc_prompt_free(prompt);
     }
     toy_end(&w);
@@ -572,7 +572,7 @@ static void arguments(void)
         bad[i] = good;
     bad[0].encoding = 9;
     bad[1].repair = 9;
-    bad[2].baseline = 9;
+    bad[2].bench = pc_test_baseline(9);
     bad[3].visibility = 9;
     bad[4].flags = UINT64_C(1) << 40;
     bad[5].repair = PC_REPAIR_FIRST;
@@ -595,16 +595,17 @@ static void arguments(void)
     for (int i = 0; i < 16; i++)
         if (!CHECK_STATUS(pc_generate(p, w.cache, &bad[i], &stats), PC_ERR_INVALID))
             fprintf(stderr, "    case %d\n", i);
-    good.baseline = PC_BASELINE_COPIES; /* the library cannot copy an application's states */
+    good.bench = pc_test_baseline(
+        PC_BASELINE_COPIES); /* the library cannot copy an application's states */
     CHECK_OK(pc_generate(p, NULL, &good, &stats));
     pc_generate(p, w.cache, &good, &stats); /* fills the cache */
     CHECK_STATUS(pc_generate(p, w.cache, &good, &stats), PC_ERR_UNSUPPORTED);
-    good.baseline = PC_BASELINE_NO_ATTENTION; /* only who attends can leave it out */
+    good.bench = pc_test_baseline(PC_BASELINE_NO_ATTENTION); /* only who attends can leave it out */
     CHECK_STATUS(pc_generate(p, w.cache, &good, &stats), PC_ERR_UNSUPPORTED);
-    good.baseline = PC_BASELINE_PER_ROW; /* the model may ignore it */
+    good.bench = pc_test_baseline(PC_BASELINE_PER_ROW); /* the model may ignore it */
     CHECK_OK(pc_generate(p, w.cache, &good, &stats));
     pc_test_forget(w.cache);
-    good.baseline = PC_BASELINE_NONE;
+    good.bench = pc_test_baseline(PC_BASELINE_NONE);
     good.samples = 100000;
     CHECK_STATUS(pc_generate(p, w.cache, &good, NULL), PC_ERR_LIMIT);
     CHECK_STATUS(pc_generate(NULL, w.cache, NULL, &stats), PC_ERR_INVALID);

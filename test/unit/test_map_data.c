@@ -27,7 +27,7 @@ static void test_reader_keeps(void)
 {
     const char *folder = maps_folder();
     pc__map_store *writer = open_store(folder, (pc__map_store_options){.relaxed = 1}), *reader;
-    pc__map_store_stats before, after;
+    pc_memo_stats before, after;
     int64_t held, between, other, id;
     pc__maps maps;
     CHECK_OK(maps_add(writer, 4, &held));
@@ -244,7 +244,7 @@ static void test_crowd(void)
                                                                    .budget_bytes = 4 * BUDGET,
                                                                    .cold_seconds = 0.01})};
     pthread_t adders[3], rest[4];
-    pc__map_store_stats s;
+    pc_memo_stats s;
     for (size_t i = 0; i < 3; i++)
         CHECK(!pthread_create(&adders[i], NULL, adder, &c));
     for (size_t i = 0; i < 4; i++)
@@ -277,7 +277,7 @@ static void test_no_locks(uint64_t budget)
     const char *folder = maps_folder();
     pc__map_store *store = open_store(
         folder, (pc__map_store_options){.relaxed = 1, .budget_bytes = budget});
-    pc__map_store_stats s;
+    pc_memo_stats s;
     int64_t id;
     char path[64];
     int writable = dup(store->data.fd), readable, outsider;

@@ -60,8 +60,7 @@ static void test_random(uint64_t seed)
                 continue;
             int64_t before = (int64_t)(room.taken + room.on_disk),
                     growth = pc__map_space_growth(&room, gap, bytes);
-            uint64_t at = gap == SIZE_MAX ? pc__map_space_append(&room, bytes)
-                                          : pc__map_space_take(&room, gap, bytes);
+            uint64_t at = pc__map_space_take(&room, gap, bytes);
             CHECK_INT((int64_t)(room.taken + room.on_disk), before + growth);
             for (uint64_t p = at; p < at + bytes; p++) {
                 CHECK(!pages[p]);

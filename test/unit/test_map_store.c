@@ -20,7 +20,7 @@ static void test_round(void)
 {
     const char *folder = maps_folder();
     pc__map_store *store = fresh(folder, (pc__map_store_options){0});
-    pc__map_store_stats s;
+    pc_memo_stats s;
     int64_t ids[20];
     for (uint32_t n = 0; n < 20; n++) {
         CHECK_OK(maps_add(store, n, &ids[n]));
@@ -193,7 +193,7 @@ static void test_budget(void)
     pc__map_store *store = fresh(folder,
                                  (pc__map_store_options){.budget_bytes = BUDGET, .relaxed = 1});
     pc__map_signature signature = maps_face();
-    pc__map_store_stats s;
+    pc_memo_stats s;
     uint64_t told = 0;
     int64_t first = -1, id;
     CHECK_OK(maps_add(store, 0, &first));
@@ -281,7 +281,7 @@ static void test_pack(void)
     const char *folder = maps_folder();
     pc__map_store *store = fresh(folder,
                                  (pc__map_store_options){.cold_seconds = 1e-9, .relaxed = 1});
-    pc__map_store_stats raw, packed;
+    pc_memo_stats raw, packed;
     int64_t ids[25];
     for (uint32_t n = 0; n < 25; n++)
         CHECK_OK(maps_add(store, n, &ids[n]));
@@ -335,7 +335,7 @@ static uint64_t damaged_of(const char *folder, uint64_t records, int read_only)
 {
     pc__map_store *store = fresh(folder,
                                  (pc__map_store_options){.read_only = read_only, .relaxed = 1});
-    pc__map_store_stats s = {0};
+    pc_memo_stats s = {0};
     maps_list *list;
     if (!store)
         return UINT64_MAX;

@@ -61,12 +61,12 @@ static void test_record_bits(int is_read_only, int step)
     make(folder, ids);
     path_of(data, folder, "maps.data");
     CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.read_only = 1}));
-    CHECK_OK(pc__map_store_each(store, sum_bytes, &bytes));
+    pc__map_store_each(store, sum_bytes, &bytes);
     pc__map_store_free(store);
     CHECK(bytes > 600 && bytes < 1200);
     at = 4096 + 4096; /* the first record has one page */
     for (uint64_t bit = 0; bit < 8 * bytes; bit += (uint64_t)step) {
-        pc__map_store_stats s;
+        pc_memo_stats s;
         if (!is_read_only) { /* it was removed: make it again */
             folder = maps_folder();
             make(folder, ids);
@@ -104,7 +104,7 @@ static void test_log_bits(void)
     path_of(log, folder, "maps.log");
     for (uint64_t bit = 0; bit < 8 * 128 * (1 + RECORDS); bit++) {
         pc__map_store *store = NULL;
-        pc__map_store_stats s;
+        pc_memo_stats s;
         CHECK(flip(log, bit / 8, (int)(bit % 8)));
         pc_status status = maps_open(&store, folder, (pc__map_store_options){.read_only = 1});
         if (bit < 8 * 128) {
@@ -181,7 +181,7 @@ static void test_short_data(void)
     for (size_t length = 0; length < size;
          length += length < 64 || length % 4096 > 4080 || length % 4096 < 8 ? 1 : 37) {
         pc__map_store *store = NULL;
-        pc__map_store_stats s;
+        pc_memo_stats s;
         pc_test_write(data, whole, length);
         pc_status status = maps_open(&store, folder, (pc__map_store_options){.read_only = 1});
         if (length < 48) {

@@ -4,6 +4,7 @@
  * plan that cannot go on to the next layer's pages, bad arguments that are let through, distances
  * that overflow, leaks when an allocation fails. */
 #include <promptcache/attend.h>
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

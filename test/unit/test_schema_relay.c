@@ -2,9 +2,8 @@
  * place and cause, a BOS that is missing, doubled or inside, text of a request that becomes a
  * special token, request tokens that do not stand right behind the shared ones, answers that are
  * not those of a plain prefill of the whole, memory lost or kept where an allocation fails. */
+#include "baseline.h"
 #include "toy_schema.h"
-
-#include <promptcache/bench.h>
 
 static const char llama[] = "<s>[INST] <<SYS>>\n{__SYS_PROMPT}\n<</SYS>>\n\n{__USR_PROMPT} [/INST]";
 
@@ -307,9 +306,9 @@ static void same_as_prefill(void)
             toy_answer warm, full;
             (void)toy_generate(prompt, w.cache, o);
             warm = toy_generate(prompt, w.cache, o);
-            o.baseline = PC_BASELINE_PREFILL;
+            o.bench = pc_test_baseline(PC_BASELINE_PREFILL);
             full = toy_generate(prompt, NULL, o);
-            o.baseline = 0;
+            o.bench = pc_test_baseline(0);
             CHECK(full.size[0] == warm.size[0]
                   && !memcmp(full.text[0], warm.text[0], full.size[0]));
             CHECK_INT(warm.stats.exactness, PC_EXACT);

@@ -16,7 +16,7 @@ const char *reason_name(uint32_t reason)
                                         "first use",
                                         "cache=\"false\"",
                                         "no room in the cache",
-                                        "baseline",
+                                        "reuse was not wanted",
                                         "repair",
                                         "something before it differs",
                                         "loading is slower than computing",

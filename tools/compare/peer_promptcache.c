@@ -53,10 +53,12 @@ static pc_status first_token(const pc_prompt *prompt, pc_cache *cache, uint32_t 
                              double *seconds, pc_stats *stats)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+    pc_bench_options bench = PC_BENCH_OPTIONS_INIT;
     double began = peer_now();
     pc_status status;
+    bench.baseline = baseline;
     options.max_tokens = 1;
-    options.baseline = baseline;
+    options.bench = &bench;
     *stats = (pc_stats)PC_STATS_INIT;
     status = pc_generate(prompt, cache, &options, stats);
     *seconds = peer_now() - began;

@@ -6,6 +6,7 @@
  * between two uses of the same K and V. The bound is the longer of two times, both by rates
  * measured at the start: to read all K and V once, and to do the arithmetic. */
 #include <promptcache/attend.h>
+#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -85,6 +85,7 @@ static int copy_segments(work *w)
 static int start_sequence(work *w, int arm, size_t i)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+    pc_bench_options measured = PC_BENCH_OPTIONS_INIT;
     int32_t token = (int32_t)((i * 31 + 7) % (size_t)w->b->m.info.vocab);
     pc_prompt *prompt = NULL;
     size_t n = 0;
@@ -95,8 +96,9 @@ static int start_sequence(work *w, int arm, size_t i)
     if (w->tails[i])
         w->spans[n++] = (pc_span){w->tails[i], (int64_t)w->prefix, 0, 0};
     options.max_tokens = MOST_TIMES + 2;
-    options.flags = PC_GENERATE_IGNORE_EOS;
-    options.baseline = arm == NO_ATTENTION ? PC_BASELINE_NO_ATTENTION : PC_BASELINE_NONE;
+    options.bench = &measured;
+    measured.flags = PC_BENCH_IGNORE_EOS;
+    measured.baseline = arm == NO_ATTENTION ? PC_BASELINE_NO_ATTENTION : PC_BASELINE_NONE;
     status = pc_prompt_from_spans(&prompt, w->b->m.model, w->spans, n,
                                   (int64_t)w->prefix + w->b->a->suffix, &token, 1);
     if (status >= 0)

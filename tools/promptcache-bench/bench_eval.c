@@ -10,16 +10,21 @@
 
 typedef struct mode {
     const char *name;
-    uint32_t encoding, baseline;
+    uint32_t encoding;
+    pc_bench_options bench;
 } mode;
 
+#define BASELINE(kind)                            \
+    {                                             \
+        sizeof(pc_bench_options), (kind), 0, 0, 0 \
+    }
 static const mode modes[] = {
-    {"causal", PC_ENCODE_INDEPENDENT, PC_BASELINE_CONTIGUOUS},
-    {"gaps", PC_ENCODE_INDEPENDENT, PC_BASELINE_PREFILL},
-    {"independent", PC_ENCODE_INDEPENDENT, PC_BASELINE_NONE},
-    {"sink", PC_ENCODE_SINK, PC_BASELINE_NONE},
-    {"joint", PC_ENCODE_JOINT, PC_BASELINE_NONE},
-    {"exact", PC_ENCODE_EXACT, PC_BASELINE_NONE},
+    {"causal", PC_ENCODE_INDEPENDENT, BASELINE(PC_BASELINE_CONTIGUOUS)},
+    {"gaps", PC_ENCODE_INDEPENDENT, BASELINE(PC_BASELINE_PREFILL)},
+    {"independent", PC_ENCODE_INDEPENDENT, BASELINE(PC_BASELINE_NONE)},
+    {"sink", PC_ENCODE_SINK, BASELINE(PC_BASELINE_NONE)},
+    {"joint", PC_ENCODE_JOINT, BASELINE(PC_BASELINE_NONE)},
+    {"exact", PC_ENCODE_EXACT, BASELINE(PC_BASELINE_NONE)},
 };
 enum { MODES = sizeof modes / sizeof *modes, CELLS = 1024 };
 
@@ -138,7 +143,7 @@ static pc_generate_options options_of(size_t m, reply *r)
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
     options.max_tokens = 64;
     options.encoding = modes[m].encoding;
-    options.baseline = modes[m].baseline;
+    options.bench = &modes[m].bench;
     options.on_text = collect;
     options.on_text_user = r;
     options.cancelled = is_interrupted;
@@ -190,7 +195,7 @@ static int ask_codecs(evaluation *e, const pc_prompt *prompt, size_t m, const js
     pc_generate_options options = options_of(m, &unused);
     reference r;
     int code = EXIT_OK;
-    if (!e->codecs || modes[m].baseline != PC_BASELINE_NONE)
+    if (!e->codecs || modes[m].bench.baseline != PC_BASELINE_NONE)
         return EXIT_OK;
     if (reference_make(&r, e->model, prompt, e->cache, &options) < 0)
         return call_error(e, modes[m].name);

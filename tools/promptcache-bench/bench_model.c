@@ -22,7 +22,7 @@ int bench_model_open(bench_model *b, const bench_model_options *options, const c
         if (pc_model_load(&b->model, b->context, options->model, &o) < 0)
             return model_error(options->model, MODEL_HINT);
     } else if (pc_model_new_shape(&b->model, b->context,
-                                  options->shape ? options->shape : "llama-1b", &o)
+                                  options->shape ? options->shape : "llama-1b", 0, &o)
                < 0) {
         return input_error("shape", NULL);
     }

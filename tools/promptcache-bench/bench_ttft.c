@@ -43,8 +43,10 @@ static double memory_peak(void)
 static int once(const pc_prompt *prompt, pc_cache *cache, uint32_t baseline, pc_stats *stats)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+    pc_bench_options measured = PC_BENCH_OPTIONS_INIT;
+    measured.baseline = baseline;
     options.max_tokens = 1;
-    options.baseline = baseline;
+    options.bench = &measured;
     options.cancelled = is_interrupted;
     *stats = (pc_stats)PC_STATS_INIT;
     return pc_generate(prompt, cache, &options, stats) < 0 ? input_error("generate", NULL)
@@ -192,7 +194,7 @@ static int load(const arguments *a, bench *b)
     if (pc_cache_new(&b->cache, b->context, &cache) < 0)
         return input_error("set-up", NULL);
     if (a->model ? pc_model_load(&b->model, b->context, a->model, &options) < 0
-                 : pc_model_new_shape(&b->model, b->context, a->shape, &options) < 0)
+                 : pc_model_new_shape(&b->model, b->context, a->shape, 0, &options) < 0)
         return input_error(a->model ? "model" : "shape", a->model ? MODEL_HINT : NULL);
     pc_model_get_info(b->model, &b->info);
     if (b->info.vocab < 1)

@@ -45,15 +45,13 @@ static size_t write_prompt(const request *r, const bench_model *b, uint64_t run,
     return n + r->own.count;
 }
 
-static pc_generate_options options_of(const request *r, const way *how)
+static pc_bench_options bench_of(const request *r, const way *how)
 {
-    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    o.max_tokens = (uint32_t)r->output;
-    o.flags = PC_GENERATE_IGNORE_EOS;
+    pc_bench_options o = PC_BENCH_OPTIONS_INIT;
+    o.flags = PC_BENCH_IGNORE_EOS;
     o.baseline = how->baseline;
     if (how->baseline == PC_BASELINE_COPIES)
         o.shared_tokens = shared_tokens(r, how->levels);
-    o.cancelled = is_interrupted;
     return o;
 }
 
@@ -61,12 +59,16 @@ static int start_request(runner *n, request *r)
 {
     const bench_model *b = n->args->model;
     const way *how = n->args->how;
-    pc_generate_options o = options_of(r, how);
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_bench_options bench = bench_of(r, how);
     pc_prompt *prompt = NULL;
     size_t count = write_prompt(r, b, n->args->number, n->tokens);
     pc_status status = pc_prompt_from_tokens(&prompt, b->model, n->tokens, count);
     r->first = r->end = -1;
     r->generated = 0;
+    o.max_tokens = (uint32_t)r->output;
+    o.cancelled = is_interrupted;
+    o.bench = &bench;
     if (status >= 0)
         status = pc_sequence_new(&r->sequence, prompt, how->cached ? n->args->cache : NULL, &o);
     if (status >= 0)

@@ -174,8 +174,10 @@ static void set_options(const arguments *a, pc_generate_options *o)
 static int ask(const objects *o, pc_cache *cache, uint32_t baseline, answer *out)
 {
     pc_generate_options options = o->options;
+    pc_bench_options bench = PC_BENCH_OPTIONS_INIT;
+    bench.baseline = baseline;
+    options.bench = &bench;
     options.on_text_user = out;
-    options.baseline = baseline;
     out->size = 0;
     out->stats = (pc_stats)PC_STATS_INIT;
     if (pc_generate(o->prompt, cache, &options, &out->stats) < 0) {

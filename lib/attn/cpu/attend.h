@@ -8,8 +8,9 @@
 #include "attn/kernels.h"
 
 pc__attend_kernel pc__attend_f32_c, pc__attend_bf16_c, pc__attend_f16_c, pc__attend_i8_c,
-    pc__attend_f16_avx2, pc__attend_i8_avx2, pc__attend_f32_avx512, pc__attend_f16_avx512,
-    pc__attend_i8_avx512, pc__attend_i8_avx512vnni, pc__attend_bf16_avx512bf16, pc__attend_bf16_amx;
+    pc__attend_f32_avx2, pc__attend_bf16_avx2, pc__attend_f16_avx2, pc__attend_i8_avx2,
+    pc__attend_f32_avx512, pc__attend_bf16_avx512, pc__attend_f16_avx512, pc__attend_i8_avx512,
+    pc__attend_i8_avx512vnni, pc__attend_bf16_avx512bf16, pc__attend_bf16_amx;
 
 /* Tokens [*a, *b) of page `page` are visible to row r; returns 0 if none is. */
 static inline int pc__slice(const pc__attn_task *task, size_t r, size_t page, uint32_t *a,

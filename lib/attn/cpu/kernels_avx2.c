@@ -1,7 +1,6 @@
 /* The AVX2 level (with FMA): fp32 arithmetic in vectors of 8. */
 #include "attn/cpu/vec256.h"
 
-#include "attn/cpu/kernels_internal.h"
 #include "attn/cpu/kernels_vec.h"
 
 /* Rounds eight floats to nearest even, NaN stays NaN: the bits of pc__bf16_from(), in the lower
@@ -30,17 +29,17 @@ void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out)
 
 const pc__kernels pc__kernels_avx2 = {
     .name = "avx2",
-    .attend_f32 = attend_f32,
-    .attend_bf16 = attend_bf16,
+    .attend_f32 = pc__attend_f32_avx2,
+    .attend_bf16 = pc__attend_bf16_avx2,
     .attend_f16 = pc__attend_f16_avx2,
     .attend_i8 = pc__attend_i8_avx2,
-    .panel_f32 = panel_f32,
-    .panel_bf16 = panel_bf16,
+    .panel_f32 = pc__panel_f32_avx2,
+    .panel_bf16 = pc__panel_bf16_avx2,
     .panel_quantised = pc__panel_quantised_avx2,
     .quantise = pc__quantise_c,
-    .silu_gate = silu_gate,
-    .gelu = gelu,
-    .add_rows = add_rows,
+    .silu_gate = pc__silu_gate_avx2,
+    .gelu = pc__gelu_avx2,
+    .add_rows = pc__add_rows_avx2,
     .to_bf16 = pc__to_bf16_avx2,
     .rotate = pc__rotate_avx2,
     .map_f32 = pc__map_f32_avx2,

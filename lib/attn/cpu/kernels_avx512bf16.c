@@ -12,23 +12,13 @@ static void to_bf16(const float *x, size_t count, uint16_t *out)
 }
 
 const pc__kernels pc__kernels_avx512bf16 = {
+    KERNELS_AVX512,
     .name = "avx512bf16",
-    .attend_f32 = pc__attend_f32_avx512,
     .attend_bf16 = pc__attend_bf16_avx512bf16,
-    .attend_f16 = pc__attend_f16_avx512,
     .attend_i8 = pc__attend_i8_avx512vnni,
-    .panel_f32 = pc__panel_f32_avx512,
     .panel_bf16 = pc__panel_bf16_avx512bf16,
     .panel_quantised = pc__panel_quantised_avx512vnni,
-    .quantise = pc__quantise_avx512,
-    .silu_gate = pc__silu_gate_avx512,
-    .gelu = pc__gelu_avx512,
-    .add_rows = pc__add_rows_avx512,
     .to_bf16 = to_bf16,
-    .rotate = pc__rotate_avx512,
-    .map_f32 = pc__map_f32_avx512,
     .map_bf16 = pc__map_bf16_avx512bf16,
-    .map_f16 = pc__map_f16_avx512,
-    .weights = pc__weights_avx512,
     .bf16_dot = 1,
 };

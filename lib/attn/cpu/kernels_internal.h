@@ -1,4 +1,4 @@
-/* The tables of the CPU levels, and the kernels that several tables share. */
+/* The tables of the CPU levels and their kernels. */
 #ifndef PC_ATTN_CPU_KERNELS_INTERNAL_H
 #define PC_ATTN_CPU_KERNELS_INTERNAL_H
 
@@ -6,16 +6,22 @@
 #include "attn/cpu/map_kernels.h"
 #include "attn/cpu/panel.h"
 #include "attn/cpu/quantise.h"
-#include "attn/cpu/rotate.h"
 
 extern const pc__kernels pc__kernels_c, pc__kernels_avx2, pc__kernels_avx512,
     pc__kernels_avx512vnni, pc__kernels_avx512bf16;
 
-void pc__to_bf16_c(const float *x, size_t count, uint16_t *out);
-void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out);
-void pc__silu_gate_avx512(float *x, const float *up, size_t count);
-void pc__gelu_avx512(float *x, size_t count);
-void pc__add_rows_avx512(const float *factor, const float *rows, size_t stride, size_t count,
-                         float *y, size_t width);
+pc__gate_kernel pc__silu_gate_avx2, pc__silu_gate_avx512;
+pc__activation_kernel pc__gelu_avx2, pc__gelu_avx512;
+pc__add_rows_kernel pc__add_rows_avx2, pc__add_rows_avx512;
+pc__to_bf16_kernel pc__to_bf16_c, pc__to_bf16_avx2;
+pc__rotate_kernel pc__rotate_avx2, pc__rotate_avx512;
+
+/* What the tables of all levels with AVX-512 have in common. */
+#define KERNELS_AVX512                                                                           \
+    .attend_f32 = pc__attend_f32_avx512, .attend_f16 = pc__attend_f16_avx512,                    \
+    .panel_f32 = pc__panel_f32_avx512, .quantise = pc__quantise_avx512,                          \
+    .silu_gate = pc__silu_gate_avx512, .gelu = pc__gelu_avx512, .add_rows = pc__add_rows_avx512, \
+    .rotate = pc__rotate_avx512, .map_f32 = pc__map_f32_avx512, .map_f16 = pc__map_f16_avx512,   \
+    .weights = pc__weights_avx512
 
 #endif

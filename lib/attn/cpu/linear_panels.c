@@ -1,6 +1,6 @@
-/* Our own way: weights are packed once into panels of PC__PANEL output features. Each thread takes
- * whole panels, so that every weight is read once for all rows. Sums run over the inputs in one
- * fixed order, whatever the number of rows. */
+/* Linear layers by our own kernels: weights are packed once into panels of PC__PANEL output
+ * features. Each thread takes whole panels, so that every weight is read once for all rows. Sums
+ * run over the inputs in one fixed order, whatever the number of rows. */
 #include <string.h>
 
 #include "attn/bf16.h"
@@ -41,19 +41,18 @@ static pc_status make_panels(pc__linear *linear, const pc__weight_source *source
 {
     float_panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
     float_packing what = {linear, source};
-    pc_status status;
     if (!(linear->packed = p))
         return PC_ERR_NOMEM;
     p->even = linear->compute == PC_DTYPE_F32 ? linear->in : linear->in + linear->in % 2;
     p->line = p->even;
     if (linear->compute != PC_DTYPE_F32 && p->line * sizeof(uint16_t) % WAY_BYTES == 0)
         p->line += 32;
-    status = pc__panel_set_new(&p->set, linear, p->even * PC__PANEL * pc__linear_element(linear));
-    for (size_t i = 0; status >= 0 && p->even > linear->in && i < p->set.count; i++)
+    PC__TRY_RETURN(
+        pc__panel_set_new(&p->set, linear, p->even * PC__PANEL * pc__linear_element(linear)));
+    for (size_t i = 0; p->even > linear->in && i < p->set.count; i++)
         memset(p->set.weights + (i + 1) * p->set.bytes - 4 * PC__PANEL, 0, 4 * PC__PANEL);
-    return status < 0 ? status
-                      : pc__panel_set_pack(&p->set, linear, PC__PANEL * linear->in * sizeof(float),
-                                           pack_float_panel, &what);
+    return pc__panel_set_pack(&p->set, linear, PC__PANEL * linear->in * sizeof(float),
+                              pack_float_panel, &what);
 }
 
 /* fp32 rows are read in place if they follow each other. */
@@ -99,11 +98,9 @@ static void run_float_panel(const pc__linear *linear, const pc__linear_input *in
                            width,
                            next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
     (whole ? kernels->panel_f32 : kernels->panel_bf16)(&task);
-    pc__panel_add_bias(linear, first, width, input->count, y);
 }
 
-const pc__linear_way pc__linear_panels = {.name = "own",
-                                          .make = make_panels,
+const pc__linear_ops pc__linear_panels = {.make = make_panels,
                                           .drop = pc__panel_set_drop,
                                           .bytes = pc__panel_set_bytes,
                                           .input_bytes = panel_input_bytes,

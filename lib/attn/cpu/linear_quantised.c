@@ -60,16 +60,15 @@ static pc_status make_quantised(pc__linear *linear, const pc__weight_source *sou
 {
     quantised_panels *p = pc__calloc(&linear->context->mem, 1, sizeof *p);
     quantised_packing what = {linear, p, source};
-    pc_status status;
     if (!(linear->packed = p))
         return PC_ERR_NOMEM;
     p->format = source->format;
     p->groups = linear->in / p->format.group;
-    status = pc__panel_set_new(&p->set, linear, p->groups * pc__quantised_group_bytes(&p->format));
-    return status < 0 ? status
-                      : pc__panel_set_pack(&p->set, linear,
-                                           PC__PANEL * (p->groups * 2 * sizeof(float) + linear->in),
-                                           pack_quantised_panel, &what);
+    PC__TRY_RETURN(
+        pc__panel_set_new(&p->set, linear, p->groups * pc__quantised_group_bytes(&p->format)));
+    return pc__panel_set_pack(&p->set, linear,
+                              PC__PANEL * (p->groups * 2 * sizeof(float) + linear->in),
+                              pack_quantised_panel, &what);
 }
 
 /* The quantised inputs, in one block of memory, from row `first` on. */
@@ -145,11 +144,9 @@ static void run_quantised_panel(const pc__linear *linear, const pc__linear_input
                                width,
                                next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
     pc__kernels_get()->panel_quantised(&task);
-    pc__panel_add_bias(linear, first, width, input->count, y);
 }
 
-const pc__linear_way pc__linear_quantised = {.name = "quantised",
-                                             .make = make_quantised,
+const pc__linear_ops pc__linear_quantised = {.make = make_quantised,
                                              .drop = pc__panel_set_drop,
                                              .bytes = pc__panel_set_bytes,
                                              .input_bytes = quantised_input_bytes,

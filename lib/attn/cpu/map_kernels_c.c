@@ -16,14 +16,6 @@ static float weight(const pc__map_task *task, size_t at)
     return (float)((const uint8_t *)task->weights)[at];
 }
 
-static float scale_of(const pc__map_task *task, size_t row)
-{
-    float scale = 1.0f;
-    if (task->format == PC_MAP_U8)
-        memcpy(&scale, (const uint8_t *)task->scale + row * sizeof scale, sizeof scale);
-    return scale;
-}
-
 static float value(const void *page, uint32_t dtype, size_t v_dim, size_t t, size_t d)
 {
     if (dtype == PC_DTYPE_F32)
@@ -37,7 +29,7 @@ static void multiply_map(const pc__map_task *task, uint32_t dtype)
     pc__map_shape shape = {task->format, 1, task->tokens, task->causal};
     for (size_t r = 0; r < task->rows; r++) {
         size_t row = task->first + r, at = pc__map_row_at(&shape, row);
-        float *out = task->out + r * task->out_stride, scale = scale_of(task, row);
+        float *out = task->out + r * task->out_stride, scale = pc__map_scale(task, row);
         memset(out, 0, task->v_dim * sizeof *out);
         for (size_t t = 0; t < pc__map_row_keys(&shape, row); t++) {
             const uint8_t *page = task->values + t / PC__PAGE * task->page_stride;

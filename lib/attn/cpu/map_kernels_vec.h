@@ -36,19 +36,6 @@ INLINE void load_weights(map_mixing *m, size_t r)
     }
 }
 
-static const float ones[VEC_ROWS] = {1,
-                                     1,
-                                     1,
-                                     1,
-                                     1,
-                                     1
-#if defined(__AVX512F__)
-                                     ,
-                                     1,
-                                     1
-#endif
-};
-
 /* Columns [column, column + width) of rows [at, at + n) of the group, over a page in fp32 or bf16.
  */
 INLINE void block_product(map_mixing *m, size_t at, size_t n, const void *b, size_t line,

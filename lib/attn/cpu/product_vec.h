@@ -26,6 +26,9 @@ typedef struct vec_product {
 /* Steps of a panel that stay in the first-level cache for several rows. */
 enum { PIECE = 256 };
 
+/* The scale of sums that continue. */
+static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+
 INLINE void prefetch_b(const float *b, const int vectors, ptrdiff_t by)
 {
     const char *at = (const char *)b + by;
@@ -55,9 +58,9 @@ INLINE vec load_b(const float *b, int j, const int vectors, const int partial, v
 INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, const int part,
                  const int rows, const int vectors, const int partial, vec_mask last)
 {
-    vec w[8], v[12];
+    vec w[8], v[VEC_ROWS];
     if (rows <= vectors) {
-        PC__UNROLL(12)
+        PC__UNROLL(8)
         for (int r = 0; r < rows; r++)
             v[r] = vec_broadcast(x + (size_t)r * ldx);
     } else {
@@ -72,12 +75,12 @@ INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, cons
         for (int j = 0; j < vectors; j++) {
             vec wide = load_b(b, j, vectors, partial, last);
             wide = part == 0 ? wide : part == 1 ? vec_first(wide) : vec_second(wide);
-            PC__UNROLL(12)
+            PC__UNROLL(8)
             for (int r = 0; r < rows; r++)
                 sum[r][j] = vec_fma(v[r], wide, sum[r][j]);
         }
     } else {
-        PC__UNROLL(12)
+        PC__UNROLL(8)
         for (int r = 0; r < rows; r++) {
             vec one = vec_broadcast(x + (size_t)r * ldx);
             PC__UNROLL(8)
@@ -96,8 +99,8 @@ INLINE void tile(const vec_product *p, size_t column, const int bf16, const int 
     size_t line = p->line, steps = p->steps, ldx = p->ldx;
     ptrdiff_t prefetch = p->prefetch;
     float *y = p->y + column;
-    vec sum[12][8];
-    PC__UNROLL(12)
+    vec sum[VEC_ROWS][8];
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++, y += p->ldy)
         PC__UNROLL(8)
     for (int j = 0; j < vectors; j++)
@@ -110,7 +113,7 @@ INLINE void tile(const vec_product *p, size_t column, const int bf16, const int 
             step(sum, read_again(b), x + i + 1, ldx, 2, rows, vectors, partial, last);
     }
     y = p->y + column;
-    PC__UNROLL(12)
+    PC__UNROLL(8)
     for (int r = 0; r < rows; r++, y += p->ldy)
         PC__UNROLL(8)
     for (int j = 0; j < vectors; j++)
@@ -146,8 +149,7 @@ INLINE void any_rows(const vec_product *p, const int bf16, size_t rows)
         ROWS_CASES_1_TO_5(COLUMNS)
 #if defined(__AVX512F__)
         ROWS_CASE(7, COLUMNS)
-        ROWS_CASES_8_TO_11(COLUMNS)
-        ROWS_CASE(12, COLUMNS)
+        ROWS_CASE(8, COLUMNS)
 #endif
     default:
         COLUMNS(6);
@@ -199,7 +201,6 @@ static void multiply_widened(const vec_product *p, const uint16_t *x, size_t ldx
 INLINE void multiply_all(const vec_product *p, const void *x, size_t ldx, size_t rows,
                          const int bf16)
 {
-    static const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     size_t n;
     for (size_t at = 0; at < p->steps; at += PIECE)
         for (size_t row = 0; row < rows; row += n) {

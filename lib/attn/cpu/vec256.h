@@ -26,30 +26,22 @@ INLINE int vec_columns(const int rows)
     return rows == 1 ? 8 : rows <= 3 ? 4 : 2;
 }
 
-INLINE vec vec_zero(void)
-{
-    return _mm256_setzero_ps();
-}
-
-INLINE vec vec_set(float x)
-{
-    return _mm256_set1_ps(x);
-}
-
-INLINE vec vec_broadcast(const float *x)
-{
-    return _mm256_broadcast_ss(x);
-}
-
-INLINE vec vec_load(const float *p)
-{
-    return _mm256_loadu_ps(p);
-}
-
-INLINE void vec_store(float *p, vec x)
-{
-    _mm256_storeu_ps(p, x);
-}
+/* Single instructions. max, min: a NaN in the second operand stays NaN. fma: (a * b) + c.
+ * fnma: c - (a * b). */
+#define vec_zero _mm256_setzero_ps
+#define vec_set _mm256_set1_ps
+#define vec_load _mm256_loadu_ps
+#define vec_store _mm256_storeu_ps
+#define vec_add _mm256_add_ps
+#define vec_sub _mm256_sub_ps
+#define vec_mul _mm256_mul_ps
+#define vec_div _mm256_div_ps
+#define vec_max _mm256_max_ps
+#define vec_min _mm256_min_ps
+#define vec_fma _mm256_fmadd_ps
+#define vec_fnma _mm256_fnmadd_ps
+#define vec_get _mm256_cvtss_f32
+#define vec_broadcast _mm256_broadcast_ss
 
 /* The mask of elements [a, b) in a vector whose elements are base, base + 1 …. */
 INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
@@ -147,48 +139,6 @@ INLINE vec vec_byte(vec fours, const int i)
         _mm256_srai_epi32(_mm256_slli_epi32(_mm256_castps_si256(fours), 24 - 8 * i), 24));
 }
 
-INLINE vec vec_add(vec a, vec b)
-{
-    return _mm256_add_ps(a, b);
-}
-
-INLINE vec vec_sub(vec a, vec b)
-{
-    return _mm256_sub_ps(a, b);
-}
-
-INLINE vec vec_mul(vec a, vec b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-INLINE vec vec_div(vec a, vec b)
-{
-    return _mm256_div_ps(a, b);
-}
-
-/* A NaN in b stays NaN. */
-INLINE vec vec_max(vec a, vec b)
-{
-    return _mm256_max_ps(a, b);
-}
-
-INLINE vec vec_min(vec a, vec b)
-{
-    return _mm256_min_ps(a, b);
-}
-
-/* a * b + c, and c - a * b */
-INLINE vec vec_fma(vec a, vec b, vec c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-INLINE vec vec_fnma(vec a, vec b, vec c)
-{
-    return _mm256_fnmadd_ps(a, b, c);
-}
-
 INLINE vec vec_whole(vec x)
 {
     return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -203,11 +153,6 @@ INLINE vec vec_scale(vec x, vec n)
     x = _mm256_mul_ps(x, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
     return _mm256_mul_ps(x,
                          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
-}
-
-INLINE float vec_get(vec x)
-{
-    return _mm256_cvtss_f32(x);
 }
 
 INLINE float vec_sum(vec x)

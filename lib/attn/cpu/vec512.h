@@ -25,30 +25,32 @@ INLINE int vec_columns(const int rows)
     return rows <= 6 ? 4 : 2;
 }
 
-INLINE vec vec_zero(void)
-{
-    return _mm512_setzero_ps();
-}
-
-INLINE vec vec_set(float x)
-{
-    return _mm512_set1_ps(x);
-}
-
 INLINE vec vec_broadcast(const float *x)
 {
     return _mm512_set1_ps(*x);
 }
 
-INLINE vec vec_load(const float *p)
-{
-    return _mm512_loadu_ps(p);
-}
-
-INLINE void vec_store(float *p, vec x)
-{
-    _mm512_storeu_ps(p, x);
-}
+/* Single instructions. max, min: a NaN in the second operand stays NaN. fma: (a * b) + c.
+ * fnma: c - (a * b). scale: x * 2^n for integers n. Elements outside a mask are not touched in
+ * memory, and are zero when loaded. */
+#define vec_zero _mm512_setzero_ps
+#define vec_set _mm512_set1_ps
+#define vec_load _mm512_loadu_ps
+#define vec_store _mm512_storeu_ps
+#define vec_add _mm512_add_ps
+#define vec_sub _mm512_sub_ps
+#define vec_mul _mm512_mul_ps
+#define vec_div _mm512_div_ps
+#define vec_max _mm512_max_ps
+#define vec_min _mm512_min_ps
+#define vec_fma _mm512_fmadd_ps
+#define vec_fnma _mm512_fnmadd_ps
+#define vec_get _mm512_cvtss_f32
+#define vec_load_masked _mm512_maskz_loadu_ps
+#define vec_keep _mm512_maskz_mov_ps
+#define vec_scale _mm512_scalef_ps
+#define vec_sum _mm512_reduce_add_ps
+#define vec_most _mm512_reduce_max_ps
 
 /* The mask of elements [a, b) in a vector whose elements are base, base + 1 …. */
 INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
@@ -58,20 +60,9 @@ INLINE vec_mask vec_range(uint32_t a, uint32_t b, uint32_t base)
     return (__mmask16)(((1u << hi) - 1u) & ~((1u << lo) - 1u));
 }
 
-/* Elements outside the mask are not touched in memory, and are zero when loaded. */
-INLINE vec vec_load_masked(vec_mask m, const float *p)
-{
-    return _mm512_maskz_loadu_ps(m, p);
-}
-
 INLINE void vec_store_masked(vec_mask m, float *p, vec x)
 {
     _mm512_mask_storeu_ps(p, m, x);
-}
-
-INLINE vec vec_keep(vec_mask m, vec x)
-{
-    return _mm512_maskz_mov_ps(m, x);
 }
 
 INLINE vec vec_choose(vec_mask m, vec x, vec otherwise)
@@ -149,72 +140,9 @@ INLINE vec vec_byte(vec fours, const int i)
         _mm512_slli_epi32(_mm512_castps_si512(fours), (unsigned)(24 - 8 * i)), 24));
 }
 
-INLINE vec vec_add(vec a, vec b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-INLINE vec vec_sub(vec a, vec b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
-INLINE vec vec_mul(vec a, vec b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-INLINE vec vec_div(vec a, vec b)
-{
-    return _mm512_div_ps(a, b);
-}
-
-/* A NaN in b stays NaN. */
-INLINE vec vec_max(vec a, vec b)
-{
-    return _mm512_max_ps(a, b);
-}
-
-INLINE vec vec_min(vec a, vec b)
-{
-    return _mm512_min_ps(a, b);
-}
-
-/* a * b + c, and c - a * b */
-INLINE vec vec_fma(vec a, vec b, vec c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-INLINE vec vec_fnma(vec a, vec b, vec c)
-{
-    return _mm512_fnmadd_ps(a, b, c);
-}
-
 INLINE vec vec_whole(vec x)
 {
     return _mm512_roundscale_ps(x, 8);
-}
-
-/* x * 2^n for integers n. */
-INLINE vec vec_scale(vec x, vec n)
-{
-    return _mm512_scalef_ps(x, n);
-}
-
-INLINE float vec_get(vec x)
-{
-    return _mm512_cvtss_f32(x);
-}
-
-INLINE float vec_sum(vec x)
-{
-    return _mm512_reduce_add_ps(x);
-}
-
-INLINE float vec_most(vec x)
-{
-    return _mm512_reduce_max_ps(x);
 }
 
 #endif

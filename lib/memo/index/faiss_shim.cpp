@@ -20,6 +20,7 @@
 #include <faiss/impl/DistanceComputer.h>
 #include <faiss/impl/HNSW.h>
 #include <faiss/invlists/InvertedLists.h>
+#include <faiss/utils/distances.h>
 
 extern "C" {
 #include "memo/index/scan_kernels.h"
@@ -30,30 +31,11 @@ namespace {
 using idx = int64_t;
 using Kernels = pc__scan_kernels;
 
-// From 100 neighbours on, FAISS's flat search allocates inside an OpenMP region.
-constexpr size_t flat_queue = 99;
 // A graph search visits more than this many vectors for each one that it keeps.
 constexpr size_t scan_rather = 4;
 constexpr int training_rounds = 10;
 // Per centre; more of them take longer and hardly improve the lists.
 constexpr size_t training_points = 64;
-
-// Keeps FAISS's OpenMP regions on the calling thread; the setting is thread-local.
-class OneThread {
-    int before = omp_get_max_threads();
-
-  public:
-    OneThread()
-    {
-        omp_set_num_threads(1);
-    }
-    ~OneThread()
-    {
-        omp_set_num_threads(before);
-    }
-    OneThread(const OneThread &) = delete;
-    OneThread &operator=(const OneThread &) = delete;
-};
 
 // The `want` nearest so far, in the caller's arrays: a heap that is always full, the farthest on
 // top.
@@ -103,12 +85,6 @@ class Distances : public faiss::DistanceComputer {
         return kernels.pair(rows + size_t(i) * dim, rows + size_t(j) * dim, dim);
     }
 };
-
-void scan_all(Distances &distances, size_t count, Queue &queue)
-{
-    for (size_t i = 0; i < count; i++)
-        queue.offer(distances(idx(i)), idx(i));
-}
 
 } // namespace
 
@@ -164,20 +140,10 @@ struct Flat final : pc__faiss {
     void search(const float *query, size_t want, size_t, float *distances,
                 int64_t *positions) const override
     {
-        if (want <= flat_queue) {
-            OneThread alone;
-            index.search(1, query, idx(want), distances, positions);
-            // sorted; where there are fewer, FAISS fills up with large numbers
-            std::replace_if(
-                distances, distances + want, [](float d) { return d > 3e38f; },
-                std::numeric_limits<float>::infinity());
-            return;
-        }
+        // What FAISS's own search does, but outside an OpenMP region.
         Queue queue(want, distances, positions);
-        std::unique_ptr<faiss::DistanceComputer> computer(index.get_distance_computer());
-        computer->set_query(query);
         for (size_t i = 0; i < count(); i++)
-            queue.offer((*computer)(idx(i)), idx(i));
+            queue.offer(faiss::fvec_L2sqr(query, index.get_xb() + i * dim, dim), idx(i));
         queue.sort();
     }
     void rows(float *out) const override
@@ -299,7 +265,8 @@ struct Graph final : pc__faiss {
         Queue queue(want, out, positions);
         distances.set_query(query);
         if (count() <= scan_rather * std::max(want, size_t(hnsw.efSearch))) {
-            scan_all(distances, count(), queue);
+            for (size_t i = 0; i < count(); i++)
+                queue.offer(distances(idx(i)), idx(i));
         } else {
             auto visited = table();
             hnsw.search(distances, int(want), positions, out, *visited);

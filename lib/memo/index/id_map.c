@@ -1,7 +1,7 @@
 /* Ids of an index by position, and back. */
 #include "memo/index/id_map.h"
 
-#include <string.h>
+#include "base/fail.h"
 
 /* Ids often count up, so the upper bits of a product are mixed in (Fibonacci hashing). */
 static size_t home_slot(const pc__id_map *id_map, int64_t id)
@@ -45,18 +45,14 @@ void pc__id_map_free(pc__id_map *id_map)
 {
     pc__free(id_map->mem, id_map->ids);
     pc__free(id_map->mem, id_map->slots);
-    id_map->ids = NULL;
-    id_map->slots = NULL;
-    id_map->count = id_map->capacity = id_map->living = id_map->slot_count = 0;
+    *id_map = (pc__id_map){.mem = id_map->mem};
 }
 
 pc_status pc__id_map_reserve(pc__id_map *id_map, size_t more)
 {
     size_t need = id_map->count + more, slots = id_map->slot_count ? id_map->slot_count : 16;
-    pc_status status = pc__grow(id_map->mem, (void **)&id_map->ids, &id_map->capacity, need,
-                                sizeof *id_map->ids);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(
+        pc__grow(id_map->mem, (void **)&id_map->ids, &id_map->capacity, need, sizeof *id_map->ids));
     while (slots / 2 < need)
         slots *= 2;
     if (slots == id_map->slot_count)

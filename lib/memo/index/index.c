@@ -11,39 +11,21 @@
 enum { MOST_DIM = 4096, MOST_LINKS = 256, MOST_EFFORT = 1 << 16 };
 #define MOST_VALUE 1e16f /* the sum of squared differences stays finite */
 
+#ifdef PC_HAVE_FAISS
+static const pc__index_ops *const faiss_ops = &pc__index_faiss_ops;
+#else
+static const pc__index_ops *const faiss_ops = NULL;
+#endif
+
 int pc__index_has_faiss(void)
 {
-#ifdef PC_HAVE_FAISS
-    return 1;
-#else
-    return 0;
-#endif
-}
-
-static pc_status ops_of(pc__index_kind kind, const pc__index_ops **out)
-{
-    switch (kind) {
-    case PC__INDEX_SCAN:
-        *out = &pc__index_scan_ops;
-        return PC_OK;
-    case PC__INDEX_FAISS_FLAT:
-    case PC__INDEX_FAISS_HNSW:
-    case PC__INDEX_FAISS_IVF:
-#ifdef PC_HAVE_FAISS
-        *out = &pc__index_faiss_ops;
-        return PC_OK;
-#else
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "index: this library was built without FAISS (CMake option PC_WITH_FAISS)");
-#endif
-    }
-    return pc__fail(PC_ERR_INVALID, "index: no such kind: %d", (int)kind);
+    return faiss_ops != NULL;
 }
 
 static pc_status check_index_options(const pc__index_options *o)
 {
     if (!o->dim || o->dim > MOST_DIM)
-        return pc__fail(PC_ERR_INVALID, "index: dimension %zu is not in 1 to %d", o->dim, MOST_DIM);
+        return pc__fail(PC_ERR_INVALID, "index: dimension %u is not in 1 to %d", o->dim, MOST_DIM);
     if (o->hnsw_links < 0 || o->hnsw_links == 1 || o->hnsw_links > MOST_LINKS)
         return pc__fail(PC_ERR_INVALID, "index: %d links are not in 2 to %d", (int)o->hnsw_links,
                         MOST_LINKS);
@@ -52,6 +34,11 @@ static pc_status check_index_options(const pc__index_options *o)
         if (rest[i] < 0 || rest[i] > MOST_EFFORT)
             return pc__fail(PC_ERR_INVALID, "index: option %d is not in 0 to %d", (int)rest[i],
                             MOST_EFFORT);
+    if ((unsigned)o->kind > PC__INDEX_FAISS_IVF)
+        return pc__fail(PC_ERR_INVALID, "index: no such kind: %d", (int)o->kind);
+    if (o->kind != PC__INDEX_SCAN && !faiss_ops)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "index: this library was built without FAISS (CMake option PC_WITH_FAISS)");
     return PC_OK;
 }
 
@@ -73,25 +60,23 @@ static int init_index_locks(pc__index *index)
 
 pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__index_options *options)
 {
-    const pc__index_ops *ops = NULL;
+    pc__index *index;
     pc_status status;
     *out = NULL;
-    if ((status = check_index_options(options)) < 0 || (status = ops_of(options->kind, &ops)) < 0)
-        return status;
-    pc__index *index = pc__calloc(mem, 1, sizeof *index);
+    PC__TRY_RETURN(check_index_options(options));
+    index = pc__calloc(mem, 1, sizeof *index);
     if (!index)
         return PC_ERR_NOMEM;
     index->mem = mem;
-    index->ops = ops;
-    if ((status = ops->create(&index->impl, mem, options)) < 0)
-        goto failed;
-    if (!init_index_locks(index)) {
-        ops->destroy(index->impl);
-        status = pc__fail(PC_ERR_NOMEM, "index: cannot make a lock");
-        goto failed;
+    index->kind = options->kind;
+    index->ops = options->kind == PC__INDEX_SCAN ? &pc__index_scan_ops : faiss_ops;
+    PC__TRY(index->ops->create(&index->impl, mem, options), failed);
+    if (init_index_locks(index)) {
+        *out = index;
+        return PC_OK;
     }
-    *out = index;
-    return PC_OK;
+    index->ops->destroy(index->impl);
+    status = pc__fail(PC_ERR_NOMEM, "index: cannot make a lock");
 failed:
     pc__free(mem, index);
     return status;
@@ -178,9 +163,8 @@ pc_status pc__index_add(pc__index *index, size_t count, const float *vectors, co
     if (!count)
         return PC_OK;
     pthread_mutex_lock(&index->writers);
-    if ((status = pc__index_check_vectors(index, count, vectors)) < 0
-        || (status = pc__index_check_ids(index, count, ids)) < 0)
-        goto done;
+    PC__TRY(pc__index_check_vectors(index, count, vectors), done);
+    PC__TRY(pc__index_check_ids(index, count, ids), done);
     pthread_rwlock_wrlock(&index->lock);
     status = index->ops->add(index->impl, count, vectors, ids);
     pthread_rwlock_unlock(&index->lock);
@@ -223,10 +207,7 @@ int pc__index_has(const pc__index *index, int64_t id)
 
 pc__index_kind pc__index_kind_of(const pc__index *index)
 {
-    pthread_rwlock_rdlock(index_lock(index));
-    pc__index_kind kind = index->impl->options.kind;
-    pthread_rwlock_unlock(index_lock(index));
-    return kind;
+    return index->kind;
 }
 
 pc_status pc__index_search(const pc__index *index, size_t queries, const float *vectors, size_t k,

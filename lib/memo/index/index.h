@@ -23,7 +23,7 @@ typedef enum pc__index_kind {
 
 typedef struct pc__index_options {
     pc__index_kind kind;
-    size_t dim;
+    uint32_t dim;
     int32_t hnsw_links, hnsw_build,
         hnsw_search;               /* M (2 to 256), efConstruction, efSearch; 0: default */
     int32_t ivf_lists, ivf_probes; /* 0: default by the number of vectors */

@@ -5,26 +5,31 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/fields.h"
 #include "base/little_endian.h"
 #include "memo/index/index_ops.h"
 
 enum { HEADER = 56, AT_ONCE = 1024 };
 static const uint8_t magic[8] = "pcindex\1";
 
+void pc__index_set_words(uint8_t *data, const void *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t word;
+        memcpy(&word, (const uint8_t *)words + 4 * i, 4);
+        pc__put_u32(data + 4 * i, word);
+    }
+}
+
 pc_status pc__index_put_words(pc__bytes *out, const void *words, size_t count)
 {
     uint8_t some[4 * AT_ONCE];
-    pc_status status = PC_OK;
-    for (size_t done = 0; done < count && status >= 0; done += AT_ONCE) {
-        size_t n = count - done < AT_ONCE ? count - done : AT_ONCE;
-        for (size_t i = 0; i < n; i++) {
-            uint32_t word;
-            memcpy(&word, (const uint8_t *)words + 4 * (done + i), 4);
-            pc__put_u32(some + 4 * i, word);
-        }
-        status = pc__bytes_add(out, some, 4 * n);
+    for (size_t done = 0, n; done < count; done += n) {
+        n = count - done < AT_ONCE ? count - done : AT_ONCE;
+        pc__index_set_words(some, (const uint8_t *)words + 4 * done, n);
+        PC__TRY_RETURN(pc__bytes_add(out, some, 4 * n));
     }
-    return status;
+    return PC_OK;
 }
 
 void pc__index_get_words(void *words, const uint8_t *data, size_t count)
@@ -35,19 +40,18 @@ void pc__index_get_words(void *words, const uint8_t *data, size_t count)
     }
 }
 
+#define OPTION(at, member) PC__FIELD(pc__index_options, at, member)
+static const pc__field header_fields[] = {
+    OPTION(8, kind),         OPTION(12, dim),       OPTION(16, hnsw_links), OPTION(20, hnsw_build),
+    OPTION(24, hnsw_search), OPTION(28, ivf_lists), OPTION(32, ivf_probes), OPTION(40, seed)};
+enum { AT_ZERO = 36, AT_COUNT = 48 };
+
 static pc_status put_index_header(const pc__index_impl *impl, pc__bytes *out)
 {
-    const pc__index_options *o = &impl->options;
-    const int32_t settings[] = {o->hnsw_links, o->hnsw_build, o->hnsw_search,
-                                o->ivf_lists,  o->ivf_probes, 0};
-    uint8_t header[HEADER];
+    uint8_t header[HEADER] = {0};
     memcpy(header, magic, sizeof magic);
-    pc__put_u32(header + 8, (uint32_t)o->kind);
-    pc__put_u32(header + 12, (uint32_t)o->dim);
-    for (size_t i = 0; i < 6; i++)
-        pc__put_u32(header + 16 + 4 * i, (uint32_t)settings[i]);
-    pc__put_u64(header + 40, o->seed);
-    pc__put_u64(header + 48, impl->id_map.count);
+    pc__fields_put(header, &impl->options, PC__FIELDS(header_fields));
+    pc__put_u64(header + AT_COUNT, impl->id_map.count);
     return pc__bytes_add(out, header, sizeof header);
 }
 
@@ -86,17 +90,10 @@ static pc_status read_index_header(const uint8_t *data, size_t size, pc__index_o
 {
     if (size < HEADER || memcmp(data, magic, sizeof magic))
         return pc__fail(PC_ERR_FORMAT, "not an index, or of another version");
-    *o = (pc__index_options){.kind = (pc__index_kind)pc__get_u32(data + 8),
-                             .dim = pc__get_u32(data + 12),
-                             .hnsw_links = (int32_t)pc__get_u32(data + 16),
-                             .hnsw_build = (int32_t)pc__get_u32(data + 20),
-                             .hnsw_search = (int32_t)pc__get_u32(data + 24),
-                             .ivf_lists = (int32_t)pc__get_u32(data + 28),
-                             .ivf_probes = (int32_t)pc__get_u32(data + 32),
-                             .seed = pc__get_u64(data + 40)};
-    uint64_t id_map = pc__get_u64(data + 48);
-    if (pc__get_u32(data + 36) || id_map > (size - HEADER) / (8 + 4 * o->dim))
-        return pc__fail(PC_ERR_FORMAT, "%llu vectors of %zu numbers in %zu bytes",
+    pc__fields_get(o, data, PC__FIELDS(header_fields));
+    uint64_t id_map = pc__get_u64(data + AT_COUNT);
+    if (pc__get_u32(data + AT_ZERO) || id_map > (size - HEADER) / (8 + 4 * (uint64_t)o->dim))
+        return pc__fail(PC_ERR_FORMAT, "%llu vectors of %u numbers in %zu bytes",
                         (unsigned long long)id_map, o->dim, size);
     *count = (size_t)id_map;
     return PC_OK;

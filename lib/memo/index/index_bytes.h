@@ -5,6 +5,7 @@
 #include "memo/index/index.h"
 
 /* Words of four bytes, little-endian. */
+void pc__index_set_words(uint8_t *data, const void *words, size_t count);
 pc_status pc__index_put_words(pc__bytes *out, const void *words, size_t count);
 void pc__index_get_words(void *words, const uint8_t *data, size_t count);
 

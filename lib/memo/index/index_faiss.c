@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/fields.h"
 #include "base/little_endian.h"
 #include "memo/index/faiss_shim.h"
 #include "memo/index/index_bytes.h"
@@ -104,9 +105,7 @@ static pc_status faiss_add(pc__index_impl *impl, size_t count, const float *vect
     faiss_index *f = (faiss_index *)(void *)impl;
     char text[PC__FAISS_TEXT] = "";
     int result = PC__FAISS_OK;
-    pc_status status = pc__id_map_reserve(&impl->id_map, count);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__id_map_reserve(&impl->id_map, count));
     if (impl->options.kind == PC__INDEX_FAISS_IVF && !pc__faiss_lists(f->faiss)) {
         result = pc__faiss_train(f->faiss, count, vectors, lists_for(&impl->options, count), text);
         f->trained = result ? 0 : count;
@@ -139,9 +138,9 @@ static size_t drop_removed(const pc__id_map *id_map, size_t want, float *found, 
 }
 
 /* Searches one query. `want` is doubled until k results remain and no tie is cut, unless very many
- * are tied. */
+ * are tied. *room: positions, then distances of what FAISS has found. */
 static pc_status search_one(const faiss_index *f, const float *query, size_t k, size_t *capacity,
-                            float **found, int64_t **at, float *distances, int64_t *ids)
+                            int64_t **room, float *distances, int64_t *ids)
 {
     const pc__id_map *id_map = &f->impl.id_map;
     size_t total = id_map->count, dead = total - id_map->living, lists = pc__faiss_lists(f->faiss);
@@ -151,25 +150,22 @@ static pc_status search_one(const faiss_index *f, const float *query, size_t k, 
     for (;; want *= 2, probes *= 2) {
         char text[PC__FAISS_TEXT] = "";
         want = want < total ? want : total;
-        size_t had = *capacity;
-        pc_status status = pc__grow(id_map->mem, (void **)found, &had, want, sizeof **found);
-        had = *capacity;
-        if (status < 0
-            || (status = pc__grow(id_map->mem, (void **)at, &had, want, sizeof **at)) < 0)
-            return status;
-        *capacity = had;
-        int result = pc__faiss_search(f->faiss, query, want, probes, *found, *at, text);
+        PC__TRY_RETURN(
+            pc__grow(id_map->mem, (void **)room, capacity, want, sizeof(int64_t) + sizeof(float)));
+        int64_t *at = *room;
+        float *found = (float *)(void *)(at + want);
+        int result = pc__faiss_search(f->faiss, query, want, probes, found, at, text);
         if (result)
             return faiss_error(result, text);
-        float farthest = (*found)[want - 1];
-        size_t got = drop_removed(id_map, want, *found, *at);
+        float farthest = found[want - 1];
+        size_t got = drop_removed(id_map, want, found, at);
         int all = want == total && probes >= lists;
         /* Behind a cut tie there may be a vector with a smaller id. */
-        int cut_tie = got >= k && (*found)[k - 1] == farthest;
+        int cut_tie = got >= k && found[k - 1] == farthest;
         if (all || (got >= need && (!cut_tie || want > 4 * k + 64))) {
             pc__nearest_start(distances, ids, k);
             for (size_t i = 0; i < got; i++)
-                pc__nearest_offer(distances, ids, k, (*found)[i], (*at)[i]);
+                pc__nearest_offer(distances, ids, k, found[i], at[i]);
             pc__nearest_sort(distances, ids, k);
             return PC_OK;
         }
@@ -180,19 +176,17 @@ static pc_status faiss_search(const pc__index_impl *impl, size_t queries, const 
                               size_t k, float *distances, int64_t *ids)
 {
     const faiss_index *f = (const faiss_index *)(const void *)impl;
-    float *found = NULL;
-    int64_t *at = NULL;
+    int64_t *room = NULL;
     size_t capacity = 0;
     pc_status status = PC_OK;
     for (size_t q = 0; q < queries && status >= 0; q++) {
         if (impl->id_map.living)
-            status = search_one(f, vectors + q * impl->options.dim, k, &capacity, &found, &at,
+            status = search_one(f, vectors + q * impl->options.dim, k, &capacity, &room,
                                 distances + q * k, ids + q * k);
         else
             pc__nearest_start(distances + q * k, ids + q * k, k);
     }
-    pc__free(impl->id_map.mem, found);
-    pc__free(impl->id_map.mem, at);
+    pc__free(impl->id_map.mem, room);
     return status;
 }
 
@@ -240,6 +234,9 @@ done:
 /* Behind the vectors: trained u64, neighbours u64, lists u64, entry i32, top level i32. Then of
  * HNSW the levels and neighbours; of IVF the list of each vector and the centres; 4 bytes each. */
 enum { STRUCTURE_HEADER = 32 };
+#define STRUCTURE(at, member) PC__FIELD(pc__faiss_structure, at, member)
+static const pc__field structure_fields[] = {STRUCTURE(8, neighbour_count), STRUCTURE(16, lists),
+                                             STRUCTURE(24, entry), STRUCTURE(28, top_level)};
 
 static pc_status faiss_write(const pc__index_impl *impl, pc__bytes *out)
 {
@@ -253,10 +250,7 @@ static pc_status faiss_write(const pc__index_impl *impl, pc__bytes *out)
         return status;
     pc__faiss_export(f->faiss, list_of, &structure);
     pc__put_u64(header, f->trained);
-    pc__put_u64(header + 8, structure.neighbour_count);
-    pc__put_u64(header + 16, structure.lists);
-    pc__put_u32(header + 24, (uint32_t)structure.entry);
-    pc__put_u32(header + 28, (uint32_t)structure.top_level);
+    pc__fields_put(header, &structure, PC__FIELDS(structure_fields));
     PC__TRY(pc__bytes_add(out, header, sizeof header), done);
     if (structure.levels) {
         PC__TRY(pc__index_put_words(out, structure.levels, count), done);
@@ -277,27 +271,22 @@ static pc_status find_structure(const faiss_index *f, size_t count, const uint8_
                                 const int32_t *words, size_t there, pc__faiss_structure *out)
 {
     size_t dim = f->impl.options.dim, need = 0;
-    *out = (pc__faiss_structure){.entry = (int32_t)pc__get_u32(header + 24),
-                                 .top_level = (int32_t)pc__get_u32(header + 28)};
-    uint64_t neighbours = pc__get_u64(header + 8), lists = pc__get_u64(header + 16);
     int graph = f->impl.options.kind == PC__INDEX_FAISS_HNSW,
         inverted = f->impl.options.kind == PC__INDEX_FAISS_IVF;
-    if (neighbours > there || lists > there / dim || (neighbours && !graph) || (lists && !inverted)
-        || (inverted && count && !lists))
+    *out = (pc__faiss_structure){0};
+    pc__fields_get(out, header, PC__FIELDS(structure_fields));
+    if (out->neighbour_count > there || out->lists > there / dim || (out->neighbour_count && !graph)
+        || (out->lists && !inverted) || (inverted && count && !out->lists))
         return pc__fail(PC_ERR_FORMAT, "structure of an index of another kind or size");
-    if (graph || (inverted && lists))
-        need = count + (size_t)neighbours + (size_t)lists * dim;
+    if (graph || out->lists)
+        need = count + out->neighbour_count + out->lists * dim;
     if (need != there)
         return pc__fail(PC_ERR_FORMAT, "structure of %zu words, not %zu", there, need);
-    if (graph) {
-        out->levels = words;
-        out->neighbours = words + count;
-        out->neighbour_count = (size_t)neighbours;
-    } else if (lists) {
-        out->list_of = words;
-        out->centres = (const float *)(const void *)(words + count);
-        out->lists = (size_t)lists;
-    }
+    if (!need)
+        return PC_OK;
+    out->levels = out->list_of = words;
+    out->neighbours = words + count;
+    out->centres = (const float *)(const void *)(words + count);
     return PC_OK;
 }
 
@@ -329,8 +318,7 @@ static pc_status faiss_read(pc__index_impl *impl, size_t count, const int64_t *i
     return status;
 }
 
-const pc__index_ops pc__index_faiss_ops = {.name = "FAISS",
-                                           .create = faiss_new,
+const pc__index_ops pc__index_faiss_ops = {.create = faiss_new,
                                            .destroy = faiss_free,
                                            .add = faiss_add,
                                            .remove = faiss_remove,

@@ -21,7 +21,7 @@ typedef struct pc__index_file_section {
 typedef struct pc__index_file_head {
     uint64_t projector; /* XXH3-64 of the projector's file */
     uint64_t bytes;     /* of the whole file */
-    size_t count;
+    uint32_t count;
     pc__index_file_section *sections; /* [count], by tokens, then layer */
 } pc__index_file_head;
 

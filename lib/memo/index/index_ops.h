@@ -14,7 +14,6 @@ typedef struct pc__index_impl { /* first member of the struct of each kind */
 } pc__index_impl;
 
 typedef struct pc__index_ops {
-    const char *name;
     pc_status (*create)(pc__index_impl **out, const pc_allocator *mem,
                         const pc__index_options *options);
     void (*destroy)(pc__index_impl *impl);
@@ -42,6 +41,7 @@ pc_status pc__index_check_ids(const pc__index *index, size_t count, const int64_
 
 struct pc__index {
     const pc_allocator *mem;
+    pc__index_kind kind;
     const pc__index_ops *ops;
     pthread_mutex_t writers; /* one adds, removes or rebuilds at a time */
     pthread_rwlock_t lock;   /* of `impl` and all in it */

@@ -158,8 +158,7 @@ static void scan_copy_vectors(const pc__index_impl *impl, float *out)
             out[i * impl->options.dim + d] = *element(s, i, d);
 }
 
-const pc__index_ops pc__index_scan_ops = {.name = "scan",
-                                          .create = scan_new,
+const pc__index_ops pc__index_scan_ops = {.create = scan_new,
                                           .destroy = scan_free,
                                           .add = scan_add,
                                           .remove = scan_remove,

@@ -82,18 +82,11 @@ static void join_planes(const pc__map_compressor *p, uint8_t *layer)
     memcpy(layer + p->bytes - tail, p->planes + p->bytes - tail, tail);
 }
 
-/* Makes room for a frame behind what is there. */
-static pc_status reserve_frame(pc__bytes *out, size_t more)
-{
-    return pc__grow(out->mem, (void **)&out->data, &out->capacity, out->size + more + 1, 1);
-}
-
 pc_status pc__map_compress(pc__map_compressor *compressor, const void *layer, pc__bytes *out)
 {
     size_t size;
-    pc_status status = reserve_frame(out, compressor->bytes);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__grow(out->mem, (void **)&out->data, &out->capacity,
+                            out->size + compressor->bytes + 1, 1));
     split_planes(compressor, layer);
     size = ZSTD_compressCCtx(compressor->encoder, out->data + out->size, compressor->bytes - 1,
                              compressor->planes, compressor->bytes, LEVEL);

@@ -1,4 +1,5 @@
-/* Room and memory of the data file. Owns its descriptor, its free space and its mappings. */
+/* Room and memory of the data file, and writing a record into its room. Owns the file's descriptor,
+ * its free space and its mappings. */
 #include "memo/maps/map_data.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 
 #define LEAST_SPARE (UINT64_C(1) << 30) /* addresses of a mapping with room to grow */
 #define VIEW_STEP (UINT64_C(1) << 16)
+#define WRITE_AT_ONCE (UINT64_C(1) << 20) /* records up to this size */
 
 void pc__map_data_init(pc__map_data *data, const pc_allocator *mem, const pc__dir *dir,
                        uint64_t budget)
@@ -193,48 +195,27 @@ static pc_status lock_extent(pc__map_data *data, uint64_t at, uint64_t bytes, ui
                                       data->dir->path, strerror(error));
 }
 
-/* Takes the next gap after *last that is large enough, and within the budget. */
-static int take_gap(pc__map_data *data, uint64_t bytes, uint64_t keep_free, pc__map_gap *last,
-                    uint64_t *at)
-{
-    size_t gap;
-    int fits = 0;
-    pthread_mutex_lock(&data->lock);
-    while (!fits && (gap = pc__map_space_find(&data->space, bytes, last)) != SIZE_MAX) {
-        *last = data->space.gaps[gap];
-        fits = fits_budget(data, gap, bytes, keep_free);
-        if (fits)
-            *at = pc__map_space_take(&data->space, gap, bytes);
-    }
-    pthread_mutex_unlock(&data->lock);
-    return fits;
-}
-
-static pc_status place_in_gap(pc__map_data *data, uint64_t bytes, uint64_t keep_free, uint64_t *at)
+/* Takes room in the smallest gap that readers do not use, or at the end of the file, within the
+ * budget. */
+static pc_status place_once(pc__map_data *data, uint64_t bytes, uint64_t keep_free, uint64_t *at)
 {
     pc__map_gap last = {0};
     pc_status status = PC_MISS;
-    while (status == PC_MISS && take_gap(data, bytes, keep_free, &last, at))
-        status = lock_extent(data, *at, bytes, bytes);
+    size_t gap = 0;
+    while (status == PC_MISS && gap != SIZE_MAX) {
+        int fits;
+        pthread_mutex_lock(&data->lock);
+        gap = pc__map_space_find(&data->space, bytes, &last);
+        fits = fits_budget(data, gap, bytes, keep_free);
+        if (gap != SIZE_MAX)
+            last = data->space.gaps[gap];
+        if (fits)
+            *at = pc__map_space_take(&data->space, gap, bytes);
+        pthread_mutex_unlock(&data->lock);
+        if (fits)
+            status = lock_extent(data, *at, bytes, gap == SIZE_MAX ? 0 : bytes);
+    }
     return status;
-}
-
-static pc_status place_at_end(pc__map_data *data, uint64_t bytes, uint64_t keep_free, uint64_t *at)
-{
-    int fits;
-    pthread_mutex_lock(&data->lock);
-    fits = fits_budget(data, SIZE_MAX, bytes, keep_free);
-    if (fits)
-        *at = pc__map_space_append(&data->space, bytes);
-    pthread_mutex_unlock(&data->lock);
-    return fits ? lock_extent(data, *at, bytes, 0) : PC_MISS;
-}
-
-static pc_status place_anywhere(pc__map_data *data, uint64_t bytes, uint64_t keep_free,
-                                uint64_t *at)
-{
-    pc_status status = place_in_gap(data, bytes, keep_free, at);
-    return status == PC_MISS ? place_at_end(data, bytes, keep_free, at) : status;
 }
 
 pc_status pc__map_data_place(pc__map_data *data, uint64_t bytes, uint64_t keep_free, uint64_t *at)
@@ -245,10 +226,10 @@ pc_status pc__map_data_place(pc__map_data *data, uint64_t bytes, uint64_t keep_f
     pthread_mutex_unlock(&data->lock);
     if (status < 0)
         return status;
-    status = place_anywhere(data, bytes, keep_free, at);
+    status = place_once(data, bytes, keep_free, at);
     if (status == PC_MISS && data->budget) {
         pc__map_data_punch(data);
-        status = place_anywhere(data, bytes, keep_free, at);
+        status = place_once(data, bytes, keep_free, at);
     }
     if (status != PC_OK)
         return status;
@@ -313,4 +294,89 @@ void pc__map_data_truncate(pc__map_data *data)
         pthread_mutex_unlock(&data->lock);
     }
     pc__map_data_unlock(data, end, 0);
+}
+
+/* ------------------------------------------------------------------ writing a record
+ * The header goes first, so that a reader of the record that was there sees at once that it is
+ * gone. Zeros fill up the last page: no old header in it can pass for a record. */
+
+typedef struct record_write {
+    int fd;
+    const pc__map_log_entry *entry;
+    const pc__map_record_parts *parts;
+    uint8_t *head; /* up to the first layer; of a small record all of it */
+} record_write;
+
+static uint64_t layer_size(const record_write *w, int32_t layer)
+{
+    return w->parts->sizes ? w->parts->sizes[layer] : w->parts->layout->layer_bytes;
+}
+
+/* Writes the rows of the table; returns the bytes of the record. */
+static uint64_t fill_table(const record_write *w)
+{
+    uint64_t at = w->parts->layout->layers, end = at;
+    for (int32_t i = 0; i < w->parts->layers; i++) {
+        pc__map_row row = {at, layer_size(w, i), {0}};
+        pc__checksum_of(w->parts->maps[i], (size_t)row.bytes, row.sum);
+        pc__map_row_put(w->head, i, &row);
+        end = at + row.bytes;
+        at = pc__map_round_up(end, PC__MAPS_ALIGN);
+    }
+    return end;
+}
+
+static int write_small(const record_write *w)
+{
+    uint64_t at = w->parts->layout->layers;
+    for (int32_t i = 0; i < w->parts->layers; i++) {
+        memcpy(w->head + at, w->parts->maps[i], (size_t)layer_size(w, i));
+        at = pc__map_round_up(at + layer_size(w, i), PC__MAPS_ALIGN);
+    }
+    return pc__write_at(w->fd, w->head, (size_t)pc__map_extent(w->entry), w->entry->at);
+}
+
+static int write_large(const record_write *w)
+{
+    static const uint8_t zeros[PC__MAPS_PAGE];
+    uint64_t at = w->parts->layout->layers, start = w->entry->at;
+    int error = pc__write_at(w->fd, w->head, (size_t)at, start);
+    for (int32_t i = 0; i < w->parts->layers && !error; i++) {
+        uint64_t end = at + layer_size(w, i),
+                 next = pc__map_round_up(end,
+                                         end == w->entry->bytes ? PC__MAPS_PAGE : PC__MAPS_ALIGN);
+        error = pc__write_at(w->fd, w->parts->maps[i], (size_t)layer_size(w, i), start + at);
+        if (!error && next > end)
+            error = pc__write_at(w->fd, zeros, (size_t)(next - end), start + end);
+        at = next;
+    }
+    return error;
+}
+
+pc_status pc__map_data_write(pc__map_data *data, pc__map_log_entry *entry,
+                             const pc__map_record_parts *parts, int sync)
+{
+    const pc__map_layout *layout = parts->layout;
+    record_write w = {data->fd, entry, parts, NULL};
+    /* Compressed layers lie in one piece of memory already: no need to copy them. */
+    int is_small = !parts->sizes && layout->bytes <= WRITE_AT_ONCE, error;
+    uint8_t metadata_sum[PC__CHECKSUM];
+    w.head = pc__calloc(
+        data->mem, 1,
+        (size_t)(is_small ? pc__map_round_up(layout->bytes, PC__MAPS_PAGE) : layout->layers));
+    if (!w.head)
+        return PC_ERR_NOMEM;
+    if (entry->metadata)
+        memcpy(w.head + layout->metadata, parts->metadata, entry->metadata);
+    pc__checksum_of(parts->metadata, entry->metadata, metadata_sum);
+    entry->bytes = fill_table(&w);
+    pc__map_record_put(w.head, entry, layout, parts->layers, data->nonce, metadata_sum);
+    error = is_small ? write_small(&w) : write_large(&w);
+    pc__free(data->mem, w.head);
+    if (!error && sync && fdatasync(data->fd))
+        error = errno;
+    if (!error)
+        return PC_OK;
+    errno = error;
+    return pc__dir_fault(data->dir, PC__MAPS_DATA);
 }

@@ -41,6 +41,12 @@ enum {
     REC_METADATA_SUM = 96,
     REC_SUM = PC__MAPS_HEADER_SUM
 };
+#define ROW(at, member) PC__FIELD(pc__map_row, at, member)
+static const pc__field row_fields[] = {ROW(0, at), ROW(8, bytes), ROW(16, sum)};
+/* maps.data, mark */
+enum { MARK_SUM = 16 };
+#define MARK(at, member) PC__FIELD(pc__map_log_mark, at, member)
+static const pc__field mark_fields[] = {MARK(0, generation), MARK(8, entries)};
 /* maps.data, header */
 enum { DATA_VERSION = 8, DATA_PAGE = 12, DATA_NONCE = 16, DATA_SUM = 32 };
 
@@ -173,18 +179,15 @@ pc_status pc__map_data_header_get(const uint8_t *data, size_t size,
     return PC_OK;
 }
 
-enum { MARK_ENTRIES = 8, MARK_SUM = 16 };
-
 void pc__map_log_mark_put(const pc__map_log_mark *mark, uint8_t out[PC__MAPS_MARK])
 {
-    pc__put_u64(out, mark->generation);
-    pc__put_u64(out + MARK_ENTRIES, mark->entries);
+    pc__fields_put(out, mark, PC__FIELDS(mark_fields));
     put_sum(out, MARK_SUM);
 }
 
 int pc__map_log_mark_get(const uint8_t data[PC__MAPS_MARK], pc__map_log_mark *out)
 {
-    *out = (pc__map_log_mark){pc__get_u64(data), pc__get_u64(data + MARK_ENTRIES)};
+    pc__fields_get(out, data, PC__FIELDS(mark_fields));
     return out->generation && out->entries <= PC__MAPS_MOST_BYTES && has_sum(data, MARK_SUM);
 }
 
@@ -225,22 +228,18 @@ int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_sign
 
 /* -------------------------------------------------------------------------- records */
 
-void pc__map_record_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes,
-                            const uint8_t sum[PC__CHECKSUM])
+void pc__map_row_put(uint8_t *header, int32_t layer, const pc__map_row *row)
 {
-    uint8_t *row = header + PC__MAPS_HEADER + (size_t)layer * PC__MAPS_ROW;
-    pc__put_u64(row, at);
-    pc__put_u64(row + 8, bytes);
-    memcpy(row + 16, sum, PC__CHECKSUM);
+    pc__fields_put(header + PC__MAPS_HEADER + (size_t)layer * PC__MAPS_ROW, row,
+                   PC__FIELDS(row_fields));
 }
 
-void pc__map_record_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes,
-                            const uint8_t **sum)
+pc__map_row pc__map_row_get(const uint8_t *header, int32_t layer)
 {
-    const uint8_t *row = header + PC__MAPS_HEADER + (size_t)layer * PC__MAPS_ROW;
-    *at = pc__get_u64(row);
-    *bytes = pc__get_u64(row + 8);
-    *sum = row + 16;
+    pc__map_row row;
+    pc__fields_get(&row, header + PC__MAPS_HEADER + (size_t)layer * PC__MAPS_ROW,
+                   PC__FIELDS(row_fields));
+    return row;
 }
 
 static void sum_header(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM])
@@ -252,22 +251,30 @@ static void sum_header(const uint8_t *header, size_t size, uint8_t out[PC__CHECK
     pc__checksum_end(&sum, out);
 }
 
+/* All of a record's header but its checksum. */
+static void put_record_head(uint8_t *out, const pc__map_log_entry *entry,
+                            const pc__map_layout *layout, int32_t layers, const uint8_t *nonce,
+                            const uint8_t *metadata_sum)
+{
+    memset(out, 0, PC__MAPS_HEADER);
+    memcpy(out, record_magic, 8);
+    pc__put_u64(out + REC_ID, (uint64_t)entry->id);
+    pc__put_u32(out + REC_HEADER, (uint32_t)layout->header);
+    pc__put_u32(out + REC_LAYERS, (uint32_t)layers);
+    pc__put_u32(out + REC_TOKENS, entry->tokens);
+    pc__put_u32(out + REC_METADATA, entry->metadata);
+    pc__put_u32(out + REC_FLAGS, entry->flags);
+    pc__put_u64(out + REC_BYTES, entry->bytes);
+    memcpy(out + REC_TOKENS_ID, entry->tokens_id.bytes, sizeof entry->tokens_id.bytes);
+    memcpy(out + REC_NONCE, nonce, PC__MAPS_NONCE);
+    memcpy(out + REC_METADATA_SUM, metadata_sum, PC__CHECKSUM);
+}
+
 void pc__map_record_put(uint8_t *header, pc__map_log_entry *entry, const pc__map_layout *layout,
                         int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
                         const uint8_t metadata_sum[PC__CHECKSUM])
 {
-    memset(header, 0, PC__MAPS_HEADER);
-    memcpy(header, record_magic, 8);
-    pc__put_u64(header + REC_ID, (uint64_t)entry->id);
-    pc__put_u32(header + REC_HEADER, (uint32_t)layout->header);
-    pc__put_u32(header + REC_LAYERS, (uint32_t)layers);
-    pc__put_u32(header + REC_TOKENS, entry->tokens);
-    pc__put_u32(header + REC_METADATA, entry->metadata);
-    pc__put_u32(header + REC_FLAGS, entry->flags);
-    pc__put_u64(header + REC_BYTES, entry->bytes);
-    memcpy(header + REC_TOKENS_ID, entry->tokens_id.bytes, 32);
-    memcpy(header + REC_NONCE, nonce, PC__MAPS_NONCE);
-    memcpy(header + REC_METADATA_SUM, metadata_sum, PC__CHECKSUM);
+    put_record_head(header, entry, layout, layers, nonce, metadata_sum);
     sum_header(header, (size_t)layout->header, entry->sum);
     memcpy(header + REC_SUM, entry->sum, PC__CHECKSUM);
 }
@@ -280,31 +287,24 @@ const uint8_t *pc__map_record_metadata_sum(const uint8_t *header)
 const char *pc__map_record_check(const uint8_t *data, const pc__map_log_entry *entry,
                                  const pc__map_layout *layout, int32_t layers)
 {
-    uint8_t sum[PC__CHECKSUM];
+    uint8_t sum[PC__CHECKSUM], head[PC__MAPS_HEADER];
     uint64_t end = layout->layers;
     if (memcmp(data + REC_SUM, entry->sum, PC__CHECKSUM))
         return "its header belongs to another record, or is damaged";
     sum_header(data, (size_t)layout->header, sum);
     if (memcmp(sum, entry->sum, PC__CHECKSUM))
         return "its header is damaged";
-    if (memcmp(data, record_magic, 8) || pc__get_u64(data + REC_ID) != (uint64_t)entry->id
-        || pc__get_u32(data + REC_HEADER) != layout->header
-        || pc__get_u32(data + REC_LAYERS) != (uint32_t)layers
-        || pc__get_u32(data + REC_TOKENS) != entry->tokens
-        || pc__get_u32(data + REC_METADATA) != entry->metadata
-        || pc__get_u32(data + REC_FLAGS) != entry->flags
-        || pc__get_u64(data + REC_BYTES) != entry->bytes)
+    put_record_head(head, entry, layout, layers, data + REC_NONCE, data + REC_METADATA_SUM);
+    if (memcmp(data, head, REC_SUM))
         return "its header and the log differ";
     for (int32_t i = 0; i < layers; i++) {
-        const uint8_t *layer_sum;
-        uint64_t at, bytes;
-        pc__map_record_row_get(data, i, &at, &bytes, &layer_sum);
-        if (at != pc__map_round_up(end, PC__MAPS_ALIGN) || at > entry->bytes || !bytes
-            || bytes > entry->bytes - at
-            || (entry->flags & PC__MAPS_COMPRESSED ? bytes > layout->layer_bytes
-                                                   : bytes != layout->layer_bytes))
+        pc__map_row row = pc__map_row_get(data, i);
+        if (row.at != pc__map_round_up(end, PC__MAPS_ALIGN) || row.at > entry->bytes || !row.bytes
+            || row.bytes > entry->bytes - row.at
+            || (entry->flags & PC__MAPS_COMPRESSED ? row.bytes > layout->layer_bytes
+                                                   : row.bytes != layout->layer_bytes))
             return "its table is not valid";
-        end = at + bytes;
+        end = row.at + row.bytes;
     }
     return end == entry->bytes ? NULL : "its table is not valid";
 }

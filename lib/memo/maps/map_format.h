@@ -103,14 +103,17 @@ int pc__map_log_entry_get(const uint8_t data[PC__MAPS_ENTRY], const pc__map_sign
                           pc__map_log_entry *out);
 
 /* Writes a record's header and sets entry->sum. header: [layout.header] bytes, in which
- * pc__map_record_row_put has written the table. */
+ * pc__map_row_put has written the table. */
 void pc__map_record_put(uint8_t *header, pc__map_log_entry *entry, const pc__map_layout *layout,
                         int32_t layers, const uint8_t nonce[PC__MAPS_NONCE],
                         const uint8_t metadata_sum[PC__CHECKSUM]);
-void pc__map_record_row_put(uint8_t *header, int32_t layer, uint64_t at, uint64_t bytes,
-                            const uint8_t sum[PC__CHECKSUM]);
-void pc__map_record_row_get(const uint8_t *header, int32_t layer, uint64_t *at, uint64_t *bytes,
-                            const uint8_t **sum);
+/* A row of a record's table. */
+typedef struct pc__map_row {
+    uint64_t at, bytes;
+    uint8_t sum[PC__CHECKSUM];
+} pc__map_row;
+void pc__map_row_put(uint8_t *header, int32_t layer, const pc__map_row *row);
+pc__map_row pc__map_row_get(const uint8_t *header, int32_t layer);
 /* Checks that the header belongs to the entry and is not damaged, and that its table is valid.
  * data: entry->bytes of the record. Returns NULL, or what is wrong. */
 const char *pc__map_record_check(const uint8_t *data, const pc__map_log_entry *entry,

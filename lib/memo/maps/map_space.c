@@ -46,32 +46,29 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 
 uint64_t pc__map_space_take(pc__map_space *space, size_t index, uint64_t bytes)
 {
-    pc__map_gap *gap = &space->gaps[index];
-    uint64_t at = gap->at, left = gap->bytes - bytes, on_disk = smaller(gap->on_disk, left);
-    space->on_disk -= gap->on_disk - on_disk;
+    uint64_t at = space->end, left, on_disk;
     space->taken += bytes;
     space->pieces++;
+    if (index == SIZE_MAX) {
+        space->end += bytes;
+        return at;
+    }
+    pc__map_gap *gap = &space->gaps[index];
+    at = gap->at;
+    left = gap->bytes - bytes;
+    on_disk = smaller(gap->on_disk, left);
+    space->on_disk -= gap->on_disk - on_disk;
     *gap = (pc__map_gap){at + bytes, left, on_disk};
     if (!left)
         remove_gap(space, index);
     return at;
 }
 
-uint64_t pc__map_space_append(pc__map_space *space, uint64_t bytes)
-{
-    uint64_t at = space->end;
-    space->taken += bytes;
-    space->pieces++;
-    space->end += bytes;
-    return at;
-}
-
 int64_t pc__map_space_growth(const pc__map_space *space, size_t index, uint64_t bytes)
 {
-    const pc__map_gap *gap;
     if (index == SIZE_MAX)
         return (int64_t)bytes;
-    gap = &space->gaps[index];
+    const pc__map_gap *gap = &space->gaps[index];
     return (int64_t)(bytes + smaller(gap->on_disk, gap->bytes - bytes)) - (int64_t)gap->on_disk;
 }
 

@@ -27,12 +27,10 @@ void pc__map_space_free(pc__map_space *space, const pc_allocator *mem);
 
 /* The smallest gap of at least `bytes` behind *last in the order (size, offset). SIZE_MAX: none. */
 size_t pc__map_space_find(const pc__map_space *space, uint64_t bytes, const pc__map_gap *last);
-/* Takes the first `bytes` of a gap, and returns their offset. The rest of the gap counts as on disk
- * as far as it can. */
+/* Takes the first `bytes` of a gap, or bytes at `end` (index SIZE_MAX), and returns their offset.
+ * The rest of the gap counts as on disk as far as it can. */
 uint64_t pc__map_space_take(pc__map_space *space, size_t index, uint64_t bytes);
-uint64_t pc__map_space_append(pc__map_space *space, uint64_t bytes); /* takes them at `end` */
-/* How many more bytes would occupy the disk after taking them (index SIZE_MAX: at the end). May be
- * negative. */
+/* How many more bytes would occupy the disk after taking them. May be negative. */
 int64_t pc__map_space_growth(const pc__map_space *space, size_t index, uint64_t bytes);
 /* Gives an extent back. */
 void pc__map_space_return(pc__map_space *space, uint64_t at, uint64_t bytes, uint64_t on_disk);

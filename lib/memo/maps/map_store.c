@@ -184,12 +184,12 @@ size_t pc__map_store_count(const pc__map_store *store)
     return count;
 }
 
-pc_status pc__map_store_each(pc__map_store *store,
-                             int (*visit)(void *user, const pc__map_record *record), void *user)
+void pc__map_store_each(pc__map_store *store,
+                        int (*visit)(void *user, const pc__map_record *record), void *user)
 {
     pc__map_record record = {.id = -1};
-    for (;;) {
-        pc__map_item *item;
+    const pc__map_item *item;
+    do {
         pthread_mutex_lock(&store->guard);
         item = pc__map_table_next(&store->table, record.id);
         if (item)
@@ -200,9 +200,7 @@ pc_status pc__map_store_each(pc__map_store *store,
                                       .bytes = item->entry.bytes,
                                       .used = item->gets};
         pthread_mutex_unlock(&store->guard);
-        if (!item || visit(user, &record))
-            return PC_OK;
-    }
+    } while (item && !visit(user, &record));
 }
 
 pc_status pc__map_store_remove(pc__map_store *store, int64_t id)
@@ -232,7 +230,7 @@ pc_status pc__map_store_sync(pc__map_store *store)
     return status;
 }
 
-void pc__map_store_get_stats(pc__map_store *store, pc__map_store_stats *out)
+void pc__map_store_get_stats(pc__map_store *store, pc_memo_stats *out)
 {
     pthread_mutex_lock(&store->guard);
     *out = store->counts;

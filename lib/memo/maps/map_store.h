@@ -55,8 +55,8 @@ void pc__map_store_free(pc__map_store *store); /* maps were released before; NUL
 size_t pc__map_store_count(const pc__map_store *store);
 /* Visits all records by ascending id, until `visit` returns non-zero. It is called without the
  * store's lock. */
-pc_status pc__map_store_each(pc__map_store *store,
-                             int (*visit)(void *user, const pc__map_record *record), void *user);
+void pc__map_store_each(pc__map_store *store,
+                        int (*visit)(void *user, const pc__map_record *record), void *user);
 
 /* Adds a record. maps [layer]: maps in the format of the signature, pc__map_bytes of (heads,
  * tokens, causal) each. *id: the new record's. Records with lower scores are evicted to make room;
@@ -89,11 +89,7 @@ void pc__maps_release(pc__map_store *store, pc__maps *maps);
 pc_status pc__map_store_sync(pc__map_store *store);
 /* Compresses cold records, and gives free room back to the system as holes. */
 pc_status pc__map_store_tidy(pc__map_store *store);
-typedef struct pc__map_store_stats {
-    /* stored = live + evicted + removed + damaged, since the store was opened; records that were
-     * there then count as stored. */
-    uint64_t stored, live, evicted, removed, damaged, bytes, budget_bytes;
-} pc__map_store_stats;
-void pc__map_store_get_stats(pc__map_store *store, pc__map_store_stats *out);
+/* Sets the numbers from `stored` to `budget_bytes`, the others to 0. */
+void pc__map_store_get_stats(pc__map_store *store, pc_memo_stats *out);
 
 #endif

@@ -20,15 +20,13 @@ static int is_all_zero(const uint8_t *data, uint64_t size)
 
 static const char *check_layer(const uint8_t *data, int32_t layer, uint64_t *end)
 {
-    const uint8_t *want;
+    pc__map_row row = pc__map_row_get(data, layer);
     uint8_t sum[PC__CHECKSUM];
-    uint64_t at, bytes;
-    pc__map_record_row_get(data, layer, &at, &bytes, &want);
-    if (!is_all_zero(data + *end, at - *end)) /* every bit of a record is checked */
+    if (!is_all_zero(data + *end, row.at - *end)) /* every bit of a record is checked */
         return "the bytes between its layers are not 0";
-    pc__checksum_of(data + at, (size_t)bytes, sum);
-    *end = at + bytes;
-    return memcmp(sum, want, sizeof sum) ? "the checksum of a layer is wrong" : NULL;
+    pc__checksum_of(data + row.at, (size_t)row.bytes, sum);
+    *end = row.at + row.bytes;
+    return memcmp(sum, row.sum, sizeof sum) ? "the checksum of a layer is wrong" : NULL;
 }
 
 /* NULL, or what is wrong. */
@@ -207,76 +205,21 @@ static pc_status decompress_layers(pc__map_store *store, map_loan *loan)
     const pc__map_signature *signature = &store->options.signature;
     size_t bytes = (size_t)loan->pin.layout.layer_bytes,
            stride = (size_t)pc__map_round_up(bytes, PC__MAPS_ALIGN);
-    pc__map_compressor *compressor = NULL;
-    pc_status status = pc__map_compressor_new(&compressor, &store->mem, signature->format, bytes,
-                                              1);
-    if (status < 0)
-        return status;
+    pc__map_compressor *compressor;
+    pc_status status = PC_OK;
+    PC__TRY_RETURN(pc__map_compressor_new(&compressor, &store->mem, signature->format, bytes, 1));
     loan->decompressed = pc__alloc_aligned(&store->mem, stride * (size_t)signature->layers,
                                            PC__MAPS_ALIGN);
     if (!loan->decompressed)
         status = PC_ERR_NOMEM;
     for (int32_t i = 0; i < signature->layers && status == PC_OK; i++) {
-        const uint8_t *sum;
-        uint64_t at, compressed;
-        pc__map_record_row_get(loan->pin.data, i, &at, &compressed, &sum);
-        loan->layer[i] = loan->decompressed + (size_t)i * stride;
-        status = pc__map_decompress(compressor, loan->pin.data + at, (size_t)compressed,
-                                    loan->decompressed + (size_t)i * stride);
+        pc__map_row row = pc__map_row_get(loan->pin.data, i);
+        uint8_t *layer = loan->decompressed + (size_t)i * stride;
+        loan->layer[i] = layer;
+        status = pc__map_decompress(compressor, loan->pin.data + row.at, (size_t)row.bytes, layer);
     }
     pc__map_compressor_free(compressor);
     return status;
-}
-
-static void point_to_layers(const pc__map_store *store, map_loan *loan)
-{
-    for (int32_t i = 0; i < store->options.signature.layers; i++) {
-        const uint8_t *sum;
-        uint64_t at, bytes;
-        pc__map_record_row_get(loan->pin.data, i, &at, &bytes, &sum);
-        loan->layer[i] = loan->pin.data + at;
-    }
-}
-
-static void free_loan(pc__map_store *store, map_loan *loan)
-{
-    pc__free(&store->mem, loan->decompressed);
-    pc__free(&store->mem, loan);
-}
-
-pc_status pc__map_store_borrow(pc__map_store *store, int64_t id, int how, pc__maps *out)
-{
-    size_t layers = (size_t)store->options.signature.layers;
-    map_loan *loan = pc__alloc(&store->mem, sizeof *loan + layers * sizeof *loan->layer);
-    pc_status status = PC_ERR_NOMEM;
-    *out = (pc__maps){0};
-    if (!loan)
-        return status;
-    loan->decompressed = NULL;
-    status = pc__map_store_pin(store, id, how | PC__MAP_PIN_LAYERS, &loan->pin);
-    if (status != PC_OK) {
-        free_loan(store, loan);
-        return status;
-    }
-    if (loan->pin.entry.flags & PC__MAPS_COMPRESSED)
-        status = decompress_layers(store, loan);
-    else
-        point_to_layers(store, loan);
-    if (status == PC_OK) {
-        *out = (pc__maps){loan->layer, loan};
-        return PC_OK;
-    }
-    if (status == PC_MISS) /* checksums are right, but it does not decompress */
-        status = end_damaged(store, &loan->pin, "a compressed layer cannot be decompressed");
-    else
-        pc__map_store_unpin(store, &loan->pin);
-    free_loan(store, loan);
-    return status;
-}
-
-pc_status pc__map_store_get(pc__map_store *store, int64_t id, pc__maps *out)
-{
-    return pc__map_store_borrow(store, id, PC__MAP_PIN_USE, out);
 }
 
 void pc__maps_release(pc__map_store *store, pc__maps *maps)
@@ -284,9 +227,44 @@ void pc__maps_release(pc__map_store *store, pc__maps *maps)
     map_loan *loan = maps->owner;
     if (loan) {
         pc__map_store_unpin(store, &loan->pin);
-        free_loan(store, loan);
+        pc__free(&store->mem, loan->decompressed);
+        pc__free(&store->mem, loan);
     }
     *maps = (pc__maps){0};
+}
+
+pc_status pc__map_store_borrow(pc__map_store *store, int64_t id, int how, pc__maps *out)
+{
+    int32_t layers = store->options.signature.layers;
+    map_loan *loan = pc__alloc(&store->mem, sizeof *loan + (size_t)layers * sizeof *loan->layer);
+    pc__map_log_entry entry;
+    pc_status status;
+    *out = (pc__maps){0};
+    if (!loan)
+        return PC_ERR_NOMEM;
+    status = pc__map_store_pin(store, id, how | PC__MAP_PIN_LAYERS, &loan->pin);
+    if (status != PC_OK) {
+        pc__free(&store->mem, loan);
+        return status;
+    }
+    *out = (pc__maps){loan->layer, loan};
+    loan->decompressed = NULL;
+    entry = loan->pin.entry;
+    if (entry.flags & PC__MAPS_COMPRESSED)
+        status = decompress_layers(store, loan);
+    else
+        for (int32_t i = 0; i < layers; i++)
+            loan->layer[i] = loan->pin.data + pc__map_row_get(loan->pin.data, i).at;
+    if (status != PC_OK)
+        pc__maps_release(store, out);
+    if (status == PC_MISS) /* checksums are right, but it does not decompress */
+        status = drop_damaged(store, &entry, "a compressed layer cannot be decompressed");
+    return status;
+}
+
+pc_status pc__map_store_get(pc__map_store *store, int64_t id, pc__maps *out)
+{
+    return pc__map_store_borrow(store, id, PC__MAP_PIN_USE, out);
 }
 
 /* ------------------------------------------------------------------ metadata */

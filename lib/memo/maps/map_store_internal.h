@@ -30,7 +30,7 @@ struct pc__map_store {
     uint64_t generation; /* of the log; 0: its entries are not marked */
     pc__map_table table; /* under `guard`, as are the next */
     int64_t next_id;
-    pc__map_store_stats counts;
+    pc_memo_stats counts;
 };
 
 /* Bytes of the budget that adding leaves free, so that tidying has room to compress into. */

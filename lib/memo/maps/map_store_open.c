@@ -38,9 +38,7 @@ static pc_status make_store(pc__map_store *store)
     uint8_t raw[PC__MAPS_LOG_HEADER], data[PC__MAPS_DATA_HEADER];
     struct stat st;
     int fd, error = 0;
-    pc_status status = pc__dir_file(&store->dir, PC__MAPS_DATA, O_RDWR | O_CREAT, &fd, &st);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__dir_file(&store->dir, PC__MAPS_DATA, O_RDWR | O_CREAT, &fd, &st));
     if (st.st_size > PC__MAPS_PAGE) {
         close(fd);
         return pc__fail(PC_ERR_FORMAT, "%s/%s: it has data, but there is no log", store->dir.path,
@@ -209,11 +207,10 @@ static pc_status make_items(opening *o)
         item = new_item(o, o->rows[i].index, date, now);
         if (!item)
             return PC_ERR_NOMEM;
-        if (item->entry.kind == PC__MAPS_STORED) {
+        if (item->entry.kind == PC__MAPS_STORED)
             o->items[o->item_count++] = item;
-            continue;
-        }
-        pc__free(&o->store->mem, item);
+        else
+            pc__free(&o->store->mem, item);
     }
     return PC_OK;
 }
@@ -260,13 +257,9 @@ static void drop_impossible(opening *o)
 static pc_status enter_items(opening *o)
 {
     pc__map_store *store = o->store;
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < o->item_count && status == PC_OK; i++)
-        status = pc__map_data_claim(&store->data, &o->items[i]->entry);
-    if (status == PC_OK)
-        status = pc__map_table_reserve(&store->table, o->item_count);
-    if (status < 0)
-        return status;
+    for (size_t i = 0; i < o->item_count; i++)
+        PC__TRY_RETURN(pc__map_data_claim(&store->data, &o->items[i]->entry));
+    PC__TRY_RETURN(pc__map_table_reserve(&store->table, o->item_count));
     qsort(o->items, o->item_count, sizeof *o->items, by_item_id);
     for (size_t i = 0; i < o->item_count; i++)
         (void)pc__map_table_put(&store->table, o->items[i]); /* replaces none */
@@ -318,10 +311,9 @@ pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const
 {
     opening o = {0};
     pc__map_store *store;
-    pc_status status = check_store_options(folder, options);
+    pc_status status;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_store_options(folder, options));
     store = pc__calloc(mem, 1, sizeof *store);
     if (!store)
         return PC_ERR_NOMEM;

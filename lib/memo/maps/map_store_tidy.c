@@ -49,11 +49,9 @@ static pc_status compress_layers(rewrite *r)
     if (!r->sizes)
         status = PC_ERR_NOMEM;
     for (int32_t i = 0; i < layers_of(store) && status >= 0; i++) {
-        const uint8_t *sum;
-        uint64_t from, bytes;
-        pc__map_record_row_get(r->old.data, i, &from, &bytes, &sum);
         at = r->bytes.size;
-        status = pc__map_compress(compressor, r->old.data + from, &r->bytes);
+        status = pc__map_compress(compressor, r->old.data + pc__map_row_get(r->old.data, i).at,
+                                  &r->bytes);
         r->sizes[i] = r->bytes.size - at;
     }
     at = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/lrfu.h"
 
 void pc__map_table_free(pc__map_table *table)
@@ -44,10 +45,10 @@ pc__map_item *pc__map_table_next(const pc__map_table *table, int64_t id)
 
 pc_status pc__map_table_reserve(pc__map_table *table, size_t more)
 {
-    pc_status status = pc__grow(table->mem, (void **)&table->slots, &table->capacity,
-                                table->count + more, sizeof *table->slots);
+    PC__TRY_RETURN(pc__grow(table->mem, (void **)&table->slots, &table->capacity,
+                            table->count + more, sizeof *table->slots));
     /* Held items are not in the heap, but come back. */
-    return status < 0 ? status : pc__heap_reserve(&table->order, table->mem, table->live + more);
+    return pc__heap_reserve(&table->order, table->mem, table->live + more);
 }
 
 void pc__map_table_offer(pc__map_table *table, pc__map_item *item)

@@ -60,12 +60,10 @@ pc_status pc__projector_make(pc__projector **out, const pc_allocator *mem,
 {
     pc__projector_shape full = *shape;
     pc__projector *p;
-    pc_status status;
     *out = NULL;
     if (full.max_tokens && full.hidden)
         fill_defaults(&full);
-    if ((status = pc__projector_check(&full)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__projector_check(&full));
     if (!(p = pc__calloc(mem, 1, sizeof *p)))
         return PC_ERR_NOMEM;
     p->mem = *mem;
@@ -87,9 +85,7 @@ pc_status pc__projector_new(pc__projector **out, const pc_allocator *mem,
                             const pc__projector_shape *shape, uint64_t seed)
 {
     uint64_t state = pc__splitmix_start(seed, 1);
-    pc_status status = pc__projector_make(out, mem, shape);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__projector_make(out, mem, shape));
     pc__projector *p = *out;
     size_t inner = p->shape.inner;
     /* sums get the deviation of the inputs (He et al. 2015, for max(0, x)) */

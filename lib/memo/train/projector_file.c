@@ -1,12 +1,11 @@
 /* Writes and reads projector files. Everything that is read is checked. */
-#include "memo/train/projector_file.h"
-
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
+#include "memo/train/projector_internal.h"
 
 enum {
     VERSION = 1,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/threads.h"
 #include "memo/train/splitmix.h"
 #include "memo/train/trainer.h"
@@ -58,10 +59,7 @@ static pc_status fill_training(pc__trainer *trainer, const pc__training *trainin
         t->epochs = default_epochs(t);
     if (t->rate == 0)
         t->rate = DEFAULT_RATE;
-    if (t->momentum == 0)
-        t->momentum = DEFAULT_MOMENTUM;
-    else if (t->momentum < 0)
-        t->momentum = 0;
+    t->momentum = t->momentum == 0 ? DEFAULT_MOMENTUM : t->momentum < 0 ? 0 : t->momentum;
     if (t->batch > t->count && t->count > 1)
         t->batch = t->count;
     return check_training(t);
@@ -206,9 +204,7 @@ static pc_status train_batch(pc__trainer *trainer, const pc__batch_range *range,
     weight_step s = {trainer,
                      (float)(t->rate * (double)(t->epochs - trainer->epoch) / (double)t->epochs),
                      (float)range->count / (float)t->batch};
-    pc_status status = label_batch(trainer, items, range->count);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(label_batch(trainer, items, range->count));
     *loss = pc__gradient_compute(trainer->gradient, trainer->context, trainer->weights, t->pooled,
                                  items, range->count);
     if (trainer->gradient->length > MOST_LENGTH)
@@ -267,9 +263,7 @@ static pc_status train_epoch(pc__trainer *trainer)
     pc__training_order_make(&trainer->order, t->seed, trainer->epoch);
     for (size_t b = 0; b < trainer->order.batches; b++) {
         double n = (double)trainer->order.batch_ranges[b].count, loss = 0;
-        pc_status status = train_batch(trainer, trainer->order.batch_ranges + b, &loss);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(train_batch(trainer, trainer->order.batch_ranges + b, &loss));
         if (!isfinite(loss))
             return diverged(trainer, loss);
         sum += loss * n * (n - 1) / 2;
@@ -281,10 +275,8 @@ static pc_status train_epoch(pc__trainer *trainer)
             return pc__callback_cancelled("training: cancelled in epoch %zu of %zu",
                                           trainer->epoch + 1, t->epochs);
     }
-    pc_status status = sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs)
-                                               : publish_weights(trainer);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(sum / pairs > MOST_LOSS ? diverged(trainer, sum / pairs)
+                                           : publish_weights(trainer));
     trainer->last_loss = sum / pairs;
     if (!trainer->epoch)
         trainer->first_loss = trainer->last_loss;
@@ -310,16 +302,12 @@ static pc_status prepare_trainer(pc__trainer *trainer)
 {
     pc__projector *p = trainer->projector;
     const pc__training *t = &trainer->training;
-    pc_status status = pc__training_order_new(&trainer->order, &p->mem, t->count, t->groups,
-                                              t->batch);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__training_order_new(&trainer->order, &p->mem, t->count, t->groups, t->batch));
     pc__training_order_make(&trainer->order, t->seed, 0);
     if (!trainer->order.batches)
         return pc__fail(PC_ERR_INVALID, "training: no two of the %zu items are of one group",
                         t->count);
-    if ((status = pc__gradient_new(&trainer->gradient, p, t->batch)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__gradient_new(&trainer->gradient, p, t->batch));
     trainer->weights = pc__calloc(&p->mem, p->weights, sizeof *trainer->weights);
     trainer->velocity = pc__calloc(&p->mem, p->weights, sizeof *trainer->velocity);
     trainer->norm_before = pc__calloc(&p->mem, 2 * p->cells, sizeof *trainer->norm_before);
@@ -331,16 +319,15 @@ static pc_status prepare_trainer(pc__trainer *trainer)
 static pc_status start_training(pc__trainer *trainer)
 {
     const pc__training *t = &trainer->training;
-    pc_status status;
     if (t->resume) {
-        status = pc__checkpoint_read(trainer, t->resume, t->resume_size);
-        return status < 0 ? status : publish_weights(trainer);
+        PC__TRY_RETURN(pc__checkpoint_read(trainer, t->resume, t->resume_size));
+        return publish_weights(trainer);
     }
-    status = pc__projector_norm(trainer->projector, t->pooled, t->count);
-    return status < 0 ? status : find_label_scale(trainer);
+    PC__TRY_RETURN(pc__projector_norm(trainer->projector, t->pooled, t->count));
+    return find_label_scale(trainer);
 }
 
-static void end(pc__trainer *trainer, pc__training_result *result)
+static void end_training(pc__trainer *trainer, pc__training_result *result)
 {
     pc__projector *p = trainer->projector;
     const pc_allocator *mem = &p->mem;
@@ -362,15 +349,16 @@ pc_status pc__projector_train(pc__projector *projector, pc_context *context,
                               const pc__training *training, pc__training_result *result)
 {
     pc__trainer trainer = {.projector = projector, .context = context};
-    pc_status status = fill_training(&trainer, training);
-    if (status >= 0)
-        status = prepare_trainer(&trainer);
-    if (status >= 0)
-        status = start_training(&trainer);
+    pc_status status;
+    PC__TRY(fill_training(&trainer, training), done);
+    PC__TRY(prepare_trainer(&trainer), done);
+    PC__TRY(start_training(&trainer), done);
     trainer.started = trainer.reported = pc__now();
-    while (status >= 0 && trainer.epoch < trainer.training.epochs)
-        if ((status = train_epoch(&trainer)) >= 0)
-            status = end_epoch(&trainer);
-    end(&trainer, result);
+    while (trainer.epoch < trainer.training.epochs) {
+        PC__TRY(train_epoch(&trainer), done);
+        PC__TRY(end_epoch(&trainer), done);
+    }
+done:
+    end_training(&trainer, result);
     return status;
 }

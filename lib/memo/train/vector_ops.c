@@ -5,20 +5,8 @@
 
 #include "attn/kernels.h"
 
-const pc__vector_ops *pc__vector_ops_named(const char *name)
+static const pc__vector_ops *vector_ops_of(const char *level)
 {
-#if defined(__x86_64__)
-    if (!strcmp(name, "avx512"))
-        return pc__kernels_named("avx512") ? &pc__vector_ops_avx512 : NULL;
-    if (!strcmp(name, "avx2"))
-        return pc__kernels_named("avx2") ? &pc__vector_ops_avx2 : NULL;
-#endif
-    return strcmp(name, "c") ? NULL : &pc__vector_ops_c;
-}
-
-const pc__vector_ops *pc__vector_ops_get(void)
-{
-    const char *level = pc__kernels_get()->name;
 #if defined(__x86_64__)
     if (!strcmp(level, "avx2"))
         return &pc__vector_ops_avx2;
@@ -27,4 +15,14 @@ const pc__vector_ops *pc__vector_ops_get(void)
 #endif
     (void)level;
     return &pc__vector_ops_c;
+}
+
+const pc__vector_ops *pc__vector_ops_named(const char *name)
+{
+    return pc__kernels_named(name) ? vector_ops_of(name) : NULL;
+}
+
+const pc__vector_ops *pc__vector_ops_get(void)
+{
+    return vector_ops_of(pc__kernels_get()->name);
 }

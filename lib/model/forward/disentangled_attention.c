@@ -75,22 +75,20 @@ static pc_status set_term(const pc__disentangled *r, const pc__native *native, c
                           pc__linear **to)
 {
     size_t dim = (size_t)native->arch.head_dim;
-    pc_status status = PC_OK;
-    for (size_t h = 0; rows && h < r->heads && status >= 0; h++) {
+    for (size_t h = 0; rows && h < r->heads; h++) {
         head_columns columns = {rows + h * dim, r->heads * dim, dim};
         pc__weight_source source = {.user = &columns, .rows = head_rows};
-        status = native->backend->linear_new(&to[h], native->context, r->rows, dim, PC_DTYPE_F32,
-                                             &source, NULL);
+        PC__TRY_RETURN(native->backend->linear_new(&to[h], native->context, r->rows, dim,
+                                                   PC_DTYPE_F32, &source, NULL));
     }
-    return status;
+    return PC_OK;
 }
 
 pc_status pc__disentangled_set(pc__disentangled *r, const pc__native *native, int32_t layer,
                                const float *keys, const float *queries)
 {
-    pc_status status = set_term(r, native, keys, r->keys + (size_t)layer * r->heads);
-    return status < 0 ? status
-                      : set_term(r, native, queries, r->queries + (size_t)layer * r->heads);
+    PC__TRY_RETURN(set_term(r, native, keys, r->keys + (size_t)layer * r->heads));
+    return set_term(r, native, queries, r->queries + (size_t)layer * r->heads);
 }
 
 static size_t linear_count(const pc__native *native, const pc__disentangled *r)
@@ -267,19 +265,18 @@ static pc_status run_terms(head_work *t, int32_t layer, size_t first, size_t row
 static pc_status run_head(head_work *t, int32_t layer)
 {
     size_t first = 0, rows = 0;
-    pc_status status = PC_OK;
     copy_head(t, t->work->q, t->q);
     copy_head(t, t->work->k, t->k);
-    for (size_t lane = 0; status >= 0 && select_lane(t, lane); lane++) {
+    for (size_t lane = 0; select_lane(t, lane); lane++) {
         if (pc__forward_maps_given(t->work, t->work->first_lane + lane)) {
-            status = run_terms(t, layer, first, rows);
+            PC__TRY_RETURN(run_terms(t, layer, first, rows));
             rows = 0;
             continue;
         }
         first = rows ? first : t->first;
         rows += t->tokens;
     }
-    return status < 0 ? status : run_terms(t, layer, first, rows);
+    return run_terms(t, layer, first, rows);
 }
 
 /* maps [lane][head][row][key]: keeps the maps of all lanes. NULL: each lane overwrites the last. */

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "model/forward/experts.h"
 #include "model/forward/forward_maps.h"
 #include "model/load/positions.h"
 #include "model/model_states.h"
@@ -93,17 +92,14 @@ static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
 /* Waits until this layer of all runs that are still loading has arrived. */
 static pc_status await_streams(const pc__forward_work *work, int32_t l)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < work->stream_count && status >= 0; i++)
-        status = work->streams[i]->await(work->streams[i], (size_t)l);
-    return status;
+    for (size_t i = 0; i < work->stream_count; i++)
+        PC__TRY_RETURN(work->streams[i]->await(work->streams[i], (size_t)l));
+    return PC_OK;
 }
 
 static pc_status run_layer(pc__forward_work *work, int32_t l)
 {
-    pc_status status = await_streams(work, l);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(await_streams(work, l));
     switch (work->native->arch.residual) {
     case PC__RESIDUAL_PARALLEL:
     case PC__RESIDUAL_PARALLEL_2:
@@ -254,20 +250,17 @@ static size_t lay_out_work(pc__forward_work *work, float *slab)
     return used;
 }
 
-static pc_status reserve_work(pc__forward_work *work)
+pc_status pc__reserve_work(pc__forward_work *work, size_t floats)
 {
     const pc_allocator *mem = &work->native->context->mem;
-    work->slab = work->native->backend->allocate(work->native->context, lay_out_work(work, NULL));
+    work->slab = work->native->backend->allocate(work->native->context, floats);
     work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
     work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
     work->rope_positions = pc__calloc(mem, work->capacity, sizeof *work->rope_positions);
-    if (!work->slab || !work->runs || !work->slots || !work->rope_positions)
-        return PC_ERR_NOMEM;
-    lay_out_work(work, work->slab);
-    return PC_OK;
+    return work->slab && work->runs && work->slots && work->rope_positions ? PC_OK : PC_ERR_NOMEM;
 }
 
-static void release_work(pc__forward_work *work)
+void pc__release_work(pc__forward_work *work)
 {
     const pc_allocator *mem = &work->native->context->mem;
     if (work->slab)
@@ -293,17 +286,16 @@ static pc_status note_stream(pc__forward_work *work, const pc__kv *kv)
 {
     pc__layer_stream *stream = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->stream,
                                                     memory_order_acquire);
-    pc_status status;
     if (!stream)
         return PC_OK;
     for (size_t i = 0; i < work->stream_count; i++)
         if (work->streams[i] == stream)
             return PC_OK;
-    status = pc__grow(&work->native->context->mem, (void **)&work->streams, &work->stream_capacity,
-                      work->stream_count + 1, sizeof(*work->streams));
-    if (status >= 0)
-        work->streams[work->stream_count++] = stream;
-    return status;
+    PC__TRY_RETURN(pc__grow(&work->native->context->mem, (void **)&work->streams,
+                            &work->stream_capacity, work->stream_count + 1,
+                            sizeof(*work->streams)));
+    work->streams[work->stream_count++] = stream;
+    return PC_OK;
 }
 
 /* All runs of a pass, read or written, must have one RoPE regime. */
@@ -313,21 +305,20 @@ static pc_status check_runs(pc__forward_work *work, uint64_t regime)
     const pc__rows *rows = &work->pass->attend;
     const pc__kv *last = NULL;
     int64_t last_start = 0;
-    pc_status status = PC_OK;
-    for (size_t i = rows->first[0]; i < rows->first[rows->count] && status >= 0; i++) {
+    for (size_t i = rows->first[0]; i < rows->first[rows->count]; i++) {
         const pc__row_span *span = &rows->spans[i];
         if (span->kv == last && span->start == last_start)
             continue;
-        status = pc__native_may_place(work->native, span->kv, layers, span->start, regime);
-        if (status >= 0 && span->kv != last)
-            status = note_stream(work, span->kv);
+        PC__TRY_RETURN(pc__native_may_place(work->native, span->kv, layers, span->start, regime));
+        if (span->kv != last)
+            PC__TRY_RETURN(note_stream(work, span->kv));
         last = span->kv;
         last_start = span->start;
     }
-    for (size_t r = 0; r < rows->count && status >= 0; r++)
-        status = pc__native_may_place(work->native, work->pass->rows[r].run, layers,
-                                      work->pass->rows[r].run_start, regime);
-    return status;
+    for (size_t r = 0; r < rows->count; r++)
+        PC__TRY_RETURN(pc__native_may_place(work->native, work->pass->rows[r].run, layers,
+                                            work->pass->rows[r].run_start, regime));
+    return PC_OK;
 }
 
 size_t pc__lane_count(const pc__pass *pass)
@@ -380,15 +371,14 @@ static size_t largest_block(const pc__forward_work *work)
 static pc_status run_blocks(pc__forward_work *work)
 {
     size_t count = work->pass->attend.count, next_lane = 0;
-    pc_status status = PC_OK;
-    for (; work->first < count && status >= 0; work->first += work->rows) {
+    for (; work->first < count; work->first += work->rows) {
         work->rows = count - work->first < work->capacity ? count - work->first : work->capacity;
         work->first_lane = next_lane;
         if (lanes_whole(work) && !work->pass->trace)
             work->rows = whole_lanes(work->pass, work->first_lane, &next_lane);
-        status = run_block(work);
+        PC__TRY_RETURN(run_block(work));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status check_kind(const pc__native *native, const pc__pass *pass)
@@ -411,9 +401,10 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     pc__forward_work work = {0};
     size_t count = pass->attend.count;
     uint64_t regime;
-    pc_status status = pc__model_check_native(model, "a forward pass");
-    if (status < 0 || !count)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__model_check_native(model, "a forward pass"));
+    if (!count)
+        return PC_OK;
     work.native = model->native;
     work.pass = pass;
     PC__TRY(check_kind(work.native, pass), done);
@@ -422,9 +413,10 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     PC__TRY(check_runs(&work, regime), done);
     PC__TRY(pc__forward_maps_check(&work), done);
     PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
-    PC__TRY(reserve_work(&work), done);
+    PC__TRY(pc__reserve_work(&work, lay_out_work(&work, NULL)), done);
+    lay_out_work(&work, work.slab);
     status = run_blocks(&work);
 done:
-    release_work(&work);
+    pc__release_work(&work);
     return status;
 }

@@ -78,7 +78,6 @@ static pc_status check_map_rows(const pc__forward_work *work, size_t lane, size_
 pc_status pc__forward_maps_check(const pc__forward_work *work)
 {
     const pc__pass *pass = work->pass;
-    pc_status status = PC_OK;
     if (!pass->maps)
         return PC_OK;
     if (pass->kv_layers)
@@ -86,16 +85,15 @@ pc_status pc__forward_maps_check(const pc__forward_work *work)
     if (pass->lane_first && pass->lane_first[pass->lane_count] != pass->attend.count)
         return pc__fail(PC_ERR_INVALID, "the %zu lanes have %zu rows, the pass has %zu",
                         pass->lane_count, pass->lane_first[pass->lane_count], pass->attend.count);
-    for (size_t lane = 0; lane < pc__lane_count(pass) && status >= 0; lane++) {
+    for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
         size_t first, count;
         pc__lane_rows(pass, lane, &first, &count);
         if (!has_maps(&pass->maps[lane]))
             continue;
-        status = check_map_shape(work, lane, count);
-        if (status >= 0)
-            status = check_map_rows(work, lane, first, count);
+        PC__TRY_RETURN(check_map_shape(work, lane, count));
+        PC__TRY_RETURN(check_map_rows(work, lane, first, count));
     }
-    return status;
+    return PC_OK;
 }
 
 pc_status pc__forward_maps_begin(pc__forward_work *work)
@@ -178,13 +176,13 @@ static pc__block_lane next_range(const pc__forward_work *work, size_t *lane)
 
 static pc_status project_lanes(pc__forward_work *work, int32_t layer)
 {
-    pc_status status = PC_OK;
-    for (size_t lane = 0; lane < work->maps.lanes && status >= 0;) {
+    for (size_t lane = 0; lane < work->maps.lanes;) {
         pc__block_lane range = next_range(work, &lane);
         if (range.rows)
-            status = pc__attention_project(work, layer, range.first, range.rows, range.map != NULL);
+            PC__TRY_RETURN(
+                pc__attention_project(work, layer, range.first, range.rows, range.map != NULL));
     }
-    return status;
+    return PC_OK;
 }
 
 static void store_lanes(pc__forward_work *work, int32_t layer)

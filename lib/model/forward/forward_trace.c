@@ -104,15 +104,12 @@ static pc_status lane_map(const pc__forward_work *work, const pc__attn_layer *la
 {
     size_t heads = (size_t)layer->heads;
     for (size_t t = 0; t < count; t++) {
-        pc_status status;
         if (keys_of(&work->pass->attend, first + t) != keys)
             return pc__fail(PC_ERR_INVALID,
                             "a trace of attention maps needs the same spans in every row of a lane "
                             "(row %zu differs)",
                             first + t);
-        status = pc__plan_map(work->plan, layer, work->q, first + t, work->lse, row_map);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__plan_map(work->plan, layer, work->q, first + t, work->lse, row_map));
         for (size_t h = 0; h < heads; h++)
             memcpy(map + (h * count + t) * keys, row_map + h * keys, keys * sizeof *map);
     }

@@ -39,14 +39,12 @@ void pc__normalize(float *x, size_t dim)
 
 pc_status pc__head_pooled(const pc__native *native, const float *first, size_t count, float *pooled)
 {
-    pc_status status;
     if (!native->encoder.pool)
         return pc__fail(PC_ERR_UNSUPPORTED, "this %s model has no pooler", native->arch.name);
-    status = native->backend->linear_run(native->encoder.pool, first, count, pooled);
-    if (status >= 0)
-        native->backend->activate(native->context, native->arch.encoder.pool, pooled,
-                                  count * (size_t)native->arch.hidden);
-    return status;
+    PC__TRY_RETURN(native->backend->linear_run(native->encoder.pool, first, count, pooled));
+    native->backend->activate(native->context, native->arch.encoder.pool, pooled,
+                              count * (size_t)native->arch.hidden);
+    return PC_OK;
 }
 
 pc_status pc__head_logits(const pc__native *native, const float *pooled, size_t count,

@@ -94,24 +94,20 @@ void pc__embedding_row(const pc__embedding_table *table, size_t row, float *out)
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
                           pc__rope **own)
 {
-    pc_status status = PC_OK;
     *own = NULL;
-    *out = native->rope;
-    if (native->arch.position_scheme == PC_POSITION_ROPE && !native->rope) {
-        status = pc__rope_new(own, &native->context->mem, &native->arch.rope, regime);
-        *out = *own;
-    }
-    return status;
+    if (native->arch.position_scheme == PC_POSITION_ROPE && !native->rope)
+        PC__TRY_RETURN(pc__rope_new(own, &native->context->mem, &native->arch.rope, regime));
+    *out = *own ? *own : native->rope;
+    return PC_OK;
 }
 
 pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
                             pc__kv **out)
 {
     const pc__native *native = model->native;
-    pc_status status = pc__kv_new(out, &native->context->mem, &native->shape, tokens);
-    if (status >= 0)
-        (*out)->regime = pc__model_rope_regime(model, rope_regime_length ? rope_regime_length : 1);
-    return status;
+    PC__TRY_RETURN(pc__kv_new(out, &native->context->mem, &native->shape, tokens));
+    (*out)->regime = pc__model_rope_regime(model, rope_regime_length ? rope_regime_length : 1);
+    return PC_OK;
 }
 
 static pc_status has_no_keys(void)
@@ -124,29 +120,25 @@ static pc_status has_no_keys(void)
 pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out)
 {
     const pc__native *native = model->native;
-    pc_status status = pc__kv_new_passing(out, &native->context->mem, &native->shape, tokens);
-    if (status >= 0)
-        (*out)->regime = pc__model_rope_regime(model, tokens);
-    return status;
+    PC__TRY_RETURN(pc__kv_new_passing(out, &native->context->mem, &native->shape, tokens));
+    (*out)->regime = pc__model_rope_regime(model, tokens);
+    return PC_OK;
 }
 
 pc_status pc__model_keep(const pc_model *model, pc__kv **kv)
 {
     const pc__native *native = model->native;
     pc__kv *kept;
-    pc_status status;
     if (!native)
         return PC_OK;
     if ((*kv)->values_only)
         return has_no_keys();
     if ((*kv)->shape.dtype == native->kept)
         return PC_OK;
-    status = pc__kv_convert(&kept, native->context, *kv, native->kept);
-    if (status >= 0) {
-        pc__kv_unref(*kv);
-        *kv = kept;
-    }
-    return status;
+    PC__TRY_RETURN(pc__kv_convert(&kept, native->context, *kv, native->kept));
+    pc__kv_unref(*kv);
+    *kv = kept;
+    return PC_OK;
 }
 
 static int same_shape(const pc__kv_shape *a, const pc__kv_shape *b, int32_t layers)

@@ -43,9 +43,7 @@ static pc_status check_given_tokens(deviation_work *c, const int64_t *positions)
     size_t n = 0;
     for (size_t p = 0; p < c->count; p++) {
         const pc_span *at = &c->placements[p];
-        pc_status status = pc__native_check_placement(c->model->native, at);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__native_check_placement(c->model->native, at));
         for (uint32_t t = at->lo; t < at->hi; t++, n++)
             if (n >= c->tokens || positions[n] != at->start + pc__kv_relative(at->segment, t))
                 return pc__fail(PC_ERR_INVALID,
@@ -66,17 +64,13 @@ static pc_status make_fresh_runs(deviation_work *c)
     for (size_t p = 0; p < c->count; p++) {
         const pc_span *at = &c->placements[p];
         const pc__kv *cached = at->segment;
-        pc_status status = pc__kv_new(&c->fresh[p], &native->context->mem, &shape, at->hi - at->lo);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__kv_new(&c->fresh[p], &native->context->mem, &shape, at->hi - at->lo));
         c->fresh[p]->regime = cached->regime;
         c->fresh[p]->origin = at->start;
-        for (uint32_t t = at->lo; t < at->hi && status >= 0; t++) {
+        for (uint32_t t = at->lo; t < at->hi; t++) {
             int64_t relative = pc__kv_relative(cached, t);
-            status = pc__kv_append(c->fresh[p], &relative, 1);
+            PC__TRY_RETURN(pc__kv_append(c->fresh[p], &relative, 1));
         }
-        if (status < 0)
-            return status;
     }
     return PC_OK;
 }
@@ -93,8 +87,8 @@ static void order_tokens(deviation_work *c, const int32_t *tokens, const int64_t
 static pc_status compute_fresh(deviation_work *c, uint64_t regime)
 {
     pc__pass pass = {0};
-    pc_status status = pc__build_start(&c->build, &c->model->context->mem, c->tokens);
-    for (size_t i = 0; i < c->tokens && status >= 0; i++) {
+    PC__TRY_RETURN(pc__build_start(&c->build, &c->model->context->mem, c->tokens));
+    for (size_t i = 0; i < c->tokens; i++) {
         const given_token *g = &c->all[i];
         pc__token_row row = {g->token,
                              0,
@@ -105,13 +99,11 @@ static pc_status compute_fresh(deviation_work *c, uint64_t regime)
                              0};
         c->added[g->placement]++;
         pc__build_row(&c->build, &row);
-        for (size_t p = 0; p < c->count && status >= 0; p++)
+        for (size_t p = 0; p < c->count; p++)
             if (c->added[p])
-                status = pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0,
-                                        c->added[p]);
+                PC__TRY_RETURN(
+                    pc__build_span(&c->build, c->fresh[p], c->placements[p].start, 0, c->added[p]));
     }
-    if (status < 0)
-        return status;
     pc__build_end(&c->build, &pass);
     pass.kv_layers = c->layer + 1;
     pass.rope_regime_length = pc__model_rope_regime_length(c->model, regime);

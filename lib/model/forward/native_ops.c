@@ -54,16 +54,15 @@ enum { SPANS_AT_ONCE = 1 << 18 };
 
 static pc_status check_encode_args(const pc__native *native, const pc_encode_args *args)
 {
-    pc_status status = PC_OK;
     for (size_t i = 1; i < args->count; i++)
         if (args->positions[i] <= args->positions[i - 1])
             return pc__fail(
                 PC_ERR_INVALID,
                 "encode: token %zu is at position %lld, not after its predecessor's %lld", i,
                 (long long)args->positions[i], (long long)args->positions[i - 1]);
-    for (size_t i = 0; i < args->visible_count && status >= 0; i++)
-        status = pc__native_check_placement(native, &args->visible[i]);
-    return status;
+    for (size_t i = 0; i < args->visible_count; i++)
+        PC__TRY_RETURN(pc__native_check_placement(native, &args->visible[i]));
+    return PC_OK;
 }
 
 static pc_status assign_tokens(encode_work *e)
@@ -92,7 +91,6 @@ static pc_status make_encoded_run(encode_work *e, size_t c)
 {
     const pc_encode_args *args = e->args;
     size_t n = 0;
-    pc_status status;
     for (size_t i = 0; i < args->count; i++)
         if (e->owner[i] == c) {
             e->starts[c] = n ? e->starts[c] : args->positions[i];
@@ -100,12 +98,9 @@ static pc_status make_encoded_run(encode_work *e, size_t c)
         }
     if (!n)
         return PC_OK;
-    status = pc__model_run_new(e->model, n, e->length, &e->runs[c]);
-    if (status >= 0) {
-        e->runs[c]->origin = e->starts[c];
-        status = pc__kv_append(e->runs[c], e->scratch, n);
-    }
-    return status;
+    PC__TRY_RETURN(pc__model_run_new(e->model, n, e->length, &e->runs[c]));
+    e->runs[c]->origin = e->starts[c];
+    return pc__kv_append(e->runs[c], e->scratch, n);
 }
 
 static size_t min_size(size_t a, size_t b)
@@ -119,29 +114,26 @@ static pc_status add_encode_row(encode_work *e, size_t i)
     uint32_t c = e->owner[i];
     int64_t position = args->positions[i];
     pc__token_row row = {args->tokens[i], 0, position, e->runs[c], e->filled[c]++, e->starts[c], 0};
-    pc_status status = PC_OK;
     pc__build_row(&e->build, &row);
-    for (size_t v = 0; v < args->visible_count && status >= 0; v++) {
+    for (size_t v = 0; v < args->visible_count; v++) {
         const pc_span *at = &args->visible[v];
         size_t hi = min_size(at->hi, pc__kv_upto(at->segment, position - at->start));
         if (hi > at->lo)
-            status = pc__build_span(&e->build, at->segment, at->start, at->lo, hi);
+            PC__TRY_RETURN(pc__build_span(&e->build, at->segment, at->start, at->lo, hi));
     }
-    for (size_t r = 0; r <= args->range_count && status >= 0; r++)
+    for (size_t r = 0; r <= args->range_count; r++)
         if (e->filled[r])
-            status = pc__build_span(&e->build, e->runs[r], e->starts[r], 0, e->filled[r]);
-    return status;
+            PC__TRY_RETURN(pc__build_span(&e->build, e->runs[r], e->starts[r], 0, e->filled[r]));
+    return PC_OK;
 }
 
 static pc_status encode_rows(encode_work *e, size_t first, size_t count)
 {
     const pc_encode_args *args = e->args;
     pc__pass pass = {0};
-    pc_status status = pc__build_start(&e->build, &e->model->context->mem, count);
-    for (size_t i = first; i < first + count && status >= 0; i++)
-        status = add_encode_row(e, i);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__build_start(&e->build, &e->model->context->mem, count));
+    for (size_t i = first; i < first + count; i++)
+        PC__TRY_RETURN(add_encode_row(e, i));
     pc__build_end(&e->build, &pass);
     pass.rope_regime_length = e->length;
     pass.cancelled = args->cancelled;
@@ -156,13 +148,12 @@ static pc_status encode_all(encode_work *e)
 {
     size_t count = e->args->count, runs = e->args->visible_count + e->args->range_count + 1;
     size_t blocks = SPANS_AT_ONCE / runs / PC__BLOCK, rows = (blocks ? blocks : 1) * PC__BLOCK;
-    pc_status status = PC_OK;
-    for (size_t first = 0; first < count && status >= 0; first += rows) {
-        status = encode_rows(e, first, min_size(rows, count - first));
+    for (size_t first = 0; first < count; first += rows) {
+        PC__TRY_RETURN(encode_rows(e, first, min_size(rows, count - first)));
         pc__build_free(&e->build);
         e->build = (pc__pass_build){0};
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status reserve_encode(encode_work *e)

@@ -34,11 +34,9 @@ static size_t tokens_in(const sequence_run *e)
 pc_status pc__native_sequence_new(void *user, void **out)
 {
     const pc_model *model = user;
-    pc_status status = pc__model_can_go_on(model);
     sequence *s;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_can_go_on(model));
     *out = s = pc__calloc(&model->context->mem, 1, sizeof *s);
     if (!s)
         return PC_ERR_NOMEM;
@@ -73,9 +71,7 @@ static pc_status add_run(const pc_model *model, sequence *s, sequence_run what)
 pc_status pc__native_attach(void *user, void *to, const pc_span *placement)
 {
     const pc_model *model = user;
-    pc_status status = pc__native_check_placement(model->native, placement);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__native_check_placement(model->native, placement));
     return add_run(model, to,
                    (sequence_run){pc__kv_ref(placement->segment), placement->start, placement->lo,
                                   placement->hi, 0});
@@ -85,9 +81,8 @@ pc_status pc__native_fork(void *user, void *original, void **out)
 {
     const pc_model *model = user;
     sequence *from = original, *to;
-    pc_status status = pc__native_sequence_new(user, out);
-    if (status < 0)
-        return status;
+    pc_status status = PC_OK;
+    PC__TRY_RETURN(pc__native_sequence_new(user, out));
     to = *out;
     for (size_t i = 0; i < from->count && status >= 0; i++) {
         sequence_run copy = from->entries[i];
@@ -116,10 +111,9 @@ size_t pc__model_sequence_spans(const void *of, pc__sequence_span *spans)
 pc_status pc__model_sequence_wrap(const pc_model *model, void *by, pc__kv *run)
 {
     sequence *s = by;
-    pc_status status = add_run(model, s, (sequence_run){run, 0, 0, UINT32_MAX, 1});
-    if (status >= 0)
-        s->tail = s->count - 1;
-    return status;
+    PC__TRY_RETURN(add_run(model, s, (sequence_run){run, 0, 0, UINT32_MAX, 1}));
+    s->tail = s->count - 1;
+    return PC_OK;
 }
 
 void pc__model_sequence_freeze(void *frozen)
@@ -191,27 +185,22 @@ static pc_status need_tail(step_work *st, sequence *s, int64_t position, size_t 
     sequence_run fresh = {NULL, position, 0, UINT32_MAX, 1};
     uint64_t regime = pc__model_rope_regime(st->model, st->length);
     sequence_run *tail = s->tail == NONE ? NULL : &s->entries[s->tail];
-    pc_status status;
     if (tail && last_position(tail) < position && tail->kv->regime == regime) {
         if (!tail->kv->tokens) /* truncated to nothing, perhaps beyond its start */
             tail->start = tail->kv->origin = position;
         return PC_OK;
     }
-    status = pc__model_run_new(st->model, count, st->length, &fresh.kv);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_run_new(st->model, count, st->length, &fresh.kv));
     fresh.kv->origin = position;
-    status = add_run(st->model, s, fresh);
-    if (status >= 0)
-        s->tail = s->count - 1;
-    return status;
+    PC__TRY_RETURN(add_run(st->model, s, fresh));
+    s->tail = s->count - 1;
+    return PC_OK;
 }
 
 /* The spans that a row at `position` sees; of the newest run the first `limit` tokens. */
 static pc_status add_visible_spans(step_work *st, const sequence *s, int64_t position, size_t limit)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < s->count && status >= 0; i++) {
+    for (size_t i = 0; i < s->count; i++) {
         const sequence_run *e = &s->entries[i];
         size_t lo = e->lo, hi = tokens_in(e);
         if (i == s->tail && hi > limit)
@@ -221,9 +210,9 @@ static pc_status add_visible_spans(step_work *st, const sequence *s, int64_t pos
             hi = hi < upto ? hi : upto;
         }
         if (hi > lo)
-            status = pc__build_span(&st->build, e->kv, e->start, lo, hi);
+            PC__TRY_RETURN(pc__build_span(&st->build, e->kv, e->start, lo, hi));
     }
-    return status;
+    return PC_OK;
 }
 
 /* Rows [first, first + count): one sequence, ascending positions, one run. */
@@ -233,18 +222,15 @@ static pc_status add_row_group(step_work *st, size_t first, size_t count)
     sequence *s = rows[0].sequence;
     pc__kv *run;
     size_t before;
-    pc_status status;
     note_touched(st, s);
-    status = need_tail(st, s, rows[0].position, count);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(need_tail(st, s, rows[0].position, count));
     run = s->entries[s->tail].kv;
     before = run->tokens;
-    for (size_t i = 0; i < count && status >= 0; i++) {
+    for (size_t i = 0; i < count; i++) {
         int64_t relative = rows[i].position - s->entries[s->tail].start;
-        status = pc__kv_append(run, &relative, 1);
+        PC__TRY_RETURN(pc__kv_append(run, &relative, 1));
     }
-    for (size_t i = 0; i < count && status >= 0; i++) {
+    for (size_t i = 0; i < count; i++) {
         pc__token_row row = {rows[i].token,
                              rows[i].want_logits,
                              rows[i].position,
@@ -253,9 +239,9 @@ static pc_status add_row_group(step_work *st, size_t first, size_t count)
                              s->entries[s->tail].start,
                              0};
         pc__build_row(&st->build, &row);
-        status = add_visible_spans(st, s, rows[i].position, before + i + 1);
+        PC__TRY_RETURN(add_visible_spans(st, s, rows[i].position, before + i + 1));
     }
-    return status;
+    return PC_OK;
 }
 
 static size_t group_size(const pc_step_args *args, size_t first)
@@ -269,8 +255,8 @@ static size_t group_size(const pc_step_args *args, size_t first)
 
 static pc_status add_step_rows(step_work *st)
 {
-    pc_status status = pc__build_start(&st->build, &st->model->context->mem, st->args->count);
-    for (size_t first = 0, n; first < st->args->count && status >= 0; first += n) {
+    PC__TRY_RETURN(pc__build_start(&st->build, &st->model->context->mem, st->args->count));
+    for (size_t first = 0, n; first < st->args->count; first += n) {
         n = group_size(st->args, first);
         if (first + n < st->args->count
             && st->args->rows[first + n].sequence == st->args->rows[first].sequence
@@ -279,9 +265,9 @@ static pc_status add_step_rows(step_work *st)
                             "step: row %zu is at position %lld, not after its predecessor's %lld",
                             first + n, (long long)st->args->rows[first + n].position,
                             (long long)st->args->rows[first + n - 1].position);
-        status = add_row_group(st, first, n);
+        PC__TRY_RETURN(add_row_group(st, first, n));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status check_step(const pc_step_args *args)

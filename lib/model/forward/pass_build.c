@@ -21,10 +21,8 @@ void pc__build_row(pc__pass_build *build, const pc__token_row *row)
 pc_status pc__build_span(pc__pass_build *build, const pc__kv *kv, int64_t start, size_t lo,
                          size_t hi)
 {
-    pc_status status = pc__grow(build->mem, (void **)&build->spans, &build->span_capacity,
-                                build->span_count + 1, sizeof *build->spans);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__grow(build->mem, (void **)&build->spans, &build->span_capacity,
+                            build->span_count + 1, sizeof *build->spans));
     build->spans[build->span_count++] = (pc__row_span){kv, start, (uint32_t)lo, (uint32_t)hi};
     return PC_OK;
 }

@@ -130,26 +130,23 @@ static pc_status keep_inputs(prefill_batch *b, size_t l)
 static pc_status set_maps(prefill_batch *b, size_t l)
 {
     const pc__prefill_input *p = input_of(b, l);
-    pc_status status = PC_OK;
     int asks = b->options->map_layers || (b->options->choose && !p->maps);
     if (!p->maps && !p->record && !asks)
         return PC_OK;
     b->has_maps = 1;
     b->maps[l] = (pc__lane_maps){.shape = p->shape, .given = p->maps, .record = p->record};
     if (b->options->map_layers)
-        status = record_leaders(b, l);
-    if (status >= 0 && p->run && (p->maps || asks))
-        status = keep_inputs(b, l);
-    return status;
+        PC__TRY_RETURN(record_leaders(b, l));
+    return p->run && (p->maps || asks) ? keep_inputs(b, l) : PC_OK;
 }
 
 static pc_status run_to_keep(prefill_batch *b, size_t lane)
 {
     size_t count = input_of(b, lane)->input->count;
-    pc_status status = pc__model_run_new(b->model, count, count, &b->runs[lane]);
-    for (int64_t at = 0; at < (int64_t)count && status >= 0; at++)
-        status = pc__kv_append(b->runs[lane], &at, 1);
-    return status;
+    PC__TRY_RETURN(pc__model_run_new(b->model, count, count, &b->runs[lane]));
+    for (int64_t at = 0; at < (int64_t)count; at++)
+        PC__TRY_RETURN(pc__kv_append(b->runs[lane], &at, 1));
+    return PC_OK;
 }
 
 static pc_status add_batch_lane(prefill_batch *b, size_t lane)
@@ -157,12 +154,11 @@ static pc_status add_batch_lane(prefill_batch *b, size_t lane)
     const pc__prefill_input *p = input_of(b, lane);
     const pc_input *in = p->input;
     int causal = b->model->native->arch.causal;
-    pc_status status = b->no_lane_is_cut && !p->run
-                           ? pc__native_run_passing(b->model, in->count, &b->runs[lane])
-                           : run_to_keep(b, lane);
-    if (status >= 0)
-        status = set_maps(b, lane);
-    for (size_t i = 0; i < in->count && status >= 0; i++) {
+    PC__TRY_RETURN(b->no_lane_is_cut && !p->run
+                       ? pc__native_run_passing(b->model, in->count, &b->runs[lane])
+                       : run_to_keep(b, lane));
+    PC__TRY_RETURN(set_maps(b, lane));
+    for (size_t i = 0; i < in->count; i++) {
         pc__token_row row = {.token = in->tokens[i],
                              .want_logits = causal && p->logits && i + 1 == in->count,
                              .position = (int64_t)i,
@@ -171,9 +167,10 @@ static pc_status add_batch_lane(prefill_batch *b, size_t lane)
                              .type = in->types ? in->types[i] : 0};
         pc__build_row(&b->build, &row);
         if (!p->maps)
-            status = pc__build_span(&b->build, b->runs[lane], 0, 0, causal ? i + 1 : in->count);
+            PC__TRY_RETURN(
+                pc__build_span(&b->build, b->runs[lane], 0, 0, causal ? i + 1 : in->count));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status order_inputs(prefill_batch *b)
@@ -194,9 +191,7 @@ static pc_status reserve_batch(prefill_batch *b)
 {
     const pc_allocator *mem = &b->model->context->mem;
     size_t wanted = 0;
-    pc_status status = order_inputs(b);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(order_inputs(b));
     b->no_lane_is_cut = 1;
     b->lane_first = pc__calloc(mem, b->count + 1, sizeof *b->lane_first);
     b->runs = pc__calloc(mem, b->count, sizeof(*b->runs));
@@ -237,8 +232,7 @@ static pc_status write_outputs(const prefill_batch *b)
     const pc__native *native = b->model->native;
     size_t hidden = (size_t)native->arch.hidden, vocab = (size_t)b->model->info.vocab, n = 0;
     uint32_t pool = pc__pool_of(native, b->options->pool);
-    pc_status status = PC_OK;
-    for (size_t l = 0; l < b->count && status >= 0; l++) {
+    for (size_t l = 0; l < b->count; l++) {
         const pc__prefill_input *p = input_of(b, l);
         const float *rows = b->final + b->lane_first[l] * hidden;
         if (p->embedding) {
@@ -249,25 +243,24 @@ static pc_status write_outputs(const prefill_batch *b)
         if (p->logits && native->arch.causal)
             memcpy(p->logits, b->logits + n++ * vocab, vocab * sizeof(float));
         else if (p->logits)
-            status = classify_text(b, rows, p->logits);
+            PC__TRY_RETURN(classify_text(b, rows, p->logits));
     }
-    return status;
+    return PC_OK;
 }
 
 /* Completes the keys of the runs that are asked for and gives the runs away. */
 static pc_status hand_over_runs(prefill_batch *b)
 {
-    pc_status status = PC_OK;
-    for (size_t l = 0; l < b->count && status >= 0; l++)
+    for (size_t l = 0; l < b->count; l++)
         if (input_of(b, l)->run && b->lanes[l].inputs)
-            status = pc__complete_keys(b->model, b->runs[l], b->lanes[l].inputs,
-                                       b->lanes[l].missing);
-    for (size_t l = 0; l < b->count && status >= 0; l++)
+            PC__TRY_RETURN(
+                pc__complete_keys(b->model, b->runs[l], b->lanes[l].inputs, b->lanes[l].missing));
+    for (size_t l = 0; l < b->count; l++)
         if (input_of(b, l)->run) {
             *input_of(b, l)->run = b->runs[l];
             b->runs[l] = NULL;
         }
-    return status;
+    return PC_OK;
 }
 
 static pc_status run_batch(prefill_batch *b)

@@ -11,21 +11,6 @@
 /* Converts `count` blocks to count * (elements of a block) floats. */
 typedef void (*pc__dequant_fn)(const uint8_t *blocks, size_t count, float *out);
 
-/* Blocks of 32 (dequant_32.c). */
-void pc__dequant_q8_0(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_q4_0(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_q4_1(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_q5_0(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_q5_1(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_iq4_nl(const uint8_t *blocks, size_t count, float *out);
-/* Blocks of 256 (dequant_256.c). */
-void pc__dequant_q2_k(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_q3_k(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_q4_k(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_q5_k(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_q6_k(const uint8_t *blocks, size_t count, float *out);
-void pc__dequant_iq4_xs(const uint8_t *blocks, size_t count, float *out);
-
 /* A tensor type, and where the fp16 scales are in its block. */
 typedef struct pc__ttype_info {
     const char *name;
@@ -47,9 +32,6 @@ static inline void pc__k4_scale(const uint8_t *packed, int j, int *scale, int *m
         *minimum = packed[j + 4] >> 4 | (packed[j] >> 6) << 4;
     }
 }
-
-/* The 16 levels of the non-linear 4-bit types. */
-extern const int8_t pc__iq4_levels[16];
 
 static inline uint16_t pc__load_u16(const uint8_t *from)
 {

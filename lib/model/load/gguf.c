@@ -122,11 +122,8 @@ static int entries_by_key(const void *a, const void *b)
 
 static pc_status read_gguf_entries(pc__gguf *gguf, gguf_reader *r, uint64_t count)
 {
-    pc_status status = PC_OK;
-    for (uint64_t i = 0; i < count && status >= 0; i++)
-        status = read_entry(gguf, r);
-    if (status < 0)
-        return status;
+    for (uint64_t i = 0; i < count; i++)
+        PC__TRY_RETURN(read_entry(gguf, r));
     if (gguf->count > 1)
         qsort(gguf->entries, gguf->count, sizeof *gguf->entries, entries_by_key);
     for (size_t i = 1; i < gguf->count; i++)
@@ -157,7 +154,7 @@ static const struct {
 };
 /* clang-format on */
 
-int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
+static int gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name)
 {
     int known = number < sizeof tensor_types / sizeof *tensor_types && tensor_types[number].name;
     *name = known ? tensor_types[number].name : "unknown";
@@ -185,7 +182,7 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
     PC__TRY_RETURN(read_bytes(r, offset, sizeof *offset, "a tensor's offset"));
     for (uint32_t i = 0; i < tensor->rank; i++)
         tensor->shape[i] = dims[tensor->rank - 1 - i];
-    if (!pc__gguf_tensor_type(number, &tensor->type, &type_name))
+    if (!gguf_tensor_type(number, &tensor->type, &type_name))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: byte %zu: tensor '%.*s' has type %s (%u), which is not supported",
                         r->path, start, (int)name->size, name->data, type_name, number);

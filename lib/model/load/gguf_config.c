@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/load/arch.h"
-#include "model/load/gguf.h"
-#include "model/load/gguf_config.h"
+#include "model/load/gguf_internal.h"
 
 typedef struct gguf_family {
     const char *name;
@@ -114,10 +112,9 @@ static pc_status refuse_extras(const pc__meta *s)
                   {"attention.kv_lora_rank", 0},
                   {"use_parallel_residual", 0},
                   {"attention.temperature_scale", 0}};
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < sizeof extras / sizeof *extras && status >= 0; i++)
-        status = pc__meta_only(s, extras[i].name, extras[i].neutral);
-    return status;
+    for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
+        PC__TRY_RETURN(pc__meta_only(s, extras[i].name, extras[i].neutral));
+    return PC_OK;
 }
 
 const pc__tensor *pc__meta_tensor(const pc__meta *s, const char *name)

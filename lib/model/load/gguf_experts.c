@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/load/gguf_config.h"
+#include "model/load/gguf_internal.h"
 
 /* How the weights of the chosen experts are scaled. */
 static pc_status read_expert_weights(const pc__meta *s, pc__expert_config *experts)

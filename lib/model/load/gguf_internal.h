@@ -1,4 +1,4 @@
-/* The struct of a pc__gguf, for the files gguf_*.c.
+/* What the files gguf_*.c share: the struct of a pc__gguf, typed access to its metadata.
  *
  * The file, little-endian: "GGUF", u32 version, u64 tensors, u64 keys; the keys, each a string (u64
  * length, bytes), u32 type, value; the tensors' descriptions, each a name, u32 rank, u64 dimensions
@@ -47,7 +47,30 @@ struct pc__gguf {
 const pc__gguf_entry *pc__gguf_find(const pc__gguf *gguf, const char *key);
 /* The string at *at (checked when the file was opened); moves *at past it. */
 pc__text pc__gguf_next_text(const uint8_t **at);
-/* Sets GGUF's name of a tensor type and our type. 0: it cannot be read. */
-int pc__gguf_tensor_type(uint32_t number, pc__ttype *type, const char **name);
+/* ---- the configuration (gguf_config.c) */
+
+/* Keys are those of the architecture: "<architecture>.<name>". */
+typedef struct pc__meta {
+    pc__gguf *gguf;
+    const pc__weights *weights;
+    const char *path;
+    const char *architecture;
+} pc__meta;
+
+enum { PC__META_KEY = 128 };
+
+const char *pc__meta_key(const pc__meta *s, const char *name, char key[PC__META_KEY]); /* key */
+/* Reads a size; 0 and PC_OK if the key is missing and not `wanted`. Of one value a layer all must
+ * be equal. */
+pc_status pc__meta_size(const pc__meta *s, const char *name, int wanted, int32_t *out);
+/* *out stays if the key is missing. */
+pc_status pc__meta_number(const pc__meta *s, const char *name, double *out);
+/* PC_ERR_UNSUPPORTED: the key exists with a value other than `neutral`, which changes nothing. */
+pc_status pc__meta_only(const pc__meta *s, const char *name, double neutral);
+const pc__tensor *pc__meta_tensor(const pc__meta *s, const char *name); /* NULL: no such tensor */
+
+pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *arch);
+/* `name`: that of the architecture's models with experts; NULL: refuses experts. */
+pc_status pc__gguf_experts(const pc__meta *s, const char *name, pc__arch *arch);
 
 #endif

@@ -2,8 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/load/arch.h"
-#include "model/load/gguf_config.h"
+#include "model/load/gguf_internal.h"
 #include "model/load/positions.h"
 
 /* Reads a tensor of `count` factors above zero. */

@@ -115,10 +115,9 @@ static pc_status read_ids(const pc__gguf *gguf, pc__vocab *vocab)
     };
     int32_t *ids[6] = {&vocab->bos, &vocab->eos, &vocab->unk,
                        &vocab->pad, &vocab->sep, &vocab->cls};
-    pc_status status = PC_OK;
-    for (int i = 0; i < 6 && status >= 0; i++)
-        status = read_id(gguf, vocab->count, keys[i], ids[i]);
-    return status;
+    for (int i = 0; i < 6; i++)
+        PC__TRY_RETURN(read_id(gguf, vocab->count, keys[i], ids[i]));
+    return PC_OK;
 }
 
 static int32_t read_flag(const pc__gguf *gguf, const char *key)

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "model/load/hf_internal.h"
-#include "model/load/hf_rope.h"
 
 /* What these architectures share: layer norms, a tied head, an MLP of four times the width unless
  * the config gives one. */
@@ -16,10 +15,9 @@ static pc_status read_classic(const pc__config *config, pc__arch *arch)
     return pc__config_flag(config, "tie_word_embeddings", &arch->tied);
 }
 
-pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_opt(const pc__config *config, pc__arch *arch)
 {
     int32_t before = 1, removed = 0, bias = 1;
-    (void)mem;
     PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
     PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
@@ -43,10 +41,9 @@ pc_status pc__read_opt(const pc__config *config, const pc_allocator *mem, pc__ar
     return PC_OK;
 }
 
-pc_status pc__read_gpt2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_gpt2(const pc__config *config, pc__arch *arch)
 {
     int32_t scaled = 1;
-    (void)mem;
     PC__TRY_RETURN(pc__config_size(config, "n_embd", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "n_layer", &arch->layers));
     PC__TRY_RETURN(pc__config_size(config, "n_head", &arch->heads));
@@ -99,7 +96,7 @@ static pc_status read_falcon_heads(const pc__config *config, const falcon_flags 
     return PC_OK;
 }
 
-pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_falcon(const pc__config *config, pc__arch *arch)
 {
     falcon_flags f;
     PC__TRY_RETURN(read_falcon_flags(config, &f));
@@ -121,17 +118,16 @@ pc_status pc__read_falcon(const pc__config *config, const pc_allocator *mem, pc_
     arch->alibi_before_scale = f.alibi;
     arch->bias_roles = PC__BIAS_NORMS | (f.bias ? PC__BIAS_LINEAR : 0);
     if (!f.alibi)
-        return pc__read_rope(config, mem, 1.0, arch);
+        return pc__read_rope(config, 1.0, arch);
     return PC_OK;
 }
 
-pc_status pc__read_bloom(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_bloom(const pc__config *config, pc__arch *arch)
 {
     static const char *const spellings[3][2] = {{"hidden_size", "n_embed"},
                                                 {"n_layer", "num_hidden_layers"},
                                                 {"n_head", "num_attention_heads"}};
     int32_t *sizes[3] = {&arch->hidden, &arch->layers, &arch->heads};
-    (void)mem;
     for (int i = 0; i < 3; i++)
         PC__TRY_RETURN(pc__config_size(
             config, spellings[i][pc__config_find(config, spellings[i][1]) != NULL], sizes[i]));
@@ -150,7 +146,8 @@ pc_status pc__read_bloom(const pc__config *config, const pc_allocator *mem, pc__
 /* MPT's attn_config. */
 static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
 {
-    pc__config inner = {config->where, config->model, pc__config_find(config, "attn_config")};
+    pc__config inner = {config->where, config->model, pc__config_find(config, "attn_config"),
+                        config->mem};
     const char *type = json_string_value(pc__config_find(&inner, "attn_type"));
     double clip = 0, scale = 0, most = 8;
     if (inner.object && !json_is_object(inner.object))
@@ -173,10 +170,9 @@ static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
     return PC_OK;
 }
 
-pc_status pc__read_mpt(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_mpt(const pc__config *config, pc__arch *arch)
 {
     double ratio = 4;
-    (void)mem;
     PC__TRY_RETURN(pc__config_size(config, "d_model", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "n_layers", &arch->layers));
     PC__TRY_RETURN(pc__config_size(config, "n_heads", &arch->heads));

@@ -1,14 +1,102 @@
 /* config.json to pc__arch: one function an architecture, with the keys and defaults of its class in
  * transformers. Keys that do not change a forward pass (dropout, initialisation, caching) are
  * ignored. */
+#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "model/load/arch.h"
 #include "model/load/hf_internal.h"
 #include "text/json_file.h"
 
 enum { MAX_CONFIG = 16 << 20 };
+
+/* ------------------------------------------------------------------ keys */
+
+json_t *pc__config_find(const pc__config *config, const char *key)
+{
+    json_t *value = json_object_get(config->object, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+/* The value as text, cut to `size`. */
+static void value_text(json_t *value, char *out, size_t size)
+{
+    size_t n = value ? json_dumpb(value, out, size - 1, JSON_ENCODE_ANY | JSON_COMPACT) : 0;
+    if (n > size - 1) {
+        n = size - 1;
+        memcpy(out + n - 3, "...", 3);
+    }
+    out[n] = 0;
+}
+
+static pc_status wrong_value(const pc__config *config, const char *key, const char *want)
+{
+    char text[80];
+    value_text(json_object_get(config->object, key), text, sizeof text);
+    return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, expected %s", config->where, key,
+                    *text ? text : "missing", want);
+}
+
+pc_status pc__config_refuse(const pc__config *config, const char *key)
+{
+    char text[80];
+    value_text(json_object_get(config->object, key), text, sizeof text);
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %s is not implemented for model_type '%s'",
+                    config->where, key, text, config->model);
+}
+
+static pc_status read_integer(const pc__config *config, const char *key, json_int_t least,
+                              int32_t *out)
+{
+    json_t *value = json_object_get(config->object, key);
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < least || number > INT32_MAX)
+        return wrong_value(config, key, least ? "a size" : "a number");
+    *out = (int32_t)number;
+    return PC_OK;
+}
+
+pc_status pc__config_size(const pc__config *config, const char *key, int32_t *out)
+{
+    return read_integer(config, key, 1, out);
+}
+
+pc_status pc__config_maybe(const pc__config *config, const char *key, int32_t *out)
+{
+    return pc__config_find(config, key) ? read_integer(config, key, 0, out) : PC_OK;
+}
+
+pc_status pc__config_flag(const pc__config *config, const char *key, int32_t *out)
+{
+    json_t *value = pc__config_find(config, key);
+    if (value && !json_is_boolean(value))
+        return wrong_value(config, key, "true or false");
+    if (value)
+        *out = json_is_true(value);
+    return PC_OK;
+}
+
+pc_status pc__config_number(const pc__config *config, const char *key, double *out)
+{
+    json_t *value = pc__config_find(config, key);
+    if (value && (!json_is_number(value) || !isfinite(json_number_value(value))))
+        return wrong_value(config, key, "a number");
+    if (value)
+        *out = json_number_value(value);
+    return PC_OK;
+}
+
+pc_status pc__config_only(const pc__config *config, const char *key, int want)
+{
+    int32_t value = want;
+    pc_status status = pc__config_flag(config, key, &value);
+    return status < 0 || value == want ? status : pc__config_refuse(config, key);
+}
+
+pc_status pc__config_none(const pc__config *config, const char *key)
+{
+    return pc__config_find(config, key) ? pc__config_refuse(config, key) : PC_OK;
+}
 
 pc_status pc__config_activation(const pc__config *config, const char *key, pc__activation fallback,
                                 pc__activation *out)
@@ -53,6 +141,8 @@ pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
     return PC_OK;
 }
 
+/* ------------------------------------------------------------------ the configuration */
+
 /* Reads an id, or the first of a list of ids. */
 static void read_token(const pc__config *config, const char *key, int32_t *out)
 {
@@ -64,11 +154,9 @@ static void read_token(const pc__config *config, const char *key, int32_t *out)
         *out = (int32_t)json_integer_value(value);
 }
 
-typedef pc_status (*read_config_fn)(const pc__config *config, const pc_allocator *mem,
-                                    pc__arch *arch);
 static const struct {
     const char *model_type;
-    read_config_fn read;
+    pc__config_reader *read;
 } readers[] = {{"llama", pc__read_llama},
                {"mistral", pc__read_mistral},
                {"qwen2", pc__read_qwen2},
@@ -89,7 +177,7 @@ static const struct {
                {"deberta", pc__read_deberta},
                {"deberta-v2", pc__read_deberta_v2}};
 
-static read_config_fn reader_of(const char *model_type)
+static pc__config_reader *reader_of(const char *model_type)
 {
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
         if (!strcmp(readers[i].model_type, model_type))
@@ -105,9 +193,9 @@ static pc_status check_common(const pc__config *config)
     return pc__config_only(config, "add_cross_attention", 0);
 }
 
-static pc_status read_object(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+static pc_status read_object(const pc__config *config, pc__arch *arch)
 {
-    read_config_fn read = reader_of(config->model);
+    pc__config_reader *read = reader_of(config->model);
     if (!read)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: key 'model_type': '%s' is not supported (llama, mistral, qwen2, "
@@ -123,7 +211,7 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
     read_token(config, "pad_token_id", &arch->token_pad);
     PC__TRY_RETURN(check_common(config));
     PC__TRY_RETURN(pc__config_size(config, "vocab_size", &arch->vocab));
-    PC__TRY_RETURN(read(config, mem, arch));
+    PC__TRY_RETURN(read(config, arch));
     arch->v_dim = arch->head_dim;
     if (!arch->embedding_dim)
         arch->embedding_dim = arch->hidden;
@@ -133,13 +221,13 @@ static pc_status read_object(const pc__config *config, const pc_allocator *mem, 
 pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char *text, size_t size,
                              const char *where)
 {
-    pc__config config = {.where = where};
+    pc__config config = {.where = where, .mem = mem};
     pc_status status;
     memset(out, 0, sizeof *out);
     PC__TRY_RETURN(pc__json_parse(&config.object, text, size, 0, where));
     config.model = json_string_value(json_object_get(config.object, "model_type"));
     if (config.model)
-        status = read_object(&config, mem, out);
+        status = read_object(&config, out);
     else
         status = pc__fail(PC_ERR_FORMAT, "%s: key 'model_type' is missing", where);
     if (status < 0)

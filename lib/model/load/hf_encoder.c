@@ -37,9 +37,8 @@ static pc_status only_text(const pc__config *config, const char *key, const char
                : pc__config_refuse(config, key);
 }
 
-pc_status pc__read_bert(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_bert(const pc__config *config, pc__arch *arch)
 {
-    (void)mem;
     arch->encoder.types = 2;
     PC__TRY_RETURN(read_encoder_sizes(config, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_eps", 1e-12, arch));
@@ -50,9 +49,9 @@ pc_status pc__read_bert(const pc__config *config, const pc_allocator *mem, pc__a
 }
 
 /* Positions start after the row of the padding token. */
-pc_status pc__read_roberta(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_roberta(const pc__config *config, pc__arch *arch)
 {
-    PC__TRY_RETURN(pc__read_bert(config, mem, arch));
+    PC__TRY_RETURN(pc__read_bert(config, arch));
     if (arch->token_pad < 0)
         arch->token_pad = 1;
     if (arch->token_pad >= arch->context_length - 1)
@@ -138,10 +137,9 @@ static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
     return PC_OK;
 }
 
-pc_status pc__read_deberta(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_deberta(const pc__config *config, pc__arch *arch)
 {
     pc_status status = read_disentangled(config, arch);
-    (void)mem;
     if (status >= 0) {
         arch->bias_roles &= ~PC__BIT(K);
         arch->bias_roles |= PC__BIT(POSITION_Q);
@@ -164,10 +162,9 @@ static pc_status read_convolution(const pc__config *config, pc__arch *arch)
     return pc__config_activation(config, "conv_act", PC__ACT_TANH, &arch->encoder.conv_activation);
 }
 
-pc_status pc__read_deberta_v2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_deberta_v2(const pc__config *config, pc__arch *arch)
 {
     pc__encoder_config *encoder = &arch->encoder;
-    (void)mem;
     PC__TRY_RETURN(read_disentangled(config, arch));
     PC__TRY_RETURN(pc__config_flag(config, "share_att_key", &encoder->shared));
     PC__TRY_RETURN(read_signed(config, "position_buckets", &encoder->buckets));

@@ -47,14 +47,14 @@ static int gives_theta(const pc__config *config)
     return pc__config_find(config, "rope_theta") || json_object_get(parameters, "rope_theta");
 }
 
-pc_status pc__read_mixtral(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_mixtral(const pc__config *config, pc__arch *arch)
 {
     pc__expert_config *experts = &arch->experts;
     int32_t heads;
     *experts = (pc__expert_config){.count = 8, .used = 2, .renormalise = 1};
     if (!json_object_get(config->object, "num_key_value_heads"))
         PC__TRY_RETURN(pc__config_size(config, "num_key_value_heads", &heads));
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-5, 1.0, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-5, 1.0, arch));
     if (!gives_theta(config))
         arch->rope.theta = 1e6;
     PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
@@ -84,11 +84,11 @@ static pc_status read_qwen2_moe_sizes(const pc__config *config, pc__expert_confi
     return PC_OK;
 }
 
-pc_status pc__read_qwen2_moe(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_qwen2_moe(const pc__config *config, pc__arch *arch)
 {
     json_t *dense = pc__config_find(config, "mlp_only_layers");
     int32_t step = 1, biased = 1;
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-6, 1.0, arch));
     PC__TRY_RETURN(read_qwen2_moe_sizes(config, &arch->experts));
     PC__TRY_RETURN(pc__config_flag(config, "qkv_bias", &biased));
     PC__TRY_RETURN(pc__config_maybe(config, "decoder_sparse_step", &step));
@@ -125,10 +125,10 @@ static pc_status read_deepseek_sizes(const pc__config *config, pc__expert_config
     return PC_OK;
 }
 
-pc_status pc__read_deepseek(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_deepseek(const pc__config *config, pc__arch *arch)
 {
     int32_t dense = 0, step = 1, attention = 0;
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-6, 1.0, arch));
     PC__TRY_RETURN(read_deepseek_sizes(config, &arch->experts));
     PC__TRY_RETURN(pc__config_only(config, "mlp_bias", 0));
     PC__TRY_RETURN(pc__config_flag(config, "attention_bias", &attention));

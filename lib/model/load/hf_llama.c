@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "model/load/hf_internal.h"
-#include "model/load/hf_rope.h"
 
 pc_status pc__check_layer_types(const pc__config *config, const pc__arch *arch)
 {
@@ -21,8 +20,7 @@ pc_status pc__check_layer_types(const pc__config *config, const pc__arch *arch)
     return PC_OK;
 }
 
-pc_status pc__read_llama_like(const pc__config *config, const pc_allocator *mem, double eps,
-                              double partial, pc__arch *arch)
+pc_status pc__read_llama_like(const pc__config *config, double eps, double partial, pc__arch *arch)
 {
     PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
@@ -39,38 +37,38 @@ pc_status pc__read_llama_like(const pc__config *config, const pc_allocator *mem,
     arch->final_norm = 1;
     arch->position_scheme = PC_POSITION_ROPE;
     PC__TRY_RETURN(pc__config_flag(config, "tie_word_embeddings", &arch->tied));
-    return pc__read_rope(config, mem, partial, arch);
+    return pc__read_rope(config, partial, arch);
 }
 
-pc_status pc__read_llama(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_llama(const pc__config *config, pc__arch *arch)
 {
     int32_t attention = 0, mlp = 0;
     PC__TRY_RETURN(pc__config_flag(config, "attention_bias", &attention));
     PC__TRY_RETURN(pc__config_flag(config, "mlp_bias", &mlp));
     arch->bias_roles = (attention ? PC__BIAS_QKV | PC__BIT(O) : 0) | (mlp ? PC__BIAS_MLP : 0);
     PC__TRY_RETURN(pc__check_layer_types(config, arch));
-    return pc__read_llama_like(config, mem, 1e-6, 1.0, arch);
+    return pc__read_llama_like(config, 1e-6, 1.0, arch);
 }
 
 /* Mistral's window is 4096 if the key is absent, none if it is null. */
-pc_status pc__read_mistral(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_mistral(const pc__config *config, pc__arch *arch)
 {
     int32_t heads;
     arch->window = json_object_get(config->object, "sliding_window") ? 0 : 4096;
     PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
     if (!json_object_get(config->object, "num_key_value_heads"))
         PC__TRY_RETURN(pc__config_size(config, "num_key_value_heads", &heads));
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-6, 1.0, arch));
     return pc__check_layer_types(config, arch);
 }
 
-pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_qwen2(const pc__config *config, pc__arch *arch)
 {
     int32_t windows = 0, heads;
     json_t *types = pc__config_find(config, "layer_types");
     if (!json_object_get(config->object, "num_key_value_heads"))
         PC__TRY_RETURN(pc__config_size(config, "num_key_value_heads", &heads));
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-6, 1.0, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-6, 1.0, arch));
     arch->bias_roles = PC__BIAS_QKV;
     PC__TRY_RETURN(pc__config_flag(config, "use_sliding_window", &windows));
     if (windows) {
@@ -89,10 +87,10 @@ pc_status pc__read_qwen2(const pc__config *config, const pc_allocator *mem, pc__
     return pc__check_layer_types(config, arch);
 }
 
-pc_status pc__read_phi3(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_phi3(const pc__config *config, pc__arch *arch)
 {
     PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-5, 1.0, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-5, 1.0, arch));
     PC__TRY_RETURN(pc__check_layer_types(config, arch));
     if (arch->rope.scaling != PC__ROPE_PLAIN && arch->rope.scaling != PC__ROPE_LONG)
         return pc__fail(PC_ERR_UNSUPPORTED,
@@ -101,10 +99,10 @@ pc_status pc__read_phi3(const pc__config *config, const pc_allocator *mem, pc__a
     return PC_OK;
 }
 
-pc_status pc__read_phi(const pc__config *config, const pc_allocator *mem, pc__arch *arch)
+pc_status pc__read_phi(const pc__config *config, pc__arch *arch)
 {
     PC__TRY_RETURN(pc__config_only(config, "qk_layernorm", 0));
-    PC__TRY_RETURN(pc__read_llama_like(config, mem, 1e-5, 0.5, arch));
+    PC__TRY_RETURN(pc__read_llama_like(config, 1e-5, 0.5, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_eps", 1e-5, arch));
     PC__TRY_RETURN(
         pc__config_activation(config, "hidden_act", PC__ACT_GELU_TANH, &arch->activation));

@@ -1,16 +1,15 @@
 /* RoPE keys of a config.json. */
-#include "model/load/hf_rope.h"
-
 #include <string.h>
 
+#include "model/load/hf_internal.h"
 #include "model/load/positions.h"
 
 /* Reads a key of the config, then of the scaling object, which overrides it. */
 static pc_status read_rope_number(const pc__config *scaling, const pc__config *config,
                                   const char *key, double *out)
 {
-    pc_status status = pc__config_number(config, key, out);
-    return status < 0 ? status : pc__config_number(scaling, key, out);
+    PC__TRY_RETURN(pc__config_number(config, key, out));
+    return pc__config_number(scaling, key, out);
 }
 
 /* Reads `rope_type` or the older `type`. "su" is the first name of LongRoPE; old files of Phi-3
@@ -48,15 +47,15 @@ static pc_status check_positive(const pc__config *scaling, const char *key, doub
                     scaling->where, key);
 }
 
-static pc_status read_factors(const pc__config *scaling, const pc_allocator *mem, const char *key,
-                              int32_t count, double **out)
+static pc_status read_factors(const pc__config *scaling, const char *key, int32_t count,
+                              double **out)
 {
     json_t *array = json_object_get(scaling->object, key);
     if (!json_is_array(array) || json_array_size(array) != (size_t)count)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: rope parameter '%s' has %zu values, where %d were expected",
                         scaling->where, key, json_array_size(array), count);
-    *out = pc__calloc(mem, (size_t)count, sizeof **out);
+    *out = pc__calloc(scaling->mem, (size_t)count, sizeof **out);
     if (!*out)
         return PC_ERR_NOMEM;
     for (int32_t i = 0; i < count; i++) {
@@ -119,13 +118,11 @@ static pc_status read_llama3(const pc__config *scaling, pc__rope_config *rope)
     return PC_OK;
 }
 
-static pc_status read_long(const pc__config *scaling, const pc_allocator *mem,
-                           pc__rope_config *rope)
+static pc_status read_long(const pc__config *scaling, pc__rope_config *rope)
 {
     PC__TRY_RETURN(pc__config_number(scaling, "attention_factor", &rope->attention_factor));
-    PC__TRY_RETURN(
-        read_factors(scaling, mem, "short_factor", rope->dims / 2, &rope->short_factors));
-    PC__TRY_RETURN(read_factors(scaling, mem, "long_factor", rope->dims / 2, &rope->long_factors));
+    PC__TRY_RETURN(read_factors(scaling, "short_factor", rope->dims / 2, &rope->short_factors));
+    PC__TRY_RETURN(read_factors(scaling, "long_factor", rope->dims / 2, &rope->long_factors));
     if (rope->original_length <= 1)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: rope parameter 'original_max_position_embeddings' is %g",
@@ -134,7 +131,7 @@ static pc_status read_long(const pc__config *scaling, const pc_allocator *mem,
 }
 
 static pc_status read_scaling(const pc__config *scaling, const pc__config *config,
-                              const pc_allocator *mem, pc__rope_config *rope)
+                              pc__rope_config *rope)
 {
     PC__TRY_RETURN(read_scaling_kind(scaling, &rope->scaling));
     if (rope->scaling == PC__ROPE_PLAIN)
@@ -147,7 +144,7 @@ static pc_status read_scaling(const pc__config *scaling, const pc__config *confi
     else if (rope->scaling == PC__ROPE_LLAMA3)
         return read_llama3(scaling, rope);
     else if (rope->scaling == PC__ROPE_LONG)
-        return read_long(scaling, mem, rope);
+        return read_long(scaling, rope);
     return PC_OK;
 }
 
@@ -161,15 +158,14 @@ static pc_status check_flat(const pc__config *scaling)
     return PC_OK;
 }
 
-pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, double partial,
-                        pc__arch *arch)
+pc_status pc__read_rope(const pc__config *config, double partial, pc__arch *arch)
 {
     pc__rope_config *rope = &arch->rope;
     const char *key = pc__config_find(config, "rope_parameters")
                               && !pc__config_find(config, "rope_scaling")
                           ? "rope_parameters"
                           : "rope_scaling";
-    pc__config scaling = {config->where, config->model, pc__config_find(config, key)};
+    pc__config scaling = {config->where, config->model, pc__config_find(config, key), config->mem};
     if (scaling.object && !json_is_object(scaling.object))
         return pc__config_refuse(config, key);
     rope->theta = 10000.0;
@@ -182,7 +178,7 @@ pc_status pc__read_rope(const pc__config *config, const pc_allocator *mem, doubl
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: RoPE with base %g on %g of a head of %d is not implemented",
                         config->where, rope->theta, partial, arch->head_dim);
-    PC__TRY_RETURN(read_scaling(&scaling, config, mem, rope));
+    PC__TRY_RETURN(read_scaling(&scaling, config, rope));
     arch->context_length = pc__rope_context(rope);
     return PC_OK;
 }

@@ -51,12 +51,11 @@ static pc_status add_tensor(checkpoint_reader *c, const char *name, uint32_t ran
 static pc_status add_layers(checkpoint_reader *c, const char *name, int32_t rows, int32_t cols)
 {
     char full[96];
-    pc_status status = PC_OK;
-    for (int32_t layer = 0; layer < c->arch->layers && status >= 0; layer++) {
+    for (int32_t layer = 0; layer < c->arch->layers; layer++) {
         snprintf(full, sizeof full, "model.layers.%d.%s.weight", layer, name);
-        status = rows ? add_tensor(c, full, 2, rows, cols) : add_tensor(c, full, 1, cols, 0);
+        PC__TRY_RETURN(rows ? add_tensor(c, full, 2, rows, cols) : add_tensor(c, full, 1, cols, 0));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status add_attention(checkpoint_reader *c)

@@ -21,7 +21,7 @@ static pc_status find_shape(pc__arch *out, const pc_allocator *mem, const char *
                                                         : pc__arch_from_shape(out, shape);
 }
 
-pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *shape,
+pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *shape, uint64_t seed,
                              const pc_model_options *options)
 {
     pc_model_options settings;
@@ -42,8 +42,8 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
                         "pc_model_new_shape: flags must be 0, a shape has no vocabulary");
     PC__TRY(find_shape(&arch, &context->mem, shape), done);
     PC__TRY(pc__model_new(&model, context), done);
-    fingerprint = fingerprint_of(&arch, settings.seed);
-    pc__random_weights_provider(&weights, &arch, settings.seed, &provider);
+    fingerprint = fingerprint_of(&arch, seed);
+    pc__random_weights_provider(&weights, &arch, seed, &provider);
     pc__bind_options how = {pc__choose_compute(settings.compute, 0), settings.kv, 0,
                             settings.progress, settings.progress_user};
     bound = arch;

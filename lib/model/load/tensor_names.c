@@ -234,22 +234,21 @@ static pc_status check_matrix(const pc__tensor_names *names, pc__tensor_role rol
 static pc_status check_numbered(const pc__tensor_names *names, pc__matrix_source *source,
                                 size_t rows)
 {
-    pc_status status = PC_OK;
-    for (int32_t e = 1; e < names->arch->experts.count && status >= 0; e++) {
+    for (int32_t e = 1; e < names->arch->experts.count; e++) {
         tensor_place at = {source->layer, e, 0, 0};
         const pc__tensor *tensor = tensor_of(names, source->row, at);
         char name[MAX_NAME];
         if (tensor) {
             source->mixed |= tensor->type != source->tensor->type;
-            status = check_matrix(names, source->row->role, tensor, rows, source->cols, 0);
+            PC__TRY_RETURN(check_matrix(names, source->row->role, tensor, rows, source->cols, 0));
             continue;
         }
         spell_at(names, source->row, at, name);
-        status = pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor '%s' is missing",
-                          pc__weights_path(names->weights), pc__tensor_role_name(source->row->role),
-                          name);
+        return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor '%s' is missing",
+                        pc__weights_path(names->weights), pc__tensor_role_name(source->row->role),
+                        name);
     }
-    return status;
+    return PC_OK;
 }
 
 pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role role,
@@ -468,15 +467,14 @@ static pc_status check_bias(const pc__tensor_names *names, pc__tensor_role role,
 
 static pc_status check_biases(const pc__tensor_names *names)
 {
-    pc_status status = PC_OK;
-    for (int p = 0; p < PC__ROLES && status >= 0; p++) {
+    for (int p = 0; p < PC__ROLES; p++) {
         pc__tensor_role role = (pc__tensor_role)p;
         int32_t layers = PC__ROLE_IN_LAYER(p) ? names->arch->layers : 1;
-        for (int32_t layer = 0; layer < layers && status >= 0; layer++)
+        for (int32_t layer = 0; layer < layers; layer++)
             if (has_role(names->arch, role, layer))
-                status = check_bias(names, role, layer);
+                PC__TRY_RETURN(check_bias(names, role, layer));
     }
-    return status;
+    return PC_OK;
 }
 
 /* Whether the prefix finds the first layer or the embedding. */

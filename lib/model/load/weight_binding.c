@@ -254,24 +254,23 @@ static pc_status bind_layers(binder *b)
 {
     pc__native *native = b->native;
     int32_t layers = native->arch.layers;
-    pc_status status = PC_OK;
     native->layers = pc__calloc(b->mem, (size_t)layers, sizeof *native->layers);
     if (!native->layers)
         return PC_ERR_NOMEM;
-    for (b->layer = 0; b->layer < layers && status >= 0; b->layer++) {
+    for (b->layer = 0; b->layer < layers; b->layer++) {
         pc__callback_begin();
         if (b->options->progress
             && b->options->progress(b->options->progress_user, "loading weights",
                                     (uint64_t)b->layer, (uint64_t)layers))
             return pc__callback_cancelled("cancelled while loading layer %d of %d", b->layer,
                                           layers);
-        status = bind_layer(b, &native->layers[b->layer]);
+        PC__TRY_RETURN(bind_layer(b, &native->layers[b->layer]));
     }
     b->layer = -1;
-    if (status >= 0 && b->options->progress)
+    if (b->options->progress)
         b->options->progress(b->options->progress_user, "loading weights", (uint64_t)layers,
                              (uint64_t)layers);
-    return status;
+    return PC_OK;
 }
 
 /* Reads the embedding of distances, [2 * relative][hidden], and norms it if the model does. */

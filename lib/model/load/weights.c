@@ -98,7 +98,7 @@ const char *pc__weights_path(const pc__weights *weights)
     return weights->path;
 }
 
-int pc__shape_elements(const uint64_t *shape, uint32_t rank, uint64_t *elements)
+static int shape_elements(const uint64_t *shape, uint32_t rank, uint64_t *elements)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < rank; i++)
@@ -112,7 +112,7 @@ int pc__tensor_size(const pc__tensor *tensor, uint64_t *bytes)
 {
     uint64_t elements, block = pc__ttype_block(tensor->type),
                        row = tensor->rank ? tensor->shape[tensor->rank - 1] : 1;
-    if (row % block || !pc__shape_elements(tensor->shape, tensor->rank, &elements))
+    if (row % block || !shape_elements(tensor->shape, tensor->rank, &elements))
         return 0;
     return !__builtin_mul_overflow(elements / block, (uint64_t)pc__ttype_block_bytes(tensor->type),
                                    bytes);

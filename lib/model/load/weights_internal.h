@@ -24,9 +24,7 @@ pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const 
 /* Sorts by name. PC_ERR_FORMAT: a name appears twice. */
 pc_status pc__weights_seal(pc__weights *weights);
 
-/* Elements of a shape; bytes of a tensor. 0: overflow, or the last dimension is not a multiple of
- * the block. */
-int pc__shape_elements(const uint64_t *shape, uint32_t rank, uint64_t *elements);
+/* Bytes of a tensor. 0: overflow, or the last dimension is not a multiple of the block. */
 int pc__tensor_size(const pc__tensor *tensor, uint64_t *bytes);
 
 #endif

@@ -268,8 +268,7 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     if (capacity < HEAD)
         return pc__fail(PC_ERR_LIMIT, "i4 block %u: %zu bytes of room", block->index, capacity);
     s = sizes_of(&pages);
-    if ((status = block_cursor_new(&w, mem, &pages, &s)) < 0)
-        return status;
+    PC__TRY_RETURN(block_cursor_new(&w, mem, &pages, &s));
     codes = w.codes;
     pairs = w.pairs;
     for (size_t i = 0; i < pages.pages * (size_t)pages.shape.kv_heads; i++) {
@@ -299,8 +298,7 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
     if (!is_supported(block, &pages) || size < HEAD || at[0] != FORM || at[1] || at[2] || at[3])
         return pc__fail(PC_ERR_FORMAT, "i4 block %u: not the head of one", block->index);
     s = sizes_of(&pages);
-    if ((status = block_cursor_new(&w, mem, &pages, &s)) < 0)
-        return status;
+    PC__TRY_RETURN(block_cursor_new(&w, mem, &pages, &s));
     at += HEAD;
     if ((status = decode_run(mem, 1, &at, end, w.codes, s.codes)) >= 0)
         status = decode_run(mem, 2, &at, end, w.pairs, s.pairs);

@@ -78,8 +78,7 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     narrowing n;
     pc_status status;
     *size = 0;
-    if ((status = start_i8(&n, mem, block, PC_ERR_UNSUPPORTED)) < 0)
-        return status;
+    PC__TRY_RETURN(start_i8(&n, mem, block, PC_ERR_UNSUPPORTED));
     if ((status = convert(mem, &n.pages, data, block->dtype, n.codes, PC_DTYPE_I8)) >= 0)
         status = zstd.encode(zstd.user, &n.narrow, n.codes, out, capacity, size);
     return finish_i8(&n, mem, status);
@@ -91,9 +90,8 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
     const pc_allocator *mem = user;
     pc_codec_ops zstd = pc__codec_zstd(mem);
     narrowing n;
-    pc_status status = start_i8(&n, mem, block, PC_ERR_FORMAT);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(start_i8(&n, mem, block, PC_ERR_FORMAT));
     if ((status = zstd.decode(zstd.user, &n.narrow, in, size, n.codes)) >= 0)
         status = convert(mem, &n.pages, n.codes, PC_DTYPE_I8, out, block->dtype);
     return finish_i8(&n, mem, status);

@@ -1,4 +1,4 @@
-/* The codecs of a cache: the built-in ones and the application's. */
+/* The codecs of a cache: the built-in ones, of which RAW is here, and the application's. */
 #include <string.h>
 
 #include "base/fail.h"
@@ -18,6 +18,47 @@ struct pc__codecs {
     size_t count;
     codec_entry entries[];
 };
+
+/* ---------------------------------------------------------------- PC_CODEC_RAW */
+
+static size_t raw_bound(void *user, const pc_codec_block *block)
+{
+    (void)user;
+    return block->bytes <= SIZE_MAX ? (size_t)block->bytes : 0;
+}
+
+static pc_status raw_encode(void *user, const pc_codec_block *block, const void *data, void *out,
+                            size_t capacity, size_t *size)
+{
+    (void)user;
+    *size = 0;
+    if (capacity < block->bytes)
+        return pc__fail(PC_ERR_LIMIT, "raw block %u: %zu bytes of room for %llu", block->index,
+                        capacity, (unsigned long long)block->bytes);
+    memcpy(out, data, (size_t)block->bytes);
+    *size = (size_t)block->bytes;
+    return PC_OK;
+}
+
+static pc_status raw_decode(void *user, const pc_codec_block *block, const void *in, size_t size,
+                            void *out)
+{
+    (void)user;
+    if (size != block->bytes)
+        return pc__fail(PC_ERR_FORMAT, "raw block %u: %zu bytes stored, %llu expected",
+                        block->index, size, (unsigned long long)block->bytes);
+    memcpy(out, in, size);
+    return PC_OK;
+}
+
+pc_codec_ops pc__codec_raw(const pc_allocator *mem)
+{
+    return (pc_codec_ops){
+        sizeof(pc_codec_ops), PC_CODEC_RAW,          0, "raw", raw_bound, raw_encode,
+        raw_decode,           (void *)(uintptr_t)mem};
+}
+
+/* -------------------------------------------------------------------- the list */
 
 static pc_status check_application_codec(const pc__codecs *codecs, const pc_codec_ops *ops,
                                          size_t index)
@@ -49,12 +90,9 @@ static pc_status add_application_codecs(pc__codecs *codecs, const pc_codec_ops *
     for (size_t i = 0; i < count; i++) {
         codec_entry *e = &codecs->entries[codecs->count];
         size_t stride;
-        pc_status status = pc__options_read(&e->ops, sizeof e->ops, PC__V1_SIZE(pc_codec_ops, user),
-                                            at, "pc_codec_ops");
-        if (status >= 0)
-            status = check_application_codec(codecs, &e->ops, i);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__options_read(&e->ops, sizeof e->ops, PC__V1_SIZE(pc_codec_ops, user), at,
+                                        "pc_codec_ops"));
+        PC__TRY_RETURN(check_application_codec(codecs, &e->ops, i));
         memcpy(e->name, e->ops.name, strlen(e->ops.name) + 1);
         e->ops.name = e->name;
         codecs->count++;

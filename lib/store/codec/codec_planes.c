@@ -181,11 +181,9 @@ pc_status pc__planes_encode(pc__planes *planes, const uint8_t *data, size_t byte
         else if (planes->value == 4)
             split_4(data, count, planes->planes);
         for (size_t i = 0; i < planes->value; i++) {
-            pc_status status = put_plane(planes,
-                                         planes->value == 1 ? data : planes->planes + i * PC__CHUNK,
-                                         count, out, end);
-            if (status < 0)
-                return status;
+            PC__TRY_RETURN(put_plane(planes,
+                                     planes->value == 1 ? data : planes->planes + i * PC__CHUNK,
+                                     count, out, end));
         }
         data += count * planes->value;
         left -= count;
@@ -232,9 +230,7 @@ static pc_status get_4(pc__planes *p, const uint8_t **in, const uint8_t *end, si
     for (size_t i = 0; i < 4; i++) {
         uint8_t *to = p->planes + i * PC__CHUNK;
         const uint8_t *plane = NULL;
-        pc_status status = get_plane(p, in, end, count, to, &plane);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(get_plane(p, in, end, count, to, &plane));
         if (plane != to)
             memcpy(to, plane, count);
     }
@@ -268,11 +264,9 @@ pc_status pc__planes_decode(pc__planes *planes, const uint8_t **in, const uint8_
     size_t left = bytes / planes->value, odd = bytes % planes->value;
     while (left) {
         size_t count = left < PC__CHUNK ? left : PC__CHUNK;
-        pc_status status = (planes->value == 1   ? get_1
-                            : planes->value == 2 ? get_2
-                                                 : get_4)(planes, in, end, count, data);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN((planes->value == 1   ? get_1
+                        : planes->value == 2 ? get_2
+                                             : get_4)(planes, in, end, count, data));
         data += count * planes->value;
         left -= count;
     }

@@ -63,10 +63,8 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     *size = 0;
     if (capacity < HEAD)
         return pc__fail(PC_ERR_LIMIT, "zstd block %u: %zu bytes of room", block->index, capacity);
-    if ((status = pc__planes_new(&planes, mem, value,
-                                 value == 1 && block->layout != PC_LAYOUT_PAGES, 0))
-        < 0)
-        return status;
+    PC__TRY_RETURN(
+        pc__planes_new(&planes, mem, value, value == 1 && block->layout != PC_LAYOUT_PAGES, 0));
     memcpy(at, (uint8_t[HEAD]){(uint8_t)value}, HEAD);
     status = encode_runs(planes, mem, block, data, &at, at + capacity);
     pc__planes_free(planes);
@@ -109,8 +107,7 @@ static pc_status decode(void *user, const pc_codec_block *block, const void *in,
     if (size < HEAD || at[0] != value_of(block->dtype) || at[1] > 1 || at[2] || at[3])
         return pc__fail(PC_ERR_FORMAT, "zstd block %u: not the head of one of this dtype",
                         block->index);
-    if ((status = pc__planes_new(&planes, mem, at[0], 0, 1)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__planes_new(&planes, mem, at[0], 0, 1));
     at += HEAD;
     status = decode_runs(planes, mem, block, ((const uint8_t *)in)[1], &at, end, out);
     pc__planes_free(planes);

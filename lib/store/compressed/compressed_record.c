@@ -1,5 +1,5 @@
-/* One record of the COMPRESSED tier and its pieces (compressed_record.h). */
-#include "store/compressed/compressed_record.h"
+/* One record of the COMPRESSED tier and its pieces (compressed.h). */
+#include "store/compressed/compressed.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,8 +45,8 @@ pc_status pc__compressed_record_new(pc__compressed_record **out, const pc_alloca
     r->item.priority = image->priority;
     r->item.cost = image->cost;
     r->item.bytes = pc__compressed_record_own_bytes(image->block_count);
-    r->content = image->content;
-    r->has_content = image->has_content != 0;
+    r->item.content = image->content;
+    r->item.has_content = image->has_content;
     r->tokens = image->tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)image->tokens;
     r->ttl = image->ttl;
     r->expires = isinf(left) ? 0 : pc__now() + left;

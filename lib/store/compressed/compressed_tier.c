@@ -3,7 +3,7 @@
  * written with the codec's scratch memory, and removed records that are still being read. A record
  * is open as long as its source: it is not evicted then, which would free nothing, and stays
  * readable if it is removed. */
-#include "store/compressed/compressed_tier.h"
+#include "store/tier.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 #include "base/fail.h"
 #include "base/mem.h"
-#include "store/compressed/compressed_record.h"
+#include "store/compressed/compressed.h"
 
 typedef struct compressed_tier {
     pc__tier tier; /* first */
@@ -21,7 +21,6 @@ typedef struct compressed_tier {
     uint64_t budget;
     pthread_mutex_t lock;
     pc__eviction eviction;
-    pc__hash_table contents;
     pc__heap expiries;
     uint64_t writing;        /* bytes of records that are being written */
     uint64_t removed;        /* bytes of removed records that are still being read */
@@ -53,11 +52,6 @@ static uint64_t used_bytes(const compressed_tier *t)
     return t->eviction.bytes + t->writing + t->removed;
 }
 
-static void lock_tier(compressed_tier *t)
-{
-    pthread_mutex_lock(&t->lock);
-}
-
 /* Unlocks, frees removed records, reports what has changed. */
 static void unlock_tier(compressed_tier *t, pc__compressed_record *gone)
 {
@@ -86,8 +80,6 @@ static void detach_record(compressed_tier *t, pc__compressed_record *r, uint32_t
     r->gone = how;
     r->reason = reason;
     pc__heap_remove(&t->expiries, &r->expiry);
-    if (r->has_content)
-        pc__hash_table_remove(&t->contents, &r->by_content);
     if (how == PC_EVENT_EVICT)
         pc__eviction_evict(&t->eviction, &r->item);
     else
@@ -127,38 +119,24 @@ static pc__compressed_record *find_record(compressed_tier *t, const pc__id *key,
 static int evict_for(compressed_tier *t, uint64_t need, int32_t priority, const pc__id *parent,
                      pc__compressed_record **gone)
 {
-    uint64_t have = used_bytes(t),
-             excess = need <= t->budget && have <= t->budget - need ? 0 : have + need - t->budget,
-             freed = 0;
-    pc__eviction_item *parent_item = parent ? pc__eviction_find(&t->eviction, parent) : NULL;
-    pc__compressed_record *picked = NULL;
-    if (!excess)
-        return 1;
+    pc__eviction *ev = &t->eviction;
+    pc__eviction_item *parent_item = parent ? pc__eviction_find(ev, parent) : NULL, *picked = NULL;
+    uint64_t have = used_bytes(t);
+    int ok;
     if (need > t->budget)
         return 0;
-    if (parent_item)
-        pc__eviction_hold(&t->eviction, parent_item);
-    if (excess <= t->eviction.bytes - t->eviction.held_bytes)
-        for (pc__eviction_item *lowest; freed < excess
-                                        && (lowest = pc__eviction_candidate(&t->eviction, NULL))
-                                        && lowest->priority <= priority;) {
-            pc__eviction_pick(&t->eviction, lowest);
-            freed += lowest->bytes;
-            record_of(lowest)->next = picked;
-            picked = record_of(lowest);
-        }
-    if (parent_item)
-        pc__eviction_unhold(&t->eviction, parent_item);
-    for (pc__compressed_record *next; picked; picked = next) {
-        next = picked->next;
-        if (freed < excess) {
-            pc__eviction_put_back(&t->eviction, &picked->item);
-        } else {
-            t->counts.evicted++;
-            detach_record(t, picked, PC_EVENT_EVICT, PC_REASON_NONE, gone);
-        }
+    if (have <= t->budget - need)
+        return 1;
+    pc__eviction_hold(ev, parent_item);
+    ok = pc__eviction_pick_until(ev, NULL, priority, have + need - t->budget, &picked);
+    pc__eviction_unhold(ev, parent_item);
+    if (!ok)
+        pc__eviction_put_back_all(ev, &picked);
+    for (; picked; picked = picked->next_picked) {
+        t->counts.evicted++;
+        detach_record(t, record_of(picked), PC_EVENT_EVICT, PC_REASON_NONE, gone);
     }
-    return freed >= excess;
+    return ok;
 }
 
 /* ---------------------------------------------------------------------- reading */
@@ -193,7 +171,7 @@ static void close_source(pc__source *source)
     record_source *s = (record_source *)source;
     compressed_tier *t = s->tier;
     pc__compressed_record *r = s->record, *gone = NULL;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     r->readers--;
     if (r->in_table) {
         pc__eviction_unhold(&t->eviction, &r->item);
@@ -210,7 +188,7 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL, *r;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     r = find_record(t, key, &gone);
     *bytes = r ? r->bytes : 0;
     unlock_tier(t, gone);
@@ -226,7 +204,7 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     (void)deadline; /* memory never waits */
     *out = NULL;
     *timed_out = 0;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     if (s)
         r = find_record(t, key, &gone);
     if (r) {
@@ -258,11 +236,8 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL, *r;
     uint32_t tokens = 0;
-    lock_tier(t);
-    t->counts.lookups++;
-    ++*(status >= 0 ? &t->counts.hits : &t->counts.load_failed);
-    t->counts.bytes_read += bytes;
-    t->counts.seconds_read += seconds;
+    pthread_mutex_lock(&t->lock);
+    pc__count_read(&t->counts, status, bytes, seconds);
     r = record_of(pc__eviction_find(&t->eviction, key));
     if (r) {
         tokens = r->tokens;
@@ -296,7 +271,7 @@ static int charge_bytes(record_sink *s, uint64_t bytes)
     const pc__eviction_item *item = &s->record->item;
     pc__compressed_record *gone = NULL;
     int ok;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     ok = evict_for(t, bytes, item->priority, item->has_parent ? &item->parent : NULL, &gone);
     if (ok) {
         t->writing += bytes;
@@ -322,19 +297,16 @@ static pc_status publish_record(record_sink *s, double seconds)
     compressed_tier *t = s->tier;
     pc__compressed_record *r = s->record, *gone = NULL;
     pc_status status = PC_OK;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     t->writing -= s->charged;
     s->charged = 0;
     if (find_record(t, &r->item.key, &gone))
         status = PC_MISS;
-    else if ((r->has_content && pc__hash_table_reserve(&t->contents, &t->mem) < 0)
-             || pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0
+    else if (pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0
              || pc__eviction_add(&t->eviction, &r->item) < 0)
         status = PC_ERR_NOMEM;
     if (status == PC_OK) {
         r->in_table = 1;
-        if (r->has_content)
-            pc__hash_table_add(&t->contents, &r->by_content, pc__id_hash(&r->content));
         if (r->expires > 0)
             pc__heap_add(&t->expiries, &r->expiry, 0, r->expires);
         t->counts.offered++;
@@ -376,7 +348,7 @@ done:
         status = PC_MISS;
     else if (status < 0)
         *reason = status == PC_ERR_NOMEM ? PC_REASON_NO_ROOM : PC_REASON_IO;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     t->writing -= s.charged;
     unlock_tier(t, NULL);
     pc__compressed_record_free(s.record, &t->mem);
@@ -393,7 +365,7 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     (void)deadline;
     *reason = PC_REASON_NONE;
     status = write_record(t, image, reason, &bytes);
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     if (status != PC_OK) /* else it was counted when it was published */
         pc__count_put(&t->counts, status, *reason);
     unlock_tier(t, NULL);
@@ -412,22 +384,19 @@ static int has_content(pc__tier *tier, const pc__id *content)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL;
-    pc__hash_link *link;
-    lock_tier(t);
+    int known;
+    pthread_mutex_lock(&t->lock);
     expire_records(t, &gone);
-    link = pc__hash_table_find(&t->contents, pc__id_hash(content));
-    while (link
-           && !pc__id_equal(&PC__AROUND(link, pc__compressed_record, by_content)->content, content))
-        link = pc__hash_table_find_next(link);
+    known = pc__eviction_has_content(&t->eviction, content);
     unlock_tier(t, gone);
-    return link != NULL;
+    return known;
 }
 
 static void remove_record(pc__tier *tier, const pc__id *key)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL, *r;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     r = find_record(t, key, &gone);
     if (r) {
         t->counts.removed++;
@@ -440,7 +409,7 @@ static void clear(pc__tier *tier)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
          item = next) {
         next = pc__eviction_next(&t->eviction, item);
@@ -454,7 +423,7 @@ static int sweep(pc__tier *tier)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     expire_records(t, &gone);
     unlock_tier(t, gone);
     return 0;
@@ -463,10 +432,8 @@ static int sweep(pc__tier *tier)
 static void stats(pc__tier *tier, pc_tier_stats *stats)
 {
     compressed_tier *t = self_of(tier);
-    size_t size = stats->struct_size;
-    lock_tier(t);
+    pthread_mutex_lock(&t->lock);
     *stats = t->counts;
-    stats->struct_size = size;
     stats->segments = t->eviction.items.count;
     stats->segment_bytes = used_bytes(t);
     stats->staging_bytes = t->writing;
@@ -479,14 +446,9 @@ static void free_tier(pc__tier *tier)
 {
     compressed_tier *t = self_of(tier);
     pc_allocator mem = t->mem;
-    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
-         item = next) {
-        next = pc__eviction_next(&t->eviction, item);
-        pc__eviction_remove(&t->eviction, item);
-        pc__compressed_record_free(record_of(item), &mem);
-    }
+    t->callbacks = (pc__tier_callbacks){0};
+    clear(tier);
     pc__eviction_free(&t->eviction);
-    pc__hash_table_free(&t->contents, &mem);
     pc__heap_free(&t->expiries, &mem);
     pthread_mutex_destroy(&t->lock);
     pc__free(&mem, t);
@@ -505,6 +467,7 @@ pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common)
     t->mem = t->eviction.mem = *common->mem;
     t->record = common->record;
     t->callbacks = common->callbacks;
+    t->counts = (pc_tier_stats)PC_TIER_STATS_INIT;
     t->budget = t->eviction.budget = common->budget;
     pthread_mutex_init(&t->lock, NULL);
     *out = &t->tier;

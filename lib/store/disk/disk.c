@@ -31,26 +31,38 @@ static pc_status lock_work(pc__disk *disk, double deadline)
     return PC_OK;
 }
 
-pc_status pc__disk_enter(pc__disk *disk, double deadline)
+static pc_status lock_folder(pc__disk *disk, double deadline)
 {
     pc_status status = lock_work(disk, deadline);
-    if (status != PC_OK)
-        return status;
-    status = pc__disk_lock_take(&disk->lock, &disk->root, deadline);
-    if (status != PC_OK) {
+    if (status == PC_OK
+        && (status = pc__disk_lock_take(&disk->lock, &disk->root, deadline)) != PC_OK)
         pthread_mutex_unlock(&disk->work);
-        return status;
-    }
-    if (!disk->lock.is_trusted && (status = pc__disk_scan(disk, disk->lock.is_unknown)) < 0)
+    return status;
+}
+
+pc_status pc__disk_enter(pc__disk *disk, double deadline)
+{
+    pc_status status = lock_folder(disk, deadline);
+    if (status == PC_OK && !disk->lock.is_trusted
+        && (status = pc__disk_scan(disk, disk->lock.is_unknown)) < 0)
         pc__disk_leave(disk);
     return status;
+}
+
+uint64_t pc__disk_bytes(pc__disk *disk)
+{
+    uint64_t bytes;
+    pthread_mutex_lock(&disk->guard);
+    bytes = disk->table.eviction.bytes + disk->staging;
+    pthread_mutex_unlock(&disk->guard);
+    return bytes;
 }
 
 void pc__disk_leave(pc__disk *disk)
 {
     pc_event *events = disk->events;
     size_t count = disk->event_count;
-    uint64_t bytes, reported = disk->reported_bytes;
+    uint64_t bytes = pc__disk_bytes(disk), reported = disk->reported_bytes;
     int others = disk->generation != disk->lock.generation; /* we are behind until our next scan */
     int changes = disk->lock.is_dirty;
     pc__disk_lock_drop(&disk->lock);
@@ -58,9 +70,6 @@ void pc__disk_leave(pc__disk *disk)
         disk->generation = disk->lock.generation;
     disk->events = NULL;
     disk->event_count = disk->event_capacity = 0;
-    pthread_mutex_lock(&disk->guard);
-    bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
-    pthread_mutex_unlock(&disk->guard);
     disk->reported_bytes = bytes;
     pthread_mutex_unlock(&disk->work);
     for (size_t i = 0; i < count && disk->callbacks.event; i++)
@@ -71,7 +80,7 @@ void pc__disk_leave(pc__disk *disk)
 }
 
 void pc__disk_queue_event(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
-                          uint64_t bytes, uint32_t tokens, double seconds)
+                          uint64_t bytes, size_t tokens, double seconds)
 {
     if (disk->callbacks.event
         && pc__grow(&disk->mem, (void **)&disk->events, &disk->event_capacity,
@@ -82,7 +91,7 @@ void pc__disk_queue_event(pc__disk *disk, uint32_t kind, uint32_t reason, const 
 }
 
 void pc__disk_report_event(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
-                           uint64_t bytes, uint32_t tokens, double seconds)
+                           uint64_t bytes, size_t tokens, double seconds)
 {
     pc__event_report(disk->callbacks.event, disk->callbacks.user, PC_TIER_DISK, kind, reason, key,
                      bytes, tokens, seconds);
@@ -109,8 +118,7 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
         *usable = status < 0 ? status : PC_ERR_MISMATCH;
     if (status < 0)
         return;
-    if (pc__record_name_matches(&record_name,
-                                record)) { /* else the file holds a record of another name */
+    if (pc__record_name_matches(&record_name, record)) { /* else it is a record of another name */
         pc__disk_facts_of(facts, &record_name, pc__record_image(record), facts->bytes, facts->last);
         if (usable)
             *usable = pc__record_usable(record);
@@ -131,10 +139,8 @@ pc_status pc__disk_read_facts(const pc__disk *disk, const pc__record_name *recor
         return status;
     facts->bytes = (uint64_t)st.st_size;
     facts->last = st.st_mtim.tv_sec;
-    status = pc__disk_source_new(&source, &disk->mem, &disk->root, record_name, fd, facts->bytes, 0,
-                                 NULL);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__disk_source_new(&source, &disk->mem, &disk->root, record_name, fd,
+                                       facts->bytes, 0, NULL));
     facts_of_source(disk, source, facts, usable);
     source->close(source);
     return PC_OK;
@@ -184,17 +190,11 @@ static pc_status load_index(pc__disk *disk)
 
 static pc_status learn_records(pc__disk *disk)
 {
-    pc_status status = load_index(disk);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(load_index(disk));
     if (disk->read_only)
         return pc__disk_scan(disk, 0);
-    status = lock_work(disk, pc__now() + OPEN_SECONDS);
-    if (status == PC_OK) {
-        status = pc__disk_lock_take(&disk->lock, &disk->root, pc__now() + OPEN_SECONDS);
-        if (status != PC_OK)
-            pthread_mutex_unlock(&disk->work);
-    }
+    status = lock_folder(disk, pc__now() + OPEN_SECONDS);
     if (status != PC_OK)
         return status < 0 ? status : PC_ERR_STATE;
     status = pc__disk_scan(disk, disk->lock.is_unknown);
@@ -222,9 +222,7 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     disk->budget = disk->table.eviction.budget = common->budget;
     disk->read_only = common->read_only != 0;
     pc__disk_lock_init(&disk->lock);
-    status = pc__disk_root_open(&disk->root, &disk->mem, path, make && !disk->read_only);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__disk_root_open(&disk->root, &disk->mem, path, make && !disk->read_only));
     pthread_mutex_init(&disk->work, NULL);
     pthread_mutex_init(&disk->guard, NULL);
     disk->can_reuse = (pc__file_system(disk->root.fd) & PC__FS_COUNTS_USERS) != 0;
@@ -235,8 +233,9 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
         free_disk(disk);
         return status;
     }
-    disk->counts = (pc_tier_stats){.found = pc__disk_table_count(&disk->table)};
-    disk->reported_bytes = pc__disk_table_bytes(&disk->table);
+    disk->counts = (pc_tier_stats){.struct_size = sizeof disk->counts,
+                                   .found = disk->table.eviction.items.count};
+    disk->reported_bytes = disk->table.eviction.bytes;
     disk->callbacks = common->callbacks; /* set last: opening reports nothing */
     return PC_OK;
 }

@@ -59,10 +59,12 @@ pc_status pc__disk_enter(pc__disk *disk, double deadline);
 void pc__disk_leave(pc__disk *disk);
 /* Queues an event for pc__disk_leave; under `work`. Without memory the event is lost. */
 void pc__disk_queue_event(pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
-                          uint64_t bytes, uint32_t tokens, double seconds);
+                          uint64_t bytes, size_t tokens, double seconds);
 /* Reports an event at once; under no lock. */
 void pc__disk_report_event(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,
-                           uint64_t bytes, uint32_t tokens, double seconds);
+                           uint64_t bytes, size_t tokens, double seconds);
+/* Of all records and of our drafts, as far as this process knows. Takes `guard`. */
+uint64_t pc__disk_bytes(pc__disk *disk);
 
 /* Name of the record that we write and read under a key; other variants may lie beside it. */
 pc__record_name pc__disk_record_name(const pc__disk *disk, const pc__id *key);

@@ -64,10 +64,8 @@ static pc_status open_item(pc_folder *folder, const pc__record_name *record_name
     if (status < 0)
         return status;
     *bytes = (uint64_t)st.st_size;
-    status = pc__disk_source_new(source, &folder->mem, &folder->root, record_name, fd, *bytes, 0,
-                                 NULL);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(
+        pc__disk_source_new(source, &folder->mem, &folder->root, record_name, fd, *bytes, 0, NULL));
     status = pc__record_open_frame(record, &folder->mem, &folder->record, *source);
     if (status >= 0 && !pc__record_name_matches(record_name, *record))
         status = pc__fail(PC_ERR_FORMAT,
@@ -81,13 +79,6 @@ static pc_status open_item(pc_folder *folder, const pc__record_name *record_name
     return fail_at(status, folder, record_name);
 }
 
-static void describe_item(folder_item *it, const pc__record *record, int64_t last)
-{
-    const pc__image *image = pc__record_image(record);
-    pc__record_describe(record, &it->info);
-    it->info.expires = pc__end_after_use(image->expires, image->ttl, last);
-}
-
 static pc_status read_item(pc_folder *folder, folder_item *it)
 {
     pc__record *record;
@@ -96,9 +87,11 @@ static pc_status read_item(pc_folder *folder, folder_item *it)
     pc_status status = open_item(folder, &it->record_name, &record, &source, &it->bytes);
     it->info = (pc_record_info){.struct_size = sizeof it->info};
     if (status >= 0) {
-        describe_item(it, record,
-                      pc__disk_stat_record(&folder->root, &it->record_name, &st) ? st.st_mtim.tv_sec
-                                                                                 : 0);
+        const pc__image *image = pc__record_image(record);
+        int there = pc__disk_stat_record(&folder->root, &it->record_name, &st);
+        pc__record_describe(record, &it->info);
+        it->info.expires = pc__end_after_use(image->expires, image->ttl,
+                                             there ? st.st_mtim.tv_sec : 0);
         pc__record_free(record);
         source->close(source);
     }
@@ -130,11 +123,10 @@ static pc__tier_common folder_tier_options(const pc_folder *folder, int read_onl
 static pc_status list_items(pc_folder *folder, const char *path)
 {
     pc__tier_common common = folder_tier_options(folder, 1);
-    pc_status status = pc__disk_open(&folder->disk, &common, path, 0);
+    pc_status status = PC_OK;
     size_t count;
-    if (status < 0)
-        return status;
-    count = pc__disk_table_count(&folder->disk.table);
+    PC__TRY_RETURN(pc__disk_open(&folder->disk, &common, path, 0));
+    count = folder->disk.table.eviction.items.count;
     folder->items = pc__calloc(&folder->mem, count, sizeof *folder->items);
     if (!folder->items)
         status = PC_ERR_NOMEM;
@@ -164,10 +156,8 @@ pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path,
     *out = NULL;
     if (!context || !path)
         return pc__fail(PC_ERR_INVALID, "pc_folder_open: context or path is NULL");
-    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_folder_options, flags), options,
-                              "pc_folder_options");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_folder_options, flags), options,
+                                    "pc_folder_options"));
     if (o.flags)
         return pc__fail(PC_ERR_INVALID, "pc_folder_options: unknown flags %#llx",
                         (unsigned long long)o.flags);
@@ -226,10 +216,9 @@ static pc_status check_index(const pc_folder *folder, size_t index, const char *
 
 pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *info)
 {
-    pc_status status = check_index(folder, index, "pc_folder_get");
     const folder_item *it;
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(check_index(folder, index, "pc_folder_get"));
     it = &folder->items[index];
     status = pc__result_write(info, PC__V1_SIZE(pc_record_info, expires), &it->info,
                               sizeof it->info, "pc_record_info");
@@ -248,15 +237,12 @@ pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, siz
     pc__record *record;
     pc__source *source;
     uint64_t bytes;
-    pc_status status = check_index(folder, index, "pc_folder_tokens");
-    if (status < 0)
-        return status;
+    pc_status status = PC_OK;
+    PC__TRY_RETURN(check_index(folder, index, "pc_folder_tokens"));
     if (!count || (capacity && !tokens))
         return pc__fail(PC_ERR_INVALID, "pc_folder_tokens: %s is NULL", count ? "tokens" : "count");
     *count = (size_t)folder->items[index].info.tokens;
-    status = open_item(folder, &folder->items[index].record_name, &record, &source, &bytes);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(open_item(folder, &folder->items[index].record_name, &record, &source, &bytes));
     const pc__image *image = pc__record_image(record);
     *count = image->tokens;
     if (!image->token_ids && image->tokens)
@@ -278,12 +264,9 @@ pc_status pc_folder_verify(pc_folder *folder, size_t index)
     pc__record *record;
     pc__source *source;
     uint64_t bytes;
-    pc_status status = check_index(folder, index, "pc_folder_verify");
-    if (status < 0)
-        return status;
-    status = open_item(folder, &folder->items[index].record_name, &record, &source, &bytes);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(check_index(folder, index, "pc_folder_verify"));
+    PC__TRY_RETURN(open_item(folder, &folder->items[index].record_name, &record, &source, &bytes));
     status = pc__record_verify(record);
     pc__record_free(record);
     source->close(source);
@@ -305,9 +288,7 @@ static pc_status open_for_removal(pc_folder *folder)
     pc_status status;
     if (!folder->has_disk) {
         pc__tier_common common = folder_tier_options(folder, 0);
-        status = pc__disk_open(&folder->disk, &common, folder->root.path, 0);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__disk_open(&folder->disk, &common, folder->root.path, 0));
         if (!is_same_folder(folder)) {
             pc__disk_close(&folder->disk);
             return pc__fail(PC_ERR_STATE, "%s: is another folder than the one that was opened",
@@ -321,10 +302,10 @@ static pc_status open_for_removal(pc_folder *folder)
 
 pc_status pc_folder_remove(pc_folder *folder, size_t index)
 {
-    pc_status status = check_index(folder, index, "pc_folder_remove");
     const pc__record_name *record_name;
-    if (status < 0 || (status = open_for_removal(folder)) < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(check_index(folder, index, "pc_folder_remove"));
+    PC__TRY_RETURN(open_for_removal(folder));
     record_name = &folder->items[index].record_name;
     status = pc__disk_erase(&folder->disk, record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
     pc__disk_leave(&folder->disk);
@@ -351,15 +332,11 @@ pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, u
         *freed = 0;
     if (!folder)
         return pc__fail(PC_ERR_INVALID, "pc_folder_trim: folder is NULL");
-    status = open_for_removal(folder);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(open_for_removal(folder));
     disk = &folder->disk;
     disk->budget = bytes;
     disk->callbacks = (pc__tier_callbacks){add_up, NULL, sums};
-    status = pc__disk_scan(disk, 0);
-    if (status >= 0)
-        status = pc__disk_read_headers(disk);
+    status = pc__disk_rescan(disk);
     if (status >= 0)
         status = pc__disk_drop_expired(disk);
     if (status >= 0)

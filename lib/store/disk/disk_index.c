@@ -29,7 +29,7 @@ enum {
 static const pc__field row_fields[] = {
     FACT(0, record_name.key), FACT(32, content), FACT(64, parent), FACT(100, tokens),
     FACT(104, priority),      FACT(112, bytes),  FACT(120, cost),  FACT(128, ttl),
-    FACT(136, expires),       FACT(144, last),   FACT(152, uses),  FACT(160, heat)};
+    FACT(136, expires),       FACT(144, last),   FACT(152, uses),  FACT(160, log_uses)};
 static const char magic[9] = "PCINDEX1";
 #define MOST_BYTES (UINT64_C(1) << 40) /* a file of this size is no index */
 #define MOST_RECORD (UINT64_C(1) << 50)
@@ -54,7 +54,8 @@ static int read_row(const uint8_t *row, pc__disk_facts *facts)
     pc__fields_get(facts, row, PC__FIELDS(row_fields));
     return (!size || pc__variant_read(variant, size, facts->record_name.variant))
            && facts->state <= PC__DISK_UNREADABLE && facts->bytes < MOST_RECORD && facts->cost >= 0
-           && facts->cost < 1e15 && facts->ttl >= 0 && facts->ttl < 1e15 && isfinite(facts->heat);
+           && facts->cost < 1e15 && facts->ttl >= 0 && facts->ttl < 1e15
+           && isfinite(facts->log_uses);
 }
 
 static int is_whole(const pc__disk_index *index)
@@ -91,9 +92,10 @@ void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem)
 static void merge_uses(pc__eviction *eviction, pc__disk_entry *e, const pc__disk_facts *facts)
 {
     uint64_t uses = facts->uses + e->unsaved_uses;
-    double heat = facts->heat > e->item.heat ? facts->heat : e->item.heat, clock = eviction->clock;
+    double log_uses = facts->log_uses > e->item.log_uses ? facts->log_uses : e->item.log_uses,
+           clock = eviction->clock;
     if (uses > e->item.uses)
-        pc__eviction_restore(eviction, &e->item, heat,
+        pc__eviction_restore(eviction, &e->item, log_uses,
                              (uint32_t)(uses < UINT32_MAX ? uses : UINT32_MAX));
     eviction->clock = clock; /* restoring has moved the clock, but nothing is new */
     if (facts->last > e->facts.last)
@@ -105,7 +107,7 @@ static void merge_uses(pc__eviction *eviction, pc__disk_entry *e, const pc__disk
 pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *table,
                                int64_t dates[PC__DISK_SUBS])
 {
-    int is_empty = !pc__disk_table_count(table);
+    int is_empty = !table->eviction.items.count;
     double clock = pc__get_f64(index->data + AT_CLOCK);
     pc_status status = PC_OK;
     for (uint64_t i = 0; i < index->rows && status >= 0; i++) {
@@ -132,7 +134,7 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
                               const int64_t dates[PC__DISK_SUBS])
 {
     size_t at = HEADER;
-    *out = (pc__disk_index){.rows = pc__disk_table_count(table)};
+    *out = (pc__disk_index){.rows = table->eviction.items.count};
     out->size = HEADER + (size_t)out->rows * ROW + SUM;
     out->data = pc__alloc(&table->eviction.mem, out->size);
     if (!out->data)

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -43,9 +44,8 @@ static pc_status erase_record(pc__disk *disk, const pc__record_name *record_name
     pc__disk_entry *e;
     uint64_t bytes;
     uint32_t tokens = 0;
-    pc_status status = pc__disk_lock_mark(&disk->lock, &disk->root);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__disk_lock_mark(&disk->lock, &disk->root));
     status = remove_or_reuse(disk, record_name, spare, &bytes);
     if (status < 0)
         return status;
@@ -151,35 +151,29 @@ pc_status pc__disk_drop_expired(pc__disk *disk)
 static pc_status evict_lowest(pc__disk *disk, int32_t priority, const pc__id *parent,
                               pc__disk_spare *spare)
 {
-    pc__disk_entry *parent_entry = NULL, *lowest;
+    pc__eviction *ev = &disk->table.eviction;
+    pc__eviction_item *parent_item = NULL, *lowest;
     pc__record_name record_name;
     pthread_mutex_lock(&disk->guard);
     if (parent) {
+        pc__disk_entry *e;
         record_name = pc__disk_record_name(disk, parent);
-        parent_entry = pc__disk_table_find(&disk->table, &record_name);
+        e = pc__disk_table_find(&disk->table, &record_name);
+        parent_item = e ? &e->item : NULL;
     }
-    if (parent_entry)
-        pc__eviction_hold(&disk->table.eviction, &parent_entry->item);
-    lowest = pc__disk_table_candidate(&disk->table);
-    if (lowest && lowest->item.priority > priority)
+    pc__eviction_hold(ev, parent_item);
+    lowest = pc__eviction_candidate(ev, NULL);
+    if (lowest && lowest->priority > priority)
         lowest = NULL;
     if (lowest)
-        record_name = lowest->facts.record_name;
-    if (parent_entry)
-        pc__eviction_unhold(&disk->table.eviction, &parent_entry->item);
+        record_name = PC__AROUND(lowest, pc__disk_entry, item)->facts.record_name;
+    pc__eviction_unhold(ev, parent_item);
     pthread_mutex_unlock(&disk->guard);
     if (!lowest)
         return PC_MISS;
     pc_status status = erase_record(disk, &record_name, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0,
                                     spare);
     return status < 0 ? status : PC_OK;
-}
-
-/* Learns what other processes have added and removed. */
-static pc_status rescan(pc__disk *disk)
-{
-    pc_status status = pc__disk_scan(disk, 0);
-    return status < 0 ? status : pc__disk_read_headers(disk);
 }
 
 /* Removes abandoned drafts and expired records until `need` bytes fit into `limit`; then learns
@@ -194,10 +188,21 @@ static pc_status free_useless(pc__disk *disk, uint64_t need, uint64_t limit, int
         status = pc__disk_drop_expired(disk);
     if (status >= 0 && !fits(disk, need, limit) && disk->generation != disk->lock.generation
         && pc__now() - disk->scanned > SCAN_SECONDS) {
-        status = rescan(disk);
+        status = pc__disk_rescan(disk);
         *scanned = 1;
     }
     return status;
+}
+
+/* Evicts one record; if there is none, scans once. */
+static pc_status evict_or_rescan(pc__disk *disk, int32_t priority, const pc__id *parent,
+                                 pc__disk_spare *spare, int *scanned)
+{
+    pc_status status = evict_lowest(disk, priority, parent, spare);
+    if (status != PC_MISS || *scanned)
+        return status;
+    *scanned = 1;
+    return pc__disk_rescan(disk);
 }
 
 pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *parent,
@@ -208,13 +213,8 @@ pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, co
     pc_status status = need > disk->budget ? PC_MISS : free_useless(disk, need, limit, &scanned);
     if (scanned && disk->lock.bytes < found) /* the folder was smaller than we thought */
         limit = disk->lock.bytes > disk->budget ? disk->lock.bytes : disk->budget;
-    while (status == PC_OK && !fits(disk, need, limit)) {
-        status = evict_lowest(disk, priority, parent, spare);
-        if (status == PC_MISS && !scanned) {
-            status = rescan(disk);
-            scanned = 1;
-        }
-    }
+    while (status == PC_OK && !fits(disk, need, limit))
+        status = evict_or_rescan(disk, priority, parent, spare, &scanned);
     return status;
 }
 
@@ -226,36 +226,24 @@ static pc_status shrink_folder(pc__disk *disk, double until)
     while (status == PC_OK && !fits(disk, 0, disk->budget)) {
         if (until > 0 && pc__now() >= until)
             return PC_AGAIN;
-        status = evict_lowest(disk, INT32_MAX, NULL, NULL);
-        if (status == PC_MISS && !scanned) {
-            status = rescan(disk);
-            scanned = 1;
-        }
+        status = evict_or_rescan(disk, INT32_MAX, NULL, NULL, &scanned);
     }
     return status;
 }
 
 pc_status pc__disk_shrink_until(pc__disk *disk, double until)
 {
-    uint64_t evicted_before, evicted_after;
-    pc_status status;
+    uint64_t before = disk->counts.evicted; /* only changes under `work` */
+    pc_status status = shrink_folder(disk, until);
     pthread_mutex_lock(&disk->guard);
-    evicted_before = disk->counts.evicted;
-    pthread_mutex_unlock(&disk->guard);
-    status = shrink_folder(disk, until);
-    pthread_mutex_lock(&disk->guard);
-    evicted_after = disk->counts.evicted;
-    disk->counts.evicted_behind += evicted_after - evicted_before;
+    disk->counts.evicted_behind += disk->counts.evicted - before;
     pthread_mutex_unlock(&disk->guard);
     return status;
 }
 
 uint64_t pc__disk_bytes_over_budget(pc__disk *disk)
 {
-    uint64_t bytes;
-    pthread_mutex_lock(&disk->guard);
-    bytes = pc__disk_table_bytes(&disk->table) + disk->staging;
-    pthread_mutex_unlock(&disk->guard);
+    uint64_t bytes = pc__disk_bytes(disk);
     return disk->read_only || bytes <= disk->budget ? 0 : bytes - disk->budget;
 }
 
@@ -376,12 +364,14 @@ static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__di
 
 #endif
 
-int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd)
+int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd,
+                       char name[32])
 {
     if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
         return 0;
     pc__disk_lock_subtract(&disk->lock, LEFT);
     *fd = spare->fd;
+    memcpy(name, spare->name, sizeof spare->name);
     spare->fd = -1;
     return 1;
 }

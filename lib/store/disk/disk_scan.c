@@ -9,6 +9,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "store/disk/disk_room.h"
+
 /* A folder that changed a moment ago may change again within one tick of the file system's clock,
  * so its date proves nothing. */
 #define RACY_NS INT64_C(2000000000)
@@ -35,12 +37,19 @@ static pc_status dir_fault(const pc__disk *disk, const char *name)
     return pc__fail(PC_ERR_IO, "%s/%s: %s", disk->root.path, name, strerror(errno));
 }
 
-/* Other users must not be able to write to a sub-folder: they could remove or rename records. */
-static pc_status check_sub(const pc__disk *disk, const char *name, int fd, struct stat *st)
+/* Opens a sub-folder for listing; takes `fd`. Other users must not be able to write to it: they
+ * could remove or rename records. */
+static pc_status open_sub(const pc__disk *disk, const char *name, int fd, struct stat *st,
+                          DIR **out)
 {
-    if (fstat(fd, st))
-        return dir_fault(disk, name);
-    return pc__dir_check(disk->root.path, name, st, disk->root.owner);
+    pc_status status = fstat(fd, st) ? dir_fault(disk, name)
+                                     : pc__dir_check(disk->root.path, name, st, disk->root.owner);
+    *out = status >= 0 ? fdopendir(fd) : NULL;
+    if (status >= 0 && !*out)
+        status = dir_fault(disk, name);
+    if (status < 0)
+        close(fd);
+    return status;
 }
 
 /* Lists the records of one sub-folder; *date is the folder's from before the listing. PC_OK with no
@@ -60,13 +69,7 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? PC_OK
                                                                      : dir_fault(disk, name);
-    status = check_sub(disk, name, fd, &st);
-    dir = status >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        status = status < 0 ? status : dir_fault(disk, name);
-        close(fd);
-        return status;
-    }
+    PC__TRY_RETURN(open_sub(disk, name, fd, &st, &dir));
     clock_gettime(CLOCK_REALTIME, &now);
     *date = ns_of(st.st_mtim) < ns_of(now) - RACY_NS ? ns_of(st.st_mtim) : 0;
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0) {
@@ -88,6 +91,14 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     return status;
 }
 
+/* Drops a record that is no longer in the folder. Under guard. */
+static void lose_record(pc__disk *disk, pc__disk_entry *e)
+{
+    pc__disk_table_drop(&disk->table, e);
+    disk->counts.lost++;
+    disk->changes++;
+}
+
 /* Adds new records by name and size. A file of another size is another record. Under guard. */
 static pc_status add_found(pc__disk *disk, const listing *list)
 {
@@ -100,8 +111,7 @@ static pc_status add_found(pc__disk *disk, const listing *list)
                                 .state = PC__DISK_UNREAD};
         pc__disk_entry *e = pc__disk_table_find(&disk->table, &f->record_name);
         if (e && e->facts.bytes != f->bytes) {
-            pc__disk_table_drop(&disk->table, e);
-            disk->counts.lost++;
+            lose_record(disk, e);
             e = NULL;
         }
         if (e) {
@@ -120,11 +130,8 @@ static void drop_missing(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 {
     for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL), *next; e; e = next) {
         next = pc__disk_table_next(&disk->table, e);
-        if (!scanned[e->facts.record_name.key.bytes[0]] || e->last_scan == disk->table.scans)
-            continue;
-        pc__disk_table_drop(&disk->table, e);
-        disk->counts.lost++;
-        disk->changes++;
+        if (scanned[e->facts.record_name.key.bytes[0]] && e->last_scan != disk->table.scans)
+            lose_record(disk, e);
     }
 }
 
@@ -198,7 +205,7 @@ pc_status pc__disk_remove_abandoned(pc__disk *disk, uint64_t *live)
 {
     struct stat st;
     struct dirent *entry;
-    pc_status status;
+    pc_status status = PC_OK;
     int fd;
     DIR *dir;
     *live = 0;
@@ -206,13 +213,7 @@ pc_status pc__disk_remove_abandoned(pc__disk *disk, uint64_t *live)
     fd = pc__disk_new(&disk->root, 0);
     if (fd < 0)
         return errno == ENOENT ? PC_OK : dir_fault(disk, PC__DISK_NEW);
-    status = check_sub(disk, PC__DISK_NEW, fd, &st);
-    dir = status >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        status = status < 0 ? status : dir_fault(disk, PC__DISK_NEW);
-        close(fd);
-        return status;
-    }
+    PC__TRY_RETURN(open_sub(disk, PC__DISK_NEW, fd, &st, &dir));
     for (errno = 0; status >= 0 && (entry = readdir(dir)); errno = 0)
         if (entry->d_name[0] != '.')
             status = reclaim_one(disk, fd, entry->d_name, live);
@@ -228,16 +229,12 @@ pc_status pc__disk_scan(pc__disk *disk, int all)
     pc_status status = scan_subs(disk, all);
     if (status < 0 || disk->read_only)
         return status;
-    status = pc__disk_remove_abandoned(disk, &live);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__disk_remove_abandoned(disk, &live));
     pthread_mutex_lock(&disk->guard);
-    bytes = pc__disk_table_bytes(&disk->table) + live;
+    bytes = disk->table.eviction.bytes + live;
     pthread_mutex_unlock(&disk->guard);
     if (!disk->lock.is_trusted || disk->lock.bytes != bytes) {
-        status = pc__disk_lock_mark(&disk->lock, &disk->root);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__disk_lock_mark(&disk->lock, &disk->root));
         disk->lock.bytes = bytes;
         disk->lock.is_trusted = 1;
     }
@@ -291,4 +288,64 @@ pc_status pc__disk_read_headers(pc__disk *disk)
         status = read_one_header(disk, &list.items[i].record_name);
     pc__free(&disk->mem, list.items);
     return status;
+}
+
+pc_status pc__disk_rescan(pc__disk *disk)
+{
+    PC__TRY_RETURN(pc__disk_scan(disk, 0));
+    return pc__disk_read_headers(disk);
+}
+
+/* ------------------------------------------------------------------ one record */
+
+int pc__disk_look_up(pc__disk *disk, const pc__record_name *record_name, uint64_t *bytes)
+{
+    pc__disk_entry *e;
+    int there = -1;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    if (e) {
+        there = !pc__disk_facts_expired(&e->facts, pc__now_date());
+        *bytes = e->facts.bytes;
+    }
+    pthread_mutex_unlock(&disk->guard);
+    return there;
+}
+
+int pc__disk_add_foreign(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes)
+{
+    pc__disk_facts facts;
+    pc__disk_entry *e;
+    int known, expired;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    known = e && e->facts.bytes == bytes;
+    expired = known && pc__disk_facts_expired(&e->facts, pc__now_date());
+    pthread_mutex_unlock(&disk->guard);
+    if (expired)
+        expired = !pc__disk_was_used_elsewhere(disk, record_name, pc__now_date());
+    if (known || pc__disk_read_facts(disk, record_name, &facts, NULL) != PC_OK)
+        return !expired;
+    expired = pc__disk_facts_expired(&facts, pc__now_date());
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    if (e && e->facts.bytes != facts.bytes) {
+        lose_record(disk, e);
+        e = NULL;
+    }
+    if (!e && pc__disk_table_add(&disk->table, &facts, NULL) >= 0)
+        disk->counts.found++;
+    disk->changes++;
+    pthread_mutex_unlock(&disk->guard);
+    return !expired;
+}
+
+void pc__disk_drop_lost(pc__disk *disk, const pc__record_name *record_name)
+{
+    pc__disk_entry *e;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    if (e)
+        lose_record(disk, e);
+    pthread_mutex_unlock(&disk->guard);
 }

@@ -8,16 +8,6 @@ static pc__disk_entry *disk_entry_of(pc__eviction_item *item)
     return item ? PC__AROUND(item, pc__disk_entry, item) : NULL;
 }
 
-size_t pc__disk_table_count(const pc__disk_table *table)
-{
-    return table->eviction.items.count;
-}
-
-uint64_t pc__disk_table_bytes(const pc__disk_table *table)
-{
-    return table->eviction.bytes;
-}
-
 pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__record_name *record_name)
 {
     pc__id id = pc__record_name_id(record_name);
@@ -27,20 +17,6 @@ pc__disk_entry *pc__disk_table_find(const pc__disk_table *table, const pc__recor
 pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry)
 {
     return disk_entry_of(pc__eviction_next(&table->eviction, entry ? &entry->item : NULL));
-}
-
-pc__disk_entry *pc__disk_table_candidate(const pc__disk_table *table)
-{
-    return disk_entry_of(pc__eviction_candidate(&table->eviction, NULL));
-}
-
-int pc__disk_table_has_content(const pc__disk_table *table, const pc__id *content)
-{
-    for (pc__hash_link *l = pc__hash_table_find(&table->contents, pc__id_hash(content)); l;
-         l = pc__hash_table_find_next(l))
-        if (pc__id_equal(&PC__AROUND(l, pc__disk_entry, by_content)->facts.content, content))
-            return 1;
-    return 0;
 }
 
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
@@ -60,16 +36,15 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
                                   .bytes = facts->bytes,
                                   .priority = facts->state == PC__DISK_UNREADABLE ? INT32_MIN
                                                                                   : facts->priority,
-                                  .cost = facts->cost};
-    if ((facts->has_content && pc__hash_table_reserve(&table->contents, mem) < 0)
-        || pc__eviction_add(&table->eviction, &e->item) < 0) {
+                                  .cost = facts->cost,
+                                  .has_content = facts->has_content,
+                                  .content = facts->content};
+    if (pc__eviction_add(&table->eviction, &e->item) < 0) {
         pc__free(mem, e);
         return PC_ERR_NOMEM;
     }
     if (facts->uses)
-        pc__eviction_restore(&table->eviction, &e->item, facts->heat, facts->uses);
-    if (facts->has_content)
-        pc__hash_table_add(&table->contents, &e->by_content, pc__id_hash(&facts->content));
+        pc__eviction_restore(&table->eviction, &e->item, facts->log_uses, facts->uses);
     if (facts->expires && (!table->next_expiry || facts->expires < table->next_expiry))
         table->next_expiry = facts->expires;
     e->last_scan = table->scans;
@@ -79,24 +54,17 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
     return PC_OK;
 }
 
-static void free_disk_entry(pc__disk_table *table, pc__disk_entry *entry)
-{
-    if (entry->facts.has_content)
-        pc__hash_table_remove(&table->contents, &entry->by_content);
-    pc__free(&table->eviction.mem, entry);
-}
-
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry)
 {
     pc__eviction_remove(&table->eviction, &entry->item);
-    free_disk_entry(table, entry);
+    pc__free(&table->eviction.mem, entry);
 }
 
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry)
 {
     pc__eviction_pick(&table->eviction, &entry->item);
     pc__eviction_evict(&table->eviction, &entry->item);
-    free_disk_entry(table, entry);
+    pc__free(&table->eviction.mem, entry);
 }
 
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now)
@@ -112,7 +80,7 @@ void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts)
 {
     *facts = entry->facts;
     facts->uses = entry->item.uses;
-    facts->heat = entry->item.heat;
+    facts->log_uses = entry->item.log_uses;
 }
 
 void pc__disk_table_free(pc__disk_table *table)
@@ -121,7 +89,6 @@ void pc__disk_table_free(pc__disk_table *table)
         next = pc__disk_table_next(table, e);
         pc__free(&table->eviction.mem, e);
     }
-    pc__hash_table_free(&table->contents, &table->eviction.mem);
     pc__eviction_free(&table->eviction);
 }
 

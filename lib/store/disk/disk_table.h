@@ -9,8 +9,8 @@
 enum {
     PC__DISK_UNREAD = 0, /* only its name and size are known */
     PC__DISK_READ = 1,
-    PC__DISK_UNREADABLE =
-        2 /* damaged, of a later version, or not what its name says: evicted first */
+    /* Damaged, of a later version, or not what its name says: evicted first. */
+    PC__DISK_UNREADABLE = 2
 };
 
 /* One record; a row of the index. */
@@ -26,14 +26,13 @@ typedef struct pc__disk_facts {
     double ttl;      /* seconds from the last hit; 0: `expires` is fixed */
     int64_t expires; /* seconds since 1970; 0: never */
     int64_t last;    /* use, or writing */
-    uint32_t uses;   /* 0: uses and heat are unknown */
-    double heat;     /* see store/eviction.h */
+    uint32_t uses;   /* 0: they are unknown */
+    double log_uses; /* see base/lrfu.h */
 } pc__disk_facts;
 
 typedef struct pc__disk_entry {
     pc__eviction_item item;
-    pc__hash_link by_content;
-    pc__disk_facts facts;  /* its uses and heat are those of the item */
+    pc__disk_facts facts;  /* its uses and log_uses are those of the item */
     uint64_t unsaved_uses; /* uses that the index file does not have yet */
     uint64_t saving_uses;  /* those of them that the index being written has */
     uint64_t last_scan;    /* number of the last scan that found it */
@@ -42,29 +41,23 @@ typedef struct pc__disk_entry {
 } pc__disk_entry;
 
 typedef struct pc__disk_table { /* zero-initialised but for eviction.mem: empty */
-    pc__eviction eviction;
-    pc__hash_table contents;
-    int64_t next_expiry; /* no record expires before; 0: none does */
-    uint64_t scans;      /* number of the current or last scan */
+    pc__eviction eviction;      /* also finds records by content */
+    int64_t next_expiry;        /* no record expires before; 0: none does */
+    uint64_t scans;             /* number of the current or last scan */
 } pc__disk_table;
 
 void pc__disk_table_free(pc__disk_table *table);
-size_t pc__disk_table_count(const pc__disk_table *table);
-uint64_t pc__disk_table_bytes(const pc__disk_table *table);
 pc__disk_entry *pc__disk_table_find(const pc__disk_table *table,
                                     const pc__record_name *record_name);
 /* All entries; NULL starts. */
 pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_entry *entry);
-int pc__disk_table_has_content(const pc__disk_table *table, const pc__id *content);
 /* PC_ERR_NOMEM: nothing has changed. *out may be NULL. The name must not be there yet. */
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
                              pc__disk_entry **out);
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry);
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now);
-/* Drops an entry that was evicted; its heat is remembered. */
+/* Drops an entry that was evicted; its uses are remembered. */
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry);
-/* The next to be evicted; NULL: there is none. */
-pc__disk_entry *pc__disk_table_candidate(const pc__disk_table *table);
 void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts);
 /* From the image of a record. */
 void pc__disk_facts_of(pc__disk_facts *facts, const pc__record_name *record_name,

@@ -26,7 +26,7 @@ static void report_exit(const pc__ram_tier *t, const pc__ram_entry *e)
                            .cost = e->item.cost,
                            .ttl = e->ttl,
                            .priority = e->item.priority};
-    desc.content = e->has_content ? &e->content : NULL;
+    desc.content = e->item.has_content ? &e->item.content : NULL;
     desc.parent = e->item.has_parent ? &e->item.parent : NULL;
     desc.ttl_left = e->ttl > 0 ? e->expires - pc__now() : 0;
     if (e->gone == PC_EVENT_EVICT && t->options.evicting && desc.ttl_left >= 0)
@@ -120,19 +120,6 @@ static void drop_reserved(pc__ram_tier *t, uint64_t bytes)
     t->reserved -= bytes < t->reserved ? bytes : t->reserved;
 }
 
-static void count_put(pc__ram_tier *t, pc_status status, int was_known)
-{
-    t->stats.offered++;
-    if (status < 0)
-        t->stats.failed++;
-    else if (was_known)
-        t->stats.known++;
-    else if (status == PC_MISS)
-        t->stats.refused++;
-    else
-        t->stats.stored++;
-}
-
 pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segment *segment,
                            pc_segment **winner, uint32_t *reason)
 {
@@ -155,7 +142,8 @@ pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segme
         if (status == PC_OK && winner)
             *winner = there ? pc__ram_tier_reference(t, there) : pc__segment_ref(segment);
     }
-    count_put(t, status, there != NULL);
+    pc__count_put(&t->stats, there ? PC_MISS : status, *reason);
+    t->stats.stored += status == PC_OK && !there;
     if (there || status != PC_OK)
         atomic_store_explicit(&segment->free_to_system, 1, memory_order_relaxed);
     came = status == PC_OK && !there && bytes > desc->reserved ? bytes - desc->reserved : 0;
@@ -180,7 +168,8 @@ static int has_room(const pc__ram_tier *t, uint64_t bytes)
 pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__entry_desc *desc, uint64_t bytes,
                                int free_only, uint32_t *reason)
 {
-    pc__ram_entry *gone = NULL, *picked = NULL;
+    pc__eviction_item *picked = NULL;
+    pc__ram_entry *gone = NULL;
     pc__ram_quota *quota;
     uint32_t why = PC_REASON_NONE;
     pthread_mutex_lock(&t->lock);
@@ -213,13 +202,11 @@ void pc__ram_tier_unreserve(pc__ram_tier *t, uint64_t bytes)
 
 int pc__ram_tier_has_content(pc__ram_tier *t, const pc__id *content)
 {
-    pc__hash_link *link;
+    int known;
     pthread_mutex_lock(&t->lock);
-    link = pc__hash_table_find(&t->contents, pc__id_hash(content));
-    while (link && !pc__id_equal(&PC__AROUND(link, pc__ram_entry, by_content)->content, content))
-        link = pc__hash_table_find_next(link);
+    known = pc__eviction_has_content(&t->eviction, content);
     pthread_mutex_unlock(&t->lock);
-    return link != NULL;
+    return known;
 }
 
 int pc__ram_tier_has(pc__ram_tier *t, const pc__id *key)
@@ -272,7 +259,7 @@ void pc__ram_tier_unpin_owner(pc__ram_tier *t, uint64_t owner)
 
 pc_status pc__ram_tier_set_quota(pc__ram_tier *t, const pc__id *salt, uint64_t bytes)
 {
-    pc__ram_entry *gone = NULL, *picked = NULL;
+    pc__ram_entry *gone = NULL;
     pc__ram_quota *quota;
     pc_status status = PC_ERR_NOMEM;
     pthread_mutex_lock(&t->lock);
@@ -281,8 +268,7 @@ pc_status pc__ram_tier_set_quota(pc__ram_tier *t, const pc__id *salt, uint64_t b
         quota->limit = bytes;
         status = PC_OK;
         pc__ram_tier_collect_releases(t);
-        pc__ram_tier_shrink(t, quota, &picked);
-        pc__ram_tier_evict(t, picked, &gone);
+        pc__ram_tier_shrink(t, quota, &gone);
     }
     pc__ram_quota_drop_if_unused(t, quota);
     unlock_and_free(t, gone, 0);
@@ -301,17 +287,23 @@ uint64_t pc__ram_tier_trim(pc__ram_tier *t, uint64_t keep, uint64_t enough, cons
     return freed;
 }
 
+/* Removes all entries, or all but those that are in use or pinned. */
+static void detach_all(pc__ram_tier *t, int held_too, pc__ram_entry **gone)
+{
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
+         item = next) {
+        next = pc__eviction_next(&t->eviction, item);
+        if (held_too || !item->holds)
+            pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, gone);
+    }
+}
+
 void pc__ram_tier_clear(pc__ram_tier *t)
 {
     pc__ram_entry *gone = NULL;
     pthread_mutex_lock(&t->lock);
     pc__ram_tier_collect_releases(t);
-    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
-         item = next) {
-        next = pc__eviction_next(&t->eviction, item);
-        if (!item->holds)
-            pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
-    }
+    detach_all(t, 0, &gone);
     unlock_and_free(t, gone, 0);
 }
 
@@ -326,21 +318,12 @@ void pc__ram_tier_sweep(pc__ram_tier *t)
 void pc__ram_tier_stats(pc__ram_tier *t, pc_tier_stats *stats)
 {
     pthread_mutex_lock(&t->lock);
-    stats->offered += t->stats.offered;
-    stats->stored += t->stats.stored;
-    stats->known += t->stats.known;
-    stats->refused += t->stats.refused;
-    stats->failed += t->stats.failed;
-    stats->evicted += t->stats.evicted;
-    stats->removed += t->stats.removed;
-    stats->segments += t->eviction.items.count;
-    stats->segment_bytes += pc__ram_tier_used(t);
-    stats->pinned_bytes += t->pins.bytes;
-    stats->budget_bytes += t->options.budget;
-    stats->staging_bytes += t->reserved;
-    stats->lookups += t->stats.lookups;
-    stats->hits += t->stats.hits;
-    stats->misses += t->stats.misses;
+    *stats = t->stats;
+    stats->segments = t->eviction.items.count;
+    stats->segment_bytes = pc__ram_tier_used(t);
+    stats->pinned_bytes = t->pins.bytes;
+    stats->budget_bytes = t->options.budget;
+    stats->staging_bytes = t->reserved;
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -353,26 +336,19 @@ void pc__ram_tier_free(pc__ram_tier *t)
     if (!t)
         return;
     mem = t->from;
+    /* No event: the application closes the cache. */
+    t->options = (pc__ram_tier_options){0};
     pthread_mutex_lock(&t->lock);
-    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL), *next; item;
-         item = next) {
-        next = pc__eviction_next(&t->eviction, item);
-        pc__ram_tier_detach(t, PC__AROUND(item, pc__ram_entry, item), PC_EVENT_REMOVE, &gone);
-    }
+    detach_all(t, 1, &gone);
     for (pc__hash_link *link = pc__hash_table_next(&t->quotas, NULL), *next; link; link = next) {
         pc__ram_quota *quota = PC__AROUND(link, pc__ram_quota, by_salt);
         next = pc__hash_table_next(&t->quotas, link);
         quota->limit = 0;
         pc__ram_quota_drop_if_unused(t, quota);
     }
-    pthread_mutex_unlock(&t->lock);
-    for (pc__ram_entry *next; gone; gone = next) { /* no event: the application closes the cache */
-        next = gone->next;
-        free_entry(&t->mem, gone);
-    }
+    unlock_and_free(t, gone, 0);
     pc__eviction_free(&t->eviction);
     pc__pins_free(&t->pins, &t->mem);
-    pc__hash_table_free(&t->contents, &t->mem);
     pc__hash_table_free(&t->quotas, &t->mem);
     pc__heap_free(&t->expiries, &t->mem);
     pthread_mutex_destroy(&t->lock);
@@ -411,6 +387,7 @@ pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
     atomic_init(&t->own_bytes, 0);
     t->eviction.budget = options->budget;
     t->options = *options;
+    t->stats = (pc_tier_stats)PC_TIER_STATS_INIT;
     atomic_init(&t->releases.first, NULL);
     pthread_mutex_init(&t->lock, NULL);
     *out = t;

@@ -1,6 +1,7 @@
 /* Entries of the RAM tier: use and release, insertion and removal, room and quotas. All under the
  * lock. */
 #include "base/clock.h"
+#include "base/fail.h"
 #include "base/mem.h"
 #include "store/ram/ram_tier_internal.h"
 
@@ -141,11 +142,7 @@ static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
 
 pc__ram_quota *pc__ram_quota_find(const pc__ram_tier *t, const pc__id *salt)
 {
-    for (pc__hash_link *l = pc__hash_table_find(&t->quotas, pc__id_hash(salt)); l;
-         l = pc__hash_table_find_next(l))
-        if (pc__id_equal(&PC__AROUND(l, pc__ram_quota, by_salt)->salt, salt))
-            return PC__AROUND(l, pc__ram_quota, by_salt);
-    return NULL;
+    return PC__FIND_ID(&t->quotas, salt, pc__ram_quota, by_salt, salt);
 }
 
 pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt)
@@ -176,8 +173,6 @@ void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ra
     pc__pins_remove_entry(t, e);
     stop_watching(t, e);
     pc__heap_remove(&t->expiries, &e->expiry);
-    if (e->has_content)
-        pc__hash_table_remove(&t->contents, &e->by_content);
     if (how == PC_EVENT_EVICT)
         pc__eviction_evict(&t->eviction, &e->item);
     else
@@ -226,9 +221,9 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
     e->item.has_parent = desc->parent != NULL;
     if (desc->parent)
         e->item.parent = *desc->parent;
-    e->has_content = desc->content != NULL;
+    e->item.has_content = desc->content != NULL;
     if (desc->content)
-        e->content = *desc->content;
+        e->item.content = *desc->content;
     e->salt = desc->salt ? *desc->salt : t->options.salt;
     e->item.priority = desc->priority;
     e->item.cost = desc->cost;
@@ -243,37 +238,14 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
     return e;
 }
 
-/* Reserves table slots, so that after evictions only the sibling set can fail. */
+/* Reserves a slot and finds the quota before anything is evicted. */
 static pc_status reserve_tables(pc__ram_tier *t, pc__ram_entry *e)
 {
-    if (pc__hash_table_reserve(&t->contents, &t->mem) < 0
-        || pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0)
+    if (pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0)
         return PC_ERR_NOMEM;
     e->quota = pc__ram_quota_find_or_add(t, &e->salt);
     e->item.group = e->quota ? &e->quota->group : NULL;
     return e->quota ? PC_OK : PC_ERR_NOMEM;
-}
-
-/* Picks candidates, of all or of a group, for `excess` bytes. 0: there are not enough. */
-static int pick_until(pc__ram_tier *t, const pc__eviction_group *group, int32_t priority,
-                      uint64_t excess, pc__ram_entry **picked)
-{
-    uint64_t could = group ? group->bytes - group->held_bytes
-                           : t->eviction.bytes - t->eviction.held_bytes;
-    for (pc__ram_entry *e = *picked; e; e = e->next) /* those picked for the quota count for both */
-        could -= !group || e->item.group == group ? e->item.bytes : 0;
-    if (excess > could)
-        return 0;
-    for (uint64_t freed = 0; freed < excess;) {
-        pc__ram_entry *e = entry_of(pc__eviction_candidate(&t->eviction, group));
-        if (!e || e->item.priority > priority)
-            return 0;
-        pc__eviction_pick(&t->eviction, &e->item);
-        freed += e->item.bytes;
-        e->next = *picked;
-        *picked = e;
-    }
-    return 1;
 }
 
 static uint64_t excess_over(uint64_t have, uint64_t need, uint64_t limit)
@@ -282,73 +254,65 @@ static uint64_t excess_over(uint64_t have, uint64_t need, uint64_t limit)
     return sum > limit ? sum - limit : 0;
 }
 
-static void put_back(pc__ram_tier *t, pc__ram_entry **picked)
-{
-    for (; *picked; *picked = (*picked)->next)
-        pc__eviction_put_back(&t->eviction, &(*picked)->item);
-}
-
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
-                                pc__ram_quota *quota, pc__ram_entry **picked)
+                                pc__ram_quota *quota, pc__eviction_item **picked)
 {
-    uint64_t freed = 0, excess;
+    pc__eviction *ev = &t->eviction;
+    uint64_t limit = quota ? quota->limit : 0, freed = 0, excess;
     uint32_t reason = PC_REASON_NONE;
     *picked = NULL;
-    excess = quota && quota->limit ? excess_over(quota->group.bytes, need, quota->limit) : 0;
-    if (excess && (need > quota->limit || !pick_until(t, &quota->group, priority, excess, picked)))
+    excess = limit ? excess_over(quota->group.bytes, need, limit) : 0;
+    if (excess
+        && (need > limit || !pc__eviction_pick_until(ev, &quota->group, priority, excess, picked)))
         reason = PC_REASON_QUOTA;
-    for (pc__ram_entry *e = *picked; e; e = e->next)
-        freed += e->item.bytes;
+    for (const pc__eviction_item *item = *picked; item; item = item->next_picked)
+        freed += item->bytes;
     excess = excess_over(pc__ram_tier_used(t) + pc__ram_tier_overhead(t) - freed, need,
                          t->options.budget);
     if (!reason && excess
-        && (need > t->options.budget || !pick_until(t, NULL, priority, excess, picked)))
+        && (need > t->options.budget
+            || !pc__eviction_pick_until(ev, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
     if (reason)
-        put_back(t, picked);
+        pc__eviction_put_back_all(ev, picked);
     return reason;
 }
 
-void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *quota, pc__ram_entry **picked)
+void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *quota, pc__ram_entry **gone)
 {
-    uint64_t freed = 0,
-             excess = quota->limit ? excess_over(quota->group.bytes, 0, quota->limit) : 0;
-    for (pc__ram_entry *e;
-         freed < excess
-         && (e = entry_of(pc__eviction_candidate(&t->eviction, &quota->group))) != NULL;
-         *picked = e) {
-        pc__eviction_pick(&t->eviction, &e->item);
-        freed += e->item.bytes;
-        e->next = *picked;
-    }
+    const pc__eviction_group *group = &quota->group;
+    uint64_t excess = quota->limit ? excess_over(group->bytes, 0, quota->limit) : 0,
+             could = group->bytes - group->held_bytes;
+    pc__eviction_item *picked = NULL;
+    pc__eviction_pick_until(&t->eviction, group, INT32_MAX, excess < could ? excess : could,
+                            &picked);
+    pc__ram_tier_evict(t, picked, gone);
 }
 
 uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enough,
                                   const void *owner, pc__ram_entry **gone)
 {
-    pc__ram_entry *others = NULL, *e;
+    pc__eviction_item *others = NULL, *item;
     uint64_t freed = 0;
     while (freed < enough && pc__ram_tier_used(t) > keep
-           && (e = entry_of(pc__eviction_candidate(&t->eviction, NULL))) != NULL) {
-        pc__eviction_pick(&t->eviction, &e->item);
-        if (owner && e->segment->owner != owner) {
-            e->next = others;
-            others = e;
+           && (item = pc__eviction_candidate(&t->eviction, NULL)) != NULL) {
+        pc__eviction_pick(&t->eviction, item);
+        if (owner && entry_of(item)->segment->owner != owner) {
+            item->next_picked = others;
+            others = item;
             continue;
         }
-        freed += e->item.bytes;
-        pc__ram_tier_detach(t, e, PC_EVENT_EVICT, gone);
+        freed += item->bytes;
+        pc__ram_tier_detach(t, entry_of(item), PC_EVENT_EVICT, gone);
     }
-    put_back(t, &others);
+    pc__eviction_put_back_all(&t->eviction, &others);
     return freed;
 }
 
-void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **gone)
+void pc__ram_tier_evict(pc__ram_tier *t, pc__eviction_item *picked, pc__ram_entry **gone)
 {
-    for (pc__ram_entry *next; picked; picked = next) {
-        next = picked->next;
-        pc__ram_tier_detach(t, picked, PC_EVENT_EVICT, gone);
-    }
+    for (; picked; picked = picked->next_picked)
+        pc__ram_tier_detach(t, entry_of(picked), PC_EVENT_EVICT, gone);
 }
 
 pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry **gone,
@@ -357,28 +321,19 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
     pc__eviction_item *parent = e->item.has_parent
                                     ? pc__eviction_find(&t->eviction, &e->item.parent)
                                     : NULL;
-    pc__ram_entry *picked = NULL;
-    pc_status status = reserve_tables(t, e);
-    if (status < 0)
-        goto done;
-    if (parent)
-        pc__eviction_hold(&t->eviction, parent); /* a parent is not evicted for its child */
+    pc__eviction_item *picked = NULL;
+    pc_status status;
+    PC__TRY(reserve_tables(t, e), fail);
+    pc__eviction_hold(&t->eviction, parent); /* a parent is not evicted for its child */
     *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->quota, &picked);
-    if (parent)
-        pc__eviction_unhold(&t->eviction, parent);
-    status = *reason ? PC_MISS : PC_OK;
-    if (status != PC_OK)
-        goto done;
+    pc__eviction_unhold(&t->eviction, parent);
+    status = PC_MISS;
+    if (*reason)
+        goto fail;
     e->is_held = 1;
     e->item.holds = 1;
-    status = pc__eviction_add(&t->eviction, &e->item);
-    if (status < 0) {
-        put_back(t, &picked);
-        goto done;
-    }
+    PC__TRY(pc__eviction_add(&t->eviction, &e->item), fail);
     pc__ram_tier_evict(t, picked, gone);
-    if (e->has_content)
-        pc__hash_table_add(&t->contents, &e->by_content, pc__id_hash(&e->content));
     if (e->ttl > 0) {
         e->expires = pc__now() + e->ttl;
         pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
@@ -391,8 +346,9 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
         t->unwatched = e;
         pc__segment_keep(e->segment);
     }
-done:
-    if (status != PC_OK)
-        pc__ram_quota_drop_if_unused(t, e->quota);
+    return PC_OK;
+fail:
+    pc__eviction_put_back_all(&t->eviction, &picked);
+    pc__ram_quota_drop_if_unused(t, e->quota);
     return status;
 }

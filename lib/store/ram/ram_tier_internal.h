@@ -20,9 +20,7 @@ typedef struct pc__ram_entry {
     pc__eviction_item item; /* held while pinned, and while is_held */
     pc_segment *segment;
     pc__ram_quota *quota;
-    pc__id content, salt;
-    pc__hash_link by_content;
-    int has_content;
+    pc__id salt;
     /* Others use it, or did when we looked: it is watched, in t->releases, or unwatched. */
     int is_held;
     /* Another tier watches the segment; pc__ram_tier_collect_releases looks at it. */
@@ -32,7 +30,7 @@ typedef struct pc__ram_entry {
     double ttl, expires;  /* pc__now clock; 0: never */
     pc__heap_node expiry; /* at `expires` when it was set, or earlier */
     struct pc__ram_entry *next_unwatched;
-    struct pc__ram_entry *next; /* of picked or removed entries */
+    struct pc__ram_entry *next; /* of removed entries */
 } pc__ram_entry;
 
 typedef struct pc__pins { /* zero-initialised: none */
@@ -47,7 +45,7 @@ struct pc__ram_tier {
     pthread_mutex_t lock;
     pc__ram_tier_options options;
     pc__eviction eviction;
-    pc__hash_table contents, quotas;
+    pc__hash_table quotas;
     pc__heap expiries;
     pc__releases releases;
     pc__ram_entry *unwatched;
@@ -78,13 +76,13 @@ void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e); /* its last pi
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone);
 /* Picks the entries to evict for `need` bytes: PC_REASON_NONE; else why not, and picks none. */
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
-                                pc__ram_quota *quota, pc__ram_entry **picked);
-/* Picks entries until the quota is kept, as far as possible. */
-void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *quota, pc__ram_entry **picked);
+                                pc__ram_quota *quota, pc__eviction_item **picked);
+/* Evicts entries until they fit into their quota, as far as possible. */
+void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *quota, pc__ram_entry **gone);
 /* As pc__ram_tier_trim. */
 uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enough,
                                   const void *owner, pc__ram_entry **gone);
-void pc__ram_tier_evict(pc__ram_tier *t, pc__ram_entry *picked, pc__ram_entry **gone);
+void pc__ram_tier_evict(pc__ram_tier *t, pc__eviction_item *picked, pc__ram_entry **gone);
 pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *desc,
                                  pc_segment *segment); /* needs no lock */
 /* Makes room and adds the entry. PC_MISS: *reason. */

@@ -35,8 +35,8 @@ static pc_status populate_bytes(const pc__record *r, size_t index, uint64_t at, 
     return status < 0 ? pc__fail_in(status, "block %zu", index) : PC_OK;
 }
 
-/* Reads the stored bytes of a block into `out`, from `data` if that is not NULL. `whole` 0: `out`
- * is one part, overwritten again and again. */
+/* Checks the stored bytes of a block, read or in place at `data` (may be NULL), and copies them to
+ * `out`. `whole` 0: `out` is one part, overwritten again and again. NULL: they stay in place. */
 static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *data, uint8_t *out,
                              int whole)
 {
@@ -46,29 +46,14 @@ static pc_status copy_stored(const pc__record *r, size_t index, const uint8_t *d
     pc__checksum_start(&sum);
     for (uint64_t at = 0; at < e->stored; at += PART) {
         size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
-        uint8_t *to = whole ? out + at : out;
+        uint8_t *to = whole && out ? out + at : out;
         pc_status status = data ? populate_bytes(r, index, at, n)
                                 : source->read(source, index + 1, e->offset, at, to, n);
         if (status < 0)
             return data ? status : pc__fail_in(status, "block %zu", index);
-        if (data)
+        if (data && to)
             memcpy(to, data + at, n);
-        pc__checksum_add(&sum, to, n);
-    }
-    return check_sum(&sum, e, index);
-}
-
-static pc_status check_stored(const pc__record *r, size_t index, const uint8_t *data)
-{
-    const pc__record_entry *e = &r->entries[index];
-    pc__checksum sum;
-    pc__checksum_start(&sum);
-    for (uint64_t at = 0; at < e->stored; at += PART) {
-        size_t n = e->stored - at < PART ? (size_t)(e->stored - at) : PART;
-        pc_status status = populate_bytes(r, index, at, n);
-        if (status < 0)
-            return status;
-        pc__checksum_add(&sum, data + at, n);
+        pc__checksum_add(&sum, to ? to : data + at, n);
     }
     return check_sum(&sum, e, index);
 }
@@ -116,12 +101,8 @@ static pc_status read_coded(const pc__record *r, size_t index, void *out)
         if (!mine)
             return PC_ERR_NOMEM;
     }
-    if (data)
-        PC__TRY(check_stored(r, index, data), done);
-    else {
-        PC__TRY(copy_stored(r, index, NULL, mine, 1), done);
-        data = mine;
-    }
+    PC__TRY(copy_stored(r, index, data, data ? NULL : mine, 1), done);
+    data = data ? data : mine;
     if (sealed) {
         PC__TRY(open_seal(r, index, raw ? out : mine, data), done);
         data = mine;
@@ -149,9 +130,7 @@ static pc_status check_readable(const pc__record *r, size_t index)
 
 pc_status pc__record_block(const pc__record *r, size_t index, void *out)
 {
-    pc_status status = check_readable(r, index);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_readable(r, index));
     if (r->entries[index].codec == PC_CODEC_RAW && !(r->head.flags & PC__RECORD_SEALED))
         return copy_stored(r, index, stored_bytes(r, index), out, 1);
     return read_coded(r, index, out);
@@ -159,10 +138,7 @@ pc_status pc__record_block(const pc__record *r, size_t index, void *out)
 
 int pc__record_is_plain(const pc__record *r)
 {
-    size_t raw = 0;
-    while (raw < r->head.blocks && r->entries[raw].codec == PC_CODEC_RAW)
-        raw++;
-    return raw == r->head.blocks && !(r->head.flags & PC__RECORD_SEALED);
+    return !pc__record_uses_codec(r) && !(r->head.flags & PC__RECORD_SEALED);
 }
 
 const void *pc__record_block_address(const pc__record *r, size_t index)
@@ -176,7 +152,7 @@ const void *pc__record_block_address(const pc__record *r, size_t index)
 pc_status pc__record_check(const pc__record *r, size_t index)
 {
     const void *data = pc__record_block_address(r, index);
-    return data ? check_stored(r, index, data)
+    return data ? copy_stored(r, index, data, NULL, 0)
                 : pc__fail(PC_ERR_INTERNAL, "block %zu of a record is not in memory", index);
 }
 
@@ -189,9 +165,7 @@ static pc_status check_gap(const pc__record *r, size_t piece, uint64_t offset, u
     for (uint64_t at = size; offset + at < next; at += sizeof bytes) {
         uint64_t left = next - offset - at;
         size_t n = left < sizeof bytes ? (size_t)left : sizeof bytes;
-        pc_status status = r->source->read(r->source, piece, offset, at, bytes, n);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(r->source->read(r->source, piece, offset, at, bytes, n));
         if (memcmp(bytes, zeros, n))
             return pc__fail(PC_ERR_FORMAT,
                             "record is damaged: the gap before byte %llu is not empty",
@@ -220,11 +194,9 @@ static pc_status verify_gaps(const pc__record *r)
     size_t piece = 0;
     for (size_t i = 0; i < r->head.blocks; i++) {
         const pc__record_entry *e = &r->entries[i];
-        pc_status status;
         if (!e->stored)
             continue;
-        if ((status = check_gap(r, piece, offset, size, e->offset)) < 0)
-            return status;
+        PC__TRY_RETURN(check_gap(r, piece, offset, size, e->offset));
         piece = i + 1;
         offset = e->offset;
         size = e->stored;

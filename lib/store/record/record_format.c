@@ -25,6 +25,20 @@ static const pc__field face_fields[] = {
 static const pc__field entry_fields[] = {ENTRY(0, offset), ENTRY(8, stored), ENTRY(16, raw),
                                          ENTRY(24, codec), ENTRY(32, sum),   ENTRY(48, nonce)};
 
+/* The names follow: the architecture at 32, since version 1.1 the kernels at 112. */
+#define IMAGE(at, member) PC__FIELD(pc__image, at, member)
+static const pc__field description_fields[] = {IMAGE(0, form.model),
+                                               IMAGE(64, form.position_scheme),
+                                               IMAGE(68, form.shape.dtype),
+                                               IMAGE(72, form.layout),
+                                               IMAGE(76, encoding),
+                                               IMAGE(80, form.regime),
+                                               IMAGE(88, form.origin),
+                                               IMAGE(96, form.shape.layers),
+                                               IMAGE(100, form.shape.kv_heads),
+                                               IMAGE(104, form.shape.k_dim),
+                                               IMAGE(108, form.shape.v_dim)};
+
 void pc__record_head_put(const pc__record_head *h,
                          uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE])
 {
@@ -144,6 +158,27 @@ pc_status pc__record_entry_get(pc__record_entry *e, const pc__record_head *h, co
         return pc__fail(PC_ERR_FORMAT,
                         "block %zu of a record: %llu bytes stored raw, %llu as it was", index,
                         (unsigned long long)e->stored, (unsigned long long)e->raw);
+    return PC_OK;
+}
+
+void pc__record_description_put(const pc__image *image, uint8_t at[PC__RECORD_DESCRIPTION_1])
+{
+    pc__fields_put(at, image, PC__FIELDS(description_fields));
+    memcpy(at + 32, image->form.architecture, strlen(image->form.architecture));
+    memcpy(at + 112, image->kernels, strlen(image->kernels));
+}
+
+pc_status pc__record_description_get(pc__image *image, const uint8_t *at, uint64_t size)
+{
+    int names_kernels = size >= PC__RECORD_DESCRIPTION_1;
+    if (size < PC__RECORD_DESCRIPTION || !memchr(at + 32, 0, 32)
+        || (names_kernels && !memchr(at + 112, 0, 32)))
+        return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %llu bytes",
+                        (unsigned long long)size);
+    pc__fields_get(image, at, PC__FIELDS(description_fields));
+    memcpy(image->form.architecture, at + 32, sizeof image->form.architecture);
+    if (names_kernels)
+        memcpy(image->kernels, at + 112, sizeof image->kernels);
     return PC_OK;
 }
 

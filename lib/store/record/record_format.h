@@ -55,7 +55,6 @@ enum {
 typedef struct pc__record_head {
     uint32_t major, minor, header_bytes, flags, face_bytes, blocks, entry_bytes, body_bytes;
     uint64_t bytes; /* of the record as a file */
-
     pc__id key, salt, content, parent;
     uint32_t bits;
     int32_t priority;
@@ -92,6 +91,11 @@ void pc__record_entry_put(const pc__record_entry *entry, uint8_t at[PC__RECORD_E
 /* Entry `index`; its block begins at `from` or later. */
 pc_status pc__record_entry_get(pc__record_entry *entry, const pc__record_head *head,
                                const uint8_t *at, size_t index, uint64_t from);
+
+/* The field of the body that says what the states are. put: `at` is zero before. get:
+ * PC_ERR_FORMAT. */
+void pc__record_description_put(const pc__image *image, uint8_t at[PC__RECORD_DESCRIPTION_1]);
+pc_status pc__record_description_get(pc__image *image, const uint8_t *at, uint64_t size);
 
 /* Of a header whose checksum counts as zeros. */
 void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM]);

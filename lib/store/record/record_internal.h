@@ -20,4 +20,6 @@ struct pc__record {
     char codec_name[PC__RECORD_CODEC_NAME];
 };
 
+int pc__record_uses_codec(const pc__record *record); /* 1: not all of its blocks are RAW */
+
 #endif

@@ -50,9 +50,7 @@ static pc_status read_table(pc__record *r)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < h->blocks; i++, at += h->entry_bytes) {
         pc__record_entry *e = &r->entries[i];
-        pc_status status = pc__record_entry_get(e, h, at, i, end);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__record_entry_get(e, h, at, i, end));
         end = e->stored ? e->offset + e->stored : end;
         states += e->raw;
         r->block_bytes[i] = e->raw;
@@ -114,31 +112,6 @@ static pc_status open_body(pc__record *r)
     return PC_OK;
 }
 
-static pc_status read_description(pc__record *r, uint8_t *at, uint64_t size)
-{
-    pc__image *image = &r->image;
-    int names_kernels = size >= PC__RECORD_DESCRIPTION_1;
-    if (size < PC__RECORD_DESCRIPTION || !memchr(at + 32, 0, 32)
-        || (names_kernels && !memchr(at + 112, 0, 32)))
-        return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %" PRIu64 " bytes",
-                        size);
-    memcpy(image->form.model, at, 32);
-    memcpy(image->form.architecture, at + 32, 32);
-    image->form.position_scheme = pc__get_u32(at + 64);
-    image->form.shape.dtype = pc__get_u32(at + 68);
-    image->form.layout = pc__get_u32(at + 72);
-    image->encoding = pc__get_u32(at + 76);
-    image->form.regime = pc__get_u64(at + 80);
-    image->form.origin = (int64_t)pc__get_u64(at + 88);
-    image->form.shape.layers = (int32_t)pc__get_u32(at + 96);
-    image->form.shape.kv_heads = (int32_t)pc__get_u32(at + 100);
-    image->form.shape.k_dim = (int32_t)pc__get_u32(at + 104);
-    image->form.shape.v_dim = (int32_t)pc__get_u32(at + 108);
-    if (names_kernels)
-        memcpy(image->kernels, at + 112, sizeof image->kernels);
-    return PC_OK;
-}
-
 /* Converts the numbers in place: in `header` they are 16-byte aligned and by themselves. */
 static pc_status read_tokens(pc__record *r, uint8_t *at, uint64_t size)
 {
@@ -180,7 +153,7 @@ static pc_status read_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t s
 {
     switch (tag) {
     case PC__RECORD_TAG_DESCRIPTION:
-        return read_description(r, at, size);
+        return pc__record_description_get(&r->image, at, size);
     case PC__RECORD_TAG_TOKENS:
         return read_tokens(r, at, size);
     case PC__RECORD_TAG_RELATIVE:
@@ -206,7 +179,6 @@ static pc_status read_body(pc__record *r)
     while (left) {
         uint32_t tag;
         uint64_t size;
-        pc_status status;
         if (left < PC__RECORD_TAG_LENGTH)
             return pc__fail(PC_ERR_FORMAT,
                             "header of a record: %" PRIu64 " bytes behind its last field", left);
@@ -219,8 +191,7 @@ static pc_status read_body(pc__record *r)
                             "header of a record: field %u of %" PRIu64 " bytes, %" PRIu64
                             " are left",
                             tag, size, left);
-        if ((status = read_field(r, tag, at, size)) < 0)
-            return status;
+        PC__TRY_RETURN(read_field(r, tag, at, size));
         last = tag;
         seen |= tag < 32 ? 1u << tag : 0;
         at += (size + 7) / 8 * 8;
@@ -232,7 +203,7 @@ static pc_status read_body(pc__record *r)
     return PC_OK;
 }
 
-static int uses_codec(const pc__record *r)
+int pc__record_uses_codec(const pc__record *r)
 {
     size_t i = 0;
     while (i < r->head.blocks && r->entries[i].codec == PC_CODEC_RAW)
@@ -244,7 +215,7 @@ static int uses_codec(const pc__record *r)
 static void find_read_codec(pc__record *r)
 {
     const pc_codec_ops *codec;
-    if (!uses_codec(r))
+    if (!pc__record_uses_codec(r))
         return;
     codec = r->options.codecs ? pc__codecs_find(r->options.codecs, r->head.codec) : NULL;
     if (codec && r->codec_name[0] && strcmp(codec->name, r->codec_name) != 0)
@@ -259,7 +230,7 @@ pc_status pc__record_readable(const pc__record *r)
     if (r->closed)
         return pc__fail(PC_ERR_UNSUPPORTED, "record is sealed%s",
                         r->options.seal_key ? " with another key" : ", and there is no key");
-    if (uses_codec(r) && !r->codec)
+    if (pc__record_uses_codec(r) && !r->codec)
         return pc__fail(PC_ERR_UNSUPPORTED, "record of codec %u (%s), which is missing",
                         r->head.codec, r->codec_name);
     return PC_OK;
@@ -369,7 +340,7 @@ void pc__record_describe(const pc__record *r, pc_record_info *info)
         .cost_seconds = image->cost,
         .written = r->head.written,
         .expires = image->expires,
-        .opened = !r->closed && (r->codec || !uses_codec(r)),
+        .opened = !r->closed && (r->codec || !pc__record_uses_codec(r)),
     };
     if (r->head.flags & PC__RECORD_SEALED)
         memcpy(info->seal_id, r->head.key_id, sizeof info->seal_id);

@@ -183,29 +183,13 @@ static uint8_t *put_field(uint8_t **at, uint32_t tag, uint64_t size)
     return bytes;
 }
 
-static void put_description(uint8_t *at, const pc__image *image)
-{
-    memcpy(at, image->form.model, 32);
-    memcpy(at + 32, image->form.architecture, strlen(image->form.architecture));
-    pc__put_u32(at + 64, image->form.position_scheme);
-    pc__put_u32(at + 68, image->form.shape.dtype);
-    pc__put_u32(at + 72, image->form.layout);
-    pc__put_u32(at + 76, image->encoding);
-    pc__put_u64(at + 80, image->form.regime);
-    pc__put_u64(at + 88, (uint64_t)image->form.origin);
-    pc__put_u32(at + 96, (uint32_t)image->form.shape.layers);
-    pc__put_u32(at + 100, (uint32_t)image->form.shape.kv_heads);
-    pc__put_u32(at + 104, (uint32_t)image->form.shape.k_dim);
-    pc__put_u32(at + 108, (uint32_t)image->form.shape.v_dim);
-    memcpy(at + 112, image->kernels, strlen(image->kernels));
-}
-
 static void put_body(const writer *w, uint8_t *at)
 {
     const pc__image *image = w->image;
     const char *name = codec_name(w->codec);
     uint8_t *field;
-    put_description(put_field(&at, PC__RECORD_TAG_DESCRIPTION, PC__RECORD_DESCRIPTION_1), image);
+    field = put_field(&at, PC__RECORD_TAG_DESCRIPTION, PC__RECORD_DESCRIPTION_1);
+    pc__record_description_put(image, field);
     field = put_field(&at, PC__RECORD_TAG_TOKENS, 4 * (uint64_t)image->tokens);
     for (size_t i = 0; i < image->tokens; i++)
         pc__put_u32(field + 4 * i, (uint32_t)image->token_ids[i]);

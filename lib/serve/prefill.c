@@ -138,7 +138,7 @@ static pc_status expect_layers(prefill_work *w, size_t i)
     w->items[i].layers = (pc__memo_layers){.input = &w->inputs[i],
                                            .threshold = w->measures ? &w->threshold : NULL,
                                            .found = &w->found[i]};
-    pc__memo_shape(w->options.memo, w->inputs[i].count, &w->prompts[i].shape);
+    w->prompts[i].shape = pc__memo_shape(w->options.memo, w->inputs[i].count);
     w->how.choose = layer_map;
     w->how.choose_user = w;
     return w->measures ? PC_OK : reserve_checked(w, i);
@@ -196,7 +196,7 @@ static pc_status look_up_memo(prefill_work *w)
         if (reused < 0)
             return reused;
         w->prompts[i].maps = w->items[i].maps.layer;
-        pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
+        w->prompts[i].shape = pc__memo_shape(memo, w->inputs[i].count);
         w->items[i].verify = !w->measures && !w->found[i].same
                              && pc__memo_wants_verification(memo, w->found[i].bucket);
         if (w->items[i].verify)

@@ -18,7 +18,7 @@ void *pc__realloc(const pc_allocator *mem, void *ptr,
 void pc__free(const pc_allocator *mem, void *ptr); /* any of these; NULL does nothing */
 /* The same, and memory of the C library returns to the system at once, so that free blocks between
  * others do not count as memory of the process. For evicted states only: pages must be faulted in
- * again, which costs more than reusing memory that malloc has kept. */
+ * again, which costs more than reusing memory that malloc still holds. */
 void pc__free_to_system(const pc_allocator *mem, void *ptr);
 /* An allocator around another one that zeroes memory before it frees it. */
 typedef struct pc__zeroing {
@@ -52,6 +52,7 @@ typedef struct pc__bytes {
     size_t capacity;
 } pc__bytes;
 pc_status pc__bytes_add(pc__bytes *bytes, const void *data, size_t size);
+pc_status pc__bytes_add_text(pc__bytes *bytes, const char *text); /* NUL-terminated */
 void pc__bytes_free(pc__bytes *bytes);
 
 #endif

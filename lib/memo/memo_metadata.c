@@ -9,7 +9,7 @@
 #include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/memo_internal.h"
-#include "model/forward/first_input.h"
+#include "model/forward/forward.h"
 #include "model/forward/prefill_batch.h"
 #include "model/model_states.h"
 

@@ -35,11 +35,6 @@ pc_status pc__literal_add_template(pc__literal *literal, const char *text, size_
     return pc__literal_add(literal, PC__PIECE_TEMPLATE, text, strlen(text), line, column);
 }
 
-static int is_blank_char(char c)
-{
-    return pc__xml_is_blank(&c, 1);
-}
-
 /* What happens to the blanks at an end of document text. */
 typedef enum blank_rule { KEEP, ONE, DROP } blank_rule;
 
@@ -48,15 +43,15 @@ static size_t adjust_piece(const char *from, size_t size, blank_rule front, blan
                            int compact, char *out, size_t at)
 {
     size_t lead = 0, tail = 0;
-    while (front != KEEP && lead < size && is_blank_char(from[lead]))
+    while (front != KEEP && lead < size && pc__is_blank(from[lead]))
         lead++;
-    while (back != KEEP && tail < size - lead && is_blank_char(from[size - 1 - tail]))
+    while (back != KEEP && tail < size - lead && pc__is_blank(from[size - 1 - tail]))
         tail++;
     if (lead && front == ONE && (lead < size || back != DROP))
         out[at++] = ' ';
     for (size_t i = lead; i < size - tail; i++) {
-        if (compact && is_blank_char(from[i])) {
-            if (i == lead || !is_blank_char(from[i - 1]))
+        if (compact && pc__is_blank(from[i])) {
+            if (i == lead || !pc__is_blank(from[i - 1]))
                 out[at++] = ' ';
         } else {
             out[at++] = from[i];
@@ -116,7 +111,7 @@ int pc__literal_is_blank(const pc__literal *literal)
 int pc__literal_ends_apart(const pc__literal *literal)
 {
     return literal->pieces[literal->count - 1].kind == PC__PIECE_TEMPLATE
-           || is_blank_char(literal->text.data[literal->text.size - 1]);
+           || pc__is_blank(literal->text.data[literal->text.size - 1]);
 }
 
 static int equal_tokens(const int32_t *a, size_t n, const int32_t *b, size_t m)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/utf8.h"
+
 static int is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -30,17 +32,13 @@ void pc__list_name(char *out, size_t size, const char *quote, const char *name)
 
 int pc__is_chat_tag(const char *name)
 {
-    return !strcmp(name, "system") || !strcmp(name, "user") || !strcmp(name, "assistant");
+    return pc__is_listed("system user assistant", name);
 }
 
 int pc__is_tag(const char *name)
 {
-    static const char *const tags[] = {"schema", "module",   "union", "parameter",
-                                       "param",  "scaffold", "prompt"};
-    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
-        if (!strcmp(tags[i], name))
-            return 1;
-    return pc__is_chat_tag(name);
+    return pc__is_listed("schema module union parameter param scaffold prompt", name)
+           || pc__is_chat_tag(name);
 }
 
 const char *pc__name_attribute(const char *where, const pc__xml *element, const char *what,
@@ -63,14 +61,10 @@ const char *pc__name_attribute(const char *where, const pc__xml *element, const 
 
 pc_status pc__only_attributes(const char *where, const pc__xml *element, const char *allowed)
 {
-    for (size_t i = 0; i < element->attribute_count; i++) {
-        char padded[128];
-        snprintf(padded, sizeof padded, " %s ", element->attributes[i].name);
-        if (!strstr(allowed, padded)) /* the text has `allowed` without the blanks around it */
-            return pc__xml_fault(where, element, "<%.60s> has no attribute '%.60s'%s%.*s",
+    for (size_t i = 0; i < element->attribute_count; i++)
+        if (!pc__is_listed(allowed, element->attributes[i].name))
+            return pc__xml_fault(where, element, "<%.60s> has no attribute '%.60s'%s%s",
                                  element->name, element->attributes[i].name,
-                                 allowed[1] ? "; allowed: " : "",
-                                 allowed[1] ? (int)strlen(allowed) - 2 : 0, allowed + 1);
-    }
+                                 *allowed ? "; allowed: " : "", allowed);
     return PC_OK;
 }

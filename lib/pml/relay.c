@@ -26,22 +26,15 @@ static pc_status template_fault(const relay_template *t, size_t at, const char *
                     (int)(what_size < 40 ? what_size : 40), what);
 }
 
-static int starts_with(const char *text, size_t size, const char *with)
-{
-    size_t n = strlen(with);
-    return size >= n && !memcmp(text, with, n);
-}
-
 /* A slot begins at `at`. */
 static pc_status slot(relay_template *t, size_t at, size_t *size)
 {
-    const char *text = t->source->format + at, *close;
-    size_t left = t->source->format_size - at;
-    if (starts_with(text, left, PC__RELAY_SYSTEM)) {
+    pc__text rest = {t->source->format + at, t->source->format_size - at};
+    if (pc__text_begins(rest, pc__text_of(PC__RELAY_SYSTEM))) {
         *size = strlen(PC__RELAY_SYSTEM);
         if (t->slots)
             return template_fault(t, at, "a second " PC__RELAY_SYSTEM, "", 0);
-    } else if (starts_with(text, left, PC__RELAY_USER)) {
+    } else if (pc__text_begins(rest, pc__text_of(PC__RELAY_USER))) {
         *size = strlen(PC__RELAY_USER);
         if (t->slots != 1)
             return template_fault(t, at,
@@ -49,10 +42,10 @@ static pc_status slot(relay_template *t, size_t at, size_t *size)
                                            : PC__RELAY_USER " stands before " PC__RELAY_SYSTEM,
                                   "", 0);
     } else {
-        close = memchr(text, '}', left);
-        return close && starts_with(text, left, "{__")
-                   ? template_fault(t, at, "unknown slot: ", text, (size_t)(close - text) + 1)
-                   : template_fault(t, at, "a brace of the text must be doubled: ", text, 1);
+        const char *close = memchr(rest.data, '}', rest.size);
+        if (!close || !pc__text_begins(rest, pc__text_of("{__")))
+            return template_fault(t, at, "a brace of the text must be doubled: ", rest.data, 1);
+        return template_fault(t, at, "unknown slot: ", rest.data, (size_t)(close - rest.data) + 1);
     }
     t->slots++;
     return PC_OK;
@@ -78,25 +71,15 @@ static pc_status parse_template(relay_template *t)
     return PC_OK;
 }
 
-static int is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 static const char *strip_blanks(const char *text, size_t *size)
 {
-    while (*size && is_blank(text[*size - 1]))
+    while (*size && pc__is_blank(text[*size - 1]))
         --*size;
-    while (*size && is_blank(*text)) {
+    while (*size && pc__is_blank(*text)) {
         text++;
         --*size;
     }
     return text;
-}
-
-static pc_status add_text(pc__bytes *to, const char *text)
-{
-    return pc__bytes_add(to, text, strlen(text));
 }
 
 /* The same parts from a chat template. */
@@ -107,13 +90,13 @@ static pc_status template_from_chat(relay_template *t, const pc__chat *chat)
     int empty = !t->source->tokens && (strip_blanks(t->source->system, &size), !size);
     int joined = !empty && chat->system_joins_user;
     PC__TRY_RETURN(pc__chat_check_role(chat, empty || t->source->tokens ? "user" : "system"));
-    PC__TRY_RETURN(add_text(&t->part[0], empty ? p->system_empty : p->system_open));
+    PC__TRY_RETURN(pc__bytes_add_text(&t->part[0], empty ? p->system_empty : p->system_open));
     if (!empty)
-        PC__TRY_RETURN(add_text(&t->part[1], p->system_close));
+        PC__TRY_RETURN(pc__bytes_add_text(&t->part[1], p->system_close));
     if (!joined)
-        PC__TRY_RETURN(add_text(&t->part[1], p->user_open));
-    PC__TRY_RETURN(add_text(&t->part[2], p->user_close));
-    return add_text(&t->part[2], p->generation);
+        PC__TRY_RETURN(pc__bytes_add_text(&t->part[1], p->user_open));
+    PC__TRY_RETURN(pc__bytes_add_text(&t->part[2], p->user_close));
+    return pc__bytes_add_text(&t->part[2], p->generation);
 }
 
 /* Puts BOS in front if the model's convention wants it and the text does not begin with it. */

@@ -77,10 +77,10 @@ static pc_status child_named(resolver *r, const pc__node *parent, const char *na
 {
     *out = NULL;
     r->key.size = 0;
-    PC__TRY_RETURN(pc__bytes_add(&r->key, parent->path, strlen(parent->path)));
+    PC__TRY_RETURN(pc__bytes_add_text(&r->key, parent->path));
     if (r->key.size)
         PC__TRY_RETURN(pc__bytes_add(&r->key, "/", 1));
-    PC__TRY_RETURN(pc__bytes_add(&r->key, name, strlen(name)));
+    PC__TRY_RETURN(pc__bytes_add_text(&r->key, name));
     *out = pc__schema_node_at(r->tree, r->key.data, r->key.size);
     if (*out && (*out)->kind != kind)
         *out = NULL;
@@ -315,7 +315,7 @@ static pc_status resolve_root(resolver *r, const pc__xml *root)
     if (strcmp(root->name, "prompt"))
         return pc__xml_fault(r->env->where, root, "the root element is <%.60s>, not <prompt>",
                              root->name);
-    PC__TRY_RETURN(pc__only_attributes(r->env->where, root, " schema "));
+    PC__TRY_RETURN(pc__only_attributes(r->env->where, root, "schema"));
     r->imported[0] = 1;
     /* text before the first module follows the schema's leading text */
     for (size_t i = 0;

@@ -169,7 +169,7 @@ static pc_status build_module(schema_builder *b, pc__node *parent, const pc__xml
     int before = b->apart;
     if (!name)
         return PC_ERR_PML;
-    PC__TRY_RETURN(pc__only_attributes(where, e, " name src cache "));
+    PC__TRY_RETURN(pc__only_attributes(where, e, "name src cache"));
     PC__TRY_RETURN(add_node(b, parent, PC__NODE_MODULE, name, e->line, e->column, &node));
     PC__TRY_RETURN(claim_path(b, node, &twin));
     if (twin && twin->kind == PC__NODE_MODULE)
@@ -191,7 +191,7 @@ static pc_status build_union(schema_builder *b, pc__node *parent, const pc__xml 
     const char *where = b->env->where, *name = pc__xml_attribute_of(e, "scaffold");
     pc__node *node;
     int before = b->apart, all = before;
-    PC__TRY_RETURN(pc__only_attributes(where, e, " scaffold "));
+    PC__TRY_RETURN(pc__only_attributes(where, e, "scaffold"));
     PC__TRY_RETURN(add_node(b, parent, PC__NODE_UNION, NULL, e->line, e->column, &node));
     for (size_t i = 0; i < e->child_count; i++) {
         const pc__xml *child = e->children[i];
@@ -289,7 +289,7 @@ static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__
         return PC_ERR_PML;
     if (e->child_count)
         return pc__xml_fault(where, e, "<%s> must be empty", e->name);
-    PC__TRY_RETURN(pc__only_attributes(where, e, " name length len scaffold "));
+    PC__TRY_RETURN(pc__only_attributes(where, e, "name length len scaffold"));
     PC__TRY_RETURN(parameter_length(b, e, &length));
     PC__TRY_RETURN(add_node(b, parent, PC__NODE_PARAMETER, name, e->line, e->column, &node));
     PC__TRY_RETURN(claim_path(b, node, &twin));
@@ -319,7 +319,7 @@ static pc_status note_scaffold(schema_builder *b, const pc__node *parent, const 
         return pc__xml_fault(b->env->where, e, "<scaffold> has no modules");
     if (!pc__xml_is_empty(e))
         return pc__xml_fault(b->env->where, e, "<scaffold> must be empty");
-    PC__TRY_RETURN(pc__only_attributes(b->env->where, e, " modules "));
+    PC__TRY_RETURN(pc__only_attributes(b->env->where, e, "modules"));
     PC__TRY_RETURN(pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity,
                             b->scaffold_count + 1, sizeof *b->scaffolds));
     b->scaffolds[b->scaffold_count++] = e;
@@ -428,7 +428,7 @@ static pc_status build_tree(schema_builder *b, const pc__xml *root)
         return pc__xml_fault(where, root, "the root element is <%.60s>, not <schema>", root->name);
     if (!(name = pc__name_attribute(where, root, "schema", 0)))
         return PC_ERR_PML;
-    PC__TRY_RETURN(pc__only_attributes(where, root, " name src "));
+    PC__TRY_RETURN(pc__only_attributes(where, root, "name src"));
     if (!(b->tree->name = pc__strdup(b->env->mem, name))
         || pc__string_map_new(&b->tree->paths, b->env->mem, 0) < 0)
         return PC_ERR_NOMEM;

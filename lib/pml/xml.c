@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/utf8.h"
+
 enum { DEPTH = 128 };
 
 typedef struct parsing {
@@ -38,7 +40,7 @@ static void xml_free(void *ptr)
 int pc__xml_is_blank(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
-        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\n' && text[i] != '\r')
+        if (!pc__is_blank(text[i]))
             return 0;
     return 1;
 }

@@ -166,20 +166,10 @@ static pc_status load_json(pc__chat **out, const pc_allocator *mem, const pc__to
 
 /* ------------------------------------------------------------------ families */
 
-/* Whether a list of names, separated by blanks, contains one. */
-static int has_name(const char *names, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *p = names; n && !strchr(name, ' ') && (p = strstr(p, name)); p += n)
-        if ((p == names || p[-1] == ' ') && (!p[n] || p[n] == ' '))
-            return 1;
-    return 0;
-}
-
 const pc__chat_template *pc__chat_family(const char *name)
 {
     for (size_t i = 0; i < pc__chat_family_count; i++)
-        if (has_name(pc__chat_families[i].name, name))
+        if (pc__is_listed(pc__chat_families[i].name, name))
             return &pc__chat_families[i];
     return NULL;
 }

@@ -28,11 +28,6 @@
 static const pc__jinja_message conversation[] = {
     {"system", S}, {"user", U1}, {"assistant", A1}, {"user", U2}, {"assistant", A2}, {"user", U3}};
 
-typedef struct text_range {
-    const char *data;
-    size_t size;
-} text_range;
-
 typedef struct template_reading {
     const pc_allocator *mem;
     const pc__tokenizer *tokenizer;
@@ -71,55 +66,36 @@ static pc_status render(template_reading *r, pc__bytes *out, const pc__jinja_mes
 
 /* ------------------------------------------------------------------ splitting */
 
-static text_range range_of(const pc__bytes *b)
+static pc__text range_of(const pc__bytes *b)
 {
-    return (text_range){b->data ? b->data : "", b->size};
+    return (pc__text){b->data ? b->data : "", b->size};
 }
 
 /* Splits `rest` at the word: returns the text before it and keeps the text after it. data NULL: the
  * word does not occur exactly once. */
-static text_range split_at(text_range *rest, const char *word)
+static pc__text split_at(pc__text *rest, const char *word)
 {
-    size_t n = strlen(word), count = 0;
-    text_range before = {NULL, 0}, all = *rest;
-    for (size_t i = 0; i + n <= all.size; i++)
-        if (!memcmp(all.data + i, word, n)) {
-            if (!count++) {
-                before = (text_range){all.data, i};
-                *rest = (text_range){all.data + i + n, all.size - i - n};
-            }
-        }
-    return count == 1 ? before : (text_range){NULL, 0};
+    size_t n = strlen(word);
+    const char *at = memmem(rest->data, rest->size, word, n);
+    pc__text before = {rest->data, at ? (size_t)(at - rest->data) : 0};
+    if (!at)
+        return (pc__text){NULL, 0};
+    *rest = (pc__text){at + n, rest->size - before.size - n};
+    return memmem(rest->data, rest->size, word, n) ? (pc__text){NULL, 0} : before;
 }
 
-static int ranges_equal(text_range a, text_range b)
+static pc__text without_end(pc__text text, size_t size)
 {
-    return a.size == b.size && (!a.size || !memcmp(a.data, b.data, a.size));
+    return (pc__text){text.data, text.size - size};
 }
 
-static int begins_with(text_range text, text_range with)
+static pc__text after_first(pc__text text, size_t size)
 {
-    return text.size >= with.size && (!with.size || !memcmp(text.data, with.data, with.size));
-}
-
-static int ends_with(text_range text, text_range with)
-{
-    return text.size >= with.size
-           && (!with.size || !memcmp(text.data + text.size - with.size, with.data, with.size));
-}
-
-static text_range without_end(text_range text, size_t size)
-{
-    return (text_range){text.data, text.size - size};
-}
-
-static text_range after_first(text_range text, size_t size)
-{
-    return (text_range){text.data + size, text.size - size};
+    return (pc__text){text.data + size, text.size - size};
 }
 
 /* Whether `at` is inside a special token, written <...> or [...]. */
-static int inside_token(text_range text, size_t at)
+static int inside_token(pc__text text, size_t at)
 {
     for (size_t i = at; i--;) {
         if (text.data[i] == '>' || text.data[i] == ']' || text.data[i] == '\n')
@@ -130,7 +106,7 @@ static int inside_token(text_range text, size_t at)
     return 0;
 }
 
-static size_t common_beginning(text_range a, text_range b)
+static size_t common_beginning(pc__text a, pc__text b)
 {
     size_t n = 0;
     while (n < a.size && n < b.size && a.data[n] == b.data[n])
@@ -140,7 +116,7 @@ static size_t common_beginning(text_range a, text_range b)
     return n;
 }
 
-static size_t common_end(text_range a, text_range b)
+static size_t common_end(pc__text a, pc__text b)
 {
     size_t n = 0;
     while (n < a.size && n < b.size && a.data[a.size - 1 - n] == b.data[b.size - 1 - n])
@@ -150,7 +126,7 @@ static size_t common_end(text_range a, text_range b)
     return n;
 }
 
-static pc_status set_piece(template_reading *r, int piece, text_range text)
+static pc_status set_piece(template_reading *r, int piece, pc__text text)
 {
     r->piece[piece].size = 0;
     PC__TRY_RETURN(pc__bytes_add(&r->piece[piece], text.data, text.size));
@@ -167,7 +143,7 @@ static pc_status no_system(template_reading *r)
 }
 
 /* The first conversation: the texts before and after U1. */
-static pc_status read_beginning(template_reading *r, text_range *before, text_range *after)
+static pc_status read_beginning(template_reading *r, pc__text *before, pc__text *after)
 {
     pc_status status = render(r, &r->text[FIRST], &conversation[1], 1, 1);
     if (status != PC_OK)
@@ -179,10 +155,10 @@ static pc_status read_beginning(template_reading *r, text_range *before, text_ra
 }
 
 /* The texts between turns give the pieces that close one and open the next. */
-static pc_status read_turns(template_reading *r, text_range before, text_range after)
+static pc_status read_turns(template_reading *r, pc__text before, pc__text after)
 {
     pc_status status = render(r, &r->text[TURNS], &conversation[1], 3, 1);
-    text_range rest, first, answer, next, closing, open;
+    pc__text rest, first, answer, next, closing, open;
     size_t n;
     if (status != PC_OK
         || (status = render(r, &r->text[ANSWERED], &conversation[1], 2, 0)) != PC_OK)
@@ -193,27 +169,26 @@ static pc_status read_turns(template_reading *r, text_range before, text_range a
     next = split_at(&rest, U2);
     closing = range_of(&r->text[ANSWERED]);
     if (!first.data || !answer.data || !next.data || !split_at(&closing, A1).data
-        || !ranges_equal(first, before) || !ranges_equal(rest, after))
+        || !pc__text_equals(first, before) || !pc__text_equals(rest, after))
         return not_known(r, "a turn is not the same at every place");
-    open = begins_with(next, closing) ? after_first(next, closing.size) : (text_range){NULL, 0};
-    if (!open.data || !open.size || !ends_with(before, open)) {
+    open = pc__text_begins(next, closing) ? after_first(next, closing.size) : (pc__text){NULL, 0};
+    if (!open.data || !open.size || !pc__text_ends(before, open)) {
         n = common_end(next, before);
         open = after_first(next, next.size - n);
     }
-    n = begins_with(answer, after) ? after.size : common_beginning(answer, after);
+    n = pc__text_begins(answer, after) ? after.size : common_beginning(answer, after);
     PC__TRY_RETURN(set_piece(r, EMPTY, without_end(before, open.size)));
     PC__TRY_RETURN(set_piece(r, OPEN, open));
-    PC__TRY_RETURN(set_piece(r, CLOSE, (text_range){after.data, n}));
+    PC__TRY_RETURN(set_piece(r, CLOSE, (pc__text){after.data, n}));
     PC__TRY_RETURN(set_piece(r, GENERATION, after_first(after, n)));
     PC__TRY_RETURN(set_piece(r, ANSWER_OPEN, after_first(answer, n)));
     return set_piece(r, ANSWER_CLOSE, without_end(next, open.size));
 }
 
-static pc_status read_system(template_reading *r, text_range after)
+static pc_status read_system(template_reading *r, pc__text after)
 {
     pc_status status = render(r, &r->text[WITH_SYSTEM], conversation, 2, 1);
-    text_range rest = range_of(&r->text[WITH_SYSTEM]), open, close,
-               user = range_of(&r->piece[OPEN]);
+    pc__text rest = range_of(&r->text[WITH_SYSTEM]), open, close, user = range_of(&r->piece[OPEN]);
     if (status == PC_MISS)
         return no_system(r);
     if (status < 0)
@@ -224,9 +199,9 @@ static pc_status read_system(template_reading *r, text_range after)
         return no_system(r);
     }
     close = split_at(&rest, U1);
-    if (!close.data || !ranges_equal(rest, after))
+    if (!close.data || !pc__text_equals(rest, after))
         return not_known(r, "a system prompt changes the text after it");
-    r->joins = !ends_with(close, user);
+    r->joins = !pc__text_ends(close, user);
     PC__TRY_RETURN(set_piece(r, SYSTEM_OPEN, open));
     return set_piece(r, SYSTEM_CLOSE, r->joins ? close : without_end(close, user.size));
 }
@@ -236,11 +211,6 @@ static pc_status read_system(template_reading *r, text_range after)
 static pc_status add_piece(const template_reading *r, pc__bytes *out, int piece)
 {
     return pc__bytes_add(out, r->piece[piece].data, r->piece[piece].size);
-}
-
-static pc_status add_word(pc__bytes *out, const char *word)
-{
-    return pc__bytes_add(out, word, strlen(word));
 }
 
 /* Composes the conversation from message `from` on. `late_system`: the system prompt stands in the
@@ -260,10 +230,10 @@ static pc_status compose(const template_reading *r, pc__bytes *out, size_t from,
         if (!joined)
             PC__TRY_RETURN(add_piece(r, out, begin));
         if (late_system && i == last) {
-            PC__TRY_RETURN(add_word(out, S));
+            PC__TRY_RETURN(pc__bytes_add_text(out, S));
             PC__TRY_RETURN(add_piece(r, out, SYSTEM_CLOSE));
         }
-        PC__TRY_RETURN(add_word(out, conversation[i].content));
+        PC__TRY_RETURN(pc__bytes_add_text(out, conversation[i].content));
         PC__TRY_RETURN(add_piece(r, out, end));
         joined = system && r->joins;
     }
@@ -273,10 +243,10 @@ static pc_status compose(const template_reading *r, pc__bytes *out, size_t from,
 /* Whether the system prompt is just text before a user's: then it may stand before any of them. */
 static int is_movable(const template_reading *r)
 {
-    text_range open = range_of(&r->piece[SYSTEM_OPEN]), empty = range_of(&r->piece[EMPTY]),
-               user = range_of(&r->piece[OPEN]);
-    return r->joins && begins_with(open, empty)
-           && ranges_equal(after_first(open, empty.size), user);
+    pc__text open = range_of(&r->piece[SYSTEM_OPEN]), empty = range_of(&r->piece[EMPTY]),
+             user = range_of(&r->piece[OPEN]);
+    return r->joins && pc__text_begins(open, empty)
+           && pc__text_equals(after_first(open, empty.size), user);
 }
 
 static pc_status check_conversation(template_reading *r, size_t from)
@@ -286,10 +256,10 @@ static pc_status check_conversation(template_reading *r, size_t from)
                               sizeof conversation / sizeof *conversation - from, 1);
     int equal = 0;
     if (status == PC_OK && (status = compose(r, &got, from, 0)) >= 0)
-        equal = ranges_equal(range_of(&want), range_of(&got));
+        equal = pc__text_equals(range_of(&want), range_of(&got));
     if (status == PC_OK && !equal && !from && is_movable(r)
         && (status = compose(r, &got, from, 1)) >= 0)
-        equal = ranges_equal(range_of(&want), range_of(&got));
+        equal = pc__text_equals(range_of(&want), range_of(&got));
     pc__bytes_free(&want);
     pc__bytes_free(&got);
     return status != PC_OK ? status
@@ -299,7 +269,7 @@ static pc_status check_conversation(template_reading *r, size_t from)
 
 static pc_status read_pieces(template_reading *r)
 {
-    text_range before, after;
+    pc__text before, after;
     pc_status status = read_beginning(r, &before, &after);
     if (status == PC_OK)
         status = read_turns(r, before, after);
@@ -328,10 +298,9 @@ static pc_status find_stops(const template_reading *r, pc__chat_template *form, 
         return *stop ? PC_OK : PC_ERR_NOMEM;
     }
     pc__bytes text = {.mem = r->mem};
-    status = pc__bytes_add(&text, form->pieces.assistant_close,
-                           strlen(form->pieces.assistant_close));
+    status = pc__bytes_add_text(&text, form->pieces.assistant_close);
     if (status >= 0)
-        status = pc__bytes_add(&text, form->pieces.user_open, strlen(form->pieces.user_open));
+        status = pc__bytes_add_text(&text, form->pieces.user_open);
     while (status >= 0 && text.size && pc__is_blank(text.data[text.size - 1]))
         text.data[--text.size] = 0;
     *stop = text.data;
@@ -400,8 +369,8 @@ pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
         r.piece[i].mem = mem;
     for (size_t i = 0; i < sizeof r.text / sizeof *r.text; i++)
         r.text[i].mem = mem;
-    PC__TRY(token_text(&r, pc__token_bos(tokenizer), &r.bos), done);
-    PC__TRY(token_text(&r, pc__token_eos(tokenizer), &r.eos), done);
+    PC__TRY(token_text(&r, pc__tokenizer_ids(tokenizer).bos, &r.bos), done);
+    PC__TRY(token_text(&r, pc__tokenizer_ids(tokenizer).eos, &r.eos), done);
     status = read_pieces(&r);
     if (status == PC_OK)
         status = make_template(&r, out);

@@ -8,16 +8,13 @@ enum { BREAKS = 1, CONTINUES = 2 };
 
 static void add_segment(pc__jinja *j, pc__jword word, const char *begin, const char *end)
 {
-    pc_status status = PC_OK;
     if (j->status < 0 || (word == PC__JW_TEXT && begin >= end))
         return;
     if (j->segment_count >= MOST_SEGMENTS)
         pc__j_fail(j, PC_ERR_LIMIT, "the template has more than %d parts", MOST_SEGMENTS);
     else
-        status = pc__grow(j->mem, (void **)&j->segments, &j->segment_capacity, j->segment_count + 1,
-                          sizeof *j->segments);
-    if (status < 0)
-        j->status = status;
+        j->status = pc__grow(j->mem, (void **)&j->segments, &j->segment_capacity,
+                             j->segment_count + 1, sizeof *j->segments);
     if (j->status >= 0)
         j->segments[j->segment_count++] = (pc__jsegment){word, begin, end};
 }
@@ -44,28 +41,17 @@ static const char *tag_end(const pc__jinja *j, const char *p)
 static pc__jword word_of(pc__jinja *j, const char **begin, const char *end)
 {
     static const char *const words[] = {
-        [PC__JW_IF] = "if",
-        [PC__JW_ELIF] = "elif",
-        [PC__JW_ELSE] = "else",
-        [PC__JW_ENDIF] = "endif",
-        [PC__JW_FOR] = "for",
-        [PC__JW_ENDFOR] = "endfor",
-        [PC__JW_SET] = "set",
-        [PC__JW_ENDSET] = "endset",
-        [PC__JW_MACRO] = "macro",
-        [PC__JW_ENDMACRO] = "endmacro",
-        [PC__JW_GENERATION] = "generation",
-        [PC__JW_ENDGENERATION] = "endgeneration",
-        [PC__JW_BREAK] = "break",
-        [PC__JW_CONTINUE] = "continue",
-    };
+        "if",     "elif",  "else",     "endif",      "for",           "endfor", "set",
+        "endset", "macro", "endmacro", "generation", "endgeneration", "break",  "continue"};
     j->at = *begin;
     j->end = end;
-    for (size_t w = PC__JW_IF; w < sizeof words / sizeof *words; w++)
-        if (words[w] && pc__j_accept_word(j, words[w])) {
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+        if (pc__j_accept_word(j, words[w])) {
+            pc__jword word = (pc__jword)(PC__JW_IF + w);
             *begin = j->at;
-            return w == PC__JW_SET && !memchr(j->at, '=', (size_t)(end - j->at)) ? PC__JW_SET_BLOCK
-                                                                                 : (pc__jword)w;
+            return word == PC__JW_SET && !memchr(j->at, '=', (size_t)(end - j->at))
+                       ? PC__JW_SET_BLOCK
+                       : word;
         }
     return PC__JW_OTHER;
 }
@@ -133,13 +119,11 @@ static void split_template(pc__jinja *j)
 
 static void print_value(pc__jinja *j, pc__jvalue value)
 {
-    pc__jvalue text = pc__j_text(j, value);
+    pc__text text = pc__j_text(j, value).text;
     if (j->status >= 0 && j->out->size + text.size > MOST_OUTPUT)
         pc__j_fail(j, PC_ERR_LIMIT, "the output has more than %d bytes", MOST_OUTPUT);
-    if (j->status >= 0 && text.size) {
-        pc_status status = pc__bytes_add(j->out, text.text, text.size);
-        j->status = status < 0 ? status : j->status;
-    }
+    if (j->status >= 0 && text.size)
+        j->status = pc__bytes_add(j->out, text.data, text.size);
 }
 
 static void read_from(pc__jinja *j, size_t segment)
@@ -223,14 +207,14 @@ static size_t run_if(pc__jinja *j, size_t i)
 }
 
 typedef struct for_target {
-    const char *name[4];
-    size_t size[4], count;
+    pc__text name[4];
+    size_t count;
 } for_target;
 
 static void bind_target(pc__jinja *j, const for_target *t, const pc__jvalue *value)
 {
     if (t->count == 1) {
-        pc__j_set(j, t->name[0], t->size[0], *value);
+        pc__j_set(j, t->name[0], *value);
         return;
     }
     if (value->kind != PC__J_LIST || value->list->count != t->count) {
@@ -239,14 +223,14 @@ static void bind_target(pc__jinja *j, const for_target *t, const pc__jvalue *val
         return;
     }
     for (size_t i = 0; i < t->count; i++)
-        pc__j_set(j, t->name[i], t->size[i], value->list->items[i].value);
+        pc__j_set(j, t->name[i], value->list->items[i].value);
 }
 
 static void read_target(pc__jinja *j, for_target *t)
 {
     t->count = 0;
     do {
-        if (t->count == 4 || !pc__j_name(j, &t->name[t->count], &t->size[t->count]))
+        if (t->count == 4 || !(t->name[t->count] = pc__j_name(j)).size)
             pc__j_fail(j, PC_ERR_UNSUPPORTED, "the loop's names are not understood");
         else
             t->count++;
@@ -255,15 +239,14 @@ static void read_target(pc__jinja *j, for_target *t)
 
 static pc__jvalue loop_items(pc__jinja *j, pc__jvalue v)
 {
-    pc__jvalue list = v;
     if (v.kind == PC__J_STRING)
         return pc__j_characters(j, v);
     if (v.kind == PC__J_LIST)
         return v;
-    list = pc__j_list(j, PC__J_LIST);
+    pc__jvalue list = pc__j_list(j, PC__J_LIST);
     if (v.kind == PC__J_MAP)
         for (size_t i = 0; i < v.list->count; i++)
-            pc__j_add(j, list.list, (pc__jvalue){0}, v.list->items[i].key);
+            pc__j_add(j, list, v.list->items[i].key);
     else if (v.kind != PC__J_UNDEFINED)
         pc__j_fail(j, PC_ERR_FORMAT, "a loop over a value that holds nothing");
     return list;
@@ -283,7 +266,7 @@ static pc__jvalue filter_items(pc__jinja *j, const for_target *t, pc__jvalue all
         passes = pc__j_expression(j);
         after = j->at;
         if (pc__j_truth(&passes))
-            pc__j_add(j, some.list, (pc__jvalue){0}, all.list->items[i].value);
+            pc__j_add(j, some, all.list->items[i].value);
         j->variable_count = count;
         j->frame = frame;
     }
@@ -291,21 +274,26 @@ static pc__jvalue filter_items(pc__jinja *j, const for_target *t, pc__jvalue all
     return some;
 }
 
+static void put_member(pc__jinja *j, pc__jvalue map, const char *key, pc__jvalue value)
+{
+    pc__j_put(j, map, pc__text_of(key), value);
+}
+
 static pc__jvalue loop_map(pc__jinja *j, const pc__jvalue *all, size_t i)
 {
     pc__jvalue map = pc__j_list(j, PC__J_MAP);
     size_t n = all->list->count;
-    pc__j_put(j, map.list, "index", pc__j_int((int64_t)i + 1));
-    pc__j_put(j, map.list, "index0", pc__j_int((int64_t)i));
-    pc__j_put(j, map.list, "revindex", pc__j_int((int64_t)(n - i)));
-    pc__j_put(j, map.list, "revindex0", pc__j_int((int64_t)(n - i - 1)));
-    pc__j_put(j, map.list, "first", pc__j_bool(!i));
-    pc__j_put(j, map.list, "last", pc__j_bool(i + 1 == n));
-    pc__j_put(j, map.list, "length", pc__j_int((int64_t)n));
+    put_member(j, map, "index", pc__j_int((int64_t)i + 1));
+    put_member(j, map, "index0", pc__j_int((int64_t)i));
+    put_member(j, map, "revindex", pc__j_int((int64_t)(n - i)));
+    put_member(j, map, "revindex0", pc__j_int((int64_t)(n - i - 1)));
+    put_member(j, map, "first", pc__j_bool(!i));
+    put_member(j, map, "last", pc__j_bool(i + 1 == n));
+    put_member(j, map, "length", pc__j_int((int64_t)n));
     if (i)
-        pc__j_put(j, map.list, "previtem", all->list->items[i - 1].value);
+        put_member(j, map, "previtem", all->list->items[i - 1].value);
     if (i + 1 < n)
-        pc__j_put(j, map.list, "nextitem", all->list->items[i + 1].value);
+        put_member(j, map, "nextitem", all->list->items[i + 1].value);
     return map;
 }
 
@@ -328,7 +316,7 @@ static size_t run_for(pc__jinja *j, size_t i)
         size_t frame = j->frame, count = j->variable_count;
         j->frame = count;
         bind_target(j, &t, &all.list->items[n].value);
-        pc__j_set(j, "loop", 4, loop_map(j, &all, n));
+        pc__j_set(j, pc__text_of("loop"), loop_map(j, &all, n));
         run_segments(j, i + 1, body);
         j->variable_count = count;
         j->frame = frame;
@@ -341,40 +329,28 @@ static size_t run_for(pc__jinja *j, size_t i)
     return end + 1;
 }
 
-static void set_member(pc__jinja *j, const char *name, size_t size)
+static void set_member(pc__jinja *j, pc__text name)
 {
-    pc__jvalue *of = pc__j_variable(j, name, size), value;
-    const char *key;
-    size_t key_size;
-    pc__jentry *entry;
-    if (!pc__j_name(j, &key, &key_size) || !of || of->kind != PC__J_MAP)
-        pc__j_fail(j, PC_ERR_FORMAT, "set: '%.*s' is no namespace", (int)size, name);
+    pc__jvalue *of = pc__j_variable(j, 0, name), value;
+    pc__text key = pc__j_expect_name(j, ".");
+    if (!of || of->kind != PC__J_MAP)
+        pc__j_fail(j, PC_ERR_FORMAT, "set: '%.*s' is no namespace", (int)name.size, name.data);
     pc__j_expect(j, "=");
     value = full_expression(j);
-    if (j->status < 0)
-        return;
-    entry = pc__j_find(of->list, key, key_size);
-    if (entry)
-        entry->value = value;
-    else
-        pc__j_add(j, of->list, pc__j_string(key, key_size), value);
+    if (j->status >= 0)
+        pc__j_put(j, *of, key, value);
 }
 
 static void run_set(pc__jinja *j, size_t i)
 {
-    const char *name;
-    size_t size;
     read_from(j, i);
-    if (!pc__j_name(j, &name, &size)) {
-        pc__j_fail(j, PC_ERR_FORMAT, "set: a name is missing");
-    } else if (pc__j_accept(j, ".")) {
-        set_member(j, name, size);
-    } else {
-        pc__jvalue value;
-        pc__j_expect(j, "=");
-        value = full_expression(j);
-        pc__j_set(j, name, size, value);
+    pc__text name = pc__j_expect_name(j, "set");
+    if (pc__j_accept(j, ".")) {
+        set_member(j, name);
+        return;
     }
+    pc__j_expect(j, "=");
+    pc__j_set(j, name, full_expression(j));
 }
 
 /* Runs the segments; their output is the value. */
@@ -385,75 +361,58 @@ static pc__jvalue capture_output(pc__jinja *j, size_t from, size_t to)
     j->out = &own;
     run_segments(j, from, to);
     j->out = before;
-    text = pc__j_copy(j, own.data ? own.data : "", own.size);
+    text = pc__j_copy(j, (pc__text){own.data, own.size});
     pc__bytes_free(&own);
     return text;
 }
 
 static size_t run_set_block(pc__jinja *j, size_t i)
 {
-    size_t end = next_branch(j, i), size;
-    const char *name;
-    pc__jvalue text;
+    size_t end = next_branch(j, i);
     expect_word(j, end, PC__JW_ENDSET);
     read_from(j, i);
-    if (!pc__j_name(j, &name, &size))
-        pc__j_fail(j, PC_ERR_FORMAT, "set: a name is missing");
+    pc__text name = pc__j_expect_name(j, "set");
     pc__j_expect_end(j);
-    text = capture_output(j, i + 1, end);
-    pc__j_set(j, name, size, text);
+    pc__j_set(j, name, capture_output(j, i + 1, end));
     return end + 1;
 }
 
 static size_t define_macro(pc__jinja *j, size_t i)
 {
-    size_t end = next_branch(j, i), size;
-    const char *name;
+    size_t end = next_branch(j, i);
     expect_word(j, end, PC__JW_ENDMACRO);
     read_from(j, i);
-    if (!pc__j_name(j, &name, &size))
-        pc__j_fail(j, PC_ERR_FORMAT, "macro: a name is missing");
-    pc__j_set(j, name, size, (pc__jvalue){.kind = PC__J_MACRO, .number = (int64_t)i});
+    pc__j_set(j, pc__j_expect_name(j, "macro"),
+              (pc__jvalue){.kind = PC__J_MACRO, .number = (int64_t)i});
     return end + 1;
 }
 
 /* Sets a macro's parameters to the arguments of a call or their defaults. */
 static void bind_parameters(pc__jinja *j, const pc__jarguments *a)
 {
-    size_t place = 0;
     pc__j_expect(j, "(");
-    while (j->status >= 0 && !pc__j_accept(j, ")")) {
-        const char *name;
-        size_t size;
+    for (size_t place = 0; pc__j_goes_on(j, !place, ")"); place++) {
+        pc__text name = pc__j_expect_name(j, "(");
         pc__jvalue value = {0};
-        if (!pc__j_name(j, &name, &size))
-            pc__j_fail(j, PC_ERR_FORMAT, "macro: a parameter is missing");
         if (pc__j_accept(j, "="))
             value = pc__j_expression(j);
         for (size_t i = 0; i < a->count; i++)
-            if (a->name[i].kind == PC__J_UNDEFINED
-                    ? i == place
-                    : a->name[i].size == size && !memcmp(a->name[i].text, name, size))
+            if (a->name[i].size ? pc__text_equals(a->name[i], name) : i == place)
                 value = a->value[i];
-        pc__j_set(j, name, size, value);
-        place++;
-        if (!pc__j_accept(j, ",")) {
-            pc__j_expect(j, ")");
-            return;
-        }
+        pc__j_set(j, name, value);
     }
 }
 
 pc__jvalue pc__j_macro(pc__jinja *j, size_t segment, const pc__jarguments *a)
 {
-    const char *at = j->at, *end = j->end, *name;
-    size_t frame = j->frame, count = j->variable_count, size;
+    const char *at = j->at, *end = j->end;
+    size_t frame = j->frame, count = j->variable_count;
     pc__jvalue text = {0};
     j->depth++;
     if (pc__j_step(j)) {
         j->frame = count;
         read_from(j, segment);
-        pc__j_name(j, &name, &size);
+        pc__j_name(j);
         bind_parameters(j, a);
         text = capture_output(j, segment + 1, next_branch(j, segment));
         j->variable_count = count;
@@ -472,7 +431,7 @@ static size_t run_segment(pc__jinja *j, size_t i)
     const pc__jsegment *s = &j->segments[i];
     switch (s->word) {
     case PC__JW_TEXT:
-        print_value(j, pc__j_string(s->begin, (size_t)(s->end - s->begin)));
+        print_value(j, pc__j_string((pc__text){s->begin, (size_t)(s->end - s->begin)}));
         return i + 1;
     case PC__JW_PRINT:
         read_from(j, i);
@@ -520,13 +479,13 @@ static void run_segments(pc__jinja *j, size_t from, size_t to)
 
 static pc__jvalue text_value(const char *text)
 {
-    return text ? pc__j_string(text, strlen(text)) : (pc__jvalue){0};
+    return text ? pc__j_string(pc__text_of(text)) : (pc__jvalue){0};
 }
 
 static void name_value(pc__jinja *j, const char *name, pc__jvalue value)
 {
     if (value.kind != PC__J_UNDEFINED)
-        pc__j_set(j, name, strlen(name), value);
+        pc__j_set(j, pc__text_of(name), value);
 }
 
 static void set_variables(pc__jinja *j, const pc__jinja_input *input)
@@ -534,9 +493,9 @@ static void set_variables(pc__jinja *j, const pc__jinja_input *input)
     pc__jvalue messages = pc__j_list(j, PC__J_LIST), none = {.kind = PC__J_NONE};
     for (size_t i = 0; i < input->count; i++) {
         pc__jvalue message = pc__j_list(j, PC__J_MAP);
-        pc__j_put(j, message.list, "role", text_value(input->messages[i].role));
-        pc__j_put(j, message.list, "content", text_value(input->messages[i].content));
-        pc__j_add(j, messages.list, (pc__jvalue){0}, message);
+        put_member(j, message, "role", text_value(input->messages[i].role));
+        put_member(j, message, "content", text_value(input->messages[i].content));
+        pc__j_add(j, messages, message);
     }
     name_value(j, "messages", messages);
     name_value(j, "add_generation_prompt", pc__j_bool(input->generate));

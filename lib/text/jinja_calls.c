@@ -8,7 +8,7 @@
 static pc__jvalue argument_of(const pc__jarguments *a, size_t place, const char *name)
 {
     for (size_t i = 0; i < a->count; i++)
-        if (a->name[i].kind == PC__J_UNDEFINED ? i == place : pc__j_is(&a->name[i], name))
+        if (a->name[i].size ? pc__text_equals(a->name[i], pc__text_of(name)) : i == place)
             return a->value[i];
     return (pc__jvalue){0};
 }
@@ -17,35 +17,34 @@ static pc__jvalue argument_of(const pc__jarguments *a, size_t place, const char 
 
 enum { LEFT = 1, RIGHT = 2 };
 
-static pc__jvalue strip_text(pc__jvalue text, const pc__jvalue *what, int sides)
+static pc__jvalue strip_text(pc__jvalue value, const pc__jvalue *what, int sides)
 {
-    static const char blanks[] = " \t\n\r\v\f";
-    const char *set = what->kind == PC__J_STRING ? what->text : blanks;
-    size_t size = what->kind == PC__J_STRING ? what->size : sizeof blanks - 1;
-    while (sides & LEFT && text.size && memchr(set, text.text[0], size)) {
-        text.text++;
-        text.size--;
+    pc__text *text = &value.text,
+             set = what->kind == PC__J_STRING ? what->text : pc__text_of(" \t\n\r\v\f");
+    while (sides & LEFT && text->size && memchr(set.data, text->data[0], set.size)) {
+        text->data++;
+        text->size--;
     }
-    while (sides & RIGHT && text.size && memchr(set, text.text[text.size - 1], size))
-        text.size--;
-    return text;
+    while (sides & RIGHT && text->size && memchr(set.data, text->data[text->size - 1], set.size))
+        text->size--;
+    return value;
 }
 
 /* CAPITAL: the first letter is upper case, TITLE: of each word; all others lower case. */
 enum { UPPER, LOWER, CAPITAL, TITLE };
 
-static pc__jvalue change_case(pc__jinja *j, pc__jvalue text, int how)
+static pc__jvalue change_case(pc__jinja *j, pc__text text, int how)
 {
     char *copy = pc__j_alloc(j, text.size + 1);
     int inside = 0;
     for (size_t i = 0; copy && i < text.size; i++) {
-        char c = text.text[i];
+        char c = text.data[i];
         int small = c >= 'a' && c <= 'z', large = c >= 'A' && c <= 'Z';
         int raise = how == UPPER || (how == CAPITAL && !i) || (how == TITLE && !inside);
         copy[i] = raise && small ? (char)(c - 32) : !raise && large ? (char)(c + 32) : c;
         inside = small || large;
     }
-    return copy ? pc__j_string(copy, text.size) : (pc__jvalue){0};
+    return copy ? pc__j_string((pc__text){copy, text.size}) : (pc__jvalue){0};
 }
 
 /* A method and filter of this name. 1: there is one. */
@@ -54,68 +53,58 @@ static int case_method(pc__jinja *j, pc__jvalue text, const pc__jvalue *name, pc
     static const char *const names[] = {"upper", "lower", "capitalize", "title"};
     for (int how = UPPER; how <= TITLE; how++)
         if (pc__j_is(name, names[how])) {
-            *out = change_case(j, text, how);
+            *out = change_case(j, text.text, how);
             return 1;
         }
     return 0;
 }
 
-static size_t find_part(const pc__jvalue *text, size_t from, const pc__jvalue *part)
+/* Takes the text before `part` from *rest; all of it if `part` is not there. */
+static pc__jvalue split_off(pc__text *rest, pc__text part)
 {
-    for (size_t i = from; i + part->size <= text->size; i++)
-        if (!memcmp(text->text + i, part->text, part->size))
-            return i;
-    return text->size;
+    const char *at = memmem(rest->data, rest->size, part.data, part.size);
+    pc__text before = {rest->data, at ? (size_t)(at - rest->data) : rest->size};
+    *rest = (pc__text){rest->data + before.size, rest->size - before.size};
+    return pc__j_string(before);
 }
 
-static pc__jvalue split_text(pc__jinja *j, pc__jvalue text, const pc__jvalue *at)
+static void drop_start(pc__text *text, size_t size)
+{
+    text->data += size;
+    text->size -= size;
+}
+
+static pc__jvalue split_text(pc__jinja *j, pc__text text, const pc__jvalue *at)
 {
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
-    size_t from = 0;
-    if (at->kind != PC__J_STRING || !at->size) {
+    if (at->kind != PC__J_STRING || !at->text.size) {
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "split() needs a separator");
         return list;
     }
     while (pc__j_step(j)) {
-        size_t to = find_part(&text, from, at);
-        pc__j_add(j, list.list, (pc__jvalue){0}, pc__j_string(text.text + from, to - from));
-        if (to == text.size)
+        pc__j_add(j, list, split_off(&text, at->text));
+        if (!text.size)
             break;
-        from = to + at->size;
+        drop_start(&text, at->text.size);
     }
     return list;
 }
 
-static pc__jvalue replace_text(pc__jinja *j, pc__jvalue text, const pc__jvalue *old, pc__jvalue new)
+static pc__jvalue replace_text(pc__jinja *j, pc__text text, const pc__jvalue *old, pc__jvalue new)
 {
-    pc__jvalue out = pc__j_string("", 0);
-    size_t from = 0;
-    if (old->kind != PC__J_STRING || new.kind != PC__J_STRING || !old->size) {
+    pc__jvalue out = pc__j_string(pc__text_of(""));
+    if (old->kind != PC__J_STRING || new.kind != PC__J_STRING || !old->text.size) {
         pc__j_fail(j, PC_ERR_FORMAT, "replace() needs two strings");
         return out;
     }
     while (pc__j_step(j)) {
-        size_t to = find_part(&text, from, old);
-        out = pc__j_join(j, out, pc__j_string(text.text + from, to - from));
-        if (to == text.size)
+        out = pc__j_join(j, out, split_off(&text, old->text));
+        if (!text.size)
             break;
         out = pc__j_join(j, out, new);
-        from = to + old->size;
+        drop_start(&text, old->text.size);
     }
     return out;
-}
-
-static int starts_with(const pc__jvalue *text, const pc__jvalue *with)
-{
-    return with->kind == PC__J_STRING && with->size <= text->size
-           && (!with->size || !memcmp(text->text, with->text, with->size));
-}
-
-static int ends_with(const pc__jvalue *text, const pc__jvalue *with)
-{
-    return with->kind == PC__J_STRING && with->size <= text->size
-           && (!with->size
-               || !memcmp(text->text + text->size - with->size, with->text, with->size));
 }
 
 /* 1: there is a method of this name. */
@@ -123,6 +112,7 @@ static int string_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
                          const pc__jarguments *a, pc__jvalue *out)
 {
     pc__jvalue first = argument_of(a, 0, "");
+    int string = first.kind == PC__J_STRING;
     if (pc__j_is(name, "strip"))
         *out = strip_text(self, &first, LEFT | RIGHT);
     else if (pc__j_is(name, "lstrip"))
@@ -130,13 +120,13 @@ static int string_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
     else if (pc__j_is(name, "rstrip"))
         *out = strip_text(self, &first, RIGHT);
     else if (pc__j_is(name, "split") && a->count < 2)
-        *out = split_text(j, self, &first);
+        *out = split_text(j, self.text, &first);
     else if (pc__j_is(name, "replace") && a->count == 2)
-        *out = replace_text(j, self, &first, argument_of(a, 1, ""));
+        *out = replace_text(j, self.text, &first, argument_of(a, 1, ""));
     else if (pc__j_is(name, "startswith"))
-        *out = pc__j_bool(starts_with(&self, &first));
+        *out = pc__j_bool(string && pc__text_begins(self.text, first.text));
     else if (pc__j_is(name, "endswith"))
-        *out = pc__j_bool(ends_with(&self, &first));
+        *out = pc__j_bool(string && pc__text_ends(self.text, first.text));
     else
         return case_method(j, self, name, out);
     return 1;
@@ -149,9 +139,9 @@ static pc__jvalue map_items(pc__jinja *j, const pc__jvalue *map)
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
     for (size_t i = 0; i < map->list->count && pc__j_step(j); i++) {
         pc__jvalue pair = pc__j_list(j, PC__J_LIST);
-        pc__j_add(j, pair.list, (pc__jvalue){0}, map->list->items[i].key);
-        pc__j_add(j, pair.list, (pc__jvalue){0}, map->list->items[i].value);
-        pc__j_add(j, list.list, (pc__jvalue){0}, pair);
+        pc__j_add(j, pair, map->list->items[i].key);
+        pc__j_add(j, pair, map->list->items[i].value);
+        pc__j_add(j, list, pair);
     }
     return list;
 }
@@ -160,8 +150,7 @@ static pc__jvalue map_entries(pc__jinja *j, const pc__jvalue *map, int keys)
 {
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
     for (size_t i = 0; i < map->list->count && pc__j_step(j); i++)
-        pc__j_add(j, list.list, (pc__jvalue){0},
-                  keys ? map->list->items[i].key : map->list->items[i].value);
+        pc__j_add(j, list, keys ? map->list->items[i].key : map->list->items[i].value);
     return list;
 }
 
@@ -174,10 +163,10 @@ static int map_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *name,
     else if (pc__j_is(name, "keys") || pc__j_is(name, "values"))
         *out = map_entries(j, &self, pc__j_is(name, "keys"));
     else if (pc__j_is(name, "get") && key.kind == PC__J_STRING) {
-        pc__jentry *entry = pc__j_find(self.list, key.text, key.size);
+        const pc__jvalue *member = pc__j_member(&self, key.text);
         if (other.kind == PC__J_UNDEFINED)
             other.kind = PC__J_NONE;
-        *out = entry ? entry->value : other;
+        *out = member ? *member : other;
     } else {
         return 0;
     }
@@ -192,11 +181,13 @@ pc__jvalue pc__j_method(pc__jinja *j, pc__jvalue self, pc__jvalue name, const pc
     if (self.kind == PC__J_MAP && map_method(j, self, &name, a, &out))
         return out;
     if (self.kind == PC__J_LIST && pc__j_is(&name, "append") && a->count == 1)
-        pc__j_add(j, self.list, (pc__jvalue){0}, a->value[0]);
+        pc__j_add(j, self, a->value[0]);
     else if (self.kind == PC__J_UNDEFINED)
-        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of an undefined value", (int)name.size, name.text);
+        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of an undefined value", (int)name.text.size,
+                   name.text.data);
     else
-        pc__j_fail(j, PC_ERR_UNSUPPORTED, "method '%.*s' is not known", (int)name.size, name.text);
+        pc__j_fail(j, PC_ERR_UNSUPPORTED, "method '%.*s' is not known", (int)name.text.size,
+                   name.text.data);
     return (pc__jvalue){.kind = PC__J_NONE};
 }
 
@@ -205,39 +196,31 @@ pc__jvalue pc__j_method(pc__jinja *j, pc__jvalue self, pc__jvalue name, const pc
 #define HOLDS_SOMETHING \
     (1u << PC__J_STRING | 1u << PC__J_LIST | 1u << PC__J_MAP | 1u << PC__J_UNDEFINED)
 
-static int plain_test(const pc__jvalue *name, const pc__jvalue *v, int *result)
-{
-    static const struct {
-        const char *name;
-        unsigned kinds;
-    } tests[] = {
-        {"undefined", 1u << PC__J_UNDEFINED},
-        {"none", 1u << PC__J_NONE},
-        {"boolean", 1u << PC__J_BOOL},
-        {"integer", 1u << PC__J_INT},
-        {"number", 1u << PC__J_INT | 1u << PC__J_BOOL},
-        {"string", 1u << PC__J_STRING},
-        {"mapping", 1u << PC__J_MAP},
-        {"sequence", HOLDS_SOMETHING},
-        {"iterable", HOLDS_SOMETHING},
-        {"callable", 1u << PC__J_MACRO | 1u << PC__J_FUNCTION},
-    };
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (pc__j_is(name, tests[i].name)) {
-            *result = (tests[i].kinds >> v->kind & 1) != 0;
-            return 1;
-        }
-    return 0;
-}
+/* Tests that only look at the kind of a value. */
+static const struct {
+    const char *name;
+    unsigned kinds;
+} kind_tests[] = {
+    {"undefined", 1u << PC__J_UNDEFINED},
+    {"none", 1u << PC__J_NONE},
+    {"boolean", 1u << PC__J_BOOL},
+    {"integer", 1u << PC__J_INT},
+    {"number", 1u << PC__J_INT | 1u << PC__J_BOOL},
+    {"string", 1u << PC__J_STRING},
+    {"mapping", 1u << PC__J_MAP},
+    {"sequence", HOLDS_SOMETHING},
+    {"iterable", HOLDS_SOMETHING},
+    {"callable", 1u << PC__J_MACRO | 1u << PC__J_FUNCTION},
+};
 
 int pc__j_test(pc__jinja *j, pc__jvalue name, const pc__jvalue *v, const pc__jvalue *with)
 {
-    int result = 0;
+    for (size_t i = 0; i < sizeof kind_tests / sizeof *kind_tests; i++)
+        if (pc__j_is(&name, kind_tests[i].name))
+            return (int)(kind_tests[i].kinds >> v->kind & 1);
     if (pc__j_is(&name, "defined"))
         return v->kind != PC__J_UNDEFINED
                && !(v->kind == PC__J_FUNCTION && pc__j_is(v, "strftime_now"));
-    if (plain_test(&name, v, &result))
-        return result;
     if (pc__j_is(&name, "true") || pc__j_is(&name, "false"))
         return v->kind == PC__J_BOOL && v->number == pc__j_is(&name, "true");
     if (pc__j_is(&name, "equalto") || pc__j_is(&name, "eq"))
@@ -248,7 +231,8 @@ int pc__j_test(pc__jinja *j, pc__jvalue name, const pc__jvalue *v, const pc__jva
         return pc__j_contains(j, with, v);
     if ((pc__j_is(&name, "odd") || pc__j_is(&name, "even")) && v->kind == PC__J_INT)
         return (v->number % 2 != 0) == pc__j_is(&name, "odd");
-    pc__j_fail(j, PC_ERR_UNSUPPORTED, "test '%.*s' is not known", (int)name.size, name.text);
+    pc__j_fail(j, PC_ERR_UNSUPPORTED, "test '%.*s' is not known", (int)name.text.size,
+               name.text.data);
     return 0;
 }
 
@@ -256,10 +240,8 @@ int pc__j_test(pc__jinja *j, pc__jvalue name, const pc__jvalue *v, const pc__jva
 
 static pc__jvalue attribute_of(const pc__jvalue *of, const pc__jvalue *name)
 {
-    pc__jentry *entry = of->kind == PC__J_MAP && name->kind == PC__J_STRING
-                            ? pc__j_find(of->list, name->text, name->size)
-                            : NULL;
-    return entry ? entry->value : (pc__jvalue){0};
+    const pc__jvalue *member = name->kind == PC__J_STRING ? pc__j_member(of, name->text) : NULL;
+    return member ? *member : (pc__jvalue){0};
 }
 
 /* The items whose attribute passes a test, or fails it. */
@@ -272,7 +254,7 @@ static pc__jvalue filter_list(pc__jinja *j, const pc__jvalue *list, const pc__ja
         pc__jvalue v = attribute_of(&list->list->items[i].value, &attribute);
         int passes = test.kind == PC__J_STRING ? pc__j_test(j, test, &v, &with) : pc__j_truth(&v);
         if (passes == wanted)
-            pc__j_add(j, out.list, (pc__jvalue){0}, list->list->items[i].value);
+            pc__j_add(j, out, list->list->items[i].value);
     }
     return out;
 }
@@ -286,14 +268,14 @@ static pc__jvalue map_list(pc__jinja *j, const pc__jvalue *list, const pc__jargu
         pc__jvalue v = list->list->items[i].value;
         v = filter.kind == PC__J_STRING ? pc__j_filter(j, filter, v, &none)
                                         : attribute_of(&v, &attribute);
-        pc__j_add(j, out.list, (pc__jvalue){0}, v);
+        pc__j_add(j, out, v);
     }
     return out;
 }
 
 static pc__jvalue join_list(pc__jinja *j, const pc__jvalue *list, pc__jvalue between)
 {
-    pc__jvalue out = pc__j_string("", 0);
+    pc__jvalue out = pc__j_string(pc__text_of(""));
     for (size_t i = 0; i < list->list->count && pc__j_step(j); i++) {
         if (i)
             out = pc__j_join(j, out, pc__j_text(j, between));
@@ -328,7 +310,7 @@ static int string_filter(pc__jinja *j, const pc__jvalue *name, pc__jvalue v,
     if (pc__j_is(name, "trim"))
         *out = strip_text(v, &first, LEFT | RIGHT);
     else if (pc__j_is(name, "replace"))
-        *out = replace_text(j, v, &first, argument_of(a, 1, "new"));
+        *out = replace_text(j, v.text, &first, argument_of(a, 1, "new"));
     else
         return case_method(j, v, name, out);
     return 1;
@@ -339,7 +321,7 @@ static pc__jvalue default_value(const pc__jvalue *v, const pc__jarguments *a)
     pc__jvalue falsy = argument_of(a, 1, "boolean"), value = argument_of(a, 0, "default_value");
     if (v->kind != PC__J_UNDEFINED && !(pc__j_truth(&falsy) && !pc__j_truth(v)))
         return *v;
-    return value.kind == PC__J_UNDEFINED ? pc__j_string("", 0) : value;
+    return value.kind == PC__J_UNDEFINED ? pc__j_string(pc__text_of("")) : value;
 }
 
 pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue v, const pc__jarguments *a)
@@ -367,8 +349,8 @@ pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue v, const pc__j
     /* as in Jinja, filters of strings work on the printed form of any value */
     if (v.kind <= PC__J_STRING && string_filter(j, &name, pc__j_text(j, v), a, &out))
         return out;
-    pc__j_fail(j, PC_ERR_UNSUPPORTED, "filter '%.*s' is not known for this value", (int)name.size,
-               name.text);
+    pc__j_fail(j, PC_ERR_UNSUPPORTED, "filter '%.*s' is not known for this value",
+               (int)name.text.size, name.text.data);
     return out;
 }
 
@@ -383,7 +365,7 @@ static pc__jvalue make_range(pc__jinja *j, const pc__jarguments *a)
     if (!step)
         pc__j_fail(j, PC_ERR_FORMAT, "range() needs a step other than 0");
     for (int64_t i = from; (step > 0 ? i < to : i > to) && pc__j_step(j); i += step)
-        pc__j_add(j, list.list, (pc__jvalue){0}, pc__j_int(i));
+        pc__j_add(j, list, pc__j_int(i));
     return list;
 }
 
@@ -391,7 +373,7 @@ static pc__jvalue new_map(pc__jinja *j, const pc__jarguments *a)
 {
     pc__jvalue map = pc__j_list(j, PC__J_MAP);
     for (size_t i = 0; i < a->count; i++)
-        pc__j_add(j, map.list, a->name[i], a->value[i]);
+        pc__j_add_pair(j, map, pc__j_string(a->name[i]), a->value[i]);
     return map;
 }
 
@@ -400,24 +382,22 @@ static pc__jvalue format_today(pc__jinja *j, const pc__jvalue *format)
     char pattern[64], text[128];
     time_t now = time(NULL);
     struct tm parts;
-    size_t n;
-    if (format->kind != PC__J_STRING || format->size >= sizeof pattern
+    if (format->kind != PC__J_STRING || format->text.size >= sizeof pattern
         || !localtime_r(&now, &parts)) {
         pc__j_fail(j, PC_ERR_FORMAT, "strftime_now() needs a format of at most 63 bytes");
         return (pc__jvalue){0};
     }
-    memcpy(pattern, format->text, format->size);
-    pattern[format->size] = 0;
-    n = strftime(text, sizeof text, pattern, &parts);
-    return pc__j_copy(j, text, n);
+    memcpy(pattern, format->text.data, format->text.size);
+    pattern[format->text.size] = 0;
+    return pc__j_copy(j, (pc__text){text, strftime(text, sizeof text, pattern, &parts)});
 }
 
-int pc__j_is_function(const char *name, size_t size)
+int pc__j_is_function(pc__text name)
 {
     static const char *const names[] = {"raise_exception", "namespace", "dict", "range",
                                         "strftime_now"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == size && !memcmp(names[i], name, size))
+        if (pc__text_equals(name, pc__text_of(names[i])))
             return 1;
     return 0;
 }
@@ -432,7 +412,8 @@ pc__jvalue pc__j_function(pc__jinja *j, pc__jvalue name, const pc__jarguments *a
     if (pc__j_is(&name, "strftime_now"))
         return format_today(j, &first);
     pc__j_fail(j, PC_ERR_INVALID, "the template refuses: %.*s",
-               first.kind == PC__J_STRING ? (int)(first.size < 120 ? first.size : 120) : 0,
-               first.kind == PC__J_STRING ? first.text : "");
+               first.kind == PC__J_STRING ? (int)(first.text.size < 120 ? first.text.size : 120)
+                                          : 0,
+               first.kind == PC__J_STRING ? first.text.data : "");
     return (pc__jvalue){0};
 }

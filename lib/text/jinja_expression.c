@@ -46,13 +46,20 @@ int pc__j_accept_word(pc__jinja *j, const char *word)
     return 1;
 }
 
-int pc__j_name(pc__jinja *j, const char **name, size_t *size)
+pc__text pc__j_name(pc__jinja *j)
 {
     skip_blanks(j);
-    *name = j->at;
-    *size = word_size(j->at, j->end);
-    j->at += *size;
-    return *size != 0;
+    pc__text name = {j->at, word_size(j->at, j->end)};
+    j->at += name.size;
+    return name;
+}
+
+pc__text pc__j_expect_name(pc__jinja *j, const char *after)
+{
+    pc__text name = pc__j_name(j);
+    if (!name.size)
+        pc__j_fail(j, PC_ERR_FORMAT, "a name is missing after '%s'", after);
+    return name;
 }
 
 void pc__j_expect(pc__jinja *j, const char *mark)
@@ -68,6 +75,15 @@ void pc__j_expect_end(pc__jinja *j)
     if (j->at < j->end)
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "\"%.*s\" is not understood",
                    (int)(j->end - j->at < 20 ? j->end - j->at : 20), j->at);
+}
+
+int pc__j_goes_on(pc__jinja *j, int first, const char *close)
+{
+    if (!first && !pc__j_accept(j, ",")) {
+        pc__j_expect(j, close);
+        return 0;
+    }
+    return j->status >= 0 && !pc__j_accept(j, close);
 }
 
 /* ------------------------------------------------------------------ literals */
@@ -101,7 +117,7 @@ static pc__jvalue string_literal(pc__jinja *j)
         p += c != 0;
     }
     j->at += j->status >= 0;
-    return out ? pc__j_string(out, n) : (pc__jvalue){0};
+    return out ? pc__j_string((pc__text){out, n}) : (pc__jvalue){0};
 }
 
 static pc__jvalue number(pc__jinja *j)
@@ -118,18 +134,14 @@ static pc__jvalue number(pc__jinja *j)
 static pc__jvalue items(pc__jinja *j, pc__jkind kind, const char *close)
 {
     pc__jvalue list = pc__j_list(j, kind);
-    while (j->status >= 0 && !pc__j_accept(j, close)) {
+    for (int first = 1; pc__j_goes_on(j, first, close); first = 0) {
         pc__jvalue key = {0}, value = pc__j_expression(j);
         if (kind == PC__J_MAP) {
             key = value;
             pc__j_expect(j, ":");
             value = pc__j_expression(j);
         }
-        pc__j_add(j, list.list, key, value);
-        if (!pc__j_accept(j, ",")) {
-            pc__j_expect(j, close);
-            break;
-        }
+        pc__j_add_pair(j, list, key, value);
     }
     return list;
 }
@@ -147,7 +159,7 @@ static pc__jvalue read_parentheses(pc__jinja *j)
     }
     list = items(j, PC__J_LIST, ")");
     if (list.list) { /* the first one belongs in front */
-        pc__j_add(j, list.list, (pc__jvalue){0}, value);
+        pc__j_add(j, list, value);
         for (size_t i = list.list->count; i-- > 1 && j->status >= 0;) {
             pc__jentry moved = list.list->items[i];
             list.list->items[i] = list.list->items[i - 1];
@@ -157,49 +169,46 @@ static pc__jvalue read_parentheses(pc__jinja *j)
     return list;
 }
 
-static pc__jvalue named_value(pc__jinja *j, const char *name, size_t size)
+static pc__jvalue named_value(pc__jinja *j, pc__text name)
 {
-    pc__jvalue word = pc__j_string(name, size), *variable;
+    pc__jvalue word = pc__j_string(name), *variable = pc__j_variable(j, 0, name);
     if (pc__j_is(&word, "true") || pc__j_is(&word, "True"))
         return pc__j_bool(1);
     if (pc__j_is(&word, "false") || pc__j_is(&word, "False"))
         return pc__j_bool(0);
     if (pc__j_is(&word, "none") || pc__j_is(&word, "None"))
         return (pc__jvalue){.kind = PC__J_NONE};
-    if ((variable = pc__j_variable(j, name, size)))
+    if (variable)
         return *variable;
-    if (pc__j_is_function(name, size))
-        word.kind = PC__J_FUNCTION;
-    else
-        word.kind = PC__J_UNDEFINED;
+    word.kind = pc__j_is_function(name) ? PC__J_FUNCTION : PC__J_UNDEFINED;
     return word;
 }
 
 static pc__jvalue read_primary(pc__jinja *j)
 {
-    const char *name;
-    size_t size;
+    pc__text name;
     skip_blanks(j);
     if (j->at >= j->end) {
         pc__j_fail(j, PC_ERR_FORMAT, "an expression ends too early");
-    } else if (*j->at == '\'' || *j->at == '"') {
+        return (pc__jvalue){0};
+    }
+    if (*j->at == '\'' || *j->at == '"') {
         pc__jvalue text = string_literal(j);
         for (skip_blanks(j); j->at < j->end && (*j->at == '\'' || *j->at == '"'); skip_blanks(j))
             text = pc__j_join(j, text, string_literal(j));
         return text;
-    } else if (is_digit(*j->at)) {
-        return number(j);
-    } else if (pc__j_accept(j, "(")) {
-        return read_parentheses(j);
-    } else if (pc__j_accept(j, "[")) {
-        return items(j, PC__J_LIST, "]");
-    } else if (pc__j_accept(j, "{")) {
-        return items(j, PC__J_MAP, "}");
-    } else if (pc__j_name(j, &name, &size)) {
-        return named_value(j, name, size);
-    } else {
-        pc__j_expect_end(j);
     }
+    if (is_digit(*j->at))
+        return number(j);
+    if (pc__j_accept(j, "("))
+        return read_parentheses(j);
+    if (pc__j_accept(j, "["))
+        return items(j, PC__J_LIST, "]");
+    if (pc__j_accept(j, "{"))
+        return items(j, PC__J_MAP, "}");
+    if ((name = pc__j_name(j)).size)
+        return named_value(j, name);
+    pc__j_expect_end(j);
     return (pc__jvalue){0};
 }
 
@@ -207,39 +216,28 @@ static pc__jvalue read_primary(pc__jinja *j)
 
 static void read_arguments(pc__jinja *j, pc__jarguments *a)
 {
-    a->count = 0;
-    while (j->status >= 0 && !pc__j_accept(j, ")")) {
-        const char *name, *from;
-        size_t size;
-        pc__jvalue key = {0};
-        skip_blanks(j);
-        from = j->at;
-        if (pc__j_name(j, &name, &size) && !pc__j_accept(j, "==") && pc__j_accept(j, "="))
-            key = pc__j_string(name, size);
-        else
+    for (a->count = 0; pc__j_goes_on(j, !a->count, ")"); a->count++) {
+        pc__text key = pc__j_name(j);
+        const char *from = key.data;
+        if (!key.size || pc__j_accept(j, "==") || !pc__j_accept(j, "=")) {
+            key.size = 0;
             j->at = from;
+        }
         if (a->count == PC__J_ARGUMENTS) {
             pc__j_fail(j, PC_ERR_LIMIT, "more than %d arguments", PC__J_ARGUMENTS);
             return;
         }
         a->name[a->count] = key;
-        a->value[a->count++] = pc__j_expression(j);
-        if (!pc__j_accept(j, ",")) {
-            pc__j_expect(j, ")");
-            return;
-        }
+        a->value[a->count] = pc__j_expression(j);
     }
 }
 
-static pc__jvalue get_attribute(pc__jinja *j, const pc__jvalue *of, const char *name, size_t size)
+static pc__jvalue get_attribute(pc__jinja *j, const pc__jvalue *of, pc__text name)
 {
-    pc__jentry *entry;
+    const pc__jvalue *member = pc__j_member(of, name);
     if (of->kind == PC__J_UNDEFINED && !j->skip)
-        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of an undefined value", (int)size, name);
-    if (of->kind != PC__J_MAP)
-        return (pc__jvalue){0};
-    entry = pc__j_find(of->list, name, size);
-    return entry ? entry->value : (pc__jvalue){0};
+        pc__j_fail(j, PC_ERR_FORMAT, "'%.*s' of an undefined value", (int)name.size, name.data);
+    return member ? *member : (pc__jvalue){0};
 }
 
 static pc__jvalue get_element(pc__jinja *j, const pc__jvalue *of, const pc__jvalue *index)
@@ -249,8 +247,7 @@ static pc__jvalue get_element(pc__jinja *j, const pc__jvalue *of, const pc__jval
     if (j->skip)
         return (pc__jvalue){0};
     if (index->kind == PC__J_STRING || of->kind == PC__J_UNDEFINED)
-        return get_attribute(j, of, index->kind == PC__J_STRING ? index->text : "[…]",
-                             index->kind == PC__J_STRING ? index->size : 5);
+        return get_attribute(j, of, index->kind == PC__J_STRING ? index->text : pc__text_of("[…]"));
     if (index->kind != PC__J_INT || (of->kind != PC__J_LIST && of->kind != PC__J_STRING))
         return (pc__jvalue){0};
     if (of->kind == PC__J_STRING)
@@ -276,7 +273,7 @@ static pc__jvalue get_slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue
 {
     int text = of->kind == PC__J_STRING;
     int64_t step = part[2].kind == PC__J_INT ? part[2].number : 1, count, from, to;
-    pc__jvalue all, some, joined = pc__j_string("", 0);
+    pc__jvalue all, some, joined = pc__j_string(pc__text_of(""));
     if (j->skip || (!text && of->kind != PC__J_LIST) || !step)
         return (pc__jvalue){0};
     all = text ? pc__j_characters(j, *of) : *of;
@@ -287,7 +284,7 @@ static pc__jvalue get_slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue
     from = slice_bound(&part[0], step < 0 ? count - 1 : 0, count, step);
     to = slice_bound(&part[1], step < 0 ? -1 : count, count, step);
     for (int64_t i = from; step < 0 ? i > to : i < to; i += step)
-        pc__j_add(j, some.list, (pc__jvalue){0}, all.list->items[i].value);
+        pc__j_add(j, some, all.list->items[i].value);
     for (size_t i = 0; text && some.list && i < some.list->count && pc__j_step(j); i++)
         joined = pc__j_join(j, joined, some.list->items[i].value);
     return text ? joined : some;
@@ -319,7 +316,8 @@ static pc__jvalue read_call(pc__jinja *j, pc__jvalue what)
     if (what.kind == PC__J_MACRO)
         return pc__j_macro(j, (size_t)what.number, &a);
     pc__j_fail(j, PC_ERR_UNSUPPORTED, "function '%.*s' is not known",
-               (int)(what.kind == PC__J_UNDEFINED ? what.size : 0), what.text ? what.text : "");
+               (int)(what.kind == PC__J_UNDEFINED ? what.text.size : 0),
+               what.text.data ? what.text.data : "");
     return (pc__jvalue){0};
 }
 
@@ -327,17 +325,11 @@ static pc__jvalue read_call(pc__jinja *j, pc__jvalue what)
 static pc__jvalue read_member(pc__jinja *j, pc__jvalue of)
 {
     pc__jarguments a;
-    const char *name;
-    size_t size;
-    if (!pc__j_name(j, &name, &size)) {
-        pc__j_fail(j, PC_ERR_FORMAT, "a name is missing after '.'");
-        return (pc__jvalue){0};
-    }
+    pc__text name = pc__j_expect_name(j, ".");
     if (!pc__j_accept(j, "("))
-        return get_attribute(j, &of, name, size);
+        return get_attribute(j, &of, name);
     read_arguments(j, &a);
-    return j->skip || j->status < 0 ? (pc__jvalue){0}
-                                    : pc__j_method(j, of, pc__j_string(name, size), &a);
+    return j->skip || j->status < 0 ? (pc__jvalue){0} : pc__j_method(j, of, pc__j_string(name), &a);
 }
 
 static pc__jvalue read_postfix(pc__jinja *j, pc__jvalue value)
@@ -358,41 +350,32 @@ static pc__jvalue read_postfix(pc__jinja *j, pc__jvalue value)
 /* After "is": a test may have one operand, with or without parentheses. */
 static pc__jvalue read_test(pc__jinja *j, const pc__jvalue *value)
 {
-    int negated = pc__j_accept_word(j, "not"), result;
-    const char *name;
-    size_t size;
+    int negated = pc__j_accept_word(j, "not");
+    pc__text name = pc__j_expect_name(j, "is");
     pc__jvalue with = {0};
-    if (!pc__j_name(j, &name, &size)) {
-        pc__j_fail(j, PC_ERR_FORMAT, "a name is missing after 'is'");
-        return with;
-    }
     skip_blanks(j);
     if (j->at < j->end && (strchr("(['\"", *j->at) || is_digit(*j->at)))
         with = read_postfix(j, read_primary(j));
     if (j->skip || j->status < 0)
         return (pc__jvalue){0};
-    result = pc__j_test(j, pc__j_string(name, size), value, &with);
-    return pc__j_bool(negated ? !result : result);
+    return pc__j_bool(pc__j_test(j, pc__j_string(name), value, &with) != negated);
 }
 
 static pc__jvalue read_filters(pc__jinja *j, pc__jvalue value)
 {
     while (pc__j_step(j)) {
         pc__jarguments a = {.count = 0};
-        const char *name;
-        size_t size;
         if (pc__j_accept_word(j, "is")) {
             value = read_test(j, &value);
             continue;
         }
         if (!pc__j_accept(j, "|"))
             break;
-        if (!pc__j_name(j, &name, &size))
-            pc__j_fail(j, PC_ERR_FORMAT, "a name is missing after '|'");
+        pc__text name = pc__j_expect_name(j, "|");
         if (pc__j_accept(j, "("))
             read_arguments(j, &a);
         if (!j->skip && j->status >= 0)
-            value = pc__j_filter(j, pc__j_string(name, size), value, &a);
+            value = pc__j_filter(j, pc__j_string(name), value, &a);
     }
     return value;
 }
@@ -418,7 +401,7 @@ static pc__jvalue arithmetic(pc__jinja *j, char sign, pc__jvalue a, pc__jvalue b
     if (sign == '+' && a.kind == PC__J_LIST && b.kind == PC__J_LIST) {
         pc__jvalue list = pc__j_list(j, PC__J_LIST);
         for (size_t i = 0; i < a.list->count + b.list->count && pc__j_step(j); i++)
-            pc__j_add(j, list.list, (pc__jvalue){0},
+            pc__j_add(j, list,
                       i < a.list->count ? a.list->items[i].value
                                         : b.list->items[i - a.list->count].value);
         return list;
@@ -435,18 +418,19 @@ static pc__jvalue arithmetic(pc__jinja *j, char sign, pc__jvalue a, pc__jvalue b
     return pc__j_int(sign == '+' ? x + y : sign == '-' ? x - y : x * y);
 }
 
+/* One of these characters, which it takes; 0: none of them is here. */
+static char accept_sign(pc__jinja *j, const char *signs)
+{
+    skip_blanks(j);
+    return j->at < j->end && *j->at && strchr(signs, *j->at) ? *j->at++ : 0;
+}
+
 static pc__jvalue read_product(pc__jinja *j)
 {
     pc__jvalue value = read_unary(j);
-    while (pc__j_step(j)) {
-        char sign = pc__j_accept(j, "*")   ? '*'
-                    : pc__j_accept(j, "/") ? '/'
-                    : pc__j_accept(j, "%") ? '%'
-                                           : 0;
-        if (!sign)
-            break;
+    char sign;
+    while (pc__j_step(j) && (sign = accept_sign(j, "*/%")))
         value = arithmetic(j, sign, value, read_unary(j));
-    }
     return value;
 }
 
@@ -464,32 +448,21 @@ static pc__jvalue read_concatenation(pc__jinja *j)
 static pc__jvalue read_sum(pc__jinja *j)
 {
     pc__jvalue value = read_concatenation(j);
-    while (pc__j_step(j)) {
-        char sign = pc__j_accept(j, "+") ? '+' : pc__j_accept(j, "-") ? '-' : 0;
-        if (!sign)
-            break;
+    char sign;
+    while (pc__j_step(j) && (sign = accept_sign(j, "+-")))
         value = arithmetic(j, sign, value, read_concatenation(j));
-    }
     return value;
 }
 
-enum { NO_COMPARISON, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, IN, NOT_IN };
+enum { NO_COMPARISON, EQUAL, UNEQUAL, LESS_EQUAL, GREATER_EQUAL, LESS, GREATER, IN, NOT_IN };
 
 static int comparison_sign(pc__jinja *j)
 {
+    static const char *const marks[] = {"==", "!=", "<=", ">=", "<", ">"};
     const char *from = j->at;
-    if (pc__j_accept(j, "=="))
-        return EQUAL;
-    if (pc__j_accept(j, "!="))
-        return UNEQUAL;
-    if (pc__j_accept(j, "<="))
-        return LESS_EQUAL;
-    if (pc__j_accept(j, ">="))
-        return GREATER_EQUAL;
-    if (pc__j_accept(j, "<"))
-        return LESS;
-    if (pc__j_accept(j, ">"))
-        return GREATER;
+    for (int i = 0; i < 6; i++)
+        if (pc__j_accept(j, marks[i]))
+            return EQUAL + i;
     if (pc__j_accept_word(j, "in"))
         return IN;
     if (pc__j_accept_word(j, "not") && pc__j_accept_word(j, "in"))
@@ -539,32 +512,29 @@ static pc__jvalue read_negation(pc__jinja *j)
     return negated ? pc__j_bool(pc__j_truth(&value) == (negated % 2 == 0)) : value;
 }
 
-static pc__jvalue read_conjunction(pc__jinja *j)
+/* Operands between "and"s, or between "or"s: one whose truth is `settling` decides. */
+static pc__jvalue read_logical(pc__jinja *j, const char *word, int settling,
+                               pc__jvalue (*read_operand)(pc__jinja *))
 {
-    pc__jvalue value = read_negation(j);
-    while (pc__j_step(j) && pc__j_accept_word(j, "and")) {
-        int settled = !pc__j_truth(&value);
-        pc__jvalue next;
+    pc__jvalue value = read_operand(j);
+    while (pc__j_step(j) && pc__j_accept_word(j, word)) {
+        int settled = pc__j_truth(&value) == settling;
         j->skip += settled;
-        next = read_negation(j);
+        pc__jvalue next = read_operand(j);
         j->skip -= settled;
         value = settled ? value : next;
     }
     return value;
 }
 
+static pc__jvalue read_conjunction(pc__jinja *j)
+{
+    return read_logical(j, "and", 0, read_negation);
+}
+
 pc__jvalue pc__j_or(pc__jinja *j)
 {
-    pc__jvalue value = read_conjunction(j);
-    while (pc__j_step(j) && pc__j_accept_word(j, "or")) {
-        int settled = pc__j_truth(&value);
-        pc__jvalue next;
-        j->skip += settled;
-        next = read_conjunction(j);
-        j->skip -= settled;
-        value = settled ? value : next;
-    }
-    return value;
+    return read_logical(j, "or", 1, read_conjunction);
 }
 
 /* Whether "if" follows in this expression, before a comma or bracket ends it. */

@@ -27,10 +27,9 @@ typedef struct pc__jlist pc__jlist;
 typedef struct pc__jvalue {
     pc__jkind kind;
     int64_t number;
-    const char *text; /* not NUL-terminated */
-    size_t size;
-    pc__jlist
-        *list; /* of a map: with keys. Shared, not copied: changes of a namespace show everywhere */
+    pc__text text;
+    /* of a map: with keys. Shared, not copied: changes of a namespace show everywhere */
+    pc__jlist *list;
 } pc__jvalue;
 
 typedef struct pc__jentry {
@@ -45,22 +44,22 @@ struct pc__jlist {
 typedef enum pc__jword {
     PC__JW_TEXT,  /* plain text */
     PC__JW_PRINT, /* {{ … }} */
-    PC__JW_IF,
+    PC__JW_OTHER, /* a statement that is not known: an error when it is reached */
+    PC__JW_SET_BLOCK,
+    PC__JW_IF, /* from here on in the order of word_of */
     PC__JW_ELIF,
     PC__JW_ELSE,
     PC__JW_ENDIF,
     PC__JW_FOR,
     PC__JW_ENDFOR,
     PC__JW_SET,
-    PC__JW_SET_BLOCK,
     PC__JW_ENDSET,
     PC__JW_MACRO,
     PC__JW_ENDMACRO,
     PC__JW_GENERATION, /* marks an answer: ignored */
     PC__JW_ENDGENERATION,
     PC__JW_BREAK,
-    PC__JW_CONTINUE,
-    PC__JW_OTHER /* not known: an error when it is reached */
+    PC__JW_CONTINUE
 } pc__jword;
 
 typedef struct pc__jsegment {
@@ -69,8 +68,7 @@ typedef struct pc__jsegment {
 } pc__jsegment;
 
 typedef struct pc__jvariable {
-    const char *name;
-    size_t size;
+    pc__text name;
     pc__jvalue value;
 } pc__jvariable;
 
@@ -78,7 +76,7 @@ enum { PC__J_ARGUMENTS = 12 };
 
 typedef struct pc__jarguments {
     pc__jvalue value[PC__J_ARGUMENTS];
-    pc__jvalue name[PC__J_ARGUMENTS]; /* undefined: by position */
+    pc__text name[PC__J_ARGUMENTS]; /* empty: by position */
     size_t count;
 } pc__jarguments;
 
@@ -114,14 +112,16 @@ void pc__j_end(pc__jinja *j);
 void *pc__j_alloc(pc__jinja *j, size_t size); /* zeroed; NULL: the run has failed */
 pc__jvalue pc__j_bool(int truth);
 pc__jvalue pc__j_int(int64_t number);
-pc__jvalue pc__j_string(const char *text, size_t size); /* borrowed */
-pc__jvalue pc__j_copy(pc__jinja *j, const char *text, size_t size);
+pc__jvalue pc__j_string(pc__text text); /* borrowed */
+pc__jvalue pc__j_copy(pc__jinja *j, pc__text text);
 pc__jvalue pc__j_list(pc__jinja *j, pc__jkind kind); /* empty; LIST or MAP */
-void pc__j_add(pc__jinja *j, pc__jlist *list, pc__jvalue key, pc__jvalue value);
-void pc__j_put(pc__jinja *j, pc__jlist *map, const char *key, pc__jvalue value);
-pc__jentry *pc__j_find(const pc__jlist *map, const char *key, size_t size);
+void pc__j_add(pc__jinja *j, pc__jvalue list, pc__jvalue value);
+void pc__j_add_pair(pc__jinja *j, pc__jvalue map, pc__jvalue key, pc__jvalue value);
+void pc__j_put(pc__jinja *j, pc__jvalue map, pc__text key, pc__jvalue value);
+/* NULL: there is no such member, or `map` is no map. */
+pc__jvalue *pc__j_member(const pc__jvalue *map, pc__text key);
 int pc__j_is(const pc__jvalue *string, const char *text);
-int pc__j_truth(const pc__jvalue *value);
+int pc__j_truth(const pc__jvalue *value); /* 1 or 0 */
 int pc__j_equal(const pc__jvalue *a, const pc__jvalue *b);
 int pc__j_contains(pc__jinja *j, const pc__jvalue *in, const pc__jvalue *what);
 /* As print writes it. */
@@ -131,15 +131,19 @@ int64_t pc__j_length(const pc__jvalue *value);                   /* -1: it has n
 pc__jvalue pc__j_characters(pc__jinja *j, pc__jvalue string);
 
 /* ---- variables */
-pc__jvalue *pc__j_variable(pc__jinja *j, const char *name, size_t size); /* NULL: none */
-void pc__j_set(pc__jinja *j, const char *name, size_t size, pc__jvalue value);
+/* The last variable of this name, among those from `first` on; NULL: none. */
+pc__jvalue *pc__j_variable(pc__jinja *j, size_t first, pc__text name);
+void pc__j_set(pc__jinja *j, pc__text name, pc__jvalue value);
 
 /* ---- reading */
 int pc__j_accept(pc__jinja *j, const char *mark);
 int pc__j_accept_word(pc__jinja *j, const char *word);
-int pc__j_name(pc__jinja *j, const char **name, size_t *size);
+pc__text pc__j_name(pc__jinja *j);                           /* empty: no name is here */
+pc__text pc__j_expect_name(pc__jinja *j, const char *after); /* `after`: for the error text */
 void pc__j_expect(pc__jinja *j, const char *mark);
 void pc__j_expect_end(pc__jinja *j);
+/* Whether another item of a list that ends with `close` follows, after the comma before it. */
+int pc__j_goes_on(pc__jinja *j, int first, const char *close);
 pc__jvalue pc__j_expression(pc__jinja *j);
 pc__jvalue pc__j_or(pc__jinja *j); /* an expression that is not "a if b else c" */
 
@@ -148,7 +152,7 @@ pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue value, const p
 int pc__j_test(pc__jinja *j, pc__jvalue name, const pc__jvalue *value, const pc__jvalue *with);
 pc__jvalue pc__j_method(pc__jinja *j, pc__jvalue self, pc__jvalue name, const pc__jarguments *a);
 pc__jvalue pc__j_function(pc__jinja *j, pc__jvalue name, const pc__jarguments *a);
-int pc__j_is_function(const char *name, size_t size);
+int pc__j_is_function(pc__text name);
 pc__jvalue pc__j_macro(pc__jinja *j, size_t segment, const pc__jarguments *a);
 
 #endif

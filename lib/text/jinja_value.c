@@ -84,19 +84,14 @@ pc__jvalue pc__j_int(int64_t number)
     return (pc__jvalue){.kind = PC__J_INT, .number = number};
 }
 
-pc__jvalue pc__j_string(const char *text, size_t size)
+pc__jvalue pc__j_string(pc__text text)
 {
-    return (pc__jvalue){.kind = PC__J_STRING, .text = text, .size = size};
+    return (pc__jvalue){.kind = PC__J_STRING, .text = text};
 }
 
-pc__jvalue pc__j_copy(pc__jinja *j, const char *text, size_t size)
+pc__jvalue pc__j_copy(pc__jinja *j, pc__text text)
 {
-    char *copy = pc__j_alloc(j, size + 1);
-    if (!copy)
-        return (pc__jvalue){0};
-    if (size)
-        memcpy(copy, text, size);
-    return pc__j_string(copy, size);
+    return pc__j_join(j, pc__j_string(text), (pc__jvalue){0});
 }
 
 pc__jvalue pc__j_list(pc__jinja *j, pc__jkind kind)
@@ -105,8 +100,9 @@ pc__jvalue pc__j_list(pc__jinja *j, pc__jkind kind)
     return value.list ? value : (pc__jvalue){0};
 }
 
-void pc__j_add(pc__jinja *j, pc__jlist *list, pc__jvalue key, pc__jvalue value)
+void pc__j_add_pair(pc__jinja *j, pc__jvalue map, pc__jvalue key, pc__jvalue value)
 {
+    pc__jlist *list = map.list;
     if (!list || j->status < 0)
         return;
     if (list->count == list->capacity) {
@@ -122,27 +118,33 @@ void pc__j_add(pc__jinja *j, pc__jlist *list, pc__jvalue key, pc__jvalue value)
     list->items[list->count++] = (pc__jentry){key, value};
 }
 
-pc__jentry *pc__j_find(const pc__jlist *map, const char *key, size_t size)
+void pc__j_add(pc__jinja *j, pc__jvalue list, pc__jvalue value)
 {
-    for (size_t i = 0; map && i < map->count; i++)
-        if (map->items[i].key.kind == PC__J_STRING && map->items[i].key.size == size
-            && !memcmp(map->items[i].key.text, key, size))
-            return &map->items[i];
+    pc__j_add_pair(j, list, (pc__jvalue){0}, value);
+}
+
+pc__jvalue *pc__j_member(const pc__jvalue *map, pc__text key)
+{
+    for (size_t i = 0; map->kind == PC__J_MAP && i < map->list->count; i++) {
+        pc__jentry *entry = &map->list->items[i];
+        if (entry->key.kind == PC__J_STRING && pc__text_equals(entry->key.text, key))
+            return &entry->value;
+    }
     return NULL;
 }
 
-void pc__j_put(pc__jinja *j, pc__jlist *map, const char *key, pc__jvalue value)
+void pc__j_put(pc__jinja *j, pc__jvalue map, pc__text key, pc__jvalue value)
 {
-    pc__jentry *there = pc__j_find(map, key, strlen(key));
+    pc__jvalue *there = pc__j_member(&map, key);
     if (there)
-        there->value = value;
+        *there = value;
     else
-        pc__j_add(j, map, pc__j_string(key, strlen(key)), value);
+        pc__j_add_pair(j, map, pc__j_string(key), value);
 }
 
 int pc__j_is(const pc__jvalue *string, const char *text)
 {
-    return string->size == strlen(text) && !memcmp(string->text, text, string->size);
+    return pc__text_equals(string->text, pc__text_of(text));
 }
 
 int64_t pc__j_length(const pc__jvalue *v)
@@ -152,18 +154,19 @@ int64_t pc__j_length(const pc__jvalue *v)
         return (int64_t)v->list->count;
     if (v->kind != PC__J_STRING)
         return v->kind == PC__J_UNDEFINED ? 0 : -1;
-    for (size_t i = 0; i < v->size; i++) /* in characters */
-        count += ((unsigned char)v->text[i] & 0xc0) != 0x80;
+    for (size_t i = 0; i < v->text.size; i++) /* in characters */
+        count += ((unsigned char)v->text.data[i] & 0xc0) != 0x80;
     return count;
 }
 
 pc__jvalue pc__j_characters(pc__jinja *j, pc__jvalue string)
 {
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
-    for (size_t i = 0, n; i < string.size && j->status >= 0; i += n) {
-        for (n = 1; i + n < string.size && ((unsigned char)string.text[i + n] & 0xc0) == 0x80;)
+    const char *at = string.text.data;
+    for (size_t i = 0, n; i < string.text.size && j->status >= 0; i += n) {
+        for (n = 1; i + n < string.text.size && ((unsigned char)at[i + n] & 0xc0) == 0x80;)
             n++;
-        pc__j_add(j, list.list, (pc__jvalue){0}, pc__j_string(string.text + i, n));
+        pc__j_add(j, list, pc__j_string((pc__text){at + i, n}));
     }
     return list;
 }
@@ -178,7 +181,7 @@ int pc__j_truth(const pc__jvalue *v)
     case PC__J_INT:
         return v->number != 0;
     case PC__J_STRING:
-        return v->size != 0;
+        return v->text.size != 0;
     case PC__J_LIST:
     case PC__J_MAP:
         return v->list->count != 0;
@@ -199,7 +202,7 @@ int pc__j_equal(const pc__jvalue *a, const pc__jvalue *b)
     if (a->kind != b->kind)
         return 0;
     if (a->kind == PC__J_STRING)
-        return a->size == b->size && !memcmp(a->text, b->text, a->size);
+        return pc__text_equals(a->text, b->text);
     if (a->kind != PC__J_LIST && a->kind != PC__J_MAP)
         return 1;
     if (a->list == b->list || a->list->count != b->list->count)
@@ -216,20 +219,12 @@ int pc__j_equal(const pc__jvalue *a, const pc__jvalue *b)
     return 1;
 }
 
-static int contains_text(const char *text, size_t size, const char *part, size_t part_size)
-{
-    for (size_t i = 0; i + part_size <= size; i++)
-        if (!memcmp(text + i, part, part_size))
-            return 1;
-    return 0;
-}
-
 int pc__j_contains(pc__jinja *j, const pc__jvalue *in, const pc__jvalue *what)
 {
     if (in->kind == PC__J_STRING && what->kind == PC__J_STRING)
-        return contains_text(in->text, in->size, what->text, what->size);
+        return memmem(in->text.data, in->text.size, what->text.data, what->text.size) != NULL;
     if (in->kind == PC__J_MAP)
-        return what->kind == PC__J_STRING && pc__j_find(in->list, what->text, what->size) != NULL;
+        return what->kind == PC__J_STRING && pc__j_member(in, what->text) != NULL;
     if (in->kind == PC__J_LIST) {
         for (size_t i = 0; i < in->list->count; i++)
             if (pc__j_equal(&in->list->items[i].value, what))
@@ -248,54 +243,51 @@ pc__jvalue pc__j_text(pc__jinja *j, pc__jvalue v)
     case PC__J_STRING:
         return v;
     case PC__J_UNDEFINED:
-        return pc__j_string("", 0);
+        return pc__j_string(pc__text_of(""));
     case PC__J_NONE:
-        return pc__j_string("None", 4);
+        return pc__j_string(pc__text_of("None"));
     case PC__J_BOOL:
-        return v.number ? pc__j_string("True", 4) : pc__j_string("False", 5);
+        return pc__j_string(pc__text_of(v.number ? "True" : "False"));
     case PC__J_INT:
         snprintf(number, sizeof number, "%lld", (long long)v.number);
-        return pc__j_copy(j, number, strlen(number));
+        return pc__j_copy(j, pc__text_of(number));
     default:
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "a list, a mapping or a function cannot be printed");
-        return pc__j_string("", 0);
+        return pc__j_string(pc__text_of(""));
     }
 }
 
 pc__jvalue pc__j_join(pc__jinja *j, pc__jvalue a, pc__jvalue b)
 {
-    char *text = pc__j_alloc(j, a.size + b.size + 1);
+    char *text = pc__j_alloc(j, a.text.size + b.text.size + 1);
     if (!text)
         return (pc__jvalue){0};
-    if (a.size)
-        memcpy(text, a.text, a.size);
-    if (b.size)
-        memcpy(text + a.size, b.text, b.size);
-    return pc__j_string(text, a.size + b.size);
+    if (a.text.size)
+        memcpy(text, a.text.data, a.text.size);
+    if (b.text.size)
+        memcpy(text + a.text.size, b.text.data, b.text.size);
+    return pc__j_string((pc__text){text, a.text.size + b.text.size});
 }
 
-pc__jvalue *pc__j_variable(pc__jinja *j, const char *name, size_t size)
+pc__jvalue *pc__j_variable(pc__jinja *j, size_t first, pc__text name)
 {
-    for (size_t i = j->variable_count; i--;)
-        if (j->variables[i].size == size && !memcmp(j->variables[i].name, name, size))
+    for (size_t i = j->variable_count; i-- > first;)
+        if (pc__text_equals(j->variables[i].name, name))
             return &j->variables[i].value;
     return NULL;
 }
 
-void pc__j_set(pc__jinja *j, const char *name, size_t size, pc__jvalue value)
+void pc__j_set(pc__jinja *j, pc__text name, pc__jvalue value)
 {
-    pc_status status;
+    pc__jvalue *there = pc__j_variable(j, j->frame, name);
     if (j->status < 0)
         return;
-    for (size_t i = j->variable_count; i-- > j->frame;)
-        if (j->variables[i].size == size && !memcmp(j->variables[i].name, name, size)) {
-            j->variables[i].value = value;
-            return;
-        }
-    status = pc__grow(j->mem, (void **)&j->variables, &j->variable_capacity, j->variable_count + 1,
-                      sizeof *j->variables);
-    if (status < 0)
-        j->status = status;
-    else
-        j->variables[j->variable_count++] = (pc__jvariable){name, size, value};
+    if (there) {
+        *there = value;
+        return;
+    }
+    j->status = pc__grow(j->mem, (void **)&j->variables, &j->variable_capacity,
+                         j->variable_count + 1, sizeof *j->variables);
+    if (j->status >= 0)
+        j->variables[j->variable_count++] = (pc__jvariable){name, value};
 }

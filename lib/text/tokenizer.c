@@ -99,6 +99,17 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
     return encode_between_specials(t, text + from, size - from, !from, out);
 }
 
+/* Copies as many as fit. PC_ERR_LIMIT: not all do. */
+static pc_status hand_out(const char *what, const void *from, size_t count, size_t size, void *to,
+                          size_t capacity)
+{
+    if (to && count)
+        memcpy(to, from, (count < capacity ? count : capacity) * size);
+    return capacity < count && (to || capacity) ? pc__fail(
+               PC_ERR_LIMIT, "text has %zu %s, there is room for %zu", count, what, capacity)
+                                                : PC_OK;
+}
+
 pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
                        int32_t *tokens, size_t capacity, size_t *count)
 {
@@ -106,21 +117,14 @@ pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, ui
     int mark_ends = (flags & PC_TOKENIZE_BOS) != 0;
     pc_status status = PC_OK;
     *count = 0;
-    if (mark_ends && t->rules.add_bos && t->bos >= 0)
-        status = pc__ids_add(&ids, t->bos);
+    if (mark_ends && t->rules.add_bos && t->ids.bos >= 0)
+        status = pc__ids_add(&ids, t->ids.bos);
     if (status >= 0)
         status = encode(t, text, size, flags, &ids);
-    if (status >= 0 && mark_ends && t->rules.add_eos && t->eos >= 0)
-        status = pc__ids_add(&ids, t->eos);
-    if (status >= 0) {
-        *count = ids.count;
-        if (tokens && ids.count)
-            memcpy(tokens, ids.data,
-                   (ids.count < capacity ? ids.count : capacity) * sizeof *tokens);
-        if (capacity < ids.count && (tokens || capacity))
-            status = pc__fail(PC_ERR_LIMIT, "text has %zu tokens, there is room for %zu", ids.count,
-                              capacity);
-    }
+    if (status >= 0 && mark_ends && t->rules.add_eos && t->ids.eos >= 0)
+        status = pc__ids_add(&ids, t->ids.eos);
+    if (status >= 0)
+        status = hand_out("tokens", ids.data, *count = ids.count, sizeof *tokens, tokens, capacity);
     pc__free(&t->mem, ids.data);
     return status;
 }
@@ -181,20 +185,14 @@ pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t c
                                        t->tokens[tokens[i]].text.size);
             /* each text between special tokens got its own blank; the unknown token does not
              * end such a text */
-            first = first || tokens[i] != t->unk;
+            first = first || tokens[i] != t->ids.unk;
         } else {
             status = append_token(t, tokens[i], first, start, &out);
             first = start = 0;
         }
     }
-    if (status >= 0) {
-        *size = out.size;
-        if (text && out.size)
-            memcpy(text, out.data, out.size < capacity ? out.size : capacity);
-        if (capacity < out.size && (text || capacity))
-            status = pc__fail(PC_ERR_LIMIT, "text has %zu bytes, there is room for %zu", out.size,
-                              capacity);
-    }
+    if (status >= 0)
+        status = hand_out("bytes", out.data, *size = out.size, 1, text, capacity);
     pc__bytes_free(&out);
     return status;
 }
@@ -208,29 +206,14 @@ int32_t pc__token_find(const pc__tokenizer *t, const char *text, size_t size)
 {
     int32_t id = pc__string_map_get(&t->specials, text, size);
     for (size_t i = 0; i < t->count && id < 0; i++)
-        if (t->tokens[i].text.size == size && !memcmp(t->tokens[i].text.data, text, size))
+        if (pc__text_equals(t->tokens[i].text, (pc__text){text, size}))
             id = (int32_t)i;
     return id;
 }
 
-int32_t pc__token_bos(const pc__tokenizer *t)
+pc__special_ids pc__tokenizer_ids(const pc__tokenizer *t)
 {
-    return t->bos;
-}
-
-int32_t pc__token_eos(const pc__tokenizer *t)
-{
-    return t->eos;
-}
-
-int32_t pc__token_unk(const pc__tokenizer *t)
-{
-    return t->unk;
-}
-
-int32_t pc__token_pad(const pc__tokenizer *t)
-{
-    return t->pad;
+    return t->ids;
 }
 
 const char *pc__tokenizer_chat_template(const pc__tokenizer *t)
@@ -254,10 +237,10 @@ pc__id pc__tokenizer_digest(const pc__tokenizer *t)
                              t->rules.strip_accents,
                              t->rules.split_chinese,
                              t->rules.nfc,
-                             t->bos,
-                             t->eos,
-                             t->unk,
-                             t->pad};
+                             t->ids.bos,
+                             t->ids.eos,
+                             t->ids.unk,
+                             t->ids.pad};
     pc__digest_i32(&digest, rules, sizeof rules / sizeof *rules);
     pc__digest_bytes(&digest, t->expressions_id.bytes, sizeof t->expressions_id.bytes);
     pc__digest_u64(&digest, t->count);

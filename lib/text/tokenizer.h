@@ -6,6 +6,7 @@
 
 #include "base/context.h"
 #include "base/digest.h"
+#include "text/utf8.h"
 
 typedef struct pc__tokenizer pc__tokenizer;
 
@@ -26,10 +27,9 @@ enum {
     PC__TOKEN_BYTE = 6
 };
 
-typedef struct pc__text { /* borrowed, not NUL-terminated */
-    const char *data;
-    size_t size;
-} pc__text;
+typedef struct pc__special_ids { /* -1: none */
+    int32_t bos, eos, unk, pad;
+} pc__special_ids;
 
 /* A vocabulary, whatever file it comes from. Everything is borrowed for the call. */
 typedef struct pc__vocab {
@@ -80,10 +80,7 @@ pc__text pc__token_bytes(const pc__tokenizer *tokenizer, int32_t token);
 int pc__token_is_special(const pc__tokenizer *tokenizer, int32_t token);
 /* By its bytes in running text, special tokens included; -1: none. */
 int32_t pc__token_find(const pc__tokenizer *tokenizer, const char *text, size_t size);
-int32_t pc__token_bos(const pc__tokenizer *tokenizer); /* -1: none; likewise the others */
-int32_t pc__token_eos(const pc__tokenizer *tokenizer);
-int32_t pc__token_unk(const pc__tokenizer *tokenizer);
-int32_t pc__token_pad(const pc__tokenizer *tokenizer);
+pc__special_ids pc__tokenizer_ids(const pc__tokenizer *tokenizer);
 /* The Jinja text that came with the vocabulary, or NULL. Borrowed. */
 const char *pc__tokenizer_chat_template(const pc__tokenizer *tokenizer);
 /* Digest of everything that changes ids. */

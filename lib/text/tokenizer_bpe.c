@@ -184,8 +184,8 @@ static pc_status encode_word(void *user, const char *text, size_t size)
     w->starts[size] = (uint32_t)size;
     status = pc__bpe_merge(t, text, w->starts, w->ids, &count);
     for (size_t i = 0; i < count && status >= 0; i++)
-        if (w->ids[i] >= 0 || t->unk >= 0)
-            status = pc__ids_add(w->out, w->ids[i] >= 0 ? w->ids[i] : t->unk);
+        if (w->ids[i] >= 0 || t->ids.unk >= 0)
+            status = pc__ids_add(w->out, w->ids[i] >= 0 ? w->ids[i] : t->ids.unk);
     return status;
 }
 

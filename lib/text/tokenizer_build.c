@@ -8,8 +8,7 @@
 /* Bytes of a special token: so many are compared wherever one may begin. */
 enum { LONGEST_SPECIAL = 1024 };
 
-/* "<0x0A>" is 10; -1: another form */
-static int byte_of(pc__text piece)
+int pc__piece_byte(pc__text piece)
 {
     return piece.size == 6 && !memcmp(piece.data, "<0x", 3) && piece.data[5] == '>'
                ? pc__hex_byte(piece.data + 3)
@@ -94,7 +93,7 @@ static pc_status check_vocab(const pc__vocab *v)
 
 static void set_type(pc__token *token, const pc__vocab *v, size_t i)
 {
-    int byte = byte_of(v->tokens[i]);
+    int byte = pc__piece_byte(v->tokens[i]);
     token->type = (uint8_t)(v->types ? v->types[i] : PC__TOKEN_NORMAL);
     if (!token->type)
         token->type = PC__TOKEN_NORMAL;
@@ -298,10 +297,14 @@ pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, cons
     t->mem = *mem;
     t->kind = vocab->kind;
     t->rules = *rules;
-    t->bos = vocab->bos >= 0 ? vocab->bos : vocab->kind == PC__VOCAB_WORDPIECE ? vocab->cls : -1;
-    t->eos = vocab->eos >= 0 ? vocab->eos : vocab->kind == PC__VOCAB_WORDPIECE ? vocab->sep : -1;
-    t->unk = vocab->unk;
-    t->pad = vocab->pad;
+    t->ids.bos = vocab->bos >= 0                      ? vocab->bos
+                 : vocab->kind == PC__VOCAB_WORDPIECE ? vocab->cls
+                                                      : -1;
+    t->ids.eos = vocab->eos >= 0                      ? vocab->eos
+                 : vocab->kind == PC__VOCAB_WORDPIECE ? vocab->sep
+                                                      : -1;
+    t->ids.unk = vocab->unk;
+    t->ids.pad = vocab->pad;
     if ((status = build_parts(t, vocab, expressions, expression_count)) < 0) {
         pc__tokenizer_free(t);
         return status;

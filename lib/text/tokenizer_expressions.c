@@ -34,22 +34,21 @@ static const struct expression_family {
     const char *names; /* separated by blanks */
     const char *expression[PC__MAX_EXPRESSIONS];
 } expression_families[] = {
-    {" gpt-2 gpt2 mpt olmo jais phi-2 gpt-neox gpt_neox trillion roberta-bpe jina-es jina-de "
-     "jina-v1-en jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert ",
+    {"gpt-2 gpt2 mpt olmo jais phi-2 gpt-neox gpt_neox trillion roberta-bpe jina-es jina-de "
+     "jina-v1-en jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert",
      {PC__GPT2_EXPRESSION}},
-    {" llama3 llama-v3 llama-bpe falcon3 pixtral dbrx smaug-bpe granite-docling ",
-     {LLAMA3("{1,3}")}},
-    {" qwen2 stablelm2 hunyuan megrez deepseek-r1-qwen solar-open ", {LLAMA3("")}},
-    {" falcon ", {"[\\p{P}\\$\\+<=>\\^~\\|`]+", PC__GPT2_EXPRESSION, "[0-9][0-9][0-9]"}},
-    {" starcoder refact command-r smollm codeshell exaone minerva-7b ",
+    {"llama3 llama-v3 llama-bpe falcon3 pixtral dbrx smaug-bpe granite-docling", {LLAMA3("{1,3}")}},
+    {"qwen2 stablelm2 hunyuan megrez deepseek-r1-qwen solar-open", {LLAMA3("")}},
+    {"falcon", {"[\\p{P}\\$\\+<=>\\^~\\|`]+", PC__GPT2_EXPRESSION, "[0-9][0-9][0-9]"}},
+    {"starcoder refact command-r smollm codeshell exaone minerva-7b",
      {"\\p{N}", PC__GPT2_EXPRESSION}},
-    {" deepseek-coder ", {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK, "\\p{N}"}},
-    {" deepseek-llm ",
+    {"deepseek-coder", {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", CJK, "\\p{N}"}},
+    {"deepseek-llm",
      {"[\\r\\n]", CASED,
       "\\s?[!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3000}-\\x{3002}]+",
       "\\s+$", CJK, "\\p{N}+"}},
-    {" default ", {"[\\p{P}\\$\\+<=>\\^~\\|]+", PC__GPT2_EXPRESSION, "\\p{N}+", "[0-9][0-9][0-9]"}},
-    {" bloom poro-chat gpt3-finnish ",
+    {"default", {"[\\p{P}\\$\\+<=>\\^~\\|]+", PC__GPT2_EXPRESSION, "\\p{N}+", "[0-9][0-9][0-9]"}},
+    {"bloom poro-chat gpt3-finnish",
      {" ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"}},
 };
 
@@ -106,30 +105,18 @@ pc_status pc__expression_add(pc__tokenizer *t, const char *expression, const cha
     return PC_OK;
 }
 
-pc_status pc__expressions_of(pc__tokenizer *t, const char *expression_family, const char *where)
+pc_status pc__expressions_of(pc__tokenizer *t, const char *family, const char *where)
 {
-    char padded[80];
-    size_t n = strlen(expression_family);
-    if (n + 3 <= sizeof padded) {
-        padded[0] = ' ';
-        memcpy(padded + 1, expression_family, n);
-        strcpy(padded + n + 1, " ");
-        for (size_t i = 0; i < sizeof expression_families / sizeof *expression_families; i++) {
-            if (!strstr(expression_families[i].names, padded))
-                continue;
-            t->rules.ignore_merges = t->rules.ignore_merges || i == 1;
-            for (size_t e = 0; e < PC__MAX_EXPRESSIONS && expression_families[i].expression[e];
-                 e++) {
-                pc_status status = pc__expression_add(t, expression_families[i].expression[e],
-                                                      where);
-                if (status < 0)
-                    return status;
-            }
-            return PC_OK;
-        }
+    for (size_t i = 0; i < sizeof expression_families / sizeof *expression_families; i++) {
+        const struct expression_family *f = &expression_families[i];
+        if (!pc__is_listed(f->names, family))
+            continue;
+        t->rules.ignore_merges = t->rules.ignore_merges || i == 1;
+        for (size_t e = 0; e < PC__MAX_EXPRESSIONS && f->expression[e]; e++)
+            PC__TRY_RETURN(pc__expression_add(t, f->expression[e], where));
+        return PC_OK;
     }
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: pre-tokenizer '%s' is not known", where,
-                    expression_family);
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: pre-tokenizer '%s' is not known", where, family);
 }
 
 /* KiB of a match without JIT. PCRE2 itself limits the length of a search. */

@@ -73,7 +73,7 @@ struct pc__tokenizer {
     size_t special_longest;
     pc__pair_map merges;
     int32_t byte_token[256]; /* -1: none */
-    int32_t bos, eos, unk, pad;
+    pc__special_ids ids;
     pcre2_general_context *regex_memory;
     pcre2_code *expression[PC__MAX_EXPRESSIONS];
     size_t expressions;
@@ -97,6 +97,9 @@ pc_status pc__bpe_encode(const pc__tokenizer *t, const char *text, size_t size, 
 pc_status pc__wordpiece_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t size, int first,
                              pc__ids *out);
+
+/* "<0x0A>" is 10; -1: another form */
+int pc__piece_byte(pc__text piece);
 
 /* Appends text with U+2581 for its blanks. */
 pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out);

@@ -135,9 +135,8 @@ static pc_status read_pre_tokenizer(pc__json_reading *r, const json_t *p)
 
 static int32_t find_token(const pc__json_reading *r, const char *text)
 {
-    size_t n = strlen(text);
-    for (size_t i = 0; n && i < r->vocab.count; i++)
-        if (r->tokens[i].size == n && !memcmp(r->tokens[i].data, text, n))
+    for (size_t i = 0; *text && i < r->vocab.count; i++)
+        if (pc__text_equals(r->tokens[i], pc__text_of(text)))
             return (int32_t)i;
     return -1;
 }

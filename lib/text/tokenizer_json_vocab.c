@@ -11,8 +11,7 @@ static pc_status place_token(pc__json_reading *r, json_int_t id, const char *tex
     if (id < 0 || (size_t)id >= r->vocab.count)
         return pc__fail(PC_ERR_FORMAT, "%s: token id %lld lies outside of the %zu tokens", r->where,
                         (long long)id, r->vocab.count);
-    if (r->types[id] != PC__TOKEN_UNUSED
-        && (r->tokens[id].size != size || memcmp(r->tokens[id].data, text, size)))
+    if (r->types[id] != PC__TOKEN_UNUSED && !pc__text_equals(r->tokens[id], (pc__text){text, size}))
         return pc__fail(PC_ERR_FORMAT, "%s: token id %lld is given to '%.40s' and to '%.40s'",
                         r->where, (long long)id, r->tokens[id].data, text);
     r->tokens[id] = (pc__text){text, size};
@@ -43,11 +42,6 @@ static size_t id_range(const json_t *vocab, const json_t *added)
     return top < 0 || top > 1 << 24 || (size_t)top > 4 * i + MOST_GAPS ? 0 : (size_t)top + 1;
 }
 
-static int is_byte(const char *text, size_t size)
-{
-    return size == 6 && !strncmp(text, "<0x", 3);
-}
-
 /* [[piece, score], …] */
 static pc_status place_pieces(pc__json_reading *r, const json_t *model, int bytes)
 {
@@ -63,8 +57,8 @@ static pc_status place_pieces(pc__json_reading *r, const json_t *model, int byte
             return pc__fail(PC_ERR_FORMAT, "%s: model.vocab: entry %zu is no piece with a score",
                             r->where, i);
         r->tokens[i] = (pc__text){json_string_value(text), json_string_length(text)};
-        r->types[i] = bytes && is_byte(r->tokens[i].data, r->tokens[i].size) ? PC__TOKEN_BYTE
-                                                                             : PC__TOKEN_NORMAL;
+        r->types[i] = bytes && pc__piece_byte(r->tokens[i]) >= 0 ? PC__TOKEN_BYTE
+                                                                 : PC__TOKEN_NORMAL;
         r->scores[i] = json_number_value(score);
     }
     if (!unk || json_is_null(unk))
@@ -85,7 +79,7 @@ static pc_status place_words(pc__json_reading *r, json_t *vocab, int bytes)
     {
         PC__TRY_RETURN(place_token(
             r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
-            bytes && is_byte(key, strlen(key)) ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL));
+            bytes && pc__piece_byte(pc__text_of(key)) >= 0 ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL));
     }
     return PC_OK;
 }

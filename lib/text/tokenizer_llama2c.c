@@ -25,11 +25,6 @@ static char *mark_spaces(const uint8_t *data, size_t size, char *out)
     return out;
 }
 
-static int is_byte(const uint8_t *data, size_t size)
-{
-    return size == 6 && !memcmp(data, "<0x", 3) && data[5] == '>';
-}
-
 static pc_status read_vocab_tokens(llama2c_vocab *v, const pc__file *file, const char *path,
                                    size_t count)
 {
@@ -48,10 +43,10 @@ static pc_status read_vocab_tokens(llama2c_vocab *v, const pc__file *file, const
                             size);
         char *end = mark_spaces(file->data + at, (size_t)size, out);
         v->tokens[i] = (pc__text){out, (size_t)(end - out)};
-        v->types[i] = i == 0                                   ? PC__TOKEN_UNKNOWN
-                      : i < 3                                  ? PC__TOKEN_CONTROL
-                      : is_byte(file->data + at, (size_t)size) ? PC__TOKEN_BYTE
-                                                               : PC__TOKEN_NORMAL;
+        v->types[i] = i == 0                              ? PC__TOKEN_UNKNOWN
+                      : i < 3                             ? PC__TOKEN_CONTROL
+                      : pc__piece_byte(v->tokens[i]) >= 0 ? PC__TOKEN_BYTE
+                                                          : PC__TOKEN_NORMAL;
         out = end;
         at += (size_t)size;
     }

@@ -39,8 +39,8 @@ pc_status pc__piece_add(const pc__tokenizer *t, const char *text, size_t size, i
         bytes = t->byte_token[(unsigned char)text[i]] >= 0;
     for (size_t i = 0; i < size && bytes; i++)
         PC__TRY_RETURN(pc__ids_add(out, t->byte_token[(unsigned char)text[i]]));
-    if (!bytes && t->unk >= 0 && !(*unknown && t->rules.fuse_unk))
-        PC__TRY_RETURN(pc__ids_add(out, t->unk));
+    if (!bytes && t->ids.unk >= 0 && !(*unknown && t->rules.fuse_unk))
+        PC__TRY_RETURN(pc__ids_add(out, t->ids.unk));
     *unknown = !bytes;
     return PC_OK;
 }

@@ -67,7 +67,7 @@ static pc_status encode_word(const pc__tokenizer *t, const pc__bytes *word, pc__
     if (at == word->size)
         return PC_OK;
     out->count = before;
-    return t->unk >= 0 ? pc__ids_add(out, t->unk) : PC_OK;
+    return t->ids.unk >= 0 ? pc__ids_add(out, t->ids.unk) : PC_OK;
 }
 
 static pc_status flush_word(const pc__tokenizer *t, pc__bytes *word, pc__ids *out)

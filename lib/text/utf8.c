@@ -1,6 +1,38 @@
 /* UTF-8 by hand: no locale, no allocation. */
 #include "text/utf8.h"
 
+#include <string.h>
+
+pc__text pc__text_of(const char *text)
+{
+    return (pc__text){text, strlen(text)};
+}
+
+int pc__text_begins(pc__text text, pc__text with)
+{
+    return text.size >= with.size && (!with.size || !memcmp(text.data, with.data, with.size));
+}
+
+int pc__text_ends(pc__text text, pc__text with)
+{
+    return text.size >= with.size
+           && (!with.size || !memcmp(text.data + text.size - with.size, with.data, with.size));
+}
+
+int pc__text_equals(pc__text a, pc__text b)
+{
+    return a.size == b.size && pc__text_begins(a, b);
+}
+
+int pc__is_listed(const char *names, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = names; n && !strchr(name, ' ') && (p = strstr(p, name)); p += n)
+        if ((p == names || p[-1] == ' ') && (!p[n] || p[n] == ' '))
+            return 1;
+    return 0;
+}
+
 size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *valid)
 {
     const unsigned char *s = (const unsigned char *)text;

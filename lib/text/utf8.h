@@ -1,9 +1,21 @@
-/* UTF-8, and kinds of characters that all tokenizers need. */
+/* Texts, UTF-8, and kinds of characters that all tokenizers need. */
 #ifndef PC_TEXT_UTF8_H
 #define PC_TEXT_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+typedef struct pc__text { /* borrowed, not NUL-terminated */
+    const char *data;
+    size_t size;
+} pc__text;
+
+pc__text pc__text_of(const char *text);
+int pc__text_equals(pc__text a, pc__text b);
+int pc__text_begins(pc__text text, pc__text with);
+int pc__text_ends(pc__text text, pc__text with);
+/* Whether names, separated by blanks, include this one. */
+int pc__is_listed(const char *names, const char *name);
 
 /* The size of the character at `text` and its code point. An invalid byte: 1, its value, and
  * *valid 0. */

@@ -120,7 +120,7 @@ static void conversations(const pc__chat *chat, const json_t *golden, const json
 /* An answer ends with the token that closes it. */
 static void stops(const pc__chat *chat, const pc__tokenizer *t, const char *eos_text)
 {
-    int32_t eos = pc__token_eos(t);
+    int32_t eos = pc__tokenizer_ids(t).eos;
     CHECK(chat->stop_token_count + chat->stop_string_count > 0);
     for (size_t i = 0; i < chat->stop_string_count; i++)
         CHECK(*chat->stop_strings[i]);

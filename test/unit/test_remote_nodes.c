@@ -1,13 +1,22 @@
 /* Catches: requests to the wrong node of a cluster, redirections that are not followed, entries
  * that are lost while their slot moves, a lost node that makes entries of other nodes unreadable.
- * Against a cluster of three real redis-servers. */
+ * Against a cluster of three real redis-servers. A server that is down and delays every request, or
+ * is never tried again; simultaneous failures that are counted one by one. */
 #include "store/tier.h"
 
 #include <unistd.h>
 
 #include "redis_server.h"
 #include "remote_entries.h"
-#include "store/remote/remote_slots.h"
+#include "store/remote/remote_nodes.h"
+
+#if !defined(PC_HAVE_HIREDIS)
+int main(void)
+{
+    pc_test_skip("built without hiredis");
+    return 0;
+}
+#else
 
 enum { NODES = 3, ENTRIES = 24 };
 
@@ -205,13 +214,48 @@ static void test_taken_over(const sample *samples)
     tier->ops->free(tier);
 }
 
+static void test_breaker(void)
+{
+    pc__remote_breaker b = {0};
+    double now = 100, longest = 0;
+    int first, second;
+    CHECK(pc__remote_breaker_allows(&b, now));
+    first = pc__remote_breaker_enter(&b, now);
+    second = pc__remote_breaker_enter(&b, now);
+    CHECK(first && second);
+    CHECK(pc__remote_breaker_done(&b, first, 0, now, 0.5));
+    CHECK(!pc__remote_breaker_done(&b, second, 0, now, 0.5)); /* under way when the first failed */
+    CHECK(!pc__remote_breaker_allows(&b, now + 0.09));
+    CHECK(!pc__remote_breaker_enter(&b, now + 0.09));
+    now += 0.11;
+    first = pc__remote_breaker_enter(&b, now);
+    CHECK_INT(first, PC__REMOTE_BREAKER_PROBE);
+    CHECK(!pc__remote_breaker_allows(&b, now)); /* one at a time */
+    CHECK(!pc__remote_breaker_enter(&b, now));
+    pc__remote_breaker_cancel(&b, first);
+    CHECK_INT(pc__remote_breaker_enter(&b, now), PC__REMOTE_BREAKER_PROBE);
+    for (int i = 0; i < 20; i++) {
+        double before = now;
+        CHECK(!pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_PROBE, 0, now, (i % 10) / 10.0));
+        while (!pc__remote_breaker_allows(&b, now))
+            now += 0.01;
+        CHECK(i > 7 || now - before > longest * 1.1); /* twice as long, but for chance */
+        longest = now - before > longest ? now - before : longest;
+        CHECK_INT(pc__remote_breaker_enter(&b, now), PC__REMOTE_BREAKER_PROBE);
+    }
+    CHECK(longest > 20 && longest <= 37.6);
+    CHECK(pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_PROBE, 1, now, 0));
+    CHECK_INT(pc__remote_breaker_enter(&b, now), PC__REMOTE_BREAKER_CLOSED);
+    CHECK(!pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_CLOSED, 1, now, 0));
+    CHECK(pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_CLOSED, 0, now, 0.5));
+    CHECK(pc__remote_breaker_allows(&b, now + 0.11)); /* short again */
+}
+
 int main(void)
 {
     sample samples[ENTRIES];
     pc__codecs *codecs;
-#if !defined(PC_HAVE_HIREDIS)
-    pc_test_skip("built without hiredis");
-#endif
+    test_breaker();
     mem = pc_test_allocator(&memory);
     CHECK_OK(pc__codecs_new(&codecs, &mem, NULL, 0));
     common.mem = &mem;
@@ -230,3 +274,4 @@ int main(void)
     CHECK_INT(memory.live_blocks, 0);
     return pc_test_end();
 }
+#endif

@@ -142,8 +142,8 @@ static void arch_info(pc_model_info *info, const pc__arch *arch)
 /* The tokenizer's ids override those of the config, which often repeats defaults. */
 static void token_info(pc_model_info *info, const pc__tokenizer *tokenizer)
 {
-    int32_t ids[4] = {pc__token_bos(tokenizer), pc__token_eos(tokenizer), pc__token_unk(tokenizer),
-                      pc__token_pad(tokenizer)};
+    pc__special_ids special = pc__tokenizer_ids(tokenizer);
+    int32_t ids[4] = {special.bos, special.eos, special.unk, special.pad};
     int32_t *to[4] = {&info->token_bos, &info->token_eos, &info->token_unk, &info->token_pad};
     for (int i = 0; i < 4; i++)
         if (ids[i] >= 0)

@@ -1,9 +1,17 @@
-/* A parser of addresses that reports the byte of an error. Owns copies of all parts. */
+/* A parser of addresses that reports the byte of an error, and owns copies of all parts. A
+ * resolver: getaddrinfo on a thread, and which address of the result is tried next. */
 #include "store/remote/remote_address.h"
 
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/digest.h"
 #include "base/fail.h"
 
@@ -66,9 +74,8 @@ static pc_status add_seed(pc__remote_address *a, const char *text, const char *f
     PC__TRY_RETURN(
         pc__grow(&a->mem, (void **)&a->seeds, &a->capacity, a->count + 1, sizeof *a->seeds));
     a->seeds[a->count].port = (uint16_t)port;
-    a->seeds[a->count].server = NULL;
-    a->count++; /* counted first: a failed decode leaves memory too */
-    return decode_text(&a->seeds[a->count - 1].server, &a->mem, text, from, to);
+    /* counted first: a failed decode leaves memory too */
+    return decode_text(&a->seeds[a->count++].server, &a->mem, text, from, to);
 }
 
 /* "server", "server:port", "[v6]", "[v6]:port" */
@@ -95,16 +102,13 @@ static pc_status parse_user(pc__remote_address *a, const char *text, const char 
                             const char *to)
 {
     const char *colon = memchr(from, ':', (size_t)(to - from));
-    pc_status status;
     if (!colon)
         return address_error(text, from,
                              "a user needs a password; \":password@\" is a password alone");
     if (colon > from)
         PC__TRY_RETURN(decode_text(&a->user, &a->mem, text, from, colon));
-    status = decode_text(&a->password, &a->mem, text, colon + 1, to);
-    if (status == PC_OK && !a->password[0])
-        status = address_error(text, colon, "the password is empty");
-    return status;
+    PC__TRY_RETURN(decode_text(&a->password, &a->mem, text, colon + 1, to));
+    return a->password[0] ? PC_OK : address_error(text, colon, "the password is empty");
 }
 
 static pc_status parse_servers(pc__remote_address *a, const char *text, const char *from,
@@ -113,14 +117,9 @@ static pc_status parse_servers(pc__remote_address *a, const char *text, const ch
     const char *slash = memchr(from, '/', (size_t)(to - from)), *end = slash ? slash : to;
     if (slash && slash + 1 < to && !parse_number(slash + 1, to, MAX_DATABASE, &a->database))
         return address_error(text, slash, "after / only the number of a database may follow");
-    for (;;) {
-        const char *comma = memchr(from, ',', (size_t)(end - from));
-        pc_status status = parse_server(a, text, from, comma ? comma : end);
-        if (status < 0)
-            return status;
-        if (!comma)
-            break;
-        from = comma + 1;
+    for (const char *at = from, *comma; at; at = comma ? comma + 1 : NULL) {
+        comma = memchr(at, ',', (size_t)(end - at));
+        PC__TRY_RETURN(parse_server(a, text, at, comma ? comma : end));
     }
     if (a->count > 1 && a->database)
         return address_error(text, slash, "a cluster has database 0 only");
@@ -167,14 +166,9 @@ static pc_status parse_options(pc__remote_address *a, const char *text, const ch
             text, from,
             "in an address with options, write ? and & of user and password as %3F and %26, "
             "and @ of options as %40");
-    for (const char *at = from;;) {
-        const char *end = at + strcspn(at, "&");
-        pc_status status = parse_option(a, text, at, end);
-        if (status < 0)
-            return status;
-        if (!*end)
-            break;
-        at = end + 1;
+    for (const char *at = from, *end; at; at = *end ? end + 1 : NULL) {
+        end = at + strcspn(at, "&");
+        PC__TRY_RETURN(parse_option(a, text, at, end));
     }
     if (a->tls.key && !a->tls.certificate)
         return address_error(text, from, "key= needs cert=");
@@ -190,44 +184,43 @@ static const char *find_options(const char *from, int tls)
     return tls || !at ? from + strcspn(from, "?") : at + strcspn(at, "?");
 }
 
+/* The text after a scheme; NULL: the text has another one. */
+static const char *after_scheme(const char *text, const char *scheme)
+{
+    size_t size = strlen(scheme);
+    return strncmp(text, scheme, size) ? NULL : text + size;
+}
+
+static pc_status parse_address(pc__remote_address *a, const char *text)
+{
+    const char *local = after_scheme(text, "redis+unix://"), *tls = after_scheme(text, "rediss://");
+    const char *from = local ? local : tls ? tls : after_scheme(text, "redis://"), *at, *end;
+    if (!from)
+        return address_error(text, text,
+                             "an address begins with redis://, rediss:// or redis+unix://");
+    a->tls.wanted = tls != NULL;
+    end = local ? from + strlen(from) : find_options(from, a->tls.wanted);
+    if (*end && !tls)
+        return address_error(text, end, "only rediss:// has options (?)");
+    if (*end)
+        PC__TRY_RETURN(parse_options(a, text, end + 1));
+    for (at = end; at > from && at[-1] != '@';)
+        at--;
+    if (at > from)
+        PC__TRY_RETURN(parse_user(a, text, from, at - 1));
+    if (local && *at != '/')
+        return address_error(text, at, "the path of a socket must begin with /");
+    return local ? add_seed(a, text, at, end, 0) : parse_servers(a, text, at, end);
+}
+
 pc_status pc__remote_address_parse(pc__remote_address *out, const pc_allocator *mem,
                                    const char *text)
 {
-    static const char tcp[] = "redis://", local[] = "redis+unix://", tls[] = "rediss://";
-    int is_local = !strncmp(text, local, sizeof local - 1),
-        is_tls = !strncmp(text, tls, sizeof tls - 1);
-    const char *from = text
-                       + (is_local ? sizeof local
-                          : is_tls ? sizeof tls
-                                   : sizeof tcp)
-                       - 1,
-               *end, *at;
-    pc_status status = PC_OK;
-    memset(out, 0, sizeof *out);
-    out->mem = *mem;
-    out->tls.wanted = is_tls;
-    if (!is_local && !is_tls && strncmp(text, tcp, sizeof tcp - 1))
-        return address_error(text, text,
-                             "an address begins with redis://, rediss:// or redis+unix://");
-    end = is_local ? from + strlen(from) : find_options(from, is_tls);
-    if (*end && !is_tls)
-        return address_error(text, end, "only rediss:// has options (?)");
-    if (*end)
-        PC__TRY(parse_options(out, text, end + 1), fail);
-    for (at = end; at > from && at[-1] != '@';)
-        at--;
-    if (at > from) {
-        PC__TRY(parse_user(out, text, from, at - 1), fail);
-        from = at;
-    }
-    if (is_local && *from != '/')
-        status = address_error(text, from, "the path of a socket must begin with /");
-    else
-        status = is_local ? add_seed(out, text, from, end, 0) : parse_servers(out, text, from, end);
-    if (status == PC_OK)
-        return PC_OK;
-fail:
-    pc__remote_address_free(out);
+    pc_status status;
+    *out = (pc__remote_address){.mem = *mem};
+    status = parse_address(out, text);
+    if (status < 0)
+        pc__remote_address_free(out);
     return status;
 }
 
@@ -252,4 +245,173 @@ void pc__remote_address_free(pc__remote_address *address)
         pc__free(&address->mem, address->seeds[i].server);
     pc__free(&address->mem, address->seeds);
     memset(address, 0, sizeof *address);
+}
+
+/* ------------------------------------------------------------ the resolver */
+
+struct pc__remote_resolver {
+    pc_allocator mem;
+    char *server, port[8];
+    int numeric; /* or a path: the addresses never change */
+    pthread_mutex_t lock;
+    pthread_cond_t ready;
+    pthread_t thread;
+    int started; /* the thread is to be joined */
+    int running; /* the thread has no result yet */
+    int error;   /* of getaddrinfo */
+    pc__remote_socket_address addresses[PC__REMOTE_RESOLVER_MOST];
+    size_t count, first; /* which is tried next */
+    size_t failed;       /* how many have failed since one answered */
+};
+
+static int get_addresses(const char *server, const char *port, int flags,
+                         pc__remote_socket_address *addresses, size_t *count)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+    struct addrinfo *list = NULL;
+    int error = getaddrinfo(server, port, &hints, &list);
+    *count = 0;
+    for (const struct addrinfo *a = error ? NULL : list; a && *count < PC__REMOTE_RESOLVER_MOST;
+         a = a->ai_next) {
+        memcpy(&addresses[*count].storage, a->ai_addr, a->ai_addrlen);
+        addresses[(*count)++].size = a->ai_addrlen;
+    }
+    if (list)
+        freeaddrinfo(list);
+    return error;
+}
+
+static void *resolve_thread(void *arg)
+{
+    pc__remote_resolver *r = arg;
+    pc__remote_socket_address addresses[PC__REMOTE_RESOLVER_MOST];
+    size_t count;
+    int error = get_addresses(r->server, r->port, 0, addresses, &count);
+    pthread_mutex_lock(&r->lock);
+    memcpy(r->addresses, addresses, count * sizeof *addresses);
+    r->count = count;
+    r->first = r->failed = 0;
+    r->error = error;
+    r->running = 0;
+    pthread_cond_broadcast(&r->ready);
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+static pc_status set_path(pc__remote_resolver *r)
+{
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    if (strlen(r->server) >= sizeof local.sun_path)
+        return pc__fail(PC_ERR_INVALID,
+                        "remote address: the path of a socket has at most %zu bytes",
+                        sizeof local.sun_path - 1);
+    memcpy(local.sun_path, r->server, strlen(r->server) + 1);
+    memcpy(&r->addresses[0].storage, &local, sizeof local);
+    r->addresses[0].size = sizeof local;
+    r->count = 1;
+    r->numeric = 1;
+    return PC_OK;
+}
+
+pc_status pc__remote_resolver_new(pc__remote_resolver **out, const pc_allocator *mem,
+                                  const char *server, uint16_t port)
+{
+    pthread_condattr_t attributes;
+    pc_status status = PC_OK;
+    pc__remote_resolver *r = *out = pc__calloc(mem, 1, sizeof *r);
+    if (!r)
+        return PC_ERR_NOMEM;
+    r->mem = *mem;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->ready, &attributes);
+    pthread_condattr_destroy(&attributes);
+    snprintf(r->port, sizeof r->port, "%u", (unsigned)port);
+    r->server = pc__strdup(mem, server);
+    if (!r->server)
+        status = PC_ERR_NOMEM;
+    else if (!port)
+        status = set_path(r);
+    else
+        r->numeric = !get_addresses(server, r->port, AI_NUMERICHOST, r->addresses, &r->count)
+                     && r->count;
+    if (status == PC_OK)
+        return PC_OK;
+    pc__remote_resolver_free(r);
+    *out = NULL;
+    return status;
+}
+
+void pc__remote_resolver_free(pc__remote_resolver *resolver)
+{
+    if (!resolver)
+        return;
+    if (resolver->started)
+        pthread_join(resolver->thread, NULL);
+    pthread_cond_destroy(&resolver->ready);
+    pthread_mutex_destroy(&resolver->lock);
+    pc__free(&resolver->mem, resolver->server);
+    pc__free(&resolver->mem, resolver);
+}
+
+/* Under the lock. */
+static pc_status start_thread(pc__remote_resolver *r)
+{
+    if (r->started)
+        pthread_join(r->thread, NULL); /* it has ended */
+    r->started = r->running = !pthread_create(&r->thread, NULL, resolve_thread, r);
+    return r->started
+               ? PC_OK
+               : pc__fail(PC_ERR_IO, "%s: cannot start a thread that resolves the name", r->server);
+}
+
+pc_status pc__remote_resolver_get(pc__remote_resolver *resolver, pc__remote_socket_address *out,
+                                  pc__remote_deadline *limit)
+{
+    pc__remote_resolver *r = resolver;
+    struct timespec until = pc__timespec(limit->deadline);
+    pc_status status = PC_OK;
+    pthread_mutex_lock(&r->lock);
+    if (!r->count && !r->running)
+        status = start_thread(r);
+    while (status == PC_OK && r->running)
+        if (pthread_cond_timedwait(&r->ready, &r->lock, &until)) {
+            limit->timed_out = 1;
+            status = pc__fail(PC_ERR_IO, "%s: the name was not resolved before the deadline",
+                              r->server);
+        }
+    if (status == PC_OK && !r->count) /* error 0: another thread has just dropped all addresses */
+        status = pc__fail(PC_ERR_IO, "%s: %s", r->server,
+                          r->error ? gai_strerror(r->error) : "no address accepts connections");
+    if (status == PC_OK)
+        *out = r->addresses[r->first];
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+void pc__remote_resolver_answered(pc__remote_resolver *resolver)
+{
+    pthread_mutex_lock(&resolver->lock);
+    resolver->failed = 0;
+    pthread_mutex_unlock(&resolver->lock);
+}
+
+int pc__remote_resolver_failed(pc__remote_resolver *resolver,
+                               const pc__remote_socket_address *address)
+{
+    pc__remote_resolver *r = resolver;
+    int others = 1; /* also if another thread has reported it already */
+    pthread_mutex_lock(&r->lock);
+    if (r->count && r->addresses[r->first].size == address->size
+        && !memcmp(&r->addresses[r->first].storage, &address->storage, address->size)) {
+        r->first = (r->first + 1) % r->count;
+        others = ++r->failed < r->count;
+        if (!others) {
+            r->failed = 0;
+            r->count = r->numeric ? r->count : 0; /* looked up again */
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    return others;
 }

@@ -3,7 +3,6 @@
 #ifndef PC_STORE_REMOTE_CONNECTION_H
 #define PC_STORE_REMOTE_CONNECTION_H
 
-#include "store/remote/remote_resolver.h"
 #include "store/remote/remote_resp.h"
 #include "store/remote/remote_tls.h"
 

@@ -1,12 +1,12 @@
 /* One entry of the REMOTE tier: a record as values of a server, all in one hash slot
  * (doc/format.md, "A server"). Piece 0 is the header; its value begins with an envelope that names
  * the writer's random tag. The names of the other pieces, the blocks, contain this tag, so that
- * blocks of two writers never mix. Family: _redis (names, envelope, commands), _read, _write. */
+ * blocks of two writers never mix. */
 #ifndef PC_STORE_REMOTE_ENTRY_H
 #define PC_STORE_REMOTE_ENTRY_H
 
 #include "store/record/record_name.h"
-#include "store/remote/remote_nodes.h"
+#include "store/remote/remote_call.h"
 
 typedef struct pc__remote_entry {
     uint64_t tag;
@@ -30,10 +30,7 @@ typedef struct pc__remote_client { /* what reading and writing entries needs */
 enum {
     PC__REMOTE_ENVELOPE_BYTES = 96,
     PC__REMOTE_HEADER_NAME = 72 + PC__VARIANT,
-    PC__REMOTE_BLOCK_NAME = PC__REMOTE_HEADER_NAME + 24,
-    PC__REMOTE_FIRST_BYTES = 65536, /* of a header, in the first request */
-    PC__REMOTE_WRITE_SECONDS = 600, /* life of blocks whose header is not written yet */
-    PC__REMOTE_SLACK_SECONDS = 60   /* blocks live longer than their header by this much */
+    PC__REMOTE_BLOCK_NAME = PC__REMOTE_HEADER_NAME + 24
 };
 
 typedef struct pc__remote_name {
@@ -43,25 +40,13 @@ typedef struct pc__remote_name {
 
 /* `piece` 0: the header, `tag` is not used. */
 pc__remote_name pc__remote_entry_name(const pc__record_name *record, uint64_t tag, size_t piece);
-/* Adds the name as an argument. */
-void pc__remote_entry_add_name(pc__remote_request *request, const pc__remote_client *client,
-                               const pc__id *key, uint64_t tag, size_t piece);
 uint32_t pc__remote_entry_slot(const pc__id *key);
 
 void pc__remote_envelope_write(uint8_t out[PC__REMOTE_ENVELOPE_BYTES],
                                const pc__remote_entry *entry);
-/* PC_ERR_FORMAT: no envelope, or damaged; PC_ERR_UNSUPPORTED: of another version. */
-pc_status pc__remote_envelope_read(pc__remote_entry *out, const uint8_t *data, size_t size);
-
-/* PC_ERR_FORMAT: the name belongs to a value of another type. PC_ERR_IO: any other error of the
- * server. The error text is set. */
-pc_status pc__remote_answer_status(const pc__remote_answer *answer);
-
-/* Bytes [at, at + size) of the header's value. PC_MISS: no header, or it has no such bytes.
- * PC_ERR_FORMAT: a value of another type has this name. */
-pc_status pc__remote_entry_read_header(const pc__remote_client *client, const pc__id *key,
-                                       uint64_t at, void *data, size_t size, size_t *got,
-                                       pc__remote_deadline *limit);
+/* The envelope at the beginning of the header's value. PC_MISS: no header. PC_ERR_FORMAT: a value
+ * of another type has this name, or the envelope is damaged; PC_ERR_UNSUPPORTED: of another
+ * version. PC_ERR_IO: any other error. The error text is set. */
 pc_status pc__remote_entry_read_envelope(const pc__remote_client *client, const pc__id *key,
                                          pc__remote_entry *entry, pc__remote_deadline *limit);
 /* Removes a writer's blocks and, if `header`, its header: unless another writer has replaced it. */
@@ -74,10 +59,10 @@ pc_status pc__remote_entry_remove_foreign(const pc__remote_client *client, const
 pc_status pc__remote_entry_renew(const pc__remote_client *client, const pc__id *key,
                                  const pc__remote_entry *entry, pc__remote_deadline *limit);
 
-/* Opens an entry for reading. Takes over `first`, with which the header's value begins. */
+/* Opens an entry for reading until the deadline. Otherwise as pc__remote_entry_read_envelope. */
 pc_status pc__remote_entry_open(pc__source **out, const pc__remote_client *client,
-                                const pc__id *key, const pc__remote_entry *entry, uint8_t *first,
-                                size_t first_size, double deadline);
+                                const pc__id *key, pc__remote_entry *entry,
+                                pc__remote_deadline *limit);
 
 /* Writes an entry. PC_OK: *entry is published. PC_MISS with *reason: NONE, another writer has
  * published it meanwhile; NO_ROOM; EXPIRED. After an error the blocks are removed, or expire. */

@@ -1,15 +1,14 @@
 /* The nodes of an address: one server, or a cluster. Keeps idle connections, finds the node of a
- * hash slot (CLUSTER SLOTS, MOVED, ASK) and pauses nodes that fail (remote_breaker.h). Internally
- * locked; the lock is not held while a server is asked. Family: _redis (nodes and connections),
- * _call (one call), _cluster (slots), _internal.h. */
+ * hash slot (CLUSTER SLOTS, MOVED, ASK) and pauses nodes that fail. Internally locked; the lock is
+ * not held while a server is asked. */
 #ifndef PC_STORE_REMOTE_NODES_H
 #define PC_STORE_REMOTE_NODES_H
 
 #include "base/context.h"
-#include "store/remote/remote_address.h"
 #include "store/remote/remote_connection.h"
 
 typedef struct pc__remote_nodes pc__remote_nodes;
+typedef struct pc__remote_node pc__remote_node; /* one of them; it lives as long as they do */
 
 /* Takes the address over, also on failure. Does not connect. `context`: for its log, may be NULL.
  */
@@ -20,48 +19,56 @@ void pc__remote_nodes_free(pc__remote_nodes *nodes); /* NULL does nothing */
 /* 0: the node of this slot is paused, a call would fail at once. */
 int pc__remote_nodes_may_ask(pc__remote_nodes *nodes, uint32_t slot);
 
-/* Errors that a server answers while it works as it should. */
-enum {
-    PC__REMOTE_NO_ERROR = 0,
-    PC__REMOTE_OUT_OF_MEMORY = 1, /* OOM */
-    PC__REMOTE_WRONG_TYPE = 2,    /* WRONGTYPE */
-    PC__REMOTE_SLOT_MOVING = 3,   /* TRYAGAIN: the cluster moves the slot to another node */
-    PC__REMOTE_OTHER_ERROR = 4
-};
-
-typedef struct pc__remote_answer {
-    size_t got;     /* bytes of a bulk string */
-    int nil;        /* the last reply is nil, or an array with a nil in it */
-    uint32_t error; /* PC__REMOTE_…: of the first reply that is an error; the error text is set */
-} pc__remote_answer;
-
-/* A bulk string that is being received; it holds a connection. */
-typedef struct pc__remote_stream { /* zero-initialised: none */
-    struct pc__remote_node *node;
-    pc__remote_connection *connection;
-    size_t left; /* bytes */
-} pc__remote_stream;
-
-/* Where the reply of a single command goes, if it is a bulk string. */
-typedef struct pc__remote_destination {
-    void *data; /* [capacity] */
-    size_t capacity;
-    pc__remote_stream *stream; /* instead: only the length is read, into stream->left */
-} pc__remote_destination;
-
-/* Sends all commands of a request to the node of `slot` and reads one reply for each. The commands
- * may be sent twice and must bear that. PC_OK: *answer. PC_ERR_IO: no replies; the node is paused.
- */
-pc_status pc__remote_nodes_call(pc__remote_nodes *nodes, uint32_t slot,
-                                const pc__remote_request *request,
-                                const pc__remote_destination *into, pc__remote_deadline *limit,
-                                pc__remote_answer *answer);
-/* The next `size` <= stream->left bytes. A failure ends the stream. */
-pc_status pc__remote_stream_read(pc__remote_nodes *nodes, pc__remote_stream *stream, void *data,
-                                 size_t size, pc__remote_deadline *limit);
-/* Drops the rest, and the connection with it. */
-void pc__remote_stream_end(pc__remote_stream *stream);
 /* Closes connections that have been idle for a minute. */
 void pc__remote_nodes_sweep(pc__remote_nodes *nodes);
+
+/* Asks the nodes in turn for the slots, if these are stale. May fail: old slots cost a redirection
+ * at most. */
+void pc__remote_nodes_refresh(pc__remote_nodes *nodes, const pc__remote_deadline *limit);
+/* The node to ask about a slot; NULL: all candidates are paused. */
+pc__remote_node *pc__remote_nodes_of_slot(pc__remote_nodes *nodes, uint32_t slot);
+/* The node that "MOVED slot server:port" or ASK names, the reply of `from`. NULL: the error text is
+ * set. */
+pc__remote_node *pc__remote_nodes_redirect(pc__remote_nodes *nodes, const pc__remote_node *from,
+                                           const char *text);
+
+const char *pc__remote_node_name(const pc__remote_node *node); /* for error texts */
+/* 0: the node is paused. Else a permit for one attempt, for pc__remote_node_report. */
+int pc__remote_node_enter(pc__remote_nodes *nodes, pc__remote_node *node);
+/* The result of the attempt. A failure pauses the node and closes its idle connections; the error
+ * text goes to the log. PC_ERR_NOMEM says nothing about the node. */
+void pc__remote_node_report(pc__remote_nodes *nodes, pc__remote_node *node, int permit,
+                            pc_status status);
+/* An idle connection; NULL: none is usable. */
+pc__remote_connection *pc__remote_node_pop_idle(pc__remote_nodes *nodes, pc__remote_node *node);
+/* A new connection, logged in; NULL after a failure. */
+pc_status pc__remote_node_connect(const pc__remote_nodes *nodes, const pc__remote_node *node,
+                                  pc__remote_connection **out, pc__remote_deadline *limit);
+/* Puts a good connection back among the idle ones. */
+void pc__remote_node_release(pc__remote_nodes *nodes, pc__remote_node *node,
+                             pc__remote_connection *connection);
+
+/* ------------------------------------------------------------ the breaker of a node */
+
+/* It pauses a server that fails. The first pause is 0.1 s; each failed attempt after it doubles the
+ * pause, up to 30 s. Each is up to a quarter shorter or longer by chance, so that many clients do
+ * not return at once. After a pause one attempt, the probe, decides. Not locked. */
+typedef struct pc__remote_breaker { /* zero-initialised: closed, the server is used */
+    double open_until;              /* pc__now clock */
+    double open_seconds;            /* of the current pause; 0: closed */
+    int probing;
+} pc__remote_breaker;
+
+enum { PC__REMOTE_BREAKER_CLOSED = 1, PC__REMOTE_BREAKER_PROBE = 2 };
+
+/* 1: pc__remote_breaker_enter would allow an attempt. */
+int pc__remote_breaker_allows(const pc__remote_breaker *breaker, double now);
+/* 0: paused. Else a permit, PC__REMOTE_BREAKER_…, for one of the following two. */
+int pc__remote_breaker_enter(pc__remote_breaker *breaker, double now);
+/* The attempt succeeded or failed. `chance` in [0, 1). 1: the breaker has opened or closed. */
+int pc__remote_breaker_done(pc__remote_breaker *breaker, int permit, int ok, double now,
+                            double chance);
+/* There was no attempt. */
+void pc__remote_breaker_cancel(pc__remote_breaker *breaker, int permit);
 
 #endif

@@ -1,6 +1,7 @@
 /* RESP, the protocol of Redis. A request is commands as bytes ready to be sent; many take one round
  * trip. A reply is items in the order in which they come (an array, then its elements), parsed by
- * hiredis' reader. The size of a reply is limited, whatever lengths it announces. */
+ * hiredis' reader. The size of a reply is limited, whatever lengths it announces. Hash slots of a
+ * cluster, by the Redis cluster specification. */
 #ifndef PC_STORE_REMOTE_RESP_H
 #define PC_STORE_REMOTE_RESP_H
 
@@ -34,10 +35,10 @@ enum {
 };
 
 typedef struct pc__remote_reply_item {
-    uint32_t kind;   /* PC__ITEM_… */
+    uint32_t kind;   /* PC__REMOTE_… */
     size_t elements; /* of an array */
     int64_t integer;
-    size_t text, size; /* TEXT and ERROR: where in pc__reply.text, NUL-terminated */
+    size_t text, size; /* TEXT and ERROR: where in pc__remote_reply.text, NUL-terminated */
 } pc__remote_reply_item;
 
 typedef struct pc__remote_reply {
@@ -51,9 +52,9 @@ typedef struct pc__remote_reply {
 /* Bytes: enough for the slots of a cluster of some thousand nodes. */
 enum { PC__REMOTE_REPLY_MAX = 1 << 20 };
 
-typedef struct pc__remote_reply_reader pc__remote_reply_reader;
-pc_status pc__remote_reply_reader_new(pc__remote_reply_reader **out, const pc_allocator *mem);
-void pc__remote_reply_reader_free(pc__remote_reply_reader *reader); /* NULL does nothing */
+/* hiredis' reader, which allocates for itself. NULL: PC_ERR_NOMEM, the error text is set. */
+struct redisReader *pc__remote_reader_new(void);
+void pc__remote_reader_free(struct redisReader *reader); /* NULL does nothing */
 
 pc__remote_reply pc__remote_reply_make(const pc_allocator *mem);
 void pc__remote_reply_clear(pc__remote_reply *reply); /* for the next reply */
@@ -61,12 +62,22 @@ void pc__remote_reply_free(pc__remote_reply *reply);
 /* Feeds bytes up to and including a line feed, so that they never reach beyond the reply's end.
  * PC_OK: the reply is complete; PC_AGAIN: it needs more bytes. After PC_ERR_FORMAT (no reply) and
  * PC_ERR_NOMEM the connection must be closed. */
-pc_status pc__remote_reply_feed(pc__remote_reply_reader *reader, pc__remote_reply *reply,
+pc_status pc__remote_reply_feed(struct redisReader *reader, pc__remote_reply *reply,
                                 const char *line, size_t size);
 static inline const char *pc__remote_reply_text(const pc__remote_reply *reply,
                                                 const pc__remote_reply_item *item)
 {
     return reply->text.data + item->text;
 }
+
+enum { PC__REMOTE_SLOTS = 16384 };
+
+/* CRC16 (XMODEM) of the text in the key's first {}; of the whole key if there is none, or it is
+ * empty. */
+uint32_t pc__remote_slot_of_name(const char *key, size_t size);
+
+/* Parses "3999 127.0.0.1:6381", the arguments of MOVED and ASK. server [256]; "": the node that
+ * sent it. 0: another form. */
+int pc__remote_slot_parse(const char *text, uint32_t *slot, char *server, uint16_t *port);
 
 #endif

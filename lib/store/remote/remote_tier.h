@@ -1,25 +1,42 @@
 /* The REMOTE tier: records as values of a Redis or Valkey server or cluster (doc/format.md, "A
  * server"). Its modules, from the store down to the socket:
  *
- *   remote_tier        the operations of pc__tier, events and counters
- *   remote_presence    which entries the servers are known to have, or not to have
+ *   remote_tier        the operations of pc__tier, events and counters; which entries the servers
+ *                      are known to have, or not to have
  *   remote_entry       reading, writing and removing one entry
- *   remote_nodes       one call to the node of a hash slot: redirections, idle connections
- *   remote_breaker     pauses for a server that fails; remote_slots: hash slots of a cluster
- *   remote_connection  one connection with deadlines; remote_resp: requests and replies on it
- *   remote_tls         TLS of a connection; remote_resolver: addresses of a server's name
- *   remote_address     the text that names servers, login and TLS options
+ *   remote_call        one call to the node of a hash slot: attempts, redirections, errors
+ *   remote_nodes       servers: which has a slot, idle connections, pauses for one that fails
+ *   remote_connection  one connection with deadlines
+ *   remote_resp        requests and replies as bytes
+ *   remote_tls         TLS of a connection
+ *   remote_address     the text that names servers, login and TLS options; a name's addresses
  *
- * Files *_redis.c are built with hiredis, remote_tls_openssl.c with OpenSSL, remote_tls_none.c
- * without it. */
+ * Without hiredis only remote_address and the refusal in remote_tier.c are built. */
 #ifndef PC_STORE_REMOTE_TIER_H
 #define PC_STORE_REMOTE_TIER_H
 
 #include <pthread.h>
 
+#include "base/hash_table.h"
 #include "store/remote/remote_entry.h"
-#include "store/remote/remote_presence.h"
 #include "store/tier.h"
+
+/* A presence cache: which entries a server is believed to have, and for a short while which it does
+ * not have. Its size is limited; it forgets the least recently set key (LRU). No states, no costs:
+ * so no eviction score. */
+typedef struct pc__remote_present {
+    pc__hash_link by_key, by_content;
+    struct pc__remote_present *older, *newer;
+    pc__id key;
+    pc__remote_entry entry;
+    double absent_until; /* pc__now clock; 0: present */
+} pc__remote_present;
+
+typedef struct pc__remote_presence { /* zero-initialised: empty */
+    pc__hash_table keys, contents;   /* contents: of present entries only */
+    pc__remote_present *oldest, *newest;
+    uint64_t present, present_bytes;
+} pc__remote_presence;
 
 typedef struct pc__remote_tier {
     pc__tier tier; /* first */
@@ -31,9 +48,5 @@ typedef struct pc__remote_tier {
     pc_tier_stats stats;
     double full_until; /* pc__now clock: the server has no room before */
 } pc__remote_tier;
-
-/* Takes the address over, also on failure. */
-pc_status pc__remote_tier_new(pc__tier **out, const pc__tier_common *common,
-                              pc__remote_address *address);
 
 #endif

@@ -1,7 +1,7 @@
-/* TLS of a connection, by OpenSSL; remote_tls_none.c stands in where it is missing. No function
- * waits: after PC_AGAIN the caller waits for `*wants` (POLLIN or POLLOUT) and calls again with the
- * same arguments. Error texts name the cause; the caller adds the server. A server's certificate
- * must come from a trusted authority, be valid now, and name the server as the address does. */
+/* TLS of a connection, by OpenSSL. No function waits: after PC_AGAIN the caller waits for `*wants`
+ * (POLLIN or POLLOUT) and calls again with the same arguments. Error texts name the cause; the
+ * caller adds the server. A server's certificate must come from a trusted authority, be valid now,
+ * and name the server as the address does. */
 #ifndef PC_STORE_REMOTE_TLS_H
 #define PC_STORE_REMOTE_TLS_H
 

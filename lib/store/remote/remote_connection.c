@@ -20,7 +20,7 @@ struct pc__remote_connection {
     pc_allocator mem;
     int fd;
     char *name;
-    pc__remote_reply_reader *reader;
+    struct redisReader *reader;
     pc__remote_tls_session *tls; /* NULL: plain */
     uint64_t received;
     int has_received; /* anything, since it was opened */
@@ -46,17 +46,10 @@ static pc_status wait_until_ready(const pc__remote_connection *w, short events,
 {
     struct pollfd p = {w->fd, events, 0};
     for (;;) {
-        double left = limit->deadline - pc__now();
-        struct timespec t;
-        pc_status status = check_time(w, limit);
+        struct timespec left = pc__timespec(limit->deadline - pc__now());
         int n;
-        if (status < 0)
-            return status;
-        if (left > 3600)
-            left = 3600;
-        t.tv_sec = (time_t)(left > 0 ? left : 0);
-        t.tv_nsec = left > 0 ? (long)(1e9 * (left - (double)t.tv_sec)) : 0;
-        n = ppoll(&p, 1, &t, NULL);
+        PC__TRY_RETURN(check_time(w, limit));
+        n = ppoll(&p, 1, &left, NULL);
         if (n > 0)
             return PC_OK;
         if (n < 0 && errno != EINTR)
@@ -69,14 +62,11 @@ static pc_status finish_connect(pc__remote_connection *w, const pc__remote_socke
 {
     int error = 0;
     socklen_t size = sizeof error;
-    pc_status status;
     if (!connect(w->fd, (const struct sockaddr *)&address->storage, address->size))
         return PC_OK;
     if (errno != EINPROGRESS)
         return socket_error(w, "connect");
-    status = wait_until_ready(w, POLLOUT, limit);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(wait_until_ready(w, POLLOUT, limit));
     if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &size))
         return socket_error(w, "connect");
     errno = error;
@@ -118,9 +108,8 @@ pc_status pc__remote_connection_open(pc__remote_connection **out, const pc_alloc
     memset(w, 0, offsetof(pc__remote_connection, in));
     w->mem = *mem;
     w->fd = -1;
-    if (!(w->name = pc__strdup(mem, name)))
+    if (!(w->name = pc__strdup(mem, name)) || !(w->reader = pc__remote_reader_new()))
         goto fail;
-    PC__TRY(pc__remote_reply_reader_new(&w->reader, mem), fail);
     w->fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (w->fd < 0) {
         status = socket_error(w, "socket");
@@ -148,7 +137,7 @@ void pc__remote_connection_close(pc__remote_connection *connection)
         pc__tls.session_free(connection->tls);
     if (connection->fd >= 0)
         close(connection->fd);
-    pc__remote_reply_reader_free(connection->reader);
+    pc__remote_reader_free(connection->reader);
     pc__free(&connection->mem, connection->name);
     pc__free(&connection->mem, connection);
 }
@@ -206,23 +195,16 @@ static pc_status send_parts(pc__remote_connection *w, struct iovec *part, size_t
     if (w->tls)
         return send_records(w, part, count, limit);
     for (skip_sent(&part, &count, 0); count;) {
-        struct msghdr message;
+        struct msghdr message = {.msg_iov = part, .msg_iovlen = count};
         ssize_t n;
-        pc_status status = check_time(w, limit);
-        if (status < 0)
-            return status;
-        memset(&message, 0, sizeof message);
-        message.msg_iov = part;
-        message.msg_iovlen = count;
+        PC__TRY_RETURN(check_time(w, limit));
         n = sendmsg(w->fd, &message, MSG_NOSIGNAL);
         if (n >= 0)
             skip_sent(&part, &count, (size_t)n);
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
-            status = wait_until_ready(w, POLLOUT, limit);
+            PC__TRY_RETURN(wait_until_ready(w, POLLOUT, limit));
         else if (errno != EINTR)
-            status = socket_error(w, "send");
-        if (status < 0)
-            return status;
+            return socket_error(w, "send");
     }
     return PC_OK;
 }
@@ -290,10 +272,9 @@ static pc_status receive(pc__remote_connection *w, void *data, size_t size, size
                          pc__remote_deadline *limit)
 {
     for (;;) {
-        pc_status status = check_time(w, limit);
+        pc_status status;
         short wants;
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(check_time(w, limit));
         status = w->tls ? pc__tls.receive(w->tls, data, size, got, &wants)
                         : receive_plain(w, data, size, got, &wants);
         if (status == PC_OK) {
@@ -303,9 +284,7 @@ static pc_status receive(pc__remote_connection *w, void *data, size_t size, size
         }
         if (status < 0)
             return w->tls ? pc__fail_in(status, "%s", w->name) : status;
-        status = wait_until_ready(w, wants, limit);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(wait_until_ready(w, wants, limit));
     }
 }
 
@@ -333,10 +312,9 @@ pc_status pc__remote_connection_reply(pc__remote_connection *connection, pc__rem
     for (;;) {
         const char *from, *line;
         size_t size;
-        pc_status status = connection->at < connection->end ? PC_OK
-                                                            : fill_buffer(connection, limit);
-        if (status < 0)
-            return status;
+        pc_status status;
+        if (connection->at == connection->end)
+            PC__TRY_RETURN(fill_buffer(connection, limit));
         from = connection->in + connection->at;
         line = memchr(from, '\n', connection->end - connection->at);
         size = line ? (size_t)(line + 1 - from) : connection->end - connection->at;
@@ -352,15 +330,12 @@ pc_status pc__remote_connection_reply(pc__remote_connection *connection, pc__rem
 pc_status pc__remote_connection_bulk_part(pc__remote_connection *connection, void *data,
                                           size_t size, pc__remote_deadline *limit)
 {
-    size_t have = connection->end - connection->at < size ? connection->end - connection->at : size,
-           got;
+    size_t buffered = connection->end - connection->at, have = buffered < size ? buffered : size;
+    size_t got;
     memcpy(data, connection->in + connection->at, have);
     connection->at += have;
-    for (; have < size; have += got) {
-        pc_status status = receive(connection, (char *)data + have, size - have, &got, limit);
-        if (status < 0)
-            return status;
-    }
+    for (; have < size; have += got)
+        PC__TRY_RETURN(receive(connection, (char *)data + have, size - have, &got, limit));
     return PC_OK;
 }
 
@@ -368,24 +343,21 @@ pc_status pc__remote_connection_bulk_end(pc__remote_connection *connection,
                                          pc__remote_deadline *limit)
 {
     char end[2];
-    pc_status status = pc__remote_connection_bulk_part(connection, end, sizeof end, limit);
-    if (status == PC_OK && (end[0] != '\r' || end[1] != '\n'))
-        status = pc__fail(PC_ERR_FORMAT, "%s: a bulk string has no end mark after its length",
+    PC__TRY_RETURN(pc__remote_connection_bulk_part(connection, end, sizeof end, limit));
+    return !memcmp(end, "\r\n", 2)
+               ? PC_OK
+               : pc__fail(PC_ERR_FORMAT, "%s: a bulk string has no end mark after its length",
                           connection->name);
-    return status;
 }
 
 /* Reads "$123\r\n". PC_MISS: the reply is of another kind. */
 static pc_status bulk_length(pc__remote_connection *w, size_t *length, pc__remote_deadline *limit)
 {
     const char *line, *end;
-    pc_status status = PC_OK;
-    for (; w->at == w->end || (w->in[w->at] == '$' && !memchr(w->in + w->at, '\n', w->end - w->at));
-         status = fill_buffer(w, limit))
-        if (status < 0 || w->end - w->at > LINE_MAX_BYTES)
-            break;
-    if (status < 0)
-        return status;
+    while (w->end - w->at <= LINE_MAX_BYTES
+           && (w->at == w->end
+               || (w->in[w->at] == '$' && !memchr(w->in + w->at, '\n', w->end - w->at))))
+        PC__TRY_RETURN(fill_buffer(w, limit));
     line = w->in + w->at;
     if (line[0] != '$' || (w->end - w->at > 1 && line[1] == '-'))
         return PC_MISS;

@@ -6,6 +6,7 @@
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -14,10 +15,7 @@
 
 pc__remote_request pc__remote_request_make(const pc_allocator *mem)
 {
-    pc__remote_request r;
-    memset(&r, 0, sizeof r);
-    r.text.mem = mem;
-    return r;
+    return (pc__remote_request){.text.mem = mem};
 }
 
 static void add_bytes(pc__remote_request *r, const void *data, size_t size)
@@ -75,20 +73,11 @@ void pc__remote_request_value(pc__remote_request *request, const void *data, siz
 
 void pc__remote_request_free(pc__remote_request *request)
 {
-    const pc_allocator *mem = request->text.mem;
-    if (!mem)
-        return;
-    pc__free(mem, request->starts);
+    pc__free(request->text.mem, request->starts);
     pc__bytes_free(&request->text);
-    memset(request, 0, sizeof *request);
 }
 
 /* ------------------------------------------------------------ replies */
-
-struct pc__remote_reply_reader {
-    pc_allocator mem;
-    redisReader *reader;
-};
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t element_count;
@@ -98,10 +87,7 @@ typedef int element_count;
 
 pc__remote_reply pc__remote_reply_make(const pc_allocator *mem)
 {
-    pc__remote_reply r;
-    memset(&r, 0, sizeof r);
-    r.text.mem = mem;
-    return r;
+    return (pc__remote_reply){.text.mem = mem};
 }
 
 void pc__remote_reply_clear(pc__remote_reply *reply)
@@ -117,57 +103,47 @@ void pc__remote_reply_free(pc__remote_reply *reply)
 }
 
 /* NULL: the reader fails with REDIS_ERR_OOM. */
-static pc__remote_reply_item *add_item(const redisReadTask *task, uint32_t kind)
+static void *add_item(const redisReadTask *task, pc__remote_reply_item item)
 {
     pc__remote_reply *r = task->privdata;
-    pc__remote_reply_item *item;
     if (r->status == PC_OK)
         r->status = pc__grow(r->text.mem, (void **)&r->items, &r->capacity, r->count + 1,
                              sizeof *r->items);
     if (r->status < 0)
         return NULL;
-    item = &r->items[r->count++];
-    memset(item, 0, sizeof *item);
-    item->kind = kind;
-    return item;
+    r->items[r->count++] = item;
+    return r;
 }
 
 static void *make_string(const redisReadTask *task, char *text, size_t size)
 {
     pc__remote_reply *r = task->privdata;
-    pc__remote_reply_item *item = add_item(task, task->type == REDIS_REPLY_ERROR ? PC__REMOTE_ERROR
-                                                                                 : PC__REMOTE_TEXT);
-    if (!item)
-        return NULL;
-    item->text = r->text.size;
-    item->size = size;
-    if ((r->status = pc__bytes_add(&r->text, text, size)) < 0
-        || (r->status = pc__bytes_add(&r->text, "", 1)) < 0)
-        return NULL;
-    return r;
+    size_t at = r->text.size;
+    if (r->status == PC_OK)
+        r->status = pc__bytes_add(&r->text, text, size);
+    if (r->status == PC_OK)
+        r->status = pc__bytes_add(&r->text, "", 1);
+    return add_item(task, (pc__remote_reply_item){.kind = task->type == REDIS_REPLY_ERROR
+                                                              ? PC__REMOTE_ERROR
+                                                              : PC__REMOTE_TEXT,
+                                                  .text = at,
+                                                  .size = size});
 }
 
 static void *make_array(const redisReadTask *task, element_count elements)
 {
-    pc__remote_reply_item *item = add_item(task, PC__REMOTE_ARRAY);
-    if (!item)
-        return NULL;
-    item->elements = (size_t)elements;
-    return task->privdata;
+    return add_item(
+        task, (pc__remote_reply_item){.kind = PC__REMOTE_ARRAY, .elements = (size_t)elements});
 }
 
 static void *make_integer(const redisReadTask *task, long long value)
 {
-    pc__remote_reply_item *item = add_item(task, PC__REMOTE_INTEGER);
-    if (!item)
-        return NULL;
-    item->integer = value;
-    return task->privdata;
+    return add_item(task, (pc__remote_reply_item){.kind = PC__REMOTE_INTEGER, .integer = value});
 }
 
 static void *make_nil(const redisReadTask *task)
 {
-    return add_item(task, PC__REMOTE_NIL) ? task->privdata : NULL;
+    return add_item(task, (pc__remote_reply_item){.kind = PC__REMOTE_NIL});
 }
 
 #if HIREDIS_MAJOR >= 1
@@ -195,10 +171,10 @@ static void *refuse_bool(const redisReadTask *task, int value)
 
 static void free_object(void *object)
 {
-    (void)object; /* the items belong to pc__reply */
+    (void)object; /* the items belong to pc__remote_reply */
 }
 
-pc_status pc__remote_reply_reader_new(pc__remote_reply_reader **out, const pc_allocator *mem)
+struct redisReader *pc__remote_reader_new(void)
 {
     /* never written, although hiredis 0.14 takes a pointer that is not const */
     static redisReplyObjectFunctions functions = {
@@ -212,27 +188,19 @@ pc_status pc__remote_reply_reader_new(pc__remote_reply_reader **out, const pc_al
         .createBool = refuse_bool,
 #endif
     };
-    pc__remote_reply_reader *r = *out = pc__calloc(mem, 1, sizeof *r);
-    if (!r)
-        return PC_ERR_NOMEM;
-    r->mem = *mem;
-    r->reader = redisReaderCreateWithFunctions(&functions);
-    if (r->reader)
-        return PC_OK;
-    pc__free(mem, r);
-    *out = NULL;
-    return pc__fail(PC_ERR_NOMEM, "remote: out of memory for the reader of replies");
-}
-
-void pc__remote_reply_reader_free(pc__remote_reply_reader *reader)
-{
+    redisReader *reader = redisReaderCreateWithFunctions(&functions);
     if (!reader)
-        return;
-    redisReaderFree(reader->reader);
-    pc__free(&reader->mem, reader);
+        pc__fail(PC_ERR_NOMEM, "remote: out of memory for the reader of replies");
+    return reader;
 }
 
-pc_status pc__remote_reply_feed(pc__remote_reply_reader *reader, pc__remote_reply *reply,
+void pc__remote_reader_free(struct redisReader *reader)
+{
+    if (reader)
+        redisReaderFree(reader);
+}
+
+pc_status pc__remote_reply_feed(struct redisReader *reader, pc__remote_reply *reply,
                                 const char *line, size_t size)
 {
     void *object = NULL;
@@ -240,14 +208,52 @@ pc_status pc__remote_reply_feed(pc__remote_reply_reader *reader, pc__remote_repl
     reply->fed += size;
     if (reply->fed > PC__REMOTE_REPLY_MAX)
         return pc__fail(PC_ERR_FORMAT, "a reply is longer than %d bytes", PC__REMOTE_REPLY_MAX);
-    reader->reader->privdata = reply;
-    failed = redisReaderFeed(reader->reader, line, size) != REDIS_OK
-             || redisReaderGetReply(reader->reader, &object) != REDIS_OK;
-    reader->reader->privdata = NULL;
+    reader->privdata = reply;
+    failed = redisReaderFeed(reader, line, size) != REDIS_OK
+             || redisReaderGetReply(reader, &object) != REDIS_OK;
+    reader->privdata = NULL;
     if (reply->status < 0)
         return reply->status;
     if (failed)
-        return pc__fail(reader->reader->err == REDIS_ERR_OOM ? PC_ERR_NOMEM : PC_ERR_FORMAT,
-                        "the server's reply is not RESP: %s", reader->reader->errstr);
+        return pc__fail(reader->err == REDIS_ERR_OOM ? PC_ERR_NOMEM : PC_ERR_FORMAT,
+                        "the server's reply is not RESP: %s", reader->errstr);
     return object ? PC_OK : PC_AGAIN;
+}
+
+/* ------------------------------------------------------------ hash slots of a cluster */
+
+static uint32_t crc16(const char *data, size_t size)
+{
+    uint32_t crc = 0;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= (uint32_t)(unsigned char)data[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff;
+    }
+    return crc;
+}
+
+uint32_t pc__remote_slot_of_name(const char *key, size_t size)
+{
+    const char *open = memchr(key, '{', size);
+    const char *close = open ? memchr(open + 1, '}', size - (size_t)(open + 1 - key)) : NULL;
+    if (close && close > open + 1)
+        return crc16(open + 1, (size_t)(close - open - 1)) % PC__REMOTE_SLOTS;
+    return crc16(key, size) % PC__REMOTE_SLOTS;
+}
+
+int pc__remote_slot_parse(const char *text, uint32_t *slot, char *server, uint16_t *port)
+{
+    char *end;
+    const char *colon = strrchr(text, ':');
+    unsigned long value = strtoul(text, &end, 10);
+    if (end == text || *end != ' ' || value >= PC__REMOTE_SLOTS || !colon || colon < end
+        || colon - end > 256)
+        return 0;
+    *slot = (uint32_t)value;
+    memcpy(server, end + 1, (size_t)(colon - end - 1));
+    server[colon - end - 1] = 0;
+    value = strtoul(colon + 1, &end, 10);
+    *port = (uint16_t)value;
+    return end > colon + 1 && !*end && value > 0 && value < 65536;
 }

@@ -1,7 +1,25 @@
 /* TLS by OpenSSL through a BIO of our own: OpenSSL's socket BIO would raise SIGPIPE, which a
  * library must not switch off for the application. OpenSSL allocates for itself; our structs come
- * from the caller's allocator. */
+ * from the caller's allocator. Without OpenSSL, TLS is refused. */
 #include "store/remote/remote_tls.h"
+
+#include "base/fail.h"
+
+#if !defined(PC_HAVE_OPENSSL)
+
+static pc_status refuse_tls(pc__remote_tls **out, const pc_allocator *mem,
+                            const pc__remote_tls_options *options)
+{
+    (void)mem, (void)options;
+    *out = NULL;
+    return pc__fail(PC_ERR_UNSUPPORTED, "remote address: rediss:// needs TLS, and this library was "
+                                        "built without OpenSSL; install it (Debian: libssl-dev) "
+                                        "and configure again");
+}
+
+const pc__remote_tls_ops pc__tls = {.open = refuse_tls};
+
+#else
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,8 +30,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-
-#include "base/fail.h"
 
 struct pc__remote_tls {
     pc_allocator mem;
@@ -33,33 +49,32 @@ struct pc__remote_tls_session {
 
 /* ---------------------------------------------------------------- the socket */
 
-static int socket_write(BIO *bio, const char *data, int size)
+/* After a call of the socket that gave `n`. `retry`: the flag that says what OpenSSL waits for. */
+static int socket_result(BIO *bio, ssize_t n, int retry)
 {
     pc__remote_tls_session *session = BIO_get_data(bio);
-    ssize_t n = send(session->fd, data, (size_t)size, MSG_NOSIGNAL);
     session->error = n < 0 ? errno : 0;
     BIO_clear_retry_flags(bio);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        BIO_set_retry_write(bio);
+        BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
     return (int)n;
+}
+
+static int socket_write(BIO *bio, const char *data, int size)
+{
+    const pc__remote_tls_session *session = BIO_get_data(bio);
+    return socket_result(bio, send(session->fd, data, (size_t)size, MSG_NOSIGNAL), BIO_FLAGS_WRITE);
 }
 
 static int socket_read(BIO *bio, char *data, int size)
 {
-    pc__remote_tls_session *session = BIO_get_data(bio);
-    ssize_t n = recv(session->fd, data, (size_t)size, 0);
-    session->error = n < 0 ? errno : 0;
-    BIO_clear_retry_flags(bio);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        BIO_set_retry_read(bio);
-    return (int)n;
+    const pc__remote_tls_session *session = BIO_get_data(bio);
+    return socket_result(bio, recv(session->fd, data, (size_t)size, 0), BIO_FLAGS_READ);
 }
 
 static long socket_control(BIO *bio, int command, long number, void *data)
 {
-    (void)bio;
-    (void)number;
-    (void)data;
+    (void)bio, (void)number, (void)data;
     return command == BIO_CTRL_FLUSH;
 }
 
@@ -78,9 +93,7 @@ static const char *reason(void)
 /* Refuses encrypted keys: OpenSSL would ask for the password at the terminal. */
 static int refuse_password(char *data, int size, int writing, void *user)
 {
-    (void)data;
-    (void)size;
-    (void)writing;
+    (void)data, (void)size, (void)writing;
     *(int *)user = 1;
     return -1;
 }
@@ -96,18 +109,12 @@ static pc_status check_path(const char *path, const char *option, int *is_folder
 
 static pc_status load_authorities(SSL_CTX *context, const char *path)
 {
-    int is_folder, ok;
-    pc_status status = PC_OK;
+    int is_folder = 0;
     if (path)
-        status = check_path(path, "cacert", &is_folder);
-    if (status < 0)
-        return status;
-    if (!path)
-        ok = SSL_CTX_set_default_verify_paths(context);
-    else
-        ok = SSL_CTX_load_verify_locations(context, is_folder ? NULL : path,
-                                           is_folder ? path : NULL);
-    if (ok)
+        PC__TRY_RETURN(check_path(path, "cacert", &is_folder));
+    if (path ? SSL_CTX_load_verify_locations(context, is_folder ? NULL : path,
+                                             is_folder ? path : NULL)
+             : SSL_CTX_set_default_verify_paths(context))
         return PC_OK;
     return pc__fail(PC_ERR_INVALID, "remote address: cacert: %s: %s",
                     path ? path : "the system's authorities", reason());
@@ -117,11 +124,9 @@ static pc_status load_certificate(SSL_CTX *context, const pc__remote_tls_options
 {
     const char *key = options->key ? options->key : options->certificate;
     int is_folder, is_locked = 0;
-    pc_status status = check_path(options->certificate, "cert", &is_folder);
-    if (status == PC_OK)
-        status = check_path(key, "key", &is_folder);
-    if (status < 0)
-        return status;
+    pc_status status = PC_OK;
+    PC__TRY_RETURN(check_path(options->certificate, "cert", &is_folder));
+    PC__TRY_RETURN(check_path(key, "key", &is_folder));
     if (SSL_CTX_use_certificate_chain_file(context, options->certificate) != 1)
         return pc__fail(PC_ERR_INVALID, "remote address: cert: %s: %s", options->certificate,
                         reason());
@@ -283,12 +288,14 @@ static pc_status session_error(const pc__remote_tls_session *session, unsigned l
     return pc__fail(PC_ERR_IO, "TLS: %s: %s", what, reason());
 }
 
-/* The status of an OpenSSL call. */
+/* The status of an OpenSSL call; `result` 1: it succeeded. */
 static pc_status session_result(pc__remote_tls_session *session, int result, const char *what,
                                 short *wants)
 {
     int kind = SSL_get_error(session->ssl, result);
     pc_status status = PC_ERR_IO;
+    if (result == 1)
+        return PC_OK;
     *wants = kind == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN;
     if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE)
         return PC_AGAIN;
@@ -309,26 +316,22 @@ static pc_status shake_hands(pc__remote_tls_session *session, short *wants)
     ERR_clear_error();
     result = SSL_connect(session->ssl);
     session->is_up = result == 1;
-    return result == 1 ? PC_OK : session_result(session, result, "handshake", wants);
+    return session_result(session, result, "handshake", wants);
 }
 
 static pc_status receive_tls(pc__remote_tls_session *session, void *data, size_t size, size_t *got,
                              short *wants)
 {
-    int result;
     ERR_clear_error();
-    result = SSL_read_ex(session->ssl, data, size, got);
-    return result == 1 ? PC_OK : session_result(session, result, "receive", wants);
+    return session_result(session, SSL_read_ex(session->ssl, data, size, got), "receive", wants);
 }
 
 static pc_status send_tls(pc__remote_tls_session *session, const void *data, size_t size,
                           short *wants)
 {
     size_t sent; /* always all: partial writes are not enabled */
-    int result;
     ERR_clear_error();
-    result = SSL_write_ex(session->ssl, data, size, &sent);
-    return result == 1 ? PC_OK : session_result(session, result, "send", wants);
+    return session_result(session, SSL_write_ex(session->ssl, data, size, &sent), "send", wants);
 }
 
 static int session_is_idle(pc__remote_tls_session *session)
@@ -354,3 +357,5 @@ const pc__remote_tls_ops pc__tls = {
     .send = send_tls,
     .is_idle = session_is_idle,
 };
+
+#endif

@@ -302,15 +302,12 @@ static pc_status describe_handle(void *owner, void *payload, pc__image *image, v
 {
     const pc_model *model = owner;
     exported *e;
-    pc_status status;
     *release_me = NULL;
     if (!model->ops.export_segment)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model's states cannot leave it (no ops.export_segment)");
     set_model(image, model);
-    status = export_payload(model, payload, &e);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(export_payload(model, payload, &e));
     image->block_count = 1;
     image->blocks = &e->block;
     image->block_bytes = &e->bytes;

@@ -88,7 +88,7 @@ double pc__cache_deadline(const pc_cache *cache)
 
 void pc__cache_request_running(pc_cache *cache, int by)
 {
-    if (cache->io)
+    if (cache && cache->io)
         pc__io_request_running(cache->io, by);
 }
 

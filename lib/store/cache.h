@@ -73,7 +73,8 @@ uint64_t pc__cache_flags(const pc_cache *cache);
 const char *pc__cache_own_kernels(const pc_cache *cache);
 double pc__cache_deadline(const pc_cache *cache); /* seconds */
 pc__estimate *pc__cache_estimate(pc_cache *cache);
-/* A request begins (+1) or ends (-1) to compute. Meanwhile the background thread pauses. */
+/* A request begins (+1) or ends (-1) to compute. Meanwhile the background thread pauses.
+ * NULL: nothing happens. */
 void pc__cache_request_running(pc_cache *cache, int by);
 
 /* Keeps a reference in RAM and writes behind to the lower tiers. PC_MISS: not kept in RAM, *reason

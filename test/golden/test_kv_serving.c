@@ -9,7 +9,7 @@
 
 #include "model/model.h"
 #include "serve/generate.h"
-#include "serve/request_run.h"
+#include "serve/request.h"
 #include "baseline.h"
 #include "testing.h"
 

@@ -9,7 +9,7 @@
 #include "model/load/safetensors.h"
 #include "model/model_states.h"
 #include "serve/generate.h"
-#include "serve/request_run.h"
+#include "serve/request.h"
 
 static const char *const models[] = {
 #if defined(__SANITIZE_THREAD__) /* forty times slower, and its threads are the same for all: one \

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -363,12 +364,14 @@ static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__di
 
 #endif
 
-int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd)
+int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd,
+                       char name[32])
 {
     if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
         return 0;
     pc__disk_lock_subtract(&disk->lock, LEFT);
     *fd = spare->fd;
+    memcpy(name, spare->name, sizeof spare->name);
     spare->fd = -1;
     return 1;
 }

@@ -144,16 +144,16 @@ pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
 {
     pc_calibrate_options o;
     pc_costs costs = PC_COSTS_INIT;
-    char kept[PC__COSTS_PATH];
+    char path[PC__COSTS_PATH];
     if (!context)
         return pc__fail(PC_ERR_INVALID, "pc_calibrate: context is NULL");
     PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_calibrate_options, progress_user),
                                     options, "pc_calibrate_options"));
     costs.source = PC_COSTS_MEASURED;
     PC__TRY_RETURN(measure_costs(context, &o, &costs));
-    pc__costs_path(kept, sizeof kept);
+    pc__costs_path(path, sizeof path);
     PC__TRY_RETURN(pc__costs_use(context, &costs));
     if (!o.path)
-        o.path = kept;
+        o.path = path;
     return *o.path ? pc__costs_write(&context->mem, o.path, &costs) : PC_OK;
 }

@@ -82,4 +82,10 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass);
 pc_status pc__complete_keys(const pc_model *model, pc__kv *run, const float *inputs,
                             const uint8_t *missing);
 
+/* The input of a model's first layer: embeddings of tokens at positions 0 to count - 1, after the
+ * first norm where the model norms its inputs, x [count][hidden]. Cheap beside a pass; a memo
+ * compares prompts by it. PC_ERR_INVALID, PC_ERR_LIMIT: a token or a length that the model cannot
+ * have. PC_ERR_UNSUPPORTED: an application's model. Any thread. */
+pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x);
+
 #endif

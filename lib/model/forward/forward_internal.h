@@ -62,25 +62,28 @@ typedef struct pc__forward_work {
     int64_t *rope_positions; /* [row] position - start of its run */
 } pc__forward_work;
 
+/* forward.c: a slab of `floats`, and the lists of `capacity` rows. Release also frees what a failed
+ * call has made. */
+pc_status pc__reserve_work(pc__forward_work *work, size_t floats);
+void pc__release_work(pc__forward_work *work);
 /* forward_embed.c: tokens of the block to x; x to logits of the rows that want them. */
 pc_status pc__embed(pc__forward_work *work);
 pc_status pc__head(pc__forward_work *work);
 /* forward_attention.c: y = attention of h. */
 pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer);
-pc_status pc__attention_keys(pc__forward_work *work,
-                             /* first half of it: queries; K and V of h into their runs */
-                             int32_t layer);
+/* The first half of it: queries; K and V of h into their runs. */
+pc_status pc__attention_keys(pc__forward_work *work, int32_t layer);
 /* Rows [first, first + rows) of the block. Project: q, k and v of h, or v alone. Store: rotates k,
  * and writes what was projected into the runs. */
 pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
                                 int values_only);
 void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
                          int values_only);
-/* forward_mlp.c: h = MLP of h, or of the experts where the layer has them. */
+/* forward_mlp.c: h = MLP of h; in a layer with experts, shared MLP of h + sum over the chosen
+ * experts of weight * MLP of h. */
 pc_status pc__mlp_sublayer(pc__forward_work *work, int32_t layer);
-/* y [rows][hidden] = MLP of x [rows][hidden]; y may be x. Uses gate and up. */
-pc_status pc__mlp(const pc__forward_work *work, const pc__native_mlp *mlp, const float *x,
-                  size_t rows, float *y);
+/* Most (row, expert) pairs in one group, in blocks of up to `rows` rows. */
+size_t pc__experts_entries(const pc__arch *arch, size_t rows);
 
 /* forward_convolution.c: x = norm(x + act(convolution of conv_input)). */
 pc_status pc__convolution_sublayer(pc__forward_work *work);

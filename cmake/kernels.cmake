@@ -25,7 +25,7 @@ if(NOT PC_DEBUG_KERNELS)
   set_property(SOURCE lib/attn/rope.c lib/attn/plan_merge.c lib/attn/kv_convert.c
     lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c
     lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c
-    lib/attn/cpu/elementwise.c lib/attn/cpu/quantise_c.c lib/attn/cpu/linear_quantised.c
+    lib/attn/backend_cpu.c lib/attn/cpu/quantise_c.c lib/attn/cpu/linear_quantised.c
     lib/model/forward/disentangled_attention.c lib/memo/index/scan_kernels_c.c
     APPEND PROPERTY COMPILE_OPTIONS -O3)
 endif()

@@ -4,6 +4,8 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
+#include "base/little_endian.h"
+
 _Static_assert(sizeof(XXH3_state_t) <= sizeof(((pc__checksum *)0)->state),
                "the state of XXH3 fits");
 
@@ -36,10 +38,8 @@ void pc__checksum_add(pc__checksum *checksum, const void *data, size_t size)
 void pc__checksum_end(const pc__checksum *checksum, uint8_t out[PC__CHECKSUM])
 {
     XXH128_hash_t hash = XXH3_128bits_digest((const XXH3_state_t *)(const void *)checksum->state);
-    for (int i = 0; i < 8; i++) {
-        out[i] = (uint8_t)(hash.low64 >> (8 * i));
-        out[8 + i] = (uint8_t)(hash.high64 >> (8 * i));
-    }
+    pc__put_u64(out, hash.low64);
+    pc__put_u64(out + 8, hash.high64);
 }
 
 void pc__checksum_of(const void *data, size_t size, uint8_t out[PC__CHECKSUM])

@@ -37,14 +37,13 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     pc_context_options o;
     const pc_allocator *mem;
     pc_context *context;
-    pc_status status;
+    pc_status status = PC_OK;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_context_new: out is NULL");
     *out = NULL;
-    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_context_options, reserved), options,
-                              "pc_context_options");
-    if (status < 0 || (status = check_context_options(&o)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_context_options, reserved),
+                                    options, "pc_context_options"));
+    PC__TRY_RETURN(check_context_options(&o));
     mem = o.allocator ? o.allocator : &pc__libc_allocator;
     context = pc__calloc(mem, 1, sizeof *context);
     if (!context)
@@ -56,15 +55,13 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     context->parallel_for = o.parallel_for;
     context->parallel_user = o.parallel_user;
     context->threads = o.threads ? o.threads : usable_cores();
-    if (!context->parallel_for && context->threads > 1) {
+    if (!context->parallel_for && context->threads > 1)
         status = pc__pool_new(&context->pool, &context->mem, context->threads - 1);
-        if (status < 0) {
-            pc__context_unref(context);
-            return status;
-        }
-    }
-    *out = context;
-    return PC_OK;
+    if (status < 0)
+        pc__context_unref(context);
+    else
+        *out = context;
+    return status;
 }
 
 pc_context *pc__context_ref(pc_context *context)

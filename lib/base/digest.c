@@ -4,6 +4,8 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "base/little_endian.h"
+
 _Static_assert(sizeof(crypto_generichash_state) <= sizeof(((pc__digest *)0)->state),
                "libsodium's state fits");
 
@@ -12,7 +14,7 @@ static crypto_generichash_state *sodium_state(pc__digest *digest)
     return (crypto_generichash_state *)(void *)digest->state;
 }
 
-static void add_bytes(pc__digest *digest, const void *data, size_t size)
+void pc__digest_part(pc__digest *digest, const void *data, size_t size)
 {
     if (size)
         crypto_generichash_update(sodium_state(digest), data, size);
@@ -26,21 +28,15 @@ void pc__digest_start(pc__digest *digest, const char *domain)
 
 void pc__digest_u64(pc__digest *digest, uint64_t value)
 {
-    unsigned char le[8];
-    for (int i = 0; i < 8; i++)
-        le[i] = (unsigned char)(value >> (8 * i));
-    add_bytes(digest, le, sizeof le);
+    uint8_t bytes[8];
+    pc__put_u64(bytes, value);
+    pc__digest_part(digest, bytes, sizeof bytes);
 }
 
 void pc__digest_bytes(pc__digest *digest, const void *data, size_t size)
 {
     pc__digest_u64(digest, size);
-    add_bytes(digest, data, size);
-}
-
-void pc__digest_part(pc__digest *digest, const void *data, size_t size)
-{
-    add_bytes(digest, data, size);
+    pc__digest_part(digest, data, size);
 }
 
 void pc__digest_text(pc__digest *digest, const char *text)
@@ -48,29 +44,18 @@ void pc__digest_text(pc__digest *digest, const char *text)
     pc__digest_bytes(digest, text, strlen(text));
 }
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-static void add_int32(pc__digest *digest, const int32_t *values, size_t count)
-{
-    add_bytes(digest, values, 4 * count); /* already little-endian */
-}
-#else
-static void add_int32(pc__digest *digest, const int32_t *values, size_t count)
-{
-    unsigned char le[4 * 64];
-    for (size_t i = 0; i < count; i += 64) {
-        size_t n = count - i < 64 ? count - i : 64;
-        for (size_t j = 0; j < n; j++)
-            for (int b = 0; b < 4; b++)
-                le[4 * j + (size_t)b] = (unsigned char)((uint32_t)values[i + j] >> (8 * b));
-        add_bytes(digest, le, 4 * n);
-    }
-}
-#endif
-
 void pc__digest_i32(pc__digest *digest, const int32_t *values, size_t count)
 {
     pc__digest_u64(digest, count);
-    add_int32(digest, values, count);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    pc__digest_part(digest, values, 4 * count);
+#else
+    for (size_t i = 0; i < count; i++) {
+        uint8_t bytes[4];
+        pc__put_u32(bytes, (uint32_t)values[i]);
+        pc__digest_part(digest, bytes, sizeof bytes);
+    }
+#endif
 }
 
 pc__id pc__digest_end(pc__digest *digest)

@@ -10,7 +10,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 
-enum { PART = 1 << 15, PROGRESS_PARTS = 1 << 10 /* 32 MiB */ };
+enum { PART = 1 << 15, PROGRESS = 1 << 25 }; /* bytes: of a read, between two reports */
 
 typedef struct file_digest {
     pc__digest digest;
@@ -41,13 +41,12 @@ static pc_status read_file_part(int fd, const char *path, void *part, size_t n, 
 static pc_status add_open_file(file_digest *r, int fd, const char *path, size_t size)
 {
     unsigned char part[PART];
-    size_t parts = 0;
     pc__digest_u64(&r->digest, size);
     for (size_t at = 0, n; at < size; at += n) {
-        pc_status status = parts++ % PROGRESS_PARTS ? PC_OK : report_progress(r, path, at, size);
+        if (at % PROGRESS == 0)
+            PC__TRY_RETURN(report_progress(r, path, at, size));
         n = size - at < PART ? size - at : PART;
-        if (status < 0 || (status = read_file_part(fd, path, part, n, at)) < 0)
-            return status;
+        PC__TRY_RETURN(read_file_part(fd, path, part, n, at));
         pc__digest_part(&r->digest, part, n);
     }
     return read_file_part(fd, path, part, 0, size);
@@ -60,8 +59,7 @@ static pc_status add_file_path(file_digest *r, const char *path)
     pc_status status;
     if (!path)
         return pc__fail(PC_ERR_INVALID, "pc_fingerprint_files: a path is NULL");
-    if ((status = pc__file_open(path, &fd, &size)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__file_open(path, &fd, &size));
     status = add_open_file(r, fd, path, size);
     close(fd);
     return status < 0 ? status : report_progress(r, path, size, size);

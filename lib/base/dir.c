@@ -42,7 +42,7 @@ static pc_status check_owner(pc__dir *dir)
 
 pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, int make)
 {
-    pc_status status = PC_OK;
+    pc_status status;
     *out = (pc__dir){-1, NULL, 0};
     if (!*path)
         return pc__fail(PC_ERR_INVALID, "the path of a folder is empty");
@@ -52,12 +52,11 @@ pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, 
     if (make && mkdir(path, 0700) && errno != EEXIST)
         status = pc__fail_system(PC_ERR_IO, errno, "%s: the folder cannot be made: %s", path,
                                  strerror(errno));
-    if (status == PC_OK) {
-        out->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        status = out->fd >= 0 ? check_owner(out)
-                              : pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s",
-                                         path, strerror(errno));
-    }
+    else if ((out->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        status = pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path,
+                          strerror(errno));
+    else
+        status = check_owner(out);
     if (status < 0)
         pc__dir_close(out, mem);
     return status;
@@ -131,11 +130,10 @@ pc_status pc__dir_read(const pc__dir *dir, const pc_allocator *mem, const char *
 {
     struct stat st;
     int fd;
-    pc_status status = pc__dir_file(dir, name, O_RDONLY, &fd, &st);
+    pc_status status;
     *data = NULL;
     *size = 0;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__dir_file(dir, name, O_RDONLY, &fd, &st));
     if ((uint64_t)st.st_size > limit) {
         status = pc__fail(PC_ERR_FORMAT, "%s/%s: has %lld bytes", dir->path, name,
                           (long long)st.st_size);
@@ -159,10 +157,10 @@ pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, in
     struct timespec wait = {0, 50000};
     struct stat st;
     for (;;) {
-        pc_status status = *fd < 0 ? pc__dir_file(dir, name, O_RDWR | O_CREAT, fd, &st) : PC_OK;
-        if (status < 0)
-            return status;
-        int got = !flock(*fd, LOCK_EX | LOCK_NB);
+        int got;
+        if (*fd < 0)
+            PC__TRY_RETURN(pc__dir_file(dir, name, O_RDWR | O_CREAT, fd, &st));
+        got = !flock(*fd, LOCK_EX | LOCK_NB);
         if (!got && errno != EWOULDBLOCK && errno != EINTR)
             return pc__fail(PC_ERR_IO, "%s/%s: cannot be locked: %s", dir->path, name,
                             strerror(errno));
@@ -210,7 +208,6 @@ pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *nam
                           size_t size, int sync)
 {
     int fd;
-    pc_status status = pc__dir_draft(dir, draft, &fd);
-    return status < 0 ? status
-                      : pc__dir_commit(dir, draft, name, fd, pc__write_at(fd, data, size, 0), sync);
+    PC__TRY_RETURN(pc__dir_draft(dir, draft, &fd));
+    return pc__dir_commit(dir, draft, name, fd, pc__write_at(fd, data, size, 0), sync);
 }

@@ -45,7 +45,7 @@ int pc__dir_has(const pc__dir *dir, const char *name, int fd);
  * beyond `deadline` (pc__now clock; the error text is set). PC_ERR_IO, PC_ERR_STATE. */
 pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, int *fd);
 /* Replaces a file as a whole: writes `draft`, a name that only this process uses, and renames it.
- * `sync`: returns when it is on the disk. PC_ERR_IO: the old file is kept; but if only the sync of
+ * `sync`: returns when it is on the disk. PC_ERR_IO: the old file stays; but if only the sync of
  * the folder failed, the new file is there and may be lost with the system. */
 pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *name, const void *data,
                           size_t size, int sync);

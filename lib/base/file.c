@@ -29,10 +29,9 @@ pc_status pc__file_map(pc__file *out, const char *path)
 {
     int fd;
     size_t size;
-    pc_status status = pc__file_open(path, &fd, &size);
+    pc_status status = PC_OK;
     memset(out, 0, sizeof *out);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__file_open(path, &fd, &size));
     if (size) {
         void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
@@ -51,39 +50,29 @@ void pc__file_unmap(pc__file *file)
     memset(file, 0, sizeof *file);
 }
 
-static pc_status read_whole_file(int fd, const char *path, char *data, size_t size)
-{
-    for (size_t got = 0; got < size;) {
-        ssize_t n = read(fd, data + got, size - got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return pc__fail(PC_ERR_IO, "%s: %s", path,
-                            n < 0 ? strerror(errno) : "became shorter while being read");
-        got += (size_t)n;
-    }
-    data[size] = 0;
-    return PC_OK;
-}
-
 pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data,
                         size_t *size)
 {
     int fd;
-    pc_status status = pc__file_open(path, &fd, size);
+    int64_t got = 0;
+    pc_status status = PC_OK;
     *data = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__file_open(path, &fd, size));
     if (*size > limit)
         status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %zu", path, *size,
                           limit);
     else if (!(*data = pc__alloc(mem, *size + 1)))
         status = PC_ERR_NOMEM;
-    else if ((status = read_whole_file(fd, path, *data, *size)) < 0) {
-        pc__free(mem, *data);
-        *data = NULL;
-    }
+    else if ((got = pc__read_at(fd, *data, *size, 0)) != (int64_t)*size)
+        status = pc__fail(PC_ERR_IO, "%s: %s", path,
+                          got < 0 ? strerror(errno) : "became shorter while being read");
     close(fd);
+    if (status == PC_OK) {
+        (*data)[*size] = 0;
+        return PC_OK;
+    }
+    pc__free(mem, *data);
+    *data = NULL;
     return status;
 }
 

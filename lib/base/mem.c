@@ -68,8 +68,7 @@ static void *map_large(size_t size)
 
 static void unmap_large(void *ptr, size_t size)
 {
-    (void)ptr;
-    (void)size;
+    (void)ptr, (void)size;
 }
 #endif
 
@@ -86,8 +85,7 @@ static void *libc_alloc(void *user, size_t size, size_t align)
 
 static void libc_free(void *user, void *ptr, size_t size, size_t align)
 {
-    (void)user;
-    (void)align;
+    (void)user, (void)align;
     if (is_large(size))
         unmap_large(ptr, size);
     else
@@ -224,13 +222,10 @@ pc_status pc__grow(const pc_allocator *mem, void **array, size_t *capacity, size
 
 pc_status pc__bytes_add(pc__bytes *bytes, const void *data, size_t size)
 {
-    pc_status status;
     if (size >= SIZE_MAX - bytes->size)
         return pc__fail(PC_ERR_NOMEM, "out of memory (%zu bytes and %zu more)", bytes->size, size);
-    status = pc__grow(bytes->mem, (void **)&bytes->data, &bytes->capacity, bytes->size + size + 1,
-                      1);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(
+        pc__grow(bytes->mem, (void **)&bytes->data, &bytes->capacity, bytes->size + size + 1, 1));
     if (size)
         memcpy(bytes->data + bytes->size, data, size);
     bytes->size += size;

@@ -18,7 +18,7 @@ void *pc__realloc(const pc_allocator *mem, void *ptr,
 void pc__free(const pc_allocator *mem, void *ptr); /* any of these; NULL does nothing */
 /* The same, and memory of the C library returns to the system at once, so that free blocks between
  * others do not count as memory of the process. For evicted states only: pages must be faulted in
- * again, which costs more than reusing memory that malloc has kept. */
+ * again, which costs more than reusing memory that malloc still holds. */
 void pc__free_to_system(const pc_allocator *mem, void *ptr);
 /* An allocator around another one that zeroes memory before it frees it. */
 typedef struct pc__zeroing {

@@ -5,6 +5,16 @@
 
 #include "base/fail.h"
 
+static pc_status read_size(const void *from, size_t v1_size, const char *name, size_t *size)
+{
+    memcpy(size, from, sizeof *size); /* struct_size is always first */
+    if (*size >= v1_size)
+        return PC_OK;
+    return pc__fail(PC_ERR_INVALID,
+                    "%s: struct_size %zu is too small; set the struct up with its INIT macro", name,
+                    *size);
+}
+
 pc_status pc__options_read(void *dst, size_t dst_size, size_t v1_size, const void *src,
                            const char *name)
 {
@@ -13,11 +23,7 @@ pc_status pc__options_read(void *dst, size_t dst_size, size_t v1_size, const voi
     memcpy(dst, &dst_size, sizeof dst_size);
     if (!src)
         return PC_OK;
-    memcpy(&size, src, sizeof size); /* struct_size is always first */
-    if (size < v1_size)
-        return pc__fail(PC_ERR_INVALID,
-                        "%s: struct_size %zu is too small; set the struct up with its INIT macro",
-                        name, size);
+    PC__TRY_RETURN(read_size(src, v1_size, name, &size));
     for (size_t i = dst_size; i < size; i++)
         if (((const unsigned char *)src)[i])
             return pc__fail(PC_ERR_UNSUPPORTED,
@@ -34,11 +40,7 @@ pc_status pc__result_write(void *dst, size_t v1_size, const void *src, size_t sr
     size_t size;
     if (!dst)
         return pc__fail(PC_ERR_INVALID, "%s: the pointer is NULL", name);
-    memcpy(&size, dst, sizeof size);
-    if (size < v1_size)
-        return pc__fail(PC_ERR_INVALID,
-                        "%s: struct_size %zu is too small; set the struct up with its INIT macro",
-                        name, size);
+    PC__TRY_RETURN(read_size(dst, v1_size, name, &size));
     memcpy(dst, src, size < src_size ? size : src_size);
     if (size > src_size)
         memset((char *)dst + src_size, 0, size - src_size);

@@ -97,9 +97,8 @@ static pc_status index_rows(const bucket_rows *r, const row *some, size_t count,
     for (size_t u = 0; u < r->indexed_layers && n && status >= 0; u++) {
         for (size_t i = 0; i < n; i++)
             pc__memo_pooled_get(metadata + i * cells + u * pooled, pooled, inputs + i * pooled);
-        status = pc__projector_features(r->projector, inputs, n, features);
-        if (status >= 0)
-            status = pc__index_add(indexes[u], n, features, ids);
+        pc__projector_features(r->projector, inputs, n, features);
+        status = pc__index_add(indexes[u], n, features, ids);
     }
     pc__free(mem, metadata);
     pc__free(mem, inputs);

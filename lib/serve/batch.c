@@ -41,7 +41,6 @@ void pc_batch_free(pc_batch *batch)
 
 pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
 {
-    pc_status status;
     if (!batch || !sequence)
         return pc__fail(PC_ERR_INVALID, "pc_batch_add: batch or sequence is NULL");
     if (sequence->model != batch->model)
@@ -52,10 +51,8 @@ pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
     if (batch->max_sequences && batch->members.count >= batch->max_sequences)
         return pc__fail(PC_ERR_LIMIT, "pc_batch_add: the batch is full (%u sequences)",
                         batch->max_sequences);
-    status = pc__grow(sequence->mem, (void **)&batch->members.items, &batch->members.capacity,
-                      batch->members.count + 1, sizeof(*batch->members.items));
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__grow(sequence->mem, (void **)&batch->members.items, &batch->members.capacity,
+                            batch->members.count + 1, sizeof(*batch->members.items)));
     batch->members.items[batch->members.count++] = sequence;
     sequence->members = &batch->members;
     return PC_OK;
@@ -67,8 +64,7 @@ pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
         return pc__fail(PC_ERR_INVALID, "pc_batch_remove: batch or sequence is NULL");
     if (sequence->members != &batch->members)
         return pc__fail(PC_ERR_NOT_FOUND, "pc_batch_remove: the sequence is not in this batch");
-    pc__batch_members_remove(sequence->members, sequence);
-    sequence->members = NULL;
+    pc__sequence_leave(sequence);
     return PC_OK;
 }
 

@@ -19,13 +19,12 @@ typedef struct range_list {
 
 static pc_status note_range(range_list *v, const void *memory, size_t lo, size_t hi)
 {
-    pc_status status = PC_OK;
     if (hi <= lo)
         return PC_OK;
-    status = pc__grow(v->mem, (void **)&v->items, &v->capacity, v->count + 1, sizeof *v->items);
-    if (status >= 0)
-        v->items[v->count++] = (memory_range){memory, lo, hi};
-    return status;
+    PC__TRY_RETURN(
+        pc__grow(v->mem, (void **)&v->items, &v->capacity, v->count + 1, sizeof *v->items));
+    v->items[v->count++] = (memory_range){memory, lo, hi};
+    return PC_OK;
 }
 
 static pc_status note_native(range_list *v, const pc_sequence *s)
@@ -43,11 +42,11 @@ static pc_status note_native(range_list *v, const pc_sequence *s)
 
 static pc_status note_application(range_list *v, const pc_sequence *s)
 {
-    pc_status status = note_range(v, s, 0,
-                                  s->placed.own.count - (s->again != 0) + s->count - s->pending);
-    for (size_t i = 0; i < s->placed.segment_count && status >= 0; i++)
-        status = note_range(v, s->placed.segments[i]->payload, 0, s->placed.segments[i]->tokens);
-    return status;
+    const pc__placed_prompt *p = &s->placed;
+    PC__TRY_RETURN(note_range(v, s, 0, p->own.count - (s->again != 0) + s->count - s->pending));
+    for (size_t i = 0; i < p->segment_count; i++)
+        PC__TRY_RETURN(note_range(v, p->segments[i]->payload, 0, p->segments[i]->tokens));
+    return PC_OK;
 }
 
 static int by_memory(const void *a, const void *b)
@@ -83,18 +82,17 @@ pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats)
         return pc__fail(PC_ERR_INVALID, "pc_batch_get_stats: batch or stats is NULL");
     v.mem = &batch->model->context->mem;
     sum.sequences = batch->members.count;
-    for (size_t i = 0; i < batch->members.count && status >= 0; i++) {
+    for (size_t i = 0; i < batch->members.count; i++) {
         const pc_sequence *s = batch->members.items[i];
-        if (s->finish)
-            continue;
-        sum.running++;
-        if (s->placed.sequence)
-            status = pc__model_is_native(s->model) ? note_native(&v, s) : note_application(&v, s);
+        sum.running += !s->finish;
+        if (!s->finish && s->placed.sequence)
+            PC__TRY(pc__model_is_native(s->model) ? note_native(&v, s) : note_application(&v, s),
+                    done);
     }
-    if (status >= 0)
-        sum_ranges(&v, &sum);
+    sum_ranges(&v, &sum);
+    status = pc__result_write(stats, PC__V1_SIZE(pc_batch_stats, tokens_stored), &sum, sizeof sum,
+                              "pc_batch_stats");
+done:
     pc__free(v.mem, v.items);
-    return status < 0 ? status
-                      : pc__result_write(stats, PC__V1_SIZE(pc_batch_stats, tokens_stored), &sum,
-                                         sizeof sum, "pc_batch_stats");
+    return status;
 }

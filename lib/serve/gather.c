@@ -48,15 +48,12 @@ static pc_status look_up_ram(pc__gather *g)
     pc__request *r = g->request;
     for (size_t p = 0; g->cache && p < g->parts; p++) {
         pc__segment_facts facts;
-        pc_status status;
         if (!g->ops->needs(g, p) || !pc__part_is_kept(&r->prompt->parts[p]))
             continue;
         facts = g->ops->facts(g, p);
-        status = pc__segment_find(r->model, g->cache, facts.key, facts.tokens, facts.count,
-                                  &r->parts[p].segment);
-        if (status < 0)
-            return status;
-        r->parts[p].hit = status == PC_OK;
+        PC__TRY_RETURN(pc__segment_find(r->model, g->cache, facts.key, facts.tokens, facts.count,
+                                        &r->parts[p].segment));
+        r->parts[p].hit = r->parts[p].segment != NULL;
         r->parts[p].tier = PC_TIER_RAM;
     }
     return PC_OK;
@@ -65,8 +62,8 @@ static pc_status look_up_ram(pc__gather *g)
 static pc_status look_up_below(pc__gather *g)
 {
     pc__request *r = g->request;
-    pc_status status = pc__fetch_start(&g->fetch, r->model, g->cache, g->parts);
-    for (size_t p = 0; status >= 0 && p < g->fetch.count; p++) {
+    PC__TRY_RETURN(pc__fetch_start(&g->fetch, r->model, g->cache, g->parts));
+    for (size_t p = 0; p < g->fetch.count; p++) {
         pc__segment_facts facts;
         pc__id content;
         if (!pc__gather_is_missing(g, p) || !pc__part_is_kept(&r->prompt->parts[p]))
@@ -76,19 +73,18 @@ static pc_status look_up_below(pc__gather *g)
             content = g->ops->content(g, p);
             facts.content = &content;
         }
-        status = pc__fetch_look_up(&g->fetch, p, &facts, g->ops->cost(g, p));
+        PC__TRY_RETURN(pc__fetch_look_up(&g->fetch, p, &facts, g->ops->cost(g, p)));
     }
-    return status;
+    return PC_OK;
 }
 
 void pc__gather_load(pc__gather *g, size_t p)
 {
     pc__request_part *part = &g->request->parts[p];
-    uint32_t tier;
-    if (!pc__gather_is_missing(g, p) || pc__fetch_get(&g->fetch, p, &part->segment, &tier) != PC_OK)
+    if (!pc__gather_is_missing(g, p)
+        || pc__fetch_get(&g->fetch, p, &part->segment, &part->tier) != PC_OK)
         return;
     part->hit = 1;
-    part->tier = (uint8_t)tier;
     if (g->ops->loaded)
         g->ops->loaded(g, p);
 }
@@ -151,15 +147,13 @@ static int start_streams(pc__gather *g)
 {
     for (size_t p = 0; p < g->parts; p++) {
         pc__request_part *part = &g->request->parts[p];
-        uint32_t tier;
         if (!pc__fetch_is_pending(&g->fetch, p) || part->segment)
             continue;
-        if (pc__fetch_get_stream(&g->fetch, p, &part->segment, &tier) != PC_OK) {
+        if (pc__fetch_get_stream(&g->fetch, p, &part->segment, &part->tier) != PC_OK) {
             drop_streams(g);
             return 0;
         }
         part->hit = 1;
-        part->tier = (uint8_t)tier;
     }
     g->request->streams = g->fetch;
     g->fetch = (pc__fetch){.model = NULL};
@@ -215,9 +209,7 @@ pc_status pc__gather_find(pc__gather *g)
 pc_status pc__gather_compute(pc__gather *g)
 {
     double started = pc__now();
-    pc_status status = PC_OK;
-    if (misses_any(g))
-        status = g->ops->compute(g);
+    pc_status status = misses_any(g) ? g->ops->compute(g) : PC_OK;
     g->request->stats.seconds_encode += pc__now() - started;
     return status;
 }

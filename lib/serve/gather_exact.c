@@ -39,16 +39,16 @@ static pc_status name_parts(pc__gather *g)
     const pc__request *r = g->request;
     const pc_allocator *mem = &r->model->context->mem;
     pc__key_chain chain = {.model = r->model, .tenants = &e->tenants};
-    pc_status status = pc__request_tenants_init(&e->tenants, r->model, g->cache, PC_ENCODE_EXACT,
-                                                r->regime.key, r->options->salts,
-                                                r->options->salt_count);
     size_t parts = g->parts;
+    PC__TRY_RETURN(pc__request_tenants_init(&e->tenants, r->model, g->cache, PC_ENCODE_EXACT,
+                                            r->regime.key, r->options->salts,
+                                            r->options->salt_count));
     g->may_split = 1;
+    g->parts = 0;
     e->keys = pc__calloc(mem, parts, sizeof *e->keys);
     e->reasons = pc__calloc(mem, parts, sizeof *e->reasons);
-    if (status < 0 || !e->keys || !e->reasons)
-        return status < 0 ? status : PC_ERR_NOMEM;
-    g->parts = 0;
+    if (!e->keys || !e->reasons)
+        return PC_ERR_NOMEM;
     for (size_t p = 0; p < parts; p++)
         if (part_at(e, p)->count && pc__part_is_kept(part_at(e, p))) {
             g->parts = p + 1;
@@ -218,23 +218,22 @@ static pc_status keep_part(exact_gather *e, size_t p)
 
 static pc_status keep_parts(exact_gather *e)
 {
-    pc_status status = PC_OK;
-    for (size_t p = e->first; e->base.cache && p < e->end && status >= 0; p++) {
+    for (size_t p = e->first; e->base.cache && p < e->end; p++) {
         if (!part_at(e, p)->count || !pc__part_is_kept(part_at(e, p)))
             continue;
         if (e->reasons[p] == PC_REASON_NONE)
             e->reasons[p] = pc__fetch_reason(&e->base.fetch, p);
-        status = keep_part(e, p);
+        PC__TRY_RETURN(keep_part(e, p));
     }
-    return status;
+    return PC_OK;
 }
 
 /* An overtaken call is made once more, without the parts that were loaded. */
 static pc_status compute_missing(pc__gather *g)
 {
     exact_gather *e = (exact_gather *)g;
-    pc_status status = PC_OK;
-    for (size_t p = 0, end; p < g->parts && status >= 0; p = end) {
+    for (size_t p = 0, end; p < g->parts; p = end) {
+        pc_status status;
         pc__gather_load_all(g);
         end = call_end(e, p);
         if (end == p || !part_at(e, p)->count) {
@@ -242,14 +241,14 @@ static pc_status compute_missing(pc__gather *g)
             continue;
         }
         status = encode_parts(e, p, end);
-        if (status >= 0) {
-            status = keep_parts(e);
-        } else if (g->overtaken) {
+        if (status < 0 && !g->overtaken)
+            return status;
+        if (status < 0)
             end = p;
-            status = PC_OK;
-        }
+        else
+            PC__TRY_RETURN(keep_parts(e));
     }
-    return status;
+    return PC_OK;
 }
 
 static void judge_exact(pc__gather *g)

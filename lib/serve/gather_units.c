@@ -38,13 +38,10 @@ static pc_status name_leaves(pc__gather *g)
 {
     units_gather *u = (units_gather *)g;
     const pc__request *r = g->request;
-    pc_status status = pc__unit_work_init(&u->work, r->prompt->schema, g->cache,
-                                          r->options->encoding, &r->regime, r->options->salts,
-                                          r->options->salt_count);
+    PC__TRY_RETURN(pc__unit_work_init(&u->work, r->prompt->schema, g->cache, r->options->encoding,
+                                      &r->regime, r->options->salts, r->options->salt_count));
     u->work.cancelled = pc__gather_must_stop;
     u->work.cancel_user = u;
-    if (status < 0)
-        return status;
     u->leaf = pc__calloc(&r->model->context->mem, g->parts, sizeof *u->leaf);
     if (!u->leaf)
         return PC_ERR_NOMEM;
@@ -97,11 +94,11 @@ static void share_segment(pc__gather *g, size_t p)
 static pc_status share_hits(pc__gather *g)
 {
     units_gather *u = (units_gather *)g;
-    pc_status status = pc__unit_work_start(&u->work);
-    for (size_t p = 0; status >= 0 && p < g->parts; p++)
+    PC__TRY_RETURN(pc__unit_work_start(&u->work));
+    for (size_t p = 0; p < g->parts; p++)
         if (needs(g, p) && g->request->parts[p].segment)
             share_segment(g, p);
-    return status;
+    return PC_OK;
 }
 
 static int is_under_way(const pc__gather *g, size_t p)
@@ -118,8 +115,7 @@ static pc_status compute_part(units_gather *u, size_t p)
     pc__gather_load(g, p);
     if (!pc__gather_is_missing(g, p))
         return PC_OK;
-    if ((status = pc__gather_start(g)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__gather_start(g));
     u->unit = unit_of(u, p);
     if (!u->work.made[leaf]) {
         status = pc__unit_encode(&u->work, u->unit);
@@ -142,14 +138,13 @@ static pc_status compute_part(units_gather *u, size_t p)
 static pc_status compute_missing(pc__gather *g)
 {
     units_gather *u = (units_gather *)g;
-    pc_status status = PC_OK;
-    for (size_t p = 0; p < g->parts && status >= 0; p++)
+    for (size_t p = 0; p < g->parts; p++)
         if (u->work.recipe->has_lead && pc__gather_is_missing(g, p) && !unit_of(u, p))
-            status = compute_part(u, p);
-    for (size_t p = g->parts; p-- && status >= 0;)
+            PC__TRY_RETURN(compute_part(u, p));
+    for (size_t p = g->parts; p--;)
         if (pc__gather_is_missing(g, p))
-            status = compute_part(u, p);
-    return status;
+            PC__TRY_RETURN(compute_part(u, p));
+    return PC_OK;
 }
 
 /* Whether the part's states saw exactly what stands before it in this prompt, item by item. Then

@@ -29,9 +29,7 @@ static pc_status branch_samples(generating *g, uint32_t count)
     const pc_sampling *sampling = &g->samples[0]->generation.options.sampling;
     pc_status status = PC_OK;
     for (uint32_t i = 1; i < count; i++) {
-        status = pc__sequence_copy(&g->samples[i], g->samples[0], sampling, i);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__sequence_copy(&g->samples[i], g->samples[0], sampling, i));
         g->count++;
         memcpy(g->logits + i * g->vocab, g->logits, g->vocab * sizeof *g->logits);
     }
@@ -85,10 +83,8 @@ static pc_status check_arguments(const pc_prompt *prompt, pc_stats *stats)
 {
     static const pc_stats nothing = PC__STATS_START;
     if (stats) {
-        pc_status status = pc__result_write(stats, PC__V1_SIZE(pc_stats, seconds_decode), &nothing,
-                                            sizeof nothing, "pc_stats");
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__result_write(stats, PC__V1_SIZE(pc_stats, seconds_decode), &nothing,
+                                        sizeof nothing, "pc_stats"));
     }
     if (!prompt)
         return pc__fail(PC_ERR_INVALID, "pc_generate: prompt is NULL");
@@ -101,9 +97,8 @@ pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generat
     generating g = {0};
     pc__generation generation = {0};
     uint32_t samples;
-    pc_status status = check_arguments(prompt, stats);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(check_arguments(prompt, stats));
     g.mem = &prompt->model->context->mem;
     g.vocab = (size_t)prompt->model->info.vocab;
     PC__TRY(pc__generation_init(&generation, prompt->model, options, "pc_generate"), done);

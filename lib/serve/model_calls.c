@@ -32,19 +32,22 @@ static pc_status payload_bytes(const pc_model *model, void *payload, size_t coun
     return pc__model_status(model, "size", status);
 }
 
-pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload,
+pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload, int stored,
                            const int32_t *tokens, size_t count)
 {
+    pc__kv *run = payload;
     uint64_t bytes;
-    pc_status status = payload_bytes(model, payload, count, &bytes);
+    pc_status status = stored ? pc__model_keep(model, &run) : PC_OK;
     *out = NULL;
     if (status >= 0)
-        status = pc__segment_new(out, &model->context->mem, pc__model_payload(model), payload,
+        status = payload_bytes(model, run, count, &bytes);
+    if (status >= 0)
+        status = pc__segment_new(out, &model->context->mem, pc__model_payload(model), run,
                                  (void *)(uintptr_t)model, bytes, tokens, count);
     if (status >= 0)
         pc__model_ref(model);
     else
-        release_payload(model, payload);
+        release_payload(model, run);
     return status;
 }
 
@@ -65,18 +68,6 @@ static pc_status check_payloads(void *const *payloads, size_t count)
         if (!payloads[i])
             return pc__fail(PC_ERR_INTERNAL, "the model's encode gave no segment for range %zu", i);
     return PC_OK;
-}
-
-/* Wraps a payload of encode, in the format that is asked for. Released in any case. */
-static pc_status wrap_payload(pc_segment **out, const pc_model *model, void *payload, int kept,
-                              const int32_t *tokens, size_t count)
-{
-    pc__kv *run = payload;
-    pc_status status = kept ? pc__model_keep(model, &run) : PC_OK;
-    if (status >= 0)
-        return pc__wrap_segment(out, model, run, tokens, count);
-    release_payload(model, payload);
-    return status;
 }
 
 /* One call of an operation that may find no room. */
@@ -132,7 +123,7 @@ static pc_status call_model(const pc_model *model, pc_cache *cache, const model_
 }
 
 static pc_status encode_ranges(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                               int kept, pc_segment **segments)
+                               int stored, pc_segment **segments)
 {
     model_call call = {
         .operation = ENCODE, .args = args, .out_count = args->range_count, .tokens = args->count};
@@ -150,8 +141,8 @@ static pc_status encode_ranges(const pc_model *model, pc_cache *cache, const pc_
     for (size_t i = 0; i < args->range_count; i++) {
         const pc_token_range *range = &args->ranges[i];
         if (payloads[i] && status >= 0)
-            status = wrap_payload(&segments[i], model, payloads[i], kept,
-                                  args->tokens + range->first, range->count);
+            status = pc__wrap_segment(&segments[i], model, payloads[i], stored,
+                                      args->tokens + range->first, range->count);
         else if (payloads[i])
             release_payload(model, payloads[i]);
     }
@@ -161,17 +152,15 @@ static pc_status encode_ranges(const pc_model *model, pc_cache *cache, const pc_
 
 /* The threads of the cache keep still meanwhile, and it learns what computing takes. */
 pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                          int kept, pc_segment **segments, double *token_seconds)
+                          int stored, pc_segment **segments, double *token_seconds)
 {
     double started = pc__now(), seconds;
     pc_status status;
     for (size_t i = 0; i < args->range_count; i++)
         segments[i] = NULL;
-    if (cache)
-        pc__cache_request_running(cache, 1);
-    status = encode_ranges(model, cache, args, kept, segments);
-    if (cache)
-        pc__cache_request_running(cache, -1);
+    pc__cache_request_running(cache, 1);
+    status = encode_ranges(model, cache, args, stored, segments);
+    pc__cache_request_running(cache, -1);
     seconds = pc__now() - started;
     *token_seconds = args->count ? seconds / (double)args->count : 0;
     if (status >= 0 && cache)

@@ -10,10 +10,10 @@
 #include "store/cache.h"
 
 /* Segments [range_count] become counted segments with the tokens of their ranges, all or none.
- * `kept`: in the format in which the model's segments are kept, else as computed. *token_seconds:
- * what a token took. */
+ * `stored`: in the format in which the model's segments are stored, else as computed.
+ * *token_seconds: the time of one token. */
 pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                          int kept, pc_segment **segments, double *token_seconds);
+                          int stored, pc_segment **segments, double *token_seconds);
 pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache, void **sequence);
 pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence,
                           const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi);
@@ -22,14 +22,14 @@ pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
 pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args);
 void pc__call_drop(const pc_model *model, void *sequence); /* NULL: does nothing */
 
-/* Its states are less than what was computed: kept in I8, or through a lossy codec. */
+/* Its states are less exact than computed ones: stored in I8, or through a lossy codec. */
 int pc__segment_is_lossy(const pc_segment *segment);
 /* As pc__cache_get; PC_MISS if this model cannot use what RAM has. Another application's runtime or
  * model with the same fingerprint may have put states there by the same key. */
 pc_status pc__segment_find(const pc_model *model, pc_cache *cache, const pc__id *key,
                            const int32_t *tokens, size_t count, pc_segment **out);
-/* Wraps a payload of the model's (released in any case). */
-pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload,
+/* Wraps a payload of the model's (released in any case); `stored`: as for pc__call_encode. */
+pc_status pc__wrap_segment(pc_segment **out, const pc_model *model, void *payload, int stored,
                            const int32_t *tokens, size_t count);
 
 #endif

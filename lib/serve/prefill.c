@@ -13,12 +13,13 @@
 #include "serve/prefill.h"
 #include "serve/visibility.h"
 
-/* What the call keeps for one input. */
+/* The state of one input. */
 typedef struct prefill_item {
     pc__maps maps;          /* of a hit */
     pc__memo_layers layers; /* if it is looked up layer by layer */
     pc__kv *run;            /* where states are wanted */
     uint8_t verify;         /* a hit that is computed in full, too */
+    double loss;            /* if it is */
 } prefill_item;
 
 typedef struct prefill_work {
@@ -32,8 +33,7 @@ typedef struct prefill_work {
     pc__memo_found *found;      /* [count] for pc__memo_find */
     pc__prefill_input *prompts; /* [count] for pc__prefill_batch_run */
     int by_layer;               /* some inputs are looked up layer by layer */
-    int measures; /* the call has a threshold of its own: nothing is counted or verified */
-    double threshold;
+    const double *threshold; /* of the call: nothing is counted or verified; NULL: the buckets' */
     /* pc__prefill_hit: one input, computed only if it is or may be a hit; its run is not made a
      * segment. */
     int only_hit;
@@ -43,11 +43,8 @@ typedef struct prefill_work {
 
 static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_options *options)
 {
-    pc_status status = pc__options_read(out, sizeof *out,
-                                        PC__V1_SIZE(pc_prefill_options, threshold), options,
-                                        "pc_prefill_options");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_prefill_options, threshold),
+                                    options, "pc_prefill_options"));
     if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_MAPS))
         return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx",
                         (unsigned long long)out->flags);
@@ -60,11 +57,9 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
 
 static pc_status check_prefill(const prefill_work *w)
 {
-    pc_status status;
     if (!w->model || (!w->inputs && w->count))
         return pc__fail(PC_ERR_INVALID, "pc_prefill: model or inputs is NULL");
-    if ((status = pc__model_check_native(w->model, "pc_prefill")) < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_check_native(w->model, "pc_prefill"));
     if (w->options.logits && !w->logits)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: the model has no head that gives logits");
     if (w->options.segments && !pc__model_is_causal(w->model))
@@ -106,21 +101,23 @@ static pc_status reserve_results(prefill_work *w)
     return PC_OK;
 }
 
+/* NULL: no memory. */
+static float *own_row(const prefill_work *w, float **own, size_t i, size_t width)
+{
+    if (!*own)
+        *own = pc__calloc(&w->model->context->mem, w->count, width * sizeof(float));
+    return *own ? *own + i * width : NULL;
+}
+
 /* Verification compares results that the caller may not ask for. */
 static pc_status reserve_checked(prefill_work *w, size_t i)
 {
-    const pc_allocator *mem = &w->model->context->mem;
-    if (w->hidden && !w->own_embeddings && !w->options.embeddings
-        && !(w->own_embeddings = pc__calloc(mem, w->count, w->hidden * sizeof(float))))
-        return PC_ERR_NOMEM;
-    if (w->logits && !w->own_logits && !w->options.logits
-        && !(w->own_logits = pc__calloc(mem, w->count, w->logits * sizeof(float))))
-        return PC_ERR_NOMEM;
-    if (!w->prompts[i].embedding)
-        w->prompts[i].embedding = w->own_embeddings + i * w->hidden;
-    if (!w->prompts[i].logits && w->logits)
-        w->prompts[i].logits = w->own_logits + i * w->logits;
-    return PC_OK;
+    pc__prefill_input *prompt = &w->prompts[i];
+    if (!prompt->embedding)
+        prompt->embedding = own_row(w, &w->own_embeddings, i, w->hidden);
+    if (!prompt->logits && w->logits)
+        prompt->logits = own_row(w, &w->own_logits, i, w->logits);
+    return prompt->embedding && (prompt->logits || !w->logits) ? PC_OK : PC_ERR_NOMEM;
 }
 
 static const void *layer_map(void *user, size_t prompt, int32_t layer, const float *x)
@@ -135,23 +132,22 @@ static const void *layer_map(void *user, size_t prompt, int32_t layer, const flo
 static pc_status expect_layers(prefill_work *w, size_t i)
 {
     w->by_layer = 1;
-    w->items[i].layers = (pc__memo_layers){.input = &w->inputs[i],
-                                           .threshold = w->measures ? &w->threshold : NULL,
-                                           .found = &w->found[i]};
-    pc__memo_shape(w->options.memo, w->inputs[i].count, &w->prompts[i].shape);
+    w->items[i].layers = (pc__memo_layers){
+        .input = &w->inputs[i], .threshold = w->threshold, .found = &w->found[i]};
+    w->prompts[i].shape = pc__memo_shape(w->options.memo, w->inputs[i].count);
     w->how.choose = layer_map;
     w->how.choose_user = w;
-    return w->measures ? PC_OK : reserve_checked(w, i);
+    return w->threshold ? PC_OK : reserve_checked(w, i);
 }
 
-/* Kept outputs can replace all results that are asked for. */
+/* Stored outputs can replace all results that are asked for. */
 static int may_use_outputs(const prefill_work *w)
 {
     return (w->options.embeddings || w->options.logits) && !keeps_states(w)
            && !(w->options.flags & PC_PREFILL_MAPS);
 }
 
-/* The outputs of the same prompt. PC_MISS: not all are kept. */
+/* The outputs of the same prompt. PC_MISS: not all are stored. */
 static pc_status use_outputs(prefill_work *w, size_t i)
 {
     pc__prefill_input *prompt = &w->prompts[i];
@@ -173,10 +169,8 @@ static pc_status look_up_memo(prefill_work *w)
     pc_memo *memo = w->options.memo;
     pc__memo_times times;
     pc_status status;
-    w->measures = w->options.threshold != 0;
-    w->threshold = w->options.threshold;
-    status = pc__memo_find(memo, w->inputs, w->count, w->measures ? &w->threshold : NULL, w->found,
-                           &times);
+    w->threshold = w->options.threshold != 0 ? &w->options.threshold : NULL;
+    status = pc__memo_find(memo, w->inputs, w->count, w->threshold, w->found, &times);
     double begun = pc__now();
     for (size_t i = 0; i < w->count && status >= 0; i++) {
         pc_status reused;
@@ -196,8 +190,8 @@ static pc_status look_up_memo(prefill_work *w)
         if (reused < 0)
             return reused;
         w->prompts[i].maps = w->items[i].maps.layer;
-        pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
-        w->items[i].verify = !w->measures && !w->found[i].same
+        w->prompts[i].shape = pc__memo_shape(memo, w->inputs[i].count);
+        w->items[i].verify = !w->threshold && !w->found[i].same
                              && pc__memo_wants_verification(memo, w->found[i].bucket);
         if (w->items[i].verify)
             status = reserve_checked(w, i);
@@ -219,10 +213,10 @@ static void count_hits(prefill_work *w)
         w->stats.hit_tokens += hit ? w->inputs[i].count : 0;
         w->stats.seconds_features += item->layers.times.features;
         w->stats.seconds_search += item->layers.times.search;
-        if (w->found[i].by_layer && hit && !w->measures)
+        if (w->found[i].by_layer && hit && !w->threshold)
             item->verify = pc__memo_wants_verification(w->options.memo, w->found[i].bucket) != 0;
     }
-    if (!w->measures)
+    if (!w->threshold)
         pc__memo_count(w->options.memo, w->stats.hits, w->stats.output_hits,
                        w->count - w->stats.hits);
 }
@@ -235,27 +229,25 @@ static pc_status verify_hit(prefill_work *w, size_t i)
     uint32_t bucket = w->found[i].bucket;
     float *slab = pc__calloc(mem, w->hidden + w->logits, sizeof *slab);
     pc__kv *run = NULL;
-    double loss;
-    pc_status status = slab ? PC_OK : PC_ERR_NOMEM;
+    prefill_item *item = &w->items[i];
+    pc_status status = PC_ERR_NOMEM;
+    if (!slab)
+        return status;
     full.embedding = slab;
     full.logits = w->logits ? slab + w->hidden : NULL;
     full.run = keeps_states(w) ? &run : NULL;
-    if (status >= 0)
-        status = pc__prefill_batch_run(w->model, &full, 1, &w->how);
-    if (status >= 0 && run) {
-        pc__kv_unref(w->items[i].run);
-        w->items[i].run = run;
+    PC__TRY(pc__prefill_batch_run(w->model, &full, 1, &w->how), done);
+    if (run) {
+        pc__kv_unref(item->run);
+        item->run = run;
     }
-    if (status >= 0) {
-        loss = pc__prefill_loss(pc__memo_loss_kind(w->options.memo, bucket), full.embedding,
-                                hit->embedding, w->hidden, full.logits, hit->logits, w->logits);
-        pc__memo_verified(w->options.memo, bucket, loss);
-        memcpy(hit->embedding, full.embedding, w->hidden * sizeof(float));
-        if (hit->logits)
-            memcpy(hit->logits, full.logits, w->logits * sizeof(float));
-        if (w->options.results)
-            w->options.results[i].loss = loss;
-    }
+    item->loss = pc__prefill_loss(pc__memo_loss_kind(w->options.memo, bucket), full.embedding,
+                                  hit->embedding, w->hidden, full.logits, hit->logits, w->logits);
+    pc__memo_verified(w->options.memo, bucket, item->loss);
+    memcpy(hit->embedding, full.embedding, w->hidden * sizeof(float));
+    if (hit->logits)
+        memcpy(hit->logits, full.logits, w->logits * sizeof(float));
+done:
     pc__free(mem, slab);
     return status;
 }
@@ -269,24 +261,24 @@ static int is_approximate(const prefill_work *w, size_t i)
 /* States as segments, all or none. Those from other maps are marked lossy. */
 static pc_status make_segments(prefill_work *w)
 {
+    pc_segment **segments = w->options.segments;
     pc_status status = PC_OK;
     pc__visibility nothing;
     pc__visibility_start(&nothing);
-    for (size_t i = 0; w->options.segments && i < w->count && status >= 0; i++) {
-        status = pc__model_keep(w->model, &w->items[i].run);
-        if (status < 0)
-            break;
-        status = pc__wrap_segment(&w->options.segments[i], w->model, w->items[i].run,
-                                  w->inputs[i].tokens, w->inputs[i].count);
+    for (size_t i = 0; segments && i < w->count; i++) {
+        pc__kv *run = w->items[i].run;
         w->items[i].run = NULL; /* the segment's, or gone */
-        if (status >= 0)
-            w->options.segments[i]->lossy |= is_approximate(w, i) != 0;
-        if (status >= 0)
-            status = pc__visibility_note(&nothing, w->options.segments[i], 0);
+        PC__TRY(pc__wrap_segment(&segments[i], w->model, run, 1, w->inputs[i].tokens,
+                                 w->inputs[i].count),
+                fail);
+        segments[i]->lossy |= is_approximate(w, i) != 0;
+        PC__TRY(pc__visibility_note(&nothing, segments[i], 0), fail);
     }
-    for (size_t i = 0; status < 0 && i < w->count; i++) {
-        pc__segment_unref(w->options.segments[i]);
-        w->options.segments[i] = NULL;
+    return PC_OK;
+fail:
+    for (size_t i = 0; i < w->count; i++) {
+        pc__segment_unref(segments[i]);
+        segments[i] = NULL;
     }
     return status;
 }
@@ -294,19 +286,20 @@ static pc_status make_segments(prefill_work *w)
 static void write_results(const prefill_work *w)
 {
     for (size_t i = 0; w->options.results && i < w->count; i++) {
-        pc_memo_result *r = &w->options.results[i];
         const prefill_item *item = &w->items[i];
-        double loss = item->verify ? r->loss : 0;
-        *r = (pc_memo_result){.record = w->found[i].id,
-                              .similarity = w->found[i].similarity,
-                              .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE};
-        r->exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT;
-        r->verified = item->verify;
-        r->layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers : item->layers.layers;
-        r->loss = loss;
-        r->reuse = w->prompts[i].is_done ? PC_REUSE_OUTPUT
-                   : r->layers           ? PC_REUSE_MAPS
-                                         : PC_REUSE_NONE;
+        uint32_t layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers
+                                             : item->layers.layers;
+        w->options.results[i] = (pc_memo_result){
+            .exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT,
+            .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE,
+            .record = w->found[i].id,
+            .similarity = w->found[i].similarity,
+            .verified = item->verify,
+            .layers = layers,
+            .loss = item->loss,
+            .reuse = w->prompts[i].is_done ? PC_REUSE_OUTPUT
+                     : layers              ? PC_REUSE_MAPS
+                                           : PC_REUSE_NONE};
     }
 }
 
@@ -398,9 +391,8 @@ pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count
 {
     prefill_work w = {
         .model = model, .inputs = inputs, .count = count, .stats = PC_PREFILL_STATS_INIT};
-    pc_status status = begin_prefill(&w, options);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(begin_prefill(&w, options));
     status = run_prefill(&w);
     end_prefill(&w);
     if (status >= 0 && stats)

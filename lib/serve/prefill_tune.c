@@ -205,17 +205,14 @@ pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
 {
     tuning t = {.memo = memo, .inputs = inputs, .count = count};
     const pc_allocator *mem;
-    pc_status status = pc__memo_work_read(&t.work, work);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__memo_work_read(&t.work, work));
     if (memo) {
         t.model = pc__memo_model(memo);
         t.hidden = (size_t)t.model->info.hidden;
         t.logits = pc__prefill_batch_logits(t.model);
     }
-    status = check_tuning(&t);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_tuning(&t));
     mem = &t.model->context->mem;
     t.trials = pc__calloc(mem, count, sizeof *t.trials);
     t.both = pc__calloc(mem, 2 * AT_ONCE, (t.hidden + t.logits) * sizeof *t.both);

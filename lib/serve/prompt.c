@@ -290,15 +290,14 @@ pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char
 {
     int32_t *tokens;
     size_t count;
-    pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_text: out is NULL");
     *out = NULL;
     if (!model || (!text && size))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_text: model or text is NULL");
-    status = pc__model_tokens(model, text ? text : "", size, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS,
-                              &tokens, &count);
-    return status < 0 ? status : from_tokens(out, model, tokens, count);
+    PC__TRY_RETURN(pc__model_tokens(model, text ? text : "", size,
+                                    PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS, &tokens, &count));
+    return from_tokens(out, model, tokens, count);
 }
 
 size_t pc_prompt_part_count(const pc_prompt *prompt)

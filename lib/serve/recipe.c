@@ -12,10 +12,8 @@ typedef struct recipe_builder {
 
 static pc_status add_unit(pc__recipe *r, const char *name, int sees_lead, pc__unit **out)
 {
-    pc_status status = pc__grow(&r->mem, (void **)&r->units, &r->unit_capacity, r->unit_count + 1,
-                                sizeof *r->units);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__grow(&r->mem, (void **)&r->units, &r->unit_capacity, r->unit_count + 1,
+                            sizeof *r->units));
     *out = &r->units[r->unit_count++];
     memset(*out, 0, sizeof **out);
     (*out)->name = name;
@@ -26,21 +24,15 @@ static pc_status add_unit(pc__recipe *r, const char *name, int sees_lead, pc__un
 static pc_status add_item(pc__recipe *r, pc__unit *unit, const pc__node *node, int keep)
 {
     size_t capacity = unit->capacity, leaf = PC__NO_LEAF;
-    pc_status status;
     if (!node->token_count)
         return PC_OK;
-    status = pc__grow(&r->mem, (void **)&unit->leaf, &capacity, unit->count + 1,
-                      sizeof *unit->leaf);
-    if (status >= 0)
-        status = pc__grow(&r->mem, (void **)&unit->items, &unit->capacity, unit->count + 1,
-                          sizeof(*unit->items));
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(
+        pc__grow(&r->mem, (void **)&unit->leaf, &capacity, unit->count + 1, sizeof *unit->leaf));
+    PC__TRY_RETURN(pc__grow(&r->mem, (void **)&unit->items, &unit->capacity, unit->count + 1,
+                            sizeof(*unit->items)));
     if (keep && node->kind == PC__NODE_TEXT && !node->uncached) {
-        status = pc__grow(&r->mem, (void **)&r->leaves, &r->leaf_capacity, r->leaf_count + 1,
-                          sizeof *r->leaves);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__grow(&r->mem, (void **)&r->leaves, &r->leaf_capacity, r->leaf_count + 1,
+                                sizeof *r->leaves));
         leaf = r->leaf_count++;
         r->leaves[leaf] = (pc__leaf){(size_t)(unit - r->units), unit->count};
     }
@@ -72,8 +64,7 @@ static int holds_tokens(const pc__node *node)
 static pc_status root_units(recipe_builder *b, int lead_only, int skip_lead, int sees_lead)
 {
     const pc__node *root = b->tree->root;
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < root->child_count && status >= 0; i++) {
+    for (size_t i = 0; i < root->child_count; i++) {
         pc__unit *unit;
         size_t first = i;
         if (!holds_tokens(root->children[i]))
@@ -82,31 +73,28 @@ static pc_status root_units(recipe_builder *b, int lead_only, int skip_lead, int
             i++;
         if ((lead_only && first) || (skip_lead && !first))
             continue;
-        status = add_unit(b->recipe, "", sees_lead, &unit);
-        for (size_t c = first; c <= i && status >= 0; c++)
-            status = add_item(b->recipe, unit, root->children[c], 1);
-        if (status >= 0)
-            drop_if_empty(b->recipe);
+        PC__TRY_RETURN(add_unit(b->recipe, "", sees_lead, &unit));
+        for (size_t c = first; c <= i; c++)
+            PC__TRY_RETURN(add_item(b->recipe, unit, root->children[c], 1));
+        drop_if_empty(b->recipe);
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status module_units(recipe_builder *b, int sees_lead)
 {
-    pc_status status = PC_OK;
-    for (size_t n = 0; n < b->tree->node_count && status >= 0; n++) {
+    for (size_t n = 0; n < b->tree->node_count; n++) {
         const pc__node *module = b->tree->nodes[n];
         pc__unit *unit;
         if (module->kind != PC__NODE_MODULE || module == b->tree->root)
             continue;
-        status = add_unit(b->recipe, module->path, sees_lead, &unit);
-        for (size_t c = 0; c < module->child_count && status >= 0; c++)
+        PC__TRY_RETURN(add_unit(b->recipe, module->path, sees_lead, &unit));
+        for (size_t c = 0; c < module->child_count; c++)
             if (holds_tokens(module->children[c]))
-                status = add_item(b->recipe, unit, module->children[c], 1);
-        if (status >= 0)
-            drop_if_empty(b->recipe);
+                PC__TRY_RETURN(add_item(b->recipe, unit, module->children[c], 1));
+        drop_if_empty(b->recipe);
     }
-    return status;
+    return PC_OK;
 }
 
 static int by_node_start(const void *a, const void *b)
@@ -161,24 +149,23 @@ static int keep_for_set(const pc__scaffold *set, const pc__node *node)
 static pc_status add_layout(recipe_builder *b, size_t unit, const pc__node *module,
                             const pc__node *member, const pc__scaffold *set)
 {
-    pc_status status = PC_OK;
-    for (size_t c = 0; c < module->child_count && status >= 0; c++) {
-        const pc__node *child = module->children[c];
+    for (size_t c = 0; c < module->child_count; c++) {
+        const pc__node *child = module->children[c], *pick = child;
         if (holds_tokens(child)) {
             int keep = set ? keep_for_set(set, child) : lies_inside(child, member);
-            status = add_item(b->recipe, &b->recipe->units[unit], child, keep);
-        } else if (child->kind == PC__NODE_MODULE) {
-            status = add_layout(b, unit, child, member, set);
-        } else {
-            const pc__node *pick = child->default_member;
+            PC__TRY_RETURN(add_item(b->recipe, &b->recipe->units[unit], child, keep));
+            continue;
+        }
+        if (child->kind == PC__NODE_UNION) {
+            pick = child->default_member;
             for (size_t m = 0; m < child->child_count; m++)
                 if (b->chosen[child->children[m]->index])
                     pick = child->children[m];
-            if (pick)
-                status = add_layout(b, unit, pick, member, set);
         }
+        if (pick)
+            PC__TRY_RETURN(add_layout(b, unit, pick, member, set));
     }
-    return status;
+    return PC_OK;
 }
 
 static void choose_members(recipe_builder *b, const pc__node *node)
@@ -191,59 +178,52 @@ static pc_status layout_unit(recipe_builder *b, const pc__node *member, const pc
 {
     pc__unit *unit;
     const pc__node *named = set ? set->modules[0] : member;
-    pc_status status = add_unit(b->recipe, named->path, 0, &unit);
+    PC__TRY_RETURN(add_unit(b->recipe, named->path, 0, &unit));
     memset(b->chosen, 0, b->tree->node_count);
-    if (set)
-        for (size_t m = 0; m < set->count; m++)
-            choose_members(b, set->modules[m]);
-    else
-        choose_members(b, member);
-    if (status >= 0)
-        status = add_layout(b, b->recipe->unit_count - 1, b->tree->root, member, set);
-    if (status >= 0 && !set)
+    choose_members(b, member);
+    for (size_t m = 0; set && m < set->count; m++)
+        choose_members(b, set->modules[m]);
+    PC__TRY_RETURN(add_layout(b, b->recipe->unit_count - 1, b->tree->root, member, set));
+    if (!set)
         drop_if_empty(b->recipe);
-    return status;
+    return PC_OK;
 }
 
 static pc_status joint_units(recipe_builder *b)
 {
-    pc_status status = layout_unit(b, b->tree->root, NULL);
-    for (size_t n = 0; n < b->tree->node_count && status >= 0; n++) {
+    PC__TRY_RETURN(layout_unit(b, b->tree->root, NULL));
+    for (size_t n = 0; n < b->tree->node_count; n++) {
         const pc__node *node = b->tree->nodes[n];
         if (node->parent && node->parent->kind == PC__NODE_UNION
             && node->parent->default_member != node)
-            status = layout_unit(b, node, NULL);
+            PC__TRY_RETURN(layout_unit(b, node, NULL));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status single_units(recipe_builder *b)
 {
-    int sink = b->recipe->encoding == PC_ENCODE_SINK, lead;
-    pc_status status = sink ? root_units(b, 1, 0, 0) : PC_OK;
+    int lead;
+    if (b->recipe->encoding == PC_ENCODE_SINK)
+        PC__TRY_RETURN(root_units(b, 1, 0, 0));
     b->recipe->has_lead = lead = b->recipe->unit_count != 0;
-    if (status >= 0)
-        status = root_units(b, 0, lead, lead);
-    if (status >= 0)
-        status = module_units(b, lead);
-    return status;
+    PC__TRY_RETURN(root_units(b, 0, lead, lead));
+    return module_units(b, lead);
 }
 
 static pc_status build_units(recipe_builder *b)
 {
     pc__recipe *r = b->recipe;
     int joint = r->encoding == PC_ENCODE_JOINT;
-    pc_status status = joint ? joint_units(b) : single_units(b);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(joint ? joint_units(b) : single_units(b));
     for (size_t l = 0; l < r->leaf_count; l++)
         r->node_leaf[pc__leaf_node(r, l)->index] = l;
     r->first_scaffold = r->unit_count;
     r->scaffold_count = b->tree->scaffold_count;
-    for (size_t s = 0; s < b->tree->scaffold_count && status >= 0; s++)
-        status = joint ? layout_unit(b, b->tree->root, &b->tree->scaffolds[s])
-                       : set_unit(b, &b->tree->scaffolds[s], r->has_lead);
-    return status;
+    for (size_t s = 0; s < b->tree->scaffold_count; s++)
+        PC__TRY_RETURN(joint ? layout_unit(b, b->tree->root, &b->tree->scaffolds[s])
+                             : set_unit(b, &b->tree->scaffolds[s], r->has_lead));
+    return PC_OK;
 }
 
 pc_status pc__recipe_new(pc__recipe **out, const pc_allocator *mem, const pc__schema_tree *tree,

@@ -1,5 +1,5 @@
 /* A request on its way from a resolved prompt to its first logits: the state that its steps share.
- * request_run.c has their order.
+ * request.c has their order.
  *
  * Every part of the prompt either has a segment or its tokens are computed. Single tokens of a
  * segment may be computed again, so that they see what stands before them in this prompt. */
@@ -8,6 +8,7 @@
 
 #include "serve/fetch.h"
 #include "serve/generate.h"
+#include "serve/placed_prompt.h"
 #include "serve/prompt.h"
 
 /* Statistics of a request that has not begun. */
@@ -18,8 +19,8 @@
 typedef struct pc__request_part {
     pc_segment *segment; /* counted; NULL: none */
     size_t first;        /* index of the part's first token in `again` */
-    uint8_t hit;         /* the segment came from the cache */
-    uint8_t tier;        /* PC_TIER_… that it came from */
+    uint32_t hit;        /* the segment came from the cache */
+    uint32_t tier;       /* PC_TIER_… that it came from */
 } pc__request_part;
 
 typedef struct pc__request {
@@ -43,8 +44,9 @@ typedef struct pc__request {
 pc_status pc__request_init(pc__request *request, const pc_prompt *prompt, pc_cache *cache,
                            const pc__generation *generation, size_t pushed);
 void pc__request_end(pc__request *request); /* zeroed: does nothing */
-/* As if nothing had been gathered, but for the time that it took since `started`. */
-void pc__request_reset(pc__request *request, double started, uint32_t stream_failure);
+/* Gathers segments, repairs, attaches and computes. *out holds all of the result, and the request
+ * may be ended; logits [vocab] are those behind the last token. On failure *out is zeroed. */
+pc_status pc__request_run(pc__request *request, pc__placed_prompt *out, float *logits);
 /* PC_ERR_CANCELLED if the caller wants no more. */
 pc_status pc__request_poll(const pc__request *request);
 
@@ -54,10 +56,6 @@ int pc__request_is_fresh(const pc__request *request);
 int pc__request_reuses_nothing(const pc__request *request);
 /* All states have seen what stands before them in this prompt. */
 int pc__request_sees_all(const pc__request *request);
-
-/* The prompt's last token by position: its part, SIZE_MAX if there is none, and the position behind
- * it. */
-size_t pc__request_last_part(const pc__request *request, int64_t *next_position);
 
 /* Statistics (request_stats.c). The part was not reused; the first such part gives the reason. */
 void pc__request_missed(pc__request *request, size_t part, uint32_t reason);

@@ -1,5 +1,5 @@
 /* A request asks its memo, and goes on from a hit. */
-#include "serve/request_memo.h"
+#include "serve/request_internal.h"
 
 #include <string.h>
 
@@ -52,19 +52,16 @@ pc_status pc__request_ask_memo(pc__request *r, float *logits, pc__memo_answer *o
         r->stats.memo.reason = PC_REASON_AT_HAND;
         return PC_OK;
     }
-    if ((status = pc__request_poll(r)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__request_poll(r));
     options.memo = r->options->memo;
     options.threshold = r->options->memo_threshold;
     options.logits = logits;
     options.results = &result;
     options.cancelled = r->options->cancelled;
     options.cancel_user = r->options->cancel_user;
-    if (r->cache)
-        pc__cache_request_running(r->cache, 1);
+    pc__cache_request_running(r->cache, 1);
     status = pc__prefill_hit(r->model, &input, &options, &out->states, &times);
-    if (r->cache)
-        pc__cache_request_running(r->cache, -1);
+    pc__cache_request_running(r->cache, -1);
     if (status >= 0)
         note_memo(r, &result, &times);
     out->approximate = status == PC_OK && result.exactness == PC_APPROXIMATE;

@@ -89,9 +89,7 @@ pc_status pc__sampler_init(pc__sampler *s, const pc_allocator *mem, const pc_sam
 
 pc_status pc__sampler_copy(pc__sampler *to, const pc__sampler *from)
 {
-    pc_status status = pc__sampler_init(to, from->mem, &from->options, 0, from->vocab);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__sampler_init(to, from->mem, &from->options, 0, from->vocab));
     memcpy(to->state, from->state, sizeof to->state);
     if (from->penalised)
         memcpy(to->penalised, from->penalised, from->vocab);

@@ -89,11 +89,8 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
 pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_options *options,
                                   const pc_schema *schema, const pc_cache *cache, const char *call)
 {
-    pc_status status = pc__options_read(out, sizeof *out,
-                                        PC__V1_SIZE(pc_encode_options, progress_user), options,
-                                        "pc_encode_options");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_encode_options, progress_user),
+                                    options, "pc_encode_options"));
     if (!schema || !cache)
         return pc__fail(PC_ERR_INVALID, "%s: schema or cache is NULL", call);
     if (out->reserved || out->encoding > PC_ENCODE_EXACT)

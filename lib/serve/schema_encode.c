@@ -104,13 +104,10 @@ static pc_status encode_unit(schema_encoding *e, size_t index)
 static pc_status encode_units(schema_encoding *e)
 {
     for (; e->done < e->work.recipe->unit_count; e->done++) {
-        pc_status status;
         if (report_progress(e))
             return pc__callback_cancelled("pc_schema_encode: cancelled after %zu of %zu", e->done,
                                           e->work.recipe->unit_count);
-        status = encode_unit(e, e->done);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(encode_unit(e, e->done));
     }
     report_progress(e);
     return e->work.refused ? PC_MISS : PC_OK;
@@ -139,10 +136,9 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
 {
     schema_encoding e = {0};
     pc__request_regime regime;
-    pc_status status = pc__encode_options_read(&e.options, options, schema, cache,
-                                               "pc_schema_encode");
-    if (status < 0 || (status = check_encode(schema, &e.options)) < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__encode_options_read(&e.options, options, schema, cache, "pc_schema_encode"));
+    PC__TRY_RETURN(check_encode(schema, &e.options));
     regime = pc__regime_for_length(schema->model, e.options.rope_regime_length,
                                    schema->tree->length);
     e.work.ttl = e.options.ttl_seconds;

@@ -15,9 +15,7 @@ static const char plain_format[] = PC__RELAY_SYSTEM PC__RELAY_USER;
 pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **format, size_t *size)
 {
     size_t mark;
-    pc_status status = pc__file_read(mem, path, LIMIT_BYTES, format, size);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__file_read(mem, path, LIMIT_BYTES, format, size));
     mark = pc__utf8_mark(*format, *size);
     *size -= mark;
     memmove(*format, *format + mark, *size);
@@ -136,12 +134,11 @@ pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const 
                                 size_t given_count)
 {
     static const int32_t none[1];
-    pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: out is NULL");
     *out = NULL;
     if (!schema || (!given && given_count))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema or tokens is NULL");
-    status = pc__check_tokens(schema->model, "pc_prompt_fill_tokens", given, given_count);
-    return status < 0 ? status : fill_slot(out, schema, NULL, given ? given : none, given_count);
+    PC__TRY_RETURN(pc__check_tokens(schema->model, "pc_prompt_fill_tokens", given, given_count));
+    return fill_slot(out, schema, NULL, given ? given : none, given_count);
 }

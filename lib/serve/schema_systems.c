@@ -142,11 +142,10 @@ pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cach
     *out = NULL;
     if (!model || !cache)
         return pc__fail(PC_ERR_INVALID, "pc_systems_new: model or cache is NULL");
-    status = pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_systems_options, flags), options,
-                              "pc_systems_options");
-    if (status < 0 || (status = check_systems_options(&o)) < 0
-        || (status = pc__model_can_go_on(model)) < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_systems_options, flags), options,
+                                    "pc_systems_options"));
+    PC__TRY_RETURN(check_systems_options(&o));
+    PC__TRY_RETURN(pc__model_can_go_on(model));
     s = pc__calloc(&model->context->mem, 1, sizeof *s);
     if (!s)
         return PC_ERR_NOMEM;
@@ -201,14 +200,11 @@ static pc_status encode_entry(const pc_systems *s, system_entry *e)
     const pc__recipe *recipe;
     pc__request_regime regime = pc__regime_for_length(s->model, s->rope_regime_length,
                                                       e->schema->tree->length);
-    pc_status status;
     o.encoding = s->encoding;
     o.rope_regime_length = s->rope_regime_length;
-    if ((status = pc_schema_encode(e->schema, s->cache, &o)) < 0
-        || (status = pc__schema_recipe(e->schema, s->encoding, &recipe)) < 0
-        || (status = pc__schema_keys(e->schema, recipe, s->cache, regime.key, NULL, 0, &e->keys))
-               < 0)
-        return status;
+    PC__TRY_RETURN(pc_schema_encode(e->schema, s->cache, &o));
+    PC__TRY_RETURN(pc__schema_recipe(e->schema, s->encoding, &recipe));
+    PC__TRY_RETURN(pc__schema_keys(e->schema, recipe, s->cache, regime.key, NULL, 0, &e->keys));
     return pin_entry(s, e);
 }
 
@@ -243,9 +239,8 @@ static pc_status fill_entry(pc_systems *s, const char *name, pc_schema *schema)
 pc_status pc_systems_fill(pc_systems *systems, const char *name, const char *text, size_t size)
 {
     pc_schema *schema;
-    pc_status status = check_name("pc_systems_fill", systems, name);
-    if (status < 0 || (status = make_schema(systems, name, text, size, NULL, 0, &schema)) < 0)
-        return status;
+    PC__TRY_RETURN(check_name("pc_systems_fill", systems, name));
+    PC__TRY_RETURN(make_schema(systems, name, text, size, NULL, 0, &schema));
     return fill_entry(systems, name, schema);
 }
 
@@ -253,20 +248,16 @@ pc_status pc_systems_fill_tokens(pc_systems *systems, const char *name, const in
                                  size_t count)
 {
     pc_schema *schema;
-    pc_status status = check_name("pc_systems_fill_tokens", systems, name);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_name("pc_systems_fill_tokens", systems, name));
     if (!tokens)
         return pc__fail(PC_ERR_INVALID, "pc_systems_fill_tokens: tokens is NULL");
-    status = make_schema(systems, name, NULL, 0, tokens, count, &schema);
-    return status < 0 ? status : fill_entry(systems, name, schema);
+    PC__TRY_RETURN(make_schema(systems, name, NULL, 0, tokens, count, &schema));
+    return fill_entry(systems, name, schema);
 }
 
 pc_status pc_systems_fill_schema(pc_systems *systems, const char *name, const pc_schema *schema)
 {
-    pc_status status = check_name("pc_systems_fill_schema", systems, name);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_name("pc_systems_fill_schema", systems, name));
     if (!schema)
         return pc__fail(PC_ERR_INVALID, "pc_systems_fill_schema: schema is NULL");
     if (schema->model != systems->model)
@@ -277,9 +268,7 @@ pc_status pc_systems_fill_schema(pc_systems *systems, const char *name, const pc
 pc_status pc_systems_drop(pc_systems *s, const char *name)
 {
     system_entry old = {0}, *at;
-    pc_status status = check_name("pc_systems_drop", s, name);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_name("pc_systems_drop", s, name));
     pthread_mutex_lock(&s->lock);
     at = find_entry(s, name);
     if (at) {
@@ -298,12 +287,10 @@ pc_status pc_systems_find(pc_schema **out, pc_systems *s, const char *name)
 {
     char names[256] = "";
     const system_entry *at;
-    pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_systems_find: out is NULL");
     *out = NULL;
-    if ((status = check_name("pc_systems_find", s, name)) < 0)
-        return status;
+    PC__TRY_RETURN(check_name("pc_systems_find", s, name));
     pthread_mutex_lock(&s->lock);
     at = find_entry(s, name);
     if (at)

@@ -4,17 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "serve/request_run.h"
-
-static pc__sample_counter *sample_counter_new(const pc_allocator *mem)
-{
-    pc__sample_counter *counter = pc__calloc(mem, 1, sizeof *counter);
-    if (counter) {
-        atomic_init(&counter->references, 1);
-        atomic_init(&counter->next, 1);
-    }
-    return counter;
-}
+#include "serve/request.h"
 
 static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *counter)
 {
@@ -56,7 +46,11 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     s->stats = (pc_stats)PC__STATS_START;
     s->regime.end = INT64_MAX;
     pc__stream_init(&s->text, s->model);
-    s->counter = sample_counter_new(s->mem);
+    s->counter = pc__calloc(mem, 1, sizeof *s->counter);
+    if (s->counter) {
+        atomic_init(&s->counter->references, 1);
+        atomic_init(&s->counter->next, 1);
+    }
     if (s->counter && make_logits(s, &generation->options) >= 0)
         status = pc__sampler_init(&s->sampler, s->mem, &generation->options.sampling, 0,
                                   drawn_vocabulary(s->model));
@@ -72,14 +66,26 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     return PC_OK;
 }
 
+void pc__sequence_leave(pc_sequence *s)
+{
+    pc__batch_members *m = s->members;
+    size_t i = 0;
+    if (!m)
+        return;
+    while (m->items[i] != s)
+        i++;
+    for (m->count--; i < m->count; i++)
+        m->items[i] = m->items[i + 1];
+    s->members = NULL;
+}
+
 void pc_sequence_free(pc_sequence *s)
 {
     pc_prompt *prompt;
     pc_cache *cache;
     if (!s)
         return;
-    if (s->members)
-        pc__batch_members_remove(s->members, s);
+    pc__sequence_leave(s);
     prompt = s->prompt;
     cache = s->cache;
     pc__placed_prompt_end(&s->placed, s->model);
@@ -104,11 +110,8 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
     *out = NULL;
     if (!prompt)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_new: prompt is NULL");
-    if ((status = pc__model_can_go_on(prompt->model)) < 0)
-        return status;
-    status = pc__generation_init(&generation, prompt->model, options, "pc_sequence_new");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_can_go_on(prompt->model));
+    PC__TRY_RETURN(pc__generation_init(&generation, prompt->model, options, "pc_sequence_new"));
     if (generation.options.samples > 1)
         status = pc__fail(PC_ERR_INVALID,
                           "pc_sequence_new: a sequence is one sample; use pc_sequence_fork");
@@ -131,11 +134,10 @@ pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
     pc__request request;
     pc_status status;
     s->started = pc__now();
-    status = pc__request_init(&request, s->prompt, s->cache, &s->generation, s->count);
-    if (status >= 0)
-        status = pc__request_poll(&request);
-    if (status >= 0)
-        status = pc__request_run(&request, &s->placed, logits);
+    PC__TRY(pc__request_init(&request, s->prompt, s->cache, &s->generation, s->count), done);
+    PC__TRY(pc__request_poll(&request), done);
+    status = pc__request_run(&request, &s->placed, logits);
+done:
     pc__generation_drop_memo(&s->generation);
     s->stats = request.stats;
     s->regime = request.regime;
@@ -180,11 +182,8 @@ static pc_status emit_text(pc_sequence *s, size_t from)
 pc_status pc__sequence_end_turn(pc_sequence *s)
 {
     size_t from = s->text.final;
-    pc_status status;
     pc__stream_flush(&s->text);
-    status = emit_text(s, from);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(emit_text(s, from));
     pc__stream_end(&s->text);
     pc__stream_init(&s->text, s->model);
     return PC_OK;
@@ -234,30 +233,27 @@ pc_status pc__sequence_sample(pc_sequence *s, float *logits)
     if (s->logits)
         memcpy(s->logits, logits, (size_t)s->model->info.vocab * sizeof *logits);
     s->has_logits = s->logits != NULL;
-    status = pc__sampler_draw(&s->sampler, logits, &token);
-    if (status >= 0)
-        status = pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1,
-                          sizeof *s->tokens);
-    if (status < 0)
-        return pc__sequence_fail(s, status);
+    PC__TRY(pc__sampler_draw(&s->sampler, logits, &token), fail);
+    PC__TRY(pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1, sizeof *s->tokens),
+            fail);
     s->tokens[s->count++] = token;
     s->pending = 1;
     note_times(s);
     if (!pc__generation_stops(&s->generation, token))
-        status = pc__stream_add(&s->text, s->tokens + s->turn, s->count - s->turn, o->stop_strings,
-                                o->stop_string_count, &stopped);
-    if (status < 0)
-        return pc__sequence_fail(s, status);
+        PC__TRY(pc__stream_add(&s->text, s->tokens + s->turn, s->count - s->turn, o->stop_strings,
+                               o->stop_string_count, &stopped),
+                fail);
     finish = reason_to_end(s, token, stopped);
     if (finish && !stopped)
         pc__stream_flush(&s->text);
-    if ((status = emit_text(s, from)) < 0)
-        return pc__sequence_fail(s, status);
+    PC__TRY(emit_text(s, from), fail);
     if (status == PC_END && !finish)
         finish = PC_FINISH_CALLBACK;
     if (finish)
         end_sequence(s, finish);
     return PC_OK;
+fail:
+    return pc__sequence_fail(s, status);
 }
 
 static pc_status copy_logits(pc_sequence *to, const pc_sequence *from)
@@ -271,13 +267,10 @@ static pc_status copy_logits(pc_sequence *to, const pc_sequence *from)
 static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc_sampling *sampling,
                               uint64_t seed_offset)
 {
-    pc_status status;
     if (!sampling)
         return pc__sampler_copy(&to->sampler, &from->sampler);
-    status = pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset,
-                              drawn_vocabulary(to->model));
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset,
+                                    drawn_vocabulary(to->model)));
     to->generation.options.sampling = *sampling;
     pc__sequence_note_prompt(to);
     for (size_t i = 0; i < to->count; i++)
@@ -328,14 +321,13 @@ fail:
 pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
                            const pc_sampling *sampling)
 {
-    pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: out is NULL");
     *out = NULL;
     if (!sequence)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: sequence is NULL");
-    if (sampling && (status = pc__sampling_check(sampling)) < 0)
-        return status;
+    if (sampling)
+        PC__TRY_RETURN(pc__sampling_check(sampling));
     if (sequence->stepping) /* its states and its tokens may differ now */
         return pc__fail(PC_ERR_STATE, "pc_sequence_fork: a step of the sequence is under way");
     if (!sequence->placed.sequence)

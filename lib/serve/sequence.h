@@ -3,8 +3,6 @@
 #ifndef PC_SERVE_SEQUENCE_H
 #define PC_SERVE_SEQUENCE_H
 
-#include "serve/batch_members.h"
-#include "serve/first_error.h"
 #include "serve/generate.h"
 #include "serve/placed_prompt.h"
 #include "serve/prompt.h"
@@ -16,6 +14,12 @@ typedef struct pc__sample_counter {
     atomic_size_t references;
     atomic_uint next;
 } pc__sample_counter;
+
+/* The members of a batch. A sequence leaves by this link, so it need not know its batch. */
+typedef struct pc__batch_members {
+    pc_sequence **items;
+    size_t count, capacity;
+} pc__batch_members;
 
 struct pc_sequence {
     const pc_allocator *mem;
@@ -76,6 +80,19 @@ void pc__sequence_rows_done(pc_sequence *sequence);
 pc_status pc__sequence_end_turn(pc_sequence *sequence);
 /* Penalises the new tokens of the prompt. */
 void pc__sequence_note_prompt(pc_sequence *sequence);
+/* Leaves its batch; the members behind it move up. Without one: does nothing. */
+void pc__sequence_leave(pc_sequence *sequence);
+
+/* The first error of several calls, with its text: error texts are of the last call. */
+typedef struct pc__first_error {
+    pc_status status;
+    char text[512];
+} pc__first_error;
+
+/* Right behind the call that gave `status`, while its text holds. */
+void pc__first_error_note(pc__first_error *error, pc_status status);
+/* Sets that text and returns that status; `otherwise` if there was no error. */
+pc_status pc__first_error_status(const pc__first_error *error, pc_status otherwise);
 
 /* One step of running sequences of one model: computes their next logits and samples. Those that
  * agree in RoPE regime and visibility are one call of the model. logits [count][vocab], rows

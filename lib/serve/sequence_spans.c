@@ -25,8 +25,7 @@ static int32_t own_token(const pc_sequence *s, size_t n)
 static pc_status own_segment(const pc_sequence *s, const pc__sequence_span *span, size_t first,
                              pc_segment **out)
 {
-    const pc_allocator *mem = s->mem;
-    int32_t *ids = pc__calloc(mem, span->hi, sizeof *ids);
+    int32_t *ids = pc__calloc(s->mem, span->hi, sizeof *ids);
     pc__kv *kv = NULL;
     pc_status status = ids ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0 && span->hi == span->kv->tokens)
@@ -36,11 +35,11 @@ static pc_status own_segment(const pc_sequence *s, const pc__sequence_span *span
     for (uint32_t i = 0; status >= 0 && i < span->hi; i++)
         ids[i] = own_token(s, first + i);
     if (status >= 0)
-        status = pc__wrap_segment(out, s->model, kv, ids, span->hi);
+        status = pc__wrap_segment(out, s->model, kv, 0, ids, span->hi);
     if (status >= 0
         && (s->stats.tokens_memo || s->generation.bench.baseline == PC_BASELINE_NO_ATTENTION))
         (*out)->lossy = 1; /* some of it has seen other maps, or nothing */
-    pc__free(mem, ids);
+    pc__free(s->mem, ids);
     return status;
 }
 
@@ -78,11 +77,9 @@ static pc_status make_spans(const pc_sequence *s, const pc__sequence_span *seen,
 static pc_status check_sequence(const pc_sequence *s, const pc_span *spans, size_t capacity,
                                 const size_t *count)
 {
-    pc_status status;
     if (!s || !count || (!spans && capacity))
         return pc__fail(PC_ERR_INVALID, "pc_sequence_spans: sequence, spans or count is NULL");
-    if ((status = pc__model_check_native(s->model, "pc_sequence_spans")) < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_check_native(s->model, "pc_sequence_spans"));
     if (s->stepping)
         return pc__fail(PC_ERR_STATE, "pc_sequence_spans: a step of the sequence is under way");
     if (!s->placed.sequence)
@@ -96,11 +93,10 @@ pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capaci
 {
     pc__sequence_span *seen;
     size_t n, full = 0;
-    pc_status status;
+    pc_status status = PC_OK;
     if (count)
         *count = 0;
-    if ((status = check_sequence(sequence, spans, capacity, count)) < 0)
-        return status;
+    PC__TRY_RETURN(check_sequence(sequence, spans, capacity, count));
     n = pc__model_sequence_spans(sequence->placed.sequence, NULL);
     seen = pc__calloc(sequence->mem, n, sizeof *seen);
     if (!seen)

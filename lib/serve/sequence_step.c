@@ -3,6 +3,19 @@
 #include "serve/model_calls.h"
 #include "serve/sequence.h"
 
+void pc__first_error_note(pc__first_error *error, pc_status status)
+{
+    if (status < 0 && error->status >= 0) {
+        error->status = status;
+        snprintf(error->text, sizeof error->text, "%s", pc_error_text());
+    }
+}
+
+pc_status pc__first_error_status(const pc__first_error *error, pc_status otherwise)
+{
+    return error->status < 0 ? pc__fail(error->status, "%s", error->text) : otherwise;
+}
+
 typedef struct step_members {
     pc_sequence **list; /* [count] */
     size_t count;
@@ -47,19 +60,18 @@ static uint32_t flags_of(const pc_sequence *s)
 
 static pc_status compute_step(step_members *g, pc_step_row *rows, float *logits)
 {
-    pc_step_args args = {.struct_size = sizeof args};
+    const pc_sequence *s = g->list[0];
+    pc_step_args args = {.struct_size = sizeof args,
+                         .rows = rows,
+                         .logits = logits,
+                         .visibility = s->generation.options.visibility,
+                         .flags = flags_of(s),
+                         .rope_regime_length = s->regime.length,
+                         .cancelled = can_cancel(g) ? any_cancelled : NULL,
+                         .cancel_user = g};
     for (size_t i = 0; i < g->count; i++)
         args.count += pc__sequence_rows(g->list[i], rows + args.count);
-    args.rows = rows;
-    args.logits = logits;
-    args.visibility = g->list[0]->generation.options.visibility;
-    args.flags = flags_of(g->list[0]);
-    args.rope_regime_length = g->list[0]->regime.length;
-    if (can_cancel(g)) {
-        args.cancelled = any_cancelled;
-        args.cancel_user = g;
-    }
-    return pc__call_step(g->list[0]->model, g->list[0]->cache, &args);
+    return pc__call_step(s->model, s->cache, &args);
 }
 
 static void sample_all(step_members *g, float *logits, pc__first_error *error)
@@ -131,17 +143,12 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row
         return;
     mem = sequences[0]->mem;
     list = pc__calloc(mem, count, sizeof(*list));
-    if (!list) {
-        pc__first_error_note(error, PC_ERR_NOMEM);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; list && i < count; i++)
         if (!sequences[i]->finish && sequences[i]->placed.sequence)
             row_count += pc__sequence_row_count(list[left++] = sequences[i]);
-    if (row_count > count && !(more = pc__calloc(mem, row_count, sizeof *more))) {
+    if (!list || (row_count > count && !(more = pc__calloc(mem, row_count, sizeof *more)))) {
         pc__first_error_note(error, PC_ERR_NOMEM);
-        pc__free(mem, list);
-        return;
+        left = 0;
     }
     for (size_t from = 0, end; from < left; from = end) {
         step_members g = {.list = list + from};

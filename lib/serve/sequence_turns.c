@@ -48,9 +48,7 @@ static pc_status check_pushed(const pc_sequence *s, const char *call, const int3
     int64_t limit = pc__sequence_limit(s), context = s->model->info.context_length;
     int64_t end = (s->placed.sequence ? s->placed.next_position : s->prompt->end)
                   + (int64_t)s->pending;
-    pc_status status = pc__check_tokens(s->model, call, tokens, count);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__check_tokens(s->model, call, tokens, count));
     if (limit - end >= 0 && count <= (uint64_t)(limit - end))
         return PC_OK;
     if (limit == context)
@@ -66,13 +64,11 @@ static pc_status check_pushed(const pc_sequence *s, const char *call, const int3
 
 static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *tokens, size_t count)
 {
-    pc_status status = check_running(s, call);
-    if (status < 0 || (status = check_pushed(s, call, tokens, count)) < 0)
-        return status;
-    status = pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + count,
-                      sizeof *s->tokens);
-    if (status < 0 || (status = pc__sequence_end_turn(s)) < 0)
-        return status;
+    PC__TRY_RETURN(check_running(s, call));
+    PC__TRY_RETURN(check_pushed(s, call, tokens, count));
+    PC__TRY_RETURN(
+        pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + count, sizeof *s->tokens));
+    PC__TRY_RETURN(pc__sequence_end_turn(s));
     for (size_t i = 0; i < count; i++) {
         s->tokens[s->count++] = tokens[i];
         pc__sampler_note(&s->sampler, tokens[i]);
@@ -165,8 +161,7 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
     pc_status status;
     if (!s)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: sequence is NULL");
-    if ((status = check_running(s, "pc_sequence_truncate")) < 0)
-        return status;
+    PC__TRY_RETURN(check_running(s, "pc_sequence_truncate"));
     if (count > s->count)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: %zu tokens of %zu", count, s->count);
     turn = s->turn < count ? s->turn : count;

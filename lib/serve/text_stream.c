@@ -59,9 +59,8 @@ static int ends_in_replacement(const char *text, size_t size)
 static pc_status detokenize(pc__text_stream *s, const int32_t *tokens, size_t count)
 {
     size_t need = 0;
-    pc_status status = pc_detokenize(s->model, tokens, count, 0, NULL, 0, &need);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc_detokenize(s->model, tokens, count, 0, NULL, 0, &need));
     s->scratch.size = 0;
     status = pc__grow(s->scratch.mem, (void **)&s->scratch.data, &s->scratch.capacity, need + 1, 1);
     if (status >= 0 && need)
@@ -74,15 +73,13 @@ static pc_status detokenize(pc__text_stream *s, const int32_t *tokens, size_t co
 static pc_status append_token(pc__text_stream *s, const int32_t *tokens, size_t count)
 {
     size_t size;
-    pc_status status = detokenize(s, tokens + s->window, count - s->window);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(detokenize(s, tokens + s->window, count - s->window));
     size = s->scratch.size;
     if (ends_in_replacement(s->scratch.data, size) || size < s->window_size)
         return PC_OK;
-    status = pc__bytes_add(&s->text, s->scratch.data + s->window_size, size - s->window_size);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(
+        pc__bytes_add(&s->text, s->scratch.data + s->window_size, size - s->window_size));
     s->window_size = size;
     if (count - s->window > 1 && !pc__utf8_unfinished(s->scratch.data, size)) {
         status = detokenize(s, tokens + count - 1, 1);

@@ -9,13 +9,12 @@ pc_status pc__unit_work_init(pc__unit_work *work, const pc_schema *schema, pc_ca
                              uint32_t encoding, const pc__request_regime *regime,
                              const pc_salt *salts, size_t salt_count)
 {
-    pc_status status = pc__schema_recipe(schema, encoding, &work->recipe);
     work->model = schema->model;
     work->cache = cache;
     work->rope_regime_length = regime->length;
-    return status < 0 ? status
-                      : pc__schema_keys(schema, work->recipe, cache, regime->key, salts, salt_count,
-                                        &work->keys);
+    PC__TRY_RETURN(pc__schema_recipe(schema, encoding, &work->recipe));
+    return pc__schema_keys(schema, work->recipe, cache, regime->key, salts, salt_count,
+                           &work->keys);
 }
 
 pc_status pc__unit_work_start(pc__unit_work *work)
@@ -60,20 +59,17 @@ pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
 static pc_status show_lead(pc__unit_work *work, pc__encode_call *call)
 {
     const pc__unit *lead = &work->recipe->units[0];
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < lead->count && status >= 0; i++) {
+    for (size_t i = 0; i < lead->count; i++) {
+        size_t leaf = lead->leaf[i];
         pc_segment *segment;
-        if (lead->leaf[i] == PC__NO_LEAF)
+        if (leaf == PC__NO_LEAF)
             continue;
-        status = pc__unit_find(work, lead->leaf[i], &segment);
-        if (status == PC_MISS) {
-            status = pc__unit_encode(work, 0);
-            segment = work->made[lead->leaf[i]];
-        }
-        if (status >= 0)
-            pc__encode_call_see(call, segment, lead->items[i]->start);
+        PC__TRY_RETURN(pc__unit_find(work, leaf, &segment));
+        if (!segment)
+            PC__TRY_RETURN(pc__unit_encode(work, 0));
+        pc__encode_call_see(call, work->made[leaf], lead->items[i]->start);
     }
-    return status;
+    return PC_OK;
 }
 
 pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf)
@@ -109,32 +105,29 @@ static pc_status keep_segment(pc__unit_work *work, size_t leaf, pc_segment *mine
     pc_status status;
     make_write_room(work, mine->bytes);
     status = pc__fetch_keep(work->model, work->cache, &facts, &how, mine, kept, &reason);
-    if (status < 0)
-        return status;
     work->unkept[leaf] = (uint8_t)(status == PC_MISS ? reason : PC_REASON_NONE);
     work->refused |= status == PC_MISS;
-    return PC_OK;
+    return status;
 }
 
 /* Where another thread was first, its segment is used from now on. */
 static pc_status keep_segments(pc__unit_work *work, const pc__unit *unit, pc_segment *const *made,
                                double token_seconds)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < unit->count && status >= 0; i++) {
+    for (size_t i = 0; i < unit->count; i++) {
         size_t leaf = unit->leaf[i];
         pc_segment *kept = NULL;
         if (leaf == PC__NO_LEAF)
             continue;
         if (work->cache)
-            status = keep_segment(work, leaf, *made, token_seconds, &kept);
+            PC__TRY_RETURN(keep_segment(work, leaf, *made, token_seconds, &kept));
         if (work->made[leaf])
             pc__segment_unref(kept);
-        else if (status >= 0)
+        else
             work->made[leaf] = kept ? kept : pc__segment_ref(*made);
         made++;
     }
-    return status;
+    return PC_OK;
 }
 
 pc_status pc__unit_encode(pc__unit_work *work, size_t index)

@@ -53,10 +53,7 @@ enum { DATA_VERSION = 8, DATA_PAGE = 12, DATA_NONCE = 16, DATA_SUM = 32 };
 int pc__map_layout_of(const pc__map_signature *signature, uint32_t tokens, uint32_t metadata,
                       pc__map_layout *out)
 {
-    pc__map_shape shape = {.format = signature->format,
-                           .heads = signature->heads,
-                           .tokens = tokens,
-                           .causal = signature->causal};
+    pc__map_shape shape = pc__map_shape_of(signature, tokens);
     uint64_t step;
     *out = (pc__map_layout){0};
     if (!tokens || tokens > PC__MAPS_MOST_TOKENS || metadata > PC__MAPS_MOST_METADATA)

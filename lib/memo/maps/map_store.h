@@ -24,6 +24,11 @@ typedef struct pc__map_signature {
     int causal;
     uint32_t format; /* PC_MAP_F16 or U8 */
 } pc__map_signature;
+/* The shape of a map of so many tokens. */
+static inline pc__map_shape pc__map_shape_of(const pc__map_signature *signature, size_t tokens)
+{
+    return (pc__map_shape){signature->format, signature->heads, tokens, signature->causal};
+}
 
 typedef struct pc__map_store_options {
     pc__map_signature signature;

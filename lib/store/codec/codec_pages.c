@@ -1,5 +1,5 @@
-/* Packs the last page of a block (codec_pages.h). */
-#include "store/codec/codec_pages.h"
+/* Packs the last page of a block (codec_internal.h). */
+#include "store/codec/codec_internal.h"
 
 #include <string.h>
 

@@ -82,12 +82,12 @@ static void hold_entry(pc__ram_tier *t, pc__ram_entry *e)
     e->is_held = 1;
 }
 
-/* 1: we watch it now. Else the entry may be evicted once only keepers have it; the watcher counts
+/* 1: we watch it now. Else the entry may be evicted once only tiers have it; the watcher counts
  * its bytes. */
 static int poll_unwatched(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__segment_claim(e->segment, &t->releases, e)) {
-        pc__segment_unkeep(e->segment);
+        pc__segment_set_active(e->segment);
         e->is_unwatched = 0;
         hold_entry(t, e);
         watch_entry(t, e);
@@ -122,7 +122,7 @@ pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e)
     return segment;
 }
 
-/* Undoes watching or keeping, for an entry that goes. */
+/* For an entry that goes. */
 static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (e->is_unwatched) {
@@ -130,7 +130,7 @@ static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
         while (*at != e)
             at = &(*at)->next_unwatched;
         *at = e->next_unwatched;
-        pc__segment_unkeep(e->segment);
+        pc__segment_set_active(e->segment);
         return;
     }
     while (e->is_held && !pc__segment_unwatch(e->segment))
@@ -184,12 +184,6 @@ void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ra
     e->gone = how;
     e->next = *gone;
     *gone = e;
-}
-
-void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e)
-{
-    if (e->ttl > 0)
-        pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
 }
 
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone)
@@ -344,7 +338,7 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
         e->is_unwatched = 1;
         e->next_unwatched = t->unwatched;
         t->unwatched = e;
-        pc__segment_keep(e->segment);
+        pc__segment_set_passive(e->segment);
     }
     return PC_OK;
 fail:

@@ -109,7 +109,8 @@ static void remove_pin(pc__ram_tier *t, pc__pin *pin)
     if (!e->pins) {
         t->pins.bytes -= e->item.bytes;
         pc__eviction_unhold(&t->eviction, &e->item);
-        pc__ram_tier_after_unpin(t, e);
+        if (e->ttl > 0)
+            pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
     }
 }
 

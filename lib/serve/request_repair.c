@@ -1,5 +1,5 @@
 /* Marks the tokens that are computed again, by their place in a module or by their deviation. */
-#include "serve/repair.h"
+#include "serve/request_internal.h"
 
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static void note_repair(pc__request *r, uint32_t level)
 
 /* The module that opens the prompt is left alone: with nothing before it, its states are right as
  * they are. */
-pc_status pc__repair_first(pc__request *r)
+pc_status pc__request_repair_first(pc__request *r)
 {
     const pc_allocator *mem = &r->model->context->mem;
     const pc__schema_tree *tree = r->prompt->schema->tree;
@@ -106,9 +106,8 @@ static void add_reused(comparison *c, const pc__request *r)
 static pc_status ask_model(comparison *c, const pc__request *r)
 {
     const pc_encode_args *a = &c->reused.args;
-    pc_status status = pc__request_poll(r);
-    if (status < 0)
-        return status;
+    pc_status status;
+    PC__TRY_RETURN(pc__request_poll(r));
     pc__model_enter(r->model);
     status = r->model->ops.deviation(r->model->user, a->tokens, a->positions, a->count, a->visible,
                                      a->visible_count, c->scores);
@@ -119,7 +118,7 @@ static pc_status ask_model(comparison *c, const pc__request *r)
     return status;
 }
 
-pc_status pc__repair_top(pc__request *r)
+pc_status pc__request_repair_top(pc__request *r)
 {
     const pc_allocator *mem = &r->model->context->mem;
     comparison c = {0};

@@ -1,5 +1,5 @@
-/* pc_eval: one forward pass over lanes of spans and new tokens; and copies and reads of segments.
- */
+/* pc_eval, the forward pass of a native model over lanes of spans and new tokens; and copies and
+ * reads of segments. */
 #include <string.h>
 
 #include "attn/plan.h"
@@ -7,7 +7,6 @@
 #include "model/model_states.h"
 #include "model/forward/pass_build.h"
 #include "serve/model_calls.h"
-#include "serve/eval_internal.h"
 #include "serve/visibility.h"
 
 /* New tokens of a lane at ascending positions. A lane has one such run, or several where
@@ -22,11 +21,13 @@ typedef struct evaluation {
     const pc_model *model;
     const pc_eval_args *args;
     uint64_t length;
-    size_t tokens;      /* of all lanes */
-    size_t *lane_first; /* [lanes + 1] */
-    size_t *run_first;  /* [lanes + 1] */
-    lane_run *runs;     /* [tokens] at most */
-    pc__eval_maps maps;
+    size_t tokens;            /* of all lanes */
+    size_t *lane_first;       /* [lanes + 1] */
+    size_t *run_first;        /* [lanes + 1] */
+    lane_run *runs;           /* [tokens] at most */
+    pc__lane_maps *lane_maps; /* [lanes]; NULL: no maps are given */
+    const void **given_maps;  /* [lanes][layers] */
+    void *packed_maps;        /* triangular copies, where the model is causal */
     pc__pass_build build;
 } evaluation;
 
@@ -38,10 +39,8 @@ static pc_status check_lane_span(const pc_model *model, const pc_span *span, siz
     if (pc__segment_model(span->segment) != model)
         return pc__fail(PC_ERR_MISMATCH,
                         "pc_eval: lane %zu, span %zu: the segment is of another model", lane, s);
-    if (span->lo > span->hi ? span->hi != 0 : 0)
-        return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u", lane, s,
-                        span->lo, span->hi);
-    if (span->hi > segment->tokens || span->lo > segment->tokens)
+    if ((span->hi && span->lo > span->hi) || span->hi > segment->tokens
+        || span->lo > segment->tokens)
         return pc__fail(PC_ERR_INVALID, "pc_eval: lane %zu, span %zu: tokens %u to %u of %zu", lane,
                         s, span->lo, span->hi, segment->tokens);
     if (pc__is_far(span->start))
@@ -73,11 +72,8 @@ static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t i
                 "pc_eval: lane %zu: token %zu stands at %lld, not behind its predecessor", index, i,
                 (long long)lane->positions[i]);
     }
-    for (size_t s = 0; s < lane->span_count; s++) {
-        pc_status status = check_lane_span(model, &lane->spans[s], index, s);
-        if (status < 0)
-            return status;
-    }
+    for (size_t s = 0; s < lane->span_count; s++)
+        PC__TRY_RETURN(check_lane_span(model, &lane->spans[s], index, s));
     return PC_OK;
 }
 
@@ -108,19 +104,69 @@ static pc_status check_encoder(const pc_model *model, const pc_eval_args *a)
 
 static pc_status check_args(const pc_model *model, const pc_eval_args *a)
 {
-    pc_status status = PC_OK;
-    if ((status = pc__model_check_native(model, "pc_eval")) < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_check_native(model, "pc_eval"));
     if (!a->lanes || !a->lane_count)
         return pc__fail(PC_ERR_INVALID, "pc_eval: no lanes");
     if (a->visibility > PC_VISIBLE_ALL || a->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_eval: unknown visibility %u, or reserved is set",
                         a->visibility);
-    for (size_t l = 0; l < a->lane_count && status >= 0; l++)
-        status = check_lane(model, &a->lanes[l], l, a->visibility);
-    if (status >= 0 && !pc__model_is_causal(model))
-        status = check_encoder(model, a);
-    return status;
+    for (size_t l = 0; l < a->lane_count; l++)
+        PC__TRY_RETURN(check_lane(model, &a->lanes[l], l, a->visibility));
+    return pc__model_is_causal(model) ? PC_OK : check_encoder(model, a);
+}
+
+/* An encoder uses the caller's maps as they are; others need them packed. */
+static void use_lane_maps(evaluation *e, size_t lane, uint8_t **packed)
+{
+    const float *const *dense = e->args->maps[lane];
+    const pc__map_shape *shape = &e->lane_maps[lane].shape;
+    const void **given = e->given_maps + lane * (size_t)e->model->info.layers;
+    e->lane_maps[lane].given = given;
+    for (int32_t l = 0; l < e->model->info.layers; l++) {
+        given[l] = dense[l];
+        if (!dense[l] || !shape->causal)
+            continue;
+        pc__map_pack(shape, dense[l], *packed);
+        given[l] = *packed;
+        *packed += pc__map_bytes(shape);
+    }
+}
+
+static pc_status use_maps(evaluation *e)
+{
+    const pc_allocator *mem = &e->model->context->mem;
+    const pc_eval_args *a = e->args;
+    size_t bytes = 0, layers = (size_t)e->model->info.layers;
+    uint8_t *packed;
+    if (!a->maps)
+        return PC_OK;
+    e->lane_maps = pc__calloc(mem, a->lane_count, sizeof *e->lane_maps);
+    e->given_maps = pc__calloc(mem, a->lane_count * layers, sizeof *e->given_maps);
+    if (!e->lane_maps || !e->given_maps)
+        return PC_ERR_NOMEM;
+    for (size_t l = 0; l < a->lane_count; l++) {
+        e->lane_maps[l].shape = (pc__map_shape){PC_MAP_F32, e->model->info.heads, a->lanes[l].count,
+                                                pc__model_is_causal(e->model)};
+        if (a->maps[l])
+            bytes += layers * pc__map_bytes(&e->lane_maps[l].shape);
+    }
+    packed = e->packed_maps = pc__alloc(mem, pc__model_is_causal(e->model) ? bytes : 0);
+    if (!packed)
+        return PC_ERR_NOMEM;
+    for (size_t l = 0; l < a->lane_count; l++)
+        if (a->maps[l])
+            use_lane_maps(e, l, &packed);
+    return PC_OK;
+}
+
+static int all_maps_given(const evaluation *e, size_t lane)
+{
+    if (!e->lane_maps || !e->lane_maps[lane].given)
+        return 0;
+    for (int32_t l = 0; l < e->model->info.layers; l++)
+        if (!e->lane_maps[lane].given[l])
+            return 0;
+    return 1;
 }
 
 static pc_status reserve_eval(evaluation *e)
@@ -147,22 +193,20 @@ static pc_status make_lane_runs(evaluation *e, size_t l)
 {
     const pc_lane *lane = &e->args->lanes[l];
     size_t n = e->run_first[l];
-    pc_status status = PC_OK;
-    for (size_t i = 0, end; i < lane->count && status >= 0; i = end) {
+    for (size_t i = 0, end; i < lane->count; i = end) {
         lane_run *r = &e->runs[n++];
         for (end = i + 1; end < lane->count && lane->positions[end] > lane->positions[end - 1];)
             end++;
         e->run_first[l + 1] = n;
         *r = (lane_run){NULL, lane->positions[i], i, end - i};
-        status = pc__model_run_new(e->model, r->count, e->length, &r->kv);
-        if (status >= 0)
-            r->kv->origin = r->start;
-        for (size_t t = i; t < end && status >= 0; t++) {
+        PC__TRY_RETURN(pc__model_run_new(e->model, r->count, e->length, &r->kv));
+        r->kv->origin = r->start;
+        for (size_t t = i; t < end; t++) {
             int64_t relative = lane->positions[t] - r->start;
-            status = pc__kv_append(r->kv, &relative, 1);
+            PC__TRY_RETURN(pc__kv_append(r->kv, &relative, 1));
         }
     }
-    return status;
+    return PC_OK;
 }
 
 /* With a trace every row names all runs of its lane, so that the trace shows all keys. */
@@ -170,8 +214,7 @@ static pc_status add_spans(evaluation *e, size_t l, size_t token)
 {
     const pc_lane *lane = &e->args->lanes[l];
     int64_t position = lane->positions[token];
-    pc_status status = PC_OK;
-    for (size_t s = 0; s < lane->span_count && status >= 0; s++) {
+    for (size_t s = 0; s < lane->span_count; s++) {
         const pc_span *span = &lane->spans[s];
         pc__kv *kv = ((const pc_segment *)span->segment)->payload;
         size_t hi = span->hi ? span->hi : kv->tokens,
@@ -179,25 +222,25 @@ static pc_status add_spans(evaluation *e, size_t l, size_t token)
         if (e->args->visibility == PC_VISIBLE_BY_POSITION && upto < hi)
             hi = upto;
         if (e->args->trace || hi > span->lo)
-            status = pc__build_span(&e->build, kv, span->start, hi > span->lo ? span->lo : 0,
-                                    hi > span->lo ? hi : 0);
+            PC__TRY_RETURN(pc__build_span(&e->build, kv, span->start, hi > span->lo ? span->lo : 0,
+                                          hi > span->lo ? hi : 0));
     }
-    for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++) {
+    for (size_t n = e->run_first[l]; n < e->run_first[l + 1]; n++) {
         const lane_run *r = &e->runs[n];
         size_t hi = token + 1 > r->first ? token + 1 - r->first : 0;
         hi = hi < r->count && pc__model_is_causal(e->model) ? hi : r->count;
         if (e->args->trace || hi)
-            status = pc__build_span(&e->build, r->kv, r->start, 0, hi);
+            PC__TRY_RETURN(pc__build_span(&e->build, r->kv, r->start, 0, hi));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status add_lane(evaluation *e, size_t l)
 {
     const pc_lane *lane = &e->args->lanes[l];
-    pc_status status = make_lane_runs(e, l);
-    for (size_t n = e->run_first[l]; n < e->run_first[l + 1] && status >= 0; n++)
-        for (size_t i = 0; i < e->runs[n].count && status >= 0; i++) {
+    PC__TRY_RETURN(make_lane_runs(e, l));
+    for (size_t n = e->run_first[l]; n < e->run_first[l + 1]; n++)
+        for (size_t i = 0; i < e->runs[n].count; i++) {
             size_t token = e->runs[n].first + i;
             pc__token_row row = {lane->tokens[token],
                                  e->args->logits != NULL,
@@ -207,23 +250,20 @@ static pc_status add_lane(evaluation *e, size_t l)
                                  e->runs[n].start,
                                  lane->types ? lane->types[token] : 0};
             pc__build_row(&e->build, &row);
-            if (!pc__eval_maps_all(&e->maps, l))
-                status = add_spans(e, l, token);
+            if (!all_maps_given(e, l))
+                PC__TRY_RETURN(add_spans(e, l, token));
         }
-    return status;
+    return PC_OK;
 }
 
 static pc_status compute_pass(evaluation *e)
 {
     const pc_eval_args *a = e->args;
     pc__pass pass = {0};
-    pc_status status = pc__eval_maps_new(&e->maps, e->model, a);
-    if (status >= 0)
-        status = pc__build_start(&e->build, &e->model->context->mem, e->tokens);
-    for (size_t l = 0; l < a->lane_count && status >= 0; l++)
-        status = add_lane(e, l);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(use_maps(e));
+    PC__TRY_RETURN(pc__build_start(&e->build, &e->model->context->mem, e->tokens));
+    for (size_t l = 0; l < a->lane_count; l++)
+        PC__TRY_RETURN(add_lane(e, l));
     for (size_t l = 0; l < a->lane_count && a->segments; l++)
         if (e->run_first[l + 1] - e->run_first[l] > 1)
             return pc__fail(PC_ERR_UNSUPPORTED,
@@ -235,7 +275,7 @@ static pc_status compute_pass(evaluation *e)
     pass.lane_count = a->lane_count;
     pass.trace = a->trace;
     pass.trace_user = a->trace_user;
-    pass.maps = e->maps.lanes;
+    pass.maps = e->lane_maps;
     return pc__forward(e->model, &pass);
 }
 
@@ -244,27 +284,23 @@ static pc_status note_visibility(const evaluation *e, size_t l)
 {
     const pc_lane *lane = &e->args->lanes[l];
     pc__visibility visible;
-    pc_status status = pc__visibility_of(&visible, &e->model->context->mem, lane->spans,
-                                         lane->span_count);
-    return status < 0 ? status
-                      : pc__visibility_note(&visible, e->args->segments[l],
-                                            e->runs[e->run_first[l]].start);
+    PC__TRY_RETURN(
+        pc__visibility_of(&visible, &e->model->context->mem, lane->spans, lane->span_count));
+    return pc__visibility_note(&visible, e->args->segments[l], e->runs[e->run_first[l]].start);
 }
 
 static pc_status make_segments(evaluation *e)
 {
     const pc_eval_args *a = e->args;
-    pc_status status = PC_OK;
-    for (size_t l = 0; l < a->lane_count && a->segments && status >= 0; l++) {
+    for (size_t l = 0; l < a->lane_count && a->segments; l++) {
         lane_run *r = &e->runs[e->run_first[l]];
-        if ((status = pc__model_keep(e->model, &r->kv)) < 0)
-            break;
-        status = pc__wrap_segment(&a->segments[l], e->model, r->kv, a->lanes[l].tokens, r->count);
+        pc__kv *kv = r->kv;
         r->kv = NULL; /* the segment's, or gone */
-        if (status >= 0)
-            status = note_visibility(e, l);
+        PC__TRY_RETURN(
+            pc__wrap_segment(&a->segments[l], e->model, kv, 1, a->lanes[l].tokens, r->count));
+        PC__TRY_RETURN(note_visibility(e, l));
     }
-    return status;
+    return PC_OK;
 }
 
 static void end_eval(evaluation *e, pc_status status)
@@ -279,7 +315,9 @@ static void end_eval(evaluation *e, pc_status status)
     pc__free(mem, e->lane_first);
     pc__free(mem, e->run_first);
     pc__free(mem, e->runs);
-    pc__eval_maps_free(&e->maps);
+    pc__free(mem, e->lane_maps);
+    pc__free(mem, (void *)e->given_maps);
+    pc__free(mem, e->packed_maps);
     pc__build_free(&e->build);
 }
 
@@ -290,10 +328,8 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
     pc_status status;
     if (!model || !args)
         return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
-    status = pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, trace_user), args,
-                              "pc_eval_args");
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, trace_user), args,
+                                    "pc_eval_args"));
     for (size_t l = 0; a.segments && l < a.lane_count; l++)
         a.segments[l] = NULL;
     PC__TRY(pc__model_can_compute(model), done);
@@ -321,7 +357,7 @@ pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_segment_copy: only for segments of models that we run ourselves");
     PC__TRY_RETURN(pc__kv_copy(&copy, segment->payload));
-    PC__TRY_RETURN(pc__wrap_segment(out, model, copy, segment->token_ids, segment->tokens));
+    PC__TRY_RETURN(pc__wrap_segment(out, model, copy, 0, segment->token_ids, segment->tokens));
     (*out)->lossy = segment->lossy;
     if (pc__segment_visibility(segment)
         && (status = pc__segment_set_visibility(*out, pc__segment_visibility(segment))) < 0) {

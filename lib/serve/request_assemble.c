@@ -1,6 +1,6 @@
 /* The rows of a prompt that are computed, in position order, and the spans of segments around them.
  */
-#include "serve/assemble.h"
+#include "serve/request_internal.h"
 
 #include <stdlib.h>
 
@@ -97,55 +97,52 @@ static pc_status attach_part(pc__request *r, void *sequence, size_t p)
     int64_t start = given ? given->start : r->prompt->parts[p].start;
     size_t count = r->prompt->parts[p].count, before = given ? given->lo : 0;
     const uint8_t *again = r->again + r->parts[p].first;
-    pc_status status = PC_OK;
-    for (size_t lo = 0, hi; lo < count && status >= 0; lo = hi + 1) {
+    for (size_t lo = 0, hi; lo < count; lo = hi + 1) {
         for (hi = lo; hi < count && !again[hi];)
             hi++;
         if (hi > lo)
-            status = pc__call_attach(r->model, r->cache, sequence, r->parts[p].segment, start,
-                                     (uint32_t)(before + lo), (uint32_t)(before + hi));
+            PC__TRY_RETURN(pc__call_attach(r->model, r->cache, sequence, r->parts[p].segment, start,
+                                           (uint32_t)(before + lo), (uint32_t)(before + hi)));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status attach_all(pc__request *r, void *sequence)
 {
-    pc_status status = PC_OK;
-    for (size_t p = 0; p < r->prompt->part_count && status >= 0; p++)
+    for (size_t p = 0; p < r->prompt->part_count; p++)
         if (r->parts[p].segment)
-            status = attach_part(r, sequence, p);
-    return status;
+            PC__TRY_RETURN(attach_part(r, sequence, p));
+    return PC_OK;
 }
 
 static pc_status compute_rows(assembly *f, void *sequence, size_t first, size_t end)
 {
     const pc__request *r = f->request;
-    pc_step_args args = {.struct_size = sizeof args};
-    pc_status status = pc__request_poll(r);
+    const pc_step_args args = {.struct_size = sizeof args,
+                               .rows = f->step_rows + first,
+                               .count = end - first,
+                               .logits = f->logits,
+                               .visibility = r->options->visibility,
+                               .rope_regime_length = r->regime.length,
+                               .cancelled = r->options->cancelled,
+                               .cancel_user = r->options->cancel_user};
+    PC__TRY_RETURN(pc__request_poll(r));
     for (size_t i = first; i < end; i++)
         f->step_rows[i] = (pc_step_row){sequence, f->rows[i].position, f->rows[i].token,
                                         i == f->last};
-    args.rows = f->step_rows + first;
-    args.count = end - first;
-    args.logits = f->logits;
-    args.visibility = r->options->visibility;
-    args.rope_regime_length = r->regime.length;
-    args.cancelled = r->options->cancelled;
-    args.cancel_user = r->options->cancel_user;
-    return status < 0 ? status : pc__call_step(r->model, r->cache, &args);
+    return pc__call_step(r->model, r->cache, &args);
 }
 
 static pc_status compute_all(assembly *f, void *sequence, int distinct)
 {
-    pc_status status = PC_OK;
     if (distinct)
         return compute_rows(f, sequence, 0, f->count);
-    for (size_t first = 0, end; first < f->count && status >= 0; first = end) {
+    for (size_t first = 0, end; first < f->count; first = end) {
         for (end = first + 1; end < f->count && f->rows[end].part == f->rows[first].part;)
             end++;
-        status = compute_rows(f, sequence, first, end);
+        PC__TRY_RETURN(compute_rows(f, sequence, first, end));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status note_own(const assembly *f)
@@ -161,7 +158,7 @@ static pc_status note_own(const assembly *f)
     return PC_OK;
 }
 
-pc_status pc__assemble(pc__request *r, pc__placed_prompt *out, float *logits)
+pc_status pc__request_assemble(pc__request *r, pc__placed_prompt *out, float *logits)
 {
     assembly f = {.request = r, .out = out, .logits = logits};
     double started = pc__now();

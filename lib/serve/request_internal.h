@@ -1,0 +1,35 @@
+/* Steps of a request that have files of their own; request.c calls them in order. */
+#ifndef PC_SERVE_REQUEST_INTERNAL_H
+#define PC_SERVE_REQUEST_INTERNAL_H
+
+#include "attn/kv.h"
+#include "serve/request.h"
+
+/* A plain prompt of which the cache has nothing may be computed with the attention maps of a prompt
+ * that resembles it, as pc_prefill does (request_memo.c). The states are the sequence's own from
+ * the start: no segment is made of them, so nothing of them is stored or shared. */
+typedef struct pc__memo_answer {
+    pc__kv *states;  /* of the whole prompt, counted; NULL: the memo had no hit */
+    int approximate; /* maps of another prompt were used */
+} pc__memo_answer;
+
+/* Whether the request asks its memo; stats.memo.reason says why not. */
+int pc__request_asks_memo(pc__request *request);
+/* On a hit logits [vocab] are those behind the prompt. */
+pc_status pc__request_ask_memo(pc__request *request, float *logits, pc__memo_answer *out);
+/* Makes the sequence of a hit. Takes the states over, on failure too. */
+pc_status pc__request_use_memo(pc__request *request, pc__memo_answer *answer,
+                               pc__placed_prompt *out);
+
+/* Which tokens of reused segments are computed again, so that they see what stands before them in
+ * this prompt (request_repair.c).
+ * PC_REPAIR_FIRST: the first repair_tokens of every module. */
+pc_status pc__request_repair_first(pc__request *request);
+/* PC_REPAIR_TOP: the repair_percent of tokens whose states deviate most, as the model tells. */
+pc_status pc__request_repair_top(pc__request *request);
+
+/* Makes the sequence: attaches segments, computes the rest. Sets all of *out; next_position is
+ * changed by PC_BASELINE_CONTIGUOUS only. What *out holds on failure, the caller frees. */
+pc_status pc__request_assemble(pc__request *request, pc__placed_prompt *out, float *logits);
+
+#endif

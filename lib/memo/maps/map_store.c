@@ -199,16 +199,6 @@ void pc__map_store_free(pc__map_store *store)
     pc__free(&mem, store);
 }
 
-size_t pc__map_store_count(const pc__map_store *store)
-{
-    pthread_mutex_t *guard = (pthread_mutex_t *)(uintptr_t)&store->guard;
-    size_t count;
-    pthread_mutex_lock(guard);
-    count = store->table.live;
-    pthread_mutex_unlock(guard);
-    return count;
-}
-
 void pc__map_store_each(pc__map_store *store,
                         int (*visit)(void *user, const pc__map_record *record), void *user)
 {

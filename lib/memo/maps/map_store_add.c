@@ -36,14 +36,11 @@ static pc_status evict_one(pc__map_store *store, victims *v)
 {
     pc__map_item *item;
     int64_t id;
-    pc_status status = pc__grow(v->mem, (void **)&v->ids, &v->capacity, v->count + 1,
-                                sizeof *v->ids);
+    pc_status status;
+    PC__TRY_RETURN(pc__grow(v->mem, (void **)&v->ids, &v->capacity, v->count + 1, sizeof *v->ids));
     do {
-        if (status >= 0)
-            status = pc__grow(v->mem, (void **)&v->in_use, &v->in_use_capacity, v->in_use_count + 1,
-                              sizeof *v->in_use);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__grow(v->mem, (void **)&v->in_use, &v->in_use_capacity,
+                                v->in_use_count + 1, sizeof *v->in_use));
         item = pick_victim(store, v);
     } while (!item && v->in_use_count == v->in_use_capacity);
     if (!item)

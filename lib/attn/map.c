@@ -70,10 +70,8 @@ void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const
 
 void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out)
 {
-    if (shape->format == PC_MAP_U8 && shape->tokens)
-        memset((uint8_t *)out + scales_at(shape) - 4, 0,
-               /* the padding between weights and scales */
-               4);
+    if (shape->format == PC_MAP_U8 && shape->tokens) /* the padding between weights and scales */
+        memset((uint8_t *)out + scales_at(shape) - 4, 0, 4);
     for (size_t head = 0; head < (size_t)shape->heads; head++)
         for (size_t row = 0; row < shape->tokens; row++, dense += shape->tokens)
             pc__map_pack_row(shape, head, row, dense, out);

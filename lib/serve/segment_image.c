@@ -84,7 +84,7 @@ static pc_status describe_run(void *owner, void *payload, pc__image *image, void
     }
     set_model(image, model);
     set_native(image, &kv->shape);
-    image->form.regime = kv->regime;
+    image->form.regime = kv->rope_regime;
     image->form.origin = pc__key_offset(model, kv->origin);
     image->tokens = kv->tokens;
     image->relative = kv->relative;
@@ -129,7 +129,7 @@ static pc_status wrap_run(void *owner, const pc__image *image, const void *const
         status = pc__kv_new_unset(&kv, mem, &shape, image->tokens, image->relative);
     if (status < 0)
         return status;
-    kv->regime = image->form.regime;
+    kv->rope_regime = image->form.regime;
     kv->origin = image->form.origin;
     *payload = kv;
     return PC_OK;
@@ -188,7 +188,7 @@ static pc_status show_run(void *owner, void *payload, pc_raw *raw)
     pc__image image;
     set_model(&image, model);
     image.form.shape = kv->shape;
-    image.form.regime = kv->regime;
+    image.form.regime = kv->rope_regime;
     image.relative = kv->relative;
     image.blocks = kv->layer;
     image.block_count = (size_t)kv->shape.layers;

@@ -288,10 +288,11 @@ static void keys_completed(const pc_model *model)
     reuse.maps[1].inputs = inputs;
     CHECK_OK(run(&reuse, model, 7, 1));
     CHECK_STATUS(
-        pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->regime),
+        pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->rope_regime),
         PC_ERR_STATE);
     CHECK_OK(pc__complete_keys(model, reuse.runs[1], inputs, NULL));
-    CHECK_OK(pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->regime));
+    CHECK_OK(
+        pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->rope_regime));
     for (int32_t l = 0; l < LAYERS; l++) {
         batch part = {0};
         give(&part, &source, 1, (1u << l) - 1);

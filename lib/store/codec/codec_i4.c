@@ -17,8 +17,7 @@
 #include "attn/bf16.h"
 #include "attn/kv_page.h"
 #include "base/fail.h"
-#include "store/codec/codec_pages.h"
-#include "store/codec/codec_planes.h"
+#include "store/codec/codec_internal.h"
 
 enum { HEAD = 4, FORM = 1, GROUP = 32, STEPS = 15 };
 #define MOST 0x1.fep127f /* largest finite bf16 */

@@ -155,8 +155,10 @@ static int enter_record(void *user, const pc__map_record *record)
 
 static pc_status enter_records(pc_memo *memo)
 {
+    pc_memo_stats s;
     pc__map_store_each(memo->maps, enter_record, memo);
-    if (memo->entry_count < pc__map_store_count(memo->maps))
+    pc__map_store_get_stats(memo->maps, &s);
+    if (memo->entry_count < s.live)
         return PC_ERR_NOMEM;
     for (pc__memo_bucket *b = memo->buckets; b < memo->buckets + memo->head.bucket_count; b++)
         if (b->trained)

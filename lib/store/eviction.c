@@ -237,10 +237,8 @@ static pc__eviction_siblings *join_siblings(pc__eviction *ev, pc__eviction_item 
 {
     pc__eviction_siblings *f = find_siblings(ev, &item->parent);
     if (!f) {
-        f = pc__hash_table_reserve(&ev->sibling_sets, &ev->mem) < 0
-                ? NULL
-                : pc__calloc(&ev->mem, 1, sizeof *f);
-        if (!f)
+        if (pc__hash_table_reserve(&ev->sibling_sets, &ev->mem) < 0
+            || !(f = pc__calloc(&ev->mem, 1, sizeof *f)))
             return NULL;
         f->id = item->parent;
         f->parent_item = pc__eviction_find(ev, &item->parent);

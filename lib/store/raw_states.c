@@ -56,8 +56,6 @@ static pc_status new_states(raw_states **out, const pc_allocator *mem, const pc_
     if (!s)
         return PC_ERR_NOMEM;
     s->mem = *mem;
-    atomic_init(&s->zero_memory, 0);
-    atomic_init(&s->free_to_system, 0);
     s->image = *image;
     s->image.token_ids = NULL; /* the segment's */
     sizes = (uint64_t *)(void *)(s + 1);

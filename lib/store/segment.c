@@ -20,13 +20,7 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
         memcpy(ids, token_ids, tokens * sizeof *ids);
     atomic_init(&segment->references, 1);
     segment->mem = *mem;
-    atomic_init(&segment->zero_memory, 0);
-    atomic_init(&segment->free_to_system, 0);
     atomic_init(&segment->tier, PC_TIER_RAM);
-    atomic_init(&segment->description, NULL);
-    atomic_init(&segment->visibility, NULL);
-    atomic_init(&segment->not_written, 0);
-    atomic_init(&segment->watcher, NULL);
     segment->ops = ops;
     segment->payload = payload;
     segment->owner = owner;

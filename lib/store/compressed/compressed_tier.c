@@ -223,7 +223,6 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     s->source.borrow = borrow_source;
     s->source.close = close_source;
     s->source.bytes = r->bytes;
-    atomic_init(&s->source.timed_out, 0);
     s->tier = t;
     s->record = r;
     *out = &s->source;

@@ -50,8 +50,6 @@ pc_status pc__mapped_files_new(pc__mapped_files **out, const pc_allocator *mem, 
     mapped->mem = *mem;
     mapped->least = how == PC__MAP_ALWAYS ? 1 : LEAST_BYTES;
     atomic_init(&mapped->references, 1);
-    atomic_init(&mapped->count, 0);
-    atomic_init(&mapped->bytes, 0);
     *out = mapped;
     return PC_OK;
 }

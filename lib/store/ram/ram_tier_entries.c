@@ -150,9 +150,8 @@ pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt)
     pc__ram_quota *quota = pc__ram_quota_find(t, salt);
     if (quota)
         return quota;
-    quota = pc__hash_table_reserve(&t->quotas, &t->mem) < 0 ? NULL
-                                                            : pc__calloc(&t->mem, 1, sizeof *quota);
-    if (!quota)
+    if (pc__hash_table_reserve(&t->quotas, &t->mem) < 0
+        || !(quota = pc__calloc(&t->mem, 1, sizeof *quota)))
         return NULL;
     quota->salt = *salt;
     pc__hash_table_add(&t->quotas, &quota->by_salt, pc__id_hash(salt));
@@ -224,11 +223,11 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
     e->ttl = desc->ttl > 0 ? desc->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);
     e->item.bytes = entry_bytes(segment->bytes, segment->tokens);
-    description = atomic_load_explicit(&segment->description, memory_order_acquire);
+    description = atomic_load(&segment->description);
     if (description)
-        e->item.bytes += sizeof *description
-                         + (description->relative ? segment->tokens * sizeof *description->relative
-                                                  : 0);
+        e->item.bytes += sizeof *description;
+    if (description && description->relative)
+        e->item.bytes += segment->tokens * sizeof *description->relative;
     return e;
 }
 

@@ -22,8 +22,8 @@ typedef struct cost_trial {
 static double thread_seconds(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID,
-                  &t); /* time of other threads and processes does not count */
+    /* time of other threads and processes does not count */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -94,10 +94,8 @@ static void time_rows(cost_trial *t, size_t index, pc_costs *costs)
            some = all / (1 + rows / 8);
     double cached[TIMES], memory[TIMES];
     for (size_t i = 0; i < TIMES; i++) {
-        memory[i] = time_pass(
-            t, rows,
-            /* not all: the last runs of one pass must not be the first of the next */
-            some ? some : 1);
+        /* not all: the last runs of one pass must not be the first of the next */
+        memory[i] = time_pass(t, rows, some ? some : 1);
         t->task.goes_on = 0;
         time_pass(t, rows, 1);
         cached[i] = time_pass(t, rows, 1);
@@ -144,16 +142,16 @@ pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
 {
     pc_calibrate_options o;
     pc_costs costs = PC_COSTS_INIT;
-    char kept[PC__COSTS_PATH];
+    char path[PC__COSTS_PATH];
     if (!context)
         return pc__fail(PC_ERR_INVALID, "pc_calibrate: context is NULL");
     PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_calibrate_options, progress_user),
                                     options, "pc_calibrate_options"));
     costs.source = PC_COSTS_MEASURED;
     PC__TRY_RETURN(measure_costs(context, &o, &costs));
-    pc__costs_path(kept, sizeof kept);
+    pc__costs_path(path, sizeof path);
     PC__TRY_RETURN(pc__costs_use(context, &costs));
     if (!o.path)
-        o.path = kept;
+        o.path = path;
     return *o.path ? pc__costs_write(&context->mem, o.path, &costs) : PC_OK;
 }

@@ -50,16 +50,14 @@ void pc__memo_layers_end(pc_memo *memo, pc__memo_layers *state);
  * PC_ERR_FORMAT: it was damaged, and is removed. */
 pc_status pc__memo_maps_get(pc_memo *memo, int64_t id, pc__maps *maps);
 void pc__memo_maps_release(pc_memo *memo, pc__maps *maps);
-/* Copies outputs that a record keeps from a full computation: embedding [hidden] by this pool, not
- * normalised unless the model's files say so; logits. Either may be NULL. PC_MISS: the record lacks
- * one of them, or another way of computing made them. PC_ERR_FORMAT: damaged, and removed. */
+/* Copies a record's stored outputs: embedding [hidden] by this pool, not normalised unless the
+ * model's files say so; logits. Either may be NULL. PC_MISS: the record lacks one of them, or other
+ * number formats or kernels computed them. PC_ERR_FORMAT: damaged, and removed. */
 pc_status pc__memo_output(pc_memo *memo, int64_t id, uint32_t pool, float *embedding,
                           float *logits);
-void pc__memo_shape(const pc_memo *memo, size_t tokens,
-                    pc__map_shape *shape); /* the shape of a layer's map */
-void pc__memo_count(pc_memo *memo, uint64_t hits,
-                    uint64_t outputs /* outputs: those of the hits that had outputs */,
-                    uint64_t misses);
+pc__map_shape pc__memo_shape(const pc_memo *memo, size_t tokens); /* of a layer's map */
+/* outputs: those of the hits that had outputs. */
+void pc__memo_count(pc_memo *memo, uint64_t hits, uint64_t outputs, uint64_t misses);
 
 /* 1: compute this hit in full as well. Spreads checks evenly, by the share in the options. */
 int pc__memo_wants_verification(pc_memo *memo, uint32_t bucket);
@@ -70,8 +68,8 @@ void pc__memo_verified(pc_memo *memo, uint32_t bucket, double loss);
 
 /* Stores the result of tuning a bucket: open, reason, loss, and the numbers from threshold on. */
 pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc_memo_bucket *tuning);
-uint32_t pc__memo_bucket_of(const pc_memo *memo,
-                            size_t tokens); /* the number of buckets: longer than any */
+/* The number of buckets: longer than any. */
+uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens);
 int pc__memo_is_layerwise(const pc_memo *memo);
 int pc__memo_is_trained(const pc_memo *memo, uint32_t bucket);
 

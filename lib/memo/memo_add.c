@@ -101,10 +101,9 @@ static pc_status add_to_batch(add_batch *b, const pc_input *input, const pc__id 
     const pc_memo *memo = b->memo;
     const pc_allocator *mem = &memo->mem;
     add_item *item = &b->items[b->count++];
-    size_t layers = memo->head.layers, bytes, outputs;
-    pc__map_shape shape;
-    pc__memo_shape(memo, input->count, &shape);
-    bytes = (pc__map_bytes(&shape) + 63) / 64 * 64;
+    pc__map_shape shape = pc__memo_shape(memo, input->count);
+    size_t layers = (size_t)memo->head.maps.layers, bytes = (pc__map_bytes(&shape) + 63) / 64 * 64,
+           outputs;
     *item = (add_item){.input = input,
                        .id = *id,
                        .bucket = bucket,
@@ -149,9 +148,9 @@ static pc_status compute_batch(add_batch *b)
         prompts[i] = (pc__prefill_input){
             .input = item->input,
             .record = item->layers,
+            .shape = pc__memo_shape(b->memo, item->input->count),
             .embedding = item->sizes.embedding ? item->outputs : NULL,
             .logits = item->sizes.logits ? item->outputs + item->sizes.embedding : NULL};
-        pc__memo_shape(b->memo, item->input->count, &prompts[i].shape);
     }
     status = pc__prefill_batch_run(b->memo->model, prompts, b->count, &options);
     for (size_t i = 0; i < b->count && status >= 0 && !b->memo->head.layerwise; i++)
@@ -171,12 +170,12 @@ static pc_status index_prompt(pc_memo *memo, const add_item *item, int64_t id,
     const pc__memo_bucket *bucket = &memo->buckets[item->bucket];
     size_t units = pc__memo_indexed_layers(memo);
     float *features = pc__calloc(&memo->mem, units, PC__FEATURE_DIM * sizeof *features);
-    pc_status status = features ? PC_OK : PC_ERR_NOMEM;
+    pc_status status;
+    if (!features)
+        return PC_ERR_NOMEM;
     pc__memo_pooled_get(metadata, units * bucket->pooled, item->pooled);
-    if (status >= 0)
-        status = pc__projector_features(bucket->projector, item->pooled, units, features);
-    if (status >= 0)
-        status = pc__memo_index_add(memo, item->input->count, features, id);
+    pc__projector_features(bucket->projector, item->pooled, units, features);
+    status = pc__memo_index_add(memo, item->input->count, features, id);
     pc__free(&memo->mem, features);
     return status;
 }

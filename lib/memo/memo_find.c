@@ -10,17 +10,15 @@
 pc_status pc__memo_check_model(const pc_memo *memo, const pc_model *model)
 {
     if (memo->model != model
-        && memcmp(memo->head.model.bytes, model->info.fingerprint, sizeof memo->head.model.bytes))
+        && memcmp(memo->head.maps.model.bytes, model->info.fingerprint,
+                  sizeof memo->head.maps.model.bytes))
         return pc__fail(PC_ERR_MISMATCH, "%s: the memo is of another model", memo->dir.path);
     return PC_OK;
 }
 
-void pc__memo_shape(const pc_memo *memo, size_t tokens, pc__map_shape *shape)
+pc__map_shape pc__memo_shape(const pc_memo *memo, size_t tokens)
 {
-    *shape = (pc__map_shape){.format = memo->head.map_format,
-                             .heads = (int32_t)memo->head.heads,
-                             .tokens = tokens,
-                             .causal = memo->head.causal != 0};
+    return pc__map_shape_of(&memo->head.maps, tokens);
 }
 
 uint32_t pc__memo_bucket_of(const pc_memo *memo, size_t tokens)
@@ -41,11 +39,10 @@ static pc_status find_nearest(const pc_memo *memo, size_t tokens, size_t layer, 
     pc_status status;
     if (!index)
         return PC_OK;
-    status = pc__projector_features(memo->buckets[found->bucket].projector, pooled, 1, feature);
+    pc__projector_features(memo->buckets[found->bucket].projector, pooled, 1, feature);
     times->features += pc__now() - begun;
     begun = pc__now();
-    if (status >= 0)
-        status = pc__index_search(index, 1, feature, 1, &distance, &found->id);
+    status = pc__index_search(index, 1, feature, 1, &distance, &found->id);
     times->search += pc__now() - begun;
     if (found->id != PC__NO_NEIGHBOUR)
         found->similarity = 1 - (double)distance;
@@ -138,21 +135,22 @@ const void *pc__memo_layer_map(pc_memo *memo, pc__memo_layers *state, int32_t la
 {
     pc__memo_found *all = state->found, one = {.id = PC__NO_NEIGHBOUR, .bucket = all->bucket};
     pc__maps maps;
+    int is_hit;
     if (look_up_feature(memo, state->input, (size_t)layer, x, &one, &state->times) < 0
         || one.id == PC__NO_NEIGHBOUR)
         return NULL; /* the layer is computed */
-    if (!is_near_enough(memo, &one, state->threshold)
-        || pc__memo_maps_get(memo, one.id, &maps) != PC_OK) {
-        if (!state->layers && (all->id == PC__NO_NEIGHBOUR || one.similarity > all->similarity)) {
-            all->id = one.id;
-            all->similarity = one.similarity;
-        }
-        return NULL;
-    }
-    if (!state->layers++ || one.similarity < all->similarity) {
+    is_hit = is_near_enough(memo, &one, state->threshold)
+             && pc__memo_maps_get(memo, one.id, &maps) == PC_OK;
+    /* Reported: the least similar hit; without any, the most similar record. */
+    if (is_hit
+            ? !state->layers || one.similarity < all->similarity
+            : !state->layers && (all->id == PC__NO_NEIGHBOUR || one.similarity > all->similarity)) {
         all->id = one.id;
         all->similarity = one.similarity;
     }
+    if (!is_hit)
+        return NULL;
+    state->layers++;
     all->reason = PC_REASON_NONE;
     pc__memo_layers_end(memo, state);
     state->held = maps;

@@ -29,9 +29,9 @@ int pc__memo_outputs_valid(uint32_t outputs, uint32_t pool)
 #define HEAD(at, member) PC__FIELD(pc__memo_head, at, member)
 /* In version 1, outputs and output_pool are 0, their defaults. */
 static const pc__field head_fields[] = {
-    HEAD(8, model),    HEAD(40, causal),     HEAD(44, layers),       HEAD(48, heads),
-    HEAD(52, hidden),  HEAD(56, map_format), HEAD(60, bucket_count), HEAD(64, layerwise),
-    HEAD(68, outputs), HEAD(72, output_pool)};
+    HEAD(8, maps.model), HEAD(40, maps.causal), HEAD(44, maps.layers),  HEAD(48, maps.heads),
+    HEAD(52, hidden),    HEAD(56, maps.format), HEAD(60, bucket_count), HEAD(64, layerwise),
+    HEAD(68, outputs),   HEAD(72, output_pool)};
 
 #define BUCKET(at, member) PC__FIELD(pc__memo_bucket, at, member)
 static const pc__field bucket_fields[] = {BUCKET(0, least),
@@ -121,7 +121,7 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     pc__fields_get(h, in, PC__FIELDS(head_fields));
     if (!pc__memo_outputs_valid(h->outputs, h->output_pool))
         return head_damaged(path, "memo.pcm: unknown kind of outputs");
-    if (h->layerwise > 1 || h->causal > 1)
+    if (h->layerwise > 1 || (unsigned)h->maps.causal > 1)
         return head_damaged(path, "memo.pcm: a flag is neither 0 nor 1");
     if (!h->bucket_count || h->bucket_count > PC__MEMO_MOST_BUCKETS
         || size != frame + h->bucket_count * bucket_bytes(in))

@@ -4,7 +4,6 @@
 #ifndef PC_MEMO_MEMO_INDEX_H
 #define PC_MEMO_MEMO_INDEX_H
 
-#include <stdio.h>
 #include <string.h>
 
 #include "memo/index/index_file.h"
@@ -24,11 +23,6 @@ static inline uint64_t pc__memo_prompt_hash(const pc__id *tokens_id)
     uint64_t prompt;
     memcpy(&prompt, tokens_id->bytes, sizeof prompt);
     return prompt;
-}
-
-static inline void pc__memo_index_file_name(char out[40], uint32_t most)
-{
-    snprintf(out, 40, "index-%u.pci", most);
 }
 
 /* An index file that is being read. */

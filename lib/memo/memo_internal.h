@@ -39,9 +39,8 @@ typedef struct pc__memo_bucket {
 } pc__memo_bucket;
 
 typedef struct pc__memo_head {
-    pc__id model;
-    uint32_t causal, layers, heads, hidden, map_format;
-    uint32_t bucket_count;
+    pc__map_signature maps;
+    uint32_t hidden, bucket_count;
     /* Stored of prompts that are added: PC_OUTPUT_…, PC_POOL_… */
     uint32_t outputs, output_pool;
     /* 1: a record has the pooled inputs of all layers, and each layer is looked up by its own
@@ -86,7 +85,7 @@ struct pc_memo {
 /* Features of a prompt: one, or one per layer. */
 static inline size_t pc__memo_indexed_layers(const pc_memo *memo)
 {
-    return memo->head.layerwise ? memo->head.layers : 1;
+    return memo->head.layerwise ? (size_t)memo->head.maps.layers : 1;
 }
 
 /* ---- memo_head.c */
@@ -104,7 +103,7 @@ pc__memo_bucket pc__memo_bucket_now(const pc_memo *memo, size_t index);
 /* Sets the tuning, and forgets losses verified before. Under `guard` for writing. */
 void pc__memo_retune(pc__memo_bucket *bucket, const pc_memo_bucket *tuning);
 
-/* ---- memo_index_save.c: writes index files where they lack enough to be worth it. Under `writer`.
+/* ---- memo_index_file.c: writes index files where they lack enough to be worth it. Under `writer`.
  * An error is logged, too: a memo works without them. */
 pc_status pc__memo_index_save(pc_memo *memo);
 
@@ -132,11 +131,21 @@ void pc__memo_index_free(pc__index **by_length, size_t count);
 pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features /* [units] */,
                              int64_t record);
 
-/* ---- memo_output.c: outputs of a remembered prompt, stored behind its pooled input
- * (doc/format.md, "A memo"): its embedding by one pool, its logits, or both. A request for the same
- * prompt gets the same bits. They come from a full computation, and count only where it would be
- * done with the same number formats (of weights, of K and V) and kernels. */
-/* Floats that are stored of a prompt; 0: none. */
+/* ---- memo_metadata.c: what a record has beside its maps */
+pc__id pc__input_digest(const pc_input *input); /* of its tokens and types */
+/* Pools the input of the first layer. */
+pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, float *pooled);
+/* Pools the input x of a layer. */
+pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket,
+                              float *pooled);
+/* Pooled inputs are stored as fp16. */
+void pc__memo_pooled_put(const float *pooled, size_t count, uint16_t *metadata);
+void pc__memo_pooled_get(const uint16_t *metadata, size_t count, float *pooled);
+
+/* Outputs of a remembered prompt, stored behind its pooled input (doc/format.md, "A memo"): its
+ * embedding by one pool, its logits, or both, in floats; 0: none. They come from a full
+ * computation, and count only where the number formats (of weights, of K and V) and kernels are the
+ * same. So a request for the same prompt gets the same bits. */
 typedef struct pc__output_sizes {
     size_t embedding, logits;
 } pc__output_sizes;
@@ -152,16 +161,5 @@ void pc__memo_output_put(const pc_memo *memo, uint8_t *metadata, size_t base,
                          pc__output_sizes sizes, const float *values);
 /* 1: the record has outputs of these sizes. Reads its metadata. */
 int pc__memo_output_has(pc_memo *memo, const pc__memo_entry *entry, pc__output_sizes sizes);
-
-/* ---- memo_input.c */
-pc__id pc__input_digest(const pc_input *input); /* of its tokens and types */
-/* Pools the input of the first layer. */
-pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, float *pooled);
-/* Pools the input x of a layer. */
-pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket,
-                              float *pooled);
-/* Pooled inputs are stored as fp16. */
-void pc__memo_pooled_put(const float *pooled, size_t count, uint16_t *metadata);
-void pc__memo_pooled_get(const uint16_t *metadata, size_t count, float *pooled);
 
 #endif

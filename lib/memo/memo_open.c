@@ -45,34 +45,26 @@ static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *
 static pc__memo_head wanted_head(const pc_model *model, const pc_memo_options *options)
 {
     const pc_model_info *info = &model->info;
-    pc__memo_head head = {.causal = !info->bidirectional,
-                          .layers = (uint32_t)info->layers,
-                          .heads = (uint32_t)info->heads,
-                          .hidden = (uint32_t)info->hidden,
-                          .map_format = options->map_format ? options->map_format : PC_MAP_F16,
-                          .outputs = options->outputs,
-                          .output_pool = options->output_pool,
-                          .layerwise = (options->flags & PC_MEMO_LAYERS) != 0};
-    memcpy(head.model.bytes, model->info.fingerprint, sizeof head.model.bytes);
+    pc__memo_head head = {
+        .maps = {.layers = info->layers,
+                 .heads = info->heads,
+                 .causal = !info->bidirectional,
+                 .format = options->map_format ? options->map_format : PC_MAP_F16},
+        .hidden = (uint32_t)info->hidden,
+        .outputs = options->outputs,
+        .output_pool = options->output_pool,
+        .layerwise = (options->flags & PC_MEMO_LAYERS) != 0};
+    memcpy(head.maps.model.bytes, info->fingerprint, sizeof head.maps.model.bytes);
     return head;
-}
-
-static pc__map_signature signature_of(const pc__memo_head *head)
-{
-    return (pc__map_signature){.model = head->model,
-                               .layers = (int32_t)head->layers,
-                               .heads = (int32_t)head->heads,
-                               .causal = head->causal != 0,
-                               .format = head->map_format};
 }
 
 /* Compares an existing memo with the model; its format of maps stays. */
 static pc_status check_head(const pc__memo_head *there, const pc__memo_head *wanted,
                             const char *path)
 {
-    pc__map_signature have = signature_of(there), want = signature_of(wanted);
-    want.format = have.format;
-    PC__TRY_RETURN(pc__map_signature_check(&have, &want, path));
+    pc__map_signature want = wanted->maps;
+    want.format = there->maps.format;
+    PC__TRY_RETURN(pc__map_signature_check(&there->maps, &want, path));
     if (there->hidden != wanted->hidden)
         return pc__fail(PC_ERR_MISMATCH, "%s: inputs of %u dimensions; the model has %u", path,
                         there->hidden, wanted->hidden);
@@ -132,7 +124,7 @@ static pc_status make_projectors(pc_memo *memo)
 
 static pc_status open_maps(pc_memo *memo, int read_only)
 {
-    pc__map_store_options options = {.signature = signature_of(&memo->head),
+    pc__map_store_options options = {.signature = memo->head.maps,
                                      .create = !read_only,
                                      .read_only = read_only,
                                      .budget_bytes = memo->options.budget_bytes,
@@ -162,8 +154,10 @@ static int enter_record(void *user, const pc__map_record *record)
 
 static pc_status enter_records(pc_memo *memo)
 {
+    pc_memo_stats s;
     pc__map_store_each(memo->maps, enter_record, memo);
-    if (memo->entry_count < pc__map_store_count(memo->maps))
+    pc__map_store_get_stats(memo->maps, &s);
+    if (memo->entry_count < s.live)
         return PC_ERR_NOMEM;
     for (pc__memo_bucket *b = memo->buckets; b < memo->buckets + memo->head.bucket_count; b++)
         if (b->trained)

@@ -38,12 +38,12 @@ static float pair_label(void *user, size_t i, size_t j)
 {
     const bucket_training *l = user;
     size_t layer = i % l->indexed_layers,
-           layers = l->indexed_layers > 1 ? 1 : l->memo->head.layers; /* one layer, or all */
+           layers = l->indexed_layers > 1 ? 1 : (size_t)l->memo->head.maps.layers; /* one, or all */
     pc__map_shape a, b;
     i /= l->indexed_layers;
     j /= l->indexed_layers;
-    pc__memo_shape(l->memo, l->tokens[i], &a);
-    pc__memo_shape(l->memo, l->tokens[j], &b);
+    a = pc__memo_shape(l->memo, l->tokens[i]);
+    b = pc__memo_shape(l->memo, l->tokens[j]);
     return pc__map_label(&l->rule, layers, &a, l->maps[i].layer + layer, &b,
                          l->maps[j].layer + layer);
 }

@@ -133,7 +133,7 @@ static pc_status expect_layers(prefill_work *w, size_t i)
     w->by_layer = 1;
     w->items[i].layers = (pc__memo_layers){
         .input = &w->inputs[i], .threshold = w->threshold, .found = &w->found[i]};
-    pc__memo_shape(w->options.memo, w->inputs[i].count, &w->prompts[i].shape);
+    w->prompts[i].shape = pc__memo_shape(w->options.memo, w->inputs[i].count);
     w->how.choose = layer_map;
     w->how.choose_user = w;
     return w->threshold ? PC_OK : reserve_checked(w, i);
@@ -189,7 +189,7 @@ static pc_status look_up_memo(prefill_work *w)
         if (reused < 0)
             return reused;
         w->prompts[i].maps = w->items[i].maps.layer;
-        pc__memo_shape(memo, w->inputs[i].count, &w->prompts[i].shape);
+        w->prompts[i].shape = pc__memo_shape(memo, w->inputs[i].count);
         w->items[i].verify = !w->threshold && !w->found[i].same
                              && pc__memo_wants_verification(memo, w->found[i].bucket);
         if (w->items[i].verify)

@@ -74,7 +74,7 @@ static pc_status describe_run(void *owner, void *payload, pc__image *image, void
     *release_me = NULL;
     set_model(image, model);
     set_native(image, &kv->shape);
-    image->form.regime = kv->regime;
+    image->form.regime = kv->rope_regime;
     image->form.origin = pc__key_offset(model, kv->origin);
     image->tokens = kv->tokens;
     image->relative = kv->relative;
@@ -115,7 +115,7 @@ static pc_status wrap_run(void *owner, const pc__image *image, const void *const
     PC__TRY_RETURN(blocks ? pc__kv_wrap(&kv, mem, &shape, image->tokens, image->relative, blocks,
                                         memory_owner, release_memory)
                           : pc__kv_new_unset(&kv, mem, &shape, image->tokens, image->relative));
-    kv->regime = image->form.regime;
+    kv->rope_regime = image->form.regime;
     kv->origin = image->form.origin;
     *payload = kv;
     return PC_OK;

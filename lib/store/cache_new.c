@@ -1,6 +1,5 @@
 /* Opens and closes a cache: its options, its tiers, its threads. */
 #include "store/cache_internal.h"
-#include "store/disk/disk_deferred.h"
 
 #include <promptcache/bench.h>
 #include <string.h>
@@ -161,18 +160,6 @@ static pc__tier_common tier_options(const pc_cache *cache, const pc_cache_option
     return common;
 }
 
-/* If the disk has no room for a new folder, the DISK tier fails for now, as with a server that
- * cannot be reached. */
-static pc_status make_disk_tier(pc_cache *cache, const pc__tier_common *common, const char *path)
-{
-    pc_status status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], common, path);
-    if (!pc__disk_was_full(status))
-        return status;
-    pc__log(cache->context, PC_LOG_WARN,
-            "cache: the folder cannot be opened now, trying again later: %s", pc_error_text());
-    return pc__tier_disk_deferred_new(&cache->tiers[PC_TIER_DISK], common, path);
-}
-
 /* DISK and REMOTE leave this process: only they are sealed, and may be read-only. */
 static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
 {
@@ -185,7 +172,7 @@ static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
     if (status >= 0 && o->disk_path) {
         pc__tier_common c = tier_options(cache, o, o->disk_codec, PC_CODEC_RAW, 1);
         c.budget = o->disk_bytes ? o->disk_bytes : DEFAULT_DISK_BYTES;
-        status = make_disk_tier(cache, &c, o->disk_path);
+        status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], &c, o->disk_path);
     }
     if (status >= 0 && o->remote) {
         pc__tier_common c = tier_options(cache, o, o->remote_codec, PC_CODEC_ZSTD, 1);

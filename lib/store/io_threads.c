@@ -208,7 +208,6 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
     io->sweep_from = pc__now() + SWEEP_EVERY;
     io->sweep_by = pc__now() + SWEEP_LATEST;
     io->threads = threads + 1;
-    atomic_init(&io->ending, 0);
     pthread_mutex_init(&io->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

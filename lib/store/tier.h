@@ -67,7 +67,8 @@ typedef struct pc__tier_common {
 } pc__tier_common;
 
 pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common);
-/* PC_ERR_IO, PC_ERR_STATE name the folder and the cause. */
+/* PC_ERR_IO, PC_ERR_STATE name the folder and the cause. If the disk is full, PC_OK: the tier fails
+ * until the folder can be opened. */
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path);
 /* Does not connect yet. PC_ERR_INVALID: not an address. PC_ERR_UNSUPPORTED: built without hiredis,
  * or without OpenSSL for a TLS address. */

@@ -18,18 +18,31 @@ fail() { echo "$1"; exit 1; }
 fail_with_log() { tail -n 40 "$folder/log"; exit 1; }
 # cached NAME: a variable of the build
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
-set -- # with a compiler cache the objects are there, if they are compiled in the same way
-if [ -n "${CMAKE_C_COMPILER_LAUNCHER-}" ]; then
-    type=$(cached CMAKE_BUILD_TYPE | tr '[:lower:]' '[:upper:]')
-    set -- "-DPC_WERROR=$(cached PC_WERROR)" "-DCMAKE_C_FLAGS=$(cached "CMAKE_C_FLAGS_$type")" \
-        "-DCMAKE_CXX_FLAGS=$(cached "CMAKE_CXX_FLAGS_$type")"
-fi
-{ cmake -S "$source/test/consumer/subdirectory" -B "$folder" -DPROMPTCACHE="$source" \
-    "-DPC_WITH_ONEDNN=$(cached PC_WITH_ONEDNN)" "$@" &&
-    cmake --build "$folder" --target shared_c static_c -j 2; } >"$folder/log" 2>&1 || fail_with_log
+# configure ARGUMENTS...: the project around the library; later calls change the same folder
+configure() {
+    cmake -S "$source/test/consumer/subdirectory" -B "$folder" -DPROMPTCACHE="$source" \
+        "-DPC_WITH_ONEDNN=$(cached PC_WITH_ONEDNN)" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" \
+        >"$folder/log" 2>&1 || fail_with_log
+}
+# kernels PATTERN ARGUMENTS...: the last -O of each one's command fits the pattern
+kernels() {
+    pattern=$1
+    shift
+    configure "$@"
+    awk '/"command":/ { level = "none"; for (i = 1; i <= NF; i++) if ($i ~ /^-O/) level = $i }
+        /"file":/ { print $2, level }' "$folder/compile_commands.json" |
+        grep -E '/lib/(attn|memo/(index/scan|train/vector_ops)|store/codec|model/load/dequant)' \
+            >"$folder/list"
+    [ "$(wc -l <"$folder/list")" -gt 40 ] || fail "where are the kernels?"
+    ! grep -vE -e " ($pattern)\$" "$folder/list" || fail "kernels not at $pattern with: $*"
+}
+
+# The library is compiled once, without any optimisation.
+kernels "none" -DPC_DEBUG_KERNELS=ON
 [ -z "$(sed -n 's/^CMAKE_BUILD_TYPE:STRING=//p' "$folder/CMakeCache.txt")" ] ||
     fail "the build type was set"
 grep -q 'no build type' "$folder/log" || fail "a missing build type is not said"
+cmake --build "$folder" --target shared_c static_c -j 2 >"$folder/log" 2>&1 || fail_with_log
 pml=$source/examples/pml
 for consumer in shared_c static_c; do
     "$folder/$consumer" "$source/models/demo/demo.gguf" "$pml/employees.pml" \
@@ -39,33 +52,22 @@ cmake --install "$folder" --prefix "$folder/usr" >/dev/null
 [ ! -e "$folder/usr/include" ] ||
     fail "the project around it installs the library without being asked"
 
-# kernels PATTERN ARGUMENTS...: the last -O of each one's command fits the pattern
-kernels() {
-    pattern=$1
-    shift
-    rm -rf "$folder/levels"
-    cmake -S "$source/test/consumer/subdirectory" -B "$folder/levels" -DPROMPTCACHE="$source" \
-        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@" >"$folder/log" 2>&1 ||
-        { cat "$folder/log"; exit 1; }
-    awk '/"command":/ { level = "none"; for (i = 1; i <= NF; i++) if ($i ~ /^-O/) level = $i }
-        /"file":/ { print $2, level }' "$folder/levels/compile_commands.json" |
-        grep -E '/lib/(attn|memo/(index/scan|train/vector_ops)|store/codec|model/dequant)' \
-            >"$folder/list"
-    [ "$(wc -l <"$folder/list")" -gt 40 ] || fail "where are the kernels?"
-    ! grep -vE -e " ($pattern)\$" "$folder/list" || fail "kernels not at $pattern with: $*"
-}
-kernels "-O[23]"
-kernels "-O[23]" -DCMAKE_BUILD_TYPE=Debug
-kernels "-O[23]" "-DCMAKE_C_FLAGS=-g -O0"
-kernels "none" -DCMAKE_BUILD_TYPE=Debug -DPC_DEBUG_KERNELS=ON
+# How the kernels would be compiled: commands, without a build.
+kernels "none" -DCMAKE_BUILD_TYPE=Debug
+kernels "-O[23]" -DCMAKE_BUILD_TYPE=Debug -DPC_DEBUG_KERNELS=OFF
 kernels "-O3" -DCMAKE_BUILD_TYPE=Release # which nothing lowers
+kernels "-O[23]" -DCMAKE_BUILD_TYPE=
+kernels "-O[23]" "-DCMAKE_C_FLAGS=-g -O0"
 
-# The same folder again as a static library, which is asked to install itself this time.
+# The compiled folder again as a static library, which is asked to install itself this time.
 ask="$source/models/demo/demo.gguf $pml/employees.pml $pml/employees-prompt.pml"
 shared() { readelf -d "$1" | grep -q 'NEEDED.*libpromptcache'; }
 shared "$folder/shared_c" || fail "promptcache::promptcache is not shared by default"
-{ cmake "$folder" -DBUILD_SHARED_LIBS=OFF -DPC_INSTALL=ON && cmake --build "$folder" -j 2 &&
-    cmake --install "$folder" --prefix "$folder/usr"; } >"$folder/log" 2>&1 || fail_with_log
+configure -DCMAKE_C_FLAGS= -DPC_DEBUG_KERNELS=ON -DBUILD_SHARED_LIBS=OFF -DPC_INSTALL=ON
+{ cmake --build "$folder" -j 2 && cmake --install "$folder" --prefix "$folder/usr"; } \
+    >"$folder/log" 2>&1 || fail_with_log
+! grep -q 'Building C.* object promptcache/' "$folder/log" ||
+    fail "the static library is made of other objects"
 library=$(dirname "$(find "$folder/usr" -name libpromptcache.a)")
 [ -z "$(find "$folder/usr" -name 'libpromptcache.so*')" ] || fail "a shared library was installed"
 # shellcheck disable=SC2046 # flags are words

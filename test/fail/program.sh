@@ -26,7 +26,7 @@ judge() {
     echo "$3" >>"$work/runs"
     if [ "$code" != "$1" ]; then
         fault "$3: exit code $code, not $1"
-    elif ! cat out err | grep -qF -e "$2"; then
+    elif ! grep -qF -e "$2" out err; then
         fault "$3: neither output has '$2'"
     elif [ -n "$silent" ] && [ "$1" -ge 2 ] && [ "$1" != 130 ] && [ -s out ]; then
         fault "$3: an error that also writes to standard output"

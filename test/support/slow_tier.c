@@ -343,6 +343,13 @@ static int still_good(pc_faults *faults, size_t index)
     return good && (!index || atomic_fetch_add(&faults->blocks, 1) < good);
 }
 
+static void await_count(const pc_faults *faults)
+{
+    double limit = pc__now() + PC_AWAITED_SECONDS;
+    while (faults->awaited && !atomic_load(faults->awaited) && pc__now() < limit)
+        pause_for(0.001);
+}
+
 static pc_status slow_read(pc__source *source, size_t index, uint64_t offset, uint64_t at,
                            void *data, size_t size)
 {
@@ -351,9 +358,11 @@ static pc_status slow_read(pc__source *source, size_t index, uint64_t offset, ui
     int good = (atomic_load(&s->faults->helpers) && pthread_equal(pthread_self(), s->opener))
                || still_good(s->faults, index);
     atomic_fetch_add(&s->faults->reads, 1);
+    if (!good)
+        await_count(s->faults);
     if ((!good && atomic_load(&s->faults->stall))
         || pc__now() + micro(&s->faults->read_delay) > s->deadline)
-        return timed_out(source, s->deadline);
+        return timed_out(source, s->faults->awaited ? pc__now() + 0.1 : s->deadline);
     pause_for(micro(&s->faults->read_delay));
     if (!good && atomic_load(&s->faults->fail) == 2)
         return pc__fail(PC_ERR_IO, "slow tier: reading fails");

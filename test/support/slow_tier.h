@@ -10,20 +10,22 @@ pc__tier *pc_memory_tier_new(uint32_t id);
 size_t pc_memory_tier_count(pc__tier *tier);
 
 typedef struct pc_faults {
-    atomic_uint open_delay, read_delay,
-        put_delay;       /* microseconds: of opening, of each reading of a piece, of writing */
+    /* Microseconds: of opening, of each reading of a piece, of writing. */
+    atomic_uint open_delay, read_delay, put_delay;
     atomic_uint stall;   /* 1: reading answers only at the deadline, as timed out */
     atomic_uint fail;    /* 1: opening fails (PC_ERR_IO); 2: reading does; 3: writing does */
-    atomic_uint helpers; /* 1: stall and fail 2 are those of other threads than the one that opened
-                            the record */
-    atomic_uint maps; /* 1: records are mapped: a page is as slow, as broken and as wrong when it is
-                         touched as a reading would be */
-    atomic_uint damage; /* 1: a bit of each block that is read is another one */
-    atomic_uint
-        good_blocks;    /* so many readings of blocks go well before the faults of reading begin */
-    atomic_uint blocks; /* readings of blocks so far that good_blocks has let pass */
+    atomic_uint helpers; /* 1: only threads that have not opened the record stall and fail (2) */
+    atomic_uint maps;    /* 1: records are mapped; touching a page has the faults of reading */
+    atomic_uint damage;  /* 1: a bit of each block that is read is another one */
+    atomic_uint good_blocks; /* so many readings of blocks go well before the faults begin */
+    atomic_uint blocks;      /* readings of blocks so far that good_blocks has let pass */
+    /* If not NULL: readings that are not good wait for this to be above 0, for
+     * PC_AWAITED_SECONDS at most; then they stall for 0.1 s only. Set while no thread reads. */
+    const atomic_uint_fast64_t *awaited;
     atomic_uint opens, reads, touches, puts, open_now, most_open; /* counted here */
 } pc_faults;
+
+#define PC_AWAITED_SECONDS 10.0
 
 /* What goes wrong; PC_FAULT_SLOW: ten times the delay. */
 enum {

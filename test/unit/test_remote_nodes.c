@@ -223,8 +223,9 @@ static void test_breaker(void)
     first = pc__remote_breaker_enter(&b, now);
     second = pc__remote_breaker_enter(&b, now);
     CHECK(first && second);
-    CHECK(pc__remote_breaker_done(&b, first, 0, now, 0.5));
-    CHECK(!pc__remote_breaker_done(&b, second, 0, now, 0.5)); /* under way when the first failed */
+    CHECK(pc__remote_breaker_done(&b, first, PC_ERR_IO, now, 0.5));
+    CHECK(!pc__remote_breaker_done(&b, second, PC_ERR_IO, now,
+                                   0.5)); /* under way when the first failed */
     CHECK(!pc__remote_breaker_allows(&b, now + 0.09));
     CHECK(!pc__remote_breaker_enter(&b, now + 0.09));
     now += 0.11;
@@ -232,11 +233,12 @@ static void test_breaker(void)
     CHECK_INT(first, PC__REMOTE_BREAKER_PROBE);
     CHECK(!pc__remote_breaker_allows(&b, now)); /* one at a time */
     CHECK(!pc__remote_breaker_enter(&b, now));
-    pc__remote_breaker_cancel(&b, first);
+    CHECK(!pc__remote_breaker_done(&b, first, PC_ERR_NOMEM, now, 0.5));
     CHECK_INT(pc__remote_breaker_enter(&b, now), PC__REMOTE_BREAKER_PROBE);
     for (int i = 0; i < 20; i++) {
         double before = now;
-        CHECK(!pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_PROBE, 0, now, (i % 10) / 10.0));
+        CHECK(!pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_PROBE, PC_ERR_IO, now,
+                                       (i % 10) / 10.0));
         while (!pc__remote_breaker_allows(&b, now))
             now += 0.01;
         CHECK(i > 7 || now - before > longest * 1.1); /* twice as long, but for chance */
@@ -244,10 +246,10 @@ static void test_breaker(void)
         CHECK_INT(pc__remote_breaker_enter(&b, now), PC__REMOTE_BREAKER_PROBE);
     }
     CHECK(longest > 20 && longest <= 37.6);
-    CHECK(pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_PROBE, 1, now, 0));
+    CHECK(pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_PROBE, PC_OK, now, 0));
     CHECK_INT(pc__remote_breaker_enter(&b, now), PC__REMOTE_BREAKER_CLOSED);
-    CHECK(!pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_CLOSED, 1, now, 0));
-    CHECK(pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_CLOSED, 0, now, 0.5));
+    CHECK(!pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_CLOSED, PC_OK, now, 0));
+    CHECK(pc__remote_breaker_done(&b, PC__REMOTE_BREAKER_CLOSED, PC_ERR_IO, now, 0.5));
     CHECK(pc__remote_breaker_allows(&b, now + 0.11)); /* short again */
 }
 

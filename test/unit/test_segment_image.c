@@ -106,7 +106,8 @@ static pc_status load(const pc_model *model, const pc__image *image, pc__kv **ou
 
 static int same_run(const pc__kv *a, const pc__kv *b)
 {
-    int same = a->tokens == b->tokens && a->regime == b->regime && !a->relative == !b->relative;
+    int same = a->tokens == b->tokens && a->rope_regime == b->rope_regime
+               && !a->relative == !b->relative;
     size_t bytes = pc__kv_layer_bytes(&a->shape, a->tokens);
     for (size_t t = 0; same && t < a->tokens; t++)
         same = pc__kv_relative(a, t) == pc__kv_relative(b, t);

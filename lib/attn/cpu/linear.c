@@ -1,4 +1,4 @@
-/* Makes and frees linear layers, and chooses the way to compute them. */
+/* Makes and frees linear layers, and chooses their operations. */
 #include "attn/cpu/linear.h"
 
 #include <pthread.h>
@@ -18,8 +18,8 @@ static int only_plain_c(uint32_t compute)
                                    : kernels->panel_bf16 == pc__kernels_c.panel_bf16;
 }
 
-/* *only: no other way may be tried if this one is unsupported. */
-static const pc__linear_way *choose_way(uint32_t compute, int *only)
+/* *only: no others may be tried if these are unsupported. */
+static const pc__linear_ops *choose_ops(uint32_t compute, int *only)
 {
     const char *asked = getenv("PC_LINEAR");
     int own = asked && !strcmp(asked, "own"), onednn = asked && !strcmp(asked, "onednn");
@@ -29,20 +29,20 @@ static const pc__linear_way *choose_way(uint32_t compute, int *only)
     return onednn ? &pc__linear_onednn : &pc__linear_panels;
 }
 
-static void name_other_way(char *name, size_t size)
+static void name_onednn(char *name, size_t size)
 {
     int only;
-    if (choose_way(PC_DTYPE_F32, &only) == &pc__linear_onednn
-        || choose_way(PC_DTYPE_BF16, &only) == &pc__linear_onednn)
+    if (choose_ops(PC_DTYPE_F32, &only) == &pc__linear_onednn
+        || choose_ops(PC_DTYPE_BF16, &only) == &pc__linear_onednn)
         pc__linear_onednn_class(name, size);
 }
 #else
-static void name_other_way(char *name, size_t size)
+static void name_onednn(char *name, size_t size)
 {
     (void)name, (void)size;
 }
 
-static const pc__linear_way *choose_way(uint32_t compute, int *only)
+static const pc__linear_ops *choose_ops(uint32_t compute, int *only)
 {
     (void)compute;
     *only = 1;
@@ -56,7 +56,7 @@ static char class_name[PC__KERNELS_CLASS];
 static void name_class(void)
 {
     char other[PC__KERNELS_CLASS / 2 + 4] = "";
-    name_other_way(other, sizeof other);
+    name_onednn(other, sizeof other);
     snprintf(class_name, sizeof class_name, "%.10s%s", pc__kernels_get()->name, other);
 }
 
@@ -70,13 +70,13 @@ static pc_status make_packed_weights(pc__linear *linear, const pc__weight_source
 {
     int only = 1;
     pc_status status;
-    linear->way = source->format.bits ? &pc__linear_quantised : choose_way(linear->compute, &only);
-    status = linear->way->make(linear, source);
-    if (status == PC_ERR_UNSUPPORTED && !only && linear->way != &pc__linear_panels) {
-        linear->way->drop(linear);
+    linear->ops = source->format.bits ? &pc__linear_quantised : choose_ops(linear->compute, &only);
+    status = linear->ops->make(linear, source);
+    if (status == PC_ERR_UNSUPPORTED && !only && linear->ops != &pc__linear_panels) {
+        linear->ops->drop(linear);
         linear->packed = NULL;
-        linear->way = &pc__linear_panels;
-        status = linear->way->make(linear, source);
+        linear->ops = &pc__linear_panels;
+        status = linear->ops->make(linear, source);
     }
     return status;
 }
@@ -124,7 +124,7 @@ void pc__linear_free(pc__linear *linear)
     if (!linear)
         return;
     pc_context *context = linear->context;
-    linear->way->drop(linear);
+    linear->ops->drop(linear);
     pc__free(&context->mem, linear->bias);
     pc__free(&context->mem, linear);
     pc__context_unref(context);
@@ -132,10 +132,5 @@ void pc__linear_free(pc__linear *linear)
 
 size_t pc__linear_bytes(const pc__linear *linear)
 {
-    return linear->way->bytes(linear) + (linear->bias ? linear->out * sizeof *linear->bias : 0);
-}
-
-const char *pc__linear_way_name(const pc__linear *linear)
-{
-    return linear->way->name;
+    return linear->ops->bytes(linear) + (linear->bias ? linear->out * sizeof *linear->bias : 0);
 }

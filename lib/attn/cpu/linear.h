@@ -1,11 +1,11 @@
 /* Linear layers of the CPU backend; contract: attn/backend.h.
  *
- * A layer is computed in one of three ways, chosen when it is made: quantised weights as they are
- * (linear_quantised.c), others by our own panels (linear_panels.c) or by oneDNN (linear_onednn.c).
- * oneDNN is used for bf16 on CPUs with AMX, and where our panel kernel of the dtype is plain C:
- * compared with that, three rows take the same time, sixteen rows a third, and a single row up to
- * 2.3 times as long where memory is not the limit. Our own panels are used where oneDNN cannot keep
- * the contract, and in builds without PC_HAVE_ONEDNN.
+ * A layer has one of three sets of operations, chosen when it is made: quantised weights are
+ * computed as they are (linear_quantised.c), others by our own panels (linear_panels.c) or by
+ * oneDNN (linear_onednn.c). oneDNN is used for bf16 on CPUs with AMX, and where our panel kernel of
+ * the dtype is plain C: compared with that, three rows take the same time, sixteen rows a third,
+ * and a single row up to 2.3 times as long where memory is not the limit. Our own panels are used
+ * where oneDNN cannot keep the contract, and in builds without PC_HAVE_ONEDNN.
  *
  * With AMX our own panels use tiles too (PC_LINEAR=own; panel_amx.c). oneDNN stays the default
  * there because our tiles have not been measured on such a machine yet. They need no copy of inputs
@@ -31,6 +31,5 @@ pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, con
 pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_t count,
                           void **block); /* panel_set.c */
 pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count);
-const char *pc__linear_way_name(const pc__linear *linear); /* "quantised", "own" or "onednn" */
 
 #endif

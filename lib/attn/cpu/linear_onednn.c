@@ -13,10 +13,8 @@
 #include "attn/kernels.h"
 #include "base/threads.h"
 
-enum {
-    GROUP_ROWS = 256
-    /* rows of an item: their inputs stay in the cache of a core, their slice is read once */
-};
+/* Rows of an item: their inputs stay in the cache of a core, their slice is read once. */
+enum { GROUP_ROWS = 256 };
 
 typedef struct slices {
     pc__tiles tiles;
@@ -193,8 +191,8 @@ static void put_tile(const tiled_product *p, const float *from, size_t tile_rows
 {
     const pc__linear *linear = p->linear;
     size_t left = linear->out - feature, width = left < PC__SLICE ? left : PC__SLICE;
-    int crosswise = p->w->tiles.crosswise;
-    size_t down = crosswise ? 1 : PC__SLICE, along = crosswise ? tile_rows : 1;
+    int transposed = p->w->tiles.transposed;
+    size_t down = transposed ? 1 : PC__SLICE, along = transposed ? tile_rows : 1;
     for (size_t r = 0; r < count; r++) {
         float *to = p->y + (row + r) * linear->out + feature;
         for (size_t n = 0; n < width; n++)
@@ -204,16 +202,16 @@ static void put_tile(const tiled_product *p, const float *from, size_t tile_rows
     }
 }
 
-static dnnl_status_t run_item(const tiled_product *p, const pc__desk *desk, const float *tile,
+static dnnl_status_t run_item(const tiled_product *p, const pc__tile_exec *exec, const float *tile,
                               size_t index)
 {
     size_t slice = index / p->groups, most = most_rows(p->w), group = GROUP_ROWS / most;
     size_t first = index % p->groups * group,
            end = first + group < p->tiles ? first + group : p->tiles;
     for (size_t t = first; t < end; t++) {
-        const pc__desk *at = &desk[t < p->whole ? 0 : 1];
+        const pc__tile_exec *at = &exec[t < p->whole ? 0 : 1];
         size_t row = t * most, rows = p->w->tiles.rows[at->tile], left = p->rows - row;
-        dnnl_status_t failure = pc__desk_multiply(
+        dnnl_status_t failure = pc__tile_exec_multiply(
             at, p->x + row * p->w->tiles.inputs * p->w->tiles.element, p->w->memory[slice]);
         if (failure)
             return failure;
@@ -228,21 +226,21 @@ static void run_items(void *arg, size_t index)
     const pc__tiles *tiles = &p->w->tiles;
     uint8_t *at = p->scratch + index * p->thread_bytes;
     float *tile = pc__carve(&at, most_rows(p->w) * PC__SLICE * sizeof *tile);
-    pc__desk desk[2] = {{0}, {0}};
+    pc__tile_exec exec[2] = {{0}, {0}}; /* of the largest tiles, and of the last */
     int before = pc__onednn_enter();
     dnnl_status_t failure = dnnl_success;
     size_t i;
     if (p->whole)
-        failure = pc__desk_open(&desk[0], tiles, tiles->count - 1, tile, at);
+        failure = pc__tile_exec_open(&exec[0], tiles, tiles->count - 1, tile, at);
     if (!failure && p->tiles > p->whole)
-        failure = pc__desk_open(&desk[1], tiles, p->last, tile, at);
+        failure = pc__tile_exec_open(&exec[1], tiles, p->last, tile, at);
     while (!failure && !atomic_load(&p->failure)
            && (i = atomic_fetch_add(&p->next, 1)) < p->w->count * p->groups)
-        failure = run_item(p, desk, tile, i);
+        failure = run_item(p, exec, tile, i);
     if (failure)
         atomic_store(&p->failure, (int)failure);
-    pc__desk_close(&desk[0]);
-    pc__desk_close(&desk[1]);
+    pc__tile_exec_close(&exec[0]);
+    pc__tile_exec_close(&exec[1]);
     pc__onednn_leave(before);
 }
 
@@ -270,8 +268,5 @@ static pc_status run_slices(const pc__linear *linear, const pc__linear_input *in
     return failure ? pc__onednn_fail((dnnl_status_t)failure, "multiplying") : PC_OK;
 }
 
-const pc__linear_way pc__linear_onednn = {.name = "onednn",
-                                          .make = make_sliced,
-                                          .drop = drop_slices,
-                                          .bytes = slices_bytes,
-                                          .run = run_slices};
+const pc__linear_ops pc__linear_onednn = {
+    .make = make_sliced, .drop = drop_slices, .bytes = slices_bytes, .run = run_slices};

@@ -1,9 +1,9 @@
-/* Our own way: weights are packed once into panels of PC__PANEL output features. Each thread takes
- * whole panels, so that every weight is read once for all rows. Sums run over the inputs in one
- * fixed order, whatever the number of rows. */
+/* Linear layers by our own kernels: weights are packed once into panels of PC__PANEL output
+ * features. Each thread takes whole panels, so that every weight is read once for all rows. Sums
+ * run over the inputs in one fixed order, whatever the number of rows. */
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/cpu/panel_set.h"
 #include "base/threads.h"
 
@@ -98,11 +98,9 @@ static void run_float_panel(const pc__linear *linear, const pc__linear_input *in
                            width,
                            next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
     (whole ? kernels->panel_f32 : kernels->panel_bf16)(&task);
-    pc__panel_add_bias(linear, first, width, input->count, y);
 }
 
-const pc__linear_way pc__linear_panels = {.name = "own",
-                                          .make = make_panels,
+const pc__linear_ops pc__linear_panels = {.make = make_panels,
                                           .drop = pc__panel_set_drop,
                                           .bytes = pc__panel_set_bytes,
                                           .input_bytes = panel_input_bytes,

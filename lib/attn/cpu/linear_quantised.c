@@ -144,11 +144,9 @@ static void run_quantised_panel(const pc__linear *linear, const pc__linear_input
                                width,
                                next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
     pc__kernels_get()->panel_quantised(&task);
-    pc__panel_add_bias(linear, first, width, input->count, y);
 }
 
-const pc__linear_way pc__linear_quantised = {.name = "quantised",
-                                             .make = make_quantised,
+const pc__linear_ops pc__linear_quantised = {.make = make_quantised,
                                              .drop = pc__panel_set_drop,
                                              .bytes = pc__panel_set_bytes,
                                              .input_bytes = quantised_input_bytes,

@@ -21,6 +21,14 @@ typedef struct layer_products {
     size_t count;
 } layer_products;
 
+/* Adds the bias of features [first, first + width) to y [rows][linear->out]. */
+static void add_bias(const pc__linear *linear, size_t first, size_t width, size_t rows, float *y)
+{
+    for (size_t r = 0; linear->bias && r < rows; r++)
+        for (size_t n = first; n < first + width; n++)
+            y[r * linear->out + n] += linear->bias[n];
+}
+
 static void run_job_panel(void *arg, size_t index)
 {
     const layer_products *all = arg;
@@ -33,7 +41,9 @@ static void run_job_panel(void *arg, size_t index)
             low = middle + 1;
     }
     const layer_product *p = &all->each[low];
-    p->linear->way->run_panel(p->linear, &p->input, p->y, low ? index - p[-1].end : index);
+    index -= low ? p[-1].end : 0;
+    p->linear->ops->run_panel(p->linear, &p->input, p->y, index);
+    add_bias(p->linear, index * PC__PANEL, pc__panel_width(p->linear, index), p->input.count, p->y);
 }
 
 /* The last earlier product with the same inputs in the same form; NULL: none. */
@@ -42,7 +52,7 @@ static const layer_product *earlier_product(const layer_products *all, const lay
     for (const layer_product *e = p; e-- > all->each;)
         if (e->input.x == p->input.x && e->input.row == p->input.row
             && e->input.rows == p->input.rows && e->linear->in == p->linear->in
-            && e->linear->way == p->linear->way && p->linear->way->same_input(e->linear, p->linear))
+            && e->linear->ops == p->linear->ops && p->linear->ops->same_input(e->linear, p->linear))
             return e;
     return NULL;
 }
@@ -51,13 +61,13 @@ static void prepare_inputs(layer_products *all, uint8_t *memory)
 {
     for (layer_product *p = all->each; p < all->each + all->count; p++) {
         const layer_product *e = earlier_product(all, p);
-        const pc__linear_way *way = p->linear->way;
+        const pc__linear_ops *ops = p->linear->ops;
         if (e) {
             p->input.prepared = e->input.prepared;
             continue;
         }
-        p->input.prepared = pc__carve(&memory, way->input_bytes(p->linear, &p->input));
-        way->prepare_input(p->linear, &p->input);
+        p->input.prepared = pc__carve(&memory, ops->input_bytes(p->linear, &p->input));
+        ops->prepare_input(p->linear, &p->input);
     }
 }
 
@@ -66,7 +76,7 @@ static size_t inputs_bytes(const layer_products *all)
     size_t bytes = 0;
     for (const layer_product *p = all->each; p < all->each + all->count; p++)
         if (!earlier_product(all, p))
-            bytes += (p->linear->way->input_bytes(p->linear, &p->input) + 63) / 64 * 64;
+            bytes += (p->linear->ops->input_bytes(p->linear, &p->input) + 63) / 64 * 64;
     return bytes;
 }
 
@@ -93,8 +103,8 @@ static pc_status run_jobs(const pc__linear_job *jobs, size_t count, layer_produc
         size_t before = all.count ? each[all.count - 1].end : 0;
         if (!job->count)
             continue;
-        if (job->linear->way->run)
-            status = job->linear->way->run(job->linear, &input, job->y);
+        if (job->linear->ops->run)
+            status = job->linear->ops->run(job->linear, &input, job->y);
         else
             each[all.count++] = (layer_product){job->linear, input, job->y,
                                                 before + pc__panel_count(job->linear)};

@@ -38,7 +38,7 @@ size_t pc__panel_set_bytes(const pc__linear *linear)
 
 static pc__panel_set *small_set(pc__linear *linear)
 {
-    pc__panel_set *set = linear && !linear->way->run ? linear->packed : NULL;
+    pc__panel_set *set = linear && !linear->ops->run ? linear->packed : NULL;
     return set && !set->joined && set->count * set->bytes < LARGE ? set : NULL;
 }
 
@@ -103,11 +103,4 @@ pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear,
     pc__parallel(linear->context, linear->context->threads, pack_panels, &p);
     pc__free(mem, p.scratch);
     return PC_OK;
-}
-
-void pc__panel_add_bias(const pc__linear *linear, size_t first, size_t width, size_t rows, float *y)
-{
-    for (size_t r = 0; linear->bias && r < rows; r++)
-        for (size_t n = first; n < first + width; n++)
-            y[r * linear->out + n] += linear->bias[n];
 }

@@ -23,12 +23,9 @@ pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t
  * memory. */
 pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear,
                              size_t scratch_bytes, pc__pack_panel_fn pack, void *arg);
-/* `drop` and `bytes` of a way whose linear->packed begins with a panel set. */
+/* `drop` and `bytes` where linear->packed begins with a panel set. */
 void pc__panel_set_drop(pc__linear *linear);
 size_t pc__panel_set_bytes(const pc__linear *linear);
-/* Adds the bias of features [first, first + width) to y [rows][linear->out]. */
-void pc__panel_add_bias(const pc__linear *linear, size_t first, size_t width, size_t rows,
-                        float *y);
 
 static inline size_t pc__panel_count(const pc__linear *linear)
 {

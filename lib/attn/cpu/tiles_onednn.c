@@ -5,7 +5,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "base/fail.h"
 
 #if DNNL_VERSION_MAJOR != 2 || DNNL_VERSION_MINOR < 6
@@ -85,18 +85,18 @@ static dnnl_status_t new_product(const pc__tiles *tiles, dnnl_data_type_t type, 
                                  dnnl_primitive_t *out)
 {
     dnnl_dim_t m = (dnnl_dim_t)rows, k = (dnnl_dim_t)tiles->inputs;
-    dnnl_dims_t straight[2] = {{m, k}, {m, PC__SLICE}}, crosswise[2] = {{k, m}, {PC__SLICE, m}};
-    dnnl_dims_t *dims = tiles->crosswise ? crosswise : straight;
+    dnnl_dims_t straight[2] = {{m, k}, {m, PC__SLICE}}, transposed[2] = {{k, m}, {PC__SLICE, m}};
+    dnnl_dims_t *dims = tiles->transposed ? transposed : straight;
     const dnnl_memory_desc_t *w = &tiles->packed;
     dnnl_memory_desc_t x, y;
     dnnl_matmul_desc_t op;
     dnnl_primitive_desc_t desc = NULL;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_status_t failure;
-    dnnl_format_tag_t x_tag = tiles->crosswise ? dnnl_ba : dnnl_ab;
+    dnnl_format_tag_t x_tag = tiles->transposed ? dnnl_ba : dnnl_ab;
     DNNL_TRY(dnnl_memory_desc_init_by_tag(&x, 2, dims[0], type, x_tag), done);
     DNNL_TRY(dnnl_memory_desc_init_by_tag(&y, 2, dims[1], dnnl_f32, dnnl_ab), done);
-    if (tiles->crosswise)
+    if (tiles->transposed)
         failure = dnnl_matmul_desc_init(&op, w, &x, NULL, &y);
     else
         failure = dnnl_matmul_desc_init(&op, &x, w, NULL, &y);
@@ -133,9 +133,9 @@ static dnnl_status_t make_primitives(pc__tiles *tiles, dnnl_data_type_t type, co
                                      size_t count)
 {
     dnnl_dim_t k = (dnnl_dim_t)tiles->inputs;
-    dnnl_dims_t dims = {tiles->crosswise ? PC__SLICE : k, tiles->crosswise ? k : PC__SLICE};
-    dnnl_format_tag_t plain = tiles->crosswise ? dnnl_ab : dnnl_ba, any = dnnl_format_tag_any;
-    dnnl_query_t weights = tiles->crosswise ? dnnl_query_src_md : dnnl_query_weights_md;
+    dnnl_dims_t dims = {tiles->transposed ? PC__SLICE : k, tiles->transposed ? k : PC__SLICE};
+    dnnl_format_tag_t plain = tiles->transposed ? dnnl_ab : dnnl_ba, any = dnnl_format_tag_any;
+    dnnl_query_t weights = tiles->transposed ? dnnl_query_src_md : dnnl_query_weights_md;
     dnnl_primitive_t largest = NULL;
     dnnl_status_t failure;
     DNNL_TRY(dnnl_memory_desc_init_by_tag(&tiles->plain, 2, dims, type, plain), done);
@@ -178,46 +178,47 @@ void pc__tiles_drop(pc__tiles *tiles)
     tiles->engine = NULL;
 }
 
-dnnl_status_t pc__desk_open(pc__desk *desk, const pc__tiles *tiles, size_t tile, float *y,
-                            void *scratch)
+dnnl_status_t pc__tile_exec_open(pc__tile_exec *exec, const pc__tiles *tiles, size_t tile, float *y,
+                                 void *scratch)
 {
     const_dnnl_primitive_t product = tiles->product[tile];
-    const dnnl_memory_desc_t *x = described(product, tiles->crosswise ? dnnl_query_weights_md
-                                                                      : dnnl_query_src_md);
+    const dnnl_memory_desc_t *x = described(product, tiles->transposed ? dnnl_query_weights_md
+                                                                       : dnnl_query_src_md);
     dnnl_status_t failure;
-    desk->tiles = tiles;
-    desk->tile = tile;
-    DNNL_TRY(dnnl_stream_create(&desk->stream, tiles->engine, dnnl_stream_default_flags), fail);
-    DNNL_TRY(dnnl_memory_create(&desk->x, x, tiles->engine, DNNL_MEMORY_NONE), fail);
-    DNNL_TRY(dnnl_memory_create(&desk->y, described(product, dnnl_query_dst_md), tiles->engine, y),
+    exec->tiles = tiles;
+    exec->tile = tile;
+    DNNL_TRY(dnnl_stream_create(&exec->stream, tiles->engine, dnnl_stream_default_flags), fail);
+    DNNL_TRY(dnnl_memory_create(&exec->x, x, tiles->engine, DNNL_MEMORY_NONE), fail);
+    DNNL_TRY(dnnl_memory_create(&exec->y, described(product, dnnl_query_dst_md), tiles->engine, y),
              fail);
-    DNNL_TRY(dnnl_memory_create(&desk->scratch, described(product, dnnl_query_scratchpad_md),
+    DNNL_TRY(dnnl_memory_create(&exec->scratch, described(product, dnnl_query_scratchpad_md),
                                 tiles->engine, scratch),
              fail);
 fail:
     return failure;
 }
 
-void pc__desk_close(pc__desk *desk)
+void pc__tile_exec_close(pc__tile_exec *exec)
 {
-    dnnl_memory_destroy(desk->x);
-    dnnl_memory_destroy(desk->y);
-    dnnl_memory_destroy(desk->scratch);
-    dnnl_stream_destroy(desk->stream);
-    *desk = (pc__desk){0};
+    dnnl_memory_destroy(exec->x);
+    dnnl_memory_destroy(exec->y);
+    dnnl_memory_destroy(exec->scratch);
+    dnnl_stream_destroy(exec->stream);
+    *exec = (pc__tile_exec){0};
 }
 
-dnnl_status_t pc__desk_multiply(const pc__desk *desk, const void *x, dnnl_memory_t weights)
+dnnl_status_t pc__tile_exec_multiply(const pc__tile_exec *exec, const void *x,
+                                     dnnl_memory_t weights)
 {
-    int crosswise = desk->tiles->crosswise;
-    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, crosswise ? weights : desk->x},
-                              {DNNL_ARG_WEIGHTS, crosswise ? desk->x : weights},
-                              {DNNL_ARG_DST, desk->y},
-                              {DNNL_ARG_SCRATCHPAD, desk->scratch}};
-    dnnl_status_t failure = dnnl_memory_set_data_handle_v2(desk->x, (void *)x, desk->stream);
+    int transposed = exec->tiles->transposed;
+    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, transposed ? weights : exec->x},
+                              {DNNL_ARG_WEIGHTS, transposed ? exec->x : weights},
+                              {DNNL_ARG_DST, exec->y},
+                              {DNNL_ARG_SCRATCHPAD, exec->scratch}};
+    dnnl_status_t failure = dnnl_memory_set_data_handle_v2(exec->x, (void *)x, exec->stream);
     return failure
                ? failure
-               : dnnl_primitive_execute(desk->tiles->product[desk->tile], desk->stream, 4, args);
+               : dnnl_primitive_execute(exec->tiles->product[exec->tile], exec->stream, 4, args);
 }
 
 dnnl_status_t pc__tiles_reorder(const pc__tiles *tiles, void *plain, dnnl_memory_t packed,
@@ -241,8 +242,7 @@ done:
     return failure;
 }
 
-/* Numbers in [-1, 1) from a linear congruential generator; any numbers that cause rounding will do.
- */
+/* Numbers in [-1, 1) from a linear congruential generator; any that cause rounding will do. */
 static void fill_random(const pc__tiles *tiles, uint32_t seed, void *to, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -266,15 +266,15 @@ static dnnl_status_t try_tile(const pc__tiles *tiles, size_t tile, const tile_tr
                               int set_want, int *same)
 {
     size_t rows = tiles->rows[tile];
-    pc__desk desk = {0};
-    dnnl_status_t failure = pc__desk_open(&desk, tiles, tile, t->y, t->scratch);
+    pc__tile_exec exec = {0};
+    dnnl_status_t failure = pc__tile_exec_open(&exec, tiles, tile, t->y, t->scratch);
     if (!failure)
-        failure = pc__desk_multiply(&desk, t->x, t->weights);
-    pc__desk_close(&desk);
+        failure = pc__tile_exec_multiply(&exec, t->x, t->weights);
+    pc__tile_exec_close(&exec);
     *same = 1;
     for (size_t n = 0; !failure && n < PC__SLICE; n++)
         for (size_t r = 0; r < rows; r++) {
-            const float *got = t->y + (tiles->crosswise ? n * rows + r : r * PC__SLICE + n);
+            const float *got = t->y + (tiles->transposed ? n * rows + r : r * PC__SLICE + n);
             if (set_want && r == 0)
                 t->want[n] = *got;
             *same &= !memcmp(got, t->want + n, sizeof *got);
@@ -282,29 +282,30 @@ static dnnl_status_t try_tile(const pc__tiles *tiles, size_t tile, const tile_tr
     return failure;
 }
 
-/* Removes the sizes whose bits differ from those of the largest; *kept 0: rows of the largest
+/* Removes the sizes whose bits differ from those of the largest; *usable 0: rows of the largest
  * differ among themselves. */
-static dnnl_status_t keep_equal(pc__tiles *tiles, const tile_trial *t, int *kept)
+static dnnl_status_t keep_equal(pc__tiles *tiles, const tile_trial *t, int *usable)
 {
     int same[PC__TILE_SIZES] = {0};
     size_t n = 0, last = tiles->count - 1;
     dnnl_status_t failure = try_tile(tiles, last, t, 1, &same[last]);
     for (size_t i = 0; !failure && same[last] && i < last; i++)
         failure = try_tile(tiles, i, t, 0, &same[i]);
-    *kept = same[last];
-    for (size_t i = 0; !failure && *kept && i < tiles->count; i++)
+    *usable = same[last];
+    if (failure || !*usable)
+        return failure;
+    for (size_t i = 0; i < tiles->count; i++)
         if (same[i]) {
             tiles->rows[n] = tiles->rows[i];
             tiles->product[n++] = tiles->product[i];
         } else {
             dnnl_primitive_destroy(tiles->product[i]);
         }
-    if (!failure && *kept)
-        tiles->count = n;
+    tiles->count = n;
     return failure;
 }
 
-static pc_status prove_tiles(pc__tiles *tiles, const pc_allocator *mem, int *kept)
+static pc_status prove_tiles(pc__tiles *tiles, const pc_allocator *mem, int *usable)
 {
     size_t line = tiles->inputs * tiles->element,
            packed = dnnl_memory_desc_get_size(&tiles->packed);
@@ -331,7 +332,7 @@ static pc_status prove_tiles(pc__tiles *tiles, const pc_allocator *mem, int *kep
         memcpy(t.x + r * line, t.x, line);
     DNNL_TRY(dnnl_memory_create(&t.weights, &tiles->packed, tiles->engine, t.packed), done);
     DNNL_TRY(pc__tiles_reorder(tiles, t.plain, t.weights, t.scratch), done);
-    failure = keep_equal(tiles, &t, kept);
+    failure = keep_equal(tiles, &t, usable);
 done:
     dnnl_memory_destroy(t.weights);
     pc__free(mem, block);
@@ -340,24 +341,24 @@ done:
 
 pc_status pc__tiles_make(pc__tiles *tiles, const pc_allocator *mem, uint32_t compute, size_t inputs)
 {
-    static const size_t straight[] = {1, 2, 4, 8, 16, 32}, crosswise[] = {8};
+    static const size_t straight[] = {1, 2, 4, 8, 16, 32}, transposed[] = {8};
     dnnl_data_type_t type = compute == PC_DTYPE_F32 ? dnnl_f32 : dnnl_bf16;
-    int before = pc__onednn_enter(), kept = 0;
+    int before = pc__onednn_enter(), usable = 0;
     pc_status status = PC_OK;
     dnnl_status_t failure = dnnl_engine_create(&tiles->engine, dnnl_cpu, 0);
     tiles->inputs = (inputs + PC__INPUTS_STEP - 1) / PC__INPUTS_STEP * PC__INPUTS_STEP;
     tiles->element = compute == PC_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
-    for (int form = 0; form < 2 && !failure && status >= 0 && !kept; form++) {
+    for (int form = 0; form < 2 && !failure && status >= 0 && !usable; form++) {
         drop_primitives(tiles);
-        tiles->crosswise = form;
-        failure = make_primitives(tiles, type, form ? crosswise : straight, form ? 1 : 6);
+        tiles->transposed = form;
+        failure = make_primitives(tiles, type, form ? transposed : straight, form ? 1 : 6);
         if (!failure)
-            status = prove_tiles(tiles, mem, &kept);
+            status = prove_tiles(tiles, mem, &usable);
     }
     pc__onednn_leave(before);
     if (failure)
         return pc__onednn_fail(failure, "making a product");
-    if (status >= 0 && !kept)
+    if (status >= 0 && !usable)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "oneDNN: a row's result depends on its place among the others on this CPU");
     return status;

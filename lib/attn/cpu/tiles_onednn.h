@@ -5,10 +5,10 @@
  * Therefore only fixed numbers of rows are used, and for every layer a trial on random numbers of
  * its own shape checks that all places of all tile sizes give the same bits: the order of a sum
  * does not depend on the numbers, so different orders show. Tile sizes that differ are not used. If
- * places of the largest tile differ, the product is tried transposed (crosswise, y^T = W x^T: a row
- * becomes a column), and otherwise refused.
+ * places of the largest tile differ, the product is tried transposed (y^T = W x^T: a row becomes a
+ * column), and otherwise refused.
  *
- * Primitives are immutable: several threads may run one, each at its own desk. */
+ * Primitives are immutable: several threads may run one, each with its own pc__tile_exec. */
 #ifndef PC_ATTN_CPU_TILES_ONEDNN_H
 #define PC_ATTN_CPU_TILES_ONEDNN_H
 
@@ -24,7 +24,7 @@ enum {
 
 typedef struct pc__tiles {
     dnnl_engine_t engine;
-    int crosswise;
+    int transposed;
     size_t inputs, element;    /* padded; bytes of an element */
     dnnl_memory_desc_t plain;  /* of a slice of weights: [PC__SLICE][inputs] */
     dnnl_memory_desc_t packed; /* of the same in oneDNN's format */
@@ -41,20 +41,21 @@ pc_status pc__tiles_make(pc__tiles *tiles, const pc_allocator *mem, uint32_t com
                          size_t inputs);
 void pc__tiles_drop(pc__tiles *tiles);
 
-/* What one thread needs to run one tile size. Zero-initialise. y: [rows][PC__SLICE], crosswise
+/* What one thread needs to run one tile size. Zero-initialise. y: [rows][PC__SLICE], transposed
  * [PC__SLICE][rows]. */
-typedef struct pc__desk {
+typedef struct pc__tile_exec {
     const pc__tiles *tiles;
     size_t tile; /* index of its size */
     dnnl_stream_t stream;
     dnnl_memory_t x, y, scratch;
-} pc__desk;
+} pc__tile_exec;
 
-dnnl_status_t pc__desk_open(pc__desk *desk, const pc__tiles *tiles, size_t tile, float *y,
-                            void *scratch);
-void pc__desk_close(pc__desk *desk);
+dnnl_status_t pc__tile_exec_open(pc__tile_exec *exec, const pc__tiles *tiles, size_t tile, float *y,
+                                 void *scratch);
+void pc__tile_exec_close(pc__tile_exec *exec);
 /* x [rows][inputs] */
-dnnl_status_t pc__desk_multiply(const pc__desk *desk, const void *x, dnnl_memory_t weights);
+dnnl_status_t pc__tile_exec_multiply(const pc__tile_exec *exec, const void *x,
+                                     dnnl_memory_t weights);
 
 /* Reorders plain (as tiles->plain) into packed. */
 dnnl_status_t pc__tiles_reorder(const pc__tiles *tiles, void *plain, dnnl_memory_t packed,

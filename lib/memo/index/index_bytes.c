@@ -131,19 +131,20 @@ static pc_status read_impl(pc__index *index, size_t count, const uint8_t *data, 
     size_t dim = index->impl->options.dim, at = count * (8 + 4 * dim);
     int64_t *ids = pc__alloc(index->mem, count * sizeof *ids);
     float *rows = pc__alloc(index->mem, count * dim * sizeof *rows);
-    pc_status status = ids && rows ? PC_OK : PC_ERR_NOMEM;
-    for (size_t i = 0; i < count && status >= 0; i++)
+    pc_status status = PC_ERR_NOMEM;
+    if (!ids || !rows)
+        goto done;
+    for (size_t i = 0; i < count; i++)
         ids[i] = (int64_t)pc__get_u64(data + 8 * i);
-    if (status >= 0) {
-        pc__index_get_words(rows, data + 8 * count, count * dim);
-        status = check_read_vectors(index, count, ids, rows);
-    }
-    if (status >= 0 && !index->ops->read && size > at)
-        status = pc__fail(PC_ERR_FORMAT, "%zu bytes too many", size - at);
-    if (status >= 0 && index->ops->read)
+    pc__index_get_words(rows, data + 8 * count, count * dim);
+    PC__TRY(check_read_vectors(index, count, ids, rows), done);
+    if (index->ops->read)
         status = index->ops->read(index->impl, count, ids, rows, data + at, size - at);
-    else if (status >= 0 && count)
+    else if (size > at)
+        status = pc__fail(PC_ERR_FORMAT, "%zu bytes too many", size - at);
+    else if (count)
         status = index->ops->add(index->impl, count, rows, ids);
+done:
     pc__free(index->mem, ids);
     pc__free(index->mem, rows);
     return status;

@@ -24,6 +24,11 @@ typedef struct pc__map_signature {
     int causal;
     uint32_t format; /* PC_MAP_F16 or U8 */
 } pc__map_signature;
+/* The shape of a map of so many tokens. */
+static inline pc__map_shape pc__map_shape_of(const pc__map_signature *signature, size_t tokens)
+{
+    return (pc__map_shape){signature->format, signature->heads, tokens, signature->causal};
+}
 
 typedef struct pc__map_store_options {
     pc__map_signature signature;
@@ -52,7 +57,6 @@ typedef struct pc__map_store pc__map_store;
 pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const char *folder,
                              const pc__map_store_options *options);
 void pc__map_store_free(pc__map_store *store); /* maps were released before; NULL does nothing */
-size_t pc__map_store_count(const pc__map_store *store);
 /* Visits all records by ascending id, until `visit` returns non-zero. It is called without the
  * store's lock. */
 void pc__map_store_each(pc__map_store *store,

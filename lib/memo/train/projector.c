@@ -187,8 +187,8 @@ static void run_first(const pc__projector *p, const pc__vector_ops *loops, const
         }
 }
 
-pc_status pc__projector_features(const pc__projector *projector, const float *pooled, size_t count,
-                                 float *features)
+void pc__projector_features(const pc__projector *projector, const float *pooled, size_t count,
+                            float *features)
 {
     const pc__vector_ops *loops = pc__vector_ops_get();
     float inner[RUN_ROWS * PC__MOST_INNER];
@@ -199,7 +199,6 @@ pc_status pc__projector_features(const pc__projector *projector, const float *po
         loops->linear(projector->second, projector->shape.inner, PC__FEATURE_DIM, inner,
                       projector->shape.inner, rows, features + at * PC__FEATURE_DIM);
     }
-    return PC_OK;
 }
 
 /* A deviation counts as at least a hundredth of the average one, so that an unusual input is far

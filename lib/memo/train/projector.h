@@ -44,9 +44,9 @@ size_t pc__projector_pooled(const pc__projector *projector); /* rows * columns *
  * cell is not finite. */
 pc_status pc__projector_pool(const pc__projector *projector, const float *x, size_t tokens,
                              float *pooled);
-/* pooled [count][rows * columns] to features [count][PC__FEATURE_DIM]. Always PC_OK. */
-pc_status pc__projector_features(const pc__projector *projector, const float *pooled, size_t count,
-                                 float *features);
+/* pooled [count][rows * columns] to features [count][PC__FEATURE_DIM]. */
+void pc__projector_features(const pc__projector *projector, const float *pooled, size_t count,
+                            float *features);
 
 /* Sets mean and deviation of each cell from these inputs; training does it first. PC_ERR_INVALID: a
  * number is not finite. */

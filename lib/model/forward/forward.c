@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "model/forward/experts.h"
 #include "model/forward/forward_maps.h"
 #include "model/load/positions.h"
 #include "model/model_states.h"
@@ -251,20 +250,17 @@ static size_t lay_out_work(pc__forward_work *work, float *slab)
     return used;
 }
 
-static pc_status reserve_work(pc__forward_work *work)
+pc_status pc__reserve_work(pc__forward_work *work, size_t floats)
 {
     const pc_allocator *mem = &work->native->context->mem;
-    work->slab = work->native->backend->allocate(work->native->context, lay_out_work(work, NULL));
+    work->slab = work->native->backend->allocate(work->native->context, floats);
     work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
     work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
     work->rope_positions = pc__calloc(mem, work->capacity, sizeof *work->rope_positions);
-    if (!work->slab || !work->runs || !work->slots || !work->rope_positions)
-        return PC_ERR_NOMEM;
-    lay_out_work(work, work->slab);
-    return PC_OK;
+    return work->slab && work->runs && work->slots && work->rope_positions ? PC_OK : PC_ERR_NOMEM;
 }
 
-static void release_work(pc__forward_work *work)
+void pc__release_work(pc__forward_work *work)
 {
     const pc_allocator *mem = &work->native->context->mem;
     if (work->slab)
@@ -417,9 +413,10 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     PC__TRY(check_runs(&work, regime), done);
     PC__TRY(pc__forward_maps_check(&work), done);
     PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
-    PC__TRY(reserve_work(&work), done);
+    PC__TRY(pc__reserve_work(&work, lay_out_work(&work, NULL)), done);
+    lay_out_work(&work, work.slab);
     status = run_blocks(&work);
 done:
-    release_work(&work);
+    pc__release_work(&work);
     return status;
 }

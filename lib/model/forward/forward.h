@@ -22,9 +22,8 @@ typedef struct pc__token_row {
  * softmax for the lane: it multiplies the map with the values of the current hidden states. All
  * other layers compute attention. */
 typedef struct pc__lane_maps {
-    pc__map_shape
-        /* of given and recorded maps: the model's heads and order, the lane's tokens */
-        shape;
+    /* of given and recorded maps: the model's heads and order, the lane's tokens */
+    pc__map_shape shape;
     const void *const *given; /* [layers]; the array or an entry NULL: computed */
     /* [layers] memory for computed maps, pc__map_bytes(&shape) each; the array or an entry NULL:
      * not recorded */
@@ -81,5 +80,11 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass);
  * PC_ERR_NOMEM leaves the run as it was. */
 pc_status pc__complete_keys(const pc_model *model, pc__kv *run, const float *inputs,
                             const uint8_t *missing);
+
+/* The input of a model's first layer: embeddings of tokens at positions 0 to count - 1, after the
+ * first norm where the model norms its inputs, x [count][hidden]. Cheap beside a pass; a memo
+ * compares prompts by it. PC_ERR_INVALID, PC_ERR_LIMIT: a token or a length that the model cannot
+ * have. PC_ERR_UNSUPPORTED: an application's model. Any thread. */
+pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x);
 
 #endif

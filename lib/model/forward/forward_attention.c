@@ -1,5 +1,6 @@
 /* The attention sublayer: projects queries, keys and values, rotates keys relative to their run and
- * stores them, attends by the plan, projects the result. */
+ * stores them, attends by the plan, projects the result. Also the keys of runs whose maps were
+ * given, afterwards. */
 #include <string.h>
 
 #include "model/forward/forward_maps.h"
@@ -31,19 +32,27 @@ pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t fi
     return PC_OK;
 }
 
-void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
-                         int values_only)
+/* Rotates keys; writes keys and values into the runs. k, v: of row `first`, or NULL. */
+static void store_rows(const pc__forward_work *work, int32_t layer, size_t first, size_t rows,
+                       float *k, const float *v)
 {
     const pc__native *native = work->native;
     const pc__kv_shape *shape = &native->shape;
-    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim,
-           v = heads * (size_t)shape->v_dim;
-    float *k = values_only ? NULL : work->k + first * heads * k_dim;
+    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim;
     if (work->rope && k)
         native->backend->rotate(native->context, work->rope, work->rope_positions + first, rows,
                                 heads, k_dim, heads * k_dim, k);
     native->backend->store_kv(native->context, work->runs + first, work->slots + first, layer, rows,
-                              k, heads * k_dim, work->v + first * v, v);
+                              k, heads * k_dim, v, heads * (size_t)shape->v_dim);
+}
+
+void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
+                         int values_only)
+{
+    const pc__kv_shape *shape = &work->native->shape;
+    size_t at = first * (size_t)shape->kv_heads;
+    store_rows(work, layer, first, rows, values_only ? NULL : work->k + at * (size_t)shape->k_dim,
+               work->v + at * (size_t)shape->v_dim);
 }
 
 static pc__attn_layer describe_layer(const pc__forward_work *work, int32_t layer)
@@ -94,4 +103,44 @@ pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer)
     PC__TRY_RETURN(attend_layer(work, &what));
     return native->backend->linear_run(native->layers[layer].o, work->attended, work->rows,
                                        work->y);
+}
+
+static pc_status complete_layer(pc__forward_work *work, int32_t layer, const float *input)
+{
+    const pc__native *native = work->native;
+    size_t width = (size_t)native->shape.kv_heads * (size_t)native->shape.k_dim;
+    PC__TRY_RETURN(
+        native->backend->linear_run(native->layers[layer].k, input, work->rows, work->k));
+    if (native->arch.qkv_clip > 0)
+        clip_values(work->k, work->rows * width, native->arch.qkv_clip);
+    store_rows(work, layer, 0, work->rows, work->k, NULL);
+    return PC_OK;
+}
+
+pc_status pc__complete_keys(const pc_model *model, pc__kv *run, const float *inputs,
+                            const uint8_t *missing)
+{
+    const pc__native *native = model->native;
+    pc__forward_work work = {.native = native, .rows = run->tokens, .capacity = run->tokens};
+    size_t each = run->tokens * (size_t)native->arch.hidden;
+    pc_status status;
+    if (!run->values_only || !run->tokens)
+        return PC_OK;
+    PC__TRY(pc__reserve_work(&work, run->tokens * (size_t)native->shape.kv_heads
+                                        * (size_t)native->shape.k_dim),
+            done);
+    work.k = work.slab;
+    for (size_t t = 0; t < run->tokens; t++) {
+        work.runs[t] = run;
+        work.slots[t] = t;
+        work.rope_positions[t] = pc__kv_relative(run, t);
+    }
+    PC__TRY(pc__native_rope(native, run->rope_regime, &work.rope, &work.own_rope), done);
+    for (int32_t l = 0; l < native->arch.layers; l++)
+        if (!missing || missing[l])
+            PC__TRY(complete_layer(&work, l, inputs + (size_t)l * each), done);
+    run->values_only = 0;
+done:
+    pc__release_work(&work);
+    return status;
 }

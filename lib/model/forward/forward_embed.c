@@ -1,8 +1,10 @@
-/* The two ends of a pass: tokens to the residual stream, residual stream to logits. */
+/* The two ends of a pass: tokens to the residual stream, residual stream to logits. Also the input
+ * of the first layer alone, without a pass. */
 #include <math.h>
 #include <string.h>
 
 #include "model/forward/forward_internal.h"
+#include "model/model_states.h"
 
 static void scale(float *x, size_t count, float factor)
 {
@@ -117,4 +119,53 @@ pc_status pc__head(pc__forward_work *work)
         cap_logits(logits, n * vocab, native->arch.logit_cap);
     work->logits_done += n;
     return PC_OK;
+}
+
+static pc_status check_input(const pc_model *model, const pc_input *input)
+{
+    const pc_model_info *info = &model->info;
+    PC__TRY_RETURN(pc__model_check_native(model, "the input of the first layer"));
+    if (!input->count || !input->tokens)
+        return pc__fail(PC_ERR_INVALID, "the input has no tokens");
+    if (info->context_length > 0 && input->count > (size_t)info->context_length)
+        return pc__fail(PC_ERR_LIMIT, "the input has %zu tokens, the model takes %d", input->count,
+                        info->context_length);
+    return PC_OK;
+}
+
+static void set_input_rows(pc__token_row *rows, const pc_input *input)
+{
+    for (size_t i = 0; i < input->count; i++) {
+        rows[i].token = input->tokens[i];
+        rows[i].type = input->types ? input->types[i] : 0;
+        rows[i].position = (int64_t)i;
+    }
+}
+
+pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x)
+{
+    const pc__native *native = model->native;
+    const pc_allocator *mem = &model->context->mem;
+    pc__pass pass = {0};
+    pc__forward_work work = {.native = native, .pass = &pass, .rows = input->count, .x = x};
+    pc__token_row *rows;
+    size_t hidden, narrow;
+    pc_status status = PC_ERR_NOMEM;
+    PC__TRY_RETURN(check_input(model, input));
+    hidden = (size_t)native->arch.hidden;
+    narrow = native->project_in ? native->embedding.dim : 0;
+    pass.rows = rows = pc__calloc(mem, input->count, sizeof *rows);
+    /* pc__embed uses one row of h */
+    work.h = pc__calloc(mem, hidden + input->count * narrow, sizeof *work.h);
+    if (!rows || !work.h)
+        goto done;
+    set_input_rows(rows, input);
+    work.narrow = narrow ? work.h + hidden : NULL;
+    PC__TRY(pc__embed(&work), done);
+    if (native->arch.residual != PC__RESIDUAL_POST) /* those layers do not norm their inputs */
+        pc__apply_norm(&work, &native->layers[0].norm1, x, input->count, x);
+done:
+    pc__free(mem, rows);
+    pc__free(mem, work.h);
+    return status;
 }

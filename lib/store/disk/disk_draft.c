@@ -1,4 +1,4 @@
-/* Records that are being written: files in new/ until they are renamed (disk_draft.h). */
+/* Writes records: as drafts, until they are renamed (disk_draft.h). */
 #include "store/disk/disk_draft.h"
 
 #include <errno.h>
@@ -9,10 +9,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "store/disk/disk_room.h"
+#include "store/disk/disk_scan.h"
 
 /* seconds; what cannot be removed by then is left to the next writer that needs room */
 #define DROP_SECONDS 0.25
+#define WRITE_SECONDS 60.0 /* of a writer without a deadline */
+enum { CHUNK = 4 << 20 };  /* bytes that are written between two looks at the clock */
+
+typedef struct draft {
+    pc__sink sink;
+    int fd;
+    char name[32]; /* in new/ */
+    uint64_t reserved;
+    const char *path; /* of the folder, for error texts */
+    double deadline;
+    int timed_out;
+} draft;
+
+static pc_status write_part(pc__sink *sink, size_t piece, uint64_t offset, const void *data,
+                            size_t size)
+{
+    draft *d = PC__AROUND(sink, draft, sink);
+    (void)piece;
+    for (size_t done = 0, n; done < size; done += n) {
+        int error;
+        n = size - done < CHUNK ? size - done : CHUNK;
+        if (d->deadline > 0 && pc__now() >= d->deadline) {
+            d->timed_out = 1;
+            return pc__fail(PC_ERR_IO, "%s: not written within its deadline", d->path);
+        }
+        error = pc__write_at(d->fd, (const char *)data + done, n, offset + done);
+        if (error)
+            return pc__fail(PC_ERR_IO, "%s: cannot write a record: %s", d->path, strerror(error));
+    }
+    return PC_OK;
+}
 
 static void count_staging(pc__disk *disk, uint64_t add, uint64_t take_off)
 {
@@ -30,7 +63,7 @@ static pc_status draft_error(const pc__disk *disk, const char *name)
 }
 
 /* Creates a file with a new name, and locks it while we still hold the folder's lock. */
-static pc_status make_file(pc__disk *disk, uint64_t bytes, pc__disk_draft *out)
+static pc_status make_file(pc__disk *disk, uint64_t bytes, draft *out)
 {
     pc_status status = PC_OK;
     int dir = pc__disk_new(&disk->root, 1);
@@ -51,19 +84,18 @@ static pc_status make_file(pc__disk *disk, uint64_t bytes, pc__disk_draft *out)
     return status;
 }
 
-/* 1: the file of an evicted record is the draft now. */
-static int use_spare(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, pc__disk_draft *out)
-{
-    memcpy(out->name, spare->name, sizeof out->name);
-    return pc__disk_spare_use(disk, spare, bytes, &out->fd);
-}
-
-pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t bytes,
-                               double deadline, pc__disk_draft *out)
+/* Makes room for `bytes` and creates the file, or takes that of an evicted record. PC_MISS: the
+ * budget has no such room. PC_AGAIN: another process held the folder beyond the deadline. */
+static pc_status begin_draft(pc__disk *disk, const pc__image *image, uint64_t bytes,
+                             double deadline, draft *out)
 {
     pc_status status = pc__disk_enter(disk, deadline);
     pc__disk_spare spare = {.fd = -1};
-    *out = (pc__disk_draft){.fd = -1};
+    *out = (draft){.sink.write = write_part,
+                   .fd = -1,
+                   .reserved = bytes,
+                   .path = disk->root.path,
+                   .deadline = deadline};
     if (status != PC_OK)
         return status;
     status = bytes > INT64_MAX
@@ -72,12 +104,11 @@ pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t 
                                       image->has_parent ? &image->parent : NULL, &spare);
     if (status == PC_OK)
         status = pc__disk_lock_mark(&disk->lock, &disk->root);
-    if (status == PC_OK)
-        status = use_spare(disk, &spare, bytes, out) ? PC_OK : make_file(disk, bytes, out);
+    if (status == PC_OK && !pc__disk_spare_use(disk, &spare, bytes, &out->fd, out->name))
+        status = make_file(disk, bytes, out);
     pc__disk_spare_drop(disk, &spare);
     if (status == PC_OK) {
-        out->reserved = bytes;
-        pc__disk_lock_add(&disk->lock, bytes);
+        disk->lock.bytes += bytes;
         count_staging(disk, bytes, 0);
     }
     pc__disk_leave(disk);
@@ -85,31 +116,28 @@ pc_status pc__disk_draft_begin(pc__disk *disk, const pc__image *image, uint64_t 
 }
 
 /* Between enter and leave. */
-static void unlink_draft(pc__disk *disk, const pc__disk_draft *draft)
+static void unlink_draft(pc__disk *disk, const draft *d)
 {
     int dir = pc__disk_new(&disk->root, 0);
-    if ((dir >= 0 && !unlinkat(dir, draft->name, 0))
+    if ((dir >= 0 && !unlinkat(dir, d->name, 0))
         || errno == ENOENT) /* or somebody has removed it by hand */
-        pc__disk_lock_subtract(&disk->lock, draft->reserved);
+        pc__disk_lock_subtract(&disk->lock, d->reserved);
     if (dir >= 0)
         close(dir);
 }
 
-void pc__disk_draft_drop(pc__disk *disk, pc__disk_draft *draft)
+static void drop_draft(pc__disk *disk, draft *d)
 {
-    if (draft->fd < 0)
-        return;
-    count_staging(disk, 0, draft->reserved);
+    count_staging(disk, 0, d->reserved);
     if (pc__disk_enter(disk, pc__now() + DROP_SECONDS) == PC_OK) {
         if (pc__disk_lock_mark(&disk->lock, &disk->root) == PC_OK)
-            unlink_draft(disk, draft);
+            unlink_draft(disk, d);
         pc__disk_leave(disk);
-    } else if (!ftruncate(draft->fd, 0)) { /* frees its blocks at once; the size still stands for
-                                              the reserved bytes */
-        (void)!ftruncate(draft->fd, (off_t)draft->reserved);
+    } else if (!ftruncate(d->fd,
+                          0)) { /* frees its blocks; its size stands for the reserved bytes */
+        (void)!ftruncate(d->fd, (off_t)d->reserved);
     }
-    close(draft->fd);
-    draft->fd = -1;
+    close(d->fd);
 }
 
 /* 1: a usable record has this name already, it stays. 0: there is none, or none of use to us. */
@@ -127,9 +155,8 @@ static int has_usable_record(pc__disk *disk, int sub, const char *name,
            && !pc__disk_facts_expired(&facts, pc__now_date());
 }
 
-static pc_status publish_file(pc__disk *disk, const pc__disk_draft *draft,
-                              const pc__record_name *record_name, uint64_t bytes,
-                              uint64_t *replaced)
+static pc_status publish_file(pc__disk *disk, const draft *d, const pc__record_name *record_name,
+                              uint64_t bytes, uint64_t *replaced)
 {
     char name[PC__DISK_NAME];
     pc_status status = PC_OK;
@@ -137,16 +164,16 @@ static pc_status publish_file(pc__disk *disk, const pc__disk_draft *draft,
         dir = pc__disk_new(&disk->root, 0);
     pc__disk_file_name(record_name, name);
     /* Read-only: no process changes a record, and others may have it mapped. */
-    (void)!fchmod(draft->fd, 0400);
+    (void)!fchmod(d->fd, 0400);
     /* Readers may open it by its name now. Whoever looks for abandoned drafts waits for the
      * folder's lock. */
-    flock(draft->fd, LOCK_UN);
+    flock(d->fd, LOCK_UN);
     if (sub < 0 || dir < 0)
         status = draft_error(disk, sub < 0 ? name : PC__DISK_NEW);
     else if (has_usable_record(disk, sub, name, record_name, replaced))
         status = PC_MISS;
-    else if ((bytes != draft->reserved && ftruncate(draft->fd, (off_t)bytes))
-             || renameat(dir, draft->name, sub, name))
+    else if ((bytes != d->reserved && ftruncate(d->fd, (off_t)bytes))
+             || renameat(dir, d->name, sub, name))
         status = draft_error(disk, name);
     if (dir >= 0)
         close(dir);
@@ -178,31 +205,139 @@ static void add_to_table(pc__disk *disk, const pc__record_name *record_name, con
     pthread_mutex_unlock(&disk->guard);
 }
 
-pc_status pc__disk_draft_publish(pc__disk *disk, pc__disk_draft *draft, const pc__image *image,
-                                 uint64_t bytes, double seconds, double deadline)
+/* Cuts the file to `bytes` and renames it. PC_MISS: another process has published the same record.
+ * The draft ends in any case. */
+static pc_status publish_draft(pc__disk *disk, draft *d, const pc__image *image, uint64_t bytes,
+                               double seconds)
 {
     pc__record_name record_name = pc__disk_record_name(disk, &image->key);
     uint64_t replaced = 0;
-    pc_status status = pc__disk_enter(disk, deadline);
+    pc_status status = pc__disk_enter(disk, d->deadline);
     if (status != PC_OK) {
-        pc__disk_draft_drop(disk, draft);
+        drop_draft(disk, d);
         return status;
     }
     status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK)
-        status = publish_file(disk, draft, &record_name, bytes, &replaced);
-    count_staging(disk, 0, draft->reserved);
+        status = publish_file(disk, d, &record_name, bytes, &replaced);
+    count_staging(disk, 0, d->reserved);
     if (status == PC_OK) {
-        pc__disk_lock_add(&disk->lock, bytes);
-        pc__disk_lock_subtract(&disk->lock, draft->reserved + replaced);
+        disk->lock.bytes += bytes;
+        pc__disk_lock_subtract(&disk->lock, d->reserved + replaced);
         add_to_table(disk, &record_name, image, bytes);
         pc__disk_queue_event(disk, PC_EVENT_STORE, PC_REASON_NONE, &image->key, bytes,
                              image->tokens, seconds);
     } else {
-        unlink_draft(disk, draft);
+        unlink_draft(disk, d);
     }
     pc__disk_leave(disk);
-    close(draft->fd);
-    draft->fd = -1;
+    close(d->fd);
+    return status;
+}
+
+/* Opens a record that another process has written under a name of ours, once, to see whether we can
+ * use it. */
+static int is_usable(pc__disk *disk, const pc__record_name *record_name)
+{
+    pc__disk_facts facts;
+    pc__disk_entry *e;
+    pc_status usable;
+    int ours = pc__disk_read_facts(disk, record_name, &facts, &usable) == PC_OK && usable == PC_OK;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    if (e)
+        e->is_verified = ours;
+    pthread_mutex_unlock(&disk->guard);
+    return ours;
+}
+
+/* 1: it need not be written. */
+static int is_known(pc__disk *disk, const pc__record_name *record_name)
+{
+    struct stat st;
+    pc__disk_entry *e;
+    uint64_t bytes = 0;
+    int known = pc__disk_look_up(disk, record_name, &bytes), ours;
+    if (known == 0)
+        return 0;
+    if (!pc__disk_stat_record(&disk->root, record_name, &st)) {
+        pc__disk_drop_lost(disk, record_name);
+        return 0;
+    }
+    known = pc__disk_add_foreign(disk, record_name, (uint64_t)st.st_size);
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    known = known && e && e->facts.state == PC__DISK_READ;
+    ours = known && e->is_verified;
+    pthread_mutex_unlock(&disk->guard);
+    return known && (ours || is_usable(disk, record_name));
+}
+
+static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bound,
+                             double deadline, uint32_t *reason)
+{
+    draft d;
+    uint64_t bytes = 0;
+    double begin = pc__now();
+    pc_status status = begin_draft(disk, image, bound, deadline, &d);
+    if (status == PC_MISS)
+        *reason = PC_REASON_NO_ROOM;
+    if (status == PC_OK) {
+        status = pc__record_write(&disk->mem, image, &disk->record, &d.sink, &bytes);
+        if (d.timed_out)
+            *reason = PC_REASON_DEADLINE;
+        if (status == PC_OK && bytes > bound)
+            status = pc__fail(
+                PC_ERR_INTERNAL, "%s: a record has %llu bytes, at most %llu were expected",
+                disk->root.path, (unsigned long long)bytes, (unsigned long long)bound);
+        if (status == PC_OK)
+            status = publish_draft(disk, &d, image, bytes, pc__now() - begin);
+        else
+            drop_draft(disk, &d);
+    }
+    if (status == PC_AGAIN) {
+        *reason = PC_REASON_DEADLINE;
+        status = PC_ERR_IO;
+    }
+    pthread_mutex_lock(&disk->guard);
+    disk->counts.seconds_written += pc__now() - begin;
+    pthread_mutex_unlock(&disk->guard);
+    return status;
+}
+
+static pc_status write_record(pc__disk *disk, const pc__image *image, double deadline,
+                              uint32_t *reason)
+{
+    pc__record_name record_name = pc__disk_record_name(disk, &image->key);
+    pc_status status;
+    uint64_t bound;
+    if (disk->read_only) {
+        *reason = PC_REASON_NOT_ADMITTED;
+        return PC_MISS;
+    }
+    if (is_known(disk, &record_name))
+        return PC_MISS;
+    bound = pc__record_bound(image, &disk->record, NULL);
+    if (bound > disk->budget) {
+        *reason = PC_REASON_NO_ROOM;
+        return PC_MISS;
+    }
+    status = write_draft(disk, image, bound, deadline > 0 ? deadline : pc__now() + WRITE_SECONDS,
+                         reason);
+    if (status < 0 && *reason == PC_REASON_NONE)
+        *reason = PC_REASON_IO;
+    return status;
+}
+
+pc_status pc__disk_put(pc__disk *disk, const pc__image *image, double deadline, uint32_t *reason)
+{
+    uint32_t why = PC_REASON_NONE;
+    pc_status status = write_record(disk, image, deadline, &why);
+    pthread_mutex_lock(&disk->guard);
+    pc__count_put(&disk->counts, status, why);
+    pthread_mutex_unlock(&disk->guard);
+    if (why != PC_REASON_NONE)
+        pc__disk_report_event(disk, PC_EVENT_STORE_FAILED, why, &image->key, 0, image->tokens, 0);
+    *reason = why;
     return status;
 }

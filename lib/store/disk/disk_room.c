@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -259,7 +260,7 @@ pc_status pc__disk_shrink(pc__disk *disk, double until)
 
 /* ------------------------------------------------- the file of an evicted record */
 
-/* Bytes that are kept of the old record, to be overwritten last. If a file was cut to zero, ext4
+/* Bytes of the old record that stay until they are overwritten. If a file was cut to zero, ext4
  * flushes it to the disk when it is closed, which takes milliseconds (auto_da_alloc). */
 enum { LEFT = 1 };
 
@@ -341,7 +342,7 @@ static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__di
     spare->fd = fd;
     if (fd >= 0) {
         *bytes = (uint64_t)st.st_size;
-        pc__disk_lock_add(&disk->lock, LEFT); /* as every file in new/: a scan counts it */
+        disk->lock.bytes += LEFT; /* as every file in new/: a scan counts it */
         if (ftruncate(fd, LEFT))
             pc__disk_spare_drop(disk, spare);
     }
@@ -363,12 +364,14 @@ static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__di
 
 #endif
 
-int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd)
+int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd,
+                       char name[32])
 {
     if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
         return 0;
     pc__disk_lock_subtract(&disk->lock, LEFT);
     *fd = spare->fd;
+    memcpy(name, spare->name, sizeof spare->name);
     spare->fd = -1;
     return 1;
 }

@@ -50,8 +50,9 @@ pc_status pc__disk_erase(pc__disk *disk, const pc__record_name *record_name, uin
 
 /* A new name for a file in new/. Under `work`. */
 void pc__disk_draft_name(pc__disk *disk, char name[32]);
-/* 1: the spare has `bytes` now and is the caller's as *fd; the caller counts it. */
-int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd);
+/* 1: the spare has `bytes` now and is the caller's as *fd and `name`; the caller counts it. */
+int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd,
+                       char name[32]);
 /* Removes the spare, if there is one. */
 void pc__disk_spare_drop(pc__disk *disk, pc__disk_spare *spare);
 

@@ -9,6 +9,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "store/disk/disk_room.h"
+
 /* A folder that changed a moment ago may change again within one tick of the file system's clock,
  * so its date proves nothing. */
 #define RACY_NS INT64_C(2000000000)
@@ -89,6 +91,14 @@ static pc_status list_sub(pc__disk *disk, unsigned sub, listing *out, int64_t *d
     return status;
 }
 
+/* Drops a record that is no longer in the folder. Under guard. */
+static void lose_record(pc__disk *disk, pc__disk_entry *e)
+{
+    pc__disk_table_drop(&disk->table, e);
+    disk->counts.lost++;
+    disk->changes++;
+}
+
 /* Adds new records by name and size. A file of another size is another record. Under guard. */
 static pc_status add_found(pc__disk *disk, const listing *list)
 {
@@ -101,8 +111,7 @@ static pc_status add_found(pc__disk *disk, const listing *list)
                                 .state = PC__DISK_UNREAD};
         pc__disk_entry *e = pc__disk_table_find(&disk->table, &f->record_name);
         if (e && e->facts.bytes != f->bytes) {
-            pc__disk_table_drop(&disk->table, e);
-            disk->counts.lost++;
+            lose_record(disk, e);
             e = NULL;
         }
         if (e) {
@@ -121,11 +130,8 @@ static void drop_missing(pc__disk *disk, const uint8_t scanned[PC__DISK_SUBS])
 {
     for (pc__disk_entry *e = pc__disk_table_next(&disk->table, NULL), *next; e; e = next) {
         next = pc__disk_table_next(&disk->table, e);
-        if (!scanned[e->facts.record_name.key.bytes[0]] || e->last_scan == disk->table.scans)
-            continue;
-        pc__disk_table_drop(&disk->table, e);
-        disk->counts.lost++;
-        disk->changes++;
+        if (scanned[e->facts.record_name.key.bytes[0]] && e->last_scan != disk->table.scans)
+            lose_record(disk, e);
     }
 }
 
@@ -288,4 +294,58 @@ pc_status pc__disk_rescan(pc__disk *disk)
 {
     PC__TRY_RETURN(pc__disk_scan(disk, 0));
     return pc__disk_read_headers(disk);
+}
+
+/* ------------------------------------------------------------------ one record */
+
+int pc__disk_look_up(pc__disk *disk, const pc__record_name *record_name, uint64_t *bytes)
+{
+    pc__disk_entry *e;
+    int there = -1;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    if (e) {
+        there = !pc__disk_facts_expired(&e->facts, pc__now_date());
+        *bytes = e->facts.bytes;
+    }
+    pthread_mutex_unlock(&disk->guard);
+    return there;
+}
+
+int pc__disk_add_foreign(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes)
+{
+    pc__disk_facts facts;
+    pc__disk_entry *e;
+    int known, expired;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    known = e && e->facts.bytes == bytes;
+    expired = known && pc__disk_facts_expired(&e->facts, pc__now_date());
+    pthread_mutex_unlock(&disk->guard);
+    if (expired)
+        expired = !pc__disk_was_used_elsewhere(disk, record_name, pc__now_date());
+    if (known || pc__disk_read_facts(disk, record_name, &facts, NULL) != PC_OK)
+        return !expired;
+    expired = pc__disk_facts_expired(&facts, pc__now_date());
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    if (e && e->facts.bytes != facts.bytes) {
+        lose_record(disk, e);
+        e = NULL;
+    }
+    if (!e && pc__disk_table_add(&disk->table, &facts, NULL) >= 0)
+        disk->counts.found++;
+    disk->changes++;
+    pthread_mutex_unlock(&disk->guard);
+    return !expired;
+}
+
+void pc__disk_drop_lost(pc__disk *disk, const pc__record_name *record_name)
+{
+    pc__disk_entry *e;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    if (e)
+        lose_record(disk, e);
+    pthread_mutex_unlock(&disk->guard);
 }

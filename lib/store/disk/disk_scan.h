@@ -1,4 +1,4 @@
-/* Brings the table of records in line with the folder. */
+/* Brings the table of records, or one record in it, in line with the folder. */
 #ifndef PC_STORE_DISK_SCAN_H
 #define PC_STORE_DISK_SCAN_H
 
@@ -15,5 +15,12 @@ pc_status pc__disk_rescan(pc__disk *disk);
 /* Removes the files in new/ of killed writers; *live: bytes of the others. Between enter and
  * leave. */
 pc_status pc__disk_remove_abandoned(pc__disk *disk, uint64_t *live);
+/* What the table knows of a record. 1: it is there; 0: it has expired; -1: nothing. */
+int pc__disk_look_up(pc__disk *disk, const pc__record_name *record_name, uint64_t *bytes);
+/* Adds a record of another process to the table, or one whose size is now `bytes`. 0: it has
+ * expired. */
+int pc__disk_add_foreign(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes);
+/* Drops a record that is no longer in the folder, if the table has it. */
+void pc__disk_drop_lost(pc__disk *disk, const pc__record_name *record_name);
 
 #endif

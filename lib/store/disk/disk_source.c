@@ -1,4 +1,4 @@
-/* Reads files of records, in chunks or mapped, and writes drafts (disk_source.h). */
+/* Reads files of records, in chunks or mapped (disk_source.h). */
 #include "store/disk/disk_source.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/hash_table.h"
+#include "store/tier.h"
 
 enum {
     CHUNK = 4 << 20, /* 1 ms from memory, up to 1 s from the slowest disk */
@@ -22,6 +23,71 @@ enum {
     /* Bytes a call: with usual settings the kernel reads no more at once. */
     STEP = 256 << 10
 };
+
+#define LEAST_BYTES (UINT64_C(256) << 10) /* smaller files are read as fast */
+enum { MOST_MAPPED = 16384 };
+
+/* ---------------------------------------------------------------- mapped files */
+
+struct pc__mapped_files {
+    pc_allocator mem;
+    atomic_size_t references;
+    uint64_t least;
+    atomic_size_t count;
+    atomic_uint_fast64_t bytes;
+};
+
+pc_status pc__mapped_files_new(pc__mapped_files **out, const pc_allocator *mem, int folder,
+                               uint32_t how)
+{
+    pc__mapped_files *mapped;
+    *out = NULL;
+    if (how == PC__MAP_NEVER || (how == PC__MAP_LOCAL && !(pc__file_system(folder) & PC__FS_LOCAL)))
+        return PC_OK;
+    mapped = pc__calloc(mem, 1, sizeof *mapped);
+    if (!mapped)
+        return PC_ERR_NOMEM;
+    mapped->mem = *mem;
+    mapped->least = how == PC__MAP_ALWAYS ? 1 : LEAST_BYTES;
+    atomic_init(&mapped->references, 1);
+    *out = mapped;
+    return PC_OK;
+}
+
+void pc__mapped_files_unref(pc__mapped_files *mapped)
+{
+    if (mapped && atomic_fetch_sub_explicit(&mapped->references, 1, memory_order_acq_rel) == 1) {
+        pc_allocator mem = mapped->mem;
+        pc__free(&mem, mapped);
+    }
+}
+
+int pc__mapped_files_reserve(pc__mapped_files *mapped, uint64_t bytes)
+{
+    if (bytes < mapped->least)
+        return 0;
+    if (atomic_fetch_add_explicit(&mapped->count, 1, memory_order_relaxed) >= MOST_MAPPED) {
+        atomic_fetch_sub_explicit(&mapped->count, 1, memory_order_relaxed);
+        return 0;
+    }
+    atomic_fetch_add_explicit(&mapped->bytes, bytes, memory_order_relaxed);
+    return 1;
+}
+
+void pc__mapped_files_unreserve(pc__mapped_files *mapped, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&mapped->count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&mapped->bytes, bytes, memory_order_relaxed);
+}
+
+uint64_t pc__mapped_files_bytes(const pc__mapped_files *mapped)
+{
+    return mapped ? atomic_load_explicit(&((pc__mapped_files *)(uintptr_t)mapped)->bytes,
+                                         memory_order_relaxed)
+                  : 0;
+}
+
+/* --------------------------------------------------------------------- reading */
 
 typedef struct disk_source {
     pc__source source;
@@ -212,7 +278,8 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
     s->deadline = deadline;
     s->source.read = read_part;
     if (mapped) {
-        s->mapped = pc__mapped_files_ref(mapped);
+        atomic_fetch_add(&mapped->references, 1);
+        s->mapped = mapped;
         s->source.map = map_file;
         s->source.borrow = borrow;
         s->source.touch = touch_part;
@@ -229,28 +296,4 @@ pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const p
 void pc__disk_source_prefetch(pc__source *source)
 {
     read_ahead(disk_source_of(source), 0);
-}
-
-static pc_status write_part(pc__sink *sink, size_t piece, uint64_t offset, const void *data,
-                            size_t size)
-{
-    pc__disk_sink *s = PC__AROUND(sink, pc__disk_sink, sink);
-    (void)piece;
-    for (size_t done = 0, n; done < size; done += n) {
-        int error;
-        n = size - done < CHUNK ? size - done : CHUNK;
-        if (s->deadline > 0 && pc__now() >= s->deadline) {
-            s->timed_out = 1;
-            return pc__fail(PC_ERR_IO, "%s: not written within its deadline", s->path);
-        }
-        error = pc__write_at(s->fd, (const char *)data + done, n, offset + done);
-        if (error)
-            return pc__fail(PC_ERR_IO, "%s: cannot write a record: %s", s->path, strerror(error));
-    }
-    return PC_OK;
-}
-
-void pc__disk_sink_init(pc__disk_sink *sink, int fd, const char *path, double deadline)
-{
-    *sink = (pc__disk_sink){{write_part}, fd, path, deadline, 0};
 }

@@ -1,5 +1,12 @@
 /* The DISK tier: the operations of store/tier.h on a folder of records that several processes share
- * (doc/format.md, "The folder"). */
+ * (doc/format.md, "The folder").
+ *
+ * If the disk is too full for the folder when the cache is opened, the tier fails every call. It
+ * tries to open the folder at most once a second, when it is asked or swept. So a full disk costs
+ * the tier and not the cache, and it is counted like any other failure of a tier. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,6 +16,7 @@
 #include "store/disk/disk_scan.h"
 #include "store/disk/disk_source.h"
 
+#define TRY_SECONDS 1.0     /* seconds between two tries to open the folder */
 #define SWEEP_SECONDS 0.5   /* seconds that a sweep waits for other processes */
 #define SAVE_SECONDS 15.0   /* seconds between two writings of the index */
 #define BY_HAND_SECONDS 2.0 /* seconds that a removal waits */
@@ -17,9 +25,19 @@
 
 typedef struct disk_tier {
     pc__tier tier;
+    pc_allocator mem;
+    pc__tier_common common;
+    char *path;
+    atomic_int is_open;
+    /* once it is open */
     pc__disk disk;
     pc__mapped_files *mapped; /* NULL: records are read */
     double saved;             /* under work */
+    /* of calls that failed because it is not, and of the tries; under `opening` */
+    pthread_mutex_t opening;
+    double next_try; /* pc__now clock */
+    char why[256];
+    pc_tier_stats failed;
 } disk_tier;
 
 static disk_tier *self_of(pc__tier *tier)
@@ -27,29 +45,87 @@ static disk_tier *self_of(pc__tier *tier)
     return PC__AROUND(tier, disk_tier, tier);
 }
 
-/* ------------------------------------------------------------------ reading */
+/* ------------------------------------------------------------------ opening */
 
-/* 1: known and not expired; 0: known and expired; -1: unknown. */
-static int look_up(pc__disk *disk, const pc__record_name *record_name, uint64_t *bytes)
+/* NULL: the folder is not open. */
+static pc__disk *folder_of(pc__tier *tier)
 {
-    pc__disk_entry *e;
-    int there = -1;
-    pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, record_name);
-    if (e) {
-        there = !pc__disk_facts_expired(&e->facts, pc__now_date());
-        *bytes = e->facts.bytes;
-    }
-    pthread_mutex_unlock(&disk->guard);
-    return there;
+    disk_tier *t = self_of(tier);
+    return atomic_load(&t->is_open) ? &t->disk : NULL;
 }
+
+static pc_status open_folder(disk_tier *t)
+{
+    pc_status status;
+    PC__TRY_RETURN(pc__disk_open(&t->disk, &t->common, t->path, 1));
+    status = pc__mapped_files_new(&t->mapped, &t->mem, t->disk.root.fd, t->common.map);
+    if (status < 0) {
+        pc__disk_close(&t->disk);
+        return status;
+    }
+    t->saved = pc__now();
+    atomic_store(&t->is_open, 1);
+    return PC_OK;
+}
+
+static void note_why(disk_tier *t)
+{
+    snprintf(t->why, sizeof t->why, "%s", pc_error_text());
+    t->next_try = pc__now() + TRY_SECONDS;
+}
+
+/* Opens the folder if it can be opened now. NULL: it cannot, the error text says why. One thread
+ * tries; the others do not wait for it. */
+static pc__disk *try_open(pc__tier *tier)
+{
+    disk_tier *t = self_of(tier);
+    if (folder_of(tier))
+        return folder_of(tier);
+    if (pthread_mutex_trylock(&t->opening)) {
+        pc__fail(PC_ERR_IO, "%s: another thread is opening it", t->path);
+        return NULL;
+    }
+    if (!folder_of(tier) && pc__now() >= t->next_try) {
+        if (open_folder(t) < 0)
+            note_why(t);
+        else
+            pc__log(t->common.context, PC_LOG_WARN,
+                    "cache: %s: the disk has room now, the folder is open", t->path);
+    }
+    if (!folder_of(tier))
+        pc__fail(PC_ERR_IO, "%s", t->why);
+    pthread_mutex_unlock(&t->opening);
+    return folder_of(tier);
+}
+
+/* Counts and reports a call that failed because the folder is not open. */
+static pc_status fail_call(disk_tier *t, uint64_t *calls, uint64_t *failures, uint32_t kind,
+                           const pc__id *key, size_t tokens)
+{
+    char why[256]; /* a callback may change the error text */
+    snprintf(why, sizeof why, "%s", pc_error_text());
+    pthread_mutex_lock(&t->opening);
+    ++*calls;
+    ++*failures;
+    pthread_mutex_unlock(&t->opening);
+    pc__event_report(t->common.callbacks.event, t->common.callbacks.user, PC_TIER_DISK, kind,
+                     PC_REASON_IO, key, 0, tokens, 0);
+    return pc__fail(PC_ERR_IO, "%s", why);
+}
+
+/* ------------------------------------------------------------------ reading */
 
 static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
-    pc__disk *disk = &self_of(tier)->disk;
-    pc__record_name record_name = pc__disk_record_name(disk, key);
+    pc__disk *disk = folder_of(tier);
+    pc__record_name record_name;
     struct stat st;
-    int there = look_up(disk, &record_name, bytes);
+    int there;
+    *bytes = 0;
+    if (!disk) /* unknown: opening the record reports the error */
+        return 1;
+    record_name = pc__disk_record_name(disk, key);
+    there = pc__disk_look_up(disk, &record_name, bytes);
     if (there == 1
         || (there == 0 && pc__disk_was_used_elsewhere(disk, &record_name, pc__now_date())))
         return 1;
@@ -64,69 +140,16 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 /* PC_REASON_KERNELS: the record exists, but states of other kernels are not wanted. */
 static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
 {
-    const pc__disk *disk = &self_of(tier)->disk;
-    pc__record_options any = disk->record;
+    const pc__disk *disk = folder_of(tier);
+    pc__record_options any = self_of(tier)->common.record;
     pc__record_name record_name = {.key = *key};
     struct stat st;
-    if (!any.kernels)
+    if (!disk || !any.kernels)
         return PC_REASON_NONE;
     any.kernels = NULL;
     pc__variant_of(&any, record_name.variant);
     return pc__disk_stat_record(&disk->root, &record_name, &st) ? PC_REASON_KERNELS
                                                                 : PC_REASON_NONE;
-}
-
-/* Adds a record of another process to the table, or one whose size has changed. *expired: it is of
- * no use. */
-static void add_foreign(pc__disk *disk, const pc__record_name *record_name, uint64_t bytes,
-                        int *expired)
-{
-    pc__disk_facts facts;
-    pc__disk_entry *e;
-    int known;
-    pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, record_name);
-    known = e && e->facts.bytes == bytes;
-    *expired = known && pc__disk_facts_expired(&e->facts, pc__now_date());
-    pthread_mutex_unlock(&disk->guard);
-    if (*expired)
-        *expired = !pc__disk_was_used_elsewhere(disk, record_name, pc__now_date());
-    if (known || pc__disk_read_facts(disk, record_name, &facts, NULL) != PC_OK)
-        return;
-    *expired = pc__disk_facts_expired(&facts, pc__now_date());
-    pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, record_name);
-    if (e && e->facts.bytes != facts.bytes) {
-        pc__disk_table_drop(&disk->table, e);
-        disk->counts.lost++;
-        e = NULL;
-    }
-    if (!e && pc__disk_table_add(&disk->table, &facts, NULL) >= 0)
-        disk->counts.found++;
-    disk->changes++;
-    pthread_mutex_unlock(&disk->guard);
-}
-
-/* Drops a record that is no longer in the folder. */
-static void drop_lost(pc__disk *disk, const pc__record_name *record_name)
-{
-    pc__disk_entry *e;
-    pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, record_name);
-    if (e) {
-        pc__disk_table_drop(&disk->table, e);
-        disk->counts.lost++;
-        disk->changes++;
-    }
-    pthread_mutex_unlock(&disk->guard);
-}
-
-static void count_lookup(pc__disk *disk, uint64_t *outcome)
-{
-    pthread_mutex_lock(&disk->guard);
-    disk->counts.lookups++;
-    ++*outcome;
-    pthread_mutex_unlock(&disk->guard);
 }
 
 static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, pc__source **out,
@@ -135,7 +158,7 @@ static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, p
     pc__disk *disk = &t->disk;
     pc__record_name record_name = pc__disk_record_name(disk, key);
     struct stat st;
-    int fd, expired;
+    int fd;
     pc_status status;
     if (deadline > 0 && pc__now() >= deadline) {
         *timed_out = 1;
@@ -143,11 +166,10 @@ static pc_status open_source(disk_tier *t, const pc__id *key, double deadline, p
     }
     status = pc__disk_open_record(&disk->root, &record_name, &fd, &st);
     if (status == PC_MISS)
-        drop_lost(disk, &record_name);
+        pc__disk_drop_lost(disk, &record_name);
     if (status != PC_OK)
         return status;
-    add_foreign(disk, &record_name, (uint64_t)st.st_size, &expired);
-    if (expired) {
+    if (!pc__disk_add_foreign(disk, &record_name, (uint64_t)st.st_size)) {
         close(fd);
         return PC_MISS;
     }
@@ -162,17 +184,23 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
                              int *timed_out)
 {
     disk_tier *t = self_of(tier);
+    pc__disk *disk = try_open(tier);
     pc_status status;
     *out = NULL;
     *timed_out = 0;
+    if (!disk)
+        return fail_call(t, &t->failed.lookups, &t->failed.load_failed, PC_EVENT_LOAD_FAILED, key,
+                         0);
     status = open_source(t, key, deadline, out, timed_out);
-    if (status == PC_MISS)
-        count_lookup(&t->disk, &t->disk.counts.misses);
-    if (status < 0) {
-        count_lookup(&t->disk, &t->disk.counts.load_failed);
-        pc__disk_report_event(&t->disk, PC_EVENT_LOAD_FAILED,
+    if (status == PC_OK)
+        return status;
+    pthread_mutex_lock(&disk->guard);
+    disk->counts.lookups++;
+    ++*(status < 0 ? &disk->counts.load_failed : &disk->counts.misses);
+    pthread_mutex_unlock(&disk->guard);
+    if (status < 0)
+        pc__disk_report_event(disk, PC_EVENT_LOAD_FAILED,
                               *timed_out ? PC_REASON_DEADLINE : PC_REASON_IO, key, 0, 0, 0);
-    }
     return status;
 }
 
@@ -180,7 +208,7 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
 static void discard(pc__disk *disk, const pc__record_name *record_name, uint32_t reason)
 {
     if (disk->read_only) {
-        drop_lost(disk, record_name);
+        pc__disk_drop_lost(disk, record_name);
     } else if (pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) == PC_OK) {
         pc__disk_erase(disk, record_name, PC_EVENT_REMOVE, reason, 1);
         pc__disk_leave(disk);
@@ -204,7 +232,7 @@ static int count_use(pc__disk *disk, pc__disk_entry *e)
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
                       double seconds)
 {
-    pc__disk *disk = &self_of(tier)->disk;
+    pc__disk *disk = &self_of(tier)->disk; /* open: it has opened the record */
     pc__record_name record_name = pc__disk_record_name(disk, key);
     pc__disk_entry *e;
     uint32_t tokens, reason = status >= 0 ? PC_REASON_NONE : pc__reason_of(status);
@@ -226,135 +254,47 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
                           bytes, tokens, seconds);
 }
 
-/* ------------------------------------------------------------------ writing */
-
-/* Opens a record that another process has written under a name of ours, once, to see whether we can
- * use it. */
-static int is_usable(pc__disk *disk, const pc__record_name *record_name)
-{
-    pc__disk_facts facts;
-    pc__disk_entry *e;
-    pc_status usable;
-    int ours = pc__disk_read_facts(disk, record_name, &facts, &usable) == PC_OK && usable == PC_OK;
-    pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, record_name);
-    if (e)
-        e->is_verified = ours;
-    pthread_mutex_unlock(&disk->guard);
-    return ours;
-}
-
-/* 1: it need not be written. */
-static int is_known(pc__disk *disk, const pc__record_name *record_name)
-{
-    struct stat st;
-    pc__disk_entry *e;
-    uint64_t bytes = 0;
-    int known = look_up(disk, record_name, &bytes), expired, ours;
-    if (known == 0)
-        return 0;
-    if (!pc__disk_stat_record(&disk->root, record_name, &st)) {
-        drop_lost(disk, record_name);
-        return 0;
-    }
-    add_foreign(disk, record_name, (uint64_t)st.st_size, &expired);
-    pthread_mutex_lock(&disk->guard);
-    e = pc__disk_table_find(&disk->table, record_name);
-    known = e && e->facts.state == PC__DISK_READ && !expired;
-    ours = known && e->is_verified;
-    pthread_mutex_unlock(&disk->guard);
-    return known && (ours || is_usable(disk, record_name));
-}
-
-static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bound,
-                             double deadline, uint32_t *reason)
-{
-    pc__disk_draft draft;
-    pc__disk_sink sink;
-    uint64_t bytes = 0;
-    double begin = pc__now();
-    pc_status status = pc__disk_draft_begin(disk, image, bound, deadline, &draft);
-    if (status == PC_MISS)
-        *reason = PC_REASON_NO_ROOM;
-    if (status == PC_OK) {
-        pc__disk_sink_init(&sink, draft.fd, disk->root.path, deadline);
-        status = pc__record_write(&disk->mem, image, &disk->record, &sink.sink, &bytes);
-        if (sink.timed_out)
-            *reason = PC_REASON_DEADLINE;
-        if (status == PC_OK && bytes > bound)
-            status = pc__fail(
-                PC_ERR_INTERNAL, "%s: a record has %llu bytes, at most %llu were expected",
-                disk->root.path, (unsigned long long)bytes, (unsigned long long)bound);
-        if (status == PC_OK)
-            status = pc__disk_draft_publish(disk, &draft, image, bytes, pc__now() - begin,
-                                            deadline);
-        else
-            pc__disk_draft_drop(disk, &draft);
-    }
-    if (status == PC_AGAIN) {
-        *reason = PC_REASON_DEADLINE;
-        status = PC_ERR_IO;
-    }
-    pthread_mutex_lock(&disk->guard);
-    disk->counts.seconds_written += pc__now() - begin;
-    pthread_mutex_unlock(&disk->guard);
-    return status;
-}
-
-static pc_status write_record(pc__disk *disk, const pc__image *image, double deadline,
-                              uint32_t *reason)
-{
-    pc__record_name record_name = pc__disk_record_name(disk, &image->key);
-    pc_status status;
-    uint64_t bound;
-    if (disk->read_only) {
-        *reason = PC_REASON_NOT_ADMITTED;
-        return PC_MISS;
-    }
-    if (is_known(disk, &record_name))
-        return PC_MISS;
-    bound = pc__record_bound(image, &disk->record, NULL);
-    if (bound > disk->budget) {
-        *reason = PC_REASON_NO_ROOM;
-        return PC_MISS;
-    }
-    status = write_draft(disk, image, bound,
-                         deadline > 0 ? deadline : pc__now() + BY_HAND_SECONDS * 30, reason);
-    if (status < 0 && *reason == PC_REASON_NONE)
-        *reason = PC_REASON_IO;
-    return status;
-}
+/* --------------------------------------------------------------------- the rest */
 
 static pc_status put(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason)
 {
-    pc__disk *disk = &self_of(tier)->disk;
-    uint32_t why = PC_REASON_NONE;
-    pc_status status = write_record(disk, image, deadline, &why);
-    pthread_mutex_lock(&disk->guard);
-    pc__count_put(&disk->counts, status, why);
-    pthread_mutex_unlock(&disk->guard);
-    if (why != PC_REASON_NONE)
-        pc__disk_report_event(disk, PC_EVENT_STORE_FAILED, why, &image->key, 0, image->tokens, 0);
-    *reason = why;
-    return status;
+    disk_tier *t = self_of(tier);
+    pc__disk *disk = try_open(tier);
+    if (disk)
+        return pc__disk_put(disk, image, deadline, reason);
+    *reason = PC_REASON_IO;
+    return fail_call(t, &t->failed.offered, &t->failed.failed, PC_EVENT_STORE_FAILED, &image->key,
+                     image->tokens);
 }
 
 static int has_content(pc__tier *tier, const pc__id *content)
 {
-    pc__disk *disk = &self_of(tier)->disk;
+    pc__disk *disk = folder_of(tier);
     int known;
+    if (!disk)
+        return 0;
     pthread_mutex_lock(&disk->guard);
     known = pc__eviction_has_content(&disk->table.eviction, content);
     pthread_mutex_unlock(&disk->guard);
     return known;
 }
 
+/* To remove records. NULL: it is not open, read-only, or locked by others. */
+static pc__disk *enter_folder(pc__tier *tier)
+{
+    pc__disk *disk = folder_of(tier);
+    int entered = disk && !disk->read_only
+                  && pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) == PC_OK;
+    return entered ? disk : NULL;
+}
+
 static void remove_key(pc__tier *tier, const pc__id *key)
 {
-    pc__disk *disk = &self_of(tier)->disk;
-    pc__record_name record_name = pc__disk_record_name(disk, key);
-    if (disk->read_only || pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) != PC_OK)
+    pc__disk *disk = enter_folder(tier);
+    pc__record_name record_name;
+    if (!disk)
         return;
+    record_name = pc__disk_record_name(disk, key);
     pc__disk_erase(disk, &record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
     pc__disk_leave(disk);
 }
@@ -372,9 +312,9 @@ static int any_record(pc__disk *disk, pc__record_name *record_name)
 
 static void clear(pc__tier *tier)
 {
-    pc__disk *disk = &self_of(tier)->disk;
+    pc__disk *disk = enter_folder(tier);
     pc__record_name record_name;
-    if (disk->read_only || pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) != PC_OK)
+    if (!disk)
         return;
     while (any_record(disk, &record_name)
            && pc__disk_erase(disk, &record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0) >= 0)
@@ -386,10 +326,10 @@ static void clear(pc__tier *tier)
 static int sweep(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
-    pc__disk *disk = &t->disk;
+    pc__disk *disk = try_open(tier);
     uint64_t changes;
     pc_status status;
-    if (disk->read_only)
+    if (!disk || disk->read_only)
         return 0;
     if (pc__disk_bytes_over_budget(disk)
         && pc__disk_shrink(disk, pc__now() + SWEEP_SECONDS) == PC_AGAIN)
@@ -412,29 +352,48 @@ static int sweep(pc__tier *tier)
     return 0;
 }
 
-static void stats(pc__tier *tier, pc_tier_stats *out)
+static void folder_stats(pc__disk *disk, pc_tier_stats *out)
 {
-    pc__disk *disk = &self_of(tier)->disk;
-    const pc__mapped_files *mapped = self_of(tier)->mapped;
     pthread_mutex_lock(&disk->guard);
     *out = disk->counts;
     out->segments = disk->table.eviction.items.count;
     out->segment_bytes = disk->table.eviction.bytes + disk->staging;
     out->staging_bytes = disk->staging;
     out->budget_bytes = disk->budget;
-    out->excess_bytes = out->segment_bytes > disk->budget && !disk->read_only
-                            ? out->segment_bytes - disk->budget
-                            : 0;
-    out->mapped_bytes = pc__mapped_files_bytes(mapped);
+    if (out->segment_bytes > disk->budget && !disk->read_only)
+        out->excess_bytes = out->segment_bytes - disk->budget;
     pthread_mutex_unlock(&disk->guard);
+}
+
+static void stats(pc__tier *tier, pc_tier_stats *out)
+{
+    disk_tier *t = self_of(tier);
+    pc__disk *disk = folder_of(tier);
+    if (disk) {
+        folder_stats(disk, out);
+        out->mapped_bytes = pc__mapped_files_bytes(t->mapped);
+    } else {
+        out->budget_bytes = t->common.budget;
+        out->reason = PC_REASON_IO;
+    }
+    pthread_mutex_lock(&t->opening);
+    out->offered += t->failed.offered;
+    out->failed += t->failed.failed;
+    out->lookups += t->failed.lookups;
+    out->load_failed += t->failed.load_failed;
+    pthread_mutex_unlock(&t->opening);
 }
 
 static void free_tier(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
-    pc_allocator mem = t->disk.mem;
-    pc__mapped_files_unref(t->mapped);
-    pc__disk_close(&t->disk);
+    pc_allocator mem = t->mem;
+    if (folder_of(tier)) {
+        pc__mapped_files_unref(t->mapped);
+        pc__disk_close(&t->disk);
+    }
+    pthread_mutex_destroy(&t->opening);
+    pc__free(&mem, t->path);
     pc__free(&mem, t);
 }
 
@@ -444,21 +403,28 @@ pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const
                                      put,          has_content, remove_key,  clear,
                                      sweep,        stats,       free_tier,   absence_reason};
     disk_tier *t = pc__calloc(common->mem, 1, sizeof *t);
-    pc_status status;
+    pc_status status = PC_ERR_NOMEM;
     *out = NULL;
-    if (!t)
-        return PC_ERR_NOMEM;
+    if (!t || !(t->path = pc__strdup(common->mem, path)))
+        goto fail;
     t->tier.ops = &ops;
-    status = pc__disk_open(&t->disk, common, path, 1);
-    if (status >= 0
-        && (status = pc__mapped_files_new(&t->mapped, common->mem, t->disk.root.fd, common->map))
-               < 0)
-        pc__disk_close(&t->disk);
-    if (status < 0) {
-        pc__free(common->mem, t);
-        return status == PC_ERR_FORMAT || status == PC_ERR_NOT_FOUND ? PC_ERR_STATE : status;
+    t->mem = *common->mem;
+    t->common = *common;
+    t->common.mem = &t->mem;
+    pthread_mutex_init(&t->opening, NULL);
+    status = open_folder(t);
+    if (status == PC_ERR_IO && (pc__fail_error() == ENOSPC || pc__fail_error() == EDQUOT)) {
+        note_why(t);
+        pc__log(common->context, PC_LOG_WARN,
+                "cache: the folder cannot be opened now, trying again later: %s", t->why);
+    } else if (status < 0) {
+        goto fail;
     }
-    t->saved = pc__now();
     *out = &t->tier;
     return PC_OK;
+fail:
+    if (t)
+        pc__free(common->mem, t->path);
+    pc__free(common->mem, t);
+    return status == PC_ERR_FORMAT || status == PC_ERR_NOT_FOUND ? PC_ERR_STATE : status;
 }

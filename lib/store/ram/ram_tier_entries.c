@@ -82,12 +82,12 @@ static void hold_entry(pc__ram_tier *t, pc__ram_entry *e)
     e->is_held = 1;
 }
 
-/* 1: we watch it now. Else the entry may be evicted once only keepers have it; the watcher counts
+/* 1: we watch it now. Else the entry may be evicted once only tiers have it; the watcher counts
  * its bytes. */
 static int poll_unwatched(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__segment_claim(e->segment, &t->releases, e)) {
-        pc__segment_unkeep(e->segment);
+        pc__segment_set_active(e->segment);
         e->is_unwatched = 0;
         hold_entry(t, e);
         watch_entry(t, e);
@@ -122,7 +122,7 @@ pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e)
     return segment;
 }
 
-/* Undoes watching or keeping, for an entry that goes. */
+/* For an entry that goes. */
 static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (e->is_unwatched) {
@@ -130,7 +130,7 @@ static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
         while (*at != e)
             at = &(*at)->next_unwatched;
         *at = e->next_unwatched;
-        pc__segment_unkeep(e->segment);
+        pc__segment_set_active(e->segment);
         return;
     }
     while (e->is_held && !pc__segment_unwatch(e->segment))
@@ -150,9 +150,8 @@ pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt)
     pc__ram_quota *quota = pc__ram_quota_find(t, salt);
     if (quota)
         return quota;
-    quota = pc__hash_table_reserve(&t->quotas, &t->mem) < 0 ? NULL
-                                                            : pc__calloc(&t->mem, 1, sizeof *quota);
-    if (!quota)
+    if (pc__hash_table_reserve(&t->quotas, &t->mem) < 0
+        || !(quota = pc__calloc(&t->mem, 1, sizeof *quota)))
         return NULL;
     quota->salt = *salt;
     pc__hash_table_add(&t->quotas, &quota->by_salt, pc__id_hash(salt));
@@ -184,12 +183,6 @@ void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ra
     e->gone = how;
     e->next = *gone;
     *gone = e;
-}
-
-void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e)
-{
-    if (e->ttl > 0)
-        pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
 }
 
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone)
@@ -230,11 +223,11 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
     e->ttl = desc->ttl > 0 ? desc->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);
     e->item.bytes = entry_bytes(segment->bytes, segment->tokens);
-    description = atomic_load_explicit(&segment->description, memory_order_acquire);
+    description = atomic_load(&segment->description);
     if (description)
-        e->item.bytes += sizeof *description
-                         + (description->relative ? segment->tokens * sizeof *description->relative
-                                                  : 0);
+        e->item.bytes += sizeof *description;
+    if (description && description->relative)
+        e->item.bytes += segment->tokens * sizeof *description->relative;
     return e;
 }
 
@@ -344,7 +337,7 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
         e->is_unwatched = 1;
         e->next_unwatched = t->unwatched;
         t->unwatched = e;
-        pc__segment_keep(e->segment);
+        pc__segment_set_passive(e->segment);
     }
     return PC_OK;
 fail:

@@ -89,9 +89,9 @@ static pc_status start_tls(pc__remote_connection *w, const pc__remote_tls *tls, 
         return pc__fail_in(status, "%s", w->name);
     while (status == PC_OK && (status = pc__tls.handshake(w->tls, &wants)) != PC_OK)
         status = wait_for_tls(w, status, wants, limit);
-    return status < 0 && limit->timed_out ? pc__fail(
-               PC_ERR_IO, "%s: TLS: no end of the handshake before the deadline", w->name)
-                                          : status;
+    if (status < 0 && limit->timed_out)
+        pc__fail(PC_ERR_IO, "%s: TLS: no end of the handshake before the deadline", w->name);
+    return status;
 }
 
 pc_status pc__remote_connection_open(pc__remote_connection **out, const pc_allocator *mem,
@@ -211,12 +211,7 @@ static pc_status send_parts(pc__remote_connection *w, struct iovec *part, size_t
 
 static struct iovec part_of(const void *data, size_t size)
 {
-    union {
-        const void *from;
-        void *to;
-    } cast = {data}; /* sendmsg does not write it */
-    struct iovec part = {cast.to, size};
-    return part;
+    return (struct iovec){(void *)(uintptr_t)data, size}; /* sendmsg does not write it */
 }
 
 /* Bytes [from, to) of the text, with the value at its place. */
@@ -224,13 +219,12 @@ static pc_status send_range(pc__remote_connection *w, const char *before,
                             const pc__remote_request *r, size_t from, size_t to,
                             pc__remote_deadline *limit)
 {
-    struct iovec parts[4];
     size_t split = r->value && r->split >= from && r->split < to ? r->split : to;
-    parts[0] = part_of(before, strlen(before));
-    parts[1] = part_of(r->text.data + from, split - from);
-    parts[2] = part_of(r->value, split < to ? r->value_size : 0);
-    parts[3] = part_of(r->text.data + split, to - split);
-    return send_parts(w, parts, 4, limit);
+    struct iovec parts[] = {part_of(before, strlen(before)),
+                            part_of(r->text.data + from, split - from),
+                            part_of(r->value, split < to ? r->value_size : 0),
+                            part_of(r->text.data + split, to - split)};
+    return send_parts(w, parts, sizeof parts / sizeof *parts, limit);
 }
 
 pc_status pc__remote_connection_send(pc__remote_connection *connection,
@@ -291,7 +285,6 @@ static pc_status receive(pc__remote_connection *w, void *data, size_t size, size
 static pc_status fill_buffer(pc__remote_connection *w, pc__remote_deadline *limit)
 {
     size_t got;
-    pc_status status;
     if (w->at == w->end)
         w->at = w->end = 0;
     if (w->end == IN_BYTES) {
@@ -299,10 +292,9 @@ static pc_status fill_buffer(pc__remote_connection *w, pc__remote_deadline *limi
         w->end -= w->at;
         w->at = 0;
     }
-    status = receive(w, w->in + w->end, IN_BYTES - w->end, &got, limit);
-    if (status == PC_OK)
-        w->end += got;
-    return status;
+    PC__TRY_RETURN(receive(w, w->in + w->end, IN_BYTES - w->end, &got, limit));
+    w->end += got;
+    return PC_OK;
 }
 
 pc_status pc__remote_connection_reply(pc__remote_connection *connection, pc__remote_reply *reply,
@@ -394,6 +386,6 @@ pc_status pc__remote_connection_bulk(pc__remote_connection *connection, void *da
     if (*got > capacity)
         return pc__fail(PC_ERR_FORMAT, "%s: the server sends %zu bytes, %zu were asked for",
                         connection->name, *got, capacity);
-    status = pc__remote_connection_bulk_part(connection, data, *got, limit);
-    return status < 0 ? status : pc__remote_connection_bulk_end(connection, limit);
+    PC__TRY_RETURN(pc__remote_connection_bulk_part(connection, data, *got, limit));
+    return pc__remote_connection_bulk_end(connection, limit);
 }

@@ -23,7 +23,7 @@ enum {
     FIRST_BYTES = 65536, /* of a header, in the first request */
     STREAMS = 16,
     LONGEST_TTL = 2000000000, /* 63 years: a server refuses dates beyond its clock's range */
-    WRITE_SECONDS = 600,      /* life of blocks whose header is not written yet */
+    WRITE_SECONDS = 600,      /* TTL of blocks whose header is not written yet */
     SLACK_SECONDS = 60        /* blocks live longer than their header by this much */
 };
 #define MAX_VALUE (UINT64_C(512) << 20) /* bytes, of such a server */
@@ -110,41 +110,37 @@ static pc_status call_and_free(const pc__remote_client *client, const pc__id *ke
     return status;
 }
 
-/* The same for a read. PC_ERR_FORMAT: a value of another type has this name. PC_ERR_IO: any other
- * error of the server. The error text is set. */
-static pc_status read_and_free(const pc__remote_client *client, const pc__id *key,
-                               pc__remote_request *request, const pc__remote_destination *into,
-                               pc__remote_deadline *limit, pc__remote_answer *answer)
-{
-    PC__TRY_RETURN(call_and_free(client, key, request, into, limit, answer));
-    if (answer->error == PC__REMOTE_WRONG_TYPE)
-        return PC_ERR_FORMAT;
-    return answer->error ? PC_ERR_IO : PC_OK;
-}
-
-/* Bytes [at, at + size) of the header's value. PC_MISS: no header, or it has no such bytes. */
-static pc_status read_header(const pc__remote_client *client, const pc__id *key, uint64_t at,
-                             void *data, size_t size, size_t *got, pc__remote_deadline *limit)
+/* Asks for a piece from byte `at` on, as much as `into` takes. PC_MISS: no such piece, or it has no
+ * such bytes. PC_ERR_FORMAT: a value of another type has this name. PC_ERR_IO: any other error of
+ * the server. The error text is set. */
+static pc_status read_value(const pc__remote_client *client, const pc__id *key, uint64_t tag,
+                            size_t piece, uint64_t at, const pc__remote_destination *into,
+                            size_t *got, pc__remote_deadline *limit)
 {
     pc__remote_request request = pc__remote_request_make(client->mem);
-    pc__remote_destination into = {data, size, NULL};
     pc__remote_answer answer;
-    pc__remote_request_command(&request, "GETRANGE", 3);
-    add_name(&request, client, key, 0, 0);
-    pc__remote_request_number(&request, (int64_t)at);
-    pc__remote_request_number(&request, (int64_t)(at + size - 1));
+    int all = into->stream != NULL;
     *got = 0;
-    PC__TRY_RETURN(read_and_free(client, key, &request, &into, limit, &answer));
-    *got = answer.nil ? 0 : answer.got;
-    return *got ? PC_OK : PC_MISS;
+    pc__remote_request_command(&request, all ? "GET" : "GETRANGE", all ? 1 : 3);
+    add_name(&request, client, key, tag, piece);
+    if (!all) {
+        pc__remote_request_number(&request, (int64_t)at);
+        pc__remote_request_number(&request, (int64_t)(at + into->capacity - 1));
+    }
+    PC__TRY_RETURN(call_and_free(client, key, &request, into, limit, &answer));
+    if (answer.error)
+        return answer.error == PC__REMOTE_WRONG_TYPE ? PC_ERR_FORMAT : PC_ERR_IO;
+    *got = answer.got;
+    return answer.nil || (!all && !answer.got) ? PC_MISS : PC_OK;
 }
 
 pc_status pc__remote_entry_read_envelope(const pc__remote_client *client, const pc__id *key,
                                          pc__remote_entry *entry, pc__remote_deadline *limit)
 {
     uint8_t envelope[PC__REMOTE_ENVELOPE_BYTES];
+    pc__remote_destination into = {envelope, sizeof envelope, NULL};
     size_t got;
-    pc_status status = read_header(client, key, 0, envelope, sizeof envelope, &got, limit);
+    pc_status status = read_value(client, key, 0, 0, 0, &into, &got, limit);
     return status == PC_OK ? read_envelope(entry, envelope, got) : status;
 }
 
@@ -258,6 +254,7 @@ static pc_status read_header_part(entry_source *s, uint64_t at, void *data, size
 {
     uint64_t from = at + PC__REMOTE_ENVELOPE_BYTES;
     size_t have = from < s->first_size ? s->first_size - (size_t)from : 0, got = 0;
+    pc__remote_destination into;
     pc_status status = PC_OK;
     if (at > s->entry.header_bytes || size > s->entry.header_bytes - at)
         return pc__fail(PC_ERR_FORMAT,
@@ -266,9 +263,9 @@ static pc_status read_header_part(entry_source *s, uint64_t at, void *data, size
     have = have < size ? have : size;
     if (have)
         memcpy(data, s->first + from, have);
+    into = (pc__remote_destination){(uint8_t *)data + have, size - have, NULL};
     if (have < size)
-        status = read_header(s->client, &s->key, from + have, (uint8_t *)data + have, size - have,
-                             &got, limit);
+        status = read_value(s->client, &s->key, 0, 0, from + have, &into, &got, limit);
     if (status == PC_MISS)
         return pc__fail(PC_ERR_NOT_FOUND, "remote: a header was removed while it was read");
     if (status == PC_OK && have + got < size)
@@ -308,35 +305,16 @@ static void release_stream(entry_source *s, block_stream *f, size_t piece, uint6
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Asks for bytes [at, to) of a block; `to` 0: for the whole block. */
-static pc_status request_block(entry_source *s, size_t piece, uint64_t at, uint64_t to,
-                               const pc__remote_destination *into, pc__remote_answer *answer,
-                               pc__remote_deadline *limit)
-{
-    pc__remote_request request = pc__remote_request_make(s->client->mem);
-    pc_status status;
-    pc__remote_request_command(&request, to ? "GETRANGE" : "GET", to ? 3 : 1);
-    add_name(&request, s->client, &s->key, s->entry.tag, piece);
-    if (to) {
-        pc__remote_request_number(&request, (int64_t)at);
-        pc__remote_request_number(&request, (int64_t)(to - 1));
-    }
-    status = read_and_free(s->client, &s->key, &request, into, limit, answer);
-    if (status == PC_OK && (answer->nil || (to && !answer->got)))
-        return pc__fail(
-            PC_ERR_NOT_FOUND,
-            "remote: piece %zu is missing: the server has evicted it, or it has expired", piece);
-    return status;
-}
-
 static pc_status read_stream(entry_source *s, block_stream *f, size_t piece, uint64_t at,
                              void *data, size_t size, pc__remote_deadline *limit)
 {
     pc__remote_destination into = {NULL, 0, &f->stream};
-    pc__remote_answer answer;
-    pc_status status;
-    if (!f->stream.connection)
-        PC__TRY_RETURN(request_block(s, piece, 0, 0, &into, &answer, limit));
+    size_t got;
+    pc_status status = f->stream.connection ? PC_OK
+                                            : read_value(s->client, &s->key, s->entry.tag, piece, 0,
+                                                         &into, &got, limit);
+    if (status != PC_OK)
+        return status;
     if (f->stream.left >= size)
         return pc__remote_stream_read(s->client->nodes, &f->stream, data, size, limit);
     status = pc__fail(PC_ERR_FORMAT, "remote: piece %zu is truncated at byte %llu", piece,
@@ -350,17 +328,21 @@ static pc_status read_block(entry_source *s, size_t piece, uint64_t at, void *da
 {
     block_stream *f = claim_stream(s, piece, at);
     pc__remote_destination into = {data, size, NULL};
-    pc__remote_answer answer;
+    size_t got = size;
     pc_status status;
     if (f) {
         status = read_stream(s, f, piece, at, data, size, limit);
         release_stream(s, f, piece, at + size);
-        return status;
+    } else {
+        status = read_value(s->client, &s->key, s->entry.tag, piece, at, &into, &got, limit);
     }
-    status = request_block(s, piece, at, at + size, &into, &answer, limit);
-    if (status == PC_OK && answer.got < size)
+    if (status == PC_MISS)
+        return pc__fail(
+            PC_ERR_NOT_FOUND,
+            "remote: piece %zu is missing: the server has evicted it, or it has expired", piece);
+    if (status == PC_OK && got < size)
         return pc__fail(PC_ERR_FORMAT, "remote: piece %zu is truncated at byte %llu", piece,
-                        (unsigned long long)at + answer.got);
+                        (unsigned long long)at + got);
     return status;
 }
 
@@ -398,6 +380,7 @@ pc_status pc__remote_entry_open(pc__source **out, const pc__remote_client *clien
                                 pc__remote_deadline *limit)
 {
     entry_source *s = pc__alloc(client->mem, sizeof *s);
+    pc__remote_destination into;
     pc_status status;
     *out = NULL;
     if (!s)
@@ -409,7 +392,8 @@ pc_status pc__remote_entry_open(pc__source **out, const pc__remote_client *clien
     s->key = *key;
     s->deadline = limit->deadline;
     pthread_mutex_init(&s->lock, NULL);
-    status = read_header(client, key, 0, s->first, FIRST_BYTES, &s->first_size, limit);
+    into = (pc__remote_destination){s->first, FIRST_BYTES, NULL};
+    status = read_value(client, key, 0, 0, 0, &into, &s->first_size, limit);
     if (status == PC_OK)
         status = read_envelope(&s->entry, s->first, s->first_size);
     if (status == PC_OK)
@@ -423,8 +407,8 @@ pc_status pc__remote_entry_open(pc__source **out, const pc__remote_client *clien
 /* ------------------------------------------------------------ writing */
 
 /* First the blocks, under names that only this writer uses; they expire soon if the header is never
- * written. Then one request gives them their real life and sets the header, unless another writer
- * has set one. */
+ * written. Then one request sets their final TTL and the header, unless another writer has set
+ * one. */
 typedef struct entry_writer {
     pc__sink sink; /* first */
     const pc__remote_client *client;
@@ -488,7 +472,7 @@ static pc_status send_header(entry_writer *p, const void *value, size_t size, in
     return send_and_free(p, &request, answer);
 }
 
-/* Without a life span, one transaction makes the blocks permanent and sets their header: a lost
+/* Without a TTL, one transaction makes the blocks permanent and sets their header: a lost
  * connection must not leave blocks that are never removed. A cluster refuses transactions while it
  * moves the slot; then there is none. */
 static pc_status set_header(entry_writer *p, const void *value, size_t size)

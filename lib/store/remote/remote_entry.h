@@ -13,7 +13,7 @@ typedef struct pc__remote_entry {
     uint64_t header_bytes; /* of piece 0, without the envelope */
     uint64_t bytes;        /* of all values */
     uint32_t pieces;       /* header included */
-    uint32_t ttl;          /* seconds that a hit adds to the entry's life; 0: it does not expire */
+    uint32_t ttl;          /* seconds, counted again from each hit; 0: it does not expire */
     uint32_t tokens;
     uint32_t has_content;
     pc__id content;

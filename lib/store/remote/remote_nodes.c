@@ -63,13 +63,15 @@ int pc__remote_breaker_enter(pc__remote_breaker *breaker, double now)
     return PC__REMOTE_BREAKER_PROBE;
 }
 
-int pc__remote_breaker_done(pc__remote_breaker *breaker, int permit, int ok, double now,
+int pc__remote_breaker_done(pc__remote_breaker *breaker, int permit, pc_status status, double now,
                             double chance)
 {
     int was_open = breaker->open_seconds > 0;
     if (permit == PC__REMOTE_BREAKER_PROBE)
         breaker->probing = 0;
-    if (ok) {
+    if (status == PC_ERR_NOMEM)
+        return 0;
+    if (status >= 0) {
         breaker->open_seconds = 0;
         return was_open;
     }
@@ -80,12 +82,6 @@ int pc__remote_breaker_done(pc__remote_breaker *breaker, int permit, int ok, dou
         breaker->open_seconds = LONGEST_PAUSE;
     breaker->open_until = now + breaker->open_seconds * (0.75 + 0.5 * chance);
     return !was_open;
-}
-
-void pc__remote_breaker_cancel(pc__remote_breaker *breaker, int permit)
-{
-    if (permit == PC__REMOTE_BREAKER_PROBE)
-        breaker->probing = 0;
 }
 
 /* ------------------------------------------------------------ the list of nodes */
@@ -174,6 +170,16 @@ void pc__remote_nodes_free(pc__remote_nodes *nodes)
     pc__free(&nodes->mem, nodes->items);
     pc__free(&nodes->mem, nodes->slots);
     pc__free(&nodes->mem, nodes);
+}
+
+/* NULL: there are not so many. */
+static pc__remote_node *node_at(pc__remote_nodes *nodes, size_t index)
+{
+    pc__remote_node *n;
+    pthread_mutex_lock(&nodes->lock);
+    n = index < nodes->count ? nodes->items[index] : NULL;
+    pthread_mutex_unlock(&nodes->lock);
+    return n;
 }
 
 const char *pc__remote_node_name(const pc__remote_node *node)
@@ -329,15 +335,9 @@ static void close_idle(pc__remote_nodes *nodes, pc__remote_node *n, double befor
 
 void pc__remote_nodes_sweep(pc__remote_nodes *nodes)
 {
-    size_t count = 1; /* at least */
-    for (size_t i = 0; i < count; i++) {
-        pc__remote_node *n;
-        pthread_mutex_lock(&nodes->lock);
-        n = nodes->items[i];
-        count = nodes->count;
-        pthread_mutex_unlock(&nodes->lock);
+    pc__remote_node *n;
+    for (size_t i = 0; (n = node_at(nodes, i)); i++)
         close_idle(nodes, n, pc__now() - IDLE_SECONDS);
-    }
 }
 
 int pc__remote_node_enter(pc__remote_nodes *nodes, pc__remote_node *n)
@@ -352,24 +352,21 @@ int pc__remote_node_enter(pc__remote_nodes *nodes, pc__remote_node *n)
 void pc__remote_node_report(pc__remote_nodes *nodes, pc__remote_node *n, int permit,
                             pc_status status)
 {
-    int changed = 0, ok = status >= 0, failed = !ok && status != PC_ERR_NOMEM;
+    int changed, failed = status < 0 && status != PC_ERR_NOMEM;
     double open_seconds;
     pthread_mutex_lock(&nodes->lock);
-    if (ok || failed)
-        changed = pc__remote_breaker_done(&n->breaker, permit, ok, pc__now(),
-                                          (double)randombytes_random() / 4294967296.0);
-    else
-        pc__remote_breaker_cancel(&n->breaker, permit);
+    changed = pc__remote_breaker_done(&n->breaker, permit, status, pc__now(),
+                                      (double)randombytes_random() / 4294967296.0);
     open_seconds = n->breaker.open_seconds;
     nodes->stale |= failed && nodes->slots;
     pthread_mutex_unlock(&nodes->lock);
     if (failed)
         close_idle(nodes, n, INFINITY);
-    if (changed && ok)
-        pc__log(nodes->context, PC_LOG_INFO, "remote: %s answers again", n->name);
-    else if (changed)
+    if (changed && failed)
         pc__log(nodes->context, PC_LOG_WARN, "remote: %s (paused for %.1f s)", pc_error_text(),
                 open_seconds);
+    else if (changed)
+        pc__log(nodes->context, PC_LOG_INFO, "remote: %s answers again", n->name);
 }
 
 /* ------------------------------------------------------------ slots of a cluster */
@@ -418,11 +415,11 @@ static pc_status read_slots(pc__remote_nodes *nodes, const pc__remote_reply *rep
     for (size_t i = 0; i < reply->items[0].elements && at < reply->count && status == PC_OK; i++)
         status = read_range(nodes, reply, &at, asked, slots);
     pc__free(&nodes->mem, status < 0 ? slots : nodes->slots);
-    if (status < 0)
-        return status;
-    nodes->slots = slots;
-    nodes->stale = 0;
-    return PC_OK;
+    if (status == PC_OK) {
+        nodes->slots = slots;
+        nodes->stale = 0;
+    }
+    return status;
 }
 
 /* The slots as one node knows them. */
@@ -467,22 +464,16 @@ static int refresh_from(pc__remote_nodes *nodes, pc__remote_node *n,
 void pc__remote_nodes_refresh(pc__remote_nodes *nodes, const pc__remote_deadline *limit)
 {
     size_t count;
-    int done = 0;
+    int due, done = 0;
     pthread_mutex_lock(&nodes->lock);
-    if (!nodes->stale || nodes->refreshing || pc__now() - nodes->refreshed <= REFRESH_SECONDS) {
-        pthread_mutex_unlock(&nodes->lock);
-        return;
-    }
-    nodes->refreshing = 1;
+    due = nodes->stale && !nodes->refreshing && pc__now() - nodes->refreshed > REFRESH_SECONDS;
+    nodes->refreshing |= due;
     count = nodes->count;
     pthread_mutex_unlock(&nodes->lock);
-    for (size_t i = 0; i < count && !done; i++) {
-        pc__remote_node *n;
-        pthread_mutex_lock(&nodes->lock);
-        n = nodes->items[i];
-        pthread_mutex_unlock(&nodes->lock);
-        done = refresh_from(nodes, n, limit);
-    }
+    if (!due)
+        return;
+    for (size_t i = 0; i < count && !done; i++)
+        done = refresh_from(nodes, node_at(nodes, i), limit);
     pthread_mutex_lock(&nodes->lock);
     nodes->refreshing = 0;
     nodes->refreshed = pc__now();

@@ -63,12 +63,11 @@ enum { PC__REMOTE_BREAKER_CLOSED = 1, PC__REMOTE_BREAKER_PROBE = 2 };
 
 /* 1: pc__remote_breaker_enter would allow an attempt. */
 int pc__remote_breaker_allows(const pc__remote_breaker *breaker, double now);
-/* 0: paused. Else a permit, PC__REMOTE_BREAKER_…, for one of the following two. */
+/* 0: paused. Else a permit, PC__REMOTE_BREAKER_…, for pc__remote_breaker_done. */
 int pc__remote_breaker_enter(pc__remote_breaker *breaker, double now);
-/* The attempt succeeded or failed. `chance` in [0, 1). 1: the breaker has opened or closed. */
-int pc__remote_breaker_done(pc__remote_breaker *breaker, int permit, int ok, double now,
+/* The attempt succeeded or failed; PC_ERR_NOMEM says nothing about the server. `chance` in [0, 1).
+ * 1: the breaker has opened or closed. */
+int pc__remote_breaker_done(pc__remote_breaker *breaker, int permit, pc_status status, double now,
                             double chance);
-/* There was no attempt. */
-void pc__remote_breaker_cancel(pc__remote_breaker *breaker, int permit);
 
 #endif

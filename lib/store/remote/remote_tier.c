@@ -88,8 +88,8 @@ static void link_known(pc__remote_presence *p, pc__remote_present *s)
     p->newest = s;
 }
 
-/* `s`: of this key, or NULL. Returns how many present entries are forgotten to make room; without
- * memory this is the new one. */
+/* `s`: what is known of the key, or NULL. Returns how many present entries are forgotten: those
+ * that make room, or the new one if memory is short. */
 static size_t set_known(pc__remote_tier *r, pc__remote_present *s, const pc__id *key,
                         const pc__remote_entry *entry)
 {
@@ -128,10 +128,10 @@ static void update_presence(pc__remote_tier *r, const pc__id *key, const pc__rem
 {
     pc__remote_present *s = find_known(r, key);
     int was = is_present(s), same = was && entry && s->entry.tag == entry->tag;
-    pc__remote_entry sighted = entry ? *entry : (pc__remote_entry){0};
-    sighted.is_usable |= same && s->entry.is_usable;
-    r->stats.evicted += set_known(r, s, key, entry ? &sighted : NULL); /* from the presence cache */
-    if (was && !same && (!entry || why == STORED))                     /* a present entry is gone */
+    pc__remote_entry copy = entry ? *entry : (pc__remote_entry){0};
+    copy.is_usable |= same && s->entry.is_usable;
+    r->stats.evicted += set_known(r, s, key, entry ? &copy : NULL); /* from the presence cache */
+    if (was && !same && (!entry || why == STORED))                  /* a present entry is gone */
         *(why == REMOVED ? &r->stats.removed : &r->stats.lost) += 1;
     r->stats.stored += why == STORED;
     if (why == STORED && same)
@@ -161,8 +161,7 @@ static int find_present(pc__remote_tier *r, const pc__id *key, pc__remote_entry 
     pthread_mutex_lock(&r->lock);
     s = find_known(r, key);
     is_there = is_present(s);
-    if (is_there)
-        *entry = s->entry;
+    *entry = is_there ? s->entry : (pc__remote_entry){0};
     pthread_mutex_unlock(&r->lock);
     return is_there;
 }
@@ -226,7 +225,6 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
     uint64_t before;
     int absent, changed;
     *out = NULL;
-    *timed_out = 0;
     pthread_mutex_lock(&r->lock);
     r->stats.lookups++;
     absent = is_known_absent(r, key);
@@ -281,22 +279,20 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     pthread_mutex_unlock(&r->lock);
     if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH || status == PC_ERR_NOT_FOUND)
         discard_entry(r, key, is_known ? &entry : NULL, PC_REASON_DAMAGED);
-    else if (status == PC_ERR_UNSUPPORTED)
-        lock_and_update(r, key, NULL,
-                        LOST); /* others may be able to read it; our next write replaces it */
+    else if (status == PC_ERR_UNSUPPORTED) /* others may read it; our next write replaces it */
+        lock_and_update(r, key, NULL, LOST);
     else if (status == PC_OK && is_known)
         mark_usable(r, key, &entry);
-    if (status == PC_OK && is_known && entry.ttl && !r->common.read_only) {
+    if (status == PC_OK && entry.ttl && !r->common.read_only) {
         pc__remote_deadline limit = {pc__now() + RENEW_SECONDS, 0};
-        pc__remote_entry_renew(&r->client, key, &entry,
-                               &limit); /* a failure only makes it expire earlier */
+        /* a failure only makes it expire earlier */
+        pc__remote_entry_renew(&r->client, key, &entry, &limit);
     }
     if (status == PC_OK)
-        emit_event(r, PC_EVENT_HIT, PC_REASON_NONE, key, is_known ? entry.tokens : 0, stored,
-                   seconds);
+        emit_event(r, PC_EVENT_HIT, PC_REASON_NONE, key, entry.tokens, stored, seconds);
     else if (status < 0)
-        emit_event(r, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, is_known ? entry.tokens : 0,
-                   stored, seconds);
+        emit_event(r, PC_EVENT_LOAD_FAILED, pc__reason_of(status), key, entry.tokens, stored,
+                   seconds);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -389,11 +385,11 @@ static pc_status put_entry(pc__tier *tier, const pc__image *image, double deadli
     if (status == PC_OK)
         emit_event(r, PC_EVENT_STORE, PC_REASON_NONE, &image->key, entry.tokens, entry.bytes,
                    seconds);
-    else if (status == PC_MISS && *reason != PC_REASON_NONE)
-        emit_event(r, PC_EVENT_STORE_FAILED, *reason, &image->key, (uint32_t)image->tokens, 0,
-                   seconds);
-    else if (status < 0)
-        emit_event(r, PC_EVENT_STORE_FAILED, limit.timed_out ? PC_REASON_DEADLINE : PC_REASON_IO,
+    else if (status < 0 || *reason != PC_REASON_NONE)
+        emit_event(r, PC_EVENT_STORE_FAILED,
+                   status > 0        ? *reason
+                   : limit.timed_out ? PC_REASON_DEADLINE
+                                     : PC_REASON_IO,
                    &image->key, (uint32_t)image->tokens, 0, seconds);
     report_bytes(r);
     return status;

@@ -1,7 +1,7 @@
 /* Catches: results that depend on other rows, a shared MLP or a router in the wrong layer, experts
  * in the wrong order, traces of the wrong lane, uncounted weights, leaks or half-made results when
  * any allocation fails. */
-#include "model/forward/experts.h"
+#include "model/forward/forward_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

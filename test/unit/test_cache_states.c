@@ -4,7 +4,7 @@
  * application's memory released too early, twice or never; a slow tier that keeps the application
  * waiting for longer than computing takes; unchecked arguments; leaks after failed allocations. The
  * program starts itself as a second process. */
-#include "store/application_states.h"
+#include "store/raw_states.h"
 
 #include <promptcache/bench.h>
 #include <stdlib.h>

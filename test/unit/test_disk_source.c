@@ -4,7 +4,7 @@
  * not counted; a segment that does not outlive its cache, entry or file. */
 #include "base/context.h"
 #include "disk.h"
-#include "store/disk/mapped_files.h"
+#include "store/disk/disk_source.h"
 
 #include <promptcache/bench.h>
 

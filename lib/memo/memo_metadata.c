@@ -1,12 +1,15 @@
-/* Writes and reads outputs in the metadata of a record. */
+/* What a record has beside its maps: the pooled input, stored as fp16, and outputs. */
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
+#include "attn/half.h"
 #include "attn/kernels.h"
+#include "base/fail.h"
 #include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/memo_internal.h"
+#include "model/forward/forward.h"
 #include "model/forward/prefill_batch.h"
 #include "model/model_states.h"
 
@@ -19,6 +22,52 @@ enum {
     AT_COMPUTE = 12,
     AT_ORIGIN = 16
 };
+
+pc__id pc__input_digest(const pc_input *input)
+{
+    pc__digest digest;
+    pc__digest_start(&digest, "memo/1");
+    pc__digest_i32(&digest, input->tokens, input->count);
+    pc__digest_u64(&digest, input->types != NULL);
+    if (input->types)
+        pc__digest_i32(&digest, input->types, input->count);
+    return pc__digest_end(&digest);
+}
+
+pc_status pc__memo_pool_layer(pc_memo *memo, const float *x, size_t tokens, uint32_t bucket,
+                              float *pooled)
+{
+    pc_status status;
+    pthread_rwlock_rdlock(&memo->guard);
+    status = pc__projector_pool(memo->buckets[bucket].projector, x, tokens, pooled);
+    pthread_rwlock_unlock(&memo->guard);
+    return status;
+}
+
+pc_status pc__memo_pool(pc_memo *memo, const pc_input *input, uint32_t bucket, float *pooled)
+{
+    /* At most as long as the bucket allows. */
+    float *x = pc__alloc(&memo->mem, input->count * memo->head.hidden * sizeof *x);
+    pc_status status = x ? pc__first_input(memo->model, input, x) : PC_ERR_NOMEM;
+    if (status >= 0)
+        status = pc__memo_pool_layer(memo, x, input->count, bucket, pooled);
+    pc__free(&memo->mem, x);
+    return status;
+}
+
+void pc__memo_pooled_put(const float *pooled, size_t count, uint16_t *metadata)
+{
+    for (size_t i = 0; i < count; i++)
+        metadata[i] = pc__half_from(pooled[i]);
+}
+
+void pc__memo_pooled_get(const uint16_t *metadata, size_t count, float *pooled)
+{
+    for (size_t i = 0; i < count; i++)
+        pooled[i] = pc__half_to(metadata[i]);
+}
+
+/* ------------------------------------------------------------------ outputs */
 
 /* Digest of all that outputs depend on, beside the model's fingerprint. */
 static uint64_t compute_digest(const pc_model *model)
@@ -61,11 +110,12 @@ pc__output_sizes pc__memo_output_sizes(const pc_memo *memo, size_t tokens)
 {
     uint32_t kinds = memo->head.outputs;
     size_t logits = pc__prefill_batch_logits(memo->model);
-    pc__map_shape shape;
-    pc__memo_shape(memo, tokens, &shape);
+    pc__map_shape shape = pc__memo_shape(memo, tokens);
     if (kinds == PC_OUTPUT_DEFAULT)
         kinds = PC_OUTPUT_EMBEDDINGS
-                | (4 * logits <= memo->head.layers * pc__map_bytes(&shape) ? PC_OUTPUT_LOGITS : 0u);
+                | (4 * logits <= (size_t)memo->head.maps.layers * pc__map_bytes(&shape)
+                       ? PC_OUTPUT_LOGITS
+                       : 0u);
     return (pc__output_sizes){kinds & PC_OUTPUT_EMBEDDINGS ? memo->head.hidden : 0,
                               kinds & PC_OUTPUT_LOGITS ? logits : 0};
 }

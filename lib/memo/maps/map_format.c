@@ -108,12 +108,17 @@ pc_status pc__map_log_header_get(const uint8_t *data, size_t size, const char *w
                         (unsigned)pc__get_u32(data + LOG_VERSION), VERSION);
     pc__fields_get(out, data, PC__FIELDS(header_fields));
     if (pc__get_u32(data + LOG_BYTES) != PC__MAPS_LOG_HEADER
-        || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || out->signature.causal < 0
-        || out->signature.causal > 1 || out->signature.layers < 1 || out->signature.layers > 65536
-        || out->signature.heads < 1 || out->signature.heads > 65536
-        || out->signature.format > PC_MAP_U8 || out->next_id < 0)
+        || pc__get_u32(data + LOG_ENTRY) != PC__MAPS_ENTRY || out->next_id < 0
+        || !pc__map_signature_valid(&out->signature))
         return pc__fail(PC_ERR_FORMAT, "%s: its header is not valid", where);
     return PC_OK;
+}
+
+int pc__map_signature_valid(const pc__map_signature *signature)
+{
+    return signature->layers >= 1 && signature->layers <= 65536 && signature->heads >= 1
+           && signature->heads <= 65536 && (unsigned)signature->causal <= 1
+           && signature->format <= PC_MAP_U8;
 }
 
 static const char *format_name(uint32_t format)

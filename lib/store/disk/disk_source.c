@@ -82,9 +82,7 @@ void pc__mapped_files_unreserve(pc__mapped_files *mapped, uint64_t bytes)
 
 uint64_t pc__mapped_files_bytes(const pc__mapped_files *mapped)
 {
-    return mapped ? atomic_load_explicit(&((pc__mapped_files *)(uintptr_t)mapped)->bytes,
-                                         memory_order_relaxed)
-                  : 0;
+    return mapped ? atomic_load(&mapped->bytes) : 0;
 }
 
 /* --------------------------------------------------------------------- reading */

@@ -10,7 +10,6 @@
 #include <float.h>
 #include <math.h>
 
-#include "attn/bf16.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
 #include "guarded_state.h"

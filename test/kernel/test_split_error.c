@@ -4,7 +4,7 @@
  * rows, and memory that is used twice as the header allows. Runs once a CPU level. */
 #include <promptcache/bench.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "host_attention.h"
 #include "levels.h"
 

@@ -17,7 +17,7 @@ file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
   lib/model/forward/disentangled_attention.c lib/model/load/dequant.c
   lib/model/forward/forward_embed.c lib/model/forward/forward.c
   lib/model/load/quantised_rows.c lib/model/forward/heads.c
-  lib/model/load/weights_check.c lib/model/load/unpermute.c lib/store/codec/*.c)
+  lib/model/load/weights_digest.c lib/model/load/unpermute.c lib/store/codec/*.c)
 set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
 
 # Short loops over heads and dimensions that the compiler vectorises only here.

@@ -42,8 +42,8 @@ typedef enum pc__activation {
 
 typedef struct pc__backend {
     const char *name;
-    void *(*allocate)(pc_context *context,
-                      size_t floats); /* NULL: out of memory, with error text */
+    /* NULL: out of memory, with error text */
+    void *(*allocate)(pc_context *context, size_t floats);
     void (*release)(pc_context *context, void *memory);
 
     /* Linear layers. compute: PC_DTYPE_F32, or PC_DTYPE_BF16 (weights and inputs are rounded to
@@ -77,12 +77,12 @@ typedef struct pc__backend {
     void (*layer_norm)(pc_context *context, const float *x, size_t rows, size_t dim,
                        const float *gain, const float *bias, float eps, float *y);
     void (*activate)(pc_context *context, pc__activation activation, float *x, size_t count);
+    /* x = act(x) * up */
     void (*gate)(pc_context *context, pc__activation activation, float *x, const float *up,
-                 size_t count);                                               /* x = act(x) * up */
+                 size_t count);
     void (*add)(pc_context *context, float *x, const float *y, size_t count); /* x += y */
 
-    /* Rotates the `heads` vectors of row r by position positions[r]. stride: floats between rows.
-     */
+    /* Rotates the `heads` vectors of row r by positions[r]. stride: floats between rows. */
     void (*rotate)(pc_context *context, const pc__rope *rope, const int64_t *positions, size_t rows,
                    size_t heads, size_t dim, size_t stride, float *x);
     /* Writes k [kv_heads][k_dim] and v [kv_heads][v_dim] of row r as token slots[r] of runs[r]. k

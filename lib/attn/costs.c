@@ -1,5 +1,4 @@
-/* The costs in force: measured ones from the file, else built-in estimates for each set of kernels.
- */
+/* The costs in force: measured ones from the file, else estimates for each set of kernels. */
 #include "attn/costs.h"
 
 #include <stdlib.h>

@@ -22,8 +22,8 @@ typedef struct cost_trial {
 static double thread_seconds(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID,
-                  &t); /* time of other threads and processes does not count */
+    /* time of other threads and processes does not count */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -94,10 +94,8 @@ static void time_rows(cost_trial *t, size_t index, pc_costs *costs)
            some = all / (1 + rows / 8);
     double cached[TIMES], memory[TIMES];
     for (size_t i = 0; i < TIMES; i++) {
-        memory[i] = time_pass(
-            t, rows,
-            /* not all: the last runs of one pass must not be the first of the next */
-            some ? some : 1);
+        /* not all: the last runs of one pass must not be the first of the next */
+        memory[i] = time_pass(t, rows, some ? some : 1);
         t->task.goes_on = 0;
         time_pass(t, rows, 1);
         cached[i] = time_pass(t, rows, 1);

@@ -35,8 +35,7 @@ typedef struct pc__attn_task {
     float soft_cap;          /* 0: none */
     float *m, *l, *acc;      /* [rows], [rows], [rows][v_dim] */
 } pc__attn_task;
-/* Rows that the bf16 kernel computes together; it prefetches half a page per such block and page.
- */
+/* Rows that the bf16 kernel computes together. It prefetches half a page per block and page. */
 enum { PC__BLOCK_ROWS = 6 };
 typedef void pc__attend_kernel(const pc__attn_task *task, size_t first_page, size_t last_page);
 typedef pc__attend_kernel *pc__attend_fn;
@@ -135,8 +134,7 @@ typedef struct pc__map_task {
     uint32_t format;
     int causal;
     size_t tokens;
-    /* of row 0, aligned like one weight; weights behind a row's last key may belong to another row
-     */
+    /* of row 0, aligned like one weight; behind a row's last key another row may begin */
     const void *weights;
     const void *scale;     /* U8: [tokens] fp32, aligned to 4 */
     size_t first, rows;    /* the rows to compute */
@@ -164,8 +162,7 @@ typedef pc__rotate_kernel *pc__rotate_fn;
 
 typedef void pc__gate_kernel(float *x, const float *up, size_t count);
 typedef void pc__activation_kernel(float *x, size_t count);
-/* y[0 … width) += sum of factor[r] * rows[r * stride …], r ascending; y does not overlap the rows
- */
+/* y[0 … width) += sum of factor[r] * rows[r * stride …], r ascending; y overlaps no row */
 typedef void pc__add_rows_kernel(const float *factor, const float *rows, size_t stride,
                                  size_t count, float *y, size_t width);
 typedef void pc__to_bf16_kernel(const float *x, size_t count, uint16_t *out);

@@ -260,7 +260,7 @@ pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
     shape.dtype = dtype;
     PC__TRY_RETURN(pc__kv_new(out, &kv->mem, &shape, kv->tokens));
     copy = *out;
-    copy->regime = kv->regime;
+    copy->rope_regime = kv->rope_regime;
     copy->origin = kv->origin;
     copy->values_only = kv->values_only;
     return keep_or_drop(out, copy_positions(copy, kv->tokens, kv->relative));
@@ -391,8 +391,7 @@ static int zero_v(uint8_t *v, size_t dim, size_t from, size_t to, size_t by, int
     return clear;
 }
 
-/* Tokens [from, to) of one page of one head. In every format a token has 4 bytes in each row of K.
- */
+/* Tokens [from, to) of a page of one head. In every format a token has 4 bytes in a row of K. */
 static int zero_page(const pc__kv_shape *shape, uint8_t *page, size_t from, size_t to, int look)
 {
     size_t by = shape->dtype == PC_DTYPE_F32 ? 1 : shape->dtype == PC_DTYPE_I8 ? 4 : 2;

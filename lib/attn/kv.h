@@ -53,16 +53,14 @@ typedef struct pc__kv {
     size_t pages;    /* capacity */
     uint8_t **layer; /* [layers] the pages of each layer */
     uint8_t *slab;   /* pages of all layers in one block; NULL: each layer has its own */
-    /* [capacity tokens] position of a token minus the start of the run, ascending; NULL: 0, 1, 2 …
-     */
+    /* [capacity tokens] positions minus the start of the run, ascending; NULL: 0, 1, 2 … */
     int64_t *relative;
     /* 1: only V was computed (by a pass with given maps, model/forward/forward_maps.h): nothing may
      * attend to its K */
     int values_only;
     /* RoPE regime under which it was computed (0 if the model has only one) */
-    uint64_t regime;
-    /* position of its start when it was computed (learned positions cannot move); pc__kv_new sets 0
-     */
+    uint64_t rope_regime;
+    /* position of its start when it was computed: learned positions cannot move */
     int64_t origin;
     _Atomic(uint64_t *) sizes;          /* pc__kv_sizes; NULL: not computed yet */
     _Atomic(pc__layer_stream *) stream; /* NULL: all layers are there */
@@ -112,8 +110,7 @@ pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv
                              size_t tokens);
 /* Wraps pages of another owner, 64-byte aligned, [layers]. release_owner(owner) is called with the
  * last reference, but not if this call fails. The caller calls pc__kv_clear_tail for each layer
- * before use; nothing else is written. The contents are not checked. PC_ERR_MISMATCH: not aligned.
- */
+ * before use; nothing else is written. Contents are not checked. PC_ERR_MISMATCH: not aligned. */
 pc_status pc__kv_wrap(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *shape,
                       size_t tokens, const int64_t *relative, const void *const *pages, void *owner,
                       void (*release_owner)(void *owner));

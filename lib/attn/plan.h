@@ -59,8 +59,7 @@ pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows
 void pc__plan_free(pc__plan *plan);
 
 /* q [row][head][k_dim], not rotated; out [row][head][v_dim]; lse [row][head] or NULL. q and out
- * must not overlap. The result of a row does not depend on the other rows of the plan, bit for bit.
- */
+ * must not overlap. A row's result does not depend on the other rows of the plan, bit for bit. */
 pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out,
                           float *lse);
 

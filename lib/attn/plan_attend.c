@@ -11,13 +11,8 @@
 #include "attn/plan_exec.h"
 #include "base/threads.h"
 
-enum {
-    LIGHT_ITEMS = 8,
-    LEAST_PAGES = 4,
-    MOST_PAGES = 12
-    /* light work that is claimed at a time: its pages fit the second-level cache beside a heavy
-       call */
-};
+/* Light work that is claimed at once: its pages fit the second-level cache beside a heavy call. */
+enum { LIGHT_ITEMS = 8, LEAST_PAGES = 4, MOST_PAGES = 12 };
 
 typedef struct light_work {
     size_t item[LIGHT_ITEMS], items;
@@ -183,10 +178,8 @@ static void attend_item(pc__plan_exec *exec, size_t item, const light_work *next
 
 static void attend_heavy(pc__plan_exec *exec, pc__loaded_call *call, thread_scratch *s)
 {
-    size_t halves = (call->task.rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS
-                    /* half pages that are prefetched per page, beside the next page of the run
-                     * itself */
-                    - 2;
+    /* half pages that are prefetched per page, beside the next page of the run itself */
+    size_t halves = (call->task.rows + PC__BLOCK_ROWS - 1) / PC__BLOCK_ROWS - 2;
     pc__attn_task task = call->task;
     light_work light;
     while (call->from < call->to) {
@@ -216,8 +209,7 @@ static void attend_thread(void *arg, size_t index)
     size_t item;
     while (claim(exec, &item)) {
         light_work next = {.pages = 0};
-        size_t guess = item
-                       + exec->plan->threads; /* the other threads claim items in the same order */
+        size_t guess = item + exec->plan->threads; /* other threads claim in the same order */
         if (guess < items_of(exec))
             add_pages(exec, &next, guess, 0);
         attend_item(exec, item, &next, &s, &s.heavy);

@@ -42,8 +42,7 @@ size_t pc__state_at(const pc__plan_exec *exec, size_t head, size_t slot);
 /* Fills the tables of a call and describes it as a task for the kernels. */
 pc__loaded_call pc__load_call(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                               pc__call_tables *tables);
-/* The pages of a call, without regard to a window: *count from the first on, `stride` bytes apart.
- */
+/* The pages of a call, without a window: *count from the first on, `stride` bytes apart. */
 const uint8_t *pc__call_pages(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                               size_t *count, size_t *stride);
 

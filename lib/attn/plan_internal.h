@@ -21,10 +21,9 @@
 enum {
     PC__SECTION = 1024,  /* tokens; a multiple of PC__PAGE */
     PC__TILE_ROWS = 256, /* most query vectors of a tile */
-    /* most query vectors of a call that waits for memory rather than for arithmetic */
+    /* most query vectors of a call that waits for memory, least of one that waits for arithmetic */
     PC__LIGHT_ROWS = 8,
-    PC__HEAVY_ROWS = 2 * PC__BLOCK_ROWS
-                     + 1,       /* least query vectors of a call that waits for arithmetic */
+    PC__HEAVY_ROWS = 2 * PC__BLOCK_ROWS + 1,
     PC__STATE_FLOATS = 1 << 23, /* most floats of the states of a wave */
     /* a section of one head up to this size is expected to stay in the second-level cache until its
      * next reader */

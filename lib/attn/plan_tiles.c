@@ -132,8 +132,7 @@ static void close_call(pc__plan *plan, pc__plan_tile *tile)
     plan->widest_call = call->slots > plan->widest_call ? call->slots : plan->widest_call;
 }
 
-/* Makes calls of a section for every slot that it is next in: one call for each row of neighbours.
- */
+/* Calls a section for every slot that it is next in: one call for each row of neighbours. */
 static pc_status call_section(tile_maker *m, pc__plan_tile *tile, uint32_t section)
 {
     pc__plan *plan = m->plan;
@@ -221,9 +220,8 @@ static pc_status make_tiles(tile_maker *m, pc__plan_wave *wave)
     size_t most = plan->group < PC__TILE_ROWS ? PC__TILE_ROWS / plan->group : 1, first = 0;
     int cached = PC__SECTION / PC__PAGE * pc__kv_page_bytes(&plan->shape) <= PC__CACHED_BYTES;
     sort_slots(m);
-    for (size_t p = 0; p < m->draft->section_count;
-         /* fill[p] is now where the slots of component p end */
-         p++) {
+    /* fill[p] is now where the slots of component p end */
+    for (size_t p = 0; p < m->draft->section_count; p++) {
         size_t slots = m->fill[p] - first,
                most_slots = slots > 1 ? pc__cost_tile(costs, slots, plan->group, most, cached) : 1;
         while (first < m->fill[p]) {
@@ -244,9 +242,8 @@ pc_status pc__plan_tiles(pc__plan *plan, pc__plan_draft *draft, pc__plan_wave *w
     pc_status status = tile_maker_new(&m, plan, draft);
     if (status >= 0)
         status = make_tiles(&m, wave);
-    for (uint32_t i = 0; status >= 0 && i < draft->slot_count;
-         /* slots of the draft are in the order of the rows */
-         i++)
+    /* slots of the draft are in the order of the rows */
+    for (uint32_t i = 0; status >= 0 && i < draft->slot_count; i++)
         plan->slots[plan->slot_first[wave->first_row] + m.order[i]] = i;
     tile_maker_free(&m);
     return status;

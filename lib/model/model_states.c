@@ -37,7 +37,8 @@ uint32_t pc__model_format(const pc_model *model)
     const pc__native *native = model->native;
     if (!native)
         return model->info.compute;
-    return native->compute + (native->kept == native->compute ? 0 : 256 * native->kept);
+    return native->compute
+           + (native->segment_dtype == native->compute ? 0 : 256 * native->segment_dtype);
 }
 
 uint32_t pc__model_layout(const pc_model *model)
@@ -58,7 +59,7 @@ pc__kv_shape pc__model_run_shape(const pc_model *model)
 pc__kv_shape pc__model_segment_shape(const pc_model *model)
 {
     pc__kv_shape shape = model->native->shape;
-    shape.dtype = model->native->kept;
+    shape.dtype = model->native->segment_dtype;
     return shape;
 }
 

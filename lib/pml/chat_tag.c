@@ -37,9 +37,9 @@ pc_status pc__chat_tag_of(const pc__pml_env *env, const pc__xml *e, int *in_syst
     const pc__chat_pieces *p = &chat->pieces;
     int system = !strcmp(e->name, "system"), empty = pc__xml_is_empty(e);
     int joined = *in_system && chat->system_joins_user;
-    pc_status status = pc__only_attributes(env->where, e, "");
+    pc_status status = pc__only_attributes(e, "");
     if (status >= 0 && pc__chat_check_role(chat, system && !empty ? "system" : "user") < 0)
-        return pc__xml_fault(env->where, e, "<%s>: %s", e->name, pc_error_text());
+        return pc__xml_fault(e, "<%s>: %s", e->name, pc_error_text());
     *in_system = system && !empty;
     *out = (pc__chat_tag){joined ? "" : p->user_open, p->user_close,
                           answer_follows(e) ? "" : p->generation};

@@ -74,7 +74,7 @@ static blank_rule rule_of(const pc__literal *literal, size_t next, int ends)
     return ends == PC__BLANKS_ONE ? ONE : DROP;
 }
 
-pc_status pc__literal_adjust(pc__literal *literal, int ends)
+void pc__literal_adjust(pc__literal *literal, int ends)
 {
     int compact = (literal->env->flags & PC_PML_COMPACT) != 0;
     size_t from = 0, at = 0, kept = 0;
@@ -97,7 +97,6 @@ pc_status pc__literal_adjust(pc__literal *literal, int ends)
     literal->text.size = at;
     if (literal->text.data)
         literal->text.data[at] = 0;
-    return PC_OK;
 }
 
 int pc__literal_is_blank(const pc__literal *literal)
@@ -203,7 +202,7 @@ pc_status pc__literal_around(pc__literal *literal, const char *before, const cha
     PC__TRY_RETURN(pc__literal_add_template(literal, before, 1, 1));
     PC__TRY_RETURN(pc__literal_add(literal, PC__PIECE_DOCUMENT, text, size, 1, 1));
     PC__TRY_RETURN(pc__literal_add_template(literal, behind, 1, 1));
-    PC__TRY_RETURN(pc__literal_adjust(literal, PC__BLANKS_NONE));
+    pc__literal_adjust(literal, PC__BLANKS_NONE);
     if (literal->text.size) /* nothing to do for a model without a tokenizer */
         return pc__literal_tokens(literal, tokens, count);
     return PC_OK;

@@ -32,7 +32,7 @@ pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char 
 pc_status pc__literal_add_template(pc__literal *literal, const char *text, size_t line,
                                    size_t column);
 /* Adjusts blanks (doc/pml.md): at the ends; with PC_PML_COMPACT everywhere. */
-pc_status pc__literal_adjust(pc__literal *literal, int ends);
+void pc__literal_adjust(pc__literal *literal, int ends);
 /* Of a literal that is not empty: it is document text of nothing but blanks; it ends with a blank
  * or a template, so that the next text needs no blank to stand apart. */
 int pc__literal_is_blank(const pc__literal *literal);

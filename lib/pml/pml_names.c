@@ -41,30 +41,29 @@ int pc__is_tag(const char *name)
            || pc__is_chat_tag(name);
 }
 
-const char *pc__name_attribute(const char *where, const pc__xml *element, const char *what,
-                               int as_tag)
+const char *pc__name_attribute(const pc__xml *element, const char *what, int as_tag)
 {
     const char *name = pc__xml_attribute_of(element, "name");
     if (!name)
-        pc__xml_fault(where, element, "<%s> has no name", what);
+        pc__xml_fault(element, "<%s> has no name", what);
     else if (!is_well_formed(name))
-        pc__xml_fault(where, element,
+        pc__xml_fault(element,
                       "'%.60s' cannot name a %s: begin with a letter or '_', go on with letters, "
                       "digits, '_', '.', '-'",
                       name, what);
     else if (as_tag && pc__is_tag(name))
-        pc__xml_fault(where, element, "'%s' is a tag of PML and cannot name a %s", name, what);
+        pc__xml_fault(element, "'%s' is a tag of PML and cannot name a %s", name, what);
     else
         return name;
     return NULL;
 }
 
-pc_status pc__only_attributes(const char *where, const pc__xml *element, const char *allowed)
+pc_status pc__only_attributes(const pc__xml *element, const char *allowed)
 {
     for (size_t i = 0; i < element->attribute_count; i++)
         if (!pc__is_listed(allowed, element->attributes[i].name))
-            return pc__xml_fault(where, element, "<%.60s> has no attribute '%.60s'%s%s",
-                                 element->name, element->attributes[i].name,
-                                 *allowed ? "; allowed: " : "", allowed);
+            return pc__xml_fault(element, "<%.60s> has no attribute '%.60s'%s%s", element->name,
+                                 element->attributes[i].name, *allowed ? "; allowed: " : "",
+                                 allowed);
     return PC_OK;
 }

@@ -7,10 +7,9 @@
 
 /* The element's name= attribute; NULL and an error if it is missing or malformed. `what`: "module",
  * …; `as_tag`: prompts use the name as a tag. */
-const char *pc__name_attribute(const char *where, const pc__xml *element, const char *what,
-                               int as_tag);
+const char *pc__name_attribute(const pc__xml *element, const char *what, int as_tag);
 /* PC_ERR_PML for an attribute that is not in `allowed`: names between blanks. */
-pc_status pc__only_attributes(const char *where, const pc__xml *element, const char *allowed);
+pc_status pc__only_attributes(const pc__xml *element, const char *allowed);
 /* Adds a name to a list between commas, in quotes if `quote` is one; "..." where it does not fit.
  */
 void pc__list_name(char *out, size_t size, const char *quote, const char *name);

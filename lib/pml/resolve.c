@@ -48,11 +48,12 @@ static pc_status add_part(resolver *r, pc__part part)
 static pc_status end_text(resolver *r, int last)
 {
     pc__part part = {.kind = PC__PART_TEXT};
-    pc_status status = pc__literal_adjust(&r->literal, PC__BLANKS_NONE);
-    if (status >= 0 && last && r->tree->slot)
+    pc_status status = PC_OK;
+    pc__literal_adjust(&r->literal, PC__BLANKS_NONE);
+    if (last && r->tree->slot)
         status = pc__relay_user(r->env, r->tree, r->literal.text.data ? r->literal.text.data : "",
                                 r->literal.text.size, &part.tokens, &part.count);
-    else if (status >= 0 && r->literal.text.size)
+    else if (r->literal.text.size)
         status = pc__literal_tokens(&r->literal, &part.tokens, &part.count);
     size_t line = r->literal.line, column = r->literal.column;
     pc__literal_clear(&r->literal);
@@ -113,28 +114,27 @@ static pc_status no_such_module(const resolver *r, const pc__node *parent, const
     const char *of = parent->parent ? parent->path : r->tree->name;
     char names[160] = "";
     if (other)
-        return pc__xml_fault(r->env->where, e,
+        return pc__xml_fault(e,
                              "'%s' has no module '%.60s'; '%s' is one: name its parents around it",
                              of, e->name, other->path);
     if (pc__is_tag(e->name))
-        return pc__xml_fault(r->env->where, e,
+        return pc__xml_fault(e,
                              "<%s> belongs in a schema; a prompt refers to a module by its name,"
                              " as in <name/>",
                              e->name);
     list_modules(parent, names, sizeof names);
-    return pc__xml_fault(r->env->where, e, "'%s' has no module '%.60s'; there %s%s", of, e->name,
+    return pc__xml_fault(e, "'%s' has no module '%.60s'; there %s%s", of, e->name,
                          *names ? "are " : "is none", names);
 }
 
-static pc_status no_such_parameter(const resolver *r, const pc__node *module, const pc__xml *e,
-                                   const char *name)
+static pc_status no_such_parameter(const pc__node *module, const pc__xml *e, const char *name)
 {
     char names[160] = "";
     for (size_t i = 0; i < module->child_count; i++)
         if (module->children[i]->kind == PC__NODE_PARAMETER)
             pc__list_name(names, sizeof names, "", module->children[i]->name);
-    return pc__xml_fault(r->env->where, e, "module '%s' has no parameter '%.60s'; it has %s",
-                         module->path, name, *names ? names : "none");
+    return pc__xml_fault(e, "module '%s' has no parameter '%.60s'; it has %s", module->path, name,
+                         *names ? names : "none");
 }
 
 static pc_status check_union(const resolver *r, const pc__node *module, const pc__xml *e)
@@ -144,8 +144,7 @@ static pc_status check_union(const resolver *r, const pc__node *module, const pc
         return PC_OK;
     for (size_t i = 0; i < all->child_count; i++)
         if (r->imported[all->children[i]->index])
-            return pc__xml_fault(r->env->where, e,
-                                 "'%s' and '%s' are members of one union: only one may be used",
+            return pc__xml_fault(e, "'%s' and '%s' are members of one union: only one may be used",
                                  all->children[i]->name, module->name);
     return PC_OK;
 }
@@ -158,12 +157,11 @@ static pc_status add_argument(resolver *r, const pc__node *module, const pc__xml
     pc_status status;
     PC__TRY_RETURN(child_named(r, module, a->name, PC__NODE_PARAMETER, &p));
     if (!p)
-        return no_such_parameter(r, module, e, a->name);
+        return no_such_parameter(module, e, a->name);
     status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0, &part.tokens,
                             &part.count);
     if (status >= 0 && (int64_t)part.count > p->length)
-        status = pc__xml_fault(r->env->where, e,
-                               "the argument of '%s' has %zu tokens, the parameter takes %lld",
+        status = pc__xml_fault(e, "the argument of '%s' has %zu tokens, the parameter takes %lld",
                                a->name, part.count, (long long)p->length);
     if (status < 0 || !part.count) {
         pc__free(r->env->mem, part.tokens);
@@ -182,7 +180,7 @@ static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc
     if (!module)
         return no_such_module(r, parent, e);
     if (r->imported[module->index])
-        return pc__xml_fault(r->env->where, e, "module '%s' is used twice", module->path);
+        return pc__xml_fault(e, "module '%s' is used twice", module->path);
     PC__TRY_RETURN(check_union(r, module, e));
     r->imported[module->index] = 1;
     for (size_t i = 0; i < e->attribute_count; i++)
@@ -200,8 +198,7 @@ static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc_
 {
     pc__chat_tag tag;
     if (r->tree->slot)
-        return pc__xml_fault(r->env->where, e,
-                             "<%s>: the schema string is the template; write only the text",
+        return pc__xml_fault(e, "<%s>: the schema string is the template; write only the text",
                              e->name);
     PC__TRY_RETURN(pc__chat_tag_of(r->env, e, &r->in_system, &tag));
     PC__TRY_RETURN(pc__literal_add_template(&r->literal, tag.open, e->line, e->column));
@@ -313,9 +310,8 @@ static pc_status finish_parts(resolver *r)
 static pc_status resolve_root(resolver *r, const pc__xml *root)
 {
     if (strcmp(root->name, "prompt"))
-        return pc__xml_fault(r->env->where, root, "the root element is <%.60s>, not <prompt>",
-                             root->name);
-    PC__TRY_RETURN(pc__only_attributes(r->env->where, root, "schema"));
+        return pc__xml_fault(root, "the root element is <%.60s>, not <prompt>", root->name);
+    PC__TRY_RETURN(pc__only_attributes(root, "schema"));
     r->imported[0] = 1;
     /* text before the first module follows the schema's leading text */
     for (size_t i = 0;
@@ -324,7 +320,7 @@ static pc_status resolve_root(resolver *r, const pc__xml *root)
     PC__TRY_RETURN(resolve_content(r, r->tree->root, root));
     PC__TRY_RETURN(end_text(r, 1));
     if (!r->referenced && !r->out->part_count)
-        return pc__xml_fault(r->env->where, root,
+        return pc__xml_fault(root,
                              "the prompt is empty: name modules of the schema, or write text");
     return finish_parts(r);
 }
@@ -399,8 +395,7 @@ pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, con
     out->column = xml->column;
     const char *schema = pc__xml_attribute_of(xml, "schema");
     if (strcmp(xml->name, "prompt"))
-        status = pc__xml_fault(env->where, xml, "the root element is <%.60s>, not <prompt>",
-                               xml->name);
+        status = pc__xml_fault(xml, "the root element is <%.60s>, not <prompt>", xml->name);
     else if (schema && !(out->schema = pc__strdup(env->mem, schema)))
         status = PC_ERR_NOMEM;
     pc__xml_free(xml, env->mem);

@@ -109,10 +109,11 @@ static int is_needless(const schema_builder *b)
 static pc_status end_text(schema_builder *b, pc__node *parent)
 {
     pc__node *node;
-    pc_status status = pc__literal_adjust(&b->literal, PC__BLANKS_ONE);
-    if (status < 0 || !b->literal.text.size || is_needless(b)) {
+    pc_status status;
+    pc__literal_adjust(&b->literal, PC__BLANKS_ONE);
+    if (!b->literal.text.size || is_needless(b)) {
         pc__literal_clear(&b->literal);
-        return status;
+        return PC_OK;
     }
     b->apart = pc__literal_ends_apart(&b->literal);
     PC__TRY_RETURN(
@@ -127,12 +128,11 @@ static pc_status end_text(schema_builder *b, pc__node *parent)
     return status;
 }
 
-static pc_status cache_attribute(const schema_builder *b, const pc__xml *e, pc__node *node)
+static pc_status cache_attribute(const pc__xml *e, pc__node *node)
 {
     const char *cache = pc__xml_attribute_of(e, "cache");
     if (cache && strcmp(cache, "true") && strcmp(cache, "false"))
-        return pc__xml_fault(b->env->where, e, "cache='%.40s' is neither 'true' nor 'false'",
-                             cache);
+        return pc__xml_fault(e, "cache='%.40s' is neither 'true' nor 'false'", cache);
     if (cache && !strcmp(cache, "false"))
         node->uncached = 1;
     return PC_OK;
@@ -163,22 +163,21 @@ static pc_status claim_path(schema_builder *b, const pc__node *node, const pc__n
 
 static pc_status build_module(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
-    const char *where = b->env->where, *name = pc__name_attribute(where, e, "module", 1);
+    const char *name = pc__name_attribute(e, "module", 1);
     const pc__node *twin;
     pc__node *node;
     int before = b->apart;
     if (!name)
         return PC_ERR_PML;
-    PC__TRY_RETURN(pc__only_attributes(where, e, "name src cache"));
+    PC__TRY_RETURN(pc__only_attributes(e, "name src cache"));
     PC__TRY_RETURN(add_node(b, parent, PC__NODE_MODULE, name, e->line, e->column, &node));
     PC__TRY_RETURN(claim_path(b, node, &twin));
     if (twin && twin->kind == PC__NODE_MODULE)
-        return pc__xml_fault(where, e, "a module '%s' is there already (line %zu)", name,
-                             twin->line);
+        return pc__xml_fault(e, "a module '%s' is there already (line %zu)", name, twin->line);
     if (twin)
-        return pc__xml_fault(where, e, "'%s' is already a parameter of the same module (line %zu)",
-                             name, twin->line);
-    PC__TRY_RETURN(cache_attribute(b, e, node));
+        return pc__xml_fault(e, "'%s' is already a parameter of the same module (line %zu)", name,
+                             twin->line);
+    PC__TRY_RETURN(cache_attribute(e, node));
     PC__TRY_RETURN(add_source(b, e));
     PC__TRY_RETURN(build_content(b, node, e));
     PC__TRY_RETURN(end_text(b, node));
@@ -188,17 +187,17 @@ static pc_status build_module(schema_builder *b, pc__node *parent, const pc__xml
 
 static pc_status build_union(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
-    const char *where = b->env->where, *name = pc__xml_attribute_of(e, "scaffold");
+    const char *name = pc__xml_attribute_of(e, "scaffold");
     pc__node *node;
     int before = b->apart, all = before;
-    PC__TRY_RETURN(pc__only_attributes(where, e, "scaffold"));
+    PC__TRY_RETURN(pc__only_attributes(e, "scaffold"));
     PC__TRY_RETURN(add_node(b, parent, PC__NODE_UNION, NULL, e->line, e->column, &node));
     for (size_t i = 0; i < e->child_count; i++) {
         const pc__xml *child = e->children[i];
         if (!child->name && pc__xml_is_blank(child->text, child->size))
             continue;
         if (!child->name || strcmp(child->name, "module"))
-            return pc__xml_fault(where, child, "only <module> may stand in a <union>, not %s%s%s",
+            return pc__xml_fault(child, "only <module> may stand in a <union>, not %s%s%s",
                                  child->name ? "<" : "text", child->name ? child->name : "",
                                  child->name ? ">" : "");
         b->apart = before;
@@ -210,7 +209,7 @@ static pc_status build_union(schema_builder *b, pc__node *parent, const pc__xml 
         if (!strcmp(node->children[i]->name, name))
             node->default_member = node->children[i];
     if (name && !node->default_member)
-        return pc__xml_fault(where, e, "scaffold='%.60s' names no member of this union", name);
+        return pc__xml_fault(e, "scaffold='%.60s' names no member of this union", name);
     return PC_OK;
 }
 
@@ -231,12 +230,11 @@ static pc_status parameter_length(schema_builder *b, const pc__xml *e, int64_t *
     const char *text = pc__xml_attribute_of(e, "length"), *len = pc__xml_attribute_of(e, "len");
     int64_t value;
     if (!text && !len)
-        return pc__xml_fault(b->env->where, e, "<%s> has no length", e->name);
+        return pc__xml_fault(e, "<%s> has no length", e->name);
     if (text && len)
-        return pc__xml_fault(b->env->where, e, "<%s> has both length='%.40s' and len='%.40s'",
-                             e->name, text, len);
+        return pc__xml_fault(e, "<%s> has both length='%.40s' and len='%.40s'", e->name, text, len);
     if (!(value = plain_number(text ? text : len)))
-        return pc__xml_fault(b->env->where, e, "%s='%.40s' is not a number of tokens from 1 to %d",
+        return pc__xml_fault(e, "%s='%.40s' is not a number of tokens from 1 to %d",
                              text ? "length" : "len", text ? text : len, MOST_POSITIONS);
     if (b->env->context_length > 0 && value > b->env->context_length)
         return pc__fail(
@@ -260,9 +258,8 @@ static pc_status fill_placeholder(const schema_builder *b, const pc__xml *e, pc_
         status = b->env->tokens(b->env->tokens_user, scaffold, strlen(scaffold), 0, &tokens, &n);
     if (status >= 0 && n > length)
         status = pc__xml_fault(
-            b->env->where, e,
-            "the scaffold text of parameter '%s' has %zu tokens, its length is %zu", node->name, n,
-            length);
+            e, "the scaffold text of parameter '%s' has %zu tokens, its length is %zu", node->name,
+            n, length);
     if (status >= 0 && !(node->tokens = pc__alloc(b->env->mem, length * sizeof *node->tokens)))
         status = PC_ERR_NOMEM;
     if (status >= 0) {
@@ -278,23 +275,22 @@ static pc_status fill_placeholder(const schema_builder *b, const pc__xml *e, pc_
 
 static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__xml *e)
 {
-    const char *where = b->env->where, *name;
+    const char *name;
     const pc__node *twin;
     int64_t length = 0;
     pc__node *node;
     if (!parent->parent)
-        return pc__xml_fault(where, e,
-                             "a parameter must stand in a module, not directly in the schema");
-    if (!(name = pc__name_attribute(where, e, "parameter", 0)))
+        return pc__xml_fault(e, "a parameter must stand in a module, not directly in the schema");
+    if (!(name = pc__name_attribute(e, "parameter", 0)))
         return PC_ERR_PML;
     if (e->child_count)
-        return pc__xml_fault(where, e, "<%s> must be empty", e->name);
-    PC__TRY_RETURN(pc__only_attributes(where, e, "name length len scaffold"));
+        return pc__xml_fault(e, "<%s> must be empty", e->name);
+    PC__TRY_RETURN(pc__only_attributes(e, "name length len scaffold"));
     PC__TRY_RETURN(parameter_length(b, e, &length));
     PC__TRY_RETURN(add_node(b, parent, PC__NODE_PARAMETER, name, e->line, e->column, &node));
     PC__TRY_RETURN(claim_path(b, node, &twin));
     if (twin)
-        return pc__xml_fault(where, e, "the module has a parameter or module '%s' already", name);
+        return pc__xml_fault(e, "the module has a parameter or module '%s' already", name);
     node->length = length;
     b->apart = 0; /* there may be no argument, or one that ends with anything */
     return fill_placeholder(b, e, node);
@@ -314,12 +310,12 @@ static pc_status build_chat_tag(schema_builder *b, pc__node *parent, const pc__x
 static pc_status note_scaffold(schema_builder *b, const pc__node *parent, const pc__xml *e)
 {
     if (parent->parent)
-        return pc__xml_fault(b->env->where, e, "<scaffold> stands directly in the schema");
+        return pc__xml_fault(e, "<scaffold> stands directly in the schema");
     if (!pc__xml_attribute_of(e, "modules"))
-        return pc__xml_fault(b->env->where, e, "<scaffold> has no modules");
+        return pc__xml_fault(e, "<scaffold> has no modules");
     if (!pc__xml_is_empty(e))
-        return pc__xml_fault(b->env->where, e, "<scaffold> must be empty");
-    PC__TRY_RETURN(pc__only_attributes(b->env->where, e, "modules"));
+        return pc__xml_fault(e, "<scaffold> must be empty");
+    PC__TRY_RETURN(pc__only_attributes(e, "modules"));
     PC__TRY_RETURN(pc__grow(b->env->mem, (void **)&b->scaffolds, &b->scaffold_capacity,
                             b->scaffold_count + 1, sizeof *b->scaffolds));
     b->scaffolds[b->scaffold_count++] = e;
@@ -339,7 +335,7 @@ static pc_status build_element(schema_builder *b, pc__node *parent, const pc__xm
         return build_union(b, parent, e);
     if (!strcmp(e->name, "parameter") || !strcmp(e->name, "param"))
         return build_parameter(b, parent, e);
-    return pc__xml_fault(b->env->where, e,
+    return pc__xml_fault(e,
                          "<%.60s> is no element of a schema; those are module, union, parameter, "
                          "scaffold, system, user, assistant (for text with '<' write &lt;)",
                          e->name);
@@ -386,18 +382,16 @@ static pc_status add_scaffold_member(const schema_builder *b, const pc__xml *e, 
     int32_t index = pc__string_map_get(&b->tree->paths, path, size);
     pc__node *node = index < 0 ? NULL : b->tree->nodes[index], **modules;
     if (!node || node->kind != PC__NODE_MODULE)
-        return pc__xml_fault(b->env->where, e, "scaffold: there is no module '%.*s'",
+        return pc__xml_fault(e, "scaffold: there is no module '%.*s'",
                              (int)(size < 100 ? size : 100), path);
     if (set->count == MOST_IN_SCAFFOLD)
         return pc__fail(PC_ERR_LIMIT, "%s:%zu:%zu: a scaffold of more than %d modules",
                         b->env->where, e->line, e->column, MOST_IN_SCAFFOLD);
     for (size_t i = 0; i < set->count; i++) {
         if (set->modules[i] == node)
-            return pc__xml_fault(b->env->where, e, "scaffold: module '%s' is named twice",
-                                 node->path);
+            return pc__xml_fault(e, "scaffold: module '%s' is named twice", node->path);
         if (are_exclusive(set->modules[i], node))
-            return pc__xml_fault(b->env->where, e,
-                                 "scaffold: '%s' and '%s' are members of one union",
+            return pc__xml_fault(e, "scaffold: '%s' and '%s' are members of one union",
                                  set->modules[i]->path, node->path);
     }
     if (!(modules = pc__realloc(b->env->mem, set->modules, (set->count + 1) * sizeof *modules)))
@@ -417,18 +411,18 @@ static pc_status build_scaffold(schema_builder *b, const pc__xml *e)
         at += n;
     }
     if (set->count < 2)
-        return pc__xml_fault(b->env->where, e, "<scaffold> needs at least two modules");
+        return pc__xml_fault(e, "<scaffold> needs at least two modules");
     return PC_OK;
 }
 
 static pc_status build_tree(schema_builder *b, const pc__xml *root)
 {
-    const char *where = b->env->where, *name;
+    const char *name;
     if (strcmp(root->name, "schema"))
-        return pc__xml_fault(where, root, "the root element is <%.60s>, not <schema>", root->name);
-    if (!(name = pc__name_attribute(where, root, "schema", 0)))
+        return pc__xml_fault(root, "the root element is <%.60s>, not <schema>", root->name);
+    if (!(name = pc__name_attribute(root, "schema", 0)))
         return PC_ERR_PML;
-    PC__TRY_RETURN(pc__only_attributes(where, root, "name src"));
+    PC__TRY_RETURN(pc__only_attributes(root, "name src"));
     if (!(b->tree->name = pc__strdup(b->env->mem, name))
         || pc__string_map_new(&b->tree->paths, b->env->mem, 0) < 0)
         return PC_ERR_NOMEM;

@@ -45,17 +45,16 @@ static int lies_inside(const char *folder, const char *path)
     return !strcmp(root, "/") || (!strncmp(root, file, n) && (file[n] == '/' || !file[n]));
 }
 
-static pc_status check_source_text(const pc__pml_env *env, const pc__xml *element, const char *src,
-                                   const char *text, size_t size)
+static pc_status check_source_text(const pc__xml *element, const char *src, const char *text,
+                                   size_t size)
 {
     size_t bad;
     if (size == pc__utf8_mark(text, size))
-        return pc__xml_fault(env->where, element, "src='%.100s': the file is empty", src);
+        return pc__xml_fault(element, "src='%.100s': the file is empty", src);
     if (pc__is_wide_text(text, size))
-        return pc__xml_fault(env->where, element,
-                             "src='%.100s': this is UTF-16 or UTF-32, not UTF-8", src);
+        return pc__xml_fault(element, "src='%.100s': this is UTF-16 or UTF-32, not UTF-8", src);
     if ((bad = first_invalid(text, size)) != SIZE_MAX)
-        return pc__xml_fault(env->where, element, "src='%.100s': byte %zu is not UTF-8", src, bad);
+        return pc__xml_fault(element, "src='%.100s': byte %zu is not UTF-8", src, bad);
     return PC_OK;
 }
 
@@ -66,21 +65,21 @@ pc_status pc__source_file_read(const pc__pml_env *env, const pc__xml *element, c
     pc_status status;
     *text = NULL;
     if (!*src)
-        return pc__xml_fault(env->where, element, "src='' names no file");
+        return pc__xml_fault(element, "src='' names no file");
     if (!env->base_folder)
-        return pc__xml_fault(env->where, element,
+        return pc__xml_fault(element,
                              "src='%.100s': text from memory has no folder; set base_folder", src);
     if (!(path = pc__path_join(env->mem, env->base_folder, src)))
         return PC_ERR_NOMEM;
     if (!(env->flags & PC_PML_SRC_ANYWHERE) && !lies_inside(env->base_folder, path))
         status = pc__xml_fault(
-            env->where, element,
+            element,
             "src='%.100s' lies outside the schema's folder (PC_PML_SRC_ANYWHERE allows that)", src);
     else if ((status = pc__file_read(env->mem, path, LIMIT, text, size)) < 0)
         status = status == PC_ERR_NOMEM ? status
                                         : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where,
                                                       element->line, element->column);
-    else if ((status = check_source_text(env, element, src, *text, *size)) >= 0)
+    else if ((status = check_source_text(element, src, *text, *size)) >= 0)
         drop_mark(*text, size);
     if (status < 0) {
         pc__free(env->mem, *text);

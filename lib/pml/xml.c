@@ -45,14 +45,14 @@ int pc__xml_is_blank(const char *text, size_t size)
     return 1;
 }
 
-pc_status pc__xml_fault(const char *where, const pc__xml *at, const char *format, ...)
+pc_status pc__xml_fault(const pc__xml *at, const char *format, ...)
 {
     char text[480];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return pc__fail(PC_ERR_PML, "%s:%zu:%zu: %s", where, at->line, at->column, text);
+    return pc__fail(PC_ERR_PML, "%s:%zu:%zu: %s", at->where, at->line, at->column, text);
 }
 
 static void stop_parsing(parsing *p, pc_status status)
@@ -61,14 +61,21 @@ static void stop_parsing(parsing *p, pc_status status)
     XML_StopParser(p->parser, XML_FALSE);
 }
 
+/* An empty node at the place that the parser has reached. */
+static pc__xml current_place(const parsing *p)
+{
+    return (pc__xml){.where = p->where,
+                     .line = XML_GetCurrentLineNumber(p->parser),
+                     .column = XML_GetCurrentColumnNumber(p->parser) + 1};
+}
+
 static pc__xml *add_child(parsing *p)
 {
     pc__xml *node = pc__calloc(p->mem, 1, sizeof *node), *parent = p->open;
     if (!node)
         return NULL;
+    *node = current_place(p);
     node->parent = parent;
-    node->line = XML_GetCurrentLineNumber(p->parser);
-    node->column = XML_GetCurrentColumnNumber(p->parser) + 1;
     if (!parent) {
         p->root = node;
     } else if (pc__grow(p->mem, (void **)&parent->children, &parent->child_capacity,
@@ -110,8 +117,7 @@ static void on_start(void *user, const char *name, const char **attributes)
         || add_attributes(p, node, attributes) < 0)
         stop_parsing(p, PC_ERR_NOMEM);
     else if (++p->depth > DEPTH)
-        stop_parsing(p,
-                     pc__xml_fault(p->where, node, "elements are nested more than %d deep", DEPTH));
+        stop_parsing(p, pc__xml_fault(node, "elements are nested more than %d deep", DEPTH));
     else
         p->open = node;
 }
@@ -130,7 +136,6 @@ static void on_text(void *user, const char *text, int size)
 {
     parsing *p = user;
     pc__xml *last;
-    char *grown;
     if (p->status < 0 || !p->open)
         return;
     last = p->open->child_count ? p->open->children[p->open->child_count - 1] : NULL;
@@ -140,30 +145,25 @@ static void on_text(void *user, const char *text, int size)
         stop_parsing(p, PC_ERR_NOMEM);
         return;
     }
-    size_t capacity = last->text_capacity;
-    pc_status status = pc__grow(p->mem, (void **)&last->text, &capacity,
+    pc_status status = pc__grow(p->mem, (void **)&last->text, &last->text_capacity,
                                 last->size + (size_t)size + 1, 1);
-    last->text_capacity = capacity;
-    grown = last->text;
     if (status < 0) {
         stop_parsing(p, status);
         return;
     }
-    memcpy(grown + last->size, text, (size_t)size);
+    memcpy(last->text + last->size, text, (size_t)size);
     last->size += (size_t)size;
-    grown[last->size] = 0;
+    last->text[last->size] = 0;
 }
 
 static void on_doctype(void *user, const char *name, const char *system_id, const char *public_id,
                        int internal)
 {
     parsing *p = user;
-    pc__xml at = {.line = XML_GetCurrentLineNumber(p->parser),
-                  .column = XML_GetCurrentColumnNumber(p->parser) + 1};
+    pc__xml at = current_place(p);
     (void)name, (void)system_id, (void)public_id, (void)internal;
     if (p->status >= 0)
-        stop_parsing(p,
-                     pc__xml_fault(p->where, &at, "a document type (<!DOCTYPE>) is not allowed"));
+        stop_parsing(p, pc__xml_fault(&at, "a document type (<!DOCTYPE>) is not allowed"));
 }
 
 /* The cause of what expat calls an invalid token at `index`. */
@@ -188,8 +188,7 @@ static void invalid_token(char *out, size_t room, const char *text, size_t index
 static pc_status syntax_error(const parsing *p, const char *text, size_t size)
 {
     enum XML_Error code = XML_GetErrorCode(p->parser);
-    pc__xml at = {.line = XML_GetCurrentLineNumber(p->parser),
-                  .column = XML_GetCurrentColumnNumber(p->parser) + 1};
+    pc__xml at = current_place(p);
     XML_Index index = XML_GetCurrentByteIndex(p->parser);
     char cause[160];
     snprintf(cause, sizeof cause, "%s", XML_ErrorString(code));
@@ -212,7 +211,7 @@ static pc_status syntax_error(const parsing *p, const char *text, size_t size)
     else if (code == XML_ERROR_TAG_MISMATCH && p->open)
         snprintf(cause, sizeof cause, "mismatched tag: <%.60s> of line %zu is still open",
                  p->open->name, p->open->line);
-    return pc__xml_fault(p->where, &at, "%s", cause);
+    return pc__xml_fault(&at, "%s", cause);
 }
 
 static pc_status parse_document(parsing *p, const char *text, size_t size)

@@ -20,10 +20,12 @@ struct pc__xml {
     pc__xml **children;
     size_t child_count, child_capacity;
     pc__xml *parent;
+    const char *where;   /* of pc__xml_parse */
     size_t line, column; /* from 1 */
 };
 
-/* PC_ERR_PML "where:line:column: cause". `where` stands in error texts. */
+/* PC_ERR_PML "where:line:column: cause". `where` stands in error texts; it must outlive the tree.
+ */
 pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text,
                         size_t size);
 void pc__xml_free(pc__xml *node, const pc_allocator *mem);
@@ -36,7 +38,7 @@ size_t pc__utf8_mark(const char *text, size_t size);
 int pc__is_wide_text(const char *text, size_t size);
 
 /* PC_ERR_PML with "where:line:column: " of `at` in front. */
-pc_status pc__xml_fault(const char *where, const pc__xml *at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+pc_status pc__xml_fault(const pc__xml *at, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -42,7 +42,7 @@ static pc__request_regime choose_regime(const pc__request *r, int64_t reach)
     if (r->prompt->given_count && pc__model_is_native(r->model) && !o->rope_regime_length) {
         const pc_segment *segment = r->prompt->given->segment;
         const pc__kv *run = segment->payload;
-        return pc__regime_of_key(r->model, run->regime);
+        return pc__regime_of_key(r->model, run->rope_regime);
     }
     return pc__regime_for_length(r->model, o->rope_regime_length, reach + (int64_t)o->max_tokens);
 }

@@ -34,7 +34,7 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
                         pc_segment *segment, pc_segment **winner, uint32_t *reason)
 {
     uint32_t why = PC_REASON_NONE;
-    pc_segment *kept = NULL;
+    pc_segment *stored = NULL;
     pc_status status;
     int admitted = 0, lower = image && cache->has_lower;
     if (winner)
@@ -45,15 +45,15 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
         if (!admitted)
             atomic_store_explicit(&segment->not_written, 1, memory_order_relaxed);
     }
-    status = pc__ram_tier_put(cache->ram, desc, segment, &kept, &why);
+    status = pc__ram_tier_put(cache->ram, desc, segment, &stored, &why);
     if (reason)
         *reason = why;
-    if (status >= 0 && admitted && (!kept || kept == segment))
-        pc__write_behind(cache, desc, segment, kept != NULL);
-    if (winner && kept && pc__segment_serves(kept, segment->ops, segment->owner))
-        *winner = kept;
+    if (status >= 0 && admitted && (!stored || stored == segment))
+        pc__write_behind(cache, desc, segment, stored != NULL);
+    if (winner && stored && pc__segment_serves(stored, segment->ops, segment->owner))
+        *winner = stored;
     else
-        pc__segment_unref(kept);
+        pc__segment_unref(stored);
     return status;
 }
 
@@ -122,27 +122,26 @@ static pc_status check_pin(const pc_cache *cache, const uint8_t key[32], uint64_
 pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner, double seconds)
 {
     pc__id id;
-    pc_status status = check_pin(cache, key, owner, &id, "pc_cache_pin");
-    if (status >= 0 && !(seconds >= 0))
-        status = pc__fail(PC_ERR_INVALID, "pc_cache_pin: seconds is %g", seconds);
-    return status < 0 ? status : pc__ram_tier_pin(cache->ram, &id, owner, seconds);
+    PC__TRY_RETURN(check_pin(cache, key, owner, &id, "pc_cache_pin"));
+    if (!(seconds >= 0))
+        return pc__fail(PC_ERR_INVALID, "pc_cache_pin: seconds is %g", seconds);
+    return pc__ram_tier_pin(cache->ram, &id, owner, seconds);
 }
 
 pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t owner)
 {
     pc__id id;
-    pc_status status = check_pin(cache, key, owner, &id, "pc_cache_unpin");
-    return status < 0 ? status : pc__ram_tier_unpin(cache->ram, &id, owner);
+    PC__TRY_RETURN(check_pin(cache, key, owner, &id, "pc_cache_unpin"));
+    return pc__ram_tier_unpin(cache->ram, &id, owner);
 }
 
 pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
 {
     static const uint8_t any[32];
     pc__id id;
-    pc_status status = check_pin(cache, any, owner, &id, "pc_cache_unpin_owner");
-    if (status >= 0)
-        pc__ram_tier_unpin_owner(cache->ram, owner);
-    return status;
+    PC__TRY_RETURN(check_pin(cache, any, owner, &id, "pc_cache_unpin_owner"));
+    pc__ram_tier_unpin_owner(cache->ram, owner);
+    return PC_OK;
 }
 
 pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size,
@@ -191,8 +190,8 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     s.budget_bytes = ram.budget_bytes;
     s.hits = atomic_load(&cache->counts.hits);
     s.lookups = atomic_load(&cache->counts.lookups);
-    s.lookups = s.lookups > s.hits ? s.lookups
-                                   : s.hits; /* hits were read first, others may have followed */
+    if (s.lookups < s.hits) /* others may have followed the reading of hits */
+        s.lookups = s.hits;
     s.misses = s.lookups - s.hits;
     return pc__result_write(stats, PC__V1_SIZE(pc_cache_stats, budget_bytes), &s, sizeof s,
                             "pc_cache_stats");

@@ -77,10 +77,10 @@ pc__estimate *pc__cache_estimate(pc_cache *cache);
  * NULL: nothing happens. */
 void pc__cache_request_running(pc_cache *cache, int by);
 
-/* Keeps a reference in RAM and writes behind to the lower tiers. PC_MISS: not kept in RAM, *reason
- * (may be NULL) says why. If the key is there already, the first segment stays; *winner (may be
- * NULL) gets a reference to the kept one if it serves the owner of `segment`, else NULL. `image`
- * describes the segment beyond its payload (model, architecture, encoding …);
+/* Stores a reference in RAM and writes behind to the lower tiers. PC_MISS: not stored in RAM,
+ * *reason (may be NULL) says why. If the key is there already, the first segment stays; *winner
+ * (may be NULL) gets a reference to the stored one if it serves the owner of `segment`, else NULL.
+ * `image` describes the segment beyond its payload (model, architecture, encoding …);
  * pc__payload_ops.describe adds shape and blocks. NULL: for RAM only. */
 pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
                         pc_segment *segment, pc_segment **winner, uint32_t *reason);

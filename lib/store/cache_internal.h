@@ -1,6 +1,6 @@
 /* What the files of the cache share: cache_new.c (options, tiers, end), cache.c (RAM, pins,
  * statistics), cache_load.c, cache_load_read.c and cache_layer_stream.c (loads from below RAM),
- * cache_write_behind.c, cache_metrics.c.
+ * cache_write_behind.c, cache_states.c (states of applications), cache_metrics.c.
  *
  * Memory. RAM has ram_bytes. With lower tiers a sixteenth of that (1 MiB at least, in addition if
  * the budget is below 16 MiB) is for segments that wait to be written and are no longer in RAM:

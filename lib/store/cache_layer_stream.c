@@ -78,9 +78,9 @@ pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_
 
 uint32_t pc__load_stream_error(pc__load *load)
 {
-    uint32_t broke;
+    uint32_t error;
     pthread_mutex_lock(&load->cache->load_lock);
-    broke = load->stream_error;
+    error = load->stream_error;
     pthread_mutex_unlock(&load->cache->load_lock);
-    return broke;
+    return error;
 }

@@ -282,7 +282,7 @@ static pc_status create_payload(record_load *r)
     r->blocks = pc__calloc(&load->cache->context->mem, r->image->block_count, sizeof(*r->blocks));
     if (!r->blocks)
         return PC_ERR_NOMEM;
-    if (!load->ops->create || !load->ops->finish)
+    if (!load->ops->create)
         return pc__fail(PC_ERR_UNSUPPORTED, "the owner of these states cannot load them");
     return load->ops->create(load->owner, r->image, &r->payload, r->blocks);
 }
@@ -292,7 +292,10 @@ static pc_status create_payload(record_load *r)
 static pc_status finish_payload(record_load *r)
 {
     pc__load *load = r->load;
-    pc_status status = load->ops->finish(load->owner, r->image, &r->payload);
+    pc_status status;
+    if (!load->ops->finish)
+        return PC_OK;
+    status = load->ops->finish(load->owner, r->image, &r->payload);
     if (status == PC_ERR_LIMIT && pc__ram_tier_trim(load->cache->ram, 0, load->bytes, load->owner))
         status = load->ops->finish(load->owner, r->image, &r->payload);
     return status;
@@ -319,11 +322,11 @@ done:
 }
 
 /* Makes a segment of the payload and puts it into RAM if there is room. */
-static pc_status keep_segment(record_load *r)
+static pc_status store_segment(record_load *r)
 {
     pc__load *load = r->load;
     pc_cache *cache = load->cache;
-    pc_segment *segment = r->segment, *kept = NULL;
+    pc_segment *segment = r->segment, *stored = NULL;
     uint32_t why;
     pc_status status;
     PC__TRY_RETURN(segment ? PC_OK : make_segment(r, &segment));
@@ -335,14 +338,14 @@ static pc_status keep_segment(record_load *r)
     if (status >= 0) {
         r->desc.reserved = r->reserved;
         r->reserved = 0; /* the put returns it */
-        status = pc__ram_tier_put(cache->ram, &r->desc, segment, &kept, &why);
+        status = pc__ram_tier_put(cache->ram, &r->desc, segment, &stored, &why);
     }
-    if (status >= 0 && kept && pc__segment_serves(kept, load->ops, load->owner)) {
+    if (status >= 0 && stored && pc__segment_serves(stored, load->ops, load->owner)) {
         pc__segment_unref(segment);
-        segment = kept;
-        kept = NULL;
+        segment = stored;
+        stored = NULL;
     }
-    pc__segment_unref(kept); /* of another owner */
+    pc__segment_unref(stored); /* of another owner */
     load->segment = segment;
     return PC_OK; /* loaded, even if RAM has no room for it */
 }
@@ -398,7 +401,7 @@ static void learn(const record_load *r, pc_status status, uint64_t bytes, double
     }
 }
 
-static void tell_failure(const pc__load *load, uint32_t tier, pc_status status)
+static void log_failure(const pc__load *load, uint32_t tier, pc_status status)
 {
     pc__log(load->cache->context, status == PC_ERR_CANCELLED ? PC_LOG_DEBUG : PC_LOG_INFO,
             "cache: a load from tier %u failed: %s", tier, pc_error_text());
@@ -412,7 +415,7 @@ static pc_status open_source(record_load *r)
                                           &timed_out);
     if (status < 0) {
         uint32_t t = r->tier->ops->id;
-        tell_failure(load, t, status);
+        log_failure(load, t, status);
         load->reason = timed_out                                    ? PC_REASON_DEADLINE
                        : t == PC_TIER_REMOTE && status == PC_ERR_IO ? PC_REASON_UNREACHABLE
                                                                     : load_error_reason(r, status);
@@ -458,17 +461,17 @@ pc_status pc__load_read(pc__load *load, uint32_t tier)
     status = read_payload(&r);
     if (status >= 0) {
         bytes = bytes_of(&r);
-        /* Freed with the payload; at once if another thread's segment is kept. */
+        /* Freed with the payload; at once if another thread's segment is in RAM. */
         if (r.is_mapped)
             r.source = NULL;
-        status = keep_segment(&r);
+        status = store_segment(&r);
     }
 done:
     bytes = bytes ? bytes : bytes_of(&r);
     seconds = pc__now() - r.started;
     if (status < 0) {
         load->reason = load_error_reason(&r, status);
-        tell_failure(load, tier, status);
+        log_failure(load, tier, status);
     }
     load->tier = tier;
     load->bytes_read += bytes;

@@ -5,11 +5,10 @@
 
 enum { DISTRUST_AFTER = 3 };
 static const double SLOWER = 0.2, FASTER = 0.4; /* weight of a new observation */
-static const double LARGEST =
-    4; /* one observation counts as this many times the expectation, at most */
-static const double TRUST_FACTOR = 0.5,
-                    TRUST_GAIN = 1.0
-                                 / 256; /* trust after lost time: times; after time gained: plus */
+/* One observation counts as this many times the expectation, at most. */
+static const double LARGEST = 4;
+/* Trust after lost time: times; after time gained: plus. */
+static const double TRUST_FACTOR = 0.5, TRUST_GAIN = 1.0 / 256;
 static const double FIRST_PROBE = 0.25, LAST_PROBE = 8;
 
 static void start_tier(pc__tier_estimate *t, double latency, double per_byte)

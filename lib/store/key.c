@@ -23,8 +23,8 @@ pc__id pc__segment_key(const pc__id *base, const pc__id *parent, int64_t distanc
 {
     static const pc__id nothing;
     pc__digest d;
-    pc__digest_start(
-        &d, "seg/1"); /* a short name, so that a block of 64 tokens takes three blocks of BLAKE2b */
+    /* A short name, so that a block of 64 tokens takes three blocks of BLAKE2b. */
+    pc__digest_start(&d, "seg/1");
     pc__digest_bytes(&d, base->bytes, sizeof base->bytes);
     pc__digest_bytes(&d, parent ? parent->bytes : nothing.bytes, sizeof nothing.bytes);
     pc__digest_u64(&d, parent ? (uint64_t)distance : 0);

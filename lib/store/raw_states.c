@@ -56,8 +56,6 @@ static pc_status new_states(raw_states **out, const pc_allocator *mem, const pc_
     if (!s)
         return PC_ERR_NOMEM;
     s->mem = *mem;
-    atomic_init(&s->zero_memory, 0);
-    atomic_init(&s->free_to_system, 0);
     s->image = *image;
     s->image.token_ids = NULL; /* the segment's */
     sizes = (uint64_t *)(void *)(s + 1);
@@ -141,13 +139,6 @@ static pc_status wrap_memory(void *owner, const pc__image *image, const void *co
     return PC_OK;
 }
 
-/* The payload was complete from the start. */
-static pc_status finish_states(void *owner, const pc__image *image, void **payload)
-{
-    (void)owner, (void)image, (void)payload;
-    return PC_OK;
-}
-
 /* The application zeroes and frees its own memory. */
 static void free_to_system(void *owner, void *payload)
 {
@@ -200,7 +191,6 @@ const pc__payload_ops pc__raw_payload = {
     .describe = describe_states,
     .create = create_states,
     .wrap_memory = wrap_memory,
-    .finish = finish_states,
     .zero_memory = zero_memory,
     .free_to_system = free_to_system,
     .serves = serves_any,
@@ -302,7 +292,6 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
     pc_raw r;
     pc__image image;
     raw_states *s = NULL;
-    uint64_t bytes = sizeof *s; /* what we keep for it counts too */
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_segment_wrap: out is NULL");
@@ -313,10 +302,9 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
     PC__TRY(pc__raw_image(&image, &r, 0, "pc_segment_wrap"), done);
     PC__TRY(new_states(&s, &context->mem, &image), done);
     set_blocks(s, (const void *const *)r.blocks);
-    for (size_t b = 0; b < r.block_count; b++)
-        bytes += r.block_bytes[b];
-    PC__TRY(pc__segment_new(out, &context->mem, &pc__raw_payload, s, context, bytes, r.tokens,
-                            r.token_count),
+    /* What we allocate for it counts too. */
+    PC__TRY(pc__segment_new(out, &context->mem, &pc__raw_payload, s, context,
+                            sizeof *s + pc__image_bytes(&image), r.tokens, r.token_count),
             done);
     pc__context_ref(context);
     (*out)->lossy = r.lossy;

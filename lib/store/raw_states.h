@@ -11,7 +11,7 @@ extern const pc__payload_ops pc__raw_payload;
  * that are looked up, so blocks are not checked. On success *image describes them (borrowed, no
  * names). */
 pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const char *call);
-/* The other way: borrows the image's pointers; without tokens and lossy. */
+/* The reverse: borrows the image's pointers; without tokens and lossy. */
 void pc__image_raw(pc_raw *raw, const pc__image *image);
 
 #endif

@@ -20,13 +20,7 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
         memcpy(ids, token_ids, tokens * sizeof *ids);
     atomic_init(&segment->references, 1);
     segment->mem = *mem;
-    atomic_init(&segment->zero_memory, 0);
-    atomic_init(&segment->free_to_system, 0);
     atomic_init(&segment->tier, PC_TIER_RAM);
-    atomic_init(&segment->description, NULL);
-    atomic_init(&segment->visibility, NULL);
-    atomic_init(&segment->not_written, 0);
-    atomic_init(&segment->watcher, NULL);
     segment->ops = ops;
     segment->payload = payload;
     segment->owner = owner;
@@ -43,18 +37,19 @@ pc_segment *pc__segment_ref(pc_segment *segment)
     return segment;
 }
 
-/* Above the reference count lie the number of kept references and two flags. WATCHED: whoever drops
- * the last reference but the watcher's and the kept ones puts the segment into the watcher's list.
- * It drops its own reference after that, so that the segment lives. BUSY stands in between; whoever
- * takes segments or the list waits for it (a few instructions of the other thread). */
+/* Above the reference count lie the number of passive references and two flags. WATCHED: whoever
+ * drops the last reference but the watcher's and the passive ones puts the segment into the
+ * watcher's list. It drops its own reference after that, so that the segment lives. BUSY stands in
+ * between; whoever takes segments or the list waits for it (a few instructions of the other
+ * thread). */
 #define WATCHED (UINT64_C(1) << 63)
 #define BUSY (UINT64_C(1) << 62)
-#define KEPT (UINT64_C(1) << 40) /* one of them */
-#define COUNT (KEPT - 1)
+#define PASSIVE (UINT64_C(1) << 40) /* one of them */
+#define COUNT (PASSIVE - 1)
 
 static int has_others(uint64_t seen)
 {
-    return (seen & COUNT) > 1 + (seen & (BUSY - 1)) / KEPT;
+    return (seen & COUNT) > 1 + (seen & (BUSY - 1)) / PASSIVE;
 }
 
 static void put_into_list(pc_segment *segment)
@@ -67,7 +62,7 @@ static void put_into_list(pc_segment *segment)
                                                   memory_order_acq_rel, memory_order_relaxed));
 }
 
-/* Changes the references by `by`. If only the watcher's and kept references remain, tells the
+/* Changes the references by `by`. If only the watcher's and passive references remain, tells the
  * watcher first, unless another thread is doing so. Returns the remaining count. */
 static uint64_t change(pc_segment *segment, uint64_t by)
 {
@@ -130,8 +125,7 @@ pc_status pc__segment_set_description(pc_segment *segment, const pc__image *imag
 
 const pc__id *pc__segment_visibility(const pc_segment *segment)
 {
-    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->visibility,
-                                memory_order_acquire);
+    return atomic_load(&segment->visibility);
 }
 
 pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *visibility)
@@ -174,20 +168,19 @@ void pc__segment_disclaim(pc_segment *segment)
     atomic_store_explicit(&segment->watcher, NULL, memory_order_release);
 }
 
-void pc__segment_keep(pc_segment *segment)
+void pc__segment_set_passive(pc_segment *segment)
 {
-    change(segment, KEPT);
+    change(segment, PASSIVE);
 }
 
-void pc__segment_unkeep(pc_segment *segment)
+void pc__segment_set_active(pc_segment *segment)
 {
-    atomic_fetch_sub_explicit(&segment->references, KEPT, memory_order_acq_rel);
+    atomic_fetch_sub_explicit(&segment->references, PASSIVE, memory_order_acq_rel);
 }
 
 int pc__segment_is_idle(const pc_segment *segment)
 {
-    return !has_others(atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references,
-                                            memory_order_acquire));
+    return !has_others(atomic_load(&segment->references));
 }
 
 int pc__segment_watch(pc_segment *segment)

@@ -35,7 +35,7 @@ typedef struct pc__payload_ops {
      * long as the payload is used with it. */
     void (*set_layer_stream)(void *owner, void *payload, pc__layer_stream *stream);
     /* All blocks are written. May replace the payload. After a failure the payload is still to be
-     * released. */
+     * released. NULL: nothing is left to do. */
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);
     /* Zeroes the states; nobody reads them any more. */
     void (*zero_memory)(void *owner, void *payload);
@@ -54,7 +54,8 @@ typedef struct pc__releases {
 } pc__releases;
 
 struct pc_segment {
-    /* The count; above it the number of kept references and the two flags of pc__segment_watch. */
+    /* The count; above it the number of passive references and the two flags of pc__segment_watch.
+     */
     _Atomic(uint64_t) references;
     pc_allocator mem;
     const pc__payload_ops *ops;
@@ -105,12 +106,12 @@ int pc__segment_serves(const pc_segment *segment, const pc__payload_ops *ops, co
 
 /* 1: the caller is the watcher now; 0: there is another one. */
 int pc__segment_claim(pc_segment *segment, pc__releases *releases, void *tag);
-/* For a tier that is not the watcher: its reference counts as kept, not as a use, so that several
- * tiers with one segment do not wait for each other. Undo with pc__segment_unkeep before dropping
- * the reference or claiming the segment. */
-void pc__segment_keep(pc_segment *segment);
-void pc__segment_unkeep(pc_segment *segment);
-/* 1: only the watcher's and kept references are left. */
+/* For a tier that is not the watcher: its reference is passive, which is no use, so that several
+ * tiers with one segment do not wait for each other. Undo with pc__segment_set_active before
+ * dropping the reference or claiming the segment. */
+void pc__segment_set_passive(pc_segment *segment);
+void pc__segment_set_active(pc_segment *segment);
+/* 1: only the watcher's and passive references are left. */
 int pc__segment_is_idle(const pc_segment *segment);
 /* 1: others use it. It will be in `releases` once, when the last of them has dropped it (it may be
  * in use again by then). 0: nobody else uses it. */

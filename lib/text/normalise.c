@@ -140,14 +140,10 @@ static pc_status map_characters(const pc__step *step, const char *text, size_t s
                                 pc__bytes *out)
 {
     pc__text to;
-    for (size_t i = 0, n; i < size; i += n) {
-        uint32_t code_point;
-        int valid;
-        n = pc__utf8_read(text + i, size - i, &code_point, &valid);
-        PC__TRY_RETURN(pc__charsmap_find(&step->map, text + i, n, 1, &to)
+    for (pc__character c = {0}; pc__utf8_next(text, size, &c);)
+        PC__TRY_RETURN(pc__charsmap_find(&step->map, text + c.at, c.size, 1, &to)
                            ? add_limited(out, to.data, to.size, most)
-                           : pc__bytes_add(out, text + i, n));
-    }
+                           : pc__bytes_add(out, text + c.at, c.size));
     return PC_OK;
 }
 
@@ -167,12 +163,10 @@ static pc_status map_clusters(const pc__step *step, const char *text, size_t siz
 static pc_status map_longest(const pc__step *step, const char *text, size_t size, size_t most,
                              pc__bytes *out)
 {
-    for (size_t i = 0, n; i < size; i += n) {
-        uint32_t code_point;
-        int valid;
-        pc__text to = {text + i, pc__utf8_read(text + i, size - i, &code_point, &valid)};
-        n = pc__charsmap_find(&step->map, text + i, size - i, 0, &to);
-        n = n ? n : to.size;
+    for (pc__character c = {0}; pc__utf8_next(text, size, &c);) {
+        pc__text to = {text + c.at, c.size};
+        size_t n = pc__charsmap_find(&step->map, text + c.at, size - c.at, 0, &to);
+        c.size = n ? n : c.size;
         PC__TRY_RETURN(add_limited(out, to.data, to.size, most));
     }
     return PC_OK;
@@ -201,15 +195,12 @@ pc_status pc__normal_form(int option, const char *text, size_t size, pc__bytes *
 static pc_status normal_forms(const pc__step *step, const char *text, size_t size, pc__bytes *out)
 {
     size_t from = 0;
-    for (size_t i = 0, n; i < size; i += n) {
-        uint32_t code_point;
-        int valid;
-        n = pc__utf8_read(text + i, size - i, &code_point, &valid);
-        if (valid)
+    for (pc__character c = {0}; pc__utf8_next(text, size, &c);) {
+        if (c.valid)
             continue;
-        PC__TRY_RETURN(pc__normal_form(step->option, text + from, i - from, out));
-        from = i + 1;
-        PC__TRY_RETURN(pc__bytes_add(out, text + i, 1));
+        PC__TRY_RETURN(pc__normal_form(step->option, text + from, c.at - from, out));
+        from = c.at + 1;
+        PC__TRY_RETURN(pc__bytes_add(out, text + c.at, 1));
     }
     return pc__normal_form(step->option, text + from, size - from, out);
 }
@@ -243,16 +234,15 @@ static int becomes_blank(uint32_t c)
 static pc_status change_characters(const pc__step *step, const char *text, size_t size,
                                    pc__bytes *out)
 {
-    for (size_t i = 0, n; i < size; i += n) {
-        uint32_t c;
-        int valid;
+    for (pc__character c = {0}; pc__utf8_next(text, size, &c);) {
         char buffer[8];
-        pc__text to = {text + i, n = pc__utf8_read(text + i, size - i, &c, &valid)};
-        if (valid && step->kind == PC__STEP_LOWERCASE)
-            to = (pc__text){buffer, lowercase(c, buffer)};
-        else if (valid && (step->kind == PC__STEP_STRIP_MARKS ? is_mark(c) : is_control(c)))
+        pc__text to = {text + c.at, c.size};
+        int strip = step->kind == PC__STEP_STRIP_MARKS;
+        if (c.valid && step->kind == PC__STEP_LOWERCASE)
+            to = (pc__text){buffer, lowercase(c.code_point, buffer)};
+        else if (c.valid && (strip ? is_mark(c.code_point) : is_control(c.code_point)))
             continue;
-        else if (valid && step->kind == PC__STEP_CONTROLS && becomes_blank(c))
+        else if (c.valid && step->kind == PC__STEP_CONTROLS && becomes_blank(c.code_point))
             to = (pc__text){" ", 1};
         PC__TRY_RETURN(pc__bytes_add(out, to.data, to.size));
     }
@@ -262,15 +252,11 @@ static pc_status change_characters(const pc__step *step, const char *text, size_
 static pc_status strip_blanks(const pc__step *step, const char *text, size_t size, pc__bytes *out)
 {
     size_t first = 0, end = 0;
-    for (size_t i = 0, n; i < size; i += n) {
-        uint32_t c;
-        int valid;
-        n = pc__utf8_read(text + i, size - i, &c, &valid);
-        if (!valid || !pc__code_point_is_blank(c))
-            end = i + n;
+    for (pc__character c = {0}; pc__utf8_next(text, size, &c);)
+        if (!c.valid || !pc__code_point_is_blank(c.code_point))
+            end = c.at + c.size;
         else if (!end)
-            first = i + n;
-    }
+            first = c.at + c.size;
     if (!(step->option & 1))
         first = 0;
     if (!(step->option & 2))

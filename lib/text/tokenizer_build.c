@@ -33,18 +33,15 @@ static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text p
         memcpy(out, piece.data, piece.size);
         return piece.size;
     }
-    for (size_t i = 0, step; i < piece.size; i += step) {
-        uint32_t code_point;
-        int valid;
-        step = pc__utf8_read(piece.data + i, piece.size - i, &code_point, &valid);
-        int32_t byte = kind == PC__VOCAB_BPE && valid ? pc__code_point_byte(code_point) : -1;
-        if ((kind == PC__VOCAB_SPM || kind == PC__VOCAB_UNIGRAM) && code_point == 0x2581 && valid)
+    for (pc__character c = {0}; pc__utf8_next(piece.data, piece.size, &c);) {
+        int32_t byte = kind == PC__VOCAB_BPE && c.valid ? pc__code_point_byte(c.code_point) : -1;
+        if (kind != PC__VOCAB_BPE && c.code_point == 0x2581 && c.valid)
             out[n++] = ' ';
         else if (byte >= 0)
             out[n++] = (char)byte;
         else {
-            memcpy(out + n, piece.data + i, step);
-            n += step;
+            memcpy(out + n, piece.data + c.at, c.size);
+            n += c.size;
         }
     }
     return n;

@@ -26,46 +26,38 @@ static const char *string_of(const json_t *object, const char *key)
     return pc__json_text(object, key).data;
 }
 
-static pc_status unknown_part(const pc__json_reading *r, const char *part, const json_t *object)
+pc_status pc__json_unknown(const pc__json_reading *r, const char *part, const json_t *object)
 {
-    return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known", r->where, part,
-                    string_of(object, "type"));
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s of type '%s' is not known, or has an unknown form",
+                    r->where, part, string_of(object, "type"));
 }
 
-/* A part that may be absent. PC_MISS: it is. */
-static pc_status check_part(const pc__json_reading *r, const char *part, const json_t *object)
+static pc_status read_parts(pc__json_reading *r, const char *part, const char *key,
+                            const json_t *object,
+                            pc_status (*read)(pc__json_reading *, const json_t *))
 {
+    json_t *list = json_object_get(object, key), *item;
+    size_t i;
     if (!object || json_is_null(object))
         return PC_MISS;
-    return json_is_object(object)
-               ? PC_OK
-               : pc__fail(PC_ERR_FORMAT, "%s: %s is not an object", r->where, part);
+    if (!json_is_object(object))
+        return pc__fail(PC_ERR_FORMAT, "%s: %s is not an object", r->where, part);
+    if (!pc__json_has_type(object, "Sequence"))
+        return read(r, object);
+    if (!json_is_array(list))
+        return pc__fail(PC_ERR_FORMAT, "%s: %s of a sequence is not a list", r->where, key);
+    json_array_foreach(list, i, item) PC__TRY_RETURN(read_parts(r, part, key, item, read));
+    return PC_OK;
 }
 
-/* The parts of a sequence. NULL and an error: it has none. */
-static json_t *sequence_parts(const pc__json_reading *r, const json_t *object, const char *key)
+pc_status pc__json_parts(pc__json_reading *r, const char *part, const char *key,
+                         pc_status (*read)(pc__json_reading *, const json_t *))
 {
-    json_t *list = json_object_get(object, key);
-    if (json_is_array(list))
-        return list;
-    pc__fail(PC_ERR_FORMAT, "%s: %s of a sequence is not a list", r->where, key);
-    return NULL;
+    return read_parts(r, part, key, json_object_get(r->root, part), read);
 }
 
 static pc_status read_normalizer(pc__json_reading *r, const json_t *n)
 {
-    size_t i;
-    json_t *part, *list;
-    pc_status status = check_part(r, "normalizer", n);
-    if (status != PC_OK)
-        return status;
-    if (pc__json_has_type(n, "Sequence")) {
-        if (!(list = sequence_parts(r, n, "normalizers")))
-            return PC_ERR_FORMAT;
-        json_array_foreach(list, i,
-                           part) if ((status = read_normalizer(r, part)) < 0) return status;
-        return PC_OK;
-    }
     if (pc__json_has_type(n, "Prepend") && !strcmp(string_of(n, "prepend"), PC__BLANK_MARK))
         r->rules.space_prefix = r->metaspace = 1;
     else if (pc__json_has_type(n, "Replace")
@@ -80,7 +72,7 @@ static pc_status read_normalizer(pc__json_reading *r, const json_t *n)
         json_t *strip = json_object_get(n, "strip_accents");
         r->rules.strip_accents = json_is_boolean(strip) ? json_is_true(strip) : r->rules.lowercase;
     } else
-        return unknown_part(r, "normalizer", n);
+        return pc__json_unknown(r, "normalizer", n);
     return PC_OK;
 }
 
@@ -95,18 +87,6 @@ static pc_status add_expression(pc__json_reading *r, const char *expression)
 
 static pc_status read_pre_tokenizer(pc__json_reading *r, const json_t *p)
 {
-    size_t i;
-    json_t *part, *list;
-    pc_status status = check_part(r, "pre_tokenizer", p);
-    if (status != PC_OK)
-        return status;
-    if (pc__json_has_type(p, "Sequence")) {
-        if (!(list = sequence_parts(r, p, "pretokenizers")))
-            return PC_ERR_FORMAT;
-        json_array_foreach(list, i,
-                           part) if ((status = read_pre_tokenizer(r, part)) < 0) return status;
-        return PC_OK;
-    }
     if (pc__json_has_type(p, "ByteLevel")) {
         r->byte_level = 1;
         if (json_is_true(json_object_get(p, "add_prefix_space")))
@@ -130,7 +110,7 @@ static pc_status read_pre_tokenizer(pc__json_reading *r, const json_t *p)
     }
     if (pc__json_has_type(p, "BertPreTokenizer"))
         return PC_OK;
-    return unknown_part(r, "pre-tokenizer", p);
+    return pc__json_unknown(r, "pre-tokenizer", p);
 }
 
 static int32_t find_token(const pc__json_reading *r, const char *text)
@@ -161,22 +141,14 @@ static pc_status read_cls_sep(pc__json_reading *r, const json_t *p)
 /* A template with special tokens before and after the sequence: BOS and EOS. */
 static pc_status read_post_processor(pc__json_reading *r, const json_t *p)
 {
-    json_t *single = json_object_get(p, "single"), *part, *list;
+    json_t *single = json_object_get(p, "single"), *part;
     size_t i, before = 1;
-    pc_status status = check_part(r, "post_processor", p);
-    if (status != PC_OK || pc__json_has_type(p, "ByteLevel")) /* changes offsets only */
-        return status;
-    if (pc__json_has_type(p, "Sequence")) {
-        if (!(list = sequence_parts(r, p, "processors")))
-            return PC_ERR_FORMAT;
-        json_array_foreach(list, i,
-                           part) if ((status = read_post_processor(r, part)) < 0) return status;
+    if (pc__json_has_type(p, "ByteLevel")) /* changes offsets only */
         return PC_OK;
-    }
     if (pc__json_has_type(p, "BertProcessing") || pc__json_has_type(p, "RobertaProcessing"))
         return read_cls_sep(r, p);
     if (!pc__json_has_type(p, "TemplateProcessing"))
-        return unknown_part(r, "post-processor", p);
+        return pc__json_unknown(r, "post-processor", p);
     json_array_foreach(single, i, part)
     {
         json_t *special = json_object_get(part, "SpecialToken");
@@ -202,12 +174,9 @@ static pc_status read_post_processor(pc__json_reading *r, const json_t *p)
 static pc_status read_unigram(pc__json_reading *r, const json_t *m)
 {
     r->vocab.kind = PC__VOCAB_UNIGRAM;
-    PC__TRY_RETURN(
-        pc__steps_new_from_json(&r->steps, r->mem, json_object_get(r->root, "normalizer"),
-                                json_object_get(r->root, "pre_tokenizer"), &r->rules, r->where));
+    PC__TRY_RETURN(pc__json_steps(r));
     PC__TRY_RETURN(pc__json_tokens(r, m, 1));
-    PC__TRY_RETURN(read_post_processor(r, json_object_get(r->root, "post_processor")));
-    return PC_OK;
+    return pc__json_parts(r, "post_processor", "processors", read_post_processor);
 }
 
 static pc_status read_model(pc__json_reading *r)
@@ -224,8 +193,8 @@ static pc_status read_model(pc__json_reading *r)
         return read_unigram(r, m);
     if (strcmp(type, "BPE") && strcmp(type, "WordPiece"))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
-    PC__TRY_RETURN(read_normalizer(r, json_object_get(r->root, "normalizer")));
-    PC__TRY_RETURN(read_pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer")));
+    PC__TRY_RETURN(pc__json_parts(r, "normalizer", "normalizers", read_normalizer));
+    PC__TRY_RETURN(pc__json_parts(r, "pre_tokenizer", "pretokenizers", read_pre_tokenizer));
     PC__TRY_RETURN(pc__json_tokens(r, m, 0));
     PC__TRY_RETURN(pc__json_merges(r, m, !strcmp(type, "BPE")));
     r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE
@@ -241,8 +210,7 @@ static pc_status read_model(pc__json_reading *r)
     if (r->vocab.unk < 0 && *string_of(m, "unk_token"))
         return pc__fail(PC_ERR_FORMAT, "%s: model.unk_token: '%.40s' is no token", r->where,
                         string_of(m, "unk_token"));
-    PC__TRY_RETURN(read_post_processor(r, json_object_get(r->root, "post_processor")));
-    return PC_OK;
+    return pc__json_parts(r, "post_processor", "processors", read_post_processor);
 }
 
 /* A token that tokenizer_config.json names, as a string or as an object with its content. */

@@ -33,11 +33,15 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
 /* model.merges to merges, merge_arena and vocab. `wanted`: a missing list is an error. */
 pc_status pc__json_merges(pc__json_reading *r, const json_t *model, int wanted);
 
-/* The normaliser of a Unigram model (normalise_json.c): its steps come from `normalizer`; the rules
- * for splits and blanks from `pre_tokenizer`. Either may be NULL or null. The error for an unknown
- * type names it. */
-pc_status pc__steps_new_from_json(pc__steps **out, const pc_allocator *mem,
-                                  const json_t *normalizer, const json_t *pre_tokenizer,
-                                  pc__token_rules *rules, const char *where);
+/* The parts of a Unigram model (normalise_json.c): steps from `normalizer`, rules for splits and
+ * blanks from `pre_tokenizer`. Either may be absent. */
+pc_status pc__json_steps(pc__json_reading *r);
+
+/* Reads the member `part` of the file, or each part of it if it is a sequence with the list `key`.
+ * PC_MISS: it is absent. */
+pc_status pc__json_parts(pc__json_reading *r, const char *part, const char *key,
+                         pc_status (*read)(pc__json_reading *, const json_t *));
+/* PC_ERR_UNSUPPORTED that names the type of a part. */
+pc_status pc__json_unknown(const pc__json_reading *r, const char *part, const json_t *object);
 
 #endif

@@ -51,14 +51,12 @@ static pc_status encode_normalised(const pc__tokenizer *t, const char *text, siz
     uint32_t *starts = pc__alloc(&t->mem, (size + 1) * sizeof *starts);
     int32_t *ids = pc__alloc(&t->mem, (size + 1) * sizeof *ids);
     size_t count = 0;
-    int unknown = 0, valid;
-    uint32_t code_point;
+    int unknown = 0;
     pc_status status = starts && ids ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0) {
-        for (size_t i = 0, n; i < size; i += n) {
-            n = pc__utf8_read(text + i, size - i, &code_point, &valid);
-            starts[count] = (uint32_t)i;
-            ids[count++] = pc__string_map_get(&t->pieces, text + i, n);
+        for (pc__character c = {0}; pc__utf8_next(text, size, &c);) {
+            starts[count] = (uint32_t)c.at;
+            ids[count++] = pc__string_map_get(&t->pieces, text + c.at, c.size);
         }
         starts[count] = (uint32_t)size;
         status = pc__bpe_merge(t, text, starts, ids, &count);

@@ -99,14 +99,12 @@ pc_status pc__wordpiece_encode(const pc__tokenizer *t, const char *text, size_t 
 {
     pc__bytes word = {.mem = &t->mem};
     pc_status status = PC_OK;
-    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+    for (pc__character c = {0}; status >= 0 && pc__utf8_next(text, size, &c);) {
         utf8proc_int32_t parts[32];
         utf8proc_ssize_t count = 1;
-        uint32_t code_point;
-        int valid, boundary = 0;
-        n = pc__utf8_read(text + i, size - i, &code_point, &valid);
-        parts[0] = valid ? (utf8proc_int32_t)code_point : 0xfffd;
-        if (valid && t->rules.strip_accents)
+        int boundary = 0;
+        parts[0] = c.valid ? (utf8proc_int32_t)c.code_point : 0xfffd;
+        if (c.valid && t->rules.strip_accents)
             count = utf8proc_decompose_char(parts[0], parts, 32, UTF8PROC_DECOMPOSE, &boundary);
         for (utf8proc_ssize_t j = 0; j < count && j < 32 && status >= 0; j++)
             status = add_code_point(t, (uint32_t)parts[j], &word, out);

@@ -170,12 +170,8 @@ void pc__unigram_search(const pc__unigram *m, const char *text, size_t size,
 {
     for (size_t i = 0; i <= size; i++)
         nodes[i] = (pc__unigram_node){0.0, UINT32_MAX, -1};
-    for (size_t i = 0, one; i < size; i += one) {
-        uint32_t code_point;
-        int valid;
-        one = pc__utf8_read(text + i, size - i, &code_point, &valid);
-        if (!offer_pieces(m, text, size, i, one, nodes))
-            offer_piece(&nodes[i + one], nodes[i].score + m->unknown, i, -1);
-    }
+    for (pc__character c = {0}; pc__utf8_next(text, size, &c);)
+        if (!offer_pieces(m, text, size, c.at, c.size, nodes))
+            offer_piece(&nodes[c.at + c.size], nodes[c.at].score + m->unknown, c.at, -1);
     reverse_links(nodes, size);
 }

@@ -62,15 +62,12 @@ static pc_status add_word(unigram_words *w, const char *text, size_t size, int f
 static pc_status add_words(unigram_words *w, const char *text, size_t size, int first)
 {
     size_t from = 0;
-    for (size_t i = 0, n; i < size; i += n) {
-        uint32_t code_point;
-        int valid;
-        n = pc__utf8_read(text + i, size - i, &code_point, &valid);
-        if (!valid || !pc__code_point_is_blank(code_point))
+    for (pc__character c = {0}; pc__utf8_next(text, size, &c);) {
+        if (!c.valid || !pc__code_point_is_blank(c.code_point))
             continue;
-        if (i > from)
-            PC__TRY_RETURN(add_word(w, text + from, i - from, first && !from));
-        from = i + n;
+        if (c.at > from)
+            PC__TRY_RETURN(add_word(w, text + from, c.at - from, first && !from));
+        from = c.at + c.size;
     }
     return from == size ? PC_OK : add_word(w, text + from, size - from, first && !from);
 }

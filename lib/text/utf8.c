@@ -50,6 +50,15 @@ size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *v
     return ok ? n : 1;
 }
 
+int pc__utf8_next(const char *text, size_t size, pc__character *c)
+{
+    c->at += c->size;
+    if (c->at >= size)
+        return 0;
+    c->size = pc__utf8_read(text + c->at, size - c->at, &c->code_point, &c->valid);
+    return 1;
+}
+
 size_t pc__utf8_write(uint32_t code_point, char out[4])
 {
     if (code_point < 0x80) {

@@ -20,6 +20,15 @@ int pc__is_listed(const char *names, const char *name);
 /* The size of the character at `text` and its code point. An invalid byte: 1, its value, and
  * *valid 0. */
 size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *valid);
+
+typedef struct pc__character {
+    size_t at, size; /* bytes */
+    uint32_t code_point;
+    int valid;
+} pc__character;
+/* Moves on to the next character of a text, from a zeroed struct to the first. 0: the end. */
+int pc__utf8_next(const char *text, size_t size, pc__character *c);
+
 size_t pc__utf8_write(uint32_t code_point, char out[4]);
 
 /* The byte that a character of the byte-level alphabet (GPT-2) stands for; -1: none. */

@@ -21,13 +21,6 @@ static const char json_model[] =
     "\"h\":4,\"e\":5,\"th\":6,\"the\":7,\"\\u0120\":8},\"merges\":[\"a b\",\"t h\",[\"th\","
     "\"e\"]]}}";
 
-static form json_form(const char *head, const char *parts, const char *model)
-{
-    form f = {.name = "tokenizer.json", .read = pc__tokenizer_from_json};
-    f.size = (size_t)snprintf((char *)f.data, sizeof f.data, "%s%s%s", head, parts, model);
-    return f;
-}
-
 static void json_fault(const char *head, const char *parts, const char *model, pc_status want,
                        const char *cause)
 {

@@ -26,13 +26,6 @@ static const char model[] =
     "\"<s>\",0.0],[\"\\u2581\",-1.5],"
     "[\"a\",-2.25],[\"ab\",-3],[\"\\u2581the\",-3.1],[\"<0x31>\",-9],[\"t\",-4],[\"h\",-5]]}}";
 
-static form json_form(const char *h, const char *p, const char *m)
-{
-    form f = {.name = "tokenizer.json", .read = pc__tokenizer_from_json};
-    f.size = (size_t)snprintf((char *)f.data, sizeof f.data, "%s%s%s", h, p, m);
-    return f;
-}
-
 static void fault(const char *p, const char *m, pc_status want, const char *cause)
 {
     const form f = json_form(head, p ? p : parts, m ? m : model);

@@ -53,7 +53,8 @@ static void check_table(pc__disk_table *table, uint64_t rows)
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
          e = pc__disk_table_next(table, e)) {
         FUZZ_CHECK(pc__disk_table_find(table, &e->facts.record_name) == e);
-        FUZZ_CHECK(!e->facts.has_content || pc__disk_table_has_content(table, &e->facts.content));
+        FUZZ_CHECK(!e->facts.has_content
+                   || pc__eviction_has_content(&table->eviction, &e->facts.content));
         FUZZ_CHECK(e->facts.cost >= 0 && e->facts.ttl >= 0 && isfinite(e->item.log_uses));
         bytes += e->facts.bytes;
         count++;

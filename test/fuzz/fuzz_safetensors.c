@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fuzz_ok(pc__safetensors_open(&weights, &fuzz_memory, path))) {
         for (size_t i = 0; i < pc__weights_count(weights); i++) {
             const pc__tensor *tensor = pc__weights_at(weights, i);
-            uint64_t elements = tensor->bytes / pc__ttype_block_bytes(tensor->type);
+            uint64_t elements = tensor->bytes / pc__ttypes[tensor->type].block_bytes;
             FUZZ_CHECK(pc__weights_find(weights, tensor->name) == tensor);
             if (fuzz_ok(pc__tensor_check(tensor, path)))
                 pc__tensor_floats(tensor, 0, elements < SAMPLE ? elements : SAMPLE, values);

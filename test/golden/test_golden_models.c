@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "golden_lanes.h"
+#include "golden_models.h"
 #include "levels.h"
 #include "model/load/safetensors.h"
 
@@ -723,29 +724,6 @@ static void gguf(pc_context *context, const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const folders[] = {"llama_mha",
-                                          "llama_gqa",
-                                          "llama_rope_linear",
-                                          "llama_rope_dynamic",
-                                          "llama_rope_yarn",
-                                          "llama_rope_llama3",
-                                          "phi3_longrope_short",
-                                          "phi3_longrope_long",
-                                          "mistral_swa",
-                                          "qwen2",
-                                          "phi",
-                                          "opt",
-                                          "opt_postnorm_proj",
-                                          "gpt2",
-                                          "falcon_new",
-                                          "falcon_new_1ln",
-                                          "falcon_mq",
-                                          "falcon_rw",
-                                          "mpt",
-                                          "bloom",
-                                          "mixtral",
-                                          "qwen2_moe",
-                                          "deepseek_v1"};
     static const char *const ggufs[] = {"f32",  "f16",  "bf16",   "q8_0",  "q4_0", "q4_1",
                                         "q5_0", "q5_1", "q2_k",   "q3_k",  "q4_k", "q4_k_m",
                                         "q5_k", "q6_k", "iq4_nl", "iq4_xs"};
@@ -755,9 +733,9 @@ int main(int argc, char **argv)
         pc_test_skip("no golden vectors (PC_TEST_DATA)");
     if (!CHECK_OK(pc_context_new(&context, NULL)))
         return pc_test_end();
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        if (argc < 2 || !strcmp(argv[1], folders[i]))
-            folder(context, folders[i]);
+    for (size_t i = 0; i < GOLDEN_MODELS; i++)
+        if (argc < 2 || !strcmp(argv[1], golden_models[i]))
+            folder(context, golden_models[i]);
     for (size_t i = 0; i < sizeof ggufs / sizeof *ggufs; i++)
         if (argc < 2 || !strcmp(argv[1], ggufs[i]))
             gguf(context, ggufs[i]);

@@ -11,19 +11,8 @@
 #include "serve/generate.h"
 #include "serve/request.h"
 #include "baseline.h"
+#include "guide_schema.h"
 #include "testing.h"
-
-static const char schema_text[] =
-    "<schema name=\"s\">You are a helpful guide. "
-    "<module name=\"a\">Alice lives in Paris and has a red <parameter name=\"x\" length=\"4\"/> in "
-    "the garden.</module> "
-    "<module name=\"b\">Bob lives in Rome, where it is warm most of the year and the food is "
-    "good.</module>"
-    "<union><module name=\"u\">They met in spring.</module><module name=\"v\">They have never met "
-    "each other.</module></union>"
-    "<module name=\"c\">Carol has three cats and a small blue boat on the lake.</module></schema>";
-static const char prompt_text[] =
-    "<prompt schema=\"s\"><a x=\"tree\"/><b/><v/><c/>Who has a boat?</prompt>";
 
 enum { FORMATS = 5 }; /* PC_DTYPE_… */
 
@@ -50,10 +39,10 @@ static int open_world(world *w, uint32_t compute)
         o.kv = kv;
         ok &= CHECK_OK(
             pc_model_load(&w->model[kv], w->context, PC_SOURCE_DIR "/models/demo/demo.gguf", &o));
-        ok &= CHECK_OK(pc_schema_parse(&w->schema[kv], w->model[kv], schema_text,
-                                       sizeof schema_text - 1, NULL));
-        ok &= CHECK_OK(pc_prompt_parse(&w->prompt[kv], &w->schema[kv], 1, prompt_text,
-                                       sizeof prompt_text - 1, NULL));
+        ok &= CHECK_OK(pc_schema_parse(&w->schema[kv], w->model[kv], guide_schema,
+                                       sizeof guide_schema - 1, NULL));
+        ok &= CHECK_OK(pc_prompt_parse(&w->prompt[kv], &w->schema[kv], 1, guide_prompt,
+                                       sizeof guide_prompt - 1, NULL));
         w->info[kv] = (pc_model_info)PC_MODEL_INFO_INIT;
         ok &= CHECK_OK(pc_model_get_info(w->model[kv], &w->info[kv]));
     }
@@ -295,8 +284,8 @@ static void fail_everywhere(void)
     o.kv = PC_DTYPE_I8;
     CHECK_OK(pc_context_new(&context, &options));
     CHECK_OK(pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", &o));
-    CHECK_OK(pc_schema_parse(&schema, model, schema_text, sizeof schema_text - 1, NULL));
-    CHECK_OK(pc_prompt_parse(&prompt, &schema, 1, prompt_text, sizeof prompt_text - 1, NULL));
+    CHECK_OK(pc_schema_parse(&schema, model, guide_schema, sizeof guide_schema - 1, NULL));
+    CHECK_OK(pc_prompt_parse(&prompt, &schema, 1, guide_prompt, sizeof guide_prompt - 1, NULL));
     CHECK_OK(pc_generate(prompt, NULL, NULL,
                          NULL)); /* what the schema remembers of being used is there */
     int64_t live = memory.live_blocks;

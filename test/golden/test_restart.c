@@ -16,31 +16,9 @@
 #include "base/clock.h"
 #include "model/model.h"
 #include "at_rest.h"
+#include "golden_models.h"
 #include "redis_server.h"
 #include "testing.h"
-
-static const char *const models[] = {"llama_mha",
-                                     "llama_gqa",
-                                     "llama_rope_linear",
-                                     "llama_rope_dynamic",
-                                     "llama_rope_yarn",
-                                     "llama_rope_llama3",
-                                     "phi3_longrope_short",
-                                     "phi3_longrope_long",
-                                     "mistral_swa",
-                                     "qwen2",
-                                     "phi",
-                                     "opt",
-                                     "opt_postnorm_proj",
-                                     "gpt2",
-                                     "falcon_new",
-                                     "falcon_mq",
-                                     "falcon_rw",
-                                     "mpt",
-                                     "bloom",
-                                     "mixtral",
-                                     "qwen2_moe",
-                                     "deepseek_v1"};
 
 static const char schema_text[] =
     "<schema name=\"s\">Listen: <module name=\"a\">a red <parameter name=\"x\" length=\"4\"/> "
@@ -587,10 +565,9 @@ int main(int argc, char **argv)
     not_believed(argv[0], s);
     lossy(argv[0], s);
     other_ways(argv[0], s);
-    for (size_t i = 0; i < sizeof models / sizeof *models && pc_test_data("golden/llama_gqa");
-         i++) {
+    for (size_t i = 0; i < GOLDEN_MODELS && pc_test_data("golden/llama_gqa"); i++) {
         char path[256];
-        snprintf(path, sizeof path, "golden/%s", models[i]);
+        snprintf(path, sizeof path, "golden/%s", golden_models[i]);
         set_model(&s, pc_test_data(path));
         s.compute = PC_DTYPE_F32;
         restart(argv[0], s, remote);

@@ -12,7 +12,7 @@
 
 #include "amx_emulated.h"
 #include "amx_emulation.h"
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/cpu/amx_level.h"
 #include "attn/cpu/amx_tiles.h"
 #include "testing.h"

@@ -6,9 +6,9 @@
 #include <float.h>
 #include <math.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/kernels.h"
-#include "guarded.h"
+#include "guarded_state.h"
 #include "testing.h"
 
 enum { MAX_ROWS = 13, MAX_TOKENS = 200, MAX_DIM = 257, KINDS = 6 };
@@ -32,10 +32,6 @@ typedef struct scene {
     pc__attn_task task; /* but for m, l and acc */
     truth *truths;      /* [rows] */
 } scene;
-
-typedef struct state {
-    guarded m, l, acc;
-} state;
 
 static uint32_t below(pc_test_rng *rng, uint32_t n)
 {
@@ -185,25 +181,6 @@ static void fill(scene *s, pc_test_rng *rng)
         s->v[i] = in_dtype(s, draw(s->kind == TINY ? TINY : NORMAL, 0, 0, rng));
 }
 
-static state new_state(const scene *s)
-{
-    state st = {guarded_new(s->rows * 4), guarded_new(s->rows * 4),
-                guarded_new(s->rows * s->v_dim * 4)};
-    float *m = (float *)(void *)st.m.data;
-    for (size_t r = 0; r < s->rows; r++)
-        m[r] = -INFINITY;
-    memset(st.l.data, 0, st.l.bytes);
-    memset(st.acc.data, 0, st.acc.bytes);
-    return st;
-}
-
-static void free_state(state *st)
-{
-    guarded_free(&st->m);
-    guarded_free(&st->l);
-    guarded_free(&st->acc);
-}
-
 /* Runs rows [row, row + rows) of the scene. */
 static void attend(const scene *s, const pc__kernels *kernels, const state *st, size_t row,
                    size_t rows, size_t first, size_t last)
@@ -341,15 +318,10 @@ static double apart(const scene *s, const state *a, const state *b, size_t r)
     return worst;
 }
 
-static int same_state(const state *a, const state *b)
-{
-    return !memcmp(a->m.data, b->m.data, a->m.bytes) && !memcmp(a->l.data, b->l.data, a->l.bytes)
-           && !memcmp(a->acc.data, b->acc.data, a->acc.bytes);
-}
-
 static void check_level(const scene *s, const pc__kernels *kernels, const state *reference)
 {
-    state whole = new_state(s), pieces = new_state(s), alone = new_state(s);
+    state whole = state_new(s->rows, s->v_dim), pieces = state_new(s->rows, s->v_dim),
+          alone = state_new(s->rows, s->v_dim);
     double worst = 0.0;
     attend(s, kernels, &whole, 0, s->rows, s->first_page, s->last_page);
     for (size_t r = 0; r < s->rows; r++) {
@@ -362,15 +334,15 @@ static void check_level(const scene *s, const pc__kernels *kernels, const state 
                 "    %s %s: dims %zu and %zu, %zu rows, %zu tokens, kind %d: %.3g of the limit\n",
                 kernels->name, s->bf16 ? "bf16" : "f32", s->k_dim, s->v_dim, s->rows, s->tokens,
                 (int)s->kind, worst);
-    CHECK(same_state(&whole, &alone));
+    CHECK(state_equal(&whole, &alone));
     for (size_t p = s->first_page; p < s->last_page; p++)
         attend(s, kernels, &pieces, 0, s->rows, p, p + 1);
-    CHECK(same_state(&whole, &pieces));
+    CHECK(state_equal(&whole, &pieces));
     CHECK(guarded_intact(&whole.m) && guarded_intact(&whole.l) && guarded_intact(&whole.acc));
     CHECK(guarded_intact(&alone.m) && guarded_intact(&alone.l) && guarded_intact(&alone.acc));
-    free_state(&whole);
-    free_state(&pieces);
-    free_state(&alone);
+    state_free(&whole);
+    state_free(&pieces);
+    state_free(&alone);
 }
 
 static void free_scene(scene *s)
@@ -406,12 +378,12 @@ static void try_scene(scene *s, options o, uint64_t seed)
     s->truths = malloc(s->rows * sizeof *s->truths);
     for (size_t r = 0; r < s->rows; r++)
         s->truths[r] = truth_of(s, r);
-    state reference = new_state(s);
+    state reference = state_new(s->rows, s->v_dim);
     attend(s, pc__kernels_named("c"), &reference, 0, s->rows, s->first_page, s->last_page);
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         if (pc__kernels_named(levels[i]))
             check_level(s, pc__kernels_named(levels[i]), &reference);
-    free_state(&reference);
+    state_free(&reference);
     free_scene(s);
 }
 
@@ -494,7 +466,7 @@ static void nothing_seen(const pc__kernels *kernels, int bf16)
     make_ranges(&s, 1, &rng);
     for (size_t r = 0; r < s.rows; r++)
         ((uint32_t *)(void *)s.lo.data)[r] = ((uint32_t *)(void *)s.hi.data)[r] = (uint32_t)r * 14;
-    state before = new_state(&s), after = new_state(&s);
+    state before = state_new(s.rows, s.v_dim), after = state_new(s.rows, s.v_dim);
     for (size_t i = 0; i < s.rows * s.v_dim; i++)
         ((float *)(void *)before.acc.data)[i] = pc_test_normal(&rng);
     for (size_t r = 0; r < s.rows; r++) {
@@ -505,7 +477,7 @@ static void nothing_seen(const pc__kernels *kernels, int bf16)
     memcpy(after.l.data, before.l.data, before.l.bytes);
     memcpy(after.acc.data, before.acc.data, before.acc.bytes);
     attend(&s, kernels, &after, 0, s.rows, 0, 2);
-    CHECK(same_state(&before, &after));
+    CHECK(state_equal(&before, &after));
     attend(&s, kernels, &after, 0, s.rows, 1, 1); /* no page at all */
     ((uint32_t *)(void *)s.hi.data)[3] = 50; /* one row sees: the others of its block keep theirs */
     attend(&s, kernels, &after, 0, s.rows, 0, 2);
@@ -514,8 +486,8 @@ static void nothing_seen(const pc__kernels *kernels, int bf16)
         CHECK(r == 3
               || !memcmp(before.acc.data + r * s.v_dim * 4, after.acc.data + r * s.v_dim * 4,
                          s.v_dim * 4));
-    free_state(&before);
-    free_state(&after);
+    state_free(&before);
+    state_free(&after);
     free_scene(&s);
 }
 

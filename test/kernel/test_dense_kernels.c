@@ -4,7 +4,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/cpu/kernels_internal.h"
 #include "guarded.h"
 #include "testing.h"

@@ -10,10 +10,9 @@
 #include <float.h>
 #include <math.h>
 
-#include "attn/bf16.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
-#include "guarded.h"
+#include "guarded_state.h"
 #include "testing.h"
 
 enum { MAX_TOKENS = 200, MAX_DIM = PC__MAX_HEAD, KINDS = 4 };
@@ -30,10 +29,6 @@ typedef struct scene {
     guarded pages, q_in, lo, hi, slope, distance;
     pc__attn_task task; /* but for m, l and acc */
 } scene;
-
-typedef struct state {
-    guarded m, l, acc;
-} state;
 
 static uint32_t below(pc_test_rng *rng, uint32_t n)
 {
@@ -174,24 +169,6 @@ static void free_scene(scene *s)
     free(s->v_first);
 }
 
-static state new_state(const scene *s)
-{
-    state st = {guarded_new(s->rows * 4), guarded_new(s->rows * 4),
-                guarded_new(s->rows * s->v_dim * 4)};
-    for (size_t r = 0; r < s->rows; r++)
-        ((float *)(void *)st.m.data)[r] = -INFINITY;
-    memset(st.l.data, 0, st.l.bytes);
-    memset(st.acc.data, 0, st.acc.bytes);
-    return st;
-}
-
-static void free_state(state *st)
-{
-    guarded_free(&st->m);
-    guarded_free(&st->l);
-    guarded_free(&st->acc);
-}
-
 /* Rows [row, row + rows). */
 static void attend(const scene *s, const pc__kernels *kernels, const state *st, size_t row,
                    size_t rows, size_t first, size_t last)
@@ -312,15 +289,10 @@ static double check_row(const scene *s, const state *st, size_t r)
     return worst;
 }
 
-static int same_state(const state *a, const state *b)
-{
-    return !memcmp(a->m.data, b->m.data, a->m.bytes) && !memcmp(a->l.data, b->l.data, a->l.bytes)
-           && !memcmp(a->acc.data, b->acc.data, a->acc.bytes);
-}
-
 static void check_level(const scene *s, const pc__kernels *kernels)
 {
-    state whole = new_state(s), pieces = new_state(s), alone = new_state(s);
+    state whole = state_new(s->rows, s->v_dim), pieces = state_new(s->rows, s->v_dim),
+          alone = state_new(s->rows, s->v_dim);
     size_t pages = (s->tokens + PC__PAGE - 1) / PC__PAGE;
     double worst = 0.0;
     attend(s, kernels, &whole, 0, s->rows, 0, pages);
@@ -333,15 +305,15 @@ static void check_level(const scene *s, const pc__kernels *kernels)
             stderr,
             "    %s dtype %u: dims %zu and %zu, %zu rows, %zu tokens, kind %d: %.3g of the limit\n",
             kernels->name, s->dtype, s->k_dim, s->v_dim, s->rows, s->tokens, (int)s->kind, worst);
-    CHECK(same_state(&whole, &alone));
+    CHECK(state_equal(&whole, &alone));
     for (size_t p = 0; p < pages; p++)
         attend(s, kernels, &pieces, 0, s->rows, p, p + 1);
-    CHECK(same_state(&whole, &pieces));
+    CHECK(state_equal(&whole, &pieces));
     CHECK(guarded_intact(&whole.m) && guarded_intact(&whole.l) && guarded_intact(&whole.acc));
     CHECK(guarded_intact(&alone.m) && guarded_intact(&alone.l) && guarded_intact(&alone.acc));
-    free_state(&whole);
-    free_state(&pieces);
-    free_state(&alone);
+    state_free(&whole);
+    state_free(&pieces);
+    state_free(&alone);
 }
 
 /* Against the values before they were rounded. fp16: 2^-11 of every value. int8, NORMAL: half a
@@ -455,7 +427,7 @@ static void extremes(uint32_t dtype)
         pack(&s);
         for (size_t l = 0; l < LEVELS; l++)
             if (pc__kernels_named(levels[l])) {
-                state st = new_state(&s);
+                state st = state_new(s.rows, s.v_dim);
                 attend(&s, pc__kernels_named(levels[l]), &st, 0, s.rows, 0, 2);
                 for (size_t r = 0; r < s.rows; r++)
                     for (size_t d = 0; s.task.lo[r] < s.task.hi[r] && d < s.v_dim; d++) {
@@ -463,7 +435,7 @@ static void extremes(uint32_t dtype)
                                     / ((float *)(void *)st.l.data)[r];
                         CHECK(fabsf(out) <= size * 1.01f + 0x1p-25f);
                     }
-                free_state(&st);
+                state_free(&st);
             }
         free_scene(&s);
     }
@@ -478,7 +450,7 @@ static void nothing_seen(uint32_t dtype)
         if (!pc__kernels_named(levels[i]))
             continue;
         make(&s, 0, &rng);
-        state before = new_state(&s), after = new_state(&s);
+        state before = state_new(s.rows, s.v_dim), after = state_new(s.rows, s.v_dim);
         for (size_t r = 0; r < s.rows; r++) {
             ((uint32_t *)(void *)s.lo.data)[r] = ((uint32_t *)(void *)s.hi.data)[r] = (uint32_t)r
                                                                                       * 14;
@@ -491,7 +463,7 @@ static void nothing_seen(uint32_t dtype)
         memcpy(after.l.data, before.l.data, before.l.bytes);
         memcpy(after.acc.data, before.acc.data, before.acc.bytes);
         attend(&s, pc__kernels_named(levels[i]), &after, 0, s.rows, 0, 2);
-        CHECK(same_state(&before, &after));
+        CHECK(state_equal(&before, &after));
         ((uint32_t *)(void *)
              s.hi.data)[3] = 50; /* one row sees: the others of its block keep theirs */
         attend(&s, pc__kernels_named(levels[i]), &after, 0, s.rows, 0, 2);
@@ -500,8 +472,8 @@ static void nothing_seen(uint32_t dtype)
             CHECK(r == 3
                   || !memcmp(before.acc.data + r * s.v_dim * 4, after.acc.data + r * s.v_dim * 4,
                              s.v_dim * 4));
-        free_state(&before);
-        free_state(&after);
+        state_free(&before);
+        state_free(&after);
         free_scene(&s);
     }
 }

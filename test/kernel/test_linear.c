@@ -14,7 +14,7 @@
 #include <omp.h>
 #endif
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/cpu/linear_internal.h"
 #include "attn/kernels.h"
 #include "testing.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "attn/bf16.h"
 #include "attn/half.h"
 #include "attn/cpu/kernels_internal.h"
 #include "attn/map.h"

@@ -5,7 +5,7 @@
  * CPU level. */
 #include <promptcache/bench.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "host_attention.h"
 #include "levels.h"
 

@@ -27,6 +27,14 @@ typedef struct form {
     uint8_t data[8192];
 } form;
 
+/* A tokenizer.json of three parts. */
+static inline form json_form(const char *head, const char *parts, const char *model)
+{
+    form f = {.name = "tokenizer.json", .read = pc__tokenizer_from_json};
+    f.size = (size_t)snprintf((char *)f.data, sizeof f.data, "%s%s%s", head, parts, model);
+    return f;
+}
+
 /* Refused, nothing left behind, and the text has the file's name and the cause. */
 static inline void refused(const form *f, const void *data, size_t size, pc_status want,
                            const char *cause)

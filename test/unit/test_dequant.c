@@ -104,7 +104,7 @@ static const uint8_t *scales_of(pc__ttype type, size_t *count)
 
 static pc__tensor blocks(pc__ttype type, uint64_t seed, uint8_t *data)
 {
-    size_t block = pc__ttype_block(type), bytes = pc__ttype_block_bytes(type), count;
+    size_t block = pc__ttypes[type].block, bytes = pc__ttypes[type].block_bytes, count;
     const uint8_t *scales = scales_of(type, &count);
     pc_test_rng rng = {seed};
     for (size_t i = 0; i < BLOCKS * bytes; i += 8) {
@@ -127,7 +127,7 @@ static void quantised(void)
     static uint8_t data[BLOCKS * 256];
     static float values[BLOCKS * 256], part[512];
     for (size_t g = 0; g < sizeof golden / sizeof *golden; g++) {
-        size_t b = pc__ttype_block(golden[g].type);
+        size_t b = pc__ttypes[golden[g].type].block;
         size_t places[6] = {0, 1, b / 2, b - 1, b + 17, 5 * b + b / 3};
         pc__tensor tensor = blocks(golden[g].type, golden[g].seed, data);
         memset(values, 0xa5, sizeof values);
@@ -138,7 +138,7 @@ static void quantised(void)
             CHECK_INT(bits, golden[g].bits[i]);
         }
         if (!CHECK(fnv(values, BLOCKS * b * 4) == golden[g].all))
-            fprintf(stderr, "    type %s\n", pc__ttype_name(golden[g].type));
+            fprintf(stderr, "    type %s\n", pc__ttypes[golden[g].type].name);
         pc__tensor_floats(&tensor, 7 * b, 2 * b, part);
         CHECK(!memcmp(part, values + 7 * b, 2 * b * 4));
         CHECK_OK(pc__tensor_check(&tensor, "file"));
@@ -151,14 +151,14 @@ static void bad_scales(void)
     static uint8_t data[BLOCKS * 256];
     char index[32];
     for (size_t g = 0; g < sizeof golden / sizeof *golden; g++) {
-        size_t count, bytes = pc__ttype_block_bytes(golden[g].type), bad = 3 + g;
+        size_t count, bytes = pc__ttypes[golden[g].type].block_bytes, bad = 3 + g;
         const uint8_t *scales = scales_of(golden[g].type, &count);
         for (size_t s = 0; s < count; s++) {
             pc__tensor tensor = blocks(golden[g].type, golden[g].seed, data);
             data[bad * bytes + scales[s] + 1] = s ? 0xfc : 0x7e;
             data[bad * bytes + scales[s]] = 0;
             CHECK_STATUS(pc__tensor_check(&tensor, "some.gguf"), PC_ERR_FORMAT);
-            snprintf(index, sizeof index, "element %zu ", bad * pc__ttype_block(golden[g].type));
+            snprintf(index, sizeof index, "element %zu ", bad * pc__ttypes[golden[g].type].block);
             CHECK_ERROR_HAS(index);
             CHECK_ERROR_HAS("some.gguf: tensor 't'");
         }
@@ -204,7 +204,7 @@ static void plain(pc__ttype type, const void *data, size_t width, const float wa
     CHECK(!memcmp(values, want, sizeof values));
     pc__tensor_floats(&tensor, 2, 1, values);
     CHECK(values[0] == want[2]);
-    CHECK_INT(pc__ttype_block_bytes(type), width);
+    CHECK_INT(pc__ttypes[type].block_bytes, width);
     CHECK_OK(pc__tensor_check(&tensor, "file"));
 }
 

@@ -12,6 +12,7 @@
 #include "model/model_states.h"
 #include "random_model.h"
 #include "testing.h"
+#include "unpack_map.h"
 
 enum {
     LAYERS = 3,
@@ -214,7 +215,7 @@ static void recorded_and_reused(const pc_model *model, float limit)
     for (size_t i = 0; i < LANES; i++) {
         float *dense = malloc(HEADS * lengths[i] * lengths[i] * sizeof *dense);
         for (size_t l = 0; l < LAYERS; l++) {
-            pc__map_unpack(&source.maps[i].shape, source.record[i][l], dense);
+            unpack_map(&source.maps[i].shape, source.record[i][l], dense);
             for (size_t r = 0; r < HEADS * lengths[i]; r++) {
                 float sum = 0.0f;
                 for (size_t t = 0; t < lengths[i]; t++)
@@ -288,10 +289,11 @@ static void keys_completed(const pc_model *model)
     reuse.maps[1].inputs = inputs;
     CHECK_OK(run(&reuse, model, 7, 1));
     CHECK_STATUS(
-        pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->regime),
+        pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->rope_regime),
         PC_ERR_STATE);
     CHECK_OK(pc__complete_keys(model, reuse.runs[1], inputs, NULL));
-    CHECK_OK(pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->regime));
+    CHECK_OK(
+        pc__native_may_place(model->native, reuse.runs[1], LAYERS, 5, reuse.runs[1]->rope_regime));
     for (int32_t l = 0; l < LAYERS; l++) {
         batch part = {0};
         give(&part, &source, 1, (1u << l) - 1);

@@ -99,8 +99,8 @@ static void reads(void)
     if (!CHECK_OK(parse(&t, &pc__libc_allocator, "llama", good)))
         return;
     CHECK_INT(pc__tokenizer_count(t), PIECES);
-    pc__special_ids ids = pc__tokenizer_ids(t);
-    CHECK(ids.bos == 1 && ids.eos == 2 && ids.unk == 0 && ids.pad == -1);
+    pc__special_ids special = pc__tokenizer_ids(t);
+    CHECK(special.bos == 1 && special.eos == 2 && special.unk == 0 && special.pad == -1);
     CHECK_STR(pc__tokenizer_chat_template(t), "{{ messages }}");
     CHECK(pc__token_is_special(t, 1) && !pc__token_is_special(t, 4));
     if (CHECK_OK(pc__tokenize(t, "ab", 2, 0, ids, 8, &count))

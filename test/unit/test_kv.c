@@ -96,11 +96,11 @@ static void growth(const pc_allocator *mem, uint32_t dtype, int holes)
     holds(kv, most, holes);
     CHECK_INT(pc__kv_upto(kv, 39), 40);
     CHECK_INT(pc__kv_upto(kv, 45), holes ? 40 : 46);
-    kv->regime = 5;
+    kv->rope_regime = 5;
     kv->origin = 77;
     CHECK_OK(pc__kv_copy(&copy, kv));
     pc__kv_unref(kv);
-    CHECK_INT(copy->regime, 5);
+    CHECK_INT(copy->rope_regime, 5);
     CHECK_INT(copy->origin, 77);
     holds(copy, most, holes);
     pc__kv_truncate(copy, 33);

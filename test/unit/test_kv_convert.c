@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/bf16.h"
 #include "attn/half.h"
 #include "attn/kv.h"
 #include "testing.h"
@@ -67,7 +66,7 @@ static pc_status make_run(pc__kv **out, const pc_allocator *mem, uint32_t dtype,
         return status;
     }
     (*out)->origin = 12;
-    (*out)->regime = 4;
+    (*out)->rope_regime = 4;
     return PC_OK;
 }
 
@@ -128,7 +127,7 @@ static void to_int8(pc_context *context, uint32_t dtype, size_t tokens)
     CHECK_OK(pc__kv_convert(&to, context, from, PC_DTYPE_I8));
     CHECK_INT(to->tokens, tokens);
     CHECK_INT(to->origin, 12);
-    CHECK_INT(to->regime, 4);
+    CHECK_INT(to->rope_regime, 4);
     for (size_t t = 0; t < tokens; t++)
         CHECK_INT(pc__kv_relative(to, t), 3 * t);
     for (int32_t l = 0; l < 2; l++)

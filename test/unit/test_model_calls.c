@@ -87,11 +87,30 @@ static pc_status answer(const pc_model_ops *ops, uint64_t fail_encode, uint64_t 
     return status;
 }
 
-static void failure(const pc_model_ops *ops, const char *name, pc_status want)
+/* Each function fails in turn. */
+static void each_fails(void)
 {
-    CHECK_STATUS(answer(ops, 0, 0, 2), want);
-    CHECK_ERROR_HAS(name);
-    CHECK_ERROR_HAS(pc_status_name(want));
+    const pc_model_ops good = pc_toy_ops();
+    struct {
+        pc_model_ops ops;
+        const char *name;
+        pc_status status;
+    } faults[] = {{good, "describe", PC_ERR_DEAD},  {good, "tokenize", PC_ERR_FORMAT},
+                  {good, "size", PC_ERR_NOMEM},     {good, "sequence_new", PC_ERR_NOMEM},
+                  {good, "attach", PC_ERR_LIMIT},   {good, "fork", PC_ERR_UNSUPPORTED},
+                  {good, "deviation", PC_ERR_STATE}};
+    faults[0].ops.describe = fail_describe;
+    faults[1].ops.tokenize = fail_tokenize;
+    faults[2].ops.size = fail_size;
+    faults[3].ops.sequence_new = fail_sequence;
+    faults[4].ops.attach = fail_attach;
+    faults[5].ops.fork = fail_fork;
+    faults[6].ops.deviation = fail_deviation;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        CHECK_STATUS(answer(&faults[i].ops, 0, 0, 2), faults[i].status);
+        CHECK_ERROR_HAS(faults[i].name);
+        CHECK_ERROR_HAS(pc_status_name(faults[i].status));
+    }
 }
 
 /* ------------------------------------------- states of the same name that are another owner's */
@@ -274,26 +293,7 @@ int main(void)
     CHECK_ERROR_HAS("encode: input or output failed (PC_ERR_IO)");
     CHECK_STATUS(answer(&ops, 0, 1, 1), PC_ERR_IO);
     CHECK_ERROR_HAS("step: input or output failed (PC_ERR_IO)");
-    ops.describe = fail_describe;
-    failure(&ops, "describe", PC_ERR_DEAD);
-    ops = pc_toy_ops();
-    ops.tokenize = fail_tokenize;
-    failure(&ops, "tokenize", PC_ERR_FORMAT);
-    ops = pc_toy_ops();
-    ops.size = fail_size;
-    failure(&ops, "size", PC_ERR_NOMEM);
-    ops = pc_toy_ops();
-    ops.sequence_new = fail_sequence;
-    failure(&ops, "sequence_new", PC_ERR_NOMEM);
-    ops = pc_toy_ops();
-    ops.attach = fail_attach;
-    failure(&ops, "attach", PC_ERR_LIMIT);
-    ops = pc_toy_ops();
-    ops.fork = fail_fork;
-    failure(&ops, "fork", PC_ERR_UNSUPPORTED);
-    ops = pc_toy_ops();
-    ops.deviation = fail_deviation;
-    failure(&ops, "deviation", PC_ERR_STATE);
+    each_fails();
     two_instances();
     plain_memory();
     return pc_test_end();

@@ -10,7 +10,7 @@ enum { COLS = 512, ROWS = 3 };
 
 static pc__tensor random_tensor(pc__ttype type, pc_test_rng *rng, uint8_t **data)
 {
-    size_t blocks = ROWS * COLS / pc__ttype_block(type), bytes = pc__ttype_block_bytes(type);
+    size_t blocks = ROWS * COLS / pc__ttypes[type].block, bytes = pc__ttypes[type].block_bytes;
     pc__tensor tensor = {
         .name = "t", .type = type, .rank = 2, .shape = {ROWS, COLS}, .bytes = blocks * bytes};
     *data = malloc(blocks * bytes);
@@ -44,7 +44,7 @@ static void compare(pc__ttype type, pc_test_rng *rng)
         wrong += q[i] >> format.bits != 0;
     }
     if (!CHECK_INT(wrong, 0))
-        fprintf(stderr, "    type %s\n", pc__ttype_name(type));
+        fprintf(stderr, "    type %s\n", pc__ttypes[type].name);
     free(data);
 }
 

@@ -133,11 +133,11 @@ static void keeping(void)
     CHECK(pc__segment_claim(a, &list, NULL));
     pc__segment_ref(a);
     CHECK(pc__segment_watch(a) && !pc__segment_is_idle(a));
-    pc__segment_keep(a); /* what looked like a use is a kept reference */
+    pc__segment_set_passive(a); /* what looked like a use is a kept reference */
     CHECK(pc__segment_is_idle(a) && pc__releases_take(&list) == a && !pc__segment_watch(a));
     pc__segment_ref(a);
     CHECK(!pc__segment_is_idle(a) && pc__segment_watch(a));
-    pc__segment_unkeep(a);
+    pc__segment_set_active(a);
     pc__segment_unref(a);
     CHECK(!pc__releases_take(&list)); /* there are two others, still */
     pc__segment_unref(a);
@@ -176,8 +176,8 @@ static void *hold_and_return(void *arg)
             look(d);
         if (i % 5 == 0) { /* another keeper comes, and one goes */
             pc__segment_ref(d->segments[n]);
-            pc__segment_keep(d->segments[n]);
-            pc__segment_unkeep(d->segments[n]);
+            pc__segment_set_passive(d->segments[n]);
+            pc__segment_set_active(d->segments[n]);
             d->is_held[n] = d->is_held[n] || pc__segment_watch(d->segments[n]);
             pc__segment_unref(d->segments[n]);
         }

@@ -98,9 +98,8 @@ typedef struct bf16_group {
     const pc__attn_task *task;
     const uint16_t *k, *v;
     size_t page, row, rows;
-    size_t whole,
-        /* all rows see all of the pages [whole, part), and scores are plain products */
-        part;
+    /* all rows see all of the pages [whole, part), and scores are plain products */
+    size_t whole, part;
     size_t halves;    /* half pages of task->prefetch_pages that were prefetched */
     __m512 sum[SUMS]; /* of the page's weights, element by element */
     float s[GROUP][PC__PAGE], scale[GROUP];

@@ -36,8 +36,8 @@ extern const pc__linear_ops pc__linear_quantised, pc__linear_panels;
 #if defined(PC_HAVE_ONEDNN)
 extern const pc__linear_ops pc__linear_onednn;
 int pc__linear_onednn_amx(void); /* 1: the CPU has AMX with bf16, and oneDNN uses it */
-void pc__linear_onednn_class(char *name,
-                             size_t size); /* version and instruction set, "+dnn3.1.1-7f" */
+/* version and instruction set, "+dnn3.1.1-7f" */
+void pc__linear_onednn_class(char *name, size_t size);
 #endif
 
 struct pc__linear {

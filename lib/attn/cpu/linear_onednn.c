@@ -13,10 +13,8 @@
 #include "attn/kernels.h"
 #include "base/threads.h"
 
-enum {
-    GROUP_ROWS = 256
-    /* rows of an item: their inputs stay in the cache of a core, their slice is read once */
-};
+/* Rows of an item: their inputs stay in the cache of a core, their slice is read once. */
+enum { GROUP_ROWS = 256 };
 
 typedef struct slices {
     pc__tiles tiles;

@@ -8,12 +8,8 @@
 
 #include "attn/cpu/product_vec.h"
 
-enum {
-    GROUP = 24,
-    OPEN = 64 /* columns of fp16 values that are widened at a time */,
-    BF16 = 1,
-    F16 = 2
-};
+/* OPEN: columns of fp16 values that are widened at a time. BF16, F16: formats of values. */
+enum { GROUP = 24, OPEN = 64, BF16 = 1, F16 = 2 };
 
 /* A page for up to GROUP rows while it is in the first-level cache. */
 typedef struct map_mixing {
@@ -36,8 +32,7 @@ INLINE void load_weights(map_mixing *m, size_t r)
     }
 }
 
-/* Columns [column, column + width) of rows [at, at + n) of the group, over a page in fp32 or bf16.
- */
+/* Columns [column, column + width) of rows [at, at + n) of the group, over a page. */
 INLINE void block_product(map_mixing *m, size_t at, size_t n, const void *b, size_t line,
                           size_t column, size_t width, const int bf16)
 {

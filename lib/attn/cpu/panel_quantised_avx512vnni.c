@@ -42,8 +42,7 @@ INLINE void group_products(sums sum[ROWS][2], const uint8_t *q, const int8_t *x,
 }
 
 /* The bytes of each group of task->next that a block of rows prefetches. Only the first block of a
- * panel waits for memory; during the other blocks memory is idle, so they prefetch the next panel.
- */
+ * panel waits for memory; during the others memory is idle, so they prefetch the next panel. */
 typedef struct next_share {
     size_t from, to;
 } next_share;

@@ -5,7 +5,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "base/fail.h"
 
 #if DNNL_VERSION_MAJOR != 2 || DNNL_VERSION_MINOR < 6
@@ -242,8 +242,7 @@ done:
     return failure;
 }
 
-/* Numbers in [-1, 1) from a linear congruential generator; any numbers that cause rounding will do.
- */
+/* Numbers in [-1, 1) from a linear congruential generator; any that cause rounding will do. */
 static void fill_random(const pc__tiles *tiles, uint32_t seed, void *to, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

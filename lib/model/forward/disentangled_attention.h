@@ -9,14 +9,12 @@
 
 /* An empty one, then the rows of each layer. */
 pc_status pc__disentangled_new(pc__disentangled **out, const pc__native *native);
-/* keys, queries: [2 * arch.encoder.relative][heads * head_dim]. NULL: the model has no such term.
- */
+/* keys, queries: [2 * arch.encoder.relative][heads * head_dim]; NULL: no such term. */
 pc_status pc__disentangled_set(pc__disentangled *relative, const pc__native *native, int32_t layer,
                                const float *keys, const float *queries);
-void pc__disentangled_free(const pc__native *native,
-                           pc__disentangled *relative); /* NULL does nothing */
-uint64_t pc__disentangled_bytes(const pc__native *native,
-                                const pc__disentangled *relative); /* 0 for NULL */
+/* NULL does nothing, and has 0 bytes. */
+void pc__disentangled_free(const pc__native *native, pc__disentangled *relative);
+uint64_t pc__disentangled_bytes(const pc__native *native, const pc__disentangled *relative);
 
 /* The row of a distance in the embedding: 0 to 2 * relative - 1. */
 int32_t pc__disentangled_row(const pc__encoder_config *config, int64_t distance);

@@ -22,9 +22,8 @@ typedef struct pc__token_row {
  * softmax for the lane: it multiplies the map with the values of the current hidden states. All
  * other layers compute attention. */
 typedef struct pc__lane_maps {
-    pc__map_shape
-        /* of given and recorded maps: the model's heads and order, the lane's tokens */
-        shape;
+    /* of given and recorded maps: the model's heads and order, the lane's tokens */
+    pc__map_shape shape;
     const void *const *given; /* [layers]; the array or an entry NULL: computed */
     /* [layers] memory for computed maps, pc__map_bytes(&shape) each; the array or an entry NULL:
      * not recorded */

@@ -135,7 +135,7 @@ pc_status pc__complete_keys(const pc_model *model, pc__kv *run, const float *inp
         work.slots[t] = t;
         work.rope_positions[t] = pc__kv_relative(run, t);
     }
-    PC__TRY(pc__native_rope(native, run->regime, &work.rope, &work.own_rope), done);
+    PC__TRY(pc__native_rope(native, run->rope_regime, &work.rope, &work.own_rope), done);
     for (int32_t l = 0; l < native->arch.layers; l++)
         if (!missing || missing[l])
             PC__TRY(complete_layer(&work, l, inputs + (size_t)l * each), done);

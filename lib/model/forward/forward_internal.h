@@ -35,23 +35,23 @@ typedef struct pc__forward_work {
     size_t logits_done; /* rows of pass->logits written so far */
     pc__plan *plan;
 
-    float *slab;         /* memory of all that follow */
-    float *x;            /* [hidden] residual stream */
-    float *h;            /* [hidden] normed input of a sublayer; result of the MLP */
-    float *y;            /* [hidden] result of the attention sublayer */
-    float *q;            /* [heads][k_dim] */
-    float *k, *v;        /* [kv_heads][k_dim], [kv_heads][v_dim] */
-    float *attended;     /* [heads][v_dim] map x values */
-    float *gate, *up;    /* [width of the widest MLP], or of all experts of a group */
-    pc__routes routes;   /* of the current layer with experts, as are these: */
-    float *shared_scale; /* [1] before the sigmoid */
-    float *expert_results,
-        *expert_sum;   /* [hidden] results of experts, a row an entry; their sum, a row a token */
-    float *narrow;     /* [embedding_dim] if embeddings are projected */
-    float *lse;        /* [heads], with trace or maps */
-    float *distances;  /* scratch of disentangled_attention.c; NULL before its first use */
-    float *conv_input; /* [hidden] input of the first layer, for the convolution */
-    float *neighbours; /* [hidden * encoder.conv] */
+    float *slab;           /* memory of all that follow */
+    float *x;              /* [hidden] residual stream */
+    float *h;              /* [hidden] normed input of a sublayer; result of the MLP */
+    float *y;              /* [hidden] result of the attention sublayer */
+    float *q;              /* [heads][k_dim] */
+    float *k, *v;          /* [kv_heads][k_dim], [kv_heads][v_dim] */
+    float *attended;       /* [heads][v_dim] map x values */
+    float *gate, *up;      /* [width of the widest MLP], or of all experts of a group */
+    pc__routes routes;     /* of the current layer with experts, as are these: */
+    float *shared_scale;   /* [1] before the sigmoid */
+    float *expert_results; /* [hidden] a row an entry */
+    float *expert_sum;     /* [hidden] a row a token */
+    float *narrow;         /* [embedding_dim] if embeddings are projected */
+    float *lse;            /* [heads], with trace or maps */
+    float *distances;      /* scratch of disentangled_attention.c; NULL before its first use */
+    float *conv_input;     /* [hidden] input of the first layer, for the convolution */
+    float *neighbours;     /* [hidden * encoder.conv] */
 
     pc__forward_maps_work maps; /* if pass->maps is set */
 
@@ -99,13 +99,13 @@ void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, c
 /* forward_trace.c: each does nothing without pass->trace, and needs all rows in one block. */
 pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
                          const float *rows); /* [row][hidden] */
-pc_status pc__trace_keys(const pc__forward_work *work,
-                         int32_t layer); /* work->k before rotation, and work->v */
+/* work->k before rotation, and work->v */
+pc_status pc__trace_keys(const pc__forward_work *work, int32_t layer);
 pc_status pc__trace_maps(const pc__forward_work *work, const pc__attn_layer *layer);
 void pc__trace_map(const pc__forward_work *work, int32_t layer, size_t lane, size_t tokens,
                    const float *map); /* [head][tokens][tokens] */
-pc_status pc__trace_heads(
-    const pc__forward_work *work); /* encoders: "pooled" and "logits" of each lane */
+/* encoders: "pooled" and "logits" of each lane */
+pc_status pc__trace_heads(const pc__forward_work *work);
 pc_status pc__trace_routes(const pc__forward_work *work, int32_t layer);
 
 #endif

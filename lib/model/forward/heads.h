@@ -8,8 +8,7 @@
 /* PC_POOL_…: `asked`; for PC_POOL_DEFAULT what the model's files say; else the last row for
  * decoders, the mean for encoders. */
 uint32_t pc__pool_of(const pc__native *native, uint32_t asked);
-/* out [dim] from rows [count][dim]; count >= 1; `pool` is not PC_POOL_DEFAULT. Sums are in double.
- */
+/* out [dim] from rows [count][dim]; count >= 1; `pool` is not PC_POOL_DEFAULT. Sums are double. */
 void pc__pool_rows(uint32_t pool, const float *rows, size_t count, size_t dim, float *out);
 /* Divides x by its length; zeros stay zeros. */
 void pc__normalize(float *x, size_t dim);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "model/load/positions.h"
 #include "model/forward/disentangled_attention.h"
 #include "model/model_states.h"
@@ -106,7 +106,7 @@ pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_
 {
     const pc__native *native = model->native;
     PC__TRY_RETURN(pc__kv_new(out, &native->context->mem, &native->shape, tokens));
-    (*out)->regime = pc__model_rope_regime(model, rope_regime_length ? rope_regime_length : 1);
+    (*out)->rope_regime = pc__model_rope_regime(model, rope_regime_length ? rope_regime_length : 1);
     return PC_OK;
 }
 
@@ -121,23 +121,23 @@ pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **
 {
     const pc__native *native = model->native;
     PC__TRY_RETURN(pc__kv_new_passing(out, &native->context->mem, &native->shape, tokens));
-    (*out)->regime = pc__model_rope_regime(model, tokens);
+    (*out)->rope_regime = pc__model_rope_regime(model, tokens);
     return PC_OK;
 }
 
 pc_status pc__model_keep(const pc_model *model, pc__kv **kv)
 {
     const pc__native *native = model->native;
-    pc__kv *kept;
+    pc__kv *converted;
     if (!native)
         return PC_OK;
     if ((*kv)->values_only)
         return has_no_keys();
-    if ((*kv)->shape.dtype == native->kept)
+    if ((*kv)->shape.dtype == native->segment_dtype)
         return PC_OK;
-    PC__TRY_RETURN(pc__kv_convert(&kept, native->context, *kv, native->kept));
+    PC__TRY_RETURN(pc__kv_convert(&converted, native->context, *kv, native->segment_dtype));
     pc__kv_unref(*kv);
-    *kv = kept;
+    *kv = converted;
     return PC_OK;
 }
 
@@ -151,7 +151,7 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
                                int64_t start, uint64_t regime)
 {
     if (!same_shape(&kv->shape, &native->shape, layers)
-        || (kv->shape.dtype != native->shape.dtype && kv->shape.dtype != native->kept))
+        || (kv->shape.dtype != native->shape.dtype && kv->shape.dtype != native->segment_dtype))
         return pc__fail(PC_ERR_MISMATCH,
                         "the segment has %d layers, %d K/V heads of %d (dtype %u), this model has "
                         "%d layers, %d K/V heads of %d (dtype %u)",
@@ -160,11 +160,11 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
                         native->shape.dtype);
     if (kv->values_only)
         return has_no_keys();
-    if (kv->regime != regime)
+    if (kv->rope_regime != regime)
         return pc__fail(PC_ERR_MISMATCH,
                         "the segment has RoPE regime %llu, this pass has %llu: give both the same "
                         "rope_regime_length",
-                        (unsigned long long)kv->regime, (unsigned long long)regime);
+                        (unsigned long long)kv->rope_regime, (unsigned long long)regime);
     if (native->arch.position_scheme == PC_POSITION_LEARNED && start != kv->origin)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s has learned positions: a segment computed at position %lld cannot be "
@@ -218,8 +218,9 @@ pc_status pc__model_run_read(const pc_model *model, const pc__kv *kv, int32_t la
     pc_status status;
     if (layer < 0 || layer >= native->arch.layers)
         return pc__fail(PC_ERR_INVALID, "layer %d: the model has %d", layer, native->arch.layers);
-    PC__TRY(pc__native_may_place(native, kv, layer + 1, k ? start : kv->origin, kv->regime), done);
-    PC__TRY(pc__native_rope(native, kv->regime, &rope, &own), done);
+    PC__TRY(pc__native_may_place(native, kv, layer + 1, k ? start : kv->origin, kv->rope_regime),
+            done);
+    PC__TRY(pc__native_rope(native, kv->rope_regime, &rope, &own), done);
     scratch = pc__calloc(&native->context->mem, heads * dims + 2 * (size_t)native->shape.k_dim,
                          sizeof *scratch);
     if (!scratch)

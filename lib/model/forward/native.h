@@ -64,11 +64,11 @@ struct pc__native {
     const pc__backend *backend;
     pc__arch arch; /* owns its LongRoPE factors */
     uint32_t compute;
-    pc__kv_shape shape; /* of runs that grow */
-    uint32_t kept;      /* number format of segments: that of runs, or I8 */
-    float scale;        /* of the scores */
-    float *slopes;      /* ALiBi, [heads]; else NULL */
-    pc__rope *rope;     /* NULL if there are several RoPE regimes: each pass makes its own */
+    pc__kv_shape shape;     /* of runs that grow */
+    uint32_t segment_dtype; /* number format of segments: that of runs, or I8 */
+    float scale;            /* of the scores */
+    float *slopes;          /* ALiBi, [heads]; else NULL */
+    pc__rope *rope;         /* NULL if there are several RoPE regimes: each pass makes its own */
     pc__embedding_table embedding;
     pc__embedding_table positions;        /* rows 0: positions are not learned */
     pc__linear *project_in, *project_out; /* OPT with narrow embeddings */

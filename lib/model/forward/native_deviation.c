@@ -65,7 +65,7 @@ static pc_status make_fresh_runs(deviation_work *c)
         const pc_span *at = &c->placements[p];
         const pc__kv *cached = at->segment;
         PC__TRY_RETURN(pc__kv_new(&c->fresh[p], &native->context->mem, &shape, at->hi - at->lo));
-        c->fresh[p]->regime = cached->regime;
+        c->fresh[p]->rope_regime = cached->rope_regime;
         c->fresh[p]->origin = at->start;
         for (uint32_t t = at->lo; t < at->hi; t++) {
             int64_t relative = pc__kv_relative(cached, t);
@@ -175,7 +175,7 @@ pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t 
     PC__TRY(reserve_deviation(&c), done);
     PC__TRY(make_fresh_runs(&c), done);
     order_tokens(&c, tokens, positions);
-    PC__TRY(compute_fresh(&c, ((const pc__kv *)placements[0].segment)->regime), done);
+    PC__TRY(compute_fresh(&c, ((const pc__kv *)placements[0].segment)->rope_regime), done);
     status = compare_states(&c, score);
 done:
     free_deviation(&c);

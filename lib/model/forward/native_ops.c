@@ -32,7 +32,7 @@ pc_status pc__native_check_placement(const pc__native *native, const pc_span *pl
     if (placement->lo > placement->hi || placement->hi > kv->tokens)
         return pc__fail(PC_ERR_INVALID, "the placement names tokens %u to %u, the segment has %zu",
                         placement->lo, placement->hi, kv->tokens);
-    return pc__native_may_place(native, kv, native->arch.layers, placement->start, kv->regime);
+    return pc__native_may_place(native, kv, native->arch.layers, placement->start, kv->rope_regime);
 }
 
 /* An encode call: the runs that it fills. The last run takes the tokens of no range. */
@@ -48,8 +48,7 @@ typedef struct encode_work {
     pc__pass_build build;
 } encode_work;
 
-/* About the most spans of one pass: in a text of many ranges, each row names the run of each range.
- */
+/* About the most spans of one pass: each row names the run of each range. */
 enum { SPANS_AT_ONCE = 1 << 18 };
 
 static pc_status check_encode_args(const pc__native *native, const pc_encode_args *args)
@@ -138,8 +137,8 @@ static pc_status encode_rows(encode_work *e, size_t first, size_t count)
     pass.rope_regime_length = e->length;
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;
-    pass.kv_layers = e->model->native->arch
-                         .layers; /* no logits are wanted: end at the last K and V */
+    /* no logits are wanted: end at the last K and V */
+    pass.kv_layers = e->model->native->arch.layers;
     return pc__forward(e->model, &pass);
 }
 
@@ -185,7 +184,7 @@ static void finish_encode(encode_work *e, pc_status status, void **segments)
     pc__build_free(&e->build);
 }
 
-pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segments)
+static pc_status encode_native(void *user, const pc_encode_args *args, void **segments)
 {
     encode_work e = {.model = user, .args = args};
     pc_status status;
@@ -212,7 +211,7 @@ done:
 const pc_model_ops pc__native_ops = {
     .struct_size = sizeof(pc_model_ops),
     .describe = describe_native,
-    .encode = pc__native_encode,
+    .encode = encode_native,
     .release = release_run,
     .size = size_run,
     .sequence_new = pc__native_sequence_new,

@@ -185,7 +185,7 @@ static pc_status need_tail(step_work *st, sequence *s, int64_t position, size_t 
     sequence_run fresh = {NULL, position, 0, UINT32_MAX, 1};
     uint64_t regime = pc__model_rope_regime(st->model, st->length);
     sequence_run *tail = s->tail == NONE ? NULL : &s->entries[s->tail];
-    if (tail && last_position(tail) < position && tail->kv->regime == regime) {
+    if (tail && last_position(tail) < position && tail->kv->rope_regime == regime) {
         if (!tail->kv->tokens) /* truncated to nothing, perhaps beyond its start */
             tail->start = tail->kv->origin = position;
         return PC_OK;
@@ -277,7 +277,7 @@ static pc_status check_step(const pc_step_args *args)
             return pc__fail(PC_ERR_INVALID, "step: row %zu wants logits, but args.logits is NULL",
                             i);
     if (args->visibility > PC_VISIBLE_ALL
-        || pc__unknown_bits(args->flags, PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
+        || args->flags & ~(uint32_t)(PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
         return pc__fail(PC_ERR_INVALID, "step: unknown visibility %u or flags %#x",
                         args->visibility, args->flags);
     return PC_OK;

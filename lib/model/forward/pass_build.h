@@ -17,9 +17,8 @@ typedef struct pc__pass_build {
 
 /* Room for `rows` rows. */
 pc_status pc__build_start(pc__pass_build *build, const pc_allocator *mem, size_t rows);
-void pc__build_row(pc__pass_build *build,
-                   /* starts the next row; there must be room */
-                   const pc__token_row *row);
+/* Starts the next row; there must be room. */
+void pc__build_row(pc__pass_build *build, const pc__token_row *row);
 /* Adds a span to the newest row. Empty spans (hi <= lo) are kept: add none unless the pass is
  * traced. */
 pc_status pc__build_span(pc__pass_build *build, const pc__kv *kv, int64_t start, size_t lo,

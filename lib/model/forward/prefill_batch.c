@@ -276,9 +276,8 @@ static pc_status run_batch(prefill_batch *b)
     pass.lane_first = b->lane_first;
     pass.lane_count = b->count;
     pass.final = b->final;
-    pass.maps = b->has_maps || b->no_lane_is_cut
-                    ? b->maps
-                    : NULL; /* a pass with maps, even empty ones, cuts no lane */
+    /* a pass with maps, even empty ones, cuts no lane */
+    pass.maps = b->has_maps || b->no_lane_is_cut ? b->maps : NULL;
     pass.choose_map = b->options->map_layers ? leader_map
                       : b->options->choose   ? choose_map_of
                                              : NULL;

@@ -1,7 +1,7 @@
 /* The table of tensor types, and their values as fp32. */
 #include "model/load/dequant.h"
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 
 static void from_f32(const uint8_t *in, size_t count, float *out)
 {
@@ -279,7 +279,7 @@ static void iq4_xs(const uint8_t *in, size_t count, float *out)
     }
 }
 
-static const pc__ttype_info types[] = {
+const pc__ttype_info pc__ttypes[] = {
     [PC__T_F32] = {"F32", 1, 4, from_f32, 0, {0}},
     [PC__T_F16] = {"F16", 1, 2, from_f16, 0, {0}},
     [PC__T_BF16] = {"BF16", 1, 2, from_bf16, 0, {0}},
@@ -303,29 +303,9 @@ static const pc__ttype_info types[] = {
     [PC__T_IQ4_XS] = {"IQ4_XS", 256, 136, iq4_xs, 1, {0}},
 };
 
-const pc__ttype_info *pc__ttype_info_of(pc__ttype type)
-{
-    return &types[type];
-}
-
-size_t pc__ttype_block(pc__ttype type)
-{
-    return types[type].block;
-}
-
-size_t pc__ttype_block_bytes(pc__ttype type)
-{
-    return types[type].block_bytes;
-}
-
-const char *pc__ttype_name(pc__ttype type)
-{
-    return types[type].name;
-}
-
 void pc__tensor_floats(const pc__tensor *tensor, uint64_t first, uint64_t count, float *out)
 {
-    const pc__ttype_info *info = &types[tensor->type];
+    const pc__ttype_info *info = &pc__ttypes[tensor->type];
     if (count)
         info->dequant(tensor->data + first / info->block * info->block_bytes,
                       (size_t)(count / info->block), out);

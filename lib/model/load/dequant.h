@@ -8,19 +8,6 @@
 #include "attn/half.h"
 #include "model/load/weights.h"
 
-/* Converts `count` blocks to count * (elements of a block) floats. */
-typedef void (*pc__dequant_fn)(const uint8_t *blocks, size_t count, float *out);
-
-/* A tensor type, and where the fp16 scales are in its block. */
-typedef struct pc__ttype_info {
-    const char *name;
-    size_t block, block_bytes;
-    pc__dequant_fn dequant;
-    uint32_t scales;     /* number of scales */
-    uint8_t scale_at[2]; /* byte offsets */
-} pc__ttype_info;
-const pc__ttype_info *pc__ttype_info_of(pc__ttype type);
-
 /* 6-bit scale and minimum of sub-block j of eight, from 12 bytes. */
 static inline void pc__k4_scale(const uint8_t *packed, int j, int *scale, int *minimum)
 {

@@ -87,7 +87,7 @@ pc__block_format pc__ttype_quantised(pc__ttype type)
 void pc__tensor_quantised_rows(const pc__tensor *tensor, uint64_t first, uint64_t count, uint8_t *q,
                                float *scale, float *minimum)
 {
-    size_t block = pc__ttype_block(tensor->type), bytes = pc__ttype_block_bytes(tensor->type);
+    size_t block = pc__ttypes[tensor->type].block, bytes = pc__ttypes[tensor->type].block_bytes;
     quantised_format_of(tensor->type)
         ->unpack(tensor->data + first / block * bytes, (size_t)(count / block), q, scale, minimum);
 }

@@ -196,10 +196,10 @@ static void shape_text(const pc__tensor *tensor, char *out, size_t size)
 static pc_status check_type(const pc__tensor_names *names, const pc__tensor *tensor, int single)
 {
     int is_integer = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
-    if (is_integer || (single && pc__ttype_block(tensor->type) != 1))
+    if (is_integer || (single && pc__ttypes[tensor->type].block != 1))
         return pc__fail(
             PC_ERR_UNSUPPORTED, "%s: tensor '%s' has type %s, which is not supported there",
-            pc__weights_path(names->weights), tensor->name, pc__ttype_name(tensor->type));
+            pc__weights_path(names->weights), tensor->name, pc__ttypes[tensor->type].name);
     return PC_OK;
 }
 
@@ -524,7 +524,7 @@ static pc_status provide_matrix(void *user, pc__tensor_role role, int32_t layer,
     pc_status status = pc__tensor_names_matrix(names, role, layer, rows, cols, source);
     *out = (pc__weight_source){.user = source, .rows = pc__source_rows};
     if (status >= 0 && !source->transposed && !source->mixed
-        && source->cols % pc__ttype_block(source->tensor->type) == 0) {
+        && source->cols % pc__ttypes[source->tensor->type].block == 0) {
         out->format = pc__ttype_quantised(source->tensor->type);
         out->quantised_rows = source_quantised_rows;
     }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "base/threads.h"
 #include "model/load/positions.h"
 #include "model/forward/disentangled_attention.h"
@@ -450,7 +450,7 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
     b.native->shape = (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim,
                                      arch->v_dim > 0 ? arch->v_dim : arch->head_dim,
                                      grows_as_kept ? options->kv : options->compute};
-    b.native->kept = options->kv == PC_DTYPE_I8 ? PC_DTYPE_I8 : b.native->shape.dtype;
+    b.native->segment_dtype = options->kv == PC_DTYPE_I8 ? PC_DTYPE_I8 : b.native->shape.dtype;
     memset(arch, 0, sizeof *arch);
     PC__TRY(bind_positions(&b), done);
     PC__TRY(bind_layers(&b), done);

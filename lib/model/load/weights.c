@@ -110,10 +110,10 @@ static int shape_elements(const uint64_t *shape, uint32_t rank, uint64_t *elemen
 
 int pc__tensor_size(const pc__tensor *tensor, uint64_t *bytes)
 {
-    uint64_t elements, block = pc__ttype_block(tensor->type),
+    uint64_t elements, block = pc__ttypes[tensor->type].block,
                        row = tensor->rank ? tensor->shape[tensor->rank - 1] : 1;
     if (row % block || !shape_elements(tensor->shape, tensor->rank, &elements))
         return 0;
-    return !__builtin_mul_overflow(elements / block, (uint64_t)pc__ttype_block_bytes(tensor->type),
+    return !__builtin_mul_overflow(elements / block, (uint64_t)pc__ttypes[tensor->type].block_bytes,
                                    bytes);
 }

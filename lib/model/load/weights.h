@@ -48,9 +48,16 @@ const pc__tensor *pc__weights_at(const pc__weights *weights, size_t index);
 const char *pc__weights_path(const pc__weights *weights);
 void pc__weights_free(pc__weights *weights); /* unmaps the files */
 
-size_t pc__ttype_block(pc__ttype type); /* elements of a block */
-size_t pc__ttype_block_bytes(pc__ttype type);
-const char *pc__ttype_name(pc__ttype type);
+/* A type, and where the fp16 scales are in its block. */
+typedef struct pc__ttype_info {
+    const char *name;
+    size_t block, block_bytes; /* elements and bytes of a block */
+    void (*dequant)(const uint8_t *blocks, size_t count, float *out);
+    uint32_t scales;     /* number of scales */
+    uint8_t scale_at[2]; /* byte offsets */
+} pc__ttype_info;
+extern const pc__ttype_info pc__ttypes[]; /* by pc__ttype */
+
 /* Converts elements [first, first + count) of the flat tensor, both multiples of the block, to
  * fp32. pc__tensor_check finds scales that are NaN or infinite. */
 void pc__tensor_floats(const pc__tensor *tensor, uint64_t first, uint64_t count, float *out);

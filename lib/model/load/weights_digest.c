@@ -1,9 +1,81 @@
-/* The digest of weights: BLAKE2b of pieces of fixed size, in parallel; then of names, types, shapes
- * and the pieces' digests, by name. Checks all numbers in the same pass over the data. */
-#include "base/threads.h"
-#include "model/load/weights.h"
-
+/* The check of weights and their digest, in one pass over the data: BLAKE2b of pieces of fixed
+ * size, in parallel; then of names, types, shapes and the pieces' digests, by name. */
+#include <float.h>
+#include <math.h>
 #include <string.h>
+
+#include "base/threads.h"
+#include "model/load/dequant.h"
+
+/* ------------------------------------------------------------------ the check */
+
+/* Index of the first number that is not finite in fp32; count: none. */
+static uint64_t find_f32(const uint8_t *data, uint64_t count)
+{
+    uint64_t i = 0;
+    uint32_t bits, bad;
+    while (i < count) {
+        uint64_t end = count - i > 4096 ? i + 4096 : count, first = i;
+        for (bad = 0; i < end; i++) {
+            memcpy(&bits, data + i * 4, 4);
+            bad |= (bits & 0x7f800000u) == 0x7f800000u;
+        }
+        for (i = bad ? first : end; i < end; i++) {
+            memcpy(&bits, data + i * 4, 4);
+            if ((bits & 0x7f800000u) == 0x7f800000u)
+                return i;
+        }
+    }
+    return count;
+}
+
+/* The same for 16-bit floats, `stride` bytes apart. */
+static uint64_t find_16(const uint8_t *data, uint64_t count, size_t stride, unsigned exponent)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if ((pc__load_u16(data + i * stride) & exponent) == exponent)
+            return i;
+    return count;
+}
+
+static uint64_t find_f64(const uint8_t *data, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        double value;
+        memcpy(&value, data + i * 8, 8);
+        if (!(fabs(value) <= (double)FLT_MAX))
+            return i;
+    }
+    return count;
+}
+
+/* A quantised value is finite if the scales of its block are: the largest, 65504 * 63 * 127, fits
+ * fp32. */
+pc_status pc__tensor_check(const pc__tensor *tensor, const char *path)
+{
+    const pc__ttype_info *info = &pc__ttypes[tensor->type];
+    uint64_t count = tensor->bytes / info->block_bytes, at = count, found;
+    if (tensor->type == PC__T_F32)
+        at = find_f32(tensor->data, count);
+    else if (tensor->type == PC__T_F16)
+        at = find_16(tensor->data, count, 2, 0x7c00);
+    else if (tensor->type == PC__T_BF16)
+        at = find_16(tensor->data, count, 2, 0x7f80);
+    else if (tensor->type == PC__T_F64)
+        at = find_f64(tensor->data, count);
+    for (uint32_t s = 0; s < info->scales; s++) {
+        found = find_16(tensor->data + info->scale_at[s], count, info->block_bytes, 0x7c00);
+        at = found < at ? found : at;
+    }
+    if (at < count)
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' (%s): %s element %llu is NaN or infinite",
+                        path, tensor->name, info->name,
+                        info->scales ? "the scale of" : "the value of",
+                        (unsigned long long)(at * info->block));
+    return PC_OK;
+}
+
+/* ------------------------------------------------------------------ the digest */
 
 /* Part of the definition of the digest. */
 static const uint64_t piece_bytes = UINT64_C(32) << 20;
@@ -61,7 +133,7 @@ static pc__id combine(const piece *pieces, size_t count, size_t tensors)
         const pc__tensor *tensor = pieces[i].tensor;
         if (pieces[i].first_of_tensor) {
             pc__digest_text(&digest, tensor->name);
-            pc__digest_text(&digest, pc__ttype_name(tensor->type));
+            pc__digest_text(&digest, pc__ttypes[tensor->type].name);
             pc__digest_u64(&digest, tensor->rank);
             for (uint32_t d = 0; d < tensor->rank; d++)
                 pc__digest_u64(&digest, tensor->shape[d]);

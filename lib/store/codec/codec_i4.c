@@ -14,11 +14,10 @@
  * [tokens][v_dim], rows padded with zeros to whole bytes; pairs: K [k_dim], V [tokens][groups]. */
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/kv_page.h"
 #include "base/fail.h"
-#include "store/codec/codec_pages.h"
-#include "store/codec/codec_planes.h"
+#include "store/codec/codec_internal.h"
 
 enum { HEAD = 4, FORM = 1, GROUP = 32, STEPS = 15 };
 #define MOST 0x1.fep127f /* largest finite bf16 */

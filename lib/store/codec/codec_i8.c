@@ -1,7 +1,7 @@
 /* PC_CODEC_I8: pages of PC_DTYPE_I8 (attn/kv.h), written as PC_CODEC_ZSTD writes such pages. */
 #include "attn/kv_page.h"
 #include "base/fail.h"
-#include "store/codec/codec_pages.h"
+#include "store/codec/codec_internal.h"
 
 /* The block in int8. 0: impossible. */
 static int as_i8(const pc_codec_block *block, pc__block_pages *pages, pc_codec_block *narrow)

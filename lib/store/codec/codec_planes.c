@@ -3,7 +3,7 @@
  * highest bit: a zstd frame follows, else plain bytes; other bits: how many bytes). Bytes after the
  * last whole value follow the last chunk. */
 #define ZSTD_STATIC_LINKING_ONLY /* custom memory, Huffman codes at negative levels */
-#include "store/codec/codec_planes.h"
+#include "store/codec/codec_internal.h"
 
 #include <string.h>
 #include <zstd.h>

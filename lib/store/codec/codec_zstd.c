@@ -1,4 +1,4 @@
-/* PC_CODEC_ZSTD: byte planes (store/codec/codec_planes.h) of a block, without the padding of its
+/* PC_CODEC_ZSTD: byte planes (codec_internal.h) of a block, without the padding of its
  * last page.
  *
  * Byte 0: bytes of a value (1, 2, 4). Byte 1: 1 if the last page is packed (pc__pack_last_page),
@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "store/codec/codec_pages.h"
-#include "store/codec/codec_planes.h"
+#include "store/codec/codec_internal.h"
 
 enum { HEAD = 4 };
 

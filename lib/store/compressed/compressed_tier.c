@@ -41,7 +41,7 @@ static pc__compressed_record *record_of(pc__eviction_item *item)
 /* --------------------------------------------------------------- lock and news */
 
 static void report_event(const compressed_tier *t, uint32_t kind, uint32_t reason,
-                         const pc__id *key, uint32_t tokens, uint64_t bytes, double seconds)
+                         const pc__id *key, size_t tokens, uint64_t bytes, double seconds)
 {
     pc__event_report(t->callbacks.event, t->callbacks.user, PC_TIER_COMPRESSED, kind, reason, key,
                      bytes, tokens, seconds);
@@ -131,7 +131,7 @@ static int evict_for(compressed_tier *t, uint64_t need, int32_t priority, const 
     ok = pc__eviction_pick_until(ev, NULL, priority, have + need - t->budget, &picked);
     pc__eviction_unhold(ev, parent_item);
     if (!ok)
-        pc__eviction_put_back_all(ev, &picked);
+        pc__eviction_put_back(ev, &picked);
     for (; picked; picked = picked->next_picked) {
         t->counts.evicted++;
         detach_record(t, record_of(picked), PC_EVENT_EVICT, PC_REASON_NONE, gone);
@@ -223,7 +223,6 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     s->source.borrow = borrow_source;
     s->source.close = close_source;
     s->source.bytes = r->bytes;
-    atomic_init(&s->source.timed_out, 0);
     s->tier = t;
     s->record = r;
     *out = &s->source;
@@ -361,7 +360,6 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     uint64_t bytes = 0;
     double begin = pc__now();
     pc_status status;
-    uint32_t tokens = image->tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)image->tokens;
     (void)deadline;
     *reason = PC_REASON_NONE;
     status = write_record(t, image, reason, &bytes);
@@ -369,12 +367,9 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     if (status != PC_OK) /* else it was counted when it was published */
         pc__count_put(&t->counts, status, *reason);
     unlock_tier(t, NULL);
-    if (status == PC_OK)
-        report_event(t, PC_EVENT_STORE, PC_REASON_NONE, &image->key, tokens, bytes,
-                     pc__now() - begin);
-    else if (status < 0 || *reason)
-        report_event(t, PC_EVENT_STORE_FAILED, *reason, &image->key, tokens, bytes,
-                     pc__now() - begin);
+    if (status <= PC_OK || *reason)
+        report_event(t, status == PC_OK ? PC_EVENT_STORE : PC_EVENT_STORE_FAILED, *reason,
+                     &image->key, image->tokens, bytes, pc__now() - begin);
     return status;
 }
 

@@ -108,7 +108,7 @@ static pc_status begin_draft(pc__disk *disk, const pc__image *image, uint64_t by
         status = make_file(disk, bytes, out);
     pc__disk_spare_drop(disk, &spare);
     if (status == PC_OK) {
-        pc__disk_lock_add(&disk->lock, bytes);
+        disk->lock.bytes += bytes;
         count_staging(disk, bytes, 0);
     }
     pc__disk_leave(disk);
@@ -222,7 +222,7 @@ static pc_status publish_draft(pc__disk *disk, draft *d, const pc__image *image,
         status = publish_file(disk, d, &record_name, bytes, &replaced);
     count_staging(disk, 0, d->reserved);
     if (status == PC_OK) {
-        pc__disk_lock_add(&disk->lock, bytes);
+        disk->lock.bytes += bytes;
         pc__disk_lock_subtract(&disk->lock, d->reserved + replaced);
         add_to_table(disk, &record_name, image, bytes);
         pc__disk_queue_event(disk, PC_EVENT_STORE, PC_REASON_NONE, &image->key, bytes,

@@ -148,8 +148,9 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
         pc__put_u64(out->data + AT_DATES + 8 * i, (uint64_t)dates[i]);
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
          e = pc__disk_table_next(table, e), at += ROW) {
-        pc__disk_facts facts;
-        pc__disk_table_facts(e, &facts);
+        pc__disk_facts facts = e->facts;
+        facts.uses = e->item.uses;
+        facts.log_uses = e->item.log_uses;
         write_row(out->data + at, &facts);
         e->saving_uses = e->unsaved_uses;
     }

@@ -108,10 +108,7 @@ int pc__disk_parse_name(const char *name, unsigned sub, pc__record_name *record_
 
 static void sub_name(unsigned sub, char name[3])
 {
-    static const char digits[] = "0123456789abcdef";
-    name[0] = digits[sub / 16 % 16];
-    name[1] = digits[sub % 16];
-    name[2] = 0;
+    snprintf(name, 3, "%02x", sub % 256);
 }
 
 static int open_folder(const pc__disk_root *root, const char *name, int make)
@@ -343,11 +340,6 @@ void pc__disk_lock_drop(pc__disk_lock *lock)
         lock->is_dirty = 0;
     }
     flock(lock->fd, LOCK_UN);
-}
-
-void pc__disk_lock_add(pc__disk_lock *lock, uint64_t bytes)
-{
-    lock->bytes += bytes;
 }
 
 void pc__disk_lock_subtract(pc__disk_lock *lock, uint64_t bytes)

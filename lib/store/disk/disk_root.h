@@ -77,7 +77,6 @@ pc_status pc__disk_lock_take(pc__disk_lock *lock, const pc__disk_root *root, dou
 pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__disk_root *root);
 /* Writes the new sum if there were changes, and unlocks. */
 void pc__disk_lock_drop(pc__disk_lock *lock);
-void pc__disk_lock_add(pc__disk_lock *lock, uint64_t bytes);
 void pc__disk_lock_subtract(pc__disk_lock *lock, uint64_t bytes);
 
 /* Traits of the file system of a folder, by the magic number of statfs(2). */

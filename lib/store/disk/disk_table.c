@@ -76,13 +76,6 @@ void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t no
         entry->facts.expires = pc__date_after(now, entry->facts.ttl);
 }
 
-void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts)
-{
-    *facts = entry->facts;
-    facts->uses = entry->item.uses;
-    facts->log_uses = entry->item.log_uses;
-}
-
 void pc__disk_table_free(pc__disk_table *table)
 {
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL), *next; e; e = next) {

@@ -58,7 +58,6 @@ void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry);
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now);
 /* Drops an entry that was evicted; its uses are remembered. */
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry);
-void pc__disk_table_facts(const pc__disk_entry *entry, pc__disk_facts *facts);
 /* From the image of a record. */
 void pc__disk_facts_of(pc__disk_facts *facts, const pc__record_name *record_name,
                        const pc__image *image, uint64_t bytes, int64_t last);

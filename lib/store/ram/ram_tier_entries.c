@@ -52,15 +52,13 @@ static uint64_t spare_tables(const pc__ram_tier *t)
 {
     uint64_t counted = t->eviction.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY)
                        + FEW_TABLES,
-             own_bytes = atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->own_bytes,
-                                              memory_order_relaxed);
+             own_bytes = atomic_load(&t->own_bytes);
     return own_bytes > counted ? own_bytes - counted : 0;
 }
 
 uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
 {
-    return atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->freeing, memory_order_acquire)
-           + spare_tables(t);
+    return atomic_load(&t->freeing) + spare_tables(t);
 }
 
 /* ------------------------------------------------- who holds the segments */
@@ -82,12 +80,12 @@ static void hold_entry(pc__ram_tier *t, pc__ram_entry *e)
     e->is_held = 1;
 }
 
-/* 1: we watch it now. Else the entry may be evicted once only keepers have it; the watcher counts
+/* 1: we watch it now. Else the entry may be evicted once only tiers have it; the watcher counts
  * its bytes. */
 static int poll_unwatched(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__segment_claim(e->segment, &t->releases, e)) {
-        pc__segment_unkeep(e->segment);
+        pc__segment_set_active(e->segment);
         e->is_unwatched = 0;
         hold_entry(t, e);
         watch_entry(t, e);
@@ -122,7 +120,7 @@ pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e)
     return segment;
 }
 
-/* Undoes watching or keeping, for an entry that goes. */
+/* For an entry that goes. */
 static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (e->is_unwatched) {
@@ -130,7 +128,7 @@ static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
         while (*at != e)
             at = &(*at)->next_unwatched;
         *at = e->next_unwatched;
-        pc__segment_unkeep(e->segment);
+        pc__segment_set_active(e->segment);
         return;
     }
     while (e->is_held && !pc__segment_unwatch(e->segment))
@@ -150,9 +148,8 @@ pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt)
     pc__ram_quota *quota = pc__ram_quota_find(t, salt);
     if (quota)
         return quota;
-    quota = pc__hash_table_reserve(&t->quotas, &t->mem) < 0 ? NULL
-                                                            : pc__calloc(&t->mem, 1, sizeof *quota);
-    if (!quota)
+    if (pc__hash_table_reserve(&t->quotas, &t->mem) < 0
+        || !(quota = pc__calloc(&t->mem, 1, sizeof *quota)))
         return NULL;
     quota->salt = *salt;
     pc__hash_table_add(&t->quotas, &quota->by_salt, pc__id_hash(salt));
@@ -184,12 +181,6 @@ void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ra
     e->gone = how;
     e->next = *gone;
     *gone = e;
-}
-
-void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e)
-{
-    if (e->ttl > 0)
-        pc__heap_add(&t->expiries, &e->expiry, 0, e->expires);
 }
 
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone)
@@ -230,11 +221,11 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
     e->ttl = desc->ttl > 0 ? desc->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);
     e->item.bytes = entry_bytes(segment->bytes, segment->tokens);
-    description = atomic_load_explicit(&segment->description, memory_order_acquire);
+    description = atomic_load(&segment->description);
     if (description)
-        e->item.bytes += sizeof *description
-                         + (description->relative ? segment->tokens * sizeof *description->relative
-                                                  : 0);
+        e->item.bytes += sizeof *description;
+    if (description && description->relative)
+        e->item.bytes += segment->tokens * sizeof *description->relative;
     return e;
 }
 
@@ -274,7 +265,7 @@ uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority
             || !pc__eviction_pick_until(ev, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
     if (reason)
-        pc__eviction_put_back_all(ev, picked);
+        pc__eviction_put_back(ev, picked);
     return reason;
 }
 
@@ -305,7 +296,7 @@ uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enoug
         freed += item->bytes;
         pc__ram_tier_detach(t, entry_of(item), PC_EVENT_EVICT, gone);
     }
-    pc__eviction_put_back_all(&t->eviction, &others);
+    pc__eviction_put_back(&t->eviction, &others);
     return freed;
 }
 
@@ -344,11 +335,11 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
         e->is_unwatched = 1;
         e->next_unwatched = t->unwatched;
         t->unwatched = e;
-        pc__segment_keep(e->segment);
+        pc__segment_set_passive(e->segment);
     }
     return PC_OK;
 fail:
-    pc__eviction_put_back_all(&t->eviction, &picked);
+    pc__eviction_put_back(&t->eviction, &picked);
     pc__ram_quota_drop_if_unused(t, e->quota);
     return status;
 }

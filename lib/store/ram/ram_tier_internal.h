@@ -71,7 +71,6 @@ pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt); /
 void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *quota);
 /* Removes the entry from all tables, into *gone; keeps its reference. */
 void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ram_entry **gone);
-void pc__ram_tier_after_unpin(pc__ram_tier *t, pc__ram_entry *e); /* its last pin is gone */
 /* Drops pins and entries whose time is over. Pinned entries wait for their last pin. */
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone);
 /* Picks the entries to evict for `need` bytes: PC_REASON_NONE; else why not, and picks none. */

@@ -4,7 +4,7 @@
  * application's memory released too early, twice or never; a slow tier that keeps the application
  * waiting for longer than computing takes; unchecked arguments; leaks after failed allocations. The
  * program starts itself as a second process. */
-#include "store/application_states.h"
+#include "store/raw_states.h"
 
 #include <promptcache/bench.h>
 #include <stdlib.h>
@@ -577,7 +577,6 @@ static void wiping(pc_context *context)
         CHECK((uintptr_t)blocks[b] % 64 == 0);
         memcpy(blocks[b], h.memory[b], (size_t)block_bytes[b]);
     }
-    CHECK_OK(pc__raw_payload.finish(context, &image, &payload));
     pc__raw_payload.zero_memory(context, payload);
     CHECK_INT(blocks[1][3], state(1, 3)); /* only when it goes */
     pc__raw_payload.release(context, payload);

@@ -1,10 +1,9 @@
-/* Keys, put and get for applications with their own runtime (application_states.h). */
-#include "store/application_states.h"
+/* The cache for applications that have their own runtime: keys, put and get of raw states. */
+#include "store/cache_internal.h"
 
 #include <string.h>
 
-#include "base/clock.h"
-#include "store/cache_internal.h"
+#include "store/raw_states.h"
 
 static pc__id to_id(const uint8_t *bytes)
 {
@@ -112,7 +111,8 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     return pc__cache_put(cache, &desc, segment->ops->describe ? &image : NULL, segment, NULL, NULL);
 }
 
-pc_status pc__segment_matches(const pc_segment *segment, const pc__image *want)
+/* PC_ERR_MISMATCH: the segment under this key is not what the application expects. */
+static pc_status check_segment(const pc_segment *segment, const pc__image *want)
 {
     pc_raw raw = PC_RAW_INIT;
     pc__image have;
@@ -179,7 +179,7 @@ static pc_status lookup_states(state_lookup *s, double started)
     s->reason = PC_REASON_FIRST_USE;
     if (status == PC_MISS && pc__cache_has_lower(s->cache))
         status = lookup_below(s, started);
-    if (status == PC_OK && pc__segment_matches(s->found, want) < 0) {
+    if (status == PC_OK && check_segment(s->found, want) < 0) {
         pc__segment_unref(s->found);
         s->found = NULL;
         s->reason = PC_REASON_FOREIGN;
@@ -217,8 +217,7 @@ pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
         pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), expect, "pc_raw"));
     PC__TRY_RETURN(pc__raw_image(&want, &r, 1, "pc_cache_get"));
     want.key = to_id(key);
-    for (size_t b = 0; b < r.block_count; b++)
-        s.bytes += r.block_bytes[b];
+    s.bytes = pc__image_bytes(&want);
     status = lookup_states(&s, started);
     if (status < 0)
         return status;
@@ -228,10 +227,7 @@ pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
     result.lossy = s.found ? s.found->lossy : 0;
     result.seconds = pc__now() - started;
     if (info)
-        status = pc__result_write(info, PC__V1_SIZE(pc_get_info, seconds), &result, sizeof result,
-                                  "pc_get_info")
-                         < 0
-                     ? PC_ERR_INVALID
-                     : status;
+        PC__TRY_RETURN(pc__result_write(info, PC__V1_SIZE(pc_get_info, seconds), &result,
+                                        sizeof result, "pc_get_info"));
     return status;
 }

@@ -1,9 +1,27 @@
-/* IEEE half precision as bits. */
+/* Numbers of 16 bits as bits: bf16, the upper half of an fp32, and IEEE half precision. */
 #ifndef PC_ATTN_HALF_H
 #define PC_ATTN_HALF_H
 
 #include <stdint.h>
 #include <string.h>
+
+/* rounded to nearest even */
+static inline uint16_t pc__bf16_from(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)((u >> 16) | 0x40u); /* keep a NaN a NaN */
+    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+static inline float pc__bf16_to(uint16_t h)
+{
+    uint32_t u = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
 
 /* fp16 to fp32, exact. Without branches, so that loops over it become vectors. Subnormal halves go
  * through a normal product, so that flush-to-zero mode does not change them. */

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/bf16.h"
 #include "attn/half.h"
 
 /* Bits of |x|, as an integer that grows with |x|; infinity counts as the largest finite number, NaN

@@ -1,4 +1,4 @@
-/* Packs and unpacks attention maps, and multiplies them with values on all threads. */
+/* Packs attention maps, and multiplies them with values on all threads. */
 #include "attn/map.h"
 
 #include <string.h>
@@ -75,29 +75,6 @@ void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out)
     for (size_t head = 0; head < (size_t)shape->heads; head++)
         for (size_t row = 0; row < shape->tokens; row++, dense += shape->tokens)
             pc__map_pack_row(shape, head, row, dense, out);
-}
-
-static void unpack_row(const pc__map_shape *shape, const void *map, size_t head, size_t row,
-                       float *to)
-{
-    size_t at = head * weights_per_head(shape) + pc__map_row_at(shape, row),
-           count = pc__map_row_keys(shape, row);
-    float scale = 0.0f;
-    if (shape->format == PC_MAP_U8)
-        memcpy(&scale, (const uint8_t *)map + scale_offset(shape, head, row), sizeof scale);
-    for (size_t i = 0; i < count; i++)
-        to[i] = shape->format == PC_MAP_F32   ? ((const float *)map)[at + i]
-                : shape->format == PC_MAP_F16 ? pc__half_to(((const uint16_t *)map)[at + i])
-                                              : scale * (float)((const uint8_t *)map)[at + i];
-    for (size_t i = count; i < shape->tokens; i++)
-        to[i] = 0.0f;
-}
-
-void pc__map_unpack(const pc__map_shape *shape, const void *map, float *dense)
-{
-    for (size_t head = 0; head < (size_t)shape->heads; head++)
-        for (size_t row = 0; row < shape->tokens; row++, dense += shape->tokens)
-            unpack_row(shape, map, head, row, dense);
 }
 
 /* Rows of a work item: of one head, or of several heads if maps are short. */

@@ -44,8 +44,6 @@ void pc__map_pack(const pc__map_shape *shape, const float *dense, void *out);
 /* One row: weights [pc__map_row_keys]. */
 void pc__map_pack_row(const pc__map_shape *shape, size_t head, size_t row, const float *weights,
                       void *out);
-/* zeros beyond a causal row */
-void pc__map_unpack(const pc__map_shape *shape, const void *map, float *dense);
 
 /* A lane of a forward pass with a given map. */
 typedef struct pc__map_lane {

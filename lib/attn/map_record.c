@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/kernels.h"
 #include "attn/map.h"
 #include "base/threads.h"

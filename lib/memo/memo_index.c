@@ -54,18 +54,12 @@ static int by_length(const void *a, const void *b)
 
 pc__index_kind pc__memo_index_kind(const pc_memo *memo, size_t count)
 {
-    switch (memo->options.index) {
-    case PC_INDEX_FLAT:
-        return PC__INDEX_FAISS_FLAT;
-    case PC_INDEX_HNSW:
+    static const pc__index_kind kinds[] = {[PC_INDEX_FLAT] = PC__INDEX_FAISS_FLAT,
+                                           [PC_INDEX_HNSW] = PC__INDEX_FAISS_HNSW,
+                                           [PC_INDEX_IVF] = PC__INDEX_FAISS_IVF};
+    if (memo->options.index == PC_INDEX_AUTO && count > SCANNED && pc__index_has_faiss())
         return PC__INDEX_FAISS_HNSW;
-    case PC_INDEX_IVF:
-        return PC__INDEX_FAISS_IVF;
-    default:
-        return memo->options.index == PC_INDEX_AUTO && count > SCANNED && pc__index_has_faiss()
-                   ? PC__INDEX_FAISS_HNSW
-                   : PC__INDEX_SCAN;
-    }
+    return kinds[memo->options.index]; /* else PC__INDEX_SCAN, which is 0 */
 }
 
 static pc_status new_index(const pc_memo *memo, size_t count, pc__index **out)

@@ -40,27 +40,22 @@ void pc__load_unref(pc__load *load)
 static uint32_t best_tier(pc_cache *cache, const pc__load_request *request,
                           double *expected_seconds, uint32_t *reason)
 {
-    uint32_t best = PC_TIER_NONE, refused;
+    const pc__id *key = &request->image->key;
+    uint32_t best = PC_TIER_NONE;
     for (uint32_t t = PC_TIER_COMPRESSED; t < PC_TIER_COUNT; t++) {
         pc__tier *tier = cache->tiers[t];
         uint64_t bytes = 0;
+        uint32_t refused = PC_REASON_NONE;
         double seconds;
-        if (!tier)
-            continue;
-        if (!tier->ops->may_have(tier, &request->image->key, &bytes)) {
-            refused = tier->ops->absence_reason
-                          ? tier->ops->absence_reason(tier, &request->image->key)
-                          : PC_REASON_NONE;
-            *reason = refused ? refused : *reason;
-            continue;
-        }
-        refused = cache->flags & PC_CACHE_ALWAYS_LOAD
-                      ? PC_REASON_NONE
-                      : pc__estimate_refusal(&cache->estimate, t, pc__now(), NULL);
-        if (refused) {
+        int there = tier && tier->ops->may_have(tier, key, &bytes);
+        if (tier && !there && tier->ops->absence_reason)
+            refused = tier->ops->absence_reason(tier, key);
+        if (there && !(cache->flags & PC_CACHE_ALWAYS_LOAD))
+            refused = pc__estimate_refusal(&cache->estimate, t, pc__now(), NULL);
+        if (refused)
             *reason = refused;
+        if (!there || refused)
             continue;
-        }
         seconds = pc__estimate_load(&cache->estimate, t, bytes ? bytes : request->bytes);
         if (best == PC_TIER_NONE || seconds < *expected_seconds) {
             best = t;
@@ -92,16 +87,7 @@ static void set_load_desc(pc__load *load, const pc__entry_desc *desc)
     pc__image *image = load->image;
     load->desc = *desc;
     load->desc.key = image->key;
-    if (desc->content) {
-        image->content = *desc->content;
-        image->has_content = 1;
-    }
-    if (desc->parent) {
-        image->parent = *desc->parent;
-        image->has_parent = 1;
-    }
-    if (desc->salt)
-        image->salt = *desc->salt;
+    pc__image_set_entry(image, &load->desc, &image->salt);
     load->desc.content = image->has_content ? &image->content : NULL;
     load->desc.parent = image->has_parent ? &image->parent : NULL;
     load->desc.salt = desc->salt ? &image->salt : NULL;
@@ -191,8 +177,6 @@ static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
     }
     load->job.run = run_load;
     atomic_init(&load->references, 1); /* the I/O thread's */
-    atomic_init(&load->done, 0);
-    atomic_init(&load->prefetch, 0);
     load->cache = cache;
     load->mem = request->mem ? *request->mem : *mem;
     load->image = image;
@@ -375,12 +359,12 @@ pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t
 
 int pc__load_is_done(const pc__load *load)
 {
-    return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) != 0;
+    return atomic_load(&load->done) != 0;
 }
 
 int pc__load_succeeded(const pc__load *load)
 {
-    return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) > 0;
+    return atomic_load(&load->done) > 0;
 }
 
 double pc__load_due(const pc__load *load)

@@ -237,10 +237,8 @@ static pc__eviction_siblings *join_siblings(pc__eviction *ev, pc__eviction_item 
 {
     pc__eviction_siblings *f = find_siblings(ev, &item->parent);
     if (!f) {
-        f = pc__hash_table_reserve(&ev->sibling_sets, &ev->mem) < 0
-                ? NULL
-                : pc__calloc(&ev->mem, 1, sizeof *f);
-        if (!f)
+        if (pc__hash_table_reserve(&ev->sibling_sets, &ev->mem) < 0
+            || !(f = pc__calloc(&ev->mem, 1, sizeof *f)))
             return NULL;
         f->id = item->parent;
         f->parent_item = pc__eviction_find(ev, &item->parent);
@@ -345,16 +343,12 @@ void pc__eviction_pick(pc__eviction *ev, pc__eviction_item *item)
     detach_from_parent(ev, item);
 }
 
-void pc__eviction_put_back(pc__eviction *ev, pc__eviction_item *item)
+void pc__eviction_put_back(pc__eviction *ev, pc__eviction_item **picked)
 {
-    attach_to_parent(ev, item);
-    add_candidate(ev, item);
-}
-
-void pc__eviction_put_back_all(pc__eviction *ev, pc__eviction_item **picked)
-{
-    for (; *picked; *picked = (*picked)->next_picked)
-        pc__eviction_put_back(ev, *picked);
+    for (; *picked; *picked = (*picked)->next_picked) {
+        attach_to_parent(ev, *picked);
+        add_candidate(ev, *picked);
+    }
 }
 
 int pc__eviction_pick_until(pc__eviction *ev, const pc__eviction_group *group, int32_t priority,

@@ -208,7 +208,6 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
     io->sweep_from = pc__now() + SWEEP_EVERY;
     io->sweep_by = pc__now() + SWEEP_LATEST;
     io->threads = threads + 1;
-    atomic_init(&io->ending, 0);
     pthread_mutex_init(&io->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -324,7 +323,7 @@ void pc__io_sweep_soon(pc__io *io)
 
 int pc__io_is_ending(const pc__io *io)
 {
-    return atomic_load_explicit(&((pc__io *)(uintptr_t)io)->ending, memory_order_relaxed);
+    return atomic_load(&io->ending);
 }
 
 uint32_t pc__io_threads(const pc__io *io)

@@ -20,13 +20,7 @@ pc_status pc__segment_new(pc_segment **out, const pc_allocator *mem, const pc__p
         memcpy(ids, token_ids, tokens * sizeof *ids);
     atomic_init(&segment->references, 1);
     segment->mem = *mem;
-    atomic_init(&segment->zero_memory, 0);
-    atomic_init(&segment->free_to_system, 0);
     atomic_init(&segment->tier, PC_TIER_RAM);
-    atomic_init(&segment->description, NULL);
-    atomic_init(&segment->visibility, NULL);
-    atomic_init(&segment->not_written, 0);
-    atomic_init(&segment->watcher, NULL);
     segment->ops = ops;
     segment->payload = payload;
     segment->owner = owner;
@@ -131,8 +125,7 @@ pc_status pc__segment_set_description(pc_segment *segment, const pc__image *imag
 
 const pc__id *pc__segment_visibility(const pc_segment *segment)
 {
-    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->visibility,
-                                memory_order_acquire);
+    return atomic_load(&segment->visibility);
 }
 
 pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *visibility)
@@ -187,8 +180,7 @@ void pc__segment_set_active(pc_segment *segment)
 
 int pc__segment_is_idle(const pc_segment *segment)
 {
-    return !has_others(atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references,
-                                            memory_order_acquire));
+    return !has_others(atomic_load(&segment->references));
 }
 
 int pc__segment_watch(pc_segment *segment)

@@ -1,5 +1,5 @@
-/* Catches: reading beyond the end of log or records; invalid offsets, sizes and compressed layers
- * that are accepted; a store that cannot go on with what it has accepted. Input: a byte (bit 0:
+/* Catches: reading beyond the end of log or records; invalid offsets, sizes and compressed
+ * layers that are accepted; a store that cannot use what it has accepted. Input: a byte (bit 0:
  * checksums stay as they are, else they are corrected, so that the reader gets further; bit 1:
  * opens a reader, else a writer, which then changes everything; bit 2: the input has the data
  * file's header, too), two bytes with the size of the log, the log, and the data from its first
@@ -101,12 +101,26 @@ static pc__map_store *open_store(int is_reader)
     return fuzz_ok(pc__map_store_open(&store, &fuzz_memory, folder, &options)) ? store : NULL;
 }
 
+static int count_one(void *count, const pc__map_record *record)
+{
+    (void)record;
+    ++*(size_t *)count;
+    return 0;
+}
+
+static size_t count_records(pc__map_store *store)
+{
+    size_t count = 0;
+    pc__map_store_each(store, count_one, &count);
+    return count;
+}
+
 static void check_balance(pc__map_store *store)
 {
     pc_memo_stats s;
     pc__map_store_get_stats(store, &s);
     FUZZ_CHECK(s.stored == s.live + s.evicted + s.removed + s.damaged
-               && s.live == pc__map_store_count(store));
+               && s.live == count_records(store));
 }
 
 typedef struct seen {
@@ -162,10 +176,10 @@ static void change_all(void)
     FUZZ_CHECK(status == PC_OK || (status == PC_ERR_LIMIT && id == -1)); /* no id is left */
     FUZZ_CHECK(pc__map_store_tidy(store) == PC_OK);
     read_all(store);
-    size_t count = pc__map_store_count(store);
+    size_t count = count_records(store);
     pc__map_store_free(store);
     store = open_store(0);
-    FUZZ_CHECK(store && pc__map_store_count(store) == count);
+    FUZZ_CHECK(store && count_records(store) == count);
     read_all(store);
     pc__map_store_get_stats(store, &s);
     FUZZ_CHECK(!s.damaged && s.live == count);

@@ -196,9 +196,9 @@ static void chains(void)
     CHECK_INT(least(&w), 4);
     pc__eviction_pick(&w, &side);
     CHECK_INT(least(&w), 2);
-    pc__eviction_put_back(&w, &c);
+    pc__eviction_put_back(&w, &(pc__eviction_item *){&c});
     CHECK_INT(least(&w), 3);
-    pc__eviction_put_back(&w, &side);
+    pc__eviction_put_back(&w, &(pc__eviction_item *){&side});
     CHECK_INT(least(&w), 3);
     pc__eviction_hold(&w, &side); /* and all that it saw */
     CHECK_INT(w.held_bytes, 30);

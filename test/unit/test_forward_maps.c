@@ -12,6 +12,7 @@
 #include "model/model_states.h"
 #include "random_model.h"
 #include "testing.h"
+#include "unpack_map.h"
 
 enum {
     LAYERS = 3,
@@ -214,7 +215,7 @@ static void recorded_and_reused(const pc_model *model, float limit)
     for (size_t i = 0; i < LANES; i++) {
         float *dense = malloc(HEADS * lengths[i] * lengths[i] * sizeof *dense);
         for (size_t l = 0; l < LAYERS; l++) {
-            pc__map_unpack(&source.maps[i].shape, source.record[i][l], dense);
+            unpack_map(&source.maps[i].shape, source.record[i][l], dense);
             for (size_t r = 0; r < HEADS * lengths[i]; r++) {
                 float sum = 0.0f;
                 for (size_t t = 0; t < lengths[i]; t++)

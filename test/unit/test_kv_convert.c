@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/bf16.h"
 #include "attn/half.h"
 #include "attn/kv.h"
 #include "testing.h"

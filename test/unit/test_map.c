@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "testing.h"
+#include "unpack_map.h"
 
 enum { MOST = 200, HEADS = 4, KV_HEADS = 2, V_DIM = 20, LANES = 3 };
 
@@ -52,7 +53,7 @@ static void packing(pc_test_rng *rng)
         pc__map_pack(&shape, dense, map);
         for (size_t k = bytes; k < bytes + 8; k++)
             CHECK(map[k] == 0xA5);
-        pc__map_unpack(&shape, map, back);
+        unpack_map(&shape, map, back);
         for (size_t r = 0; r < HEADS * n; r++) {
             float most = 0.0f, worst = 0.0f;
             for (size_t t = 0; t < n; t++)
@@ -124,7 +125,7 @@ static lane_of lane_new(pc_context *context, uint32_t format, uint32_t dtype, si
     l.dense = draw(&l.lane.shape, rng);
     l.map = malloc(pc__map_bytes(&l.lane.shape));
     pc__map_pack(&l.lane.shape, l.dense, l.map);
-    pc__map_unpack(&l.lane.shape, l.map, l.dense);
+    unpack_map(&l.lane.shape, l.map, l.dense);
     l.lane.map = l.map;
     l.lane.kv = run;
     return l;

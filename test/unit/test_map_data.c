@@ -264,7 +264,7 @@ static void test_crowd(void)
     size_t live = s.live;
     pc__map_store_free(c.store);
     c.store = open_store(folder, (pc__map_store_options){0});
-    CHECK_INT(pc__map_store_count(c.store), live);
+    CHECK_INT(maps_count(c.store), live);
     look_around(&c, c.store);
     CHECK_INT(atomic_load(&c.wrong), 0);
     pc__map_store_free(c.store);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "testing.h"
+#include "unpack_map.h"
 
 /* A map with random rows that sum to 1, and the same as dense numbers [head][row][tokens]. */
 typedef struct sample {
@@ -30,7 +31,7 @@ static sample sample_new(pc__map_shape shape, pc_test_rng *rng)
             row[k] /= sum;
     }
     pc__map_pack(&shape, s.dense, s.map);
-    pc__map_unpack(&shape, s.map, s.dense);
+    unpack_map(&shape, s.map, s.dense);
     return s;
 }
 

@@ -35,7 +35,7 @@ static void test_round(void)
     CHECK(maps_balance(store));
     pc__map_store_free(store);
     store = fresh(folder, (pc__map_store_options){0});
-    CHECK_INT(pc__map_store_count(store), 19);
+    CHECK_INT(maps_count(store), 19);
     for (uint32_t n = 0; n < 20; n++)
         CHECK_STATUS(maps_check(store, ids[n], n), n == 3 ? PC_MISS : PC_OK);
     int64_t id;

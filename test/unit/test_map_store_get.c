@@ -89,7 +89,7 @@ static void test_record_bits(int is_read_only, int step)
             continue;
         }
         CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.relaxed = 1}));
-        CHECK_INT(pc__map_store_count(store), 2); /* it stays removed */
+        CHECK_INT(maps_count(store), 2); /* it stays removed */
         pc__map_store_free(store);
     }
 }
@@ -155,7 +155,7 @@ static void test_short_log(void)
             CHECK_OK(maps_open(&store, folder, (pc__map_store_options){.relaxed = 1}));
             CHECK_OK(maps_check(store, id, 9));
         }
-        CHECK_INT(pc__map_store_count(store), left + (size_t)goes_on);
+        CHECK_INT(maps_count(store), left + (size_t)goes_on);
         for (size_t i = 0; i < RECORDS; i++)
             CHECK_STATUS(maps_check(store, ids[i], number_of((int)i)), i < left ? PC_OK
                                                                        : goes_on && ids[i] == id
@@ -190,7 +190,7 @@ static void test_short_data(void)
         }
         if (!CHECK_STATUS(status, PC_OK))
             continue;
-        size_t there = pc__map_store_count(store);
+        size_t there = maps_count(store);
         CHECK(there < RECORDS + (size_t)(length > size - 4096)
               && there >= (length > 4096 ? (length - 4096) / 4096 : 0) * (length < 3 * 4096));
         for (size_t i = 0; i < RECORDS; i++)

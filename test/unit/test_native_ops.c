@@ -77,9 +77,9 @@ static void cuts_and_placements(const pc_model *model)
     void *all = NULL, *parts[2] = {NULL, NULL}, *behind = NULL;
     count_up(positions, 7);
     pc_encode_args args = encoding(positions, &whole, 1);
-    CHECK_OK(pc__native_encode(model->user, &args, &all));
+    CHECK_OK(pc__native_ops.encode(model->user, &args, &all));
     args = encoding(positions, two, 2);
-    CHECK_OK(pc__native_encode(model->user, &args, parts));
+    CHECK_OK(pc__native_ops.encode(model->user, &args, parts));
     CHECK(apart(model, all, 7, 12, parts[0], 19, 0, 8) < 1e-5);
     CHECK(apart(model, all, 7, 2, parts[1], 9, 0, 5) < 1e-5);
     /* the last 8 tokens after the first 12 as a placement */
@@ -87,11 +87,11 @@ static void cuts_and_placements(const pc_model *model)
     pc_span before = {all, 7, 0, 12};
     pc_encode_args rest = {sizeof rest, ids + 12, positions + 12, 8,   &before, 1, &last,
                            1,           0,        NULL,           NULL};
-    CHECK_OK(pc__native_encode(model->user, &rest, &behind));
+    CHECK_OK(pc__native_ops.encode(model->user, &rest, &behind));
     CHECK(apart(model, all, 7, 12, behind, 19, 0, 8) < 1e-5);
     pc__kv_unref(behind);
     before.hi = 5; /* sees less: differs */
-    CHECK_OK(pc__native_encode(model->user, &rest, &behind));
+    CHECK_OK(pc__native_ops.encode(model->user, &rest, &behind));
     CHECK(apart(model, all, 7, 12, behind, 19, 0, 8) > 1e-3);
     pc__kv_unref(behind);
     for (int i = 0; i < 2; i++)
@@ -112,19 +112,19 @@ static void encode_refusals(const pc_model *model)
     int left = 2;
     count_up(positions, 0);
     pc_encode_args args = encoding(positions, bad, 2);
-    CHECK_STATUS(pc__native_encode(model->user, &args, out), PC_ERR_INVALID);
+    CHECK_STATUS(pc__native_ops.encode(model->user, &args, out), PC_ERR_INVALID);
     CHECK_ERROR_HAS("overlap");
     CHECK(!out[0] && !out[1]);
     args = encoding(positions, &beyond, 1);
-    CHECK_STATUS(pc__native_encode(model->user, &args, out), PC_ERR_INVALID);
+    CHECK_STATUS(pc__native_ops.encode(model->user, &args, out), PC_ERR_INVALID);
     args = encoding(positions, &whole, 1);
     args.cancelled = cancel;
     args.cancel_user = &left;
-    CHECK_STATUS(pc__native_encode(model->user, &args, out), PC_ERR_CANCELLED);
+    CHECK_STATUS(pc__native_ops.encode(model->user, &args, out), PC_ERR_CANCELLED);
     CHECK(!out[0]);
     positions[5] = positions[4];
     args = encoding(positions, &whole, 1);
-    CHECK_STATUS(pc__native_encode(model->user, &args, out), PC_ERR_INVALID);
+    CHECK_STATUS(pc__native_ops.encode(model->user, &args, out), PC_ERR_INVALID);
     CHECK_ERROR_HAS("token 5");
 }
 
@@ -211,7 +211,7 @@ static pc_status work(pc_context *context, float *logits)
     count_up(positions, 0);
     PC__TRY(make(&model, context, PC_POSITION_ROPE), done);
     pc_encode_args args = encoding(positions, two, 2);
-    PC__TRY(pc__native_encode(model->user, &args, segments), done);
+    PC__TRY(pc__native_ops.encode(model->user, &args, segments), done);
     pc_span at[2] = {{segments[0], 0, 0, 8}, {segments[1], 8, 0, 9}};
     PC__TRY(pc__native_sequence_new(model->user, &sequence), done);
     for (int i = 0; i < 2; i++)
@@ -290,7 +290,7 @@ static void learned(pc_context *context)
     count_up(positions, 4);
     CHECK_OK(make(&model, context, PC_POSITION_LEARNED));
     pc_encode_args args = encoding(positions, &whole, 1);
-    CHECK_OK(pc__native_encode(model->user, &args, &segment));
+    CHECK_OK(pc__native_ops.encode(model->user, &args, &segment));
     CHECK_OK(pc__native_sequence_new(model->user, &sequence));
     pc_span at = {segment, 5, 0, TOKENS};
     CHECK_STATUS(pc__native_attach(model->user, sequence, &at), PC_ERR_UNSUPPORTED);

@@ -258,7 +258,7 @@ static void many_salts(void)
     CHECK_OK(pc__schema_recipe(w.schema, PC_ENCODE_SINK, &recipe));
     CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, NULL, 0, &first));
     id = first->leaves[2];
-    for (int salt = 0; salt < 2 * PC__KEPT_KEYS; salt++) {
+    for (int salt = 0; salt < 2 * PC__KEY_TABLES; salt++) {
         pc_cache_options o = PC_CACHE_OPTIONS_INIT;
         pc_cache *cache = NULL;
         pc__unit_keys *a = NULL, *b = NULL;

@@ -1,7 +1,7 @@
 /* Catches: a prefetch that does not happen, that evicts what is used, or that changes an answer;
  * options of pc_schema_encode (pin, time to live) that have no effect; states of an application's
  * model that do not come back from a folder as they were. */
-#include "serve/schema_prefetch.h"
+#include "serve/unit_encode.h"
 
 #include <promptcache/bench.h>
 #include <time.h>

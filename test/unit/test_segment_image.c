@@ -95,7 +95,8 @@ static pc_status load(const pc_model *model, const pc__image *image, pc__kv **ou
         return status;
     for (size_t b = 0; b < image->block_count; b++)
         memcpy(blocks[b], image->blocks[b], (size_t)image->block_bytes[b]);
-    status = pc__model_payload(owner)->finish(owner, image, &payload);
+    if (pc__model_payload(owner)->finish)
+        status = pc__model_payload(owner)->finish(owner, image, &payload);
     if (status < 0)
         pc__model_payload(owner)->release(owner, payload);
     else
@@ -484,7 +485,7 @@ static void by_hand(pc_context *context)
     if (CHECK(toy_start(&w, NULL, 0, 0, NULL))) {
         segment = encode_toy(w.model);
         CHECK_STATUS(pc_segment_raw(segment, &raw), PC_ERR_UNSUPPORTED);
-        CHECK_ERROR_HAS("raw states are those of native models only");
+        CHECK_ERROR_HAS("the owner of this segment does not show its states");
         pc__segment_unref(segment);
     }
     toy_end(&w);

@@ -1,7 +1,6 @@
 /* Attention over pages in plain C, one row at a time: the reference. */
 #include <string.h>
 
-#include "attn/bf16.h"
 #include "attn/cpu/attend.h"
 #include "attn/half.h"
 

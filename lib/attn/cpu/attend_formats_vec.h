@@ -6,7 +6,7 @@
 #ifndef PC_ATTN_CPU_ATTEND_FORMATS_VEC_H
 #define PC_ATTN_CPU_ATTEND_FORMATS_VEC_H
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/softmax_vec.h"
 #include "attn/cpu/rows_switch.h"

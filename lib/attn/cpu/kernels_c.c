@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/cpu/kernels_internal.h"
 
 static void panel_f32(const pc__panel_task *task)

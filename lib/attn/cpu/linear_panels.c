@@ -3,7 +3,7 @@
  * run over the inputs in one fixed order, whatever the number of rows. */
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/cpu/panel_set.h"
 #include "base/threads.h"
 

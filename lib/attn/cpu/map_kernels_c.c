@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/bf16.h"
 #include "attn/cpu/attend.h"
 #include "attn/half.h"
 #include "attn/cpu/map_kernels.h"

@@ -5,7 +5,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "base/fail.h"
 
 #if DNNL_VERSION_MAJOR != 2 || DNNL_VERSION_MINOR < 6

@@ -170,12 +170,12 @@ struct Graph final : pc__faiss {
     }
     ~Graph() override
     {
-        drop_locks(0);
+        drop_locks();
     }
 
-    void drop_locks(size_t keep)
+    void drop_locks()
     {
-        for (; locks.size() > keep; locks.pop_back())
+        for (; !locks.empty(); locks.pop_back())
             omp_destroy_lock(&locks.back());
     }
     void need_locks(size_t n)
@@ -237,7 +237,7 @@ struct Graph final : pc__faiss {
                                     visited);
             }
         } catch (...) {
-            drop_locks(0); // the failed call holds one of them
+            drop_locks(); // the failed call holds one of them
             throw;
         }
     }

@@ -5,7 +5,7 @@
  * distances of the last two, because packages of FAISS are compiled for the oldest processor
  * (scan_kernels.h; test/kernel/test_index_recall.c).
  *
- * Exceptions end here. FAISS starts no threads: OpenMP is set to use one. Memory comes from
+ * Exceptions end here. FAISS starts no threads: no OpenMP region is entered. Memory comes from
  * operator new, not from the context's allocator. Positions count from 0 in the order of adding;
  * none is ever removed.
  *

@@ -42,20 +42,16 @@ static pc_status check_index_options(const pc__index_options *o)
     return PC_OK;
 }
 
-static int init_index_locks(pc__index *index)
+static void init_index_locks(pc__index *index)
 {
     pthread_rwlockattr_t attributes;
-    if (pthread_mutex_init(&index->writers, NULL))
-        return 0;
+    pthread_mutex_init(&index->writers, NULL);
     pthread_rwlockattr_init(&attributes);
 #ifdef __GLIBC__ /* else steady searches starve adding */
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 #endif
-    int bad = pthread_rwlock_init(&index->lock, &attributes);
+    pthread_rwlock_init(&index->lock, &attributes);
     pthread_rwlockattr_destroy(&attributes);
-    if (bad)
-        pthread_mutex_destroy(&index->writers);
-    return !bad;
 }
 
 pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__index_options *options)
@@ -70,16 +66,14 @@ pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__inde
     index->mem = mem;
     index->kind = options->kind;
     index->ops = options->kind == PC__INDEX_SCAN ? &pc__index_scan_ops : faiss_ops;
-    PC__TRY(index->ops->create(&index->impl, mem, options), failed);
-    if (init_index_locks(index)) {
-        *out = index;
-        return PC_OK;
+    status = index->ops->create(&index->impl, mem, options);
+    if (status < 0) {
+        pc__free(mem, index);
+        return status;
     }
-    index->ops->destroy(index->impl);
-    status = pc__fail(PC_ERR_NOMEM, "index: cannot make a lock");
-failed:
-    pc__free(mem, index);
-    return status;
+    init_index_locks(index);
+    *out = index;
+    return PC_OK;
 }
 
 void pc__index_free(pc__index *index)

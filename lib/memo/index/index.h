@@ -15,7 +15,7 @@
 
 enum { PC__FEATURE_DIM = 128, PC__NO_NEIGHBOUR = -1 };
 typedef enum pc__index_kind {
-    PC__INDEX_SCAN,       /* built in, exact; AVX-512, AVX2 or C */
+    PC__INDEX_SCAN = 0,   /* built in, exact; AVX-512, AVX2 or C */
     PC__INDEX_FAISS_FLAT, /* PC_ERR_UNSUPPORTED without FAISS, as the next two */
     PC__INDEX_FAISS_HNSW,
     PC__INDEX_FAISS_IVF

@@ -114,7 +114,7 @@ static pc_status faiss_add(pc__index_impl *impl, size_t count, const float *vect
         result = pc__faiss_add(f->faiss, count, vectors, text);
     for (size_t i = 0; i < count && !result; i++)
         pc__id_map_add(&impl->id_map, ids[i]);
-    /* After a failed call FAISS may have kept some of the vectors. */
+    /* After a failed call FAISS may have some of the vectors. */
     while (impl->id_map.count < pc__faiss_count(f->faiss))
         pc__id_map_add(&impl->id_map, -1);
     return result ? faiss_error(result, text) : PC_OK;
@@ -302,18 +302,19 @@ static pc_status faiss_read(pc__index_impl *impl, size_t count, const int64_t *i
     int32_t *words = pc__alloc(impl->id_map.mem, there * sizeof *words);
     if (!words)
         return PC_ERR_NOMEM;
+    pc_status status;
     pc__index_get_words(words, data + STRUCTURE_HEADER, there);
-    pc_status status = find_structure(f, count, data, words, there, &structure);
-    if (status >= 0)
-        status = pc__id_map_reserve(&impl->id_map, count);
-    int result = status < 0 || !count ? PC__FAISS_OK
-                                      : pc__faiss_import(f->faiss, count, rows, &structure, text);
+    PC__TRY(find_structure(f, count, data, words, there, &structure), done);
+    PC__TRY(pc__id_map_reserve(&impl->id_map, count), done);
+    int result = count ? pc__faiss_import(f->faiss, count, rows, &structure, text) : PC__FAISS_OK;
     if (result)
-        status = result == PC__FAISS_NOMEM ? faiss_error(result, text)
-                                           : pc__fail(PC_ERR_FORMAT, "%s", text);
-    for (size_t i = 0; i < count && status >= 0; i++)
+        PC__TRY(result == PC__FAISS_NOMEM ? faiss_error(result, text)
+                                          : pc__fail(PC_ERR_FORMAT, "%s", text),
+                done);
+    for (size_t i = 0; i < count; i++)
         pc__id_map_add(&impl->id_map, ids[i]);
     f->trained = (size_t)pc__get_u64(data);
+done:
     pc__free(impl->id_map.mem, words);
     return status;
 }

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/fail.h"
 #include "memo/index/index_ops.h"
 #include "memo/index/nearest.h"
 #include "memo/index/scan_kernels.h"
@@ -65,17 +66,15 @@ static pc_status reserve_blocks(scan_index *s, size_t more)
     const pc_allocator *mem = s->impl.id_map.mem;
     size_t need = blocks_needed(s->impl.id_map.count + more),
            bytes = s->impl.options.dim * PC__SCAN_BLOCK * sizeof(float);
-    pc_status status = pc__id_map_reserve(&s->impl.id_map, more);
-    if (status >= 0)
-        status = pc__grow(mem, (void **)&s->blocks, &s->block_capacity, need, sizeof *s->blocks);
-    while (status >= 0 && s->block_count < need) {
+    PC__TRY_RETURN(pc__id_map_reserve(&s->impl.id_map, more));
+    PC__TRY_RETURN(pc__grow(mem, (void **)&s->blocks, &s->block_capacity, need, sizeof *s->blocks));
+    for (; s->block_count < need; s->block_count++) {
         float *block = pc__alloc_aligned(mem, bytes, 64);
         if (!block)
-            status = PC_ERR_NOMEM;
-        else
-            s->blocks[s->block_count++] = memset(block, 0, bytes);
+            return PC_ERR_NOMEM;
+        s->blocks[s->block_count] = memset(block, 0, bytes);
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status scan_add(pc__index_impl *impl, size_t count, const float *vectors,

@@ -122,10 +122,9 @@ void pc__map_data_release(pc__map_data *data, pc__mapped_data *view)
 
 pc_status pc__map_data_claim(pc__map_data *data, const pc__map_log_entry *entry)
 {
-    pc_status status = pc__map_space_reserve(&data->space, data->mem);
-    if (status == PC_OK)
-        pc__map_space_claim(&data->space, entry->at, pc__map_extent(entry));
-    return status;
+    PC__TRY_RETURN(pc__map_space_reserve(&data->space, data->mem));
+    pc__map_space_claim(&data->space, entry->at, pc__map_extent(entry));
+    return PC_OK;
 }
 
 static uint64_t occupied(const pc__map_data *data)

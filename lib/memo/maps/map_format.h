@@ -78,6 +78,7 @@ void pc__map_log_header_put(const pc__map_log_header *header, uint8_t out[PC__MA
 /* PC_ERR_FORMAT, PC_ERR_UNSUPPORTED (a later version). The text begins with `where`. */
 pc_status pc__map_log_header_get(const uint8_t *data, size_t size, const char *where,
                                  pc__map_log_header *out);
+int pc__map_signature_valid(const pc__map_signature *signature);
 /* PC_ERR_MISMATCH: the text names the difference. */
 pc_status pc__map_signature_check(const pc__map_signature *there, const pc__map_signature *wanted,
                                   const char *where);

@@ -99,24 +99,49 @@ void pc__map_store_free_item(pc__map_store *store, pc__map_item *item)
     pc__free(&store->mem, item);
 }
 
-pc_status pc__map_store_commit(pc__map_store *store, pc__map_item *item, int is_new)
+/* Enters a record that was written into log and table. */
+static pc_status commit_record(pc__map_store *store, pc__map_item *item, const pc__map_item *old)
 {
     pc__map_item *replaced;
     pc_status status;
     pthread_mutex_lock(&store->guard);
-    status = pc__map_table_reserve(&store->table, 1);
+    status = old && old->is_gone ? PC_MISS : pc__map_table_reserve(&store->table, 1);
+    if (old) {
+        item->entry.log_uses = old->entry.log_uses;
+        item->entry.used = old->entry.used;
+        item->entry.clock = store->table.clock;
+        item->last = old->last;
+        item->gets = old->gets;
+    }
     pthread_mutex_unlock(&store->guard);
-    if (status >= 0)
+    if (status == PC_OK)
         status = append_entry(store, &item->entry);
-    if (status < 0)
+    if (status != PC_OK)
         return status;
     pthread_mutex_lock(&store->guard);
     replaced = pc__map_table_put(&store->table, item);
     if (replaced && !replaced->holds)
         pc__map_store_free_item(store, replaced);
-    store->counts.stored += is_new ? 1 : 0;
+    store->counts.stored += !old;
     pthread_mutex_unlock(&store->guard);
     return PC_OK;
+}
+
+pc_status pc__map_store_write(pc__map_store *store, pc__map_item *item,
+                              const pc__map_record_parts *parts, uint64_t extent,
+                              const pc__map_item *old)
+{
+    pc_status status = pc__map_data_write(&store->data, &item->entry, parts,
+                                          !store->options.relaxed);
+    pc__map_data_unlock(&store->data, item->entry.at, extent);
+    if (status == PC_OK) {
+        pthread_mutex_lock(&store->work);
+        status = commit_record(store, item, old);
+        pthread_mutex_unlock(&store->work);
+    }
+    if (status != PC_OK)
+        pc__map_data_free(&store->data, item->entry.at, extent);
+    return status;
 }
 
 static void take_out_item(pc__map_store *store, pc__map_item *item, pc__map_removal why)
@@ -172,16 +197,6 @@ void pc__map_store_free(pc__map_store *store)
     pthread_mutex_destroy(&store->work);
     pthread_mutex_destroy(&store->guard);
     pc__free(&mem, store);
-}
-
-size_t pc__map_store_count(const pc__map_store *store)
-{
-    pthread_mutex_t *guard = (pthread_mutex_t *)(uintptr_t)&store->guard;
-    size_t count;
-    pthread_mutex_lock(guard);
-    count = store->table.live;
-    pthread_mutex_unlock(guard);
-    return count;
 }
 
 void pc__map_store_each(pc__map_store *store,

@@ -47,7 +47,7 @@ typedef struct pc__map_record {
     int64_t id;       /* ascending; never given out twice */
     pc__id tokens_id; /* digest of the prompt's tokens (and types) */
     uint32_t tokens;
-    /* Bytes that the memo keeps beside the maps: the pooled input, and outputs. */
+    /* Bytes that the memo stores beside the maps: the pooled input, and outputs. */
     size_t metadata_size;
     uint64_t bytes; /* in the data file */
     uint64_t used;  /* calls of pc__map_store_get in this process */
@@ -57,7 +57,6 @@ typedef struct pc__map_store pc__map_store;
 pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const char *folder,
                              const pc__map_store_options *options);
 void pc__map_store_free(pc__map_store *store); /* maps were released before; NULL does nothing */
-size_t pc__map_store_count(const pc__map_store *store);
 /* Visits all records by ascending id, until `visit` returns non-zero. It is called without the
  * store's lock. */
 void pc__map_store_each(pc__map_store *store,

@@ -36,14 +36,11 @@ static pc_status evict_one(pc__map_store *store, victims *v)
 {
     pc__map_item *item;
     int64_t id;
-    pc_status status = pc__grow(v->mem, (void **)&v->ids, &v->capacity, v->count + 1,
-                                sizeof *v->ids);
+    pc_status status;
+    PC__TRY_RETURN(pc__grow(v->mem, (void **)&v->ids, &v->capacity, v->count + 1, sizeof *v->ids));
     do {
-        if (status >= 0)
-            status = pc__grow(v->mem, (void **)&v->in_use, &v->in_use_capacity, v->in_use_count + 1,
-                              sizeof *v->in_use);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__grow(v->mem, (void **)&v->in_use, &v->in_use_capacity,
+                                v->in_use_count + 1, sizeof *v->in_use));
         item = pick_victim(store, v);
     } while (!item && v->in_use_count == v->in_use_capacity);
     if (!item)
@@ -137,52 +134,38 @@ static pc_status check_record(const pc__map_store *store, const pc__map_log_entr
     return PC_OK;
 }
 
-static pc_status add_record(pc__map_store *store, pc__map_item *item,
-                            const pc__map_record_parts *parts, victims *v, int64_t *id)
-{
-    uint64_t extent = pc__map_round_up(parts->layout->bytes, PC__MAPS_PAGE);
-    pc_status status = place_record(store, extent, v, &item->entry);
-    if (status != PC_OK)
-        return status;
-    *id = item->entry.id;
-    status = pc__map_data_write(&store->data, &item->entry, parts, !store->options.relaxed);
-    pc__map_data_unlock(&store->data, item->entry.at, extent);
-    if (status == PC_OK) {
-        item->last = pc__now();
-        item->entry.used = pc__now_date();
-        pthread_mutex_lock(&store->work);
-        status = pc__map_store_commit(store, item, 1);
-        pthread_mutex_unlock(&store->work);
-    }
-    if (status < 0) {
-        pc__map_data_free(&store->data, item->entry.at, extent);
-        *id = -1;
-    }
-    return status;
-}
-
 pc_status pc__map_store_add(pc__map_store *store, const pc__id *tokens_id, uint32_t tokens,
                             const void *metadata, size_t metadata_size, const void *const *maps,
                             int64_t *id, void (*evicted)(void *user, int64_t id), void *user)
 {
-    pc__map_layout layout;
+    pc__map_layout layout = {0};
     pc__map_record_parts parts = {&layout, store->options.signature.layers, metadata, maps, NULL};
     victims v = {.mem = &store->mem};
     pc__map_item *item = pc__calloc(&store->mem, 1, sizeof *item);
-    pc_status status = PC_ERR_NOMEM;
+    uint64_t extent;
+    pc_status status;
     *id = -1;
     if (!item)
-        return status;
+        return PC_ERR_NOMEM;
     item->entry = (pc__map_log_entry){
         .kind = PC__MAPS_STORED,
         .tokens = tokens,
         .metadata = metadata_size < UINT32_MAX ? (uint32_t)metadata_size : UINT32_MAX,
         .tokens_id = *tokens_id};
     status = check_record(store, &item->entry, metadata, maps, &layout);
+    extent = pc__map_round_up(layout.bytes, PC__MAPS_PAGE);
     if (status == PC_OK)
-        status = add_record(store, item, &parts, &v, id);
-    if (status != PC_OK)
+        status = place_record(store, extent, &v, &item->entry);
+    if (status == PC_OK) {
+        item->last = pc__now();
+        item->entry.used = pc__now_date();
+        *id = item->entry.id;
+        status = pc__map_store_write(store, item, &parts, extent, NULL);
+    }
+    if (status != PC_OK) {
         pc__free(&store->mem, item);
+        *id = -1;
+    }
     for (size_t i = 0; i < v.count && evicted; i++)
         evicted(user, v.ids[i]);
     pc__free(&store->mem, v.ids);

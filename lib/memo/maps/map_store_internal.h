@@ -39,16 +39,19 @@ static inline uint64_t pc__map_store_spare(const pc__map_store *store)
     return store->options.cold_seconds > 0 ? store->options.budget_bytes / 64 : 0;
 }
 
-/* ---- map_store.c; all but the last under `work` */
+/* ---- map_store.c; the first two under `work` */
 /* Writes the log anew. */
 pc_status pc__map_store_save_log(pc__map_store *store);
-/* Enters a record that was written into log and table, in place of one of the same id. An error
- * leaves the item and its extent to the caller. */
-pc_status pc__map_store_commit(pc__map_store *store, pc__map_item *item, int is_new);
 /* PC_MISS: there is no such record. */
 pc_status pc__map_store_drop(pc__map_store *store, int64_t id, pc__map_removal why);
 /* Frees an item that is gone and held by nobody, with its extent. Under `guard`. */
 void pc__map_store_free_item(pc__map_store *store, pc__map_item *item);
+/* Writes a record into the locked extent at item->entry.at, and enters it into log and table; in
+ * place of its other form `old`, whose uses it takes over, unless that is NULL. PC_MISS: `old` is
+ * gone by now. An error leaves the item to the caller; the extent comes back. */
+pc_status pc__map_store_write(pc__map_store *store, pc__map_item *item,
+                              const pc__map_record_parts *parts, uint64_t extent,
+                              const pc__map_item *old);
 
 /* ---- map_store_get.c */
 enum {

@@ -130,27 +130,11 @@ static int by_id(const void *a, const void *b)
                           : (x->index > y->index) - (x->index < y->index);
 }
 
-static int is_sorted(const opening *o)
-{
-    for (size_t i = 1; i < o->count; i++)
-        if (by_id(&o->rows[i - 1], &o->rows[i]) > 0)
-            return 0;
-    return 1;
-}
-
 /* Never written to: the file was made longer when the machine crashed. */
 static int is_blank_entry(const uint8_t *entry)
 {
     static const uint8_t zeros[PC__MAPS_ENTRY];
     return !memcmp(entry, zeros, sizeof zeros);
-}
-
-/* Entries that the mark counts and that are not among the `seen` ones. */
-static uint64_t count_cut_off(const opening *o, uint64_t seen)
-{
-    return o->mark.generation == o->store->generation && o->mark.entries > seen
-               ? o->mark.entries - seen
-               : 0;
 }
 
 /* A damaged entry counts as a lost record, and so does one that was cut off. An incomplete entry at
@@ -159,6 +143,7 @@ static pc_status read_log_entries(opening *o)
 {
     pc__map_store *store = o->store;
     size_t entries = (o->size - PC__MAPS_LOG_HEADER) / PC__MAPS_ENTRY, last = 0, seen = entries;
+    int is_sorted = 1;
     o->rows = pc__alloc(&store->mem, (entries + 1) * sizeof *o->rows);
     if (!o->rows)
         return PC_ERR_NOMEM;
@@ -167,17 +152,20 @@ static pc_status read_log_entries(opening *o)
         if (!pc__map_log_entry_get(entry_at(o, i), &store->options.signature, &e))
             continue;
         last = i + 1;
+        is_sorted &= !o->count || o->rows[o->count - 1].id <= e.id;
         o->rows[o->count++] = (log_row){e.id, i};
         store->next_id = e.id >= store->next_id ? e.id + 1 : store->next_id;
         store->table.clock = e.clock > store->table.clock ? e.clock : store->table.clock;
     }
     while (seen > last && is_blank_entry(entry_at(o, seen - 1)))
         seen--;
-    o->bad = seen - o->count + (size_t)count_cut_off(o, seen);
+    o->bad = seen - o->count;
+    if (o->mark.generation == store->generation && o->mark.entries > seen)
+        o->bad += (size_t)o->mark.entries - seen; /* cut off */
     store->log.end = PC__MAPS_LOG_HEADER + last * PC__MAPS_ENTRY;
     store->log.entries = last;
     pc__map_data_count_log(&store->data, store->log.end);
-    if (!is_sorted(o))
+    if (!is_sorted)
         qsort(o->rows, o->count, sizeof *o->rows, by_id);
     return PC_OK;
 }
@@ -298,8 +286,7 @@ static pc_status check_store_options(const char *folder, const pc__map_store_opt
     const pc__map_signature *signature = &options->signature;
     if (options->create && options->read_only)
         return pc__fail(PC_ERR_INVALID, "%s: a new store cannot be opened read-only", folder);
-    if (signature->layers < 1 || signature->layers > 65536 || signature->heads < 1
-        || signature->heads > 65536 || signature->format > PC_MAP_U8)
+    if (!pc__map_signature_valid(signature))
         return pc__fail(PC_ERR_INVALID, "%s: %d layers, %d heads or map format %u is not valid",
                         folder, (int)signature->layers, (int)signature->heads,
                         (unsigned)signature->format);

@@ -1,5 +1,7 @@
 /* Tidying, which the application calls when it has time: compresses cold records, decompresses
  * those that are used again, gives free room back to the system, and writes the log anew. */
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/fail.h"
 #include "memo/maps/map_compress.h"
@@ -72,26 +74,6 @@ static uint64_t new_extent(const rewrite *r)
     return pc__map_round_up(bytes, PC__MAPS_PAGE);
 }
 
-/* Enters the new form in place of the old one. PC_MISS: the record is gone by now. */
-static pc_status commit_rewritten(rewrite *r)
-{
-    pc__map_store *store = r->store;
-    pc_status status;
-    pthread_mutex_lock(&store->work);
-    pthread_mutex_lock(&store->guard);
-    status = r->old.item->is_gone ? PC_MISS : PC_OK;
-    r->item->entry.log_uses = r->old.item->entry.log_uses;
-    r->item->entry.used = r->old.item->entry.used;
-    r->item->entry.clock = store->table.clock;
-    r->item->last = r->old.item->last;
-    r->item->gets = r->old.item->gets;
-    pthread_mutex_unlock(&store->guard);
-    if (status == PC_OK)
-        status = pc__map_store_commit(store, r->item, 0);
-    pthread_mutex_unlock(&store->work);
-    return status;
-}
-
 /* PC_MISS: there is no room, or the record is gone by now. */
 static pc_status store_rewritten(rewrite *r, uint64_t extent)
 {
@@ -107,14 +89,9 @@ static pc_status store_rewritten(rewrite *r, uint64_t extent)
     pthread_mutex_unlock(&store->work);
     if (status != PC_OK)
         return status;
-    status = pc__map_data_write(&store->data, &r->item->entry, &parts, !store->options.relaxed);
-    pc__map_data_unlock(&store->data, r->item->entry.at, extent);
-    if (status == PC_OK)
-        status = commit_rewritten(r);
+    status = pc__map_store_write(store, r->item, &parts, extent, r->old.item);
     if (status == PC_OK)
         r->item = NULL;
-    else
-        pc__map_data_free(&store->data, r->item->entry.at, extent);
     return status;
 }
 
@@ -125,13 +102,11 @@ static pc_status change_form(rewrite *r)
     int was_compressed = (old->flags & PC__MAPS_COMPRESSED) != 0;
     pc__maps maps = {0};
     uint64_t extent;
-    pc_status status = PC_OK;
-    if (was_compressed)
-        status = pc__map_store_borrow(store, old->id, 0, &maps);
-    else
+    pc_status status;
+    if (!was_compressed)
         status = compress_layers(r);
-    for (int32_t i = 0; i < layers_of(store) && was_compressed && status == PC_OK; i++)
-        r->maps[i] = maps.layer[i];
+    else if ((status = pc__map_store_borrow(store, old->id, 0, &maps)) == PC_OK)
+        memcpy(r->maps, maps.layer, (size_t)layers_of(store) * sizeof *r->maps);
     extent = status == PC_OK ? new_extent(r) : 0;
     if (status == PC_OK && !was_compressed && extent >= pc__map_extent(old)) {
         pthread_mutex_lock(&store->guard);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "model/load/positions.h"
 #include "model/forward/disentangled_attention.h"
 #include "model/model_states.h"

@@ -184,7 +184,7 @@ static void finish_encode(encode_work *e, pc_status status, void **segments)
     pc__build_free(&e->build);
 }
 
-pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segments)
+static pc_status encode_native(void *user, const pc_encode_args *args, void **segments)
 {
     encode_work e = {.model = user, .args = args};
     pc_status status;
@@ -211,7 +211,7 @@ done:
 const pc_model_ops pc__native_ops = {
     .struct_size = sizeof(pc_model_ops),
     .describe = describe_native,
-    .encode = pc__native_encode,
+    .encode = encode_native,
     .release = release_run,
     .size = size_run,
     .sequence_new = pc__native_sequence_new,

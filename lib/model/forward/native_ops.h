@@ -5,8 +5,6 @@
 
 #include "model/forward/native.h"
 
-pc_status pc__native_encode(void *user, const pc_encode_args *args, void **segments);
-
 pc_status pc__native_sequence_new(void *user, void **sequence);
 pc_status pc__native_attach(void *user, void *sequence, const pc_span *placement);
 pc_status pc__native_fork(void *user, void *sequence, void **copy);

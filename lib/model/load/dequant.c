@@ -1,7 +1,7 @@
 /* The table of tensor types, and their values as fp32. */
 #include "model/load/dequant.h"
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 
 static void from_f32(const uint8_t *in, size_t count, float *out)
 {

@@ -29,9 +29,7 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
     if (out->kv > PC_DTYPE_I8)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_model_options: kv is %u, which is not F32, BF16, F16 or I8", out->kv);
-    if (pc__unknown_bits(out->flags, PC_MODEL_VOCAB_ONLY))
-        return pc__fail(PC_ERR_INVALID, "pc_model_options: unknown flags %#llx",
-                        (unsigned long long)out->flags);
+    PC__TRY_RETURN(pc__check_flags("pc_model_options", out->flags, PC_MODEL_VOCAB_ONLY));
     if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32
         && out->compute != PC_DTYPE_BF16 && out->compute != PC_DTYPE_I8)
         return pc__fail(PC_ERR_UNSUPPORTED,

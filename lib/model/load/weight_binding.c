@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "base/threads.h"
 #include "model/load/positions.h"
 #include "model/forward/disentangled_attention.h"

@@ -14,7 +14,7 @@
  * [tokens][v_dim], rows padded with zeros to whole bytes; pairs: K [k_dim], V [tokens][groups]. */
 #include <string.h>
 
-#include "attn/bf16.h"
+#include "attn/half.h"
 #include "attn/kv_page.h"
 #include "base/fail.h"
 #include "store/codec/codec_internal.h"

@@ -34,10 +34,8 @@ typedef struct page_form {
 
 static page_form form_of(const pc__block_pages *p)
 {
-    size_t by = p->shape.dtype == PC_DTYPE_F32 ? 1
-                : p->shape.dtype == PC_DTYPE_I8
-                    ? 4
-                    : 2; /* dimensions of K, or tokens of V, that are interleaved */
+    /* Dimensions of K, or tokens of V, that are interleaved. */
+    size_t by = p->shape.dtype == PC_DTYPE_F32 ? 1 : p->shape.dtype == PC_DTYPE_I8 ? 4 : 2;
     size_t value = 4 / by, k_bytes = pc__kv_k_bytes(&p->shape), v_dim = (size_t)p->shape.v_dim;
     page_form f = {.rows = ((size_t)p->shape.k_dim + by - 1) / by,
                    .row = by * PC__PAGE * value,

@@ -50,8 +50,6 @@ pc_status pc__mapped_files_new(pc__mapped_files **out, const pc_allocator *mem, 
     mapped->mem = *mem;
     mapped->least = how == PC__MAP_ALWAYS ? 1 : LEAST_BYTES;
     atomic_init(&mapped->references, 1);
-    atomic_init(&mapped->count, 0);
-    atomic_init(&mapped->bytes, 0);
     *out = mapped;
     return PC_OK;
 }
@@ -84,9 +82,7 @@ void pc__mapped_files_unreserve(pc__mapped_files *mapped, uint64_t bytes)
 
 uint64_t pc__mapped_files_bytes(const pc__mapped_files *mapped)
 {
-    return mapped ? atomic_load_explicit(&((pc__mapped_files *)(uintptr_t)mapped)->bytes,
-                                         memory_order_relaxed)
-                  : 0;
+    return mapped ? atomic_load(&mapped->bytes) : 0;
 }
 
 /* --------------------------------------------------------------------- reading */

@@ -360,9 +360,8 @@ static void folder_stats(pc__disk *disk, pc_tier_stats *out)
     out->segment_bytes = disk->table.eviction.bytes + disk->staging;
     out->staging_bytes = disk->staging;
     out->budget_bytes = disk->budget;
-    out->excess_bytes = out->segment_bytes > disk->budget && !disk->read_only
-                            ? out->segment_bytes - disk->budget
-                            : 0;
+    if (out->segment_bytes > disk->budget && !disk->read_only)
+        out->excess_bytes = out->segment_bytes - disk->budget;
     pthread_mutex_unlock(&disk->guard);
 }
 
@@ -412,7 +411,6 @@ pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const
     t->mem = *common->mem;
     t->common = *common;
     t->common.mem = &t->mem;
-    atomic_init(&t->is_open, 0);
     pthread_mutex_init(&t->opening, NULL);
     status = open_folder(t);
     if (status == PC_ERR_IO && (pc__fail_error() == ENOSPC || pc__fail_error() == EDQUOT)) {

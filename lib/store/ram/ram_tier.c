@@ -383,12 +383,9 @@ pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
     t->from = *mem;
     t->mem = (pc_allocator){t, counted_alloc, counted_free};
     t->eviction.mem = t->mem;
-    atomic_init(&t->freeing, 0);
-    atomic_init(&t->own_bytes, 0);
     t->eviction.budget = options->budget;
     t->options = *options;
     t->stats = (pc_tier_stats)PC_TIER_STATS_INIT;
-    atomic_init(&t->releases.first, NULL);
     pthread_mutex_init(&t->lock, NULL);
     *out = t;
     return PC_OK;

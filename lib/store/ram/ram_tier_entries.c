@@ -52,15 +52,13 @@ static uint64_t spare_tables(const pc__ram_tier *t)
 {
     uint64_t counted = t->eviction.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY)
                        + FEW_TABLES,
-             own_bytes = atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->own_bytes,
-                                              memory_order_relaxed);
+             own_bytes = atomic_load(&t->own_bytes);
     return own_bytes > counted ? own_bytes - counted : 0;
 }
 
 uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
 {
-    return atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->freeing, memory_order_acquire)
-           + spare_tables(t);
+    return atomic_load(&t->freeing) + spare_tables(t);
 }
 
 /* ------------------------------------------------- who holds the segments */
@@ -150,9 +148,8 @@ pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt)
     pc__ram_quota *quota = pc__ram_quota_find(t, salt);
     if (quota)
         return quota;
-    quota = pc__hash_table_reserve(&t->quotas, &t->mem) < 0 ? NULL
-                                                            : pc__calloc(&t->mem, 1, sizeof *quota);
-    if (!quota)
+    if (pc__hash_table_reserve(&t->quotas, &t->mem) < 0
+        || !(quota = pc__calloc(&t->mem, 1, sizeof *quota)))
         return NULL;
     quota->salt = *salt;
     pc__hash_table_add(&t->quotas, &quota->by_salt, pc__id_hash(salt));
@@ -224,11 +221,11 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
     e->ttl = desc->ttl > 0 ? desc->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);
     e->item.bytes = entry_bytes(segment->bytes, segment->tokens);
-    description = atomic_load_explicit(&segment->description, memory_order_acquire);
+    description = atomic_load(&segment->description);
     if (description)
-        e->item.bytes += sizeof *description
-                         + (description->relative ? segment->tokens * sizeof *description->relative
-                                                  : 0);
+        e->item.bytes += sizeof *description;
+    if (description && description->relative)
+        e->item.bytes += segment->tokens * sizeof *description->relative;
     return e;
 }
 
@@ -268,7 +265,7 @@ uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority
             || !pc__eviction_pick_until(ev, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
     if (reason)
-        pc__eviction_put_back_all(ev, picked);
+        pc__eviction_put_back(ev, picked);
     return reason;
 }
 
@@ -299,7 +296,7 @@ uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enoug
         freed += item->bytes;
         pc__ram_tier_detach(t, entry_of(item), PC_EVENT_EVICT, gone);
     }
-    pc__eviction_put_back_all(&t->eviction, &others);
+    pc__eviction_put_back(&t->eviction, &others);
     return freed;
 }
 
@@ -342,7 +339,7 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
     }
     return PC_OK;
 fail:
-    pc__eviction_put_back_all(&t->eviction, &picked);
+    pc__eviction_put_back(&t->eviction, &picked);
     pc__ram_quota_drop_if_unused(t, e->quota);
     return status;
 }

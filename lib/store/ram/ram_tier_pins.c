@@ -47,10 +47,9 @@ static owner *find_owner(const pc__ram_tier *t, uint64_t id)
 
 static owner *add_owner(pc__ram_tier *t, uint64_t id)
 {
-    owner *o = pc__hash_table_reserve(&t->pins.owners, &t->mem) < 0
-                   ? NULL
-                   : pc__calloc(&t->mem, 1, sizeof *o);
-    if (!o)
+    owner *o;
+    if (pc__hash_table_reserve(&t->pins.owners, &t->mem) < 0
+        || !(o = pc__calloc(&t->mem, 1, sizeof *o)))
         return NULL;
     o->id = id;
     pc__hash_table_add(&t->pins.owners, &o->by_id, pc__u64_hash(id));
@@ -67,12 +66,10 @@ static void drop_owner(pc__ram_tier *t, owner *o)
 
 static pc__pin *add_pin(pc__ram_tier *t, pc__ram_entry *e, owner *o)
 {
-    pc__pin *pin = NULL;
+    pc__pin *pin;
     if (pc__hash_table_reserve(&t->pins.pairs, &t->mem) < 0
-        || pc__heap_reserve(&t->pins.ends, &t->mem, t->pins.pairs.count + 1) < 0)
-        return NULL;
-    pin = pc__calloc(&t->mem, 1, sizeof *pin);
-    if (!pin)
+        || pc__heap_reserve(&t->pins.ends, &t->mem, t->pins.pairs.count + 1) < 0
+        || !(pin = pc__calloc(&t->mem, 1, sizeof *pin)))
         return NULL;
     pin->entry = e;
     pin->owner = o;

@@ -236,22 +236,17 @@ pc_status pc__record_readable(const pc__record *r)
     return PC_OK;
 }
 
-/* States of an application name no kernels and are never refused. */
-static pc_status check_kernels(const pc__record *r)
-{
-    pc_status status = pc__record_readable(r);
-    const char *want = r->options.kernels, *have = r->image.kernels;
-    if (status < 0 || !want || !*have || !strcmp(want, have))
-        return status;
-    return pc__fail(PC_ERR_UNSUPPORTED,
-                    "record of states that were computed with kernels %s, not with %s", have, want);
-}
-
 pc_status pc__record_usable(const pc__record *r)
 {
+    const char *want = r->options.kernels, *have = r->image.kernels;
     if (!(r->head.flags & PC__RECORD_SEALED) && r->options.seal_key)
         return pc__fail(PC_ERR_UNSUPPORTED, "record is not sealed, but a seal key is set");
-    return check_kernels(r);
+    PC__TRY_RETURN(pc__record_readable(r));
+    if (want && *have && strcmp(want, have) != 0) /* states of an application name no kernels */
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "record of states that were computed with kernels %s, not with %s", have,
+                        want);
+    return PC_OK;
 }
 
 pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,

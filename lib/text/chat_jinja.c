@@ -311,11 +311,8 @@ static pc_status find_stops(const template_reading *r, pc__chat_template *form, 
 
 static int is_family(const pc__chat_template *form, const pc__chat_template *family)
 {
-    const char *mine[PC__CHAT_PIECES], *theirs[PC__CHAT_PIECES];
-    memcpy(mine, &form->pieces, sizeof mine);
-    memcpy(theirs, &family->pieces, sizeof theirs);
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)
-        if (strcmp(mine[i], theirs[i]))
+        if (strcmp(form->pieces.list[i], family->pieces.list[i]))
             return 0;
     return form->system_joins_user == family->system_joins_user;
 }
@@ -324,12 +321,10 @@ static int is_family(const pc__chat_template *form, const pc__chat_template *fam
 static pc_status make_template(template_reading *r, pc__chat **out)
 {
     pc__chat_template form = {.name = "own", .system_joins_user = r->joins};
-    const char *pieces[PC__CHAT_PIECES];
     char *stop = NULL;
     pc_status status;
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)
-        pieces[i] = r->piece[i].data ? r->piece[i].data : "";
-    memcpy(&form.pieces, pieces, sizeof pieces);
+        form.pieces.list[i] = r->piece[i].data ? r->piece[i].data : "";
     for (size_t i = 1; i < pc__chat_family_count; i++)
         if (is_family(&form, &pc__chat_families[i]))
             return pc__chat_new(out, r->mem, r->tokenizer, &pc__chat_families[i]);

@@ -153,8 +153,11 @@ static pc_status check_flat(const pc__config *scaling)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(scaling->object, key,
-                        value) if (json_is_object(value)) return pc__config_refuse(scaling, key);
+    json_object_foreach(scaling->object, key, value)
+    {
+        if (json_is_object(value))
+            return pc__config_refuse(scaling, key);
+    }
     return PC_OK;
 }
 

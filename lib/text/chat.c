@@ -151,10 +151,9 @@ static pc_status load_json(pc__chat **out, const pc_allocator *mem, const pc__to
                            const char *path)
 {
     json_t *root;
-    pc_status status;
     PC__TRY_RETURN(pc__json_file(&root, mem, path, 1 << 20, 0));
-    status = json_is_object(root) ? from_json(out, mem, tokenizer, root, path)
-                                  : pc__fail(PC_ERR_FORMAT, "%s: not an object", path);
+    pc_status status = json_is_object(root) ? from_json(out, mem, tokenizer, root, path)
+                                            : pc__fail(PC_ERR_FORMAT, "%s: not an object", path);
     json_decref(root);
     return status;
 }
@@ -271,11 +270,10 @@ pc_status pc__chat_detect(pc__chat **out, const pc_allocator *mem, const pc__tok
 {
     const char *jinja = tokenizer ? pc__tokenizer_chat_template(tokenizer) : NULL;
     char why[112] = "", text[224];
-    pc_status status;
     *out = NULL;
     if (!jinja)
         return make_unknown(out, mem, tokenizer, "the model has no chat template");
-    status = pc__chat_from_jinja(out, mem, tokenizer, jinja, why, sizeof why);
+    pc_status status = pc__chat_from_jinja(out, mem, tokenizer, jinja, why, sizeof why);
     if (status != PC_MISS)
         return status;
     snprintf(text, sizeof text, "the model's own chat template (\"%.*s%s\") is not known: %s",

@@ -54,9 +54,8 @@ static pc_status render(template_reading *r, pc__bytes *out, const pc__jinja_mes
                         size_t count, int generate)
 {
     const pc__jinja_input input = {messages, count, r->bos, r->eos, generate};
-    pc_status status;
     out->size = 0;
-    status = pc__jinja_render(out, r->jinja, &input);
+    pc_status status = pc__jinja_render(out, r->jinja, &input);
     if (status >= 0)
         status = pc__bytes_add(out, "", 0);
     if (status >= 0 || status == PC_ERR_NOMEM)
@@ -322,13 +321,12 @@ static pc_status make_template(template_reading *r, pc__chat **out)
 {
     pc__chat_template form = {.name = "own", .system_joins_user = r->joins};
     char *stop = NULL;
-    pc_status status;
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)
         form.pieces.list[i] = r->piece[i].data ? r->piece[i].data : "";
     for (size_t i = 1; i < pc__chat_family_count; i++)
         if (is_family(&form, &pc__chat_families[i]))
             return pc__chat_new(out, r->mem, r->tokenizer, &pc__chat_families[i]);
-    status = find_stops(r, &form, &stop);
+    pc_status status = find_stops(r, &form, &stop);
     if (status >= 0)
         status = pc__chat_new(out, r->mem, r->tokenizer, &form);
     pc__free(r->mem, stop);

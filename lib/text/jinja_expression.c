@@ -505,10 +505,9 @@ static pc__jvalue read_comparison(pc__jinja *j)
 static pc__jvalue read_negation(pc__jinja *j)
 {
     int negated = 0;
-    pc__jvalue value;
     while (pc__j_step(j) && pc__j_accept_word(j, "not"))
         negated++;
-    value = read_comparison(j);
+    pc__jvalue value = read_comparison(j);
     return negated ? pc__j_bool(pc__j_truth(&value) == (negated % 2 == 0)) : value;
 }
 
@@ -569,14 +568,13 @@ static pc__jvalue read_conditional(pc__jinja *j)
 {
     const char *first = j->at, *after;
     pc__jvalue value = {0}, condition;
-    int truth;
     j->skip++;
     pc__j_or(j);
     j->skip--;
     if (!pc__j_accept_word(j, "if"))
         pc__j_expect(j, "if");
     condition = pc__j_or(j);
-    truth = pc__j_truth(&condition);
+    int truth = pc__j_truth(&condition);
     after = j->at;
     if (truth && j->status >= 0) {
         j->at = first;
@@ -584,9 +582,8 @@ static pc__jvalue read_conditional(pc__jinja *j)
         j->at = j->status >= 0 ? after : j->end;
     }
     if (pc__j_accept_word(j, "else")) {
-        pc__jvalue other;
         j->skip += truth;
-        other = pc__j_expression(j);
+        pc__jvalue other = pc__j_expression(j);
         j->skip -= truth;
         value = truth ? value : other;
     }

@@ -173,7 +173,6 @@ pc_status pc__normal_form(int option, const char *text, size_t size, pc__bytes *
     utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size,
                                             NULL, 0, options);
     utf8proc_int32_t *code_points;
-    pc_status status;
     if (n < 0 || !size)
         return pc__bytes_add(out, text, size);
     if (!(code_points = pc__alloc(out->mem, ((size_t)n + 1) * sizeof *code_points)))
@@ -181,7 +180,7 @@ pc_status pc__normal_form(int option, const char *text, size_t size, pc__bytes *
     utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, code_points, n,
                        options);
     n = utf8proc_reencode(code_points, n, options);
-    status = pc__bytes_add(out, code_points, (size_t)n);
+    pc_status status = pc__bytes_add(out, code_points, (size_t)n);
     pc__free(out->mem, code_points);
     return status;
 }
@@ -374,10 +373,9 @@ pc_status pc__steps_run(const pc__steps *s, const char *text, size_t size, pc__b
 {
     pc__bytes other = {.mem = out->mem};
     size_t most = size * MOST_GROWTH + MOST_EXTRA;
-    pc_status status;
     out->size = 0;
-    status = s->count ? run_step(s, &s->list[0], text, size, most, out)
-                      : pc__bytes_add(out, text, size);
+    pc_status status = s->count ? run_step(s, &s->list[0], text, size, most, out)
+                                : pc__bytes_add(out, text, size);
     for (size_t i = 1; i < s->count && status >= 0; i++) {
         pc__bytes before = *out;
         *out = other;

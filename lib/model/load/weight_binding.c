@@ -57,13 +57,11 @@ done:
 static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_norm *norm)
 {
     size_t dim = (size_t)b->native->arch.hidden;
-    float *bias;
-    pc_status found;
     norm->gain = pc__calloc(b->mem, dim, sizeof *norm->gain);
-    bias = norm->bias = pc__calloc(b->mem, dim, sizeof *norm->bias);
+    float *bias = norm->bias = pc__calloc(b->mem, dim, sizeof *norm->bias);
     if (!norm->gain || !norm->bias)
         return PC_ERR_NOMEM;
-    found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, norm->gain);
+    pc_status found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, norm->gain);
     if (!found)
         return pc__fail(PC_ERR_FORMAT, "the %s of layer %d is missing in the weights",
                         pc__tensor_role_name(role), b->layer);
@@ -107,12 +105,11 @@ static pc_status bind_table(const binder *b, pc__tensor_role role, size_t dim, u
                             pc__embedding_table *table)
 {
     table_fill f = {.table = table};
-    size_t chunks;
     pc_status status;
     table->rows = b->provider->table_rows(b->provider->user, role);
     table->dim = dim;
     table->dtype = dtype;
-    chunks = (table->rows + CHUNK - 1) / CHUNK;
+    size_t chunks = (table->rows + CHUNK - 1) / CHUNK;
     PC__TRY(b->provider->matrix(b->provider->user, role, -1, table->rows, dim, &f.from), done);
     table->data = pc__calloc(b->mem, table->rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
     f.scratch = pc__calloc(b->mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);

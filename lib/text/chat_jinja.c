@@ -157,20 +157,20 @@ static pc_status read_beginning(template_reading *r, pc__text *before, pc__text 
 static pc_status read_turns(template_reading *r, pc__text before, pc__text after)
 {
     pc_status status = render(r, &r->text[TURNS], &conversation[1], 3, 1);
-    pc__text rest, first, answer, next, closing, open;
     size_t n;
     if (status != PC_OK
         || (status = render(r, &r->text[ANSWERED], &conversation[1], 2, 0)) != PC_OK)
         return status;
-    rest = range_of(&r->text[TURNS]);
-    first = split_at(&rest, U1);
-    answer = split_at(&rest, A1);
-    next = split_at(&rest, U2);
-    closing = range_of(&r->text[ANSWERED]);
+    pc__text rest = range_of(&r->text[TURNS]);
+    pc__text first = split_at(&rest, U1);
+    pc__text answer = split_at(&rest, A1);
+    pc__text next = split_at(&rest, U2);
+    pc__text closing = range_of(&r->text[ANSWERED]);
     if (!first.data || !answer.data || !next.data || !split_at(&closing, A1).data
         || !pc__text_equals(first, before) || !pc__text_equals(rest, after))
         return not_known(r, "a turn is not the same at every place");
-    open = pc__text_begins(next, closing) ? after_first(next, closing.size) : (pc__text){NULL, 0};
+    pc__text open = pc__text_begins(next, closing) ? after_first(next, closing.size)
+                                                   : (pc__text){NULL, 0};
     if (!open.data || !open.size || !pc__text_ends(before, open)) {
         n = common_end(next, before);
         open = after_first(next, next.size - n);

@@ -149,15 +149,14 @@ static pc__jvalue items(pc__jinja *j, pc__jkind kind, const char *close)
 /* A value in parentheses, or a tuple. */
 static pc__jvalue read_parentheses(pc__jinja *j)
 {
-    pc__jvalue value, list;
     if (pc__j_accept(j, ")"))
         return pc__j_list(j, PC__J_LIST);
-    value = pc__j_expression(j);
+    pc__jvalue value = pc__j_expression(j);
     if (!pc__j_accept(j, ",")) {
         pc__j_expect(j, ")");
         return value;
     }
-    list = items(j, PC__J_LIST, ")");
+    pc__jvalue list = items(j, PC__J_LIST, ")");
     if (list.list) { /* the first one belongs in front */
         pc__j_add(j, list, value);
         for (size_t i = list.list->count; i-- > 1 && j->status >= 0;) {

@@ -153,8 +153,7 @@ pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size,
     *tokens = NULL;
     *count = 0;
     PC__TRY_RETURN(pc_tokenize(model, text, size, flags, NULL, 0, &need));
-    *tokens = pc__alloc(mem, (need ? need : 1) * sizeof **tokens);
-    if (!*tokens)
+    if (!(*tokens = pc__alloc(mem, (need ? need : 1) * sizeof **tokens)))
         return PC_ERR_NOMEM;
     pc_status status = need ? pc_tokenize(model, text, size, flags, *tokens, need, count) : PC_OK;
     if (status < 0) {

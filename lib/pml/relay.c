@@ -109,8 +109,7 @@ static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count
     pc__free(env->mem, ends);
     if (!wanted || (*count && (*tokens)[0] == env->bos))
         return status;
-    longer = pc__alloc(env->mem, (*count + 1) * sizeof *longer);
-    if (!longer)
+    if (!(longer = pc__alloc(env->mem, (*count + 1) * sizeof *longer)))
         return PC_ERR_NOMEM;
     longer[0] = env->bos;
     if (*count)
@@ -143,8 +142,7 @@ static pc_status fill_text(const pc__pml_env *env, const relay_template *t, pc__
                                &node->token_count),
             done);
     PC__TRY(add_bos(env, &node->tokens, &node->token_count), done);
-    node->text = pc__strndup(env->mem, run.text.data ? run.text.data : "", run.text.size);
-    if (!node->text)
+    if (!(node->text = pc__strndup(env->mem, run.text.data ? run.text.data : "", run.text.size)))
         status = PC_ERR_NOMEM;
 done:
     pc__literal_free(&run);

@@ -37,8 +37,7 @@ static size_t list_size(const char *const *list, size_t most)
 
 static pc_status copy_pieces(pc__chat *chat, const pc_allocator *mem, const pc__chat_template *form)
 {
-    chat->name = pc__strndup(mem, form->name, strcspn(form->name, " "));
-    if (!chat->name)
+    if (!(chat->name = pc__strndup(mem, form->name, strcspn(form->name, " "))))
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)
         if (!(chat->pieces.list[i] = pc__strdup(mem, form->pieces.list[i])))

@@ -220,8 +220,7 @@ static pc_status bind_experts(const binder *b, pc__native_layer *to)
     if (b->native->arch.gated)
         PC__TRY_RETURN(
             p->matrix(p->user, PC__ROLE_EXPERT_GATE, b->layer, count * width, hidden, &gate));
-    to->experts = pc__calloc(b->mem, count, sizeof *to->experts);
-    if (!to->experts)
+    if (!(to->experts = pc__calloc(b->mem, count, sizeof *to->experts)))
         return PC_ERR_NOMEM;
     for (int32_t e = 0; e < config->count; e++) {
         pc__native_mlp *mlp = &to->experts[e];
@@ -251,8 +250,7 @@ static pc_status bind_layers(binder *b)
 {
     pc__native *native = b->native;
     int32_t layers = native->arch.layers;
-    native->layers = pc__calloc(b->mem, (size_t)layers, sizeof *native->layers);
-    if (!native->layers)
+    if (!(native->layers = pc__calloc(b->mem, (size_t)layers, sizeof *native->layers)))
         return PC_ERR_NOMEM;
     for (b->layer = 0; b->layer < layers; b->layer++) {
         pc__callback_begin();
@@ -420,8 +418,7 @@ static pc_status bind_positions(const binder *b)
     if (arch->position_scheme == PC_POSITION_ROPE)
         return bind_rope(b);
     if (arch->position_scheme == PC_POSITION_ALIBI) {
-        native->slopes = pc__calloc(b->mem, (size_t)arch->heads, sizeof *native->slopes);
-        if (!native->slopes)
+        if (!(native->slopes = pc__calloc(b->mem, (size_t)arch->heads, sizeof *native->slopes)))
             return PC_ERR_NOMEM;
         pc__alibi_slopes(arch, native->scale, native->slopes);
     }
@@ -435,8 +432,7 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
     int grows_as_kept = options->kv != PC_DTYPE_DEFAULT && options->kv != PC_DTYPE_I8;
     pc_status status;
     *out = NULL;
-    b.native = pc__calloc(b.mem, 1, sizeof *b.native);
-    if (!b.native) {
+    if (!(b.native = pc__calloc(b.mem, 1, sizeof *b.native))) {
         pc__arch_clear(b.mem, arch);
         return PC_ERR_NOMEM;
     }

@@ -11,8 +11,7 @@ pc_status pc__weights_new(pc__weights **out, const pc_allocator *mem, const char
     if (!weights)
         return PC_ERR_NOMEM;
     weights->mem = *mem;
-    weights->path = pc__strdup(mem, path);
-    if (!weights->path) {
+    if (!(weights->path = pc__strdup(mem, path))) {
         pc__free(mem, weights);
         return PC_ERR_NOMEM;
     }
@@ -51,8 +50,7 @@ pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const 
                             weights->count + 1, sizeof *weights->tensors));
     pc__tensor *to = &weights->tensors[weights->count];
     *to = *tensor;
-    to->name = pc__strndup(&weights->mem, name, name_size);
-    if (!to->name)
+    if (!(to->name = pc__strndup(&weights->mem, name, name_size)))
         return PC_ERR_NOMEM;
     weights->count++;
     return PC_OK;

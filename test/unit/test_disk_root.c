@@ -237,7 +237,7 @@ static void test_removed_folder(void)
     disk_close_tier(tier);
 }
 
-/* Without write permission there is an error, and reading goes on. */
+/* Without write permission there is an error, and reading still works. */
 static void test_permissions(void)
 {
     const char *path = disk_fresh_folder();

@@ -290,9 +290,7 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
         || (read.row_count && !read.positions))
         return pc__fail(PC_ERR_INVALID,
                         "pc_plan_new: context, args, shape, runs, positions or first is NULL");
-    if (pc__unknown_bits(read.flags, PC_PLAN_PER_ROW))
-        return pc__fail(PC_ERR_INVALID, "pc_plan_args: unknown flags 0x%llx",
-                        (unsigned long long)read.flags);
+    PC__TRY_RETURN(pc__check_flags("pc_plan_args", read.flags, PC_PLAN_PER_ROW));
     if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
         return PC_ERR_NOMEM;
     plan->context = pc__context_ref(context);

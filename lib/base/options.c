@@ -47,3 +47,11 @@ pc_status pc__result_write(void *dst, size_t v1_size, const void *src, size_t sr
     memcpy(dst, &size, sizeof size);
     return PC_OK;
 }
+
+pc_status pc__check_flags(const char *name, uint64_t flags, uint64_t known)
+{
+    if (flags & ~known)
+        return pc__fail(PC_ERR_INVALID, "%s: unknown flags %#llx", name,
+                        (unsigned long long)(flags & ~known));
+    return PC_OK;
+}

@@ -20,10 +20,7 @@ pc_status pc__options_read(void *dst, size_t dst_size, size_t v1_size, const voi
 pc_status pc__result_write(void *dst, size_t v1_size, const void *src, size_t src_size,
                            const char *name);
 
-/* Bits of `flags` that are not in `known`. Here ~ works on 64 bits; the header's flags are ints. */
-static inline uint64_t pc__unknown_bits(uint64_t flags, uint64_t known)
-{
-    return flags & ~known;
-}
+/* PC_ERR_INVALID: `flags` of `name` has bits that are not in `known`. */
+pc_status pc__check_flags(const char *name, uint64_t flags, uint64_t known);
 
 #endif

@@ -15,9 +15,8 @@ static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *
 {
     PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user),
                                     options, "pc_memo_options"));
-    if (pc__unknown_bits(out->flags, PC_MEMO_READ_ONLY | PC_MEMO_LAYERS))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_options: unknown flags %#llx",
-                        (unsigned long long)out->flags);
+    PC__TRY_RETURN(
+        pc__check_flags("pc_memo_options", out->flags, PC_MEMO_READ_ONLY | PC_MEMO_LAYERS));
     if (out->map_format > PC_MAP_U8 || out->index > PC_INDEX_IVF)
         return pc__fail(PC_ERR_INVALID, "pc_memo_options: map_format is %u, index is %u",
                         out->map_format, out->index);

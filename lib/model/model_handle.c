@@ -83,7 +83,7 @@ pc_status pc__model_has_order(const pc_model *model)
     if (model->native && !model->native->arch.causal)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s is an encoder: every token sees the whole input, so no states of "
-                        "a prefix can be kept (use pc_prefill)",
+                        "a prefix can be stored (use pc_prefill)",
                         model->info.architecture);
     return PC_OK;
 }
@@ -121,9 +121,7 @@ pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint
 {
     if (!model || (!text && size) || (!tokens && capacity) || !count)
         return pc__fail(PC_ERR_INVALID, "pc_tokenize: model, text, tokens or count is NULL");
-    if (pc__unknown_bits(flags, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS))
-        return pc__fail(PC_ERR_INVALID, "pc_tokenize: unknown flags %#llx",
-                        (unsigned long long)flags);
+    PC__TRY_RETURN(pc__check_flags("pc_tokenize", flags, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS));
     *count = 0;
     if (model->tokenizer)
         return pc__tokenize(model->tokenizer, text ? text : "", size, flags, tokens, capacity,
@@ -137,9 +135,7 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
     pc_status status;
     if (!model || (!tokens && count) || (!text && capacity) || !size)
         return pc__fail(PC_ERR_INVALID, "pc_detokenize: model, tokens, text or size is NULL");
-    if (pc__unknown_bits(flags, PC_TOKENIZE_SPECIAL))
-        return pc__fail(PC_ERR_INVALID, "pc_detokenize: unknown flags %#llx",
-                        (unsigned long long)flags);
+    PC__TRY_RETURN(pc__check_flags("pc_detokenize", flags, PC_TOKENIZE_SPECIAL));
     *size = 0;
     if (model->tokenizer)
         return pc__detokenize(model->tokenizer, tokens, count, flags, text, capacity, size);

@@ -1,7 +1,6 @@
 /* Segments for the modes in which a module's states do not depend on the prompt. What is missing is
  * computed last part first, while loads come in the order of the parts, so that the two meet. */
 #include "serve/gather_internal.h"
-#include "serve/schema_prefetch.h"
 #include "serve/unit_encode.h"
 
 typedef struct units_gather {
@@ -178,7 +177,7 @@ static void judge_units(pc__gather *g)
             r->stats.exactness = u->scaffolded ? PC_REPAIRED : PC_APPROXIMATE;
     r->stats.repair = u->scaffolded ? PC_REPAIR_SCAFFOLD : PC_REPAIR_NONE;
     if (g->cache && (pc__cache_flags(g->cache) & PC_CACHE_PREFETCH))
-        pc__prefetch_around(&u->work, r->prompt->schema, r->prompt);
+        pc__prefetch_around(&u->work, r->prompt);
 }
 
 static void free_units(pc__gather *g)

@@ -31,11 +31,10 @@ static pc_status read_bench(pc_bench_options *out, const pc_bench_options *optio
 {
     PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_bench_options, flags), options,
                                     "pc_bench_options"));
-    if (out->baseline > PC_BASELINE_NO_ATTENTION || out->reserved
-        || pc__unknown_bits(out->flags, PC_BENCH_IGNORE_EOS))
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_bench_options: unknown baseline %u, flags %#llx, or reserved is set",
-                        out->baseline, (unsigned long long)out->flags);
+    PC__TRY_RETURN(pc__check_flags("pc_bench_options", out->flags, PC_BENCH_IGNORE_EOS));
+    if (out->baseline > PC_BASELINE_NO_ATTENTION || out->reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_bench_options: unknown baseline %u, or reserved is set",
+                        out->baseline);
     if (out->shared_tokens && out->baseline != PC_BASELINE_COPIES)
         return pc__fail(PC_ERR_INVALID,
                         "pc_bench_options: shared_tokens is for PC_BASELINE_COPIES");
@@ -63,9 +62,7 @@ static pc_status check_salts(const pc_generate_options *o, const char *call)
 
 static pc_status check_options(const pc_generate_options *o, const char *call)
 {
-    if (pc__unknown_bits(o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS))
-        return pc__fail(PC_ERR_INVALID, "%s: unknown flags %#llx", call,
-                        (unsigned long long)o->flags);
+    PC__TRY_RETURN(pc__check_flags(call, o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS));
     if (o->samples > MAX_SAMPLES)
         return pc__fail(PC_ERR_LIMIT, "%s: %u samples, at most %d", call, o->samples, MAX_SAMPLES);
     if ((!o->stop_tokens && o->stop_token_count) || (!o->stop_strings && o->stop_string_count))

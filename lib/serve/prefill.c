@@ -45,9 +45,8 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
 {
     PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_prefill_options, threshold),
                                     options, "pc_prefill_options"));
-    if (pc__unknown_bits(out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_MAPS))
-        return pc__fail(PC_ERR_INVALID, "pc_prefill_options: unknown flags %#llx",
-                        (unsigned long long)out->flags);
+    PC__TRY_RETURN(
+        pc__check_flags("pc_prefill_options", out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_MAPS));
     if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
         return pc__fail(PC_ERR_INVALID,
                         "pc_prefill_options: pool is %u, threshold is %g, or reserved is set",

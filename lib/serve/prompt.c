@@ -13,7 +13,7 @@ pc_prompt *pc__prompt_ref(const pc_prompt *prompt)
     return counted;
 }
 
-void pc__prompt_unref(pc_prompt *prompt)
+void pc_prompt_free(pc_prompt *prompt)
 {
     pc_model *model;
     if (!prompt || atomic_fetch_sub_explicit(&prompt->references, 1, memory_order_acq_rel) != 1)
@@ -21,7 +21,7 @@ void pc__prompt_unref(pc_prompt *prompt)
     model = prompt->model;
     if (prompt->resolved)
         pc__resolved_free(prompt->resolved, &model->context->mem);
-    pc__schema_unref(prompt->schema);
+    pc_schema_free(prompt->schema);
     for (size_t i = 0; i < prompt->given_count; i++)
         pc__segment_unref(prompt->given[i].segment);
     pc__free(&model->context->mem, prompt->given);
@@ -29,11 +29,6 @@ void pc__prompt_unref(pc_prompt *prompt)
     pc__free(&model->context->mem, prompt->blocks);
     pc__free(&model->context->mem, prompt);
     pc__model_unref(model);
-}
-
-void pc_prompt_free(pc_prompt *prompt)
-{
-    pc__prompt_unref(prompt);
 }
 
 pc_prompt *pc__prompt_new(const pc_model *model)
@@ -60,17 +55,6 @@ pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema, pc_
     prompt->end = resolved->end;
     *out = prompt;
     return PC_OK;
-}
-
-static pc_status read_prompt_options(pc_prompt_options *o, const pc_prompt_options *options)
-{
-    const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
-    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_prompt_options, flags),
-                                        options, "pc_prompt_options");
-    if (status >= 0 && o->flags & ~known)
-        status = pc__fail(PC_ERR_INVALID, "pc_prompt_options: unknown flags %#llx",
-                          (unsigned long long)o->flags);
-    return status;
 }
 
 static pc_status check_schemas(pc_schema *const *schemas, size_t count)
@@ -165,7 +149,9 @@ static pc_status make_prompt(pc_prompt **out, pc_schema *const *schemas, size_t 
     pc__pml_env env;
     pc_status status;
     PC__TRY_RETURN(check_schemas(schemas, count));
-    PC__TRY_RETURN(read_prompt_options(&o, options));
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_prompt_options, flags), options,
+                                    "pc_prompt_options"));
+    PC__TRY_RETURN(pc__check_flags("pc_prompt_options", o.flags, PC__PML_FLAGS));
     mem = &schemas[0]->model->context->mem;
     if (path)
         PC__TRY(pc__pml_file_read(mem, path, &loaded, &size, &folder), done);
@@ -264,7 +250,7 @@ static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *to
     prompt->tokens = tokens;
     status = make_blocks(prompt, count);
     if (status < 0)
-        pc__prompt_unref(prompt);
+        pc_prompt_free(prompt);
     else
         *out = prompt;
     return status;

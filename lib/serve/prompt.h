@@ -25,7 +25,6 @@ struct pc_prompt {
 
 pc_prompt *pc__prompt_new(const pc_model *model); /* empty; NULL: no memory */
 pc_prompt *pc__prompt_ref(const pc_prompt *prompt);
-void pc__prompt_unref(pc_prompt *prompt);
 
 /* Owns `resolved` from now on, on failure too. */
 pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,

@@ -124,7 +124,7 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
     prompt->blocks = pc__calloc(mem, span_count + 1, sizeof *prompt->blocks);
     prompt->tokens = pc__calloc(mem, token_count, sizeof *prompt->tokens);
     if (!prompt->given || !prompt->blocks || !prompt->tokens) {
-        pc__prompt_unref(prompt);
+        pc_prompt_free(prompt);
         return PC_ERR_NOMEM;
     }
     if (token_count)
@@ -133,7 +133,7 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
     fill_parts(prompt, spans, start, token_count);
     status = judge_exactness(prompt);
     if (status < 0) {
-        pc__prompt_unref(prompt);
+        pc_prompt_free(prompt);
         return status;
     }
     *out = prompt;

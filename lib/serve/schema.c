@@ -14,13 +14,13 @@ pc_schema *pc__schema_ref(const pc_schema *schema)
     return counted;
 }
 
-void pc__schema_unref(pc_schema *schema)
+void pc_schema_free(pc_schema *schema)
 {
     pc_model *model;
     if (!schema || atomic_fetch_sub_explicit(&schema->references, 1, memory_order_acq_rel) != 1)
         return;
     model = schema->model;
-    for (size_t i = 0; i < PC__KEPT_KEYS; i++)
+    for (size_t i = 0; i < PC__KEY_TABLES; i++)
         pc__unit_keys_unref(schema->keys[i]);
     for (size_t i = 0; i <= PC_ENCODE_JOINT; i++)
         pc__recipe_free(schema->recipes[i]);
@@ -46,7 +46,7 @@ pc_status pc__schema_recipe(const pc_schema *schema, uint32_t encoding, const pc
 static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t regime,
                                 const pc__id *tenants_id)
 {
-    for (size_t i = 0; i < PC__KEPT_KEYS; i++) {
+    for (size_t i = 0; i < PC__KEY_TABLES; i++) {
         pc__unit_keys *keys = s->keys[i];
         if (keys && keys->encoding == encoding && keys->regime == regime
             && pc__id_equal(&keys->tenants_id, tenants_id)) {
@@ -78,7 +78,7 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
             pc__unit_keys_unref(s->keys[s->next_keys]);
             atomic_fetch_add_explicit(&(*out)->references, 1, memory_order_relaxed);
             s->keys[s->next_keys] = *out;
-            s->next_keys = (s->next_keys + 1) % PC__KEPT_KEYS;
+            s->next_keys = (s->next_keys + 1) % PC__KEY_TABLES;
         }
     }
     pthread_mutex_unlock(&s->lock);
@@ -110,20 +110,19 @@ static pc_status model_tokens(void *user, const char *text, size_t size, uint64_
 void pc__pml_env_of(pc__pml_env *env, const pc_model *model, const char *where)
 {
     const pc_model_info *info = &model->info;
-    memset(env, 0, sizeof *env);
-    env->mem = &model->context->mem;
-    env->chat = model->chat;
-    env->tokens = model_tokens;
-    env->tokens_user = (void *)(uintptr_t)model;
+    *env = (pc__pml_env){.mem = &model->context->mem,
+                         .chat = model->chat,
+                         .tokens = model_tokens,
+                         .tokens_user = (void *)(uintptr_t)model,
+                         .bos = info->token_bos,
+                         .context_length = info->context_length,
+                         .where = where};
     /* Vocabularies without an unknown token fill parameters with another one: only texts that are
      * encoded with the parameter see it. */
     env->unk = info->token_unk >= 0   ? info->token_unk
                : info->token_pad >= 0 ? info->token_pad
                : info->token_eos >= 0 ? info->token_eos
                                       : 0;
-    env->bos = info->token_bos;
-    env->context_length = info->context_length;
-    env->where = where;
 }
 
 pc_status pc__pml_file_read(const pc_allocator *mem, const char *path, char **text, size_t *size,
@@ -132,18 +131,6 @@ pc_status pc__pml_file_read(const pc_allocator *mem, const char *path, char **te
     pc_status status = pc__file_read(mem, path, LIMIT_BYTES, text, size);
     *folder = status < 0 ? NULL : pc__path_folder(mem, path);
     return status < 0 || *folder ? status : PC_ERR_NOMEM;
-}
-
-static pc_status read_schema_options(pc_schema_options *o, const pc_schema_options *options)
-{
-    const uint64_t known = PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP;
-    pc_status status = pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_schema_options, base_folder),
-                                        options, "pc_schema_options");
-    if (status >= 0 && (o->reserved || o->flags & ~known))
-        status = pc__fail(PC_ERR_INVALID,
-                          "pc_schema_options: unknown flags %#llx, or reserved is set",
-                          (unsigned long long)o->flags);
-    return status;
 }
 
 pc_status pc__schema_from_tree(pc_schema **out, const pc_model *model, pc__schema_tree *tree)
@@ -172,8 +159,12 @@ static pc_status make_schema(pc_schema **out, const pc_model *model, const char 
     pc__schema_tree *tree;
     char *loaded = NULL, *folder = NULL;
     pc_status status;
-    PC__TRY(pc__model_has_order(model), done);
-    PC__TRY(read_schema_options(&o, options), done);
+    PC__TRY_RETURN(pc__model_has_order(model));
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_schema_options, base_folder),
+                                    options, "pc_schema_options"));
+    PC__TRY_RETURN(pc__check_flags("pc_schema_options", o.flags, PC__PML_FLAGS));
+    if (o.reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_options: reserved must be zero");
     if (path)
         PC__TRY(pc__pml_file_read(mem, path, &loaded, &size, &folder), done);
     pc__pml_env_of(&env, model, path ? path : "schema");
@@ -183,7 +174,7 @@ static pc_status make_schema(pc_schema **out, const pc_model *model, const char 
     PC__TRY(pc__schema_tree_parse(&tree, &env, loaded ? loaded : text, size), done);
     PC__TRY(pc__schema_from_tree(out, model, tree), done);
     if (path && !((*out)->file = pc__strdup(mem, path))) {
-        pc__schema_unref(*out);
+        pc_schema_free(*out);
         *out = NULL;
         status = PC_ERR_NOMEM;
     }
@@ -213,11 +204,6 @@ pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *pat
     if (!model || !path)
         return pc__fail(PC_ERR_INVALID, "pc_schema_load: model or path is NULL");
     return make_schema(out, model, path, NULL, 0, options);
-}
-
-void pc_schema_free(pc_schema *schema)
-{
-    pc__schema_unref(schema);
 }
 
 const char *pc_schema_name(const pc_schema *schema)

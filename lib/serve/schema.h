@@ -5,7 +5,7 @@
 #include "serve/request_regime.h"
 #include "serve/unit_keys.h"
 
-enum { PC__KEPT_KEYS = 16 }; /* tables of keys (mode, salts, RoPE regime) that a schema keeps */
+enum { PC__KEY_TABLES = 16 }; /* tables of keys (mode, salts, RoPE regime) that a schema keeps */
 
 struct pc_schema {
     atomic_size_t references;
@@ -14,12 +14,11 @@ struct pc_schema {
     char *file;           /* NULL: it was not read from one */
     pthread_mutex_t lock; /* of the rest */
     pc__recipe *recipes[PC_ENCODE_JOINT + 1];
-    pc__unit_keys *keys[PC__KEPT_KEYS];
+    pc__unit_keys *keys[PC__KEY_TABLES];
     size_t next_keys;
 };
 
 pc_schema *pc__schema_ref(const pc_schema *schema);
-void pc__schema_unref(pc_schema *schema);
 
 /* Owns the tree from now on, on failure too. */
 pc_status pc__schema_from_tree(pc_schema **out, const pc_model *model, pc__schema_tree *tree);
@@ -31,6 +30,8 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
                           uint64_t regime, const pc_salt *salts, size_t salt_count,
                           pc__unit_keys **out);
 
+#define PC__PML_FLAGS (PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP)
+
 /* Options of calls that encode a schema or load its states; `call` is the call's name. */
 pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_options *options,
                                   const pc_schema *schema, const pc_cache *cache, const char *call);
@@ -40,5 +41,8 @@ void pc__pml_env_of(pc__pml_env *env, const pc_model *model, const char *where);
 /* A PML file and the folder that it lies in. On failure, too, the caller frees both. */
 pc_status pc__pml_file_read(const pc_allocator *mem, const char *path, char **text, size_t *size,
                             char **folder);
+/* A schema string from a file, without a byte order mark at the start and a line break at the end:
+ * neither is part of it. */
+pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **format, size_t *size);
 
 #endif

@@ -26,18 +26,16 @@ static int32_t report_progress(void *user)
     return e->cancelled;
 }
 
-/* PC_MISS: a leaf of the unit is not in RAM yet. */
-static pc_status look_up_unit(schema_encoding *e, size_t unit)
+/* Takes what is in RAM. */
+static pc_status look_up_unit(schema_encoding *e, const pc__unit *unit)
 {
-    pc_status status = pc__unit_work_start(&e->work), all = PC_OK;
-    for (size_t i = 0; i < e->work.recipe->units[unit].count && status >= 0; i++) {
+    PC__TRY_RETURN(pc__unit_work_start(&e->work));
+    for (size_t i = 0; i < unit->count; i++) {
         pc_segment *segment;
-        size_t leaf = e->work.recipe->units[unit].leaf[i];
-        if (leaf != PC__NO_LEAF)
-            status = pc__unit_find(&e->work, leaf, &segment);
-        all = status == PC_MISS ? PC_MISS : all;
+        if (unit->leaf[i] != PC__NO_LEAF)
+            PC__TRY_RETURN(pc__unit_find(&e->work, unit->leaf[i], &segment));
     }
-    return status < 0 ? status : all;
+    return PC_OK;
 }
 
 /* Loads from the tiers below RAM, as far as that is faster than computing. */
@@ -89,14 +87,15 @@ static pc_status pin_unit(schema_encoding *e, const pc__unit *unit)
 static pc_status encode_unit(schema_encoding *e, size_t index)
 {
     const pc__unit *unit = &e->work.recipe->units[index];
-    pc_status status = look_up_unit(e, index);
-    if (status == PC_MISS)
-        status = load_unit(e, unit);
-    if (status >= 0 && !is_made(e, unit))
-        status = pc__unit_encode(&e->work, index);
-    if (status >= 0)
-        status = pin_unit(e, unit);
+    pc_status status;
+    PC__TRY(look_up_unit(e, unit), done);
+    if (!is_made(e, unit))
+        PC__TRY(load_unit(e, unit), done);
+    if (!is_made(e, unit))
+        PC__TRY(pc__unit_encode(&e->work, index), done);
+    status = pin_unit(e, unit);
     e->work.refused |= status == PC_MISS;
+done:
     pc__unit_work_drop(&e->work);
     return status;
 }

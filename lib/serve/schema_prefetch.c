@@ -1,9 +1,7 @@
 /* Starts loads of segments that the next requests may need. */
-#include "serve/schema_prefetch.h"
-
-#include <string.h>
-
 #include "serve/fetch.h"
+#include "serve/prompt.h"
+#include "serve/unit_encode.h"
 
 enum { PREFETCH_TEXTS = 2 }; /* behind the last text that was used */
 
@@ -32,9 +30,9 @@ static const pc__node *union_above(const pc__node *node, const pc__node **member
     return NULL;
 }
 
-void pc__prefetch_around(const pc__unit_work *work, const pc_schema *schema,
-                         const pc_prompt *prompt)
+void pc__prefetch_around(const pc__unit_work *work, const pc_prompt *prompt)
 {
+    const pc__schema_tree *tree = prompt->schema->tree;
     const pc__node *done = NULL, *member = NULL;
     size_t last = 0, following = 0;
     if (!work->cache || !pc__cache_has_lower(work->cache))
@@ -52,9 +50,9 @@ void pc__prefetch_around(const pc__unit_work *work, const pc_schema *schema,
             if (above->children[i] != member)
                 start_below(work, above->children[i]);
     }
-    for (size_t n = last + 1; n < schema->tree->node_count && following < PREFETCH_TEXTS; n++)
-        if (schema->tree->nodes[n]->kind == PC__NODE_TEXT) {
-            start_below(work, schema->tree->nodes[n]);
+    for (size_t n = last + 1; n < tree->node_count && following < PREFETCH_TEXTS; n++)
+        if (tree->nodes[n]->kind == PC__NODE_TEXT) {
+            start_below(work, tree->nodes[n]);
             following++;
         }
 }
@@ -66,11 +64,10 @@ pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
     pc__unit_work work = {0};
     pc__request_regime regime;
     uint64_t count = 0;
-    pc_status status = pc__encode_options_read(&o, options, schema, cache, "pc_schema_prefetch");
+    pc_status status;
     if (started)
         *started = 0;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__encode_options_read(&o, options, schema, cache, "pc_schema_prefetch"));
     regime = pc__regime_for_length(schema->model, o.rope_regime_length, schema->tree->length);
     status = pc__unit_work_init(&work, schema, cache, o.encoding, &regime, NULL, 0);
     for (size_t leaf = 0; status >= 0 && leaf < work.recipe->leaf_count; leaf++) {

@@ -6,7 +6,6 @@
 #include "pml/relay.h"
 #include "pml/xml.h"
 #include "serve/prompt.h"
-#include "serve/schema_relay.h"
 
 #define LIMIT_BYTES ((size_t)64 << 20) /* of a file */
 
@@ -49,9 +48,7 @@ static pc_status read_text(relay_text *out, const pc_allocator *mem, const char 
 
 static pc_status check_relay(const pc_model *model, const pc_relay *r)
 {
-    if (pc__unknown_bits(r->flags, PC_RELAY_CHAT))
-        return pc__fail(PC_ERR_INVALID, "pc_relay: unknown flags %#llx",
-                        (unsigned long long)r->flags);
+    PC__TRY_RETURN(pc__check_flags("pc_relay", r->flags, PC_RELAY_CHAT));
     if (r->flags && (r->format || r->format_file))
         return pc__fail(PC_ERR_INVALID, "pc_relay: a schema string and PC_RELAY_CHAT exclude each "
                                         "other");

@@ -10,7 +10,7 @@
 
 #include "base/options.h"
 #include "pml/pml_names.h"
-#include "serve/schema_relay.h"
+#include "serve/schema.h"
 
 typedef struct system_entry {
     char name[64];
@@ -41,7 +41,7 @@ static void drop_entry(const pc_systems *s, system_entry *e)
             pc__cache_unpin(s->cache, &e->keys->leaves[i]);
     pc__free(&s->model->context->mem, e->pinned);
     pc__unit_keys_unref(e->keys);
-    pc__schema_unref(e->schema);
+    pc_schema_free(e->schema);
     memset(e, 0, sizeof *e);
 }
 
@@ -79,10 +79,9 @@ void pc_systems_free(pc_systems *s)
 
 static pc_status check_systems_options(const pc_systems_options *o)
 {
-    if (pc__unknown_bits(o->flags, PC_RELAY_CHAT) || o->reserved)
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_systems_options: unknown flags %#llx, or reserved is set",
-                        (unsigned long long)o->flags);
+    PC__TRY_RETURN(pc__check_flags("pc_systems_options", o->flags, PC_RELAY_CHAT));
+    if (o->reserved)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_options: reserved must be zero");
     if (o->flags && (o->format || o->format_file))
         return pc__fail(PC_ERR_INVALID, "pc_systems_options: a schema string and PC_RELAY_CHAT "
                                         "exclude each other");

@@ -70,28 +70,18 @@ static void set_native(pc__image *image, const pc__kv_shape *shape)
 static pc_status describe_run(void *owner, void *payload, pc__image *image, void **release_me)
 {
     const pc_model *model = owner;
-    const pc__kv *kv = payload;
-    size_t layers = (size_t)kv->shape.layers;
-    uint64_t *bytes = pc__alloc(&model->context->mem, layers * (sizeof *bytes + sizeof(uint8_t *)));
-    uint8_t **blocks;
-    *release_me = bytes;
-    if (!bytes)
-        return PC_ERR_NOMEM;
-    blocks = (uint8_t **)(void *)(bytes + layers);
-    for (size_t l = 0; l < layers; l++) {
-        blocks[l] = kv->layer[l];
-        bytes[l] = pc__kv_layer_bytes(&kv->shape, kv->tokens);
-    }
+    pc__kv *kv = payload;
+    *release_me = NULL;
     set_model(image, model);
     set_native(image, &kv->shape);
     image->form.regime = kv->rope_regime;
     image->form.origin = pc__key_offset(model, kv->origin);
     image->tokens = kv->tokens;
     image->relative = kv->relative;
-    image->block_count = layers;
-    image->blocks = blocks;
-    image->block_bytes = bytes;
-    return PC_OK;
+    image->block_count = (size_t)kv->shape.layers;
+    image->blocks = kv->layer;
+    image->block_bytes = pc__kv_sizes(kv);
+    return image->block_bytes ? PC_OK : PC_ERR_NOMEM;
 }
 
 static pc_status check_run_image(const pc_model *model, const pc__image *image, pc__kv_shape *shape)
@@ -120,15 +110,11 @@ static pc_status wrap_run(void *owner, const pc__image *image, const void *const
     const pc_allocator *mem = &model->context->mem;
     pc__kv_shape shape;
     pc__kv *kv;
-    pc_status status = check_run_image(model, image, &shape);
     *payload = NULL;
-    if (status >= 0 && blocks)
-        status = pc__kv_wrap(&kv, mem, &shape, image->tokens, image->relative, blocks, memory_owner,
-                             release_memory);
-    else if (status >= 0)
-        status = pc__kv_new_unset(&kv, mem, &shape, image->tokens, image->relative);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_run_image(model, image, &shape));
+    PC__TRY_RETURN(blocks ? pc__kv_wrap(&kv, mem, &shape, image->tokens, image->relative, blocks,
+                                        memory_owner, release_memory)
+                          : pc__kv_new_unset(&kv, mem, &shape, image->tokens, image->relative));
     kv->rope_regime = image->form.regime;
     kv->origin = image->form.origin;
     *payload = kv;
@@ -137,10 +123,9 @@ static pc_status wrap_run(void *owner, const pc__image *image, const void *const
 
 static pc_status create_run(void *owner, const pc__image *image, void **payload, uint8_t **blocks)
 {
-    pc_status status = wrap_run(owner, image, NULL, NULL, NULL, payload);
-    if (status >= 0)
-        memcpy(blocks, ((pc__kv *)*payload)->layer, image->block_count * sizeof(*blocks));
-    return status;
+    PC__TRY_RETURN(wrap_run(owner, image, NULL, NULL, NULL, payload));
+    memcpy(blocks, ((pc__kv *)*payload)->layer, image->block_count * sizeof(*blocks));
+    return PC_OK;
 }
 
 /* Lossy codecs and other writers may leave bytes behind the last token. */
@@ -154,12 +139,6 @@ static void set_run_stream(void *owner, void *payload, pc__layer_stream *stream)
 {
     (void)owner;
     atomic_store_explicit(&((pc__kv *)payload)->stream, stream, memory_order_release);
-}
-
-static pc_status finish_run(void *owner, const pc__image *image, void **payload)
-{
-    (void)owner, (void)image, (void)payload;
-    return PC_OK;
 }
 
 static void free_run_to_system(void *owner, void *payload)
@@ -184,19 +163,12 @@ static int serves_native(const void *owner, const void *other)
 static pc_status show_run(void *owner, void *payload, pc_raw *raw)
 {
     const pc_model *model = owner;
-    pc__kv *kv = payload;
     pc__image image;
-    set_model(&image, model);
-    image.form.shape = kv->shape;
-    image.form.regime = kv->rope_regime;
-    image.relative = kv->relative;
-    image.blocks = kv->layer;
-    image.block_count = (size_t)kv->shape.layers;
-    if (!(image.block_bytes = pc__kv_sizes(kv)))
-        return PC_ERR_NOMEM;
+    void *nothing;
+    PC__TRY_RETURN(describe_run(owner, payload, &image, &nothing));
     pc__image_raw(raw, &image);
     raw->model = model->info.fingerprint; /* lives as long as the model */
-    raw->lossy = kv->shape.dtype == PC_DTYPE_I8;
+    raw->lossy = image.form.shape.dtype == PC_DTYPE_I8;
     return PC_OK;
 }
 
@@ -208,7 +180,6 @@ static const pc__payload_ops native_payload = {
     .wrap_memory = wrap_run,
     .block_ready = clear_run_tail,
     .set_layer_stream = set_run_stream,
-    .finish = finish_run,
     .zero_memory = zero_run,
     .free_to_system = free_run_to_system,
     .serves = serves_native,
@@ -219,13 +190,11 @@ static const pc__payload_ops native_payload = {
 
 /* The bytes for ops.import_segment. Handles may be any pointers, so only this list tells which
  * payloads are still such bytes. */
-struct pc__import {
+typedef struct pc__import {
     struct pc__import *next;
     uint8_t *bytes;
     size_t size;
-};
-
-typedef struct pc__import import;
+} import;
 
 static void put_import(pc_model *model, import *i)
 {
@@ -369,19 +338,12 @@ static pc_status finish_import(void *owner, const pc__image *image, void **paylo
     return PC_OK;
 }
 
-static pc_status hide_raw(void *owner, void *payload, pc_raw *raw)
-{
-    (void)owner, (void)payload, (void)raw;
-    return pc__fail(PC_ERR_UNSUPPORTED, "raw states are those of native models only");
-}
-
 static const pc__payload_ops application_payload = {
     .release = release_handle,
     .drop_owner = drop_model,
     .describe = describe_handle,
     .create = create_import,
     .finish = finish_import,
-    .raw = hide_raw,
 };
 
 const pc__payload_ops *pc__model_payload(const pc_model *model)

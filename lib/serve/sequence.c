@@ -97,7 +97,7 @@ void pc_sequence_free(pc_sequence *s)
     pc__free(s->mem, s->logits);
     pc__free(s->mem, s);
     pc__cache_unref(cache);
-    pc__prompt_unref(prompt); /* last: it holds the model */
+    pc_prompt_free(prompt); /* last: it holds the model */
 }
 
 pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,

@@ -59,13 +59,12 @@ static int ends_in_replacement(const char *text, size_t size)
 static pc_status detokenize(pc__text_stream *s, const int32_t *tokens, size_t count)
 {
     size_t need = 0;
-    pc_status status;
     PC__TRY_RETURN(pc_detokenize(s->model, tokens, count, 0, NULL, 0, &need));
     s->scratch.size = 0;
-    status = pc__grow(s->scratch.mem, (void **)&s->scratch.data, &s->scratch.capacity, need + 1, 1);
-    if (status >= 0 && need)
-        status = pc_detokenize(s->model, tokens, count, 0, s->scratch.data, need, &s->scratch.size);
-    return status;
+    PC__TRY_RETURN(
+        pc__grow(s->scratch.mem, (void **)&s->scratch.data, &s->scratch.capacity, need + 1, 1));
+    return need ? pc_detokenize(s->model, tokens, count, 0, s->scratch.data, need, &s->scratch.size)
+                : PC_OK;
 }
 
 /* Appends the newest token's text. Where that ends with a whole code point, the window starts with
@@ -73,7 +72,6 @@ static pc_status detokenize(pc__text_stream *s, const int32_t *tokens, size_t co
 static pc_status append_token(pc__text_stream *s, const int32_t *tokens, size_t count)
 {
     size_t size;
-    pc_status status;
     PC__TRY_RETURN(detokenize(s, tokens + s->window, count - s->window));
     size = s->scratch.size;
     if (ends_in_replacement(s->scratch.data, size) || size < s->window_size)
@@ -82,14 +80,14 @@ static pc_status append_token(pc__text_stream *s, const int32_t *tokens, size_t 
         pc__bytes_add(&s->text, s->scratch.data + s->window_size, size - s->window_size));
     s->window_size = size;
     if (count - s->window > 1 && !pc__utf8_unfinished(s->scratch.data, size)) {
-        status = detokenize(s, tokens + count - 1, 1);
+        PC__TRY_RETURN(detokenize(s, tokens + count - 1, 1));
         /* a window cannot start with a token that has no text of its own */
-        if (status >= 0 && s->scratch.size) {
+        if (s->scratch.size) {
             s->window = count - 1;
             s->window_size = s->scratch.size;
         }
     }
-    return status;
+    return PC_OK;
 }
 
 /* Bytes at the end of the text that may be the beginning of a stop string. */
@@ -122,11 +120,12 @@ pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count
                          const char *const *stops, size_t stop_count, int *stopped)
 {
     const char *open, *stop;
-    size_t size, hold;
-    pc_status status = s->has_text ? append_token(s, tokens, count) : PC_OK;
+    size_t size;
     *stopped = 0;
-    if (status < 0 || s->text.size == s->final)
-        return status;
+    if (s->has_text)
+        PC__TRY_RETURN(append_token(s, tokens, count));
+    if (s->text.size == s->final)
+        return PC_OK;
     open = s->text.data + s->final;
     size = s->text.size - s->final;
     stop = first_stop(open, size, stops, stop_count);
@@ -136,8 +135,7 @@ pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count
         *stopped = 1;
         return PC_OK;
     }
-    hold = held_back(open, size, stops, stop_count);
-    s->final += whole_size(open, size - hold);
+    s->final += whole_size(open, size - held_back(open, size, stops, stop_count));
     return PC_OK;
 }
 

@@ -42,4 +42,9 @@ pc_status pc__unit_encode(pc__unit_work *work, size_t unit);
 /* A leaf that was made here or is in RAM; PC_MISS. *out is borrowed from `made`. */
 pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out);
 
+/* PC_CACHE_PREFETCH: the other members of unions that the prompt has used, and the modules behind
+ * the last one used (schema_prefetch.c). Loads go into free room without waiting; failures do not
+ * matter. */
+void pc__prefetch_around(const pc__unit_work *work, const pc_prompt *prompt);
+
 #endif

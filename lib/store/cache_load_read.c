@@ -282,7 +282,7 @@ static pc_status create_payload(record_load *r)
     r->blocks = pc__calloc(&load->cache->context->mem, r->image->block_count, sizeof(*r->blocks));
     if (!r->blocks)
         return PC_ERR_NOMEM;
-    if (!load->ops->create || !load->ops->finish)
+    if (!load->ops->create)
         return pc__fail(PC_ERR_UNSUPPORTED, "the owner of these states cannot load them");
     return load->ops->create(load->owner, r->image, &r->payload, r->blocks);
 }
@@ -292,7 +292,10 @@ static pc_status create_payload(record_load *r)
 static pc_status finish_payload(record_load *r)
 {
     pc__load *load = r->load;
-    pc_status status = load->ops->finish(load->owner, r->image, &r->payload);
+    pc_status status;
+    if (!load->ops->finish)
+        return PC_OK;
+    status = load->ops->finish(load->owner, r->image, &r->payload);
     if (status == PC_ERR_LIMIT && pc__ram_tier_trim(load->cache->ram, 0, load->bytes, load->owner))
         status = load->ops->finish(load->owner, r->image, &r->payload);
     return status;

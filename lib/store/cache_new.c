@@ -25,9 +25,7 @@ static pc_status check_seconds(double seconds, const char *name)
 
 static pc_status check_cache_options(const pc_cache_options *o)
 {
-    if (o->flags & ~KNOWN_FLAGS)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: unknown flags %#llx",
-                        (unsigned long long)(o->flags & ~KNOWN_FLAGS));
+    PC__TRY_RETURN(pc__check_flags("pc_cache_options", o->flags, KNOWN_FLAGS));
     if (o->flags & PC_CACHE_MMAP && o->flags & PC_CACHE_NO_MMAP)
         return pc__fail(PC_ERR_INVALID,
                         "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP exclude each other");

@@ -139,13 +139,6 @@ static pc_status wrap_memory(void *owner, const pc__image *image, const void *co
     return PC_OK;
 }
 
-/* The payload was complete from the start. */
-static pc_status finish_states(void *owner, const pc__image *image, void **payload)
-{
-    (void)owner, (void)image, (void)payload;
-    return PC_OK;
-}
-
 /* The application zeroes and frees its own memory. */
 static void free_to_system(void *owner, void *payload)
 {
@@ -198,7 +191,6 @@ const pc__payload_ops pc__raw_payload = {
     .describe = describe_states,
     .create = create_states,
     .wrap_memory = wrap_memory,
-    .finish = finish_states,
     .zero_memory = zero_memory,
     .free_to_system = free_to_system,
     .serves = serves_any,

@@ -35,7 +35,7 @@ typedef struct pc__payload_ops {
      * long as the payload is used with it. */
     void (*set_layer_stream)(void *owner, void *payload, pc__layer_stream *stream);
     /* All blocks are written. May replace the payload. After a failure the payload is still to be
-     * released. */
+     * released. NULL: nothing is left to do. */
     pc_status (*finish)(void *owner, const pc__image *image, void **payload);
     /* Zeroes the states; nobody reads them any more. */
     void (*zero_memory)(void *owner, void *payload);

@@ -577,7 +577,6 @@ static void wiping(pc_context *context)
         CHECK((uintptr_t)blocks[b] % 64 == 0);
         memcpy(blocks[b], h.memory[b], (size_t)block_bytes[b]);
     }
-    CHECK_OK(pc__raw_payload.finish(context, &image, &payload));
     pc__raw_payload.zero_memory(context, payload);
     CHECK_INT(blocks[1][3], state(1, 3)); /* only when it goes */
     pc__raw_payload.release(context, payload);

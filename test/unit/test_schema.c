@@ -1,4 +1,4 @@
-/* Catches schema handles that show a wrong layout, leak or crash on bad arguments, or go with the
+/* Catches: schema handles that show a wrong layout, leak or crash on bad arguments, or accept the
  * wrong file. */
 #include <stdlib.h>
 
@@ -245,8 +245,8 @@ static void arguments(void)
     toy_end(&w);
 }
 
-/* Key tables are kept for a few salts and regimes; one more pushes the oldest out, and using it
- * makes the same again. */
+/* A schema stores key tables for a few salts and regimes. One more replaces the oldest; using that
+ * one again makes the same table. */
 static void many_salts(void)
 {
     toy_world w;
@@ -258,7 +258,7 @@ static void many_salts(void)
     CHECK_OK(pc__schema_recipe(w.schema, PC_ENCODE_SINK, &recipe));
     CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, NULL, 0, &first));
     id = first->leaves[2];
-    for (int salt = 0; salt < 2 * PC__KEPT_KEYS; salt++) {
+    for (int salt = 0; salt < 2 * PC__KEY_TABLES; salt++) {
         pc_cache_options o = PC_CACHE_OPTIONS_INIT;
         pc_cache *cache = NULL;
         pc__unit_keys *a = NULL, *b = NULL;

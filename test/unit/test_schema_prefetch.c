@@ -1,7 +1,7 @@
 /* Catches: a prefetch that does not happen, that evicts what is used, or that changes an answer;
  * options of pc_schema_encode (pin, time to live) that have no effect; states of an application's
  * model that do not come back from a folder as they were. */
-#include "serve/schema_prefetch.h"
+#include "serve/unit_encode.h"
 
 #include <promptcache/bench.h>
 #include <time.h>
@@ -106,7 +106,7 @@ static void by_neighbours(const toy_world *w, const char *folder)
     pc_cache_free(plain);
 }
 
-/* There is room for a part of it: nothing gives way. */
+/* There is room for a part of it: nothing is evicted. */
 static void into_free_room(const toy_world *w, const char *folder)
 {
     pc_cache *cache = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD, 20000);

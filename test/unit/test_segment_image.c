@@ -1,8 +1,8 @@
-/* Catches: states that come back from blocks with another bit than they had, bytes behind the last
- * token that are not zero (records of equal segments would differ, and show what stood there
- * before), loaded runs that a pass cannot use like computed ones, blocks of another model or shape
- * that are believed, an application's import that leaks or releases memory of others, states left
- * in memory that should have been wiped. */
+/* Catches: states that come back from blocks with a changed bit; bytes behind the last token that
+ * are not zero (records of equal segments would differ, and show earlier contents of the memory);
+ * loaded runs that a pass cannot use like computed ones; accepted blocks of another model or shape;
+ * an application's import that leaks or releases memory of others; states that stay in memory and
+ * should have been zeroed. */
 #include "serve/segment_image.h"
 
 #include <stdlib.h>
@@ -95,7 +95,8 @@ static pc_status load(const pc_model *model, const pc__image *image, pc__kv **ou
         return status;
     for (size_t b = 0; b < image->block_count; b++)
         memcpy(blocks[b], image->blocks[b], (size_t)image->block_bytes[b]);
-    status = pc__model_payload(owner)->finish(owner, image, &payload);
+    if (pc__model_payload(owner)->finish)
+        status = pc__model_payload(owner)->finish(owner, image, &payload);
     if (status < 0)
         pc__model_payload(owner)->release(owner, payload);
     else
@@ -310,7 +311,7 @@ static void expectations(pc_context *context)
     pc__model_unref(model);
 }
 
-/* An allocator whose `free` looks for a byte pattern. */
+/* An allocator whose `free` searches the memory for a byte pattern. */
 typedef struct watcher {
     const uint8_t *pattern;
     int found, frees;
@@ -484,7 +485,7 @@ static void by_hand(pc_context *context)
     if (CHECK(toy_start(&w, NULL, 0, 0, NULL))) {
         segment = encode_toy(w.model);
         CHECK_STATUS(pc_segment_raw(segment, &raw), PC_ERR_UNSUPPORTED);
-        CHECK_ERROR_HAS("raw states are those of native models only");
+        CHECK_ERROR_HAS("the owner of this segment does not show its states");
         pc__segment_unref(segment);
     }
     toy_end(&w);

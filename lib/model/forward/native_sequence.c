@@ -277,7 +277,7 @@ static pc_status check_step(const pc_step_args *args)
             return pc__fail(PC_ERR_INVALID, "step: row %zu wants logits, but args.logits is NULL",
                             i);
     if (args->visibility > PC_VISIBLE_ALL
-        || pc__unknown_bits(args->flags, PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
+        || args->flags & ~(uint32_t)(PC_STEP_PER_ROW | PC_STEP_NO_ATTENTION))
         return pc__fail(PC_ERR_INVALID, "step: unknown visibility %u or flags %#x",
                         args->visibility, args->flags);
     return PC_OK;

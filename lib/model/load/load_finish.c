@@ -29,9 +29,7 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
     if (out->kv > PC_DTYPE_I8)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_model_options: kv is %u, which is not F32, BF16, F16 or I8", out->kv);
-    if (pc__unknown_bits(out->flags, PC_MODEL_VOCAB_ONLY))
-        return pc__fail(PC_ERR_INVALID, "pc_model_options: unknown flags %#llx",
-                        (unsigned long long)out->flags);
+    PC__TRY_RETURN(pc__check_flags("pc_model_options", out->flags, PC_MODEL_VOCAB_ONLY));
     if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32
         && out->compute != PC_DTYPE_BF16 && out->compute != PC_DTYPE_I8)
         return pc__fail(PC_ERR_UNSUPPORTED,
@@ -156,15 +154,15 @@ static void native_info(pc_model_info *info, const pc__native *native)
 {
     const pc__kv_shape *shape = &native->shape;
     uint64_t heads = (uint64_t)shape->layers * (uint64_t)shape->kv_heads;
-    pc__kv_shape kept = *shape;
-    kept.dtype = native->segment_dtype;
+    pc__kv_shape stored = *shape;
+    stored.dtype = native->segment_dtype;
     info->compute = native->compute;
     info->bidirectional = !native->arch.causal;
     info->classes = (uint32_t)native->encoder.classes;
     info->weight_bytes = pc__native_weight_bytes(native);
     pc__native_costs(native, info);
     info->kv_bytes_per_token = native->segment_dtype == PC_DTYPE_I8
-                                   ? (heads * pc__kv_page_bytes(&kept) + PC__PAGE - 1) / PC__PAGE
+                                   ? (heads * pc__kv_page_bytes(&stored) + PC__PAGE - 1) / PC__PAGE
                                    : heads * (uint64_t)(shape->k_dim + shape->v_dim)
                                          * (native->segment_dtype == PC_DTYPE_F32 ? 4 : 2);
 }

@@ -25,7 +25,7 @@ struct pc_folder {
     pc__codecs *codecs;
     uint8_t seal_key[32];
     pc__record_options record;
-    pc__disk_root root;
+    pc__dir root;
     folder_item *items; /* [count] by key, then by variant */
     size_t count;
     pc__disk disk; /* open for removals if has_disk */
@@ -158,9 +158,7 @@ pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path,
         return pc__fail(PC_ERR_INVALID, "pc_folder_open: context or path is NULL");
     PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_folder_options, flags), options,
                                     "pc_folder_options"));
-    if (o.flags)
-        return pc__fail(PC_ERR_INVALID, "pc_folder_options: unknown flags %#llx",
-                        (unsigned long long)o.flags);
+    PC__TRY_RETURN(pc__check_flags("pc_folder_options", o.flags, 0));
     folder = pc__calloc(&context->mem, 1, sizeof *folder);
     if (!folder)
         return PC_ERR_NOMEM;

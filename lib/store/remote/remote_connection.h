@@ -26,7 +26,7 @@ pc_status pc__remote_connection_send(pc__remote_connection *connection,
 pc_status pc__remote_connection_send_asking(pc__remote_connection *connection,
                                             const pc__remote_request *request, size_t index,
                                             pc__remote_deadline *limit);
-/* One reply. PC_ERR_FORMAT: the bytes are none. */
+/* One reply. PC_ERR_FORMAT: the bytes are not a reply. */
 pc_status pc__remote_connection_reply(pc__remote_connection *connection, pc__remote_reply *reply,
                                       pc__remote_deadline *limit);
 /* The length of a reply that should be a bulk string. PC_MISS: it is another reply, in `reply`. */

@@ -31,8 +31,8 @@
 #define CHATML_FORM(names, start)                                                                  \
     {                                                                                              \
         .name = names,                                                                             \
-        .pieces = {{CHATML("system"), "<|im_end|>\n", start, CHATML("user"),                        \
-                   "<|im_end|>\n" CHATML("assistant"), "", "", "<|im_end|>\n"}},                    \
+        .pieces = {{CHATML("system"), "<|im_end|>\n", start, CHATML("user"),                       \
+                   "<|im_end|>\n" CHATML("assistant"), "", "", "<|im_end|>\n"}},                   \
         .tokens = {"<|im_start|>", "<|im_end|>"},                                                  \
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},                                            \
     }

@@ -84,7 +84,7 @@ static pc__memo_entry find_remembered(const pc_memo *memo, const pc__id *tokens_
     return out;
 }
 
-/* 1: not remembered yet, or without all outputs to be kept. */
+/* 1: not remembered yet, or without all outputs that are stored now. */
 static int needs_adding(add_batch *b, const pc_input *input, const pc__id *id)
 {
     pc__memo_entry entry = find_remembered(b->memo, id);

@@ -359,12 +359,12 @@ pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t
 
 int pc__load_is_done(const pc__load *load)
 {
-    return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) != 0;
+    return atomic_load(&load->done) != 0;
 }
 
 int pc__load_succeeded(const pc__load *load)
 {
-    return atomic_load_explicit(&((pc__load *)(uintptr_t)load)->done, memory_order_acquire) > 0;
+    return atomic_load(&load->done) > 0;
 }
 
 double pc__load_due(const pc__load *load)

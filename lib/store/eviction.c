@@ -343,16 +343,12 @@ void pc__eviction_pick(pc__eviction *ev, pc__eviction_item *item)
     detach_from_parent(ev, item);
 }
 
-void pc__eviction_put_back(pc__eviction *ev, pc__eviction_item *item)
+void pc__eviction_put_back(pc__eviction *ev, pc__eviction_item **picked)
 {
-    attach_to_parent(ev, item);
-    add_candidate(ev, item);
-}
-
-void pc__eviction_put_back_all(pc__eviction *ev, pc__eviction_item **picked)
-{
-    for (; *picked; *picked = (*picked)->next_picked)
-        pc__eviction_put_back(ev, *picked);
+    for (; *picked; *picked = (*picked)->next_picked) {
+        attach_to_parent(ev, *picked);
+        add_candidate(ev, *picked);
+    }
 }
 
 int pc__eviction_pick_until(pc__eviction *ev, const pc__eviction_group *group, int32_t priority,

@@ -323,7 +323,7 @@ void pc__io_sweep_soon(pc__io *io)
 
 int pc__io_is_ending(const pc__io *io)
 {
-    return atomic_load_explicit(&((pc__io *)(uintptr_t)io)->ending, memory_order_relaxed);
+    return atomic_load(&io->ending);
 }
 
 uint32_t pc__io_threads(const pc__io *io)

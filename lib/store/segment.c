@@ -125,8 +125,7 @@ pc_status pc__segment_set_description(pc_segment *segment, const pc__image *imag
 
 const pc__id *pc__segment_visibility(const pc_segment *segment)
 {
-    return atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->visibility,
-                                memory_order_acquire);
+    return atomic_load(&segment->visibility);
 }
 
 pc_status pc__segment_set_visibility(pc_segment *segment, const pc__id *visibility)
@@ -181,8 +180,7 @@ void pc__segment_set_active(pc_segment *segment)
 
 int pc__segment_is_idle(const pc_segment *segment)
 {
-    return !has_others(atomic_load_explicit(&((pc_segment *)(uintptr_t)segment)->references,
-                                            memory_order_acquire));
+    return !has_others(atomic_load(&segment->references));
 }
 
 int pc__segment_watch(pc_segment *segment)

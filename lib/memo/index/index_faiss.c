@@ -114,7 +114,7 @@ static pc_status faiss_add(pc__index_impl *impl, size_t count, const float *vect
         result = pc__faiss_add(f->faiss, count, vectors, text);
     for (size_t i = 0; i < count && !result; i++)
         pc__id_map_add(&impl->id_map, ids[i]);
-    /* After a failed call FAISS may have kept some of the vectors. */
+    /* After a failed call FAISS may have some of the vectors. */
     while (impl->id_map.count < pc__faiss_count(f->faiss))
         pc__id_map_add(&impl->id_map, -1);
     return result ? faiss_error(result, text) : PC_OK;

@@ -85,6 +85,6 @@ static inline uint64_t pc__map_extent(const pc__map_log_entry *entry)
  * description locks). type: F_RDLCK, F_WRLCK, F_UNLCK. bytes 0: to the end of all files. Does not
  * wait. 0; EAGAIN: another descriptor has a lock that conflicts; or another errno. */
 int pc__range_lock(int fd, int type, uint64_t at, uint64_t bytes);
-int pc__range_is_locked(int fd, uint64_t at, uint64_t bytes); /* in any way, by another one */
+int pc__range_is_locked(int fd, uint64_t at, uint64_t bytes); /* by another one */
 
 #endif

@@ -27,20 +27,11 @@ static const pc__field stored_fields[] = {
     ENTRY(16, at),     ENTRY(24, bytes),    ENTRY(32, log_uses),
     ENTRY(40, tokens), ENTRY(44, metadata), ENTRY(48, tokens_id),
     ENTRY(80, sum),    ENTRY(96, used),     ENTRY(104, clock)};
-/* maps.data, record */
-enum {
-    REC_ID = 8,
-    REC_HEADER = 16,
-    REC_LAYERS = 20,
-    REC_TOKENS = 24,
-    REC_METADATA = 28,
-    REC_FLAGS = 32,
-    REC_BYTES = 40,
-    REC_TOKENS_ID = 48,
-    REC_NONCE = 80,
-    REC_METADATA_SUM = 96,
-    REC_SUM = PC__MAPS_HEADER_SUM
-};
+/* maps.data, record; the log entry has the rest of it */
+enum { REC_HEADER = 16, REC_LAYERS = 20, REC_NONCE = 80, REC_METADATA_SUM = 96 };
+static const pc__field record_fields[] = {ENTRY(8, id),        ENTRY(24, tokens),
+                                          ENTRY(28, metadata), ENTRY(32, flags),
+                                          ENTRY(40, bytes),    ENTRY(48, tokens_id)};
 #define ROW(at, member) PC__FIELD(pc__map_row, at, member)
 static const pc__field row_fields[] = {ROW(0, at), ROW(8, bytes), ROW(16, sum)};
 /* maps.data, mark */
@@ -248,7 +239,7 @@ static void sum_header(const uint8_t *header, size_t size, uint8_t out[PC__CHECK
 {
     pc__checksum sum;
     pc__checksum_start(&sum);
-    pc__checksum_add(&sum, header, REC_SUM);
+    pc__checksum_add(&sum, header, PC__MAPS_HEADER_SUM);
     pc__checksum_add(&sum, header + PC__MAPS_HEADER, size - PC__MAPS_HEADER);
     pc__checksum_end(&sum, out);
 }
@@ -260,14 +251,9 @@ static void put_record_head(uint8_t *out, const pc__map_log_entry *entry,
 {
     memset(out, 0, PC__MAPS_HEADER);
     memcpy(out, record_magic, 8);
-    pc__put_u64(out + REC_ID, (uint64_t)entry->id);
+    pc__fields_put(out, entry, PC__FIELDS(record_fields));
     pc__put_u32(out + REC_HEADER, (uint32_t)layout->header);
     pc__put_u32(out + REC_LAYERS, (uint32_t)layers);
-    pc__put_u32(out + REC_TOKENS, entry->tokens);
-    pc__put_u32(out + REC_METADATA, entry->metadata);
-    pc__put_u32(out + REC_FLAGS, entry->flags);
-    pc__put_u64(out + REC_BYTES, entry->bytes);
-    memcpy(out + REC_TOKENS_ID, entry->tokens_id.bytes, sizeof entry->tokens_id.bytes);
     memcpy(out + REC_NONCE, nonce, PC__MAPS_NONCE);
     memcpy(out + REC_METADATA_SUM, metadata_sum, PC__CHECKSUM);
 }
@@ -278,7 +264,7 @@ void pc__map_record_put(uint8_t *header, pc__map_log_entry *entry, const pc__map
 {
     put_record_head(header, entry, layout, layers, nonce, metadata_sum);
     sum_header(header, (size_t)layout->header, entry->sum);
-    memcpy(header + REC_SUM, entry->sum, PC__CHECKSUM);
+    memcpy(header + PC__MAPS_HEADER_SUM, entry->sum, PC__CHECKSUM);
 }
 
 const uint8_t *pc__map_record_metadata_sum(const uint8_t *header)
@@ -291,13 +277,13 @@ const char *pc__map_record_check(const uint8_t *data, const pc__map_log_entry *e
 {
     uint8_t sum[PC__CHECKSUM], head[PC__MAPS_HEADER];
     uint64_t end = layout->layers;
-    if (memcmp(data + REC_SUM, entry->sum, PC__CHECKSUM))
+    if (memcmp(data + PC__MAPS_HEADER_SUM, entry->sum, PC__CHECKSUM))
         return "its header belongs to another record, or is damaged";
     sum_header(data, (size_t)layout->header, sum);
     if (memcmp(sum, entry->sum, PC__CHECKSUM))
         return "its header is damaged";
     put_record_head(head, entry, layout, layers, data + REC_NONCE, data + REC_METADATA_SUM);
-    if (memcmp(data, head, REC_SUM))
+    if (memcmp(data, head, PC__MAPS_HEADER_SUM))
         return "its header and the log differ";
     for (int32_t i = 0; i < layers; i++) {
         pc__map_row row = pc__map_row_get(data, i);

@@ -47,7 +47,7 @@ typedef struct pc__map_record {
     int64_t id;       /* ascending; never given out twice */
     pc__id tokens_id; /* digest of the prompt's tokens (and types) */
     uint32_t tokens;
-    /* Bytes that the memo keeps beside the maps: the pooled input, and outputs. */
+    /* Bytes that the memo stores beside the maps: the pooled input, and outputs. */
     size_t metadata_size;
     uint64_t bytes; /* in the data file */
     uint64_t used;  /* calls of pc__map_store_get in this process */

@@ -9,6 +9,8 @@
 /* Scales behind the weights of a map: more bytes than a loop may read too far. */
 enum { SCALES_BEHIND = 4 };
 
+static const size_t value_bytes[] = {[PC_MAP_F32] = 4, [PC_MAP_F16] = 2, [PC_MAP_U8] = 1};
+
 /* First weight of a row, counted from the start of its map. */
 static size_t row_start(const pc__map_shape *s, size_t head, size_t row)
 {
@@ -32,11 +34,10 @@ typedef struct map_row {
 
 static map_row map_row_of(const pc__map_shape *s, const void *map, size_t head, size_t row)
 {
-    static const size_t bytes[] = {[PC_MAP_F32] = 4, [PC_MAP_F16] = 2, [PC_MAP_U8] = 1};
     map_row r = {map, NULL, row_keys(s, row)};
     if (!r.keys)
         return r;
-    r.weights = (const uint8_t *)map + row_start(s, head, row) * bytes[s->format];
+    r.weights = (const uint8_t *)map + row_start(s, head, row) * value_bytes[s->format];
     if (s->format == PC_MAP_U8) {
         size_t all = row_start(s, (size_t)s->heads, 0);
         const float *scales = (const void *)((const uint8_t *)map + (all + 3) / 4 * 4);
@@ -62,12 +63,11 @@ static double unmatched_distance(const pc__vector_ops *loops, uint32_t format, c
 {
     enum { ZEROS = 256 };
     static const float zeros[ZEROS];
-    static const size_t bytes[] = {[PC_MAP_F32] = 4, [PC_MAP_F16] = 2, [PC_MAP_U8] = 1};
     map_row none = {zeros, zeros, ZEROS}, rest = *row;
     double sum = 0;
     for (size_t now; from < row->keys; from += now) {
         now = row->keys - from < ZEROS ? row->keys - from : ZEROS;
-        rest.weights = (const uint8_t *)row->weights + from * bytes[format];
+        rest.weights = (const uint8_t *)row->weights + from * value_bytes[format];
         sum += row_distance(loops, format, &rest, &none, now, squared);
     }
     return sum;

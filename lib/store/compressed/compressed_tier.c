@@ -131,7 +131,7 @@ static int evict_for(compressed_tier *t, uint64_t need, int32_t priority, const 
     ok = pc__eviction_pick_until(ev, NULL, priority, have + need - t->budget, &picked);
     pc__eviction_unhold(ev, parent_item);
     if (!ok)
-        pc__eviction_put_back_all(ev, &picked);
+        pc__eviction_put_back(ev, &picked);
     for (; picked; picked = picked->next_picked) {
         t->counts.evicted++;
         detach_record(t, record_of(picked), PC_EVENT_EVICT, PC_REASON_NONE, gone);

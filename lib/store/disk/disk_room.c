@@ -19,15 +19,142 @@
 /* Longest time that one batch of a shrinking folder keeps its lock. */
 #define BATCH_SECONDS 0.02
 
-static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
+/* ------------------------------------------------- the file of an evicted record */
+
+/* Bytes of the old record that stay until they are overwritten. If a file was cut to zero, ext4
+ * flushes it to the disk when it is closed, which takes milliseconds (auto_da_alloc). */
+enum { LEFT = 1 };
+
+void pc__disk_draft_name(pc__disk *disk, char name[32])
 {
-    return need <= limit && disk->lock.bytes <= limit - need;
+    snprintf(name, 32, "%08x%08x%08x", (unsigned)getpid(), (unsigned)(uintptr_t)disk,
+             (unsigned)disk->drafts++);
+}
+
+#if defined(F_SETLEASE) && defined(F_SETOWN_EX) && defined(SYS_gettid)
+
+/* The cache's own threads block all signals. */
+static int signals_are_blocked(void)
+{
+    sigset_t now;
+    return !pthread_sigmask(SIG_BLOCK, NULL, &now) && sigismember(&now, SIGIO) == 1;
+}
+
+/* 1: nobody else has the file open or mapped, and nobody can open it until drop_lease. */
+static int take_lease(int fd)
+{
+    struct f_owner_ex self = {F_OWNER_TID, (pid_t)syscall(SYS_gettid)};
+    return !fcntl(fd, F_SETOWN_EX, &self) && !fcntl(fd, F_SETLEASE, F_WRLCK);
+}
+
+static void drop_lease(int fd)
+{
+    (void)!fcntl(fd, F_SETLEASE, F_UNLCK);
+}
+
+/* Opens the record's file for writing; until now it was read-only for all. -1: impossible. */
+static int open_to_write(const pc__dir *root, int sub, const char *name, struct stat *st)
+{
+    const int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    struct stat again;
+    int fd = openat(sub, name, O_RDONLY | flags), ours;
+    if (fd < 0)
+        return -1;
+    ours = !fstat(fd, st) && pc__dir_is_trusted(root, st) && st->st_uid == geteuid()
+           && st->st_nlink == 1 && !fchmod(fd, 0600);
+    close(fd);
+    fd = ours ? openat(sub, name, O_RDWR | flags) : -1;
+    if (fd >= 0 && !fstat(fd, &again) && again.st_ino == st->st_ino && again.st_dev == st->st_dev)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* 1: the file has left its sub-folder for new/. */
+static int move_file(int fd, int sub, const char *name, int dir, const char *draft)
+{
+    int moved;
+    if (flock(fd, LOCK_EX | LOCK_NB) || !take_lease(fd))
+        return 0;
+    moved = !renameat(sub, name, dir, draft);
+    drop_lease(fd);
+    return moved;
 }
 
 /* Between enter and leave, after pc__disk_lock_mark. 1: the record's file is the spare, *bytes its
  * size. 0: it is not; the record may still exist. */
 static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
-                      uint64_t *bytes);
+                      uint64_t *bytes)
+{
+    char name[PC__DISK_NAME];
+    struct stat st;
+    int sub, dir, fd = -1;
+    if (!disk->can_reuse || !signals_are_blocked())
+        return 0;
+    sub = pc__disk_sub(&disk->root, record_name->key.bytes[0], 0);
+    dir = pc__disk_new(&disk->root, 1);
+    pc__disk_file_name(record_name, name);
+    pc__disk_draft_name(disk, spare->name);
+    if (sub >= 0 && dir >= 0)
+        fd = open_to_write(&disk->root, sub, name, &st);
+    if (fd >= 0 && !move_file(fd, sub, name, dir, spare->name)) {
+        close(fd);
+        fd = -1;
+    }
+    spare->fd = fd;
+    if (fd >= 0) {
+        *bytes = (uint64_t)st.st_size;
+        disk->lock.bytes += LEFT; /* as every file in new/: a scan counts it */
+        if (ftruncate(fd, LEFT))
+            pc__disk_spare_drop(disk, spare);
+    }
+    if (sub >= 0)
+        close(sub);
+    if (dir >= 0)
+        close(dir);
+    return fd >= 0;
+}
+
+#else
+
+static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
+                      uint64_t *bytes)
+{
+    (void)disk, (void)record_name, (void)spare, (void)bytes;
+    return 0;
+}
+
+#endif
+
+int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd,
+                       char name[32])
+{
+    if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
+        return 0;
+    pc__disk_lock_subtract(&disk->lock, LEFT);
+    *fd = spare->fd;
+    memcpy(name, spare->name, sizeof spare->name);
+    spare->fd = -1;
+    return 1;
+}
+
+void pc__disk_spare_drop(pc__disk *disk, pc__disk_spare *spare)
+{
+    int dir;
+    if (spare->fd < 0)
+        return;
+    dir = pc__disk_new(&disk->root, 0);
+    if (dir < 0 || unlinkat(dir, spare->name, 0))
+        disk->lock.is_trusted = 0; /* the next process scans */
+    pc__disk_lock_subtract(&disk->lock, LEFT);
+    if (dir >= 0)
+        close(dir);
+    close(spare->fd);
+    spare->fd = -1;
+}
+
+/* -------------------------------------------------------------- one record */
 
 /* Removes the record, or makes its file the spare. As pc__disk_unlink_record. */
 static pc_status remove_or_reuse(pc__disk *disk, const pc__record_name *record_name,
@@ -147,6 +274,11 @@ pc_status pc__disk_drop_expired(pc__disk *disk)
 
 /* --------------------------------------------------------------------- room */
 
+static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
+{
+    return need <= limit && disk->lock.bytes <= limit - need;
+}
+
 /* Evicts one record. PC_MISS: none may be evicted. */
 static pc_status evict_lowest(pc__disk *disk, int32_t priority, const pc__id *parent,
                               pc__disk_spare *spare)
@@ -256,137 +388,4 @@ pc_status pc__disk_shrink(pc__disk *disk, double until)
     status = pc__disk_shrink_until(disk, until < now + BATCH_SECONDS ? until : now + BATCH_SECONDS);
     pc__disk_leave(disk);
     return status;
-}
-
-/* ------------------------------------------------- the file of an evicted record */
-
-/* Bytes of the old record that stay until they are overwritten. If a file was cut to zero, ext4
- * flushes it to the disk when it is closed, which takes milliseconds (auto_da_alloc). */
-enum { LEFT = 1 };
-
-void pc__disk_draft_name(pc__disk *disk, char name[32])
-{
-    snprintf(name, 32, "%08x%08x%08x", (unsigned)getpid(), (unsigned)(uintptr_t)disk,
-             (unsigned)disk->drafts++);
-}
-
-#if defined(F_SETLEASE) && defined(F_SETOWN_EX) && defined(SYS_gettid)
-
-/* The cache's own threads block all signals. */
-static int signals_are_blocked(void)
-{
-    sigset_t now;
-    return !pthread_sigmask(SIG_BLOCK, NULL, &now) && sigismember(&now, SIGIO) == 1;
-}
-
-/* 1: nobody else has the file open or mapped, and nobody can open it until drop_lease. */
-static int take_lease(int fd)
-{
-    struct f_owner_ex self = {F_OWNER_TID, (pid_t)syscall(SYS_gettid)};
-    return !fcntl(fd, F_SETOWN_EX, &self) && !fcntl(fd, F_SETLEASE, F_WRLCK);
-}
-
-static void drop_lease(int fd)
-{
-    (void)!fcntl(fd, F_SETLEASE, F_UNLCK);
-}
-
-/* Opens the record's file for writing; until now it was read-only for all. -1: impossible. */
-static int open_to_write(const pc__disk_root *root, int sub, const char *name, struct stat *st)
-{
-    const int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-    struct stat again;
-    int fd = openat(sub, name, O_RDONLY | flags), ours;
-    if (fd < 0)
-        return -1;
-    ours = !fstat(fd, st) && pc__dir_is_trusted(root, st) && st->st_uid == geteuid()
-           && st->st_nlink == 1 && !fchmod(fd, 0600);
-    close(fd);
-    fd = ours ? openat(sub, name, O_RDWR | flags) : -1;
-    if (fd >= 0 && !fstat(fd, &again) && again.st_ino == st->st_ino && again.st_dev == st->st_dev)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-/* 1: the file has left its sub-folder for new/. */
-static int move_file(int fd, int sub, const char *name, int dir, const char *draft)
-{
-    int moved;
-    if (flock(fd, LOCK_EX | LOCK_NB) || !take_lease(fd))
-        return 0;
-    moved = !renameat(sub, name, dir, draft);
-    drop_lease(fd);
-    return moved;
-}
-
-static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
-                      uint64_t *bytes)
-{
-    char name[PC__DISK_NAME];
-    struct stat st;
-    int sub, dir, fd = -1;
-    if (!disk->can_reuse || !signals_are_blocked())
-        return 0;
-    sub = pc__disk_sub(&disk->root, record_name->key.bytes[0], 0);
-    dir = pc__disk_new(&disk->root, 1);
-    pc__disk_file_name(record_name, name);
-    pc__disk_draft_name(disk, spare->name);
-    if (sub >= 0 && dir >= 0)
-        fd = open_to_write(&disk->root, sub, name, &st);
-    if (fd >= 0 && !move_file(fd, sub, name, dir, spare->name)) {
-        close(fd);
-        fd = -1;
-    }
-    spare->fd = fd;
-    if (fd >= 0) {
-        *bytes = (uint64_t)st.st_size;
-        disk->lock.bytes += LEFT; /* as every file in new/: a scan counts it */
-        if (ftruncate(fd, LEFT))
-            pc__disk_spare_drop(disk, spare);
-    }
-    if (sub >= 0)
-        close(sub);
-    if (dir >= 0)
-        close(dir);
-    return fd >= 0;
-}
-
-#else
-
-static int reuse_file(pc__disk *disk, const pc__record_name *record_name, pc__disk_spare *spare,
-                      uint64_t *bytes)
-{
-    (void)disk, (void)record_name, (void)spare, (void)bytes;
-    return 0;
-}
-
-#endif
-
-int pc__disk_spare_use(pc__disk *disk, pc__disk_spare *spare, uint64_t bytes, int *fd,
-                       char name[32])
-{
-    if (spare->fd < 0 || ftruncate(spare->fd, (off_t)bytes))
-        return 0;
-    pc__disk_lock_subtract(&disk->lock, LEFT);
-    *fd = spare->fd;
-    memcpy(name, spare->name, sizeof spare->name);
-    spare->fd = -1;
-    return 1;
-}
-
-void pc__disk_spare_drop(pc__disk *disk, pc__disk_spare *spare)
-{
-    int dir;
-    if (spare->fd < 0)
-        return;
-    dir = pc__disk_new(&disk->root, 0);
-    if (dir < 0 || unlinkat(dir, spare->name, 0))
-        disk->lock.is_trusted = 0; /* the next process scans */
-    pc__disk_lock_subtract(&disk->lock, LEFT);
-    if (dir >= 0)
-        close(dir);
-    close(spare->fd);
-    spare->fd = -1;
 }

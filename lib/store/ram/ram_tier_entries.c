@@ -52,15 +52,13 @@ static uint64_t spare_tables(const pc__ram_tier *t)
 {
     uint64_t counted = t->eviction.items.count * (sizeof(pc__ram_entry) + AROUND_ENTRY)
                        + FEW_TABLES,
-             own_bytes = atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->own_bytes,
-                                              memory_order_relaxed);
+             own_bytes = atomic_load(&t->own_bytes);
     return own_bytes > counted ? own_bytes - counted : 0;
 }
 
 uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
 {
-    return atomic_load_explicit(&((pc__ram_tier *)(uintptr_t)t)->freeing, memory_order_acquire)
-           + spare_tables(t);
+    return atomic_load(&t->freeing) + spare_tables(t);
 }
 
 /* ------------------------------------------------- who holds the segments */
@@ -267,7 +265,7 @@ uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority
             || !pc__eviction_pick_until(ev, NULL, priority, excess, picked)))
         reason = PC_REASON_NO_ROOM;
     if (reason)
-        pc__eviction_put_back_all(ev, picked);
+        pc__eviction_put_back(ev, picked);
     return reason;
 }
 
@@ -298,7 +296,7 @@ uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enoug
         freed += item->bytes;
         pc__ram_tier_detach(t, entry_of(item), PC_EVENT_EVICT, gone);
     }
-    pc__eviction_put_back_all(&t->eviction, &others);
+    pc__eviction_put_back(&t->eviction, &others);
     return freed;
 }
 
@@ -341,7 +339,7 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
     }
     return PC_OK;
 fail:
-    pc__eviction_put_back_all(&t->eviction, &picked);
+    pc__eviction_put_back(&t->eviction, &picked);
     pc__ram_quota_drop_if_unused(t, e->quota);
     return status;
 }

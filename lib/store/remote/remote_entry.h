@@ -20,7 +20,7 @@ typedef struct pc__remote_entry {
     uint32_t is_usable; /* not in the envelope: this process has written or opened the record */
 } pc__remote_entry;
 
-typedef struct pc__remote_client { /* what reading and writing entries needs */
+typedef struct pc__remote_client { /* needed to read and write entries */
     const pc_allocator *mem;
     pc__remote_nodes *nodes;
     const pc__record_options *record;

@@ -477,8 +477,7 @@ static void nothing_seen(uint32_t dtype)
     }
 }
 
-/* ------------------------------------------------------- several formats in one plan, by the
- * public calls */
+/* ---------------------------------------------------- several formats in one plan */
 
 enum { HEADS = 4, KV_HEADS = 2, DIM = 32, RUNS = 5, ROWS = 6, LONGEST = 1100 };
 

@@ -145,8 +145,7 @@ int __wrap_close(int fd) /* the file is closed in any case */
     return failed ? -1 : status;
 }
 
-/* ----------------------------------------------------- a scenario, with one accident in each
- * run */
+/* ------------------------------------------- a scenario, with one accident in each run */
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
 {

@@ -68,8 +68,7 @@ static int is_whole(const pc__disk_index *index)
            && pc__get_u64(d + index->size - SUM) == XXH3_64bits(d, index->size - SUM);
 }
 
-pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem,
-                              const pc__disk_root *root)
+pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem, const pc__dir *root)
 {
     pc_status status;
     *out = (pc__disk_index){0};
@@ -169,7 +168,7 @@ void pc__disk_index_published(pc__disk_table *table)
     }
 }
 
-pc_status pc__disk_index_write(const pc__disk_index *index, const pc__disk_root *root)
+pc_status pc__disk_index_write(const pc__disk_index *index, const pc__dir *root)
 {
     return pc__dir_publish(root, PC__DISK_INDEX_NEW, PC__DISK_INDEX, index->data, index->size, 0);
 }

@@ -27,6 +27,6 @@ pc__id pc__digest_end(pc__digest *digest);
 
 int pc__id_equal(const pc__id *a, const pc__id *b);
 void pc__id_hex(const pc__id *id, char hex[65]);
-int pc__hex_byte(const char *digits); /* of two digits; -1: they are none */
+int pc__hex_byte(const char *digits); /* of two digits; -1: others */
 
 #endif

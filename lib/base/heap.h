@@ -20,10 +20,10 @@ typedef struct pc__heap { /* zero-initialised: empty */
     size_t count, capacity;
 } pc__heap;
 
-pc_status pc__heap_reserve(pc__heap *heap, const pc_allocator *mem,
-                           size_t count); /* adding up to `count` cannot fail then */
-void pc__heap_add(pc__heap *heap, pc__heap_node *node, int64_t rank,
-                  double key);                             /* or moves it, if it is there */
+/* Adding up to `count` cannot fail then. */
+pc_status pc__heap_reserve(pc__heap *heap, const pc_allocator *mem, size_t count);
+/* Adds the node, or moves it if it is there. */
+void pc__heap_add(pc__heap *heap, pc__heap_node *node, int64_t rank, double key);
 void pc__heap_remove(pc__heap *heap, pc__heap_node *node); /* does nothing if it is not there */
 void pc__heap_free(pc__heap *heap, const pc_allocator *mem);
 

@@ -9,12 +9,12 @@
 extern const pc_allocator pc__libc_allocator;
 
 void *pc__alloc(const pc_allocator *mem, size_t size); /* aligned to 16; size 0 gives a block */
-void *pc__alloc_aligned(const pc_allocator *mem, size_t size,
-                        size_t align); /* align: power of two, 16 … 4096 */
-void *pc__calloc(const pc_allocator *mem, size_t count,
-                 size_t size); /* zeroed; overflow is out of memory */
-void *pc__realloc(const pc_allocator *mem, void *ptr,
-                  size_t size);                    /* of pc__alloc; NULL ptr allocates */
+/* `align`: a power of two from 16 to 4096. */
+void *pc__alloc_aligned(const pc_allocator *mem, size_t size, size_t align);
+/* Zeroed. An overflow of count * size is out of memory. */
+void *pc__calloc(const pc_allocator *mem, size_t count, size_t size);
+/* `ptr`: of pc__alloc; NULL allocates. */
+void *pc__realloc(const pc_allocator *mem, void *ptr, size_t size);
 void pc__free(const pc_allocator *mem, void *ptr); /* any of these; NULL does nothing */
 /* The same, and memory of the C library returns to the system at once, so that free blocks between
  * others do not count as memory of the process. For evicted states only: pages must be faulted in

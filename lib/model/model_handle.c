@@ -83,7 +83,7 @@ pc_status pc__model_has_order(const pc_model *model)
     if (model->native && !model->native->arch.causal)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s is an encoder: every token sees the whole input, so no states of "
-                        "a prefix can be kept (use pc_prefill)",
+                        "a prefix can be stored (use pc_prefill)",
                         model->info.architecture);
     return PC_OK;
 }

@@ -20,7 +20,7 @@ uint32_t pc__model_format(const pc_model *model);
 uint32_t pc__model_layout(const pc_model *model);
 /* Position of a segment's token, relative to the segment's start. */
 int64_t pc__model_relative(const pc_model *model, const void *segment, size_t token);
-/* Brings a finished run into the format in which segments are kept; failure leaves it as it was.
+/* Brings a finished run into the format in which segments are stored; failure leaves it as it was.
  * Does nothing to a handle of an application's model. */
 pc_status pc__model_keep(const pc_model *model, pc__kv **segment);
 
@@ -34,7 +34,7 @@ uint64_t pc__model_rope_regime(const pc_model *model, uint64_t length);
 int64_t pc__model_rope_regime_end(const pc_model *model, uint64_t regime);
 uint64_t pc__model_rope_regime_length(const pc_model *model, uint64_t regime);
 
-/* PC_POOL_…: `asked`, or the model's own way for PC_POOL_DEFAULT; whether the model's own
+/* PC_POOL_…: `asked`, or the model's own pooling for PC_POOL_DEFAULT; whether the model's own
  * embeddings have length 1. */
 uint32_t pc__model_pool(const pc_model *model, uint32_t asked);
 int pc__model_normalizes(const pc_model *model);

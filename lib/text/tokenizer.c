@@ -58,11 +58,9 @@ static int32_t special_at(const pc__tokenizer *t, const char *text, size_t size,
                                   flags & PC_TOKENIZE_SPECIAL ? accept_any : is_user, t);
 }
 
-static pc_status encode_between_specials(const pc__tokenizer *t, const char *text, size_t size,
-                                         int first, pc__ids *out)
+static pc_status encode_by_kind(const pc__tokenizer *t, const char *text, size_t size, int first,
+                                pc__ids *out)
 {
-    if (!size)
-        return PC_OK;
     switch (t->kind) {
     case PC__VOCAB_SPM:
         return pc__spm_encode(t, text, size, out);
@@ -74,6 +72,26 @@ static pc_status encode_between_specials(const pc__tokenizer *t, const char *tex
         break;
     }
     return pc__wordpiece_encode(t, text, size, out);
+}
+
+/* BPE and Unigram have 32-bit places in a text whose blanks may have become three bytes. */
+static pc_status encode_between_specials(const pc__tokenizer *t, const char *text, size_t size,
+                                         int first, pc__ids *out)
+{
+    pc__bytes normal = {.mem = &t->mem};
+    pc_status status = PC_OK;
+    if (size && t->steps) {
+        status = pc__steps_run(t->steps, text, size, &normal);
+        text = normal.data;
+        size = normal.size;
+    }
+    if (status >= 0 && size > UINT32_MAX / 8 && t->kind != PC__VOCAB_WORDPIECE)
+        status = pc__fail(PC_ERR_LIMIT, "a text of %zu bytes is too long for one call; split it",
+                          size);
+    if (status >= 0 && size)
+        status = encode_by_kind(t, text, size, first, out);
+    pc__bytes_free(&normal);
+    return status;
 }
 
 static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,

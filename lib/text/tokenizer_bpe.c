@@ -210,8 +210,5 @@ static pc_status encode_nfc(const pc__tokenizer *t, const char *text, size_t siz
 
 pc_status pc__bpe_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
 {
-    if (size > UINT32_MAX / 8)
-        return pc__fail(PC_ERR_LIMIT, "a text of %zu bytes is too long for one call; split it",
-                        size);
     return t->rules.nfc ? encode_nfc(t, text, size, out) : encode_words(t, text, size, out);
 }

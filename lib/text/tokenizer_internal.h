@@ -91,7 +91,8 @@ typedef struct pc__ids {
 } pc__ids;
 pc_status pc__ids_add(pc__ids *ids, int32_t id);
 
-/* Each appends the ids of a text between special tokens. `first`: nothing stands before it. */
+/* Each appends the ids of a text between special tokens, which is not empty and has been through
+ * the steps. `first`: nothing stands before it. */
 pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 pc_status pc__bpe_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);
 pc_status pc__wordpiece_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out);

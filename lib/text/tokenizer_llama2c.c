@@ -1,6 +1,6 @@
 /* Reads tokenizer.bin of llama2.c: int32 longest piece, then for each token float score, int32
  * size, bytes. Ids 0, 1, 2 are unknown, BOS, EOS; 3 to 258 are bytes. Blanks are written as blanks
- * there; we keep them as U+2581, as in every SentencePiece vocabulary. */
+ * there; they become U+2581, as in every SentencePiece vocabulary. */
 #include <string.h>
 
 #include "base/file.h"

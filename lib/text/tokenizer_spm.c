@@ -18,7 +18,7 @@ pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out)
     return PC_OK;
 }
 
-static pc_status normalise(const pc__tokenizer *t, const char *text, size_t size, pc__bytes *out)
+static pc_status mark_text(const pc__tokenizer *t, const char *text, size_t size, pc__bytes *out)
 {
     if (t->rules.space_prefix)
         PC__TRY_RETURN(pc__bytes_add(out, PC__BLANK_MARK, PC__BLANK_MARK_SIZE));
@@ -45,8 +45,7 @@ pc_status pc__piece_add(const pc__tokenizer *t, const char *text, size_t size, i
     return PC_OK;
 }
 
-static pc_status encode_normalised(const pc__tokenizer *t, const char *text, size_t size,
-                                   pc__ids *out)
+static pc_status encode_marked(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
 {
     uint32_t *starts = pc__alloc(&t->mem, (size + 1) * sizeof *starts);
     int32_t *ids = pc__alloc(&t->mem, (size + 1) * sizeof *ids);
@@ -71,21 +70,10 @@ static pc_status encode_normalised(const pc__tokenizer *t, const char *text, siz
 
 pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
 {
-    pc__bytes normal = {.mem = &t->mem}, stepped = {.mem = &t->mem};
-    pc_status status = PC_OK;
-    if (t->steps) {
-        status = pc__steps_run(t->steps, text, size, &stepped);
-        text = stepped.data;
-        size = stepped.size;
-    }
-    if (status >= 0 && size)
-        status = normalise(t, text, size, &normal);
-    if (status >= 0 && normal.size > UINT32_MAX / 8)
-        status = pc__fail(PC_ERR_LIMIT, "a text of %zu bytes is too long for one call; split it",
-                          size);
-    if (status >= 0 && size)
-        status = encode_normalised(t, normal.data, normal.size, out);
-    pc__bytes_free(&stepped);
-    pc__bytes_free(&normal);
+    pc__bytes marked = {.mem = &t->mem};
+    pc_status status = mark_text(t, text, size, &marked);
+    if (status >= 0)
+        status = encode_marked(t, marked.data, marked.size, out);
+    pc__bytes_free(&marked);
     return status;
 }

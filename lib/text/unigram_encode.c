@@ -1,5 +1,5 @@
-/* Encodes by a Unigram model: the normaliser's steps, splits at blanks, U+2581 for blanks and
- * before words, the best pieces of each part. Text without pieces becomes one unknown token, or
+/* Encodes by a Unigram model: splits at blanks, U+2581 for blanks and before words, the best pieces
+ * of each part. Text without pieces becomes one unknown token, or
  * bytes. */
 #include <string.h>
 
@@ -76,20 +76,8 @@ pc_status pc__unigram_encode(const pc__tokenizer *t, const char *text, size_t si
                              pc__ids *out)
 {
     unigram_words w = {.t = t, .out = out, .marked = {.mem = &t->mem}};
-    pc__bytes normal = {.mem = &t->mem};
-    pc_status status = PC_OK;
-    if (t->steps) {
-        status = pc__steps_run(t->steps, text, size, &normal);
-        text = normal.data;
-        size = normal.size;
-    }
-    if (status >= 0 && size > UINT32_MAX / 8)
-        status = pc__fail(PC_ERR_LIMIT, "a text of %zu bytes is too long for one call; split it",
-                          size);
-    if (status >= 0 && size)
-        status = t->rules.split_blanks ? add_words(&w, text, size, first)
-                                       : add_word(&w, text, size, first);
-    pc__bytes_free(&normal);
+    pc_status status = t->rules.split_blanks ? add_words(&w, text, size, first)
+                                             : add_word(&w, text, size, first);
     pc__bytes_free(&w.marked);
     pc__free(&t->mem, w.nodes);
     return status;

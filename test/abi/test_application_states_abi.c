@@ -1,5 +1,5 @@
-/* The structs of the calls for a host's own states (keys, segments around its memory, put and get),
- * by the rules of doc/abi.md. Catches what test_options_abi does, for these. */
+/* The structs of the calls for an application's own states (keys, segments around its memory, put
+ * and get), by the rules of doc/abi.md. Catches what test_options_abi.c catches, for these. */
 #include <promptcache/extend.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The structs of the calls for folders of records, by the rules of doc/abi.md, on a folder that a
- * cache has filled. Catches what test_options_abi does, for these. */
+ * cache has filled. Catches what test_options_abi.c catches, for these. */
 #include <promptcache/admin.h>
 #include <promptcache/extend.h>
 #include <string.h>

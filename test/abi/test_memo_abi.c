@@ -1,5 +1,5 @@
 /* The structs of the memo and of prefill-only work, by the rules of doc/abi.md. Catches what
- * test_options_abi does, for these. */
+ * test_options_abi.c catches, for these. */
 #include "options_rules.h"
 #include "testing.h"
 

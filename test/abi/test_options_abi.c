@@ -1,9 +1,9 @@
 /* Every struct that a caller of the engine sets up, through the calls that read or fill it.
- * Catches: a struct of an older caller that is refused or read past its end, one of a newer caller
- * whose unknown fields are ignored though they are set, a reserved field or an unknown flag that is
- * let through, an INIT macro that does not give the defaults, a result that is written past the
- * caller's size, an object that is handed out together with an error. The sizes are those of
- * version 1, by number. */
+ * Catches: a struct of an older caller that is refused or read past its end; one of a newer
+ * caller whose unknown fields are set and ignored; a reserved field or an unknown flag that is
+ * accepted; an INIT macro that does not give the defaults; a result that is written past the
+ * caller's size; an object that is returned together with an error. The sizes are those of
+ * version 1, as numbers. */
 #include "options_rules.h"
 #include "testing.h"
 #include "toy_model.h"

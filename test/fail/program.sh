@@ -1,14 +1,14 @@
 # shellcheck shell=sh disable=SC2015,SC2034,SC2086
-# Shared by the tests of the programs, which source it with their own arguments, SOURCE PROGRAM: a
-# folder to work in, checks, and the last line, `finish`. Checks are counted in files, since some
-# happen behind a pipe. (For shellcheck: `fault` after A && B || belongs to both; the tests use the
+# The tests of the programs source this file with their own arguments, SOURCE PROGRAM. It has a
+# working folder, checks, and `finish`, the last line of a test. Files count the checks, since some
+# run behind a pipe. (For shellcheck: `fault` after A && B || belongs to both; the tests use the
 # variables; $under is a list of words.)
 set -u
 source=$1 program=$2
 patience=120    # seconds of a run
-under=          # what stands before the arguments of `expect`
+under=          # words before the arguments of `expect`
 input=/dev/null # of `expect`
-silent=         # set: a run that ends with an error has written nothing to standard output
+silent=         # set: a run that ends with an error writes nothing to standard output
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 cd "$work" || exit 1

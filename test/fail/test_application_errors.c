@@ -1,6 +1,6 @@
-/* Functions of the host's that fail: catches an error text that does not name the function, or
- * loses what the function has said by pc_error_set, or gives what another one said; text handed out
- * in pieces that cut characters. */
+/* Functions of the application that fail. Catches: an error text that does not name the function,
+ * that loses what the function has said by pc_error_set, or that repeats what another one said;
+ * text that is delivered in pieces which divide a character. */
 #include "toy_schema.h"
 
 #include <promptcache/admin.h>
@@ -126,7 +126,7 @@ static int start(toy_world *w, const pc_model_ops *ops)
     return status;
 }
 
-/* All that a request may ask of a model: two samples, repair by deviation, a step back. */
+/* Everything that a request may ask of a model: two samples, repair by deviation, a step back. */
 static pc_status everything(const char *missing)
 {
     toy_world w;
@@ -182,8 +182,8 @@ static void operations(void)
     }
 }
 
-/* What a function says and then succeeds is nobody's reason; a host that says nothing of its tokens
- * has none. */
+/* What a function says before it succeeds is no reason for anything; an application that says
+ * nothing about its tokens has none. */
 static pc_status chatty_describe(void *user, pc_model_info *info)
 {
     (void)user;
@@ -329,8 +329,8 @@ static void progress(void)
 
 /* --------------------------------------------------------------- whole characters */
 
-/* Every character of two, three and four bytes is cut into tokens of one byte each, among words and
- * bytes that are no UTF-8. */
+/* Every character of two, three and four bytes is divided into tokens of one byte each, among words
+ * and bytes that are not UTF-8. */
 static const char script[] = "na\xc3\xafve \xe2\x82\xac"
                              "5 \xf0\x9f\x98\x80! \xe6\xb0\xb4\xf0\x9f\x92\xa7 \xc3\xa9";
 static const char unfinished[] = "ok \xf0\x9f\x98"; /* an end that never comes */
@@ -354,7 +354,7 @@ typedef struct pieces {
     size_t size, count;
 } pieces;
 
-/* The bytes of a character stand together, whoever decodes the piece alone. */
+/* The bytes of a character come together, so that each piece can be decoded alone. */
 static int whole_characters(const char *text, size_t size)
 {
     size_t at = 0;

@@ -1,13 +1,14 @@
-/* Catches a store that holds more than its budget, or whose process grows beyond it: 100,000
- * operations (24,000 under sanitizers; PC_CHURN=1000000 for more) by several threads, puts of all
- * sizes, gets, pins, clears, quotas and room for loads, with memory that is really used.
+/* Catches: a store that holds more than its budget, or whose process grows by more than that.
+ * Several threads make 100,000 operations (24,000 under sanitizers; PC_CHURN=1000000 for more):
+ * puts of all sizes, gets, pins, clears, quotas and room for loads, with memory that is really
+ * used.
  *
- * Every block is either the store's or in the hands of the thread that computes it: until its put
- * has returned, and for good if that has refused it. What the store holds, its tables and what it
- * has evicted and not freed yet included, is counted with every allocation and never above the
- * budget. What the process has of its own (stacks, and what malloc keeps of holes between blocks,
- * included) is looked at all along, while no thread is within an operation: since the start it has
- * grown by the budget at most, beside what is in the threads' hands. And the counters balance. */
+ * Every block belongs to the store or to the thread that computes it: to the thread until its put
+ * has returned, and for good if the put was refused. Every allocation is counted. What the store
+ * holds, with its tables and with evicted segments that are not freed yet, never exceeds the
+ * budget. The process's own memory, with stacks and the holes that malloc leaves between blocks, is
+ * read while no thread is within an operation: since the start it has grown by the budget at most,
+ * beside what the threads hold. The counters balance. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "testing.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MEASURES_MEMORY 0 /* sanitizers keep memory of their own, and take their time */
+#define MEASURES_MEMORY 0 /* sanitizers need memory of their own, and time */
 #define OPERATIONS 24000
 #else
 #define MEASURES_MEMORY 1
@@ -68,7 +69,7 @@ static void keep_free(void *user, void *ptr, size_t size, size_t align)
 
 static const pc_allocator keeping = {NULL, keep_alloc, keep_free};
 
-/* Pages are counted one after the other: while others come and go, what has moved would count
+/* Pages are counted one after the other: if others came and went meanwhile, moved ones would count
  * twice. */
 static pthread_rwlock_t at_work;
 
@@ -81,7 +82,7 @@ static void new_lock(void)
     pthread_rwlockattr_destroy(&kind);
 }
 
-/* Of the process, and of no file. */
+/* Memory of the process, without mapped files. */
 static int64_t own_bytes(void)
 {
     char line[4096];
@@ -161,8 +162,8 @@ static pc_segment *compute(int32_t token, uint64_t bytes, int is_kept)
     return segment;
 }
 
-/* PC_OK, and the store has it. The thread still has a reference, so that it is neither gone nor
- * taken twice. */
+/* PC_OK, and the store has the segment. The thread still has a reference, so that it is neither
+ * freed nor stored twice. */
 static pc_segment *put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segment *computed)
 {
     pc_segment *winner = NULL;
@@ -185,7 +186,7 @@ static pc__id id_of(int32_t n)
     return id;
 }
 
-/* Between the smallest and the largest, all orders of magnitude alike. */
+/* Between the smallest and the largest; all orders of magnitude are equally likely. */
 static uint64_t any_size(pc_test_rng *rng)
 {
     uint64_t size = SMALLEST << pc_test_bits(rng) % 9;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Catches: our side of tools/compare does not build or run, with every command of its protocol on
-# the demo model and every number format; its script does not say first what it lacks.
+# Catches: our side of tools/compare that fails on a command of its protocol, with the demo model in
+# every number format; a script that does not say first what it lacks.
 #   test_compare.sh SOURCE PEER
 # shellcheck disable=SC2015 # both sides of the || are one check
 source=$1 peer=$2

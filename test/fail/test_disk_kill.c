@@ -1,12 +1,11 @@
-/* A folder of records whose writers are killed, or whose disk fails, at every system call, and at
- * random moments. Catches: a record that is readable and not what was written, drafts that stay, an
- * account of what is there that is not the sum of the files, a budget that is exceeded by what is
- * being written, room that is lost for good, a folder that nobody can use any more, counters that
- * do not balance after a failure, descriptors that leak, a record that nobody here can open and
- * that keeps its name.
+/* A folder of records whose writers are killed, or whose disk fails, at every system call and at
+ * random moments. Catches: a readable record with other contents than were written; drafts that
+ * stay; recorded usage that is not the sum of the files; a budget that writing exceeds; room that
+ * is lost for good; a folder that nobody can use any more; counters that do not balance after a
+ * failure; leaked descriptors; a record that nobody here can open and that blocks its name.
  *
- * The calls that the library makes are counted and killed or made to fail (failing_calls.h).
- * PC_TEST_LONG=1: all of the calls in both folders, and 500 random moments. */
+ * failing_calls.h counts the library's calls and kills the process or makes them fail.
+ * PC_TEST_LONG=1: all calls in both folders, and 500 random moments. */
 
 #include "disk.h"
 #include "failing_calls.h"
@@ -18,7 +17,7 @@ WRAP(mkdirat, (int dir, const char *path, mode_t mode), (dir, path, mode))
 WRAP(utimensat, (int dir, const char *path, const struct timespec times[2], int flags),
      (dir, path, times, flags))
 
-/* ------------------------------------------------------------- what is done */
+/* ------------------------------------------------------------- the scenario */
 
 enum { NUMBERS = 24 };
 
@@ -33,7 +32,7 @@ static uint64_t budget_of(int records)
 }
 
 /* Everything that changes a folder: made, filled, given up, removed, expired, renamed, index.
- * Returns how many answers were wrong. */
+ * Returns the number of wrong answers. */
 static int scenario(const char *path, int records)
 {
     pc__tier *tier = NULL;
@@ -59,7 +58,7 @@ static int scenario(const char *path, int records)
     return wrong;
 }
 
-/* How the folder is found after an accident, and after the next one has opened it. */
+/* Checks the folder after an accident, and again after the next process has opened it. */
 static int check_folder(const char *path, uint64_t budget, int is_strict)
 {
     disk_files before = disk_look(path);
@@ -69,7 +68,7 @@ static int check_folder(const char *path, uint64_t budget, int is_strict)
     fine &= CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget}));
     if (!tier)
         return 0;
-    while (tier->ops->sweep(tier)) /* what was too much when it was opened */
+    while (tier->ops->sweep(tier)) /* what exceeded the budget when it was opened */
         ;
     disk_files after = disk_look(path);
     fine &= CHECK_INT(after.drafts, 0);
@@ -85,7 +84,7 @@ static int check_folder(const char *path, uint64_t budget, int is_strict)
     }
     fine &= CHECK(readable
                   >= after.records - (size_t)(after.records > 0)); /* one may have expired */
-    fine &= CHECK(disk_put(tier, 23, size_of(23), NULL) >= 0);     /* it goes on */
+    fine &= CHECK(disk_put(tier, 23, size_of(23), NULL) >= 0);     /* it can still be written */
     fine &= CHECK_OK(disk_get(tier, 23, size_of(23), NULL));
     fine &= CHECK(disk_balances(tier));
     tier->ops->free(tier);
@@ -112,7 +111,7 @@ static int check_three(const char *path)
     return check_folder(path, budget_of(3), 1);
 }
 
-/* In an empty folder, or in one that is there already. */
+/* In an empty folder, or in one that has records already. */
 static void test_kill(int what, const char *name, int prepared, long step)
 {
     kill_at_each_call(what, &(accident){name, step, what == KILL ? 300 : 30,
@@ -160,8 +159,8 @@ static int replace(const char *path)
     return wrong;
 }
 
-/* Each is the stranger's still or ours by now, nothing between, and the next writer makes it ours.
- */
+/* Each record is still the stranger's, or ours by now, and nothing between. The next writer makes
+ * it ours. */
 static int check_replaced(const char *path)
 {
     pc__tier *tier = NULL;
@@ -252,7 +251,7 @@ static void stop(pid_t child)
     kill(child, SIGKILL);
     if (CHECK(waitpid(child, &status, 0) == child))
         CHECK(WIFSIGNALED(
-            status)); /* it had not ended by itself, which it does only when something is wrong */
+            status)); /* it had not ended by itself, which would mean that something was wrong */
 }
 
 static void test_random(int kills)
@@ -268,7 +267,8 @@ static void test_random(int kills)
         uint64_t bits = pc_test_bits(&rng);
         usleep((useconds_t)(bits % 25000));
         stop(children[bits >> 40 & 1]);
-        if (done % 3 == 2) { /* both: then the folder must be right as it is found */
+        if (done % 3
+            == 2) { /* both were killed: now the folder must be right before anybody opens it */
             stop(children[!(bits >> 40 & 1)]);
             if (!check_folder(path, budget, 1)) {
                 fprintf(stderr, "    after %d kills\n", done + 1);
@@ -284,8 +284,8 @@ static void test_random(int kills)
     printf("%d random kills\n", kills);
 }
 
-/* Four processes on one folder; who holds its lock sees a folder within the budget, and the account
- * of it right. */
+/* Four processes use one folder. Whoever holds its lock sees that the budget is kept and the
+ * recorded usage is right. */
 static void test_shared_budget(int looks)
 {
     char path[256], name[300];
@@ -329,7 +329,7 @@ int main(void)
     test_replacing(KILL, "strangers", is_long ? 1 : 8);
     test_replacing(HALF_WRITE, "half-strangers", is_long ? 1 : 3);
     test_fail(EIO, 1);
-    disk_block_signals(1); /* files of records that give way become drafts */
+    disk_block_signals(1); /* files of evicted records become drafts */
     test_kill(KILL, "reused", 1, is_long ? 1 : 4);
     test_fail(ENOSPC, is_long ? 1 : 8);
     disk_block_signals(0);

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Catches: inspect, verify and evict report something wrong about a folder of records, miss damage,
-# remove the wrong record, exit with the wrong code, write JSON without its keys, or open a folder
-# that holds no records.
+# Catches: inspect, verify and evict that report something wrong about a folder of records, miss
+# damage, remove the wrong record, exit with the wrong code, write JSON without its keys, or open a
+# folder without records.
 . "$1/test/fail/program.sh"
 
 model=$source/models/demo/demo.gguf

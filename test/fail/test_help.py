@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Catches: a command or an option that the man pages or the shell completion do not know, a man
-page
-that is not valid roff, a program that does not find promptcache-bench or does not say so.
+page that is not valid roff, a program that does not find promptcache-bench or does not say so.
 
     python3 test_help.py SOURCE_FOLDER PROMPTCACHE PROMPTCACHE_BENCH
 """

@@ -1,8 +1,8 @@
-/* Catches: a memo that lost what was reported, or cannot be opened, after its process was killed
- * while adding, training or setting thresholds; a failed allocation (of an answer from a hit: each
- * one) that causes a leak, a wrong answer or a half-remembered prompt; look-ups that disturb adding
- * and training in another thread, or the other way round. PC_TEST_LONG=1: 300 kills, and every
- * allocation. */
+/* Catches: a memo that has lost reported prompts, or that cannot be opened, after its process was
+ * killed while adding, training or setting thresholds; a failed allocation that causes a leak, a
+ * wrong answer or a half-remembered prompt (for an answer from a hit, each allocation fails once);
+ * look-ups that disturb adding and training in another thread, or the reverse. PC_TEST_LONG=1: 300
+ * kills, and every allocation. */
 #include <promptcache/bench.h>
 #include <promptcache/memo.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* A memo with index files whose process is killed, or whose disk fails, at every system call while
- * it is opened, adds, trains, tidies and closes. Catches: reported prompts that are missing,
- * half-written index files that are used or reported as damage, indexes that find other records
- * than ones computed from pooled inputs, a memo that cannot be opened any more, leaked descriptors.
- * (Locks of ranges are left alone: what cannot be locked is in use, and another record is evicted,
- * as test_maps_kill expects.) PC_TEST_LONG=1: all calls with both errors. */
+ * it is opened, adds, trains, tidies and closes. Catches: reported prompts that are missing;
+ * half-written index files that are used or reported as damage; indexes that find other records
+ * than ones computed from pooled inputs; a memo that cannot be opened any more; leaked descriptors.
+ * Locks of ranges do not fail here: a record that cannot be locked counts as in use, and another
+ * one is evicted (test_maps_kill). PC_TEST_LONG=1: all calls with both errors. */
 #include <promptcache/bench.h>
 #include <limits.h>
 #include <string.h>
@@ -19,7 +19,7 @@ WRAP(fdatasync, (int fd), (fd))
 
 static struct {
     size_t first,
-        more; /* prompts that are there, and that are added: enough to write an index file */
+        more; /* prompts that exist, and prompts that are added: enough to write an index file */
     uint32_t index;
 } plan;
 typedef struct diary { /* shared with the parent */

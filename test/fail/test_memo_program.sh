@@ -1,11 +1,8 @@
 #!/bin/sh
-# Catches: `memo` commands and `bench memo` read data wrongly (quotes, columns, headers, damaged
-# rows),
-# tune beyond the limit, report a score or hit rate that contradicts its parts, change thresholds
-# that
-# should stay, accept wrong options or the memo of another model, leave files behind; JSON or
-# pictures
-# without their parts; Ctrl-C does not end them.
+# Catches: `memo` commands and `bench memo` that read data wrongly (quotes, columns, headers,
+# damaged rows), tune beyond the limit, report a score or hit rate that contradicts its parts,
+# change thresholds that should stay, accept wrong options or the memo of another model, or leave
+# files behind; JSON or pictures without their parts; Ctrl-C that does not end them.
 # shellcheck disable=SC2086 # lists of words
 . "$1/test/fail/program.sh"
 model=$source/models/demo/demo.gguf

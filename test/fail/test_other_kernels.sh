@@ -1,7 +1,8 @@
 #!/bin/sh
-# States that one kind of CPU has computed and another finds (PC_CPU_MASK stands for the other CPU).
-# Catches: states of other kernels are used without a word, or under --own-kernels; states of two
-# kinds replace each other; a record does not say what computed it; a miss without its reason.
+# One kind of CPU has computed states, another finds them (PC_CPU_MASK stands for the other CPU).
+# Catches: states of other kernels that are used without a message, or despite --own-kernels; states
+# of two kinds that replace each other; a record that does not name its kernels; a miss without its
+# reason.
 . "$1/test/fail/program.sh"
 
 model=$source/models/demo/demo.gguf

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Catches: a wrong exit code, a message without place or cause, a crash or silence on wrong options,
-# damaged or strange files, output that cannot be written, Ctrl-C, JSON without its keys.
+# Catches: a wrong exit code, a message without place or cause, or a crash, for wrong options,
+# damaged or strange files, output that cannot be written and Ctrl-C; JSON without its keys.
 # shellcheck disable=SC2094 # p.pml in an expected text is not read there
 . "$1/test/fail/program.sh"
 model=$source/models/demo/demo.gguf

@@ -1,6 +1,7 @@
 /* Catches: a request that hangs, crashes, allocates without limit, returns wrong bytes or leaves
- * half an entry on the server, when the server stalls, trickles, lies, closes the connection or
- * sends invalid replies. A proxy between the tier and a real redis-server does all that. */
+ * half an entry on the server, when the server stalls, trickles, sends wrong values, closes the
+ * connection or sends invalid replies. A proxy between the tier and a real redis-server does all
+ * that. */
 #include "store/tier.h"
 
 #include <arpa/inet.h>
@@ -27,12 +28,12 @@ typedef struct proxy {
     int listener, port, server_port;
     atomic_int mode, stop;
     atomic_long cut_down,
-        cut_up;       /* close a connection after so many bytes of answers or requests; -1: never */
-    atomic_long flip; /* one bit of this byte of the answers; -1: none */
+        cut_up; /* close a connection after this many bytes of answers or requests; -1: never */
+    atomic_long flip;     /* one bit of this byte of the answers; -1: none */
     atomic_long down, up; /* bytes so far */
     const char *script;   /* answers everything: set while nobody is connected */
     size_t script_size;
-    int skip; /* so many requests of a connection are passed on before that */
+    int skip; /* this many requests of a connection pass before that */
     int ends[CONNECTIONS][2], seen[CONNECTIONS];
     pthread_t thread;
 } proxy;
@@ -196,8 +197,7 @@ static pc_status load(pc__tier *tier, const sample *s, double seconds, int *time
     return sample_load(tier, &mem, &common.record, s, seconds, timed_out);
 }
 
-/* A load and a put must end in time, whatever happens; the tier works again when the server does.
- */
+/* A load and a put must end in time in every case; the tier works again when the server does. */
 static void check_case(const char *name, int mode, const char *script, size_t script_size, int skip,
                        const char *login)
 {
@@ -386,7 +386,7 @@ static void end_leftovers(void)
     }
 }
 
-/* The record of one with a key, under the name of one without. */
+/* The record of a writer with a key, under the name of one without. */
 static void plant(const sample *s)
 {
     static const uint8_t key[32] = {1, 2, 3};
@@ -402,7 +402,8 @@ static void plant(const sample *s)
     tier->ops->free(tier);
 }
 
-/* A writer that replaces what he cannot open is killed after every so many bytes that he sends. */
+/* A writer that replaces a record which it cannot open is killed after every few bytes that it
+ * sends. */
 static void test_replacing(void)
 {
     sample other = sample_make(701, 3, 700);
@@ -426,7 +427,7 @@ static void test_replacing(void)
         if (status == PC_OK)
             CHECK_STATUS(load(direct, &other, 5, &timed_out), PC_OK);
         else
-            CHECK(sample_put(direct, &other, 5, &reason) >= 0); /* the next one makes it his */
+            CHECK(sample_put(direct, &other, 5, &reason) >= 0); /* the next writer replaces it */
         CHECK_STATUS(load(direct, &other, 5, &timed_out), PC_OK);
         direct->ops->remove(direct, &other.image.key);
         check_balance(direct);
@@ -441,7 +442,7 @@ static void test_replacing(void)
     sample_free(&other);
 }
 
-/* Breaks off after every so many bytes, and turns a bit in every so many. */
+/* Closes the connection after every few bytes, and flips a bit in every few. */
 static void test_breaks(void)
 {
     sample other = sample_make(700, 3, 700);

@@ -1,8 +1,8 @@
 /* Catches: states that do not come back bit for bit over TLS; a server that is accepted without a
  * certificate, or with one that is expired, of another authority or of another name; a handshake
- * beyond the deadline, or one that fails without a clear error; a breaker that stays open; missing
- * client certificates; plain connections to nodes of a cluster; leaks. Against a real redis-server,
- * with certificates made here by the openssl program. */
+ * that exceeds the deadline or fails without a clear error; a breaker that stays open; missing
+ * client certificates; plain connections to nodes of a cluster; leaks. It uses a real redis-server
+ * and certificates that the openssl program makes. */
 #include "store/tier.h"
 
 #include <arpa/inet.h>
@@ -28,9 +28,9 @@ static char folder[200];
 static sample small, big;
 static atomic_uint last_reason; /* of a load or store that has failed */
 
-/* OpenSSL is not instrumented: what its threads tell one another by atomics alone (a certificate's
- * extensions, read by the first who asks) looks unordered to ThreadSanitizer. Its own options;
- * nobody else calls this. */
+/* OpenSSL is not instrumented. Its threads communicate by atomics alone (for example, the first
+ * reader parses a certificate's extensions), which looks unordered to ThreadSanitizer. Options of
+ * this program; nobody else calls this. */
 __attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
@@ -133,8 +133,8 @@ static void check_works(const char *host, int port, const char *options)
     sample_free(&mine);
 }
 
-/* A load and a put fail in time with these words and a reason for computing; then the server is
- * left alone. */
+/* A load and a put fail in time, with these words and with a reason for computing; then the server
+ * is not asked again. */
 static void check_fails(const char *host, int port, const char *options, double seconds,
                         const char *words)
 {
@@ -244,7 +244,7 @@ typedef struct relay {
     int listener, port;
     atomic_int stop, stalls;
     atomic_long cut, flip; /* of the answers: this many pass, then the connection ends or stalls;
-                              one bit of this byte is turned. -1: none */
+                              one bit of this byte is flipped. -1: none */
     pthread_t thread;
 } relay;
 
@@ -294,7 +294,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Breaks, stalls and turned bits at every stage of the handshake, and after it. */
+/* Closed connections, stalls and flipped bits at every stage of the handshake, and after it. */
 static void test_handshake(void)
 {
     struct sockaddr_in a = pc_redis_address(0);
@@ -305,7 +305,7 @@ static void test_handshake(void)
           && !getsockname(r.listener, (struct sockaddr *)&a, &size));
     r.port = ntohs(a.sin_port);
     check_fails("127.0.0.1", r.port, "?cacert=%F/ca.pem", PATIENCE,
-                "no end of the handshake"); /* nobody has taken the connection */
+                "no end of the handshake"); /* nobody has accepted the connection */
     atomic_store(&r.flip, -1);
     atomic_store(&r.cut, 0);
     pthread_create(&r.thread, NULL, serve, &r);
@@ -344,7 +344,7 @@ static void *kill_soon(void *arg)
     return NULL;
 }
 
-/* Killed while a client waits for its side of the handshake; back after that. */
+/* Killed while a client waits for the server's side of the handshake; restarted after that. */
 static void test_killed(void)
 {
     pc__tier *tier = tier_at("127.0.0.1", tls_port, "?cacert=%F/ca.pem");
@@ -380,8 +380,8 @@ static int connections(void)
     return at ? atoi(strchr(at, ':') + 1) : -1;
 }
 
-/* What TLS says by itself (tickets) does not make a connection look used up; a login and a database
- * go the same way. */
+/* Messages of TLS itself (tickets) do not make a connection look used up; a login and a database
+ * are sent over it too. */
 static void test_kept(void)
 {
     pc__tier *tier = tier_at("default:any@127.0.0.1", tls_port, "/3?cacert=%F/ca.pem");
@@ -393,7 +393,7 @@ static void test_kept(void)
         CHECK_STATUS(load(tier, &small, 5, &timed_out), PC_OK);
     CHECK_INT(connections(), before + 1); /* this question itself */
     CHECK_STR(pc_redis_ask(&server, "CLIENT KILL TYPE normal SKIPME yes"),
-              "1"); /* it is closed while it rests */
+              "1"); /* it is closed while it is idle */
     usleep(20000);
     CHECK_STATUS(load(tier, &small, 5, &timed_out), PC_OK);
     tier->ops->remove(tier, &small.image.key);
@@ -460,8 +460,8 @@ static void test_fork(void)
     CHECK_INT(status, 0);
 }
 
-/* A node's map that leads to another port: the one with the entries, which has to be spoken to in
- * the same way. */
+/* A node's map of slots that leads to another port: the node with the entries, which must be asked
+ * over TLS too. */
 static void test_cluster(void)
 {
     pc_redis node = server;

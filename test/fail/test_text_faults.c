@@ -223,7 +223,7 @@ static void vocab_faults(void)
 
 /* ------------------------------------------------------------------ encoding */
 
-/* An expression that tries every way to cut a text is stopped. */
+/* An expression that tries all divisions of a text is stopped. */
 static void endless_expression(void)
 {
     static const char parts[] =

@@ -1,9 +1,9 @@
-/* Catches a cache with tiers below RAM whose library holds more memory than the budgets of RAM
- * and COMPRESSED: segments in memory, what is being loaded, what waits to be written or is being
- * packed, tables, what was evicted and is not free yet. Every allocation of the context is counted,
- * and so is the memory of a host's states from the moment its put has returned. Beside the budgets
- * there may be only what is documented (doc/store.md): a record's worth of knowledge of each record
- * on disk, and what is written block by block. */
+/* Catches: a cache with tiers below RAM whose library holds more memory than the budgets of RAM and
+ * COMPRESSED: segments in memory, loads under way, entries that wait to be written or are being
+ * compressed, tables, evicted segments that are not freed yet. Every allocation of the context is
+ * counted, and the memory of an application's states from the moment its put has returned. Beyond
+ * the budgets there may be only what doc/store.md documents: a table entry for each record on disk,
+ * and the blocks that are being written. */
 #include <promptcache/bench.h>
 #include <promptcache/extend.h>
 #include <pthread.h>

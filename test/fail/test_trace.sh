@@ -1,7 +1,7 @@
 #!/bin/sh
-# Catches: bench trace counts hits wrongly, or simulates LRU or the best store wrongly; the store
-# finds fewer blocks of real traffic than LRU, with and without a flood of new prompts, or exceeds
-# its budget; damaged traces and wrong options are accepted.
+# Catches: `bench trace` that counts hits wrongly, or simulates LRU or the best store wrongly; a
+# store that finds fewer blocks of real traffic than LRU, with or without a flood of new prompts, or
+# that exceeds its budget; damaged traces and wrong options that are accepted.
 # shellcheck disable=SC2238 # `cut` is a file here
 . "$1/test/fail/program.sh"
 under="bench trace"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Catches: a workload benchmark (serve, mmlu, needles, samples) whose ways do different work, reuse
-# or compute the wrong tokens; other lengths or arrivals than asked for; a limit of memory or time
-# that does not hold; wrong options and damaged files accepted; JSON or pictures without their
-# parts; Ctrl-C does not end it.
+# Catches: a workload benchmark (serve, mmlu, needles, samples) whose variants do different work, or
+# reuse or compute the wrong tokens; other lengths or arrivals than asked for; a limit of memory or
+# time that does not hold; wrong options and damaged files that are accepted; JSON or pictures
+# without their parts; Ctrl-C that does not end it.
 . "$1/test/fail/program.sh"
 under=bench
 model=$source/models/demo/demo.gguf

@@ -1,6 +1,6 @@
 /* Catches: chat templates (our JSON form, and the Jinja text of a model, which is run) that crash
- * or leak, and schemas that cannot be laid out with a template that was accepted. The input is
- * taken as both. */
+ * or leak, and schemas that cannot be laid out with an accepted template. The input is read as
+ * both. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,7 @@
-/* Catches: stored blocks that lead a codec out of bounds, leak or come back half; blocks of any
- * shape and content that do not come back bit for bit from codecs which promise it, that take more
- * than the bound, or that a lossy codec writes and then refuses. Input: codec and mode, layout,
- * dtype, heads, dimensions of K and V, tokens, bytes too many; then what is stored, or the states,
- * over and over. */
+/* Catches: stored blocks that lead a codec out of bounds, leak or come back in part; blocks of any
+ * shape and content that do not come back bit for bit from a lossless codec, that exceed its bound,
+ * or that a lossy codec writes and then refuses. Input: codec and mode, layout, dtype, heads,
+ * dimensions of K and V, tokens, surplus bytes; then stored bytes, or states, repeated. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,7 @@
-/* Catches: an index of a folder of records that is read beyond its end, rows that no writer can
- * have made and that are taken (sizes and times beyond all limits, numbers that are none, rings of
- * chains), one that does not come back as it was written. The bytes are an index without its
- * checksum, which is added, so that all of them reach the reader; with the first bit set it stays
- * as it is. */
+/* Catches: an index of a folder of records that is read beyond its end; accepted rows that no
+ * writer can have made (sizes and times beyond all limits, NaN, circular chains); an index that
+ * does not come back as it was written. The input is an index without its checksum, which is added,
+ * so that all inputs reach the reader; with the first bit set it is not added. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "fuzz.h"
 #include "store/disk/disk_index.h"
 
-static pc__disk_root root = {-1, NULL, 0};
+static pc__dir root = {-1, NULL, 0};
 
 static void remove_folder(void)
 {

@@ -1,6 +1,5 @@
-/* Catches: Hugging Face folders whose configuration and tensors do not fit each other and are
- * computed with all the same. The input: config.json up to the first NUL byte, behind it
- * model.safetensors. */
+/* Catches: Hugging Face folders whose configuration and tensors do not fit each other and that are
+ * computed nevertheless. Input: config.json up to the first NUL byte, then model.safetensors. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,5 +1,5 @@
-/* Catches: llama2.c's tokenizer.bin with pieces longer than the file, or another number of them
- * than the model has. The first two bytes of an input are that number. */
+/* Catches: llama2.c's tokenizer.bin with pieces longer than the file, or with another number of
+ * pieces than the model has tokens. The first two bytes of an input are that number. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
-/* Catches: reading beyond the end of log or records; invalid offsets, sizes and compressed layers
- * that are accepted; a store that cannot go on with what it has accepted. Input: a byte (bit 0:
+/* Catches: reading beyond the end of log or records; invalid offsets, sizes and compressed
+ * layers that are accepted; a store that cannot use what it has accepted. Input: a byte (bit 0:
  * checksums stay as they are, else they are corrected, so that the reader gets further; bit 1:
  * opens a reader, else a writer, which then changes everything; bit 2: the input has the data
  * file's header, too), two bytes with the size of the log, the log, and the data from its first

@@ -1,7 +1,6 @@
 /* Catches: option structs of another version, or of garbage, that are read or written beyond their
- * size, or that get past the checks of a public call. The first byte of an input chooses the
- * struct, the rest are its bytes. Pointers inside are the caller's promise and therefore set to
- * NULL. */
+ * size, or that pass the checks of a public call. The first byte of an input chooses the struct,
+ * the rest are its bytes. The caller promises that pointers are valid, so they are set to NULL. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* Catches: a record that crashes the reader, makes it take memory that the file does not account
- * for, or is accepted with a header that contradicts itself.
+/* Catches: a record that crashes the reader, makes it allocate memory that the file does not
+ * account for, or is accepted with a header that contradicts itself.
  *
- * The input is the record as a file. Bytes 44 and 45, which a reader passes over, say how it is
- * read: bit 0 the source tells its size, bit 1 it lends memory, bit 2 no key is given, bit 3 no
- * codecs are. Blind changes would all end at the first checksum: the mutator below opens seals,
- * changes what is inside, then makes lengths, checksums and seals agree again. Most of its results
- * are read to their end. */
+ * The input is the record as a file. Bytes 44 and 45, which a reader ignores, say how it is read:
+ * bit 0 the source knows its size, bit 1 it lets the reader borrow memory, bit 2 no key is given,
+ * bit 3 there are no codecs. Blind changes would all end at the first checksum. So the mutator
+ * below opens seals, changes the contents, and then makes lengths, checksums and seals agree again.
+ * Most of its results are read to their end. */
 #include <sodium.h>
 #include <stdlib.h>
 

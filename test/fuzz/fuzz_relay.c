@@ -1,7 +1,7 @@
-/* Catches: schema strings, system prompts and requests that make the reader crash, leak or lay out
- * what does not fit: request tokens that do not stand right behind the shared ones, a BOS of our
- * own inside, a layout that depends on how it is asked for. An input is a schema string, a system
- * prompt and a request, with a NUL byte between them. */
+/* Catches: schema strings, system prompts and requests that make the reader crash, leak or produce
+ * a layout that does not fit: request tokens that do not stand right behind the shared ones, a BOS
+ * of our own inside, a layout that depends on how it is asked for. An input is a schema string, a
+ * system prompt and a request, with a NUL byte between them. */
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,5 +1,5 @@
 /* Catches: vocabularies in tiktoken's text form with bad base64, ranks out of order or an end
- * inside a line. An input that would be taken for a protobuf is read behind its first byte. */
+ * inside a line. An input that would count as a protobuf is read from its second byte on. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

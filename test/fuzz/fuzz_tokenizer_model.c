@@ -1,5 +1,5 @@
-/* Catches: SentencePiece models (protobuf) whose lengths lead outside of the file, and vocabularies
- * that are accepted but cannot be encoded with. */
+/* Catches: SentencePiece models (protobuf) whose lengths lead outside of the file, and accepted
+ * vocabularies that cannot encode a text. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

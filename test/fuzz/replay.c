@@ -1,6 +1,6 @@
-/* Catches: an input that once broke something and breaks it again. Runs a fuzz target on every file
- * of the folders (or on the files) given; a crash, a sanitizer's report or an input that takes long
- * ends it. Needs no fuzzing engine. */
+/* Catches: an input that once showed a fault and shows it again. Runs a fuzz target on every file
+ * of the given folders (or on the given files); a crash, a sanitizer's report or an input that
+ * takes long ends it. Needs no fuzzing engine. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Runs lanes (spans that are there, then new tokens) through the forward pass and keeps what the
- * trace shows. Shared by the golden tests, which use the functions of lib/model directly, so that a
- * fault shows below sequences, caches and requests. */
+/* Runs lanes (spans that exist already, then new tokens) through the forward pass and stores what
+ * the trace shows. The golden tests share this. It calls the functions of lib/model directly, so
+ * that a fault shows below sequences, caches and requests. */
 #ifndef PC_GOLDEN_LANES_H
 #define PC_GOLDEN_LANES_H
 
@@ -16,8 +16,8 @@
 
 enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8, ROUTER_STAGES = 3 };
 
-/* The values of a tensor of a golden file and how many they are; to be freed. NULL, and 0: there is
- * none of that name. Whole numbers below 2^24 pass through floats unharmed. */
+/* The values of a tensor of a golden file, which the caller frees, and their count. NULL and 0 if
+ * there is no tensor of that name. Floats hold whole numbers below 2^24 exactly. */
 static inline float *golden_floats(const pc__weights *file, const char *name, size_t *count)
 {
     const pc__tensor *tensor = pc__weights_find(file, name);
@@ -33,7 +33,8 @@ static inline float *golden_floats(const pc__weights *file, const char *name, si
 }
 
 typedef struct lane {
-    pc__row_span spans[MAX_SPANS]; /* lo and hi say what takes part; the rule cuts further */
+    pc__row_span
+        spans[MAX_SPANS]; /* lo and hi say which tokens take part; visibility hides some of them */
     size_t span_count;
     const int32_t *tokens;
     const int64_t *positions;
@@ -179,8 +180,8 @@ static inline void end_lanes(lane *lanes, size_t count)
     }
 }
 
-/* Compares `count` floats; scaled by the largest magnitude of `want` if `relative` (at least 1).
- * Keeps the largest error. */
+/* Compares `count` floats; with `relative`, scaled by the largest magnitude of `want` (at least 1).
+ * Records the largest error. */
 static inline int near_all(const char *what, const float *got, const float *want, size_t count,
                            double limit, int relative, double *worst)
 {

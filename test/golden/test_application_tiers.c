@@ -1,8 +1,8 @@
-/* A host's own model whose states go to a folder by its export and come back by its import.
- * Catches: states that come back to another place or another model, an import that fails and takes
- * the request with it, a model without export of which something is written or reported as lost,
- * segments of the host that are never released, a failed allocation anywhere on the way (also by
- * the cache's own threads) that leaks, or gives another answer. */
+/* An application's own model whose states go to a folder through its export and come back through
+ * its import. Catches: states that come back at another place or to another model; an import that
+ * fails and takes the request with it; a model without export for which something is written or
+ * reported as lost; segments of the application that are never released; a failed allocation
+ * anywhere (in the cache's own threads too) that leaks or gives another answer. */
 #include <promptcache/bench.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 static const char prompt_text[] =
     "<prompt schema=\"t\"><a x=\"hot\"/><u2/><n><in/></n>what is it?</prompt>";
 
-static atomic_int store_failures; /* told by the threads of the cache */
+static atomic_int store_failures; /* set by the threads of the cache */
 
 static void watch(void *user, const pc_event *event)
 {
@@ -49,7 +49,7 @@ static const char *folder_of(const char *name)
     return path;
 }
 
-/* Two lives of a cache: what the first has encoded the second imports. */
+/* Two caches, one after the other: the second imports what the first has encoded. */
 static void there_and_back(int learned)
 {
     toy_world w;
@@ -81,7 +81,7 @@ static void there_and_back(int learned)
 }
 
 /* The first import of a request fails: that part is computed, the others are used, the reason is
- * told. */
+ * reported. */
 static void failing_import(void)
 {
     toy_world w;
@@ -104,7 +104,7 @@ static void failing_import(void)
     toy_end(&w);
 }
 
-/* Other weights: the names are others, nothing is read. */
+/* Other weights: records have other names, nothing is read. */
 static void other_weights(void)
 {
     toy_world w;
@@ -130,8 +130,8 @@ static void other_weights(void)
     toy_end(&w);
 }
 
-/* A host that keeps its states to itself: memory works, the folder stays empty, nothing counts as
- * failed. */
+/* An application that does not export its states: RAM works, the folder stays empty, nothing counts
+ * as failed. */
 static void without_export(void)
 {
     toy_world w;
@@ -166,8 +166,8 @@ static void without_export(void)
     toy_end(&w);
 }
 
-/* One request over a folder, in which allocation number `fail_at` fails, whoever makes it. 1: none
- * failed. */
+/* One request over a folder, in which allocation number `fail_at` fails, in whichever thread. 1:
+ * none failed. */
 static int with_failure(uint64_t fail_at, const char *folder, const char *text)
 {
     pc_test_memory memory = {.fail_at = fail_at};

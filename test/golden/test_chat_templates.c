@@ -1,7 +1,7 @@
 /* Catches: families whose conversations differ by a byte from the published template of their
- * models, run by an independent Jinja (chat.json, made by chat_templates.py); templates whose
- * derived pieces are wrong, or that count as known although they are not. Templates of others are
- * not in this repository: where ../shared/data/chat-templates holds them, they are read too. */
+ * models, as an independent Jinja has run it (chat.json, made by chat_templates.py); templates that
+ * are read wrong, or that count as known although they are not. Other people's templates are not in
+ * this repository: they are read from ../shared/data/chat-templates if that folder exists. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static pc_status no_tokens(void *user, const char *text, size_t size, uint64_t f
     return *tokens ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* The conversation as PML: <system/> where it has no system prompt. */
+/* The conversation as PML; an empty <system/> if it has no system prompt. */
 static pc__bytes pml_of(const json_t *talk)
 {
     pc__bytes pml = {.mem = &pc__libc_allocator};
@@ -132,7 +132,8 @@ static void stops(const pc__chat *chat, const pc__tokenizer *t, const char *eos_
     }
 }
 
-/* A family by its name; "own" beside it: but for how it begins without a system prompt. */
+/* A family by its name. "own" beside it: the template is this family's, but for the beginning
+ * without a system prompt. */
 static void family(const json_t *golden, const json_t *entry, const char *name)
 {
     pc__tokenizer *t = vocabulary(entry, NULL);
@@ -145,7 +146,7 @@ static void family(const json_t *golden, const json_t *entry, const char *name)
     pc__tokenizer_free(t);
 }
 
-/* What is read off the text. */
+/* What is derived from the text. */
 static void own_text(const json_t *golden, const json_t *entry, const char *jinja)
 {
     const char *read = text_of(entry, "read");

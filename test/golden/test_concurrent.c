@@ -1,8 +1,8 @@
-/* Catches: a context, model, schema, prompt or cache that is not safe to share between threads, and
- * answers that depend on who else is running: four threads generate the demo's prompts at once from
- * one cache that is too small for all of them (so that modules are evicted while others read them),
- * in all encoding modes, with encoding ahead of use and clearing in between; every answer must be
- * the one of a run alone. Run under ThreadSanitizer by tools/test.sh --all. */
+/* Catches: a context, model, schema, prompt or cache that threads cannot share safely, and answers
+ * that depend on other requests. Four threads generate the demo's prompts at once, in all encoding
+ * modes, from one cache that is too small for all of them, so that modules are evicted while others
+ * read them. Schemas are encoded and the cache is cleared meanwhile. Every answer must equal that
+ * of a run alone. tools/test.sh --all runs it under ThreadSanitizer. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static void check_counters(const world *w)
     CHECK_INT(stats.segments + stats.evicted + stats.removed, stats.stored);
     CHECK_INT(stats.pinned_bytes, 0);
     CHECK(stats.segment_bytes <= stats.budget_bytes);
-    CHECK(stats.hits > 0 && stats.evicted + stats.refused > 0); /* both ways were gone */
+    CHECK(stats.hits > 0 && stats.evicted + stats.refused > 0); /* both answers occurred */
 }
 
 static void run_together(world *w)

@@ -1,8 +1,8 @@
 /* Catches: quantised experts that are computed with the rows, scales or groups of another expert,
- * that depend on the rows beside them, or that are given the block format of a neighbour of another
- * type; routers that are rounded. Random weights with llama.cpp's names, in three-dimensional
- * tensors and, as in older files, in one tensor per expert; compared with the same file expanded to
- * fp32. */
+ * that depend on the rows beside them, or that get the block format of a neighbour of another type;
+ * routers that are rounded. The weights are random, with llama.cpp's names, in three-dimensional
+ * tensors and, as in older files, in one tensor per expert. The same file, expanded to fp32, gives
+ * the expected values. */
 #include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
@@ -195,8 +195,8 @@ static pc_model *load(pc_context *context, const char *path, uint32_t compute, p
     return model;
 }
 
-/* Rows that are further apart than `limit` of their largest logit; *middle: half of all are nearer
- * than that. */
+/* The number of rows that differ by more than `limit` of their largest logit. *middle: the median
+ * difference. */
 static int rows_off(const float *a, const float *b, double limit, double *middle)
 {
     double off[TOKENS];

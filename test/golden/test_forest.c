@@ -1,9 +1,9 @@
-/* Catches: a sequence whose answer depends on who shares its batch. A thousand sequences of the
- * demo model, over many prompts that share modules and over forks of each other (a forest of shared
- * segments), join and leave one batch at random, some for good in the middle of their answer, some
- * to come back; tokens are drawn at temperature 1, so that one bit of difference in a logit shows
- * sooner or later. Every sequence has to say what it says alone. Nothing may leak. Run under
- * ThreadSanitizer by tools/test.sh --all. */
+/* Catches: a sequence whose answer depends on the other sequences of its batch. A thousand
+ * sequences of the demo model, over many prompts that share modules and over forks of each other (a
+ * forest of shared segments), join and leave one batch at random; some leave for good in the middle
+ * of their answer, some come back. Tokens are drawn at temperature 1, so that one different bit of
+ * a logit shows sooner or later. Every sequence must give the answer that it gives alone, and
+ * nothing may leak. tools/test.sh --all runs it under ThreadSanitizer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ typedef struct answer {
     size_t count;
 } answer;
 
-/* A fork sets the tail so far apart as a segment of its own, for both: their sums are then cut
- * differently than those of a sequence that was never forked, and may round differently. */
+/* A fork makes a segment of the tail so far, for both sequences. Their sums are then divided
+ * differently from those of a sequence that was never forked, and may round differently. */
 enum { WHOLE, FORKED, FORK };
 
 typedef struct live {
@@ -131,8 +131,8 @@ static void run_alone(world *w, size_t prompt, size_t seed)
     pc_sequence_free(sequence);
 }
 
-/* What is said so far has to be the beginning of what it says alone; where it has ended, all of it.
- */
+/* The answer so far has to be the beginning of the answer alone; a sequence that has ended has all
+ * of it. */
 static void check_answer(world *w, const live *l)
 {
     const answer *want = &w->alone[l->prompt][l->seed][l->ending];

@@ -1,9 +1,11 @@
-/* Catches: requests that cross the length at which dynamic NTK or LongRoPE change their frequencies
- * and are not what one run with the frequencies of the length that they may reach gives (golden
- * case `cross`, variant `pinned`; `fresh` through requests for every length; `shared` in one
- * batch), in pc_generate, sequences, batches of several regimes, levels by hand and from the cache;
- * a regime that is not told, or that a request grows out of in silence; states of one regime served
- * in another; a model for longer texts than it was trained for that refuses them. */
+/* Catches: a request that crosses the length at which dynamic NTK or LongRoPE change their
+ * frequencies and does not equal one pass with the frequencies of the length that it may reach; a
+ * RoPE regime that is not reported, or that a request leaves without an error; states of one regime
+ * that are used in another; a model for longer texts than it was trained for that refuses them.
+ * The golden case `cross` has the variants `pinned` (frequencies of one length throughout), `fresh`
+ * (requests for every length) and `shared` (several in one batch). They are compared with
+ * pc_generate, sequences, batches of several regimes, and levels made by hand or taken from the
+ * cache. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -84,7 +86,7 @@ static uint64_t regime_of(const pc_sequence *s, uint64_t *length)
     return stats.rope_regime;
 }
 
-/* In place of the token that was sampled last. */
+/* Replaces the token that was sampled last. */
 static void force(pc_sequence *s, int32_t token)
 {
     size_t count;
@@ -93,8 +95,7 @@ static void force(pc_sequence *s, int32_t token)
     CHECK_OK(pc_sequence_push(s, &token, 1));
 }
 
-/* A folder with the model and a tokenizer that has one character a token, so that answers can be
- * read. */
+/* A folder with the model and a tokenizer of one token a character, so that answers can be read. */
 static void with_tokenizer(const char *name, char *folder, size_t size)
 {
     static const char *const files[] = {"config.json", "model.safetensors"};
@@ -126,8 +127,8 @@ static char letter(int32_t id)
     return id == 0 ? ' ' : id == 1 ? '\n' : (char)('!' + id - 2);
 }
 
-/* The prompt fits the original length, its answer leaves it: as if all had been computed at once
- * for that length. */
+/* The prompt fits into the original length, its answer exceeds it: as if all had been computed at
+ * once for the whole length. */
 static void generated(const world *w, const int32_t *ids)
 {
     size_t count;
@@ -157,7 +158,7 @@ static void generated(const world *w, const int32_t *ids)
     free(want);
 }
 
-/* The same with the golden tokens in place of what is sampled: every row of logits. */
+/* The same with the golden tokens in place of sampled ones: every row of logits. */
 static void forced(const world *w, const int32_t *ids)
 {
     pc_generate_options o = options(LONGEST - PROMPT, 0);
@@ -190,7 +191,7 @@ static void fresh(const world *w, const int32_t *ids)
         CHECK_INT(regime, n <= ORIGINAL ? 1 : w->dynamic ? n : 2);
     }
     while (pc_batch_step(batch)
-           == PC_OK) /* those that may go on do, beside others of other regimes */
+           == PC_OK) /* those that may grow do so, beside requests of other regimes */
         ;
     for (size_t i = 0; i < ROWS; i++) {
         size_t count;
@@ -202,7 +203,7 @@ static void fresh(const world *w, const int32_t *ids)
     pc_batch_free(batch);
 }
 
-/* Nothing grows out of its regime without a word. */
+/* A request that would leave its regime gets an error. */
 static void growth(const world *w, const int32_t *ids)
 {
     pc_generate_options o = options(100, ORIGINAL);
@@ -226,7 +227,7 @@ static void growth(const world *w, const int32_t *ids)
     CHECK_OK(pc_sequence_push(s, ids, 2));
     CHECK_STATUS(step(w, s), PC_END);
     pc_sequence_free(s);
-    o = options(2, 0); /* what is pushed before the first step counts too */
+    o = options(2, 0); /* tokens pushed before the first step count too */
     s = sequence(w, ids, PROMPT, NULL, &o);
     CHECK_OK(pc_sequence_push(s, ids + PROMPT, 4));
     CHECK(step(w, s) >= 0);
@@ -243,7 +244,7 @@ static void growth(const world *w, const int32_t *ids)
     pc_sequence_free(s);
 }
 
-/* Levels by hand have the regime of their segments. */
+/* Levels made by hand have the regime of their segments. */
 static void levels(const world *w, const int32_t *ids)
 {
     pc_generate_options o = options(LONGEST - PROMPT, 0);
@@ -261,7 +262,7 @@ static void levels(const world *w, const int32_t *ids)
     near_row(w, "cross/logits_pinned", 3, pc_sequence_logits(next, NULL));
     CHECK_INT(regime_of(next, &length), w->dynamic ? LONGEST : 2);
     pc_sequence_free(next);
-    o = options(2, 20); /* not theirs */
+    o = options(2, 20); /* another regime */
     CHECK_OK(pc_sequence_new(&next, prompt, NULL, &o));
     CHECK_STATUS(step(w, next), PC_ERR_MISMATCH);
     pc_sequence_free(next);
@@ -282,8 +283,8 @@ static pc_stats ask(pc_schema *schema, pc_cache *cache, const int32_t *ids,
     return stats;
 }
 
-/* States of a schema are found by requests of their own regime only, and can be encoded ahead for
- * those. */
+/* Only requests of the same regime find the states of a schema, which can be encoded for several
+ * regimes beforehand. */
 static void cached(const world *w, const int32_t *ids)
 {
     enum { SHARED = 24 };
@@ -308,7 +309,7 @@ static void cached(const world *w, const int32_t *ids)
     stats = ask(schema, cache, ids + SHARED, &far);
     CHECK(stats.tokens_cached == SHARED && stats.tokens_encoded == 0);
     stats = ask(schema, cache, ids + SHARED,
-                &chosen); /* by the caller's choice: shared with the longer one */
+                &chosen); /* the caller asks for the regime of the longer one */
     CHECK(stats.tokens_cached == SHARED && stats.rope_regime_length == 40);
     CHECK_OK(pc_cache_clear(cache));
     ahead.rope_regime_length = 40;
@@ -319,7 +320,7 @@ static void cached(const world *w, const int32_t *ids)
     pc_cache_free(cache);
 }
 
-/* Chains of a tree as requests of one batch, with the regime of the case. */
+/* The chains of a tree as requests of one batch, with the regime of the golden case. */
 static void shared(const world *w)
 {
     static const int parent[] = {0, 1, 0, 1, 0};
@@ -398,7 +399,7 @@ static void crossing(pc_context *context, const char *name)
     close_world(&w);
 }
 
-/* Logits behind `count` tokens in one pass. */
+/* Logits after `count` tokens in one pass. */
 static float *evaluated(const world *w, const int32_t *ids, size_t count, uint64_t regime)
 {
     size_t vocab = (size_t)w->info.vocab;
@@ -418,7 +419,7 @@ static float *evaluated(const world *w, const int32_t *ids, size_t count, uint64
     return last;
 }
 
-/* Grown token by token from `from` to `to`: as one pass of that length. */
+/* Grown token by token from `from` to `to`: equal to one pass of that length. */
 static void grown(const world *w, const int32_t *ids, size_t from, size_t to)
 {
     pc_generate_options o = options((uint32_t)(to - from), 0);
@@ -437,7 +438,7 @@ static void grown(const world *w, const int32_t *ids, size_t from, size_t to)
     free(want);
 }
 
-/* All of it is longer than what the model was trained for. */
+/* A request that is all longer than the model's training length. */
 static void beyond(pc_context *context, const char *name, int32_t context_length)
 {
     world w;

@@ -1,6 +1,6 @@
-/* Catches: faults in the readers and the graph that random weights may hide, on small trained
- * models: both versions of llama2.c files (interleaved rotary pairs), a Hugging Face folder with
- * its tokenizer, and a GPT-2 whose inner stages were published by others. */
+/* Catches: faults in the readers and the graph that random weights may hide. Small trained models:
+ * both versions of llama2.c files (interleaved rotary pairs), a Hugging Face folder with its
+ * tokenizer, and a GPT-2 whose inner stages others have published. */
 #include <jansson.h>
 
 #include "golden_lanes.h"

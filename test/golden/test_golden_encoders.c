@@ -1,8 +1,8 @@
 /* Catches: any mistake in the graph of an encoder (embeddings and their norm, token types,
  * positions after the padding token, post-norm, bidirectional attention, distances and their
- * buckets, the convolution, pooler and classifier); rows that see other lanes, lanes cut into
- * blocks, and kept prefixes of an encoder. The values are those of an independent double-precision
- * pass. */
+ * buckets, the convolution, pooler and classifier); rows that see other lanes; lanes that change
+ * when they are divided into blocks; prefixes of an encoder that are stored. The expected values
+ * come from an independent pass in double precision. */
 #include <jansson.h>
 
 #include "golden_lanes.h"
@@ -217,7 +217,7 @@ static void blocks(golden *g)
     free(pooled);
 }
 
-/* States of a prefix can be neither kept nor continued. */
+/* States of a prefix can be neither stored nor continued. */
 static void refusals(golden *g)
 {
     int32_t ids[2] = {5, 6};

@@ -1,7 +1,7 @@
 /* Catches: a GGUF file that is not read as the model it was converted from: names, fused or
- * permuted rows, scalings, defaults that GGUF leaves to the reader. Each golden folder
- * (test_golden_models checks its results) is written as the usual converter writes it, and must
- * give the same logits: bit-equal, unless GGUF rounds frequency factors to fp32. */
+ * permuted rows, scalings, defaults that GGUF leaves to the reader. Each golden folder, whose
+ * results test_golden_models checks, is written as the usual converter writes it and must give the
+ * same logits: bit-equal, unless GGUF rounds frequency factors to fp32. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* Catches: a given map applied to the wrong layer, head or token, in any architecture with golden
- * vectors; queries or scores that still matter; lanes with given maps that change other lanes;
- * recorded maps that are not the model's; states of such lanes used as if they had keys. An
- * independent double-precision pass gives the values. */
+/* Catches: a given map that is applied to the wrong layer, head or token, in any architecture with
+ * golden vectors; queries or scores that still matter; lanes with given maps that change other
+ * lanes; recorded maps that are not the model's; states of such lanes that are used as if they had
+ * keys. The expected values come from an independent pass in double precision. */
 #include "golden_lanes.h"
 #include "model/load/safetensors.h"
 

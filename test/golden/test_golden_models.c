@@ -1,6 +1,6 @@
 /* Catches: any mistake in the graph of an architecture (norms, residuals, biases, scales, RoPE and
  * ALiBi, windows), in the placement of segments, in visibility, in RoPE regimes, in the readers.
- * The values are those of an independent double-precision pass. */
+ * The expected values come from an independent pass in double precision. */
 #include <jansson.h>
 
 #include "golden_lanes.h"
@@ -137,7 +137,7 @@ static void compare_routers(golden *g, const char *prefix, traced *t, int of)
     }
 }
 
-/* Goes on from a lane that has run; `token` is the best of its last logits. */
+/* Continues a lane that has run; `token` is the best of its last logits. */
 static void greedy(golden *g, const char *name, lane *l, uint32_t see, uint64_t length,
                    int32_t token)
 {
@@ -280,8 +280,8 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
         n = integers(g, tensor, want);
         token = largest(logits + (fresh.count - 1) * vocab, vocab);
         int64_t position = fresh.positions[fresh.count - 1];
-        /* one token by the original, the rest by a fork, while the original repeats the last one
-         * beside it */
+        /* one token in the original, the rest in a fork, while the original repeats its last
+         * token */
         for (size_t i = 0; i < n && ok; i++) {
             CHECK_INT(token, want[i]);
             if (i == 1)
@@ -463,8 +463,8 @@ static void relocate(golden *g)
     end_lanes(&l, 1);
 }
 
-/* Any cut of rows into passes and blocks gives the same bits; 600 rows are two blocks of one pass.
- */
+/* Rows that are divided into other passes and blocks give the same bits; 600 rows are two blocks of
+ * one pass. */
 static void cuts(golden *g)
 {
     enum { ROWS = 600, CUT = 217 };
@@ -494,7 +494,8 @@ static void cuts(golden *g)
     free(b);
 }
 
-/* A module with learned positions is only placed where it was computed; RoPE regimes do not mix. */
+/* A module with learned positions can only be placed where it was computed; RoPE regimes do not
+ * mix. */
 static void refusals(golden *g)
 {
     const pc_model_ops *ops = &g->model->ops;

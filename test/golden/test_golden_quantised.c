@@ -1,7 +1,7 @@
-/* Catches: quantised models whose matrices, computed as they are, are not those of the file (rows
- * of Q and K in the wrong order, keys and values swapped, scales of another group): logits of the
- * golden GGUF files, computed by default, must be as close to the golden ones as those of the same
- * weights expanded to bf16. Also: a quantised model that has the fingerprint of the expanded one or
+/* Catches: quantised models whose matrices, computed without expanding them, are not those of the
+ * file (rows of Q and K in the wrong order, keys and values swapped, scales of another group). The
+ * logits of the golden GGUF files must be as close to the golden ones as those of the same weights
+ * expanded to bf16. Also catches: a quantised model that has the fingerprint of the expanded one or
  * takes as much memory; inputs of 8 bits with an error above their rounding, or without a
  * fingerprint of their own. */
 #include <promptcache/extend.h>

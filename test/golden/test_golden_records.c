@@ -1,6 +1,6 @@
 /* Catches: a reader that no longer reads what an earlier version of the library wrote, or reads
- * something else in it. The files of test/golden/records were written once
- * (test/support/write_records.c) and stay; what must be in them follows from formulas
+ * other values from it. The files of test/golden/records were written once
+ * (test/support/write_records.c) and never change. Their contents follow from formulas
  * (golden_records.h). */
 #include "base/little_endian.h"
 #include "golden_records.h"

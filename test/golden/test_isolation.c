@@ -1,9 +1,9 @@
-/* Tenants in every tier: each test is a pair. Who has the same salt hits, and the counters of that
- * tier say so; who has another one, or none, computes for himself, and gets the same answer.
- * Catches: states of one tenant that are served to another, from memory, compressed memory, a
- * folder that two processes share or a server; a salt that is not in the names; salts of ranges of
- * positions that apply to the wrong parts; a shared system prompt that is not shared; a tenant's
- * quota that holds for another one. */
+/* Tenants in every tier. Each test is a pair: a tenant with the same salt hits, and the counters of
+ * that tier say so; a tenant with another salt, or none, computes its own states and gets the same
+ * answer. Catches: states of one tenant that another one gets, from RAM, compressed memory, a
+ * folder that two processes share or a server; a salt that is not part of the names; salts of
+ * position ranges that apply to the wrong parts; a shared system prompt that is not shared; a
+ * tenant's quota that limits another one. */
 #include <promptcache/bench.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -68,8 +68,8 @@ static int64_t boundary(const pc_prompt *prompt)
     return third;
 }
 
-/* A request as tenant `salt` from `first` on (NULL: the cache's all the way); `hits` of `all`
- * tokens have to come from the tier (or from memory, if it was there already). */
+/* A request as tenant `salt` from position `first` on (NULL: the cache's salt throughout). `hits`
+ * of `all` tokens have to come from the tier, or from RAM if they were there already. */
 static void request(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding, const char *salt,
                     int64_t first, uint32_t tier, uint64_t hits, uint64_t all, const char *text,
                     const char *what)
@@ -103,8 +103,8 @@ static void answer_text(const pc_prompt *prompt, uint32_t encoding, char *text, 
     snprintf(text, size, "%s", a.text[0]);
 }
 
-/* The second time, which is what brings blocks of a prompt without PML to the tiers below. Where
- * nothing stays in RAM, only that is asked of it. */
+/* The second use brings blocks of a prompt without PML to the tiers below. If nothing stays in RAM,
+ * only that is checked. */
 static void once_more(const pc_prompt *prompt, pc_cache *cache, const place *p, uint32_t encoding,
                       const char *salt, int64_t first, uint64_t all, const char *text)
 {
@@ -124,8 +124,8 @@ static void once_more(const pc_prompt *prompt, pc_cache *cache, const place *p, 
     CHECK_OK(pc_cache_flush(cache));
 }
 
-/* One tenant after the other, each with a cache of its own over the same place, unless the place is
- * in memory. */
+/* One tenant after the other, each with a cache of its own over the same folder or server, unless
+ * the tier is in memory. */
 static void pairs(const toy_world *w, const pc_prompt *prompt, const place *p, uint32_t encoding,
                   int64_t first, uint64_t shared, uint64_t all)
 {
@@ -265,7 +265,7 @@ static void two_processes(const char *program, const char *folder)
     toy_end(&w);
 }
 
-/* A tenant that may keep nearly nothing, beside one that may. */
+/* A tenant with a quota of nearly nothing, beside one with room. */
 static void quotas(void)
 {
     toy_world w;
@@ -311,7 +311,7 @@ static void refused(const toy_world *w, const pc_prompt *prompt, const pc_salt *
     CHECK(!sequence);
 }
 
-/* What is no list of ranges; and salts that the caller takes away after the call. */
+/* Lists of ranges that are not valid; salts that the caller frees after the call. */
 static void arguments(void)
 {
     static const pc_salt empty[] = {{0, "a", 1}, {5, "b", 0}}, null[] = {{0, NULL, 1}},

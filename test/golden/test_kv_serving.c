@@ -1,8 +1,8 @@
-/* K/V formats through the whole engine, on the project's own demo model. Catches: states of one
- * format served as those of another, answers from int8 states that claim to be exact, repair and
- * baselines that compute everything and still go through int8, cold answers that differ from warm
- * ones, budgets that count the wrong bytes, int8 states that change what the model says beyond
- * their rounding, leaks when an allocation fails on the way. */
+/* K/V formats through the whole engine, with the demo model. Catches: states of one format that are
+ * used as those of another; answers from int8 states that claim to be exact; repair and baselines
+ * that compute everything and still go through int8; cold answers that differ from warm ones;
+ * budgets that count the wrong bytes; int8 states that change the model's answer beyond their
+ * rounding; leaks when an allocation fails. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ typedef struct wish {
     uint32_t encoding, repair, baseline;
 } wish;
 
-/* The logits behind the prompt. */
+/* The logits after the prompt. */
 static float *ask(const pc_prompt *prompt, pc_cache *cache, wish w, pc_stats *stats)
 {
     pc__generation g;
@@ -100,7 +100,7 @@ static size_t likeliest(const world *w, const float *logits)
     return best;
 }
 
-/* How far a distribution is from another, in nats. */
+/* The distance of two distributions (KL), in nats. */
 static double divergence(const world *w, const float *from, const float *to)
 {
     double sum_a = 0, sum_b = 0, top_a = -INFINITY, top_b = -INFINITY, kl = 0;
@@ -120,7 +120,7 @@ static double divergence(const world *w, const float *from, const float *to)
     return kl;
 }
 
-/* Each format fills the cache for itself; cold and warm say the same. */
+/* Each format fills the cache for itself; cold and warm answers are equal. */
 static void formats_apart(world *w)
 {
     const wish independent = {PC_ENCODE_INDEPENDENT, 0, 0};
@@ -150,7 +150,7 @@ static void formats_apart(world *w)
     free(first);
 }
 
-/* What is said of int8, and that what computes everything stays out of it. */
+/* What is reported of int8; requests that compute everything do not use it. */
 static void exactness(world *w)
 {
     pc_stats stats;
@@ -248,7 +248,7 @@ static void bytes(world *w)
         free(k[kv]);
 }
 
-/* A segment of one format is no other's. */
+/* A segment of one format is not found by another. */
 static void foreign_segment(world *w)
 {
     int32_t token = 5;

@@ -1,9 +1,9 @@
-/* Catches, on real models of every way to tell positions: system prompts by name, forks, pushed and
- * forgotten tokens whose logits are not those of one plain prefill of all tokens that are there; a
- * sequence that was cut and goes on otherwise (by one bit) than one that never had more; levels by
- * hand or out of a sequence that are not those of a prefill; two applications that share a batch
- * and disturb each other; a conversation of the demo model over a shared system prompt that says
- * something else than the same conversation as one prompt. */
+/* Catches, on real models of every position scheme: system prompts by name, forks, pushed and
+ * truncated tokens whose logits are not those of one plain prefill of the remaining tokens; a
+ * truncated sequence that continues differently (by one bit) from one that never had more tokens;
+ * levels made by hand or from a sequence that are not those of a prefill; two applications that
+ * share a batch and disturb each other; a conversation of the demo model over a shared system
+ * prompt whose answers differ from those of the same conversation as one prompt. */
 #include <promptcache/admin.h>
 #include <promptcache/extend.h>
 #include <math.h>
@@ -142,8 +142,8 @@ static void steps(world *w, int count)
         CHECK(pc_batch_step(w->batch) >= 0);
 }
 
-/* Two applications, two requests of each, tokens pushed to some, some cut back, one replaced under
- * its requests. */
+/* Two applications with two requests each: tokens pushed to some, some truncated, one replaced
+ * while its requests run. */
 static void applications(world *w)
 {
     talk t[5];
@@ -175,7 +175,8 @@ static void applications(world *w)
     CHECK_OK(pc_systems_fill_tokens(w->systems, "b", w->ids[1], SHARED - 4));
 }
 
-/* Bit for bit: cut to k tokens and gone on, against one that has had no more than k. */
+/* Bit for bit: truncated to k tokens and continued, against a sequence that never had more than
+ * k. */
 static void never_had_more(world *w)
 {
     for (size_t k = 0; k < 5; k++) {
@@ -205,8 +206,8 @@ static void never_had_more(world *w)
 
 static int counted, counted_stretches, tried;
 
-/* Levels as one makes them by hand: two computed by pc_eval, the third generated and then shared by
- * three that go different ways. */
+/* Levels made by hand: pc_eval computes two; the third is generated and then shared by three
+ * sequences that continue differently. */
 static void levels(world *w)
 {
     pc_span spans[8];
@@ -243,8 +244,8 @@ static void levels(world *w)
     CHECK_OK(pc_batch_add(w->batch, root.s));
     steps(w, 6);
     is_prefill(w, &root);
-    CHECK_OK(pc_sequence_spans(root.s, NULL, 0,
-                               &count)); /* extend: what it has said so far becomes a level */
+    CHECK_OK(
+        pc_sequence_spans(root.s, NULL, 0, &count)); /* extend: its tokens so far become a level */
     CHECK_INT(count, 3);
     CHECK_STATUS(pc_sequence_spans(root.s, spans, 2, &count), PC_ERR_LIMIT);
     CHECK_OK(pc_sequence_spans(root.s, spans, 8, &count));
@@ -266,7 +267,7 @@ static void levels(world *w)
     for (size_t i = 0; i < count; i++)
         pc_segment_free(spans[i].segment);
     steps(w, 3);
-    is_prefill(w, &root); /* preserve: it goes on as if nobody had asked */
+    is_prefill(w, &root); /* preserve: it continues as if nothing had been taken */
     for (int i = 0; i < 3; i++)
         is_prefill(w, &child[i]);
     CHECK_OK(pc_batch_get_stats(w->batch, &stats));
@@ -279,7 +280,7 @@ static void levels(world *w)
         counted++;
     }
     CHECK_OK(
-        pc_sequence_truncate(root.s, 2)); /* wipe, of the root: its children still hold the level */
+        pc_sequence_truncate(root.s, 2)); /* wipe, of the root: its children still have the level */
     CHECK_OK(pc_sequence_spans(root.s, spans, 8, &count));
     CHECK(count == 3 && pc_segment_tokens(spans[2].segment, NULL) == 3 + 1);
     for (size_t i = 0; i < count; i++)
@@ -306,8 +307,8 @@ static pc_segment *eight(world *w, const int64_t *positions)
     return segment;
 }
 
-/* Sequences that see different, overlapping and nested stretches of one segment: what all see is
- * stored once. */
+/* Sequences that see different, overlapping and nested spans of one segment: what all see is stored
+ * once. */
 static void stretches(world *w)
 {
     static const uint32_t sees[3][2] = {{0, 5}, {1, 3}, {3, 8}};
@@ -388,8 +389,8 @@ static void spans_faults(world *w, pc_test_memory *memory)
         size_t count = 0, made = 0;
         steps(w, 3);
         CHECK_OK(
-            pc_sequence_spans(t.s, spans, 8, &count)); /* what it has is frozen, then it sees less
-                                                          of it: the next spans hold a copy */
+            pc_sequence_spans(t.s, spans, 8, &count)); /* its tokens are frozen, then it sees fewer
+                                                          of them: the next spans use a copy */
         for (size_t i = 0; i < count; i++)
             pc_segment_free(spans[i].segment);
         CHECK_OK(pc_sequence_truncate(t.s, 1));

@@ -1,12 +1,13 @@
-/* Catches: loads that outlive their cache, that keep others waiting, that leave memory behind when
- * an allocation fails; blocks of one segment that one thread alone reads; threads that disagree
- * (run under ThreadSanitizer too). */
+/* Catches: loads that outlive their cache, that make others wait, or that leave memory behind when
+ * an allocation fails; blocks of one segment that only one thread reads; races between threads
+ * (tools/test.sh --all runs it under ThreadSanitizer). */
 #include "loading_world.h"
 
 #include <promptcache/bench.h>
 #include <pthread.h>
 
-/* The cache goes while loads and writes are under way: writes are finished, loads are given up. */
+/* The cache is freed while loads and writes are under way: writes are finished, loads are
+ * cancelled. */
 static void freed_in_between(void)
 {
     for (int i = 0; i < 8; i++) {

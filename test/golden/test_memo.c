@@ -185,7 +185,7 @@ static void compare_outputs(world *w, const prompts *p, uint64_t flags, uint32_t
     free(kept.embeddings);
 }
 
-/* Kept outputs equal computed ones bit for bit; outputs that were not kept are computed. */
+/* Stored outputs equal computed ones bit for bit; outputs that were not stored are computed. */
 static void outputs_come_back(world *w, const prompts *known)
 {
     uint32_t other = w->info.bidirectional ? PC_POOL_FIRST : PC_POOL_MEAN;

@@ -1,7 +1,7 @@
-/* Outputs that a memo keeps. Catches: outputs that come back changed, for another prompt, pool or
- * way of computing, or without being kept; that are computed although they are kept; damaged ones
- * that are used; a memo of an early version that cannot be opened, or never gets outputs; room of
- * replaced records that is lost. */
+/* Outputs that a memo stores. Catches: outputs that come back changed, or for another prompt,
+ * pooling or kernel class, or without having been stored; that are computed although they are
+ * stored; damaged ones that are used; a memo of an early version that cannot be opened, or never
+ * gets outputs; room of replaced records that is lost. */
 #include <promptcache/bench.h>
 #include <promptcache/memo.h>
 #include <dirent.h>
@@ -127,7 +127,7 @@ static void reopen(world *w, uint32_t outputs, uint32_t pool)
     CHECK_OK(open_memo(w, outputs, pool, 0));
 }
 
-/* ------------------------------------------------------------------------ keeping */
+/* ------------------------------------------------------------------------ storing */
 
 static void kinds(void)
 {
@@ -226,7 +226,7 @@ static void another_way_of_computing(void)
     end(&w);
 }
 
-/* ------------------------------------------------------------------- files of before, damage */
+/* ---------------------------------------------------------- files of version 1, damage */
 
 /* Writes the head as version 1. */
 static void make_old(const char *folder)

@@ -1,8 +1,8 @@
-/* Catches, with real vocabularies (SentencePiece and byte-level BPE, with BOS and without): a
- * schema string whose shared part and request part are not together the tokens of the whole text (a
- * blank that SentencePiece puts in front of the request, a BOS inside, a first token that is
- * dropped); and with the demo model: answers that depend on whether the shared part came from the
- * cache; a chat template that is not the one of PML. */
+/* Catches, with real vocabularies (SentencePiece and byte-level BPE, with and without BOS): a
+ * schema string whose shared part and request part together are not the tokens of the whole text (a
+ * blank that SentencePiece puts before the request, a BOS inside, a first token that is dropped).
+ * Catches, with the demo model: answers that depend on whether the shared part came from the cache;
+ * a chat template that differs from PML's. */
 #include <string.h>
 
 #include "baseline.h"
@@ -112,8 +112,8 @@ static void compare(const pc_model *model, const pc_model_info *info, const form
     CHECK_OK(pc_tokenize(model, text, size, flags, want, 2048, &m));
     size_t shared = (size_t)pc_schema_length(schema);
     if (m >= shared && memcmp(got, want, shared * sizeof *got))
-        apart++; /* a token of the whole would cross the border of the slot: what is shared cannot
-                    hold it */
+        apart++; /* a token of the whole text crosses the border of the slot: the shared part cannot
+                    contain it */
     else if (!CHECK(n == m && !memcmp(got, want, n * sizeof *got)))
         fprintf(stderr, "    %s, \"%s\": %zu tokens, not %zu\n", f->name, user, n, m);
     pc_prompt_free(prompt);
@@ -224,7 +224,7 @@ static int holds_token(const pc_model *model, const int32_t *tokens, size_t coun
     return 0;
 }
 
-/* What PML's own tags give, with a system prompt and without one. */
+/* What PML's own tags give, with and without a system prompt. */
 static void same_as_pml(const pc_model *model, const char *name, const char *opens, int empty)
 {
     const char *system = "<schema name=\"s\"><system>Answer from the notes.</system></schema>";
@@ -252,8 +252,9 @@ static void same_as_pml(const pc_model *model, const char *name, const char *ope
     pc_schema_free(theirs);
 }
 
-/* The chat template instead of a schema string; NULL: the model's own. Those whose turns begin with
- * a special token: PML cuts at the end of the schema, where the tokenizer might not. */
+/* A chat template in place of a schema string; NULL: the model's own. Only templates whose turns
+ * begin with a special token: PML divides at the end of the schema, where the tokenizer might
+ * not. */
 static void chat_template(pc_context *context)
 {
     static const struct {

@@ -1,6 +1,6 @@
-/* Catches: placement that drifts. A segment encoded once and placed at 10 000 random starts in turn
- * must answer like one freshly encoded there, and its keys read back at a start must be those that
- * turning by the absolute position gives. */
+/* Catches: placement that drifts. A segment that is encoded once and placed at 10 000 random starts
+ * in turn must answer like one that is encoded there, and its keys read back at a start must be
+ * those that rotating by the absolute position gives. */
 #include <promptcache/bench.h>
 #include <promptcache/extend.h>
 #include <math.h>
@@ -49,8 +49,7 @@ static double distance(const float *a, const float *b, size_t count)
     return worst / largest;
 }
 
-/* Keys of two dimensions i and i + 8 of 16, turned from the reading at 0 by the start, in double.
- */
+/* Keys of two dimensions i and i + 8 of 16, read at 0 and rotated by the start, in double. */
 static double key_error(const pc_segment *segment, int64_t start)
 {
     float at0[2 * TOKENS * 16], at[2 * TOKENS * 16];

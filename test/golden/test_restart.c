@@ -1,10 +1,11 @@
-/* A schema encoded by one process, served by a second from the folder and by a third from a Redis
- * server: for every golden model that serves schemas and for the demo model in its number formats,
- * in all encodings and for a prompt without PML, by this program as its own other processes.
+/* One process encodes a schema, a second reads it from the folder, a third from a Redis server: for
+ * every golden model and for the demo model in its number formats, in all encodings and for a
+ * prompt without PML. This program runs itself as the other processes.
  * Catches: logits or tokens that are not, bit for bit, those of states that were computed here;
- * states that were computed again though they were there (the counters say where from); records of
- * another model, of another name or with a changed bit that are believed; requests that fail, or
- * hang, because a server was killed or stands still; lossy records that count as exact. */
+ * states that were computed again although they were stored (the counters say where they came
+ * from); records of another model, under another name or with a changed bit that are used; requests
+ * that fail or hang because a server was killed or does not answer; lossy records that count as
+ * exact. */
 #include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ enum {
     REACH = 200 /* positions, at most */
 };
 
-/* What one process has to know of the other's world. */
+/* What one process has to know to open the other's world. */
 typedef struct setting {
     char model[256];
     uint32_t compute, kv, codec;
@@ -67,7 +68,7 @@ typedef struct answer {
     float logits[MOST_VOCAB];
 } answer;
 
-/* Golden models come without a tokenizer: bytes, as far as the vocabulary reaches. */
+/* Golden models have no tokenizer: bytes, as far as the vocabulary reaches. */
 static pc_status byte_tokens(void *user, const char *text, size_t size, uint64_t flags,
                              int32_t *tokens, size_t capacity, size_t *count)
 {
@@ -171,7 +172,7 @@ static void ask(const world *w, size_t index, pc_cache *cache, answer *out)
 
 /* ------------------------------------------------------- the other processes */
 
-/* Fills the store: schemas ahead, what depends on prompts by asking twice. */
+/* Fills the store: schemas by encoding them, states that depend on prompts by asking twice. */
 static void write_all(const setting *s)
 {
     static answer a;
@@ -269,8 +270,8 @@ static void is_right(const world *w, const answer *want, const answer *got, uint
         fprintf(stderr, "    %s, case %zu, tier %u\n", model, index, tier);
 }
 
-/* By states that were computed in this process, taken from its memory: with int8 states, what
- * arguments see differs between the request that computes them and those that follow. */
+/* Answers from states that this process has computed, taken from its memory. With int8 states,
+ * arguments see other values in the request that computes the states than in later ones. */
 static answer *computed_here(const world *w)
 {
     static answer first;
@@ -367,7 +368,7 @@ static files fill(const char *program, setting *s, char *folder, const char *nam
     return f;
 }
 
-/* Nothing of the folder is served, all is computed, the answer is right; `reason` says why. */
+/* Nothing of the folder is used, all is computed, the answer is right; `reason` says why. */
 static void nothing_used(const setting *s, uint32_t reason)
 {
     static answer want, got;
@@ -391,7 +392,7 @@ static void not_believed(const char *program, setting s)
     char folder[512], spare[600];
     s.compute = PC_DTYPE_F32;
     s.flags = PC_CACHE_ALWAYS_LOAD;
-    /* every record under the name of another one */
+    /* every record gets the name of another one */
     files f = fill(program, &s, folder, "renamed", 0);
     snprintf(spare, sizeof spare, "%s/spare", pc_test_folder());
     for (size_t i = 0; i + 1 < f.count; i++) {
@@ -418,7 +419,7 @@ static void not_believed(const char *program, setting s)
     nothing_used(&s, PC_REASON_FIRST_USE);
 }
 
-/* Records of a folder that are mapped; -1: the system does not tell. */
+/* The number of mapped records of a folder; -1: the system does not say. */
 static int mappings(const char *folder)
 {
     char line[1024];
@@ -465,7 +466,7 @@ static void other_ways(const char *program, setting s)
     }
 }
 
-/* What came through a lossy codec is used, says so, and is never exact. */
+/* States from a lossy codec are used, say so, and are never exact. */
 static void lossy(const char *program, setting s)
 {
     static answer want, got;

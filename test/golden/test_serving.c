@@ -1,7 +1,7 @@
-/* Serving over our own models. Catches, through the public calls: evaluation by hand that is not
- * the golden one, generation that is not the golden continuation, segments that read wrong where
- * they are placed; and through the request itself, bit for bit: exact states, warm or cold, and
- * full repair that are not the plan's. */
+/* Serving with our own models. Catches, through the public calls: evaluation by hand that differs
+ * from the golden one; generation that differs from the golden continuation; segments that read
+ * wrong where they are placed. Catches, through the request itself and bit for bit: exact states,
+ * warm or cold, and full repair that differ from a plain prefill. */
 #include <stdlib.h>
 
 #include "baseline.h"
@@ -83,7 +83,8 @@ static void compare(const world *w, const char *name, const float *got, size_t c
     free(want);
 }
 
-/* Modules encoded alone, each in a lane of one call, then new tokens over them; both rules. */
+/* Modules encoded alone, each in a lane of one call, then new tokens over them; both rules of
+ * visibility. */
 static void modular(const world *w)
 {
     tokens m[3], fresh = read_tokens(w, "modular/new");
@@ -133,8 +134,8 @@ static void modular(const world *w)
     free(logits);
 }
 
-/* Under PC_VISIBLE_ALL the order of arrival counts, whatever the positions: the later half given
- * first, over a segment. */
+/* Under PC_VISIBLE_ALL the order of arrival counts, not the positions: the later half comes first,
+ * over a segment. */
 static void any_order(const world *w)
 {
     tokens t = read_tokens(w, "plain"), turned = t;
@@ -220,7 +221,7 @@ static void greedy(const world *w)
     pc_prompt_free(prompt);
 }
 
-/* The logits behind the prompt. */
+/* The logits after the prompt. */
 static float *logits_of(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding,
                         uint32_t repair, uint32_t baseline, pc_stats *stats)
 {

@@ -1,7 +1,7 @@
-/* Catches: a baseline of sharing (PC_BASELINE_COPIES, PC_BASELINE_PER_ROW) that answers differently
- * from the ordinary way, in a batch with others or alone; copies that are none, or that copy what
- * shared_tokens keeps shared; a leak or wrong answer when memory runs out on the way; a baseline
- * or a field taken where it has no meaning. */
+/* Catches: a baseline of sharing (PC_BASELINE_COPIES, PC_BASELINE_PER_ROW) whose answers differ
+ * from those with sharing, in a batch or alone; copies that are not made, or that include what
+ * shared_tokens leaves shared; a leak or a wrong answer when memory runs out; a baseline or a field
+ * that is accepted where it has no meaning. */
 #include <promptcache.h>
 #include <promptcache/bench.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static pc_generate_options options(uint32_t baseline, uint64_t shared)
 
 typedef struct answers {
     int32_t tokens[SEQUENCES][ANSWER];
-    int64_t bytes; /* that the sequences held when all had their first token */
+    int64_t bytes; /* shared by the sequences when all had their first token */
 } answers;
 
 /* `baseline` of sequence s: baselines[s]. */
@@ -128,8 +128,8 @@ static void same_answers(world *w)
     CHECK(partly.bytes < shared.bytes + SEQUENCES * 2 * block);
 }
 
-/* Without attention a token says what follows, whatever stands before it; who is in the same batch,
- * or comes later, knows nothing of it. */
+/* Without attention a token decides what follows, whatever stands before it; other sequences of the
+ * batch, and later ones, change nothing. */
 static void no_attention(world *w)
 {
     static const uint32_t mixed[SEQUENCES] = {PC_BASELINE_NO_ATTENTION, PC_BASELINE_NONE,

@@ -1,12 +1,13 @@
 /* Catches: a model whose logits over a forest of shared levels differ from those of every sequence
- * computed alone from its first token, in the shapes in which the published implementation of
- * Hydragen tests itself end to end (four forced tokens, one and two completions a leaf, levels that
- * are longer than what their sequences see of them), or that change when sharing is turned off or
- * the hierarchy is left out. The demo model and random weights in fp32, far narrower than the
- * published tolerances; random weights in bf16 (whose attention is spread, as that of the published
- * test's model is; the demo model looks keys up, which turns on single bits) within those for fp16,
- * although bf16 has three bits less: logits 0.75, mean relative 0.05. (0.02 without hierarchy is
- * kept in fp32 only: in bf16, keys turned at other places round to about 0.026.) Run once a CPU
+ * computed alone from its first token, or change when sharing is turned off or the hierarchy is
+ * left out. The shapes are those of the end-to-end test of Hydragen's published implementation:
+ * four forced tokens, one and two completions a leaf, levels that are longer than what their
+ * sequences see of them.
+ * The demo model and random weights run in fp32, with far narrower tolerances than the published
+ * ones. Random weights also run in bf16, within the published tolerances for fp16 (logits 0.75,
+ * mean relative 0.05), although bf16 has three bits less. The demo model does not: it looks keys
+ * up, so that single bits matter. Without hierarchy the published mean is 0.02, which holds in
+ * fp32 only: keys that are rotated at other places round to about 0.026 in bf16. Runs once a CPU
  * level. */
 #include <promptcache/bench.h>
 #include <math.h>
@@ -64,7 +65,7 @@ static pc_span placed(const node *n)
     return (pc_span){n->segment, n->start, 0, (uint32_t)n->count};
 }
 
-/* tokens from `from` on, which see the placements. */
+/* Encodes tokens from position `from` on, which see the placements. */
 static void *encode(forest *f, const int32_t *tokens, int64_t from, size_t count,
                     const pc_span *visible, size_t visible_count)
 {

@@ -1,7 +1,7 @@
 /* Catches: an answer that depends on where states came from, or on a tier that is slow, stalls,
- * fails or gives damaged bytes; a miss without its reason; tokens that are counted twice, or bytes;
- * a request that waits for a tier longer than its small share of the computing; loads that are
- * never used although they are fast. */
+ * fails or gives damaged bytes; a miss without its reason; tokens or bytes that are counted twice;
+ * a request that waits for a tier longer than a small share of its computing; loads that are never
+ * used although they are fast. */
 #include "store/cache_internal.h"
 
 #include <promptcache/bench.h>
@@ -64,7 +64,7 @@ static void check_sources(const pc_stats *s)
     CHECK_INT(s->lossy, 0);
 }
 
-/* What must be loaded is, or the reason why not is told; the answer is the same. */
+/* What must be loaded is loaded, or the reason is reported; the answer is the same. */
 static void loaded_or_told(const world *w, uint32_t mode, int kind)
 {
     pc_faults faults;
@@ -92,8 +92,8 @@ static void loaded_or_told(const world *w, uint32_t mode, int kind)
     CHECK_INT(atomic_load(&faults.open_now), 0);
 }
 
-/* Left to the cost model: the answer is right, and what was waited is a small part of the
- * computing. */
+/* Left to the cost model: the answer is right, and waiting takes a small part of the computing
+ * time. */
 static void never_late(const world *w, uint32_t mode, int kind)
 {
     pc_faults faults;
@@ -167,8 +167,8 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind, unsigned 
     CHECK_INT(atomic_load(&faults.open_now), 0);
 }
 
-/* What a request of `text` loads, from a tier so slow that all its parts are sought before the
- * first is there. */
+/* What a request of `text` loads, from a tier so slow that all its parts are looked up before the
+ * first one is there. */
 static pc_stats load_of(const world *w, const char *text, pc_cache *cache, pc_faults *faults,
                         uint64_t *loads)
 {
@@ -189,7 +189,7 @@ static pc_stats load_of(const world *w, const char *text, pc_cache *cache, pc_fa
     return s;
 }
 
-/* The same text at three places is one segment and, while that is on its way, one load: its bytes
+/* The same text at three places is one segment and, while that is loading, one load: its bytes
  * count once. */
 static void counted_once(const world *demo)
 {
@@ -213,7 +213,7 @@ static void counted_once(const world *demo)
     pc_schema_free(one.schema);
 }
 
-/* Computing that takes its time: three milliseconds a layer. */
+/* Slow computing: three milliseconds a layer. */
 static int32_t dawdle(void *user)
 {
     struct timespec t = {0, 3000000};
@@ -235,8 +235,8 @@ static pc_stats ask_slowly(const world *w, pc_cache *cache, pc_test_text *got)
     return s;
 }
 
-/* The tier is too slow to be waited for, and faster than computing: both begin, the loads overtake
- * what is being computed, and nothing of it is computed twice or missing. */
+/* The tier is too slow to wait for, and faster than computing. Both begin, the loads overtake the
+ * computing, and nothing is computed twice or missing. */
 static void overtaken(const world *w)
 {
     pc_faults faults;
@@ -267,7 +267,7 @@ static int32_t after_some(void *user)
     return --*(int *)user < 0;
 }
 
-/* Wherever a request ends, its loads do not stay. */
+/* Wherever a request ends, its loads end too. */
 static void cancelled_request(const world *w)
 {
     pc_faults faults;
@@ -290,8 +290,8 @@ static void cancelled_request(const world *w)
     CHECK_INT(atomic_load(&faults.open_now), 0);
 }
 
-/* Tiers as an application asks for them: what RAM evicts comes back from COMPRESSED, what another
- * cache has left in the folder from there, read or mapped, sealed or not. */
+/* Tiers as an application asks for them: entries that RAM evicts come back from COMPRESSED; records
+ * that another cache has left in the folder come from there, read or mapped, sealed or not. */
 static void real_tiers(const world *w, uint64_t flags, int sealed)
 {
     static const uint8_t key[32] = {1, 2, 3};
@@ -388,8 +388,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Four that want the same at once, of a tier that changes its mind (run under ThreadSanitizer too).
- */
+/* Four threads that want the same at once, of a tier whose faults change (tools/test.sh --all runs
+ * it under ThreadSanitizer). */
 static void together(const world *w, const pc_test_text want[4], uint64_t flags)
 {
     pc_faults faults;

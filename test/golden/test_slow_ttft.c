@@ -105,8 +105,8 @@ static int32_t dawdle(void *user)
     return 0;
 }
 
-/* A tier that was good goes wrong: it is waited for a few times, each half as long as before, and
- * one pass over its layers is lost at most. */
+/* A good tier begins to fail: it is waited for a few times, each time half as long as before, and
+ * at most one pass over its layers is lost. */
 static int bounded(const world *w, int kind)
 {
     enum { ASKED = 8, WAITS = 5, DELAY = 100 };

@@ -35,8 +35,8 @@ static int same(const int32_t *got, size_t count, const json_t *want)
     return 1;
 }
 
-/* `decoded` may be NULL. What is decoded is the ids without special tokens in the middle: there,
- * ours joins what `tokenizers` keeps apart. */
+/* `decoded` may be NULL. Only ids without special tokens in the middle are decoded: there, ours
+ * joins words that `tokenizers` separates. */
 static void encode(const pc__tokenizer *t, const char *name, uint64_t flags, const json_t *text,
                    const json_t *want, const json_t *decoded)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Catches: instructions that a CPU may lack in an object that is not kept for the CPUs that have
+"""Catches: instructions that a CPU may lack in an object that is not meant for CPUs that have
 them: a flag that reaches too far, an intrinsic in the wrong file, an inline function that the
 linker may take from an object of a higher level.
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Catches: an instruction that an older CPU lacks, reached on it; a choice of kernels that fails
-# where there is no AVX, or no XSAVE to ask about it.
-# emulated.sh QEMU CPU WANTED PROGRAM...: what it prints under emulation of this CPU has WANTED
+# Catches: an instruction that an older CPU lacks and that runs there all the same; a choice of
+# kernels that fails on a CPU without AVX, or without XSAVE, which tells about AVX.
+# emulated.sh QEMU CPU WANTED PROGRAM...: the output under emulation of this CPU contains WANTED
 set -eu
 qemu=$1 cpu=$2 wanted=$3
 shift 3

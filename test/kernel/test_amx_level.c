@@ -1,8 +1,8 @@
-/* Catches: AMX offered where the processor, its tiles or the operating system do not allow it, or
- * under a lower PC_CPU_MASK; tile code that leaves tiles open, configures them more than once a
- * call, or takes more products, loads or stores than its shape needs; a model of the tile
- * instructions that rounds, orders or signs otherwise than Intel describes, which would make the
- * other tests of AMX worthless. */
+/* Catches: AMX that is offered where the processor, its tiles or the operating system do not allow
+ * it, or under a lower PC_CPU_MASK; tile code that leaves tiles open, configures them more than
+ * once a call, or makes more products, loads or stores than its shape needs; a software model of
+ * the tile instructions that rounds, orders or signs otherwise than Intel describes, which would
+ * make the other tests of AMX worthless. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Catches: an attention kernel of any level that differs from double-precision attention or from
  * the C reference (random and extreme scores, masks, tails of the last page, soft cap, slopes,
- * holes), that uses pages or padding it must not, reads past the end of an array, writes outside
- * its state, touches the state of a row that sees nothing, or lets a row depend on the other rows
- * or on how the pages are split into calls. */
+ * holes); that uses pages or padding which it must not use, reads past the end of an array or
+ * writes outside its state; that changes the state of a row which sees nothing; or whose rows
+ * depend on the other rows or on how the pages are divided into calls. */
 #include <float.h>
 #include <math.h>
 
@@ -79,8 +79,8 @@ static void put_v(const scene *s, uint8_t *block, size_t t, size_t d, float x)
         ((float *)(void *)block)[t * s->v_dim + d] = x;
 }
 
-/* Pages of the run stand among those of other heads. What must not be used is not a number;
- * padding, which is read, is large. */
+/* Pages of the run stand among those of other heads. Values that must not be used are NaN; padding,
+ * which is read, is large. */
 static void pack_pages(scene *s)
 {
     size_t element = s->bf16 ? 2 : 4, even = s->bf16 ? s->k_dim + s->k_dim % 2 : s->k_dim;
@@ -230,7 +230,7 @@ static double score(const scene *s, size_t r, size_t t, double *slack)
     return sum;
 }
 
-/* Weights below exp(-100) of the largest are nothing. */
+/* Weights below exp(-100) of the largest count as zero. */
 static truth truth_of(const scene *s, size_t r)
 {
     truth w = {.top = -INFINITY};
@@ -260,7 +260,7 @@ static truth truth_of(const scene *s, size_t r)
     return w;
 }
 
-/* How far a weight may be off, relative to itself: by its score, by exp and scaling, by rounding to
+/* The largest relative error of a weight: from its score, from exp and scaling, from rounding to
  * bf16 (eps 2^-8). */
 static double weight_error(const scene *s, const truth *w)
 {
@@ -410,8 +410,8 @@ static void dims_and_rows(int bf16)
         }
 }
 
-/* More rows than any kernel takes at a time, dimensions that no vector divides, and where the
- * longest pieces of a product end. */
+/* More rows than any kernel computes at a time, dimensions that no vector divides, and the limits
+ * of the longest pieces of a product. */
 static void odd_and_tall(int bf16)
 {
     static const size_t dims[] = {257, 3, 127, 31, 65, 129, 255, 7, 95, 1, 47, 256, 193};
@@ -449,7 +449,7 @@ static void tails(int bf16)
         }
 }
 
-/* Rows of which none sees anything leave all as it was, whatever stands there. */
+/* If none of the rows sees anything, the state stays as it was, whatever its contents. */
 static void nothing_seen(const pc__kernels *kernels, int bf16)
 {
     scene s = {.bf16 = bf16,
@@ -479,7 +479,8 @@ static void nothing_seen(const pc__kernels *kernels, int bf16)
     attend(&s, kernels, &after, 0, s.rows, 0, 2);
     CHECK(state_equal(&before, &after));
     attend(&s, kernels, &after, 0, s.rows, 1, 1); /* no page at all */
-    ((uint32_t *)(void *)s.hi.data)[3] = 50; /* one row sees: the others of its block keep theirs */
+    ((uint32_t *)(void *)
+         s.hi.data)[3] = 50; /* one row sees something: the others of its block stay as they were */
     attend(&s, kernels, &after, 0, s.rows, 0, 2);
     CHECK(memcmp(before.l.data, after.l.data, before.l.bytes));
     for (size_t r = 0; r < s.rows; r++)

@@ -1,10 +1,10 @@
-/* Catches: shared attention that differs from attention over the keys one behind the other, in the
- * shapes in which the published implementation of Hydragen tests itself: levels of shared and own
- * keys from 1 to 16384 long, one and eight K/V heads, partial results of every small shape joined.
- * The tolerances are those of its tests, which are in fp16: largest 2e-3, mean relative 5e-3. They
- * hold for K and V in bf16 too at levels that multiply in fp32; where weights are rounded to bf16,
- * which has three bits less than fp16, they are 8 times as wide. In fp32 they are far narrower. Run
- * once a CPU level. */
+/* Catches: shared attention that differs from attention over the same keys in one run, in the
+ * shapes in which Hydragen's published implementation tests itself: levels of shared and own keys
+ * from 1 to 16384 long, one and eight K/V heads, partial results of every small shape merged.
+ * The published tolerances are for fp16: largest 2e-3, mean relative 5e-3. They also hold for K and
+ * V in bf16 at levels that multiply in fp32. Where weights are rounded to bf16, which has three
+ * bits less than fp16, the tolerances are 8 times as wide. In fp32 they are far narrower. Runs once
+ * a CPU level. */
 #include "attn/plan.h"
 #include "host_attention.h"
 #include "levels.h"
@@ -19,7 +19,7 @@ static double relative(double a, double b)
     return 2.0 * fabs(a - b) / (fabs(a) + fabs(b) + 1e-8);
 }
 
-/* A row for a run of the last level; a level's runs are spread evenly over those above. */
+/* A row for each run of the last level; the runs of a level are spread evenly over those above. */
 static void grow(host *h, const levels *tree, pc_test_rng *rng)
 {
     uint32_t run[3][8];
@@ -69,7 +69,7 @@ static void attention(pc_context *context, const levels *tree, int32_t kv_heads,
     host_free(&h);
 }
 
-/* b x s x h results of d values each, joined from 1 to 5 parts. */
+/* b x s x h results of d values each, merged from 1 to 5 parts. */
 static void combine(size_t results, size_t dim, size_t parts, pc_test_rng *rng)
 {
     float part[5][129], out[129], lse;

@@ -1,6 +1,6 @@
 /* Catches: a panel, gate, rounding or quantising kernel of any level that computes something else,
- * reads past the end of an array, writes outside its columns, or lets a row depend on the rows
- * beside it. */
+ * reads past the end of an array, writes outside its columns, or whose rows depend on the rows
+ * beside them. */
 #include <float.h>
 #include <math.h>
 
@@ -240,7 +240,7 @@ static void every_level(int bf16, size_t in, size_t rows, pc_test_rng *rng)
     free(p.values);
 }
 
-/* The longer ones end and begin where sums are put down and taken up again. */
+/* The longer ones end and begin where kernels store sums and load them again. */
 static void panels(pc_test_rng *rng)
 {
     static const size_t ins[] = {1, 2, 3, 16, 33, 130}, long_ins[] = {255, 256, 257, 515, 1026};

@@ -1,9 +1,9 @@
-/* Catches: FAISS's flat index and the built-in scan naming different neighbours; a default of HNSW
- * or IVF with which it finds too few of the nearest, in data that has clusters and in data that has
- * none, for queries near to one of the vectors (as a memo asks) and drawn like them.
- * PC_TEST_LONG=1: 100,000 vectors, where HNSW has half a millisecond in data with clusters, and
- * prints times, recall and the share of the memory's bandwidth that the scan reaches.
- * PC_TEST_SWEEP=1: instead, HNSW with other settings. */
+/* Catches: FAISS's flat index and the built-in scan that name different neighbours; defaults of
+ * HNSW or IVF that find too few of the nearest, in data with clusters and without, for queries near
+ * one of the vectors (as a memo asks) and for queries drawn like the vectors. PC_TEST_LONG=1:
+ * 100,000 vectors, where HNSW has half a millisecond in data with clusters; prints times, recall
+ * and the share of the memory's bandwidth that the scan reaches. PC_TEST_SWEEP=1: HNSW with other
+ * settings instead. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ typedef struct data {
     int64_t *nearest; /* [queries], by the scan */
 } data;
 
-/* Of this thread: nothing here runs on others, and what else the machine does is not counted. */
+/* Time of this thread: the test runs on no other, and other programs do not count. */
 static double seconds(void)
 {
     struct timespec t;
@@ -151,7 +151,7 @@ static result measure(const data *s, const pc__index_options *options, const cha
     return r;
 }
 
-/* Bytes a second of reading that much memory in order, the best of some. */
+/* Bytes a second of reading that much memory in order; the best of several runs. */
 static double bandwidth(size_t bytes)
 {
     size_t words = bytes / 8;

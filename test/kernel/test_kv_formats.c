@@ -1,10 +1,10 @@
 /* Catches: an attention kernel for fp16 or int8 K and V, of any level, that differs from
  * double-precision attention over the stored values (channels and tokens of very different sizes,
- * one key that takes all, all keys alike, masks, tails, soft cap, slopes), that uses padding, reads
- * past the end of an array, writes outside its state, or lets a row depend on the others or on how
- * pages are split into calls; rounding that loses more than is documented; plans over runs of
- * different formats that give anything but the attention over all their keys, or in which sharing
- * changes a bit, parts of int8 pages that a host may write. */
+ * one key with nearly all the weight, equal keys, masks, tails, soft cap, slopes); that uses
+ * padding, reads past the end of an array or writes outside its state; whose rows depend on the
+ * others or on how pages are divided into calls; rounding that loses more than is documented; plans
+ * over runs of different formats that give anything but the attention over all their keys, or in
+ * which sharing changes a bit; parts of int8 pages that an application may write. */
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <float.h>
@@ -35,7 +35,8 @@ static uint32_t below(pc_test_rng *rng, uint32_t n)
     return (uint32_t)(pc_test_bits(rng) % n);
 }
 
-/* UNEVEN: channels and tokens a thousand times as large as others. PEAKED: one key takes all. */
+/* UNEVEN: channels and tokens a thousand times as large as others. PEAKED: one key has nearly all
+ * the weight. */
 static float draw_k(const scene *s, size_t t, size_t d, pc_test_rng *rng)
 {
     float x = pc_test_normal(rng);
@@ -71,7 +72,7 @@ static void poison_padding(const scene *s, uint8_t *page, size_t tokens)
         }
 }
 
-/* All heads are written alike, the scene looks at one of them. */
+/* All heads are written with the same values; the scene checks one of them. */
 static void pack(scene *s)
 {
     size_t count = (s->tokens + PC__PAGE - 1) / PC__PAGE, bytes = pc__kv_page_bytes(&s->shape),
@@ -174,8 +175,7 @@ static void attend(const scene *s, const pc__kernels *kernels, const state *st, 
                    size_t rows, size_t first, size_t last)
 {
     pc__attn_task task = s->task;
-    const uint8_t *later[2] = {s->pages.data,
-                               s->pages.data}; /* fetching ahead must change nothing */
+    const uint8_t *later[2] = {s->pages.data, s->pages.data}; /* prefetching must change nothing */
     task.prefetch_pages = later;
     task.prefetch_count = row % 3;
     task.rows = rows;
@@ -197,8 +197,8 @@ typedef struct truth {
     int seen;
 } truth;
 
-/* What taking q to 16 bits of the largest of its page, the channels' scales multiplied in, can do
- * to a score: half a step a channel. */
+/* The error of a score if q is rounded to 16 bits of the largest of its page, with the channels'
+ * scales multiplied in: half a step a channel. */
 static double query_slack(const scene *s, size_t r, size_t t)
 {
     const uint8_t *page = s->task.pages + t / PC__PAGE * s->task.page_stride;
@@ -264,8 +264,8 @@ static double larger(double a, double b)
     return b <= a ? a : isnan(b) ? INFINITY : b;
 }
 
-/* The worst difference in units of what it may be. Weights of int8 values are taken to 16 bits of
- * the largest of their page: half a step each of 64. */
+/* The worst difference in units of the allowed one. Weights of int8 values are rounded to 16 bits
+ * of the largest of their page: half a step each of 64. */
 static double check_row(const scene *s, const state *st, size_t r)
 {
     truth w = truth_of(s, s->k, s->v, r);
@@ -401,8 +401,7 @@ static void largest(uint32_t dtype)
     }
 }
 
-/* Queries and values at the end of their range, zeros: nothing that is not a number may come of
- * them. */
+/* Queries and values at the end of their range, and zeros: no NaN may result. */
 static void extremes(uint32_t dtype)
 {
     static const float q[] = {0.0f, 1e-30f, 1e4f};
@@ -441,7 +440,7 @@ static void extremes(uint32_t dtype)
     }
 }
 
-/* Rows of which none sees anything leave all as it was, whatever stands there. */
+/* If none of the rows sees anything, the state stays as it was, whatever its contents. */
 static void nothing_seen(uint32_t dtype)
 {
     for (size_t i = 0; i < LEVELS; i++) {
@@ -464,8 +463,8 @@ static void nothing_seen(uint32_t dtype)
         memcpy(after.acc.data, before.acc.data, before.acc.bytes);
         attend(&s, pc__kernels_named(levels[i]), &after, 0, s.rows, 0, 2);
         CHECK(state_equal(&before, &after));
-        ((uint32_t *)(void *)
-             s.hi.data)[3] = 50; /* one row sees: the others of its block keep theirs */
+        ((uint32_t *)(void *)s.hi.data)[3] =
+            50; /* one row sees something: the others of its block stay as they were */
         attend(&s, pc__kernels_named(levels[i]), &after, 0, s.rows, 0, 2);
         CHECK(memcmp(before.l.data, after.l.data, before.l.bytes));
         for (size_t r = 0; r < s.rows; r++)
@@ -478,8 +477,7 @@ static void nothing_seen(uint32_t dtype)
     }
 }
 
-/* ------------------------------------------------------- several formats in one plan, by the
- * public calls */
+/* ---------------------------------------------------- several formats in one plan */
 
 enum { HEADS = 4, KV_HEADS = 2, DIM = 32, RUNS = 5, ROWS = 6, LONGEST = 1100 };
 
@@ -510,7 +508,7 @@ static void fill_run(forest *f, size_t i, pc_test_rng *rng)
     memset(f->pages[i], shape.dtype == PC_DTYPE_I8 ? 0xff : 0, pc_pages_bytes(&shape, n));
     CHECK_OK(pc_pages_write(&shape, f->pages[i], 0, n, f->k[i], f->v[i]));
     if (shape.dtype == PC_DTYPE_I8
-        && n > PC_PAGE_TOKENS) { /* a page again, as a run that goes on does */
+        && n > PC_PAGE_TOKENS) { /* a page again, as a run that grows packs it */
         size_t at = (n - 1) / PC_PAGE_TOKENS * PC_PAGE_TOKENS;
         CHECK_OK(pc_pages_write(&shape, f->pages[i], at, n - at, f->k[i] + at * KV_HEADS * DIM,
                                 f->v[i] + at * KV_HEADS * DIM));
@@ -521,7 +519,7 @@ static void fill_run(forest *f, size_t i, pc_test_rng *rng)
         pc__kv_read(&view, 0, t, f->k[i] + t * KV_HEADS * DIM, f->v[i] + t * KV_HEADS * DIM);
 }
 
-/* A row's prefix is run 0, what follows one of the others. */
+/* A row's prefix is run 0, the rest is one of the others. */
 static void make_forest(forest *f)
 {
     static const size_t tokens[RUNS] = {LONGEST, 70, 130, 64, 9};
@@ -623,7 +621,7 @@ static void mixed_plan(void)
     pc_context_free(context);
 }
 
-/* Pages of a host: their sizes, and int8 ones whole only. */
+/* Pages of an application: their sizes, and int8 pages only whole. */
 static void host_pages(void)
 {
     pc_attend_shape shape = {sizeof shape, 1, 1, 128, 128, PC_DTYPE_F16, 0};

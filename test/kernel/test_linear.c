@@ -1,8 +1,8 @@
-/* Catches: a linear layer that is wrong in any way of computing it (our panels of every level,
- * oneDNN at every level of instructions), at sizes off every block; a row whose bits depend on the
+/* Catches: a linear layer that is wrong in any implementation (our panels of every level, oneDNN at
+ * every level of instructions), at sizes that no block divides; a row whose bits depend on the
  * other rows, on its place or on the threads; output written outside its rows; a choice that
- * PC_LINEAR does not rule; leaks and crashes when an allocation fails; OpenMP's number of threads
- * left changed. Levels are fixed once per process, so every way runs in a child of its own. */
+ * ignores PC_LINEAR; leaks and crashes when an allocation fails; a changed number of threads of
+ * OpenMP. Levels are chosen once per process, so every implementation runs in a child process. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -98,8 +98,8 @@ static void run(const pc__linear *linear, const layer *l, const float *x, size_t
     free(block);
 }
 
-/* An error of fp32 sums in any order: the bound grows with the root of their length on random
- * numbers. */
+/* The error of fp32 sums in any order: on random numbers the bound grows with the root of their
+ * length. */
 static void compare(const layer *l, const float *bias, const float *y)
 {
     const double unit = 0x1p-24;
@@ -128,7 +128,7 @@ static int same_bits(const float *a, const float *b, size_t count)
     return !memcmp(a, b, count * sizeof *a);
 }
 
-/* Rows alone, in groups, and at other places among neighbours that are not numbers. */
+/* Rows alone, in groups, and at other places among neighbours that are NaN. */
 static void rows_stand_alone(const pc__linear *linear, const layer *l, const float *want)
 {
     static const size_t groups[] = {2, 15, 33, 64}, places[] = {0, 1, 50, 97, ROWS - 1};
@@ -153,7 +153,7 @@ static void rows_stand_alone(const pc__linear *linear, const layer *l, const flo
     free(x);
 }
 
-/* A host's own loop: backwards, in one thread. */
+/* An application's own loop: backwards, in one thread. */
 static void backwards(void *user, size_t n, void (*body)(void *arg, size_t i), void *arg)
 {
     ++*(int *)user;
@@ -283,8 +283,8 @@ static void side_by_side(pc_context *context)
     }
 }
 
-/* Many parts: rows picked out of order, rows in the middle, none, of layers of two formats and two
- * sizes; each as if it ran alone. */
+/* Many parts: rows picked out of order, rows from the middle, no rows, of layers of two formats and
+ * two sizes; each gives what it gives alone. */
 static void in_parts(pc_context *context)
 {
     static const uint32_t computes[] = {PC_DTYPE_BF16, PC_DTYPE_F32},
@@ -326,8 +326,8 @@ static void in_parts(pc_context *context)
     }
 }
 
-/* Weights that are moved together compute as before and count as before; a second time there is
- * nothing to move. Where there is no memory for it, all stays as it was. */
+/* Weights that are moved together give the same results and sizes as before; a second time there is
+ * nothing to move. If there is no memory for it, all stays as it was. */
 static void joined(void)
 {
     enum { LAYERS = 4, IN = 700, OUT = 1000, AT = 3 };
@@ -343,7 +343,7 @@ static void joined(void)
     options.threads = 2;
     CHECK_OK(pc_context_new(&context, &options));
     void *block = NULL, *again = context;
-    for (int i = 0; i < LAYERS - 1; i++) /* the last one is none */
+    for (int i = 0; i < LAYERS - 1; i++) /* the last one is NaN */
         CHECK_OK(pc__linear_new(&linear[i], context, OUT, IN, i ? PC_DTYPE_F32 : PC_DTYPE_BF16,
                                 &from, l.bias));
     size_t bytes = pc__linear_bytes(linear[1]);
@@ -421,7 +421,7 @@ static void out_of_memory(uint32_t compute)
     free_layer(&l);
 }
 
-/* Which way a layer goes; NULL: refused, which only a demand for oneDNN may be. */
+/* Which implementation a layer gets; NULL: refused, which only a demand for oneDNN may be. */
 static const char *way_of(pc_context *context, const way *w, uint32_t compute)
 {
     layer l = make_layer(5, 3, compute);

@@ -1,7 +1,7 @@
 /* Catches: a kernel of maps times values, or of recorded weights, of any level, that differs from
- * the reference, reads weights, scales or pages behind their end, uses padding, writes outside its
- * rows, or lets a row depend on which others are computed with it. With PC_TEST_LONG=1 it also
- * prints how near products come to what the machine can do. */
+ * the reference, reads past the end of weights, scales or pages, uses padding, writes outside its
+ * rows, or whose rows depend on the other rows computed with them. With PC_TEST_LONG=1 it also
+ * prints how near products come to the peak of the machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -36,7 +36,7 @@ static void store(uint8_t *block, uint32_t dtype, size_t at, float x)
                                                                  : pc__half_from(x);
 }
 
-/* Two K/V heads, the second of which is looked at; the last page ends at the guard. Padding is as
+/* Two K/V heads, the second of which is checked; the last page ends at the guard. Padding is as
  * large as it can be. */
 static void make_pages(scene *s, pc_test_rng *rng)
 {
@@ -287,7 +287,7 @@ static void apply(void *arg)
     CHECK_OK(pc__map_apply(w->m->context, w->lanes, w->count, 0, w->out));
 }
 
-/* One lane's maps and values lie in memory of their own, as those of a memo do. */
+/* Each lane's maps and values lie in memory of their own, as those of a memo do. */
 static void one_shape(machine *m, int32_t heads, int32_t kv_heads, int32_t dim, size_t tokens,
                       size_t count, uint32_t format, int causal)
 {

@@ -1,8 +1,8 @@
 /* Catches: a kernel of quantised weights whose bits are not those of the C reference (all formats,
- * row counts, widths, extreme inputs), that writes past its width or reads past its inputs; a
+ * row counts, widths, extreme inputs), or that writes past its width or reads past its inputs; a
  * linear layer with quantised weights that is further from the exact product than 16-bit inputs
- * allow, whose rows depend on each other or on the number of threads, that hides a NaN, or leaks
- * when an allocation fails. */
+ * allow, whose rows depend on each other or on the number of threads, that hides a NaN, or that
+ * leaks when an allocation fails. It tests the kernels of one level and runs once a CPU level. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +95,7 @@ static void same_as_reference(pc__block_format format, size_t groups, size_t row
     const pc__kernels *best = pc__kernels_get();
     for (size_t i = 0; i < bytes; i++)
         panel[i] = extreme ? 0xff : (uint8_t)pc_test_bits(rng);
-    for (size_t g = 0; g < groups; g++) /* scales and minimums that are numbers */
+    for (size_t g = 0; g < groups; g++) /* scales and minimums that are not NaN */
         for (size_t n = 0; n < PC__PANEL; n++) {
             uint8_t *group = panel + g * pc__quantised_group_bytes(&format);
             uint16_t half = (uint16_t)(pc_test_bits(rng) & 0xbbff);

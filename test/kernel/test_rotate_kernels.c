@@ -13,7 +13,7 @@ static void fill(float *x, size_t count, pc_test_rng *rng)
         x[i] = pc_test_normal(rng);
 }
 
-/* dims 0: not turned. */
+/* dims 0: not rotated. */
 static void same_bits(const pc__kernels *kernels, int32_t dims, int interleaved, size_t dim,
                       pc_test_rng *rng)
 {
@@ -39,7 +39,7 @@ static void same_bits(const pc__kernels *kernels, int32_t dims, int interleaved,
     guarded_free(&to);
 }
 
-/* By hand: a quarter turn of (1, 2) is (-2, 1). */
+/* By hand: (1, 2) rotated by a quarter circle is (-2, 1). */
 static void reference(void)
 {
     const float cosine[] = {0.0f, 1.0f}, sine[] = {1.0f, 0.0f},

@@ -1,7 +1,7 @@
-/* Catches: a kernel of the exact scan, of any level, whose distances are off by more than the
- * contract says, that gives a query other bits in company than alone, whose hits are not those at
- * most as far as the limit, that reads past the end of vectors or writes past the end of its
- * results. */
+/* Catches: a kernel of the exact scan, of any level, whose distances differ by more than the
+ * contract says, that gives a query other bits among others than alone, whose hits are not
+ * exactly those within the limit, that reads past the end of vectors or writes past the end of
+ * its results. */
 #include <math.h>
 
 #include "guarded.h"

@@ -1,8 +1,7 @@
-/* Catches: attention that loses accuracy by being shared, cut and merged: against attention in
- * double precision its error must be no larger than that of the kernel which goes through all keys
- * of a row in one call. Also what is there at the edges: plans and rows that hold nothing, rows
- * that see nothing, single rows, and memory that is used twice as the header allows it. Run once a
- * CPU level. */
+/* Catches: attention that loses accuracy by being shared, divided and merged: against attention in
+ * double precision its error must not exceed that of the kernel that computes all keys of a row in
+ * one call. Also catches faults in edge cases: empty plans and rows, rows that see nothing, single
+ * rows, and memory that is used twice as the header allows. Runs once a CPU level. */
 #include <promptcache/bench.h>
 
 #include "attn/half.h"
@@ -33,7 +32,7 @@ static double rms(const errors *e)
     return sqrt(e->squares / (double)e->count);
 }
 
-/* The row's keys one behind the other in a run of its own. */
+/* The row's keys joined in a run of its own. */
 static uint32_t joined(host *h, size_t row)
 {
     size_t n = 0, run = h->runs++, k_token = KV_HEADS * K_DIM, v_token = KV_HEADS * V_DIM;
@@ -142,8 +141,8 @@ static host random_host(uint32_t dtype, uint32_t most, pc_test_rng *rng)
     return h;
 }
 
-/* Root mean square at most 5 % above that of one call, which is what chance makes of them; the
- * largest error of as many not twice as large. */
+/* The root mean square is at most 5 % above that of one call, which chance explains; the largest
+ * error of as many values is less than twice as large. */
 static void no_less_accurate(pc_context *context, uint32_t dtype, uint32_t most, size_t cases)
 {
     errors plan = {0}, whole = {0};
@@ -213,7 +212,7 @@ static void edges(pc_context *context, uint32_t dtype)
     host_free(&h);
 }
 
-/* A row of a batch is bit by bit what it is alone. */
+/* A row of a batch has the same bits as alone. */
 static void one_row(pc_context *context, uint32_t dtype)
 {
     pc_test_rng rng = {8};

@@ -1,5 +1,6 @@
-/* Waits until a cache's threads have no work left of requests that have ended. A request goes on as
- * soon as the last layer is there, perhaps before its load has put the segment into RAM. */
+/* Waits until a cache's threads have finished the work of requests that have ended. A request
+ * continues as soon as the last layer is there, perhaps before its load has put the segment into
+ * RAM. */
 #ifndef PC_AT_REST_H
 #define PC_AT_REST_H
 
@@ -30,7 +31,7 @@ static inline void pc_test_settle(pc_cache *cache)
             pc_test_breathe();
     }
     CHECK_INT(under_way, 0);
-    CHECK(backlog < 1e-9); /* seconds of loads: those that have ended are none */
+    CHECK(backlog < 1e-9); /* seconds of loads; those that have ended take none */
 }
 
 /* Then RAM is empty and stays so. For caches without pins and segments in use. */

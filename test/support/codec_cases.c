@@ -56,7 +56,7 @@ void *pc_case_states(const pc_codec_block *block, uint64_t seed)
     return pages;
 }
 
-/* Where tokens stand is found by writing ones: the other places stay zero. */
+/* Writes ones to find where tokens stand: the other places stay zero. */
 void *pc_case_noise(const pc_codec_block *block, uint64_t seed)
 {
     size_t values = (size_t)(block->kv_heads * (block->k_dim + block->v_dim))
@@ -167,7 +167,7 @@ void pc_case_abuse(const pc_codec_ops *codec, const pc_codec_block *block, const
     for (size_t i = 4; i < size; i++)
         bad[i] = (uint8_t)pc_test_bits(&rng);
     decode_guarded(codec, block, bad, size, out);
-    other.tokens++; /* stored for another one than is asked for */
+    other.tokens++; /* stored for another block than asked for */
     decode_guarded(codec, &other, stored, size, out);
     free(bad);
     free(out);

@@ -27,7 +27,7 @@ static inline pc__id disk_key(uint32_t number)
     return id;
 }
 
-/* Record `number` of about 3 * bytes; the same number gives the same. */
+/* Record `number` of about 3 * bytes; the same number always gives the same bytes. */
 static inline void disk_image(toy_image *t, uint32_t number, size_t bytes)
 {
     toy_image_make(t, number, number % TOY_TOKENS, bytes, 0);
@@ -76,7 +76,7 @@ static inline void disk_block_signals(int block)
     pthread_sigmask(block ? SIG_BLOCK : SIG_UNBLOCK, &io, NULL);
 }
 
-/* A path where nothing is yet, in a ring of them. */
+/* A path where nothing exists yet; the strings are reused in a ring. */
 static inline const char *disk_fresh_folder(void)
 {
     static char ring[16][256];
@@ -162,7 +162,7 @@ static inline pc_tier_stats disk_stats(pc__tier *tier)
     return stats;
 }
 
-/* The rules of the public header. */
+/* Checks the rules of the public header. */
 static inline int disk_balances(pc__tier *tier)
 {
     pc_tier_stats s = disk_stats(tier);
@@ -190,8 +190,7 @@ static inline void disk_close_tier(pc__tier *tier)
     tier->ops->free(tier);
 }
 
-/* ---------------------------------------------------- the folder as it lies there, by other means
- * than the library's */
+/* ---------------------------------------------------- the folder, read without the library */
 
 typedef struct disk_files {
     size_t records, drafts, others;
@@ -260,7 +259,7 @@ static inline const char *disk_record_path(const char *path, uint32_t number)
     return out;
 }
 
-/* Of who seals with this key. */
+/* Of a writer that seals with this key. */
 static inline const char *disk_sealed_path(const char *path, uint32_t number,
                                            const uint8_t *seal_key)
 {
@@ -287,7 +286,7 @@ static inline void disk_plant(const char *path, uint32_t number, const uint8_t *
     CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size && !close(fd));
 }
 
-/* By somebody who means it: records are not writable. */
+/* As somebody does who means it: records are not writable. */
 static inline int disk_truncate(const char *path, uint32_t number, off_t size)
 {
     const char *name = disk_record_path(path, number);

@@ -1,6 +1,6 @@
-/* The system calls of a process, counted: the one that is asked for fails, or the process is killed
- * before it or in the middle of a write. A test names the calls with the macros below, and the
- * linker (--wrap) leads them here. For one test's only file. */
+/* The system calls of a process, counted. A given call fails, or the process is killed before it or
+ * in the middle of a write. A test names the calls with the macros below, and the linker (--wrap)
+ * redirects them to this file. Only for tests of one file. */
 #ifndef PC_FAILING_CALLS_H
 #define PC_FAILING_CALLS_H
 
@@ -75,7 +75,7 @@ static int tick_open(int dir, const char *path, int flags)
     {                                                                 \
         return tick() ? -1 : __real_##name(fd, data, size, at);       \
     }
-/* At the end of a disk, the first half fits. */
+/* At the end of a disk, the first half is written. */
 #define WRAP_WRITE(name)                                                    \
     ssize_t __real_##name(int fd, const void *data, size_t size, off_t at); \
     ssize_t __wrap_##name(int fd, const void *data, size_t size, off_t at); \
@@ -137,7 +137,7 @@ WRAP(flock, (int fd, int how), (fd, how))
 
 int __real_close(int fd);
 int __wrap_close(int fd);
-int __wrap_close(int fd) /* is closed in any case */
+int __wrap_close(int fd) /* the file is closed in any case */
 {
     int failed = tick(), status = __real_close(fd), error = hook.error;
     if (failed)
@@ -145,8 +145,7 @@ int __wrap_close(int fd) /* is closed in any case */
     return failed ? -1 : status;
 }
 
-/* ----------------------------------------------------- a scenario, with one accident in it after
- * the other */
+/* ------------------------------------------- a scenario, with one accident in each run */
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
@@ -161,14 +160,14 @@ static void remove_folder(const char *path)
 
 typedef struct accident {
     const char *name; /* of the folder */
-    long step;        /* each call, or each of so many */
+    long step;        /* 1: each call has its accident; n: each nth */
     long least;       /* calls that the scenario makes, at least (KILL and HALF_WRITE) */
     void (*prepare)(const char *path); /* before each run; NULL: nothing */
-    int (*scenario)(const char *path); /* how much was wrong */
-    int (*check)(const char *path);    /* what is found afterwards: 1, it is right */
+    int (*scenario)(const char *path); /* returns the number of wrong results */
+    int (*check)(const char *path);    /* looks at the folder afterwards; 1: it is right */
 } accident;
 
-/* what: KILL or HALF_WRITE, in a child, at each call. */
+/* what: KILL or HALF_WRITE, in a child process, at each call. */
 static void kill_at_each_call(int what, const accident *a)
 {
     char path[256];
@@ -199,7 +198,7 @@ static void kill_at_each_call(int what, const accident *a)
     CHECK(at > a->least);
 }
 
-/* Each call fails once with `error`, and the process goes on. */
+/* Each call fails once with `error`, and the process continues. */
 static void fail_at_each_call(int error, const accident *a)
 {
     char path[256];

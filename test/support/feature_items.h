@@ -1,5 +1,5 @@
-/* Pooled inputs with a known structure, for tests of projectors: a few numbers decide the labels,
- * others, which are louder, do not. */
+/* Pooled inputs with a known structure, for tests of projectors: a few numbers decide the labels;
+ * other, louder ones do not. */
 #ifndef PC_FEATURE_ITEMS_H
 #define PC_FEATURE_ITEMS_H
 
@@ -52,7 +52,7 @@ static inline void feature_items_free(feature_items *f)
     free(f->groups);
 }
 
-/* As labels of maps are: around 0.05, 0 for equal items. */
+/* Like labels of maps: around 0.05, 0 for equal items. */
 static inline float feature_items_label(void *user, size_t i, size_t j)
 {
     const feature_items *f = user;

@@ -130,7 +130,7 @@ static inline const char *gguf_file(const gguf_bytes *g)
 {
     static char path[256];
     snprintf(path, sizeof path, "%s/model.gguf", pc_test_folder());
-    remove(path); /* cutting an old file to length waits for the disk on some file systems */
+    remove(path); /* on some file systems, truncating an old file waits for the disk */
     pc_test_write(path, g->data, g->size);
     return path;
 }

@@ -1,6 +1,6 @@
-/* The images of test/golden/records, by formula: what those files must give for ever. Values are
- * small whole numbers times a power of two, the least and the largest of every channel and token
- * among them, so that the lossy codecs too must give back every bit. */
+/* The images of test/golden/records, by formula: the contents that those files must always give.
+ * Values are small whole numbers times a power of two, with the smallest and the largest of every
+ * channel and token among them, so that lossy codecs too must give back every bit. */
 #ifndef PC_GOLDEN_RECORDS_H
 #define PC_GOLDEN_RECORDS_H
 
@@ -20,7 +20,7 @@ typedef struct golden_case {
     uint32_t codec, layout, dtype;
     uint32_t sealed, relative, lossy;
     size_t tokens;
-    int least, most;     /* whole numbers that the codec's steps hold exactly */
+    int least, most;     /* whole numbers that the codec's scales represent exactly */
     const char *kernels; /* NULL: written in version 1.0, which did not name them */
 } golden_case;
 
@@ -130,7 +130,7 @@ static inline void golden_pages(const golden_case *c, size_t layer, uint8_t *blo
 static inline size_t golden_bytes(const golden_case *c, size_t layer)
 {
     if (c->layout != PC_LAYOUT_PAGES)
-        return c->tokens * (50 + layer); /* a host's: odd sizes too */
+        return c->tokens * (50 + layer); /* an application's: odd sizes too */
     return (c->tokens + GOLDEN_PAGE - 1) / GOLDEN_PAGE * GOLDEN_HEADS * (GOLDEN_K + GOLDEN_V)
            * GOLDEN_PAGE * golden_element(c->dtype);
 }

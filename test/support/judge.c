@@ -121,7 +121,7 @@ static void ask(void *arg, size_t i)
     }
 }
 
-/* All pairs one after the other, without gaps. */
+/* All pairs in order, without gaps. */
 static pc_status close_up(judge *j, judge_result *out)
 {
     for (size_t i = 0; i < j->queries; i++)
@@ -165,7 +165,7 @@ static void average(const judge *j, judge_result *out)
                      / (out->random_label - out->best_label);
 }
 
-/* Who asks: `queries` of them, in an order by the seed. */
+/* The items that ask: `queries` of them, in an order that the seed decides. */
 static void choose_queries(judge *j)
 {
     uint64_t state = pc__splitmix_start(j->of->seed, 1);

@@ -26,8 +26,8 @@ typedef struct judge_result {
     double nearest_label;    /* means over queries: label of the item that is nearest by feature, */
     double best_label;       /* of the item with the smallest label, */
     double random_label;     /* of all candidates */
-    double share; /* (random - nearest) / (random - best): 1 is perfect, 0 is chance; 0 where best
-                     is no better than random */
+    double share; /* (random - nearest) / (random - best): 1 is perfect, 0 is chance; 0 if best is
+                     no better than random */
 } judge_result;
 
 /* PC_ERR_INVALID: no pairs; a label or feature that is not finite. The same result with any number

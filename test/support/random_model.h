@@ -1,4 +1,4 @@
-/* A small model of our own with random weights, as tests of what goes around one need it. */
+/* A small native model with random weights, for tests of the code around a model. */
 #ifndef PC_RANDOM_MODEL_H
 #define PC_RANDOM_MODEL_H
 

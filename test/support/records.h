@@ -1,5 +1,4 @@
-/* Records in memory: where they are written to and read from, images by formula, a codec that is
- * easily followed. */
+/* Records in memory, with their source and sink; images by formula; a simple codec. */
 #ifndef PC_TEST_RECORDS_H
 #define PC_TEST_RECORDS_H
 
@@ -21,8 +20,7 @@ typedef struct record_file {
     size_t writes;
     size_t fail_at; /* this write (from 1) fails; 0: none */
     size_t last_piece;
-    int alone; /* pieces arrive whole, at 4096's multiples, the header last: 0 as soon as one does
-                  not */
+    int alone; /* 1 while pieces arrive whole, at multiples of 4096, the header last */
 } record_file;
 
 static inline pc_status record_file_write(pc__sink *sink, size_t piece, uint64_t offset,
@@ -90,7 +88,7 @@ static inline const void *record_bytes_borrow(pc__source *source, size_t piece, 
     return b->data + offset + at;
 }
 
-/* known: it tells its size, as a file does. */
+/* known: it knows its size, as a file does. */
 static inline record_bytes record_bytes_of(const void *data, size_t size, int known, int lends)
 {
     record_bytes b = {.data = data, .size = size};
@@ -173,7 +171,7 @@ static inline void toy_image_make(toy_image *t, uint32_t seed, size_t tokens, si
     }
 }
 
-/* All but the blocks is as it was written. */
+/* Everything but the blocks equals what was written. */
 static inline void check_image(const pc__image *got, const pc__image *want)
 {
     CHECK_OK(pc__image_match(want, got));
@@ -198,8 +196,8 @@ static inline void toy_image_free(toy_image *t)
 
 /* ------------------------------------------------------------------ a codec */
 
-/* Takes blocks whose second half is like the first, and stores one half. Of `user`: what it says
- * of itself instead. */
+/* Accepts blocks whose second half equals the first, and stores one half. `user` says how it
+ * describes itself. */
 typedef struct half_codec {
     pc_status answer; /* of encode, where it is not PC_OK */
     size_t bound;     /* where it is not 0 */

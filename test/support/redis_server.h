@@ -1,5 +1,5 @@
-/* A redis-server of the test's own: a child process on a free port of 127.0.0.1, which ends with
- * the test however that ends. */
+/* A redis-server for one test: a child process on a free port of 127.0.0.1, which ends with the
+ * test, however the test ends. */
 #ifndef PC_REDIS_SERVER_H
 #define PC_REDIS_SERVER_H
 
@@ -15,8 +15,7 @@ typedef struct pc_redis {
 } pc_redis;
 
 int pc_redis_installed(void);
-/* For tests that have more to do: is there a server, and can the library of this build talk to it?
- */
+/* For tests with other cases too: is there a server, and can the library of this build use it? */
 #ifdef PC_HAVE_HIREDIS
 #define PC_REDIS_IS_THERE pc_redis_installed()
 #else
@@ -40,7 +39,7 @@ const char *pc_redis_ask(const pc_redis *server, const char *format, ...)
 int pc_redis_clients(
     const pc_redis *server); /* connected now, but for the one that asks; -1: no answer */
 void pc_redis_until(const pc_redis *server,
-                    int clients); /* waits until there are no more: what the others have sent has
-                                     had its effect then */
+                    int clients); /* waits until there are no more connections: then all their
+                                     commands have had their effect */
 
 #endif

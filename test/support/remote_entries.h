@@ -1,4 +1,4 @@
-/* Segments that are no model's, put to a tier and loaded from it as the store does it. */
+/* Segments without a model, put to a tier and loaded from it as the store does it. */
 #ifndef PC_REMOTE_ENTRIES_H
 #define PC_REMOTE_ENTRIES_H
 
@@ -62,8 +62,8 @@ static inline void sample_free(sample *s)
     free(s->tokens);
 }
 
-/* As a load of the store: open, read the header, match, read all blocks, tell the tier. PC_OK only
- * if every byte is what was put. */
+/* Like a load of the store: open, read the header, match, read all blocks, report to the tier.
+ * PC_OK only if every byte equals what was put. */
 static inline pc_status sample_load(pc__tier *tier, const pc_allocator *mem,
                                     const pc__record_options *options, const sample *s,
                                     double seconds, int *timed_out)

@@ -1,5 +1,5 @@
-/* Records that a reader cannot open, though nothing is wrong with them: as others write them, or as
- * somebody plants them to make a name useless. */
+/* Correct records that a reader cannot open: written by others, or planted to make a name
+ * useless. */
 #ifndef PC_STRANGERS_H
 #define PC_STRANGERS_H
 
@@ -41,8 +41,8 @@ static inline pc_codec_ops stranger_codec(void)
                           stranger_encode,      stranger_decode,   NULL};
 }
 
-/* How a record is written that one who has `seal_key` (NULL: none) cannot open. *codecs, if not
- * NULL then, is the caller's to free. */
+/* Options of a record that a reader with `seal_key` (NULL: none) cannot open. The caller frees
+ * *codecs if it is not NULL afterwards. */
 static inline pc__record_options stranger_options(int kind, const uint8_t *seal_key,
                                                   pc__codecs **codecs)
 {

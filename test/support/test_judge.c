@@ -1,7 +1,7 @@
-/* Catches a judgement that takes a query for its own neighbour, crosses groups, or looks at what is
- * not stored; means and shares that are wrong (against a plain count over all pairs); one that
- * depends on threads; ranks of ties that are not their mean, a sign that is lost, NaN where one
- * side is constant; labels that are no numbers and pass; memory that is lost. */
+/* Catches: a measurement that takes a query for its own neighbour, crosses groups, or reads items
+ * that are not stored; wrong means and shares (against a plain count over all pairs); results that
+ * depend on threads; ranks of ties that are not their mean, a lost sign, NaN if one side is
+ * constant; accepted labels that are not finite; leaks. */
 #include "judge.h"
 
 #include <math.h>

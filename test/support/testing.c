@@ -12,7 +12,7 @@
 static long passed, failed;
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What someone has measured on this machine shall not decide what is tested. */
+/* Costs that someone has measured on this machine must not change what is tested. */
 __attribute__((constructor)) static void without_measured_costs(void)
 {
     setenv("PC_COSTS", "builtin", 0);
@@ -189,7 +189,7 @@ static void *test_alloc(void *user, size_t size, size_t align)
     if (fail
         || posix_memalign(&ptr, align < sizeof(void *) ? sizeof(void *) : align, size ? size : 1))
         return NULL;
-    memset(ptr, 0xA5, size); /* nobody may count on zeros */
+    memset(ptr, 0xA5, size); /* nobody may rely on zeros */
     pthread_mutex_lock(&memory_lock);
     memory->live_blocks++;
     memory->live_bytes += (int64_t)size;

@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <promptcache.h>
 
-/* Checks go on after a failure; pc_test_end() returns the exit status and prints the count. */
+/* Tests continue after a failed check; pc_test_end() returns the exit status and prints the
+ * count. */
 #define CHECK(condition) pc_test_check((condition) ? 1 : 0, __FILE__, __LINE__, #condition)
 #define CHECK_INT(got, want) pc_test_int((int64_t)(got), (int64_t)(want), __FILE__, __LINE__, #got)
 #define CHECK_STR(got, want) pc_test_str((got), (want), __FILE__, __LINE__, #got)
 #define CHECK_OK(call) pc_test_status((call), PC_OK, __FILE__, __LINE__, #call)
 #define CHECK_STATUS(call, want) pc_test_status((call), (want), __FILE__, __LINE__, #call)
-/* the error text of the last failing call holds this */
+/* the error text of the last failing call contains this */
 #define CHECK_ERROR_HAS(part) pc_test_has(pc_error_text(), (part), __FILE__, __LINE__)
 
 int pc_test_check(int ok, const char *file, int line, const char *what);
@@ -35,18 +36,18 @@ void pc_test_write(const char *path, const void *data, size_t size);
 /* Whole file, NUL-terminated, to be freed by free(); NULL if it cannot be read. */
 char *pc_test_read(const char *path, size_t *size);
 
-/* Descriptors that this process has open; what tells it counts, too. */
+/* The number of descriptors that this process has open; the one that counts them is included. */
 size_t pc_test_open_files(void);
 
-/* What a generation says, in one piece, NUL-terminated: for on_text. More than there is room for
- * ends the generation. */
+/* The text of a generation in one piece, NUL-terminated: for on_text. If there is no room left, the
+ * generation ends. */
 typedef struct pc_test_text {
     char data[512];
     size_t size;
 } pc_test_text;
 int32_t pc_test_collect(void *text, uint32_t sample, const char *data, size_t size);
 
-/* Counts what is allocated and fails at one index (0: never); leaks show as live blocks. */
+/* Counts allocations and fails at one index (0: never); leaks show as live blocks. */
 typedef struct pc_test_memory {
     uint64_t calls;
     uint64_t fail_at; /* this call (from 1) and none after it fails */

@@ -1,5 +1,5 @@
-/* What the fault tests of vocabularies share: a small good file of a form, that it is refused in
- * every way it can be damaged, and that nothing leaks when memory runs out. */
+/* The fault tests of vocabularies share this: a small good file of a form, checks that every
+ * damaged one is refused, and checks that nothing leaks when memory runs out. */
 #ifndef PC_TEXT_FORMS_H
 #define PC_TEXT_FORMS_H
 
@@ -19,7 +19,7 @@ static inline const char *write_file(const char *name, const void *data, size_t 
 
 typedef pc_status (*read_fn)(pc__tokenizer **out, const pc_allocator *mem, const char *path);
 
-/* A form of file: a good one of it, and what reads it. */
+/* A form of file: a good file of it, and its reader. */
 typedef struct form {
     const char *name; /* of the file */
     read_fn read;

@@ -1,7 +1,7 @@
-/* A small, real transformer as a host would bring it: its own tokenizer, weights, K/V and kernels,
- * reached through pc_model_ops only. Two layers, two heads, plain loops. K is kept unturned and
- * every score turns by the distance, so that a segment at another place gives the same bits. It
- * counts what it holds and can be told to fail. */
+/* A small, real transformer as an application would bring it: its own tokenizer, weights, K/V and
+ * kernels, reached through pc_model_ops only. Two layers, two heads, plain loops. K is stored
+ * without rotation, and every score is rotated by the distance, so that a segment at another place
+ * gives the same bits. It counts what it has, and its functions can be made to fail. */
 #ifndef PC_TOY_MODEL_H
 #define PC_TOY_MODEL_H
 

@@ -37,7 +37,7 @@ static inline int toy_start(toy_world *w, const pc_allocator *mem, int learned,
     pc_model_ops ops = pc_toy_ops();
     pc_model_options plain = PC_MODEL_OPTIONS_INIT;
     pc_status status;
-    plain.chat_template = "none"; /* chat tags are nothing */
+    plain.chat_template = "none"; /* chat tags add nothing */
     memset(w, 0, sizeof *w);
     o.allocator = mem;
     o.threads = 1;
@@ -74,7 +74,7 @@ static inline pc_prompt *toy_prompt(const toy_world *w, const char *text)
     return prompt;
 }
 
-/* What a generation gave. */
+/* The result of a generation. */
 typedef struct toy_answer {
     pc_status status;
     pc_stats stats;

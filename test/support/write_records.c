@@ -29,7 +29,7 @@ static void print_lists(const pc__image *image)
     printf("]");
 }
 
-/* FNV-1a: what is in a block, in a form that any language has in two lines. */
+/* FNV-1a: identifies the contents of a block in two lines of any language. */
 static int print_blocks(const pc__record *record, const pc__image *image)
 {
     printf(", \"blocks_fnv\": [");

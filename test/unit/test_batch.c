@@ -1,7 +1,7 @@
-/* Catches sequences that influence each other: in a batch that others join and leave, after forks,
- * with different options, next to ones that fail or are cancelled, each must give exactly what it
- * gives alone. And tokens that are drawn though the vocabulary does not have them, of a model that
- * has more rows of logits than that. */
+/* Catches: sequences of a batch that influence each other. Others join and leave, fork, have
+ * different options, fail or are cancelled; each sequence must give exactly what it gives alone.
+ * Also catches: sampled tokens that the vocabulary does not have, of a model with more rows of
+ * logits than tokens. */
 #include <stdlib.h>
 
 #include "random_model.h"
@@ -314,7 +314,7 @@ static void arguments(void)
     CHECK_INT(pc_sequence_finish(NULL), PC_FINISH_NONE);
     pc_sequence_free(NULL);
     pc_batch_free(NULL);
-    pc_prompt_free(p); /* whatever order: everything keeps what it needs */
+    pc_prompt_free(p); /* in any order: each one has all that it needs */
     pc_model *model = w.model;
     w.model = NULL;
     pc_model_free(model);

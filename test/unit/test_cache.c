@@ -1,6 +1,6 @@
-/* Catches a cache that exceeds its budget, evicts pinned or used segments, serves other tokens or
- * another tenant's states, counts wrongly, or is not safe between threads (also run under
- * ThreadSanitizer). */
+/* Catches: a cache that exceeds its budget, evicts pinned or used segments, returns other tokens'
+ * or another tenant's states, counts wrongly, or is not safe between threads (tools/test.sh --all
+ * runs it under ThreadSanitizer). */
 #include "store/cache.h"
 
 #include <pthread.h>

@@ -14,7 +14,7 @@
 
 enum { LAYERS = 5, LAYER_BYTES = 4096, TOKENS = 16, GOOD = 2 };
 
-/* ------------------------------------------- states whose layers are a number each */
+/* ------------------------------------------- states that repeat a number in each layer */
 
 typedef struct state {
     uint8_t *layers[LAYERS];

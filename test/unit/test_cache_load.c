@@ -109,7 +109,7 @@ static void failures(void)
             pc_tier_stats host = PC_TIER_STATS_INIT;
             CHECK_OK(pc_cache_get_tier_stats(w.cache, PC_TIER_RAM, &host));
             if (alone)
-                CHECK_INT(host.segment_bytes, 0); /* no room is kept */
+                CHECK_INT(host.segment_bytes, 0); /* no room is left reserved */
             atomic_store(&refuse_create, 0);
             atomic_store(&refuse_finish, 0);
             end(&w);
@@ -203,7 +203,7 @@ static void a_bad_disk(void)
     end(&w);
 }
 
-/* A load that takes longer than computing is not started, once that is known. */
+/* Once that is known, a load that takes longer than computing is not started. */
 static void too_slow(void)
 {
     world w;
@@ -226,7 +226,7 @@ static void too_slow(void)
     CHECK_INT(s.slower_than_compute, refused);
     CHECK_OK(load(w.cache, 100, 1, &reason)); /* computing takes longer still */
     pc_test_forget(w.cache);
-    CHECK_OK(load(w.cache, 100, 0, &reason)); /* nobody knows */
+    CHECK_OK(load(w.cache, 100, 0, &reason)); /* not known yet */
     end(&w);
 }
 
@@ -291,7 +291,8 @@ static void joined(void)
     end(&w);
 }
 
-/* RAM has room for four: a load evicts first; a segment without room is handed out all the same. */
+/* RAM has room for four: a load evicts first; a segment that does not fit is returned
+ * nevertheless. */
 static void budget(void)
 {
     world w;

@@ -60,7 +60,7 @@ static pc_context *start(watcher *w)
     return context;
 }
 
-/* ------------------------------------------------------------ states of a host's runtime */
+/* ------------------------------------------------- states of an application's runtime */
 
 typedef struct states {
     uint8_t model[32], *memory[BLOCKS];
@@ -285,7 +285,7 @@ static void for_ever(void)
     pc_context_free(context);
 }
 
-/* ------------------------------------------------------------------------ wiping */
+/* ------------------------------------------------------------------------ zeroing */
 
 /* Changes the last byte of the only record. */
 static void damage_record(const char *folder, const states *s)

@@ -84,7 +84,7 @@ static void names(void)
             "vicuna, alpaca;");
         CHECK_ERROR_HAS(".json");
     }
-    CHECK_OK(pc__chat_find(&chat, &pc__libc_allocator, NULL, "codellama")); /* of a host */
+    CHECK_OK(pc__chat_find(&chat, &pc__libc_allocator, NULL, "codellama")); /* of an application */
     CHECK_STR(chat->name, "llama2");
     CHECK_INT(chat->stop_token_count, 0);
     pc__chat_free(chat, &pc__libc_allocator);

@@ -1,5 +1,5 @@
 /* Catches: pieces that are derived from a template although its vocabulary or text does not allow
- * it; an error that does not name the template, the cause and the way out; answers that never stop;
+ * it; an error that does not name the template, the cause and the remedy; answers that never stop;
  * failed allocations that leak, or make a known template unknown. Real templates:
  * test/golden/test_chat_templates.c. */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Catches: chat tags that turn into something else than the chat template's pieces: in the first
- * turn behind a system prompt of a template that puts both into one, in front of an answer that is
- * given, in a schema whose prompt goes on with the conversation. */
+/* Catches: chat tags that become something else than the chat template's pieces: in the first turn
+ * after a system prompt of a template that joins both, before an answer that is given, in a schema
+ * whose prompt continues the conversation. */
 #include "pml/chat_tag.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* Catches a COMPRESSED tier that gives other states than it got; exceeds its budget while writing
- * or reading; evicts a record that is being read; loses an open record when it is removed; keeps
- * expired or damaged records; forgets to zero; counts wrongly; calls the application under its
- * lock; leaks when memory is short; or is not safe between threads (also run under
- * ThreadSanitizer). */
+/* Catches: a COMPRESSED tier that gives other states than it got; exceeds its budget while writing
+ * or reading; evicts a record that is being read; loses an open record when it is removed; returns
+ * expired or damaged records; does not zero freed memory; calls the application under its lock;
+ * counts wrongly; leaks when memory is short; or is not safe between threads (tools/test.sh --all
+ * runs it under ThreadSanitizer). */
 #include "store/tier.h"
 
 #include <pthread.h>

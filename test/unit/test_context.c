@@ -85,7 +85,7 @@ static void threads(void)
     CHECK(c->threads == 3 && c->pool);
     pc_context_free(c);
     o.parallel_for = nothing;
-    CHECK_OK(pc_context_new(&c, &o)); /* the host's threads: none of ours */
+    CHECK_OK(pc_context_new(&c, &o)); /* the application's threads, no threads of the library */
     CHECK(c->threads == 3 && !c->pool);
     pc_context_free(c);
 }

@@ -1,6 +1,7 @@
-/* Catches: costs that cannot be (not positive, a pass of many rows cheaper than of one, cached
- * dearer than from memory), a calibration that is not in force or not kept afterwards, one that
- * leaves something behind when it is cancelled, runs out of memory or cannot write. */
+/* Catches: impossible costs (not positive, a pass over many rows that is cheaper than one over a
+ * single row, cached pages that cost more than pages in memory); a calibration that has no effect
+ * or is not saved; one that leaves something behind when it is cancelled, runs out of memory or
+ * cannot write. */
 #include <promptcache/admin.h>
 #include <stdlib.h>
 #include <string.h>

@@ -151,7 +151,7 @@ static void test_lock(void)
     CHECK(pc__dir_has(&dir, "l", second));
     close(second);
     CHECK_OK(pc__dir_lock(&dir, "l", pc__now() + 5,
-                          &first)); /* it had the old one: it takes the new one */
+                          &first)); /* its file is the removed one: it opens the new one */
     CHECK(pc__dir_has(&dir, "l", first));
     close(first);
     pc__dir_close(&dir, &pc__libc_allocator);

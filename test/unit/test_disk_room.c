@@ -70,7 +70,7 @@ static void test_signals(void)
     disk_close_tier(tier);
 }
 
-/* Whoever has it keeps it as it was. */
+/* A reader that has it open sees it unchanged. */
 static void test_in_use(int mapped)
 {
     const char *path = disk_fresh_folder();
@@ -106,7 +106,7 @@ static void test_in_use(int mapped)
     disk_block_signals(0);
 }
 
-/* A copy that somebody has made with a second name. */
+/* A copy under a second name (a hard link). */
 static void test_second_name(void)
 {
     const char *path = disk_fresh_folder();
@@ -140,7 +140,7 @@ static void test_not_written(void)
 }
 
 /* The first record is evicted, the second may not be. The folder is scanned while the first one's
- * file belongs to nobody; its sum is right after that. */
+ * file belongs to no record; the recorded usage is right afterwards. */
 static void test_account(void)
 {
     const char *path = disk_fresh_folder();

@@ -132,7 +132,7 @@ static void test_taken_file(void)
 {
     const char *path = disk_fresh_folder();
     pc__tier *tier = disk_open_tier(path, 0);
-    pc__disk_root root;
+    pc__dir root;
     const pc_allocator *mem = &pc__libc_allocator;
     pc__record_name record_name = {.key = disk_key(1)};
     struct stat st;
@@ -237,7 +237,7 @@ static void test_removed_folder(void)
     disk_close_tier(tier);
 }
 
-/* Without write permission there is an error, and reading goes on. */
+/* Without write permission there is an error, and reading still works. */
 static void test_permissions(void)
 {
     const char *path = disk_fresh_folder();

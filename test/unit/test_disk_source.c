@@ -163,7 +163,7 @@ static void lent(void)
     tier->ops->remove(tier, &key);
     CHECK(block && block[5] == (uint8_t)(toy_byte(7, 1, 5) + 1)
           && block[LARGE] == toy_byte(7, 1, LARGE));
-    tier->ops->free(tier); /* before what it lent */
+    tier->ops->free(tier); /* before the memory that it borrows */
     pc__record_free(record);
     source->close(source);
     CHECK(descriptors() < before);

@@ -14,9 +14,9 @@
 
 enum { SIZE = 3000 };
 
-/* A clock of the test's for the tier (test/CMakeLists.txt wraps its calls) and for dates of files,
- * so that nobody waits. */
-static int64_t later, stopped; /* seconds; not 0: the clock stands there */
+/* The test's own clock for the tier (test/CMakeLists.txt wraps its calls) and for dates of files,
+ * so that no test waits. */
+static int64_t later, stopped; /* seconds; not 0: the clock has stopped there */
 int64_t __real_pc__now_date(void);
 int64_t __wrap_pc__now_date(void);
 int __wrap_utimensat(int dir, const char *name, const struct timespec *times, int flags);
@@ -135,7 +135,7 @@ static void test_deadline(void)
     CHECK_STATUS(source->read(source, 0, 2, UINT64_MAX, &byte, 1), PC_ERR_FORMAT);
     tier->ops->read_done(tier, &key, PC_ERR_IO, 0, 0.1);
     source->close(source);
-    /* somebody else sits on the folder */
+    /* another process has locked the folder */
     char name[PATH_MAX];
     snprintf(name, sizeof name, "%s/promptcache.lock", path);
     int fd = open(name, O_RDWR);
@@ -286,7 +286,7 @@ static void test_expiry(void)
     CHECK_OK(tier->ops->put(tier, &t.image, pc__now() + 9, &reason));
     CHECK(!tier->ops->may_have(tier, &t.image.key, &bytes));
     CHECK_STATUS(disk_get(tier, 1, SIZE, NULL), PC_MISS);
-    CHECK_OK(disk_put(tier, 1, SIZE, NULL)); /* one that lasts takes its place */
+    CHECK_OK(disk_put(tier, 1, SIZE, NULL)); /* one that does not expire replaces it */
     CHECK_OK(disk_get(tier, 1, SIZE, NULL));
     toy_image_free(&t);
     disk_image(&t, 2, SIZE); /* every use moves the end, for other processes too */
@@ -317,7 +317,7 @@ static void test_expiry(void)
     key = disk_key(2);
     CHECK(other->ops->may_have(other, &key, &bytes) && bytes > SIZE);
     CHECK_OK(disk_get(other, 2, SIZE, NULL));
-    later += 5; /* and nobody has used it */
+    later += 5; /* and it was never used */
     CHECK(!other->ops->may_have(other, &key, &bytes));
     CHECK_STATUS(disk_get(tier, 2, SIZE, NULL), PC_MISS);
     disk_close_tier(other);
@@ -355,7 +355,7 @@ static void test_two(void)
     CHECK_INT(disk_usage(path, &dirty), disk_look(path).record_bytes);
     disk_close_tier(a);
     disk_close_tier(b);
-    /* one knows only what the other has written, all of it in the way */
+    /* one tier knows only records of the other, which take all the room */
     a = disk_open_tier(path, 6 * one);
     b = disk_open_tier(path, 6 * one);
     a->ops->clear(a);

@@ -52,7 +52,7 @@ static void order(void)
     CHECK_OK(pc__eviction_add(&w, &a));
     CHECK_OK(pc__eviction_add(&w, &b));
     CHECK_OK(pc__eviction_add(&w, &c));
-    CHECK_INT(least(&w), 1); /* the older of two alike */
+    CHECK_INT(least(&w), 1); /* the older of two equal ones */
     pc__eviction_hit(&w, &a);
     CHECK_INT(least(&w), 2);
     pc__eviction_hit(&w, &b);
@@ -64,7 +64,7 @@ static void order(void)
         pc__eviction_hit(&w, &b);
     CHECK_INT(least(&w), 3); /* cost for bytes counts, but use counts more */
     CHECK_OK(pc__eviction_add(&w, &d));
-    CHECK_INT(least(&w), 4); /* whatever it is worth */
+    CHECK_INT(least(&w), 4); /* whatever its score */
     CHECK_INT(w.bytes, 400);
     pc__eviction_remove(&w, &d);
     CHECK_INT(least(&w), 3);
@@ -97,7 +97,7 @@ static void formula(void)
     CHECK(fabs(a.score - (log2(sum) + 0.25 * log2(3 / 100.0))) < 1e-12);
     pc__eviction_pick(&w, &a);
     pc__eviction_evict(&w, &a);
-    CHECK_OK(pc__eviction_add(&w, &again)); /* goes on from there */
+    CHECK_OK(pc__eviction_add(&w, &again)); /* continues from there */
     CHECK(fabs(again.log_uses - log2(sum + exp2(600 / 300.0))) < 1e-12);
     pc__eviction_remove(&w, &again);
     CHECK_OK(pc__eviction_add(&w, &again)); /* removed, not evicted: nothing is remembered */
@@ -212,7 +212,7 @@ static void chains(void)
     CHECK_INT(w.held_bytes, 0);
     CHECK_INT(least(&w), 3);
     pc__eviction_remove(&w, &c);
-    CHECK_INT(least(&w), 1); /* nobody here saw it now */
+    CHECK_INT(least(&w), 1); /* it has no children left */
     b.holds = 1;
     CHECK_OK(pc__eviction_add(&w, &b)); /* held from the start, with one waiting for it */
     CHECK_INT(w.held_bytes, 20);

@@ -17,7 +17,7 @@ static const char *in_folder(const char *name)
     return out;
 }
 
-/* Both ways to read a file refuse it alike. */
+/* Both functions that read a file refuse it in the same way. */
 static void refused(const char *path, pc_status want, const char *part, const char *cause)
 {
     pc_test_memory memory = {0};
@@ -46,7 +46,7 @@ static void not_files(void)
     refused("", PC_ERR_NOT_FOUND, "", "No such file");
     refused(pc_test_folder(), PC_ERR_IO, pc_test_folder(), "not a regular file");
     refused("/dev/null", PC_ERR_IO, "/dev/null", "not a regular file");
-    if (CHECK(!mkfifo(in_folder("pipe"), 0600))) /* nobody writes to it */
+    if (CHECK(!mkfifo(in_folder("pipe"), 0600))) /* no process writes to it */
         refused(in_folder("pipe"), PC_ERR_IO, "pipe", "not a regular file");
     if (CHECK(!symlink("nobody", in_folder("dangling"))))
         refused(in_folder("dangling"), PC_ERR_NOT_FOUND, "dangling", "No such file");

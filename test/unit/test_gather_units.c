@@ -1,6 +1,6 @@
-/* Catches, of a prompt that holds several scaffold sets: a module that gets the states of another
- * set than doc/pml.md says, sets that count though a module is missing or though nothing is to be
- * repaired; and an uncached text that does not see what stands before it. */
+/* Catches, in prompts with several scaffold sets: a module that gets the states of another set than
+ * doc/pml.md says; sets that count although a module is missing or nothing is to be repaired; an
+ * uncached text that does not see the tokens before it. */
 #include "serve/gather.h"
 #include "serve/model_calls.h"
 #include "serve/unit_keys.h"
@@ -78,8 +78,8 @@ static void overlapping_sets(void)
     }
 }
 
-/* What is computed at every request has all of the prompt in view that stands before it: here, that
- * is a prefill. */
+/* Text that every request computes sees all of the prompt before it: here, that equals a
+ * prefill. */
 static void uncached_sees_all(void)
 {
     toy_world w;

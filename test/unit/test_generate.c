@@ -1,6 +1,6 @@
-/* Drives the whole path, from PML to text, with an application's model: catches states in the wrong
- * place, segments that are shared where they must not be, tokens that are counted under the wrong
- * source, exactness that is claimed but not there, leaks on every way out. */
+/* The whole path from PML to text, with an application's model. Catches: states in the wrong place,
+ * segments that are shared and must not be, tokens that are counted under the wrong source,
+ * exactness that is claimed and not true, leaks on every path out. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -100,7 +100,7 @@ static void exact_is_the_plan(void)
                        warm = toy_generate(prompt, w.cache, o);
             o.encoding = 0;
             CHECK(equal(&plan, &full) && equal(&plan, &cold) && equal(&plan, &warm));
-            /* the toy's sums run over keys in the same order either way, unless parts overlap */
+            /* either way, the toy's sums run over keys in the same order, unless parts overlap */
             if (!strstr(prompts[p], "well"))
                 CHECK(equal(&plan, &prefill));
             CHECK_INT(plan.stats.exactness, PC_EXACT);
@@ -322,7 +322,7 @@ static void relocation_and_salt(void)
             return;
         pc_prompt *p = toy_prompt(&w, "<prompt schema=\"t\"><m/> and</prompt>"), *q = NULL;
         toy_answer a = toy_generate(p, w.cache, options(0, 0, 0));
-        CHECK_INT(a.stats.exactness, PC_EXACT); /* nothing stands before the only module */
+        CHECK_INT(a.stats.exactness, PC_EXACT); /* there is nothing before the only module */
         CHECK_OK(pc_schema_parse(&second, w.model, two, strlen(two), NULL));
         pc_schema_free(w.schema);
         w.schema = second;
@@ -633,8 +633,9 @@ static void host_failures(void)
             CHECK_INT(a.stats.finish, reached ? PC_FINISH_ERROR : PC_FINISH_LENGTH);
             CHECK_INT(counts->live_sequences, 0);
             counts->fail_step_at = counts->fail_encode_at = 0;
-            a = toy_generate(prompt, w.cache,
-                             options(PC_ENCODE_SINK, 0, 0)); /* goes on as if nothing had been */
+            a = toy_generate(
+                prompt, w.cache,
+                options(PC_ENCODE_SINK, 0, 0)); /* continues as if nothing had happened */
             CHECK_OK(a.status);
             pc_test_forget(w.cache);
             CHECK_INT(counts->live_segments, 0);

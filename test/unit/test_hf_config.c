@@ -312,7 +312,7 @@ static void deepseek(void)
         CHECK(!a.experts.count && !layers_of(&a));
     if (parsed(&a, KIN("deepseek") ",\"n_routed_experts\":7,\"num_experts_per_tok\":1,\"moe_"
                                    "intermediate_size\":24,\"norm_topk_prob\":true"))
-        CHECK(!a.experts.renormalise); /* a single one keeps its probability */
+        CHECK(!a.experts.renormalise); /* a single expert has its own probability */
     if (parsed(&a, DEEPSEEK ",\"first_k_dense_replace\":9"))
         CHECK(!layers_of(&a));
     refused(DEEPSEEK ",\"scoring_func\":\"sigmoid\"", PC_ERR_UNSUPPORTED, "sigmoid");

@@ -129,7 +129,7 @@ static void test_salts(void)
     CHECK_STR(hex, none);
     toy_image_make(&a, 1, 6, 64, 0);
     toy_image_make(&b, 1, 6, 64, 0);
-    memset(&a.image.salt, 0, sizeof a.image.salt); /* whose it is does not matter */
+    memset(&a.image.salt, 0, sizeof a.image.salt); /* the tenant does not matter */
     CHECK_OK(pc__image_match(&a.image, &b.image));
     CHECK_STATUS(pc__image_match(&b.image, &a.image), PC_ERR_MISMATCH);
     toy_image_free(&a);

@@ -169,7 +169,7 @@ static void taken_off(const pc_allocator *mem)
     }
 }
 
-/* A run that is passed through has room for one layer, whose successor takes its place; beyond its
+/* A run that layers pass through has room for one layer, which the next one overwrites; beyond its
  * tokens it is zero, and it never grows. */
 static void passing(const pc_allocator *mem)
 {

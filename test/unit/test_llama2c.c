@@ -136,7 +136,7 @@ static void headers(int version)
             compose(&c, version, 1);
             memcpy(c.data + (version ? 8 : 0) + field * 4, &bad[b], 4);
             if (version && field == 6 && bad[b] > 0)
-                CHECK_OK(try_it(&c)); /* the length alone takes no bytes */
+                CHECK_OK(try_it(&c)); /* the length alone reads no bytes */
             else
                 CHECK_STATUS(try_it(&c), PC_ERR_FORMAT);
         }

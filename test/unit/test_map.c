@@ -29,7 +29,7 @@ static float *draw(const pc__map_shape *shape, pc_test_rng *rng)
     return dense;
 }
 
-/* What rounding may take off a weight of a row whose largest is `most`. */
+/* The largest rounding error of a weight in a row whose largest weight is `most`. */
 static float step_of(uint32_t format, float weight, float most)
 {
     return format == PC_MAP_F32   ? 0.0f

@@ -116,7 +116,7 @@ static void reallocation(void)
     memcpy(p, "hello", 6);
     p = pc__realloc(&exact, p, 4000);
     CHECK_STR(p, "hello");
-    p = pc__realloc(&exact, p, 3); /* what fits is kept */
+    p = pc__realloc(&exact, p, 3); /* the contents that fit stay */
     CHECK(!memcmp(p, "hel", 3));
     pc__free(&exact, p);
     CHECK(!m.wrong && live(&m) == 0);
@@ -195,8 +195,8 @@ static void bytes(void)
     CHECK(!b.data && !b.size && !memory.live_blocks);
 }
 
-/* Whole pages are gone from the process while blocks around them live, and malloc goes on as
- * before; a host's memory is left alone. */
+/* Whole pages are given back to the system while blocks around them are in use, and malloc works as
+ * before; an application's memory is not touched. */
 static void to_system(void)
 {
     enum { COUNT = 64, BYTES = 300000 };

@@ -1,6 +1,6 @@
-/* Calls of a model's operations. Catches: the failure of an application's function that comes back
- * with the text of some earlier error, or with a text that does not say which function it was;
- * states in RAM that are handed to a model which cannot know what they are. */
+/* Calls of a model's operations. Catches: a failing function of the application whose error has the
+ * text of some earlier one, or does not name the function; states in RAM that are given to a model
+ * which cannot use them. */
 #include "toy_schema.h"
 
 static const char prompt_text[] = "<prompt schema=\"t\"><b/>what is it?</prompt>";
@@ -225,8 +225,8 @@ static toy_answer ask(toy_world *w, pc_cache *cache, int i)
     return a;
 }
 
-/* `packed`: what gives way is wanted by a tier below, too, and its memory is free only when that
- * has it. */
+/* `packed`: COMPRESSED wants the evicted entries too, and their memory is free only when it has
+ * them. */
 static void full_pool(int packed)
 {
     toy_world w;

@@ -14,7 +14,7 @@
 #include "testing.h"
 
 #ifdef __SANITIZE_THREAD__
-#define CHECKS_THREADS 1 /* with one it takes a minute and shows nothing */
+#define CHECKS_THREADS 1 /* cases of one thread take a minute and show nothing */
 #else
 #define CHECKS_THREADS 0
 #endif

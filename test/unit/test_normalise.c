@@ -117,7 +117,8 @@ int main(void)
          "A",
          "aB\xff"
          "a");
-    maps(PC__STEP_MAP_CLUSTERS, "A\xcc\x81", "a"); /* the cluster as one, whose start the map has */
+    maps(PC__STEP_MAP_CLUSTERS, "A\xcc\x81",
+         "a"); /* the cluster as one, because the map has its beginning */
     maps(PC__STEP_MAP_CLUSTERS, "A\xcc\x81\xcc\x81\xcc\x81",
          "a\xcc\x81\xcc\x81\xcc\x81"); /* a longer one by characters */
     order();

@@ -15,7 +15,7 @@ typedef struct world {
     pc__kv_shape shape;
     int32_t heads;
     pc__kv *run[RUNS];
-    float *k[RUNS], *v[RUNS]; /* [token][kv_head][dim] as stored (turned at relative positions) */
+    float *k[RUNS], *v[RUNS]; /* [token][kv_head][dim] as stored (rotated at relative positions) */
     pc__rope rope;
     double frequency[64];
     int use_rope, use_alibi;
@@ -85,7 +85,7 @@ static size_t run_index(const world *w, const pc__kv *run)
     return i;
 }
 
-/* q turned by a distance, in double */
+/* q rotated by a distance, in double */
 static void turn(const world *w, const float *q, int64_t distance, double *out)
 {
     int32_t half = w->rope.dims / 2;

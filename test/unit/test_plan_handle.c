@@ -1,8 +1,8 @@
-/* Catches: attention by hand whose numbers differ from ordinary attention over the keys one after
- * the other (a tree of three levels in two dtypes, moved by a rope, one run at two places, ALiBi,
- * window, soft cap), keys that one row holds twice, sharing that changes a bit of the result, a
- * plan that cannot go on to the next layer's pages, bad arguments that are let through, distances
- * that overflow, leaks when an allocation fails. */
+/* Catches: pc_plan and pc_attend whose numbers differ from ordinary attention over the joined keys
+ * (a tree of three levels in two dtypes, rotated by RoPE, one run at two places, ALiBi, window,
+ * soft cap), keys that one row has twice, sharing that changes a bit of the result, a plan that
+ * cannot be used with the next layer's pages, bad arguments that are accepted, distances that
+ * overflow, leaks when an allocation fails. */
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>

@@ -1,8 +1,8 @@
-/* Catches: levels by hand without new tokens that do not go on as what they were taken from, from
- * the end or from the middle, over gaps, with counts that do not add up; levels that have seen
- * exactly what stands before them and are called approximate, however they came about; levels in
- * another order, at another distance, behind other tokens or of rounded states that are called
- * exact; leaks where memory runs out. */
+/* Catches: levels without new tokens, made by hand, that do not continue as the sequence they were
+ * taken from (at its end or in its middle, over gaps, with counts that add up); levels that have
+ * seen exactly what stands before them and are called approximate; levels in another order, at
+ * another distance, after other tokens or of rounded states that are called exact; leaks when
+ * memory runs out. */
 #include <promptcache/bench.h>
 #include <promptcache/memo.h>
 #include <math.h>
@@ -133,7 +133,7 @@ static void continued(const world *w)
     s = joined(w, spans, count, 15, NULL, 0, &stats);
     CHECK(stats.tokens_prompt == 15 && stats.tokens_repaired == 1 && stats.exactness == PC_EXACT);
     same_logits(s, shorter);
-    /* and its own spans go on once more: the segment without its last token, which is now the
+    /* and its own spans continue once more: the segment without its last token, which is now the
      * sequence's own */
     pc_span own[ROOM];
     size_t own_count = spans_of(s, own);
@@ -176,7 +176,7 @@ static pc_segment *level(const world *w, const pc_span *spans, size_t count, con
     return evaluated(w, spans, count, ids, positions, n, NULL);
 }
 
-/* The token that is computed again stands where it stood, gaps before it or not. */
+/* The token that is computed again has the same position, with or without gaps before it. */
 static void gaps(const world *w)
 {
     static const int64_t positions[5] = {0, 1, 4, 5, 9};
@@ -198,7 +198,7 @@ static void gaps(const world *w)
     CHECK(part.start == 4 && part.count == 3 && pc_prompt_part_count(prompt) == 1);
     pc_prompt_free(prompt);
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, NULL, 0),
-                 PC_ERR_INVALID); /* its last token stands there */
+                 PC_ERR_INVALID); /* its last token is there */
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 9, NULL, 0), PC_ERR_INVALID);
     CHECK_ERROR_HAS("no spans and no new tokens");
     pc_segment_free(segment);

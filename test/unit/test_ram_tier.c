@@ -197,7 +197,8 @@ static void times(void)
     held = get(t, 5, &reason);
     nap(0.6);
     pc__ram_tier_sweep(t);
-    CHECK_INT(balanced(t).segments, 1); /* 2; also what somebody holds is not served again */
+    CHECK_INT(balanced(t).segments,
+              1); /* 2; an expired segment in use is not returned again either */
     CHECK(held && held->token_ids[0] == 5);
     pc__segment_unref(held);
     pc__ram_tier_free(t);
@@ -281,7 +282,7 @@ static void chains(void)
                  PC_MISS);
     CHECK_INT(reason, PC_REASON_NO_ROOM);
     CHECK(has(t, 1));
-    /* an entry in use keeps its parents */
+    /* an entry in use protects its parents */
     CHECK_OK(put_as(t, &(pc__entry_desc){.key = b, .parent = &a, .cost = 1}, 2, 8000, &reason));
     pc_segment *held = get(t, 2, &reason);
     CHECK_STATUS(put(t, 20, 19000), PC_MISS);

@@ -179,7 +179,7 @@ static void put(model *m, known *k)
         fresh.there = 1;
         *k = fresh;
     }
-    if (!want && random_of(m, 4) == 0) /* it keeps its own reference */
+    if (!want && random_of(m, 4) == 0) /* it has its own reference */
         k->held[k->holders++] = segment;
     else
         pc__segment_unref(segment);

@@ -1,5 +1,5 @@
-/* Catches a module that is encoded with the wrong things in view: which texts and placeholders
- * share an encode call in each mode, and which of them are kept (upstream study 1.2 and 1.3, with
+/* Catches: a module that is encoded with the wrong texts in view: which texts and placeholders
+ * share an encode call in each mode, and which of them are stored (upstream study 1.2 and 1.3, with
  * its worked example). */
 #include "serve/recipe.h"
 
@@ -9,7 +9,7 @@
 #include "serve/schema.h"
 #include "toy_schema.h"
 
-/* "name[sees]: item item* …" for every unit; * marks what is kept. An item is the first word of a
+/* "name[sees]: item item* …" for every unit; * marks what is stored. An item is the first word of a
  * text, or <param>. */
 static void describe(const pc__recipe *r, char *out)
 {
@@ -43,7 +43,7 @@ static void check(const char *schema, uint32_t encoding, const char *want)
         describe(recipe, got);
         CHECK_STR(got, want);
         for (size_t n = 0; n < tree->node_count;
-             n++) { /* every kept text has one single leaf, which is its own */
+             n++) { /* every stored text has a single leaf of its own */
             const pc__node *node = tree->nodes[n];
             size_t leaf = recipe->node_leaf[n];
             int kept = node->kind == PC__NODE_TEXT && !node->uncached && node->token_count;
@@ -87,7 +87,7 @@ int main(void)
           ": sys*; +lead: end*; plan+lead: go* <dur> days* tail*; plan/a+lead: A1* <city>; "
           "plan/b+lead: B1*; plan/b/c+lead: C1*; "
           "plan/b/d+lead: D1*; x+lead: x1*");
-    /* the default layout holds b, whose inner union has no default: four passes in all */
+    /* the default layout contains b, whose inner union has no default: four passes in all */
     check(worked, PC_ENCODE_JOINT,
           ": sys* go* <dur> days* B1* tail* x1* end*; plan/a: sys go <dur> days A1* <city> tail x1 "
           "end; "

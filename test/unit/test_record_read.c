@@ -69,8 +69,8 @@ enum { BIT_STEP = 9 };
 enum { BIT_STEP = 1 };
 #endif
 
-/* Bits between pieces change nothing that is read: verify finds them. All others are found by
- * reading, as damage: a record that seems to have another version, key or codec would be kept. */
+/* Bits between pieces change nothing that is read: verify finds them. Reading finds all others, as
+ * damage; a record that seems to have another version, key or codec would stay in the folder. */
 static void test_every_bit(uint32_t seed, uint32_t codec, int sealed)
 {
     sample s;

@@ -225,7 +225,7 @@ static void test_breaker(void)
     CHECK(first && second);
     CHECK(pc__remote_breaker_done(&b, first, PC_ERR_IO, now, 0.5));
     CHECK(!pc__remote_breaker_done(&b, second, PC_ERR_IO, now,
-                                   0.5)); /* under way when the first failed */
+                                   0.5)); /* already under way when the first failed */
     CHECK(!pc__remote_breaker_allows(&b, now + 0.09));
     CHECK(!pc__remote_breaker_enter(&b, now + 0.09));
     now += 0.11;

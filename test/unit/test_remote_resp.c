@@ -68,8 +68,8 @@ static void test_items(void)
     CHECK_INT(memory.live_blocks, 0);
 }
 
-/* Bytes of answers, shuffled and changed: any status will do, but it ends, and what it takes stays
- * small. */
+/* Bytes of answers, shuffled and changed: any status is right, but reading ends and allocates
+ * little. */
 static void test_nonsense(void)
 {
     static const char *const parts[] = {"*3\r\n",

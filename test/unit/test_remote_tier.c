@@ -222,8 +222,7 @@ static void test_damage(const pc_redis *server)
     sample_free(&t);
 }
 
-/* Puts a record that is written as nobody here can read it under the name of one who seals with
- * `key`. */
+/* Puts a record that this reader cannot open under the name that a writer with `key` uses. */
 static void plant(const pc_redis *server, int kind, const uint8_t *key, const sample *s)
 {
     pc__codecs *strange;
@@ -292,7 +291,7 @@ static void test_strangers(const pc_redis *server)
     sample_free(&s);
 }
 
-/* Groups with different keys, and one without, share a server: nobody takes away what another has
+/* Groups with different keys, and one without, share a server: none removes what another has
  * written. */
 static void test_keys(const pc_redis *server)
 {
@@ -316,7 +315,8 @@ static void test_keys(const pc_redis *server)
     sample_free(&s);
 }
 
-/* Those who take only what their own kernels have computed, of two kinds, and one who takes any. */
+/* Two readers that accept only states of their own kernels, of two kinds, and one that accepts
+ * any. */
 static void test_kernels(const pc_redis *server)
 {
     static const char *const kernels[] = {"avx2", "c+dnn3.1.1-7f", NULL};
@@ -451,7 +451,7 @@ static void test_login(void)
     sample_free(&s);
 }
 
-/* A server whose memory is full evicts what it likes; one that may not evict refuses. */
+/* A server whose memory is full evicts entries; one that may not evict refuses new ones. */
 static void test_full_server(void)
 {
     pc_redis server = pc_redis_start("--maxmemory 8mb --maxmemory-policy allkeys-lru");
@@ -582,8 +582,9 @@ static void *work(void *arg)
             status = w->tier->ops->put(w->tier, &s->image, pc__now() + 5, &reason);
         else if (w->tier->ops->may_have(w->tier, &s->image.key, &bytes))
             w->hits += (status = load_quietly(w, s)) == PC_OK;
-        w->wrong += status < 0
-                    && status != PC_ERR_NOT_FOUND; /* somebody removes what another one reads */
+        w->wrong +=
+            status < 0
+            && status != PC_ERR_NOT_FOUND; /* another client removes the entry while it is read */
     }
     return NULL;
 }

@@ -1,6 +1,6 @@
-/* Whose the parts of a request are. Catches: a range that begins a token too early or too late,
- * ranges behind the end that make new key tables, base keys that are not those of the published
- * encoding, quotas that count for another salt than the keys', a failed allocation that leaks. */
+/* The tenants of a request's parts. Catches: a range that begins a token too early or too late;
+ * ranges beyond the end that make new key tables; base keys that are not those of the published
+ * encoding; quotas that count for another salt than the keys'; a failed allocation that leaks. */
 #include "serve/request_tenants.h"
 
 #include "toy_schema.h"

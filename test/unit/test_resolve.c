@@ -1,7 +1,7 @@
-/* Catches: positions that differ from the published layout (upstream study 1.2, worked example),
- * arguments or texts that land elsewhere, every fault of a schema or prompt that is let through or
- * named without its place, blanks that are lost where they separate words or kept where they do
- * not, leaks when an allocation fails. */
+/* Catches: positions that differ from the published layout (upstream study 1.2, worked example);
+ * arguments or texts at the wrong place; faults of a schema or prompt that are accepted, or
+ * reported without their place; blanks that are lost where they separate words, or that stay where
+ * they do not; leaks when an allocation fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static void texts(void)
         CHECK_INT(r->parts[r->part_count - 1].start, tree->length);
         CHECK_INT(r->parts[r->part_count - 1].count, 4);
         for (size_t i = 0, fresh = 0; i < r->part_count;
-             i++) { /* n and what stands in it have a kind of their own */
+             i++) { /* n and its contents have a kind of their own */
             const pc__part *part = &r->parts[i];
             fresh += part->kind == PC__PART_UNCACHED;
             CHECK_INT(part->kind == PC__PART_UNCACHED, part->node && part->node->uncached);
@@ -292,8 +292,8 @@ static void byte_order_marks(void)
     pc__schema_tree_free(tree, &pc__libc_allocator);
 }
 
-/* Text in a reference stands behind the whole module that is referred to; behind a nested
- * reference, behind the nested module. */
+/* Text in a reference follows the whole module that is referred to; after a nested reference it
+ * follows the nested module. */
 static void text_in_references(void)
 {
     pc__pml_env env = env_of(&pc__libc_allocator);

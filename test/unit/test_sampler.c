@@ -1,5 +1,5 @@
-/* Catches sampling that does not follow its distribution, is not reproducible, or lets through what
- * top k, top p or the penalty excludes. */
+/* Catches: sampling that does not follow its distribution, that is not reproducible, or that draws
+ * what top k, top p or the penalty excludes. */
 #include "serve/sampler.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Catches schema handles that show a wrong layout, leak or crash on bad arguments, or go with the
+/* Catches: schema handles that show a wrong layout, leak or crash on bad arguments, or accept the
  * wrong file. */
 #include <stdlib.h>
 
@@ -245,8 +245,8 @@ static void arguments(void)
     toy_end(&w);
 }
 
-/* Key tables are kept for a few salts and regimes; one more pushes the oldest out, and using it
- * makes the same again. */
+/* A schema stores key tables for a few salts and regimes. One more replaces the oldest; using that
+ * one again makes the same table. */
 static void many_salts(void)
 {
     toy_world w;

@@ -1,6 +1,6 @@
 /* Catches: encoding of a schema that leaves something for the first request, encodes twice, ignores
- * a cancel or keeps nothing after one; and shared handles that are not safe between threads (run
- * under ThreadSanitizer too). */
+ * a cancel or loses finished segments after one; shared handles that are not safe between threads
+ * (tools/test.sh --all runs it under ThreadSanitizer). */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -54,7 +54,7 @@ static int32_t progress(void *user, const char *what, uint64_t done, uint64_t to
     return --p->left == 0;
 }
 
-/* At every report: what is finished stays, and the next try goes on from there. */
+/* Cancels at every report: finished segments stay, and the next call continues from there. */
 static void cancel_anywhere(void)
 {
     for (int64_t at = 1;; at++) {

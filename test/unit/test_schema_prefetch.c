@@ -106,7 +106,7 @@ static void by_neighbours(const toy_world *w, const char *folder)
     pc_cache_free(plain);
 }
 
-/* There is room for a part of it: nothing gives way. */
+/* There is room for a part of it: nothing is evicted. */
 static void into_free_room(const toy_world *w, const char *folder)
 {
     pc_cache *cache = open_cache(w, folder, PC_CACHE_ALWAYS_LOAD, 20000);

@@ -1,7 +1,7 @@
-/* Catches, of RelayAttention's schema string: slots and braces that are read wrong, faults without
- * place and cause, a BOS that is missing, doubled or inside, text of a request that becomes a
- * special token, request tokens that do not stand right behind the shared ones, answers that are
- * not those of a plain prefill of the whole, memory lost or kept where an allocation fails. */
+/* RelayAttention's schema string. Catches: slots and braces that are read wrong; faults without
+ * place and cause; a BOS that is missing, doubled or inside; text of a request that becomes a
+ * special token; request tokens that do not stand right behind the shared ones; answers that are
+ * not those of a plain prefill of the whole text; leaks when an allocation fails. */
 #include "baseline.h"
 #include "toy_schema.h"
 

@@ -1,7 +1,7 @@
-/* Catches, of system prompts by name: a request that feels it when its system prompt is replaced or
- * dropped, a new one that still gets the old text, states that are encoded twice or not kept, or
- * kept after they were dropped, requests of several applications that disturb each other in one
- * batch, names that are lost after an error, races between threads, memory lost where an allocation
+/* System prompts by name. Catches: a request that changes when its system prompt is replaced or
+ * dropped; a new one that still gets the old text; states that are encoded twice or not stored, or
+ * that stay after they were dropped; requests of several applications that disturb each other in
+ * one batch; names that are lost after an error; races between threads; leaks when an allocation
  * fails. */
 #include <promptcache/admin.h>
 #include <pthread.h>
@@ -124,7 +124,7 @@ static void listing(void)
     toy_end(&w);
 }
 
-/* All names at once; a request that has found one goes on, and names can come again. */
+/* All names at once; a request that has found one continues, and names can be used again. */
 static void clearing(void)
 {
     toy_world w;

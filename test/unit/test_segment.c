@@ -1,6 +1,6 @@
-/* Catches a payload released too early, never or twice; an owner dropped before its payload; a
- * watcher that is not told that others are done with a segment, is told twice, or of a segment that
- * is gone (also run under ThreadSanitizer). */
+/* Catches: a payload that is released too early, never or twice; an owner that is dropped before
+ * its payload; a watcher that is not called when the others are done with a segment, is called
+ * twice, or for a segment that is gone (tools/test.sh --all runs it under ThreadSanitizer). */
 #include "store/segment.h"
 
 #include <pthread.h>
@@ -98,7 +98,7 @@ static void watching(void)
     int tag = 0;
     CHECK(pc__segment_claim(a, &list, &tag) && pc__segment_claim(b, &list, &tag));
     CHECK(!pc__segment_claim(a, &other, NULL) && a->watch_tag == &tag);
-    CHECK(!pc__segment_watch(a)); /* nobody else has it */
+    CHECK(!pc__segment_watch(a)); /* there is no other reference */
     pc__segment_ref(a);
     pc__segment_ref(a);
     pc__segment_ref(b);
@@ -124,8 +124,8 @@ static void watching(void)
     CHECK_INT(atomic_load(&freed), 2);
 }
 
-/* A tier that keeps a segment that another one watches keeps nobody waiting, whenever it begins and
- * ends. */
+/* A tier that stores a segment which another one watches makes no thread wait, whenever it begins
+ * and ends. */
 static void keeping(void)
 {
     pc__releases list = {NULL};
@@ -133,7 +133,7 @@ static void keeping(void)
     CHECK(pc__segment_claim(a, &list, NULL));
     pc__segment_ref(a);
     CHECK(pc__segment_watch(a) && !pc__segment_is_idle(a));
-    pc__segment_set_passive(a); /* what looked like a use is a kept reference */
+    pc__segment_set_passive(a); /* the apparent use was the tier's own reference */
     CHECK(pc__segment_is_idle(a) && pc__releases_take(&list) == a && !pc__segment_watch(a));
     pc__segment_ref(a);
     CHECK(!pc__segment_is_idle(a) && pc__segment_watch(a));

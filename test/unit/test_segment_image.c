@@ -1,8 +1,8 @@
-/* Catches: states that come back from blocks with another bit than they had, bytes behind the last
- * token that are not zero (records of equal segments would differ, and show what stood there
- * before), loaded runs that a pass cannot use like computed ones, blocks of another model or shape
- * that are believed, an application's import that leaks or releases memory of others, states left
- * in memory that should have been wiped. */
+/* Catches: states that come back from blocks with a changed bit; bytes behind the last token that
+ * are not zero (records of equal segments would differ, and show earlier contents of the memory);
+ * loaded runs that a pass cannot use like computed ones; accepted blocks of another model or shape;
+ * an application's import that leaks or releases memory of others; states that stay in memory and
+ * should have been zeroed. */
 #include "serve/segment_image.h"
 
 #include <stdlib.h>
@@ -311,7 +311,7 @@ static void expectations(pc_context *context)
     pc__model_unref(model);
 }
 
-/* An allocator whose `free` looks for a byte pattern. */
+/* An allocator whose `free` searches the memory for a byte pattern. */
 typedef struct watcher {
     const uint8_t *pattern;
     int found, frees;

@@ -1,5 +1,5 @@
-/* Catches: a way of pooling taken for another, several at once, ignored steps, paths out of the
- * model's folder, damaged files, leaks. */
+/* Catches: a kind of pooling that is taken for another, several at once, ignored steps, paths
+ * outside of the model's folder, damaged files, leaks. */
 #include "model/load/sentence_config.h"
 
 #include <promptcache/memo.h>

@@ -1,8 +1,7 @@
-/* Catches, of sequences that get tokens or lose them: states that are left behind by a truncation,
- * logits that are not those of a plain prefill of all tokens that are there (forced, sampled,
- * several turns, behind a fork), copies that feel what happens to each other, text of one turn in
- * another, a model without the operation, wrong states and arguments, memory lost where an
- * allocation fails. */
+/* Sequences that get tokens or lose them. Catches: states that a truncation leaves behind; logits
+ * that are not those of a plain prefill of all remaining tokens (forced, sampled, several turns,
+ * after a fork); copies that change with each other; text of one turn in another; a model without
+ * the operation; wrong states and arguments; leaks when an allocation fails. */
 #include "toy_schema.h"
 
 enum { MOST_TOKENS = 256 };
@@ -206,8 +205,8 @@ static void turns(void)
     stop(&t);
 }
 
-/* A tree: copies of one beginning go different ways, one is cut back behind the fork, the original
- * goes on. */
+/* A tree: copies of one beginning continue differently, one is truncated behind the fork, the
+ * original continues. */
 static void tree(void)
 {
     pc_generate_options o = options(PC_GENERATE_LOGITS | PC_GENERATE_KEEP);
@@ -232,7 +231,7 @@ static void tree(void)
         is_prefill(&t, copy[i]);
     }
     CHECK_INT(count_of(t.s), 6);
-    CHECK_OK(pc_sequence_push(t.s, NULL, 0)); /* let it go on */
+    CHECK_OK(pc_sequence_push(t.s, NULL, 0)); /* lets it continue */
     CHECK_OK(pc_sequence_truncate(copy[0], 7));
     steps(&t, 2);
     CHECK_INT(count_of(t.s), 8);

@@ -49,7 +49,7 @@ static pc__arch arch_of(const char *name, int32_t kv_heads)
     return a;
 }
 
-/* A Llama without those whose name ends with `leave_out`. */
+/* A Llama without the tensors whose name ends with `leave_out`. */
 static pc__weights *llama(const char *prefix, const char *leave_out, const char *extra)
 {
     static const struct {

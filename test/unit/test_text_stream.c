@@ -1,5 +1,5 @@
-/* Catches text that is let out too early (a stop string that was still possible, half a code
- * point), too late, or never; and a streamed text that is not that of all tokens together. */
+/* Catches: text that is delivered too early (a stop string was still possible, half a code point),
+ * too late, or never; a streamed text that is not that of all tokens together. */
 #include "serve/text_stream.h"
 
 #include <stdlib.h>

@@ -132,7 +132,7 @@ static void several_callers(void)
     pc_context_free(c);
 }
 
-/* ---------------------------------------------------------- the host's loop */
+/* ---------------------------------------------------------- the application's loop */
 
 typedef struct host {
     int calls, reverse;

@@ -44,7 +44,7 @@ static int find(const vocabulary *v, const char *text, size_t size)
     return found;
 }
 
-/* The best sum of all ways. */
+/* The best sum of all divisions. */
 static double best(const vocabulary *v, const char *text, size_t size)
 {
     double most = -1e30;

@@ -1,13 +1,12 @@
 /* Computes several linear layers in one loop over all their panels, so that threads wait for each
- * other once, and inputs that layers share are prepared once. */
+ * other once, and inputs that layers share are prepared once. Also converts inputs to a layer's
+ * dtype. */
 #include "attn/cpu/linear.h"
 
 #include <string.h>
 
 #include "attn/cpu/panel_set.h"
 #include "base/threads.h"
-
-enum { AT_ONCE = PC__LINEARS_AT_ONCE };
 
 typedef struct layer_product {
     const pc__linear *linear;
@@ -119,10 +118,10 @@ static pc_status run_jobs(const pc__linear_job *jobs, size_t count, layer_produc
 
 pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count)
 {
-    layer_product few[AT_ONCE], *each = few;
+    layer_product few[PC__LINEARS_AT_ONCE], *each = few;
     pc_context *context = count ? jobs[0].linear->context : NULL;
     pc_status status;
-    if (count > AT_ONCE && !(each = pc__calloc(&context->mem, count, sizeof *each)))
+    if (count > PC__LINEARS_AT_ONCE && !(each = pc__calloc(&context->mem, count, sizeof *each)))
         return pc__fail_in(PC_ERR_NOMEM, "%zu linear layers", count);
     status = count ? run_jobs(jobs, count, each) : PC_OK;
     if (each != few)
@@ -133,7 +132,7 @@ pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count)
 pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, const float *x,
                              size_t rows, float *const *y)
 {
-    pc__linear_job jobs[AT_ONCE];
+    pc__linear_job jobs[PC__LINEARS_AT_ONCE];
     for (size_t i = 0; i < count; i++)
         jobs[i] = (pc__linear_job){linears[i], x, NULL, rows, 0, rows, y[i]};
     return pc__linear_run_jobs(jobs, count);
@@ -142,4 +141,43 @@ pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, con
 pc_status pc__linear_run(const pc__linear *linear, const float *x, size_t rows, float *y)
 {
     return pc__linear_run_all(&linear, 1, x, rows, &y);
+}
+
+enum { ROWS_AT_ONCE = 16 };
+
+typedef struct row_conversion {
+    const pc__linear *linear;
+    const pc__linear_input *from;
+    size_t first, rows, padded_rows, padded;
+    uint8_t *to;
+    void (*to_bf16)(const float *x, size_t count, uint16_t *out);
+} row_conversion;
+
+static void convert_rows(void *arg, size_t index)
+{
+    const row_conversion *n = arg;
+    size_t in = n->linear->in, element = pc__linear_element(n->linear);
+    size_t end = (index + 1) * ROWS_AT_ONCE < n->padded_rows ? (index + 1) * ROWS_AT_ONCE
+                                                             : n->padded_rows;
+    for (size_t r = index * ROWS_AT_ONCE; r < end; r++) {
+        const float *x = n->from->x;
+        uint8_t *line = n->to + r * n->padded * element;
+        size_t filled = r < n->rows ? in : 0;
+        if (filled)
+            x += (n->from->row ? n->from->row[n->first + r] : n->first + r) * in;
+        if (filled && n->linear->compute == PC_DTYPE_F32)
+            memcpy(line, x, in * element);
+        else if (filled)
+            n->to_bf16(x, in, (uint16_t *)(void *)line);
+        memset(line + filled * element, 0, (n->padded - filled) * element);
+    }
+}
+
+void pc__linear_round(const pc__linear *linear, const pc__linear_input *from, size_t first,
+                      size_t rows, size_t padded_rows, size_t padded, void *to)
+{
+    row_conversion n = {linear,      from,   first, rows,
+                        padded_rows, padded, to,    pc__kernels_get()->to_bf16};
+    pc__parallel(linear->context, (padded_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, convert_rows,
+                 &n);
 }

@@ -98,13 +98,9 @@ static pc_status check_finite_numbers(const pc__arch *arch, const char *where)
 
 pc_status pc__arch_check(const pc__arch *arch, const char *where)
 {
-    pc_status status = check_arch_sizes(arch, where);
-    if (status >= 0)
-        status = check_finite_numbers(arch, where);
-    if (status >= 0)
-        status = check_experts(arch, where);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(check_arch_sizes(arch, where));
+    PC__TRY_RETURN(check_finite_numbers(arch, where));
+    PC__TRY_RETURN(check_experts(arch, where));
     if (!(arch->norm_eps >= 0) || arch->norm_eps > 1)
         return pc__fail(PC_ERR_FORMAT, "%s: the norms' epsilon is %g", where,
                         (double)arch->norm_eps);

@@ -117,11 +117,6 @@ static pc_status refuse_extras(const pc__meta *s)
     return PC_OK;
 }
 
-const pc__tensor *pc__meta_tensor(const pc__meta *s, const char *name)
-{
-    return pc__weights_find(s->weights, name);
-}
-
 static pc_status read_heads(const pc__meta *s, pc__arch *arch)
 {
     int32_t v_dim;
@@ -147,7 +142,7 @@ static pc_status read_heads(const pc__meta *s, pc__arch *arch)
 
 static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
 {
-    const pc__tensor *embedding = pc__meta_tensor(s, "token_embd.weight");
+    const pc__tensor *embedding = pc__weights_find(s->weights, "token_embd.weight");
     double scale = 0;
     PC__TRY_RETURN(pc__meta_size(s, "block_count", 1, &arch->layers));
     PC__TRY_RETURN(pc__meta_size(s, "embedding_length", 1, &arch->hidden));
@@ -164,7 +159,7 @@ static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
         return pc__fail(PC_ERR_FORMAT, "%s: the matrix 'token_embd.weight' is missing", s->path);
     arch->vocab = (int32_t)embedding->shape[0];
     arch->embedding_dim = arch->hidden;
-    arch->tied = !pc__meta_tensor(s, "output.weight");
+    arch->tied = !pc__weights_find(s->weights, "output.weight");
     return PC_OK;
 }
 
@@ -228,7 +223,7 @@ static pc_status read_arch(const pc__meta *s, const gguf_family *f, const pc_all
     PC__TRY_RETURN(read_gguf_sizes(s, arch));
     PC__TRY_RETURN(pc__gguf_experts(s, f->experts, arch));
     PC__TRY_RETURN(read_eps(s, arch));
-    if (!strcmp(f->name, "falcon") && pc__meta_tensor(s, "blk.0.attn_norm_2.weight"))
+    if (!strcmp(f->name, "falcon") && pc__weights_find(s->weights, "blk.0.attn_norm_2.weight"))
         arch->residual = PC__RESIDUAL_PARALLEL_2;
     if (f->positions == PC_POSITION_ROPE)
         PC__TRY_RETURN(pc__gguf_rope(s, mem, arch));

@@ -61,7 +61,7 @@ static pc_status read_expert_layers(const pc__meta *s, pc__arch *arch)
     for (int32_t l = 0; l < arch->layers && l < PC__MAX_LAYERS; l++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", l);
-        int has = pc__meta_tensor(s, name) != NULL;
+        int has = pc__weights_find(s->weights, name) != NULL;
         if (is_given && has != ((uint64_t)l >= dense))
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %llu, but there is %s tensor '%s'",
                             s->path, key, (unsigned long long)dense, has ? "a" : "no", name);

@@ -67,7 +67,6 @@ pc_status pc__meta_size(const pc__meta *s, const char *name, int wanted, int32_t
 pc_status pc__meta_number(const pc__meta *s, const char *name, double *out);
 /* PC_ERR_UNSUPPORTED: the key exists with a value other than `neutral`, which changes nothing. */
 pc_status pc__meta_only(const pc__meta *s, const char *name, double neutral);
-const pc__tensor *pc__meta_tensor(const pc__meta *s, const char *name); /* NULL: no such tensor */
 
 pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *arch);
 /* `name`: that of the architecture's models with experts; NULL: refuses experts. */

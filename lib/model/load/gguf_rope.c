@@ -94,9 +94,9 @@ static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
 static pc_status read_factor_tensors(const pc__meta *s, const pc_allocator *mem,
                                      pc__rope_config *rope)
 {
-    const pc__tensor *one = pc__meta_tensor(s, "rope_freqs.weight");
-    const pc__tensor *low = pc__meta_tensor(s, "rope_factors_short.weight"),
-                     *high = pc__meta_tensor(s, "rope_factors_long.weight");
+    const pc__tensor *one = pc__weights_find(s->weights, "rope_freqs.weight");
+    const pc__tensor *low = pc__weights_find(s->weights, "rope_factors_short.weight"),
+                     *high = pc__weights_find(s->weights, "rope_factors_long.weight");
     int is_long = low && high;
     if (!one && !low && !high)
         return rope->scaling == PC__ROPE_LONG

@@ -73,21 +73,15 @@ static int real_at(const pc__gguf_entry *entry, uint64_t index, double *out)
     return 1;
 }
 
-static const pc__gguf_entry *single(const pc__gguf *gguf, const char *key)
+static const pc__gguf_entry *find_form(const pc__gguf *gguf, const char *key, int is_array)
 {
     const pc__gguf_entry *entry = pc__gguf_find(gguf, key);
-    return entry && !entry->is_array ? entry : NULL;
-}
-
-static const pc__gguf_entry *array(const pc__gguf *gguf, const char *key)
-{
-    const pc__gguf_entry *entry = pc__gguf_find(gguf, key);
-    return entry && entry->is_array ? entry : NULL;
+    return entry && entry->is_array == is_array ? entry : NULL;
 }
 
 int pc__gguf_u64(const pc__gguf *gguf, const char *key, uint64_t *out)
 {
-    const pc__gguf_entry *entry = single(gguf, key);
+    const pc__gguf_entry *entry = find_form(gguf, key, 0);
     uint64_t bits;
     int negative;
     if (!entry || !integer_at(entry, 0, &bits, &negative) || negative)
@@ -98,19 +92,19 @@ int pc__gguf_u64(const pc__gguf *gguf, const char *key, uint64_t *out)
 
 int pc__gguf_i64(const pc__gguf *gguf, const char *key, int64_t *out)
 {
-    const pc__gguf_entry *entry = single(gguf, key);
+    const pc__gguf_entry *entry = find_form(gguf, key, 0);
     return entry && signed_at(entry, 0, out);
 }
 
 int pc__gguf_f64(const pc__gguf *gguf, const char *key, double *out)
 {
-    const pc__gguf_entry *entry = single(gguf, key);
+    const pc__gguf_entry *entry = find_form(gguf, key, 0);
     return entry && real_at(entry, 0, out);
 }
 
 int pc__gguf_string(const pc__gguf *gguf, const char *key, const char **out)
 {
-    const pc__gguf_entry *entry = single(gguf, key);
+    const pc__gguf_entry *entry = find_form(gguf, key, 0);
     if (!entry || !entry->text)
         return 0;
     *out = entry->text;
@@ -119,18 +113,18 @@ int pc__gguf_string(const pc__gguf *gguf, const char *key, const char **out)
 
 size_t pc__gguf_array(const pc__gguf *gguf, const char *key)
 {
-    const pc__gguf_entry *entry = array(gguf, key);
+    const pc__gguf_entry *entry = find_form(gguf, key, 1);
     return entry ? (size_t)entry->count : 0;
 }
 
 int pc__gguf_array_i64(const pc__gguf *gguf, const char *key, size_t index, int64_t *out)
 {
-    const pc__gguf_entry *entry = array(gguf, key);
+    const pc__gguf_entry *entry = find_form(gguf, key, 1);
     return entry && signed_at(entry, index, out);
 }
 
 int pc__gguf_array_f64(const pc__gguf *gguf, const char *key, size_t index, double *out)
 {
-    const pc__gguf_entry *entry = array(gguf, key);
+    const pc__gguf_entry *entry = find_form(gguf, key, 1);
     return entry && real_at(entry, index, out);
 }

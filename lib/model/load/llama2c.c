@@ -33,12 +33,12 @@ static int32_t int_at(const uint8_t *data, size_t index)
     return value;
 }
 
-static pc_status add_tensor(checkpoint_reader *c, const char *name, uint32_t rank, int32_t rows,
-                            int32_t cols)
+/* Adds a matrix; rows 0: a vector. */
+static pc_status add_tensor(checkpoint_reader *c, const char *name, int32_t rows, int32_t cols)
 {
     pc__tensor tensor = {.type = PC__T_F32,
-                         .rank = rank,
-                         .shape = {(uint64_t)rows, (uint64_t)cols},
+                         .rank = rows ? 2 : 1,
+                         .shape = {(uint64_t)(rows ? rows : cols), (uint64_t)(rows ? cols : 0)},
                          .data = c->data + c->at};
     if (!pc__tensor_size(&tensor, &tensor.bytes) || tensor.bytes > c->size - c->at)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: the file ends within tensor '%s'", c->path,
@@ -47,68 +47,57 @@ static pc_status add_tensor(checkpoint_reader *c, const char *name, uint32_t ran
     return pc__weights_add(c->weights, &tensor, name, strlen(name));
 }
 
-/* Adds one matrix of every layer; rows 0: a norm. */
-static pc_status add_layers(checkpoint_reader *c, const char *name, int32_t rows, int32_t cols)
+static pc_status skip_tables(checkpoint_reader *c)
 {
-    char full[96];
-    for (int32_t layer = 0; layer < c->arch->layers; layer++) {
-        snprintf(full, sizeof full, "model.layers.%d.%s.weight", layer, name);
-        PC__TRY_RETURN(rows ? add_tensor(c, full, 2, rows, cols) : add_tensor(c, full, 1, cols, 0));
-    }
-    return PC_OK;
-}
-
-static pc_status add_attention(checkpoint_reader *c)
-{
-    const pc__arch *arch = c->arch;
-    int32_t queries = arch->heads * arch->head_dim, keys = arch->kv_heads * arch->head_dim;
-    PC__TRY_RETURN(add_layers(c, "self_attn.q_proj", queries, arch->hidden));
-    PC__TRY_RETURN(add_layers(c, "self_attn.k_proj", keys, arch->hidden));
-    PC__TRY_RETURN(add_layers(c, "self_attn.v_proj", keys, arch->hidden));
-    return add_layers(c, "self_attn.o_proj", arch->hidden, queries);
-}
-
-static pc_status add_mlp(checkpoint_reader *c)
-{
-    PC__TRY_RETURN(add_layers(c, "mlp.gate_proj", c->arch->ffn, c->arch->hidden));
-    PC__TRY_RETURN(add_layers(c, "mlp.down_proj", c->arch->hidden, c->arch->ffn));
-    return add_layers(c, "mlp.up_proj", c->arch->ffn, c->arch->hidden);
-}
-
-static pc_status add_head(checkpoint_reader *c)
-{
-    return c->arch->tied ? PC_OK
-                         : add_tensor(c, "lm_head.weight", 2, c->arch->vocab, c->arch->hidden);
-}
-
-static pc_status read_version_0(checkpoint_reader *c)
-{
-    const pc__arch *arch = c->arch;
-    uint64_t tables = (uint64_t)arch->context_length * (uint64_t)arch->head_dim * sizeof(float);
-    PC__TRY_RETURN(add_tensor(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden));
-    PC__TRY_RETURN(add_layers(c, "input_layernorm", 0, arch->hidden));
-    PC__TRY_RETURN(add_attention(c));
-    PC__TRY_RETURN(add_layers(c, "post_attention_layernorm", 0, arch->hidden));
-    PC__TRY_RETURN(add_mlp(c));
-    PC__TRY_RETURN(add_tensor(c, "model.norm.weight", 1, arch->hidden, 0));
-    if (tables > c->size - c->at)
+    uint64_t bytes = (uint64_t)c->arch->context_length * (uint64_t)c->arch->head_dim
+                     * sizeof(float);
+    if (bytes > c->size - c->at)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: byte %zu: the file ends within the tables of cos and sin", c->path,
                         c->at);
-    c->at += (size_t)tables;
-    return add_head(c);
+    c->at += (size_t)bytes;
+    return PC_OK;
 }
 
-static pc_status read_version_1(checkpoint_reader *c)
+enum { NORM1, Q, K, V, O, NORM2, W1, W2, W3, EMBEDDING, FINAL_NORM, HEAD, TABLES, PARTS };
+/* The order of the parts in each version; 1 has no tables. */
+static const uint8_t orders[2][PARTS] = {
+    {EMBEDDING, NORM1, Q, K, V, O, NORM2, W1, W2, W3, FINAL_NORM, TABLES, HEAD},
+    {NORM1, NORM2, FINAL_NORM, EMBEDDING, Q, K, V, O, W1, W2, W3, HEAD, TABLES}};
+
+static pc_status read_parts(checkpoint_reader *c, int version)
 {
     const pc__arch *arch = c->arch;
-    PC__TRY_RETURN(add_layers(c, "input_layernorm", 0, arch->hidden));
-    PC__TRY_RETURN(add_layers(c, "post_attention_layernorm", 0, arch->hidden));
-    PC__TRY_RETURN(add_tensor(c, "model.norm.weight", 1, arch->hidden, 0));
-    PC__TRY_RETURN(add_tensor(c, "model.embed_tokens.weight", 2, arch->vocab, arch->hidden));
-    PC__TRY_RETURN(add_attention(c));
-    PC__TRY_RETURN(add_mlp(c));
-    return add_head(c);
+    int32_t width = arch->hidden, queries = arch->heads * arch->head_dim,
+            keys = arch->kv_heads * arch->head_dim;
+    const struct {
+        const char *name;
+        int32_t rows, cols;
+    } parts[] = {[NORM1] = {"input_layernorm", 0, width},
+                 [Q] = {"self_attn.q_proj", queries, width},
+                 [K] = {"self_attn.k_proj", keys, width},
+                 [V] = {"self_attn.v_proj", keys, width},
+                 [O] = {"self_attn.o_proj", width, queries},
+                 [NORM2] = {"post_attention_layernorm", 0, width},
+                 [W1] = {"mlp.gate_proj", arch->ffn, width},
+                 [W2] = {"mlp.down_proj", width, arch->ffn},
+                 [W3] = {"mlp.up_proj", arch->ffn, width},
+                 [EMBEDDING] = {"model.embed_tokens.weight", arch->vocab, width},
+                 [FINAL_NORM] = {"model.norm.weight", 0, width},
+                 [HEAD] = {"lm_head.weight", arch->vocab, width}};
+    for (int i = 0; i < PARTS - version; i++) {
+        int part = orders[version][i];
+        if (part == TABLES)
+            PC__TRY_RETURN(skip_tables(c));
+        else if (part >= EMBEDDING && !(part == HEAD && arch->tied))
+            PC__TRY_RETURN(add_tensor(c, parts[part].name, parts[part].rows, parts[part].cols));
+        for (int32_t layer = 0; part < EMBEDDING && layer < arch->layers; layer++) {
+            char full[96];
+            snprintf(full, sizeof full, "model.layers.%d.%s.weight", layer, parts[part].name);
+            PC__TRY_RETURN(add_tensor(c, full, parts[part].rows, parts[part].cols));
+        }
+    }
+    return PC_OK;
 }
 
 /* Reads the seven numbers of the header. */
@@ -170,7 +159,7 @@ static pc_status read_file(checkpoint_reader *c, pc__arch *arch)
     PC__TRY_RETURN(version_1 ? read_llama2c_sizes(c->data + 8, c->data[36] != 0, c->path, arch)
                              : read_llama2c_sizes(c->data, int_at(c->data, 5) > 0, c->path, arch));
     c->at = version_1 ? HEADER_1 : 7 * sizeof(int32_t);
-    PC__TRY_RETURN(version_1 ? read_version_1(c) : read_version_0(c));
+    PC__TRY_RETURN(read_parts(c, version_1));
     if (c->at != c->size)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: %zu bytes too many", c->path, c->at,
                         c->size - c->at);

@@ -154,15 +154,15 @@ static void native_info(pc_model_info *info, const pc__native *native)
 {
     const pc__kv_shape *shape = &native->shape;
     uint64_t heads = (uint64_t)shape->layers * (uint64_t)shape->kv_heads;
-    pc__kv_shape kept = *shape;
-    kept.dtype = native->segment_dtype;
+    pc__kv_shape stored = *shape;
+    stored.dtype = native->segment_dtype;
     info->compute = native->compute;
     info->bidirectional = !native->arch.causal;
     info->classes = (uint32_t)native->encoder.classes;
     info->weight_bytes = pc__native_weight_bytes(native);
     pc__native_costs(native, info);
     info->kv_bytes_per_token = native->segment_dtype == PC_DTYPE_I8
-                                   ? (heads * pc__kv_page_bytes(&kept) + PC__PAGE - 1) / PC__PAGE
+                                   ? (heads * pc__kv_page_bytes(&stored) + PC__PAGE - 1) / PC__PAGE
                                    : heads * (uint64_t)(shape->k_dim + shape->v_dim)
                                          * (native->segment_dtype == PC_DTYPE_F32 ? 4 : 2);
 }

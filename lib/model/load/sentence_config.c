@@ -13,14 +13,14 @@ enum { LIMIT = 1 << 20 };
 static const struct {
     const char *flag, *name; /* older and newer spelling */
     uint32_t pool;
-} ways[] = {{"pooling_mode_mean_tokens", "mean", PC_POOL_MEAN},
-            {"pooling_mode_cls_token", "cls", PC_POOL_FIRST},
-            {"pooling_mode_lasttoken", "lasttoken", PC_POOL_LAST},
-            {"pooling_mode_max_tokens", "max", PC_POOL_DEFAULT},
-            {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", PC_POOL_DEFAULT},
-            {"pooling_mode_weightedmean_tokens", "weightedmean", PC_POOL_DEFAULT}};
+} poolings[] = {{"pooling_mode_mean_tokens", "mean", PC_POOL_MEAN},
+                {"pooling_mode_cls_token", "cls", PC_POOL_FIRST},
+                {"pooling_mode_lasttoken", "lasttoken", PC_POOL_LAST},
+                {"pooling_mode_max_tokens", "max", PC_POOL_DEFAULT},
+                {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", PC_POOL_DEFAULT},
+                {"pooling_mode_weightedmean_tokens", "weightedmean", PC_POOL_DEFAULT}};
 
-/* Reads the way of pooling: exactly one, and a known one. */
+/* Reads how tokens are pooled: exactly one pooling, and a known one. */
 static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const char *folder,
                               const char *path)
 {
@@ -32,11 +32,11 @@ static pc_status read_pooling(pc__pooling *out, const pc_allocator *mem, const c
                               : PC_ERR_NOMEM;
     if (status == PC_OK) {
         name = json_string_value(json_object_get(config, "pooling_mode"));
-        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-            if (name ? strcmp(name, ways[i].name) != 0
-                     : !json_is_true(json_object_get(config, ways[i].flag)))
+        for (size_t i = 0; i < sizeof poolings / sizeof *poolings; i++) {
+            if (name ? strcmp(name, poolings[i].name) != 0
+                     : !json_is_true(json_object_get(config, poolings[i].flag)))
                 continue;
-            out->pool = ways[i].pool;
+            out->pool = poolings[i].pool;
             count++;
         }
         if (count != 1 || out->pool == PC_POOL_DEFAULT)

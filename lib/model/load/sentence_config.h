@@ -5,7 +5,7 @@
 
 #include "model/forward/native.h"
 
-/* Zeroes without modules.json. PC_ERR_UNSUPPORTED: an unknown step or way of pooling; embeddings
+/* Zeroes without modules.json. PC_ERR_UNSUPPORTED: an unknown step or pooling; embeddings
  * would differ from those of the model. */
 pc_status pc__sentence_config(pc__pooling *out, const pc_allocator *mem, const char *folder);
 

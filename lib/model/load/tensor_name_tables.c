@@ -13,44 +13,35 @@
 #define END {NULL, PC__ROLE_EMBEDDING, PC__LAYOUT_PLAIN, 0}
 #define HEAD PLAIN("=lm_head", HEAD)
 
-/* Llama, Mistral, Qwen2. */
-static const pc__tensor_name_row llama[] = {
-    PLAIN("embed_tokens", EMBEDDING), PLAIN("norm", FINAL_NORM), HEAD,
-    PLAIN("layers.%d.input_layernorm", NORM1), PLAIN("layers.%d.post_attention_layernorm", NORM2),
-    PLAIN("layers.%d.self_attn.q_proj", Q), PLAIN("layers.%d.self_attn.k_proj", K),
-    PLAIN("layers.%d.self_attn.v_proj", V), PLAIN("layers.%d.self_attn.o_proj", O),
-    PLAIN("layers.%d.mlp.gate_proj", GATE), PLAIN("layers.%d.mlp.up_proj", UP),
-    PLAIN("layers.%d.mlp.down_proj", DOWN), END};
-/* The same with experts. */
-#define LLAMA_REST \
+/* Llama, Mistral, Qwen2; what Phi-3 shares; what models with experts share. */
+#define LLAMA_ENDS \
     PLAIN("embed_tokens", EMBEDDING), PLAIN("norm", FINAL_NORM), HEAD, \
     PLAIN("layers.%d.input_layernorm", NORM1), \
-    PLAIN("layers.%d.post_attention_layernorm", NORM2), PLAIN("layers.%d.self_attn.q_proj", Q), \
-    PLAIN("layers.%d.self_attn.k_proj", K), PLAIN("layers.%d.self_attn.v_proj", V), \
-    PLAIN("layers.%d.self_attn.o_proj", O)
+    PLAIN("layers.%d.post_attention_layernorm", NORM2), PLAIN("layers.%d.self_attn.o_proj", O)
+#define LLAMA_REST \
+    LLAMA_ENDS, PLAIN("layers.%d.self_attn.q_proj", Q), PLAIN("layers.%d.self_attn.k_proj", K), \
+    PLAIN("layers.%d.self_attn.v_proj", V)
+#define LLAMA_MLP(shared) \
+    PLAIN("layers.%d.mlp." shared "gate_proj", GATE), \
+    PLAIN("layers.%d.mlp." shared "up_proj", UP), \
+    PLAIN("layers.%d.mlp." shared "down_proj", DOWN)
+static const pc__tensor_name_row llama[] = {LLAMA_REST, LLAMA_MLP(""), END};
 static const pc__tensor_name_row mixtral[] = {
     LLAMA_REST, PLAIN("layers.%d.block_sparse_moe.gate", ROUTER),
     NUMBERED("layers.%d.block_sparse_moe.experts.%d.w1", EXPERT_GATE),
     NUMBERED("layers.%d.block_sparse_moe.experts.%d.w3", EXPERT_UP),
     NUMBERED("layers.%d.block_sparse_moe.experts.%d.w2", EXPERT_DOWN), END};
 #define LLAMA_EXPERTS(shared) \
-    LLAMA_REST, PLAIN("layers.%d.mlp.gate_proj", GATE), PLAIN("layers.%d.mlp.up_proj", UP), \
-    PLAIN("layers.%d.mlp.down_proj", DOWN), PLAIN("layers.%d.mlp.gate", ROUTER), \
+    LLAMA_REST, LLAMA_MLP(""), PLAIN("layers.%d.mlp.gate", ROUTER), \
     NUMBERED("layers.%d.mlp.experts.%d.gate_proj", EXPERT_GATE), \
     NUMBERED("layers.%d.mlp.experts.%d.up_proj", EXPERT_UP), \
-    NUMBERED("layers.%d.mlp.experts.%d.down_proj", EXPERT_DOWN), \
-    PLAIN("layers.%d.mlp." shared ".gate_proj", GATE), \
-    PLAIN("layers.%d.mlp." shared ".up_proj", UP), \
-    PLAIN("layers.%d.mlp." shared ".down_proj", DOWN)
+    NUMBERED("layers.%d.mlp.experts.%d.down_proj", EXPERT_DOWN), LLAMA_MLP(shared ".")
 static const pc__tensor_name_row qwen2_moe[] = {
     LLAMA_EXPERTS("shared_expert"), PLAIN("layers.%d.mlp.shared_expert_gate", SHARED_SCALE), END};
-static const pc__tensor_name_row deepseek[] = {
-    LLAMA_EXPERTS("shared_experts"), END};
+static const pc__tensor_name_row deepseek[] = {LLAMA_EXPERTS("shared_experts"), END};
 static const pc__tensor_name_row phi3[] = {
-    PLAIN("embed_tokens", EMBEDDING), PLAIN("norm", FINAL_NORM), HEAD,
-    PLAIN("layers.%d.input_layernorm", NORM1), PLAIN("layers.%d.post_attention_layernorm", NORM2),
-    STACKED("layers.%d.self_attn.qkv_proj", Q), STACKED("layers.%d.self_attn.qkv_proj", K),
-    STACKED("layers.%d.self_attn.qkv_proj", V), PLAIN("layers.%d.self_attn.o_proj", O),
+    LLAMA_ENDS, STACKED("layers.%d.self_attn.qkv_proj", Q),
+    STACKED("layers.%d.self_attn.qkv_proj", K), STACKED("layers.%d.self_attn.qkv_proj", V),
     HALVES("layers.%d.mlp.gate_up_proj", GATE), HALVES("layers.%d.mlp.gate_up_proj", UP),
     PLAIN("layers.%d.mlp.down_proj", DOWN), END};
 static const pc__tensor_name_row phi[] = {
@@ -76,22 +67,18 @@ static const pc__tensor_name_row gpt2[] = {
     TRANSPOSED("h.%d.attn.c_proj", O, PC__LAYOUT_PLAIN),
     TRANSPOSED("h.%d.mlp.c_fc", UP, PC__LAYOUT_PLAIN),
     TRANSPOSED("h.%d.mlp.c_proj", DOWN, PC__LAYOUT_PLAIN), END};
+/* What Falcon and Bloom share. */
+#define FALCON_REST \
+    PLAIN("word_embeddings", EMBEDDING), PLAIN("ln_f", FINAL_NORM), HEAD, \
+    PLAIN("h.%d.input_layernorm", NORM1), PLAIN("h.%d.post_attention_layernorm", NORM2), \
+    GROUPED("h.%d.self_attention.query_key_value", Q), \
+    GROUPED("h.%d.self_attention.query_key_value", K), \
+    GROUPED("h.%d.self_attention.query_key_value", V), PLAIN("h.%d.self_attention.dense", O), \
+    PLAIN("h.%d.mlp.dense_h_to_4h", UP), PLAIN("h.%d.mlp.dense_4h_to_h", DOWN)
 static const pc__tensor_name_row falcon[] = {
-    PLAIN("word_embeddings", EMBEDDING), PLAIN("ln_f", FINAL_NORM), HEAD,
-    PLAIN("h.%d.ln_attn", NORM1), PLAIN("h.%d.input_layernorm", NORM1),
-    PLAIN("h.%d.ln_mlp", NORM2), PLAIN("h.%d.post_attention_layernorm", NORM2),
-    GROUPED("h.%d.self_attention.query_key_value", Q),
-    GROUPED("h.%d.self_attention.query_key_value", K),
-    GROUPED("h.%d.self_attention.query_key_value", V), PLAIN("h.%d.self_attention.dense", O),
-    PLAIN("h.%d.mlp.dense_h_to_4h", UP), PLAIN("h.%d.mlp.dense_4h_to_h", DOWN), END};
+    PLAIN("h.%d.ln_attn", NORM1), PLAIN("h.%d.ln_mlp", NORM2), FALCON_REST, END};
 static const pc__tensor_name_row bloom[] = {
-    PLAIN("word_embeddings", EMBEDDING), PLAIN("word_embeddings_layernorm", EMBEDDING_NORM),
-    PLAIN("ln_f", FINAL_NORM), HEAD, PLAIN("h.%d.input_layernorm", NORM1),
-    PLAIN("h.%d.post_attention_layernorm", NORM2),
-    GROUPED("h.%d.self_attention.query_key_value", Q),
-    GROUPED("h.%d.self_attention.query_key_value", K),
-    GROUPED("h.%d.self_attention.query_key_value", V), PLAIN("h.%d.self_attention.dense", O),
-    PLAIN("h.%d.mlp.dense_h_to_4h", UP), PLAIN("h.%d.mlp.dense_4h_to_h", DOWN), END};
+    PLAIN("word_embeddings_layernorm", EMBEDDING_NORM), FALCON_REST, END};
 static const pc__tensor_name_row mpt[] = {
     PLAIN("wte", EMBEDDING), PLAIN("norm_f", FINAL_NORM), HEAD, PLAIN("blocks.%d.norm_1", NORM1),
     PLAIN("blocks.%d.norm_2", NORM2), STACKED("blocks.%d.attn.Wqkv", Q),

@@ -143,9 +143,8 @@ static pc_status missing_role(const pc__tensor_names *names, pc__tensor_role rol
                                  name);
         used = used < sizeof list ? used : sizeof list - 1;
     }
-    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor %s is missing",
-                    pc__weights_path(names->weights), pc__tensor_role_name(role),
-                    used ? list : "of this architecture");
+    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor %s is missing", names->path,
+                    pc__tensor_role_name(role), used ? list : "of this architecture");
 }
 
 /* Sets how the rows of a role lie among the `*total` rows of the file's matrix. */
@@ -197,9 +196,9 @@ static pc_status check_type(const pc__tensor_names *names, const pc__tensor *ten
 {
     int is_integer = tensor->type >= PC__T_I8 && tensor->type <= PC__T_U8;
     if (is_integer || (single && pc__ttypes[tensor->type].block != 1))
-        return pc__fail(
-            PC_ERR_UNSUPPORTED, "%s: tensor '%s' has type %s, which is not supported there",
-            pc__weights_path(names->weights), tensor->name, pc__ttypes[tensor->type].name);
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: tensor '%s' has type %s, which is not supported there", names->path,
+                        tensor->name, pc__ttypes[tensor->type].name);
     return PC_OK;
 }
 
@@ -226,8 +225,8 @@ static pc_status check_matrix(const pc__tensor_names *names, pc__tensor_role rol
     if (is_matrix(names, role, tensor, rows, cols))
         return check_type(names, tensor, single);
     shape_text(tensor, found, sizeof found);
-    return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu, %zu]",
-                    pc__weights_path(names->weights), tensor->name, found, rows, cols);
+    return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu, %zu]", names->path,
+                    tensor->name, found, rows, cols);
 }
 
 /* Checks the tensors of all experts but the first, which is checked like any other. */
@@ -244,9 +243,8 @@ static pc_status check_numbered(const pc__tensor_names *names, pc__matrix_source
             continue;
         }
         spell_at(names, source->row, at, name);
-        return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor '%s' is missing",
-                        pc__weights_path(names->weights), pc__tensor_role_name(source->row->role),
-                        name);
+        return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor '%s' is missing", names->path,
+                        pc__tensor_role_name(source->row->role), name);
     }
     return PC_OK;
 }
@@ -268,9 +266,8 @@ pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role
                           out->transposed);
     if (status >= 0 && rows
         && (rows - 1) / out->run * out->stride + out->first + (rows - 1) % out->run >= total)
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' cannot be the %s of %zu rows",
-                        pc__weights_path(names->weights), tensor->name, pc__tensor_role_name(role),
-                        rows);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' cannot be the %s of %zu rows", names->path,
+                        tensor->name, pc__tensor_role_name(role), rows);
     if (status < 0 || row->layout != PC__LAYOUT_NUMBERED)
         return status;
     out->names = names;
@@ -349,8 +346,8 @@ pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role
     locate_rows(names->arch, role, row->layout, &source, &total);
     if (tensor->rank != 1 || tensor->shape[0] != total) {
         shape_text(tensor, found, sizeof found);
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu]",
-                        pc__weights_path(names->weights), tensor->name, found, total);
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu]", names->path,
+                        tensor->name, found, total);
     }
     PC__TRY_RETURN(check_type(names, tensor, 1));
     pc__source_rows(&source, 0, count, out);
@@ -438,7 +435,7 @@ static pc_status check_unused(const pc__tensor_names *names, const pc__tensor_na
         if (!ignored && !is_used(names, tensor))
             return pc__fail(PC_ERR_UNSUPPORTED,
                             "%s: tensor '%s' does not belong to a %s model with this configuration",
-                            pc__weights_path(names->weights), tensor->name, names->arch->name);
+                            names->path, tensor->name, names->arch->name);
     }
     return PC_OK;
 }
@@ -459,10 +456,10 @@ static pc_status check_bias(const pc__tensor_names *names, pc__tensor_role role,
     spell(names, row, layer, 1, name);
     if (wanted)
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is missing; the configuration needs it",
-                        pc__weights_path(names->weights), name);
+                        names->path, name);
     return pc__fail(PC_ERR_UNSUPPORTED,
-                    "%s: tensor '%s' exists, but the configuration has no such bias",
-                    pc__weights_path(names->weights), tensor->name);
+                    "%s: tensor '%s' exists, but the configuration has no such bias", names->path,
+                    tensor->name);
 }
 
 static pc_status check_biases(const pc__tensor_names *names)
@@ -496,11 +493,11 @@ pc_status pc__tensor_names_open(pc__tensor_names *out, const pc__weights *weight
 {
     const pc__tensor_name_family *family = pc__tensor_name_family_of(arch->name, naming);
     pc_status status;
-    *out = (pc__tensor_names){.weights = weights, .arch = arch};
+    *out = (pc__tensor_names){.weights = weights, .path = pc__weights_path(weights), .arch = arch};
     if (!family)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: architecture '%s' is not supported in this kind of file",
-                        pc__weights_path(weights), arch->name);
+                        "%s: architecture '%s' is not supported in this kind of file", out->path,
+                        arch->name);
     out->rows = family->rows;
     for (size_t i = 0; i < 4 && family->prefixes[i]; i++) {
         out->prefix = family->prefixes[i];

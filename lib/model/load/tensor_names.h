@@ -42,6 +42,7 @@ typedef struct pc__matrix_source {
 typedef struct pc__tensor_name_row pc__tensor_name_row; /* tensor_name_tables.h */
 typedef struct pc__tensor_names {
     const pc__weights *weights;      /* borrowed */
+    const char *path;                /* of the weights */
     const pc__arch *arch;            /* borrowed */
     const pc__tensor_name_row *rows; /* static */
     const char *prefix;              /* static */

@@ -45,7 +45,7 @@ static pc_status decode_text(char **out, const pc_allocator *mem, const char *te
     return PC_OK;
 }
 
-/* The whole text as a decimal number. 0: it is none, or too large. */
+/* The whole text as a decimal number. 0: it is not a number, or too large. */
 static int parse_number(const char *from, const char *to, int32_t most, int32_t *out)
 {
     int32_t value = 0;

@@ -67,13 +67,13 @@ pc_status pc__remote_resolver_new(pc__remote_resolver **out, const pc_allocator 
 /* Waits for a look-up that is under way; the system limits its time. NULL does nothing. */
 void pc__remote_resolver_free(pc__remote_resolver *resolver);
 
-/* The address that was last connected to, else the first that has not failed. PC_ERR_IO: no such
+/* The address of the last connection, else the first that has not failed. PC_ERR_IO: no such
  * name, or not resolved before the deadline. */
 pc_status pc__remote_resolver_get(pc__remote_resolver *resolver, pc__remote_socket_address *out,
                                   pc__remote_deadline *limit);
-/* The address of pc__remote_resolver_get could be connected to. */
+/* A connection to the address of pc__remote_resolver_get has succeeded. */
 void pc__remote_resolver_answered(pc__remote_resolver *resolver);
-/* It could not. 1: there are others to try; 0: all have failed, the next call resolves again. */
+/* It has failed. 1: there are others to try; 0: all have failed, the next call resolves again. */
 int pc__remote_resolver_failed(pc__remote_resolver *resolver,
                                const pc__remote_socket_address *address);
 

@@ -66,20 +66,29 @@ static void interpret_reply(node_call *c, const pc__remote_reply *reply)
     }
 }
 
+/* The bulk string that has begun. */
+static pc_status read_bulk(node_call *c, pc__remote_connection *connection)
+{
+    size_t size = c->answer->got;
+    c->is_stream = c->into->stream != NULL;
+    if (c->is_stream)
+        return PC_OK;
+    if (size > c->into->capacity)
+        return pc__fail(PC_ERR_FORMAT, "%s: the server sends %zu bytes, %zu were asked for",
+                        pc__remote_node_name(c->node), size, c->into->capacity);
+    return pc__remote_connection_bulk_part(connection, c->into->data, size, 1, c->limit);
+}
+
 static pc_status read_answer(node_call *c, pc__remote_connection *connection,
                              pc__remote_reply *reply)
 {
-    pc_status status;
-    if (c->into && c->into->stream) {
+    pc_status status = PC_MISS;
+    if (c->into)
         status = pc__remote_connection_bulk_start(connection, &c->answer->got, reply, c->limit);
-        c->is_stream = status == PC_OK;
-    } else if (c->into) {
-        status = pc__remote_connection_bulk(connection, c->into->data, c->into->capacity,
-                                            &c->answer->got, reply, c->limit);
-    } else {
+    else
         PC__TRY_RETURN(pc__remote_connection_reply(connection, reply, c->limit));
-        status = PC_MISS;
-    }
+    if (status == PC_OK)
+        return read_bulk(c, connection);
     if (status == PC_MISS)
         interpret_reply(c, reply);
     return status < 0 ? status : PC_OK;
@@ -177,12 +186,11 @@ pc_status pc__remote_call(pc__remote_nodes *nodes, uint32_t slot, const pc__remo
 pc_status pc__remote_stream_read(pc__remote_nodes *nodes, pc__remote_stream *stream, void *data,
                                  size_t size, pc__remote_deadline *limit)
 {
-    pc_status status = pc__remote_connection_bulk_part(stream->connection, data, size, limit);
+    pc_status status = pc__remote_connection_bulk_part(stream->connection, data, size,
+                                                       size == stream->left, limit);
     stream->left -= size;
     if (status == PC_OK && stream->left)
         return PC_OK;
-    if (status == PC_OK)
-        status = pc__remote_connection_bulk_end(stream->connection, limit);
     if (status == PC_OK) {
         pc__remote_node_release(nodes, stream->node, stream->connection);
     } else {

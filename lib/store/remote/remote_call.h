@@ -4,9 +4,8 @@
 
 #include "store/remote/remote_nodes.h"
 
-/* Errors that a server answers while it works as it should. */
+/* Errors in the replies of a server that works as it should. */
 enum {
-    PC__REMOTE_NO_ERROR = 0,
     PC__REMOTE_OUT_OF_MEMORY = 1, /* OOM */
     PC__REMOTE_WRONG_TYPE = 2,    /* WRONGTYPE */
     PC__REMOTE_SLOT_MOVING = 3,   /* TRYAGAIN: the cluster moves the slot to another node */
@@ -16,7 +15,7 @@ enum {
 typedef struct pc__remote_answer {
     size_t got;     /* bytes of a bulk string */
     int nil;        /* the last reply is nil, or an array with a nil in it */
-    uint32_t error; /* PC__REMOTE_…: of the first reply that is an error; the error text is set */
+    uint32_t error; /* PC__REMOTE_…: of the first reply that is an error, its text is set; or 0 */
 } pc__remote_answer;
 
 /* A bulk string that is being received; it holds a connection. */
@@ -34,7 +33,8 @@ typedef struct pc__remote_destination {
 } pc__remote_destination;
 
 /* Sends all commands of a request to the node of `slot` and reads one reply for each. The commands
- * may be sent twice and must bear that. PC_OK: *answer. PC_ERR_IO: no replies; the node is paused.
+ * may be sent twice, and then must do no harm. PC_OK: *answer. PC_ERR_IO: no replies; the node is
+ * paused.
  */
 pc_status pc__remote_call(pc__remote_nodes *nodes, uint32_t slot, const pc__remote_request *request,
                           const pc__remote_destination *into, pc__remote_deadline *limit,

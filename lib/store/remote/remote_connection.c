@@ -319,27 +319,16 @@ pc_status pc__remote_connection_reply(pc__remote_connection *connection, pc__rem
     }
 }
 
-pc_status pc__remote_connection_bulk_part(pc__remote_connection *connection, void *data,
-                                          size_t size, pc__remote_deadline *limit)
+/* Exactly `size` bytes. */
+static pc_status receive_all(pc__remote_connection *w, void *data, size_t size,
+                             pc__remote_deadline *limit)
 {
-    size_t buffered = connection->end - connection->at, have = buffered < size ? buffered : size;
-    size_t got;
-    memcpy(data, connection->in + connection->at, have);
-    connection->at += have;
+    size_t buffered = w->end - w->at, have = buffered < size ? buffered : size, got;
+    memcpy(data, w->in + w->at, have);
+    w->at += have;
     for (; have < size; have += got)
-        PC__TRY_RETURN(receive(connection, (char *)data + have, size - have, &got, limit));
+        PC__TRY_RETURN(receive(w, (char *)data + have, size - have, &got, limit));
     return PC_OK;
-}
-
-pc_status pc__remote_connection_bulk_end(pc__remote_connection *connection,
-                                         pc__remote_deadline *limit)
-{
-    char end[2];
-    PC__TRY_RETURN(pc__remote_connection_bulk_part(connection, end, sizeof end, limit));
-    return !memcmp(end, "\r\n", 2)
-               ? PC_OK
-               : pc__fail(PC_ERR_FORMAT, "%s: a bulk string has no end mark after its length",
-                          connection->name);
 }
 
 /* Reads "$123\r\n". PC_MISS: the reply is of another kind. */
@@ -376,16 +365,16 @@ pc_status pc__remote_connection_bulk_start(pc__remote_connection *connection, si
     return status < 0 ? status : PC_MISS;
 }
 
-pc_status pc__remote_connection_bulk(pc__remote_connection *connection, void *data, size_t capacity,
-                                     size_t *got, pc__remote_reply *reply,
-                                     pc__remote_deadline *limit)
+pc_status pc__remote_connection_bulk_part(pc__remote_connection *connection, void *data,
+                                          size_t size, int is_last, pc__remote_deadline *limit)
 {
-    pc_status status = pc__remote_connection_bulk_start(connection, got, reply, limit);
-    if (status != PC_OK)
-        return status;
-    if (*got > capacity)
-        return pc__fail(PC_ERR_FORMAT, "%s: the server sends %zu bytes, %zu were asked for",
-                        connection->name, *got, capacity);
-    PC__TRY_RETURN(pc__remote_connection_bulk_part(connection, data, *got, limit));
-    return pc__remote_connection_bulk_end(connection, limit);
+    char end[2];
+    PC__TRY_RETURN(receive_all(connection, data, size, limit));
+    if (!is_last)
+        return PC_OK;
+    PC__TRY_RETURN(receive_all(connection, end, sizeof end, limit));
+    if (end[0] == '\r' && end[1] == '\n')
+        return PC_OK;
+    return pc__fail(PC_ERR_FORMAT, "%s: a bulk string has no end mark after its length",
+                    connection->name);
 }

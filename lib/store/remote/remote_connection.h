@@ -26,20 +26,14 @@ pc_status pc__remote_connection_send(pc__remote_connection *connection,
 pc_status pc__remote_connection_send_asking(pc__remote_connection *connection,
                                             const pc__remote_request *request, size_t index,
                                             pc__remote_deadline *limit);
-/* One reply. PC_ERR_FORMAT: the bytes are none. */
+/* One reply. PC_ERR_FORMAT: the bytes are not a reply. */
 pc_status pc__remote_connection_reply(pc__remote_connection *connection, pc__remote_reply *reply,
                                       pc__remote_deadline *limit);
-/* One reply that should be a bulk string of at most `capacity` bytes, received into `data`.
- * PC_MISS: it is another reply, in `reply`. */
-pc_status pc__remote_connection_bulk(pc__remote_connection *connection, void *data, size_t capacity,
-                                     size_t *got, pc__remote_reply *reply,
-                                     pc__remote_deadline *limit);
-/* The same in steps: the length, all bytes in any parts, the end. */
+/* The length of a reply that should be a bulk string. PC_MISS: it is another reply, in `reply`. */
 pc_status pc__remote_connection_bulk_start(pc__remote_connection *connection, size_t *length,
                                            pc__remote_reply *reply, pc__remote_deadline *limit);
+/* Its next `size` bytes; `is_last`: and its end. All bytes must be received. */
 pc_status pc__remote_connection_bulk_part(pc__remote_connection *connection, void *data,
-                                          size_t size, pc__remote_deadline *limit);
-pc_status pc__remote_connection_bulk_end(pc__remote_connection *connection,
-                                         pc__remote_deadline *limit);
+                                          size_t size, int is_last, pc__remote_deadline *limit);
 
 #endif

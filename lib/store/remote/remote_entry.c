@@ -26,7 +26,7 @@ enum {
     WRITE_SECONDS = 600,      /* TTL of blocks whose header is not written yet */
     SLACK_SECONDS = 60        /* blocks live longer than their header by this much */
 };
-#define MAX_VALUE (UINT64_C(512) << 20) /* bytes, of such a server */
+#define MAX_VALUE (UINT64_C(512) << 20) /* bytes that a server stores under one name */
 
 static const uint8_t magic[4] = {'p', 'c', 'r', 'v'};
 
@@ -185,7 +185,7 @@ static pc_status remove_pieces(const pc__remote_client *client, const pc__id *ke
 }
 
 /* One transaction removes header and blocks: a connection lost in between would leave blocks that
- * never expire. A cluster refuses transactions while it moves the slot; then there is none. */
+ * never expire. A cluster refuses transactions while it moves the slot; then none is used. */
 pc_status pc__remote_entry_remove(const pc__remote_client *client, const pc__id *key, uint64_t tag,
                                   uint32_t pieces, int header, pc__remote_deadline *limit)
 {
@@ -474,7 +474,7 @@ static pc_status send_header(entry_writer *p, const void *value, size_t size, in
 
 /* Without a TTL, one transaction makes the blocks permanent and sets their header: a lost
  * connection must not leave blocks that are never removed. A cluster refuses transactions while it
- * moves the slot; then there is none. */
+ * moves the slot; then none is used. */
 static pc_status set_header(entry_writer *p, const void *value, size_t size)
 {
     pc__remote_answer answer;

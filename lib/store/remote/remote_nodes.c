@@ -172,7 +172,7 @@ void pc__remote_nodes_free(pc__remote_nodes *nodes)
     pc__free(&nodes->mem, nodes);
 }
 
-/* NULL: there are not so many. */
+/* NULL: there are fewer nodes. */
 static pc__remote_node *node_at(pc__remote_nodes *nodes, size_t index)
 {
     pc__remote_node *n;

@@ -135,7 +135,7 @@ static void update_presence(pc__remote_tier *r, const pc__id *key, const pc__rem
         *(why == REMOVED ? &r->stats.removed : &r->stats.lost) += 1;
     r->stats.stored += why == STORED;
     if (why == STORED && same)
-        r->stats.found--; /* another thread has found it before this one, its writer, counts it */
+        r->stats.found--; /* another thread has counted it before its writer does */
     if (why == FOUND && !was)
         r->stats.found++;
 }

@@ -49,7 +49,7 @@ struct pc__remote_tls_session {
 
 /* ---------------------------------------------------------------- the socket */
 
-/* After a call of the socket that gave `n`. `retry`: the flag that says what OpenSSL waits for. */
+/* After a system call that returned `n`. `retry`: the flag that says what OpenSSL waits for. */
 static int socket_result(BIO *bio, ssize_t n, int retry)
 {
     pc__remote_tls_session *session = BIO_get_data(bio);

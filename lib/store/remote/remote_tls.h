@@ -7,9 +7,9 @@
 
 #include "store/remote/remote_address.h"
 
-/* What the connections of one address share: immutable, for any thread. */
+/* Shared by the connections of one address: immutable, for any thread. */
 typedef struct pc__remote_tls pc__remote_tls;
-/* One connection's: one thread at a time; only to be freed after an error. */
+/* Belongs to one connection. One thread at a time; after an error it can only be freed. */
 typedef struct pc__remote_tls_session pc__remote_tls_session;
 
 enum { PC__REMOTE_TLS_RECORD = 16384 };

@@ -310,15 +310,15 @@ static int one_row(bench *b, size_t l, size_t k)
 
 static void drop_long(bench *b)
 {
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < b->length_count; i++) {
         if (b->model.info.context_length > 0 && b->lengths[i] > b->model.info.context_length)
             fprintf(stderr, "length %ld: left out, the model's context is %d\n", b->lengths[i],
                     b->model.info.context_length);
         else
-            b->lengths[kept++] = b->lengths[i];
+            b->lengths[count++] = b->lengths[i];
     }
-    b->length_count = kept;
+    b->length_count = count;
 }
 
 static int run(bench *b)

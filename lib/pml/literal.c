@@ -8,12 +8,11 @@
 pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char *text, size_t size,
                           size_t line, size_t column)
 {
-    pc_status status;
     if (!size)
         return PC_OK;
     literal->text.mem = literal->env->mem;
-    status = pc__grow(literal->env->mem, (void **)&literal->pieces, &literal->capacity,
-                      literal->count + 1, sizeof *literal->pieces);
+    pc_status status = pc__grow(literal->env->mem, (void **)&literal->pieces, &literal->capacity,
+                                literal->count + 1, sizeof *literal->pieces);
     if (status >= 0)
         status = pc__bytes_add(&literal->text, text, size);
     if (status < 0)

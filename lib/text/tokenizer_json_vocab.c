@@ -47,8 +47,7 @@ static pc_status place_pieces(pc__json_reading *r, const json_t *model, int byte
 {
     json_t *vocab = json_object_get(model, "vocab"), *pair, *unk = json_object_get(model, "unk_id");
     size_t i;
-    r->scores = pc__calloc(r->mem, r->vocab.count, sizeof *r->scores);
-    if (!r->scores)
+    if (!(r->scores = pc__calloc(r->mem, r->vocab.count, sizeof *r->scores)))
         return PC_ERR_NOMEM;
     json_array_foreach(vocab, i, pair)
     {
@@ -96,8 +95,7 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
                         unigram ? "a list" : "an object");
     if (added && !json_is_array(added))
         return pc__fail(PC_ERR_FORMAT, "%s: added_tokens is not a list", r->where);
-    r->vocab.count = id_range(vocab, added);
-    if (!r->vocab.count)
+    if (!(r->vocab.count = id_range(vocab, added)))
         return pc__fail(PC_ERR_FORMAT,
                         "%s: model.vocab: there are no tokens, or an id is far beyond their number",
                         r->where);

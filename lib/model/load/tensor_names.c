@@ -255,15 +255,14 @@ pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role
     const pc__tensor *tensor;
     const pc__tensor_name_row *row = find_row(names, role, layer, 0, &tensor);
     size_t total;
-    pc_status status;
     *out = (pc__matrix_source){.tensor = tensor, .rows = rows, .cols = cols, .layer = layer};
     if (!tensor)
         return missing_role(names, role, layer);
     locate_rows(names->arch, role, row->layout, out, &total);
     out->transposed = row->transposed;
     out->file_cols = row->transposed ? total : cols;
-    status = check_matrix(names, role, tensor, row->transposed ? cols : total, out->file_cols,
-                          out->transposed);
+    pc_status status = check_matrix(names, role, tensor, row->transposed ? cols : total,
+                                    out->file_cols, out->transposed);
     if (status >= 0 && rows
         && (rows - 1) / out->run * out->stride + out->first + (rows - 1) % out->run >= total)
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' cannot be the %s of %zu rows", names->path,

@@ -98,9 +98,11 @@ expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02
 holds "another seed, other arrivals" \
     "$(value seconds shared) > $seconds + 0.01 || $(value seconds shared) < $seconds - 0.01"
 expect 0 '"limit_s_per_token":1.0,"rate":1024.0,"rate_beyond":null' \
-    serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2 --limit 1 --methods shared --json
+    serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2 --limit 1 --methods shared \
+    --json
 expect 0 "beyond 1e-06 s a token at every rate tried" \
-    serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2000 --limit 1e-6 --methods shared
+    serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2000 --limit 1e-6 \
+    --methods shared
 expect 0 "copies" serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 50,100 \
     --plot rates.svg
 for part in "64: shared" "64: own copies" "milliseconds a token" "</svg>"; do
@@ -153,7 +155,8 @@ echo '["question", "answer"]' >problems.jsonl
 expect 3 "too few lines of JSON" samples --model "$model" --problems problems.jsonl --shots 1
 
 # ---- mmlu: examples once a subject
-expect 0 '"shots":5.0' mmlu --shape tiny --subjects 2 --questions 3 --scale 0.2 --methods $methods --json
+expect 0 '"shots":5.0' mmlu --shape tiny --subjects 2 --questions 3 --scale 0.2 \
+    --methods $methods --json
 for method in shared per-row copies recompute; do
     equal "mmlu, $method: tokens" "$(value tokens $method)" 6
 done

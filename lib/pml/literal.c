@@ -11,12 +11,9 @@ pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char 
     if (!size)
         return PC_OK;
     literal->text.mem = literal->env->mem;
-    pc_status status = pc__grow(literal->env->mem, (void **)&literal->pieces, &literal->capacity,
-                                literal->count + 1, sizeof *literal->pieces);
-    if (status >= 0)
-        status = pc__bytes_add(&literal->text, text, size);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__grow(literal->env->mem, (void **)&literal->pieces, &literal->capacity,
+                            literal->count + 1, sizeof *literal->pieces));
+    PC__TRY_RETURN(pc__bytes_add(&literal->text, text, size));
     if (!literal->count) {
         literal->line = line;
         literal->column = column;

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
         status = answer(&o, "full cache");
     if (status < 0)
         fprintf(stderr, "answer: %s: %s\n", pc_status_name(status), pc_error_text());
-    pc_prompt_free(o.prompt); /* in any order: each object keeps what it needs */
+    pc_prompt_free(o.prompt); /* in any order: each object holds what it needs */
     pc_schema_free(o.schema);
     pc_cache_free(o.cache);
     pc_model_free(o.model);

@@ -39,7 +39,7 @@ static pc_status add(objects *o, int index, const char *path)
         status = pc_sequence_new(&o->sequences[index], prompt, o->cache, &options);
     if (status >= 0)
         status = pc_batch_add(o->batch, o->sequences[index]);
-    pc_prompt_free(prompt); /* the sequence keeps it alive */
+    pc_prompt_free(prompt); /* the sequence holds it */
     return status;
 }
 

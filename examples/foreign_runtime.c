@@ -1,4 +1,4 @@
-/* A runtime with its own model, kernels and K/V layout that keeps its states in a cache on disk:
+/* A runtime with its own model, kernels and K/V layout that stores its states in a cache on disk:
  * run it twice. The first run "computes" the states of a system prompt; the second one, another
  * process, takes them from the folder. */
 #include <promptcache.h>
@@ -64,7 +64,7 @@ static pc_status serve(pc_context *context, pc_cache *cache)
         if ((status = pc_segment_wrap(&segment, context, &raw, NULL, NULL)) < 0
             || (status = pc_cache_put(cache, key, segment, NULL)) < 0)
             goto done;
-        printf("computed and kept");
+        printf("computed and stored");
     } else if ((status = pc_segment_raw(segment, &raw)) >= 0) {
         printf("taken from %s in %.1f ms", info.tier == PC_TIER_DISK ? "disk" : "memory",
                1e3 * info.seconds);

@@ -39,11 +39,11 @@ static pc_status ask(const pc_model *model, pc_cache *cache, const char *questio
     pc_status status = pc_prompt_from_text(&prompt, model, text, (size_t)size);
     if (status >= 0)
         status = pc_generate(prompt, cache, &options, &stats);
-    printf(
-        "\n  %llu tokens: %llu from the cache, %llu computed and kept, %llu computed; states %s\n",
-        (unsigned long long)stats.tokens_prompt, (unsigned long long)stats.tokens_cached,
-        (unsigned long long)stats.tokens_encoded, (unsigned long long)stats.tokens_new,
-        stats.exactness == PC_EXACT ? "exact" : "not exact");
+    printf("\n  %llu tokens: %llu from the cache, %llu computed and stored, %llu computed; states "
+           "%s\n",
+           (unsigned long long)stats.tokens_prompt, (unsigned long long)stats.tokens_cached,
+           (unsigned long long)stats.tokens_encoded, (unsigned long long)stats.tokens_new,
+           stats.exactness == PC_EXACT ? "exact" : "not exact");
     pc_prompt_free(prompt);
     return status;
 }

@@ -1,6 +1,7 @@
 /* A server's loop in small: two applications with system prompts of their own, requests of both in
- * one batch, and a system prompt that is replaced while its requests run. What a request has found
- * it keeps; what several hold is stored once and read once in every step. */
+ * one batch, and a system prompt that is replaced while its requests run. A request holds the
+ * states that it has found. States that several requests hold are stored once, and read once in
+ * every step. */
 #include <promptcache.h>
 #include <promptcache/admin.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static pc_status ask(server *s, const char *application, const char *question)
     if (status >= 0 && (status = pc_prompt_fill(&prompt, schema, question, strlen(question))) >= 0
         && (status = pc_sequence_new(&s->requests[s->count], prompt, s->cache, NULL)) >= 0)
         status = pc_batch_add(s->batch, s->requests[s->count++]);
-    pc_prompt_free(prompt); /* the sequence keeps what it needs */
+    pc_prompt_free(prompt); /* the sequence holds what it needs */
     pc_schema_free(schema);
     return status;
 }

@@ -54,8 +54,8 @@
  *   PC_ERR_UNSUPPORTED (a field is set that this library does not know). Comments name the other
  *   codes; doc/errors.md explains them all.
  * - `pc_x_new/load/parse(&out, ...)` sets *out to NULL on failure. `pc_x_free(NULL)` does nothing;
- *   `pc_x_count(NULL)` is 0. Objects keep each other alive by reference counts, so they may be
- *   freed in any order.
+ *   `pc_x_count(NULL)` is 0. Objects hold references to each other, so they may be freed in any
+ *   order.
  * - Option and result structs begin with struct_size. INIT macros set it, and zero everything else:
  *   zero is the default of every field. NULL for an option struct means all defaults. Reserved
  *   fields and unknown flag bits must be zero.
@@ -64,9 +64,9 @@
  * - Strings are UTF-8. Token ids are int32_t, positions int64_t. Sizes count bytes or tokens, as
  *   named. Arrays are dense; the last dimension in [][] is the fastest. Times are seconds. K, V and
  *   other numbers are fp32 unless the comment says otherwise.
- * - The library reads or copies arguments during the call, unless the comment says who keeps them.
- *   A returned pointer is borrowed until the event that the comment names, else while the object
- *   lives.
+ * - The library reads or copies arguments during the call, unless the comment says how long they
+ *   must live. A returned pointer is borrowed until the event that the comment names, else while
+ *   the object lives.
  * - A call that fills an array always sets the count of what there is. It returns PC_ERR_LIMIT if
  *   the capacity is too small. With NULL and capacity 0 it only counts, and returns PC_OK.
  * - Threads: "Handle:" tells the rule of an object. Any threads may use *immutable* and *internally
@@ -195,8 +195,8 @@ typedef struct pc_context_options {
  * is none of c, avx2, avx512, avx512vnni, avx512bf16, amx.
  * Handle: internally locked. */
 PC_API pc_status pc_context_new(pc_context **out, const pc_context_options *options);
-/* Releases the caller's reference. Objects that were made with the context keep it and its threads.
- */
+/* Releases the caller's reference. Context and threads live as long as objects that were made with
+ * the context. */
 PC_API void pc_context_free(pc_context *context);
 
 /* ---- Models */
@@ -227,7 +227,7 @@ typedef struct pc_model_options {
      * times the error of BF16. */
     uint32_t compute;
     /* Number format of K and V. DEFAULT: as compute. I8: encoded segments take a little more than
-     * half the bytes of BF16, tokens of a running request keep the format of compute, and results
+     * half the bytes of BF16, tokens of a running request have the format of compute, and results
      * are PC_APPROXIMATE. A segment of one format is never served as one of another. */
     uint32_t kv;
     uint64_t flags; /* PC_MODEL_… */
@@ -310,9 +310,9 @@ PC_API pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, siz
 typedef struct pc_cache pc_cache;
 typedef struct pc_codec_ops pc_codec_ops; /* promptcache/extend.h */
 
-/* Where segments are kept, nearest first. RAM holds segments ready for use. The others hold records
- * (doc/format.md): COMPRESSED in memory, DISK as files in a folder, REMOTE as values of a Redis or
- * Valkey server. */
+/* Where segments are stored, nearest first. RAM holds segments ready for use. The others hold
+ * records (doc/format.md): COMPRESSED in memory, DISK as files in a folder, REMOTE as values of a
+ * Redis or Valkey server. */
 enum {
     PC_TIER_NONE = 0,
     PC_TIER_DEVICE = 1,
@@ -380,8 +380,8 @@ enum {
 
 typedef struct pc_cache_options {
     size_t struct_size;
-    /* Budget of RAM, with pins, running loads and data on its way to other tiers. 0: 1 GiB. Below
-     * 4 MiB, 1 MiB more may be on its way. */
+    /* Budget of RAM, with pins, running loads and data that waits to be written to other tiers.
+     * 0: 1 GiB. Below 4 MiB, 1 MiB more may wait. */
     uint64_t ram_bytes;
     const void *salt; /* part of every key: states are never served to another salt */
     size_t salt_size;
@@ -402,10 +402,10 @@ typedef struct pc_cache_options {
     /* 32 bytes that seal records of DISK and REMOTE (XChaCha20-Poly1305). Copied, zeroed with the
      * cache. NULL: records are not sealed. */
     const uint8_t *seal_key;
-    double ttl_seconds;      /* an entry expires so long after its last hit; 0: never */
-    double deadline_seconds; /* of one load or store, with connecting; then the request computes. 0:
-                                2 */
-    pc_event_fn on_event;    /* may be NULL */
+    double ttl_seconds; /* an entry expires so long after its last hit; 0: never */
+    /* Of one load or store, with connecting; then the request computes. 0: 2. */
+    double deadline_seconds;
+    pc_event_fn on_event; /* may be NULL */
     void *event_user;
     /* Told when the bytes of a tier have changed. Rules as on_event. May be NULL. */
     void (*on_bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
@@ -522,8 +522,8 @@ typedef struct pc_schema_options {
     uint64_t flags;      /* PC_PML_… */
     uint32_t max_tokens; /* of one text: longer ones lose their middle; 0: no limit */
     uint32_t reserved;
-    const char
-        *base_folder; /* for src=; NULL: the schema file's folder, refused for text in memory */
+    /* For src=. NULL: the schema file's folder; refused for text in memory. */
+    const char *base_folder;
 } pc_schema_options;
 
 /* Parses a schema (doc/pml.md; Prompt Cache, section 3.2) and lays it out with the model's
@@ -583,8 +583,8 @@ typedef struct pc_item {
     uint32_t kind; /* PC_ITEM_… */
     uint32_t depth;
     const char *path; /* a text has its parent's (root: ""), a union its parent's and "/union" */
-    const char
-        *text;      /* of a text: as tokenised; of a slot: the text behind each request; else "" */
+    /* Of a text: as tokenised. Of a slot: the text behind each request. Else "". */
+    const char *text;
     int64_t start;  /* position */
     int64_t length; /* positions */
     uint64_t flags;
@@ -619,7 +619,7 @@ typedef struct pc_encode_options {
 
 /* Encodes all modules of a schema into the cache (Prompt Cache, section 3.3). Without this call
  * each module is encoded at its first use. Blocks. Returns PC_MISS (everything was encoded, but the
- * budget could not keep it all), PC_ERR_UNSUPPORTED (EXACT), PC_ERR_CANCELLED (finished modules
+ * budget has no room for all of it), PC_ERR_UNSUPPORTED (EXACT), PC_ERR_CANCELLED (finished modules
  * stay in the cache). */
 PC_API pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                                   const pc_encode_options *options);
@@ -639,7 +639,7 @@ typedef struct pc_prompt_options {
 } pc_prompt_options;
 
 /* Parses a prompt and resolves it against the schema that it names (Prompt Cache, sections 3.2.1
- * and 3.4). The prompt keeps that schema. schemas [count]: a prompt that names none takes the only
+ * and 3.4). The prompt holds that schema. schemas [count]: a prompt that names none takes the only
  * one given. Returns PC_ERR_PML (line and column), PC_ERR_NOT_FOUND (no such file; the named schema
  * is not given; none is named and several are given), PC_ERR_INVALID (two given schemas have the
  * name), PC_ERR_LIMIT. Handle: immutable. */
@@ -760,10 +760,9 @@ typedef struct pc_generate_options {
     /* Overrides every bucket's threshold, also of closed buckets; at most 1. -INFINITY: the nearest
      * record is a hit. Such hits are neither counted nor verified. 0: the buckets' own. */
     double memo_threshold;
-    /* Length that selects the RoPE frequencies of dynamic NTK and LongRoPE (doc/design.md). 0:
-     * prompt
-     * + max_tokens, or that of the given segments. It stays for the sequence's life: give the
-     * longest that later turns may reach. */
+    /* Length that selects the RoPE frequencies of dynamic NTK and LongRoPE (doc/design.md). 0: that
+     * of prompt and max_tokens, or of the given segments. It stays for the sequence's life: give
+     * the longest that later turns may reach. */
     uint64_t rope_regime_length;
     const struct pc_bench_options *bench; /* promptcache/bench.h; NULL: nothing is measured */
 } pc_generate_options;
@@ -781,7 +780,7 @@ enum {
     PC_REASON_NONE = 0,       /* everything was reused */
     PC_REASON_FIRST_USE = 1,  /* never encoded, or evicted since */
     PC_REASON_UNCACHED = 2,   /* cache="false" */
-    PC_REASON_NO_ROOM = 3,    /* encoded, but the budget could not keep it */
+    PC_REASON_NO_ROOM = 3,    /* encoded, but the budget has no room for it */
     PC_REASON_NOT_WANTED = 4, /* the caller asked for no reuse */
     PC_REASON_REPAIR = 5,     /* recomputed by the repair level */
     PC_REASON_PREFIX = 6,     /* EXACT: something before it differs */
@@ -821,8 +820,9 @@ typedef struct pc_memo_result {
     uint32_t exactness; /* PC_EXACT or PC_APPROXIMATE */
     uint32_t reason;    /* PC_REASON_… of a miss; NONE: a hit, or there is no memo */
     int64_t record;     /* the nearest record of this length; -1: none, or the memo was not asked */
-    double similarity;  /* to it; 1: the same tokens. PC_MEMO_LAYERS: the least of the layers that
-                           reused  maps, or the greatest of all */
+    /* To it; 1: the same tokens. PC_MEMO_LAYERS: the least of the layers that reused maps, or the
+     * greatest of all. */
+    double similarity;
     uint32_t verified; /* 1: also computed in full; the results are those of the full computation */
     uint32_t layers;   /* that reused maps */
     double loss;       /* of the reuse, if verified, by the measure of the bucket's tuning */
@@ -859,25 +859,26 @@ typedef struct pc_stats {
     uint64_t tokens_memo; /* computed with another prompt's maps: values only, keys afterwards */
     pc_memo_result memo;
     double seconds_memo; /* features, search, fetching maps; computing is in seconds_prefill */
-    uint64_t
-        rope_regime_length; /* that selected the RoPE frequencies; 0: the model has one regime */
-    uint64_t rope_regime; /* LongRoPE: 1 short, 2 long; dynamic NTK: 1 as trained, else the length;
-                             0: as above */
+    /* That selected the RoPE frequencies. 0: the model has one RoPE regime. */
+    uint64_t rope_regime_length;
+    /* LongRoPE: 1 short, 2 long. Dynamic NTK: 1 as trained, else the length. 0: one RoPE regime. */
+    uint64_t rope_regime;
     uint64_t tokens_uncached; /* of tokens_encoded: PC_PART_UNCACHED */
 } pc_stats;
 
 /* Answers a prompt: looks its modules up, encodes missing ones, computes the new tokens and samples
  * until a stop. Blocks.
- * cache: NULL keeps nothing. stats: may be NULL; also written on failure, as far as the work came.
+ * cache: NULL: nothing is looked up or stored. stats: may be NULL; also written on failure, as far
+ * as the work came.
  * Returns PC_ERR_CANCELLED, PC_ERR_UNSUPPORTED (e.g. a module of a model with learned positions
  * would have to move), PC_ERR_LIMIT.
  *
  * With options->memo, a plain prompt that no tier of the cache has anything of is looked up in the
  * memo (see pc_prefill). After a hit, values are computed with the other prompt's maps and keys
  * afterwards. The request goes on from those states and is PC_APPROXIMATE. The states are its own:
- * the cache does not keep them. A verified hit goes on from the full computation and is PC_EXACT,
- * but is not kept either; nor is a miss of a memo with PC_MEMO_LAYERS. Other misses are computed
- * and kept as without a memo. stats->memo.reason tells why a prompt was not looked up. Returns
+ * the cache does not store them. A verified hit goes on from the full computation and is PC_EXACT,
+ * but is not stored either; nor is a miss of a memo with PC_MEMO_LAYERS. Other misses are computed
+ * and stored as without a memo. stats->memo.reason tells why a prompt was not looked up. Returns
  * PC_ERR_MISMATCH (the memo is of another model), PC_ERR_UNSUPPORTED (an application's model).
  */
 PC_API pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache,
@@ -890,7 +891,7 @@ typedef struct pc_batch pc_batch;
 
 /* Makes a request that is stepped in a batch. The first step looks up, encodes and prefills.
  * options: as of pc_generate, copied; samples must be 0 or 1 (use pc_sequence_fork). The sequence
- * keeps prompt and cache, and a memo until that step.
+ * holds prompt and cache, and a memo until that step.
  * Returns PC_ERR_MISMATCH and PC_ERR_UNSUPPORTED of the memo, as pc_generate.
  * Handle: one thread at a time, with its batch. */
 PC_API pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
@@ -913,14 +914,14 @@ PC_API uint32_t pc_sequence_finish(const pc_sequence *sequence);
 PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats);
 /* Appends tokens: forced ones, or a further turn. The next step computes them and samples behind
  * them. A finished sequence with PC_GENERATE_KEEP goes on; max_tokens counts anew, also with count
- * 0. Returns PC_ERR_STATE (it finished and kept nothing, or a step is under way), PC_ERR_LIMIT
- * (beyond the model's context or the sequence's RoPE regime). */
+ * 0. Returns PC_ERR_STATE (it finished without PC_GENERATE_KEEP, or a step is under way),
+ * PC_ERR_LIMIT (beyond the model's context or the sequence's RoPE regime). */
 PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count);
 /* Appends a user's turn in the model's chat template: closes the answer (but for a stop token that
  * was just sampled), adds the text, opens the next answer.
  * Returns as pc_sequence_push; PC_ERR_UNSUPPORTED if the chat template is not known. */
 PC_API pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size);
-/* Keeps the first `count` tokens behind the prompt and drops the others with their states. Text
+/* Drops all but the first `count` tokens behind the prompt, with their states. Text
  * that on_text got is not taken back. The next step samples behind the rest, as if there had never
  * been more. The sequence is unfinished again, unless the context ends there. To replace the last
  * sampled token, truncate to one less and push another. Returns PC_ERR_UNSUPPORTED (an

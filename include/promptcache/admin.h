@@ -17,7 +17,7 @@ extern "C" {
 
 /* A list of names, each with a schema (RelayAttention, section 3.3, for any number of them). A
  * schema is encoded when its name is filled in, and pinned in the cache while the name is listed.
- * Requests keep the schema that they found, whatever becomes of its name. Encoding holds no lock.
+ * Requests hold the schema that they found, whatever becomes of its name. Encoding holds no lock.
  */
 typedef struct pc_systems pc_systems;
 
@@ -40,7 +40,7 @@ typedef struct pc_system_info {
     uint64_t filled; /* how often the name was filled in since it was last absent */
 } pc_system_info;
 
-/* Makes an empty list, which keeps model and cache.
+/* Makes an empty list, which holds model and cache.
  * Returns PC_ERR_PML (of the format), PC_ERR_NOT_FOUND and PC_ERR_IO of its file,
  * PC_ERR_UNSUPPORTED (EXACT). Handle: internally locked. */
 PC_API pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cache,
@@ -102,11 +102,11 @@ typedef struct pc_record_info {
     double cost_seconds; /* of computing it */
     int64_t written;     /* seconds since 1970 */
     int64_t expires;     /* seconds since 1970; 0: never */
-    uint8_t seal_id[16]; /* id of its seal_key, which does not reveal the key; part of the file's
-                            name */
-    char kernels[32];    /* that computed it (pc_costs.kernels; and oneDNN); "": unknown */
-    char variant[64];    /* of its file's name, between key and suffix; "": none */
-    uint32_t opened;     /* 1: all of it could be read; 0: its key or codec is missing */
+    /* Id of its seal_key, which does not reveal the key; part of the file's name. */
+    uint8_t seal_id[16];
+    char kernels[32]; /* that computed it (pc_costs.kernels; and oneDNN); "": unknown */
+    char variant[64]; /* of its file's name, between key and suffix; "": none */
+    uint32_t opened;  /* 1: all of it could be read; 0: its key or codec is missing */
     uint32_t reserved;
 } pc_record_info;
 
@@ -141,10 +141,9 @@ PC_API pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *rem
 /* ---- Costs of this machine */
 
 /* How many rows read a run together follows from the cost of a pass over it. Estimates are built
- * in. pc_calibrate measures, and keeps the result in a file that all contexts of the user read when
- * they first need it: $PC_COSTS if set ("builtin": no file), else promptcache/costs in
- * $XDG_CACHE_HOME or
- * ~/.cache. A file of another CPU is not used. */
+ * in. pc_calibrate measures, and writes the result to a file that all contexts of the user read
+ * when they first need it: $PC_COSTS if set ("builtin": no file), else promptcache/costs in
+ * $XDG_CACHE_HOME or ~/.cache. A file of another CPU is not used. */
 #define PC_COST_COUNT 9
 enum { PC_COSTS_BUILT_IN = 0, PC_COSTS_FROM_FILE = 1, PC_COSTS_MEASURED = 2 };
 
@@ -170,10 +169,10 @@ typedef struct pc_calibrate_options {
     void *progress_user;
 } pc_calibrate_options;
 
-/* Measures the costs, uses them in this context and keeps them. Blocks: one thread, well under a
- * second, 128 MiB. Costs change times, never results.
+/* Measures the costs, uses them in this context and writes the file. Blocks: one thread, well under
+ * a second, 128 MiB. Costs change times, never results.
  * Returns PC_ERR_NOMEM and PC_ERR_CANCELLED (nothing has changed), PC_ERR_IO (in use, but not
- * kept). */
+ * written). */
 PC_API pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options);
 
 /* ---- INIT macros */

@@ -20,15 +20,20 @@ extern "C" {
  *
  * K and V lie in runs. A run is any number of tokens of one layer, in pages of PC_PAGE_TOKENS
  * tokens: [page][kv_head][page of one head], 64-byte aligned. A page of one head is its K block,
- * then its V block: PC_DTYPE_F32        K [k_dim][PC_PAGE_TOKENS], V [PC_PAGE_TOKENS][v_dim]
- *   PC_DTYPE_BF16, F16  K [k_dim / 2][PC_PAGE_TOKENS][2] (k_dim rounded up to even),
+ * then its V block:
+ *   PC_DTYPE_F32        K [k_dim][PC_PAGE_TOKENS]
+ *                       V [PC_PAGE_TOKENS][v_dim]
+ *   PC_DTYPE_BF16, F16  K [k_dim / 2][PC_PAGE_TOKENS][2] (k_dim rounded up to even)
  *                       V [PC_PAGE_TOKENS / 2][v_dim][2]
  *   PC_DTYPE_I8         K [k_dim / 4][PC_PAGE_TOKENS][4] (k_dim rounded up to a multiple of 4),
- * then bf16 scales [k_dim], zeros up to 64 bytes; V [PC_PAGE_TOKENS / 4][v_dim][4], then bf16
- * scales [PC_PAGE_TOKENS], zeros up to 64 bytes A row is one query token. It holds spans: runs, or
- * parts of them, each placed at a start position. A run that several rows hold is read once for all
- * of them, whatever tree they form. Partial results are merged in fp32. A row that sees nothing
- * gives zeros and an LSE of -infinity. */
+ *                         then bf16 scales [k_dim], zeros up to 64 bytes
+ *                       V [PC_PAGE_TOKENS / 4][v_dim][4],
+ *                         then bf16 scales [PC_PAGE_TOKENS], zeros up to 64 bytes
+ *
+ * A row is one query token. It holds spans: runs, or parts of them, each placed at a start
+ * position. A run that several rows hold is read once for all of them, whatever tree they form.
+ * Partial results are merged in fp32. A row that sees nothing gives zeros and an LSE of -infinity.
+ */
 #define PC_PAGE_TOKENS 64
 
 typedef struct pc_attend_shape {
@@ -56,8 +61,8 @@ PC_API pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_
 
 typedef struct pc_run {
     size_t tokens;
-    const int64_t
-        *relative; /* [tokens] position minus the run's start, ascending; NULL: 0, 1, 2, … */
+    /* [tokens] position minus the run's start, ascending. NULL: 0, 1, 2, … */
+    const int64_t *relative;
 } pc_run;
 
 /* Tokens [lo, hi) of a run that starts at position `start` of this row's sequence. */
@@ -81,9 +86,8 @@ typedef struct pc_plan_args {
     const uint32_t *first;    /* [row_count + 1], ascending from 0 */
     const pc_row_span *spans;
     size_t row_count;
-    uint64_t flags; /* 0; PC_PLAN_… in bench.h */
-    const uint32_t
-        *dtypes; /* [run_count]; PC_DTYPE_DEFAULT: the shape's; NULL: all as the shape's */
+    uint64_t flags;         /* 0; PC_PLAN_… in bench.h */
+    const uint32_t *dtypes; /* [run_count] PC_DTYPE_DEFAULT: the shape's. NULL: all the shape's */
 } pc_plan_args;
 
 typedef struct pc_plan pc_plan;

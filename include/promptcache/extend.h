@@ -241,8 +241,8 @@ typedef struct pc_put_options {
     double ttl_seconds;  /* 0: the cache's */
     int32_t priority;    /* lower priorities are evicted first; 0 */
     uint32_t reserved;
-    const uint8_t
-        *parent;      /* [32] key of the segment that it saw; it is evicted before that; NULL */
+    /* [32] key of the segment that it saw, which is evicted after it. NULL: none. */
+    const uint8_t *parent;
     const void *salt; /* whose quota counts it; NULL: the cache's */
     size_t salt_size;
 } pc_put_options;
@@ -284,8 +284,8 @@ PC_API void pc_segment_free(pc_segment *segment);
 
 /* A prompt of given segments and new tokens: levels by hand, any tree (Hydragen, section 3.3). In a
  * batch, segments that several sequences hold are read once for all.
- * spans: from pc_eval, pc_sequence_spans or pc_prefill; kept alive. The new tokens stand at
- * `start`, behind all spans. Without new tokens the last token of the spans is computed again
+ * spans: from pc_eval, pc_sequence_spans or pc_prefill; the prompt holds them. The new tokens stand
+ * at `start`, behind all spans. Without new tokens the last token of the spans is computed again
  * (tokens_repaired), for its logits, and the first sampled token stands at `start`.
  * The states are PC_EXACT if every segment saw exactly the tokens before it here, at these
  * distances, and is whole from its first token on. Segments know this if they come from pc_eval,

@@ -60,8 +60,8 @@ typedef struct pc_memo_options {
     const uint32_t *bucket_tokens;
     size_t bucket_count;
     double verify_share; /* of the hits that are also computed in full; 0: 0.01; negative: none */
-    double
-        cold_seconds; /* pc_memo_tidy compresses records that were not used for so long; 0: never */
+    /* pc_memo_tidy compresses records that were not used for so long. 0: never. */
+    double cold_seconds;
     /* A bucket was closed: its loss has grown above the limit that it was tuned for. */
     void (*on_disabled)(void *user, uint32_t bucket, double loss, double limit);
     void *disabled_user;
@@ -87,7 +87,7 @@ typedef struct pc_input {
 
 typedef struct pc_memo_work {
     size_t struct_size;
-    pc_progress_fn progress; /* cancels by a non-zero return; work that was reported done is kept */
+    pc_progress_fn progress; /* cancels by a non-zero return; work that was reported done stays */
     void *progress_user;
     uint64_t seed;    /* training: same seed, same result */
     uint32_t epochs;  /* training; 0: as many as make 4000 batches, 10 to 100 */
@@ -110,7 +110,7 @@ PC_API pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count
  * Returns PC_ERR_STATE also if no bucket has so many records. */
 PC_API pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work);
 enum {
-    PC_LOSS_COSINE = 0,  /* 1 - cosine of the embeddings of both ways */
+    PC_LOSS_COSINE = 0,  /* 1 - cosine of the embeddings with and without reuse */
     PC_LOSS_CHANGED = 1, /* share of inputs whose most likely class or next token changes */
     PC_LOSS_KL = 2       /* divergence over classes or next tokens, in nats */
 };

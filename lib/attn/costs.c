@@ -8,17 +8,16 @@
 
 /* Rough estimates for each set of kernels. A reading costs its arithmetic; from memory it costs at
  * least the time of the bytes. */
+#define AT_LEAST(least, x) ((x) < (least) ? (least) : (x))
 /* clang-format off */
 #define ESTIMATE(name, row, read) \
     {NULL, \
      {sizeof(pc_costs), "", name, PC_COSTS_BUILT_IN, 0, \
-      {(row) < 4 ? 4 : (row), 2 * (row) < 4 ? 4 : 2 * (row), 4 * (row), 8 * (row), 16 * (row), \
+      {AT_LEAST(4, row), AT_LEAST(4, 2 * (row)), 4 * (row), 8 * (row), 16 * (row), \
        32 * (row), 64 * (row), 128 * (row), 256 * (row)}, \
-      {(row) < (read) ? (read) : (row), 2 * (row) < (read) ? (read) : 2 * (row), \
-       4 * (row) < (read) ? (read) : 4 * (row), \
-       8 * (row) < (read) ? (read) : 8 * (row), \
-       16 * (row) < (read) ? (read) : 16 * (row), 32 * (row), 64 * (row), 128 * (row), \
-       256 * (row)}}}
+      {AT_LEAST(read, row), AT_LEAST(read, 2 * (row)), AT_LEAST(read, 4 * (row)), \
+       AT_LEAST(read, 8 * (row)), AT_LEAST(read, 16 * (row)), 32 * (row), 64 * (row), \
+       128 * (row), 256 * (row)}}}
 /* clang-format on */
 
 static const pc__costs built_in[] = {

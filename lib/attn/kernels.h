@@ -197,7 +197,7 @@ const char *pc__kernels_class(void); /* never freed; shorter than PC__KERNELS_CL
 /* By name, for tests; NULL: not built, or not supported by this CPU. */
 const pc__kernels *pc__kernels_named(const char *name);
 
-/* The kernel for a dtype of K and V: the table's, or the C reference if the table has none. */
+/* The kernel for a dtype of K and V. */
 pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype);
 pc__weights_fn pc__weights_of(const pc__kernels *kernels, uint32_t dtype);
 pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype); /* F32, BF16 or F16 */

@@ -3,7 +3,6 @@
 #define PC_BASE_LITTLE_ENDIAN_H
 
 #include <stdint.h>
-#include <string.h>
 
 static inline void pc__put_u32(uint8_t *at, uint32_t value)
 {
@@ -25,21 +24,6 @@ static inline uint32_t pc__get_u32(const uint8_t *at)
 static inline uint64_t pc__get_u64(const uint8_t *at)
 {
     return (uint64_t)pc__get_u32(at) | (uint64_t)pc__get_u32(at + 4) << 32;
-}
-
-static inline void pc__put_f64(uint8_t *at, double value) /* IEEE 754 */
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    pc__put_u64(at, bits);
-}
-
-static inline double pc__get_f64(const uint8_t *at)
-{
-    uint64_t bits = pc__get_u64(at);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
 }
 
 #endif

@@ -77,22 +77,20 @@ pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *pro
 pc_status pc__memo_head_write(const pc_memo *memo)
 {
     size_t size = HEAD_BYTES + memo->head.bucket_count * BUCKET_BYTES;
-    uint8_t *data = pc__calloc(&memo->mem, 1, size + SUM_BYTES);
-    pc_status status = data ? PC_OK : PC_ERR_NOMEM;
-    if (status >= 0) {
-        memcpy(data, magic, sizeof magic);
-        pc__put_u32(data + 4, VERSION);
-        pc__fields_put(data, &memo->head, PC__FIELDS(head_fields));
+    uint8_t *data = pc__calloc(&memo->mem, 1, size + SUM_BYTES), *at;
+    pc_status status;
+    if (!data)
+        return PC_ERR_NOMEM;
+    at = data + HEAD_BYTES;
+    memcpy(data, magic, sizeof magic);
+    pc__put_u32(data + 4, VERSION);
+    pc__fields_put(data, &memo->head, PC__FIELDS(head_fields));
+    for (uint32_t b = 0; b < memo->head.bucket_count; b++, at += BUCKET_BYTES) {
+        pc__fields_put(at, &memo->buckets[b], PC__FIELDS(bucket_fields));
+        pc__fields_put(at, &memo->buckets[b], PC__FIELDS(bucket_fields_2));
     }
-    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
-        uint8_t *bucket = data + HEAD_BYTES + b * BUCKET_BYTES;
-        pc__fields_put(bucket, &memo->buckets[b], PC__FIELDS(bucket_fields));
-        pc__fields_put(bucket, &memo->buckets[b], PC__FIELDS(bucket_fields_2));
-    }
-    if (status >= 0) {
-        pc__put_u64(data + size, XXH3_64bits(data, size));
-        status = pc__dir_publish(&memo->dir, "draft", HEAD_NAME, data, size + SUM_BYTES, 1);
-    }
+    pc__put_u64(data + size, XXH3_64bits(data, size));
+    status = pc__dir_publish(&memo->dir, "draft", HEAD_NAME, data, size + SUM_BYTES, 1);
     pc__free(&memo->mem, data);
     return status;
 }
@@ -155,23 +153,22 @@ static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
 
 static pc_status get_buckets(pc_memo *memo, const uint8_t *in, size_t bytes, const char *path)
 {
-    pc_status status = PC_OK;
     memo->buckets = pc__calloc(&memo->mem, memo->head.bucket_count, sizeof(*memo->buckets));
     if (!memo->buckets)
         return PC_ERR_NOMEM;
-    for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
+    for (uint32_t b = 0; b < memo->head.bucket_count; b++, in += bytes) {
         pc__memo_bucket *bucket = &memo->buckets[b];
         uint32_t before = b ? memo->buckets[b - 1].most : 0;
-        pc__fields_get(bucket, in + b * bytes, PC__FIELDS(bucket_fields));
+        pc__fields_get(bucket, in, PC__FIELDS(bucket_fields));
         if (bytes == BUCKET_BYTES)
-            pc__fields_get(bucket, in + b * bytes, PC__FIELDS(bucket_fields_2));
+            pc__fields_get(bucket, in, PC__FIELDS(bucket_fields_2));
         if (bucket->least != before + 1 || bucket->most < bucket->least || bucket->most > 1u << 20
             || !isfinite(bucket->tuning.threshold))
             return head_damaged(path, "memo.pcm: its buckets do not follow each other");
         if (bucket->trained)
-            status = read_projector(memo, bucket);
+            PC__TRY_RETURN(read_projector(memo, bucket));
     }
-    return status;
+    return PC_OK;
 }
 
 pc_status pc__memo_head_read(pc_memo *memo)

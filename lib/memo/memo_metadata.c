@@ -99,9 +99,8 @@ int pc__memo_metadata_fits(const pc_memo *memo, size_t base, size_t bytes)
 {
     size_t hidden = memo->head.hidden, logits = pc__prefill_batch_logits(memo->model);
     return bytes == base || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){hidden, 0})
-           || (logits
-               && (bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){0, logits})
-                   || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){hidden, logits})));
+           || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){0, logits})
+           || bytes == pc__memo_metadata_bytes(base, (pc__output_sizes){hidden, logits});
 }
 
 /* By default, logits are stored only where they are not larger than the maps, so that a record at

@@ -114,14 +114,13 @@ static pc_status save_checkpoint(void *user, size_t epoch, const void *data, siz
 {
     bucket_training *l = user;
     uint8_t *file = pc__alloc(&l->memo->mem, STAMP_BYTES + size);
-    pc_status status = file ? PC_OK : PC_ERR_NOMEM;
+    pc_status status;
     (void)epoch;
-    if (status >= 0) {
-        pc__put_u64(file, l->stamp);
-        memcpy(file + STAMP_BYTES, data, size);
-        status = pc__dir_publish(&l->memo->dir, "draft-training", l->name, file, STAMP_BYTES + size,
-                                 0);
-    }
+    if (!file)
+        return PC_ERR_NOMEM;
+    pc__put_u64(file, l->stamp);
+    memcpy(file + STAMP_BYTES, data, size);
+    status = pc__dir_publish(&l->memo->dir, "draft-training", l->name, file, STAMP_BYTES + size, 0);
     pc__free(&l->memo->mem, file);
     return status;
 }
@@ -183,14 +182,12 @@ static pc_status install_projector(bucket_training *l)
     size_t lengths = (bucket->most - bucket->least + 1) * l->indexed_layers,
            first = bucket->least * l->indexed_layers;
     pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;
-    uint64_t sum = 0, unsaved_cost = 0;
-    pc_status status = indexes
-                           ? pc__memo_index_build(memo, l->projector, NULL, indexes, &unsaved_cost)
-                           : PC_ERR_NOMEM;
-    if (status >= 0)
-        status = pc__memo_projector_write(memo, l->projector, &sum);
-    if (status < 0)
-        goto free_indexes;
+    uint64_t sum = 0, unsaved_cost;
+    pc_status status;
+    if (!indexes)
+        return PC_ERR_NOMEM;
+    PC__TRY(pc__memo_index_build(memo, l->projector, NULL, indexes, &unsaved_cost), free_indexes);
+    PC__TRY(pc__memo_projector_write(memo, l->projector, &sum), free_indexes);
     pthread_rwlock_wrlock(&memo->guard);
     before = *bucket;
     bucket->projector = l->projector;
@@ -214,8 +211,7 @@ static pc_status install_projector(bucket_training *l)
     }
     pthread_rwlock_unlock(&memo->guard);
 free_indexes:
-    if (indexes)
-        pc__memo_index_free(indexes, lengths);
+    pc__memo_index_free(indexes, lengths);
     pc__free(&memo->mem, indexes);
     return status;
 }

@@ -31,10 +31,9 @@ pc_model *pc__model_ref(const pc_model *model)
 
 void pc__model_unref(pc_model *model)
 {
-    pc_context *context;
     if (!model || atomic_fetch_sub_explicit(&model->references, 1, memory_order_acq_rel) != 1)
         return;
-    context = model->context;
+    pc_context *context = model->context;
     pc__native_free(model->native);
     pc__tokenizer_free(model->tokenizer);
     pc__chat_free(model->chat, &context->mem);
@@ -105,13 +104,12 @@ pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)
 static pc_status tokenize_by_ops(const pc_model *model, const char *text, size_t size,
                                  uint64_t flags, int32_t *tokens, size_t capacity, size_t *count)
 {
-    pc_status status;
     if (!model->ops.tokenize)
         return pc__fail(
             PC_ERR_UNSUPPORTED,
             "the model has no tokenizer (a folder needs tokenizer.json or tokenizer.model)");
     pc__model_enter(model);
-    status = model->ops.tokenize(model->user, text, size, flags, tokens, capacity, count);
+    pc_status status = model->ops.tokenize(model->user, text, size, flags, tokens, capacity, count);
     pc__model_leave(model);
     return pc__model_status(model, "tokenize", status);
 }
@@ -132,7 +130,6 @@ pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint
 pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t count, uint64_t flags,
                         char *text, size_t capacity, size_t *size)
 {
-    pc_status status;
     if (!model || (!tokens && count) || (!text && capacity) || !size)
         return pc__fail(PC_ERR_INVALID, "pc_detokenize: model, tokens, text or size is NULL");
     PC__TRY_RETURN(pc__check_flags("pc_detokenize", flags, PC_TOKENIZE_SPECIAL));
@@ -142,7 +139,8 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
     if (!model->ops.detokenize)
         return pc__fail(PC_ERR_UNSUPPORTED, "the model has no detokenizer");
     pc__model_enter(model);
-    status = model->ops.detokenize(model->user, tokens, count, flags, text, capacity, size);
+    pc_status status = model->ops.detokenize(model->user, tokens, count, flags, text, capacity,
+                                             size);
     pc__model_leave(model);
     return pc__model_status(model, "detokenize", status);
 }
@@ -152,14 +150,12 @@ pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size,
 {
     const pc_allocator *mem = &model->context->mem;
     size_t need = 0;
-    pc_status status;
     *tokens = NULL;
     *count = 0;
     PC__TRY_RETURN(pc_tokenize(model, text, size, flags, NULL, 0, &need));
-    *tokens = pc__alloc(mem, (need ? need : 1) * sizeof **tokens);
-    if (!*tokens)
+    if (!(*tokens = pc__alloc(mem, (need ? need : 1) * sizeof **tokens)))
         return PC_ERR_NOMEM;
-    status = need ? pc_tokenize(model, text, size, flags, *tokens, need, count) : PC_OK;
+    pc_status status = need ? pc_tokenize(model, text, size, flags, *tokens, need, count) : PC_OK;
     if (status < 0) {
         pc__free(mem, *tokens);
         *tokens = NULL;
@@ -217,10 +213,8 @@ static pc_status check_family(const pc_model *model, const char *name)
     const size_t most = form ? sizeof form->tokens / sizeof *form->tokens : 0;
     for (size_t i = 0; i < most && form->tokens[i] && model->ops.tokenize; i++) {
         size_t count;
-        pc_status status = pc_tokenize(model, form->tokens[i], strlen(form->tokens[i]),
-                                       PC_TOKENIZE_SPECIAL, NULL, 0, &count);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc_tokenize(model, form->tokens[i], strlen(form->tokens[i]),
+                                   PC_TOKENIZE_SPECIAL, NULL, 0, &count));
         if (count != 1)
             return pc__fail(PC_ERR_MISMATCH,
                             "pc_model_from_ops: chat template '%s' does not fit this model: '%s' "

@@ -56,14 +56,12 @@ static pc_status parse_template(relay_template *t)
     const char *text = t->source->format;
     size_t size = t->source->format_size, n;
     for (size_t i = 0; i < size; i += n) {
-        pc_status status;
         int brace = text[i] == '{' || text[i] == '}';
         n = brace && i + 1 < size && text[i + 1] == text[i] ? 2 : 1;
         if (brace && n == 1 && text[i] == '}')
             return template_fault(t, i, "a brace of the text must be doubled: ", text + i, 1);
-        status = brace && n == 1 ? slot(t, i, &n) : pc__bytes_add(&t->part[t->slots], text + i, 1);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(brace && n == 1 ? slot(t, i, &n)
+                                       : pc__bytes_add(&t->part[t->slots], text + i, 1));
     }
     if (t->slots < 2)
         return template_fault(t, size, "the schema string ends without ",
@@ -109,8 +107,7 @@ static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count
     pc__free(env->mem, ends);
     if (!wanted || (*count && (*tokens)[0] == env->bos))
         return status;
-    longer = pc__alloc(env->mem, (*count + 1) * sizeof *longer);
-    if (!longer)
+    if (!(longer = pc__alloc(env->mem, (*count + 1) * sizeof *longer)))
         return PC_ERR_NOMEM;
     longer[0] = env->bos;
     if (*count)
@@ -143,8 +140,7 @@ static pc_status fill_text(const pc__pml_env *env, const relay_template *t, pc__
                                &node->token_count),
             done);
     PC__TRY(add_bos(env, &node->tokens, &node->token_count), done);
-    node->text = pc__strndup(env->mem, run.text.data ? run.text.data : "", run.text.size);
-    if (!node->text)
+    if (!(node->text = pc__strndup(env->mem, run.text.data ? run.text.data : "", run.text.size)))
         status = PC_ERR_NOMEM;
 done:
     pc__literal_free(&run);
@@ -210,11 +206,10 @@ pc_status pc__relay_tree(pc__schema_tree **out, const pc__pml_env *env,
 {
     relay_template t = {.source = source};
     pc__schema_tree *tree = NULL;
-    pc_status status;
     *out = NULL;
     for (size_t i = 0; i < 3; i++)
         t.part[i].mem = env->mem;
-    status = source->format ? parse_template(&t) : template_from_chat(&t, env->chat);
+    pc_status status = source->format ? parse_template(&t) : template_from_chat(&t, env->chat);
     if (status >= 0) {
         tree = pc__calloc(env->mem, 1, sizeof *tree);
         status = tree ? build_relay_tree(tree, env, &t) : PC_ERR_NOMEM;
@@ -236,10 +231,9 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
     const char *behind = tree->slot ? tree->slot->text : "";
     size_t lead = tree->lead_count;
     pc__literal run = {.env = env};
-    pc_status status;
     text = strip_blanks(text, &size);
-    status = pc__literal_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size, behind,
-                                tokens, count);
+    pc_status status = pc__literal_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size,
+                                          behind, tokens, count);
     if (status >= 0 && *count >= lead
         && (!lead || !memcmp(*tokens, tree->lead_tokens, lead * sizeof **tokens))) {
         *count -= lead;

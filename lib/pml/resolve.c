@@ -154,12 +154,11 @@ static pc_status add_argument(resolver *r, const pc__node *module, const pc__xml
 {
     const pc__node *p;
     pc__part part = {.kind = PC__PART_ARGUMENT};
-    pc_status status;
     PC__TRY_RETURN(child_named(r, module, a->name, PC__NODE_PARAMETER, &p));
     if (!p)
         return no_such_parameter(module, e, a->name);
-    status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0, &part.tokens,
-                            &part.count);
+    pc_status status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0,
+                                      &part.tokens, &part.count);
     if (status >= 0 && (int64_t)part.count > p->length)
         status = pc__xml_fault(e, "the argument of '%s' has %zu tokens, the parameter takes %lld",
                                a->name, part.count, (long long)p->length);
@@ -238,9 +237,7 @@ static pc_status add_schema_parts(resolver *r)
                          .tokens = node->tokens,
                          .count = node->token_count,
                          .start = node->start};
-        pc_status status = add_part(r, part);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(add_part(r, part));
     }
     return PC_OK;
 }
@@ -297,9 +294,8 @@ static pc_status too_long(const resolver *r)
 /* Runs when all new texts are parts and imported modules are marked. */
 static pc_status finish_parts(resolver *r)
 {
-    pc_status status = add_schema_parts(r);
-    if (status < 0 || (status = list_imports(r)) < 0)
-        return status;
+    PC__TRY_RETURN(add_schema_parts(r));
+    PC__TRY_RETURN(list_imports(r));
     qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
     r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
     if (r->env->context_length > 0 && r->out->end > r->env->context_length)
@@ -353,10 +349,9 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
 {
     pc__xml *xml;
     resolver r;
-    pc_status status;
     *out = NULL;
     PC__TRY_RETURN(pc__xml_parse(&xml, env->mem, env->where, text, size));
-    status = start_resolver(&r, env, tree);
+    pc_status status = start_resolver(&r, env, tree);
     if (status >= 0)
         status = resolve_root(&r, xml);
     pc__xml_free(xml, env->mem);

@@ -78,10 +78,8 @@ static pc_status add_node(schema_builder *b, pc__node *parent, pc__node_kind kin
     if (name && !(node->name = pc__strdup(mem, name)))
         return PC_ERR_NOMEM;
     if (parent) {
-        status = pc__grow(mem, (void **)&parent->children, &parent->child_capacity,
-                          parent->child_count + 1, sizeof *parent->children);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__grow(mem, (void **)&parent->children, &parent->child_capacity,
+                                parent->child_count + 1, sizeof *parent->children));
         parent->children[parent->child_count++] = node;
     }
     *out = node;
@@ -109,7 +107,6 @@ static int is_needless(const schema_builder *b)
 static pc_status end_text(schema_builder *b, pc__node *parent)
 {
     pc__node *node;
-    pc_status status;
     pc__literal_adjust(&b->literal, PC__BLANKS_ONE);
     if (!b->literal.text.size || is_needless(b)) {
         pc__literal_clear(&b->literal);
@@ -122,7 +119,7 @@ static pc_status end_text(schema_builder *b, pc__node *parent)
         node->in_system |= b->literal.pieces[i].kind == PC__PIECE_TEMPLATE;
     if (!(node->text = pc__strndup(b->env->mem, b->literal.text.data, b->literal.text.size)))
         return PC_ERR_NOMEM;
-    status = pc__literal_tokens(&b->literal, &node->tokens, &node->token_count);
+    pc_status status = pc__literal_tokens(&b->literal, &node->tokens, &node->token_count);
     shorten_text(b, node);
     pc__literal_clear(&b->literal);
     return status;
@@ -143,11 +140,10 @@ static pc_status add_source(schema_builder *b, const pc__xml *e)
     const char *src = pc__xml_attribute_of(e, "src");
     char *text;
     size_t size;
-    pc_status status;
     if (!src)
         return PC_OK;
     PC__TRY_RETURN(pc__source_file_read(b->env, e, src, &text, &size));
-    status = pc__literal_add(&b->literal, PC__PIECE_FILE, text, size, e->line, e->column);
+    pc_status status = pc__literal_add(&b->literal, PC__PIECE_FILE, text, size, e->line, e->column);
     pc__free(b->env->mem, text);
     return status;
 }
@@ -443,12 +439,11 @@ pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, c
                                 size_t size)
 {
     pc__xml *xml;
-    pc_status status;
     schema_builder b = {.env = env, .literal = {.env = env}, .apart = 1};
     *out = NULL;
     PC__TRY_RETURN(pc__xml_parse(&xml, env->mem, env->where, text, size));
     b.tree = pc__calloc(env->mem, 1, sizeof *b.tree);
-    status = b.tree ? build_tree(&b, xml) : PC_ERR_NOMEM;
+    pc_status status = b.tree ? build_tree(&b, xml) : PC_ERR_NOMEM;
     pc__literal_free(&b.literal);
     pc__free(env->mem, b.scaffolds);
     pc__xml_free(xml, env->mem);

@@ -38,10 +38,9 @@ static void drop_mark(char *text, size_t *size)
 static int lies_inside(const char *folder, const char *path)
 {
     char root[PATH_MAX], file[PATH_MAX];
-    size_t n;
     if (!realpath(folder, root) || !realpath(path, file))
         return 1; /* opening it will fail with the clearer error */
-    n = strlen(root);
+    size_t n = strlen(root);
     return !strcmp(root, "/") || (!strncmp(root, file, n) && (file[n] == '/' || !file[n]));
 }
 

@@ -109,10 +109,9 @@ static pc_status add_attributes(parsing *p, pc__xml *node, const char **attribut
 static void on_start(void *user, const char *name, const char **attributes)
 {
     parsing *p = user;
-    pc__xml *node;
     if (p->status < 0)
         return;
-    node = add_child(p);
+    pc__xml *node = add_child(p);
     if (!node || !(node->name = pc__strdup(p->mem, name))
         || add_attributes(p, node, attributes) < 0)
         stop_parsing(p, PC_ERR_NOMEM);
@@ -135,10 +134,9 @@ static void on_end(void *user, const char *name)
 static void on_text(void *user, const char *text, int size)
 {
     parsing *p = user;
-    pc__xml *last;
     if (p->status < 0 || !p->open)
         return;
-    last = p->open->child_count ? p->open->children[p->open->child_count - 1] : NULL;
+    pc__xml *last = p->open->child_count ? p->open->children[p->open->child_count - 1] : NULL;
     if (!last || last->name)
         last = add_child(p);
     if (!last) {
@@ -258,12 +256,11 @@ pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *wher
     static const XML_Memory_Handling_Suite suite = {xml_alloc, xml_realloc, xml_free};
     parsing p = {.mem = mem, .where = where};
     const pc_allocator *outer = current;
-    pc_status status;
     *out = NULL;
     PC__TRY_RETURN(check_document(where, text, size));
     current = mem;
     p.parser = XML_ParserCreate_MM("UTF-8", &suite, NULL);
-    status = p.parser ? parse_document(&p, text, size) : PC_ERR_NOMEM;
+    pc_status status = p.parser ? parse_document(&p, text, size) : PC_ERR_NOMEM;
     if (p.parser)
         XML_ParserFree(p.parser);
     current = outer;

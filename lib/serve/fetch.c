@@ -79,9 +79,9 @@ static pc__entry_desc name_segment(const pc__segment_facts *facts, const pc__ent
     return desc;
 }
 
-pc_status pc__fetch_keep(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts,
-                         const pc__entry_desc *how, pc_segment *segment, pc_segment **winner,
-                         uint32_t *reason)
+pc_status pc__fetch_store(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts,
+                          const pc__entry_desc *how, pc_segment *segment, pc_segment **winner,
+                          uint32_t *reason)
 {
     pc__entry_desc desc = name_segment(facts, how);
     int has_records = pc__cache_has_lower(cache) && pc__model_can_export(model);

@@ -48,7 +48,7 @@ static pc_status look_up_ram(pc__gather *g)
     pc__request *r = g->request;
     for (size_t p = 0; g->cache && p < g->parts; p++) {
         pc__segment_facts facts;
-        if (!g->ops->needs(g, p) || !pc__part_is_kept(&r->prompt->parts[p]))
+        if (!g->ops->needs(g, p) || !pc__part_is_cached(&r->prompt->parts[p]))
             continue;
         facts = g->ops->facts(g, p);
         PC__TRY_RETURN(pc__segment_find(r->model, g->cache, facts.key, facts.tokens, facts.count,
@@ -66,7 +66,7 @@ static pc_status look_up_below(pc__gather *g)
     for (size_t p = 0; p < g->fetch.count; p++) {
         pc__segment_facts facts;
         pc__id content;
-        if (!pc__gather_is_missing(g, p) || !pc__part_is_kept(&r->prompt->parts[p]))
+        if (!pc__gather_is_missing(g, p) || !pc__part_is_cached(&r->prompt->parts[p]))
             continue;
         facts = g->ops->facts(g, p);
         if (g->ops->content) {

@@ -1,4 +1,4 @@
-/* Gathering: every part of a prompt whose states are kept gets its segment, from the cache or
+/* Gathering: every cached part of a prompt gets its segment, from the cache or
  * encoded now. gather_exact.c: states that saw all that stands before them in this prompt.
  * gather_units.c: states that do not depend on the prompt. */
 #ifndef PC_SERVE_GATHER_H
@@ -14,7 +14,7 @@ void pc__gather_free(pc__gather *gather);
 
 /* Looks up in RAM, then in the tiers below, and waits a little for what should come. */
 pc_status pc__gather_find(pc__gather *gather);
-/* Encodes the parts that still have no segment, and keeps them in the cache. */
+/* Encodes the parts that still have no segment, and stores them in the cache. */
 pc_status pc__gather_compute(pc__gather *gather);
 /* At the end: exactness, and why parts were not reused. */
 void pc__gather_judge(pc__gather *gather);

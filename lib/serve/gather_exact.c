@@ -1,6 +1,6 @@
 /* Segments that saw all that stands before them in this prompt: mode EXACT, PC_BASELINE_PLAN,
  * repair FULL, and the blocks of a prompt without PML. All of them come through here, so that they
- * are the same computation: one segment for every part up to the last one whose states are kept,
+ * are the same computation: one segment for every part up to the last cached one,
  * cut and placed alike, whether a part comes from the cache or not. */
 #include "serve/encode_call.h"
 #include "serve/gather_internal.h"
@@ -14,12 +14,12 @@ enum { LONG_PROMPT = 512 };
 typedef struct exact_gather {
     pc__gather base;
     pc__request_tenants tenants;
-    pc__id *keys;        /* [parts] */
-    uint32_t *reasons;   /* [parts] PC_REASON_… why it was not reused */
-    size_t kept_tokens;  /* of all parts whose states are kept */
-    double token_cost;   /* seconds, as expected; 0: unknown */
-    size_t first, end;   /* parts of the call under way */
-    double call_seconds; /* a token, of the last call */
+    pc__id *keys;         /* [parts] */
+    uint32_t *reasons;    /* [parts] PC_REASON_… why it was not reused */
+    size_t cached_tokens; /* of all cached parts */
+    double token_cost;    /* seconds, as expected; 0: unknown */
+    size_t first, end;    /* parts of the call under way */
+    double call_seconds;  /* a token, of the last call */
 } exact_gather;
 
 static const pc__part *part_at(const exact_gather *e, size_t p)
@@ -50,9 +50,9 @@ static pc_status name_parts(pc__gather *g)
     if (!e->keys || !e->reasons)
         return PC_ERR_NOMEM;
     for (size_t p = 0; p < parts; p++)
-        if (part_at(e, p)->count && pc__part_is_kept(part_at(e, p))) {
+        if (part_at(e, p)->count && pc__part_is_cached(part_at(e, p))) {
             g->parts = p + 1;
-            e->kept_tokens += part_at(e, p)->count;
+            e->cached_tokens += part_at(e, p)->count;
         }
     for (size_t p = 0; p < g->parts; p++) {
         const pc__part *part = part_at(e, p);
@@ -111,13 +111,13 @@ static double part_cost(pc__gather *g, size_t p)
 }
 
 /* Of the first part that is missing: has something before it changed? Asked before anything new is
- * kept. */
+ * stored. */
 static void judge_prefix(pc__gather *g)
 {
     exact_gather *e = (exact_gather *)g;
     for (size_t p = 0; g->cache && p < g->parts; p++) {
         pc__id content;
-        if (!pc__gather_is_missing(g, p) || !pc__part_is_kept(part_at(e, p)))
+        if (!pc__gather_is_missing(g, p) || !pc__part_is_cached(part_at(e, p)))
             continue;
         content = content_of(g, p);
         if (pc__fetch_reason(&g->fetch, p) == PC_REASON_FIRST_USE
@@ -192,7 +192,7 @@ done:
     return status;
 }
 
-static pc_status keep_part(exact_gather *e, size_t p)
+static pc_status store_part(exact_gather *e, size_t p)
 {
     pc__gather *g = &e->base;
     pc__request *r = g->request;
@@ -200,13 +200,13 @@ static pc_status keep_part(exact_gather *e, size_t p)
     pc__id content = content_of(g, p);
     const pc__entry_desc how = {.cost = e->call_seconds * (double)facts.count,
                                 .write_on_reuse = !r->prompt->schema
-                                                  && e->kept_tokens < LONG_PROMPT};
+                                                  && e->cached_tokens < LONG_PROMPT};
     pc_segment *winner = NULL;
     uint32_t reason = PC_REASON_NONE;
     pc_status status;
     facts.content = &content;
-    status = pc__fetch_keep(r->model, g->cache, &facts, &how, r->parts[p].segment, &winner,
-                            &reason);
+    status = pc__fetch_store(r->model, g->cache, &facts, &how, r->parts[p].segment, &winner,
+                             &reason);
     if (status == PC_MISS)
         e->reasons[p] = reason;
     if (winner) {
@@ -216,14 +216,14 @@ static pc_status keep_part(exact_gather *e, size_t p)
     return status;
 }
 
-static pc_status keep_parts(exact_gather *e)
+static pc_status store_parts(exact_gather *e)
 {
     for (size_t p = e->first; e->base.cache && p < e->end; p++) {
-        if (!part_at(e, p)->count || !pc__part_is_kept(part_at(e, p)))
+        if (!part_at(e, p)->count || !pc__part_is_cached(part_at(e, p)))
             continue;
         if (e->reasons[p] == PC_REASON_NONE)
             e->reasons[p] = pc__fetch_reason(&e->base.fetch, p);
-        PC__TRY_RETURN(keep_part(e, p));
+        PC__TRY_RETURN(store_part(e, p));
     }
     return PC_OK;
 }
@@ -246,7 +246,7 @@ static pc_status compute_missing(pc__gather *g)
         if (status < 0)
             end = p;
         else
-            PC__TRY_RETURN(keep_parts(e));
+            PC__TRY_RETURN(store_parts(e));
     }
     return PC_OK;
 }
@@ -256,7 +256,7 @@ static void judge_exact(pc__gather *g)
     const exact_gather *e = (const exact_gather *)g;
     pc__request *r = g->request;
     for (size_t p = 0; p < g->parts; p++)
-        if (part_at(e, p)->count && pc__part_is_kept(part_at(e, p)) && !r->parts[p].hit)
+        if (part_at(e, p)->count && pc__part_is_cached(part_at(e, p)) && !r->parts[p].hit)
             pc__request_missed(r, p, e->reasons[p] ? e->reasons[p] : PC_REASON_FIRST_USE);
     r->stats.exactness = PC_EXACT;
     r->stats.repair = PC_REPAIR_NONE;

@@ -28,7 +28,7 @@ typedef struct pc__gather_ops {
 struct pc__gather {
     const pc__gather_ops *ops;
     pc__request *request;
-    pc_cache *cache; /* NULL: nothing is looked up or kept */
+    pc_cache *cache; /* NULL: nothing is looked up or stored */
     size_t parts;    /* [0, parts) may need a segment */
     pc__fetch fetch; /* by part */
     /* Of the computation under way: it may end early for some of its parts, if their loads save

@@ -46,8 +46,8 @@ static pc_status name_leaves(pc__gather *g)
         return PC_ERR_NOMEM;
     for (size_t p = 0; p < g->parts; p++) {
         const pc__part *part = &r->prompt->parts[p];
-        u->leaf[p] = pc__part_is_kept(part) && part->count ? choose_leaf(u, part->node)
-                                                           : PC__NO_LEAF;
+        u->leaf[p] = pc__part_is_cached(part) && part->count ? choose_leaf(u, part->node)
+                                                             : PC__NO_LEAF;
     }
     return PC_OK;
 }
@@ -128,8 +128,8 @@ static pc_status compute_part(units_gather *u, size_t p)
     }
     g->request->parts[p].segment = pc__segment_ref(u->work.made[leaf]);
     pc__request_missed(g->request, p,
-                       u->work.unkept[leaf] ? u->work.unkept[leaf]
-                                            : pc__fetch_reason(&g->fetch, p));
+                       u->work.not_stored[leaf] ? u->work.not_stored[leaf]
+                                                : pc__fetch_reason(&g->fetch, p));
     return PC_OK;
 }
 

@@ -150,7 +150,7 @@ static pc_status encode_ranges(const pc_model *model, pc_cache *cache, const pc_
     return status;
 }
 
-/* The threads of the cache keep still meanwhile, and it learns what computing takes. */
+/* The cache's background thread pauses meanwhile. The cache learns how long computing takes. */
 pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
                           int stored, pc_segment **segments, double *token_seconds)
 {

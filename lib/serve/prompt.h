@@ -37,8 +37,8 @@ pc_status pc__check_tokens(const pc_model *model, const char *call, const int32_
 /* Position of a part's token; given segments may have gaps. */
 int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token);
 
-/* The part's states are kept: texts of the schema without cache="false", and blocks. */
-static inline int pc__part_is_kept(const pc__part *part)
+/* A text of the schema without cache="false", or a block. */
+static inline int pc__part_is_cached(const pc__part *part)
 {
     return part->kind == PC__PART_CACHED;
 }

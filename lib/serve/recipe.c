@@ -21,7 +21,7 @@ static pc_status add_unit(pc__recipe *r, const char *name, int sees_lead, pc__un
     return PC_OK;
 }
 
-static pc_status add_item(pc__recipe *r, pc__unit *unit, const pc__node *node, int keep)
+static pc_status add_item(pc__recipe *r, pc__unit *unit, const pc__node *node, int stored)
 {
     size_t capacity = unit->capacity, leaf = PC__NO_LEAF;
     if (!node->token_count)
@@ -30,7 +30,7 @@ static pc_status add_item(pc__recipe *r, pc__unit *unit, const pc__node *node, i
         pc__grow(&r->mem, (void **)&unit->leaf, &capacity, unit->count + 1, sizeof *unit->leaf));
     PC__TRY_RETURN(pc__grow(&r->mem, (void **)&unit->items, &unit->capacity, unit->count + 1,
                             sizeof(*unit->items)));
-    if (keep && node->kind == PC__NODE_TEXT && !node->uncached) {
+    if (stored && node->kind == PC__NODE_TEXT && !node->uncached) {
         PC__TRY_RETURN(pc__grow(&r->mem, (void **)&r->leaves, &r->leaf_capacity, r->leaf_count + 1,
                                 sizeof *r->leaves));
         leaf = r->leaf_count++;
@@ -136,7 +136,7 @@ static int lies_inside(const pc__node *node, const pc__node *ancestor)
     return node != NULL;
 }
 
-static int keep_for_set(const pc__scaffold *set, const pc__node *node)
+static int is_in_set(const pc__scaffold *set, const pc__node *node)
 {
     for (size_t m = 0; m < set->count; m++)
         if (node->parent == set->modules[m])
@@ -144,16 +144,16 @@ static int keep_for_set(const pc__scaffold *set, const pc__node *node)
     return 0;
 }
 
-/* Adds all of `module` with the chosen or else the default members of its unions. Kept are texts
- * inside `member`, or those of the modules of `set`. */
+/* Adds all of `module` with the chosen or else the default members of its unions. Texts inside
+ * `member`, or those of the modules of `set`, become leaves. */
 static pc_status add_layout(recipe_builder *b, size_t unit, const pc__node *module,
                             const pc__node *member, const pc__scaffold *set)
 {
     for (size_t c = 0; c < module->child_count; c++) {
         const pc__node *child = module->children[c], *pick = child;
         if (holds_tokens(child)) {
-            int keep = set ? keep_for_set(set, child) : lies_inside(child, member);
-            PC__TRY_RETURN(add_item(b->recipe, &b->recipe->units[unit], child, keep));
+            int stored = set ? is_in_set(set, child) : lies_inside(child, member);
+            PC__TRY_RETURN(add_item(b->recipe, &b->recipe->units[unit], child, stored));
             continue;
         }
         if (child->kind == PC__NODE_UNION) {

@@ -2,7 +2,7 @@
  * EXACT depends on the prompt).
  *
  * A unit is one encode call: the texts and parameter placeholders of some modules in position
- * order. Its leaves are the texts that are kept from it, one segment each; the rest is computed for
+ * order. Its leaves are the texts that are stored of it, one segment each; the rest is computed for
  * their sake. The units of each mode:
  *   - independent: every module, with its own texts and placeholders but not those of modules in
  *     it; and every row of texts of the root;

@@ -26,7 +26,7 @@ typedef struct pc__request_part {
 typedef struct pc__request {
     const pc_prompt *prompt;
     const pc_model *model;
-    pc_cache *cache; /* NULL: nothing is looked up or kept */
+    pc_cache *cache; /* NULL: nothing is looked up or stored */
     const pc_generate_options *options;
     const pc_bench_options *bench;
     pc__request_regime regime;

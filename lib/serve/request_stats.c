@@ -27,7 +27,7 @@ void pc__request_judge(pc__request *r)
     for (size_t p = 0; p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
         if (pc__part_is_given(part) && part->count
-            && (pc__request_reuses_nothing(r) || !pc__part_is_kept(part)))
+            && (pc__request_reuses_nothing(r) || !pc__part_is_cached(part)))
             pc__request_missed(r, p, PC_REASON_UNCACHED);
     }
     judge_options(r);
@@ -42,7 +42,7 @@ static void count_part(pc__request *r, size_t p, uint64_t again)
         s->tokens_uncached += part->count;
     if (!pc__part_is_given(part)) {
         s->tokens_new += part->count;
-    } else if (!pc__part_is_kept(part) || !have->segment) {
+    } else if (!pc__part_is_cached(part) || !have->segment) {
         s->tokens_encoded += part->count;
     } else if (s->repair == PC_REPAIR_FULL) {
         s->tokens_repaired += part->count;

@@ -1,4 +1,4 @@
-/* Schemas from PML, what serving keeps with them, and their items for callers. */
+/* Schemas from PML, with their recipes and tables of keys, and their items for callers. */
 #include "serve/schema.h"
 
 #include <string.h>

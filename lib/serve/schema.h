@@ -5,7 +5,7 @@
 #include "serve/request_regime.h"
 #include "serve/unit_keys.h"
 
-enum { PC__KEY_TABLES = 16 }; /* tables of keys (mode, salts, RoPE regime) that a schema keeps */
+enum { PC__KEY_TABLES = 16 }; /* of a schema, each for a mode, salts and a RoPE regime */
 
 struct pc_schema {
     atomic_size_t references;

@@ -83,7 +83,7 @@ static pc_status pin_unit(schema_encoding *e, const pc__unit *unit)
     return all;
 }
 
-/* Keeps no references beyond the unit: referenced segments cannot be evicted. */
+/* Drops all references behind the unit: referenced segments cannot be evicted. */
 static pc_status encode_unit(schema_encoding *e, size_t index)
 {
     const pc__unit *unit = &e->work.recipe->units[index];

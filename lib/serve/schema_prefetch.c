@@ -39,7 +39,7 @@ void pc__prefetch_around(const pc__unit_work *work, const pc_prompt *prompt)
         return;
     for (size_t p = 0; p < prompt->part_count; p++) {
         const pc__node *node = prompt->parts[p].node, *above;
-        if (!node || !pc__part_is_kept(&prompt->parts[p]))
+        if (!node || !pc__part_is_cached(&prompt->parts[p]))
             continue;
         last = node->index > last ? node->index : last;
         above = union_above(node, &member);

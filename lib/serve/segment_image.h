@@ -33,7 +33,7 @@ typedef struct pc__segment_facts {
 } pc__segment_facts;
 
 /* The image, without blocks and their sizes, that a segment with these facts has to match
- * (pc__image_match), in the format in which segments are kept. Its tokens have relative positions
+ * (pc__image_match), in the format in which segments are stored. Its tokens have relative positions
  * 0, 1, 2 …; cost, priority and times are 0. Allocates nothing. */
 void pc__segment_image(pc__image *image, const pc_model *model, const pc__segment_facts *facts);
 

@@ -84,7 +84,7 @@ static pc_status check_sequence(const pc_sequence *s, const pc_span *spans, size
         return pc__fail(PC_ERR_STATE, "pc_sequence_spans: a step of the sequence is under way");
     if (!s->placed.sequence)
         return pc__fail(PC_ERR_STATE, "pc_sequence_spans: the sequence %s",
-                        s->finish ? "has finished and kept nothing (PC_GENERATE_KEEP)"
+                        s->finish ? "has finished without PC_GENERATE_KEEP"
                                   : "has not been stepped yet");
     return PC_OK;
 }

@@ -37,8 +37,8 @@ static pc_status check_running(const pc_sequence *s, const char *call)
     if (s->finish == PC_FINISH_ERROR)
         return pc__fail(PC_ERR_STATE, "%s: the sequence has ended with an error", call);
     if (s->finish && !s->placed.sequence)
-        return pc__fail(PC_ERR_STATE,
-                        "%s: the sequence has finished and kept nothing (PC_GENERATE_KEEP)", call);
+        return pc__fail(PC_ERR_STATE, "%s: the sequence has finished without PC_GENERATE_KEEP",
+                        call);
     return PC_OK;
 }
 
@@ -140,13 +140,13 @@ static pc_status rebuild_text(pc_sequence *s, size_t turn, size_t count, pc__tex
     return status;
 }
 
-/* Shortens the model's sequence to `kept` tokens behind the prompt; -1: without the prompt's last
+/* Shortens the model's sequence to `left` tokens behind the prompt; -1: without the prompt's last
  * one too. */
-static pc_status truncate_states(pc_sequence *s, int64_t kept)
+static pc_status truncate_states(pc_sequence *s, int64_t left)
 {
     size_t computed = s->count - s->pending;
-    size_t less = kept < 0 ? computed + !s->again : computed - (size_t)kept;
-    if (kept < 0 && s->placed.own.last < 0)
+    size_t less = left < 0 ? computed + !s->again : computed - (size_t)left;
+    if (left < 0 && s->placed.own.last < 0)
         return pc__fail(
             PC_ERR_UNSUPPORTED,
             "pc_sequence_truncate: the prompt's last position was not computed last, so "

@@ -24,7 +24,7 @@ pc_status pc__unit_work_start(pc__unit_work *work)
         return PC_OK;
     work->made = pc__calloc(&work->model->context->mem, leaves, sizeof(*work->made) + 1);
     if (work->made)
-        work->unkept = (uint8_t *)(work->made + leaves);
+        work->not_stored = (uint8_t *)(work->made + leaves);
     return work->made ? PC_OK : PC_ERR_NOMEM;
 }
 
@@ -95,8 +95,8 @@ static void make_write_room(pc__unit_work *work, uint64_t bytes)
     work->behind += bytes;
 }
 
-static pc_status keep_segment(pc__unit_work *work, size_t leaf, pc_segment *mine,
-                              double token_seconds, pc_segment **kept)
+static pc_status store_segment(pc__unit_work *work, size_t leaf, pc_segment *mine,
+                               double token_seconds, pc_segment **stored)
 {
     pc__segment_facts facts = pc__unit_facts(work, leaf);
     const pc__entry_desc how = {
@@ -104,27 +104,27 @@ static pc_status keep_segment(pc__unit_work *work, size_t leaf, pc_segment *mine
     uint32_t reason = PC_REASON_NONE;
     pc_status status;
     make_write_room(work, mine->bytes);
-    status = pc__fetch_keep(work->model, work->cache, &facts, &how, mine, kept, &reason);
-    work->unkept[leaf] = (uint8_t)(status == PC_MISS ? reason : PC_REASON_NONE);
+    status = pc__fetch_store(work->model, work->cache, &facts, &how, mine, stored, &reason);
+    work->not_stored[leaf] = (uint8_t)(status == PC_MISS ? reason : PC_REASON_NONE);
     work->refused |= status == PC_MISS;
     return status;
 }
 
 /* Where another thread was first, its segment is used from now on. */
-static pc_status keep_segments(pc__unit_work *work, const pc__unit *unit, pc_segment *const *made,
-                               double token_seconds)
+static pc_status store_segments(pc__unit_work *work, const pc__unit *unit, pc_segment *const *made,
+                                double token_seconds)
 {
     for (size_t i = 0; i < unit->count; i++) {
         size_t leaf = unit->leaf[i];
-        pc_segment *kept = NULL;
+        pc_segment *stored = NULL;
         if (leaf == PC__NO_LEAF)
             continue;
         if (work->cache)
-            PC__TRY_RETURN(keep_segment(work, leaf, *made, token_seconds, &kept));
+            PC__TRY_RETURN(store_segment(work, leaf, *made, token_seconds, &stored));
         if (work->made[leaf])
-            pc__segment_unref(kept);
+            pc__segment_unref(stored);
         else
-            work->made[leaf] = kept ? kept : pc__segment_ref(*made);
+            work->made[leaf] = stored ? stored : pc__segment_ref(*made);
         made++;
     }
     return PC_OK;
@@ -150,7 +150,7 @@ pc_status pc__unit_encode(pc__unit_work *work, size_t index)
     c.args.cancel_user = work->cancel_user;
     status = pc__call_encode(work->model, work->cache, &c.args, 1, c.segments, &token_seconds);
     if (status >= 0)
-        status = keep_segments(work, unit, c.segments, token_seconds);
+        status = store_segments(work, unit, c.segments, token_seconds);
     else
         status = pc__fail_in(status, "encoding %s%s",
                              *unit->name ? "module " : "the schema's texts", unit->name);

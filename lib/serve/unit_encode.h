@@ -1,4 +1,4 @@
-/* Encodes units of a schema and keeps their leaves. */
+/* Encodes units of a schema and stores their leaves. */
 #ifndef PC_SERVE_UNIT_ENCODE_H
 #define PC_SERVE_UNIT_ENCODE_H
 
@@ -10,19 +10,19 @@ typedef struct pc__unit_work {
     const pc_model *model;
     const pc__recipe *recipe;
     pc__unit_keys *keys; /* counted */
-    pc_cache *cache;     /* NULL: nothing is kept */
+    pc_cache *cache;     /* NULL: nothing is stored */
     uint64_t rope_regime_length;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
-    pc_segment **made; /* [leaves] counted; allocated by pc__unit_work_start */
-    uint8_t *unkept;   /* [leaves] PC_REASON_… why RAM did not keep it; 0: it did */
-    int refused;       /* RAM did not keep some leaf since the work began */
-    double ttl;        /* of kept segments; 0: the cache's */
+    pc_segment **made;   /* [leaves] counted; allocated by pc__unit_work_start */
+    uint8_t *not_stored; /* [leaves] PC_REASON_… why it is not in RAM; 0: it is */
+    int refused;         /* RAM has refused a leaf since the work began */
+    double ttl;          /* of stored segments; 0: the cache's */
     int32_t priority;
     /* Bytes that may be on their way to the tiers below RAM: beyond that it waits for them.
      * 0: it never waits. */
     uint64_t write_room;
-    uint64_t behind; /* bytes kept since it last waited */
+    uint64_t behind; /* bytes stored since it last waited */
 } pc__unit_work;
 
 /* The units of a schema in a cache, with the tenants that `salts` give. Fields that are not set
@@ -36,8 +36,8 @@ pc_status pc__unit_work_start(pc__unit_work *work); /* allocates `made` if it is
 
 /* Borrowed from the schema and the keys. */
 pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf);
-/* Encodes a unit, and first the leading texts if it sees them and they are missing. Keeps its
- * leaves in the cache and in `made`. */
+/* Encodes a unit, and first the leading texts if it sees them and they are missing. Stores
+ * its leaves in the cache and in `made`. */
 pc_status pc__unit_encode(pc__unit_work *work, size_t unit);
 /* A leaf that was made here or is in RAM; PC_MISS. *out is borrowed from `made`. */
 pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out);

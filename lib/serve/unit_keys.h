@@ -1,5 +1,5 @@
 /* The keys of all leaves of a recipe, for one set of tenants and one RoPE regime. They are made
- * once and kept with the schema, so that a request digests only its prompt's new tokens. */
+ * once and stay with the schema, so that a request digests only its prompt's new tokens. */
 #ifndef PC_SERVE_UNIT_KEYS_H
 #define PC_SERVE_UNIT_KEYS_H
 

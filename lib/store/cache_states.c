@@ -85,8 +85,8 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
                        const pc_put_options *options)
 {
     pc_put_options o;
-    pc__entry_desc desc = {0};
-    pc__image image = {0};
+    pc__entry_desc desc;
+    pc__image image = {0}; /* pc__cache_put adds what the entry says */
     pc_raw raw = PC_RAW_INIT;
     pc__id parent, salt;
     if (!cache || !key || !segment)
@@ -94,20 +94,17 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     PC__TRY_RETURN(read_put_options(&o, options));
     if (segment->ops->raw && segment->ops->raw(segment->owner, segment->payload, &raw) >= 0)
         image.relative = raw.relative;
-    desc.key = image.key = to_id(key);
+    image.lossy = segment->lossy;
+    desc = (pc__entry_desc){
+        .key = to_id(key), .cost = o.cost_seconds, .ttl = o.ttl_seconds, .priority = o.priority};
     if (o.parent) {
-        image.parent = parent = to_id(o.parent);
-        image.has_parent = 1;
+        parent = to_id(o.parent);
         desc.parent = &parent;
     }
-    image.salt = salt = o.salt ? pc__salt_digest(o.salt, o.salt_size) : cache->salt_id;
-    desc.salt = &salt;
-    desc.cost = image.cost = o.cost_seconds;
-    desc.ttl = image.ttl = o.ttl_seconds;
-    desc.priority = image.priority = o.priority;
-    image.lossy = segment->lossy;
-    image.tokens = segment->tokens;
-    image.token_ids = segment->token_ids;
+    if (o.salt) {
+        salt = pc__salt_digest(o.salt, o.salt_size);
+        desc.salt = &salt;
+    }
     return pc__cache_put(cache, &desc, segment->ops->describe ? &image : NULL, segment, NULL, NULL);
 }
 

@@ -16,7 +16,7 @@ void pc__chat_free(pc__chat *chat, const pc_allocator *mem)
     if (!chat)
         return;
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)
-        pc__free(mem, chat->piece[i]);
+        pc__free(mem, (void *)(uintptr_t)chat->pieces.list[i]);
     pc__free(mem, chat->name);
     pc__free(mem, chat->unknown);
     pc__free(mem, chat->no_system);
@@ -37,16 +37,11 @@ static size_t list_size(const char *const *list, size_t most)
 
 static pc_status copy_pieces(pc__chat *chat, const pc_allocator *mem, const pc__chat_template *form)
 {
-    const char *from[PC__CHAT_PIECES], **pieces = (const char **)&chat->pieces;
-    memcpy(from, &form->pieces, sizeof from);
-    chat->name = pc__strndup(mem, form->name, strcspn(form->name, " "));
-    if (!chat->name)
+    if (!(chat->name = pc__strndup(mem, form->name, strcspn(form->name, " "))))
         return PC_ERR_NOMEM;
-    for (size_t i = 0; i < PC__CHAT_PIECES; i++) {
-        if (!(chat->piece[i] = pc__strdup(mem, from[i])))
+    for (size_t i = 0; i < PC__CHAT_PIECES; i++)
+        if (!(chat->pieces.list[i] = pc__strdup(mem, form->pieces.list[i])))
             return PC_ERR_NOMEM;
-        pieces[i] = chat->piece[i];
-    }
     chat->system_joins_user = form->system_joins_user;
     return PC_OK;
 }
@@ -133,14 +128,13 @@ static pc_status from_json(pc__chat **out, const pc_allocator *mem, const pc__to
                            const json_t *root, const char *path)
 {
     pc__chat_template form = {.name = json_string_value(json_object_get(root, "name"))};
-    const char **piece = (const char **)&form.pieces;
     pc_status status = check_keys(root, path);
     if (!form.name)
         form.name = path;
     form.system_joins_user = json_is_true(json_object_get(root, "system_joins_user"));
     for (size_t i = 0; i < PC__CHAT_PIECES; i++) {
-        const json_t *value = json_object_get(root, keys[i]);
-        piece[i] = value ? json_string_value(value) : "";
+        const char *text = json_string_value(json_object_get(root, keys[i]));
+        form.pieces.list[i] = text ? text : "";
     }
     if (status < 0 || (status = string_list(root, "stop_strings", path, form.stop_strings)) < 0
         || (status = string_list(root, "stop_tokens", path, form.stop_tokens)) < 0)
@@ -156,10 +150,9 @@ static pc_status load_json(pc__chat **out, const pc_allocator *mem, const pc__to
                            const char *path)
 {
     json_t *root;
-    pc_status status;
     PC__TRY_RETURN(pc__json_file(&root, mem, path, 1 << 20, 0));
-    status = json_is_object(root) ? from_json(out, mem, tokenizer, root, path)
-                                  : pc__fail(PC_ERR_FORMAT, "%s: not an object", path);
+    pc_status status = json_is_object(root) ? from_json(out, mem, tokenizer, root, path)
+                                            : pc__fail(PC_ERR_FORMAT, "%s: not an object", path);
     json_decref(root);
     return status;
 }
@@ -276,11 +269,10 @@ pc_status pc__chat_detect(pc__chat **out, const pc_allocator *mem, const pc__tok
 {
     const char *jinja = tokenizer ? pc__tokenizer_chat_template(tokenizer) : NULL;
     char why[112] = "", text[224];
-    pc_status status;
     *out = NULL;
     if (!jinja)
         return make_unknown(out, mem, tokenizer, "the model has no chat template");
-    status = pc__chat_from_jinja(out, mem, tokenizer, jinja, why, sizeof why);
+    pc_status status = pc__chat_from_jinja(out, mem, tokenizer, jinja, why, sizeof why);
     if (status != PC_MISS)
         return status;
     snprintf(text, sizeof text, "the model's own chat template (\"%.*s%s\") is not known: %s",

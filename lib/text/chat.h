@@ -9,21 +9,23 @@
 
 /* Special tokens in these texts ("<|im_start|>", "<s>") become tokens; in documents they stay text.
  */
-typedef struct pc__chat_pieces {
-    const char *system_open, *system_close;
-    /* the beginning without a system prompt, also for <system/> and an empty element */
-    const char *system_empty;
-    const char *user_open, *user_close;
-    /* opens an answer that is to be generated; not used before a given answer */
-    const char *generation;
-    const char *assistant_open, *assistant_close;
+enum { PC__CHAT_PIECES = 8 };
+typedef union pc__chat_pieces {
+    struct {
+        const char *system_open, *system_close;
+        /* the beginning without a system prompt, also for <system/> and an empty element */
+        const char *system_empty;
+        const char *user_open, *user_close;
+        /* opens an answer that is to be generated; not used before a given answer */
+        const char *generation;
+        const char *assistant_open, *assistant_close;
+    };
+    const char *list[PC__CHAT_PIECES]; /* the same */
 } pc__chat_pieces;
-enum { PC__CHAT_PIECES = sizeof(pc__chat_pieces) / sizeof(const char *) };
 
 typedef struct pc__chat {
     char *name;
-    char *piece[PC__CHAT_PIECES]; /* owned; `pieces` points to them */
-    pc__chat_pieces pieces;
+    pc__chat_pieces pieces; /* owned */
     /* the first user turn follows the system prompt without user_open */
     int system_joins_user;
     /* why there are no pieces (then all are empty), and why no system prompt; NULL: there are */

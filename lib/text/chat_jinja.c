@@ -54,9 +54,8 @@ static pc_status render(template_reading *r, pc__bytes *out, const pc__jinja_mes
                         size_t count, int generate)
 {
     const pc__jinja_input input = {messages, count, r->bos, r->eos, generate};
-    pc_status status;
     out->size = 0;
-    status = pc__jinja_render(out, r->jinja, &input);
+    pc_status status = pc__jinja_render(out, r->jinja, &input);
     if (status >= 0)
         status = pc__bytes_add(out, "", 0);
     if (status >= 0 || status == PC_ERR_NOMEM)
@@ -158,20 +157,20 @@ static pc_status read_beginning(template_reading *r, pc__text *before, pc__text 
 static pc_status read_turns(template_reading *r, pc__text before, pc__text after)
 {
     pc_status status = render(r, &r->text[TURNS], &conversation[1], 3, 1);
-    pc__text rest, first, answer, next, closing, open;
     size_t n;
     if (status != PC_OK
         || (status = render(r, &r->text[ANSWERED], &conversation[1], 2, 0)) != PC_OK)
         return status;
-    rest = range_of(&r->text[TURNS]);
-    first = split_at(&rest, U1);
-    answer = split_at(&rest, A1);
-    next = split_at(&rest, U2);
-    closing = range_of(&r->text[ANSWERED]);
+    pc__text rest = range_of(&r->text[TURNS]);
+    pc__text first = split_at(&rest, U1);
+    pc__text answer = split_at(&rest, A1);
+    pc__text next = split_at(&rest, U2);
+    pc__text closing = range_of(&r->text[ANSWERED]);
     if (!first.data || !answer.data || !next.data || !split_at(&closing, A1).data
         || !pc__text_equals(first, before) || !pc__text_equals(rest, after))
         return not_known(r, "a turn is not the same at every place");
-    open = pc__text_begins(next, closing) ? after_first(next, closing.size) : (pc__text){NULL, 0};
+    pc__text open = pc__text_begins(next, closing) ? after_first(next, closing.size)
+                                                   : (pc__text){NULL, 0};
     if (!open.data || !open.size || !pc__text_ends(before, open)) {
         n = common_end(next, before);
         open = after_first(next, next.size - n);
@@ -311,11 +310,8 @@ static pc_status find_stops(const template_reading *r, pc__chat_template *form, 
 
 static int is_family(const pc__chat_template *form, const pc__chat_template *family)
 {
-    const char *mine[PC__CHAT_PIECES], *theirs[PC__CHAT_PIECES];
-    memcpy(mine, &form->pieces, sizeof mine);
-    memcpy(theirs, &family->pieces, sizeof theirs);
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)
-        if (strcmp(mine[i], theirs[i]))
+        if (strcmp(form->pieces.list[i], family->pieces.list[i]))
             return 0;
     return form->system_joins_user == family->system_joins_user;
 }
@@ -324,16 +320,13 @@ static int is_family(const pc__chat_template *form, const pc__chat_template *fam
 static pc_status make_template(template_reading *r, pc__chat **out)
 {
     pc__chat_template form = {.name = "own", .system_joins_user = r->joins};
-    const char *pieces[PC__CHAT_PIECES];
     char *stop = NULL;
-    pc_status status;
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)
-        pieces[i] = r->piece[i].data ? r->piece[i].data : "";
-    memcpy(&form.pieces, pieces, sizeof pieces);
+        form.pieces.list[i] = r->piece[i].data ? r->piece[i].data : "";
     for (size_t i = 1; i < pc__chat_family_count; i++)
         if (is_family(&form, &pc__chat_families[i]))
             return pc__chat_new(out, r->mem, r->tokenizer, &pc__chat_families[i]);
-    status = find_stops(r, &form, &stop);
+    pc_status status = find_stops(r, &form, &stop);
     if (status >= 0)
         status = pc__chat_new(out, r->mem, r->tokenizer, &form);
     pc__free(r->mem, stop);

@@ -189,9 +189,8 @@ static size_t run_if(pc__jinja *j, size_t i)
         size_t next = next_branch(j, i);
         int chosen = !done;
         if (!done && word != PC__JW_ELSE) {
-            pc__jvalue condition;
             read_from(j, i);
-            condition = full_expression(j);
+            pc__jvalue condition = full_expression(j);
             chosen = pc__j_truth(&condition);
         }
         if (chosen && j->status >= 0)
@@ -259,11 +258,10 @@ static pc__jvalue filter_items(pc__jinja *j, const for_target *t, pc__jvalue all
     pc__jvalue some = pc__j_list(j, PC__J_LIST);
     for (size_t i = 0; all.list && i < all.list->count && pc__j_step(j); i++) {
         size_t frame = j->frame, count = j->variable_count;
-        pc__jvalue passes;
         j->frame = count;
         bind_target(j, t, &all.list->items[i].value);
         j->at = from;
-        passes = pc__j_expression(j);
+        pc__jvalue passes = pc__j_expression(j);
         after = j->at;
         if (pc__j_truth(&passes))
             pc__j_add(j, some, all.list->items[i].value);
@@ -300,7 +298,6 @@ static pc__jvalue loop_map(pc__jinja *j, const pc__jvalue *all, size_t i)
 static size_t run_for(pc__jinja *j, size_t i)
 {
     for_target t;
-    pc__jvalue all;
     size_t body = next_branch(j, i), end = body;
     if (word_at(j, body) == PC__JW_ELSE)
         end = next_branch(j, body);
@@ -308,7 +305,7 @@ static size_t run_for(pc__jinja *j, size_t i)
     read_from(j, i);
     read_target(j, &t);
     pc__j_expect(j, "in");
-    all = loop_items(j, pc__j_or(j));
+    pc__jvalue all = loop_items(j, pc__j_or(j));
     if (pc__j_accept_word(j, "if"))
         all = filter_items(j, &t, all);
     pc__j_expect_end(j);
@@ -357,11 +354,10 @@ static void run_set(pc__jinja *j, size_t i)
 static pc__jvalue capture_output(pc__jinja *j, size_t from, size_t to)
 {
     pc__bytes own = {.mem = j->mem}, *before = j->out;
-    pc__jvalue text;
     j->out = &own;
     run_segments(j, from, to);
     j->out = before;
-    text = pc__j_copy(j, (pc__text){own.data, own.size});
+    pc__jvalue text = pc__j_copy(j, (pc__text){own.data, own.size});
     pc__bytes_free(&own);
     return text;
 }

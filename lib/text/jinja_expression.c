@@ -2,11 +2,6 @@
  * the tightest to the loosest. */
 #include "text/jinja_internal.h"
 
-static int is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
 static int is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -31,7 +26,7 @@ int pc__j_accept(pc__jinja *j, const char *mark)
 static size_t word_size(const char *at, const char *end)
 {
     const char *p = at;
-    while (p < end && (is_letter(*p) || (p > at && is_digit(*p))))
+    while (p < end && (pc__is_letter(*p) || (p > at && is_digit(*p))))
         p++;
     return (size_t)(p - at);
 }
@@ -149,15 +144,14 @@ static pc__jvalue items(pc__jinja *j, pc__jkind kind, const char *close)
 /* A value in parentheses, or a tuple. */
 static pc__jvalue read_parentheses(pc__jinja *j)
 {
-    pc__jvalue value, list;
     if (pc__j_accept(j, ")"))
         return pc__j_list(j, PC__J_LIST);
-    value = pc__j_expression(j);
+    pc__jvalue value = pc__j_expression(j);
     if (!pc__j_accept(j, ",")) {
         pc__j_expect(j, ")");
         return value;
     }
-    list = items(j, PC__J_LIST, ")");
+    pc__jvalue list = items(j, PC__J_LIST, ")");
     if (list.list) { /* the first one belongs in front */
         pc__j_add(j, list, value);
         for (size_t i = list.list->count; i-- > 1 && j->status >= 0;) {
@@ -505,10 +499,9 @@ static pc__jvalue read_comparison(pc__jinja *j)
 static pc__jvalue read_negation(pc__jinja *j)
 {
     int negated = 0;
-    pc__jvalue value;
     while (pc__j_step(j) && pc__j_accept_word(j, "not"))
         negated++;
-    value = read_comparison(j);
+    pc__jvalue value = read_comparison(j);
     return negated ? pc__j_bool(pc__j_truth(&value) == (negated % 2 == 0)) : value;
 }
 
@@ -569,14 +562,13 @@ static pc__jvalue read_conditional(pc__jinja *j)
 {
     const char *first = j->at, *after;
     pc__jvalue value = {0}, condition;
-    int truth;
     j->skip++;
     pc__j_or(j);
     j->skip--;
     if (!pc__j_accept_word(j, "if"))
         pc__j_expect(j, "if");
     condition = pc__j_or(j);
-    truth = pc__j_truth(&condition);
+    int truth = pc__j_truth(&condition);
     after = j->at;
     if (truth && j->status >= 0) {
         j->at = first;
@@ -584,9 +576,8 @@ static pc__jvalue read_conditional(pc__jinja *j)
         j->at = j->status >= 0 ? after : j->end;
     }
     if (pc__j_accept_word(j, "else")) {
-        pc__jvalue other;
         j->skip += truth;
-        other = pc__j_expression(j);
+        pc__jvalue other = pc__j_expression(j);
         j->skip -= truth;
         value = truth ? value : other;
     }

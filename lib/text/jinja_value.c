@@ -48,8 +48,7 @@ void *pc__j_alloc(pc__jinja *j, size_t size)
     }
     if (!block || block->size - block->used < need) {
         size_t room = need > BLOCK ? need : BLOCK;
-        block = pc__calloc(j->mem, 1, sizeof *block + room);
-        if (!block) {
+        if (!(block = pc__calloc(j->mem, 1, sizeof *block + room))) {
             j->status = PC_ERR_NOMEM;
             j->at = j->end;
             return NULL;

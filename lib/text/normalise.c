@@ -37,22 +37,21 @@ void pc__steps_free(pc__steps *s)
     pc__free(&mem, s);
 }
 
-/* Adds a zeroed step; its kind and option become part of the id. NULL: *status is the error. */
-static pc__step *add_step(pc__steps *s, pc__step_kind kind, int option, pc_status *status)
+/* Adds a zeroed step; its kind and option become part of the id. */
+static pc_status add_step(pc__steps *s, pc__step_kind kind, int option, pc__step **out)
 {
     pc__digest digest;
-    *status = s->count == MOST_STEPS ? pc__fail(PC_ERR_UNSUPPORTED,
-                                                "the normalizer has more than %d steps", MOST_STEPS)
-                                     : pc__grow(&s->mem, (void **)&s->list, &s->capacity,
-                                                s->count + 1, sizeof *s->list);
-    if (*status < 0)
-        return NULL;
+    if (s->count == MOST_STEPS)
+        return pc__fail(PC_ERR_UNSUPPORTED, "the normalizer has more than %d steps", MOST_STEPS);
+    PC__TRY_RETURN(
+        pc__grow(&s->mem, (void **)&s->list, &s->capacity, s->count + 1, sizeof *s->list));
     pc__digest_start(&digest, "step/1");
     pc__digest_bytes(&digest, s->id.bytes, sizeof s->id.bytes);
     pc__digest_i32(&digest, (const int32_t[]){(int32_t)kind, option}, 2);
     s->id = pc__digest_end(&digest);
-    s->list[s->count] = (pc__step){.kind = kind, .option = option};
-    return &s->list[s->count++];
+    *out = &s->list[s->count++];
+    **out = (pc__step){.kind = kind, .option = option};
+    return PC_OK;
 }
 
 static void add_to_id(pc__steps *s, const void *bytes, size_t size)
@@ -66,18 +65,15 @@ static void add_to_id(pc__steps *s, const void *bytes, size_t size)
 
 pc_status pc__steps_add(pc__steps *s, pc__step_kind kind, int option)
 {
-    pc_status status;
-    (void)add_step(s, kind, option, &status);
-    return status;
+    pc__step *step;
+    return add_step(s, kind, option, &step);
 }
 
 pc_status pc__steps_add_map(pc__steps *s, pc__step_kind kind, const void *bytes, size_t size,
                             const char *where)
 {
-    pc_status status;
-    pc__step *step = add_step(s, kind, 0, &status);
-    if (!step)
-        return status;
+    pc__step *step;
+    PC__TRY_RETURN(add_step(s, kind, 0, &step));
     add_to_id(s, bytes, size);
     return pc__charsmap_new(&step->map, &s->mem, bytes, size, where);
 }
@@ -85,10 +81,8 @@ pc_status pc__steps_add_map(pc__steps *s, pc__step_kind kind, const void *bytes,
 pc_status pc__steps_add_texts(pc__steps *s, pc__step_kind kind, pc__text from, pc__text to,
                               const char *where)
 {
-    pc_status status;
-    pc__step *step = add_step(s, kind, 0, &status);
-    if (!step)
-        return status;
+    pc__step *step;
+    PC__TRY_RETURN(add_step(s, kind, 0, &step));
     step->from = pc__strndup(&s->mem, from.data, from.size);
     step->to = pc__strndup(&s->mem, to.data, to.size);
     if (!step->from || !step->to)
@@ -179,7 +173,6 @@ pc_status pc__normal_form(int option, const char *text, size_t size, pc__bytes *
     utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size,
                                             NULL, 0, options);
     utf8proc_int32_t *code_points;
-    pc_status status;
     if (n < 0 || !size)
         return pc__bytes_add(out, text, size);
     if (!(code_points = pc__alloc(out->mem, ((size_t)n + 1) * sizeof *code_points)))
@@ -187,7 +180,7 @@ pc_status pc__normal_form(int option, const char *text, size_t size, pc__bytes *
     utf8proc_decompose((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, code_points, n,
                        options);
     n = utf8proc_reencode(code_points, n, options);
-    status = pc__bytes_add(out, code_points, (size_t)n);
+    pc_status status = pc__bytes_add(out, code_points, (size_t)n);
     pc__free(out->mem, code_points);
     return status;
 }
@@ -312,22 +305,19 @@ static pc_status replace_matches(const pc__step *step, pcre2_match_context *limi
                                  pcre2_match_data *match, const char *text, size_t size,
                                  size_t most, pc__bytes *out)
 {
-    pc_status status = PC_OK;
     size_t at = 0;
-    while (at < size && status >= 0) {
+    while (at < size) {
         size_t from, to;
-        status = pc__expression_match(step->expression, limits, match, text, size, at, "normalizer",
-                                      &from, &to);
+        pc_status status;
+        PC__TRY_RETURN(status = pc__expression_match(step->expression, limits, match, text, size,
+                                                     at, "normalizer", &from, &to));
         if (status == PC_MISS)
             break;
-        if (status >= 0)
-            status = pc__bytes_add(out, text + at, from - at);
-        if (status >= 0)
-            status = add_limited(out, step->to, step->to_size, most);
-        if (status >= 0)
-            at = to;
+        PC__TRY_RETURN(pc__bytes_add(out, text + at, from - at));
+        PC__TRY_RETURN(add_limited(out, step->to, step->to_size, most));
+        at = to;
     }
-    return status < 0 ? status : pc__bytes_add(out, text + at, size - at);
+    return pc__bytes_add(out, text + at, size - at);
 }
 
 static pc_status expression(const pc__steps *s, const pc__step *step, const char *text, size_t size,
@@ -380,10 +370,9 @@ pc_status pc__steps_run(const pc__steps *s, const char *text, size_t size, pc__b
 {
     pc__bytes other = {.mem = out->mem};
     size_t most = size * MOST_GROWTH + MOST_EXTRA;
-    pc_status status;
     out->size = 0;
-    status = s->count ? run_step(s, &s->list[0], text, size, most, out)
-                      : pc__bytes_add(out, text, size);
+    pc_status status = s->count ? run_step(s, &s->list[0], text, size, most, out)
+                                : pc__bytes_add(out, text, size);
     for (size_t i = 1; i < s->count && status >= 0; i++) {
         pc__bytes before = *out;
         *out = other;

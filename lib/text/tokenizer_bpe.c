@@ -173,7 +173,6 @@ static pc_status encode_word(void *user, const char *text, size_t size)
     const pc__tokenizer *t = w->t;
     int32_t id = t->rules.ignore_merges ? pc__string_map_get(&t->pieces, text, size) : -1;
     size_t count = size;
-    pc_status status;
     if (id >= 0)
         return pc__ids_add(w->out, id);
     PC__TRY_RETURN(reserve_word(w, size));
@@ -182,7 +181,7 @@ static pc_status encode_word(void *user, const char *text, size_t size)
         w->ids[i] = t->byte_token[(unsigned char)text[i]];
     }
     w->starts[size] = (uint32_t)size;
-    status = pc__bpe_merge(t, text, w->starts, w->ids, &count);
+    pc_status status = pc__bpe_merge(t, text, w->starts, w->ids, &count);
     for (size_t i = 0; i < count && status >= 0; i++)
         if (w->ids[i] >= 0 || t->ids.unk >= 0)
             status = pc__ids_add(w->out, w->ids[i] >= 0 ? w->ids[i] : t->ids.unk);

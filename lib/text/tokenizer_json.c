@@ -304,10 +304,11 @@ static const char *template_in(const json_t *config)
 {
     json_t *value = json_object_get(config, "chat_template"), *item;
     size_t i;
-    json_array_foreach(
-        value, i,
-        item) if (!strcmp(string_of(item, "name"),
-                          "default")) return json_string_value(json_object_get(item, "template"));
+    json_array_foreach(value, i, item)
+    {
+        if (!strcmp(string_of(item, "name"), "default"))
+            return json_string_value(json_object_get(item, "template"));
+    }
     return json_string_value(value);
 }
 

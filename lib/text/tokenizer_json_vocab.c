@@ -47,8 +47,7 @@ static pc_status place_pieces(pc__json_reading *r, const json_t *model, int byte
 {
     json_t *vocab = json_object_get(model, "vocab"), *pair, *unk = json_object_get(model, "unk_id");
     size_t i;
-    r->scores = pc__calloc(r->mem, r->vocab.count, sizeof *r->scores);
-    if (!r->scores)
+    if (!(r->scores = pc__calloc(r->mem, r->vocab.count, sizeof *r->scores)))
         return PC_ERR_NOMEM;
     json_array_foreach(vocab, i, pair)
     {
@@ -89,15 +88,13 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
     json_t *vocab = json_object_get(model, "vocab"),
            *added = json_object_get(r->root, "added_tokens"), *value;
     size_t i;
-    pc_status status;
     int bytes = json_is_true(json_object_get(model, "byte_fallback"));
     if (unigram ? !json_is_array(vocab) : !json_is_object(vocab))
         return pc__fail(PC_ERR_FORMAT, "%s: model.vocab is not %s", r->where,
                         unigram ? "a list" : "an object");
     if (added && !json_is_array(added))
         return pc__fail(PC_ERR_FORMAT, "%s: added_tokens is not a list", r->where);
-    r->vocab.count = id_range(vocab, added);
-    if (!r->vocab.count)
+    if (!(r->vocab.count = id_range(vocab, added)))
         return pc__fail(PC_ERR_FORMAT,
                         "%s: model.vocab: there are no tokens, or an id is far beyond their number",
                         r->where);
@@ -117,11 +114,9 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
         if (!json_is_integer(id) || !json_string_length(content))
             return pc__fail(PC_ERR_FORMAT, "%s: added token %zu has no id or no content", r->where,
                             i);
-        status = place_token(r, json_integer_value(id), json_string_value(content),
-                             json_string_length(content),
-                             special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(place_token(r, json_integer_value(id), json_string_value(content),
+                                   json_string_length(content),
+                                   special ? PC__TOKEN_CONTROL : PC__TOKEN_USER));
     }
     r->vocab.tokens = r->tokens;
     r->vocab.types = r->types;

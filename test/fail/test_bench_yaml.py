@@ -20,17 +20,17 @@ except ImportError:
 
 SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
 MODEL = SOURCE + "/models/demo/demo.gguf"
-COMMON = "--shape tiny --scale 0.05 --batch 2 --ways"
+COMMON = "--shape tiny --scale 0.05 --batch 2 --methods"
 CASES = {
     "attend": "--rows 1,3 --prefix 64 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1",
     "calibrate": "--show",
     "decode": f"--model {MODEL} --batch 1,2 --prefix 1024 --suffix 16 --repeats 2",
     "memo": "--shape tiny --length 48 --batch 2 --repeats 2 --folder .",
     "mmlu": f"--subjects 1 --questions 2 {COMMON} shared,recompute",
-    "needles": "--shape tiny --questions 1,2 --document 128 --ways shared,no-attention",
+    "needles": "--shape tiny --questions 1,2 --document 128 --methods shared,no-attention",
     "samples":
     "--shape tiny --samples 1,2 --few-shot 128 --question 8 --answer 3 "
-    "--ways two-levels,no-attention",
+    "--methods two-levels,no-attention",
     "serve": f"--prefix 64 --requests 2 {COMMON} shared,no-attention",
     "store": f"--model {MODEL} --tokens 70 --segments 2 --repeats 1 --tier compressed --codec zstd",
     "trace": "--trace trace --share 1/2,1 --block-bytes 1024",

@@ -7,9 +7,9 @@
 under=bench
 model=$source/models/demo/demo.gguf
 
-# value KEY WAY: of that way's only line of JSON in ./out
+# value KEY METHOD: of that method's only line of JSON in ./out
 value() {
-    sed -n "/\"way\":\"$2\"/s/.*\"$1\":\([0-9.e+-]*\).*/\1/p" out
+    sed -n "/\"method\":\"$2\"/s/.*\"$1\":\([0-9.e+-]*\).*/\1/p" out
 }
 
 # ---- options
@@ -17,9 +17,9 @@ for command in serve mmlu needles samples; do
     expect 0 "usage: promptcache-bench $command" $command --help
     expect 2 "there is no option --nope" $command --nope
     expect 2 "exclude each other" $command --shape tiny --model "$model"
-    expect 2 "'fast' is none of those" $command --shape tiny --ways fast
-    expect 2 "--ways names per-row twice" $command --shape tiny --ways per-row,per-row
-    expect 2 "--ways names none" $command --shape tiny --ways ""
+    expect 2 "'fast' is none of those" $command --shape tiny --methods fast
+    expect 2 "--methods names per-row twice" $command --shape tiny --methods per-row,per-row
+    expect 2 "--methods names none" $command --shape tiny --methods ""
     expect 2 "from 1 to 4096" $command --shape tiny --batch 0
     expect 3 "there is no shape 'nope'" $command --shape nope
     expect 3 "/nowhere/x.svg: cannot be written" $command --shape tiny --plot /nowhere/x.svg
@@ -36,44 +36,44 @@ expect 2 "--samples: 1 to" samples --samples 0
 expect 2 "--shots: 0 to" mmlu --shots 99
 expect 3 "the model's context is 2048" serve --shape tiny --prefix 3000
 
-# ---- all at once: the same work in every way, reused where it should be
-ways=shared,per-row,copies,recompute
-expect 0 '{"workload":"serve","prefix":192.0,"way":"shared",' \
-    serve --shape tiny --prefix 192 --requests 6 --batch 4 --scale 0.05 --ways $ways \
+# ---- all at once: the same work by every method, reused where it should be
+methods=shared,per-row,copies,recompute
+expect 0 '{"workload":"serve","prefix":192.0,"method":"shared",' \
+    serve --shape tiny --prefix 192 --requests 6 --batch 4 --scale 0.05 --methods $methods \
         --json --repeats 2
 equal "four lines" "$(wc -l <out | tr -d ' ')" 4
-for way in shared per-row copies recompute; do
-    equal "$way: requests" "$(value finished $way)" 6
-    equal "$way: tokens" "$(value tokens $way)" "$(value tokens shared)"
-    equal "$way: passes" "$(value passes $way)" "$(value passes shared)"
-    equal "$way: bound" "$(value bound_s $way)" "$(value bound_s shared)"
-    equal "$way: prompts" "$(value prompt_tokens $way)" "$(value prompt_tokens shared)"
-    holds "$way: times" \
-        "$(value seconds $way) > 0 && $(value bound_s $way) > 0 && \
-         $(value prefill_s $way) < $(value seconds $way)"
+for method in shared per-row copies recompute; do
+    equal "$method: requests" "$(value finished $method)" 6
+    equal "$method: tokens" "$(value tokens $method)" "$(value tokens shared)"
+    equal "$method: passes" "$(value passes $method)" "$(value passes shared)"
+    equal "$method: bound" "$(value bound_s $method)" "$(value bound_s shared)"
+    equal "$method: prompts" "$(value prompt_tokens $method)" "$(value prompt_tokens shared)"
+    holds "$method: times" \
+        "$(value seconds $method) > 0 && $(value bound_s $method) > 0 && \
+         $(value prefill_s $method) < $(value seconds $method)"
 done
-for way in shared per-row copies; do
-    equal "$way: reused" "$(value cached_tokens $way)" $((6 * 192))
+for method in shared per-row copies; do
+    equal "$method: reused" "$(value cached_tokens $method)" $((6 * 192))
 done
 equal "recompute: reused" "$(value cached_tokens recompute)" 0
 
 # ---- what does not fit
 expect 0 "prefix 1024, copies: left out, its K and V take" serve --shape tiny --prefix 1024 \
     --requests 8 --scale 0.05 --memory 3 --compute f32
-grep -q "^1024 *shared" out || fault "the way that fits is not measured"
-grep -q "^1024 *copies" out && fault "the way that does not fit is measured"
-expect 0 "stopped at --seconds" serve --shape tiny --prefix 0 --requests 100000 --ways shared \
+grep -q "^1024 *shared" out || fault "the method that fits is not measured"
+grep -q "^1024 *copies" out && fault "the method that does not fit is measured"
+expect 0 "stopped at --seconds" serve --shape tiny --prefix 0 --requests 100000 --methods shared \
     --seconds 0.2
 
 # ---- lengths
 expect 0 "the built-in ShareGPT statistics times 1:" serve --shape tiny --prefix 0 --requests 3000 \
-    --scale 1 --ways shared --seconds 0.1
+    --scale 1 --methods shared --seconds 0.1
 lengths='prompts of \([0-9]*\) tokens, answers of \([0-9]*\)'
 holds "published means" \
     "$(sed -n "1s/.*$lengths .*/\1 > 235 \&\& \1 < 266 \&\& \2 > 216 \&\& \2 < 247/p" out)"
 printf '40,12\r\n40,12\n' >lengths.csv
 expect 0 "prompts of 20 tokens, answers of 6 on average" \
-    serve --shape tiny --prefix 64 --requests 3 --scale 0.5 --lengths lengths.csv --ways shared
+    serve --shape tiny --prefix 64 --requests 3 --scale 0.5 --lengths lengths.csv --methods shared
 for line in '40' '40,' ',12' '40,0' '-1,5' '40,12,1' '40 12' 'x,y'; do
     printf '1,2\n%s\n3,4\n' "$line" >bad.csv
     expect 3 "bad.csv:2: not a line prompt,output" serve --shape tiny --lengths bad.csv
@@ -84,7 +84,7 @@ expect 3 "No such file" serve --shape tiny --lengths missing.csv
 
 # ---- arrivals: the clock is theirs
 expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02 --rate 20 \
-    --ways shared --json
+    --methods shared --json
 holds "arrivals" \
     "$(value seconds shared) > 1 && $(value seconds shared) < 4 && \
      $(value busy_s shared) < $(value seconds shared)"
@@ -94,13 +94,15 @@ holds "latencies" \
 holds "prefix" "$(value prefix shared) == 64"
 seconds=$(value seconds shared)
 expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02 --rate 20 \
-    --ways shared --json --seed 5
+    --methods shared --json --seed 5
 holds "another seed, other arrivals" \
     "$(value seconds shared) > $seconds + 0.01 || $(value seconds shared) < $seconds - 0.01"
 expect 0 '"limit_s_per_token":1.0,"rate":1024.0,"rate_beyond":null' \
-    serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2 --limit 1 --ways shared --json
+    serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2 --limit 1 --methods shared \
+    --json
 expect 0 "beyond 1e-06 s a token at every rate tried" \
-    serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2000 --limit 1e-6 --ways shared
+    serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2000 --limit 1e-6 \
+    --methods shared
 expect 0 "copies" serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 50,100 \
     --plot rates.svg
 for part in "64: shared" "64: own copies" "milliseconds a token" "</svg>"; do
@@ -110,10 +112,10 @@ done
 # ---- needles: two levels, documents in turn
 expect 0 '"questions":5.0' needles --shape tiny --instruction 64 --document 128 --documents 2 \
     --questions 5 --question 7 --answer 3 \
-    --ways $ways --json --plot needles.svg
-for way in shared per-row copies recompute; do
-    equal "needles, $way: tokens" "$(value tokens $way)" 15
-    equal "needles, $way: prompts" "$(value prompt_tokens $way)" $((5 * (64 + 128 + 7)))
+    --methods $methods --json --plot needles.svg
+for method in shared per-row copies recompute; do
+    equal "needles, $method: tokens" "$(value tokens $method)" 15
+    equal "needles, $method: prompts" "$(value prompt_tokens $method)" $((5 * (64 + 128 + 7)))
 done
 equal "needles: reused" "$(value cached_tokens shared)" $((5 * 192))
 equal "needles: not reused" "$(value cached_tokens recompute)" 0
@@ -122,9 +124,9 @@ for part in ">shared<" ">own copies<" ">bound<"; do
 done
 awk 'BEGIN { while (i++ < 400) printf "the hotel in Lisbon is Harbor House. " }' >text.txt
 expect 0 "1 document(s) of 100 tokens" needles --model "$model" --text text.txt --document 100 \
-    --questions 2 --answer 2 --ways shared
+    --questions 2 --answer 2 --methods shared
 expect 0 "1 document(s) of 100 tokens" needles --shape tiny --tokenizer "$model" --text text.txt \
-    --document 100 --questions 2 --ways shared
+    --document 100 --questions 2 --methods shared
 expect 3 "tokens for a document, but --document is 1900" needles --model "$model" \
     --text lengths.csv --document 1900
 expect 3 "no tokenizer" needles --shape tiny --text text.txt --document 10
@@ -132,13 +134,13 @@ expect 3 "no tokenizer" needles --shape tiny --text text.txt --document 10
 # ---- samples: levels
 expect 0 '"samples":4.0' samples --shape tiny --few-shot 128 --question 65 --samples 4 \
     --questions 2 --answer 5 \
-    --ways two-levels,one-level,no-level,per-row,recompute --json
-for way in two-levels one-level no-level per-row recompute; do
-    equal "samples, $way: tokens" "$(value tokens $way)" 40
-    equal "samples, $way: prompts" "$(value prompt_tokens $way)" $((8 * 193))
+    --methods two-levels,one-level,no-level,per-row,recompute --json
+for method in two-levels one-level no-level per-row recompute; do
+    equal "samples, $method: tokens" "$(value tokens $method)" 40
+    equal "samples, $method: prompts" "$(value prompt_tokens $method)" $((8 * 193))
 done
-for way in two-levels one-level no-level per-row; do
-    equal "samples, $way: reused" "$(value cached_tokens $way)" $((8 * 192))
+for method in two-levels one-level no-level per-row; do
+    equal "samples, $method: reused" "$(value cached_tokens $method)" $((8 * 192))
 done
 cat >problems.jsonl <<'J'
 {"question": "Which \"hotel\"?\n", "answer": "Harbor House"}
@@ -146,16 +148,17 @@ cat >problems.jsonl <<'J'
 {"question": "How far?", "answer": "A mile"}
 J
 expect 0 "2 question(s)" samples --model "$model" --problems problems.jsonl --shots 1 \
-    --questions 2 --samples 2 --answer 2 --ways two-levels
+    --questions 2 --samples 2 --answer 2 --methods two-levels
 expect 3 "problems.jsonl: too few lines of JSON with question and answer" samples --model "$model" \
     --problems problems.jsonl --shots 2 --questions 2
 echo '["question", "answer"]' >problems.jsonl
 expect 3 "too few lines of JSON" samples --model "$model" --problems problems.jsonl --shots 1
 
 # ---- mmlu: examples once a subject
-expect 0 '"shots":5.0' mmlu --shape tiny --subjects 2 --questions 3 --scale 0.2 --ways $ways --json
-for way in shared per-row copies recompute; do
-    equal "mmlu, $way: tokens" "$(value tokens $way)" 6
+expect 0 '"shots":5.0' mmlu --shape tiny --subjects 2 --questions 3 --scale 0.2 \
+    --methods $methods --json
+for method in shared per-row copies recompute; do
+    equal "mmlu, $method: tokens" "$(value tokens $method)" 6
 done
 holds "mmlu: reused" \
     "$(value cached_tokens shared) > 0 && \
@@ -173,7 +176,7 @@ Where?,p,q,r,s,1
 C
 printf '\n\n' >folder/b.txt
 expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu folder --subjects 1 \
-    --questions 2 --shots 2 --ways shared
+    --questions 2 --shots 2 --methods shared
 expect 3 "a_test.csv: fewer than 2 examples and 3 questions" mmlu --model "$model" --mmlu folder \
     --subjects 1 --questions 3 --shots 2
 expect 3 "folder: 1 files *.csv, but --subjects is 2" mmlu --model "$model" --mmlu folder
@@ -181,7 +184,7 @@ expect 3 "missing: 0 files *.csv" mmlu --model "$model" --mmlu missing
 mkdir set
 mv folder set/test
 expect 0 "1 subjects of 2 questions" mmlu --model "$model" --mmlu set --subjects 1 --questions 2 \
-    --shots 2 --ways shared
+    --shots 2 --methods shared
 expect 3 "set/test: 1 files *.csv, but --subjects is 2" mmlu --model "$model" --mmlu set
 
 # ---- Ctrl-C

@@ -12,7 +12,7 @@
 #include "fuzz.h"
 #include "store/disk/disk_index.h"
 
-static pc__disk_root root = {-1, NULL, 0};
+static pc__dir root = {-1, NULL, 0};
 
 static void remove_folder(void)
 {

@@ -37,7 +37,7 @@ static void use(side *s, int times)
 }
 
 /* As pc__disk_save: reads the old index first. */
-static pc_status save(side *s, const pc__disk_root *root)
+static pc_status save(side *s, const pc__dir *root)
 {
     int64_t dates[PC__DISK_SUBS] = {0};
     pc__disk_index index;
@@ -53,7 +53,7 @@ static pc_status save(side *s, const pc__disk_root *root)
     return status;
 }
 
-static void uses_of_two(const pc__disk_root *root)
+static void uses_of_two(const pc__dir *root)
 {
     side ours = side_new(1), theirs = side_new(1);
     use(&ours, 3);
@@ -95,7 +95,7 @@ static void used_meanwhile(void)
 
 int main(void)
 {
-    pc__disk_root root;
+    pc__dir root;
     CHECK_OK(pc__disk_root_open(&root, &pc__libc_allocator, pc_test_folder(), 1));
     uses_of_two(&root);
     used_meanwhile();

@@ -132,7 +132,7 @@ static void test_taken_file(void)
 {
     const char *path = disk_fresh_folder();
     pc__tier *tier = disk_open_tier(path, 0);
-    pc__disk_root root;
+    pc__dir root;
     const pc_allocator *mem = &pc__libc_allocator;
     pc__record_name record_name = {.key = disk_key(1)};
     struct stat st;

@@ -1,5 +1,5 @@
 /* bench attend: one step of attention of a batch. All rows share a prefix and have suffixes of
- * their own. Three ways: shared (pc_attend as it is), per row (one copy of the prefix, read for
+ * their own. Three methods: shared (pc_attend as it is), per row (one copy of the prefix, read for
  * every row) and unshared (every row has its own copy, as in an engine without sharing).
  *
  * Each pass goes through more layers than any cache holds, as in a model, where other layers come
@@ -302,8 +302,8 @@ static int run_command_line(int argc, char **argv)
         {"head-dim", OPTION_NUMBER, &a.head_dim, "dimensions of a head (128)", NULL, 1, 1024},
         {"dtype", OPTION_CHOICE, &a.dtype, "number format of K and V (bf16)", "f32 bf16 f16 int8",
          0, 0},
-        {"repeats", OPTION_NUMBER, &a.repeats, "runs of each way, in turn; the median counts (9)",
-         NULL, 1, MOST_TIMES},
+        {"repeats", OPTION_NUMBER, &a.repeats,
+         "runs of each method, in turn; the median counts (9)", NULL, 1, MOST_TIMES},
         {"memory", OPTION_NUMBER, &a.memory,
          "most MiB; unshared is left out if its copies do not fit (6000)", NULL, 64, 1 << 20},
         {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},

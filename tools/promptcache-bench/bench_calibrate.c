@@ -96,7 +96,7 @@ static int run_command_line(int argc, char **argv)
 const command bench_calibrate = {
     .name = "calibrate",
     .usage = "calibrate [options]",
-    .summary = "costs of attention on this machine, kept for all programs",
+    .summary = "costs of attention on this machine, stored for all programs",
     .details = "Measures the cost of a pass of attention over K and V, by the number of query "
                "vectors that read\n"
                "them together. Stores the costs in the user's cache folder, where all programs "

@@ -1,6 +1,6 @@
 /* bench decode: one decoding step of a batch (pc_batch_step) whose sequences share a prefix.
  * Compared with the same step if every sequence has its own copy of the prefix, and with a step
- * without attention (Hydragen, section 4.1), which no way of attending can beat.
+ * without attention (Hydragen, section 4.1), which no kind of attention can beat.
  *
  * The prefix repeats one encoded stretch of tokens, each time in other memory: a long prefix needs
  * no long prefill. The bound of a step (bench_bound) counts shared K and V once. */
@@ -278,8 +278,8 @@ static int run_command_line(int argc, char **argv)
          "tokens that all sequences share, multiples of 1024 (1024,2048,4096)", NULL, 0, 0},
         {"suffix", OPTION_NUMBER, &a.suffix, "tokens of the suffix of each sequence (128)", NULL, 0,
          1 << 20},
-        {"repeats", OPTION_NUMBER, &a.repeats, "steps of each way, in turn; the median counts (5)",
-         NULL, 1, MOST_TIMES},
+        {"repeats", OPTION_NUMBER, &a.repeats,
+         "steps of each method, in turn; the median counts (5)", NULL, 1, MOST_TIMES},
         {"memory", OPTION_NUMBER, &a.memory,
          "MiB for K and V; unshared is left out if its copies do not fit (8000)", NULL, 64,
          1 << 20},
@@ -313,7 +313,7 @@ const command bench_decode = {
     .summary = "a step of a batch over a shared prefix, against copies of it",
     .details = "A step of a batch over a shared prefix, against the same step with copies of the "
                "prefix, and\n"
-               "against one without attention (no attent.): no way of attending can give more "
+               "against one without attention (no attent.): no kind of attention can give more "
                "tokens a second;\n"
                "the next column is the share of them that is reached.",
     .run = run_command_line};

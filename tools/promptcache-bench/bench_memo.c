@@ -1,7 +1,7 @@
 /* bench memo: the time that a remembered attention map saves, and the cost of looking for one.
  *
- * Prompts of random tokens, four ways in turn: everything computed without a memo; with the maps of
- * the nearest remembered prompt of the same length, however unlike it is (the time includes
+ * Prompts of random tokens, four methods in turn: everything computed without a memo; with the maps
+ * of the nearest remembered prompt of the same length, however unlike it is (the time includes
  * features, search and maps); with a memo in which nothing is similar enough; and the attention of
  * one layer, for the bound (memo_bound.h). Other prefills, in turn with a memo open and without,
  * show what a memo costs that is not used. Both costs are medians of ratios of one turn, with the
@@ -249,7 +249,7 @@ static cost cost_of(const double *with, const double *without, size_t n)
     return c;
 }
 
-/* The ways in turns, each of which begins with another way. */
+/* The methods in turns, each of which begins with another method. */
 static int measure(bench *b, const prompts *p, row *r)
 {
     double times[ARMS][MOST_TIMES];
@@ -310,15 +310,15 @@ static int one_row(bench *b, size_t l, size_t k)
 
 static void drop_long(bench *b)
 {
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < b->length_count; i++) {
         if (b->model.info.context_length > 0 && b->lengths[i] > b->model.info.context_length)
             fprintf(stderr, "length %ld: left out, the model's context is %d\n", b->lengths[i],
                     b->model.info.context_length);
         else
-            b->lengths[kept++] = b->lengths[i];
+            b->lengths[count++] = b->lengths[i];
     }
-    b->length_count = kept;
+    b->length_count = count;
 }
 
 static int run(bench *b)

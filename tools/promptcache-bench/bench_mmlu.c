@@ -226,8 +226,8 @@ static int open_subjects(void *bench_)
 }
 
 static const workload_kind kind = {.about = &bench_mmlu,
-                                   .ways = usual_ways,
-                                   .way_count = WAYS,
+                                   .methods = usual_methods,
+                                   .method_count = METHODS,
                                    .open = open_subjects,
                                    .make = make,
                                    .describe = describe};
@@ -288,5 +288,5 @@ const command bench_mmlu = {
     .summary = "short questions behind worked examples, computed once or every time",
     .details = "Short questions behind the worked examples of their subjects, one token each. "
                "Requests/s include\n"
-               "the time to prepare the examples.\n" WAYS_HELP,
+               "the time to prepare the examples.\n" METHODS_HELP,
     .run = run_command_line};

@@ -76,8 +76,8 @@ static int open_text(void *bench_)
 }
 
 static const workload_kind kind = {.about = &bench_needles,
-                                   .ways = usual_ways,
-                                   .way_count = WAYS,
+                                   .methods = usual_methods,
+                                   .method_count = METHODS,
                                    .open = open_text,
                                    .make = make,
                                    .describe = describe};
@@ -132,5 +132,5 @@ const command bench_needles = {
     .name = "needles",
     .usage = "needles [--shape NAME | --model M] [--document N] [--questions LIST] [options]",
     .summary = "many questions about long documents",
-    .details = "Short questions about long documents, over the number of questions.\n" WAYS_HELP,
+    .details = "Short questions about long documents, over the number of questions.\n" METHODS_HELP,
     .run = run_command_line};

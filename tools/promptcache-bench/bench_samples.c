@@ -1,6 +1,6 @@
 /* bench samples: many answers to each question behind few-shot examples, as in self-consistency and
  * in programming contests (Hydragen, section 4.4). All share the examples, the answers share their
- * question. The ways differ in how many of these two levels they share. */
+ * question. The methods differ in how many of these two levels they share. */
 #include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { MOST_SHOTS = 64 };
 
-static const way ways[] = {
+static const method methods[] = {
     {"two-levels", "two levels", PC_BASELINE_NONE, 0, 1},
     {"per-row", "per row", PC_BASELINE_PER_ROW, 0, 1},
     {"one-level", "one level", PC_BASELINE_COPIES, 1, 1},
@@ -118,8 +118,8 @@ static int open_problems(void *bench_)
 }
 
 static const workload_kind kind = {.about = &bench_samples,
-                                   .ways = ways,
-                                   .way_count = sizeof ways / sizeof *ways,
+                                   .methods = methods,
+                                   .method_count = sizeof methods / sizeof *methods,
                                    .open = open_problems,
                                    .make = make,
                                    .describe = describe};
@@ -180,13 +180,13 @@ const command bench_samples = {
     .details = "Many answers to each question behind few-shot examples: self-consistency (GSM8K: "
                "--shots 8\n"
                "--samples 40), programming contests (APPS: --few-shot 2400 --samples 128 --answer "
-               "512). Ways:\n"
-               "  two-levels    the library's own way: examples and questions are shared\n"
+               "512). Methods:\n"
+               "  two-levels    the library as it is: examples and questions are shared\n"
                "  one-level     the examples are shared, every answer has a copy of its question\n"
                "  no-level      every answer has copies of both\n"
                "  per-row       both are stored once, but read for every answer\n"
                "  recompute     every prompt is computed in full\n"
                "  no-attention  as two-levels, but no token after the prompt attends: the answers "
                "mean nothing,\n"
-               "                and no way of attending is faster",
+               "                and no kind of attention is faster",
     .run = run_command_line};

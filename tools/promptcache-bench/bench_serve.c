@@ -67,7 +67,7 @@ static int measure_rates(bench *b, workload *w)
     int code = EXIT_OK;
     for (size_t i = 0; i < b->rate_count && code == EXIT_OK; i++) {
         set_arrivals(w, b->rates[i], (uint64_t)b->a->common.seed);
-        code = compare_ways(&b->c, w, b->rates[i]);
+        code = compare_methods(&b->c, w, b->rates[i]);
     }
     b->c.colour++;
     return code;
@@ -79,7 +79,7 @@ static int measure(void *bench_, workload *w, size_t prefix)
     b->c.fixed = (double)prefix;
     if (b->a->limit > 0)
         return find_rates(&b->c, w, (double)prefix, b->rates[0], b->a->limit);
-    return b->rate_count ? measure_rates(b, w) : compare_ways(&b->c, w, (double)prefix);
+    return b->rate_count ? measure_rates(b, w) : compare_methods(&b->c, w, (double)prefix);
 }
 
 static int open_lengths(void *bench_)
@@ -105,8 +105,8 @@ static size_t read_rates(const char *text, double *rates)
 }
 
 static const workload_kind kind = {.about = &bench_serve,
-                                   .ways = usual_ways,
-                                   .way_count = WAYS,
+                                   .methods = usual_methods,
+                                   .method_count = METHODS,
                                    .open = open_lengths,
                                    .make = make,
                                    .describe = describe,
@@ -175,5 +175,6 @@ const command bench_serve = {
     .details =
         "Requests with the lengths of real traffic behind one system prompt: all at once; with "
         "--rate as a\n"
-        "Poisson process; with --rate and --limit, the highest rate within the limit.\n" WAYS_HELP,
+        "Poisson process; with --rate and --limit, the highest rate within the "
+        "limit.\n" METHODS_HELP,
     .run = run_command_line};

@@ -238,7 +238,7 @@ static int repeat(case_result *r, pc_cache *cache, const arguments *a, entries *
 }
 
 /* How files were loaded; NULL: not from files. */
-static const char *way(const case_result *r)
+static const char *access_of(const case_result *r)
 {
     return tiers[r->tier] != PC_TIER_DISK ? NULL : r->mapped ? "map" : "read";
 }
@@ -284,16 +284,17 @@ static void print_row(const case_result *result, const arguments *a, const store
             json_number(read / load), "best_share", json_number(best), "codec_ratio",
             bytes / stored, "compress_bytes_per_s", json_number(r.compress),
             "decompress_bytes_per_s", json_number(r.decompress), "equal", r.equal, "page_cache",
-            r.page_cache ? json_string(r.page_cache) : json_null(), "way",
-            way(&r) ? json_string(way(&r)) : json_null(), "segments", (json_int_t)s->count,
-            "tokens", (json_int_t)a->tokens));
+            r.page_cache ? json_string(r.page_cache) : json_null(), "access",
+            access_of(&r) ? json_string(access_of(&r)) : json_null(), "segments",
+            (json_int_t)s->count, "tokens", (json_int_t)a->tokens));
     else
         printf("%-6s %-5s %-5s %-5s %8.1f %8.1f %6.3f %9.0f %9s %9s %6s %6s %9.0f %9.0f %s\n",
-               tier_names[r.tier], r.page_cache ? r.page_cache : "", way(&r) ? way(&r) : "",
-               codec_names[r.codec], bytes / 1e6, stored / 1e6, bytes / stored, bytes / load / 1e6,
-               known(rate_text, 0, stored / read / 1e6), known(fresh_text, 0, stored / fresh / 1e6),
-               known(share_text, 2, read / load), known(best_text, 2, best), r.compress / 1e6,
-               r.decompress / 1e6, r.equal ? "equal" : "near");
+               tier_names[r.tier], r.page_cache ? r.page_cache : "",
+               access_of(&r) ? access_of(&r) : "", codec_names[r.codec], bytes / 1e6, stored / 1e6,
+               bytes / stored, bytes / load / 1e6, known(rate_text, 0, stored / read / 1e6),
+               known(fresh_text, 0, stored / fresh / 1e6), known(share_text, 2, read / load),
+               known(best_text, 2, best), r.compress / 1e6, r.decompress / 1e6,
+               r.equal ? "equal" : "near");
     fflush(stdout);
 }
 

@@ -142,7 +142,7 @@ static int compute(const bench *b, block *it, pc_segment **out)
     return EXIT_OK;
 }
 
-/* Looks up one block, or computes and puts it. The request keeps the reference. */
+/* Looks up one block, or computes and puts it. The request holds the reference. */
 static int use_block(const bench *b, pc_cache *cache, row *r, size_t request, size_t at,
                      pc_segment **out)
 {
@@ -368,7 +368,7 @@ static int run_command_line(int argc, char **argv)
 const command bench_trace = {
     .name = "trace",
     .usage = "trace --trace FILE [options]",
-    .summary = "how many blocks of real traffic the store keeps, by its size",
+    .summary = "how many blocks of real traffic the store holds, by its size",
     .details = "Replays requests against stores of several sizes, given as shares of the memory of "
                "all blocks.\n"
                "Prints the share of blocks found, beside that of a store that evicts the least "

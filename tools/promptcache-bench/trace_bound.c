@@ -91,8 +91,8 @@ int trace_lru(const trace *t, size_t room, trace_result *out)
 
 typedef struct future {
     size_t *next; /* [all] of the block at each place: the place of its next use; SIZE_MAX: none */
-    size_t *kept; /* [block_count] next use of a stored block; 0: not stored */
-    size_t *latest; /* [count] heap of next uses, the latest on top; used ones are not removed */
+    size_t *next_use; /* [block_count] next use of a stored block; 0: not stored */
+    size_t *latest;   /* [count] heap of next uses, the latest on top; used ones are not removed */
     size_t count;
 } future;
 
@@ -123,13 +123,13 @@ static void look_ahead(const trace *t, future *f)
 {
     size_t all = t->first[t->request_count];
     for (size_t b = 0; b < t->block_count; b++)
-        f->kept[b] = SIZE_MAX;
+        f->next_use[b] = SIZE_MAX;
     for (size_t i = all; i-- > 0;) {
-        f->next[i] = f->kept[t->blocks[i]];
-        f->kept[t->blocks[i]] = i;
+        f->next[i] = f->next_use[t->blocks[i]];
+        f->next_use[t->blocks[i]] = i;
     }
     for (size_t b = 0; b < t->block_count; b++)
-        f->kept[b] = 0;
+        f->next_use[b] = 0;
 }
 
 /* A use is a place in the trace and so names its block. Places behind the current one are up to
@@ -140,20 +140,20 @@ static void replay_best(const trace *t, size_t room, future *f, trace_result *ou
     for (size_t r = 0; r < t->request_count; r++)
         for (size_t i = t->first[r]; i < t->first[r + 1]; i++) {
             uint32_t block = t->blocks[i];
-            if (f->kept[block]) {
+            if (f->next_use[block]) {
                 count_hit(t, r, i, out);
-                f->kept[block] = 0;
+                f->next_use[block] = 0;
                 used--;
             }
             if (f->next[i] == SIZE_MAX)
                 continue;
-            f->kept[block] = f->next[i];
+            f->next_use[block] = f->next[i];
             heap_push(f, f->next[i]);
             for (used++; used > room;) {
                 size_t use = heap_pop(f);
                 uint32_t victim = t->blocks[use];
-                used -= f->kept[victim] == use;
-                f->kept[victim] = f->kept[victim] == use ? 0 : f->kept[victim];
+                used -= f->next_use[victim] == use;
+                f->next_use[victim] = f->next_use[victim] == use ? 0 : f->next_use[victim];
             }
         }
 }
@@ -161,16 +161,16 @@ static void replay_best(const trace *t, size_t room, future *f, trace_result *ou
 int trace_best(const trace *t, size_t room, trace_result *out)
 {
     size_t all = t->first[t->request_count];
-    future f = {malloc(all * sizeof *f.next), malloc(t->block_count * sizeof *f.kept),
+    future f = {malloc(all * sizeof *f.next), malloc(t->block_count * sizeof *f.next_use),
                 malloc(all * sizeof *f.latest), 0};
-    int ok = f.next && f.kept && f.latest;
+    int ok = f.next && f.next_use && f.latest;
     *out = (trace_result){0};
     if (ok && room) {
         look_ahead(t, &f);
         replay_best(t, room, &f, out);
     }
     free(f.next);
-    free(f.kept);
+    free(f.next_use);
     free(f.latest);
     return ok ? EXIT_OK : plain_error("out of memory");
 }

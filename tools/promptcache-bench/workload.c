@@ -1,4 +1,4 @@
-/* The usual ways, and the requests of a workload: pieces, tokens, arrivals. */
+/* The usual methods, and the requests of a workload: pieces, tokens, arrivals. */
 #include "workload.h"
 
 #include <promptcache/bench.h>
@@ -6,12 +6,12 @@
 
 #include "draw.h"
 
-const way usual_ways[WAYS] = {
-    [WAY_SHARED] = {"shared", "shared", PC_BASELINE_NONE, 0, 1},
-    [WAY_PER_ROW] = {"per-row", "per row", PC_BASELINE_PER_ROW, 0, 1},
-    [WAY_COPIES] = {"copies", "own copies", PC_BASELINE_COPIES, 0, 1},
-    [WAY_RECOMPUTE] = {"recompute", "computed again", PC_BASELINE_PREFILL, 0, 0},
-    [WAY_NO_ATTENTION] = {"no-attention", "no attention", PC_BASELINE_NO_ATTENTION, 0, 1},
+const method usual_methods[METHODS] = {
+    [METHOD_SHARED] = {"shared", "shared", PC_BASELINE_NONE, 0, 1},
+    [METHOD_PER_ROW] = {"per-row", "per row", PC_BASELINE_PER_ROW, 0, 1},
+    [METHOD_COPIES] = {"copies", "own copies", PC_BASELINE_COPIES, 0, 1},
+    [METHOD_RECOMPUTE] = {"recompute", "computed again", PC_BASELINE_PREFILL, 0, 0},
+    [METHOD_NO_ATTENTION] = {"no-attention", "no attention", PC_BASELINE_NO_ATTENTION, 0, 1},
 };
 
 int workload_new(workload *w, size_t pieces, size_t requests, size_t batch)

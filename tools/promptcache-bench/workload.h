@@ -1,11 +1,11 @@
 /* Workloads: requests that share the beginnings of their prompts, served through pc_batch in
- * several ways of sharing. `bench serve`, `needles`, `samples` and `mmlu` make the requests;
+ * several methods of sharing. `bench serve`, `needles`, `samples` and `mmlu` make the requests;
  * run_workloads does everything else.
  *
  * A prompt is a chain of pieces that other requests have too (a system prompt, then a question that
  * many samples answer), and tokens of its own. The states of the pieces are in the cache before the
  * clock starts; whole blocks of 64 tokens are reused. The lengths of the answers are given, so that
- * every way does the same work: no token that the model chooses ends an answer.
+ * every method does the same work: no token that the model chooses ends an answer.
  *
  * The clock is that of the requests. It jumps to the next arrival while nothing is to be done, so
  * that arrivals cost no waiting. */
@@ -15,7 +15,7 @@
 #include "bench_model.h"
 #include "plot.h"
 
-enum { WORKLOAD_LEVELS = 2, MOST_WAYS = 6, MOST_REPEATS = 99, MOST_XS = 16 };
+enum { WORKLOAD_LEVELS = 2, MOST_METHODS = 6, MOST_REPEATS = 99, MOST_XS = 16 };
 
 /* -------------------------------------------------------------- workload.c */
 
@@ -59,25 +59,32 @@ void set_arrivals(workload *w, double rate, uint64_t seed);
 /* ---------------------------------------------------------- workload_run.c */
 
 /* How the batch holds what its sequences share. */
-typedef struct way {
+typedef struct method {
     const char *name, *label; /* label: in pictures */
     uint32_t baseline;        /* PC_BASELINE_… */
     size_t levels;            /* PC_BASELINE_COPIES: how many of the first pieces are shared */
     int cached;               /* 0: everything is computed for every request */
-} way;
+} method;
 
 /* clang-format off */
-#define WAYS_HELP \
-    "Ways:\n" \
-    "  shared        the library's own way\n" \
+#define METHODS_HELP \
+    "Methods:\n" \
+    "  shared        the library as it is\n" \
     "  per-row       the shared states are stored once; every sequence reads them for itself\n" \
     "  copies        every sequence has its own copy\n" \
     "  recompute     every prompt is computed in full\n" \
     "  no-attention  as shared; no token after the prompt attends: answers mean nothing,\n" \
-    "                and no way of attending is faster"
+    "                and no kind of attention is faster"
 /* clang-format on */
-enum { WAY_SHARED, WAY_PER_ROW, WAY_COPIES, WAY_RECOMPUTE, WAY_NO_ATTENTION, WAYS };
-extern const way usual_ways[WAYS];
+enum {
+    METHOD_SHARED,
+    METHOD_PER_ROW,
+    METHOD_COPIES,
+    METHOD_RECOMPUTE,
+    METHOD_NO_ATTENTION,
+    METHODS
+};
+extern const method usual_methods[METHODS];
 
 typedef struct run_result {
     double seconds; /* by the clock */
@@ -94,7 +101,7 @@ typedef struct run_result {
 typedef struct run_args {
     const bench_model *model;
     pc_cache *cache;
-    const way *how;
+    const method *how;
     double most_seconds;
     uint64_t number; /* of the run: makes the prompts' own tokens new to the cache */
 } run_args;
@@ -103,33 +110,33 @@ typedef struct run_args {
 int workload_prepare(workload *w, const bench_model *b, pc_cache *cache, double *seconds);
 int workload_run(workload *w, const run_args *args, run_result *out);
 /* The most bytes of K and V at one time. */
-double workload_bytes(workload *w, const bench_model *b, const way *how);
+double workload_bytes(workload *w, const bench_model *b, const method *how);
 
 /* ------------------------------------------------------ workload_compare.c */
 
 typedef struct workload_options {
     bench_model_options model;
-    const char *ways, *picture;
+    const char *methods, *picture;
     long batch, repeats, memory, seed;
     double seconds;
     int json;
 } workload_options;
-/* at_a_time, the_ways: the defaults as text */
+/* at_a_time, the_methods: the defaults as text */
 /* clang-format off */
-#define WORKLOAD_ROWS(o, at_a_time, the_ways) \
+#define WORKLOAD_ROWS(o, at_a_time, the_methods) \
     BENCH_MODEL_ROWS((o).model), \
     {"batch", OPTION_NUMBER, &(o).batch, "sequences at a time (" at_a_time ")", NULL, 1, 4096}, \
-    {"ways", OPTION_TEXT, &(o).ways, "ways to compare (" the_ways ")", NULL, 0, 0}, \
+    {"methods", OPTION_TEXT, &(o).methods, "methods to compare (" the_methods ")", NULL, 0, 0}, \
     {"repeats", OPTION_NUMBER, &(o).repeats, \
-     "runs of each way, in turn; the median counts (1)", NULL, 1, MOST_REPEATS}, \
+     "runs of each method, in turn; the median counts (1)", NULL, 1, MOST_REPEATS}, \
     {"seconds", OPTION_REAL, &(o).seconds, "a run stops after this many (600)", NULL, 0.1, 1e6}, \
     {"memory", OPTION_NUMBER, &(o).memory, \
-     "MiB for K and V; a way that needs more is left out (8000)", NULL, 1, 1 << 20}, \
+     "MiB for K and V; a method that needs more is left out (8000)", NULL, 1, 1 << 20}, \
     {"seed", OPTION_NUMBER, &(o).seed, "of all random numbers (1)", NULL, 0, 1 << 30}, \
     {"plot", OPTION_FILE, &(o).picture, "writes the curves as SVG", NULL, 0, 0}, \
     FORMAT_ROWS((o).json, "one JSON object a row")
-#define WORKLOAD_DEFAULTS(at_a_time, the_ways) \
-    {.ways = (the_ways), .batch = (at_a_time), .repeats = 1, .memory = 8000, .seed = 1, \
+#define WORKLOAD_DEFAULTS(at_a_time, the_methods) \
+    {.methods = (the_methods), .batch = (at_a_time), .repeats = 1, .memory = 8000, .seed = 1, \
      .seconds = 600}
 /* clang-format on */
 
@@ -146,8 +153,8 @@ typedef struct comparison {
     int colour;
     /* set by run_workloads */
     bench_model model;
-    const way *ways[MOST_WAYS];
-    size_t way_count;
+    const method *methods[MOST_METHODS];
+    size_t method_count;
     uint64_t runs;
     pc_cache *cache; /* of all workloads; made when first used */
 } comparison;
@@ -155,12 +162,12 @@ typedef struct comparison {
 /* What a benchmark brings: its requests. `bench` is its own struct. */
 typedef struct workload_kind {
     const command *about;
-    const way *ways; /* those that --ways may name */
-    size_t way_count;
+    const method *methods; /* those that --methods may name */
+    size_t method_count;
     int (*open)(void *bench); /* reads files; NULL: none. An exit code */
     int (*make)(const void *bench, workload *w, size_t x);
     void (*describe)(const void *bench, const workload *w, size_t index); /* as text */
-    int (*measure)(void *bench, workload *w, size_t x);                   /* NULL: compare_ways */
+    int (*measure)(void *bench, workload *w, size_t x); /* NULL: compare_methods */
 } workload_kind;
 /* The option with the numbers x, each from low to high. */
 typedef struct x_list {
@@ -168,28 +175,28 @@ typedef struct x_list {
     long low, high;
 } x_list;
 
-/* The whole benchmark: reads list and ways, opens files and model, then makes, describes, measures
- * and frees a workload for each x, and draws the picture. An exit code. */
+/* The whole benchmark: reads list and methods, opens files and model, then makes, describes,
+ * measures and frees a workload for each x, and draws the picture. An exit code. */
 int run_workloads(const workload_kind *kind, comparison *c, const x_list *list, void *bench);
-/* Runs all ways in turn and prints a row for each. */
-int compare_ways(comparison *c, workload *w, double x);
+/* Runs all methods in turn and prints a row for each. */
+int compare_methods(comparison *c, workload *w, double x);
 /* For the files of this family. */
 int prepare_workload(comparison *c, workload *w, double *seconds);
 int warm_up(comparison *c, workload *w);
-int run_way(comparison *c, workload *w, const way *how, run_result *out);
-int way_fits(const comparison *c, workload *w, double x, const way *how);
+int run_method(comparison *c, workload *w, const method *how, run_result *out);
+int method_fits(const comparison *c, workload *w, double x, const method *how);
 
 /* -------------------------------------------------------- workload_table.c */
 
 void print_head(const comparison *c);
-/* One row and its point in the picture; index: of the way. prepared: seconds. */
+/* One row and its point in the picture; index: of the method. prepared: seconds. */
 void print_row(const comparison *c, const workload *w, double x, size_t index, const run_result *r,
                double prepared);
 
 /* --------------------------------------------------------- workload_rate.c */
 
-/* For every way, the highest rate of arrivals (requests a second, searched from `rate` on) at which
- * the mean latency stays within `limit`. An exit code. */
+/* For every method, the highest rate of arrivals (requests a second, searched from `rate` on) at
+ * which the mean latency stays within `limit`. An exit code. */
 int find_rates(comparison *c, workload *w, double x, double rate, double limit);
 
 #endif

@@ -1,4 +1,4 @@
-/* The runner of all workload benchmarks, and the ways of sharing in turn. */
+/* The runner of all workload benchmarks, and the methods of sharing in turn. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ int prepare_workload(comparison *c, workload *w, double *seconds)
 }
 
 /* Earlier runs may have evicted pieces: they are computed again, before the clock starts. */
-int run_way(comparison *c, workload *w, const way *how, run_result *out)
+int run_method(comparison *c, workload *w, const method *how, run_result *out)
 {
     run_args args = {&c->model, c->cache, how, c->options->seconds, ++c->runs};
     double again;
@@ -28,7 +28,7 @@ int run_way(comparison *c, workload *w, const way *how, run_result *out)
     return code;
 }
 
-/* Two requests of two tokens, so that the first way does not pay for what is done only once. */
+/* Two requests of two tokens, so that the first method does not pay for what is done only once. */
 int warm_up(comparison *c, workload *w)
 {
     request few[2];
@@ -42,16 +42,16 @@ int warm_up(comparison *c, workload *w)
         few[i].output = few[i].output < 2 ? few[i].output : 2;
         few[i].arrival = 0;
     }
-    for (size_t i = 0; i < c->way_count && code == EXIT_OK; i++)
-        if (c->ways[i]->cached) {
-            run_args args = {&c->model, c->cache, c->ways[i], c->options->seconds, ++c->runs};
+    for (size_t i = 0; i < c->method_count && code == EXIT_OK; i++)
+        if (c->methods[i]->cached) {
+            run_args args = {&c->model, c->cache, c->methods[i], c->options->seconds, ++c->runs};
             code = workload_run(&start, &args, &result);
         }
     w->stamp = start.stamp;
     return code;
 }
 
-int way_fits(const comparison *c, workload *w, double x, const way *how)
+int method_fits(const comparison *c, workload *w, double x, const method *how)
 {
     double need = workload_bytes(w, &c->model, how) / 0x1p20;
     if (need <= (double)c->options->memory)
@@ -67,49 +67,50 @@ static int by_seconds(const void *a, const void *b)
     return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
-int compare_ways(comparison *c, workload *w, double x)
+int compare_methods(comparison *c, workload *w, double x)
 {
-    static run_result results[MOST_WAYS][MOST_REPEATS];
+    static run_result results[MOST_METHODS][MOST_REPEATS];
     size_t n = (size_t)c->options->repeats;
     double prepared;
-    int fits[MOST_WAYS], code = prepare_workload(c, w, &prepared);
+    int fits[MOST_METHODS], code = prepare_workload(c, w, &prepared);
     if (code == EXIT_OK && !c->runs)
         code = warm_up(c, w);
-    for (size_t i = 0; i < c->way_count && code == EXIT_OK; i++)
-        fits[i] = way_fits(c, w, x, c->ways[i]);
+    for (size_t i = 0; i < c->method_count && code == EXIT_OK; i++)
+        fits[i] = method_fits(c, w, x, c->methods[i]);
     for (size_t j = 0; j < n && code == EXIT_OK; j++)
-        for (size_t i = 0; i < c->way_count && code == EXIT_OK; i++)
+        for (size_t i = 0; i < c->method_count && code == EXIT_OK; i++)
             if (fits[i])
-                code = run_way(c, w, c->ways[i], &results[i][j]);
-    for (size_t i = 0; i < c->way_count && code == EXIT_OK; i++)
+                code = run_method(c, w, c->methods[i], &results[i][j]);
+    for (size_t i = 0; i < c->method_count && code == EXIT_OK; i++)
         if (fits[i]) {
             qsort(results[i], n, sizeof *results[i], by_seconds);
-            print_row(c, w, x, i, &results[i][(n - 1) / 2], c->ways[i]->cached ? prepared : 0);
+            print_row(c, w, x, i, &results[i][(n - 1) / 2], c->methods[i]->cached ? prepared : 0);
         }
     return code;
 }
 
 /* ------------------------------------------------------------------ runner */
 
-static int choose_ways(comparison *c, const workload_kind *kind)
+static int choose_methods(comparison *c, const workload_kind *kind)
 {
-    const char *at = c->options->ways;
-    c->way_count = 0;
+    const char *at = c->options->methods;
+    c->method_count = 0;
     while (*at) {
         size_t size = strcspn(at, ","), i = 0;
-        while (i < kind->way_count
-               && (strlen(kind->ways[i].name) != size || strncmp(kind->ways[i].name, at, size)))
+        while (
+            i < kind->method_count
+            && (strlen(kind->methods[i].name) != size || strncmp(kind->methods[i].name, at, size)))
             i++;
-        if (i == kind->way_count)
-            return usage_error(kind->about, "--ways: '%.*s' is none of those that --help lists",
+        if (i == kind->method_count)
+            return usage_error(kind->about, "--methods: '%.*s' is none of those that --help lists",
                                (int)size, at);
-        for (size_t j = 0; j < c->way_count; j++)
-            if (c->ways[j] == &kind->ways[i])
-                return usage_error(kind->about, "--ways names %s twice", kind->ways[i].name);
-        c->ways[c->way_count++] = &kind->ways[i];
+        for (size_t j = 0; j < c->method_count; j++)
+            if (c->methods[j] == &kind->methods[i])
+                return usage_error(kind->about, "--methods names %s twice", kind->methods[i].name);
+        c->methods[c->method_count++] = &kind->methods[i];
         at += size + (at[size] == ',');
     }
-    return c->way_count ? EXIT_OK : usage_error(kind->about, "--ways names none");
+    return c->method_count ? EXIT_OK : usage_error(kind->about, "--methods names none");
 }
 
 static int read_xs(const x_list *list, const command *about, long *xs, size_t *count)
@@ -133,7 +134,7 @@ static int run_one(const workload_kind *kind, comparison *c, size_t index, size_
     if (code == EXIT_OK && !index && !c->without_head)
         print_head(c);
     if (code == EXIT_OK)
-        code = kind->measure ? kind->measure(bench, &w, x) : compare_ways(c, &w, (double)x);
+        code = kind->measure ? kind->measure(bench, &w, x) : compare_methods(c, &w, (double)x);
     workload_free(&w);
     return code;
 }
@@ -144,7 +145,7 @@ int run_workloads(const workload_kind *kind, comparison *c, const x_list *list, 
     size_t count;
     int code = read_xs(list, kind->about, xs, &count);
     if (code == EXIT_OK)
-        code = choose_ways(c, kind);
+        code = choose_methods(c, kind);
     if (code == EXIT_OK)
         code = plot_may_write(c->options->picture);
     if (code != EXIT_OK)

@@ -1,4 +1,4 @@
-/* The highest rate of arrivals that a way serves within a latency: rates are doubled or halved
+/* The highest rate of arrivals that a method serves within a latency: rates are doubled or halved
  * until the limit lies between two, then the middle (geometric) of both is tried. */
 #include <math.h>
 
@@ -9,7 +9,7 @@ enum { DOUBLINGS = 10, BISECTIONS = 4 };
 typedef struct rate_search {
     comparison *c;
     workload *w;
-    const way *how;
+    const method *how;
     double limit;
     run_result result;
     int within;
@@ -19,7 +19,7 @@ static int try_rate(rate_search *f, double rate)
 {
     int code;
     set_arrivals(f->w, rate, (uint64_t)f->c->options->seed);
-    code = run_way(f->c, f->w, f->how, &f->result);
+    code = run_method(f->c, f->w, f->how, &f->result);
     f->within = !f->result.stopped && f->result.latency <= f->limit;
     if (code == EXIT_OK)
         fprintf(stderr, "  %.3f requests/s: %.1f ms a token\n", rate, 1e3 * f->result.latency);
@@ -61,9 +61,9 @@ static void print_rate(const comparison *c, double x, const rate_search *f, doub
 {
     const char *name = f->how->name;
     if (c->options->json)
-        print_json(json_pack("{s:s,s:f,s:s,s:f,s:f,s:o}", "workload", "limit", c->x_name, x, "way",
-                             name, "limit_s_per_token", f->limit, "rate", low, "rate_beyond",
-                             json_number(high)));
+        print_json(json_pack("{s:s,s:f,s:s,s:f,s:f,s:o}", "workload", "limit", c->x_name, x,
+                             "method", name, "limit_s_per_token", f->limit, "rate", low,
+                             "rate_beyond", json_number(high)));
     else if (low == 0)
         printf("%-9g %-12s beyond %g s a token at every rate tried, down to %.3f requests/s\n", x,
                name, f->limit, high);
@@ -79,10 +79,10 @@ int find_rates(comparison *c, workload *w, double x, double rate, double limit)
     int code = prepare_workload(c, w, &seconds);
     if (code == EXIT_OK && !c->runs)
         code = warm_up(c, w);
-    for (size_t i = 0; i < c->way_count && code == EXIT_OK; i++) {
-        rate_search f = {.c = c, .w = w, .how = c->ways[i], .limit = limit};
+    for (size_t i = 0; i < c->method_count && code == EXIT_OK; i++) {
+        rate_search f = {.c = c, .w = w, .how = c->methods[i], .limit = limit};
         double low, high;
-        if (!way_fits(c, w, x, c->ways[i]))
+        if (!method_fits(c, w, x, c->methods[i]))
             continue;
         if ((code = find_rate(&f, rate, &low, &high)) == EXIT_OK)
             print_rate(c, x, &f, low, high);

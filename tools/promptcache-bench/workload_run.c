@@ -1,4 +1,5 @@
-/* The loop that serves one workload in one way: admits requests, steps the batch, keeps the clock.
+/* The loop that serves one workload by one method: admits requests, steps the batch, keeps the
+ * clock.
  */
 #include <promptcache/bench.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static size_t write_prompt(const request *r, const bench_model *b, uint64_t run,
     return n + r->own.count;
 }
 
-static pc_bench_options bench_of(const request *r, const way *how)
+static pc_bench_options bench_of(const request *r, const method *how)
 {
     pc_bench_options o = PC_BENCH_OPTIONS_INIT;
     o.flags = PC_BENCH_IGNORE_EOS;
@@ -58,7 +59,7 @@ static pc_bench_options bench_of(const request *r, const way *how)
 static int start_request(runner *n, request *r)
 {
     const bench_model *b = n->args->model;
-    const way *how = n->args->how;
+    const method *how = n->args->how;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_bench_options bench = bench_of(r, how);
     pc_prompt *prompt = NULL;
@@ -269,7 +270,7 @@ int workload_prepare(workload *w, const bench_model *b, pc_cache *cache, double 
     return code;
 }
 
-double workload_bytes(workload *w, const bench_model *b, const way *how)
+double workload_bytes(workload *w, const bench_model *b, const method *how)
 {
     double pieces = 0, own = 0, most = 0;
     size_t at_once = w->batch < w->count ? w->batch : w->count;

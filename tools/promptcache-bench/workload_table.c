@@ -15,18 +15,18 @@ void print_head(const comparison *c)
            c->model.flop_rate / 1e9);
     if (c->fixed_name)
         printf("%-9s ", c->fixed_name);
-    printf("%-9s %-12s %9s %9s %9s %10s %9s", c->x_name, "way", "prepared", "seconds", "prefill",
+    printf("%-9s %-12s %9s %9s %9s %10s %9s", c->x_name, "method", "prepared", "seconds", "prefill",
            "requests/s", "tokens/s");
     if (c->arrivals)
         printf(" %9s %11s %9s", "ms/token", "TTFT ms p50", "p99");
     printf(" %9s  %s\n", "bound s", "reached");
 }
 
-static void print_json_row(const comparison *c, const workload *w, double x, const way *how,
+static void print_json_row(const comparison *c, const workload *w, double x, const method *how,
                            const run_result *r, double prepared)
 {
     json_t *row = json_pack("{s:s,s:f,s:s,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "workload",
-                            c->name, c->x_name, x, "way", how->name, "requests",
+                            c->name, c->x_name, x, "method", how->name, "requests",
                             (json_int_t)w->count, "batch", (json_int_t)w->batch, "seconds",
                             r->seconds, "busy_s", r->busy, "prefill_s", r->prefill, "prepared_s",
                             prepared, "requests_per_s", requests_a_second(c, r, prepared),
@@ -44,7 +44,7 @@ static void print_json_row(const comparison *c, const workload *w, double x, con
     print_json(row);
 }
 
-static void print_text_row(const comparison *c, double x, const way *how, const run_result *r,
+static void print_text_row(const comparison *c, double x, const method *how, const run_result *r,
                            double prepared)
 {
     if (c->fixed_name)
@@ -57,20 +57,20 @@ static void print_text_row(const comparison *c, double x, const way *how, const 
            r->stopped ? "  stopped at --seconds" : "");
 }
 
-/* With a second thing that differs, its value chooses the colour and the way the dashes; without
- * it the way chooses the colour. */
+/* With a second thing that differs, its value chooses the colour and the method the dashes; without
+ * it the method chooses the colour. */
 static void draw(const comparison *c, double x, size_t index, const run_result *r, double prepared)
 {
     enum { GREY = 5 };
     char name[48];
     double y = c->arrivals ? 1e3 * r->latency : requests_a_second(c, r, prepared);
     if (c->fixed_name) {
-        snprintf(name, sizeof name, "%g: %s", c->fixed, c->ways[index]->label);
+        snprintf(name, sizeof name, "%g: %s", c->fixed, c->methods[index]->label);
         plot_point(c->plot, name, c->colour, (int)index, x, y);
         return;
     }
-    plot_point(c->plot, c->ways[index]->label, (int)index, 0, x, y);
-    if (index + 1 == c->way_count && !c->with_prepared)
+    plot_point(c->plot, c->methods[index]->label, (int)index, 0, x, y);
+    if (index + 1 == c->method_count && !c->with_prepared)
         plot_point(c->plot, "bound", GREY, 1, x, (double)r->finished / r->bound);
 }
 
@@ -78,9 +78,9 @@ void print_row(const comparison *c, const workload *w, double x, size_t index, c
                double prepared)
 {
     if (c->options->json)
-        print_json_row(c, w, x, c->ways[index], r, prepared);
+        print_json_row(c, w, x, c->methods[index], r, prepared);
     else
-        print_text_row(c, x, c->ways[index], r, prepared);
+        print_text_row(c, x, c->methods[index], r, prepared);
     fflush(stdout);
     draw(c, x, index, r, prepared);
 }

@@ -24,7 +24,7 @@ static int add(memo_session *s, pc_memo_work *work, memo_progress *progress)
     if (status < 0)
         return input_error(
             "add",
-            "the inputs added so far are kept; run the same command again to add the others");
+            "the inputs added so far are stored; run the same command again to add the others");
     if (pc_memo_get_stats(s->memo, &after) < 0)
         return input_error("memo", NULL);
     fprintf(stderr,
@@ -100,8 +100,8 @@ static int read_buckets(const command *about, const char *list, uint32_t buckets
 static int check(const command *about, const arguments *a, uint32_t buckets[MEMO_BUCKETS],
                  pc_memo_options *memo)
 {
-    static const uint32_t kept[] = {PC_OUTPUT_DEFAULT, PC_OUTPUT_NONE, PC_OUTPUT_EMBEDDINGS,
-                                    PC_OUTPUT_LOGITS, PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS};
+    static const uint32_t kinds[] = {PC_OUTPUT_DEFAULT, PC_OUTPUT_NONE, PC_OUTPUT_EMBEDDINGS,
+                                     PC_OUTPUT_LOGITS, PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS};
     int code = session_check(about, &a->session, 0);
     if (code < 0 && a->session.data.files.count)
         code = data_check(about, &a->session.data);
@@ -113,7 +113,7 @@ static int check(const command *about, const arguments *a, uint32_t buckets[MEMO
         code = read_buckets(about, a->buckets, buckets, memo);
     memo->map_format = a->map == 1 ? PC_MAP_U8 : PC_MAP_F16;
     memo->index = (uint32_t)a->index;
-    memo->outputs = kept[a->outputs];
+    memo->outputs = kinds[a->outputs];
     if (!a->outputs && a->session.data.files.count
         && a->session.data.kind == DATA_CHOICES) /* choices are scored by logits */
         memo->outputs = PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS;

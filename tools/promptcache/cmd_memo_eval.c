@@ -134,7 +134,7 @@ static void print_row(const evaluation *e, double threshold, double points, cons
 
 static void print_head(const evaluation *e)
 {
-    printf("%s %.2f of %zu items, everything computed; %ld passes of each way in turn\n",
+    printf("%s %.2f of %zu items, everything computed; %ld passes of each method in turn\n",
            score_name(e->s.data.kind), e->full_score, e->s.data.item_count, e->a->repeats);
     char high[40];
     snprintf(high, sizeof high, "at %g %%", e->a->percentile);
@@ -154,13 +154,13 @@ static void judge_hits(evaluation *e, int of_memo)
     e->hits = hit_losses_of(e->losses, n, e->a->percentile);
 }
 
-/* Both ways in turn, after one pass with the memo that is not timed. */
+/* Both methods in turn, after one pass with the memo that is not timed. */
 static int one_threshold(evaluation *e, double threshold)
 {
     double full[MOST_TIMES], memo[MOST_TIMES], full_cpu[MOST_TIMES], memo_cpu[MOST_TIMES], points;
-    const way everything = {.flags = 0},
-              other = {threshold > tuned ? NULL : e->s.memo, 0,
-                       threshold > tuned ? e->layers : NULL, threshold < tuned ? threshold : 0};
+    const method everything = {.flags = 0},
+                 other = {threshold > tuned ? NULL : e->s.memo, 0,
+                          threshold > tuned ? e->layers : NULL, threshold < tuned ? threshold : 0};
     size_t n = (size_t)e->a->repeats;
     spread full_s, memo_s;
     int code = EXIT_OK;
@@ -200,7 +200,7 @@ static int one_threshold(evaluation *e, double threshold)
 
 static int measure(evaluation *e, const double *thresholds, size_t count)
 {
-    const way everything = {.flags = 0};
+    const method everything = {.flags = 0};
     int code;
     if ((code = answers_new(&e->full, &e->s, &e->s.data)) != EXIT_OK
         || (code = answers_new(&e->memo, &e->s, &e->s.data)) != EXIT_OK)
@@ -284,7 +284,7 @@ static int run_command_line(int argc, char **argv)
         MEMO_JUDGE_ROWS(a.session),
         {"thresholds", OPTION_TEXT, &a.thresholds,
          "similarities, `tuned`, `lazy`, `san` (0.995,0.99,0.95,tuned)", NULL, 0, 0},
-        {"repeats", OPTION_NUMBER, &a.repeats, "passes of each way, in turn (3)", NULL, 1,
+        {"repeats", OPTION_NUMBER, &a.repeats, "passes of each method, in turn (3)", NULL, 1,
          MOST_TIMES},
         {"verify", OPTION_REAL, &a.verify,
          "share of hits that are also computed in full (0; in use 0.01)", NULL, 0, 1},

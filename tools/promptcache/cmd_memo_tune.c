@@ -2,7 +2,7 @@
  *
  * By the task's own measure, every input is computed twice: in full, and with the maps of its
  * nearest record, however unlike that is. The score at any thresholds then follows without
- * computing again: an input has the values of the second way if its similarity reaches the
+ * computing again: an input has the values of the second method if its similarity reaches the
  * threshold of its bucket.
  *
  * Buckets are tuned in the order of their inputs, most first. Each may lose its share of the limit,
@@ -283,7 +283,7 @@ static int by_measure(tuning *t)
 
 static int compute_both(tuning *t)
 {
-    const way everything = {.flags = 0}, nearest = {.memo = t->s.memo, .threshold = -INFINITY};
+    const method everything = {.flags = 0}, nearest = {.memo = t->s.memo, .threshold = -INFINITY};
     size_t n = t->s.data.input_count;
     int code;
     if ((code = session_train_head(&t->s)) != EXIT_OK
@@ -305,7 +305,7 @@ static int compute_both(tuning *t)
     return code;
 }
 
-/* ----------------------------------------------------------- the library's way */
+/* ----------------------------------------------------------- what the library chooses */
 
 static int by_loss(tuning *t, uint32_t loss)
 {

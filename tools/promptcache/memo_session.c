@@ -90,7 +90,7 @@ int session_train_head(memo_session *s)
     data_options rows = s->options->data;
     dataset train = {.kind = 0};
     answers a = {.width = 0};
-    const way full = {.flags = 0};
+    const method full = {.flags = 0};
     size_t *classes = NULL;
     int code;
     if (s->options->data.kind != DATA_LABELS)
@@ -168,7 +168,7 @@ static double cpu_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-int answers_run(answers *a, const memo_session *s, const dataset *d, const way *how)
+int answers_run(answers *a, const memo_session *s, const dataset *d, const method *how)
 {
     size_t batch = (size_t)s->options->batch, vocab = (size_t)s->info.vocab;
     float *logits = d->kind == DATA_CHOICES ? malloc(batch * vocab * sizeof *logits) : NULL;

@@ -1,5 +1,5 @@
-/* What the memo commands share: a model with its memo, the data, results of all inputs in one way
- * of computing, and scores of the task. */
+/* What the memo commands share: a model with its memo, the data, results of all inputs by one
+ * method of computing, and scores of the task. */
 #ifndef MEMO_SESSION_H
 #define MEMO_SESSION_H
 
@@ -53,7 +53,7 @@ int session_train_head(memo_session *s); /* of labels, from --train; else does n
 /* -1: valid; else the exit code. */
 int session_check(const command *about, const memo_session_options *options, int judged);
 
-/* The results of all inputs in one way. */
+/* The results of all inputs by one method. */
 typedef struct answers {
     size_t width;
     float *values; /* [inputs][width]: embeddings; of choices the logits of the candidates */
@@ -64,14 +64,14 @@ typedef struct answers {
 int answers_new(answers *a, const memo_session *s, const dataset *data); /* an exit code */
 void answers_free(answers *a);
 /* How inputs are computed. */
-typedef struct way {
+typedef struct method {
     pc_memo *memo;             /* NULL: without */
     uint64_t flags;            /* PC_PREFILL_… */
     const int32_t *map_layers; /* baselines that share maps among layers; NULL: none */
     double threshold;          /* instead of the memo's own; 0: those */
-} way;
+} method;
 /* Computes all inputs in their order, `batch` at a time. An exit code. */
-int answers_run(answers *a, const memo_session *s, const dataset *data, const way *how);
+int answers_run(answers *a, const memo_session *s, const dataset *data, const method *how);
 
 /* The task's score of the data, 0 to 100: Spearman of pairs, accuracy of labels and choices.
  * rows[i]: the values of input i. */
@@ -82,8 +82,8 @@ double score(const memo_session *s, const float *const *rows, size_t width);
 void item_values(const memo_session *s, const float *const *rows, size_t width, double *values);
 double score_items(const memo_session *s, const double *values, const size_t *which, size_t count);
 
-/* The loss of every input by the other way: 1 - cosine of both embeddings; of choices 1 if another
- * one is chosen, else 0. losses [inputs] */
+/* The loss of every input by the other method: 1 - cosine of both embeddings; of choices 1 if
+ * another one is chosen, else 0. losses [inputs] */
 void input_losses(const memo_session *s, const answers *full, const answers *other, double *losses);
 #define HIT_PERCENTILE 95.0 /* the default */
 

@@ -90,32 +90,20 @@ const pc__kernels *pc__kernels_named(const char *name)
 
 pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype)
 {
-    switch (dtype) {
-    case PC_DTYPE_F32:
-        return kernels->attend_f32;
-    case PC_DTYPE_BF16:
-        return kernels->attend_bf16;
-    case PC_DTYPE_F16:
-        return kernels->attend_f16 ? kernels->attend_f16 : pc__attend_f16_c;
-    default:
-        return kernels->attend_i8 ? kernels->attend_i8 : pc__attend_i8_c;
-    }
+    return dtype == PC_DTYPE_F32    ? kernels->attend_f32
+           : dtype == PC_DTYPE_BF16 ? kernels->attend_bf16
+           : dtype == PC_DTYPE_F16  ? kernels->attend_f16
+                                    : kernels->attend_i8;
 }
 
 pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype)
 {
-    switch (dtype) {
-    case PC_DTYPE_F32:
-        return kernels->map_f32 ? kernels->map_f32 : pc__map_f32_c;
-    case PC_DTYPE_BF16:
-        return kernels->map_bf16 ? kernels->map_bf16 : pc__map_bf16_c;
-    default:
-        return kernels->map_f16 ? kernels->map_f16 : pc__map_f16_c;
-    }
+    return dtype == PC_DTYPE_F32    ? kernels->map_f32
+           : dtype == PC_DTYPE_BF16 ? kernels->map_bf16
+                                    : kernels->map_f16;
 }
 
 pc__weights_fn pc__weights_of(const pc__kernels *kernels, uint32_t dtype)
 {
-    int here = kernels->weights && (dtype == PC_DTYPE_F32 || dtype == PC_DTYPE_BF16);
-    return here ? kernels->weights : pc__weights_c;
+    return dtype == PC_DTYPE_F32 || dtype == PC_DTYPE_BF16 ? kernels->weights : pc__weights_c;
 }

@@ -28,9 +28,7 @@ INLINE ptrdiff_t prefetch_by(rows_group *g, size_t row, int last_page)
 {
     if (row == 0 && !last_page)
         return (ptrdiff_t)g->task->page_stride;
-    return pc__prefetch_has_page(g->task, g->begun)
-               ? pc__prefetch_next_page(g->task, &g->begun) - g->data
-               : 0;
+    return g->begun < g->task->prefetch_count ? g->task->prefetch_pages[g->begun++] - g->data : 0;
 }
 
 INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t prefetch)

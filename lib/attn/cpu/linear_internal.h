@@ -4,14 +4,6 @@
 
 #include "attn/cpu/linear.h"
 
-/* As in pc__linear_job. */
-typedef struct pc__linear_input {
-    const float *x;
-    const uint32_t *row;
-    size_t rows, first, count;
-    void *prepared; /* all rows, by prepare_input */
-} pc__linear_input;
-
 typedef struct pc__linear_ops {
     /* Packs the weights into linear->packed. PC_ERR_UNSUPPORTED: such a layer cannot be computed
      * here. After a failure `drop` frees what was made. */
@@ -20,16 +12,14 @@ typedef struct pc__linear_ops {
     size_t (*bytes)(const pc__linear *linear);
     /* A product is computed panel by panel, in any order, on any thread. The inputs are prepared
      * once for all layers that need the same form; count > 0. */
-    size_t (*input_bytes)(const pc__linear *linear, const pc__linear_input *input);
+    size_t (*input_bytes)(const pc__linear_job *job);
     /* both have the same operations and `in` */
     int (*same_input)(const pc__linear *a, const pc__linear *b);
-    /* writes *prepared */
-    void (*prepare_input)(const pc__linear *linear, const pc__linear_input *input);
+    void (*prepare_input)(const pc__linear_job *job, void *prepared); /* all rows */
     /* without the bias */
-    void (*run_panel)(const pc__linear *linear, const pc__linear_input *input, float *y,
-                      size_t index);
+    void (*run_panel)(const pc__linear_job *job, void *prepared, size_t index);
     /* Or, without panels, all at once and with the bias. */
-    pc_status (*run)(const pc__linear *linear, const pc__linear_input *input, float *y);
+    pc_status (*run)(const pc__linear_job *job);
 } pc__linear_ops;
 
 extern const pc__linear_ops pc__linear_quantised, pc__linear_panels;
@@ -56,7 +46,7 @@ static inline size_t pc__linear_element(const pc__linear *linear)
 
 /* Converts rows [first, first + rows) of the inputs to the layer's dtype, [padded_rows][padded],
  * with zeros as padding. Runs on the context's threads. */
-void pc__linear_round(const pc__linear *linear, const pc__linear_input *input, size_t first,
-                      size_t rows, size_t padded_rows, size_t padded, void *to);
+void pc__linear_round(const pc__linear_job *job, size_t first, size_t rows, size_t padded_rows,
+                      size_t padded, void *to);
 
 #endif

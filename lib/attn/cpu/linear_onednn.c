@@ -244,10 +244,11 @@ static void run_items(void *arg, size_t index)
     pc__onednn_leave(before);
 }
 
-static pc_status run_slices(const pc__linear *linear, const pc__linear_input *input, float *y)
+static pc_status run_slices(const pc__linear_job *job)
 {
+    const pc__linear *linear = job->linear;
     const slices *w = linear->packed;
-    tiled_product p = {.linear = linear, .w = w, .rows = input->count, .y = y};
+    tiled_product p = {.linear = linear, .w = w, .rows = job->count, .y = job->y};
     size_t line = w->tiles.inputs * w->tiles.element, threads = linear->context->threads, padded;
     uint8_t *at;
     split_rows(&p);
@@ -261,7 +262,7 @@ static pc_status run_slices(const pc__linear *linear, const pc__linear_input *in
         return PC_ERR_NOMEM;
     p.x = at;
     p.scratch = at + padded * line;
-    pc__linear_round(linear, input, input->first, input->count, padded, w->tiles.inputs, p.x);
+    pc__linear_round(job, job->first, job->count, padded, w->tiles.inputs, p.x);
     pc__parallel(linear->context, threads, run_items, &p);
     pc__free(&linear->context->mem, at);
     int failure = atomic_load(&p.failure);

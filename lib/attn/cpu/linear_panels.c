@@ -56,15 +56,15 @@ static pc_status make_panels(pc__linear *linear, const pc__weight_source *source
 }
 
 /* fp32 rows are read in place if they follow each other. */
-static int is_prepared(const pc__linear *linear, const pc__linear_input *input)
+static int is_prepared(const pc__linear_job *job)
 {
-    return linear->compute != PC_DTYPE_F32 || input->row;
+    return job->linear->compute != PC_DTYPE_F32 || job->row;
 }
 
-static size_t panel_input_bytes(const pc__linear *linear, const pc__linear_input *input)
+static size_t panel_input_bytes(const pc__linear_job *job)
 {
-    const float_panels *w = linear->packed;
-    return is_prepared(linear, input) ? input->rows * w->line * pc__linear_element(linear) : 0;
+    const float_panels *w = job->linear->packed;
+    return is_prepared(job) ? job->rows * w->line * pc__linear_element(job->linear) : 0;
 }
 
 static int same_panel_input(const pc__linear *a, const pc__linear *b)
@@ -72,32 +72,29 @@ static int same_panel_input(const pc__linear *a, const pc__linear *b)
     return a->compute == b->compute;
 }
 
-static void round_input(const pc__linear *linear, const pc__linear_input *input)
+static void round_input(const pc__linear_job *job, void *prepared)
 {
-    const float_panels *w = linear->packed;
-    if (is_prepared(linear, input))
-        pc__linear_round(linear, input, 0, input->rows, input->rows, w->line, input->prepared);
+    const float_panels *w = job->linear->packed;
+    if (is_prepared(job))
+        pc__linear_round(job, 0, job->rows, job->rows, w->line, prepared);
 }
 
-static void run_float_panel(const pc__linear *linear, const pc__linear_input *input, float *y,
-                            size_t index)
+static void run_float_panel(const pc__linear_job *job, void *prepared, size_t index)
 {
     const pc__kernels *kernels = pc__kernels_get();
+    const pc__linear *linear = job->linear;
     const float_panels *w = linear->packed;
-    int whole = linear->compute == PC_DTYPE_F32;
-    size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
-    size_t next = index + linear->context->threads; /* probably this thread's next panel */
-    const uint8_t *rows = is_prepared(linear, input) ? input->prepared : (const void *)input->x;
-    pc__panel_task task = {w->set.weights + index * w->set.bytes,
+    const uint8_t *rows = is_prepared(job) ? prepared : (const void *)job->x;
+    pc__panel_task task = {pc__panel_at(&w->set, index),
                            w->even,
-                           rows + input->first * w->line * pc__linear_element(linear),
+                           rows + job->first * w->line * pc__linear_element(linear),
                            w->line,
-                           input->count,
-                           y + first,
+                           job->count,
+                           job->y + index * PC__PANEL,
                            linear->out,
-                           width,
-                           next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
-    (whole ? kernels->panel_f32 : kernels->panel_bf16)(&task);
+                           pc__panel_width(linear, index),
+                           pc__panel_at(&w->set, index + linear->context->threads)};
+    (linear->compute == PC_DTYPE_F32 ? kernels->panel_f32 : kernels->panel_bf16)(&task);
 }
 
 const pc__linear_ops pc__linear_panels = {.make = make_panels,

@@ -72,29 +72,26 @@ static pc_status make_quantised(pc__linear *linear, const pc__weight_source *sou
 }
 
 /* The quantised inputs, in one block of memory, from row `first` on. */
-static pc__quantised_inputs quantised_at(const pc__linear *linear, size_t rows, void *input,
-                                         size_t first)
+static pc__quantised_inputs quantised_at(const pc__linear_job *job, void *prepared, size_t first)
 {
-    const quantised_panels *w = linear->packed;
-    uint8_t *at = input;
+    const quantised_panels *w = job->linear->packed;
+    size_t rows = job->rows, in = job->linear->in;
+    uint8_t *at = prepared;
     pc__quantised_inputs c = {.shift_stride = rows};
-    c.high = (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
-    c.low = linear->compute == PC_DTYPE_I8
-                ? NULL
-                : (int8_t *)pc__carve(&at, rows * linear->in) + first * linear->in;
+    c.high = (int8_t *)pc__carve(&at, rows * in) + first * in;
+    c.low = job->linear->compute == PC_DTYPE_I8 ? NULL
+                                                : (int8_t *)pc__carve(&at, rows * in) + first * in;
     c.scale = (float *)pc__carve(&at, rows * sizeof *c.scale) + first;
     c.shift = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.shift) + first;
     c.negative_sum = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.negative_sum) + first;
     return c;
 }
 
-static size_t quantised_input_bytes(const pc__linear *linear, const pc__linear_input *input)
+static size_t quantised_input_bytes(const pc__linear_job *job)
 {
-    const quantised_panels *w = linear->packed;
-    size_t rows = input->rows;
-    size_t bytes = linear->compute == PC_DTYPE_I8 ? 1 : 2; /* of an input */
-    return bytes * rows * linear->in + rows * sizeof(float) + 2 * rows * w->groups * sizeof(int32_t)
-           + 5 * 64;
+    const quantised_panels *w = job->linear->packed;
+    size_t codes = job->linear->in * (job->linear->compute == PC_DTYPE_I8 ? 1 : 2);
+    return job->rows * (codes + sizeof(float) + 2 * w->groups * sizeof(int32_t)) + 5 * 64;
 }
 
 static int same_quantised_input(const pc__linear *a, const pc__linear *b)
@@ -104,45 +101,44 @@ static int same_quantised_input(const pc__linear *a, const pc__linear *b)
 }
 
 typedef struct quantising {
-    const pc__linear *linear;
-    const pc__linear_input *from;
+    const pc__linear_job *job;
+    void *prepared;
     pc__quantise_fn quantise;
 } quantising;
 
 static void quantise_rows(void *arg, size_t index)
 {
     const quantising *c = arg;
-    const quantised_panels *w = c->linear->packed;
+    const pc__linear_job *job = c->job;
+    const quantised_panels *w = job->linear->packed;
     size_t first = index * ROWS_AT_ONCE;
-    for (size_t r = first; r < first + ROWS_AT_ONCE && r < c->from->rows; r++) {
-        pc__quantised_inputs to = quantised_at(c->linear, c->from->rows, c->from->prepared, r);
-        c->quantise(c->from->x + (c->from->row ? c->from->row[r] : r) * c->linear->in, w->groups,
+    for (size_t r = first; r < first + ROWS_AT_ONCE && r < job->rows; r++) {
+        pc__quantised_inputs to = quantised_at(job, c->prepared, r);
+        c->quantise(job->x + (job->row ? job->row[r] : r) * job->linear->in, w->groups,
                     w->format.group, &to);
     }
 }
 
-static void quantise_input(const pc__linear *linear, const pc__linear_input *input)
+static void quantise_input(const pc__linear_job *job, void *prepared)
 {
-    quantising c = {linear, input, pc__kernels_get()->quantise};
-    pc__parallel(linear->context, (input->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, quantise_rows,
+    quantising c = {job, prepared, pc__kernels_get()->quantise};
+    pc__parallel(job->linear->context, (job->rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, quantise_rows,
                  &c);
 }
 
-static void run_quantised_panel(const pc__linear *linear, const pc__linear_input *input, float *y,
-                                size_t index)
+static void run_quantised_panel(const pc__linear_job *job, void *prepared, size_t index)
 {
+    const pc__linear *linear = job->linear;
     const quantised_panels *w = linear->packed;
-    size_t first = index * PC__PANEL, width = pc__panel_width(linear, index);
-    size_t next = index + linear->context->threads; /* probably this thread's next panel */
-    pc__quantised_task task = {w->set.weights + index * w->set.bytes,
+    pc__quantised_task task = {pc__panel_at(&w->set, index),
                                w->format,
                                w->groups,
-                               quantised_at(linear, input->rows, input->prepared, input->first),
-                               input->count,
-                               y + first,
+                               quantised_at(job, prepared, job->first),
+                               job->count,
+                               job->y + index * PC__PANEL,
                                linear->out,
-                               width,
-                               next < w->set.count ? w->set.weights + next * w->set.bytes : NULL};
+                               pc__panel_width(linear, index),
+                               pc__panel_at(&w->set, index + linear->context->threads)};
     pc__kernels_get()->panel_quantised(&task);
 }
 

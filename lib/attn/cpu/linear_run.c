@@ -1,5 +1,6 @@
 /* Computes several linear layers in one loop over all their panels, so that threads wait for each
- * other once, and inputs that layers share are prepared once. */
+ * other once, and inputs that layers share are prepared once. Also converts inputs to a layer's
+ * dtype. */
 #include "attn/cpu/linear.h"
 
 #include <string.h>
@@ -7,13 +8,10 @@
 #include "attn/cpu/panel_set.h"
 #include "base/threads.h"
 
-enum { AT_ONCE = PC__LINEARS_AT_ONCE };
-
 typedef struct layer_product {
-    const pc__linear *linear;
-    pc__linear_input input;
-    float *y;
-    size_t end; /* its panels and those of all products before it */
+    const pc__linear_job *job;
+    void *prepared; /* inputs */
+    size_t end;     /* its panels and those of all products before it */
 } layer_product;
 
 typedef struct layer_products {
@@ -21,12 +19,13 @@ typedef struct layer_products {
     size_t count;
 } layer_products;
 
-/* Adds the bias of features [first, first + width) to y [rows][linear->out]. */
-static void add_bias(const pc__linear *linear, size_t first, size_t width, size_t rows, float *y)
+static void add_bias(const pc__linear_job *job, size_t panel)
 {
-    for (size_t r = 0; linear->bias && r < rows; r++)
-        for (size_t n = first; n < first + width; n++)
-            y[r * linear->out + n] += linear->bias[n];
+    const pc__linear *linear = job->linear;
+    size_t first = panel * PC__PANEL, end = first + pc__panel_width(linear, panel);
+    for (size_t r = 0; linear->bias && r < job->count; r++)
+        for (size_t n = first; n < end; n++)
+            job->y[r * linear->out + n] += linear->bias[n];
 }
 
 static void run_job_panel(void *arg, size_t index)
@@ -42,18 +41,20 @@ static void run_job_panel(void *arg, size_t index)
     }
     const layer_product *p = &all->each[low];
     index -= low ? p[-1].end : 0;
-    p->linear->ops->run_panel(p->linear, &p->input, p->y, index);
-    add_bias(p->linear, index * PC__PANEL, pc__panel_width(p->linear, index), p->input.count, p->y);
+    p->job->linear->ops->run_panel(p->job, p->prepared, index);
+    add_bias(p->job, index);
 }
 
 /* The last earlier product with the same inputs in the same form; NULL: none. */
 static const layer_product *earlier_product(const layer_products *all, const layer_product *p)
 {
-    for (const layer_product *e = p; e-- > all->each;)
-        if (e->input.x == p->input.x && e->input.row == p->input.row
-            && e->input.rows == p->input.rows && e->linear->in == p->linear->in
-            && e->linear->ops == p->linear->ops && p->linear->ops->same_input(e->linear, p->linear))
-            return e;
+    const pc__linear_job *job = p->job;
+    const pc__linear *linear = job->linear;
+    while (p-- > all->each)
+        if (p->job->x == job->x && p->job->row == job->row && p->job->rows == job->rows
+            && p->job->linear->in == linear->in && p->job->linear->ops == linear->ops
+            && linear->ops->same_input(p->job->linear, linear))
+            return p;
     return NULL;
 }
 
@@ -61,13 +62,10 @@ static void prepare_inputs(layer_products *all, uint8_t *memory)
 {
     for (layer_product *p = all->each; p < all->each + all->count; p++) {
         const layer_product *e = earlier_product(all, p);
-        const pc__linear_ops *ops = p->linear->ops;
-        if (e) {
-            p->input.prepared = e->input.prepared;
-            continue;
-        }
-        p->input.prepared = pc__carve(&memory, ops->input_bytes(p->linear, &p->input));
-        ops->prepare_input(p->linear, &p->input);
+        const pc__linear_ops *ops = p->job->linear->ops;
+        p->prepared = e ? e->prepared : pc__carve(&memory, ops->input_bytes(p->job));
+        if (!e)
+            ops->prepare_input(p->job, p->prepared);
     }
 }
 
@@ -76,7 +74,7 @@ static size_t inputs_bytes(const layer_products *all)
     size_t bytes = 0;
     for (const layer_product *p = all->each; p < all->each + all->count; p++)
         if (!earlier_product(all, p))
-            bytes += (p->linear->ops->input_bytes(p->linear, &p->input) + 63) / 64 * 64;
+            bytes += (p->job->linear->ops->input_bytes(p->job) + 63) / 64 * 64;
     return bytes;
 }
 
@@ -99,15 +97,13 @@ static pc_status run_jobs(const pc__linear_job *jobs, size_t count, layer_produc
     pc_status status = PC_OK;
     for (size_t i = 0; i < count && status >= 0; i++) {
         const pc__linear_job *job = &jobs[i];
-        pc__linear_input input = {job->x, job->row, job->rows, job->first, job->count, NULL};
         size_t before = all.count ? each[all.count - 1].end : 0;
         if (!job->count)
             continue;
         if (job->linear->ops->run)
-            status = job->linear->ops->run(job->linear, &input, job->y);
+            status = job->linear->ops->run(job);
         else
-            each[all.count++] = (layer_product){job->linear, input, job->y,
-                                                before + pc__panel_count(job->linear)};
+            each[all.count++] = (layer_product){job, NULL, before + pc__panel_count(job->linear)};
     }
     if (status >= 0 && all.count)
         status = run_panels(jobs[0].linear->context, &all);
@@ -119,10 +115,10 @@ static pc_status run_jobs(const pc__linear_job *jobs, size_t count, layer_produc
 
 pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count)
 {
-    layer_product few[AT_ONCE], *each = few;
+    layer_product few[PC__LINEARS_AT_ONCE], *each = few;
     pc_context *context = count ? jobs[0].linear->context : NULL;
     pc_status status;
-    if (count > AT_ONCE && !(each = pc__calloc(&context->mem, count, sizeof *each)))
+    if (count > PC__LINEARS_AT_ONCE && !(each = pc__calloc(&context->mem, count, sizeof *each)))
         return pc__fail_in(PC_ERR_NOMEM, "%zu linear layers", count);
     status = count ? run_jobs(jobs, count, each) : PC_OK;
     if (each != few)
@@ -133,7 +129,7 @@ pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count)
 pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, const float *x,
                              size_t rows, float *const *y)
 {
-    pc__linear_job jobs[AT_ONCE];
+    pc__linear_job jobs[PC__LINEARS_AT_ONCE];
     for (size_t i = 0; i < count; i++)
         jobs[i] = (pc__linear_job){linears[i], x, NULL, rows, 0, rows, y[i]};
     return pc__linear_run_jobs(jobs, count);
@@ -142,4 +138,42 @@ pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, con
 pc_status pc__linear_run(const pc__linear *linear, const float *x, size_t rows, float *y)
 {
     return pc__linear_run_all(&linear, 1, x, rows, &y);
+}
+
+enum { ROWS_AT_ONCE = 16 };
+
+typedef struct row_conversion {
+    const pc__linear_job *job;
+    size_t first, rows, padded_rows, padded;
+    uint8_t *to;
+    void (*to_bf16)(const float *x, size_t count, uint16_t *out);
+} row_conversion;
+
+static void convert_rows(void *arg, size_t index)
+{
+    const row_conversion *n = arg;
+    const pc__linear_job *job = n->job;
+    size_t in = job->linear->in, element = pc__linear_element(job->linear);
+    size_t end = (index + 1) * ROWS_AT_ONCE < n->padded_rows ? (index + 1) * ROWS_AT_ONCE
+                                                             : n->padded_rows;
+    for (size_t r = index * ROWS_AT_ONCE; r < end; r++) {
+        const float *x = job->x;
+        uint8_t *line = n->to + r * n->padded * element;
+        size_t filled = r < n->rows ? in : 0;
+        if (filled)
+            x += (job->row ? job->row[n->first + r] : n->first + r) * in;
+        if (filled && job->linear->compute == PC_DTYPE_F32)
+            memcpy(line, x, in * element);
+        else if (filled)
+            n->to_bf16(x, in, (uint16_t *)(void *)line);
+        memset(line + filled * element, 0, (n->padded - filled) * element);
+    }
+}
+
+void pc__linear_round(const pc__linear_job *job, size_t first, size_t rows, size_t padded_rows,
+                      size_t padded, void *to)
+{
+    row_conversion n = {job, first, rows, padded_rows, padded, to, pc__kernels_get()->to_bf16};
+    pc__parallel(job->linear->context, (padded_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE,
+                 convert_rows, &n);
 }

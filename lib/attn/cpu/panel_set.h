@@ -27,6 +27,13 @@ pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear,
 void pc__panel_set_drop(pc__linear *linear);
 size_t pc__panel_set_bytes(const pc__linear *linear);
 
+/* NULL behind the last panel. A thread's next panel is probably as many panels on as there are
+ * threads. */
+static inline const uint8_t *pc__panel_at(const pc__panel_set *set, size_t index)
+{
+    return index < set->count ? set->weights + index * set->bytes : NULL;
+}
+
 static inline size_t pc__panel_count(const pc__linear *linear)
 {
     return (linear->out + PC__PANEL - 1) / PC__PANEL;

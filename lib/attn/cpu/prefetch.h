@@ -31,24 +31,13 @@ PC__PREFETCH void pc__prefetch_write(const void *at)
     __builtin_prefetch(at, 1);
 }
 
-/* The pages of a task after the next one of the run, in turn; `begun` counts them. */
-PC__PREFETCH int pc__prefetch_has_page(const pc__attn_task *task, size_t begun)
-{
-    return begun < task->prefetch_count;
-}
-
-PC__PREFETCH const uint8_t *pc__prefetch_next_page(const pc__attn_task *task, size_t *begun)
-{
-    return task->prefetch_pages[(*begun)++];
-}
-
 /* Pages for loops that fill all registers: the lines of a loop are chosen before it, and its steps
  * have no branches. */
 typedef struct pc__prefetch {
     const pc__attn_task *task;
     const char *next; /* lines of the next page of the run that are left */
     size_t next_lines;
-    const char *later; /* lines of prefetch_pages[begun - 1] that are left */
+    const char *later; /* lines of task->prefetch_pages[begun - 1] that are left */
     size_t later_lines, begun;
     size_t page_lines;
 } pc__prefetch;
@@ -82,8 +71,8 @@ static inline pc__prefetch_cursor pc__prefetch_loop(pc__prefetch *p, size_t step
 {
     if (p->next_lines)
         return pc__prefetch_take(&p->next, &p->next_lines, steps * count, count);
-    if (!p->later_lines && pc__prefetch_has_page(p->task, p->begun)) {
-        p->later = (const char *)pc__prefetch_next_page(p->task, &p->begun);
+    if (!p->later_lines && p->begun < p->task->prefetch_count) {
+        p->later = (const char *)p->task->prefetch_pages[p->begun++];
         p->later_lines = p->page_lines;
     }
     if (p->later_lines)

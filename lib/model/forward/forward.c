@@ -159,7 +159,7 @@ static pc_status run_block(pc__forward_work *work)
     PC__TRY(plan_block(work), done);
     for (l = 0; l < layers; l++) {
         PC__TRY(poll_cancel(work, l), done);
-        PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
+        pc__trace_rows(work, "hidden", l, work->x);
         if (l + 1 == work->pass->kv_layers)
             break;
         if (!l && work->conv_input)
@@ -173,7 +173,7 @@ static pc_status run_block(pc__forward_work *work)
         status = l < layers ? last_keys(work, l) : PC_OK;
         goto done;
     }
-    PC__TRY(pc__trace_rows(work, "hidden", layers, work->x), done);
+    pc__trace_rows(work, "hidden", layers, work->x);
     status = pc__head(work);
 done:
     pc__plan_free(work->plan);
@@ -383,9 +383,7 @@ static pc_status run_blocks(pc__forward_work *work)
 
 static pc_status check_kind(const pc__native *native, const pc__pass *pass)
 {
-    if (native->arch.causal)
-        return PC_OK;
-    if (pass->logits || pass->kv_layers)
+    if (!native->arch.causal && (pass->logits || pass->kv_layers))
         return pc__fail(
             PC_ERR_UNSUPPORTED,
             "%s is an encoder: it has neither logits over its vocabulary nor states of a prefix",

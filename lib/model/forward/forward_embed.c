@@ -97,7 +97,7 @@ pc_status pc__head(pc__forward_work *work)
     float *in = work->h, *logits = work->pass->logits + work->logits_done * vocab;
     if (work->pass->trace || work->pass->final) {
         pc__apply_norm(work, &native->final_norm, work->x, work->rows, work->h);
-        PC__TRY_RETURN(pc__trace_rows(work, "final", native->arch.layers, work->h));
+        pc__trace_rows(work, "final", native->arch.layers, work->h);
     }
     if (work->pass->final)
         memcpy(work->pass->final + work->first * (size_t)native->arch.hidden, work->h,

@@ -97,8 +97,8 @@ void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, c
                     size_t rows, float *y);
 
 /* forward_trace.c: each does nothing without pass->trace, and needs all rows in one block. */
-pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
-                         const float *rows); /* [row][hidden] */
+void pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
+                    const float *rows); /* [row][hidden] */
 /* work->k before rotation, and work->v */
 pc_status pc__trace_keys(const pc__forward_work *work, int32_t layer);
 pc_status pc__trace_maps(const pc__forward_work *work, const pc__attn_layer *layer);

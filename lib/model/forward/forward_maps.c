@@ -82,9 +82,6 @@ pc_status pc__forward_maps_check(const pc__forward_work *work)
         return PC_OK;
     if (pass->kv_layers)
         return pc__fail(PC_ERR_UNSUPPORTED, "attention maps need a pass through all layers");
-    if (pass->lane_first && pass->lane_first[pass->lane_count] != pass->attend.count)
-        return pc__fail(PC_ERR_INVALID, "the %zu lanes have %zu rows, the pass has %zu",
-                        pass->lane_count, pass->lane_first[pass->lane_count], pass->attend.count);
     for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
         size_t first, count;
         pc__lane_rows(pass, lane, &first, &count);

@@ -19,8 +19,8 @@ static void emit_trace(const pc__pass *pass, const char *name, int32_t layer, si
     pass->trace(pass->trace_user, &trace);
 }
 
-pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
-                         const float *rows)
+void pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
+                    const float *rows)
 {
     const pc__pass *pass = work->pass;
     size_t hidden = (size_t)work->native->arch.hidden, first, count;
@@ -30,7 +30,6 @@ pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t
         if (count)
             emit_trace(pass, name, layer, lane, shape, 2, rows + first * hidden);
     }
-    return PC_OK;
 }
 
 /* Rows of K or V to [kv_head][token][dim]. */

@@ -117,14 +117,6 @@ static pc_status has_no_keys(void)
         "the run has values only: its attention maps were given and its keys were not computed");
 }
 
-pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out)
-{
-    const pc__native *native = model->native;
-    PC__TRY_RETURN(pc__kv_new_passing(out, &native->context->mem, &native->shape, tokens));
-    (*out)->rope_regime = pc__model_rope_regime(model, tokens);
-    return PC_OK;
-}
-
 pc_status pc__model_keep(const pc_model *model, pc__kv **kv)
 {
     const pc__native *native = model->native;

@@ -93,8 +93,6 @@ void pc__embedding_row(const pc__embedding_table *table, size_t row, float *out)
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
                           pc__rope **own);
 
-/* A run for a pass over whole lanes, which keeps one layer at a time (pc__kv_new_passing). */
-pc_status pc__native_run_passing(const pc_model *model, size_t tokens, pc__kv **out);
 /* Whether the first `layers` layers of this run can be read at `start` in that RoPE regime.
  * PC_ERR_MISMATCH or PC_ERR_UNSUPPORTED: why not. */
 pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers,

@@ -60,28 +60,21 @@ uint64_t pc__native_weight_bytes(const pc__native *native)
     return bytes;
 }
 
-/* Weights of a matrix: each takes one multiplication and one addition a row. */
-static uint64_t weights_of(size_t in, size_t out)
-{
-    return (uint64_t)in * out;
-}
-
+/* Numbers of weights: each takes one multiplication and one addition a row. */
 static uint64_t mlp_weights(const pc__native *native, const pc__native_mlp *mlp)
 {
-    return weights_of((size_t)native->arch.hidden, mlp->width) * (mlp->gate ? 3 : 2);
+    return (uint64_t)native->arch.hidden * mlp->width * (mlp->gate ? 3 : 2);
 }
 
-/* Weights that one row uses. */
+/* Of one row. */
 static uint64_t layer_weights(const pc__native *native, const pc__native_layer *layer)
 {
     const pc__arch *arch = &native->arch;
-    size_t hidden = (size_t)arch->hidden, heads = (size_t)arch->heads;
-    size_t k_dim = (size_t)native->shape.k_dim, v_dim = (size_t)native->shape.v_dim;
-    uint64_t weights = weights_of(hidden, (heads + (size_t)arch->kv_heads) * k_dim)
-                       + weights_of(hidden, (heads + (size_t)arch->kv_heads) * v_dim)
-                       + mlp_weights(native, &layer->mlp);
+    uint64_t hidden = (uint64_t)arch->hidden, heads = (uint64_t)(arch->heads + arch->kv_heads),
+             dims = (uint64_t)(native->shape.k_dim + native->shape.v_dim);
+    uint64_t weights = hidden * heads * dims + mlp_weights(native, &layer->mlp);
     if (layer->router)
-        weights += weights_of(hidden, (size_t)arch->experts.count)
+        weights += hidden * (uint64_t)arch->experts.count
                    + (uint64_t)arch->experts.used * mlp_weights(native, &layer->experts[0]);
     return weights + (layer->shared_scale ? hidden : 0);
 }
@@ -89,26 +82,19 @@ static uint64_t layer_weights(const pc__native *native, const pc__native_layer *
 static uint64_t output_weights(const pc__native *native)
 {
     const pc__arch *arch = &native->arch;
-    size_t hidden = (size_t)arch->hidden, narrow = (size_t)arch->embedding_dim;
-    uint64_t weights = 0;
-    if (native->head)
-        weights += weights_of(narrow, (size_t)arch->vocab);
-    if (native->project_out)
-        weights += weights_of(hidden, narrow);
-    if (native->encoder.pool)
-        weights += weights_of(hidden, hidden);
-    return weights + (native->encoder.classifier ? weights_of(hidden, native->encoder.classes) : 0);
+    uint64_t hidden = (uint64_t)arch->hidden, narrow = (uint64_t)arch->embedding_dim;
+    return (native->head ? narrow * (uint64_t)arch->vocab : 0)
+           + (native->project_out ? hidden * narrow : 0)
+           + (native->encoder.pool ? hidden * hidden : 0)
+           + (native->encoder.classifier ? hidden * native->encoder.classes : 0);
 }
 
 static uint64_t beside_weights(const pc__native *native)
 {
-    size_t hidden = (size_t)native->arch.hidden;
-    uint64_t weights = native->project_in ? weights_of((size_t)native->arch.embedding_dim, hidden)
-                                          : 0;
-    return weights
-           + (native->encoder.conv
-                  ? weights_of(hidden, hidden) * (uint64_t)native->arch.encoder.conv
-                  : 0);
+    const pc__arch *arch = &native->arch;
+    uint64_t hidden = (uint64_t)arch->hidden;
+    return (native->project_in ? hidden * (uint64_t)arch->embedding_dim : 0)
+           + (native->encoder.conv ? hidden * hidden * (uint64_t)arch->encoder.conv : 0);
 }
 
 void pc__native_costs(const pc__native *native, pc_model_info *info)

@@ -140,6 +140,16 @@ static pc_status set_maps(prefill_batch *b, size_t l)
     return p->run && (p->maps || asks) ? keep_inputs(b, l) : PC_OK;
 }
 
+/* A run that holds one layer at a time, for a pass over whole lanes. */
+static pc_status run_passing(prefill_batch *b, size_t lane)
+{
+    size_t count = input_of(b, lane)->input->count;
+    PC__TRY_RETURN(pc__kv_new_passing(&b->runs[lane], &b->model->context->mem,
+                                      &b->model->native->shape, count));
+    b->runs[lane]->rope_regime = pc__model_rope_regime(b->model, count);
+    return PC_OK;
+}
+
 static pc_status run_to_keep(prefill_batch *b, size_t lane)
 {
     size_t count = input_of(b, lane)->input->count;
@@ -154,9 +164,7 @@ static pc_status add_batch_lane(prefill_batch *b, size_t lane)
     const pc__prefill_input *p = input_of(b, lane);
     const pc_input *in = p->input;
     int causal = b->model->native->arch.causal;
-    PC__TRY_RETURN(b->no_lane_is_cut && !p->run
-                       ? pc__native_run_passing(b->model, in->count, &b->runs[lane])
-                       : run_to_keep(b, lane));
+    PC__TRY_RETURN((b->no_lane_is_cut && !p->run ? run_passing : run_to_keep)(b, lane));
     PC__TRY_RETURN(set_maps(b, lane));
     for (size_t i = 0; i < in->count; i++) {
         pc__token_row row = {.token = in->tokens[i],

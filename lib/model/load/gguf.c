@@ -81,7 +81,6 @@ static pc_status skip_values(gguf_reader *r, const char *key, uint32_t type, uin
 
 static pc_status read_value(const pc_allocator *mem, gguf_reader *r, pc__gguf_entry *entry)
 {
-    const uint8_t *at;
     pc__text text;
     PC__TRY_RETURN(read_bytes(r, &entry->type, sizeof entry->type, "a type"));
     entry->count = 1;
@@ -90,7 +89,7 @@ static pc_status read_value(const pc_allocator *mem, gguf_reader *r, pc__gguf_en
         PC__TRY_RETURN(read_bytes(r, &entry->type, sizeof entry->type, "a type of elements"));
         PC__TRY_RETURN(read_bytes(r, &entry->count, sizeof entry->count, "a number of elements"));
     }
-    at = entry->data = r->data + r->at;
+    const uint8_t *at = entry->data = r->data + r->at;
     PC__TRY_RETURN(skip_values(r, entry->key, entry->type, entry->count));
     if (entry->type == PC__GGUF_STRING && !entry->is_array) {
         text = pc__gguf_next_text(&at);
@@ -105,12 +104,11 @@ static pc_status read_entry(pc__gguf *gguf, gguf_reader *r)
 {
     pc__gguf_entry entry = {0};
     pc__text key = {NULL, 0};
-    pc_status status;
     PC__TRY_RETURN(pc__grow(&gguf->mem, (void **)&gguf->entries, &gguf->capacity, gguf->count + 1,
                             sizeof entry));
     PC__TRY_RETURN(read_name(r, &key, "a key"));
     entry.key = pc__strndup(&gguf->mem, key.data, key.size);
-    status = entry.key ? read_value(&gguf->mem, r, &entry) : PC_ERR_NOMEM;
+    pc_status status = entry.key ? read_value(&gguf->mem, r, &entry) : PC_ERR_NOMEM;
     gguf->entries[gguf->count++] = entry; /* pc__gguf_free frees half-made entries too */
     return status;
 }
@@ -295,10 +293,9 @@ done:
 
 void pc__gguf_free(pc__gguf *gguf)
 {
-    pc_allocator mem;
     if (!gguf)
         return;
-    mem = gguf->mem;
+    pc_allocator mem = gguf->mem;
     for (size_t i = 0; i < gguf->count; i++) {
         pc__free(&mem, gguf->entries[i].key);
         pc__free(&mem, gguf->entries[i].text);

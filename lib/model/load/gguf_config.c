@@ -239,7 +239,6 @@ pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *g
                   .weights = pc__gguf_weights(gguf),
                   .path = pc__weights_path(pc__gguf_weights(gguf))};
     const gguf_family *found = NULL;
-    pc_status status;
     memset(out, 0, sizeof *out);
     if (!pc__gguf_string(gguf, "general.architecture", &s.architecture))
         return pc__fail(PC_ERR_FORMAT, "%s: key 'general.architecture' is missing", s.path);
@@ -253,7 +252,7 @@ pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *g
                         "%s: key 'general.architecture': '%s' is not supported (llama, qwen2, "
                         "qwen2moe, deepseek, phi3, phi2, falcon, mpt, bloom and gpt2 are)",
                         s.path, s.architecture);
-    status = read_arch(&s, found, mem, out);
+    pc_status status = read_arch(&s, found, mem, out);
     if (status < 0)
         pc__arch_clear(mem, out);
     return status;

@@ -12,8 +12,7 @@ static pc_status read_factor_tensor(const pc__meta *s, const pc_allocator *mem,
     if (tensor->rank != 1 || tensor->shape[0] != (uint64_t)count || tensor->type != PC__T_F32)
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not an F32 vector of %d factors",
                         s->path, tensor->name, count);
-    *out = pc__calloc(mem, (size_t)count, sizeof **out);
-    if (!*out)
+    if (!(*out = pc__calloc(mem, (size_t)count, sizeof **out)))
         return PC_ERR_NOMEM;
     for (int32_t i = 0; i < count; i++) {
         float factor;

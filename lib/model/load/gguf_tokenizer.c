@@ -9,8 +9,6 @@ static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const
                             pc__text **out, size_t *count)
 {
     const pc__gguf_entry *entry = pc__gguf_find(gguf, key);
-    const uint8_t *at;
-    pc__text *texts;
     *out = NULL;
     *count = 0;
     if (!entry)
@@ -18,10 +16,10 @@ static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const
     if (!entry->is_array || entry->type != PC__GGUF_STRING)
         return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is not an array of strings",
                         gguf->weights->path, key);
-    texts = pc__calloc(mem, (size_t)entry->count, sizeof *texts);
+    pc__text *texts = pc__calloc(mem, (size_t)entry->count, sizeof *texts);
     if (!texts)
         return PC_ERR_NOMEM;
-    at = entry->data;
+    const uint8_t *at = entry->data;
     for (uint64_t i = 0; i < entry->count; i++)
         texts[i] = pc__gguf_next_text(&at);
     *out = texts;
@@ -33,11 +31,10 @@ static pc_status read_texts(const pc_allocator *mem, const pc__gguf *gguf, const
 static pc_status room_for(const pc_allocator *mem, const pc__gguf *gguf, const char *key,
                           size_t count, size_t size, void **out)
 {
-    size_t have;
     *out = NULL;
     if (!pc__gguf_find(gguf, key))
         return PC_OK;
-    have = pc__gguf_array(gguf, key);
+    size_t have = pc__gguf_array(gguf, key);
     if (have != count)
         return pc__fail(PC_ERR_FORMAT, "%s: key '%s' has %zu values for %zu tokens",
                         gguf->weights->path, key, have, count);

@@ -19,9 +19,8 @@ const pc__gguf_entry *pc__gguf_find(const pc__gguf *gguf, const char *key)
 pc__text pc__gguf_next_text(const uint8_t **at)
 {
     uint64_t size;
-    pc__text text;
     memcpy(&size, *at, sizeof size);
-    text = (pc__text){(const char *)*at + sizeof size, (size_t)size};
+    pc__text text = (pc__text){(const char *)*at + sizeof size, (size_t)size};
     *at += sizeof size + size;
     return text;
 }

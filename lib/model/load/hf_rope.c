@@ -55,8 +55,7 @@ static pc_status read_factors(const pc__config *scaling, const char *key, int32_
         return pc__fail(PC_ERR_FORMAT,
                         "%s: rope parameter '%s' has %zu values, where %d were expected",
                         scaling->where, key, json_array_size(array), count);
-    *out = pc__calloc(scaling->mem, (size_t)count, sizeof **out);
-    if (!*out)
+    if (!(*out = pc__calloc(scaling->mem, (size_t)count, sizeof **out)))
         return PC_ERR_NOMEM;
     for (int32_t i = 0; i < count; i++) {
         (*out)[i] = json_number_value(json_array_get(array, (size_t)i));
@@ -153,8 +152,11 @@ static pc_status check_flat(const pc__config *scaling)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(scaling->object, key,
-                        value) if (json_is_object(value)) return pc__config_refuse(scaling, key);
+    json_object_foreach(scaling->object, key, value)
+    {
+        if (json_is_object(value))
+            return pc__config_refuse(scaling, key);
+    }
     return PC_OK;
 }
 

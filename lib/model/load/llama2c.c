@@ -142,12 +142,11 @@ static pc_status read_llama2c_sizes(const uint8_t *numbers, int tied, const char
 
 static pc_status read_file(checkpoint_reader *c, pc__arch *arch)
 {
-    int version_1;
     if (c->size < 7 * sizeof(int32_t))
         return pc__fail(PC_ERR_FORMAT,
                         "%s: neither a GGUF file nor a checkpoint of llama2.c (%zu bytes)", c->path,
                         c->size);
-    version_1 = int_at(c->data, 0) == MAGIC_1;
+    int version_1 = int_at(c->data, 0) == MAGIC_1;
     if (version_1 && int_at(c->data, 1) != 1)
         return pc__fail(
             PC_ERR_UNSUPPORTED,

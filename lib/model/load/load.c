@@ -139,13 +139,11 @@ static pc_status open_any(opened_model *o)
 {
     struct stat st;
     pc__file file = {0};
-    const char *what;
-    int is_gguf;
     if (!stat(o->path, &st) && S_ISDIR(st.st_mode))
         return open_model_folder(o);
     PC__TRY_RETURN(pc__file_map(&file, o->path));
-    is_gguf = file_begins(&file, "GGUF", 4);
-    what = no_model(&file);
+    int is_gguf = file_begins(&file, "GGUF", 4);
+    const char *what = no_model(&file);
     pc__file_unmap(&file);
     if (what && !is_gguf)
         return pc__fail(PC_ERR_FORMAT, "%s: %s", o->path, what);

@@ -168,7 +168,6 @@ pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_c
     double theta = config->scaling == PC__ROPE_DYNAMIC ? dynamic_theta(config, regime)
                                                        : config->theta;
     pc__rope *rope = pc__calloc(mem, 1, sizeof *rope);
-    pc_status status;
     *out = NULL;
     if (!rope)
         return PC_ERR_NOMEM;
@@ -182,7 +181,7 @@ pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_c
     rope->factor = 1.0f;
     plain_frequencies(theta, config->dims, rope->frequency);
     scale_frequencies(rope, config, regime);
-    status = check_frequencies(rope, config);
+    pc_status status = check_frequencies(rope, config);
     if (status < 0)
         pc__rope_free(mem, rope);
     else

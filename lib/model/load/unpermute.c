@@ -52,10 +52,9 @@ static pc_status unpermuted_vector(void *user, pc__tensor_role role, int32_t lay
 {
     const pc__unpermute *u = user;
     pc_status found = u->inner.vector(u->inner.user, role, layer, bias, count, out);
-    float *copy;
     if (found <= 0 || (role != PC__ROLE_Q && role != PC__ROLE_K))
         return found;
-    copy = pc__alloc(u->mem, count * sizeof *copy);
+    float *copy = pc__alloc(u->mem, count * sizeof *copy);
     if (!copy)
         return PC_ERR_NOMEM;
     memcpy(copy, out, count * sizeof *copy);

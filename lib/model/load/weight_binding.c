@@ -57,13 +57,11 @@ done:
 static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_norm *norm)
 {
     size_t dim = (size_t)b->native->arch.hidden;
-    float *bias;
-    pc_status found;
     norm->gain = pc__calloc(b->mem, dim, sizeof *norm->gain);
-    bias = norm->bias = pc__calloc(b->mem, dim, sizeof *norm->bias);
+    float *bias = norm->bias = pc__calloc(b->mem, dim, sizeof *norm->bias);
     if (!norm->gain || !norm->bias)
         return PC_ERR_NOMEM;
-    found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, norm->gain);
+    pc_status found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, norm->gain);
     if (!found)
         return pc__fail(PC_ERR_FORMAT, "the %s of layer %d is missing in the weights",
                         pc__tensor_role_name(role), b->layer);
@@ -107,12 +105,11 @@ static pc_status bind_table(const binder *b, pc__tensor_role role, size_t dim, u
                             pc__embedding_table *table)
 {
     table_fill f = {.table = table};
-    size_t chunks;
     pc_status status;
     table->rows = b->provider->table_rows(b->provider->user, role);
     table->dim = dim;
     table->dtype = dtype;
-    chunks = (table->rows + CHUNK - 1) / CHUNK;
+    size_t chunks = (table->rows + CHUNK - 1) / CHUNK;
     PC__TRY(b->provider->matrix(b->provider->user, role, -1, table->rows, dim, &f.from), done);
     table->data = pc__calloc(b->mem, table->rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
     f.scratch = pc__calloc(b->mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);
@@ -223,8 +220,7 @@ static pc_status bind_experts(const binder *b, pc__native_layer *to)
     if (b->native->arch.gated)
         PC__TRY_RETURN(
             p->matrix(p->user, PC__ROLE_EXPERT_GATE, b->layer, count * width, hidden, &gate));
-    to->experts = pc__calloc(b->mem, count, sizeof *to->experts);
-    if (!to->experts)
+    if (!(to->experts = pc__calloc(b->mem, count, sizeof *to->experts)))
         return PC_ERR_NOMEM;
     for (int32_t e = 0; e < config->count; e++) {
         pc__native_mlp *mlp = &to->experts[e];
@@ -254,8 +250,7 @@ static pc_status bind_layers(binder *b)
 {
     pc__native *native = b->native;
     int32_t layers = native->arch.layers;
-    native->layers = pc__calloc(b->mem, (size_t)layers, sizeof *native->layers);
-    if (!native->layers)
+    if (!(native->layers = pc__calloc(b->mem, (size_t)layers, sizeof *native->layers)))
         return PC_ERR_NOMEM;
     for (b->layer = 0; b->layer < layers; b->layer++) {
         pc__callback_begin();
@@ -423,8 +418,7 @@ static pc_status bind_positions(const binder *b)
     if (arch->position_scheme == PC_POSITION_ROPE)
         return bind_rope(b);
     if (arch->position_scheme == PC_POSITION_ALIBI) {
-        native->slopes = pc__calloc(b->mem, (size_t)arch->heads, sizeof *native->slopes);
-        if (!native->slopes)
+        if (!(native->slopes = pc__calloc(b->mem, (size_t)arch->heads, sizeof *native->slopes)))
             return PC_ERR_NOMEM;
         pc__alibi_slopes(arch, native->scale, native->slopes);
     }
@@ -438,8 +432,7 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
     int grows_as_kept = options->kv != PC_DTYPE_DEFAULT && options->kv != PC_DTYPE_I8;
     pc_status status;
     *out = NULL;
-    b.native = pc__calloc(b.mem, 1, sizeof *b.native);
-    if (!b.native) {
+    if (!(b.native = pc__calloc(b.mem, 1, sizeof *b.native))) {
         pc__arch_clear(b.mem, arch);
         return PC_ERR_NOMEM;
     }

@@ -11,8 +11,7 @@ pc_status pc__weights_new(pc__weights **out, const pc_allocator *mem, const char
     if (!weights)
         return PC_ERR_NOMEM;
     weights->mem = *mem;
-    weights->path = pc__strdup(mem, path);
-    if (!weights->path) {
+    if (!(weights->path = pc__strdup(mem, path))) {
         pc__free(mem, weights);
         return PC_ERR_NOMEM;
     }
@@ -22,10 +21,9 @@ pc_status pc__weights_new(pc__weights **out, const pc_allocator *mem, const char
 
 void pc__weights_free(pc__weights *weights)
 {
-    pc_allocator mem;
     if (!weights)
         return;
-    mem = weights->mem;
+    pc_allocator mem = weights->mem;
     for (size_t i = 0; i < weights->count; i++)
         pc__free(&mem, (void *)(uintptr_t)weights->tensors[i].name);
     for (size_t i = 0; i < weights->file_count; i++)
@@ -48,13 +46,11 @@ pc_status pc__weights_map(pc__weights *weights, const char *path, pc__file *out)
 pc_status pc__weights_add(pc__weights *weights, const pc__tensor *tensor, const char *name,
                           size_t name_size)
 {
-    pc__tensor *to;
     PC__TRY_RETURN(pc__grow(&weights->mem, (void **)&weights->tensors, &weights->capacity,
                             weights->count + 1, sizeof *weights->tensors));
-    to = &weights->tensors[weights->count];
+    pc__tensor *to = &weights->tensors[weights->count];
     *to = *tensor;
-    to->name = pc__strndup(&weights->mem, name, name_size);
-    if (!to->name)
+    if (!(to->name = pc__strndup(&weights->mem, name, name_size)))
         return PC_ERR_NOMEM;
     weights->count++;
     return PC_OK;

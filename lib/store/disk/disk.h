@@ -19,7 +19,7 @@
 typedef struct pc__disk {
     pc_allocator mem;
     const pc_context *context; /* for its log; may be NULL */
-    pc__disk_root root;
+    pc__dir root;
     pc__record_options record;
     char variant[PC__VARIANT]; /* of the records that we write and read */
     pc__tier_callbacks callbacks;

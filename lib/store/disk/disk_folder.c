@@ -25,7 +25,7 @@ struct pc_folder {
     pc__codecs *codecs;
     uint8_t seal_key[32];
     pc__record_options record;
-    pc__disk_root root;
+    pc__dir root;
     folder_item *items; /* [count] by key, then by variant */
     size_t count;
     pc__disk disk; /* open for removals if has_disk */

@@ -30,6 +30,7 @@ static const pc__field row_fields[] = {
     FACT(0, record_name.key), FACT(32, content), FACT(64, parent), FACT(100, tokens),
     FACT(104, priority),      FACT(112, bytes),  FACT(120, cost),  FACT(128, ttl),
     FACT(136, expires),       FACT(144, last),   FACT(152, uses),  FACT(160, log_uses)};
+static const pc__field clock_field[] = {{AT_CLOCK, 0, sizeof(double)}};
 static const char magic[9] = "PCINDEX1";
 #define MOST_BYTES (UINT64_C(1) << 40) /* a file of this size is no index */
 #define MOST_RECORD (UINT64_C(1) << 50)
@@ -67,8 +68,7 @@ static int is_whole(const pc__disk_index *index)
            && pc__get_u64(d + index->size - SUM) == XXH3_64bits(d, index->size - SUM);
 }
 
-pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem,
-                              const pc__disk_root *root)
+pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem, const pc__dir *root)
 {
     pc_status status;
     *out = (pc__disk_index){0};
@@ -108,8 +108,9 @@ pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *tabl
                                int64_t dates[PC__DISK_SUBS])
 {
     int is_empty = !table->eviction.items.count;
-    double clock = pc__get_f64(index->data + AT_CLOCK);
+    double clock;
     pc_status status = PC_OK;
+    pc__fields_get(&clock, index->data, PC__FIELDS(clock_field));
     for (uint64_t i = 0; i < index->rows && status >= 0; i++) {
         pc__disk_facts facts;
         pc__disk_entry *e;
@@ -143,7 +144,7 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
     pc__put_u32(out->data + AT_VERSION, VERSION);
     pc__put_u32(out->data + AT_ROW, ROW);
     pc__put_u64(out->data + AT_COUNT, out->rows);
-    pc__put_f64(out->data + AT_CLOCK, table->eviction.clock);
+    pc__fields_put(out->data, &table->eviction.clock, PC__FIELDS(clock_field));
     for (size_t i = 0; i < PC__DISK_SUBS; i++)
         pc__put_u64(out->data + AT_DATES + 8 * i, (uint64_t)dates[i]);
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL); e;
@@ -167,7 +168,7 @@ void pc__disk_index_published(pc__disk_table *table)
     }
 }
 
-pc_status pc__disk_index_write(const pc__disk_index *index, const pc__disk_root *root)
+pc_status pc__disk_index_write(const pc__disk_index *index, const pc__dir *root)
 {
     return pc__dir_publish(root, PC__DISK_INDEX_NEW, PC__DISK_INDEX, index->data, index->size, 0);
 }

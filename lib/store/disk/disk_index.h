@@ -15,8 +15,7 @@ typedef struct pc__disk_index {
 } pc__disk_index;
 
 /* PC_MISS: the folder has no index, or a damaged one. PC_ERR_NOMEM. */
-pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem,
-                              const pc__disk_root *root);
+pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem, const pc__dir *root);
 /* Fills an empty table, and `dates` of the sub-folders (0: unknown). Into a table with records it
  * only adds uses that other processes have counted. PC_ERR_NOMEM: the table holds a part of it. */
 pc_status pc__disk_index_apply(const pc__disk_index *index, pc__disk_table *table,
@@ -27,7 +26,7 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
                               const int64_t dates[PC__DISK_SUBS]);
 void pc__disk_index_published(pc__disk_table *table);
 /* Replaces the file, under the folder's lock. PC_ERR_IO leaves the old one. */
-pc_status pc__disk_index_write(const pc__disk_index *index, const pc__disk_root *root);
+pc_status pc__disk_index_write(const pc__disk_index *index, const pc__dir *root);
 void pc__disk_index_free(pc__disk_index *index, const pc_allocator *mem);
 
 #endif

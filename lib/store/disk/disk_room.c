@@ -53,7 +53,7 @@ static void drop_lease(int fd)
 }
 
 /* Opens the record's file for writing; until now it was read-only for all. -1: impossible. */
-static int open_to_write(const pc__disk_root *root, int sub, const char *name, struct stat *st)
+static int open_to_write(const pc__dir *root, int sub, const char *name, struct stat *st)
 {
     const int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     struct stat again;

@@ -34,7 +34,7 @@ static int is_known_name(const char *name)
 }
 
 /* A folder without a lock file is ours if it holds nothing else: it is new, or lost the file. */
-static pc_status holds_nothing_else(const pc__disk_root *root, int make)
+static pc_status holds_nothing_else(const pc__dir *root, int make)
 {
     struct stat st;
     struct dirent *entry;
@@ -63,8 +63,7 @@ static pc_status holds_nothing_else(const pc__disk_root *root, int make)
     return status;
 }
 
-pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const char *path,
-                             int make)
+pc_status pc__disk_root_open(pc__dir *out, const pc_allocator *mem, const char *path, int make)
 {
     pc_status status = pc__dir_open(out, mem, path, make);
     if (status == PC_OK && (status = holds_nothing_else(out, make)) < 0)
@@ -111,7 +110,7 @@ static void sub_name(unsigned sub, char name[3])
     snprintf(name, 3, "%02x", sub % 256);
 }
 
-static int open_folder(const pc__disk_root *root, const char *name, int make)
+static int open_folder(const pc__dir *root, const char *name, int make)
 {
     int fd = openat(root->fd, name, FOLDER_FLAGS | O_NOFOLLOW);
     if (fd >= 0 || errno != ENOENT || !make)
@@ -121,19 +120,19 @@ static int open_folder(const pc__disk_root *root, const char *name, int make)
     return openat(root->fd, name, FOLDER_FLAGS | O_NOFOLLOW);
 }
 
-int pc__disk_sub(const pc__disk_root *root, unsigned sub, int make)
+int pc__disk_sub(const pc__dir *root, unsigned sub, int make)
 {
     char name[3];
     sub_name(sub, name);
     return open_folder(root, name, make);
 }
 
-int pc__disk_new(const pc__disk_root *root, int make)
+int pc__disk_new(const pc__dir *root, int make)
 {
     return open_folder(root, PC__DISK_NEW, make);
 }
 
-int pc__disk_sub_stat(const pc__disk_root *root, unsigned sub, struct stat *st)
+int pc__disk_sub_stat(const pc__dir *root, unsigned sub, struct stat *st)
 {
     char name[3];
     sub_name(sub, name);
@@ -146,7 +145,7 @@ int pc__disk_sub_stat(const pc__disk_root *root, unsigned sub, struct stat *st)
 }
 
 /* The meaning of errno after opening or removing: PC_MISS if there is no record. */
-static pc_status no_record(const pc__disk_root *root, const char *name)
+static pc_status no_record(const pc__dir *root, const char *name)
 {
     if (errno == ENOENT || errno == ELOOP || errno == ENOTDIR || errno == ENXIO || errno == EISDIR)
         return PC_MISS;
@@ -168,8 +167,8 @@ static int is_held(int sub, const char *name, int fd, const struct stat *st)
            && now.st_dev == st->st_dev;
 }
 
-pc_status pc__disk_open_record(const pc__disk_root *root, const pc__record_name *record_name,
-                               int *fd, struct stat *st)
+pc_status pc__disk_open_record(const pc__dir *root, const pc__record_name *record_name, int *fd,
+                               struct stat *st)
 {
     char name[PC__DISK_NAME];
     int sub = pc__disk_sub(root, record_name->key.bytes[0], 0);
@@ -194,8 +193,7 @@ pc_status pc__disk_open_record(const pc__disk_root *root, const pc__record_name 
     return status;
 }
 
-int pc__disk_stat_record(const pc__disk_root *root, const pc__record_name *record_name,
-                         struct stat *st)
+int pc__disk_stat_record(const pc__dir *root, const pc__record_name *record_name, struct stat *st)
 {
     char name[PC__DISK_NAME];
     int sub = pc__disk_sub(root, record_name->key.bytes[0], 0), there;
@@ -207,7 +205,7 @@ int pc__disk_stat_record(const pc__disk_root *root, const pc__record_name *recor
     return there;
 }
 
-pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__record_name *record_name,
+pc_status pc__disk_unlink_record(const pc__dir *root, const pc__record_name *record_name,
                                  uint64_t *bytes)
 {
     char name[PC__DISK_NAME];
@@ -230,7 +228,7 @@ pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__record_nam
     return status;
 }
 
-void pc__disk_touch_record(const pc__disk_root *root, const pc__record_name *record_name)
+void pc__disk_touch_record(const pc__dir *root, const pc__record_name *record_name)
 {
     const struct timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
     char name[PC__DISK_NAME];
@@ -310,7 +308,7 @@ static int write_lock_record(const pc__disk_lock *lock, uint32_t dirty)
     return pc__write_at(lock->fd, raw, sizeof raw, 0);
 }
 
-pc_status pc__disk_lock_take(pc__disk_lock *lock, const pc__disk_root *root, double deadline)
+pc_status pc__disk_lock_take(pc__disk_lock *lock, const pc__dir *root, double deadline)
 {
     pc_status status = pc__dir_lock(root, PC__DISK_LOCK, deadline, &lock->fd);
     if (status == PC_OK)
@@ -318,7 +316,7 @@ pc_status pc__disk_lock_take(pc__disk_lock *lock, const pc__disk_root *root, dou
     return status;
 }
 
-pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__disk_root *root)
+pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__dir *root)
 {
     int error;
     if (lock->is_dirty)

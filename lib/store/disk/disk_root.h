@@ -30,32 +30,28 @@
 #define PC__DISK_SUFFIX ".pcr"
 enum { PC__DISK_NAME = 64 + PC__VARIANT + sizeof PC__DISK_SUFFIX, PC__DISK_SUBS = 256 };
 
-typedef pc__dir pc__disk_root;
-
 /* As pc__dir_open. make: an empty folder becomes ours. PC_ERR_FORMAT: not a folder of records. */
-pc_status pc__disk_root_open(pc__disk_root *out, const pc_allocator *mem, const char *path,
-                             int make);
+pc_status pc__disk_root_open(pc__dir *out, const pc_allocator *mem, const char *path, int make);
 
 void pc__disk_file_name(const pc__record_name *record_name, char name[PC__DISK_NAME]);
 /* 1: `name` is the name of a record of this sub-folder. */
 int pc__disk_parse_name(const char *name, unsigned sub, pc__record_name *record_name);
 
 /* A descriptor, or -1 with errno. make: creates the sub-folder if it is missing. */
-int pc__disk_sub(const pc__disk_root *root, unsigned sub, int make);
-int pc__disk_new(const pc__disk_root *root, int make);
+int pc__disk_sub(const pc__dir *root, unsigned sub, int make);
+int pc__disk_new(const pc__dir *root, int make);
 /* -1 with errno; ENOTDIR also for a link. */
-int pc__disk_sub_stat(const pc__disk_root *root, unsigned sub, struct stat *st);
+int pc__disk_sub_stat(const pc__dir *root, unsigned sub, struct stat *st);
 /* Opens the record's file for reading. PC_MISS: missing, or not a file of ours. PC_ERR_IO. */
-pc_status pc__disk_open_record(const pc__disk_root *root, const pc__record_name *record_name,
-                               int *fd, struct stat *st);
+pc_status pc__disk_open_record(const pc__dir *root, const pc__record_name *record_name, int *fd,
+                               struct stat *st);
 /* 1: the file exists, *st is filled. */
-int pc__disk_stat_record(const pc__disk_root *root, const pc__record_name *record_name,
-                         struct stat *st);
+int pc__disk_stat_record(const pc__dir *root, const pc__record_name *record_name, struct stat *st);
 /* PC_OK: removed, *bytes is its size. PC_MISS: missing. PC_ERR_IO. Under the folder's lock. */
-pc_status pc__disk_unlink_record(const pc__disk_root *root, const pc__record_name *record_name,
+pc_status pc__disk_unlink_record(const pc__dir *root, const pc__record_name *record_name,
                                  uint64_t *bytes);
 /* Sets the file's date to now: it is the date of the last use. */
-void pc__disk_touch_record(const pc__disk_root *root, const pc__record_name *record_name);
+void pc__disk_touch_record(const pc__dir *root, const pc__record_name *record_name);
 
 /* The lock file of a folder. One thread at a time. */
 typedef struct pc__disk_lock {
@@ -72,9 +68,9 @@ void pc__disk_lock_init(pc__disk_lock *lock);
 void pc__disk_lock_close(pc__disk_lock *lock);
 /* Waits for the lock, at most until `deadline` (pc__now clock). PC_AGAIN: another process still
  * holds it; the error text says so. PC_ERR_IO. */
-pc_status pc__disk_lock_take(pc__disk_lock *lock, const pc__disk_root *root, double deadline);
+pc_status pc__disk_lock_take(pc__disk_lock *lock, const pc__dir *root, double deadline);
 /* Before the first change. After PC_ERR_IO nothing may be changed. */
-pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__disk_root *root);
+pc_status pc__disk_lock_mark(pc__disk_lock *lock, const pc__dir *root);
 /* Writes the new sum if there were changes, and unlocks. */
 void pc__disk_lock_drop(pc__disk_lock *lock);
 void pc__disk_lock_subtract(pc__disk_lock *lock, uint64_t bytes);

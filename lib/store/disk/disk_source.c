@@ -249,7 +249,7 @@ static void close_source(pc__source *source)
     pc__free(&mem, s);
 }
 
-static char *path_of(const pc_allocator *mem, const pc__disk_root *root,
+static char *path_of(const pc_allocator *mem, const pc__dir *root,
                      const pc__record_name *record_name)
 {
     char name[PC__DISK_NAME], inside[PC__DISK_NAME + 3];
@@ -260,7 +260,7 @@ static char *path_of(const pc_allocator *mem, const pc__disk_root *root,
     return pc__path_join(mem, root->path, inside);
 }
 
-pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root,
+pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__dir *root,
                               const pc__record_name *record_name, int fd, uint64_t bytes,
                               double deadline, pc__mapped_files *mapped)
 {

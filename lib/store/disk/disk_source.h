@@ -26,7 +26,7 @@ uint64_t pc__mapped_files_bytes(const pc__mapped_files *mapped); /* NULL: 0 */
 /* Owns `fd`, also on failure. `mapped` counts the file if it is mapped; NULL: it never is.
  * deadline: pc__now clock, checked between chunks; 0: none. A local disk that hangs cannot be
  * interrupted; requests do not wait for it. */
-pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__disk_root *root,
+pc_status pc__disk_source_new(pc__source **out, const pc_allocator *mem, const pc__dir *root,
                               const pc__record_name *record_name, int fd, uint64_t bytes,
                               double deadline, pc__mapped_files *mapped);
 /* The whole file will be read: the kernel may start reading ahead. */

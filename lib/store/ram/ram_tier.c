@@ -198,7 +198,7 @@ void pc__ram_tier_unreserve(pc__ram_tier *t, uint64_t bytes)
     unlock_and_free(t, NULL, 0);
 }
 
-/* ------------------------------------------------------------ what is there */
+/* -------------------------------------------------------- look-ups and pins */
 
 int pc__ram_tier_has_content(pc__ram_tier *t, const pc__id *content)
 {

@@ -173,8 +173,7 @@ pc_status pc__record_description_get(pc__image *image, const uint8_t *at, uint64
     int names_kernels = size >= PC__RECORD_DESCRIPTION_1;
     if (size < PC__RECORD_DESCRIPTION || !memchr(at + 32, 0, 32)
         || (names_kernels && !memchr(at + 112, 0, 32)))
-        return pc__fail(PC_ERR_FORMAT, "header of a record: a description of %llu bytes",
-                        (unsigned long long)size);
+        return pc__fail(PC_ERR_FORMAT, "a description of %llu bytes", (unsigned long long)size);
     pc__fields_get(image, at, PC__FIELDS(description_fields));
     memcpy(image->form.architecture, at + 32, sizeof image->form.architecture);
     if (names_kernels)

@@ -117,8 +117,7 @@ static pc_status read_tokens(pc__record *r, uint8_t *at, uint64_t size)
 {
     int32_t *ids = (int32_t *)(void *)at;
     if (size != 4 * r->head.tokens)
-        return pc__fail(PC_ERR_FORMAT,
-                        "header of a record: %" PRIu64 " bytes of ids for %" PRIu64 " tokens", size,
+        return pc__fail(PC_ERR_FORMAT, "%" PRIu64 " bytes of ids for %" PRIu64 " tokens", size,
                         r->head.tokens);
     for (size_t i = 0; i < r->head.tokens; i++)
         ids[i] = (int32_t)pc__get_u32(at + 4 * i);
@@ -130,8 +129,7 @@ static pc_status read_relative(pc__record *r, uint8_t *at, uint64_t size)
 {
     int64_t *relative = (int64_t *)(void *)at;
     if (size != 8 * r->head.tokens)
-        return pc__fail(PC_ERR_FORMAT,
-                        "header of a record: %" PRIu64 " bytes of positions for %" PRIu64 " tokens",
+        return pc__fail(PC_ERR_FORMAT, "%" PRIu64 " bytes of positions for %" PRIu64 " tokens",
                         size, r->head.tokens);
     for (size_t i = 0; i < r->head.tokens; i++)
         relative[i] = (int64_t)pc__get_u64(at + 8 * i);
@@ -142,8 +140,7 @@ static pc_status read_relative(pc__record *r, uint8_t *at, uint64_t size)
 static pc_status read_codec_name(pc__record *r, uint8_t *at, uint64_t size)
 {
     if (!size || size >= sizeof r->codec_name || memchr(at, 0, (size_t)size))
-        return pc__fail(PC_ERR_FORMAT, "header of a record: a codec's name of %" PRIu64 " bytes",
-                        size);
+        return pc__fail(PC_ERR_FORMAT, "a codec's name of %" PRIu64 " bytes", size);
     memcpy(r->codec_name, at, (size_t)size);
     r->codec_name[size] = 0;
     return PC_OK;
@@ -161,9 +158,9 @@ static pc_status read_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t s
     case PC__RECORD_TAG_CODEC:
         return read_codec_name(r, at, size);
     default: /* of a later minor version */
-        return tag & PC__RECORD_TAG_NEEDED ? pc__fail(
-                   PC_ERR_UNSUPPORTED, "header of a record: field %u is unknown and required", tag)
-                                           : PC_OK;
+        if (tag & PC__RECORD_TAG_NEEDED)
+            return pc__fail(PC_ERR_UNSUPPORTED, "field %u is unknown and required", tag);
+        return PC_OK;
     }
 }
 
@@ -180,16 +177,13 @@ static pc_status read_body(pc__record *r)
         uint32_t tag;
         uint64_t size;
         if (left < PC__RECORD_TAG_LENGTH)
-            return pc__fail(PC_ERR_FORMAT,
-                            "header of a record: %" PRIu64 " bytes behind its last field", left);
+            return pc__fail(PC_ERR_FORMAT, "%" PRIu64 " bytes behind its last field", left);
         tag = pc__get_u32(at);
         size = pc__get_u64(at + 8);
         at += PC__RECORD_TAG_LENGTH;
         left -= PC__RECORD_TAG_LENGTH;
         if (size > left || (size + 7) / 8 * 8 > left || (int64_t)tag <= last)
-            return pc__fail(PC_ERR_FORMAT,
-                            "header of a record: field %u of %" PRIu64 " bytes, %" PRIu64
-                            " are left",
+            return pc__fail(PC_ERR_FORMAT, "field %u of %" PRIu64 " bytes, %" PRIu64 " are left",
                             tag, size, left);
         PC__TRY_RETURN(read_field(r, tag, at, size));
         last = tag;
@@ -198,8 +192,7 @@ static pc_status read_body(pc__record *r)
         left -= (size + 7) / 8 * 8;
     }
     if (~seen & needed)
-        return pc__fail(PC_ERR_FORMAT,
-                        "header of a record: description, tokens or codec are missing");
+        return pc__fail(PC_ERR_FORMAT, "description, tokens or codec are missing");
     return PC_OK;
 }
 
@@ -268,8 +261,10 @@ pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
     PC__TRY(read_table(r), fail);
     set_image_face(r);
     PC__TRY(open_body(r), fail);
-    if (!r->closed)
-        PC__TRY(read_body(r), fail);
+    if (!r->closed && (status = read_body(r)) < 0) {
+        status = pc__fail_in(status, "header of a record");
+        goto fail;
+    }
     find_read_codec(r);
     *out = r;
     return PC_OK;

@@ -6,7 +6,6 @@
 
 /* Errors in the replies of a server that works as it should. */
 enum {
-    PC__REMOTE_NO_ERROR = 0,
     PC__REMOTE_OUT_OF_MEMORY = 1, /* OOM */
     PC__REMOTE_WRONG_TYPE = 2,    /* WRONGTYPE */
     PC__REMOTE_SLOT_MOVING = 3,   /* TRYAGAIN: the cluster moves the slot to another node */
@@ -16,7 +15,7 @@ enum {
 typedef struct pc__remote_answer {
     size_t got;     /* bytes of a bulk string */
     int nil;        /* the last reply is nil, or an array with a nil in it */
-    uint32_t error; /* PC__REMOTE_…: of the first reply that is an error; the error text is set */
+    uint32_t error; /* PC__REMOTE_…: of the first reply that is an error, its text is set; or 0 */
 } pc__remote_answer;
 
 /* A bulk string that is being received; it holds a connection. */

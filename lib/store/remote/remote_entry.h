@@ -27,14 +27,10 @@ typedef struct pc__remote_client { /* needed to read and write entries */
     char variant[PC__VARIANT]; /* of the records that we write and read */
 } pc__remote_client;
 
-enum {
-    PC__REMOTE_ENVELOPE_BYTES = 96,
-    PC__REMOTE_HEADER_NAME = 72 + PC__VARIANT,
-    PC__REMOTE_BLOCK_NAME = PC__REMOTE_HEADER_NAME + 24
-};
+enum { PC__REMOTE_ENVELOPE_BYTES = 96, PC__REMOTE_NAME = 96 + PC__VARIANT };
 
 typedef struct pc__remote_name {
-    char text[PC__REMOTE_BLOCK_NAME];
+    char text[PC__REMOTE_NAME];
     size_t size;
 } pc__remote_name;
 

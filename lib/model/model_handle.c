@@ -213,10 +213,8 @@ static pc_status check_family(const pc_model *model, const char *name)
     const size_t most = form ? sizeof form->tokens / sizeof *form->tokens : 0;
     for (size_t i = 0; i < most && form->tokens[i] && model->ops.tokenize; i++) {
         size_t count;
-        pc_status status = pc_tokenize(model, form->tokens[i], strlen(form->tokens[i]),
-                                       PC_TOKENIZE_SPECIAL, NULL, 0, &count);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc_tokenize(model, form->tokens[i], strlen(form->tokens[i]),
+                                   PC_TOKENIZE_SPECIAL, NULL, 0, &count));
         if (count != 1)
             return pc__fail(PC_ERR_MISMATCH,
                             "pc_model_from_ops: chat template '%s' does not fit this model: '%s' "

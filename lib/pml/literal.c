@@ -11,12 +11,9 @@ pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char 
     if (!size)
         return PC_OK;
     literal->text.mem = literal->env->mem;
-    pc_status status = pc__grow(literal->env->mem, (void **)&literal->pieces, &literal->capacity,
-                                literal->count + 1, sizeof *literal->pieces);
-    if (status >= 0)
-        status = pc__bytes_add(&literal->text, text, size);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__grow(literal->env->mem, (void **)&literal->pieces, &literal->capacity,
+                            literal->count + 1, sizeof *literal->pieces));
+    PC__TRY_RETURN(pc__bytes_add(&literal->text, text, size));
     if (!literal->count) {
         literal->line = line;
         literal->column = column;
@@ -112,11 +109,6 @@ int pc__literal_ends_apart(const pc__literal *literal)
            || pc__is_blank(literal->text.data[literal->text.size - 1]);
 }
 
-static int equal_tokens(const int32_t *a, size_t n, const int32_t *b, size_t m)
-{
-    return n == m && !memcmp(a, b, n * sizeof *a);
-}
-
 /* 1: no document text would become a special token. < 0: error. */
 static int is_free_of_specials(const pc__literal *literal)
 {
@@ -133,7 +125,7 @@ static int is_free_of_specials(const pc__literal *literal)
         pc_status status = env->tokens(env->tokens_user, text, size, 0, &a, &n);
         if (status >= 0)
             status = env->tokens(env->tokens_user, text, size, PC_TOKENIZE_SPECIAL, &b, &m);
-        result = status < 0 ? status : equal_tokens(a, n, b, m);
+        result = status < 0 ? status : n == m && !memcmp(a, b, n * sizeof *a);
         pc__free(env->mem, a);
         pc__free(env->mem, b);
     }

@@ -6,17 +6,12 @@
 
 #include "text/utf8.h"
 
-static int is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
 static int is_well_formed(const char *name)
 {
-    if (!is_letter(*name))
+    if (!pc__is_letter(*name))
         return 0;
     for (const char *c = name; *c; c++)
-        if (!is_letter(*c) && !(*c >= '0' && *c <= '9') && *c != '.' && *c != '-')
+        if (!pc__is_letter(*c) && !(*c >= '0' && *c <= '9') && *c != '.' && *c != '-')
             return 0;
     return 1;
 }

@@ -60,10 +60,8 @@ static pc_status parse_template(relay_template *t)
         n = brace && i + 1 < size && text[i + 1] == text[i] ? 2 : 1;
         if (brace && n == 1 && text[i] == '}')
             return template_fault(t, i, "a brace of the text must be doubled: ", text + i, 1);
-        pc_status status = brace && n == 1 ? slot(t, i, &n)
-                                           : pc__bytes_add(&t->part[t->slots], text + i, 1);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(brace && n == 1 ? slot(t, i, &n)
+                                       : pc__bytes_add(&t->part[t->slots], text + i, 1));
     }
     if (t->slots < 2)
         return template_fault(t, size, "the schema string ends without ",

@@ -237,9 +237,7 @@ static pc_status add_schema_parts(resolver *r)
                          .tokens = node->tokens,
                          .count = node->token_count,
                          .start = node->start};
-        pc_status status = add_part(r, part);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(add_part(r, part));
     }
     return PC_OK;
 }
@@ -296,9 +294,8 @@ static pc_status too_long(const resolver *r)
 /* Runs when all new texts are parts and imported modules are marked. */
 static pc_status finish_parts(resolver *r)
 {
-    pc_status status = add_schema_parts(r);
-    if (status < 0 || (status = list_imports(r)) < 0)
-        return status;
+    PC__TRY_RETURN(add_schema_parts(r));
+    PC__TRY_RETURN(list_imports(r));
     qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
     r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
     if (r->env->context_length > 0 && r->out->end > r->env->context_length)

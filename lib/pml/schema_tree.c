@@ -78,10 +78,8 @@ static pc_status add_node(schema_builder *b, pc__node *parent, pc__node_kind kin
     if (name && !(node->name = pc__strdup(mem, name)))
         return PC_ERR_NOMEM;
     if (parent) {
-        status = pc__grow(mem, (void **)&parent->children, &parent->child_capacity,
-                          parent->child_count + 1, sizeof *parent->children);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__grow(mem, (void **)&parent->children, &parent->child_capacity,
+                                parent->child_count + 1, sizeof *parent->children));
         parent->children[parent->child_count++] = node;
     }
     *out = node;

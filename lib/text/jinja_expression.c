@@ -2,11 +2,6 @@
  * the tightest to the loosest. */
 #include "text/jinja_internal.h"
 
-static int is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
 static int is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -31,7 +26,7 @@ int pc__j_accept(pc__jinja *j, const char *mark)
 static size_t word_size(const char *at, const char *end)
 {
     const char *p = at;
-    while (p < end && (is_letter(*p) || (p > at && is_digit(*p))))
+    while (p < end && (pc__is_letter(*p) || (p > at && is_digit(*p))))
         p++;
     return (size_t)(p - at);
 }

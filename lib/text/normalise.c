@@ -305,22 +305,19 @@ static pc_status replace_matches(const pc__step *step, pcre2_match_context *limi
                                  pcre2_match_data *match, const char *text, size_t size,
                                  size_t most, pc__bytes *out)
 {
-    pc_status status = PC_OK;
     size_t at = 0;
-    while (at < size && status >= 0) {
+    while (at < size) {
         size_t from, to;
-        status = pc__expression_match(step->expression, limits, match, text, size, at, "normalizer",
-                                      &from, &to);
+        pc_status status;
+        PC__TRY_RETURN(status = pc__expression_match(step->expression, limits, match, text, size,
+                                                     at, "normalizer", &from, &to));
         if (status == PC_MISS)
             break;
-        if (status >= 0)
-            status = pc__bytes_add(out, text + at, from - at);
-        if (status >= 0)
-            status = add_limited(out, step->to, step->to_size, most);
-        if (status >= 0)
-            at = to;
+        PC__TRY_RETURN(pc__bytes_add(out, text + at, from - at));
+        PC__TRY_RETURN(add_limited(out, step->to, step->to_size, most));
+        at = to;
     }
-    return status < 0 ? status : pc__bytes_add(out, text + at, size - at);
+    return pc__bytes_add(out, text + at, size - at);
 }
 
 static pc_status expression(const pc__steps *s, const pc__step *step, const char *text, size_t size,

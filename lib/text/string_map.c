@@ -71,11 +71,8 @@ pc_status pc__string_map_add(pc__string_map *map, const char *key, size_t size, 
 {
     if (size > UINT32_MAX)
         return pc__fail(PC_ERR_LIMIT, "a token has %zu bytes; at most 2^32 - 1 are allowed", size);
-    if (map->count * 4 > map->mask * 3) {
-        pc_status status = grow_table(map);
-        if (status < 0)
-            return status;
-    }
+    if (map->count * 4 > map->mask * 3)
+        PC__TRY_RETURN(grow_table(map));
     pc__string_map_slot *slot = find_key(map, key, size);
     if (!slot->key) {
         *slot = (pc__string_map_slot){key, (uint32_t)size, value};

@@ -174,11 +174,8 @@ static pc_status append_token(const pc__tokenizer *t, int32_t id, int first, int
     if (t->kind == PC__VOCAB_WORDPIECE && !pc__token_is_special(t, id)) {
         if (text.size > 2 && !memcmp(text.data, "##", 2))
             return pc__bytes_add(out, text.data + 2, text.size - 2);
-        if (!first) {
-            pc_status status = pc__bytes_add(out, " ", 1);
-            if (status < 0)
-                return status;
-        }
+        if (!first)
+            PC__TRY_RETURN(pc__bytes_add(out, " ", 1));
     }
     if (first && takes_blank(t, start) && text.size && text.data[0] == ' ')
         /* the blank that encoding puts in front */

@@ -150,25 +150,24 @@ static pc_status add_special(pc__tokenizer *t, int32_t id, const char *where)
 
 static pc_status build_maps(pc__tokenizer *t, const char *where)
 {
-    pc_status status = pc__string_map_new(&t->pieces, &t->mem, t->count);
-    if (status >= 0)
-        status = pc__string_map_new(&t->specials, &t->mem, 64);
+    PC__TRY_RETURN(pc__string_map_new(&t->pieces, &t->mem, t->count));
+    PC__TRY_RETURN(pc__string_map_new(&t->specials, &t->mem, 64));
     memset(t->byte_token, 0xff, sizeof t->byte_token);
-    for (size_t i = 0; i < t->count && status >= 0; i++) {
+    for (size_t i = 0; i < t->count; i++) {
         const pc__token *token = &t->tokens[i];
         pc__text raw = t->raw[i];
         if (token->type == PC__TOKEN_BYTE) {
             t->byte_token[token->byte] = (int32_t)i;
         } else if (is_plain(token->type)) {
-            status = pc__string_map_add(&t->pieces, raw.data, raw.size, (int32_t)i);
+            PC__TRY_RETURN(pc__string_map_add(&t->pieces, raw.data, raw.size, (int32_t)i));
             if (t->kind == PC__VOCAB_BPE && raw.size == 1
                 && t->byte_token[(unsigned char)raw.data[0]] < 0)
                 t->byte_token[(unsigned char)raw.data[0]] = (int32_t)i;
         } else if (token->text.size) {
-            status = add_special(t, (int32_t)i, where);
+            PC__TRY_RETURN(add_special(t, (int32_t)i, where));
         }
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status merge_bytes(const pc__tokenizer *t, pc__text side, char *out, size_t *size)
@@ -217,10 +216,10 @@ static pc_status add_merge(pc__tokenizer *t, const pc__vocab *v, size_t index)
 
 static pc_status merges(pc__tokenizer *t, const pc__vocab *v)
 {
-    pc_status status = pc__pair_map_new(&t->merges, &t->mem, v->merge_count);
-    for (size_t i = 0; i < v->merge_count && status >= 0; i++)
-        status = add_merge(t, v, i);
-    return status;
+    PC__TRY_RETURN(pc__pair_map_new(&t->merges, &t->mem, v->merge_count));
+    for (size_t i = 0; i < v->merge_count; i++)
+        PC__TRY_RETURN(add_merge(t, v, i));
+    return PC_OK;
 }
 
 /* Normal tokens are pieces; special and byte tokens are not. */
@@ -262,23 +261,19 @@ static pc_status build_steps(pc__steps **out, const pc_allocator *mem, const pc_
 static pc_status build_parts(pc__tokenizer *t, const pc__vocab *v, const char *const *expressions,
                              size_t count)
 {
-    pc_status status = build_texts(t, v);
-    if (status >= 0)
-        status = build_maps(t, v->where);
-    if (status >= 0)
-        status = merges(t, v);
-    if (status >= 0 && t->kind == PC__VOCAB_UNIGRAM)
-        status = unigram(t, v);
-    if (status >= 0)
-        status = build_steps(&t->steps, &t->mem, v);
-    if (status >= 0 && v->chat_template
-        && !(t->chat_template = pc__strdup(&t->mem, v->chat_template)))
-        status = PC_ERR_NOMEM;
-    for (size_t i = 0; i < count && status >= 0; i++)
-        status = pc__expression_add(t, expressions[i], v->where);
-    if (status >= 0 && t->kind == PC__VOCAB_BPE && !expressions)
-        status = pc__expressions_of(t, v->pre ? v->pre : "default", v->where);
-    return status;
+    PC__TRY_RETURN(build_texts(t, v));
+    PC__TRY_RETURN(build_maps(t, v->where));
+    PC__TRY_RETURN(merges(t, v));
+    if (t->kind == PC__VOCAB_UNIGRAM)
+        PC__TRY_RETURN(unigram(t, v));
+    PC__TRY_RETURN(build_steps(&t->steps, &t->mem, v));
+    if (v->chat_template && !(t->chat_template = pc__strdup(&t->mem, v->chat_template)))
+        return PC_ERR_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        PC__TRY_RETURN(pc__expression_add(t, expressions[i], v->where));
+    if (t->kind == PC__VOCAB_BPE && !expressions)
+        return pc__expressions_of(t, v->pre ? v->pre : "default", v->where);
+    return PC_OK;
 }
 
 pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab,

@@ -158,23 +158,22 @@ typedef struct expression_splitter {
 static pc_status split(const expression_splitter *c, size_t level, const char *text, size_t size)
 {
     size_t at = 0;
-    pc_status status = PC_OK;
     if (level == c->t->expressions)
         return size ? c->piece(c->user, text, size) : PC_OK;
-    while (at < size && status >= 0) {
+    while (at < size) {
         size_t from, to;
-        status = pc__expression_match(c->t->expression[level], c->limits, c->match[level], text,
-                                      size, at, "pre-tokenizer", &from, &to);
+        pc_status status;
+        PC__TRY_RETURN(status = pc__expression_match(c->t->expression[level], c->limits,
+                                                     c->match[level], text, size, at,
+                                                     "pre-tokenizer", &from, &to));
         if (status == PC_MISS)
-            break;
-        if (status >= 0 && from > at)
-            status = split(c, level + 1, text + at, from - at);
-        if (status >= 0)
-            status = split(c, level + 1, text + from, to - from);
-        if (status >= 0)
-            at = to;
+            return split(c, level + 1, text + at, size - at);
+        if (from > at)
+            PC__TRY_RETURN(split(c, level + 1, text + at, from - at));
+        PC__TRY_RETURN(split(c, level + 1, text + from, to - from));
+        at = to;
     }
-    return status < 0 || at >= size ? status : split(c, level + 1, text + at, size - at);
+    return PC_OK;
 }
 
 pc_status pc__expressions_split(const pc__tokenizer *t, const char *text, size_t size,

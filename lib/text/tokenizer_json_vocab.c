@@ -88,7 +88,6 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
     json_t *vocab = json_object_get(model, "vocab"),
            *added = json_object_get(r->root, "added_tokens"), *value;
     size_t i;
-    pc_status status;
     int bytes = json_is_true(json_object_get(model, "byte_fallback"));
     if (unigram ? !json_is_array(vocab) : !json_is_object(vocab))
         return pc__fail(PC_ERR_FORMAT, "%s: model.vocab is not %s", r->where,
@@ -115,11 +114,9 @@ pc_status pc__json_tokens(pc__json_reading *r, const json_t *model, int unigram)
         if (!json_is_integer(id) || !json_string_length(content))
             return pc__fail(PC_ERR_FORMAT, "%s: added token %zu has no id or no content", r->where,
                             i);
-        status = place_token(r, json_integer_value(id), json_string_value(content),
-                             json_string_length(content),
-                             special ? PC__TOKEN_CONTROL : PC__TOKEN_USER);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(place_token(r, json_integer_value(id), json_string_value(content),
+                                   json_string_length(content),
+                                   special ? PC__TOKEN_CONTROL : PC__TOKEN_USER));
     }
     r->vocab.tokens = r->tokens;
     r->vocab.types = r->types;

@@ -90,27 +90,14 @@ typedef struct sentencepiece_file {
 
 static pc_status add_token(sentencepiece_file *m, pc__text text, float score, int32_t type)
 {
-    pc_status status = pc__grow(m->mem, (void **)&m->tokens, &m->tokens_room, m->count + 1,
-                                sizeof *m->tokens);
-    if (status >= 0)
-        status = pc__grow(m->mem, (void **)&m->scores, &m->scores_room, m->count + 1,
-                          sizeof *m->scores);
-    if (status >= 0)
-        status = pc__grow(m->mem, (void **)&m->types, &m->types_room, m->count + 1,
-                          sizeof *m->types);
-    if (status < 0)
-        return status;
+    size_t need = m->count + 1;
+    PC__TRY_RETURN(pc__grow(m->mem, (void **)&m->tokens, &m->tokens_room, need, sizeof *m->tokens));
+    PC__TRY_RETURN(pc__grow(m->mem, (void **)&m->scores, &m->scores_room, need, sizeof *m->scores));
+    PC__TRY_RETURN(pc__grow(m->mem, (void **)&m->types, &m->types_room, need, sizeof *m->types));
     m->tokens[m->count] = text;
     m->scores[m->count] = score;
     m->types[m->count++] = type;
     return PC_OK;
-}
-
-static pc_status damaged_protobuf(const sentencepiece_file *m, const uint8_t *at,
-                                  const uint8_t *start)
-{
-    return pc__fail(PC_ERR_FORMAT, "%s: damaged protobuf near byte %zu", m->path,
-                    (size_t)(at - start));
 }
 
 static pc_status read_piece(sentencepiece_file *m, const protobuf_field *whole)
@@ -197,28 +184,26 @@ static pc_status read_protobuf(sentencepiece_file *m, const pc__file *file)
     protobuf w = {file->data, file->data + file->size};
     static const uint8_t types[] = {1, BYTES, 2, BYTES, 3, BYTES, 0};
     protobuf_field f;
-    pc_status status = PC_OK;
-    int more = 1, has_trainer = 0, has_normaliser = 0;
+    int more, has_trainer = 0, has_normaliser = 0;
     m->vocab.unk = 0, m->vocab.bos = 1, m->vocab.eos = 2;
     m->rules.space_prefix = m->rules.add_bos = 1;
-    while (status >= 0 && (more = next_field(&w, types, &f)) > 0) {
+    while ((more = next_field(&w, types, &f)) > 0) {
         if (f.number == 1)
-            status = read_piece(m, &f);
-        else if (f.number == 2) {
-            status = read_trainer(m, &f);
-            has_trainer = 1;
-        } else if (f.number == 3) {
-            status = read_normaliser(m, &f);
-            has_normaliser = 1;
-        }
+            PC__TRY_RETURN(read_piece(m, &f));
+        else if (f.number == 2)
+            PC__TRY_RETURN(read_trainer(m, &f));
+        else if (f.number == 3)
+            PC__TRY_RETURN(read_normaliser(m, &f));
+        has_trainer |= f.number == 2;
+        has_normaliser |= f.number == 3;
     }
-    if (status >= 0 && more < 0)
-        return damaged_protobuf(m, w.at, file->data);
-    if (status >= 0
-        && (!has_trainer || !has_normaliser)) /* every SentencePiece trainer writes both */
+    if (more < 0)
+        return pc__fail(PC_ERR_FORMAT, "%s: damaged protobuf near byte %zu", m->path,
+                        (size_t)(w.at - file->data));
+    if (!has_trainer || !has_normaliser) /* every SentencePiece trainer writes both */
         return pc__fail(PC_ERR_FORMAT, "%s: ends before the %s's settings", m->path,
                         has_trainer ? "normalizer" : "trainer");
-    return status;
+    return PC_OK;
 }
 
 /* ------------------------------------------------------------------ tiktoken */

@@ -59,9 +59,7 @@ static pc_status encode_word(const pc__tokenizer *t, const pc__bytes *word, pc__
                         : pc__string_map_longest(&t->pieces, piece + 2, rest, starts_word, t);
         if (id < 0)
             break;
-        pc_status status = pc__ids_add(out, id);
-        if (status < 0)
-            return status;
+        PC__TRY_RETURN(pc__ids_add(out, id));
         at += t->raw[id].size - (at ? 2 : 0);
     }
     if (at == word->size)

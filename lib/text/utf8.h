@@ -36,6 +36,11 @@ int32_t pc__code_point_byte(uint32_t code_point);
 /* White_Space of Unicode. */
 int pc__code_point_is_blank(uint32_t code_point);
 
+static inline int pc__is_letter(char c) /* of a name; '_' is one */
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
 static inline int pc__is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';

@@ -117,7 +117,7 @@ static void factor_tensors(conversion *c)
         gguf_tensor(c->out, "rope_freqs.weight", 0, 0, count, low, 4 * count);
 }
 
-static size_t rows_of(const conversion *c, pc__tensor_role part, int32_t layer)
+static size_t rows_of(conversion *c, pc__tensor_role part, int32_t layer)
 {
     const pc__arch *a = &c->arch;
     switch (part) {

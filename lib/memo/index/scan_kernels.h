@@ -24,6 +24,5 @@ extern const pc__scan_kernels pc__scan_c, pc__scan_avx2, pc__scan_avx512;
 
 /* Of the level that lib/attn has chosen (PC_CPU_MASK counts). */
 const pc__scan_kernels *pc__scan_kernels_get(void);
-const pc__scan_kernels *pc__scan_kernels_named(const char *name); /* NULL: not on this machine */
 
 #endif

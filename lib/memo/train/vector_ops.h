@@ -32,8 +32,6 @@ typedef struct pc__vector_ops {
 
 /* For the CPU level that attn/kernels.h has chosen. */
 const pc__vector_ops *pc__vector_ops_get(void);
-/* For tests: "c", "avx2", "avx512". NULL: not built, or not supported here. */
-const pc__vector_ops *pc__vector_ops_named(const char *name);
 
 extern const pc__vector_ops pc__vector_ops_c;
 #if defined(__x86_64__)

@@ -185,14 +185,6 @@ static pc__config_reader *reader_of(const char *model_type)
     return NULL;
 }
 
-/* Refuses what no architecture here computes. */
-static pc_status check_common(const pc__config *config)
-{
-    PC__TRY_RETURN(pc__config_none(config, "quantization_config"));
-    PC__TRY_RETURN(pc__config_only(config, "is_encoder_decoder", 0));
-    return pc__config_only(config, "add_cross_attention", 0);
-}
-
 static pc_status read_object(const pc__config *config, pc__arch *arch)
 {
     pc__config_reader *read = reader_of(config->model);
@@ -209,7 +201,9 @@ static pc_status read_object(const pc__config *config, pc__arch *arch)
     read_token(config, "eos_token_id", &arch->token_eos);
     read_token(config, "unk_token_id", &arch->token_unk);
     read_token(config, "pad_token_id", &arch->token_pad);
-    PC__TRY_RETURN(check_common(config));
+    PC__TRY_RETURN(pc__config_none(config, "quantization_config"));
+    PC__TRY_RETURN(pc__config_only(config, "is_encoder_decoder", 0));
+    PC__TRY_RETURN(pc__config_only(config, "add_cross_attention", 0));
     PC__TRY_RETURN(pc__config_size(config, "vocab_size", &arch->vocab));
     PC__TRY_RETURN(read(config, arch));
     arch->v_dim = arch->head_dim;

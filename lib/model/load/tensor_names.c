@@ -7,6 +7,7 @@
 
 #include "model/load/quantised_rows.h"
 #include "model/load/tensor_name_tables.h"
+#include "text/utf8.h"
 
 enum { MAX_NAME = 160 };
 
@@ -332,9 +333,10 @@ static void source_quantised_rows(void *user, size_t first, size_t count, uint8_
     }
 }
 
-pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role role,
-                                  int32_t layer, int bias, size_t count, float *out)
+pc_status pc__tensor_names_vector(void *user, pc__tensor_role role, int32_t layer, int bias,
+                                  size_t count, float *out)
 {
+    const pc__tensor_names *names = user;
     const pc__tensor *tensor;
     const pc__tensor_name_row *row = find_row(names, role, layer, bias, &tensor);
     pc__matrix_source source = {.tensor = tensor, .rows = count, .cols = 1};
@@ -353,8 +355,9 @@ pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role
     return 1;
 }
 
-size_t pc__tensor_names_table_rows(const pc__tensor_names *names, pc__tensor_role role)
+size_t pc__tensor_names_table_rows(void *user, pc__tensor_role role)
 {
+    const pc__tensor_names *names = user;
     const pc__tensor *tensor;
     find_row(names, role, -1, 0, &tensor);
     return tensor && tensor->rank ? (size_t)tensor->shape[0] : 0;
@@ -413,15 +416,10 @@ static int is_used(const pc__tensor_names *names, const pc__tensor *tensor)
     return 0;
 }
 
-static int name_ends_with(const char *name, const char *end)
-{
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && !strcmp(name + n - m, end);
-}
-
 static int is_ignored(const char *name, const char *rule)
 {
-    return *rule == '^' ? !strncmp(name, rule + 1, strlen(rule + 1)) : name_ends_with(name, rule);
+    return *rule == '^' ? !strncmp(name, rule + 1, strlen(rule + 1))
+                        : pc__text_ends(pc__text_of(name), pc__text_of(rule));
 }
 
 static pc_status check_unused(const pc__tensor_names *names, const pc__tensor_name_family *family)
@@ -527,18 +525,8 @@ static pc_status provide_matrix(void *user, pc__tensor_role role, int32_t layer,
     return status;
 }
 
-static pc_status provide_vector(void *user, pc__tensor_role role, int32_t layer, int bias,
-                                size_t count, float *out)
-{
-    return pc__tensor_names_vector(user, role, layer, bias, count, out);
-}
-
-static size_t provide_table_rows(void *user, pc__tensor_role role)
-{
-    return pc__tensor_names_table_rows(user, role);
-}
-
 void pc__tensor_names_provider(pc__tensor_names *names, pc__weight_provider *out)
 {
-    *out = (pc__weight_provider){names, provide_matrix, provide_vector, provide_table_rows};
+    *out = (pc__weight_provider){names, provide_matrix, pc__tensor_names_vector,
+                                 pc__tensor_names_table_rows};
 }

@@ -64,12 +64,12 @@ pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role
 /* Reads rows [first, first + count) of a const pc__matrix_source, [count][cols]. A
  * pc__weight_rows_fn; any thread. */
 void pc__source_rows(void *source, size_t first, size_t count, float *out);
-/* Reads the gain of a norm (bias 0) or a bias, [count]. 1: read; 0: the file has none; or
- * PC_ERR_FORMAT. */
-pc_status pc__tensor_names_vector(const pc__tensor_names *names, pc__tensor_role role,
-                                  int32_t layer, int bias, size_t count, float *out);
+/* The functions of the provider; `user` is a const pc__tensor_names. Reads the gain of a norm (bias
+ * 0) or a bias, [count]. 1: read; 0: the file has none; or PC_ERR_FORMAT. */
+pc_status pc__tensor_names_vector(void *user, pc__tensor_role role, int32_t layer, int bias,
+                                  size_t count, float *out);
 /* Rows of a table (embedding, positions); 0: the file has none. */
-size_t pc__tensor_names_table_rows(const pc__tensor_names *names, pc__tensor_role role);
+size_t pc__tensor_names_table_rows(void *user, pc__tensor_role role);
 
 /* The provider that reads these names; `names` must outlive it. */
 void pc__tensor_names_provider(pc__tensor_names *names, pc__weight_provider *out);

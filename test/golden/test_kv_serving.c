@@ -12,7 +12,7 @@
 #include "serve/request.h"
 #include "baseline.h"
 #include "guide_schema.h"
-#include "testing.h"
+#include "counted_context.h"
 
 enum { FORMATS = 5 }; /* PC_DTYPE_… */
 
@@ -271,18 +271,13 @@ static void foreign_segment(world *w)
 static void fail_everywhere(void)
 {
     pc_test_memory memory = {0};
-    pc_allocator mem = pc_test_allocator(&memory);
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = pc_test_counted_context(&memory, 1);
     pc_model_options o = PC_MODEL_OPTIONS_INIT;
-    pc_context *context;
     pc_model *model = NULL;
     pc_schema *schema = NULL;
     pc_prompt *prompt = NULL;
-    options.allocator = &mem;
-    options.threads = 1;
     o.compute = PC_DTYPE_F32;
     o.kv = PC_DTYPE_I8;
-    CHECK_OK(pc_context_new(&context, &options));
     CHECK_OK(pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", &o));
     CHECK_OK(pc_schema_parse(&schema, model, guide_schema, sizeof guide_schema - 1, NULL));
     CHECK_OK(pc_prompt_parse(&prompt, &schema, 1, guide_prompt, sizeof guide_prompt - 1, NULL));

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "baseline.h"
-#include "testing.h"
+#include "counted_context.h"
 
 enum { SHARED = 23, NEW = 5, MOST = 96 };
 
@@ -493,13 +493,8 @@ static void conversation(pc_context *context)
 int main(void)
 {
     pc_test_memory memory = {0};
-    pc_allocator mem = pc_test_allocator(&memory);
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_context *context = NULL;
+    pc_context *context = pc_test_counted_context(&memory, 2);
     world w;
-    options.allocator = &mem;
-    options.threads = 2;
-    CHECK_OK(pc_context_new(&context, &options));
     conversation(context);
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         char path[256];

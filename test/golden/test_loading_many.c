@@ -1,6 +1,7 @@
 /* Catches: loads that outlive their cache, that make others wait, or that leave memory behind when
  * an allocation fails; blocks of one segment that only one thread reads; races between threads
  * (tools/test.sh --all runs it under ThreadSanitizer). */
+#include "counted_context.h"
 #include "loading_world.h"
 
 #include <promptcache/bench.h>
@@ -119,21 +120,16 @@ static void without_memory(void)
 {
     for (uint64_t at = 1;; at++) {
         pc_test_memory memory = {0};
-        pc_allocator mem = pc_test_allocator(&memory);
-        pc_context_options co = PC_CONTEXT_OPTIONS_INIT;
         pc_cache_options o = PC_CACHE_OPTIONS_INIT;
         pc_faults faults = {0};
         pc__tier *tiers[PC_TIER_COUNT] = {NULL};
-        pc_context *context = NULL;
+        pc_context *context = pc_test_counted_context(&memory, 1);
         pc_cache *cache = NULL;
         uint32_t reason;
         int reached;
-        co.allocator = &mem;
-        co.threads = 1;
         o.flags = PC_CACHE_ALWAYS_LOAD;
         o.salt = "pepper";
         o.salt_size = 6;
-        CHECK_OK(pc_context_new(&context, &co));
         tiers[PC_TIER_DISK] = pc_slow_tier_new(pc_memory_tier_new(PC_TIER_DISK), &faults);
         memory.fail_at = memory.calls + at;
         if (pc__cache_new_over(&cache, context, &o, tiers) < 0) {

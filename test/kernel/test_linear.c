@@ -17,7 +17,7 @@
 #include "attn/half.h"
 #include "attn/cpu/linear_internal.h"
 #include "attn/kernels.h"
-#include "testing.h"
+#include "counted_context.h"
 
 enum { ROWS = 100, GUARD = 64 };
 
@@ -395,12 +395,7 @@ static void out_of_memory(uint32_t compute)
     pc_status status = PC_ERR_NOMEM;
     for (uint64_t at = 0; status == PC_ERR_NOMEM && at < 100; at++) {
         pc_test_memory memory = {0};
-        pc_allocator mem = pc_test_allocator(&memory);
-        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-        pc_context *context = NULL;
-        options.allocator = &mem;
-        options.threads = 1;
-        CHECK_OK(pc_context_new(&context, &options));
+        pc_context *context = pc_test_counted_context(&memory, 1);
         memory.fail_at = at ? memory.calls + at : 0;
         status = new_and_run(context, &l, at ? y : want);
         if (!at) {

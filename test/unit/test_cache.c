@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "testing.h"
+#include "counted_context.h"
 
 static atomic_int live; /* payloads */
 
@@ -248,17 +248,12 @@ static void without_memory(void)
 {
     for (uint64_t at = 0;; at++) {
         pc_test_memory memory = {0};
-        pc_allocator mem = pc_test_allocator(&memory);
-        pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
         pc_cache_options c = PC_CACHE_OPTIONS_INIT;
-        pc_context *context = NULL;
+        pc_context *context = pc_test_counted_context(&memory, 1);
         pc_cache *cache = NULL;
         uint64_t calls;
-        o.allocator = &mem;
-        o.threads = 1;
         c.salt = "salt";
         c.salt_size = 4;
-        CHECK_OK(pc_context_new(&context, &o));
         calls = memory.calls;
         memory.fail_at = calls + at;
         pc_status status = pc_cache_new(&cache, context, &c);
@@ -395,19 +390,14 @@ static void tiers_without_memory(void)
     const char *folder = pc_test_folder();
     for (uint64_t at = 1;; at++) {
         pc_test_memory memory = {0};
-        pc_allocator mem = pc_test_allocator(&memory);
-        pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
         pc_cache_options c = PC_CACHE_OPTIONS_INIT;
-        pc_context *context = NULL;
+        pc_context *context = pc_test_counted_context(&memory, 1);
         pc_cache *cache = NULL;
-        o.allocator = &mem;
-        o.threads = 1;
         c.salt = "salt";
         c.salt_size = 4;
         c.compressed_bytes = 1 << 20;
         c.disk_path = folder;
         c.seal_key = seal;
-        CHECK_OK(pc_context_new(&context, &o));
         memory.fail_at = memory.calls + at;
         pc_status status = pc_cache_new(&cache, context, &c);
         CHECK(status == PC_OK || status == PC_ERR_NOMEM);

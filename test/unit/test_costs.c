@@ -8,7 +8,7 @@
 
 #include "attn/kernels.h"
 #include "attn/plan_internal.h"
-#include "testing.h"
+#include "counted_context.h"
 
 static pc_costs table(double base, double row, double from_memory)
 {
@@ -167,12 +167,7 @@ static void out_of_memory(void)
     setenv("PC_COSTS", path, 1);
     for (uint64_t at = 1; at < 8; at++) { /* without memory for the file's: the estimates */
         pc_test_memory memory = {0};
-        pc_allocator mem = pc_test_allocator(&memory);
-        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-        pc_context *context = NULL;
-        options.allocator = &mem;
-        options.threads = 1;
-        CHECK_OK(pc_context_new(&context, &options));
+        pc_context *context = pc_test_counted_context(&memory, 1);
         memory.fail_at = memory.calls + at;
         got = (pc_costs)PC_COSTS_INIT;
         CHECK_OK(pc_costs_get(context, &got));

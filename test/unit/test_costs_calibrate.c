@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "testing.h"
+#include "counted_context.h"
 
 static int32_t stop(void *user, const char *what, uint64_t done, uint64_t total)
 {
@@ -59,12 +59,8 @@ int main(void)
 
     for (uint64_t at = 1; at <= 3; at++) {
         pc_test_memory memory = {0};
-        pc_allocator mem = pc_test_allocator(&memory);
-        pc_context_options with = PC_CONTEXT_OPTIONS_INIT;
-        with.allocator = &mem;
-        with.threads = 1;
+        context = pc_test_counted_context(&memory, 1);
         options.path = "";
-        CHECK_OK(pc_context_new(&context, &with));
         memory.fail_at = memory.calls + at;
         CHECK_STATUS(pc_calibrate(context, &options), PC_ERR_NOMEM);
         pc_context_free(context);

@@ -3,6 +3,7 @@
  * to other processes; trimming that leaves too much, evicts higher scores first, or leaves files of
  * killed writers; unchecked arguments; leaks of memory or descriptors. */
 #include "base/context.h"
+#include "counted_context.h"
 #include "disk.h"
 
 enum { SIZE = 500, COUNT = 9 };
@@ -297,15 +298,10 @@ static int without_memory(uint64_t fail_at)
 {
     const char *path = filled_folder(NULL);
     pc_test_memory memory = {0};
-    pc_allocator mem = pc_test_allocator(&memory);
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_context *own = NULL;
+    pc_context *own = pc_test_counted_context(&memory, 1);
     pc_folder *folder = NULL;
     size_t files = pc_test_open_files(), count;
     int32_t ids[TOY_TOKENS];
-    options.allocator = &mem;
-    options.threads = 1;
-    CHECK_OK(pc_context_new(&own, &options));
     memory.fail_at = memory.calls + fail_at;
     pc_status status = pc_folder_open(&folder, own, path, NULL);
     CHECK(status == PC_OK ? folder && pc_folder_count(folder) == COUNT

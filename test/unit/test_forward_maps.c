@@ -11,7 +11,7 @@
 #include "model/forward/pass_build.h"
 #include "model/model_states.h"
 #include "random_model.h"
-#include "testing.h"
+#include "counted_context.h"
 #include "unpack_map.h"
 
 enum {
@@ -376,12 +376,7 @@ int main(void)
         {.scheme = PC_POSITION_ROPE, .compute = PC_DTYPE_F32, .causal = 0, .post = 1},
     };
     pc_test_memory memory = {0};
-    pc_allocator mem = pc_test_allocator(&memory);
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_context *context = NULL;
-    options.allocator = &mem;
-    options.threads = 2;
-    CHECK_OK(pc_context_new(&context, &options));
+    pc_context *context = pc_test_counted_context(&memory, 2);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         pc_model *model = NULL;
         if (!CHECK_OK(make(&model, context, &kinds[i])))

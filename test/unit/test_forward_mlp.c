@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "random_model.h"
-#include "testing.h"
+#include "counted_context.h"
 
 enum {
     LAYERS = 3,
@@ -262,11 +262,7 @@ static size_t lacking_rows(void *user, pc__tensor_role role)
 static void faults(void)
 {
     pc_test_memory memory = {0};
-    pc_allocator mem = pc_test_allocator(&memory);
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_context *context = NULL;
-    options.allocator = &mem;
-    CHECK_OK(pc_context_new(&context, &options));
+    pc_context *context = pc_test_counted_context(&memory, 0);
     int64_t before = memory.live_blocks;
     for (int role = PC__ROLE_ROUTER; role <= PC__ROLE_SHARED_SCALE; role++) {
         pc__arch arch = arch_of(2, 1), bound = arch;
@@ -288,15 +284,10 @@ static void faults(void)
 static void memory(void)
 {
     pc_test_memory memory = {0};
-    pc_allocator mem = pc_test_allocator(&memory);
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_context *context = NULL;
+    pc_context *context = pc_test_counted_context(&memory, 1);
     pc__arch arch = arch_of(2, 1);
     int32_t tokens[3] = {1, 2, 3};
     float logits[3 * VOCAB];
-    options.allocator = &mem;
-    options.threads = 1;
-    CHECK_OK(pc_context_new(&context, &options));
     int64_t before = memory.live_blocks;
     int failed = 1;
     for (uint64_t at = 1; failed && at < 2000; at++) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "testing.h"
+#include "counted_context.h"
 
 static pc_status load(pc_model **out, pc_context *context, const char *path, uint64_t flags,
                       uint32_t compute)
@@ -148,13 +148,8 @@ static void out_of_memory(const char *path)
     pc_status status = PC_ERR_NOMEM;
     for (uint64_t at = 1; status == PC_ERR_NOMEM && at < 20000; at++) {
         pc_test_memory memory = {0};
-        pc_allocator mem = pc_test_allocator(&memory);
-        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-        pc_context *context = NULL;
+        pc_context *context = pc_test_counted_context(&memory, 1);
         pc_model *model = NULL;
-        options.allocator = &mem;
-        options.threads = 1;
-        CHECK_OK(pc_context_new(&context, &options));
         memory.fail_at = memory.calls + at;
         status = load(&model, context, path, 0, PC_DTYPE_F32);
         CHECK((status >= 0) == (model != NULL));

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "testing.h"
+#include "counted_context.h"
 #include "unpack_map.h"
 
 enum { MOST = 200, HEADS = 4, KV_HEADS = 2, V_DIM = 20, LANES = 3 };
@@ -253,13 +253,8 @@ int main(void)
 {
     pc_test_rng rng = {7};
     pc_test_memory memory = {0};
-    pc_allocator mem = pc_test_allocator(&memory);
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_context *context = NULL;
+    pc_context *context = pc_test_counted_context(&memory, 2);
     static const uint32_t dtypes[] = {PC_DTYPE_F32, PC_DTYPE_BF16, PC_DTYPE_F16};
-    options.allocator = &mem;
-    options.threads = 2;
-    CHECK_OK(pc_context_new(&context, &options));
     packing(&rng);
     layout();
     sizes();

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counted_context.h"
 #include "toy_schema.h"
 
 enum { N = 4 };
@@ -137,9 +138,7 @@ static void without_memory(void)
 {
     for (uint64_t at = 1;; at++) {
         pc_test_memory memory = {0};
-        pc_allocator mem = pc_test_allocator(&memory);
-        pc_context_options co = PC_CONTEXT_OPTIONS_INIT;
-        pc_context *context = NULL;
+        pc_context *context = pc_test_counted_context(&memory, 1);
         pc_model *model = NULL;
         int32_t tokens[3] = {1, 2, 3};
         int64_t positions[3] = {0, 1, 2};
@@ -148,9 +147,6 @@ static void without_memory(void)
         pc_segment *segments[2] = {NULL};
         pc_eval_args a = PC_EVAL_ARGS_INIT;
         pc_costs costs = PC_COSTS_INIT;
-        co.allocator = &mem;
-        co.threads = 1;
-        CHECK_OK(pc_context_new(&context, &co));
         if (!CHECK_OK(pc_model_new_shape(&model, context, "tiny", 0, NULL))) {
             pc_context_free(context);
             return;

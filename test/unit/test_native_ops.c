@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "random_model.h"
-#include "testing.h"
+#include "counted_context.h"
 
 #ifdef __SANITIZE_THREAD__
 #define CHECKS_THREADS 1 /* cases of one thread take a minute and show nothing */
@@ -237,12 +237,7 @@ static void out_of_memory(void)
     pc_status status = PC_ERR_NOMEM;
     for (uint64_t at = 0; status == PC_ERR_NOMEM && at < 5000; at++) {
         pc_test_memory memory = {0};
-        pc_allocator mem = pc_test_allocator(&memory);
-        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-        pc_context *context = NULL;
-        options.allocator = &mem;
-        options.threads = 1;
-        CHECK_OK(pc_context_new(&context, &options));
+        pc_context *context = pc_test_counted_context(&memory, 1);
         memory.fail_at = at ? memory.calls + at : 0;
         status = work(context, at ? logits : want);
         if (!at) {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "testing.h"
+#include "counted_context.h"
 
 enum { HIDDEN = 32, KV = 16, VOCAB = 300, FAIL_NOTHING = -1 };
 
@@ -132,12 +132,7 @@ static void tables(pc_context *context)
 static void faults(void)
 {
     pc_test_memory memory = {0};
-    pc_allocator mem = pc_test_allocator(&memory);
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_context *context = NULL;
-    options.allocator = &mem;
-    options.threads = 1;
-    CHECK_OK(pc_context_new(&context, &options));
+    pc_context *context = pc_test_counted_context(&memory, 1);
     int64_t before = memory.live_blocks;
     for (int role = PC__ROLE_EMBEDDING; role <= PC__ROLE_DOWN; role++) {
         pc__native *native = (pc__native *)&memory;

@@ -115,8 +115,9 @@ static pc_status read_pre_tokenizer(pc__json_reading *r, const json_t *p)
 
 static int32_t find_token(const pc__json_reading *r, const char *text)
 {
-    for (size_t i = 0; *text && i < r->vocab.count; i++)
-        if (pc__text_equals(r->tokens[i], pc__text_of(text)))
+    pc__text wanted = pc__text_of(text);
+    for (size_t i = 0; wanted.size && i < r->vocab.count; i++)
+        if (pc__text_equals(r->tokens[i], wanted))
             return (int32_t)i;
     return -1;
 }

@@ -1,4 +1,4 @@
-/* Makes and frees plans: checks and copies the rows, and splits them into waves, allocates the
+/* Makes and frees plans: checks and copies the rows, splits them into waves, and allocates the
  * scratch memory. */
 #include <string.h>
 

@@ -95,19 +95,10 @@ static int any_steps(const pc_batch *batch)
     return 0;
 }
 
-static int any_sequence_runs(const pc_batch *batch)
-{
-    for (size_t i = 0; i < batch->members.count; i++)
-        if (!batch->members.items[i]->finish)
-            return 1;
-    return 0;
-}
-
 pc_status pc_batch_step(pc_batch *batch)
 {
     const pc_allocator *mem;
     pc_sequence **all, **running;
-    pc_step_row *rows;
     float *logits;
     size_t count, run = 0;
     pc__first_error t = {0};
@@ -115,15 +106,14 @@ pc_status pc_batch_step(pc_batch *batch)
         return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
     if (any_steps(batch))
         return pc__fail(PC_ERR_STATE, "pc_batch_step: a step of a sequence is under way");
-    if (!any_sequence_runs(batch))
+    if (!pc__any_sequence_runs(batch->members.items, batch->members.count))
         return PC_END;
     mem = &batch->model->context->mem;
     count = batch->members.count;
     /* callbacks may remove sequences meanwhile */
     all = pc__calloc(mem, 2 * count, sizeof(*all));
-    rows = pc__calloc(mem, count, sizeof *rows);
     logits = pc__calloc(mem, count * (size_t)batch->model->info.vocab, sizeof *logits);
-    if (all && rows && logits) {
+    if (all && logits) {
         running = all + count;
         memcpy(all, batch->members.items, count * sizeof(*all));
         for (size_t i = 0; i < count; i++) {
@@ -132,14 +122,14 @@ pc_status pc_batch_step(pc_batch *batch)
                 running[run++] = all[i];
         }
         start_new(batch, all, count, logits, running, &run, &t);
-        pc__sequences_step(running, run, rows, logits, &t);
+        pc__sequences_step(running, run, logits, &t);
         for (size_t i = 0; i < count; i++)
             all[i]->stepping = 0;
     } else {
         pc__first_error_note(&t, PC_ERR_NOMEM);
     }
     pc__free(mem, all);
-    pc__free(mem, rows);
     pc__free(mem, logits);
-    return pc__first_error_status(&t, any_sequence_runs(batch) ? PC_OK : PC_END);
+    return pc__first_error_status(
+        &t, pc__any_sequence_runs(batch->members.items, batch->members.count) ? PC_OK : PC_END);
 }

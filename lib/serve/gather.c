@@ -8,10 +8,12 @@
 
 pc_status pc__gather_new(pc__gather **out, pc__request *r)
 {
-    pc__gather *g = pc__request_sees_all(r) ? pc__gather_exact_new(r) : pc__gather_units_new(r);
-    *out = g;
+    const pc__gather_ops *ops = pc__request_sees_all(r) ? &pc__gather_exact_ops
+                                                        : &pc__gather_units_ops;
+    pc__gather *g = *out = pc__calloc(&r->model->context->mem, 1, ops->size);
     if (!g)
         return PC_ERR_NOMEM;
+    g->ops = ops;
     g->request = r;
     g->cache = pc__request_is_fresh(r) ? NULL : r->cache;
     g->parts = r->prompt->part_count;

@@ -271,21 +271,17 @@ static void free_exact(pc__gather *g)
     pc__free(mem, e->reasons);
 }
 
-pc__gather *pc__gather_exact_new(const pc__request *request)
-{
-    static const pc__gather_ops ops = {.name = name_parts,
-                                       .needs = needs,
-                                       .facts = facts_of,
-                                       .content = content_of,
-                                       .begin_loads = expect_cost,
-                                       .end_loads = judge_prefix,
-                                       .cost = part_cost,
-                                       .is_under_way = is_under_way,
-                                       .compute = compute_missing,
-                                       .judge = judge_exact,
-                                       .free = free_exact};
-    exact_gather *e = pc__calloc(&request->model->context->mem, 1, sizeof *e);
-    if (e)
-        e->base.ops = &ops;
-    return e ? &e->base : NULL;
-}
+const pc__gather_ops pc__gather_exact_ops = {
+    .size = sizeof(exact_gather),
+    .name = name_parts,
+    .needs = needs,
+    .facts = facts_of,
+    .content = content_of,
+    .begin_loads = expect_cost,
+    .end_loads = judge_prefix,
+    .cost = part_cost,
+    .is_under_way = is_under_way,
+    .compute = compute_missing,
+    .judge = judge_exact,
+    .free = free_exact,
+};

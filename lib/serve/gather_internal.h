@@ -5,6 +5,7 @@
 #include "serve/gather.h"
 
 typedef struct pc__gather_ops {
+    size_t size; /* of a gather of this kind */
     /* Decides which parts need a segment and names those. */
     pc_status (*name)(pc__gather *gather);
     int (*needs)(const pc__gather *gather, size_t part);
@@ -38,9 +39,7 @@ struct pc__gather {
     int overtaken; /* loads have come meanwhile: it was stopped */
 };
 
-/* The kinds: allocated and zeroed but for ops. NULL: no memory. */
-pc__gather *pc__gather_exact_new(const pc__request *request);
-pc__gather *pc__gather_units_new(const pc__request *request);
+extern const pc__gather_ops pc__gather_exact_ops, pc__gather_units_ops;
 
 /* Needs a segment and has none yet. */
 int pc__gather_is_missing(const pc__gather *gather, size_t part);

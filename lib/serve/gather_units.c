@@ -187,20 +187,16 @@ static void free_units(pc__gather *g)
     pc__free(&g->request->model->context->mem, u->leaf);
 }
 
-pc__gather *pc__gather_units_new(const pc__request *request)
-{
-    static const pc__gather_ops ops = {.name = name_leaves,
-                                       .needs = needs,
-                                       .facts = facts_of,
-                                       .begin_loads = share_hits,
-                                       .cost = part_cost,
-                                       .loaded = share_segment,
-                                       .is_under_way = is_under_way,
-                                       .compute = compute_missing,
-                                       .judge = judge_units,
-                                       .free = free_units};
-    units_gather *u = pc__calloc(&request->model->context->mem, 1, sizeof *u);
-    if (u)
-        u->base.ops = &ops;
-    return u ? &u->base : NULL;
-}
+const pc__gather_ops pc__gather_units_ops = {
+    .size = sizeof(units_gather),
+    .name = name_leaves,
+    .needs = needs,
+    .facts = facts_of,
+    .begin_loads = share_hits,
+    .cost = part_cost,
+    .loaded = share_segment,
+    .is_under_way = is_under_way,
+    .compute = compute_missing,
+    .judge = judge_units,
+    .free = free_units,
+};

@@ -12,15 +12,13 @@ typedef struct generating {
     uint32_t count;
     size_t vocab;
     float *logits; /* [count][vocab] */
-    pc_step_row *rows;
 } generating;
 
 static pc_status reserve_samples(generating *g, uint32_t count)
 {
     g->samples = pc__calloc(g->mem, count, sizeof(*g->samples));
-    g->rows = pc__calloc(g->mem, count, sizeof *g->rows);
     g->logits = pc__calloc(g->mem, count * g->vocab, sizeof *g->logits);
-    return g->samples && g->rows && g->logits ? PC_OK : PC_ERR_NOMEM;
+    return g->samples && g->logits ? PC_OK : PC_ERR_NOMEM;
 }
 
 /* All samples fork behind the prompt, and each draws from the same logits. */
@@ -38,22 +36,14 @@ static pc_status branch_samples(generating *g, uint32_t count)
     return status;
 }
 
-static int any_sample_runs(const generating *g)
-{
-    for (uint32_t i = 0; i < g->count; i++)
-        if (!g->samples[i]->finish)
-            return 1;
-    return 0;
-}
-
 static pc_status run_samples(generating *g, uint32_t count)
 {
     pc__first_error error = {0};
     pc_status status = pc__sequence_prefill(g->samples[0], g->logits);
     if (status >= 0)
         status = branch_samples(g, count);
-    while (status >= 0 && error.status >= 0 && any_sample_runs(g))
-        pc__sequences_step(g->samples, g->count, g->rows, g->logits, &error);
+    while (status >= 0 && error.status >= 0 && pc__any_sequence_runs(g->samples, g->count))
+        pc__sequences_step(g->samples, g->count, g->logits, &error);
     return pc__first_error_status(&error, status);
 }
 
@@ -75,7 +65,6 @@ static void end_generating(generating *g, pc_stats *stats)
     for (uint32_t i = 0; i < g->count; i++)
         pc_sequence_free(g->samples[i]);
     pc__free(g->mem, g->samples);
-    pc__free(g->mem, g->rows);
     pc__free(g->mem, g->logits);
 }
 

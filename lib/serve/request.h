@@ -1,5 +1,5 @@
 /* A request on its way from a resolved prompt to its first logits: the state that its steps share.
- * request.c has their order.
+ * request_run.c has their order.
  *
  * Every part of the prompt either has a segment or its tokens are computed. Single tokens of a
  * segment may be computed again, so that they see what stands before them in this prompt. */

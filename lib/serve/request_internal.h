@@ -1,9 +1,15 @@
-/* Steps of a request that have files of their own; request.c calls them in order. */
+/* Steps of a request that have files of their own; request_run.c calls them in order. */
 #ifndef PC_SERVE_REQUEST_INTERNAL_H
 #define PC_SERVE_REQUEST_INTERNAL_H
 
 #include "attn/kv.h"
 #include "serve/request.h"
+
+/* The prompt's last token by position: its part, SIZE_MAX if there is none, and the position behind
+ * it. */
+size_t pc__request_last_part(const pc__request *request, int64_t *next_position);
+/* As if nothing had been gathered, but for the time that it took since `started`. */
+void pc__request_reset(pc__request *request, double started, uint32_t stream_failure);
 
 /* A plain prompt of which the cache has nothing may be computed with the attention maps of a prompt
  * that resembles it, as pc_prefill does (request_memo.c). The states are the sequence's own from

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/splitmix.h"
 
 #define GREEDY_BELOW 1e-5f
 
@@ -43,12 +44,8 @@ static uint64_t next_random(pc__sampler *s)
 /* The state from one word, by splitmix64. */
 static void seed(pc__sampler *s, uint64_t value)
 {
-    for (int i = 0; i < 4; i++) {
-        uint64_t z = (value += UINT64_C(0x9e3779b97f4a7c15));
-        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-        s->state[i] = z ^ (z >> 31);
-    }
+    for (int i = 0; i < 4; i++)
+        s->state[i] = pc__splitmix_next(&value);
 }
 
 static int is_greedy(const pc__sampler *s)

@@ -94,10 +94,11 @@ void pc__first_error_note(pc__first_error *error, pc_status status);
 /* Sets that text and returns that status; `otherwise` if there was no error. */
 pc_status pc__first_error_status(const pc__first_error *error, pc_status otherwise);
 
+int pc__any_sequence_runs(pc_sequence *const *sequences, size_t count); /* not finished */
 /* One step of running sequences of one model: computes their next logits and samples. Those that
- * agree in RoPE regime and visibility are one call of the model. logits [count][vocab], rows
- * [count]. An error ends the sequences that it concerns; the first one is noted. */
-void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row *rows,
-                        float *logits, pc__first_error *error);
+ * agree in RoPE regime and visibility are one call of the model. logits [count][vocab]. An error
+ * ends the sequences that it concerns; the first one is noted. */
+void pc__sequences_step(pc_sequence *const *sequences, size_t count, float *logits,
+                        pc__first_error *error);
 
 #endif

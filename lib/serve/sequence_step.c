@@ -16,6 +16,14 @@ pc_status pc__first_error_status(const pc__first_error *error, pc_status otherwi
     return error->status < 0 ? pc__fail(error->status, "%s", error->text) : otherwise;
 }
 
+int pc__any_sequence_runs(pc_sequence *const *sequences, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!sequences[i]->finish)
+            return 1;
+    return 0;
+}
+
 typedef struct step_members {
     pc_sequence **list; /* [count] */
     size_t count;
@@ -132,11 +140,11 @@ static int go_together(const pc_sequence *a, const pc_sequence *b)
            && flags_of(a) == flags_of(b);
 }
 
-void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row *rows,
-                        float *logits, pc__first_error *error)
+void pc__sequences_step(pc_sequence *const *sequences, size_t count, float *logits,
+                        pc__first_error *error)
 {
     pc_sequence **list;
-    pc_step_row *more = NULL; /* if a sequence has several rows */
+    pc_step_row *rows;
     const pc_allocator *mem;
     size_t left = 0, row_count = 0;
     if (!count)
@@ -146,7 +154,8 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row
     for (size_t i = 0; list && i < count; i++)
         if (!sequences[i]->finish && sequences[i]->placed.sequence)
             row_count += pc__sequence_row_count(list[left++] = sequences[i]);
-    if (!list || (row_count > count && !(more = pc__calloc(mem, row_count, sizeof *more)))) {
+    rows = pc__calloc(mem, row_count, sizeof *rows);
+    if (!list || !rows) {
         pc__first_error_note(error, PC_ERR_NOMEM);
         left = 0;
     }
@@ -160,8 +169,8 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, pc_step_row
                 list[end++] = moved;
             }
         g.count = end - from;
-        step_group(&g, more ? more : rows, logits, error);
+        step_group(&g, rows, logits, error);
     }
-    pc__free(mem, more);
+    pc__free(mem, rows);
     pc__free(mem, list);
 }

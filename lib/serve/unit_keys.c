@@ -16,26 +16,23 @@ pc__id pc__key_chain_next(pc__key_chain *c, int64_t start, const int32_t *tokens
     return c->last;
 }
 
-static pc__id next_key(pc__key_chain *c, const pc__node *item)
-{
-    return pc__key_chain_next(c, item->start, item->tokens, item->token_count);
-}
-
 static void name_unit(pc__unit_keys *keys, pc__id *salts, pc__key_chain *c,
                       const pc__recipe *recipe, const pc__unit *unit)
 {
     const pc__unit *lead = unit->sees_lead ? &recipe->units[0] : NULL;
     for (size_t i = 0; lead && i < lead->count; i++)
         if (lead->leaf[i] != PC__NO_LEAF) {
-            next_key(c, lead->items[i]);
             c->last = keys->leaves[lead->leaf[i]];
+            c->last_start = lead->items[i]->start;
+            c->started = 1;
         }
     for (size_t i = 0; i < unit->count; i++) {
-        pc__id key = next_key(c, unit->items[i]);
+        const pc__node *item = unit->items[i];
+        pc__id key = pc__key_chain_next(c, item->start, item->tokens, item->token_count);
         if (unit->leaf[i] == PC__NO_LEAF)
             continue;
         keys->leaves[unit->leaf[i]] = key;
-        salts[unit->leaf[i]] = pc__request_tenant_at(c->tenants, unit->items[i]->start)->salt;
+        salts[unit->leaf[i]] = pc__request_tenant_at(c->tenants, item->start)->salt;
     }
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/threads.h"
 #include "memo/train/vector_ops.h"
-#include "memo/train/splitmix.h"
+#include "base/splitmix.h"
 
 /* ------------------------------------------------------------ correlation of ranks */
 

@@ -6,7 +6,7 @@
 
 #include "memo/train/vector_ops.h"
 #include "memo/train/projector_internal.h"
-#include "memo/train/splitmix.h"
+#include "base/splitmix.h"
 
 enum {
     RUN_ROWS = 4,

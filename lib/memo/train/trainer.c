@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/threads.h"
-#include "memo/train/splitmix.h"
+#include "base/splitmix.h"
 #include "memo/train/trainer.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* Makes the batches of an epoch: shuffles items, groups them, divides groups, shuffles batches. */
 #include <stdlib.h>
 
-#include "memo/train/splitmix.h"
+#include "base/splitmix.h"
 #include "memo/train/trainer.h"
 
 pc_status pc__training_order_new(pc__training_order *out, const pc_allocator *mem, size_t items,

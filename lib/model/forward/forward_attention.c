@@ -1,6 +1,6 @@
 /* The attention sublayer: projects queries, keys and values, rotates keys relative to their run and
- * stores them, attends by the plan, projects the result. Also the keys of runs whose maps were
- * given, afterwards. */
+ * stores them, attends by the plan, projects the result. Also computes the keys of runs whose maps
+ * were given, afterwards. */
 #include <string.h>
 
 #include "model/forward/forward_maps.h"

@@ -3,23 +3,17 @@
 
 #include <math.h>
 
-/* splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t mix_bits(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
+#include "base/splitmix.h"
 
 void pc__random_rows(void *user, size_t first, size_t count, float *rows)
 {
     const pc__random_matrix *m = user;
     float step = m->scale / 32768.0f;
     for (size_t r = 0; r < count; r++) {
-        uint64_t start = mix_bits(m->seed + (first + r) * UINT64_C(0x9e3779b97f4a7c15));
+        uint64_t start = pc__splitmix_mix(m->seed + (first + r) * PC__SPLITMIX_STEP);
         float *out = rows + r * m->cols;
         for (size_t c = 0; c < m->cols; c += 4) { /* four values of 16 bits a draw */
-            uint64_t draw = mix_bits(start + c * UINT64_C(0x9e3779b97f4a7c15));
+            uint64_t draw = pc__splitmix_mix(start + c * PC__SPLITMIX_STEP);
             for (size_t i = c; i < m->cols && i < c + 4; i++, draw >>= 16)
                 out[i] = step * (float)(int16_t)(uint16_t)draw;
         }
@@ -28,10 +22,10 @@ void pc__random_rows(void *user, size_t first, size_t count, float *rows)
 
 static uint64_t seed_of(const pc__random_weights *w, pc__tensor_role role, int32_t layer, int bias)
 {
-    return mix_bits(
+    return pc__splitmix_mix(
         w->seed
-        + mix_bits(((uint64_t)(uint32_t)(layer + 1) << 16 | (uint64_t)role << 1 | (uint64_t)bias)
-                   + 1));
+        + pc__splitmix_mix(
+            ((uint64_t)(uint32_t)(layer + 1) << 16 | (uint64_t)role << 1 | (uint64_t)bias) + 1));
 }
 
 /* Variance 1/cols, about that of trained matrices, so that activations keep their size. */

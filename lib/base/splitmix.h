@@ -1,16 +1,22 @@
 /* Random numbers by seed, the same on every machine: splitmix64 (Steele, Lea, Flood 2014). */
-#ifndef PC_MEMO_SPLITMIX_H
-#define PC_MEMO_SPLITMIX_H
+#ifndef PC_BASE_SPLITMIX_H
+#define PC_BASE_SPLITMIX_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-static inline uint64_t pc__splitmix_next(uint64_t *state)
+#define PC__SPLITMIX_STEP 0x9e3779b97f4a7c15u
+
+static inline uint64_t pc__splitmix_mix(uint64_t z)
 {
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
+}
+
+static inline uint64_t pc__splitmix_next(uint64_t *state)
+{
+    return pc__splitmix_mix(*state += PC__SPLITMIX_STEP);
 }
 
 /* An independent generator for each use of one seed. */

@@ -150,7 +150,7 @@ done:
     return PC_OK;
 }
 
-/* What the model holds for it goes now, not only when it is freed. */
+/* Drops the model's sequence now, not only when `s` is freed. */
 static void end_sequence(pc_sequence *s, uint32_t finish)
 {
     s->finish = s->stats.finish = finish;

@@ -258,10 +258,10 @@ fail:
 
 static pc_status copy_logits(pc_sequence *to, const pc_sequence *from)
 {
-    pc_status status = make_logits(to, &from->generation.options);
-    if (status >= 0 && from->has_logits)
+    PC__TRY_RETURN(make_logits(to, &from->generation.options));
+    if (from->has_logits)
         memcpy(to->logits, from->logits, (size_t)to->model->info.vocab * sizeof *to->logits);
-    return status;
+    return PC_OK;
 }
 
 static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc_sampling *sampling,

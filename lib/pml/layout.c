@@ -28,14 +28,9 @@ static int64_t place_node(pc__node *node, int64_t start)
     return start + node->length;
 }
 
-static const char *kind_name(const pc__node *node)
-{
-    static const char *const names[] = {"?", "module", "union", "text", "parameter", "slot"};
-    return names[node->kind];
-}
-
 pc_status pc__layout(pc__schema_tree *tree, const pc__pml_env *env)
 {
+    static const char *const kinds[] = {"?", "module", "union", "text", "parameter", "slot"};
     tree->length = place_node(tree->root, 0);
     if (env->context_length <= 0 || tree->length <= env->context_length)
         return PC_OK;
@@ -46,7 +41,7 @@ pc_status pc__layout(pc__schema_tree *tree, const pc__pml_env *env)
                             "%s:%zu:%zu: the schema spans %lld positions, the model has %lld; the"
                             " %s of '%s' crosses the end",
                             env->where, node->line, node->column, (long long)tree->length,
-                            (long long)env->context_length, kind_name(node),
+                            (long long)env->context_length, kinds[node->kind],
                             *node->path ? node->path : tree->name);
     }
     return pc__fail(PC_ERR_LIMIT, "%s: the schema spans %lld positions, the model has %lld",

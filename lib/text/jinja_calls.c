@@ -77,10 +77,8 @@ static void drop_start(pc__text *text, size_t size)
 static pc__jvalue split_text(pc__jinja *j, pc__text text, const pc__jvalue *at)
 {
     pc__jvalue list = pc__j_list(j, PC__J_LIST);
-    if (at->kind != PC__J_STRING || !at->text.size) {
-        pc__j_fail(j, PC_ERR_UNSUPPORTED, "split() needs a separator");
-        return list;
-    }
+    if (at->kind != PC__J_STRING || !at->text.size)
+        return pc__j_fail(j, PC_ERR_UNSUPPORTED, "split() needs a separator");
     while (pc__j_step(j)) {
         pc__j_add(j, list, split_off(&text, at->text));
         if (!text.size)
@@ -93,10 +91,8 @@ static pc__jvalue split_text(pc__jinja *j, pc__text text, const pc__jvalue *at)
 static pc__jvalue replace_text(pc__jinja *j, pc__text text, const pc__jvalue *old, pc__jvalue new)
 {
     pc__jvalue out = pc__j_string(pc__text_of(""));
-    if (old->kind != PC__J_STRING || new.kind != PC__J_STRING || !old->text.size) {
-        pc__j_fail(j, PC_ERR_FORMAT, "replace() needs two strings");
-        return out;
-    }
+    if (old->kind != PC__J_STRING || new.kind != PC__J_STRING || !old->text.size)
+        return pc__j_fail(j, PC_ERR_FORMAT, "replace() needs two strings");
     while (pc__j_step(j)) {
         out = pc__j_join(j, out, split_off(&text, old->text));
         if (!text.size)
@@ -349,9 +345,8 @@ pc__jvalue pc__j_filter(pc__jinja *j, pc__jvalue name, pc__jvalue v, const pc__j
     /* as in Jinja, filters of strings work on the printed form of any value */
     if (v.kind <= PC__J_STRING && string_filter(j, &name, pc__j_text(j, v), a, &out))
         return out;
-    pc__j_fail(j, PC_ERR_UNSUPPORTED, "filter '%.*s' is not known for this value",
-               (int)name.text.size, name.text.data);
-    return out;
+    return pc__j_fail(j, PC_ERR_UNSUPPORTED, "filter '%.*s' is not known for this value",
+                      (int)name.text.size, name.text.data);
 }
 
 /* ------------------------------------------------------------------ functions */
@@ -383,10 +378,8 @@ static pc__jvalue format_today(pc__jinja *j, const pc__jvalue *format)
     time_t now = time(NULL);
     struct tm parts;
     if (format->kind != PC__J_STRING || format->text.size >= sizeof pattern
-        || !localtime_r(&now, &parts)) {
-        pc__j_fail(j, PC_ERR_FORMAT, "strftime_now() needs a format of at most 63 bytes");
-        return (pc__jvalue){0};
-    }
+        || !localtime_r(&now, &parts))
+        return pc__j_fail(j, PC_ERR_FORMAT, "strftime_now() needs a format of at most 63 bytes");
     memcpy(pattern, format->text.data, format->text.size);
     pattern[format->text.size] = 0;
     return pc__j_copy(j, (pc__text){text, strftime(text, sizeof text, pattern, &parts)});
@@ -411,9 +404,8 @@ pc__jvalue pc__j_function(pc__jinja *j, pc__jvalue name, const pc__jarguments *a
         return make_range(j, a);
     if (pc__j_is(&name, "strftime_now"))
         return format_today(j, &first);
-    pc__j_fail(j, PC_ERR_INVALID, "the template refuses: %.*s",
-               first.kind == PC__J_STRING ? (int)(first.text.size < 120 ? first.text.size : 120)
-                                          : 0,
-               first.kind == PC__J_STRING ? first.text.data : "");
-    return (pc__jvalue){0};
+    return pc__j_fail(
+        j, PC_ERR_INVALID, "the template refuses: %.*s",
+        first.kind == PC__J_STRING ? (int)(first.text.size < 120 ? first.text.size : 120) : 0,
+        first.kind == PC__J_STRING ? first.text.data : "");
 }

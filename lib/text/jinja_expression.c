@@ -98,10 +98,8 @@ static pc__jvalue string_literal(pc__jinja *j)
     size_t n = 0;
     while (j->at < j->end && *j->at != quote)
         j->at += *j->at == '\\' && j->at + 1 < j->end ? 2 : 1;
-    if (j->at >= j->end) {
-        pc__j_fail(j, PC_ERR_FORMAT, "a string has no end");
-        return (pc__jvalue){0};
-    }
+    if (j->at >= j->end)
+        return pc__j_fail(j, PC_ERR_FORMAT, "a string has no end");
     if (!j->skip && !(out = pc__j_alloc(j, (size_t)(j->at - from) + 1)))
         return (pc__jvalue){0};
     for (const char *p = from; out && p < j->at; p++) {
@@ -182,10 +180,8 @@ static pc__jvalue read_primary(pc__jinja *j)
 {
     pc__text name;
     skip_blanks(j);
-    if (j->at >= j->end) {
-        pc__j_fail(j, PC_ERR_FORMAT, "an expression ends too early");
-        return (pc__jvalue){0};
-    }
+    if (j->at >= j->end)
+        return pc__j_fail(j, PC_ERR_FORMAT, "an expression ends too early");
     if (*j->at == '\'' || *j->at == '"') {
         pc__jvalue text = string_literal(j);
         for (skip_blanks(j); j->at < j->end && (*j->at == '\'' || *j->at == '"'); skip_blanks(j))
@@ -309,10 +305,9 @@ static pc__jvalue read_call(pc__jinja *j, pc__jvalue what)
         return pc__j_function(j, what, &a);
     if (what.kind == PC__J_MACRO)
         return pc__j_macro(j, (size_t)what.number, &a);
-    pc__j_fail(j, PC_ERR_UNSUPPORTED, "function '%.*s' is not known",
-               (int)(what.kind == PC__J_UNDEFINED ? what.text.size : 0),
-               what.text.data ? what.text.data : "");
-    return (pc__jvalue){0};
+    return pc__j_fail(j, PC_ERR_UNSUPPORTED, "function '%.*s' is not known",
+                      (int)(what.kind == PC__J_UNDEFINED ? what.text.size : 0),
+                      what.text.data ? what.text.data : "");
 }
 
 /* After ".": a method call, or a member. */
@@ -401,10 +396,8 @@ static pc__jvalue arithmetic(pc__jinja *j, char sign, pc__jvalue a, pc__jvalue b
         return list;
     }
     if (a.kind != PC__J_INT || b.kind != PC__J_INT || x > INT32_MAX || x < INT32_MIN
-        || y > INT32_MAX || y < INT32_MIN || sign == '/' || (sign == '%' && !y)) {
-        pc__j_fail(j, PC_ERR_FORMAT, "'%c' does not work on these values", sign);
-        return (pc__jvalue){0};
-    }
+        || y > INT32_MAX || y < INT32_MIN || sign == '/' || (sign == '%' && !y))
+        return pc__j_fail(j, PC_ERR_FORMAT, "'%c' does not work on these values", sign);
     if (sign == '%') {
         rest = x % y;
         return pc__j_int(rest && (rest < 0) != (y < 0) ? rest + y : rest);

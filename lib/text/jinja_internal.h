@@ -99,8 +99,8 @@ typedef struct pc__jinja {
     pc_status status;
 } pc__jinja;
 
-/* Keeps the first failure only; puts the line before the text. */
-void pc__j_fail(pc__jinja *j, pc_status status, const char *format, ...)
+/* Only the first failure counts; puts the line before its text. Returns the undefined value. */
+pc__jvalue pc__j_fail(pc__jinja *j, pc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Counts a step. 0: too many steps, or too deep, or the run has failed. */
 int pc__j_step(pc__jinja *j);

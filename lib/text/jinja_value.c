@@ -12,13 +12,13 @@ struct pc__jblock {
     _Alignas(16) char data[];
 };
 
-void pc__j_fail(pc__jinja *j, pc_status status, const char *format, ...)
+pc__jvalue pc__j_fail(pc__jinja *j, pc_status status, const char *format, ...)
 {
     char text[256];
     size_t line = 1;
     va_list list;
     if (j->status < 0)
-        return;
+        return (pc__jvalue){0};
     for (const char *p = j->source; p < j->at && p < j->source_end; p++)
         line += *p == '\n';
     va_start(list, format);
@@ -26,6 +26,7 @@ void pc__j_fail(pc__jinja *j, pc_status status, const char *format, ...)
     va_end(list);
     j->status = pc__fail(status, "line %zu: %s", line, text);
     j->at = j->end;
+    return (pc__jvalue){0};
 }
 
 int pc__j_step(pc__jinja *j)

@@ -95,7 +95,7 @@ int32_t pc__string_map_longest(const pc__string_map *map, const char *text, size
     for (size_t n = 1; map->slots && n <= size; n++) {
         h = hash_step(h, text[n - 1]);
         const pc__string_map_slot *slot = find_hashed(map, hash_end(h), text, n);
-        if (slot->key && accept(user, slot->value))
+        if (slot->key && (!accept || accept(user, slot->value)))
             best = slot->value;
     }
     return best;

@@ -22,8 +22,8 @@ pc_status pc__string_map_new(pc__string_map *map, const pc_allocator *mem, size_
 pc_status pc__string_map_add(pc__string_map *map, const char *key, size_t size, int32_t value);
 int32_t pc__string_map_get(const pc__string_map *map, const char *key,
                            size_t size); /* -1: not there */
-/* The value of the longest key that `text` begins with, among values that `accept` returns 1 for;
- * -1: none. Linear in `size`. */
+/* The value of the longest key that `text` begins with, among values that `accept` returns 1 for
+ * (NULL: all); -1: none. Linear in `size`. */
 int32_t pc__string_map_longest(const pc__string_map *map, const char *text, size_t size,
                                int (*accept)(const void *user, int32_t value), const void *user);
 void pc__string_map_free(pc__string_map *map);

@@ -35,13 +35,6 @@ void pc__tokenizer_free(pc__tokenizer *t)
     pc__free(&mem, t);
 }
 
-static int accept_any(const void *tokenizer, int32_t id)
-{
-    (void)tokenizer;
-    (void)id;
-    return 1;
-}
-
 static int is_user(const void *tokenizer, int32_t id)
 {
     return ((const pc__tokenizer *)tokenizer)->tokens[id].type == PC__TOKEN_USER;
@@ -55,7 +48,7 @@ static int32_t special_at(const pc__tokenizer *t, const char *text, size_t size,
     if (size > t->special_longest)
         size = t->special_longest;
     return pc__string_map_longest(&t->specials, text, size,
-                                  flags & PC_TOKENIZE_SPECIAL ? accept_any : is_user, t);
+                                  flags & PC_TOKENIZE_SPECIAL ? NULL : is_user, t);
 }
 
 static pc_status encode_by_kind(const pc__tokenizer *t, const char *text, size_t size, int first,

@@ -213,20 +213,15 @@ static pc_status read_model(pc__json_reading *r)
     return pc__json_parts(r, "post_processor", "processors", read_post_processor);
 }
 
-/* A token that tokenizer_config.json names, as a string or as an object with its content. */
-static int32_t named_token(const pc__json_reading *r, const json_t *config, const char *key)
-{
-    json_t *value = json_object_get(config, key);
-    return json_is_string(value) ? find_token(r, json_string_value(value))
-                                 : find_token(r, string_of(value, "content"));
-}
-
+/* A configuration names a token as a string, or as an object with its content. */
 static void read_special_tokens(pc__json_reading *r, const json_t *config)
 {
     int32_t *ids[] = {&r->vocab.bos, &r->vocab.eos, &r->vocab.unk, &r->vocab.pad};
     static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
     for (size_t i = 0; i < 4; i++) {
-        int32_t id = named_token(r, config, keys[i]);
+        const json_t *value = json_object_get(config, keys[i]);
+        int32_t id = find_token(r, json_is_string(value) ? json_string_value(value)
+                                                         : string_of(value, "content"));
         *ids[i] = id >= 0 ? id : *ids[i];
     }
 }

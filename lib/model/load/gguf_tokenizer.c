@@ -47,16 +47,14 @@ static pc_status read_scores(const pc_allocator *mem, const pc__gguf *gguf, size
 {
     static const char key[] = "tokenizer.ggml.scores";
     double value;
-    void *room;
-    pc_status status = room_for(mem, gguf, key, count, sizeof **out, &room);
-    *out = room;
-    for (size_t i = 0; room && i < count; i++) {
+    PC__TRY_RETURN(room_for(mem, gguf, key, count, sizeof **out, (void **)out));
+    for (size_t i = 0; *out && i < count; i++) {
         if (!pc__gguf_array_f64(gguf, key, i, &value) || value != value)
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is not a number",
                             gguf->weights->path, key, i);
         (*out)[i] = (float)value;
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status read_types(const pc_allocator *mem, const pc__gguf *gguf, size_t count,
@@ -64,16 +62,14 @@ static pc_status read_types(const pc_allocator *mem, const pc__gguf *gguf, size_
 {
     static const char key[] = "tokenizer.ggml.token_type";
     int64_t value;
-    void *room;
-    pc_status status = room_for(mem, gguf, key, count, sizeof **out, &room);
-    *out = room;
-    for (size_t i = 0; room && i < count; i++) {
+    PC__TRY_RETURN(room_for(mem, gguf, key, count, sizeof **out, (void **)out));
+    for (size_t i = 0; *out && i < count; i++) {
         if (!pc__gguf_array_i64(gguf, key, i, &value) || value < 0 || value > PC__TOKEN_BYTE)
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is not a token type",
                             gguf->weights->path, key, i);
         (*out)[i] = (int32_t)value;
     }
-    return status;
+    return PC_OK;
 }
 
 /* Reads the first of `keys` that exists. -1 and the largest 32-bit number mean none. */

@@ -18,12 +18,7 @@ static pc_status read_classic(const pc__config *config, pc__arch *arch)
 pc_status pc__read_opt(const pc__config *config, pc__arch *arch)
 {
     int32_t before = 1, removed = 0, bias = 1;
-    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
-    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
-    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
-    PC__TRY_RETURN(pc__config_size(config, "ffn_dim", &arch->ffn));
-    PC__TRY_RETURN(pc__config_size(config, "max_position_embeddings", &arch->context_length));
-    PC__TRY_RETURN(pc__config_head_dim(config, arch));
+    PC__TRY_RETURN(pc__config_sizes(config, "ffn_dim", "max_position_embeddings", arch));
     PC__TRY_RETURN(
         pc__config_activation(config, "activation_function", PC__ACT_RELU, &arch->activation));
     PC__TRY_RETURN(pc__config_flag(config, "do_layer_norm_before", &before));
@@ -100,13 +95,10 @@ pc_status pc__read_falcon(const pc__config *config, pc__arch *arch)
 {
     falcon_flags f;
     PC__TRY_RETURN(read_falcon_flags(config, &f));
-    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
-    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
-    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
+    PC__TRY_RETURN(pc__config_sizes(config, NULL, NULL, arch));
     PC__TRY_RETURN(pc__config_maybe(config, "ffn_hidden_size", &arch->ffn));
     PC__TRY_RETURN(read_classic(config, arch));
     PC__TRY_RETURN(read_falcon_heads(config, &f, arch));
-    PC__TRY_RETURN(pc__config_head_dim(config, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
     PC__TRY_RETURN(pc__config_activation(config, "activation", PC__ACT_GELU, &arch->activation));
     arch->context_length = 2048;

@@ -141,6 +141,19 @@ pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
     return PC_OK;
 }
 
+pc_status pc__config_sizes(const pc__config *config, const char *mlp, const char *context,
+                           pc__arch *arch)
+{
+    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
+    if (mlp)
+        PC__TRY_RETURN(pc__config_size(config, mlp, &arch->ffn));
+    if (context)
+        PC__TRY_RETURN(pc__config_size(config, context, &arch->context_length));
+    return pc__config_head_dim(config, arch);
+}
+
 /* ------------------------------------------------------------------ the configuration */
 
 /* Reads an id, or the first of a list of ids. */

@@ -9,12 +9,7 @@ enum { MAX_DISTANCE = 1 << 20 }; /* each has an entry in a table */
 
 static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
 {
-    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
-    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
-    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
-    PC__TRY_RETURN(pc__config_size(config, "intermediate_size", &arch->ffn));
-    PC__TRY_RETURN(pc__config_size(config, "max_position_embeddings", &arch->context_length));
-    PC__TRY_RETURN(pc__config_head_dim(config, arch));
+    PC__TRY_RETURN(pc__config_sizes(config, "intermediate_size", "max_position_embeddings", arch));
     PC__TRY_RETURN(pc__config_activation(config, "hidden_act", PC__ACT_GELU, &arch->activation));
     PC__TRY_RETURN(pc__config_maybe(config, "type_vocab_size", &arch->encoder.types));
     PC__TRY_RETURN(pc__config_only(config, "is_decoder", 0));

@@ -47,6 +47,10 @@ pc_status pc__config_eps(const pc__config *config, const char *key, double fallb
                          pc__arch *arch);
 /* Reads head_dim; hidden / heads if it is missing. */
 pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch);
+/* Width, layers, heads and head_dim under their usual keys, and under these keys (NULL: not there)
+ * the width of the MLP and the context length. */
+pc_status pc__config_sizes(const pc__config *config, const char *mlp, const char *context,
+                           pc__arch *arch);
 
 /* Fills arch->rope. head_dim and context_length must be set; context_length becomes the one that
  * the scaling is for. `partial`: the architecture's rotated share of a head. */

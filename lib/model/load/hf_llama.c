@@ -22,14 +22,9 @@ pc_status pc__check_layer_types(const pc__config *config, const pc__arch *arch)
 
 pc_status pc__read_llama_like(const pc__config *config, double eps, double partial, pc__arch *arch)
 {
-    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
-    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
-    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
-    PC__TRY_RETURN(pc__config_size(config, "intermediate_size", &arch->ffn));
-    PC__TRY_RETURN(pc__config_size(config, "max_position_embeddings", &arch->context_length));
+    PC__TRY_RETURN(pc__config_sizes(config, "intermediate_size", "max_position_embeddings", arch));
     arch->kv_heads = arch->heads;
     PC__TRY_RETURN(pc__config_maybe(config, "num_key_value_heads", &arch->kv_heads));
-    PC__TRY_RETURN(pc__config_head_dim(config, arch));
     PC__TRY_RETURN(pc__config_eps(config, "rms_norm_eps", eps, arch));
     PC__TRY_RETURN(pc__config_activation(config, "hidden_act", PC__ACT_SILU, &arch->activation));
     arch->norm = PC__NORM_RMS;

@@ -132,7 +132,7 @@ else
     # left out: long tests, tests of files, and tests of the programs around the library
     left_out="-E ^amx_|^test_($(any_of "
         bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
-        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving drawing
+        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving drawing rules
         reference layout header"))$"
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked

@@ -264,7 +264,7 @@ typedef struct pc_model_info {
     uint64_t kv_bytes_per_token; /* of encoded segments: K and V, all layers, I8 with scales */
     uint32_t bidirectional;      /* 1: an encoder, for pc_prefill only */
     uint32_t classes;            /* of an encoder's head; 0: none */
-    /* What linear layers cost, for bounds and estimates. All 0: unknown.
+    /* Costs of linear layers, for bounds and estimates. All 0: unknown.
      * A pass over n tokens computes n * token_flops and reads token_bytes. If experts choose the
      * weights of each token, it also reads (e - experts_used) * expert_bytes, where
      * e = experts * (1 - (1 - experts_used / experts)^n) if routing is uniform. m rows of logits
@@ -335,7 +335,7 @@ enum {
     PC_CODEC_APPLICATION = 256 /* first id for codecs of the application */
 };
 
-/* What happened in a cache: pc_event.kind. */
+/* Events of a cache: pc_event.kind. */
 enum {
     PC_EVENT_STORE = 1,       /* a tier stored a segment */
     PC_EVENT_HIT = 2,         /* a tier served it */
@@ -594,7 +594,7 @@ typedef struct pc_item {
 PC_API size_t pc_schema_item_count(const pc_schema *schema);
 PC_API pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *item);
 
-/* What a module may see while it is encoded. */
+/* The tokens that a module sees while it is encoded. */
 enum {
     PC_ENCODE_INDEPENDENT = 0, /* itself (Prompt Cache, section 3.3) */
     PC_ENCODE_SINK = 1,        /* itself and the schema's leading anonymous text (ours) */
@@ -815,7 +815,7 @@ enum {
     PC_FINISH_ERROR = 5 /* of a sequence in a batch */
 };
 
-/* What a memo gave for one prompt. */
+/* The result of a memo for one prompt. */
 typedef struct pc_memo_result {
     uint32_t exactness; /* PC_EXACT or PC_APPROXIMATE */
     uint32_t reason;    /* PC_REASON_… of a miss; NONE: a hit, or there is no memo */
@@ -950,7 +950,7 @@ PC_API void pc_batch_free(pc_batch *batch);
 PC_API pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence);
 /* Returns PC_ERR_NOT_FOUND if the sequence is not in this batch. */
 PC_API pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence);
-/* What the next step has to read. */
+/* The tokens that the next step reads. */
 typedef struct pc_batch_stats {
     size_t struct_size;
     uint64_t sequences;     /* in the batch */

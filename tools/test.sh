@@ -20,7 +20,7 @@ jobs=$(nproc)
 passed=0 failed=0 skipped=0
 left_out= # options of ctest
 
-# the builds have many objects in common, whatever their folder is called
+# the builds have many objects in common; the names of their folders must not matter
 if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_NOHASHDIR=1
 fi
@@ -119,7 +119,7 @@ else
     # shellcheck disable=SC2086 # arguments
     compiled build/lto "gcc, release with link-time optimisation" $gcc $release \
         -DCMAKE_C_FLAGS=-flto=auto -DCMAKE_CXX_FLAGS=-flto=auto
-    # nothing else than with them
+    # left out: tests in which the optional libraries change nothing
     left_out="-LE levels|fuzz|emulated -E ^amx_|^cpu_levels$|^test_($(any_of "
         amx_.* attend_kernels attention_matrix bench_yaml churn help disk_kill kv_formats maps_kill
         memo_kill memo_program memo_strangers read_.* record_.* restart rules slow_.* split_error
@@ -127,16 +127,17 @@ else
     # shellcheck disable=SC2086
     run build/bare "without the optional libraries" $gcc $release -DPC_WITH_ONEDNN=OFF \
         -DPC_WITH_HIREDIS=OFF -DPC_WITH_FAISS=OFF
-    # names and lines are enough
+    # debug information: names and lines are enough
     checked="-DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_DEBUG=-g1"
-    # long, of files, or of the program around the library
+    # left out: long tests, tests of files, and tests of the programs around the library
     left_out="-E ^amx_|^test_($(any_of "
         bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
-        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving drawing
+        memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving drawing rules
         reference layout header"))$"
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
-    # one thread each, or a program's arguments: nothing to see, and slow
+    # left out: tests with one thread and tests of a program's arguments, in which ThreadSanitizer
+    # finds nothing and takes long
     left_out="-LE kernel|levels|fuzz -E ^amx_|^test_($(any_of "
         index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.* bench_yaml
         help other_kernels relay_text pml_document compare codec.* seal sharing_levels

@@ -1,5 +1,5 @@
-/* The arguments of an encode call under construction: new tokens at positions, and what they see.
- */
+/* The arguments of an encode call under construction: new tokens at positions, and the segments
+ * that they see. */
 #ifndef PC_SERVE_ENCODE_CALL_H
 #define PC_SERVE_ENCODE_CALL_H
 

@@ -198,7 +198,7 @@ double pc__fetch_wait(pc__fetch *f, int computes)
     return pc__now() - started;
 }
 
-/* Counts what a load has read once for all items that share it: the same text at several places is
+/* Counts the bytes of a load once for all items that share it: the same text at several places is
  * one segment. */
 static void count_bytes(pc__fetch *f, size_t index)
 {

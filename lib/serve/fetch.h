@@ -22,7 +22,7 @@ typedef struct pc__fetch_item {
     pc__load *load;   /* NULL: not looked up, or handed over */
     uint32_t reason;  /* PC_REASON_… why it has not come; NONE: not looked up */
     uint8_t streamed; /* handed over before all of its layers were there; its load stays */
-    uint8_t counted;  /* `bytes` has what its load has read */
+    uint8_t counted;  /* the bytes of its load are in `bytes` */
 } pc__fetch_item;
 
 typedef struct pc__fetch {
@@ -47,9 +47,9 @@ void pc__fetch_end(pc__fetch *fetch); /* zeroed: does nothing */
 /* Starts the load of an item; `cost`: seconds of computing it. */
 pc_status pc__fetch_look_up(pc__fetch *fetch, size_t index, const pc__segment_facts *facts,
                             double cost);
-/* Waits, and returns the seconds waited; a second call only has what is left of the first one's
- * time. `computes`: the caller computes what has not come; otherwise it waits as long as computing
- * takes. */
+/* Waits, and returns the seconds waited. A second call has only the rest of the first one's time.
+ * `computes`: the caller computes the items that have not come. Otherwise this waits as long as
+ * computing them takes. */
 double pc__fetch_wait(pc__fetch *fetch, int computes);
 /* PC_OK: *out is a reference, and *tier (may be NULL) says from where. PC_AGAIN: not there yet.
  * PC_MISS: it will not come. */

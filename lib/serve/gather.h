@@ -12,7 +12,7 @@ typedef struct pc__gather pc__gather;
 pc_status pc__gather_new(pc__gather **out, pc__request *request);
 void pc__gather_free(pc__gather *gather);
 
-/* Looks up in RAM, then in the tiers below, and waits a little for what should come. */
+/* Looks up in RAM, then in the tiers below, and waits a little for loads that should come soon. */
 pc_status pc__gather_find(pc__gather *gather);
 /* Encodes the parts that still have no segment, and stores them in the cache. */
 pc_status pc__gather_compute(pc__gather *gather);

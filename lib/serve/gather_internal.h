@@ -1,4 +1,4 @@
-/* What the two kinds of gathering share, and how they differ. */
+/* The common state of the two kinds of gathering, and a table of operations for each. */
 #ifndef PC_SERVE_GATHER_INTERNAL_H
 #define PC_SERVE_GATHER_INTERNAL_H
 
@@ -9,7 +9,7 @@ typedef struct pc__gather_ops {
     /* Decides which parts need a segment and names those. */
     pc_status (*name)(pc__gather *gather);
     int (*needs)(const pc__gather *gather, size_t part);
-    /* What the part's segment is, without `content`; that is the key of its tokens alone. */
+    /* The facts of the part's segment, without `content`, which is the key of its tokens alone. */
     pc__segment_facts (*facts)(const pc__gather *gather, size_t part);
     pc__id (*content)(const pc__gather *gather, size_t part); /* or NULL */
     /* Before the tiers below RAM are asked, and after it has waited for them. NULL: nothing. */
@@ -43,7 +43,7 @@ extern const pc__gather_ops pc__gather_exact_ops, pc__gather_units_ops;
 
 /* Needs a segment and has none yet. */
 int pc__gather_is_missing(const pc__gather *gather, size_t part);
-/* Gives the part what its load has brought. */
+/* Gives the part the segment that its load has brought. */
 void pc__gather_load(pc__gather *gather, size_t part);
 void pc__gather_load_all(pc__gather *gather);
 /* Before each computation: PC_ERR_CANCELLED. Its `cancelled` is pc__gather_must_stop. */

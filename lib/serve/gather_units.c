@@ -1,5 +1,5 @@
-/* Segments for the modes in which a module's states do not depend on the prompt. What is missing is
- * computed last part first, while loads come in the order of the parts, so that the two meet. */
+/* Segments for the modes in which a module's states do not depend on the prompt. Missing parts are
+ * computed from the last to the first. Loads come in the other order, so that the two meet. */
 #include "serve/gather_internal.h"
 #include "serve/unit_encode.h"
 

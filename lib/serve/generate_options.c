@@ -70,10 +70,9 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
     for (size_t i = 0; i < o->stop_string_count; i++)
         if (!o->stop_strings[i] || !*o->stop_strings[i])
             return pc__fail(PC_ERR_INVALID, "%s: stop string %zu is empty", call, i);
-    pc_status status = check_levels(o, call);
-    if (status >= 0)
-        status = check_salts(o, call);
-    return status < 0 ? status : pc__sampling_check(&o->sampling);
+    PC__TRY_RETURN(check_levels(o, call));
+    PC__TRY_RETURN(check_salts(o, call));
+    return pc__sampling_check(&o->sampling);
 }
 
 /* Options that need something of the model. */

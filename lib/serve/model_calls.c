@@ -221,10 +221,9 @@ pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
 pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args)
 {
     model_call call = {.operation = STEP, .args = args, .tokens = args->count};
-    pc_status status = PC_OK;
-    for (size_t i = 0; i < args->count && status >= 0; i++)
-        status = check_vocabulary(model, &args->rows[i].token, 1);
-    return status < 0 ? status : call_model(model, cache, &call);
+    for (size_t i = 0; i < args->count; i++)
+        PC__TRY_RETURN(check_vocabulary(model, &args->rows[i].token, 1));
+    return call_model(model, cache, &call);
 }
 
 void pc__call_drop(const pc_model *model, void *sequence)

@@ -1,5 +1,5 @@
-/* Calls of a model's operations: serialised where the application's model needs that, with what
- * comes back wrapped.
+/* Calls of a model's operations: serialised where the application's model needs that, with results
+ * wrapped as segments.
  *
  * An application's model whose memory is full (PC_ERR_LIMIT) gets room back from `cache` (may be
  * NULL), which drops idle segments of that model. Then it is called again, a few times. */

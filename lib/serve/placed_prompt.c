@@ -1,4 +1,4 @@
-/* What a running sequence holds: freed and forked. */
+/* A placed prompt is freed and forked. */
 #include "serve/placed_prompt.h"
 
 #include <string.h>

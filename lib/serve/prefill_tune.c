@@ -62,17 +62,15 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
 
 static pc_status try_all(tuning *t)
 {
-    pc_status status = PC_OK;
-    for (size_t i = 0, n; i < t->count && status >= 0; i += n) {
+    for (size_t i = 0, n; i < t->count; i += n) {
         n = t->count - i < AT_ONCE ? t->count - i : AT_ONCE;
-        status = try_some(t, i, n);
+        PC__TRY_RETURN(try_some(t, i, n));
         pc__callback_begin();
-        if (status >= 0 && t->work.progress
-            && t->work.progress(t->work.progress_user, "tune", i + n, t->count))
-            status = pc__callback_cancelled("pc_memo_tune: cancelled after %zu of %zu inputs",
-                                            i + n, t->count);
+        if (t->work.progress && t->work.progress(t->work.progress_user, "tune", i + n, t->count))
+            return pc__callback_cancelled("pc_memo_tune: cancelled after %zu of %zu inputs", i + n,
+                                          t->count);
     }
-    return status;
+    return PC_OK;
 }
 
 static int by_bucket(const void *a, const void *b)
@@ -163,9 +161,8 @@ static pc_memo_bucket choose_threshold(const tuning *t, const tuning_trial *tria
 
 static pc_status set_all(tuning *t)
 {
-    pc_status status = PC_OK;
     qsort(t->trials, t->count, sizeof *t->trials, by_bucket);
-    for (uint32_t b = 0; b < pc_memo_bucket_count(t->memo) && status >= 0; b++) {
+    for (uint32_t b = 0; b < pc_memo_bucket_count(t->memo); b++) {
         size_t first = 0, n = 0, hits;
         pc_memo_bucket found;
         if (!pc__memo_is_trained(t->memo, b))
@@ -176,11 +173,10 @@ static pc_status set_all(tuning *t)
         }
         found = choose_threshold(t, t->trials + first, n, &hits);
         if (hits)
-            status = describe_hits(t, t->trials + first, hits, &found);
-        if (status >= 0)
-            status = pc__memo_set_tuning(t->memo, b, &found);
+            PC__TRY_RETURN(describe_hits(t, t->trials + first, hits, &found));
+        PC__TRY_RETURN(pc__memo_set_tuning(t->memo, b, &found));
     }
-    return status;
+    return PC_OK;
 }
 
 static pc_status check_tuning(const tuning *t)

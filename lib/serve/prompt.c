@@ -237,15 +237,11 @@ static pc_status check_prompt_tokens(const pc_model *model, const int32_t *token
 /* Owns the block of tokens from now on. */
 static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *tokens, size_t count)
 {
-    pc_prompt *prompt = NULL;
     pc_status status = check_prompt_tokens(model, tokens, count);
-    if (status >= 0) {
-        prompt = pc__prompt_new(model);
-        status = prompt ? PC_OK : PC_ERR_NOMEM;
-    }
-    if (status < 0) {
+    pc_prompt *prompt = status < 0 ? NULL : pc__prompt_new(model);
+    if (!prompt) {
         pc__free(&model->context->mem, tokens);
-        return status;
+        return status < 0 ? status : PC_ERR_NOMEM;
     }
     prompt->tokens = tokens;
     status = make_blocks(prompt, count);

@@ -109,13 +109,10 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model, spans or tokens is NULL");
     if (!span_count && !token_count)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no spans and no new tokens");
-    status = pc__model_has_order(model);
-    if (status >= 0)
-        status = check_new_tokens(model, start, tokens, token_count);
-    for (size_t s = 0; s < span_count && status >= 0; s++)
-        status = check_prompt_span(model, &spans[s], s, start);
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__model_has_order(model));
+    PC__TRY_RETURN(check_new_tokens(model, start, tokens, token_count));
+    for (size_t s = 0; s < span_count; s++)
+        PC__TRY_RETURN(check_prompt_span(model, &spans[s], s, start));
     mem = &model->context->mem;
     prompt = pc__prompt_new(model);
     if (!prompt)
@@ -132,10 +129,9 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
     prompt->given_count = span_count;
     fill_parts(prompt, spans, start, token_count);
     status = judge_exactness(prompt);
-    if (status < 0) {
+    if (status < 0)
         pc_prompt_free(prompt);
-        return status;
-    }
-    *out = prompt;
-    return PC_OK;
+    else
+        *out = prompt;
+    return status;
 }

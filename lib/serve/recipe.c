@@ -112,19 +112,20 @@ static pc_status set_unit(recipe_builder *b, const pc__scaffold *set, int sees_l
     const pc__node **items = NULL;
     size_t count = 0, capacity = 0;
     pc__unit *unit;
-    pc_status status = add_unit(b->recipe, set->modules[0]->path, sees_lead, &unit);
-    for (size_t m = 0; m < set->count && status >= 0; m++)
-        for (size_t c = 0; c < set->modules[m]->child_count && status >= 0; c++) {
+    pc_status status;
+    PC__TRY(add_unit(b->recipe, set->modules[0]->path, sees_lead, &unit), done);
+    for (size_t m = 0; m < set->count; m++)
+        for (size_t c = 0; c < set->modules[m]->child_count; c++) {
             if (!holds_tokens(set->modules[m]->children[c]))
                 continue;
-            status = pc__grow(mem, (void **)&items, &capacity, count + 1, sizeof(*items));
-            if (status >= 0)
-                items[count++] = set->modules[m]->children[c];
+            PC__TRY(pc__grow(mem, (void **)&items, &capacity, count + 1, sizeof(*items)), done);
+            items[count++] = set->modules[m]->children[c];
         }
-    if (status >= 0 && count)
+    if (count)
         qsort(items, count, sizeof(*items), by_node_start);
-    for (size_t i = 0; i < count && status >= 0; i++)
-        status = add_item(b->recipe, unit, items[i], 1);
+    for (size_t i = 0; i < count; i++)
+        PC__TRY(add_item(b->recipe, unit, items[i], 1), done);
+done:
     pc__free(mem, items);
     return status;
 }

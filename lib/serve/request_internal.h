@@ -35,7 +35,7 @@ pc_status pc__request_repair_first(pc__request *request);
 pc_status pc__request_repair_top(pc__request *request);
 
 /* Makes the sequence: attaches segments, computes the rest. Sets all of *out; next_position is
- * changed by PC_BASELINE_CONTIGUOUS only. What *out holds on failure, the caller frees. */
+ * changed by PC_BASELINE_CONTIGUOUS only. On failure the caller frees *out. */
 pc_status pc__request_assemble(pc__request *request, pc__placed_prompt *out, float *logits);
 
 #endif

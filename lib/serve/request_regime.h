@@ -17,9 +17,9 @@ typedef struct pc__request_regime {
     int64_t end;      /* the longest context of this regime; INT64_MAX: no end */
 } pc__request_regime;
 
-/* Of what may reach `reach` positions; `chosen` decides instead where it is not 0. */
+/* Of a request that may reach `reach` positions. `chosen` decides instead if it is not 0. */
 pc__request_regime pc__regime_for_length(const pc_model *model, uint64_t chosen, int64_t reach);
-/* Of states that are there. */
+/* Of existing states with this key. */
 pc__request_regime pc__regime_of_key(const pc_model *model, uint64_t key);
 
 #endif

@@ -7,7 +7,7 @@
 #include "serve/model_calls.h"
 #include "serve/request_internal.h"
 
-/* PC_BASELINE_COPIES: what the cache has given becomes memory of this request's own. */
+/* PC_BASELINE_COPIES: the request gets a copy of each segment that the cache has given. */
 static pc_status copy_hits(pc__request *r)
 {
     for (size_t p = 0; p < r->prompt->part_count; p++) {

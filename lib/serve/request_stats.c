@@ -1,4 +1,4 @@
-/* The statistics of a request: what was reused, why not the rest, and how exact the result is. */
+/* The statistics of a request: tokens by source, the reason of the first miss, and exactness. */
 #include "serve/model_calls.h"
 #include "serve/request.h"
 

@@ -64,11 +64,10 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
     pc_schema *s = (pc_schema *)(uintptr_t)schema;
     pc__request_tenants tenants;
     pc__id id;
-    pc_status status = pc__request_tenants_init(&tenants, s->model, cache, recipe->encoding, regime,
-                                                salts, salt_count);
+    pc_status status = PC_OK;
     *out = NULL;
-    if (status < 0)
-        return status;
+    PC__TRY_RETURN(pc__request_tenants_init(&tenants, s->model, cache, recipe->encoding, regime,
+                                            salts, salt_count));
     id = pc__request_tenants_id(&tenants, s->tree->length);
     pthread_mutex_lock(&s->lock);
     *out = find_keys(s, recipe->encoding, regime, &id);

@@ -26,7 +26,7 @@ static int32_t report_progress(void *user)
     return e->cancelled;
 }
 
-/* Takes what is in RAM. */
+/* Takes the leaves that are in RAM. */
 static pc_status look_up_unit(schema_encoding *e, const pc__unit *unit)
 {
     PC__TRY_RETURN(pc__unit_work_start(&e->work));

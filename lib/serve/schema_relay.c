@@ -108,13 +108,12 @@ static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const char 
     pc__pml_env env;
     int32_t *tokens;
     size_t count;
-    pc_status status;
     pc__pml_env_of(&env, schema->model, "prompt");
-    status = ids ? pc__relay_user_tokens(&env, schema->tree, ids, size, &tokens, &count)
-                 : pc__relay_user(&env, schema->tree, text ? text : "", size, &tokens, &count);
-    if (status >= 0)
-        status = pc__resolve_slot(&resolved, &env, schema->tree, tokens, count);
-    return status < 0 ? status : pc__prompt_from_resolved(out, schema, resolved);
+    PC__TRY_RETURN(
+        ids ? pc__relay_user_tokens(&env, schema->tree, ids, size, &tokens, &count)
+            : pc__relay_user(&env, schema->tree, text ? text : "", size, &tokens, &count));
+    PC__TRY_RETURN(pc__resolve_slot(&resolved, &env, schema->tree, tokens, count));
+    return pc__prompt_from_resolved(out, schema, resolved);
 }
 
 pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *given, size_t size)

@@ -150,7 +150,7 @@ done:
     return PC_OK;
 }
 
-/* What the model holds for it goes now, not only when it is freed. */
+/* Drops the model's sequence now, not only when `s` is freed. */
 static void end_sequence(pc_sequence *s, uint32_t finish)
 {
     s->finish = s->stats.finish = finish;
@@ -258,10 +258,10 @@ fail:
 
 static pc_status copy_logits(pc_sequence *to, const pc_sequence *from)
 {
-    pc_status status = make_logits(to, &from->generation.options);
-    if (status >= 0 && from->has_logits)
+    PC__TRY_RETURN(make_logits(to, &from->generation.options));
+    if (from->has_logits)
         memcpy(to->logits, from->logits, (size_t)to->model->info.vocab * sizeof *to->logits);
-    return status;
+    return PC_OK;
 }
 
 static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc_sampling *sampling,

@@ -27,18 +27,21 @@ static pc_status own_segment(const pc_sequence *s, const pc__sequence_span *span
 {
     int32_t *ids = pc__calloc(s->mem, span->hi, sizeof *ids);
     pc__kv *kv = NULL;
-    pc_status status = ids ? PC_OK : PC_ERR_NOMEM;
-    if (status >= 0 && span->hi == span->kv->tokens)
-        kv = pc__kv_ref(span->kv);
-    else if (status >= 0 && (status = pc__kv_copy(&kv, span->kv)) >= 0)
-        pc__kv_truncate(kv, span->hi);
-    for (uint32_t i = 0; status >= 0 && i < span->hi; i++)
+    pc_status status;
+    if (!ids)
+        return PC_ERR_NOMEM;
+    for (uint32_t i = 0; i < span->hi; i++)
         ids[i] = own_token(s, first + i);
-    if (status >= 0)
-        status = pc__wrap_segment(out, s->model, kv, 0, ids, span->hi);
-    if (status >= 0
-        && (s->stats.tokens_memo || s->generation.bench.baseline == PC_BASELINE_NO_ATTENTION))
+    if (span->hi == span->kv->tokens) {
+        kv = pc__kv_ref(span->kv);
+    } else {
+        PC__TRY(pc__kv_copy(&kv, span->kv), done);
+        pc__kv_truncate(kv, span->hi);
+    }
+    PC__TRY(pc__wrap_segment(out, s->model, kv, 0, ids, span->hi), done);
+    if (s->stats.tokens_memo || s->generation.bench.baseline == PC_BASELINE_NO_ATTENTION)
         (*out)->lossy = 1; /* some of it has seen other maps, or nothing */
+done:
     pc__free(s->mem, ids);
     return status;
 }

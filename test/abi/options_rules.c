@@ -102,7 +102,7 @@ void pc_check_read(const pc_read_case *c)
     known_flags(c);
 }
 
-/* `room` bytes of which the library is told `size`. */
+/* `room` bytes; the library is given `size` as their number. */
 static pc_status fill(const pc_write_case *c, unsigned char *bytes, size_t room, size_t size)
 {
     memset(bytes, 0xa5, room);

@@ -46,8 +46,11 @@ def is_frozen_layout(path):
 
 def files_of_tree():
     """All files that git does not ignore; all files of a folder without a repository."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            capture_output=True, text=True, check=False).stdout.split("\0")
+    listed = [""]
+    if shutil.which("git"):
+        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others",
+                                 "--exclude-standard"], capture_output=True, text=True,
+                                check=False).stdout.split("\0")
     if listed == [""]:
         listed = [os.path.relpath(os.path.join(where, name), ".")
                   for where, _, names in os.walk(".") for name in names]

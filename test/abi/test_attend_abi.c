@@ -58,7 +58,7 @@ static pc_calibrate_options calibrate_args = PC_CALIBRATE_OPTIONS_INIT;
 
 static pc_status use_calibrate(const void *options)
 {
-    return pc_calibrate(context, options); /* keeps nothing: PC_COSTS is "builtin" in the tests */
+    return pc_calibrate(context, options); /* saves nothing: PC_COSTS is "builtin" in the tests */
 }
 
 static pc_status fill_costs(void *costs)

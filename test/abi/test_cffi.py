@@ -65,7 +65,7 @@ for name, (value, _) in header.codes.items():
 for name, fields in header.structs.items():
     check(f"{name} has other fields", [field for field, _ in ffi.typeof(name).fields] == fields)
 
-# A context, a cache with flags, a host's model: by zeros and constants alone.
+# A context, a cache with flags, an application's model: made of zeros and constants only.
 context, cache, model = ffi.new("pc_context **"), ffi.new("pc_cache **"), ffi.new("pc_model **")
 check("pc_context_new: " + text(),
       lib.pc_context_new(context, zeros("pc_context_options", threads=1)) == lib.PC_OK)

@@ -4,7 +4,7 @@ INIT macro that forgets a field (in C or C++) or sets one to anything but zero, 
 without PC_API, types in the header that differ between compilers, a constant that generators of
 bindings (cffi, bindgen) do not see because it is a macro with a cast or a call in it, flags that
 warn when somebody sets them, a code that doc/errors.md does not explain or explains with other
-words than the header."""
+words than the header, a field, constant or function for measuring outside bench.h."""
 import os
 import re
 import shutil

@@ -86,7 +86,7 @@ static const char *fill(int file, const uint8_t *data, size_t size)
     return paths[file];
 }
 
-/* Names a file; the first name of a process is the one it keeps. */
+/* Names a file; the first name that a process gives stays. */
 static const char *named(int file, const char *path, const char *prefix, const char *name)
 {
     if (!*links[file]) {

@@ -100,7 +100,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most)
     __attribute__((weak)); /* replaying needs none */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
 
-/* The parts of an input, where they lie inside of it. */
+/* The parts of an input, at their places in it. */
 typedef struct parts {
     uint32_t face, blocks, entry, body, sealed;
     size_t header, clear;
@@ -129,7 +129,7 @@ static uint8_t *entry_of(uint8_t *data, const parts *p, uint32_t block)
     return data + PC__RECORD_PROLOGUE + p->face + (size_t)block * p->entry;
 }
 
-/* Where what is stored of a block lies; NULL: not inside of the input, or over its header. */
+/* The place of a block's stored bytes; NULL: not inside of the input, or over its header. */
 static uint8_t *stored_of(uint8_t *data, size_t size, const parts *p, uint32_t block, size_t *bytes)
 {
     uint64_t offset = pc__get_u64(entry_of(data, p, block)),

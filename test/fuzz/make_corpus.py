@@ -4,7 +4,7 @@ folder for each target.
 
     make_corpus.py [FOLDER]      (default: corpus/ beside this file)
 
-Files that a fuzzer found (found_*) are kept."""
+Files that a fuzzer found (found_*) stay."""
 import base64
 import json
 import os

@@ -5,8 +5,8 @@
 
 FOLDER holds the Jinja texts (NAME.jinja, as PUBLISHED below names them), as they stand in
 tokenizer_config.json of the models, or in a project that carries them. They belong to others and
-are not part of this repository: what is kept of each is its SHA-256 and the strings that jinja2
-makes of it, set up as transformers does. The texts under OURS are our own and are kept in full.
+are not part of this repository. chat.json has the SHA-256 of each and the strings that jinja2, set
+up as transformers does, makes of it. It has the full texts under OURS, which are our own.
 """
 import hashlib
 import json

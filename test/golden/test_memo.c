@@ -528,8 +528,8 @@ static void whole_life(const char *model, const char *other)
 }
 
 /* Looks every layer up for itself (AttnCache-f). The threshold decides how many layers use maps;
- * without any, nothing changes by a bit. Prompts are found again after reopening; kept states have
- * all keys. */
+ * without any, nothing changes by a bit. Prompts are found again after reopening; states after a
+ * hit have all keys. */
 static void by_layer(const char *model)
 {
     static prompts known, others;

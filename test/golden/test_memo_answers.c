@@ -295,7 +295,7 @@ static void on_disk(world *w)
     }
 }
 
-/* Verifies every hit: the answer is the full computation's, and is not kept. When hits lose more
+/* Verifies every hit: the answer is the full computation's, and is not stored. When hits lose more
  * than the bucket was tuned for, it closes. */
 static void verified(world *w)
 {

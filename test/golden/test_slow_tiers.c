@@ -105,7 +105,7 @@ static void never_late(const world *w, uint32_t mode, int kind)
     CHECK_OK(pc_cache_flush(cache));
     pc_faults_set(&faults, kind, 200);
     for (int i = 0; i < ROUNDS; i++) {
-        CHECK_OK(pc_cache_flush(cache)); /* what is on its way stays */
+        CHECK_OK(pc_cache_flush(cache)); /* loads under way are finished */
         pc_test_forget(cache);
         answer(w->prompt, NULL, mode, 1, &alone);
         got = answer(w->prompt, cache, mode, 4, &s);
@@ -122,9 +122,9 @@ static void never_late(const world *w, uint32_t mode, int kind)
     pc_cache_free(cache);
 }
 
-/* Layers come one after the other while the request computes with those that are there; when they
- * stop coming in the middle, it computes as if none had come. The tier keeps the fourth block back
- * until the request has taken the segment, however busy the machine is. */
+/* Layers come one after the other while the request computes with those that are there. If they
+ * stop coming in the middle, the request computes as if none had come. The tier holds the fourth
+ * block back until the request has taken the segment, however busy the machine is. */
 static void layer_by_layer(const world *demo, uint32_t mode, int kind, unsigned maps)
 {
     static const char schema[] = "<schema name='one'><module name='m'>Anna Reed is a nurse. Anna "

@@ -1,17 +1,18 @@
-/* Catches: a tier below RAM that goes wrong and is waited for again and again, or under a pass
- * again and again; one that is waited for no more although it is good. What is checked are counts
- * of waits as requests tell them, not times.
+/* Catches: a tier below RAM that fails and is waited for again and again, also within one pass; a
+ * good tier that is no longer waited for. The test checks counts of waits, as requests report them,
+ * not times.
  *
  * PC_MEASURE_SLOW=N measures instead: the time to the first token of N requests of 640 tokens by a
- * model of 4 million random weights (PC_MEASURE_SLOW=1000: six minutes or so, on two idle cores),
- * for each kind of fault, with three caches in turn in changing order: without tiers, without tiers
- * once more (what two equal things differ by on this machine), and over a tier with the fault. The
- * 99th of a hundred, its 95 % interval by order statistics, and ratios with 95 % intervals from
- * resampling the rounds; waits as the requests tell them; and what the slowest hundredth of the
- * requests had waited. PC_MEASURE_KIND=0 … 5: that one alone. Beside the clock stands a second
- * measure, in which what else the machine does hardly shows: the processor time that all threads of
- * the process took for the request, I/O threads included, by the number of its threads, and what it
- * waited. A tier can make a request slower by these two alone. */
+ * model of 4 million random weights (PC_MEASURE_SLOW=1000 takes about six minutes on two idle
+ * cores), for each kind of fault. Three caches take turns in changing order: without tiers; without
+ * tiers once more, which shows how much two equal things differ on this machine; and over a tier
+ * with the fault. It prints the 99th percentile with its 95 % interval by order statistics, ratios
+ * with 95 % intervals from resampling the rounds, waits as the requests report them, and what the
+ * slowest hundredth of the requests has waited. PC_MEASURE_KIND=0 … 5: one kind alone.
+ *
+ * A second measure hardly depends on other programs: the processor time of all threads of the
+ * process for the request, I/O threads included, divided by the number of its threads, and the time
+ * that it waited. Only these two can make a request slower because of a tier. */
 #include "store/cache_internal.h"
 
 #include <promptcache/bench.h>
@@ -76,8 +77,7 @@ static double processor_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* With what RAM had gone, and what was on its way to the tiers there. *spent: processor seconds.
- */
+/* Empties RAM, with what was on its way to the tiers. *spent: processor seconds. */
 static pc_stats ask(const world *w, pc_cache *cache, int32_t (*cancelled)(void *user),
                     double *spent)
 {
@@ -121,7 +121,7 @@ static int bounded(const world *w, int kind)
         s = ask(w, cache, dawdle, &spent);
     CHECK_INT(s.tokens_tier[PC_TIER_DISK],
               TOKENS - NEW);      /* good, it is used, on a busy machine not at once */
-    for (int i = 0; i < 256; i++) /* whatever has disturbed that */
+    for (int i = 0; i < 256; i++) /* whatever disturbed it */
         pc__estimate_update_trust(&cache->estimate, PC_TIER_DISK, 1);
     early = atomic_load(&cache->counts.early);
     pc_faults_set(&faults, kind, DELAY);

@@ -1,6 +1,6 @@
-/* The kernels of AMX where there is none: compiled from their source over the software model of the
- * tile instructions, or the library's own object code with every tile instruction trapped and
- * carried out by the model. */
+/* The kernels of AMX on any processor: compiled from their source over the software model of the
+ * tile instructions, or the library's own object code, in which every tile instruction is trapped
+ * and carried out by the model. */
 #ifndef PC_TEST_AMX_EMULATED_H
 #define PC_TEST_AMX_EMULATED_H
 

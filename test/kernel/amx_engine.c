@@ -1,5 +1,5 @@
-/* Takes the place of the choice of kernels (linked with --wrap=pc__kernels_get), so that tests of
- * the planner and of whole models run on those of AMX. */
+/* Replaces the choice of kernels (linked with --wrap=pc__kernels_get), so that tests of the planner
+ * and of whole models run on those of AMX. */
 #include "amx_emulated.h"
 
 const pc__kernels *__wrap_pc__kernels_get(void);

@@ -1,7 +1,6 @@
-/* The library's own object code on a processor without AMX: a tile instruction raises SIGILL there;
- * the handler reads the instruction, lets the model carry it out and goes on behind it. So the
- * instructions themselves are tested, their operands and their order among the stores around
- * them. */
+/* The library's own object code on a processor without AMX. A tile instruction raises SIGILL there;
+ * the handler decodes it, lets the model carry it out and continues behind it. So the instructions
+ * themselves are tested, with their operands and their order among the stores around them. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Attention over a host's pages through pc_attend, and what it should have given, in double
+/* Attention over an application's pages through pc_attend, and the expected results in double
  * precision. */
 #ifndef PC_TEST_HOST_ATTENTION_H
 #define PC_TEST_HOST_ATTENTION_H

@@ -1,8 +1,8 @@
-/* Catches: what test_attend_kernels.c catches, in the attention of AMX, on processors that have
- * none as well: compiled over a model of the tile instructions, and as the object code of the
- * library, with its tile instructions trapped where the processor has none. There also: stores to a
- * tile configuration or to scratch that the compiler drops or moves behind the tile instruction
- * that reads them. */
+/* Catches: what test_attend_kernels.c catches, in the attention of AMX, also on processors without
+ * AMX: compiled over a model of the tile instructions, and as the object code of the library with
+ * its tile instructions trapped. In the object code it also catches stores to a tile configuration
+ * or to scratch memory that the compiler drops, or moves behind the tile instruction that reads
+ * them. */
 #include "amx_emulated.h"
 #include "attn/cpu/amx_level.h"
 

@@ -1,5 +1,5 @@
-/* Catches: what test_dense_kernels.c catches, in the panels of AMX, on processors that have none as
- * well (see test_amx_attend.c). */
+/* Catches: what test_dense_kernels.c catches, in the panels of AMX, also on processors without AMX
+ * (see test_amx_attend.c). */
 #include "amx_emulated.h"
 #include "attn/cpu/amx_level.h"
 

@@ -38,9 +38,10 @@ static uint32_t below(pc_test_rng *rng, uint32_t n)
     return (uint32_t)(pc_test_bits(rng) % n);
 }
 
-/* Scores of WHOLE and LARGE are sums of whole numbers, so that every order of summing gives the
- * same. LARGE: far apart, one key takes all. SPREAD: some keys at minus infinity or close. EQUAL:
- * all keys alike. TINY: a third of all numbers is below the normal ones. */
+/* WHOLE and LARGE have scores that are sums of whole numbers, so that every order of summing
+ * gives the same. LARGE: scores are far apart, one key has all the weight. SPREAD: some keys at
+ * minus infinity, or close to it. EQUAL: all keys are equal. TINY: a third of all numbers is
+ * subnormal. */
 static float draw(kind of, int is_query, int low_token, pc_test_rng *rng)
 {
     switch (of) {

@@ -286,7 +286,7 @@ static inline void disk_plant(const char *path, uint32_t number, const uint8_t *
     CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size && !close(fd));
 }
 
-/* As somebody does who means it: records are not writable. */
+/* Changes the mode first: records are not writable. */
 static inline int disk_truncate(const char *path, uint32_t number, off_t size)
 {
     const char *name = disk_record_path(path, number);

@@ -110,7 +110,7 @@ pc_redis pc_redis_start(const char *arguments)
     pc_redis s;
     memset(&s, 0, sizeof s);
     snprintf(s.arguments, sizeof s.arguments, "%s", arguments);
-    for (int i = 0; i < 5 && !s.pid; i++) { /* somebody else may take the port first */
+    for (int i = 0; i < 5 && !s.pid; i++) { /* another process may take the port first */
         s.port = pc_redis_free_port();
         snprintf(s.folder, sizeof s.folder, "%s/%d", pc_test_folder(), s.port);
         mkdir(s.folder, 0700);

@@ -105,7 +105,7 @@ static int add_index(pc__index_kind kind, pc__bytes *out)
     pc__index *index = NULL;
     pc_test_rng rng = {kind + 1};
     size_t places = kind == PC__INDEX_SCAN ? VECTORS - VECTORS / 10
-                                           : VECTORS; /* a scan keeps no removed vectors */
+                                           : VECTORS; /* a scan has no removed vectors */
     int bad = !x || pc__index_new(&index, &pc__libc_allocator, &options) < 0;
     for (size_t i = 0; i < VECTORS && x; i++) {
         ids[i] = 3 * (int64_t)i;

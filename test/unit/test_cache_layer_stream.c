@@ -1,6 +1,6 @@
-/* Catches: a segment that is used while it is read, whose load fails halfway and goes on in another
- * tier: layers that the second tier has put into other memory must not count as layers of the
- * first. */
+/* Catches: a segment that is used while it is read, and whose load fails halfway and continues in
+ * another tier: layers that the second tier has put into other memory must not count as layers of
+ * the first. */
 #include "store/cache_internal.h"
 
 #include <promptcache/bench.h>

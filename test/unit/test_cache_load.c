@@ -1,6 +1,6 @@
 /* Catches: two loads for two requests of one key; a failed load that leaks memory, room or an open
- * record; states of another key; an exceeded budget; a load that is read although nobody waits; a
- * wrong reason; a broken tier that is asked again and again, or never again. */
+ * record; states of another key; an exceeded budget; a load that is read although no request waits
+ * for it; a wrong reason; a faulty tier that is asked again and again, or never again. */
 #include "loading_world.h"
 
 #include <promptcache/bench.h>

@@ -373,7 +373,7 @@ static void in_memory(pc_context *context)
     end(&h);
 }
 
-/* The key is right, the description is not: never served. */
+/* The key is right, the description is not: the states are never returned. */
 static void expectations(pc_context *context)
 {
     host h;

@@ -38,7 +38,7 @@ static void every_shape(void)
                 void *states = pc_case_states(&block, 7 + t), *noise = pc_case_noise(&block, 8 + t);
                 there_and_back(&block, states);
                 there_and_back(&block, noise);
-                ((uint8_t *)noise)[block.bytes - 1] = 1; /* padding that is none */
+                ((uint8_t *)noise)[block.bytes - 1] = 1; /* padding that is not zero */
                 there_and_back(&block, noise);
                 free(states);
                 free(noise);

@@ -46,7 +46,7 @@ static void who_is_mapped(void)
         int folder = open(path, O_RDONLY | O_DIRECTORY);
         CHECK_OK(pc__mapped_files_new(&maps, &pc__libc_allocator, folder, cases[c].how));
         int unknown = cases[c].how == PC__MAP_LOCAL
-                      && !maps; /* the tests' folder lies on an unknown file system */
+                      && !maps; /* the file system of the tests' folder is unknown */
         close(folder);
         pc__mapped_files_unref(maps);
         CHECK_OK(disk_put(tier, 1, SMALL, NULL));

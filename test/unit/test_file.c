@@ -101,7 +101,7 @@ static void files(void)
     contents("nul", "a\0b\0", 4);
     for (int i = 0; i < 1 << 16; i++)
         page[i] = (char)(i * 31);
-    contents("page", page, 4096); /* nothing lies behind its last byte */
+    contents("page", page, 4096); /* nothing follows its last byte */
     contents("pages", page, (1 << 16) - 1);
     contents("a name with 'quotes', \"these\" and a %s", "x", 1);
     contents("\xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80", "x", 1);

@@ -1,7 +1,7 @@
-/* Catches: fp16 that is not the nearest (ties, subnormal numbers, the largest ones), int8 values
- * farther from the original than half a step, scales that are not of their channel or token,
- * padding that is not zero, conversions that lose positions, origin or regime or that one run of
- * threads gives otherwise than another, numbers that are none, leaks when an allocation fails. */
+/* Catches: fp16 that is not the nearest (ties, subnormal numbers, the largest ones); int8 values
+ * that differ from the original by more than half a step; scales that are not of their channel or
+ * token; padding that is not zero; conversions that lose positions, origin or regime, or that
+ * depend on the number of threads; NaN and infinity; leaks when an allocation fails. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -190,7 +190,8 @@ typedef struct pc_context_options {
     uint32_t reserved;
 } pc_context_options;
 
-/* Makes a context and starts its threads.
+/* Makes a context and starts its threads. Between calls it holds at most 48 MiB of work memory, so
+ * that computing does not fault in fresh pages each time.
  * Returns PC_ERR_INVALID also if the environment's PC_CPU_MASK (a limit for the kernels, for tests)
  * is none of c, avx2, avx512, avx512vnni, avx512bf16, amx.
  * Handle: internally locked. */

@@ -6,6 +6,7 @@
 #include "attn/cpu/linear.h"
 #include "attn/kernels.h"
 #include "base/threads.h"
+#include "base/work.h"
 
 enum { THREAD_ELEMENTS = 1 << 14 }; /* elements per work item of a thread */
 
@@ -221,14 +222,13 @@ static void cpu_store_kv(pc_context *context, pc__kv *const *runs, const size_t 
 
 static void *allocate(pc_context *context, size_t floats)
 {
-    return floats > SIZE_MAX / sizeof(float)
-               ? NULL
-               : pc__alloc_aligned(&context->mem, floats * sizeof(float), 64);
+    return floats > SIZE_MAX / sizeof(float) ? NULL
+                                             : pc__work_take(context, floats * sizeof(float));
 }
 
 static void release(pc_context *context, void *memory)
 {
-    pc__free(&context->mem, memory);
+    pc__work_give(context, memory);
 }
 
 static const pc__backend cpu = {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attn/plan_internal.h"
+#include "base/work.h"
 
 /* Formats of runs may differ: partial results are always fp32. */
 static int same_heads(const pc__kv_shape *a, const pc__kv_shape *b)
@@ -126,10 +127,12 @@ void pc__plan_free(pc__plan *plan)
         plan->angles = next;
     }
     void *blocks[] = {plan->positions, plan->first, plan->spans, plan->slot_first, plan->slots,
-                      plan->pairs,     plan->calls, plan->tiles, plan->waves,      plan->distances,
-                      plan->scratch,   plan->acc,   plan->m,     plan->l};
+                      plan->pairs,     plan->calls, plan->tiles, plan->waves,      plan->distances};
+    void *work[] = {plan->scratch, plan->acc, plan->m, plan->l};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         pc__free(mem, blocks[i]);
+    for (size_t i = 0; i < sizeof work / sizeof *work; i++)
+        pc__work_give(plan->context, work[i]);
     pc_context *context = plan->context;
     pc__free(mem, plan);
     pc__context_unref(context);

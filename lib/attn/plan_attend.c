@@ -10,6 +10,7 @@
 
 #include "attn/plan_exec.h"
 #include "base/threads.h"
+#include "base/work.h"
 
 /* Light work that is claimed at once: its pages fit the second-level cache beside a heavy call. */
 enum { LIGHT_ITEMS = 8, LEAST_PAGES = 4, MOST_PAGES = 12 };
@@ -40,15 +41,14 @@ static size_t thread_bytes(const pc__plan *plan)
 
 pc_status pc__plan_new_scratch(pc__plan *plan)
 {
-    const pc_allocator *mem = &plan->context->mem;
     size_t vectors = plan->most_states * plan->heads;
     plan->threads = plan->context->threads;
     plan->thread_bytes = (thread_bytes(plan) + 63) / 64 * 64;
-    plan->scratch = pc__alloc_aligned(mem, plan->threads * plan->thread_bytes + 64, 64);
-    plan->acc = pc__alloc_aligned(mem, vectors * (size_t)plan->shape.v_dim * sizeof(float) + 64,
-                                  64);
-    plan->m = pc__alloc_aligned(mem, vectors * sizeof(float) + 64, 64);
-    plan->l = pc__alloc_aligned(mem, vectors * sizeof(float) + 64, 64);
+    plan->scratch = pc__work_take(plan->context, plan->threads * plan->thread_bytes + 64);
+    plan->acc = pc__work_take(plan->context,
+                              vectors * (size_t)plan->shape.v_dim * sizeof(float) + 64);
+    plan->m = pc__work_take(plan->context, vectors * sizeof(float) + 64);
+    plan->l = pc__work_take(plan->context, vectors * sizeof(float) + 64);
     return plan->scratch && plan->acc && plan->m && plan->l ? PC_OK : PC_ERR_NOMEM;
 }
 

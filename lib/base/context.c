@@ -76,6 +76,8 @@ void pc__context_unref(pc_context *context)
         pc_allocator mem = context->mem;
         void *next;
         pc__pool_free(context->pool);
+        for (size_t i = 0; i < PC__WORK_BLOCKS; i++)
+            pc__free(&mem, atomic_load(&context->work[i]));
         for (void *block = atomic_load(&context->own_costs); block; block = next) {
             memcpy(&next, block, sizeof next);
             pc__free(&mem, block);

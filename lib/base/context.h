@@ -10,6 +10,8 @@
 
 typedef struct pc__pool pc__pool;
 
+enum { PC__WORK_BLOCKS = 6 };
+
 struct pc_context {
     atomic_size_t references;
     pc_allocator mem;
@@ -17,8 +19,10 @@ struct pc_context {
     void *log_user;
     pc_parallel_for_fn parallel_for; /* the application's, or NULL */
     void *parallel_user;
-    uint32_t threads; /* >= 1 */
-    pc__pool *pool;   /* NULL: the application has its own, or threads is 1 */
+    uint32_t threads;                      /* >= 1 */
+    pc__pool *pool;                        /* NULL: the application has its own, or threads is 1 */
+    _Atomic(void *) work[PC__WORK_BLOCKS]; /* base/work.h; NULL: none */
+    atomic_size_t work_next;
     _Atomic(const struct pc__costs *) costs; /* attn/costs.h; NULL: not read yet */
     _Atomic(void *) own_costs; /* blocks to free; each begins with a pointer to the next */
 };

@@ -7,6 +7,7 @@
 
 #include "attn/cpu/panel_set.h"
 #include "base/threads.h"
+#include "base/work.h"
 
 typedef struct layer_product {
     const pc__linear_job *job;
@@ -82,11 +83,11 @@ static pc_status run_panels(pc_context *context, layer_products *all)
 {
     size_t bytes = inputs_bytes(all);
     uint8_t *memory = NULL;
-    if (bytes && !(memory = pc__alloc_aligned(&context->mem, bytes, 64)))
+    if (bytes && !(memory = pc__work_take(context, bytes)))
         return PC_ERR_NOMEM;
     prepare_inputs(all, memory);
     pc__parallel(context, all->each[all->count - 1].end, run_job_panel, all);
-    pc__free(&context->mem, memory);
+    pc__work_give(context, memory);
     return PC_OK;
 }
 

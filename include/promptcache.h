@@ -600,8 +600,8 @@ enum {
     PC_ENCODE_INDEPENDENT = 0, /* itself (Prompt Cache, section 3.3) */
     PC_ENCODE_SINK = 1,        /* itself and the schema's leading anonymous text (ours) */
     PC_ENCODE_JOINT = 2, /* the default layout in one pass, one more per union member (upstream) */
-    PC_ENCODE_EXACT =
-        3 /* everything before it in this prompt: reused behind equal prefixes (ours) */
+    /* Everything before it in this prompt: reused behind equal prefixes (ours). */
+    PC_ENCODE_EXACT = 3
 };
 
 typedef struct pc_encode_options {

@@ -22,8 +22,8 @@ enum {
     PC_BASELINE_PREFILL = 2, /* all tokens at their positions in one causal prefill */
     PC_BASELINE_CONTIGUOUS = 3, /* the same at positions 0, 1, 2, … (published run without cache) */
     /* Use the cache. What does sharing save? */
-    PC_BASELINE_COPIES =
-        4, /* copy cached states into each sequence. Not of an application's model */
+    /* Copy cached states into each sequence. Not of an application's model. */
+    PC_BASELINE_COPIES = 4,
     PC_BASELINE_PER_ROW = 5, /* in a batch, every sequence reads shared states for itself */
     /* Leave attention out of all steps behind the prompt (Hydragen, section 4.1). Answers mean
      * nothing and are PC_APPROXIMATE; no kind of attention can be faster. Not for an application's
@@ -54,8 +54,8 @@ enum { PC_PLAN_PER_ROW = 1 };
 /* pc_step_args.flags */
 enum {
     PC_STEP_PER_ROW = 1, /* a wish: rows do not share the reading of K and V */
-    PC_STEP_NO_ATTENTION =
-        2 /* no scores, no values of keys. An application's model never gets it */
+    /* No scores, no values of keys. An application's model never gets it. */
+    PC_STEP_NO_ATTENTION = 2
 };
 
 /* ---- Copies */

@@ -18,8 +18,8 @@ typedef struct assembly {
     pc__placed_prompt *out;
     prompt_row *rows;
     size_t count;
-    size_t
-        last; /* the row of the highest position, of equal ones the last: the answer starts there */
+    /* The row of the highest position, of equal ones the last: the answer starts there. */
+    size_t last;
     pc_step_row *step_rows;
     float *logits;
 } assembly;

@@ -10,9 +10,9 @@
 #include "model/model.h"
 
 typedef struct pc__request_regime {
-    uint64_t
-        length;   /* rope_regime_length of the model's operations: the same for the whole regime */
-    uint64_t key; /* for store keys */
+    /* `rope_regime_length` of the model's operations: the same for the whole regime. */
+    uint64_t length;
+    uint64_t key;     /* for store keys */
     uint64_t decided; /* the length that has decided; 0: frequencies do not depend on one */
     int64_t end;      /* the longest context of this regime; INT64_MAX: no end */
 } pc__request_regime;

@@ -8,8 +8,8 @@
 
 typedef struct linear_head {
     size_t width, classes;
-    double
-        *weights; /* [classes][width + 1], of standardised embeddings; the last one is the bias */
+    /* [classes][width + 1], of standardised embeddings; the last one is the bias. */
+    double *weights;
     double *mean, *scale; /* [width] */
 } linear_head;
 

@@ -11,8 +11,8 @@
 #define PC__MAPS_DATA "maps.data"
 
 enum {
-    PC__MAPS_PAGE =
-        4096, /* alignment of records; the header of the data file is in the first page */
+    /* Alignment of records; the header of the data file is in the first page. */
+    PC__MAPS_PAGE = 4096,
     PC__MAPS_ALIGN = 64, /* alignment of the parts of a record */
     PC__MAPS_LOG_HEADER = 128,
     PC__MAPS_DATA_HEADER = 48,

@@ -12,8 +12,8 @@ struct pc__projector {
     float *mean;    /* [cells] */
     float *scale;   /* [cells]: 1 / deviation */
     float *first;   /* [cells + 1][inner]; the last row is the bias */
-    float
-        *second; /* [inner][PC__FEATURE_DIM], behind `first`; no bias: distances would cancel it */
+    /* [inner][PC__FEATURE_DIM], behind `first`; no bias: distances would cancel it. */
+    float *second;
 };
 
 static inline size_t pc__first_weights(const pc__projector *projector)

@@ -40,7 +40,7 @@ static void reuse(void)
 /* Small and huge blocks go back at once; of the others a few stay, the last ones. */
 static void bounded(void)
 {
-    static const size_t sizes[] = {100, 65536, 3 * MIB, 8 * MIB, 8 * MIB + 1, 40 * MIB};
+    static const size_t sizes[] = {100, 65536, 3 * MIB, 8 * MIB, 8 * MIB + 1, 9 * MIB};
     pc_test_memory memory = {0};
     pc_context *context = pc_test_counted_context(&memory, 1);
     int64_t live = memory.live_blocks;

@@ -25,7 +25,7 @@ done
 # field NAME of the JSON in $answer
 field() { printf '%s' "$answer" | sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
 echo
-echo "== a restart: the modules of the first schema are kept in build/demo-store"
+echo "== a restart: the modules of the first schema are stored in build/demo-store"
 rm -rf build/demo-store
 texts=
 for process in first second; do

@@ -285,7 +285,7 @@ static pc_status write_index_file(index_save *k)
     static const char draft[] = "draft-index";
     char name[40];
     int error = 0;
-    pc_status status = pc__dir_draft(&k->memo->dir, draft, &k->fd), adopted;
+    pc_status status = pc__dir_draft(&k->memo->dir, draft, &k->fd), committed;
     if (status < 0)
         return status;
     k->at = pc__index_file_head_size(k->head.count);
@@ -294,9 +294,9 @@ static pc_status write_index_file(index_save *k)
     if (status >= 0 && !error)
         status = write_index_head(k, &error);
     index_file_name(name, k->bucket->most);
-    adopted = pc__dir_commit(&k->memo->dir, draft, name, k->fd,
+    committed = pc__dir_commit(&k->memo->dir, draft, name, k->fd,
                              status < 0 && !error ? ENOMEM : error, 1);
-    return status < 0 ? status : adopted;
+    return status < 0 ? status : committed;
 }
 
 static pc_status save_bucket(pc_memo *memo, const pc__memo_bucket *bucket)

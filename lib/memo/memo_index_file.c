@@ -295,7 +295,7 @@ static pc_status write_index_file(index_save *k)
         status = write_index_head(k, &error);
     index_file_name(name, k->bucket->most);
     committed = pc__dir_commit(&k->memo->dir, draft, name, k->fd,
-                             status < 0 && !error ? ENOMEM : error, 1);
+                               status < 0 && !error ? ENOMEM : error, 1);
     return status < 0 ? status : committed;
 }
 

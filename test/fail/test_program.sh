@@ -581,12 +581,12 @@ if [ -d "$golden/llama_gqa" ]; then
         for (i = 0; i < 26; i++) printf "%s\"%c\":%d", i ? "," : "", 97 + i, i + 3;
         printf "}},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
         print "\"decoder\":{\"type\":\"ByteLevel\"}}" }' >dynamic/tokenizer.json
-    expect 0 '"rope_regime_length":38,"regime":38' run --model dynamic \
+    expect 0 '"rope_regime_length":38,"rope_regime":38' run --model dynamic \
         --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --json
     expect 0 'positions: as for a length of 100 (RoPE regime 100)' run --model dynamic \
-        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 100
+        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --rope-regime-length 100
     expect 3 'the RoPE regime for a length of 20 ends at 20' run --model dynamic \
-        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --regime-length 20
+        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --rope-regime-length 20
     size=$(wc -c <"$golden/llama_gqa/golden.safetensors")
     for cut in 7 8 100 5000 $((size - 1)); do
         head -c "$cut" "$golden/llama_gqa/golden.safetensors" >cut.safetensors

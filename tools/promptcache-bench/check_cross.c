@@ -1,8 +1,8 @@
 /* The case `cross`, of models whose RoPE regime depends on the length of the context (dynamic NTK,
  * LongRoPE). The prompt is within the length that decides, its continuation is not.
- *   pinned  everything is computed in the regime of the final length, as one request does it
+ *   pinned  everything is computed in the RoPE regime of the final length, as one request does it
  *   fresh   every row is computed for its own length, as a request for each length does it
- *   cached  cached keys keep their regime while new tokens have another one; the library never
+ *   cached  cached keys keep their RoPE regime while new tokens have another one; the library never
  *           computes this, and the tensors are left out */
 #include <stdlib.h>
 #include <string.h>

@@ -258,7 +258,7 @@ static int run(int argc, char **argv)
         STORE_OPTION_ROWS(a.store),
         {"priority", OPTION_NUMBER, &a.priority, "states of lower priority are evicted first (0)",
          NULL, -1000000, 1000000},
-        {"regime-length", OPTION_NUMBER, &a.rope_regime_length,
+        {"rope-regime-length", OPTION_NUMBER, &a.rope_regime_length,
          "length of later requests, which selects the RoPE regime; 0: the length of the schema (0)",
          NULL, 0, INT32_MAX},
         {"json", OPTION_FLAG, &a.json, "one JSON object a schema and tier", NULL, 0, 0},

@@ -357,7 +357,7 @@ static int run(int argc, char **argv)
          "percent of the tokens, for --repair top (10)", NULL, 1e-3, 100},
         {"max-tokens", OPTION_NUMBER, &a.max_tokens, "most tokens of the answer (256)", NULL, 1,
          UINT32_MAX},
-        {"regime-length", OPTION_NUMBER, &a.rope_regime_length,
+        {"rope-regime-length", OPTION_NUMBER, &a.rope_regime_length,
          "length that selects the RoPE regime (dynamic NTK, LongRoPE); 0: prompt + answer (0)",
          NULL, 0, INT32_MAX},
         {"temperature", OPTION_REAL, &a.temperature,

@@ -42,7 +42,7 @@ json_t *stats_json(const pc_stats *s)
         json_object_set_new(tiers, tier_name(t), json_integer((json_int_t)s->tokens_tier[t]));
     json_object_set_new(row, "tokens_tier", tiers);
     json_object_set_new(row, "rope_regime_length", json_integer((json_int_t)s->rope_regime_length));
-    json_object_set_new(row, "regime", json_integer((json_int_t)s->rope_regime));
+    json_object_set_new(row, "rope_regime", json_integer((json_int_t)s->rope_regime));
     json_object_set_new(row, "lossy", json_boolean(s->lossy));
     json_object_set_new(row, "other_kernels", json_boolean(s->other_kernels));
     json_object_set_new(row, "memo_record", json_integer(s->memo.record));

@@ -141,6 +141,11 @@ void *pc__calloc(const pc_allocator *mem, size_t count, size_t size)
     return ptr ? memset(ptr, 0, bytes) : NULL;
 }
 
+size_t pc__block_size(void *ptr)
+{
+    return header_of(ptr)->size;
+}
+
 void pc__free(const pc_allocator *mem, void *ptr)
 {
     if (ptr) {

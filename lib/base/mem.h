@@ -16,6 +16,7 @@ void *pc__calloc(const pc_allocator *mem, size_t count, size_t size);
 /* `ptr`: of pc__alloc; NULL allocates. */
 void *pc__realloc(const pc_allocator *mem, void *ptr, size_t size);
 void pc__free(const pc_allocator *mem, void *ptr); /* any of these; NULL does nothing */
+size_t pc__block_size(void *ptr);                  /* as it was asked for */
 /* The same, and memory of the C library returns to the system at once, so that free blocks between
  * others do not count as memory of the process. For evicted states only: pages must be faulted in
  * again, which costs more than reusing memory that malloc still holds. */

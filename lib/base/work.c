@@ -4,11 +4,6 @@
 /* malloc reuses smaller blocks by itself. Larger ones are rare, and would stay for good. */
 enum { SMALLEST = 64 << 10, LARGEST = 8 << 20, UNIT = 64 << 10 };
 
-/* Stands before every block. */
-typedef struct work_block {
-    _Alignas(64) size_t capacity;
-} work_block;
-
 static int is_held(size_t bytes)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -19,12 +14,12 @@ static int is_held(size_t bytes)
 }
 
 /* A block that was given back, large enough and not much larger than needed, or NULL. */
-static work_block *take_held(pc_context *context, size_t bytes)
+static void *take_held(pc_context *context, size_t bytes)
 {
     for (size_t i = 0; i < PC__WORK_BLOCKS; i++) {
-        void *empty = NULL;
-        work_block *block = atomic_exchange(&context->work[i], NULL);
-        if (block && block->capacity >= bytes && block->capacity / 4 <= bytes)
+        void *empty = NULL, *block = atomic_exchange(&context->work[i], NULL);
+        size_t capacity = block ? pc__block_size(block) : 0;
+        if (block && capacity >= bytes && capacity / 4 <= bytes)
             return block;
         if (block && !atomic_compare_exchange_strong(&context->work[i], &empty, block))
             pc__free(&context->mem, block);
@@ -34,25 +29,17 @@ static work_block *take_held(pc_context *context, size_t bytes)
 
 void *pc__work_take(pc_context *context, size_t bytes)
 {
-    work_block *block = is_held(bytes) ? take_held(context, bytes) : NULL;
-    if (!block) {
-        size_t rounded = is_held(bytes) ? (bytes + UNIT - 1) / UNIT * UNIT : bytes;
-        if (bytes > SIZE_MAX - sizeof *block)
-            rounded = SIZE_MAX - sizeof *block;
-        if (!(block = pc__alloc_aligned(&context->mem, sizeof *block + rounded, 64)))
-            return NULL;
-        block->capacity = rounded;
-    }
-    return block + 1;
+    void *block;
+    if (!is_held(bytes))
+        return pc__alloc_aligned(&context->mem, bytes, 64);
+    block = take_held(context, bytes);
+    return block ? block : pc__alloc_aligned(&context->mem, (bytes + UNIT - 1) / UNIT * UNIT, 64);
 }
 
-void pc__work_give(pc_context *context, void *memory)
+void pc__work_give(pc_context *context, void *block)
 {
-    work_block *block = memory ? (work_block *)memory - 1 : NULL;
     size_t i = 0;
-    if (!block)
-        return;
-    if (!is_held(block->capacity)) {
+    if (!block || !is_held(pc__block_size(block))) {
         pc__free(&context->mem, block);
         return;
     }

@@ -15,7 +15,6 @@
 #endif
 
 #include "attn/half.h"
-#include "base/work.h"
 #include "attn/cpu/linear_internal.h"
 #include "attn/kernels.h"
 #include "counted_context.h"
@@ -368,7 +367,7 @@ static void joined(void)
     CHECK_INT(pc__linear_bytes(linear[1]), bytes);
     for (int i = 0; i < LAYERS; i++)
         pc__linear_free(linear[i]);
-    pc__work_give(context, block);
+    pc__free(&context->mem, block);
     pc_context_free(context);
     CHECK_INT(memory.live_blocks, 0);
     free(y[0]);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/threads.h"
-#include "base/work.h"
 
 enum {
     BEHIND = 4096,  /* prefetches may reach past the end */
@@ -55,7 +54,7 @@ pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_
     }
     if (bytes < LARGE)
         return PC_OK;
-    if (!(*block = at = pc__work_take(context, bytes + BEHIND)))
+    if (!(*block = at = pc__alloc_aligned(&context->mem, bytes + BEHIND, 64)))
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++) {
         pc__panel_set *set = small_set(linears[i]);

@@ -328,14 +328,16 @@ static size_t run_for(pc__jinja *j, size_t i)
 
 static void set_member(pc__jinja *j, pc__text name)
 {
-    pc__jvalue *of = pc__j_variable(j, 0, name), value;
+    pc__jvalue *variable = pc__j_variable(j, 0, name), of = {0}, value;
     pc__text key = pc__j_expect_name(j, ".");
-    if (!of || of->kind != PC__J_MAP)
+    if (variable) /* copied: a macro in the expression may move the variables */
+        of = *variable;
+    if (of.kind != PC__J_MAP)
         pc__j_fail(j, PC_ERR_FORMAT, "set: '%.*s' is no namespace", (int)name.size, name.data);
     pc__j_expect(j, "=");
     value = full_expression(j);
     if (j->status >= 0)
-        pc__j_put(j, *of, key, value);
+        pc__j_put(j, of, key, value);
 }
 
 static void run_set(pc__jinja *j, size_t i)

@@ -69,6 +69,9 @@ static void gives(void)
          "[1z][xy][pq]"},
         {"{% macro m(n) %}{{ n }}{% if n %}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(4) }}",
          "43210"},
+        {"{% macro m(a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q, r, s, t, u) %}y{% endmacro %}"
+         "{% set n = namespace(x=0) %}{% set n.x = m() %}{{ n.x }}", /* the variables move */
+         "y"},
         {"{% set t %}a{{ 1 }}{% endset %}{{ t | upper }}", "A1"},
         {"  {% if true %}  \n  b\n  {% endif %}\nc", "  \n  b\nc"},
         {"a  {{- 'b' -}}  \n c {%+ if true -%}\n d{% endif %}", "abc d"},

@@ -1,6 +1,7 @@
 /* Catches: a full disk that disables RAM, disables the folder for good, or is not reported; another
- * fault of a folder that is no error; an opening that waits until the folder is within its budget;
- * a folder that never shrinks, or not while requests compute. */
+ * fault of a folder that is no error; threads that wait while another one opens the folder; an
+ * opening that waits until the folder is within its budget; a folder that never shrinks, or not
+ * while requests compute. */
 #include "store/cache_internal.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 /* ------------------------------------------------------------ a disk without room */
 
-enum { ROOM = 0, NO_FOLDER = 1, NO_FILE = 2, NO_BYTE = 3 };
+enum { ROOM = 0, NO_FOLDER = 1, NO_FILE = 2, NO_BYTE = 3, SLOW_FOLDER = 4 };
 static atomic_int room; /* what there is no room for */
 static int error = ENOSPC;
 
@@ -48,8 +49,16 @@ WRAP_WRITE(pwrite64)
 int __real_mkdir(const char *path, mode_t mode);
 int __wrap_mkdir(const char *path, mode_t mode);
 
+static atomic_int making, made; /* slow folders */
+
 int __wrap_mkdir(const char *path, mode_t mode)
 {
+    if (atomic_load(&room) == SLOW_FOLDER) {
+        atomic_store(&making, 1);
+        for (double until = pc__now() + 5; atomic_load(&room) == SLOW_FOLDER && pc__now() < until;)
+            pc_test_breathe();
+        atomic_store(&made, 1);
+    }
     return fails(NO_FOLDER) ? -1 : __real_mkdir(path, mode);
 }
 
@@ -189,6 +198,28 @@ static void full_disk(pc_context *context, int what, int number)
     CHECK_INT(disk_look(o.disk_path).records, 1);
 }
 
+/* While a thread opens the folder, others do not wait for it: statistics come at once. */
+static void slow_opening(pc_context *context)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_cache *cache = NULL;
+    o.disk_path = disk_fresh_folder();
+    error = ENOSPC;
+    atomic_store(&room, NO_FOLDER);
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    atomic_store(&room, SLOW_FOLDER);
+    for (double until = pc__now() + PC_AT_REST_SECONDS;
+         !atomic_load(&making) && pc__now() < until;) {
+        pc__io_sweep_soon(cache->io);
+        pc_test_breathe();
+    }
+    CHECK(atomic_load(&making));
+    CHECK_INT(disk_of(cache).reason, PC_REASON_IO);
+    CHECK(!atomic_load(&made));
+    atomic_store(&room, ROOM);
+    pc_cache_free(cache);
+}
+
 /* Faults other than a full disk are errors. */
 static void other_errors(pc_context *context)
 {
@@ -211,6 +242,7 @@ int main(void)
     full_disk(context, NO_FOLDER, ENOSPC);
     full_disk(context, NO_FILE, EDQUOT);
     full_disk(context, NO_BYTE, ENOSPC);
+    slow_opening(context);
     other_errors(context);
     shrinks(context, 0);
     shrinks(context, 1);

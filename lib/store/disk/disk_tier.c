@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/context.h"
@@ -33,11 +32,11 @@ typedef struct disk_tier {
     pc__disk disk;
     pc__mapped_files *mapped; /* NULL: records are read */
     double saved;             /* under work */
-    /* of calls that failed because it is not, and of the tries; under `opening` */
-    pthread_mutex_t opening;
-    double next_try; /* pc__now clock */
+    pthread_mutex_t opening;  /* held while the folder is opened; guards the next two */
+    double next_try;          /* pc__now clock */
     char why[256];
-    pc_tier_stats failed;
+    pthread_mutex_t counting; /* guards `failed` */
+    pc_tier_stats failed;     /* calls that failed because it is not open */
 } disk_tier;
 
 static disk_tier *self_of(pc__tier *tier)
@@ -99,15 +98,16 @@ static pc__disk *try_open(pc__tier *tier)
 }
 
 /* Counts and reports a call that failed because the folder is not open. */
-static pc_status fail_call(disk_tier *t, uint64_t *calls, uint64_t *failures, uint32_t kind,
-                           const pc__id *key, size_t tokens)
+static pc_status fail_call(disk_tier *t, uint32_t kind, const pc__id *key, size_t tokens)
 {
     char why[256]; /* a callback may change the error text */
     snprintf(why, sizeof why, "%s", pc_error_text());
-    pthread_mutex_lock(&t->opening);
-    ++*calls;
-    ++*failures;
-    pthread_mutex_unlock(&t->opening);
+    pthread_mutex_lock(&t->counting);
+    if (kind == PC_EVENT_LOAD_FAILED)
+        pc__count_read(&t->failed, PC_ERR_IO, 0, 0);
+    else
+        pc__count_put(&t->failed, PC_ERR_IO, PC_REASON_IO);
+    pthread_mutex_unlock(&t->counting);
     pc__event_report(t->common.callbacks.event, t->common.callbacks.user, PC_TIER_DISK, kind,
                      PC_REASON_IO, key, 0, tokens, 0);
     return pc__fail(PC_ERR_IO, "%s", why);
@@ -189,8 +189,7 @@ static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline,
     *out = NULL;
     *timed_out = 0;
     if (!disk)
-        return fail_call(t, &t->failed.lookups, &t->failed.load_failed, PC_EVENT_LOAD_FAILED, key,
-                         0);
+        return fail_call(t, PC_EVENT_LOAD_FAILED, key, 0);
     status = open_source(t, key, deadline, out, timed_out);
     if (status == PC_OK)
         return status;
@@ -263,8 +262,7 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
     if (disk)
         return pc__disk_put(disk, image, deadline, reason);
     *reason = PC_REASON_IO;
-    return fail_call(t, &t->failed.offered, &t->failed.failed, PC_EVENT_STORE_FAILED, &image->key,
-                     image->tokens);
+    return fail_call(t, PC_EVENT_STORE_FAILED, &image->key, image->tokens);
 }
 
 static int has_content(pc__tier *tier, const pc__id *content)
@@ -376,12 +374,12 @@ static void stats(pc__tier *tier, pc_tier_stats *out)
         out->budget_bytes = t->common.budget;
         out->reason = PC_REASON_IO;
     }
-    pthread_mutex_lock(&t->opening);
+    pthread_mutex_lock(&t->counting);
     out->offered += t->failed.offered;
     out->failed += t->failed.failed;
     out->lookups += t->failed.lookups;
     out->load_failed += t->failed.load_failed;
-    pthread_mutex_unlock(&t->opening);
+    pthread_mutex_unlock(&t->counting);
 }
 
 static void free_tier(pc__tier *tier)
@@ -393,6 +391,7 @@ static void free_tier(pc__tier *tier)
         pc__disk_close(&t->disk);
     }
     pthread_mutex_destroy(&t->opening);
+    pthread_mutex_destroy(&t->counting);
     pc__free(&mem, t->path);
     pc__free(&mem, t);
 }
@@ -403,28 +402,27 @@ pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const
                                      put,          has_content, remove_key,  clear,
                                      sweep,        stats,       free_tier,   absence_reason};
     disk_tier *t = pc__calloc(common->mem, 1, sizeof *t);
-    pc_status status = PC_ERR_NOMEM;
+    pc_status status;
     *out = NULL;
-    if (!t || !(t->path = pc__strdup(common->mem, path)))
-        goto fail;
+    if (!t || !(t->path = pc__strdup(common->mem, path))) {
+        pc__free(common->mem, t);
+        return PC_ERR_NOMEM;
+    }
     t->tier.ops = &ops;
     t->mem = *common->mem;
     t->common = *common;
     t->common.mem = &t->mem;
     pthread_mutex_init(&t->opening, NULL);
+    pthread_mutex_init(&t->counting, NULL);
     status = open_folder(t);
     if (status == PC_ERR_IO && (pc__fail_error() == ENOSPC || pc__fail_error() == EDQUOT)) {
         note_why(t);
         pc__log(common->context, PC_LOG_WARN,
                 "cache: the folder cannot be opened now, trying again later: %s", t->why);
     } else if (status < 0) {
-        goto fail;
+        free_tier(&t->tier);
+        return status == PC_ERR_FORMAT || status == PC_ERR_NOT_FOUND ? PC_ERR_STATE : status;
     }
     *out = &t->tier;
     return PC_OK;
-fail:
-    if (t)
-        pc__free(common->mem, t->path);
-    pc__free(common->mem, t);
-    return status == PC_ERR_FORMAT || status == PC_ERR_NOT_FOUND ? PC_ERR_STATE : status;
 }

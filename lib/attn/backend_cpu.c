@@ -1,7 +1,6 @@
 /* The CPU backend: its table, and norms, activations, RoPE and stores of K and V. Work is spread
  * over threads only where that pays. */
 #include <math.h>
-#include <string.h>
 
 #include "attn/cpu/linear.h"
 #include "attn/kernels.h"

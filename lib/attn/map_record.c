@@ -6,6 +6,7 @@
 #include "attn/kernels.h"
 #include "attn/map.h"
 #include "base/threads.h"
+#include "base/work.h"
 
 enum { ROWS = 32 }; /* of a block, with all heads */
 
@@ -138,12 +139,12 @@ pc_status pc__record_maps(pc_context *context, const pc__attn_layer *layer,
     threads = threads < r.blocks ? threads : r.blocks;
     r.each = (heads * dim * (ROWS + 1) + dim + ROWS * r.keys + 64) * sizeof(float);
     r.each = (r.each + 63) / 64 * 64;
-    r.scratch = pc__alloc_aligned(&context->mem, threads * r.each, 64);
+    r.scratch = pc__work_take(context, threads * r.each);
     if (!r.scratch)
         return PC_ERR_NOMEM;
     atomic_init(&r.next_thread, 0);
     atomic_init(&r.next_block, 0);
     pc__parallel(context, threads, record_blocks, &r);
-    pc__free(&context->mem, r.scratch);
+    pc__work_give(context, r.scratch);
     return PC_OK;
 }

@@ -12,6 +12,7 @@
 #include "attn/cpu/tiles_onednn.h"
 #include "attn/kernels.h"
 #include "base/threads.h"
+#include "base/work.h"
 
 /* Rows of an item: their inputs stay in the cache of a core, their slice is read once. */
 enum { GROUP_ROWS = 256 };
@@ -257,14 +258,14 @@ static pc_status run_slices(const pc__linear_job *job)
         threads = w->count * p.groups;
     p.thread_bytes = most_rows(w) * PC__SLICE * sizeof(float)
                      + (w->tiles.scratch_bytes + 63) / 64 * 64;
-    at = pc__alloc_aligned(&linear->context->mem, padded * line + threads * p.thread_bytes, 64);
+    at = pc__work_take(linear->context, padded * line + threads * p.thread_bytes);
     if (!at)
         return PC_ERR_NOMEM;
     p.x = at;
     p.scratch = at + padded * line;
     pc__linear_round(job, job->first, job->count, padded, w->tiles.inputs, p.x);
     pc__parallel(linear->context, threads, run_items, &p);
-    pc__free(&linear->context->mem, at);
+    pc__work_give(linear->context, at);
     int failure = atomic_load(&p.failure);
     return failure ? pc__onednn_fail((dnnl_status_t)failure, "multiplying") : PC_OK;
 }

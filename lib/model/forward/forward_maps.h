@@ -5,7 +5,7 @@
 
 #include "model/forward/forward_internal.h"
 
-/* Checks lanes and maps before anything is computed. */
+/* Checks the maps before anything is computed; pc__forward has checked the lanes. */
 pc_status pc__forward_maps_check(const pc__forward_work *work);
 /* For each block, before and after its layers. */
 pc_status pc__forward_maps_begin(pc__forward_work *work);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counted_context.h"
 #include "testing.h"
 
 #if defined(__SANITIZE_THREAD__) /* twenty times slower */
@@ -35,7 +36,6 @@ typedef struct live {
 
 typedef struct world {
     pc_test_memory memory;
-    pc_allocator allocator;
     pc_context *context;
     pc_model *model;
     pc_cache *cache;
@@ -224,12 +224,8 @@ static void run_together(world *w)
 
 static void set_up(world *w)
 {
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     w->rng.state = 20;
-    w->allocator = pc_test_allocator(&w->memory);
-    options.threads = 2;
-    options.allocator = &w->allocator;
-    CHECK_OK(pc_context_new(&w->context, &options));
+    w->context = pc_test_counted_context(&w->memory, 2);
     CHECK_OK(pc_model_load(&w->model, w->context, PC_SOURCE_DIR "/models/demo/demo.gguf", NULL));
     CHECK_OK(pc_cache_new(&w->cache, w->context, NULL));
     CHECK_OK(

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counted_context.h"
 #include "testing.h"
 
 enum { PREFIX = 192, PROMPT = 230, SEQUENCES = 4, ANSWER = 12 };
 
 typedef struct world {
     pc_test_memory memory;
-    pc_allocator allocator;
     pc_context *context;
     pc_model *model;
     pc_cache *cache;
@@ -23,17 +23,13 @@ typedef struct world {
 
 static void start(world *w, uint32_t compute)
 {
-    pc_context_options context = PC_CONTEXT_OPTIONS_INIT;
     pc_model_options model = PC_MODEL_OPTIONS_INIT;
     pc_test_rng rng = {7};
     int32_t tokens[PROMPT];
     memset(w, 0, sizeof *w);
-    w->allocator = pc_test_allocator(&w->memory);
-    context.allocator = &w->allocator;
-    context.threads = 1;
     model.compute = compute;
     w->info = (pc_model_info)PC_MODEL_INFO_INIT;
-    CHECK_OK(pc_context_new(&w->context, &context));
+    w->context = pc_test_counted_context(&w->memory, 1);
     CHECK_OK(pc_model_new_shape(&w->model, w->context, "tiny", 0, &model));
     CHECK_OK(pc_model_get_info(w->model, &w->info));
     CHECK_OK(pc_cache_new(&w->cache, w->context, NULL));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/load/weights_internal.h"
+#include "counted_context.h"
 #include "testing.h"
 
 static float one[64], two[64];
@@ -104,14 +105,10 @@ static void not_finite(pc_context *context)
 static void without_memory(void)
 {
     pc_test_memory memory = {0};
-    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_context *context;
+    pc_context *context = pc_test_counted_context(&memory, 1);
     pc__weights *w = table(&pc__libc_allocator, 0);
-    pc_allocator mem = pc_test_allocator(&memory);
     pc__id id;
-    options.allocator = &mem;
-    options.threads = 1;
-    if (!CHECK_OK(pc_context_new(&context, &options)))
+    if (!context)
         return;
     int64_t before = memory.live_blocks;
     memory.fail_at = memory.calls + 1;

@@ -77,10 +77,12 @@ PC_API pc_status pc_model_new_shape(pc_model **out, pc_context *context, const c
 
 /* An intermediate result of pc_eval (pc_eval_args.trace), for comparing models. Borrowed for the
  * call. Names and shapes:
- *   "hidden", "final"                  [token][hidden]
- *   "k_pre" (before RoPE), "k", "v"    [kv_head][token][dim]
- *   "probs"                            [head][query][key]; keys of the spans in order, then new
- * ones "pooled", "logits" (encoders)      [hidden], [class] "router_logits" [token][experts]
+ *   "hidden", "final"                          [token][hidden]
+ *   "k_pre" (before RoPE), "k", "v"            [kv_head][token][dim]
+ *   "probs"                                    [head][query][key]
+ *                                              (keys of the spans in order, then new ones)
+ *   "pooled", "logits" (encoders)              [hidden], [class]
+ *   "router_logits"                            [token][experts]
  *   "router_topk_idx", "router_topk_weight"    [token][chosen] */
 typedef struct pc_trace {
     size_t struct_size;

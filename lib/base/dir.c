@@ -111,7 +111,7 @@ pc_status pc__dir_read_at(const pc__dir *dir, const pc_allocator *mem, const cha
     int64_t got;
     pc_status status;
     *size = 0;
-    *data = wanted < SIZE_MAX ? pc__alloc(mem, wanted + 1) : NULL;
+    *data = pc__alloc(mem, wanted);
     if (!*data)
         return PC_ERR_NOMEM;
     got = pc__read_at(fd, *data, wanted, at);

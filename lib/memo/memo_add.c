@@ -168,13 +168,13 @@ static pc_status index_prompt(pc_memo *memo, const add_item *item, int64_t id,
                               const uint16_t *metadata)
 {
     const pc__memo_bucket *bucket = &memo->buckets[item->bucket];
-    size_t units = pc__memo_indexed_layers(memo);
-    float *features = pc__calloc(&memo->mem, units, PC__FEATURE_DIM * sizeof *features);
+    size_t layers = pc__memo_indexed_layers(memo);
+    float *features = pc__calloc(&memo->mem, layers, PC__FEATURE_DIM * sizeof *features);
     pc_status status;
     if (!features)
         return PC_ERR_NOMEM;
-    pc__memo_pooled_get(metadata, units * bucket->pooled, item->pooled);
-    pc__projector_features(bucket->projector, item->pooled, units, features);
+    pc__memo_pooled_get(metadata, layers * bucket->pooled, item->pooled);
+    pc__projector_features(bucket->projector, item->pooled, layers, features);
     status = pc__memo_index_add(memo, item->input->count, features, id);
     pc__free(&memo->mem, features);
     return status;

@@ -124,12 +124,11 @@ void pc__memo_entries_free(pc_memo *memo);
  * computed from pooled inputs. *unsaved_cost: of what the file lacks. */
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
                                const pc__memo_bucket *saved,
-                               pc__index **by_length /* [most - least + 1][units] */,
+                               pc__index **by_length /* [most - least + 1][indexed layers] */,
                                uint64_t *unsaved_cost);
 void pc__memo_index_free(pc__index **by_length, size_t count);
-/* Adds one record; `guard` is held for writing. */
-pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features /* [units] */,
-                             int64_t record);
+/* Adds one record; `guard` is held for writing. features: [indexed layers][PC__FEATURE_DIM]. */
+pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features, int64_t record);
 
 /* ---- memo_metadata.c: what a record has beside its maps */
 pc__id pc__input_digest(const pc_input *input); /* of its tokens and types */

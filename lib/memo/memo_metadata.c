@@ -5,7 +5,6 @@
 
 #include "attn/half.h"
 #include "attn/kernels.h"
-#include "base/fail.h"
 #include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/memo_internal.h"

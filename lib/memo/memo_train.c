@@ -1,6 +1,5 @@
 /* Trains a projector for each bucket from the remembered prompts, and installs it with new indexes.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +22,7 @@ typedef struct bucket_training {
     const pc_memo_work *work;
     uint32_t bucket;
     pc__projector *projector; /* the new one */
-    size_t pooled, count, indexed_layers;
+    size_t count, indexed_layers;
     int64_t *ids;     /* [count] */
     uint32_t *tokens; /* [count] */
     pc__maps *maps;   /* [count] */
@@ -73,7 +72,7 @@ static pc_status list_records(bucket_training *l)
 static pc_status load_records(bucket_training *l)
 {
     const pc_allocator *mem = &l->memo->mem;
-    size_t n = 0, cells = l->indexed_layers * l->pooled;
+    size_t n = 0, cells = l->indexed_layers * l->memo->buckets[l->bucket].pooled;
     uint16_t *metadata = pc__calloc(mem, cells, sizeof *metadata);
     pc_status status;
     l->maps = pc__calloc(mem, l->count, sizeof *l->maps);
@@ -239,7 +238,6 @@ static pc_status train_bucket(pc_memo *memo, const pc_memo_work *work, uint32_t 
     pc__projector_shape shape = *pc__projector_shape_of(memo->buckets[b].projector);
     pc_status status;
     snprintf(l.name, sizeof l.name, "training-%u.pct", memo->buckets[b].most);
-    l.pooled = memo->buckets[b].pooled;
     l.rule.alpha = (float)work->alpha;
     l.rule.row_step = memo->buckets[b].most / ROWS_COMPARED + 1;
     PC__TRY(pc__projector_new(&l.projector, &memo->mem, &shape, work->seed), done);

@@ -5,8 +5,6 @@
 
 #include "base/file.h"
 
-#define LIMIT_BYTES ((size_t)64 << 20) /* of a PML file */
-
 pc_schema *pc__schema_ref(const pc_schema *schema)
 {
     pc_schema *counted = (pc_schema *)(uintptr_t)schema;
@@ -127,7 +125,7 @@ void pc__pml_env_of(pc__pml_env *env, const pc_model *model, const char *where)
 pc_status pc__pml_file_read(const pc_allocator *mem, const char *path, char **text, size_t *size,
                             char **folder)
 {
-    pc_status status = pc__file_read(mem, path, LIMIT_BYTES, text, size);
+    pc_status status = pc__file_read(mem, path, PC__PML_FILE_BYTES, text, size);
     *folder = status < 0 ? NULL : pc__path_folder(mem, path);
     return status < 0 || *folder ? status : PC_ERR_NOMEM;
 }

@@ -38,6 +38,7 @@ pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_option
 
 /* The environment of PML for a model; `where` as in the environment. */
 void pc__pml_env_of(pc__pml_env *env, const pc_model *model, const char *where);
+#define PC__PML_FILE_BYTES ((size_t)64 << 20) /* the limit of PML files and schema strings */
 /* A PML file and the folder that it lies in. On failure, too, the caller frees both. */
 pc_status pc__pml_file_read(const pc_allocator *mem, const char *path, char **text, size_t *size,
                             char **folder);

@@ -7,14 +7,12 @@
 #include "pml/xml.h"
 #include "serve/prompt.h"
 
-#define LIMIT_BYTES ((size_t)64 << 20) /* of a file */
-
 static const char plain_format[] = PC__RELAY_SYSTEM PC__RELAY_USER;
 
 pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **format, size_t *size)
 {
     size_t mark;
-    PC__TRY_RETURN(pc__file_read(mem, path, LIMIT_BYTES, format, size));
+    PC__TRY_RETURN(pc__file_read(mem, path, PC__PML_FILE_BYTES, format, size));
     mark = pc__utf8_mark(*format, *size);
     *size -= mark;
     memmove(*format, *format + mark, *size);
@@ -100,7 +98,7 @@ done:
     return status;
 }
 
-/* The request's text, or its tokens where `ids` is not NULL. */
+/* The request's text, or its tokens where `text` is NULL. */
 static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const char *text,
                            const int32_t *ids, size_t size)
 {
@@ -109,9 +107,8 @@ static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const char 
     int32_t *tokens;
     size_t count;
     pc__pml_env_of(&env, schema->model, "prompt");
-    PC__TRY_RETURN(
-        ids ? pc__relay_user_tokens(&env, schema->tree, ids, size, &tokens, &count)
-            : pc__relay_user(&env, schema->tree, text ? text : "", size, &tokens, &count));
+    PC__TRY_RETURN(text ? pc__relay_user(&env, schema->tree, text, size, &tokens, &count)
+                        : pc__relay_user_tokens(&env, schema->tree, ids, size, &tokens, &count));
     PC__TRY_RETURN(pc__resolve_slot(&resolved, &env, schema->tree, tokens, count));
     return pc__prompt_from_resolved(out, schema, resolved);
 }
@@ -123,18 +120,17 @@ pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *g
     *out = NULL;
     if (!schema || (!given && size))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: schema or text is NULL");
-    return fill_slot(out, schema, given, NULL, size);
+    return fill_slot(out, schema, given ? given : "", NULL, size);
 }
 
 pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const int32_t *given,
                                 size_t given_count)
 {
-    static const int32_t none[1];
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: out is NULL");
     *out = NULL;
     if (!schema || (!given && given_count))
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema or tokens is NULL");
     PC__TRY_RETURN(pc__check_tokens(schema->model, "pc_prompt_fill_tokens", given, given_count));
-    return fill_slot(out, schema, NULL, given ? given : none, given_count);
+    return fill_slot(out, schema, NULL, given, given_count);
 }

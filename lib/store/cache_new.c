@@ -3,7 +3,6 @@
 
 #include <promptcache/bench.h>
 #include <string.h>
-#include <time.h>
 
 #define DEFAULT_BYTES (UINT64_C(1) << 30)
 #define DEFAULT_DISK_BYTES (UINT64_C(16) << 30)

@@ -109,9 +109,10 @@ static void propagate_hold(pc__eviction *ev, pc__eviction_item *item, int held)
 
 void pc__eviction_hold(pc__eviction *ev, pc__eviction_item *item)
 {
-    int was_held = item && item_is_held(item);
+    int was_held;
     if (!item)
         return;
+    was_held = item_is_held(item);
     remove_candidate(ev, item);
     item->holds++;
     if (!was_held)

@@ -17,14 +17,18 @@ static pc__jvalue argument_of(const pc__jarguments *a, size_t place, const char 
 
 enum { LEFT = 1, RIGHT = 2 };
 
+static void drop_start(pc__text *text, size_t size)
+{
+    text->data += size;
+    text->size -= size;
+}
+
 static pc__jvalue strip_text(pc__jvalue value, const pc__jvalue *what, int sides)
 {
     pc__text *text = &value.text,
              set = what->kind == PC__J_STRING ? what->text : pc__text_of(" \t\n\r\v\f");
-    while (sides & LEFT && text->size && memchr(set.data, text->data[0], set.size)) {
-        text->data++;
-        text->size--;
-    }
+    while (sides & LEFT && text->size && memchr(set.data, text->data[0], set.size))
+        drop_start(text, 1);
     while (sides & RIGHT && text->size && memchr(set.data, text->data[text->size - 1], set.size))
         text->size--;
     return value;
@@ -64,14 +68,8 @@ static pc__jvalue split_off(pc__text *rest, pc__text part)
 {
     const char *at = memmem(rest->data, rest->size, part.data, part.size);
     pc__text before = {rest->data, at ? (size_t)(at - rest->data) : rest->size};
-    *rest = (pc__text){rest->data + before.size, rest->size - before.size};
+    drop_start(rest, before.size);
     return pc__j_string(before);
-}
-
-static void drop_start(pc__text *text, size_t size)
-{
-    text->data += size;
-    text->size -= size;
 }
 
 static pc__jvalue split_text(pc__jinja *j, pc__text text, const pc__jvalue *at)
@@ -368,7 +366,8 @@ static pc__jvalue new_map(pc__jinja *j, const pc__jarguments *a)
 {
     pc__jvalue map = pc__j_list(j, PC__J_MAP);
     for (size_t i = 0; i < a->count; i++)
-        pc__j_add_pair(j, map, pc__j_string(a->name[i]), a->value[i]);
+        pc__j_add_pair(j, map, a->name[i].size ? pc__j_string(a->name[i]) : (pc__jvalue){0},
+                       a->value[i]);
     return map;
 }
 

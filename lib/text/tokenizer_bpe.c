@@ -1,6 +1,5 @@
 /* Byte-level BPE: regular expressions split text into words; the bytes of a word are merged by
  * rank. Merging is that of SPM too. */
-#include <string.h>
 #include <utf8proc.h>
 
 #include "text/tokenizer_internal.h"

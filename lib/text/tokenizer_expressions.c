@@ -1,7 +1,5 @@
 /* The regular expressions by which byte-level vocabularies split text into words, through PCRE2.
  * Several are applied in turn: each splits the parts that the one before has left. */
-#include <string.h>
-
 #include "text/tokenizer_internal.h"
 
 #define LLAMA3(digits)                                                         \

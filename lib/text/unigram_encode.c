@@ -1,7 +1,6 @@
 /* Encodes by a Unigram model: splits at blanks, U+2581 for blanks and before words, the best pieces
  * of each part. Text without pieces becomes one unknown token, or
  * bytes. */
-#include <string.h>
 
 #include "text/normalise.h"
 #include "text/tokenizer_internal.h"

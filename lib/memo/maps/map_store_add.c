@@ -1,6 +1,7 @@
 /* Adding records: finding room, evicting others for it, writing, and entering into the log. */
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/hash_table.h"
 #include "base/lrfu.h"
 #include "memo/maps/map_store_internal.h"
 
@@ -21,7 +22,7 @@ static pc__map_item *pick_victim(pc__map_store *store, victims *v)
     pthread_mutex_lock(&store->guard);
     while (!item && order->count && v->in_use_count < v->in_use_capacity) {
         pc__heap_node *node = order->slots[0].node;
-        item = (pc__map_item *)(void *)((char *)node - offsetof(pc__map_item, node));
+        item = PC__AROUND(node, pc__map_item, node);
         if (!pc__range_is_locked(store->data.fd, item->entry.at, pc__map_extent(&item->entry)))
             break;
         pc__heap_remove(order, node);

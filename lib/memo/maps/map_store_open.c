@@ -287,8 +287,9 @@ static pc_status check_store_options(const char *folder, const pc__map_store_opt
     if (options->create && options->read_only)
         return pc__fail(PC_ERR_INVALID, "%s: a new store cannot be opened read-only", folder);
     if (!pc__map_signature_valid(signature))
-        return pc__fail(PC_ERR_INVALID, "%s: %d layers, %d heads or map format %u is not valid",
-                        folder, (int)signature->layers, (int)signature->heads,
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: %d layers, %d heads, causal %d or map format %u is not valid", folder,
+                        (int)signature->layers, (int)signature->heads, (int)signature->causal,
                         (unsigned)signature->format);
     return PC_OK;
 }

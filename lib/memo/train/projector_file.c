@@ -51,14 +51,13 @@ static pc_status read_projector_shape(const uint8_t *data, size_t size, size_t e
                                       pc__projector_shape *shape)
 {
     const uint8_t *at = data + AT_SHAPE;
-    pc_status status;
     *shape = (pc__projector_shape){pc__get_u32(at),      pc__get_u32(at + 4),
                                    pc__get_u32(at + 8),  pc__get_u32(at + 12),
                                    pc__get_u32(at + 16), pc__get_u32(at + 20)};
     if (!shape->rows || !shape->columns || !shape->inner)
         return pc__fail(PC_ERR_FORMAT, "%zu x %zu cells and inner size %zu", shape->rows,
                         shape->columns, shape->inner);
-    if ((status = pc__projector_check(shape)) < 0)
+    if (pc__projector_check(shape) < 0)
         return pc__fail_in(PC_ERR_FORMAT, "its shape is not valid");
     if (pc__get_u32(at + 24) != PC__FEATURE_DIM)
         return pc__fail(PC_ERR_FORMAT, "features of %u numbers, not %d", pc__get_u32(at + 24),

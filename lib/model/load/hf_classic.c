@@ -73,11 +73,9 @@ static pc_status read_falcon_flags(const pc__config *config, falcon_flags *f)
     PC__TRY_RETURN(pc__config_maybe(config, "num_ln_in_parallel_attn", &f->norms));
     if (f->newer && !f->parallel)
         return pc__config_refuse(config, "parallel_attn");
-    else if (f->norms < 1 || f->norms > 2 || (f->norms == 2 && !f->newer))
+    if (f->norms < 1 || f->norms > 2 || (f->norms == 2 && !f->newer))
         return pc__config_refuse(config, "num_ln_in_parallel_attn");
-    else
-        return pc__config_only(config, "apply_residual_connection_post_layernorm", 0);
-    return PC_OK;
+    return pc__config_only(config, "apply_residual_connection_post_layernorm", 0);
 }
 
 /* The newer architecture groups heads; the older one has one K/V head or as many as query heads. */

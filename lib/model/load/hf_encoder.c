@@ -134,12 +134,10 @@ static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
 
 pc_status pc__read_deberta(const pc__config *config, pc__arch *arch)
 {
-    pc_status status = read_disentangled(config, arch);
-    if (status >= 0) {
-        arch->bias_roles &= ~PC__BIT(K);
-        arch->bias_roles |= PC__BIT(POSITION_Q);
-    }
-    return status;
+    PC__TRY_RETURN(read_disentangled(config, arch));
+    arch->bias_roles &= ~PC__BIT(K);
+    arch->bias_roles |= PC__BIT(POSITION_Q);
+    return PC_OK;
 }
 
 /* The convolution beside the first layer. */

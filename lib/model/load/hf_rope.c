@@ -140,9 +140,9 @@ static pc_status read_scaling(const pc__config *scaling, const pc__config *confi
     PC__TRY_RETURN(read_factor(scaling, rope));
     if (rope->scaling == PC__ROPE_YARN)
         return read_yarn(scaling, rope);
-    else if (rope->scaling == PC__ROPE_LLAMA3)
+    if (rope->scaling == PC__ROPE_LLAMA3)
         return read_llama3(scaling, rope);
-    else if (rope->scaling == PC__ROPE_LONG)
+    if (rope->scaling == PC__ROPE_LONG)
         return read_long(scaling, rope);
     return PC_OK;
 }

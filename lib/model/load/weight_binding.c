@@ -58,7 +58,7 @@ static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_nor
 {
     size_t dim = (size_t)b->native->arch.hidden;
     norm->gain = pc__calloc(b->mem, dim, sizeof *norm->gain);
-    float *bias = norm->bias = pc__calloc(b->mem, dim, sizeof *norm->bias);
+    norm->bias = pc__calloc(b->mem, dim, sizeof *norm->bias);
     if (!norm->gain || !norm->bias)
         return PC_ERR_NOMEM;
     pc_status found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, norm->gain);
@@ -69,7 +69,7 @@ static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_nor
         return found;
     found = b->provider->vector(b->provider->user, role, b->layer, 1, dim, norm->bias);
     if (!found) {
-        pc__free(b->mem, bias);
+        pc__free(b->mem, norm->bias);
         norm->bias = NULL;
     }
     return found < 0 ? found : PC_OK;

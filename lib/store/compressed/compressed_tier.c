@@ -5,7 +5,6 @@
  * readable if it is removed. */
 #include "store/tier.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <string.h>
 

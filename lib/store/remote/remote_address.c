@@ -3,7 +3,6 @@
 #include "store/remote/remote_address.h"
 
 #include <netdb.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>

@@ -14,7 +14,6 @@
 #include "base/fail.h"
 #include "base/fields.h"
 #include "base/little_endian.h"
-#include "store/event.h"
 #include "store/image.h"
 
 enum {

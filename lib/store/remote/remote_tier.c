@@ -20,7 +20,6 @@ pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, con
 #else
 
 #include <sodium.h>
-#include <string.h>
 
 enum { MOST_KNOWN = 65536 }; /* keys of the presence cache */
 #define ABSENT_SECONDS 0.5 /* how long an absent key is not asked for: others may write it */
@@ -29,7 +28,7 @@ enum { MOST_KNOWN = 65536 }; /* keys of the presence cache */
 #define RENEW_SECONDS 0.1  /* deadline of a renewal, for which a load waits */
 
 static void emit_event(pc__remote_tier *r, uint32_t kind, uint32_t reason, const pc__id *key,
-                       uint32_t tokens, uint64_t bytes, double seconds)
+                       size_t tokens, uint64_t bytes, double seconds)
 {
     const pc__tier_callbacks *to = &r->common.callbacks;
     pc__event_report(to->event, to->user, PC_TIER_REMOTE, kind, reason, key, bytes, tokens,
@@ -49,7 +48,7 @@ static void report_bytes(pc__remote_tier *r)
 
 /* -------------------------------------------------- presence, with its counters */
 
-/* All but the last two functions of this part are called under the lock. */
+/* All but the last four functions of this part are called under the lock. */
 
 static pc__remote_present *find_known(const pc__remote_tier *r, const pc__id *key)
 {
@@ -140,9 +139,8 @@ static void update_presence(pc__remote_tier *r, const pc__id *key, const pc__rem
         r->stats.found++;
 }
 
-static int is_known_absent(const pc__remote_tier *r, const pc__id *key)
+static int is_known_absent(const pc__remote_present *s)
 {
-    const pc__remote_present *s = find_known(r, key);
     return s && s->absent_until > pc__now();
 }
 
@@ -174,7 +172,7 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     pthread_mutex_lock(&r->lock);
     s = find_known(r, key);
     *bytes = is_present(s) ? s->entry.bytes : 0;
-    absent = is_known_absent(r, key);
+    absent = is_known_absent(s);
     pthread_mutex_unlock(&r->lock);
     return !absent && pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(key));
 }
@@ -227,7 +225,7 @@ static pc_status open_entry(pc__tier *tier, const pc__id *key, double deadline, 
     *out = NULL;
     pthread_mutex_lock(&r->lock);
     r->stats.lookups++;
-    absent = is_known_absent(r, key);
+    absent = is_known_absent(find_known(r, key));
     pthread_mutex_unlock(&r->lock);
     status = absent ? PC_MISS : pc__remote_entry_open(out, &r->client, key, &entry, &limit);
     *timed_out = limit.timed_out;
@@ -390,7 +388,7 @@ static pc_status put_entry(pc__tier *tier, const pc__image *image, double deadli
                    status > 0        ? *reason
                    : limit.timed_out ? PC_REASON_DEADLINE
                                      : PC_REASON_IO,
-                   &image->key, (uint32_t)image->tokens, 0, seconds);
+                   &image->key, image->tokens, 0, seconds);
     report_bytes(r);
     return status;
 }

@@ -104,8 +104,10 @@ static void shrinks(pc_context *context, int working)
     CHECK_OK(pc_cache_new(&cache, context, &o));
     pc__cache_request_running(cache, working);
     for (double until = pc__now() + PC_AT_REST_SECONDS;
-         (s = disk_of(cache)).excess_bytes && pc__now() < until;)
+         (s = disk_of(cache)).excess_bytes && pc__now() < until;) {
+        CHECK_INT(s.evicted_behind, s.evicted); /* both counts of one moment */
         pc_test_breathe();
+    }
     CHECK_INT(s.excess_bytes, 0);
     CHECK(s.segment_bytes <= o.disk_bytes && s.evicted > RECORDS / 2);
     CHECK_INT(s.evicted_behind, s.evicted);

@@ -35,6 +35,7 @@ typedef struct pc__disk {
     uint64_t generation; /* of the folder, at our last leave */
     double scanned;      /* time of the last scan, pc__now clock; 0: never */
     uint64_t drafts;     /* begun, for their names */
+    int shrinking;       /* records are evicted in the background */
     pc_event *events;    /* [event_count] to be reported */
     size_t event_count, event_capacity;
     uint64_t reported_bytes;

@@ -184,7 +184,9 @@ static pc_status erase_record(pc__disk *disk, const pc__record_name *record_name
     if (e || status == PC_OK) { /* missing in the folder, or unknown to the table */
         disk->counts.found += !e;
         disk->counts.lost += lost || status == PC_MISS;
-        disk->counts.evicted += !lost && status == PC_OK && kind == PC_EVENT_EVICT;
+        uint64_t evicted = !lost && status == PC_OK && kind == PC_EVENT_EVICT;
+        disk->counts.evicted += evicted;
+        disk->counts.evicted_behind += disk->shrinking ? evicted : 0;
         disk->counts.removed += !lost && status == PC_OK && kind == PC_EVENT_REMOVE;
         disk->changes++;
     }
@@ -365,11 +367,9 @@ static pc_status shrink_folder(pc__disk *disk, double until)
 
 pc_status pc__disk_shrink_until(pc__disk *disk, double until)
 {
-    uint64_t before = disk->counts.evicted; /* only changes under `work` */
+    disk->shrinking = 1;
     pc_status status = shrink_folder(disk, until);
-    pthread_mutex_lock(&disk->guard);
-    disk->counts.evicted_behind += disk->counts.evicted - before;
-    pthread_mutex_unlock(&disk->guard);
+    disk->shrinking = 0;
     return status;
 }
 

@@ -5,6 +5,7 @@ function(promptcache_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LINKS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/lib/${name}/*.c ${PROJECT_SOURCE_DIR}/lib/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/attn/cuda/") # cmake/cuda.cmake
   if(NOT PC_HAVE_FAISS)
     list(FILTER sources EXCLUDE REGEX "_faiss\\.c$|\\.cpp$")
   endif()

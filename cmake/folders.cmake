@@ -5,6 +5,7 @@ function(promptcache_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LINKS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/lib/${name}/*.c ${PROJECT_SOURCE_DIR}/lib/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/attn/cuda/") # cmake/cuda.cmake
   if(NOT PC_HAVE_FAISS)
     list(FILTER sources EXCLUDE REGEX "_faiss\\.c$|\\.cpp$")
   endif()
@@ -20,7 +21,8 @@ function(promptcache_folder name)
   target_link_libraries(promptcache_${name} PUBLIC promptcache_flags ${ARG_USES} ${ARG_LINKS} m)
 endfunction()
 
-promptcache_folder(base LINKS PkgConfig::SODIUM PkgConfig::XXHASH Threads::Threads)
+promptcache_folder(base LINKS PkgConfig::SODIUM PkgConfig::XXHASH Threads::Threads ${CMAKE_DL_LIBS})
+target_sources(promptcache_base PRIVATE ${PC_MODULE_BUILD})
 promptcache_folder(text USES promptcache_base
   LINKS PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 promptcache_folder(pml USES promptcache_text LINKS PkgConfig::EXPAT)
@@ -55,7 +57,7 @@ foreach(folder IN LISTS PC_FOLDERS)
   list(APPEND objects $<TARGET_OBJECTS:promptcache_${folder}>)
 endforeach()
 set(outside PkgConfig::EXPAT PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC
-  PkgConfig::SODIUM PkgConfig::ZSTD PkgConfig::XXHASH Threads::Threads m)
+  PkgConfig::SODIUM PkgConfig::ZSTD PkgConfig::XXHASH Threads::Threads ${CMAKE_DL_LIBS} m)
 if(PC_HAVE_HIREDIS)
   list(APPEND outside PkgConfig::HIREDIS)
 endif()

@@ -30,7 +30,7 @@ ${CMAKE_C_COMPILER_VERSION} $<CONFIG> ${PC_SANITIZE}"
 function(promptcache_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINKS;INCLUDES;DEFINES" ${ARGN})
   set(target promptcache_${name})
-  add_library(${target}_objects OBJECT ${ARG_SOURCES})
+  add_library(${target}_objects OBJECT EXCLUDE_FROM_ALL ${ARG_SOURCES})
   target_compile_definitions(${target}_objects PRIVATE PC_BUILDING ${ARG_DEFINES})
   target_include_directories(${target}_objects PRIVATE ${PROJECT_SOURCE_DIR}/lib)
   target_include_directories(${target}_objects SYSTEM PRIVATE ${ARG_INCLUDES})
@@ -38,7 +38,8 @@ function(promptcache_module name)
 
   set(script ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
   file(WRITE ${script} "{ global: pc__module_${name}; local: *; };\n")
-  add_library(${target} MODULE $<TARGET_OBJECTS:${target}_objects>)
+  set(PC_MODULE_LINKS_${name} ${ARG_LINKS} PARENT_SCOPE) # what a library with it inside needs
+  add_library(${target} MODULE EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}_objects>)
   set_target_properties(${target} PROPERTIES LINK_DEPENDS ${script} LINKER_LANGUAGE C)
   target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,--exclude-libs,ALL
     $<$<NOT:$<BOOL:${PC_SANITIZE}>>:-Wl,--no-undefined>)

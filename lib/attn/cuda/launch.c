@@ -94,10 +94,10 @@ static pc_status prepare(const pc__cuda_driver *driver, pc__cuda_kernel *kernel)
         PC__TRY_RETURN(
             PC__CUDA(driver, cuFuncSetAttribute,
                      (function, PC__CUDA_FUNC_DYNAMIC_SHARED, (int32_t)kernel->kind.shared_bytes)));
-    PC__TRY_RETURN(PC__CUDA(
-        driver, cuOccupancyMaxActiveBlocksPerMultiprocessor,
-        (&kernel->resident, function, (int32_t)kernel->kind.threads, kernel->kind.shared_bytes)));
-    return kernel->resident > 0
+    PC__TRY_RETURN(PC__CUDA(driver, cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                            (&kernel->blocks_at_once, function, (int32_t)kernel->kind.threads,
+                             kernel->kind.shared_bytes)));
+    return kernel->blocks_at_once > 0
                ? PC_OK
                : pc__fail(PC_ERR_UNSUPPORTED, "no block of it fits into a multiprocessor");
 }

@@ -26,9 +26,9 @@ typedef struct pc__cuda_kernel_kind {
 typedef struct pc__cuda_kernel {
     pc__cuda_kernel_kind kind;
     pc__cuda_func function;
-    int32_t registers;   /* of a thread */
-    int32_t local_bytes; /* of a thread: spilled registers and arrays */
-    int32_t resident;    /* blocks that a multiprocessor holds at once */
+    int32_t registers;      /* of a thread */
+    int32_t local_bytes;    /* of a thread: spilled registers and arrays */
+    int32_t blocks_at_once; /* on a multiprocessor */
 } pc__cuda_kernel;
 
 /* Finds a kernel and allows it its shared memory. PC_ERR_NOT_FOUND: no image has it.

@@ -4,10 +4,10 @@
 function(promptcache_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LINKS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/lib/${name}/*.c ${PROJECT_SOURCE_DIR}/lib/${name}/*.cpp)
+    ${PROJECT_SOURCE_DIR}/lib/${name}/*.c)
   list(FILTER sources EXCLUDE REGEX "/attn/cuda/") # cmake/cuda.cmake
   if(NOT PC_HAVE_FAISS)
-    list(FILTER sources EXCLUDE REGEX "_faiss\\.c$|\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX "_faiss\\.c$")
   endif()
   list(FILTER sources EXCLUDE REGEX "_onednn\\.c$") # a plug-in module
   if(NOT PC_HAVE_HIREDIS)
@@ -37,11 +37,6 @@ if(PC_HAVE_OPENSSL)
 endif()
 promptcache_folder(memo USES promptcache_attn promptcache_model
   LINKS PkgConfig::ZSTD PkgConfig::XXHASH)
-if(PC_HAVE_FAISS)
-  target_compile_definitions(promptcache_memo PUBLIC PC_HAVE_FAISS)
-  target_include_directories(promptcache_memo SYSTEM PRIVATE ${PC_GOMP_INCLUDE} ${PC_FAISS_INCLUDE})
-  target_link_libraries(promptcache_memo PUBLIC ${PC_FAISS_LIBRARIES})
-endif()
 promptcache_folder(serve USES promptcache_pml promptcache_store promptcache_model promptcache_memo)
 set(PC_FOLDERS base text pml attn model store memo serve)
 
@@ -55,6 +50,14 @@ if(PC_HAVE_ONEDNN)
   target_compile_definitions(promptcache_attn PUBLIC PC_HAVE_ONEDNN)
   target_link_libraries(promptcache_attn PUBLIC promptcache_onednn_linked)
   list(APPEND PC_MODULES_BUILT onednn)
+endif()
+if(PC_HAVE_FAISS)
+  promptcache_module(faiss SOURCES ${PROJECT_SOURCE_DIR}/lib/memo/index/faiss_shim.cpp
+    USES promptcache_base LINKS ${PC_FAISS_LIBRARIES}
+    INCLUDES ${PC_GOMP_INCLUDE} ${PC_FAISS_INCLUDE})
+  target_compile_definitions(promptcache_memo PUBLIC PC_HAVE_FAISS)
+  target_link_libraries(promptcache_memo PUBLIC promptcache_faiss_linked)
+  list(APPEND PC_MODULES_BUILT faiss)
 endif()
 
 set(objects)
@@ -82,9 +85,6 @@ if(PC_HAVE_HIREDIS)
 endif()
 if(PC_HAVE_OPENSSL)
   list(APPEND outside PkgConfig::PC_TLS)
-endif()
-if(PC_HAVE_FAISS)
-  list(APPEND outside ${PC_FAISS_LIBRARIES})
 endif()
 
 # promptcache::promptcache is shared, with promptcache::static beside it; BUILD_SHARED_LIBS=OFF

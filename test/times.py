@@ -22,6 +22,7 @@ KINDS = {
     "example": "the examples",
     "fuzz": "the committed corpora, replayed",
     "levels": "tests of above once more, for each level of CPU instructions",
+    "modules": "tests of above once more, with plug-in modules from files, and without",
     "emulated": "older CPUs, emulated",
 }
 

@@ -6,23 +6,38 @@
 #include <string.h>
 
 /* Nothing is allocated: an error text must be possible when memory is short. */
-static _Thread_local char text[512];
-static _Thread_local int callback_text_set; /* `text` is of pc_error_set */
-static _Thread_local int system_error;      /* errno that `text` is about; 0: none */
-
-static void one_line(void)
+static pc__error_state *own_state(void)
 {
-    for (char *c = text; *c; c++)
+    static _Thread_local pc__error_state state;
+    return &state;
+}
+
+static pc__error_state *(*state_of_thread)(void) = own_state;
+
+pc__error_state *pc__fail_state(void)
+{
+    return state_of_thread();
+}
+
+void pc__fail_share(pc__error_state *(*state)(void))
+{
+    state_of_thread = state;
+}
+
+static void one_line(pc__error_state *state)
+{
+    for (char *c = state->text; *c; c++)
         if ((unsigned char)*c < 32 || *c == 127)
             *c = ' ';
 }
 
 static void set_text(int error, const char *format, va_list args)
 {
-    vsnprintf(text, sizeof text, format, args);
-    one_line();
-    callback_text_set = 0;
-    system_error = error;
+    pc__error_state *state = pc__fail_state();
+    vsnprintf(state->text, sizeof state->text, format, args);
+    one_line(state);
+    state->callback_text_set = 0;
+    state->system_error = error;
 }
 
 pc_status pc__fail(pc_status status, const char *format, ...)
@@ -45,21 +60,22 @@ pc_status pc__fail_system(pc_status status, int error, const char *format, ...)
 
 int pc__fail_error(void)
 {
-    return system_error;
+    return pc__fail_state()->system_error;
 }
 
 /* Puts the formatted prefix and ": " before the present text. */
 static void prepend_text(const char *format, va_list args)
 {
-    char prefix[256], old[sizeof text];
+    pc__error_state *state = pc__fail_state();
+    char prefix[256], old[sizeof state->text];
     vsnprintf(prefix, sizeof prefix, format, args);
-    memcpy(old, text, sizeof old);
-    int n = snprintf(text, sizeof text, "%s: ", prefix);
-    size_t room = sizeof text - 1 - (size_t)n, size = strnlen(old, room);
-    memcpy(text + n, old, size);
-    text[(size_t)n + size] = 0;
-    one_line();
-    callback_text_set = 0;
+    memcpy(old, state->text, sizeof old);
+    int n = snprintf(state->text, sizeof state->text, "%s: ", prefix);
+    size_t room = sizeof state->text - 1 - (size_t)n, size = strnlen(old, room);
+    memcpy(state->text + n, old, size);
+    state->text[(size_t)n + size] = 0;
+    one_line(state);
+    state->callback_text_set = 0;
 }
 
 pc_status pc__fail_in(pc_status status, const char *format, ...)
@@ -73,13 +89,13 @@ pc_status pc__fail_in(pc_status status, const char *format, ...)
 
 void pc__callback_begin(void)
 {
-    callback_text_set = 0;
+    pc__fail_state()->callback_text_set = 0;
 }
 
 pc_status pc__callback_failed(pc_status status, const char *format, ...)
 {
     va_list args;
-    if (!callback_text_set)
+    if (!pc__fail_state()->callback_text_set)
         pc__fail(status, "%s (%s)", pc_status_text(status), pc_status_name(status));
     va_start(args, format);
     prepend_text(format, args);
@@ -91,7 +107,7 @@ pc_status pc__callback_cancelled(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    if (callback_text_set)
+    if (pc__fail_state()->callback_text_set)
         prepend_text(format, args);
     else
         set_text(0, format, args);
@@ -101,16 +117,17 @@ pc_status pc__callback_cancelled(const char *format, ...)
 
 void pc_error_set(const char *words)
 {
-    size_t size = words ? strnlen(words, sizeof text - 1) : 0;
-    memmove(text, words ? words : "", size); /* may be pc_error_text() */
-    text[size] = 0;
-    one_line();
-    callback_text_set = size > 0;
+    pc__error_state *state = pc__fail_state();
+    size_t size = words ? strnlen(words, sizeof state->text - 1) : 0;
+    memmove(state->text, words ? words : "", size); /* may be pc_error_text() */
+    state->text[size] = 0;
+    one_line(state);
+    state->callback_text_set = size > 0;
 }
 
 const char *pc_error_text(void)
 {
-    return text;
+    return pc__fail_state()->text;
 }
 
 const char *pc_status_name(pc_status status)

@@ -28,6 +28,18 @@ pc_status pc__callback_failed(pc_status status, const char *format, ...)
 /* After it has cancelled: "place: its text", or the place alone. PC_ERR_CANCELLED. */
 pc_status pc__callback_cancelled(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What a thread's error text is kept in. A copy brings an earlier text back. */
+typedef struct pc__error_state {
+    char text[512];
+    int callback_text_set; /* `text` is of pc_error_set */
+    int system_error;      /* errno that `text` is about; 0: none */
+} pc__error_state;
+
+pc__error_state *pc__fail_state(void); /* of the calling thread */
+/* Lets the copy of this code in a plug-in module use the error texts of the library
+ * (base/module.h). */
+void pc__fail_share(pc__error_state *(*state)(void));
+
 /* Runs `call`; on a negative status does `goto label` with `status` set. */
 #define PC__TRY(call, label)       \
     do {                           \

@@ -35,7 +35,8 @@ SYSTEM_NAMES = {"SEEK_SET", "read_ahead", "READ_AHEAD", "look_ahead"}
 
 COLUMNS, FILE_LINES, FUNCTION_LINES = 100, 800, 100
 LONGER_FILES = {"include/promptcache.h": 1100}
-NARROW = (".c", ".h", ".cc", ".cpp", ".py", ".sh", ".cmake", ".txt", ".in", ".md")
+SOURCES = (".c", ".h", ".cpp", ".cu", ".cuh")
+NARROW = SOURCES + (".cc", ".py", ".sh", ".cmake", ".txt", ".in", ".md")
 NARROW_NAMES = {"Makefile", "GNUmakefile", "CMakePresets.json"}
 
 
@@ -80,7 +81,7 @@ class Tree:
         self.files = files_of_tree()
         folders = ("lib/", "include/", "tools/", "test/", "examples/")
         self.c = {path: read(path) for path in self.files
-                  if path.startswith(folders) and path.endswith((".c", ".h", ".cpp"))}
+                  if path.startswith(folders) and path.endswith(SOURCES)}
         self.code = {path: code_of(text) for path, text in self.c.items()}
 
     def below(self, *folders):
@@ -132,7 +133,8 @@ def function_length(tree):
         print("universal-ctags is not installed: the length of functions was not checked")
         return
     paths = [path for path in tree.below("lib/", "tools/") if not path.endswith(".cpp")]
-    tags = subprocess.run([program, "--languages=C", "--c-kinds=f", "--fields=+ne", "-f", "-",
+    tags = subprocess.run([program, "--languages=C,C++", "--map-C++=+.cu",
+                           "--kinds-C=f", "--kinds-C++=f", "--fields=+ne", "-f", "-",
                            *paths], capture_output=True, text=True, check=True).stdout
     for tag in tags.splitlines():
         name, path, *rest = tag.split("\t")
@@ -194,9 +196,9 @@ def type_names(tree):
 
 
 def opening_comment(tree):
-    """Every .c file of lib and tools opens with a comment."""
+    """Every .c and .cu file of lib and tools opens with a comment."""
     for path in tree.below("lib/", "tools/"):
-        if path.endswith(".c") and not tree.c[path].startswith("/*"):
+        if path.endswith((".c", ".cu")) and not tree.c[path].startswith(("/*", "//")):
             yield path, 1, "no opening comment", "say what the file is for and what it owns"
 
 

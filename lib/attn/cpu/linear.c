@@ -1,7 +1,11 @@
 /* Makes and frees linear layers, and chooses their operations. */
 #include "attn/cpu/linear.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,23 +22,45 @@ static int only_plain_c(uint32_t compute)
                                    : kernels->panel_bf16 == pc__kernels_c.panel_bf16;
 }
 
+static int cpu_has_amx(void)
+{
+#if defined(__x86_64__)
+    const unsigned amx_bf16 = 1u << 22;
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & amx_bf16);
+#else
+    return 0;
+#endif
+}
+
+/* NULL: the module is missing, which the log of `context` (may be NULL) hears once. */
+static const pc__onednn *open_onednn(const pc_context *context)
+{
+    static atomic_flag logged = ATOMIC_FLAG_INIT;
+    const pc__module_found *found = pc__module_open("onednn", pc__linked_onednn);
+    if (!found->table && context && !atomic_flag_test_and_set(&logged))
+        pc__log(context, PC_LOG_INFO, "linear layers by our own kernels instead of oneDNN: %s",
+                found->reason);
+    return found->table;
+}
+
 /* *only: no others may be tried if these are unsupported. */
-static const pc__linear_ops *choose_ops(uint32_t compute, int *only)
+static const pc__linear_ops *choose_ops(const pc_context *context, uint32_t compute, int *only)
 {
     const char *asked = getenv("PC_LINEAR");
-    int own = asked && !strcmp(asked, "own"), onednn = asked && !strcmp(asked, "onednn");
-    *only = own || onednn;
-    if (!own && !onednn)
-        onednn = only_plain_c(compute) || (compute == PC_DTYPE_BF16 && pc__linear_onednn_amx());
-    return onednn ? &pc__linear_onednn : &pc__linear_panels;
+    int own = asked && !strcmp(asked, "own"), forced = asked && !strcmp(asked, "onednn"),
+        plain = only_plain_c(compute), amx = compute == PC_DTYPE_BF16 && cpu_has_amx();
+    const pc__onednn *onednn = !own && (forced || plain || amx) ? open_onednn(context) : NULL;
+    *only = own || forced;
+    return onednn && (forced || plain || onednn->uses_amx()) ? onednn->ops : &pc__linear_panels;
 }
 
 static void name_onednn(char *name, size_t size)
 {
     int only;
-    if (choose_ops(PC_DTYPE_F32, &only) == &pc__linear_onednn
-        || choose_ops(PC_DTYPE_BF16, &only) == &pc__linear_onednn)
-        pc__linear_onednn_class(name, size);
+    if (choose_ops(NULL, PC_DTYPE_F32, &only) != &pc__linear_panels
+        || choose_ops(NULL, PC_DTYPE_BF16, &only) != &pc__linear_panels)
+        open_onednn(NULL)->name_class(name, size);
 }
 #else
 static void name_onednn(char *name, size_t size)
@@ -42,9 +68,9 @@ static void name_onednn(char *name, size_t size)
     (void)name, (void)size;
 }
 
-static const pc__linear_ops *choose_ops(uint32_t compute, int *only)
+static const pc__linear_ops *choose_ops(const pc_context *context, uint32_t compute, int *only)
 {
-    (void)compute;
+    (void)context, (void)compute;
     *only = 1;
     return &pc__linear_panels;
 }
@@ -70,7 +96,8 @@ static pc_status make_packed_weights(pc__linear *linear, const pc__weight_source
 {
     int only = 1;
     pc_status status;
-    linear->ops = source->format.bits ? &pc__linear_quantised : choose_ops(linear->compute, &only);
+    linear->ops = source->format.bits ? &pc__linear_quantised
+                                      : choose_ops(linear->context, linear->compute, &only);
     status = linear->ops->make(linear, source);
     if (status == PC_ERR_UNSUPPORTED && !only && linear->ops != &pc__linear_panels) {
         linear->ops->drop(linear);

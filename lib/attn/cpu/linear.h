@@ -5,7 +5,8 @@
  * oneDNN (linear_onednn.c). oneDNN is used for bf16 on CPUs with AMX, and where our panel kernel of
  * the dtype is plain C: compared with that, three rows take the same time, sixteen rows a third,
  * and a single row up to 2.3 times as long where memory is not the limit. Our own panels are used
- * where oneDNN cannot keep the contract, and in builds without PC_HAVE_ONEDNN.
+ * where oneDNN cannot keep the contract, where its plug-in module is missing, and in builds without
+ * PC_HAVE_ONEDNN. The module is opened only when it is chosen.
  *
  * With AMX our own panels use tiles too (PC_LINEAR=own; panel_amx.c). oneDNN stays the default
  * there because our tiles have not been measured on such a machine yet. They need no copy of inputs

@@ -3,6 +3,7 @@
 #define PC_ATTN_CPU_LINEAR_INTERNAL_H
 
 #include "attn/cpu/linear.h"
+#include "base/module.h"
 
 typedef struct pc__linear_ops {
     /* Packs the weights into linear->packed. PC_ERR_UNSUPPORTED: such a layer cannot be computed
@@ -23,12 +24,14 @@ typedef struct pc__linear_ops {
 } pc__linear_ops;
 
 extern const pc__linear_ops pc__linear_quantised, pc__linear_panels;
-#if defined(PC_HAVE_ONEDNN)
-extern const pc__linear_ops pc__linear_onednn;
-int pc__linear_onednn_amx(void); /* 1: the CPU has AMX with bf16, and oneDNN uses it */
-/* version and instruction set, "+dnn3.1.1-7f" */
-void pc__linear_onednn_class(char *name, size_t size);
-#endif
+/* The table of the plug-in module onednn (linear_onednn.c). */
+typedef struct pc__onednn {
+    const pc__linear_ops *ops;
+    int (*uses_amx)(void); /* 1: for bf16, on a CPU that has it */
+    /* version and instruction set, "+dnn3.1.1-7f" */
+    void (*name_class)(char *name, size_t size);
+} pc__onednn;
+extern const pc__module *const pc__linked_onednn; /* only with PC_HAVE_ONEDNN */
 
 struct pc__linear {
     pc_context *context;

@@ -1,10 +1,7 @@
-/* Linear layers by oneDNN: the weights are split into slices of PC__SLICE output features,
- * reordered once to oneDNN's format; inputs and outputs are padded with zeros to whole tiles. A
- * work item is one slice times a group of row tiles. oneDNN runs in one thread; the threads are the
- * context's. */
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+/* Linear layers by oneDNN, a plug-in module: the weights are split into slices of PC__SLICE output
+ * features, reordered once to oneDNN's format; inputs and outputs are padded with zeros to whole
+ * tiles. A work item is one slice times a group of row tiles. oneDNN runs in one thread; the
+ * threads are the context's. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,19 +21,13 @@ typedef struct slices {
     dnnl_memory_t *memory; /* [count] on the weights; only read while running */
 } slices;
 
-int pc__linear_onednn_amx(void)
+static int uses_amx(void)
 {
-#if defined(__x86_64__)
-    const unsigned amx_bf16 = 1u << 22, need = dnnl_cpu_isa_avx512_core_amx;
-    unsigned a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & amx_bf16)
-           && ((unsigned)dnnl_get_effective_cpu_isa() & need) == need;
-#else
-    return 0;
-#endif
+    const unsigned need = dnnl_cpu_isa_avx512_core_amx;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & need) == need;
 }
 
-void pc__linear_onednn_class(char *name, size_t size)
+static void name_class(char *name, size_t size)
 {
     const dnnl_version_t *v = dnnl_version();
     snprintf(name, size, "+dnn%d.%d.%d-%x", v->major, v->minor, v->patch,
@@ -270,5 +261,14 @@ static pc_status run_slices(const pc__linear_job *job)
     return failure ? pc__onednn_fail((dnnl_status_t)failure, "multiplying") : PC_OK;
 }
 
-const pc__linear_ops pc__linear_onednn = {
-    .make = make_sliced, .drop = drop_slices, .bytes = slices_bytes, .run = run_slices};
+static pc_status start(const pc__module_host *host, const void **table)
+{
+    static const pc__linear_ops ops = {
+        .make = make_sliced, .drop = drop_slices, .bytes = slices_bytes, .run = run_slices};
+    static const pc__onednn functions = {&ops, uses_amx, name_class};
+    pc__module_join(host);
+    *table = &functions;
+    return PC_OK;
+}
+
+PC__MODULE(onednn) = {pc__module_version, pc__module_build, start};

@@ -1,0 +1,99 @@
+# The CUDA backend. Its part for the CPU (promptcache_cuda_host) needs no part of CUDA to build: the
+# driver and cuBLASLt are found at run time. Its kernels need nvcc 12.8 or later, which knows
+# sm_100; every kernels/*.cu becomes a fatbin, and an object with all of them goes into the module.
+set(PC_WITH_CUDA AUTO CACHE STRING "kernels for NVIDIA GPUs through nvcc: AUTO, ON or OFF")
+set_property(CACHE PC_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(PC_HAVE_CUDA OFF)
+set(cuda ${PROJECT_SOURCE_DIR}/lib/attn/cuda)
+set(PC_CUDA_FLAGS -std=c++17 -O3 -lineinfo --Werror all-warnings -Xcompiler -Wall
+  -gencode arch=compute_80,code=[sm_80,compute_80]
+  -gencode arch=compute_90,code=sm_90 -gencode arch=compute_100,code=sm_100)
+
+# Sets `reason` to why there are no kernels; empty: PC_NVCC compiles them.
+function(promptcache_find_nvcc reason)
+  # The last place is where tools/setup.sh unpacks the compiler that PyPI has.
+  find_program(PC_NVCC nvcc
+    PATHS /usr/local/cuda/bin ${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13/bin)
+  mark_as_advanced(PC_NVCC)
+  if(NOT PC_NVCC)
+    set(${reason} "nvcc was not found" PARENT_SCOPE)
+    return()
+  endif()
+  set(trial ${PROJECT_BINARY_DIR}/nvcc_trial)
+  if(NOT PC_NVCC STREQUAL PC_NVCC_TRIED)
+    file(WRITE ${trial}.cu "extern \"C\" __global__ void trial(int *x) { *x = 1; }\n")
+    execute_process(COMMAND ${PC_NVCC} ${PC_CUDA_FLAGS} -fatbin -o ${trial}.fatbin ${trial}.cu
+      RESULT_VARIABLE failed OUTPUT_FILE ${trial}.log ERROR_FILE ${trial}.log)
+    if(failed)
+      set(${reason} "${PC_NVCC} cannot compile for sm_80, sm_90 and sm_100: ${trial}.log"
+        PARENT_SCOPE)
+      return()
+    endif()
+    set(PC_NVCC_TRIED ${PC_NVCC} CACHE INTERNAL "an nvcc that has compiled a kernel")
+  endif()
+  set(${reason} "" PARENT_SCOPE)
+endfunction()
+
+# Assembly sources say which fatbins the object holds. The table ends with zeros.
+function(promptcache_cuda_images out)
+  set(table "    .section .data.rel.ro, \"aw\"\n    .balign 8\n")
+  string(APPEND table "    .globl pc__cuda_images\n    .hidden pc__cuda_images\npc__cuda_images:\n")
+  set(bytes "")
+  foreach(fatbin IN LISTS ARGN)
+    get_filename_component(name ${fatbin} NAME_WE)
+    string(APPEND table "    .quad .Lname_${name}, .Lbegin_${name}, "
+      ".Lend_${name} - .Lbegin_${name}\n")
+    string(APPEND bytes ".Lname_${name}:\n    .asciz \"${name}\"\n    .balign 64\n"
+      ".Lbegin_${name}:\n    .incbin \"${fatbin}\"\n.Lend_${name}:\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${out} CONTENT "/* The fatbins of the kernels, for kernel_image.h. */
+${table}    .quad 0, 0, 0
+    .section .rodata
+${bytes}    .section .note.GNU-stack, \"\", %progbits
+")
+endfunction()
+
+# promptcache_cuda_image: every kernel, compiled.
+function(promptcache_cuda_kernels)
+  file(GLOB sources CONFIGURE_DEPENDS ${cuda}/kernels/*.cu)
+  set(fatbins)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    set(fatbin ${PROJECT_BINARY_DIR}/cuda/${name}.fatbin)
+    add_custom_command(OUTPUT ${fatbin}
+      COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/nvcc.sh ${fatbin}.log ${PC_NVCC} ${PC_CUDA_FLAGS}
+              -I${PROJECT_SOURCE_DIR}/lib -Xptxas -v -fatbin -MD -MF ${fatbin}.d -o ${fatbin}
+              ${source}
+      DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/nvcc.sh DEPFILE ${fatbin}.d
+      COMMENT "CUDA kernels ${name}" VERBATIM)
+    list(APPEND fatbins ${fatbin})
+  endforeach()
+  set(object ${PROJECT_BINARY_DIR}/cuda/images.S)
+  promptcache_cuda_images(${object} ${fatbins})
+  set_source_files_properties(${object} PROPERTIES OBJECT_DEPENDS "${fatbins}")
+  add_library(promptcache_cuda_image STATIC EXCLUDE_FROM_ALL ${object})
+  set_target_properties(promptcache_cuda_image PROPERTIES LINKER_LANGUAGE C)
+endfunction()
+
+set(reason "PC_WITH_CUDA=OFF")
+if(NOT PC_WITH_CUDA STREQUAL "OFF")
+  promptcache_find_nvcc(reason)
+  if(NOT reason)
+    set(PC_HAVE_CUDA ON)
+    enable_language(ASM)
+    promptcache_cuda_kernels()
+  elseif(PC_WITH_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "PC_WITH_CUDA=ON, but ${reason} (it needs nvcc 12.8 or later)")
+  endif()
+endif()
+if(reason)
+  message(STATUS "promptcache: CUDA OFF (${reason})")
+else()
+  message(STATUS "promptcache: CUDA ON (${PC_NVCC})")
+endif()
+
+file(GLOB sources CONFIGURE_DEPENDS ${cuda}/*.c)
+add_library(promptcache_cuda_host STATIC EXCLUDE_FROM_ALL ${sources})
+target_compile_definitions(promptcache_cuda_host PRIVATE PC_BUILDING)
+target_link_libraries(promptcache_cuda_host PUBLIC promptcache_attn ${CMAKE_DL_LIBS})

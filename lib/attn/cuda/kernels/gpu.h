@@ -1,0 +1,377 @@
+// What kernels are written in besides CUDA C++ itself. This is the only inline assembly. With g++
+// the same names come from the model of the machine (test/cuda_model/gpu_device.h).
+//
+//   PARAM                               the one parameter of a kernel: PARAM struct task
+//   dynamic_shared                      the block's shared memory
+//   mma_f16, mma_bf16, mma_tf32         one product of a warp on the tensor cores, sums in fp32
+//   load_matrices, load_matrices_turned 8 x 8 matrices of 16-bit numbers from shared memory
+//   copy4, copy8, copy16, copy16_part   asynchronous copies from global to shared memory
+//   copy_commit, copy_wait              ends a group of copies; waits for all but the last N groups
+//   pack_f16, unpack_f16, f16_of, …     fp32 to and from fp16 and bf16, rounded to nearest even
+//   sum_over, max_over                  sum and maximum over 2, 4 … 32 neighbouring lanes
+//   load_relaxed, load_acquire, store_relaxed, store_release
+//   add_relaxed, add_release, add_acq_rel, max_relaxed, exchange_acq_rel, swap_if_acq_rel
+//                                       atomics in the scope of the device
+//   load4, load8, load16, store…        one access of so many bytes; the address is a multiple
+//   load4_once, load16_once, store…     the same for data that nobody reads again soon
+//   exp2_fast                           2^x to 2 units in the last place
+#ifndef PC_ATTN_CUDA_KERNELS_GPU_H
+#define PC_ATTN_CUDA_KERNELS_GPU_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef __CUDACC__
+#include "gpu_device.h"
+#else
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#define PARAM const __grid_constant__
+#define GPU_INLINE static __device__ __forceinline__
+
+// the block's dynamic shared memory, aligned to 128 bytes
+GPU_INLINE uint8_t *dynamic_shared()
+{
+    extern __shared__ __align__(128) uint8_t block_memory[];
+    return block_memory;
+}
+
+// the address that instructions for shared memory take
+GPU_INLINE uint32_t shared_address(const void *at)
+{
+    return (uint32_t)__cvta_generic_to_shared(at);
+}
+
+// d += a x b, m16n8k16, fp16
+GPU_INLINE void mma_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// d += a x b, m16n8k16, bf16
+GPU_INLINE void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// d += a x b, m16n8k8, fp32 of which 10 bits of the fraction count
+GPU_INLINE void mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// four matrices of 8 rows of 16 bytes; lane l gives the address of row l % 8 of matrix l / 8
+GPU_INLINE void load_matrices(uint32_t (&r)[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+// the same, each matrix transposed
+GPU_INLINE void load_matrices_turned(uint32_t (&r)[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+// starts a copy of 16 bytes, past L1
+GPU_INLINE void copy16(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(shared_address(to)),
+                 "l"(from)
+                 : "memory");
+}
+
+// starts a copy of the first bytes (0 to 16) of 16; the others become 0
+GPU_INLINE void copy16_part(void *to, const void *from, uint32_t bytes)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(bytes)
+                 : "memory");
+}
+
+// starts a copy of 8 bytes
+GPU_INLINE void copy8(void *to, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(shared_address(to)), "l"(from)
+                 : "memory");
+}
+
+// starts a copy of 4 bytes
+GPU_INLINE void copy4(void *to, const void *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from)
+                 : "memory");
+}
+
+// ends this thread's group of copies
+GPU_INLINE void copy_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// waits until at most N of this thread's groups are in flight
+template <int N> GPU_INLINE void copy_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// fp16 bits of a number; infinite from 65520 on
+GPU_INLINE uint16_t f16_of(float x)
+{
+    return __half_as_ushort(__float2half_rn(x));
+}
+
+// the number of fp16 bits
+GPU_INLINE float float_of_f16(uint16_t bits)
+{
+    return __half2float(__ushort_as_half(bits));
+}
+
+// bf16 bits of a number
+GPU_INLINE uint16_t bf16_of(float x)
+{
+    return __bfloat16_as_ushort(__float2bfloat16_rn(x));
+}
+
+// the number of bf16 bits
+GPU_INLINE float float_of_bf16(uint16_t bits)
+{
+    return __uint_as_float((uint32_t)bits << 16);
+}
+
+// two fp16 in a word, a in the lower half
+GPU_INLINE uint32_t pack_f16(float a, float b)
+{
+    uint32_t word;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+    return word;
+}
+
+// two bf16 in a word, a in the lower half
+GPU_INLINE uint32_t pack_bf16(float a, float b)
+{
+    uint32_t word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(b), "f"(a));
+    return word;
+}
+
+// both numbers of a word, x from the lower half
+GPU_INLINE float2 unpack_f16(uint32_t word)
+{
+    return make_float2(float_of_f16((uint16_t)word), float_of_f16((uint16_t)(word >> 16)));
+}
+
+// both numbers of a word, x from the lower half
+GPU_INLINE float2 unpack_bf16(uint32_t word)
+{
+    return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
+}
+
+// the nearest tf32, for mma_tf32, which drops the other bits otherwise
+GPU_INLINE uint32_t tf32_of(float x)
+{
+    uint32_t bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+// an atomic load
+GPU_INLINE uint32_t load_relaxed(const uint32_t *at)
+{
+    uint32_t value;
+    asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+
+// an atomic load; what happened before the release that it reads has happened for this thread
+GPU_INLINE uint32_t load_acquire(const uint32_t *at)
+{
+    uint32_t value;
+    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+
+// an atomic store
+GPU_INLINE void store_relaxed(uint32_t *at, uint32_t value)
+{
+    asm volatile("st.relaxed.gpu.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+
+// an atomic store after everything that this thread has done or knows of
+GPU_INLINE void store_release(uint32_t *at, uint32_t value)
+{
+    asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+
+// adds and gives the value before; no order
+GPU_INLINE uint32_t add_relaxed(uint32_t *at, uint32_t value)
+{
+    uint32_t before;
+    asm volatile("atom.relaxed.gpu.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(at), "r"(value)
+                 : "memory");
+    return before;
+}
+
+// the same for fp32, without the value before
+GPU_INLINE void add_relaxed(float *at, float value)
+{
+    asm volatile("red.relaxed.gpu.add.f32 [%0], %1;" ::"l"(at), "f"(value) : "memory");
+}
+
+// adds after everything that this thread has done or knows of
+GPU_INLINE uint32_t add_release(uint32_t *at, uint32_t value)
+{
+    uint32_t before;
+    asm volatile("atom.release.gpu.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(at), "r"(value)
+                 : "memory");
+    return before;
+}
+
+// adds, as a release and an acquire
+GPU_INLINE uint32_t add_acq_rel(uint32_t *at, uint32_t value)
+{
+    uint32_t before;
+    asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(at), "r"(value)
+                 : "memory");
+    return before;
+}
+
+// keeps the larger one and gives the value before; no order
+GPU_INLINE uint32_t max_relaxed(uint32_t *at, uint32_t value)
+{
+    uint32_t before;
+    asm volatile("atom.relaxed.gpu.max.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(at), "r"(value)
+                 : "memory");
+    return before;
+}
+
+// puts a value in and gives the value before
+GPU_INLINE uint32_t exchange_acq_rel(uint32_t *at, uint32_t value)
+{
+    uint32_t before;
+    asm volatile("atom.acq_rel.gpu.exch.b32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(at), "r"(value)
+                 : "memory");
+    return before;
+}
+
+// puts a value in if the value before is the expected one; gives the value before
+GPU_INLINE uint32_t swap_if_acq_rel(uint32_t *at, uint32_t expected, uint32_t value)
+{
+    uint32_t before;
+    asm volatile("atom.acq_rel.gpu.cas.b32 %0, [%1], %2, %3;"
+                 : "=r"(before)
+                 : "l"(at), "r"(expected), "r"(value)
+                 : "memory");
+    return before;
+}
+
+// one load of 4, 8 or 16 bytes
+GPU_INLINE uint32_t load4(const void *at)
+{
+    return *(const uint32_t *)at;
+}
+GPU_INLINE uint2 load8(const void *at)
+{
+    return *(const uint2 *)at;
+}
+GPU_INLINE uint4 load16(const void *at)
+{
+    return *(const uint4 *)at;
+}
+
+// one store of 4, 8 or 16 bytes
+GPU_INLINE void store4(void *at, uint32_t value)
+{
+    *(uint32_t *)at = value;
+}
+GPU_INLINE void store8(void *at, uint2 value)
+{
+    *(uint2 *)at = value;
+}
+GPU_INLINE void store16(void *at, uint4 value)
+{
+    *(uint4 *)at = value;
+}
+
+// a load of global memory that no thread of the launch writes; L1 does not keep it
+GPU_INLINE uint32_t load4_once(const void *at)
+{
+    uint32_t value;
+    asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(value) : "l"(at));
+    return value;
+}
+GPU_INLINE uint4 load16_once(const void *at)
+{
+    uint4 value;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "l"(at));
+    return value;
+}
+
+// a store to global memory that caches give up first
+GPU_INLINE void store4_once(void *at, uint32_t value)
+{
+    asm volatile("st.global.cs.b32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+GPU_INLINE void store16_once(void *at, uint4 value)
+{
+    asm volatile("st.global.cs.v4.b32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(value.x), "r"(value.y),
+                 "r"(value.z), "r"(value.w)
+                 : "memory");
+}
+
+// 2^x to 2 units in the last place; subnormal results become 0
+GPU_INLINE float exp2_fast(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#endif
+
+// sum over N neighbouring lanes, in all of them; the whole warp takes part
+template <int N> static __device__ __forceinline__ float sum_over(float x)
+{
+#pragma unroll
+    for (int distance = 1; distance < N; distance *= 2)
+        x += __shfl_xor_sync(~0u, x, distance);
+    return x;
+}
+
+// maximum over N neighbouring lanes, in all of them; the whole warp takes part
+template <int N> static __device__ __forceinline__ float max_over(float x)
+{
+#pragma unroll
+    for (int distance = 1; distance < N; distance *= 2)
+        x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
+    return x;
+}
+
+#endif

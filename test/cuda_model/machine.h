@@ -1,0 +1,116 @@
+// The parts of the machine while a launch runs: threads, warps, blocks, and how threads meet.
+#ifndef PC_TEST_MACHINE_H
+#define PC_TEST_MACHINE_H
+
+#include "clocks.h"
+#include "fiber.h"
+#include "gpu_device.h"
+#include "gpu_model.h"
+#include "shadow.h"
+#include "traffic.h"
+#include <deque>
+#include <vector>
+
+namespace gpu_model {
+
+struct thread;
+struct warp;
+struct block;
+
+// The lanes of a warp that have met in one collective. arguments[lane] is what each of them gave,
+// and where it takes its result.
+struct meeting {
+    warp *place;
+    unsigned mask;
+    void *arguments[32];
+    void *pc;
+};
+using collective = void (*)(meeting &);
+
+struct pending_copy {
+    uint8_t *to;
+    const uint8_t *from;
+    uint8_t size, valid;
+    void *pc;
+};
+
+enum thread_state { RUNNABLE, IN_MEETING, AT_BARRIER, ENDED };
+
+struct thread {
+    fiber stack;
+    thread_state state;
+    uint32_t index; // in its block
+    uint32_t lane;
+    uint32_t id; // of all threads of all launches
+    block *home;
+    warp *crew;
+    // the collective or barrier that it waits in
+    collective collective_wanted;
+    const char *collective_name;
+    unsigned mask;
+    void *arguments, *pc;
+    // clocks.h
+    uint32_t clock;
+    lane_clocks lanes_known;
+    known others;   // learned
+    known unfenced; // read by relaxed atomics, learned at the next fence
+    known fenced;   // known at the last fence; relaxed atomics hand it on
+    // asynchronous copies: those of the open group come last
+    std::deque<pending_copy> copies;
+    std::deque<size_t> groups; // copies in each closed group, the oldest first
+    size_t open_copies;
+};
+
+struct warp {
+    block *home;
+    uint32_t index;
+    uint32_t alive, runnable, waiting; // lanes
+    thread *lane[32];
+    size_t place_in_runnable; // in machine.runnable
+    access_log log;
+};
+
+struct block {
+    bool live;
+    uint32_t index; // linear, in the launch
+    dim3 at;
+    uint32_t barriers;
+    size_t alive, at_barrier;
+    std::vector<thread> threads;
+    std::vector<warp> warps;
+    memory shared;
+};
+
+// One launch at a time.
+struct machine_state {
+    kernel_body body;
+    const void *task;
+    uint32_t threads, blocks;
+    uint32_t first_id; // threads of earlier launches have smaller ones
+    uint64_t seed, random, switches;
+    bool running, dead; // dead: after an error that a device would not survive
+    thread *now;        // NULL: the host
+    fiber host;
+    std::vector<block> slots;
+    std::vector<warp *> runnable;
+    uint64_t idle; // atomics in a row that changed nothing, while nothing else happened
+};
+extern machine_state machine;
+
+uint64_t draw(); // of the seed's random numbers
+// Ends the launch: nothing of it runs any more. Never returns to a thread of the launch.
+void stop_launch();
+// Lets others run; the thread itself can go on at any time.
+void pause_thread();
+// Waits until all lanes of the mask are in the same collective, then one of them runs it.
+void meet(const char *name, collective run, unsigned mask, void *arguments, void *pc);
+void meet_block(void *pc);
+void run_launch(const launch_shape &shape);
+// After an atomic: finds threads that spin for ever.
+void note_progress(bool something_changed, void *pc);
+// After a launch, what its atomics have left at their addresses is of no use.
+void forget_releases();
+
+} // namespace gpu_model
+
+#endif

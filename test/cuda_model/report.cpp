@@ -1,0 +1,207 @@
+// Reports go to stderr at once, so that nothing is lost if the program dies.
+#include "report.h"
+#include "machine.h"
+#include <dlfcn.h>
+#include <map>
+#include <set>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+namespace gpu_model {
+
+enum { MOST_PRINTED = 24 };
+static uint64_t counts[REPORT_KINDS];
+static std::set<std::pair<int, void *>> printed;
+static std::string last;
+static bool is_quiet;
+
+const char *report_name(report_kind kind)
+{
+    static const char *const names[REPORT_KINDS] = {
+        "race",           "unwritten read", "in flight",
+        "left in flight", "outside",        "read-only memory is written",
+        "misaligned",     "diverged",       "stuck",
+        "refused",        "crashed"};
+    return names[kind];
+}
+
+uint64_t reports(report_kind kind)
+{
+    return counts[kind];
+}
+
+uint64_t reports()
+{
+    uint64_t sum = 0;
+    for (uint64_t count : counts)
+        sum += count;
+    return sum;
+}
+
+const char *last_report()
+{
+    return last.c_str();
+}
+
+void forget_reports()
+{
+    for (uint64_t &count : counts)
+        count = 0;
+    printed.clear();
+    last.clear();
+}
+
+void quiet(bool on)
+{
+    is_quiet = on;
+}
+
+void fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("cuda model: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    abort();
+}
+
+static std::string of_whom()
+{
+    char text[160];
+    const thread *t = machine.now;
+    if (!t)
+        return "";
+    snprintf(text, sizeof text, "block %u thread %u ", t->home->index, t->index);
+    return text;
+}
+
+void report(report_kind kind, void *pc, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    counts[kind]++;
+    if (printed.size() >= MOST_PRINTED || !printed.insert({kind, pc}).second)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    last = std::string(report_name(kind)) + ": " + (pc ? source_of(pc) + ": " : "") + of_whom()
+           + text + " (seed " + std::to_string(machine.seed) + ")";
+    if (!is_quiet)
+        fprintf(stderr, "cuda model: %s\n", last.c_str());
+    fflush(stderr);
+}
+
+// ---- lines of the source ---------------------------------------------------------------------
+
+static std::string run_addr2line(void *pc)
+{
+    Dl_info info;
+    char command[1024], line[1024];
+    std::string lines;
+    if (!dladdr(pc, &info) || !info.dli_fname)
+        return "";
+    // the call ends one byte before its return address
+    unsigned long offset = (unsigned long)((char *)pc - (char *)info.dli_fbase) - 1;
+    const char *file = ::access(info.dli_fname, R_OK) ? "/proc/self/exe" : info.dli_fname;
+    snprintf(command, sizeof command, "addr2line -i -e '%s' 0x%lx 2>/dev/null", file, offset);
+    FILE *pipe = popen(command, "r");
+    while (pipe && fgets(line, sizeof line, pipe))
+        lines += line;
+    if (pipe)
+        pclose(pipe);
+    return lines;
+}
+
+std::string source_lines(void *pc)
+{
+    static std::map<void *, std::string> found;
+    auto at = found.find(pc);
+    if (at == found.end())
+        at = found.emplace(pc, run_addr2line(pc)).first;
+    return at->second;
+}
+
+static bool is_wrapper(const std::string &line)
+{
+    return line.compare(0, 6, "gpu.h:") == 0 || line.compare(0, 13, "gpu_device.h:") == 0;
+}
+
+std::string source_of(void *pc)
+{
+    std::string lines = source_lines(pc), name;
+    for (size_t from = 0, end; from < lines.size(); from = end + 1) {
+        end = lines.find('\n', from);
+        name = lines.substr(from, end - from);
+        name = name.substr(name.rfind('/') + 1);
+        name = name.substr(0, name.find(' ')); // " (discriminator 3)"
+        if (!is_wrapper(name))
+            return name;
+    }
+    if (!name.empty())
+        return name;
+    char text[32];
+    snprintf(text, sizeof text, "%p", pc);
+    return text;
+}
+
+bool is_constant(const void *at)
+{
+    static uintptr_t known_page; // threadIdx and its like come here all the time
+    Dl_info info;
+    if ((uintptr_t)at >> 12 == known_page)
+        return true;
+    if (!dladdr(at, &info))
+        return false;
+    known_page = (uintptr_t)at >> 12;
+    return true;
+}
+
+// ---- crashes ---------------------------------------------------------------------------------
+
+static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+static struct sigaction before[sizeof fatal_signals / sizeof *fatal_signals];
+
+static void crashed(int number, siginfo_t *info, void *)
+{
+    catch_crashes(false);
+    counts[CRASHED]++;
+    fprintf(stderr, "cuda model: crashed: %ssignal %d%s at %p (seed %llu)\n", of_whom().c_str(),
+            number, in_stack_guard(info->si_addr) ? ", the stack of a thread is full," : "",
+            info->si_addr, (unsigned long long)machine.seed);
+    fflush(stderr);
+    raise(number); // as without the model
+}
+
+void catch_crashes(bool on)
+{
+    static char *other_stack;
+    size_t i = 0;
+    if (GPU_MODEL_ASAN)
+        return;
+    if (on && !other_stack) {
+        other_stack = (char *)malloc(1 << 16);
+    }
+    stack_t stack = {};
+    stack.ss_sp = other_stack;
+    stack.ss_size = 1 << 16;
+    stack.ss_flags = on ? 0 : SS_DISABLE;
+    if (on)
+        sigaltstack(&stack, NULL);
+    for (int number : fatal_signals) {
+        struct sigaction action = {};
+        action.sa_sigaction = crashed;
+        action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        if (on)
+            sigaction(number, &action, &before[i++]);
+        else
+            sigaction(number, &before[i++], NULL);
+    }
+}
+
+} // namespace gpu_model

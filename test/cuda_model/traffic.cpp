@@ -1,0 +1,220 @@
+// Shared memory has 32 banks of 4 bytes: a wavefront serves one word of each. A warp's access of 8
+// or 16 bytes a lane is served in 2 or 4 parts of 16 or 8 lanes. Global memory moves sectors of 32
+// bytes.
+#include "traffic.h"
+#include "report.h"
+#include <algorithm>
+#include <stdio.h>
+#include <string>
+#include <unordered_map>
+
+namespace gpu_model {
+
+static std::unordered_map<int32_t, traffic> by_site;
+
+void access_log::add(uint32_t lane, memory *m, const void *at, size_t bytes, access_kind kind,
+                     int32_t site)
+{
+    of_lane[lane].push_back({m, (uintptr_t)at, site, (uint16_t)bytes, kind != READ});
+}
+
+void access_log::drop()
+{
+    for (auto &list : of_lane)
+        list.clear();
+}
+
+// Nearly always, all lanes have run through the same code.
+bool access_log::lanes_agree() const
+{
+    for (size_t lane = 1; lane < 32; lane++) {
+        if (of_lane[lane].size() != of_lane[0].size())
+            return false;
+        for (size_t i = 0; i < of_lane[0].size(); i++)
+            if (of_lane[lane][i].site != of_lane[0][i].site)
+                return false;
+    }
+    return true;
+}
+
+void access_log::settle()
+{
+    if (!lanes_agree())
+        settle_by_place();
+    else
+        for (size_t i = 0; i < of_lane[0].size(); i++) {
+            const entry *lanes[32];
+            for (size_t lane = 0; lane < 32; lane++)
+                lanes[lane] = &of_lane[lane][i];
+            count(lanes, 32);
+        }
+    drop();
+}
+
+void access_log::settle_by_place()
+{
+    struct numbered {
+        int32_t site;
+        uint32_t turn, lane;
+        const entry *what;
+    };
+    std::vector<numbered> all;
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        std::unordered_map<int32_t, uint32_t> turns;
+        for (const entry &one : of_lane[lane])
+            all.push_back({one.site, turns[one.site]++, lane, &one});
+    }
+    std::sort(all.begin(), all.end(), [](const numbered &a, const numbered &b) {
+        return a.site != b.site   ? a.site < b.site
+               : a.turn != b.turn ? a.turn < b.turn
+                                  : a.lane < b.lane;
+    });
+    for (size_t from = 0, to; from < all.size(); from = to) {
+        const entry *lanes[32] = {};
+        for (to = from;
+             to < all.size() && all[to].site == all[from].site && all[to].turn == all[from].turn;
+             to++)
+            lanes[all[to].lane] = all[to].what;
+        count(lanes, 32);
+    }
+}
+
+// One part of an access to shared memory: the most words that one bank has to give.
+static void count_banks(const uintptr_t *words, size_t word_count, traffic *sum)
+{
+    uintptr_t distinct[32][32];
+    uint8_t used[32] = {};
+    size_t most = 0, all = 0;
+    for (size_t i = 0; i < word_count; i++) {
+        size_t bank = words[i] % 32;
+        uintptr_t *end = distinct[bank] + used[bank];
+        if (std::find(distinct[bank], end, words[i]) != end)
+            continue;
+        *end = words[i];
+        most = std::max<size_t>(most, ++used[bank]);
+        all++;
+    }
+    sum->wavefronts += most;
+    sum->least_wavefronts += (all + 31) / 32;
+}
+
+static size_t distinct_count(uintptr_t *items, size_t count)
+{
+    std::sort(items, items + count);
+    return (size_t)(std::unique(items, items + count) - items);
+}
+
+// Distinct pieces of so many bytes that an access touches.
+static size_t pieces(const uintptr_t *at, const uint16_t *bytes, size_t lanes, size_t size)
+{
+    std::vector<uintptr_t> all;
+    for (size_t i = 0; i < lanes; i++)
+        for (uintptr_t piece = at[i] / size; piece <= (at[i] + bytes[i] - 1) / size; piece++)
+            all.push_back(piece);
+    return distinct_count(all.data(), all.size());
+}
+
+void access_log::count(const entry *const *lanes, size_t lane_count)
+{
+    uintptr_t at[32], words[32 * 4];
+    uint16_t bytes[32];
+    size_t active = 0, word_count = 0, widest = 0;
+    const entry *any = NULL;
+    for (size_t lane = 0; lane < lane_count; lane++)
+        if (lanes[lane]) {
+            any = lanes[lane];
+            at[active] = any->at;
+            bytes[active++] = any->bytes;
+            widest = std::max<size_t>(widest, any->bytes);
+        }
+    traffic *sum = &by_site[any->site];
+    sum->requests++;
+    if (!any->place->shared) {
+        size_t sectors = pieces(at, bytes, active, 32), asked = pieces(at, bytes, active, 1);
+        sum->sectors += sectors;
+        sum->least_sectors += (asked + 31) / 32;
+        (any->writes ? any->place->moved.written_sectors
+                     : any->place->moved.read_sectors) += sectors;
+        (any->writes ? any->place->moved.written_bytes : any->place->moved.read_bytes) += asked;
+        return;
+    }
+    size_t part = widest <= 4 ? 32 : widest <= 8 ? 16 : 8; // lanes that are served together
+    for (size_t first = 0; first < lane_count; first += part, word_count = 0) {
+        for (size_t lane = first; lane < std::min(first + part, lane_count); lane++)
+            for (uintptr_t byte = 0; lanes[lane] && byte < lanes[lane]->bytes; byte += 4)
+                words[word_count++] = (lanes[lane]->at + byte) / 4;
+        if (word_count)
+            count_banks(words, word_count, sum);
+    }
+}
+
+// ---- sums ------------------------------------------------------------------------------------
+
+static void add(traffic *to, const traffic &more)
+{
+    to->requests += more.requests;
+    to->wavefronts += more.wavefronts;
+    to->least_wavefronts += more.least_wavefronts;
+    to->sectors += more.sectors;
+    to->least_sectors += more.least_sectors;
+}
+
+traffic total_traffic()
+{
+    traffic sum = {};
+    for (const auto &site : by_site)
+        add(&sum, site.second);
+    return sum;
+}
+
+traffic traffic_at(const char *file, int line)
+{
+    traffic sum = {};
+    std::string place = std::string(file) + ":" + (line ? std::to_string(line) : "");
+    for (const auto &site : by_site) {
+        std::string source = source_of(pc_of(site.first));
+        if (line ? source == place : source.compare(0, place.size(), place) == 0)
+            add(&sum, site.second);
+    }
+    return sum;
+}
+
+void forget_traffic()
+{
+    by_site.clear();
+    forget_region_traffic();
+}
+
+static void print_line(const std::string &place, const traffic &t)
+{
+    fprintf(stderr, "cuda model: %s: %llu requests", place.c_str(), (unsigned long long)t.requests);
+    if (t.wavefronts)
+        fprintf(stderr, ", %llu wavefronts (%llu without conflicts)",
+                (unsigned long long)t.wavefronts, (unsigned long long)t.least_wavefronts);
+    if (t.sectors)
+        fprintf(stderr, ", %llu sectors (%llu needed)", (unsigned long long)t.sectors,
+                (unsigned long long)t.least_sectors);
+    fputc('\n', stderr);
+}
+
+void print_traffic()
+{
+    std::vector<std::pair<std::string, traffic>> lines;
+    for (const auto &site : by_site) {
+        std::string place = source_of(pc_of(site.first));
+        auto same = std::find_if(lines.begin(), lines.end(),
+                                 [&place](const auto &line) { return line.first == place; });
+        if (same == lines.end())
+            same = lines.insert(same, {place, traffic{}});
+        add(&same->second, site.second);
+    }
+    std::sort(lines.begin(), lines.end(),
+              [](const auto &a, const auto &b) { return a.first < b.first; });
+    for (const auto &line : lines)
+        if (line.second.wavefronts > line.second.least_wavefronts
+            || line.second.sectors > line.second.least_sectors)
+            print_line(line.first, line.second);
+    print_line("all", total_traffic());
+}
+
+} // namespace gpu_model

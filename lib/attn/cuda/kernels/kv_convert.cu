@@ -3,17 +3,18 @@
 // of V, and warps read and write whole lines.
 #include "attn/cuda/kernels/kv_convert.h"
 
+#include "attn/cuda/kernels/page_words.cuh"
 #include "attn/cuda/kernels/quantise.cuh"
 
 namespace {
 
 enum { WARPS = PC__CUDA_KV_THREADS / PC__WARP, PAGE = PC__CUDA_KV_PAGE };
 
-struct place {
+struct page_place {
     uint8_t *k, *v;
     uint32_t k_dim, v_dim;
 
-    __device__ __forceinline__ place(const pc__cuda_page_shape &shape, uint64_t page)
+    __device__ __forceinline__ page_place(const pc__cuda_page_shape &shape, uint64_t page)
         : k((uint8_t *)(uintptr_t)page + (uint64_t)blockIdx.y * shape.page_bytes),
           v(k + shape.v_offset), k_dim(shape.k_dim), v_dim(shape.v_dim)
     {
@@ -54,7 +55,7 @@ __device__ __forceinline__ uint32_t numbers_a_word(uint32_t format)
 }
 
 // Dimensions 4 * four … + 3 of a token; zeros beyond the end.
-__device__ __forceinline__ pc__four load_key(const place &p, uint32_t format, uint32_t four,
+__device__ __forceinline__ pc__four load_key(const page_place &p, uint32_t format, uint32_t four,
                                              uint32_t token)
 {
     uint32_t by = numbers_a_word(format), word[4] = {};
@@ -75,7 +76,7 @@ __device__ __forceinline__ pc__four load_key(const place &p, uint32_t format, ui
 }
 
 // Tokens 4 * four … + 3 of dimension d; zeros from `tokens` on.
-__device__ __forceinline__ pc__four load_value(const place &p, uint32_t format, uint32_t four,
+__device__ __forceinline__ pc__four load_value(const page_place &p, uint32_t format, uint32_t four,
                                                uint32_t d, uint32_t tokens)
 {
     uint32_t by = numbers_a_word(format), word[4] = {};
@@ -93,26 +94,9 @@ __device__ __forceinline__ pc__four load_value(const place &p, uint32_t format, 
     return x;
 }
 
-// Targets: how many numbers a word has, and a word.
-struct f32_page {
-    enum { BY = 1 };
-    static __device__ __forceinline__ uint32_t word(const float *x)
-    {
-        return __float_as_uint(x[0]);
-    }
-};
-
-template <class FORMAT> struct half_page {
-    enum { BY = 2 };
-    static __device__ __forceinline__ uint32_t word(const float *x)
-    {
-        return FORMAT::from(x[0]) | FORMAT::from(x[1]) << 16;
-    }
-};
-
 template <class TO>
-__device__ __forceinline__ void convert(const place &from, const place &to, uint32_t format,
-                                        uint32_t tokens)
+__device__ __forceinline__ void convert(const page_place &from, const page_place &to,
+                                        uint32_t format, uint32_t tokens)
 {
     uint32_t fours = (from.k_dim + 3) / 4;
     for (uint32_t i = threadIdx.x; i < fours * PAGE; i += PC__CUDA_KV_THREADS) {
@@ -135,8 +119,8 @@ __device__ __forceinline__ void convert(const place &from, const place &to, uint
 }
 
 // A warp takes 4 dimensions of K with all tokens, or 4 tokens of V with all dimensions.
-__device__ __forceinline__ void convert_to_i8(const place &from, const place &to, uint32_t format,
-                                              uint32_t tokens)
+__device__ __forceinline__ void convert_to_i8(const page_place &from, const page_place &to,
+                                              uint32_t format, uint32_t tokens)
 {
     uint32_t lane = threadIdx.x % PC__WARP, warp = threadIdx.x / PC__WARP;
     for (uint32_t four = warp; four < (from.k_dim + 3) / 4; four += WARPS) {
@@ -182,7 +166,7 @@ __device__ __forceinline__ void pad(const pc__cuda_page_shape &shape, uint8_t *p
 template <class TO> __device__ __forceinline__ void run(const pc__cuda_kv_convert &t)
 {
     pc__cuda_page_pair pair = t.pairs[blockIdx.x];
-    place from(t.from, pair.from + blockIdx.z * pair.from_stride),
+    page_place from(t.from, pair.from + blockIdx.z * pair.from_stride),
         to(t.to, pair.to + blockIdx.z * pair.to_stride);
     uint32_t words = (t.to.k_dim + TO::BY - 1) / TO::BY * PAGE;
     convert<TO>(from, to, t.format, pair.tokens);
@@ -194,26 +178,26 @@ template <class TO> __device__ __forceinline__ void run(const pc__cuda_kv_conver
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_convert_f32(PARAM pc__cuda_kv_convert t)
 {
-    run<f32_page>(t);
+    run<pc__f32_page>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_convert_bf16(PARAM pc__cuda_kv_convert t)
 {
-    run<half_page<pc__bf16>>(t);
+    run<pc__half_page<pc__bf16>>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_convert_f16(PARAM pc__cuda_kv_convert t)
 {
-    run<half_page<pc__f16>>(t);
+    run<pc__half_page<pc__f16>>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_convert_i8(PARAM pc__cuda_kv_convert t)
 {
     pc__cuda_page_pair pair = t.pairs[blockIdx.x];
-    place from(t.from, pair.from + blockIdx.z * pair.from_stride),
+    page_place from(t.from, pair.from + blockIdx.z * pair.from_stride),
         to(t.to, pair.to + blockIdx.z * pair.to_stride);
     convert_to_i8(from, to, t.format, pair.tokens);
     pad(t.to, to.k, (t.to.k_dim + 3) / 4 * 4 * PAGE + t.to.k_dim * 2,

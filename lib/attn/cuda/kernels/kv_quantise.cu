@@ -9,7 +9,7 @@ namespace {
 
 enum { WARPS = PC__CUDA_KV_THREADS / PC__WARP, TOKENS = 8, FOURS = 4, TURNS = 8 };
 
-struct part {
+struct i8_rows {
     uint8_t *page;
     const float *k, *v; // of this head
     uint64_t k_stride, v_stride;
@@ -17,7 +17,7 @@ struct part {
     bool k_fours;
 };
 
-__device__ __forceinline__ pc__four load_key(const part &p, uint32_t token, uint32_t d)
+__device__ __forceinline__ pc__four load_key(const i8_rows &p, uint32_t token, uint32_t d)
 {
     const float *from = p.k + token * p.k_stride + d;
     pc__four x = {};
@@ -41,7 +41,7 @@ __device__ __forceinline__ void put_four_scales(const uint32_t (&most)[4], uint1
             to[i] = (uint16_t)pc__i8_scale(most[i]).bits;
 }
 
-__device__ __forceinline__ pc__four load_value(const part &p, uint32_t token, uint32_t d)
+__device__ __forceinline__ pc__four load_value(const i8_rows &p, uint32_t token, uint32_t d)
 {
     pc__four x = {};
 #pragma unroll
@@ -53,7 +53,7 @@ __device__ __forceinline__ pc__four load_value(const part &p, uint32_t token, ui
 
 // A warp takes 16 dimensions of all tokens: lane / 4 is a token of 8, lane % 4 a four of
 // dimensions.
-__device__ __forceinline__ void write_keys(const part &p)
+__device__ __forceinline__ void write_keys(const i8_rows &p)
 {
     uint32_t lane = threadIdx.x % PC__WARP, fours = (p.k_dim + 3) / 4;
     uint16_t *scales = (uint16_t *)(p.page + fours * 4 * PC__CUDA_KV_PAGE);
@@ -81,7 +81,7 @@ __device__ __forceinline__ void write_keys(const part &p)
 }
 
 // A warp takes 4 tokens; the second way reads from the cache.
-__device__ __forceinline__ void write_values(const part &p, uint8_t *block)
+__device__ __forceinline__ void write_values(const i8_rows &p, uint8_t *block)
 {
     uint32_t lane = threadIdx.x % PC__WARP;
     uint16_t *scales = (uint16_t *)(block + p.v_dim * PC__CUDA_KV_PAGE);
@@ -105,16 +105,16 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
 {
     pc__cuda_kv_piece piece = t.pieces[blockIdx.x];
     uint32_t k_dim = t.shape.k_dim;
-    part p = {(uint8_t *)(uintptr_t)(piece.page + t.layer * piece.layer_stride)
-                  + (uint64_t)blockIdx.y * t.shape.page_bytes,
-              t.k + piece.row * t.k_stride + blockIdx.y * k_dim,
-              t.v + piece.row * t.v_stride + blockIdx.y * t.shape.v_dim,
-              t.k_stride,
-              t.v_stride,
-              k_dim,
-              t.shape.v_dim,
-              piece.count,
-              k_dim % 4 == 0 && t.k_stride % 4 == 0 && pc__aligned16(t.k)};
+    i8_rows p = {(uint8_t *)(uintptr_t)(piece.page + t.layer * piece.layer_stride)
+                     + (uint64_t)blockIdx.y * t.shape.page_bytes,
+                 t.k + piece.row * t.k_stride + blockIdx.y * k_dim,
+                 t.v + piece.row * t.v_stride + blockIdx.y * t.shape.v_dim,
+                 t.k_stride,
+                 t.v_stride,
+                 k_dim,
+                 t.shape.v_dim,
+                 piece.count,
+                 k_dim % 4 == 0 && t.k_stride % 4 == 0 && pc__aligned16(t.k)};
     write_keys(p);
     write_values(p, p.page + t.shape.v_offset);
     // the padding between the scales of K and the V block; the V block ends at a whole line

@@ -4,20 +4,21 @@
 // reads 64 bytes of each row, and its writes of one dimension are 8 tokens x 4 bytes: one sector.
 #include "attn/cuda/kernels/kv_write.h"
 
+#include "attn/cuda/kernels/page_words.cuh"
 #include "attn/cuda/kernels/rotate.cuh"
 
 namespace {
 
 enum { TOKENS = 8, UNITS = PC__WARP / TOKENS, WARPS = PC__CUDA_KV_THREADS / PC__WARP };
 
-struct part {
+struct kv_part {
     const pc__cuda_kv_write &t;
     pc__cuda_kv_piece piece;
     uint8_t *page;
     const float *k, *v; // of the piece's first row and this head; NULL: none
     const float *cosine, *sine;
 
-    __device__ __forceinline__ explicit part(const pc__cuda_kv_write &task)
+    __device__ __forceinline__ explicit kv_part(const pc__cuda_kv_write &task)
         : t(task), piece(task.pieces[blockIdx.x])
     {
         uint64_t half = t.angles.dims / 2;
@@ -30,29 +31,9 @@ struct part {
     }
 };
 
-// How numbers lie in a page. f32: one number a word.
-struct f32_page {
-    enum { BY = 1 };
-    static __device__ __forceinline__ uint32_t word(const float *x)
-    {
-        return __float_as_uint(x[0]);
-    }
-};
-
-template <class FORMAT> struct half_page {
-    enum { BY = 2 };
-    static __device__ __forceinline__ uint32_t from(float x)
-    {
-        return FORMAT::from(x);
-    }
-    static __device__ __forceinline__ uint32_t word(const float *x)
-    {
-        return FORMAT::from(x[0]) | FORMAT::from(x[1]) << 16;
-    }
-};
-
 template <class PAGE>
-__device__ __forceinline__ void put_key(const part &p, uint32_t slot, uint32_t d, const pc__four &x)
+__device__ __forceinline__ void put_key(const kv_part &p, uint32_t slot, uint32_t d,
+                                        const pc__four &x)
 {
     uint32_t *k = (uint32_t *)p.page;
 #pragma unroll
@@ -62,7 +43,7 @@ __device__ __forceinline__ void put_key(const part &p, uint32_t slot, uint32_t d
 
 // Unit `unit` of token `token` of the piece.
 template <class PAGE>
-__device__ __forceinline__ void write_key_fours(const part &p, uint32_t token, uint32_t unit)
+__device__ __forceinline__ void write_key_fours(const kv_part &p, uint32_t token, uint32_t unit)
 {
     const pc__cuda_angles &a = p.t.angles;
     const float *k = p.k + token * p.t.k_stride;
@@ -84,7 +65,7 @@ __device__ __forceinline__ void write_key_fours(const part &p, uint32_t token, u
 }
 
 // Number d of a key after rotation, for shapes that fours do not fit; 0 beyond its end.
-__device__ __forceinline__ float key_at(const part &p, uint32_t token, uint32_t d)
+__device__ __forceinline__ float key_at(const kv_part &p, uint32_t token, uint32_t d)
 {
     const pc__cuda_angles &a = p.t.angles;
     const float *k = p.k + token * p.t.k_stride;
@@ -97,7 +78,7 @@ __device__ __forceinline__ float key_at(const part &p, uint32_t token, uint32_t 
 }
 
 template <class PAGE>
-__device__ __forceinline__ void write_key_word(const part &p, uint32_t token, uint32_t unit)
+__device__ __forceinline__ void write_key_word(const kv_part &p, uint32_t token, uint32_t unit)
 {
     float x[2] = {key_at(p, token, unit * PAGE::BY), 0.0f};
     if (PAGE::BY == 2)
@@ -105,7 +86,7 @@ __device__ __forceinline__ void write_key_word(const part &p, uint32_t token, ui
     ((uint32_t *)p.page)[unit * PC__CUDA_KV_PAGE + p.piece.slot + token] = PAGE::word(x);
 }
 
-template <class PAGE> __device__ __forceinline__ void write_keys(const part &p)
+template <class PAGE> __device__ __forceinline__ void write_keys(const kv_part &p)
 {
     const pc__cuda_angles &a = p.t.angles;
     uint32_t k_dim = p.t.shape.k_dim, lane = threadIdx.x % PC__WARP;
@@ -128,7 +109,7 @@ template <class PAGE> __device__ __forceinline__ void write_keys(const part &p)
     }
 }
 
-__device__ __forceinline__ void write_values(const part &p, f32_page)
+__device__ __forceinline__ void write_values(const kv_part &p, pc__f32_page)
 {
     uint32_t dim = p.t.shape.v_dim, columns = dim;
     float *to = (float *)(p.page + p.t.shape.v_offset) + p.piece.slot * dim;
@@ -145,7 +126,7 @@ __device__ __forceinline__ void write_values(const part &p, f32_page)
 
 // Words of two tokens, from dimension d on; a token that the piece has not is left as it is.
 template <class PAGE, int COUNT>
-__device__ __forceinline__ void put_values(const part &p, uint32_t pair, uint32_t d)
+__device__ __forceinline__ void put_values(const kv_part &p, uint32_t pair, uint32_t d)
 {
     uint32_t token = pair * 2 - p.piece.slot, dim = p.t.shape.v_dim; // may be -1
     uint32_t *to = (uint32_t *)(p.page + p.t.shape.v_offset) + pair * dim + d;
@@ -176,7 +157,7 @@ __device__ __forceinline__ void put_values(const part &p, uint32_t pair, uint32_
 }
 
 template <class FORMAT>
-__device__ __forceinline__ void write_values(const part &p, half_page<FORMAT>)
+__device__ __forceinline__ void write_values(const kv_part &p, pc__half_page<FORMAT>)
 {
     uint32_t dim = p.t.shape.v_dim, first = p.piece.slot / 2,
              pairs = (p.piece.slot + p.piece.count + 1) / 2 - first;
@@ -184,15 +165,15 @@ __device__ __forceinline__ void write_values(const part &p, half_page<FORMAT>)
     uint32_t columns = fours ? dim / 4 : dim;
     for (uint32_t i = threadIdx.x; i < pairs * columns; i += PC__CUDA_KV_THREADS) {
         if (fours)
-            put_values<half_page<FORMAT>, 4>(p, first + i / columns, i % columns * 4);
+            put_values<pc__half_page<FORMAT>, 4>(p, first + i / columns, i % columns * 4);
         else
-            put_values<half_page<FORMAT>, 1>(p, first + i / columns, i % columns);
+            put_values<pc__half_page<FORMAT>, 1>(p, first + i / columns, i % columns);
     }
 }
 
 template <class PAGE> __device__ __forceinline__ void write(const pc__cuda_kv_write &t)
 {
-    part p(t);
+    kv_part p(t);
     if (!p.piece.count)
         return;
     if (t.k)
@@ -206,17 +187,17 @@ template <class PAGE> __device__ __forceinline__ void write(const pc__cuda_kv_wr
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_write_f32(PARAM pc__cuda_kv_write t)
 {
-    write<f32_page>(t);
+    write<pc__f32_page>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_write_bf16(PARAM pc__cuda_kv_write t)
 {
-    write<half_page<pc__bf16>>(t);
+    write<pc__half_page<pc__bf16>>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_write_f16(PARAM pc__cuda_kv_write t)
 {
-    write<half_page<pc__f16>>(t);
+    write<pc__half_page<pc__f16>>(t);
 }

@@ -38,9 +38,9 @@ typedef struct pc__module {
     pc_status (*start)(const pc__module_host *host, const void **table);
 } pc__module;
 
-#define PC__MODULE(name)                       \
-    extern const pc__module pc__module_##name; \
-    __attribute__((visibility("default"))) const pc__module pc__module_##name
+#define PC__MODULE(name)                                                              \
+    extern __attribute__((visibility("default"))) const pc__module pc__module_##name; \
+    const pc__module pc__module_##name
 
 /* Of the code that this is linked with. The build is a digest of the sources of which modules have
  * copies, and of the compiler (cmake/module_build.cmake). */

@@ -23,6 +23,7 @@
 #include <faiss/utils/distances.h>
 
 extern "C" {
+#include "base/module.h"
 #include "memo/index/scan_kernels.h"
 }
 
@@ -557,9 +558,7 @@ template <typename Body> int guarded(char *text, Body body)
     return PC__FAISS_FAILED;
 }
 
-} // namespace
-
-int pc__faiss_new(pc__faiss **out, const pc__faiss_setup *setup, char *text)
+int create_index(pc__faiss **out, const pc__faiss_setup *setup, char *text)
 {
     *out = nullptr;
     return guarded(text, [&] {
@@ -572,50 +571,65 @@ int pc__faiss_new(pc__faiss **out, const pc__faiss_setup *setup, char *text)
     });
 }
 
-void pc__faiss_free(pc__faiss *index)
+void destroy_index(pc__faiss *index)
 {
     delete index;
 }
 
-int pc__faiss_train(pc__faiss *index, size_t count, const float *vectors, size_t lists, char *text)
+int train_index(pc__faiss *index, size_t count, const float *vectors, size_t lists, char *text)
 {
     return guarded(text, [&] { index->train(count, vectors, lists); });
 }
 
-int pc__faiss_add(pc__faiss *index, size_t count, const float *vectors, char *text)
+int add_vectors(pc__faiss *index, size_t count, const float *vectors, char *text)
 {
     return guarded(text, [&] { index->add(count, vectors); });
 }
 
-size_t pc__faiss_count(const pc__faiss *index)
+size_t count_vectors(const pc__faiss *index)
 {
     return index->count();
 }
 
-int pc__faiss_search(const pc__faiss *index, const float *query, size_t want, size_t probes,
-                     float *distances, int64_t *positions, char *text)
+int search_index(const pc__faiss *index, const float *query, size_t want, size_t probes,
+                 float *distances, int64_t *positions, char *text)
 {
     return guarded(text, [&] { index->search(query, want, probes, distances, positions); });
 }
 
-size_t pc__faiss_lists(const pc__faiss *index)
+size_t count_lists(const pc__faiss *index)
 {
     return index->lists();
 }
 
-void pc__faiss_rows(const pc__faiss *index, float *out)
+void copy_rows(const pc__faiss *index, float *out)
 {
     index->rows(out);
 }
 
-void pc__faiss_export(const pc__faiss *index, int32_t *list_room, pc__faiss_structure *out)
+void export_index(const pc__faiss *index, int32_t *list_room, pc__faiss_structure *out)
 {
     *out = pc__faiss_structure{};
     index->export_structure(list_room, out);
 }
 
-int pc__faiss_import(pc__faiss *index, size_t count, const float *vectors,
-                     const pc__faiss_structure *structure, char *text)
+int import_index(pc__faiss *index, size_t count, const float *vectors,
+                 const pc__faiss_structure *structure, char *text)
 {
     return guarded(text, [&] { index->import_structure(count, vectors, *structure); });
+}
+
+pc_status start(const pc__module_host *, const void **table)
+{
+    static const pc__faiss_functions functions = {
+        create_index, destroy_index, train_index, add_vectors,  count_vectors,
+        search_index, count_lists,   copy_rows,   export_index, import_index};
+    *table = &functions;
+    return PC_OK;
+}
+
+} // namespace
+
+extern "C" {
+PC__MODULE(faiss) = {pc__module_version, pc__module_build, start};
 }

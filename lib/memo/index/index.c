@@ -11,15 +11,21 @@
 enum { MOST_DIM = 4096, MOST_LINKS = 256, MOST_EFFORT = 1 << 16 };
 #define MOST_VALUE 1e16f /* the sum of squared differences stays finite */
 
+/* NULL: *reason says why there is none. */
+static const pc__index_ops *faiss_ops(const char **reason)
+{
 #ifdef PC_HAVE_FAISS
-static const pc__index_ops *const faiss_ops = &pc__index_faiss_ops;
+    return pc__index_faiss(reason);
 #else
-static const pc__index_ops *const faiss_ops = NULL;
+    *reason = "this library was built without it (CMake option PC_WITH_FAISS)";
+    return NULL;
 #endif
+}
 
 int pc__index_has_faiss(void)
 {
-    return faiss_ops != NULL;
+    const char *reason;
+    return faiss_ops(&reason) != NULL;
 }
 
 static pc_status check_index_options(const pc__index_options *o)
@@ -29,6 +35,7 @@ static pc_status check_index_options(const pc__index_options *o)
     if (o->hnsw_links < 0 || o->hnsw_links == 1 || o->hnsw_links > MOST_LINKS)
         return pc__fail(PC_ERR_INVALID, "index: %d links are not in 2 to %d", (int)o->hnsw_links,
                         MOST_LINKS);
+    const char *reason;
     const int32_t rest[] = {o->hnsw_build, o->hnsw_search, o->ivf_lists, o->ivf_probes};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
         if (rest[i] < 0 || rest[i] > MOST_EFFORT)
@@ -36,9 +43,8 @@ static pc_status check_index_options(const pc__index_options *o)
                             MOST_EFFORT);
     if ((unsigned)o->kind > PC__INDEX_FAISS_IVF)
         return pc__fail(PC_ERR_INVALID, "index: no such kind: %d", (int)o->kind);
-    if (o->kind != PC__INDEX_SCAN && !faiss_ops)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "index: this library was built without FAISS (CMake option PC_WITH_FAISS)");
+    if (o->kind != PC__INDEX_SCAN && !faiss_ops(&reason))
+        return pc__fail(PC_ERR_UNSUPPORTED, "index: no FAISS: %s", reason);
     return PC_OK;
 }
 
@@ -58,6 +64,7 @@ pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__inde
 {
     pc__index *index;
     pc_status status;
+    const char *reason;
     *out = NULL;
     PC__TRY_RETURN(check_index_options(options));
     index = pc__calloc(mem, 1, sizeof *index);
@@ -65,7 +72,7 @@ pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__inde
         return PC_ERR_NOMEM;
     index->mem = mem;
     index->kind = options->kind;
-    index->ops = options->kind == PC__INDEX_SCAN ? &pc__index_scan_ops : faiss_ops;
+    index->ops = options->kind == PC__INDEX_SCAN ? &pc__index_scan_ops : faiss_ops(&reason);
     status = index->ops->create(&index->impl, mem, options);
     if (status < 0) {
         pc__free(mem, index);

@@ -31,7 +31,7 @@ typedef struct pc__index_options {
 } pc__index_options;
 
 typedef struct pc__index pc__index;
-int pc__index_has_faiss(void);
+int pc__index_has_faiss(void); /* opens its plug-in module */
 pc_status pc__index_new(pc__index **out, const pc_allocator *mem, const pc__index_options *options);
 void pc__index_free(pc__index *index); /* NULL does nothing */
 /* Copies the vectors. PC_ERR_INVALID: an id below 0 or not new; a number not finite or beyond 1e16.

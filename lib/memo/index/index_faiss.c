@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/fail.h"
 #include "base/fields.h"
 #include "base/little_endian.h"
+#include "base/module.h"
 #include "memo/index/faiss_shim.h"
 #include "memo/index/index_bytes.h"
 #include "memo/index/index_ops.h"
@@ -28,6 +28,7 @@ enum {
 
 typedef struct faiss_index {
     pc__index_impl impl;
+    const pc__faiss_functions *calls;
     pc__faiss *faiss;
     size_t trained; /* IVF: vectors that it was trained on */
 } faiss_index;
@@ -65,9 +66,14 @@ static void faiss_free(pc__index_impl *impl)
 {
     faiss_index *f = (faiss_index *)(void *)impl;
     const pc_allocator *mem = impl->id_map.mem;
-    pc__faiss_free(f->faiss);
+    f->calls->destroy(f->faiss);
     pc__id_map_free(&impl->id_map);
     pc__free(mem, f);
+}
+
+static const pc__module_found *find_module(void)
+{
+    return pc__module_open("faiss", pc__linked_faiss);
 }
 
 static pc_status faiss_new(pc__index_impl **out, const pc_allocator *mem,
@@ -77,6 +83,7 @@ static pc_status faiss_new(pc__index_impl **out, const pc_allocator *mem,
     faiss_index *f = pc__calloc(mem, 1, sizeof *f);
     if (!f)
         return PC_ERR_NOMEM;
+    f->calls = find_module()->table; /* there: index.c has looked */
     f->impl.id_map.mem = mem;
     f->impl.options = *options;
     fill_hnsw_defaults(&f->impl.options);
@@ -90,7 +97,7 @@ static pc_status faiss_new(pc__index_impl **out, const pc_allocator *mem,
                              .search = o->hnsw_search,
                              .seed = o->seed,
                              .kernels = pc__scan_kernels_get()};
-    int result = pc__faiss_new(&f->faiss, &setup, text);
+    int result = f->calls->create(&f->faiss, &setup, text);
     if (result) {
         pc__free(mem, f);
         return faiss_error(result, text);
@@ -106,16 +113,16 @@ static pc_status faiss_add(pc__index_impl *impl, size_t count, const float *vect
     char text[PC__FAISS_TEXT] = "";
     int result = PC__FAISS_OK;
     PC__TRY_RETURN(pc__id_map_reserve(&impl->id_map, count));
-    if (impl->options.kind == PC__INDEX_FAISS_IVF && !pc__faiss_lists(f->faiss)) {
-        result = pc__faiss_train(f->faiss, count, vectors, lists_for(&impl->options, count), text);
+    if (impl->options.kind == PC__INDEX_FAISS_IVF && !f->calls->lists(f->faiss)) {
+        result = f->calls->train(f->faiss, count, vectors, lists_for(&impl->options, count), text);
         f->trained = result ? 0 : count;
     }
     if (!result)
-        result = pc__faiss_add(f->faiss, count, vectors, text);
+        result = f->calls->add(f->faiss, count, vectors, text);
     for (size_t i = 0; i < count && !result; i++)
         pc__id_map_add(&impl->id_map, ids[i]);
     /* After a failed call FAISS may have some of the vectors. */
-    while (impl->id_map.count < pc__faiss_count(f->faiss))
+    while (impl->id_map.count < f->calls->count(f->faiss))
         pc__id_map_add(&impl->id_map, -1);
     return result ? faiss_error(result, text) : PC_OK;
 }
@@ -143,7 +150,7 @@ static pc_status search_one(const faiss_index *f, const float *query, size_t k, 
                             int64_t **room, float *distances, int64_t *ids)
 {
     const pc__id_map *id_map = &f->impl.id_map;
-    size_t total = id_map->count, dead = total - id_map->living, lists = pc__faiss_lists(f->faiss);
+    size_t total = id_map->count, dead = total - id_map->living, lists = f->calls->lists(f->faiss);
     size_t probes = probes_for(&f->impl.options, lists),
            need = k < id_map->living ? k : id_map->living;
     size_t want = k + 1 + (dead ? 8 + k * dead / total : 0);
@@ -154,7 +161,7 @@ static pc_status search_one(const faiss_index *f, const float *query, size_t k, 
             pc__grow(id_map->mem, (void **)room, capacity, want, sizeof(int64_t) + sizeof(float)));
         int64_t *at = *room;
         float *found = (float *)(void *)(at + want);
-        int result = pc__faiss_search(f->faiss, query, want, probes, found, at, text);
+        int result = f->calls->search(f->faiss, query, want, probes, found, at, text);
         if (result)
             return faiss_error(result, text);
         float farthest = found[want - 1];
@@ -192,7 +199,8 @@ static pc_status faiss_search(const pc__index_impl *impl, size_t queries, const 
 
 static void faiss_copy_vectors(const pc__index_impl *impl, float *out)
 {
-    pc__faiss_rows(((const faiss_index *)(const void *)impl)->faiss, out);
+    const faiss_index *f = (const faiss_index *)(const void *)impl;
+    f->calls->rows(f->faiss, out);
 }
 
 static int faiss_needs_rebuild(const pc__index_impl *impl)
@@ -248,7 +256,7 @@ static pc_status faiss_write(const pc__index_impl *impl, pc__bytes *out)
     int32_t *list_of = pc__alloc(impl->id_map.mem, count * sizeof *list_of);
     if (!list_of)
         return status;
-    pc__faiss_export(f->faiss, list_of, &structure);
+    f->calls->export_structure(f->faiss, list_of, &structure);
     pc__put_u64(header, f->trained);
     pc__fields_put(header, &structure, PC__FIELDS(structure_fields));
     PC__TRY(pc__bytes_add(out, header, sizeof header), done);
@@ -306,7 +314,8 @@ static pc_status faiss_read(pc__index_impl *impl, size_t count, const int64_t *i
     pc__index_get_words(words, data + STRUCTURE_HEADER, there);
     PC__TRY(find_structure(f, count, data, words, there, &structure), done);
     PC__TRY(pc__id_map_reserve(&impl->id_map, count), done);
-    int result = count ? pc__faiss_import(f->faiss, count, rows, &structure, text) : PC__FAISS_OK;
+    int result = count ? f->calls->import_structure(f->faiss, count, rows, &structure, text)
+                       : PC__FAISS_OK;
     if (result)
         PC__TRY(result == PC__FAISS_NOMEM ? faiss_error(result, text)
                                           : pc__fail(PC_ERR_FORMAT, "%s", text),
@@ -319,13 +328,20 @@ done:
     return status;
 }
 
-const pc__index_ops pc__index_faiss_ops = {.create = faiss_new,
-                                           .destroy = faiss_free,
-                                           .add = faiss_add,
-                                           .remove = faiss_remove,
-                                           .search = faiss_search,
-                                           .copy_vectors = faiss_copy_vectors,
-                                           .needs_rebuild = faiss_needs_rebuild,
-                                           .rebuild = faiss_rebuild,
-                                           .write = faiss_write,
-                                           .read = faiss_read};
+static const pc__index_ops ops = {.create = faiss_new,
+                                  .destroy = faiss_free,
+                                  .add = faiss_add,
+                                  .remove = faiss_remove,
+                                  .search = faiss_search,
+                                  .copy_vectors = faiss_copy_vectors,
+                                  .needs_rebuild = faiss_needs_rebuild,
+                                  .rebuild = faiss_rebuild,
+                                  .write = faiss_write,
+                                  .read = faiss_read};
+
+const pc__index_ops *pc__index_faiss(const char **reason)
+{
+    const pc__module_found *found = find_module();
+    *reason = found->reason;
+    return found->table ? &ops : NULL;
+}

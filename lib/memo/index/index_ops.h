@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "base/module.h"
 #include "memo/index/index.h"
 #include "memo/index/id_map.h"
 
@@ -49,6 +50,9 @@ struct pc__index {
 };
 
 extern const pc__index_ops pc__index_scan_ops;
-extern const pc__index_ops pc__index_faiss_ops; /* only with FAISS */
+/* Of the plug-in module faiss, which this opens; NULL: it is missing, *reason says why. Only with
+ * PC_HAVE_FAISS. */
+const pc__index_ops *pc__index_faiss(const char **reason);
+extern const pc__module *const pc__linked_faiss;
 
 #endif

@@ -1,0 +1,142 @@
+/* Catches: a call of the driver whose failure is not reported, or without its name; anything of the
+ * device or of the CPU that is not given back after a failure. Each call of a small life of a
+ * device fails once, with each of three results. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_testing.h"
+
+typedef struct add_task {
+    const float *from;
+    float *to;
+    uint32_t count;
+    float what;
+} add_task;
+
+static void add(const pc_fake_launch *launch)
+{
+    const add_task *task = launch->task;
+    for (uint32_t i = 0; i < task->count; i++)
+        task->to[i] = task->from[i] + task->what;
+}
+
+static const pc_fake_kernel add_kernel = {"add", sizeof(add_task), 128, 32, add};
+static const pc__cuda_kernel_kind add_kind = {"add", sizeof(add_task), 128, 64 << 10};
+
+enum { COUNT = 1000 };
+
+/* Uploads beyond the ring, a kernel on another stream, a copy back. */
+static void queue(pc_cuda_place *p, pc__cuda_stream *other, const pc__cuda_kernel *kernel, void *in,
+                  void *big)
+{
+    static float numbers[COUNT];
+    static uint8_t table[PC__CUDA_STAGE_BYTES];
+    for (int i = 0; i < COUNT; i++)
+        numbers[i] = (float)i;
+    for (int i = 0; i < 2 * PC__CUDA_STAGES; i++)
+        pc__cuda_upload(p->stream, big, table, sizeof table);
+    pc__cuda_zero(p->stream, big, sizeof table);
+    pc__cuda_upload(p->stream, in, numbers, sizeof numbers);
+    pc__cuda_follow(other, p->stream);
+    add_task task = {in, in, COUNT, 2};
+    pc__cuda_launch(other, kernel, 3, 1, &task);
+}
+
+static pc_status compute(pc_cuda_place *p, pc__cuda_stream *other, const pc__cuda_kernel *kernel,
+                         float *out)
+{
+    void *in = NULL, *big = NULL;
+    pc_status status;
+    PC__TRY(pc__cuda_scratch_take(p->stream, COUNT * 4, &in), end);
+    PC__TRY(pc__cuda_scratch_take(p->stream, PC__CUDA_STAGE_BYTES, &big), end);
+    queue(p, other, kernel, in, big);
+    pc__cuda_copy(other, out, in, COUNT * 4);
+    PC__TRY(pc__cuda_finish(other), end);
+    status = pc__cuda_finish(p->stream);
+end:
+    pc__cuda_scratch_give(p->stream, in);
+    pc__cuda_scratch_give(p->stream, big);
+    return status;
+}
+
+/* The first failure of the life, with its text, and the calls before things are given back. */
+static pc_status live(pc_cuda_place *p, float *out, char *text, uint64_t *calls)
+{
+    pc__cuda_stream *other = NULL;
+    pc__cuda_module *module = NULL;
+    pc__cuda_kernel kernel;
+    pc_status status = pc__cuda_driver_start(p->driver);
+    if (status == PC_OK)
+        status = pc__cuda_device_new(&p->device, &p->allocator, p->driver, 0, NULL);
+    if (status == PC_OK)
+        status = pc__cuda_pool_new(&p->pool, p->device, 0);
+    if (status == PC_OK)
+        status = pc__cuda_stream_new(&p->stream, p->pool, NULL);
+    if (status == PC_OK)
+        status = pc__cuda_stream_new(&other, p->pool, NULL);
+    if (status == PC_OK)
+        status = pc__cuda_module_new(&module, p->device, pc_cuda_images());
+    if (status == PC_OK)
+        status = pc__cuda_kernel_find(&kernel, module, &add_kind);
+    if (status == PC_OK)
+        status = compute(p, other, &kernel, out);
+    strcpy(text, status < 0 ? pc_error_text() : "");
+    *calls = pc_fake_calls();
+    pc__cuda_stream_free(p->stream);
+    pc__cuda_stream_free(other);
+    pc__cuda_module_free(module);
+    pc__cuda_pool_free(p->pool);
+    pc__cuda_device_free(p->device);
+    return status;
+}
+
+static int right(const float *out)
+{
+    for (int i = 0; i < COUNT; i++)
+        if (out[i] != (float)(i + 2))
+            return 0;
+    return 1;
+}
+
+/* One life in which call `n` fails; 0: none. Returns how many calls there were. */
+static uint64_t one_life(uint64_t n, pc__cuda_result result)
+{
+    static float out[COUNT];
+    static const pc_fake_options options = {1, 0, 90, (size_t)40 << 20};
+    char text[512];
+    uint64_t working = 0;
+    pc_cuda_place p = {.driver = pc_fake_start(&options)};
+    p.allocator = pc_test_allocator(&p.memory);
+    memset(out, 0, sizeof out);
+    pc_fake_fail_call(n, result);
+    pc_status status = live(&p, out, text, &working);
+    const char *failed = pc_fake_failed();
+    uint64_t calls = pc_fake_calls();
+    if (!n || n > working || pc_fake_failed_giving()) {
+        CHECK_OK(status);
+        CHECK(right(out));
+    } else if (!strcmp(failed, "cuMemAlloc") && result == PC__CUDA_OUT_OF_MEMORY) {
+        CHECK_OK(status); /* a second attempt was made */
+    } else if (!CHECK(status < 0) || !CHECK(strstr(text, failed) != NULL)) {
+        fprintf(stderr, "    call %llu, %s: \"%s\"\n", (unsigned long long)n, failed, text);
+    }
+    if (!CHECK_INT(p.memory.live_blocks, 0) | !CHECK_INT(pc_fake_end(), 0))
+        fprintf(stderr, "    call %llu, %s\n", (unsigned long long)n, failed);
+    return calls;
+}
+
+int main(void)
+{
+    static const pc__cuda_result results[] = {PC__CUDA_UNKNOWN, PC__CUDA_OUT_OF_MEMORY,
+                                              PC__CUDA_ILLEGAL_ADDRESS};
+    if (pc_cuda_real())
+        pc_test_skip("a real driver cannot be made to fail");
+    pc_fake_kernel_add(&add_kernel);
+    uint64_t calls = one_life(0, 0);
+    printf("%llu calls\n", (unsigned long long)calls);
+    CHECK(calls > 100);
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+        for (uint64_t n = 1; n <= calls; n++)
+            one_life(n, results[i]);
+    return pc_test_end();
+}

@@ -1,0 +1,326 @@
+/* Catches: work that runs out of the order of its stream, or before what it was to follow; a table
+ * that is read after its owner has changed it; a ring of tables whose first is overwritten before
+ * the device has read it; an error that is lost, replaced by a later one, or kept after it was
+ * reported; memory of a stream that is handed to another one while it is in use. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_testing.h"
+
+enum { NUMBERS = 4096, BYTES = NUMBERS * 4 };
+
+static void *take(pc__cuda_pool *pool, size_t bytes)
+{
+    void *memory = NULL;
+    CHECK_OK(pc__cuda_pool_take(pool, bytes, &memory));
+    return memory;
+}
+
+static void fill(uint32_t *numbers, uint32_t first)
+{
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        numbers[i] = first + i;
+}
+
+static int holds(const uint32_t *numbers, uint32_t first)
+{
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        if (numbers[i] != first + i)
+            return 0;
+    return 1;
+}
+
+/* Each step undoes or needs the one before. */
+static void one_stream(void)
+{
+    static uint32_t in[NUMBERS], out[NUMBERS], zeroed[NUMBERS];
+    pc_cuda_place p;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    void *a = take(p.pool, BYTES), *b = take(p.pool, BYTES);
+    fill(in, 7);
+    memset(zeroed, 1, sizeof zeroed);
+    for (int round = 0; round < 20; round++) {
+        pc__cuda_copy(p.stream, a, in, BYTES);
+        pc__cuda_copy(p.stream, b, a, BYTES);
+        pc__cuda_zero(p.stream, a, BYTES);
+        pc__cuda_copy(p.stream, out, b, BYTES);
+        pc__cuda_copy(p.stream, zeroed, a, BYTES);
+        pc__cuda_zero(p.stream, b, BYTES);
+    }
+    pc__cuda_copy(p.stream, a, in, 0);
+    CHECK_OK(pc__cuda_finish(p.stream));
+    CHECK(holds(out, 7));
+    CHECK(!zeroed[0] && !memcmp(zeroed, zeroed + 1, sizeof zeroed - 4));
+    pc__cuda_pool_give(p.pool, a);
+    pc__cuda_pool_give(p.pool, b);
+    pc_cuda_close(&p);
+}
+
+/* Two streams hand a buffer to and fro; without the events, the copies would meet. */
+static void two_streams(uint64_t seed)
+{
+    static uint32_t in[2][NUMBERS], out[8][NUMBERS];
+    pc_fake_options options = PC_FAKE_OPTIONS;
+    pc_cuda_place p;
+    pc__cuda_stream *other = NULL;
+    options.seed = seed;
+    CHECK_OK(pc_cuda_open(&p, &options, 0));
+    CHECK_OK(pc__cuda_stream_new(&other, p.pool, NULL));
+    void *shared = take(p.pool, BYTES);
+    fill(in[0], 0);
+    fill(in[1], 1 << 20);
+    for (int i = 0; i < 8; i++) {
+        pc__cuda_copy(p.stream, shared, in[i % 2], BYTES);
+        pc__cuda_follow(other, p.stream);
+        pc__cuda_copy(other, out[i], shared, BYTES);
+        pc__cuda_follow(p.stream, other);
+    }
+    CHECK_OK(pc__cuda_finish(p.stream));
+    CHECK_OK(pc__cuda_finish(other));
+    for (int i = 0; i < 8; i++)
+        CHECK(holds(out[i], i % 2 ? 1 << 20 : 0));
+    pc__cuda_pool_give(p.pool, shared);
+    pc__cuda_stream_free(other);
+    pc_cuda_close(&p);
+}
+
+/* The fake device does let two streams meet that do not wait: else the test above says nothing. */
+static void unordered_streams_meet(void)
+{
+    static uint32_t in[NUMBERS], out[NUMBERS];
+    int early = 0;
+    for (uint64_t seed = 1; seed <= 40 && !early; seed++) {
+        pc_fake_options options = PC_FAKE_OPTIONS;
+        pc_cuda_place p;
+        pc__cuda_stream *other = NULL;
+        options.seed = seed;
+        CHECK_OK(pc_cuda_open(&p, &options, 0));
+        CHECK_OK(pc__cuda_stream_new(&other, p.pool, NULL));
+        void *shared = take(p.pool, BYTES);
+        fill(in, 5);
+        pc_fake_hold(1);
+        pc__cuda_copy(p.stream, shared, in, BYTES);
+        pc__cuda_copy(other, out, shared, BYTES);
+        pc_fake_hold(0);
+        CHECK_OK(pc__cuda_finish(p.stream));
+        CHECK_OK(pc__cuda_finish(other));
+        early = !holds(out, 5);
+        pc__cuda_pool_give(p.pool, shared);
+        pc__cuda_stream_free(other);
+        pc_cuda_close(&p);
+    }
+    CHECK(early);
+}
+
+static void events(void)
+{
+    static uint32_t in[NUMBERS], out[NUMBERS];
+    pc_cuda_place p;
+    pc__cuda_event event, never;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    CHECK_OK(pc__cuda_event_new(&event, p.device));
+    CHECK_OK(pc__cuda_event_new(&never, p.device));
+    void *a = take(p.pool, BYTES);
+    fill(in, 3);
+    pc__cuda_event_await(never, p.stream);
+    pc__cuda_copy(p.stream, a, in, BYTES);
+    pc__cuda_copy(p.stream, out, a, BYTES);
+    pc__cuda_event_mark(event, p.stream);
+    pc__cuda_zero(p.stream, a, BYTES);
+    CHECK_OK(pc__cuda_event_wait(event, p.device));
+    CHECK(holds(out, 3));
+    CHECK_OK(pc__cuda_event_wait(never, p.device));
+    CHECK_OK(pc__cuda_finish(p.stream));
+    pc__cuda_event_free(event, p.device);
+    pc__cuda_event_free(never, p.device);
+    pc__cuda_pool_give(p.pool, a);
+    pc_cuda_close(&p);
+}
+
+/* ------------------------------------------------------------------ staging */
+
+/* The table is overwritten after each upload, and there are several rounds of the ring in flight.
+ */
+static void tables_may_change(size_t bytes, int tables)
+{
+    pc_cuda_place p;
+    uint8_t *table = malloc(bytes), *back = malloc(bytes * (size_t)tables);
+    int right = 0;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    uint8_t *device = take(p.pool, bytes * (size_t)tables);
+    for (int i = 0; i < tables; i++) {
+        memset(table, i + 1, bytes);
+        pc__cuda_upload(p.stream, device + bytes * (size_t)i, table, bytes);
+    }
+    memset(table, 0, bytes);
+    pc__cuda_copy(p.stream, back, device, bytes * (size_t)tables);
+    CHECK_OK(pc__cuda_finish(p.stream));
+    for (int i = 0; i < tables; i++) {
+        const uint8_t *got = back + bytes * (size_t)i;
+        right += got[0] == (uint8_t)(i + 1) && !memcmp(got, got + 1, bytes - 1);
+    }
+    CHECK_INT(right, tables);
+    pc__cuda_pool_give(p.pool, device);
+    pc_cuda_close(&p);
+    free(table);
+    free(back);
+}
+
+/* Uploads do not wait while there is room: nothing runs, and they return. */
+static void uploads_do_not_wait(void)
+{
+    static uint8_t table[1000];
+    pc_cuda_place p;
+    if (pc_cuda_real())
+        return;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    uint8_t *device = take(p.pool, sizeof table);
+    pc_fake_hold(1);
+    for (int i = 0; i < 3 * PC__CUDA_STAGE_BYTES / 1024; i++)
+        pc__cuda_upload(p.stream, device, table, sizeof table);
+    CHECK_INT(pc_fake_operations(), 0);
+    pc_fake_hold(0);
+    CHECK_OK(pc__cuda_finish(p.stream));
+    pc__cuda_pool_give(p.pool, device);
+    pc_cuda_close(&p);
+}
+
+/* ------------------------------------------------------------------- errors */
+
+static void first_error_stays(void)
+{
+    pc_cuda_place p;
+    if (pc_cuda_real())
+        return;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    uint8_t *a = take(p.pool, 64);
+    pc_fake_fail_call(2, PC__CUDA_UNKNOWN); /* entering is the first */
+    pc__cuda_zero(p.stream, a, 64);
+    uint64_t calls = pc_fake_calls();
+    pc__cuda_zero(p.stream, a, 64);
+    pc__cuda_copy(p.stream, a, a + 32, 32);
+    pc__cuda_upload(p.stream, a, "12345678", 8);
+    CHECK_INT(pc_fake_calls(), calls); /* nothing was queued after it */
+    pc_error_set("another error of this thread");
+    CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_INTERNAL);
+    CHECK_STR(pc_error_text(), "CUDA device 0 (fake device): cuMemsetD8Async: CUDA_ERROR_UNKNOWN "
+                               "(999), an error of the fake driver");
+    CHECK_OK(pc__cuda_finish(p.stream)); /* it is reported once */
+    pc__cuda_zero(p.stream, a, 64);
+    CHECK_OK(pc__cuda_finish(p.stream));
+    pc__cuda_pool_give(p.pool, a);
+    pc_cuda_close(&p);
+}
+
+/* An error of the device shows only when it is waited for; the context is lost with it. */
+static void late_errors(void)
+{
+    pc_cuda_place p;
+    if (pc_cuda_real())
+        return;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    uint8_t *a = take(p.pool, 64);
+    pc__cuda_zero(p.stream, a + PC__CUDA_BLOCK_BYTES - 4, 8); /* over the end of the memory */
+    CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_DEAD);
+    CHECK_ERROR_HAS("CUDA_ERROR_ILLEGAL_ADDRESS");
+    pc__cuda_pool_give(p.pool, a);
+    pc_cuda_close(&p);
+
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    a = take(p.pool, 64);
+    pc_fake_fail_work(2, PC__CUDA_ILLEGAL_ADDRESS);
+    for (int i = 0; i < 4; i++)
+        pc__cuda_zero(p.stream, a, 64);
+    CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_DEAD);
+    CHECK_ERROR_HAS("CUDA_ERROR_ILLEGAL_ADDRESS");
+    CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_DEAD); /* for good */
+    pc__cuda_pool_give(p.pool, a);
+    pc_cuda_close(&p);
+}
+
+/* A stream that follows one with an error has that error. */
+static void errors_follow(void)
+{
+    pc_cuda_place p;
+    pc__cuda_stream *other = NULL;
+    if (pc_cuda_real())
+        return;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    CHECK_OK(pc__cuda_stream_new(&other, p.pool, NULL));
+    uint8_t *a = take(p.pool, 64);
+    pc_fake_fail_call(2, PC__CUDA_UNKNOWN);
+    pc__cuda_zero(p.stream, a, 64);
+    pc__cuda_follow(other, p.stream);
+    CHECK_STATUS(pc__cuda_finish(other), PC_ERR_INTERNAL);
+    CHECK_ERROR_HAS("cuMemsetD8Async");
+    CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_INTERNAL);
+    pc__cuda_pool_give(p.pool, a);
+    pc__cuda_stream_free(other);
+    pc_cuda_close(&p);
+}
+
+/* ------------------------------------------------------------------ scratch */
+
+static void scratch(void)
+{
+    static uint32_t in[2][NUMBERS], out[2][NUMBERS];
+    pc_cuda_place p;
+    void *a, *b, *c;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    fill(in[0], 1);
+    fill(in[1], 2);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(pc__cuda_scratch_take(p.stream, BYTES, &a));
+        pc__cuda_copy(p.stream, a, in[i], BYTES);
+        pc__cuda_copy(p.stream, out[i], a, BYTES);
+        pc__cuda_scratch_give(p.stream, a); /* the work before has not run */
+    }
+    CHECK_OK(pc__cuda_scratch_take(p.stream, BYTES - 100, &b));
+    CHECK(b == a); /* the same memory again */
+    CHECK_OK(pc__cuda_scratch_take(p.stream, 16, &c));
+    CHECK(c != a);
+    CHECK_OK(pc__cuda_finish(p.stream));
+    CHECK(holds(out[0], 1) && holds(out[1], 2));
+    pc__cuda_scratch_give(p.stream, NULL);
+    pc__cuda_scratch_give(p.stream, b);
+    pc__cuda_scratch_give(p.stream, c);
+    pc_cuda_close(&p);
+}
+
+/* Idle memory of a stream is not kept from a larger request. */
+static void scratch_makes_room(void)
+{
+    pc_cuda_place p;
+    void *a;
+    CHECK_OK(pc_cuda_open(&p, NULL, 40 << 20));
+    CHECK_OK(pc__cuda_scratch_take(p.stream, 20 << 20, &a));
+    pc__cuda_zero(p.stream, a, 20 << 20);
+    pc__cuda_scratch_give(p.stream, a);
+    CHECK_OK(pc__cuda_scratch_take(p.stream, 38 << 20, &a));
+    pc__cuda_scratch_give(p.stream, a);
+    CHECK_STATUS(pc__cuda_scratch_take(p.stream, 41 << 20, &a), PC_ERR_NOMEM);
+    CHECK(a == NULL);
+    CHECK_OK(pc__cuda_finish(p.stream));
+    pc_cuda_close(&p);
+}
+
+int main(void)
+{
+    one_stream();
+    for (uint64_t seed = 1; seed <= 3; seed++)
+        two_streams(seed);
+    if (!pc_cuda_real())
+        unordered_streams_meet();
+    events();
+    tables_may_change(1000, 50);
+    tables_may_change(100000, 24);
+    tables_may_change(PC__CUDA_STAGE_BYTES, 9);
+    tables_may_change(3 * PC__CUDA_STAGE_BYTES + 12345, 3);
+    uploads_do_not_wait();
+    first_error_stays();
+    late_errors();
+    errors_follow();
+    scratch();
+    scratch_makes_room();
+    return pc_test_end();
+}

@@ -101,8 +101,7 @@ void report(report_kind kind, void *pc, const char *format, ...)
                         + of_whom() + text + " (seed " + std::to_string(machine.seed) + ")";
     texts.push_back({kind, whole});
     if (!is_quiet)
-        fprintf(stderr, "cuda model: %s
-", whole.c_str());
+        fprintf(stderr, "cuda model: %s\n", whole.c_str());
     fflush(stderr);
 }
 

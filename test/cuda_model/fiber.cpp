@@ -42,15 +42,18 @@ uint8_t *stack_at(size_t index, size_t *size)
 
 void fiber_of_caller(fiber *f)
 {
-    pthread_attr_t attributes;
-    void *stack = NULL;
+    f->stack = NULL;
     f->size = 0;
+    f->fake = NULL;
+#if GPU_MODEL_ASAN
+    pthread_attr_t attributes; // asking takes long
+    void *stack;
     if (!pthread_getattr_np(pthread_self(), &attributes)) {
         pthread_attr_getstack(&attributes, &stack, &f->size);
         pthread_attr_destroy(&attributes);
+        f->stack = (uint8_t *)stack;
     }
-    f->stack = (uint8_t *)stack;
-    f->fake = NULL;
+#endif
 }
 
 #ifndef GPU_MODEL_UCONTEXT

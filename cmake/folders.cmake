@@ -20,16 +20,18 @@ function(promptcache_folder name)
   target_link_libraries(promptcache_${name} PUBLIC promptcache_flags ${ARG_USES} ${ARG_LINKS} m)
 endfunction()
 
-promptcache_folder(base LINKS PkgConfig::SODIUM PkgConfig::XXHASH Threads::Threads ${CMAKE_DL_LIBS})
+promptcache_folder(base LINKS PkgConfig::SODIUM Threads::Threads ${CMAKE_DL_LIBS})
+# xxHash's header has its code.
+target_include_directories(promptcache_base SYSTEM PRIVATE ${XXHASH_INCLUDE_DIRS})
 target_sources(promptcache_base PRIVATE ${PC_MODULE_BUILD})
 promptcache_folder(text USES promptcache_base
   LINKS PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC)
 promptcache_folder(pml USES promptcache_text LINKS PkgConfig::EXPAT)
 promptcache_folder(attn USES promptcache_base)
 promptcache_folder(model USES promptcache_attn promptcache_text LINKS PkgConfig::JANSSON)
-promptcache_folder(store USES promptcache_attn LINKS PkgConfig::ZSTD PkgConfig::XXHASH)
+promptcache_folder(store USES promptcache_attn LINKS PkgConfig::ZSTD)
 promptcache_folder(memo USES promptcache_attn promptcache_model
-  LINKS PkgConfig::ZSTD PkgConfig::XXHASH)
+  LINKS PkgConfig::ZSTD)
 promptcache_folder(serve USES promptcache_pml promptcache_store promptcache_model promptcache_memo)
 set(PC_FOLDERS base text pml attn model store memo serve)
 
@@ -87,7 +89,7 @@ foreach(module IN LISTS PC_MODULES_BUILT)
   endif()
 endforeach()
 set(outside PkgConfig::EXPAT PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC
-  PkgConfig::SODIUM PkgConfig::ZSTD PkgConfig::XXHASH Threads::Threads ${CMAKE_DL_LIBS} m)
+  PkgConfig::SODIUM PkgConfig::ZSTD Threads::Threads ${CMAKE_DL_LIBS} m)
 
 # promptcache::promptcache is shared, with promptcache::static beside it; BUILD_SHARED_LIBS=OFF
 # makes the static one alone.

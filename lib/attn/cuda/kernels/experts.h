@@ -8,9 +8,9 @@
  * weights' format (fp16: above 65504 they become that), sums are fp32 in an order that depends on
  * `in` alone; in tensor cores each step may drop what lies below the last place.
  *
- * pc__cuda_expert_sum: a block of PC__CUDA_EXPERT_THREADS threads for each row. The order is that of
- * the CPU: the shared MLP, then experts ascending, each operation rounded: the same bits, but for
- * the exp in the sigmoid. */
+ * pc__cuda_expert_sum: a block of PC__CUDA_EXPERT_THREADS threads for each row. The order is that
+ * of the CPU: the shared MLP, then experts ascending, each operation rounded: the same bits, but
+ * for the exp in the sigmoid. */
 #ifndef PC_ATTN_CUDA_KERNELS_EXPERTS_H
 #define PC_ATTN_CUDA_KERNELS_EXPERTS_H
 

@@ -1,12 +1,12 @@
 /* Which experts the rows of a layer use (model/forward/route.h), decided on the device.
  *
  * pc__cuda_route: a warp a row, 4 rows in a block of PC__CUDA_ROUTE_THREADS threads. The choice is
- * the CPU's: the largest logits first, equal ones by number, NaN behind all others by number. The
- * weights differ from the CPU's in the rounding of exp (2 places) and in the order of the sum over
- * experts: by less than (count / 32 + 12) * 2^-24 of themselves here.
+ * that of the CPU: the largest logits first, equal ones by number, NaN behind all others by number.
+ * The weights differ from the CPU's in the rounding of exp (2 places) and in the order of the sum
+ * over experts: by less than (count / 32 + 12) * 2^-24 of themselves here.
  *
- * pc__cuda_route_sort: sorts the entries (row, expert) by expert, ascending in rows, with a block of
- * PC__CUDA_SORT_THREADS threads and PC__CUDA_SORT_SHARED bytes of shared memory for each expert.
+ * pc__cuda_route_sort: sorts the entries (row, expert) by expert, ascending in rows, with a block
+ * of PC__CUDA_SORT_THREADS threads and PC__CUDA_SORT_SHARED bytes of shared memory for each expert.
  * Every block looks at all entries, so that blocks need nothing of each other. */
 #ifndef PC_ATTN_CUDA_KERNELS_ROUTE_H
 #define PC_ATTN_CUDA_KERNELS_ROUTE_H

@@ -17,7 +17,8 @@ file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
   lib/model/forward/disentangled_attention.c lib/model/load/dequant.c
   lib/model/forward/forward_embed.c lib/model/forward/forward.c
   lib/model/load/quantised_rows.c lib/model/forward/heads.c
-  lib/model/load/weights_digest.c lib/model/load/unpermute.c lib/store/codec/*.c)
+  lib/model/load/weights_digest.c lib/model/load/unpermute.c lib/store/codec/*.c
+  lib/base/checksum*.c)
 set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
@@ -39,7 +40,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(PC_AVX512BF16_FLAGS ${avx512bf16} -mavx512vnni) # what AMX is built on
   set(amx ${PC_AVX512BF16_FLAGS} -mamx-tile -mamx-bf16 -mamx-int8)
   foreach(level avx2 avx512 avx512vnni avx512bf16)
-    file(GLOB ${level}_files lib/attn/cpu/*_${level}.c lib/memo/*/*_${level}.c)
+    file(GLOB ${level}_files lib/attn/cpu/*_${level}.c lib/memo/*/*_${level}.c
+      lib/base/*_${level}.c)
   endforeach()
   file(GLOB amx_files lib/attn/cpu/kernels_amx*.c lib/attn/cpu/*_amx.c)
   foreach(level avx2 avx512 avx512vnni avx512bf16 amx)

@@ -59,6 +59,6 @@ function(promptcache_module name)
   endforeach()
   add_library(${target}_linked STATIC EXCLUDE_FROM_ALL
     $<TARGET_OBJECTS:${target}_objects> $<TARGET_OBJECTS:${target}_inside>)
-  target_link_libraries(${target}_linked PUBLIC ${ARG_LINKS})
+  target_link_libraries(${target}_linked PUBLIC ${ARG_USES} ${ARG_LINKS})
   set_target_properties(${target}_linked PROPERTIES LINKER_LANGUAGE C)
 endfunction()

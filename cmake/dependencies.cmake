@@ -1,6 +1,6 @@
 # Outside libraries. Required: expat (PML), jansson, PCRE2 and utf8proc (tokenizers), zstd and
-# xxHash (records), libsodium (digests, seals). Each optional one is found automatically;
-# -DPC_WITH_X=OFF leaves it out, =ON makes its absence an error.
+# xxHash (records; of the latter the header only), libsodium (digests, seals). Each optional one is
+# found automatically; -DPC_WITH_X=OFF leaves it out, =ON makes its absence an error.
 find_package(PkgConfig REQUIRED)
 if(NOT TARGET Threads::Threads)
   find_package(Threads REQUIRED)

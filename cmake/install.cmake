@@ -41,14 +41,14 @@ endforeach()
 # The needs of the static library are listed as flags. If modules were named, pkg-config would ask
 # for them, and hand their flags on, when somebody links the shared library. These libraries are
 # linked as shared ones. An application that wants no shared library adds their own needs itself.
-set(PC_PACKAGES expat jansson libpcre2-8 libutf8proc libsodium libzstd libxxhash)
+set(PC_PACKAGES expat jansson libpcre2-8 libutf8proc libsodium libzstd)
 set(static_flags ${EXPAT_LDFLAGS} ${JANSSON_LDFLAGS} ${PCRE2_LDFLAGS} ${UTF8PROC_LDFLAGS}
-  ${SODIUM_LDFLAGS} ${ZSTD_LDFLAGS} ${XXHASH_LDFLAGS})
-if(PC_HAVE_HIREDIS)
+  ${SODIUM_LDFLAGS} ${ZSTD_LDFLAGS})
+if(PC_HAVE_HIREDIS AND PC_STATIC_MODULES)
   list(APPEND PC_PACKAGES hiredis)
   list(APPEND static_flags ${HIREDIS_LDFLAGS})
 endif()
-if(PC_HAVE_OPENSSL)
+if(PC_HAVE_OPENSSL AND PC_STATIC_MODULES)
   list(APPEND PC_PACKAGES openssl)
   list(APPEND static_flags ${PC_TLS_LDFLAGS})
 endif()

@@ -17,4 +17,8 @@ void pc__checksum_add(pc__checksum *checksum, const void *data, size_t size);
 void pc__checksum_end(const pc__checksum *checksum, uint8_t out[PC__CHECKSUM]);
 void pc__checksum_of(const void *data, size_t size, uint8_t out[PC__CHECKSUM]);
 
+/* XXH3 with 64 bits, for small files; seed 0 where none is given. */
+uint64_t pc__checksum64(const void *data, size_t size);
+uint64_t pc__checksum64_seeded(const void *data, size_t size, uint64_t seed);
+
 #endif

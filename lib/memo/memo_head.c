@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "base/checksum.h"
 #include "base/fail.h"
 #include "base/fields.h"
 #include "base/little_endian.h"
@@ -67,7 +67,7 @@ pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *pro
     pc_status status = pc__projector_write(projector, &bytes);
     projector_name(name, (uint32_t)pc__projector_shape_of(projector)->max_tokens);
     if (status >= 0) {
-        *sum = XXH3_64bits(bytes.data, bytes.size);
+        *sum = pc__checksum64(bytes.data, bytes.size);
         status = pc__dir_publish(&memo->dir, "draft-projector", name, bytes.data, bytes.size, 1);
     }
     pc__bytes_free(&bytes);
@@ -89,7 +89,7 @@ pc_status pc__memo_head_write(const pc_memo *memo)
         pc__fields_put(at, &memo->buckets[b], PC__FIELDS(bucket_fields));
         pc__fields_put(at, &memo->buckets[b], PC__FIELDS(bucket_fields_2));
     }
-    pc__put_u64(data + size, XXH3_64bits(data, size));
+    pc__put_u64(data + size, pc__checksum64(data, size));
     status = pc__dir_publish(&memo->dir, "draft", HEAD_NAME, data, size + SUM_BYTES, 1);
     pc__free(&memo->mem, data);
     return status;
@@ -110,7 +110,7 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
     size_t frame = HEAD_BYTES + SUM_BYTES;
     if (size < frame || memcmp(in, magic, sizeof magic))
         return head_damaged(path, "memo.pcm is not the head of a memo");
-    if (pc__get_u64(in + size - SUM_BYTES) != XXH3_64bits(in, size - SUM_BYTES))
+    if (pc__get_u64(in + size - SUM_BYTES) != pc__checksum64(in, size - SUM_BYTES))
         return head_damaged(path, "memo.pcm: the checksum is wrong");
     if (!pc__get_u32(in + 4) || pc__get_u32(in + 4) > VERSION)
         return pc__fail(PC_ERR_UNSUPPORTED,
@@ -137,7 +137,7 @@ static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
     pc_status status;
     projector_name(name, b->most);
     status = pc__dir_read(&memo->dir, &memo->mem, name, PC__MEMO_MOST_FILE, &data, &size);
-    if (status >= 0 && XXH3_64bits(data, size) == b->sum)
+    if (status >= 0 && pc__checksum64(data, size) == b->sum)
         status = pc__projector_read(&b->projector, &memo->mem, data, size, name);
     pc__free(&memo->mem, data);
     if (status == PC_ERR_NOMEM || (status >= 0 && b->projector))

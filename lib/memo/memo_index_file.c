@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
+#include "base/checksum.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/little_endian.h"
@@ -151,7 +151,7 @@ static pc_status read_index(const pc__memo_index_reader *reader, const uint8_t *
     size_t positions, size = (size_t)s->size, there;
     pc__index_options options;
     const uint8_t *ids;
-    if (XXH3_64bits(data, size) != s->sum)
+    if (pc__checksum64(data, size) != s->sum)
         return pc__fail(PC_ERR_FORMAT, "the checksum is wrong");
     ids = pc__index_bytes_header(data, size, &options, &positions);
     if (!ids || options.dim != PC__FEATURE_DIM)
@@ -259,7 +259,7 @@ static pc_status write_section(index_save *k, pc__index_file_section *s, int *er
     PC__TRY_RETURN(add_prompt_hashes(k));
     s->at = k->at;
     s->size = k->bytes.size;
-    s->sum = XXH3_64bits(k->bytes.data, k->bytes.size);
+    s->sum = pc__checksum64(k->bytes.data, k->bytes.size);
     k->at += s->size;
     *error = pc__write_at(k->fd, k->bytes.data, k->bytes.size, s->at);
     return PC_OK;

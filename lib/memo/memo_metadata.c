@@ -1,10 +1,10 @@
 /* What a record has beside its maps: the pooled input, stored as fp16, and outputs. */
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "attn/half.h"
 #include "attn/kernels.h"
+#include "base/checksum.h"
 #include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/memo_internal.h"
@@ -74,7 +74,7 @@ static uint64_t compute_digest(const pc_model *model)
     char text[PC__KERNELS_CLASS + 32];
     int size = snprintf(text, sizeof text, "%s %u %u", pc__kernels_class(),
                         (unsigned)model->info.compute, (unsigned)pc__model_run_shape(model).dtype);
-    return XXH3_64bits(text, (size_t)size);
+    return pc__checksum64(text, (size_t)size);
 }
 
 static size_t outputs_at(size_t base)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
+#include "base/checksum.h"
 #include "base/fail.h"
 #include "base/little_endian.h"
 #include "memo/train/map_label.h"
@@ -105,8 +105,8 @@ static pc_status load_records(bucket_training *l)
 static uint64_t stamp_of(const bucket_training *l)
 {
     const double of_work[3] = {(double)l->work->seed, (double)l->work->epochs, l->work->alpha};
-    uint64_t stamp = XXH3_64bits_withSeed(l->ids, l->count * sizeof *l->ids, l->count);
-    return XXH3_64bits_withSeed(of_work, sizeof of_work, stamp);
+    uint64_t stamp = pc__checksum64_seeded(l->ids, l->count * sizeof *l->ids, l->count);
+    return pc__checksum64_seeded(of_work, sizeof of_work, stamp);
 }
 
 static pc_status save_checkpoint(void *user, size_t epoch, const void *data, size_t size)

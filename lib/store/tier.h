@@ -71,7 +71,7 @@ pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common)
  * until the folder can be opened. */
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path);
 /* Does not connect yet. PC_ERR_INVALID: not an address. PC_ERR_UNSUPPORTED: built without hiredis,
- * or without OpenSSL for a TLS address. */
+ * or without OpenSSL for a TLS address, or the plug-in module remote is missing. */
 pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, const char *address);
 
 #endif

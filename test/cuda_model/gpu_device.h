@@ -187,6 +187,30 @@ GPU_INLINE float __fdividef(float x, float y)
 {
     return x / y;
 }
+GPU_INLINE float __fadd_rn(float x, float y)
+{
+    return x + y;
+}
+GPU_INLINE float __fsub_rn(float x, float y)
+{
+    return x - y;
+}
+GPU_INLINE float __fmul_rn(float x, float y)
+{
+    return x * y;
+}
+GPU_INLINE float __fdiv_rn(float x, float y)
+{
+    return x / y;
+}
+GPU_INLINE float __fmaf_rn(float x, float y, float z)
+{
+    return fmaf(x, y, z);
+}
+GPU_INLINE float __fsqrt_rn(float x)
+{
+    return sqrtf(x);
+}
 GPU_INLINE float rsqrtf(float x)
 {
     return 1.0f / sqrtf(x);

@@ -530,6 +530,14 @@ int main(void)
         return 1;
     pc_test_skip("built without hiredis or OpenSSL");
 #endif
+    if (getenv("PC_TEST_NO_MODULES")) {
+        CHECK_STATUS(pc__tier_remote_new(&tier, &common, "rediss://:secret@localhost"),
+                     PC_ERR_UNSUPPORTED);
+        CHECK_ERROR_HAS("remote: the plug-in module libpromptcache_remote.so was not found in ");
+        CHECK(!tier && !memory.live_blocks);
+        CHECK_STATUS(pc__tier_remote_new(&tier, &common, "http://localhost"), PC_ERR_INVALID);
+        return pc_test_end();
+    }
     make_certificates();
     server = pc_redis_start("");
     tls_port = pc_redis_free_port();

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "base/checksum.h"
 #include "base/fail.h"
 #include "base/fields.h"
 #include "base/little_endian.h"
@@ -33,7 +33,7 @@ void pc__index_file_head_put(const pc__index_file_head *head, uint8_t *out)
     for (size_t i = 0; i < head->count; i++)
         pc__fields_put(out + PC__INDEX_FILE_HEAD + i * PC__INDEX_FILE_ROW, &head->sections[i],
                        PC__FIELDS(row_fields));
-    pc__put_u64(out + size, XXH3_64bits(out, size));
+    pc__put_u64(out + size, pc__checksum64(out, size));
 }
 
 pc_status pc__index_file_head_measure(const uint8_t *data, uint64_t bytes, uint64_t *size)
@@ -87,7 +87,7 @@ pc_status pc__index_file_head_get(pc__index_file_head *out, const pc_allocator *
     *out = (pc__index_file_head){0};
     PC__TRY_RETURN(pc__index_file_head_measure(data, bytes, &size));
     if (pc__get_u64(data + size - PC__INDEX_FILE_SUM)
-        != XXH3_64bits(data, (size_t)size - PC__INDEX_FILE_SUM))
+        != pc__checksum64(data, (size_t)size - PC__INDEX_FILE_SUM))
         return pc__fail(PC_ERR_FORMAT, "the checksum of its head is wrong");
     for (size_t i = 32; i < PC__INDEX_FILE_HEAD; i++)
         if (data[i])

@@ -1,8 +1,8 @@
 /* Writes and reads projector files. Everything that is read is checked. */
 #include <math.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "base/checksum.h"
 #include "base/little_endian.h"
 #include "memo/index/index_bytes.h"
 #include "memo/train/projector_internal.h"
@@ -43,7 +43,7 @@ pc_status pc__projector_file_head(pc__bytes *out, const pc__projector_shape *sha
 pc_status pc__projector_file_end(pc__bytes *out)
 {
     uint8_t sum[SUM];
-    pc__put_u64(sum, XXH3_64bits(out->data, out->size));
+    pc__put_u64(sum, pc__checksum64(out->data, out->size));
     return pc__bytes_add(out, sum, sizeof sum);
 }
 
@@ -83,7 +83,7 @@ pc_status pc__projector_file_check(const uint8_t *data, size_t size, uint32_t ki
     if (pc__get_u64(data + AT_SIZE) != size)
         return pc__fail(PC_ERR_FORMAT, "offset %d: its head says %llu bytes, the file has %zu",
                         AT_SIZE, (unsigned long long)pc__get_u64(data + AT_SIZE), size);
-    if (pc__get_u64(data + size - SUM) != XXH3_64bits(data, size - SUM))
+    if (pc__get_u64(data + size - SUM) != pc__checksum64(data, size - SUM))
         return pc__fail(PC_ERR_FORMAT, "offset %zu: the checksum is wrong", size - SUM);
     if (pc__get_u32(data + AT_KIND) != kind)
         return pc__fail(PC_ERR_FORMAT, "offset %d: kind %u, not %u", AT_KIND,

@@ -1,8 +1,8 @@
 /* The state of a training as bytes (doc/format.md, "Projector of a memo", kind 2). */
 #include <math.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "base/checksum.h"
 #include "base/fail.h"
 #include "base/fields.h"
 #include "memo/index/index_bytes.h"
@@ -22,9 +22,10 @@ static const char *const option_names[OPTIONS] = {
 static uint64_t sum_of_inputs(const pc__trainer *trainer)
 {
     const pc__training *t = &trainer->training;
-    XXH64_hash_t sum = XXH3_64bits(t->pooled,
-                                   t->count * trainer->projector->cells * sizeof *t->pooled);
-    return t->groups ? sum ^ XXH3_64bits_withSeed(t->groups, t->count * sizeof *t->groups, 1) : sum;
+    uint64_t sum = pc__checksum64(t->pooled,
+                                  t->count * trainer->projector->cells * sizeof *t->pooled);
+    return t->groups ? sum ^ pc__checksum64_seeded(t->groups, t->count * sizeof *t->groups, 1)
+                     : sum;
 }
 
 pc_status pc__checkpoint_write(pc__trainer *trainer, pc__bytes *out)

@@ -3,8 +3,8 @@
 
 #include <math.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "base/checksum.h"
 #include "base/fields.h"
 #include "base/little_endian.h"
 
@@ -65,7 +65,7 @@ static int is_whole(const pc__disk_index *index)
     return !memcmp(d, magic, 8) && pc__get_u32(d + AT_VERSION) == VERSION
            && pc__get_u32(d + AT_ROW) == ROW && pc__get_u64(d + AT_COUNT) == index->rows
            && HEADER + index->rows * ROW + SUM == index->size
-           && pc__get_u64(d + index->size - SUM) == XXH3_64bits(d, index->size - SUM);
+           && pc__get_u64(d + index->size - SUM) == pc__checksum64(d, index->size - SUM);
 }
 
 pc_status pc__disk_index_read(pc__disk_index *out, const pc_allocator *mem, const pc__dir *root)
@@ -155,7 +155,7 @@ pc_status pc__disk_index_make(pc__disk_index *out, pc__disk_table *table,
         write_row(out->data + at, &facts);
         e->saving_uses = e->unsaved_uses;
     }
-    pc__put_u64(out->data + at, XXH3_64bits(out->data, at));
+    pc__put_u64(out->data + at, pc__checksum64(out->data, at));
     return PC_OK;
 }
 

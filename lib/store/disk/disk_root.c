@@ -11,8 +11,8 @@
 #include <sys/file.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#include <xxhash.h>
 
+#include "base/checksum.h"
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/little_endian.h"
@@ -287,7 +287,7 @@ static void read_lock_record(pc__disk_lock *lock)
     uint8_t raw[RECORD_BYTES];
     int whole = pc__read_at(lock->fd, raw, sizeof raw, 0) == (int64_t)sizeof raw
                 && !memcmp(raw, lock_magic, 8) && pc__get_u32(raw + AT_VERSION) == LOCK_VERSION
-                && pc__get_u64(raw + AT_CHECK) == XXH3_64bits(raw, AT_CHECK);
+                && pc__get_u64(raw + AT_CHECK) == pc__checksum64(raw, AT_CHECK);
     lock->is_dirty = 0;
     lock->is_unknown = !whole || memcmp(raw + AT_BOOT, lock->boot, sizeof lock->boot);
     lock->is_trusted = !lock->is_unknown && !pc__get_u32(raw + AT_DIRTY);
@@ -304,7 +304,7 @@ static int write_lock_record(const pc__disk_lock *lock, uint32_t dirty)
     pc__put_u64(raw + AT_BYTES, lock->bytes);
     pc__put_u64(raw + AT_GENERATION, lock->generation);
     memcpy(raw + AT_BOOT, lock->boot, sizeof lock->boot);
-    pc__put_u64(raw + AT_CHECK, XXH3_64bits(raw, AT_CHECK));
+    pc__put_u64(raw + AT_CHECK, pc__checksum64(raw, AT_CHECK));
     return pc__write_at(lock->fd, raw, sizeof raw, 0);
 }
 

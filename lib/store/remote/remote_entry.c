@@ -8,8 +8,8 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/fields.h"
@@ -73,7 +73,7 @@ void pc__remote_envelope_write(uint8_t out[PC__REMOTE_ENVELOPE_BYTES],
     memcpy(out, magic, sizeof magic);
     pc__put_u32(out + 4, VERSION);
     pc__fields_put(out, entry, PC__FIELDS(envelope_fields));
-    pc__put_u64(out + CHECKSUM_AT, XXH3_64bits(out, CHECKSUM_AT));
+    pc__put_u64(out + CHECKSUM_AT, pc__checksum64(out, CHECKSUM_AT));
 }
 
 /* PC_ERR_FORMAT: no envelope, or damaged; PC_ERR_UNSUPPORTED: of another version. */
@@ -83,7 +83,7 @@ static pc_status read_envelope(pc__remote_entry *out, const uint8_t *data, size_
     if (size < PC__REMOTE_ENVELOPE_BYTES || memcmp(data, magic, sizeof magic))
         return pc__fail(PC_ERR_FORMAT,
                         "remote: the value of a header does not begin with an envelope");
-    if (pc__get_u64(data + CHECKSUM_AT) != XXH3_64bits(data, CHECKSUM_AT))
+    if (pc__get_u64(data + CHECKSUM_AT) != pc__checksum64(data, CHECKSUM_AT))
         return pc__fail(PC_ERR_FORMAT, "remote: an envelope has a wrong checksum");
     if (pc__get_u32(data + 4) != VERSION)
         return pc__fail(PC_ERR_UNSUPPORTED,

@@ -1,31 +1,16 @@
 /* The operations of the REMOTE tier. It owns the client, the presence cache and the counters.
- * Without hiredis the tier is refused. */
+ */
 #include "store/remote/remote_tier.h"
-
-#include "base/fail.h"
-
-#if !defined(PC_HAVE_HIREDIS)
-
-pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, const char *address)
-{
-    pc__remote_address parsed;
-    *out = NULL;
-    PC__TRY_RETURN(pc__remote_address_parse(&parsed, common->mem, address));
-    pc__remote_address_free(&parsed);
-    return pc__fail(PC_ERR_UNSUPPORTED,
-                    "remote: this library was built without hiredis; install it "
-                    "(Debian: libhiredis-dev) and configure again");
-}
-
-#else
 
 #include <sodium.h>
 
+#include "base/fail.h"
+
 enum { MOST_KNOWN = 65536 }; /* keys of the presence cache */
-#define ABSENT_SECONDS 0.5 /* how long an absent key is not asked for: others may write it */
-#define FULL_SECONDS 5.0   /* pause of writes after a server had no room */
-#define REMOVE_SECONDS 0.5 /* deadline of removals, for which nobody waits */
-#define RENEW_SECONDS 0.1  /* deadline of a renewal, for which a load waits */
+#define ABSENT_SECONDS 0.5   /* how long an absent key is not asked for: others may write it */
+#define FULL_SECONDS 5.0     /* pause of writes after a server had no room */
+#define REMOVE_SECONDS 0.5   /* deadline of removals, for which nobody waits */
+#define RENEW_SECONDS 0.1    /* deadline of a renewal, for which a load waits */
 
 static void emit_event(pc__remote_tier *r, uint32_t kind, uint32_t reason, const pc__id *key,
                        size_t tokens, uint64_t bytes, double seconds)
@@ -465,7 +450,8 @@ static void free_tier(pc__tier *tier)
     pc__free(&mem, r);
 }
 
-pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, const char *address)
+static pc_status create_tier(pc__tier **out, const pc__tier_common *common,
+                             pc__remote_address *address)
 {
     static const pc__tier_ops ops = {.id = PC_TIER_REMOTE,
                                      .may_have = may_have,
@@ -478,15 +464,11 @@ pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, con
                                      .sweep = sweep_connections,
                                      .stats = get_stats,
                                      .free = free_tier};
-    pc__remote_address parsed;
-    pc__remote_tier *r;
+    pc__remote_tier *r = pc__calloc(common->mem, 1, sizeof *r);
     pc_status status;
     *out = NULL;
-    if (sodium_init() < 0) /* random tags, drawn by several threads */
-        return pc__fail(PC_ERR_INTERNAL, "remote: libsodium cannot be initialised");
-    PC__TRY_RETURN(pc__remote_address_parse(&parsed, common->mem, address));
-    if (!(r = pc__calloc(common->mem, 1, sizeof *r))) {
-        pc__remote_address_free(&parsed);
+    if (!r) {
+        pc__remote_address_free(address);
         return PC_ERR_NOMEM;
     }
     r->tier.ops = &ops;
@@ -497,7 +479,7 @@ pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, con
     r->client.record = &r->common.record;
     pc__variant_of(&common->record, r->client.variant);
     pthread_mutex_init(&r->lock, NULL);
-    status = pc__remote_nodes_new(&r->client.nodes, &r->mem, common->context, &parsed);
+    status = pc__remote_nodes_new(&r->client.nodes, &r->mem, common->context, address);
     if (status < 0)
         free_tier(&r->tier);
     else
@@ -505,4 +487,14 @@ pc_status pc__tier_remote_new(pc__tier **out, const pc__tier_common *common, con
     return status;
 }
 
-#endif
+static pc_status start(const pc__module_host *host, const void **table)
+{
+    static const pc__remote_functions functions = {create_tier};
+    pc__module_join(host);
+    if (sodium_init() < 0) /* random tags, drawn by several threads */
+        return pc__fail(PC_ERR_INTERNAL, "libsodium cannot be initialised");
+    *table = &functions;
+    return PC_OK;
+}
+
+PC__MODULE(remote) = {pc__module_version, pc__module_build, start};

@@ -11,13 +11,15 @@
  *   remote_tls         TLS of a connection
  *   remote_address     the text that names servers, login and TLS options; a name's addresses
  *
- * Without hiredis only remote_address and the refusal in remote_tier.c are built. */
+ * All but remote_address are a plug-in module, which remote_tier_open.c opens for the first cache
+ * with this tier; it is built only with hiredis. */
 #ifndef PC_STORE_REMOTE_TIER_H
 #define PC_STORE_REMOTE_TIER_H
 
 #include <pthread.h>
 
 #include "base/hash_table.h"
+#include "base/module.h"
 #include "store/remote/remote_entry.h"
 #include "store/tier.h"
 
@@ -48,5 +50,12 @@ typedef struct pc__remote_tier {
     pc_tier_stats stats;
     double full_until; /* pc__now clock: the server has no room before */
 } pc__remote_tier;
+
+/* The table of the plug-in module remote. */
+typedef struct pc__remote_functions {
+    /* pc__tier_remote_new; takes the address over, also on failure. */
+    pc_status (*create)(pc__tier **out, const pc__tier_common *common, pc__remote_address *address);
+} pc__remote_functions;
+extern const pc__module *const pc__linked_remote; /* only with PC_HAVE_HIREDIS */
 
 #endif

@@ -1,0 +1,20 @@
+# The kernels outside attention, over the model of the machine. dense_reference.c has the code of
+# the CPU.
+function(pc_add_dense_test name)
+  cmake_parse_arguments(ARG "" "" "KERNELS;LIBRARIES" ${ARGN})
+  list(TRANSFORM ARG_KERNELS PREPEND ${PROJECT_SOURCE_DIR}/lib/attn/cuda/kernels/)
+  list(TRANSFORM ARG_KERNELS APPEND .cu)
+  promptcache_cuda_test(test_cuda_${name} SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/test_cuda_${name}.cpp
+    KERNELS ${ARG_KERNELS} LIBRARIES pc_dense_reference ${ARG_LIBRARIES})
+endfunction()
+
+add_library(pc_dense_reference STATIC ${CMAKE_CURRENT_SOURCE_DIR}/dense_reference.c)
+target_link_libraries(pc_dense_reference PUBLIC pc_testing promptcache_serve)
+target_include_directories(pc_dense_reference PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+
+pc_add_dense_test(rows KERNELS rows)
+pc_add_dense_test(norms KERNELS norms)
+pc_add_dense_test(activations KERNELS activations)
+pc_add_dense_test(rotate KERNELS rotate)
+pc_add_dense_test(kv_write KERNELS kv_write kv_quantise kv_convert kv_copy)
+pc_add_dense_test(experts KERNELS route experts experts_linear)

@@ -1,0 +1,121 @@
+/* The CPU's code, for tests in C++. */
+#include "dense_reference.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/cuda/kernels/kv_convert.h"
+#include "attn/kernels.h"
+#include "model/forward/route.h"
+#include "testing.h"
+
+static const pc__kernels *plain(void)
+{
+    return pc__kernels_named("c");
+}
+
+void reference_gelu(float *x, size_t count)
+{
+    plain()->gelu(x, count);
+}
+
+void reference_silu_gate(float *x, const float *up, size_t count)
+{
+    plain()->silu_gate(x, up, count);
+}
+
+void reference_rotate(uint32_t dims, uint32_t interleaved, const float *cosine, const float *sine,
+                      float scale, const float *from, float *to, size_t heads, size_t dim)
+{
+    pc__rope rope = {.dims = (int32_t)dims, .interleaved = (int32_t)interleaved, .factor = 1.0f};
+    plain()->rotate(dims ? &rope : NULL, cosine, sine, scale, from, to, heads, dim);
+}
+
+static const uint32_t dtypes[] = {[PC__CUDA_KV_F32] = PC_DTYPE_F32,
+                                  [PC__CUDA_KV_BF16] = PC_DTYPE_BF16,
+                                  [PC__CUDA_KV_F16] = PC_DTYPE_F16,
+                                  [PC__CUDA_KV_I8] = PC_DTYPE_I8};
+
+/* of this program; it is never freed */
+static pc_context *test_context(void)
+{
+    static pc_context *context;
+    if (!context) {
+        pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+        options.threads = 1;
+        if (pc_context_new(&context, &options) < 0)
+            abort();
+    }
+    return context;
+}
+
+void reference_route(reference_routes *r, size_t rows)
+{
+    pc__expert_config config = {.count = (int32_t)r->count,
+                                .used = (int32_t)r->used,
+                                .renormalise = (int32_t)r->renormalise,
+                                .scale = r->scale};
+    pc__routes routes = {r->logits, r->chosen, r->weight, r->first, r->row, r->share, r->of_row};
+    pc__route(test_context(), &config, rows, &routes);
+}
+
+reference_kv *reference_kv_new(uint32_t format, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim,
+                               size_t tokens)
+{
+    pc__kv_shape shape = {1, (int32_t)kv_heads, (int32_t)k_dim, (int32_t)v_dim, dtypes[format]};
+    pc__kv *kv;
+    if (pc__kv_new_unset(&kv, &test_context()->mem, &shape, tokens, NULL) < 0)
+        abort();
+    memset(kv->layer[0], 0, reference_kv_bytes(kv));
+    return kv;
+}
+
+void reference_kv_free(reference_kv *kv)
+{
+    pc__kv_unref(kv);
+}
+
+uint8_t *reference_kv_pages(reference_kv *kv)
+{
+    return kv->layer[0];
+}
+
+size_t reference_kv_bytes(const reference_kv *kv)
+{
+    return pc__kv_layer_bytes(&kv->shape, kv->tokens);
+}
+
+pc__cuda_page_shape reference_kv_shape(const reference_kv *kv)
+{
+    pc__cuda_page_shape shape = {(uint32_t)kv->shape.k_dim,
+                                 (uint32_t)kv->shape.v_dim,
+                                 (uint32_t)pc__kv_k_bytes(&kv->shape),
+                                 (uint32_t)pc__kv_page_bytes(&kv->shape),
+                                 (uint32_t)kv->shape.kv_heads,
+                                 0};
+    return shape;
+}
+
+void reference_kv_write(reference_kv *kv, size_t token, const float *k, const float *v)
+{
+    pc__kv_write(kv, 0, token, k, v);
+}
+
+void reference_kv_write_i8(reference_kv *kv, size_t page, size_t tokens, const float *k,
+                           const float *v)
+{
+    pc__kv_write_i8(&kv->shape, kv->layer[0], page, tokens, k, v);
+}
+
+reference_kv *reference_kv_convert(const reference_kv *kv, uint32_t format)
+{
+    pc__kv *out;
+    if (pc__kv_convert(&out, test_context(), kv, dtypes[format]) < 0)
+        abort();
+    return out;
+}
+
+void reference_kv_truncate(reference_kv *kv, size_t tokens)
+{
+    pc__kv_truncate(kv, tokens);
+}

@@ -1,0 +1,54 @@
+/* The CPU's code behind plain functions, because C++ cannot read headers of lib with C11 atomics.
+ */
+#ifndef PC_TEST_DENSE_REFERENCE_H
+#define PC_TEST_DENSE_REFERENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "attn/cuda/kernels/kv_write.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void reference_gelu(float *x, size_t count);
+void reference_silu_gate(float *x, const float *up, size_t count);
+/* one row */
+void reference_rotate(uint32_t dims, uint32_t interleaved, const float *cosine, const float *sine,
+                      float scale, const float *from, float *to, size_t heads, size_t dim);
+
+typedef struct reference_routes {
+    uint32_t count, used, renormalise;
+    float scale;
+    float *logits;    /* [row][count] */
+    int32_t *chosen;  /* [row][used] */
+    float *weight;    /* [row][used] */
+    uint32_t *first;  /* [count + 1] */
+    uint32_t *row;    /* [entry] */
+    float *share;     /* [entry] */
+    uint32_t *of_row; /* [row][used] */
+} reference_routes;
+void reference_route(reference_routes *routes, size_t rows);
+
+/* A run of one layer. format: PC__CUDA_KV_F32 … */
+typedef struct pc__kv reference_kv;
+reference_kv *reference_kv_new(uint32_t format, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim,
+                               size_t tokens);
+void reference_kv_free(reference_kv *kv);
+uint8_t *reference_kv_pages(reference_kv *kv);
+size_t reference_kv_bytes(const reference_kv *kv); /* of the pages in use */
+pc__cuda_page_shape reference_kv_shape(const reference_kv *kv);
+void reference_kv_write(reference_kv *kv, size_t token, const float *k, const float *v);
+/* the page of `tokens` rows; int8 */
+void reference_kv_write_i8(reference_kv *kv, size_t page, size_t tokens, const float *k,
+                           const float *v);
+reference_kv *reference_kv_convert(const reference_kv *kv, uint32_t format);
+/* zeros the tokens from `tokens` on */
+void reference_kv_truncate(reference_kv *kv, size_t tokens);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -2,7 +2,9 @@
 add_library(promptcache_flags INTERFACE)
 target_compile_options(promptcache_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow
-  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>)
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>
+  # For C++, clang counts changes of the sign among -Wconversion; gcc does not.
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion>)
 option(PC_WERROR
   "warnings are errors (CI and the preset developer; other compilers have other warnings)" OFF)
 if(PC_WERROR)

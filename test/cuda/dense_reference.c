@@ -6,6 +6,7 @@
 
 #include "attn/cuda/kernels/kv_convert.h"
 #include "attn/kernels.h"
+#include "model/forward/route.h"
 #include "testing.h"
 
 static const pc__kernels *plain(void)
@@ -46,6 +47,16 @@ static pc_context *test_context(void)
             abort();
     }
     return context;
+}
+
+void reference_route(reference_routes *r, size_t rows)
+{
+    pc__expert_config config = {.count = (int32_t)r->count,
+                                .used = (int32_t)r->used,
+                                .renormalise = (int32_t)r->renormalise,
+                                .scale = r->scale};
+    pc__routes routes = {r->logits, r->chosen, r->weight, r->first, r->row, r->share, r->of_row};
+    pc__route(test_context(), &config, rows, &routes);
 }
 
 reference_kv *reference_kv_new(uint32_t format, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim,

@@ -18,6 +18,19 @@ void reference_silu_gate(float *x, const float *up, size_t count);
 void reference_rotate(uint32_t dims, uint32_t interleaved, const float *cosine, const float *sine,
                       float scale, const float *from, float *to, size_t heads, size_t dim);
 
+typedef struct reference_routes {
+    uint32_t count, used, renormalise;
+    float scale;
+    float *logits;    /* [row][count] */
+    int32_t *chosen;  /* [row][used] */
+    float *weight;    /* [row][used] */
+    uint32_t *first;  /* [count + 1] */
+    uint32_t *row;    /* [entry] */
+    float *share;     /* [entry] */
+    uint32_t *of_row; /* [row][used] */
+} reference_routes;
+void reference_route(reference_routes *routes, size_t rows);
+
 /* A run of one layer. format: PC__CUDA_KV_F32 … */
 typedef struct pc__kv reference_kv;
 reference_kv *reference_kv_new(uint32_t format, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim,

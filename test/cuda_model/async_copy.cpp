@@ -46,6 +46,17 @@ void copy_commit()
     t->open_copies = 0;
 }
 
+void drop_copies(thread *t)
+{
+#if GPU_MODEL_ASAN
+    for (const pending_copy &copy : t->copies)
+        __asan_unpoison_memory_region(copy.to, copy.size);
+#endif
+    t->copies.clear();
+    t->groups.clear();
+    t->open_copies = 0;
+}
+
 static void land(const pending_copy &copy)
 {
 #if GPU_MODEL_ASAN

@@ -13,9 +13,8 @@
 
 namespace gpu_model {
 
-static const size_t PAGE_SIZE = 4096, STACK_SIZE = (GPU_MODEL_ASAN ? 256 : 64) * 1024;
-static uint8_t *stacks;
-static size_t stack_count;
+uint8_t *stacks;
+size_t stack_count;
 
 void stacks_reserve(size_t count)
 {
@@ -32,36 +31,29 @@ void stacks_reserve(size_t count)
     stacks = (uint8_t *)at;
     stack_count = count;
     for (size_t i = 0; i < count; i++)
-        mprotect(stacks + i * STACK_SIZE, PAGE_SIZE, PROT_NONE);
+        mprotect(stacks + i * STACK_SIZE, GUARD_SIZE, PROT_NONE);
 }
 
 uint8_t *stack_at(size_t index, size_t *size)
 {
-    *size = STACK_SIZE - PAGE_SIZE;
-    return stacks + index * STACK_SIZE + PAGE_SIZE;
-}
-
-bool in_stacks(const void *at)
-{
-    return (size_t)((const uint8_t *)at - stacks) < stack_count * STACK_SIZE;
-}
-
-bool in_stack_guard(const void *at)
-{
-    return in_stacks(at) && (size_t)((const uint8_t *)at - stacks) % STACK_SIZE < PAGE_SIZE;
+    *size = STACK_SIZE - GUARD_SIZE;
+    return stacks + index * STACK_SIZE + GUARD_SIZE;
 }
 
 void fiber_of_caller(fiber *f)
 {
-    pthread_attr_t attributes;
-    void *stack = NULL;
+    f->stack = NULL;
     f->size = 0;
+    f->fake = NULL;
+#if GPU_MODEL_ASAN
+    pthread_attr_t attributes; // asking takes long
+    void *stack;
     if (!pthread_getattr_np(pthread_self(), &attributes)) {
         pthread_attr_getstack(&attributes, &stack, &f->size);
         pthread_attr_destroy(&attributes);
+        f->stack = (uint8_t *)stack;
     }
-    f->stack = (uint8_t *)stack;
-    f->fake = NULL;
+#endif
 }
 
 #ifndef GPU_MODEL_UCONTEXT

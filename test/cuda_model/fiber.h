@@ -48,8 +48,17 @@ void fiber_switch(fiber *from, fiber *to, bool ends);
 // Stacks in one piece of address space, each with a page below it that no access survives.
 void stacks_reserve(size_t count);
 uint8_t *stack_at(size_t index, size_t *size);
-bool in_stacks(const void *at); // including the pages between
-bool in_stack_guard(const void *at);
+const size_t GUARD_SIZE = 4096, STACK_SIZE = (GPU_MODEL_ASAN ? 256 : 64) * 1024;
+extern uint8_t *stacks;
+extern size_t stack_count;
+inline bool in_stacks(const void *at) // including the pages between
+{
+    return (size_t)((const uint8_t *)at - stacks) < stack_count * STACK_SIZE;
+}
+inline bool in_stack_guard(const void *at)
+{
+    return in_stacks(at) && (size_t)((const uint8_t *)at - stacks) % STACK_SIZE < GUARD_SIZE;
+}
 
 } // namespace gpu_model
 

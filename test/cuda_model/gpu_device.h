@@ -187,6 +187,30 @@ GPU_INLINE float __fdividef(float x, float y)
 {
     return x / y;
 }
+GPU_INLINE float __fadd_rn(float x, float y)
+{
+    return x + y;
+}
+GPU_INLINE float __fsub_rn(float x, float y)
+{
+    return x - y;
+}
+GPU_INLINE float __fmul_rn(float x, float y)
+{
+    return x * y;
+}
+GPU_INLINE float __fdiv_rn(float x, float y)
+{
+    return x / y;
+}
+GPU_INLINE float __fmaf_rn(float x, float y, float z)
+{
+    return fmaf(x, y, z);
+}
+GPU_INLINE float __fsqrt_rn(float x)
+{
+    return sqrtf(x);
+}
 GPU_INLINE float rsqrtf(float x)
 {
     return 1.0f / sqrtf(x);
@@ -296,6 +320,16 @@ GPU_INLINE float2 unpack_f16(uint32_t word)
 GPU_INLINE float2 unpack_bf16(uint32_t word)
 {
     return {float_of_bf16((uint16_t)word), float_of_bf16((uint16_t)(word >> 16))};
+}
+GPU_INLINE uint32_t multiply_f16(uint32_t a, uint32_t b)
+{
+    float2 x = unpack_f16(a), y = unpack_f16(b);
+    return pack_f16(x.x * y.x, x.y * y.y);
+}
+GPU_INLINE void unpack_i8(uint32_t word, uint32_t *low, uint32_t *high)
+{
+    *low = pack_f16((int8_t)word, (int8_t)(word >> 8));
+    *high = pack_f16((int8_t)(word >> 16), (int8_t)(word >> 24));
 }
 GPU_INLINE uint32_t tf32_of(float x)
 {

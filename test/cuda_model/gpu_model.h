@@ -74,9 +74,13 @@ enum report_kind {
 const char *report_name(report_kind kind);
 uint64_t reports(report_kind kind); // since the last reset
 uint64_t reports();                 // of all kinds
-const char *last_report();          // the text of the last one that was printed, or ""
+// Did one of this kind say this? The first of each kind and place in the code has a text.
+bool reported(report_kind kind, const char *part);
 void forget_reports();
-void quiet(bool on); // reports are counted and kept in last_report, but not printed
+void quiet(bool on); // reports are counted and can be asked for, but are not printed
+// false in a build with AddressSanitizer: plain accesses of kernels are not seen, so that neither
+// races nor unwritten reads nor traffic are complete
+bool sees_accesses();
 
 // ---- counts ----------------------------------------------------------------------------------
 
@@ -88,7 +92,8 @@ struct traffic {
     uint64_t least_sectors;    // the same bytes without gaps
 };
 traffic total_traffic();
-traffic traffic_at(const char *file, int line); // `file` without folder; line 0: the whole file
+// Of a line, also of functions that were inlined there. `file` without folder; line 0: all of it.
+traffic traffic_at(const char *file, int line);
 struct region_traffic {
     uint64_t read_sectors, written_sectors; // pieces of 32 bytes that requests moved
     uint64_t read_bytes, written_bytes;     // that lanes asked for, each once a request

@@ -66,6 +66,8 @@ struct warp {
     uint32_t index;
     uint32_t alive, runnable, waiting; // lanes
     thread *lane[32];
+    thread *arrived;          // the last one that waits in a collective
+    bool all_want_the_same;   // all that wait are in one place, with the whole warp as their mask
     size_t place_in_runnable; // in machine.runnable
     access_log log;
 };
@@ -93,7 +95,8 @@ struct machine_state {
     fiber host;
     std::vector<block> slots;
     std::vector<warp *> runnable;
-    uint64_t idle; // atomics in a row that changed nothing, while nothing else happened
+    uint64_t accesses_in_turn; // since the running thread was switched to
+    uint64_t idle;             // atomics in a row that changed nothing, while nothing else happened
 };
 extern machine_state machine;
 
@@ -108,6 +111,7 @@ void meet_block(void *pc);
 void run_launch(const launch_shape &shape);
 // After an atomic: finds threads that spin for ever.
 void note_progress(bool something_changed, void *pc);
+void drop_copies(thread *t); // those that have not landed never will
 // After a launch, what its atomics have left at their addresses is of no use.
 void forget_releases();
 

@@ -1,8 +1,7 @@
 // Reports go to stderr at once, so that nothing is lost if the program dies.
 #include "report.h"
 #include "machine.h"
-#include <dlfcn.h>
-#include <map>
+#include "source.h"
 #include <set>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +14,7 @@ namespace gpu_model {
 enum { MOST_PRINTED = 24 };
 static uint64_t counts[REPORT_KINDS];
 static std::set<std::pair<int, void *>> printed;
-static std::string last;
+static std::vector<std::pair<report_kind, std::string>> texts;
 static bool is_quiet;
 
 const char *report_name(report_kind kind)
@@ -41,9 +40,17 @@ uint64_t reports()
     return sum;
 }
 
-const char *last_report()
+bool reported(report_kind kind, const char *part)
 {
-    return last.c_str();
+    for (const auto &text : texts)
+        if (text.first == kind && text.second.find(part) != std::string::npos)
+            return true;
+    return false;
+}
+
+bool sees_accesses()
+{
+    return !GPU_MODEL_ASAN;
 }
 
 void forget_reports()
@@ -51,7 +58,7 @@ void forget_reports()
     for (uint64_t &count : counts)
         count = 0;
     printed.clear();
-    last.clear();
+    texts.clear();
 }
 
 void quiet(bool on)
@@ -90,76 +97,12 @@ void report(report_kind kind, void *pc, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    last = std::string(report_name(kind)) + ": " + (pc ? source_of(pc) + ": " : "") + of_whom()
-           + text + " (seed " + std::to_string(machine.seed) + ")";
+    std::string whole = std::string(report_name(kind)) + ": " + (pc ? source_of(pc) + ": " : "")
+                        + of_whom() + text + " (seed " + std::to_string(machine.seed) + ")";
+    texts.push_back({kind, whole});
     if (!is_quiet)
-        fprintf(stderr, "cuda model: %s\n", last.c_str());
+        fprintf(stderr, "cuda model: %s\n", whole.c_str());
     fflush(stderr);
-}
-
-// ---- lines of the source ---------------------------------------------------------------------
-
-static std::string run_addr2line(void *pc)
-{
-    Dl_info info;
-    char command[1024], line[1024];
-    std::string lines;
-    if (!dladdr(pc, &info) || !info.dli_fname)
-        return "";
-    // the call ends one byte before its return address
-    unsigned long offset = (unsigned long)((char *)pc - (char *)info.dli_fbase) - 1;
-    const char *file = ::access(info.dli_fname, R_OK) ? "/proc/self/exe" : info.dli_fname;
-    snprintf(command, sizeof command, "addr2line -i -e '%s' 0x%lx 2>/dev/null", file, offset);
-    FILE *pipe = popen(command, "r");
-    while (pipe && fgets(line, sizeof line, pipe))
-        lines += line;
-    if (pipe)
-        pclose(pipe);
-    return lines;
-}
-
-std::string source_lines(void *pc)
-{
-    static std::map<void *, std::string> found;
-    auto at = found.find(pc);
-    if (at == found.end())
-        at = found.emplace(pc, run_addr2line(pc)).first;
-    return at->second;
-}
-
-static bool is_wrapper(const std::string &line)
-{
-    return line.compare(0, 6, "gpu.h:") == 0 || line.compare(0, 13, "gpu_device.h:") == 0;
-}
-
-std::string source_of(void *pc)
-{
-    std::string lines = source_lines(pc), name;
-    for (size_t from = 0, end; from < lines.size(); from = end + 1) {
-        end = lines.find('\n', from);
-        name = lines.substr(from, end - from);
-        name = name.substr(name.rfind('/') + 1);
-        name = name.substr(0, name.find(' ')); // " (discriminator 3)"
-        if (!is_wrapper(name))
-            return name;
-    }
-    if (!name.empty())
-        return name;
-    char text[32];
-    snprintf(text, sizeof text, "%p", pc);
-    return text;
-}
-
-bool is_constant(const void *at)
-{
-    static uintptr_t known_page; // threadIdx and its like come here all the time
-    Dl_info info;
-    if ((uintptr_t)at >> 12 == known_page)
-        return true;
-    if (!dladdr(at, &info))
-        return false;
-    known_page = (uintptr_t)at >> 12;
-    return true;
 }
 
 // ---- crashes ---------------------------------------------------------------------------------

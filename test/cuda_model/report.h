@@ -3,7 +3,6 @@
 #define PC_TEST_REPORT_H
 
 #include "gpu_model.h"
-#include <string>
 
 namespace gpu_model {
 
@@ -12,12 +11,6 @@ __attribute__((format(printf, 3, 4))) void report(report_kind kind, void *pc, co
                                                   ...);
 // A mistake in the use of the model, or no memory: prints it and aborts.
 [[noreturn]] __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
-
-// "file:line" of the call before this return address: the innermost line that is not a wrapper's
-std::string source_of(void *pc);
-// all lines of inlined functions, the innermost first
-std::string source_lines(void *pc);
-bool is_constant(const void *at); // in the program or one of its libraries
 
 // Until the launch ends, a signal such as SIGSEGV is reported before the program dies of it.
 void catch_crashes(bool on);

@@ -2,6 +2,7 @@
 // of all resident blocks take turns, so that one block may wait for another.
 #include "machine.h"
 #include "report.h"
+#include "source.h"
 #include <algorithm>
 #include <mutex>
 
@@ -72,6 +73,7 @@ static dim3 place(uint32_t index, const dim3 &size)
 static void go_on(thread *t)
 {
     machine.now = t;
+    machine.accesses_in_turn = 0;
     threadIdx = place(t->index, blockDim);
     blockIdx = t->home->at;
 }
@@ -114,6 +116,13 @@ static bool same_place(void *a, void *b)
     return !lines.empty() && lines == source_lines(b);
 }
 
+static bool want_the_same(const thread *a, const thread *b)
+{
+    return a->collective_wanted == b->collective_wanted && a->mask == b->mask
+           && same_place(a->pc, b->pc);
+}
+
+// Lanes that wait for each other in different places would wait for ever.
 static void check_lanes(thread *t)
 {
     const warp *w = t->crew;
@@ -122,18 +131,31 @@ static void check_lanes(thread *t)
                t->collective_name, t->mask, t->lane);
         stop_launch();
     }
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        const thread *other = w->lane[lane];
-        if (!((t->mask & w->waiting) >> lane & 1) || !(other->mask >> t->lane & 1))
-            continue;
-        if (other->collective_wanted == t->collective_wanted && other->mask == t->mask
-            && same_place(other->pc, t->pc))
+    for (uint32_t rest = t->mask & w->waiting; rest; rest &= rest - 1) {
+        const thread *other = w->lane[__builtin_ctz(rest)];
+        if (!(other->mask >> t->lane & 1) || want_the_same(t, other))
             continue;
         report(DIVERGED, t->pc, "calls %s with the mask %08x; lane %u waits in %s at %s, mask %08x",
-               t->collective_name, t->mask, lane, other->collective_name,
+               t->collective_name, t->mask, other->lane, other->collective_name,
                source_of(other->pc).c_str(), other->mask);
         stop_launch();
     }
+}
+
+// Nearly always, all lanes that wait want the same.
+static void check_arrival(thread *t)
+{
+    warp *w = t->crew;
+    bool first = !w->waiting;
+    const thread *model = first ? t : w->arrived;
+    if (first)
+        w->all_want_the_same = true;
+    w->arrived = t;
+    if (t->mask == ~0u && w->all_want_the_same && t->collective_wanted == model->collective_wanted
+        && model->mask == ~0u && t->pc == model->pc)
+        return;
+    w->all_want_the_same = false;
+    check_lanes(t);
 }
 
 static void run_meeting(thread *t, uint32_t lanes)
@@ -162,7 +184,7 @@ void meet(const char *name, collective run, unsigned mask, void *arguments, void
     t->mask = mask;
     t->arguments = arguments;
     t->pc = pc;
-    check_lanes(t);
+    check_arrival(t);
     w->waiting |= 1u << t->lane;
     if ((mask & w->alive & ~w->waiting) == 0) {
         run_meeting(t, mask & w->alive);
@@ -235,9 +257,7 @@ static void check_copies(thread *t)
         report(LEFT_IN_FLIGHT, t->copies.front().pc,
                "ends while %zu asynchronous copies have not been waited for; this is the first",
                t->copies.size());
-    t->copies.clear();
-    t->groups.clear();
-    t->open_copies = 0;
+    drop_copies(t);
 }
 
 static void end_thread(thread *t)
@@ -286,9 +306,7 @@ static void make_thread(block *b, size_t slot, uint32_t index)
     t->clock = 0;
     t->lanes_known = {};
     t->others = t->unfenced = t->fenced = NULL;
-    t->copies.clear();
-    t->groups.clear();
-    t->open_copies = 0;
+    drop_copies(t);
     fiber_make(&t->stack, stack, size, begin_thread);
     t->crew->lane[t->lane] = t;
     t->crew->alive |= 1u << t->lane;

@@ -4,6 +4,7 @@
 #include "shadow.h"
 #include "machine.h"
 #include "report.h"
+#include "source.h"
 #include <algorithm>
 #include <sys/mman.h>
 
@@ -396,7 +397,7 @@ static void tell(const memory *m, const void *at, size_t bytes, access_kind kind
                source_of(pc_of(bad.with_reader ? c.reader_site : c.writer_site)).c_str());
 }
 
-static void outside(const memory *m, const void *at, size_t bytes, access_kind kind, void *pc)
+static void tell_outside(const memory *m, const void *at, size_t bytes, access_kind kind, void *pc)
 {
     auto next = after(at);
     const memory *below = next == regions.begin() ? NULL : *--next;
@@ -407,7 +408,6 @@ static void outside(const memory *m, const void *at, size_t bytes, access_kind k
         where = "no region (" + std::to_string((const uint8_t *)at - below->base - below->size)
                 + " bytes after " + below->name + ")";
     report(OUTSIDE, pc, "%s %zu bytes at %p, in %s", verb(kind), bytes, at, where.c_str());
-    stop_launch();
 }
 
 void check_aligned(const void *at, size_t bytes, void *pc)
@@ -418,16 +418,27 @@ void check_aligned(const void *at, size_t bytes, void *pc)
     stop_launch();
 }
 
+// threadIdx and its like
+static bool is_index(const void *at)
+{
+    for (const dim3 *one : {&threadIdx, &blockIdx, &blockDim, &gridDim})
+        if ((size_t)((const uint8_t *)at - (const uint8_t *)one) < sizeof *one)
+            return true;
+    return false;
+}
+
 memory *touch(const void *at, size_t bytes, access_kind kind, void *pc)
 {
     thread *t = machine.now;
     if (!t || (in_stacks(at) && !in_stack_guard(at)))
         return NULL;
     memory *m = find(t, at);
-    if (!m && (kind == READ && is_constant(at)))
+    if (!m && kind == READ && (is_index(at) || is_constant(at)))
         return NULL;
-    if (!m || (const uint8_t *)at + bytes > m->base + m->size)
-        outside(m, at, bytes, kind, pc);
+    if (!m || (const uint8_t *)at + bytes > m->base + m->size) {
+        tell_outside(m, at, bytes, kind, pc);
+        stop_launch();
+    }
     if (!m->cells) {
         if (kind != READ && kind != ATOMIC_READ)
             report(WRITE_READ_ONLY, pc, "%s %zu bytes of %s, which is only read", verb(kind), bytes,
@@ -441,8 +452,20 @@ memory *touch(const void *at, size_t bytes, access_kind kind, void *pc)
     return m;
 }
 
+// A thread that runs on and on without meeting anybody.
+static void check_patience(void *pc)
+{
+    const uint64_t patience = 20 * 1000 * 1000;
+    if (++machine.accesses_in_turn < patience)
+        return;
+    report(STUCK, pc, "has made %llu accesses without an end",
+           (unsigned long long)machine.accesses_in_turn);
+    stop_launch();
+}
+
 void access(const void *at, size_t bytes, access_kind kind, void *pc)
 {
+    check_patience(pc);
     memory *m = touch(at, bytes, kind, pc);
     if (m)
         machine.now->crew->log.add(machine.now->lane, m, at, bytes, kind, site_of(pc));

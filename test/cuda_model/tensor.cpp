@@ -46,9 +46,10 @@ struct f16_table {
     }
 };
 
+static const f16_table table;
+
 float float_of_f16(uint16_t bits)
 {
-    static const f16_table table;
     return table.value[bits];
 }
 
@@ -98,7 +99,7 @@ struct operands {
 template <mma_kind kind> static inline double element(uint32_t word, int high)
 {
     if (kind == MMA_F16)
-        return float_of_f16((uint16_t)(word >> high * 16));
+        return table.value[(uint16_t)(word >> high * 16)];
     return from_bits(high ? word & 0xffff0000u : word << 16);
 }
 

@@ -3,6 +3,7 @@
 // bytes.
 #include "traffic.h"
 #include "report.h"
+#include "source.h"
 #include <algorithm>
 #include <stdio.h>
 #include <string>
@@ -46,7 +47,7 @@ void access_log::settle()
             const entry *lanes[32];
             for (size_t lane = 0; lane < 32; lane++)
                 lanes[lane] = &of_lane[lane][i];
-            count(lanes, 32);
+            count(lanes);
         }
     drop();
 }
@@ -75,72 +76,86 @@ void access_log::settle_by_place()
              to < all.size() && all[to].site == all[from].site && all[to].turn == all[from].turn;
              to++)
             lanes[all[to].lane] = all[to].what;
-        count(lanes, 32);
+        count(lanes);
     }
 }
 
-// One part of an access to shared memory: the most words that one bank has to give.
+// One part of an access to shared memory, at most 32 words: the most that one bank has to give.
 static void count_banks(const uintptr_t *words, size_t word_count, traffic *sum)
 {
     uintptr_t distinct[32][32];
     uint8_t used[32] = {};
-    size_t most = 0, all = 0;
+    uint8_t most = 0;
+    size_t all = 0;
     for (size_t i = 0; i < word_count; i++) {
-        size_t bank = words[i] % 32;
-        uintptr_t *end = distinct[bank] + used[bank];
-        if (std::find(distinct[bank], end, words[i]) != end)
+        size_t bank = words[i] % 32, n = 0;
+        while (n < used[bank] && distinct[bank][n] != words[i])
+            n++;
+        if (n < used[bank])
             continue;
-        *end = words[i];
-        most = std::max<size_t>(most, ++used[bank]);
+        distinct[bank][n] = words[i];
+        most = std::max(most, ++used[bank]);
         all++;
     }
     sum->wavefronts += most;
     sum->least_wavefronts += (all + 31) / 32;
 }
 
-static size_t distinct_count(uintptr_t *items, size_t count)
+// Bytes that lanes ask for, in ascending order, and the pieces of 32 bytes that hold them.
+struct asked {
+    size_t bytes, sectors;
+};
+
+static asked ask(uintptr_t *at, size_t lanes, size_t width)
 {
-    std::sort(items, items + count);
-    return (size_t)(std::unique(items, items + count) - items);
+    asked sum = {0, 0};
+    uintptr_t end = 0, next_sector = 0; // of what has been counted
+    if (!std::is_sorted(at, at + lanes))
+        std::sort(at, at + lanes);
+    for (size_t i = 0; i < lanes; i++) {
+        uintptr_t from = std::max(at[i], end), to = at[i] + width;
+        if (to <= from)
+            continue;
+        sum.bytes += to - from;
+        uintptr_t first = std::max(from / 32, next_sector);
+        next_sector = (to - 1) / 32 + 1;
+        sum.sectors += next_sector - first;
+        end = to;
+    }
+    return sum;
 }
 
-// Distinct pieces of so many bytes that an access touches.
-static size_t pieces(const uintptr_t *at, const uint16_t *bytes, size_t lanes, size_t size)
+static void count_global(memory *m, uintptr_t *at, size_t lanes, size_t width, bool writes,
+                         traffic *sum)
 {
-    std::vector<uintptr_t> all;
-    for (size_t i = 0; i < lanes; i++)
-        for (uintptr_t piece = at[i] / size; piece <= (at[i] + bytes[i] - 1) / size; piece++)
-            all.push_back(piece);
-    return distinct_count(all.data(), all.size());
+    asked all = ask(at, lanes, width);
+    sum->sectors += all.sectors;
+    sum->least_sectors += (all.bytes + 31) / 32;
+    (writes ? m->moved.written_sectors : m->moved.read_sectors) += all.sectors;
+    (writes ? m->moved.written_bytes : m->moved.read_bytes) += all.bytes;
 }
 
-void access_log::count(const entry *const *lanes, size_t lane_count)
+void access_log::count(const entry *const *lanes)
 {
-    uintptr_t at[32], words[32 * 4];
-    uint16_t bytes[32];
-    size_t active = 0, word_count = 0, widest = 0;
+    uintptr_t at[32], words[32];
+    size_t active = 0, width = 0;
     const entry *any = NULL;
-    for (size_t lane = 0; lane < lane_count; lane++)
+    for (size_t lane = 0; lane < 32; lane++)
         if (lanes[lane]) {
             any = lanes[lane];
-            at[active] = any->at;
-            bytes[active++] = any->bytes;
-            widest = std::max<size_t>(widest, any->bytes);
+            at[active++] = any->at;
+            width = std::max<size_t>(width, any->bytes);
         }
     traffic *sum = &by_site[any->site];
     sum->requests++;
     if (!any->place->shared) {
-        size_t sectors = pieces(at, bytes, active, 32), asked = pieces(at, bytes, active, 1);
-        sum->sectors += sectors;
-        sum->least_sectors += (asked + 31) / 32;
-        (any->writes ? any->place->moved.written_sectors
-                     : any->place->moved.read_sectors) += sectors;
-        (any->writes ? any->place->moved.written_bytes : any->place->moved.read_bytes) += asked;
+        count_global(any->place, at, active, width, any->writes, sum);
         return;
     }
-    size_t part = widest <= 4 ? 32 : widest <= 8 ? 16 : 8; // lanes that are served together
-    for (size_t first = 0; first < lane_count; first += part, word_count = 0) {
-        for (size_t lane = first; lane < std::min(first + part, lane_count); lane++)
+    size_t part = width <= 4 ? 32 : width <= 8 ? 16 : 8; // lanes that are served together
+    for (size_t first = 0; first < 32; first += part) {
+        size_t word_count = 0;
+        for (size_t lane = first; lane < first + part; lane++)
             for (uintptr_t byte = 0; lanes[lane] && byte < lanes[lane]->bytes; byte += 4)
                 words[word_count++] = (lanes[lane]->at + byte) / 4;
         if (word_count)
@@ -167,15 +182,22 @@ traffic total_traffic()
     return sum;
 }
 
+static void look_up_sources()
+{
+    std::vector<void *> all;
+    for (const auto &site : by_site)
+        all.push_back(pc_of(site.first));
+    look_up(all);
+}
+
 traffic traffic_at(const char *file, int line)
 {
     traffic sum = {};
+    look_up_sources();
     std::string place = std::string(file) + ":" + (line ? std::to_string(line) : "");
-    for (const auto &site : by_site) {
-        std::string source = source_of(pc_of(site.first));
-        if (line ? source == place : source.compare(0, place.size(), place) == 0)
+    for (const auto &site : by_site)
+        if (is_from(source_of(pc_of(site.first)), place))
             add(&sum, site.second);
-    }
     return sum;
 }
 
@@ -200,6 +222,7 @@ static void print_line(const std::string &place, const traffic &t)
 void print_traffic()
 {
     std::vector<std::pair<std::string, traffic>> lines;
+    look_up_sources();
     for (const auto &site : by_site) {
         std::string place = source_of(pc_of(site.first));
         auto same = std::find_if(lines.begin(), lines.end(),

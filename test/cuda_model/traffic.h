@@ -27,7 +27,7 @@ class access_log {
     std::vector<entry> of_lane[32];
     bool lanes_agree() const;
     void settle_by_place();
-    static void count(const entry *const *lanes, size_t lane_count);
+    static void count(const entry *const *lanes);
 };
 
 void forget_region_traffic();

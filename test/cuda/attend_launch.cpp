@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define DECLARE(format, k, v) extern "C" void attend_##format##_##k##_##v(const pc__cuda_attend);
+PC__CUDA_SHAPES(DECLARE, f32)
 PC__CUDA_SHAPES(DECLARE, bf16)
 PC__CUDA_SHAPES(DECLARE, f16)
 PC__CUDA_SHAPES(DECLARE, i8)
@@ -20,6 +21,9 @@ bool launch_attend(const attend_case &c, const launch_shape &shape)
     if (c.spec.k_dim == k && c.spec.v_dim == v) \
         return launch<attend_##format##_##k##_##v>(c.task, shape);
     switch (c.spec.format) {
+    case PC__CUDA_F32:
+        PC__CUDA_SHAPES(ENTRY, f32)
+        break;
     case PC__CUDA_BF16:
         PC__CUDA_SHAPES(ENTRY, bf16)
         break;

@@ -9,7 +9,7 @@ function(pc_add_dense_test name)
 endfunction()
 
 add_library(pc_dense_reference STATIC ${CMAKE_CURRENT_SOURCE_DIR}/dense_reference.c)
-target_link_libraries(pc_dense_reference PUBLIC pc_testing promptcache_serve)
+target_link_libraries(pc_dense_reference PUBLIC pc_testing promptcache_attn)
 target_include_directories(pc_dense_reference PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 
 pc_add_dense_test(rows KERNELS rows)
@@ -18,3 +18,4 @@ pc_add_dense_test(activations KERNELS activations)
 pc_add_dense_test(rotate KERNELS rotate)
 pc_add_dense_test(kv_write KERNELS kv_write kv_quantise kv_convert kv_copy)
 pc_add_dense_test(experts KERNELS route experts experts_linear)
+pc_add_dense_test(maps KERNELS map_apply map_record)

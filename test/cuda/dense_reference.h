@@ -47,6 +47,21 @@ reference_kv *reference_kv_convert(const reference_kv *kv, uint32_t format);
 /* zeros the tokens from `tokens` on */
 void reference_kv_truncate(reference_kv *kv, size_t tokens);
 
+/* A map of one lane, whose run is `kv`. format: PC__CUDA_MAP_F32 … */
+typedef struct reference_map {
+    uint32_t format, heads, causal;
+    size_t tokens;
+} reference_map;
+size_t reference_map_bytes(const reference_map *map);
+/* dense [head][row][tokens] */
+void reference_map_pack(const reference_map *map, const float *dense, void *out);
+void reference_map_apply(const reference_map *map, const void *packed, const reference_kv *kv,
+                         float *out);
+/* q [row][head][k_dim], lse [row][head]; distance [tokens] */
+void reference_map_record(const reference_map *map, const reference_kv *kv, const float *q,
+                          const float *lse, const int64_t *distance, float scale, float soft_cap,
+                          const float *slopes, int64_t window, void *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -20,6 +20,7 @@
 #define PC_ATTN_CUDA_KERNELS_ATTEND_TENSOR_H
 
 #include "attend_formats.h"
+#include "attend_join.h"
 #include "attend_ring.h"
 
 // A lane's place in the block.

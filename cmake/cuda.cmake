@@ -54,7 +54,7 @@ ${bytes}    .section .note.GNU-stack, \"\", %progbits
 endfunction()
 
 # promptcache_cuda_image: every kernel, compiled.
-function(promptcache_cuda_kernels)
+function(promptcache_cuda_fatbins)
   file(GLOB sources CONFIGURE_DEPENDS ${cuda}/kernels/*.cu)
   set(fatbins)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
@@ -82,7 +82,7 @@ if(NOT PC_WITH_CUDA STREQUAL "OFF")
   if(NOT reason)
     set(PC_HAVE_CUDA ON)
     enable_language(ASM)
-    promptcache_cuda_kernels()
+    promptcache_cuda_fatbins()
   elseif(PC_WITH_CUDA STREQUAL "ON")
     message(FATAL_ERROR "PC_WITH_CUDA=ON, but ${reason} (it needs nvcc 12.8 or later)")
   endif()

@@ -16,14 +16,20 @@ int pc_cuda_real(void)
     return real;
 }
 
-static pc_status open_parts(pc_cuda_place *place, size_t limit)
+static pc_status open_parts(pc_cuda_place *place, size_t limit, size_t block)
 {
     PC__TRY_RETURN(pc__cuda_device_new(&place->device, &place->allocator, place->driver, 0, NULL));
-    PC__TRY_RETURN(pc__cuda_pool_new(&place->pool, place->device, limit));
+    PC__TRY_RETURN(pc__cuda_pool_new(&place->pool, place->device, limit, block));
     return pc__cuda_stream_new(&place->stream, place->pool, NULL);
 }
 
 pc_status pc_cuda_open(pc_cuda_place *place, const pc_fake_options *options, size_t limit)
+{
+    return pc_cuda_open_blocks(place, options, limit, 0);
+}
+
+pc_status pc_cuda_open_blocks(pc_cuda_place *place, const pc_fake_options *options, size_t limit,
+                              size_t block)
 {
     static const pc_fake_options usual = PC_FAKE_OPTIONS;
     memset(place, 0, sizeof *place);
@@ -32,7 +38,7 @@ pc_status pc_cuda_open(pc_cuda_place *place, const pc_fake_options *options, siz
         PC__TRY_RETURN(pc__cuda_driver_get(&place->driver));
     else
         place->driver = pc_fake_start(options ? options : &usual);
-    return open_parts(place, limit);
+    return open_parts(place, limit, block);
 }
 
 void pc_cuda_close(pc_cuda_place *place)

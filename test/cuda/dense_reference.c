@@ -6,6 +6,8 @@
 
 #include "attn/cuda/kernels/kv_convert.h"
 #include "attn/kernels.h"
+#include "attn/map.h"
+#include "attn/cpu/route.h"
 #include "testing.h"
 
 static const pc__kernels *plain(void)
@@ -46,6 +48,16 @@ static pc_context *test_context(void)
             abort();
     }
     return context;
+}
+
+void reference_route(reference_routes *r, size_t rows)
+{
+    pc__expert_config config = {.count = (int32_t)r->count,
+                                .used = (int32_t)r->used,
+                                .renormalise = (int32_t)r->renormalise,
+                                .scale = r->scale};
+    pc__routes routes = {r->logits, r->chosen, r->weight, r->first, r->row, r->share, r->of_row};
+    pc__route(test_context(), &config, rows, &routes);
 }
 
 reference_kv *reference_kv_new(uint32_t format, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim,
@@ -107,4 +119,44 @@ reference_kv *reference_kv_convert(const reference_kv *kv, uint32_t format)
 void reference_kv_truncate(reference_kv *kv, size_t tokens)
 {
     pc__kv_truncate(kv, tokens);
+}
+
+static pc__map_shape map_shape(const reference_map *map)
+{
+    pc__map_shape shape = {map->format, (int32_t)map->heads, map->tokens, (int)map->causal};
+    return shape;
+}
+
+size_t reference_map_bytes(const reference_map *map)
+{
+    pc__map_shape shape = map_shape(map);
+    return pc__map_bytes(&shape);
+}
+
+void reference_map_pack(const reference_map *map, const float *dense, void *out)
+{
+    pc__map_shape shape = map_shape(map);
+    pc__map_pack(&shape, dense, out);
+}
+
+void reference_map_apply(const reference_map *map, const void *packed, const reference_kv *kv,
+                         float *out)
+{
+    pc__map_lane lane = {map_shape(map), packed, kv, 0};
+    if (pc__map_apply(test_context(), &lane, 1, 0, out) < 0)
+        abort();
+}
+
+void reference_map_record(const reference_map *map, const reference_kv *kv, const float *q,
+                          const float *lse, const int64_t *distance, float scale, float soft_cap,
+                          const float *slopes, int64_t window, void *out)
+{
+    pc__attn_layer layer = {.heads = (int32_t)map->heads,
+                            .window = window,
+                            .scale = scale,
+                            .soft_cap = soft_cap,
+                            .slopes = slopes};
+    pc__map_out lane = {map_shape(map), out, kv, 0, distance};
+    if (pc__record_maps(test_context(), &layer, &lane, 1, q, lse) < 0)
+        abort();
 }

@@ -18,6 +18,19 @@ void reference_silu_gate(float *x, const float *up, size_t count);
 void reference_rotate(uint32_t dims, uint32_t interleaved, const float *cosine, const float *sine,
                       float scale, const float *from, float *to, size_t heads, size_t dim);
 
+typedef struct reference_routes {
+    uint32_t count, used, renormalise;
+    float scale;
+    float *logits;    /* [row][count] */
+    int32_t *chosen;  /* [row][used] */
+    float *weight;    /* [row][used] */
+    uint32_t *first;  /* [count + 1] */
+    uint32_t *row;    /* [entry] */
+    float *share;     /* [entry] */
+    uint32_t *of_row; /* [row][used] */
+} reference_routes;
+void reference_route(reference_routes *routes, size_t rows);
+
 /* A run of one layer. format: PC__CUDA_KV_F32 … */
 typedef struct pc__kv reference_kv;
 reference_kv *reference_kv_new(uint32_t format, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim,
@@ -33,6 +46,21 @@ void reference_kv_write_i8(reference_kv *kv, size_t page, size_t tokens, const f
 reference_kv *reference_kv_convert(const reference_kv *kv, uint32_t format);
 /* zeros the tokens from `tokens` on */
 void reference_kv_truncate(reference_kv *kv, size_t tokens);
+
+/* A map of one lane, whose run is `kv`. format: PC__CUDA_MAP_F32 … */
+typedef struct reference_map {
+    uint32_t format, heads, causal;
+    size_t tokens;
+} reference_map;
+size_t reference_map_bytes(const reference_map *map);
+/* dense [head][row][tokens] */
+void reference_map_pack(const reference_map *map, const float *dense, void *out);
+void reference_map_apply(const reference_map *map, const void *packed, const reference_kv *kv,
+                         float *out);
+/* q [row][head][k_dim], lse [row][head]; distance [tokens] */
+void reference_map_record(const reference_map *map, const reference_kv *kv, const float *q,
+                          const float *lse, const int64_t *distance, float scale, float soft_cap,
+                          const float *slopes, int64_t window, void *out);
 
 #ifdef __cplusplus
 }

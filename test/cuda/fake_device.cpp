@@ -74,13 +74,14 @@ bool Memory::give(uint64_t address)
     return true;
 }
 
-bool Memory::inside_one(uint64_t address, size_t bytes) const
+void *Memory::find(uint64_t address, size_t bytes) const
 {
     auto after = taken.upper_bound(address);
     if (after == taken.begin())
-        return false;
+        return nullptr;
     auto [start, length] = *std::prev(after);
-    return address - start <= length && bytes <= length - (address - start);
+    bool inside = address - start <= length && bytes <= length - (address - start);
+    return inside ? reach(address) : nullptr;
 }
 
 void Memory::open(bool readable)
@@ -158,6 +159,7 @@ void Device::work()
         bool skip = (lost != 0 || fail) && !operation.always;
         if (fail)
             lost = fail_work_with;
+        in_kernel = operation.opens_memory && !skip;
         guard.unlock();
         if (late)
             std::this_thread::sleep_for(std::chrono::microseconds(late));
@@ -169,7 +171,7 @@ void Device::work()
         guard.lock();
         if (result && !lost)
             lost = result;
-        queue->running = false;
+        queue->running = in_kernel = false;
         changed.notify_all();
     }
 }

@@ -33,14 +33,14 @@ class Memory {
     {
         return address - base() < size;
     }
-    bool inside_one(uint64_t address, size_t bytes) const; /* all of it in one allocation */
     void *reach(uint64_t address) const
     {
         return near_side + (address - base());
     }
-    void open(bool readable); /* while a kernel runs */
-    size_t size;              /* of the addresses */
-    size_t capacity;          /* of the memory behind them */
+    void *find(uint64_t address, size_t bytes) const; /* null: not all in one allocation */
+    void open(bool readable);                         /* while a kernel runs */
+    size_t size;                                      /* of the addresses */
+    size_t capacity;                                  /* of the memory behind them */
     size_t used = 0;
     std::map<uint64_t, size_t> taken; /* by address */
 
@@ -97,7 +97,7 @@ struct Device {
     std::map<void *, std::string> cublas; /* objects of cuBLASLt and their kinds */
     Queue standard;                       /* the one that is called NULL */
     int retained = 0, pushed = 0;
-    bool started = false, held = false, ending = false;
+    bool started = false, held = false, ending = false, in_kernel = false;
     pc__cuda_result lost = 0; /* the error that has ended the context */
     pc__cuda_result gone = 0; /* the context is destroyed, with all that was in it */
     uint64_t calls = 0, fail_call = 0, operations = 0, fail_work = 0;
@@ -126,6 +126,7 @@ extern std::vector<const pc_fake_kernel *> kernels;
 /* Counts a call, and is true if it is to fail. `giving`: what it does, it does all the same. */
 bool fails(const char *name, bool giving, pc__cuda_result *result);
 
+const pc_fake_watcher &watcher();
 void fill_cublas(pc__cuda_driver *table);
 
 } // namespace fake

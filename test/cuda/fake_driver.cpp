@@ -10,6 +10,16 @@ namespace fake {
 Device *device;
 std::vector<const pc_fake_kernel *> kernels;
 
+static pc_fake_watcher watching;
+
+/* Functions that do nothing stand for those that nobody has given. */
+const pc_fake_watcher &watcher()
+{
+    static const pc_fake_watcher nobody = {[](void *, size_t) {}, [](void *) {},
+                                           [](void *, size_t) {}, [] { return uint64_t(0); }};
+    return watching.taken ? watching : nobody;
+}
+
 /* Contexts that this thread has pushed. */
 static thread_local std::vector<pc__cuda_ctx> contexts;
 
@@ -320,8 +330,7 @@ static pc__cuda_result launch(pc__cuda_func handle, uint32_t x, uint32_t y, uint
     operation.opens_memory = true;
     operation.run = [=]() -> pc__cuda_result {
         pc_fake_launch now = {copy->data(), x, y, block_x, shared, seed};
-        kernel->run(&now);
-        return 0;
+        return kernel->run(&now) ? PC__CUDA_ILLEGAL_ADDRESS : 0;
     };
     device->add(queue, std::move(operation));
     return 0;
@@ -344,7 +353,10 @@ static pc__cuda_result memory_take(pc__cuda_address *address, size_t bytes)
     IN_CONTEXT;
     if (!bytes)
         return PC__CUDA_INVALID_VALUE;
+    device->changed.wait(guard, [] { return !device->in_kernel; }); /* for the watcher */
     *address = device->memory.take(bytes);
+    if (*address)
+        watcher().taken(reinterpret_cast<void *>(*address), bytes);
     return *address ? 0 : PC__CUDA_OUT_OF_MEMORY;
 }
 
@@ -355,7 +367,10 @@ static pc__cuda_result memory_give(pc__cuda_address address)
     if (contexts.empty())
         return PC__CUDA_INVALID_CONTEXT;
     device->drain(guard, nullptr);
-    return device->memory.give(address) ? result : PC__CUDA_INVALID_VALUE;
+    if (!device->memory.give(address))
+        return PC__CUDA_INVALID_VALUE;
+    watcher().given(reinterpret_cast<void *>(address));
+    return result;
 }
 
 static pc__cuda_result pinned_take(void **out, size_t bytes, uint32_t)
@@ -383,9 +398,8 @@ static pc__cuda_result pinned_give(void *memory)
 /* Addresses of the device must lie in one allocation; others are the program's own. */
 static void *side(uint64_t address, size_t bytes)
 {
-    if (!device->memory.holds(address))
-        return reinterpret_cast<void *>(address);
-    return device->memory.inside_one(address, bytes) ? device->memory.reach(address) : nullptr;
+    return device->memory.holds(address) ? device->memory.find(address, bytes)
+                                         : reinterpret_cast<void *>(address);
 }
 
 static pc__cuda_result copy(pc__cuda_address to, pc__cuda_address from, size_t bytes,
@@ -399,12 +413,13 @@ static pc__cuda_result copy(pc__cuda_address to, pc__cuda_address from, size_t b
         return PC__CUDA_INVALID_VALUE;
     Operation operation;
     operation.run = [=]() -> pc__cuda_result {
-        std::unique_lock<std::mutex> inner(device->lock);
+        std::lock_guard<std::mutex> inner(device->lock);
         void *target = side(to, bytes), *source = side(from, bytes);
-        inner.unlock();
         if (!target || !source)
             return PC__CUDA_ILLEGAL_ADDRESS;
         memmove(target, source, bytes);
+        if (target != reinterpret_cast<void *>(to))
+            watcher().written(reinterpret_cast<void *>(to), bytes);
         return 0;
     };
     device->add(queue_of(where), std::move(operation));
@@ -421,12 +436,12 @@ static pc__cuda_result fill(pc__cuda_address to, uint8_t value, size_t bytes, pc
         return PC__CUDA_INVALID_VALUE;
     Operation operation;
     operation.run = [=]() -> pc__cuda_result {
-        std::unique_lock<std::mutex> inner(device->lock);
+        std::lock_guard<std::mutex> inner(device->lock);
         void *target = side(to, bytes);
-        inner.unlock();
         if (!target)
             return PC__CUDA_ILLEGAL_ADDRESS;
         memset(target, value, bytes);
+        watcher().written(reinterpret_cast<void *>(to), bytes);
         return 0;
     };
     device->add(queue_of(where), std::move(operation));
@@ -571,6 +586,8 @@ static void forget_all()
     device->events.clear();
     device->modules.clear();
     device->cublas.clear();
+    for (const auto &[address, bytes] : device->memory.taken)
+        watcher().given(reinterpret_cast<void *>(address));
     device->memory.taken.clear();
 }
 
@@ -630,7 +647,7 @@ const pc__cuda_driver *pc_fake_start(const pc_fake_options *options)
     device = new fake::Device(*options);
     memset(&table, 0, sizeof table);
     fake::fill_driver(&table);
-    snprintf(table.no_cublas, sizeof table.no_cublas, "the fake driver has no cuBLASLt");
+    fake::fill_cublas(&table);
     return &table;
 }
 
@@ -658,6 +675,7 @@ int pc_fake_end(void)
         all += left("modules", device->modules.size());
         all += left("objects of cuBLASLt", device->cublas.size());
         all += left("references to the context", static_cast<size_t>(device->retained));
+        all += static_cast<int>(fake::watcher().faults());
         all += left("contexts of threads", static_cast<size_t>(device->pushed));
     }
     delete device;
@@ -668,6 +686,11 @@ int pc_fake_end(void)
 void pc_fake_kernel_add(const pc_fake_kernel *kernel)
 {
     fake::kernels.push_back(kernel);
+}
+
+void pc_fake_watch(const pc_fake_watcher *watcher)
+{
+    fake::watching = *watcher;
 }
 
 uint64_t pc_fake_calls(void)

@@ -39,12 +39,22 @@ typedef struct pc_fake_launch {
 typedef struct pc_fake_kernel {
     const char *name;
     size_t task_bytes;
-    uint32_t most_threads; /* of a block, as __launch_bounds__ says */
-    uint32_t registers;    /* of a thread */
-    void (*run)(const pc_fake_launch *launch);
+    uint32_t most_threads;                    /* of a block, as __launch_bounds__ says */
+    uint32_t registers;                       /* of a thread */
+    int (*run)(const pc_fake_launch *launch); /* not 0: what loses the context */
 } pc_fake_kernel;
 /* Before or after pc_fake_start; `kernel` stays where it is. */
 void pc_fake_kernel_add(const pc_fake_kernel *kernel);
+
+/* Who keeps account of the device's memory: what is an allocation, and which of its bytes copies
+ * have written. Called while no kernel runs, from any thread but one at a time. */
+typedef struct pc_fake_watcher {
+    void (*taken)(void *address, size_t bytes);
+    void (*given)(void *address);
+    void (*written)(void *address, size_t bytes);
+    uint64_t (*faults)(void); /* of kernels, which it has printed */
+} pc_fake_watcher;
+void pc_fake_watch(const pc_fake_watcher *watcher); /* before pc_fake_start */
 
 /* Calls of the table so far, but for those that name errors. */
 uint64_t pc_fake_calls(void);

@@ -13,11 +13,12 @@ typedef struct add_task {
     float what;
 } add_task;
 
-static void add(const pc_fake_launch *launch)
+static int add(const pc_fake_launch *launch)
 {
     const add_task *task = launch->task;
     for (uint32_t i = 0; i < task->count; i++)
         task->to[i] = task->from[i] + task->what;
+    return 0;
 }
 
 static const pc_fake_kernel add_kernel = {"add", sizeof(add_task), 128, 32, add};
@@ -69,7 +70,7 @@ static pc_status live(pc_cuda_place *p, float *out, char *text, uint64_t *calls)
     if (status == PC_OK)
         status = pc__cuda_device_new(&p->device, &p->allocator, p->driver, 0, NULL);
     if (status == PC_OK)
-        status = pc__cuda_pool_new(&p->pool, p->device, 0);
+        status = pc__cuda_pool_new(&p->pool, p->device, 0, 0);
     if (status == PC_OK)
         status = pc__cuda_stream_new(&p->stream, p->pool, NULL);
     if (status == PC_OK)

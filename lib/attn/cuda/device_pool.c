@@ -9,7 +9,7 @@
 #include "base/hash_table.h"
 #include "base/mem.h"
 
-enum { BINS = 48, BIG_BLOCK_STEP = 2 << 20 };
+enum { BINS = 48, OWN_BLOCK_STEP = 2 << 20 };
 
 typedef struct pool_part pool_part;
 struct pool_part {
@@ -27,6 +27,8 @@ struct pc__cuda_pool {
     pc__hash_table given;
     pool_part *bins[BINS];
     pc__cuda_pool_sizes sizes;
+    size_t block;     /* bytes of a block that holds several parts */
+    size_t own_block; /* a part's own block is a multiple of this */
 };
 
 static size_t round_up(size_t bytes, size_t step)
@@ -106,8 +108,8 @@ static pc_status ask_driver(pc__cuda_pool *pool, size_t bytes, uint64_t *address
  * be. */
 static pc_status new_block(pc__cuda_pool *pool, size_t bytes, pool_part *part)
 {
-    size_t exact = round_up(bytes, BIG_BLOCK_STEP);
-    part->bytes = bytes > PC__CUDA_BLOCK_BYTES / 2 ? exact : PC__CUDA_BLOCK_BYTES;
+    size_t exact = round_up(bytes, pool->own_block);
+    part->bytes = bytes > pool->block / 2 ? exact : pool->block;
     pc_status status = ask_driver(pool, part->bytes, &part->address);
     if (status == PC_ERR_NOMEM) {
         trim(pool);
@@ -263,13 +265,16 @@ const pc__cuda_device *pc__cuda_pool_device(const pc__cuda_pool *pool)
     return pool->device;
 }
 
-pc_status pc__cuda_pool_new(pc__cuda_pool **out, const pc__cuda_device *device, size_t limit)
+pc_status pc__cuda_pool_new(pc__cuda_pool **out, const pc__cuda_device *device, size_t limit,
+                            size_t block)
 {
     pc__cuda_pool *pool = *out = pc__calloc(&device->mem, 1, sizeof *pool);
     if (!pool)
         return PC_ERR_NOMEM;
     pool->device = device;
     pool->sizes.limit = limit && limit < device->memory_bytes ? limit : device->memory_bytes;
+    pool->block = block ? round_up(block, PC__CUDA_ALIGNMENT) : PC__CUDA_BLOCK_BYTES;
+    pool->own_block = block == 1 ? PC__CUDA_ALIGNMENT : OWN_BLOCK_STEP;
     pthread_mutex_init(&pool->lock, NULL);
     return PC_OK;
 }

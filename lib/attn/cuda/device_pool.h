@@ -18,8 +18,11 @@ typedef struct pc__cuda_pool_sizes {
     size_t limit;
 } pc__cuda_pool_sizes;
 
-/* `limit`: bytes that the pool may hold; 0: what the device has. */
-pc_status pc__cuda_pool_new(pc__cuda_pool **out, const pc__cuda_device *device, size_t limit);
+/* `limit`: bytes that the pool may hold; 0: what the device has. `block`: bytes of a block that
+ * holds several parts; 0: PC__CUDA_BLOCK_BYTES; 1: every part has its own, for tests of who touches
+ * what memory. */
+pc_status pc__cuda_pool_new(pc__cuda_pool **out, const pc__cuda_device *device, size_t limit,
+                            size_t block);
 /* All parts have come back, and no queued work uses them. NULL does nothing. */
 void pc__cuda_pool_free(pc__cuda_pool *pool);
 const pc__cuda_device *pc__cuda_pool_device(const pc__cuda_pool *pool);

@@ -1,0 +1,360 @@
+/* Catches: linear layers on a device that differ from plain sums by more than rounding; a row whose
+ * bits change with the other rows of its class; an algorithm that splits sums or wants more
+ * workspace than it may have; inputs that are rounded otherwise than to nearest even, or once for
+ * each product. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/cuda/gemm.h"
+#include "attn/half.h"
+#include "cuda_testing.h"
+#include "fake_kernels.h"
+
+typedef struct layer {
+    pc__cuda_gemm_shape shape;
+    float *weights; /* rounded to the format */
+    float *bias;    /* NULL: none */
+    void *device_weights, *device_bias;
+    pc__cuda_gemm *gemm;
+} layer;
+
+typedef struct place {
+    pc_cuda_place p;
+    pc__cuda_module *module;
+    pc__cuda_blas *blas;
+} place;
+
+static void open_place(place *at)
+{
+    pc_fake_options options = PC_FAKE_OPTIONS;
+    options.late_us = 20;
+    memset(at, 0, sizeof *at);
+    CHECK_OK(pc_cuda_open_blocks(&at->p, &options, 0, 1));
+    CHECK_OK(pc__cuda_module_new(&at->module, at->p.device, pc_cuda_images()));
+    CHECK_OK(pc__cuda_blas_new(&at->blas, at->p.device, at->module));
+}
+
+static void close_place(place *at)
+{
+    pc__cuda_blas_free(at->blas);
+    pc__cuda_module_free(at->module);
+    pc_cuda_close(&at->p);
+}
+
+static uint16_t bits16(float x, uint32_t dtype)
+{
+    return dtype == PC_DTYPE_F16 ? pc__half_from(x) : pc__bf16_from(x);
+}
+
+static float rounded(float x, uint32_t dtype)
+{
+    if (dtype == PC_DTYPE_F32)
+        return x;
+    uint16_t bits = bits16(x, dtype);
+    return dtype == PC_DTYPE_F16 ? pc__half_to(bits) : pc__bf16_to(bits);
+}
+
+static void *to_device(place *at, const void *data, size_t bytes)
+{
+    void *memory = NULL;
+    CHECK_OK(pc__cuda_pool_take(at->p.pool, bytes, &memory));
+    pc__cuda_upload(at->p.stream, memory, data, bytes);
+    return memory;
+}
+
+static void fill(float *numbers, size_t count, uint64_t seed)
+{
+    pc_test_rng rng = {seed};
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = pc_test_normal(&rng);
+}
+
+static void weights_to_device(place *at, layer *l)
+{
+    size_t count = (size_t)l->shape.in * l->shape.out;
+    uint16_t *bits = malloc(count * 2);
+    for (size_t i = 0; i < count; i++) {
+        bits[i] = bits16(l->weights[i], l->shape.dtype);
+        l->weights[i] = rounded(l->weights[i], l->shape.dtype);
+    }
+    l->device_weights = l->shape.dtype == PC_DTYPE_F32 ? to_device(at, l->weights, count * 4)
+                                                       : to_device(at, bits, count * 2);
+    free(bits);
+}
+
+static layer make_layer(place *at, uint32_t in, uint32_t out, uint32_t dtype, int bias)
+{
+    layer l = {.shape = {in, out, dtype, bias != 0}};
+    l.weights = malloc((size_t)in * out * 4);
+    fill(l.weights, (size_t)in * out, in + out);
+    weights_to_device(at, &l);
+    if (bias) {
+        l.bias = malloc(out * 4);
+        fill(l.bias, out, out);
+        l.device_bias = to_device(at, l.bias, out * 4);
+    }
+    CHECK_OK(pc__cuda_gemm_new(&l.gemm, at->blas, &l.shape, l.device_weights, l.device_bias));
+    return l;
+}
+
+static void free_layer(place *at, layer *l)
+{
+    pc__cuda_gemm_free(l->gemm);
+    pc__cuda_pool_give(at->p.pool, l->device_weights);
+    pc__cuda_pool_give(at->p.pool, l->device_bias);
+    free(l->weights);
+    free(l->bias);
+}
+
+/* y of one layer for x of this process. */
+static void run(place *at, const layer *l, const float *x, size_t rows, float *y)
+{
+    float *in = to_device(at, x, rows * l->shape.in * 4);
+    void *out;
+    CHECK_OK(pc__cuda_pool_take(at->p.pool, rows * l->shape.out * 4, &out));
+    pc__cuda_product product = {l->gemm, out};
+    pc__cuda_gemm_run(at->p.stream, &product, 1, in, rows);
+    pc__cuda_copy(at->p.stream, y, out, rows * l->shape.out * 4);
+    CHECK_OK(pc__cuda_finish(at->p.stream));
+    pc__cuda_pool_give(at->p.pool, in);
+    pc__cuda_pool_give(at->p.pool, out);
+}
+
+/* The largest error of one output, in units of what rounding sums of these magnitudes may give. */
+static double worst(const layer *l, const float *x, size_t rows, const float *y)
+{
+    double most = 0;
+    for (size_t row = 0; row < rows; row++)
+        for (size_t o = 0; o < l->shape.out; o++) {
+            double sum = l->bias ? l->bias[o] : 0, size = fabs(sum);
+            for (size_t i = 0; i < l->shape.in; i++) {
+                double term = (double)l->weights[o * l->shape.in + i]
+                              * rounded(x[row * l->shape.in + i], l->shape.dtype);
+                sum += term;
+                size += fabs(term);
+            }
+            double error = fabs(y[row * l->shape.out + o] - sum) / (size * 0x1p-23);
+            most = error > most || isnan(error) ? error : most;
+        }
+    return most;
+}
+
+static void one_case(place *at, uint32_t in, uint32_t out, uint32_t dtype, int bias, size_t rows)
+{
+    layer l = make_layer(at, in, out, dtype, bias);
+    float *x = malloc(rows * in * 4), *y = malloc(rows * out * 4);
+    fill(x, rows * in, rows);
+    run(at, &l, x, rows, y);
+    double error = worst(&l, x, rows, y);
+    /* A sum of n terms, in any order, is off by less than n halves of a place of their sizes. */
+    if (!CHECK(error <= 1 + in / 2.0))
+        printf("    %u x %u, dtype %u, %zu rows: error %g\n", in, out, dtype, rows, error);
+    free(x);
+    free(y);
+    free_layer(at, &l);
+}
+
+static void products(void)
+{
+    static const uint32_t dtypes[] = {PC_DTYPE_F32, PC_DTYPE_BF16, PC_DTYPE_F16};
+    place at;
+    open_place(&at);
+    for (int i = 0; i < 3; i++) {
+        one_case(&at, 64, 96, dtypes[i], 1, 1);
+        one_case(&at, 64, 96, dtypes[i], 0, 17);
+        one_case(&at, 40, 33, dtypes[i], 1, 70);
+        one_case(&at, 5, 3, dtypes[i], 1, 3); /* rows that are aligned to 4 bytes alone */
+    }
+    close_place(&at);
+}
+
+/* The same rows alone and among others, within each class. */
+static void same_bits_in_a_class(uint32_t dtype)
+{
+    enum { IN = 144, OUT = 24, ROWS = 100 };
+    static const size_t classes[][3] = {{1, 7, 16}, {17, 40, 64}, {65, 80, ROWS}};
+    static float x[ROWS * IN], y[3][ROWS * OUT];
+    place at;
+    open_place(&at);
+    layer l = make_layer(&at, IN, OUT, dtype, 1);
+    fill(x, ROWS * IN, 1);
+    for (size_t c = 0; c < 3; c++) {
+        for (size_t i = 0; i < 3; i++) {
+            CHECK_INT(pc__cuda_gemm_class(classes[c][i]), c);
+            run(&at, &l, x, classes[c][i], y[i]);
+        }
+        CHECK(!memcmp(y[0], y[1], classes[c][0] * OUT * 4));
+        CHECK(!memcmp(y[1], y[2], classes[c][1] * OUT * 4));
+        const pc__cuda_gemm_choice *choice = pc__cuda_gemm_look(l.gemm, (int)c);
+        printf("dtype %u, class %zu: algorithm %d, tile %d, stages %d, workspace %zu\n",
+               (unsigned)dtype, c, choice->id, choice->tile, choice->stages, choice->workspace);
+    }
+    free_layer(&at, &l);
+    close_place(&at);
+}
+
+/* Layers of one shape have one algorithm, whenever they are made. */
+static void one_choice_a_shape(void)
+{
+    place at;
+    open_place(&at);
+    layer a = make_layer(&at, 32, 16, PC_DTYPE_F16, 0);
+    layer other = make_layer(&at, 16, 32, PC_DTYPE_F16, 0);
+    uint64_t calls = pc_cuda_real() ? 0 : pc_fake_calls();
+    layer b = make_layer(&at, 32, 16, PC_DTYPE_F16, 0);
+    if (!pc_cuda_real())
+        CHECK(pc_fake_calls() - calls < 20); /* nothing was asked for again */
+    for (int c = 0; c < PC__CUDA_ROW_CLASSES; c++)
+        CHECK(!memcmp(pc__cuda_gemm_look(a.gemm, c), pc__cuda_gemm_look(b.gemm, c),
+                      sizeof(pc__cuda_gemm_choice)));
+    free_layer(&at, &a);
+    free_layer(&at, &b);
+    free_layer(&at, &other);
+    close_place(&at);
+}
+
+/* Three layers with one input: it is rounded once a format. */
+static void products_share_their_input(void)
+{
+    enum { IN = 24, OUT = 8, ROWS = 5 };
+    static float x[ROWS * IN], y[3][ROWS * OUT];
+    place at;
+    pc__cuda_product list[3];
+    layer layers[3];
+    open_place(&at);
+    fill(x, ROWS * IN, 9);
+    float *in = to_device(&at, x, sizeof x);
+    for (int i = 0; i < 3; i++) {
+        layers[i] = make_layer(&at, IN, OUT, i == 2 ? PC_DTYPE_BF16 : PC_DTYPE_F16, i == 1);
+        void *out;
+        CHECK_OK(pc__cuda_pool_take(at.p.pool, sizeof y[i], &out));
+        list[i] = (pc__cuda_product){layers[i].gemm, out};
+    }
+    CHECK_OK(pc__cuda_finish(at.p.stream));
+    uint64_t operations = pc_cuda_real() ? 0 : pc_fake_operations();
+    pc__cuda_gemm_run(at.p.stream, list, 3, in, ROWS);
+    pc__cuda_gemm_run(at.p.stream, list, 3, in, 0);
+    CHECK_OK(pc__cuda_finish(at.p.stream));
+    if (!pc_cuda_real())
+        CHECK_INT(pc_fake_operations() - operations, 3 + 2);
+    for (int i = 0; i < 3; i++) {
+        pc__cuda_copy(at.p.stream, y[i], list[i].y, sizeof y[i]);
+        CHECK_OK(pc__cuda_finish(at.p.stream));
+        CHECK(worst(&layers[i], x, ROWS, y[i]) <= 1 + IN / 2.0);
+        pc__cuda_pool_give(at.p.pool, list[i].y);
+        free_layer(&at, &layers[i]);
+    }
+    pc__cuda_pool_give(at.p.pool, in);
+    close_place(&at);
+}
+
+/* Every kind of number, and every length of the last block. */
+static void rounding(uint32_t dtype)
+{
+    static const float special[] = {0.f,      -0.f,    1.f + 0x1p-8f, 1.f + 0x3p-8f, 1.f + 0x1p-11f,
+                                    65504.f,  65520.f, -65519.99f,    0x1p-24f,      0x1p-25f,
+                                    0x3p-26f, 3.4e38f, INFINITY,      -INFINITY,     0x1p-140f};
+    enum { MOST = 2100 };
+    static float x[MOST];
+    static uint16_t got[MOST];
+    place at;
+    pc__cuda_kernel kernel;
+    const pc__cuda_kernel_kind kind = {dtype == PC_DTYPE_F16 ? "convert_f16" : "convert_bf16", 24,
+                                       256, 0};
+    open_place(&at);
+    CHECK_OK(pc__cuda_kernel_find(&kernel, at.module, &kind));
+    fill(x, MOST, 4);
+    memcpy(x, special, sizeof special);
+    for (size_t count = 1; count <= MOST; count += count < 20 ? 1 : 520) {
+        void *out, *in = to_device(&at, x, count * 4);
+        CHECK_OK(pc__cuda_pool_take(at.p.pool, count * 2, &out));
+        struct {
+            const void *from;
+            void *to;
+            uint64_t count;
+        } task = {in, out, count};
+        pc__cuda_launch(at.p.stream, &kernel, (uint32_t)(count + 2047) / 2048, 1, &task);
+        pc__cuda_copy(at.p.stream, got, out, count * 2);
+        CHECK_OK(pc__cuda_finish(at.p.stream));
+        size_t right = 0;
+        for (size_t i = 0; i < count; i++)
+            right += got[i] == bits16(x[i], dtype);
+        CHECK_INT(right, count);
+        pc__cuda_pool_give(at.p.pool, in);
+        pc__cuda_pool_give(at.p.pool, out);
+    }
+    close_place(&at);
+}
+
+static void refusals(void)
+{
+    const pc__cuda_gemm_shape bytes = {8, 8, PC_DTYPE_I8, 0}, empty = {8, 0, PC_DTYPE_F32, 0};
+    place at;
+    pc__cuda_gemm *gemm;
+    open_place(&at);
+    CHECK_STATUS(pc__cuda_gemm_new(&gemm, at.blas, &bytes, &at, NULL), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc__cuda_gemm_new(&gemm, at.blas, &empty, &at, NULL), PC_ERR_INTERNAL);
+    CHECK(gemm == NULL);
+    close_place(&at);
+}
+
+/* Every call fails once; afterwards nothing is left. */
+static void one_failure(uint64_t n, uint64_t *calls)
+{
+    static const float numbers[64 * 8];
+    float y[24];
+    place at = {.blas = NULL};
+    layer l = {.shape = {8, 8, PC_DTYPE_BF16, 1}};
+    CHECK_OK(pc_cuda_open(&at.p, NULL, 0));
+    CHECK_OK(pc__cuda_module_new(&at.module, at.p.device, pc_cuda_images()));
+    float *x = to_device(&at, numbers, sizeof numbers);
+    void *out = to_device(&at, numbers, sizeof y);
+    CHECK_OK(pc__cuda_finish(at.p.stream));
+    uint64_t before = pc_fake_calls();
+    pc_fake_fail_call(n, PC__CUDA_UNKNOWN);
+    pc_status status = pc__cuda_blas_new(&at.blas, at.p.device, at.module);
+    if (status == PC_OK)
+        status = pc__cuda_gemm_new(&l.gemm, at.blas, &l.shape, x, x);
+    if (status == PC_OK) {
+        pc__cuda_product product = {l.gemm, out};
+        pc__cuda_gemm_run(at.p.stream, &product, 1, x, 3);
+        status = pc__cuda_finish(at.p.stream);
+    }
+    *calls = pc_fake_calls() - before;
+    if (n && !pc_fake_failed_giving()
+        && !CHECK(status < 0 && strstr(pc_error_text(), pc_fake_failed())))
+        printf("    call %llu, %s: %s\n", (unsigned long long)n, pc_fake_failed(), pc_error_text());
+    if (!n || pc_fake_failed_giving())
+        CHECK_OK(status);
+    pc__cuda_gemm_free(l.gemm);
+    pc__cuda_pool_give(at.p.pool, x);
+    pc__cuda_pool_give(at.p.pool, out);
+    close_place(&at);
+}
+
+static void failures(void)
+{
+    uint64_t calls, unused;
+    one_failure(0, &calls);
+    CHECK(calls > 40);
+    for (uint64_t n = 1; n <= calls; n++)
+        one_failure(n, &unused);
+}
+
+int main(void)
+{
+    pc_fake_kernels_add();
+    products();
+    same_bits_in_a_class(PC_DTYPE_F32);
+    same_bits_in_a_class(PC_DTYPE_BF16);
+    same_bits_in_a_class(PC_DTYPE_F16);
+    one_choice_a_shape();
+    products_share_their_input();
+    rounding(PC_DTYPE_F16);
+    rounding(PC_DTYPE_BF16);
+    refusals();
+    if (!pc_cuda_real())
+        failures();
+    return pc_test_end();
+}

@@ -9,7 +9,7 @@ function(pc_add_dense_test name)
 endfunction()
 
 add_library(pc_dense_reference STATIC ${CMAKE_CURRENT_SOURCE_DIR}/dense_reference.c)
-target_link_libraries(pc_dense_reference PUBLIC pc_testing promptcache_serve)
+target_link_libraries(pc_dense_reference PUBLIC pc_testing promptcache_attn)
 target_include_directories(pc_dense_reference PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 
 pc_add_dense_test(rows KERNELS rows)

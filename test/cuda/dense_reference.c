@@ -7,7 +7,7 @@
 #include "attn/cuda/kernels/kv_convert.h"
 #include "attn/kernels.h"
 #include "attn/map.h"
-#include "model/forward/route.h"
+#include "attn/cpu/route.h"
 #include "testing.h"
 
 static const pc__kernels *plain(void)

@@ -88,7 +88,7 @@ static __device__ __forceinline__ void add_plain_scores(const float *k, const fl
             load_few<4>(q + r * (S::K + 4) + d, x[r]);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            load_few<N>(k + (d + i) * S::K_STRIDE, y);
+            load_few<N>(k + (d + i) * S::k_stride(), y);
 #pragma unroll
             for (int r = 0; r < LANE_VECTORS; r++)
 #pragma unroll

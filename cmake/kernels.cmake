@@ -12,11 +12,7 @@ if(NOT PC_DEBUG_KERNELS AND NOT PC_SANITIZE
 endif()
 file(GLOB memo_kernels lib/memo/index/scan*.c lib/memo/train/*.c)
 file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
-  lib/model/forward/forward_attention.c lib/model/forward/forward_convolution.c
-  lib/model/forward/forward_maps.c lib/model/forward/forward_mlp.c
-  lib/model/forward/disentangled_attention.c lib/model/load/dequant.c
-  lib/model/forward/forward_embed.c lib/model/forward/forward.c
-  lib/model/load/quantised_rows.c lib/model/forward/heads.c
+  lib/model/load/dequant.c lib/model/load/quantised_rows.c lib/model/forward/heads.c
   lib/model/load/weights_digest.c lib/model/load/unpermute.c lib/store/codec/*.c
   lib/base/checksum*.c)
 set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
@@ -26,8 +22,10 @@ if(NOT PC_DEBUG_KERNELS)
   set_property(SOURCE lib/attn/rope.c lib/attn/plan_merge.c lib/attn/kv_convert.c
     lib/attn/kv_page.c lib/store/codec/codec_planes.c lib/store/codec/codec_pages.c
     lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c
-    lib/attn/backend_cpu.c lib/attn/cpu/quantise_c.c lib/attn/cpu/linear_quantised.c
-    lib/model/forward/disentangled_attention.c lib/memo/index/scan_kernels_c.c
+    lib/attn/cpu/backend_cpu_pointwise.c lib/attn/cpu/backend_cpu_rows.c
+    lib/attn/cpu/backend_cpu_experts.c lib/attn/cpu/quantise_c.c
+    lib/attn/cpu/linear_quantised.c lib/attn/disentangled_attention.c
+    lib/memo/index/scan_kernels_c.c
     APPEND PROPERTY COMPILE_OPTIONS -O3)
 endif()
 

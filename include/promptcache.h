@@ -188,11 +188,13 @@ typedef struct pc_context_options {
     void *parallel_user;
     uint32_t threads; /* of the library's pool, or width of parallel_for; 0: one per usable core */
     uint32_t reserved;
+    const char *backend; /* what computes: "cpu", or a backend module by its name; NULL: "cpu" */
 } pc_context_options;
 
 /* Makes a context and starts its threads. Between calls it holds at most 48 MiB of work memory, so
  * that computing does not fault in fresh pages each time.
- * Returns PC_ERR_INVALID also if the environment's PC_CPU_MASK (a limit for the kernels, for tests)
+ * Returns PC_ERR_UNSUPPORTED, with the reason, if the backend is not there or has no device, and
+ * PC_ERR_INVALID also if the environment's PC_CPU_MASK (a limit for the kernels, for tests)
  * is none of c, avx2, avx512, avx512vnni, avx512bf16, amx.
  * Handle: internally locked. */
 PC_API pc_status pc_context_new(pc_context **out, const pc_context_options *options);
@@ -968,7 +970,8 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
 /* ---- INIT macros */
 
 /* clang-format off */
-#define PC_CONTEXT_OPTIONS_INIT {sizeof(pc_context_options), NULL, NULL, NULL, NULL, NULL, 0, 0}
+#define PC_CONTEXT_OPTIONS_INIT \
+    {sizeof(pc_context_options), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}
 #define PC_MODEL_OPTIONS_INIT {sizeof(pc_model_options), 0, 0, 0, NULL, NULL, NULL}
 #define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}

@@ -1,5 +1,6 @@
 /*
- * promptcache/admin.h: system prompts by name, folders of records, costs of this machine.
+ * promptcache/admin.h: system prompts by name, folders of records, costs of this machine,
+ * plug-in modules.
  * Conventions: promptcache.h.
  *
  * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
@@ -175,6 +176,32 @@ typedef struct pc_calibrate_options {
  * written). */
 PC_API pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options);
 
+/* ---- Plug-in modules */
+
+/* Parts of the library that need large outside libraries are shared objects beside it. Each is
+ * opened when it is first needed. Without one, the library does what it does when it was built
+ * without that part: it computes linear layers itself (onednn), searches memos by its own scan
+ * (faiss), refuses caches on servers (remote). */
+enum {
+    PC_PLUGIN_LOADED = 1,  /* from the file `path` */
+    PC_PLUGIN_INSIDE = 2,  /* linked into the library */
+    PC_PLUGIN_MISSING = 3, /* the library was built for it, but it cannot be used: see `reason` */
+    PC_PLUGIN_NOT_BUILT = 4
+};
+
+typedef struct pc_plugin_info {
+    size_t struct_size;
+    const char *name;   /* "onednn"; these three live as long as the library */
+    const char *path;   /* of the file; "": linked in, not found or not built */
+    const char *reason; /* MISSING: one line that names file and cause; else "" */
+    uint32_t state;     /* PC_PLUGIN_… */
+    uint32_t reserved;
+} pc_plugin_info;
+
+/* The plug-in module with this index, from 0; opens it, as its first use would. Blocks while a file
+ * is loaded. Returns PC_ERR_NOT_FOUND beyond the last. */
+PC_API pc_status pc_plugin_get(size_t index, pc_plugin_info *info);
+
 /* ---- INIT macros */
 
 /* clang-format off */
@@ -185,6 +212,7 @@ PC_API pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *o
     0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, 0, 0}
 #define PC_COSTS_INIT {sizeof(pc_costs), {0}, {0}, 0, 0, {0}, {0}}
 #define PC_CALIBRATE_OPTIONS_INIT {sizeof(pc_calibrate_options), NULL, NULL, NULL}
+#define PC_PLUGIN_INFO_INIT {sizeof(pc_plugin_info), NULL, NULL, NULL, 0, 0}
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -22,7 +22,7 @@ extern "C" {
 
 enum { PC_MAP_F32 = 0, PC_MAP_F16 = 1, PC_MAP_U8 = 2 }; /* weights of maps; U8: a scale per row */
 enum {
-    PC_INDEX_AUTO = 0, /* SCAN for few records of a length; HNSW for many, if built with FAISS */
+    PC_INDEX_AUTO = 0, /* SCAN for few records of a length; HNSW for many, if FAISS is there */
     PC_INDEX_SCAN = 1, /* ours, exact */
     PC_INDEX_FLAT = 2, /* FAISS, exact. This and the next two: PC_ERR_UNSUPPORTED without FAISS */
     PC_INDEX_HNSW = 3,

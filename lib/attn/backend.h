@@ -1,24 +1,57 @@
-/* The functions of one device: dense operations and attention. Layers above lib/attn do not know
- * which device runs. Activations are fp32, row-major, in memory from `allocate`; sizes are in
- * elements. */
+/* A backend: one device of a context, its memory, its streams of work, and every operation on
+ * activations. Folders above lib/attn do not know which device runs, and never look at its memory:
+ * activations have the type pc__floats, which has no members.
+ *
+ * Order. The operations of a stream take effect one after the other, but perhaps after the call has
+ * returned. What a call is given apart from pc__floats, such as lists of rows, is read before it
+ * returns. Weights, tables, plans, K/V runs and the host memory of copies must live until `finish`.
+ * An operation that fails later makes `finish` fail; operations after it may be left out.
+ *
+ * Activations are fp32, row-major; sizes are in elements. */
 #ifndef PC_ATTN_BACKEND_H
 #define PC_ATTN_BACKEND_H
 
 #include "attn/block_format.h"
+#include "attn/map.h"
 #include "attn/plan.h"
 
-enum { PC__LINEARS_AT_ONCE = 4 };
-typedef struct pc__linear pc__linear; /* packed weights of y = x W^T + b, W [out][in] */
+typedef struct pc__floats pc__floats; /* fp32 values in the memory of a backend */
 
-/* One linear layer and its input rows: row i is x[i] (row NULL) or x[row[i]], i < rows. Only the
- * `count` rows from `first` on are computed. */
-typedef struct pc__linear_job {
-    const pc__linear *linear;
-    const float *x;
-    const uint32_t *row;
-    size_t rows, first, count;
-    float *y; /* [count][out]; must not overlap any input or output of jobs that run together */
-} pc__linear_job;
+static inline pc__floats *pc__floats_at(const pc__floats *x, size_t index)
+{
+    return x ? (pc__floats *)((uintptr_t)x + index * sizeof(float)) : NULL;
+}
+
+/* Traits of a backend. */
+enum {
+    /* the host reads and writes its memory, and operations take effect before they return */
+    PC__HOST_SEES_MEMORY = 1,
+    /* row r of a result depends on row r of the inputs alone, bit for bit, however many rows are
+     * computed together */
+    PC__SAME_BITS = 2
+};
+
+typedef struct pc__backend_ops pc__backend_ops;
+
+struct pc__backend {
+    const pc__backend_ops *ops;
+    pc_context *context; /* outlives it */
+    pc__plan_limits limits;
+    uint32_t traits;
+    pc__stream *stream; /* for copies outside of a pass, under `guard`; pc__backend_copy */
+    pthread_mutex_t guard;
+};
+
+struct pc__stream {
+    const pc__backend_ops *ops;
+    pc__backend *backend;
+    pc_context *context;
+};
+
+typedef struct pc__linear pc__linear; /* packed weights of y = x W^T + b, W [out][in] */
+typedef struct pc__table pc__table;   /* rows that are looked up, such as embeddings */
+
+enum { PC__LINEARS_AT_ONCE = 4 };
 
 /* Writes `count` rows of W from `first` on, in fp32, [count][in]. Packing calls it from any thread
  * of the context, for disjoint rows. */
@@ -40,59 +73,174 @@ typedef enum pc__activation {
     PC__ACT_TANH
 } pc__activation;
 
-typedef struct pc__backend {
+typedef enum pc__pointwise {
+    PC__SCALE,   /* x * a */
+    PC__CLIP,    /* x, at most a, at least -a */
+    PC__SOFT_CAP /* a * tanh(x / a) */
+} pc__pointwise;
+
+typedef struct pc__mlp {
+    size_t width;     /* 0: no MLP */
+    pc__linear *gate; /* NULL: no gate */
+    pc__linear *up, *down;
+} pc__mlp;
+
+/* Layers with experts: a router chooses `used` of `count` MLPs for every row. There may be one more
+ * MLP for all rows, the shared one. */
+typedef struct pc__expert_config {
+    int32_t count, used;  /* count 0: no experts */
+    int32_t width;        /* width of an expert */
+    int32_t shared;       /* width of the shared MLP; 0: none */
+    int32_t shared_gated; /* 1: its result is multiplied with sigmoid(w . row) */
+    int32_t renormalise;  /* 1: divides the probabilities of the chosen ones by their sum */
+    float scale;          /* factor of the probabilities after that; 0: none */
+} pc__expert_config;
+
+typedef struct pc__expert_layer {
+    const pc__expert_config *config;
+    size_t hidden;
+    pc__activation activation;
+    const pc__linear *router;       /* [count] */
+    const pc__linear *shared_scale; /* [1]; NULL: none */
+    const pc__mlp *shared;          /* width 0: none */
+    const pc__mlp *experts;         /* [count] */
+} pc__expert_layer;
+
+/* Consecutive rows that belong together, such as those of one text. */
+typedef struct pc__row_range {
+    size_t first, count;
+} pc__row_range;
+
+typedef struct pc__disentangled pc__disentangled; /* attn/disentangled_attention.h */
+typedef struct pc__disentangled_rows pc__disentangled_rows;
+
+struct pc__backend_ops {
     const char *name;
-    /* NULL: out of memory, with error text */
-    void *(*allocate)(pc_context *context, size_t floats);
-    void (*release)(pc_context *context, void *memory);
+    void (*free)(pc__backend *backend); /* after all that was made with it */
+
+    /* Memory, aligned to 64 bytes, with undefined contents. NULL: out of memory, with the error
+     * text. Given back after the last `finish` of the streams that use it. */
+    void *(*take)(pc__backend *backend, size_t bytes);
+    void (*give)(pc__backend *backend, void *memory); /* NULL does nothing */
+
+    /* A stream belongs to one thread at a time. */
+    pc_status (*stream_new)(pc__stream **out, pc__backend *backend);
+    void (*stream_free)(pc__stream *stream);
+    /* Waits for all operations. The first error since the last call, with its text. */
+    pc_status (*finish)(pc__stream *stream);
+    /* Between host memory and the backend's, in any direction. */
+    void (*copy)(pc__stream *stream, void *to, const void *from, size_t bytes);
+    void (*zero)(pc__stream *stream, void *to, size_t bytes);
 
     /* Linear layers. compute: PC_DTYPE_F32, or PC_DTYPE_BF16 (weights and inputs are rounded to
      * bf16, sums are fp32). A quantised source is computed as it is, whatever `compute` says:
      * integer products with inputs of 16 bits (8 if `compute` is PC_DTYPE_I8) are exact within a
-     * group, sums over groups are fp32. bias [out] is copied; NULL: none. Row r of y depends on row
-     * r of x alone, bit for bit, however many rows are computed together. */
-    pc_status (*linear_new)(pc__linear **out, pc_context *context, size_t out_features,
+     * group, sums over groups are fp32. bias [out] is copied; NULL: none. */
+    pc_status (*linear_new)(pc__linear **out, pc__backend *backend, size_t out_features,
                             size_t in_features, uint32_t compute, const pc__weight_source *source,
                             const float *bias);
     /* 1: quantised weights are faster here as they are than expanded */
-    int (*keeps_quantised)(void);
+    int (*keeps_quantised)(const pc__backend *backend);
     /* Moves the weights of many small layers into one block of memory, which large pages can serve.
      * NULLs among the layers are skipped. *block is NULL where it would not help; else it must
-     * outlive the layers and goes to `release`. */
-    pc_status (*linear_join)(pc_context *context, pc__linear *const *linears, size_t count,
+     * outlive the layers and goes to `give`. */
+    pc_status (*linear_join)(pc__backend *backend, pc__linear *const *linears, size_t count,
                              void **block);
     void (*linear_free)(pc__linear *linear);
     size_t (*linear_bytes)(const pc__linear *linear);
-    pc_status (*linear_run)(const pc__linear *linear, const float *x, size_t rows, float *y);
     /* 1 to PC__LINEARS_AT_ONCE layers with the same inputs; each has its own y. */
-    pc_status (*linear_run_all)(const pc__linear *const *linears, size_t count, const float *x,
-                                size_t rows, float *const *y);
-    /* Any number of layers of one context, as one piece of work. Neighbours in `jobs` with the same
-     * x, row and rows share the converted inputs. */
-    pc_status (*linear_run_jobs)(const pc__linear_job *jobs, size_t count);
+    pc_status (*linear_run)(pc__stream *stream, const pc__linear *const *linears, size_t count,
+                            const pc__floats *x, size_t rows, pc__floats *const *y);
 
+    /* Tables of rows in fp32 or bf16 (dtype). */
+    pc_status (*table_new)(pc__table **out, pc__backend *backend, size_t rows, size_t dim,
+                           uint32_t dtype, const pc__weight_source *source);
+    void (*table_free)(pc__table *table);
+    size_t (*table_bytes)(const pc__table *table);
+    /* x[i] = table[row[i]], or x[i] += table[row[i]] */
+    void (*look_up)(pc__stream *stream, const pc__table *table, const uint32_t *row, size_t rows,
+                    int add, pc__floats *x);
+
+    void (*pointwise)(pc__stream *stream, pc__pointwise what, float a, pc__floats *x, size_t count);
+    /* y[i] = x[row[i]] */
+    void (*gather)(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
+                   size_t dim, pc__floats *y);
+    /* y[r] = [channel][tap]: x of the `taps` rows around r, zeros beyond the ends of r's range */
+    void (*neighbours)(pc__stream *stream, const pc__row_range *ranges, size_t count, size_t taps,
+                       size_t dim, const pc__floats *x, pc__floats *y);
     /* y may be x. gain and bias are [dim]; bias NULL: none. */
-    void (*rms_norm)(pc_context *context, const float *x, size_t rows, size_t dim,
-                     const float *gain, float eps, float *y);
-    void (*layer_norm)(pc_context *context, const float *x, size_t rows, size_t dim,
-                       const float *gain, const float *bias, float eps, float *y);
-    void (*activate)(pc_context *context, pc__activation activation, float *x, size_t count);
+    void (*rms_norm)(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
+                     const pc__floats *gain, float eps, pc__floats *y);
+    void (*layer_norm)(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
+                       const pc__floats *gain, const pc__floats *bias, float eps, pc__floats *y);
+    void (*activate)(pc__stream *stream, pc__activation activation, pc__floats *x, size_t count);
     /* x = act(x) * up */
-    void (*gate)(pc_context *context, pc__activation activation, float *x, const float *up,
+    void (*gate)(pc__stream *stream, pc__activation activation, pc__floats *x, const pc__floats *up,
                  size_t count);
-    void (*add)(pc_context *context, float *x, const float *y, size_t count); /* x += y */
+    void (*add)(pc__stream *stream, pc__floats *x, const pc__floats *y, size_t count); /* x += y */
+
+    /* y = shared MLP of x + sum over the chosen experts of weight * MLP of x. scratch: that many
+     * floats. routes: NULL, or, for a trace, fp32 [rows][count] logits of the router, then
+     * [rows][used] numbers of the chosen experts, then [rows][used] weights. */
+    size_t (*experts_scratch)(const pc__backend *backend, const pc__expert_config *config,
+                              size_t hidden, size_t rows);
+    pc_status (*experts)(pc__stream *stream, const pc__expert_layer *layer, const pc__floats *x,
+                         size_t rows, pc__floats *scratch, pc__floats *routes, pc__floats *y);
 
     /* Rotates the `heads` vectors of row r by positions[r]. stride: floats between rows. */
-    void (*rotate)(pc_context *context, const pc__rope *rope, const int64_t *positions, size_t rows,
-                   size_t heads, size_t dim, size_t stride, float *x);
+    void (*rotate)(pc__stream *stream, const pc__rope *rope, const int64_t *positions, size_t rows,
+                   size_t heads, size_t dim, size_t stride, pc__floats *x);
     /* Writes k [kv_heads][k_dim] and v [kv_heads][v_dim] of row r as token slots[r] of runs[r]. k
      * or v NULL: the page keeps its own. Strides are floats between rows. */
-    void (*store_kv)(pc_context *context, pc__kv *const *runs, const size_t *slots, int32_t layer,
-                     size_t rows, const float *k, size_t k_stride, const float *v, size_t v_stride);
-    pc_status (*attend)(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out,
-                        float *lse);
-} pc__backend;
+    void (*store_kv)(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
+                     size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
+                     size_t v_stride);
+    /* As pc__plan_attend (attn/plan.h). */
+    pc_status (*attend)(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+                        const pc__floats *q, pc__floats *out, pc__floats *lse);
+    /* As pc__plan_map; prob is host memory. */
+    pc_status (*attention_map)(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+                               const pc__floats *q, size_t row, const pc__floats *lse, float *prob);
+    /* As pc__map_apply and pc__record_maps (attn/map.h); maps are host memory. */
+    pc_status (*apply_maps)(pc__stream *stream, const pc__map_lane *lanes, size_t count,
+                            int32_t layer, pc__floats *out);
+    pc_status (*record_maps)(pc__stream *stream, const pc__attn_layer *layer,
+                             const pc__map_out *lanes, size_t count, const pc__floats *q,
+                             const pc__floats *lse);
+    /* DeBERTa's attention, with maps of host memory; NULL: this backend does not have it. */
+    pc_status (*disentangled)(pc__stream *stream, const pc__disentangled *relative,
+                              const pc__disentangled_rows *rows);
+};
 
-const pc__backend *pc__cpu_backend(void);
+/* The backend that the context was made for. Lives as long as the context. PC_ERR_UNSUPPORTED: why
+ * it cannot be used here. Any thread. */
+pc_status pc__backend_of(pc__backend **out, pc_context *context);
+
+/* Opens backend "cpu". */
+pc_status pc__cpu_backend_new(pc__backend **out, pc_context *context);
+
+/* A copy outside of a pass; waits for it. Any thread. */
+pc_status pc__backend_copy(pc__backend *backend, void *to, const void *from, size_t bytes);
+pc_status pc__backend_zero(pc__backend *backend, void *to, size_t bytes);
+/* A copy of host values; NULL: out of memory, or another error, with its text. */
+pc__floats *pc__backend_vector(pc__backend *backend, const float *values, size_t count);
+
+/* Host memory as input and output of operations: the memory itself where the backend sees it, else
+ * memory of the backend, with a copy. NULL: out of memory. `end` gives it back: after it, or after
+ * an error, `to` holds the results. */
+const pc__floats *pc__stream_input(pc__stream *stream, const float *from, size_t count);
+void pc__stream_input_end(pc__stream *stream, const pc__floats *x, const float *from);
+pc__floats *pc__stream_output(pc__stream *stream, float *to, size_t count);
+pc_status pc__stream_output_end(pc__stream *stream, pc__floats *x, float *to, size_t count);
+/* Waits, and shows values to the host: *own is memory to free (pc__free), or NULL. NULL: an error,
+ * with its text. */
+const float *pc__stream_show(pc__stream *stream, const pc__floats *x, size_t count, void **own);
+
+/* One linear layer. */
+static inline pc_status pc__stream_linear(pc__stream *stream, const pc__linear *linear,
+                                          const pc__floats *x, size_t rows, pc__floats *y)
+{
+    return stream->ops->linear_run(stream, &linear, 1, x, rows, &y);
+}
 
 #endif

@@ -24,6 +24,9 @@
 
 #include "base/context.h"
 
+typedef struct pc__backend pc__backend; /* attn/backend.h */
+typedef struct pc__stream pc__stream;
+
 enum {
     PC__PAGE = 64,
     PC__MAX_HEAD = 1024 /* largest k_dim and v_dim */

@@ -5,6 +5,8 @@
 #include "attn/plan_internal.h"
 #include "base/work.h"
 
+const pc__plan_limits pc__cpu_plan_limits = {1024, 256, 1 << 23, 1};
+
 /* Formats of runs may differ: partial results are always fp32. */
 static int same_heads(const pc__kv_shape *a, const pc__kv_shape *b)
 {
@@ -36,7 +38,7 @@ static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
     const pc_allocator *mem = &plan->context->mem;
     size_t n = rows->count, spans = rows->first[n], pairs = 0;
     for (size_t i = 0; i < spans; i++)
-        pairs += pc__sections(rows->spans[i].lo, rows->spans[i].hi);
+        pairs += pc__sections(&plan->limits, rows->spans[i].lo, rows->spans[i].hi);
     plan->rows = n;
     plan->per_row = rows->per_row;
     plan->positions = pc__calloc(mem, n, sizeof *plan->positions);
@@ -61,7 +63,7 @@ static void fill_wave(const pc__plan *plan, pc__plan_wave *wave)
     size_t floats = plan->heads * (size_t)plan->shape.v_dim, row = wave->first_row;
     for (; row < plan->rows; row++) {
         size_t slots = plan->slot_first[row + 1] - plan->slot_first[wave->first_row];
-        if (row > wave->first_row && slots * floats > PC__STATE_FLOATS)
+        if (row > wave->first_row && slots * floats > plan->limits.state_floats)
             break;
         wave->slots = slots;
     }
@@ -95,8 +97,8 @@ static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
     return pc__plan_new_scratch(plan);
 }
 
-pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows,
-                       const pc__kv_shape *shape, int32_t heads)
+pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__plan_limits *limits,
+                       const pc__rows *rows, const pc__kv_shape *shape, int32_t heads)
 {
     pc__plan *plan;
     pc_status status;
@@ -105,6 +107,7 @@ pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows
     if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
         return PC_ERR_NOMEM;
     plan->context = pc__context_ref(context);
+    plan->limits = *limits;
     plan->shape = *shape;
     plan->heads = (size_t)heads;
     plan->group = (size_t)(heads / shape->kv_heads);
@@ -133,6 +136,8 @@ void pc__plan_free(pc__plan *plan)
         pc__free(mem, blocks[i]);
     for (size_t i = 0; i < sizeof work / sizeof *work; i++)
         pc__work_give(plan->context, work[i]);
+    if (plan->free_device)
+        plan->free_device(plan->device);
     pc_context *context = plan->context;
     pc__free(mem, plan);
     pc__context_unref(context);

@@ -49,13 +49,28 @@ typedef struct pc__attn_layer {
     const pc__rope *rope; /* rotates the query by (row position - start) of each span; NULL: none */
 } pc__attn_layer;
 
+/* What a backend wants of the plans that it runs. */
+typedef struct pc__plan_limits {
+    /* A *section* is so many tokens of a K/V run, at fixed multiples from its start. It is read as
+     * a whole. A power of two, at least PC__PAGE. */
+    uint32_t section;
+    uint32_t tile_rows;  /* most query vectors of a tile */
+    size_t state_floats; /* most floats of the softmax states of a wave */
+    /* 1: the sections of a row, in its order, form *chunks* of at most `section` visible tokens,
+     * and one softmax state goes through the sections of a chunk. 0: each section has a state of
+     * its own. */
+    int chained;
+} pc__plan_limits;
+
 typedef struct pc__plan pc__plan;
+
+extern const pc__plan_limits pc__cpu_plan_limits;
 
 /* Copies `rows`, but not the K/V runs: these must live and not shrink until the plan is freed
  * (their contents may still be written before pc__plan_attend). Runs may have any formats; the
  * shape's dtype is not used. */
-pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__rows *rows,
-                       const pc__kv_shape *shape, int32_t heads);
+pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__plan_limits *limits,
+                       const pc__rows *rows, const pc__kv_shape *shape, int32_t heads);
 void pc__plan_free(pc__plan *plan);
 
 /* q [row][head][k_dim], not rotated; out [row][head][v_dim]; lse [row][head] or NULL. q and out

@@ -258,7 +258,8 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
     if (status >= 0) {
         pc__rows rows = {args->row_count, args->positions, first, to,
                          (args->flags & PC_PLAN_PER_ROW) != 0};
-        status = pc__plan_new(&plan->plan, plan->context, &rows, shape, plan->shape.heads);
+        status = pc__plan_new(&plan->plan, plan->context, &pc__cpu_plan_limits, &rows, shape,
+                              plan->shape.heads);
     }
     pc__free(mem, to);
     pc__free(mem, first);

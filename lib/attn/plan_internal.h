@@ -1,9 +1,8 @@
 /* The body of a plan, shared by the plan_*.c files.
  *
- * Terms. A *section* is PC__SECTION tokens of a K/V run, at fixed multiples from its start. The
- * sections of a row, in the row's order, form *chunks* of at most PC__SECTION visible tokens. A
- * chunk has one softmax state per query head, its *slot*, which goes through the sections one after
- * the other. The slots of a row are merged at the end. So a row's result depends on that row alone.
+ * Terms. Sections and chunks: pc__plan_limits (attn/plan.h). A chunk has one softmax state per
+ * query head, its *slot*, which goes through the sections one after the other. The slots of a row
+ * are merged at the end. So a row's result depends on that row alone.
  *
  * Sharing. A *pair* is (slot, section). Slots that have sections in common form a component. A
  * component is split into *tiles*: groups of slots that are computed together by a list of *calls*.
@@ -19,12 +18,9 @@
 #include "attn/plan.h"
 
 enum {
-    PC__SECTION = 1024,  /* tokens; a multiple of PC__PAGE */
-    PC__TILE_ROWS = 256, /* most query vectors of a tile */
     /* most query vectors of a call that waits for memory, least of one that waits for arithmetic */
     PC__LIGHT_ROWS = 8,
     PC__HEAVY_ROWS = 2 * PC__BLOCK_ROWS + 1,
-    PC__STATE_FLOATS = 1 << 23, /* most floats of the states of a wave */
     /* a section of one head up to this size is expected to stay in the second-level cache until its
      * next reader */
     PC__CACHED_BYTES = 1 << 19
@@ -67,6 +63,7 @@ typedef struct pc__plan_angles { /* of one RoPE object, for all distances of the
 
 struct pc__plan {
     pc_context *context;
+    pc__plan_limits limits;
     pc__kv_shape shape;
     size_t heads, group; /* query heads; query heads of one K/V head */
     int per_row;
@@ -94,12 +91,14 @@ struct pc__plan {
     uint8_t *scratch; /* [threads][thread_bytes] */
     /* states of the current wave: [kv_head][slot][group][v_dim], [kv_head][slot][group] */
     float *acc, *m, *l;
+    void *device; /* what a backend adds to it, or NULL; free_device frees it */
+    void (*free_device)(void *device);
 };
 
 /* The number of sections that tokens [lo, hi) touch. */
-static inline uint32_t pc__sections(uint32_t lo, uint32_t hi)
+static inline uint32_t pc__sections(const pc__plan_limits *limits, uint32_t lo, uint32_t hi)
 {
-    return hi > lo ? (hi - 1) / PC__SECTION - lo / PC__SECTION + 1 : 0;
+    return hi > lo ? (hi - 1) / limits->section - lo / limits->section + 1 : 0;
 }
 
 /* A wave while its tiles are made: its rows as pairs and slots. */

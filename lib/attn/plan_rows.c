@@ -29,10 +29,11 @@ static int next_section(section_walk *w)
         w->lo = w->at > s->lo ? w->at : s->lo;
         if (w->lo >= s->hi)
             continue;
-        end_of_section = (w->lo / PC__SECTION + 1) * PC__SECTION;
+        end_of_section = (w->lo / w->plan->limits.section + 1) * w->plan->limits.section;
         w->hi = s->hi < end_of_section ? s->hi : end_of_section;
         w->at = w->hi;
-        w->opens = !w->visible || w->visible + (w->hi - w->lo) > PC__SECTION;
+        w->opens = !w->plan->limits.chained || !w->visible
+                   || w->visible + (w->hi - w->lo) > w->plan->limits.section;
         w->visible = (w->opens ? 0 : w->visible) + (w->hi - w->lo);
         return 1;
     }
@@ -101,7 +102,7 @@ static size_t count_pairs(const pc__plan *plan, const pc__plan_wave *wave)
     size_t pairs = 0;
     for (size_t i = plan->first[wave->first_row]; i < plan->first[wave->first_row + wave->rows];
          i++)
-        pairs += pc__sections(plan->spans[i].lo, plan->spans[i].hi);
+        pairs += pc__sections(&plan->limits, plan->spans[i].lo, plan->spans[i].hi);
     return pairs;
 }
 
@@ -118,7 +119,7 @@ static void add_pair(pc__plan_draft *draft, section_numbers *n, const section_wa
     at = bsearch(&pair->distance, plan->distances, plan->distance_count, sizeof *at,
                  compare_distance);
     pair->angle = (uint32_t)(at - plan->distances);
-    pair->section = number_of(n, draft, s->kv, w->lo / PC__SECTION);
+    pair->section = number_of(n, draft, s->kv, w->lo / w->plan->limits.section);
 }
 
 static void divide_rows(pc__plan_draft *draft, section_numbers *n, const pc__plan *plan,

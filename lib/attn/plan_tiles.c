@@ -213,17 +213,26 @@ static int longest_first(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
+/* Slots of a component of `slots` that are computed together. The costs are those of CPU kernels,
+ * which go through chains. */
+static size_t tile_slots(const pc__plan *plan, const pc__costs *costs, size_t slots)
+{
+    const pc__plan_limits *limits = &plan->limits;
+    size_t most = plan->group < limits->tile_rows ? limits->tile_rows / plan->group : 1;
+    int cached = limits->section / PC__PAGE * pc__kv_page_bytes(&plan->shape) <= PC__CACHED_BYTES;
+    if (slots < 2 || !limits->chained)
+        return most;
+    return pc__cost_tile(costs, slots, plan->group, most, cached);
+}
+
 static pc_status make_tiles(tile_maker *m, pc__plan_wave *wave)
 {
-    const pc__plan *plan = m->plan;
-    const pc__costs *costs = pc__costs_of(plan->context);
-    size_t most = plan->group < PC__TILE_ROWS ? PC__TILE_ROWS / plan->group : 1, first = 0;
-    int cached = PC__SECTION / PC__PAGE * pc__kv_page_bytes(&plan->shape) <= PC__CACHED_BYTES;
+    const pc__costs *costs = pc__costs_of(m->plan->context);
+    size_t first = 0;
     sort_slots(m);
     /* fill[p] is now where the slots of component p end */
     for (size_t p = 0; p < m->draft->section_count; p++) {
-        size_t slots = m->fill[p] - first,
-               most_slots = slots > 1 ? pc__cost_tile(costs, slots, plan->group, most, cached) : 1;
+        size_t most_slots = tile_slots(m->plan, costs, m->fill[p] - first);
         while (first < m->fill[p]) {
             size_t count = m->fill[p] - first < most_slots ? m->fill[p] - first : most_slots;
             PC__TRY_RETURN(make_tile(m, wave, first, count));

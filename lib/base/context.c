@@ -29,6 +29,10 @@ static pc_status check_context_options(const pc_context_options *o)
     if (o->allocator && (!o->allocator->alloc || !o->allocator->free))
         return pc__fail(PC_ERR_INVALID,
                         "pc_context_options: the allocator needs both alloc and free");
+    if (o->backend && (!*o->backend || strlen(o->backend) >= PC__BACKEND_NAME))
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_context_options: backend '%.40s': no backend has that name",
+                        o->backend);
     return pc__cpu_mask(NULL);
 }
 
@@ -41,8 +45,8 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_context_new: out is NULL");
     *out = NULL;
-    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_context_options, reserved),
-                                    options, "pc_context_options"));
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_context_options, backend), options,
+                                    "pc_context_options"));
     PC__TRY_RETURN(check_context_options(&o));
     mem = o.allocator ? o.allocator : &pc__libc_allocator;
     context = pc__calloc(mem, 1, sizeof *context);
@@ -55,8 +59,13 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     context->parallel_for = o.parallel_for;
     context->parallel_user = o.parallel_user;
     context->threads = o.threads ? o.threads : usable_cores();
+    pthread_mutex_init(&context->guard, NULL);
+    if (o.backend)
+        memcpy(context->backend_name, o.backend, strlen(o.backend) + 1);
     if (!context->parallel_for && context->threads > 1)
         status = pc__pool_new(&context->pool, &context->mem, context->threads - 1);
+    if (status >= 0 && pc__context_open_backend)
+        status = pc__context_open_backend(context);
     if (status < 0)
         pc__context_unref(context);
     else
@@ -75,6 +84,9 @@ void pc__context_unref(pc_context *context)
     if (context && atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) == 1) {
         pc_allocator mem = context->mem;
         void *next;
+        if (context->free_backend)
+            context->free_backend(atomic_load(&context->backend));
+        pthread_mutex_destroy(&context->guard);
         pc__pool_free(context->pool);
         for (size_t i = 0; i < PC__WORK_BLOCKS; i++)
             pc__free(&mem, atomic_load(&context->work[i]));

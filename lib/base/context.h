@@ -2,6 +2,7 @@
 #ifndef PC_BASE_CONTEXT_H
 #define PC_BASE_CONTEXT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/fail.h"
@@ -10,7 +11,7 @@
 
 typedef struct pc__pool pc__pool;
 
-enum { PC__WORK_BLOCKS = 6 };
+enum { PC__WORK_BLOCKS = 6, PC__BACKEND_NAME = 32 };
 
 struct pc_context {
     atomic_size_t references;
@@ -19,13 +20,20 @@ struct pc_context {
     void *log_user;
     pc_parallel_for_fn parallel_for; /* the application's, or NULL */
     void *parallel_user;
-    uint32_t threads;                      /* >= 1 */
+    uint32_t threads; /* >= 1 */
+    char backend_name[PC__BACKEND_NAME];
+    _Atomic(void *) backend; /* pc__backend of attn/backend.h; NULL: not opened yet */
+    void (*free_backend)(void *backend);
+    pthread_mutex_t guard;                 /* of opening it */
     pc__pool *pool;                        /* NULL: the application has its own, or threads is 1 */
     _Atomic(void *) work[PC__WORK_BLOCKS]; /* base/work.h; NULL: none */
     atomic_size_t work_next;
     _Atomic(const struct pc__costs *) costs; /* attn/costs.h; NULL: not read yet */
     _Atomic(void *) own_costs; /* blocks to free; each begins with a pointer to the next */
 };
+
+/* attn/backend.c: opens the backend. Weak: unit tests of this folder do without backends. */
+pc_status pc__context_open_backend(pc_context *context) __attribute__((weak));
 
 pc_context *pc__context_ref(pc_context *context); /* returns it */
 void pc__context_unref(pc_context *context);      /* NULL does nothing */

@@ -208,7 +208,7 @@ static pc_model_ops ops_init;
 static pc_eval_args eval_init = PC_EVAL_ARGS_INIT;
 
 static const pc_read_case read_cases[] = {
-    PC_READ_CASE(pc_context_options, use_context, &context_init, 56,
+    PC_READ_CASE(pc_context_options, use_context, &context_init, 64,
                  PC_FIELD(pc_context_options, reserved), PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_model_options, use_load, &model_init, 48, PC_NO_FIELD,
                  PC_FIELD(pc_model_options, flags), 1, 1),
@@ -282,6 +282,11 @@ static pc_status fill_system_info(void *result)
     return pc_systems_get(world.systems, 0, result);
 }
 
+static pc_status fill_plugin_info(void *result)
+{
+    return pc_plugin_get(0, result);
+}
+
 static pc_status fill_batch_stats(void *result)
 {
     return pc_batch_get_stats(world.batch, result);
@@ -293,6 +298,7 @@ static const pc_write_case write_cases[] = {
     {"pc_tier_stats", fill_tier_stats, sizeof(pc_tier_stats), 192},
     {"pc_item", fill_item, sizeof(pc_item), 56},
     {"pc_system_info", fill_system_info, sizeof(pc_system_info), 96},
+    {"pc_plugin_info", fill_plugin_info, sizeof(pc_plugin_info), 40},
     {"pc_batch_stats", fill_batch_stats, sizeof(pc_batch_stats), 40},
     {"pc_part", fill_part, sizeof(pc_part), 48},
     {"pc_stats", fill_stats, sizeof(pc_stats), 120},

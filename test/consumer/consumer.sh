@@ -2,8 +2,8 @@
 # Catches: an installation that programs outside of the tree cannot build against or that does not
 # work after it was moved, a static library whose needs are not named, a header that is no C11 or
 # C++17 by itself, an opening example of header or README that does not compile and answer, an
-# installed program that does not run or does not find its library. The test checks every answer and
-# how many of its tokens came from the cache.
+# installed program that does not run or does not find its library or its plug-in modules, or that
+# needs these to run. The test checks every answer and how many of its tokens came from the cache.
 # Flags and arguments are lists of words; patterns stand in single quotes.
 # shellcheck disable=SC2013,SC2016,SC2046,SC2086
 set -eu
@@ -96,6 +96,22 @@ if grep -q '^PC_BUILD_TOOLS:BOOL=ON' "$build/CMakeCache.txt"; then
         --prompt "$data/pml/employees-prompt.pml")
     holds "$answer" "The desk of Peter Novak is 368."
     holds "$("$program" bench --help)" "usage: promptcache-bench"
+    for module in "$library"/promptcache/*.so; do
+        [ -e "$module" ] || continue # built without any
+        holds "$("$program" --version)" "$(realpath "$module")"
+    done
+    answer=$(PC_LINEAR=onednn "$program" run --model "$data/demo.gguf" \
+        --schema "$data/pml/employees.pml" --prompt "$data/pml/employees-prompt.pml")
+    holds "$answer" "The desk of Peter Novak is 368."
+    mv "$library/promptcache" "$folder/elsewhere" 2>/dev/null || mkdir "$folder/elsewhere"
+    for module in "$folder"/elsewhere/*.so; do
+        [ -e "$module" ] || continue
+        holds "$("$program" --version)" "$(basename "$module") was not found in "
+        holds "$(PC_MODULES=$folder/elsewhere "$program" --version)" "$module"
+    done
+    answer=$("$program" run --model "$data/demo.gguf" --schema "$data/pml/employees.pml" \
+        --prompt "$data/pml/employees-prompt.pml")
+    holds "$answer" "The desk of Peter Novak is 368."
     for name in promptcache promptcache-bench; do
         holds "$(head -n 1 "$folder/usr/share/man/man1/$name.1")" ".TH \"$name\" 1"
         [ -s "$folder/usr/share/bash-completion/completions/$name" ] ||

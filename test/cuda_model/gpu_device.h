@@ -321,6 +321,16 @@ GPU_INLINE float2 unpack_bf16(uint32_t word)
 {
     return {float_of_bf16((uint16_t)word), float_of_bf16((uint16_t)(word >> 16))};
 }
+GPU_INLINE uint32_t multiply_f16(uint32_t a, uint32_t b)
+{
+    float2 x = unpack_f16(a), y = unpack_f16(b);
+    return pack_f16(x.x * y.x, x.y * y.y);
+}
+GPU_INLINE void unpack_i8(uint32_t word, uint32_t *low, uint32_t *high)
+{
+    *low = pack_f16((int8_t)word, (int8_t)(word >> 8));
+    *high = pack_f16((int8_t)(word >> 16), (int8_t)(word >> 24));
+}
 GPU_INLINE uint32_t tf32_of(float x)
 {
     return gpu_model::tf32_of(x);

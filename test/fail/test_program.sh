@@ -25,6 +25,9 @@ prompt() {
 expect 2 "usage: promptcache COMMAND"
 expect 0 "130 interrupted" --help
 expect 0 "." --version
+for part in onednn faiss remote; do
+    expect 0 "$part" --version
+done
 expect 2 "no command 'answer'" answer
 for command in run encode show check eval tokenize "bench ttft" "bench decode" "bench store"; do
     case $command in

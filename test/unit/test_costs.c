@@ -58,7 +58,7 @@ static void attend(pc_context *context, const pc__kv *kv, const float *q, float 
         spans[r] = (pc__row_span){kv, 0, 0, TOKENS};
     }
     first[ROWS] = ROWS;
-    if (!CHECK_OK(pc__plan_new(&plan, context, &rows, &shape, HEADS)))
+    if (!CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &shape, HEADS)))
         return;
     *widest = plan->tiles[0].widest;
     CHECK_OK(pc__plan_attend(plan, &layer, q, out, NULL));

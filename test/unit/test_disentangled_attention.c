@@ -1,6 +1,6 @@
 /* Catches: a distance with the wrong row, in the plain and the logarithmic table; rows out of
  * range. Expected rows come from the published formulas, by hand or in double. */
-#include "model/forward/disentangled_attention.h"
+#include "attn/disentangled_attention.h"
 
 #include <math.h>
 
@@ -9,7 +9,7 @@
 /* One row a distance, up to the farthest. */
 static void plain(void)
 {
-    const pc__encoder_config c = {.relative = 128, .farthest = 128};
+    const pc__relative_config c = {.relative = 128, .farthest = 128};
     CHECK_INT(pc__disentangled_row(&c, 0), 128);
     CHECK_INT(pc__disentangled_row(&c, 1), 129);
     CHECK_INT(pc__disentangled_row(&c, -1), 127);
@@ -35,7 +35,7 @@ static int32_t bucket(int32_t buckets, int32_t farthest, int32_t distance)
 
 static void logarithmic(int32_t buckets, int32_t farthest)
 {
-    const pc__encoder_config c = {.relative = buckets, .buckets = buckets, .farthest = farthest};
+    const pc__relative_config c = {.relative = buckets, .buckets = buckets, .farthest = farthest};
     int32_t before = -1;
     for (int32_t d = -farthest; d <= farthest; d++) {
         int32_t row = pc__disentangled_row(&c, d);

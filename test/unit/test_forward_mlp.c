@@ -1,6 +1,7 @@
 /* Catches: results that depend on other rows, a shared MLP or a router in the wrong layer, experts
  * in the wrong order, traces of the wrong lane, uncounted weights, leaks or half-made results when
  * any allocation fails. */
+#include "attn/cpu/route.h"
 #include "model/forward/forward_internal.h"
 
 #include <math.h>
@@ -98,15 +99,22 @@ static void apart(pc_context *context, uint32_t compute)
     }
 }
 
+static pc_status run_linear(const pc__native *native, const pc__linear *linear, const float *x,
+                            float *y)
+{
+    return pc__stream_linear(native->backend->stream, linear, (const pc__floats *)x, 1,
+                             (pc__floats *)y);
+}
+
 /* y = down(silu(gate x) * up x), in double. */
-static void mlp(const pc__native *native, const pc__native_mlp *mlp, const float *x, double *y)
+static void mlp(const pc__native *native, const pc__mlp *mlp, const float *x, double *y)
 {
     float gate[FFN], up[FFN], out[HIDDEN];
-    CHECK_OK(native->backend->linear_run(mlp->gate, x, 1, gate));
-    CHECK_OK(native->backend->linear_run(mlp->up, x, 1, up));
+    CHECK_OK(run_linear(native, mlp->gate, x, gate));
+    CHECK_OK(run_linear(native, mlp->up, x, up));
     for (size_t i = 0; i < mlp->width; i++)
         gate[i] = (float)((double)gate[i] / (1 + exp(-(double)gate[i])) * (double)up[i]);
-    CHECK_OK(native->backend->linear_run(mlp->down, gate, 1, out));
+    CHECK_OK(run_linear(native, mlp->down, gate, out));
     for (size_t i = 0; i < HIDDEN; i++)
         y[i] = (double)out[i];
 }
@@ -120,13 +128,13 @@ static void by_hand(const pc__native *native, int32_t l, const float *x, double 
     double one[HIDDEN], sum = 0;
     int32_t chosen[EXPERTS];
     float weight[EXPERTS];
-    CHECK_OK(native->backend->linear_run(layer->router, x, 1, logits));
+    CHECK_OK(run_linear(native, layer->router, x, logits));
     for (int e = 0; e < EXPERTS; e++)
         sum += exp((double)logits[e]);
     memset(y, 0, HIDDEN * sizeof *y);
     if (layer->mlp.width) {
         mlp(native, &layer->mlp, x, y);
-        CHECK_OK(native->backend->linear_run(layer->shared_scale, x, 1, &scale));
+        CHECK_OK(run_linear(native, layer->shared_scale, x, &scale));
         for (int i = 0; i < HIDDEN; i++)
             y[i] /= 1 + exp(-(double)scale);
     }
@@ -141,11 +149,8 @@ static void by_hand(const pc__native *native, int32_t l, const float *x, double 
 static void role(pc_context *context, int shared)
 {
     enum { FEW = 5 };
-    static float h[FEW * HIDDEN], some[FEW * 3 * HIDDEN], mixed[FEW * HIDDEN],
-        gate[FEW * (SHARED + 3 * WIDTH)], up[FEW * (SHARED + 3 * WIDTH)];
-    float logits[FEW * EXPERTS], weight[FEW * 3], share[FEW * 3], scale[FEW], x[FEW * HIDDEN];
-    int32_t chosen[FEW * 3];
-    uint32_t first[EXPERTS + 1], row[FEW * 3], of_row[FEW * 3];
+    static float h[FEW * HIDDEN], mixed[FEW * HIDDEN], gate[FEW * FFN], up[FEW * FFN];
+    float x[FEW * HIDDEN];
     pc__arch arch = arch_of(3, shared);
     pc__pass pass = {0};
     pc_model *model = NULL;
@@ -157,29 +162,34 @@ static void role(pc_context *context, int shared)
     CHECK(model->native->layers[1].router
           && model->native->layers[1].mlp.width == (shared ? SHARED : 0));
     CHECK((model->native->layers[2].shared_scale != NULL) == shared);
-    for (int l = 1; l < LAYERS; l++) {
+    pc__backend *backend = model->native->backend;
+    void *scratch = backend->ops->take(
+        backend,
+        sizeof(float) * backend->ops->experts_scratch(backend, &arch.experts, HIDDEN, FEW));
+    for (int l = 1; CHECK(scratch) && l < LAYERS; l++) {
         for (int i = 0; i < FEW * HIDDEN; i++)
             h[i] = x[i] = pc_test_normal(&rng);
         pc__forward_work work = {.native = model->native,
                                  .pass = &pass,
+                                 .stream = backend->stream,
                                  .capacity = FEW,
                                  .rows = FEW,
-                                 .h = h,
-                                 .gate = gate,
-                                 .up = up,
-                                 .routes = {logits, chosen, weight, first, row, share, of_row},
-                                 .shared_scale = scale,
-                                 .expert_results = some,
-                                 .expert_sum = mixed};
+                                 .h = (pc__floats *)h,
+                                 .gate = (pc__floats *)gate,
+                                 .up = (pc__floats *)up,
+                                 .expert_scratch = scratch,
+                                 .expert_sum = (pc__floats *)mixed};
         CHECK_OK(pc__mlp_sublayer(&work, l));
         for (int r = 0; r < FEW; r++) {
             double want[HIDDEN], worst = 0;
             by_hand(model->native, l, x + r * HIDDEN, want);
             for (int i = 0; i < HIDDEN; i++)
-                worst = fmax(worst, fabs(want[i] - (double)work.h[r * HIDDEN + i]));
+                worst = fmax(worst,
+                             fabs(want[i] - (double)((const float *)work.h)[r * HIDDEN + i]));
             CHECK(worst < 1e-5);
         }
     }
+    backend->ops->give(backend, scratch);
     pc__model_unref(model);
 }
 

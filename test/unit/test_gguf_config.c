@@ -324,7 +324,7 @@ static void with_experts(void)
         const pc__expert_config *e = &a.experts;
         CHECK_STR(a.name, "mixtral");
         CHECK(e->count == 5 && e->used == 2 && e->width == 96 && !e->shared && e->renormalise);
-        CHECK(e->layers[0] == 3 && e->scale == 0 && a.rope.interleaved);
+        CHECK(a.expert_layers[0] == 3 && e->scale == 0 && a.rope.interleaved);
     }
     refused(moe, sigmoid, both_routers, PC_ERR_UNSUPPORTED, "expert_gating_func': 2");
     refused(moe, groups, both_routers, PC_ERR_UNSUPPORTED, "shared expert");
@@ -345,7 +345,7 @@ static void with_experts(void)
         const pc__expert_config *e = &a.experts;
         CHECK_STR(a.name, "deepseek");
         CHECK(e->width == 24 && e->shared == 48 && !e->shared_gated && e->renormalise);
-        CHECK(e->layers[0] == 2 && e->scale == 2.5f && a.rope.interleaved);
+        CHECK(a.expert_layers[0] == 2 && e->scale == 2.5f && a.rope.interleaved);
     }
     refused(moe, deep, both_routers, PC_ERR_FORMAT, "blk.0.ffn_gate_inp.weight");
     refused(moe, deep, NULL, PC_ERR_FORMAT, "there is no tensor 'blk.1.ffn_gate_inp.weight'");

@@ -232,7 +232,7 @@ static void windows(void)
 /* Which layers of a model have experts, as bits. */
 static uint64_t layers_of(const pc__arch *a)
 {
-    return a->experts.layers[0];
+    return a->expert_layers[0];
 }
 
 static void mixtral(void)

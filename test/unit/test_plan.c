@@ -189,7 +189,7 @@ static void attend(pc_context *context, const world *w, size_t first, size_t cou
     rows.first = shifted;
     rows.spans = w->spans + w->first[first];
     memset(out, 0xA5, count * vectors * (size_t)w->shape.v_dim * sizeof *out);
-    if (CHECK_OK(pc__plan_new(&plan, context, &rows, &w->shape, w->heads)))
+    if (CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &w->shape, w->heads)))
         CHECK_OK(pc__plan_attend(plan, &layer, w->q + first * vectors * (size_t)w->shape.k_dim, out,
                                  lse));
     pc__plan_free(plan);
@@ -261,7 +261,7 @@ static void check_map(pc_context *context)
     pc__attn_layer layer = layer_of(&w);
     float *out = malloc(w.rows * (size_t)(w.heads * w.shape.v_dim) * 4),
           *lse = malloc(w.rows * (size_t)w.heads * 4);
-    CHECK_OK(pc__plan_new(&plan, context, &rows, &w.shape, w.heads));
+    CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &w.shape, w.heads));
     CHECK_OK(pc__plan_attend(plan, &layer, w.q, out, lse));
     for (size_t r = 0; r < w.rows; r++) {
         size_t keys = 0;
@@ -297,7 +297,8 @@ static void fail_everywhere(void)
         options.allocator = &allocator;
         options.threads = 1;
         if (pc_context_new(&context, &options) == PC_OK) {
-            pc_status status = pc__plan_new(&plan, context, &rows, &w.shape, w.heads);
+            pc_status status = pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &w.shape,
+                                            w.heads);
             CHECK(status == PC_OK || (status == PC_ERR_NOMEM && !plan));
             pc__plan_free(plan);
         }
@@ -309,11 +310,11 @@ static void fail_everywhere(void)
     free_world(&w);
 }
 
-/* Chunks of PC__SECTION tokens, which parts of several spans share when they fit together; room for
+/* Chunks of one section, which parts of several spans share when they fit together; room for
  * as many states as the longest row has; angles of what is seen only. */
 static void chunks(pc_context *context)
 {
-    enum { LONG = 2 * PC__SECTION + 452, ROWS = 5 };
+    enum { SECTION = 1024, LONG = 2 * SECTION + 452, ROWS = 5 };
     static const size_t want[ROWS] = {3, 1, 1, 2, 0};
     const pc__kv_shape shape = {1, 1, 8, 8, PC_DTYPE_F32};
     const int64_t positions[ROWS] = {9000, 9000, 9000, 9000, 9000};
@@ -324,14 +325,14 @@ static void chunks(pc_context *context)
     make_run(&w, &rng, 0, LONG, 0);
     make_run(&w, &rng, 1, 40, 0);
     const pc__row_span spans[7] = {{.kv = w.run[0], .hi = LONG},
-                                   {.kv = w.run[0], .hi = PC__SECTION},
-                                   {.kv = w.run[0], .hi = PC__SECTION - 24},
+                                   {.kv = w.run[0], .hi = SECTION},
+                                   {.kv = w.run[0], .hi = SECTION - 24},
                                    {.kv = w.run[1], .hi = 24},
-                                   {.kv = w.run[0], .hi = PC__SECTION - 24},
+                                   {.kv = w.run[0], .hi = SECTION - 24},
                                    {.kv = w.run[1], .hi = 25},
                                    {.kv = w.run[1], .start = 77, .lo = 5, .hi = 5}};
     pc__rows rows = {ROWS, positions, first, spans, 0};
-    if (CHECK_OK(pc__plan_new(&plan, context, &rows, &shape, 1))) {
+    if (CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &shape, 1))) {
         for (size_t r = 0; r < ROWS; r++)
             CHECK_INT(plan->slot_first[r + 1] - plan->slot_first[r], want[r]);
         CHECK_INT(plan->most_slots, 3);

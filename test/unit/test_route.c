@@ -1,7 +1,7 @@
 /* Catches: other experts than the largest, ties that depend on chance, weights that are not the
  * softmax over all experts (or wrongly normalised or scaled), rows in the wrong list, overlapping
  * lists, NaN that leads out of bounds. */
-#include "model/forward/route.h"
+#include "attn/cpu/route.h"
 
 #include <math.h>
 #include <string.h>

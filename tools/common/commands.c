@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <promptcache.h>
+#include <promptcache/admin.h>
 #include <signal.h>
 #include <string.h>
 
@@ -45,13 +45,26 @@ static int run_family(const command *family, int argc, char **argv)
     return unknown_command(family, argv[1]);
 }
 
+/* The version, and a line for each plug-in module. */
+static void print_version(void)
+{
+    pc_plugin_info info = PC_PLUGIN_INFO_INIT;
+    printf("%s\n", pc_version());
+    for (size_t i = 0; pc_plugin_get(i, &info) == PC_OK; i++)
+        printf("%-8s%s\n", info.name,
+               info.state == PC_PLUGIN_LOADED    ? info.path
+               : info.state == PC_PLUGIN_INSIDE  ? "linked in"
+               : info.state == PC_PLUGIN_MISSING ? info.reason
+                                                 : "not built");
+}
+
 static int dispatch(const command *program, int argc, char **argv)
 {
     static char flag[] = "--help";
     const char *first = argc > 1 ? argv[1] : "";
     int of_program = argc == 2 || (argc > 2 && !strcmp(argv[2], "help"));
     if (!strcmp(first, "--version")) {
-        printf("%s\n", pc_version());
+        print_version();
         return EXIT_OK;
     }
     if (!strcmp(first, "--manual"))

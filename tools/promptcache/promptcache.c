@@ -8,9 +8,13 @@ int main(int argc, char **argv)
                                            &tokenize_command, &inspect_command, &verify_command,
                                            &evict_command,    &memo_command,    &bench_command,
                                            &check_command,    &eval_command,    NULL};
-    static const command program = {.name = "promptcache",
-                                    .usage = "promptcache COMMAND ...",
-                                    .summary = "answers prompts made of cached modules",
-                                    .parts = parts};
+    static const command program = {
+        .name = "promptcache",
+        .usage = "promptcache COMMAND ...",
+        .summary = "answers prompts made of cached modules",
+        .details = "`promptcache --version` also says where the library's "
+                   "plug-in modules are, or what is\nwrong with them. "
+                   "PC_MODULES: other folders to look for them first.",
+        .parts = parts};
     return run_program(&program, argc, argv);
 }

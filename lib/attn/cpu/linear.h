@@ -20,6 +20,16 @@
 
 #include "attn/backend.h"
 
+/* One linear layer and its input rows: row i is x[i] (row NULL) or x[row[i]], i < rows. Only the
+ * `count` rows from `first` on are computed. */
+typedef struct pc__linear_job {
+    const pc__linear *linear;
+    const float *x;
+    const uint32_t *row;
+    size_t rows, first, count;
+    float *y; /* [count][out]; must not overlap any input or output of jobs that run together */
+} pc__linear_job;
+
 pc_status pc__linear_new(pc__linear **out, pc_context *context, size_t out_features,
                          size_t in_features, uint32_t compute, const pc__weight_source *source,
                          const float *bias);
@@ -31,6 +41,8 @@ pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, con
                              size_t rows, float *const *y);
 pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_t count,
                           void **block); /* panel_set.c */
+/* Any number of layers of one context, as one piece of work. Neighbours in `jobs` with the same x,
+ * row and rows share the converted inputs. */
 pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count);
 
 #endif

@@ -2,40 +2,45 @@
  * join is data (pc__arch). */
 #include "model/forward/forward.h"
 
-#include <string.h>
-
 #include "model/forward/forward_maps.h"
 #include "model/load/positions.h"
 #include "model/model_states.h"
 
-void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const float *x,
-                    size_t rows, float *y)
+static void copy_rows(const pc__forward_work *work, pc__floats *to, const pc__floats *from,
+                      size_t rows)
+{
+    work->stream->ops->copy(work->stream, to, from,
+                            rows * (size_t)work->native->arch.hidden * sizeof(float));
+}
+
+void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const pc__floats *x,
+                    size_t rows, pc__floats *y)
 {
     const pc__native *native = work->native;
+    pc__stream *stream = work->stream;
     size_t dim = (size_t)native->arch.hidden;
     if (!norm->gain) {
         if (x != y)
-            memcpy(y, x, rows * dim * sizeof *y);
+            copy_rows(work, y, x, rows);
     } else if (native->arch.norm == PC__NORM_RMS) {
-        native->backend->rms_norm(native->context, x, rows, dim, norm->gain, native->arch.norm_eps,
-                                  y);
+        stream->ops->rms_norm(stream, x, rows, dim, norm->gain, native->arch.norm_eps, y);
     } else {
-        native->backend->layer_norm(native->context, x, rows, dim, norm->gain, norm->bias,
-                                    native->arch.norm_eps, y);
+        stream->ops->layer_norm(stream, x, rows, dim, norm->gain, norm->bias, native->arch.norm_eps,
+                                y);
     }
 }
 
-static void add_residual(const pc__forward_work *work, float *result)
+static void add_residual(const pc__forward_work *work, pc__floats *result)
 {
-    const pc__native *native = work->native;
-    size_t count = work->rows * (size_t)native->arch.hidden;
-    if (native->arch.residual_scale > 0)
-        for (size_t i = 0; i < count; i++)
-            result[i] *= native->arch.residual_scale;
-    native->backend->add(native->context, work->x, result, count);
+    pc__stream *stream = work->stream;
+    float scale = work->native->arch.residual_scale;
+    size_t count = work->rows * (size_t)work->native->arch.hidden;
+    if (scale > 0)
+        stream->ops->pointwise(stream, PC__SCALE, scale, result, count);
+    stream->ops->add(stream, work->x, result, count);
 }
 
-static void norm_residual(const pc__forward_work *work, const pc__native_norm *what, float *to)
+static void norm_residual(const pc__forward_work *work, const pc__native_norm *what, pc__floats *to)
 {
     pc__apply_norm(work, what, work->x, work->rows, to);
 }
@@ -68,12 +73,11 @@ static pc_status parallel_layer(pc__forward_work *work, int32_t l)
 static pc_status post_norm_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
-    size_t bytes = work->rows * (size_t)work->native->arch.hidden * sizeof *work->h;
-    memcpy(work->h, work->x, bytes);
+    copy_rows(work, work->h, work->x, work->rows);
     PC__TRY_RETURN(pc__attention_sublayer(work, l));
     add_residual(work, work->y);
     norm_residual(work, &layer->norm1, work->x);
-    memcpy(work->h, work->x, bytes);
+    copy_rows(work, work->h, work->x, work->rows);
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
     add_residual(work, work->h);
     norm_residual(work, &layer->norm2, work->x);
@@ -131,8 +135,8 @@ static pc_status plan_block(pc__forward_work *work)
     if (pass->skips_attention)
         return PC_OK;
     /* runs of a pass over the first n layers may have only n layers */
-    return pc__plan_new(&work->plan, work->native->context, &rows, &pass->rows[0].run->shape,
-                        work->native->arch.heads);
+    return pc__plan_new(&work->plan, work->native->context, &work->native->backend->limits, &rows,
+                        &pass->rows[0].run->shape, work->native->arch.heads);
 }
 
 static int32_t pass_layers(const pc__forward_work *work)
@@ -145,7 +149,7 @@ static int32_t pass_layers(const pc__forward_work *work)
 static pc_status last_keys(pc__forward_work *work, int32_t l)
 {
     if (work->native->arch.residual == PC__RESIDUAL_POST)
-        memcpy(work->h, work->x, work->rows * (size_t)work->native->arch.hidden * sizeof *work->h);
+        copy_rows(work, work->h, work->x, work->rows);
     else
         norm_residual(work, &work->native->layers[l].norm1, work->h);
     return pc__attention_keys(work, l);
@@ -154,17 +158,16 @@ static pc_status last_keys(pc__forward_work *work, int32_t l)
 static pc_status run_block(pc__forward_work *work)
 {
     int32_t layers = pass_layers(work), l;
-    pc_status status;
+    pc_status status, finished;
     PC__TRY(pc__embed(work), done);
     PC__TRY(plan_block(work), done);
     for (l = 0; l < layers; l++) {
         PC__TRY(poll_cancel(work, l), done);
-        pc__trace_rows(work, "hidden", l, work->x);
+        PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
         if (l + 1 == work->pass->kv_layers)
             break;
         if (!l && work->conv_input)
-            memcpy(work->conv_input, work->x,
-                   work->rows * (size_t)work->native->arch.hidden * sizeof *work->x);
+            copy_rows(work, work->conv_input, work->x, work->rows);
         PC__TRY(run_layer(work, l), done);
         if (!l && work->conv_input)
             PC__TRY(pc__convolution_sublayer(work), done);
@@ -173,55 +176,50 @@ static pc_status run_block(pc__forward_work *work)
         status = l < layers ? last_keys(work, l) : PC_OK;
         goto done;
     }
-    pc__trace_rows(work, "hidden", layers, work->x);
+    PC__TRY(pc__trace_rows(work, "hidden", layers, work->x), done);
     status = pc__head(work);
 done:
+    finished = work->stream->ops->finish(work->stream);
     pc__plan_free(work->plan);
     work->plan = NULL;
     pc__forward_maps_end(work);
-    return status;
+    return status < 0 ? status : finished;
 }
 
 /* Takes `count` floats from the slab, aligned to a cache line. slab NULL: only counts. */
-static float *take_slab(float *slab, size_t *used, size_t count)
+static pc__floats *take_slab(pc__floats *slab, size_t *used, size_t count)
 {
-    float *at = slab ? slab + *used : NULL;
+    pc__floats *at = pc__floats_at(slab, *used);
     *used += (count + 15) & ~(size_t)15;
     return at;
 }
 
-/* Floats of the inner rows of an MLP, or of the shared MLP and the experts. */
+/* Floats of the inner rows of an MLP for all rows. Layers with experts have scratch of their own.
+ */
 static size_t inner_floats(const pc__arch *arch, size_t rows)
 {
-    size_t experts = pc__experts_entries(arch, rows) * (size_t)arch->experts.width, most = 0;
+    size_t most = 0;
     for (int32_t l = 0; l < arch->layers; l++) {
-        size_t floats = rows * (size_t)pc__mlp_width(arch, l)
-                        + (pc__has_experts(arch, l) ? experts : 0);
-        most = floats > most ? floats : most;
+        size_t width = pc__has_experts(arch, l) ? 0 : (size_t)pc__mlp_width(arch, l);
+        most = width > most ? width : most;
     }
-    return most;
+    return rows * most;
 }
 
-static void lay_out_experts(pc__forward_work *work, float *slab, size_t *used)
+static void lay_out_experts(pc__forward_work *work, pc__floats *slab, size_t *used)
 {
-    const pc__arch *arch = &work->native->arch;
-    pc__routes *routes = &work->routes;
-    size_t rows = work->capacity, entries = rows * (size_t)arch->experts.used,
-           count = (size_t)arch->experts.count;
-    routes->logits = take_slab(slab, used, rows * count);
-    routes->chosen = (void *)take_slab(slab, used, entries);
-    routes->weight = take_slab(slab, used, entries);
-    routes->first = (void *)take_slab(slab, used, count + 1);
-    routes->row = (void *)take_slab(slab, used, entries);
-    routes->share = take_slab(slab, used, entries);
-    routes->of_row = (void *)take_slab(slab, used, entries);
-    work->shared_scale = take_slab(slab, used, rows);
-    work->expert_results = take_slab(slab, used,
-                                     pc__experts_entries(arch, rows) * (size_t)arch->hidden);
-    work->expert_sum = take_slab(slab, used, rows * (size_t)arch->hidden);
+    const pc__backend *backend = work->native->backend;
+    const pc__expert_config *experts = &work->native->arch.experts;
+    size_t rows = work->capacity, hidden = (size_t)work->native->arch.hidden;
+    work->expert_scratch = take_slab(slab, used,
+                                     backend->ops->experts_scratch(backend, experts, hidden, rows));
+    work->expert_sum = take_slab(slab, used, rows * hidden);
+    if (work->pass->trace)
+        work->routes = take_slab(slab, used,
+                                 rows * ((size_t)experts->count + 2 * (size_t)experts->used));
 }
 
-static size_t lay_out_work(pc__forward_work *work, float *slab)
+static size_t lay_out_work(pc__forward_work *work, pc__floats *slab)
 {
     const pc__arch *arch = &work->native->arch;
     const pc__kv_shape *shape = &work->native->shape;
@@ -253,24 +251,31 @@ static size_t lay_out_work(pc__forward_work *work, float *slab)
 pc_status pc__reserve_work(pc__forward_work *work, size_t floats)
 {
     const pc_allocator *mem = &work->native->context->mem;
-    work->slab = work->native->backend->allocate(work->native->context, floats);
+    pc__backend *backend = work->native->backend;
+    PC__TRY_RETURN(backend->ops->stream_new(&work->stream, backend));
+    work->slab = backend->ops->take(backend, floats * sizeof(float));
     work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
     work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
     work->rope_positions = pc__calloc(mem, work->capacity, sizeof *work->rope_positions);
-    return work->slab && work->runs && work->slots && work->rope_positions ? PC_OK : PC_ERR_NOMEM;
+    work->numbers = pc__calloc(mem, work->capacity, sizeof *work->numbers);
+    return work->slab && work->runs && work->slots && work->rope_positions && work->numbers
+               ? PC_OK
+               : PC_ERR_NOMEM;
 }
 
 void pc__release_work(pc__forward_work *work)
 {
     const pc_allocator *mem = &work->native->context->mem;
-    if (work->slab)
-        work->native->backend->release(work->native->context, work->slab);
-    if (work->distances)
-        work->native->backend->release(work->native->context, work->distances);
+    pc__backend *backend = work->native->backend;
+    backend->ops->give(backend, work->slab);
+    if (work->stream)
+        backend->ops->stream_free(work->stream);
     pc__free(mem, work->streams);
     pc__free(mem, work->runs);
     pc__free(mem, work->slots);
     pc__free(mem, work->rope_positions);
+    pc__free(mem, work->numbers);
+    pc__free(mem, work->lanes);
     pc__rope_free(mem, work->own_rope);
 }
 
@@ -368,6 +373,23 @@ static size_t largest_block(const pc__forward_work *work)
     return largest;
 }
 
+/* Lists the lanes of the block, which are whole. */
+static pc_status list_lanes(pc__forward_work *work)
+{
+    size_t all = pc__lane_count(work->pass), first, count;
+    if (!work->lanes
+        && !(work->lanes = pc__calloc(&work->native->context->mem, all, sizeof *work->lanes)))
+        return PC_ERR_NOMEM;
+    work->lane_count = 0;
+    for (size_t lane = work->first_lane; lane < all; lane++) {
+        pc__lane_rows(work->pass, lane, &first, &count);
+        if (first >= work->first + work->rows)
+            break;
+        work->lanes[work->lane_count++] = (pc__row_range){first - work->first, count};
+    }
+    return PC_OK;
+}
+
 static pc_status run_blocks(pc__forward_work *work)
 {
     size_t count = work->pass->attend.count, next_lane = 0;
@@ -376,6 +398,8 @@ static pc_status run_blocks(pc__forward_work *work)
         work->first_lane = next_lane;
         if (lanes_whole(work) && !work->pass->trace)
             work->rows = whole_lanes(work->pass, work->first_lane, &next_lane);
+        if (lanes_whole(work))
+            PC__TRY_RETURN(list_lanes(work));
         PC__TRY_RETURN(run_block(work));
     }
     return PC_OK;

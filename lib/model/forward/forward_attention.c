@@ -1,16 +1,15 @@
 /* The attention sublayer: projects queries, keys and values, rotates keys relative to their run and
  * stores them, attends by the plan, projects the result. Also computes the keys of runs whose maps
  * were given, afterwards. */
-#include <string.h>
-
+#include "attn/disentangled_attention.h"
 #include "model/forward/forward_maps.h"
-#include "model/forward/disentangled_attention.h"
 
 /* MPT's clip_qkv */
-static void clip_values(float *x, size_t count, float limit)
+static void clip_values(const pc__forward_work *work, pc__floats *x, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+    float limit = work->native->arch.qkv_clip;
+    if (limit > 0)
+        work->stream->ops->pointwise(work->stream, PC__CLIP, limit, x, count);
 }
 
 pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
@@ -22,28 +21,30 @@ pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t fi
            k = (size_t)native->shape.kv_heads * (size_t)native->shape.k_dim,
            v = (size_t)native->shape.kv_heads * (size_t)native->shape.v_dim;
     const pc__linear *const all[] = {weights->v, weights->q, weights->k};
-    float *const to[] = {work->v + first * v, work->q + first * q, work->k + first * k};
+    pc__floats *const to[] = {pc__floats_at(work->v, first * v), pc__floats_at(work->q, first * q),
+                              pc__floats_at(work->k, first * k)};
     const size_t width[] = {v, q, k};
     size_t count = values_only ? 1 : 3;
-    PC__TRY_RETURN(native->backend->linear_run_all(
-        all, count, work->h + first * (size_t)native->arch.hidden, rows, to));
-    for (size_t i = 0; i < count && native->arch.qkv_clip > 0; i++)
-        clip_values(to[i], rows * width[i], native->arch.qkv_clip);
+    PC__TRY_RETURN(work->stream->ops->linear_run(
+        work->stream, all, count, pc__floats_at(work->h, first * (size_t)native->arch.hidden), rows,
+        to));
+    for (size_t i = 0; i < count; i++)
+        clip_values(work, to[i], rows * width[i]);
     return PC_OK;
 }
 
 /* Rotates keys; writes keys and values into the runs. k, v: of row `first`, or NULL. */
 static void store_rows(const pc__forward_work *work, int32_t layer, size_t first, size_t rows,
-                       float *k, const float *v)
+                       pc__floats *k, const pc__floats *v)
 {
-    const pc__native *native = work->native;
-    const pc__kv_shape *shape = &native->shape;
+    pc__stream *stream = work->stream;
+    const pc__kv_shape *shape = &work->native->shape;
     size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim;
     if (work->rope && k)
-        native->backend->rotate(native->context, work->rope, work->rope_positions + first, rows,
-                                heads, k_dim, heads * k_dim, k);
-    native->backend->store_kv(native->context, work->runs + first, work->slots + first, layer, rows,
-                              k, heads * k_dim, v, heads * (size_t)shape->v_dim);
+        stream->ops->rotate(stream, work->rope, work->rope_positions + first, rows, heads, k_dim,
+                            heads * k_dim, k);
+    stream->ops->store_kv(stream, work->runs + first, work->slots + first, layer, rows, k,
+                          heads * k_dim, v, heads * (size_t)shape->v_dim);
 }
 
 void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
@@ -51,8 +52,9 @@ void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, si
 {
     const pc__kv_shape *shape = &work->native->shape;
     size_t at = first * (size_t)shape->kv_heads;
-    store_rows(work, layer, first, rows, values_only ? NULL : work->k + at * (size_t)shape->k_dim,
-               work->v + at * (size_t)shape->v_dim);
+    store_rows(work, layer, first, rows,
+               values_only ? NULL : pc__floats_at(work->k, at * (size_t)shape->k_dim),
+               pc__floats_at(work->v, at * (size_t)shape->v_dim));
 }
 
 static pc__attn_layer describe_layer(const pc__forward_work *work, int32_t layer)
@@ -77,44 +79,100 @@ pc_status pc__attention_keys(pc__forward_work *work, int32_t layer)
     return PC_OK;
 }
 
+/* Lanes whose maps are given are left out; maps: [lane][head][row][key] for a trace, or NULL. */
+static pc_status run_disentangled(pc__forward_work *work, int32_t layer, const uint8_t *left_out,
+                                  float *maps)
+{
+    const pc__disentangled_rows rows = {.layer = layer,
+                                        .scale = work->native->scale,
+                                        .count = work->rows,
+                                        .positions = work->rope_positions,
+                                        .lanes = work->lanes,
+                                        .left_out = left_out,
+                                        .lane_count = work->lane_count,
+                                        .q = work->q,
+                                        .k = work->k,
+                                        .v = work->v,
+                                        .out = work->attended,
+                                        .maps = maps};
+    return work->stream->ops->disentangled(work->stream, work->native->encoder.relative, &rows);
+}
+
+/* Passes the maps of the block's lanes on. */
+static void show_maps(const pc__forward_work *work, int32_t layer, const float *maps)
+{
+    for (size_t i = 0; i < work->lane_count; i++) {
+        size_t tokens = work->lanes[i].count, lane = work->first_lane + i;
+        if (work->pass->trace && !pc__forward_maps_given(work, lane))
+            pc__trace_map(work, layer, lane, tokens, maps);
+        pc__forward_maps_record(work, lane, layer, maps);
+        maps += (size_t)work->native->arch.heads * tokens * tokens;
+    }
+}
+
+pc_status pc__attention_disentangled(pc__forward_work *work, int32_t layer, const uint8_t *left_out)
+{
+    const pc_allocator *mem = &work->native->context->mem;
+    size_t keys = 0;
+    float *maps = NULL;
+    pc_status status;
+    for (size_t i = 0; i < work->lane_count; i++)
+        keys += work->lanes[i].count * work->lanes[i].count;
+    if ((work->pass->trace || pc__forward_maps_recorded(work, layer))
+        && !(maps = pc__calloc(mem, keys, (size_t)work->native->arch.heads * sizeof *maps)))
+        return PC_ERR_NOMEM;
+    status = run_disentangled(work, layer, left_out, maps);
+    if (status >= 0 && maps)
+        show_maps(work, layer, maps);
+    pc__free(mem, maps);
+    return status;
+}
+
 /* Computes `attended` as the pass and the model ask for. */
 static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what)
 {
+    pc__stream *stream = work->stream;
     if (work->pass->maps)
         return pc__forward_maps_attend(work, what);
     PC__TRY_RETURN(pc__attention_keys(work, what->layer));
     if (work->pass->skips_attention) {
-        memset(work->attended, 0,
-               work->rows * (size_t)what->heads * (size_t)work->native->shape.v_dim
-                   * sizeof *work->attended);
+        stream->ops->zero(stream, work->attended,
+                          work->rows * (size_t)what->heads * (size_t)work->native->shape.v_dim
+                              * sizeof(float));
         return PC_OK;
     }
     if (work->native->encoder.relative)
-        return pc__disentangled_attend(work, what->layer);
+        return pc__attention_disentangled(work, what->layer, NULL);
     PC__TRY_RETURN(
-        work->native->backend->attend(work->plan, what, work->q, work->attended, work->lse));
+        stream->ops->attend(stream, work->plan, what, work->q, work->attended, work->lse));
     return pc__trace_maps(work, what);
 }
 
 pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer)
 {
-    const pc__native *native = work->native;
     pc__attn_layer what = describe_layer(work, layer);
     PC__TRY_RETURN(attend_layer(work, &what));
-    return native->backend->linear_run(native->layers[layer].o, work->attended, work->rows,
-                                       work->y);
+    return pc__stream_linear(work->stream, work->native->layers[layer].o, work->attended,
+                             work->rows, work->y);
 }
 
-static pc_status complete_layer(pc__forward_work *work, int32_t layer, const float *input)
+static pc_status complete_layer(pc__forward_work *work, int32_t layer, const float *inputs)
 {
     const pc__native *native = work->native;
-    size_t width = (size_t)native->shape.kv_heads * (size_t)native->shape.k_dim;
-    PC__TRY_RETURN(
-        native->backend->linear_run(native->layers[layer].k, input, work->rows, work->k));
-    if (native->arch.qkv_clip > 0)
-        clip_values(work->k, work->rows * width, native->arch.qkv_clip);
-    store_rows(work, layer, 0, work->rows, work->k, NULL);
-    return PC_OK;
+    size_t width = (size_t)native->shape.kv_heads * (size_t)native->shape.k_dim,
+           count = work->rows * (size_t)native->arch.hidden;
+    const pc__floats *x = pc__stream_input(work->stream, inputs, count);
+    pc_status status = x ? pc__stream_linear(work->stream, native->layers[layer].k, x, work->rows,
+                                             work->k)
+                         : PC_ERR_NOMEM,
+              finished;
+    if (status >= 0) {
+        clip_values(work, work->k, work->rows * width);
+        store_rows(work, layer, 0, work->rows, work->k, NULL);
+    }
+    finished = work->stream->ops->finish(work->stream);
+    pc__stream_input_end(work->stream, x, inputs);
+    return status < 0 ? status : finished;
 }
 
 pc_status pc__complete_keys(const pc_model *model, pc__kv *run, const float *inputs,

@@ -1,16 +1,7 @@
 /* The two ends of a pass: tokens to the residual stream, residual stream to logits. Also the input
  * of the first layer alone, without a pass. */
-#include <math.h>
-#include <string.h>
-
 #include "model/forward/forward_internal.h"
 #include "model/model_states.h"
-
-static void scale(float *x, size_t count, float factor)
-{
-    for (size_t i = 0; i < count; i++)
-        x[i] *= factor;
-}
 
 static pc_status check_row(const pc__native *native, const pc__token_row *row)
 {
@@ -32,93 +23,114 @@ static pc_status check_row(const pc__native *native, const pc__token_row *row)
     return PC_OK;
 }
 
-static void add_table_row(const pc__embedding_table *table, size_t from, float *x, float *scratch)
-{
-    pc__embedding_row(table, from, scratch);
-    for (size_t i = 0; i < table->dim; i++)
-        x[i] += scratch[i];
-}
-
 /* Adds the embeddings of position and type. */
-static void add_learned(const pc__forward_work *work, size_t r, float *scratch)
+static void add_learned(const pc__forward_work *work)
 {
     const pc__native *native = work->native;
-    const pc__token_row *row = &work->pass->rows[work->first + r];
-    float *x = work->x + r * (size_t)native->arch.hidden;
-    if (native->positions.rows)
-        add_table_row(&native->positions, (size_t)(row->position + native->arch.position_offset), x,
-                      scratch);
-    if (native->encoder.types.rows)
-        add_table_row(&native->encoder.types, (size_t)row->type, x, scratch);
+    const pc__token_row *rows = work->pass->rows + work->first;
+    pc__stream *stream = work->stream;
+    uint32_t *at = work->numbers;
+    if (native->positions.table) {
+        for (size_t r = 0; r < work->rows; r++)
+            at[r] = (uint32_t)(rows[r].position + native->arch.position_offset);
+        stream->ops->look_up(stream, native->positions.table, at, work->rows, 1, work->x);
+    }
+    if (native->encoder.types.table) {
+        for (size_t r = 0; r < work->rows; r++)
+            at[r] = (uint32_t)rows[r].type;
+        stream->ops->look_up(stream, native->encoder.types.table, at, work->rows, 1, work->x);
+    }
 }
 
 pc_status pc__embed(pc__forward_work *work)
 {
     const pc__native *native = work->native;
-    float *to = work->narrow ? work->narrow : work->x;
-    size_t dim = native->embedding.dim;
+    pc__stream *stream = work->stream;
+    pc__floats *to = work->narrow ? work->narrow : work->x;
     for (size_t r = 0; r < work->rows; r++) {
-        PC__TRY_RETURN(check_row(native, &work->pass->rows[work->first + r]));
-        pc__embedding_row(&native->embedding, (size_t)work->pass->rows[work->first + r].token,
-                          to + r * dim);
+        const pc__token_row *row = &work->pass->rows[work->first + r];
+        PC__TRY_RETURN(check_row(native, row));
+        work->numbers[r] = (uint32_t)row->token;
     }
+    stream->ops->look_up(stream, native->embedding.table, work->numbers, work->rows, 0, to);
     if (native->arch.embedding_scale > 0)
-        scale(to, work->rows * dim, native->arch.embedding_scale);
+        stream->ops->pointwise(stream, PC__SCALE, native->arch.embedding_scale, to,
+                               work->rows * native->embedding.dim);
     if (work->narrow)
         PC__TRY_RETURN(
-            native->backend->linear_run(native->project_in, work->narrow, work->rows, work->x));
-    for (size_t r = 0; r < work->rows; r++)
-        add_learned(work, r, work->h);
+            pc__stream_linear(stream, native->project_in, work->narrow, work->rows, work->x));
+    add_learned(work);
     if (native->embedding_norm.gain)
         pc__apply_norm(work, &native->embedding_norm, work->x, work->rows, work->x);
     return PC_OK;
 }
 
-static void cap_logits(float *x, size_t count, float limit)
-{
-    for (size_t i = 0; i < count; i++)
-        x[i] = limit * tanhf(x[i] / limit);
-}
-
 /* Copies the rows that want logits into h, without gaps. Returns how many there are. */
 static size_t gather_logit_rows(pc__forward_work *work)
 {
-    size_t hidden = (size_t)work->native->arch.hidden, n = 0;
+    size_t n = 0;
     for (size_t r = 0; r < work->rows; r++)
         if (work->pass->rows[work->first + r].want_logits)
-            memcpy(work->h + n++ * hidden, work->x + r * hidden, hidden * sizeof *work->h);
+            work->numbers[n++] = (uint32_t)r;
+    if (n)
+        work->stream->ops->gather(work->stream, work->x, work->numbers, n,
+                                  (size_t)work->native->arch.hidden, work->h);
     return n;
+}
+
+/* Logits of n rows of h into memory of the host. */
+static pc_status run_head(pc__forward_work *work, size_t n, pc__floats *logits)
+{
+    const pc__arch *arch = &work->native->arch;
+    pc__stream *stream = work->stream;
+    const pc__floats *in = work->h;
+    size_t count = n * (size_t)arch->vocab;
+    pc__apply_norm(work, &work->native->final_norm, work->h, n, work->h);
+    if (work->native->project_out) {
+        PC__TRY_RETURN(pc__stream_linear(stream, work->native->project_out, in, n, work->narrow));
+        in = work->narrow;
+    }
+    PC__TRY_RETURN(pc__stream_linear(stream, work->native->head, in, n, logits));
+    if (arch->logit_scale > 0)
+        stream->ops->pointwise(stream, PC__SCALE, arch->logit_scale, logits, count);
+    if (arch->logit_cap > 0)
+        stream->ops->pointwise(stream, PC__SOFT_CAP, arch->logit_cap, logits, count);
+    return PC_OK;
+}
+
+static pc_status write_logits(pc__forward_work *work, size_t n)
+{
+    size_t vocab = (size_t)work->native->arch.vocab;
+    float *to = work->pass->logits + work->logits_done * vocab;
+    pc__floats *logits = pc__stream_output(work->stream, to, n * vocab);
+    pc_status status = logits ? run_head(work, n, logits) : PC_ERR_NOMEM;
+    pc_status ended = pc__stream_output_end(work->stream, logits, to, n * vocab);
+    work->logits_done += n;
+    return status < 0 ? status : ended;
+}
+
+/* The final hidden rows of the block, where they are asked for. */
+static pc_status show_final(pc__forward_work *work)
+{
+    const pc__pass *pass = work->pass;
+    size_t hidden = (size_t)work->native->arch.hidden;
+    if (!pass->trace && !pass->final)
+        return PC_OK;
+    pc__apply_norm(work, &work->native->final_norm, work->x, work->rows, work->h);
+    if (pass->final)
+        work->stream->ops->copy(work->stream, pass->final + work->first * hidden, work->h,
+                                work->rows * hidden * sizeof(float));
+    return pc__trace_rows(work, "final", work->native->arch.layers, work->h);
 }
 
 pc_status pc__head(pc__forward_work *work)
 {
-    const pc__native *native = work->native;
-    size_t vocab = (size_t)native->arch.vocab, n;
-    float *in = work->h, *logits = work->pass->logits + work->logits_done * vocab;
-    if (work->pass->trace || work->pass->final) {
-        pc__apply_norm(work, &native->final_norm, work->x, work->rows, work->h);
-        pc__trace_rows(work, "final", native->arch.layers, work->h);
-    }
-    if (work->pass->final)
-        memcpy(work->pass->final + work->first * (size_t)native->arch.hidden, work->h,
-               work->rows * (size_t)native->arch.hidden * sizeof *work->h);
-    if (!native->arch.causal)
+    size_t n;
+    PC__TRY_RETURN(show_final(work));
+    if (!work->native->arch.causal)
         return pc__trace_heads(work);
-    n = gather_logit_rows(work);
-    if (!n || !work->pass->logits)
-        return PC_OK;
-    pc__apply_norm(work, &native->final_norm, work->h, n, work->h);
-    if (native->project_out) {
-        PC__TRY_RETURN(native->backend->linear_run(native->project_out, work->h, n, work->narrow));
-        in = work->narrow;
-    }
-    PC__TRY_RETURN(native->backend->linear_run(native->head, in, n, logits));
-    if (native->arch.logit_scale > 0)
-        scale(logits, n * vocab, native->arch.logit_scale);
-    if (native->arch.logit_cap > 0)
-        cap_logits(logits, n * vocab, native->arch.logit_cap);
-    work->logits_done += n;
-    return PC_OK;
+    n = work->pass->logits ? gather_logit_rows(work) : 0;
+    return n ? write_logits(work, n) : PC_OK;
 }
 
 static pc_status check_input(const pc_model *model, const pc_input *input)
@@ -142,30 +154,50 @@ static void set_input_rows(pc__token_row *rows, const pc_input *input)
     }
 }
 
+/* Only what pc__embed uses. */
+static pc_status reserve_input(pc__forward_work *work, pc__floats *x, size_t narrow)
+{
+    const pc_allocator *mem = &work->native->context->mem;
+    pc__backend *backend = work->native->backend;
+    work->x = x;
+    work->numbers = pc__calloc(mem, work->rows, sizeof *work->numbers);
+    if (narrow)
+        work->narrow = work->slab = backend->ops->take(backend,
+                                                       work->rows * narrow * sizeof(float));
+    return x && work->numbers && (work->narrow || !narrow) ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc_status embed_input(pc__forward_work *work, float *x)
+{
+    const pc__native *native = work->native;
+    size_t count = work->rows * (size_t)native->arch.hidden;
+    pc__floats *to = pc__stream_output(work->stream, x, count);
+    pc_status status, ended;
+    PC__TRY(reserve_input(work, to, native->project_in ? native->embedding.dim : 0), done);
+    PC__TRY(pc__embed(work), done);
+    if (native->arch.residual != PC__RESIDUAL_POST) /* those layers do not norm their inputs */
+        pc__apply_norm(work, &native->layers[0].norm1, to, work->rows, to);
+done:
+    ended = pc__stream_output_end(work->stream, to, x, count);
+    return status < 0 ? status : ended;
+}
+
 pc_status pc__first_input(const pc_model *model, const pc_input *input, float *x)
 {
-    const pc__native *native = model->native;
     const pc_allocator *mem = &model->context->mem;
     pc__pass pass = {0};
-    pc__forward_work work = {.native = native, .pass = &pass, .rows = input->count, .x = x};
+    pc__forward_work work = {.native = model->native, .pass = &pass, .rows = input->count};
     pc__token_row *rows;
-    size_t hidden, narrow;
     pc_status status = PC_ERR_NOMEM;
     PC__TRY_RETURN(check_input(model, input));
-    hidden = (size_t)native->arch.hidden;
-    narrow = native->project_in ? native->embedding.dim : 0;
     pass.rows = rows = pc__calloc(mem, input->count, sizeof *rows);
-    /* pc__embed uses one row of h */
-    work.h = pc__calloc(mem, hidden + input->count * narrow, sizeof *work.h);
-    if (!rows || !work.h)
-        goto done;
+    if (!rows)
+        return PC_ERR_NOMEM;
     set_input_rows(rows, input);
-    work.narrow = narrow ? work.h + hidden : NULL;
-    PC__TRY(pc__embed(&work), done);
-    if (native->arch.residual != PC__RESIDUAL_POST) /* those layers do not norm their inputs */
-        pc__apply_norm(&work, &native->layers[0].norm1, x, input->count, x);
+    PC__TRY(work.native->backend->ops->stream_new(&work.stream, work.native->backend), done);
+    status = embed_input(&work, x);
 done:
+    pc__release_work(&work);
     pc__free(mem, rows);
-    pc__free(mem, work.h);
     return status;
 }

@@ -4,7 +4,6 @@
 
 #include "model/forward/forward.h"
 #include "model/forward/native.h"
-#include "model/forward/route.h"
 
 /* A lane of the block, in the current layer (forward_maps.h). */
 typedef struct pc__block_lane {
@@ -22,10 +21,11 @@ typedef struct pc__forward_maps_work {
     size_t *first;            /* [rows + 1] */
 } pc__forward_maps_work;
 
-/* Activations are fp32, [row of the block][…]. */
+/* Activations are fp32, [row of the block][…], in the memory of the backend. */
 typedef struct pc__forward_work {
     const pc__native *native;
     const pc__pass *pass;
+    pc__stream *stream;
     const pc__rope *rope; /* NULL: no RoPE */
     pc__rope *own_rope;
     size_t capacity; /* rows of the largest block */
@@ -35,23 +35,21 @@ typedef struct pc__forward_work {
     size_t logits_done; /* rows of pass->logits written so far */
     pc__plan *plan;
 
-    float *slab;           /* memory of all that follow */
-    float *x;              /* [hidden] residual stream */
-    float *h;              /* [hidden] normed input of a sublayer; result of the MLP */
-    float *y;              /* [hidden] result of the attention sublayer */
-    float *q;              /* [heads][k_dim] */
-    float *k, *v;          /* [kv_heads][k_dim], [kv_heads][v_dim] */
-    float *attended;       /* [heads][v_dim] map x values */
-    float *gate, *up;      /* [width of the widest MLP], or of all experts of a group */
-    pc__routes routes;     /* of the current layer with experts, as are these: */
-    float *shared_scale;   /* [1] before the sigmoid */
-    float *expert_results; /* [hidden] a row an entry */
-    float *expert_sum;     /* [hidden] a row a token */
-    float *narrow;         /* [embedding_dim] if embeddings are projected */
-    float *lse;            /* [heads], with trace or maps */
-    float *distances;      /* scratch of disentangled_attention.c; NULL before its first use */
-    float *conv_input;     /* [hidden] input of the first layer, for the convolution */
-    float *neighbours;     /* [hidden * encoder.conv] */
+    pc__floats *slab;           /* memory of all that follow */
+    pc__floats *x;              /* [hidden] residual stream */
+    pc__floats *h;              /* [hidden] normed input of a sublayer; result of the MLP */
+    pc__floats *y;              /* [hidden] result of the attention sublayer */
+    pc__floats *q;              /* [heads][k_dim] */
+    pc__floats *k, *v;          /* [kv_heads][k_dim], [kv_heads][v_dim] */
+    pc__floats *attended;       /* [heads][v_dim] map x values */
+    pc__floats *gate, *up;      /* [width of the widest MLP for all rows] */
+    pc__floats *expert_scratch; /* of pc__backend_ops.experts */
+    pc__floats *expert_sum;     /* [hidden] result of a layer with experts */
+    pc__floats *routes;         /* pc__backend_ops.experts; NULL without trace */
+    pc__floats *narrow;         /* [embedding_dim] if embeddings are projected */
+    pc__floats *lse;            /* [heads], with trace or maps */
+    pc__floats *conv_input;     /* [hidden] input of the first layer, for the convolution */
+    pc__floats *neighbours;     /* [hidden * encoder.conv] */
 
     pc__forward_maps_work maps; /* if pass->maps is set */
 
@@ -60,6 +58,10 @@ typedef struct pc__forward_work {
     pc__kv **runs; /* [row] run for its K and V */
     size_t *slots;
     int64_t *rope_positions; /* [row] position - start of its run */
+    uint32_t *numbers;       /* [row] scratch for lists of rows */
+    /* [lane_count] lanes of the block, where lanes are not cut */
+    pc__row_range *lanes;
+    size_t lane_count;
 } pc__forward_work;
 
 /* forward.c: a slab of `floats`, and the lists of `capacity` rows. Release also frees what a failed
@@ -79,12 +81,12 @@ pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t fi
                                 int values_only);
 void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
                          int values_only);
+/* DeBERTa's attention of q, k and v; left_out [lane_count]: lanes whose maps are given, or NULL. */
+pc_status pc__attention_disentangled(pc__forward_work *work, int32_t layer,
+                                     const uint8_t *left_out);
 /* forward_mlp.c: h = MLP of h; in a layer with experts, shared MLP of h + sum over the chosen
  * experts of weight * MLP of h. */
 pc_status pc__mlp_sublayer(pc__forward_work *work, int32_t layer);
-/* Most (row, expert) pairs in one group, in blocks of up to `rows` rows. */
-size_t pc__experts_entries(const pc__arch *arch, size_t rows);
-
 /* forward_convolution.c: x = norm(x + act(convolution of conv_input)). */
 pc_status pc__convolution_sublayer(pc__forward_work *work);
 
@@ -93,12 +95,12 @@ size_t pc__lane_count(const pc__pass *pass);
 void pc__lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *count);
 
 /* Norms `rows` rows; copies them where the model has no norm there. */
-void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const float *x,
-                    size_t rows, float *y);
+void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const pc__floats *x,
+                    size_t rows, pc__floats *y);
 
 /* forward_trace.c: each does nothing without pass->trace, and needs all rows in one block. */
-void pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
-                    const float *rows); /* [row][hidden] */
+pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
+                         const pc__floats *rows); /* [row][hidden] */
 /* work->k before rotation, and work->v */
 pc_status pc__trace_keys(const pc__forward_work *work, int32_t layer);
 pc_status pc__trace_maps(const pc__forward_work *work, const pc__attn_layer *layer);

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "model/forward/disentangled_attention.h"
-
 static const pc__lane_maps *maps_of(const pc__forward_work *work, size_t lane)
 {
     return &work->pass->maps[work->maps.first_lane + lane];
@@ -134,9 +132,24 @@ void pc__forward_maps_end(pc__forward_work *work)
     memset(m, 0, sizeof *m);
 }
 
+static pc_status ask_for_map(pc__forward_work *work, size_t i, int32_t layer)
+{
+    const pc__pass *pass = work->pass;
+    pc__block_lane *block = &work->maps.lane[i];
+    size_t hidden = (size_t)work->native->arch.hidden;
+    void *own;
+    const float *x = pc__stream_show(work->stream, pc__floats_at(work->x, block->first * hidden),
+                                     block->rows * hidden, &own);
+    if (!x)
+        return PC_ERR_NOMEM;
+    block->map = pass->choose_map(pass->choose_user, work->maps.first_lane + i, layer, x);
+    pc__free(&work->native->context->mem, own);
+    return PC_OK;
+}
+
 /* Finds the given map of each lane. Keeps the inputs that the keys of such lanes are computed from
  * later. */
-static void decide_maps(pc__forward_work *work, int32_t layer)
+static pc_status decide_maps(pc__forward_work *work, int32_t layer)
 {
     const pc__pass *pass = work->pass;
     size_t hidden = (size_t)work->native->arch.hidden;
@@ -145,15 +158,17 @@ static void decide_maps(pc__forward_work *work, int32_t layer)
         pc__block_lane *block = &work->maps.lane[i];
         block->map = has_maps(maps) && maps->given ? maps->given[layer] : NULL;
         if (has_maps(maps) && !block->map && pass->choose_map)
-            block->map = pass->choose_map(pass->choose_user, work->maps.first_lane + i, layer,
-                                          work->x + block->first * hidden);
+            PC__TRY_RETURN(ask_for_map(work, i, layer));
         if (!block->map)
             continue;
         work->runs[block->first]->values_only = 1;
         if (maps->inputs)
-            memcpy(maps->inputs + (size_t)layer * block->rows * hidden,
-                   work->h + block->first * hidden, block->rows * hidden * sizeof *work->h);
+            work->stream->ops->copy(work->stream,
+                                    maps->inputs + (size_t)layer * block->rows * hidden,
+                                    pc__floats_at(work->h, block->first * hidden),
+                                    block->rows * hidden * sizeof(float));
     }
+    return PC_OK;
 }
 
 int pc__forward_maps_given(const pc__forward_work *work, size_t lane)
@@ -222,8 +237,8 @@ static pc_status plan_lanes(pc__forward_work *work)
     rows.positions += work->first;
     rows.first = m->first;
     rows.spans = m->spans;
-    return pc__plan_new(&work->plan, work->native->context, &rows, &work->runs[0]->shape,
-                        work->native->arch.heads);
+    return pc__plan_new(&work->plan, work->native->context, &work->native->backend->limits, &rows,
+                        &work->runs[0]->shape, work->native->arch.heads);
 }
 
 static pc_status apply_maps(pc__forward_work *work, int32_t layer)
@@ -234,7 +249,7 @@ static pc_status apply_maps(pc__forward_work *work, int32_t layer)
         if (m->lane[i].map)
             m->products[count++] = (pc__map_lane){maps_of(work, i)->shape, m->lane[i].map,
                                                   work->runs[m->lane[i].first], m->lane[i].first};
-    return pc__map_apply(work->native->context, m->products, count, layer, work->attended);
+    return work->stream->ops->apply_maps(work->stream, m->products, count, layer, work->attended);
 }
 
 static void *record_to(const pc__forward_work *work, size_t lane, int32_t layer)
@@ -255,7 +270,16 @@ static pc_status record_maps(pc__forward_work *work, const pc__attn_layer *layer
             m->records[count++] = (pc__map_out){maps_of(work, i)->shape, to, work->runs[first],
                                                 first, work->rope_positions + first};
     }
-    return pc__record_maps(work->native->context, layer, m->records, count, work->q, work->lse);
+    return work->stream->ops->record_maps(work->stream, layer, m->records, count, work->q,
+                                          work->lse);
+}
+
+int pc__forward_maps_recorded(const pc__forward_work *work, int32_t layer)
+{
+    for (size_t i = 0; work->pass->maps && i < work->maps.lanes; i++)
+        if (record_to(work, i, layer))
+            return 1;
+    return 0;
 }
 
 void pc__forward_maps_record(const pc__forward_work *work, size_t lane, int32_t layer,
@@ -266,13 +290,22 @@ void pc__forward_maps_record(const pc__forward_work *work, size_t lane, int32_t 
         pc__map_pack(&work->pass->maps[lane].shape, dense, to);
 }
 
+/* [lanes] 1: the map is given. Encoders with distance terms need no plan. */
+static const uint8_t *left_out(pc__forward_work *work)
+{
+    for (size_t i = 0; i < work->maps.lanes; i++)
+        work->maps.planned[i] = work->maps.lane[i].map != NULL;
+    return work->maps.planned;
+}
+
 static pc_status compute_maps(pc__forward_work *work, const pc__attn_layer *layer)
 {
+    pc__stream *stream = work->stream;
     if (work->native->encoder.relative)
-        return pc__disentangled_attend(work, layer->layer);
+        return pc__attention_disentangled(work, layer->layer, left_out(work));
     PC__TRY_RETURN(plan_lanes(work));
     PC__TRY_RETURN(
-        work->native->backend->attend(work->plan, layer, work->q, work->attended, work->lse));
+        stream->ops->attend(stream, work->plan, layer, work->q, work->attended, work->lse));
     PC__TRY_RETURN(record_maps(work, layer));
     return pc__trace_maps(work, layer);
 }
@@ -280,7 +313,7 @@ static pc_status compute_maps(pc__forward_work *work, const pc__attn_layer *laye
 pc_status pc__forward_maps_attend(pc__forward_work *work, const pc__attn_layer *layer)
 {
     int computed = 0;
-    decide_maps(work, layer->layer);
+    PC__TRY_RETURN(decide_maps(work, layer->layer));
     PC__TRY_RETURN(project_lanes(work, layer->layer));
     PC__TRY_RETURN(pc__trace_keys(work, layer->layer));
     store_lanes(work, layer->layer);

@@ -14,6 +14,8 @@ void pc__forward_maps_end(pc__forward_work *work);
 pc_status pc__forward_maps_attend(pc__forward_work *work, const pc__attn_layer *layer);
 /* Whether the map of lane `lane` of the pass is given in this layer. */
 int pc__forward_maps_given(const pc__forward_work *work, size_t lane);
+/* Whether a map of this layer is recorded, in any lane of the block. */
+int pc__forward_maps_recorded(const pc__forward_work *work, int32_t layer);
 /* Records a computed map, fp32 [head][row][token], where that is asked for. */
 void pc__forward_maps_record(const pc__forward_work *work, size_t lane, int32_t layer,
                              const float *dense);

@@ -19,17 +19,32 @@ static void emit_trace(const pc__pass *pass, const char *name, int32_t layer, si
     pass->trace(pass->trace_user, &trace);
 }
 
-void pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
-                    const float *rows)
+/* Values of all rows of the block for the host. *own: to free. */
+static const float *show_rows(const pc__forward_work *work, const pc__floats *rows, size_t dim,
+                              void **own)
+{
+    return pc__stream_show(work->stream, rows, work->rows * dim, own);
+}
+
+pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
+                         const pc__floats *rows)
 {
     const pc__pass *pass = work->pass;
     size_t hidden = (size_t)work->native->arch.hidden, first, count;
-    for (size_t lane = 0; pass->trace && lane < pc__lane_count(pass); lane++) {
+    const float *shown;
+    void *own;
+    if (!pass->trace)
+        return PC_OK;
+    if (!(shown = show_rows(work, rows, hidden, &own)))
+        return PC_ERR_NOMEM;
+    for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
         pc__lane_rows(pass, lane, &first, &count);
         int64_t shape[2] = {(int64_t)count, (int64_t)hidden};
         if (count)
-            emit_trace(pass, name, layer, lane, shape, 2, rows + first * hidden);
+            emit_trace(pass, name, layer, lane, shape, 2, shown + first * hidden);
     }
+    pc__free(&work->native->context->mem, own);
+    return PC_OK;
 }
 
 /* Rows of K or V to [kv_head][token][dim]. */
@@ -54,38 +69,49 @@ static void rotate_keys(const pc__forward_work *work, size_t first, size_t count
     }
 }
 
-pc_status pc__trace_keys(const pc__forward_work *work, int32_t layer)
+/* K before and after rotation, unless its map was given, and V of one lane. */
+static void trace_lane_keys(const pc__forward_work *work, int32_t layer, size_t lane,
+                            const float *k, const float *v, float *scratch)
 {
     const pc__pass *pass = work->pass;
-    const pc_allocator *mem = &work->native->context->mem;
     const pc__kv_shape *shape = &work->native->shape;
     size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim,
            v_dim = (size_t)shape->v_dim, first, count;
-    float *copy;
-    if (!pass->trace)
-        return PC_OK;
-    copy = pc__calloc(mem, work->rows * heads * (k_dim + v_dim) + 2 * k_dim, sizeof *copy);
-    if (!copy)
-        return PC_ERR_NOMEM;
-    for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
-        pc__lane_rows(pass, lane, &first, &count);
-        int64_t k_shape[3] = {(int64_t)heads, (int64_t)count, (int64_t)k_dim};
-        int64_t v_shape[3] = {(int64_t)heads, (int64_t)count, (int64_t)v_dim};
-        float *keys = copy + 2 * k_dim, *values = keys + count * heads * k_dim;
-        if (!count)
-            continue;
-        if (!pc__forward_maps_given(work, lane))
-            by_head(work->k + first * heads * k_dim, count, heads, k_dim, keys);
-        by_head(work->v + first * heads * v_dim, count, heads, v_dim, values);
-        if (!pc__forward_maps_given(work, lane)) {
-            emit_trace(pass, "k_pre", layer, lane, k_shape, 3, keys);
-            rotate_keys(work, first, count, keys, copy);
-            emit_trace(pass, "k", layer, lane, k_shape, 3, keys);
-        }
-        emit_trace(pass, "v", layer, lane, v_shape, 3, values);
+    pc__lane_rows(pass, lane, &first, &count);
+    int64_t k_shape[3] = {(int64_t)heads, (int64_t)count, (int64_t)k_dim};
+    int64_t v_shape[3] = {(int64_t)heads, (int64_t)count, (int64_t)v_dim};
+    float *keys = scratch + 2 * k_dim, *values = keys + count * heads * k_dim;
+    if (!count)
+        return;
+    if (!pc__forward_maps_given(work, lane)) {
+        by_head(k + first * heads * k_dim, count, heads, k_dim, keys);
+        emit_trace(pass, "k_pre", layer, lane, k_shape, 3, keys);
+        rotate_keys(work, first, count, keys, scratch);
+        emit_trace(pass, "k", layer, lane, k_shape, 3, keys);
     }
-    pc__free(mem, copy);
-    return PC_OK;
+    by_head(v + first * heads * v_dim, count, heads, v_dim, values);
+    emit_trace(pass, "v", layer, lane, v_shape, 3, values);
+}
+
+pc_status pc__trace_keys(const pc__forward_work *work, int32_t layer)
+{
+    const pc_allocator *mem = &work->native->context->mem;
+    const pc__kv_shape *shape = &work->native->shape;
+    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim,
+           v_dim = (size_t)shape->v_dim;
+    void *own_k = NULL, *own_v = NULL;
+    if (!work->pass->trace)
+        return PC_OK;
+    float *scratch = pc__calloc(mem, work->rows * heads * (k_dim + v_dim) + 2 * k_dim,
+                                sizeof *scratch);
+    const float *k = scratch ? show_rows(work, work->k, heads * k_dim, &own_k) : NULL,
+                *v = k ? show_rows(work, work->v, heads * v_dim, &own_v) : NULL;
+    for (size_t lane = 0; v && lane < pc__lane_count(work->pass); lane++)
+        trace_lane_keys(work, layer, lane, k, v, scratch);
+    pc__free(mem, own_k);
+    pc__free(mem, own_v);
+    pc__free(mem, scratch);
+    return v ? PC_OK : PC_ERR_NOMEM;
 }
 
 /* Number of keys in the spans of a row, visible or not. */
@@ -108,7 +134,9 @@ static pc_status lane_map(const pc__forward_work *work, const pc__attn_layer *la
                             "a trace of attention maps needs the same spans in every row of a lane "
                             "(row %zu differs)",
                             first + t);
-        PC__TRY_RETURN(pc__plan_map(work->plan, layer, work->q, first + t, work->lse, row_map));
+        PC__TRY_RETURN(work->stream->ops->attention_map(work->stream, work->plan, layer, work->q,
+                                                        first + t, work->lse, row_map));
+        PC__TRY_RETURN(work->stream->ops->finish(work->stream));
         for (size_t h = 0; h < heads; h++)
             memcpy(map + (h * count + t) * keys, row_map + h * keys, keys * sizeof *map);
     }
@@ -141,29 +169,27 @@ pc_status pc__trace_maps(const pc__forward_work *work, const pc__attn_layer *lay
 pc_status pc__trace_routes(const pc__forward_work *work, int32_t layer)
 {
     const pc__pass *pass = work->pass;
-    const pc_allocator *mem = &work->native->context->mem;
     const pc__expert_config *experts = &work->native->arch.experts;
     size_t all = (size_t)experts->count, used = (size_t)experts->used, first, count;
-    float *numbers;
+    const float *logits, *numbers, *weights;
+    void *own;
     if (!pass->trace)
         return PC_OK;
-    numbers = pc__calloc(mem, work->rows * used, sizeof *numbers);
-    if (!numbers)
+    if (!(logits = show_rows(work, work->routes, all + 2 * used, &own)))
         return PC_ERR_NOMEM;
-    for (size_t i = 0; i < work->rows * used; i++)
-        numbers[i] = (float)work->routes.chosen[i];
+    numbers = logits + work->rows * all;
+    weights = numbers + work->rows * used;
     for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
         pc__lane_rows(pass, lane, &first, &count);
         int64_t shape[2] = {(int64_t)count, experts->count};
         if (!count)
             continue;
-        emit_trace(pass, "router_logits", layer, lane, shape, 2, work->routes.logits + first * all);
+        emit_trace(pass, "router_logits", layer, lane, shape, 2, logits + first * all);
         shape[1] = experts->used;
         emit_trace(pass, "router_topk_idx", layer, lane, shape, 2, numbers + first * used);
-        emit_trace(pass, "router_topk_weight", layer, lane, shape, 2,
-                   work->routes.weight + first * used);
+        emit_trace(pass, "router_topk_weight", layer, lane, shape, 2, weights + first * used);
     }
-    pc__free(mem, numbers);
+    pc__free(&work->native->context->mem, own);
     return PC_OK;
 }
 
@@ -180,18 +206,21 @@ pc_status pc__trace_heads(const pc__forward_work *work)
     const pc__pass *pass = work->pass;
     size_t hidden = (size_t)native->arch.hidden, first, count;
     int64_t width = native->arch.hidden, classes = (int64_t)native->encoder.classes;
-    float *pooled;
-    pc_status status = PC_OK;
+    void *own = NULL;
+    pc_status status = PC_ERR_NOMEM;
     if (!pass->trace || !native->encoder.pool)
         return PC_OK;
-    pooled = pc__calloc(&native->context->mem, hidden + native->encoder.classes, sizeof *pooled);
-    if (!pooled)
-        return PC_ERR_NOMEM;
+    float *pooled = pc__calloc(&native->context->mem, hidden + native->encoder.classes,
+                               sizeof *pooled);
+    const float *x = pooled ? show_rows(work, work->x, hidden, &own) : NULL;
+    if (!x)
+        goto done;
+    status = PC_OK;
     for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
         pc__lane_rows(pass, lane, &first, &count);
         if (!count)
             continue;
-        PC__TRY(pc__head_pooled(native, work->x + first * hidden, 1, pooled), done);
+        PC__TRY(pc__head_pooled(native, x + first * hidden, 1, pooled), done);
         emit_trace(pass, "pooled", 0, lane, &width, 1, pooled);
         if (!classes)
             continue;
@@ -199,6 +228,7 @@ pc_status pc__trace_heads(const pc__forward_work *work)
         emit_trace(pass, "logits", 0, lane, &classes, 1, pooled + hidden);
     }
 done:
+    pc__free(&native->context->mem, own);
     pc__free(&native->context->mem, pooled);
     return status;
 }

@@ -37,14 +37,33 @@ void pc__normalize(float *x, size_t dim)
         x[i] = (float)((double)x[i] / sqrt(sum));
 }
 
+/* y = linear x, on host memory; then `activation`. */
+static pc_status run_on_host(const pc__native *native, const pc__linear *linear,
+                             pc__activation activation, const float *x, size_t rows, size_t in,
+                             float *y, size_t out)
+{
+    pc__stream *stream;
+    PC__TRY_RETURN(native->backend->ops->stream_new(&stream, native->backend));
+    const pc__floats *from = pc__stream_input(stream, x, rows * in);
+    pc__floats *to = pc__stream_output(stream, y, rows * out);
+    pc_status status = from && to ? pc__stream_linear(stream, linear, from, rows, to)
+                                  : PC_ERR_NOMEM,
+              ended;
+    if (status >= 0 && activation != PC__ACT_NONE)
+        stream->ops->activate(stream, activation, to, rows * out);
+    ended = pc__stream_output_end(stream, to, y, rows * out);
+    pc__stream_input_end(stream, from, x);
+    stream->ops->stream_free(stream);
+    return status < 0 ? status : ended;
+}
+
 pc_status pc__head_pooled(const pc__native *native, const float *first, size_t count, float *pooled)
 {
+    size_t hidden = (size_t)native->arch.hidden;
     if (!native->encoder.pool)
         return pc__fail(PC_ERR_UNSUPPORTED, "this %s model has no pooler", native->arch.name);
-    PC__TRY_RETURN(native->backend->linear_run(native->encoder.pool, first, count, pooled));
-    native->backend->activate(native->context, native->arch.encoder.pool, pooled,
-                              count * (size_t)native->arch.hidden);
-    return PC_OK;
+    return run_on_host(native, native->encoder.pool, native->arch.encoder.pool, first, count,
+                       hidden, pooled, hidden);
 }
 
 pc_status pc__head_logits(const pc__native *native, const float *pooled, size_t count,
@@ -52,5 +71,6 @@ pc_status pc__head_logits(const pc__native *native, const float *pooled, size_t 
 {
     if (!native->encoder.classifier)
         return pc__fail(PC_ERR_UNSUPPORTED, "this %s model has no classifier", native->arch.name);
-    return native->backend->linear_run(native->encoder.classifier, pooled, count, logits);
+    return run_on_host(native, native->encoder.classifier, PC__ACT_NONE, pooled, count,
+                       (size_t)native->arch.hidden, logits, native->encoder.classes);
 }

@@ -4,24 +4,29 @@
 
 #include <string.h>
 
-#include "attn/half.h"
 #include "model/load/positions.h"
-#include "model/forward/disentangled_attention.h"
+#include "attn/disentangled_attention.h"
 #include "model/model_states.h"
 
-static void free_norm(const pc_allocator *mem, pc__native_norm *norm)
+static void free_norm(const pc__native *native, pc__native_norm *norm)
 {
-    pc__free(mem, norm->gain);
-    pc__free(mem, norm->bias);
+    native->backend->ops->give(native->backend, norm->gain);
+    native->backend->ops->give(native->backend, norm->bias);
 }
 
 static void free_linear(const pc__native *native, pc__linear *linear)
 {
     if (linear)
-        native->backend->linear_free(linear);
+        native->backend->ops->linear_free(linear);
 }
 
-static void free_mlp(const pc__native *native, pc__native_mlp *mlp)
+static void free_embedding(const pc__native *native, pc__embedding *embedding)
+{
+    if (embedding->table)
+        native->backend->ops->table_free(embedding->table);
+}
+
+static void free_mlp(const pc__native *native, pc__mlp *mlp)
 {
     free_linear(native, mlp->gate);
     free_linear(native, mlp->up);
@@ -30,8 +35,8 @@ static void free_mlp(const pc__native *native, pc__native_mlp *mlp)
 
 static void free_layer(const pc__native *native, pc__native_layer *layer)
 {
-    free_norm(&native->context->mem, &layer->norm1);
-    free_norm(&native->context->mem, &layer->norm2);
+    free_norm(native, &layer->norm1);
+    free_norm(native, &layer->norm2);
     free_linear(native, layer->q);
     free_linear(native, layer->k);
     free_linear(native, layer->v);
@@ -43,16 +48,15 @@ static void free_layer(const pc__native *native, pc__native_layer *layer)
         free_mlp(native, &layer->experts[e]);
     pc__free(&native->context->mem, layer->experts);
     if (layer->expert_block)
-        native->backend->release(native->context, layer->expert_block);
+        native->backend->ops->give(native->backend, layer->expert_block);
 }
 
 static void free_encoder(const pc__native *native, pc__native_encoder *encoder)
 {
-    const pc_allocator *mem = &native->context->mem;
-    pc__free(mem, encoder->types.data);
-    pc__disentangled_free(native, encoder->relative);
+    free_embedding(native, &encoder->types);
+    pc__disentangled_free(encoder->relative);
     free_linear(native, encoder->conv);
-    free_norm(mem, &encoder->conv_norm);
+    free_norm(native, &encoder->conv_norm);
     free_linear(native, encoder->pool);
     free_linear(native, encoder->classifier);
 }
@@ -69,26 +73,15 @@ void pc__native_free(pc__native *native)
     free_linear(native, native->project_in);
     free_linear(native, native->project_out);
     free_linear(native, native->head);
-    free_norm(mem, &native->embedding_norm);
-    free_norm(mem, &native->final_norm);
+    free_norm(native, &native->embedding_norm);
+    free_norm(native, &native->final_norm);
     free_encoder(native, &native->encoder);
-    pc__free(mem, native->embedding.data);
-    pc__free(mem, native->positions.data);
+    free_embedding(native, &native->embedding);
+    free_embedding(native, &native->positions);
     pc__free(mem, native->slopes);
     pc__rope_free(mem, native->rope);
     pc__arch_clear(mem, &native->arch);
     pc__free(mem, native);
-}
-
-void pc__embedding_row(const pc__embedding_table *table, size_t row, float *out)
-{
-    if (table->dtype == PC_DTYPE_F32) {
-        memcpy(out, (const float *)table->data + row * table->dim, table->dim * sizeof *out);
-        return;
-    }
-    const uint16_t *from = (const uint16_t *)table->data + row * table->dim;
-    for (size_t i = 0; i < table->dim; i++)
-        out[i] = pc__bf16_to(from[i]);
 }
 
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,

@@ -8,36 +8,27 @@
 #include "model/model.h"
 
 typedef struct pc__native_norm {
-    float *gain; /* NULL: no norm */
-    float *bias; /* or NULL */
+    pc__floats *gain; /* NULL: no norm */
+    pc__floats *bias; /* or NULL */
 } pc__native_norm;
-
-typedef struct pc__native_mlp {
-    size_t width;     /* 0: no MLP */
-    pc__linear *gate; /* NULL: no gate */
-    pc__linear *up, *down;
-} pc__native_mlp;
 
 typedef struct pc__native_layer {
     pc__native_norm norm1, norm2;
     pc__linear *q;     /* [heads][k_dim] */
     pc__linear *k, *v; /* [kv_heads][k_dim], [kv_heads][v_dim]; apart, to compute values alone */
     pc__linear *o;
-    pc__native_mlp mlp;       /* of all rows; in a layer with experts the shared MLP */
+    pc__mlp mlp;              /* of all rows; in a layer with experts the shared MLP */
     pc__linear *router;       /* [experts], fp32; NULL: no experts */
     pc__linear *shared_scale; /* [1], fp32: its sigmoid scales the shared MLP; or NULL */
-    pc__native_mlp *experts;  /* [arch.experts.count] */
+    pc__mlp *experts;         /* [arch.experts.count] */
     void *expert_block;       /* one block with the weights of small experts, or NULL */
 } pc__native_layer;
 
-/* Rows that are looked up: embeddings, learned positions. bf16 if the model computes in bf16 and
- * the file's values are no finer, else fp32. */
-typedef struct pc__embedding_table {
-    size_t rows;
-    size_t dim;
-    uint32_t dtype; /* PC_DTYPE_F32 or PC_DTYPE_BF16 */
-    void *data;
-} pc__embedding_table;
+/* Rows that are looked up: embeddings, learned positions. */
+typedef struct pc__embedding {
+    size_t rows, dim; /* rows 0: none */
+    pc__table *table;
+} pc__embedding;
 
 /* How the model's files make one vector of the last hidden rows of a text. */
 typedef struct pc__pooling {
@@ -46,11 +37,9 @@ typedef struct pc__pooling {
     uint32_t max_tokens; /* longer texts are cut; 0: not said */
 } pc__pooling;
 
-typedef struct pc__disentangled pc__disentangled; /* disentangled_attention.h */
-
 /* What encoders have outside their layers. */
 typedef struct pc__native_encoder {
-    pc__embedding_table types;  /* rows 0: no token types */
+    pc__embedding types;        /* rows 0: no token types */
     pc__disentangled *relative; /* DeBERTa's distance terms; NULL: ordinary attention */
     pc__linear *conv;           /* DeBERTa's convolution, or NULL */
     pc__native_norm conv_norm;
@@ -60,17 +49,17 @@ typedef struct pc__native_encoder {
 } pc__native_encoder;
 
 struct pc__native {
-    pc_context *context; /* borrowed from the model */
-    const pc__backend *backend;
-    pc__arch arch; /* owns its LongRoPE factors */
+    pc_context *context;  /* borrowed from the model */
+    pc__backend *backend; /* of the context */
+    pc__arch arch;        /* owns its LongRoPE factors */
     uint32_t compute;
     pc__kv_shape shape;     /* of runs that grow */
     uint32_t segment_dtype; /* number format of segments: that of runs, or I8 */
     float scale;            /* of the scores */
     float *slopes;          /* ALiBi, [heads]; else NULL */
     pc__rope *rope;         /* NULL if there are several RoPE regimes: each pass makes its own */
-    pc__embedding_table embedding;
-    pc__embedding_table positions;        /* rows 0: positions are not learned */
+    pc__embedding embedding;
+    pc__embedding positions;              /* rows 0: positions are not learned */
     pc__linear *project_in, *project_out; /* OPT with narrow embeddings */
     pc__native_norm embedding_norm, final_norm;
     pc__native_layer *layers; /* [arch.layers] */
@@ -84,9 +73,6 @@ void pc__native_free(pc__native *native); /* NULL does nothing; frees half-built
 uint64_t pc__native_weight_bytes(const pc__native *native);
 /* Sets experts … head_flops. */
 void pc__native_costs(const pc__native *native, pc_model_info *info);
-
-/* Row `row` of a table, in fp32. */
-void pc__embedding_row(const pc__embedding_table *table, size_t row, float *out);
 
 /* The frequencies of a RoPE regime. *own is set if the caller must free them (pc__rope_free), else
  * NULL. *out is NULL for models without RoPE. */

@@ -1,18 +1,18 @@
 /* Counts for pc_model_info: bytes of all weights, bytes and operations of one token. */
 #include "model/forward/native.h"
-#include "model/forward/disentangled_attention.h"
+#include "attn/disentangled_attention.h"
 
 static uint64_t linear_bytes(const pc__native *native, const pc__linear *linear)
 {
-    return linear ? native->backend->linear_bytes(linear) : 0;
+    return linear ? native->backend->ops->linear_bytes(linear) : 0;
 }
 
-static uint64_t embedding_bytes(const pc__embedding_table *table)
+static uint64_t embedding_bytes(const pc__native *native, const pc__embedding *embedding)
 {
-    return (uint64_t)table->rows * table->dim * (table->dtype == PC_DTYPE_BF16 ? 2 : 4);
+    return embedding->table ? native->backend->ops->table_bytes(embedding->table) : 0;
 }
 
-static uint64_t mlp_bytes(const pc__native *native, const pc__native_mlp *mlp)
+static uint64_t mlp_bytes(const pc__native *native, const pc__mlp *mlp)
 {
     return linear_bytes(native, mlp->gate) + linear_bytes(native, mlp->up)
            + linear_bytes(native, mlp->down);
@@ -50,9 +50,10 @@ static uint64_t beside_bytes(const pc__native *native)
 
 uint64_t pc__native_weight_bytes(const pc__native *native)
 {
-    uint64_t bytes = embedding_bytes(&native->embedding) + embedding_bytes(&native->positions);
-    bytes += embedding_bytes(&native->encoder.types)
-             + pc__disentangled_bytes(native, native->encoder.relative);
+    uint64_t bytes = embedding_bytes(native, &native->embedding)
+                     + embedding_bytes(native, &native->positions);
+    bytes += embedding_bytes(native, &native->encoder.types)
+             + pc__disentangled_bytes(native->encoder.relative);
     bytes += head_bytes(native) + beside_bytes(native);
     for (int32_t l = 0; l < native->arch.layers; l++)
         bytes += common_bytes(native, &native->layers[l])
@@ -61,7 +62,7 @@ uint64_t pc__native_weight_bytes(const pc__native *native)
 }
 
 /* Numbers of weights: each takes one multiplication and one addition a row. */
-static uint64_t mlp_weights(const pc__native *native, const pc__native_mlp *mlp)
+static uint64_t mlp_weights(const pc__native *native, const pc__mlp *mlp)
 {
     return (uint64_t)native->arch.hidden * mlp->width * (mlp->gate ? 3 : 2);
 }

@@ -13,12 +13,12 @@ void pc__arch_clear(const pc_allocator *mem, pc__arch *arch)
 
 int pc__has_experts(const pc__arch *arch, int32_t layer)
 {
-    return arch->experts.layers[layer / 64] >> (layer % 64) & 1;
+    return arch->experts.count && arch->expert_layers[layer / 64] >> (layer % 64) & 1;
 }
 
 void pc__set_experts(pc__arch *arch, int32_t layer)
 {
-    arch->experts.layers[layer / 64] |= UINT64_C(1) << (layer % 64);
+    arch->expert_layers[layer / 64] |= UINT64_C(1) << (layer % 64);
 }
 
 int32_t pc__mlp_width(const pc__arch *arch, int32_t layer)

@@ -38,19 +38,6 @@ typedef struct pc__rope_config {
 
 enum { PC__MAX_LAYERS = 1024 };
 
-/* Layers with experts: a router chooses `used` of `count` MLPs for every row. There may be one more
- * MLP for all rows, the shared one. */
-typedef struct pc__expert_config {
-    int32_t count, used;  /* count 0: no experts */
-    int32_t width;        /* width of an expert */
-    int32_t shared;       /* width of the shared MLP; 0: none */
-    int32_t shared_gated; /* 1: its result is multiplied with sigmoid(w . row) */
-    int32_t renormalise;  /* 1: divides the probabilities of the chosen ones by their sum */
-    float scale;          /* factor of the probabilities after that; 0: none */
-    /* bit l % 64 of word l / 64: layer l has experts, else an MLP of width ffn */
-    uint64_t layers[PC__MAX_LAYERS / 64];
-} pc__expert_config;
-
 /* What encoders have that decoders have not. */
 typedef struct pc__encoder_config {
     int32_t types;       /* token types; 0: none */
@@ -96,6 +83,8 @@ typedef struct pc__arch {
     uint32_t bias_roles;  /* bit 1 << PC__ROLE_x: that role has a bias */
     int32_t bias_by_file; /* 1: the file decides (GGUF has no key for it) */
     pc__expert_config experts;
+    /* bit l % 64 of word l / 64: layer l has experts, else an MLP of width ffn */
+    uint64_t expert_layers[PC__MAX_LAYERS / 64];
     pc__encoder_config encoder;
 } pc__arch;
 

@@ -164,10 +164,12 @@ static int is_f32(const pc__weights *weights)
 
 /* Bits of the inputs of quantised matrices, 16 or 8; 0: no matrix stays quantised. They do unless
  * the caller asks for a number format. */
-static uint32_t quantised_input_bits(const pc__weights *weights, const pc_model_options *options)
+static uint32_t quantised_input_bits(const pc__backend *backend, const pc__weights *weights,
+                                     const pc_model_options *options)
 {
     int narrow = options->compute == PC_DTYPE_I8;
-    if (!narrow && (options->compute != PC_DTYPE_DEFAULT || !pc__cpu_backend()->keeps_quantised()))
+    if (!narrow
+        && (options->compute != PC_DTYPE_DEFAULT || !backend->ops->keeps_quantised(backend)))
         return 0;
     for (size_t i = 0; i < pc__weights_count(weights); i++)
         if (pc__ttype_quantised(pc__weights_at(weights, i)->type).bits)
@@ -228,7 +230,9 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
     PC__TRY(pc__model_new(&model, context), done);
     if (!o.vocab_only) {
         PC__TRY(pc__weights_digest(o.weights, context, &fingerprint), done);
-        uint32_t input_bits = quantised_input_bits(o.weights, &settings);
+        pc__backend *backend;
+        PC__TRY(pc__backend_of(&backend, context), done);
+        uint32_t input_bits = quantised_input_bits(backend, o.weights, &settings);
         fingerprint = pc__model_fingerprint(&o.arch, fingerprint);
         if (input_bits)
             fingerprint = quantised_fingerprint(fingerprint, input_bits);

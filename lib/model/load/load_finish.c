@@ -75,8 +75,9 @@ static void add_encoder(pc__digest *digest, const pc__encoder_config *encoder)
     pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
 }
 
-static void add_experts(pc__digest *digest, const pc__expert_config *experts)
+static void add_experts(pc__digest *digest, const pc__arch *arch)
 {
+    const pc__expert_config *experts = &arch->experts;
     /* clang-format off */
     const int32_t integers[] = {
         experts->count, experts->used, experts->width, experts->shared, experts->shared_gated,
@@ -86,7 +87,7 @@ static void add_experts(pc__digest *digest, const pc__expert_config *experts)
     pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
     add_double(digest, (double)experts->scale);
     for (size_t i = 0; i < PC__MAX_LAYERS / 64; i++)
-        pc__digest_u64(digest, experts->layers[i]);
+        pc__digest_u64(digest, arch->expert_layers[i]);
 }
 
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
@@ -112,7 +113,7 @@ pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
     if (arch->position_scheme == PC_POSITION_ROPE)
         add_rope(&digest, &arch->rope);
     if (arch->experts.count)
-        add_experts(&digest, &arch->experts);
+        add_experts(&digest, arch);
     if (!arch->causal)
         add_encoder(&digest, &arch->encoder);
     return pc__digest_end(&digest);

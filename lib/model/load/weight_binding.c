@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-#include "attn/half.h"
-#include "base/threads.h"
 #include "model/load/positions.h"
-#include "model/forward/disentangled_attention.h"
+#include "attn/disentangled_attention.h"
 
 typedef struct binder {
     pc__native *native;
@@ -31,8 +29,8 @@ static pc_status new_linear(const binder *b, const pc__weight_source *from, size
     const pc__native *native = b->native;
     pc__weight_source source = *from;
     source.format = format_of(b, from, cols);
-    return native->backend->linear_new(
-        out, native->context, rows, cols,
+    return native->backend->ops->linear_new(
+        out, native->backend, rows, cols,
         source.format.bits && b->options->input_bits == 8 ? PC_DTYPE_I8 : native->compute, &source,
         bias);
 }
@@ -54,72 +52,45 @@ done:
     return status;
 }
 
-static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_norm *norm)
+/* values [2][dim]: scratch for gain and bias. */
+static pc_status read_norm(const binder *b, pc__tensor_role role, float *values,
+                           pc__native_norm *norm)
 {
     size_t dim = (size_t)b->native->arch.hidden;
-    norm->gain = pc__calloc(b->mem, dim, sizeof *norm->gain);
-    norm->bias = pc__calloc(b->mem, dim, sizeof *norm->bias);
-    if (!norm->gain || !norm->bias)
-        return PC_ERR_NOMEM;
-    pc_status found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, norm->gain);
+    float *bias = values + dim;
+    pc_status found = b->provider->vector(b->provider->user, role, b->layer, 0, dim, values);
     if (!found)
         return pc__fail(PC_ERR_FORMAT, "the %s of layer %d is missing in the weights",
                         pc__tensor_role_name(role), b->layer);
     if (found < 0)
         return found;
-    found = b->provider->vector(b->provider->user, role, b->layer, 1, dim, norm->bias);
-    if (!found) {
-        pc__free(b->mem, norm->bias);
-        norm->bias = NULL;
-    }
-    return found < 0 ? found : PC_OK;
+    if (!(norm->gain = pc__backend_vector(b->native->backend, values, dim)))
+        return PC_ERR_NOMEM;
+    PC__TRY_RETURN(found = b->provider->vector(b->provider->user, role, b->layer, 1, dim, bias));
+    if (found && !(norm->bias = pc__backend_vector(b->native->backend, bias, dim)))
+        return PC_ERR_NOMEM;
+    return PC_OK;
 }
 
-/* Tables are filled in parallel, in chunks of rows. */
-enum { CHUNK = 256 };
-typedef struct table_fill {
-    pc__embedding_table *table;
-    pc__weight_source from;
-    float *scratch; /* [chunks][dim], only if rows are rounded */
-} table_fill;
-
-static void fill_chunk(void *arg, size_t chunk)
+static pc_status bind_norm(const binder *b, pc__tensor_role role, pc__native_norm *norm)
 {
-    const table_fill *f = arg;
-    size_t dim = f->table->dim, first = chunk * CHUNK, end = first + CHUNK;
-    end = end < f->table->rows ? end : f->table->rows;
-    if (f->table->dtype == PC_DTYPE_F32) {
-        f->from.rows(f->from.user, first, end - first, (float *)f->table->data + first * dim);
-        return;
-    }
-    for (size_t row = first; row < end; row++) {
-        float *from = f->scratch + chunk * dim;
-        uint16_t *to = (uint16_t *)f->table->data + row * dim;
-        f->from.rows(f->from.user, row, 1, from);
-        for (size_t i = 0; i < dim; i++)
-            to[i] = pc__bf16_from(from[i]);
-    }
-}
-
-static pc_status bind_table(const binder *b, pc__tensor_role role, size_t dim, uint32_t dtype,
-                            pc__embedding_table *table)
-{
-    table_fill f = {.table = table};
-    pc_status status;
-    table->rows = b->provider->table_rows(b->provider->user, role);
-    table->dim = dim;
-    table->dtype = dtype;
-    size_t chunks = (table->rows + CHUNK - 1) / CHUNK;
-    PC__TRY(b->provider->matrix(b->provider->user, role, -1, table->rows, dim, &f.from), done);
-    table->data = pc__calloc(b->mem, table->rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
-    f.scratch = pc__calloc(b->mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);
-    if (table->data && f.scratch)
-        pc__parallel(b->native->context, chunks, fill_chunk, &f);
-    else
-        status = PC_ERR_NOMEM;
-done:
-    pc__free(b->mem, f.scratch);
+    size_t dim = (size_t)b->native->arch.hidden;
+    float *values = pc__calloc(b->mem, 2 * dim, sizeof *values);
+    pc_status status = values ? read_norm(b, role, values, norm) : PC_ERR_NOMEM;
+    pc__free(b->mem, values);
     return status;
+}
+
+static pc_status bind_embedding(const binder *b, pc__tensor_role role, size_t dim, uint32_t dtype,
+                                pc__embedding *embedding)
+{
+    const pc__native *native = b->native;
+    pc__weight_source source;
+    embedding->rows = b->provider->table_rows(b->provider->user, role);
+    embedding->dim = dim;
+    PC__TRY_RETURN(b->provider->matrix(b->provider->user, role, -1, embedding->rows, dim, &source));
+    return native->backend->ops->table_new(&embedding->table, native->backend, embedding->rows, dim,
+                                           dtype, &source);
 }
 
 static pc_status bind_attention(const binder *b, pc__native_layer *to)
@@ -134,7 +105,7 @@ static pc_status bind_attention(const binder *b, pc__native_layer *to)
     return bind_linear(b, PC__ROLE_O, hidden, heads * (size_t)shape->v_dim, &to->o);
 }
 
-static pc_status bind_mlp(const binder *b, pc__native_mlp *mlp)
+static pc_status bind_mlp(const binder *b, pc__mlp *mlp)
 {
     const pc__arch *arch = &b->native->arch;
     size_t hidden = (size_t)arch->hidden;
@@ -155,8 +126,8 @@ static pc_status bind_exactly(const binder *b, pc__tensor_role role, size_t rows
     pc__weight_source source;
     PC__TRY_RETURN(b->provider->matrix(b->provider->user, role, b->layer, rows, hidden, &source));
     source.format = (pc__block_format){0};
-    return native->backend->linear_new(out, native->context, rows, hidden, PC_DTYPE_F32, &source,
-                                       NULL);
+    return native->backend->ops->linear_new(out, native->backend, rows, hidden, PC_DTYPE_F32,
+                                            &source, NULL);
 }
 
 /* Rows of a matrix, from `first` on. */
@@ -198,8 +169,8 @@ static pc_status join_experts(const binder *b, pc__native_layer *layer, size_t c
         all[3 * e + 2] = layer->experts[e].down;
     }
     if (all)
-        status = b->native->backend->linear_join(b->native->context, all, 3 * count,
-                                                 &layer->expert_block);
+        status = b->native->backend->ops->linear_join(b->native->backend, all, 3 * count,
+                                                      &layer->expert_block);
     pc__free(b->mem, all);
     return status;
 }
@@ -223,7 +194,7 @@ static pc_status bind_experts(const binder *b, pc__native_layer *to)
     if (!(to->experts = pc__calloc(b->mem, count, sizeof *to->experts)))
         return PC_ERR_NOMEM;
     for (int32_t e = 0; e < config->count; e++) {
-        pc__native_mlp *mlp = &to->experts[e];
+        pc__mlp *mlp = &to->experts[e];
         mlp->width = width;
         if (b->native->arch.gated)
             PC__TRY_RETURN(bind_expert(b, &gate, e, width, hidden, &mlp->gate));
@@ -268,73 +239,120 @@ static pc_status bind_layers(binder *b)
     return PC_OK;
 }
 
-/* Reads the embedding of distances, [2 * relative][hidden], and norms it if the model does. */
-static pc_status distance_rows(const binder *b, pc__embedding_table *table)
+/* The embedding of distances while it is projected. */
+typedef struct distance_embedding {
+    pc__stream *stream;
+    pc__floats *rows;      /* [count][hidden] */
+    pc__floats *projected; /* [count][width] */
+    size_t count, width;
+} distance_embedding;
+
+static pc_status norm_distances(const binder *b, const distance_embedding *e)
 {
     const pc__native *native = b->native;
     pc__native_norm norm = {0};
+    pc_status status = bind_norm(b, PC__ROLE_RELATIVE_NORM, &norm);
+    if (status >= 0)
+        e->stream->ops->layer_norm(e->stream, e->rows, e->count, (size_t)native->arch.hidden,
+                                   norm.gain, norm.bias, native->arch.norm_eps, e->rows);
+    pc_status finished = e->stream->ops->finish(e->stream);
+    native->backend->ops->give(native->backend, norm.gain);
+    native->backend->ops->give(native->backend, norm.bias);
+    return status < 0 ? status : finished;
+}
+
+/* Reads the embedding of distances, and norms it if the model does. */
+static pc_status read_distances(const binder *b, distance_embedding *e)
+{
+    const pc__native *native = b->native;
     size_t hidden = (size_t)native->arch.hidden;
-    pc_status status = PC_OK;
-    PC__TRY_RETURN(bind_table(b, PC__ROLE_RELATIVE, hidden, PC_DTYPE_F32, table));
-    if (table->rows != 2 * (size_t)native->arch.encoder.relative)
+    pc__weight_source source;
+    e->count = b->provider->table_rows(b->provider->user, PC__ROLE_RELATIVE);
+    if (e->count != 2 * (size_t)native->arch.encoder.relative)
         return pc__fail(PC_ERR_FORMAT, "the %s has %zu rows, expected %zu",
-                        pc__tensor_role_name(PC__ROLE_RELATIVE), table->rows,
+                        pc__tensor_role_name(PC__ROLE_RELATIVE), e->count,
                         2 * (size_t)native->arch.encoder.relative);
-    if (native->arch.encoder.relative_norm) {
-        status = bind_norm(b, PC__ROLE_RELATIVE_NORM, &norm);
-        if (status >= 0)
-            native->backend->layer_norm(native->context, table->data, table->rows, hidden,
-                                        norm.gain, norm.bias, native->arch.norm_eps, table->data);
-        pc__free(b->mem, norm.gain);
-        pc__free(b->mem, norm.bias);
+    PC__TRY_RETURN(
+        b->provider->matrix(b->provider->user, PC__ROLE_RELATIVE, -1, e->count, hidden, &source));
+    float *values = pc__calloc(b->mem, e->count, hidden * sizeof *values);
+    if (values) {
+        source.rows(source.user, 0, e->count, values);
+        e->rows = pc__backend_vector(native->backend, values, e->count * hidden);
     }
+    pc__free(b->mem, values);
+    if (!e->rows)
+        return PC_ERR_NOMEM;
+    return native->arch.encoder.relative_norm ? norm_distances(b, e) : PC_OK;
+}
+
+/* Projects them: by a matrix of its own, or by the layer's K or Q. *own: to free. */
+static pc_status project_distances(const binder *b, const distance_embedding *e,
+                                   pc__tensor_role role, const pc__linear *shared,
+                                   const float **out, void **own)
+{
+    const pc__native *native = b->native;
+    pc__linear *matrix = NULL;
+    pc_status status = PC_OK;
+    if (!native->arch.encoder.shared)
+        status = bind_linear(b, role, e->width, (size_t)native->arch.hidden, &matrix);
+    if (status >= 0)
+        status = pc__stream_linear(e->stream, matrix ? matrix : shared, e->rows, e->count,
+                                   e->projected);
+    if (status >= 0 && !(*out = pc__stream_show(e->stream, e->projected, e->count * e->width, own)))
+        status = PC_ERR_NOMEM;
+    if (matrix)
+        native->backend->ops->linear_free(matrix);
     return status;
 }
 
-/* Projects the embedding of distances: by a matrix of its own, or by the layer's K or Q. */
-static pc_status project_distances(const binder *b, const pc__embedding_table *table,
-                                   pc__tensor_role role, const pc__linear *shared, float *out)
+/* Of one layer: the terms that the model has. */
+static pc_status bind_terms(const binder *b, const distance_embedding *e)
 {
     const pc__native *native = b->native;
-    pc__linear *own = NULL;
-    pc_status status = PC_OK;
-    if (!native->arch.encoder.shared)
-        status = bind_linear(b, role, (size_t)native->arch.heads * (size_t)native->arch.head_dim,
-                             table->dim, &own);
-    if (status >= 0)
-        status = native->backend->linear_run(own ? own : shared, table->data, table->rows, out);
-    if (own)
-        native->backend->linear_free(own);
-    return status;
+    const pc__native_layer *layer = &native->layers[b->layer];
+    const float *rows;
+    void *own = NULL;
+    if (native->arch.encoder.c2p) {
+        PC__TRY_RETURN(project_distances(b, e, PC__ROLE_POSITION_K, layer->k, &rows, &own));
+        pc_status status = pc__disentangled_set(native->encoder.relative, b->layer, rows, NULL);
+        pc__free(b->mem, own);
+        PC__TRY_RETURN(status);
+    }
+    if (native->arch.encoder.p2c) {
+        PC__TRY_RETURN(project_distances(b, e, PC__ROLE_POSITION_Q, layer->q, &rows, &own));
+        pc_status status = pc__disentangled_set(native->encoder.relative, b->layer, NULL, rows);
+        pc__free(b->mem, own);
+        return status;
+    }
+    return PC_OK;
 }
 
 static pc_status bind_distances(binder *b)
 {
     pc__native *native = b->native;
+    pc__backend *backend = native->backend;
     const pc__encoder_config *config = &native->arch.encoder;
-    size_t width = (size_t)native->arch.heads * (size_t)native->arch.head_dim;
-    pc__embedding_table table = {0};
-    float *keys = NULL, *queries = NULL;
+    const pc__relative_config relative = {native->arch.layers,   native->arch.heads,
+                                          native->arch.head_dim, config->relative,
+                                          config->farthest,      config->buckets};
+    distance_embedding e = {.width = (size_t)native->arch.heads * (size_t)native->arch.head_dim};
     pc_status status;
-    PC__TRY(distance_rows(b, &table), done);
-    keys = pc__calloc(b->mem, table.rows, width * sizeof *keys);
-    queries = pc__calloc(b->mem, table.rows, width * sizeof *queries);
-    status = keys && queries ? pc__disentangled_new(&native->encoder.relative, native)
-                             : PC_ERR_NOMEM;
-    for (b->layer = 0; b->layer < native->arch.layers && status >= 0; b->layer++) {
-        const pc__native_layer *layer = &native->layers[b->layer];
-        if (config->c2p)
-            PC__TRY(project_distances(b, &table, PC__ROLE_POSITION_K, layer->k, keys), done);
-        if (config->p2c)
-            PC__TRY(project_distances(b, &table, PC__ROLE_POSITION_Q, layer->q, queries), done);
-        status = pc__disentangled_set(native->encoder.relative, native, b->layer,
-                                      config->c2p ? keys : NULL, config->p2c ? queries : NULL);
-    }
+    if (!backend->ops->disentangled)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: backend '%s' does not have its disentangled attention; use 'cpu'",
+                        native->arch.name, backend->ops->name);
+    PC__TRY_RETURN(backend->ops->stream_new(&e.stream, backend));
+    PC__TRY(read_distances(b, &e), done);
+    e.projected = backend->ops->take(backend, e.count * e.width * sizeof(float));
+    PC__TRY(e.projected ? PC_OK : PC_ERR_NOMEM, done);
+    status = pc__disentangled_new(&native->encoder.relative, backend, &relative);
+    for (b->layer = 0; b->layer < native->arch.layers && status >= 0; b->layer++)
+        PC__TRY(bind_terms(b, &e), done);
 done:
     b->layer = -1;
-    pc__free(b->mem, keys);
-    pc__free(b->mem, queries);
-    pc__free(b->mem, table.data);
+    backend->ops->give(backend, e.rows);
+    backend->ops->give(backend, e.projected);
+    backend->ops->stream_free(e.stream);
     return status;
 }
 
@@ -360,7 +378,7 @@ static pc_status bind_encoder(binder *b)
     const pc__encoder_config *config = &native->arch.encoder;
     size_t hidden = (size_t)native->arch.hidden;
     if (config->types)
-        PC__TRY_RETURN(bind_table(b, PC__ROLE_TYPES, hidden, PC_DTYPE_F32, &encoder->types));
+        PC__TRY_RETURN(bind_embedding(b, PC__ROLE_TYPES, hidden, PC_DTYPE_F32, &encoder->types));
     if (config->relative)
         PC__TRY_RETURN(bind_distances(b));
     if (config->conv) {
@@ -377,9 +395,11 @@ static pc_status bind_ends(binder *b)
     const pc__arch *arch = &native->arch;
     size_t hidden = (size_t)arch->hidden,
            narrow = arch->embedding_dim > 0 ? (size_t)arch->embedding_dim : hidden;
-    PC__TRY_RETURN(bind_table(b, PC__ROLE_EMBEDDING, narrow, native->compute, &native->embedding));
+    PC__TRY_RETURN(
+        bind_embedding(b, PC__ROLE_EMBEDDING, narrow, native->compute, &native->embedding));
     if (arch->position_scheme == PC_POSITION_LEARNED)
-        PC__TRY_RETURN(bind_table(b, PC__ROLE_POSITIONS, hidden, PC_DTYPE_F32, &native->positions));
+        PC__TRY_RETURN(
+            bind_embedding(b, PC__ROLE_POSITIONS, hidden, PC_DTYPE_F32, &native->positions));
     if (narrow != hidden) {
         PC__TRY_RETURN(bind_linear(b, PC__ROLE_PROJECT_IN, hidden, narrow, &native->project_in));
         PC__TRY_RETURN(bind_linear(b, PC__ROLE_PROJECT_OUT, narrow, hidden, &native->project_out));
@@ -429,15 +449,17 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
                           const pc__weight_provider *provider, const pc__bind_options *options)
 {
     binder b = {.mem = &context->mem, .provider = provider, .options = options, .layer = -1};
+    pc__backend *backend;
     int grows_as_kept = options->kv != PC_DTYPE_DEFAULT && options->kv != PC_DTYPE_I8;
     pc_status status;
     *out = NULL;
-    if (!(b.native = pc__calloc(b.mem, 1, sizeof *b.native))) {
+    status = pc__backend_of(&backend, context);
+    if (status < 0 || !(b.native = pc__calloc(b.mem, 1, sizeof *b.native))) {
         pc__arch_clear(b.mem, arch);
-        return PC_ERR_NOMEM;
+        return status < 0 ? status : PC_ERR_NOMEM;
     }
     b.native->context = context;
-    b.native->backend = pc__cpu_backend();
+    b.native->backend = backend;
     b.native->arch = *arch;
     b.native->compute = options->compute;
     b.native->shape = (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim,

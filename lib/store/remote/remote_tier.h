@@ -1,5 +1,5 @@
 /* The REMOTE tier: records as values of a Redis or Valkey server or cluster (doc/format.md, "A
- * server"). Its modules, from the store down to the socket:
+ * server"). Its parts, from the store down to the socket:
  *
  *   remote_tier        the operations of pc__tier, events and counters; which entries the servers
  *                      are known to have, or not to have

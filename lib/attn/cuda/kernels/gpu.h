@@ -8,6 +8,8 @@
 //   copy4, copy8, copy16, copy16_part   asynchronous copies from global to shared memory
 //   copy_commit, copy_wait              ends a group of copies; waits for all but the last N groups
 //   pack_f16, unpack_f16, f16_of, …     fp32 to and from fp16 and bf16, rounded to nearest even
+//   multiply_f16                        products of both numbers of two words
+//   unpack_i8                           the four int8 of a word as two words of fp16, exact
 //   sum_over, max_over                  sum and maximum over 2, 4 … 32 neighbouring lanes
 //   load_relaxed, load_acquire, store_relaxed, store_release
 //   add_relaxed, add_release, add_acq_rel, max_relaxed, exchange_acq_rel, swap_if_acq_rel
@@ -181,6 +183,27 @@ GPU_INLINE float2 unpack_f16(uint32_t word)
 GPU_INLINE float2 unpack_bf16(uint32_t word)
 {
     return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
+}
+
+// both products of the fp16 of two words
+GPU_INLINE uint32_t multiply_f16(uint32_t a, uint32_t b)
+{
+    uint32_t product;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+    return product;
+}
+
+// four int8 as fp16, the lower two in `low`: bytes 128 + x below an exponent give 1152 + x
+GPU_INLINE void unpack_i8(uint32_t word, uint32_t *low, uint32_t *high)
+{
+    asm("{.reg .b32 x, y;\n\t"
+        "xor.b32 x, %2, 0x80808080;\n\t"
+        "prmt.b32 y, x, 0x64646464, 0x4140;\n\t"
+        "prmt.b32 x, x, 0x64646464, 0x4342;\n\t"
+        "sub.rn.f16x2 %0, y, %3;\n\t"
+        "sub.rn.f16x2 %1, x, %3;}"
+        : "=&r"(*low), "=r"(*high)
+        : "r"(word), "r"(0x64806480u));
 }
 
 // the nearest tf32, for mma_tf32, which drops the other bits otherwise

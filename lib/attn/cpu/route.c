@@ -1,5 +1,5 @@
 /* Top-k routing, and entries sorted by expert. */
-#include "model/forward/route.h"
+#include "attn/cpu/route.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Which experts the rows of a block use, and with what weight. */
-#ifndef PC_MODEL_ROUTE_H
-#define PC_MODEL_ROUTE_H
+#ifndef PC_ATTN_CPU_ROUTE_H
+#define PC_ATTN_CPU_ROUTE_H
 
-#include "model/load/arch.h"
+#include "attn/backend.h"
 
 /* An entry is a (row, expert) pair. Expert e has entries [first[e], first[e + 1]), in ascending
  * rows. */

@@ -1,0 +1,143 @@
+/* Opens the backend of a context, and copies between host memory and a backend's: for its users,
+ * who do not know whether the host sees that memory. */
+#include "attn/backend.h"
+
+#include <string.h>
+
+static void free_backend(void *opened)
+{
+    pc__backend *backend = opened;
+    backend->ops->stream_free(backend->stream);
+    pthread_mutex_destroy(&backend->guard);
+    backend->ops->free(backend);
+}
+
+static pc_status open_named(pc__backend **out, pc_context *context)
+{
+    if (!context->backend_name[0] || !strcmp(context->backend_name, "cpu"))
+        return pc__cpu_backend_new(out, context);
+    return pc__fail(PC_ERR_UNSUPPORTED, "backend '%s' is not known", context->backend_name);
+}
+
+static pc_status open_backend(pc__backend **out, pc_context *context)
+{
+    pc__backend *backend;
+    PC__TRY_RETURN(open_named(&backend, context));
+    pc_status status = backend->ops->stream_new(&backend->stream, backend);
+    if (status < 0) {
+        backend->ops->free(backend);
+        return status;
+    }
+    pthread_mutex_init(&backend->guard, NULL);
+    *out = backend;
+    return PC_OK;
+}
+
+pc_status pc__backend_of(pc__backend **out, pc_context *context)
+{
+    pc_status status = PC_OK;
+    *out = atomic_load_explicit(&context->backend, memory_order_acquire);
+    if (*out)
+        return PC_OK;
+    pthread_mutex_lock(&context->guard);
+    *out = atomic_load_explicit(&context->backend, memory_order_relaxed);
+    if (!*out && (status = open_backend(out, context)) >= 0) {
+        context->free_backend = free_backend;
+        atomic_store_explicit(&context->backend, *out, memory_order_release);
+    }
+    pthread_mutex_unlock(&context->guard);
+    return status;
+}
+
+pc_status pc__context_open_backend(pc_context *context)
+{
+    pc__backend *backend;
+    return pc__backend_of(&backend, context);
+}
+
+pc_status pc__backend_copy(pc__backend *backend, void *to, const void *from, size_t bytes)
+{
+    pc_status status;
+    pthread_mutex_lock(&backend->guard);
+    backend->ops->copy(backend->stream, to, from, bytes);
+    status = backend->ops->finish(backend->stream);
+    pthread_mutex_unlock(&backend->guard);
+    return status;
+}
+
+pc_status pc__backend_zero(pc__backend *backend, void *to, size_t bytes)
+{
+    pc_status status;
+    pthread_mutex_lock(&backend->guard);
+    backend->ops->zero(backend->stream, to, bytes);
+    status = backend->ops->finish(backend->stream);
+    pthread_mutex_unlock(&backend->guard);
+    return status;
+}
+
+pc__floats *pc__backend_vector(pc__backend *backend, const float *values, size_t count)
+{
+    pc__floats *to = backend->ops->take(backend, count * sizeof *values);
+    if (to && pc__backend_copy(backend, to, values, count * sizeof *values) < 0) {
+        backend->ops->give(backend, to);
+        to = NULL;
+    }
+    return to;
+}
+
+static int host_sees(const pc__stream *stream)
+{
+    return (stream->backend->traits & PC__HOST_SEES_MEMORY) != 0;
+}
+
+const pc__floats *pc__stream_input(pc__stream *stream, const float *from, size_t count)
+{
+    void *to;
+    if (host_sees(stream))
+        return (const pc__floats *)from;
+    if ((to = stream->ops->take(stream->backend, count * sizeof *from)))
+        stream->ops->copy(stream, to, from, count * sizeof *from);
+    return to;
+}
+
+void pc__stream_input_end(pc__stream *stream, const pc__floats *x, const float *from)
+{
+    if ((const void *)x != from)
+        stream->ops->give(stream->backend, (void *)(uintptr_t)x);
+}
+
+pc__floats *pc__stream_output(pc__stream *stream, float *to, size_t count)
+{
+    return host_sees(stream) ? (pc__floats *)to
+                             : stream->ops->take(stream->backend, count * sizeof *to);
+}
+
+pc_status pc__stream_output_end(pc__stream *stream, pc__floats *x, float *to, size_t count)
+{
+    pc_status status = PC_OK;
+    if ((const void *)x == to)
+        return PC_OK;
+    if (x) {
+        stream->ops->copy(stream, to, x, count * sizeof *to);
+        status = stream->ops->finish(stream);
+    }
+    stream->ops->give(stream->backend, x);
+    return status;
+}
+
+const float *pc__stream_show(pc__stream *stream, const pc__floats *x, size_t count, void **own)
+{
+    float *to;
+    *own = NULL;
+    if (host_sees(stream))
+        return (const float *)x;
+    if (!(to = pc__calloc(&stream->context->mem, count, sizeof *to)))
+        return NULL;
+    stream->ops->copy(stream, to, x, count * sizeof *to);
+    if (stream->ops->finish(stream) < 0) {
+        pc__free(&stream->context->mem, to);
+        return NULL;
+    }
+    *own = to;
+    return to;
+}

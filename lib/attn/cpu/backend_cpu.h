@@ -1,0 +1,56 @@
+/* Operations of the CPU backend; contract: attn/backend.h. Its memory is the host's, so they cast
+ * pc__floats to float. Work is spread over threads only where that pays. */
+#ifndef PC_ATTN_CPU_BACKEND_CPU_H
+#define PC_ATTN_CPU_BACKEND_CPU_H
+
+#include "attn/backend.h"
+
+static inline float *pc__cpu_floats(pc__floats *x)
+{
+    return (float *)x;
+}
+
+static inline const float *pc__cpu_values(const pc__floats *x)
+{
+    return (const float *)x;
+}
+
+/* Work items of a thread have about so many elements. */
+enum { PC__THREAD_ELEMENTS = 1 << 14 };
+
+/* backend_cpu_rows.c */
+pc_status pc__cpu_table_new(pc__table **out, pc__backend *backend, size_t rows, size_t dim,
+                            uint32_t dtype, const pc__weight_source *source);
+void pc__cpu_table_free(pc__table *table);
+size_t pc__cpu_table_bytes(const pc__table *table);
+void pc__cpu_look_up(pc__stream *stream, const pc__table *table, const uint32_t *row, size_t rows,
+                     int add, pc__floats *x);
+void pc__cpu_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
+                    size_t dim, pc__floats *y);
+void pc__cpu_neighbours(pc__stream *stream, const pc__row_range *ranges, size_t count, size_t taps,
+                        size_t dim, const pc__floats *x, pc__floats *y);
+void pc__cpu_rotate(pc__stream *stream, const pc__rope *rope, const int64_t *positions, size_t rows,
+                    size_t heads, size_t dim, size_t stride, pc__floats *x);
+void pc__cpu_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
+                      size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
+                      size_t v_stride);
+
+/* backend_cpu_pointwise.c */
+void pc__cpu_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
+                      const pc__floats *gain, float eps, pc__floats *y);
+void pc__cpu_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
+                        const pc__floats *gain, const pc__floats *bias, float eps, pc__floats *y);
+void pc__cpu_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x,
+                       size_t count);
+void pc__cpu_activate(pc__stream *stream, pc__activation activation, pc__floats *x, size_t count);
+void pc__cpu_gate(pc__stream *stream, pc__activation activation, pc__floats *x,
+                  const pc__floats *up, size_t count);
+void pc__cpu_add(pc__stream *stream, pc__floats *x, const pc__floats *y, size_t count);
+
+/* backend_cpu_experts.c */
+size_t pc__cpu_experts_scratch(const pc__backend *backend, const pc__expert_config *config,
+                               size_t hidden, size_t rows);
+pc_status pc__cpu_experts(pc__stream *stream, const pc__expert_layer *layer, const pc__floats *x,
+                          size_t rows, pc__floats *scratch, pc__floats *routes, pc__floats *y);
+
+#endif

@@ -1,0 +1,191 @@
+/* Tables, and operations that move or rotate rows, of the CPU backend. */
+#include <string.h>
+
+#include "attn/cpu/backend_cpu.h"
+#include "attn/half.h"
+#include "attn/kernels.h"
+#include "base/threads.h"
+
+/* Embeddings, learned positions. Rows in bf16 if the model computes in bf16, else in fp32. */
+struct pc__table {
+    pc_context *context;
+    size_t rows, dim;
+    uint32_t dtype;
+    void *data;
+};
+
+/* Tables are filled in parallel, in chunks of rows. */
+enum { CHUNK = 256 };
+
+typedef struct table_fill {
+    pc__table *table;
+    const pc__weight_source *from;
+    float *scratch; /* [chunks][dim], only if rows are rounded */
+} table_fill;
+
+static void fill_chunk(void *arg, size_t chunk)
+{
+    const table_fill *f = arg;
+    size_t dim = f->table->dim, first = chunk * CHUNK, end = first + CHUNK;
+    end = end < f->table->rows ? end : f->table->rows;
+    if (f->table->dtype == PC_DTYPE_F32) {
+        f->from->rows(f->from->user, first, end - first, (float *)f->table->data + first * dim);
+        return;
+    }
+    for (size_t row = first; row < end; row++) {
+        float *from = f->scratch + chunk * dim;
+        uint16_t *to = (uint16_t *)f->table->data + row * dim;
+        f->from->rows(f->from->user, row, 1, from);
+        for (size_t i = 0; i < dim; i++)
+            to[i] = pc__bf16_from(from[i]);
+    }
+}
+
+pc_status pc__cpu_table_new(pc__table **out, pc__backend *backend, size_t rows, size_t dim,
+                            uint32_t dtype, const pc__weight_source *source)
+{
+    const pc_allocator *mem = &backend->context->mem;
+    size_t chunks = (rows + CHUNK - 1) / CHUNK;
+    table_fill f = {.from = source};
+    pc_status status = PC_ERR_NOMEM;
+    pc__table *table = *out = pc__calloc(mem, 1, sizeof *table);
+    if (!table)
+        return PC_ERR_NOMEM;
+    *table = (pc__table){backend->context, rows, dim, dtype, NULL};
+    f.table = table;
+    table->data = pc__calloc(mem, rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
+    f.scratch = pc__calloc(mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);
+    if (table->data && f.scratch) {
+        pc__parallel(backend->context, chunks, fill_chunk, &f);
+        status = PC_OK;
+    } else {
+        pc__cpu_table_free(table);
+        *out = NULL;
+    }
+    pc__free(mem, f.scratch);
+    return status;
+}
+
+void pc__cpu_table_free(pc__table *table)
+{
+    pc_context *context = table->context;
+    pc__free(&context->mem, table->data);
+    pc__free(&context->mem, table);
+}
+
+size_t pc__cpu_table_bytes(const pc__table *table)
+{
+    return table->rows * table->dim * (table->dtype == PC_DTYPE_BF16 ? 2 : 4);
+}
+
+static void add_values(const pc__table *table, size_t row, float *x)
+{
+    size_t at = row * table->dim;
+    if (table->dtype == PC_DTYPE_F32)
+        for (size_t i = 0; i < table->dim; i++)
+            x[i] += ((const float *)table->data)[at + i];
+    else
+        for (size_t i = 0; i < table->dim; i++)
+            x[i] += pc__bf16_to(((const uint16_t *)table->data)[at + i]);
+}
+
+static void set_values(const pc__table *table, size_t row, float *x)
+{
+    size_t at = row * table->dim;
+    if (table->dtype == PC_DTYPE_F32)
+        memcpy(x, (const float *)table->data + at, table->dim * sizeof *x);
+    else
+        for (size_t i = 0; i < table->dim; i++)
+            x[i] = pc__bf16_to(((const uint16_t *)table->data)[at + i]);
+}
+
+void pc__cpu_look_up(pc__stream *stream, const pc__table *table, const uint32_t *row, size_t rows,
+                     int add, pc__floats *x)
+{
+    (void)stream;
+    for (size_t r = 0; r < rows; r++)
+        (add ? add_values : set_values)(table, row[r], pc__cpu_floats(x) + r * table->dim);
+}
+
+void pc__cpu_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
+                    size_t dim, pc__floats *y)
+{
+    (void)stream;
+    for (size_t r = 0; r < rows; r++)
+        memcpy(pc__cpu_floats(y) + r * dim, pc__cpu_values(x) + row[r] * dim, dim * sizeof(float));
+}
+
+/* One row of a range: [channel][tap], the kernel's order in the file. */
+static void row_neighbours(const float *range, size_t row, size_t count, size_t taps, size_t dim,
+                           float *to)
+{
+    for (size_t t = 0; t < taps; t++) {
+        size_t at = row + t; /* row of the range, plus taps / 2 */
+        int inside = at >= taps / 2 && at - taps / 2 < count;
+        const float *from = range + (inside ? at - taps / 2 : 0) * dim;
+        for (size_t c = 0; c < dim; c++)
+            to[c * taps + t] = inside ? from[c] : 0.0f;
+    }
+}
+
+void pc__cpu_neighbours(pc__stream *stream, const pc__row_range *ranges, size_t count, size_t taps,
+                        size_t dim, const pc__floats *x, pc__floats *y)
+{
+    (void)stream;
+    for (size_t i = 0; i < count; i++)
+        for (size_t r = 0; r < ranges[i].count; r++)
+            row_neighbours(pc__cpu_values(x) + ranges[i].first * dim, r, ranges[i].count, taps, dim,
+                           pc__cpu_floats(y) + (ranges[i].first + r) * dim * taps);
+}
+
+typedef struct rotation {
+    const pc__rope *rope;
+    const int64_t *positions;
+    size_t rows, heads, dim, stride;
+    float *x;
+} rotation;
+
+enum { ROTATE_ROWS = 16 };
+
+static void rotate_chunk(void *arg, size_t index)
+{
+    const rotation *t = arg;
+    float cosine[PC__MAX_HEAD / 2], sine[PC__MAX_HEAD / 2];
+    for (size_t r = index * ROTATE_ROWS; r < (index + 1) * ROTATE_ROWS && r < t->rows; r++) {
+        pc__rope_angles(t->rope, t->positions[r], cosine, sine);
+        pc__kernels_get()->rotate(t->rope, cosine, sine, 1.0f, t->x + r * t->stride,
+                                  t->x + r * t->stride, t->heads, t->dim);
+    }
+}
+
+void pc__cpu_rotate(pc__stream *stream, const pc__rope *rope, const int64_t *positions, size_t rows,
+                    size_t heads, size_t dim, size_t stride, pc__floats *x)
+{
+    rotation t = {rope, positions, rows, heads, dim, stride, pc__cpu_floats(x)};
+    pc__parallel(stream->context, (rows + ROTATE_ROWS - 1) / ROTATE_ROWS, rotate_chunk, &t);
+}
+
+typedef struct storing {
+    pc__kv *const *runs;
+    const size_t *slots;
+    int32_t layer;
+    size_t rows, k_stride, v_stride;
+    const float *k, *v;
+} storing;
+
+static void store_chunk(void *arg, size_t index)
+{
+    const storing *s = arg;
+    for (size_t r = index * PC__PAGE; r < (index + 1) * PC__PAGE && r < s->rows; r++)
+        pc__kv_write(s->runs[r], s->layer, s->slots[r], s->k ? s->k + r * s->k_stride : NULL,
+                     s->v ? s->v + r * s->v_stride : NULL);
+}
+
+void pc__cpu_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
+                      size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
+                      size_t v_stride)
+{
+    storing s = {
+        runs, slots, layer, rows, k_stride, v_stride, pc__cpu_values(k), pc__cpu_values(v)};
+    pc__parallel(stream->context, (rows + PC__PAGE - 1) / PC__PAGE, store_chunk, &s);
+}

@@ -1,0 +1,253 @@
+/* What the attention kernels are given: tables of a plan, which all its layers use, and values of
+ * one layer. Plain C for the host; addresses are those of the device.
+ *
+ * Terms. A *run* is K and V of some tokens, in pages of 64 (attn/kv.h). A *part* is 64 to 2048
+ * neighbouring tokens of a run, from a page's start on. A *pair* is (row, part): one query token
+ * with the tokens of the part that it sees. A *unit* is a part with all pairs that read it. The
+ * *vectors* of a unit and K/V head are its pairs times the query heads of the K/V head: vector v is
+ * query head head * group + v % group of pair v / group. A *tile* is up to `tile` neighbouring
+ * vectors of a unit. A *work item*, what one block computes at a time, is (tile, K/V head).
+ *
+ * One launch goes through all work items of one format: as many blocks as the device runs at once
+ * claim items one after the other. Items of many vectors wait for arithmetic, items of few for
+ * memory, so the host mixes them: it spreads heavy tiles evenly over the light ones.
+ *
+ * A pair that is the only one of its row writes the row's result. All others write the softmax
+ * state of each head to a slot, and merge_states joins the slots of a row: the state is normalised
+ * values and their log-sum-exp.
+ *
+ * What a unit needs, for n vectors a K/V head, p pages, and b bytes a page and head:
+ *
+ *   bytes   kv_heads * (p * b * tiles + n * (k_dim + v_dim) * 4), all but one tile's pages from L2;
+ *           b = 64 * (k_dim + v_dim) * (4, 2, 2, 1) + (int8 only) 2 * k_dim + 128
+ *   FLOP    kv_heads * p * 64 * n * 2 * (k_dim + v_dim)
+ *
+ * For 128 + 128 dimensions in fp16, a page has 32 KiB and 1 MFLOP per 32 vectors: an item of 64
+ * vectors has 64 FLOP a byte, one of a single vector has 1. */
+#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_H
+#define PC_ATTN_CUDA_KERNELS_ATTEND_H
+
+#include <stdint.h>
+
+enum {
+    PC__CUDA_PAGE = 64,       /* tokens of a page */
+    PC__CUDA_UNIT_PAGES = 32, /* most pages of a unit */
+    PC__CUDA_BLOCK = 128,     /* threads of a block of every attend_… kernel */
+    PC__CUDA_HEADER = 3072    /* bytes of shared memory beside queries and pages */
+};
+#define PC__CUDA_DIRECT UINT32_C(0xffffffff) /* the slot of a pair that is its row's only one */
+
+/* Formats of K and V, as in names of kernels: f32, bf16, f16, i8. */
+enum { PC__CUDA_F32, PC__CUDA_BF16, PC__CUDA_F16, PC__CUDA_I8 };
+
+typedef struct pc__cuda_pair {
+    int64_t distance; /* position of the row minus that of token 0 of the part; with a table of
+                       * positions (unit.relative): minus the start of the run */
+    uint32_t row;
+    uint32_t lo,
+        hi; /* the tokens that the row sees, of the part, without the window; lo >= hi: none */
+    uint32_t angle; /* index among the angles of the plan: how far the query is rotated */
+    uint32_t slot;  /* where the states go, or PC__CUDA_DIRECT */
+    uint32_t unused;
+} pc__cuda_pair;
+
+typedef struct pc__cuda_unit {
+    uint64_t layer_stride; /* bytes from a page in one layer to the same page in the next */
+    uint64_t relative;     /* const int64_t *, positions of the part's tokens minus the start of the
+                            * run, ascending; 0: they are neighbours */
+    uint32_t first_page;   /* index of the part's first page in the table of pages */
+    uint32_t pages;        /* 1 … PC__CUDA_UNIT_PAGES */
+    uint32_t first_pair, pairs;
+} pc__cuda_unit;
+
+typedef struct pc__cuda_tile {
+    uint32_t unit;
+    uint32_t first_vector; /* a multiple of pc__cuda_tile_vectors() */
+} pc__cuda_tile;
+
+/* One launch of an attend_… kernel: PC__CUDA_BLOCK threads, pc__cuda_attend_shared() bytes of
+ * shared memory, at most tiles * kv_heads blocks. All tiles have the kernel's format. */
+typedef struct pc__cuda_attend {
+    /* of the plan */
+    const pc__cuda_tile *tiles;
+    const pc__cuda_unit *units;
+    const pc__cuda_pair *pairs;
+    const uint64_t *pages; /* address of each page in layer 0, all K/V heads: [kv_head][page] */
+    uint32_t *claimed;     /* 0 before the launch; merge_states makes it 0 again */
+    uint32_t tile_count;
+    uint32_t heads, kv_heads; /* heads is a multiple of kv_heads */
+    uint32_t k_dim, v_dim;    /* those of the kernel, except attend_naive */
+    uint32_t format;          /* that of the kernel, except attend_naive */
+    /* of the layer */
+    uint32_t layer;
+    uint32_t rope_dims;         /* the first dimensions of a query that rotate; even, 0: none */
+    uint32_t interleaved;       /* 1: pairs (2i, 2i + 1); 0: (i, i + rope_dims / 2) */
+    float scale;                /* of the scores */
+    float soft_cap;             /* cap * tanh(score / cap); 0: none */
+    int64_t window;             /* sees keys with row position - key position < window; 0: all */
+    const float *cosine, *sine; /* [angle][rope_dims / 2], with the factor */
+    const float *slopes;        /* [heads] ALiBi: score - slope * (row - key position); or NULL */
+    const float *sinks;         /* [heads] a further score of each row, without a value; or NULL */
+    const float *q;             /* [row][heads][k_dim], not rotated, not scaled */
+    float *state;               /* [slot][heads][v_dim], 16-byte aligned */
+    float *state_lse;           /* [slot][heads] */
+    float *out;                 /* [row][heads][v_dim], 16-byte aligned */
+    float *lse;                 /* [row][heads] natural, with the sink; or NULL */
+} pc__cuda_attend;
+
+/* A row that merge_states writes: all rows except those with a direct pair. */
+typedef struct pc__cuda_merge_row {
+    uint32_t row;
+    uint32_t first_slot, slots; /* 0 slots: zeros, and -inf or the sink as LSE */
+} pc__cuda_merge_row;
+
+/* Joins states by their LSE. PC__CUDA_BLOCK threads; a warp takes one head of one row, so there are
+ * rows * heads / 4 blocks, rounded up. */
+typedef struct pc__cuda_merge {
+    const pc__cuda_merge_row *merged;
+    uint32_t rows;
+    uint32_t heads, v_dim;
+    const float *sinks; /* [heads] or NULL */
+    const float *state, *state_lse;
+    float *out, *lse;  /* as in pc__cuda_attend */
+    uint32_t *claimed; /* made 0; NULL: nothing */
+} pc__cuda_merge;
+
+/* Shapes (k_dim, v_dim) with kernels of their own: attend_<format>_<k_dim>_<v_dim>. attend_naive
+ * takes every shape, slowly. */
+#define PC__CUDA_SHAPES(X, format) \
+    X(format, 64, 64)              \
+    X(format, 80, 80)              \
+    X(format, 96, 96)              \
+    X(format, 112, 112)            \
+    X(format, 128, 128)            \
+    X(format, 192, 128)            \
+    X(format, 192, 192)            \
+    X(format, 256, 256)            \
+    X(format, 576, 512)
+
+#ifdef __cplusplus
+#define PC__CUDA_SIZE static constexpr uint32_t
+#else
+#define PC__CUDA_SIZE static inline uint32_t
+#endif
+
+/* Sizes of shared memory. A page comes in pieces of at most PC__CUDA_PIECE bytes, through a ring of
+ * slots. A row of K is one word of each token, a row of V one word of each dimension. */
+enum { PC__CUDA_PIECE = 18432, PC__CUDA_K_STRIDE = 72 };
+
+PC__CUDA_SIZE pc__cuda_value_bytes(uint32_t format)
+{
+    return format == PC__CUDA_F32 ? 4 : format == PC__CUDA_I8 ? 1 : 2;
+}
+
+PC__CUDA_SIZE pc__cuda_k_rows(uint32_t format, uint32_t k_dim)
+{
+    return k_dim * pc__cuda_value_bytes(format) / 4;
+}
+
+PC__CUDA_SIZE pc__cuda_v_rows(uint32_t format)
+{
+    return PC__CUDA_PAGE * pc__cuda_value_bytes(format) / 4;
+}
+
+/* words from row to row of V: with these strides no two lanes of a load meet in a bank */
+PC__CUDA_SIZE pc__cuda_v_stride(uint32_t format, uint32_t v_dim)
+{
+    return v_dim + (format == PC__CUDA_I8 ? 8 : 4);
+}
+
+/* Rows that a loop takes at a time: 16 dimensions or tokens of 16-bit and 8-bit formats, 8 of fp32.
+ */
+PC__CUDA_SIZE pc__cuda_step_rows(uint32_t format)
+{
+    return format == PC__CUDA_I8 ? 4 : 8;
+}
+
+/* The most rows of a piece: they divide `rows`, and are whole steps. */
+PC__CUDA_SIZE pc__cuda_piece_rows(uint32_t rows, uint32_t stride, uint32_t step)
+{
+    uint32_t pieces = 1;
+    while (rows % (pieces * step) || rows / pieces * stride * 4 > PC__CUDA_PIECE)
+        pieces++;
+    return rows / pieces;
+}
+
+PC__CUDA_SIZE pc__cuda_k_piece_rows(uint32_t format, uint32_t k_dim)
+{
+    return pc__cuda_piece_rows(pc__cuda_k_rows(format, k_dim), PC__CUDA_K_STRIDE,
+                               pc__cuda_step_rows(format));
+}
+
+PC__CUDA_SIZE pc__cuda_v_piece_rows(uint32_t format, uint32_t v_dim)
+{
+    return pc__cuda_piece_rows(pc__cuda_v_rows(format), pc__cuda_v_stride(format, v_dim),
+                               pc__cuda_step_rows(format));
+}
+
+/* bytes of all scales of an int8 page, which come with every piece of K */
+PC__CUDA_SIZE pc__cuda_scale_bytes(uint32_t format, uint32_t k_dim)
+{
+    return format == PC__CUDA_I8 ? 2 * (k_dim + PC__CUDA_PAGE) : 0;
+}
+
+PC__CUDA_SIZE pc__cuda_slot_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)
+{
+    uint32_t k = pc__cuda_k_piece_rows(format, k_dim) * PC__CUDA_K_STRIDE * 4
+                 + pc__cuda_scale_bytes(format, k_dim),
+             v = pc__cuda_v_piece_rows(format, v_dim) * pc__cuda_v_stride(format, v_dim) * 4;
+    return ((k > v ? k : v) + 127) / 128 * 128;
+}
+
+/* Four slots of the largest size; more of smaller ones. */
+PC__CUDA_SIZE pc__cuda_slots(uint32_t format, uint32_t k_dim, uint32_t v_dim)
+{
+    uint32_t slots = 4 * PC__CUDA_PIECE / pc__cuda_slot_bytes(format, k_dim, v_dim);
+    return slots < 4 ? 4 : slots > 8 ? 8 : slots;
+}
+
+/* 1: two warps share 16 vectors, each with half of the values' dimensions */
+PC__CUDA_SIZE pc__cuda_wide(uint32_t v_dim)
+{
+    return v_dim > 256;
+}
+
+/* query vectors of a tile */
+PC__CUDA_SIZE pc__cuda_tile_vectors(uint32_t format, uint32_t v_dim)
+{
+    return format == PC__CUDA_F32 || pc__cuda_wide(v_dim) ? 32 : 64;
+}
+
+/* Bytes of shared memory for queries: those of tensor cores stay in registers up to 128 dimensions;
+ * fp32 has queries and weights there. Two warps that share vectors hand their weights over. */
+PC__CUDA_SIZE pc__cuda_query_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)
+{
+    uint32_t vectors = pc__cuda_tile_vectors(format, v_dim);
+    return format == PC__CUDA_F32 ? vectors * (k_dim + 4 + PC__CUDA_PAGE + 4) * 4
+                                  : (k_dim > 128 ? vectors * k_dim * 2 : 0)
+                                        + (pc__cuda_wide(v_dim) ? vectors * PC__CUDA_PAGE * 2 : 0);
+}
+
+/* bytes of dynamic shared memory of attend_<format>_<k_dim>_<v_dim> */
+PC__CUDA_SIZE pc__cuda_attend_shared(uint32_t format, uint32_t k_dim, uint32_t v_dim)
+{
+    return PC__CUDA_HEADER + pc__cuda_query_bytes(format, k_dim, v_dim)
+           + pc__cuda_slots(format, k_dim, v_dim) * pc__cuda_slot_bytes(format, k_dim, v_dim);
+}
+
+/* bytes of a page of one K/V head, and from its start to V (attn/kv.h) */
+PC__CUDA_SIZE pc__cuda_v_offset(uint32_t format, uint32_t k_dim)
+{
+    return format == PC__CUDA_F32 ? k_dim * PC__CUDA_PAGE * 4
+           : format == PC__CUDA_I8
+               ? ((k_dim + 3) / 4 * 4 * PC__CUDA_PAGE + 2 * k_dim + 63) / 64 * 64
+               : (k_dim + 1) / 2 * 2 * PC__CUDA_PAGE * 2;
+}
+
+PC__CUDA_SIZE pc__cuda_page_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)
+{
+    return pc__cuda_v_offset(format, k_dim) + v_dim * PC__CUDA_PAGE * pc__cuda_value_bytes(format)
+           + (format == PC__CUDA_I8 ? 2 * PC__CUDA_PAGE : 0);
+}
+
+#endif

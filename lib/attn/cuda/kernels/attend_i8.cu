@@ -1,0 +1,11 @@
+// Attention kernels for K and V in i8, one for each shape. attend.h says what they are given,
+// attend_tensor.h how they work.
+#include "attend_tensor.h"
+
+#define KERNEL(format, k, v)                                        \
+    extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK, 2) \
+        attend_##format##_##k##_##v(PARAM pc__cuda_attend task)     \
+    {                                                               \
+        attend_tensor<attend_shape<PC__CUDA_I8, k, v>>(task);       \
+    }
+PC__CUDA_SHAPES(KERNEL, i8)

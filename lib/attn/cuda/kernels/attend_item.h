@@ -1,0 +1,234 @@
+// What the attention kernels of all formats share: the claim of work items, the vectors of a tile
+// with what they see, their rotated queries, and where results go.
+#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_ITEM_H
+#define PC_ATTN_CUDA_KERNELS_ATTEND_ITEM_H
+
+#include "attend.h"
+#include "faults.h"
+#include "gpu.h"
+
+enum { TILE = 64, WARPS = PC__CUDA_BLOCK / 32 };
+#define LOG2_E 1.44269504088896340736f
+#define LN_2 0.69314718055994530942f
+
+// The first bytes of shared memory: the item of the block.
+struct attend_header {
+    uint64_t page[PC__CUDA_UNIT_PAGES]; // address of each page of the K/V head in the layer
+    int64_t distance[TILE];
+    uint32_t lo[TILE], hi[TILE]; // the tokens of the part that a vector sees, with the window
+    uint32_t row[TILE], angle[TILE], slot[TILE], head[TILE];
+    float top[WARPS][16], sum[WARPS][16]; // maxima and sums of warps that share vectors
+    uint32_t need[2], whole[2]; // by half tiles: pages that a vector sees; that all see whole
+    uint32_t next;
+};
+static_assert(sizeof(attend_header) <= PC__CUDA_HEADER, "the header is too large");
+
+// Two and four neighbouring floats, with one access.
+static __device__ __forceinline__ float2 load_two(const float *at)
+{
+    uint2 w = load8(at);
+    return make_float2(__uint_as_float(w.x), __uint_as_float(w.y));
+}
+
+static __device__ __forceinline__ float4 load_floats(const float *at)
+{
+    uint4 w = load16(at);
+    return make_float4(__uint_as_float(w.x), __uint_as_float(w.y), __uint_as_float(w.z),
+                       __uint_as_float(w.w));
+}
+
+static __device__ __forceinline__ void store_floats(float *to, float a, float b, float c, float d)
+{
+    store16(to, make_uint4(__float_as_uint(a), __float_as_uint(b), __float_as_uint(c),
+                           __float_as_uint(d)));
+}
+
+// A work item, the same in all threads.
+struct attend_item {
+    const pc__cuda_unit *unit;
+    uint32_t kv_head, first_vector, vectors;
+};
+
+static __device__ attend_item item_of(const pc__cuda_attend &t, uint32_t index, uint32_t most)
+{
+    pc__cuda_tile tile = t.tiles[index / t.kv_heads];
+    const pc__cuda_unit *unit = t.units + tile.unit;
+    uint32_t left = unit->pairs * (t.heads / t.kv_heads) - tile.first_vector;
+    return {unit, index % t.kv_heads, tile.first_vector, left < most ? left : most};
+}
+
+// The first token in [lo, hi) that the window shows: its position is above `outside`.
+static __device__ uint32_t first_in_window(const pc__cuda_unit *unit, int64_t outside, uint32_t lo,
+                                           uint32_t hi)
+{
+    const int64_t *relative = (const int64_t *)unit->relative;
+    if (!relative)
+        return outside < (int64_t)lo ? lo : outside < (int64_t)hi ? (uint32_t)outside + 1 : hi;
+    while (lo < hi) {
+        uint32_t middle = (lo + hi) / 2;
+        if (relative[middle] > outside)
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return lo;
+}
+
+// Pages [from, to) as bits.
+static __device__ uint32_t bits_of(uint32_t from, uint32_t to)
+{
+    return from < to ? ~0u >> (32 - (to - from)) << from : 0;
+}
+
+// Vector `i` of the item: its ranges go to the header, its pages to need and whole.
+static __device__ void load_vector(const pc__cuda_attend &t, const attend_item &item, uint32_t i,
+                                   attend_header *h, uint32_t *need, uint32_t *whole)
+{
+    uint32_t group = t.heads / t.kv_heads, vector = item.first_vector + i;
+    const pc__cuda_pair *pair = t.pairs + item.unit->first_pair + vector / group;
+    uint32_t lo = pair->lo, hi = pair->hi;
+    int64_t distance = pair->distance;
+    if (t.window > 0)
+        lo = first_in_window(item.unit, distance - t.window - FAULT(WRONG_WINDOW), lo, hi);
+    h->lo[i] = lo;
+    h->hi[i] = hi;
+    h->distance[i] = distance;
+    h->row[i] = pair->row;
+    h->angle[i] = pair->angle;
+    h->slot[i] = pair->slot;
+    h->head[i] = item.kv_head * group + vector % group;
+    *need = lo < hi ? bits_of(lo / PC__CUDA_PAGE, (hi + PC__CUDA_PAGE - 1) / PC__CUDA_PAGE) : 0;
+    *whole = lo < hi ? bits_of((lo + PC__CUDA_PAGE - 1) / PC__CUDA_PAGE, hi / PC__CUDA_PAGE) : 0;
+}
+
+// Fills the header; ends with a barrier.
+static __device__ void load_item(const pc__cuda_attend &t, const attend_item &item,
+                                 uint32_t page_bytes, attend_header *h)
+{
+    uint32_t i = threadIdx.x, need = 0, whole = ~0u;
+    if (i < TILE) {
+        if (i < item.vectors)
+            load_vector(t, item, i, h, &need, &whole);
+        for (int distance = 1; distance < 32; distance *= 2) {
+            need |= __shfl_xor_sync(~0u, need, distance);
+            whole &= __shfl_xor_sync(~0u, whole, distance);
+        }
+        if (i % 32 == 0) {
+            h->need[i / 32] = need;
+            h->whole[i / 32] = whole;
+        }
+    } else if (i - TILE < item.unit->pages) {
+        h->page[i - TILE] = t.pages[item.unit->first_page + i - TILE]
+                            + t.layer * item.unit->layer_stride
+                            + (uint64_t)item.kv_head * page_bytes;
+    }
+    __syncthreads();
+}
+
+// The query of one vector, before it is rotated; q NULL: there is none.
+struct query_row {
+    const float *q, *cosine, *sine;
+};
+
+static __device__ query_row query_of(const pc__cuda_attend &t, const attend_header *h,
+                                     uint32_t vector, uint32_t vectors)
+{
+    if (vector >= vectors)
+        return {NULL, NULL, NULL};
+    size_t angle = (size_t)h->angle[vector] * (t.rope_dims / 2);
+    return {t.q + ((size_t)h->row[vector] * t.heads + h->head[vector]) * t.k_dim, t.cosine + angle,
+            t.sine + angle};
+}
+
+// One dimension of a query, scaled and rotated.
+static __device__ float rotated_one(const pc__cuda_attend &t, const query_row &row, uint32_t d)
+{
+    uint32_t half = t.rope_dims / 2, other, i;
+    float x = row.q[d] * t.scale, y;
+    if (d >= t.rope_dims)
+        return x;
+    other = t.interleaved ? d ^ 1 : d < half ? d + half : d - half;
+    i = t.interleaved ? d / 2 : d < half ? d : d - half;
+    y = row.q[other] * t.scale;
+    return other > d ? x * row.cosine[i] - y * row.sine[i] : y * row.sine[i] + x * row.cosine[i];
+}
+
+// Dimensions d and d + 1 of a query, scaled and rotated; d is even.
+static __device__ float2 rotated(const pc__cuda_attend &t, const query_row &row, uint32_t d)
+{
+    uint32_t half = t.rope_dims / 2;
+    if (!row.q)
+        return make_float2(0, 0);
+    if (d < t.rope_dims && (t.interleaved || half % 2))
+        return make_float2(rotated_one(t, row, d), rotated_one(t, row, d + 1));
+    float2 x = load_two(row.q + d), y, c, s;
+    x = make_float2(x.x * t.scale, x.y * t.scale);
+    if (d >= t.rope_dims)
+        return x;
+    bool low = d < half;
+    uint32_t i = low ? d : d - half;
+    y = load_two(row.q + (low ? d + half : i));
+    y = make_float2(y.x * t.scale, y.y * t.scale);
+    c = load_two(row.cosine + i);
+    s = load_two(row.sine + i);
+    return low ? make_float2(x.x * c.x - y.x * s.x, x.y * c.y - y.y * s.y)
+               : make_float2(y.x * s.x + x.x * c.x, y.y * s.y + x.y * c.y);
+}
+
+// Where the result of a vector goes.
+struct attend_target {
+    float *values, *lse; // lse NULL: nobody wants it
+    float sink;          // -INFINITY: none
+};
+
+static __device__ attend_target target_of(const pc__cuda_attend &t, const attend_header *h,
+                                          uint32_t vector)
+{
+    uint32_t slot = h->slot[vector], head = h->head[vector];
+    if (slot != PC__CUDA_DIRECT) {
+        size_t at = (size_t)slot * t.heads + head;
+        return {t.state + at * t.v_dim, t.state_lse + at, -INFINITY};
+    }
+    size_t at = (size_t)h->row[vector] * t.heads + head;
+    return {t.out + at * t.v_dim, t.lse ? t.lse + at : NULL, t.sinks ? t.sinks[head] : -INFINITY};
+}
+
+// With maximum `top` (in units of log2) and sum `sum` of a vector's weights: the factor that
+// normalises its values. `lse` gets the natural LSE. The sink joins both.
+static __device__ float normaliser(float top, float sum, float sink, float *lse)
+{
+    float seen = sum > 0.0f ? top * LN_2 + logf(sum) : -INFINITY, most = fmaxf(seen, sink);
+    if (most == -INFINITY) {
+        *lse = -INFINITY;
+        return 0.0f;
+    }
+    if (sink == -INFINITY) {
+        *lse = seen;
+        return 1.0f / sum;
+    }
+    *lse = most + logf(expf(seen - most) + expf(sink - most));
+    return sum > 0.0f ? expf(seen - *lse) / sum : 0.0f;
+}
+
+// Claims the item after the present one; only thread 0's value counts.
+static __device__ uint32_t claim_next(const pc__cuda_attend &t)
+{
+    if (FAULT(LOST_CLAIM)) {
+        uint32_t claimed = *t.claimed;
+        *t.claimed = claimed + 1;
+        return gridDim.x + claimed;
+    }
+    return gridDim.x + add_relaxed(t.claimed, 1);
+}
+
+// All threads learn what thread 0 has claimed. The item before is done: its header may change.
+static __device__ uint32_t next_item(attend_header *h, uint32_t claimed)
+{
+    if (!threadIdx.x)
+        h->next = claimed;
+    if (!FAULT(NO_CLAIM_BARRIER))
+        __syncthreads();
+    return h->next;
+}
+
+#endif

@@ -1,0 +1,113 @@
+// The end of an item: states of warps that share vectors are joined, results are normalised and
+// stored. A part of attend_tensor.h.
+#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_STORE_H
+#define PC_ATTN_CUDA_KERNELS_ATTEND_STORE_H
+
+// Stores the neighbouring dimensions that a lane has of one of its two vectors, times `factor`.
+template <int DIMS>
+static __device__ __forceinline__ void store_vector(const tensor_state<DIMS> &state, int r,
+                                                    float factor, uint32_t tig, float *to)
+{
+    const float(*acc)[4] = state.acc;
+    int i = 2 * r;
+#pragma unroll
+    for (int b = 0; b < DIMS / 8; b += 4) {
+        if constexpr (DIMS % 32 != 0)
+            if (b + 4 > DIMS / 8) {
+                store_floats(to + b * 8 + tig * 4, acc[b][i] * factor, acc[b + 1][i] * factor,
+                             acc[b][i + 1] * factor, acc[b + 1][i + 1] * factor);
+                break;
+            }
+        for (int j = 0; j < 2; j++)
+            store_floats(to + b * 8 + tig * 8 + j * 4, acc[b][i + j] * factor,
+                         acc[b + 1][i + j] * factor, acc[b + 2][i + j] * factor,
+                         acc[b + 3][i + j] * factor);
+    }
+}
+
+// Heavy and wide: every lane stores what it has.
+template <class S, int DIMS>
+static __device__ void store_own(const pc__cuda_attend &t, const attend_item &item,
+                                 attend_header *h, const tensor_lane &at, tensor_state<DIMS> &state)
+{
+    for (int r = 0; r < 2; r++) {
+        uint32_t vector = at.row + at.group + 8 * r;
+        state.sum[r] = sum_over<4>(state.sum[r]);
+        if (S::WIDE && at.tig == 0)
+            h->sum[at.warp][at.group + 8 * r] = state.sum[r];
+        if constexpr (S::WIDE) {
+            __syncthreads();
+            state.sum[r] += h->sum[at.warp ^ 1][at.group + 8 * r];
+        }
+        if (vector >= item.vectors + FAULT(ROW_TOO_MANY))
+            continue;
+        attend_target to = target_of(t, h, vector);
+        float lse, factor = normaliser(state.top[r], state.sum[r], to.sink, &lse);
+        if (key_scales<S>::ANY)
+            factor *= state.unit;
+        store_vector(state, r, factor, at.tig, to.values + (S::WIDE ? at.part * DIMS : 0));
+        if (to.lse && at.tig == 0 && (!S::WIDE || at.part == 0))
+            *to.lse = lse;
+    }
+}
+
+// Light: the factor of this warp's sums of one vector in the joined result.
+static __device__ float join_sums(const pc__cuda_attend &t, const attend_header *h, uint32_t warp,
+                                  uint32_t vector, float *lse)
+{
+    float top = -INFINITY, sum = 0;
+    for (uint32_t w = 0; w < WARPS; w++)
+        top = fmaxf(top, h->top[w][vector]);
+    for (uint32_t w = 0; w < WARPS; w++)
+        if (h->sum[w][vector] > 0)
+            sum += exp2_fast(h->top[w][vector] - top) * h->sum[w][vector];
+    float factor = normaliser(top, sum, target_of(t, h, vector).sink, lse);
+    return h->sum[warp][vector] > 0 ? factor * exp2_fast(h->top[warp][vector] - top) : 0;
+}
+
+// Light: all warps put their share of the values into shared memory, where the pieces were; then
+// each thread adds four dimensions at a time and stores them.
+template <class S, int DIMS>
+static __device__ void store_joined(const pc__cuda_attend &t, const attend_item &item,
+                                    attend_header *h, const tensor_lane &at, uint8_t *ring,
+                                    tensor_state<DIMS> &state)
+{
+    constexpr uint32_t STRIDE = DIMS + 4, SHARE = 16 * STRIDE;
+    float *shares = (float *)ring, lse;
+    static_assert(WARPS * SHARE * 4 <= S::SLOT * S::SLOTS, "states do not fit the ring");
+    for (int r = 0; r < 2; r++) {
+        state.sum[r] = sum_over<4>(state.sum[r]);
+        if (at.tig == 0) {
+            h->top[at.warp][at.group + 8 * r] = state.top[r];
+            h->sum[at.warp][at.group + 8 * r] = state.sum[r];
+        }
+    }
+    __syncthreads();
+    for (int r = 0; r < 2; r++) {
+        uint32_t vector = at.group + 8 * r;
+        if (vector >= item.vectors + FAULT(ROW_TOO_MANY))
+            continue;
+        float factor = join_sums(t, h, at.warp, vector, &lse);
+        if (key_scales<S>::ANY)
+            factor *= state.unit;
+        store_vector(state, r, factor, at.tig, shares + at.warp * SHARE + vector * STRIDE);
+        if (at.warp == 0 && at.tig == 0) {
+            attend_target to = target_of(t, h, vector);
+            if (to.lse)
+                *to.lse = lse;
+        }
+    }
+    if (!FAULT(NO_JOIN_BARRIER))
+        __syncthreads();
+    for (uint32_t i = threadIdx.x; i < item.vectors * (DIMS / 4); i += PC__CUDA_BLOCK) {
+        uint32_t vector = i / (DIMS / 4), d = i % (DIMS / 4) * 4;
+        float4 x = load_floats(shares + vector * STRIDE + d);
+        for (uint32_t w = 1; w < WARPS; w++) {
+            float4 y = load_floats(shares + w * SHARE + vector * STRIDE + d);
+            x = make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
+        }
+        store_floats(target_of(t, h, vector).values + d, x.x, x.y, x.z, x.w);
+    }
+}
+
+#endif

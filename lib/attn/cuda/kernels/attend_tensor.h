@@ -1,0 +1,292 @@
+// Attention on tensor cores: K and V in fp16, bf16 and int8, products in fp32.
+//
+// A page's words are the B registers of m16n8k16 as they are: a word of K is two (int8: four)
+// dimensions of a token, a word of V two (four) tokens of a dimension. A lane loads four words of
+// a row at once, for four products; so tokens and dimensions come in an order of their own:
+//
+//   scores    tile 4b + j, column c: token 32b + 4 chunk(c) + j, so that a lane holds four
+//             neighbouring tokens, whose weights are A registers for the same rows of V
+//   values    tile 4b + j, column c: dimension 32b + 4c + j, so that a lane holds eight
+//             neighbouring dimensions of a vector, which it stores as 2 x 16 bytes
+//
+// Four warps share a tile in one of three ways:
+//
+//   heavy     each has 16 vectors and all tokens
+//   light     all have the same 16 vectors; each has 16 tokens of a page; at the end their
+//             states are joined
+//   wide      two have the same 16 vectors: each makes the scores of 32 tokens and sums half of
+//             the values' dimensions
+#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_TENSOR_H
+#define PC_ATTN_CUDA_KERNELS_ATTEND_TENSOR_H
+
+#include "attend_formats.h"
+#include "attend_ring.h"
+
+// A lane's place in the block.
+struct tensor_lane {
+    uint32_t lane, group, tig, warp;
+    uint32_t part;  // of the tokens or dimensions that warps share
+    uint32_t row;   // first vector of the warp
+    uint32_t token; // first token of the warp in a page
+};
+
+template <class S, int TOKENS> static __device__ __forceinline__ tensor_lane tensor_lane_of()
+{
+    constexpr uint32_t shared_by = PC__CUDA_PAGE / TOKENS; // warps with the same vectors
+    uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % shared_by;
+    return {lane, lane / 4, lane % 4, warp, part, warp / shared_by * 16, part * TOKENS};
+}
+
+// The place of column c among the 8 chunks of 4 tokens: lanes that load together meet no bank
+// twice, and columns 2t and 2t + 1 lie in rows of V that do not either.
+static __device__ __forceinline__ uint32_t chunk_of(uint32_t c)
+{
+    return c % 2 ? 4 + (c / 2 ^ 1) : c / 2;
+}
+
+// The token, from the warp's first, of score i of tile n in a lane.
+template <int TOKENS>
+static __device__ __forceinline__ uint32_t token_of(uint32_t n, uint32_t i, uint32_t tig)
+{
+    return TOKENS == 16 ? 4 * tig + 2 * (i % 2) + n
+                        : n / 4 * 32 + 4 * chunk_of(2 * tig + i % 2) + n % 4;
+}
+
+// N (2 or 4) neighbouring words.
+template <int N>
+static __device__ __forceinline__ void load_words(const uint32_t *at, uint32_t (&to)[N])
+{
+    if constexpr (N == 4) {
+        uint4 w = load16(at);
+        to[0] = w.x, to[1] = w.y, to[2] = w.z, to[3] = w.w;
+    } else {
+        uint2 w = load8(at);
+        to[0] = w.x, to[1] = w.y;
+    }
+}
+
+// Products of `a` with N neighbouring columns of rows `rows` (one of int8, two of 16 bits).
+template <class S, int N>
+static __device__ __forceinline__ void multiply_words(const uint32_t *rows, uint32_t next_row,
+                                                      const uint32_t (&a)[4], float (*sums)[4])
+{
+    using F = attend_format<S::FORMAT>;
+    uint32_t low[N], high[N];
+    load_words<N>(rows, low);
+    if constexpr (S::FORMAT != PC__CUDA_I8)
+        load_words<N>(rows + next_row, high);
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        if constexpr (S::FORMAT == PC__CUDA_I8)
+            unpack_i8(low[j], &low[j], &high[j]);
+        F::multiply(sums[j], a, low[j], high[j]);
+    }
+}
+
+// The rotated queries of a warp as A registers, one set for every 16 dimensions.
+template <class S> struct tensor_queries {
+    static constexpr bool IN_REGISTERS = S::K <= 128;
+    uint32_t a[IN_REGISTERS ? S::K / 16 : 1][4];
+    uint32_t *shared; // this lane's first set; the next ones are 128 words apart
+    float unit[2];    // int8: what the queries of both rows were divided by
+
+    // Dimensions of register i of set `step`: those of word `tig` and `tig + 4` of K's rows.
+    static __device__ __forceinline__ uint32_t dimension(uint32_t step, uint32_t i, uint32_t tig)
+    {
+        return S::FORMAT == PC__CUDA_I8 ? step * 16 + tig * 4 + i / 2 * 2
+                                        : step * 16 + tig * 2 + i / 2 * 8;
+    }
+
+    // The power of two below the largest value of a row.
+    __device__ __forceinline__ float unit_of(const pc__cuda_attend &t, const query_row &row,
+                                             uint32_t tig)
+    {
+        float most = 0;
+        for (uint32_t step = 0; step < S::K / 16; step++)
+            for (uint32_t i = 0; i < 4; i += 2) {
+                float2 x = rotated(t, row, dimension(step, i, tig));
+                most = fmaxf(most, fmaxf(fabsf(x.x), fabsf(x.y)));
+            }
+        return power_below(max_over<4>(most));
+    }
+
+    __device__ __forceinline__ void load(const pc__cuda_attend &t, const attend_header *h,
+                                         const tensor_lane &at, uint32_t vectors, uint8_t *area)
+    {
+        using F = attend_format<S::FORMAT>;
+        uint32_t warps = S::WIDE ? 2 : 1; // that make these sets together
+        query_row rows[2] = {query_of(t, h, at.row + at.group, vectors),
+                             query_of(t, h, at.row + at.group + 8, vectors)};
+        float inverse[2] = {1, 1};
+        shared = (uint32_t *)area + at.warp / warps * (S::K / 16) * 128 + at.lane * 4;
+        for (int r = 0; r < 2 && S::FORMAT == PC__CUDA_I8; r++) {
+            unit[r] = unit_of(t, rows[r], at.tig);
+            inverse[r] = inverse_power(unit[r]);
+        }
+#pragma unroll
+        for (uint32_t step = 0; step < S::K / 16; step++) {
+            uint32_t set[4];
+            if (S::WIDE && step % 2 != at.part)
+                continue;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                float2 x = rotated(t, rows[i % 2], dimension(step, i, at.tig));
+                set[i] = F::pack(x.x * inverse[i % 2], x.y * inverse[i % 2]);
+                if constexpr (IN_REGISTERS)
+                    a[step][i] = set[i];
+            }
+            if constexpr (!IN_REGISTERS)
+                store16(shared + step * 128, make_uint4(set[0], set[1], set[2], set[3]));
+        }
+    }
+
+    __device__ __forceinline__ void set_of(uint32_t step, uint32_t (&set)[4]) const
+    {
+        if constexpr (IN_REGISTERS) {
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                set[i] = a[step][i];
+        } else {
+            load_words<4>(shared + step * 128, set);
+        }
+    }
+};
+
+// Adds the products with one piece of K to the scores; `step`: of the piece's first dimension.
+template <class S, int TOKENS>
+static __device__ __forceinline__ void add_scores(const uint32_t *k, uint32_t step,
+                                                  const tensor_queries<S> &queries,
+                                                  const tensor_lane &at,
+                                                  const key_scales<S> &scales,
+                                                  float (&s)[TOKENS / 8][4])
+{
+    constexpr int N = TOKENS == 16 ? 2 : 4;
+    const uint32_t *word = k + at.tig * S::K_STRIDE + at.token
+                           + (N == 2 ? 2 * at.group : 4 * chunk_of(at.group));
+#pragma unroll
+    for (uint32_t i = 0; i < S::K_PIECE / S::STEP; i++) {
+        uint32_t a[4];
+        queries.set_of(step + i, a);
+        scales.apply(step + i, at.tig, a);
+#pragma unroll
+        for (int b = 0; b < TOKENS / 8; b += N)
+            multiply_words<S, N>(word + i * S::STEP * S::K_STRIDE + b * 8, 4 * S::K_STRIDE, a,
+                                 s + b);
+    }
+}
+
+// Adds weights times values of 16 tokens to the sums. `v`: their rows, from the warp's first
+// dimension on; `x`: which of its four groups of tokens the lane has.
+template <class S, int DIMS>
+static __device__ __forceinline__ void add_values(const uint32_t *v, uint32_t x,
+                                                  const uint32_t (&p)[4], const tensor_lane &at,
+                                                  float (&acc)[DIMS / 8][4])
+{
+    const uint32_t *word = v + (S::FORMAT == PC__CUDA_I8 ? x : 2 * x) * S::V_STRIDE;
+#pragma unroll
+    for (int b = 0; b < DIMS / 32; b++)
+        multiply_words<S, 4>(word + b * 32 + at.group * 4, S::V_STRIDE, p, acc + b * 4);
+    if constexpr (DIMS % 32 != 0)
+        multiply_words<S, 2>(word + DIMS / 32 * 32 + at.group * 2, S::V_STRIDE, p,
+                             acc + DIMS / 32 * 4);
+}
+
+// The softmax state of a lane's two vectors: maxima in units of log2, its share of the sums, and
+// the sums of values, which are in units of `unit` (int8).
+template <int DIMS> struct tensor_state {
+    float top[2], sum[2], acc[DIMS / 8][4], unit;
+
+    __device__ __forceinline__ tensor_state() : unit(power_below(0))
+    {
+        for (int r = 0; r < 2; r++) {
+            top[r] = -INFINITY;
+            sum[r] = 0;
+        }
+#pragma unroll
+        for (int n = 0; n < DIMS / 8; n++)
+            acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+    }
+
+    // multiplies the sums of both vectors
+    __device__ __forceinline__ void scale(float first, float second)
+    {
+#pragma unroll
+        for (int n = 0; n < DIMS / 8; n++) {
+            acc[n][0] *= first;
+            acc[n][1] *= first;
+            acc[n][2] *= second;
+            acc[n][3] *= second;
+        }
+    }
+};
+
+#include "attend_softmax.h"
+#include "attend_store.h"
+
+// One item, with TOKENS tokens of each page in a warp.
+template <class S, int TOKENS>
+static __device__ void attend_tile(const pc__cuda_attend &t, const attend_item &item,
+                                   attend_header *h)
+{
+    constexpr int DIMS = S::WIDE ? S::V / 2 : S::V, STEPS = S::V_PIECE / S::STEP;
+    uint8_t *queries_at = (uint8_t *)h + PC__CUDA_HEADER, *ring_at = queries_at + S::QUERY_BYTES;
+    uint32_t need = h->need[0] | h->need[1], whole = h->whole[0] & h->whole[1];
+    tensor_lane at = tensor_lane_of<S, TOKENS>();
+    attend_ring<S> ring(h, ring_at, need);
+    tensor_queries<S> queries;
+    tensor_state<DIMS> state;
+    tensor_rows rows(h, at, item.vectors);
+    bool active = at.row < item.vectors;
+    queries.load(t, h, at, item.vectors, queries_at);
+    for (uint32_t pages = need; pages; pages &= pages - 1) {
+        uint32_t page = (uint32_t)__ffs((int)pages) - 1, p[TOKENS / 16][4];
+        bool masked = !FAULT(NO_MASK) && !(whole >> page & 1);
+        float s[TOKENS / 8][4] = {};
+        key_scales<S> scales;
+#pragma unroll
+        for (uint32_t i = 0; i < S::K_PIECES; i++) {
+            const uint32_t *k = ring.next();
+            scales.load(k, at.lane);
+            if (active)
+                add_scores<S, TOKENS>(k, i * (S::K_PIECE / S::STEP), queries, at, scales, s);
+        }
+        if (active || S::WIDE)
+            weigh<S, TOKENS, DIMS>(t, item, h, at, rows, queries, scales, page, masked, s, state,
+                                   p);
+        if constexpr (S::WIDE)
+            for (uint32_t i = 0; i < 2; i++)
+                store16(shared_weights<S>(queries_at, at) + (at.part * 2 + i) * 128,
+                        make_uint4(p[i][0], p[i][1], p[i][2], p[i][3]));
+#pragma unroll
+        for (uint32_t i = 0; i < S::V_PIECES; i++) {
+            const uint32_t *v = ring.next();
+            if (active)
+                add_piece<S, TOKENS, DIMS>(v, i * STEPS, queries_at, at, p, state);
+        }
+    }
+    if constexpr (TOKENS == 16)
+        store_joined<S, DIMS>(t, item, h, at, ring_at, state);
+    else if (active || S::WIDE)
+        store_own<S, DIMS>(t, item, h, at, state);
+}
+
+// The kernel: items until there are none.
+template <class S> static __device__ void attend_tensor(const pc__cuda_attend &t)
+{
+    attend_header *h = (attend_header *)dynamic_shared();
+    uint32_t items = t.tile_count * t.kv_heads, claimed = 0;
+    for (uint32_t index = blockIdx.x; index < items; index = next_item(h, claimed)) {
+        attend_item item = item_of(t, index, S::VECTORS);
+        if (!threadIdx.x)
+            claimed = claim_next(t);
+        load_item(t, item, S::PAGE_BYTES, h);
+        if constexpr (S::WIDE)
+            attend_tile<S, 32>(t, item, h);
+        else if (item.vectors <= 16)
+            attend_tile<S, 16>(t, item, h);
+        else
+            attend_tile<S, 64>(t, item, h);
+    }
+}
+
+#endif

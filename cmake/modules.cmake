@@ -41,8 +41,10 @@ function(promptcache_module name)
   set(PC_MODULE_LINKS_${name} ${ARG_LINKS} PARENT_SCOPE) # what a library with it inside needs
   add_library(${target} MODULE EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}_objects>)
   set_target_properties(${target} PROPERTIES LINK_DEPENDS ${script} LINKER_LANGUAGE C)
-  target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,--exclude-libs,ALL
-    $<$<NOT:$<BOOL:"${PC_SANITIZE}">>:-Wl,--no-undefined>)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,--exclude-libs,ALL)
+  if(NOT PC_SANITIZE) # some compilers leave the sanitizers' functions to the program
+    target_link_options(${target} PRIVATE -Wl,--no-undefined)
+  endif()
   target_link_libraries(${target} PRIVATE promptcache_flags ${ARG_USES} ${ARG_LINKS} m)
 
   set(PC_MODULE ${name})

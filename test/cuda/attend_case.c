@@ -384,7 +384,7 @@ static void make_wanted(attend_case *c)
     pc__plan *plan = NULL;
     c->want = take(c->vectors * c->spec.v_dim * sizeof(float));
     c->want_lse = take(c->vectors * sizeof(float));
-    CHECK_OK(pc__plan_new(&plan, w->context, &rows, &w->shape, layer.heads));
+    CHECK_OK(pc__plan_new(&plan, w->context, &pc__cpu_plan_limits, &rows, &w->shape, layer.heads));
     CHECK_OK(pc__plan_attend(plan, &layer, c->task.q, c->want, c->want_lse));
     pc__plan_free(plan);
     for (size_t i = 0; i < c->vectors && c->task.sinks; i++) {

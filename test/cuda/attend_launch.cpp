@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define DECLARE(format, k, v) extern "C" void attend_##format##_##k##_##v(const pc__cuda_attend);
+PC__CUDA_SHAPES(DECLARE, f32)
 PC__CUDA_SHAPES(DECLARE, bf16)
 PC__CUDA_SHAPES(DECLARE, f16)
 PC__CUDA_SHAPES(DECLARE, i8)
@@ -20,6 +21,9 @@ bool launch_attend(const attend_case &c, const launch_shape &shape)
     if (c.spec.k_dim == k && c.spec.v_dim == v) \
         return launch<attend_##format##_##k##_##v>(c.task, shape);
     switch (c.spec.format) {
+    case PC__CUDA_F32:
+        PC__CUDA_SHAPES(ENTRY, f32)
+        break;
     case PC__CUDA_BF16:
         PC__CUDA_SHAPES(ENTRY, bf16)
         break;
@@ -43,7 +47,7 @@ float *result(const char *name, size_t floats)
 }
 } // namespace
 
-bool run_case(attend_case &c, uint64_t seed, unsigned most_blocks)
+bool run_case_with(attend_launcher launcher, attend_case &c, uint64_t seed, unsigned most_blocks)
 {
     unsigned items = c.task.tile_count * c.task.kv_heads,
              blocks = most_blocks && most_blocks < items ? most_blocks : items,
@@ -64,10 +68,15 @@ bool run_case(attend_case &c, uint64_t seed, unsigned most_blocks)
     c.merge.lse = c.task.lse;
     c.merge.claimed = c.task.claimed;
     uint32_t shared = pc__cuda_attend_shared(c.spec.format, c.spec.k_dim, c.spec.v_dim);
-    if (blocks && !launch_attend(c, {{blocks}, {PC__CUDA_BLOCK}, shared, seed, blocks}))
+    if (blocks && !launcher(c, {{blocks}, {PC__CUDA_BLOCK}, shared, seed, blocks}))
         return false;
     blocks = (c.merge.rows * c.task.heads + warps - 1) / warps;
     return !blocks || launch<merge_states>(c.merge, {{blocks}, {PC__CUDA_BLOCK}, 0, seed});
+}
+
+bool run_case(attend_case &c, uint64_t seed, unsigned most_blocks)
+{
+    return run_case_with(launch_attend, c, seed, most_blocks);
 }
 
 void free_results(attend_case &c)

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "attn/cuda/kernels/kv_convert.h"
+#include "attn/half.h"
 #include "attn/kernels.h"
-#include "model/forward/route.h"
+#include "attn/map.h"
+#include "attn/cpu/route.h"
 #include "testing.h"
 
 static const pc__kernels *plain(void)
@@ -118,4 +120,99 @@ reference_kv *reference_kv_convert(const reference_kv *kv, uint32_t format)
 void reference_kv_truncate(reference_kv *kv, size_t tokens)
 {
     pc__kv_truncate(kv, tokens);
+}
+
+static pc__map_shape map_shape(const reference_map *map)
+{
+    pc__map_shape shape = {map->format, (int32_t)map->heads, map->tokens, (int)map->causal};
+    return shape;
+}
+
+size_t reference_map_bytes(const reference_map *map)
+{
+    pc__map_shape shape = map_shape(map);
+    return pc__map_bytes(&shape);
+}
+
+void reference_map_pack(const reference_map *map, const float *dense, void *out)
+{
+    pc__map_shape shape = map_shape(map);
+    pc__map_pack(&shape, dense, out);
+}
+
+void reference_map_apply(const reference_map *map, const void *packed, const reference_kv *kv,
+                         float *out)
+{
+    pc__map_lane lane = {map_shape(map), packed, kv, 0};
+    if (pc__map_apply(test_context(), &lane, 1, 0, out) < 0)
+        abort();
+}
+
+void reference_map_record(const reference_map *map, const reference_kv *kv, const float *q,
+                          const float *lse, const int64_t *distance, float scale, float soft_cap,
+                          const float *slopes, int64_t window, void *out)
+{
+    pc__attn_layer layer = {.heads = (int32_t)map->heads,
+                            .window = window,
+                            .scale = scale,
+                            .soft_cap = soft_cap,
+                            .slopes = slopes};
+    pc__map_out lane = {map_shape(map), out, kv, 0, distance};
+    if (pc__record_maps(test_context(), &layer, &lane, 1, q, lse) < 0)
+        abort();
+}
+
+static pc__block_format block_format(const reference_quantised *q)
+{
+    pc__block_format format = {q->bits, q->group, q->zero, q->minimum, q->half};
+    return format;
+}
+
+size_t reference_panel_bytes(const reference_quantised *q)
+{
+    pc__block_format format = block_format(q);
+    return q->groups * pc__quantised_group_bytes(&format);
+}
+
+void reference_panel_scale(const reference_quantised *q, uint8_t *panel, size_t group,
+                           size_t output, float scale, float minimum)
+{
+    pc__block_format format = block_format(q);
+    uint8_t *at = panel + group * pc__quantised_group_bytes(&format);
+    uint16_t half = pc__half_from(scale);
+    if (q->half)
+        memcpy(at + pc__quantised_scale_at(&format) + 2 * output, &half, sizeof half);
+    else
+        memcpy(at + pc__quantised_scale_at(&format) + 4 * output, &scale, sizeof scale);
+    if (q->minimum)
+        memcpy(at + pc__quantised_minimum_at(&format) + 4 * output, &minimum, sizeof minimum);
+}
+
+void reference_quantised_run(const reference_quantised *q, const uint8_t *panels, const float *x,
+                             size_t rows, float *y)
+{
+    size_t in = q->groups * q->group;
+    int8_t *codes = calloc(2, in);
+    int32_t *numbers = calloc(2 * q->groups, sizeof *numbers);
+    float scale;
+    pc__quantised_inputs inputs = {
+        codes, q->bytes == 2 ? codes + in : NULL, &scale, numbers, numbers + q->groups, 1};
+    for (size_t r = 0; codes && numbers && r < rows; r++) {
+        plain()->quantise(x + r * in, q->groups, q->group, &inputs);
+        for (size_t first = 0; first < q->out; first += PC__PANEL) {
+            size_t left = q->out - first;
+            pc__quantised_task task = {.panel = panels
+                                                + first / PC__PANEL * reference_panel_bytes(q),
+                                       .format = block_format(q),
+                                       .groups = q->groups,
+                                       .x = inputs,
+                                       .rows = 1,
+                                       .y = y + r * q->out + first,
+                                       .ldy = q->out,
+                                       .width = left < PC__PANEL ? left : PC__PANEL};
+            plain()->panel_quantised(&task);
+        }
+    }
+    free(codes);
+    free(numbers);
 }

@@ -5,11 +5,39 @@
 #include <stdint.h>
 
 // Which fault a kernel has; NO_FAULT: none.
-enum race_fault { NO_FAULT, NO_WAIT, NO_BARRIER_AFTER, NO_BARRIER_BEFORE };
+enum race_fault {
+    NO_FAULT,
+    // model_stages
+    NO_WAIT,
+    NO_BARRIER_AFTER,
+    NO_BARRIER_BEFORE,
+    // model_warp
+    NO_WARP_BARRIER,
+    HALF_MASKS,
+    // model_sums
+    PLAIN_ADD,
+    PLAIN_LOOK,
+    // model_last_block
+    NO_RELEASE,
+    NO_ACQUIRE,
+    NO_BARRIER_RELEASE,
+    NO_BARRIER_ACQUIRE,
+    WITH_FENCES, // right in another way
+    NO_FENCE,
+    // model_chain
+    RELAXED_STORE,
+    RELAXED_LOAD,
+    // model_claims
+    SLOT_REUSED,
+    // model_source
+    SOURCE_CHANGED
+};
 
 struct race_task {
-    const uint32_t *in; // [blocks][tiles][threads][4]
-    uint32_t *out;      // [blocks][threads]
+    uint32_t *in;      // [blocks][tiles][threads][4]
+    uint32_t *out;     // [blocks][threads]
+    uint32_t *partial; // [blocks][threads]
+    uint32_t *counter; // [2]
     uint32_t tiles;
     uint32_t fault;
 };

@@ -303,7 +303,7 @@ static void make_thread(block *b, size_t slot, uint32_t index)
     t->id = machine.first_id + b->index * machine.threads + index;
     t->home = b;
     t->crew = &b->warps[index / 32];
-    t->clock = 0;
+    t->clock = 1; // nobody knows of it
     t->lanes_known = {};
     t->others = t->unfenced = t->fenced = NULL;
     drop_copies(t);

@@ -6,6 +6,7 @@
 #include "report.h"
 #include "source.h"
 #include <algorithm>
+#include <memory>
 #include <sys/mman.h>
 
 namespace gpu_model {
@@ -255,13 +256,13 @@ static void touch_words(const thread *t, memory *m, const uint8_t *at, size_t by
 
 // ---- which memory ----------------------------------------------------------------------------
 
-static std::vector<memory *> regions; // ordered by address
+static std::vector<std::unique_ptr<memory>> regions; // ordered by address
 static memory *last_found;
 
-static std::vector<memory *>::iterator after(const void *at)
+static auto after(const void *at)
 {
     return std::upper_bound(regions.begin(), regions.end(), (const uint8_t *)at,
-                            [](const uint8_t *p, const memory *m) { return p < m->base; });
+                            [](const uint8_t *p, const auto &m) { return p < m->base; });
 }
 
 static memory *find_region(const void *at)
@@ -271,7 +272,7 @@ static memory *find_region(const void *at)
     auto next = after(at);
     if (next == regions.begin())
         return NULL;
-    memory *m = *--next;
+    memory *m = (--next)->get();
     if ((size_t)((const uint8_t *)at - m->base) >= m->size)
         return NULL;
     return last_found = m;
@@ -287,16 +288,9 @@ static inline memory *find(const thread *t, const void *at)
 
 void region(const char *name, const void *base, size_t bytes, region_use use)
 {
-    memory *m = new memory;
-    memory_make(m, name, (void *)base, bytes, use, false);
-    regions.insert(after(base), m);
-}
-
-static void remove_region(memory *m)
-{
-    last_found = NULL;
-    memory_free(m);
-    delete m;
+    auto m = std::make_unique<memory>();
+    memory_make(m.get(), name, (void *)base, bytes, use, false);
+    regions.insert(after(base), std::move(m));
 }
 
 void forget_region(const void *base)
@@ -304,14 +298,16 @@ void forget_region(const void *base)
     auto next = after(base);
     if (next == regions.begin() || (*--next)->base != base)
         fail("no region starts at %p", base);
-    remove_region(*next);
+    last_found = NULL;
+    memory_free(next->get());
     regions.erase(next);
 }
 
 void forget_regions()
 {
-    for (memory *m : regions)
-        remove_region(m);
+    last_found = NULL;
+    for (auto &m : regions)
+        memory_free(m.get());
     regions.clear();
 }
 
@@ -344,7 +340,7 @@ region_traffic traffic_of(const void *base)
 
 void forget_region_traffic()
 {
-    for (memory *m : regions)
+    for (auto &m : regions)
         m->moved = {};
 }
 
@@ -400,7 +396,7 @@ static void tell(const memory *m, const void *at, size_t bytes, access_kind kind
 static void tell_outside(const memory *m, const void *at, size_t bytes, access_kind kind, void *pc)
 {
     auto next = after(at);
-    const memory *below = next == regions.begin() ? NULL : *--next;
+    const memory *below = next == regions.begin() ? NULL : (--next)->get();
     std::string where = "no region";
     if (m)
         where = "the end of " + place_of(m, at);

@@ -190,12 +190,13 @@ static const char *first_line(const char *program)
 }
 
 /* What a copy of this program prints: where it finds the module. */
-static int print_path(void)
+static void print_path(void)
 {
     const pc__module_found *found = pc__module_open("fake_good", NULL);
     printf("%s%s\n", getauxval(AT_SECURE) ? "other rights: " : "",
            *found->path ? found->path : "-");
-    return 0;
+    fflush(stdout);
+    _exit(0); /* AddressSanitizer's last check does not work with other rights */
 }
 
 /* Beside the program (which has the library inside), or in promptcache/ beside it. */
@@ -249,7 +250,7 @@ static void other_rights(const char *self)
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        return print_path();
+        print_path();
     a_good_one();
     bad_ones();
     bad_names();

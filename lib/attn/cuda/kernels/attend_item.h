@@ -193,23 +193,6 @@ static __device__ attend_target target_of(const pc__cuda_attend &t, const attend
     return {t.out + at * t.v_dim, t.lse ? t.lse + at : NULL, t.sinks ? t.sinks[head] : -INFINITY};
 }
 
-// With maximum `top` (in units of log2) and sum `sum` of a vector's weights: the factor that
-// normalises its values. `lse` gets the natural LSE. The sink joins both.
-static __device__ float normaliser(float top, float sum, float sink, float *lse)
-{
-    float seen = sum > 0.0f ? top * LN_2 + logf(sum) : -INFINITY, most = fmaxf(seen, sink);
-    if (most == -INFINITY) {
-        *lse = -INFINITY;
-        return 0.0f;
-    }
-    if (sink == -INFINITY) {
-        *lse = seen;
-        return 1.0f / sum;
-    }
-    *lse = most + logf(expf(seen - most) + expf(sink - most));
-    return sum > 0.0f ? expf(seen - *lse) / sum : 0.0f;
-}
-
 // Claims the item after the present one; only thread 0's value counts.
 static __device__ uint32_t claim_next(const pc__cuda_attend &t)
 {

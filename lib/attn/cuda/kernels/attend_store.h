@@ -42,7 +42,7 @@ static __device__ void store_own(const pc__cuda_attend &t, const attend_item &it
         if (vector >= item.vectors + FAULT(ROW_TOO_MANY))
             continue;
         attend_target to = target_of(t, h, vector);
-        float lse, factor = normaliser(state.top[r], state.sum[r], to.sink, &lse);
+        float lse, factor = normaliser(state.top[r] * LN_2, state.sum[r], to.sink, &lse);
         if (key_scales<S>::ANY)
             factor *= state.unit;
         store_vector(state, r, factor, at.tig, to.values + (S::WIDE ? at.part * DIMS : 0));
@@ -51,22 +51,7 @@ static __device__ void store_own(const pc__cuda_attend &t, const attend_item &it
     }
 }
 
-// Light: the factor of this warp's sums of one vector in the joined result.
-static __device__ float join_sums(const pc__cuda_attend &t, const attend_header *h, uint32_t warp,
-                                  uint32_t vector, float *lse)
-{
-    float top = -INFINITY, sum = 0;
-    for (uint32_t w = 0; w < WARPS; w++)
-        top = fmaxf(top, h->top[w][vector]);
-    for (uint32_t w = 0; w < WARPS; w++)
-        if (h->sum[w][vector] > 0)
-            sum += exp2_fast(h->top[w][vector] - top) * h->sum[w][vector];
-    float factor = normaliser(top, sum, target_of(t, h, vector).sink, lse);
-    return h->sum[warp][vector] > 0 ? factor * exp2_fast(h->top[warp][vector] - top) : 0;
-}
-
-// Light: all warps put their share of the values into shared memory, where the pieces were; then
-// each thread adds four dimensions at a time and stores them.
+// Light: all warps put their share of the values into shared memory, where the pieces were.
 template <class S, int DIMS>
 static __device__ void store_joined(const pc__cuda_attend &t, const attend_item &item,
                                     attend_header *h, const tensor_lane &at, uint8_t *ring,
@@ -78,7 +63,7 @@ static __device__ void store_joined(const pc__cuda_attend &t, const attend_item 
     for (int r = 0; r < 2; r++) {
         state.sum[r] = sum_over<4>(state.sum[r]);
         if (at.tig == 0) {
-            h->top[at.warp][at.group + 8 * r] = state.top[r];
+            h->top[at.warp][at.group + 8 * r] = state.top[r] * LN_2;
             h->sum[at.warp][at.group + 8 * r] = state.sum[r];
         }
     }
@@ -99,15 +84,7 @@ static __device__ void store_joined(const pc__cuda_attend &t, const attend_item 
     }
     if (!FAULT(NO_JOIN_BARRIER))
         __syncthreads();
-    for (uint32_t i = threadIdx.x; i < item.vectors * (DIMS / 4); i += PC__CUDA_BLOCK) {
-        uint32_t vector = i / (DIMS / 4), d = i % (DIMS / 4) * 4;
-        float4 x = load_floats(shares + vector * STRIDE + d);
-        for (uint32_t w = 1; w < WARPS; w++) {
-            float4 y = load_floats(shares + w * SHARE + vector * STRIDE + d);
-            x = make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
-        }
-        store_floats(target_of(t, h, vector).values + d, x.x, x.y, x.z, x.w);
-    }
+    add_shares<DIMS>(t, item, h, shares, SHARE);
 }
 
 #endif

@@ -20,6 +20,7 @@
 #define PC_ATTN_CUDA_KERNELS_ATTEND_TENSOR_H
 
 #include "attend_formats.h"
+#include "attend_join.h"
 #include "attend_ring.h"
 
 // A lane's place in the block.
@@ -161,7 +162,7 @@ static __device__ __forceinline__ void add_scores(const uint32_t *k, uint32_t st
                                                   float (&s)[TOKENS / 8][4])
 {
     constexpr int N = TOKENS == 16 ? 2 : 4;
-    const uint32_t *word = k + at.tig * S::K_STRIDE + at.token
+    const uint32_t *word = k + at.tig * S::k_stride() + at.token
                            + (N == 2 ? 2 * at.group : 4 * chunk_of(at.group));
 #pragma unroll
     for (uint32_t i = 0; i < S::K_PIECE / S::STEP; i++) {
@@ -170,7 +171,7 @@ static __device__ __forceinline__ void add_scores(const uint32_t *k, uint32_t st
         scales.apply(step + i, at.tig, a);
 #pragma unroll
         for (int b = 0; b < TOKENS / 8; b += N)
-            multiply_words<S, N>(word + i * S::STEP * S::K_STRIDE + b * 8, 4 * S::K_STRIDE, a,
+            multiply_words<S, N>(word + i * S::STEP * S::k_stride() + b * 8, 4 * S::k_stride(), a,
                                  s + b);
     }
 }

@@ -58,8 +58,8 @@ WANTED = {
     "store4_once": "st.global.cs.b32 [to],a0;",
     "store16_once": f"st.global.cs.v4.b32 [to],{{{A}}};",
 }
-PARAMETER = ["f0", "f1", "f2", "f3", "i0", "i1", "i2", "i3", "a0", "a1", "a2", "a3", "b0", "b1", "b2",
-             "b3", "from", None, "to", None, "out"]
+PARAMETER = [letter + number for letter in "fiab" for number in "0123"] + [
+    "from", None, "to", None, "out"]
 REGISTER = r"%[a-z]+\d+"
 
 
@@ -129,9 +129,10 @@ def permuted(a, b, selector):
 def unpack_fault(kernel):
     """unpack_i8 as its instructions say, on all bytes."""
     code = " ".join(kernel.assembly)
-    found = re.match(r"\{\.reg \.b32 x, y; xor\.b32 x, (%r\d+), (\w+); prmt\.b32 y, x, (\w+), (\w+); "
-                     r"prmt\.b32 x, x, (\w+), (\w+); sub\.rn\.f16x2 (%r\d+), y, (%r\d+); "
-                     r"sub\.rn\.f16x2 (%r\d+), x, (%r\d+);\}", re.sub(r"\s+", " ", code))
+    found = re.match(
+        r"\{\.reg \.b32 x, y; xor\.b32 x, (%r\d+), (\w+); prmt\.b32 y, x, (\w+), (\w+); "
+        r"prmt\.b32 x, x, (\w+), (\w+); sub\.rn\.f16x2 (%r\d+), y, (%r\d+); "
+        r"sub\.rn\.f16x2 (%r\d+), x, (%r\d+);\}", re.sub(r"\s+", " ", code))
     if not found:
         return "other instructions than those that are checked here: " + code
     if kernel.name_of.get(found[1]) != "a0" or kernel.results.get(found[7]) != "out0" \

@@ -47,7 +47,7 @@ float *result(const char *name, size_t floats)
 }
 } // namespace
 
-bool run_case(attend_case &c, uint64_t seed, unsigned most_blocks)
+bool run_case_with(attend_launcher launcher, attend_case &c, uint64_t seed, unsigned most_blocks)
 {
     unsigned items = c.task.tile_count * c.task.kv_heads,
              blocks = most_blocks && most_blocks < items ? most_blocks : items,
@@ -68,10 +68,15 @@ bool run_case(attend_case &c, uint64_t seed, unsigned most_blocks)
     c.merge.lse = c.task.lse;
     c.merge.claimed = c.task.claimed;
     uint32_t shared = pc__cuda_attend_shared(c.spec.format, c.spec.k_dim, c.spec.v_dim);
-    if (blocks && !launch_attend(c, {{blocks}, {PC__CUDA_BLOCK}, shared, seed, blocks}))
+    if (blocks && !launcher(c, {{blocks}, {PC__CUDA_BLOCK}, shared, seed, blocks}))
         return false;
     blocks = (c.merge.rows * c.task.heads + warps - 1) / warps;
     return !blocks || launch<merge_states>(c.merge, {{blocks}, {PC__CUDA_BLOCK}, 0, seed});
+}
+
+bool run_case(attend_case &c, uint64_t seed, unsigned most_blocks)
+{
+    return run_case_with(launch_attend, c, seed, most_blocks);
 }
 
 void free_results(attend_case &c)

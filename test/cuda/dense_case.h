@@ -103,6 +103,7 @@ void run_kernel(const Task &task, gpu_model::extent blocks, unsigned threads, si
     shape.seed = seed++;
     gpu_model::launch<kernel>(task, shape);
     CHECK_INT(gpu_model::reports(), 0);
+    gpu_model::forget_reports();
 }
 
 // Sectors that the launches since the last call moved are at most 1.05 x those that they had to.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attn/cuda/kernels/kv_convert.h"
+#include "attn/half.h"
 #include "attn/kernels.h"
 #include "attn/map.h"
 #include "attn/cpu/route.h"
@@ -159,4 +160,59 @@ void reference_map_record(const reference_map *map, const reference_kv *kv, cons
     pc__map_out lane = {map_shape(map), out, kv, 0, distance};
     if (pc__record_maps(test_context(), &layer, &lane, 1, q, lse) < 0)
         abort();
+}
+
+static pc__block_format block_format(const reference_quantised *q)
+{
+    pc__block_format format = {q->bits, q->group, q->zero, q->minimum, q->half};
+    return format;
+}
+
+size_t reference_panel_bytes(const reference_quantised *q)
+{
+    pc__block_format format = block_format(q);
+    return q->groups * pc__quantised_group_bytes(&format);
+}
+
+void reference_panel_scale(const reference_quantised *q, uint8_t *panel, size_t group,
+                           size_t output, float scale, float minimum)
+{
+    pc__block_format format = block_format(q);
+    uint8_t *at = panel + group * pc__quantised_group_bytes(&format);
+    uint16_t half = pc__half_from(scale);
+    if (q->half)
+        memcpy(at + pc__quantised_scale_at(&format) + 2 * output, &half, sizeof half);
+    else
+        memcpy(at + pc__quantised_scale_at(&format) + 4 * output, &scale, sizeof scale);
+    if (q->minimum)
+        memcpy(at + pc__quantised_minimum_at(&format) + 4 * output, &minimum, sizeof minimum);
+}
+
+void reference_quantised_run(const reference_quantised *q, const uint8_t *panels, const float *x,
+                             size_t rows, float *y)
+{
+    size_t in = q->groups * q->group;
+    int8_t *codes = calloc(2, in);
+    int32_t *numbers = calloc(2 * q->groups, sizeof *numbers);
+    float scale;
+    pc__quantised_inputs inputs = {
+        codes, q->bytes == 2 ? codes + in : NULL, &scale, numbers, numbers + q->groups, 1};
+    for (size_t r = 0; codes && numbers && r < rows; r++) {
+        plain()->quantise(x + r * in, q->groups, q->group, &inputs);
+        for (size_t first = 0; first < q->out; first += PC__PANEL) {
+            size_t left = q->out - first;
+            pc__quantised_task task = {.panel = panels
+                                                + first / PC__PANEL * reference_panel_bytes(q),
+                                       .format = block_format(q),
+                                       .groups = q->groups,
+                                       .x = inputs,
+                                       .rows = 1,
+                                       .y = y + r * q->out + first,
+                                       .ldy = q->out,
+                                       .width = left < PC__PANEL ? left : PC__PANEL};
+            plain()->panel_quantised(&task);
+        }
+    }
+    free(codes);
+    free(numbers);
 }

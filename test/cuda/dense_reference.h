@@ -47,6 +47,20 @@ reference_kv *reference_kv_convert(const reference_kv *kv, uint32_t format);
 /* zeros the tokens from `tokens` on */
 void reference_kv_truncate(reference_kv *kv, size_t tokens);
 
+/* Panels of random weights: bytes of one, and its product with rows of x. */
+typedef struct reference_quantised {
+    uint32_t bits, group, minimum, half;
+    int32_t zero;
+    size_t groups, out;
+    uint32_t bytes; /* of an input's code: 1 or 2 */
+} reference_quantised;
+size_t reference_panel_bytes(const reference_quantised *q);
+/* scale and minimum of a group and output */
+void reference_panel_scale(const reference_quantised *q, uint8_t *panel, size_t group,
+                           size_t output, float scale, float minimum);
+void reference_quantised_run(const reference_quantised *q, const uint8_t *panels, const float *x,
+                             size_t rows, float *y);
+
 /* A map of one lane, whose run is `kv`. format: PC__CUDA_MAP_F32 … */
 typedef struct reference_map {
     uint32_t format, heads, causal;

@@ -69,6 +69,13 @@ GPU_INLINE float4 make_float4(float x, float y, float z, float w)
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
+// Two calls in two branches stay two calls.
+#if defined(__clang__) && __has_attribute(nomerge)
+#define GPU_APART __attribute__((nomerge))
+#else
+#define GPU_APART
+#endif
+
 // The model's side. Each of them takes its place in the kernel's source from its return address.
 namespace gpu_model {
 enum shuffle_kind { SHUFFLE_FROM, SHUFFLE_XOR, SHUFFLE_UP, SHUFFLE_DOWN };
@@ -77,12 +84,13 @@ enum mma_kind { MMA_F16, MMA_BF16, MMA_TF32 };
 enum memory_order { RELAXED = 0, ACQUIRE = 1, RELEASE = 2, ACQ_REL = 3 };
 enum atomic_kind { LOAD, STORE, ADD, ADD_FLOAT, MAX, EXCHANGE, SWAP_IF };
 
-void block_barrier();
-void warp_barrier(unsigned mask);
-uint64_t shuffle(shuffle_kind kind, unsigned mask, uint64_t bits, int by, int width);
-unsigned vote(vote_kind kind, unsigned mask, int predicate);
-void mma(mma_kind kind, float *d, const uint32_t *a, uint32_t b0, uint32_t b1);
-void load_matrices(uint32_t *r, const void *row, bool turned);
+GPU_APART void block_barrier();
+GPU_APART void warp_barrier(unsigned mask);
+GPU_APART uint64_t shuffle(shuffle_kind kind, unsigned mask, uint64_t bits, int by, int width);
+GPU_APART unsigned vote(vote_kind kind, unsigned mask, int predicate);
+GPU_APART void mma(mma_kind kind, float *d, const uint32_t *a, uint32_t b0, uint32_t b1);
+GPU_APART void mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b, int words);
+GPU_APART void load_matrices(uint32_t *r, const void *row, bool turned);
 void copy_async(void *to, const void *from, unsigned size, unsigned valid);
 void copy_commit();
 void copy_wait(int groups);
@@ -256,6 +264,15 @@ GPU_INLINE void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
 GPU_INLINE void mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
     gpu_model::mma(gpu_model::MMA_TF32, d, a, b0, b1);
+}
+GPU_INLINE void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    const uint32_t b[2] = {b0, b1};
+    gpu_model::mma_s8(d, a, b, 2);
+}
+GPU_INLINE void mma_s8_half(int32_t (&d)[4], const uint32_t (&a)[2], uint32_t b)
+{
+    gpu_model::mma_s8(d, a, &b, 1);
 }
 GPU_INLINE void load_matrices(uint32_t (&r)[4], const void *row)
 {

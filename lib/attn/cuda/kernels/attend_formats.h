@@ -64,7 +64,7 @@ template <class S> struct key_scales {
     {
         if constexpr (ANY) {
             float most = 0;
-            keys = (const uint16_t *)(piece + S::K_PIECE * S::K_STRIDE);
+            keys = (const uint16_t *)(piece + S::K_PIECE * S::k_stride());
             for (uint32_t i = lane; i < S::K / 2; i += 32) {
                 float2 two = unpack_bf16(load4(keys + i * 2));
                 most = fmaxf(most, fmaxf(two.x, two.y));

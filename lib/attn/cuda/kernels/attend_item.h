@@ -19,7 +19,9 @@ struct attend_header {
     uint32_t row[TILE], angle[TILE], slot[TILE], head[TILE];
     float top[WARPS][16], sum[WARPS][16]; // maxima and sums of warps that share vectors
     uint32_t need[2], whole[2]; // by half tiles: pages that a vector sees; that all see whole
-    uint32_t next;
+    uint32_t vectors;           // of the item
+    uint32_t next;              // item of the block
+    const int64_t *relative;    // as in pc__cuda_unit
 };
 static_assert(sizeof(attend_header) <= PC__CUDA_HEADER, "the header is too large");
 
@@ -109,6 +111,8 @@ static __device__ void load_item(const pc__cuda_attend &t, const attend_item &it
     if (i < TILE) {
         if (i < item.vectors)
             load_vector(t, item, i, h, &need, &whole);
+        else
+            h->lo[i] = h->hi[i] = 0;
         for (int distance = 1; distance < 32; distance *= 2) {
             need |= __shfl_xor_sync(~0u, need, distance);
             whole &= __shfl_xor_sync(~0u, whole, distance);
@@ -117,10 +121,14 @@ static __device__ void load_item(const pc__cuda_attend &t, const attend_item &it
             h->need[i / 32] = need;
             h->whole[i / 32] = whole;
         }
-    } else if (i - TILE < item.unit->pages) {
+    } else if (i - TILE < item.unit->pages) { // at most so many as threads are left
         h->page[i - TILE] = t.pages[item.unit->first_page + i - TILE]
                             + t.layer * item.unit->layer_stride
                             + (uint64_t)item.kv_head * page_bytes;
+    }
+    if (i == PC__CUDA_BLOCK - 1) {
+        h->vectors = item.vectors;
+        h->relative = (const int64_t *)item.unit->relative;
     }
     __syncthreads();
 }
@@ -193,8 +201,8 @@ static __device__ attend_target target_of(const pc__cuda_attend &t, const attend
     return {t.out + at * t.v_dim, t.lse ? t.lse + at : NULL, t.sinks ? t.sinks[head] : -INFINITY};
 }
 
-// Claims the item after the present one; only thread 0's value counts.
-static __device__ uint32_t claim_next(const pc__cuda_attend &t)
+// Claims an item; only one thread calls it.
+static __device__ uint32_t claim_item(const pc__cuda_attend &t)
 {
     if (FAULT(LOST_CLAIM)) {
         uint32_t claimed = *t.claimed;
@@ -204,11 +212,25 @@ static __device__ uint32_t claim_next(const pc__cuda_attend &t)
     return gridDim.x + add_relaxed(t.claimed, 1);
 }
 
-// All threads learn what thread 0 has claimed. The item before is done: its header may change.
-static __device__ uint32_t next_item(attend_header *h, uint32_t claimed)
+// Begins item `index`, if there is one: claims the item after it and fills the header; `most`:
+// vectors of a tile. All threads are done with the item before.
+static __device__ bool begin_item(const pc__cuda_attend &t, uint32_t index, uint32_t most,
+                                  uint32_t page_bytes, attend_header *h)
 {
+    uint32_t claimed = 0;
+    if (index >= t.tile_count * t.kv_heads)
+        return false;
     if (!threadIdx.x)
+        claimed = claim_item(t);
+    load_item(t, item_of(t, index, most), page_bytes, h);
+    if (!threadIdx.x) // all threads have read the item before
         h->next = claimed;
+    return true;
+}
+
+// Ends an item: all threads are done with it, and learn the next.
+static __device__ uint32_t next_item(const attend_header *h)
+{
     if (!FAULT(NO_CLAIM_BARRIER))
         __syncthreads();
     return h->next;

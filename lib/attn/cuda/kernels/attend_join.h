@@ -39,10 +39,10 @@ static __device__ float join_sums(const pc__cuda_attend &t, const attend_header 
 // Adds the warps' shares of every vector, [DIMS + 4] each and `stride` floats from warp to warp,
 // and stores the sums; a thread takes four dimensions at a time.
 template <int DIMS>
-static __device__ void add_shares(const pc__cuda_attend &t, const attend_item &item,
-                                  const attend_header *h, const float *shares, uint32_t stride)
+static __device__ void add_shares(const pc__cuda_attend &t, const attend_header *h,
+                                  const float *shares, uint32_t stride)
 {
-    for (uint32_t i = threadIdx.x; i < item.vectors * (DIMS / 4); i += PC__CUDA_BLOCK) {
+    for (uint32_t i = threadIdx.x; i < h->vectors * (DIMS / 4); i += PC__CUDA_BLOCK) {
         uint32_t vector = i / (DIMS / 4), d = i % (DIMS / 4) * 4;
         const float *share = shares + vector * (DIMS + 4) + d;
         float4 x = load_floats(share);

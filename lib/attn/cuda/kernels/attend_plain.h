@@ -53,12 +53,12 @@ template <class S> struct plain_state {
 
 // The tile's rotated queries, [vector][K + 4]; zeros behind the last. Readable after a barrier.
 template <class S>
-static __device__ void load_plain_queries(const pc__cuda_attend &t, const attend_item &item,
-                                          const attend_header *h, uint32_t vectors, float *to)
+static __device__ void load_plain_queries(const pc__cuda_attend &t, const attend_header *h,
+                                          uint32_t vectors, float *to)
 {
     for (uint32_t i = threadIdx.x; i < vectors * (S::K / 2); i += PC__CUDA_BLOCK) {
         uint32_t vector = i / (S::K / 2), d = i % (S::K / 2) * 2;
-        float2 x = rotated(t, query_of(t, h, vector, item.vectors), d);
+        float2 x = rotated(t, query_of(t, h, vector, h->vectors), d);
         store8(to + vector * (S::K + 4) + d,
                make_uint2(__float_as_uint(x.x), __float_as_uint(x.y)));
     }
@@ -88,7 +88,7 @@ static __device__ __forceinline__ void add_plain_scores(const float *k, const fl
             load_few<4>(q + r * (S::K + 4) + d, x[r]);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            load_few<N>(k + (d + i) * S::K_STRIDE, y);
+            load_few<N>(k + (d + i) * S::k_stride(), y);
 #pragma unroll
             for (int r = 0; r < LANE_VECTORS; r++)
 #pragma unroll
@@ -100,25 +100,22 @@ static __device__ __forceinline__ void add_plain_scores(const float *k, const fl
 
 // One score with soft cap, ALiBi and what the vector sees; `token`: in the part.
 static __device__ __forceinline__ float plain_score(const pc__cuda_attend &t,
-                                                    const attend_item &item, const attend_header *h,
-                                                    uint32_t vector, uint32_t token, float s)
+                                                    const attend_header *h, uint32_t vector,
+                                                    uint32_t token, float s)
 {
-    const int64_t *relative = (const int64_t *)item.unit->relative;
-    if (vector >= item.vectors || token < h->lo[vector]
-        || token >= h->hi[vector] + FAULT(WRONG_MASK))
+    if (token < h->lo[vector] || token >= h->hi[vector])
         return -INFINITY;
     if (t.soft_cap != 0)
         s = t.soft_cap * tanhf(s / t.soft_cap);
     if (t.slopes)
         s -= t.slopes[h->head[vector]]
-             * (float)(h->distance[vector] - (relative ? relative[token] : token));
+             * (float)(h->distance[vector] - (h->relative ? h->relative[token] : token));
     return s;
 }
 
 // Scores become weights, which go to shared memory; the state gets the new maximum.
 template <class S, int N>
-static __device__ __forceinline__ void weigh_plain(const pc__cuda_attend &t,
-                                                   const attend_item &item, const attend_header *h,
+static __device__ __forceinline__ void weigh_plain(const pc__cuda_attend &t, const attend_header *h,
                                                    const plain_lane &at, uint32_t page,
                                                    float (&s)[LANE_VECTORS][N],
                                                    plain_state<S> &state, float *weights)
@@ -129,8 +126,7 @@ static __device__ __forceinline__ void weigh_plain(const pc__cuda_attend &t,
         float most = -INFINITY, shrink, base;
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            s[r][n] = plain_score(t, item, h, at.row + r, page * PC__CUDA_PAGE + token + n,
-                                  s[r][n]);
+            s[r][n] = plain_score(t, h, at.row + r, page * PC__CUDA_PAGE + token + n, s[r][n]);
             most = fmaxf(most, s[r][n]);
         }
         most = fmaxf(state.top[r], max_over<16>(most));
@@ -185,9 +181,8 @@ static __device__ __forceinline__ void add_plain_values(const float *v, const fl
 
 // Heavy tiles: every lane stores what it has. Light ones: the warps' shares are added.
 template <class S, int TOKENS>
-static __device__ void store_plain(const pc__cuda_attend &t, const attend_item &item,
-                                   attend_header *h, const plain_lane &at, float *shares,
-                                   plain_state<S> &state)
+static __device__ void store_plain(const pc__cuda_attend &t, attend_header *h, const plain_lane &at,
+                                   float *shares, plain_state<S> &state)
 {
     constexpr uint32_t SHARE = WARP_VECTORS * (S::V + 4);
     constexpr bool LIGHT = TOKENS < PC__CUDA_PAGE;
@@ -205,7 +200,7 @@ static __device__ void store_plain(const pc__cuda_attend &t, const attend_item &
 #pragma unroll
     for (int r = 0; r < LANE_VECTORS; r++) {
         uint32_t vector = at.row + r;
-        if (vector >= item.vectors)
+        if (vector >= h->vectors)
             continue;
         attend_target to = target_of(t, h, vector);
         float lse, factor = LIGHT ? join_sums(t, h, at.warp, vector, &lse)
@@ -217,14 +212,13 @@ static __device__ void store_plain(const pc__cuda_attend &t, const attend_item &
     }
     if constexpr (LIGHT) {
         __syncthreads();
-        add_shares<S::V>(t, item, h, shares, SHARE);
+        add_shares<S::V>(t, h, shares, SHARE);
     }
 }
 
 // One item, with TOKENS tokens of each page in a warp.
 template <class S, int TOKENS>
-static __device__ void attend_plain_tile(const pc__cuda_attend &t, const attend_item &item,
-                                         attend_header *h)
+static __device__ void attend_plain_tile(const pc__cuda_attend &t, attend_header *h)
 {
     constexpr int N = TOKENS / 16;
     constexpr bool LIGHT = TOKENS < PC__CUDA_PAGE;
@@ -238,13 +232,13 @@ static __device__ void attend_plain_tile(const pc__cuda_attend &t, const attend_
     float *weights = all_weights + (warp * WARP_VECTORS + half) * WEIGHT_STRIDE;
     attend_ring<S> ring(h, ring_at, need);
     plain_state<S> state;
-    load_plain_queries<S>(t, item, h, LIGHT ? (uint32_t)WARP_VECTORS : S::VECTORS, queries);
+    load_plain_queries<S>(t, h, LIGHT ? (uint32_t)WARP_VECTORS : S::VECTORS, queries);
     for (uint32_t pages = need; pages; pages &= pages - 1) {
         float s[LANE_VECTORS][N] = {};
         for (uint32_t i = 0; i < S::K_PIECES; i++)
             add_plain_scores<S, N>((const float *)ring.next() + at.token + at.column * N,
                                    queries + at.row * (S::K + 4) + i * S::K_PIECE, s);
-        weigh_plain<S, N>(t, item, h, at, (uint32_t)__ffs((int)pages) - 1, s, state, weights);
+        weigh_plain<S, N>(t, h, at, (uint32_t)__ffs((int)pages) - 1, s, state, weights);
         for (uint32_t i = 0; i < S::V_PIECES; i++) {
             uint32_t first = i * S::V_PIECE, end = first + S::V_PIECE, from = max(at.token, first),
                      to = min(at.token + TOKENS, end);
@@ -253,24 +247,19 @@ static __device__ void attend_plain_tile(const pc__cuda_attend &t, const attend_
                 add_plain_values<S>(v, weights + first, from - first, to - first, at.column, state);
         }
     }
-    store_plain<S, TOKENS>(t, item, h, at, (float *)ring_at, state);
+    store_plain<S, TOKENS>(t, h, at, (float *)ring_at, state);
 }
 
 // The kernel: items until there are none.
 template <class S> static __device__ void attend_plain(const pc__cuda_attend &t)
 {
     attend_header *h = (attend_header *)dynamic_shared();
-    uint32_t items = t.tile_count * t.kv_heads, claimed = 0;
-    for (uint32_t index = blockIdx.x; index < items; index = next_item(h, claimed)) {
-        attend_item item = item_of(t, index, S::VECTORS);
-        if (!threadIdx.x)
-            claimed = claim_next(t);
-        load_item(t, item, S::PAGE_BYTES, h);
-        if (item.vectors <= WARP_VECTORS)
-            attend_plain_tile<S, 16>(t, item, h);
+    for (uint32_t index = blockIdx.x; begin_item(t, index, S::VECTORS, S::PAGE_BYTES, h);
+         index = next_item(h))
+        if (h->vectors <= WARP_VECTORS)
+            attend_plain_tile<S, 16>(t, h);
         else
-            attend_plain_tile<S, 64>(t, item, h);
-    }
+            attend_plain_tile<S, 64>(t, h);
 }
 
 #endif

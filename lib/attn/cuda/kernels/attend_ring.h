@@ -10,8 +10,6 @@
 template <uint32_t FORMAT_, uint32_t K_, uint32_t V_> struct attend_shape {
     static constexpr uint32_t FORMAT = FORMAT_, K = K_, V = V_;
     static constexpr uint32_t VECTORS = pc__cuda_tile_vectors(FORMAT, V);
-    static constexpr uint32_t K_STRIDE = PC__CUDA_K_STRIDE
-                                         - FAULT(NO_PADDING) * (PC__CUDA_K_STRIDE - PC__CUDA_PAGE);
     static constexpr uint32_t V_STRIDE = pc__cuda_v_stride(FORMAT, V);
     static constexpr uint32_t K_PIECE = pc__cuda_k_piece_rows(FORMAT, K);
     static constexpr uint32_t V_PIECE = pc__cuda_v_piece_rows(FORMAT, V);
@@ -25,15 +23,22 @@ template <uint32_t FORMAT_, uint32_t K_, uint32_t V_> struct attend_shape {
     static constexpr uint32_t V_OFFSET = pc__cuda_v_offset(FORMAT, K);
     static constexpr uint32_t PAGE_BYTES = pc__cuda_page_bytes(FORMAT, K, V);
     static constexpr bool WIDE = pc__cuda_wide(V);
+
+    // words from row to row of K
+    static __device__ __forceinline__ uint32_t k_stride()
+    {
+        return FAULT(NO_PADDING) ? (uint32_t)PC__CUDA_PAGE : (uint32_t)PC__CUDA_K_STRIDE;
+    }
 };
 
-// Starts copies of `ROWS` rows of `CHUNKS` times 16 bytes, by all threads of the block.
-template <uint32_t ROWS, uint32_t CHUNKS, uint32_t STRIDE>
-static __device__ __forceinline__ void fetch_rows(const uint8_t *from, uint8_t *to)
+// Starts copies of `ROWS` rows of `CHUNKS` times 16 bytes, by all threads of the block; `stride`:
+// words from row to row of the copy.
+template <uint32_t ROWS, uint32_t CHUNKS>
+static __device__ __forceinline__ void fetch_rows(const uint8_t *from, uint8_t *to, uint32_t stride)
 {
 #pragma unroll
     for (uint32_t i = threadIdx.x; i < ROWS * CHUNKS; i += PC__CUDA_BLOCK)
-        copy16(to + i / CHUNKS * STRIDE * 4 + i % CHUNKS * 16, from + i * 16);
+        copy16(to + i / CHUNKS * stride * 4 + i % CHUNKS * 16, from + i * 16);
 }
 
 template <class S> struct attend_ring {
@@ -52,16 +57,17 @@ template <class S> struct attend_ring {
     __device__ __forceinline__ void fetch_piece(const uint8_t *page, uint8_t *slot)
     {
         if (part < S::K_PIECES) {
-            fetch_rows<S::K_PIECE, 16, S::K_STRIDE>(page + part * S::K_PIECE * 256, slot);
+            fetch_rows<S::K_PIECE, 16>(page + part * S::K_PIECE * 256, slot, S::k_stride());
             if constexpr (S::SCALES > 0) {
-                uint8_t *scales = slot + S::K_PIECE * S::K_STRIDE * 4;
-                fetch_rows<1, S::K / 8, 0>(page + S::K * PC__CUDA_PAGE, scales);
-                fetch_rows<1, PC__CUDA_PAGE / 8, 0>(page + S::V_OFFSET + S::V * PC__CUDA_PAGE,
-                                                    scales + S::K * 2);
+                uint8_t *scales = slot + S::K_PIECE * S::k_stride() * 4;
+                fetch_rows<1, S::K / 8>(page + S::K * PC__CUDA_PAGE, scales, 0);
+                fetch_rows<1, PC__CUDA_PAGE / 8>(page + S::V_OFFSET + S::V * PC__CUDA_PAGE,
+                                                 scales + S::K * 2, 0);
             }
         } else {
-            fetch_rows<S::V_PIECE, S::V / 4, S::V_STRIDE>(
-                page + S::V_OFFSET + (part - S::K_PIECES) * S::V_PIECE * S::V * 4, slot);
+            fetch_rows<S::V_PIECE, S::V / 4>(page + S::V_OFFSET
+                                                 + (part - S::K_PIECES) * S::V_PIECE * S::V * 4,
+                                             slot, S::V_STRIDE);
         }
     }
 
@@ -86,8 +92,10 @@ template <class S> struct attend_ring {
     __device__ __forceinline__ const uint32_t *next()
     {
         const uint8_t *slot = slots + read * S::SLOT;
-        if (!FAULT(NO_WAIT))
-            copy_wait<S::SLOTS - 2 + FAULT(SHORT_WAIT)>();
+        if (FAULT(SHORT_WAIT))
+            copy_wait<S::SLOTS - 1>();
+        else if (!FAULT(NO_WAIT))
+            copy_wait<S::SLOTS - 2>();
         if (!FAULT(NO_BARRIER))
             __syncthreads();
         read = read + 1 == S::SLOTS ? 0 : read + 1;

@@ -3,65 +3,53 @@
 #ifndef PC_ATTN_CUDA_KERNELS_ATTEND_SOFTMAX_H
 #define PC_ATTN_CUDA_KERNELS_ATTEND_SOFTMAX_H
 
-// The two vectors of a lane: where they stand in the tile, and the tokens that they see.
-struct tensor_rows {
-    uint32_t vector[2], lo[2], tokens[2];
-
-    __device__ __forceinline__ tensor_rows(const attend_header *h, const tensor_lane &at,
-                                           uint32_t vectors)
-    {
-        for (int r = 0; r < 2; r++) {
-            vector[r] = at.row + at.group + 8 * r;
-            bool is = vector[r] < vectors;
-            lo[r] = is ? h->lo[vector[r]] : 0;
-            tokens[r] = is && h->hi[vector[r]] > lo[r] ? h->hi[vector[r]] - lo[r] : 0;
-            tokens[r] += FAULT(WRONG_MASK);
-        }
-    }
-};
-
 static __device__ __forceinline__ float soft_capped(float x, float cap)
 {
     return cap - 2.0f * cap / (exp2_fast(x * (2.0f * LOG2_E / cap)) + 1.0f);
 }
 
-// ALiBi: subtracts slope times distance from the scores of both vectors.
+// ALiBi: subtracts slope times distance from the scores of both vectors, where they see the token.
 template <int TOKENS>
-static __device__ void subtract_slopes(const pc__cuda_attend &t, const attend_item &item,
-                                       const attend_header *h, const tensor_rows &rows,
-                                       uint32_t first_token, uint32_t tig,
+static __device__ void subtract_slopes(const pc__cuda_attend &t, const attend_header *h,
+                                       const tensor_lane &at, uint32_t first_token,
                                        float (&s)[TOKENS / 8][4])
 {
-    const int64_t *relative = (const int64_t *)item.unit->relative;
     for (int r = 0; r < 2; r++) {
-        if (rows.vector[r] >= item.vectors)
+        uint32_t vector = at.row + at.group + 8 * r, lo = h->lo[vector], hi = h->hi[vector];
+        if (lo >= hi)
             continue;
-        float slope = t.slopes[h->head[rows.vector[r]]];
-        int64_t distance = h->distance[rows.vector[r]];
+        float slope = t.slopes[h->head[vector]];
+        int64_t distance = h->distance[vector];
 #pragma unroll
         for (int n = 0; n < TOKENS / 8; n++)
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                uint32_t token = first_token + token_of<TOKENS>(n, i, tig);
-                if (token - rows.lo[r] < rows.tokens[r])
+                uint32_t token = first_token + token_of<TOKENS>(n, i, at.tig);
+                if (token >= lo && token < hi)
                     s[n][2 * r + i] -= slope
-                                       * (float)(distance - (relative ? relative[token] : token));
+                                       * (float)(distance
+                                                 - (h->relative ? h->relative[token] : token));
             }
     }
 }
 
 // Scores of tokens that a vector does not see become -inf.
 template <int TOKENS>
-static __device__ __forceinline__ void mask(const tensor_rows &rows, uint32_t first_token,
-                                            uint32_t tig, float (&s)[TOKENS / 8][4])
+static __device__ __forceinline__ void mask(const attend_header *h, const tensor_lane &at,
+                                            uint32_t first_token, float (&s)[TOKENS / 8][4])
 {
 #pragma unroll
-    for (int n = 0; n < TOKENS / 8; n++)
+    for (int r = 0; r < 2; r++) {
+        uint32_t vector = at.row + at.group + 8 * r, lo = h->lo[vector], hi = h->hi[vector],
+                 tokens = lo < hi ? hi - lo + FAULT(WRONG_MASK) : 0;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            uint32_t token = first_token + token_of<TOKENS>(n, i % 2, tig);
-            s[n][i] = token - rows.lo[i / 2] < rows.tokens[i / 2] ? s[n][i] : -INFINITY;
-        }
+        for (int n = 0; n < TOKENS / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                uint32_t token = first_token + token_of<TOKENS>(n, i, at.tig);
+                s[n][2 * r + i] = token - lo < tokens ? s[n][2 * r + i] : -INFINITY;
+            }
+    }
 }
 
 // The maximum of both vectors over this page. Warps that share vectors see each other's.
@@ -139,10 +127,9 @@ static __device__ __forceinline__ void pack_weights(const float (&s)[TOKENS / 8]
 // Turns the scores of a page into weights and brings the state to the new maximum.
 template <class S, int TOKENS, int DIMS>
 static __device__ __forceinline__ void weigh(
-    const pc__cuda_attend &t, const attend_item &item, attend_header *h, const tensor_lane &at,
-    const tensor_rows &rows, const tensor_queries<S> &queries, const key_scales<S> &scales,
-    uint32_t page, bool masked, float (&s)[TOKENS / 8][4], tensor_state<DIMS> &state,
-    uint32_t (&p)[TOKENS / 16][4])
+    const pc__cuda_attend &t, attend_header *h, const tensor_lane &at,
+    const tensor_queries<S> &queries, const key_scales<S> &scales, uint32_t page, bool masked,
+    float (&s)[TOKENS / 8][4], tensor_state<DIMS> &state, uint32_t (&p)[TOKENS / 16][4])
 {
     uint32_t first_token = page * PC__CUDA_PAGE + at.token;
     float top[2], shrink[2], grown = 1;
@@ -158,9 +145,9 @@ static __device__ __forceinline__ void weigh(
             for (int i = 0; i < 4; i++)
                 s[n][i] = soft_capped(s[n][i], t.soft_cap);
     if (t.slopes)
-        subtract_slopes<TOKENS>(t, item, h, rows, first_token, at.tig, s);
+        subtract_slopes<TOKENS>(t, h, at, first_token, s);
     if (masked)
-        mask<TOKENS>(rows, first_token, at.tig, s);
+        mask<TOKENS>(h, at, first_token, s);
     page_top<S, TOKENS>(h, at, s, top);
 #pragma unroll
     for (int r = 0; r < 2; r++) {

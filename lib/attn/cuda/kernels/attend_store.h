@@ -27,8 +27,8 @@ static __device__ __forceinline__ void store_vector(const tensor_state<DIMS> &st
 
 // Heavy and wide: every lane stores what it has.
 template <class S, int DIMS>
-static __device__ void store_own(const pc__cuda_attend &t, const attend_item &item,
-                                 attend_header *h, const tensor_lane &at, tensor_state<DIMS> &state)
+static __device__ void store_own(const pc__cuda_attend &t, attend_header *h, const tensor_lane &at,
+                                 tensor_state<DIMS> &state)
 {
     for (int r = 0; r < 2; r++) {
         uint32_t vector = at.row + at.group + 8 * r;
@@ -39,7 +39,7 @@ static __device__ void store_own(const pc__cuda_attend &t, const attend_item &it
             __syncthreads();
             state.sum[r] += h->sum[at.warp ^ 1][at.group + 8 * r];
         }
-        if (vector >= item.vectors + FAULT(ROW_TOO_MANY))
+        if (vector >= h->vectors + FAULT(ROW_TOO_MANY))
             continue;
         attend_target to = target_of(t, h, vector);
         float lse, factor = normaliser(state.top[r] * LN_2, state.sum[r], to.sink, &lse);
@@ -53,9 +53,8 @@ static __device__ void store_own(const pc__cuda_attend &t, const attend_item &it
 
 // Light: all warps put their share of the values into shared memory, where the pieces were.
 template <class S, int DIMS>
-static __device__ void store_joined(const pc__cuda_attend &t, const attend_item &item,
-                                    attend_header *h, const tensor_lane &at, uint8_t *ring,
-                                    tensor_state<DIMS> &state)
+static __device__ void store_joined(const pc__cuda_attend &t, attend_header *h,
+                                    const tensor_lane &at, uint8_t *ring, tensor_state<DIMS> &state)
 {
     constexpr uint32_t STRIDE = DIMS + 4, SHARE = 16 * STRIDE;
     float *shares = (float *)ring, lse;
@@ -70,7 +69,7 @@ static __device__ void store_joined(const pc__cuda_attend &t, const attend_item 
     __syncthreads();
     for (int r = 0; r < 2; r++) {
         uint32_t vector = at.group + 8 * r;
-        if (vector >= item.vectors + FAULT(ROW_TOO_MANY))
+        if (vector >= h->vectors + FAULT(ROW_TOO_MANY))
             continue;
         float factor = join_sums(t, h, at.warp, vector, &lse);
         if (key_scales<S>::ANY)
@@ -84,7 +83,7 @@ static __device__ void store_joined(const pc__cuda_attend &t, const attend_item 
     }
     if (!FAULT(NO_JOIN_BARRIER))
         __syncthreads();
-    add_shares<DIMS>(t, item, h, shares, SHARE);
+    add_shares<DIMS>(t, h, shares, SHARE);
 }
 
 #endif

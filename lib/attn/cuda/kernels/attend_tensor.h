@@ -162,7 +162,7 @@ static __device__ __forceinline__ void add_scores(const uint32_t *k, uint32_t st
                                                   float (&s)[TOKENS / 8][4])
 {
     constexpr int N = TOKENS == 16 ? 2 : 4;
-    const uint32_t *word = k + at.tig * S::K_STRIDE + at.token
+    const uint32_t *word = k + at.tig * S::k_stride() + at.token
                            + (N == 2 ? 2 * at.group : 4 * chunk_of(at.group));
 #pragma unroll
     for (uint32_t i = 0; i < S::K_PIECE / S::STEP; i++) {
@@ -171,7 +171,7 @@ static __device__ __forceinline__ void add_scores(const uint32_t *k, uint32_t st
         scales.apply(step + i, at.tig, a);
 #pragma unroll
         for (int b = 0; b < TOKENS / 8; b += N)
-            multiply_words<S, N>(word + i * S::STEP * S::K_STRIDE + b * 8, 4 * S::K_STRIDE, a,
+            multiply_words<S, N>(word + i * S::STEP * S::k_stride() + b * 8, 4 * S::k_stride(), a,
                                  s + b);
     }
 }
@@ -226,8 +226,7 @@ template <int DIMS> struct tensor_state {
 
 // One item, with TOKENS tokens of each page in a warp.
 template <class S, int TOKENS>
-static __device__ void attend_tile(const pc__cuda_attend &t, const attend_item &item,
-                                   attend_header *h)
+static __device__ void attend_tile(const pc__cuda_attend &t, attend_header *h)
 {
     constexpr int DIMS = S::WIDE ? S::V / 2 : S::V, STEPS = S::V_PIECE / S::STEP;
     uint8_t *queries_at = (uint8_t *)h + PC__CUDA_HEADER, *ring_at = queries_at + S::QUERY_BYTES;
@@ -236,9 +235,8 @@ static __device__ void attend_tile(const pc__cuda_attend &t, const attend_item &
     attend_ring<S> ring(h, ring_at, need);
     tensor_queries<S> queries;
     tensor_state<DIMS> state;
-    tensor_rows rows(h, at, item.vectors);
-    bool active = at.row < item.vectors;
-    queries.load(t, h, at, item.vectors, queries_at);
+    bool active = at.row < h->vectors;
+    queries.load(t, h, at, h->vectors, queries_at);
     for (uint32_t pages = need; pages; pages &= pages - 1) {
         uint32_t page = (uint32_t)__ffs((int)pages) - 1, p[TOKENS / 16][4];
         bool masked = !FAULT(NO_MASK) && !(whole >> page & 1);
@@ -252,8 +250,7 @@ static __device__ void attend_tile(const pc__cuda_attend &t, const attend_item &
                 add_scores<S, TOKENS>(k, i * (S::K_PIECE / S::STEP), queries, at, scales, s);
         }
         if (active || S::WIDE)
-            weigh<S, TOKENS, DIMS>(t, item, h, at, rows, queries, scales, page, masked, s, state,
-                                   p);
+            weigh<S, TOKENS, DIMS>(t, h, at, queries, scales, page, masked, s, state, p);
         if constexpr (S::WIDE)
             for (uint32_t i = 0; i < 2; i++)
                 store16(shared_weights<S>(queries_at, at) + (at.part * 2 + i) * 128,
@@ -266,28 +263,23 @@ static __device__ void attend_tile(const pc__cuda_attend &t, const attend_item &
         }
     }
     if constexpr (TOKENS == 16)
-        store_joined<S, DIMS>(t, item, h, at, ring_at, state);
+        store_joined<S, DIMS>(t, h, at, ring_at, state);
     else if (active || S::WIDE)
-        store_own<S, DIMS>(t, item, h, at, state);
+        store_own<S, DIMS>(t, h, at, state);
 }
 
 // The kernel: items until there are none.
 template <class S> static __device__ void attend_tensor(const pc__cuda_attend &t)
 {
     attend_header *h = (attend_header *)dynamic_shared();
-    uint32_t items = t.tile_count * t.kv_heads, claimed = 0;
-    for (uint32_t index = blockIdx.x; index < items; index = next_item(h, claimed)) {
-        attend_item item = item_of(t, index, S::VECTORS);
-        if (!threadIdx.x)
-            claimed = claim_next(t);
-        load_item(t, item, S::PAGE_BYTES, h);
+    for (uint32_t index = blockIdx.x; begin_item(t, index, S::VECTORS, S::PAGE_BYTES, h);
+         index = next_item(h))
         if constexpr (S::WIDE)
-            attend_tile<S, 32>(t, item, h);
-        else if (item.vectors <= 16)
-            attend_tile<S, 16>(t, item, h);
+            attend_tile<S, 32>(t, h);
+        else if (h->vectors <= 16)
+            attend_tile<S, 16>(t, h);
         else
-            attend_tile<S, 64>(t, item, h);
-    }
+            attend_tile<S, 64>(t, h);
 }
 
 #endif

@@ -1,9 +1,10 @@
-// Planted faults: FAULT(NAME) is 0, except where a test compiles a kernel over the model of the
-// machine with -DPC_CUDA_FAULT=FAULT_NAME. Each test of a fault shows that the fault is found.
+// Planted faults: FAULT(NAME) is 0, except where a test compiles kernels over the model of the
+// machine with PC_CUDA_FAULTS defined. Then it asks the test, which shows that every fault is
+// found.
 #ifndef PC_ATTN_CUDA_KERNELS_FAULTS_H
 #define PC_ATTN_CUDA_KERNELS_FAULTS_H
 
-#if defined(__CUDACC__) || !defined(PC_CUDA_FAULT)
+#if defined(__CUDACC__) || !defined(PC_CUDA_FAULTS)
 #define FAULT(name) 0
 #else
 enum {
@@ -22,9 +23,11 @@ enum {
     FAULT_NO_PADDING,       // rows of K lie in shared memory without padding
     FAULT_WRONG_ORDER,      // the weights of two lanes meet each other's values
     FAULT_NO_SHRINK,        // sums keep their scale when the maximum rises
-    FAULT_TWICE             // every piece is copied twice
+    FAULT_TWICE,            // every piece is copied twice
+    FAULTS
 };
-#define FAULT(name) (PC_CUDA_FAULT == FAULT_##name)
+extern "C" int pc_cuda_fault(int fault); // 1: it is to be made
+#define FAULT(name) pc_cuda_fault(FAULT_##name)
 #endif
 
 #endif

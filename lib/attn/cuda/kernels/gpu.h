@@ -4,6 +4,7 @@
 //   PARAM                               the one parameter of a kernel: PARAM struct task
 //   dynamic_shared                      the block's shared memory
 //   mma_f16, mma_bf16, mma_tf32         one product of a warp on the tensor cores, sums in fp32
+//   mma_s8, mma_s8_half                 the same of signed bytes, sums in 32 bits
 //   load_matrices, load_matrices_turned 8 x 8 matrices of 16-bit numbers from shared memory
 //   copy4, copy8, copy16, copy16_part   asynchronous copies from global to shared memory
 //   copy_commit, copy_wait              ends a group of copies; waits for all but the last N groups
@@ -71,6 +72,24 @@ GPU_INLINE void mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
                  "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// d += a x b, m16n8k32, signed bytes; sums are exact in 32 bits
+GPU_INLINE void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// d += a x b, m16n8k16, signed bytes
+GPU_INLINE void mma_s8_half(int32_t (&d)[4], const uint32_t (&a)[2], uint32_t b)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 "
+                 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
 // four matrices of 8 rows of 16 bytes; lane l gives the address of row l % 8 of matrix l / 8

@@ -1,0 +1,129 @@
+// Quantised weights times many rows. A warp has a panel and 32 rows, and goes through the groups
+// one after the other; the warps of a block use the same rows at the same time, so that the caches
+// serve them.
+#include "attn/cuda/kernels/quantised.cuh"
+
+namespace {
+
+constexpr uint32_t TILES = 4;
+
+template <int BITS, int GROUP> struct many {
+    using weights = pc__quantised_panel<BITS, GROUP>;
+    static constexpr uint32_t GROUPS = weights::GROUPS;
+
+    const pc__cuda_quantised_task &t;
+    weights panel;
+    uint32_t index, tile, tiles, units, lane;
+    float y[TILES][2][4];
+
+    __device__ __forceinline__ explicit many(const pc__cuda_quantised_task &task, uint32_t i)
+        : t(task), panel(task, i), index(i), tile(blockIdx.y * TILES), tiles((task.rows + 7) / 8),
+          units((task.groups + GROUPS - 1) / GROUPS), lane(threadIdx.x % PC__WARP)
+    {
+#pragma unroll
+        for (uint32_t n = 0; n < TILES * 8; n++)
+            y[n / 8][n / 4 % 2][n % 4] = 0.0f;
+    }
+    __device__ __forceinline__ pc__four scales(uint32_t group) const
+    {
+        const uint8_t *at = panel.panel + (uint64_t)group * panel.group_bytes + panel.scale_at;
+        if (!panel.half)
+            return pc__load4((const float *)at + lane / 4 * 4);
+        uint2 w = load8(at + lane / 4 * 8);
+        return {{float_of_f16((uint16_t)w.x), float_of_f16((uint16_t)(w.x >> 16)),
+                 float_of_f16((uint16_t)w.y), float_of_f16((uint16_t)(w.y >> 16))}};
+    }
+    __device__ __forceinline__ void add(uint32_t n, uint32_t group, const pc__four &scale,
+                                        const pc__four &minimum, const pc__group_products &products)
+    {
+        uint4 f = load16(t.x.factors + ((uint64_t)(tile + n) * t.groups + group) * 16
+                         + lane % 4 * 4);
+#pragma unroll
+        for (uint32_t i = 0; i < 8; i++) {
+            uint32_t output = i / 2, row = i % 2;
+            float &sum = y[n][output / 2][output % 2 * 2 + row];
+            uint32_t product = (uint32_t)products.d[output / 2][output % 2 * 2 + row];
+            sum = fmaf((float)(int32_t)(product * (row ? f.z : f.x)), scale.v[output], sum);
+            if (t.minimum)
+                sum = fmaf((float)(int32_t)(row ? f.w : f.y), minimum.v[output], sum);
+        }
+    }
+    __device__ __forceinline__ void add_unit(uint32_t unit, const pc__unit_weights &w)
+    {
+        uint4 codes[TILES] = {};
+#pragma unroll
+        for (uint32_t n = 0; n < TILES; n++)
+            if (tile + n < tiles)
+                codes[n] = pc__load_codes(t, tile + n, unit, units);
+#pragma unroll
+        for (uint32_t which = 0; which < GROUPS; which++) {
+            uint32_t group = unit * GROUPS + which;
+            pc__four minimum = {};
+            if (group >= t.groups)
+                return;
+            pc__four scale = scales(group);
+            if (t.minimum)
+                minimum = pc__load4((const float *)(panel.panel
+                                                    + (uint64_t)group * panel.group_bytes
+                                                    + panel.minimum_at)
+                                    + lane / 4 * 4);
+#pragma unroll
+            for (uint32_t n = 0; n < TILES; n++)
+                if (tile + n < tiles)
+                    add(n, group, scale, minimum,
+                        pc__multiply<GROUP>(w, codes[n], which, t.bytes == 2));
+        }
+    }
+    // A lane has 4 neighbouring outputs of a row.
+    __device__ __forceinline__ void write() const
+    {
+        uint32_t column = index * 32 + lane / 4 * 4;
+#pragma unroll
+        for (uint32_t n = 0; n < TILES; n++)
+#pragma unroll
+            for (uint32_t c = 0; c < 2; c++) {
+                uint32_t row = (tile + n) * 8 + lane % 4 * 2 + c;
+                if (row >= t.rows || column >= t.out)
+                    continue;
+                float *to = t.y + (uint64_t)row * t.out + column, scale = t.x.scale[row];
+                pc__four v;
+#pragma unroll
+                for (uint32_t i = 0; i < 4; i++) {
+                    v.v[i] = pc__times(y[n][i / 2][i % 2 * 2 + c], scale);
+                    if (t.bias && column + i < t.out)
+                        v.v[i] = pc__plus(v.v[i], t.bias[column + i]);
+                }
+                if (t.out % 4 == 0) {
+                    pc__store4(to, v);
+                    continue;
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < 4; i++)
+                    if (column + i < t.out)
+                        to[i] = v.v[i];
+            }
+    }
+
+    static __device__ __forceinline__ void run(const pc__cuda_quantised_task &task)
+    {
+        uint32_t i = (blockIdx.x * PC__CUDA_QUANTISED_MANY_THREADS + threadIdx.x) / PC__WARP;
+        if (i * 32 >= task.out)
+            return;
+        many m(task, i);
+        typename weights::raw next = m.panel.load(0);
+        for (uint32_t unit = 0; unit < m.units; unit++) {
+            pc__unit_weights w = m.panel.unpack(next);
+            next = m.panel.load(unit + 1);
+            m.add_unit(unit, w);
+        }
+        m.write();
+    }
+};
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_MANY_THREADS)
+    pc__cuda_quantised_many(PARAM pc__cuda_quantised_task t)
+{
+    pc__for_format<many>(t);
+}

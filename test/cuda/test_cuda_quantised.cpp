@@ -1,0 +1,141 @@
+// Catches: one bit of a result that differs from the CPU's, for every block format, inputs of 8 and
+// 16 bits, few rows and many: operands of the tensor cores that are mixed up, a sum in another
+// order, a group that is left out at the end; rows with NaN, infinity, zeros and numbers of very
+// different sizes; rows that depend on how many are computed together; ends of panels and tiles;
+// races between the warps that share a panel; wasted sectors.
+#include "attn/cuda/kernels/quantised.h"
+
+#include <vector>
+
+#include "dense_case.h"
+#include "dense_reference.h"
+
+extern "C" {
+void pc__cuda_quantise(pc__cuda_quantise_task), pc__cuda_quantised_few(pc__cuda_quantised_task),
+    pc__cuda_quantised_many(pc__cuda_quantised_task);
+}
+
+namespace {
+
+// Q8_0, Q4_0, Q4_K, Q6_K, and what a format could be besides
+const reference_quantised formats[] = {{8, 32, 0, 1, 128, 0, 0, 0}, {4, 32, 0, 1, 8, 0, 0, 0},
+                                       {4, 32, 1, 0, 0, 0, 0, 0},   {8, 16, 0, 0, 32, 0, 0, 0},
+                                       {4, 16, 1, 1, 3, 0, 0, 0},   {8, 32, 1, 0, 100, 0, 0, 0}};
+
+float input(random_numbers &random, size_t row)
+{
+    float x = random.normal(row % 2 ? 1.0f : expf(random.normal(3.0f)));
+    if (row == 2)
+        return 0.0f;
+    if (row == 4 && random.below(50) == 0)
+        return random.odd();
+    return x;
+}
+
+struct layer {
+    reference_quantised q;
+    size_t rows, in;
+    device<uint8_t> panels;
+    device<float> x, bias;
+    device<uint32_t> codes;
+    device<int32_t> factors;
+    device<float> scale, y;
+    std::vector<float> want;
+    layer(random_numbers &random, const reference_quantised &format, size_t row_count)
+        : q(format), rows(row_count), in(q.groups * q.group),
+          panels("panels", (q.out + 31) / 32 * reference_panel_bytes(&q)), x("x", rows * in),
+          bias("bias", q.out),
+          codes("codes", pc__cuda_codes_bytes(rows, in) / 4, gpu_model::UNWRITTEN),
+          factors("factors", pc__cuda_factors_bytes(rows, q.groups) / 4, gpu_model::UNWRITTEN),
+          scale("scale", rows, gpu_model::UNWRITTEN), y("y", rows * q.out, gpu_model::UNWRITTEN),
+          want(rows * q.out)
+    {
+        // q - zero is at most 127
+        uint32_t end = q.bits == 4 || q.zero == 128 ? 256 : (uint32_t)q.zero + 128;
+        panels.fill([&](size_t) { return random.below(end); });
+        x.fill([&](size_t i) { return input(random, i / in); });
+        bias.fill([&](size_t) { return random.normal(); });
+        for (size_t p = 0; p < (q.out + 31) / 32; p++)
+            for (size_t g = 0; g < q.groups; g++)
+                for (size_t o = 0; o < 32; o++)
+                    reference_panel_scale(&q, panels.data() + p * reference_panel_bytes(&q), g, o,
+                                          random.normal(0.01f), random.normal(0.1f));
+        reference_quantised_run(&q, panels.data(), x.data(), rows, want.data());
+    }
+    pc__cuda_quantised_task task(bool biased) const
+    {
+        return {panels.data(),
+                biased ? bias.data() : nullptr,
+                {codes.data(), factors.data(), scale.data()},
+                y.data(),
+                reference_panel_bytes(&q),
+                (uint32_t)rows,
+                (uint32_t)q.out,
+                (uint32_t)q.groups,
+                q.bits,
+                q.group,
+                q.zero,
+                q.minimum,
+                q.half,
+                q.bytes,
+                0};
+    }
+    size_t wrong(bool biased)
+    {
+        size_t count = 0;
+        for (size_t i = 0; i < want.size(); i++) {
+            volatile float sum = want[i] + (biased ? bias[i % q.out] : 0.0f);
+            count += !same(y[i], biased ? sum : want[i]);
+        }
+        return count;
+    }
+};
+
+void compare(random_numbers &random, reference_quantised q, size_t groups, size_t out, size_t rows,
+             uint32_t bytes)
+{
+    q.groups = groups;
+    q.out = out;
+    q.bytes = bytes;
+    layer l(random, q, rows);
+    bool biased = random.below(2);
+    unsigned tiles = (unsigned)(rows + 7) / 8, panels = (unsigned)(out + 31) / 32;
+    run_kernel<pc__cuda_quantise>(
+        pc__cuda_quantise_task{l.x.data(),
+                               {l.codes.data(), l.factors.data(), l.scale.data()},
+                               (uint32_t)rows,
+                               (uint32_t)l.in,
+                               q.group,
+                               bytes},
+        {tiles * 8}, PC__CUDA_QUANTISE_THREADS, PC__CUDA_QUANTISE_SHARED);
+    gpu_model::forget_traffic();
+    run_kernel<pc__cuda_quantised_few>(l.task(biased), {panels, tiles}, PC__CUDA_QUANTISED_THREADS,
+                                       PC__CUDA_QUANTISED_SHARED);
+    CHECK_INT(l.wrong(biased), 0);
+    if (out % 8 == 0) // else rows begin within a sector
+        check_sectors();
+    gpu_model::forget_traffic();
+    memset(l.y.data(), 0xee, l.y.size * sizeof(float));
+    run_kernel<pc__cuda_quantised_many>(l.task(biased), {(panels + 3) / 4, (tiles + 3) / 4},
+                                        PC__CUDA_QUANTISED_MANY_THREADS);
+    CHECK_INT(l.wrong(biased), 0);
+    if (out % 8 == 0)
+        check_sectors();
+    gpu_model::forget_traffic();
+}
+
+} // namespace
+
+int main()
+{
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        random_numbers random(seed);
+        for (const reference_quantised &q : formats)
+            for (uint32_t bytes = 1; bytes <= 2; bytes++) {
+                compare(random, q, 2 * (1 + random.below(20)), 40, 1 + random.below(9), bytes);
+                compare(random, q, 1 + random.below(5), 33, 41, bytes);
+                compare(random, q, 32 + random.below(40), 32, 1, bytes);
+            }
+    }
+    return pc_test_end();
+}

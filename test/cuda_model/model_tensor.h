@@ -1,0 +1,29 @@
+// Tasks of model_tensor.cu: what every lane of one warp gives and gets.
+#ifndef PC_TEST_MODEL_TENSOR_H
+#define PC_TEST_MODEL_TENSOR_H
+
+#include <stdint.h>
+
+enum product { OF_F16, OF_BF16, OF_TF32 };
+
+struct tensor_task {
+    uint32_t product;
+    const uint32_t *a; // [lane][4]
+    const uint32_t *b; // [lane][2]
+    float *d;          // [lane][4]
+};
+
+struct matrices_task {
+    const uint16_t *rows; // [4][8][8]
+    uint32_t *straight;   // [lane][4]
+    uint32_t *turned;     // [lane][4]
+};
+
+// What a lane gets from each shuffle and vote: see model_lanes.
+enum { LANE_RESULTS = 9 };
+struct lanes_task {
+    uint32_t by, width, yes;
+    uint32_t *result; // [lane][LANE_RESULTS]
+};
+
+#endif

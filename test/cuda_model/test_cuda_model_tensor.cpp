@@ -1,0 +1,207 @@
+// Catches a model whose lanes hold other elements of a matrix than those of a device, whose
+// shuffles read other lanes, or whose 16-bit numbers are rounded in another way.
+//
+// The second source of the layouts are the traits of CuTe's atoms (cute/atom/mma_traits_sm80.hpp):
+// functions from (lane, value) to a place in a matrix whose rows (of B: columns) come first. That
+// of shuffles is the text of shfl in the PTX ISA.
+#include "attn/half.h"
+#include "gpu_device.h"
+#include "model_tensor.h"
+#include "planted.h"
+#include <math.h>
+
+extern "C" {
+void model_product(struct tensor_task);
+void model_matrices(struct matrices_task);
+void model_lanes(struct lanes_task);
+}
+namespace model = gpu_model;
+
+// Shape (4, 8) of lanes and (2, 2, 2) of values, each with its strides.
+struct layout {
+    int lane[2], value[3];
+    int operator()(int at, int v) const
+    {
+        return at % 4 * lane[0] + at / 4 * lane[1] + (v & 1) * value[0] + (v >> 1 & 1) * value[1]
+               + (v >> 2) * value[2];
+    }
+};
+static const layout A16 = {{32, 1}, {16, 8, 128}}, B16 = {{16, 1}, {8, 64, 0}},
+                    C = {{32, 1}, {16, 8, 0}}, A8 = {{16, 1}, {8, 64, 0}},
+                    B8 = {{8, 1}, {32, 0, 0}};
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+// Whole numbers, whose products add up exactly.
+static std::vector<float> numbers(size_t count, pc_test_rng *rng)
+{
+    std::vector<float> all(count);
+    for (float &x : all)
+        x = (float)(int)(pc_test_bits(rng) % 17) - 8;
+    return all;
+}
+
+static uint32_t in_register(uint32_t product, float low, float high)
+{
+    if (product == OF_F16)
+        return pc__half_of(low) | (uint32_t)pc__half_of(high) << 16;
+    return pc__bf16_from(low) | (uint32_t)pc__bf16_from(high) << 16;
+}
+
+static void spread(uint32_t product, const std::vector<float> &matrix, const layout &places,
+                   int registers, std::vector<uint32_t> *to)
+{
+    to->resize(32 * (size_t)registers);
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < registers; i++) {
+            uint32_t *one = &(*to)[(size_t)(lane * registers + i)];
+            if (product == OF_TF32) // the last 13 bits are of no account
+                *one = bits_of(matrix[(size_t)places(lane, i)]) | 0x1abc;
+            else
+                *one = in_register(product, matrix[(size_t)places(lane, i * 2)],
+                                   matrix[(size_t)places(lane, i * 2 + 1)]);
+        }
+}
+
+static void check_product(uint32_t product, uint32_t seed)
+{
+    pc_test_rng rng = {seed};
+    size_t ks = product == OF_TF32 ? 8 : 16;
+    std::vector<float> a = numbers(16 * ks, &rng), b = numbers(8 * ks, &rng),
+                       c = numbers(16 * 8, &rng), d(32 * 4);
+    std::vector<uint32_t> a_lanes, b_lanes;
+    spread(product, a, product == OF_TF32 ? A8 : A16, 4, &a_lanes);
+    spread(product, b, product == OF_TF32 ? B8 : B16, 2, &b_lanes);
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++)
+            d[(size_t)(lane * 4 + i)] = c[(size_t)C(lane, i)];
+    model::reset();
+    model::region("a", a_lanes.data(), a_lanes.size() * 4, model::READ_ONLY);
+    model::region("b", b_lanes.data(), b_lanes.size() * 4, model::READ_ONLY);
+    model::region("d", d.data(), d.size() * 4, model::WRITTEN);
+    CHECK(model::launch<model_product>(
+        tensor_task{product, a_lanes.data(), b_lanes.data(), d.data()}, {{1}, {32}, 0, seed}));
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < 4; i++) {
+            size_t row = (size_t)C(lane, i) % 16, column = (size_t)C(lane, i) / 16;
+            float sum = c[row + column * 16];
+            for (size_t k = 0; k < ks; k++)
+                sum += a[row + k * 16] * b[column + k * 8];
+            CHECK(d[(size_t)(lane * 4 + i)] == sum);
+        }
+    CHECK_INT(model::reports(), 0);
+}
+
+// "Each thread of group g holds a pair of row g": and of column g of a transposed one.
+static void check_matrices()
+{
+    std::vector<uint16_t> rows(4 * 64);
+    std::vector<uint32_t> straight(32 * 4), turned(32 * 4);
+    for (size_t i = 0; i < rows.size(); i++)
+        rows[i] = (uint16_t)(i * 7 + 1);
+    model::reset();
+    model::region("rows", rows.data(), rows.size() * 2, model::READ_ONLY);
+    model::region("straight", straight.data(), straight.size() * 4, model::UNWRITTEN);
+    model::region("turned", turned.data(), turned.size() * 4, model::UNWRITTEN);
+    CHECK(model::launch<model_matrices>(matrices_task{rows.data(), straight.data(), turned.data()},
+                                        {{1}, {32}, 512, 3}));
+    for (size_t lane = 0; lane < 32; lane++)
+        for (size_t i = 0; i < 4; i++) {
+            const uint16_t *matrix = &rows[i * 64];
+            size_t group = lane / 4, pair = lane % 4 * 2;
+            CHECK_INT(straight[lane * 4 + i],
+                      matrix[group * 8 + pair] | matrix[group * 8 + pair + 1] << 16);
+            CHECK_INT(turned[lane * 4 + i],
+                      matrix[pair * 8 + group] | matrix[pair * 8 + 8 + group] << 16);
+        }
+    CHECK_INT(model::reports(), 0);
+}
+
+// The pseudo-code of shfl.sync, with the operand c that CUDA's functions give it.
+static uint32_t shfl(int kind, uint32_t lane, uint32_t b, uint32_t width)
+{
+    uint32_t segment = 32 - width, c = kind == 2 ? 0 : 31;
+    int most = (int)((lane & segment) | (c & ~segment)), least = (int)(lane & segment);
+    int j = 0;
+    bool valid = false;
+    if (kind == 0)
+        j = least | (int)(b & ~segment & 31), valid = j <= most;
+    if (kind == 1)
+        j = (int)(lane ^ b), valid = j <= most;
+    if (kind == 2)
+        j = (int)lane - (int)b, valid = j >= most;
+    if (kind == 3)
+        j = (int)(lane + b), valid = j <= most;
+    return valid ? (uint32_t)j : lane;
+}
+
+static void check_lanes(uint32_t by, uint32_t width, uint32_t yes)
+{
+    std::vector<uint32_t> result(32 * LANE_RESULTS);
+    model::reset();
+    model::region("result", result.data(), result.size() * 4, model::UNWRITTEN);
+    CHECK(model::launch<model_lanes>(lanes_task{by, width, yes, result.data()},
+                                     {{1}, {32}, 0, by + 1}));
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        const uint32_t *got = &result[lane * LANE_RESULTS];
+        for (int kind = 0; kind < 4; kind++)
+            CHECK_INT(got[kind], shfl(kind, lane, by, width));
+        CHECK_INT(got[4], yes);
+        CHECK_INT(got[5], yes != 0);
+        CHECK_INT(got[6], yes == ~0u);
+        CHECK_INT(got[7], lane / 8 * 64 + 28);
+        CHECK_INT(got[8], lane | 15);
+    }
+    CHECK_INT(model::reports(), 0);
+}
+
+// The library's own conversions are exact to every bit (test_half), but do not overflow.
+static void check_numbers()
+{
+    pc_test_rng rng = {1};
+    size_t wrong = 0;
+    for (uint32_t i = 0; i < 65536; i++) {
+        float half = float_of_f16((uint16_t)i), want = pc__half_to((uint16_t)i);
+        wrong += bits_of(half) != bits_of(want) && !(half != half && want != want);
+        wrong += half == half && f16_of(half) != i;
+        wrong += bits_of(float_of_bf16((uint16_t)i)) != i << 16;
+    }
+    for (int i = 0; i < 1000000; i++) {
+        uint32_t bits = (uint32_t)pc_test_bits(&rng);
+        float x, half;
+        if (i % 2) // halfway between two, or near it
+            bits = (bits & 0xffffe000u) | 0x1000u | (bits & 1);
+        memcpy(&x, &bits, sizeof x);
+        half = fabsf(x) < 65520 ? x : 0;
+        wrong += f16_of(half) != pc__half_from(half);
+        wrong += x == x && bf16_of(x) != pc__bf16_from(x);
+        wrong += x == x && fabsf(x) < 1e38f && fabsf(x) > 1e-30f
+                 && fabsf(__uint_as_float(tf32_of(x)) - x) > fabsf(x) * 0x1p-11f;
+    }
+    CHECK_INT(wrong, 0);
+    CHECK_INT(f16_of(65519.9f), 0x7bff);
+    CHECK_INT(f16_of(65520), 0x7c00);
+    CHECK_INT(f16_of(-INFINITY), 0xfc00);
+    CHECK_INT(tf32_of(1 + 0x1p-11f), bits_of(1 + 0x1p-10f)); // halves away from zero
+    CHECK_INT(pack_f16(1, -2), 0xc0003c00);
+    CHECK_INT(pack_bf16(1, -2), 0xc0003f80);
+    CHECK(unpack_f16(0xc0003c00).y == -2 && unpack_bf16(0xc0003f80).x == 1);
+}
+
+int main()
+{
+    for (uint32_t seed = 1; seed <= 3; seed++)
+        for (uint32_t product : {OF_F16, OF_BF16, OF_TF32})
+            check_product(product, seed);
+    check_matrices();
+    for (uint32_t width = 2; width <= 32; width *= 2)
+        for (uint32_t by = 0; by < width; by++)
+            check_lanes(by, width, by == 0 ? 0 : by == 1 ? ~0u : 0x9e3779b9u * by);
+    check_numbers();
+    return pc_test_end();
+}

@@ -36,15 +36,36 @@ static __device__ void write_parts(const struct access_task &t)
         t.out[at] = (float)load4(t.bytes + at); // four bytes
 }
 
+struct six {
+    float v[6];
+};
+
+// copies of more bytes than a device moves at once
+static __device__ float in_bulk(const struct access_task &t, float *words)
+{
+    uint32_t n = blockDim.x, some = t.fault == STRUCT_READ || t.fault == LIBRARY_READ ? 5 : 6;
+    float *own = words + n * 4 + threadIdx.x * 6, copied[6];
+    for (uint32_t i = 0; i < some; i++)
+        own[i] = 1;
+    struct six whole = *(const struct six *)own; // a struct
+    if (t.fault == LIBRARY_READ)
+        memcpy(copied, own, sizeof copied); // a copy
+    else
+        memcpy(copied, &whole, sizeof copied);
+    if (t.fault == LIBRARY_WRITE)
+        memset(t.bytes + t.rows * n - 1, 0, 2); // a memset
+    return copied[threadIdx.x % 6];
+}
+
 extern "C" __global__ void model_accesses(PARAM struct access_task t)
 {
     uint32_t me = threadIdx.x, n = blockDim.x, row = blockIdx.x;
     float *words = (float *)dynamic_shared(), sum = weights[me % 4];
     if (row >= t.rows + (t.fault == ROW_TOO_MANY))
         return;
-    sum += through_copy(t, words);
+    sum += through_copy(t, words) + in_bulk(t, words);
     if (t.fault == SHARED_TOO_FAR)
-        words[n * 4 + me] = 0; // too far
+        words[n * 10 + me] = 0; // too far
     if (t.fault == HOST_MEMORY)
         sum += *t.host; // of the host
     if (t.fault == INPUT_WRITTEN)

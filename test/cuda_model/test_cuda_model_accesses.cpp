@@ -58,6 +58,10 @@ static void check_faults()
         for (uint32_t seed = 1; seed <= 3; seed++) {
             if (one.kind != NO_REPORT && !sees_accesses())
                 continue;
+#ifdef __clang__
+            if (one.fault == STRUCT_READ) // clang's hooks leave copies of structs out
+                continue;
+#endif
             declare();
             CHECK_INT(run(one.fault, seed), one.kind != OUTSIDE && one.kind != MISALIGNED);
             check_planted("model_accesses.cu", one);
@@ -107,6 +111,7 @@ static void check_sanitizer(uint32_t fault, const char *text)
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], 2);
+        declare();
         run(fault, 1);
         _exit(0);
     }
@@ -126,9 +131,9 @@ int main()
         check_text();
         check_regions();
     } else {
-        in.resize(COUNT); // the heap ends where the regions end
-        in.shrink_to_fit();
-        check_sanitizer(ROW_TOO_MANY, "heap-buffer-overflow");
+        declare();
+        CHECK(!run(ROW_TOO_MANY, 1)); // by a wrapper
+        CHECK(reports(OUTSIDE) > 0);
         check_sanitizer(SHARED_TOO_FAR, "heap-buffer-overflow");
         check_sanitizer(WRITTEN_IN_FLIGHT, "use-after-poison");
     }

@@ -20,7 +20,8 @@ def main():
     if len(found) != entries:
         sys.exit(f"{source}: {entries} kernels, of which {len(found)} are read: a kernel is "
                  'extern "C" __global__ void __launch_bounds__(n) name(PARAM struct task t)')
-    includes = re.findall(rX, open(source, encoding="utf-8").read(), re.M)
+    with open(source, encoding="utf-8") as file:
+        includes = re.findall(r'^#include "(.*\.(?:h|cuh))"', file.read(), re.M)
     stem = re.search(r"(\w+)\.cu$", source)[1]
     lines = [f"// The kernels of {stem}.cu, by test/cuda/kernel_table.py."]
     lines += [f'#include "{include}"' for include in includes]

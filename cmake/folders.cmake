@@ -35,9 +35,7 @@ promptcache_folder(memo USES promptcache_attn promptcache_model
 promptcache_folder(serve USES promptcache_pml promptcache_store promptcache_model promptcache_memo)
 set(PC_FOLDERS base text pml attn model store memo serve)
 
-# The plug-in modules of the library. Programs that link a folder have its modules linked in.
-option(PC_STATIC_MODULES
-  "the static library has the plug-in modules linked in; otherwise it loads them, too" ON)
+# The plug-in modules of the library.
 set(PC_MODULES_BUILT)
 if(PC_HAVE_ONEDNN)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/attn/cpu/*_onednn.c)

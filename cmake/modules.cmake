@@ -21,10 +21,14 @@ ${CMAKE_C_COMPILER_VERSION} $<CONFIG> ${PC_SANITIZE}"
   DEPENDS ${sources} ${PC_MODULE_BUILD}.list ${PROJECT_SOURCE_DIR}/cmake/module_build.cmake
   COMMENT "The build that plug-in modules must be of" VERBATIM)
 
+option(PC_STATIC_MODULES "the static library, and tests of its folders, have the plug-in modules \
+linked in; otherwise they load them, too" ON)
+
 # promptcache_module(NAME SOURCES files… [USES archives…] [LINKS libraries…] [INCLUDES folders…]
 #   [DEFINES definitions…]) makes of the sources, which define pc__module_NAME:
 #   promptcache_NAME         libpromptcache_NAME.so, with hidden copies of what it takes from USES
-#   promptcache_NAME_linked  an archive for programs that have the module linked in
+#   promptcache_NAME_linked  an archive for tests of the folder that the module belongs to: they
+#                            have it linked in, or load it (PC_STATIC_MODULES)
 #   promptcache_NAME_inside, promptcache_NAME_apart
 #                            objects that define pc__linked_NAME: the module, or NULL
 function(promptcache_module name)
@@ -37,7 +41,7 @@ function(promptcache_module name)
   target_link_libraries(${target}_objects PRIVATE promptcache_flags ${ARG_LINKS})
 
   set(script ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
-  file(WRITE ${script} "{ global: pc__module_${name}; local: *; };\n")
+  file(CONFIGURE OUTPUT ${script} CONTENT "{ global: pc__module_${name}; local: *; };\n" @ONLY)
   set(PC_MODULE_LINKS_${name} ${ARG_LINKS} PARENT_SCOPE) # what a library with it inside needs
   add_library(${target} MODULE EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}_objects>)
   set_target_properties(${target} PROPERTIES LINK_DEPENDS ${script} LINKER_LANGUAGE C)
@@ -59,8 +63,12 @@ function(promptcache_module name)
     target_include_directories(${target}_${place} PRIVATE ${PROJECT_SOURCE_DIR}/lib)
     target_link_libraries(${target}_${place} PRIVATE promptcache_flags)
   endforeach()
+  set(place apart)
+  if(PC_STATIC_MODULES)
+    set(place inside)
+  endif()
   add_library(${target}_linked STATIC EXCLUDE_FROM_ALL
-    $<TARGET_OBJECTS:${target}_objects> $<TARGET_OBJECTS:${target}_inside>)
+    $<TARGET_OBJECTS:${target}_objects> $<TARGET_OBJECTS:${target}_${place}>)
   target_link_libraries(${target}_linked PUBLIC ${ARG_USES} ${ARG_LINKS})
   set_target_properties(${target}_linked PROPERTIES LINKER_LANGUAGE C)
 endfunction()

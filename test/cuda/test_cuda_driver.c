@@ -39,7 +39,7 @@ static void libraries_that_do_not_fit(void)
 
     CHECK_OK(pc__cuda_driver_find(&driver, DRIVERS "/old"));
     CHECK_STATUS(pc__cuda_driver_start(&driver), PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("knows CUDA 11.8; at least 12.0 is needed");
+    CHECK_ERROR_HAS("knows CUDA 11.8; at least 12.4 is needed");
 
     CHECK_OK(pc__cuda_driver_find(&driver, DRIVERS "/without_device"));
     CHECK_STATUS(pc__cuda_driver_start(&driver), PC_ERR_UNSUPPORTED);

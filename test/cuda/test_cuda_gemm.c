@@ -260,8 +260,8 @@ static void rounding(uint32_t dtype)
     static uint16_t got[MOST];
     place at;
     pc__cuda_kernel kernel;
-    const pc__cuda_kernel_kind kind = {dtype == PC_DTYPE_F16 ? "convert_f16" : "convert_bf16", 24,
-                                       256, 0};
+    const pc__cuda_kernel_kind kind = {
+        dtype == PC_DTYPE_F16 ? "pc__cuda_convert_f16" : "pc__cuda_convert_bf16", 24, 256, 0};
     open_place(&at);
     CHECK_OK(pc__cuda_kernel_find(&kernel, at.module, &kind));
     fill(x, MOST, 4);

@@ -14,7 +14,7 @@ typedef struct pc_redis {
     char folder[256];
 } pc_redis;
 
-int pc_redis_installed(void);
+int pc_redis_installed(void); /* 0 also in tests without plug-in modules */
 /* For tests with other cases too: is there a server, and can the library of this build use it? */
 #ifdef PC_HAVE_HIREDIS
 #define PC_REDIS_IS_THERE pc_redis_installed()

@@ -111,6 +111,8 @@ static size_t threads(void)
 
 int main(void)
 {
+    if (getenv("PC_TEST_NO_MODULES"))
+        pc_test_skip("without plug-in modules there is no FAISS");
     float *x = malloc((FIRST + SECOND) * DIM * sizeof *x);
     pc_test_rng rng = {8};
     size_t before = threads();

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OLDEST = 12000 }; /* CUDA 12.0, as cuDriverGetVersion says it */
+enum { OLDEST = 12040 }; /* CUDA 12.4, as cuDriverGetVersion says it: reads our images */
 
 /* Opens `name` out of the folder if it lies there, else as the system finds it. */
 static void *open_library(const char *folder, const char *name)
@@ -86,9 +86,9 @@ pc_status pc__cuda_driver_start(const pc__cuda_driver *driver)
     int32_t version = 0, devices = 0;
     PC__TRY_RETURN(PC__CUDA(driver, cuDriverGetVersion, (&version)));
     if (version < OLDEST)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "the NVIDIA driver knows CUDA %d.%d; at least %d.0 is needed",
-                        (int)version / 1000, (int)version % 1000 / 10, OLDEST / 1000);
+        return pc__fail(
+            PC_ERR_UNSUPPORTED, "the NVIDIA driver knows CUDA %d.%d; at least %d.%d is needed",
+            (int)version / 1000, (int)version % 1000 / 10, OLDEST / 1000, OLDEST % 1000 / 10);
     PC__TRY_RETURN(PC__CUDA(driver, cuInit, (0)));
     PC__TRY_RETURN(PC__CUDA(driver, cuDeviceGetCount, (&devices)));
     return devices > 0 ? PC_OK : pc__fail(PC_ERR_UNSUPPORTED, "the NVIDIA driver has no device");

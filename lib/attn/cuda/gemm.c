@@ -200,9 +200,9 @@ void pc__cuda_gemm_run(pc__cuda_stream *stream, const pc__cuda_product *products
 
 static pc_status find_kernels(pc__cuda_blas *blas, const pc__cuda_module *module)
 {
-    const pc__cuda_kernel_kind to_bf16 = {"convert_bf16", sizeof(pc__cuda_convert_task),
+    const pc__cuda_kernel_kind to_bf16 = {"pc__cuda_convert_bf16", sizeof(pc__cuda_convert_task),
                                           PC__CUDA_CONVERT_THREADS, 0};
-    const pc__cuda_kernel_kind to_f16 = {"convert_f16", sizeof(pc__cuda_convert_task),
+    const pc__cuda_kernel_kind to_f16 = {"pc__cuda_convert_f16", sizeof(pc__cuda_convert_task),
                                          PC__CUDA_CONVERT_THREADS, 0};
     PC__TRY_RETURN(pc__cuda_kernel_find(&blas->to_bf16, module, &to_bf16));
     return pc__cuda_kernel_find(&blas->to_f16, module, &to_f16);

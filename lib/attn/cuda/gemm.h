@@ -27,8 +27,8 @@ typedef struct pc__cuda_gemm_choice {
 
 /* cuBLASLt on a device, with the choices so far. Internally locked. */
 typedef struct pc__cuda_blas pc__cuda_blas;
-/* PC_ERR_UNSUPPORTED, with the reason: there is no cuBLASLt. `module` has convert_bf16 and
- * convert_f16, and outlives the result. */
+/* PC_ERR_UNSUPPORTED, with the reason: there is no cuBLASLt. `module` has pc__cuda_convert_bf16 and
+ * pc__cuda_convert_f16, and outlives the result. */
 pc_status pc__cuda_blas_new(pc__cuda_blas **out, const pc__cuda_device *device,
                             const pc__cuda_module *module);
 void pc__cuda_blas_free(pc__cuda_blas *blas); /* after its layers; NULL does nothing */

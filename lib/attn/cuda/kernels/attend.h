@@ -9,8 +9,9 @@
  * vectors of a unit. A *work item*, what one block computes at a time, is (tile, K/V head).
  *
  * One launch goes through all work items of one format: as many blocks as the device runs at once
- * claim items one after the other. Items of many vectors wait for arithmetic, items of few for
- * memory, so the host mixes them: it spreads heavy tiles evenly over the light ones.
+ * claim items one after the other, all tiles of a K/V head before the next. Items of many vectors
+ * wait for arithmetic, items of few for memory, so the host mixes them: it spreads heavy tiles
+ * evenly among the light ones (attn/cuda/attend_tiles.h).
  *
  * A pair that is the only one of its row writes the row's result. All others write the softmax
  * state of each head to a slot, and merge_states joins the slots of a row: the state is normalised
@@ -31,6 +32,7 @@
 
 enum {
     PC__CUDA_PAGE = 64,       /* tokens of a page */
+    PC__CUDA_MAX_HEAD = 1024, /* largest k_dim and v_dim */
     PC__CUDA_UNIT_PAGES = 32, /* most pages of a unit */
     PC__CUDA_BLOCK = 128,     /* threads of a block of every attend_… kernel */
     PC__CUDA_HEADER = 3072    /* bytes of shared memory beside queries and pages */
@@ -113,6 +115,26 @@ typedef struct pc__cuda_merge {
     uint32_t *claimed; /* made 0; NULL: nothing */
 } pc__cuda_merge;
 
+/* Weights of one row over one run, for inspection: attention_map, a block of PC__CUDA_BLOCK threads
+ * for as many tokens (x) and a head (y); PC__CUDA_MAP_SHARED bytes of shared memory. */
+typedef struct pc__cuda_map_row {
+    const uint64_t *pages;   /* as in pc__cuda_attend, of the run from its token 0 on */
+    uint64_t layer_stride;   /* as in pc__cuda_unit */
+    const int64_t *relative; /* [tokens] positions minus the start of the run; NULL: 0, 1, 2 … */
+    int64_t distance;        /* position of the row minus the start of the run */
+    uint32_t format, k_dim, v_dim, heads, kv_heads, layer;
+    uint32_t tokens, lo, hi; /* of the run; the row sees [lo, hi) */
+    uint32_t rope_dims, interleaved;
+    float scale, soft_cap;
+    int64_t window;
+    const float *cosine, *sine; /* [rope_dims / 2] of the distance */
+    const float *slopes;        /* [heads] or NULL */
+    const float *q;             /* [heads][k_dim], not rotated, not scaled */
+    const float *lse;           /* [heads] of the row */
+    float *weights;             /* [heads][stride], of which `tokens` are written */
+    uint64_t stride;
+} pc__cuda_map_row;
+
 /* Shapes (k_dim, v_dim) with kernels of their own: attend_<format>_<k_dim>_<v_dim>. attend_naive
  * takes every shape, slowly. */
 #define PC__CUDA_SHAPES(X, format) \
@@ -126,11 +148,21 @@ typedef struct pc__cuda_merge {
     X(format, 256, 256)            \
     X(format, 576, 512)
 
-#ifdef __cplusplus
+#ifdef __CUDACC__
+#define PC__CUDA_SIZE static constexpr __host__ __device__ uint32_t
+#elif defined(__cplusplus)
 #define PC__CUDA_SIZE static constexpr uint32_t
 #else
 #define PC__CUDA_SIZE static inline uint32_t
 #endif
+
+/* 1: there are kernels for the shape. The sizes below are those of such shapes. */
+PC__CUDA_SIZE pc__cuda_has_shape(uint32_t k_dim, uint32_t v_dim)
+{
+#define PC__CUDA_IS_SHAPE(format, k, v) || (k_dim == k && v_dim == v)
+    return 0 PC__CUDA_SHAPES(PC__CUDA_IS_SHAPE, );
+#undef PC__CUDA_IS_SHAPE
+}
 
 /* Sizes of shared memory. A page comes in pieces of at most PC__CUDA_PIECE bytes, through a ring of
  * slots. A row of K is one word of each token, a row of V one word of each dimension. */
@@ -218,6 +250,12 @@ PC__CUDA_SIZE pc__cuda_tile_vectors(uint32_t format, uint32_t v_dim)
     return format == PC__CUDA_F32 || pc__cuda_wide(v_dim) ? 32 : 64;
 }
 
+/* the most vectors of a tile whose warps share them, each with some tokens of a page */
+PC__CUDA_SIZE pc__cuda_light_vectors(uint32_t format)
+{
+    return format == PC__CUDA_F32 ? 8 : 16;
+}
+
 /* Bytes of shared memory for queries: those of tensor cores stay in registers up to 128 dimensions;
  * fp32 has queries and weights there. Two warps that share vectors hand their weights over. */
 PC__CUDA_SIZE pc__cuda_query_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)
@@ -235,13 +273,22 @@ PC__CUDA_SIZE pc__cuda_attend_shared(uint32_t format, uint32_t k_dim, uint32_t v
            + pc__cuda_slots(format, k_dim, v_dim) * pc__cuda_slot_bytes(format, k_dim, v_dim);
 }
 
-/* bytes of a page of one K/V head, and from its start to V (attn/kv.h) */
+/* bytes of dynamic shared memory of attend_naive and of attention_map */
+enum {
+    PC__CUDA_NAIVE_SHARED = (PC__CUDA_MAX_HEAD + PC__CUDA_UNIT_PAGES * PC__CUDA_PAGE
+                             + PC__CUDA_BLOCK)
+                            * 4,
+    PC__CUDA_MAP_SHARED = PC__CUDA_MAX_HEAD * 4
+};
+
+/* bytes from the start of a page of one K/V head to V, and of the whole page (attn/kv.h) */
 PC__CUDA_SIZE pc__cuda_v_offset(uint32_t format, uint32_t k_dim)
 {
-    return format == PC__CUDA_F32 ? k_dim * PC__CUDA_PAGE * 4
-           : format == PC__CUDA_I8
-               ? ((k_dim + 3) / 4 * 4 * PC__CUDA_PAGE + 2 * k_dim + 63) / 64 * 64
-               : (k_dim + 1) / 2 * 2 * PC__CUDA_PAGE * 2;
+    return ((format == PC__CUDA_F32  ? k_dim * PC__CUDA_PAGE * 4
+             : format == PC__CUDA_I8 ? (k_dim + 3) / 4 * 4 * PC__CUDA_PAGE + 2 * k_dim
+                                     : (k_dim + 1) / 2 * 2 * PC__CUDA_PAGE * 2)
+            + 63)
+           / 64 * 64;
 }
 
 PC__CUDA_SIZE pc__cuda_page_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)

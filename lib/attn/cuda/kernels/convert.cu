@@ -1,6 +1,6 @@
 // Activations in the number format of the weights that they are multiplied with: fp32 to 16 bits.
 #include "attn/cuda/kernels/convert.h"
-#include "gpu.h"
+#include "attn/cuda/kernels/gpu.h"
 
 // Two numbers of the format in a word.
 struct to_bf16 {
@@ -55,13 +55,13 @@ static __device__ __forceinline__ void convert(const pc__cuda_convert_task &t)
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_CONVERT_THREADS)
-    convert_bf16(PARAM struct pc__cuda_convert_task t)
+    pc__cuda_convert_bf16(PARAM struct pc__cuda_convert_task t)
 {
     convert<to_bf16>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_CONVERT_THREADS)
-    convert_f16(PARAM struct pc__cuda_convert_task t)
+    pc__cuda_convert_f16(PARAM struct pc__cuda_convert_task t)
 {
     convert<to_f16>(t);
 }

@@ -1,0 +1,39 @@
+# pc_fake_kernels: all kernels for the fake driver, run on the model of the machine. A table of each
+# file's kernels is read out of it.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(NOT TARGET pc_cuda_model OR NOT Python3_Interpreter_FOUND)
+  return()
+endif()
+file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/attn/cuda/kernels/*.cu)
+set(tables)
+set(declarations "")
+set(names "")
+foreach(kernel IN LISTS kernels)
+  get_filename_component(stem ${kernel} NAME_WE)
+  if(NOT TARGET pc_cuda_kernel_${stem})
+    promptcache_cuda_kernels(pc_cuda_kernel_${stem} KERNELS ${kernel})
+  endif()
+  set(table ${CMAKE_CURRENT_BINARY_DIR}/fake_kernels_${stem}.cpp)
+  add_custom_command(OUTPUT ${table}
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/kernel_table.py ${kernel} ${table}
+      ${CMAKE_CXX_COMPILER} -std=c++17 -I${CMAKE_CURRENT_SOURCE_DIR}/entries
+      -I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/attn/cuda/kernels
+    DEPENDS ${kernel} ${CMAKE_CURRENT_SOURCE_DIR}/kernel_table.py
+      ${CMAKE_CURRENT_SOURCE_DIR}/entries/gpu_device.h VERBATIM)
+  list(APPEND tables ${table})
+  string(APPEND declarations "extern const pc_fake_kernel fake_kernels_${stem}[];\n")
+  string(APPEND names "    fake_kernels_${stem},\n")
+endforeach()
+file(CONFIGURE OUTPUT fake_kernel_tables.h CONTENT "// The tables of all files.
+${declarations}static const pc_fake_kernel *const all_tables[] = {\n${names}};\n")
+add_library(pc_fake_kernels STATIC fake_kernels.cpp ${tables})
+target_include_directories(pc_fake_kernels PRIVATE ${CMAKE_CURRENT_BINARY_DIR}
+  ${PROJECT_SOURCE_DIR}/lib/attn/cuda/kernels)
+target_link_libraries(pc_fake_kernels PUBLIC pc_fake_driver pc_cuda_model)
+set_source_files_properties(${tables} PROPERTIES COMPILE_OPTIONS
+  "-Wno-unknown-pragmas;-Wno-unused-function") # of kernels, in the headers beside the tasks
+foreach(kernel IN LISTS kernels)
+  get_filename_component(stem ${kernel} NAME_WE)
+  target_link_libraries(pc_fake_kernels PUBLIC pc_cuda_kernel_${stem})
+endforeach()
+pc_add_cuda_test(test_cuda_gemm pc_fake_kernels)

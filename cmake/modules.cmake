@@ -41,7 +41,7 @@ function(promptcache_module name)
   target_link_libraries(${target}_objects PRIVATE promptcache_flags ${ARG_LINKS})
 
   set(script ${CMAKE_CURRENT_BINARY_DIR}/${target}.map)
-  file(WRITE ${script} "{ global: pc__module_${name}; local: *; };\n")
+  file(CONFIGURE OUTPUT ${script} CONTENT "{ global: pc__module_${name}; local: *; };\n" @ONLY)
   set(PC_MODULE_LINKS_${name} ${ARG_LINKS} PARENT_SCOPE) # what a library with it inside needs
   add_library(${target} MODULE EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}_objects>)
   set_target_properties(${target} PROPERTIES LINK_DEPENDS ${script} LINKER_LANGUAGE C)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attn/cuda/attend_tiles.h"
 #include "attn/plan.h"
 #include "testing.h"
 
@@ -243,16 +244,14 @@ static int tile_sees(const attend_case *c, const attend_draft *d, const pc__cuda
     return 0;
 }
 
-static void add_tiles(attend_case *c, attend_draft *d, uint32_t unit)
+static void add_tiles(attend_case *c, attend_draft *d)
 {
-    uint32_t most = pc__cuda_tile_vectors(c->spec.format, c->spec.v_dim);
-    for (uint32_t v = 0; v < d->units[unit].pairs * c->spec.group; v += most) {
-        d->tiles[d->tile_count] = (pc__cuda_tile){unit, v};
-        for (uint32_t p = 0; p < d->units[unit].pages; p++)
-            if (tile_sees(c, d, &d->tiles[d->tile_count], p))
+    d->tile_count = pc__cuda_make_tiles(d->units, d->unit_count, c->spec.group, c->spec.format,
+                                        c->spec.v_dim, d->tiles);
+    for (size_t i = 0; i < d->tile_count; i++)
+        for (uint32_t p = 0; p < d->units[d->tiles[i].unit].pages; p++)
+            if (tile_sees(c, d, &d->tiles[i], p))
                 c->needed_bytes += c->spec.kv_heads * pc__kv_page_bytes(&c->world->shape);
-        d->tile_count++;
-    }
 }
 
 static void add_units(attend_case *c, attend_draft *d, size_t run)
@@ -276,7 +275,7 @@ static void add_units(attend_case *c, attend_draft *d, size_t run)
             .pages = (end - begin + PC__PAGE - 1) / PC__PAGE,
             .first_pair = (uint32_t)first,
             .pairs = (uint32_t)(d->pair_count - first)};
-        add_tiles(c, d, (uint32_t)d->unit_count++);
+        d->unit_count++;
     }
 }
 
@@ -316,6 +315,7 @@ static void make_tables(attend_case *c)
     d.pages = add_input(c, "table of pages", pages * sizeof *d.pages);
     for (size_t i = 0; i < w->runs; i++)
         add_units(c, &d, i);
+    add_tiles(c, &d);
     give_slots(c, &d);
     c->task.tiles = d.tiles;
     c->task.units = d.units;

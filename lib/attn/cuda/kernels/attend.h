@@ -9,8 +9,9 @@
  * vectors of a unit. A *work item*, what one block computes at a time, is (tile, K/V head).
  *
  * One launch goes through all work items of one format: as many blocks as the device runs at once
- * claim items one after the other. Items of many vectors wait for arithmetic, items of few for
- * memory, so the host mixes them: it spreads heavy tiles evenly over the light ones.
+ * claim items one after the other, all tiles of a K/V head before the next. Items of many vectors
+ * wait for arithmetic, items of few for memory, so the host mixes them: it spreads heavy tiles
+ * evenly among the light ones (attn/cuda/attend_tiles.h).
  *
  * A pair that is the only one of its row writes the row's result. All others write the softmax
  * state of each head to a slot, and merge_states joins the slots of a row: the state is normalised
@@ -247,6 +248,12 @@ PC__CUDA_SIZE pc__cuda_wide(uint32_t v_dim)
 PC__CUDA_SIZE pc__cuda_tile_vectors(uint32_t format, uint32_t v_dim)
 {
     return format == PC__CUDA_F32 || pc__cuda_wide(v_dim) ? 32 : 64;
+}
+
+/* the most vectors of a tile whose warps share them, each with some tokens of a page */
+PC__CUDA_SIZE pc__cuda_light_vectors(uint32_t format)
+{
+    return format == PC__CUDA_F32 ? 8 : 16;
 }
 
 /* Bytes of shared memory for queries: those of tensor cores stay in registers up to 128 dimensions;

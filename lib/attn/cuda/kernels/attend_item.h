@@ -53,10 +53,10 @@ struct attend_item {
 
 static __device__ attend_item item_of(const pc__cuda_attend &t, uint32_t index, uint32_t most)
 {
-    pc__cuda_tile tile = t.tiles[index / t.kv_heads];
+    pc__cuda_tile tile = t.tiles[index % t.tile_count];
     const pc__cuda_unit *unit = t.units + tile.unit;
     uint32_t left = unit->pairs * (t.heads / t.kv_heads) - tile.first_vector;
-    return {unit, index % t.kv_heads, tile.first_vector, left < most ? left : most};
+    return {unit, index / t.tile_count, tile.first_vector, left < most ? left : most};
 }
 
 // The first token in [lo, hi) that the window shows: its position is above `outside`.

@@ -276,7 +276,7 @@ template <class S> static __device__ void attend_tensor(const pc__cuda_attend &t
          index = next_item(h))
         if constexpr (S::WIDE)
             attend_tile<S, 32>(t, h);
-        else if (h->vectors <= 16)
+        else if (h->vectors <= pc__cuda_light_vectors(S::FORMAT))
             attend_tile<S, 16>(t, h);
         else
             attend_tile<S, 64>(t, h);

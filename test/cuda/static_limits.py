@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks compiled kernels against lib/attn/cuda/kernels/limits.txt: registers are not spilled, enough
-blocks fit into a multiprocessor, tensor-core instructions are as many as they should be, and main
-loops load in the widths that they should.
+"""Checks compiled kernels against lib/attn/cuda/kernels/limits.txt: registers are not spilled,
+enough blocks fit into a multiprocessor, tensor-core instructions are as many as they should be, and
+main loops load in the widths that they should.
 
     static_limits.py KERNELS FATBINS TOOLS CC CXX [--table]
 

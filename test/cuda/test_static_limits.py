@@ -5,7 +5,8 @@ import unittest
 import static_limits as limits
 
 LOOP = [(0x00, "MOV R1, R2 "), (0x10, "LDG.E.128 R4, [R2.64] "), (0x20, "LDG.E R4, [R2.64] "),
-        (0x30, "HMMA.16816.F32 R4, R8, R12, R4 "), (0x40, "LDGSTS.E.BYPASS.LTC128B.128 [R1], [R2] "),
+        (0x30, "HMMA.16816.F32 R4, R8, R12, R4 "),
+        (0x40, "LDGSTS.E.BYPASS.LTC128B.128 [R1], [R2] "),
         (0x50, "BRA 0x10 "), (0x60, "LDG.E.U16 R1, [R2.64] "), (0x70, "BRA 0x0 "),
         (0x80, "EXIT "), (0x90, "BRA 0x90 ")]
 

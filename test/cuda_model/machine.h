@@ -112,8 +112,8 @@ void run_launch(const launch_shape &shape);
 // After an atomic: finds threads that spin for ever.
 void note_progress(bool something_changed, void *pc);
 void drop_copies(thread *t); // those that have not landed never will
-// After a launch, what its atomics have left at their addresses is of no use.
-void forget_releases();
+// What atomics have left there is of no use any more.
+void forget_releases(const void *from, size_t bytes);
 
 } // namespace gpu_model
 

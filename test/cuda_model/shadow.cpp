@@ -311,6 +311,24 @@ void forget_regions()
     regions.clear();
 }
 
+static void forget_thread(cell *c)
+{
+    c->writer = c->reader = 0;
+    c->read_by = NO_READER;
+}
+
+void forget_threads()
+{
+    for (auto &m : regions) {
+        for (size_t i = 0; i < m->cell_count && m->cells; i++)
+            if (m->cells[i].touched || m->cells[i].read_by || (m->cells[i].atomics & SPLIT))
+                forget_thread(&m->cells[i]);
+        for (auto &part : m->parts)
+            for (cell &c : part)
+                forget_thread(&c);
+    }
+}
+
 void mark_written(const void *at, size_t bytes, bool written)
 {
     memory *m = bytes ? find_region(at) : NULL;
@@ -463,8 +481,10 @@ void access(const void *at, size_t bytes, access_kind kind, void *pc)
 {
     check_patience(pc);
     memory *m = touch(at, bytes, kind, pc);
-    if (m)
-        machine.now->crew->log.add(machine.now->lane, m, at, bytes, kind, site_of(pc));
+    const size_t most = 16; // of one instruction
+    for (size_t done = 0; m && done < bytes; done += most)
+        machine.now->crew->log.add(machine.now->lane, m, (const uint8_t *)at + done,
+                                   std::min(most, bytes - done), kind, site_of(pc));
 }
 
 } // namespace gpu_model

@@ -65,6 +65,7 @@ void access(const void *at, size_t bytes, access_kind kind, void *pc);
 // Ends the launch if the address is no multiple.
 void check_aligned(const void *at, size_t bytes, void *pc);
 void forget_regions();
+void forget_threads(); // who wrote and read; what is written stays
 
 // Pieces of code are named by their distance from the model's own code.
 int32_t site_of(const void *pc);

@@ -320,7 +320,8 @@ static pc__cuda_result launch(pc__cuda_func handle, uint32_t x, uint32_t y, uint
     size_t bytes;
     const void *task = find_task(extra, &bytes);
     if (parameters || !task || bytes != function->kernel->task_bytes || !x || x > 0x7fffffff || !y
-        || y > 65535 || z != 1 || block_y != 1 || block_z != 1 || !fits(function, block_x, shared))
+        || y > 65535 || !z || z > 65535 || block_y != 1 || block_z != 1
+        || !fits(function, block_x, shared))
         return PC__CUDA_INVALID_VALUE;
     auto copy = std::make_shared<std::vector<uint64_t>>((bytes + 7) / 8);
     memcpy(copy->data(), task, bytes);
@@ -329,7 +330,7 @@ static pc__cuda_result launch(pc__cuda_func handle, uint32_t x, uint32_t y, uint
     Operation operation;
     operation.opens_memory = true;
     operation.run = [=]() -> pc__cuda_result {
-        pc_fake_launch now = {copy->data(), x, y, block_x, shared, seed};
+        pc_fake_launch now = {copy->data(), x, y, z, block_x, shared, seed};
         return kernel->run(&now) ? PC__CUDA_ILLEGAL_ADDRESS : 0;
     };
     device->add(queue, std::move(operation));

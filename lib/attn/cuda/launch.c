@@ -129,8 +129,8 @@ pc_status pc__cuda_kernel_find(pc__cuda_kernel *out, const pc__cuda_module *modu
 }
 
 /* The struct goes as a buffer with its size, so that a struct of another size is an error. */
-static pc_status launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, uint32_t x,
-                        uint32_t y, const void *task)
+static pc_status launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, pc__cuda_grid grid,
+                        const void *task)
 {
     const pc__cuda_kernel_kind *kind = &kernel->kind;
     size_t bytes = kind->task_bytes;
@@ -139,18 +139,18 @@ static pc_status launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, 
                      (void *)(uintptr_t)PC__CUDA_LAUNCH_END};
     PC__TRY_RETURN(pc__cuda_enter(stream->device));
     pc_status status = PC__CUDA(stream->device->driver, cuLaunchKernel,
-                                (kernel->function, x, y, 1, kind->threads, 1, 1, kind->shared_bytes,
-                                 stream->queue, NULL, extra));
+                                (kernel->function, grid.x, grid.y, grid.z, kind->threads, 1, 1,
+                                 kind->shared_bytes, stream->queue, NULL, extra));
     pc__cuda_leave(stream->device);
     return status;
 }
 
-void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, uint32_t x, uint32_t y,
+void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, pc__cuda_grid grid,
                      const void *task)
 {
-    if (stream->status < 0 || !x || !y)
+    if (stream->status < 0 || !grid.x || !grid.y || !grid.z)
         return;
-    pc_status status = launch(stream, kernel, x, y, task);
+    pc_status status = launch(stream, kernel, grid, task);
     if (status < 0)
         pc__fail_in(status, "launching %s", kernel->kind.name);
     pc__cuda_note(stream, status);

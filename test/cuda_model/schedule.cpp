@@ -253,10 +253,10 @@ void meet_block(void *pc)
 
 static void check_copies(thread *t)
 {
-    if (!t->copies.empty())
-        report(LEFT_IN_FLIGHT, t->copies.front().pc,
+    if (t->landed < t->copies.size())
+        report(LEFT_IN_FLIGHT, t->copies[t->landed].pc,
                "ends while %zu asynchronous copies have not been waited for; this is the first",
-               t->copies.size());
+               t->copies.size() - t->landed);
     drop_copies(t);
 }
 

@@ -151,7 +151,7 @@ static void apply_item(void *arg, size_t item)
         apply_block(a, l, head, blocks - 1 - item % blocks);
 }
 
-static pc_status check_map_lanes(const pc__map_lane *lanes, size_t count, int32_t layer)
+pc_status pc__check_map_lanes(const pc__map_lane *lanes, size_t count, int32_t layer)
 {
     for (size_t i = 0; i < count; i++) {
         const pc__map_shape *shape = &lanes[i].shape;
@@ -198,7 +198,7 @@ pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t c
 {
     map_application a = {
         .lanes = lanes, .count = count, .layer = layer, .out = out, .kernels = pc__kernels_get()};
-    PC__TRY_RETURN(check_map_lanes(lanes, count, layer));
+    PC__TRY_RETURN(pc__check_map_lanes(lanes, count, layer));
     if (!count)
         return PC_OK;
     a.first = pc__calloc(&context->mem, count + 1, sizeof *a.first);

@@ -61,6 +61,8 @@ typedef struct pc__map_lane {
  * PC_ERR_UNSUPPORTED: V is int8. */
 pc_status pc__map_apply(pc_context *context, const pc__map_lane *lanes, size_t count, int32_t layer,
                         float *out);
+/* Why pc__map_apply would refuse, but for memory. */
+pc_status pc__check_map_lanes(const pc__map_lane *lanes, size_t count, int32_t layer);
 
 /* The same for rows [first, first + rows) of one head, without a lane: fp32 weights
  * [tokens][tokens], fp32 values [tokens][v_dim], 64-byte aligned, readable up to a whole number of

@@ -1,5 +1,4 @@
-/* Makes and frees plans: checks and copies the rows, splits them into waves, and allocates the
- * scratch memory. */
+/* Makes and frees plans: checks and copies the rows, and splits them into waves. */
 #include <string.h>
 
 #include "attn/plan_internal.h"
@@ -94,7 +93,7 @@ static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
     pc__plan_collect_distances(plan);
     for (size_t row = 0; row < plan->rows; row += plan->waves[plan->wave_count - 1].rows)
         PC__TRY_RETURN(make_wave(plan, row));
-    return pc__plan_new_scratch(plan);
+    return PC_OK;
 }
 
 pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__plan_limits *limits,

@@ -39,16 +39,21 @@ static size_t thread_bytes(const pc__plan *plan)
            + plan->most_slots * 16 + 64;
 }
 
-pc_status pc__plan_new_scratch(pc__plan *plan)
+static void *take_once(const pc__plan *plan, void *block, size_t bytes)
+{
+    return block ? block : pc__work_take(plan->context, bytes + 64);
+}
+
+/* The states and the scratch memory of the threads. Plans of other devices never need them. */
+static pc_status take_scratch(pc__plan *plan)
 {
     size_t vectors = plan->most_states * plan->heads;
     plan->threads = plan->context->threads;
     plan->thread_bytes = (thread_bytes(plan) + 63) / 64 * 64;
-    plan->scratch = pc__work_take(plan->context, plan->threads * plan->thread_bytes + 64);
-    plan->acc = pc__work_take(plan->context,
-                              vectors * (size_t)plan->shape.v_dim * sizeof(float) + 64);
-    plan->m = pc__work_take(plan->context, vectors * sizeof(float) + 64);
-    plan->l = pc__work_take(plan->context, vectors * sizeof(float) + 64);
+    plan->scratch = take_once(plan, plan->scratch, plan->threads * plan->thread_bytes);
+    plan->acc = take_once(plan, plan->acc, vectors * (size_t)plan->shape.v_dim * sizeof(float));
+    plan->m = take_once(plan, plan->m, vectors * sizeof(float));
+    plan->l = take_once(plan, plan->l, vectors * sizeof(float));
     return plan->scratch && plan->acc && plan->m && plan->l ? PC_OK : PC_ERR_NOMEM;
 }
 
@@ -244,8 +249,7 @@ static void merge_thread(void *arg, size_t index)
             merge_row(r, &s, r->wave->first_row + row);
 }
 
-/* The angles of a RoPE object for every distance of the plan; computed when first used. */
-static pc_status find_angles(pc__plan *plan, const pc__rope *rope, const pc__plan_angles **out)
+pc_status pc__plan_find_angles(pc__plan *plan, const pc__rope *rope, const pc__plan_angles **out)
 {
     size_t half = (size_t)rope->dims / 2, n = plan->distance_count * half;
     pc__plan_angles *a = plan->angles;
@@ -272,8 +276,9 @@ pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const flo
         return pc__fail(PC_ERR_INVALID, "attention: %d RoPE dimensions, but heads have %d",
                         layer->rope->dims, plan->shape.k_dim);
     if (layer->rope) {
-        PC__TRY_RETURN(find_angles(plan, layer->rope, &r.angles));
+        PC__TRY_RETURN(pc__plan_find_angles(plan, layer->rope, &r.angles));
     }
+    PC__TRY_RETURN(take_scratch(plan));
     for (size_t w = 0; w < plan->wave_count; w++) {
         size_t items;
         r.wave = &plan->waves[w];

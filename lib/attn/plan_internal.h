@@ -117,8 +117,9 @@ pc_status pc__plan_count_slots(pc__plan *plan);
 void pc__plan_collect_distances(pc__plan *plan);
 pc_status pc__plan_draft_new(pc__plan_draft *draft, pc__plan *plan, const pc__plan_wave *wave);
 void pc__plan_draft_free(pc__plan_draft *draft);
-/* plan_attend.c: allocates the states and the scratch memory of the threads. */
-pc_status pc__plan_new_scratch(pc__plan *plan);
+/* plan_attend.c: the angles of a RoPE object for every distance of the plan; computed when first
+ * used. */
+pc_status pc__plan_find_angles(pc__plan *plan, const pc__rope *rope, const pc__plan_angles **out);
 /* plan_tiles.c: makes the tiles, calls and pair order of a wave. */
 pc_status pc__plan_tiles(pc__plan *plan, pc__plan_draft *draft, pc__plan_wave *wave);
 

@@ -1,19 +1,15 @@
 # Each folder of lib/ is a static library. It links only the folders that it may use
 # (lib/README.md), so that a forbidden dependency does not link in the unit tests. The library
 # itself is made of all their objects.
+set(PC_MODULE_FILES "_onednn\\.c$|/remote_(call|connection|entry|nodes|resp|tier|tls)\\.c$")
 function(promptcache_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LINKS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/lib/${name}/*.c)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/${name}/*.c)
   list(FILTER sources EXCLUDE REGEX "/attn/cuda/") # cmake/cuda.cmake
   if(NOT PC_HAVE_FAISS)
     list(FILTER sources EXCLUDE REGEX "_faiss\\.c$")
   endif()
-  list(FILTER sources EXCLUDE REGEX "_onednn\\.c$") # a plug-in module
-  list(FILTER sources EXCLUDE REGEX "/remote_[a-z]+\\.c$") # a plug-in module, but for addresses
-  if(name STREQUAL "store")
-    list(APPEND sources ${PROJECT_SOURCE_DIR}/lib/store/remote/remote_address.c)
-  endif()
+  list(FILTER sources EXCLUDE REGEX "${PC_MODULE_FILES}") # plug-in modules, below
   add_library(promptcache_${name} STATIC EXCLUDE_FROM_ALL ${sources})
   target_compile_definitions(promptcache_${name} PRIVATE PC_BUILDING)
   target_include_directories(promptcache_${name} PUBLIC ${PROJECT_SOURCE_DIR}/lib)
@@ -30,8 +26,7 @@ promptcache_folder(pml USES promptcache_text LINKS PkgConfig::EXPAT)
 promptcache_folder(attn USES promptcache_base)
 promptcache_folder(model USES promptcache_attn promptcache_text LINKS PkgConfig::JANSSON)
 promptcache_folder(store USES promptcache_attn LINKS PkgConfig::ZSTD)
-promptcache_folder(memo USES promptcache_attn promptcache_model
-  LINKS PkgConfig::ZSTD)
+promptcache_folder(memo USES promptcache_attn promptcache_model LINKS PkgConfig::ZSTD)
 promptcache_folder(serve USES promptcache_pml promptcache_store promptcache_model promptcache_memo)
 set(PC_FOLDERS base text pml attn model store memo serve)
 
@@ -54,7 +49,7 @@ if(PC_HAVE_FAISS)
 endif()
 if(PC_HAVE_HIREDIS)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/store/remote/remote_*.c)
-  list(FILTER sources EXCLUDE REGEX "/remote_(address|tier_open)\\.c$")
+  list(FILTER sources INCLUDE REGEX "${PC_MODULE_FILES}")
   set(defines PC_HAVE_HIREDIS)
   set(links PkgConfig::HIREDIS)
   if(PC_HAVE_OPENSSL)

@@ -159,8 +159,10 @@ static void fill_row(row *r, const pc__module *linked)
     else if (look_in_list(&s, secure_getenv("PC_MODULES")) || look_beside_library(&s))
         open_file(r);
     else
-        refuse(r, "the plug-in module libpromptcache_%s.so was not found in %s", r->name,
-               s.folders);
+        refuse(r,
+               "the plug-in module libpromptcache_%s.so was not found in %s (PC_MODULES may name "
+               "its folder)",
+               r->name, s.folders);
 }
 
 static row *new_row(const char *name, const pc__module *linked)

@@ -203,7 +203,7 @@ static pc__cuda_result module_load(pc__cuda_mod *out, const void *image)
         return PC__CUDA_INVALID_VALUE;
     Module *module = new Module;
     for (const pc_fake_kernel *kernel : kernels)
-        module->functions[kernel->name].reset(new Function{kernel, 0});
+        module->functions[kernel->name].reset(new Function{kernel, 48 << 10});
     device->modules.insert(module);
     *out = reinterpret_cast<pc__cuda_mod>(module);
     return 0;
@@ -302,9 +302,8 @@ static const void *find_task(void **extra, size_t *bytes)
 
 static bool fits(const Function *function, uint32_t threads, uint32_t shared)
 {
-    int32_t allowed = std::max(function->dynamic_shared, 48 << 10);
     return threads && threads <= function->kernel->most_threads
-           && shared <= static_cast<uint32_t>(allowed);
+           && shared <= static_cast<uint32_t>(function->dynamic_shared);
 }
 
 static pc__cuda_result launch(pc__cuda_func handle, uint32_t x, uint32_t y, uint32_t z,
@@ -320,7 +319,8 @@ static pc__cuda_result launch(pc__cuda_func handle, uint32_t x, uint32_t y, uint
     size_t bytes;
     const void *task = find_task(extra, &bytes);
     if (parameters || !task || bytes != function->kernel->task_bytes || !x || x > 0x7fffffff || !y
-        || y > 65535 || z != 1 || block_y != 1 || block_z != 1 || !fits(function, block_x, shared))
+        || y > 65535 || !z || z > 65535 || block_y != 1 || block_z != 1
+        || !fits(function, block_x, shared))
         return PC__CUDA_INVALID_VALUE;
     auto copy = std::make_shared<std::vector<uint64_t>>((bytes + 7) / 8);
     memcpy(copy->data(), task, bytes);
@@ -329,7 +329,7 @@ static pc__cuda_result launch(pc__cuda_func handle, uint32_t x, uint32_t y, uint
     Operation operation;
     operation.opens_memory = true;
     operation.run = [=]() -> pc__cuda_result {
-        pc_fake_launch now = {copy->data(), x, y, block_x, shared, seed};
+        pc_fake_launch now = {copy->data(), x, y, z, block_x, shared, seed};
         return kernel->run(&now) ? PC__CUDA_ILLEGAL_ADDRESS : 0;
     };
     device->add(queue, std::move(operation));

@@ -31,7 +31,7 @@ int pc_fake_end(void);
 /* A kernel: `run` computes one launch, on the device's memory. */
 typedef struct pc_fake_launch {
     const void *task;
-    uint32_t x, y;         /* blocks */
+    uint32_t x, y, z;      /* blocks */
     uint32_t threads;      /* of a block */
     uint32_t shared_bytes; /* of a block */
     uint64_t seed;

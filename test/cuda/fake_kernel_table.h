@@ -13,7 +13,7 @@ template <class Task, void (*entry)(Task)> struct modelled<entry> {
     static int run(const pc_fake_launch *launch)
     {
         gpu_model::launch_shape shape;
-        shape.blocks = {launch->x, launch->y};
+        shape.blocks = {launch->x, launch->y, launch->z};
         shape.threads = {launch->threads};
         shape.shared = launch->shared_bytes;
         shape.seed = launch->seed;

@@ -11,8 +11,8 @@ KERNEL = re.compile(r'extern "C" KERNEL_ void\s+(?:BOUNDS_\s+(.*?)\s+_BOUNDS\s+)
                     r"(\w+)\s*\(\s*const\s+(?:struct\s+)?(\w+)\s+\w+\s*\)\s*\{", re.S)
 
 
-def main():
-    source, output, *compiler = sys.argv[1:]
+def kernels_of(source, compiler):
+    """[(most threads, name, task)]; most threads is an expression, or "" if there is no bound."""
     text = subprocess.run([*compiler, "-E", "-P", "-x", "c++", source], check=True,
                           capture_output=True, text=True).stdout
     found = KERNEL.findall(text)
@@ -20,6 +20,12 @@ def main():
     if len(found) != entries:
         sys.exit(f"{source}: {entries} kernels, of which {len(found)} are read: a kernel is "
                  'extern "C" __global__ void __launch_bounds__(n) name(PARAM struct task t)')
+    return found
+
+
+def main():
+    source, output, *compiler = sys.argv[1:]
+    found = kernels_of(source, compiler)
     with open(source, encoding="utf-8") as file:
         includes = re.findall(r'^#include "(.*\.(?:h|cuh))"', file.read(), re.M)
     stem = re.search(r"(\w+)\.cu$", source)[1]

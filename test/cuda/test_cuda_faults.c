@@ -40,7 +40,7 @@ static void queue(pc_cuda_place *p, pc__cuda_stream *other, const pc__cuda_kerne
     pc__cuda_upload(p->stream, in, numbers, sizeof numbers);
     pc__cuda_follow(other, p->stream);
     add_task task = {in, in, COUNT, 2};
-    pc__cuda_launch(other, kernel, 3, 1, &task);
+    pc__cuda_launch(other, kernel, (pc__cuda_grid){3, 1, 1}, &task);
 }
 
 static pc_status compute(pc_cuda_place *p, pc__cuda_stream *other, const pc__cuda_kernel *kernel,

@@ -274,7 +274,8 @@ static void rounding(uint32_t dtype)
             void *to;
             uint64_t count;
         } task = {in, out, count};
-        pc__cuda_launch(at.p.stream, &kernel, (uint32_t)(count + 2047) / 2048, 1, &task);
+        pc__cuda_grid grid = {(uint32_t)(count + 2047) / 2048, 1, 1};
+        pc__cuda_launch(at.p.stream, &kernel, grid, &task);
         pc__cuda_copy(at.p.stream, got, out, count * 2);
         CHECK_OK(pc__cuda_finish(at.p.stream));
         size_t right = 0;

@@ -217,14 +217,19 @@ reference_kv *random_run(random_numbers &random, uint32_t format, const shape &s
     return out;
 }
 
-// Both layers of a run; layer 0 has 0xaa in all bytes, which is converted too but not compared.
+// Both layers of a run; layer 0 has 0xaa in all bytes, which is converted too but not compared. The
+// source has tokens behind those that are converted.
 void convert(random_numbers &random, uint32_t from, uint32_t to, const shape &s, size_t tokens)
 {
-    reference_kv *kv = random_run(random, from, s, tokens), *want = reference_kv_convert(kv, to);
-    device_run source(kv, gpu_model::WRITTEN), target(want, gpu_model::WRITTEN);
+    size_t more = random.below((uint32_t)((PAGE - tokens % PAGE) % PAGE + 1));
+    reference_kv *kv = random_run(random, from, s, tokens + more);
+    device_run source(kv, gpu_model::WRITTEN);
+    source.set(kv);
+    reference_kv_truncate(kv, tokens);
+    reference_kv *want = reference_kv_convert(kv, to);
+    device_run target(want, gpu_model::WRITTEN);
     device<pc__cuda_page_pair> pairs("pairs", source.pages);
     size_t wrong = 0;
-    source.set(kv);
     for (size_t i = 0; i < source.pages; i++) {
         size_t left = tokens - i * PAGE;
         pairs[i] = {source.page(i),

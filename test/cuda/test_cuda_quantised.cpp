@@ -12,7 +12,8 @@
 
 extern "C" {
 void pc__cuda_quantise(pc__cuda_quantise_task), pc__cuda_quantised_few(pc__cuda_quantised_task),
-    pc__cuda_quantised_many(pc__cuda_quantised_task);
+    pc__cuda_quantised_many(pc__cuda_quantised_task),
+    pc__cuda_quantised_experts_few(pc__cuda_quantised_experts);
 }
 
 namespace {
@@ -124,6 +125,48 @@ void compare(random_numbers &random, reference_quantised q, size_t groups, size_
     gpu_model::forget_traffic();
 }
 
+// Rows in any order for each expert: the bits of the layer alone.
+void compare_experts(random_numbers &random, reference_quantised q, std::vector<uint32_t> counts)
+{
+    q.groups = 2 * (1 + random.below(20));
+    q.out = 32 + random.below(2) * 8;
+    q.bytes = 1 + random.below(2);
+    layer a(random, q, 13), b(random, q, 13);
+    uint32_t experts = (uint32_t)counts.size(), entries = 0, wrong = 0;
+    device<uint32_t> first("first", experts + 1), row("row", 64);
+    device<uint64_t> panels("expert panels", experts);
+    row.fill([&](size_t) { return random.below(13); });
+    for (uint32_t e = 0; e < experts; e++) {
+        first[e] = entries;
+        entries += counts[e];
+        panels[e] = (uint64_t)(uintptr_t)(e % 2 ? b : a).panels.data();
+    }
+    first[experts] = entries;
+    device<float> y("expert y", entries * q.out, gpu_model::UNWRITTEN);
+    // the rows are those of a, also where the weights are those of b
+    reference_quantised_run(&q, b.panels.data(), a.x.data(), 13, b.want.data());
+    run_kernel<pc__cuda_quantise>(
+        pc__cuda_quantise_task{a.x.data(),
+                               {a.codes.data(), a.factors.data(), a.scale.data()},
+                               13,
+                               (uint32_t)a.in,
+                               q.group,
+                               q.bytes},
+        {16}, PC__CUDA_QUANTISE_THREADS, PC__CUDA_QUANTISE_SHARED);
+    pc__cuda_quantised_experts t = {a.task(false), panels.data(), nullptr, row.data(),
+                                    first.data()};
+    t.layer.y = y.data();
+    run_kernel<pc__cuda_quantised_experts_few>(t, {(unsigned)(q.out + 31) / 32, experts},
+                                               PC__CUDA_QUANTISED_THREADS,
+                                               PC__CUDA_QUANTISED_SHARED);
+    for (uint32_t e = 0; e < experts; e++)
+        for (uint32_t i = first[e]; i < first[e + 1]; i++)
+            for (uint32_t o = 0; o < q.out; o++)
+                wrong += !same(y[i * q.out + o], (e % 2 ? b : a).want[row[i] * q.out + o]);
+    CHECK_INT(wrong, 0);
+    gpu_model::forget_traffic();
+}
+
 } // namespace
 
 int main()
@@ -135,6 +178,7 @@ int main()
                 compare(random, q, 2 * (1 + random.below(20)), 40, 1 + random.below(9), bytes);
                 compare(random, q, 1 + random.below(5), 33, 41, bytes);
                 compare(random, q, 32 + random.below(40), 32, 1, bytes);
+                compare_experts(random, q, {1, 0, 11, 8});
             }
     }
     return pc_test_end();

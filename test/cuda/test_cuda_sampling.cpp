@@ -91,12 +91,44 @@ void sample(random_numbers &random, uint32_t rows, uint32_t vocab, int kinds, co
     gpu_model::forget_traffic();
 }
 
+// Random numbers and shares that lie exactly on a border between tokens of equal logits; top k
+// above the number of tokens that can be drawn.
+void borders()
+{
+    enum { VOCAB = 16 };
+    static const uint64_t draws[] = {0, (uint64_t)1 << 62, ((uint64_t)1 << 62) - 1,
+                                     (uint64_t)1 << 63, ~(uint64_t)0};
+    static const options all[] = {{1.0f, 0.5f, 1.0f, 0},
+                                  {1.0f, 0.0f, 1.0f, 4},
+                                  {1.0f, 0.0f, 1.0f, 0},
+                                  {1.0f, 0.25f, 1.0f, 8},
+                                  {1.0f, 0.0f, 1.0f, 12}};
+    device<float> logits("logits", VOCAB, gpu_model::WRITTEN);
+    device<pc__cuda_sampling> task("options", 1);
+    device<int32_t> token("token", 1, gpu_model::WRITTEN);
+    for (const options &o : all)
+        for (uint64_t bits : draws) {
+            for (size_t i = 0; i < VOCAB; i++) // with the last options 8 tokens can be drawn
+                logits[i] = i % 2 ? 1.0f : o.top_k == 12 ? -INFINITY : 1.0f;
+            if (o.top_k == 12)
+                logits[1] = 0.5f;
+            task[0] = {
+                (double)(bits >> 11) * 0x1p-53, 0, o.temperature, o.top_p, o.penalty, o.top_k};
+            run_kernel<pc__cuda_sample>(
+                pc__cuda_sample_task{logits.data(), task.data(), token.data(), VOCAB, 1, VOCAB},
+                {1}, PC__CUDA_SAMPLE_THREADS, PC__CUDA_SAMPLE_SHARED);
+            CHECK_INT(token[0], reference_sample(logits.data(), VOCAB, bits, o.temperature, o.top_k,
+                                                 o.top_p, o.penalty, nullptr));
+        }
+}
+
 } // namespace
 
 int main()
 {
     static const options many = {50.0f, 0.99f, 1.0f, 0}, // more tokens than the list takes
         many_first = {1.0f, 0.0f, 1.0f, 4500};
+    borders();
     for (uint64_t seed = 1; seed <= 3; seed++) {
         random_numbers random(seed);
         sample(random, 6, 1, INFINITE + 1, nullptr);

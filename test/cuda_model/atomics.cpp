@@ -12,9 +12,12 @@ namespace gpu_model {
 
 static std::unordered_map<const void *, known> released;
 
-void forget_releases()
+void forget_releases(const void *from, size_t bytes)
 {
-    released.clear();
+    for (auto one = released.begin(); one != released.end();)
+        one = (size_t)((const uint8_t *)one->first - (const uint8_t *)from) < bytes
+                  ? released.erase(one)
+                  : std::next(one);
 }
 
 // All that the thread has done or knows of. Its later accesses get another clock.

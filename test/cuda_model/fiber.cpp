@@ -20,8 +20,12 @@ void stacks_reserve(size_t count)
 {
     if (count <= stack_count)
         return;
-    if (stacks)
+    if (stacks) {
+#if GPU_MODEL_ASAN // or the next owner of these addresses would inherit what functions marked there
+        __asan_unpoison_memory_region(stacks, stack_count * STACK_SIZE);
+#endif
         munmap(stacks, stack_count * STACK_SIZE);
+    }
     void *at = mmap(NULL, count * STACK_SIZE, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {

@@ -99,6 +99,8 @@ uint32_t atomic(atomic_kind kind, memory_order order, uint32_t *at, uint32_t val
 void fence();
 void read(const void *at, void *value, unsigned size);
 void write(void *at, const void *value, unsigned size);
+void copy_bytes(void *to, const void *from, size_t size);
+void set_bytes(void *to, int value, size_t size);
 uint8_t *dynamic_shared();
 uint16_t f16_of(float x);
 float float_of_f16(uint16_t bits);
@@ -448,5 +450,11 @@ GPU_INLINE float exp2_fast(float x)
     float y = exp2f(x);
     return fabsf(y) < 0x1p-126f ? 0.0f : y;
 }
+
+// Calls of the C library have no hooks.
+#ifdef GPU_MODEL_KERNEL
+#define memcpy gpu_model::copy_bytes
+#define memset gpu_model::set_bytes
+#endif
 
 #endif

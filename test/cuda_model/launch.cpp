@@ -30,8 +30,13 @@ static void begin(kernel_body body, const void *task, const launch_shape &shape)
     machine.dead = false;
     machine.idle = 0;
     machine.first_id = machine.first_id ? machine.first_id : 1; // 0 is nobody
-    if ((uint64_t)machine.threads * machine.blocks + machine.first_id > UINT32_MAX)
-        fail("more than 2^32 threads in one program");
+    if ((uint64_t)machine.threads * machine.blocks > UINT32_MAX - 1)
+        fail("more than 2^32 threads in one launch");
+    if (machine.threads * machine.blocks
+        > UINT32_MAX - machine.first_id) { // the numbers are used up
+        forget_threads();
+        machine.first_id = 1;
+    }
     blockDim = {shape.threads.x, shape.threads.y, shape.threads.z};
     gridDim = {shape.blocks.x, shape.blocks.y, shape.blocks.z};
 }
@@ -47,7 +52,7 @@ bool launch(kernel_body body, const void *task, const launch_shape &shape)
     run_launch(shape);
     catch_crashes(false);
     machine.first_id += machine.threads * machine.blocks;
-    forget_releases();
+    forget_releases(NULL, SIZE_MAX);
     return !machine.dead;
 }
 

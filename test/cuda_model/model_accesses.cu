@@ -8,20 +8,20 @@ static __device__ const float weights[4] = {1, 2, 4, 8};
 static __device__ float through_copy(const struct access_task &t, float *words)
 {
     uint32_t me = threadIdx.x, n = blockDim.x;
-    const float *in = t.in + blockIdx.x * n;
-    float before = 0;
-    copy4(words + me, in + me); // copy
+    const float *in = t.in + blockIdx.x * n + me / 2 * 2;
+    float before = 0, *own = words + me * 2;
+    copy8(own, in); // copy
     if (t.fault == ODD_COPY)
-        copy8((uint8_t *)words + n * 4 + me * 4, in + me); // odd copy
+        copy8(words + n * 2 + 1, in); // odd copy
     copy_commit();
     if (t.fault == READ_IN_FLIGHT)
-        before = words[me]; // read in flight
+        before = own[me % 2]; // read in flight
     if (t.fault == WRITTEN_IN_FLIGHT)
-        words[me] = 1; // write in flight
+        own[me % 2] = 1; // write in flight
     if (t.fault == NEVER_WAITED)
         return before;
     copy_wait<0>();
-    return words[me] + before;
+    return own[me % 2] + before;
 }
 
 // numbers of 1 and 2 bytes: neighbours in a word belong to different threads
@@ -36,15 +36,36 @@ static __device__ void write_parts(const struct access_task &t)
         t.out[at] = (float)load4(t.bytes + at); // four bytes
 }
 
+struct six {
+    float v[6];
+};
+
+// copies of more bytes than a device moves at once
+static __device__ float in_bulk(const struct access_task &t, float *words)
+{
+    uint32_t n = blockDim.x, some = t.fault == STRUCT_READ || t.fault == LIBRARY_READ ? 5 : 6;
+    float *own = words + n * 4 + threadIdx.x * 6, copied[6];
+    for (uint32_t i = 0; i < some; i++)
+        own[i] = 1;
+    struct six whole = *(const struct six *)own; // a struct
+    if (t.fault == LIBRARY_READ)
+        memcpy(copied, own, sizeof copied); // a copy
+    else
+        memcpy(copied, &whole, sizeof copied);
+    if (t.fault == LIBRARY_WRITE)
+        memset(t.bytes + t.rows * n - 1, 0, 2); // a memset
+    return copied[threadIdx.x % 6];
+}
+
 extern "C" __global__ void model_accesses(PARAM struct access_task t)
 {
     uint32_t me = threadIdx.x, n = blockDim.x, row = blockIdx.x;
     float *words = (float *)dynamic_shared(), sum = weights[me % 4];
     if (row >= t.rows + (t.fault == ROW_TOO_MANY))
         return;
-    sum += through_copy(t, words);
+    sum += through_copy(t, words) + in_bulk(t, words);
     if (t.fault == SHARED_TOO_FAR)
-        words[n * 4 + me] = 0; // too far
+        words[n * 10 + me] = 0; // too far
     if (t.fault == HOST_MEMORY)
         sum += *t.host; // of the host
     if (t.fault == INPUT_WRITTEN)
@@ -52,7 +73,7 @@ extern "C" __global__ void model_accesses(PARAM struct access_task t)
     if (t.fault == OUTPUT_READ)
         sum += t.out[row * n + me]; // output read
     if (t.fault == SHARED_UNWRITTEN)
-        sum += words[n + me]; // unwritten
+        sum += words[n * 2 + me]; // unwritten
     if (t.fault == ODD_LOAD)
         sum += __uint_as_float(load16(t.in + row * n + me).x); // odd load
     if (t.fault == ODD_WORD)

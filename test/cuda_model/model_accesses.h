@@ -13,6 +13,9 @@ enum access_fault {
     OUTPUT_READ,
     SHARED_UNWRITTEN,
     THREE_OF_FOUR, // bytes are written, and all are read
+    STRUCT_READ,   // all of a struct is read, nobody wrote some of it
+    LIBRARY_READ,  // the same by memcpy
+    LIBRARY_WRITE, // memset over the end
     ODD_LOAD,
     ODD_WORD,
     ODD_COPY,

@@ -2,22 +2,40 @@
 #include "model_tensor.h"
 #include "gpu.h"
 
+static __device__ void multiply_bytes(const struct tensor_task &t, const uint32_t (&a)[4],
+                                      const uint32_t *b, uint32_t *to)
+{
+    int32_t d[4] = {(int32_t)to[0], (int32_t)to[1], (int32_t)to[2], (int32_t)to[3]};
+    uint32_t two[2] = {a[0], a[1]};
+    if (t.product == OF_S8)
+        mma_s8(d, a, b[0], b[1]);
+    else
+        mma_s8_half(d, two, b[0]);
+    for (int i = 0; i < 4; i++)
+        to[i] = (uint32_t)d[i];
+}
+
 extern "C" __global__ void model_product(PARAM struct tensor_task t)
 {
-    uint32_t lane = threadIdx.x, a[4];
+    uint32_t lane = threadIdx.x, a[4], *to = t.d + lane * 4;
+    const uint32_t *b = t.b + lane * 2;
     float d[4];
     for (int i = 0; i < 4; i++) {
         a[i] = t.a[lane * 4 + i];
-        d[i] = t.d[lane * 4 + i];
+        d[i] = __uint_as_float(to[i]);
+    }
+    if (t.product >= OF_S8) {
+        multiply_bytes(t, a, b, to);
+        return;
     }
     if (t.product == OF_F16)
-        mma_f16(d, a, t.b[lane * 2], t.b[lane * 2 + 1]);
+        mma_f16(d, a, b[0], b[1]);
     else if (t.product == OF_BF16)
-        mma_bf16(d, a, t.b[lane * 2], t.b[lane * 2 + 1]);
+        mma_bf16(d, a, b[0], b[1]);
     else
-        mma_tf32(d, a, t.b[lane * 2], t.b[lane * 2 + 1]);
+        mma_tf32(d, a, b[0], b[1]);
     for (int i = 0; i < 4; i++)
-        t.d[lane * 4 + i] = d[i];
+        to[i] = __float_as_uint(d[i]);
 }
 
 extern "C" __global__ void model_matrices(PARAM struct matrices_task t)

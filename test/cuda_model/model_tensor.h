@@ -4,13 +4,13 @@
 
 #include <stdint.h>
 
-enum product { OF_F16, OF_BF16, OF_TF32 };
+enum product { OF_F16, OF_BF16, OF_TF32, OF_S8, OF_S8_HALF };
 
 struct tensor_task {
     uint32_t product;
     const uint32_t *a; // [lane][4]
     const uint32_t *b; // [lane][2]
-    float *d;          // [lane][4]
+    uint32_t *d;       // [lane][4] fp32, of bytes int32
 };
 
 struct matrices_task {

@@ -253,10 +253,10 @@ void meet_block(void *pc)
 
 static void check_copies(thread *t)
 {
-    if (!t->copies.empty())
-        report(LEFT_IN_FLIGHT, t->copies.front().pc,
+    if (t->landed < t->copies.size())
+        report(LEFT_IN_FLIGHT, t->copies[t->landed].pc,
                "ends while %zu asynchronous copies have not been waited for; this is the first",
-               t->copies.size());
+               t->copies.size() - t->landed);
     drop_copies(t);
 }
 
@@ -322,6 +322,7 @@ static void start_block(block *b, uint32_t index)
     b->alive = machine.threads;
     b->at_barrier = 0;
     memory_clear(&b->shared);
+    forget_releases(b->shared.base, b->shared.size);
     if (b->shared.size)
         memset(b->shared.base, 0xff, b->shared.size); // NaN as fp32, fp16 and bf16
     for (uint32_t i = 0; i < b->warps.size(); i++) {
@@ -416,7 +417,9 @@ void note_progress(bool something_changed, void *pc)
     machine.idle = something_changed ? 0 : machine.idle + 1;
     if (machine.idle < patience * threads)
         return;
-    report(STUCK, pc, "asks again and again for a change that nobody makes");
+    report(STUCK, pc,
+           "asks again and again for a change that nobody makes; %zu blocks are resident",
+           machine.slots.size());
     stop_launch();
 }
 

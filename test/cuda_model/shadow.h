@@ -46,7 +46,8 @@ struct memory {
     bool shared;
     cell *cells; // of the words from the one that holds `base`; NULL: read-only memory has none
     size_t cell_count;
-    std::vector<std::array<cell, 4>> parts;                 // bytes of split words
+    std::vector<std::array<cell, 4>> parts; // bytes of split words
+    std::vector<uint32_t> free_parts;
     std::vector<std::vector<std::array<uint32_t, 2>>> many; // thread ids and clocks of readers
     region_traffic moved;
 };
@@ -65,6 +66,7 @@ void access(const void *at, size_t bytes, access_kind kind, void *pc);
 // Ends the launch if the address is no multiple.
 void check_aligned(const void *at, size_t bytes, void *pc);
 void forget_regions();
+void forget_threads(); // who wrote and read; what is written stays
 
 // Pieces of code are named by their distance from the model's own code.
 int32_t site_of(const void *pc);

@@ -3,6 +3,8 @@
 // one that takes the parts of a word for one another.
 #include "model_accesses.h"
 #include "planted.h"
+#include <sys/wait.h>
+#include <unistd.h>
 
 extern "C" void model_accesses(struct access_task);
 using namespace gpu_model;
@@ -28,7 +30,7 @@ static bool run(uint32_t fault, uint32_t seed)
 {
     access_task task = {in.data(),  out.data(), halves.data(), bytes.data(),
                         &host_only, ROWS,       fault};
-    return launch<model_accesses>(task, {{ROWS + 1}, {THREADS}, THREADS * 8, seed});
+    return launch<model_accesses>(task, {{ROWS + 1}, {THREADS}, THREADS * 40, seed});
 }
 
 static void check_faults()
@@ -42,6 +44,9 @@ static void check_faults()
         {"output read", OUTPUT_READ, UNWRITTEN_READ, "output read"},
         {"shared unwritten", SHARED_UNWRITTEN, UNWRITTEN_READ, "unwritten"},
         {"three of four bytes", THREE_OF_FOUR, UNWRITTEN_READ, "four bytes"},
+        {"a struct", STRUCT_READ, UNWRITTEN_READ, "a struct"},
+        {"memcpy", LIBRARY_READ, UNWRITTEN_READ, "a copy"},
+        {"memset", LIBRARY_WRITE, OUTSIDE, "a memset"},
         {"load at an odd address", ODD_LOAD, MISALIGNED, "odd load"},
         {"word at an odd address", ODD_WORD, MISALIGNED, "odd word"},
         {"copy to an odd address", ODD_COPY, MISALIGNED, "odd copy"},
@@ -53,6 +58,10 @@ static void check_faults()
         for (uint32_t seed = 1; seed <= 3; seed++) {
             if (one.kind != NO_REPORT && !sees_accesses())
                 continue;
+#ifdef __clang__
+            if (one.fault == STRUCT_READ) // clang's hooks leave copies of structs out
+                continue;
+#endif
             declare();
             CHECK_INT(run(one.fault, seed), one.kind != OUTSIDE && one.kind != MISALIGNED);
             check_planted("model_accesses.cu", one);
@@ -93,6 +102,27 @@ static void check_regions()
     CHECK(reports(OUTSIDE) > 0);
 }
 
+// A build with AddressSanitizer has no hooks, but dies of the same faults with its own report.
+static void check_sanitizer(uint32_t fault, const char *text)
+{
+    int ends[2], status = 0;
+    char said[2048] = "";
+    CHECK_INT(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], 2);
+        declare();
+        run(fault, 1);
+        _exit(0);
+    }
+    close(ends[1]);
+    FILE *file = fdopen(ends[0], "r");
+    CHECK(fread(said, 1, sizeof said - 1, file) > 0);
+    fclose(file); // the child may die of a full pipe: it has said enough
+    waitpid(child, &status, 0);
+    CHECK(status != 0 && strstr(said, text) && strstr(said, "model_accesses.cu"));
+}
+
 int main()
 {
     quiet(true);
@@ -100,6 +130,12 @@ int main()
     if (sees_accesses()) {
         check_text();
         check_regions();
+    } else {
+        declare();
+        CHECK(!run(ROW_TOO_MANY, 1)); // by a wrapper
+        CHECK(reports(OUTSIDE) > 0);
+        check_sanitizer(SHARED_TOO_FAR, "heap-buffer-overflow");
+        check_sanitizer(WRITTEN_IN_FLIGHT, "use-after-poison");
     }
     return pc_test_end();
 }

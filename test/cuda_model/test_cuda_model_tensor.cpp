@@ -17,18 +17,28 @@ void model_lanes(struct lanes_task);
 }
 namespace model = gpu_model;
 
-// Shape (4, 8) of lanes and (2, 2, 2) of values, each with its strides.
+// Shape (4, 8) of lanes and up to three values, each with its strides.
 struct layout {
-    int lane[2], value[3];
-    int operator()(int at, int v) const
+    int lane[2], shape[3], value[3];
+    size_t operator()(int at, int v) const
     {
-        return at % 4 * lane[0] + at / 4 * lane[1] + (v & 1) * value[0] + (v >> 1 & 1) * value[1]
-               + (v >> 2) * value[2];
+        return (size_t)(at % 4 * lane[0] + at / 4 * lane[1] + v % shape[0] * value[0]
+                        + v / shape[0] % shape[1] * value[1] + v / shape[0] / shape[1] * value[2]);
     }
 };
-static const layout A16 = {{32, 1}, {16, 8, 128}}, B16 = {{16, 1}, {8, 64, 0}},
-                    C = {{32, 1}, {16, 8, 0}}, A8 = {{16, 1}, {8, 64, 0}},
-                    B8 = {{8, 1}, {32, 0, 0}};
+static const layout C = {{32, 1}, {2, 2, 1}, {16, 8, 0}};
+
+// One kind of product: numbers of a register, registers of A and B, k, the layouts of A and B.
+struct atom {
+    int packed, a_registers, b_registers, ks;
+    layout a, b;
+};
+static const atom
+    f16 = {2, 4, 2, 16, {{32, 1}, {2, 2, 2}, {16, 8, 128}}, {{16, 1}, {2, 2, 1}, {8, 64, 0}}},
+    tf32 = {1, 4, 2, 8, {{16, 1}, {2, 2, 1}, {8, 64, 0}}, {{8, 1}, {2, 1, 1}, {32, 0, 0}}},
+    s8 = {4, 4, 2, 32, {{64, 1}, {4, 2, 2}, {16, 8, 256}}, {{32, 1}, {4, 2, 1}, {8, 128, 0}}},
+    s8_half = {4, 2, 1, 16, {{64, 1}, {4, 2, 1}, {16, 8, 0}}, {{32, 1}, {4, 1, 1}, {8, 0, 0}}};
+static const atom *const atoms[] = {&f16, &f16, &tf32, &s8, &s8_half};
 
 static uint32_t bits_of(float x)
 {
@@ -46,40 +56,53 @@ static std::vector<float> numbers(size_t count, pc_test_rng *rng)
     return all;
 }
 
-static uint32_t in_register(uint32_t product, float low, float high)
+static uint32_t in_register(uint32_t product, const float *x)
 {
     if (product == OF_F16)
-        return pc__half_of(low) | (uint32_t)pc__half_of(high) << 16;
-    return pc__bf16_from(low) | (uint32_t)pc__bf16_from(high) << 16;
+        return pc__half_of(x[0]) | (uint32_t)pc__half_of(x[1]) << 16;
+    if (product == OF_BF16)
+        return pc__bf16_from(x[0]) | (uint32_t)pc__bf16_from(x[1]) << 16;
+    if (product == OF_TF32)
+        return bits_of(x[0]) | 0x1abc; // the last 13 bits are of no account
+    uint32_t word = 0;
+    for (int i = 0; i < 4; i++)
+        word |= (uint32_t)(uint8_t)(int8_t)x[i] << 8 * i;
+    return word;
 }
 
-static void spread(uint32_t product, const std::vector<float> &matrix, const layout &places,
-                   int registers, std::vector<uint32_t> *to)
+// [lane][stride] registers
+static std::vector<uint32_t> spread(uint32_t product, const std::vector<float> &matrix,
+                                    const layout &places, int registers, int stride)
 {
-    to->resize(32 * (size_t)registers);
+    std::vector<uint32_t> all(32 * (size_t)stride);
+    int packed = atoms[product]->packed;
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < registers; i++) {
-            uint32_t *one = &(*to)[(size_t)(lane * registers + i)];
-            if (product == OF_TF32) // the last 13 bits are of no account
-                *one = bits_of(matrix[(size_t)places(lane, i)]) | 0x1abc;
-            else
-                *one = in_register(product, matrix[(size_t)places(lane, i * 2)],
-                                   matrix[(size_t)places(lane, i * 2 + 1)]);
+            float x[4];
+            for (int j = 0; j < packed; j++)
+                x[j] = matrix[places(lane, i * packed + j)];
+            all[(size_t)(lane * stride + i)] = in_register(product, x);
         }
+    return all;
+}
+
+static uint32_t as_sum(uint32_t product, float x)
+{
+    return product >= OF_S8 ? (uint32_t)(int32_t)x : bits_of(x);
 }
 
 static void check_product(uint32_t product, uint32_t seed)
 {
     pc_test_rng rng = {seed};
-    size_t ks = product == OF_TF32 ? 8 : 16;
+    const atom &kind = *atoms[product];
+    size_t ks = (size_t)kind.ks;
     std::vector<float> a = numbers(16 * ks, &rng), b = numbers(8 * ks, &rng),
-                       c = numbers(16 * 8, &rng), d(32 * 4);
-    std::vector<uint32_t> a_lanes, b_lanes;
-    spread(product, a, product == OF_TF32 ? A8 : A16, 4, &a_lanes);
-    spread(product, b, product == OF_TF32 ? B8 : B16, 2, &b_lanes);
+                       c = numbers(16 * 8, &rng);
+    std::vector<uint32_t> a_lanes = spread(product, a, kind.a, kind.a_registers, 4),
+                          b_lanes = spread(product, b, kind.b, kind.b_registers, 2), d(32 * 4);
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 4; i++)
-            d[(size_t)(lane * 4 + i)] = c[(size_t)C(lane, i)];
+            d[(size_t)(lane * 4 + i)] = as_sum(product, c[C(lane, i)]);
     model::reset();
     model::region("a", a_lanes.data(), a_lanes.size() * 4, model::READ_ONLY);
     model::region("b", b_lanes.data(), b_lanes.size() * 4, model::READ_ONLY);
@@ -88,11 +111,11 @@ static void check_product(uint32_t product, uint32_t seed)
         tensor_task{product, a_lanes.data(), b_lanes.data(), d.data()}, {{1}, {32}, 0, seed}));
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 4; i++) {
-            size_t row = (size_t)C(lane, i) % 16, column = (size_t)C(lane, i) / 16;
+            size_t row = C(lane, i) % 16, column = C(lane, i) / 16;
             float sum = c[row + column * 16];
             for (size_t k = 0; k < ks; k++)
                 sum += a[row + k * 16] * b[column + k * 8];
-            CHECK(d[(size_t)(lane * 4 + i)] == sum);
+            CHECK_INT(d[(size_t)(lane * 4 + i)], as_sum(product, sum));
         }
     CHECK_INT(model::reports(), 0);
 }
@@ -196,7 +219,7 @@ static void check_numbers()
 int main()
 {
     for (uint32_t seed = 1; seed <= 3; seed++)
-        for (uint32_t product : {OF_F16, OF_BF16, OF_TF32})
+        for (uint32_t product : {OF_F16, OF_BF16, OF_TF32, OF_S8, OF_S8_HALF})
             check_product(product, seed);
     check_matrices();
     for (uint32_t width = 2; width <= 32; width *= 2)

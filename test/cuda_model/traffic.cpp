@@ -52,32 +52,31 @@ void access_log::settle()
     drop();
 }
 
+// Lanes have gone different ways: their accesses are put together by place and turn.
 void access_log::settle_by_place()
 {
-    struct numbered {
-        int32_t site;
-        uint32_t turn, lane;
-        const entry *what;
+    struct instruction {
+        const entry *lanes[32];
     };
-    std::vector<numbered> all;
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        std::unordered_map<int32_t, uint32_t> turns;
-        for (const entry &one : of_lane[lane])
-            all.push_back({one.site, turns[one.site]++, lane, &one});
-    }
-    std::sort(all.begin(), all.end(), [](const numbered &a, const numbered &b) {
-        return a.site != b.site   ? a.site < b.site
-               : a.turn != b.turn ? a.turn < b.turn
-                                  : a.lane < b.lane;
-    });
-    for (size_t from = 0, to; from < all.size(); from = to) {
-        const entry *lanes[32] = {};
-        for (to = from;
-             to < all.size() && all[to].site == all[from].site && all[to].turn == all[from].turn;
-             to++)
-            lanes[all[to].lane] = all[to].what;
-        count(lanes);
-    }
+    struct place {
+        uint32_t lane = 32, turns = 0; // of the lane that is looked at
+        std::vector<size_t> of_turn;   // indices of instructions
+    };
+    std::vector<instruction> all;
+    std::unordered_map<int32_t, place> places;
+    for (uint32_t lane = 0; lane < 32; lane++)
+        for (const entry &one : of_lane[lane]) {
+            place &at = places[one.site];
+            if (at.lane != lane)
+                at.lane = lane, at.turns = 0;
+            if (at.turns == at.of_turn.size()) {
+                at.of_turn.push_back(all.size());
+                all.push_back({});
+            }
+            all[at.of_turn[at.turns++]].lanes[lane] = &one;
+        }
+    for (const instruction &one : all)
+        count(one.lanes);
 }
 
 // One part of an access to shared memory, at most 32 words: the most that one bank has to give.

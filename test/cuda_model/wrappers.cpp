@@ -1,4 +1,4 @@
-// Loads and stores of given widths, and the block's shared memory.
+// Loads and stores of given widths, functions of the C library, and the block's shared memory.
 #include "machine.h"
 
 namespace gpu_model {
@@ -17,6 +17,22 @@ void write(void *at, const void *value, unsigned size)
     check_aligned(at, size, CALLER);
     access(at, size, WRITE, CALLER);
     memcpy(at, value, size);
+}
+
+void copy_bytes(void *to, const void *from, size_t size)
+{
+    if (size) {
+        access(from, size, READ, CALLER);
+        access(to, size, WRITE, CALLER);
+    }
+    memcpy(to, from, size);
+}
+
+void set_bytes(void *to, int value, size_t size)
+{
+    if (size)
+        access(to, size, WRITE, CALLER);
+    memset(to, value, size);
 }
 
 uint8_t *dynamic_shared()

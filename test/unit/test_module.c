@@ -158,6 +158,20 @@ static void threads(void)
     CHECK_STR(pc_error_text(), "of this thread");
 }
 
+/* A program that asks for many names is refused, not given the wrong module. Comes last. */
+static void too_many(void)
+{
+    const pc__module_found *found = NULL;
+    char name[32];
+    for (int i = 0; i < 17; i++) {
+        snprintf(name, sizeof name, "fake_many_%d", i);
+        found = open_in(name, PC_FAKE_MODULES);
+        CHECK(!found->table);
+    }
+    CHECK(strstr(found->reason, "too many") != NULL);
+    CHECK(open_in("fake_good", "/")->table != NULL);
+}
+
 static pc_status start_linked(const pc__module_host *host, const void **table)
 {
     pc__module_join(host); /* does nothing here */
@@ -259,5 +273,6 @@ int main(int argc, char **argv)
     linked_in();
     beside(argv[0]);
     other_rights(argv[0]);
+    too_many();
     return pc_test_end();
 }

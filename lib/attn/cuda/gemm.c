@@ -130,10 +130,11 @@ static pc_status round_to(pc__cuda_stream *stream, const pc__cuda_gemm *gemm, co
     const uint64_t block = (uint64_t)PC__CUDA_CONVERT_THREADS * PC__CUDA_CONVERT_EACH;
     PC__TRY_RETURN(pc__cuda_scratch_take(stream, count * 2, out));
     pc__cuda_convert_task task = {x, *out, count};
+    pc__cuda_grid grid = {(uint32_t)((count + block - 1) / block), 1, 1};
     pc__cuda_launch(stream,
                     gemm->choices.shape.dtype == PC_DTYPE_BF16 ? &gemm->blas->to_bf16
                                                                : &gemm->blas->to_f16,
-                    (uint32_t)((count + block - 1) / block), 1, &task);
+                    grid, &task);
     return PC_OK;
 }
 

@@ -82,6 +82,18 @@ static pc_status check_threads(const pc__cuda_driver *driver, const pc__cuda_ker
     return PC_OK;
 }
 
+/* Raises what the function may ask for. It is never lowered: another kind of the same function may
+ * need more. */
+static pc_status allow_shared(const pc__cuda_driver *driver, pc__cuda_func function, int32_t bytes)
+{
+    int32_t allowed = 0;
+    PC__TRY_RETURN(
+        PC__CUDA(driver, cuFuncGetAttribute, (&allowed, PC__CUDA_FUNC_DYNAMIC_SHARED, function)));
+    if (bytes <= allowed)
+        return PC_OK;
+    return PC__CUDA(driver, cuFuncSetAttribute, (function, PC__CUDA_FUNC_DYNAMIC_SHARED, bytes));
+}
+
 static pc_status prepare(const pc__cuda_driver *driver, pc__cuda_kernel *kernel)
 {
     pc__cuda_func function = kernel->function;
@@ -90,10 +102,7 @@ static pc_status prepare(const pc__cuda_driver *driver, pc__cuda_kernel *kernel)
                             (&kernel->registers, PC__CUDA_FUNC_REGISTERS, function)));
     PC__TRY_RETURN(PC__CUDA(driver, cuFuncGetAttribute,
                             (&kernel->local_bytes, PC__CUDA_FUNC_LOCAL_BYTES, function)));
-    if (kernel->kind.shared_bytes)
-        PC__TRY_RETURN(
-            PC__CUDA(driver, cuFuncSetAttribute,
-                     (function, PC__CUDA_FUNC_DYNAMIC_SHARED, (int32_t)kernel->kind.shared_bytes)));
+    PC__TRY_RETURN(allow_shared(driver, function, (int32_t)kernel->kind.shared_bytes));
     PC__TRY_RETURN(PC__CUDA(driver, cuOccupancyMaxActiveBlocksPerMultiprocessor,
                             (&kernel->blocks_at_once, function, (int32_t)kernel->kind.threads,
                              kernel->kind.shared_bytes)));
@@ -129,8 +138,8 @@ pc_status pc__cuda_kernel_find(pc__cuda_kernel *out, const pc__cuda_module *modu
 }
 
 /* The struct goes as a buffer with its size, so that a struct of another size is an error. */
-static pc_status launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, uint32_t x,
-                        uint32_t y, const void *task)
+static pc_status launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, pc__cuda_grid grid,
+                        const void *task)
 {
     const pc__cuda_kernel_kind *kind = &kernel->kind;
     size_t bytes = kind->task_bytes;
@@ -139,18 +148,18 @@ static pc_status launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, 
                      (void *)(uintptr_t)PC__CUDA_LAUNCH_END};
     PC__TRY_RETURN(pc__cuda_enter(stream->device));
     pc_status status = PC__CUDA(stream->device->driver, cuLaunchKernel,
-                                (kernel->function, x, y, 1, kind->threads, 1, 1, kind->shared_bytes,
-                                 stream->queue, NULL, extra));
+                                (kernel->function, grid.x, grid.y, grid.z, kind->threads, 1, 1,
+                                 kind->shared_bytes, stream->queue, NULL, extra));
     pc__cuda_leave(stream->device);
     return status;
 }
 
-void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, uint32_t x, uint32_t y,
+void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, pc__cuda_grid grid,
                      const void *task)
 {
-    if (stream->status < 0 || !x || !y)
+    if (stream->status < 0 || !grid.x || !grid.y || !grid.z)
         return;
-    pc_status status = launch(stream, kernel, x, y, task);
+    pc_status status = launch(stream, kernel, grid, task);
     if (status < 0)
         pc__fail_in(status, "launching %s", kernel->kind.name);
     pc__cuda_note(stream, status);

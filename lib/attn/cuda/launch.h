@@ -36,8 +36,11 @@ typedef struct pc__cuda_kernel {
 pc_status pc__cuda_kernel_find(pc__cuda_kernel *out, const pc__cuda_module *module,
                                const pc__cuda_kernel_kind *kind);
 
-/* Queues a launch of x * y blocks; none are nothing to do. The struct is copied at once. */
-void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, uint32_t x, uint32_t y,
+typedef struct pc__cuda_grid {
+    uint32_t x, y, z; /* blocks; y and z: at most 65535 */
+} pc__cuda_grid;
+/* Queues a launch; without a block there is nothing to do. The struct is copied at once. */
+void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, pc__cuda_grid grid,
                      const void *task);
 
 #endif

@@ -28,8 +28,9 @@ template <int BITS, int GROUP> struct pc__quantised_panel {
     uint32_t group_bytes, scale_at, minimum_at, zeros, groups;
     bool half;
 
-    __device__ __forceinline__ pc__quantised_panel(const pc__cuda_quantised_task &t, uint32_t index)
-        : panel(t.panels + index * t.panel_bytes), scale_at(GROUP * BITS / 8 * 32),
+    __device__ __forceinline__ pc__quantised_panel(const pc__cuda_quantised_task &t,
+                                                   const uint8_t *panels, uint32_t index)
+        : panel(panels + index * t.panel_bytes), scale_at(GROUP * BITS / 8 * 32),
           zeros((uint32_t)t.zero * 0x01010101u), groups(t.groups), half(t.half)
     {
         minimum_at = scale_at + 32 * (half ? 2 : 4);
@@ -130,18 +131,18 @@ __device__ __forceinline__ uint4 pc__load_codes(const pc__cuda_quantised_task &t
     return load16(t.x.codes + (((uint64_t)tile * units + unit) * 32 + threadIdx.x % PC__WARP) * 4);
 }
 
-// The kernel's body for the format of the weights: RUN<bits, group>::run(t).
-template <template <int, int> class RUN>
-__device__ __forceinline__ void pc__for_format(const pc__cuda_quantised_task &t)
+// The kernel's body for the format of the weights: RUN<bits, group>::run(task).
+template <template <int, int> class RUN, class TASK>
+__device__ __forceinline__ void pc__for_format(const pc__cuda_quantised_task &t, const TASK &task)
 {
     if (t.bits == 8 && t.group == 32)
-        RUN<8, 32>::run(t);
+        RUN<8, 32>::run(task);
     else if (t.bits == 4 && t.group == 32)
-        RUN<4, 32>::run(t);
+        RUN<4, 32>::run(task);
     else if (t.bits == 8)
-        RUN<8, 16>::run(t);
+        RUN<8, 16>::run(task);
     else
-        RUN<4, 16>::run(t);
+        RUN<4, 16>::run(task);
 }
 
 #endif

@@ -58,6 +58,15 @@ typedef struct pc__cuda_quantised_task {
     uint32_t unused;
 } pc__cuda_quantised_task;
 
+/* The same layer of all experts, whose entries are sorted by expert (route.h). */
+typedef struct pc__cuda_quantised_experts {
+    pc__cuda_quantised_task layer; /* panels, bias and rows are not used; y is [entry][out] */
+    const uint64_t *panels;        /* [experts] device addresses */
+    const uint64_t *bias;          /* [experts] of fp32 [out]; NULL: none */
+    const uint32_t *row;           /* [entry] row of x; NULL: row `entry` */
+    const uint32_t *first;         /* [experts + 1] */
+} pc__cuda_quantised_experts;
+
 /* Sizes of the quantised rows. */
 static inline uint64_t pc__cuda_codes_bytes(uint64_t rows, uint64_t in)
 {

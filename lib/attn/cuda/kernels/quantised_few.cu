@@ -1,6 +1,7 @@
-// Quantised weights times 8 rows. 8 warps share the groups of a panel, so that much of it is on its
-// way from memory at a time. They leave exact products in shared memory; then each thread adds the
-// products of one output and row, group after group, while the next weights come.
+// Quantised weights times 8 rows, of a layer or of an expert. 8 warps share the groups of a panel,
+// so that much of it is on its way from memory at a time. They leave exact products in shared
+// memory; then each thread adds the products of one output and row, group after group, while the
+// next weights come.
 #include "attn/cuda/kernels/quantised.cuh"
 
 namespace {
@@ -15,19 +16,92 @@ struct panel_chunk {
 };
 static_assert(sizeof(panel_chunk) <= PC__CUDA_QUANTISED_SHARED, "room of a chunk");
 
-template <int BITS, int GROUP> struct few {
+// 8 neighbouring rows of a layer.
+struct plain_rows {
+    const pc__cuda_quantised_task &t;
+    uint32_t tile;
+
+    __device__ __forceinline__ uint4 codes(uint32_t unit, uint32_t units) const
+    {
+        return pc__load_codes(t, tile, unit, units);
+    }
+    // Of rows 2k and 2k + 1.
+    __device__ __forceinline__ uint4 factors(uint32_t group) const
+    {
+        return load16(t.x.factors + ((uint64_t)tile * t.groups + group) * 16 + threadIdx.x % 4 * 4);
+    }
+    __device__ __forceinline__ bool has(uint32_t r) const
+    {
+        return tile * 8 + r < t.rows;
+    }
+    __device__ __forceinline__ uint32_t input(uint32_t r) const
+    {
+        return tile * 8 + r;
+    }
+    __device__ __forceinline__ uint32_t output(uint32_t r) const
+    {
+        return tile * 8 + r;
+    }
+};
+
+// Up to 8 entries of an expert, whose inputs are anywhere.
+struct expert_rows {
+    const pc__cuda_quantised_task &t;
+    const uint32_t *row;
+    uint32_t from, end;
+
+    __device__ __forceinline__ uint4 codes(uint32_t unit, uint32_t units) const
+    {
+        uint32_t r = threadIdx.x % PC__WARP / 4, x;
+        if (!has(r))
+            return make_uint4(0, 0, 0, 0);
+        x = input(r);
+        return load16(t.x.codes
+                      + (((uint64_t)(x / 8) * units + unit) * 32 + x % 8 * 4 + threadIdx.x % 4)
+                            * 4);
+    }
+    __device__ __forceinline__ uint2 factors_of(uint32_t r, uint32_t group) const
+    {
+        if (!has(r))
+            return make_uint2(0, 0);
+        uint32_t x = input(r);
+        return load8(t.x.factors + ((uint64_t)(x / 8) * t.groups + group) * 16 + x % 8 * 2);
+    }
+    __device__ __forceinline__ uint4 factors(uint32_t group) const
+    {
+        uint2 a = factors_of(threadIdx.x % 4 * 2, group),
+              b = factors_of(threadIdx.x % 4 * 2 + 1, group);
+        return make_uint4(a.x, a.y, b.x, b.y);
+    }
+    __device__ __forceinline__ bool has(uint32_t r) const
+    {
+        return from + r < end;
+    }
+    __device__ __forceinline__ uint32_t input(uint32_t r) const
+    {
+        return row ? row[from + r] : from + r;
+    }
+    __device__ __forceinline__ uint32_t output(uint32_t r) const
+    {
+        return from + r;
+    }
+};
+
+template <int BITS, int GROUP, class ROWS> struct few {
     using weights = pc__quantised_panel<BITS, GROUP>;
     // units of a warp and chunk
     static constexpr uint32_t GROUPS = weights::GROUPS, UNITS = CHUNK / GROUPS / WARPS;
 
     const pc__cuda_quantised_task &t;
     weights panel;
-    uint32_t tile, units, warp, lane;
+    ROWS rows;
+    uint32_t units, warp, lane;
     typename weights::raw raw[UNITS];
     uint4 codes[UNITS];
 
-    __device__ __forceinline__ explicit few(const pc__cuda_quantised_task &task)
-        : t(task), panel(task, blockIdx.x), tile(blockIdx.y),
+    __device__ __forceinline__ few(const pc__cuda_quantised_task &task, const uint8_t *panels,
+                                   const ROWS &r)
+        : t(task), panel(task, panels, blockIdx.x), rows(r),
           units((task.groups + GROUPS - 1) / GROUPS), warp(threadIdx.x / PC__WARP),
           lane(threadIdx.x % PC__WARP)
     {
@@ -44,15 +118,14 @@ template <int BITS, int GROUP> struct few {
             raw[u] = panel.load(unit);
             codes[u] = make_uint4(0, 0, 0, 0);
             if (unit < units)
-                codes[u] = pc__load_codes(t, tile, unit, units);
+                codes[u] = rows.codes(unit, units);
         }
     }
     // Products of a group, with its scales and sums, at place `at` of the chunk.
     __device__ __forceinline__ void put(panel_chunk &c, uint32_t at, uint32_t group,
                                         const pc__group_products &products) const
     {
-        const int32_t *factors = t.x.factors + ((uint64_t)tile * t.groups + group) * 16;
-        uint4 f = load16(factors + lane % 4 * 4); // of rows 2k and 2k + 1
+        uint4 f = rows.factors(group);
 #pragma unroll
         for (uint32_t i = 0; i < 4; i++)
             store8(&c.product[at][i * 64 + lane * 2],
@@ -97,33 +170,50 @@ template <int BITS, int GROUP> struct few {
         return row * 32 + (output ^ (row % 4 | row / 4 * 16));
     }
     // Through shared memory, so that a warp writes 32 outputs of a row.
-    __device__ __forceinline__ void write(float y, float *shared) const
+    __device__ __forceinline__ void write(float y, float *shared, const float *bias) const
     {
-        uint32_t output = threadIdx.x % 64 / 8 * 4 + threadIdx.x / 64,
-                 row = tile * 8 + threadIdx.x / 32, column = blockIdx.x * 32 + threadIdx.x % 32;
-        __syncthreads();
+        uint32_t output = threadIdx.x % 64 / 8 * 4 + threadIdx.x / 64, r = threadIdx.x / 32,
+                 column = blockIdx.x * 32 + threadIdx.x % 32;
         shared[place(threadIdx.x % 8, output)] = y;
         __syncthreads();
-        if (row >= t.rows || column >= t.out)
-            return;
-        y = pc__times(shared[place(threadIdx.x / 32, threadIdx.x % 32)], t.x.scale[row]);
-        t.y[(uint64_t)row * t.out + column] = t.bias ? pc__plus(y, t.bias[column]) : y;
+        if (rows.has(r) && column < t.out) {
+            y = pc__times(shared[place(r, threadIdx.x % 32)], t.x.scale[rows.input(r)]);
+            t.y[(uint64_t)rows.output(r) * t.out + column] = bias ? pc__plus(y, bias[column]) : y;
+        }
+        __syncthreads(); // shared memory is free again
     }
-
-    static __device__ __forceinline__ void run(const pc__cuda_quantised_task &task)
+    __device__ __forceinline__ void multiply_all(const float *bias)
     {
-        few f(task);
         panel_chunk &c = *(panel_chunk *)dynamic_shared();
         float y = 0.0f;
-        f.load(0);
-        for (uint32_t chunk = 0; chunk * CHUNK < task.groups; chunk++) {
-            f.multiply(c, chunk);
-            f.load(chunk + 1);
+        load(0);
+        for (uint32_t chunk = 0; chunk * CHUNK < t.groups; chunk++) {
+            multiply(c, chunk);
+            load(chunk + 1);
             __syncthreads();
-            y = f.add(c, min(CHUNK, task.groups - chunk * CHUNK), y);
+            y = add(c, min(CHUNK, t.groups - chunk * CHUNK), y);
             __syncthreads();
         }
-        f.write(y, (float *)dynamic_shared());
+        write(y, (float *)dynamic_shared(), bias);
+    }
+};
+
+template <int BITS, int GROUP> struct plain_layer {
+    static __device__ __forceinline__ void run(const pc__cuda_quantised_task &t)
+    {
+        few<BITS, GROUP, plain_rows>(t, t.panels, {t, blockIdx.y}).multiply_all(t.bias);
+    }
+};
+
+template <int BITS, int GROUP> struct expert_layer {
+    static __device__ __forceinline__ void run(const pc__cuda_quantised_experts &e)
+    {
+        const uint8_t *panels = (const uint8_t *)(uintptr_t)e.panels[blockIdx.y];
+        const float *bias = e.bias ? (const float *)(uintptr_t)e.bias[blockIdx.y] : nullptr;
+        uint32_t end = e.first[blockIdx.y + 1];
+        for (uint32_t from = e.first[blockIdx.y]; from < end; from += 8)
+            few<BITS, GROUP, expert_rows>(e.layer, panels, {e.layer, e.row, from, end})
+                .multiply_all(bias);
     }
 };
 
@@ -132,5 +222,11 @@ template <int BITS, int GROUP> struct few {
 extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_THREADS, 2)
     pc__cuda_quantised_few(PARAM pc__cuda_quantised_task t)
 {
-    pc__for_format<few>(t);
+    pc__for_format<plain_layer>(t, t);
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_THREADS, 2)
+    pc__cuda_quantised_experts_few(PARAM pc__cuda_quantised_experts t)
+{
+    pc__for_format<expert_layer>(t.layer, t);
 }

@@ -17,8 +17,9 @@ template <int BITS, int GROUP> struct many {
     float y[TILES][2][4];
 
     __device__ __forceinline__ explicit many(const pc__cuda_quantised_task &task, uint32_t i)
-        : t(task), panel(task, i), index(i), tile(blockIdx.y * TILES), tiles((task.rows + 7) / 8),
-          units((task.groups + GROUPS - 1) / GROUPS), lane(threadIdx.x % PC__WARP)
+        : t(task), panel(task, task.panels, i), index(i), tile(blockIdx.y * TILES),
+          tiles((task.rows + 7) / 8), units((task.groups + GROUPS - 1) / GROUPS),
+          lane(threadIdx.x % PC__WARP)
     {
 #pragma unroll
         for (uint32_t n = 0; n < TILES * 8; n++)
@@ -74,10 +75,23 @@ template <int BITS, int GROUP> struct many {
                         pc__multiply<GROUP>(w, codes[n], which, t.bytes == 2));
         }
     }
+    // -0 without a bias: adding it changes nothing, not even -0.
+    __device__ __forceinline__ pc__four bias_at(uint32_t column) const
+    {
+        pc__four bias = {{-0.0f, -0.0f, -0.0f, -0.0f}};
+        if (t.bias && column < t.out && t.out % 4 == 0 && pc__aligned16(t.bias))
+            return pc__load4(t.bias + column);
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i++)
+            if (t.bias && column + i < t.out)
+                bias.v[i] = t.bias[column + i];
+        return bias;
+    }
     // A lane has 4 neighbouring outputs of a row.
     __device__ __forceinline__ void write() const
     {
         uint32_t column = index * 32 + lane / 4 * 4;
+        pc__four bias = bias_at(column);
 #pragma unroll
         for (uint32_t n = 0; n < TILES; n++)
 #pragma unroll
@@ -88,11 +102,8 @@ template <int BITS, int GROUP> struct many {
                 float *to = t.y + (uint64_t)row * t.out + column, scale = t.x.scale[row];
                 pc__four v;
 #pragma unroll
-                for (uint32_t i = 0; i < 4; i++) {
-                    v.v[i] = pc__times(y[n][i / 2][i % 2 * 2 + c], scale);
-                    if (t.bias && column + i < t.out)
-                        v.v[i] = pc__plus(v.v[i], t.bias[column + i]);
-                }
+                for (uint32_t i = 0; i < 4; i++)
+                    v.v[i] = pc__plus(pc__times(y[n][i / 2][i % 2 * 2 + c], scale), bias.v[i]);
                 if (t.out % 4 == 0) {
                     pc__store4(to, v);
                     continue;
@@ -125,5 +136,5 @@ template <int BITS, int GROUP> struct many {
 extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_MANY_THREADS)
     pc__cuda_quantised_many(PARAM pc__cuda_quantised_task t)
 {
-    pc__for_format<many>(t);
+    pc__for_format<many>(t, t);
 }

@@ -53,8 +53,8 @@ typedef struct pc__cuda_pair {
                        * positions (call.relative): minus the start of the run */
     uint32_t row;
     uint32_t lo, hi; /* what the row sees of the section, without the window; lo >= hi: nothing */
-    uint32_t angle; /* index among the angles of the plan: how far the query is rotated */
-    uint32_t slot;  /* where the states go, or PC__CUDA_DIRECT */
+    uint32_t angle;  /* index among the angles of the plan: how far the query is rotated */
+    uint32_t slot;   /* where the states go, or PC__CUDA_DIRECT */
     uint32_t unused;
 } pc__cuda_pair;
 

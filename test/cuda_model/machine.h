@@ -8,7 +8,6 @@
 #include "gpu_model.h"
 #include "shadow.h"
 #include "traffic.h"
-#include <deque>
 #include <vector>
 
 namespace gpu_model {
@@ -55,10 +54,11 @@ struct thread {
     known others;   // learned
     known unfenced; // read by relaxed atomics, learned at the next fence
     known fenced;   // known at the last fence; relaxed atomics hand it on
-    // asynchronous copies: those of the open group come last
-    std::deque<pending_copy> copies;
-    std::deque<size_t> groups; // copies in each closed group, the oldest first
-    size_t open_copies;
+    // asynchronous copies; those of the open group come last
+    std::vector<pending_copy> copies;
+    std::vector<size_t> groups; // where each closed group ends among them, the oldest first
+    size_t landed;              // copies, from the first on
+    size_t landed_groups;
 };
 
 struct warp {

@@ -50,16 +50,27 @@ static void make_waiting(thread *t, thread_state state)
     }
 }
 
+// Another warp: mostly one of the same block, whose stacks the CPU's caches hold.
+static warp *choose_warp(const warp *current)
+{
+    warp *w = NULL;
+    for (int attempt = 0; attempt < 6; attempt++) {
+        w = machine.runnable[draw() % machine.runnable.size()];
+        if (!current || w->home == current->home)
+            break;
+    }
+    return w;
+}
+
 // Mostly one of the same warp, so that it soon meets; NULL: nobody can run.
 static thread *choose()
 {
     warp *w = machine.now ? machine.now->crew : NULL;
     uint64_t number = draw();
-    if (!w || !w->runnable || number % 16 == 0) {
-        if (machine.runnable.empty())
-            return NULL;
-        w = machine.runnable[number / 16 % machine.runnable.size()];
-    }
+    if (machine.runnable.empty())
+        return NULL;
+    if (!w || !w->runnable || number % 16 == 0)
+        w = choose_warp(w);
     uint32_t from = number >> 40 & 31;
     uint32_t turned = w->runnable >> from | (from ? w->runnable << (32 - from) : 0);
     return w->lane[((uint32_t)__builtin_ctz(turned) + from) & 31];
@@ -253,10 +264,10 @@ void meet_block(void *pc)
 
 static void check_copies(thread *t)
 {
-    if (!t->copies.empty())
-        report(LEFT_IN_FLIGHT, t->copies.front().pc,
+    if (t->landed < t->copies.size())
+        report(LEFT_IN_FLIGHT, t->copies[t->landed].pc,
                "ends while %zu asynchronous copies have not been waited for; this is the first",
-               t->copies.size());
+               t->copies.size() - t->landed);
     drop_copies(t);
 }
 

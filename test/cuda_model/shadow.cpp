@@ -46,6 +46,7 @@ void memory_clear(memory *m)
     if (m->cells)
         memset((void *)m->cells, 0, m->cell_count * sizeof(cell));
     m->parts.resize(1);
+    m->free_parts.clear();
     m->many.resize(1);
 }
 
@@ -131,8 +132,11 @@ static void only_reader(const thread *t, cell *c, int32_t site)
 static void one_of_many(const thread *t, memory *m, cell *c)
 {
     if (c->read_by != MANY_BLOCKS) {
-        c->side = (uint32_t)m->many.size();
-        m->many.push_back({{c->reader, c->read_at | (c->read_by == ONE_BLOCK ? 0xffffu : 0)}});
+        if (!c->side) {
+            c->side = (uint32_t)m->many.size();
+            m->many.emplace_back();
+        }
+        m->many[c->side] = {{c->reader, c->read_at | (c->read_by == ONE_BLOCK ? 0xffffu : 0)}};
         c->read_by = MANY_BLOCKS;
     }
     auto &list = m->many[c->side];
@@ -218,8 +222,20 @@ static inline void record(const thread *t, memory *m, cell *c, access_kind kind,
 static void split(memory *m, cell *word)
 {
     uint32_t side = (uint32_t)m->parts.size();
-    cell part = *word;
-    m->parts.push_back({part, part, part, part});
+    if (m->free_parts.empty())
+        m->parts.emplace_back();
+    else {
+        side = m->free_parts.back();
+        m->free_parts.pop_back();
+    }
+    for (cell &part : m->parts[side]) {
+        part = *word;
+        part.side = 0;
+        if (word->read_by == MANY_BLOCKS) { // each its own list
+            part.side = (uint32_t)m->many.size();
+            m->many.push_back(std::vector<std::array<uint32_t, 2>>(m->many[word->side]));
+        }
+    }
     word->atomics = SPLIT;
     word->side = side;
 }
@@ -234,8 +250,10 @@ static void touch_bytes(const thread *t, memory *m, cell *word, size_t from, siz
         check(t, *m, part[i], kind, bad);
         record(t, m, &part[i], kind, site);
     }
-    if (from == 0 && to == 4 && kind != READ && kind != ATOMIC_READ)
-        *word = part[0]; // all four are equal now; their place among the parts is not used again
+    if (from == 0 && to == 4 && kind != READ && kind != ATOMIC_READ) { // all four are equal now
+        m->free_parts.push_back(word->side);
+        *word = part[0];
+    }
 }
 
 static void touch_words(const thread *t, memory *m, const uint8_t *at, size_t bytes,
@@ -289,6 +307,12 @@ static inline memory *find(const thread *t, const void *at)
 void region(const char *name, const void *base, size_t bytes, region_use use)
 {
     auto m = std::make_unique<memory>();
+    auto next = after(base);
+    bool above = next != regions.end() && (const uint8_t *)base + bytes > (*next)->base;
+    bool below = next != regions.begin()
+                 && (size_t)((const uint8_t *)base - next[-1]->base) < next[-1]->size;
+    if (above || below)
+        fail("the region %s overlaps %s", name, above ? (*next)->name : next[-1]->name);
     memory_make(m.get(), name, (void *)base, bytes, use, false);
     regions.insert(after(base), std::move(m));
 }
@@ -340,6 +364,8 @@ void mark_written(const void *at, size_t bytes, bool written)
         cell fresh = {};
         fresh.touched = written;
         if (place % 4 == 0 && i + 4 <= bytes) {
+            if (word->atomics & SPLIT)
+                m->free_parts.push_back(word->side);
             *word = fresh;
             i += 3, place += 3;
             continue;

@@ -46,7 +46,8 @@ struct memory {
     bool shared;
     cell *cells; // of the words from the one that holds `base`; NULL: read-only memory has none
     size_t cell_count;
-    std::vector<std::array<cell, 4>> parts;                 // bytes of split words
+    std::vector<std::array<cell, 4>> parts; // bytes of split words
+    std::vector<uint32_t> free_parts;
     std::vector<std::vector<std::array<uint32_t, 2>>> many; // thread ids and clocks of readers
     region_traffic moved;
 };

@@ -13,15 +13,15 @@ enum { TILE = 64, WARPS = PC__CUDA_BLOCK / 32 };
 
 // The first bytes of shared memory: the item of the block.
 struct attend_header {
-    uint64_t page[PC__CUDA_UNIT_PAGES]; // address of each page of the K/V head in the layer
+    uint64_t page[PC__CUDA_SECTION_PAGES]; // address of each page of the K/V head in the layer
     int64_t distance[TILE];
-    uint32_t lo[TILE], hi[TILE]; // the tokens of the part that a vector sees, with the window
+    uint32_t lo[TILE], hi[TILE]; // the tokens of the section that a vector sees, with the window
     uint32_t row[TILE], angle[TILE], slot[TILE], head[TILE];
     float top[WARPS][16], sum[WARPS][16]; // maxima and sums of warps that share vectors
     uint32_t need[2], whole[2]; // by half tiles: pages that a vector sees; that all see whole
     uint32_t vectors;           // of the item
     uint32_t next;              // item of the block
-    const int64_t *relative;    // as in pc__cuda_unit
+    const int64_t *relative;    // as in pc__cuda_call
 };
 static_assert(sizeof(attend_header) <= PC__CUDA_HEADER, "the header is too large");
 
@@ -47,23 +47,23 @@ static __device__ __forceinline__ void store_floats(float *to, float a, float b,
 
 // A work item, the same in all threads.
 struct attend_item {
-    const pc__cuda_unit *unit;
+    const pc__cuda_call *call;
     uint32_t kv_head, first_vector, vectors;
 };
 
 static __device__ attend_item item_of(const pc__cuda_attend &t, uint32_t index, uint32_t most)
 {
     pc__cuda_tile tile = t.tiles[index % t.tile_count];
-    const pc__cuda_unit *unit = t.units + tile.unit;
-    uint32_t left = unit->pairs * (t.heads / t.kv_heads) - tile.first_vector;
-    return {unit, index / t.tile_count, tile.first_vector, left < most ? left : most};
+    const pc__cuda_call *call = t.calls + tile.call;
+    uint32_t left = call->pairs * (t.heads / t.kv_heads) - tile.first_vector;
+    return {call, index / t.tile_count, tile.first_vector, left < most ? left : most};
 }
 
 // The first token in [lo, hi) that the window shows: its position is above `outside`.
-static __device__ uint32_t first_in_window(const pc__cuda_unit *unit, int64_t outside, uint32_t lo,
+static __device__ uint32_t first_in_window(const pc__cuda_call *call, int64_t outside, uint32_t lo,
                                            uint32_t hi)
 {
-    const int64_t *relative = (const int64_t *)unit->relative;
+    const int64_t *relative = (const int64_t *)call->relative;
     if (!relative)
         return outside < (int64_t)lo ? lo : outside < (int64_t)hi ? (uint32_t)outside + 1 : hi;
     while (lo < hi) {
@@ -87,11 +87,11 @@ static __device__ void load_vector(const pc__cuda_attend &t, const attend_item &
                                    attend_header *h, uint32_t *need, uint32_t *whole)
 {
     uint32_t group = t.heads / t.kv_heads, vector = item.first_vector + i;
-    const pc__cuda_pair *pair = t.pairs + item.unit->first_pair + vector / group;
+    const pc__cuda_pair *pair = t.pairs + item.call->first_pair + vector / group;
     uint32_t lo = pair->lo, hi = pair->hi;
     int64_t distance = pair->distance;
     if (t.window > 0)
-        lo = first_in_window(item.unit, distance - t.window - FAULT(WRONG_WINDOW), lo, hi);
+        lo = first_in_window(item.call, distance - t.window - FAULT(WRONG_WINDOW), lo, hi);
     h->lo[i] = lo;
     h->hi[i] = hi;
     h->distance[i] = distance;
@@ -121,14 +121,14 @@ static __device__ void load_item(const pc__cuda_attend &t, const attend_item &it
             h->need[i / 32] = need;
             h->whole[i / 32] = whole;
         }
-    } else if (i - TILE < item.unit->pages) { // at most so many as threads are left
-        h->page[i - TILE] = t.pages[item.unit->first_page + i - TILE]
-                            + t.layer * item.unit->layer_stride
+    } else if (i - TILE < item.call->pages) { // at most so many as threads are left
+        h->page[i - TILE] = t.pages[item.call->first_page + i - TILE]
+                            + t.layer * item.call->layer_stride
                             + (uint64_t)item.kv_head * page_bytes;
     }
     if (i == PC__CUDA_BLOCK - 1) {
         h->vectors = item.vectors;
-        h->relative = (const int64_t *)item.unit->relative;
+        h->relative = (const int64_t *)item.call->relative;
     }
     __syncthreads();
 }

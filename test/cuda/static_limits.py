@@ -209,7 +209,7 @@ class Kernels:
                        f"({built['registers']} registers, "
                        f"{built['shared'] + self.values[shared]} bytes of shared memory)")
             code = self.code.get((kernel, arch))
-            if code and tensor != "-" and code["tensor"] != int(tensor):
+            if code and tensor != "-" and str(code["tensor"]) not in tensor.split():
                 yield f"{kernel}, {arch}: {code['tensor']} tensor instructions, not {tensor}"
             if code and loads != "-" and too_many(code["loads"], loads):
                 yield (f"{kernel}, {arch}: main loops load {as_column(code['loads'])} (bytes: "

@@ -188,7 +188,9 @@ typedef struct pc_context_options {
     void *parallel_user;
     uint32_t threads; /* of the library's pool, or width of parallel_for; 0: one per usable core */
     uint32_t reserved;
-    const char *backend; /* what computes: "cpu", or a backend module by its name; NULL: "cpu" */
+    /* What computes: "cpu", or the name of a backend module. NULL: PC_BACKEND of the environment,
+     * else "cpu". */
+    const char *backend;
 } pc_context_options;
 
 /* Makes a context and starts its threads. Between calls it holds at most 48 MiB of work memory, so

@@ -4,11 +4,14 @@
 
 #include <string.h>
 
+#include "base/module.h"
+
 static void free_backend(void *opened)
 {
     pc__backend *backend = opened;
     backend->ops->stream_free(backend->stream);
     pthread_mutex_destroy(&backend->guard);
+    pthread_mutex_destroy(&backend->mirrors);
     backend->ops->free(backend);
 }
 
@@ -16,7 +19,11 @@ static pc_status open_named(pc__backend **out, pc_context *context)
 {
     if (!context->backend_name[0] || !strcmp(context->backend_name, "cpu"))
         return pc__cpu_backend_new(out, context);
-    return pc__fail(PC_ERR_UNSUPPORTED, "backend '%s' is not known", context->backend_name);
+    const void *table;
+    pc_status status = pc__module_table(&table, context->backend_name, NULL);
+    if (status >= 0)
+        status = ((const pc__backend_module *)table)->open(out, context);
+    return status < 0 ? pc__fail_in(status, "backend '%s'", context->backend_name) : PC_OK;
 }
 
 static pc_status open_backend(pc__backend **out, pc_context *context)
@@ -29,6 +36,7 @@ static pc_status open_backend(pc__backend **out, pc_context *context)
         return status;
     }
     pthread_mutex_init(&backend->guard, NULL);
+    pthread_mutex_init(&backend->mirrors, NULL);
     *out = backend;
     return PC_OK;
 }

@@ -40,6 +40,7 @@ struct pc__backend {
     uint32_t traits;
     pc__stream *stream; /* for copies outside of a pass, under `guard`; pc__backend_copy */
     pthread_mutex_t guard;
+    pthread_mutex_t mirrors; /* while one is made: attn/kv_device.h */
 };
 
 struct pc__stream {
@@ -215,6 +216,11 @@ struct pc__backend_ops {
 /* The backend that the context was made for. Lives as long as the context. PC_ERR_UNSUPPORTED: why
  * it cannot be used here. Any thread. */
 pc_status pc__backend_of(pc__backend **out, pc_context *context);
+
+/* The table of a module that is a backend (base/module.h): `open` makes one for a context. */
+typedef struct pc__backend_module {
+    pc_status (*open)(pc__backend **out, pc_context *context);
+} pc__backend_module;
 
 /* Opens backend "cpu". */
 pc_status pc__cpu_backend_new(pc__backend **out, pc_context *context);

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#include "attn/kv_device.h"
+#include "attn/kv_page.h"
+
 static size_t round_up(size_t x, size_t to)
 {
     return (x + to - 1) / to * to;
@@ -63,8 +66,9 @@ size_t pc__kv_layer_bytes(const pc__kv_shape *shape, size_t tokens)
 
 size_t pc__kv_bytes(const pc__kv *kv)
 {
-    size_t own = kv->release_owner ? 0 : kv->pages * layer_page_bytes(&kv->shape);
-    return sizeof *kv + own * (size_t)kv->shape.layers
+    const pc__kv_device *device = kv->home ? atomic_load(&((pc__kv *)(uintptr_t)kv)->device) : NULL;
+    size_t own = kv->release_owner || kv->home ? 0 : kv->pages * layer_page_bytes(&kv->shape);
+    return sizeof *kv + own * (size_t)kv->shape.layers + (device ? pc__kv_device_bytes(device) : 0)
            + (kv->relative ? kv->pages * PC__PAGE * sizeof *kv->relative : 0);
 }
 
@@ -94,6 +98,8 @@ static pc_status grow_pages(pc__kv *kv, size_t pages)
             return PC_ERR_NOMEM;
         kv->relative = moved;
     }
+    if (kv->home)
+        return pc__kv_device_grow(kv, pages);
     for (int32_t l = 0; l < kv->shape.layers; l++) {
         uint8_t *moved = pc__alloc_aligned(&kv->mem, bytes, 64);
         if (!moved)
@@ -268,6 +274,8 @@ pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype)
 
 pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv)
 {
+    if (kv->home)
+        return pc__kv_to_host(out, kv);
     pc_status status = pc__kv_like(out, kv, kv->shape.dtype);
     for (int32_t l = 0; status >= 0 && l < kv->shape.layers; l++)
         memcpy((*out)->layer[l], kv->layer[l], (*out)->pages * layer_page_bytes(&kv->shape));
@@ -299,9 +307,12 @@ void pc__kv_unref(pc__kv *kv)
     }
     if (kv->slab)
         give(&mem, kv->slab);
+    pc__kv_device_free(atomic_load_explicit(&kv->device, memory_order_relaxed),
+                       atomic_load_explicit(&kv->zero_at_end, memory_order_relaxed) != 0);
     if (!own)
         kv->release_owner(kv->owner);
     pc__free(&mem, kv->layer);
+    pc__free(&mem, atomic_load_explicit(&kv->shown, memory_order_relaxed));
     pc__free(&mem, atomic_load_explicit(&kv->sizes, memory_order_relaxed));
     pc__free(&mem, kv->relative);
     pc__free(&mem, kv);
@@ -407,6 +418,12 @@ static int zero_page(const pc__kv_shape *shape, uint8_t *page, size_t from, size
     return clear;
 }
 
+void pc__page_zero(const pc__kv_shape *shape, uint8_t *page, size_t from, size_t to)
+{
+    for (size_t h = 0; h < (size_t)shape->kv_heads; h++)
+        zero_page(shape, page + h * pc__kv_page_bytes(shape), from, to, 0);
+}
+
 static int zero_layer(const pc__kv *kv, size_t layer, size_t from, size_t to, int look)
 {
     size_t bytes = pc__kv_page_bytes(&kv->shape), heads = (size_t)kv->shape.kv_heads;
@@ -435,6 +452,10 @@ void pc__kv_truncate(pc__kv *kv, size_t tokens)
     if (tokens >= old)
         return;
     kv->tokens = tokens;
+    if (kv->home) {
+        pc__kv_device_zero(kv, tokens, old);
+        return;
+    }
     for (size_t l = 0; !kv->release_owner && l < (size_t)kv->shape.layers; l++)
         zero_layer(kv, l, tokens, old, 0);
 }

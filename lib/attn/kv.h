@@ -51,6 +51,11 @@ typedef struct pc__layer_stream {
 typedef struct pc__kv {
     atomic_size_t references;
     pc_allocator mem;
+    /* attn/kv_device.h: the backend that computes the run, in memory that the host does not see;
+     * `layer` then has no pages. NULL: the host sees it. */
+    pc__backend *home;
+    _Atomic(struct pc__kv_device *) device; /* its pages there, or those of a mirror; or NULL */
+    _Atomic(uint8_t **) shown;              /* pc__kv_show; NULL: not called yet */
     pc__kv_shape shape;
     size_t tokens;
     size_t pages;    /* capacity */
@@ -100,7 +105,7 @@ pc_status pc__kv_new(pc__kv **out, const pc_allocator *mem, const pc__kv_shape *
 /* A run with the tokens, positions, RoPE regime and origin of `kv` in another format, without
  * values. */
 pc_status pc__kv_like(pc__kv **out, const pc__kv *kv, uint32_t dtype);
-/* A copy. */
+/* A copy, on the host. */
 pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv);
 /* A run of `tokens` tokens in one block of memory; it cannot grow. The caller then writes all pages
  * and calls pc__kv_clear_tail for each layer. `relative` [tokens] is copied; NULL: 0, 1, 2 …. */
@@ -130,7 +135,8 @@ void pc__kv_unref(pc__kv *kv);
  * are undefined until written. A failure leaves the run as it was. PC_ERR_STATE: an I8 run, or
  * borrowed pages. */
 pc_status pc__kv_append(pc__kv *kv, const int64_t *relative, size_t count);
-/* Removes the tokens from `tokens` on (after a failed pass). */
+/* Removes the tokens from `tokens` on (after a failed pass). A fault of a device only leaves values
+ * behind that no row sees. */
 void pc__kv_truncate(pc__kv *kv, size_t tokens);
 
 int64_t pc__kv_relative(const pc__kv *kv, size_t token);

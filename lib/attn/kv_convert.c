@@ -1,4 +1,5 @@
 /* Converts finished runs to another format. */
+#include "attn/kv_device.h"
 #include "attn/kv_page.h"
 #include "base/threads.h"
 
@@ -34,12 +35,11 @@ static void convert_pages(void *arg, size_t thread)
         convert_page(c, (int32_t)(i / c->pages), i % c->pages, c->scratch + thread * c->floats);
 }
 
-pc_status pc__kv_convert(pc__kv **out, pc_context *context, const pc__kv *kv, uint32_t dtype)
+static pc_status convert_on_host(pc__kv **out, pc_context *context, const pc__kv *kv,
+                                 uint32_t dtype)
 {
     kv_conversion c = {.from = kv, .pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE};
     size_t threads = context->threads;
-    if (dtype == kv->shape.dtype)
-        return pc__kv_copy(out, kv);
     PC__TRY_RETURN(pc__kv_like(out, kv, dtype));
     c.to = *out;
     c.floats = pc__page_floats(&kv->shape);
@@ -55,4 +55,15 @@ pc_status pc__kv_convert(pc__kv **out, pc_context *context, const pc__kv *kv, ui
     pc__parallel(context, threads, convert_pages, &c);
     pc__free(&kv->mem, c.scratch);
     return PC_OK;
+}
+
+pc_status pc__kv_convert(pc__kv **out, pc_context *context, const pc__kv *kv, uint32_t dtype)
+{
+    pc__kv *host;
+    if (dtype == kv->shape.dtype)
+        return pc__kv_copy(out, kv);
+    PC__TRY_RETURN(pc__kv_to_host(&host, kv));
+    pc_status status = convert_on_host(out, context, host, dtype);
+    pc__kv_unref(host);
+    return status;
 }

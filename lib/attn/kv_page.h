@@ -11,6 +11,8 @@ void pc__page_read(const pc__kv_shape *shape, const uint8_t *page, float *k, flo
  * pc__kv_write and pc__kv_write_i8. */
 void pc__page_write(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
                     const float *v);
+/* Zeros tokens [from, to) of a page of all heads (kv.c). */
+void pc__page_zero(const pc__kv_shape *shape, uint8_t *page, size_t from, size_t to);
 /* Floats of k and v together. */
 size_t pc__page_floats(const pc__kv_shape *shape);
 

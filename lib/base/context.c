@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sched.h>
@@ -19,6 +20,13 @@ static uint32_t usable_cores(void)
     return CPU_COUNT(&set) > 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
+/* The name of the backend: the option, else that of the environment, else none. */
+static const char *backend_of(const pc_context_options *o)
+{
+    const char *name = o->backend ? o->backend : secure_getenv("PC_BACKEND");
+    return name ? name : "";
+}
+
 static pc_status check_context_options(const pc_context_options *o)
 {
     if (o->reserved)
@@ -29,10 +37,10 @@ static pc_status check_context_options(const pc_context_options *o)
     if (o->allocator && (!o->allocator->alloc || !o->allocator->free))
         return pc__fail(PC_ERR_INVALID,
                         "pc_context_options: the allocator needs both alloc and free");
-    if (o->backend && (!*o->backend || strlen(o->backend) >= PC__BACKEND_NAME))
+    if (strlen(backend_of(o)) >= PC__BACKEND_NAME || (o->backend && !*o->backend))
         return pc__fail(PC_ERR_INVALID,
-                        "pc_context_options: backend '%.40s': no backend has that name",
-                        o->backend);
+                        "pc_context_options: backend '%.40s': no backend has such a name",
+                        backend_of(o));
     return pc__cpu_mask(NULL);
 }
 
@@ -60,8 +68,7 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     context->parallel_user = o.parallel_user;
     context->threads = o.threads ? o.threads : usable_cores();
     pthread_mutex_init(&context->guard, NULL);
-    if (o.backend)
-        memcpy(context->backend_name, o.backend, strlen(o.backend) + 1);
+    memcpy(context->backend_name, backend_of(&o), strlen(backend_of(&o)) + 1);
     if (!context->parallel_for && context->threads > 1)
         status = pc__pool_new(&context->pool, &context->mem, context->threads - 1);
     if (status >= 0 && pc__context_open_backend)

@@ -20,8 +20,8 @@ uint32_t pc__model_format(const pc_model *model);
 uint32_t pc__model_layout(const pc_model *model);
 /* Position of a segment's token, relative to the segment's start. */
 int64_t pc__model_relative(const pc_model *model, const void *segment, size_t token);
-/* Brings a finished run into the format in which segments are stored; failure leaves it as it was.
- * Does nothing to a handle of an application's model. */
+/* Brings a finished run into the format in which segments are stored, on the host; failure leaves
+ * it as it was. Does nothing to a handle of an application's model. */
 pc_status pc__model_keep(const pc_model *model, pc__kv **segment);
 
 /* The rest is for native models only. */

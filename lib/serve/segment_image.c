@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attn/kv_device.h"
 #include "attn/kernels.h"
 #include "model/model_states.h"
 #include "serve/unit_keys.h"
@@ -67,11 +68,9 @@ static void set_native(pc__image *image, const pc__kv_shape *shape)
     snprintf(image->kernels, sizeof image->kernels, "%s", pc__kernels_class());
 }
 
-static pc_status describe_run(void *owner, void *payload, pc__image *image, void **release_me)
+/* All but the blocks. */
+static pc_status describe_form(const pc_model *model, pc__kv *kv, pc__image *image)
 {
-    const pc_model *model = owner;
-    pc__kv *kv = payload;
-    *release_me = NULL;
     set_model(image, model);
     set_native(image, &kv->shape);
     image->form.regime = kv->rope_regime;
@@ -79,9 +78,22 @@ static pc_status describe_run(void *owner, void *payload, pc__image *image, void
     image->tokens = kv->tokens;
     image->relative = kv->relative;
     image->block_count = (size_t)kv->shape.layers;
-    image->blocks = kv->layer;
     image->block_bytes = pc__kv_sizes(kv);
     return image->block_bytes ? PC_OK : PC_ERR_NOMEM;
+}
+
+static pc_status describe_run(void *owner, void *payload, pc__image *image, void **release_me)
+{
+    const pc__kv *kv = payload;
+    uint8_t **layers = kv->layer;
+    *release_me = NULL;
+    PC__TRY_RETURN(describe_form(owner, payload, image));
+    if (kv->home) {
+        PC__TRY_RETURN(pc__kv_fetch(kv, &layers));
+        *release_me = layers;
+    }
+    image->blocks = layers;
+    return PC_OK;
 }
 
 static pc_status check_run_image(const pc_model *model, const pc__image *image, pc__kv_shape *shape)
@@ -164,8 +176,10 @@ static pc_status show_run(void *owner, void *payload, pc_raw *raw)
 {
     const pc_model *model = owner;
     pc__image image;
-    void *nothing;
-    PC__TRY_RETURN(describe_run(owner, payload, &image, &nothing));
+    uint8_t **layers;
+    PC__TRY_RETURN(describe_form(owner, payload, &image));
+    PC__TRY_RETURN(pc__kv_show(payload, &layers));
+    image.blocks = layers;
     pc__image_raw(raw, &image);
     raw->model = model->info.fingerprint; /* lives as long as the model */
     raw->lossy = image.form.shape.dtype == PC_DTYPE_I8;

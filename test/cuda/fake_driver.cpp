@@ -203,7 +203,7 @@ static pc__cuda_result module_load(pc__cuda_mod *out, const void *image)
         return PC__CUDA_INVALID_VALUE;
     Module *module = new Module;
     for (const pc_fake_kernel *kernel : kernels)
-        module->functions[kernel->name].reset(new Function{kernel, 0});
+        module->functions[kernel->name].reset(new Function{kernel, 48 << 10});
     device->modules.insert(module);
     *out = reinterpret_cast<pc__cuda_mod>(module);
     return 0;
@@ -302,9 +302,8 @@ static const void *find_task(void **extra, size_t *bytes)
 
 static bool fits(const Function *function, uint32_t threads, uint32_t shared)
 {
-    int32_t allowed = std::max(function->dynamic_shared, 48 << 10);
     return threads && threads <= function->kernel->most_threads
-           && shared <= static_cast<uint32_t>(allowed);
+           && shared <= static_cast<uint32_t>(function->dynamic_shared);
 }
 
 static pc__cuda_result launch(pc__cuda_func handle, uint32_t x, uint32_t y, uint32_t z,
@@ -571,7 +570,7 @@ static pc__cuda_result event_elapsed(float *milliseconds, pc__cuda_event, pc__cu
     return 0;
 }
 
-/* What went with the context. */
+/* What went with the context, or was forgotten. */
 static void forget_all()
 {
     for (auto &[memory, bytes] : device->pinned)
@@ -678,6 +677,7 @@ int pc_fake_end(void)
         all += left("references to the context", static_cast<size_t>(device->retained));
         all += static_cast<int>(fake::watcher().faults());
         all += left("contexts of threads", static_cast<size_t>(device->pushed));
+        fake::forget_all();
     }
     delete device;
     device = nullptr;

@@ -36,25 +36,23 @@ void copy_async(void *to, const void *from, unsigned size, unsigned valid)
         __asan_poison_memory_region(to, size);
 #endif
     t->copies.push_back({(uint8_t *)to, (const uint8_t *)from, (uint8_t)size, (uint8_t)valid, pc});
-    t->open_copies++;
 }
 
 void copy_commit()
 {
     thread *t = machine.now;
-    t->groups.push_back(t->open_copies);
-    t->open_copies = 0;
+    t->groups.push_back(t->copies.size());
 }
 
 void drop_copies(thread *t)
 {
 #if GPU_MODEL_ASAN
-    for (const pending_copy &copy : t->copies)
-        __asan_unpoison_memory_region(copy.to, copy.size);
+    for (size_t i = t->landed; i < t->copies.size(); i++)
+        __asan_unpoison_memory_region(t->copies[i].to, t->copies[i].size);
 #endif
     t->copies.clear();
     t->groups.clear();
-    t->open_copies = 0;
+    t->landed = t->landed_groups = 0;
 }
 
 static void land(const pending_copy &copy)
@@ -72,11 +70,11 @@ static void land(const pending_copy &copy)
 void copy_wait(int groups)
 {
     thread *t = machine.now;
-    for (; t->groups.size() > (size_t)groups; t->groups.pop_front())
-        for (size_t i = 0; i < t->groups.front(); i++) {
-            land(t->copies.front());
-            t->copies.pop_front();
-        }
+    for (; t->landed_groups + (size_t)groups < t->groups.size(); t->landed_groups++)
+        for (; t->landed < t->groups[t->landed_groups]; t->landed++)
+            land(t->copies[t->landed]);
+    if (t->landed_groups == t->groups.size() && t->landed == t->copies.size())
+        drop_copies(t);
 }
 
 } // namespace gpu_model

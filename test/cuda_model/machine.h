@@ -8,7 +8,6 @@
 #include "gpu_model.h"
 #include "shadow.h"
 #include "traffic.h"
-#include <deque>
 #include <vector>
 
 namespace gpu_model {
@@ -55,10 +54,11 @@ struct thread {
     known others;   // learned
     known unfenced; // read by relaxed atomics, learned at the next fence
     known fenced;   // known at the last fence; relaxed atomics hand it on
-    // asynchronous copies: those of the open group come last
-    std::deque<pending_copy> copies;
-    std::deque<size_t> groups; // copies in each closed group, the oldest first
-    size_t open_copies;
+    // asynchronous copies; those of the open group come last
+    std::vector<pending_copy> copies;
+    std::vector<size_t> groups; // where each closed group ends among them, the oldest first
+    size_t landed;              // copies, from the first on
+    size_t landed_groups;
 };
 
 struct warp {
@@ -108,6 +108,12 @@ void pause_thread();
 // Waits until all lanes of the mask are in the same collective, then one of them runs it.
 void meet(const char *name, collective run, unsigned mask, void *arguments, void *pc);
 void meet_block(void *pc);
+// Between schedule.cpp and meetings.cpp: who can run, and what a thread that ends leaves behind.
+void make_runnable(thread *t);
+void make_waiting(thread *t, thread_state state);
+void give_way(bool ends); // to another thread; `ends`: for good
+void meet_without(warp *w);
+void pass_barrier(block *b);
 void run_launch(const launch_shape &shape);
 // After an atomic: finds threads that spin for ever.
 void note_progress(bool something_changed, void *pc);

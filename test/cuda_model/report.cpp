@@ -112,7 +112,8 @@ static struct sigaction before[sizeof fatal_signals / sizeof *fatal_signals];
 
 static void crashed(int number, siginfo_t *info, void *)
 {
-    catch_crashes(false);
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof *fatal_signals; i++)
+        sigaction(fatal_signals[i], &before[i], NULL);
     counts[CRASHED]++;
     fprintf(stderr, "cuda model: crashed: %ssignal %d%s at %p (seed %llu)\n", of_whom().c_str(),
             number, in_stack_guard(info->si_addr) ? ", the stack of a thread is full," : "",
@@ -123,27 +124,22 @@ static void crashed(int number, siginfo_t *info, void *)
 
 void catch_crashes(bool on)
 {
-    static char *other_stack;
+    enum { SIZE = 1 << 16 };
+    static char other_stack[SIZE]; // a fiber's own may be full
+    static stack_t stack_before;
+    stack_t stack = {};
     size_t i = 0;
     if (GPU_MODEL_ASAN)
         return;
-    if (on && !other_stack) {
-        other_stack = (char *)malloc(1 << 16);
-    }
-    stack_t stack = {};
     stack.ss_sp = other_stack;
-    stack.ss_size = 1 << 16;
-    stack.ss_flags = on ? 0 : SS_DISABLE;
-    if (on)
-        sigaltstack(&stack, NULL);
+    stack.ss_size = SIZE;
+    sigaltstack(on ? &stack : &stack_before, on ? &stack_before : NULL);
     for (int number : fatal_signals) {
         struct sigaction action = {};
         action.sa_sigaction = crashed;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-        if (on)
-            sigaction(number, &action, &before[i++]);
-        else
-            sigaction(number, &before[i++], NULL);
+        sigaction(number, on ? &action : &before[i], on ? &before[i] : NULL);
+        i++;
     }
 }
 

@@ -82,6 +82,18 @@ static pc_status check_threads(const pc__cuda_driver *driver, const pc__cuda_ker
     return PC_OK;
 }
 
+/* Raises what the function may ask for. It is never lowered: another kind of the same function may
+ * need more. */
+static pc_status allow_shared(const pc__cuda_driver *driver, pc__cuda_func function, int32_t bytes)
+{
+    int32_t allowed = 0;
+    PC__TRY_RETURN(
+        PC__CUDA(driver, cuFuncGetAttribute, (&allowed, PC__CUDA_FUNC_DYNAMIC_SHARED, function)));
+    if (bytes <= allowed)
+        return PC_OK;
+    return PC__CUDA(driver, cuFuncSetAttribute, (function, PC__CUDA_FUNC_DYNAMIC_SHARED, bytes));
+}
+
 static pc_status prepare(const pc__cuda_driver *driver, pc__cuda_kernel *kernel)
 {
     pc__cuda_func function = kernel->function;
@@ -90,10 +102,7 @@ static pc_status prepare(const pc__cuda_driver *driver, pc__cuda_kernel *kernel)
                             (&kernel->registers, PC__CUDA_FUNC_REGISTERS, function)));
     PC__TRY_RETURN(PC__CUDA(driver, cuFuncGetAttribute,
                             (&kernel->local_bytes, PC__CUDA_FUNC_LOCAL_BYTES, function)));
-    if (kernel->kind.shared_bytes)
-        PC__TRY_RETURN(
-            PC__CUDA(driver, cuFuncSetAttribute,
-                     (function, PC__CUDA_FUNC_DYNAMIC_SHARED, (int32_t)kernel->kind.shared_bytes)));
+    PC__TRY_RETURN(allow_shared(driver, function, (int32_t)kernel->kind.shared_bytes));
     PC__TRY_RETURN(PC__CUDA(driver, cuOccupancyMaxActiveBlocksPerMultiprocessor,
                             (&kernel->blocks_at_once, function, (int32_t)kernel->kind.threads,
                              kernel->kind.shared_bytes)));

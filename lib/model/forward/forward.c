@@ -2,6 +2,7 @@
  * join is data (pc__arch). */
 #include "model/forward/forward.h"
 
+#include "attn/kv_device.h"
 #include "model/forward/forward_maps.h"
 #include "model/load/positions.h"
 #include "model/model_states.h"
@@ -93,17 +94,19 @@ static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
     return PC_OK;
 }
 
-/* Waits until this layer of all runs that are still loading has arrived. */
-static pc_status await_streams(const pc__forward_work *work, int32_t l)
+/* Waits until this layer of all runs that are still loading has arrived, also on the device. */
+static pc_status await_runs(const pc__forward_work *work, int32_t l)
 {
     for (size_t i = 0; i < work->stream_count; i++)
         PC__TRY_RETURN(work->streams[i]->await(work->streams[i], (size_t)l));
+    for (size_t i = 0; i < work->mirrored_count; i++)
+        PC__TRY_RETURN(pc__kv_mirror(work->mirrored[i], work->native->backend, l));
     return PC_OK;
 }
 
 static pc_status run_layer(pc__forward_work *work, int32_t l)
 {
-    PC__TRY_RETURN(await_streams(work, l));
+    PC__TRY_RETURN(await_runs(work, l));
     switch (work->native->arch.residual) {
     case PC__RESIDUAL_PARALLEL:
     case PC__RESIDUAL_PARALLEL_2:
@@ -271,6 +274,7 @@ void pc__release_work(pc__forward_work *work)
     if (work->stream)
         backend->ops->stream_free(work->stream);
     pc__free(mem, work->streams);
+    pc__free(mem, work->mirrored);
     pc__free(mem, work->runs);
     pc__free(mem, work->slots);
     pc__free(mem, work->rope_positions);
@@ -303,6 +307,21 @@ static pc_status note_stream(pc__forward_work *work, const pc__kv *kv)
     return PC_OK;
 }
 
+/* Lists a run of the host, if the backend reads a mirror of it. */
+static pc_status note_mirrored(pc__forward_work *work, const pc__kv *kv)
+{
+    if (kv->home || work->native->backend->traits & PC__HOST_SEES_MEMORY)
+        return PC_OK;
+    for (size_t i = 0; i < work->mirrored_count; i++)
+        if (work->mirrored[i] == kv)
+            return PC_OK;
+    PC__TRY_RETURN(pc__grow(&work->native->context->mem, (void **)&work->mirrored,
+                            &work->mirrored_capacity, work->mirrored_count + 1,
+                            sizeof(*work->mirrored)));
+    work->mirrored[work->mirrored_count++] = (pc__kv *)(uintptr_t)kv;
+    return PC_OK;
+}
+
 /* All runs of a pass, read or written, must have one RoPE regime. */
 static pc_status check_runs(pc__forward_work *work, uint64_t regime)
 {
@@ -315,8 +334,10 @@ static pc_status check_runs(pc__forward_work *work, uint64_t regime)
         if (span->kv == last && span->start == last_start)
             continue;
         PC__TRY_RETURN(pc__native_may_place(work->native, span->kv, layers, span->start, regime));
-        if (span->kv != last)
+        if (span->kv != last) {
             PC__TRY_RETURN(note_stream(work, span->kv));
+            PC__TRY_RETURN(note_mirrored(work, span->kv));
+        }
         last = span->kv;
         last_start = span->start;
     }

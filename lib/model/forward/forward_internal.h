@@ -55,6 +55,8 @@ typedef struct pc__forward_work {
 
     pc__layer_stream **streams; /* [stream_count] of runs that are still loading */
     size_t stream_count, stream_capacity;
+    pc__kv **mirrored; /* [mirrored_count] runs of the host that a device reads */
+    size_t mirrored_count, mirrored_capacity;
     pc__kv **runs; /* [row] run for its K and V */
     size_t *slots;
     int64_t *rope_positions; /* [row] position - start of its run */

@@ -6,6 +6,7 @@
 
 #include "model/load/positions.h"
 #include "attn/disentangled_attention.h"
+#include "attn/kv_device.h"
 #include "model/model_states.h"
 
 static void free_norm(const pc__native *native, pc__native_norm *norm)
@@ -98,7 +99,7 @@ pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_
                             pc__kv **out)
 {
     const pc__native *native = model->native;
-    PC__TRY_RETURN(pc__kv_new(out, &native->context->mem, &native->shape, tokens));
+    PC__TRY_RETURN(pc__kv_new_at(out, native->backend, &native->shape, tokens));
     (*out)->rope_regime = pc__model_rope_regime(model, rope_regime_length ? rope_regime_length : 1);
     return PC_OK;
 }
@@ -118,7 +119,7 @@ pc_status pc__model_keep(const pc_model *model, pc__kv **kv)
         return PC_OK;
     if ((*kv)->values_only)
         return has_no_keys();
-    if ((*kv)->shape.dtype == native->segment_dtype)
+    if ((*kv)->shape.dtype == native->segment_dtype && !(*kv)->home)
         return PC_OK;
     PC__TRY_RETURN(pc__kv_convert(&converted, native->context, *kv, native->segment_dtype));
     pc__kv_unref(*kv);
@@ -199,6 +200,7 @@ pc_status pc__model_run_read(const pc_model *model, const pc__kv *kv, int32_t la
            dims = (size_t)(native->shape.k_dim + native->shape.v_dim);
     const pc__rope *rope;
     pc__rope *own = NULL;
+    pc__kv *host = NULL;
     float *scratch = NULL;
     pc_status status;
     if (layer < 0 || layer >= native->arch.layers)
@@ -206,13 +208,15 @@ pc_status pc__model_run_read(const pc_model *model, const pc__kv *kv, int32_t la
     PC__TRY(pc__native_may_place(native, kv, layer + 1, k ? start : kv->origin, kv->rope_regime),
             done);
     PC__TRY(pc__native_rope(native, kv->rope_regime, &rope, &own), done);
+    PC__TRY(pc__kv_to_host(&host, kv), done);
     scratch = pc__calloc(&native->context->mem, heads * dims + 2 * (size_t)native->shape.k_dim,
                          sizeof *scratch);
     if (!scratch)
         status = PC_ERR_NOMEM;
     else
-        read_rotated(kv, layer, start, rope, scratch, k, v);
+        read_rotated(host, layer, start, rope, scratch, k, v);
 done:
+    pc__kv_unref(host);
     pc__free(&native->context->mem, scratch);
     pc__rope_free(&native->context->mem, own);
     return status;

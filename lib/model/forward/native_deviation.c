@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attn/kv_device.h"
 #include "model/forward/native_ops.h"
 #include "model/forward/pass_build.h"
 #include "model/model_states.h"
@@ -64,7 +65,7 @@ static pc_status make_fresh_runs(deviation_work *c)
     for (size_t p = 0; p < c->count; p++) {
         const pc_span *at = &c->placements[p];
         const pc__kv *cached = at->segment;
-        PC__TRY_RETURN(pc__kv_new(&c->fresh[p], &native->context->mem, &shape, at->hi - at->lo));
+        PC__TRY_RETURN(pc__kv_new_at(&c->fresh[p], native->backend, &shape, at->hi - at->lo));
         c->fresh[p]->rope_regime = cached->rope_regime;
         c->fresh[p]->origin = at->start;
         for (uint32_t t = at->lo; t < at->hi; t++) {
@@ -121,24 +122,43 @@ static double relative_distance(const float *fresh, const float *cached, size_t 
     return size > 0 ? sqrt(apart / size) : 0;
 }
 
+/* Scores of one placement's tokens. states: scratch. */
+static pc_status compare_placement(const deviation_work *c, size_t p, float *states, float *score)
+{
+    const pc__kv_shape *shape = &c->model->native->shape;
+    const pc_span *at = &c->placements[p];
+    size_t k = (size_t)shape->kv_heads * (size_t)shape->k_dim,
+           v = (size_t)shape->kv_heads * (size_t)shape->v_dim;
+    float *was = states + k + v;
+    pc__kv *fresh = NULL, *cached = NULL;
+    pc_status status;
+    PC__TRY(pc__kv_to_host(&fresh, c->fresh[p]), done);
+    PC__TRY(pc__kv_to_host(&cached, at->segment), done);
+    for (uint32_t t = at->lo; t < at->hi; t++) {
+        pc__kv_read(fresh, c->layer, t - at->lo, states, states + k);
+        pc__kv_read(cached, c->layer, t, was, was + k);
+        score[t - at->lo] = (float)(0.5
+                                    * (relative_distance(states, was, k)
+                                       + relative_distance(states + k, was + k, v)));
+    }
+done:
+    pc__kv_unref(fresh);
+    pc__kv_unref(cached);
+    return status;
+}
+
 static pc_status compare_states(const deviation_work *c, float *score)
 {
     const pc__kv_shape *shape = &c->model->native->shape;
-    size_t heads = (size_t)shape->kv_heads, k = heads * (size_t)shape->k_dim,
-           v = heads * (size_t)shape->v_dim, n = 0;
-    float *states = pc__calloc(&c->model->context->mem, 2 * (k + v), sizeof *states);
-    if (!states)
-        return PC_ERR_NOMEM;
-    for (size_t p = 0; p < c->count; p++)
-        for (uint32_t t = c->placements[p].lo; t < c->placements[p].hi; t++, n++) {
-            pc__kv_read(c->fresh[p], c->layer, t - c->placements[p].lo, states, states + k);
-            pc__kv_read(c->placements[p].segment, c->layer, t, states + k + v, states + k + v + k);
-            score[n] = (float)(0.5
-                               * (relative_distance(states, states + k + v, k)
-                                  + relative_distance(states + k, states + k + v + k, v)));
-        }
+    size_t token = (size_t)shape->kv_heads * (size_t)(shape->k_dim + shape->v_dim), n = 0;
+    float *states = pc__calloc(&c->model->context->mem, 2 * token, sizeof *states);
+    pc_status status = states ? PC_OK : PC_ERR_NOMEM;
+    for (size_t p = 0; p < c->count && status >= 0; p++) {
+        status = compare_placement(c, p, states, score + n);
+        n += c->placements[p].hi - c->placements[p].lo;
+    }
     pc__free(&c->model->context->mem, states);
-    return PC_OK;
+    return status;
 }
 
 static pc_status reserve_deviation(deviation_work *c)

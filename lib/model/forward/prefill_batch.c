@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "attn/kv_device.h"
 #include "model/forward/forward.h"
 #include "model/forward/heads.h"
 #include "model/forward/pass_build.h"
@@ -144,8 +145,8 @@ static pc_status set_maps(prefill_batch *b, size_t l)
 static pc_status run_passing(prefill_batch *b, size_t lane)
 {
     size_t count = input_of(b, lane)->input->count;
-    PC__TRY_RETURN(pc__kv_new_passing(&b->runs[lane], &b->model->context->mem,
-                                      &b->model->native->shape, count));
+    PC__TRY_RETURN(pc__kv_new_passing_at(&b->runs[lane], b->model->native->backend,
+                                         &b->model->native->shape, count));
     b->runs[lane]->rope_regime = pc__model_rope_regime(b->model, count);
     return PC_OK;
 }

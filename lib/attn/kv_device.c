@@ -1,0 +1,279 @@
+/* Tables of pages in a backend's memory, mirrors and copies back. */
+#include "attn/kv_device.h"
+
+#include <string.h>
+
+#include "attn/backend.h"
+#include "attn/kv_page.h"
+
+static size_t layer_page_bytes(const pc__kv_shape *shape)
+{
+    return pc__kv_page_bytes(shape) * (size_t)shape->kv_heads;
+}
+
+static pc__kv_device *device_of(const pc__kv *kv)
+{
+    return atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->device, memory_order_acquire);
+}
+
+static pc_status device_new(pc__kv_device **out, pc__backend *backend, size_t layer_stride)
+{
+    const pc_allocator *mem = &backend->context->mem;
+    pc__kv_device *device = *out = pc__calloc(mem, 1, sizeof *device);
+    if (!device)
+        return PC_ERR_NOMEM;
+    device->backend = backend;
+    pc__context_ref(backend->context);
+    device->mem = *mem;
+    device->layer_stride = layer_stride;
+    return PC_OK;
+}
+
+void pc__kv_device_free(pc__kv_device *device, int zero)
+{
+    if (!device)
+        return;
+    pc_allocator mem = device->mem;
+    for (size_t i = 0; i < device->block_count; i++) {
+        if (zero)
+            pc__backend_zero(device->backend, device->block[i], device->block_bytes[i]);
+        device->backend->ops->give(device->backend, device->block[i]);
+    }
+    pc__free(&mem, device->page);
+    pc__free(&mem, device->block);
+    pc__free(&mem, device->block_bytes);
+    pc__context_unref(device->backend->context);
+    pc__free(&mem, device);
+}
+
+size_t pc__kv_device_bytes(const pc__kv_device *device)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < device->block_count; i++)
+        bytes += device->block_bytes[i];
+    return bytes;
+}
+
+/* Room in both lists of blocks, and in the table. */
+static pc_status reserve_lists(pc__kv_device *d, size_t pages)
+{
+    size_t capacity = d->block_capacity;
+    PC__TRY_RETURN(
+        pc__grow(&d->mem, (void **)&d->block, &capacity, d->block_count + 1, sizeof *d->block));
+    PC__TRY_RETURN(pc__grow(&d->mem, (void **)&d->block_bytes, &d->block_capacity,
+                            d->block_count + 1, sizeof *d->block_bytes));
+    return pc__grow(&d->mem, (void **)&d->page, &d->page_capacity, pages, sizeof(*d->page));
+}
+
+/* Adds `pages` pages in one block, `page_stride` bytes apart. Zeroed where `zero` says so. */
+static pc_status add_block(pc__kv_device *d, size_t pages, size_t page_stride, size_t bytes,
+                           int zero)
+{
+    pc_status status;
+    PC__TRY_RETURN(reserve_lists(d, d->pages + pages));
+    uint8_t *block = d->backend->ops->take(d->backend, bytes);
+    if (!block)
+        return PC_ERR_NOMEM;
+    if (zero && (status = pc__backend_zero(d->backend, block, bytes)) < 0) {
+        d->backend->ops->give(d->backend, block);
+        return status;
+    }
+    d->block[d->block_count] = block;
+    d->block_bytes[d->block_count++] = bytes;
+    for (size_t i = 0; i < pages; i++)
+        d->page[d->pages++] = block + i * page_stride;
+    return PC_OK;
+}
+
+pc_status pc__kv_device_grow(pc__kv *kv, size_t pages)
+{
+    pc__kv_device *d = device_of(kv);
+    size_t each = layer_page_bytes(&kv->shape),
+           layers = d->layer_stride ? (size_t)kv->shape.layers : 1;
+    size_t bytes;
+    if (pages <= d->pages)
+        return PC_OK;
+    if (__builtin_mul_overflow(pages - d->pages, each * layers, &bytes))
+        return pc__fail(PC_ERR_NOMEM, "out of memory (%zu pages)", pages);
+    PC__TRY_RETURN(add_block(d, pages - d->pages, each * layers, bytes, 1));
+    kv->pages = d->pages;
+    return PC_OK;
+}
+
+/* `layer_stride` 0: all layers share the pages. */
+static pc_status new_at(pc__kv **out, pc__backend *backend, const pc__kv_shape *shape,
+                        size_t tokens, size_t layer_stride)
+{
+    pc__kv_device *device = NULL;
+    pc_status status;
+    PC__TRY_RETURN(pc__kv_new(out, &backend->context->mem, shape, 0));
+    PC__TRY(device_new(&device, backend, layer_stride), failed);
+    (*out)->home = backend;
+    atomic_store_explicit(&(*out)->device, device, memory_order_release);
+    PC__TRY(pc__kv_device_grow(*out, tokens / PC__PAGE + (tokens % PC__PAGE != 0)), failed);
+    return PC_OK;
+failed:
+    pc__kv_unref(*out);
+    *out = NULL;
+    return status;
+}
+
+static int host_sees(const pc__backend *backend)
+{
+    return (backend->traits & PC__HOST_SEES_MEMORY) != 0;
+}
+
+pc_status pc__kv_new_at(pc__kv **out, pc__backend *backend, const pc__kv_shape *shape,
+                        size_t capacity_tokens)
+{
+    if (host_sees(backend))
+        return pc__kv_new(out, &backend->context->mem, shape, capacity_tokens);
+    return new_at(out, backend, shape, capacity_tokens, layer_page_bytes(shape));
+}
+
+pc_status pc__kv_new_passing_at(pc__kv **out, pc__backend *backend, const pc__kv_shape *shape,
+                                size_t tokens)
+{
+    if (host_sees(backend))
+        return pc__kv_new_passing(out, &backend->context->mem, shape, tokens);
+    PC__TRY_RETURN(new_at(out, backend, shape, tokens, 0));
+    (*out)->tokens = tokens;
+    return PC_OK;
+}
+
+/* Zeros tokens of one page by way of the host: this is rare. */
+static pc_status zero_tokens(pc__kv_device *d, const pc__kv_shape *shape, uint8_t *page,
+                             uint8_t *scratch, size_t from, size_t to)
+{
+    size_t each = layer_page_bytes(shape);
+    PC__TRY_RETURN(pc__backend_copy(d->backend, scratch, page, each));
+    pc__page_zero(shape, scratch, from, to);
+    return pc__backend_copy(d->backend, page, scratch, each);
+}
+
+pc_status pc__kv_device_zero(pc__kv *kv, size_t from, size_t to)
+{
+    pc__kv_device *d = device_of(kv);
+    size_t layers = d->layer_stride ? (size_t)kv->shape.layers : 1;
+    uint8_t *scratch = pc__alloc_aligned(&kv->mem, layer_page_bytes(&kv->shape), 64);
+    pc_status status = scratch ? PC_OK : PC_ERR_NOMEM;
+    for (size_t at = from, end; at < to && status >= 0; at = end) {
+        size_t page = at / PC__PAGE, first = page * PC__PAGE;
+        end = to < first + PC__PAGE ? to : first + PC__PAGE;
+        for (size_t l = 0; l < layers && status >= 0; l++)
+            status = zero_tokens(d, &kv->shape, d->page[page] + l * d->layer_stride, scratch,
+                                 at - first, end - first);
+    }
+    pc__free(&kv->mem, scratch);
+    return status;
+}
+
+/* Of a run of the host, in one block: [layer][page]. */
+static pc_status new_mirror(pc__kv_device **out, const pc__kv *kv, pc__backend *backend)
+{
+    size_t each = layer_page_bytes(&kv->shape), pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
+    PC__TRY_RETURN(device_new(out, backend, pages * each));
+    pc_status status = add_block(*out, pages, each, pages * each * (size_t)kv->shape.layers, 0);
+    if (status < 0) {
+        pc__kv_device_free(*out, 0);
+        *out = NULL;
+    }
+    return status;
+}
+
+static pc_status copy_layers(pc__kv *kv, pc__backend *backend, int32_t layer)
+{
+    pc__kv_device *d = device_of(kv);
+    if (!d) {
+        PC__TRY_RETURN(new_mirror(&d, kv, backend));
+        atomic_store_explicit(&kv->device, d, memory_order_release);
+    }
+    for (int32_t l = atomic_load_explicit(&d->layers, memory_order_relaxed); l <= layer; l++) {
+        if (d->pages)
+            PC__TRY_RETURN(pc__backend_copy(backend, d->page[0] + (size_t)l * d->layer_stride,
+                                            kv->layer[l], d->layer_stride));
+        atomic_store_explicit(&d->layers, l + 1, memory_order_release);
+    }
+    return PC_OK;
+}
+
+pc_status pc__kv_mirror(pc__kv *kv, pc__backend *backend, int32_t layer)
+{
+    pc__kv_device *d = device_of(kv);
+    pc_status status;
+    if (d && d->backend != backend)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "K/V run: its pages are at the backend of another context");
+    if (kv->home || (d && atomic_load_explicit(&d->layers, memory_order_acquire) > layer))
+        return PC_OK;
+    pthread_mutex_lock(&backend->mirrors);
+    status = copy_layers(kv, backend, layer);
+    pthread_mutex_unlock(&backend->mirrors);
+    return status;
+}
+
+/* Copies the used pages of a layer to host memory. */
+static pc_status fetch_layer(const pc__kv *kv, size_t layer, uint8_t *to)
+{
+    const pc__kv_device *d = device_of(kv);
+    size_t each = layer_page_bytes(&kv->shape), pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
+    pc_status status;
+    pthread_mutex_lock(&d->backend->guard);
+    for (size_t p = 0; p < pages; p++)
+        d->backend->ops->copy(d->backend->stream, to + p * each,
+                              d->page[p] + layer * d->layer_stride, each);
+    status = d->backend->ops->finish(d->backend->stream);
+    pthread_mutex_unlock(&d->backend->guard);
+    return status;
+}
+
+pc_status pc__kv_fetch(const pc__kv *kv, uint8_t ***layers)
+{
+    size_t count = (size_t)kv->shape.layers, table = (count * sizeof(**layers) + 63) / 64 * 64,
+           bytes = pc__kv_layer_bytes(&kv->shape, kv->tokens);
+    uint8_t *memory = pc__alloc_aligned(&kv->mem, table + count * bytes, 64);
+    pc_status status = memory ? PC_OK : PC_ERR_NOMEM;
+    *layers = (uint8_t **)(void *)memory;
+    for (size_t l = 0; l < count && status >= 0; l++) {
+        (*layers)[l] = memory + table + l * bytes;
+        status = fetch_layer(kv, l, (*layers)[l]);
+    }
+    if (status < 0) {
+        pc__free(&kv->mem, memory);
+        *layers = NULL;
+    }
+    return status;
+}
+
+pc_status pc__kv_show(pc__kv *kv, uint8_t ***layers)
+{
+    uint8_t **none = NULL;
+    *layers = kv->home ? atomic_load_explicit(&kv->shown, memory_order_acquire) : kv->layer;
+    if (*layers)
+        return PC_OK;
+    PC__TRY_RETURN(pc__kv_fetch(kv, layers));
+    if (!atomic_compare_exchange_strong_explicit(&kv->shown, &none, *layers, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        pc__free(&kv->mem, *layers);
+        *layers = none;
+    }
+    return PC_OK;
+}
+
+pc_status pc__kv_to_host(pc__kv **out, const pc__kv *kv)
+{
+    pc_status status;
+    if (!kv->home) {
+        *out = pc__kv_ref((pc__kv *)(uintptr_t)kv);
+        return PC_OK;
+    }
+    PC__TRY_RETURN(pc__kv_like(out, kv, kv->shape.dtype));
+    status = PC_OK;
+    for (size_t l = 0; l < (size_t)kv->shape.layers && status >= 0; l++)
+        status = fetch_layer(kv, l, (*out)->layer[l]);
+    if (status < 0) {
+        pc__kv_unref(*out);
+        *out = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,363 @@
+/* The module's entry, and all operations but those on K/V: each queues the CPU's. */
+#include "far.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/cpu/backend_cpu.h"
+#include "base/module.h"
+
+#define NEAR(far, x) far_near(&(far)->memory, x)
+
+/* What most operations need; each uses some of it. */
+typedef struct work {
+    pc__floats *x, *y;
+    const pc__floats *from, *gain, *bias;
+    const void *source;
+    const pc__linear *linear[PC__LINEARS_AT_ONCE];
+    pc__floats *to[PC__LINEARS_AT_ONCE];
+    const pc__table *table;
+    const pc__rope *rope;
+    const uint32_t *row;
+    const int64_t *positions;
+    const pc__row_range *ranges;
+    pc__expert_layer experts;
+    size_t count, rows, dim, heads, stride, taps;
+    float a;
+    int what;
+} work;
+
+static void later(pc__stream *stream, far_fn run, const work *w)
+{
+    far_later(stream, run, w, sizeof *w);
+}
+
+static pc_status run_copy(far_backend *far, void *arg)
+{
+    work *w = arg;
+    memmove(NEAR(far, w->x), NEAR(far, w->source), w->count);
+    return PC_OK;
+}
+
+static void copy(pc__stream *stream, void *to, const void *from, size_t bytes)
+{
+    later(stream, run_copy, &(work){.x = to, .source = from, .count = bytes});
+}
+
+static pc_status run_zero(far_backend *far, void *arg)
+{
+    work *w = arg;
+    memset(NEAR(far, w->x), 0, w->count);
+    return PC_OK;
+}
+
+static void zero(pc__stream *stream, void *to, size_t bytes)
+{
+    later(stream, run_zero, &(work){.x = to, .count = bytes});
+}
+
+static pc_status run_linear(far_backend *far, void *arg)
+{
+    work *w = arg;
+    for (size_t i = 0; i < w->count; i++)
+        w->to[i] = NEAR(far, w->to[i]);
+    return far->cpu->ops->linear_run(far->cpu->stream, w->linear, w->count, NEAR(far, w->from),
+                                     w->rows, w->to);
+}
+
+static pc_status linear_run(pc__stream *stream, const pc__linear *const *linears, size_t count,
+                            const pc__floats *x, size_t rows, pc__floats *const *y)
+{
+    work w = {.count = count, .from = x, .rows = rows};
+    memcpy(w.linear, linears, count * sizeof(*linears));
+    memcpy(w.to, y, count * sizeof(*y));
+    later(stream, run_linear, &w);
+    return PC_OK;
+}
+
+static pc_status run_look_up(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_look_up(far->cpu->stream, w->table, w->row, w->rows, w->what, NEAR(far, w->x));
+    return PC_OK;
+}
+
+static void look_up(pc__stream *stream, const pc__table *table, const uint32_t *row, size_t rows,
+                    int add, pc__floats *x)
+{
+    later(stream, run_look_up,
+          &(work){.table = table,
+                  .row = far_list(stream, row, rows * sizeof *row),
+                  .rows = rows,
+                  .what = add,
+                  .x = x});
+}
+
+static pc_status run_pointwise(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_pointwise(far->cpu->stream, (pc__pointwise)w->what, w->a, NEAR(far, w->x), w->count);
+    return PC_OK;
+}
+
+static void pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x, size_t count)
+{
+    later(stream, run_pointwise, &(work){.what = (int)what, .a = a, .x = x, .count = count});
+}
+
+static pc_status run_gather(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_gather(far->cpu->stream, NEAR(far, w->from), w->row, w->rows, w->dim, NEAR(far, w->y));
+    return PC_OK;
+}
+
+static void gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
+                   size_t dim, pc__floats *y)
+{
+    later(stream, run_gather,
+          &(work){.from = x,
+                  .row = far_list(stream, row, rows * sizeof *row),
+                  .rows = rows,
+                  .dim = dim,
+                  .y = y});
+}
+
+static pc_status run_neighbours(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_neighbours(far->cpu->stream, w->ranges, w->count, w->taps, w->dim, NEAR(far, w->from),
+                       NEAR(far, w->y));
+    return PC_OK;
+}
+
+static void neighbours(pc__stream *stream, const pc__row_range *ranges, size_t count, size_t taps,
+                       size_t dim, const pc__floats *x, pc__floats *y)
+{
+    later(stream, run_neighbours,
+          &(work){.ranges = far_list(stream, ranges, count * sizeof *ranges),
+                  .count = count,
+                  .taps = taps,
+                  .dim = dim,
+                  .from = x,
+                  .y = y});
+}
+
+static pc_status run_rms_norm(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_rms_norm(far->cpu->stream, NEAR(far, w->from), w->rows, w->dim, NEAR(far, w->gain),
+                     w->a, NEAR(far, w->y));
+    return PC_OK;
+}
+
+static void rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
+                     const pc__floats *gain, float eps, pc__floats *y)
+{
+    later(stream, run_rms_norm,
+          &(work){.from = x, .rows = rows, .dim = dim, .gain = gain, .a = eps, .y = y});
+}
+
+static pc_status run_layer_norm(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_layer_norm(far->cpu->stream, NEAR(far, w->from), w->rows, w->dim, NEAR(far, w->gain),
+                       NEAR(far, w->bias), w->a, NEAR(far, w->y));
+    return PC_OK;
+}
+
+static void layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
+                       const pc__floats *gain, const pc__floats *bias, float eps, pc__floats *y)
+{
+    later(
+        stream, run_layer_norm,
+        &(work){.from = x, .rows = rows, .dim = dim, .gain = gain, .bias = bias, .a = eps, .y = y});
+}
+
+static pc_status run_activate(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_activate(far->cpu->stream, (pc__activation)w->what, NEAR(far, w->x), w->count);
+    return PC_OK;
+}
+
+static void activate(pc__stream *stream, pc__activation activation, pc__floats *x, size_t count)
+{
+    later(stream, run_activate, &(work){.what = (int)activation, .x = x, .count = count});
+}
+
+static pc_status run_gate(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_gate(far->cpu->stream, (pc__activation)w->what, NEAR(far, w->x), NEAR(far, w->from),
+                 w->count);
+    return PC_OK;
+}
+
+static void gate(pc__stream *stream, pc__activation activation, pc__floats *x, const pc__floats *up,
+                 size_t count)
+{
+    later(stream, run_gate, &(work){.what = (int)activation, .x = x, .from = up, .count = count});
+}
+
+static pc_status run_add(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_add(far->cpu->stream, NEAR(far, w->x), NEAR(far, w->from), w->count);
+    return PC_OK;
+}
+
+static void add(pc__stream *stream, pc__floats *x, const pc__floats *y, size_t count)
+{
+    later(stream, run_add, &(work){.x = x, .from = y, .count = count});
+}
+
+static size_t experts_scratch(const pc__backend *backend, const pc__expert_config *config,
+                              size_t hidden, size_t rows)
+{
+    return pc__cpu_experts_scratch(((const far_backend *)backend)->cpu, config, hidden, rows);
+}
+
+static pc_status run_experts(far_backend *far, void *arg)
+{
+    work *w = arg;
+    return pc__cpu_experts(far->cpu->stream, &w->experts, NEAR(far, w->from), w->rows,
+                           NEAR(far, w->x), NEAR(far, w->to[0]), NEAR(far, w->y));
+}
+
+static pc_status experts(pc__stream *stream, const pc__expert_layer *layer, const pc__floats *x,
+                         size_t rows, pc__floats *scratch, pc__floats *routes, pc__floats *y)
+{
+    later(
+        stream, run_experts,
+        &(work){.experts = *layer, .from = x, .rows = rows, .x = scratch, .to = {routes}, .y = y});
+    return PC_OK;
+}
+
+static pc_status run_rotate(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_rotate(far->cpu->stream, w->rope, w->positions, w->rows, w->heads, w->dim, w->stride,
+                   NEAR(far, w->x));
+    return PC_OK;
+}
+
+static void rotate(pc__stream *stream, const pc__rope *rope, const int64_t *positions, size_t rows,
+                   size_t heads, size_t dim, size_t stride, pc__floats *x)
+{
+    later(stream, run_rotate,
+          &(work){.rope = rope,
+                  .positions = far_list(stream, positions, rows * sizeof *positions),
+                  .rows = rows,
+                  .heads = heads,
+                  .dim = dim,
+                  .stride = stride,
+                  .x = x});
+}
+
+/* Weights are packed by the CPU, and only it reads them. */
+
+static pc_status linear_new(pc__linear **out, pc__backend *backend, size_t out_features,
+                            size_t in_features, uint32_t compute, const pc__weight_source *source,
+                            const float *bias)
+{
+    pc__backend *cpu = ((far_backend *)backend)->cpu;
+    return cpu->ops->linear_new(out, cpu, out_features, in_features, compute, source, bias);
+}
+
+static int keeps_quantised(const pc__backend *backend)
+{
+    const pc__backend *cpu = ((const far_backend *)backend)->cpu;
+    return cpu->ops->keeps_quantised(cpu);
+}
+
+static pc_status linear_join(pc__backend *backend, pc__linear *const *linears, size_t count,
+                             void **block)
+{
+    (void)backend, (void)linears, (void)count;
+    *block = NULL;
+    return PC_OK;
+}
+
+static void *take(pc__backend *backend, size_t bytes)
+{
+    return far_take(&((far_backend *)backend)->memory, bytes);
+}
+
+static void give(pc__backend *backend, void *memory)
+{
+    if (memory)
+        far_give(&((far_backend *)backend)->memory, memory);
+}
+
+static void free_far(pc__backend *backend)
+{
+    far_backend *far = (far_backend *)backend;
+    far->cpu->ops->free(far->cpu);
+    far_memory_close(&far->memory);
+    free(far);
+}
+
+static pc__backend_ops far_ops = {
+    .name = "far",
+    .free = free_far,
+    .take = take,
+    .give = give,
+    .stream_new = far_stream_new,
+    .stream_free = far_stream_free,
+    .finish = far_finish,
+    .copy = copy,
+    .zero = zero,
+    .linear_new = linear_new,
+    .keeps_quantised = keeps_quantised,
+    .linear_join = linear_join,
+    .linear_run = linear_run,
+    .table_new = pc__cpu_table_new,
+    .table_free = pc__cpu_table_free,
+    .table_bytes = pc__cpu_table_bytes,
+    .look_up = look_up,
+    .pointwise = pointwise,
+    .gather = gather,
+    .neighbours = neighbours,
+    .rms_norm = rms_norm,
+    .layer_norm = layer_norm,
+    .activate = activate,
+    .gate = gate,
+    .add = add,
+    .experts_scratch = experts_scratch,
+    .experts = experts,
+    .rotate = rotate,
+    .store_kv = far_store_kv,
+    .attend = far_attend,
+    .attention_map = far_attention_map,
+    .apply_maps = far_apply_maps,
+    .record_maps = far_record_maps,
+};
+
+static pc_status open_far(pc__backend **out, pc_context *context)
+{
+    far_backend *far = calloc(1, sizeof *far);
+    if (!far)
+        return pc__fail(PC_ERR_NOMEM, "far: no backend");
+    PC__TRY_RETURN(far_memory_open(&far->memory));
+    PC__TRY_RETURN(pc__cpu_backend_new(&far->cpu, context));
+    far_ops.linear_free = far->cpu->ops->linear_free;
+    far_ops.linear_bytes = far->cpu->ops->linear_bytes;
+    /* other than the CPU's, so that plans of both kinds are tested */
+    far->base = (pc__backend){.ops = &far_ops,
+                              .context = context,
+                              .limits = {256, 64, 1 << 20, 0},
+                              .traits = PC__SAME_BITS};
+    *out = &far->base;
+    return PC_OK;
+}
+
+static pc_status start(const pc__module_host *host, const void **table)
+{
+    static const pc__backend_module module = {open_far};
+    pc__module_join(host);
+    *table = &module;
+    return PC_OK;
+}
+
+PC__MODULE(far) = {pc__module_version, pc__module_build, start};

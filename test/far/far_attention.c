@@ -1,0 +1,266 @@
+/* Operations on K/V: they see copies of the pages that they need, in host memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/kv_device.h"
+#include "attn/plan_internal.h"
+#include "far.h"
+
+#define NEAR(far, x) far_near(&(far)->memory, x)
+
+/* A run as the CPU's operations want it, with the pages of one layer. */
+typedef struct view {
+    pc__kv kv;
+    const pc__kv *of;
+    uint8_t **layer; /* [layers] */
+    uint8_t *pages;
+} view;
+
+static size_t page_bytes(const pc__kv *kv)
+{
+    return pc__kv_page_bytes(&kv->shape) * (size_t)kv->shape.kv_heads;
+}
+
+static const pc__kv_device *device_of(const pc__kv *kv)
+{
+    return atomic_load(&((pc__kv *)(uintptr_t)kv)->device);
+}
+
+static void view_open(view *v, const pc__kv *kv)
+{
+    size_t pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
+    *v = (view){.of = kv,
+                .layer = calloc((size_t)kv->shape.layers, sizeof(*v->layer)),
+                .pages = aligned_alloc(64, pages * page_bytes(kv) + 64)};
+    if (!v->layer || !v->pages)
+        abort();
+    v->kv.shape = kv->shape;
+    v->kv.tokens = kv->tokens;
+    v->kv.pages = pages;
+    v->kv.layer = v->layer;
+    v->kv.relative = kv->relative;
+}
+
+static void view_read(far_backend *far, view *v, int32_t layer)
+{
+    const pc__kv_device *d = device_of(v->of);
+    size_t each = page_bytes(v->of);
+    for (size_t p = 0; p < v->kv.pages; p++)
+        memcpy(v->pages + p * each,
+               far_near(&far->memory, d->page[p] + (size_t)layer * d->layer_stride), each);
+    v->layer[layer] = v->pages;
+}
+
+static void view_close(view *v)
+{
+    free(v->layer);
+    free(v->pages);
+}
+
+typedef struct storing {
+    pc__kv **runs;
+    size_t *slots;
+    const pc__floats *k, *v;
+    size_t rows, k_stride, v_stride;
+    int32_t layer;
+} storing;
+
+static pc_status run_store(far_backend *far, void *arg)
+{
+    const storing *s = arg;
+    const float *k = NEAR(far, s->k), *v = NEAR(far, s->v);
+    for (size_t r = 0; r < s->rows; r++) {
+        const pc__kv_device *d = device_of(s->runs[r]);
+        uint8_t *page = far_near(&far->memory, d->page[s->slots[r] / PC__PAGE]
+                                                   + (size_t)s->layer * d->layer_stride);
+        pc__kv one = {.shape = s->runs[r]->shape, .layer = &page};
+        pc__kv_write(&one, 0, s->slots[r] % PC__PAGE, k ? k + r * s->k_stride : NULL,
+                     v ? v + r * s->v_stride : NULL);
+    }
+    return PC_OK;
+}
+
+void far_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
+                  size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
+                  size_t v_stride)
+{
+    storing s = {far_list(stream, runs, rows * sizeof(*runs)),
+                 far_list(stream, slots, rows * sizeof *slots),
+                 k,
+                 v,
+                 rows,
+                 k_stride,
+                 v_stride,
+                 layer};
+    far_later(stream, run_store, &s, sizeof s);
+}
+
+/* A plan over views of the runs: made once a plan, filled for each layer. */
+typedef struct near_plan {
+    pc__plan *plan;
+    view *views;
+    size_t count;
+    pc__row_span *spans;
+} near_plan;
+
+static void free_near_plan(void *device)
+{
+    near_plan *n = device;
+    pc__plan_free(n->plan);
+    for (size_t i = 0; i < n->count; i++)
+        view_close(&n->views[i]);
+    free(n->views);
+    free(n->spans);
+    free(n);
+}
+
+static const pc__kv *view_of(near_plan *n, const pc__kv *kv)
+{
+    for (size_t i = 0; i < n->count; i++)
+        if (n->views[i].of == kv)
+            return &n->views[i].kv;
+    view_open(&n->views[n->count], kv);
+    return &n->views[n->count++].kv;
+}
+
+static pc_status make_near_plan(far_backend *far, pc__plan *plan)
+{
+    near_plan *n = calloc(1, sizeof *n);
+    size_t spans = plan->first[plan->rows];
+    if (!n || !(n->views = calloc(spans + 1, sizeof *n->views))
+        || !(n->spans = calloc(spans + 1, sizeof *n->spans)))
+        abort();
+    plan->device = n;
+    plan->free_device = free_near_plan;
+    for (size_t i = 0; i < plan->first[plan->rows]; i++) {
+        n->spans[i] = plan->spans[i];
+        n->spans[i].kv = view_of(n, plan->spans[i].kv);
+    }
+    pc__rows rows = {plan->rows, plan->positions, plan->first, n->spans, plan->per_row};
+    return pc__plan_new(&n->plan, far->base.context, &far->base.limits, &rows, &plan->shape,
+                        (int32_t)plan->heads);
+}
+
+/* The plan with the pages of the layer. */
+static pc_status near_plan_of(far_backend *far, pc__plan *plan, int32_t layer, pc__plan **out)
+{
+    if (!plan->device)
+        PC__TRY_RETURN(make_near_plan(far, plan));
+    near_plan *n = plan->device;
+    for (size_t i = 0; i < n->count; i++)
+        view_read(far, &n->views[i], layer);
+    *out = n->plan;
+    return PC_OK;
+}
+
+typedef struct attending {
+    pc__plan *plan;
+    pc__attn_layer layer;
+    const pc__floats *q;
+    pc__floats *out, *lse;
+    size_t row;
+    float *prob;
+} attending;
+
+static pc_status run_attend(far_backend *far, void *arg)
+{
+    const attending *a = arg;
+    pc__plan *plan;
+    PC__TRY_RETURN(near_plan_of(far, a->plan, a->layer.layer, &plan));
+    return pc__plan_attend(plan, &a->layer, NEAR(far, a->q), NEAR(far, a->out), NEAR(far, a->lse));
+}
+
+pc_status far_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+                     const pc__floats *q, pc__floats *out, pc__floats *lse)
+{
+    attending a = {plan, *layer, q, out, lse, 0, NULL};
+    far_later(stream, run_attend, &a, sizeof a);
+    return PC_OK;
+}
+
+static pc_status run_attention_map(far_backend *far, void *arg)
+{
+    const attending *a = arg;
+    pc__plan *plan;
+    PC__TRY_RETURN(near_plan_of(far, a->plan, a->layer.layer, &plan));
+    return pc__plan_map(plan, &a->layer, NEAR(far, a->q), a->row, NEAR(far, a->lse), a->prob);
+}
+
+pc_status far_attention_map(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+                            const pc__floats *q, size_t row, const pc__floats *lse, float *prob)
+{
+    attending a = {plan, *layer, q, NULL, (pc__floats *)(uintptr_t)lse, row, prob};
+    far_later(stream, run_attention_map, &a, sizeof a);
+    return PC_OK;
+}
+
+typedef struct mapping {
+    void *lanes; /* pc__map_lane or pc__map_out */
+    size_t count;
+    pc__attn_layer layer;
+    const pc__floats *q, *lse;
+    pc__floats *out;
+} mapping;
+
+static pc_status run_apply(far_backend *far, void *arg)
+{
+    const mapping *m = arg;
+    pc__map_lane *lanes = m->lanes;
+    view *views = calloc(m->count + 1, sizeof *views);
+    if (!views)
+        abort();
+    for (size_t i = 0; i < m->count; i++) {
+        view_open(&views[i], lanes[i].kv);
+        view_read(far, &views[i], m->layer.layer);
+        lanes[i].kv = &views[i].kv;
+    }
+    pc_status status = pc__map_apply(far->base.context, lanes, m->count, m->layer.layer,
+                                     NEAR(far, m->out));
+    for (size_t i = 0; i < m->count; i++)
+        view_close(&views[i]);
+    free(views);
+    return status;
+}
+
+pc_status far_apply_maps(pc__stream *stream, const pc__map_lane *lanes, size_t count, int32_t layer,
+                         pc__floats *out)
+{
+    mapping m = {.lanes = far_list(stream, lanes, count * sizeof *lanes),
+                 .count = count,
+                 .layer = {.layer = layer},
+                 .out = out};
+    far_later(stream, run_apply, &m, sizeof m);
+    return PC_OK;
+}
+
+static pc_status run_record(far_backend *far, void *arg)
+{
+    const mapping *m = arg;
+    pc__map_out *lanes = m->lanes;
+    view *views = calloc(m->count + 1, sizeof *views);
+    if (!views)
+        abort();
+    for (size_t i = 0; i < m->count; i++) {
+        view_open(&views[i], lanes[i].kv);
+        view_read(far, &views[i], m->layer.layer);
+        lanes[i].kv = &views[i].kv;
+    }
+    pc_status status = pc__record_maps(far->base.context, &m->layer, lanes, m->count,
+                                       NEAR(far, m->q), NEAR(far, m->lse));
+    for (size_t i = 0; i < m->count; i++)
+        view_close(&views[i]);
+    free(views);
+    return status;
+}
+
+pc_status far_record_maps(pc__stream *stream, const pc__attn_layer *layer, const pc__map_out *lanes,
+                          size_t count, const pc__floats *q, const pc__floats *lse)
+{
+    pc__map_out *copies = far_list(stream, lanes, count * sizeof *lanes);
+    for (size_t i = 0; i < count; i++)
+        copies[i].distance = far_list(stream, lanes[i].distance,
+                                      lanes[i].shape.tokens * sizeof *lanes[i].distance);
+    mapping m = {.lanes = copies, .count = count, .layer = *layer, .q = q, .lse = lse};
+    far_later(stream, run_record, &m, sizeof m);
+    return PC_OK;
+}

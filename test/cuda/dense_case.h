@@ -106,8 +106,8 @@ void run_kernel(const Task &task, gpu_model::extent blocks, unsigned threads, si
     gpu_model::forget_reports();
 }
 
-// Of the launches since the last call: sectors of global memory are at most 1.05 x those that had to
-// be moved, and no lanes waited for each other at a bank of shared memory.
+// Of the launches since the last call: sectors of global memory are at most 1.05 x those that had
+// to be moved, and no lanes waited for each other at a bank of shared memory.
 inline void check_traffic()
 {
     gpu_model::traffic all = gpu_model::total_traffic();

@@ -68,7 +68,7 @@ static bool readers_ordered(const thread *t, const memory &m, const cell &c)
         return ordered(t, c.reader, c.read_at);
     case ONE_WARP:
         return c.reader < machine.first_id || warp_ordered(t, c.reader, c.read_at);
-    case ONE_BLOCK: // nothing but a barrier is looked for
+    case ONE_BLOCK: // nothing but a barrier is looked for: no thread of it is noted by itself
         return c.reader < machine.first_id || ordered(t, c.reader, c.read_at | 0xffff);
     case MANY_BLOCKS:
         for (const auto &reader : m.many[c.side])

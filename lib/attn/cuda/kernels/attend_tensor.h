@@ -169,7 +169,8 @@ static __device__ __forceinline__ void add_scores(const uint32_t *k, uint32_t st
     constexpr int N = TOKENS == 16 ? 2 : 4;
     const uint32_t *word = k + at.tig * S::k_stride() + at.token
                            + (N == 2 ? 2 * at.group : 4 * chunk_of(at.group));
-#pragma unroll
+    // int8 needs registers for what it unpacks
+#pragma unroll(S::FORMAT == PC__CUDA_I8 && S::K > 128 ? 4 : 16)
     for (uint32_t i = 0; i < S::K_PIECE / S::STEP; i++) {
         uint32_t a[4];
         queries.set_of(step + i, a);

@@ -103,7 +103,9 @@ template <class S> struct tensor_queries {
                                                 uint32_t tig)
     {
         float most = 0;
+#pragma unroll 1
         for (uint32_t step = 0; step < S::K / 16; step++)
+#pragma unroll
             for (uint32_t i = 0; i < 4; i += 2) {
                 float2 x = rotated(t, row, dimension(step, i, tig));
                 most = fmaxf(most, fmaxf(fabsf(x.x), fabsf(x.y)));
@@ -120,7 +122,10 @@ template <class S> struct tensor_queries {
                              query_of(t, h, at.row + at.group + 8, vectors)};
         float inverse[2] = {1, 1};
         shared = (uint32_t *)area + at.warp / warps * (S::K / 16) * 128 + at.lane * 4;
-        for (int r = 0; r < 2 && S::FORMAT == PC__CUDA_I8; r++) {
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            if (S::FORMAT != PC__CUDA_I8)
+                break;
             divisor[r] = divisor_of(t, rows[r], at.tig);
             inverse[r] = inverse_power(divisor[r]);
         }

@@ -121,7 +121,7 @@ typedef struct pc__cuda_merge {
 } pc__cuda_merge;
 
 /* Weights of one row over one run, for inspection: attention_map, a block of PC__CUDA_BLOCK threads
- * for as many tokens (x) and a head (y); PC__CUDA_MAP_SHARED bytes of shared memory. */
+ * for as many tokens (x) and a head (y); PC__CUDA_ATTENTION_MAP_SHARED bytes of shared memory. */
 typedef struct pc__cuda_map_row {
     const uint64_t *pages;   /* as in pc__cuda_attend, of the run from its token 0 on */
     uint64_t layer_stride;   /* as in pc__cuda_call */
@@ -283,7 +283,7 @@ enum {
     PC__CUDA_NAIVE_SHARED = (PC__CUDA_MAX_HEAD + PC__CUDA_SECTION_PAGES * PC__CUDA_PAGE
                              + PC__CUDA_BLOCK)
                             * 4,
-    PC__CUDA_MAP_SHARED = PC__CUDA_MAX_HEAD * 4
+    PC__CUDA_ATTENTION_MAP_SHARED = PC__CUDA_MAX_HEAD * 4
 };
 
 /* bytes from the start of a page of one K/V head to V, and of the whole page (attn/kv.h) */

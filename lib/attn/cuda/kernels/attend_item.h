@@ -148,37 +148,48 @@ static __device__ query_row query_of(const pc__cuda_attend &t, const attend_head
             t.sine + angle};
 }
 
-// One dimension of a query, scaled and rotated.
-static __device__ float rotated_one(const pc__cuda_attend &t, const query_row &row, uint32_t d)
+// One dimension of a query that rotates, scaled; pairs are (d, d + half).
+static __device__ __forceinline__ float rotated_one(const float *q, const float *cosine,
+                                                    const float *sine, float scale, uint32_t half,
+                                                    uint32_t d)
 {
-    uint32_t half = t.rope_dims / 2, other, i;
-    float x = row.q[d] * t.scale, y;
-    if (d >= t.rope_dims)
-        return x;
-    other = t.interleaved ? d ^ 1 : d < half ? d + half : d - half;
-    i = t.interleaved ? d / 2 : d < half ? d : d - half;
-    y = row.q[other] * t.scale;
-    return other > d ? x * row.cosine[i] - y * row.sine[i] : y * row.sine[i] + x * row.cosine[i];
+    uint32_t i = d < half ? d : d - half;
+    float low = q[i] * scale, high = q[i + half] * scale;
+    return d < half ? low * cosine[i] - high * sine[i] : low * sine[i] + high * cosine[i];
+}
+
+// Dimensions d and d + 1 where they may belong to different halves, because `half` is odd. Rare,
+// and apart from its callers, which need it for every register.
+static __device__ __noinline__ float2 rotated_apart(const float *q, const float *cosine,
+                                                    const float *sine, float scale, uint32_t half,
+                                                    uint32_t d)
+{
+    return make_float2(rotated_one(q, cosine, sine, scale, half, d),
+                       rotated_one(q, cosine, sine, scale, half, d + 1));
 }
 
 // Dimensions d and d + 1 of a query, scaled and rotated; d is even.
-static __device__ float2 rotated(const pc__cuda_attend &t, const query_row &row, uint32_t d)
+static __device__ __forceinline__ float2 rotated(const pc__cuda_attend &t, const query_row &row,
+                                                 uint32_t d)
 {
     uint32_t half = t.rope_dims / 2;
     if (!row.q)
         return make_float2(0, 0);
-    if (d < t.rope_dims && (t.interleaved || half % 2))
-        return make_float2(rotated_one(t, row, d), rotated_one(t, row, d + 1));
-    float2 x = load_two(row.q + d), y, c, s;
+    if (half % 2 && d < t.rope_dims && !t.interleaved)
+        return rotated_apart(row.q, row.cosine, row.sine, t.scale, half, d);
+    float2 x = load_two(row.q + d);
     x = make_float2(x.x * t.scale, x.y * t.scale);
     if (d >= t.rope_dims)
         return x;
+    if (t.interleaved) {
+        float c = row.cosine[d / 2], s = row.sine[d / 2];
+        return make_float2(x.x * c - x.y * s, x.x * s + x.y * c);
+    }
     bool low = d < half;
     uint32_t i = low ? d : d - half;
-    y = load_two(row.q + (low ? d + half : i));
+    float2 y = load_two(row.q + (low ? d + half : i)), c = load_two(row.cosine + i),
+           s = load_two(row.sine + i);
     y = make_float2(y.x * t.scale, y.y * t.scale);
-    c = load_two(row.cosine + i);
-    s = load_two(row.sine + i);
     return low ? make_float2(x.x * c.x - y.x * s.x, x.y * c.y - y.y * s.y)
                : make_float2(y.x * s.x + x.x * c.x, y.y * s.y + x.y * c.y);
 }

@@ -103,7 +103,9 @@ template <class S> struct tensor_queries {
                                                 uint32_t tig)
     {
         float most = 0;
+#pragma unroll 1
         for (uint32_t step = 0; step < S::K / 16; step++)
+#pragma unroll
             for (uint32_t i = 0; i < 4; i += 2) {
                 float2 x = rotated(t, row, dimension(step, i, tig));
                 most = fmaxf(most, fmaxf(fabsf(x.x), fabsf(x.y)));
@@ -120,7 +122,10 @@ template <class S> struct tensor_queries {
                              query_of(t, h, at.row + at.group + 8, vectors)};
         float inverse[2] = {1, 1};
         shared = (uint32_t *)area + at.warp / warps * (S::K / 16) * 128 + at.lane * 4;
-        for (int r = 0; r < 2 && S::FORMAT == PC__CUDA_I8; r++) {
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            if (S::FORMAT != PC__CUDA_I8)
+                break;
             divisor[r] = divisor_of(t, rows[r], at.tig);
             inverse[r] = inverse_power(divisor[r]);
         }
@@ -164,7 +169,8 @@ static __device__ __forceinline__ void add_scores(const uint32_t *k, uint32_t st
     constexpr int N = TOKENS == 16 ? 2 : 4;
     const uint32_t *word = k + at.tig * S::k_stride() + at.token
                            + (N == 2 ? 2 * at.group : 4 * chunk_of(at.group));
-#pragma unroll
+    // int8 needs registers for what it unpacks
+#pragma unroll(S::FORMAT == PC__CUDA_I8 && S::K > 128 ? 4 : 16)
     for (uint32_t i = 0; i < S::K_PIECE / S::STEP; i++) {
         uint32_t a[4];
         queries.set_of(step + i, a);

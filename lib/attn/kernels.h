@@ -127,6 +127,11 @@ static inline size_t pc__quantised_group_bytes(const pc__block_format *format)
     return pc__quantised_minimum_at(format) + (format->minimum ? PC__PANEL * 4u : 0);
 }
 
+/* Writes `rows` <= PC__PANEL rows into a zeroed panel: q [rows][groups * group], scale and minimum
+ * [rows][groups] (linear_quantised.c). */
+void pc__quantised_pack(const pc__block_format *format, size_t groups, const uint8_t *q,
+                        const float *scale, const float *minimum, size_t rows, uint8_t *panel);
+
 /* Rows of an attention map of one head (attn/map.h) times the values of its K/V head; fp32 sums in
  * ascending order of the tokens. Pages beyond a row's last key are not read. Padding is read and
  * multiplied by zero. Weights may be rounded to bf16 where the values are bf16. */

@@ -107,6 +107,34 @@ def native_models(tree):
                    "ask through model/model_states.h or pc_model_ops")
 
 
+def activations(tree):
+    """Only backends look at activations: others neither cast pc__floats nor copy or free them."""
+    declared = re.compile(r"pc__floats \*(?:const \*)?(\w+)((?:, \*\w+)*)")
+    members = re.search(r"typedef struct pc__forward_work \{(.*?)\n\}",
+                        tree.code["lib/model/forward/forward_internal.h"], re.S)[1]
+    fields = {name for found in declared.finditer(members)
+              for name in re.findall(r"\w+", found[1] + found[2])}
+    for path in tree.below("lib/"):
+        if path.startswith("lib/attn/"):
+            continue
+        code = tree.code[path]
+        names = {name for found in declared.finditer(code)
+                 for name in re.findall(r"\w+", found[1] + found[2])}
+        for found in re.finditer(r'#include "attn/(?:cpu|cuda)/', tree.c[path]):
+            yield (path, line_of(code, found.start()), "knows one backend",
+                   "use the operations of attn/backend.h")
+        if not names and "forward_internal.h" not in tree.c[path]:
+            continue
+        for found in re.finditer(r"\((?:const )?float \*\)|"
+                                 r"(?<!\w)(?:mem\w+|pc__free|pc__realloc)\(([^;]*);", code):
+            used = set(re.findall(r"work->(\w+)", found[1] or "")) & fields
+            used |= {name for name in names if re.search(rf"(?<![\w>.]){name}\b", found[1] or "")}
+            if used or not found[1]:
+                yield (path, line_of(code, found.start()),
+                       f"looks at activations ({', '.join(sorted(used)) or 'cast'})",
+                       "an operation of attn/backend.h does it, or pc__stream_show")
+
+
 def public_header(tree):
     """Tools and examples include public headers only."""
     inside = re.compile(r'#include "(%s)/' % "|".join(MAY_USE))
@@ -273,8 +301,9 @@ def left_out_tests(tree):
                        f"leaves out test_{word[0]}, which is not a test", "remove the name")
 
 
-RULES = (includes, native_models, public_header, file_length, function_length, file_names, memory,
-         private_words, type_names, opening_comment, own_header, columns, layout, left_out_tests)
+RULES = (includes, native_models, activations, public_header, file_length, function_length,
+         file_names, memory, private_words, type_names, opening_comment, own_header,
+         columns, layout, left_out_tests)
 
 
 def main():

@@ -199,11 +199,11 @@ static uint32_t angle_of(struct attend_world *w, int64_t distance)
 
 /* The tables while they are filled. */
 typedef struct attend_draft {
-    pc__cuda_unit *units;
+    pc__cuda_call *calls;
     pc__cuda_pair *pairs;
     pc__cuda_tile *tiles;
     uint64_t *pages;
-    size_t unit_count, pair_count, tile_count, page_count;
+    size_t call_count, pair_count, tile_count, page_count;
     uint32_t *of_row; /* pairs of each row */
 } attend_draft;
 
@@ -230,11 +230,11 @@ static void add_pairs(struct attend_world *w, attend_draft *d, size_t run, uint3
 static int tile_sees(const attend_case *c, const attend_draft *d, const pc__cuda_tile *tile,
                      uint32_t page)
 {
-    const pc__cuda_unit *unit = &d->units[tile->unit];
+    const pc__cuda_call *call = &d->calls[tile->call];
     uint32_t end = tile->first_vector + pc__cuda_tile_vectors(c->spec.format, c->spec.v_dim);
-    for (uint32_t v = tile->first_vector; v < end && v < unit->pairs * c->spec.group; v++) {
-        const pc__cuda_pair *pair = &d->pairs[unit->first_pair + v / c->spec.group];
-        const int64_t *relative = (const int64_t *)(uintptr_t)unit->relative;
+    for (uint32_t v = tile->first_vector; v < end && v < call->pairs * c->spec.group; v++) {
+        const pc__cuda_pair *pair = &d->pairs[call->first_pair + v / c->spec.group];
+        const int64_t *relative = (const int64_t *)(uintptr_t)call->relative;
         for (uint32_t t = page * PC__PAGE; t < (page + 1) * PC__PAGE; t++)
             if (t >= pair->lo && t < pair->hi
                 && (!c->spec.window
@@ -246,36 +246,36 @@ static int tile_sees(const attend_case *c, const attend_draft *d, const pc__cuda
 
 static void add_tiles(attend_case *c, attend_draft *d)
 {
-    d->tile_count = pc__cuda_make_tiles(d->units, d->unit_count, c->spec.group, c->spec.format,
+    d->tile_count = pc__cuda_make_tiles(d->calls, d->call_count, c->spec.group, c->spec.format,
                                         c->spec.v_dim, d->tiles);
     for (size_t i = 0; i < d->tile_count; i++)
-        for (uint32_t p = 0; p < d->units[d->tiles[i].unit].pages; p++)
+        for (uint32_t p = 0; p < d->calls[d->tiles[i].call].pages; p++)
             if (tile_sees(c, d, &d->tiles[i], p))
                 c->needed_bytes += c->spec.kv_heads * pc__kv_page_bytes(&c->world->shape);
 }
 
-static void add_units(attend_case *c, attend_draft *d, size_t run)
+static void add_calls(attend_case *c, attend_draft *d, size_t run)
 {
     struct attend_world *w = c->world;
-    uint32_t tokens = tokens_of(w, run), part = c->spec.part_pages * PC__PAGE;
+    uint32_t tokens = tokens_of(w, run), section = c->spec.section_pages * PC__PAGE;
     size_t first_page = d->page_count;
     place_run(c, run, d->pages + first_page);
     w->table[run] = d->pages + first_page;
     d->page_count += (tokens + PC__PAGE - 1) / PC__PAGE;
-    for (uint32_t begin = 0; begin < tokens; begin += part) {
-        uint32_t end = tokens - begin < part ? tokens : begin + part;
+    for (uint32_t begin = 0; begin < tokens; begin += section) {
+        uint32_t end = tokens - begin < section ? tokens : begin + section;
         size_t first = d->pair_count, bytes = pc__kv_page_bytes(&w->shape) * c->spec.kv_heads;
         add_pairs(w, d, run, begin, end, c->spec.rows);
         if (d->pair_count == first)
             continue;
-        d->units[d->unit_count] = (pc__cuda_unit){
+        d->calls[d->call_count] = (pc__cuda_call){
             .layer_stride = (tokens + PC__PAGE - 1) / PC__PAGE * bytes,
             .relative = w->relative[run] ? (uint64_t)(uintptr_t)(w->relative[run] + begin) : 0,
             .first_page = (uint32_t)(first_page + begin / PC__PAGE),
             .pages = (end - begin + PC__PAGE - 1) / PC__PAGE,
             .first_pair = (uint32_t)first,
             .pairs = (uint32_t)(d->pair_count - first)};
-        d->unit_count++;
+        d->call_count++;
     }
 }
 
@@ -302,23 +302,23 @@ static void give_slots(attend_case *c, attend_draft *d)
 static void make_tables(attend_case *c)
 {
     struct attend_world *w = c->world;
-    size_t rows = c->spec.rows, pages = 0, parts = 0, pairs;
+    size_t rows = c->spec.rows, pages = 0, sections = 0, pairs;
     attend_draft d = {.of_row = take(rows * 4)};
     for (size_t i = 0; i < w->runs; i++) {
         pages += (w->run[i]->tokens + PC__PAGE - 1) / PC__PAGE;
-        parts += w->run[i]->tokens / (c->spec.part_pages * PC__PAGE) + 1;
+        sections += w->run[i]->tokens / (c->spec.section_pages * PC__PAGE) + 1;
     }
     pairs = rows * MOST_SPANS * (pages + 1);
-    d.units = add_input(c, "units", parts * sizeof *d.units);
+    d.calls = add_input(c, "calls", sections * sizeof *d.calls);
     d.pairs = add_input(c, "pairs", pairs * sizeof *d.pairs);
-    d.tiles = add_input(c, "tiles", (parts + pairs * c->spec.group / 32) * sizeof *d.tiles);
+    d.tiles = add_input(c, "tiles", (sections + pairs * c->spec.group / 32) * sizeof *d.tiles);
     d.pages = add_input(c, "table of pages", pages * sizeof *d.pages);
     for (size_t i = 0; i < w->runs; i++)
-        add_units(c, &d, i);
+        add_calls(c, &d, i);
     add_tiles(c, &d);
     give_slots(c, &d);
     c->task.tiles = d.tiles;
-    c->task.units = d.units;
+    c->task.calls = d.calls;
     c->task.pairs = d.pairs;
     c->task.pages = d.pages;
     c->task.tile_count = (uint32_t)d.tile_count;

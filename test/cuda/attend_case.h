@@ -22,8 +22,8 @@ enum { CASE_NO_ROPE, CASE_HALVES, CASE_PAIRS, CASE_PARTIAL, CASE_ODD, CASE_ROPES
 typedef struct attend_spec {
     attend_kind kind;
     uint32_t format, k_dim, v_dim, kv_heads, group, rows;
-    uint32_t tokens;     /* of the longest run */
-    uint32_t part_pages; /* most pages of a unit */
+    uint32_t tokens;        /* of the longest run */
+    uint32_t section_pages; /* most pages of a call */
     uint32_t rope;
     int64_t window;
     float soft_cap;

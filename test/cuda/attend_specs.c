@@ -13,13 +13,13 @@ enum { SHAPES = sizeof shapes / sizeof *shapes, FORMATS = 4, VARIANTS = 12 };
 
 /* tokens and rows are halved for the largest shapes */
 static const attend_spec variants[VARIANTS] = {
-    {.kind = CASE_TREE, .kv_heads = 2, .group = 1, .rows = 5, .tokens = 200, .part_pages = 2},
+    {.kind = CASE_TREE, .kv_heads = 2, .group = 1, .rows = 5, .tokens = 200, .section_pages = 2},
     {.kind = CASE_TREE,
      .kv_heads = 1,
      .group = 4,
      .rows = 6,
      .tokens = 150,
-     .part_pages = 4,
+     .section_pages = 4,
      .rope = CASE_HALVES,
      .sinks = 1},
     {.kind = CASE_PREFILL,
@@ -27,14 +27,14 @@ static const attend_spec variants[VARIANTS] = {
      .group = 2,
      .rows = 20,
      .tokens = 70,
-     .part_pages = 16,
+     .section_pages = 16,
      .rope = CASE_HALVES},
     {.kind = CASE_PREFILL,
      .kv_heads = 1,
      .group = 8,
      .rows = 12,
      .tokens = 100,
-     .part_pages = 1,
+     .section_pages = 1,
      .rope = CASE_PAIRS,
      .window = 50},
     {.kind = CASE_RAGGED,
@@ -42,7 +42,7 @@ static const attend_spec variants[VARIANTS] = {
      .group = 3,
      .rows = 7,
      .tokens = 260,
-     .part_pages = 2,
+     .section_pages = 2,
      .rope = CASE_HALVES,
      .window = 500,
      .slopes = 1,
@@ -52,7 +52,7 @@ static const attend_spec variants[VARIANTS] = {
      .group = 1,
      .rows = 5,
      .tokens = 190,
-     .part_pages = 3,
+     .section_pages = 3,
      .rope = CASE_PARTIAL,
      .soft_cap = 5},
     {.kind = CASE_SINGLE,
@@ -60,7 +60,7 @@ static const attend_spec variants[VARIANTS] = {
      .group = 1,
      .rows = 3,
      .tokens = 130,
-     .part_pages = 4,
+     .section_pages = 4,
      .rope = CASE_ODD,
      .sinks = 1},
     {.kind = CASE_SINGLE,
@@ -68,14 +68,14 @@ static const attend_spec variants[VARIANTS] = {
      .group = 8,
      .rows = 4,
      .tokens = 129,
-     .part_pages = 4,
+     .section_pages = 4,
      .slopes = 1},
     {.kind = CASE_TREE,
      .kv_heads = 1,
      .group = 5,
      .rows = 4,
      .tokens = 128,
-     .part_pages = 2,
+     .section_pages = 2,
      .rope = CASE_HALVES,
      .window = 64,
      .soft_cap = 3,
@@ -85,7 +85,7 @@ static const attend_spec variants[VARIANTS] = {
      .group = 2,
      .rows = 70,
      .tokens = 64,
-     .part_pages = 4,
+     .section_pages = 4,
      .rope = CASE_PARTIAL,
      .slopes = 1,
      .soft_cap = 8},
@@ -94,7 +94,7 @@ static const attend_spec variants[VARIANTS] = {
      .group = 7,
      .rows = 7,
      .tokens = 140,
-     .part_pages = 2,
+     .section_pages = 2,
      .rope = CASE_PAIRS,
      .slopes = 1,
      .holes = 1,
@@ -104,7 +104,7 @@ static const attend_spec variants[VARIANTS] = {
      .group = 2,
      .rows = 9,
      .tokens = 300,
-     .part_pages = 32,
+     .section_pages = 32,
      .rope = CASE_HALVES},
 };
 
@@ -130,13 +130,14 @@ const char *attend_spec_text(const attend_spec *s)
                                                                                     "f32", "bf16",
                                                                                     "f16", "i8"};
     static char text[256];
-    snprintf(text, sizeof text,
-             "%s %s %u/%u, %u x %u heads, %u rows, %u tokens, parts of %u pages, rope %u, window "
-             "%lld, cap %g%s%s%s, seed %llu",
-             kinds[s->kind], formats[s->format], s->k_dim, s->v_dim, s->kv_heads, s->group, s->rows,
-             s->tokens, s->part_pages, s->rope, (long long)s->window, (double)s->soft_cap,
-             s->slopes ? ", slopes" : "", s->sinks ? ", sinks" : "", s->holes ? ", holes" : "",
-             (unsigned long long)s->seed);
+    snprintf(
+        text, sizeof text,
+        "%s %s %u/%u, %u x %u heads, %u rows, %u tokens, sections of %u pages, rope %u, window "
+        "%lld, cap %g%s%s%s, seed %llu",
+        kinds[s->kind], formats[s->format], s->k_dim, s->v_dim, s->kv_heads, s->group, s->rows,
+        s->tokens, s->section_pages, s->rope, (long long)s->window, (double)s->soft_cap,
+        s->slopes ? ", slopes" : "", s->sinks ? ", sinks" : "", s->holes ? ", holes" : "",
+        (unsigned long long)s->seed);
     return text;
 }
 

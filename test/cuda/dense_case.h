@@ -106,11 +106,13 @@ void run_kernel(const Task &task, gpu_model::extent blocks, unsigned threads, si
     gpu_model::forget_reports();
 }
 
-// Sectors that the launches since the last call moved are at most 1.05 x those that they had to.
-inline void check_sectors()
+// Of the launches since the last call: sectors of global memory are at most 1.05 x those that had
+// to be moved, and no lanes waited for each other at a bank of shared memory.
+inline void check_traffic()
 {
     gpu_model::traffic all = gpu_model::total_traffic();
-    bool well = (double)all.sectors <= 1.05 * (double)all.least_sectors;
+    bool well = (double)all.sectors <= 1.05 * (double)all.least_sectors
+                && all.wavefronts == all.least_wavefronts;
     CHECK(well);
     if (!well)
         gpu_model::print_traffic();

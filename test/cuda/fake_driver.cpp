@@ -570,7 +570,7 @@ static pc__cuda_result event_elapsed(float *milliseconds, pc__cuda_event, pc__cu
     return 0;
 }
 
-/* What went with the context. */
+/* What went with the context, or was forgotten. */
 static void forget_all()
 {
     for (auto &[memory, bytes] : device->pinned)
@@ -677,6 +677,7 @@ int pc_fake_end(void)
         all += left("references to the context", static_cast<size_t>(device->retained));
         all += static_cast<int>(fake::watcher().faults());
         all += left("contexts of threads", static_cast<size_t>(device->pushed));
+        fake::forget_all();
     }
     delete device;
     device = nullptr;

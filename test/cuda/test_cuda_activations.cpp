@@ -75,7 +75,7 @@ void compare(random_numbers &random, double (*f)(double), bool has_alone = true)
             wrong += !same(y[i], x[i] * up[i]);
         }
         CHECK_INT(wrong, 0);
-        check_sectors();
+        check_traffic();
     }
 }
 

@@ -26,9 +26,8 @@ static uint64_t conflicts_of(const attend_spec &spec)
     return all.wavefronts - all.least_wavefronts - end - copies;
 }
 
-static void check_case(size_t index, uint64_t seed)
+static void check_case(size_t index, const attend_spec &spec, uint64_t seed)
 {
-    attend_spec spec = attend_spec_of(index, seed);
     attend_case c;
     attend_case_new(&c, &spec);
     bool whole = run_case(c, seed);
@@ -47,6 +46,18 @@ static void check_case(size_t index, uint64_t seed)
     attend_case_free(&c);
 }
 
+// As many pages as a section may have.
+static void check_largest_section()
+{
+    attend_spec spec = attend_spec_of(PC__CUDA_F16, 1);
+    spec.kind = CASE_SINGLE;
+    spec.kv_heads = 1;
+    spec.rows = 2;
+    spec.section_pages = PC__CUDA_SECTION_PAGES;
+    spec.tokens = PC__CUDA_SECTION_PAGES * PC__CUDA_PAGE;
+    check_case(PC__CUDA_F16, spec, 1);
+}
+
 int main(int argc, char **argv)
 {
     bool longer = getenv("PC_TEST_LONG") != NULL;
@@ -59,6 +70,8 @@ int main(int argc, char **argv)
     setenv("PC_CPU_MASK", "c", 1);
     for (size_t i = first; i < first + count; i += step)
         for (uint64_t seed = 1; seed <= seeds; seed++)
-            check_case(i, seed);
+            check_case(i, attend_spec_of(i, seed), seed);
+    if (argc == 1)
+        check_largest_section();
     return pc_test_end();
 }

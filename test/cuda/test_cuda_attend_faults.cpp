@@ -91,7 +91,7 @@ static void check_fault(attend_case *cases, size_t count, const fault_signs &fau
 int main()
 {
     static const attend_spec specs[] = {
-        // one part for all rows, then one for each
+        // one section for all rows, then one for each
         {CASE_TREE, PC__CUDA_F16, 64, 64, 2, 1, 20, 150, 2, CASE_HALVES, 0, 0, 0, 0, 0, 1},
         {CASE_RAGGED, PC__CUDA_F16, 64, 64, 1, 3, 7, 200, 4, CASE_NO_ROPE, 900, 0, 0, 0, 0, 2},
         // more pieces than the ring has slots

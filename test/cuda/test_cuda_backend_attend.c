@@ -82,7 +82,8 @@ static void open_place(place *at, uint64_t seed)
     CHECK_OK(pc__cuda_module_new(&at->cuda.module, at->p.device, pc_cuda_images()));
     at->cuda.device = at->p.device;
     at->cuda.pool = at->p.pool;
-    at->stream = (pc__cuda_backend_stream){{&ops, &at->cuda.base, at->context}, at->p.stream};
+    at->stream.base = (pc__stream){&ops, &at->cuda.base, at->context};
+    at->stream.cuda = at->p.stream;
     at->cuda.base.ops = &ops;
     at->cuda.base.context = at->context;
     at->cuda.base.limits = pc__cuda_plan_limits;

@@ -171,7 +171,7 @@ void linear(random_numbers &random, int format, std::vector<uint32_t> rows, uint
                                 0};
     launch_linear(format, t);
     if (in % 64 == 0 && out % 64 == 0 && !gathered)
-        check_sectors();
+        check_traffic();
     for (uint32_t e = 0; e < experts; e++)
         for (uint32_t i = first[e]; i < first[e + 1]; i++)
             for (uint32_t o = 0; o < out; o++) {
@@ -262,7 +262,7 @@ void sum(random_numbers &random, uint32_t rows, uint32_t dim, uint32_t used, int
         wrong += !same(s.out[i], s.want[i]);
     CHECK_INT(wrong, 0);
     if (dim % 128 == 0)
-        check_sectors();
+        check_traffic();
     gpu_model::forget_traffic();
 }
 

@@ -121,7 +121,8 @@ static uint64_t one_life(uint64_t n, pc__cuda_result result)
     } else if (!CHECK(status < 0) || !CHECK(strstr(text, failed) != NULL)) {
         fprintf(stderr, "    call %llu, %s: \"%s\"\n", (unsigned long long)n, failed, text);
     }
-    if (!CHECK_INT(p.memory.live_blocks, 0) | !CHECK_INT(pc_fake_end(), 0))
+    int blocks = CHECK_INT(p.memory.live_blocks, 0), device = CHECK_INT(pc_fake_end(), 0);
+    if (!blocks || !device)
         fprintf(stderr, "    call %llu, %s\n", (unsigned long long)n, failed);
     return calls;
 }

@@ -155,7 +155,7 @@ void write(random_numbers &random, uint32_t format, const shape &s, size_t token
     launch_write(format, t);
     CHECK_INT(run.differing(kv), 0);
     if (whole && s.k_dim % 64 == 0)
-        check_sectors();
+        check_traffic();
     gpu_model::forget_traffic();
     reference_kv_free(kv);
 }
@@ -183,7 +183,7 @@ void write_i8(random_numbers &random, const shape &s, size_t tokens)
                                   1});
     CHECK_INT(run.differing(kv), 0);
     if (s.k_dim % 64 == 0)
-        check_sectors();
+        check_traffic();
     gpu_model::forget_traffic();
     reference_kv_free(kv);
 }
@@ -245,7 +245,7 @@ void convert(random_numbers &random, uint32_t from, uint32_t to, const shape &s,
             wrong += target.at(i)[b] != reference_kv_pages(want)[i * target.each + b];
     CHECK_INT(wrong, 0);
     if (s.k_dim % 64 == 0 && from != PC__CUDA_KV_I8)
-        check_sectors();
+        check_traffic();
     gpu_model::forget_traffic();
     reference_kv_free(want);
     reference_kv_free(kv);
@@ -263,7 +263,7 @@ void copy_pages(random_numbers &random, uint32_t format, const shape &s, size_t 
         pc__cuda_kv_copy_task{pairs.data(), source.each, (uint32_t)source.pages, 0},
         {(unsigned)source.pages, pc__cuda_kv_copy_blocks(source.each), 2}, PC__CUDA_KV_THREADS);
     CHECK_INT(target.differing(kv), 0); // layer 0 too: 0xaa
-    check_sectors();
+    check_traffic();
     reference_kv_free(kv);
 }
 

@@ -174,7 +174,7 @@ void apply(random_numbers &random, const shape &s, uint32_t format, uint32_t map
             }
     CHECK_INT(wrong, 0);
     if (tokens == PAGE && !causal && s.v_dim % 8 == 0) // else rows begin within a sector
-        check_sectors();
+        check_traffic();
     gpu_model::forget_traffic();
 }
 
@@ -279,7 +279,7 @@ void record(random_numbers &random, const shape &s, uint32_t format, uint32_t ma
         }
     CHECK_INT(wrong, 0);
     if (tokens == PAGE && !causal && s.k_dim % 8 == 0)
-        check_sectors();
+        check_traffic();
     gpu_model::forget_traffic();
 }
 

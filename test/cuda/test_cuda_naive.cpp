@@ -26,7 +26,8 @@ static void check_map(const attend_case &c, size_t row)
         spans[i].stride = keys;
         unsigned blocks = (spans[i].tokens + PC__CUDA_BLOCK - 1) / PC__CUDA_BLOCK;
         CHECK(launch<attention_map>(
-            spans[i], {{blocks, c.task.heads}, {PC__CUDA_BLOCK}, PC__CUDA_MAP_SHARED, 1}));
+            spans[i],
+            {{blocks, c.task.heads}, {PC__CUDA_BLOCK}, PC__CUDA_ATTENTION_MAP_SHARED, 1}));
         forget_region(spans[i].lse);
         at += spans[i].tokens;
     }

@@ -87,7 +87,7 @@ void norm(random_numbers &random, uint32_t rows, uint32_t dim, bool by_block, fo
     CHECK_INT(wrong, 0);
     CHECK_INT(wrong_sum, 0);
     if (dim % 8 == 0)
-        check_sectors();
+        check_traffic();
     gpu_model::forget_traffic();
 }
 

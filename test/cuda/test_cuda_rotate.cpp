@@ -48,7 +48,7 @@ void rotate(random_numbers &random, const shape &s, uint32_t interleaved, bool i
         wrong += !same(t.to[i], want[i]);
     CHECK_INT(wrong, 0);
     if (s.dims && s.dims % 64 == 0 && !s.gap)
-        check_sectors();
+        check_traffic();
     gpu_model::forget_traffic();
 }
 

@@ -61,7 +61,7 @@ void look_up(random_numbers &random, uint32_t rows, uint32_t dim, float scale, u
         }
     CHECK_INT(wrong, 0);
     if (dim % 8 == 0)
-        check_sectors();
+        check_traffic();
     gpu_model::forget_traffic();
 }
 
@@ -143,7 +143,7 @@ template <auto kernel, class F> void flat(random_numbers &random, float factor, 
                 wrong += !same(x[off + i], want[i]);
             CHECK_INT(wrong, 0);
             if (count == 8192)
-                check_sectors();
+                check_traffic();
             gpu_model::forget_traffic();
         }
 }

@@ -48,7 +48,8 @@ void fiber_switch(fiber *from, fiber *to, bool ends);
 // Stacks in one piece of address space, each with a page below it that no access survives.
 void stacks_reserve(size_t count);
 uint8_t *stack_at(size_t index, size_t *size);
-const size_t GUARD_SIZE = 4096, STACK_SIZE = (GPU_MODEL_ASAN ? 256 : 64) * 1024;
+// Not a power of 2: the tops of all stacks would fall into the same few lines of the CPU's caches.
+const size_t GUARD_SIZE = 4096, STACK_SIZE = (GPU_MODEL_ASAN ? 256 : 64) * 1024 + GUARD_SIZE;
 extern uint8_t *stacks;
 extern size_t stack_count;
 inline bool in_stacks(const void *at) // including the pages between

@@ -1,5 +1,6 @@
 // Launches: the limits that a device has, then the schedule.
 #include "machine.h"
+#include "regions.h"
 #include "report.h"
 #include <mutex>
 

@@ -108,6 +108,12 @@ void pause_thread();
 // Waits until all lanes of the mask are in the same collective, then one of them runs it.
 void meet(const char *name, collective run, unsigned mask, void *arguments, void *pc);
 void meet_block(void *pc);
+// Between schedule.cpp and meetings.cpp: who can run, and what a thread that ends leaves behind.
+void make_runnable(thread *t);
+void make_waiting(thread *t, thread_state state);
+void give_way(bool ends); // to another thread; `ends`: for good
+void meet_without(warp *w);
+void pass_barrier(block *b);
 void run_launch(const launch_shape &shape);
 // After an atomic: finds threads that spin for ever.
 void note_progress(bool something_changed, void *pc);

@@ -28,7 +28,7 @@ extern "C" __global__ void model_stages(PARAM struct race_task t)
     t.out[blockIdx.x * n + me] = sum;
 }
 
-// Turns 32 numbers round within a warp, through shared memory.
+// Turns 32 numbers round within a warp and back, through shared memory.
 extern "C" __global__ void model_warp(PARAM struct race_task t)
 {
     volatile uint32_t *words = (volatile uint32_t *)dynamic_shared() + threadIdx.x / 32 * 32;
@@ -38,7 +38,12 @@ extern "C" __global__ void model_warp(PARAM struct race_task t)
         __syncwarp(lane < 16 ? 0xffffu : 0xffff0000u);
     else if (t.fault != NO_WARP_BARRIER)
         __syncwarp();
-    t.out[blockIdx.x * blockDim.x + threadIdx.x] = words[31 - lane]; // use of the turned
+    uint32_t turned = words[31 - lane]; // use of the turned
+    if (t.fault != SECOND_TURN)
+        __syncwarp();
+    words[lane] = turned + 1; // second turn
+    __syncwarp();
+    t.out[blockIdx.x * blockDim.x + threadIdx.x] = words[31 - lane];
 }
 
 // All threads of all blocks add to one word.
@@ -128,6 +133,28 @@ extern "C" __global__ void model_claims(PARAM struct race_task t)
             return;
         t.out[tile * n + me] = tile;
     }
+}
+
+// The last thread writes a word after others have read it: a barrier and a release of each block
+// make an order, mere counting makes none.
+extern "C" __global__ void model_readers(PARAM struct race_task t)
+{
+    uint32_t n = blockDim.x, all = gridDim.x * n, me = blockIdx.x * n + threadIdx.x;
+    uint32_t readers = t.fault == READ_BY_WARP ? 32 : t.fault == READ_BY_BLOCK ? n - 1 : all - 1;
+    if (me < readers)
+        t.out[me] = t.in[0];
+    if (t.fault == NO_FAULT) {
+        __syncthreads();
+        if (threadIdx.x == 0)
+            add_release(t.counter, 1);
+        while (me == readers && load_acquire(t.counter) != gridDim.x)
+            ;
+    } else if (me < readers)
+        add_relaxed(t.counter, 1);
+    while (t.fault != NO_FAULT && me == readers && load_relaxed(t.counter) != readers)
+        ;
+    if (me == readers)
+        t.in[0] = 0; // write after all reads
 }
 
 // The source of a copy is overwritten before the copy has landed.

@@ -14,6 +14,7 @@ enum race_fault {
     // model_warp
     NO_WARP_BARRIER,
     HALF_MASKS,
+    SECOND_TURN, // no __syncwarp between a use and the next write
     // model_sums
     PLAIN_ADD,
     PLAIN_LOOK,
@@ -29,6 +30,10 @@ enum race_fault {
     RELAXED_LOAD,
     // model_claims
     SLOT_REUSED,
+    // model_readers: who has read when another thread writes
+    READ_BY_WARP,
+    READ_BY_BLOCK,
+    READ_BY_BLOCKS,
     // model_source
     SOURCE_CHANGED
 };

@@ -3,11 +3,7 @@
 // had them.
 #include "shadow.h"
 #include "machine.h"
-#include "report.h"
-#include "source.h"
 #include <algorithm>
-#include <memory>
-#include <sys/mman.h>
 
 namespace gpu_model {
 
@@ -19,42 +15,6 @@ int32_t site_of(const void *pc)
 void *pc_of(int32_t site)
 {
     return (void *)((intptr_t)&site_of + site);
-}
-
-void memory_make(memory *m, const char *name, void *base, size_t size, region_use use, bool shared)
-{
-    *m = memory{};
-    m->name = name;
-    m->base = (uint8_t *)base;
-    m->size = size;
-    m->use = use;
-    m->shared = shared;
-    m->cell_count = ((uintptr_t)base % 4 + size + 3) / 4;
-    if (use == READ_ONLY || !size)
-        return;
-    void *cells = mmap(NULL, m->cell_count * sizeof(cell), PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (cells == MAP_FAILED)
-        fail("no room for the shadow of %s", name);
-    m->cells = (cell *)cells;
-    m->parts.resize(1); // index 0 means none
-    m->many.resize(1);
-}
-
-void memory_clear(memory *m)
-{
-    if (m->cells)
-        memset((void *)m->cells, 0, m->cell_count * sizeof(cell));
-    m->parts.resize(1);
-    m->free_parts.clear();
-    m->many.resize(1);
-}
-
-void memory_free(memory *m)
-{
-    if (m->cells)
-        munmap((void *)m->cells, m->cell_count * sizeof(cell));
-    *m = memory{};
 }
 
 // ---- order -----------------------------------------------------------------------------------
@@ -108,7 +68,7 @@ static bool readers_ordered(const thread *t, const memory &m, const cell &c)
         return ordered(t, c.reader, c.read_at);
     case ONE_WARP:
         return c.reader < machine.first_id || warp_ordered(t, c.reader, c.read_at);
-    case ONE_BLOCK: // nothing but a barrier is looked for
+    case ONE_BLOCK: // nothing but a barrier is looked for: no thread of it is noted by itself
         return c.reader < machine.first_id || ordered(t, c.reader, c.read_at | 0xffff);
     case MANY_BLOCKS:
         for (const auto &reader : m.many[c.side])
@@ -169,13 +129,6 @@ static inline void add_reader(const thread *t, memory *m, cell *c, int32_t site)
 
 // ---- one cell --------------------------------------------------------------------------------
 
-// What is wrong with an access; REPORT_KINDS: nothing.
-struct verdict {
-    report_kind kind = REPORT_KINDS;
-    bool with_reader = false;
-    cell seen = {};
-};
-
 static inline bool is_written(const memory &m, const cell &c)
 {
     return GPU_MODEL_ASAN || m.use == WRITTEN || c.touched; // no hooks see the writes under ASan
@@ -219,7 +172,7 @@ static inline void record(const thread *t, memory *m, cell *c, access_kind kind,
 
 // ---- words and bytes -------------------------------------------------------------------------
 
-static void split(memory *m, cell *word)
+void split_word(memory *m, cell *word)
 {
     uint32_t side = (uint32_t)m->parts.size();
     if (m->free_parts.empty())
@@ -244,7 +197,7 @@ static void touch_bytes(const thread *t, memory *m, cell *word, size_t from, siz
                         access_kind kind, int32_t site, verdict *bad)
 {
     if (!(word->atomics & SPLIT))
-        split(m, word);
+        split_word(m, word);
     cell *part = m->parts[word->side].data();
     for (size_t i = from; i < to; i++) {
         check(t, *m, part[i], kind, bad);
@@ -256,8 +209,8 @@ static void touch_bytes(const thread *t, memory *m, cell *word, size_t from, siz
     }
 }
 
-static void touch_words(const thread *t, memory *m, const uint8_t *at, size_t bytes,
-                        access_kind kind, int32_t site, verdict *bad)
+void touch_words(const thread *t, memory *m, const uint8_t *at, size_t bytes, access_kind kind,
+                 int32_t site, verdict *bad)
 {
     uintptr_t first = (uintptr_t)m->base & ~(uintptr_t)3, place = (uintptr_t)at;
     for (uintptr_t end = place + bytes; place < end;) {
@@ -270,247 +223,6 @@ static void touch_words(const thread *t, memory *m, const uint8_t *at, size_t by
             touch_bytes(t, m, word, from, to, kind, site, bad);
         place += to - from;
     }
-}
-
-// ---- which memory ----------------------------------------------------------------------------
-
-static std::vector<std::unique_ptr<memory>> regions; // ordered by address
-static memory *last_found;
-
-static auto after(const void *at)
-{
-    return std::upper_bound(regions.begin(), regions.end(), (const uint8_t *)at,
-                            [](const uint8_t *p, const auto &m) { return p < m->base; });
-}
-
-static memory *find_region(const void *at)
-{
-    if (last_found && (size_t)((const uint8_t *)at - last_found->base) < last_found->size)
-        return last_found;
-    auto next = after(at);
-    if (next == regions.begin())
-        return NULL;
-    memory *m = (--next)->get();
-    if ((size_t)((const uint8_t *)at - m->base) >= m->size)
-        return NULL;
-    return last_found = m;
-}
-
-static inline memory *find(const thread *t, const void *at)
-{
-    memory *shared = &t->home->shared;
-    if ((size_t)((const uint8_t *)at - shared->base) < shared->size)
-        return shared;
-    return find_region(at);
-}
-
-void region(const char *name, const void *base, size_t bytes, region_use use)
-{
-    auto m = std::make_unique<memory>();
-    auto next = after(base);
-    bool above = next != regions.end() && (const uint8_t *)base + bytes > (*next)->base;
-    bool below = next != regions.begin()
-                 && (size_t)((const uint8_t *)base - next[-1]->base) < next[-1]->size;
-    if (above || below)
-        fail("the region %s overlaps %s", name, above ? (*next)->name : next[-1]->name);
-    memory_make(m.get(), name, (void *)base, bytes, use, false);
-    regions.insert(after(base), std::move(m));
-}
-
-void forget_region(const void *base)
-{
-    auto next = after(base);
-    if (next == regions.begin() || (*--next)->base != base)
-        fail("no region starts at %p", base);
-    last_found = NULL;
-    memory_free(next->get());
-    regions.erase(next);
-}
-
-void forget_regions()
-{
-    last_found = NULL;
-    for (auto &m : regions)
-        memory_free(m.get());
-    regions.clear();
-}
-
-static void forget_thread(cell *c)
-{
-    c->writer = c->reader = 0;
-    c->read_by = NO_READER;
-}
-
-void forget_threads()
-{
-    for (auto &m : regions) {
-        for (size_t i = 0; i < m->cell_count && m->cells; i++)
-            if (m->cells[i].touched || m->cells[i].read_by || (m->cells[i].atomics & SPLIT))
-                forget_thread(&m->cells[i]);
-        for (auto &part : m->parts)
-            for (cell &c : part)
-                forget_thread(&c);
-    }
-}
-
-void mark_written(const void *at, size_t bytes, bool written)
-{
-    memory *m = bytes ? find_region(at) : NULL;
-    if (!m || !m->cells)
-        return;
-    uintptr_t first = (uintptr_t)m->base & ~(uintptr_t)3, place = (uintptr_t)at;
-    for (size_t i = 0; i < bytes; i++, place++) {
-        cell *word = &m->cells[(place - first) / 4];
-        cell fresh = {};
-        fresh.touched = written;
-        if (place % 4 == 0 && i + 4 <= bytes) {
-            if (word->atomics & SPLIT)
-                m->free_parts.push_back(word->side);
-            *word = fresh;
-            i += 3, place += 3;
-            continue;
-        }
-        if (!(word->atomics & SPLIT))
-            split(m, word);
-        m->parts[word->side][place % 4] = fresh;
-    }
-}
-
-region_traffic traffic_of(const void *base)
-{
-    auto next = after(base);
-    return next == regions.begin() || (*--next)->base != base ? region_traffic{} : (*next)->moved;
-}
-
-void forget_region_traffic()
-{
-    for (auto &m : regions)
-        m->moved = {};
-}
-
-// ---- accesses --------------------------------------------------------------------------------
-
-static const char *verb(access_kind kind)
-{
-    static const char *const verbs[] = {"reads",
-                                        "writes",
-                                        "reads",
-                                        "changes",
-                                        "writes",
-                                        "starts an asynchronous copy to",
-                                        "ends an asynchronous copy to"};
-    return verbs[kind];
-}
-
-static std::string place_of(const memory *m, const void *at)
-{
-    return std::string(m->shared ? "shared memory" : m->name) + " + "
-           + std::to_string((const uint8_t *)at - m->base);
-}
-
-static std::string who(uint32_t id)
-{
-    if (id < machine.first_id)
-        return "an earlier launch";
-    uint32_t index = id - machine.first_id;
-    std::string text = "thread " + std::to_string(index % machine.threads);
-    uint32_t its_block = index / machine.threads;
-    return its_block == machine.now->home->index ? text
-                                                 : text + " of block " + std::to_string(its_block);
-}
-
-static void tell(const memory *m, const void *at, size_t bytes, access_kind kind, void *pc,
-                 const verdict &bad)
-{
-    std::string text = std::string(verb(kind)) + " " + std::to_string(bytes) + " bytes of "
-                       + place_of(m, at);
-    const cell &c = bad.seen;
-    if (bad.kind == UNWRITTEN_READ)
-        report(bad.kind, pc, "%s, which nobody wrote", text.c_str());
-    else if (bad.kind == IN_FLIGHT)
-        report(bad.kind, pc, "%s, which a copy that %s started at %s has not reached", text.c_str(),
-               who(c.writer).c_str(), source_of(pc_of(c.writer_site)).c_str());
-    else
-        report(bad.kind, pc, "%s, which %s %s at %s; no order between the two", text.c_str(),
-               who(bad.with_reader ? c.reader : c.writer).c_str(),
-               bad.with_reader ? "read" : "wrote",
-               source_of(pc_of(bad.with_reader ? c.reader_site : c.writer_site)).c_str());
-}
-
-static void tell_outside(const memory *m, const void *at, size_t bytes, access_kind kind, void *pc)
-{
-    auto next = after(at);
-    const memory *below = next == regions.begin() ? NULL : (--next)->get();
-    std::string where = "no region";
-    if (m)
-        where = "the end of " + place_of(m, at);
-    else if (below)
-        where = "no region (" + std::to_string((const uint8_t *)at - below->base - below->size)
-                + " bytes after " + below->name + ")";
-    report(OUTSIDE, pc, "%s %zu bytes at %p, in %s", verb(kind), bytes, at, where.c_str());
-}
-
-void check_aligned(const void *at, size_t bytes, void *pc)
-{
-    if ((uintptr_t)at % bytes == 0)
-        return;
-    report(MISALIGNED, pc, "an access of %zu bytes at %p", bytes, at);
-    stop_launch();
-}
-
-// threadIdx and its like
-static bool is_index(const void *at)
-{
-    for (const dim3 *one : {&threadIdx, &blockIdx, &blockDim, &gridDim})
-        if ((size_t)((const uint8_t *)at - (const uint8_t *)one) < sizeof *one)
-            return true;
-    return false;
-}
-
-memory *touch(const void *at, size_t bytes, access_kind kind, void *pc)
-{
-    thread *t = machine.now;
-    if (!t || (in_stacks(at) && !in_stack_guard(at)))
-        return NULL;
-    memory *m = find(t, at);
-    if (!m && kind == READ && (is_index(at) || is_constant(at)))
-        return NULL;
-    if (!m || (const uint8_t *)at + bytes > m->base + m->size) {
-        tell_outside(m, at, bytes, kind, pc);
-        stop_launch();
-    }
-    if (!m->cells) {
-        if (kind != READ && kind != ATOMIC_READ)
-            report(WRITE_READ_ONLY, pc, "%s %zu bytes of %s, which is only read", verb(kind), bytes,
-                   place_of(m, at).c_str());
-        return m;
-    }
-    verdict bad;
-    touch_words(t, m, (const uint8_t *)at, bytes, kind, site_of(pc), &bad);
-    if (__builtin_expect(bad.kind != REPORT_KINDS, 0))
-        tell(m, at, bytes, kind, pc, bad);
-    return m;
-}
-
-// A thread that runs on and on without meeting anybody.
-static void check_patience(void *pc)
-{
-    const uint64_t patience = 20 * 1000 * 1000;
-    if (++machine.accesses_in_turn < patience)
-        return;
-    report(STUCK, pc, "has made %llu accesses without an end",
-           (unsigned long long)machine.accesses_in_turn);
-    stop_launch();
-}
-
-void access(const void *at, size_t bytes, access_kind kind, void *pc)
-{
-    check_patience(pc);
-    memory *m = touch(at, bytes, kind, pc);
-    const size_t most = 16; // of one instruction
-    for (size_t done = 0; m && done < bytes; done += most)
-        machine.now->crew->log.add(machine.now->lane, m, (const uint8_t *)at + done,
-                                   std::min(most, bytes - done), kind, site_of(pc));
 }
 
 } // namespace gpu_model

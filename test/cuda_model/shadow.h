@@ -52,9 +52,17 @@ struct memory {
     region_traffic moved;
 };
 
-void memory_make(memory *m, const char *name, void *base, size_t size, region_use use, bool shared);
-void memory_clear(memory *m); // as after memory_make
-void memory_free(memory *m);
+// What is wrong with an access; REPORT_KINDS: nothing.
+struct verdict {
+    report_kind kind = REPORT_KINDS;
+    bool with_reader = false;
+    cell seen = {};
+};
+
+// Checks and records an access of a thread to bytes of one memory.
+void touch_words(const thread *t, memory *m, const uint8_t *at, size_t bytes, access_kind kind,
+                 int32_t site, verdict *bad);
+void split_word(memory *m, cell *word); // from now on its bytes have histories of their own
 
 // Records one access of the running thread, checks it, and gives the memory that it goes to. NULL:
 // the thread's own variables, or constants. Does not return from an access outside all memory.
@@ -65,8 +73,6 @@ void access(const void *at, size_t bytes, access_kind kind, void *pc);
 
 // Ends the launch if the address is no multiple.
 void check_aligned(const void *at, size_t bytes, void *pc);
-void forget_regions();
-void forget_threads(); // who wrote and read; what is written stays
 
 // Pieces of code are named by their distance from the model's own code.
 int32_t site_of(const void *pc);

@@ -10,6 +10,7 @@ void model_sums(struct race_task);
 void model_last_block(struct race_task);
 void model_chain(struct race_task);
 void model_claims(struct race_task);
+void model_readers(struct race_task);
 void model_source(struct race_task);
 }
 using namespace gpu_model;
@@ -76,9 +77,14 @@ int main()
                          {"no barrier before the copy", NO_BARRIER_BEFORE, RACE, "next copy"}});
     check<model_warp>({{"warp", NO_FAULT, NO_REPORT, ""},
                        {"no __syncwarp", NO_WARP_BARRIER, RACE, "use of the turned"},
-                       {"wrong mask", HALF_MASKS, RACE, "use of the turned"}});
+                       {"wrong mask", HALF_MASKS, RACE, "use of the turned"},
+                       {"no second __syncwarp", SECOND_TURN, RACE, "second turn"}});
     check<model_source>({{"source", NO_FAULT, NO_REPORT, ""},
                          {"source changed", SOURCE_CHANGED, RACE, "copy of the source"}});
+    check<model_readers>({{"readers", NO_FAULT, NO_REPORT, ""},
+                          {"of a warp", READ_BY_WARP, RACE, "write after all reads"},
+                          {"of a block", READ_BY_BLOCK, RACE, "write after all reads"},
+                          {"of blocks", READ_BY_BLOCKS, RACE, "write after all reads"}});
     check_blocks();
     return pc_test_end();
 }

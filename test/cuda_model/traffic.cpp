@@ -2,6 +2,7 @@
 // or 16 bytes a lane is served in 2 or 4 parts of 16 or 8 lanes. Global memory moves sectors of 32
 // bytes.
 #include "traffic.h"
+#include "regions.h"
 #include "report.h"
 #include "source.h"
 #include <algorithm>

@@ -30,8 +30,6 @@ class access_log {
     static void count(const entry *const *lanes);
 };
 
-void forget_region_traffic();
-
 } // namespace gpu_model
 
 #endif

@@ -21,10 +21,9 @@ typedef struct quantised_packing {
     const pc__weight_source *source;
 } quantised_packing;
 
-static void pack_group(const quantised_panels *to, const uint8_t *q, float scale, float minimum,
+static void pack_group(const pc__block_format *format, const uint8_t *q, float scale, float minimum,
                        size_t n, uint8_t *group)
 {
-    const pc__block_format *format = &to->format;
     uint16_t half = pc__half_of(scale);
     for (size_t k = 0; k < format->group; k++) {
         size_t middle = format->group / 2, at = format->bits == 8 ? k : k % middle;
@@ -39,21 +38,27 @@ static void pack_group(const quantised_panels *to, const uint8_t *q, float scale
         memcpy(group + pc__quantised_minimum_at(format) + 4 * n, &minimum, sizeof minimum);
 }
 
+void pc__quantised_pack(const pc__block_format *format, size_t groups, const uint8_t *q,
+                        const float *scale, const float *minimum, size_t rows, uint8_t *panel)
+{
+    size_t group_bytes = pc__quantised_group_bytes(format);
+    for (size_t n = 0; n < rows; n++)
+        for (size_t g = 0; g < groups; g++)
+            pack_group(format, q + (n * groups + g) * format->group, scale[n * groups + g],
+                       format->minimum ? minimum[n * groups + g] : 0.0f, n,
+                       panel + g * group_bytes);
+}
+
 /* scratch: scales, minimums and q of the panel's rows. */
 static void pack_quantised_panel(void *arg, size_t first, size_t count, void *scratch,
                                  uint8_t *panel)
 {
     const quantised_packing *p = arg;
     const quantised_panels *to = p->to;
-    size_t in = p->linear->in, group_bytes = pc__quantised_group_bytes(&to->format);
     float *scale = scratch, *minimum = scale + PC__PANEL * to->groups;
     uint8_t *q = (uint8_t *)(minimum + PC__PANEL * to->groups);
     p->source->quantised_rows(p->source->user, first, count, q, scale, minimum);
-    for (size_t n = 0; n < count; n++)
-        for (size_t g = 0; g < to->groups; g++)
-            pack_group(to, q + n * in + g * to->format.group, scale[n * to->groups + g],
-                       to->format.minimum ? minimum[n * to->groups + g] : 0.0f, n,
-                       panel + g * group_bytes);
+    pc__quantised_pack(&to->format, to->groups, q, scale, minimum, count, panel);
 }
 
 static pc_status make_quantised(pc__linear *linear, const pc__weight_source *source)

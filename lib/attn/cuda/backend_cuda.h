@@ -17,11 +17,15 @@ typedef struct pc__cuda_backend {
     pc__cuda_blas *blas;
     struct pc__cuda_dense_kernels *dense;      /* of backend_cuda_dense.c and its neighbours */
     struct pc__cuda_attend_kernels *attention; /* of backend_cuda_attend.c; found at first use */
+    pthread_mutex_t lock;                      /* of the next two */
+    struct pc__cuda_backend_stream *idle;      /* streams that are kept */
+    size_t idle_count;
 } pc__cuda_backend;
 
 typedef struct pc__cuda_backend_stream {
     pc__stream base;
     pc__cuda_stream *cuda;
+    struct pc__cuda_backend_stream *next; /* of those that are idle */
 } pc__cuda_backend_stream;
 
 static inline pc__cuda_backend *pc__cuda_backend_of(const pc__backend *backend)

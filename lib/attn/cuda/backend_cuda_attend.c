@@ -136,7 +136,7 @@ static pc_status run_batch(attention *a, size_t index)
     pc__cuda_attend task = a->task;
     PC__TRY_RETURN(attend_kernel(&kernel, a->backend, batch->format, &a->plan->shape));
     task.tiles = a->made->tiles + batch->first_tile;
-    task.units = a->made->units + batch->first_unit;
+    task.calls = a->made->calls + batch->first_call;
     task.claimed = a->made->claimed + index;
     task.tile_count = (uint32_t)batch->tiles;
     task.format = batch->format;
@@ -254,7 +254,7 @@ static pc__cuda_map_row row_task(const attention *a, size_t row, float *weights,
 static pc_status map_row(const attention *a, size_t row, float *prob)
 {
     const pc__cuda_kernel_kind kind = {"attention_map", sizeof(pc__cuda_map_row), PC__CUDA_BLOCK,
-                                       PC__CUDA_MAP_SHARED};
+                                       PC__CUDA_ATTENTION_MAP_SHARED};
     const pc__plan *plan = a->plan;
     const pc__cuda_kernel *kernel;
     size_t keys = 0, column = 0;

@@ -10,13 +10,13 @@
 #include "attn/kv_device.h"
 
 /* A section of 512 tokens: the states of its rows are small beside its K and V, and a single long
- * row still has work for many multiprocessors. A unit has all rows of a section, so that tiles of
+ * row still has work for many multiprocessors. A call has all rows of a section, so that tiles of
  * the plan have no limit. */
 const pc__plan_limits pc__cuda_plan_limits = {
     .section = 512, .tile_rows = 1u << 30, .state_floats = (size_t)1 << 25, .chained = 0};
 
 _Static_assert((int)PC__CUDA_PAGE == PC__PAGE, "pages differ");
-_Static_assert(512 <= (int)PC__CUDA_UNIT_PAGES * PC__PAGE, "a section is more than a unit");
+_Static_assert(512 <= (int)PC__CUDA_SECTION_PAGES * PC__PAGE, "a section is more than a call");
 
 enum { FORMATS = 4 };
 
@@ -80,8 +80,8 @@ typedef struct table_maker {
     const pc__plan *plan;
     pc__cuda_plan *made;
     pc__cuda_tables tables;
-    size_t pages_at, pairs_at, units_at, tiles_at, merged_at, claimed_at;
-    size_t units, tiles, merged; /* so far */
+    size_t pages_at, pairs_at, calls_at, tiles_at, merged_at, claimed_at;
+    size_t calls, tiles, merged; /* so far */
     uint32_t *slot_of;           /* [slots of the largest wave] where a state of the wave goes */
 } table_maker;
 
@@ -114,7 +114,7 @@ static pc_status lay_out(table_maker *m)
     }
     m->pages_at = pc__cuda_tables_add(&m->tables, pages, sizeof(uint64_t));
     m->pairs_at = pc__cuda_tables_add(&m->tables, m->plan->pair_count, sizeof(pc__cuda_pair));
-    m->units_at = pc__cuda_tables_add(&m->tables, m->plan->call_count, sizeof(pc__cuda_unit));
+    m->calls_at = pc__cuda_tables_add(&m->tables, m->plan->call_count, sizeof(pc__cuda_call));
     m->tiles_at = pc__cuda_tables_add(&m->tables, count_tiles(m->plan), sizeof(pc__cuda_tile));
     m->merged_at = pc__cuda_tables_add(&m->tables, m->plan->rows, sizeof(pc__cuda_merge_row));
     m->claimed_at = pc__cuda_tables_add(&m->tables, FORMATS * m->plan->wave_count,
@@ -165,12 +165,12 @@ static void number_slots(table_maker *m, const pc__plan_wave *wave, pc__cuda_pla
         m->made->most_slots = to->slots;
 }
 
-static void add_unit(table_maker *m, const pc__plan_call *call)
+static void add_call(table_maker *m, const pc__plan_call *call)
 {
     const pc__plan *plan = m->plan;
     const pc__cuda_plan_run *run = pc__cuda_plan_run_of(m->made, call->kv);
     pc__cuda_pair *pairs = pc__cuda_tables_host(&m->tables, m->pairs_at);
-    pc__cuda_unit *units = pc__cuda_tables_host(&m->tables, m->units_at);
+    pc__cuda_call *calls = pc__cuda_tables_host(&m->tables, m->calls_at);
     uint32_t section = plan->limits.section, end = 0,
              begin = plan->pairs[call->first].lo / section * section;
     for (size_t i = call->first; i < call->first + call->slots; i++) {
@@ -183,7 +183,7 @@ static void add_unit(table_maker *m, const pc__plan_call *call)
                                    .angle = pair->angle,
                                    .slot = m->slot_of[pair->slot]};
     }
-    units[m->units++] = (pc__cuda_unit){
+    calls[m->calls++] = (pc__cuda_call){
         .layer_stride = device_of(call->kv)->layer_stride,
         .relative = run->relative ? (uint64_t)(uintptr_t)(run->relative + begin) : 0,
         .first_page = (uint32_t)(run->first_page + begin / PC__PAGE),
@@ -195,18 +195,18 @@ static void add_unit(table_maker *m, const pc__plan_call *call)
 static void add_batch(table_maker *m, const pc__plan_wave *wave, uint32_t format)
 {
     const pc__plan *plan = m->plan;
-    pc__cuda_plan_batch batch = {format, m->units, 0, m->tiles, 0};
+    pc__cuda_plan_batch batch = {format, m->calls, 0, m->tiles, 0};
     for (size_t t = wave->first_tile; t < wave->first_tile + wave->tiles; t++) {
         const pc__plan_tile *tile = &plan->tiles[t];
         for (size_t c = tile->first; c < tile->first + tile->calls; c++)
             if (format_of(&plan->calls[c]) == format)
-                add_unit(m, &plan->calls[c]);
+                add_call(m, &plan->calls[c]);
     }
-    if (!(batch.units = m->units - batch.first_unit))
+    if (!(batch.calls = m->calls - batch.first_call))
         return;
     batch.tiles = pc__cuda_make_tiles(
-        (pc__cuda_unit *)pc__cuda_tables_host(&m->tables, m->units_at) + batch.first_unit,
-        batch.units, (uint32_t)plan->group, format, (uint32_t)plan->shape.v_dim,
+        (pc__cuda_call *)pc__cuda_tables_host(&m->tables, m->calls_at) + batch.first_call,
+        batch.calls, (uint32_t)plan->group, format, (uint32_t)plan->shape.v_dim,
         (pc__cuda_tile *)pc__cuda_tables_host(&m->tables, m->tiles_at) + m->tiles);
     m->tiles += batch.tiles;
     m->made->batches[m->made->batch_count++] = batch;
@@ -226,7 +226,7 @@ static void fill(table_maker *m)
     }
     made->pages = pc__cuda_tables_device(&m->tables, m->pages_at);
     made->pairs = pc__cuda_tables_device(&m->tables, m->pairs_at);
-    made->units = pc__cuda_tables_device(&m->tables, m->units_at);
+    made->calls = pc__cuda_tables_device(&m->tables, m->calls_at);
     made->tiles = pc__cuda_tables_device(&m->tables, m->tiles_at);
     made->merged = pc__cuda_tables_device(&m->tables, m->merged_at);
     made->claimed = pc__cuda_tables_device(&m->tables, m->claimed_at);

@@ -1,6 +1,5 @@
-/* A plan as tables of the device, in the terms of kernels/attend.h: each of its calls is a unit,
- * each of its sections a part. They are made and uploaded when the plan is first used, serve all
- * layers, and go with the plan. */
+/* A plan as tables of the device (kernels/attend.h). They are made and uploaded when the plan is
+ * first used, serve all layers, and go with the plan. */
 #ifndef PC_ATTN_CUDA_BACKEND_CUDA_PLAN_H
 #define PC_ATTN_CUDA_BACKEND_CUDA_PLAN_H
 
@@ -17,10 +16,10 @@ typedef struct pc__cuda_plan_run {
     const int64_t *relative; /* of the device; NULL: 0, 1, 2 … */
 } pc__cuda_plan_run;
 
-/* Units of a wave with one format: one launch. */
+/* Calls of a wave with one format: one launch. */
 typedef struct pc__cuda_plan_batch {
     uint32_t format;
-    size_t first_unit, units;
+    size_t first_call, calls;
     size_t first_tile, tiles;
 } pc__cuda_plan_batch;
 
@@ -42,7 +41,7 @@ typedef struct pc__cuda_plan {
     void *memory; /* of the device: the tables */
     const uint64_t *pages;
     const pc__cuda_pair *pairs;
-    const pc__cuda_unit *units;
+    const pc__cuda_call *calls;
     const pc__cuda_tile *tiles;
     const pc__cuda_merge_row *merged;
     uint32_t *claimed;       /* [batches] */

@@ -48,11 +48,11 @@ pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t
 }
 
 /* Rows of K or V to [kv_head][token][dim]. */
-static void by_head(const float *rows, size_t count, size_t heads, size_t dim, float *out)
+static void by_head(const float *from, size_t count, size_t heads, size_t dim, float *out)
 {
     for (size_t h = 0; h < heads; h++)
         for (size_t t = 0; t < count; t++)
-            memcpy(out + (h * count + t) * dim, rows + (t * heads + h) * dim, dim * sizeof *out);
+            memcpy(out + (h * count + t) * dim, from + (t * heads + h) * dim, dim * sizeof *out);
 }
 
 /* Traced keys are rotated by their absolute position, whatever their run is. */

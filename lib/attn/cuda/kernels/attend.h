@@ -1,12 +1,12 @@
 /* What the attention kernels are given: tables of a plan, which all its layers use, and values of
  * one layer. Plain C for the host; addresses are those of the device.
  *
- * Terms. A *run* is K and V of some tokens, in pages of 64 (attn/kv.h). A *part* is 64 to 2048
- * neighbouring tokens of a run, from a page's start on. A *pair* is (row, part): one query token
- * with the tokens of the part that it sees. A *unit* is a part with all pairs that read it. The
- * *vectors* of a unit and K/V head are its pairs times the query heads of the K/V head: vector v is
- * query head head * group + v % group of pair v / group. A *tile* is up to `tile` neighbouring
- * vectors of a unit. A *work item*, what one block computes at a time, is (tile, K/V head).
+ * Terms. A *run* is K and V of some tokens, in pages of 64 (attn/kv.h). A *section* is 64 to 2048
+ * neighbouring tokens of a run, from a page's start on. A *pair* is (row, section): one query token
+ * with the tokens of the section that it sees. A *call* is a section with all pairs that read it.
+ * The *vectors* of a call and K/V head are its pairs times the query heads of the K/V head: vector
+ * v is query head head * group + v % group of pair v / group. A *tile* is up to `tile` neighbouring
+ * vectors of a call. A *work item*, what one block computes at a time, is (tile, K/V head).
  *
  * One launch goes through all work items of one format: as many blocks as the device runs at once
  * claim items one after the other, all tiles of a K/V head before the next. Items of many vectors
@@ -17,7 +17,13 @@
  * state of each head to a slot, and merge_states joins the slots of a row: the state is normalised
  * values and their log-sum-exp.
  *
- * What a unit needs, for n vectors a K/V head, p pages, and b bytes a page and head:
+ * Rounding. In fp32 everything is fp32. In bf16 and fp16, the rotated and scaled query and the
+ * softmax weights are rounded to that format (so in fp16 a query's values must stay below 65504);
+ * in int8 both are rounded to fp16 after the scales of K and V have gone into them, relative to a
+ * power of two near the largest. Products are exact, sums are fp32. Tokens behind the last one of a
+ * run are read, and must be finite.
+ *
+ * What a call needs, for n vectors a K/V head, p pages, and b bytes a page and head:
  *
  *   bytes   kv_heads * (p * b * tiles + n * (k_dim + v_dim) * 4), all but one tile's pages from L2;
  *           b = 64 * (k_dim + v_dim) * (4, 2, 2, 1) + (int8 only) 2 * k_dim + 128
@@ -31,11 +37,11 @@
 #include <stdint.h>
 
 enum {
-    PC__CUDA_PAGE = 64,       /* tokens of a page */
-    PC__CUDA_MAX_HEAD = 1024, /* largest k_dim and v_dim */
-    PC__CUDA_UNIT_PAGES = 32, /* most pages of a unit */
-    PC__CUDA_BLOCK = 128,     /* threads of a block of every attend_… kernel */
-    PC__CUDA_HEADER = 3072    /* bytes of shared memory beside queries and pages */
+    PC__CUDA_PAGE = 64,          /* tokens of a page */
+    PC__CUDA_MAX_HEAD = 1024,    /* largest k_dim and v_dim */
+    PC__CUDA_SECTION_PAGES = 32, /* most pages of a call */
+    PC__CUDA_BLOCK = 128,        /* threads of a block of every attend_… kernel */
+    PC__CUDA_HEADER = 3072       /* bytes of shared memory beside queries and pages */
 };
 #define PC__CUDA_DIRECT UINT32_C(0xffffffff) /* the slot of a pair that is its row's only one */
 
@@ -43,27 +49,26 @@ enum {
 enum { PC__CUDA_F32, PC__CUDA_BF16, PC__CUDA_F16, PC__CUDA_I8 };
 
 typedef struct pc__cuda_pair {
-    int64_t distance; /* position of the row minus that of token 0 of the part; with a table of
-                       * positions (unit.relative): minus the start of the run */
+    int64_t distance; /* position of the row minus that of token 0 of the section; with a table of
+                       * positions (call.relative): minus the start of the run */
     uint32_t row;
-    uint32_t lo,
-        hi; /* the tokens that the row sees, of the part, without the window; lo >= hi: none */
-    uint32_t angle; /* index among the angles of the plan: how far the query is rotated */
-    uint32_t slot;  /* where the states go, or PC__CUDA_DIRECT */
+    uint32_t lo, hi; /* what the row sees of the section, without the window; lo >= hi: nothing */
+    uint32_t angle;  /* index among the angles of the plan: how far the query is rotated */
+    uint32_t slot;   /* where the states go, or PC__CUDA_DIRECT */
     uint32_t unused;
 } pc__cuda_pair;
 
-typedef struct pc__cuda_unit {
+typedef struct pc__cuda_call {
     uint64_t layer_stride; /* bytes from a page in one layer to the same page in the next */
-    uint64_t relative;     /* const int64_t *, positions of the part's tokens minus the start of the
-                            * run, ascending; 0: they are neighbours */
-    uint32_t first_page;   /* index of the part's first page in the table of pages */
-    uint32_t pages;        /* 1 … PC__CUDA_UNIT_PAGES */
+    uint64_t relative; /* const int64_t *, positions of the section's tokens minus the start of the
+                        * run, ascending; 0: they are neighbours */
+    uint32_t first_page; /* index of the section's first page in the table of pages */
+    uint32_t pages;      /* 1 … PC__CUDA_SECTION_PAGES */
     uint32_t first_pair, pairs;
-} pc__cuda_unit;
+} pc__cuda_call;
 
 typedef struct pc__cuda_tile {
-    uint32_t unit;
+    uint32_t call;
     uint32_t first_vector; /* a multiple of pc__cuda_tile_vectors() */
 } pc__cuda_tile;
 
@@ -72,7 +77,7 @@ typedef struct pc__cuda_tile {
 typedef struct pc__cuda_attend {
     /* of the plan */
     const pc__cuda_tile *tiles;
-    const pc__cuda_unit *units;
+    const pc__cuda_call *calls;
     const pc__cuda_pair *pairs;
     const uint64_t *pages; /* address of each page in layer 0, all K/V heads: [kv_head][page] */
     uint32_t *claimed;     /* 0 before the launch; merge_states makes it 0 again */
@@ -116,10 +121,10 @@ typedef struct pc__cuda_merge {
 } pc__cuda_merge;
 
 /* Weights of one row over one run, for inspection: attention_map, a block of PC__CUDA_BLOCK threads
- * for as many tokens (x) and a head (y); PC__CUDA_MAP_SHARED bytes of shared memory. */
+ * for as many tokens (x) and a head (y); PC__CUDA_ATTENTION_MAP_SHARED bytes of shared memory. */
 typedef struct pc__cuda_map_row {
     const uint64_t *pages;   /* as in pc__cuda_attend, of the run from its token 0 on */
-    uint64_t layer_stride;   /* as in pc__cuda_unit */
+    uint64_t layer_stride;   /* as in pc__cuda_call */
     const int64_t *relative; /* [tokens] positions minus the start of the run; NULL: 0, 1, 2 … */
     int64_t distance;        /* position of the row minus the start of the run */
     uint32_t format, k_dim, v_dim, heads, kv_heads, layer;
@@ -275,10 +280,10 @@ PC__CUDA_SIZE pc__cuda_attend_shared(uint32_t format, uint32_t k_dim, uint32_t v
 
 /* bytes of dynamic shared memory of attend_naive and of attention_map */
 enum {
-    PC__CUDA_NAIVE_SHARED = (PC__CUDA_MAX_HEAD + PC__CUDA_UNIT_PAGES * PC__CUDA_PAGE
+    PC__CUDA_NAIVE_SHARED = (PC__CUDA_MAX_HEAD + PC__CUDA_SECTION_PAGES * PC__CUDA_PAGE
                              + PC__CUDA_BLOCK)
                             * 4,
-    PC__CUDA_MAP_SHARED = PC__CUDA_MAX_HEAD * 4
+    PC__CUDA_ATTENTION_MAP_SHARED = PC__CUDA_MAX_HEAD * 4
 };
 
 /* bytes from the start of a page of one K/V head to V, and of the whole page (attn/kv.h) */

@@ -52,8 +52,8 @@ static __device__ __forceinline__ float inverse_power(float x)
 // The scales of an int8 page, in shared memory behind a piece of K. Other formats have none.
 template <class S> struct key_scales {
     static constexpr bool ANY = S::SCALES > 0;
-    const uint16_t *keys; // bf16 [K]; then those of the values, [PC__CUDA_PAGE]
-    float unit, inverse;  // the power of two that the keys' scales are divided by
+    const uint16_t *keys;   // bf16 [K]; then those of the values, [PC__CUDA_PAGE]
+    float divisor, inverse; // the power of two that the keys' scales are divided by
 
     __device__ __forceinline__ const uint16_t *values() const
     {
@@ -69,8 +69,8 @@ template <class S> struct key_scales {
                 float2 two = unpack_bf16(load4(keys + i * 2));
                 most = fmaxf(most, fmaxf(two.x, two.y));
             }
-            unit = power_below(max_over<32>(most));
-            inverse = inverse_power(unit);
+            divisor = power_below(max_over<32>(most));
+            inverse = inverse_power(divisor);
         }
     }
 
@@ -89,7 +89,7 @@ template <class S> struct key_scales {
     }
 
     // The power of two below the largest scale of the values.
-    __device__ __forceinline__ float value_unit(uint32_t lane) const
+    __device__ __forceinline__ float value_divisor(uint32_t lane) const
     {
         float2 two = unpack_bf16(load4(values() + lane * 2));
         return power_below(max_over<32>(fmaxf(two.x, two.y)));

@@ -13,15 +13,15 @@ enum { TILE = 64, WARPS = PC__CUDA_BLOCK / 32 };
 
 // The first bytes of shared memory: the item of the block.
 struct attend_header {
-    uint64_t page[PC__CUDA_UNIT_PAGES]; // address of each page of the K/V head in the layer
+    uint64_t page[PC__CUDA_SECTION_PAGES]; // address of each page of the K/V head in the layer
     int64_t distance[TILE];
-    uint32_t lo[TILE], hi[TILE]; // the tokens of the part that a vector sees, with the window
+    uint32_t lo[TILE], hi[TILE]; // the tokens of the section that a vector sees, with the window
     uint32_t row[TILE], angle[TILE], slot[TILE], head[TILE];
     float top[WARPS][16], sum[WARPS][16]; // maxima and sums of warps that share vectors
     uint32_t need[2], whole[2]; // by half tiles: pages that a vector sees; that all see whole
     uint32_t vectors;           // of the item
     uint32_t next;              // item of the block
-    const int64_t *relative;    // as in pc__cuda_unit
+    const int64_t *relative;    // as in pc__cuda_call
 };
 static_assert(sizeof(attend_header) <= PC__CUDA_HEADER, "the header is too large");
 
@@ -47,23 +47,23 @@ static __device__ __forceinline__ void store_floats(float *to, float a, float b,
 
 // A work item, the same in all threads.
 struct attend_item {
-    const pc__cuda_unit *unit;
+    const pc__cuda_call *call;
     uint32_t kv_head, first_vector, vectors;
 };
 
 static __device__ attend_item item_of(const pc__cuda_attend &t, uint32_t index, uint32_t most)
 {
     pc__cuda_tile tile = t.tiles[index % t.tile_count];
-    const pc__cuda_unit *unit = t.units + tile.unit;
-    uint32_t left = unit->pairs * (t.heads / t.kv_heads) - tile.first_vector;
-    return {unit, index / t.tile_count, tile.first_vector, left < most ? left : most};
+    const pc__cuda_call *call = t.calls + tile.call;
+    uint32_t left = call->pairs * (t.heads / t.kv_heads) - tile.first_vector;
+    return {call, index / t.tile_count, tile.first_vector, left < most ? left : most};
 }
 
 // The first token in [lo, hi) that the window shows: its position is above `outside`.
-static __device__ uint32_t first_in_window(const pc__cuda_unit *unit, int64_t outside, uint32_t lo,
+static __device__ uint32_t first_in_window(const pc__cuda_call *call, int64_t outside, uint32_t lo,
                                            uint32_t hi)
 {
-    const int64_t *relative = (const int64_t *)unit->relative;
+    const int64_t *relative = (const int64_t *)call->relative;
     if (!relative)
         return outside < (int64_t)lo ? lo : outside < (int64_t)hi ? (uint32_t)outside + 1 : hi;
     while (lo < hi) {
@@ -87,11 +87,11 @@ static __device__ void load_vector(const pc__cuda_attend &t, const attend_item &
                                    attend_header *h, uint32_t *need, uint32_t *whole)
 {
     uint32_t group = t.heads / t.kv_heads, vector = item.first_vector + i;
-    const pc__cuda_pair *pair = t.pairs + item.unit->first_pair + vector / group;
+    const pc__cuda_pair *pair = t.pairs + item.call->first_pair + vector / group;
     uint32_t lo = pair->lo, hi = pair->hi;
     int64_t distance = pair->distance;
     if (t.window > 0)
-        lo = first_in_window(item.unit, distance - t.window - FAULT(WRONG_WINDOW), lo, hi);
+        lo = first_in_window(item.call, distance - t.window - FAULT(WRONG_WINDOW), lo, hi);
     h->lo[i] = lo;
     h->hi[i] = hi;
     h->distance[i] = distance;
@@ -121,14 +121,14 @@ static __device__ void load_item(const pc__cuda_attend &t, const attend_item &it
             h->need[i / 32] = need;
             h->whole[i / 32] = whole;
         }
-    } else if (i - TILE < item.unit->pages) { // at most so many as threads are left
-        h->page[i - TILE] = t.pages[item.unit->first_page + i - TILE]
-                            + t.layer * item.unit->layer_stride
+    } else if (i - TILE < item.call->pages) { // at most so many as threads are left
+        h->page[i - TILE] = t.pages[item.call->first_page + i - TILE]
+                            + t.layer * item.call->layer_stride
                             + (uint64_t)item.kv_head * page_bytes;
     }
     if (i == PC__CUDA_BLOCK - 1) {
         h->vectors = item.vectors;
-        h->relative = (const int64_t *)item.unit->relative;
+        h->relative = (const int64_t *)item.call->relative;
     }
     __syncthreads();
 }
@@ -148,37 +148,48 @@ static __device__ query_row query_of(const pc__cuda_attend &t, const attend_head
             t.sine + angle};
 }
 
-// One dimension of a query, scaled and rotated.
-static __device__ float rotated_one(const pc__cuda_attend &t, const query_row &row, uint32_t d)
+// One dimension of a query that rotates, scaled; pairs are (d, d + half).
+static __device__ __forceinline__ float rotated_one(const float *q, const float *cosine,
+                                                    const float *sine, float scale, uint32_t half,
+                                                    uint32_t d)
 {
-    uint32_t half = t.rope_dims / 2, other, i;
-    float x = row.q[d] * t.scale, y;
-    if (d >= t.rope_dims)
-        return x;
-    other = t.interleaved ? d ^ 1 : d < half ? d + half : d - half;
-    i = t.interleaved ? d / 2 : d < half ? d : d - half;
-    y = row.q[other] * t.scale;
-    return other > d ? x * row.cosine[i] - y * row.sine[i] : y * row.sine[i] + x * row.cosine[i];
+    uint32_t i = d < half ? d : d - half;
+    float low = q[i] * scale, high = q[i + half] * scale;
+    return d < half ? low * cosine[i] - high * sine[i] : low * sine[i] + high * cosine[i];
+}
+
+// Dimensions d and d + 1 where they may belong to different halves, because `half` is odd. Rare,
+// and apart from its callers, which need it for every register.
+static __device__ __noinline__ float2 rotated_apart(const float *q, const float *cosine,
+                                                    const float *sine, float scale, uint32_t half,
+                                                    uint32_t d)
+{
+    return make_float2(rotated_one(q, cosine, sine, scale, half, d),
+                       rotated_one(q, cosine, sine, scale, half, d + 1));
 }
 
 // Dimensions d and d + 1 of a query, scaled and rotated; d is even.
-static __device__ float2 rotated(const pc__cuda_attend &t, const query_row &row, uint32_t d)
+static __device__ __forceinline__ float2 rotated(const pc__cuda_attend &t, const query_row &row,
+                                                 uint32_t d)
 {
     uint32_t half = t.rope_dims / 2;
     if (!row.q)
         return make_float2(0, 0);
-    if (d < t.rope_dims && (t.interleaved || half % 2))
-        return make_float2(rotated_one(t, row, d), rotated_one(t, row, d + 1));
-    float2 x = load_two(row.q + d), y, c, s;
+    if (half % 2 && d < t.rope_dims && !t.interleaved)
+        return rotated_apart(row.q, row.cosine, row.sine, t.scale, half, d);
+    float2 x = load_two(row.q + d);
     x = make_float2(x.x * t.scale, x.y * t.scale);
     if (d >= t.rope_dims)
         return x;
+    if (t.interleaved) {
+        float c = row.cosine[d / 2], s = row.sine[d / 2];
+        return make_float2(x.x * c - x.y * s, x.x * s + x.y * c);
+    }
     bool low = d < half;
     uint32_t i = low ? d : d - half;
-    y = load_two(row.q + (low ? d + half : i));
+    float2 y = load_two(row.q + (low ? d + half : i)), c = load_two(row.cosine + i),
+           s = load_two(row.sine + i);
     y = make_float2(y.x * t.scale, y.y * t.scale);
-    c = load_two(row.cosine + i);
-    s = load_two(row.sine + i);
     return low ? make_float2(x.x * c.x - y.x * s.x, x.y * c.y - y.y * s.y)
                : make_float2(y.x * s.x + x.x * c.x, y.y * s.y + x.y * c.y);
 }

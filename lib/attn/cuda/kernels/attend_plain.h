@@ -98,7 +98,7 @@ static __device__ __forceinline__ void add_plain_scores(const float *k, const fl
     }
 }
 
-// One score with soft cap, ALiBi and what the vector sees; `token`: in the part.
+// One score with soft cap, ALiBi and what the vector sees; `token`: in the section.
 static __device__ __forceinline__ float plain_score(const pc__cuda_attend &t,
                                                     const attend_header *h, uint32_t vector,
                                                     uint32_t token, float s)

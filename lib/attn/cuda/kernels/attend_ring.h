@@ -44,11 +44,11 @@ static __device__ __forceinline__ void fetch_rows(const uint8_t *from, uint8_t *
 template <class S> struct attend_ring {
     const attend_header *h;
     uint8_t *slots;
-    uint32_t pages, part; // pages that are still to be fetched, and the next piece of the first
-    uint32_t fill, read;  // the next slot to fill, and to read
+    uint32_t pages, piece; // pages that are still to be fetched, and the next piece of the first
+    uint32_t fill, read;   // the next slot to fill, and to read
 
     __device__ __forceinline__ attend_ring(const attend_header *header, uint8_t *at, uint32_t need)
-        : h(header), slots(at), pages(need), part(0), fill(0), read(0)
+        : h(header), slots(at), pages(need), piece(0), fill(0), read(0)
     {
         for (uint32_t i = 0; i < S::SLOTS - 1 + FAULT(EARLY_FETCH); i++)
             fetch();
@@ -56,8 +56,8 @@ template <class S> struct attend_ring {
 
     __device__ __forceinline__ void fetch_piece(const uint8_t *page, uint8_t *slot)
     {
-        if (part < S::K_PIECES) {
-            fetch_rows<S::K_PIECE, 16>(page + part * S::K_PIECE * 256, slot, S::k_stride());
+        if (piece < S::K_PIECES) {
+            fetch_rows<S::K_PIECE, 16>(page + piece * S::K_PIECE * 256, slot, S::k_stride());
             if constexpr (S::SCALES > 0) {
                 uint8_t *scales = slot + S::K_PIECE * S::k_stride() * 4;
                 fetch_rows<1, S::K / 8>(page + S::K * PC__CUDA_PAGE, scales, 0);
@@ -66,7 +66,7 @@ template <class S> struct attend_ring {
             }
         } else {
             fetch_rows<S::V_PIECE, S::V / 4>(page + S::V_OFFSET
-                                                 + (part - S::K_PIECES) * S::V_PIECE * S::V * 4,
+                                                 + (piece - S::K_PIECES) * S::V_PIECE * S::V * 4,
                                              slot, S::V_STRIDE);
         }
     }
@@ -79,9 +79,9 @@ template <class S> struct attend_ring {
             for (int i = 0; i <= FAULT(TWICE); i++)
                 fetch_piece(page, slots + fill * S::SLOT);
             fill = fill + 1 == S::SLOTS ? 0 : fill + 1;
-            part++;
-            if (part == S::K_PIECES + S::V_PIECES) {
-                part = 0;
+            piece++;
+            if (piece == S::K_PIECES + S::V_PIECES) {
+                piece = 0;
                 pages &= pages - 1;
             }
         }

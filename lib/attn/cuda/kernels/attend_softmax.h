@@ -74,18 +74,18 @@ static __device__ __forceinline__ void page_top(attend_header *h, const tensor_l
     }
 }
 
-// Multiplies weights by the scales of their tokens' values, divided by the state's unit. That unit
-// grows with the scales; the result is what the sums are multiplied by.
+// Multiplies weights by the scales of their tokens' values, divided by the state's divisor. That
+// divisor grows with the scales; the result is what the sums are multiplied by.
 template <class S, int TOKENS, int DIMS>
 static __device__ __forceinline__ float scale_weights(const key_scales<S> &scales,
                                                       const tensor_lane &at,
                                                       tensor_state<DIMS> &state,
                                                       float (&s)[TOKENS / 8][4])
 {
-    float unit = fmaxf(state.unit, scales.value_unit(at.lane)), inverse = inverse_power(unit),
-          grown = state.unit * inverse;
+    float divisor = fmaxf(state.divisor, scales.value_divisor(at.lane)),
+          inverse = inverse_power(divisor), grown = state.divisor * inverse;
     const uint16_t *values = scales.values() + at.token;
-    state.unit = unit;
+    state.divisor = divisor;
 #pragma unroll
     for (int n = 0; n < TOKENS / 8; n += TOKENS == 16 ? 1 : 2)
 #pragma unroll
@@ -137,7 +137,7 @@ static __device__ __forceinline__ void weigh(
     for (int n = 0; n < TOKENS / 8; n++)
 #pragma unroll
         for (int i = 0; i < 4 && key_scales<S>::ANY; i++)
-            s[n][i] *= queries.unit[i / 2] * scales.unit;
+            s[n][i] *= queries.divisor[i / 2] * scales.divisor;
     if (t.soft_cap != 0)
 #pragma unroll
         for (int n = 0; n < TOKENS / 8; n++)
@@ -188,7 +188,7 @@ static __device__ __forceinline__ void add_piece(const uint32_t *v, uint32_t set
 {
     constexpr uint32_t SETS = S::V_PIECE / S::STEP, ROWS = S::STEP * S::V_STRIDE;
     if constexpr (TOKENS == 16) {
-        uint32_t mine = at.part - set;
+        uint32_t mine = at.share - set;
         if (mine < SETS)
             add_values<S, DIMS>(v + mine * ROWS, at.tig, p[0], at, state.acc);
     } else {
@@ -200,7 +200,7 @@ static __device__ __forceinline__ void add_piece(const uint32_t *v, uint32_t set
             else
                 for (int j = 0; j < 4; j++)
                     weights[j] = p[(set + i) % (TOKENS / 16)][j];
-            add_values<S, DIMS>(v + i * ROWS + (S::WIDE ? at.part * DIMS : 0), at.tig ^ odd,
+            add_values<S, DIMS>(v + i * ROWS + (S::WIDE ? at.share * DIMS : 0), at.tig ^ odd,
                                 weights, at, state.acc);
         }
     }

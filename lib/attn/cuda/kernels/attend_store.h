@@ -44,9 +44,9 @@ static __device__ void store_own(const pc__cuda_attend &t, attend_header *h, con
         attend_target to = target_of(t, h, vector);
         float lse, factor = normaliser(state.top[r] * LN_2, state.sum[r], to.sink, &lse);
         if (key_scales<S>::ANY)
-            factor *= state.unit;
-        store_vector(state, r, factor, at.tig, to.values + (S::WIDE ? at.part * DIMS : 0));
-        if (to.lse && at.tig == 0 && (!S::WIDE || at.part == 0))
+            factor *= state.divisor;
+        store_vector(state, r, factor, at.tig, to.values + (S::WIDE ? at.share * DIMS : 0));
+        if (to.lse && at.tig == 0 && (!S::WIDE || at.share == 0))
             *to.lse = lse;
     }
 }
@@ -73,7 +73,7 @@ static __device__ void store_joined(const pc__cuda_attend &t, attend_header *h,
             continue;
         float factor = join_sums(t, h, at.warp, vector, &lse);
         if (key_scales<S>::ANY)
-            factor *= state.unit;
+            factor *= state.divisor;
         store_vector(state, r, factor, at.tig, shares + at.warp * SHARE + vector * STRIDE);
         if (at.warp == 0 && at.tig == 0) {
             attend_target to = target_of(t, h, vector);

@@ -26,7 +26,7 @@
 // A lane's place in the block.
 struct tensor_lane {
     uint32_t lane, group, tig, warp;
-    uint32_t part;  // of the tokens or dimensions that warps share
+    uint32_t share; // of the tokens or dimensions that warps share
     uint32_t row;   // first vector of the warp
     uint32_t token; // first token of the warp in a page
 };
@@ -34,8 +34,8 @@ struct tensor_lane {
 template <class S, int TOKENS> static __device__ __forceinline__ tensor_lane tensor_lane_of()
 {
     constexpr uint32_t shared_by = PC__CUDA_PAGE / TOKENS; // warps with the same vectors
-    uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % shared_by;
-    return {lane, lane / 4, lane % 4, warp, part, warp / shared_by * 16, part * TOKENS};
+    uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, share = warp % shared_by;
+    return {lane, lane / 4, lane % 4, warp, share, warp / shared_by * 16, share * TOKENS};
 }
 
 // The place of column c among the 8 chunks of 4 tokens: lanes that load together meet no bank
@@ -89,7 +89,7 @@ template <class S> struct tensor_queries {
     static constexpr bool IN_REGISTERS = S::K <= 128;
     uint32_t a[IN_REGISTERS ? S::K / 16 : 1][4];
     uint32_t *shared; // this lane's first set; the next ones are 128 words apart
-    float unit[2];    // int8: what the queries of both rows were divided by
+    float divisor[2]; // int8: what the queries of both rows were divided by
 
     // Dimensions of register i of set `step`: those of word `tig` and `tig + 4` of K's rows.
     static __device__ __forceinline__ uint32_t dimension(uint32_t step, uint32_t i, uint32_t tig)
@@ -99,11 +99,13 @@ template <class S> struct tensor_queries {
     }
 
     // The power of two below the largest value of a row.
-    __device__ __forceinline__ float unit_of(const pc__cuda_attend &t, const query_row &row,
-                                             uint32_t tig)
+    __device__ __forceinline__ float divisor_of(const pc__cuda_attend &t, const query_row &row,
+                                                uint32_t tig)
     {
         float most = 0;
+#pragma unroll 1
         for (uint32_t step = 0; step < S::K / 16; step++)
+#pragma unroll
             for (uint32_t i = 0; i < 4; i += 2) {
                 float2 x = rotated(t, row, dimension(step, i, tig));
                 most = fmaxf(most, fmaxf(fabsf(x.x), fabsf(x.y)));
@@ -120,14 +122,17 @@ template <class S> struct tensor_queries {
                              query_of(t, h, at.row + at.group + 8, vectors)};
         float inverse[2] = {1, 1};
         shared = (uint32_t *)area + at.warp / warps * (S::K / 16) * 128 + at.lane * 4;
-        for (int r = 0; r < 2 && S::FORMAT == PC__CUDA_I8; r++) {
-            unit[r] = unit_of(t, rows[r], at.tig);
-            inverse[r] = inverse_power(unit[r]);
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            if (S::FORMAT != PC__CUDA_I8)
+                break;
+            divisor[r] = divisor_of(t, rows[r], at.tig);
+            inverse[r] = inverse_power(divisor[r]);
         }
 #pragma unroll
         for (uint32_t step = 0; step < S::K / 16; step++) {
             uint32_t set[4];
-            if (S::WIDE && step % 2 != at.part)
+            if (S::WIDE && step % 2 != at.share)
                 continue;
 #pragma unroll
             for (int i = 0; i < 4; i++) {
@@ -164,7 +169,8 @@ static __device__ __forceinline__ void add_scores(const uint32_t *k, uint32_t st
     constexpr int N = TOKENS == 16 ? 2 : 4;
     const uint32_t *word = k + at.tig * S::k_stride() + at.token
                            + (N == 2 ? 2 * at.group : 4 * chunk_of(at.group));
-#pragma unroll
+    // int8 needs registers for what it unpacks
+#pragma unroll(S::FORMAT == PC__CUDA_I8 && S::K > 128 ? 4 : 16)
     for (uint32_t i = 0; i < S::K_PIECE / S::STEP; i++) {
         uint32_t a[4];
         queries.set_of(step + i, a);
@@ -193,11 +199,11 @@ static __device__ __forceinline__ void add_values(const uint32_t *v, uint32_t x,
 }
 
 // The softmax state of a lane's two vectors: maxima in units of log2, its share of the sums, and
-// the sums of values, which are in units of `unit` (int8).
+// the sums of values, which are in units of `divisor` (int8).
 template <int DIMS> struct tensor_state {
-    float top[2], sum[2], acc[DIMS / 8][4], unit;
+    float top[2], sum[2], acc[DIMS / 8][4], divisor;
 
-    __device__ __forceinline__ tensor_state() : unit(power_below(0))
+    __device__ __forceinline__ tensor_state() : divisor(power_below(0))
     {
         for (int r = 0; r < 2; r++) {
             top[r] = -INFINITY;
@@ -253,7 +259,7 @@ static __device__ void attend_tile(const pc__cuda_attend &t, attend_header *h)
             weigh<S, TOKENS, DIMS>(t, h, at, queries, scales, page, masked, s, state, p);
         if constexpr (S::WIDE)
             for (uint32_t i = 0; i < 2; i++)
-                store16(shared_weights<S>(queries_at, at) + (at.part * 2 + i) * 128,
+                store16(shared_weights<S>(queries_at, at) + (at.share * 2 + i) * 128,
                         make_uint4(p[i][0], p[i][1], p[i][2], p[i][3]));
 #pragma unroll
         for (uint32_t i = 0; i < S::V_PIECES; i++) {

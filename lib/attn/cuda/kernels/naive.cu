@@ -88,16 +88,16 @@ static __device__ float capped(float s, float cap)
     return cap != 0 ? cap * tanhf(s / cap) : s;
 }
 
-// One vector of a unit: what the kernels call a tile of one.
+// One vector of a call: what the kernels call a tile of one.
 struct naive_vector {
-    const pc__cuda_unit *unit;
+    const pc__cuda_call *call;
     const pc__cuda_pair *pair;
     uint32_t kv_head, head;
 };
 
 static __device__ int64_t distance_of(const naive_vector &v, uint32_t token)
 {
-    const int64_t *relative = (const int64_t *)v.unit->relative;
+    const int64_t *relative = (const int64_t *)v.call->relative;
     return v.pair->distance - (relative ? relative[token] : token);
 }
 
@@ -106,8 +106,8 @@ static __device__ naive_page page_of(const pc__cuda_attend &t, const naive_vecto
 {
     uint32_t bytes = pc__cuda_page_bytes(t.format, t.k_dim, t.v_dim);
     return naive_page_of(t.format, t.k_dim, t.v_dim,
-                         t.pages[v.unit->first_page + token / PC__CUDA_PAGE]
-                             + t.layer * v.unit->layer_stride + (uint64_t)v.kv_head * bytes);
+                         t.pages[v.call->first_page + token / PC__CUDA_PAGE]
+                             + t.layer * v.call->layer_stride + (uint64_t)v.kv_head * bytes);
 }
 
 // The score of a token that the vector sees; -inf: it does not. `q`: rotated, in shared memory.
@@ -139,8 +139,8 @@ static __device__ void naive_values(const pc__cuda_attend &t, const naive_vector
     }
 }
 
-// Shared memory: a query, the scores of a unit, and room for a sum.
-enum { NAIVE_TOKENS = PC__CUDA_UNIT_PAGES * PC__CUDA_PAGE };
+// Shared memory: a query, the scores of a call, and room for a sum.
+enum { NAIVE_TOKENS = PC__CUDA_SECTION_PAGES * PC__CUDA_PAGE };
 
 static __device__ void naive_pair(const pc__cuda_attend &t, const naive_vector &v, float *q)
 {
@@ -180,12 +180,12 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK)
     uint32_t group = t.heads / t.kv_heads, most = pc__cuda_tile_vectors(t.format, t.v_dim);
     for (uint32_t item = blockIdx.x; item < t.tile_count * t.kv_heads; item += gridDim.x) {
         const pc__cuda_tile *tile = t.tiles + item / t.kv_heads;
-        const pc__cuda_unit *unit = t.units + tile->unit;
+        const pc__cuda_call *call = t.calls + tile->call;
         uint32_t kv_head = item % t.kv_heads,
-                 end = min(tile->first_vector + most, unit->pairs * group);
+                 end = min(tile->first_vector + most, call->pairs * group);
         for (uint32_t vector = tile->first_vector; vector < end; vector++)
             naive_pair(t,
-                       {unit, t.pairs + unit->first_pair + vector / group, kv_head,
+                       {call, t.pairs + call->first_pair + vector / group, kv_head,
                         kv_head * group + vector % group},
                        (float *)dynamic_shared());
     }

@@ -1,0 +1,685 @@
+/* Catches: an operation of the backend "cuda" that is wired to the wrong kernel, struct, size or
+ * list, or waits for too little: every one is compared with the CPU's on random inputs, on a device
+ * that runs late; a list that is used after the caller has changed it; quantised weights that lie
+ * otherwise than the kernels read them; a failed call of the driver that is not reported with its
+ * name, or leaves something behind. Attention has tests of its own. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/cuda/backend_cuda.h"
+#include "attn/kv_device.h"
+#include "cuda_testing.h"
+#include "fake_kernels.h"
+
+enum { ARRAYS = 5 };
+
+/* One operation: `run` gets copies of the arrays in the backend's memory. */
+typedef struct op_case {
+    const char *name;
+    void (*run)(pc__stream *stream, const struct op_case *c, pc__floats **array);
+    size_t count[ARRAYS]; /* floats of each array; 0: NULL */
+    int out;              /* the array that is compared */
+    double most;          /* error, of 1 + |value|; 0: equal bits */
+    size_t rows, dim, other;
+    int kind;
+    const pc__table *table[2]; /* of the CPU, of the device */
+} op_case;
+
+static pc_context *context;
+static pc__backend *cpu, *cuda;
+static pc_test_rng rng = {7};
+
+static float *random_floats(size_t count)
+{
+    float *x = malloc(count * sizeof *x + 4);
+    for (size_t i = 0; i < count; i++)
+        x[i] = pc_test_normal(&rng);
+    return x;
+}
+
+/* What one backend makes of the inputs. */
+static float *compute(pc__backend *backend, const op_case *c, float *const *in)
+{
+    pc__floats *array[ARRAYS] = {NULL};
+    pc__stream *stream;
+    float *result = malloc(c->count[c->out] * sizeof *result);
+    CHECK_OK(backend->ops->stream_new(&stream, backend));
+    for (int i = 0; i < ARRAYS; i++)
+        if (c->count[i]) {
+            array[i] = backend->ops->take(backend, c->count[i] * sizeof(float));
+            backend->ops->copy(stream, array[i], in[i], c->count[i] * sizeof(float));
+        }
+    c->run(stream, c, array);
+    backend->ops->copy(stream, result, array[c->out], c->count[c->out] * sizeof(float));
+    if (!CHECK_OK(backend->ops->finish(stream)))
+        fprintf(stderr, "    %s: %s\n", c->name, pc_error_text());
+    backend->ops->stream_free(stream);
+    for (int i = 0; i < ARRAYS; i++)
+        backend->ops->give(backend, array[i]);
+    return result;
+}
+
+static void compare(const op_case *c)
+{
+    float *in[ARRAYS];
+    double worst = 0;
+    size_t wrong = 0;
+    for (int i = 0; i < ARRAYS; i++)
+        in[i] = random_floats(c->count[i]);
+    float *want = compute(cpu, c, in), *got = compute(cuda, c, in);
+    for (size_t i = 0; i < c->count[c->out]; i++) {
+        double error = fabs((double)want[i] - (double)got[i]) / (1 + fabs((double)want[i]));
+        wrong += c->most == 0 ? memcmp(&want[i], &got[i], 4) != 0 : !(error <= c->most);
+        worst = error > worst ? error : worst;
+    }
+    if (!CHECK_INT(wrong, 0))
+        fprintf(stderr, "    %s, kind %d, %zu rows of %zu: off by %g\n", c->name, c->kind, c->rows,
+                c->dim, worst);
+    free(want);
+    free(got);
+    for (int i = 0; i < ARRAYS; i++)
+        free(in[i]);
+}
+
+/* ------------------------------------------------------------ number by number, norms */
+
+static void run_pointwise(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    stream->ops->pointwise(stream, (pc__pointwise)c->kind, 0.7f, array[0], c->count[0]);
+}
+
+static void run_activate(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    stream->ops->activate(stream, (pc__activation)c->kind, array[0], c->count[0]);
+}
+
+static void run_gate(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    stream->ops->gate(stream, (pc__activation)c->kind, array[0], array[1], c->count[0]);
+}
+
+static void run_add(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    stream->ops->add(stream, array[0], array[1], c->count[0]);
+}
+
+static void run_norm(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    if (c->kind)
+        stream->ops->layer_norm(stream, array[0], c->rows, c->dim, array[1], array[2], 1e-5f,
+                                array[3] ? array[3] : array[0]);
+    else
+        stream->ops->rms_norm(stream, array[0], c->rows, c->dim, array[1], 1e-5f,
+                              array[3] ? array[3] : array[0]);
+}
+
+static void numbers(void)
+{
+    static const size_t counts[] = {1, 37, 9000};
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = counts[i];
+        for (int kind = PC__SCALE; kind <= PC__SOFT_CAP; kind++)
+            compare(&(op_case){.name = "pointwise",
+                               .run = run_pointwise,
+                               .count = {n},
+                               .most = kind == PC__SOFT_CAP ? 1e-6 : 0,
+                               .kind = kind});
+        for (int kind = PC__ACT_NONE; kind <= PC__ACT_TANH; kind++) {
+            compare(&(op_case){
+                .name = "activate", .run = run_activate, .count = {n}, .most = 1e-6, .kind = kind});
+            compare(&(op_case){
+                .name = "gate", .run = run_gate, .count = {n, n}, .most = 2e-6, .kind = kind});
+        }
+        compare(&(op_case){.name = "add", .run = run_add, .count = {n, n}});
+    }
+}
+
+static void norms(void)
+{
+    static const size_t dims[] = {5, 64, 1024, 1040};
+    for (size_t i = 0; i < 4; i++)
+        for (int kind = 0; kind < 2; kind++)
+            for (int bias = 0; bias <= kind; bias++) {
+                size_t rows = 6, dim = dims[i];
+                op_case c = {.name = "norm",
+                             .run = run_norm,
+                             .most = 4e-6,
+                             .rows = rows,
+                             .dim = dim,
+                             .kind = kind};
+                size_t counts[ARRAYS] = {rows * dim, dim, bias ? dim : 0, rows * dim};
+                memcpy(c.count, counts, sizeof counts);
+                c.out = 3;
+                compare(&c);
+                c.count[3] = 0; /* in place */
+                c.out = 0;
+                compare(&c);
+            }
+}
+
+/* ------------------------------------------------------------------- rows */
+
+/* The list is spoilt as soon as the call is back. */
+static void run_gather(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    uint32_t row[9];
+    for (size_t i = 0; i < 9; i++)
+        row[i] = (uint32_t)(i * 5 % c->rows);
+    stream->ops->gather(stream, array[0], row, 9, c->dim, array[1]);
+    memset(row, 0xff, sizeof row);
+}
+
+static void run_look_up(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    uint32_t row[9];
+    for (size_t i = 0; i < 9; i++)
+        row[i] = (uint32_t)(i * 7 % c->rows);
+    stream->ops->look_up(stream, c->table[stream->backend == cuda], row, 9, c->kind, array[0]);
+    memset(row, 0xff, sizeof row);
+}
+
+static void run_neighbours(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    pc__row_range ranges[] = {{0, 3}, {3, 1}, {6, 5}};
+    stream->ops->neighbours(stream, ranges, 3, c->other, c->dim, array[0], array[1]);
+    memset(ranges, 0xff, sizeof ranges);
+}
+
+static void run_rotate(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    double frequency[] = {1, 0.5, 0.01, 0.3};
+    pc__rope rope = {8, c->kind, 1.1f, frequency};
+    int64_t positions[20];
+    for (size_t r = 0; r < c->rows; r++)
+        positions[r] = (int64_t)(r * r) - 7;
+    stream->ops->rotate(stream, &rope, positions, c->rows, 3, c->dim, c->other, array[0]);
+    memset(positions, 0xff, sizeof positions);
+}
+
+static void rows(void)
+{
+    static const size_t dims[] = {8, 37, 256};
+    for (size_t i = 0; i < 3; i++) {
+        size_t dim = dims[i];
+        compare(&(op_case){.name = "gather",
+                           .run = run_gather,
+                           .count = {11 * dim, 9 * dim},
+                           .out = 1,
+                           .rows = 11,
+                           .dim = dim});
+        for (size_t taps = 2; taps <= 3; taps++)
+            compare(&(op_case){.name = "neighbours",
+                               .run = run_neighbours,
+                               .count = {11 * dim, 11 * dim * taps},
+                               .out = 1,
+                               .rows = 11,
+                               .dim = dim,
+                               .other = taps});
+    }
+    for (int interleaved = 0; interleaved < 2; interleaved++)
+        for (size_t more = 0; more < 3; more++)
+            compare(&(op_case){.name = "rotate",
+                               .run = run_rotate,
+                               .count = {20 * (3 * (8 + 2 * more) + more)},
+                               .rows = 20,
+                               .dim = 8 + 2 * more,
+                               .other = 3 * (8 + 2 * more) + more,
+                               .kind = interleaved});
+}
+
+/* ------------------------------------------------------------------- K and V */
+
+enum { K_DIM = 12, V_DIM = 10, KV_HEADS = 2, TOKENS = 150, LAYERS = 2 };
+
+static pc__kv *make_run(pc__backend *at, uint32_t dtype)
+{
+    pc__kv_shape shape = {LAYERS, KV_HEADS, K_DIM, V_DIM, dtype};
+    int64_t relative[TOKENS];
+    pc__kv *kv = NULL;
+    for (int i = 0; i < TOKENS; i++)
+        relative[i] = i;
+    if (at)
+        CHECK_OK(pc__kv_new_at(&kv, at, &shape, 0));
+    else
+        CHECK_OK(pc__kv_new(&kv, &context->mem, &shape, 0));
+    CHECK_OK(pc__kv_append(kv, relative, TOKENS));
+    return kv;
+}
+
+/* Tokens 60 to 129 of one run and, between them, some of another. */
+static void store(pc__backend *backend, pc__kv *const two[2], const float *k, const float *v)
+{
+    enum { ROWS = 73, K_STRIDE = KV_HEADS * K_DIM + 4, V_STRIDE = KV_HEADS * V_DIM + 1 };
+    pc__kv *runs[ROWS];
+    size_t slots[ROWS], token = 60;
+    pc__stream *stream;
+    for (size_t r = 0; r < ROWS; r++) {
+        int other = r == 0 || r == 20 || r == 40;
+        runs[r] = two[other];
+        slots[r] = other ? 149 - r : token++;
+    }
+    CHECK_OK(backend->ops->stream_new(&stream, backend));
+    const pc__floats *x = pc__stream_input(stream, k, ROWS * K_STRIDE);
+    const pc__floats *y = pc__stream_input(stream, v, ROWS * V_STRIDE);
+    backend->ops->store_kv(stream, runs, slots, 0, ROWS, x, K_STRIDE, y, V_STRIDE);
+    backend->ops->store_kv(stream, runs, slots, 1, 40, NULL, 0, y, V_STRIDE);
+    backend->ops->store_kv(stream, runs + 3, slots + 3, 1, 40, x, K_STRIDE, NULL, 0);
+    memset(runs, 0, sizeof runs);
+    memset(slots, 0xff, sizeof slots);
+    CHECK_OK(backend->ops->finish(stream));
+    pc__stream_input_end(stream, x, k);
+    pc__stream_input_end(stream, y, v);
+    backend->ops->stream_free(stream);
+}
+
+static void storing(uint32_t dtype)
+{
+    pc__kv *here[2], *there[2], *shown;
+    float *k = random_floats(73 * 40), *v = random_floats(73 * 40);
+    for (int i = 0; i < 2; i++) {
+        here[i] = make_run(NULL, dtype);
+        there[i] = make_run(cuda, dtype);
+    }
+    size_t bytes = pc__kv_layer_bytes(&here[0]->shape, TOKENS);
+    for (int i = 0; i < 2; i++) /* not all tokens are written */
+        for (int l = 0; l < LAYERS; l++)
+            memset(here[i]->layer[l], 0, bytes);
+    store(cpu, here, k, v);
+    store(cuda, there, k, v);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(pc__kv_to_host(&shown, there[i]));
+        for (int l = 0; l < LAYERS; l++)
+            CHECK(!memcmp(shown->layer[l], here[i]->layer[l], bytes));
+        pc__kv_unref(shown);
+        pc__kv_unref(here[i]);
+        pc__kv_unref(there[i]);
+    }
+    free(k);
+    free(v);
+}
+
+/* ------------------------------------------------------------------- weights */
+
+/* Weights that depend on their place alone, so that any part of them can be asked for. */
+typedef struct weights {
+    pc__block_format format;
+    size_t in;
+    uint64_t seed;
+} weights;
+
+static uint64_t bits_at(const weights *w, size_t place)
+{
+    pc_test_rng at = {w->seed * 1000003 + place};
+    pc_test_bits(&at);
+    return pc_test_bits(&at);
+}
+
+static float number_at(const weights *w, size_t place)
+{
+    return (float)(int64_t)(bits_at(w, place) % 2001 - 1000) * 0.0005f;
+}
+
+static void give_rows(void *user, size_t first, size_t count, float *to)
+{
+    const weights *w = user;
+    for (size_t i = 0; i < count * w->in; i++)
+        to[i] = number_at(w, first * w->in + i);
+}
+
+static void give_quantised(void *user, size_t first, size_t count, uint8_t *q, float *scale,
+                           float *minimum)
+{
+    const weights *w = user;
+    size_t groups = w->in / w->format.group;
+    for (size_t i = 0; i < count * w->in; i++) {
+        uint64_t q_i = bits_at(w, first * w->in + i) & ((1u << w->format.bits) - 1);
+        /* at most 127 above the zero, as in all formats of files */
+        q[i] = (uint8_t)(w->format.bits == 8 && w->format.zero < 128 ? q_i & 127 : q_i);
+    }
+    for (size_t i = 0; i < count * groups; i++) {
+        scale[i] = (float)(bits_at(w, first * groups + i) % 64 + 1) / 4096;
+        if (w->format.minimum)
+            minimum[i] = (float)(bits_at(w, first * groups + i) % 7) / 8;
+    }
+}
+
+static const pc__block_format formats[] = {
+    {8, 32, 128, 0, 1}, {4, 32, 8, 0, 1}, {4, 32, 0, 1, 0}, {8, 16, 32, 0, 0}};
+
+static pc__weight_source source_of(weights *w)
+{
+    return (pc__weight_source){w, give_rows, w->format, w->format.bits ? give_quantised : NULL};
+}
+
+/* format -1: not quantised */
+static pc__linear *make_linear(pc__backend *backend, size_t in, size_t out, uint32_t compute,
+                               int format, int bias, uint64_t seed)
+{
+    weights w = {.in = in, .seed = seed};
+    float *numbers = malloc(out * sizeof *numbers);
+    pc__linear *linear = NULL;
+    if (format >= 0)
+        w.format = formats[format];
+    for (size_t i = 0; i < out; i++)
+        numbers[i] = number_at(&w, i + 77);
+    pc__weight_source source = source_of(&w);
+    CHECK_OK(backend->ops->linear_new(&linear, backend, out, in, compute, &source,
+                                      bias ? numbers : NULL));
+    free(numbers);
+    return linear;
+}
+
+static void look_ups(uint32_t dtype)
+{
+    weights w = {.in = 36, .seed = 3};
+    pc__weight_source source = source_of(&w);
+    pc__table *here, *there;
+    CHECK_OK(cpu->ops->table_new(&here, cpu, 50, w.in, dtype, &source));
+    CHECK_OK(cuda->ops->table_new(&there, cuda, 50, w.in, dtype, &source));
+    CHECK_INT(cuda->ops->table_bytes(there), cpu->ops->table_bytes(here));
+    for (int add = 0; add < 2; add++)
+        compare(&(op_case){.name = "look_up",
+                           .run = run_look_up,
+                           .count = {9 * 36},
+                           .rows = 50,
+                           .dim = 36,
+                           .kind = add,
+                           .table = {here, there}});
+    cpu->ops->table_free(here);
+    cuda->ops->table_free(there);
+}
+
+/* ------------------------------------------------------------------- linear layers */
+
+typedef struct pair {
+    pc__linear *on[2]; /* of the CPU, of the device */
+} pair;
+
+static pair made[PC__LINEARS_AT_ONCE];
+
+/* Array 0: inputs; 1: the outputs of all layers, one after the other. */
+static void run_linears(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    const pc__linear *linears[PC__LINEARS_AT_ONCE];
+    pc__floats *y[PC__LINEARS_AT_ONCE];
+    size_t at = (size_t)c->kind; /* 0 or off the alignment */
+    for (size_t i = 0; i < c->other; i++) {
+        linears[i] = made[i].on[stream->backend == cuda];
+        y[i] = pc__floats_at(array[1], at);
+        at += c->rows * c->count[2];
+    }
+    CHECK_OK(stream->ops->linear_run(stream, linears, c->other,
+                                     pc__floats_at(array[0], (size_t)c->kind), c->rows, y));
+}
+
+/* `count` layers of the same sizes; every second one has a bias. */
+static void linears(size_t in, size_t out, uint32_t compute, int format, size_t count)
+{
+    static const size_t row_counts[] = {1, 9, 33, 70};
+    for (size_t i = 0; i < count; i++)
+        for (int side = 0; side < 2; side++)
+            made[i].on[side] = make_linear(side ? cuda : cpu, in, out, compute, format, i % 2 == 0,
+                                           i + 1);
+    for (size_t r = 0; r < 4; r++)
+        for (int off = 0; off < 2; off++) {
+            size_t n = row_counts[r];
+            compare(&(op_case){.name = "linear",
+                               .run = run_linears,
+                               .count = {n * in + 1, n * out * count + 1, out},
+                               .out = 1,
+                               .most = format >= 0 ? 0 : 1e-5,
+                               .rows = n,
+                               .dim = in,
+                               .other = count,
+                               .kind = off});
+        }
+    for (size_t i = 0; i < count; i++)
+        for (int side = 0; side < 2; side++)
+            (side ? cuda : cpu)->ops->linear_free(made[i].on[side]);
+}
+
+/* ------------------------------------------------------------------- experts */
+
+enum { EXPERTS = 6, USED = 2, HIDDEN = 64, WIDTH = 96, SHARED = 32 };
+
+typedef struct expert_pair {
+    pc__mlp mlp[EXPERTS + 1]; /* the last one: shared */
+    pc__linear *router, *shared_scale;
+    pc__expert_layer layer;
+} expert_pair;
+
+static expert_pair expert_sides[2];
+
+static void make_experts(int side, const pc__expert_config *config, uint32_t compute, int format,
+                         int gated)
+{
+    pc__backend *b = side ? cuda : cpu;
+    expert_pair *p = &expert_sides[side];
+    memset(p, 0, sizeof *p);
+    for (size_t e = 0; e <= EXPERTS; e++) {
+        size_t width = e < EXPERTS ? WIDTH : SHARED;
+        if (e == EXPERTS && !config->shared)
+            continue;
+        p->mlp[e].width = width;
+        p->mlp[e].up = make_linear(b, HIDDEN, width, compute, format, gated, 3 * e + 1);
+        p->mlp[e].down = make_linear(b, width, HIDDEN, compute, format, 0, 3 * e + 2);
+        if (gated)
+            p->mlp[e].gate = make_linear(b, HIDDEN, width, compute, format, 0, 3 * e + 3);
+    }
+    p->router = make_linear(b, HIDDEN, EXPERTS, PC_DTYPE_F32, -1, 0, 100);
+    if (config->shared_gated)
+        p->shared_scale = make_linear(b, HIDDEN, 1, PC_DTYPE_F32, -1, 0, 101);
+    p->layer = (pc__expert_layer){config,          HIDDEN,           PC__ACT_SILU, p->router,
+                                  p->shared_scale, &p->mlp[EXPERTS], p->mlp};
+}
+
+static void free_experts(int side)
+{
+    const pc__backend_ops *ops = (side ? cuda : cpu)->ops;
+    expert_pair *p = &expert_sides[side];
+    for (size_t e = 0; e <= EXPERTS; e++) {
+        pc__linear *parts[] = {p->mlp[e].gate, p->mlp[e].up, p->mlp[e].down};
+        for (int i = 0; i < 3; i++)
+            if (parts[i])
+                ops->linear_free(parts[i]);
+    }
+    ops->linear_free(p->router);
+    if (p->shared_scale)
+        ops->linear_free(p->shared_scale);
+}
+
+/* Array 1: routes; 2: y. */
+static void run_experts(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    pc__backend *b = stream->backend;
+    const pc__expert_layer *layer = &expert_sides[b == cuda].layer;
+    size_t floats = b->ops->experts_scratch(b, layer->config, HIDDEN, c->rows);
+    pc__floats *scratch = b->ops->take(b, floats * sizeof(float));
+    CHECK_OK(b->ops->experts(stream, layer, array[0], c->rows, scratch, array[1], array[2]));
+    CHECK_OK(b->ops->finish(stream));
+    b->ops->give(b, scratch);
+}
+
+/* Between two products a sum that is off in its last place may be rounded the other way: to another
+ * bf16, which is 2^-8 of an input, or to another code of 16 bits. */
+static void experts(uint32_t compute, int format, int gated, int shared)
+{
+    const pc__expert_config config = {
+        EXPERTS, USED, WIDTH, shared ? SHARED : 0, shared == 2, gated, shared ? 1.5f : 0.0f};
+    for (int side = 0; side < 2; side++)
+        make_experts(side, &config, compute, format, gated);
+    for (size_t n = 1; n <= 41; n += 20) {
+        op_case c = {.name = "experts",
+                     .run = run_experts,
+                     .count = {n * HIDDEN, n * (EXPERTS + 2 * USED), n * HIDDEN},
+                     .most = format >= 0                ? 2e-4
+                             : compute == PC_DTYPE_BF16 ? 8e-3
+                                                        : 2e-5,
+                     .rows = n,
+                     .dim = HIDDEN,
+                     .kind = shared};
+        c.out = 1;
+        compare(&c);
+        c.out = 2;
+        compare(&c);
+        c.count[1] = 0; /* no trace */
+        compare(&c);
+    }
+    for (int side = 0; side < 2; side++)
+        free_experts(side);
+}
+
+/* ------------------------------------------------------------------- failures */
+
+static pc_status open_cuda(const pc__cuda_driver *driver)
+{
+    PC__TRY_RETURN(pc__cuda_backend_new(&cuda, context, driver, pc_cuda_images(), 0, 0));
+    pc_status status = cuda->ops->stream_new(&cuda->stream, cuda);
+    if (status < 0) {
+        cuda->ops->free(cuda);
+        return status;
+    }
+    pthread_mutex_init(&cuda->guard, NULL);
+    pthread_mutex_init(&cuda->mirrors, NULL);
+    return PC_OK;
+}
+
+static void close_cuda(void)
+{
+    cuda->ops->stream_free(cuda->stream);
+    pthread_mutex_destroy(&cuda->guard);
+    pthread_mutex_destroy(&cuda->mirrors);
+    cuda->ops->free(cuda);
+}
+
+static pc_status queue(pc__stream *stream, pc__floats *x, const pc__linear *linear, float *out)
+{
+    static const uint32_t row[] = {3, 1, 0, 2};
+    pc__floats *y = pc__floats_at(x, 4 * 32), *sums[] = {x};
+    stream->ops->zero(stream, x, 2 * 4 * 32 * sizeof(float));
+    stream->ops->gather(stream, x, row, 4, 32, y);
+    stream->ops->activate(stream, PC__ACT_GELU, y, 4 * 32);
+    PC__TRY_RETURN(stream->ops->linear_run(stream, &linear, 1, y, 4, sums));
+    stream->ops->copy(stream, out, x, 4 * 32 * sizeof(float));
+    return stream->ops->finish(stream);
+}
+
+static pc_status short_work(float *out)
+{
+    weights w = {.in = 32, .seed = 1};
+    pc__weight_source source = source_of(&w);
+    pc__linear *linear = NULL;
+    pc__stream *stream = NULL;
+    pc_status status = PC_ERR_NOMEM;
+    pc__floats *x = cuda->ops->take(cuda, 2 * 4 * 32 * sizeof(float));
+    if (x)
+        status = cuda->ops->linear_new(&linear, cuda, 32, 32, PC_DTYPE_F32, &source, NULL);
+    if (status == PC_OK)
+        status = cuda->ops->stream_new(&stream, cuda);
+    if (status == PC_OK)
+        status = queue(stream, x, linear, out);
+    pc__error_state kept = *pc__fail_state();
+    if (stream)
+        cuda->ops->stream_free(stream);
+    cuda->ops->linear_free(linear);
+    cuda->ops->give(cuda, x);
+    *pc__fail_state() = kept;
+    return status;
+}
+
+/* One life in which call `n` after `opened` calls fails. Returns all calls up to its last finish.
+ */
+static uint64_t one_life(uint64_t n, int from_start)
+{
+    static const pc_fake_options options = {1, 0, 90, (size_t)80 << 20};
+    static float out[4 * 32];
+    const pc__cuda_driver *driver = pc_fake_start(&options);
+    if (from_start)
+        pc_fake_fail_call(n, PC__CUDA_UNKNOWN);
+    pc_status status = open_cuda(driver);
+    int opened = status == PC_OK;
+    uint64_t before = from_start ? 0 : pc_fake_calls();
+    if (!from_start)
+        pc_fake_fail_call(n, PC__CUDA_UNKNOWN);
+    if (opened)
+        status = short_work(out);
+    const char *failed = pc_fake_failed();
+    uint64_t calls = pc_fake_calls() - before;
+    if (!failed || pc_fake_failed_giving()) {
+        CHECK_OK(status);
+    } else if (status < 0 && !CHECK(strstr(pc_error_text(), failed) != NULL)) {
+        fprintf(stderr, "    call %llu: %s\n", (unsigned long long)n, pc_error_text());
+    }
+    if (opened)
+        close_cuda();
+    if (!CHECK_INT(pc_fake_end(), 0))
+        fprintf(stderr, "    call %llu, %s\n", (unsigned long long)n, failed ? failed : "none");
+    return calls;
+}
+
+static void failures(void)
+{
+    uint64_t calls = one_life(0, 0), opening = one_life(0, 1) - calls;
+    printf("%llu calls open the backend, %llu follow\n", (unsigned long long)opening,
+           (unsigned long long)calls);
+    CHECK(calls > 20);
+    for (uint64_t n = 1; n <= calls; n++)
+        one_life(n, 0);
+    for (uint64_t n = 1; n <= opening; n += n < 40 ? 1 : 7)
+        one_life(n, 1);
+}
+
+static void operations(void)
+{
+    numbers();
+    norms();
+    rows();
+    storing(PC_DTYPE_F32);
+    storing(PC_DTYPE_BF16);
+    storing(PC_DTYPE_F16);
+    look_ups(PC_DTYPE_F32);
+    look_ups(PC_DTYPE_BF16);
+    linears(64, 96, PC_DTYPE_F32, -1, 4);
+    linears(64, 96, PC_DTYPE_BF16, -1, 2);
+    linears(40, 3, PC_DTYPE_F32, -1, 1);
+    for (int format = 0; format < 4; format++)
+        linears(96, 40, format % 2 ? PC_DTYPE_I8 : PC_DTYPE_BF16, format, 3);
+    for (int shared = 0; shared < 3; shared++) {
+        experts(PC_DTYPE_F32, -1, 1, shared);
+        experts(PC_DTYPE_BF16, -1, shared == 1, shared);
+    }
+    experts(PC_DTYPE_BF16, 1, 1, 2);
+    experts(PC_DTYPE_BF16, 0, 0, 0);
+}
+
+int main(void)
+{
+    pc_test_memory memory = {0};
+    pc_allocator allocator = pc_test_allocator(&memory);
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_fake_options fake = {1, 20, 90, (size_t)256 << 20};
+    const pc__cuda_driver *driver = NULL;
+    options.allocator = &allocator;
+    options.backend = "cpu";
+    options.threads = 2;
+    CHECK_OK(pc_context_new(&context, &options));
+    CHECK_OK(pc__backend_of(&cpu, context));
+    if (pc_cuda_real()) {
+        CHECK_OK(pc__cuda_driver_get(&driver));
+    } else {
+        pc_fake_kernels_add();
+        driver = pc_fake_start(&fake);
+    }
+    if (CHECK_OK(open_cuda(driver))) {
+        operations();
+        close_cuda();
+    }
+    if (!pc_cuda_real()) {
+        CHECK_INT(pc_fake_end(), 0);
+        failures();
+    }
+    pc_context_free(context);
+    CHECK_INT(memory.live_blocks, 0);
+    return pc_test_end();
+}

@@ -20,7 +20,7 @@ typedef struct map_lane {
     int launched;
 } map_lane;
 
-typedef struct map_work {
+typedef struct device_maps {
     pc__cuda_backend *backend;
     pc__cuda_stream *stream;
     map_lane *lanes;
@@ -32,7 +32,7 @@ typedef struct map_work {
     size_t slopes_at, *angles_at; /* to record */
     void *memory, *maps, *rotated;
     size_t map_bytes;
-} map_work;
+} device_maps;
 
 static const pc__kv_device *device_of(const pc__kv *kv)
 {
@@ -64,17 +64,17 @@ static uint32_t map_format_of(uint32_t format)
 
 /* ------------------------------------------------------------------ tables */
 
-static size_t half_dims(const map_work *w)
+static size_t half_dims(const device_maps *w)
 {
     return w->records && w->layer->rope ? (size_t)w->layer->rope->dims / 2 : 0;
 }
 
-static int has_window(const map_work *w)
+static int has_window(const device_maps *w)
 {
     return w->records && w->layer->window > 0;
 }
 
-static void lay_out_lane(map_work *w, map_lane *lane)
+static void lay_out_lane(device_maps *w, map_lane *lane)
 {
     size_t tokens = lane->shape.tokens;
     lane->map_at = w->map_bytes;
@@ -89,7 +89,7 @@ static void lay_out_lane(map_work *w, map_lane *lane)
         lane->relative_at = pc__cuda_tables_add(&w->tables, tokens, sizeof(int64_t));
 }
 
-static void lay_out(map_work *w)
+static void lay_out(device_maps *w)
 {
     size_t blocks = 0;
     for (size_t i = 0; i < w->count; i++) {
@@ -106,7 +106,7 @@ static void lay_out(map_work *w)
 }
 
 /* The first key that each row sees. */
-static void fill_window(const map_work *w, const map_lane *lane)
+static void fill_window(const device_maps *w, const map_lane *lane)
 {
     uint32_t *lo = pc__cuda_tables_host(&w->tables, lane->lo_at);
     for (size_t row = 0; row < lane->shape.tokens; row++) {
@@ -116,7 +116,7 @@ static void fill_window(const map_work *w, const map_lane *lane)
     }
 }
 
-static void fill_distances(const map_work *w, const map_lane *lane, pc__cuda_map_lane *to)
+static void fill_distances(const device_maps *w, const map_lane *lane, pc__cuda_map_lane *to)
 {
     size_t bytes = lane->shape.tokens * sizeof(int64_t);
     memcpy(pc__cuda_tables_host(&w->tables, lane->distance_at), lane->distance, bytes);
@@ -127,7 +127,7 @@ static void fill_distances(const map_work *w, const map_lane *lane, pc__cuda_map
     to->relative = pc__cuda_tables_device(&w->tables, lane->relative_at);
 }
 
-static void fill_lane(const map_work *w, size_t index)
+static void fill_lane(const device_maps *w, size_t index)
 {
     const map_lane *lane = &w->lanes[index];
     const pc__kv_device *device = device_of(lane->kv);
@@ -150,7 +150,7 @@ static void fill_lane(const map_work *w, size_t index)
         fill_distances(w, lane, to);
 }
 
-static void fill_angles(const map_work *w, size_t index)
+static void fill_angles(const device_maps *w, size_t index)
 {
     size_t half = half_dims(w), tokens = w->lanes[index].shape.tokens;
     float *cosine = pc__cuda_tables_host(&w->tables, w->angles_at[index]),
@@ -160,7 +160,7 @@ static void fill_angles(const map_work *w, size_t index)
                         sine + row * half);
 }
 
-static pc_status take_memory(map_work *w, const pc_allocator *mem)
+static pc_status take_memory(device_maps *w, const pc_allocator *mem)
 {
     lay_out(w);
     PC__TRY_RETURN(pc__cuda_scratch_take(w->stream, w->tables.bytes, &w->memory));
@@ -168,7 +168,7 @@ static pc_status take_memory(map_work *w, const pc_allocator *mem)
     return pc__cuda_tables_begin(&w->tables, mem, w->memory);
 }
 
-static void give_memory(map_work *w)
+static void give_memory(device_maps *w)
 {
     pc__cuda_scratch_give(w->stream, w->memory);
     pc__cuda_scratch_give(w->stream, w->maps);
@@ -186,7 +186,7 @@ static int alike(const map_lane *a, const map_lane *b)
 }
 
 /* Adds the blocks of all lanes that go with `first`; returns how many there are. */
-static uint32_t add_blocks(map_work *w, size_t first, pc__cuda_map_block *blocks)
+static uint32_t add_blocks(device_maps *w, size_t first, pc__cuda_map_block *blocks)
 {
     uint32_t count = 0;
     for (size_t i = first; i < w->count; i++) {
@@ -207,7 +207,7 @@ typedef struct map_launch {
 } map_launch;
 
 /* Fills the blocks of all launches; `launches` has room for one a lane. Returns their number. */
-static size_t divide(map_work *w, map_launch *launches)
+static size_t divide(device_maps *w, map_launch *launches)
 {
     pc__cuda_map_block *blocks = pc__cuda_tables_host(&w->tables, w->blocks_at);
     size_t at = 0, count = 0;
@@ -229,7 +229,7 @@ static pc__cuda_page_shape page_shape(const pc__kv *kv)
                                  .kv_heads = (uint32_t)kv->shape.kv_heads};
 }
 
-static pc_status launch_apply(const map_work *w, const map_launch *l, int32_t layer, float *out)
+static pc_status launch_apply(const device_maps *w, const map_launch *l, int32_t layer, float *out)
 {
     static const char *const names[] = {"pc__cuda_map_apply_f32", "pc__cuda_map_apply_bf16",
                                         "pc__cuda_map_apply_f16"};
@@ -253,7 +253,7 @@ static pc_status launch_apply(const map_work *w, const map_launch *l, int32_t la
     return PC_OK;
 }
 
-static pc_status launch_record(const map_work *w, const map_launch *l, const float *q,
+static pc_status launch_record(const device_maps *w, const map_launch *l, const float *q,
                                const float *lse)
 {
     static const char *const names[] = {"pc__cuda_map_record_f32", "pc__cuda_map_record_bf16",
@@ -283,15 +283,15 @@ static pc_status launch_record(const map_work *w, const map_launch *l, const flo
 
 /* -------------------------------------------------------------- operations */
 
-static void copy_maps(const map_work *w, const pc__map_lane *lanes)
+static void copy_maps(const device_maps *w, const pc__map_lane *lanes)
 {
     for (size_t i = 0; i < w->count; i++)
         pc__cuda_copy(w->stream, (uint8_t *)w->maps + w->lanes[i].map_at, lanes[i].map,
                       pc__map_bytes(&lanes[i].shape));
 }
 
-static pc_status apply(map_work *w, const pc__map_lane *lanes, map_launch *launches, int32_t layer,
-                       float *out)
+static pc_status apply(device_maps *w, const pc__map_lane *lanes, map_launch *launches,
+                       int32_t layer, float *out)
 {
     PC__TRY_RETURN(take_memory(w, &w->stream->device->mem));
     for (size_t i = 0; i < w->count; i++)
@@ -307,9 +307,9 @@ static pc_status apply(map_work *w, const pc__map_lane *lanes, map_launch *launc
 pc_status pc__cuda_op_apply_maps(pc__stream *stream, const pc__map_lane *lanes, size_t count,
                                  int32_t layer, pc__floats *out)
 {
-    map_work w = {.backend = pc__cuda_backend_of(stream->backend),
-                  .stream = pc__cuda_stream_of(stream),
-                  .count = count};
+    device_maps w = {.backend = pc__cuda_backend_of(stream->backend),
+                     .stream = pc__cuda_stream_of(stream),
+                     .count = count};
     const pc_allocator *mem = &w.stream->device->mem;
     PC__TRY_RETURN(pc__check_map_lanes(lanes, count, layer));
     map_launch *launches = pc__calloc(mem, count, sizeof *launches);
@@ -327,7 +327,7 @@ pc_status pc__cuda_op_apply_maps(pc__stream *stream, const pc__map_lane *lanes, 
 }
 
 /* Rotates the queries of all lanes; they keep their rows. *q: those to be used. */
-static pc_status rotate(map_work *w, const float **q)
+static pc_status rotate(device_maps *w, const float **q)
 {
     const pc__cuda_kernel_kind kind = {"pc__cuda_rotate", sizeof(pc__cuda_rotate_task),
                                        PC__CUDA_ROTATE_THREADS, 0};
@@ -360,15 +360,15 @@ static pc_status rotate(map_work *w, const float **q)
     return PC_OK;
 }
 
-static void copy_recorded(const map_work *w, const pc__map_out *lanes)
+static void copy_recorded(const device_maps *w, const pc__map_out *lanes)
 {
     for (size_t i = 0; i < w->count; i++)
         pc__cuda_copy(w->stream, lanes[i].map, (uint8_t *)w->maps + w->lanes[i].map_at,
                       pc__map_bytes(&lanes[i].shape));
 }
 
-static pc_status record(map_work *w, const pc__map_out *lanes, map_launch *launches, const float *q,
-                        const float *lse)
+static pc_status record(device_maps *w, const pc__map_out *lanes, map_launch *launches,
+                        const float *q, const float *lse)
 {
     PC__TRY_RETURN(take_memory(w, &w->stream->device->mem));
     for (size_t i = 0; i < w->count; i++) {
@@ -402,11 +402,11 @@ pc_status pc__cuda_op_record_maps(pc__stream *stream, const pc__attn_layer *laye
                                   const pc__map_out *lanes, size_t count, const pc__floats *q,
                                   const pc__floats *lse)
 {
-    map_work w = {.backend = pc__cuda_backend_of(stream->backend),
-                  .stream = pc__cuda_stream_of(stream),
-                  .count = count,
-                  .layer = layer,
-                  .records = 1};
+    device_maps w = {.backend = pc__cuda_backend_of(stream->backend),
+                     .stream = pc__cuda_stream_of(stream),
+                     .count = count,
+                     .layer = layer,
+                     .records = 1};
     const pc_allocator *mem = &w.stream->device->mem;
     PC__TRY_RETURN(check_recorded(lanes, count));
     map_launch *launches = pc__calloc(mem, count, sizeof *launches);

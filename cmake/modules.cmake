@@ -45,7 +45,8 @@ function(promptcache_module name)
   set(PC_MODULE_LINKS_${name} ${ARG_LINKS} PARENT_SCOPE) # what a library with it inside needs
   add_library(${target} MODULE EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${target}_objects>)
   set_target_properties(${target} PROPERTIES LINK_DEPENDS ${script} LINKER_LANGUAGE C)
-  target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,--exclude-libs,ALL)
+  target_link_options(${target} PRIVATE -Wl,--version-script=${script} -Wl,--exclude-libs,ALL
+    -Wl,--as-needed) # the archives name libraries that this module may not use
   if(NOT PC_SANITIZE) # some compilers leave the sanitizers' functions to the program
     target_link_options(${target} PRIVATE -Wl,--no-undefined)
   endif()

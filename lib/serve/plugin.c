@@ -10,8 +10,10 @@ typedef struct plugin {
     const pc__module *const *linked; /* NULL: not built; *linked NULL: a file */
 } plugin;
 
-static const plugin plugins[] = {
-    {"onednn", PC__PLUGIN_ONEDNN}, {"faiss", PC__PLUGIN_FAISS}, {"remote", PC__PLUGIN_REMOTE}};
+static const plugin plugins[] = {{"onednn", PC__PLUGIN_ONEDNN},
+                                 {"faiss", PC__PLUGIN_FAISS},
+                                 {"remote", PC__PLUGIN_REMOTE},
+                                 {"cuda", PC__PLUGIN_CUDA}};
 
 pc_status pc_plugin_get(size_t index, pc_plugin_info *info)
 {

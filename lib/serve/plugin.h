@@ -5,6 +5,8 @@
 
 #include "base/module.h"
 
+static const pc__module *const pc__never_linked = NULL; /* of modules that are always files */
+
 #if defined(PC_HAVE_ONEDNN)
 extern const pc__module *const pc__linked_onednn;
 #define PC__PLUGIN_ONEDNN &pc__linked_onednn
@@ -22,6 +24,11 @@ extern const pc__module *const pc__linked_remote;
 #define PC__PLUGIN_REMOTE &pc__linked_remote
 #else
 #define PC__PLUGIN_REMOTE NULL
+#endif
+#if defined(PC_HAVE_CUDA)
+#define PC__PLUGIN_CUDA &pc__never_linked
+#else
+#define PC__PLUGIN_CUDA NULL
 #endif
 
 #endif

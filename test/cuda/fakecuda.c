@@ -1,0 +1,84 @@
+/* The backend "cuda" as a plug-in module for tests: on the fake device, whose kernels run on the
+ * model of the machine. Any test program runs on it: PC_BACKEND=fakecuda, and PC_MODULES names the
+ * module's folder. When the last of its contexts is freed, whatever was not given back and every
+ * report of the model ends the program. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "attn/cuda/backend_cuda.h"
+#include "base/module.h"
+#include "fake_driver.h"
+#include "fake_kernels.h"
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static const pc__cuda_driver *driver; /* NULL: no device */
+static size_t open_count;
+static pc__backend_ops fake; /* the backend's own, but for `free` */
+static void (*free_cuda)(pc__backend *backend);
+
+static void begin(void)
+{
+    static const pc_fake_options options = {1, 10, 90, (size_t)2 << 30};
+    static int known;
+    if (!known++)
+        pc_fake_kernels_add();
+    driver = pc_fake_start(&options);
+}
+
+static void end(void)
+{
+    int left = pc_fake_end();
+    driver = NULL;
+    if (!left)
+        return;
+    fprintf(stderr, "fakecuda: %d things were not given back, or reports of the model\n", left);
+    abort();
+}
+
+static void free_fake(pc__backend *backend)
+{
+    pthread_mutex_lock(&guard);
+    free_cuda(backend);
+    if (!--open_count)
+        end();
+    pthread_mutex_unlock(&guard);
+}
+
+static pc_status open_locked(pc__backend **out, pc_context *context)
+{
+    static const pc__cuda_image images[] = {{"fake", "fake", 4}, {NULL, NULL, 0}};
+    if (!driver)
+        begin();
+    pc_status status = pc__cuda_backend_new(out, context, driver, images, 0, 0);
+    if (status < 0) {
+        if (!open_count)
+            end();
+        return status;
+    }
+    open_count++;
+    free_cuda = (*out)->ops->free;
+    fake = *(*out)->ops;
+    fake.name = "fakecuda";
+    fake.free = free_fake;
+    (*out)->ops = &fake;
+    return PC_OK;
+}
+
+static pc_status open_fake(pc__backend **out, pc_context *context)
+{
+    pthread_mutex_lock(&guard);
+    pc_status status = open_locked(out, context);
+    pthread_mutex_unlock(&guard);
+    return status;
+}
+
+static pc_status start(const pc__module_host *host, const void **table)
+{
+    static const pc__backend_module module = {open_fake};
+    pc__module_join(host);
+    *table = &module;
+    return PC_OK;
+}
+
+PC__MODULE(fakecuda) = {pc__module_version, pc__module_build, start};

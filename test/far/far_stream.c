@@ -40,8 +40,8 @@ static uint64_t next_random(far_stream *s)
 /* Now and then; most operations are shorter than a pause. */
 static void pause_a_little(far_stream *s)
 {
-    if (next_random(s) % 8 == 0)
-        nanosleep(&(struct timespec){0, (long)(next_random(s) % 60000)}, NULL);
+    if (next_random(s) % 16 == 0)
+        nanosleep(&(struct timespec){0, (long)(next_random(s) % 40000)}, NULL);
 }
 
 static void free_item(far_item *item)

@@ -102,11 +102,7 @@ target_link_libraries(promptcache_cuda_host PUBLIC promptcache_attn ${CMAKE_DL_L
 
 # The plug-in module. It is never linked in. The library does not depend on it: its kernels take
 # minutes to compile.
-set(PC_CUDA_WHOLE OFF) # the backend has no attention yet
-if(EXISTS ${cuda}/backend_cuda_attend.c AND EXISTS ${cuda}/backend_cuda_maps.c)
-  set(PC_CUDA_WHOLE ON)
-endif()
-if(PC_HAVE_CUDA AND PC_CUDA_WHOLE)
+if(PC_HAVE_CUDA)
   promptcache_module(cuda SOURCES ${cuda}/backend_cuda_module.c
     USES promptcache_cuda_host promptcache_cuda_image)
   if(PC_HAVE_ONEDNN) # the copy of the CPU's backend does without

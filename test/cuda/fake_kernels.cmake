@@ -41,8 +41,6 @@ pc_add_cuda_test(test_cuda_backend pc_fake_kernels)
 pc_add_cuda_test(test_cuda_backend_attend pc_fake_kernels)
 
 # The backend as a plug-in module, which tests name in PC_BACKEND (fakecuda.c).
-if(PC_CUDA_WHOLE)
-  promptcache_module(fakecuda SOURCES fakecuda.c USES pc_fake_kernels promptcache_cuda_host)
-  target_include_directories(promptcache_fakecuda_objects PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  set_target_properties(promptcache_fakecuda PROPERTIES EXCLUDE_FROM_ALL OFF LINKER_LANGUAGE CXX)
-endif()
+promptcache_module(fakecuda SOURCES fakecuda.c USES pc_fake_kernels promptcache_cuda_host)
+target_include_directories(promptcache_fakecuda_objects PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+set_target_properties(promptcache_fakecuda PROPERTIES EXCLUDE_FROM_ALL OFF LINKER_LANGUAGE CXX)

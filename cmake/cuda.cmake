@@ -100,20 +100,18 @@ add_library(promptcache_cuda_host STATIC EXCLUDE_FROM_ALL ${sources})
 target_compile_definitions(promptcache_cuda_host PRIVATE PC_BUILDING)
 target_link_libraries(promptcache_cuda_host PUBLIC promptcache_attn ${CMAKE_DL_LIBS})
 
-# The plug-in module. It is never linked in. The library does not depend on it: its kernels take
-# minutes to compile.
-set(PC_CUDA_WHOLE OFF) # the backend has no attention yet
-if(EXISTS ${cuda}/backend_cuda_attend.c AND EXISTS ${cuda}/backend_cuda_maps.c)
-  set(PC_CUDA_WHOLE ON)
-endif()
-if(PC_HAVE_CUDA AND PC_CUDA_WHOLE)
+# The plug-in module. It is never linked in, and the library does not depend on it. Its kernels take
+# a quarter of an hour to compile, so that only PC_WITH_CUDA=ON has it in `all` and installs it.
+if(PC_HAVE_CUDA)
   promptcache_module(cuda SOURCES ${cuda}/backend_cuda_module.c
     USES promptcache_cuda_host promptcache_cuda_image)
   if(PC_HAVE_ONEDNN) # the copy of the CPU's backend does without
     target_sources(promptcache_cuda PRIVATE $<TARGET_OBJECTS:promptcache_onednn_apart>)
   endif()
-  set_target_properties(promptcache_cuda PROPERTIES EXCLUDE_FROM_ALL OFF)
   target_compile_definitions(promptcache_serve PRIVATE PC_HAVE_CUDA)
-  list(APPEND PC_MODULES_BUILT cuda)
-  list(APPEND PC_MODULES_INSTALLED cuda)
+  if(PC_WITH_CUDA STREQUAL "ON")
+    set_target_properties(promptcache_cuda PROPERTIES EXCLUDE_FROM_ALL OFF)
+    list(APPEND PC_MODULES_BUILT cuda)
+    list(APPEND PC_MODULES_INSTALLED cuda)
+  endif()
 endif()

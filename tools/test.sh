@@ -141,7 +141,8 @@ else
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # left out: tests with one thread and tests of a program's arguments, in which ThreadSanitizer
     # finds nothing and takes long
-    left_out="-LE kernel|levels|fuzz|cuda|far -E ^amx_|modules_linear$|^no_modules_|^test_($(any_of "
+    left_out="-LE kernel|levels|fuzz|cuda|far -E ^amx_|modules_linear$|^no_modules_|\
+^test_($(any_of "
         index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.* bench_yaml
         help other_kernels relay_text pml_document compare codec.* seal sharing_levels
         sharing_baselines batch rules costs_calibrate .*_abi program workloads trace generate

@@ -142,7 +142,7 @@ typedef struct pc_attend_args {
 } pc_attend_args;
 
 /* Attention of all rows of one layer, merged by log-sum-exp (Hydragen, section 3.1; RelayAttention,
- * section 3.3). The result of a row does not depend on other rows, bit for bit.
+ * section 3.3). On the CPU, the result of a row does not depend on other rows, bit for bit.
  * K and V must be finite: a value that is not may reach every row of the plan that reads its run.
  * The result of a row whose q is not finite is undefined.
  *

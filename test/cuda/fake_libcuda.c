@@ -54,11 +54,11 @@ static pc__cuda_driver table(void)
 }
 
 /* A symbol is the table's function: the loader asks which one that is. */
-#define EXPORT_AS(result, name, symbol, arguments) \
-    static result(*find_##name(void)) arguments    \
-    {                                              \
-        return table().name;                       \
-    }                                              \
+#define EXPORT_AS(result, name, symbol, arguments)                    \
+    __attribute__((used)) static result(*find_##name(void)) arguments \
+    {                                                                 \
+        return table().name;                                          \
+    }                                                                 \
     __attribute__((visibility("default"), ifunc("find_" #name))) result symbol arguments;
 #define EXPORT(name, version, arguments) EXPORT_AS(pc__cuda_result, name, name##version, arguments)
 PC__CUDA_DRIVER_CALLS(EXPORT)

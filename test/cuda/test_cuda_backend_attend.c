@@ -150,7 +150,7 @@ static void write_tokens(place *at, pc__kv *kv, size_t tokens, int holes)
 static pc__kv *move_run(place *at, const pc__kv *kv)
 {
     pc__kv *moved;
-    size_t each = pc__kv_page_bytes(&kv->shape) * (size_t)kv->shape.kv_heads;
+    size_t each = pc__kv_layer_page_bytes(&kv->shape);
     CHECK_OK(pc__kv_new_at(&moved, &at->cuda.base, &kv->shape, 0));
     for (size_t t = 0; t < kv->tokens; t++) { /* page after page: each in a block of its own */
         int64_t position = pc__kv_relative(kv, t);

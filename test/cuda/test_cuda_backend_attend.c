@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "attn/cuda/backend_cuda.h"
+#include "attn/cuda/backend_cuda_angles.h"
 #include "attn/half.h"
 #include "attn/kv_device.h"
 #include "attn/plan_internal.h"
@@ -39,6 +40,7 @@ static void give(pc__backend *backend, void *memory)
 
 static pc_status finish(pc__stream *stream)
 {
+    pc__cuda_angles_drop((pc__cuda_backend_stream *)stream);
     return pc__cuda_finish(pc__cuda_stream_of(stream));
 }
 

@@ -664,7 +664,7 @@ int main(void)
     options.backend = "cpu";
     options.threads = 2;
     CHECK_OK(pc_context_new(&context, &options));
-    CHECK_OK(pc__backend_of(&cpu, context));
+    cpu = pc__backend_of(context);
     if (pc_cuda_real()) {
         CHECK_OK(pc__cuda_driver_get(&driver));
     } else {

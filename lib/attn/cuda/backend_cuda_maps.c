@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attn/cuda/backend_cuda_attend.h"
+#include "attn/cuda/backend_cuda_plan.h"
 #include "attn/cuda/device_tables.h"
 #include "attn/cuda/kernels/maps.h"
 #include "attn/kv_device.h"
@@ -47,12 +48,6 @@ static uint32_t blocks_of(const map_lane *lane)
 static size_t pages_of(const map_lane *lane)
 {
     return (lane->shape.tokens + PC__PAGE - 1) / PC__PAGE;
-}
-
-/* 0 F32, 1 BF16, 2 F16: as the kernels are numbered. */
-static size_t format_of(const pc__kv *kv)
-{
-    return kv->shape.dtype == PC_DTYPE_F32 ? 0 : kv->shape.dtype == PC_DTYPE_BF16 ? 1 : 2;
 }
 
 static uint32_t map_format_of(uint32_t format)
@@ -233,7 +228,7 @@ static pc_status launch_apply(const device_maps *w, const map_launch *l, int32_t
 {
     static const char *const names[] = {"pc__cuda_map_apply_f32", "pc__cuda_map_apply_bf16",
                                         "pc__cuda_map_apply_f16"};
-    size_t format = format_of(l->like->kv);
+    uint32_t format = pc__cuda_format_of(l->like->kv->shape.dtype);
     const pc__cuda_kernel_kind kind = {names[format], sizeof(pc__cuda_map_apply),
                                        PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED};
     const pc__cuda_kernel *kernel;
@@ -257,10 +252,11 @@ static pc_status launch_record(const device_maps *w, const map_launch *l, const 
                                const float *lse)
 {
     static const char *const names[] = {"pc__cuda_map_record_f32", "pc__cuda_map_record_bf16",
-                                        "pc__cuda_map_record_f16"};
-    size_t format = format_of(l->like->kv);
-    const pc__cuda_kernel_kind kind = {names[format], sizeof(pc__cuda_map_record),
-                                       PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED};
+                                        "pc__cuda_map_record_f16", "pc__cuda_map_record_i8"};
+    uint32_t format = pc__cuda_format_of(l->like->kv->shape.dtype);
+    const pc__cuda_kernel_kind kind = {
+        names[format], sizeof(pc__cuda_map_record), PC__CUDA_MAP_THREADS,
+        format == PC__CUDA_I8 ? PC__CUDA_MAP_SHARED_I8 : PC__CUDA_MAP_SHARED};
     const pc__cuda_kernel *kernel;
     pc__cuda_map_record task = {
         .lanes = pc__cuda_tables_device(&w->tables, w->lanes_at),
@@ -390,14 +386,6 @@ static pc_status record(device_maps *w, const pc__map_out *lanes, map_launch *la
     return PC_OK;
 }
 
-static pc_status check_recorded(const pc__map_out *lanes, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (lanes[i].kv->shape.dtype == PC_DTYPE_I8)
-            return pc__fail(PC_ERR_UNSUPPORTED, "map of lane %zu: its run is in int8", i);
-    return PC_OK;
-}
-
 pc_status pc__cuda_op_record_maps(pc__stream *stream, const pc__attn_layer *layer,
                                   const pc__map_out *lanes, size_t count, const pc__floats *q,
                                   const pc__floats *lse)
@@ -408,7 +396,6 @@ pc_status pc__cuda_op_record_maps(pc__stream *stream, const pc__attn_layer *laye
                      .layer = layer,
                      .records = 1};
     const pc_allocator *mem = &w.stream->device->mem;
-    PC__TRY_RETURN(check_recorded(lanes, count));
     map_launch *launches = pc__calloc(mem, count, sizeof *launches);
     w.lanes = pc__calloc(mem, count, sizeof *w.lanes);
     w.angles_at = pc__calloc(mem, count, sizeof *w.angles_at);

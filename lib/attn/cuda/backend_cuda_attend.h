@@ -4,7 +4,7 @@
 
 #include "attn/cuda/backend_cuda.h"
 
-/* Kernels by number: the attend_… kernels of each format and shape, then these. */
+/* Kernels by number: the pc__cuda_attend_… kernels of each format and shape, then these. */
 enum {
     PC__CUDA_KERNEL_SHAPES = 16, /* of a format, at most */
     PC__CUDA_KERNEL_NAIVE = 4 * PC__CUDA_KERNEL_SHAPES,

@@ -53,8 +53,8 @@ void access_log::settle()
     drop();
 }
 
-// Lanes have gone different ways: their accesses are put together by place and turn. An asynchronous
-// copy has two at one place, but only one where it copies nothing.
+// Lanes have gone different ways: their accesses are put together by place and turn. An
+// asynchronous copy has two at one place, but only one where it copies nothing.
 void access_log::settle_by_place()
 {
     struct instruction {

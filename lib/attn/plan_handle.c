@@ -56,7 +56,7 @@ size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens)
     size_t page;
     if (read_shape(shape, &read, &kv) < 0)
         return 0;
-    page = pc__kv_page_bytes(&kv) * (size_t)kv.kv_heads;
+    page = pc__kv_layer_page_bytes(&kv);
     return tokens > SIZE_MAX / page - 1 ? 0 : (tokens + PC__PAGE - 1) / PC__PAGE * page;
 }
 

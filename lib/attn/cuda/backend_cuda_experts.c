@@ -20,31 +20,23 @@ typedef struct cuda_experts {
     float *results;                      /* [entry][hidden] */
 } cuda_experts;
 
-/* Takes `count` floats, aligned to 64 bytes. base NULL: only counts. */
-static void *take_floats(pc__floats *base, size_t *used, size_t count)
-{
-    void *at = base ? pc__floats_at(base, *used) : NULL;
-    *used += (count + 15) & ~(size_t)15;
-    return at;
-}
-
 static size_t lay_out(cuda_experts *w, const pc__expert_config *config, size_t hidden, size_t rows,
                       pc__floats *base)
 {
     size_t count = (size_t)config->count, entries = rows * (size_t)config->used, used = 0;
-    w->logits = take_floats(base, &used, rows * count);
-    w->shared_scale = take_floats(base, &used, rows);
-    w->chosen = take_floats(base, &used, entries);
-    w->weight = take_floats(base, &used, entries);
-    w->share = take_floats(base, &used, entries);
-    w->first = take_floats(base, &used, count + 1);
-    w->row = take_floats(base, &used, entries);
-    w->of_row = take_floats(base, &used, entries);
-    w->gate = take_floats(base, &used, entries * (size_t)config->width);
-    w->up = take_floats(base, &used, entries * (size_t)config->width);
-    w->shared_gate = take_floats(base, &used, rows * (size_t)config->shared);
-    w->shared_up = take_floats(base, &used, rows * (size_t)config->shared);
-    w->results = take_floats(base, &used, entries * hidden);
+    w->logits = pc__floats_carve(base, &used, rows * count);
+    w->shared_scale = pc__floats_carve(base, &used, rows);
+    w->chosen = pc__floats_carve(base, &used, entries);
+    w->weight = pc__floats_carve(base, &used, entries);
+    w->share = pc__floats_carve(base, &used, entries);
+    w->first = pc__floats_carve(base, &used, count + 1);
+    w->row = pc__floats_carve(base, &used, entries);
+    w->of_row = pc__floats_carve(base, &used, entries);
+    w->gate = pc__floats_carve(base, &used, entries * (size_t)config->width);
+    w->up = pc__floats_carve(base, &used, entries * (size_t)config->width);
+    w->shared_gate = pc__floats_carve(base, &used, rows * (size_t)config->shared);
+    w->shared_up = pc__floats_carve(base, &used, rows * (size_t)config->shared);
+    w->results = pc__floats_carve(base, &used, entries * hidden);
     return used;
 }
 

@@ -570,13 +570,14 @@ static void run_experts(pc__stream *stream, const op_case *c, pc__floats **array
 
 /* Between two products a sum that is off in its last place may be rounded the other way: to another
  * bf16, which is 2^-8 of an input, or to another code of 16 bits. */
-static void experts(uint32_t compute, int format, int gated, int shared)
+static void experts_of(uint32_t compute, int format, int gated, int shared, size_t least,
+                       size_t most)
 {
     const pc__expert_config config = {
         EXPERTS, USED, WIDTH, shared ? SHARED : 0, shared == 2, gated, shared ? 1.5f : 0.0f};
     for (int side = 0; side < 2; side++)
         make_experts(side, &config, compute, format, gated);
-    for (size_t n = 1; n <= 41; n += 20) {
+    for (size_t n = least; n <= most; n += 20) {
         op_case c = {.name = "experts",
                      .run = run_experts,
                      .count = {n * HIDDEN, n * (EXPERTS + 2 * USED), n * HIDDEN},
@@ -595,6 +596,11 @@ static void experts(uint32_t compute, int format, int gated, int shared)
     }
     for (int side = 0; side < 2; side++)
         free_experts(side);
+}
+
+static void experts(uint32_t compute, int format, int gated, int shared)
+{
+    experts_of(compute, format, gated, shared, 1, 41);
 }
 
 /* ------------------------------------------------------------------- failures */
@@ -718,6 +724,8 @@ static void operations(void)
     }
     experts(PC_DTYPE_BF16, 1, 1, 2);
     experts(PC_DTYPE_BF16, 0, 0, 0);
+    experts_of(PC_DTYPE_BF16, -1, 1, 2, 101, 121); /* many rows an expert */
+    experts_of(PC_DTYPE_BF16, 1, 1, 0, 101, 101);
 }
 
 int main(void)

@@ -52,8 +52,8 @@ void pc_cuda_close(pc_cuda_place *place)
         CHECK_INT(pc_fake_end(), 0);
 }
 
-/* The tests are built without them: the compiler of kernels takes minutes. PC_CUDA_IMAGES says where
- * they are, if not where they were built. */
+/* The tests are built without them: the compiler of kernels takes minutes. PC_CUDA_IMAGES says
+ * where they are, if not where they were built. */
 static const pc__cuda_image *real_images(void)
 {
     const pc__cuda_image *(*images)(void) = NULL;

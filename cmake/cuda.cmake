@@ -6,7 +6,7 @@ set_property(CACHE PC_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_CUDA OFF)
 set(cuda ${PROJECT_SOURCE_DIR}/lib/attn/cuda)
 set(PC_CUDA_ARCHITECTURES 80 90 100 CACHE STRING
-  "compute capabilities that kernels are compiled for, times ten; the first one's PTX is there, too")
+  "compute capabilities times ten that kernels are compiled for; the first one's PTX is there, too")
 # Compressed for size, they are a fifth as large; drivers read that since CUDA 12.4.
 set(PC_CUDA_FLAGS -std=c++17 -O3 -lineinfo --compress-mode=size
   --Werror all-warnings -Xcompiler -Wall)
@@ -64,8 +64,8 @@ ${bytes}    .section .note.GNU-stack, \"\", %progbits
 ")
 endfunction()
 
-# promptcache_cuda_kernel_image(NAME a.cu ...): an archive with these kernels, compiled. Each file is
-# compiled once, whoever has it in an archive.
+# promptcache_cuda_kernel_image(NAME a.cu ...): an archive with these kernels, compiled. A file that
+# is in several archives is compiled once.
 function(promptcache_cuda_kernel_image target)
   set(fatbins)
   foreach(source IN LISTS ARGN)

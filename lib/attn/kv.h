@@ -83,6 +83,8 @@ typedef struct pc__kv {
 size_t pc__kv_k_bytes(const pc__kv_shape *shape); /* bytes of the K block of a page */
 /* bytes of one page of one head: K block + V block */
 size_t pc__kv_page_bytes(const pc__kv_shape *shape);
+/* bytes of one page of all heads */
+size_t pc__kv_layer_page_bytes(const pc__kv_shape *shape);
 /* bytes of the pages of a layer for so many tokens; 0: too many */
 size_t pc__kv_layer_bytes(const pc__kv_shape *shape, size_t tokens);
 /* [layers] bytes of the used pages of each layer, of a run that no longer grows; NULL: out of

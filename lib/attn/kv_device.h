@@ -33,9 +33,7 @@ static inline int pc__kv_is_view(const pc__kv *kv)
 static inline uint8_t *pc__kv_page_at(const pc__kv *kv, size_t page)
 {
     const pc__kv_device *device = atomic_load(&((pc__kv *)(uintptr_t)kv)->device);
-    return device
-               ? device->page[page]
-               : kv->layer[0] + page * pc__kv_page_bytes(&kv->shape) * (size_t)kv->shape.kv_heads;
+    return device ? device->page[page] : kv->layer[0] + page * pc__kv_layer_page_bytes(&kv->shape);
 }
 
 static inline size_t pc__kv_layer_stride(const pc__kv *kv)

@@ -58,7 +58,7 @@ size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens)
     size_t page;
     if (read_shape(shape, &read, &kv) < 0)
         return 0;
-    page = pc__kv_page_bytes(&kv) * (size_t)kv.kv_heads;
+    page = pc__kv_layer_page_bytes(&kv);
     return tokens > SIZE_MAX / page - 1 ? 0 : (tokens + PC__PAGE - 1) / PC__PAGE * page;
 }
 
@@ -129,11 +129,6 @@ static pc_status set_dtype(pc__kv *run, const pc_plan_args *args, size_t index)
     return PC_OK;
 }
 
-static int host_sees(const pc__backend *backend)
-{
-    return (backend->traits & PC__HOST_SEES_MEMORY) != 0;
-}
-
 static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv_shape *shape)
 {
     const pc_allocator *mem = &plan->context->mem;
@@ -155,7 +150,7 @@ static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv
     for (size_t i = 0; i < args->run_count; i++) {
         const pc_run *run = &args->runs[i];
         plan->runs[i] = (pc__kv){.shape = *shape, .tokens = run->tokens, .layer = &plan->pages[i]};
-        plan->runs[i].home = host_sees(plan->backend) ? NULL : plan->backend;
+        plan->runs[i].home = pc__host_sees(plan->backend) ? NULL : plan->backend;
         PC__TRY_RETURN(set_dtype(&plan->runs[i], args, i));
         if (!run->relative)
             continue;
@@ -277,7 +272,7 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
 static pc_status build_plan_handle(pc_plan *plan, const pc_plan_args *args)
 {
     pc__kv_shape shape;
-    PC__TRY_RETURN(pc__backend_of(&plan->backend, plan->context));
+    plan->backend = pc__backend_of(plan->context);
     plan->rows = args->row_count;
     PC__TRY_RETURN(read_shape(args->shape, &plan->shape, &shape));
     PC__TRY_RETURN(check_plan_rows(args));
@@ -403,7 +398,7 @@ static pc_status check_apart(const pc_plan *plan, const pc_attend_args *args)
 /* What other backends need beyond that. */
 static pc_status check_far(const pc_plan *plan, const pc_attend_args *args)
 {
-    if (host_sees(plan->backend))
+    if (pc__host_sees(plan->backend))
         return args->stream ? pc__fail(PC_ERR_INVALID,
                                        "pc_attend: stream is given, but backend '%s' has none",
                                        plan->backend->ops->name)
@@ -454,7 +449,7 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
     layer.scale = read.scale == 0.0f ? 1.0f / sqrtf((float)plan->shape.k_dim) : read.scale;
     layer.soft_cap = read.soft_cap;
     layer.slopes = read.slopes;
-    return host_sees(plan->backend)
+    return pc__host_sees(plan->backend)
                ? pc__plan_attend(plan->plan, &layer, read.q, read.out, read.lse)
                : attend_far(plan, &layer, &read);
 }

@@ -32,12 +32,11 @@ static int is_long(void)
 static pc_status open_cuda(place *at)
 {
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc__backend *cuda, *cpu;
+    pc__backend *cuda;
     options.allocator = &at->allocator;
     options.threads = 1;
     options.backend = "cpu";
     PC__TRY_RETURN(pc_context_new(&at->cuda, &options));
-    PC__TRY_RETURN(pc__backend_of(&cpu, at->cuda));
     PC__TRY_RETURN(pc__cuda_backend_new(&cuda, at->cuda, at->driver, pc_cuda_images(), 0, 0));
     pc_status status = cuda->ops->stream_new(&cuda->stream, cuda);
     if (status < 0) {
@@ -46,8 +45,8 @@ static pc_status open_cuda(place *at)
     }
     pthread_mutex_init(&cuda->guard, NULL);
     pthread_mutex_init(&cuda->mirrors, NULL);
-    at->cuda->free_backend(cpu);
-    atomic_store(&at->cuda->backend, (void *)cuda);
+    at->cuda->free_backend(at->cuda->backend);
+    at->cuda->backend = cuda;
     return PC_OK;
 }
 

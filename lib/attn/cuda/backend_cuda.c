@@ -1,6 +1,7 @@
 /* The backend "cuda": its instance, its memory and its streams. */
 #include "attn/cuda/backend_cuda.h"
 
+#include "attn/cuda/backend_cuda_angles.h"
 #include "attn/cuda/backend_cuda_dense.h"
 #include "attn/cuda/backend_cuda_visitor.h"
 #include "base/mem.h"
@@ -55,6 +56,12 @@ static pc_status stream_new(pc__stream **out, pc__backend *backend)
     return PC_OK;
 }
 
+static pc_status finish(pc__stream *stream)
+{
+    pc__cuda_angles_drop((pc__cuda_backend_stream *)stream);
+    return pc__cuda_finish(pc__cuda_stream_of(stream));
+}
+
 static void drop_stream(pc__cuda_backend *b, pc__cuda_backend_stream *stream)
 {
     pc__cuda_stream_free(stream->cuda);
@@ -65,7 +72,7 @@ static void stream_free(pc__stream *stream)
 {
     pc__cuda_backend *b = pc__cuda_backend_of(stream->backend);
     pc__cuda_backend_stream *s = (pc__cuda_backend_stream *)stream;
-    int kept = pc__cuda_finish(s->cuda) == PC_OK;
+    int kept = finish(stream) == PC_OK;
     pthread_mutex_lock(&b->lock);
     kept = kept && b->idle_count < IDLE_STREAMS;
     if (kept) {
@@ -76,11 +83,6 @@ static void stream_free(pc__stream *stream)
     pthread_mutex_unlock(&b->lock);
     if (!kept)
         drop_stream(b, s);
-}
-
-static pc_status finish(pc__stream *stream)
-{
-    return pc__cuda_finish(pc__cuda_stream_of(stream));
 }
 
 static void copy(pc__stream *stream, void *to, const void *from, size_t bytes)

@@ -14,7 +14,7 @@
 struct pc__cuda_attend_kernels {
     struct {
         pc__cuda_kernel kernel;
-        char name[32];
+        char name[48];
         int found;
     } entry[PC__CUDA_ATTEND_KERNELS];
 };
@@ -56,7 +56,7 @@ void pc__cuda_attend_kernels_free(pc__cuda_backend *backend)
     backend->attention = NULL;
 }
 
-/* attend_<format>_<k_dim>_<v_dim>, or attend_naive if there is none. */
+/* pc__cuda_attend_<format>_<k_dim>_<v_dim>, or pc__cuda_attend_naive if there is none. */
 static pc_status attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *backend,
                                uint32_t format, const pc__kv_shape *shape)
 {
@@ -64,7 +64,7 @@ static pc_status attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *ba
 #define SHAPE(unused, k, v) {k, v},
     static const uint32_t shapes[][2] = {PC__CUDA_SHAPES(SHAPE, )};
 #undef SHAPE
-    char name[32] = "attend_naive";
+    char name[48] = "pc__cuda_attend_naive";
     pc__cuda_kernel_kind kind = {name, sizeof(pc__cuda_attend), PC__CUDA_BLOCK,
                                  PC__CUDA_NAIVE_SHARED};
     uint32_t k = (uint32_t)shape->k_dim, v = (uint32_t)shape->v_dim, i = 0;
@@ -73,7 +73,7 @@ static pc_status attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *ba
         return pc__cuda_attend_kernel(out, backend, PC__CUDA_KERNEL_NAIVE, &kind);
     while (shapes[i][0] != k || shapes[i][1] != v)
         i++;
-    snprintf(name, sizeof name, "attend_%s_%u_%u", formats[format], k, v);
+    snprintf(name, sizeof name, "pc__cuda_attend_%s_%u_%u", formats[format], k, v);
     kind.shared_bytes = pc__cuda_attend_shared(format, k, v);
     return pc__cuda_attend_kernel(out, backend, format * PC__CUDA_KERNEL_SHAPES + i, &kind);
 }
@@ -158,7 +158,8 @@ static pc_status run_batch(attention *a, size_t index)
 
 static pc_status merge(attention *a, const pc__cuda_plan_wave *wave)
 {
-    const pc__cuda_kernel_kind kind = {"merge_states", sizeof(pc__cuda_merge), PC__CUDA_BLOCK, 0};
+    const pc__cuda_kernel_kind kind = {"pc__cuda_merge_states", sizeof(pc__cuda_merge),
+                                       PC__CUDA_BLOCK, 0};
     const pc__cuda_kernel *kernel;
     size_t heads = wave->merged * a->plan->heads, warps = PC__CUDA_BLOCK / 32;
     pc__cuda_merge task = {.merged = a->made->merged + wave->first_merged,
@@ -293,8 +294,8 @@ static pc__cuda_map_row row_task(const attention *a, size_t row, float *weights,
 
 static pc_status map_row(const attention *a, size_t row, float *prob)
 {
-    const pc__cuda_kernel_kind kind = {"attention_map", sizeof(pc__cuda_map_row), PC__CUDA_BLOCK,
-                                       PC__CUDA_ATTENTION_MAP_SHARED};
+    const pc__cuda_kernel_kind kind = {"pc__cuda_attention_map", sizeof(pc__cuda_map_row),
+                                       PC__CUDA_BLOCK, PC__CUDA_ATTENTION_MAP_SHARED};
     const pc__plan *plan = a->plan;
     const pc__cuda_kernel *kernel;
     size_t keys = 0, column = 0;

@@ -27,7 +27,7 @@ typedef struct pc__cuda_plan_batch {
 
 typedef struct pc__cuda_plan_wave {
     size_t first_batch, batches;
-    size_t first_merged, merged; /* rows that merge_states writes */
+    size_t first_merged, merged; /* rows that pc__cuda_merge_states writes */
     size_t slots;                /* states that are merged */
 } pc__cuda_plan_wave;
 

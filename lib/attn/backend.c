@@ -6,9 +6,8 @@
 
 #include "base/module.h"
 
-static void free_backend(void *opened)
+static void free_backend(pc__backend *backend)
 {
-    pc__backend *backend = opened;
     backend->ops->stream_free(backend->stream);
     pthread_mutex_destroy(&backend->guard);
     pthread_mutex_destroy(&backend->mirrors);
@@ -41,26 +40,18 @@ static pc_status open_backend(pc__backend **out, pc_context *context)
     return PC_OK;
 }
 
-pc_status pc__backend_of(pc__backend **out, pc_context *context)
-{
-    pc_status status = PC_OK;
-    *out = atomic_load_explicit(&context->backend, memory_order_acquire);
-    if (*out)
-        return PC_OK;
-    pthread_mutex_lock(&context->guard);
-    *out = atomic_load_explicit(&context->backend, memory_order_relaxed);
-    if (!*out && (status = open_backend(out, context)) >= 0) {
-        context->free_backend = free_backend;
-        atomic_store_explicit(&context->backend, *out, memory_order_release);
-    }
-    pthread_mutex_unlock(&context->guard);
-    return status;
-}
-
 pc_status pc__context_open_backend(pc_context *context)
 {
-    pc__backend *backend;
-    return pc__backend_of(&backend, context);
+    PC__TRY_RETURN(open_backend(&context->backend, context));
+    context->free_backend = free_backend;
+    return PC_OK;
+}
+
+/* A function of this file: a static library must not be able to leave the hook above out where a
+ * model is loaded. */
+pc__backend *pc__backend_of(const pc_context *context)
+{
+    return context->backend;
 }
 
 pc_status pc__backend_copy(pc__backend *backend, void *to, const void *from, size_t bytes)
@@ -93,15 +84,10 @@ pc__floats *pc__backend_vector(pc__backend *backend, const float *values, size_t
     return to;
 }
 
-static int host_sees(const pc__stream *stream)
-{
-    return (stream->backend->traits & PC__HOST_SEES_MEMORY) != 0;
-}
-
 const pc__floats *pc__stream_input(pc__stream *stream, const float *from, size_t count)
 {
     void *to;
-    if (host_sees(stream))
+    if (pc__host_sees(stream->backend))
         return (const pc__floats *)from;
     if ((to = stream->ops->take(stream->backend, count * sizeof *from)))
         stream->ops->copy(stream, to, from, count * sizeof *from);
@@ -116,19 +102,17 @@ void pc__stream_input_end(pc__stream *stream, const pc__floats *x, const float *
 
 pc__floats *pc__stream_output(pc__stream *stream, float *to, size_t count)
 {
-    return host_sees(stream) ? (pc__floats *)to
-                             : stream->ops->take(stream->backend, count * sizeof *to);
+    return pc__host_sees(stream->backend) ? (pc__floats *)to
+                                          : stream->ops->take(stream->backend, count * sizeof *to);
 }
 
 pc_status pc__stream_output_end(pc__stream *stream, pc__floats *x, float *to, size_t count)
 {
-    pc_status status = PC_OK;
     if ((const void *)x == to)
         return PC_OK;
-    if (x) {
+    if (x)
         stream->ops->copy(stream, to, x, count * sizeof *to);
-        status = stream->ops->finish(stream);
-    }
+    pc_status status = stream->ops->finish(stream);
     stream->ops->give(stream->backend, x);
     return status;
 }
@@ -137,7 +121,7 @@ const float *pc__stream_show(pc__stream *stream, const pc__floats *x, size_t cou
 {
     float *to;
     *own = NULL;
-    if (host_sees(stream))
+    if (pc__host_sees(stream->backend))
         return (const float *)x;
     if (!(to = pc__calloc(&stream->context->mem, count, sizeof *to)))
         return NULL;

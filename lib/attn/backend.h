@@ -11,6 +11,8 @@
 #ifndef PC_ATTN_BACKEND_H
 #define PC_ATTN_BACKEND_H
 
+#include <pthread.h>
+
 #include "attn/block_format.h"
 #include "attn/map.h"
 #include "attn/plan.h"
@@ -42,6 +44,20 @@ struct pc__backend {
     pthread_mutex_t guard;
     pthread_mutex_t mirrors; /* while one is made: attn/kv_device.h */
 };
+
+static inline int pc__host_sees(const pc__backend *backend)
+{
+    return (backend->traits & PC__HOST_SEES_MEMORY) != 0;
+}
+
+/* Takes `count` floats of a block from *used on, at a multiple of 64 bytes, and moves *used behind
+ * them. block NULL: only counts. */
+static inline void *pc__floats_carve(const pc__floats *block, size_t *used, size_t count)
+{
+    void *at = pc__floats_at(block, *used);
+    *used += (count + 15) & ~(size_t)15;
+    return at;
+}
 
 struct pc__stream {
     const pc__backend_ops *ops;
@@ -199,6 +215,12 @@ struct pc__backend_ops {
     /* As pc__plan_attend (attn/plan.h). */
     pc_status (*attend)(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                         const pc__floats *q, pc__floats *out, pc__floats *lse);
+    /* The same for memory and a queue of the application, over runs that are views (attn/kv.h): see
+     * pc_attend_args. NULL: this backend has no such queues. queue NULL: waits for the results. The
+     * plan is used in no other way. After an error it can be used again. */
+    pc_status (*attend_queued)(pc__backend *backend, void *queue, pc__plan *plan,
+                               const pc__attn_layer *layer, const pc__floats *q, pc__floats *out,
+                               pc__floats *lse);
     /* As pc__plan_map; prob is host memory. */
     pc_status (*attention_map)(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                                const pc__floats *q, size_t row, const pc__floats *lse, float *prob);
@@ -213,9 +235,8 @@ struct pc__backend_ops {
                               const pc__disentangled_rows *rows);
 };
 
-/* The backend that the context was made for. Lives as long as the context. PC_ERR_UNSUPPORTED: why
- * it cannot be used here. Any thread. */
-pc_status pc__backend_of(pc__backend **out, pc_context *context);
+/* The backend that the context was made for. Lives as long as the context. Any thread. */
+pc__backend *pc__backend_of(const pc_context *context);
 
 /* The table of a module that is a backend (base/module.h): `open` makes one for a context. */
 typedef struct pc__backend_module {

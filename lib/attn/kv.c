@@ -48,7 +48,7 @@ size_t pc__kv_page_bytes(const pc__kv_shape *shape)
     return pc__kv_k_bytes(shape) + v_bytes(shape);
 }
 
-static size_t layer_page_bytes(const pc__kv_shape *shape)
+size_t pc__kv_layer_page_bytes(const pc__kv_shape *shape)
 {
     return pc__kv_page_bytes(shape) * (size_t)shape->kv_heads;
 }
@@ -61,13 +61,15 @@ static size_t pages_of(size_t tokens)
 size_t pc__kv_layer_bytes(const pc__kv_shape *shape, size_t tokens)
 {
     size_t bytes;
-    return __builtin_mul_overflow(pages_of(tokens), layer_page_bytes(shape), &bytes) ? 0 : bytes;
+    return __builtin_mul_overflow(pages_of(tokens), pc__kv_layer_page_bytes(shape), &bytes) ? 0
+                                                                                            : bytes;
 }
 
 size_t pc__kv_bytes(const pc__kv *kv)
 {
     const pc__kv_device *device = kv->home ? atomic_load(&((pc__kv *)(uintptr_t)kv)->device) : NULL;
-    size_t own = kv->release_owner || kv->home ? 0 : kv->pages * layer_page_bytes(&kv->shape);
+    size_t own = kv->release_owner || kv->home ? 0
+                                               : kv->pages * pc__kv_layer_page_bytes(&kv->shape);
     return sizeof *kv + own * (size_t)kv->shape.layers + (device ? pc__kv_device_bytes(device) : 0)
            + (kv->relative ? kv->pages * PC__PAGE * sizeof *kv->relative : 0);
 }
@@ -87,10 +89,10 @@ static pc_status check_kv_shape(const pc__kv_shape *s)
 /* If a layer cannot grow, kv->pages stays as it was; layers that already grew are merely larger. */
 static pc_status grow_pages(pc__kv *kv, size_t pages)
 {
-    size_t old = kv->pages * layer_page_bytes(&kv->shape), bytes;
+    size_t old = kv->pages * pc__kv_layer_page_bytes(&kv->shape), bytes;
     if (pages <= kv->pages)
         return PC_OK;
-    if (__builtin_mul_overflow(pages, layer_page_bytes(&kv->shape), &bytes))
+    if (__builtin_mul_overflow(pages, pc__kv_layer_page_bytes(&kv->shape), &bytes))
         return pc__fail(PC_ERR_NOMEM, "out of memory (%zu pages)", pages);
     if (kv->relative) {
         int64_t *moved = pc__realloc(&kv->mem, kv->relative, pages * PC__PAGE * sizeof *moved);
@@ -181,7 +183,7 @@ static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relativ
  * than reading into it. */
 static pc_status allocate_slab(pc__kv *kv, size_t pages, size_t layers)
 {
-    size_t bytes = pages * layer_page_bytes(&kv->shape), all;
+    size_t bytes = pages * pc__kv_layer_page_bytes(&kv->shape), all;
     if (__builtin_mul_overflow(bytes, layers, &all))
         return pc__fail(PC_ERR_NOMEM, "out of memory (%zu pages)", pages);
     kv->slab = pc__alloc_aligned(&kv->mem, all, 64);
@@ -207,7 +209,8 @@ pc_status pc__kv_new_passing(pc__kv **out, const pc_allocator *mem, const pc__kv
     PC__TRY_RETURN(new_empty(out, mem, shape));
     PC__TRY_RETURN(keep_or_drop(out, allocate_slab(*out, pages_of(tokens), 1)));
     (*out)->tokens = tokens;
-    memset((*out)->slab, 0, (*out)->pages * layer_page_bytes(shape)); /* padding must be finite */
+    memset((*out)->slab, 0,
+           (*out)->pages * pc__kv_layer_page_bytes(shape)); /* padding must be finite */
     return PC_OK;
 }
 
@@ -278,7 +281,7 @@ pc_status pc__kv_copy(pc__kv **out, const pc__kv *kv)
         return pc__kv_to_host(out, kv);
     pc_status status = pc__kv_like(out, kv, kv->shape.dtype);
     for (int32_t l = 0; status >= 0 && l < kv->shape.layers; l++)
-        memcpy((*out)->layer[l], kv->layer[l], (*out)->pages * layer_page_bytes(&kv->shape));
+        memcpy((*out)->layer[l], kv->layer[l], (*out)->pages * pc__kv_layer_page_bytes(&kv->shape));
     return status;
 }
 
@@ -301,7 +304,7 @@ void pc__kv_unref(pc__kv *kv)
         zeroed = own && atomic_load_explicit(&kv->zero_at_end, memory_order_relaxed);
     for (int32_t l = 0; own && kv->layer && l < kv->shape.layers; l++) {
         if (zeroed && kv->layer[l])
-            memset(kv->layer[l], 0, kv->pages * layer_page_bytes(&kv->shape));
+            memset(kv->layer[l], 0, kv->pages * pc__kv_layer_page_bytes(&kv->shape));
         if (!kv->slab)
             give(&mem, kv->layer[l]);
     }

@@ -6,11 +6,6 @@
 #include "attn/backend.h"
 #include "attn/kv_page.h"
 
-static size_t layer_page_bytes(const pc__kv_shape *shape)
-{
-    return pc__kv_page_bytes(shape) * (size_t)shape->kv_heads;
-}
-
 static pc__kv_device *device_of(const pc__kv *kv)
 {
     return atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->device, memory_order_acquire);
@@ -88,7 +83,7 @@ static pc_status add_block(pc__kv_device *d, size_t pages, size_t page_stride, s
 pc_status pc__kv_device_grow(pc__kv *kv, size_t pages)
 {
     pc__kv_device *d = device_of(kv);
-    size_t each = layer_page_bytes(&kv->shape),
+    size_t each = pc__kv_layer_page_bytes(&kv->shape),
            layers = d->layer_stride ? (size_t)kv->shape.layers : 1;
     size_t bytes;
     if (pages <= d->pages)
@@ -118,23 +113,18 @@ failed:
     return status;
 }
 
-static int host_sees(const pc__backend *backend)
-{
-    return (backend->traits & PC__HOST_SEES_MEMORY) != 0;
-}
-
 pc_status pc__kv_new_at(pc__kv **out, pc__backend *backend, const pc__kv_shape *shape,
                         size_t capacity_tokens)
 {
-    if (host_sees(backend))
+    if (pc__host_sees(backend))
         return pc__kv_new(out, &backend->context->mem, shape, capacity_tokens);
-    return new_at(out, backend, shape, capacity_tokens, layer_page_bytes(shape));
+    return new_at(out, backend, shape, capacity_tokens, pc__kv_layer_page_bytes(shape));
 }
 
 pc_status pc__kv_new_passing_at(pc__kv **out, pc__backend *backend, const pc__kv_shape *shape,
                                 size_t tokens)
 {
-    if (host_sees(backend))
+    if (pc__host_sees(backend))
         return pc__kv_new_passing(out, &backend->context->mem, shape, tokens);
     PC__TRY_RETURN(new_at(out, backend, shape, tokens, 0));
     (*out)->tokens = tokens;
@@ -145,7 +135,7 @@ pc_status pc__kv_new_passing_at(pc__kv **out, pc__backend *backend, const pc__kv
 static pc_status zero_tokens(pc__kv_device *d, const pc__kv_shape *shape, uint8_t *page,
                              uint8_t *scratch, size_t from, size_t to)
 {
-    size_t each = layer_page_bytes(shape);
+    size_t each = pc__kv_layer_page_bytes(shape);
     PC__TRY_RETURN(pc__backend_copy(d->backend, scratch, page, each));
     pc__page_zero(shape, scratch, from, to);
     return pc__backend_copy(d->backend, page, scratch, each);
@@ -155,7 +145,7 @@ pc_status pc__kv_device_zero(pc__kv *kv, size_t from, size_t to)
 {
     pc__kv_device *d = device_of(kv);
     size_t layers = d->layer_stride ? (size_t)kv->shape.layers : 1;
-    uint8_t *scratch = pc__alloc_aligned(&kv->mem, layer_page_bytes(&kv->shape), 64);
+    uint8_t *scratch = pc__alloc_aligned(&kv->mem, pc__kv_layer_page_bytes(&kv->shape), 64);
     pc_status status = scratch ? PC_OK : PC_ERR_NOMEM;
     for (size_t at = from, end; at < to && status >= 0; at = end) {
         size_t page = at / PC__PAGE, first = page * PC__PAGE;
@@ -171,7 +161,8 @@ pc_status pc__kv_device_zero(pc__kv *kv, size_t from, size_t to)
 /* Of a run of the host, in one block: [layer][page]. */
 static pc_status new_mirror(pc__kv_device **out, const pc__kv *kv, pc__backend *backend)
 {
-    size_t each = layer_page_bytes(&kv->shape), pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
+    size_t each = pc__kv_layer_page_bytes(&kv->shape),
+           pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
     PC__TRY_RETURN(device_new(out, backend, pages * each));
     pc_status status = add_block(*out, pages, each, pages * each * (size_t)kv->shape.layers, 0);
     if (status < 0) {
@@ -216,7 +207,8 @@ pc_status pc__kv_mirror(pc__kv *kv, pc__backend *backend, int32_t layer)
 static pc_status fetch_layer(const pc__kv *kv, size_t layer, uint8_t *to)
 {
     const pc__kv_device *d = device_of(kv);
-    size_t each = layer_page_bytes(&kv->shape), pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
+    size_t each = pc__kv_layer_page_bytes(&kv->shape),
+           pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
     pc_status status;
     pthread_mutex_lock(&d->backend->guard);
     for (size_t p = 0; p < pages; p++)

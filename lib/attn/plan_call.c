@@ -123,7 +123,7 @@ static const uint8_t *page_zero(const pc__plan_exec *exec, const pc__plan_call *
 
 static size_t page_stride(const pc__plan_call *call)
 {
-    return pc__kv_page_bytes(&call->kv->shape) * (size_t)call->kv->shape.kv_heads;
+    return pc__kv_layer_page_bytes(&call->kv->shape);
 }
 
 const uint8_t *pc__call_pages(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,

@@ -67,7 +67,6 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     context->parallel_for = o.parallel_for;
     context->parallel_user = o.parallel_user;
     context->threads = o.threads ? o.threads : usable_cores();
-    pthread_mutex_init(&context->guard, NULL);
     memcpy(context->backend_name, backend_of(&o), strlen(backend_of(&o)) + 1);
     if (!context->parallel_for && context->threads > 1)
         status = pc__pool_new(&context->pool, &context->mem, context->threads - 1);
@@ -92,8 +91,7 @@ void pc__context_unref(pc_context *context)
         pc_allocator mem = context->mem;
         void *next;
         if (context->free_backend)
-            context->free_backend(atomic_load(&context->backend));
-        pthread_mutex_destroy(&context->guard);
+            context->free_backend(context->backend);
         pc__pool_free(context->pool);
         for (size_t i = 0; i < PC__WORK_BLOCKS; i++)
             pc__free(&mem, atomic_load(&context->work[i]));

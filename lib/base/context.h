@@ -2,7 +2,6 @@
 #ifndef PC_BASE_CONTEXT_H
 #define PC_BASE_CONTEXT_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/fail.h"
@@ -22,9 +21,8 @@ struct pc_context {
     void *parallel_user;
     uint32_t threads; /* >= 1 */
     char backend_name[PC__BACKEND_NAME];
-    _Atomic(void *) backend; /* pc__backend of attn/backend.h; NULL: not opened yet */
-    void (*free_backend)(void *backend);
-    pthread_mutex_t guard;                 /* of opening it */
+    struct pc__backend *backend; /* attn/backend.h; NULL: a program without backends */
+    void (*free_backend)(struct pc__backend *backend);
     pc__pool *pool;                        /* NULL: the application has its own, or threads is 1 */
     _Atomic(void *) work[PC__WORK_BLOCKS]; /* base/work.h; NULL: none */
     atomic_size_t work_next;

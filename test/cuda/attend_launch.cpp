@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DECLARE(format, k, v) extern "C" void attend_##format##_##k##_##v(const pc__cuda_attend);
+#define DECLARE(format, k, v) \
+    extern "C" void pc__cuda_attend_##format##_##k##_##v(const pc__cuda_attend);
 PC__CUDA_SHAPES(DECLARE, f32)
 PC__CUDA_SHAPES(DECLARE, bf16)
 PC__CUDA_SHAPES(DECLARE, f16)
 PC__CUDA_SHAPES(DECLARE, i8)
-extern "C" void merge_states(const pc__cuda_merge);
+extern "C" void pc__cuda_merge_states(const pc__cuda_merge);
 
 namespace {
 using namespace gpu_model;
@@ -19,7 +20,7 @@ bool launch_attend(const attend_case &c, const launch_shape &shape)
 {
 #define ENTRY(format, k, v)                     \
     if (c.spec.k_dim == k && c.spec.v_dim == v) \
-        return launch<attend_##format##_##k##_##v>(c.task, shape);
+        return launch<pc__cuda_attend_##format##_##k##_##v>(c.task, shape);
     switch (c.spec.format) {
     case PC__CUDA_F32:
         PC__CUDA_SHAPES(ENTRY, f32)
@@ -73,7 +74,7 @@ bool run_case_with(attend_launcher launcher, attend_case &c, uint64_t seed, unsi
     if (blocks && !launcher(c, {{blocks}, {PC__CUDA_BLOCK}, shared, seed, blocks}))
         return false;
     blocks = (c.merge.rows * c.task.heads + warps - 1) / warps;
-    return !blocks || launch<merge_states>(c.merge, {{blocks}, {PC__CUDA_BLOCK}, 0, seed});
+    return !blocks || launch<pc__cuda_merge_states>(c.merge, {{blocks}, {PC__CUDA_BLOCK}, 0, seed});
 }
 
 bool run_case(attend_case &c, uint64_t seed, unsigned most_blocks)

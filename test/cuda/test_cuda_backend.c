@@ -1,7 +1,8 @@
 /* Catches: an operation of the backend "cuda" that is wired to the wrong kernel, struct, size or
  * list, or waits for too little: every one is compared with the CPU's on random inputs, on a device
  * that runs late; a list that is used after the caller has changed it; quantised weights that lie
- * otherwise than the kernels read them; a failed call of the driver that is not reported with its
+ * otherwise than the kernels read them; angles of other positions or another RoPE, or angles that
+ * are computed again for each layer; a failed call of the driver that is not reported with its
  * name, or leaves something behind. Attention has tests of its own. */
 #include <math.h>
 #include <stdlib.h>
@@ -197,6 +198,64 @@ static void run_rotate(pc__stream *stream, const op_case *c, pc__floats **array)
     memset(positions, 0xff, sizeof positions);
 }
 
+/* Rotations of one stream: layers of two RoPE objects that take turns, one object whose values
+ * change, and more lists of positions than a stream keeps. */
+static void run_rotations(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    double frequency[] = {1, 0.5, 0.01, 0.3}, other[] = {0.7, 0.2, 0.3, 0.001};
+    pc__rope rope = {8, 0, 1.0f, frequency}, local = {6, 0, 1.0f, other};
+    int64_t positions[20];
+    for (int turn = 0; turn < 90; turn++) {
+        for (size_t r = 0; r < c->rows; r++)
+            positions[r] = (int64_t)r + (turn < 40 ? 5 : turn);
+        frequency[2] += turn == 10 ? 0.1 : 0;
+        rope.factor = turn < 20 ? 1.0f : 1.1f;
+        rope.interleaved = turn > 30;
+        size_t rows = turn % 5 ? c->rows : c->rows - 3;
+        stream->ops->rotate(stream, turn % 3 ? &rope : &local, positions, rows, 3, c->dim, c->other,
+                            array[0]);
+    }
+}
+
+/* Calls of the driver for one rotation. */
+static uint64_t calls_to_rotate(pc__stream *stream, const pc__rope *rope, int64_t start,
+                                pc__floats *x)
+{
+    int64_t positions[20];
+    for (int64_t r = 0; r < 20; r++)
+        positions[r] = start + r;
+    uint64_t before = pc_fake_calls();
+    stream->ops->rotate(stream, rope, positions, 20, 3, 8, 24, x);
+    return pc_fake_calls() - before;
+}
+
+/* A layer that rotates as one before it only launches: its angles are computed and uploaded once,
+ * not once a layer. */
+static void angles_once(void)
+{
+    enum { COUNT = 20 * 24, LAYERS_OF_PASS = 30 };
+    double frequency[] = {1, 0.5, 0.01, 0.3}, other[] = {0.7, 0.2, 0.3, 0.001};
+    pc__rope rope = {8, 0, 1.0f, frequency}, local = {8, 0, 1.0f, other};
+    pc__floats *x = cuda->ops->take(cuda, COUNT * sizeof(float));
+    pc__stream *stream;
+    CHECK_OK(cuda->ops->stream_new(&stream, cuda));
+    cuda->ops->zero(stream, x, COUNT * sizeof(float));
+    uint64_t before = pc_fake_calls(), launch;
+    cuda->ops->pointwise(stream, PC__SCALE, 1.0f, x, COUNT);
+    launch = pc_fake_calls() - before;
+    for (int pass = 0; pass < 2; pass++) {
+        size_t computed = 0;
+        for (int layer = 0; layer < LAYERS_OF_PASS; layer++)
+            computed += calls_to_rotate(stream, layer % 6 ? &local : &rope, pass, x) > launch;
+        CHECK_INT(computed, 2); /* of 30, as one a layer would be */
+        CHECK(calls_to_rotate(stream, &rope, pass + 1, x) > launch);
+        CHECK_OK(cuda->ops->finish(stream));
+    }
+    CHECK(calls_to_rotate(stream, &rope, 1, x) > launch); /* nothing is kept after `finish` */
+    cuda->ops->stream_free(stream);
+    cuda->ops->give(cuda, x);
+}
+
 static void rows(void)
 {
     static const size_t dims[] = {8, 37, 256};
@@ -226,6 +285,14 @@ static void rows(void)
                                .dim = 8 + 2 * more,
                                .other = 3 * (8 + 2 * more) + more,
                                .kind = interleaved});
+    compare(&(op_case){.name = "rotations of a stream",
+                       .run = run_rotations,
+                       .count = {20 * 40},
+                       .rows = 20,
+                       .dim = 10,
+                       .other = 40});
+    if (!pc_cuda_real())
+        angles_once();
 }
 
 /* ------------------------------------------------------------------- K and V */
@@ -503,13 +570,14 @@ static void run_experts(pc__stream *stream, const op_case *c, pc__floats **array
 
 /* Between two products a sum that is off in its last place may be rounded the other way: to another
  * bf16, which is 2^-8 of an input, or to another code of 16 bits. */
-static void experts(uint32_t compute, int format, int gated, int shared)
+static void experts_of(uint32_t compute, int format, int gated, int shared, size_t least,
+                       size_t most)
 {
     const pc__expert_config config = {
         EXPERTS, USED, WIDTH, shared ? SHARED : 0, shared == 2, gated, shared ? 1.5f : 0.0f};
     for (int side = 0; side < 2; side++)
         make_experts(side, &config, compute, format, gated);
-    for (size_t n = 1; n <= 41; n += 20) {
+    for (size_t n = least; n <= most; n += 20) {
         op_case c = {.name = "experts",
                      .run = run_experts,
                      .count = {n * HIDDEN, n * (EXPERTS + 2 * USED), n * HIDDEN},
@@ -528,6 +596,11 @@ static void experts(uint32_t compute, int format, int gated, int shared)
     }
     for (int side = 0; side < 2; side++)
         free_experts(side);
+}
+
+static void experts(uint32_t compute, int format, int gated, int shared)
+{
+    experts_of(compute, format, gated, shared, 1, 41);
 }
 
 /* ------------------------------------------------------------------- failures */
@@ -651,6 +724,8 @@ static void operations(void)
     }
     experts(PC_DTYPE_BF16, 1, 1, 2);
     experts(PC_DTYPE_BF16, 0, 0, 0);
+    experts_of(PC_DTYPE_BF16, -1, 1, 2, 101, 121); /* many rows an expert */
+    experts_of(PC_DTYPE_BF16, 1, 1, 0, 101, 101);
 }
 
 int main(void)
@@ -664,7 +739,7 @@ int main(void)
     options.backend = "cpu";
     options.threads = 2;
     CHECK_OK(pc_context_new(&context, &options));
-    CHECK_OK(pc__backend_of(&cpu, context));
+    cpu = pc__backend_of(context);
     if (pc_cuda_real()) {
         CHECK_OK(pc__cuda_driver_get(&driver));
     } else {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "attn/cuda/backend_cuda.h"
+#include "attn/cuda/backend_cuda_angles.h"
 #include "attn/half.h"
 #include "attn/kv_device.h"
 #include "attn/plan_internal.h"
@@ -39,6 +40,7 @@ static void give(pc__backend *backend, void *memory)
 
 static pc_status finish(pc__stream *stream)
 {
+    pc__cuda_angles_drop((pc__cuda_backend_stream *)stream);
     return pc__cuda_finish(pc__cuda_stream_of(stream));
 }
 
@@ -150,7 +152,7 @@ static void write_tokens(place *at, pc__kv *kv, size_t tokens, int holes)
 static pc__kv *move_run(place *at, const pc__kv *kv)
 {
     pc__kv *moved;
-    size_t each = pc__kv_page_bytes(&kv->shape) * (size_t)kv->shape.kv_heads;
+    size_t each = pc__kv_layer_page_bytes(&kv->shape);
     CHECK_OK(pc__kv_new_at(&moved, &at->cuda.base, &kv->shape, 0));
     for (size_t t = 0; t < kv->tokens; t++) { /* page after page: each in a block of its own */
         int64_t position = pc__kv_relative(kv, t);
@@ -435,14 +437,15 @@ typedef struct map_set {
     uint32_t dtype[LANES];
 } map_set;
 
-static void new_maps(place *at, map_set *s, head_dims dims)
+/* Runs of the first `count` formats. */
+static void new_maps(place *at, map_set *s, head_dims dims, uint32_t count)
 {
     static const uint32_t formats[] = {PC_MAP_F32, PC_MAP_F16, PC_MAP_U8};
     memset(s, 0, sizeof *s);
     s->rows = 3; /* rows of nobody stand in front */
     for (size_t i = 0; i < LANES; i++) {
         size_t tokens = 1 + below(at, 90), spare = below(at, 40);
-        s->dtype[i] = dtypes[below(at, 3)];
+        s->dtype[i] = dtypes[below(at, count)];
         s->runs[i] = new_run(at, (pc__kv_shape){LAYERS, dims.kv_heads, dims.k, dims.v, s->dtype[i]},
                              tokens + spare, below(at, 2) == 0, below(at, 2) == 0);
         s->shape[i] = (pc__map_shape){formats[below(at, 3)], dims.heads, tokens, (int)below(at, 2)};
@@ -488,7 +491,7 @@ static void check_apply(place *at, head_dims dims)
 {
     map_set s;
     pc__map_lane host[LANES], device[LANES];
-    new_maps(at, &s, dims);
+    new_maps(at, &s, dims, 3);
     size_t width = (size_t)(dims.heads * dims.v), count = s.rows * width;
     float *start = normals(at, count, 1.0f), *want = calloc(count, sizeof *want);
     memcpy(want, start, count * sizeof *want);
@@ -560,7 +563,7 @@ static void check_record(place *at, head_dims dims)
     pc__map_out host[LANES], device[LANES];
     double frequency[128];
     pc__rope rope = rope_of(frequency, dims.k / 4 * 2, (int32_t)below(at, 2));
-    new_maps(at, &s, dims);
+    new_maps(at, &s, dims, 4);
     size_t heads = (size_t)dims.heads, k = (size_t)dims.k;
     float *q = normals(at, s.rows * heads * k, 2.0f), *lse = normals(at, s.rows * heads, 0.5f),
           *slopes = normals(at, heads, 0.02f);
@@ -611,13 +614,10 @@ static void refusals(void)
     open_place(&at, 3);
     run r = new_run(&at, (pc__kv_shape){LAYERS, 1, 64, 64, PC_DTYPE_I8}, 5, 0, 0);
     pc__map_lane lane = {{PC_MAP_F32, 2, 5, 1}, NULL, r.device, 0};
-    pc__map_out out = {lane.shape, NULL, r.device, 0, NULL};
     pc__attn_layer layer = {.heads = 4, .scale = 1.0f};
     CHECK_STATUS(pc__cuda_op_apply_maps(&at.stream.base, &lane, 1, 0, NULL), PC_ERR_UNSUPPORTED);
     lane.shape.tokens = 6;
     CHECK_STATUS(pc__cuda_op_apply_maps(&at.stream.base, &lane, 1, 0, NULL), PC_ERR_MISMATCH);
-    CHECK_STATUS(pc__cuda_op_record_maps(&at.stream.base, &layer, &out, 1, NULL, NULL),
-                 PC_ERR_UNSUPPORTED);
     new_batch(&at, &b, shapes[0], 1, 60, &pc__cuda_plan_limits, 0);
     double frequency[128];
     pc__rope rope = rope_of(frequency, 66, 0);
@@ -668,7 +668,7 @@ static uint64_t one_failure(uint64_t n, int of_memory)
     size_t keys = 0;
     open_place(&o->at, 11);
     new_batch(&o->at, &o->b, shapes[0], 15, 70, &pc__cuda_plan_limits, 0);
-    new_maps(&o->at, &o->s, shapes[0]);
+    new_maps(&o->at, &o->s, shapes[0], 3);
     for (size_t i = o->b.first[0]; i < o->b.first[1]; i++)
         keys += o->b.host[i].kv->tokens;
     o->prob = normals(&o->at, keys * 4, 0);

@@ -1,11 +1,14 @@
 // Catches: another choice of experts than the CPU's (equal logits, -0, infinity, NaN); weights that
 // are not those of the softmax over all experts; entries out of order, lost or twice; rows of an
 // expert that get another expert's weights; products that are less exact than promised, at ends of
-// outputs, inputs and rows; rows whose result depends on their neighbours; sums of a row in another
-// order than the CPU's, in parts, in place, with and without the shared MLP; wasted sectors.
+// outputs, inputs, rows and tiles; rows whose result depends on their neighbours, or on the kernel;
+// sums of a row in another order than the CPU's, in parts, in place, with and without the shared
+// MLP; wasted sectors.
 #include "attn/cuda/kernels/experts.h"
 #include "attn/cuda/kernels/route.h"
 
+#include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "dense_case.h"
@@ -19,7 +22,8 @@ void pc__cuda_route(pc__cuda_route_task), pc__cuda_route_sort(pc__cuda_route_sor
     pc__cuda_expert_sum(pc__cuda_expert_sum_task),
     pc__cuda_expert_linear_bf16(pc__cuda_expert_linear),
     pc__cuda_expert_linear_f16(pc__cuda_expert_linear),
-    pc__cuda_expert_linear_f32(pc__cuda_expert_linear);
+    pc__cuda_expert_linear_f32(pc__cuda_expert_linear),
+    pc__cuda_expert_many_bf16(pc__cuda_expert_many);
 }
 
 namespace {
@@ -137,14 +141,36 @@ void launch_linear(int format, const pc__cuda_expert_linear &t)
                                                PC__CUDA_EXPERT_SHARED);
 }
 
+// The same products by the kernel for many rows: equal bits.
+void many(const pc__cuda_expert_linear &t, uint32_t entries, size_t rows)
+{
+    device<uint16_t> x("rounded", rows * t.in);
+    device<float> y("y of many", entries * t.out, gpu_model::UNWRITTEN);
+    uint32_t wrong = 0;
+    x.fill([&](size_t i) { return pc__bf16_from(t.x[i]); });
+    pc__cuda_expert_many task = {t.weights, t.bias,    x.data(), t.row, t.first,
+                                 y.data(),  t.experts, t.in,     t.out, 0};
+    run_kernel<pc__cuda_expert_many_bf16>(
+        task,
+        {(t.out + PC__CUDA_EXPERT_TILE - 1) / PC__CUDA_EXPERT_TILE,
+         pc__cuda_expert_tiles(entries, t.experts, PC__CUDA_EXPERT_TILE)},
+        PC__CUDA_EXPERT_MANY_THREADS, PC__CUDA_EXPERT_MANY_SHARED);
+    for (size_t i = 0; i < y.size; i++)
+        wrong += !same(y[i], t.y[i]);
+    CHECK_INT(wrong, 0);
+    if (t.in % 64 == 0 && t.out % 64 == 0 && !t.row)
+        check_traffic();
+    gpu_model::forget_traffic();
+}
+
 // Experts with the given numbers of rows. Every second entry is computed again alone.
 void linear(random_numbers &random, int format, std::vector<uint32_t> rows, uint32_t in,
             uint32_t out, bool gathered)
 {
-    enum { ROWS = 50 };
     uint32_t experts = (uint32_t)rows.size(), entries = 0, wrong = 0;
     expert_weights w(random, format, experts, out, in);
     device<uint64_t> weights("weight addresses", experts), bias("bias addresses", experts);
+    const uint32_t ROWS = std::max(50u, std::accumulate(rows.begin(), rows.end(), 0u));
     device<float> b("bias", experts * out), x("x", ROWS * in);
     device<uint32_t> first("first", experts + 1), row("row", ROWS);
     for (uint32_t e = 0; e < experts; e++) {
@@ -185,6 +211,8 @@ void linear(random_numbers &random, int format, std::vector<uint32_t> rows, uint
                 wrong += !(fabs((double)y[i * out + o] - sum) <= (in / 16 + 16) * 0x1p-24 * size);
             }
     CHECK_INT(wrong, 0);
+    if (format == 0 && in % 8 == 0)
+        many(t, entries, ROWS);
     for (uint32_t e = 0; e < experts && rows[e] > 1; e++) { // its last row alone
         uint32_t last = first[e + 1] - 1;
         for (uint32_t i = 0; i <= experts; i++)
@@ -284,6 +312,14 @@ int main()
             linear(random, format, {2}, 264, 65, false);
             linear(random, format, {8}, 6, 1, true);
         }
+        linear(random, 0, {130, 0, 3, 70}, 256, 192, false);
+        linear(random, 0, {1, 256, 33}, 40, 130, true);
+        linear(random, 0, {129}, 8, 8, false);
+        std::vector<uint32_t> some(70); // more experts than the kernel looks at together
+        for (uint32_t &rows : some)
+            rows = random.below(3) ? random.below(3) : 0;
+        some[66] = 140;
+        linear(random, 0, some, 64, 16, true);
         for (int how = 0; how < 4; how++) {
             sum(random, 3, 256, 4, how);
             sum(random, 2, 37, 1, how);

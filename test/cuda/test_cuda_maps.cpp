@@ -1,10 +1,12 @@
 // Catches: maps whose rows, heads, scales or pages are mixed up, in every format of map and values;
 // weights beyond a causal row that are used or written; values of another page, head or layer;
 // dimensions that a tile does not fill; products and recorded weights that are less exact than
-// promised; windows, ALiBi, soft caps; U8 scales that are not of the largest weight of the row;
+// promised; codes of int8 keys that are multiplied by the scale of another dimension or page;
+// windows, ALiBi, soft caps; U8 scales that are not of the largest weight of the row;
 // several lanes in a launch; copies in flight, races between the warps of a block.
 #include "attn/cuda/kernels/maps.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "dense_case.h"
@@ -17,7 +19,8 @@ extern "C" {
 extern "C" {
 void pc__cuda_map_apply_f32(pc__cuda_map_apply), pc__cuda_map_apply_bf16(pc__cuda_map_apply),
     pc__cuda_map_apply_f16(pc__cuda_map_apply), pc__cuda_map_record_f32(pc__cuda_map_record),
-    pc__cuda_map_record_bf16(pc__cuda_map_record), pc__cuda_map_record_f16(pc__cuda_map_record);
+    pc__cuda_map_record_bf16(pc__cuda_map_record), pc__cuda_map_record_f16(pc__cuda_map_record),
+    pc__cuda_map_record_i8(pc__cuda_map_record);
 }
 
 namespace {
@@ -48,18 +51,29 @@ struct lane {
             x = random.normal();
         for (float &x : v)
             x = random.normal();
-        for (size_t t = 0; t < map.tokens; t++)
-            reference_kv_write(kv, t, &k[t * s.kv_heads * s.k_dim], &v[t * s.kv_heads * s.v_dim]);
-        for (size_t i = 0; i < pages; i++) {
-            uint8_t *at = memory.data() + (pages - 1 - i) * each; // the last page comes first
-            table[i] = (uint64_t)(uintptr_t)at;
-            memset(at, 0xff, each); // NaN
-            memcpy(at + pages * each, reference_kv_pages(kv) + i * each, each);
-        }
+        write(s, format);
     }
     ~lane()
     {
         reference_kv_free(kv);
+    }
+    // k and v into the pages of layer 1, of which the last comes first
+    void write(const shape &s, uint32_t format)
+    {
+        bool i8 = format == PC__CUDA_KV_I8; // whole pages only
+        for (size_t t = 0; t < map.tokens; t += i8 ? PAGE : 1) {
+            const float *key = &k[t * s.kv_heads * s.k_dim], *value = &v[t * s.kv_heads * s.v_dim];
+            if (i8)
+                reference_kv_write_i8(kv, t / PAGE, std::min(map.tokens - t, PAGE), key, value);
+            else
+                reference_kv_write(kv, t, key, value);
+        }
+        for (size_t i = 0; i < pages; i++) {
+            uint8_t *at = memory.data() + (pages - 1 - i) * each;
+            table[i] = (uint64_t)(uintptr_t)at;
+            memset(at, 0xff, each); // NaN
+            memcpy(at + pages * each, reference_kv_pages(kv) + i * each, each);
+        }
     }
     pc__cuda_map_lane task(uint32_t first_row) const
     {
@@ -224,8 +238,10 @@ void launch_record(uint32_t format, const pc__cuda_map_record &t)
         run_kernel<pc__cuda_map_record_f32>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED);
     else if (format == PC__CUDA_KV_BF16)
         run_kernel<pc__cuda_map_record_bf16>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED);
-    else
+    else if (format == PC__CUDA_KV_F16)
         run_kernel<pc__cuda_map_record_f16>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED);
+    else
+        run_kernel<pc__cuda_map_record_i8>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED_I8);
 }
 
 void record(random_numbers &random, const shape &s, uint32_t format, uint32_t map_format,
@@ -283,6 +299,36 @@ void record(random_numbers &random, const shape &s, uint32_t format, uint32_t ma
     gpu_model::forget_traffic();
 }
 
+// Equal queries and keys in all dimensions, so that what rounding takes from a query adds up.
+// Scores are exact to 2^-20 of their products, if keys are.
+void record_exactly(random_numbers &random, uint32_t format)
+{
+    const shape s = {1, 1, 64, 64};
+    lane l(random, s, format, {PC__CUDA_MAP_F32, 1, 0, PAGE}, gpu_model::UNWRITTEN);
+    device<float> q("q", PAGE * s.k_dim), lse("lse", PAGE);
+    device<pc__cuda_map_block> blocks("blocks", 1);
+    device<pc__cuda_map_lane> task("lanes", 1);
+    const float scale = 0.125f;
+    size_t wrong = 0;
+    for (size_t t = 0; t < PAGE; t++) // the scale of each dimension is 1 / 128
+        std::fill_n(&l.k[t * s.k_dim], s.k_dim, (float)(t + PAGE) / 128.0f);
+    for (size_t r = 0; r < PAGE; r++)
+        std::fill_n(&q[r * s.k_dim], s.k_dim, 0.5f + (float)random.below(1 << 20) * 0x1p-22f);
+    l.write(s, format);
+    lse.fill([](size_t) { return 4.0f; });
+    blocks[0] = {0, 0};
+    task[0] = l.task(0);
+    launch_record(format, {task.data(), blocks.data(), q.data(), lse.data(), nullptr,
+                           reference_kv_shape(l.kv), scale, 0.0f, PC__CUDA_MAP_F32, 1, 1, 1});
+    for (size_t r = 0; r < PAGE; r++)
+        for (size_t k = 0; k < PAGE; k++) {
+            double size, expected = exp(score(l, s, &q[r * s.k_dim], k, 0, scale, &size) - 4.0),
+                         got = unpacked(l, l.packed.data(), 0, r, k);
+            wrong += !(fabs(got - expected) <= expected * (size * 0x1p-20 + 1e-6));
+        }
+    CHECK_INT(wrong, 0);
+}
+
 } // namespace
 
 int main()
@@ -292,13 +338,17 @@ int main()
     setenv("PC_CPU_MASK", "c", 1); // the reference in plain C
     for (uint64_t seed = 1; seed <= 3; seed++) {
         random_numbers random(seed);
-        for (uint32_t format = PC__CUDA_KV_F32; format <= PC__CUDA_KV_F16; format++)
+        record_exactly(random, PC__CUDA_KV_F16);
+        record_exactly(random, PC__CUDA_KV_I8);
+        for (uint32_t format = PC__CUDA_KV_F32; format <= PC__CUDA_KV_I8; format++)
             for (uint32_t map = PC__CUDA_MAP_F32; map <= PC__CUDA_MAP_U8; map++) {
                 const shape &s = shapes[random.below(3)];
                 uint32_t causal = random.below(2);
-                apply(random, s, format, map, causal, 1 + random.below(100));
-                apply(random, s, format, map, !causal, PAGE);
-                apply(random, shapes[0], format, map, 0, PAGE);
+                if (format != PC__CUDA_KV_I8) {
+                    apply(random, s, format, map, causal, 1 + random.below(100));
+                    apply(random, s, format, map, !causal, PAGE);
+                    apply(random, shapes[0], format, map, 0, PAGE);
+                }
                 record(random, s, format, map, causal, 1 + random.below(100), all[random.below(3)]);
                 record(random, shapes[0], format, map, 0, PAGE, all[0]);
             }

@@ -8,8 +8,8 @@ extern "C" {
 #include <stdlib.h>
 #include <vector>
 
-extern "C" void attend_naive(const pc__cuda_attend);
-extern "C" void attention_map(const pc__cuda_map_row);
+extern "C" void pc__cuda_attend_naive(const pc__cuda_attend);
+extern "C" void pc__cuda_attention_map(const pc__cuda_map_row);
 using namespace gpu_model;
 
 // The map of a row, span by span, over the regions of the last run.
@@ -25,7 +25,7 @@ static void check_map(const attend_case &c, size_t row)
         spans[i].weights = got.data() + at;
         spans[i].stride = keys;
         unsigned blocks = (spans[i].tokens + PC__CUDA_BLOCK - 1) / PC__CUDA_BLOCK;
-        CHECK(launch<attention_map>(
+        CHECK(launch<pc__cuda_attention_map>(
             spans[i],
             {{blocks, c.task.heads}, {PC__CUDA_BLOCK}, PC__CUDA_ATTENTION_MAP_SHARED, 1}));
         forget_region(spans[i].lse);
@@ -42,7 +42,7 @@ static void check_case(const attend_spec &spec)
 {
     attend_case c;
     attend_case_new(&c, &spec);
-    bool whole = run_case<attend_naive>(c, spec.seed, 3);
+    bool whole = run_case<pc__cuda_attend_naive>(c, spec.seed, 3);
     double error = attend_case_error(&c), tolerance = attend_case_tolerance(&spec);
     if (!CHECK(whole && !reports() && error <= tolerance))
         fprintf(stderr, "    %s: error %.2g of %.2g\n", attend_spec_text(&spec), error, tolerance);

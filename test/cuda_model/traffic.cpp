@@ -53,7 +53,8 @@ void access_log::settle()
     drop();
 }
 
-// Lanes have gone different ways: their accesses are put together by place and turn.
+// Lanes have gone different ways: their accesses are put together by place and turn. An
+// asynchronous copy has two at one place, but only one where it copies nothing.
 void access_log::settle_by_place()
 {
     struct instruction {
@@ -64,10 +65,10 @@ void access_log::settle_by_place()
         std::vector<size_t> of_turn;   // indices of instructions
     };
     std::vector<instruction> all;
-    std::unordered_map<int32_t, place> places;
+    std::unordered_map<int64_t, place> places;
     for (uint32_t lane = 0; lane < 32; lane++)
         for (const entry &one : of_lane[lane]) {
-            place &at = places[one.site];
+            place &at = places[one.site * (int64_t)2 + one.place->shared];
             if (at.lane != lane)
                 at.lane = lane, at.turns = 0;
             if (at.turns == at.of_turn.size()) {

@@ -16,22 +16,12 @@ typedef struct view {
     uint8_t *pages;
 } view;
 
-static size_t page_bytes(const pc__kv *kv)
-{
-    return pc__kv_page_bytes(&kv->shape) * (size_t)kv->shape.kv_heads;
-}
-
-static const pc__kv_device *device_of(const pc__kv *kv)
-{
-    return atomic_load(&((pc__kv *)(uintptr_t)kv)->device);
-}
-
 static void view_open(view *v, const pc__kv *kv)
 {
     size_t pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
     *v = (view){.of = kv,
                 .layer = calloc((size_t)kv->shape.layers, sizeof(*v->layer)),
-                .pages = aligned_alloc(64, pages * page_bytes(kv) + 64)};
+                .pages = aligned_alloc(64, pages * pc__kv_layer_page_bytes(&kv->shape) + 64)};
     if (!v->layer || !v->pages)
         abort();
     v->kv.shape = kv->shape;
@@ -43,11 +33,12 @@ static void view_open(view *v, const pc__kv *kv)
 
 static void view_read(far_backend *far, view *v, int32_t layer)
 {
-    const pc__kv_device *d = device_of(v->of);
-    size_t each = page_bytes(v->of);
+    if (pc__kv_is_view(v->of) && !v->of->layer[0])
+        return; /* no row sees it */
+    size_t each = pc__kv_layer_page_bytes(&v->of->shape),
+           at = (size_t)layer * pc__kv_layer_stride(v->of);
     for (size_t p = 0; p < v->kv.pages; p++)
-        memcpy(v->pages + p * each,
-               far_near(&far->memory, d->page[p] + (size_t)layer * d->layer_stride), each);
+        memcpy(v->pages + p * each, far_near(&far->memory, pc__kv_page_at(v->of, p) + at), each);
     v->layer[layer] = v->pages;
 }
 
@@ -55,6 +46,21 @@ static void view_close(view *v)
 {
     free(v->layer);
     free(v->pages);
+}
+
+static view *views_new(size_t count)
+{
+    view *views = calloc(count + 1, sizeof *views);
+    if (!views)
+        abort();
+    return views;
+}
+
+static void views_free(view *views, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        view_close(&views[i]);
+    free(views);
 }
 
 typedef struct storing {
@@ -70,9 +76,9 @@ static pc_status run_store(far_backend *far, void *arg)
     const storing *s = arg;
     const float *k = NEAR(far, s->k), *v = NEAR(far, s->v);
     for (size_t r = 0; r < s->rows; r++) {
-        const pc__kv_device *d = device_of(s->runs[r]);
-        uint8_t *page = far_near(&far->memory, d->page[s->slots[r] / PC__PAGE]
-                                                   + (size_t)s->layer * d->layer_stride);
+        const pc__kv *run = s->runs[r];
+        uint8_t *page = far_near(&far->memory, pc__kv_page_at(run, s->slots[r] / PC__PAGE)
+                                                   + (size_t)s->layer * pc__kv_layer_stride(run));
         pc__kv one = {.shape = s->runs[r]->shape, .layer = &page};
         pc__kv_write(&one, 0, s->slots[r] % PC__PAGE, k ? k + r * s->k_stride : NULL,
                      v ? v + r * s->v_stride : NULL);
@@ -107,9 +113,7 @@ static void free_near_plan(void *device)
 {
     near_plan *n = device;
     pc__plan_free(n->plan);
-    for (size_t i = 0; i < n->count; i++)
-        view_close(&n->views[i]);
-    free(n->views);
+    views_free(n->views, n->count);
     free(n->spans);
     free(n);
 }
@@ -127,9 +131,9 @@ static pc_status make_near_plan(far_backend *far, pc__plan *plan)
 {
     near_plan *n = calloc(1, sizeof *n);
     size_t spans = plan->first[plan->rows];
-    if (!n || !(n->views = calloc(spans + 1, sizeof *n->views))
-        || !(n->spans = calloc(spans + 1, sizeof *n->spans)))
+    if (!n || !(n->spans = calloc(spans + 1, sizeof *n->spans)))
         abort();
+    n->views = views_new(spans);
     plan->device = n;
     plan->free_device = free_near_plan;
     for (size_t i = 0; i < plan->first[plan->rows]; i++) {
@@ -202,23 +206,23 @@ typedef struct mapping {
     pc__floats *out;
 } mapping;
 
+static const pc__kv *view_layer(far_backend *far, view *v, const pc__kv *kv, int32_t layer)
+{
+    view_open(v, kv);
+    view_read(far, v, layer);
+    return &v->kv;
+}
+
 static pc_status run_apply(far_backend *far, void *arg)
 {
     const mapping *m = arg;
     pc__map_lane *lanes = m->lanes;
-    view *views = calloc(m->count + 1, sizeof *views);
-    if (!views)
-        abort();
-    for (size_t i = 0; i < m->count; i++) {
-        view_open(&views[i], lanes[i].kv);
-        view_read(far, &views[i], m->layer.layer);
-        lanes[i].kv = &views[i].kv;
-    }
+    view *views = views_new(m->count);
+    for (size_t i = 0; i < m->count; i++)
+        lanes[i].kv = view_layer(far, &views[i], lanes[i].kv, m->layer.layer);
     pc_status status = pc__map_apply(far->base.context, lanes, m->count, m->layer.layer,
                                      NEAR(far, m->out));
-    for (size_t i = 0; i < m->count; i++)
-        view_close(&views[i]);
-    free(views);
+    views_free(views, m->count);
     return status;
 }
 
@@ -237,19 +241,12 @@ static pc_status run_record(far_backend *far, void *arg)
 {
     const mapping *m = arg;
     pc__map_out *lanes = m->lanes;
-    view *views = calloc(m->count + 1, sizeof *views);
-    if (!views)
-        abort();
-    for (size_t i = 0; i < m->count; i++) {
-        view_open(&views[i], lanes[i].kv);
-        view_read(far, &views[i], m->layer.layer);
-        lanes[i].kv = &views[i].kv;
-    }
+    view *views = views_new(m->count);
+    for (size_t i = 0; i < m->count; i++)
+        lanes[i].kv = view_layer(far, &views[i], lanes[i].kv, m->layer.layer);
     pc_status status = pc__record_maps(far->base.context, &m->layer, lanes, m->count,
                                        NEAR(far, m->q), NEAR(far, m->lse));
-    for (size_t i = 0; i < m->count; i++)
-        view_close(&views[i]);
-    free(views);
+    views_free(views, m->count);
     return status;
 }
 

@@ -34,31 +34,23 @@ typedef struct expert_work {
     float *sum;          /* [row][hidden] */
 } expert_work;
 
-/* Takes `count` floats, aligned to a cache line. base NULL: only counts. */
-static void *take_floats(float *base, size_t *used, size_t count)
-{
-    void *at = base ? base + *used : NULL;
-    *used += (count + 15) & ~(size_t)15;
-    return at;
-}
-
 static size_t lay_out(expert_work *w, const pc__expert_config *config, size_t hidden, size_t rows,
-                      float *base)
+                      pc__floats *base)
 {
     size_t count = (size_t)config->count, entries = rows * (size_t)config->used, used = 0;
     size_t inner = most_entries(config, rows) * (size_t)config->width
                    + rows * (size_t)config->shared;
-    w->routes.logits = take_floats(base, &used, rows * count);
-    w->routes.chosen = take_floats(base, &used, entries);
-    w->routes.weight = take_floats(base, &used, entries);
-    w->routes.first = take_floats(base, &used, count + 1);
-    w->routes.row = take_floats(base, &used, entries);
-    w->routes.share = take_floats(base, &used, entries);
-    w->routes.of_row = take_floats(base, &used, entries);
-    w->shared_scale = take_floats(base, &used, rows);
-    w->results = take_floats(base, &used, most_entries(config, rows) * hidden);
-    w->up = take_floats(base, &used, inner);
-    w->gate = take_floats(base, &used, inner);
+    w->routes.logits = pc__floats_carve(base, &used, rows * count);
+    w->routes.chosen = pc__floats_carve(base, &used, entries);
+    w->routes.weight = pc__floats_carve(base, &used, entries);
+    w->routes.first = pc__floats_carve(base, &used, count + 1);
+    w->routes.row = pc__floats_carve(base, &used, entries);
+    w->routes.share = pc__floats_carve(base, &used, entries);
+    w->routes.of_row = pc__floats_carve(base, &used, entries);
+    w->shared_scale = pc__floats_carve(base, &used, rows);
+    w->results = pc__floats_carve(base, &used, most_entries(config, rows) * hidden);
+    w->up = pc__floats_carve(base, &used, inner);
+    w->gate = pc__floats_carve(base, &used, inner);
     return used;
 }
 
@@ -235,7 +227,7 @@ pc_status pc__cpu_experts(pc__stream *stream, const pc__expert_layer *layer, con
                      .x = pc__cpu_values(x),
                      .sum = pc__cpu_floats(y)};
     const pc__linear *const both[] = {layer->router, layer->shared_scale};
-    lay_out(&w, layer->config, layer->hidden, rows, pc__cpu_floats(scratch));
+    lay_out(&w, layer->config, layer->hidden, rows, scratch);
     PC__TRY_RETURN(pc__linear_run_all(both, layer->shared_scale ? 2 : 1, w.x, rows,
                                       (float *const[]){w.routes.logits, w.shared_scale}));
     pc__route(stream->context, layer->config, rows, &w.routes);

@@ -1,7 +1,9 @@
 /* The backend "cuda": its instance, its memory and its streams. */
 #include "attn/cuda/backend_cuda.h"
 
+#include "attn/cuda/backend_cuda_angles.h"
 #include "attn/cuda/backend_cuda_dense.h"
+#include "attn/cuda/backend_cuda_visitor.h"
 #include "base/mem.h"
 
 enum { IDLE_STREAMS = 4 }; /* a stream has pinned memory, which takes long to get */
@@ -43,7 +45,7 @@ static pc_status stream_new(pc__stream **out, pc__backend *backend)
         stream = pc__calloc(&backend->context->mem, 1, sizeof *stream);
         if (!stream)
             return PC_ERR_NOMEM;
-        pc_status status = pc__cuda_stream_new(&stream->cuda, b->pool, NULL);
+        pc_status status = pc__cuda_stream_new(&stream->cuda, b->pool);
         if (status < 0) {
             pc__free(&backend->context->mem, stream);
             return status;
@@ -52,6 +54,12 @@ static pc_status stream_new(pc__stream **out, pc__backend *backend)
     stream->base = (pc__stream){backend->ops, backend, backend->context};
     *out = &stream->base;
     return PC_OK;
+}
+
+static pc_status finish(pc__stream *stream)
+{
+    pc__cuda_angles_drop((pc__cuda_backend_stream *)stream);
+    return pc__cuda_finish(pc__cuda_stream_of(stream));
 }
 
 static void drop_stream(pc__cuda_backend *b, pc__cuda_backend_stream *stream)
@@ -64,7 +72,7 @@ static void stream_free(pc__stream *stream)
 {
     pc__cuda_backend *b = pc__cuda_backend_of(stream->backend);
     pc__cuda_backend_stream *s = (pc__cuda_backend_stream *)stream;
-    int kept = pc__cuda_finish(s->cuda) == PC_OK;
+    int kept = finish(stream) == PC_OK;
     pthread_mutex_lock(&b->lock);
     kept = kept && b->idle_count < IDLE_STREAMS;
     if (kept) {
@@ -75,11 +83,6 @@ static void stream_free(pc__stream *stream)
     pthread_mutex_unlock(&b->lock);
     if (!kept)
         drop_stream(b, s);
-}
-
-static pc_status finish(pc__stream *stream)
-{
-    return pc__cuda_finish(pc__cuda_stream_of(stream));
 }
 
 static void copy(pc__stream *stream, void *to, const void *from, size_t bytes)
@@ -115,6 +118,7 @@ static void close_parts(pc__cuda_backend *b)
 {
     for (pc__cuda_backend_stream *stream; (stream = take_idle(b));)
         drop_stream(b, stream);
+    pc__cuda_visitors_free(b);
     pc__cuda_attend_kernels_free(b);
     pc__free(&b->base.context->mem, b->dense);
     pc__cuda_blas_free(b->blas);
@@ -163,6 +167,7 @@ static const pc__backend_ops cuda = {
     .rotate = pc__cuda_op_rotate,
     .store_kv = pc__cuda_op_store_kv,
     .attend = pc__cuda_op_attend,
+    .attend_queued = pc__cuda_op_attend_queued,
     .attention_map = pc__cuda_op_attention_map,
     .apply_maps = pc__cuda_op_apply_maps,
     .record_maps = pc__cuda_op_record_maps,

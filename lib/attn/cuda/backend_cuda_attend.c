@@ -14,7 +14,7 @@
 struct pc__cuda_attend_kernels {
     struct {
         pc__cuda_kernel kernel;
-        char name[32];
+        char name[48];
         int found;
     } entry[PC__CUDA_ATTEND_KERNELS];
 };
@@ -56,7 +56,7 @@ void pc__cuda_attend_kernels_free(pc__cuda_backend *backend)
     backend->attention = NULL;
 }
 
-/* attend_<format>_<k_dim>_<v_dim>, or attend_naive if there is none. */
+/* pc__cuda_attend_<format>_<k_dim>_<v_dim>, or pc__cuda_attend_naive if there is none. */
 static pc_status attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *backend,
                                uint32_t format, const pc__kv_shape *shape)
 {
@@ -64,7 +64,7 @@ static pc_status attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *ba
 #define SHAPE(unused, k, v) {k, v},
     static const uint32_t shapes[][2] = {PC__CUDA_SHAPES(SHAPE, )};
 #undef SHAPE
-    char name[32] = "attend_naive";
+    char name[48] = "pc__cuda_attend_naive";
     pc__cuda_kernel_kind kind = {name, sizeof(pc__cuda_attend), PC__CUDA_BLOCK,
                                  PC__CUDA_NAIVE_SHARED};
     uint32_t k = (uint32_t)shape->k_dim, v = (uint32_t)shape->v_dim, i = 0;
@@ -73,7 +73,7 @@ static pc_status attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *ba
         return pc__cuda_attend_kernel(out, backend, PC__CUDA_KERNEL_NAIVE, &kind);
     while (shapes[i][0] != k || shapes[i][1] != v)
         i++;
-    snprintf(name, sizeof name, "attend_%s_%u_%u", formats[format], k, v);
+    snprintf(name, sizeof name, "pc__cuda_attend_%s_%u_%u", formats[format], k, v);
     kind.shared_bytes = pc__cuda_attend_shared(format, k, v);
     return pc__cuda_attend_kernel(out, backend, format * PC__CUDA_KERNEL_SHAPES + i, &kind);
 }
@@ -86,22 +86,30 @@ typedef struct attention {
     const pc__plan *plan;
     pc__cuda_plan *made;
     pc__cuda_attend task; /* of all launches */
-    void *scratch;        /* states, their LSE, slopes */
+    void *scratch;        /* states, their LSE, slopes, pages */
 } attention;
 
 static pc_status take_scratch(attention *a, const pc__attn_layer *layer)
 {
     size_t heads = a->plan->heads, vectors = a->made->most_slots * heads,
            values = vectors * (size_t)a->plan->shape.v_dim;
+    size_t pages = a->made->visitor ? a->made->page_count : 0, all = vectors + heads;
     values = (values + 3) / 4 * 4;
-    PC__TRY_RETURN(
-        pc__cuda_scratch_take(a->stream, (values + vectors + heads) * sizeof(float), &a->scratch));
+    all = values + (all + 1) / 2 * 2;
+    PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, all * sizeof(float) + pages * sizeof(uint64_t),
+                                         &a->scratch));
     a->task.state = a->scratch;
     a->task.state_lse = a->task.state + values;
     if (layer->slopes) {
         float *slopes = a->task.state_lse + vectors;
         pc__cuda_upload(a->stream, slopes, layer->slopes, heads * sizeof *slopes);
         a->task.slopes = slopes;
+    }
+    a->task.pages = a->made->pages;
+    if (pages) {
+        uint64_t *to = (uint64_t *)(void *)(a->task.state + all);
+        pc__cuda_upload(a->stream, to, pc__cuda_plan_pages(a->made), pages * sizeof *to);
+        a->task.pages = to;
     }
     return PC_OK;
 }
@@ -112,7 +120,6 @@ static void describe_layer(attention *a, const pc__attn_layer *layer,
     const pc__plan *plan = a->plan;
     pc__cuda_attend *t = &a->task;
     t->pairs = a->made->pairs;
-    t->pages = a->made->pages;
     t->heads = (uint32_t)plan->heads;
     t->kv_heads = (uint32_t)plan->shape.kv_heads;
     t->k_dim = (uint32_t)plan->shape.k_dim;
@@ -151,7 +158,8 @@ static pc_status run_batch(attention *a, size_t index)
 
 static pc_status merge(attention *a, const pc__cuda_plan_wave *wave)
 {
-    const pc__cuda_kernel_kind kind = {"merge_states", sizeof(pc__cuda_merge), PC__CUDA_BLOCK, 0};
+    const pc__cuda_kernel_kind kind = {"pc__cuda_merge_states", sizeof(pc__cuda_merge),
+                                       PC__CUDA_BLOCK, 0};
     const pc__cuda_kernel *kernel;
     size_t heads = wave->merged * a->plan->heads, warps = PC__CUDA_BLOCK / 32;
     pc__cuda_merge task = {.merged = a->made->merged + wave->first_merged,
@@ -181,6 +189,21 @@ static pc_status run_waves(attention *a)
     return PC_OK;
 }
 
+/* `plan` is that of `a`, to be changed. */
+static pc_status queue_attention(attention *a, pc__plan *plan, const pc__attn_layer *layer,
+                                 pc__cuda_visitor *visitor)
+{
+    const pc__cuda_plan_rope *angles;
+    pc_status status;
+    PC__TRY_RETURN(pc__cuda_plan_of(&a->made, a->stream, plan, visitor));
+    PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a->stream, plan, layer->rope));
+    PC__TRY_RETURN(take_scratch(a, layer));
+    describe_layer(a, layer, angles);
+    status = run_waves(a);
+    pc__cuda_scratch_give(a->stream, a->scratch);
+    return status;
+}
+
 pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                              const pc__floats *q, pc__floats *out, pc__floats *lse)
 {
@@ -188,14 +211,32 @@ pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_
                    .stream = pc__cuda_stream_of(stream),
                    .plan = plan,
                    .task = {.q = (const float *)q, .out = (float *)out, .lse = (float *)lse}};
-    const pc__cuda_plan_rope *angles;
-    pc_status status;
-    PC__TRY_RETURN(pc__cuda_plan_of(&a.made, a.stream, plan));
-    PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a.stream, plan, layer->rope));
-    PC__TRY_RETURN(take_scratch(&a, layer));
-    describe_layer(&a, layer, angles);
-    status = run_waves(&a);
-    pc__cuda_scratch_give(a.stream, a.scratch);
+    return queue_attention(&a, plan, layer, NULL);
+}
+
+/* A visitor stays with the plan that it was taken for. After an error nobody knows what of the
+ * tables is on the device: the next call makes them again. */
+pc_status pc__cuda_op_attend_queued(pc__backend *backend, void *queue, pc__plan *plan,
+                                    const pc__attn_layer *layer, const pc__floats *q,
+                                    pc__floats *out, pc__floats *lse)
+{
+    const pc__cuda_plan *made = plan->device;
+    pc__cuda_visitor *visitor = made ? made->visitor : NULL;
+    if (!visitor)
+        PC__TRY_RETURN(pc__cuda_visitor_take(&visitor, pc__cuda_backend_of(backend), queue));
+    attention a = {.backend = visitor->backend,
+                   .stream = visitor->stream,
+                   .plan = plan,
+                   .task = {.q = (const float *)q, .out = (float *)out, .lse = (float *)lse}};
+    pc_status status = pc__cuda_stream_visit(visitor->stream, queue);
+    if (status >= 0) {
+        visitor->last = queue;
+        status = pc__cuda_stream_home(visitor->stream, queue_attention(&a, plan, layer, visitor));
+    }
+    if (!plan->device)
+        pc__cuda_visitor_put(visitor);
+    else if (status < 0)
+        pc__cuda_plan_drop(plan);
     return status;
 }
 
@@ -217,7 +258,7 @@ static void map_span(const attention *a, const pc__cuda_kernel *kernel, const pc
                                 compare_distance);
     size_t angle = (size_t)(at - a->plan->distances) * (a->task.rope_dims / 2);
     task.pages = a->made->pages + run->first_page;
-    task.layer_stride = atomic_load(&((pc__kv *)(uintptr_t)span->kv)->device)->layer_stride;
+    task.layer_stride = pc__kv_layer_stride(span->kv);
     task.relative = run->relative;
     task.distance = distance;
     task.format = pc__cuda_format_of(span->kv->shape.dtype);
@@ -253,8 +294,8 @@ static pc__cuda_map_row row_task(const attention *a, size_t row, float *weights,
 
 static pc_status map_row(const attention *a, size_t row, float *prob)
 {
-    const pc__cuda_kernel_kind kind = {"attention_map", sizeof(pc__cuda_map_row), PC__CUDA_BLOCK,
-                                       PC__CUDA_ATTENTION_MAP_SHARED};
+    const pc__cuda_kernel_kind kind = {"pc__cuda_attention_map", sizeof(pc__cuda_map_row),
+                                       PC__CUDA_BLOCK, PC__CUDA_ATTENTION_MAP_SHARED};
     const pc__plan *plan = a->plan;
     const pc__cuda_kernel *kernel;
     size_t keys = 0, column = 0;
@@ -287,7 +328,7 @@ pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__plan *plan, const pc
                    .task = {.q = (const float *)q, .lse = (float *)(uintptr_t)lse}};
     const pc__cuda_plan_rope *angles;
     pc_status status;
-    PC__TRY_RETURN(pc__cuda_plan_of(&a.made, a.stream, plan));
+    PC__TRY_RETURN(pc__cuda_plan_of(&a.made, a.stream, plan, NULL));
     PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a.stream, plan, layer->rope));
     PC__TRY_RETURN(take_scratch(&a, layer));
     describe_layer(&a, layer, angles);

@@ -4,7 +4,7 @@
 
 #include "attn/cuda/backend_cuda.h"
 
-/* Kernels by number: the attend_… kernels of each format and shape, then these. */
+/* Kernels by number: the pc__cuda_attend_… kernels of each format and shape, then these. */
 enum {
     PC__CUDA_KERNEL_SHAPES = 16, /* of a format, at most */
     PC__CUDA_KERNEL_NAIVE = 4 * PC__CUDA_KERNEL_SHAPES,
@@ -12,8 +12,8 @@ enum {
     PC__CUDA_KERNEL_MAP_ROW,
     PC__CUDA_KERNEL_ROTATE,
     PC__CUDA_KERNEL_APPLY,                              /* of each format of V but int8 */
-    PC__CUDA_KERNEL_RECORD = PC__CUDA_KERNEL_APPLY + 3, /* of each format of K but int8 */
-    PC__CUDA_ATTEND_KERNELS = PC__CUDA_KERNEL_RECORD + 3
+    PC__CUDA_KERNEL_RECORD = PC__CUDA_KERNEL_APPLY + 3, /* of each format of K */
+    PC__CUDA_ATTEND_KERNELS = PC__CUDA_KERNEL_RECORD + 4
 };
 
 /* The kernel with this number, which lives as long as the backend. Any thread. */

@@ -5,6 +5,7 @@
 
 #include "attn/cuda/backend_cuda.h"
 #include "attn/cuda/kernels/activations.h"
+#include "attn/cuda/kernels/convert.h"
 #include "attn/cuda/kernels/experts.h"
 #include "attn/cuda/kernels/kv_write.h"
 #include "attn/cuda/kernels/norms.h"
@@ -30,10 +31,14 @@
     X(quantised_many, pc__cuda_quantised_task, PC__CUDA_QUANTISED_MANY_THREADS, 0)                 \
     X(quantised_experts_few, pc__cuda_quantised_experts, PC__CUDA_QUANTISED_THREADS,               \
       PC__CUDA_QUANTISED_SHARED)                                                                   \
+    X(quantised_experts_many, pc__cuda_quantised_experts, PC__CUDA_QUANTISED_MANY_THREADS, 0)      \
     X(route, pc__cuda_route_task, PC__CUDA_ROUTE_THREADS, 0)                                       \
     X(route_sort, pc__cuda_route_sort_task, PC__CUDA_SORT_THREADS, PC__CUDA_SORT_SHARED)           \
     X(expert_linear_f32, pc__cuda_expert_linear, PC__CUDA_EXPERT_THREADS, PC__CUDA_EXPERT_SHARED)  \
     X(expert_linear_bf16, pc__cuda_expert_linear, PC__CUDA_EXPERT_THREADS, PC__CUDA_EXPERT_SHARED) \
+    X(expert_many_bf16, pc__cuda_expert_many, PC__CUDA_EXPERT_MANY_THREADS,                        \
+      PC__CUDA_EXPERT_MANY_SHARED)                                                                 \
+    X(convert_bf16, pc__cuda_convert_task, PC__CUDA_CONVERT_THREADS, 0)                            \
     X(expert_sum, pc__cuda_expert_sum_task, PC__CUDA_EXPERT_THREADS, 0)                            \
     PC__CUDA_DENSE_FLAT(X, scale)                                                                  \
     PC__CUDA_DENSE_FLAT(X, clip)                                                                   \

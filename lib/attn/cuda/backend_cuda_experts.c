@@ -20,31 +20,23 @@ typedef struct cuda_experts {
     float *results;                      /* [entry][hidden] */
 } cuda_experts;
 
-/* Takes `count` floats, aligned to 64 bytes. base NULL: only counts. */
-static void *take_floats(pc__floats *base, size_t *used, size_t count)
-{
-    void *at = base ? pc__floats_at(base, *used) : NULL;
-    *used += (count + 15) & ~(size_t)15;
-    return at;
-}
-
 static size_t lay_out(cuda_experts *w, const pc__expert_config *config, size_t hidden, size_t rows,
                       pc__floats *base)
 {
     size_t count = (size_t)config->count, entries = rows * (size_t)config->used, used = 0;
-    w->logits = take_floats(base, &used, rows * count);
-    w->shared_scale = take_floats(base, &used, rows);
-    w->chosen = take_floats(base, &used, entries);
-    w->weight = take_floats(base, &used, entries);
-    w->share = take_floats(base, &used, entries);
-    w->first = take_floats(base, &used, count + 1);
-    w->row = take_floats(base, &used, entries);
-    w->of_row = take_floats(base, &used, entries);
-    w->gate = take_floats(base, &used, entries * (size_t)config->width);
-    w->up = take_floats(base, &used, entries * (size_t)config->width);
-    w->shared_gate = take_floats(base, &used, rows * (size_t)config->shared);
-    w->shared_up = take_floats(base, &used, rows * (size_t)config->shared);
-    w->results = take_floats(base, &used, entries * hidden);
+    w->logits = pc__floats_carve(base, &used, rows * count);
+    w->shared_scale = pc__floats_carve(base, &used, rows);
+    w->chosen = pc__floats_carve(base, &used, entries);
+    w->weight = pc__floats_carve(base, &used, entries);
+    w->share = pc__floats_carve(base, &used, entries);
+    w->first = pc__floats_carve(base, &used, count + 1);
+    w->row = pc__floats_carve(base, &used, entries);
+    w->of_row = pc__floats_carve(base, &used, entries);
+    w->gate = pc__floats_carve(base, &used, entries * (size_t)config->width);
+    w->up = pc__floats_carve(base, &used, entries * (size_t)config->width);
+    w->shared_gate = pc__floats_carve(base, &used, rows * (size_t)config->shared);
+    w->shared_up = pc__floats_carve(base, &used, rows * (size_t)config->shared);
+    w->results = pc__floats_carve(base, &used, entries * hidden);
     return used;
 }
 
@@ -164,15 +156,68 @@ static uint64_t *list_experts(const cuda_experts *w, part_of part)
     return device;
 }
 
-static void multiply_plain(const cuda_experts *w, const pc__cuda_linear *linear,
-                           const uint64_t *list, const float *x, const uint32_t *row, float *y)
+/* Rows that are multiplied with all experts. */
+typedef struct expert_inputs {
+    const pc__floats *x;
+    size_t rows;
+    const uint32_t *row; /* [entry] of x; NULL: row `entry` */
+    uint16_t *rounded;   /* x in bf16, for pc__cuda_expert_many_bf16; NULL: not that one */
+} expert_inputs;
+
+/* 1: the kernels for many rows. The bound is the mean number of rows of an expert with which the
+ * other kernels begin to read weights again; the bits are the same. Not cuBLASLt, which wants the
+ * number of each expert's rows from the host: it would have to wait for the device in each layer,
+ * and then the device for the host. Room for all rows in each expert instead would multiply the
+ * work by count / used. */
+static int many_rows(const cuda_experts *w)
+{
+    enum { MANY_ROWS = 32 };
+    return w->entries >= MANY_ROWS * (size_t)w->layer->config->count;
+}
+
+static expert_inputs inputs_of(const cuda_experts *w, const pc__cuda_linear *linear,
+                               const pc__floats *x, size_t rows, const uint32_t *row)
+{
+    expert_inputs in = {x, rows, row, NULL};
+    size_t count = rows * linear->in, block = PC__CUDA_CONVERT_THREADS * PC__CUDA_CONVERT_EACH;
+    if (!many_rows(w) || !linear->gemm || linear->dtype != PC_DTYPE_BF16 || linear->in % 8)
+        return in;
+    in.rounded = pc__cuda_scratch_of(w->stream, count * sizeof *in.rounded);
+    pc__cuda_convert_task task = {pc__cuda_floats(x), in.rounded, count};
+    pc__cuda_launch_rows(w->stream, &pc__cuda_dense(w->stream)->convert_bf16,
+                         (count + block - 1) / block, &task);
+    return in;
+}
+
+static void multiply_many(const cuda_experts *w, const pc__cuda_linear *linear,
+                          const uint64_t *list, const expert_inputs *in, float *y)
+{
+    uint32_t count = (uint32_t)w->layer->config->count;
+    pc__cuda_expert_many task = {.weights = list,
+                                 .bias = linear->bias && list ? list + count : NULL,
+                                 .x = in->rounded,
+                                 .row = in->row,
+                                 .first = w->first,
+                                 .y = y,
+                                 .experts = count,
+                                 .in = (uint32_t)linear->in,
+                                 .out = (uint32_t)linear->out};
+    pc__cuda_grid grid = {(task.out + PC__CUDA_EXPERT_TILE - 1) / PC__CUDA_EXPERT_TILE,
+                          pc__cuda_expert_tiles((uint32_t)w->entries, count, PC__CUDA_EXPERT_TILE),
+                          1};
+    pc__cuda_launch(pc__cuda_stream_of(w->stream), &pc__cuda_dense(w->stream)->expert_many_bf16,
+                    grid, &task);
+}
+
+static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear, const uint64_t *list,
+                         const expert_inputs *in, float *y)
 {
     const pc__cuda_dense_kernels *k = pc__cuda_dense(w->stream);
     uint32_t count = (uint32_t)w->layer->config->count;
     pc__cuda_expert_linear task = {.weights = list,
                                    .bias = linear->bias && list ? list + count : NULL,
-                                   .x = x,
-                                   .row = row,
+                                   .x = pc__cuda_floats(in->x),
+                                   .row = in->row,
                                    .first = w->first,
                                    .y = y,
                                    .experts = count,
@@ -185,33 +230,39 @@ static void multiply_plain(const cuda_experts *w, const pc__cuda_linear *linear,
 }
 
 static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *linear,
-                               const uint64_t *list, const float *x, size_t x_rows,
-                               const uint32_t *row, float *y)
+                               const uint64_t *list, const expert_inputs *in, float *y)
 {
     uint32_t count = (uint32_t)w->layer->config->count;
-    pc__cuda_quantised_rows codes = pc__cuda_quantise_rows(w->stream, linear, x, x_rows);
+    pc__cuda_quantised_rows codes = pc__cuda_quantise_rows(w->stream, linear,
+                                                           pc__cuda_floats(in->x), in->rows);
     pc__cuda_quantised_experts task = {.layer = pc__cuda_quantised_layer(linear, &codes),
                                        .panels = list,
                                        .bias = linear->bias && list ? list + count : NULL,
-                                       .row = row,
-                                       .first = w->first};
+                                       .row = in->row,
+                                       .first = w->first,
+                                       .experts = count};
+    const pc__cuda_dense_kernels *k = pc__cuda_dense(w->stream);
+    uint32_t out = (uint32_t)linear->out, entries = (uint32_t)w->entries,
+             tiles = pc__cuda_expert_tiles(entries, count, PC__CUDA_QUANTISED_ROWS);
+    int many = many_rows(w);
+    pc__cuda_grid grid = {many ? (out + 127) / 128 : (out + 31) / 32, many ? tiles : count, 1};
     task.layer.y = y;
     pc__cuda_launch(pc__cuda_stream_of(w->stream),
-                    &pc__cuda_dense(w->stream)->quantised_experts_few,
-                    (pc__cuda_grid){(uint32_t)((linear->out + 31) / 32), count, 1}, &task);
+                    many ? &k->quantised_experts_many : &k->quantised_experts_few, grid, &task);
     pc__cuda_done_with(w->stream, codes.codes);
 }
 
-/* y[entry] of one part of all experts; row NULL: x[entry], else x[row[entry]]. */
-static void multiply(const cuda_experts *w, part_of part, const pc__floats *x, size_t x_rows,
-                     const uint32_t *row, float *y)
+/* y[entry] of one part of all experts. */
+static void multiply(const cuda_experts *w, part_of part, const expert_inputs *in, float *y)
 {
     const pc__cuda_linear *linear = part(&w->layer->experts[0]);
     uint64_t *list = list_experts(w, part);
-    if (linear->gemm)
-        multiply_plain(w, linear, list, pc__cuda_floats(x), row, y);
+    if (!linear->gemm)
+        multiply_quantised(w, linear, list, in, y);
+    else if (in->rounded && linear->dtype == PC_DTYPE_BF16)
+        multiply_many(w, linear, list, in, y);
     else
-        multiply_quantised(w, linear, list, pc__cuda_floats(x), x_rows, row, y);
+        multiply_few(w, linear, list, in, y);
     pc__cuda_done_with(w->stream, list);
 }
 
@@ -243,13 +294,17 @@ static void run_shared(const cuda_experts *w)
 
 static void run_chosen(const cuda_experts *w)
 {
-    int gated = w->layer->experts[0].gate != NULL;
-    multiply(w, up_of, w->x, w->rows, w->row, pc__cuda_floats(w->up));
-    if (gated)
-        multiply(w, gate_of, w->x, w->rows, w->row, pc__cuda_floats(w->gate));
-    pc__floats *inner = inner_rows(w, gated, w->gate, w->up,
+    const pc__mlp *first = &w->layer->experts[0];
+    expert_inputs in = inputs_of(w, up_of(first), w->x, w->rows, w->row);
+    multiply(w, up_of, &in, pc__cuda_floats(w->up));
+    if (first->gate)
+        multiply(w, gate_of, &in, pc__cuda_floats(w->gate));
+    pc__cuda_done_with(w->stream, in.rounded);
+    pc__floats *inner = inner_rows(w, first->gate != NULL, w->gate, w->up,
                                    w->entries * (size_t)w->layer->config->width);
-    multiply(w, down_of, inner, w->entries, NULL, w->results);
+    in = inputs_of(w, down_of(first), inner, w->entries, NULL);
+    multiply(w, down_of, &in, w->results);
+    pc__cuda_done_with(w->stream, in.rounded);
 }
 
 static void add_up(const cuda_experts *w)

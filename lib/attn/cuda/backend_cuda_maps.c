@@ -2,7 +2,9 @@
  * launch; maps and tables lie in scratch memory of the stream. */
 #include <string.h>
 
+#include "attn/cuda/backend_cuda_angles.h"
 #include "attn/cuda/backend_cuda_attend.h"
+#include "attn/cuda/backend_cuda_plan.h"
 #include "attn/cuda/device_tables.h"
 #include "attn/cuda/kernels/maps.h"
 #include "attn/kv_device.h"
@@ -22,14 +24,15 @@ typedef struct map_lane {
 
 typedef struct device_maps {
     pc__cuda_backend *backend;
-    pc__cuda_stream *stream;
+    pc__stream *base;
+    pc__cuda_stream *stream; /* of `base` */
     map_lane *lanes;
     size_t count;
     const pc__attn_layer *layer; /* to record; else only its number counts */
     int records;
     pc__cuda_tables tables;
     size_t lanes_at, blocks_at;
-    size_t slopes_at, *angles_at; /* to record */
+    size_t slopes_at; /* to record */
     void *memory, *maps, *rotated;
     size_t map_bytes;
 } device_maps;
@@ -49,12 +52,6 @@ static size_t pages_of(const map_lane *lane)
     return (lane->shape.tokens + PC__PAGE - 1) / PC__PAGE;
 }
 
-/* 0 F32, 1 BF16, 2 F16: as the kernels are numbered. */
-static size_t format_of(const pc__kv *kv)
-{
-    return kv->shape.dtype == PC_DTYPE_F32 ? 0 : kv->shape.dtype == PC_DTYPE_BF16 ? 1 : 2;
-}
-
 static uint32_t map_format_of(uint32_t format)
 {
     return format == PC_MAP_F32   ? PC__CUDA_MAP_F32
@@ -63,11 +60,6 @@ static uint32_t map_format_of(uint32_t format)
 }
 
 /* ------------------------------------------------------------------ tables */
-
-static size_t half_dims(const device_maps *w)
-{
-    return w->records && w->layer->rope ? (size_t)w->layer->rope->dims / 2 : 0;
-}
 
 static int has_window(const device_maps *w)
 {
@@ -95,9 +87,6 @@ static void lay_out(device_maps *w)
     for (size_t i = 0; i < w->count; i++) {
         lay_out_lane(w, &w->lanes[i]);
         blocks += blocks_of(&w->lanes[i]);
-        if (half_dims(w))
-            w->angles_at[i] = pc__cuda_tables_add(
-                &w->tables, 2 * w->lanes[i].shape.tokens * half_dims(w), sizeof(float));
     }
     w->lanes_at = pc__cuda_tables_add(&w->tables, w->count, sizeof(pc__cuda_map_lane));
     w->blocks_at = pc__cuda_tables_add(&w->tables, blocks, sizeof(pc__cuda_map_block));
@@ -148,16 +137,6 @@ static void fill_lane(const device_maps *w, size_t index)
     }
     if (w->records && w->layer->slopes)
         fill_distances(w, lane, to);
-}
-
-static void fill_angles(const device_maps *w, size_t index)
-{
-    size_t half = half_dims(w), tokens = w->lanes[index].shape.tokens;
-    float *cosine = pc__cuda_tables_host(&w->tables, w->angles_at[index]),
-          *sine = cosine + tokens * half;
-    for (size_t row = 0; row < tokens; row++)
-        pc__rope_angles(w->layer->rope, w->lanes[index].distance[row], cosine + row * half,
-                        sine + row * half);
 }
 
 static pc_status take_memory(device_maps *w, const pc_allocator *mem)
@@ -233,7 +212,7 @@ static pc_status launch_apply(const device_maps *w, const map_launch *l, int32_t
 {
     static const char *const names[] = {"pc__cuda_map_apply_f32", "pc__cuda_map_apply_bf16",
                                         "pc__cuda_map_apply_f16"};
-    size_t format = format_of(l->like->kv);
+    uint32_t format = pc__cuda_format_of(l->like->kv->shape.dtype);
     const pc__cuda_kernel_kind kind = {names[format], sizeof(pc__cuda_map_apply),
                                        PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED};
     const pc__cuda_kernel *kernel;
@@ -257,10 +236,11 @@ static pc_status launch_record(const device_maps *w, const map_launch *l, const 
                                const float *lse)
 {
     static const char *const names[] = {"pc__cuda_map_record_f32", "pc__cuda_map_record_bf16",
-                                        "pc__cuda_map_record_f16"};
-    size_t format = format_of(l->like->kv);
-    const pc__cuda_kernel_kind kind = {names[format], sizeof(pc__cuda_map_record),
-                                       PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED};
+                                        "pc__cuda_map_record_f16", "pc__cuda_map_record_i8"};
+    uint32_t format = pc__cuda_format_of(l->like->kv->shape.dtype);
+    const pc__cuda_kernel_kind kind = {
+        names[format], sizeof(pc__cuda_map_record), PC__CUDA_MAP_THREADS,
+        format == PC__CUDA_I8 ? PC__CUDA_MAP_SHARED_I8 : PC__CUDA_MAP_SHARED};
     const pc__cuda_kernel *kernel;
     pc__cuda_map_record task = {
         .lanes = pc__cuda_tables_device(&w->tables, w->lanes_at),
@@ -308,6 +288,7 @@ pc_status pc__cuda_op_apply_maps(pc__stream *stream, const pc__map_lane *lanes, 
                                  int32_t layer, pc__floats *out)
 {
     device_maps w = {.backend = pc__cuda_backend_of(stream->backend),
+                     .base = stream,
                      .stream = pc__cuda_stream_of(stream),
                      .count = count};
     const pc_allocator *mem = &w.stream->device->mem;
@@ -331,7 +312,7 @@ static pc_status rotate(device_maps *w, const float **q)
 {
     const pc__cuda_kernel_kind kind = {"pc__cuda_rotate", sizeof(pc__cuda_rotate_task),
                                        PC__CUDA_ROTATE_THREADS, 0};
-    size_t half = half_dims(w), rows = 0, dim = (size_t)w->lanes[0].kv->shape.k_dim,
+    size_t rows = 0, dim = (size_t)w->lanes[0].kv->shape.k_dim,
            width = (size_t)w->layer->heads * dim;
     const pc__cuda_kernel *kernel;
     for (size_t i = 0; i < w->count; i++) {
@@ -342,18 +323,16 @@ static pc_status rotate(device_maps *w, const float **q)
     PC__TRY_RETURN(pc__cuda_scratch_take(w->stream, rows * width * sizeof **q, &w->rotated));
     for (size_t i = 0; i < w->count; i++) {
         const map_lane *lane = &w->lanes[i];
-        const float *cosine = pc__cuda_tables_device(&w->tables, w->angles_at[i]);
         pc__cuda_rotate_task task = {.from = *q + lane->first_row * width,
                                      .to = (float *)w->rotated + lane->first_row * width,
                                      .from_stride = width,
                                      .to_stride = width,
-                                     .angles = {cosine, cosine + lane->shape.tokens * half,
-                                                (uint32_t)(2 * half),
-                                                (uint32_t)w->layer->rope->interleaved},
                                      .rows = (uint32_t)lane->shape.tokens,
                                      .heads = (uint32_t)w->layer->heads,
                                      .dim = (uint32_t)dim,
                                      .scale = 1.0f};
+        PC__TRY_RETURN(pc__cuda_angles_of(&task.angles, w->base, w->layer->rope, lane->distance,
+                                          lane->shape.tokens));
         pc__cuda_launch(w->stream, kernel, (pc__cuda_grid){task.rows, 1, 1}, &task);
     }
     *q = w->rotated;
@@ -371,30 +350,19 @@ static pc_status record(device_maps *w, const pc__map_out *lanes, map_launch *la
                         const float *q, const float *lse)
 {
     PC__TRY_RETURN(take_memory(w, &w->stream->device->mem));
-    for (size_t i = 0; i < w->count; i++) {
+    for (size_t i = 0; i < w->count; i++)
         fill_lane(w, i);
-        if (half_dims(w))
-            fill_angles(w, i);
-    }
     if (w->layer->slopes)
         memcpy(pc__cuda_tables_host(&w->tables, w->slopes_at), w->layer->slopes,
                (size_t)w->layer->heads * sizeof *w->layer->slopes);
     size_t count = divide(w, launches);
     pc__cuda_tables_end(&w->tables, w->stream);
     pc__cuda_zero(w->stream, w->maps, w->map_bytes); /* no kernel writes bytes between two parts */
-    if (half_dims(w))
+    if (w->layer->rope && w->layer->rope->dims > 1)
         PC__TRY_RETURN(rotate(w, &q));
     for (size_t i = 0; i < count; i++)
         PC__TRY_RETURN(launch_record(w, &launches[i], q, lse));
     copy_recorded(w, lanes);
-    return PC_OK;
-}
-
-static pc_status check_recorded(const pc__map_out *lanes, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (lanes[i].kv->shape.dtype == PC_DTYPE_I8)
-            return pc__fail(PC_ERR_UNSUPPORTED, "map of lane %zu: its run is in int8", i);
     return PC_OK;
 }
 
@@ -403,16 +371,15 @@ pc_status pc__cuda_op_record_maps(pc__stream *stream, const pc__attn_layer *laye
                                   const pc__floats *lse)
 {
     device_maps w = {.backend = pc__cuda_backend_of(stream->backend),
+                     .base = stream,
                      .stream = pc__cuda_stream_of(stream),
                      .count = count,
                      .layer = layer,
                      .records = 1};
     const pc_allocator *mem = &w.stream->device->mem;
-    PC__TRY_RETURN(check_recorded(lanes, count));
     map_launch *launches = pc__calloc(mem, count, sizeof *launches);
     w.lanes = pc__calloc(mem, count, sizeof *w.lanes);
-    w.angles_at = pc__calloc(mem, count, sizeof *w.angles_at);
-    pc_status status = launches && w.lanes && w.angles_at ? PC_OK : PC_ERR_NOMEM;
+    pc_status status = launches && w.lanes ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; i < count && status >= 0; i++)
         w.lanes[i] = (map_lane){.shape = lanes[i].shape,
                                 .kv = lanes[i].kv,
@@ -423,6 +390,5 @@ pc_status pc__cuda_op_record_maps(pc__stream *stream, const pc__attn_layer *laye
     give_memory(&w);
     pc__free(mem, launches);
     pc__free(mem, w.lanes);
-    pc__free(mem, w.angles_at);
     return status;
 }

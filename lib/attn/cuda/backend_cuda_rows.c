@@ -1,11 +1,11 @@
 /* Operations that move or rotate rows, and the writing of K and V. */
+#include "attn/cuda/backend_cuda_angles.h"
 #include "attn/cuda/backend_cuda_dense.h"
 
 #include <string.h>
 
 #include "attn/kv_device.h"
 #include "base/mem.h"
-#include "base/threads.h"
 
 void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
                         size_t dim, pc__floats *y)
@@ -62,36 +62,9 @@ void pc__cuda_op_neighbours(pc__stream *stream, const pc__row_range *ranges, siz
 
 /* ------------------------------------------------------------------- RoPE */
 
-enum { ROWS_AT_ONCE = 16 };
-
-typedef struct angles {
-    const pc__rope *rope;
-    const int64_t *positions;
-    size_t rows, half;
-    float *cosine, *sine; /* [rows][half] */
-} angles;
-
-static void compute_angles(void *arg, size_t index)
-{
-    const angles *a = arg;
-    for (size_t r = index * ROWS_AT_ONCE; r < (index + 1) * ROWS_AT_ONCE && r < a->rows; r++)
-        pc__rope_angles(a->rope, a->positions[r], a->cosine + r * a->half, a->sine + r * a->half);
-}
-
-static void run_rotate(pc__stream *stream, const angles *a, pc__cuda_rotate_task *task)
-{
-    size_t count = a->rows * a->half;
-    float *list = pc__cuda_list(stream, a->cosine, 2 * count * sizeof *list);
-    task->angles = (pc__cuda_angles){list, list ? list + count : NULL, (uint32_t)a->rope->dims,
-                                     (uint32_t)a->rope->interleaved};
-    pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->rotate, a->rows, task);
-    pc__cuda_done_with(stream, list);
-}
-
 void pc__cuda_op_rotate(pc__stream *stream, const pc__rope *rope, const int64_t *positions,
                         size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x)
 {
-    angles a = {rope, positions, rows, (size_t)rope->dims / 2, NULL, NULL};
     pc__cuda_rotate_task task = {.from = pc__cuda_floats(x),
                                  .to = pc__cuda_floats(x),
                                  .from_stride = stride,
@@ -100,12 +73,13 @@ void pc__cuda_op_rotate(pc__stream *stream, const pc__rope *rope, const int64_t 
                                  .heads = (uint32_t)heads,
                                  .dim = (uint32_t)dim,
                                  .scale = 1.0f};
-    if (!rows || !a.half || !(a.cosine = pc__cuda_host_list(stream, 2 * rows, a.half * 4)))
+    if (!rows || rope->dims < 2)
         return;
-    a.sine = a.cosine + rows * a.half;
-    pc__parallel(stream->context, (rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, compute_angles, &a);
-    run_rotate(stream, &a, &task);
-    pc__free(&stream->context->mem, a.cosine);
+    pc_status status = pc__cuda_angles_of(&task.angles, stream, rope, positions, rows);
+    if (status < 0)
+        pc__cuda_note(pc__cuda_stream_of(stream), status);
+    else
+        pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->rotate, rows, &task);
 }
 
 /* ------------------------------------------------------------------- K and V */

@@ -189,14 +189,6 @@ done:
     return status < 0 ? status : finished;
 }
 
-/* Takes `count` floats from the slab, aligned to a cache line. slab NULL: only counts. */
-static pc__floats *take_slab(pc__floats *slab, size_t *used, size_t count)
-{
-    pc__floats *at = pc__floats_at(slab, *used);
-    *used += (count + 15) & ~(size_t)15;
-    return at;
-}
-
 /* Floats of the inner rows of an MLP for all rows. Layers with experts have scratch of their own.
  */
 static size_t inner_floats(const pc__arch *arch, size_t rows)
@@ -214,12 +206,12 @@ static void lay_out_experts(pc__forward_work *work, pc__floats *slab, size_t *us
     const pc__backend *backend = work->native->backend;
     const pc__expert_config *experts = &work->native->arch.experts;
     size_t rows = work->capacity, hidden = (size_t)work->native->arch.hidden;
-    work->expert_scratch = take_slab(slab, used,
-                                     backend->ops->experts_scratch(backend, experts, hidden, rows));
-    work->expert_sum = take_slab(slab, used, rows * hidden);
+    work->expert_scratch = pc__floats_carve(
+        slab, used, backend->ops->experts_scratch(backend, experts, hidden, rows));
+    work->expert_sum = pc__floats_carve(slab, used, rows * hidden);
     if (work->pass->trace)
-        work->routes = take_slab(slab, used,
-                                 rows * ((size_t)experts->count + 2 * (size_t)experts->used));
+        work->routes = pc__floats_carve(
+            slab, used, rows * ((size_t)experts->count + 2 * (size_t)experts->used));
 }
 
 static size_t lay_out_work(pc__forward_work *work, pc__floats *slab)
@@ -227,27 +219,27 @@ static size_t lay_out_work(pc__forward_work *work, pc__floats *slab)
     const pc__arch *arch = &work->native->arch;
     const pc__kv_shape *shape = &work->native->shape;
     size_t rows = work->capacity, heads = (size_t)arch->heads, used = 0;
-    work->x = take_slab(slab, &used, rows * (size_t)arch->hidden);
-    work->h = take_slab(slab, &used, rows * (size_t)arch->hidden);
-    work->y = take_slab(slab, &used, rows * (size_t)arch->hidden);
-    work->q = take_slab(slab, &used, rows * heads * (size_t)shape->k_dim);
-    work->k = take_slab(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->k_dim);
-    work->v = take_slab(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->v_dim);
-    work->attended = take_slab(slab, &used, rows * heads * (size_t)shape->v_dim);
-    work->up = take_slab(slab, &used, inner_floats(arch, rows));
+    work->x = pc__floats_carve(slab, &used, rows * (size_t)arch->hidden);
+    work->h = pc__floats_carve(slab, &used, rows * (size_t)arch->hidden);
+    work->y = pc__floats_carve(slab, &used, rows * (size_t)arch->hidden);
+    work->q = pc__floats_carve(slab, &used, rows * heads * (size_t)shape->k_dim);
+    work->k = pc__floats_carve(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->k_dim);
+    work->v = pc__floats_carve(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->v_dim);
+    work->attended = pc__floats_carve(slab, &used, rows * heads * (size_t)shape->v_dim);
+    work->up = pc__floats_carve(slab, &used, inner_floats(arch, rows));
     if (arch->gated)
-        work->gate = take_slab(slab, &used, inner_floats(arch, rows));
+        work->gate = pc__floats_carve(slab, &used, inner_floats(arch, rows));
     if (arch->experts.count)
         lay_out_experts(work, slab, &used);
     if (work->native->project_in)
-        work->narrow = take_slab(slab, &used, rows * work->native->embedding.dim);
+        work->narrow = pc__floats_carve(slab, &used, rows * work->native->embedding.dim);
     if (work->native->encoder.conv) {
-        work->conv_input = take_slab(slab, &used, rows * (size_t)arch->hidden);
-        work->neighbours = take_slab(slab, &used,
-                                     rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
+        work->conv_input = pc__floats_carve(slab, &used, rows * (size_t)arch->hidden);
+        work->neighbours = pc__floats_carve(
+            slab, &used, rows * (size_t)arch->hidden * (size_t)arch->encoder.conv);
     }
     if (work->pass->trace || work->pass->maps)
-        work->lse = take_slab(slab, &used, rows * heads);
+        work->lse = pc__floats_carve(slab, &used, rows * heads);
     return used;
 }
 
@@ -310,7 +302,7 @@ static pc_status note_stream(pc__forward_work *work, const pc__kv *kv)
 /* Lists a run of the host, if the backend reads a mirror of it. */
 static pc_status note_mirrored(pc__forward_work *work, const pc__kv *kv)
 {
-    if (kv->home || work->native->backend->traits & PC__HOST_SEES_MEMORY)
+    if (kv->home || pc__host_sees(work->native->backend))
         return PC_OK;
     for (size_t i = 0; i < work->mirrored_count; i++)
         if (work->mirrored[i] == kv)

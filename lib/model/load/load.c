@@ -230,9 +230,7 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
     PC__TRY(pc__model_new(&model, context), done);
     if (!o.vocab_only) {
         PC__TRY(pc__weights_digest(o.weights, context, &fingerprint), done);
-        pc__backend *backend;
-        PC__TRY(pc__backend_of(&backend, context), done);
-        uint32_t input_bits = quantised_input_bits(backend, o.weights, &settings);
+        uint32_t input_bits = quantised_input_bits(pc__backend_of(context), o.weights, &settings);
         fingerprint = pc__model_fingerprint(&o.arch, fingerprint);
         if (input_bits)
             fingerprint = quantised_fingerprint(fingerprint, input_bits);

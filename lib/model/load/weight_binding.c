@@ -449,17 +449,15 @@ pc_status pc__native_bind(pc__native **out, pc_context *context, pc__arch *arch,
                           const pc__weight_provider *provider, const pc__bind_options *options)
 {
     binder b = {.mem = &context->mem, .provider = provider, .options = options, .layer = -1};
-    pc__backend *backend;
     int grows_as_kept = options->kv != PC_DTYPE_DEFAULT && options->kv != PC_DTYPE_I8;
     pc_status status;
     *out = NULL;
-    status = pc__backend_of(&backend, context);
-    if (status < 0 || !(b.native = pc__calloc(b.mem, 1, sizeof *b.native))) {
+    if (!(b.native = pc__calloc(b.mem, 1, sizeof *b.native))) {
         pc__arch_clear(b.mem, arch);
-        return status < 0 ? status : PC_ERR_NOMEM;
+        return PC_ERR_NOMEM;
     }
     b.native->context = context;
-    b.native->backend = backend;
+    b.native->backend = pc__backend_of(context);
     b.native->arch = *arch;
     b.native->compute = options->compute;
     b.native->shape = (pc__kv_shape){arch->layers, arch->kv_heads, arch->head_dim,

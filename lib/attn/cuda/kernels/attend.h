@@ -14,8 +14,8 @@
  * evenly among the light ones (attn/cuda/attend_tiles.h).
  *
  * A pair that is the only one of its row writes the row's result. All others write the softmax
- * state of each head to a slot, and merge_states joins the slots of a row: the state is normalised
- * values and their log-sum-exp.
+ * state of each head to a slot, and pc__cuda_merge_states joins the slots of a row: the state is
+ * normalised values and their log-sum-exp.
  *
  * Rounding. In fp32 everything is fp32. In bf16 and fp16, the rotated and scaled query and the
  * softmax weights are rounded to that format (so in fp16 a query's values must stay below 65504);
@@ -40,7 +40,7 @@ enum {
     PC__CUDA_PAGE = 64,          /* tokens of a page */
     PC__CUDA_MAX_HEAD = 1024,    /* largest k_dim and v_dim */
     PC__CUDA_SECTION_PAGES = 32, /* most pages of a call */
-    PC__CUDA_BLOCK = 128,        /* threads of a block of every attend_… kernel */
+    PC__CUDA_BLOCK = 128,        /* threads of a block of every kernel of attention */
     PC__CUDA_HEADER = 3072       /* bytes of shared memory beside queries and pages */
 };
 #define PC__CUDA_DIRECT UINT32_C(0xffffffff) /* the slot of a pair that is its row's only one */
@@ -72,7 +72,7 @@ typedef struct pc__cuda_tile {
     uint32_t first_vector; /* a multiple of pc__cuda_tile_vectors() */
 } pc__cuda_tile;
 
-/* One launch of an attend_… kernel: PC__CUDA_BLOCK threads, pc__cuda_attend_shared() bytes of
+/* One launch of a kernel of attention: PC__CUDA_BLOCK threads, pc__cuda_attend_shared() bytes of
  * shared memory, at most tiles * kv_heads blocks. All tiles have the kernel's format. */
 typedef struct pc__cuda_attend {
     /* of the plan */
@@ -80,11 +80,11 @@ typedef struct pc__cuda_attend {
     const pc__cuda_call *calls;
     const pc__cuda_pair *pairs;
     const uint64_t *pages; /* address of each page in layer 0, all K/V heads: [kv_head][page] */
-    uint32_t *claimed;     /* 0 before the launch; merge_states makes it 0 again */
+    uint32_t *claimed;     /* 0 before the launch; pc__cuda_merge_states makes it 0 again */
     uint32_t tile_count;
     uint32_t heads, kv_heads; /* heads is a multiple of kv_heads */
-    uint32_t k_dim, v_dim;    /* those of the kernel, except attend_naive */
-    uint32_t format;          /* that of the kernel, except attend_naive */
+    uint32_t k_dim, v_dim;    /* those of the kernel, except pc__cuda_attend_naive */
+    uint32_t format;          /* that of the kernel, except pc__cuda_attend_naive */
     /* of the layer */
     uint32_t layer;
     uint32_t rope_dims;         /* the first dimensions of a query that rotate; even, 0: none */
@@ -94,15 +94,18 @@ typedef struct pc__cuda_attend {
     int64_t window;             /* sees keys with row position - key position < window; 0: all */
     const float *cosine, *sine; /* [angle][rope_dims / 2], with the factor */
     const float *slopes;        /* [heads] ALiBi: score - slope * (row - key position); or NULL */
-    const float *sinks;         /* [heads] a further score of each row, without a value; or NULL */
-    const float *q;             /* [row][heads][k_dim], not rotated, not scaled */
-    float *state;               /* [slot][heads][v_dim], 16-byte aligned */
-    float *state_lse;           /* [slot][heads] */
-    float *out;                 /* [row][heads][v_dim], 16-byte aligned */
-    float *lse;                 /* [row][heads] natural, with the sink; or NULL */
+    /* [heads] a further score of each row, without a value; or NULL. No architecture of lib/model
+     * has such sinks (gpt-oss would be one), so nothing hands them over: only the kernels' own
+     * tests use them. */
+    const float *sinks;
+    const float *q;   /* [row][heads][k_dim], not rotated, not scaled */
+    float *state;     /* [slot][heads][v_dim], 16-byte aligned */
+    float *state_lse; /* [slot][heads] */
+    float *out;       /* [row][heads][v_dim], 16-byte aligned */
+    float *lse;       /* [row][heads] natural, with the sink; or NULL */
 } pc__cuda_attend;
 
-/* A row that merge_states writes: all rows except those with a direct pair. */
+/* A row that pc__cuda_merge_states writes: all rows except those with a direct pair. */
 typedef struct pc__cuda_merge_row {
     uint32_t row;
     uint32_t first_slot, slots; /* 0 slots: zeros, and -inf or the sink as LSE */
@@ -120,8 +123,9 @@ typedef struct pc__cuda_merge {
     uint32_t *claimed; /* made 0; NULL: nothing */
 } pc__cuda_merge;
 
-/* Weights of one row over one run, for inspection: attention_map, a block of PC__CUDA_BLOCK threads
- * for as many tokens (x) and a head (y); PC__CUDA_ATTENTION_MAP_SHARED bytes of shared memory. */
+/* Weights of one row over one run, for inspection: pc__cuda_attention_map, a block of
+ * PC__CUDA_BLOCK threads for as many tokens (x) and a head (y); PC__CUDA_ATTENTION_MAP_SHARED bytes
+ * of shared memory. */
 typedef struct pc__cuda_map_row {
     const uint64_t *pages;   /* as in pc__cuda_attend, of the run from its token 0 on */
     uint64_t layer_stride;   /* as in pc__cuda_call */
@@ -140,8 +144,8 @@ typedef struct pc__cuda_map_row {
     uint64_t stride;
 } pc__cuda_map_row;
 
-/* Shapes (k_dim, v_dim) with kernels of their own: attend_<format>_<k_dim>_<v_dim>. attend_naive
- * takes every shape, slowly. */
+/* Shapes (k_dim, v_dim) with kernels of their own: pc__cuda_attend_<format>_<k_dim>_<v_dim>.
+ * pc__cuda_attend_naive takes every shape, slowly. */
 #define PC__CUDA_SHAPES(X, format) \
     X(format, 64, 64)              \
     X(format, 80, 80)              \
@@ -271,14 +275,14 @@ PC__CUDA_SIZE pc__cuda_query_bytes(uint32_t format, uint32_t k_dim, uint32_t v_d
                                         + (pc__cuda_wide(v_dim) ? vectors * PC__CUDA_PAGE * 2 : 0);
 }
 
-/* bytes of dynamic shared memory of attend_<format>_<k_dim>_<v_dim> */
+/* bytes of dynamic shared memory of pc__cuda_attend_<format>_<k_dim>_<v_dim> */
 PC__CUDA_SIZE pc__cuda_attend_shared(uint32_t format, uint32_t k_dim, uint32_t v_dim)
 {
     return PC__CUDA_HEADER + pc__cuda_query_bytes(format, k_dim, v_dim)
            + pc__cuda_slots(format, k_dim, v_dim) * pc__cuda_slot_bytes(format, k_dim, v_dim);
 }
 
-/* bytes of dynamic shared memory of attend_naive and of attention_map */
+/* bytes of dynamic shared memory of pc__cuda_attend_naive and of pc__cuda_attention_map */
 enum {
     PC__CUDA_NAIVE_SHARED = (PC__CUDA_MAX_HEAD + PC__CUDA_SECTION_PAGES * PC__CUDA_PAGE
                              + PC__CUDA_BLOCK)

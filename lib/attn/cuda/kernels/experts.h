@@ -8,6 +8,12 @@
  * weights' format (fp16: above 65504 they become that), sums are fp32 in an order that depends on
  * `in` alone; in tensor cores each step may drop what lies below the last place.
  *
+ * pc__cuda_expert_many_bf16: the same products, with the same bits, for many rows an expert, of
+ * bf16 weights and rows that were rounded before (convert.h). PC__CUDA_EXPERT_MANY_THREADS threads
+ * and PC__CUDA_EXPERT_MANY_SHARED bytes of shared memory for each PC__CUDA_EXPERT_TILE outputs (x)
+ * and rows of one expert (y). The host does not know how many rows an expert has:
+ * pc__cuda_expert_tiles is the most that there can be, and a block without rows ends at once.
+ *
  * pc__cuda_expert_sum: a block of PC__CUDA_EXPERT_THREADS threads for each row. The order is that
  * of the CPU: the shared MLP, then experts ascending, each operation rounded: the same bits, but
  * for the exp in the sigmoid. */
@@ -19,8 +25,17 @@
 enum {
     PC__CUDA_EXPERT_THREADS = 128,
     PC__CUDA_EXPERT_OUT = 64,
-    PC__CUDA_EXPERT_SHARED = 32 * 576 /* 32 rows of 256 inputs, padded */
+    PC__CUDA_EXPERT_SHARED = 32 * 576, /* 32 rows of 256 inputs, padded */
+    PC__CUDA_EXPERT_TILE = 128,
+    PC__CUDA_EXPERT_MANY_THREADS = 256,
+    PC__CUDA_EXPERT_MANY_SHARED = 65536 /* 4 times 32 inputs of both sides */
 };
+
+/* The most tiles of `rows` rows: each expert has at most one that is not full. */
+static inline uint32_t pc__cuda_expert_tiles(uint32_t entries, uint32_t experts, uint32_t rows)
+{
+    return entries / rows + (experts < entries ? experts : entries);
+}
 
 typedef struct pc__cuda_expert_linear {
     const uint64_t *weights; /* [experts] device addresses of W [out][in], at multiples of 16 */
@@ -32,6 +47,16 @@ typedef struct pc__cuda_expert_linear {
     uint32_t experts, in, out;
     uint32_t unused;
 } pc__cuda_expert_linear;
+
+typedef struct pc__cuda_expert_many {
+    const uint64_t *weights; /* as above; `in` is a multiple of 8 */
+    const uint64_t *bias;
+    const uint16_t *x; /* bf16 [any][in], at a multiple of 16 bytes */
+    const uint32_t *row, *first;
+    float *y;
+    uint32_t experts, in, out;
+    uint32_t unused;
+} pc__cuda_expert_many;
 
 typedef struct pc__cuda_expert_sum_task {
     const float *results;      /* [entry - first][dim] */

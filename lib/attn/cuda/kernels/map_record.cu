@@ -45,50 +45,114 @@ struct recording {
     }
 };
 
-// Products of 16-bit keys: 64 dimensions at a time. Q: queries in shared memory, word [row][36];
-// with LOW also what rounding took from them.
-template <class FORMAT, bool LOW> struct half_scores {
+__device__ __forceinline__ void multiply(pc__bf16, float (&d)[4], const uint32_t (&a)[4],
+                                         uint32_t b0, uint32_t b1)
+{
+    mma_bf16(d, a, b0, b1);
+}
+
+__device__ __forceinline__ void multiply(pc__f16, float (&d)[4], const uint32_t (&a)[4],
+                                         uint32_t b0, uint32_t b1)
+{
+    mma_f16(d, a, b0, b1);
+}
+
+// Two codes as the bf16 of a word, exact.
+__device__ __forceinline__ uint32_t two_codes(uint32_t low, uint32_t high)
+{
+    return pack_bf16((float)(int8_t)low, (float)(int8_t)high);
+}
+
+// Products of 16-bit keys, or (I8) of codes as such: 64 dimensions at a time. Q: queries in shared
+// memory, PARTS times word [row][36]: rounded, then what rounding took from the part before. The
+// scales of codes go into the queries, which are made anew for each page.
+template <class FORMAT, uint32_t PARTS, bool I8> struct half_scores {
     static constexpr uint32_t CHUNK = 64, Q_STRIDE = CHUNK / 2 + 4, Q_WORDS = ROWS * Q_STRIDE;
     float s[KEYS / 8][4];
 
     static __device__ __forceinline__ uint32_t *keys_at()
     {
-        return (uint32_t *)dynamic_shared() + (LOW ? 2 : 1) * Q_WORDS;
+        return (uint32_t *)dynamic_shared() + PARTS * Q_WORDS;
     }
     static __device__ __forceinline__ float *scores_at()
     {
         return (float *)(keys_at() + CHUNK / 2 * K_STRIDE);
     }
 
-    static __device__ __forceinline__ void stage(const recording &a, const uint8_t *page,
-                                                 uint32_t d)
+    static __device__ __forceinline__ void stage_words(const recording &a, const uint8_t *page,
+                                                       uint32_t d)
     {
-        uint32_t *q = (uint32_t *)dynamic_shared(), *k = keys_at(),
-                 words = (a.t.shape.k_dim + 1) / 2;
+        uint32_t words = (a.t.shape.k_dim + 1) / 2;
         for (uint32_t i = threadIdx.x; i < CHUNK / 2 * (KEYS / 4); i += PC__CUDA_MAP_THREADS) {
             uint32_t row = i / (KEYS / 4), t = i % (KEYS / 4) * 4;
             uint4 word = make_uint4(0, 0, 0, 0);
             if (d / 2 + row < words)
                 word = load16((const uint32_t *)page + (d / 2 + row) * KEYS + t);
-            store16(k + row * K_STRIDE + t, word);
-        }
-        for (uint32_t i = threadIdx.x; i < ROWS * (CHUNK / 4); i += PC__CUDA_MAP_THREADS) {
-            uint32_t r = i / (CHUNK / 4), column = i % (CHUNK / 4) * 4, h[4], l[4];
-            pc__four x = a.query(r, d + column);
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                h[j] = FORMAT::from(x.v[j]);
-                l[j] = LOW ? FORMAT::from(pc__plus(x.v[j], -FORMAT::to(h[j]))) : 0;
-            }
-            store8(q + r * Q_STRIDE + column / 2, make_uint2(h[0] | h[1] << 16, h[2] | h[3] << 16));
-            if (LOW)
-                store8(q + Q_WORDS + r * Q_STRIDE + column / 2,
-                       make_uint2(l[0] | l[1] << 16, l[2] | l[3] << 16));
+            store16(keys_at() + row * K_STRIDE + t, word);
         }
     }
 
-    static __device__ __forceinline__ void product(float (&d)[4], const uint32_t (&a)[4],
-                                                   uint32_t b0, uint32_t b1);
+    // A word of four dimensions becomes two.
+    static __device__ __forceinline__ void stage_codes(const recording &a, const uint8_t *page,
+                                                       uint32_t d)
+    {
+        uint32_t words = (a.t.shape.k_dim + 3) / 4;
+        for (uint32_t i = threadIdx.x; i < CHUNK / 4 * (KEYS / 4); i += PC__CUDA_MAP_THREADS) {
+            uint32_t row = i / (KEYS / 4), t = i % (KEYS / 4) * 4, *to = keys_at() + t;
+            uint4 x = make_uint4(0, 0, 0, 0);
+            if (d / 4 + row < words)
+                x = load16((const uint32_t *)page + (d / 4 + row) * KEYS + t);
+            store16(to + row * 2 * K_STRIDE,
+                    make_uint4(two_codes(x.x, x.x >> 8), two_codes(x.y, x.y >> 8),
+                               two_codes(x.z, x.z >> 8), two_codes(x.w, x.w >> 8)));
+            store16(to + (row * 2 + 1) * K_STRIDE,
+                    make_uint4(two_codes(x.x >> 16, x.x >> 24), two_codes(x.y >> 16, x.y >> 24),
+                               two_codes(x.z >> 16, x.z >> 24), two_codes(x.w >> 16, x.w >> 24)));
+        }
+    }
+
+    // Multiplies numbers d … d + 3 of a query by the scales of their dimensions, behind which the
+    // page has zeros.
+    static __device__ __forceinline__ void scale_query(const recording &a, const uint8_t *page,
+                                                       uint32_t d, pc__four &x)
+    {
+        uint32_t dim = a.t.shape.k_dim;
+        if (d >= dim)
+            return;
+        uint2 word = load8(page + (dim + 3) / 4 * 4 * KEYS + d * 2);
+        float2 low = unpack_bf16(word.x), high = unpack_bf16(word.y);
+        x.v[0] *= low.x;
+        x.v[1] *= low.y;
+        x.v[2] *= high.x;
+        x.v[3] *= high.y;
+    }
+
+    static __device__ __forceinline__ void stage(const recording &a, const uint8_t *page,
+                                                 uint32_t d)
+    {
+        uint32_t *q = (uint32_t *)dynamic_shared();
+        if (I8)
+            stage_codes(a, page, d);
+        else
+            stage_words(a, page, d);
+        for (uint32_t i = threadIdx.x; i < ROWS * (CHUNK / 4); i += PC__CUDA_MAP_THREADS) {
+            uint32_t r = i / (CHUNK / 4), column = i % (CHUNK / 4) * 4;
+            pc__four x = a.query(r, d + column);
+            if (I8)
+                scale_query(a, page, d + column, x);
+#pragma unroll
+            for (uint32_t part = 0; part < PARTS; part++) {
+                uint32_t h[4];
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    h[j] = FORMAT::from(x.v[j]);
+                    x.v[j] = pc__plus(x.v[j], -FORMAT::to(h[j]));
+                }
+                store8(q + part * Q_WORDS + r * Q_STRIDE + column / 2,
+                       make_uint2(h[0] | h[1] << 16, h[2] | h[3] << 16));
+            }
+        }
+    }
 
     __device__ __forceinline__ void clear()
     {
@@ -107,21 +171,22 @@ template <class FORMAT, bool LOW> struct half_scores {
                        *k = keys_at();
 #pragma unroll
         for (uint32_t w = 0; w < CHUNK / 2; w += 8) {
-            const uint32_t *low = q + Q_WORDS + w;
-            uint32_t a[4] = {q[w], q[w + 8 * Q_STRIDE], q[w + 4], q[w + 8 * Q_STRIDE + 4]}, l[4];
-            if (LOW) {
-                l[0] = low[0];
-                l[1] = low[8 * Q_STRIDE];
-                l[2] = low[4];
-                l[3] = low[8 * Q_STRIDE + 4];
+            uint32_t a[PARTS][4];
+#pragma unroll
+            for (uint32_t part = 0; part < PARTS; part++) {
+                const uint32_t *from = q + part * Q_WORDS + w;
+                a[part][0] = from[0];
+                a[part][1] = from[8 * Q_STRIDE];
+                a[part][2] = from[4];
+                a[part][3] = from[8 * Q_STRIDE + 4];
             }
 #pragma unroll
             for (uint32_t n = 0; n < KEYS / 8; n++) {
                 uint32_t b0 = k[(w + third) * K_STRIDE + n * 8 + group],
                          b1 = k[(w + third + 4) * K_STRIDE + n * 8 + group];
-                product(s[n], a, b0, b1);
-                if (LOW)
-                    product(s[n], l, b0, b1);
+#pragma unroll
+                for (uint32_t part = 0; part < PARTS; part++)
+                    multiply(FORMAT(), s[n], a[part], b0, b1);
             }
         }
     }
@@ -139,22 +204,6 @@ template <class FORMAT, bool LOW> struct half_scores {
                        make_uint2(__float_as_uint(s[n][h * 2]), __float_as_uint(s[n][h * 2 + 1])));
     }
 };
-
-template <>
-__device__ __forceinline__ void half_scores<pc__bf16, false>::product(float (&d)[4],
-                                                                      const uint32_t (&a)[4],
-                                                                      uint32_t b0, uint32_t b1)
-{
-    mma_bf16(d, a, b0, b1);
-}
-
-template <>
-__device__ __forceinline__ void half_scores<pc__f16, true>::product(float (&d)[4],
-                                                                    const uint32_t (&a)[4],
-                                                                    uint32_t b0, uint32_t b1)
-{
-    mma_f16(d, a, b0, b1);
-}
 
 // Products of fp32 keys: 32 dimensions at a time. A lane takes keys lane and lane + 32 of 16 rows.
 struct f32_scores {
@@ -334,11 +383,17 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
 extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
     pc__cuda_map_record_bf16(PARAM pc__cuda_map_record t)
 {
-    record<half_scores<pc__bf16, false>>(t);
+    record<half_scores<pc__bf16, 1, false>>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
     pc__cuda_map_record_f16(PARAM pc__cuda_map_record t)
 {
-    record<half_scores<pc__f16, true>>(t);
+    record<half_scores<pc__f16, 2, false>>(t);
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
+    pc__cuda_map_record_i8(PARAM pc__cuda_map_record t)
+{
+    record<half_scores<pc__bf16, 3, true>>(t);
 }

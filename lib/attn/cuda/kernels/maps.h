@@ -8,9 +8,11 @@
  * dimensions of V (z). Sums are fp32. With 16-bit values the weights are rounded to their format,
  * once: each is off by 2^-8 of itself (bf16), by 2^-11 of itself or 2^-25 (fp16).
  *
- * pc__cuda_map_record_f32, _bf16, _f16 (by the format of K): the same threads and shared memory for
- * each block (x) and head (y). For fp16 a query is the sum of two fp16, so that scores are those of
- * fp32 queries to about 2^-20 of them; for bf16 queries are rounded, as on the CPU. */
+ * pc__cuda_map_record_f32, _bf16, _f16, _i8 (by the format of K): the same threads for each block
+ * (x) and head (y), and the same shared memory, but PC__CUDA_MAP_SHARED_I8 for int8. For fp16 a
+ * query is the sum of two fp16, so that scores are those of fp32 queries to about 2^-20 of them;
+ * for int8 a query times the keys' scales is the sum of three bf16, which is as exact as fp32; for
+ * bf16 queries are rounded, as on the CPU. */
 #ifndef PC_ATTN_CUDA_KERNELS_MAPS_H
 #define PC_ATTN_CUDA_KERNELS_MAPS_H
 
@@ -20,7 +22,8 @@ enum {
     PC__CUDA_MAP_ROWS = 64,
     PC__CUDA_MAP_DIMS = 128,
     PC__CUDA_MAP_THREADS = 128,
-    PC__CUDA_MAP_SHARED = 46080
+    PC__CUDA_MAP_SHARED = 46080,
+    PC__CUDA_MAP_SHARED_I8 = 55296
 };
 enum { PC__CUDA_MAP_F32, PC__CUDA_MAP_F16, PC__CUDA_MAP_U8 };
 

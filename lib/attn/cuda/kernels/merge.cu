@@ -45,7 +45,7 @@ static __device__ void join_values(const pc__cuda_merge &t, const float *state, 
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK)
-    merge_states(PARAM struct pc__cuda_merge t)
+    pc__cuda_merge_states(PARAM struct pc__cuda_merge t)
 {
     uint32_t index = blockIdx.x * (PC__CUDA_BLOCK / 32) + threadIdx.x / 32;
     if (!blockIdx.x && !threadIdx.x && t.claimed)

@@ -175,7 +175,7 @@ static __device__ void naive_pair(const pc__cuda_attend &t, const naive_vector &
 // One launch of any number of blocks: tile after tile, K/V head after K/V head. `claimed` is not
 // used.
 extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK)
-    attend_naive(PARAM struct pc__cuda_attend t)
+    pc__cuda_attend_naive(PARAM struct pc__cuda_attend t)
 {
     uint32_t group = t.heads / t.kv_heads, most = pc__cuda_tile_vectors(t.format, t.v_dim);
     for (uint32_t item = blockIdx.x; item < t.tile_count * t.kv_heads; item += gridDim.x) {
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK)
 
 // Weights of one row over one run, a block for each 128 tokens and head.
 extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK)
-    attention_map(PARAM struct pc__cuda_map_row t)
+    pc__cuda_attention_map(PARAM struct pc__cuda_map_row t)
 {
     float *q = (float *)dynamic_shared();
     uint32_t head = blockIdx.y, token = blockIdx.x * PC__CUDA_BLOCK + threadIdx.x,

@@ -33,7 +33,7 @@ enum attention {
     ACCESSES, // the order of accesses too, and where they go
     TRAFFIC   // and what they cost; what the model begins with
 };
-// Before the first region; it stays for good.
+// From now on; while there is no region.
 void look_at(attention most);
 
 // ---- launches --------------------------------------------------------------------------------

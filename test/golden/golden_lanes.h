@@ -205,14 +205,12 @@ static inline int near_all(const char *what, const float *got, const float *want
 /* Compares the results of the same rows, computed beside other rows or at once with more of them:
  * bit for bit where the backend promises that (PC__SAME_BITS), elsewhere as near_all with
  * `relative`. */
-static inline int same_rows(pc_context *context, const char *what, const float *got,
+static inline int same_rows(const pc_context *context, const char *what, const float *got,
                             const float *want, size_t count, double limit)
 {
-    pc__backend *backend = NULL;
-    if (!CHECK_OK(pc__backend_of(&backend, context)))
-        return 0;
-    return backend->traits & PC__SAME_BITS ? CHECK(!memcmp(got, want, count * sizeof *got))
-                                           : near_all(what, got, want, count, limit, 1, NULL);
+    int same = (pc__backend_of(context)->traits & PC__SAME_BITS) != 0;
+    return same ? CHECK(!memcmp(got, want, count * sizeof *got))
+                : near_all(what, got, want, count, limit, 1, NULL);
 }
 
 #endif

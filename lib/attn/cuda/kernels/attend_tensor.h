@@ -129,7 +129,7 @@ template <class S> struct tensor_queries {
             divisor[r] = divisor_of(t, rows[r], at.tig);
             inverse[r] = inverse_power(divisor[r]);
         }
-#pragma unroll
+#pragma unroll(IN_REGISTERS ? 32 : 1)
         for (uint32_t step = 0; step < S::K / 16; step++) {
             uint32_t set[4];
             if (S::WIDE && step % 2 != at.share)
@@ -248,7 +248,7 @@ static __device__ void attend_tile(const pc__cuda_attend &t, attend_header *h)
         bool masked = !FAULT(NO_MASK) && !(whole >> page & 1);
         float s[TOKENS / 8][4] = {};
         key_scales<S> scales;
-#pragma unroll
+#pragma unroll 1
         for (uint32_t i = 0; i < S::K_PIECES; i++) {
             const uint32_t *k = ring.next();
             scales.load(k, at.lane);
@@ -261,7 +261,7 @@ static __device__ void attend_tile(const pc__cuda_attend &t, attend_header *h)
             for (uint32_t i = 0; i < 2; i++)
                 store16(shared_weights<S>(queries_at, at) + (at.share * 2 + i) * 128,
                         make_uint4(p[i][0], p[i][1], p[i][2], p[i][3]));
-#pragma unroll
+#pragma unroll(TOKENS == 64 ? 32 : 1) // whose weights are in registers
         for (uint32_t i = 0; i < S::V_PIECES; i++) {
             const uint32_t *v = ring.next();
             if (active)
@@ -269,7 +269,7 @@ static __device__ void attend_tile(const pc__cuda_attend &t, attend_header *h)
         }
     }
     if constexpr (TOKENS == 16)
-        store_joined<S, DIMS>(t, h, at, ring_at, state);
+        store_joined<S, DIMS>(t, h, at, queries_at, state);
     else if (active || S::WIDE)
         store_own<S, DIMS>(t, h, at, state);
 }

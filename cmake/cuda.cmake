@@ -5,10 +5,11 @@ set(PC_WITH_CUDA AUTO CACHE STRING "kernels for NVIDIA GPUs through nvcc: AUTO, 
 set_property(CACHE PC_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_CUDA OFF)
 set(cuda ${PROJECT_SOURCE_DIR}/lib/attn/cuda)
-# Compressed for size, they are a fifth as large; drivers read that since CUDA 12.4.
+# Compressed for size, they are a fifth as large; drivers read that since CUDA 12.4. All devices get
+# the same PTX, which is compiled once: no kernel asks for what only later ones have.
 set(PC_CUDA_FLAGS -std=c++17 -O3 -lineinfo --compress-mode=size
-  --Werror all-warnings -Xcompiler -Wall -gencode arch=compute_80,code=[sm_80,compute_80]
-  -gencode arch=compute_90,code=sm_90 -gencode arch=compute_100,code=sm_100)
+  --Werror all-warnings -Xcompiler -Wall
+  -gencode arch=compute_80,code=[sm_80,sm_90,sm_100,compute_80])
 
 # Sets `reason` to why there are no kernels; empty: PC_NVCC compiles them.
 function(promptcache_find_nvcc reason)

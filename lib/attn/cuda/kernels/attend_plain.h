@@ -58,7 +58,7 @@ static __device__ void load_plain_queries(const pc__cuda_attend &t, const attend
 {
     for (uint32_t i = threadIdx.x; i < vectors * (S::K / 2); i += PC__CUDA_BLOCK) {
         uint32_t vector = i / (S::K / 2), d = i % (S::K / 2) * 2;
-        float2 x = rotated(t, query_of(t, h, vector, h->vectors), d);
+        float2 x = rotated(rope_of(t), query_of(t, h, vector, h->vectors), d);
         store8(to + vector * (S::K + 4) + d,
                make_uint2(__float_as_uint(x.x), __float_as_uint(x.y)));
     }

@@ -21,7 +21,7 @@ static pc_status open_parts(pc_cuda_place *place, size_t limit, size_t block)
 {
     PC__TRY_RETURN(pc__cuda_device_new(&place->device, &place->allocator, place->driver, 0, NULL));
     PC__TRY_RETURN(pc__cuda_pool_new(&place->pool, place->device, limit, block));
-    return pc__cuda_stream_new(&place->stream, place->pool, NULL);
+    return pc__cuda_stream_new(&place->stream, place->pool);
 }
 
 pc_status pc_cuda_open(pc_cuda_place *place, const pc_fake_options *options, size_t limit)
@@ -52,11 +52,13 @@ void pc_cuda_close(pc_cuda_place *place)
         CHECK_INT(pc_fake_end(), 0);
 }
 
-/* The tests are built without them: the compiler of kernels takes minutes. */
+/* The tests are built without them: the compiler of kernels takes minutes. PC_CUDA_IMAGES says
+ * where they are, if not where they were built. */
 static const pc__cuda_image *real_images(void)
 {
     const pc__cuda_image *(*images)(void) = NULL;
-    void *library = dlopen(CUDA_IMAGES, RTLD_NOW | RTLD_LOCAL);
+    const char *path = getenv("PC_CUDA_IMAGES");
+    void *library = dlopen(path ? path : CUDA_IMAGES, RTLD_NOW | RTLD_LOCAL);
     void *address = library ? dlsym(library, "pc_test_images") : NULL;
     if (!address)
         pc_test_skip(dlerror());

@@ -11,8 +11,12 @@
  * pc__cuda_quantise: a block of PC__CUDA_QUANTISE_THREADS threads and PC__CUDA_QUANTISE_SHARED
  * bytes of shared memory for each row, counted up to a multiple of 8. pc__cuda_quantised_few, for
  * up to about 32 rows: a block of PC__CUDA_QUANTISED_THREADS threads and PC__CUDA_QUANTISED_SHARED
- * bytes of shared memory for each panel (x) and 8 rows (y). pc__cuda_quantised_many: a block of
- * PC__CUDA_QUANTISED_MANY_THREADS threads for each 4 panels (x) and 32 rows (y). */
+ * bytes of shared memory for each panel (x) and PC__CUDA_QUANTISED_ROWS rows (y), which reads the
+ * panel once. pc__cuda_quantised_experts_few: the same, with an expert (y), whose panels it reads
+ * once for so many of its rows. pc__cuda_quantised_many: a block of
+ * PC__CUDA_QUANTISED_MANY_THREADS threads for each 4 panels (x) and 32 rows (y).
+ * pc__cuda_quantised_experts_many: the same, with 32 rows of one expert (y), of which there may be
+ * fewer than blocks (pc__cuda_expert_tiles). */
 #ifndef PC_ATTN_CUDA_KERNELS_QUANTISED_H
 #define PC_ATTN_CUDA_KERNELS_QUANTISED_H
 
@@ -23,7 +27,8 @@ enum {
     PC__CUDA_QUANTISE_SHARED = 64,
     PC__CUDA_QUANTISED_THREADS = 256,
     PC__CUDA_QUANTISED_MANY_THREADS = 128,
-    PC__CUDA_QUANTISED_SHARED = 42240 /* products, scales, minimums and sums of 32 groups */
+    PC__CUDA_QUANTISED_ROWS = 32,
+    PC__CUDA_QUANTISED_SHARED = 46080 /* products, scales, minimums, sums of 32 groups; results */
 };
 
 /* Quantised rows, in the order in which the products take them. units: blocks of 32 inputs, the
@@ -65,6 +70,8 @@ typedef struct pc__cuda_quantised_experts {
     const uint64_t *bias;          /* [experts] of fp32 [out]; NULL: none */
     const uint32_t *row;           /* [entry] row of x; NULL: row `entry` */
     const uint32_t *first;         /* [experts + 1] */
+    uint32_t experts;
+    uint32_t unused;
 } pc__cuda_quantised_experts;
 
 /* Sizes of the quantised rows. */

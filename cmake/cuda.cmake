@@ -5,10 +5,20 @@ set(PC_WITH_CUDA AUTO CACHE STRING "kernels for NVIDIA GPUs through nvcc: AUTO, 
 set_property(CACHE PC_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_CUDA OFF)
 set(cuda ${PROJECT_SOURCE_DIR}/lib/attn/cuda)
+set(PC_CUDA_ARCHITECTURES 80 90 100 CACHE STRING
+  "compute capabilities times ten that kernels are compiled for; the first one's PTX is there, too")
 # Compressed for size, they are a fifth as large; drivers read that since CUDA 12.4.
 set(PC_CUDA_FLAGS -std=c++17 -O3 -lineinfo --compress-mode=size
-  --Werror all-warnings -Xcompiler -Wall -gencode arch=compute_80,code=[sm_80,compute_80]
-  -gencode arch=compute_90,code=sm_90 -gencode arch=compute_100,code=sm_100)
+  --Werror all-warnings -Xcompiler -Wall)
+set(also_ptx TRUE)
+foreach(architecture IN LISTS PC_CUDA_ARCHITECTURES)
+  set(code sm_${architecture})
+  if(also_ptx)
+    set(code [${code},compute_${architecture}])
+    set(also_ptx FALSE)
+  endif()
+  list(APPEND PC_CUDA_FLAGS -gencode arch=compute_${architecture},code=${code})
+endforeach()
 
 # Sets `reason` to why there are no kernels; empty: PC_NVCC compiles them.
 function(promptcache_find_nvcc reason)
@@ -26,7 +36,7 @@ function(promptcache_find_nvcc reason)
     execute_process(COMMAND ${PC_NVCC} ${PC_CUDA_FLAGS} -fatbin -o ${trial}.fatbin ${trial}.cu
       RESULT_VARIABLE failed OUTPUT_FILE ${trial}.log ERROR_FILE ${trial}.log)
     if(failed)
-      set(${reason} "${PC_NVCC} cannot compile for sm_80, sm_90 and sm_100: ${trial}.log"
+      set(${reason} "${PC_NVCC} cannot compile for ${PC_CUDA_ARCHITECTURES}: ${trial}.log"
         PARENT_SCOPE)
       return()
     endif()
@@ -54,27 +64,36 @@ ${bytes}    .section .note.GNU-stack, \"\", %progbits
 ")
 endfunction()
 
-# promptcache_cuda_image: every kernel, compiled.
-function(promptcache_cuda_fatbins)
-  file(GLOB sources CONFIGURE_DEPENDS ${cuda}/kernels/*.cu)
+# promptcache_cuda_kernel_image(NAME a.cu ...): an archive with these kernels, compiled. A file that
+# is in several archives is compiled once.
+function(promptcache_cuda_kernel_image target)
   set(fatbins)
-  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
-  foreach(source IN LISTS sources)
+  foreach(source IN LISTS ARGN)
     get_filename_component(name ${source} NAME_WE)
-    set(fatbin ${PROJECT_BINARY_DIR}/cuda/${name}.fatbin)
+    set(folder ${PROJECT_BINARY_DIR}/cuda) # of the library's own
+    if(NOT source IN_LIST PC_CUDA_KERNELS)
+      set(folder ${CMAKE_CURRENT_BINARY_DIR}/fatbins)
+    endif()
+    file(MAKE_DIRECTORY ${folder})
+    set(fatbin ${folder}/${name}.fatbin)
+    list(APPEND fatbins ${fatbin})
+    get_property(made GLOBAL PROPERTY PC_FATBIN_${name})
+    if(made)
+      continue()
+    endif()
+    set_property(GLOBAL PROPERTY PC_FATBIN_${name} TRUE)
     add_custom_command(OUTPUT ${fatbin}
       COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/nvcc.sh ${fatbin}.log ${PC_NVCC} ${PC_CUDA_FLAGS}
-              -I${PROJECT_SOURCE_DIR}/lib -Xptxas -v -fatbin -MD -MF ${fatbin}.d -o ${fatbin}
-              ${source}
+              -I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/attn/cuda/kernels
+              -Xptxas -v -fatbin -MD -MF ${fatbin}.d -o ${fatbin} ${source}
       DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/nvcc.sh DEPFILE ${fatbin}.d
       COMMENT "CUDA kernels ${name}" VERBATIM)
-    list(APPEND fatbins ${fatbin})
   endforeach()
-  set(object ${PROJECT_BINARY_DIR}/cuda/images.S)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/${target}.S)
   promptcache_cuda_images(${object} ${fatbins})
   set_source_files_properties(${object} PROPERTIES OBJECT_DEPENDS "${fatbins}")
-  add_library(promptcache_cuda_image STATIC EXCLUDE_FROM_ALL ${object})
-  set_target_properties(promptcache_cuda_image PROPERTIES LINKER_LANGUAGE C)
+  add_library(${target} STATIC EXCLUDE_FROM_ALL ${object})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
 endfunction()
 
 set(reason "PC_WITH_CUDA=OFF")
@@ -83,7 +102,8 @@ if(NOT PC_WITH_CUDA STREQUAL "OFF")
   if(NOT reason)
     set(PC_HAVE_CUDA ON)
     enable_language(ASM)
-    promptcache_cuda_fatbins()
+    file(GLOB PC_CUDA_KERNELS CONFIGURE_DEPENDS ${cuda}/kernels/*.cu)
+    promptcache_cuda_kernel_image(promptcache_cuda_image ${PC_CUDA_KERNELS})
   elseif(PC_WITH_CUDA STREQUAL "ON")
     message(FATAL_ERROR "PC_WITH_CUDA=ON, but ${reason} (it needs nvcc 12.8 or later)")
   endif()

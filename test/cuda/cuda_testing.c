@@ -52,11 +52,13 @@ void pc_cuda_close(pc_cuda_place *place)
         CHECK_INT(pc_fake_end(), 0);
 }
 
-/* The tests are built without them: the compiler of kernels takes minutes. */
+/* The tests are built without them: the compiler of kernels takes minutes. PC_CUDA_IMAGES says
+ * where they are, if not where they were built. */
 static const pc__cuda_image *real_images(void)
 {
     const pc__cuda_image *(*images)(void) = NULL;
-    void *library = dlopen(CUDA_IMAGES, RTLD_NOW | RTLD_LOCAL);
+    const char *path = getenv("PC_CUDA_IMAGES");
+    void *library = dlopen(path ? path : CUDA_IMAGES, RTLD_NOW | RTLD_LOCAL);
     void *address = library ? dlsym(library, "pc_test_images") : NULL;
     if (!address)
         pc_test_skip(dlerror());

@@ -39,6 +39,8 @@ endforeach()
 pc_add_cuda_test(test_cuda_gemm pc_fake_kernels)
 pc_add_cuda_test(test_cuda_backend pc_fake_kernels)
 pc_add_cuda_test(test_cuda_backend_attend pc_fake_kernels)
+promptcache_cuda_test(test_cuda_device_launch SOURCES test_cuda_device_launch.cpp
+  KERNELS device_launch_kernel.cu LIBRARIES pc_device_launch pc_fake_kernels)
 
 # The backend as a plug-in module, which tests name in PC_BACKEND (fakecuda.c).
 promptcache_module(fakecuda SOURCES fakecuda.c USES pc_fake_kernels promptcache_cuda_host)

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <string>
+#include <vector>
 
 namespace gpu_model {
 
@@ -50,10 +52,36 @@ template <class Task, void (*kernel)(Task)> struct kernel_call<kernel> {
         kernel(copy);
     }
 };
+// As the compiler writes it: "… [with auto kernel = attend]", or "[kernel = &attend]".
+template <auto kernel> std::string kernel_name()
+{
+    std::string text = __PRETTY_FUNCTION__;
+    size_t at = text.find("kernel = ") + 9;
+    at += text[at] == '&';
+    return text.substr(at, text.find_first_of(";]", at) - at);
+}
+struct kernel_entry {
+    std::string name;
+    kernel_body body;
+    size_t task_bytes;
+};
+bool launch(const kernel_entry &kernel, const void *task, const launch_shape &shape);
 template <auto kernel, class Task> bool launch(const Task &task, const launch_shape &shape)
 {
-    return launch(kernel_call<kernel>::body, &task, shape);
+    return launch({kernel_name<kernel>(), kernel_call<kernel>::body, sizeof task}, &task, shape);
 }
+
+// A machine that runs kernels in the model's place, with the regions of each launch
+// (test/cuda/device_launch.cpp). NULL: the model again.
+struct region_view {
+    const char *name;
+    void *base;
+    size_t bytes;
+    region_use use;
+};
+using other_machine = bool (*)(const kernel_entry &kernel, const void *task,
+                               const launch_shape &shape, const std::vector<region_view> &regions);
+void run_elsewhere(other_machine other);
 
 // ---- reports ---------------------------------------------------------------------------------
 
@@ -78,6 +106,8 @@ uint64_t reports();                 // of all kinds
 bool reported(report_kind kind, const char *part);
 void forget_reports();
 void quiet(bool on); // reports are counted and can be asked for, but are not printed
+// For another machine: what it has found.
+void report_outside(const char *kernel, const char *text);
 // false in a build with AddressSanitizer: plain accesses of kernels are not seen, so that neither
 // races nor unwritten reads nor traffic are complete
 bool sees_accesses();

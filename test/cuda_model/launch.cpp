@@ -57,6 +57,24 @@ bool launch(kernel_body body, const void *task, const launch_shape &shape)
     return !machine.dead;
 }
 
+static other_machine elsewhere;
+
+void run_elsewhere(other_machine other)
+{
+    elsewhere = other;
+}
+
+bool launch(const kernel_entry &kernel, const void *task, const launch_shape &shape)
+{
+    return elsewhere ? elsewhere(kernel, task, shape, all_regions())
+                     : launch(kernel.body, task, shape);
+}
+
+void report_outside(const char *kernel, const char *text)
+{
+    report(OUTSIDE, NULL, "%s on the device: %s", kernel, text);
+}
+
 void reset()
 {
     forget_regions();

@@ -76,6 +76,14 @@ memory *find_region(const void *at)
     return last_found = m;
 }
 
+std::vector<region_view> all_regions()
+{
+    std::vector<region_view> all;
+    for (auto &m : regions)
+        all.push_back({m->name, m->base, m->size, m->use});
+    return all;
+}
+
 void region(const char *name, const void *base, size_t bytes, region_use use)
 {
     auto m = std::make_unique<memory>();

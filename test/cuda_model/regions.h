@@ -12,6 +12,7 @@ void memory_free(memory *m);
 
 memory *find_region(const void *at);        // NULL: none
 const memory *region_below(const void *at); // the last one that begins at or below this; NULL: none
+std::vector<region_view> all_regions();     // ordered by address
 void forget_regions();
 void forget_region_traffic();
 void forget_threads(); // who wrote and read; what is written stays

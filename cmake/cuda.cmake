@@ -5,6 +5,10 @@ set(PC_WITH_CUDA AUTO CACHE STRING "kernels for NVIDIA GPUs through nvcc: AUTO, 
 set_property(CACHE PC_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_CUDA OFF)
 set(cuda ${PROJECT_SOURCE_DIR}/lib/attn/cuda)
+# The toolkit's headers: an example and a test look at them, the library does not.
+find_path(PC_CUDA_INCLUDE cuda.h PATHS /usr/local/cuda/include
+  ${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13/include)
+mark_as_advanced(PC_CUDA_INCLUDE)
 set(PC_CUDA_ARCHITECTURES 80 90 100 CACHE STRING
   "compute capabilities times ten that kernels are compiled for; the first one's PTX is there, too")
 # Compressed for size, they are a fifth as large; drivers read that since CUDA 12.4.

@@ -16,7 +16,8 @@ extern "C" {
 /* ---- Attention by hand */
 
 /* Segmented attention (RelayAttention, section 3; Hydragen, section 3) over the application's
- * memory.
+ * memory: of the host, or of the device of the context's backend (pc_attend_args says what lies
+ * where).
  *
  * K and V lie in runs. A run is any number of tokens of one layer, in pages of PC_PAGE_TOKENS
  * tokens: [page][kv_head][page of one head], 64-byte aligned. A page of one head is its K block,
@@ -55,7 +56,9 @@ PC_API size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens);
  * I8 writes whole pages, since their scales depend on all their tokens: `first` is a multiple of
  * PC_PAGE_TOKENS, and if `count` is not, the last page is the run's last. To extend that page,
  * write it again from its first token. No zeroing is needed; infinities become the largest finite
- * value, NaNs zero. */
+ * value, NaNs zero.
+ * `pages` is host memory, whatever the backend. For a device, copy the result there, or write pages
+ * of the layout above with kernels of your own. */
 PC_API pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first,
                                 size_t count, const float *k, const float *v);
 
@@ -92,11 +95,13 @@ typedef struct pc_plan_args {
 
 typedef struct pc_plan pc_plan;
 /* Decides which rows read which runs together (Hydragen, sections 3.2 and 3.3). Make it once for a
- * batch composition; use it for all layers.
+ * batch composition; use it for all layers. The context's backend computes it.
  * Returns PC_ERR_LIMIT (more than 32-bit indices reach; a position, start or relative position
  * farther from 0 than 2^60). Handle: one thread at a time (the work runs on the context's threads).
  */
 PC_API pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *args);
+/* Does not wait for work that is still queued in a stream; its memory is used again after that. If
+ * plan and context are both gone, the last of them to be freed waits. NULL does nothing. */
 PC_API void pc_plan_free(pc_plan *plan);
 
 /* Rotates queries by (row position - start) for each span, so that one stored run serves every
@@ -111,6 +116,17 @@ typedef struct pc_rope {
     const double *frequency; /* [dims / 2] */
 } pc_rope;
 
+/* Memory. With backend "cpu", all is host memory. With any other, pages[i], q, out and lse are
+ * addresses in the memory of the context's device, q and out aligned to 16 bytes; the list `pages`
+ * itself, rope and slopes are host memory, read before the call returns. For "cuda" that is memory
+ * of the device's primary context, as the CUDA runtime uses it (cudaMalloc; cuMemAlloc with what
+ * cuDevicePrimaryCtxRetain gives as current context), of its first device. Addresses are not
+ * checked: a wrong one ends the CUDA context, as in a kernel of your own.
+ *
+ * Stream. For "cuda", `stream` may be a CUstream (cudaStream_t) of that context, but none that is
+ * being captured. The call then only queues: the work begins after what you queued in that stream
+ * before, and what you queue there afterwards finds the results. Until the work is done, pages, q,
+ * out and lse belong to it. The legacy default stream is CU_STREAM_LEGACY, not NULL. */
 typedef struct pc_attend_args {
     size_t struct_size;
     const void *const *pages; /* [run_count] of this layer; NULL for runs that no row holds */
@@ -122,13 +138,25 @@ typedef struct pc_attend_args {
     int64_t window;      /* sees keys with row position - key position < window; 0: all */
     float scale;         /* 0: 1 / sqrt(k_dim) */
     float soft_cap;      /* cap * tanh(score / cap); 0: none */
+    void *stream;        /* NULL: the call returns when the results are there. "cpu": NULL */
 } pc_attend_args;
 
 /* Attention of all rows of one layer, merged by log-sum-exp (Hydragen, section 3.1; RelayAttention,
- * section 3.3). Blocks. The result of a row does not depend on other rows, bit for bit.
+ * section 3.3). On the CPU, the result of a row does not depend on other rows, bit for bit.
  * K and V must be finite: a value that is not may reach every row of the plan that reads its run.
- * The result of a row whose q is not finite is undefined. Allocates only at a plan's first use of a
- * rope. */
+ * The result of a row whose q is not finite is undefined.
+ *
+ * Without a stream it blocks. "cpu" allocates only at a plan's first use of a rope.
+ * With one it does not wait for its work. It may wait for earlier work of that stream while its
+ * tables are longer than 1 MiB or device memory is short. Calls of one plan run one after the
+ * other, also in several streams; different plans do not wait for each other. Work memory is the
+ * library's, and is used again in the order of the streams.
+ *
+ * Returns PC_ERR_INVALID ("cpu" and a stream, among others), PC_ERR_UNSUPPORTED (a stream of a
+ * backend that takes none), PC_ERR_NOMEM, PC_ERR_INTERNAL with what the driver says. After an error
+ * results are undefined, and part of the work may still be queued; the plan can be used again.
+ * Faults of the device that come later are returned by the next call of the library or of the
+ * driver, as PC_ERR_DEAD: then only free what there is. */
 PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 
 /* ---- INIT macros */
@@ -138,7 +166,7 @@ PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 #define PC_PLAN_ARGS_INIT {sizeof(pc_plan_args), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, NULL}
 #define PC_ROPE_INIT {sizeof(pc_rope), 0, 0, 0, 0, NULL}
 #define PC_ATTEND_ARGS_INIT {sizeof(pc_attend_args), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
-    0}
+    0, NULL}
 /* clang-format on */
 
 #ifdef __cplusplus

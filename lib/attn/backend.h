@@ -215,6 +215,12 @@ struct pc__backend_ops {
     /* As pc__plan_attend (attn/plan.h). */
     pc_status (*attend)(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                         const pc__floats *q, pc__floats *out, pc__floats *lse);
+    /* The same for memory and a queue of the application, over runs that are views (attn/kv.h): see
+     * pc_attend_args. NULL: this backend has no such queues. queue NULL: waits for the results. The
+     * plan is used in no other way. After an error it can be used again. */
+    pc_status (*attend_queued)(pc__backend *backend, void *queue, pc__plan *plan,
+                               const pc__attn_layer *layer, const pc__floats *q, pc__floats *out,
+                               pc__floats *lse);
     /* As pc__plan_map; prob is host memory. */
     pc_status (*attention_map)(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                                const pc__floats *q, size_t row, const pc__floats *lse, float *prob);

@@ -52,7 +52,9 @@ typedef struct pc__kv {
     atomic_size_t references;
     pc_allocator mem;
     /* attn/kv_device.h: the backend that computes the run, in memory that the host does not see;
-     * `layer` then has no pages. NULL: the host sees it. */
+     * `layer` then has no pages. NULL: the host sees it. A *view* has a home, but no `device`: its
+     * one layer is the application's, and layer[0] is its address there, another one in each call.
+     */
     pc__backend *home;
     _Atomic(struct pc__kv_device *) device; /* its pages there, or those of a mirror; or NULL */
     _Atomic(uint8_t **) shown;              /* pc__kv_show; NULL: not called yet */

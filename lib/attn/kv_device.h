@@ -22,6 +22,26 @@ typedef struct pc__kv_device {
     atomic_int layers; /* of a mirror: layers that have been copied so far */
 } pc__kv_device;
 
+/* A run of the application, of one layer, whose pages are neighbours: pc__kv.home. */
+static inline int pc__kv_is_view(const pc__kv *kv)
+{
+    return kv->home && !atomic_load(&((pc__kv *)(uintptr_t)kv)->device);
+}
+
+/* Where page `page` of layer 0 lies, in the backend's memory, and the bytes from there to the same
+ * page in the next layer. */
+static inline uint8_t *pc__kv_page_at(const pc__kv *kv, size_t page)
+{
+    const pc__kv_device *device = atomic_load(&((pc__kv *)(uintptr_t)kv)->device);
+    return device ? device->page[page] : kv->layer[0] + page * pc__kv_layer_page_bytes(&kv->shape);
+}
+
+static inline size_t pc__kv_layer_stride(const pc__kv *kv)
+{
+    const pc__kv_device *device = atomic_load(&((pc__kv *)(uintptr_t)kv)->device);
+    return device ? device->layer_stride : 0;
+}
+
 /* As pc__kv_new and pc__kv_new_passing (attn/kv.h), for runs that the backend computes. */
 pc_status pc__kv_new_at(pc__kv **out, pc__backend *backend, const pc__kv_shape *shape,
                         size_t capacity_tokens);

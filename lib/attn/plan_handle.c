@@ -1,12 +1,13 @@
 /* pc_plan and pc_attend: plans over pages of the application. Checks all arguments, and owns copies
- * of the positions and RoPE objects. */
+ * of the positions and RoPE objects. Where the backend does not see host memory, addresses of pages
+ * and of activations are only handed on to it. */
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/plan.h"
+#include "attn/backend.h"
 #include "base/options.h"
 
 typedef struct owned_rope {
@@ -17,6 +18,7 @@ typedef struct owned_rope {
 
 struct pc_plan {
     pc_context *context;
+    pc__backend *backend;
     pc_attend_shape shape;
     pc__plan *plan;
     size_t rows;
@@ -148,6 +150,7 @@ static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv
     for (size_t i = 0; i < args->run_count; i++) {
         const pc_run *run = &args->runs[i];
         plan->runs[i] = (pc__kv){.shape = *shape, .tokens = run->tokens, .layer = &plan->pages[i]};
+        plan->runs[i].home = pc__host_sees(plan->backend) ? NULL : plan->backend;
         PC__TRY_RETURN(set_dtype(&plan->runs[i], args, i));
         if (!run->relative)
             continue;
@@ -258,7 +261,7 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
     if (status >= 0) {
         pc__rows rows = {args->row_count, args->positions, first, to,
                          (args->flags & PC_PLAN_PER_ROW) != 0};
-        status = pc__plan_new(&plan->plan, plan->context, &pc__cpu_plan_limits, &rows, shape,
+        status = pc__plan_new(&plan->plan, plan->context, &plan->backend->limits, &rows, shape,
                               plan->shape.heads);
     }
     pc__free(mem, to);
@@ -269,6 +272,7 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
 static pc_status build_plan_handle(pc_plan *plan, const pc_plan_args *args)
 {
     pc__kv_shape shape;
+    plan->backend = pc__backend_of(plan->context);
     plan->rows = args->row_count;
     PC__TRY_RETURN(read_shape(args->shape, &plan->shape, &shape));
     PC__TRY_RETURN(check_plan_rows(args));
@@ -391,6 +395,38 @@ static pc_status check_apart(const pc_plan *plan, const pc_attend_args *args)
     return PC_OK;
 }
 
+/* What other backends need beyond that. */
+static pc_status check_far(const pc_plan *plan, const pc_attend_args *args)
+{
+    if (pc__host_sees(plan->backend))
+        return args->stream ? pc__fail(PC_ERR_INVALID,
+                                       "pc_attend: stream is given, but backend '%s' has none",
+                                       plan->backend->ops->name)
+                            : PC_OK;
+    if ((uintptr_t)args->q % 16 || (uintptr_t)args->out % 16)
+        return pc__fail(PC_ERR_INVALID, "pc_attend: %s is not 16-byte aligned",
+                        (uintptr_t)args->q % 16 ? "q" : "out");
+    if (args->stream && !plan->backend->ops->attend_queued)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend: backend '%s' takes no stream of the caller",
+                        plan->backend->ops->name);
+    return PC_OK;
+}
+
+static pc_status attend_far(pc_plan *plan, const pc__attn_layer *layer, const pc_attend_args *args)
+{
+    const pc__backend_ops *ops = plan->backend->ops;
+    const pc__floats *q = (const pc__floats *)args->q;
+    pc__floats *out = (pc__floats *)args->out, *lse = (pc__floats *)args->lse;
+    pc__stream *stream;
+    if (ops->attend_queued)
+        return ops->attend_queued(plan->backend, args->stream, plan->plan, layer, q, out, lse);
+    PC__TRY_RETURN(ops->stream_new(&stream, plan->backend));
+    pc_status status = ops->attend(stream, plan->plan, layer, q, out, lse);
+    status = status < 0 ? status : ops->finish(stream);
+    ops->stream_free(stream);
+    return status;
+}
+
 pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
 {
     pc_attend_args read;
@@ -403,6 +439,7 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
         || !isfinite(read.scale))
         return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, soft cap %g, scale %g",
                         (long long)read.window, (double)read.soft_cap, (double)read.scale);
+    PC__TRY_RETURN(check_far(plan, &read));
     PC__TRY_RETURN(check_apart(plan, &read));
     PC__TRY_RETURN(set_pages(plan, &read));
     if (read.rope)
@@ -412,5 +449,7 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
     layer.scale = read.scale == 0.0f ? 1.0f / sqrtf((float)plan->shape.k_dim) : read.scale;
     layer.soft_cap = read.soft_cap;
     layer.slopes = read.slopes;
-    return pc__plan_attend(plan->plan, &layer, read.q, read.out, read.lse);
+    return pc__host_sees(plan->backend)
+               ? pc__plan_attend(plan->plan, &layer, read.q, read.out, read.lse)
+               : attend_far(plan, &layer, &read);
 }

@@ -21,7 +21,7 @@ static pc_status open_parts(pc_cuda_place *place, size_t limit, size_t block)
 {
     PC__TRY_RETURN(pc__cuda_device_new(&place->device, &place->allocator, place->driver, 0, NULL));
     PC__TRY_RETURN(pc__cuda_pool_new(&place->pool, place->device, limit, block));
-    return pc__cuda_stream_new(&place->stream, place->pool, NULL);
+    return pc__cuda_stream_new(&place->stream, place->pool);
 }
 
 pc_status pc_cuda_open(pc_cuda_place *place, const pc_fake_options *options, size_t limit)

@@ -637,18 +637,22 @@ static void fill_driver(pc__cuda_driver *table)
 
 using fake::device;
 
-const pc__cuda_driver *pc_fake_start(const pc_fake_options *options)
+const pc__cuda_driver *pc_fake_table(void)
 {
     static pc__cuda_driver table;
+    fake::fill_driver(&table);
+    fake::fill_cublas(&table);
+    return &table;
+}
+
+const pc__cuda_driver *pc_fake_start(const pc_fake_options *options)
+{
     if (device) {
         fprintf(stderr, "fake device: there is one already\n");
         abort();
     }
     device = new fake::Device(*options);
-    memset(&table, 0, sizeof table);
-    fake::fill_driver(&table);
-    fake::fill_cublas(&table);
-    return &table;
+    return pc_fake_table();
 }
 
 static int left(const char *what, size_t count)

@@ -23,6 +23,8 @@ typedef struct pc_fake_options {
         1, 200, 90, (size_t)64 << 20 \
     }
 
+/* The table, whose functions need a device, but for those that name errors. */
+const pc__cuda_driver *pc_fake_table(void);
 /* One device at a time in a process. */
 const pc__cuda_driver *pc_fake_start(const pc_fake_options *options);
 /* Prints what was not given back, and returns how many things that are; the device is gone. */

@@ -39,6 +39,7 @@ endforeach()
 pc_add_cuda_test(test_cuda_gemm pc_fake_kernels)
 pc_add_cuda_test(test_cuda_backend pc_fake_kernels)
 pc_add_cuda_test(test_cuda_backend_attend pc_fake_kernels)
+pc_add_cuda_test(test_cuda_plan_handle pc_fake_kernels)
 promptcache_cuda_test(test_cuda_device_launch SOURCES test_cuda_device_launch.cpp
   KERNELS device_launch_kernel.cu LIBRARIES pc_device_launch pc_fake_kernels)
 
@@ -46,3 +47,30 @@ promptcache_cuda_test(test_cuda_device_launch SOURCES test_cuda_device_launch.cp
 promptcache_module(fakecuda SOURCES fakecuda.c USES pc_fake_kernels promptcache_cuda_host)
 target_include_directories(promptcache_fakecuda_objects PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 set_target_properties(promptcache_fakecuda PROPERTIES EXCLUDE_FROM_ALL OFF LINKER_LANGUAGE CXX)
+
+# A folder with the backend "cuda" as it is, and with a libcuda.so.1 that is the fake device, for
+# programs that call the driver themselves: LD_LIBRARY_PATH and PC_MODULES name it.
+set(on_model ${CMAKE_CURRENT_BINARY_DIR}/on_model)
+add_library(pc_fake_libcuda SHARED fake_libcuda.c)
+target_link_libraries(pc_fake_libcuda PRIVATE promptcache_flags pc_fake_kernels)
+target_link_options(pc_fake_libcuda PRIVATE -Wl,--exclude-libs,ALL)
+set_target_properties(pc_fake_libcuda PROPERTIES OUTPUT_NAME cuda SUFFIX .so.1
+  LIBRARY_OUTPUT_DIRECTORY ${on_model} LINKER_LANGUAGE CXX)
+add_custom_command(TARGET pc_fake_libcuda POST_BUILD
+  COMMAND ${CMAKE_COMMAND} -E create_symlink libcuda.so.1 ${on_model}/libcublasLt.so.13 VERBATIM)
+add_library(pc_cuda_on_model MODULE
+  ${PROJECT_SOURCE_DIR}/lib/attn/cuda/backend_cuda_module.c fake_images.c)
+target_include_directories(pc_cuda_on_model PRIVATE ${PROJECT_SOURCE_DIR}/lib)
+target_compile_definitions(pc_cuda_on_model PRIVATE PC_BUILDING)
+target_link_libraries(pc_cuda_on_model PRIVATE promptcache_flags promptcache_cuda_host)
+target_link_options(pc_cuda_on_model PRIVATE -Wl,--exclude-libs,ALL)
+set_target_properties(pc_cuda_on_model PROPERTIES OUTPUT_NAME promptcache_cuda
+  LIBRARY_OUTPUT_DIRECTORY ${on_model})
+if(TARGET example_attend_cuda AND NOT PC_SANITIZE)
+  add_test(NAME example_attend_cuda_on_model
+    COMMAND sh ${PROJECT_SOURCE_DIR}/examples/expect.sh 0
+      "8 rows over 200 shared keys: at most [0-9.]+e-0[4-9] off" --
+      $<TARGET_FILE:example_attend_cuda>)
+  set_tests_properties(example_attend_cuda_on_model PROPERTIES LABELS "example;cuda" TIMEOUT 300
+    ENVIRONMENT "LD_LIBRARY_PATH=${on_model};PC_MODULES=${on_model}")
+endif()

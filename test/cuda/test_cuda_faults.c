@@ -72,9 +72,9 @@ static pc_status live(pc_cuda_place *p, float *out, char *text, uint64_t *calls)
     if (status == PC_OK)
         status = pc__cuda_pool_new(&p->pool, p->device, 0, 0);
     if (status == PC_OK)
-        status = pc__cuda_stream_new(&p->stream, p->pool, NULL);
+        status = pc__cuda_stream_new(&p->stream, p->pool);
     if (status == PC_OK)
-        status = pc__cuda_stream_new(&other, p->pool, NULL);
+        status = pc__cuda_stream_new(&other, p->pool);
     if (status == PC_OK)
         status = pc__cuda_module_new(&module, p->device, pc_cuda_images());
     if (status == PC_OK)

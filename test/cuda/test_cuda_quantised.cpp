@@ -110,9 +110,11 @@ void compare(random_numbers &random, reference_quantised q, size_t groups, size_
                                bytes},
         {tiles * 8}, PC__CUDA_QUANTISE_THREADS, PC__CUDA_QUANTISE_SHARED);
     gpu_model::forget_traffic();
-    run_kernel<pc__cuda_quantised_few>(l.task(biased), {panels, tiles}, PC__CUDA_QUANTISED_THREADS,
-                                       PC__CUDA_QUANTISED_SHARED);
+    run_kernel<pc__cuda_quantised_few>(l.task(biased), {panels, (tiles + 3) / 4},
+                                       PC__CUDA_QUANTISED_THREADS, PC__CUDA_QUANTISED_SHARED);
     CHECK_INT(l.wrong(biased), 0);
+    if (rows <= PC__CUDA_QUANTISED_ROWS) // the weights are read once
+        CHECK(gpu_model::traffic_of(l.panels.data()).read_bytes <= l.panels.size);
     if (out % 8 == 0) // else rows begin within a sector
         check_traffic();
     gpu_model::forget_traffic();
@@ -128,7 +130,7 @@ void compare(random_numbers &random, reference_quantised q, size_t groups, size_
 // Rows in any order for each expert: the bits of the layer alone.
 void compare_experts(random_numbers &random, reference_quantised q, std::vector<uint32_t> counts)
 {
-    q.groups = 2 * (1 + random.below(5));
+    q.groups = 2 * (1 + random.below(20));
     q.out = 32 + random.below(2) * 8;
     q.bytes = 1 + random.below(2);
     layer a(random, q, 13), b(random, q, 13);
@@ -178,7 +180,9 @@ int main()
                 compare(random, q, 2 * (1 + random.below(10)), 40, 1 + random.below(9), bytes);
                 compare(random, q, 1 + random.below(5), 33, 33 + random.below(8), bytes);
                 compare(random, q, 32 + random.below(8), 32, 1, bytes);
+                compare(random, q, 32 + random.below(40), 32, 9 + random.below(24), bytes);
                 compare_experts(random, q, {1, 0, 9});
+                compare_experts(random, q, {35, 8, 17});
             }
     }
     return pc_test_end();

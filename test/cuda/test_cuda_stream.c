@@ -65,7 +65,7 @@ static void two_streams(uint64_t seed)
     pc__cuda_stream *other = NULL;
     options.seed = seed;
     CHECK_OK(pc_cuda_open(&p, &options, 0));
-    CHECK_OK(pc__cuda_stream_new(&other, p.pool, NULL));
+    CHECK_OK(pc__cuda_stream_new(&other, p.pool));
     void *shared = take(p.pool, BYTES);
     fill(in[0], 0);
     fill(in[1], 1 << 20);
@@ -95,7 +95,7 @@ static void unordered_streams_meet(void)
         pc__cuda_stream *other = NULL;
         options.seed = seed;
         CHECK_OK(pc_cuda_open(&p, &options, 0));
-        CHECK_OK(pc__cuda_stream_new(&other, p.pool, NULL));
+        CHECK_OK(pc__cuda_stream_new(&other, p.pool));
         void *shared = take(p.pool, BYTES);
         fill(in, 5);
         pc_fake_hold(1);
@@ -246,7 +246,7 @@ static void errors_follow(void)
     if (pc_cuda_real())
         return;
     CHECK_OK(pc_cuda_open(&p, NULL, 0));
-    CHECK_OK(pc__cuda_stream_new(&other, p.pool, NULL));
+    CHECK_OK(pc__cuda_stream_new(&other, p.pool));
     uint8_t *a = take(p.pool, 64);
     pc_fake_fail_call(2, PC__CUDA_UNKNOWN);
     pc__cuda_zero(p.stream, a, 64);

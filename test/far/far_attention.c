@@ -16,11 +16,6 @@ typedef struct view {
     uint8_t *pages;
 } view;
 
-static const pc__kv_device *device_of(const pc__kv *kv)
-{
-    return atomic_load(&((pc__kv *)(uintptr_t)kv)->device);
-}
-
 static void view_open(view *v, const pc__kv *kv)
 {
     size_t pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
@@ -38,11 +33,12 @@ static void view_open(view *v, const pc__kv *kv)
 
 static void view_read(far_backend *far, view *v, int32_t layer)
 {
-    const pc__kv_device *d = device_of(v->of);
-    size_t each = pc__kv_layer_page_bytes(&v->of->shape);
+    if (pc__kv_is_view(v->of) && !v->of->layer[0])
+        return; /* no row sees it */
+    size_t each = pc__kv_layer_page_bytes(&v->of->shape),
+           at = (size_t)layer * pc__kv_layer_stride(v->of);
     for (size_t p = 0; p < v->kv.pages; p++)
-        memcpy(v->pages + p * each,
-               far_near(&far->memory, d->page[p] + (size_t)layer * d->layer_stride), each);
+        memcpy(v->pages + p * each, far_near(&far->memory, pc__kv_page_at(v->of, p) + at), each);
     v->layer[layer] = v->pages;
 }
 
@@ -80,9 +76,9 @@ static pc_status run_store(far_backend *far, void *arg)
     const storing *s = arg;
     const float *k = NEAR(far, s->k), *v = NEAR(far, s->v);
     for (size_t r = 0; r < s->rows; r++) {
-        const pc__kv_device *d = device_of(s->runs[r]);
-        uint8_t *page = far_near(&far->memory, d->page[s->slots[r] / PC__PAGE]
-                                                   + (size_t)s->layer * d->layer_stride);
+        const pc__kv *run = s->runs[r];
+        uint8_t *page = far_near(&far->memory, pc__kv_page_at(run, s->slots[r] / PC__PAGE)
+                                                   + (size_t)s->layer * pc__kv_layer_stride(run));
         pc__kv one = {.shape = s->runs[r]->shape, .layer = &page};
         pc__kv_write(&one, 0, s->slots[r] % PC__PAGE, k ? k + r * s->k_stride : NULL,
                      v ? v + r * s->v_stride : NULL);

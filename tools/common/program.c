@@ -47,12 +47,23 @@ static void print_warning(void *user, uint32_t level, const char *line)
         fprintf(stderr, "%s: warning: %s\n", program_name, line);
 }
 
-int open_context(pc_context **out)
+static int open_backend(pc_context **out, const char *backend)
 {
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     options.log = print_warning;
     options.threads = (uint32_t)computing_threads;
+    options.backend = backend;
     return pc_context_new(out, &options) < 0 ? input_error("set-up", NULL) : -1;
+}
+
+int open_context(pc_context **out)
+{
+    return open_backend(out, NULL);
+}
+
+int open_cpu_context(pc_context **out)
+{
+    return open_backend(out, "cpu");
 }
 
 /* The line on a terminal about long work. */

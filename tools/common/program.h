@@ -70,6 +70,8 @@ void clear_progress(void);
 /* A context with --threads threads; the library's warnings go to standard error. Returns -1, or
  * the exit code after a message. */
 int open_context(pc_context **out);
+/* The same for pc_attend over host memory: on the CPU, whatever PC_BACKEND says. */
+int open_cpu_context(pc_context **out);
 /* clang-format off */
 #define THREADS_ROW \
     {"threads", OPTION_NUMBER, &computing_threads, \

@@ -267,7 +267,7 @@ static int run_all(bench *b, const command *about)
     for (size_t i = 0; i < nr; i++)
         if (rows[i] < 1)
             return usage_error(about, "--rows: at least 1");
-    if ((code = open_context(&b->context)) >= 0)
+    if ((code = open_cpu_context(&b->context)) >= 0)
         return code;
     code = EXIT_OK;
     b->read_rate = machine_read_rate(machine_threads());

@@ -101,6 +101,7 @@ int bound_attention_time(bound_attention *t, double *us)
 int bound_attention_open(bound_attention *t, const bench_model *b, const memo_shape *s)
 {
     size_t width = s->batch * s->length * (size_t)b->info.heads * (size_t)b->info.head_dim;
+    pc_context *cpu;
     int code;
     *t = (bound_attention){.shape = PC_ATTEND_SHAPE_INIT};
     t->shape.heads = b->info.heads;
@@ -114,8 +115,11 @@ int bound_attention_open(bound_attention *t, const bench_model *b, const memo_sh
     t->out = t->q + width;
     for (size_t i = 0; i < width; i++)
         t->q[i] = (float)(i * 2246822519u % 1999) * 1e-3f - 1.0f;
+    if ((code = open_cpu_context(&cpu)) >= 0)
+        return code;
     if ((code = fill(t, s)) == EXIT_OK)
-        code = make_plan(t, b->context, s);
+        code = make_plan(t, cpu, s);
+    pc_context_free(cpu);
     return code;
 }
 

@@ -3,6 +3,7 @@
 
 #include "attn/cuda/backend_cuda_angles.h"
 #include "attn/cuda/backend_cuda_dense.h"
+#include "attn/cuda/backend_cuda_visitor.h"
 #include "base/mem.h"
 
 enum { IDLE_STREAMS = 4 }; /* a stream has pinned memory, which takes long to get */
@@ -44,7 +45,7 @@ static pc_status stream_new(pc__stream **out, pc__backend *backend)
         stream = pc__calloc(&backend->context->mem, 1, sizeof *stream);
         if (!stream)
             return PC_ERR_NOMEM;
-        pc_status status = pc__cuda_stream_new(&stream->cuda, b->pool, NULL);
+        pc_status status = pc__cuda_stream_new(&stream->cuda, b->pool);
         if (status < 0) {
             pc__free(&backend->context->mem, stream);
             return status;
@@ -117,6 +118,7 @@ static void close_parts(pc__cuda_backend *b)
 {
     for (pc__cuda_backend_stream *stream; (stream = take_idle(b));)
         drop_stream(b, stream);
+    pc__cuda_visitors_free(b);
     pc__cuda_attend_kernels_free(b);
     pc__free(&b->base.context->mem, b->dense);
     pc__cuda_blas_free(b->blas);
@@ -165,6 +167,7 @@ static const pc__backend_ops cuda = {
     .rotate = pc__cuda_op_rotate,
     .store_kv = pc__cuda_op_store_kv,
     .attend = pc__cuda_op_attend,
+    .attend_queued = pc__cuda_op_attend_queued,
     .attention_map = pc__cuda_op_attention_map,
     .apply_maps = pc__cuda_op_apply_maps,
     .record_maps = pc__cuda_op_record_maps,

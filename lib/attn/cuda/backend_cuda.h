@@ -2,7 +2,8 @@
  * instance, its memory and its streams; backend_cuda_dense.c, backend_cuda_rows.c,
  * backend_cuda_linear.c and backend_cuda_experts.c the operations on rows; backend_cuda_angles.c
  * the angles of RoPE; backend_cuda_plan.c turns a plan into the tables of the attention kernels;
- * backend_cuda_attend.c and backend_cuda_maps.c launch them. */
+ * backend_cuda_attend.c and backend_cuda_maps.c launch them; backend_cuda_visitor.c does that in
+ * queues of the application. */
 #ifndef PC_ATTN_CUDA_BACKEND_CUDA_H
 #define PC_ATTN_CUDA_BACKEND_CUDA_H
 
@@ -18,9 +19,11 @@ typedef struct pc__cuda_backend {
     pc__cuda_blas *blas;
     struct pc__cuda_dense_kernels *dense;      /* of backend_cuda_dense.c and its neighbours */
     struct pc__cuda_attend_kernels *attention; /* of backend_cuda_attend.c; found at first use */
-    pthread_mutex_t lock;                      /* of the next two */
+    pthread_mutex_t lock;                      /* of the next four */
     struct pc__cuda_backend_stream *idle;      /* streams that are kept */
     size_t idle_count;
+    struct pc__cuda_visitor *visitors; /* those without a plan, the longest idle first */
+    size_t visitor_count;
 } pc__cuda_backend;
 
 typedef struct pc__cuda_backend_stream {
@@ -53,6 +56,9 @@ extern const pc__plan_limits pc__cuda_plan_limits; /* backend_cuda_plan.c */
  * pc__cuda_attend_kernels_free. */
 pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                              const pc__floats *q, pc__floats *out, pc__floats *lse);
+pc_status pc__cuda_op_attend_queued(pc__backend *backend, void *queue, pc__plan *plan,
+                                    const pc__attn_layer *layer, const pc__floats *q,
+                                    pc__floats *out, pc__floats *lse);
 pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                                     const pc__floats *q, size_t row, const pc__floats *lse,
                                     float *prob);

@@ -86,22 +86,30 @@ typedef struct attention {
     const pc__plan *plan;
     pc__cuda_plan *made;
     pc__cuda_attend task; /* of all launches */
-    void *scratch;        /* states, their LSE, slopes */
+    void *scratch;        /* states, their LSE, slopes, pages */
 } attention;
 
 static pc_status take_scratch(attention *a, const pc__attn_layer *layer)
 {
     size_t heads = a->plan->heads, vectors = a->made->most_slots * heads,
            values = vectors * (size_t)a->plan->shape.v_dim;
+    size_t pages = a->made->visitor ? a->made->page_count : 0, all = vectors + heads;
     values = (values + 3) / 4 * 4;
-    PC__TRY_RETURN(
-        pc__cuda_scratch_take(a->stream, (values + vectors + heads) * sizeof(float), &a->scratch));
+    all = values + (all + 1) / 2 * 2;
+    PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, all * sizeof(float) + pages * sizeof(uint64_t),
+                                         &a->scratch));
     a->task.state = a->scratch;
     a->task.state_lse = a->task.state + values;
     if (layer->slopes) {
         float *slopes = a->task.state_lse + vectors;
         pc__cuda_upload(a->stream, slopes, layer->slopes, heads * sizeof *slopes);
         a->task.slopes = slopes;
+    }
+    a->task.pages = a->made->pages;
+    if (pages) {
+        uint64_t *to = (uint64_t *)(void *)(a->task.state + all);
+        pc__cuda_upload(a->stream, to, pc__cuda_plan_pages(a->made), pages * sizeof *to);
+        a->task.pages = to;
     }
     return PC_OK;
 }
@@ -112,7 +120,6 @@ static void describe_layer(attention *a, const pc__attn_layer *layer,
     const pc__plan *plan = a->plan;
     pc__cuda_attend *t = &a->task;
     t->pairs = a->made->pairs;
-    t->pages = a->made->pages;
     t->heads = (uint32_t)plan->heads;
     t->kv_heads = (uint32_t)plan->shape.kv_heads;
     t->k_dim = (uint32_t)plan->shape.k_dim;
@@ -182,6 +189,21 @@ static pc_status run_waves(attention *a)
     return PC_OK;
 }
 
+/* `plan` is that of `a`, to be changed. */
+static pc_status queue_attention(attention *a, pc__plan *plan, const pc__attn_layer *layer,
+                                 pc__cuda_visitor *visitor)
+{
+    const pc__cuda_plan_rope *angles;
+    pc_status status;
+    PC__TRY_RETURN(pc__cuda_plan_of(&a->made, a->stream, plan, visitor));
+    PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a->stream, plan, layer->rope));
+    PC__TRY_RETURN(take_scratch(a, layer));
+    describe_layer(a, layer, angles);
+    status = run_waves(a);
+    pc__cuda_scratch_give(a->stream, a->scratch);
+    return status;
+}
+
 pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                              const pc__floats *q, pc__floats *out, pc__floats *lse)
 {
@@ -189,14 +211,32 @@ pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_
                    .stream = pc__cuda_stream_of(stream),
                    .plan = plan,
                    .task = {.q = (const float *)q, .out = (float *)out, .lse = (float *)lse}};
-    const pc__cuda_plan_rope *angles;
-    pc_status status;
-    PC__TRY_RETURN(pc__cuda_plan_of(&a.made, a.stream, plan));
-    PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a.stream, plan, layer->rope));
-    PC__TRY_RETURN(take_scratch(&a, layer));
-    describe_layer(&a, layer, angles);
-    status = run_waves(&a);
-    pc__cuda_scratch_give(a.stream, a.scratch);
+    return queue_attention(&a, plan, layer, NULL);
+}
+
+/* A visitor stays with the plan that it was taken for. After an error nobody knows what of the
+ * tables is on the device: the next call makes them again. */
+pc_status pc__cuda_op_attend_queued(pc__backend *backend, void *queue, pc__plan *plan,
+                                    const pc__attn_layer *layer, const pc__floats *q,
+                                    pc__floats *out, pc__floats *lse)
+{
+    const pc__cuda_plan *made = plan->device;
+    pc__cuda_visitor *visitor = made ? made->visitor : NULL;
+    if (!visitor)
+        PC__TRY_RETURN(pc__cuda_visitor_take(&visitor, pc__cuda_backend_of(backend), queue));
+    attention a = {.backend = visitor->backend,
+                   .stream = visitor->stream,
+                   .plan = plan,
+                   .task = {.q = (const float *)q, .out = (float *)out, .lse = (float *)lse}};
+    pc_status status = pc__cuda_stream_visit(visitor->stream, queue);
+    if (status >= 0) {
+        visitor->last = queue;
+        status = pc__cuda_stream_home(visitor->stream, queue_attention(&a, plan, layer, visitor));
+    }
+    if (!plan->device)
+        pc__cuda_visitor_put(visitor);
+    else if (status < 0)
+        pc__cuda_plan_drop(plan);
     return status;
 }
 
@@ -218,7 +258,7 @@ static void map_span(const attention *a, const pc__cuda_kernel *kernel, const pc
                                 compare_distance);
     size_t angle = (size_t)(at - a->plan->distances) * (a->task.rope_dims / 2);
     task.pages = a->made->pages + run->first_page;
-    task.layer_stride = atomic_load(&((pc__kv *)(uintptr_t)span->kv)->device)->layer_stride;
+    task.layer_stride = pc__kv_layer_stride(span->kv);
     task.relative = run->relative;
     task.distance = distance;
     task.format = pc__cuda_format_of(span->kv->shape.dtype);
@@ -288,7 +328,7 @@ pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__plan *plan, const pc
                    .task = {.q = (const float *)q, .lse = (float *)(uintptr_t)lse}};
     const pc__cuda_plan_rope *angles;
     pc_status status;
-    PC__TRY_RETURN(pc__cuda_plan_of(&a.made, a.stream, plan));
+    PC__TRY_RETURN(pc__cuda_plan_of(&a.made, a.stream, plan, NULL));
     PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a.stream, plan, layer->rope));
     PC__TRY_RETURN(take_scratch(&a, layer));
     describe_layer(&a, layer, angles);

@@ -1,7 +1,8 @@
 /* Products of linear layers: by cuBLASLt, or with quantised weights by our own kernels. */
 #include "attn/cuda/backend_cuda_dense.h"
 
-enum { FEW_ROWS = 32 }; /* quantised_few.cu is the faster one up to here */
+/* Up to here quantised_few.cu reads weights once, and more of a device takes part in it. */
+enum { FEW_ROWS = PC__CUDA_QUANTISED_ROWS };
 
 /* ------------------------------------------------------------------- quantised */
 
@@ -49,10 +50,9 @@ static void multiply_quantised(pc__stream *stream, const pc__cuda_linear *linear
 {
     const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
     pc__cuda_quantised_task task = pc__cuda_quantised_layer(linear, x);
-    uint32_t panels = (uint32_t)((linear->out + 31) / 32), tiles = (uint32_t)((rows + 7) / 8);
+    uint32_t panels = (uint32_t)((linear->out + 31) / 32), tiles = (uint32_t)((rows + 31) / 32);
     int few = rows <= FEW_ROWS;
-    pc__cuda_grid grid = few ? (pc__cuda_grid){panels, tiles, 1}
-                             : (pc__cuda_grid){(panels + 3) / 4, (tiles + 3) / 4, 1};
+    pc__cuda_grid grid = {few ? panels : (panels + 3) / 4, tiles, 1};
     task.rows = (uint32_t)rows;
     task.y = y;
     pc__cuda_launch(pc__cuda_stream_of(stream), few ? &k->quantised_few : &k->quantised_many, grid,

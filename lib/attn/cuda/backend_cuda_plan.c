@@ -9,9 +9,19 @@
 #include "attn/cuda/device_tables.h"
 #include "attn/kv_device.h"
 
-/* A section of 512 tokens: the states of its rows are small beside its K and V, and a single long
- * row still has work for many multiprocessors. A call has all rows of a section, so that tiles of
- * the plan have no limit. */
+/* A section of 512 tokens. A row writes and reads a state of 8 * (v_dim + 1) bytes a section and
+ * head. 128 rows that share 2048 tokens and have 128 of their own, 52 heads of 128 dimensions in
+ * fp16: 34 MB of states beside 491 MB of K and V; with sections of 256 they would be 62 MB. In
+ * return a row alone would have work for twice as many blocks: one with 2048 keys and 8 K/V heads
+ * has 32 items of 256 KiB, with 256 tokens 64 of half that, 2 or 3 us less a layer if a block reads
+ * 50 to 60 GB/s, which nobody has measured. With 16384 keys its items are as many as the blocks
+ * that 132 multiprocessors hold.
+ *
+ * Not a size of each row, such as 256 up to 4096 keys and 1024 beyond: sections are what rows
+ * share, so that rows of both kinds would read and compute a common prefix twice. Not one of each
+ * run: the bits of a row would depend on what was appended after it.
+ *
+ * A call has all rows of a section, so that tiles of the plan have no limit. */
 const pc__plan_limits pc__cuda_plan_limits = {
     .section = 512, .tile_rows = 1u << 30, .state_floats = (size_t)1 << 25, .chained = 0};
 
@@ -69,11 +79,6 @@ static size_t pages_of(const pc__cuda_plan_run *run)
     return (run->tokens + PC__PAGE - 1) / PC__PAGE;
 }
 
-static const pc__kv_device *device_of(const pc__kv *kv)
-{
-    return atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->device, memory_order_acquire);
-}
-
 /* ------------------------------------------------------------------ tables */
 
 typedef struct table_maker {
@@ -104,35 +109,49 @@ static size_t count_tiles(const pc__plan *plan)
 static pc_status lay_out(table_maker *m)
 {
     pc__cuda_plan *made = m->made;
-    size_t pages = 0, vectors = m->plan->pair_count * m->plan->group;
+    size_t vectors = m->plan->pair_count * m->plan->group;
     for (size_t i = 0; i < made->run_count; i++) {
         pc__cuda_plan_run *run = &made->runs[i];
-        run->first_page = pages;
-        pages += pages_of(run);
+        run->first_page = made->page_count;
+        made->page_count += pages_of(run);
         if (run->kv->relative)
             run->relative_at = pc__cuda_tables_add(&m->tables, run->tokens, sizeof(int64_t));
     }
-    m->pages_at = pc__cuda_tables_add(&m->tables, pages, sizeof(uint64_t));
+    m->pages_at = pc__cuda_tables_add(&m->tables, made->visitor ? 0 : made->page_count,
+                                      sizeof(uint64_t));
     m->pairs_at = pc__cuda_tables_add(&m->tables, m->plan->pair_count, sizeof(pc__cuda_pair));
     m->calls_at = pc__cuda_tables_add(&m->tables, m->plan->call_count, sizeof(pc__cuda_call));
     m->tiles_at = pc__cuda_tables_add(&m->tables, count_tiles(m->plan), sizeof(pc__cuda_tile));
     m->merged_at = pc__cuda_tables_add(&m->tables, m->plan->rows, sizeof(pc__cuda_merge_row));
     m->claimed_at = pc__cuda_tables_add(&m->tables, FORMATS * m->plan->wave_count,
                                         sizeof(uint32_t));
-    if (pages > UINT32_MAX || vectors > UINT32_MAX)
+    if (made->page_count > UINT32_MAX || vectors > UINT32_MAX)
         return pc__fail(PC_ERR_LIMIT, "attention: %zu query vectors over %zu pages are too many",
-                        vectors, pages);
+                        vectors, made->page_count);
     return PC_OK;
+}
+
+static void list_pages(const pc__cuda_plan *made, uint64_t *pages)
+{
+    for (size_t i = 0; i < made->run_count; i++) {
+        const pc__cuda_plan_run *run = &made->runs[i];
+        for (size_t p = 0; p < pages_of(run); p++)
+            pages[run->first_page + p] = (uint64_t)(uintptr_t)pc__kv_page_at(run->kv, p);
+    }
+}
+
+const uint64_t *pc__cuda_plan_pages(pc__cuda_plan *made)
+{
+    list_pages(made, made->call_pages);
+    return made->call_pages;
 }
 
 static void fill_runs(table_maker *m)
 {
-    uint64_t *pages = pc__cuda_tables_host(&m->tables, m->pages_at);
+    if (!m->made->visitor)
+        list_pages(m->made, pc__cuda_tables_host(&m->tables, m->pages_at));
     for (size_t i = 0; i < m->made->run_count; i++) {
         pc__cuda_plan_run *run = &m->made->runs[i];
-        const pc__kv_device *device = device_of(run->kv);
-        for (size_t p = 0; p < pages_of(run); p++)
-            pages[run->first_page + p] = (uint64_t)(uintptr_t)device->page[p];
         if (!run->kv->relative)
             continue;
         memcpy(pc__cuda_tables_host(&m->tables, run->relative_at), run->kv->relative,
@@ -184,7 +203,7 @@ static void add_call(table_maker *m, const pc__plan_call *call)
                                    .slot = m->slot_of[pair->slot]};
     }
     calls[m->calls++] = (pc__cuda_call){
-        .layer_stride = device_of(call->kv)->layer_stride,
+        .layer_stride = pc__kv_layer_stride(call->kv),
         .relative = run->relative ? (uint64_t)(uintptr_t)(run->relative + begin) : 0,
         .first_page = (uint32_t)(run->first_page + begin / PC__PAGE),
         .pages = (end - begin + PC__PAGE - 1) / PC__PAGE,
@@ -224,12 +243,28 @@ static void fill(table_maker *m)
             add_batch(m, &m->plan->waves[w], format);
         wave->batches = made->batch_count - wave->first_batch;
     }
-    made->pages = pc__cuda_tables_device(&m->tables, m->pages_at);
+    if (!made->visitor)
+        made->pages = pc__cuda_tables_device(&m->tables, m->pages_at);
     made->pairs = pc__cuda_tables_device(&m->tables, m->pairs_at);
     made->calls = pc__cuda_tables_device(&m->tables, m->calls_at);
     made->tiles = pc__cuda_tables_device(&m->tables, m->tiles_at);
     made->merged = pc__cuda_tables_device(&m->tables, m->merged_at);
     made->claimed = pc__cuda_tables_device(&m->tables, m->claimed_at);
+}
+
+/* Memory of the device for as long as the plan: the visitor's is used again behind its work. */
+static pc_status take_memory(const pc__cuda_plan *made, size_t bytes, void **out)
+{
+    return made->visitor ? pc__cuda_scratch_take(made->visitor->stream, bytes, out)
+                         : pc__cuda_pool_take(made->pool, bytes, out);
+}
+
+static void give_memory(const pc__cuda_plan *made, void *memory)
+{
+    if (made->visitor)
+        pc__cuda_scratch_give(made->visitor->stream, memory);
+    else
+        pc__cuda_pool_give(made->pool, memory);
 }
 
 static pc_status make_tables(pc__cuda_plan *made, pc__cuda_stream *stream, const pc__plan *plan)
@@ -241,9 +276,13 @@ static pc_status make_tables(pc__cuda_plan *made, pc__cuda_stream *stream, const
     made->waves = pc__calloc(&made->mem, plan->wave_count, sizeof *made->waves);
     made->batches = pc__calloc(&made->mem, FORMATS * plan->wave_count, sizeof *made->batches);
     m.slot_of = pc__calloc(&made->mem, plan->most_states, sizeof *m.slot_of);
-    status = made->waves && made->batches && m.slot_of ? PC_OK : PC_ERR_NOMEM;
+    if (made->visitor)
+        made->call_pages = pc__calloc(&made->mem, made->page_count, sizeof *made->call_pages);
+    status = made->waves && made->batches && m.slot_of && (made->call_pages || !made->visitor)
+                 ? PC_OK
+                 : PC_ERR_NOMEM;
     if (status >= 0)
-        status = pc__cuda_pool_take(made->pool, m.tables.bytes, &made->memory);
+        status = take_memory(made, m.tables.bytes, &made->memory);
     if (status >= 0)
         status = pc__cuda_tables_begin(&m.tables, &made->mem, made->memory);
     if (status >= 0)
@@ -255,24 +294,39 @@ static pc_status make_tables(pc__cuda_plan *made, pc__cuda_stream *stream, const
 
 /* -------------------------------------------------------------------- life */
 
-static void free_made(void *device)
+static void free_tables(pc__cuda_plan *made)
 {
-    pc__cuda_plan *made = device;
     pc_allocator mem = made->mem;
     while (made->ropes) {
         pc__cuda_plan_rope *next = made->ropes->next;
-        pc__cuda_pool_give(made->pool, made->ropes->cosine);
+        give_memory(made, made->ropes->cosine);
         pc__free(&mem, made->ropes);
         made->ropes = next;
     }
-    pc__cuda_pool_give(made->pool, made->memory);
+    give_memory(made, made->memory);
+    pc__free(&mem, made->call_pages);
     pc__free(&mem, made->runs);
     pc__free(&mem, made->waves);
     pc__free(&mem, made->batches);
     pc__free(&mem, made);
 }
 
-pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__plan *plan)
+static void free_made(void *device)
+{
+    pc__cuda_visitor *visitor = ((pc__cuda_plan *)device)->visitor;
+    free_tables(device);
+    pc__cuda_visitor_put(visitor);
+}
+
+void pc__cuda_plan_drop(pc__plan *plan)
+{
+    free_made(plan->device);
+    plan->device = NULL;
+    plan->free_device = NULL;
+}
+
+pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__plan *plan,
+                           pc__cuda_visitor *visitor)
 {
     const pc_allocator *mem = &stream->device->mem;
     pc__cuda_plan *made = *out = plan->device;
@@ -283,8 +337,9 @@ pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__pla
         return PC_ERR_NOMEM;
     made->mem = *mem;
     made->pool = stream->pool;
+    made->visitor = visitor;
     if ((status = make_tables(made, stream, plan)) < 0) {
-        free_made(made);
+        free_tables(made);
         return status;
     }
     plan->device = *out = made;
@@ -294,6 +349,7 @@ pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__pla
 
 static pc_status upload_angles(pc__cuda_plan_rope *to, pc__cuda_stream *stream, pc__plan *plan)
 {
+    const pc__cuda_plan *made = plan->device;
     const pc__plan_angles *angles;
     pc__cuda_tables tables = {0};
     size_t count = plan->distance_count * ((size_t)to->rope->dims / 2),
@@ -301,7 +357,7 @@ static pc_status upload_angles(pc__cuda_plan_rope *to, pc__cuda_stream *stream, 
            sine = pc__cuda_tables_add(&tables, count, sizeof(float));
     void *memory;
     PC__TRY_RETURN(pc__plan_find_angles(plan, to->rope, &angles));
-    PC__TRY_RETURN(pc__cuda_pool_take(stream->pool, tables.bytes, &memory));
+    PC__TRY_RETURN(take_memory(made, tables.bytes, &memory));
     to->cosine = (float *)memory + cosine / sizeof(float);
     to->sine = (float *)memory + sine / sizeof(float);
     pc__cuda_upload(stream, to->cosine, angles->cosine, count * sizeof(float));

@@ -1,9 +1,11 @@
 /* A plan as tables of the device (kernels/attend.h). They are made and uploaded when the plan is
- * first used, serve all layers, and go with the plan. */
+ * first used, serve all layers, and go with the plan. A plan over runs of the application (views,
+ * attn/kv.h) has a visitor, in whose memory the tables lie, and gets its pages anew in each call.
+ */
 #ifndef PC_ATTN_CUDA_BACKEND_CUDA_PLAN_H
 #define PC_ATTN_CUDA_BACKEND_CUDA_PLAN_H
 
-#include "attn/cuda/device_stream.h"
+#include "attn/cuda/backend_cuda_visitor.h"
 #include "attn/cuda/kernels/attend.h"
 #include "attn/plan_internal.h"
 
@@ -38,8 +40,11 @@ typedef struct pc__cuda_plan_rope { /* angles of one RoPE object, for all distan
 typedef struct pc__cuda_plan {
     pc_allocator mem;
     pc__cuda_pool *pool;
-    void *memory; /* of the device: the tables */
-    const uint64_t *pages;
+    pc__cuda_visitor *visitor; /* NULL: the runs are the library's */
+    void *memory;              /* of the device: the tables */
+    const uint64_t *pages;     /* NULL: of each call */
+    uint64_t *call_pages;      /* [page_count] for that, of the host */
+    size_t page_count;
     const pc__cuda_pair *pairs;
     const pc__cuda_call *calls;
     const pc__cuda_tile *tiles;
@@ -54,8 +59,14 @@ typedef struct pc__cuda_plan {
     pc__cuda_plan_rope *ropes;
 } pc__cuda_plan;
 
-/* The tables of a plan, made now or before. All runs that rows see have pages on the device. */
-pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__plan *plan);
+/* The tables of a plan, made now or before. All runs that rows see have pages on the device.
+ * `visitor`: for a plan over runs of the application; freed with the tables, unless this fails. */
+pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__plan *plan,
+                           pc__cuda_visitor *visitor);
+/* Forgets the tables of a plan that has some. */
+void pc__cuda_plan_drop(pc__plan *plan);
+/* The addresses of all pages now, in the order of the table; for a plan with a visitor. */
+const uint64_t *pc__cuda_plan_pages(pc__cuda_plan *made);
 /* Its angles; rope NULL: *out is NULL. PC_ERR_INVALID: more dimensions than a head has. */
 pc_status pc__cuda_plan_angles(const pc__cuda_plan_rope **out, pc__cuda_stream *stream,
                                pc__plan *plan, const pc__rope *rope);

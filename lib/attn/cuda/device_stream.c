@@ -181,40 +181,86 @@ void pc__cuda_scratch_give(pc__cuda_stream *stream, void *block)
         }
 }
 
+/* ------------------------------------------------------------------- visits */
+
+pc_status pc__cuda_stream_visit(pc__cuda_stream *stream, pc__cuda_queue queue)
+{
+    const pc__cuda_device *device = stream->device;
+    queue = queue ? queue : stream->own;
+    PC__TRY_RETURN(pc__cuda_enter(device));
+    pc_status status = PC__CUDA(device->driver, cuStreamWaitEvent, (queue, stream->behind, 0));
+    pc__cuda_leave(device);
+    if (status < 0)
+        return pc__cuda_fail_in(device, status);
+    stream->queue = queue;
+    return PC_OK;
+}
+
+/* The first error, with its text, which is forgotten. */
+static pc_status take_error(pc__cuda_stream *stream)
+{
+    pc_status status = stream->status;
+    stream->status = PC_OK;
+    return status < 0 ? pc__fail(status, "%s", stream->text) : PC_OK;
+}
+
+/* Also after an error: part of the work is queued. */
+static void mark_end(pc__cuda_stream *stream)
+{
+    pc_status status = pc__cuda_enter(stream->device);
+    if (status == PC_OK) {
+        status = PC__CUDA(stream->device->driver, cuEventRecord, (stream->behind, stream->queue));
+        pc__cuda_leave(stream->device);
+    }
+    pc__cuda_note(stream, status);
+    if (status < 0)
+        wait_for_queue(stream); /* there is no mark to wait for later */
+}
+
+pc_status pc__cuda_stream_home(pc__cuda_stream *stream, pc_status status)
+{
+    int waits = stream->queue == stream->own;
+    if (status < 0 && stream->status == PC_OK)
+        keep(stream, status);
+    mark_end(stream);
+    stream->queue = stream->own;
+    return waits ? pc__cuda_finish(stream) : take_error(stream);
+}
+
+int pc__cuda_stream_rests(const pc__cuda_stream *stream)
+{
+    if (pc__cuda_enter(stream->device) < 0)
+        return 0;
+    pc__cuda_result result = stream->device->driver->cuEventQuery(stream->behind);
+    pc__cuda_leave(stream->device);
+    return !result;
+}
+
 /* ------------------------------------------------------------------ life */
 
 pc_status pc__cuda_finish(pc__cuda_stream *stream)
 {
     pc_status late = wait_for_queue(stream);
-    pc_status status = stream->status;
-    if (status < 0)
-        pc__fail(status, "%s", stream->text);
-    stream->status = PC_OK;
+    pc_status status = take_error(stream);
     if (late == PC_OK)
         pc__cuda_staging_done(&stream->staging);
     return status < 0 ? status : late;
 }
 
-static pc_status open_queue(pc__cuda_stream *stream, const pc__cuda_queue *application)
+static pc_status open_queue(pc__cuda_stream *stream)
 {
     const pc__cuda_device *device = stream->device;
     PC__TRY_RETURN(pc__cuda_staging_init(&stream->staging, device));
     PC__TRY_RETURN(pc__cuda_event_new(&stream->behind, device));
-    if (application) {
-        stream->queue = *application;
-        stream->opened = 1;
-        return PC_OK;
-    }
     PC__TRY_RETURN(pc__cuda_enter(device));
     pc_status status = PC__CUDA(device->driver, cuStreamCreate,
-                                (&stream->queue, PC__CUDA_QUEUE_NON_BLOCKING));
+                                (&stream->own, PC__CUDA_QUEUE_NON_BLOCKING));
     pc__cuda_leave(device);
-    stream->own = stream->opened = status == PC_OK;
+    stream->queue = stream->own;
     return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
 }
 
-pc_status pc__cuda_stream_new(pc__cuda_stream **out, pc__cuda_pool *pool,
-                              const pc__cuda_queue *application)
+pc_status pc__cuda_stream_new(pc__cuda_stream **out, pc__cuda_pool *pool)
 {
     const pc__cuda_device *device = pc__cuda_pool_device(pool);
     pc__cuda_stream *stream = pc__calloc(&device->mem, 1, sizeof *stream);
@@ -223,7 +269,7 @@ pc_status pc__cuda_stream_new(pc__cuda_stream **out, pc__cuda_pool *pool,
         return PC_ERR_NOMEM;
     stream->device = device;
     stream->pool = pool;
-    pc_status status = open_queue(stream, application);
+    pc_status status = open_queue(stream);
     if (status < 0)
         pc__cuda_stream_free(stream);
     else
@@ -236,11 +282,13 @@ void pc__cuda_stream_free(pc__cuda_stream *stream)
     if (!stream)
         return;
     const pc__cuda_device *device = stream->device;
-    if (stream->opened)
+    if (stream->own) {
+        pc__cuda_event_wait(stream->behind, device);
         wait_for_queue(stream);
+    }
     drop_idle(stream);
     if (stream->own && pc__cuda_enter(device) == PC_OK) {
-        device->driver->cuStreamDestroy(stream->queue);
+        device->driver->cuStreamDestroy(stream->own);
         pc__cuda_leave(device);
     }
     pc__cuda_event_free(stream->behind, device);

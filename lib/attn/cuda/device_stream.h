@@ -15,27 +15,35 @@ typedef struct pc__cuda_scratch {
 typedef struct pc__cuda_stream {
     const pc__cuda_device *device;
     pc__cuda_pool *pool;
-    pc__cuda_queue queue;
-    int opened;       /* `queue` is valid; NULL is valid, too */
-    int own;          /* not one of the application's */
+    pc__cuda_queue queue; /* where work goes: `own`, or one that the stream visits */
+    pc__cuda_queue own;
     pc_status status; /* the first error, or PC_OK */
     char text[512];   /* its text */
     pc__cuda_staging staging;
-    pc__cuda_event behind; /* for pc__cuda_follow */
+    pc__cuda_event behind; /* for pc__cuda_follow; behind all work of visits */
     pc__cuda_scratch *idle, *busy;
     size_t idle_count, idle_capacity, busy_count, busy_capacity;
 } pc__cuda_stream;
 
-/* `application`: a queue (CUstream) of the device's context, on which the application has work of
- * its own; NULL: a new one. */
-pc_status pc__cuda_stream_new(pc__cuda_stream **out, pc__cuda_pool *pool,
-                              const pc__cuda_queue *application);
-/* Waits for the work; all scratch has been given. NULL does nothing. */
+pc_status pc__cuda_stream_new(pc__cuda_stream **out, pc__cuda_pool *pool);
+/* Waits for the work, also of visits; all scratch has been given. NULL does nothing. */
 void pc__cuda_stream_free(pc__cuda_stream *stream);
 
 /* Waits until all queued work is done. Returns the first error since the last `finish`, and forgets
  * it. Memory that the work uses may be given back then, also after an error. */
 pc_status pc__cuda_finish(pc__cuda_stream *stream);
+/* Between these two, work goes to `queue`, a CUstream of the application in the device's context,
+ * behind what is there and behind all earlier work of visits; NULL: to the stream's own, as a
+ * visit. So the stream's memory is used again in the right order, whatever queues it visits, and
+ * also if a queue is destroyed and another one gets its address. A stream that visits does nothing
+ * else but that. `visit` fails: nothing has begun. */
+pc_status pc__cuda_stream_visit(pc__cuda_stream *stream, pc__cuda_queue queue);
+/* Waits only for the stream's own queue. `status`: of what was queued, an error of this thread.
+ * Returns the first error of the visit, and forgets it. */
+pc_status pc__cuda_stream_home(pc__cuda_stream *stream, pc_status status);
+/* 1: the work of all visits is done; 0: it is not, or that is not known. */
+int pc__cuda_stream_rests(const pc__cuda_stream *stream);
+
 /* Keeps an error of this thread, with its text, if it is the stream's first. */
 void pc__cuda_note(pc__cuda_stream *stream, pc_status status);
 

@@ -94,12 +94,15 @@ typedef struct pc__cuda_attend {
     int64_t window;             /* sees keys with row position - key position < window; 0: all */
     const float *cosine, *sine; /* [angle][rope_dims / 2], with the factor */
     const float *slopes;        /* [heads] ALiBi: score - slope * (row - key position); or NULL */
-    const float *sinks;         /* [heads] a further score of each row, without a value; or NULL */
-    const float *q;             /* [row][heads][k_dim], not rotated, not scaled */
-    float *state;               /* [slot][heads][v_dim], 16-byte aligned */
-    float *state_lse;           /* [slot][heads] */
-    float *out;                 /* [row][heads][v_dim], 16-byte aligned */
-    float *lse;                 /* [row][heads] natural, with the sink; or NULL */
+    /* [heads] a further score of each row, without a value; or NULL. No architecture of lib/model
+     * has such sinks (gpt-oss would be one), so nothing hands them over: only the kernels' own
+     * tests use them. */
+    const float *sinks;
+    const float *q;   /* [row][heads][k_dim], not rotated, not scaled */
+    float *state;     /* [slot][heads][v_dim], 16-byte aligned */
+    float *state_lse; /* [slot][heads] */
+    float *out;       /* [row][heads][v_dim], 16-byte aligned */
+    float *lse;       /* [row][heads] natural, with the sink; or NULL */
 } pc__cuda_attend;
 
 /* A row that pc__cuda_merge_states writes: all rows except those with a direct pair. */

@@ -11,7 +11,9 @@
  * pc__cuda_quantise: a block of PC__CUDA_QUANTISE_THREADS threads and PC__CUDA_QUANTISE_SHARED
  * bytes of shared memory for each row, counted up to a multiple of 8. pc__cuda_quantised_few, for
  * up to about 32 rows: a block of PC__CUDA_QUANTISED_THREADS threads and PC__CUDA_QUANTISED_SHARED
- * bytes of shared memory for each panel (x) and 8 rows (y). pc__cuda_quantised_many: a block of
+ * bytes of shared memory for each panel (x) and PC__CUDA_QUANTISED_ROWS rows (y), which reads the
+ * panel once. pc__cuda_quantised_experts_few: the same, with an expert (y), whose panels it reads
+ * once for so many of its rows. pc__cuda_quantised_many: a block of
  * PC__CUDA_QUANTISED_MANY_THREADS threads for each 4 panels (x) and 32 rows (y). */
 #ifndef PC_ATTN_CUDA_KERNELS_QUANTISED_H
 #define PC_ATTN_CUDA_KERNELS_QUANTISED_H
@@ -23,7 +25,8 @@ enum {
     PC__CUDA_QUANTISE_SHARED = 64,
     PC__CUDA_QUANTISED_THREADS = 256,
     PC__CUDA_QUANTISED_MANY_THREADS = 128,
-    PC__CUDA_QUANTISED_SHARED = 42240 /* products, scales, minimums and sums of 32 groups */
+    PC__CUDA_QUANTISED_ROWS = 32,
+    PC__CUDA_QUANTISED_SHARED = 46080 /* products, scales, minimums, sums of 32 groups; results */
 };
 
 /* Quantised rows, in the order in which the products take them. units: blocks of 32 inputs, the

@@ -1,18 +1,20 @@
-// Quantised weights times 8 rows, of a layer or of an expert. 8 warps share the groups of a panel,
-// so that much of it is on its way from memory at a time. They leave exact products in shared
-// memory; then each thread adds the products of one output and row, group after group, while the
-// next weights come.
+// Quantised weights times up to 32 rows, of a layer or of an expert. 8 warps share the groups of a
+// panel, so that much of it is on its way from memory at a time. They take 8 rows after another,
+// without reading the weights again: they leave exact products in shared memory; then each thread
+// adds the products of one output and row, group after group, while the next weights come.
 #include "attn/cuda/kernels/quantised.cuh"
 
 namespace {
 
 constexpr uint32_t WARPS = PC__CUDA_QUANTISED_THREADS / PC__WARP, CHUNK = 32, // groups at a time
-    ALL = 256;                                                                // outputs x rows
+    ALL = 256,                                                                // outputs x rows
+    TILES = PC__CUDA_QUANTISED_ROWS / 8;
 
 struct panel_chunk {
     int32_t product[CHUNK][ALL]; // [p * 2 + h][g][row]
     float scale[CHUNK][32], minimum[CHUNK][32];
     int32_t sums[CHUNK][8];
+    float y[TILES][ALL]; // what each thread has added so far
 };
 static_assert(sizeof(panel_chunk) <= PC__CUDA_QUANTISED_SHARED, "room of a chunk");
 
@@ -21,6 +23,14 @@ struct plain_rows {
     const pc__cuda_quantised_task &t;
     uint32_t tile;
 
+    __device__ __forceinline__ plain_rows next(uint32_t tiles) const
+    {
+        return {t, tile + tiles};
+    }
+    __device__ __forceinline__ uint32_t tiles() const
+    {
+        return (t.rows + 7) / 8 - tile;
+    }
     __device__ __forceinline__ uint4 codes(uint32_t unit, uint32_t units) const
     {
         return pc__load_codes(t, tile, unit, units);
@@ -50,6 +60,14 @@ struct expert_rows {
     const uint32_t *row;
     uint32_t from, end;
 
+    __device__ __forceinline__ expert_rows next(uint32_t tiles) const
+    {
+        return {t, row, from + tiles * 8, end};
+    }
+    __device__ __forceinline__ uint32_t tiles() const
+    {
+        return (end - from + 7) / 8;
+    }
     __device__ __forceinline__ uint4 codes(uint32_t unit, uint32_t units) const
     {
         uint32_t r = threadIdx.x % PC__WARP / 4, x;
@@ -94,14 +112,15 @@ template <int BITS, int GROUP, class ROWS> struct few {
 
     const pc__cuda_quantised_task &t;
     weights panel;
-    ROWS rows;
+    ROWS first; // 8 rows
     uint32_t units, warp, lane;
-    typename weights::raw raw[UNITS];
-    uint4 codes[UNITS];
+    typename weights::raw raw[UNITS]; // of the chunk that comes
+    pc__unit_weights w[UNITS];
+    uint4 codes[UNITS]; // of the rows that come
 
     __device__ __forceinline__ few(const pc__cuda_quantised_task &task, const uint8_t *panels,
                                    const ROWS &r)
-        : t(task), panel(task, panels, blockIdx.x), rows(r),
+        : t(task), panel(task, panels, blockIdx.x), first(r),
           units((task.groups + GROUPS - 1) / GROUPS), warp(threadIdx.x / PC__WARP),
           lane(threadIdx.x % PC__WARP)
     {
@@ -110,20 +129,39 @@ template <int BITS, int GROUP, class ROWS> struct few {
     {
         return chunk * (CHUNK / GROUPS) + u * WARPS + warp;
     }
-    __device__ __forceinline__ void load(uint32_t chunk)
+    __device__ __forceinline__ void load_weights(uint32_t chunk)
+    {
+#pragma unroll
+        for (uint32_t u = 0; u < UNITS; u++)
+            raw[u] = panel.load(unit_of(chunk, u));
+    }
+    __device__ __forceinline__ void load_codes(const ROWS &rows, uint32_t chunk)
     {
 #pragma unroll
         for (uint32_t u = 0; u < UNITS; u++) {
             uint32_t unit = unit_of(chunk, u);
-            raw[u] = panel.load(unit);
             codes[u] = make_uint4(0, 0, 0, 0);
             if (unit < units)
                 codes[u] = rows.codes(unit, units);
         }
     }
-    // Products of a group, with its scales and sums, at place `at` of the chunk.
-    __device__ __forceinline__ void put(panel_chunk &c, uint32_t at, uint32_t group,
-                                        const pc__group_products &products) const
+    // The scales of the chunk's groups, once for all rows.
+    __device__ __forceinline__ void put_scales(panel_chunk &c, uint32_t chunk) const
+    {
+#pragma unroll
+        for (uint32_t u = 0; u < UNITS * GROUPS; u++) {
+            uint32_t group = unit_of(chunk, u / GROUPS) * GROUPS + u % GROUPS,
+                     at = group - chunk * CHUNK;
+            if (group >= t.groups)
+                continue;
+            c.scale[at][lane] = panel.scale(group, lane);
+            if (t.minimum)
+                c.minimum[at][lane] = panel.minimum(group, lane);
+        }
+    }
+    // Products of a group, with the sums of its inputs, at place `at` of the chunk.
+    __device__ __forceinline__ void put(panel_chunk &c, const ROWS &rows, uint32_t at,
+                                        uint32_t group, const pc__group_products &products) const
     {
         uint4 f = rows.factors(group);
 #pragma unroll
@@ -131,24 +169,21 @@ template <int BITS, int GROUP, class ROWS> struct few {
             store8(&c.product[at][i * 64 + lane * 2],
                    make_uint2((uint32_t)products.d[i / 2][i % 2 * 2] * f.x,
                               (uint32_t)products.d[i / 2][i % 2 * 2 + 1] * f.z));
-        c.scale[at][lane] = panel.scale(group, lane);
-        if (t.minimum)
-            c.minimum[at][lane] = panel.minimum(group, lane);
         if (t.minimum && lane < 4)
             store8(&c.sums[at][lane * 2], make_uint2(f.y, f.w));
     }
-    __device__ __forceinline__ void multiply(panel_chunk &c, uint32_t chunk) const
+    __device__ __forceinline__ void multiply(panel_chunk &c, const ROWS &rows, uint32_t chunk) const
     {
 #pragma unroll
         for (uint32_t u = 0; u < UNITS; u++) {
-            pc__unit_weights w = panel.unpack(raw[u]);
             uint32_t unit = unit_of(chunk, u);
 #pragma unroll
             for (uint32_t which = 0; which < GROUPS; which++) {
                 uint32_t group = unit * GROUPS + which;
-                pc__group_products products = pc__multiply<GROUP>(w, codes[u], which, t.bytes == 2);
+                pc__group_products products = pc__multiply<GROUP>(w[u], codes[u], which,
+                                                                  t.bytes == 2);
                 if (group < t.groups)
-                    put(c, group - chunk * CHUNK, group, products);
+                    put(c, rows, group - chunk * CHUNK, group, products);
             }
         }
     }
@@ -170,7 +205,8 @@ template <int BITS, int GROUP, class ROWS> struct few {
         return row * 32 + (output ^ (row % 4 | row / 4 * 16));
     }
     // Through shared memory, so that a warp writes 32 outputs of a row.
-    __device__ __forceinline__ void write(float y, float *shared, const float *bias) const
+    __device__ __forceinline__ void write(const ROWS &rows, float y, float *shared,
+                                          const float *bias) const
     {
         uint32_t output = threadIdx.x % 64 / 8 * 4 + threadIdx.x / 64, r = threadIdx.x / 32,
                  column = blockIdx.x * 32 + threadIdx.x % 32;
@@ -182,26 +218,44 @@ template <int BITS, int GROUP, class ROWS> struct few {
         }
         __syncthreads(); // shared memory is free again
     }
+    // All rows of a chunk, while the next weights come, and the next codes.
+    __device__ __forceinline__ void multiply_chunk(panel_chunk &c, uint32_t chunk, uint32_t tiles)
+    {
+        put_scales(c, chunk);
+#pragma unroll 1
+        for (uint32_t n = 0; n < tiles; n++) {
+            float &y = c.y[n][threadIdx.x];
+            bool last = n + 1 == tiles;
+            multiply(c, first.next(n), chunk);
+            load_codes(first.next(last ? 0 : n + 1), last ? chunk + 1 : chunk);
+            __syncthreads();
+            y = add(c, min(CHUNK, t.groups - chunk * CHUNK), chunk ? y : 0.0f);
+            __syncthreads();
+        }
+    }
+    // Up to 32 rows.
     __device__ __forceinline__ void multiply_all(const float *bias)
     {
         panel_chunk &c = *(panel_chunk *)dynamic_shared();
-        float y = 0.0f;
-        load(0);
+        uint32_t tiles = min(TILES, first.tiles());
+        load_weights(0);
+        load_codes(first, 0);
         for (uint32_t chunk = 0; chunk * CHUNK < t.groups; chunk++) {
-            multiply(c, chunk);
-            load(chunk + 1);
-            __syncthreads();
-            y = add(c, min(CHUNK, t.groups - chunk * CHUNK), y);
-            __syncthreads();
+#pragma unroll
+            for (uint32_t u = 0; u < UNITS; u++)
+                w[u] = panel.unpack(raw[u]);
+            load_weights(chunk + 1);
+            multiply_chunk(c, chunk, tiles);
         }
-        write(y, (float *)dynamic_shared(), bias);
+        for (uint32_t n = 0; n < tiles; n++)
+            write(first.next(n), c.y[n][threadIdx.x], (float *)dynamic_shared(), bias);
     }
 };
 
 template <int BITS, int GROUP> struct plain_layer {
     static __device__ __forceinline__ void run(const pc__cuda_quantised_task &t)
     {
-        few<BITS, GROUP, plain_rows>(t, t.panels, {t, blockIdx.y}).multiply_all(t.bias);
+        few<BITS, GROUP, plain_rows>(t, t.panels, {t, blockIdx.y * TILES}).multiply_all(t.bias);
     }
 };
 
@@ -211,7 +265,7 @@ template <int BITS, int GROUP> struct expert_layer {
         const uint8_t *panels = (const uint8_t *)(uintptr_t)e.panels[blockIdx.y];
         const float *bias = e.bias ? (const float *)(uintptr_t)e.bias[blockIdx.y] : nullptr;
         uint32_t end = e.first[blockIdx.y + 1];
-        for (uint32_t from = e.first[blockIdx.y]; from < end; from += 8)
+        for (uint32_t from = e.first[blockIdx.y]; from < end; from += PC__CUDA_QUANTISED_ROWS)
             few<BITS, GROUP, expert_rows>(e.layer, panels, {e.layer, e.row, from, end})
                 .multiply_all(bias);
     }

@@ -8,7 +8,7 @@
 #   gpu.sh run [OPTIONS]    in .gpu/, or in the tree that it lies in; at most ten minutes
 #     --seconds N             stops after so many (570)
 #     --steps LIST            of: machine ceilings wrappers kernels sanitizer models bench peers
-#     --fake FOLDER           on the fake device of the tests, whose module lies in FOLDER; tiny
+#     --fake FOLDER           on the fake device of the tests, whose libraries FOLDER has; tiny
 # `run` prints a line for each step and a table at the end; with OUT in the environment both are
 # files in that folder, too. Exit code: 0, or 1 if a step failed, 2 for wrong arguments or files.
 set -eu
@@ -19,10 +19,6 @@ most_mib=40
 
 # ------------------------------------------------------------------------------------------ pack
 
-golden="llama_mha llama_gqa llama_rope_linear llama_rope_dynamic llama_rope_yarn llama_rope_llama3"
-golden="$golden phi3_longrope_short phi3_longrope_long mistral_swa qwen2 phi opt opt_postnorm_proj"
-golden="$golden gpt2 falcon_new falcon_new_1ln falcon_mq falcon_rw mpt bloom mixtral qwen2_moe"
-golden="$golden deepseek_v1"
 wrappers="test_cuda_model_tensor test_cuda_model_wrappers"
 kernels="test_cuda_rows test_cuda_norms test_cuda_activations test_cuda_rotate test_cuda_kv_write"
 kernels="$kernels test_cuda_experts test_cuda_maps test_cuda_quantised test_cuda_sampling"
@@ -77,11 +73,8 @@ copy_data() {
     cp models/demo/demo.gguf .gpu/models/demo/
     cp -r examples/pml .gpu/examples/
     cp tools/gpu.sh tools/gpu_peers.py .gpu/
-    for model in $golden; do
-        if [ -d "$1/golden/$model" ]; then
-            mkdir -p ".gpu/golden/$model"
-            cp "$1/golden/$model"/*.json "$1/golden/$model"/*.safetensors ".gpu/golden/$model/"
-        fi
+    sed -n 's/.*"\([a-z0-9_]*\)".*/\1/p' test/support/golden_models.h | while read -r model; do
+        [ ! -d "$1/golden/$model" ] || cp -r "$1/golden/$model" .gpu/golden/
     done
     chmod -R u+w .gpu
 }
@@ -90,9 +83,12 @@ pack() {
     architectures=90 data=../shared with=1 jobs=$(nproc)
     while [ $# -gt 0 ]; do
         case $1 in
-        --architectures) architectures=${2-} && shift ;;
-        --data) data=${2-} && shift ;;
-        --jobs) jobs=${2-} && shift ;;
+        --architectures | --data | --jobs) [ $# -gt 1 ] || wrong "pack: $1 takes a value" ;;
+        esac
+        case $1 in
+        --architectures) architectures=$2 && shift ;;
+        --data) data=$2 && shift ;;
+        --jobs) jobs=$2 && shift ;;
         --no-kernels) with=0 ;;
         *) wrong "pack: unknown option '$1'; see gpu.sh --help" ;;
         esac
@@ -199,7 +195,7 @@ machine() {
 }
 
 ceilings() {
-    show "ceilings" 60 bin/promptcache-bench attend --ceilings --backend "$backend"
+    show "ceilings" 60 bin/promptcache-bench attend --ceilings --backend cuda
 }
 
 wrappers_step() {
@@ -209,11 +205,12 @@ wrappers_step() {
 }
 
 kernels_step() {
+    cases=432 # all, of one seed
+    [ -z "$fake" ] || cases=2
     for program in $kernels; do
         set --
-        [ "$program" != test_cuda_attend ] || set -- 0 432 1 # all cases, one seed
-        [ -z "$fake" ] || [ $# = 0 ] || set -- 0 2 1
-        step "kernels: ${program#test_cuda_}" 90 "bin/$program" "$@"
+        [ "$program" != test_cuda_attend ] || set -- 0 $cases 1
+        step "kernels: ${program#test_cuda_}" 45 "bin/$program" "$@"
     done
 }
 
@@ -243,7 +240,7 @@ END
 }
 
 models_step() {
-    export PC_BACKEND="$backend" PC_TEST_DATA="$here"
+    export PC_BACKEND=cuda PC_TEST_DATA="$here"
     demo
     for program in $models; do
         step "models: ${program#test_}" 120 "bin/$program"
@@ -255,7 +252,7 @@ models_step() {
 grid() {
     name=$1
     shift
-    show "bench: $name" 90 bin/promptcache-bench attend --backend "$backend" "$@"
+    show "bench: $name" 90 bin/promptcache-bench attend --backend cuda "$@"
 }
 
 bench() {
@@ -290,12 +287,15 @@ find_packed() {
 
 run() {
     fake='' seconds=570
-    steps="machine ceilings wrappers kernels models bench sanitizer peers"
+    steps="machine ceilings wrappers kernels models bench peers sanitizer"
     while [ $# -gt 0 ]; do
         case $1 in
-        --seconds) seconds=${2-} && shift ;;
-        --steps) steps=$(echo "${2-}" | tr , ' ') && shift ;;
-        --fake) fake=${2-} && shift ;;
+        --seconds | --steps | --fake) [ $# -gt 1 ] || wrong "run: $1 takes a value" ;;
+        esac
+        case $1 in
+        --seconds) seconds=$2 && shift ;;
+        --steps) steps=$(echo "$2" | tr , ' ') && shift ;;
+        --fake) fake=$2 && shift ;;
         *) wrong "run: unknown option '$1'; see gpu.sh --help" ;;
         esac
         shift
@@ -314,7 +314,8 @@ run() {
     trap 'rm -rf "$work"' EXIT
     table=$work/table log=$work/log
     echo "promptcache on a GPU: $(tr '\n' ' ' <"$here/made-of" 2>/dev/null)" | tee "$table"
-    : >"$log" >"$work/results"
+    : >"$log"
+    : >"$work/results"
     cd "$here"
     for step in $steps; do
         case $step in
@@ -327,20 +328,16 @@ run() {
 
 use_device() {
     if [ -n "$fake" ]; then
-        [ -f "$fake/libpromptcache_fakecuda.so" ] ||
-            wrong "run: no libpromptcache_fakecuda.so in '$fake'"
+        [ -f "$fake/libcuda.so.1" ] || wrong "run: no libcuda.so.1 in '$fake'"
         fake=$(cd "$fake" && pwd)
-        backend=fakecuda
-        export PC_MODULES="$fake" PC_CUDA_LIBRARIES="$fake"
-        unset PC_CUDA_TEST
-    else
-        backend=cuda
-        export PC_MODULES="$here/lib" PC_CUDA_IMAGES="$here/lib/libpc_cuda_images.so"
-        export PC_CUDA_TEST=device
-        find_libraries
-        [ -f "$here/lib/libpromptcache_cuda.so" ] ||
-            echo "gpu: packed without kernels (--no-kernels): steps on the device will fail"
+        export PC_MODULES="$fake" LD_LIBRARY_PATH="$fake"
+        return
     fi
+    export PC_MODULES="$here/lib" PC_CUDA_IMAGES="$here/lib/libpc_cuda_images.so"
+    export PC_CUDA_TEST=device
+    find_libraries
+    [ -f "$here/lib/libpromptcache_cuda.so" ] ||
+        echo "gpu: packed without kernels (--no-kernels): steps on the device will fail"
 }
 
 finish() {

@@ -66,16 +66,10 @@ static int check(int result, const char *call)
             return code_;         \
     } while (0)
 
-/* As the library looks for it. The library is never closed: the backend uses it, too. */
+/* The library is never closed: the backend uses it, too. */
 static int find_driver(bench_driver *driver)
 {
-    const char *folder = getenv("PC_CUDA_LIBRARIES");
-    char path[4096];
-    void *library = NULL, *address;
-    if (folder && (size_t)snprintf(path, sizeof path, "%s/libcuda.so.1", folder) < sizeof path)
-        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *address;
     if (!library)
         return plain_error("no NVIDIA driver: %s", dlerror());
 #define FIND(name, symbol, arguments)                \
@@ -264,8 +258,6 @@ int bench_device_flop_rate(bench_device *d, double *rate)
     int multiprocessors = 0, code;
     *rate = INFINITY;
     write_peak(text, sizeof text);
-    if (getenv("PC_TEST_TELL_PTX"))
-        puts(text);
     if (d->driver->load(&module, text))
         return EXIT_OK;
     code = CALL(d, attribute, (&multiprocessors, MULTIPROCESSORS, d->driver->ordinal));

@@ -153,7 +153,7 @@ void many(const pc__cuda_expert_linear &t, uint32_t entries, size_t rows)
     run_kernel<pc__cuda_expert_many_bf16>(
         task,
         {(t.out + PC__CUDA_EXPERT_TILE - 1) / PC__CUDA_EXPERT_TILE,
-         pc__cuda_expert_tiles(entries, t.experts)},
+         pc__cuda_expert_tiles(entries, t.experts, PC__CUDA_EXPERT_TILE)},
         PC__CUDA_EXPERT_MANY_THREADS, PC__CUDA_EXPERT_MANY_SHARED);
     for (size_t i = 0; i < y.size; i++)
         wrong += !same(y[i], t.y[i]);

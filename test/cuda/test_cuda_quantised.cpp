@@ -3,6 +3,7 @@
 // order, a group that is left out at the end; rows with NaN, infinity, zeros and numbers of very
 // different sizes; rows that depend on how many are computed together; ends of panels and tiles;
 // races between the warps that share a panel; wasted sectors.
+#include "attn/cuda/kernels/experts.h"
 #include "attn/cuda/kernels/quantised.h"
 
 #include <vector>
@@ -13,7 +14,8 @@
 extern "C" {
 void pc__cuda_quantise(pc__cuda_quantise_task), pc__cuda_quantised_few(pc__cuda_quantised_task),
     pc__cuda_quantised_many(pc__cuda_quantised_task),
-    pc__cuda_quantised_experts_few(pc__cuda_quantised_experts);
+    pc__cuda_quantised_experts_few(pc__cuda_quantised_experts),
+    pc__cuda_quantised_experts_many(pc__cuda_quantised_experts);
 }
 
 namespace {
@@ -131,7 +133,7 @@ void compare(random_numbers &random, reference_quantised q, size_t groups, size_
 void compare_experts(random_numbers &random, reference_quantised q, std::vector<uint32_t> counts)
 {
     q.groups = 2 * (1 + random.below(20));
-    q.out = 32 + random.below(2) * 8;
+    q.out = 32 + random.below(3) * 60;
     q.bytes = 1 + random.below(2);
     layer a(random, q, 13), b(random, q, 13);
     uint32_t experts = (uint32_t)counts.size(), entries = 0, wrong = 0;
@@ -156,16 +158,25 @@ void compare_experts(random_numbers &random, reference_quantised q, std::vector<
                                q.bytes},
         {16}, PC__CUDA_QUANTISE_THREADS, PC__CUDA_QUANTISE_SHARED);
     pc__cuda_quantised_experts t = {a.task(false), panels.data(), nullptr, row.data(),
-                                    first.data()};
+                                    first.data(),  experts,       0};
+    unsigned all = (unsigned)(q.out + 31) / 32;
     t.layer.y = y.data();
-    run_kernel<pc__cuda_quantised_experts_few>(t, {(unsigned)(q.out + 31) / 32, experts},
-                                               PC__CUDA_QUANTISED_THREADS,
-                                               PC__CUDA_QUANTISED_SHARED);
-    for (uint32_t e = 0; e < experts; e++)
-        for (uint32_t i = first[e]; i < first[e + 1]; i++)
-            for (uint32_t o = 0; o < q.out; o++)
-                wrong += !same(y[i * q.out + o], (e % 2 ? b : a).want[row[i] * q.out + o]);
-    CHECK_INT(wrong, 0);
+    for (int many = 0; many < 2; many++) {
+        if (many)
+            run_kernel<pc__cuda_quantised_experts_many>(
+                t,
+                {(all + 3) / 4, pc__cuda_expert_tiles(entries, experts, PC__CUDA_QUANTISED_ROWS)},
+                PC__CUDA_QUANTISED_MANY_THREADS);
+        else
+            run_kernel<pc__cuda_quantised_experts_few>(
+                t, {all, experts}, PC__CUDA_QUANTISED_THREADS, PC__CUDA_QUANTISED_SHARED);
+        for (uint32_t e = 0; e < experts; e++)
+            for (uint32_t i = first[e]; i < first[e + 1]; i++)
+                for (uint32_t o = 0; o < q.out; o++)
+                    wrong += !same(y[i * q.out + o], (e % 2 ? b : a).want[row[i] * q.out + o]);
+        CHECK_INT(wrong, 0);
+        memset(y.data(), 0xee, y.size * sizeof(float));
+    }
     gpu_model::forget_traffic();
 }
 

@@ -31,6 +31,7 @@
     X(quantised_many, pc__cuda_quantised_task, PC__CUDA_QUANTISED_MANY_THREADS, 0)                 \
     X(quantised_experts_few, pc__cuda_quantised_experts, PC__CUDA_QUANTISED_THREADS,               \
       PC__CUDA_QUANTISED_SHARED)                                                                   \
+    X(quantised_experts_many, pc__cuda_quantised_experts, PC__CUDA_QUANTISED_MANY_THREADS, 0)      \
     X(route, pc__cuda_route_task, PC__CUDA_ROUTE_THREADS, 0)                                       \
     X(route_sort, pc__cuda_route_sort_task, PC__CUDA_SORT_THREADS, PC__CUDA_SORT_SHARED)           \
     X(expert_linear_f32, pc__cuda_expert_linear, PC__CUDA_EXPERT_THREADS, PC__CUDA_EXPERT_SHARED)  \

@@ -161,22 +161,26 @@ typedef struct expert_inputs {
     const pc__floats *x;
     size_t rows;
     const uint32_t *row; /* [entry] of x; NULL: row `entry` */
-    uint16_t *rounded;   /* x in bf16, for pc__cuda_expert_many_bf16; NULL: few rows an expert */
+    uint16_t *rounded;   /* x in bf16, for pc__cuda_expert_many_bf16; NULL: not that one */
 } expert_inputs;
 
-/* Rows that an expert has on average for pc__cuda_expert_many_bf16: as many as make the other
- * kernel read its weights again. Not cuBLASLt, which wants the number of each expert's rows from
- * the host: it would have to wait for the device in each layer, and with it the device for the
- * host. Room for all rows in each expert instead would multiply the work by count / used. */
-enum { MANY_ROWS = 32 };
+/* 1: the kernels for many rows. The bound is the mean number of rows of an expert with which the
+ * other kernels begin to read weights again; the bits are the same. Not cuBLASLt, which wants the
+ * number of each expert's rows from the host: it would have to wait for the device in each layer,
+ * and then the device for the host. Room for all rows in each expert instead would multiply the
+ * work by count / used. */
+static int many_rows(const cuda_experts *w)
+{
+    enum { MANY_ROWS = 32 };
+    return w->entries >= MANY_ROWS * (size_t)w->layer->config->count;
+}
 
 static expert_inputs inputs_of(const cuda_experts *w, const pc__cuda_linear *linear,
                                const pc__floats *x, size_t rows, const uint32_t *row)
 {
     expert_inputs in = {x, rows, row, NULL};
     size_t count = rows * linear->in, block = PC__CUDA_CONVERT_THREADS * PC__CUDA_CONVERT_EACH;
-    if (w->entries < MANY_ROWS * (size_t)w->layer->config->count || !linear->gemm
-        || linear->dtype != PC_DTYPE_BF16 || linear->in % 8)
+    if (!many_rows(w) || !linear->gemm || linear->dtype != PC_DTYPE_BF16 || linear->in % 8)
         return in;
     in.rounded = pc__cuda_scratch_of(w->stream, count * sizeof *in.rounded);
     pc__cuda_convert_task task = {pc__cuda_floats(x), in.rounded, count};
@@ -199,7 +203,8 @@ static void multiply_many(const cuda_experts *w, const pc__cuda_linear *linear,
                                  .in = (uint32_t)linear->in,
                                  .out = (uint32_t)linear->out};
     pc__cuda_grid grid = {(task.out + PC__CUDA_EXPERT_TILE - 1) / PC__CUDA_EXPERT_TILE,
-                          pc__cuda_expert_tiles((uint32_t)w->entries, count), 1};
+                          pc__cuda_expert_tiles((uint32_t)w->entries, count, PC__CUDA_EXPERT_TILE),
+                          1};
     pc__cuda_launch(pc__cuda_stream_of(w->stream), &pc__cuda_dense(w->stream)->expert_many_bf16,
                     grid, &task);
 }
@@ -234,11 +239,16 @@ static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *lin
                                        .panels = list,
                                        .bias = linear->bias && list ? list + count : NULL,
                                        .row = in->row,
-                                       .first = w->first};
+                                       .first = w->first,
+                                       .experts = count};
+    const pc__cuda_dense_kernels *k = pc__cuda_dense(w->stream);
+    uint32_t out = (uint32_t)linear->out, entries = (uint32_t)w->entries,
+             tiles = pc__cuda_expert_tiles(entries, count, PC__CUDA_QUANTISED_ROWS);
+    int many = many_rows(w);
+    pc__cuda_grid grid = {many ? (out + 127) / 128 : (out + 31) / 32, many ? tiles : count, 1};
     task.layer.y = y;
     pc__cuda_launch(pc__cuda_stream_of(w->stream),
-                    &pc__cuda_dense(w->stream)->quantised_experts_few,
-                    (pc__cuda_grid){(uint32_t)((linear->out + 31) / 32), count, 1}, &task);
+                    many ? &k->quantised_experts_many : &k->quantised_experts_few, grid, &task);
     pc__cuda_done_with(w->stream, codes.codes);
 }
 

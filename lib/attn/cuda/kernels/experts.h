@@ -31,10 +31,10 @@ enum {
     PC__CUDA_EXPERT_MANY_SHARED = 65536 /* 4 times 32 inputs of both sides */
 };
 
-/* Each expert has at most one tile that is not full. */
-static inline uint32_t pc__cuda_expert_tiles(uint32_t entries, uint32_t experts)
+/* The most tiles of `rows` rows: each expert has at most one that is not full. */
+static inline uint32_t pc__cuda_expert_tiles(uint32_t entries, uint32_t experts, uint32_t rows)
 {
-    return entries / PC__CUDA_EXPERT_TILE + (experts < entries ? experts : entries);
+    return entries / rows + (experts < entries ? experts : entries);
 }
 
 typedef struct pc__cuda_expert_linear {

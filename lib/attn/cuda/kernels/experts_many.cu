@@ -4,7 +4,7 @@
 // the results have the same bits.
 #include "attn/cuda/kernels/experts.h"
 
-#include "attn/cuda/kernels/words.cuh"
+#include "attn/cuda/kernels/expert_tiles.cuh"
 
 namespace {
 
@@ -14,50 +14,19 @@ constexpr uint32_t TILE = PC__CUDA_EXPERT_TILE, STEP = 32, STAGES = 4,
     COPIES = TILE * ROW / 16 / PC__CUDA_EXPERT_MANY_THREADS; // of a thread, each
 static_assert(STAGES * 2 * SIDE == PC__CUDA_EXPERT_MANY_SHARED, "room of the ring");
 
-__device__ __forceinline__ uint32_t tiles_of(uint32_t rows)
-{
-    return (rows + TILE - 1) / TILE;
-}
-
-// The entries [from, from + rows) of an expert that this block computes; rows 0: none. Tile y is
-// found among the tiles of all experts, 32 experts at a time.
-struct many_tile {
-    uint32_t expert, from, rows;
-
-    __device__ __forceinline__ explicit many_tile(const pc__cuda_expert_many &t)
-        : expert(0), from(0), rows(0)
-    {
-        uint32_t lane = threadIdx.x % PC__WARP, before = 0;
-        for (uint32_t e = lane; e - lane < t.experts; e += PC__WARP) {
-            uint32_t own = e < t.experts ? tiles_of(t.first[e + 1] - t.first[e]) : 0, upto = own;
-            for (uint32_t step = 1; step < PC__WARP; step *= 2) {
-                uint32_t other = __shfl_up_sync(~0u, upto, step);
-                upto += lane >= step ? other : 0;
-            }
-            uint32_t votes = __ballot_sync(~0u, before + upto > blockIdx.y);
-            if (votes) {
-                int first = __ffs((int)votes) - 1;
-                uint32_t tile = blockIdx.y - before - __shfl_sync(~0u, upto - own, first);
-                expert = e - lane + (uint32_t)first;
-                from = t.first[expert] + tile * TILE;
-                rows = min(TILE, t.first[expert + 1] - from);
-                return;
-            }
-            before += __shfl_sync(~0u, upto, PC__WARP - 1);
-        }
-    }
-};
+using many_tile = pc__expert_tile<TILE>;
 
 struct many {
     const pc__cuda_expert_many &t;
     const many_tile &tile;
-    uint32_t out;                                // the first output of the block
+    uint32_t rows, out;                          // out: the first output of the block
     const uint16_t *weights[COPIES], *x[COPIES]; // what this thread copies of; NULL: zeros
     uint32_t column;                             // of it, in inputs
     float d[4][4][4];                            // [16 outputs][8 rows] of the warp
 
     __device__ __forceinline__ many(const pc__cuda_expert_many &task, const many_tile &of)
-        : t(task), tile(of), out(blockIdx.x * TILE), column(threadIdx.x % 4 * 8)
+        : t(task), tile(of), rows(of.end - of.from), out(blockIdx.x * TILE),
+          column(threadIdx.x % 4 * 8)
     {
         const uint16_t *all = (const uint16_t *)(uintptr_t)t.weights[tile.expert];
 #pragma unroll
@@ -65,7 +34,7 @@ struct many {
             uint32_t r = row_of(i);
             weights[i] = out + r < t.out ? all + (uint64_t)(out + r) * t.in : nullptr;
             x[i] = nullptr;
-            if (r < tile.rows)
+            if (r < rows)
                 x[i] = t.x + (uint64_t)(t.row ? t.row[tile.from + r] : tile.from + r) * t.in;
         }
 #pragma unroll
@@ -89,7 +58,7 @@ struct many {
             uint32_t r = row_of(i);
             bool any = weights[i] && k < t.in;
             copy16_part(to + r * ROW, any ? weights[i] + k : t.x, any ? 16 : 0);
-            if (r / 32 * 32 >= tile.rows)
+            if (r / 32 * 32 >= rows)
                 continue; // no warp reads them
             any = x[i] && k < t.in;
             copy16_part(to + SIDE + r * ROW, any ? x[i] + k : t.x, any ? 16 : 0);
@@ -109,18 +78,18 @@ struct many {
         const uint8_t *w = dynamic_shared() + step % STAGES * 2 * SIDE + lane / 4 * ROW
                            + lane % 4 * 16,
                       *b = w + SIDE + warp_row() * ROW;
-        uint4 rows[4];
+        uint4 x8[4];
         w += warp_out() * ROW;
 #pragma unroll
         for (uint32_t e = 0; e < 4; e++)
-            rows[e] = load16(b + e * 8 * ROW);
+            x8[e] = load16(b + e * 8 * ROW);
 #pragma unroll
         for (uint32_t m = 0; m < 4; m++) {
             uint4 low = load16(w + m * 16 * ROW), high = load16(w + (m * 16 + 8) * ROW);
 #pragma unroll
             for (uint32_t e = 0; e < 4; e++) {
-                mma_bf16(d[m][e], {low.x, high.x, low.y, high.y}, rows[e].x, rows[e].y);
-                mma_bf16(d[m][e], {low.z, high.z, low.w, high.w}, rows[e].z, rows[e].w);
+                mma_bf16(d[m][e], {low.x, high.x, low.y, high.y}, x8[e].x, x8[e].y);
+                mma_bf16(d[m][e], {low.z, high.z, low.w, high.w}, x8[e].z, x8[e].w);
             }
         }
     }
@@ -135,13 +104,13 @@ struct many {
         for (uint32_t e = 0; e < 4; e++)
 #pragma unroll
             for (uint32_t c = 0; c < 2; c++)
-                if (r + e * 8 + c < tile.rows)
+                if (r + e * 8 + c < rows)
                     y[(uint64_t)(tile.from + r + e * 8 + c) * t.out] = pc__plus(d[m][e][h * 2 + c],
                                                                                 more);
     }
     __device__ __forceinline__ void run()
     {
-        bool active = warp_row() < tile.rows;
+        bool active = warp_row() < rows;
         for (uint32_t step = 0; step < STAGES - 1; step++) {
             fetch(step);
             copy_commit();
@@ -169,7 +138,7 @@ struct many {
 extern "C" __global__ void __launch_bounds__(PC__CUDA_EXPERT_MANY_THREADS, 2)
     pc__cuda_expert_many_bf16(PARAM pc__cuda_expert_many t)
 {
-    many_tile tile(t);
-    if (tile.rows)
+    many_tile tile(t.first, t.experts, blockIdx.y);
+    if (tile.from < tile.end)
         many(t, tile).run();
 }

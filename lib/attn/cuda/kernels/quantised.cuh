@@ -125,12 +125,6 @@ __device__ __forceinline__ pc__group_products pc__multiply(const pc__unit_weight
     return high;
 }
 
-__device__ __forceinline__ uint4 pc__load_codes(const pc__cuda_quantised_task &t, uint32_t tile,
-                                                uint32_t unit, uint32_t units)
-{
-    return load16(t.x.codes + (((uint64_t)tile * units + unit) * 32 + threadIdx.x % PC__WARP) * 4);
-}
-
 // The kernel's body for the format of the weights: RUN<bits, group>::run(task).
 template <template <int, int> class RUN, class TASK>
 __device__ __forceinline__ void pc__for_format(const pc__cuda_quantised_task &t, const TASK &task)

@@ -14,7 +14,9 @@
  * bytes of shared memory for each panel (x) and PC__CUDA_QUANTISED_ROWS rows (y), which reads the
  * panel once. pc__cuda_quantised_experts_few: the same, with an expert (y), whose panels it reads
  * once for so many of its rows. pc__cuda_quantised_many: a block of
- * PC__CUDA_QUANTISED_MANY_THREADS threads for each 4 panels (x) and 32 rows (y). */
+ * PC__CUDA_QUANTISED_MANY_THREADS threads for each 4 panels (x) and 32 rows (y).
+ * pc__cuda_quantised_experts_many: the same, with 32 rows of one expert (y), of which there may be
+ * fewer than blocks (pc__cuda_expert_tiles). */
 #ifndef PC_ATTN_CUDA_KERNELS_QUANTISED_H
 #define PC_ATTN_CUDA_KERNELS_QUANTISED_H
 
@@ -68,6 +70,8 @@ typedef struct pc__cuda_quantised_experts {
     const uint64_t *bias;          /* [experts] of fp32 [out]; NULL: none */
     const uint32_t *row;           /* [entry] row of x; NULL: row `entry` */
     const uint32_t *first;         /* [experts + 1] */
+    uint32_t experts;
+    uint32_t unused;
 } pc__cuda_quantised_experts;
 
 /* Sizes of the quantised rows. */

@@ -2,7 +2,7 @@
 // panel, so that much of it is on its way from memory at a time. They take 8 rows after another,
 // without reading the weights again: they leave exact products in shared memory; then each thread
 // adds the products of one output and row, group after group, while the next weights come.
-#include "attn/cuda/kernels/quantised.cuh"
+#include "attn/cuda/kernels/quantised_rows.cuh"
 
 namespace {
 
@@ -17,93 +17,6 @@ struct panel_chunk {
     float y[TILES][ALL]; // what each thread has added so far
 };
 static_assert(sizeof(panel_chunk) <= PC__CUDA_QUANTISED_SHARED, "room of a chunk");
-
-// 8 neighbouring rows of a layer.
-struct plain_rows {
-    const pc__cuda_quantised_task &t;
-    uint32_t tile;
-
-    __device__ __forceinline__ plain_rows next(uint32_t tiles) const
-    {
-        return {t, tile + tiles};
-    }
-    __device__ __forceinline__ uint32_t tiles() const
-    {
-        return (t.rows + 7) / 8 - tile;
-    }
-    __device__ __forceinline__ uint4 codes(uint32_t unit, uint32_t units) const
-    {
-        return pc__load_codes(t, tile, unit, units);
-    }
-    // Of rows 2k and 2k + 1.
-    __device__ __forceinline__ uint4 factors(uint32_t group) const
-    {
-        return load16(t.x.factors + ((uint64_t)tile * t.groups + group) * 16 + threadIdx.x % 4 * 4);
-    }
-    __device__ __forceinline__ bool has(uint32_t r) const
-    {
-        return tile * 8 + r < t.rows;
-    }
-    __device__ __forceinline__ uint32_t input(uint32_t r) const
-    {
-        return tile * 8 + r;
-    }
-    __device__ __forceinline__ uint32_t output(uint32_t r) const
-    {
-        return tile * 8 + r;
-    }
-};
-
-// Up to 8 entries of an expert, whose inputs are anywhere.
-struct expert_rows {
-    const pc__cuda_quantised_task &t;
-    const uint32_t *row;
-    uint32_t from, end;
-
-    __device__ __forceinline__ expert_rows next(uint32_t tiles) const
-    {
-        return {t, row, from + tiles * 8, end};
-    }
-    __device__ __forceinline__ uint32_t tiles() const
-    {
-        return (end - from + 7) / 8;
-    }
-    __device__ __forceinline__ uint4 codes(uint32_t unit, uint32_t units) const
-    {
-        uint32_t r = threadIdx.x % PC__WARP / 4, x;
-        if (!has(r))
-            return make_uint4(0, 0, 0, 0);
-        x = input(r);
-        return load16(t.x.codes
-                      + (((uint64_t)(x / 8) * units + unit) * 32 + x % 8 * 4 + threadIdx.x % 4)
-                            * 4);
-    }
-    __device__ __forceinline__ uint2 factors_of(uint32_t r, uint32_t group) const
-    {
-        if (!has(r))
-            return make_uint2(0, 0);
-        uint32_t x = input(r);
-        return load8(t.x.factors + ((uint64_t)(x / 8) * t.groups + group) * 16 + x % 8 * 2);
-    }
-    __device__ __forceinline__ uint4 factors(uint32_t group) const
-    {
-        uint2 a = factors_of(threadIdx.x % 4 * 2, group),
-              b = factors_of(threadIdx.x % 4 * 2 + 1, group);
-        return make_uint4(a.x, a.y, b.x, b.y);
-    }
-    __device__ __forceinline__ bool has(uint32_t r) const
-    {
-        return from + r < end;
-    }
-    __device__ __forceinline__ uint32_t input(uint32_t r) const
-    {
-        return row ? row[from + r] : from + r;
-    }
-    __device__ __forceinline__ uint32_t output(uint32_t r) const
-    {
-        return from + r;
-    }
-};
 
 template <int BITS, int GROUP, class ROWS> struct few {
     using weights = pc__quantised_panel<BITS, GROUP>;
@@ -255,7 +168,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
 template <int BITS, int GROUP> struct plain_layer {
     static __device__ __forceinline__ void run(const pc__cuda_quantised_task &t)
     {
-        few<BITS, GROUP, plain_rows>(t, t.panels, {t, blockIdx.y * TILES}).multiply_all(t.bias);
+        few<BITS, GROUP, pc__plain_rows>(t, t.panels, {t, blockIdx.y * TILES}).multiply_all(t.bias);
     }
 };
 
@@ -266,8 +179,7 @@ template <int BITS, int GROUP> struct expert_layer {
         const float *bias = e.bias ? (const float *)(uintptr_t)e.bias[blockIdx.y] : nullptr;
         uint32_t end = e.first[blockIdx.y + 1];
         for (uint32_t from = e.first[blockIdx.y]; from < end; from += PC__CUDA_QUANTISED_ROWS)
-            few<BITS, GROUP, expert_rows>(e.layer, panels, {e.layer, e.row, from, end})
-                .multiply_all(bias);
+            few<BITS, GROUP, pc__expert_rows>(e.layer, panels, {e, from, end}).multiply_all(bias);
     }
 };
 

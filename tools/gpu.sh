@@ -62,8 +62,10 @@ copy_programs() {
         find build/gpu/test -type f -name "$program" -exec cp {} .gpu/bin/ \;
     done
     cp build/gpu/libpromptcache.so.1 .gpu/lib/
-    [ "$1" = 0 ] || find build/gpu \( -name libpromptcache_cuda.so -o -name libpc_cuda_images.so \) \
-        -exec cp {} .gpu/lib/ \;
+    if [ "$1" = 1 ]; then
+        find build/gpu \( -name libpromptcache_cuda.so -o -name libpc_cuda_images.so \) \
+            ! -path '*/on_model/*' -exec cp {} .gpu/lib/ \;
+    fi
     strip .gpu/bin/* .gpu/lib/*
     carry .gpu/bin/* .gpu/lib/*
 }
@@ -95,7 +97,9 @@ pack() {
         shift
     done
     case $architectures in
-    "" | *[!0-9,]*) wrong "pack: --architectures takes a list such as 80,90, not '$architectures'" ;;
+    "" | *[!0-9,]*)
+        wrong "pack: --architectures takes a list such as 80,90, not '$architectures'"
+        ;;
     esac
     cd "$(dirname "$0")/.."
     [ -f CMakeLists.txt ] || wrong "pack: there is no source tree around $0"
@@ -110,8 +114,8 @@ pack() {
     { git rev-parse --short HEAD 2>/dev/null || echo "no commit"; echo "sm_$architectures"; } \
         >.gpu/made-of
     for part in bin lib models golden; do
-        echo "gpu: $(du -sk ".gpu/$part" | cut -f 1) KiB in .gpu/$part, $(find ".gpu/$part" -type f |
-            wc -l) files"
+        count=$(find ".gpu/$part" -type f | wc -l)
+        echo "gpu: $(du -sk ".gpu/$part" | cut -f 1) KiB in .gpu/$part, $count files"
     done
     size=$(du -sm .gpu | cut -f 1)
     echo "gpu: $size MiB in .gpu; there: sh .gpu/gpu.sh run"

@@ -112,6 +112,8 @@ struct Device {
     /* For the caller that holds the lock. */
     void add(Queue *queue, Operation operation);
     void drain(std::unique_lock<std::mutex> &held_lock, Queue *queue); /* null: all */
+    /* Waits for the operation that runs; what is queued never runs. */
+    void destroy_context(std::unique_lock<std::mutex> &held_lock, pc__cuda_result result);
     bool knows(Queue *queue) const
     {
         return queue == &standard || queues.count(queue);

@@ -172,7 +172,7 @@ static pc__cuda_result context_push(pc__cuda_ctx context)
     std::unique_lock<std::mutex> guard(device->lock);
     pc__cuda_result result;
     if (fails("cuCtxPushCurrent", false, &result))
-        device->gone = result;
+        device->destroy_context(guard, result);
     if (device->gone)
         return device->gone;
     if (context != primary() || !device->retained)

@@ -2,6 +2,7 @@
 #ifndef PC_TEST_FAKE_DEVICE_H
 #define PC_TEST_FAKE_DEVICE_H
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -55,6 +56,7 @@ class Memory {
 /* A place in the order of a stream that an event stands for. */
 struct Mark {
     bool reached = false;
+    std::chrono::steady_clock::time_point at; /* when */
 };
 
 struct Operation {

@@ -122,7 +122,7 @@ target_compile_definitions(promptcache_cuda_host PRIVATE PC_BUILDING)
 target_link_libraries(promptcache_cuda_host PUBLIC promptcache_attn ${CMAKE_DL_LIBS})
 
 # The plug-in module. It is never linked in, and the library does not depend on it. Its kernels take
-# a quarter of an hour to compile, so that only PC_WITH_CUDA=ON has it in `all` and installs it.
+# two minutes of a core to compile, so that only PC_WITH_CUDA=ON has it in `all` and installs it.
 if(PC_HAVE_CUDA)
   promptcache_module(cuda SOURCES ${cuda}/backend_cuda_module.c
     USES promptcache_cuda_host promptcache_cuda_image)

@@ -173,7 +173,8 @@ PC__CUDA_SIZE pc__cuda_has_shape(uint32_t k_dim, uint32_t v_dim)
 #undef PC__CUDA_IS_SHAPE
 }
 
-/* 1: two warps share 16 vectors, each with half of the values' dimensions; fp32: all four share 8 */
+/* 1: two warps share 16 vectors, each with half of the values' dimensions; fp32: all four share 8
+ */
 PC__CUDA_SIZE pc__cuda_wide(uint32_t v_dim)
 {
     return v_dim > 256;
@@ -188,7 +189,7 @@ PC__CUDA_SIZE pc__cuda_light_vectors(uint32_t format)
 /* query vectors of a tile */
 PC__CUDA_SIZE pc__cuda_tile_vectors(uint32_t format, uint32_t v_dim)
 {
-    return pc__cuda_wide(v_dim) ? format == PC__CUDA_F32 ? pc__cuda_light_vectors(format) : 32
+    return pc__cuda_wide(v_dim)     ? format == PC__CUDA_F32 ? pc__cuda_light_vectors(format) : 32
            : format == PC__CUDA_F32 ? 32
                                     : 64;
 }

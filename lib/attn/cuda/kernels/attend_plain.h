@@ -3,8 +3,8 @@
 // A warp has 8 vectors. Its lanes are 2 x 16: a lane has 4 vectors, and of them the scores of
 // TOKENS / 16 neighbouring tokens, later the sums of dimensions 4c, 4c + 64 … of its column c. The
 // weights of a page go through shared memory. Four warps share a tile like those of
-// attend_tensor.h: heavy tiles by vectors, light ones, of up to 8 vectors, by tokens. Wide heads have
-// light ones only: queries of more vectors would leave the ring no room.
+// attend_tensor.h: heavy tiles by vectors, light ones, of up to 8 vectors, by tokens. Wide heads
+// have light ones only: queries of more vectors would leave the ring no room.
 #ifndef PC_ATTN_CUDA_KERNELS_ATTEND_PLAIN_H
 #define PC_ATTN_CUDA_KERNELS_ATTEND_PLAIN_H
 

@@ -99,14 +99,24 @@ compiled() {
     fi
 }
 
+# with_cuda: the option that builds the module with all kernels (cmake/cuda.cmake), if the nvcc that
+# is found there knows all devices
+with_cuda() {
+    for nvcc in "$(command -v nvcc)" /usr/local/cuda/bin/nvcc build/nvcc/nvidia/cu13/bin/nvcc; do
+        [ -x "$nvcc" ] || continue
+        ! "$nvcc" --list-gpu-code 2>/dev/null | grep -q sm_100 || echo -DPC_WITH_CUDA=ON
+        return
+    done
+}
+
 mkdir -p build
 if [ "$all" = 0 ]; then
     run build/test "all tests"
 else
     release=-DCMAKE_BUILD_TYPE=Release
     gcc="-DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++"
-    # shellcheck disable=SC2086 # arguments
-    run build/test "all tests, gcc, release" $gcc $release
+    # shellcheck disable=SC2046,SC2086 # arguments
+    run build/test "all tests, gcc, release" $gcc $release $(with_cuda)
     compiled build/clang "clang, release" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
         $release
     echo "== kernels by gcc and by clang"

@@ -128,6 +128,17 @@ void Device::drain(std::unique_lock<std::mutex> &held_lock, Queue *queue)
     });
 }
 
+void Device::destroy_context(std::unique_lock<std::mutex> &held_lock, pc__cuda_result result)
+{
+    gone = result;
+    changed.wait(held_lock, [&] {
+        for (const Queue *q : queues)
+            if (q->running)
+                return false;
+        return !standard.running;
+    });
+}
+
 /* One of the queues whose next operation may run, at random; null: there is none. */
 Queue *Device::choose()
 {
@@ -156,7 +167,7 @@ void Device::work()
         queue->running = true;
         uint64_t late = options.late_us ? random() % options.late_us : 0;
         bool fail = ++operations == fail_work;
-        bool skip = (lost != 0 || fail) && !operation.always;
+        bool skip = (lost != 0 || gone != 0 || fail) && !operation.always;
         if (fail)
             lost = fail_work_with;
         in_kernel = operation.opens_memory && !skip;

@@ -2,6 +2,7 @@
 #ifndef PC_TEST_FAKE_DEVICE_H
 #define PC_TEST_FAKE_DEVICE_H
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -55,6 +56,7 @@ class Memory {
 /* A place in the order of a stream that an event stands for. */
 struct Mark {
     bool reached = false;
+    std::chrono::steady_clock::time_point at; /* when */
 };
 
 struct Operation {
@@ -110,6 +112,8 @@ struct Device {
     /* For the caller that holds the lock. */
     void add(Queue *queue, Operation operation);
     void drain(std::unique_lock<std::mutex> &held_lock, Queue *queue); /* null: all */
+    /* Waits for the operation that runs; what is queued never runs. */
+    void destroy_context(std::unique_lock<std::mutex> &held_lock, pc__cuda_result result);
     bool knows(Queue *queue) const
     {
         return queue == &standard || queues.count(queue);

@@ -172,7 +172,7 @@ static pc__cuda_result context_push(pc__cuda_ctx context)
     std::unique_lock<std::mutex> guard(device->lock);
     pc__cuda_result result;
     if (fails("cuCtxPushCurrent", false, &result))
-        device->gone = result;
+        device->destroy_context(guard, result);
     if (device->gone)
         return device->gone;
     if (context != primary() || !device->retained)
@@ -535,6 +535,7 @@ static pc__cuda_result event_record(pc__cuda_event handle, pc__cuda_queue where)
     operation.run = [mark]() -> pc__cuda_result {
         std::lock_guard<std::mutex> inner(device->lock);
         mark->reached = true;
+        mark->at = std::chrono::steady_clock::now();
         return 0;
     };
     device->add(queue_of(where), std::move(operation));
@@ -563,10 +564,15 @@ static pc__cuda_result event_query(pc__cuda_event handle)
     return !event->mark || event->mark->reached ? 0 : PC__CUDA_NOT_READY;
 }
 
-static pc__cuda_result event_elapsed(float *milliseconds, pc__cuda_event, pc__cuda_event)
+static pc__cuda_result event_elapsed(float *milliseconds, pc__cuda_event first, pc__cuda_event last)
 {
     BEGIN("cuEventElapsedTime");
-    *milliseconds = 0;
+    Event *from = reinterpret_cast<Event *>(first), *to = reinterpret_cast<Event *>(last);
+    if (!device->events.count(from) || !device->events.count(to) || !from->mark || !to->mark)
+        return PC__CUDA_INVALID_HANDLE;
+    if (!from->mark->reached || !to->mark->reached)
+        return PC__CUDA_NOT_READY;
+    *milliseconds = std::chrono::duration<float, std::milli>(to->mark->at - from->mark->at).count();
     return 0;
 }
 

@@ -66,6 +66,12 @@ target_link_libraries(pc_cuda_on_model PRIVATE promptcache_flags promptcache_cud
 target_link_options(pc_cuda_on_model PRIVATE -Wl,--exclude-libs,ALL)
 set_target_properties(pc_cuda_on_model PROPERTIES OUTPUT_NAME promptcache_cuda
   LIBRARY_OUTPUT_DIRECTORY ${on_model})
+if(TARGET promptcache_bench AND NOT PC_SANITIZE)
+  add_test(NAME test_gpu_run COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/gpu_run.sh
+    ${PROJECT_SOURCE_DIR} ${on_model} $<TARGET_FILE:promptcache_bench>
+    $<TARGET_FILE:test_cuda_model_wrappers> $<TARGET_FILE:test_cuda_rows>)
+  set_tests_properties(test_gpu_run PROPERTIES LABELS cuda TIMEOUT 300)
+endif()
 if(TARGET example_attend_cuda AND NOT PC_SANITIZE)
   add_test(NAME example_attend_cuda_on_model
     COMMAND sh ${PROJECT_SOURCE_DIR}/examples/expect.sh 0

@@ -1,7 +1,8 @@
 /* Catches: work that runs out of the order of its stream, or before what it was to follow; a table
  * that is read after its owner has changed it; a ring of tables whose first is overwritten before
  * the device has read it; an error that is lost, replaced by a later one, or kept after it was
- * reported; memory of a stream that is handed to another one while it is in use. */
+ * reported; a wait that failed and was none; memory of a stream that is handed to another one while
+ * it is in use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -259,6 +260,29 @@ static void errors_follow(void)
     pc_cuda_close(&p);
 }
 
+/* Memory of queued work is given back after `finish`, also after one that failed. */
+static void work_is_done_after_a_failed_finish(void)
+{
+    static uint32_t in[NUMBERS], out[NUMBERS];
+    pc_cuda_place p;
+    if (pc_cuda_real())
+        return;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    void *a = take(p.pool, BYTES);
+    fill(in, 5);
+    for (int i = 0; i < 50; i++) {
+        memset(out, 0, sizeof out);
+        pc__cuda_copy(p.stream, a, in, BYTES);
+        pc__cuda_copy(p.stream, out, a, BYTES);
+        pc_fake_fail_call(2, PC__CUDA_UNKNOWN); /* entering is the first */
+        CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_INTERNAL);
+        CHECK_ERROR_HAS("cuStreamSynchronize");
+        CHECK(holds(out, 5));
+    }
+    pc__cuda_pool_give(p.pool, a);
+    pc_cuda_close(&p);
+}
+
 /* ------------------------------------------------------------------ scratch */
 
 static void scratch(void)
@@ -320,6 +344,7 @@ int main(void)
     first_error_stays();
     late_errors();
     errors_follow();
+    work_is_done_after_a_failed_finish();
     scratch();
     scratch_makes_room();
     return pc_test_end();

@@ -47,7 +47,7 @@ static void print_warning(void *user, uint32_t level, const char *line)
         fprintf(stderr, "%s: warning: %s\n", program_name, line);
 }
 
-static int open_backend(pc_context **out, const char *backend)
+int open_backend(pc_context **out, const char *backend)
 {
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     options.log = print_warning;
@@ -59,11 +59,6 @@ static int open_backend(pc_context **out, const char *backend)
 int open_context(pc_context **out)
 {
     return open_backend(out, NULL);
-}
-
-int open_cpu_context(pc_context **out)
-{
-    return open_backend(out, "cpu");
 }
 
 /* The line on a terminal about long work. */

@@ -70,8 +70,8 @@ void clear_progress(void);
 /* A context with --threads threads; the library's warnings go to standard error. Returns -1, or
  * the exit code after a message. */
 int open_context(pc_context **out);
-/* The same for pc_attend over host memory: on the CPU, whatever PC_BACKEND says. */
-int open_cpu_context(pc_context **out);
+/* The same on a backend, whatever PC_BACKEND says: "cpu" for pc_attend over host memory. */
+int open_backend(pc_context **out, const char *backend);
 /* clang-format off */
 #define THREADS_ROW \
     {"threads", OPTION_NUMBER, &computing_threads, \

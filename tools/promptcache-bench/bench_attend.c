@@ -1,6 +1,7 @@
 /* bench attend: one step of attention of a batch. All rows share a prefix and have suffixes of
  * their own. Three methods: shared (pc_attend as it is), per row (one copy of the prefix, read for
- * every row) and unshared (every row has its own copy, as in an engine without sharing).
+ * every row) and unshared (every row has its own copy, as in an engine without sharing). On a GPU,
+ * everything lies in its memory, and its own clock counts (bench_device.h).
  *
  * Each pass goes through more layers than any cache holds, as in a model, where other layers come
  * between two uses of the same K and V. The bound is the longer of two times, both by rates
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "bench_device.h"
 #include "machine.h"
 #include "plot.h"
 #include "program.h"
@@ -30,14 +32,15 @@ static const struct {
               {"int8", PC_DTYPE_I8, PC_DTYPE_BF16}};
 
 typedef struct arguments {
-    const char *rows, *prefix, *suffix, *picture;
-    long heads, kv_heads, head_dim, dtype, repeats, memory;
-    int json;
+    const char *rows, *prefix, *suffix, *picture, *backend;
+    long heads, kv_heads, head_dim, dtype, repeats, memory, layers;
+    int json, ceilings;
 } arguments;
 
 typedef struct bench {
     const arguments *a;
     pc_context *context;
+    bench_device device; /* driver NULL: the CPU computes */
     pc_attend_shape shape;
     double read_rate, flop_rate;
     size_t rows, prefix, suffix;
@@ -56,43 +59,111 @@ static size_t run_bytes(const bench *b, size_t tokens)
     return pc_pages_bytes(&b->shape, tokens);
 }
 
+static int on_device(const bench *b)
+{
+    return b->device.driver != NULL;
+}
+
+/* Memory that pc_attend reads and writes. An exit code. */
+static int take(bench *b, size_t bytes, void *out)
+{
+    void *memory = NULL;
+    int code = EXIT_OK;
+    if (on_device(b))
+        code = bench_device_take(&b->device, bytes + 1, &memory);
+    else if (!(memory = machine_memory(bytes + 1)))
+        code = plain_error("no %zu MiB of memory; --memory limits it", bytes >> 20);
+    memcpy(out, &memory, sizeof memory);
+    return code;
+}
+
+static void give(bench *b, void *memory)
+{
+    if (on_device(b))
+        bench_device_give(&b->device, memory);
+    else
+        free(memory);
+}
+
+/* Begins of the memory are copied, doubled each time. */
+static int repeat_page(bench *b, const uint8_t *values, uint8_t *memory, size_t page, size_t bytes)
+{
+    int code = EXIT_OK;
+    if (!on_device(b)) {
+        for (size_t i = 0; i < bytes; i += page)
+            memcpy(memory + i, values, page);
+        return code;
+    }
+    if (bytes)
+        code = bench_device_copy(&b->device, memory, values, page);
+    for (size_t done = page; done < bytes && code == EXIT_OK; done *= 2)
+        code = bench_device_copy(&b->device, memory + done, memory,
+                                 done < bytes - done ? done : bytes - done);
+    return code;
+}
+
 /* Repeats one page of values from -1 to 1: the values do not change the time. */
-static int fill(const bench *b, uint8_t *memory, size_t bytes)
+static int fill(bench *b, uint8_t *memory, size_t bytes)
 {
     size_t page = run_bytes(b, PC_PAGE_TOKENS),
            floats = (size_t)b->shape.kv_heads * (size_t)b->shape.k_dim * PC_PAGE_TOKENS;
     float *values = malloc(floats * sizeof *values);
+    uint8_t *written = aligned_alloc(64, page);
     int code = EXIT_OK;
     for (size_t i = 0; values && i < floats; i++)
         values[i] = (float)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
-    if (!values)
+    if (!values || !written)
         code = plain_error("no memory for a page");
-    else if (bytes && pc_pages_write(&b->shape, memory, 0, PC_PAGE_TOKENS, values, values) < 0)
+    else if (pc_pages_write(&b->shape, written, 0, PC_PAGE_TOKENS, values, values) < 0)
         code = input_error("pages", NULL);
-    for (size_t i = page; code == EXIT_OK && i < bytes; i += page)
-        memcpy(memory + i, memory, page);
-    free(values);
+    else
+        code = repeat_page(b, written, memory, page, bytes);
+    free(values), free(written);
     return code;
+}
+
+/* Bytes of all layers: more than any cache holds. */
+static size_t enough_bytes(const bench *b)
+{
+    size_t cpu = (size_t)256 << 20;
+    return on_device(b) ? 8 * b->device.l2_bytes : cpu;
+}
+
+/* At least two on a GPU, so that no layer finds its own prefix in the cache. */
+static size_t wanted_layers(const bench *b, size_t layer)
+{
+    size_t layers = layer ? (enough_bytes(b) + layer - 1) / layer : 1, least = on_device(b) ? 2 : 1;
+    if (b->a->layers)
+        return (size_t)b->a->layers;
+    return layers > MOST_LAYERS ? MOST_LAYERS : layers < least ? least : layers;
+}
+
+/* Of all pages: --memory, and nine tenths of what a GPU has. */
+static size_t room_of(const bench *b)
+{
+    size_t room = (size_t)b->a->memory << 20, own = b->device.unused_bytes / 10 * 9;
+    if (!on_device(b))
+        return b->a->memory ? room : (size_t)6000 << 20;
+    return b->a->memory && room < own ? room : own;
 }
 
 static int lay_out(bench *b)
 {
     size_t shared = run_bytes(b, b->prefix), own = run_bytes(b, b->suffix),
            layer = shared + b->rows * own, at = 0;
-    size_t room = (size_t)b->a->memory << 20, enough = (size_t)256 << 20;
+    size_t room = room_of(b), enough = enough_bytes(b);
     int code;
-    b->layers = layer ? (enough + layer - 1) / layer : 1;
-    b->layers = b->layers > MOST_LAYERS ? MOST_LAYERS : b->layers;
-    while (b->layers > 1 && b->layers * (layer + b->rows * shared) > room
+    b->layers = wanted_layers(b, layer);
+    while (!b->a->layers && b->layers > 1 && b->layers * (layer + b->rows * shared) > room
            && b->layers * layer > enough / 2)
         b->layers--;
     b->copies = b->layers * (layer + b->rows * shared) <= room ? b->rows : 0;
     b->runs = 1 + b->rows + b->copies;
-    b->memory = machine_memory(b->layers * (layer + b->copies * shared));
+    if ((code = take(b, b->layers * (layer + b->copies * shared), &b->memory)) != EXIT_OK)
+        return code;
     b->pages = calloc(b->layers * b->runs, sizeof *b->pages);
-    if (!b->memory || !b->pages)
-        return plain_error("no memory for %zu layers of %zu rows; --memory limits it", b->layers,
-                           b->rows);
+    if (!b->pages)
+        return plain_error("no memory for %zu layers of %zu rows", b->layers, b->rows);
     if ((code = fill(b, b->memory, b->layers * (layer + b->copies * shared))) != EXIT_OK)
         return code;
     for (size_t l = 0; l < b->layers; l++)
@@ -136,20 +207,35 @@ static int make_plan(bench *b, int arm)
     return status < 0 ? input_error("plan", NULL) : EXIT_OK;
 }
 
-/* Seconds of a layer. */
-static int pass(const bench *b, int arm, double *seconds)
+/* Once through all layers. */
+static int attend_layers(const bench *b, int arm)
 {
     pc_attend_args args = PC_ATTEND_ARGS_INIT;
-    double began = machine_now();
     args.q = b->q;
     args.out = b->out;
+    args.stream = b->device.stream;
     for (size_t l = 0; l < b->layers; l++) {
         args.pages = b->pages + l * b->runs;
         if (pc_attend(b->plan[arm], &args) < 0)
             return input_error("attend", NULL);
     }
-    *seconds = (machine_now() - began) / (double)b->layers;
     return EXIT_OK;
+}
+
+/* Seconds of a layer. A GPU gets many launches at once, so that it never waits for one. */
+static int pass(bench *b, int arm, double *seconds)
+{
+    size_t rounds = on_device(b) && b->layers < MOST_LAYERS ? MOST_LAYERS / b->layers : 1;
+    double began = machine_now();
+    int code = on_device(b) ? bench_device_begin(&b->device) : EXIT_OK;
+    rounds = b->a->layers ? 1 : rounds;
+    for (size_t i = 0; i < rounds && code == EXIT_OK; i++)
+        code = attend_layers(b, arm);
+    *seconds = machine_now() - began;
+    if (code == EXIT_OK && on_device(b))
+        code = bench_device_end(&b->device, seconds);
+    *seconds /= (double)(rounds * b->layers);
+    return code;
 }
 
 /* Microseconds. */
@@ -227,71 +313,123 @@ static int measure(bench *b)
     return code;
 }
 
+static int make_rows(bench *b)
+{
+    size_t vectors = b->rows * (size_t)b->shape.heads * (size_t)b->shape.k_dim,
+           bytes = vectors * sizeof *b->q;
+    float *values = malloc(bytes);
+    int code = values ? take(b, bytes, &b->q) : plain_error("no memory for %zu rows", b->rows);
+    if (code == EXIT_OK)
+        code = take(b, bytes, &b->out);
+    for (size_t i = 0; i < vectors && code == EXIT_OK; i++)
+        values[i] = (float)(i * 2654435761u % 1000) * 1e-3f - 0.5f;
+    if (code == EXIT_OK && on_device(b))
+        code = bench_device_copy(&b->device, b->q, values, bytes);
+    else if (code == EXIT_OK)
+        memcpy(b->q, values, bytes);
+    free(values);
+    return code;
+}
+
 static int one_shape(bench *b, long rows, long prefix, long suffix)
 {
-    size_t vectors = (size_t)rows * (size_t)b->shape.heads * (size_t)b->shape.k_dim;
     int code;
     b->rows = (size_t)rows;
     b->prefix = (size_t)prefix;
     b->suffix = (size_t)suffix;
-    b->q = malloc(vectors * sizeof *b->q);
-    b->out = malloc(vectors * sizeof *b->out);
-    if (!b->q || !b->out) {
-        code = plain_error("no memory for %ld rows", rows);
-    } else {
-        for (size_t i = 0; i < vectors; i++)
-            b->q[i] = (float)(i * 2654435761u % 1000) * 1e-3f - 0.5f;
+    code = make_rows(b);
+    if (code == EXIT_OK)
         code = lay_out(b);
-    }
     if (code == EXIT_OK)
         code = measure(b);
     for (int arm = 0; arm < ARMS; arm++) {
         pc_plan_free(b->plan[arm]);
         b->plan[arm] = NULL;
     }
-    free(b->q), free(b->out), free(b->memory), free(b->pages);
-    b->memory = NULL, b->pages = NULL;
+    give(b, b->q), give(b, b->out), give(b, b->memory);
+    free(b->pages);
+    b->q = b->out = NULL, b->memory = NULL, b->pages = NULL;
+    return code;
+}
+
+static int measure_machine(bench *b)
+{
+    int code;
+    if (!on_device(b)) {
+        b->read_rate = machine_read_rate(machine_threads());
+        b->flop_rate = machine_flop_rate(machine_threads(), dtypes[b->a->dtype].products);
+        return EXIT_OK;
+    }
+    if ((code = bench_device_byte_rate(&b->device, &b->read_rate)) != EXIT_OK)
+        return code;
+    return bench_device_flop_rate(&b->device, &b->flop_rate);
+}
+
+static void print_machine(const bench *b)
+{
+    const arguments *a = b->a;
+    if (on_device(b))
+        printf("%s", b->device.name);
+    else
+        printf("%u threads", machine_threads());
+    printf(", %.1f GB/s, %.0f GFLOP/s", b->read_rate / 1e9, b->flop_rate / 1e9);
+    if (a->ceilings) {
+        printf("\n");
+        return;
+    }
+    printf("; %ld query heads, %ld K/V heads of %ld, %s; microseconds of a layer\n", a->heads,
+           a->kv_heads, a->head_dim, dtypes[a->dtype].name);
+    printf(" rows  prefix  suffix     unshared      per row       shared  unsh/sh.  row/sh.    "
+           "  bound\n");
+}
+
+typedef struct sizes {
+    long rows[MOST], prefix[MOST], suffix[MOST];
+    size_t row_count, prefix_count, suffix_count;
+} sizes;
+
+static int run_shapes(bench *b, const sizes *s)
+{
+    int code = measure_machine(b);
+    if (code == EXIT_OK && (!b->a->json || b->a->ceilings))
+        print_machine(b);
+    for (size_t i = 0; i < s->row_count && code == EXIT_OK && !b->a->ceilings; i++)
+        for (size_t j = 0; j < s->prefix_count && code == EXIT_OK; j++)
+            for (size_t k = 0; k < s->suffix_count && code == EXIT_OK; k++)
+                if (s->prefix[j] + s->suffix[k])
+                    code = one_shape(b, s->rows[i], s->prefix[j], s->suffix[k]);
     return code;
 }
 
 static int run_all(bench *b, const command *about)
 {
     const arguments *a = b->a;
-    long rows[MOST], prefix[MOST], suffix[MOST];
-    size_t nr = read_numbers(a->rows, rows, MOST), np = read_numbers(a->prefix, prefix, MOST),
-           ns = read_numbers(a->suffix, suffix, MOST);
-    int code = EXIT_OK;
-    if (!nr || !np || !ns)
+    sizes s;
+    int code;
+    s.row_count = read_numbers(a->rows, s.rows, MOST);
+    s.prefix_count = read_numbers(a->prefix, s.prefix, MOST);
+    s.suffix_count = read_numbers(a->suffix, s.suffix, MOST);
+    if (!s.row_count || !s.prefix_count || !s.suffix_count)
         return usage_error(
             about, "--rows, --prefix and --suffix take up to %d numbers, as in 1,8,32", MOST);
-    for (size_t i = 0; i < nr; i++)
-        if (rows[i] < 1)
+    for (size_t i = 0; i < s.row_count; i++)
+        if (s.rows[i] < 1)
             return usage_error(about, "--rows: at least 1");
-    if ((code = open_cpu_context(&b->context)) >= 0)
+    if ((code = open_backend(&b->context, a->backend)) >= 0)
         return code;
-    code = EXIT_OK;
-    b->read_rate = machine_read_rate(machine_threads());
-    b->flop_rate = machine_flop_rate(machine_threads(), dtypes[a->dtype].products);
-    if (!a->json) {
-        printf("%u threads, %.1f GB/s, %.0f GFLOP/s; %ld query heads, %ld K/V heads of %ld, %s; "
-               "microseconds of a layer\n",
-               machine_threads(), b->read_rate / 1e9, b->flop_rate / 1e9, a->heads, a->kv_heads,
-               a->head_dim, dtypes[a->dtype].name);
-        printf(" rows  prefix  suffix     unshared      per row       shared  unsh/sh.  row/sh.    "
-               "  bound\n");
-    }
-    for (size_t i = 0; i < nr && code == EXIT_OK; i++)
-        for (size_t j = 0; j < np && code == EXIT_OK; j++)
-            for (size_t k = 0; k < ns && code == EXIT_OK; k++)
-                code = prefix[j] + suffix[k] ? one_shape(b, rows[i], prefix[j], suffix[k])
-                                             : EXIT_OK;
+    /* any other backend is taken for one of CUDA */
+    code = strcmp(a->backend, "cpu") ? bench_device_open(&b->device) : EXIT_OK;
+    if (code == EXIT_OK)
+        code = run_shapes(b, &s);
+    bench_device_close(&b->device);
     pc_context_free(b->context);
     return code;
 }
 
 static int run_command_line(int argc, char **argv)
 {
-    arguments a = {"1,4,16,32", "1024,2048,8192", "128", NULL, 32, 32, 128, 1, 9, 6000, 0};
+    arguments a = {
+        "1,4,16,32", "1024,2048,8192", "128", NULL, "cpu", 32, 32, 128, 1, 9, 0, 0, 0, 0};
     const option_row options[] = {
         {"rows", OPTION_TEXT, &a.rows, "rows of the batch (1,4,16,32)", NULL, 0, 0},
         {"prefix", OPTION_TEXT, &a.prefix, "tokens that all rows share (1024,2048,8192)", NULL, 0,
@@ -305,7 +443,16 @@ static int run_command_line(int argc, char **argv)
         {"repeats", OPTION_NUMBER, &a.repeats,
          "runs of each method, in turn; the median counts (9)", NULL, 1, MOST_TIMES},
         {"memory", OPTION_NUMBER, &a.memory,
-         "most MiB; unshared is left out if its copies do not fit (6000)", NULL, 64, 1 << 20},
+         "most MiB; unshared is left out if its copies do not fit; 0: 6000, or what a GPU has (0)",
+         NULL, 0, 1 << 20},
+        {"layers", OPTION_NUMBER, &a.layers,
+         "layers of a pass; 0: more than the caches hold, on a GPU many passes at once (0)", NULL,
+         0, MOST_LAYERS},
+        {"ceilings", OPTION_FLAG, &a.ceilings,
+         "only measures the machine: bytes and operations a second", NULL, 0, 0},
+        {"backend", OPTION_TEXT, &a.backend,
+         "what computes: cpu, or cuda on the first GPU, whose memory holds everything (cpu)", NULL,
+         0, 0},
         {"plot", OPTION_FILE, &a.picture, "writes the curves as SVG", NULL, 0, 0},
         THREADS_ROW,
         FORMAT_ROWS(a.json, "one JSON object a row"),

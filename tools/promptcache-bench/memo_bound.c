@@ -115,7 +115,7 @@ int bound_attention_open(bound_attention *t, const bench_model *b, const memo_sh
     t->out = t->q + width;
     for (size_t i = 0; i < width; i++)
         t->q[i] = (float)(i * 2246822519u % 1999) * 1e-3f - 1.0f;
-    if ((code = open_cpu_context(&cpu)) >= 0)
+    if ((code = open_backend(&cpu, "cpu")) >= 0)
         return code;
     if ((code = fill(t, s)) == EXIT_OK)
         code = make_plan(t, cpu, s);

@@ -52,7 +52,8 @@ pc_status pc__cuda_attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *
 
 void pc__cuda_attend_kernels_free(pc__cuda_backend *backend)
 {
-    pc__free(&backend->device->mem, backend->attention);
+    if (backend->attention) /* else there may be no device */
+        pc__free(&backend->device->mem, backend->attention);
     backend->attention = NULL;
 }
 

@@ -131,12 +131,25 @@ static void drop_idle(pc__cuda_stream *stream)
         pc__cuda_pool_give(stream->pool, stream->idle[--stream->idle_count].address);
 }
 
-static pc_status wait_for_queue(pc__cuda_stream *stream)
+static pc_status wait_once(pc__cuda_stream *stream)
 {
     PC__TRY_RETURN(pc__cuda_enter(stream->device));
     pc_status status = PC__CUDA(stream->device->driver, cuStreamSynchronize, (stream->queue));
     pc__cuda_leave(stream->device);
     return status < 0 ? pc__cuda_fail_in(stream->device, status) : PC_OK;
+}
+
+/* The caller gives memory back after it, even if it failed. So a wait that failed is tried once
+ * more, unless the context is lost, in which nothing runs any longer. */
+static pc_status wait_for_queue(pc__cuda_stream *stream)
+{
+    pc_status status = wait_once(stream);
+    if (status == PC_OK || status == PC_ERR_DEAD)
+        return status;
+    pc__error_state kept = *pc__fail_state();
+    wait_once(stream);
+    *pc__fail_state() = kept;
+    return status;
 }
 
 static pc_status take_new(pc__cuda_stream *stream, size_t bytes, void **out)

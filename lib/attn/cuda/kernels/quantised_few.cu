@@ -1,7 +1,8 @@
 // Quantised weights times up to 32 rows, of a layer or of an expert. 8 warps share the groups of a
 // panel, so that much of it is on its way from memory at a time. They take 8 rows after another,
-// without reading the weights again: they leave exact products in shared memory; then each thread
-// adds the products of one output and row, group after group, while the next weights come.
+// with weights that stay in registers as they were loaded: they leave exact products in shared
+// memory; then each thread adds the products of one output and row, group after group. The next
+// weights come while the last rows are added.
 #include "attn/cuda/kernels/quantised_rows.cuh"
 
 namespace {
@@ -27,8 +28,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
     weights panel;
     ROWS first; // 8 rows
     uint32_t units, warp, lane;
-    typename weights::raw raw[UNITS]; // of the chunk that comes
-    pc__unit_weights w[UNITS];
+    typename weights::raw raw[UNITS];
     uint4 codes[UNITS]; // of the rows that come
 
     __device__ __forceinline__ few(const pc__cuda_quantised_task &task, const uint8_t *panels,
@@ -89,12 +89,12 @@ template <int BITS, int GROUP, class ROWS> struct few {
     {
 #pragma unroll
         for (uint32_t u = 0; u < UNITS; u++) {
+            pc__unit_weights w = panel.unpack(raw[u]);
             uint32_t unit = unit_of(chunk, u);
 #pragma unroll
             for (uint32_t which = 0; which < GROUPS; which++) {
                 uint32_t group = unit * GROUPS + which;
-                pc__group_products products = pc__multiply<GROUP>(w[u], codes[u], which,
-                                                                  t.bytes == 2);
+                pc__group_products products = pc__multiply<GROUP>(w, codes[u], which, t.bytes == 2);
                 if (group < t.groups)
                     put(c, rows, group - chunk * CHUNK, group, products);
             }
@@ -131,7 +131,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
         }
         __syncthreads(); // shared memory is free again
     }
-    // All rows of a chunk, while the next weights come, and the next codes.
+    // All rows of a chunk.
     __device__ __forceinline__ void multiply_chunk(panel_chunk &c, uint32_t chunk, uint32_t tiles)
     {
         put_scales(c, chunk);
@@ -140,6 +140,8 @@ template <int BITS, int GROUP, class ROWS> struct few {
             float &y = c.y[n][threadIdx.x];
             bool last = n + 1 == tiles;
             multiply(c, first.next(n), chunk);
+            if (last)
+                load_weights(chunk + 1);
             load_codes(first.next(last ? 0 : n + 1), last ? chunk + 1 : chunk);
             __syncthreads();
             y = add(c, min(CHUNK, t.groups - chunk * CHUNK), chunk ? y : 0.0f);
@@ -153,13 +155,8 @@ template <int BITS, int GROUP, class ROWS> struct few {
         uint32_t tiles = min(TILES, first.tiles());
         load_weights(0);
         load_codes(first, 0);
-        for (uint32_t chunk = 0; chunk * CHUNK < t.groups; chunk++) {
-#pragma unroll
-            for (uint32_t u = 0; u < UNITS; u++)
-                w[u] = panel.unpack(raw[u]);
-            load_weights(chunk + 1);
+        for (uint32_t chunk = 0; chunk * CHUNK < t.groups; chunk++)
             multiply_chunk(c, chunk, tiles);
-        }
         for (uint32_t n = 0; n < tiles; n++)
             write(first.next(n), c.y[n][threadIdx.x], (float *)dynamic_shared(), bias);
     }

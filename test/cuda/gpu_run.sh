@@ -1,0 +1,55 @@
+#!/bin/sh
+# gpu_run.sh SOURCE_FOLDER ON_MODEL PROGRAM...: tools/gpu.sh run, on the fake device, with these
+# programs packed by hand. Catches: a step that is lost or that ends the others, a failure that is
+# called a success, a program that hangs and takes the time of all, a benchmark that does not run on
+# a device; messages about wrong arguments.
+source=$1 on_model=$2
+shift 2
+packed=$(mktemp -d)
+trap 'rm -rf "$packed"' EXIT
+mkdir -p "$packed/bin" "$packed/out"
+cp "$source/tools/gpu.sh" "$packed/"
+for program in "$@"; do ln -s "$program" "$packed/bin/"; done
+gpu=$packed/gpu.sh
+faults=0
+
+# expect CODE TEXT... -- COMMAND...: it exits so and prints lines with these texts
+expect() {
+    code=$1
+    shift
+    : >"$packed/wanted"
+    while [ "$1" != -- ]; do echo "$1" >>"$packed/wanted" && shift; done
+    shift
+    printed=$("$@" 2>&1)
+    got=$?
+    [ "$got" = "$code" ] || { echo "exit code $got, not $code: $*"; faults=1; }
+    while read -r text; do
+        echo "$printed" | grep -q -- "$text" || { echo "no '$text': $*"; faults=1; }
+    done <"$packed/wanted"
+    [ "$faults" = 0 ] || { echo "$printed"; exit 1; }
+}
+
+OUT=$packed/out expect 0 "machine  *skipped .*the fake device" "ceilings  *passed .*fake device" \
+    "wrappers: model_wrappers  *passed .*checks: [0-9]* passed, 0 failed" \
+    "wrappers: model_tensor  *skipped .*was not packed" "kernels: rows  *passed" \
+    "bench: tiny  *passed" "^ *2 *64 *64 .*bandwidth" "peers  *skipped" "^0 steps failed" -- \
+    "$gpu" run --fake "$on_model" --steps machine,ceilings,wrappers,kernels,bench,peers
+expect 0 "bench: tiny  *passed" -- cat "$packed/out/gpu.txt"
+expect 0 "^== kernels: rows" -- cat "$packed/out/gpu.log"
+
+printf '#!/bin/sh\necho "the third is wrong"\nexit 3\n' >"$packed/bin/test_cuda_norms"
+printf '#!/bin/sh\nsleep 60\n' >"$packed/bin/test_cuda_rotate"
+chmod +x "$packed/bin/test_cuda_norms" "$packed/bin/test_cuda_rotate"
+expect 1 "norms  *failed .*exit code 3: the third is wrong" "rotate  *failed .*not done after" \
+    "^2 steps failed" -- "$gpu" run --fake "$on_model" --seconds 6 --steps kernels
+expect 2 "no libcuda.so.1 in" -- "$gpu" run --fake "$packed"
+expect 2 "no step 'kernel'" -- "$gpu" run --steps machine,kernel
+expect 2 "takes a number, not 'x'" -- "$gpu" run --seconds x
+expect 2 "seconds takes a value" -- "$gpu" run --seconds
+expect 2 "unknown option '--fast'" -- "$gpu" pack --fast
+expect 2 "a list such as 80,90, not 'sm_90'" -- "$gpu" pack --architectures sm_90
+expect 2 "pack: there is no source tree" -- "$gpu" pack
+expect 0 "gpu.sh run \[OPTIONS\]" -- "$gpu" --help
+expect 2 "gpu.sh pack \[OPTIONS\]" -- "$gpu"
+rm -r "${packed:?}/bin"
+expect 2 "nothing is packed here" -- "$gpu" run

@@ -1,0 +1,365 @@
+#!/bin/sh
+# Runs what needs an NVIDIA GPU, on a machine that has one and perhaps neither network nor compiler.
+#   gpu.sh pack [OPTIONS]   builds here and puts all that `run` needs into .gpu/
+#     --architectures LIST    of the kernels, as 80,90,100 (90); the first one's PTX is there, too
+#     --data FOLDER           the test data with the golden models (../shared)
+#     --no-kernels            leaves the kernels out, which take minutes to compile
+#     --jobs N                of the build (all cores)
+#   gpu.sh run [OPTIONS]    in .gpu/, or in the tree that it lies in; at most ten minutes
+#     --seconds N             stops after so many (570)
+#     --steps LIST            of: machine ceilings wrappers kernels sanitizer models bench peers
+#     --fake FOLDER           on the fake device of the tests, whose libraries FOLDER has; tiny
+# `run` prints a line for each step and a table at the end; with OUT in the environment both are
+# files in that folder, too. Exit code: 0, or 1 if a step failed, 2 for wrong arguments or files.
+set -eu
+
+usage() { sed -n '3,14s/^# *//p' "$0"; exit "$1"; }
+wrong() { echo "gpu: $*" >&2; exit 2; }
+most_mib=40
+
+# ------------------------------------------------------------------------------------------ pack
+
+wrappers="test_cuda_model_tensor test_cuda_model_wrappers"
+kernels="test_cuda_rows test_cuda_norms test_cuda_activations test_cuda_rotate test_cuda_kv_write"
+kernels="$kernels test_cuda_experts test_cuda_maps test_cuda_quantised test_cuda_sampling"
+kernels="$kernels test_cuda_attend test_cuda_naive test_cuda_stream test_cuda_pool test_cuda_gemm"
+kernels="$kernels test_cuda_backend test_cuda_backend_attend"
+models="test_golden_models test_serving"
+
+# build ARCHITECTURES KERNELS JOBS: programs that find their libraries beside them
+build() {
+    rpath=-Wl,--disable-new-dtags # also for what the libraries themselves need
+    cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DPC_BUILD_EXAMPLES=OFF \
+        -DPC_WITH_ONEDNN=OFF -DPC_WITH_FAISS=OFF -DPC_WITH_HIREDIS=OFF -DPC_TEST_ROOT=. \
+        "-DPC_CUDA_ARCHITECTURES=$(echo "$1" | tr , ';')" -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON \
+        "-DCMAKE_INSTALL_RPATH=\$ORIGIN/../lib" -DCMAKE_EXE_LINKER_FLAGS=$rpath \
+        -DCMAKE_SHARED_LINKER_FLAGS=$rpath -DCMAKE_MODULE_LINKER_FLAGS=$rpath \
+        >build/gpu.configure.log 2>&1 || { cat build/gpu.configure.log; exit 1; }
+    targets="promptcache promptcache_program promptcache_bench $wrappers $kernels $models"
+    [ "$2" = 0 ] || targets="$targets promptcache_cuda pc_cuda_images"
+    # shellcheck disable=SC2086 # a list
+    cmake --build build/gpu -j "$3" --target $targets >build/gpu.build.log 2>&1 ||
+        { tail -n 40 build/gpu.build.log; exit 1; }
+}
+
+# carry FILE...: into .gpu/lib what they need that a machine may not have
+carry() {
+    for file in "$@"; do
+        ldd "$file" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p'
+    done | sort -u | while read -r library; do
+        case ${library##*/} in
+        libc.so* | libm.so* | ld-linux* | libdl.so* | libpthread.so* | librt.so*) ;;
+        libpromptcache*) ;;
+        *) cp -L "$library" .gpu/lib/ ;;
+        esac
+    done
+}
+
+copy_programs() {
+    cp build/gpu/tools/promptcache/promptcache build/gpu/tools/promptcache/promptcache-bench \
+        .gpu/bin/
+    for program in $wrappers $kernels $models; do
+        find build/gpu/test -type f -name "$program" -exec cp {} .gpu/bin/ \;
+    done
+    cp build/gpu/libpromptcache.so.1 .gpu/lib/
+    if [ "$1" = 1 ]; then
+        find build/gpu \( -name libpromptcache_cuda.so -o -name libpc_cuda_images.so \) \
+            ! -path '*/on_model/*' -exec cp {} .gpu/lib/ \;
+    fi
+    strip .gpu/bin/* .gpu/lib/*
+    carry .gpu/bin/* .gpu/lib/*
+}
+
+copy_data() {
+    mkdir -p .gpu/models/demo .gpu/examples .gpu/golden
+    cp models/demo/demo.gguf .gpu/models/demo/
+    cp -r examples/pml .gpu/examples/
+    cp tools/gpu.sh tools/gpu_peers.py .gpu/
+    sed -n 's/.*"\([a-z0-9_]*\)".*/\1/p' test/support/golden_models.h | while read -r model; do
+        [ ! -d "$1/golden/$model" ] || cp -r "$1/golden/$model" .gpu/golden/
+    done
+    chmod -R u+w .gpu
+}
+
+pack() {
+    architectures=90 data=../shared with=1 jobs=$(nproc)
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --architectures | --data | --jobs) [ $# -gt 1 ] || wrong "pack: $1 takes a value" ;;
+        esac
+        case $1 in
+        --architectures) architectures=$2 && shift ;;
+        --data) data=$2 && shift ;;
+        --jobs) jobs=$2 && shift ;;
+        --no-kernels) with=0 ;;
+        *) wrong "pack: unknown option '$1'; see gpu.sh --help" ;;
+        esac
+        shift
+    done
+    case $architectures in
+    "" | *[!0-9,]*)
+        wrong "pack: --architectures takes a list such as 80,90, not '$architectures'"
+        ;;
+    esac
+    cd "$(dirname "$0")/.."
+    [ -f CMakeLists.txt ] || wrong "pack: there is no source tree around $0"
+    [ -d "$data" ] || wrong "pack: no folder '$data'; --data names the test data"
+    mkdir -p build
+    rm -rf .gpu
+    mkdir -p .gpu/bin .gpu/lib
+    echo "gpu: building for sm_$architectures in build/gpu"
+    build "$architectures" "$with" "$jobs"
+    copy_programs "$with"
+    copy_data "$data"
+    { git rev-parse --short HEAD 2>/dev/null || echo "no commit"; echo "sm_$architectures"; } \
+        >.gpu/made-of
+    for part in bin lib models golden; do
+        count=$(find ".gpu/$part" -type f | wc -l)
+        echo "gpu: $(du -sk ".gpu/$part" | cut -f 1) KiB in .gpu/$part, $count files"
+    done
+    size=$(du -sm .gpu | cut -f 1)
+    echo "gpu: $size MiB in .gpu; there: sh .gpu/gpu.sh run"
+    [ "$with" = 1 ] || echo "gpu: no kernels are in it: there most steps are skipped"
+    [ "$size" -le $most_mib ] || wrong "pack: that is more than $most_mib MiB"
+}
+
+# ------------------------------------------------------------------------------------------- run
+
+# left: seconds until the end
+left() { echo $((end - $(date +%s))); }
+
+# note NAME RESULT SECONDS DETAIL: a line now, and one of the table
+note() {
+    printf '%-32s %-8s %5s s  %s\n' "$1" "$2" "$3" "$4" | tee -a "$table"
+    [ "$2" != failed ] || failed=$((failed + 1))
+}
+
+# step NAME SECONDS COMMAND...: runs it with a limit; 77: it was skipped, its last line says why
+step() {
+    name=$1 limit=$2
+    shift 2
+    rest=$(left)
+    if [ "$rest" -lt 3 ]; then
+        note "$name" skipped 0 "no time is left"
+        return
+    fi
+    [ "$limit" -le "$rest" ] || limit=$rest
+    program=$1
+    if [ "${program#bin/}" != "$program" ] && [ ! -x "$program" ]; then
+        note "$name" skipped 0 "$program was not packed"
+        return
+    fi
+    began=$(date +%s) status=0
+    timeout -k 5 "$limit" "$@" >"$work/step" 2>&1 </dev/null || status=$?
+    took=$(($(date +%s) - began))
+    { echo "== $name"; cat "$work/step"; } >>"$log"
+    detail=$(grep -v '^ *$' "$work/step" | tail -n 1 | cut -c 1-120)
+    case $status in
+    0) note "$name" passed "$took" "$detail" ;;
+    77) note "$name" skipped "$took" "$detail" ;;
+    124 | 137) note "$name" failed "$took" "not done after $limit s" ;;
+    *)
+        note "$name" failed "$took" "exit code $status: $detail"
+        head -n 12 "$work/step" | sed 's/^/    /'
+        ;;
+    esac
+}
+
+# show NAME SECONDS COMMAND...: a step whose output belongs into the table
+show() {
+    step "$@"
+    [ ! -f "$work/step" ] || grep -v '^ *$' "$work/step" | tee -a "$work/results" | sed 's/^/    /'
+    rm -f "$work/step"
+}
+
+# find_libraries: sets PC_CUDA_LIBRARIES to a folder with cuBLASLt, if the system does not know one
+find_libraries() {
+    [ -z "${PC_CUDA_LIBRARIES-}" ] || return 0
+    ! ldconfig -p 2>/dev/null | grep -q 'libcublasLt\.so\.1[23]' || return 0
+    for folder in /usr/local/cuda/lib64 $(python3 -c 'import sysconfig, glob
+for path in glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/lib"): print(path)' 2>/dev/null)
+    do
+        if [ -e "$folder/libcublasLt.so.13" ] || [ -e "$folder/libcublasLt.so.12" ]; then
+            PC_CUDA_LIBRARIES=$folder
+            export PC_CUDA_LIBRARIES
+            return 0
+        fi
+    done
+}
+
+machine() {
+    if [ -n "$fake" ]; then
+        note "machine" skipped 0 "the fake device"
+    elif command -v nvidia-smi >/dev/null; then
+        step "machine" 30 nvidia-smi --format=csv,noheader \
+            --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem
+    else
+        note "machine" failed 0 "no nvidia-smi: is there a GPU?"
+    fi
+}
+
+ceilings() {
+    show "ceilings" 60 bin/promptcache-bench attend --ceilings --backend cuda
+}
+
+wrappers_step() {
+    for program in $wrappers; do
+        step "wrappers: ${program#test_cuda_}" 60 "bin/$program"
+    done
+}
+
+kernels_step() {
+    cases=432 # all, of one seed
+    [ -z "$fake" ] || cases=2
+    for program in $kernels; do
+        set --
+        [ "$program" != test_cuda_attend ] || set -- 0 $cases 1
+        step "kernels: ${program#test_cuda_}" 45 "bin/$program" "$@"
+    done
+}
+
+# both over a few cases: a thousandth of the speed
+sanitizer() {
+    if [ -n "$fake" ] || ! command -v compute-sanitizer >/dev/null; then
+        note "sanitizer" skipped 0 "${fake:+the fake device: }no compute-sanitizer"
+        return
+    fi
+    for tool in memcheck racecheck; do
+        step "$tool: attend" 60 compute-sanitizer --tool $tool --error-exitcode 9 \
+            bin/test_cuda_attend 0 12 1
+    done
+    step "memcheck: backend_attend" 60 compute-sanitizer --tool memcheck --error-exitcode 9 \
+        bin/test_cuda_backend_attend
+}
+
+# demo: the shipped model answers as it does on the CPU
+demo() {
+    sed 's/^    //' >"$work/demo" <<'END'
+    answer=$(bin/promptcache run --model models/demo/demo.gguf --schema \
+        examples/pml/employees.pml --prompt examples/pml/employees-prompt.pml) || exit 1
+    echo "$answer"
+    case $answer in *"Peter Novak is 368."*) ;; *) exit 1 ;; esac
+END
+    step "models: demo" 90 sh "$work/demo"
+}
+
+models_step() {
+    export PC_BACKEND=cuda PC_TEST_DATA="$here"
+    demo
+    for program in $models; do
+        step "models: ${program#test_}" 120 "bin/$program"
+    done
+    unset PC_BACKEND
+}
+
+# grid NAME OPTIONS...: attention of one layer; see doc/performance.md
+grid() {
+    name=$1
+    shift
+    show "bench: $name" 90 bin/promptcache-bench attend --backend cuda "$@"
+}
+
+bench() {
+    if [ -n "$fake" ]; then
+        grid "tiny" --rows 2 --prefix 64 --suffix 64 --heads 2 --kv-heads 2 --head-dim 64 \
+            --dtype f16 --layers 2 --repeats 1
+        return
+    fi
+    grid "128 rows of 2048 + 128" --rows 128 --prefix 2048 --suffix 128 --heads 52 \
+        --kv-heads 52 --dtype f16
+    grid "batch and prefix" --rows 1,8,32,256 --prefix 1024,4096,16384 --suffix 128 --dtype f16
+    grid "groups of 4" --rows 1,128 --prefix 2048 --suffix 128 --kv-heads 8 --dtype f16
+    grid "bf16, int8" --rows 128 --prefix 2048 --suffix 128 --heads 52 --kv-heads 52 --dtype bf16
+    grid "int8" --rows 128 --prefix 2048 --suffix 128 --heads 52 --kv-heads 52 --dtype int8
+}
+
+peers() {
+    if [ -n "$fake" ]; then
+        note "peers" skipped 0 "the fake device"
+        return
+    fi
+    show "peers" 150 python3 gpu_peers.py
+}
+
+# with a file that `pack` writes; FOLDER: where the packed files are
+find_packed() {
+    folder=$(cd "$(dirname "$0")" && pwd)
+    [ -d "$folder/bin" ] || folder=$folder/../.gpu
+    [ -d "$folder/bin" ] || wrong "run: nothing is packed here; call first: gpu.sh pack"
+    here=$(cd "$folder" && pwd)
+}
+
+run() {
+    fake='' seconds=570
+    steps="machine ceilings wrappers kernels models bench peers sanitizer"
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --seconds | --steps | --fake) [ $# -gt 1 ] || wrong "run: $1 takes a value" ;;
+        esac
+        case $1 in
+        --seconds) seconds=$2 && shift ;;
+        --steps) steps=$(echo "$2" | tr , ' ') && shift ;;
+        --fake) fake=$2 && shift ;;
+        *) wrong "run: unknown option '$1'; see gpu.sh --help" ;;
+        esac
+        shift
+    done
+    case $seconds in "" | *[!0-9]*) wrong "run: --seconds takes a number, not '$seconds'" ;; esac
+    for step in $steps; do
+        case $step in
+        machine | ceilings | wrappers | kernels | sanitizer | models | bench | peers) ;;
+        *) wrong "run: there is no step '$step'; see gpu.sh --help" ;;
+        esac
+    done
+    find_packed
+    use_device
+    end=$(($(date +%s) + seconds)) failed=0
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    table=$work/table log=$work/log
+    echo "promptcache on a GPU: $(tr '\n' ' ' <"$here/made-of" 2>/dev/null)" | tee "$table"
+    : >"$log"
+    : >"$work/results"
+    cd "$here"
+    for step in $steps; do
+        case $step in
+        wrappers | kernels | models) "${step}_step" ;;
+        *) $step ;;
+        esac
+    done
+    finish
+}
+
+use_device() {
+    if [ -n "$fake" ]; then
+        [ -f "$fake/libcuda.so.1" ] || wrong "run: no libcuda.so.1 in '$fake'"
+        fake=$(cd "$fake" && pwd)
+        export PC_MODULES="$fake" LD_LIBRARY_PATH="$fake"
+        return
+    fi
+    export PC_MODULES="$here/lib" PC_CUDA_IMAGES="$here/lib/libpc_cuda_images.so"
+    export PC_CUDA_TEST=device
+    find_libraries
+    [ -f "$here/lib/libpromptcache_cuda.so" ] ||
+        echo "gpu: packed without kernels (--no-kernels): steps on the device will fail"
+}
+
+finish() {
+    echo
+    echo "== results"
+    cat "$table"
+    cat "$work/results"
+    echo "$failed steps failed"
+    if [ -n "${OUT-}" ]; then
+        cat "$table" "$work/results" >"$OUT/gpu.txt"
+        cp "$log" "$OUT/gpu.log"
+    fi
+    [ "$failed" = 0 ]
+}
+
+case ${1-} in
+pack) shift && pack "$@" ;;
+run) shift && run "$@" ;;
+-h | --help) usage 0 ;;
+*) usage 2 ;;
+esac

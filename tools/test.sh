@@ -143,7 +143,7 @@ else
     checked="-DPC_WITH_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug"
     checked="$checked -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_DEBUG=-g1"
     # left out: long tests, tests of files, and tests of the programs around the library
-    left_out="-LE cuda|far -E ^amx_|^no_modules_|^test_($(any_of "
+    left_out="-E ^amx_|^no_modules_|^test_($(any_of "
         bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
         memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving drawing rules
         reference layout header"))$"
@@ -151,7 +151,7 @@ else
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # left out: tests with one thread and tests of a program's arguments, in which ThreadSanitizer
     # finds nothing and takes long
-    left_out="-LE kernel|levels|fuzz|cuda|far -E ^amx_|modules_linear$|^no_modules_|\
+    left_out="-LE kernel|levels|fuzz -E ^amx_|modules_linear$|^no_modules_|\
 ^test_($(any_of "
         index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.* bench_yaml
         help other_kernels relay_text pml_document compare codec.* seal sharing_levels

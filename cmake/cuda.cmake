@@ -10,19 +10,16 @@ find_path(PC_CUDA_INCLUDE cuda.h PATHS /usr/local/cuda/include
   ${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13/include)
 mark_as_advanced(PC_CUDA_INCLUDE)
 set(PC_CUDA_ARCHITECTURES 80 90 100 CACHE STRING
-  "compute capabilities times ten that kernels are compiled for; the first one's PTX is there, too")
-# Compressed for size, they are a fifth as large; drivers read that since CUDA 12.4.
+  "compute capabilities times ten that kernels are compiled for, the least one first")
+# All devices get the same PTX, that of the first: it is compiled once, and no kernel asks for what
+# only later ones have. Compressed for size, kernels are a fifth as large; drivers read that since
+# CUDA 12.4.
+list(GET PC_CUDA_ARCHITECTURES 0 first)
+list(TRANSFORM PC_CUDA_ARCHITECTURES PREPEND sm_ OUTPUT_VARIABLE code)
+list(JOIN code "," code)
 set(PC_CUDA_FLAGS -std=c++17 -O3 -lineinfo --compress-mode=size
-  --Werror all-warnings -Xcompiler -Wall)
-set(also_ptx TRUE)
-foreach(architecture IN LISTS PC_CUDA_ARCHITECTURES)
-  set(code sm_${architecture})
-  if(also_ptx)
-    set(code [${code},compute_${architecture}])
-    set(also_ptx FALSE)
-  endif()
-  list(APPEND PC_CUDA_FLAGS -gencode arch=compute_${architecture},code=${code})
-endforeach()
+  --Werror all-warnings -Xcompiler -Wall
+  -gencode arch=compute_${first},code=[${code},compute_${first}])
 
 # Sets `reason` to why there are no kernels; empty: PC_NVCC compiles them.
 function(promptcache_find_nvcc reason)
@@ -125,7 +122,7 @@ target_compile_definitions(promptcache_cuda_host PRIVATE PC_BUILDING)
 target_link_libraries(promptcache_cuda_host PUBLIC promptcache_attn ${CMAKE_DL_LIBS})
 
 # The plug-in module. It is never linked in, and the library does not depend on it. Its kernels take
-# a quarter of an hour to compile, so that only PC_WITH_CUDA=ON has it in `all` and installs it.
+# two minutes of a core to compile, so that only PC_WITH_CUDA=ON has it in `all` and installs it.
 if(PC_HAVE_CUDA)
   promptcache_module(cuda SOURCES ${cuda}/backend_cuda_module.c
     USES promptcache_cuda_host promptcache_cuda_image)

@@ -99,12 +99,6 @@ def too_many(loads, column):
                for size, count in loads.items())
 
 
-def at_device(column, number):
-    """A number of a column like "1/2": 1 on the first device, 2 on all others."""
-    parts = column.split("/")
-    return int(parts[min(number, len(parts) - 1)])
-
-
 def as_column(loads):
     return " ".join(f"{size}:{count}" for size, count in sorted(loads.items(), reverse=True))
 
@@ -202,7 +196,7 @@ class Kernels:
             yield f"{kernel}: it has no __launch_bounds__"
             return
         _, _, shared, blocks, tensor, loads = limit
-        for number, arch in enumerate(SHARED):
+        for arch in SHARED:
             built = self.compiled.get((kernel, arch))
             if not built:
                 yield f"{kernel}, {arch}: not compiled"
@@ -211,7 +205,7 @@ class Kernels:
                 yield f"{kernel}, {arch}: {built['spilled']} bytes of registers are spilled"
             fit = blocks_at_once(arch, self.values[bounds], built["registers"],
                                  built["shared"] + self.values[shared])
-            if fit < at_device(blocks, number):
+            if fit < int(blocks):
                 yield (f"{kernel}, {arch}: {fit} blocks at once, not {blocks} "
                        f"({built['registers']} registers, "
                        f"{built['shared'] + self.values[shared]} bytes of shared memory)")

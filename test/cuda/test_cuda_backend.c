@@ -726,6 +726,8 @@ static void operations(void)
     experts(PC_DTYPE_BF16, 0, 0, 0);
     experts_of(PC_DTYPE_BF16, -1, 1, 2, 101, 121); /* many rows an expert */
     experts_of(PC_DTYPE_BF16, 1, 1, 0, 101, 101);
+    linears(64, 200, PC_DTYPE_BF16, 0, 1); /* work for blocks of many rows */
+    linears(64, 200, PC_DTYPE_I8, 1, 2);
 }
 
 int main(void)

@@ -39,9 +39,6 @@ class Limits(unittest.TestCase):
                               ("16:8 4", True), ("16 8 4:3", False)):
             self.assertEqual(limits.too_many(loads, column), fault, column)
 
-        for column, blocks in (("2", [2, 2, 2]), ("1/2", [1, 2, 2]), ("1/2/3", [1, 2, 3])):
-            self.assertEqual([limits.at_device(column, i) for i in range(3)], blocks, column)
-
 
 if __name__ == "__main__":
     unittest.main()

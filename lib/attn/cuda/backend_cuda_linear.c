@@ -1,9 +1,6 @@
 /* Products of linear layers: by cuBLASLt, or with quantised weights by our own kernels. */
 #include "attn/cuda/backend_cuda_dense.h"
 
-/* Up to here quantised_few.cu reads weights once, and more of a device takes part in it. */
-enum { FEW_ROWS = PC__CUDA_QUANTISED_ROWS };
-
 /* ------------------------------------------------------------------- quantised */
 
 pc__cuda_quantised_rows pc__cuda_quantise_rows(pc__stream *stream, const pc__cuda_linear *linear,
@@ -45,13 +42,23 @@ pc__cuda_quantised_task pc__cuda_quantised_layer(const pc__cuda_linear *linear,
                                      .bytes = linear->code_bytes};
 }
 
+/* 1: quantised_few.cu, 0: quantised_many.cu; the bits are the same. Each reads the weights once for
+ * a tile of 32 rows. A block of the first has a panel, which 8 warps share; one of the other has 4
+ * panels, each of which one warp goes through alone. That takes less work, but longer: it pays only
+ * where such blocks are as many as the multiprocessors. */
+static int takes_few(const pc__stream *stream, uint32_t panels, uint32_t tiles)
+{
+    uint64_t blocks = (uint64_t)((panels + 3) / 4) * tiles;
+    return tiles == 1 || blocks < (uint64_t)pc__cuda_stream_of(stream)->device->multiprocessors;
+}
+
 static void multiply_quantised(pc__stream *stream, const pc__cuda_linear *linear,
                                const pc__cuda_quantised_rows *x, size_t rows, float *y)
 {
     const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
     pc__cuda_quantised_task task = pc__cuda_quantised_layer(linear, x);
     uint32_t panels = (uint32_t)((linear->out + 31) / 32), tiles = (uint32_t)((rows + 31) / 32);
-    int few = rows <= FEW_ROWS;
+    int few = takes_few(stream, panels, tiles);
     pc__cuda_grid grid = {few ? panels : (panels + 3) / 4, tiles, 1};
     task.rows = (uint32_t)rows;
     task.y = y;

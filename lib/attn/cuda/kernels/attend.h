@@ -173,9 +173,35 @@ PC__CUDA_SIZE pc__cuda_has_shape(uint32_t k_dim, uint32_t v_dim)
 #undef PC__CUDA_IS_SHAPE
 }
 
-/* Sizes of shared memory. A page comes in pieces of at most PC__CUDA_PIECE bytes, through a ring of
- * slots. A row of K is one word of each token, a row of V one word of each dimension. */
-enum { PC__CUDA_PIECE = 18432, PC__CUDA_K_STRIDE = 72 };
+/* 1: two warps share 16 vectors, each with half of the values' dimensions; fp32: all four share 8
+ */
+PC__CUDA_SIZE pc__cuda_wide(uint32_t v_dim)
+{
+    return v_dim > 256;
+}
+
+/* the most vectors of a tile whose warps share them, each with some tokens of a page */
+PC__CUDA_SIZE pc__cuda_light_vectors(uint32_t format)
+{
+    return format == PC__CUDA_F32 ? 8 : 16;
+}
+
+/* query vectors of a tile */
+PC__CUDA_SIZE pc__cuda_tile_vectors(uint32_t format, uint32_t v_dim)
+{
+    return pc__cuda_wide(v_dim)     ? format == PC__CUDA_F32 ? pc__cuda_light_vectors(format) : 32
+           : format == PC__CUDA_F32 ? 32
+                                    : 64;
+}
+
+/* Sizes of shared memory. A block has the header, queries, and a ring of slots for pieces of pages:
+ * a row of K is one word of each token, a row of V one word of each dimension. All of it is at most
+ * PC__CUDA_SHARED bytes, so that two blocks fit a multiprocessor of sm_80, which has 164 KiB and
+ * keeps 1 KiB a block; and one a multiprocessor with 100 KiB (sm_86, sm_89, sm_120). Later devices
+ * have room for more slots, and hardly a use: two blocks have 48 to 120 KB of copies in flight
+ * (wide heads of tensor cores, and (192, 128) in int8, at times 24 to 33), and bandwidth times
+ * latency is about 26 KB a multiprocessor (4.8 TB/s, 0.7 us, 132 of them; an estimate). */
+enum { PC__CUDA_SHARED = 81 * 1024, PC__CUDA_PIECE = 18432, PC__CUDA_K_STRIDE = 72 };
 
 PC__CUDA_SIZE pc__cuda_value_bytes(uint32_t format)
 {
@@ -205,25 +231,51 @@ PC__CUDA_SIZE pc__cuda_step_rows(uint32_t format)
     return format == PC__CUDA_I8 ? 4 : 8;
 }
 
-/* The most rows of a piece: they divide `rows`, and are whole steps. */
-PC__CUDA_SIZE pc__cuda_piece_rows(uint32_t rows, uint32_t stride, uint32_t step)
+/* Bytes of shared memory for queries: those of tensor cores stay in registers up to 128 dimensions;
+ * fp32 has queries and weights there. Two warps that share vectors hand their weights over. */
+PC__CUDA_SIZE pc__cuda_query_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)
+{
+    uint32_t vectors = pc__cuda_tile_vectors(format, v_dim);
+    return format == PC__CUDA_F32 ? vectors * (k_dim + 4 + PC__CUDA_PAGE + 4) * 4
+                                  : (k_dim > 128 ? vectors * k_dim * 2 : 0)
+                                        + (pc__cuda_wide(v_dim) ? vectors * PC__CUDA_PAGE * 2 : 0);
+}
+
+/* the most bytes of all slots */
+PC__CUDA_SIZE pc__cuda_ring_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)
+{
+    return PC__CUDA_SHARED - PC__CUDA_HEADER - pc__cuda_query_bytes(format, k_dim, v_dim);
+}
+
+/* The most bytes of a piece: four fit the ring. Those of wide heads are larger, because a step of V
+ * is, and because every piece of K in int8 brings the scales of the page. */
+PC__CUDA_SIZE pc__cuda_piece_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)
+{
+    uint32_t quarter = pc__cuda_ring_bytes(format, k_dim, v_dim) / 4;
+    return pc__cuda_wide(v_dim) || quarter > PC__CUDA_PIECE ? (uint32_t)PC__CUDA_PIECE : quarter;
+}
+
+/* The most rows of a piece of `bytes` bytes: they divide `rows`, and are whole steps. */
+PC__CUDA_SIZE pc__cuda_piece_rows(uint32_t rows, uint32_t stride, uint32_t step, uint32_t bytes)
 {
     uint32_t pieces = 1;
-    while (rows % (pieces * step) || rows / pieces * stride * 4 > PC__CUDA_PIECE)
+    while (rows % (pieces * step) || rows / pieces * stride * 4 > bytes)
         pieces++;
     return rows / pieces;
 }
 
-PC__CUDA_SIZE pc__cuda_k_piece_rows(uint32_t format, uint32_t k_dim)
+PC__CUDA_SIZE pc__cuda_k_piece_rows(uint32_t format, uint32_t k_dim, uint32_t v_dim)
 {
     return pc__cuda_piece_rows(pc__cuda_k_rows(format, k_dim), PC__CUDA_K_STRIDE,
-                               pc__cuda_step_rows(format));
+                               pc__cuda_step_rows(format),
+                               pc__cuda_piece_bytes(format, k_dim, v_dim));
 }
 
-PC__CUDA_SIZE pc__cuda_v_piece_rows(uint32_t format, uint32_t v_dim)
+PC__CUDA_SIZE pc__cuda_v_piece_rows(uint32_t format, uint32_t k_dim, uint32_t v_dim)
 {
     return pc__cuda_piece_rows(pc__cuda_v_rows(format), pc__cuda_v_stride(format, v_dim),
-                               pc__cuda_step_rows(format));
+                               pc__cuda_step_rows(format),
+                               pc__cuda_piece_bytes(format, k_dim, v_dim));
 }
 
 /* bytes of all scales of an int8 page, which come with every piece of K */
@@ -234,45 +286,18 @@ PC__CUDA_SIZE pc__cuda_scale_bytes(uint32_t format, uint32_t k_dim)
 
 PC__CUDA_SIZE pc__cuda_slot_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)
 {
-    uint32_t k = pc__cuda_k_piece_rows(format, k_dim) * PC__CUDA_K_STRIDE * 4
+    uint32_t k = pc__cuda_k_piece_rows(format, k_dim, v_dim) * PC__CUDA_K_STRIDE * 4
                  + pc__cuda_scale_bytes(format, k_dim),
-             v = pc__cuda_v_piece_rows(format, v_dim) * pc__cuda_v_stride(format, v_dim) * 4;
+             v = pc__cuda_v_piece_rows(format, k_dim, v_dim) * pc__cuda_v_stride(format, v_dim) * 4;
     return ((k > v ? k : v) + 127) / 128 * 128;
 }
 
-/* Four slots of the largest size; more of smaller ones. */
+/* As many slots as fit, up to 8; one of them is read while the others are filled. */
 PC__CUDA_SIZE pc__cuda_slots(uint32_t format, uint32_t k_dim, uint32_t v_dim)
 {
-    uint32_t slots = 4 * PC__CUDA_PIECE / pc__cuda_slot_bytes(format, k_dim, v_dim);
-    return slots < 4 ? 4 : slots > 8 ? 8 : slots;
-}
-
-/* 1: two warps share 16 vectors, each with half of the values' dimensions */
-PC__CUDA_SIZE pc__cuda_wide(uint32_t v_dim)
-{
-    return v_dim > 256;
-}
-
-/* query vectors of a tile */
-PC__CUDA_SIZE pc__cuda_tile_vectors(uint32_t format, uint32_t v_dim)
-{
-    return format == PC__CUDA_F32 || pc__cuda_wide(v_dim) ? 32 : 64;
-}
-
-/* the most vectors of a tile whose warps share them, each with some tokens of a page */
-PC__CUDA_SIZE pc__cuda_light_vectors(uint32_t format)
-{
-    return format == PC__CUDA_F32 ? 8 : 16;
-}
-
-/* Bytes of shared memory for queries: those of tensor cores stay in registers up to 128 dimensions;
- * fp32 has queries and weights there. Two warps that share vectors hand their weights over. */
-PC__CUDA_SIZE pc__cuda_query_bytes(uint32_t format, uint32_t k_dim, uint32_t v_dim)
-{
-    uint32_t vectors = pc__cuda_tile_vectors(format, v_dim);
-    return format == PC__CUDA_F32 ? vectors * (k_dim + 4 + PC__CUDA_PAGE + 4) * 4
-                                  : (k_dim > 128 ? vectors * k_dim * 2 : 0)
-                                        + (pc__cuda_wide(v_dim) ? vectors * PC__CUDA_PAGE * 2 : 0);
+    uint32_t slots = pc__cuda_ring_bytes(format, k_dim, v_dim)
+                     / pc__cuda_slot_bytes(format, k_dim, v_dim);
+    return slots > 8 ? 8 : slots;
 }
 
 /* bytes of dynamic shared memory of pc__cuda_attend_<format>_<k_dim>_<v_dim> */

@@ -148,40 +148,42 @@ static __device__ query_row query_of(const pc__cuda_attend &t, const attend_head
             t.sine + angle};
 }
 
-// One dimension of a query that rotates, scaled; pairs are (d, d + half).
-static __device__ __forceinline__ float rotated_one(const float *q, const float *cosine,
-                                                    const float *sine, float scale, uint32_t half,
-                                                    uint32_t d)
+// How queries rotate.
+struct query_rope {
+    uint32_t dims, interleaved;
+    float scale;
+};
+
+static __device__ __forceinline__ query_rope rope_of(const pc__cuda_attend &t)
 {
-    uint32_t i = d < half ? d : d - half;
-    float low = q[i] * scale, high = q[i + half] * scale;
-    return d < half ? low * cosine[i] - high * sine[i] : low * sine[i] + high * cosine[i];
+    return {t.rope_dims, t.interleaved, t.scale};
 }
 
-// Dimensions d and d + 1 where they may belong to different halves, because `half` is odd. Rare,
-// and apart from its callers, which need it for every register.
-static __device__ __noinline__ float2 rotated_apart(const float *q, const float *cosine,
-                                                    const float *sine, float scale, uint32_t half,
-                                                    uint32_t d)
+// One dimension of a query that rotates, scaled; pairs are (d, d + half).
+static __device__ __forceinline__ float rotated_one(const query_row &row, float scale,
+                                                    uint32_t half, uint32_t d)
 {
-    return make_float2(rotated_one(q, cosine, sine, scale, half, d),
-                       rotated_one(q, cosine, sine, scale, half, d + 1));
+    uint32_t i = d < half ? d : d - half;
+    float low = row.q[i] * scale, high = row.q[i + half] * scale, c = row.cosine[i],
+          s = row.sine[i];
+    return d < half ? low * c - high * s : low * s + high * c;
 }
 
 // Dimensions d and d + 1 of a query, scaled and rotated; d is even.
-static __device__ __forceinline__ float2 rotated(const pc__cuda_attend &t, const query_row &row,
+static __device__ __forceinline__ float2 rotated(const query_rope &rope, const query_row &row,
                                                  uint32_t d)
 {
-    uint32_t half = t.rope_dims / 2;
+    uint32_t half = rope.dims / 2;
     if (!row.q)
         return make_float2(0, 0);
-    if (half % 2 && d < t.rope_dims && !t.interleaved)
-        return rotated_apart(row.q, row.cosine, row.sine, t.scale, half, d);
+    if (half % 2 && d < rope.dims && !rope.interleaved) // they may belong to different halves
+        return make_float2(rotated_one(row, rope.scale, half, d),
+                           rotated_one(row, rope.scale, half, d + 1));
     float2 x = load_two(row.q + d);
-    x = make_float2(x.x * t.scale, x.y * t.scale);
-    if (d >= t.rope_dims)
+    x = make_float2(x.x * rope.scale, x.y * rope.scale);
+    if (d >= rope.dims)
         return x;
-    if (t.interleaved) {
+    if (rope.interleaved) {
         float c = row.cosine[d / 2], s = row.sine[d / 2];
         return make_float2(x.x * c - x.y * s, x.x * s + x.y * c);
     }
@@ -189,7 +191,7 @@ static __device__ __forceinline__ float2 rotated(const pc__cuda_attend &t, const
     uint32_t i = low ? d : d - half;
     float2 y = load_two(row.q + (low ? d + half : i)), c = load_two(row.cosine + i),
            s = load_two(row.sine + i);
-    y = make_float2(y.x * t.scale, y.y * t.scale);
+    y = make_float2(y.x * rope.scale, y.y * rope.scale);
     return low ? make_float2(x.x * c.x - y.x * s.x, x.y * c.y - y.y * s.y)
                : make_float2(y.x * s.x + x.x * c.x, y.y * s.y + x.y * c.y);
 }

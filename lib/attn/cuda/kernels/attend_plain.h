@@ -3,7 +3,8 @@
 // A warp has 8 vectors. Its lanes are 2 x 16: a lane has 4 vectors, and of them the scores of
 // TOKENS / 16 neighbouring tokens, later the sums of dimensions 4c, 4c + 64 … of its column c. The
 // weights of a page go through shared memory. Four warps share a tile like those of
-// attend_tensor.h: heavy tiles by vectors, light ones, of up to 8 vectors, by tokens.
+// attend_tensor.h: heavy tiles by vectors, light ones, of up to 8 vectors, by tokens. Wide heads
+// have light ones only: queries of more vectors would leave the ring no room.
 #ifndef PC_ATTN_CUDA_KERNELS_ATTEND_PLAIN_H
 #define PC_ATTN_CUDA_KERNELS_ATTEND_PLAIN_H
 
@@ -58,7 +59,7 @@ static __device__ void load_plain_queries(const pc__cuda_attend &t, const attend
 {
     for (uint32_t i = threadIdx.x; i < vectors * (S::K / 2); i += PC__CUDA_BLOCK) {
         uint32_t vector = i / (S::K / 2), d = i % (S::K / 2) * 2;
-        float2 x = rotated(t, query_of(t, h, vector, h->vectors), d);
+        float2 x = rotated(rope_of(t), query_of(t, h, vector, h->vectors), d);
         store8(to + vector * (S::K + 4) + d,
                make_uint2(__float_as_uint(x.x), __float_as_uint(x.y)));
     }
@@ -186,7 +187,8 @@ static __device__ void store_plain(const pc__cuda_attend &t, attend_header *h, c
 {
     constexpr uint32_t SHARE = WARP_VECTORS * (S::V + 4);
     constexpr bool LIGHT = TOKENS < PC__CUDA_PAGE;
-    static_assert(WARPS * SHARE * 4 <= S::SLOT * S::SLOTS, "states do not fit the ring");
+    static_assert(WARPS * SHARE * 4 <= S::QUERY_BYTES + S::SLOT * S::SLOTS,
+                  "states do not fit where queries and pieces were");
 #pragma unroll
     for (int r = 0; r < LANE_VECTORS; r++) {
         state.sum[r] = sum_over<16>(state.sum[r]);
@@ -229,7 +231,7 @@ static __device__ void attend_plain_tile(const pc__cuda_attend &t, attend_header
              need = h->need[0] | h->need[1];
     plain_lane at = {threadIdx.x % 16, LIGHT ? half : warp * WARP_VECTORS + half, warp,
                      LIGHT ? warp * TOKENS : 0};
-    float *weights = all_weights + (warp * WARP_VECTORS + half) * WEIGHT_STRIDE;
+    float *weights = all_weights + at.row * WEIGHT_STRIDE; // light: of the warp's tokens
     attend_ring<S> ring(h, ring_at, need);
     plain_state<S> state;
     load_plain_queries<S>(t, h, LIGHT ? (uint32_t)WARP_VECTORS : S::VECTORS, queries);
@@ -247,7 +249,7 @@ static __device__ void attend_plain_tile(const pc__cuda_attend &t, attend_header
                 add_plain_values<S>(v, weights + first, from - first, to - first, at.column, state);
         }
     }
-    store_plain<S, TOKENS>(t, h, at, (float *)ring_at, state);
+    store_plain<S, TOKENS>(t, h, at, queries, state);
 }
 
 // The kernel: items until there are none.
@@ -256,9 +258,9 @@ template <class S> static __device__ void attend_plain(const pc__cuda_attend &t)
     attend_header *h = (attend_header *)dynamic_shared();
     for (uint32_t index = blockIdx.x; begin_item(t, index, S::VECTORS, S::PAGE_BYTES, h);
          index = next_item(h))
-        if (h->vectors <= pc__cuda_light_vectors(S::FORMAT))
+        if (S::WIDE || h->vectors <= pc__cuda_light_vectors(S::FORMAT))
             attend_plain_tile<S, 16>(t, h);
-        else
+        else if constexpr (!S::WIDE)
             attend_plain_tile<S, 64>(t, h);
 }
 

@@ -11,8 +11,8 @@ template <uint32_t FORMAT_, uint32_t K_, uint32_t V_> struct attend_shape {
     static constexpr uint32_t FORMAT = FORMAT_, K = K_, V = V_;
     static constexpr uint32_t VECTORS = pc__cuda_tile_vectors(FORMAT, V);
     static constexpr uint32_t V_STRIDE = pc__cuda_v_stride(FORMAT, V);
-    static constexpr uint32_t K_PIECE = pc__cuda_k_piece_rows(FORMAT, K);
-    static constexpr uint32_t V_PIECE = pc__cuda_v_piece_rows(FORMAT, V);
+    static constexpr uint32_t K_PIECE = pc__cuda_k_piece_rows(FORMAT, K, V);
+    static constexpr uint32_t V_PIECE = pc__cuda_v_piece_rows(FORMAT, K, V);
     static constexpr uint32_t K_PIECES = pc__cuda_k_rows(FORMAT, K) / K_PIECE;
     static constexpr uint32_t V_PIECES = pc__cuda_v_rows(FORMAT) / V_PIECE;
     static constexpr uint32_t STEP = pc__cuda_step_rows(FORMAT);
@@ -23,6 +23,7 @@ template <uint32_t FORMAT_, uint32_t K_, uint32_t V_> struct attend_shape {
     static constexpr uint32_t V_OFFSET = pc__cuda_v_offset(FORMAT, K);
     static constexpr uint32_t PAGE_BYTES = pc__cuda_page_bytes(FORMAT, K, V);
     static constexpr bool WIDE = pc__cuda_wide(V);
+    static_assert(SLOTS > 1, "nothing is copied while a piece is read");
 
     // words from row to row of K
     static __device__ __forceinline__ uint32_t k_stride()
@@ -50,6 +51,7 @@ template <class S> struct attend_ring {
     __device__ __forceinline__ attend_ring(const attend_header *header, uint8_t *at, uint32_t need)
         : h(header), slots(at), pages(need), piece(0), fill(0), read(0)
     {
+#pragma unroll 1
         for (uint32_t i = 0; i < S::SLOTS - 1 + FAULT(EARLY_FETCH); i++)
             fetch();
     }

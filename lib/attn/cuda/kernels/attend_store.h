@@ -51,14 +51,15 @@ static __device__ void store_own(const pc__cuda_attend &t, attend_header *h, con
     }
 }
 
-// Light: all warps put their share of the values into shared memory, where the pieces were.
+// Light: all warps put their share of the values into shared memory, where queries and pieces were.
 template <class S, int DIMS>
 static __device__ void store_joined(const pc__cuda_attend &t, attend_header *h,
-                                    const tensor_lane &at, uint8_t *ring, tensor_state<DIMS> &state)
+                                    const tensor_lane &at, uint8_t *area, tensor_state<DIMS> &state)
 {
     constexpr uint32_t STRIDE = DIMS + 4, SHARE = 16 * STRIDE;
-    float *shares = (float *)ring, lse;
-    static_assert(WARPS * SHARE * 4 <= S::SLOT * S::SLOTS, "states do not fit the ring");
+    float *shares = (float *)area, lse;
+    static_assert(WARPS * SHARE * 4 <= S::QUERY_BYTES + S::SLOT * S::SLOTS,
+                  "states do not fit where queries and pieces were");
     for (int r = 0; r < 2; r++) {
         state.sum[r] = sum_over<4>(state.sum[r]);
         if (at.tig == 0) {

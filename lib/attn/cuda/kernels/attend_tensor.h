@@ -84,6 +84,47 @@ static __device__ __forceinline__ void multiply_words(const uint32_t *rows, uint
     }
 }
 
+// Dimensions of register i of query set `step`: those of word `tig` and `tig + 4` of K's rows.
+template <uint32_t FORMAT>
+static __device__ __forceinline__ uint32_t query_dimension(uint32_t step, uint32_t i, uint32_t tig)
+{
+    return FORMAT == PC__CUDA_I8 ? step * 16 + tig * 4 + i / 2 * 2
+                                 : step * 16 + tig * 2 + i / 2 * 8;
+}
+
+// Set `step` of the queries of both rows, each times a factor. Apart from its callers, which would
+// hold it for every set: half of a kernel would be copies of it.
+template <uint32_t FORMAT>
+static __device__ __noinline__ uint4 query_set(query_rope rope, query_row first, query_row second,
+                                               float first_factor, float second_factor,
+                                               uint32_t step, uint32_t tig)
+{
+    uint32_t set[4];
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        float2 x = rotated(rope, i % 2 ? second : first, query_dimension<FORMAT>(step, i, tig));
+        float factor = i % 2 ? second_factor : first_factor;
+        set[i] = attend_format<FORMAT>::pack(x.x * factor, x.y * factor);
+    }
+    return make_uint4(set[0], set[1], set[2], set[3]);
+}
+
+// The power of two below the largest value of a row of `dims` dimensions.
+template <uint32_t FORMAT>
+static __device__ __noinline__ float query_divisor(query_rope rope, query_row row, uint32_t dims,
+                                                   uint32_t tig)
+{
+    float most = 0;
+#pragma unroll 1
+    for (uint32_t step = 0; step < dims / 16; step++)
+#pragma unroll
+        for (uint32_t i = 0; i < 4; i += 2) {
+            float2 x = rotated(rope, row, query_dimension<FORMAT>(step, i, tig));
+            most = fmaxf(most, fmaxf(fabsf(x.x), fabsf(x.y)));
+        }
+    return power_below(max_over<4>(most));
+}
+
 // The rotated queries of a warp as A registers, one set for every 16 dimensions.
 template <class S> struct tensor_queries {
     static constexpr bool IN_REGISTERS = S::K <= 128;
@@ -91,33 +132,11 @@ template <class S> struct tensor_queries {
     uint32_t *shared; // this lane's first set; the next ones are 128 words apart
     float divisor[2]; // int8: what the queries of both rows were divided by
 
-    // Dimensions of register i of set `step`: those of word `tig` and `tig + 4` of K's rows.
-    static __device__ __forceinline__ uint32_t dimension(uint32_t step, uint32_t i, uint32_t tig)
-    {
-        return S::FORMAT == PC__CUDA_I8 ? step * 16 + tig * 4 + i / 2 * 2
-                                        : step * 16 + tig * 2 + i / 2 * 8;
-    }
-
-    // The power of two below the largest value of a row.
-    __device__ __forceinline__ float divisor_of(const pc__cuda_attend &t, const query_row &row,
-                                                uint32_t tig)
-    {
-        float most = 0;
-#pragma unroll 1
-        for (uint32_t step = 0; step < S::K / 16; step++)
-#pragma unroll
-            for (uint32_t i = 0; i < 4; i += 2) {
-                float2 x = rotated(t, row, dimension(step, i, tig));
-                most = fmaxf(most, fmaxf(fabsf(x.x), fabsf(x.y)));
-            }
-        return power_below(max_over<4>(most));
-    }
-
     __device__ __forceinline__ void load(const pc__cuda_attend &t, const attend_header *h,
                                          const tensor_lane &at, uint32_t vectors, uint8_t *area)
     {
-        using F = attend_format<S::FORMAT>;
         uint32_t warps = S::WIDE ? 2 : 1; // that make these sets together
+        query_rope rope = rope_of(t);
         query_row rows[2] = {query_of(t, h, at.row + at.group, vectors),
                              query_of(t, h, at.row + at.group + 8, vectors)};
         float inverse[2] = {1, 1};
@@ -126,23 +145,20 @@ template <class S> struct tensor_queries {
         for (int r = 0; r < 2; r++) {
             if (S::FORMAT != PC__CUDA_I8)
                 break;
-            divisor[r] = divisor_of(t, rows[r], at.tig);
+            divisor[r] = query_divisor<S::FORMAT>(rope, rows[r], S::K, at.tig);
             inverse[r] = inverse_power(divisor[r]);
         }
-#pragma unroll
+#pragma unroll(IN_REGISTERS ? 32 : 1)
         for (uint32_t step = 0; step < S::K / 16; step++) {
-            uint32_t set[4];
             if (S::WIDE && step % 2 != at.share)
                 continue;
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                float2 x = rotated(t, rows[i % 2], dimension(step, i, at.tig));
-                set[i] = F::pack(x.x * inverse[i % 2], x.y * inverse[i % 2]);
-                if constexpr (IN_REGISTERS)
-                    a[step][i] = set[i];
+            uint4 set = query_set<S::FORMAT>(rope, rows[0], rows[1], inverse[0], inverse[1], step,
+                                             at.tig);
+            if constexpr (IN_REGISTERS) {
+                a[step][0] = set.x, a[step][1] = set.y, a[step][2] = set.z, a[step][3] = set.w;
+            } else {
+                store16(shared + step * 128, set);
             }
-            if constexpr (!IN_REGISTERS)
-                store16(shared + step * 128, make_uint4(set[0], set[1], set[2], set[3]));
         }
     }
 
@@ -248,7 +264,7 @@ static __device__ void attend_tile(const pc__cuda_attend &t, attend_header *h)
         bool masked = !FAULT(NO_MASK) && !(whole >> page & 1);
         float s[TOKENS / 8][4] = {};
         key_scales<S> scales;
-#pragma unroll
+#pragma unroll 1
         for (uint32_t i = 0; i < S::K_PIECES; i++) {
             const uint32_t *k = ring.next();
             scales.load(k, at.lane);
@@ -261,7 +277,7 @@ static __device__ void attend_tile(const pc__cuda_attend &t, attend_header *h)
             for (uint32_t i = 0; i < 2; i++)
                 store16(shared_weights<S>(queries_at, at) + (at.share * 2 + i) * 128,
                         make_uint4(p[i][0], p[i][1], p[i][2], p[i][3]));
-#pragma unroll
+#pragma unroll(TOKENS == 64 ? 32 : 1) // whose weights are in registers
         for (uint32_t i = 0; i < S::V_PIECES; i++) {
             const uint32_t *v = ring.next();
             if (active)
@@ -269,7 +285,7 @@ static __device__ void attend_tile(const pc__cuda_attend &t, attend_header *h)
         }
     }
     if constexpr (TOKENS == 16)
-        store_joined<S, DIMS>(t, h, at, ring_at, state);
+        store_joined<S, DIMS>(t, h, at, queries_at, state);
     else if (active || S::WIDE)
         store_own<S, DIMS>(t, h, at, state);
 }

@@ -174,7 +174,7 @@ static __device__ void naive_pair(const pc__cuda_attend &t, const naive_vector &
 
 // One launch of any number of blocks: tile after tile, K/V head after K/V head. `claimed` is not
 // used.
-extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK)
+extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK, 2)
     pc__cuda_attend_naive(PARAM struct pc__cuda_attend t)
 {
     uint32_t group = t.heads / t.kv_heads, most = pc__cuda_tile_vectors(t.format, t.v_dim);

@@ -10,13 +10,12 @@
  *
  * pc__cuda_quantise: a block of PC__CUDA_QUANTISE_THREADS threads and PC__CUDA_QUANTISE_SHARED
  * bytes of shared memory for each row, counted up to a multiple of 8. pc__cuda_quantised_few, for
- * up to about 32 rows: a block of PC__CUDA_QUANTISED_THREADS threads and PC__CUDA_QUANTISED_SHARED
- * bytes of shared memory for each panel (x) and PC__CUDA_QUANTISED_ROWS rows (y), which reads the
- * panel once. pc__cuda_quantised_experts_few: the same, with an expert (y), whose panels it reads
- * once for so many of its rows. pc__cuda_quantised_many: a block of
- * PC__CUDA_QUANTISED_MANY_THREADS threads for each 4 panels (x) and 32 rows (y).
- * pc__cuda_quantised_experts_many: the same, with 32 rows of one expert (y), of which there may be
- * fewer than blocks (pc__cuda_expert_tiles). */
+ * few rows: a block of PC__CUDA_QUANTISED_THREADS threads and PC__CUDA_QUANTISED_SHARED bytes of
+ * shared memory for each panel (x) and PC__CUDA_QUANTISED_ROWS rows (y), which reads the panel
+ * once. pc__cuda_quantised_experts_few: the same, with an expert (y), whose panels it reads once
+ * for so many of its rows. pc__cuda_quantised_many: a block of PC__CUDA_QUANTISED_MANY_THREADS
+ * threads for each 4 panels (x) and 32 rows (y). pc__cuda_quantised_experts_many: the same, with 32
+ * rows of one expert (y), of which there may be fewer than blocks (pc__cuda_expert_tiles). */
 #ifndef PC_ATTN_CUDA_KERNELS_QUANTISED_H
 #define PC_ATTN_CUDA_KERNELS_QUANTISED_H
 

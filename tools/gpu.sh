@@ -289,7 +289,8 @@ peers() {
 # unpack FILE FOLDER: by tar, or by Python where there is no xz
 unpack() {
     tar -xJf "$1" -C "$2" 2>/dev/null ||
-        python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$1" "$2"
+        python3 -c 'from sys import argv; from tarfile import open as read
+read(argv[1]).extractall(argv[2])' "$1" "$2"
 }
 
 # find_packed: sets `here` to the folder with what was packed, unpacked again

@@ -321,7 +321,9 @@ static void one_plan(uint64_t seed)
     CHECK_OK(attend(&at, plan, &layers[1], at.queue[1]));
     wait_for(&at, at.queue[1]);
     check_layer(&at, &layers[1], "in a new stream");
-    memset(layers[2].got, 0, vectors(&layers[2]) * DIM * 4);
+    memset(layers[2].h.out, 0, vectors(&layers[2]) * DIM * 4);
+    copy(&at, at.queue[0], layers[2].out, layers[2].h.out, vectors(&layers[2]) * DIM * 4);
+    wait_for(&at, at.queue[0]); /* what it had computed is gone */
     pc_attend_args args = device_args(&layers[2], NULL);
     CHECK_OK(pc_attend(plan, &args));
     fetch(&at, &layers[2], at.queue[0]);
@@ -422,16 +424,14 @@ static void wrong_arguments(void)
 /* -------------------------------------------------------------------- failures */
 
 /* Two layers in a stream and one without; the first error, with its text. */
-static pc_status life(const place *at, layer *l, char *text)
+static pc_status life(const place *at, layer *l, pc_plan **plan, char *text)
 {
     pc_plan_args args = host_plan_args(&l->h, 0);
     pc_attend_args queued = device_args(l, at->queue[0]), waits = device_args(l, NULL);
-    pc_plan *plan = NULL;
-    pc_status status = pc_plan_new(&plan, at->cuda, &args);
+    pc_status status = *plan ? PC_OK : pc_plan_new(plan, at->cuda, &args);
     for (int i = 0; i < 3 && status >= 0; i++)
-        status = pc_attend(plan, i == 1 ? &waits : &queued);
+        status = pc_attend(*plan, i == 1 ? &waits : &queued);
     strcpy(text, status < 0 ? pc_error_text() : "");
-    pc_plan_free(plan);
     return status;
 }
 
@@ -450,25 +450,38 @@ static int gone(const place *at)
     return 0;
 }
 
+/* Without a mark behind its work, a call waits for it. */
+static void check_waited(const place *at, const char *failed)
+{
+    uint64_t operations = pc_fake_operations();
+    if (!failed || strcmp(failed, "cuEventRecord"))
+        return;
+    wait_for(at, at->queue[0]);
+    CHECK_INT(pc_fake_operations(), operations);
+}
+
 /* Call `n` of the driver, or allocation `n`, fails, in the first plan of a backend or in a later
  * one; returns how many there were. */
 static uint64_t one_failure(uint64_t n, int of_memory, int later, pc__cuda_result result)
 {
     static layer l;
+    pc_plan *plan = NULL;
     char text[512];
     place at;
-    open_place(&at, 1, 0);
+    open_place(&at, 1, 20);
     open_layer(&at, &l, 2, TINY, PC_DTYPE_F32);
     send(&at, &l, at.queue[0]);
     wait_for(&at, at.queue[0]);
     if (later)
-        CHECK_OK(life(&at, &l, text));
+        CHECK_OK(life(&at, &l, &plan, text));
+    pc_plan_free(plan);
+    plan = NULL;
     uint64_t calls = pc_fake_calls(), allocations = at.memory.calls;
     if (of_memory)
         at.memory.fail_at = n ? allocations + n : 0;
     else
         pc_fake_fail_call(n, result);
-    pc_status status = life(&at, &l, text);
+    pc_status status = life(&at, &l, &plan, text);
     const char *failed = pc_fake_failed();
     calls = of_memory ? at.memory.calls - allocations : pc_fake_calls() - calls;
     at.memory.fail_at = 0;
@@ -481,11 +494,13 @@ static uint64_t one_failure(uint64_t n, int of_memory, int later, pc__cuda_resul
     else if (!CHECK(status < 0) || !CHECK(strstr(text, failed) != NULL))
         fprintf(stderr, "    call %d, %s: \"%s\"\n", (int)n, failed, text);
     if (!gone(&at)) {
-        CHECK_OK(life(&at, &l, text));
+        check_waited(&at, failed);
+        CHECK_OK(life(&at, &l, &plan, text)); /* the same plan, if there is one */
         fetch(&at, &l, at.queue[0]);
         wait_for(&at, at.queue[0]);
         check_layer(&at, &l, "after a failure");
     }
+    pc_plan_free(plan);
     close_layer(&at, &l);
     close_place(&at);
     return calls;
@@ -497,7 +512,7 @@ static void failures(void)
         int of_memory = kind == 3, later = kind == 1;
         pc__cuda_result result = kind == 2 ? PC__CUDA_OUT_OF_MEMORY : PC__CUDA_UNKNOWN;
         uint64_t calls = one_failure(0, of_memory, later, result),
-                 step = kind ? 3 + 4 * (kind > 1) : 1;
+                 step = kind ? 5 * (uint64_t)kind : 1;
         printf("%llu %s\n", (unsigned long long)calls, of_memory ? "allocations" : "calls");
         CHECK(calls > (of_memory ? 20 : 60));
         for (uint64_t n = 1; n <= calls; n += is_long() ? 1 : step)

@@ -92,6 +92,8 @@ struct region_view {
 using other_machine = bool (*)(const kernel_entry &kernel, const void *task,
                                const launch_shape &shape, const std::vector<region_view> &regions);
 void run_elsewhere(other_machine other);
+// Whether it does: CUDA's erff, expf and tanhf are not those of the C library, bit for bit.
+bool runs_elsewhere();
 
 // ---- reports ---------------------------------------------------------------------------------
 

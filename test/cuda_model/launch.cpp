@@ -69,6 +69,11 @@ void run_elsewhere(other_machine other)
     elsewhere = other;
 }
 
+bool runs_elsewhere()
+{
+    return elsewhere != NULL;
+}
+
 bool launch(const kernel_entry &kernel, const void *task, const launch_shape &shape)
 {
     return elsewhere ? elsewhere(kernel, task, shape, all_regions())

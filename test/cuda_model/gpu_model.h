@@ -26,6 +26,16 @@ void mark_written(const void *at, size_t bytes, bool written);
 // Forgets regions, reports and counts.
 void reset();
 
+// ---- what is looked at -----------------------------------------------------------------------
+
+enum attention {
+    VALUES,   // what kernels compute and how threads meet; no access is looked at
+    ACCESSES, // the order of accesses too, and where they go
+    TRAFFIC   // and what they cost; what the model begins with
+};
+// From now on; while there is no region.
+void look_at(attention most);
+
 // ---- launches --------------------------------------------------------------------------------
 
 struct extent {

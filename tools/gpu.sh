@@ -16,6 +16,7 @@ set -eu
 usage() { sed -n '3,14s/^# *//p' "$0"; exit "$1"; }
 wrong() { echo "gpu: $*" >&2; exit 2; }
 most_mib=40
+parts="bin lib models golden examples"
 
 # ------------------------------------------------------------------------------------------ pack
 
@@ -23,7 +24,7 @@ wrappers="test_cuda_model_tensor test_cuda_model_wrappers"
 kernels="test_cuda_rows test_cuda_norms test_cuda_activations test_cuda_rotate test_cuda_kv_write"
 kernels="$kernels test_cuda_experts test_cuda_maps test_cuda_quantised test_cuda_sampling"
 kernels="$kernels test_cuda_attend test_cuda_naive test_cuda_stream test_cuda_pool test_cuda_gemm"
-kernels="$kernels test_cuda_backend test_cuda_backend_attend"
+kernels="$kernels test_cuda_backend test_cuda_backend_attend test_cuda_plan_handle"
 models="test_golden_models test_serving"
 
 # build ARCHITECTURES KERNELS JOBS: programs that find their libraries beside them
@@ -74,7 +75,7 @@ copy_data() {
     mkdir -p .gpu/models/demo .gpu/examples .gpu/golden
     cp models/demo/demo.gguf .gpu/models/demo/
     cp -r examples/pml .gpu/examples/
-    cp tools/gpu.sh tools/gpu_peers.py .gpu/
+    cp tools/gpu_peers.py .gpu/examples/
     sed -n 's/.*"\([a-z0-9_]*\)".*/\1/p' test/support/golden_models.h | while read -r model; do
         [ ! -d "$1/golden/$model" ] || cp -r "$1/golden/$model" .gpu/golden/
     done
@@ -113,10 +114,15 @@ pack() {
     copy_data "$data"
     { git rev-parse --short HEAD 2>/dev/null || echo "no commit"; echo "sm_$architectures"; } \
         >.gpu/made-of
-    for part in bin lib models golden; do
+    for part in $parts; do
         count=$(find ".gpu/$part" -type f | wc -l)
-        echo "gpu: $(du -sk ".gpu/$part" | cut -f 1) KiB in .gpu/$part, $count files"
+        echo "gpu: $(du -sk ".gpu/$part" | cut -f 1) KiB in $part, $count files"
     done
+    # shellcheck disable=SC2086 # a list
+    tar -cJf .gpu/packed.tar.xz -C .gpu $parts
+    # shellcheck disable=SC2086
+    (cd .gpu && rm -rf $parts)
+    cp tools/gpu.sh .gpu/
     size=$(du -sm .gpu | cut -f 1)
     echo "gpu: $size MiB in .gpu; there: sh .gpu/gpu.sh run"
     [ "$with" = 1 ] || echo "gpu: no kernels are in it: there most steps are skipped"
@@ -136,7 +142,7 @@ note() {
 
 # step NAME SECONDS COMMAND...: runs it with a limit; 77: it was skipped, its last line says why
 step() {
-    name=$1 limit=$2
+    name=$1 limit=$2 status=77
     shift 2
     rest=$(left)
     if [ "$rest" -lt 3 ]; then
@@ -168,8 +174,7 @@ step() {
 # show NAME SECONDS COMMAND...: a step whose output belongs into the table
 show() {
     step "$@"
-    [ ! -f "$work/step" ] || grep -v '^ *$' "$work/step" | tee -a "$work/results" | sed 's/^/    /'
-    rm -f "$work/step"
+    [ "$status" != 0 ] || grep -v '^ *$' "$work/step" | tee -a "$work/results" | sed 's/^/    /'
 }
 
 # find_libraries: sets PC_CUDA_LIBRARIES to a folder with cuBLASLt, if the system does not know one
@@ -278,14 +283,30 @@ peers() {
         note "peers" skipped 0 "the fake device"
         return
     fi
-    show "peers" 150 python3 gpu_peers.py
+    show "peers" 150 python3 examples/gpu_peers.py
 }
 
-# with a file that `pack` writes; FOLDER: where the packed files are
+# unpack FILE FOLDER: by tar, or by Python where there is no xz
+unpack() {
+    tar -xJf "$1" -C "$2" 2>/dev/null ||
+        python3 -c 'from sys import argv; from tarfile import open as read
+read(argv[1]).extractall(argv[2])' "$1" "$2"
+}
+
+# find_packed: sets `here` to the folder with what was packed, unpacked again
 find_packed() {
     folder=$(cd "$(dirname "$0")" && pwd)
-    [ -d "$folder/bin" ] || folder=$folder/../.gpu
-    [ -d "$folder/bin" ] || wrong "run: nothing is packed here; call first: gpu.sh pack"
+    [ -d "$folder/bin" ] || [ -f "$folder/packed.tar.xz" ] || folder=$folder/../.gpu
+    if [ ! -d "$folder/bin" ]; then
+        [ -f "$folder/packed.tar.xz" ] ||
+            wrong "run: nothing is packed here; call first: gpu.sh pack"
+        rm -rf "$folder/unpacked"
+        mkdir "$folder/unpacked"
+        unpack "$folder/packed.tar.xz" "$folder/unpacked" ||
+            wrong "run: $folder/packed.tar.xz cannot be unpacked"
+        cp "$folder/made-of" "$folder/unpacked/"
+        folder=$folder/unpacked
+    fi
     here=$(cd "$folder" && pwd)
 }
 
@@ -321,6 +342,7 @@ run() {
     : >"$log"
     : >"$work/results"
     cd "$here"
+    need_driver
     for step in $steps; do
         case $step in
         wrappers | kernels | models) "${step}_step" ;;
@@ -342,6 +364,15 @@ use_device() {
     find_libraries
     [ -f "$here/lib/libpromptcache_cuda.so" ] ||
         echo "gpu: packed without kernels (--no-kernels): steps on the device will fail"
+}
+
+# need_driver: ends without one; whatever else is wrong is a step's matter
+need_driver() {
+    [ -z "$fake" ] && [ -x bin/promptcache-bench ] || return 0
+    reason=$(timeout 60 bin/promptcache-bench attend --ceilings --backend cuda 2>&1) ||
+        case $reason in
+        *"no NVIDIA driver"*) wrong "run: ${reason#*set-up: }" ;;
+        esac
 }
 
 finish() {

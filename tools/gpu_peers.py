@@ -64,9 +64,9 @@ def suffix_part(q, k, v, out, lse, tokens, heads, part, rows, scale,
     row, head = tl.program_id(0), tl.program_id(1)
     d = tl.arange(0, DIM)
     query = tl.load(q + (row * heads + head) * DIM + d).to(tl.float32) * scale
-    most = float("-inf")
-    total = 0.0
     values = tl.zeros([DIM], tl.float32)
+    total = tl.sum(values, 0)
+    most = total - float("inf")
     for at in range(0, tokens, BLOCK_N):
         n = at + tl.arange(0, BLOCK_N)
         where = ((row * heads + head) * tokens + n[:, None]) * DIM + d[None, :]

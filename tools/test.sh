@@ -99,14 +99,24 @@ compiled() {
     fi
 }
 
+# with_cuda: the option that builds the module with all kernels (cmake/cuda.cmake), if the nvcc that
+# is found there knows all devices
+with_cuda() {
+    for nvcc in "$(command -v nvcc)" /usr/local/cuda/bin/nvcc build/nvcc/nvidia/cu13/bin/nvcc; do
+        [ -x "$nvcc" ] || continue
+        ! "$nvcc" --list-gpu-code 2>/dev/null | grep -q sm_100 || echo -DPC_WITH_CUDA=ON
+        return
+    done
+}
+
 mkdir -p build
 if [ "$all" = 0 ]; then
     run build/test "all tests"
 else
     release=-DCMAKE_BUILD_TYPE=Release
     gcc="-DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++"
-    # shellcheck disable=SC2086 # arguments
-    run build/test "all tests, gcc, release" $gcc $release
+    # shellcheck disable=SC2046,SC2086 # arguments
+    run build/test "all tests, gcc, release" $gcc $release $(with_cuda)
     compiled build/clang "clang, release" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
         $release
     echo "== kernels by gcc and by clang"
@@ -133,7 +143,7 @@ else
     checked="-DPC_WITH_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug"
     checked="$checked -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_DEBUG=-g1"
     # left out: long tests, tests of files, and tests of the programs around the library
-    left_out="-LE cuda|far -E ^amx_|^no_modules_|^test_($(any_of "
+    left_out="-E ^amx_|^no_modules_|^test_($(any_of "
         bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
         memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving drawing rules
         reference layout header"))$"
@@ -141,7 +151,7 @@ else
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # left out: tests with one thread and tests of a program's arguments, in which ThreadSanitizer
     # finds nothing and takes long
-    left_out="-LE kernel|levels|fuzz|cuda|far -E ^amx_|modules_linear$|^no_modules_|\
+    left_out="-LE kernel|levels|fuzz -E ^amx_|modules_linear$|^no_modules_|\
 ^test_($(any_of "
         index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.* bench_yaml
         help other_kernels relay_text pml_document compare codec.* seal sharing_levels

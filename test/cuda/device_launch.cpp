@@ -25,7 +25,8 @@ struct copy_of_region {
 struct image {
     std::vector<copy_of_region> regions;
     std::vector<uint8_t> sent, got;
-    uint8_t *base; // on the device
+    uint8_t *base;       // on the device
+    uint64_t first, end; // no region lies outside of these addresses
 };
 
 pc_cuda_place place;
@@ -36,7 +37,10 @@ image lay_out(const views &all)
 {
     image made = {};
     size_t end = GAP;
-    for (const region_view &view : all) {
+    for (const region_view &view : all) { // ordered by address
+        uint64_t first = reinterpret_cast<uintptr_t>(view.base);
+        made.first = made.regions.empty() ? first : made.first;
+        made.end = first + view.bytes;
         made.regions.push_back({view, end, {}});
         end += (view.bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
     }
@@ -65,7 +69,7 @@ std::vector<size_t> move_addresses(const image &made, uint8_t *data, size_t byte
     for (size_t i = 0; i + 8 <= bytes; i += 8) {
         uint64_t word, changed;
         memcpy(&word, data + i, sizeof word);
-        if (word >> 32 && (changed = on_device(made, word))) {
+        if (word >= made.first && word <= made.end && (changed = on_device(made, word))) {
             memcpy(data + i, &changed, sizeof changed);
             moved.push_back(i);
         }

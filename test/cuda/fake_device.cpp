@@ -153,9 +153,21 @@ Queue *Device::choose()
     return ready.empty() || held ? nullptr : ready[random() % ready.size()];
 }
 
-/* The device's thread. An operation runs without the lock, so that calls go on beside it. */
+/* Does the queue go on at once, with the memory open? */
+static bool goes_on(const Queue *queue)
+{
+    if (queue->work.empty())
+        return false;
+    const Operation &next = queue->work.front();
+    return next.opens_memory && (!next.wait || next.wait->reached);
+}
+
+/* The device's thread. An operation runs without the lock, so that calls go on beside it. Memory
+ * stays open from one kernel to the next, for opening takes as long as a small kernel; but it is
+ * closed before the host can learn that the queue is empty. */
 void Device::work()
 {
+    bool open = false;
     std::unique_lock<std::mutex> guard(lock);
     for (;;) {
         Queue *queue = nullptr;
@@ -174,12 +186,15 @@ void Device::work()
         guard.unlock();
         if (late)
             std::this_thread::sleep_for(std::chrono::microseconds(late));
-        if (operation.opens_memory && !skip)
-            memory.open(true);
+        if (operation.opens_memory && !skip && !open)
+            memory.open(open = true);
         pc__cuda_result result = skip ? 0 : operation.run();
-        if (operation.opens_memory && !skip)
-            memory.open(false);
         guard.lock();
+        if (open && (result || !goes_on(queue))) {
+            guard.unlock();
+            memory.open(open = false);
+            guard.lock();
+        }
         if (result && !lost)
             lost = result;
         queue->running = in_kernel = false;

@@ -4,6 +4,9 @@
 #include "fake_driver.h"
 #include "gpu_model.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "fake_kernel_tables.h"
 
 namespace {
@@ -28,5 +31,7 @@ void pc_fake_kernels_add(void)
     for (const pc_fake_kernel *table : all_tables)
         for (const pc_fake_kernel *kernel = table; kernel->name; kernel++)
             pc_fake_kernel_add(kernel);
+    const char *checks = getenv("PC_TEST_CUDA_CHECKS");
+    gpu_model::look_at(checks && !strcmp(checks, "0") ? gpu_model::VALUES : gpu_model::ACCESSES);
     pc_fake_watch(&watcher);
 }

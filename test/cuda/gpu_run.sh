@@ -41,7 +41,7 @@ printf '#!/bin/sh\necho "the third is wrong"\nexit 3\n' >"$packed/bin/test_cuda_
 printf '#!/bin/sh\nsleep 60\n' >"$packed/bin/test_cuda_rotate"
 chmod +x "$packed/bin/test_cuda_norms" "$packed/bin/test_cuda_rotate"
 expect 1 "norms  *failed .*exit code 3: the third is wrong" "rotate  *failed .*not done after" \
-    "^2 steps failed" -- "$gpu" run --fake "$on_model" --seconds 6 --steps kernels
+    "^2 steps failed" -- "$gpu" run --fake "$on_model" --seconds 10 --steps kernels
 expect 2 "no libcuda.so.1 in" -- "$gpu" run --fake "$packed"
 expect 2 "no step 'kernel'" -- "$gpu" run --steps machine,kernel
 expect 2 "takes a number, not 'x'" -- "$gpu" run --seconds x

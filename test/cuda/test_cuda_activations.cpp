@@ -99,7 +99,8 @@ void compare_with_cpu(random_numbers &random)
                                    {pc__cuda_flat_blocks(COUNT)}, PC__CUDA_FLAT_THREADS);
     for (size_t i = 0; i < COUNT; i++)
         wrong += !same(x[i], want_x[i]) + !same(y[i], want_y[i]);
-    CHECK_INT(wrong, 0); // over the model both call the same erff and expf
+    if (!gpu_model::runs_elsewhere())
+        CHECK_INT(wrong, 0); // over the model both call the same erff and expf
 }
 
 } // namespace

@@ -125,8 +125,11 @@ void neighbours(random_numbers &random)
 }
 
 // One flat operation at every kind of end, and with operands that are not aligned.
-template <auto kernel, class F> void flat(random_numbers &random, float factor, bool two, F f)
+// `places`: how many units in the last place CUDA's function may be off, by its programming guide.
+template <auto kernel, class F>
+void flat(random_numbers &random, float factor, bool two, F f, float places = 0)
 {
+    float room = gpu_model::runs_elsewhere() ? places * 0x1p-23f : 0;
     static const size_t counts[] = {0, 1, 255, 4095, 4096, 4097, 9000, 8192};
     for (size_t count : counts)
         for (size_t off = 0; off < (count == 4096 ? 2 : 1); off++) {
@@ -140,7 +143,8 @@ template <auto kernel, class F> void flat(random_numbers &random, float factor, 
                 pc__cuda_flat{x.data() + off, two ? y.data() : nullptr, count, factor},
                 {pc__cuda_flat_blocks(count)}, PC__CUDA_FLAT_THREADS);
             for (size_t i = 0; i < count; i++)
-                wrong += !same(x[off + i], want[i]);
+                wrong += !same(x[off + i], want[i])
+                         && !(fabsf(x[off + i] - want[i]) <= room * fabsf(want[i]));
             CHECK_INT(wrong, 0);
             if (count == 8192)
                 check_traffic();
@@ -154,8 +158,8 @@ void flats(random_numbers &random)
     flat<pc__cuda_clip>(random, 2.5f, false, [](float x, float, float a) {
         return x > a ? a : x < -a ? -a : x;
     });
-    flat<pc__cuda_cap>(random, 30.0f, false,
-                       [](float x, float, float a) { return a * tanhf(x / a); });
+    flat<pc__cuda_cap>(
+        random, 30.0f, false, [](float x, float, float a) { return a * tanhf(x / a); }, 3);
     flat<pc__cuda_add>(random, 0.0f, true, [](float x, float y, float) { return x + y; });
     flat<pc__cuda_add_scaled>(random, 0.22f, true, [](float x, float y, float a) {
         volatile float product = y * a; // rounded before the sum

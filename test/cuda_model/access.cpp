@@ -95,7 +95,7 @@ static bool is_index(const void *at)
 memory *touch(const void *at, size_t bytes, access_kind kind, void *pc)
 {
     thread *t = machine.now;
-    if (!t || (in_stacks(at) && !in_stack_guard(at)))
+    if (machine.looks_at == VALUES || !t || (in_stacks(at) && !in_stack_guard(at)))
         return NULL;
     memory *m = find(t, at);
     if (!m && kind == READ && (is_index(at) || is_constant(at)))
@@ -130,10 +130,12 @@ static void check_patience(void *pc)
 
 void access(const void *at, size_t bytes, access_kind kind, void *pc)
 {
+    if (machine.looks_at == VALUES)
+        return;
     check_patience(pc);
     memory *m = touch(at, bytes, kind, pc);
     const size_t most = 16; // of one instruction
-    for (size_t done = 0; m && done < bytes; done += most)
+    for (size_t done = 0; m && machine.looks_at == TRAFFIC && done < bytes; done += most)
         machine.now->crew->log.add(machine.now->lane, m, (const uint8_t *)at + done,
                                    std::min(most, bytes - done), kind, site_of(pc));
 }

@@ -26,6 +26,16 @@ void mark_written(const void *at, size_t bytes, bool written);
 // Forgets regions, reports and counts.
 void reset();
 
+// ---- what is looked at -----------------------------------------------------------------------
+
+enum attention {
+    VALUES,   // what kernels compute and how threads meet; no access is looked at
+    ACCESSES, // the order of accesses too, and where they go
+    TRAFFIC   // and what they cost; what the model begins with
+};
+// From now on; while there is no region.
+void look_at(attention most);
+
 // ---- launches --------------------------------------------------------------------------------
 
 struct extent {
@@ -82,6 +92,8 @@ struct region_view {
 using other_machine = bool (*)(const kernel_entry &kernel, const void *task,
                                const launch_shape &shape, const std::vector<region_view> &regions);
 void run_elsewhere(other_machine other);
+// Whether it does: CUDA's erff, expf and tanhf are not those of the C library, bit for bit.
+bool runs_elsewhere();
 
 // ---- reports ---------------------------------------------------------------------------------
 

@@ -42,6 +42,11 @@ static void begin(kernel_body body, const void *task, const launch_shape &shape)
     gridDim = {shape.blocks.x, shape.blocks.y, shape.blocks.z};
 }
 
+void look_at(attention most)
+{
+    machine.looks_at = most;
+}
+
 bool launch(kernel_body body, const void *task, const launch_shape &shape)
 {
     static std::mutex one_at_a_time;
@@ -62,6 +67,11 @@ static other_machine elsewhere;
 void run_elsewhere(other_machine other)
 {
     elsewhere = other;
+}
+
+bool runs_elsewhere()
+{
+    return elsewhere != NULL;
 }
 
 bool launch(const kernel_entry &kernel, const void *task, const launch_shape &shape)

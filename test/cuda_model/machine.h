@@ -90,6 +90,7 @@ struct machine_state {
     uint32_t threads, blocks;
     uint32_t first_id; // threads of earlier launches have smaller ones
     uint64_t seed, random, switches;
+    attention looks_at = TRAFFIC;
     bool running, dead; // dead: after an error that a device would not survive
     thread *now;        // NULL: the host
     fiber host;

@@ -1,5 +1,6 @@
 // The declared regions of memory, each with its shadow.
 #include "regions.h"
+#include "machine.h"
 #include "report.h"
 #include <algorithm>
 #include <memory>
@@ -19,7 +20,7 @@ void memory_make(memory *m, const char *name, void *base, size_t size, region_us
     m->use = use;
     m->shared = shared;
     m->cell_count = ((uintptr_t)base % 4 + size + 3) / 4;
-    if (use == READ_ONLY || !size)
+    if (use == READ_ONLY || !size || machine.looks_at == VALUES)
         return;
     void *cells = mmap(NULL, m->cell_count * sizeof(cell), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -77,6 +77,8 @@ static thread *choose()
 
 static dim3 place(uint32_t index, const dim3 &size)
 {
+    if (index < size.x) // divisions would take most of a switch
+        return {index, 0, 0};
     return {index % size.x, index / size.x % size.y, index / size.x / size.y};
 }
 

@@ -1,5 +1,5 @@
-// Catches a model in which lanes or threads that wait for different things go on or hang, and one
-// that dies of a kernel's crash without a word.
+// Catches a model in which lanes or threads that wait for different things go on or hang, also if
+// it looks at no access, and one that dies of a kernel's crash without a word.
 #include "model_meetings.h"
 #include "planted.h"
 #include <sys/wait.h>
@@ -44,10 +44,14 @@ static void check_faults()
                   || one.fault == FROM_OUTSIDE);
             check_planted("model_meetings.cu", one);
         }
-    if (sees_accesses()) { // nothing else ends this loop
-        CHECK(!run(ENDLESS, 1));
-        check_planted("model_meetings.cu", {"endless", ENDLESS, STUCK, "endless"});
-    }
+}
+
+static void check_endless()
+{
+    if (!sees_accesses()) // nothing else ends this loop
+        return;
+    CHECK(!run(ENDLESS, 1));
+    check_planted("model_meetings.cu", {"endless", ENDLESS, STUCK, "endless"});
 }
 
 static bool refuses(const launch_shape &shape)
@@ -92,10 +96,14 @@ int main()
 {
     quiet(true);
     check_faults();
+    check_endless();
     check_limits();
     if (sees_accesses()) { // AddressSanitizer reports crashes itself
         check_crash(DIVIDES, SIGFPE, "signal 8");
         check_crash(RECURSES, SIGSEGV, "the stack of a thread is full");
     }
+    reset();
+    look_at(VALUES);
+    check_faults();
     return pc_test_end();
 }

@@ -1,5 +1,6 @@
 // Catches a model that misses a race, names another line, or reports one in a kernel that is right:
-// between copies and their use, lanes, warps, and blocks that are ordered by atomics.
+// between copies and their use, lanes, warps, and blocks that are ordered by atomics. Also one that
+// looks at more or less than it is told to.
 #include "model_races.h"
 #include "planted.h"
 
@@ -68,6 +69,27 @@ static void check_blocks()
     CHECK_INT(out[(TILES - 1) * THREADS], TILES - 1);
 }
 
+// Of a race, with a right result all the same.
+static void check_attention()
+{
+    const planted unseen = {"no barrier before the copy", NO_BARRIER_BEFORE, NO_REPORT, ""};
+    const planted seen = {"no barrier before the copy", NO_BARRIER_BEFORE, RACE, "next copy"};
+    if (sees_accesses()) {
+        run<model_stages>(seen, 1);
+        CHECK(total_traffic().requests > 0);
+        reset();
+        look_at(ACCESSES);
+        run<model_stages>(seen, 1);
+        CHECK_INT(total_traffic().requests, 0);
+    }
+    reset();
+    look_at(VALUES);
+    run<model_stages>(unseen, 1);
+    run<model_stages>({"stages", NO_FAULT, NO_REPORT, ""}, 1);
+    for (size_t i = 0; i < BLOCKS * THREADS; i++)
+        CHECK_INT(out[i], 4 * TILES);
+}
+
 int main()
 {
     quiet(true);
@@ -86,5 +108,6 @@ int main()
                           {"of a block", READ_BY_BLOCK, RACE, "write after all reads"},
                           {"of blocks", READ_BY_BLOCKS, RACE, "write after all reads"}});
     check_blocks();
+    check_attention();
     return pc_test_end();
 }

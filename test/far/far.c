@@ -339,8 +339,12 @@ static pc_status open_far(pc__backend **out, pc_context *context)
     far_backend *far = calloc(1, sizeof *far);
     if (!far)
         return pc__fail(PC_ERR_NOMEM, "far: no backend");
-    PC__TRY_RETURN(far_memory_open(&far->memory));
-    PC__TRY_RETURN(pc__cpu_backend_new(&far->cpu, context));
+    pc_status status = far_memory_open(&far->memory);
+    if (status < 0 || (status = pc__cpu_backend_new(&far->cpu, context)) < 0) {
+        far_memory_close(&far->memory);
+        free(far);
+        return status;
+    }
     far_ops.linear_free = far->cpu->ops->linear_free;
     far_ops.linear_bytes = far->cpu->ops->linear_bytes;
     /* other than the CPU's, so that plans of both kinds are tested */

@@ -12,6 +12,8 @@ enum { ALIGNMENT = 64 };
 
 pc_status far_memory_open(far_memory *memory)
 {
+    memory->far = memory->near = MAP_FAILED;
+    pthread_mutex_init(&memory->lock, NULL);
     memory->file = memfd_create("far", 0);
     if (memory->file < 0 || ftruncate(memory->file, (off_t)FAR_BYTES))
         return pc__fail(PC_ERR_NOMEM, "far: no memory file");
@@ -23,7 +25,7 @@ pc_status far_memory_open(far_memory *memory)
         return pc__fail(PC_ERR_NOMEM, "far: no mapping");
     memory->parts->bytes = FAR_BYTES;
     close(memory->file); /* the mappings keep it */
-    pthread_mutex_init(&memory->lock, NULL);
+    memory->file = -1;
     return PC_OK;
 }
 
@@ -37,8 +39,12 @@ void far_memory_close(far_memory *memory)
         }
         free(part);
     }
-    munmap(memory->far, FAR_BYTES);
-    munmap(memory->near, FAR_BYTES);
+    if (memory->far != MAP_FAILED)
+        munmap(memory->far, FAR_BYTES);
+    if (memory->near != MAP_FAILED)
+        munmap(memory->near, FAR_BYTES);
+    if (memory->file >= 0)
+        close(memory->file);
     pthread_mutex_destroy(&memory->lock);
 }
 

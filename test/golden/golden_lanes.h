@@ -202,4 +202,15 @@ static inline int near_all(const char *what, const float *got, const float *want
     return 1;
 }
 
+/* Compares the results of the same rows, computed beside other rows or at once with more of them:
+ * bit for bit where the backend promises that (PC__SAME_BITS), elsewhere as near_all with
+ * `relative`. */
+static inline int same_rows(const pc_context *context, const char *what, const float *got,
+                            const float *want, size_t count, double limit)
+{
+    int same = (pc__backend_of(context)->traits & PC__SAME_BITS) != 0;
+    return same ? CHECK(!memcmp(got, want, count * sizeof *got))
+                : near_all(what, got, want, count, limit, 1, NULL);
+}
+
 #endif

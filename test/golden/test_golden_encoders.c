@@ -159,8 +159,8 @@ static void cases(golden *g)
     }
 }
 
-/* Many lanes in one pass without a trace, in several blocks: the final rows are bit-equal to those
- * of each lane alone, and the heads give the values of the file. */
+/* Many lanes in one pass without a trace, in several blocks: the final rows are those of each lane
+ * alone, and the heads give the values of the file. */
 static void blocks(golden *g)
 {
     enum { LANES = 40 };
@@ -207,8 +207,8 @@ static void blocks(golden *g)
         }
         if (pass_number == 2)
             for (size_t i = 1; i < LANES; i += 2)
-                CHECK(!memcmp(final + first[i] * hidden, alone,
-                              texts[1].count * hidden * sizeof *alone));
+                same_rows(g->model->context, g->name, final + first[i] * hidden, alone,
+                          texts[1].count * hidden, 2e-5);
         for (size_t i = 0; i < count; i++)
             end_lanes(&lanes[i], 1);
         pc__build_free(&build);

@@ -51,6 +51,7 @@ typedef struct bench {
     size_t runs, copies;
     float *q, *out;
     pc_plan *plan[ARMS];
+    size_t rounds[ARMS]; /* of a pass through all layers */
     plot *plot;
 } bench;
 
@@ -222,19 +223,34 @@ static int attend_layers(const bench *b, int arm)
     return EXIT_OK;
 }
 
-/* Seconds of a layer. A GPU gets many launches at once, so that it never waits for one. */
+/* Seconds of a layer. */
 static int pass(bench *b, int arm, double *seconds)
 {
-    size_t rounds = on_device(b) && b->layers < MOST_LAYERS ? MOST_LAYERS / b->layers : 1;
     double began = machine_now();
     int code = on_device(b) ? bench_device_begin(&b->device) : EXIT_OK;
-    rounds = b->a->layers ? 1 : rounds;
-    for (size_t i = 0; i < rounds && code == EXIT_OK; i++)
+    for (size_t i = 0; i < b->rounds[arm] && code == EXIT_OK; i++)
         code = attend_layers(b, arm);
     *seconds = machine_now() - began;
     if (code == EXIT_OK && on_device(b))
         code = bench_device_end(&b->device, seconds);
-    *seconds /= (double)(rounds * b->layers);
+    *seconds /= (double)(b->rounds[arm] * b->layers);
+    return code;
+}
+
+/* Warms up. A GPU then gets so many launches at once that it never waits for one, but no more than
+ * a fiftieth of a second of work. */
+static int first_pass(bench *b, int arm)
+{
+    double once;
+    b->rounds[arm] = 1;
+    int code = pass(b, arm, &once);
+    if (code != EXIT_OK || !on_device(b) || b->a->layers)
+        return code;
+    if ((code = pass(b, arm, &once)) != EXIT_OK) /* without what only the first one does */
+        return code;
+    double all = once * (double)b->layers;
+    while (b->rounds[arm] * b->layers < MOST_LAYERS && all * (double)b->rounds[arm] < 0.02)
+        b->rounds[arm]++;
     return code;
 }
 
@@ -293,14 +309,14 @@ static void print_row(const bench *b, const double *us)
 
 static int measure(bench *b)
 {
-    double times[ARMS][MOST_TIMES], us[ARMS], once;
+    double times[ARMS][MOST_TIMES], us[ARMS];
     long n = b->a->repeats;
     int code = EXIT_OK;
     for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)
         if (arm != UNSHARED || b->copies) {
             code = make_plan(b, arm);
             if (code == EXIT_OK)
-                code = pass(b, arm, &once); /* warms up */
+                code = first_pass(b, arm);
         }
     for (long i = 0; i < n && code == EXIT_OK; i++)
         for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)

@@ -71,14 +71,14 @@ static __device__ float turned(const naive_rope &rope, const float *q, float sca
                      : y * rope.sine[i] + x * rope.cosine[i];
 }
 
-// The sum of the block's values, in all threads.
-static __device__ float block_sum(float x, float *room)
+// The sum of the first `count` threads' values, in all threads.
+static __device__ float sum_of_first(uint32_t count, float x, float *room)
 {
     float sum = 0;
     __syncthreads();
     room[threadIdx.x] = x;
     __syncthreads();
-    for (uint32_t i = 0; i < PC__CUDA_BLOCK; i++)
+    for (uint32_t i = 0; i < count; i++)
         sum += room[i];
     return sum;
 }
@@ -160,7 +160,7 @@ static __device__ void naive_pair(const pc__cuda_attend &t, const naive_vector &
     for (uint32_t i = v.pair->lo + threadIdx.x; i < v.pair->hi && most > -INFINITY;
          i += PC__CUDA_BLOCK)
         sum += expf(scores[i] - most);
-    sum = block_sum(sum, room);
+    sum = sum_of_first(min(v.pair->hi - v.pair->lo, (uint32_t)PC__CUDA_BLOCK), sum, room);
     bool direct = v.pair->slot == PC__CUDA_DIRECT;
     size_t at = (size_t)(direct ? v.pair->row : v.pair->slot) * t.heads + v.head;
     float lse = sum > 0 ? most + logf(sum) : -INFINITY,

@@ -337,7 +337,7 @@ run() {
     end=$(($(date +%s) + seconds)) failed=0
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    table=$work/table log=$work/log
+    table=${OUT:-$work}/gpu.txt log=${OUT:-$work}/gpu.log # there also if this is killed
     echo "promptcache on a GPU: $(tr '\n' ' ' <"$here/made-of" 2>/dev/null)" | tee "$table"
     : >"$log"
     : >"$work/results"
@@ -378,13 +378,9 @@ need_driver() {
 finish() {
     echo
     echo "== results"
+    cat "$work/results" >>"$table"
     cat "$table"
-    cat "$work/results"
     echo "$failed steps failed"
-    if [ -n "${OUT-}" ]; then
-        cat "$table" "$work/results" >"$OUT/gpu.txt"
-        cp "$log" "$OUT/gpu.log"
-    fi
     [ "$failed" = 0 ]
 }
 

@@ -73,6 +73,7 @@ if(TARGET promptcache_bench AND NOT PC_SANITIZE)
   set_tests_properties(test_gpu_run PROPERTIES LABELS cuda TIMEOUT 300)
 endif()
 if(TARGET example_attend_cuda AND NOT PC_SANITIZE)
+  add_dependencies(example_attend_cuda pc_fake_libcuda pc_cuda_on_model)
   add_test(NAME example_attend_cuda_on_model
     COMMAND sh ${PROJECT_SOURCE_DIR}/examples/expect.sh 0
       "8 rows over 200 shared keys: at most [0-9.]+e-0[4-9] off" --

@@ -50,6 +50,7 @@ typedef struct bench {
     const void **pages;
     size_t runs, copies;
     float *q, *out;
+    float *results; /* of the first method, in host memory; NULL: none yet */
     pc_plan *plan[ARMS];
     size_t rounds[ARMS]; /* of a pass through all layers */
     plot *plot;
@@ -254,6 +255,45 @@ static int first_pass(bench *b, int arm)
     return code;
 }
 
+static size_t result_count(const bench *b)
+{
+    return b->rows * (size_t)b->shape.heads * (size_t)b->shape.v_dim;
+}
+
+/* The methods read equal values, so that a wrong one shows. Owns `got`. */
+static int compare_results(bench *b, int arm, float *got)
+{
+    double most = 0, worst = 0;
+    if (!b->results) {
+        b->results = got;
+        return EXIT_OK;
+    }
+    for (size_t i = 0; i < result_count(b); i++) {
+        double error = fabs((double)got[i] - (double)b->results[i]);
+        most = fmax(most, fabs((double)b->results[i]));
+        worst = error <= worst ? worst : error; /* also NaN */
+    }
+    free(got);
+    return worst <= 0.02 * most ? EXIT_OK
+                                : plain_error("method %d of %zu rows is wrong: %g off, of %g",
+                                              arm + 1, b->rows, worst, most);
+}
+
+static int check_results(bench *b, int arm)
+{
+    size_t bytes = result_count(b) * sizeof(float);
+    float *got = malloc(bytes);
+    int code = got ? EXIT_OK : plain_error("no memory for %zu rows", b->rows);
+    if (code == EXIT_OK && on_device(b))
+        code = bench_device_copy(&b->device, got, b->out, bytes);
+    else if (code == EXIT_OK)
+        memcpy(got, b->out, bytes);
+    if (code == EXIT_OK)
+        return compare_results(b, arm, got);
+    free(got);
+    return code;
+}
+
 /* Microseconds. */
 static machine_bound bound_of(const bench *b)
 {
@@ -317,6 +357,8 @@ static int measure(bench *b)
             code = make_plan(b, arm);
             if (code == EXIT_OK)
                 code = first_pass(b, arm);
+            if (code == EXIT_OK)
+                code = check_results(b, arm);
         }
     for (long i = 0; i < n && code == EXIT_OK; i++)
         for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)
@@ -363,8 +405,8 @@ static int one_shape(bench *b, long rows, long prefix, long suffix)
         b->plan[arm] = NULL;
     }
     give(b, b->q), give(b, b->out), give(b, b->memory);
-    free(b->pages);
-    b->q = b->out = NULL, b->memory = NULL, b->pages = NULL;
+    free(b->pages), free(b->results);
+    b->q = b->out = b->results = NULL, b->memory = NULL, b->pages = NULL;
     return code;
 }
 

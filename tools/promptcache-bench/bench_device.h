@@ -19,7 +19,7 @@ void bench_device_close(bench_device *d);
 
 int bench_device_take(bench_device *d, size_t bytes, void **out);
 void bench_device_give(bench_device *d, void *memory); /* NULL does nothing */
-/* From host memory, or on the device; in the order of the stream. */
+/* Between host memory and the device, or on it; waits. */
 int bench_device_copy(bench_device *d, void *to, const void *from, size_t bytes);
 /* Seconds of the device between the two, for what was queued in the stream. `end` waits. */
 int bench_device_begin(bench_device *d);

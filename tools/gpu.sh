@@ -274,7 +274,7 @@ bench() {
         --kv-heads 52 --dtype f16
     grid "batch and prefix" --rows 1,8,32,256 --prefix 1024,4096,16384 --suffix 128 --dtype f16
     grid "groups of 4" --rows 1,128 --prefix 2048 --suffix 128 --kv-heads 8 --dtype f16
-    grid "bf16, int8" --rows 128 --prefix 2048 --suffix 128 --heads 52 --kv-heads 52 --dtype bf16
+    grid "bf16" --rows 128 --prefix 2048 --suffix 128 --heads 52 --kv-heads 52 --dtype bf16
     grid "int8" --rows 128 --prefix 2048 --suffix 128 --heads 52 --kv-heads 52 --dtype int8
 }
 

@@ -84,7 +84,8 @@ static void check_attention()
     }
     reset();
     look_at(VALUES);
-    run<model_stages>(unseen, 1);
+    if (sees_accesses()) // AddressSanitizer sees it all the same
+        run<model_stages>(unseen, 1);
     run<model_stages>({"stages", NO_FAULT, NO_REPORT, ""}, 1);
     for (size_t i = 0; i < BLOCKS * THREADS; i++)
         CHECK_INT(out[i], 4 * TILES);

@@ -275,7 +275,8 @@ static void thresholds(world *w, const prompts *others)
         CHECK(hit || w->results[i].reason == PC_REASON_UNLIKE);
         if (!hit || w->results[i].verified) {
             CHECK_INT(w->results[i].exactness, PC_EXACT);
-            same_rows(w->context, "a miss beside hits", w->reused + i * n, w->full + i * n, n, 2e-5);
+            same_rows(w->context, "a miss beside hits", w->reused + i * n, w->full + i * n, n,
+                      2e-5);
         } else {
             CHECK(memcmp(w->full + i * n, w->reused + i * n, n * sizeof(float)) != 0);
         }

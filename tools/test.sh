@@ -143,22 +143,22 @@ else
     checked="-DPC_WITH_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug"
     checked="$checked -DCMAKE_C_FLAGS=-O1 -DCMAKE_C_FLAGS_DEBUG=-g1"
     # left out: long tests, tests of files, and tests of the programs around the library
-    left_out="-E ^amx_|^no_modules_|^test_($(any_of "
+    left_out="-E ^amx_|^no_modules_|^modules_(linear|memo_open)$|^test_($(any_of "
         bench_yaml help trace workloads memo_program memo_strangers relocation restart disk_kill
         memo_kill attend_abi costs_calibrate program slow_ttft concurrent kv_serving drawing rules
         reference layout header"))$"
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
-    # left out: tests with one thread and tests of a program's arguments, in which ThreadSanitizer
-    # finds nothing and takes long
-    left_out="-LE kernel|levels|fuzz -E ^amx_|modules_linear$|^no_modules_|\
-^test_($(any_of "
-        index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.* bench_yaml
-        help other_kernels relay_text pml_document compare codec.* seal sharing_levels
-        sharing_baselines batch rules costs_calibrate .*_abi program workloads trace generate
-        kv_serving slow_ttft disk_kill maps_kill memo memo_kill memo_open memo_outputs memo_program
-        memo_strangers minilm map_store_get map_space read_maps restart folder.* drawing
-        reference layout header"))$"
+    # left out: tests with one thread, of slow tiers and of a program's arguments, in which
+    # ThreadSanitizer finds nothing and takes long
+    left_out="-LE kernel|levels|fuzz -E ^amx_|^no_modules_|\
+^modules_(linear|memo_open|golden_models|index)$|^test_($(any_of "
+        index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.*
+        bench_yaml help other_kernels relay_text pml_document compare codec.* seal
+        sharing_levels sharing_baselines batch rules costs_calibrate .*_abi program
+        workloads trace generate kv_serving load sampler slow_tiers slow_ttft disk_kill
+        maps_kill memo memo_kill memo_open memo_outputs memo_program memo_strangers minilm
+        map_store_get map_space read_maps restart folder.* drawing reference layout header"))$"
     # shellcheck disable=SC2086
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked
 fi

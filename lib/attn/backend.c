@@ -6,7 +6,19 @@
 
 #include "base/module.h"
 
-static void free_backend(pc__backend *backend)
+pc_status pc__backend_begin(pc__backend *backend)
+{
+    pc_status status = backend->ops->stream_new(&backend->stream, backend);
+    if (status < 0) {
+        backend->ops->free(backend);
+        return status;
+    }
+    pthread_mutex_init(&backend->guard, NULL);
+    pthread_mutex_init(&backend->mirrors, NULL);
+    return PC_OK;
+}
+
+void pc__backend_end(pc__backend *backend)
 {
     backend->ops->stream_free(backend->stream);
     pthread_mutex_destroy(&backend->guard);
@@ -25,25 +37,13 @@ static pc_status open_named(pc__backend **out, pc_context *context)
     return status < 0 ? pc__fail_in(status, "backend '%s'", context->backend_name) : PC_OK;
 }
 
-static pc_status open_backend(pc__backend **out, pc_context *context)
+pc_status pc__context_open_backend(pc_context *context)
 {
     pc__backend *backend;
     PC__TRY_RETURN(open_named(&backend, context));
-    pc_status status = backend->ops->stream_new(&backend->stream, backend);
-    if (status < 0) {
-        backend->ops->free(backend);
-        return status;
-    }
-    pthread_mutex_init(&backend->guard, NULL);
-    pthread_mutex_init(&backend->mirrors, NULL);
-    *out = backend;
-    return PC_OK;
-}
-
-pc_status pc__context_open_backend(pc_context *context)
-{
-    PC__TRY_RETURN(open_backend(&context->backend, context));
-    context->free_backend = free_backend;
+    PC__TRY_RETURN(pc__backend_begin(backend));
+    context->backend = backend;
+    context->free_backend = pc__backend_end;
     return PC_OK;
 }
 

@@ -238,6 +238,11 @@ struct pc__backend_ops {
 /* The backend that the context was made for. Lives as long as the context. Any thread. */
 pc__backend *pc__backend_of(const pc_context *context);
 
+/* Makes the stream and the locks that every backend has; frees the backend if that fails. `end`
+ * frees them and the backend. */
+pc_status pc__backend_begin(pc__backend *backend);
+void pc__backend_end(pc__backend *backend);
+
 /* The table of a module that is a backend (base/module.h): `open` makes one for a context. */
 typedef struct pc__backend_module {
     pc_status (*open)(pc__backend **out, pc_context *context);

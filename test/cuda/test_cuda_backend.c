@@ -3,7 +3,8 @@
  * that runs late; a list that is used after the caller has changed it; quantised weights that lie
  * otherwise than the kernels read them; angles of other positions or another RoPE, or angles that
  * are computed again for each layer; a failed call of the driver that is not reported with its
- * name, or leaves something behind. Attention has tests of its own. */
+ * name, or leaves something behind; a device without cuBLASLt that is refused for all work.
+ * Attention has tests of its own. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -608,22 +609,24 @@ static void experts(uint32_t compute, int format, int gated, int shared)
 static pc_status open_cuda(const pc__cuda_driver *driver)
 {
     PC__TRY_RETURN(pc__cuda_backend_new(&cuda, context, driver, pc_cuda_images(), 0, 0));
-    pc_status status = cuda->ops->stream_new(&cuda->stream, cuda);
-    if (status < 0) {
-        cuda->ops->free(cuda);
-        return status;
-    }
-    pthread_mutex_init(&cuda->guard, NULL);
-    pthread_mutex_init(&cuda->mirrors, NULL);
-    return PC_OK;
+    return pc__backend_begin(cuda);
 }
 
-static void close_cuda(void)
+/* All but layers that are not quantised. */
+static void without_cublas(const pc__cuda_driver *driver)
 {
-    cuda->ops->stream_free(cuda->stream);
-    pthread_mutex_destroy(&cuda->guard);
-    pthread_mutex_destroy(&cuda->mirrors);
-    cuda->ops->free(cuda);
+    pc__cuda_driver lacking = *driver;
+    weights w = {.in = 32, .seed = 1};
+    pc__weight_source source = source_of(&w);
+    pc__linear *linear = NULL;
+    snprintf(lacking.no_cublas, sizeof lacking.no_cublas, "libcublasLt.so was not found");
+    if (!CHECK_OK(open_cuda(&lacking)))
+        return;
+    CHECK_STATUS(cuda->ops->linear_new(&linear, cuda, 32, 32, PC_DTYPE_F32, &source, NULL),
+                 PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("libcublasLt.so was not found");
+    CHECK(linear == NULL);
+    pc__backend_end(cuda);
 }
 
 static pc_status queue(pc__stream *stream, pc__floats *x, const pc__linear *linear, float *out)
@@ -685,7 +688,7 @@ static uint64_t one_life(uint64_t n, int from_start)
         fprintf(stderr, "    call %llu: %s\n", (unsigned long long)n, pc_error_text());
     }
     if (opened)
-        close_cuda();
+        pc__backend_end(cuda);
     if (!CHECK_INT(pc_fake_end(), 0))
         fprintf(stderr, "    call %llu, %s\n", (unsigned long long)n, failed ? failed : "none");
     return calls;
@@ -750,8 +753,9 @@ int main(void)
     }
     if (CHECK_OK(open_cuda(driver))) {
         operations();
-        close_cuda();
+        pc__backend_end(cuda);
     }
+    without_cublas(driver);
     if (!pc_cuda_real()) {
         CHECK_INT(pc_fake_end(), 0);
         failures();

@@ -38,13 +38,7 @@ static pc_status open_cuda(place *at)
     options.backend = "cpu";
     PC__TRY_RETURN(pc_context_new(&at->cuda, &options));
     PC__TRY_RETURN(pc__cuda_backend_new(&cuda, at->cuda, at->driver, pc_cuda_images(), 0, 0));
-    pc_status status = cuda->ops->stream_new(&cuda->stream, cuda);
-    if (status < 0) {
-        cuda->ops->free(cuda);
-        return status;
-    }
-    pthread_mutex_init(&cuda->guard, NULL);
-    pthread_mutex_init(&cuda->mirrors, NULL);
+    PC__TRY_RETURN(pc__backend_begin(cuda));
     at->cuda->free_backend(at->cuda->backend);
     at->cuda->backend = cuda;
     return PC_OK;

@@ -180,8 +180,17 @@ static pc_status open_parts(pc__cuda_backend *b, const pc__cuda_driver *driver,
     PC__TRY_RETURN(pc__cuda_device_new(&b->device, mem, driver, number, NULL));
     PC__TRY_RETURN(pc__cuda_pool_new(&b->pool, b->device, limit, 0));
     PC__TRY_RETURN(pc__cuda_module_new(&b->module, b->device, images));
-    PC__TRY_RETURN(pc__cuda_blas_new(&b->blas, b->device, b->module));
     return pc__cuda_dense_kernels_new(&b->dense, mem, b->module);
+}
+
+pc_status pc__cuda_backend_blas(pc__cuda_blas **out, pc__backend *backend)
+{
+    pc__cuda_backend *b = pc__cuda_backend_of(backend);
+    pthread_mutex_lock(&b->lock);
+    pc_status status = b->blas ? PC_OK : pc__cuda_blas_new(&b->blas, b->device, b->module);
+    *out = b->blas;
+    pthread_mutex_unlock(&b->lock);
+    return status;
 }
 
 /* Traits: neither. The bits of a product depend on the class of its number of rows (gemm.h). */

@@ -16,10 +16,10 @@ typedef struct pc__cuda_backend {
     pc__cuda_device *device;
     pc__cuda_pool *pool;
     pc__cuda_module *module;
-    pc__cuda_blas *blas;
+    pc__cuda_blas *blas;                       /* NULL: not needed yet */
     struct pc__cuda_dense_kernels *dense;      /* of backend_cuda_dense.c and its neighbours */
     struct pc__cuda_attend_kernels *attention; /* of backend_cuda_attend.c; found at first use */
-    pthread_mutex_t lock;                      /* of the next four */
+    pthread_mutex_t lock;                      /* of blas and the next four */
     struct pc__cuda_backend_stream *idle;      /* streams that are kept */
     size_t idle_count;
     struct pc__cuda_visitor *visitors; /* those without a plan, the longest idle first */
@@ -49,6 +49,10 @@ static inline pc__cuda_stream *pc__cuda_stream_of(const pc__stream *stream)
 pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context,
                                const pc__cuda_driver *driver, const pc__cuda_image *images,
                                int32_t number, size_t limit);
+
+/* cuBLASLt, opened at first use: attention alone does without it. Any thread. As pc__cuda_blas_new.
+ */
+pc_status pc__cuda_backend_blas(pc__cuda_blas **out, pc__backend *backend);
 
 extern const pc__plan_limits pc__cuda_plan_limits; /* backend_cuda_plan.c */
 

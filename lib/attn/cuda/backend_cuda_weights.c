@@ -143,11 +143,12 @@ static pc_status make_plain(pc__cuda_linear *linear, const pc__weight_source *so
 {
     pc__cuda_gemm_shape shape = {(uint32_t)linear->in, (uint32_t)linear->out, linear->dtype,
                                  linear->bias != NULL};
+    pc__cuda_blas *blas;
     linear->bytes = linear->out * linear->in * element_of(linear->dtype);
+    PC__TRY_RETURN(pc__cuda_backend_blas(&blas, linear->backend));
     PC__TRY_RETURN(rows_to_device(linear->backend, source, linear->out, linear->in, linear->dtype,
                                   &linear->weights));
-    return pc__cuda_gemm_new(&linear->gemm, pc__cuda_backend_of(linear->backend)->blas, &shape,
-                             linear->weights, linear->bias);
+    return pc__cuda_gemm_new(&linear->gemm, blas, &shape, linear->weights, linear->bias);
 }
 
 static pc_status make_layer(pc__cuda_linear *linear, const pc__weight_source *source,

@@ -149,10 +149,19 @@ size_t pc__cuda_op_table_bytes(const pc__table *table);
 void pc__cuda_op_look_up(pc__stream *stream, const pc__table *table, const uint32_t *row,
                          size_t rows, int add, pc__floats *x);
 
-/* Quantises rows as the layer wants them. Everything lies in one block of scratch, `codes`; NULL:
- * the stream has the error. x at a multiple of 16 bytes. */
-pc__cuda_quantised_rows pc__cuda_quantise_rows(pc__stream *stream, const pc__cuda_linear *linear,
-                                               const float *x, size_t rows);
+/* Quantised rows that are multiplied with several layers; {0} before the first. */
+typedef struct pc__cuda_codes {
+    pc__cuda_quantised_rows
+        rows;                  /* one block of scratch, `codes`; NULL: the stream has the error */
+    const pc__cuda_linear *of; /* a layer that wants these codes */
+} pc__cuda_codes;
+
+/* Quantises rows as the layer wants them, unless the layer before wanted the same. x at a multiple
+ * of 16 bytes, the same rows in every call. `end` gives the scratch back. */
+const pc__cuda_quantised_rows *pc__cuda_codes_for(pc__stream *stream, pc__cuda_codes *codes,
+                                                  const pc__cuda_linear *linear, const float *x,
+                                                  size_t rows);
+void pc__cuda_codes_end(pc__stream *stream, pc__cuda_codes *codes);
 /* What a launch says of the layer itself; y and rows are the caller's. */
 pc__cuda_quantised_task pc__cuda_quantised_layer(const pc__cuda_linear *linear,
                                                  const pc__cuda_quantised_rows *x);

@@ -160,8 +160,9 @@ static uint64_t *list_experts(const cuda_experts *w, part_of part)
 typedef struct expert_inputs {
     const pc__floats *x;
     size_t rows;
-    const uint32_t *row; /* [entry] of x; NULL: row `entry` */
-    uint16_t *rounded;   /* x in bf16, for pc__cuda_expert_many_bf16; NULL: not that one */
+    const uint32_t *row;  /* [entry] of x; NULL: row `entry` */
+    uint16_t *rounded;    /* x in bf16, for pc__cuda_expert_many_bf16; NULL: not that one */
+    pc__cuda_codes codes; /* of x, for quantised experts */
 } expert_inputs;
 
 /* 1: the kernels for many rows. The bound is the mean number of rows of an expert with which the
@@ -178,7 +179,7 @@ static int many_rows(const cuda_experts *w)
 static expert_inputs inputs_of(const cuda_experts *w, const pc__cuda_linear *linear,
                                const pc__floats *x, size_t rows, const uint32_t *row)
 {
-    expert_inputs in = {x, rows, row, NULL};
+    expert_inputs in = {.x = x, .rows = rows, .row = row};
     size_t count = rows * linear->in, block = PC__CUDA_CONVERT_THREADS * PC__CUDA_CONVERT_EACH;
     if (!many_rows(w) || !linear->gemm || linear->dtype != PC_DTYPE_BF16 || linear->in % 8)
         return in;
@@ -187,6 +188,12 @@ static expert_inputs inputs_of(const cuda_experts *w, const pc__cuda_linear *lin
     pc__cuda_launch_rows(w->stream, &pc__cuda_dense(w->stream)->convert_bf16,
                          (count + block - 1) / block, &task);
     return in;
+}
+
+static void end_inputs(const cuda_experts *w, expert_inputs *in)
+{
+    pc__cuda_done_with(w->stream, in->rounded);
+    pc__cuda_codes_end(w->stream, &in->codes);
 }
 
 static void multiply_many(const cuda_experts *w, const pc__cuda_linear *linear,
@@ -230,12 +237,12 @@ static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear, c
 }
 
 static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *linear,
-                               const uint64_t *list, const expert_inputs *in, float *y)
+                               const uint64_t *list, expert_inputs *in, float *y)
 {
     uint32_t count = (uint32_t)w->layer->config->count;
-    pc__cuda_quantised_rows codes = pc__cuda_quantise_rows(w->stream, linear,
-                                                           pc__cuda_floats(in->x), in->rows);
-    pc__cuda_quantised_experts task = {.layer = pc__cuda_quantised_layer(linear, &codes),
+    const pc__cuda_quantised_rows *codes = pc__cuda_codes_for(w->stream, &in->codes, linear,
+                                                              pc__cuda_floats(in->x), in->rows);
+    pc__cuda_quantised_experts task = {.layer = pc__cuda_quantised_layer(linear, codes),
                                        .panels = list,
                                        .bias = linear->bias && list ? list + count : NULL,
                                        .row = in->row,
@@ -249,11 +256,10 @@ static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *lin
     task.layer.y = y;
     pc__cuda_launch(pc__cuda_stream_of(w->stream),
                     many ? &k->quantised_experts_many : &k->quantised_experts_few, grid, &task);
-    pc__cuda_done_with(w->stream, codes.codes);
 }
 
 /* y[entry] of one part of all experts. */
-static void multiply(const cuda_experts *w, part_of part, const expert_inputs *in, float *y)
+static void multiply(const cuda_experts *w, part_of part, expert_inputs *in, float *y)
 {
     const pc__cuda_linear *linear = part(&w->layer->experts[0]);
     uint64_t *list = list_experts(w, part);
@@ -299,12 +305,12 @@ static void run_chosen(const cuda_experts *w)
     multiply(w, up_of, &in, pc__cuda_floats(w->up));
     if (first->gate)
         multiply(w, gate_of, &in, pc__cuda_floats(w->gate));
-    pc__cuda_done_with(w->stream, in.rounded);
+    end_inputs(w, &in);
     pc__floats *inner = inner_rows(w, first->gate != NULL, w->gate, w->up,
                                    w->entries * (size_t)w->layer->config->width);
     in = inputs_of(w, down_of(first), inner, w->entries, NULL);
     multiply(w, down_of, &in, w->results);
-    pc__cuda_done_with(w->stream, in.rounded);
+    end_inputs(w, &in);
 }
 
 static void add_up(const cuda_experts *w)

@@ -3,8 +3,8 @@
 
 /* ------------------------------------------------------------------- quantised */
 
-pc__cuda_quantised_rows pc__cuda_quantise_rows(pc__stream *stream, const pc__cuda_linear *linear,
-                                               const float *x, size_t rows)
+static pc__cuda_quantised_rows quantise_rows(pc__stream *stream, const pc__cuda_linear *linear,
+                                             const float *x, size_t rows)
 {
     size_t codes = pc__cuda_codes_bytes(rows, linear->in);
     size_t factors = pc__cuda_factors_bytes(rows, linear->groups);
@@ -23,6 +23,28 @@ pc__cuda_quantised_rows pc__cuda_quantise_rows(pc__stream *stream, const pc__cud
                                    .bytes = linear->code_bytes};
     pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->quantise, (rows + 7) / 8 * 8, &task);
     return to;
+}
+
+static int same_codes(const pc__cuda_linear *a, const pc__cuda_linear *b)
+{
+    return a->format.group == b->format.group && a->code_bytes == b->code_bytes;
+}
+
+const pc__cuda_quantised_rows *pc__cuda_codes_for(pc__stream *stream, pc__cuda_codes *codes,
+                                                  const pc__cuda_linear *linear, const float *x,
+                                                  size_t rows)
+{
+    if (!codes->of || !same_codes(codes->of, linear)) {
+        pc__cuda_codes_end(stream, codes);
+        codes->rows = quantise_rows(stream, linear, x, rows);
+        codes->of = linear;
+    }
+    return &codes->rows;
+}
+
+void pc__cuda_codes_end(pc__stream *stream, pc__cuda_codes *codes)
+{
+    pc__cuda_done_with(stream, codes->rows.codes);
 }
 
 pc__cuda_quantised_task pc__cuda_quantised_layer(const pc__cuda_linear *linear,
@@ -66,28 +88,15 @@ static void multiply_quantised(pc__stream *stream, const pc__cuda_linear *linear
                     &task);
 }
 
-static int same_codes(const pc__cuda_linear *a, const pc__cuda_linear *b)
-{
-    return a->format.group == b->format.group && a->code_bytes == b->code_bytes;
-}
-
-/* Neighbours that want the same codes share them. */
 static void run_quantised(pc__stream *stream, const pc__cuda_linear *const *linears, size_t count,
                           const float *x, size_t rows, float *const *y)
 {
-    const pc__cuda_linear *of = NULL;
-    pc__cuda_quantised_rows codes = {0};
-    for (size_t i = 0; i < count; i++) {
-        if (linears[i]->gemm)
-            continue;
-        if (!of || !same_codes(of, linears[i])) {
-            pc__cuda_done_with(stream, codes.codes);
-            codes = pc__cuda_quantise_rows(stream, linears[i], x, rows);
-            of = linears[i];
-        }
-        multiply_quantised(stream, linears[i], &codes, rows, y[i]);
-    }
-    pc__cuda_done_with(stream, codes.codes);
+    pc__cuda_codes codes = {0};
+    for (size_t i = 0; i < count; i++)
+        if (!linears[i]->gemm)
+            multiply_quantised(stream, linears[i],
+                               pc__cuda_codes_for(stream, &codes, linears[i], x, rows), rows, y[i]);
+    pc__cuda_codes_end(stream, &codes);
 }
 
 /* ------------------------------------------------------------------- all */

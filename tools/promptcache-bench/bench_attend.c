@@ -87,20 +87,21 @@ static void give(bench *b, void *memory)
         free(memory);
 }
 
+/* Between memory of the host and what `take` gives. An exit code. */
+static int copy(bench *b, void *to, const void *from, size_t bytes)
+{
+    if (on_device(b))
+        return bench_device_copy(&b->device, to, from, bytes);
+    memcpy(to, from, bytes);
+    return EXIT_OK;
+}
+
 /* Begins of the memory are copied, doubled each time. */
 static int repeat_page(bench *b, const uint8_t *values, uint8_t *memory, size_t page, size_t bytes)
 {
-    int code = EXIT_OK;
-    if (!on_device(b)) {
-        for (size_t i = 0; i < bytes; i += page)
-            memcpy(memory + i, values, page);
-        return code;
-    }
-    if (bytes)
-        code = bench_device_copy(&b->device, memory, values, page);
+    int code = bytes ? copy(b, memory, values, page) : EXIT_OK;
     for (size_t done = page; done < bytes && code == EXIT_OK; done *= 2)
-        code = bench_device_copy(&b->device, memory + done, memory,
-                                 done < bytes - done ? done : bytes - done);
+        code = copy(b, memory + done, memory, done < bytes - done ? done : bytes - done);
     return code;
 }
 
@@ -284,10 +285,8 @@ static int check_results(bench *b, int arm)
     size_t bytes = result_count(b) * sizeof(float);
     float *got = malloc(bytes);
     int code = got ? EXIT_OK : plain_error("no memory for %zu rows", b->rows);
-    if (code == EXIT_OK && on_device(b))
-        code = bench_device_copy(&b->device, got, b->out, bytes);
-    else if (code == EXIT_OK)
-        memcpy(got, b->out, bytes);
+    if (code == EXIT_OK)
+        code = copy(b, got, b->out, bytes);
     if (code == EXIT_OK)
         return compare_results(b, arm, got);
     free(got);
@@ -381,10 +380,8 @@ static int make_rows(bench *b)
         code = take(b, bytes, &b->out);
     for (size_t i = 0; i < vectors && code == EXIT_OK; i++)
         values[i] = (float)(i * 2654435761u % 1000) * 1e-3f - 0.5f;
-    if (code == EXIT_OK && on_device(b))
-        code = bench_device_copy(&b->device, b->q, values, bytes);
-    else if (code == EXIT_OK)
-        memcpy(b->q, values, bytes);
+    if (code == EXIT_OK)
+        code = copy(b, b->q, values, bytes);
     free(values);
     return code;
 }

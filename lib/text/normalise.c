@@ -311,7 +311,7 @@ static pc_status replace_matches(const pc__step *step, pcre2_match_context *limi
         pc_status status;
         PC__TRY_RETURN(status = pc__expression_match(step->expression, limits, match, text, size,
                                                      at, "normalizer", &from, &to));
-        if (status == PC_MISS)
+        if (status == PC_MISS || to == from)
             break;
         PC__TRY_RETURN(pc__bytes_add(out, text + at, from - at));
         PC__TRY_RETURN(add_limited(out, step->to, step->to_size, most));

@@ -62,7 +62,7 @@ static pc_status read_prepend(pc__json_reading *r, const json_t *n)
     return pc__steps_add_texts(r->steps, PC__STEP_PREPEND, (pc__text){"", 0}, to, r->where);
 }
 
-static pc_status read_step(pc__json_reading *r, const json_t *n)
+pc_status pc__json_step(pc__json_reading *r, const json_t *n)
 {
     static const struct {
         const char *type;
@@ -76,6 +76,8 @@ static pc_status read_step(pc__json_reading *r, const json_t *n)
         {"NFD", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE},
         {"NFKC", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT},
         {"NFKD", PC__STEP_UNICODE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT}};
+    if (!r->steps)
+        PC__TRY_RETURN(pc__steps_new(&r->steps, r->mem));
     for (size_t i = 0; i < sizeof simple / sizeof *simple; i++)
         if (pc__json_has_type(n, simple[i].type))
             return pc__steps_add(r->steps, simple[i].kind, simple[i].option);
@@ -93,7 +95,7 @@ static pc_status read_step(pc__json_reading *r, const json_t *n)
 
 /* ---------------------------------------------------------- pre-tokenizers */
 
-static pc_status read_metaspace(pc__json_reading *r, const json_t *p)
+pc_status pc__json_metaspace(pc__json_reading *r, const json_t *p)
 {
     const char *scheme = pc__json_text(p, "prepend_scheme").data;
     const json_t *replacement = json_object_get(p, "replacement");
@@ -113,7 +115,7 @@ static pc_status read_metaspace(pc__json_reading *r, const json_t *p)
 static pc_status read_split(pc__json_reading *r, const json_t *p)
 {
     if (pc__json_has_type(p, "Metaspace"))
-        return read_metaspace(r, p);
+        return pc__json_metaspace(r, p);
     if (!pc__json_has_type(p, "WhitespaceSplit") || r->metaspace)
         return pc__json_unknown(r, "pre-tokenizer", p);
     r->rules.split_blanks = 1;
@@ -123,6 +125,6 @@ static pc_status read_split(pc__json_reading *r, const json_t *p)
 pc_status pc__json_steps(pc__json_reading *r)
 {
     PC__TRY_RETURN(pc__steps_new(&r->steps, r->mem));
-    PC__TRY_RETURN(pc__json_parts(r, "normalizer", "normalizers", read_step));
+    PC__TRY_RETURN(pc__json_parts(r, "normalizer", "normalizers", pc__json_step));
     return pc__json_parts(r, "pre_tokenizer", "pretokenizers", read_split);
 }

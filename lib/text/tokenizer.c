@@ -35,6 +35,12 @@ void pc__tokenizer_free(pc__tokenizer *t)
     pc__free(&mem, t);
 }
 
+/* What a special token is found by. */
+static pc__text special_text(const pc__tokenizer *t, int32_t id)
+{
+    return pc__finds_pieces(t) ? t->raw[id] : t->tokens[id].text;
+}
+
 static int is_user(const void *tokenizer, int32_t id)
 {
     return ((const pc__tokenizer *)tokenizer)->tokens[id].type == PC__TOKEN_USER;
@@ -56,7 +62,7 @@ static pc_status encode_by_kind(const pc__tokenizer *t, const char *text, size_t
 {
     switch (t->kind) {
     case PC__VOCAB_SPM:
-        return pc__spm_encode(t, text, size, out);
+        return pc__spm_encode(t, text, size, first, out);
     case PC__VOCAB_BPE:
         return pc__bpe_encode(t, text, size, out);
     case PC__VOCAB_UNIGRAM:
@@ -87,6 +93,34 @@ static pc_status encode_between_specials(const pc__tokenizer *t, const char *tex
     return status;
 }
 
+/* The blanks (White_Space) that a text begins with, in bytes. */
+static size_t blanks_after(const char *text, size_t size)
+{
+    pc__character c = {0};
+    while (pc__utf8_next(text, size, &c))
+        if (!c.valid || !pc__code_point_is_blank(c.code_point))
+            return c.at;
+    return size;
+}
+
+/* The same at its end. */
+static size_t blanks_before(const char *text, size_t size)
+{
+    size_t at = size;
+    while (at) {
+        uint32_t code_point;
+        int valid;
+        size_t begin = at - 1;
+        while (begin && at - begin < 4 && ((unsigned char)text[begin] & 0xc0) == 0x80)
+            begin--;
+        if (pc__utf8_read(text + begin, at - begin, &code_point, &valid) != at - begin || !valid
+            || !pc__code_point_is_blank(code_point))
+            break;
+        at = begin;
+    }
+    return size - at;
+}
+
 static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
                         pc__ids *out)
 {
@@ -98,13 +132,13 @@ static pc_status encode(const pc__tokenizer *t, const char *text, size_t size, u
             i++;
             continue;
         }
-        while (t->tokens[id].lstrip && end > from && pc__is_blank(text[end - 1]))
-            end--;
+        if (t->tokens[id].lstrip)
+            end -= blanks_before(text + from, end - from);
         PC__TRY_RETURN(encode_between_specials(t, text + from, end - from, !from, out));
         PC__TRY_RETURN(pc__ids_add(out, id));
-        i += t->tokens[id].text.size;
-        while (t->tokens[id].rstrip && i < size && pc__is_blank(text[i]))
-            i++;
+        i += special_text(t, id).size;
+        if (t->tokens[id].rstrip)
+            i += blanks_after(text + i, size - i);
         from = i;
     }
     return encode_between_specials(t, text + from, size - from, !from, out);
@@ -121,6 +155,26 @@ static pc_status hand_out(const char *what, const void *from, size_t count, size
                                                 : PC_OK;
 }
 
+/* To SentencePiece U+2581 is a blank before it looks for user-defined pieces. */
+static pc_status encode_text(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
+                             pc__ids *out)
+{
+    pc__bytes plain = {.mem = &t->mem};
+    pc_status status = PC_OK;
+    if (t->kind != PC__VOCAB_SPM || t->rules.by_rank || t->steps
+        || !memmem(text, size, PC__BLANK_MARK, PC__BLANK_MARK_SIZE))
+        return encode(t, text, size, flags, out);
+    for (size_t i = 0, n; i < size && status >= 0; i += n) {
+        int is_mark = pc__starts_with_mark(text + i, size - i);
+        n = is_mark ? PC__BLANK_MARK_SIZE : 1;
+        status = pc__bytes_add(&plain, is_mark ? " " : text + i, 1);
+    }
+    if (status >= 0)
+        status = encode(t, plain.data, plain.size, flags, out);
+    pc__bytes_free(&plain);
+    return status;
+}
+
 pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
                        int32_t *tokens, size_t capacity, size_t *count)
 {
@@ -128,12 +182,16 @@ pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, ui
     int mark_ends = (flags & PC_TOKENIZE_BOS) != 0;
     pc_status status = PC_OK;
     *count = 0;
-    if (mark_ends && t->rules.add_bos && t->ids.bos >= 0)
+    for (size_t i = 0; i < t->lead_count && mark_ends && status >= 0; i++)
+        status = pc__ids_add(&ids, t->lead[i]);
+    if (status >= 0 && mark_ends && t->rules.add_bos && t->ids.bos >= 0)
         status = pc__ids_add(&ids, t->ids.bos);
     if (status >= 0)
-        status = encode(t, text, size, flags, &ids);
+        status = encode_text(t, text, size, flags, &ids);
     if (status >= 0 && mark_ends && t->rules.add_eos && t->ids.eos >= 0)
         status = pc__ids_add(&ids, t->ids.eos);
+    if (status >= 0 && mark_ends && t->tail >= 0)
+        status = pc__ids_add(&ids, t->tail);
     if (status >= 0)
         status = hand_out("tokens", ids.data, *count = ids.count, sizeof *tokens, tokens, capacity);
     pc__free(&t->mem, ids.data);
@@ -205,6 +263,11 @@ pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t c
     return status;
 }
 
+pc__vocab_kind pc__tokenizer_kind(const pc__tokenizer *tokenizer)
+{
+    return tokenizer->kind;
+}
+
 size_t pc__tokenizer_count(const pc__tokenizer *t)
 {
     return t->count;
@@ -266,6 +329,13 @@ pc__id pc__tokenizer_digest(const pc__tokenizer *t)
         if (s->left >= 0)
             pc__digest_i32(&digest, (const int32_t[]){s->left, s->right, s->rank, s->merged}, 4);
     }
+    /* what tokenizers of older versions lack changes no digest of theirs */
+    if (t->lead_count || t->tail >= 0) {
+        pc__digest_i32(&digest, t->lead, t->lead_count);
+        pc__digest_i32(&digest, &t->tail, 1);
+    }
+    if (t->kind == PC__VOCAB_SPM && t->rules.one_prefix)
+        pc__digest_i32(&digest, &t->rules.one_prefix, 1);
     if (t->kind == PC__VOCAB_UNIGRAM) {
         pc__digest_i32(&digest,
                        (const int32_t[]){t->rules.split_blanks, t->rules.marks_blanks,

@@ -1,6 +1,6 @@
 /* Text to token ids and back: SentencePiece BPE with byte fallback, SentencePiece Unigram,
- * byte-level BPE and WordPiece, from GGUF, tokenizer.json, tokenizer.model and llama2.c. Immutable
- * after loading; any thread. Family: tokenizer_internal.h lists its files. */
+ * byte-level BPE and WordPiece, from GGUF, tokenizer.json, tokenizer.model, tekken.json and
+ * llama2.c. Immutable after loading; any thread. Family: tokenizer_internal.h lists its files. */
 #ifndef PC_TEXT_TOKENIZER_H
 #define PC_TEXT_TOKENIZER_H
 
@@ -47,6 +47,7 @@ typedef struct pc__vocab {
     int32_t add_bos, add_eos;             /* 0, 1, or -1: the kind's default */
     int32_t add_space_prefix;             /* 0, 1, or -1: the kind's default */
     const char *chat_template;            /* Jinja text of the file, or NULL */
+    int32_t by_rank;                      /* SPM: pieces merge by `merges`, not by score */
     /* UNIGRAM: scores in fp64 if the file has them, else NULL; SentencePiece's normalizer: its
      * charsmap (empty: none), and whether several blanks become one */
     const double *exact_scores;
@@ -57,13 +58,14 @@ typedef struct pc__vocab {
 pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem,
                                    const pc__vocab *vocab);
 /* tokenizer.json (with tokenizer_config.json and special_tokens_map.json beside it where they are),
- * else tokenizer.model, of a Hugging Face folder; with the chat template of chat_template.jinja,
- * tokenizer_config.json or chat_template.json. PC_ERR_NOT_FOUND: none. */
+ * else tokenizer.model, else tekken.json, of a Hugging Face folder; with the chat template of
+ * chat_template.jinja, tokenizer_config.json or chat_template.json. PC_ERR_NOT_FOUND: none. */
 pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem,
                                     const char *folder);
 pc_status pc__tokenizer_from_json(pc__tokenizer **out, const pc_allocator *mem, const char *path);
 pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocator *mem,
                                            const char *path);
+pc_status pc__tokenizer_from_tekken(pc__tokenizer **out, const pc_allocator *mem, const char *path);
 pc_status pc__tokenizer_from_llama2c(pc__tokenizer **out, const pc_allocator *mem, const char *path,
                                      size_t vocab_size);
 void pc__tokenizer_free(pc__tokenizer *tokenizer);
@@ -74,6 +76,7 @@ pc_status pc__tokenize(const pc__tokenizer *tokenizer, const char *text, size_t 
 pc_status pc__detokenize(const pc__tokenizer *tokenizer, const int32_t *tokens, size_t count,
                          uint64_t flags, char *text, size_t capacity, size_t *size);
 
+pc__vocab_kind pc__tokenizer_kind(const pc__tokenizer *tokenizer);
 size_t pc__tokenizer_count(const pc__tokenizer *tokenizer);
 /* A token's bytes in running text (a byte token: its byte; a special one: its text); borrowed. */
 pc__text pc__token_bytes(const pc__tokenizer *tokenizer, int32_t token);

@@ -29,7 +29,8 @@ static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text p
         out[0] = (char)token->byte;
         return 1;
     }
-    if (!is_plain(token->type) || kind == PC__VOCAB_WORDPIECE) {
+    if (!(is_plain(token->type) || (kind == PC__VOCAB_SPM && token->type == PC__TOKEN_USER))
+        || kind == PC__VOCAB_WORDPIECE) {
         memcpy(out, piece.data, piece.size);
         return piece.size;
     }
@@ -47,13 +48,38 @@ static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text p
     return n;
 }
 
+static int is_blank_text(pc__text text)
+{
+    size_t i = 0;
+    while (i < text.size && text.data[i] == ' ')
+        i++;
+    return i == text.size;
+}
+
+/* Writes blanks as U+2581; returns the size. */
+static size_t mark_piece(pc__text piece, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < piece.size; i++)
+        if (piece.data[i] == ' ') {
+            memcpy(out + n, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
+            n += PC__BLANK_MARK_SIZE;
+        } else {
+            out[n++] = piece.data[i];
+        }
+    return n;
+}
+
 /* Writes a piece as the maps have it: BPE in bytes; WordPiece with "##" before what continues a
- * word; others unchanged. */
+ * word; user-defined pieces of SPM, which GGUF has with blanks, with U+2581; others unchanged. */
 static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text piece,
                        int gguf_wordpiece, char *out)
 {
     if (vocab->kind == PC__VOCAB_BPE)
         return appearance(PC__VOCAB_BPE, token, piece, out);
+    if (vocab->kind == PC__VOCAB_SPM && token->type == PC__TOKEN_USER
+        && (!vocab->by_rank || is_blank_text(piece)))
+        return mark_piece(piece, out);
     if (gguf_wordpiece && is_plain(token->type) && pc__starts_with_mark(piece.data, piece.size)) {
         memcpy(out, piece.data + 3, piece.size - 3);
         return piece.size - 3;
@@ -108,7 +134,7 @@ static pc_status build_texts(pc__tokenizer *t, const pc__vocab *v)
     char *at, *raw;
     int gguf_wordpiece = 0;
     for (size_t i = 0; i < v->count; i++) {
-        bytes += v->tokens[i].size + 3;
+        bytes += v->tokens[i].size * (v->kind == PC__VOCAB_SPM ? PC__BLANK_MARK_SIZE : 1) + 3;
         gguf_wordpiece |= v->kind == PC__VOCAB_WORDPIECE && v->tokens[i].size > PC__BLANK_MARK_SIZE
                           && pc__starts_with_mark(v->tokens[i].data, v->tokens[i].size);
     }
@@ -137,9 +163,8 @@ static pc_status build_texts(pc__tokenizer *t, const pc__vocab *v)
     return PC_OK;
 }
 
-static pc_status add_special(pc__tokenizer *t, int32_t id, const char *where)
+static pc_status add_special(pc__tokenizer *t, int32_t id, pc__text text, const char *where)
 {
-    pc__text text = t->tokens[id].text;
     if (text.size > LONGEST_SPECIAL)
         return pc__fail(PC_ERR_LIMIT, "%s: token %d: a special token of %zu bytes, more than %d",
                         where, id, text.size, LONGEST_SPECIAL);
@@ -164,7 +189,8 @@ static pc_status build_maps(pc__tokenizer *t, const char *where)
                 && t->byte_token[(unsigned char)raw.data[0]] < 0)
                 t->byte_token[(unsigned char)raw.data[0]] = (int32_t)i;
         } else if (token->text.size) {
-            PC__TRY_RETURN(add_special(t, (int32_t)i, where));
+            PC__TRY_RETURN(
+                add_special(t, (int32_t)i, pc__finds_pieces(t) ? raw : token->text, where));
         }
     }
     return PC_OK;
@@ -258,7 +284,7 @@ static pc_status build_steps(pc__steps **out, const pc_allocator *mem, const pc_
     return PC_OK;
 }
 
-static pc_status build_parts(pc__tokenizer *t, const pc__vocab *v, const char *const *expressions,
+static pc_status build_parts(pc__tokenizer *t, const pc__vocab *v, const pc__split *splits,
                              size_t count)
 {
     PC__TRY_RETURN(build_texts(t, v));
@@ -270,15 +296,15 @@ static pc_status build_parts(pc__tokenizer *t, const pc__vocab *v, const char *c
     if (v->chat_template && !(t->chat_template = pc__strdup(&t->mem, v->chat_template)))
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
-        PC__TRY_RETURN(pc__expression_add(t, expressions[i], v->where));
-    if (t->kind == PC__VOCAB_BPE && !expressions)
+        PC__TRY_RETURN(pc__expression_add(t, &splits[i], v->where));
+    if (t->kind == PC__VOCAB_BPE && !splits)
         return pc__expressions_of(t, v->pre ? v->pre : "default", v->where);
     return PC_OK;
 }
 
 pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, const pc__vocab *vocab,
-                              const pc__token_rules *rules, const char *const *expressions,
-                              size_t expression_count)
+                              const pc__token_rules *rules, const pc__split *splits,
+                              size_t split_count)
 {
     pc_status status;
     pc__tokenizer *t;
@@ -296,8 +322,9 @@ pc_status pc__tokenizer_build(pc__tokenizer **out, const pc_allocator *mem, cons
                  : vocab->kind == PC__VOCAB_WORDPIECE ? vocab->sep
                                                       : -1;
     t->ids.unk = vocab->unk;
+    t->tail = -1;
     t->ids.pad = vocab->pad;
-    if ((status = build_parts(t, vocab, expressions, expression_count)) < 0) {
+    if ((status = build_parts(t, vocab, splits, split_count)) < 0) {
         pc__tokenizer_free(t);
         return status;
     }
@@ -316,11 +343,11 @@ pc_status pc__tokenizer_from_vocab(pc__tokenizer **out, const pc_allocator *mem,
     pc__token_rules rules = {0};
     int spm = vocab->kind == PC__VOCAB_SPM, wordpiece = vocab->kind == PC__VOCAB_WORDPIECE,
         unigram_kind = vocab->kind == PC__VOCAB_UNIGRAM;
-    rules.add_bos = value_or(
-        vocab->add_bos, spm || wordpiece || (vocab->pre && strstr(vocab->pre, "llama") != NULL));
+    rules.add_bos = value_or(vocab->add_bos, spm || wordpiece || pc__family_adds_bos(vocab->pre));
     rules.add_eos = value_or(vocab->add_eos, wordpiece || unigram_kind);
     rules.space_prefix = value_or(vocab->add_space_prefix, spm || unigram_kind);
     rules.marks_blanks = unigram_kind;
+    rules.by_rank = vocab->by_rank;
     rules.lowercase = rules.strip_accents = rules.split_chinese = wordpiece;
     return pc__tokenizer_build(out, mem, vocab, &rules, NULL, 0);
 }

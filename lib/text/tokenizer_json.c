@@ -2,6 +2,7 @@
  * error for an unknown part names it. */
 #include <jansson.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "base/file.h"
 #include "text/json_file.h"
@@ -58,62 +59,39 @@ pc_status pc__json_parts(pc__json_reading *r, const char *part, const char *key,
 
 static pc_status read_normalizer(pc__json_reading *r, const json_t *n)
 {
-    if (pc__json_has_type(n, "Prepend") && !strcmp(string_of(n, "prepend"), PC__BLANK_MARK))
-        r->rules.space_prefix = r->metaspace = 1;
-    else if (pc__json_has_type(n, "Replace")
-             && !strcmp(string_of(json_object_get(n, "pattern"), "String"), " ")
-             && !strcmp(string_of(n, "content"), PC__BLANK_MARK))
+    int prepends = pc__json_has_type(n, "Prepend")
+                   && !strcmp(string_of(n, "prepend"), PC__BLANK_MARK);
+    if (prepends
+        || (pc__json_has_type(n, "Replace")
+            && !strcmp(string_of(json_object_get(n, "pattern"), "String"), " ")
+            && !strcmp(string_of(n, "content"), PC__BLANK_MARK))) {
         r->metaspace = 1;
-    else if (pc__json_has_type(n, "NFC"))
-        r->rules.nfc = 1;
-    else if (pc__json_has_type(n, "BertNormalizer")) {
+        r->rules.space_prefix |= prepends;
+    } else if (pc__json_has_type(n, "BertNormalizer")) {
         r->rules.lowercase = json_is_true(json_object_get(n, "lowercase"));
         r->rules.split_chinese = json_is_true(json_object_get(n, "handle_chinese_chars"));
         json_t *strip = json_object_get(n, "strip_accents");
         r->rules.strip_accents = json_is_boolean(strip) ? json_is_true(strip) : r->rules.lowercase;
-    } else
-        return pc__json_unknown(r, "normalizer", n);
+    } else {
+        /* steps run before blanks are marked */
+        return r->metaspace ? pc__json_unknown(r, "normalizer", n) : pc__json_step(r, n);
+    }
     return PC_OK;
 }
 
-static pc_status add_expression(pc__json_reading *r, const char *expression)
+/* NFC alone is a rule of byte-level BPE. */
+static void simplify_steps(pc__json_reading *r)
 {
-    if (r->expression_count == PC__MAX_EXPRESSIONS)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: more than %d pre-tokenizers", r->where,
-                        PC__MAX_EXPRESSIONS);
-    r->expressions[r->expression_count++] = expression;
-    return PC_OK;
+    const pc__step *first = r->steps ? r->steps->list : NULL;
+    if (!first || !r->byte_level || r->steps->count != 1 || first->kind != PC__STEP_UNICODE
+        || first->option != (UTF8PROC_STABLE | UTF8PROC_COMPOSE))
+        return;
+    r->rules.nfc = 1;
+    pc__steps_free(r->steps);
+    r->steps = NULL;
 }
 
-static pc_status read_pre_tokenizer(pc__json_reading *r, const json_t *p)
-{
-    if (pc__json_has_type(p, "ByteLevel")) {
-        r->byte_level = 1;
-        if (json_is_true(json_object_get(p, "add_prefix_space")))
-            return pc__fail(PC_ERR_UNSUPPORTED, "%s: ByteLevel with add_prefix_space", r->where);
-        return json_is_false(json_object_get(p, "use_regex"))
-                   ? PC_OK
-                   : add_expression(r, PC__GPT2_EXPRESSION);
-    }
-    if (pc__json_has_type(p, "Split")
-        && json_is_string(json_object_get(json_object_get(p, "pattern"), "Regex"))
-        && !strcmp(string_of(p, "behavior"), "Isolated"))
-        return add_expression(r, string_of(json_object_get(p, "pattern"), "Regex"));
-    if (pc__json_has_type(p, "Digits"))
-        return add_expression(r, json_is_true(json_object_get(p, "individual_digits")) ? "\\p{N}"
-                                                                                       : "\\p{N}+");
-    if (pc__json_has_type(p, "Metaspace")) {
-        r->metaspace = 1;
-        r->rules.space_prefix = strcmp(string_of(p, "prepend_scheme"), "never") != 0
-                                && !json_is_false(json_object_get(p, "add_prefix_space"));
-        return PC_OK;
-    }
-    if (pc__json_has_type(p, "BertPreTokenizer"))
-        return PC_OK;
-    return pc__json_unknown(r, "pre-tokenizer", p);
-}
-
-static int32_t find_token(const pc__json_reading *r, const char *text)
+int32_t pc__json_find_token(const pc__json_reading *r, const char *text)
 {
     pc__text wanted = pc__text_of(text);
     for (size_t i = 0; wanted.size && i < r->vocab.count; i++)
@@ -122,62 +100,56 @@ static int32_t find_token(const pc__json_reading *r, const char *text)
     return -1;
 }
 
-/* {"cls": ["<s>", 0], "sep": ["</s>", 2]}: BERT's and RoBERTa's form of a template. */
-static pc_status read_cls_sep(pc__json_reading *r, const json_t *p)
-{
-    static const char *const keys[2] = {"cls", "sep"};
-    int32_t *to[2] = {&r->vocab.bos, &r->vocab.eos};
-    for (int i = 0; i < 2; i++) {
-        const json_t *pair = json_object_get(p, keys[i]);
-        const char *text = json_string_value(json_array_get(pair, 0));
-        *to[i] = text ? find_token(r, text) : -1;
-        if (*to[i] < 0)
-            return pc__fail(PC_ERR_FORMAT, "%s: post_processor: '%s' is no token", r->where,
-                            keys[i]);
-    }
-    r->rules.add_bos = r->rules.add_eos = 1;
-    return PC_OK;
-}
-
-/* A template with special tokens before and after the sequence: BOS and EOS. */
-static pc_status read_post_processor(pc__json_reading *r, const json_t *p)
-{
-    json_t *single = json_object_get(p, "single"), *part;
-    size_t i, before = 1;
-    if (pc__json_has_type(p, "ByteLevel")) /* changes offsets only */
-        return PC_OK;
-    if (pc__json_has_type(p, "BertProcessing") || pc__json_has_type(p, "RobertaProcessing"))
-        return read_cls_sep(r, p);
-    if (!pc__json_has_type(p, "TemplateProcessing"))
-        return pc__json_unknown(r, "post-processor", p);
-    json_array_foreach(single, i, part)
-    {
-        json_t *special = json_object_get(part, "SpecialToken");
-        if (!special) {
-            before = 0;
-            continue;
-        }
-        int32_t id = find_token(r, string_of(special, "id"));
-        if (id < 0)
-            return pc__fail(PC_ERR_FORMAT, "%s: post_processor: '%.40s' is no token", r->where,
-                            string_of(special, "id"));
-        if (before) {
-            r->vocab.bos = id;
-            r->rules.add_bos = 1;
-        } else {
-            r->vocab.eos = id;
-            r->rules.add_eos = 1;
-        }
-    }
-    return PC_OK;
-}
-
 static pc_status read_unigram(pc__json_reading *r, const json_t *m)
 {
     r->vocab.kind = PC__VOCAB_UNIGRAM;
     PC__TRY_RETURN(pc__json_steps(r));
-    PC__TRY_RETURN(pc__json_tokens(r, m, 1));
-    return pc__json_parts(r, "post_processor", "processors", read_post_processor);
+    return pc__json_tokens(r, m, 1);
+}
+
+/* Settings of BPE that no known family of language models uses. */
+static pc_status check_bpe(const pc__json_reading *r, const json_t *m)
+{
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    for (int i = 0; i < 2; i++)
+        if (*string_of(m, affixes[i]))
+            return pc__fail(PC_ERR_UNSUPPORTED, "%s: BPE with model.%s '%.20s'", r->where,
+                            affixes[i], string_of(m, affixes[i]));
+    if (json_number_value(json_object_get(m, "dropout")) > 0)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: BPE with model.dropout gives random tokens",
+                        r->where);
+    return PC_OK;
+}
+
+static pc_status read_bpe(pc__json_reading *r, const json_t *m)
+{
+    PC__TRY_RETURN(check_bpe(r, m));
+    PC__TRY_RETURN(pc__json_parts(r, "normalizer", "normalizers", read_normalizer));
+    PC__TRY_RETURN(pc__json_splits(r));
+    PC__TRY_RETURN(pc__json_tokens(r, m, 0));
+    PC__TRY_RETURN(pc__json_merges(r, m, 1));
+    simplify_steps(r);
+    r->vocab.kind = r->byte_level ? PC__VOCAB_BPE : PC__VOCAB_SPM;
+    if (r->byte_level == r->metaspace)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: BPE with %s ByteLevel %s U+2581 for spaces",
+                        r->where, r->metaspace ? "both" : "neither", r->metaspace ? "and" : "nor");
+    r->rules.by_rank = r->vocab.by_rank = r->vocab.kind == PC__VOCAB_SPM;
+    r->rules.ignore_merges = json_is_true(json_object_get(m, "ignore_merges"));
+    return PC_OK;
+}
+
+static pc_status accept_bert(pc__json_reading *r, const json_t *p)
+{
+    return pc__json_has_type(p, "BertPreTokenizer") ? PC_OK
+                                                    : pc__json_unknown(r, "pre-tokenizer", p);
+}
+
+static pc_status read_wordpiece(pc__json_reading *r, const json_t *m)
+{
+    r->vocab.kind = PC__VOCAB_WORDPIECE;
+    PC__TRY_RETURN(pc__json_parts(r, "normalizer", "normalizers", read_normalizer));
+    PC__TRY_RETURN(pc__json_parts(r, "pre_tokenizer", "pretokenizers", accept_bert));
+    return pc__json_tokens(r, m, 0);
 }
 
 static pc_status read_model(pc__json_reading *r)
@@ -194,24 +166,13 @@ static pc_status read_model(pc__json_reading *r)
         return read_unigram(r, m);
     if (strcmp(type, "BPE") && strcmp(type, "WordPiece"))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: model of type '%s' is not known", r->where, type);
-    PC__TRY_RETURN(pc__json_parts(r, "normalizer", "normalizers", read_normalizer));
-    PC__TRY_RETURN(pc__json_parts(r, "pre_tokenizer", "pretokenizers", read_pre_tokenizer));
-    PC__TRY_RETURN(pc__json_tokens(r, m, 0));
-    PC__TRY_RETURN(pc__json_merges(r, m, !strcmp(type, "BPE")));
-    r->vocab.kind = !strcmp(type, "WordPiece") ? PC__VOCAB_WORDPIECE
-                    : r->byte_level            ? PC__VOCAB_BPE
-                                               : PC__VOCAB_SPM;
-    if (r->vocab.kind == PC__VOCAB_SPM && !r->metaspace)
-        return pc__fail(PC_ERR_UNSUPPORTED, "%s: BPE with neither ByteLevel nor U+2581 for spaces",
-                        r->where);
-    r->rules.by_rank = r->vocab.kind == PC__VOCAB_SPM;
+    PC__TRY_RETURN(!strcmp(type, "BPE") ? read_bpe(r, m) : read_wordpiece(r, m));
     r->rules.fuse_unk = json_is_true(json_object_get(m, "fuse_unk"));
-    r->rules.ignore_merges = json_is_true(json_object_get(m, "ignore_merges"));
-    r->vocab.unk = find_token(r, string_of(m, "unk_token"));
+    r->vocab.unk = pc__json_find_token(r, string_of(m, "unk_token"));
     if (r->vocab.unk < 0 && *string_of(m, "unk_token"))
         return pc__fail(PC_ERR_FORMAT, "%s: model.unk_token: '%.40s' is no token", r->where,
                         string_of(m, "unk_token"));
-    return pc__json_parts(r, "post_processor", "processors", read_post_processor);
+    return PC_OK;
 }
 
 /* A configuration names a token as a string, or as an object with its content. */
@@ -221,8 +182,8 @@ static void read_special_tokens(pc__json_reading *r, const json_t *config)
     static const char *const keys[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
     for (size_t i = 0; i < 4; i++) {
         const json_t *value = json_object_get(config, keys[i]);
-        int32_t id = find_token(r, json_is_string(value) ? json_string_value(value)
-                                                         : string_of(value, "content"));
+        int32_t id = pc__json_find_token(r, json_is_string(value) ? json_string_value(value)
+                                                                  : string_of(value, "content"));
         *ids[i] = id >= 0 ? id : *ids[i];
     }
 }
@@ -251,18 +212,22 @@ static pc_status read_optional(const pc_allocator *mem, const char *folder, cons
 static pc_status from_root(pc__tokenizer **out, const pc_allocator *mem, json_t *root,
                            json_t *config, json_t *map, const char *where)
 {
-    pc__json_reading r = {.where = where, .root = root, .mem = mem};
+    pc__json_reading r = {.where = where, .root = root, .mem = mem, .tail = -1};
     pc_status status;
     r.vocab = (pc__vocab){
         .where = where, .bos = -1, .eos = -1, .unk = -1, .pad = -1, .sep = -1, .cls = -1};
     if ((status = read_model(&r)) >= 0) {
         read_special_tokens(&r, config);
         read_special_tokens(&r, map);
-        status = pc__tokenizer_build(out, mem, &r.vocab, &r.rules, r.expressions,
-                                     r.expression_count);
+        status = pc__json_template(&r, config);
     }
+    if (status >= 0)
+        status = pc__tokenizer_build(out, mem, &r.vocab, &r.rules, r.splits, r.split_count);
     if (status >= 0) {
         read_added_blanks(&r, *out);
+        memcpy((*out)->lead, r.lead, sizeof r.lead);
+        (*out)->lead_count = r.lead_count;
+        (*out)->tail = r.tail;
         (*out)->steps = r.steps;
         r.steps = NULL;
     }
@@ -272,6 +237,8 @@ static pc_status from_root(pc__tokenizer **out, const pc_allocator *mem, json_t 
     pc__free(mem, r.merges);
     pc__free(mem, r.merge_arena);
     pc__free(mem, r.scores);
+    for (size_t i = 0; i < r.literal_count; i++)
+        pc__free(mem, r.literals[i]);
     return status;
 }
 
@@ -332,19 +299,24 @@ static pc_status read_template(const pc_allocator *mem, const char *folder, char
 pc_status pc__tokenizer_from_folder(pc__tokenizer **out, const pc_allocator *mem,
                                     const char *folder)
 {
-    char *json = pc__path_join(mem, folder, "tokenizer.json"),
-         *model_path = pc__path_join(mem, folder, "tokenizer.model");
-    pc_status status = json && model_path ? pc__tokenizer_from_json(out, mem, json) : PC_ERR_NOMEM;
-    *out = status < 0 ? NULL : *out;
+    static const struct {
+        const char *name;
+        pc_status (*read)(pc__tokenizer **, const pc_allocator *, const char *);
+    } files[] = {{"tokenizer.json", pc__tokenizer_from_json},
+                 {"tokenizer.model", pc__tokenizer_from_sentencepiece},
+                 {"tekken.json", pc__tokenizer_from_tekken}};
+    pc_status status = PC_ERR_NOT_FOUND;
+    *out = NULL;
+    for (size_t i = 0; i < sizeof files / sizeof *files && status == PC_ERR_NOT_FOUND; i++) {
+        char *path = pc__path_join(mem, folder, files[i].name);
+        status = path ? files[i].read(out, mem, path) : PC_ERR_NOMEM;
+        pc__free(mem, path);
+    }
     if (status == PC_ERR_NOT_FOUND)
-        status = pc__tokenizer_from_sentencepiece(out, mem, model_path);
-    if (status == PC_ERR_NOT_FOUND)
-        pc__fail(status, "%s: neither tokenizer.json nor tokenizer.model", folder);
+        pc__fail(status, "%s: neither tokenizer.json nor tokenizer.model nor tekken.json", folder);
     if (status >= 0 && (status = read_template(mem, folder, &(*out)->chat_template)) < 0) {
         pc__tokenizer_free(*out);
         *out = NULL;
     }
-    pc__free(mem, json);
-    pc__free(mem, model_path);
     return status;
 }

@@ -1,5 +1,6 @@
-/* A tokenizer.json while it is read, for tokenizer_json.c (all but the vocabulary), _json_vocab.c
- * and normalise_json.c. */
+/* A tokenizer.json while it is read, for tokenizer_json.c (all but what follows), _json_vocab.c
+ * (vocabulary), _json_splits.c (pre-tokenizers of BPE), _json_template.c (post-processors) and
+ * normalise_json.c. */
 #ifndef PC_TEXT_TOKENIZER_JSON_INTERNAL_H
 #define PC_TEXT_TOKENIZER_JSON_INTERNAL_H
 
@@ -12,8 +13,12 @@ typedef struct pc__json_reading {
     json_t *root; /* texts below point into it */
     pc__vocab vocab;
     pc__token_rules rules;
-    const char *expressions[PC__MAX_EXPRESSIONS];
-    size_t expression_count;
+    pc__split splits[PC__MAX_EXPRESSIONS];
+    char *literals[PC__MAX_EXPRESSIONS]; /* expressions that are not in the file as they are */
+    size_t split_count, literal_count;
+    int32_t lead[PC__MAX_LEAD]; /* special tokens of the template before the text */
+    size_t lead_count;
+    int32_t tail; /* the one after the text, if it is not EOS; else -1 */
     int byte_level, metaspace;
     const pc_allocator *mem;
     pc__text *tokens;
@@ -21,7 +26,7 @@ typedef struct pc__json_reading {
     pc__text *merges;
     char *merge_arena;
     double *scores;   /* of a Unigram model */
-    pc__steps *steps; /* likewise */
+    pc__steps *steps; /* NULL: none */
 } pc__json_reading;
 
 /* A member that is a string; else "". */
@@ -36,6 +41,16 @@ pc_status pc__json_merges(pc__json_reading *r, const json_t *model, int wanted);
 /* The parts of a Unigram model (normalise_json.c): steps from `normalizer`, rules for splits and
  * blanks from `pre_tokenizer`. Either may be absent. */
 pc_status pc__json_steps(pc__json_reading *r);
+/* A normalizer as a step; a pre-tokenizer Metaspace as rules. */
+pc_status pc__json_step(pc__json_reading *r, const json_t *n);
+pc_status pc__json_metaspace(pc__json_reading *r, const json_t *p);
+
+/* `pre_tokenizer` of a BPE model to splits and rules; it may be absent. */
+pc_status pc__json_splits(pc__json_reading *r);
+/* `post_processor`, and what tokenizer_config.json (or NULL) says about BOS and EOS, to lead, rules
+ * and vocab. */
+pc_status pc__json_template(pc__json_reading *r, const json_t *config);
+int32_t pc__json_find_token(const pc__json_reading *r, const char *text); /* -1: none */
 
 /* Reads the member `part` of the file, or each part of it if it is a sequence with the list `key`.
  * PC_MISS: it is absent. */

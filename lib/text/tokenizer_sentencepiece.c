@@ -1,6 +1,5 @@
 /* Reads tokenizer.model: SentencePiece's protobuf (field 1: pieces, 2: trainer, 3: normalizer), or
- * Llama 3's tiktoken text under the same name (one line per token: base64, blank, rank). */
-#include <sodium.h>
+ * tiktoken's text under the same name (tokenizer_tiktoken.c). */
 #include <string.h>
 
 #include "base/file.h"
@@ -83,7 +82,6 @@ typedef struct sentencepiece_file {
     float *scores;
     int32_t *types;
     size_t count, tokens_room, scores_room, types_room;
-    char *arena;
     pc__vocab vocab;
     pc__token_rules rules;
 } sentencepiece_file;
@@ -206,109 +204,6 @@ static pc_status read_protobuf(sentencepiece_file *m, const pc__file *file)
     return PC_OK;
 }
 
-/* ------------------------------------------------------------------ tiktoken */
-
-/* Whether a text is exactly this rank in decimal. */
-static int is_rank(const char *text, size_t size, size_t rank)
-{
-    size_t value = 0;
-    if (size && text[size - 1] == '\r')
-        size--;
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] < '0' || text[i] > '9' || value > rank)
-            return 0;
-        value = value * 10 + (size_t)(text[i] - '0');
-    }
-    return size && value == rank;
-}
-
-static pc_status read_line(sentencepiece_file *m, const char *line, size_t size, char **arena)
-{
-    const char *blank = memchr(line, ' ', size);
-    size_t n = 0;
-    if (!blank || blank == line
-        || sodium_base642bin((unsigned char *)*arena, size, line, (size_t)(blank - line), NULL, &n,
-                             NULL, sodium_base64_VARIANT_ORIGINAL)
-        || !is_rank(blank + 1, size - (size_t)(blank + 1 - line), m->count))
-        return pc__fail(PC_ERR_FORMAT, "%s:%zu: the line is not base64, blank, rank %zu", m->path,
-                        m->count + 1, m->count);
-    char *bytes = *arena;
-    *arena += n;
-    return add_token(m, (pc__text){bytes, n}, 0.0f, PC__TOKEN_NORMAL);
-}
-
-/* The file has no merges: merging by the rank of the result, as the tokenizer does, gives the same
- * tokens. */
-static pc_status read_tiktoken(sentencepiece_file *m, const pc__file *file)
-{
-    const char *at = (const char *)file->data, *end = at + file->size;
-    char *arena = m->arena = pc__alloc(m->mem, file->size + 1);
-    pc_status status = arena ? PC_OK : PC_ERR_NOMEM;
-    while (at < end && status >= 0) {
-        const char *line = memchr(at, '\n', (size_t)(end - at));
-        size_t n = (size_t)((line ? line : end) - at);
-        if (n)
-            status = read_line(m, at, n, &arena);
-        at = line ? line + 1 : end;
-    }
-    return status;
-}
-
-static const char *const llama3_specials[] = {
-    "<|begin_of_text|>",   "<|end_of_text|>",   NULL, NULL,        NULL, NULL,
-    "<|start_header_id|>", "<|end_header_id|>", NULL, "<|eot_id|>"};
-
-/* Llama 3 has 256 special tokens after the ranks; their names are not in the file. */
-static pc_status add_llama3_specials(sentencepiece_file *m, char *names)
-{
-    size_t base = m->count;
-    for (size_t i = 0, reserved = 0; i < 256; i++, names += 40) {
-        const char *name = i < 10 ? llama3_specials[i] : NULL;
-        if (name)
-            strcpy(names, name);
-        else
-            snprintf(names, 40, "<|reserved_special_token_%zu|>", reserved++);
-        PC__TRY_RETURN(add_token(m, (pc__text){names, strlen(names)}, 0.0f, PC__TOKEN_CONTROL));
-    }
-    m->vocab.bos = (int32_t)base;
-    m->vocab.eos = (int32_t)base + 1;
-    m->rules.add_bos = 1;
-    return PC_OK;
-}
-
-/* Every byte needs a token, else text would be lost. */
-static pc_status check_bytes(const sentencepiece_file *m)
-{
-    uint8_t there[256] = {0};
-    for (size_t i = 0; i < m->count; i++)
-        if (m->tokens[i].size == 1)
-            there[(unsigned char)m->tokens[i].data[0]] = 1;
-    for (unsigned byte = 0; byte < 256; byte++)
-        if (!there[byte])
-            return pc__fail(PC_ERR_FORMAT, "%s: byte 0x%02x has no token among %zu", m->path, byte,
-                            m->count);
-    return PC_OK;
-}
-
-static pc_status finish_tiktoken(pc__tokenizer **out, sentencepiece_file *m)
-{
-    char *names = pc__alloc(m->mem, 256 * 40);
-    pc_status status = names ? check_bytes(m) : PC_ERR_NOMEM;
-    if (status >= 0)
-        status = add_llama3_specials(m, names);
-    m->vocab.kind = PC__VOCAB_BPE;
-    m->vocab.pre = "llama-bpe";
-    if (status >= 0) {
-        m->vocab.count = m->count;
-        m->vocab.tokens = m->tokens;
-        m->vocab.types = m->types;
-        m->rules.raw_bytes = m->rules.ignore_merges = 1;
-        status = pc__tokenizer_build(out, m->mem, &m->vocab, &m->rules, NULL, 0);
-    }
-    pc__free(m->mem, names);
-    return status;
-}
-
 static pc_status finish_protobuf(pc__tokenizer **out, sentencepiece_file *m)
 {
     m->vocab.count = m->count;
@@ -335,14 +230,13 @@ pc_status pc__tokenizer_from_sentencepiece(pc__tokenizer **out, const pc_allocat
     else if (file.size > MODEL_LIMIT)
         status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of 64 MiB", path,
                           file.size);
-    else
-        status = text ? read_tiktoken(&m, &file) : read_protobuf(&m, &file);
-    if (status >= 0)
-        status = text ? finish_tiktoken(out, &m) : finish_protobuf(out, &m);
+    else if (text)
+        status = pc__tokenizer_from_tiktoken(out, mem, path, (const char *)file.data, file.size);
+    else if ((status = read_protobuf(&m, &file)) >= 0)
+        status = finish_protobuf(out, &m);
     pc__free(mem, m.tokens);
     pc__free(mem, m.scores);
     pc__free(mem, m.types);
-    pc__free(mem, m.arena);
     pc__file_unmap(&file);
     return status;
 }

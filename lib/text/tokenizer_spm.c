@@ -18,9 +18,13 @@ pc_status pc__mark_blanks(const char *text, size_t size, pc__bytes *out)
     return PC_OK;
 }
 
-static pc_status mark_text(const pc__tokenizer *t, const char *text, size_t size, pc__bytes *out)
+static pc_status mark_text(const pc__tokenizer *t, const char *text, size_t size, int first,
+                           pc__bytes *out)
 {
-    if (t->rules.space_prefix)
+    int has_one = *text == ' ' || pc__starts_with_mark(text, size);
+    if ((t->rules.space_prefix == PC__PREFIX_ALWAYS
+         || (t->rules.space_prefix == PC__PREFIX_FIRST && first))
+        && !(t->rules.one_prefix && has_one))
         PC__TRY_RETURN(pc__bytes_add(out, PC__BLANK_MARK, PC__BLANK_MARK_SIZE));
     return pc__mark_blanks(text, size, out);
 }
@@ -45,8 +49,15 @@ pc_status pc__piece_add(const pc__tokenizer *t, const char *text, size_t size, i
     return PC_OK;
 }
 
-static pc_status encode_marked(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
+typedef struct spm_words {
+    const pc__tokenizer *t;
+    pc__ids *out;
+} spm_words;
+
+static pc_status encode_marked(void *user, const char *text, size_t size)
 {
+    const pc__tokenizer *t = ((const spm_words *)user)->t;
+    pc__ids *out = ((const spm_words *)user)->out;
     uint32_t *starts = pc__alloc(&t->mem, (size + 1) * sizeof *starts);
     int32_t *ids = pc__alloc(&t->mem, (size + 1) * sizeof *ids);
     size_t count = 0;
@@ -68,12 +79,14 @@ static pc_status encode_marked(const pc__tokenizer *t, const char *text, size_t 
     return status;
 }
 
-pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, pc__ids *out)
+pc_status pc__spm_encode(const pc__tokenizer *t, const char *text, size_t size, int first,
+                         pc__ids *out)
 {
     pc__bytes marked = {.mem = &t->mem};
-    pc_status status = mark_text(t, text, size, &marked);
+    spm_words words = {t, out};
+    pc_status status = mark_text(t, text, size, first, &marked);
     if (status >= 0)
-        status = encode_marked(t, marked.data, marked.size, out);
+        status = pc__expressions_split(t, marked.data, marked.size, encode_marked, &words);
     pc__bytes_free(&marked);
     return status;
 }

@@ -95,7 +95,7 @@ static void json_pipeline(void)
         const char *parts, *cause;
     } faults[] = {
         {PC_ERR_FORMAT, "\"normalizer\":\"NFC\",", "normalizer is not an object"},
-        {PC_ERR_UNSUPPORTED, "\"normalizer\":{\"type\":\"NFKD\"},", "'NFKD'"},
+        {PC_ERR_UNSUPPORTED, "\"normalizer\":{\"type\":\"NFX\"},", "'NFX'"},
         {PC_ERR_UNSUPPORTED, "\"normalizer\":{},", "normalizer of type ''"},
         {PC_ERR_FORMAT, "\"normalizer\":{\"type\":\"Sequence\"},", "normalizers"},
         {PC_ERR_FORMAT, "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[1]},",
@@ -113,7 +113,7 @@ static void json_pipeline(void)
          "expression, character 2"},
         {PC_ERR_UNSUPPORTED,
          "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"a\"},\"behavior\":"
-         "\"Removed\"},",
+         "\"Nowhere\"},",
          "'Split'"},
         {PC_ERR_UNSUPPORTED, "", "neither ByteLevel nor U+2581"},
         {PC_ERR_FORMAT,

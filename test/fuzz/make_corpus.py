@@ -743,6 +743,27 @@ def make_tokenizer_model():
                        ("padding", "A=== 0\n"), ("twice", "AA== 0\nAA== 1\n"),
                        ("blank_lines", "\n\nAA== 0\n\n"), ("nul", "AA==\0 0\n")):
         save("tiktoken", name, ("\r" if line[0] == "\n" else "") + line)
+    make_tekken()
+
+
+def make_tekken():
+    vocab = [{"rank": b, "token_bytes": base64.b64encode(bytes([b])).decode()} for b in range(256)]
+    vocab += [{"rank": 256, "token_bytes": base64.b64encode(b"th").decode()}]
+    good = {"config": {"pattern": "[^ ]+| ", "default_vocab_size": 261,
+                       "default_num_special_tokens": 4},
+            "vocab": vocab,
+            "special_tokens": [{"rank": 1, "token_str": "<s>"}, {"rank": 2, "token_str": "</s>"}]}
+
+    def tekken(name, **changed):
+        save("tiktoken", "tekken_" + name, json.dumps(dict(good, **changed),
+                                                      separators=(",", ":")))
+    tekken("good")
+    tekken("older", special_tokens=None)
+    tekken("rank_beyond", special_tokens=[{"rank": 4, "token_str": "<s>"}])
+    tekken("vocab_short", vocab=vocab[:9])
+    tekken("pattern", config=dict(good["config"], pattern="[a&&[^\\p{Han}]]+|(?=1)|[b[c]]|\\b"))
+    tekken("pattern_open", config=dict(good["config"], pattern="[a&&[^b"))
+    tekken("pattern_slash", config=dict(good["config"], pattern="\\"))
 
 
 # ------------------------------------------------------------------ llama2.c

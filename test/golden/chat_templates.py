@@ -164,6 +164,59 @@ A: {%+ endif %}""", "own", ("<s>", "</s>")),
      "<|{{ m.get('role', 'user')|capitalize }}|>{{ m.content }}{% endgeneration %}"
      "{{ '</s>' if m.role == 'assistant' else '\\n\\n' }}{% endfor %}"
      "{% if add_generation_prompt %}<|Assistant|>{% endif %}", "own", (None, "</s>")),
+    ("harmony form", """{%- macro opening(effort) -%}
+<|start|>system<|message|>{{ "You write." if model_identity is not defined }}
+{{ "Effort: " ~ effort }}<|end|>
+{%- endmacro -%}
+{%- if reasoning_effort is not defined %}{% set reasoning_effort = "medium" %}{% endif -%}
+{%- set first = messages[0] -%}
+{{- opening(reasoning_effort) -}}
+{%- if first.role in ["developer", "system"] -%}
+    {%- set words = first.content -%}{%- set rest = messages[1:] -%}
+    {{- "<|start|>developer<|message|># Instructions\n\n" + words + "<|end|>" -}}
+{%- else -%}
+    {%- set rest = messages -%}
+{%- endif -%}
+{%- for m in rest -%}
+    {%- if m.role == "assistant" -%}
+        {%- if "thinking" in m and not loop.last -%}
+            {{- "<|start|>assistant<|channel|>analysis<|message|>" + m.thinking + "<|end|>" -}}
+        {%- endif -%}
+        {{- "<|start|>assistant<|channel|>final<|message|>" + m.content + "<|end|>" -}}
+    {%- else -%}
+        {{- "<|start|>" + m.role + "<|message|>" + m.content + "<|end|>" -}}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}<|start|>assistant<|channel|>final<|message|>{%- endif -%}
+""", "own", ("<|startoftext|>", "<|end|>")),
+    ("smollm3 form", """{%- if enable_thinking is not defined %}
+{%- set enable_thinking = true %}
+{%- endif %}
+{%- set mode = "/think" if enable_thinking else "/no_think" %}
+{%- if messages[0].role == "system" %}
+  {%- set said = messages[0].content.replace("/no_think", "").rstrip() %}
+  {%- set mode = "/no_think" if "/no_think" in messages[0].content else mode %}
+{%- endif %}
+{{- "<|im_start|>system\n## Mode: " ~ mode ~ "\n\n" }}
+{%- if said %}{{- said ~ "\n\n" }}{% else %}{{- "Be kind.\n\n" }}{% endif %}
+{{- "<|im_end|>\n" }}
+{%- for m in messages %}
+  {%- set content = m.content if m.content is string else "" %}
+  {%- if m.role == "user" %}{{ "<|im_start|>user\n" + content + "<|im_end|>\n" }}
+  {%- elif m.role == "assistant" %}
+    {%- generation %}{{ "<|im_start|>assistant\n" + content.lstrip("\n") + "<|im_end|>\n" }}
+    {%- endgeneration %}
+  {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ "<|im_start|>assistant\n" }}{% endif %}""", "own",
+     (None, "<|im_end|>")),
+    ("olmo2 form", "{{ bos_token }}" + LOOP +
+     "{% if m['role'] == 'assistant' %}{% if not loop.last %}"
+     "{{ '<|assistant|>\n' + m['content'] + eos_token + '\n' }}{% else %}"
+     "{{ '<|assistant|>\n' + m['content'] + eos_token }}{% endif %}{% else %}"
+     "{{ '<|' + m['role'] + '|>\n' + m['content'] + '\n' }}{% endif %}"
+     "{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+     "{% endfor %}", "own", ("<|endoftext|>", "<|endoftext|>")),
     ("counts its turns", LOOP + "{{ loop.index ~ '. ' ~ m.content ~ '\\n' }}{% endfor %}", None,
      LLAMA),
     ("system prompt last", LOOP + "{% if m.role != 'system' %}{{ '[' + m.content + ']' }}"

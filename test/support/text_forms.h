@@ -24,7 +24,7 @@ typedef struct form {
     const char *name; /* of the file */
     read_fn read;
     size_t size;
-    uint8_t data[8192];
+    uint8_t data[16384];
 } form;
 
 /* A tokenizer.json of three parts. */

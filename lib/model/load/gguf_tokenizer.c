@@ -146,6 +146,8 @@ static pc_status read_vocab_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
         *kind = PC__VOCAB_SPM;
     else if (!strcmp(model, "gpt2"))
         *kind = PC__VOCAB_BPE;
+    else if (!strcmp(model, "gemma4"))
+        *kind = PC__VOCAB_SPM;
     else if (!strcmp(model, "bert"))
         *kind = PC__VOCAB_WORDPIECE;
     else if (!strcmp(model, "no_vocab") || !strcmp(model, "none"))
@@ -157,6 +159,22 @@ static pc_status read_vocab_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
                         "%s: key 'tokenizer.ggml.model': tokenizer '%s' is not supported",
                         gguf->weights->path, model);
     return PC_OK;
+}
+
+/* Pieces of SentencePiece with merges, as Gemma 4 has them: the kind "gemma4", or BPE with one of
+ * these pre-tokenizers. */
+static void read_piece_merges(const pc__gguf *gguf, pc__vocab *vocab)
+{
+    const char *model = "";
+    pc__gguf_string(gguf, "tokenizer.ggml.model", &model);
+    if (strcmp(model, "gemma4")
+        && !(vocab->kind == PC__VOCAB_BPE && vocab->pre
+             && pc__is_listed("gemma4 granite-embed-multi-311m sarvam-moe", vocab->pre)))
+        return;
+    vocab->kind = PC__VOCAB_SPM;
+    vocab->by_rank = 1;
+    if (vocab->add_space_prefix < 0)
+        vocab->add_space_prefix = 0;
 }
 
 pc_status pc__gguf_tokenizer(pc__tokenizer **out, const pc_allocator *mem, const pc__gguf *gguf)
@@ -190,6 +208,7 @@ pc_status pc__gguf_tokenizer(pc__tokenizer **out, const pc_allocator *mem, const
         PC__TRY(read_gguf_charsmap(gguf, &vocab.charsmap), done);
     }
     pc__gguf_string(gguf, "tokenizer.ggml.pre", &vocab.pre);
+    read_piece_merges(gguf, &vocab);
     pc__gguf_string(gguf, "tokenizer.chat_template", &vocab.chat_template);
     status = pc__tokenizer_from_vocab(out, mem, &vocab);
 done:

@@ -14,7 +14,7 @@ file(GLOB memo_kernels lib/memo/index/scan*.c lib/memo/train/*.c)
 file(GLOB kernels lib/attn/*.c lib/attn/cpu/*.c
   lib/model/load/dequant.c lib/model/load/quantised_rows.c lib/model/forward/heads.c
   lib/model/load/weights_digest.c lib/model/load/unpermute.c lib/store/codec/*.c
-  lib/base/checksum*.c)
+  lib/base/checksum*.c lib/base/digest_lanes*.c)
 set_property(SOURCE ${kernels} ${memo_kernels} APPEND PROPERTY COMPILE_OPTIONS ${PC_KERNEL_OPTIONS})
 
 # Short loops over heads and dimensions that the compiler vectorises only here.
@@ -24,7 +24,8 @@ if(NOT PC_DEBUG_KERNELS)
     lib/store/codec/codec_i4.c lib/attn/plan_attend.c lib/attn/plan_call.c
     lib/attn/cpu/backend_cpu_pointwise.c lib/attn/cpu/backend_cpu_rows.c
     lib/attn/cpu/backend_cpu_experts.c lib/attn/cpu/quantise_c.c
-    lib/attn/cpu/linear_quantised.c lib/attn/disentangled_attention.c
+    lib/attn/cpu/linear_quantised.c lib/attn/cpu/quantised_panel.c lib/attn/disentangled_attention.c
+    lib/model/load/quantised_rows.c
     lib/memo/index/scan_kernels_c.c
     APPEND PROPERTY COMPILE_OPTIONS -O3)
 endif()

@@ -9,7 +9,8 @@
  *   promptcache/extend.h  your own model, codecs, K/V of another runtime, segments by hand
  *   promptcache/attend.h  attention over your own queries, keys and values
  *   promptcache/memo.h    embeddings and classes; attention maps of similar prompts
- *   promptcache/admin.h   folders of records, system prompts by name, costs of this machine
+ *   promptcache/admin.h   folders of records, system prompts by name, costs of this machine,
+ *                         model files before they are loaded
  *   promptcache/bench.h   baselines, random models, traces: for measuring, without promise
  *
  * The smallest useful program. It answers a prompt of cached modules and prints where its tokens
@@ -226,10 +227,9 @@ enum { PC_MODEL_VOCAB_ONLY = 1 }; /* tokenizer only: layouts and token counts, n
 typedef struct pc_model_options {
     size_t struct_size;
     /* Number format of linear layers and attention. F32 and BF16 expand all matrices. DEFAULT: BF16
-     * if the CPU has bf16 dot products and the file is not F32, else F32; matrices in Q8_0, Q4_0,
-     * Q4_K and Q6_K stay quantised if the CPU has fast byte products, with inputs of 16 bits. I8:
-     * as DEFAULT, with inputs of quantised matrices in 8 bits: half the products, two to three
-     * times the error of BF16. */
+     * if the CPU has bf16 dot products and the file is not F32, else F32; quantised matrices stay
+     * quantised from AVX2 on, with inputs of 16 bits. I8: as DEFAULT, with inputs of quantised
+     * matrices in 8 bits: half the products, two to three times the error of BF16. */
     uint32_t compute;
     /* Number format of K and V. DEFAULT: as compute. I8: encoded segments take a little more than
      * half the bytes of BF16, tokens of a running request have the format of compute, and results
@@ -243,6 +243,11 @@ typedef struct pc_model_options {
     const char *chat_template;
     pc_progress_fn progress;
     void *progress_user;
+    /* Folder in which packed weights are kept, so that the next load neither digests nor packs
+     * them; it is made if it is missing. The file there takes about the memory of the weights, and
+     * is written anew when the model's files, the kernels or the library differ. A folder that
+     * cannot be used is logged, and the model loads without. NULL: nothing is kept. */
+    const char *packed_weights;
 } pc_model_options;
 
 typedef struct pc_model_info {
@@ -974,7 +979,7 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
 /* clang-format off */
 #define PC_CONTEXT_OPTIONS_INIT \
     {sizeof(pc_context_options), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}
-#define PC_MODEL_OPTIONS_INIT {sizeof(pc_model_options), 0, 0, 0, NULL, NULL, NULL}
+#define PC_MODEL_OPTIONS_INIT {sizeof(pc_model_options), 0, 0, 0, NULL, NULL, NULL, NULL}
 #define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_CACHE_OPTIONS_INIT {sizeof(pc_cache_options), 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, \

@@ -44,6 +44,7 @@ TAG_DESCRIPTION, TAG_TOKENS, TAG_RELATIVE, TAG_CODEC, TAG_NEEDED = 1, 2, 3, 4, 1
 RAW, ZSTD = 1, 2
 LAYOUT_PAGES, PAGE, CHUNK = 1, 64, 32768
 F32, BF16, F16, I8 = 1, 2, 3, 4
+LATENT = 2  # layout: pages of K alone
 CODED = 1 << 31
 
 
@@ -117,19 +118,19 @@ def round_up(value, to):
 
 
 class Pages:
-    """A block of layout 1 ("K/V pages"): what of the last page belongs to tokens."""
+    """A block of layout 1 or 2 ("K/V pages"): what of the last page belongs to tokens."""
 
     def __init__(self, head):
         self.heads, self.wide = head["kv_heads"], {F32: 4, BF16: 2, F16: 2, I8: 1}[head["dtype"]]
         self.group = 4 // self.wide
-        dk, dv = head["k_dim"], head["v_dim"]
+        dk, dv = head["k_dim"], 0 if head["layout"] == LATENT else head["v_dim"]
         self.rows = round_up(dk, self.group) // self.group
         self.k_values = self.rows * self.group * PAGE * self.wide
         self.v_values = dv * PAGE * self.wide
         self.dv = dv
         self.k_bytes = round_up(self.k_values + (2 * dk if head["dtype"] == I8 else 0), 64)
         self.page = self.k_bytes + round_up(
-            self.v_values + (2 * PAGE if head["dtype"] == I8 else 0), 64)
+            self.v_values + (2 * PAGE if dv and head["dtype"] == I8 else 0), 64)
         self.last = (head["tokens"] - 1) % PAGE + 1
 
     def parts(self):

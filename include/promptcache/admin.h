@@ -1,6 +1,6 @@
 /*
- * promptcache/admin.h: system prompts by name, folders of records, costs of this machine,
- * plug-in modules.
+ * promptcache/admin.h: system prompts by name, model files before they are loaded, folders of
+ * records, costs of this machine, plug-in modules.
  * Conventions: promptcache.h.
  *
  * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
@@ -67,6 +67,87 @@ PC_API pc_status pc_systems_find(pc_schema **out, pc_systems *systems, const cha
 /* The list, in the order in which names were added. PC_ERR_NOT_FOUND beyond its end. */
 PC_API size_t pc_systems_count(pc_systems *systems);
 PC_API pc_status pc_systems_get(pc_systems *systems, size_t index, pc_system_info *info);
+
+/* ---- Models, before they are loaded */
+
+/* A model's file or folder: what it is, and what loading it would make of it here. Configuration,
+ * headers and vocabulary are read, weights are not: a file of 100 GB takes no longer than a small
+ * one. */
+typedef struct pc_model_file pc_model_file;
+
+enum { PC_MODEL_FILE_GGUF = 1, PC_MODEL_FILE_FOLDER = 2, PC_MODEL_FILE_LLAMA2C = 3 };
+#define PC_MODEL_FILE_KV 5 /* length of kv_bytes */
+
+/* More than pc_model_info says. Texts are borrowed from the pc_model_file. */
+typedef struct pc_model_file_info {
+    size_t struct_size;
+    uint32_t kind; /* PC_MODEL_FILE_… */
+    /* What pc_model_load returns: PC_OK, as far as can be seen without the weights' values, or the
+     * error. With an error, fields that could not be found out are 0 or "". */
+    pc_status refusal;
+    const char *reason;       /* of the refusal, in one line that names the file */
+    const char *family;       /* in words: "Qwen 3 MoE"; "": not in the library's table */
+    const char *rope_scaling; /* "plain", "linear", "dynamic", "yarn", "llama3", "longrope" or
+                                 "factors"; "": no RoPE */
+    const char *tokenizer;    /* "byte-level BPE", …; "": none */
+    const char *chat;         /* name of the chat template; "": none, or not understood */
+    const char *chat_reason;  /* why not, or why it takes no system prompt; "": nothing is amiss */
+    const char *fixed;        /* why segments cannot be moved, "has learned positions …"; "" */
+    const char *backend;      /* that computes: "cpu" */
+    uint64_t file_bytes;      /* of all files with weights */
+    uint64_t tensors;
+    uint64_t parameters;      /* numbers in all tensors */
+    uint64_t quantised_bytes; /* of pc_model_info.weight_bytes: of what stays quantised */
+    /* Of one token of an encoded segment, K and V of all layers, by the PC_DTYPE_… of
+     * pc_model_options.kv. [0]: as the options say. */
+    uint64_t kv_bytes[PC_MODEL_FILE_KV];
+    double rope_theta;
+    double rope_factor;     /* by which the scaling stretches the context; 0: none */
+    double rope_length;     /* original context length that the scaling begins at; 0: none */
+    int32_t rope_dims;      /* of a head that turn */
+    int32_t value_dim;      /* width of a head's values */
+    int32_t window;         /* of attention, in tokens; 0: none */
+    int32_t window_layers;  /* that have it */
+    int32_t chunk;          /* attention stays within chunks of so many positions; 0: none */
+    int32_t chunk_layers;   /* that have them */
+    int32_t plain_layers;   /* without RoPE, in a model with it */
+    int32_t latent;         /* width of the latent vector of K and V (MLA); 0: none */
+    int32_t latent_rotated; /* dimensions that turn beside it */
+    int32_t expert_layers;  /* that have experts */
+    int32_t query_norms;    /* 1: queries and keys have norms */
+    int32_t sinks;          /* 1: heads have a sink in their softmax */
+    int32_t vocabulary;     /* tokens of the tokenizer */
+    uint32_t system_role;   /* 1: the chat template takes a system prompt */
+    double window_theta; /* RoPE base of layers with the window, if it is another; 0: it is not */
+} pc_model_file_info;
+
+/* Tensors of one number format. */
+typedef struct pc_model_file_type {
+    size_t struct_size;
+    const char *name; /* "Q4_K"; static */
+    uint64_t tensors;
+    uint64_t parameters;
+    uint64_t bytes; /* in the files */
+    /* 1: matrices are computed with as they are stored; 0: they are expanded or rounded to
+     * pc_model_info.compute. Vectors are expanded. */
+    uint32_t kept;
+    uint32_t reserved;
+} pc_model_file_type;
+
+/* Opens a model without its weights. options: as of pc_model_load, without flags; progress is not
+ * called. A model that would be refused opens too, if anything is known of it: see `refusal`.
+ * Returns as pc_model_load if nothing is known. Handle: immutable. */
+PC_API pc_status pc_model_file_open(pc_model_file **out, pc_context *context, const char *path,
+                                    const pc_model_options *options);
+PC_API void pc_model_file_free(pc_model_file *file);
+PC_API pc_status pc_model_file_get_info(const pc_model_file *file, pc_model_file_info *info);
+/* The vocabulary, for pc_tokenize and schemas. Its pc_model_info is that of the loaded model, but
+ * the fingerprint is zero, and bytes of weights may be off by a percent. Never NULL; borrowed. */
+PC_API const pc_model *pc_model_file_model(const pc_model_file *file);
+/* Number formats, most bytes first. PC_ERR_NOT_FOUND beyond the last. */
+PC_API size_t pc_model_file_type_count(const pc_model_file *file);
+PC_API pc_status pc_model_file_get_type(const pc_model_file *file, size_t index,
+                                        pc_model_file_type *type);
 
 /* ---- Folders of records, without a model */
 
@@ -207,6 +288,9 @@ PC_API pc_status pc_plugin_get(size_t index, pc_plugin_info *info);
 /* clang-format off */
 #define PC_SYSTEMS_OPTIONS_INIT {sizeof(pc_systems_options), NULL, 0, NULL, 0, 0, 0, 0}
 #define PC_SYSTEM_INFO_INIT {sizeof(pc_system_info), {0}, 0, 0, 0}
+#define PC_MODEL_FILE_INFO_INIT {sizeof(pc_model_file_info), 0, 0, NULL, NULL, NULL, NULL, NULL, \
+    NULL, NULL, NULL, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_MODEL_FILE_TYPE_INIT {sizeof(pc_model_file_type), NULL, 0, 0, 0, 0, 0}
 #define PC_FOLDER_OPTIONS_INIT {sizeof(pc_folder_options), NULL, 0}
 #define PC_RECORD_INFO_INIT {sizeof(pc_record_info), {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, 0, 0}

@@ -118,9 +118,9 @@ typedef struct pc_rope {
 
 /* Memory. With backend "cpu", all is host memory. With any other, pages[i], q, out and lse are
  * addresses in the memory of the context's device, q and out aligned to 16 bytes; the list `pages`
- * itself, rope and slopes are host memory, read before the call returns. For "cuda" that is memory
- * of the device's primary context, as the CUDA runtime uses it (cudaMalloc; cuMemAlloc with what
- * cuDevicePrimaryCtxRetain gives as current context), of its first device. Addresses are not
+ * itself, rope, slopes and sinks are host memory, read before the call returns. For "cuda" that is
+ * memory of the device's primary context, as the CUDA runtime uses it (cudaMalloc; cuMemAlloc with
+ * what cuDevicePrimaryCtxRetain gives as current context), of its first device. Addresses are not
  * checked: a wrong one ends the CUDA context, as in a kernel of your own.
  *
  * Stream. For "cuda", `stream` may be a CUstream (cudaStream_t) of that context, but none that is
@@ -139,6 +139,11 @@ typedef struct pc_attend_args {
     float scale;         /* 0: 1 / sqrt(k_dim) */
     float soft_cap;      /* cap * tanh(score / cap); 0: none */
     void *stream;        /* NULL: the call returns when the results are there. "cpu": NULL */
+    /* [heads] one more score of each head, without a key and a value: it joins the softmax, so the
+     * LSE, once a row (gpt-oss); NULL: none */
+    const float *sinks;
+    /* sees keys with position / chunk equal to the row's, rounded down (Llama 4); 0: all */
+    int64_t chunk;
 } pc_attend_args;
 
 /* Attention of all rows of one layer, merged by log-sum-exp (Hydragen, section 3.1; RelayAttention,
@@ -152,11 +157,11 @@ typedef struct pc_attend_args {
  * other, also in several streams; different plans do not wait for each other. Work memory is the
  * library's, and is used again in the order of the streams.
  *
- * Returns PC_ERR_INVALID ("cpu" and a stream, among others), PC_ERR_UNSUPPORTED (a stream of a
- * backend that takes none), PC_ERR_NOMEM, PC_ERR_INTERNAL with what the driver says. After an error
- * results are undefined, and part of the work may still be queued; the plan can be used again.
- * Faults of the device that come later are returned by the next call of the library or of the
- * driver, as PC_ERR_DEAD: then only free what there is. */
+ * Returns PC_ERR_INVALID ("cpu" and a stream, among others), PC_ERR_UNSUPPORTED (a stream, sinks or
+ * chunks of a backend that takes none), PC_ERR_NOMEM, PC_ERR_INTERNAL with what the driver says.
+ * After an error results are undefined, and part of the work may still be queued; the plan can be
+ * used again. Faults of the device that come later are returned by the next call of the library or
+ * of the driver, as PC_ERR_DEAD: then only free what there is. */
 PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 
 /* ---- INIT macros */
@@ -166,7 +171,7 @@ PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 #define PC_PLAN_ARGS_INIT {sizeof(pc_plan_args), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, NULL}
 #define PC_ROPE_INIT {sizeof(pc_rope), 0, 0, 0, 0, NULL}
 #define PC_ATTEND_ARGS_INIT {sizeof(pc_attend_args), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
-    0, NULL}
+    0, NULL, NULL, 0}
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -170,8 +170,10 @@ struct pc_codec_ops {
 /* Who lays K and V out. The application's layouts are opaque: codecs RAW, ZSTD and the
  * application's take them, I8 and I4 do not. */
 enum {
-    PC_LAYOUT_MODEL = 0,        /* bytes of ops.export_segment */
-    PC_LAYOUT_PAGES = 1,        /* doc/format.md */
+    PC_LAYOUT_MODEL = 0, /* bytes of ops.export_segment */
+    PC_LAYOUT_PAGES = 1, /* doc/format.md */
+    /* pages of K alone, with one head: the values are its last v_dim dimensions */
+    PC_LAYOUT_LATENT = 2,
     PC_LAYOUT_APPLICATION = 256 /* first id for layouts of the application */
 };
 
@@ -208,7 +210,7 @@ typedef struct pc_raw {
     char architecture[32];
     uint32_t position_scheme; /* PC_POSITION_… */
     uint32_t dtype;           /* PC_DTYPE_… */
-    uint32_t layout;          /* PC_LAYOUT_PAGES or one of the application */
+    uint32_t layout;          /* PC_LAYOUT_PAGES, _LATENT, or one of the application */
     uint32_t lossy;           /* 1: the states went through something lossy */
     int32_t layers;
     int32_t kv_heads;
@@ -274,7 +276,8 @@ PC_API pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t k
 /* Number of tokens of a segment. *tokens (tokens may be NULL): their ids, borrowed. 0 for NULL. */
 PC_API size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens);
 /* K and V of one layer as placed at `start`: k, v [kv_head][token][head_dim], fp32; either may be
- * NULL.
+ * NULL. Of a model with latent attention those of every head, with values of the width that the
+ * model has, at most head_dim.
  * Returns PC_ERR_UNSUPPORTED (the states cannot be moved there, or belong to an application's
  * model), PC_ERR_STATE (the segment has values only). */
 PC_API pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k,

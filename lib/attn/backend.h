@@ -33,10 +33,24 @@ enum {
     PC__SAME_BITS = 2
 };
 
+/* Parts of models that a backend may lack; a model that needs one is refused there when it is
+ * bound. */
+enum {
+    PC__PART_NORM_VECTORS = 1 << 0, /* norms of several gains (pc__norm_weights.vectors) */
+    PC__PART_ROW_SCALES = 1 << 1,   /* scale_rows */
+    PC__PART_SINKS = 1 << 2,
+    PC__PART_CHUNKS = 1 << 3,
+    PC__PART_ACTIVATIONS = 1 << 4, /* PC__ACT_RELU_SQUARED, PC__ACT_CLAMPED */
+    PC__PART_ROUTING = 1 << 5,     /* more than softmax over all experts and the largest k */
+    PC__PART_LATENT = 1 << 6,      /* linear_heads, columns, plans of latent runs */
+    PC__PART_ALL = (1 << 7) - 1
+};
+
 typedef struct pc__backend_ops pc__backend_ops;
 
 struct pc__backend {
     const pc__backend_ops *ops;
+    uint32_t parts;      /* PC__PART_… that it has */
     pc_context *context; /* outlives it */
     pc__plan_limits limits;
     uint32_t traits;
@@ -79,6 +93,11 @@ typedef struct pc__weight_source {
     pc__weight_rows_fn rows;
     pc__block_format format; /* bits 0: not quantised, only `rows` is set */
     pc__quantised_rows_fn quantised_rows;
+    /* PC_DTYPE_F16 or PC_DTYPE_BF16: every value of the rows is one, and may be kept so where
+     * `compute` is F32, with the same results; 0: any values */
+    uint32_t stored;
+    struct pc__packed
+        *packed; /* keeps packed weights (packed_weights.h); NULL: they are not kept */
 } pc__weight_source;
 
 typedef enum pc__activation {
@@ -87,8 +106,27 @@ typedef enum pc__activation {
     PC__ACT_GELU,
     PC__ACT_GELU_TANH,
     PC__ACT_SILU,
-    PC__ACT_TANH
+    PC__ACT_TANH,
+    PC__ACT_RELU_SQUARED,
+    /* of a gated MLP alone (gpt-oss): with g the gate, at most `limit`, and u within +-limit,
+     * g * sigmoid(alpha * g) * (u + 1) */
+    PC__ACT_CLAMPED
 } pc__activation;
+
+/* act(x) * up of a gated MLP. */
+typedef struct pc__gating {
+    pc__activation activation;
+    float alpha, limit; /* PC__ACT_CLAMPED */
+} pc__gating;
+
+/* Weights of a norm. Row r takes gain and bias number r % vectors, so that the heads of a row can
+ * have their own. */
+typedef struct pc__norm_weights {
+    const pc__floats *gain; /* [vectors][dim] */
+    const pc__floats *bias; /* layer norm: [vectors][dim], or NULL; RMS norm: not read */
+    size_t vectors;         /* 0: 1 */
+    float eps;
+} pc__norm_weights;
 
 typedef enum pc__pointwise {
     PC__SCALE,   /* x * a */
@@ -109,19 +147,48 @@ typedef struct pc__expert_config {
     int32_t width;        /* width of an expert */
     int32_t shared;       /* width of the shared MLP; 0: none */
     int32_t shared_gated; /* 1: its result is multiplied with sigmoid(w . row) */
-    int32_t renormalise;  /* 1: divides the probabilities of the chosen ones by their sum */
-    float scale;          /* factor of the probabilities after that; 0: none */
+    int32_t sigmoid;      /* 1: scores are sigmoid(logit); 0: softmax over all experts */
+    int32_t renormalise;  /* 1: divides the scores of the chosen ones by their sum */
+    float scale;          /* factor of the scores after that; 0: none */
+    /* Experts form `groups` equal groups, of which the best `groups_used` are open to the choice. A
+     * group counts by the sum of its `group_best` largest scores. groups 0: no groups. */
+    int32_t groups, groups_used, group_best;
+    int32_t
+        selection_bias; /* 1: a bias on scores decides who is chosen, but not how much it counts */
+    int32_t scales_input; /* 1: an expert's input is multiplied with its score, not its result */
+    int32_t biased;       /* 1: the matrices of experts have biases */
 } pc__expert_config;
 
 typedef struct pc__expert_layer {
     const pc__expert_config *config;
     size_t hidden;
-    pc__activation activation;
-    const pc__linear *router;       /* [count] */
-    const pc__linear *shared_scale; /* [1]; NULL: none */
-    const pc__mlp *shared;          /* width 0: none */
-    const pc__mlp *experts;         /* [count] */
+    pc__gating gating;
+    const pc__linear *router;         /* [count] */
+    const pc__floats *selection_bias; /* [count]; NULL: none */
+    const pc__linear *shared_scale;   /* [1]; NULL: none */
+    const pc__mlp *shared;            /* width 0: none */
+    const pc__mlp *experts;           /* [count] */
 } pc__expert_layer;
+
+/* Vectors of several heads in rows: head h of row r is `row` * r + `head` * h floats behind `at`.
+ */
+typedef struct pc__head_rows {
+    pc__floats *at;
+    size_t head, row;
+} pc__head_rows;
+
+/* Pages [first, first + pages) of a layer of a run of latents, and those of a temporary run of
+ * ordinary shape, whose one layer has the heads of a group. A key is [rotated part, plain part]. */
+typedef struct pc__latent_pages {
+    const pc__kv *from;
+    pc__kv *to;
+    int32_t layer;
+    size_t first, pages;
+    pc__floats *opened;  /* [page][k_dim of `from`][PC__PAGE] */
+    pc__floats *latents; /* [token][v_dim of `from`], with the padding of the last page */
+    const pc__floats *plain, *values; /* [head][token][plain], [head][token][v_dim of `to`] */
+    pc__floats *scratch;              /* [threads of the context][k_dim of `to`][PC__PAGE] */
+} pc__latent_pages;
 
 /* Consecutive rows that belong together, such as those of one text. */
 typedef struct pc__row_range {
@@ -156,6 +223,7 @@ struct pc__backend_ops {
     pc_status (*linear_new)(pc__linear **out, pc__backend *backend, size_t out_features,
                             size_t in_features, uint32_t compute, const pc__weight_source *source,
                             const float *bias);
+    int packs_panels; /* 1: keeps packed weights (pc__weight_source.packed) */
     /* 1: quantised weights are faster here as they are than expanded */
     int (*keeps_quantised)(const pc__backend *backend);
     /* Moves the weights of many small layers into one block of memory, which large pages can serve.
@@ -168,10 +236,21 @@ struct pc__backend_ops {
     /* 1 to PC__LINEARS_AT_ONCE layers with the same inputs; each has its own y. */
     pc_status (*linear_run)(pc__stream *stream, const pc__linear *const *linears, size_t count,
                             const pc__floats *x, size_t rows, pc__floats *const *y);
+    /* y = linears[h] of x for every head h; the layers have the same sizes, and x is only read. */
+    pc_status (*linear_heads)(pc__stream *stream, pc__linear *const *linears, size_t heads,
+                              size_t rows, const pc__head_rows *x, const pc__head_rows *y);
+    /* Expansion of latents: fills `opened` and `latents` from the pages of `from`; writes the pages
+     * of `to` from the rotated parts in `opened`, `plain` and `values`. NULL: rows of this backend
+     * attend to latents only. */
+    void (*open_latents)(pc__stream *stream, const pc__latent_pages *pages);
+    void (*fill_heads)(pc__stream *stream, const pc__latent_pages *pages);
 
-    /* Tables of rows in fp32 or bf16 (dtype). */
+    /* Tables of rows in fp32 or bf16 (dtype). A quantised source may stay quantised. */
     pc_status (*table_new)(pc__table **out, pc__backend *backend, size_t rows, size_t dim,
                            uint32_t dtype, const pc__weight_source *source);
+    /* A table of the rows of a layer, whose memory it shares and which must outlive it. *out is
+     * NULL where a layer's rows cannot be looked up. The operation may be missing. */
+    pc_status (*table_of)(pc__table **out, pc__backend *backend, const pc__linear *linear);
     void (*table_free)(pc__table *table);
     size_t (*table_bytes)(const pc__table *table);
     /* x[i] = table[row[i]], or x[i] += table[row[i]] */
@@ -182,17 +261,24 @@ struct pc__backend_ops {
     /* y[i] = x[row[i]] */
     void (*gather)(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
                    size_t dim, pc__floats *y);
+    /* y[r] = the first `width` floats of x[r]; strides are floats between rows. They must not
+     * overlap. */
+    void (*columns)(pc__stream *stream, const pc__floats *x, size_t x_stride, size_t rows,
+                    size_t width, pc__floats *y, size_t y_stride);
     /* y[r] = [channel][tap]: x of the `taps` rows around r, zeros beyond the ends of r's range */
     void (*neighbours)(pc__stream *stream, const pc__row_range *ranges, size_t count, size_t taps,
                        size_t dim, const pc__floats *x, pc__floats *y);
-    /* y may be x. gain and bias are [dim]; bias NULL: none. */
+    /* y may be x */
     void (*rms_norm)(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                     const pc__floats *gain, float eps, pc__floats *y);
+                     const pc__norm_weights *weights, pc__floats *y);
     void (*layer_norm)(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                       const pc__floats *gain, const pc__floats *bias, float eps, pc__floats *y);
+                       const pc__norm_weights *weights, pc__floats *y);
+    /* row r of x [rows][dim] times factors[r], in host memory */
+    void (*scale_rows)(pc__stream *stream, const float *factors, size_t rows, size_t dim,
+                       pc__floats *x);
     void (*activate)(pc__stream *stream, pc__activation activation, pc__floats *x, size_t count);
     /* x = act(x) * up */
-    void (*gate)(pc__stream *stream, pc__activation activation, pc__floats *x, const pc__floats *up,
+    void (*gate)(pc__stream *stream, const pc__gating *gating, pc__floats *x, const pc__floats *up,
                  size_t count);
     void (*add)(pc__stream *stream, pc__floats *x, const pc__floats *y, size_t count); /* x += y */
 

@@ -110,7 +110,7 @@ static pc_status measure_costs(pc_context *context, const pc_calibrate_options *
                                pc_costs *costs)
 {
     cost_trial t = {.kernels = pc__kernels_get()};
-    pc__kv_shape shape = {1, 1, DIM, DIM, t.kernels->bf16_dot ? PC_DTYPE_BF16 : PC_DTYPE_F32};
+    pc__kv_shape shape = {1, 1, DIM, DIM, t.kernels->bf16_dot ? PC_DTYPE_BF16 : PC_DTYPE_F32, 0};
     pc_status status = PC_ERR_NOMEM;
     t.attend = t.kernels->bf16_dot ? t.kernels->attend_bf16 : t.kernels->attend_f32;
     t.page_bytes = pc__kv_page_bytes(&shape);

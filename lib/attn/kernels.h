@@ -22,8 +22,11 @@ typedef struct pc__attn_task {
      * 0 */
     const uint8_t *const *prefetch_pages;
     size_t prefetch_count;
-    int goes_on;             /* 1: the next call continues behind the last page */
-    size_t v_offset;         /* bytes from the K block of a page to its V block */
+    int goes_on;     /* 1: the next call continues behind the last page */
+    size_t v_offset; /* bytes from the K block of a page to its V block */
+    /* V block of the one page of the call, 64-byte aligned, of a run whose pages have none; NULL:
+     * each page has its own */
+    const uint8_t *values;
     size_t k_dim, v_dim;     /* 1 … PC__MAX_HEAD */
     const int64_t *relative; /* of the run's tokens; NULL: 0, 1, 2 … */
     size_t rows;
@@ -40,10 +43,22 @@ enum { PC__BLOCK_ROWS = 6 };
 typedef void pc__attend_kernel(const pc__attn_task *task, size_t first_page, size_t last_page);
 typedef pc__attend_kernel *pc__attend_fn;
 
-/* Linear layers over panels of PC__PANEL output features. F32: [in][PC__PANEL]; BF16: [in rounded
- * up to even / 2][PC__PANEL][2]; 64-byte aligned. y[r][0 … width) = sum over i of x[r][i] * panel,
- * in ascending i. x: F32 [rows][ldx] floats; BF16 [rows][ldx] bf16 with ldx even, padded with
- * zeros. Only `width` <= PC__PANEL features are written. */
+/* The V block of a page, and the bytes of a page whose V block would have so many. */
+static inline const uint8_t *pc__task_values(const pc__attn_task *task, const uint8_t *page)
+{
+    return task->values ? task->values : page + task->v_offset;
+}
+
+static inline size_t pc__task_page_bytes(const pc__attn_task *task, size_t v_bytes)
+{
+    return task->v_offset + (task->values ? 0 : v_bytes);
+}
+
+/* Linear layers over panels of PC__PANEL output features. F32: [in][PC__PANEL], of fp32, or in
+ * panel_f32_f16 and panel_f32_bf16 of fp16 and bf16, which are widened in registers; BF16: [in
+ * rounded up to even / 2][PC__PANEL][2]; 64-byte aligned. y[r][0 … width) = sum over i of x[r][i] *
+ * panel, in ascending i. x: F32 [rows][ldx] floats; BF16 [rows][ldx] bf16 with ldx even, padded
+ * with zeros. Only `width` <= PC__PANEL features are written. */
 enum { PC__PANEL = 32 };
 typedef struct pc__panel_task {
     const void *panel;
@@ -76,19 +91,14 @@ typedef struct pc__quantised_inputs {
 #define PC__QUANTISE_RANGE 520192.0f
 enum { PC__SHIFT_MOST_16 = 4, PC__SHIFT_MOST_8 = 12 };
 
-/* Linear layers over panels of quantised weights. A panel holds, for each group of inputs: q,
- * scale, minimum.
- *
- *   8 bits: q [group / 4][PC__PANEL][4]
- *   4 bits: q [group / 8][PC__PANEL][4]; low halves of the bytes: inputs 0 … group / 2 - 1, high
- *           halves: the others
- *   scale [PC__PANEL] fp16 or fp32 (format.half); minimum [PC__PANEL] fp32 (format.minimum)
- *
- * 64-byte aligned. Per group and feature: product = 2^shift * sum of (q - zero) * code, exact in 32
- * bits; y = fma(product, scale, y); with minimums y = fma(2^shift * negative_sum, minimum, y).
- * After the last group y is multiplied by the row's scale. All variants give the same bits. */
+/* Linear layers over panels of quantised weights (layout: attn/cpu/quantised_panel.h). Per group
+ * and feature: product = 2^shift * sum of (value - zero) * code, exact in 32 bits; with scale = d *
+ * s, y = fma(product, scale, y); with minimums, minimum = dmin * m, y = fma(2^shift *
+ * negative_sum, minimum, y). After the last group y is multiplied by the row's scale. All variants
+ * give the same bits. */
+size_t pc__quantised_panel_bytes(const pc__block_format *format, size_t in);
 typedef struct pc__quantised_task {
-    const uint8_t *panel;
+    const uint8_t *panel; /* 64-byte aligned */
     pc__block_format format;
     size_t groups;
     pc__quantised_inputs x; /* row 0 is the first to compute */
@@ -110,27 +120,6 @@ typedef pc__quantised_kernel *pc__quantised_fn;
 typedef void pc__quantise_kernel(const float *x, size_t groups, size_t group,
                                  const pc__quantised_inputs *to);
 typedef pc__quantise_kernel *pc__quantise_fn;
-
-/* Bytes of one group of a panel, and where its scales and minimums begin. */
-static inline size_t pc__quantised_scale_at(const pc__block_format *format)
-{
-    return (size_t)format->group * format->bits / 8 * PC__PANEL;
-}
-
-static inline size_t pc__quantised_minimum_at(const pc__block_format *format)
-{
-    return pc__quantised_scale_at(format) + PC__PANEL * (format->half ? 2u : 4u);
-}
-
-static inline size_t pc__quantised_group_bytes(const pc__block_format *format)
-{
-    return pc__quantised_minimum_at(format) + (format->minimum ? PC__PANEL * 4u : 0);
-}
-
-/* Writes `rows` <= PC__PANEL rows into a zeroed panel: q [rows][groups * group], scale and minimum
- * [rows][groups] (linear_quantised.c). */
-void pc__quantised_pack(const pc__block_format *format, size_t groups, const uint8_t *q,
-                        const float *scale, const float *minimum, size_t rows, uint8_t *panel);
 
 /* Rows of an attention map of one head (attn/map.h) times the values of its K/V head; fp32 sums in
  * ascending order of the tokens. Pages beyond a row's last key are not read. Padding is read and
@@ -177,6 +166,7 @@ typedef struct pc__kernels {
     /* by the dtype of K and V; see pc__attend_of */
     pc__attend_fn attend_f32, attend_bf16, attend_f16, attend_i8;
     pc__panel_fn panel_f32, panel_bf16;
+    pc__panel_fn panel_f32_f16, panel_f32_bf16; /* the bits of panel_f32; NULL in plain C */
     pc__quantised_fn panel_quantised;
     pc__quantise_fn quantise;
     pc__gate_kernel *silu_gate; /* x = x / (1 + exp(-x)) * up */
@@ -199,6 +189,8 @@ const pc__kernels *pc__kernels_get(void);
  * "c+dnn3.1.1-7f"). */
 enum { PC__KERNELS_CLASS = 32 };
 const char *pc__kernels_class(void); /* never freed; shorter than PC__KERNELS_CLASS */
+/* 1: layers in fp32 keep weights of 16 bits as they are. */
+int pc__keeps_halves(void);
 /* By name, for tests; NULL: not built, or not supported by this CPU. */
 const pc__kernels *pc__kernels_named(const char *name);
 

@@ -33,6 +33,8 @@ size_t pc__kv_k_bytes(const pc__kv_shape *shape)
 static size_t v_bytes(const pc__kv_shape *shape)
 {
     size_t dim = (size_t)shape->v_dim;
+    if (shape->latent)
+        return 0;
     switch (shape->dtype) {
     case PC_DTYPE_F32:
         return round_up(dim * PC__PAGE * 4, 64);
@@ -81,6 +83,10 @@ static pc_status check_kv_shape(const pc__kv_shape *s)
         return pc__fail(PC_ERR_INVALID,
                         "K/V shape is invalid: %d layers, %d heads, %d and %d dimensions",
                         s->layers, s->kv_heads, s->k_dim, s->v_dim);
+    if (s->latent && s->v_dim > s->k_dim)
+        return pc__fail(PC_ERR_INVALID,
+                        "K/V shape is invalid: %d latent values in keys of %d dimensions", s->v_dim,
+                        s->k_dim);
     if (!pc__kv_dtype_known(s->dtype))
         return pc__fail(PC_ERR_UNSUPPORTED, "K/V of unknown dtype %u", s->dtype);
     return PC_OK;
@@ -414,6 +420,8 @@ static int zero_page(const pc__kv_shape *shape, uint8_t *page, size_t from, size
     int clear = 1;
     for (size_t r = 0; r < rows && clear; r++)
         clear = zero(page + (r * PC__PAGE + from) * 4, (to - from) * 4, look);
+    if (shape->latent)
+        return clear;
     if (clear)
         clear = zero_v(v, dim, from, to, by, look);
     if (clear && shape->dtype == PC_DTYPE_I8)

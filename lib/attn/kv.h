@@ -9,6 +9,9 @@
  *              per channel, [k_dim]; V [PC__PAGE/4][v_dim][4], then one bf16 scale per token,
  *              [PC__PAGE]. A value is scale * int8, which fp32 holds exactly.
  *
+ * In a latent run (multi-head latent attention, DeepSeek-V2, section 2.1) the values of a token are
+ * the last v_dim channels of its K: a page is its K block alone.
+ *
  * Each layer has one allocation, [page][kv_head][page bytes]. A run grows token by token in the
  * first three formats. The scales of an I8 page are known only when it is full, so I8 runs are
  * converted from finished runs (pc__kv_convert) and never grow.
@@ -38,6 +41,7 @@ typedef struct pc__kv_shape {
     int32_t k_dim;
     int32_t v_dim;
     uint32_t dtype; /* PC_DTYPE_F32, BF16, F16 or I8 */
+    int32_t latent; /* 1: V is the last v_dim channels of K, and has no block of its own */
 } pc__kv_shape;
 
 /* Layers of a run that are still being read, from disk or from a server. A reader asks for layer l
@@ -148,14 +152,14 @@ int64_t pc__kv_relative(const pc__kv *kv, size_t token);
 size_t pc__kv_upto(const pc__kv *kv, int64_t relative);
 
 /* One token of one layer: k [kv_heads][k_dim] rotated, v [kv_heads][v_dim], fp32. Writing rounds to
- * the dtype (F16: values above 65504 become 65504) and skips k or v if it is NULL. I8 runs can only
- * be read. */
+ * the dtype (F16: values above 65504 become 65504) and skips k or v if it is NULL; a latent run has
+ * no v to write. I8 runs can only be read. */
 void pc__kv_write(pc__kv *kv, int32_t layer, size_t token, const float *k, const float *v);
 void pc__kv_read(const pc__kv *kv, int32_t layer, size_t token, float *k, float *v);
 
 /* Writes page `page` of an I8 layer, all heads: its first `tokens` (1 … PC__PAGE) tokens, k
- * [tokens][kv_heads][k_dim] and v likewise; the rest is padding. Infinity becomes the largest
- * finite value, NaN becomes zero. */
+ * [tokens][kv_heads][k_dim] and v likewise (latent: not read); the rest is padding. Infinity
+ * becomes the largest finite value, NaN becomes zero. */
 void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, size_t tokens,
                      const float *k, const float *v);
 /* A run with the same tokens, positions, RoPE regime and origin in another format; a copy if the

@@ -91,7 +91,7 @@ static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, c
  * apart, and within that [count]; V is [count][v_dim]. The functions on parts are inlined, so that
  * counts, strides and conversions become part of the loops. */
 typedef struct page_part {
-    uint8_t *k, *v;
+    uint8_t *k, *v; /* v NULL: the values are the last v_dim channels of K */
     size_t first, count, k_dim, v_dim, k_stride;
 } page_part;
 
@@ -102,7 +102,7 @@ static inline page_part part_of(const pc__kv_shape *shape, const uint8_t *page, 
 {
     uint8_t *k = (uint8_t *)(uintptr_t)page;
     return (page_part){.k = k,
-                       .v = k + pc__kv_k_bytes(shape),
+                       .v = shape->latent ? NULL : k + pc__kv_k_bytes(shape),
                        .first = first,
                        .count = count,
                        .k_dim = (size_t)shape->k_dim,
@@ -139,7 +139,8 @@ PART_FUNCTION read_f32(const page_part *p, float *k, float *v)
     else
         for (size_t d = 0; d < p->k_dim; d++)
             memcpy(k + d * p->k_stride, pk + d * PC__PAGE + p->first, p->count * sizeof *k);
-    memcpy(v, pv + p->first * p->v_dim, p->count * p->v_dim * sizeof *v);
+    if (p->v)
+        memcpy(v, pv + p->first * p->v_dim, p->count * p->v_dim * sizeof *v);
 }
 
 PART_FUNCTION write_16(const page_part *p, const float *k, const float *v, uint16_t (*from)(float))
@@ -159,7 +160,7 @@ PART_FUNCTION read_16(const page_part *p, float *k, float *v, float (*to)(uint16
     for (size_t d = 0; d < p->k_dim; d++)
         for (size_t t = 0; t < p->count; t++)
             k[d * p->k_stride + t] = to(pk[k_index(d, p->first + t, 2)]);
-    for (size_t t = 0; t < p->count; t++)
+    for (size_t t = 0; p->v && t < p->count; t++)
         for (size_t d = 0; d < p->v_dim; d++)
             v[t * p->v_dim + d] = to(pv[v_index(p->first + t, d, p->v_dim, 2)]);
 }
@@ -168,16 +169,29 @@ PART_FUNCTION read_i8(const page_part *p, float *k, float *v)
 {
     const int8_t *pk = (const int8_t *)p->k, *pv = (const int8_t *)p->v;
     const uint16_t *k_scale = (const uint16_t *)(void *)(p->k + pc__i8_k_scales(p->k_dim)),
-                   *v_scale = (const uint16_t *)(void *)(p->v + pc__i8_v_scales(p->v_dim));
+                   *v_scale = (const uint16_t *)(void *)(pv + pc__i8_v_scales(p->v_dim));
     for (size_t d = 0; d < p->k_dim; d++) {
         float scale = pc__bf16_to(k_scale[d]);
         for (size_t t = 0; t < p->count; t++)
             k[d * p->k_stride + t] = scale * (float)pk[k_index(d, p->first + t, 4)];
     }
-    for (size_t t = 0; t < p->count; t++) {
+    for (size_t t = 0; p->v && t < p->count; t++) {
         float scale = pc__bf16_to(v_scale[p->first + t]);
         for (size_t d = 0; d < p->v_dim; d++)
             v[t * p->v_dim + d] = scale * (float)pv[v_index(p->first + t, d, p->v_dim, 4)];
+    }
+}
+
+/* The values of a latent page, from its K as it was read: blocks of channels and tokens, so that
+ * reads and writes stay on a few cache lines. */
+PART_FUNCTION latent_values(const page_part *p, const float *k, float *v)
+{
+    const float *from = k + (p->k_dim - p->v_dim) * p->k_stride;
+    for (size_t first = 0; first < p->count; first += 16) {
+        size_t end = first + 16 < p->count ? first + 16 : p->count;
+        for (size_t d = 0; d < p->v_dim; d++)
+            for (size_t t = first; t < end; t++)
+                v[t * p->v_dim + d] = from[d * p->k_stride + t];
     }
 }
 
@@ -191,11 +205,14 @@ PART_FUNCTION read_part(uint32_t dtype, const page_part *p, float *k, float *v)
         read_16(p, k, v, pc__half_to);
     else
         read_i8(p, k, v);
+    if (!p->v)
+        latent_values(p, k, v);
 }
 
 /* All formats but I8. */
 PART_FUNCTION write_part(uint32_t dtype, const page_part *p, const float *k, const float *v)
 {
+    v = p->v ? v : NULL;
     if (dtype == PC_DTYPE_F32)
         write_f32(p, k, v);
     else if (dtype == PC_DTYPE_BF16)
@@ -220,6 +237,8 @@ PART_FUNCTION write_page_i8(const pc__kv_shape *shape, uint8_t *page, size_t tok
                 transposed[c * PC__PAGE + t] = k[(d + c) * k_dims + t * k_tokens];
         write_k_i8((int8_t *)page + d * PC__PAGE, k_scale + d, channels, tokens, transposed);
     }
+    if (shape->latent)
+        return;
     write_v_i8((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens,
                v, v_tokens);
 }

@@ -78,6 +78,7 @@ typedef struct pc__map_out {
     void *map;
     const pc__kv *kv;        /* K of tokens 0 … shape.tokens - 1 */
     size_t first_row;        /* of q and lse */
+    int64_t start;           /* of the run */
     const int64_t *distance; /* [tokens] position of a row minus the start of the run */
 } pc__map_out;
 

@@ -50,9 +50,10 @@ static void load_query_row(record_block *b, size_t i)
                                                     ? pc__bf16_to(pc__bf16_from(x))
                                                     : x;
         }
+    b->lo[i] = 0;
     b->hi[i] = (uint32_t)pc__map_row_keys(&b->lane->shape, row);
-    b->lo[i] = layer->window > 0 ? (uint32_t)pc__kv_upto(b->lane->kv, distance - layer->window) : 0;
-    b->lo[i] = b->lo[i] < b->hi[i] ? b->lo[i] : b->hi[i];
+    pc__attn_visible(layer, b->lane->kv, b->lane->start + distance, b->lane->start, &b->lo[i],
+                     &b->hi[i]);
 }
 
 static void record_head(record_block *b, size_t head)
@@ -60,7 +61,8 @@ static void record_head(record_block *b, size_t head)
     const pc__map_out *lane = b->lane;
     const pc__kv *kv = lane->kv;
     const pc__attn_layer *layer = b->r->layer;
-    size_t kv_heads = (size_t)kv->shape.kv_heads, page = pc__kv_page_bytes(&kv->shape);
+    size_t kv_heads = (size_t)kv->shape.kv_heads, page = pc__kv_page_bytes(&kv->shape),
+           keys = pc__map_row_keys(&lane->shape, b->first + b->rows - 1); /* all that is packed */
     pc__attn_task task = {.pages = kv->layer[layer->layer] + head / (b->heads / kv_heads) * page,
                           .page_stride = kv_heads * page,
                           .v_offset = pc__kv_k_bytes(&kv->shape),
@@ -79,9 +81,8 @@ static void record_head(record_block *b, size_t head)
         b->m[i] = b->r->lse[(lane->first_row + b->first + i) * b->heads + head];
         b->slope[i] = layer->slopes ? layer->slopes[head] : 0.0f;
     }
-    pc__weights_of(b->r->kernels, kv->shape.dtype)(&task, kv->shape.dtype,
-                                                   (b->hi[b->rows - 1] + PC__PAGE - 1) / PC__PAGE,
-                                                   b->weights, b->r->keys);
+    pc__weights_of(b->r->kernels, kv->shape.dtype)(
+        &task, kv->shape.dtype, (keys + PC__PAGE - 1) / PC__PAGE, b->weights, b->r->keys);
     for (size_t i = 0; i < b->rows; i++)
         pc__map_pack_row(&lane->shape, head, b->first + i, b->weights + i * b->r->keys, lane->map);
 }

@@ -10,7 +10,7 @@ const pc__plan_limits pc__cpu_plan_limits = {1024, 256, 1 << 23, 1};
 static int same_heads(const pc__kv_shape *a, const pc__kv_shape *b)
 {
     return a->layers == b->layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim
-           && a->v_dim == b->v_dim;
+           && a->v_dim == b->v_dim && a->latent == b->latent;
 }
 
 static pc_status check_spans(const pc__rows *rows, const pc__kv_shape *shape, int32_t heads)

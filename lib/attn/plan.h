@@ -42,10 +42,14 @@ typedef struct pc__attn_layer {
     int32_t layer;
     int32_t heads;  /* query heads; heads / kv_heads of them share a K/V head */
     int64_t window; /* sees keys with row position - key position < window; 0: no window */
+    int64_t chunk;  /* sees keys with equal position / chunk, rounded down; 0: no chunks */
     float scale;    /* of the scores, for example 1/sqrt(k_dim) */
     float soft_cap; /* 0: none; else cap * tanh(score / cap) */
     /* ALiBi, [heads], NULL: none; score = scale * q.k - slope * (row position - key position) */
     const float *slopes;
+    /* [heads], NULL: none. One more score of each head, without a key or a value: it counts in the
+     * softmax, so in the LSE, and joins once a row when partial results are merged. */
+    const float *sinks;
     const pc__rope *rope; /* rotates the query by (row position - start) of each span; NULL: none */
 } pc__attn_layer;
 
@@ -83,9 +87,16 @@ pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const flo
 pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float *q, size_t row,
                        const float *lse, float *prob);
 
+/* How far a position lies behind the first one of its chunk. */
+int64_t pc__chunk_inside(int64_t position, int64_t chunk);
+/* Narrows tokens [*lo, *hi) of a run that is placed at `start` to those that a row at `position`
+ * sees by the window and the chunks of the layer. */
+void pc__attn_visible(const pc__attn_layer *layer, const pc__kv *kv, int64_t position,
+                      int64_t start, uint32_t *lo, uint32_t *hi);
+
 /* The softmax state of one query vector over some keys: acc [v_dim] = sum of exp(score - m) *
  * value, l = sum of exp(score - m). A normalised result with its LSE is the state (result, LSE, 1).
- * Nothing seen: l = 0. */
+ * Nothing seen: l = 0. acc NULL: zeros (a sink is the state (NULL, its score, 1)). */
 typedef struct pc__state {
     const float *acc;
     float m, l;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "attn/plan_exec.h"
+#include "attn/plan_latent.h"
 #include "base/threads.h"
 #include "base/work.h"
 
@@ -23,7 +24,8 @@ typedef struct light_work {
 
 typedef struct thread_scratch {
     pc__call_tables heavy, light;
-    pc__state *states; /* [most_slots] */
+    pc__state *states; /* [most_slots + 1] */
+    uint8_t *latent;   /* of latent runs (plan_latent.h), or NULL */
 } thread_scratch;
 
 /* Bytes of the tables of `rows` query vectors, each array on cache lines of its own. */
@@ -33,10 +35,15 @@ static size_t tables_bytes(const pc__plan *plan, size_t rows)
     return rows * (k * 4 + (k + 1) * 2 + 4 + 4 + 4 + 8) + 7 * 64;
 }
 
+static size_t latent_bytes(const pc__plan *plan)
+{
+    return plan->shape.latent ? pc__latent_scratch(&plan->shape) + 64 : 0;
+}
+
 static size_t thread_bytes(const pc__plan *plan)
 {
     return tables_bytes(plan, plan->widest_call * plan->group) + tables_bytes(plan, PC__LIGHT_ROWS)
-           + plan->most_slots * 16 + 64;
+           + (plan->most_slots + 1) * sizeof(pc__state) + 64 + latent_bytes(plan);
 }
 
 static void *take_once(const pc__plan *plan, void *block, size_t bytes)
@@ -76,7 +83,8 @@ static thread_scratch scratch_of(const pc__plan *plan, size_t index)
     thread_scratch s;
     s.heavy = tables_of(plan, &at, plan->widest_call * plan->group);
     s.light = tables_of(plan, &at, PC__LIGHT_ROWS);
-    s.states = pc__carve(&at, plan->most_slots * sizeof *s.states);
+    s.states = pc__carve(&at, (plan->most_slots + 1) * sizeof *s.states);
+    s.latent = plan->shape.latent ? pc__carve(&at, latent_bytes(plan)) : NULL;
     return s;
 }
 
@@ -153,6 +161,16 @@ static void claim_light_work(pc__plan_exec *exec, light_work *b, size_t pages)
         add_pages(exec, b, b->item[b->items++], 1);
 }
 
+/* Pages [from, to) of a call; `task` is that of the call, but for what it prefetches. */
+static void attend_pages(const pc__loaded_call *call, const pc__attn_task *task, size_t from,
+                         size_t to, const thread_scratch *s)
+{
+    if (s->latent)
+        pc__latent_attend(call->shape, call->attend, task, from, to, s->latent);
+    else
+        call->attend(task, from, to);
+}
+
 /* A call of many rows, in slices of its pages. After each slice, the light work whose pages the
  * slice has prefetched. */
 static void attend_heavy(pc__plan_exec *exec, pc__loaded_call *call, thread_scratch *s);
@@ -177,7 +195,7 @@ static void attend_item(pc__plan_exec *exec, size_t item, const light_work *next
         if (call.task.rows >= PC__HEAVY_ROWS)
             attend_heavy(exec, &call, s);
         else if (call.from < call.to)
-            call.attend(&call.task, call.from, call.to);
+            attend_pages(&call, &call.task, call.from, call.to, s);
     }
 }
 
@@ -200,7 +218,7 @@ static void attend_heavy(pc__plan_exec *exec, pc__loaded_call *call, thread_scra
             task.prefetch_count = call->task.prefetch_count;
         }
         task.goes_on = slice < left;
-        call->attend(&task, call->from, call->from + slice);
+        attend_pages(call, &task, call->from, call->from + slice, s);
         for (size_t i = 0; i < light.items; i++)
             attend_item(exec, light.item[i], NULL, s, &s->light);
         call->from += slice;
@@ -232,7 +250,10 @@ static void merge_row(const pc__plan_exec *r, const thread_scratch *s, size_t ro
             size_t at = pc__state_at(r, h / g, plan->slots[first + i]) + h % g;
             s->states[i] = (pc__state){plan->acc + at * v, plan->m[at], plan->l[at]};
         }
-        pc__merge(n, s->states, v, r->out + (row * plan->heads + h) * v, &lse);
+        if (r->layer->sinks)
+            s->states[n] = (pc__state){NULL, r->layer->sinks[h], 1.0f};
+        pc__merge(n + (r->layer->sinks != NULL), s->states, v, r->out + (row * plan->heads + h) * v,
+                  &lse);
         if (r->lse)
             r->lse[row * plan->heads + h] = lse;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attn/plan_exec.h"
+#include "attn/plan_latent.h"
 
 size_t pc__state_at(const pc__plan_exec *exec, size_t head, size_t slot)
 {
@@ -81,16 +82,15 @@ static void prepare_queries(const pc__plan_exec *exec, const pc__plan_call *call
     }
 }
 
-/* The tokens that a pair's rows see, with the window. */
+/* The tokens that a pair's rows see in this layer. */
 static void load_range(const pc__plan_exec *exec, const pc__plan_call *call,
                        const pc__plan_pair *pair, uint32_t *lo, uint32_t *hi)
 {
+    int64_t position = exec->plan->positions[pair->row];
     *lo = pair->lo;
     *hi = pair->hi;
-    if (exec->layer->window > 0) {
-        uint32_t outside = (uint32_t)pc__kv_upto(call->kv, pair->distance - exec->layer->window);
-        *lo = outside > *lo ? outside : *lo;
-    }
+    if (exec->layer->window > 0 || exec->layer->chunk > 0)
+        pc__attn_visible(exec->layer, call->kv, position, position - pair->distance, lo, hi);
 }
 
 static void load_ranges(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
@@ -140,26 +140,29 @@ pc__loaded_call pc__load_call(const pc__plan_exec *exec, const pc__plan_call *ca
 {
     const pc__plan *plan = exec->plan;
     size_t state = pc__state_at(exec, head, call->slot);
-    pc__loaded_call loaded = {.attend = pc__attend_of(exec->kernels, call->kv->shape.dtype),
-                              .task = {
-                                  .pages = page_zero(exec, call, head),
-                                  .page_stride = page_stride(call),
-                                  .v_offset = pc__kv_k_bytes(&call->kv->shape),
-                                  .k_dim = (size_t)plan->shape.k_dim,
-                                  .v_dim = (size_t)plan->shape.v_dim,
-                                  .relative = call->kv->relative,
-                                  .rows = call->slots * plan->group,
-                                  .q = t->q,
-                                  .q16 = t->q16,
-                                  .lo = t->lo,
-                                  .hi = t->hi,
-                                  .slope = exec->layer->slopes ? t->slope : NULL,
-                                  .distance = t->distance,
-                                  .soft_cap = exec->layer->soft_cap,
-                                  .m = plan->m + state,
-                                  .l = plan->l + state,
-                                  .acc = plan->acc + state * (size_t)plan->shape.v_dim,
-                              }};
+    const pc__kv_shape *shape = &call->kv->shape;
+    pc__loaded_call loaded = {
+        .attend = (shape->latent ? pc__latent_kernel : pc__attend_of)(exec->kernels, shape->dtype),
+        .shape = shape,
+        .task = {
+            .pages = page_zero(exec, call, head),
+            .page_stride = page_stride(call),
+            .v_offset = pc__kv_k_bytes(&call->kv->shape),
+            .k_dim = (size_t)plan->shape.k_dim,
+            .v_dim = (size_t)plan->shape.v_dim,
+            .relative = call->kv->relative,
+            .rows = call->slots * plan->group,
+            .q = t->q,
+            .q16 = t->q16,
+            .lo = t->lo,
+            .hi = t->hi,
+            .slope = exec->layer->slopes ? t->slope : NULL,
+            .distance = t->distance,
+            .soft_cap = exec->layer->soft_cap,
+            .m = plan->m + state,
+            .l = plan->l + state,
+            .acc = plan->acc + state * (size_t)plan->shape.v_dim,
+        }};
     load_ranges(exec, call, head, t, &loaded.from, &loaded.to);
     if (!call->rotated)
         t->rotated = t->rounded = 0;

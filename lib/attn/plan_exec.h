@@ -32,6 +32,7 @@ typedef struct pc__call_tables {
 typedef struct pc__loaded_call {
     pc__attn_task task;
     pc__attend_fn attend;
+    const pc__kv_shape *shape; /* of the run */
     size_t from, to;
 } pc__loaded_call;
 

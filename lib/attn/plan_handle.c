@@ -47,7 +47,7 @@ static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_attend_shape: K and V of dtype %u (F32, BF16, F16 and I8 are read)",
                         to->dtype);
-    *kv = (pc__kv_shape){1, to->kv_heads, to->k_dim, to->v_dim, to->dtype};
+    *kv = (pc__kv_shape){1, to->kv_heads, to->k_dim, to->v_dim, to->dtype, 0};
     return PC_OK;
 }
 
@@ -396,6 +396,18 @@ static pc_status check_apart(const pc_plan *plan, const pc_attend_args *args)
 }
 
 /* What other backends need beyond that. */
+static pc_status check_layer_parts(const pc_plan *plan, const pc_attend_args *args)
+{
+    uint32_t lacks = ((args->sinks ? (uint32_t)PC__PART_SINKS : 0)
+                      | (args->chunk ? (uint32_t)PC__PART_CHUNKS : 0))
+                     & ~plan->backend->parts;
+    if (!lacks)
+        return PC_OK;
+    return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend: backend '%s' does not have %s",
+                    plan->backend->ops->name,
+                    lacks & (uint32_t)PC__PART_SINKS ? "sinks" : "chunks");
+}
+
 static pc_status check_far(const pc_plan *plan, const pc_attend_args *args)
 {
     if (pc__host_sees(plan->backend))
@@ -409,7 +421,7 @@ static pc_status check_far(const pc_plan *plan, const pc_attend_args *args)
     if (args->stream && !plan->backend->ops->attend_queued)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend: backend '%s' takes no stream of the caller",
                         plan->backend->ops->name);
-    return PC_OK;
+    return check_layer_parts(plan, args);
 }
 
 static pc_status attend_far(pc_plan *plan, const pc__attn_layer *layer, const pc_attend_args *args)
@@ -435,10 +447,11 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
                                     "pc_attend_args"));
     if (!plan || !args || !read.q || !read.out || (plan->run_count && !read.pages))
         return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q, out or pages is NULL");
-    if (read.window < 0 || !(read.soft_cap >= 0.0f) || !isfinite(read.soft_cap)
+    if (read.window < 0 || read.chunk < 0 || !(read.soft_cap >= 0.0f) || !isfinite(read.soft_cap)
         || !isfinite(read.scale))
-        return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, soft cap %g, scale %g",
-                        (long long)read.window, (double)read.soft_cap, (double)read.scale);
+        return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, chunk %lld, soft cap %g, scale %g",
+                        (long long)read.window, (long long)read.chunk, (double)read.soft_cap,
+                        (double)read.scale);
     PC__TRY_RETURN(check_far(plan, &read));
     PC__TRY_RETURN(check_apart(plan, &read));
     PC__TRY_RETURN(set_pages(plan, &read));
@@ -449,6 +462,8 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
     layer.scale = read.scale == 0.0f ? 1.0f / sqrtf((float)plan->shape.k_dim) : read.scale;
     layer.soft_cap = read.soft_cap;
     layer.slopes = read.slopes;
+    layer.sinks = read.sinks;
+    layer.chunk = read.chunk < 2 * PC__FARTHEST ? read.chunk : 2 * PC__FARTHEST;
     return pc__host_sees(plan->backend)
                ? pc__plan_attend(plan->plan, &layer, read.q, read.out, read.lse)
                : attend_far(plan, &layer, &read);

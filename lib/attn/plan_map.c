@@ -26,10 +26,11 @@ static void map_span(const map_work *w, const pc__row_span *span, int64_t positi
                      const float *lse, float *prob, size_t keys)
 {
     size_t dim = (size_t)w->plan->shape.k_dim, heads = w->plan->heads;
+    uint32_t lo = span->lo, hi = span->hi;
+    pc__attn_visible(w->layer, span->kv, position, span->start, &lo, &hi);
     for (size_t t = 0; t < span->kv->tokens; t++) {
         int64_t distance = position - span->start - pc__kv_relative(span->kv, t);
-        int seen = t >= span->lo && t < span->hi
-                   && (w->layer->window <= 0 || distance < w->layer->window);
+        int seen = t >= lo && t < hi;
         if (seen)
             pc__kv_read(span->kv, w->layer->layer, t, w->k, w->v);
         for (size_t h = 0; h < heads; h++) {

@@ -28,7 +28,7 @@ void pc__merge(size_t n, const pc__state *states, size_t v_dim, float *out, floa
             sum += expf(states[i].m - top) * states[i].l;
     for (size_t i = 0; i < n; i++) {
         float weight = states[i].l > 0.0f ? expf(states[i].m - top) / sum : 0.0f;
-        if (weight == 0.0f)
+        if (weight == 0.0f || !states[i].acc)
             continue;
         if (first)
             scale_by(out, weight, states[i].acc, v_dim);

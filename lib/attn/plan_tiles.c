@@ -213,12 +213,28 @@ static int longest_first(const void *a, const void *b)
     return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
+/* Most slots of a tile. In a latent run all query heads share the one K/V head. So a tile may have
+ * twice as many vectors, whose states then fill half of a second-level cache of 2 MiB; but the
+ * tiles alone are work for all threads. */
+static size_t most_slots(const tile_maker *m)
+{
+    const pc__plan *plan = m->plan;
+    size_t rows = plan->limits.tile_rows, share;
+    if (!plan->shape.latent)
+        return plan->group < rows ? rows / plan->group : 1;
+    rows = 2 * rows / plan->group;
+    share = m->draft->slot_count / (2 * plan->context->threads);
+    rows = share < rows ? share : rows;
+    return rows ? rows : 1;
+}
+
 /* Slots of a component of `slots` that are computed together. The costs are those of CPU kernels,
  * which go through chains. */
-static size_t tile_slots(const pc__plan *plan, const pc__costs *costs, size_t slots)
+static size_t tile_slots(const tile_maker *m, const pc__costs *costs, size_t slots)
 {
+    const pc__plan *plan = m->plan;
     const pc__plan_limits *limits = &plan->limits;
-    size_t most = plan->group < limits->tile_rows ? limits->tile_rows / plan->group : 1;
+    size_t most = most_slots(m);
     int cached = limits->section / PC__PAGE * pc__kv_page_bytes(&plan->shape) <= PC__CACHED_BYTES;
     if (slots < 2 || !limits->chained)
         return most;
@@ -232,9 +248,9 @@ static pc_status make_tiles(tile_maker *m, pc__plan_wave *wave)
     sort_slots(m);
     /* fill[p] is now where the slots of component p end */
     for (size_t p = 0; p < m->draft->section_count; p++) {
-        size_t most_slots = tile_slots(m->plan, costs, m->fill[p] - first);
+        size_t most = tile_slots(m, costs, m->fill[p] - first);
         while (first < m->fill[p]) {
-            size_t count = m->fill[p] - first < most_slots ? m->fill[p] - first : most_slots;
+            size_t count = m->fill[p] - first < most ? m->fill[p] - first : most;
             PC__TRY_RETURN(make_tile(m, wave, first, count));
             first += count;
         }

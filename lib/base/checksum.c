@@ -22,12 +22,9 @@ static void choose_code(void)
     code = &pc__checksum_c;
     pc__cpu_mask(&level); /* pc_context_new refuses an unknown mask */
 #if defined(__x86_64__)
-    if (level <= PC__CPU_AVX512 && __builtin_cpu_supports("avx512f")
-        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
-        && __builtin_cpu_supports("avx512vl"))
+    if (level <= PC__CPU_AVX512 && pc__cpu_has_avx512())
         code = &pc__checksum_avx512;
-    else if (level <= PC__CPU_AVX2 && __builtin_cpu_supports("avx2")
-             && __builtin_cpu_supports("fma"))
+    else if (level <= PC__CPU_AVX2 && pc__cpu_has_avx2())
         code = &pc__checksum_avx2;
 #endif
 }

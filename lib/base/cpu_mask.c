@@ -32,3 +32,22 @@ pc_status pc__cpu_mask(size_t *level)
                     "avx512vnni, avx512bf16, amx",
                     mask);
 }
+
+int pc__cpu_has_avx2(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return 0;
+#endif
+}
+
+int pc__cpu_has_avx512(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+           && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    return 0;
+#endif
+}

@@ -24,5 +24,8 @@ size_t pc__cpu_level(const char *name);
 /* *level (may be NULL): of the variable; the best one if it is unset, empty or unknown. Unknown:
  * PC_ERR_INVALID, and the text lists the levels. */
 pc_status pc__cpu_mask(size_t *level);
+/* What the CPU and the system can, whatever the variable says. */
+int pc__cpu_has_avx2(void);   /* and FMA */
+int pc__cpu_has_avx512(void); /* F, BW, DQ and VL */
 
 #endif

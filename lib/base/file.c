@@ -43,6 +43,13 @@ pc_status pc__file_map(pc__file *out, const char *path)
     return status;
 }
 
+void pc__file_release(const pc__file *file, size_t at, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = at / page * page;
+    if (size)
+        madvise((void *)(uintptr_t)(file->data + first), at - first + size, MADV_DONTNEED);
+}
+
 void pc__file_unmap(pc__file *file)
 {
     if (file->data)

@@ -18,6 +18,9 @@ pc_status pc__file_open(const char *path, int *fd, size_t *size);
  */
 pc_status pc__file_map(pc__file *out, const char *path);
 void pc__file_unmap(pc__file *file); /* size 0: does nothing */
+/* Gives the memory of bytes [at, at + size) of a mapped file back to the system; the next access
+ * reads them again. */
+void pc__file_release(const pc__file *file, size_t at, size_t size);
 
 /* Reads a regular file of at most `limit` bytes into a NUL-terminated block of `mem`. */
 pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data,

@@ -43,7 +43,9 @@ uint32_t pc__model_format(const pc_model *model)
 
 uint32_t pc__model_layout(const pc_model *model)
 {
-    return model->native ? PC_LAYOUT_PAGES : PC_LAYOUT_MODEL;
+    if (!model->native)
+        return PC_LAYOUT_MODEL;
+    return model->native->shape.latent ? PC_LAYOUT_LATENT : PC_LAYOUT_PAGES;
 }
 
 int64_t pc__model_relative(const pc_model *model, const void *segment, size_t token)

@@ -43,7 +43,8 @@ int pc__model_normalizes(const pc_model *model);
 pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
                             pc__kv **out);
 /* K and V of all tokens of one layer as they are when the run is placed at `start`:
- * [kv_head][token][dim], fp32; either may be NULL. PC_ERR_UNSUPPORTED: learned positions, and
+ * [kv_head][token][dim], fp32; either may be NULL. Of a model with latent attention, those of every
+ * head. PC_ERR_UNSUPPORTED: learned positions, and
  * `start` is not where the run was computed. */
 pc_status pc__model_run_read(const pc_model *model, const pc__kv *run, int32_t layer, int64_t start,
                              float *k, float *v);

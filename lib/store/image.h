@@ -4,8 +4,16 @@
 #ifndef PC_STORE_IMAGE_H
 #define PC_STORE_IMAGE_H
 
+#include <promptcache/extend.h>
+
 #include "attn/kv.h"
 #include "base/digest.h"
+
+/* Whether the blocks of a layout are pages (attn/kv.h). */
+static inline int pc__layout_has_pages(uint32_t layout)
+{
+    return layout == PC_LAYOUT_PAGES || layout == PC_LAYOUT_LATENT;
+}
 
 /* What the states are; all of it must match. */
 typedef struct pc__image_form {

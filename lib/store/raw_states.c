@@ -199,14 +199,16 @@ const pc__payload_ops pc__raw_payload = {
 
 static pc__kv_shape shape_of(const pc_raw *r)
 {
-    return (pc__kv_shape){r->layers, r->kv_heads, r->k_dim, r->v_dim, r->dtype};
+    return (pc__kv_shape){r->layers, r->kv_heads, r->k_dim,
+                          r->v_dim,  r->dtype,    r->layout == PC_LAYOUT_LATENT};
 }
 
 static pc_status check_pages(const pc_raw *r, const char *call)
 {
     pc__kv_shape shape = shape_of(r);
     if (r->layers < 1 || r->kv_heads < 1 || r->k_dim < 1 || r->v_dim < 1 || r->k_dim > PC__MAX_HEAD
-        || r->v_dim > PC__MAX_HEAD || !pc__kv_dtype_known(r->dtype))
+        || r->v_dim > PC__MAX_HEAD || (shape.latent && r->v_dim > r->k_dim)
+        || !pc__kv_dtype_known(r->dtype))
         return pc__fail(PC_ERR_INVALID,
                         "%s: pages of %d layers, %d K/V heads, dimensions %d and %d, dtype %u",
                         call, r->layers, r->kv_heads, r->k_dim, r->v_dim, r->dtype);
@@ -249,9 +251,9 @@ static pc_status check_raw(const pc_raw *r, int expected, const char *call)
             PC_ERR_INVALID,
             "%s: raw.architecture has no NUL, or position_scheme %u or lossy %u is unknown", call,
             r->position_scheme, r->lossy);
-    if (r->layout != PC_LAYOUT_PAGES && r->layout < PC_LAYOUT_APPLICATION)
+    if (!pc__layout_has_pages(r->layout) && r->layout < PC_LAYOUT_APPLICATION)
         return pc__fail(PC_ERR_INVALID,
-                        "%s: layout %u is neither PC_LAYOUT_PAGES nor an application's", call,
+                        "%s: layout %u is neither one of pages nor an application's", call,
                         r->layout);
     if (r->layers < 0 || r->kv_heads < 0 || r->k_dim < 0 || r->v_dim < 0)
         return pc__fail(PC_ERR_INVALID, "%s: negative shape: %d, %d, %d, %d", call, r->layers,
@@ -262,7 +264,7 @@ static pc_status check_raw(const pc_raw *r, int expected, const char *call)
                             "%s: token %zu has relative position %lld; they increase from 0", call,
                             i, (long long)r->relative[i]);
     status = check_blocks(r, expected, call);
-    return status < 0 || r->layout != PC_LAYOUT_PAGES ? status : check_pages(r, call);
+    return status < 0 || !pc__layout_has_pages(r->layout) ? status : check_pages(r, call);
 }
 
 pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const char *call)

@@ -14,6 +14,7 @@
 static struct {
     pc_context *context;
     pc_model *model; /* the demo model: pc_eval is only for our own */
+    pc_model_file *file;
     pc_cache *cache;
     pc_schema *schema;
     pc_prompt *prompt;
@@ -287,6 +288,16 @@ static pc_status fill_plugin_info(void *result)
     return pc_plugin_get(0, result);
 }
 
+static pc_status fill_model_file_info(void *result)
+{
+    return pc_model_file_get_info(world.file, result);
+}
+
+static pc_status fill_model_file_type(void *result)
+{
+    return pc_model_file_get_type(world.file, 0, result);
+}
+
 static pc_status fill_batch_stats(void *result)
 {
     return pc_batch_get_stats(world.batch, result);
@@ -299,6 +310,8 @@ static const pc_write_case write_cases[] = {
     {"pc_item", fill_item, sizeof(pc_item), 56},
     {"pc_system_info", fill_system_info, sizeof(pc_system_info), 96},
     {"pc_plugin_info", fill_plugin_info, sizeof(pc_plugin_info), 40},
+    {"pc_model_file_info", fill_model_file_info, sizeof(pc_model_file_info), 232},
+    {"pc_model_file_type", fill_model_file_type, sizeof(pc_model_file_type), 48},
     {"pc_batch_stats", fill_batch_stats, sizeof(pc_batch_stats), 40},
     {"pc_part", fill_part, sizeof(pc_part), 48},
     {"pc_stats", fill_stats, sizeof(pc_stats), 120},
@@ -322,6 +335,8 @@ static int start(void)
     return CHECK_OK(pc_context_new(&world.context, NULL))
            && CHECK_OK(pc_model_load(&world.model, world.context,
                                      PC_SOURCE_DIR "/models/demo/demo.gguf", NULL))
+           && CHECK_OK(pc_model_file_open(&world.file, world.context,
+                                          PC_SOURCE_DIR "/models/demo/demo.gguf", NULL))
            && CHECK_OK(pc_cache_new(&world.cache, world.context, NULL))
            && CHECK_OK(pc_schema_parse(&world.schema, world.model, schema_text,
                                        sizeof schema_text - 1, NULL))
@@ -347,6 +362,7 @@ int main(void)
     pc_schema_free(world.schema);
     pc_cache_free(world.cache);
     pc_model_free(world.model);
+    pc_model_file_free(world.file);
     pc_context_free(world.context);
     pc_toy_free(world.toy);
     return pc_test_end();

@@ -227,6 +227,14 @@ static void add_pairs(struct attend_world *w, attend_draft *d, size_t run, uint3
         }
 }
 
+static int is_seen(const attend_case *c, const pc__cuda_pair *pair, int64_t distance)
+{
+    int64_t window = c->spec.window, chunk = c->spec.chunk,
+            inside = chunk ? pc__chunk_inside(c->world->positions[pair->row], chunk) : 0;
+    return (!window || distance < window)
+           && (!chunk || (distance <= inside && distance > inside - chunk));
+}
+
 static int tile_sees(const attend_case *c, const attend_draft *d, const pc__cuda_tile *tile,
                      uint32_t page)
 {
@@ -237,8 +245,7 @@ static int tile_sees(const attend_case *c, const attend_draft *d, const pc__cuda
         const int64_t *relative = (const int64_t *)(uintptr_t)call->relative;
         for (uint32_t t = page * PC__PAGE; t < (page + 1) * PC__PAGE; t++)
             if (t >= pair->lo && t < pair->hi
-                && (!c->spec.window
-                    || pair->distance - (relative ? relative[t] : t) < c->spec.window))
+                && is_seen(c, pair, pair->distance - (relative ? relative[t] : t)))
                 return 1;
     }
     return 0;
@@ -359,6 +366,13 @@ static void make_layer(attend_case *c)
     c->task.scale = 1.0f / sqrtf((float)s->k_dim);
     c->task.soft_cap = s->soft_cap;
     c->task.window = s->window;
+    c->task.chunk = s->chunk;
+    if (s->chunk) {
+        int64_t *inside = add_input(c, "inside", s->rows * sizeof *inside);
+        for (uint32_t row = 0; row < s->rows; row++)
+            inside[row] = pc__chunk_inside(c->world->positions[row], s->chunk);
+        c->task.inside = inside;
+    }
     c->vectors = (size_t)s->rows * heads;
     c->task.q = make_floats(c, "q", c->vectors * s->k_dim, 2.0f);
     if (s->slopes)
@@ -375,13 +389,14 @@ static pc__attn_layer layer_of(const attend_case *c)
     return (pc__attn_layer){.layer = LAYER,
                             .heads = (int32_t)c->task.heads,
                             .window = c->spec.window,
+                            .chunk = c->spec.chunk,
                             .scale = c->task.scale,
                             .soft_cap = c->task.soft_cap,
                             .slopes = c->task.slopes,
+                            .sinks = c->task.sinks,
                             .rope = c->spec.rope == CASE_NO_ROPE ? NULL : &c->world->rope};
 }
 
-/* The results of the library, with the sinks that its plans do not know. */
 static void make_wanted(attend_case *c)
 {
     struct attend_world *w = c->world;
@@ -393,13 +408,6 @@ static void make_wanted(attend_case *c)
     CHECK_OK(pc__plan_new(&plan, w->context, &pc__cpu_plan_limits, &rows, &w->shape, layer.heads));
     CHECK_OK(pc__plan_attend(plan, &layer, c->task.q, c->want, c->want_lse));
     pc__plan_free(plan);
-    for (size_t i = 0; i < c->vectors && c->task.sinks; i++) {
-        double seen = (double)c->want_lse[i], sink = (double)c->task.sinks[i % c->task.heads],
-               all = log(exp(seen) + exp(sink));
-        for (size_t d = 0; d < c->spec.v_dim; d++)
-            c->want[i * c->spec.v_dim + d] *= (float)exp(seen - all);
-        c->want_lse[i] = (float)all;
-    }
 }
 
 size_t attend_case_map(const attend_case *c, size_t row, pc__cuda_map_row *spans, float **want,
@@ -435,12 +443,13 @@ size_t attend_case_map(const attend_case *c, size_t row, pc__cuda_map_row *spans
             .interleaved = c->task.interleaved,
             .scale = c->task.scale,
             .soft_cap = c->task.soft_cap,
-            .window = c->task.window,
             .cosine = c->task.cosine + (span->lo < span->hi ? angle_of(w, distance) : 0) * half,
             .sine = c->task.sine + (span->lo < span->hi ? angle_of(w, distance) : 0) * half,
             .slopes = c->task.slopes,
             .q = c->task.q + row * c->task.heads * c->spec.k_dim,
             .lse = c->want_lse + row * c->task.heads};
+        pc__attn_visible(&layer, span->kv, w->positions[row], span->start, &spans[i].lo,
+                         &spans[i].hi);
         *keys += span->kv->tokens;
     }
     *want = take(*keys * c->task.heads * sizeof(float));
@@ -470,8 +479,12 @@ void attend_case_new(attend_case *c, const attend_spec *spec)
     options.threads = 1;
     CHECK_OK(pc_context_new(&w->context, &options));
     w->rng.state = spec->seed;
-    w->shape = (pc__kv_shape){LAYERS, (int32_t)spec->kv_heads, (int32_t)spec->k_dim,
-                              (int32_t)spec->v_dim, dtype_of(spec->format)};
+    w->shape = (pc__kv_shape){LAYERS,
+                              (int32_t)spec->kv_heads,
+                              (int32_t)spec->k_dim,
+                              (int32_t)spec->v_dim,
+                              dtype_of(spec->format),
+                              0};
     w->rope = rope_of(w, spec);
     w->spans = take(spec->rows * MOST_SPANS * sizeof *w->spans);
     w->first = take((spec->rows + 1) * sizeof *w->first);

@@ -25,7 +25,7 @@ typedef struct attend_spec {
     uint32_t tokens;        /* of the longest run */
     uint32_t section_pages; /* most pages of a call */
     uint32_t rope;
-    int64_t window;
+    int64_t window, chunk;
     float soft_cap;
     int slopes, sinks, holes; /* holes: positions with gaps */
     uint64_t seed;

@@ -28,7 +28,8 @@ static const attend_spec variants[VARIANTS] = {
      .rows = 20,
      .tokens = 70,
      .section_pages = 16,
-     .rope = CASE_HALVES},
+     .rope = CASE_HALVES,
+     .chunk = 32},
     {.kind = CASE_PREFILL,
      .kv_heads = 1,
      .group = 8,
@@ -45,6 +46,7 @@ static const attend_spec variants[VARIANTS] = {
      .section_pages = 2,
      .rope = CASE_HALVES,
      .window = 500,
+     .chunk = 900,
      .slopes = 1,
      .holes = 1},
     {.kind = CASE_RAGGED,
@@ -62,6 +64,7 @@ static const attend_spec variants[VARIANTS] = {
      .tokens = 130,
      .section_pages = 4,
      .rope = CASE_ODD,
+     .chunk = 100,
      .sinks = 1},
     {.kind = CASE_SINGLE,
      .kv_heads = 1,
@@ -133,11 +136,11 @@ const char *attend_spec_text(const attend_spec *s)
     snprintf(
         text, sizeof text,
         "%s %s %u/%u, %u x %u heads, %u rows, %u tokens, sections of %u pages, rope %u, window "
-        "%lld, cap %g%s%s%s, seed %llu",
+        "%lld, chunk %lld, cap %g%s%s%s, seed %llu",
         kinds[s->kind], formats[s->format], s->k_dim, s->v_dim, s->kv_heads, s->group, s->rows,
-        s->tokens, s->section_pages, s->rope, (long long)s->window, (double)s->soft_cap,
-        s->slopes ? ", slopes" : "", s->sinks ? ", sinks" : "", s->holes ? ", holes" : "",
-        (unsigned long long)s->seed);
+        s->tokens, s->section_pages, s->rope, (long long)s->window, (long long)s->chunk,
+        (double)s->soft_cap, s->slopes ? ", slopes" : "", s->sinks ? ", sinks" : "",
+        s->holes ? ", holes" : "", (unsigned long long)s->seed);
     return text;
 }
 

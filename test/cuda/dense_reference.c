@@ -1,9 +1,11 @@
 /* The CPU's code, for tests in C++. */
 #include "dense_reference.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "attn/cuda/cuda_panel.h"
 #include "attn/cuda/kernels/kv_convert.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
@@ -56,15 +58,28 @@ void reference_route(reference_routes *r, size_t rows)
     pc__expert_config config = {.count = (int32_t)r->count,
                                 .used = (int32_t)r->used,
                                 .renormalise = (int32_t)r->renormalise,
-                                .scale = r->scale};
-    pc__routes routes = {r->logits, r->chosen, r->weight, r->first, r->row, r->share, r->of_row};
+                                .scale = r->scale,
+                                .sigmoid = (int32_t)r->sigmoid,
+                                .groups = (int32_t)r->groups,
+                                .groups_used = (int32_t)r->groups_used,
+                                .group_best = (int32_t)r->group_best,
+                                .selection_bias = r->bias != NULL};
+    pc__routes routes = {.logits = r->logits,
+                         .scratch = r->scratch,
+                         .bias = r->bias,
+                         .chosen = r->chosen,
+                         .weight = r->weight,
+                         .first = r->first,
+                         .row = r->row,
+                         .share = r->share,
+                         .of_row = r->of_row};
     pc__route(test_context(), &config, rows, &routes);
 }
 
 reference_kv *reference_kv_new(uint32_t format, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim,
                                size_t tokens)
 {
-    pc__kv_shape shape = {1, (int32_t)kv_heads, (int32_t)k_dim, (int32_t)v_dim, dtypes[format]};
+    pc__kv_shape shape = {1, (int32_t)kv_heads, (int32_t)k_dim, (int32_t)v_dim, dtypes[format], 0};
     pc__kv *kv;
     if (pc__kv_new_unset(&kv, &test_context()->mem, &shape, tokens, NULL) < 0)
         abort();
@@ -150,42 +165,76 @@ void reference_map_apply(const reference_map *map, const void *packed, const ref
 
 void reference_map_record(const reference_map *map, const reference_kv *kv, const float *q,
                           const float *lse, const int64_t *distance, float scale, float soft_cap,
-                          const float *slopes, int64_t window, void *out)
+                          const float *slopes, int64_t window, int64_t chunk, void *out)
 {
     pc__attn_layer layer = {.heads = (int32_t)map->heads,
                             .window = window,
+                            .chunk = chunk,
                             .scale = scale,
                             .soft_cap = soft_cap,
                             .slopes = slopes};
-    pc__map_out lane = {map_shape(map), out, kv, 0, distance};
+    pc__map_out lane = {.shape = map_shape(map), .map = out, .kv = kv, .distance = distance};
     if (pc__record_maps(test_context(), &layer, &lane, 1, q, lse) < 0)
         abort();
 }
 
-static pc__block_format block_format(const reference_quantised *q)
+static pc__cuda_panel_format format_of(const reference_quantised *q)
 {
-    pc__block_format format = {q->bits, q->group, q->zero, q->minimum, q->half};
-    return format;
+    return (pc__cuda_panel_format){q->bits, q->group, q->zero, q->minimum, q->half};
 }
 
 size_t reference_panel_bytes(const reference_quantised *q)
 {
-    pc__block_format format = block_format(q);
-    return q->groups * pc__quantised_group_bytes(&format);
+    pc__cuda_panel_format format = format_of(q);
+    return q->groups * pc__cuda_group_bytes(&format);
 }
 
 void reference_panel_scale(const reference_quantised *q, uint8_t *panel, size_t group,
                            size_t output, float scale, float minimum)
 {
-    pc__block_format format = block_format(q);
-    uint8_t *at = panel + group * pc__quantised_group_bytes(&format);
+    pc__cuda_panel_format format = format_of(q);
+    uint8_t *at = panel + group * pc__cuda_group_bytes(&format);
     uint16_t half = pc__half_from(scale);
     if (q->half)
-        memcpy(at + pc__quantised_scale_at(&format) + 2 * output, &half, sizeof half);
+        memcpy(at + pc__cuda_scale_at(&format) + 2 * output, &half, sizeof half);
     else
-        memcpy(at + pc__quantised_scale_at(&format) + 4 * output, &scale, sizeof scale);
+        memcpy(at + pc__cuda_scale_at(&format) + 4 * output, &scale, sizeof scale);
     if (q->minimum)
-        memcpy(at + pc__quantised_minimum_at(&format) + 4 * output, &minimum, sizeof minimum);
+        memcpy(at + pc__cuda_minimum_at(&format) + 4 * output, &minimum, sizeof minimum);
+}
+
+/* q of input k of a group. */
+static int32_t integer_at(const reference_quantised *q, const uint8_t *group, size_t k,
+                          size_t output)
+{
+    size_t half = q->group / 2, at = q->bits == 8 ? k : k % half;
+    uint8_t byte = group[(at / 4 * PC__CUDA_PANEL + output) * 4 + at % 4];
+    return q->bits == 8 ? byte : k < half ? byte & 15 : byte >> 4;
+}
+
+static float add_group(const reference_quantised *q, const uint8_t *group, size_t output,
+                       const pc__quantised_inputs *in, size_t g, float y)
+{
+    pc__cuda_panel_format format = format_of(q);
+    const uint8_t *scales = group + pc__cuda_scale_at(&format);
+    const int8_t *high = in->high + g * q->group, *low = in->low ? in->low + g * q->group : NULL;
+    int32_t product = 0, by = 1 << in->shift[g];
+    float scale, minimum;
+    uint16_t half;
+    for (size_t k = 0; k < q->group; k++)
+        product += (integer_at(q, group, k, output) - q->zero)
+                   * (low ? 256 * high[k] + low[k] : high[k]);
+    if (q->half) {
+        memcpy(&half, scales + 2 * output, sizeof half);
+        scale = pc__half_to(half);
+    } else {
+        memcpy(&scale, scales + 4 * output, sizeof scale);
+    }
+    y = fmaf((float)(product * by), scale, y);
+    if (!q->minimum)
+        return y;
+    memcpy(&minimum, group + pc__cuda_minimum_at(&format) + 4 * output, sizeof minimum);
+    return fmaf((float)(in->negative_sum[g] * by), minimum, y);
 }
 
 void reference_quantised_run(const reference_quantised *q, const uint8_t *panels, const float *x,
@@ -199,18 +248,14 @@ void reference_quantised_run(const reference_quantised *q, const uint8_t *panels
         codes, q->bytes == 2 ? codes + in : NULL, &scale, numbers, numbers + q->groups, 1};
     for (size_t r = 0; codes && numbers && r < rows; r++) {
         plain()->quantise(x + r * in, q->groups, q->group, &inputs);
-        for (size_t first = 0; first < q->out; first += PC__PANEL) {
-            size_t left = q->out - first;
-            pc__quantised_task task = {.panel = panels
-                                                + first / PC__PANEL * reference_panel_bytes(q),
-                                       .format = block_format(q),
-                                       .groups = q->groups,
-                                       .x = inputs,
-                                       .rows = 1,
-                                       .y = y + r * q->out + first,
-                                       .ldy = q->out,
-                                       .width = left < PC__PANEL ? left : PC__PANEL};
-            plain()->panel_quantised(&task);
+        for (size_t n = 0; n < q->out; n++) {
+            const uint8_t *panel = panels + n / PC__CUDA_PANEL * reference_panel_bytes(q);
+            pc__cuda_panel_format format = format_of(q);
+            float sum = 0.0f;
+            for (size_t g = 0; g < q->groups; g++)
+                sum = add_group(q, panel + g * pc__cuda_group_bytes(&format), n % PC__CUDA_PANEL,
+                                &inputs, g, sum);
+            y[r * q->out + n] = sum * scale;
         }
     }
     free(codes);

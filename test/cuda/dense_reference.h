@@ -21,13 +21,16 @@ void reference_rotate(uint32_t dims, uint32_t interleaved, const float *cosine, 
 typedef struct reference_routes {
     uint32_t count, used, renormalise;
     float scale;
-    float *logits;    /* [row][count] */
-    int32_t *chosen;  /* [row][used] */
-    float *weight;    /* [row][used] */
-    uint32_t *first;  /* [count + 1] */
-    uint32_t *row;    /* [entry] */
-    float *share;     /* [entry] */
-    uint32_t *of_row; /* [row][used] */
+    float *logits;     /* [row][count] */
+    int32_t *chosen;   /* [row][used] */
+    float *weight;     /* [row][used] */
+    uint32_t *first;   /* [count + 1] */
+    uint32_t *row;     /* [entry] */
+    float *share;      /* [entry] */
+    uint32_t *of_row;  /* [row][used] */
+    const float *bias; /* [count] of the choice; NULL: none */
+    float *scratch;    /* [row][2 * count] */
+    uint32_t sigmoid, groups, groups_used, group_best;
 } reference_routes;
 void reference_route(reference_routes *routes, size_t rows);
 
@@ -74,7 +77,7 @@ void reference_map_apply(const reference_map *map, const void *packed, const ref
 /* q [row][head][k_dim], lse [row][head]; distance [tokens] */
 void reference_map_record(const reference_map *map, const reference_kv *kv, const float *q,
                           const float *lse, const int64_t *distance, float scale, float soft_cap,
-                          const float *slopes, int64_t window, void *out);
+                          const float *slopes, int64_t window, int64_t chunk, void *out);
 
 #ifdef __cplusplus
 }

@@ -38,6 +38,7 @@ foreach(kernel IN LISTS kernels)
 endforeach()
 pc_add_cuda_test(test_cuda_gemm pc_fake_kernels)
 pc_add_cuda_test(test_cuda_backend pc_fake_kernels)
+target_sources(test_cuda_backend PRIVATE placed_weights.c)
 pc_add_cuda_test(test_cuda_backend_attend pc_fake_kernels)
 pc_add_cuda_test(test_cuda_plan_handle pc_fake_kernels)
 promptcache_cuda_test(test_cuda_device_launch SOURCES test_cuda_device_launch.cpp

@@ -1,5 +1,5 @@
-// Catches: a wrong formula or constant of an activation or gate; an activation that is less exact
-// than promised; NaN and infinity that end otherwise than on the CPU; a gate that forgets its
+// Catches: a wrong formula, constant or limit of an activation or gate; an activation that is less
+// exact than promised; NaN and infinity that end otherwise than on the CPU; a gate that forgets its
 // factor; ends of blocks.
 #include "attn/cuda/kernels/activations.h"
 
@@ -13,7 +13,8 @@ DECLARE(gelu);
 DECLARE(gelu_tanh);
 DECLARE(silu);
 DECLARE(tanh);
-void pc__cuda_gate_none(pc__cuda_flat);
+DECLARE(relu_squared);
+void pc__cuda_gate_none(pc__cuda_flat), pc__cuda_gate_clamped(pc__cuda_flat);
 }
 
 namespace {
@@ -21,6 +22,11 @@ namespace {
 double relu(double x)
 {
     return x > 0 ? x : 0;
+}
+
+double relu_squared(double x)
+{
+    return x > 0 ? x * x : 0;
 }
 
 double gelu(double x)
@@ -66,9 +72,9 @@ void compare(random_numbers &random, double (*f)(double), bool has_alone = true)
             up[i] = random.normal();
         }
         if (has_alone)
-            run_kernel<activate>(pc__cuda_flat{x.data(), nullptr, count, 0}, {(unsigned)blocks},
+            run_kernel<activate>(pc__cuda_flat{x.data(), nullptr, count, 0, 0}, {(unsigned)blocks},
                                  PC__CUDA_FLAT_THREADS);
-        run_kernel<gate>(pc__cuda_flat{y.data(), up.data(), count, 0}, {(unsigned)blocks},
+        run_kernel<gate>(pc__cuda_flat{y.data(), up.data(), count, 0, 0}, {(unsigned)blocks},
                          PC__CUDA_FLAT_THREADS);
         for (size_t i = 0; i < count; i++) {
             wrong += !near(x[i], f((double)from[i]), (double)from[i]);
@@ -77,6 +83,35 @@ void compare(random_numbers &random, double (*f)(double), bool has_alone = true)
         CHECK_INT(wrong, 0);
         check_traffic();
     }
+}
+
+double clamped(double x, double up, double limit, double alpha)
+{
+    double g = x > limit ? limit : x, u = up > limit ? limit : up < -limit ? -limit : up;
+    return g / (1 + exp(-alpha * g)) * (u + 1);
+}
+
+// The gate with limits, near them and far beyond. Next to u = -1 the sum u + 1 is small, but exact.
+void clamp(random_numbers &random)
+{
+    enum { COUNT = 5000 };
+    const float limit = 2.5f, alpha = 1.702f;
+    device<float> x("x", COUNT, gpu_model::WRITTEN), up("up", COUNT), from("from", COUNT);
+    size_t wrong = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        x[i] = from[i] = i % 10 ? random.normal(3.0f) : random.odd();
+        up[i] = i % 9 ? random.normal(3.0f) : random.odd();
+    }
+    run_kernel<pc__cuda_gate_clamped>(pc__cuda_flat{x.data(), up.data(), COUNT, limit, alpha},
+                                      {pc__cuda_flat_blocks(COUNT)}, PC__CUDA_FLAT_THREADS);
+    for (size_t i = 0; i < COUNT; i++) {
+        double want = clamped((double)from[i], (double)up[i], (double)limit, (double)alpha);
+        bool nan = isnan(want) || (isinf(from[i]) && from[i] < 0); // -inf * 0, or -inf / inf
+        wrong += nan ? !isnan(x[i]) && x[i] != 0.0f
+                     : !(fabs((double)x[i] - want) <= 1e-6 * fabs(want) + 1e-30);
+    }
+    CHECK_INT(wrong, 0);
+    gpu_model::forget_traffic();
 }
 
 // The CPU's own functions, for finite and other numbers.
@@ -93,9 +128,9 @@ void compare_with_cpu(random_numbers &random)
     }
     reference_gelu(want_x.data(), COUNT);
     reference_silu_gate(want_y.data(), up.data(), COUNT);
-    run_kernel<pc__cuda_gelu>(pc__cuda_flat{x.data(), nullptr, COUNT, 0},
+    run_kernel<pc__cuda_gelu>(pc__cuda_flat{x.data(), nullptr, COUNT, 0, 0},
                               {pc__cuda_flat_blocks(COUNT)}, PC__CUDA_FLAT_THREADS);
-    run_kernel<pc__cuda_gate_silu>(pc__cuda_flat{y.data(), up.data(), COUNT, 0},
+    run_kernel<pc__cuda_gate_silu>(pc__cuda_flat{y.data(), up.data(), COUNT, 0, 0},
                                    {pc__cuda_flat_blocks(COUNT)}, PC__CUDA_FLAT_THREADS);
     for (size_t i = 0; i < COUNT; i++)
         wrong += !same(x[i], want_x[i]) + !same(y[i], want_y[i]);
@@ -114,7 +149,9 @@ int main()
         compare<pc__cuda_gelu_tanh, pc__cuda_gate_gelu_tanh>(random, gelu_tanh);
         compare<pc__cuda_silu, pc__cuda_gate_silu>(random, silu);
         compare<pc__cuda_tanh, pc__cuda_gate_tanh>(random, tanh);
+        compare<pc__cuda_relu_squared, pc__cuda_gate_relu_squared>(random, relu_squared);
         compare<pc__cuda_relu, pc__cuda_gate_none>(random, nothing, false);
+        clamp(random);
         compare_with_cpu(random);
     }
     return pc_test_end();

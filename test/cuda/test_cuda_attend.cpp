@@ -1,7 +1,7 @@
 // Catches: attention kernels whose results differ from the C reference, for any format, shape,
-// sharing, window, soft cap, slopes, sinks or rotation; that race, read what is not there, lose
-// items, meet bank conflicts in their main loop, or read pages that no query sees.
-// Arguments: FIRST COUNT SEEDS of the list of cases. PC_TEST_LONG=1: all cases, three seeds.
+// sharing, window, chunk, soft cap, slopes, sinks or rotation; that race, read what is not there,
+// lose items, meet bank conflicts in their main loop, or read pages that no query sees. Arguments:
+// FIRST COUNT SEEDS of the list of cases. PC_TEST_LONG=1: all cases, three seeds.
 #include "attend_launch.h"
 extern "C" {
 #include "testing.h"

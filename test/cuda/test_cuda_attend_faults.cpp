@@ -45,6 +45,7 @@ static const fault_signs faults[] = {
     {FAULT_WRONG_MASK, "a wrong mask", WRONG_RESULT, ANY_REPORT},
     {FAULT_NO_MASK, "no mask", WRONG_RESULT, ANY_REPORT},
     {FAULT_WRONG_WINDOW, "a wrong window", WRONG_RESULT, ANY_REPORT},
+    {FAULT_WRONG_CHUNK, "a wrong chunk", WRONG_RESULT, ANY_REPORT},
     {FAULT_NO_PADDING, "no padding", CONFLICTS, ANY_REPORT | WRONG_RESULT},
     {FAULT_WRONG_ORDER, "a wrong order of tokens", WRONG_RESULT, ANY_REPORT},
     {FAULT_NO_SHRINK, "sums that do not shrink", WRONG_RESULT, ANY_REPORT},
@@ -94,10 +95,11 @@ int main()
         pc_test_skip("AddressSanitizer ends the process at the first fault");
     static const attend_spec specs[] = {
         // one section for all rows, then one for each
-        {CASE_TREE, PC__CUDA_F16, 64, 64, 2, 1, 20, 150, 2, CASE_HALVES, 0, 0, 0, 0, 0, 1},
-        {CASE_RAGGED, PC__CUDA_F16, 64, 64, 1, 3, 7, 200, 4, CASE_NO_ROPE, 900, 0, 0, 0, 0, 2},
+        {CASE_TREE, PC__CUDA_F16, 64, 64, 2, 1, 20, 150, 2, CASE_HALVES, 0, 0, 0, 0, 0, 0, 1},
+        {CASE_RAGGED, PC__CUDA_F16, 64, 64, 1, 3, 7, 200, 4, CASE_NO_ROPE, 900, 0, 0, 0, 0, 0, 2},
         // more pieces than the ring has slots
-        {CASE_SINGLE, PC__CUDA_F16, 64, 64, 1, 1, 4, 400, 8, CASE_NO_ROPE, 0, 0, 0, 0, 0, 3}};
+        {CASE_SINGLE, PC__CUDA_F16, 64, 64, 1, 1, 4, 400, 8, CASE_NO_ROPE, 0, 0, 0, 0, 0, 0, 3},
+        {CASE_SINGLE, PC__CUDA_F16, 64, 64, 1, 1, 4, 200, 4, CASE_NO_ROPE, 0, 150, 0, 0, 0, 0, 4}};
     enum { CASES = sizeof specs / sizeof *specs };
     static attend_case cases[CASES];
     setenv("PC_CPU_MASK", "c", 1);

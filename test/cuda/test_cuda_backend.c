@@ -11,8 +11,10 @@
 
 #include "attn/cuda/backend_cuda.h"
 #include "attn/kv_device.h"
+#include "block_formats.h"
 #include "cuda_testing.h"
 #include "fake_kernels.h"
+#include "placed_weights.h"
 
 enum { ARRAYS = 5 };
 
@@ -98,7 +100,8 @@ static void run_activate(pc__stream *stream, const op_case *c, pc__floats **arra
 
 static void run_gate(pc__stream *stream, const op_case *c, pc__floats **array)
 {
-    stream->ops->gate(stream, (pc__activation)c->kind, array[0], array[1], c->count[0]);
+    const pc__gating gating = {(pc__activation)c->kind, 1.702f, 0.7f};
+    stream->ops->gate(stream, &gating, array[0], array[1], c->count[0]);
 }
 
 static void run_add(pc__stream *stream, const op_case *c, pc__floats **array)
@@ -106,14 +109,19 @@ static void run_add(pc__stream *stream, const op_case *c, pc__floats **array)
     stream->ops->add(stream, array[0], array[1], c->count[0]);
 }
 
+/* The factors are spoilt as soon as the call is back. */
+static void run_scale_rows(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    float factors[] = {1.0f, -0.3f, 0.0f, 1.9f, 7.7f};
+    stream->ops->scale_rows(stream, factors, c->rows, c->dim, array[0]);
+    memset(factors, 0xff, sizeof factors);
+}
+
 static void run_norm(pc__stream *stream, const op_case *c, pc__floats **array)
 {
-    if (c->kind)
-        stream->ops->layer_norm(stream, array[0], c->rows, c->dim, array[1], array[2], 1e-5f,
-                                array[3] ? array[3] : array[0]);
-    else
-        stream->ops->rms_norm(stream, array[0], c->rows, c->dim, array[1], 1e-5f,
-                              array[3] ? array[3] : array[0]);
+    const pc__norm_weights weights = {array[1], c->kind ? array[2] : NULL, c->other, 1e-5f};
+    (c->kind ? stream->ops->layer_norm : stream->ops->rms_norm)(
+        stream, array[0], c->rows, c->dim, &weights, array[3] ? array[3] : array[0]);
 }
 
 static void numbers(void)
@@ -127,13 +135,15 @@ static void numbers(void)
                                .count = {n},
                                .most = kind == PC__SOFT_CAP ? 1e-6 : 0,
                                .kind = kind});
-        for (int kind = PC__ACT_NONE; kind <= PC__ACT_TANH; kind++) {
+        for (int kind = PC__ACT_NONE; kind <= PC__ACT_CLAMPED; kind++) {
             compare(&(op_case){
                 .name = "activate", .run = run_activate, .count = {n}, .most = 1e-6, .kind = kind});
             compare(&(op_case){
                 .name = "gate", .run = run_gate, .count = {n, n}, .most = 2e-6, .kind = kind});
         }
         compare(&(op_case){.name = "add", .run = run_add, .count = {n, n}});
+        compare(&(op_case){
+            .name = "scale_rows", .run = run_scale_rows, .count = {5 * n}, .rows = 5, .dim = n});
     }
 }
 
@@ -143,14 +153,16 @@ static void norms(void)
     for (size_t i = 0; i < 4; i++)
         for (int kind = 0; kind < 2; kind++)
             for (int bias = 0; bias <= kind; bias++) {
-                size_t rows = 6, dim = dims[i];
+                size_t rows = 6, dim = dims[i], vectors = i % 3 + (i > 0); /* 0 means 1 */
+                size_t all = (vectors ? vectors : 1) * dim;
                 op_case c = {.name = "norm",
                              .run = run_norm,
                              .most = 4e-6,
                              .rows = rows,
                              .dim = dim,
+                             .other = vectors,
                              .kind = kind};
-                size_t counts[ARRAYS] = {rows * dim, dim, bias ? dim : 0, rows * dim};
+                size_t counts[ARRAYS] = {rows * dim, all, bias ? all : 0, rows * dim};
                 memcpy(c.count, counts, sizeof counts);
                 c.out = 3;
                 compare(&c);
@@ -302,7 +314,7 @@ enum { K_DIM = 12, V_DIM = 10, KV_HEADS = 2, TOKENS = 150, LAYERS = 2 };
 
 static pc__kv *make_run(pc__backend *at, uint32_t dtype)
 {
-    pc__kv_shape shape = {LAYERS, KV_HEADS, K_DIM, V_DIM, dtype};
+    pc__kv_shape shape = {LAYERS, KV_HEADS, K_DIM, V_DIM, dtype, 0};
     int64_t relative[TOKENS];
     pc__kv *kv = NULL;
     for (int i = 0; i < TOKENS; i++)
@@ -369,79 +381,10 @@ static void storing(uint32_t dtype)
 
 /* ------------------------------------------------------------------- weights */
 
-/* Weights that depend on their place alone, so that any part of them can be asked for. */
-typedef struct weights {
-    pc__block_format format;
-    size_t in;
-    uint64_t seed;
-} weights;
-
-static uint64_t bits_at(const weights *w, size_t place)
-{
-    pc_test_rng at = {w->seed * 1000003 + place};
-    pc_test_bits(&at);
-    return pc_test_bits(&at);
-}
-
-static float number_at(const weights *w, size_t place)
-{
-    return (float)(int64_t)(bits_at(w, place) % 2001 - 1000) * 0.0005f;
-}
-
-static void give_rows(void *user, size_t first, size_t count, float *to)
-{
-    const weights *w = user;
-    for (size_t i = 0; i < count * w->in; i++)
-        to[i] = number_at(w, first * w->in + i);
-}
-
-static void give_quantised(void *user, size_t first, size_t count, uint8_t *q, float *scale,
-                           float *minimum)
-{
-    const weights *w = user;
-    size_t groups = w->in / w->format.group;
-    for (size_t i = 0; i < count * w->in; i++) {
-        uint64_t q_i = bits_at(w, first * w->in + i) & ((1u << w->format.bits) - 1);
-        /* at most 127 above the zero, as in all formats of files */
-        q[i] = (uint8_t)(w->format.bits == 8 && w->format.zero < 128 ? q_i & 127 : q_i);
-    }
-    for (size_t i = 0; i < count * groups; i++) {
-        scale[i] = (float)(bits_at(w, first * groups + i) % 64 + 1) / 4096;
-        if (w->format.minimum)
-            minimum[i] = (float)(bits_at(w, first * groups + i) % 7) / 8;
-    }
-}
-
-static const pc__block_format formats[] = {
-    {8, 32, 128, 0, 1}, {4, 32, 8, 0, 1}, {4, 32, 0, 1, 0}, {8, 16, 32, 0, 0}};
-
-static pc__weight_source source_of(weights *w)
-{
-    return (pc__weight_source){w, give_rows, w->format, w->format.bits ? give_quantised : NULL};
-}
-
-/* format -1: not quantised */
-static pc__linear *make_linear(pc__backend *backend, size_t in, size_t out, uint32_t compute,
-                               int format, int bias, uint64_t seed)
-{
-    weights w = {.in = in, .seed = seed};
-    float *numbers = malloc(out * sizeof *numbers);
-    pc__linear *linear = NULL;
-    if (format >= 0)
-        w.format = formats[format];
-    for (size_t i = 0; i < out; i++)
-        numbers[i] = number_at(&w, i + 77);
-    pc__weight_source source = source_of(&w);
-    CHECK_OK(backend->ops->linear_new(&linear, backend, out, in, compute, &source,
-                                      bias ? numbers : NULL));
-    free(numbers);
-    return linear;
-}
-
 static void look_ups(uint32_t dtype)
 {
-    weights w = {.in = 36, .seed = 3};
-    pc__weight_source source = source_of(&w);
+    placed_weights w = {.in = 36, .seed = 3};
+    pc__weight_source source = placed_weights_source(&w);
     pc__table *here, *there;
     CHECK_OK(cpu->ops->table_new(&here, cpu, 50, w.in, dtype, &source));
     CHECK_OK(cuda->ops->table_new(&there, cuda, 50, w.in, dtype, &source));
@@ -487,8 +430,8 @@ static void linears(size_t in, size_t out, uint32_t compute, int format, size_t 
     static const size_t row_counts[] = {1, 9, 33, 70};
     for (size_t i = 0; i < count; i++)
         for (int side = 0; side < 2; side++)
-            made[i].on[side] = make_linear(side ? cuda : cpu, in, out, compute, format, i % 2 == 0,
-                                           i + 1);
+            made[i].on[side] = placed_weights_linear(side ? cuda : cpu, in, out, compute, format,
+                                                     i % 2 == 0, i + 1);
     for (size_t r = 0; r < 4; r++)
         for (int off = 0; off < 2; off++) {
             size_t n = row_counts[r];
@@ -514,6 +457,7 @@ enum { EXPERTS = 6, USED = 2, HIDDEN = 64, WIDTH = 96, SHARED = 32 };
 typedef struct expert_pair {
     pc__mlp mlp[EXPERTS + 1]; /* the last one: shared */
     pc__linear *router, *shared_scale;
+    pc__floats *selection_bias;
     pc__expert_layer layer;
 } expert_pair;
 
@@ -522,6 +466,7 @@ static expert_pair expert_sides[2];
 static void make_experts(int side, const pc__expert_config *config, uint32_t compute, int format,
                          int gated)
 {
+    static const float selection_bias[EXPERTS] = {0.3f, -0.2f, 0.0f, 0.1f, -0.4f, 0.25f};
     pc__backend *b = side ? cuda : cpu;
     expert_pair *p = &expert_sides[side];
     memset(p, 0, sizeof *p);
@@ -530,21 +475,30 @@ static void make_experts(int side, const pc__expert_config *config, uint32_t com
         if (e == EXPERTS && !config->shared)
             continue;
         p->mlp[e].width = width;
-        p->mlp[e].up = make_linear(b, HIDDEN, width, compute, format, gated, 3 * e + 1);
-        p->mlp[e].down = make_linear(b, width, HIDDEN, compute, format, 0, 3 * e + 2);
+        p->mlp[e].up = placed_weights_linear(b, HIDDEN, width, compute, format, gated, 3 * e + 1);
+        p->mlp[e].down = placed_weights_linear(b, width, HIDDEN, compute, format, 0, 3 * e + 2);
         if (gated)
-            p->mlp[e].gate = make_linear(b, HIDDEN, width, compute, format, 0, 3 * e + 3);
+            p->mlp[e].gate = placed_weights_linear(b, HIDDEN, width, compute, format, 0, 3 * e + 3);
     }
-    p->router = make_linear(b, HIDDEN, EXPERTS, PC_DTYPE_F32, -1, 0, 100);
+    p->router = placed_weights_linear(b, HIDDEN, EXPERTS, PC_DTYPE_F32, -1, 0, 100);
+    if (config->selection_bias)
+        p->selection_bias = pc__backend_vector(b, selection_bias, EXPERTS);
     if (config->shared_gated)
-        p->shared_scale = make_linear(b, HIDDEN, 1, PC_DTYPE_F32, -1, 0, 101);
-    p->layer = (pc__expert_layer){config,          HIDDEN,           PC__ACT_SILU, p->router,
-                                  p->shared_scale, &p->mlp[EXPERTS], p->mlp};
+        p->shared_scale = placed_weights_linear(b, HIDDEN, 1, PC_DTYPE_F32, -1, 0, 101);
+    p->layer = (pc__expert_layer){.config = config,
+                                  .hidden = HIDDEN,
+                                  .gating.activation = PC__ACT_SILU,
+                                  .router = p->router,
+                                  .selection_bias = p->selection_bias,
+                                  .shared_scale = p->shared_scale,
+                                  .shared = &p->mlp[EXPERTS],
+                                  .experts = p->mlp};
 }
 
 static void free_experts(int side)
 {
-    const pc__backend_ops *ops = (side ? cuda : cpu)->ops;
+    pc__backend *b = side ? cuda : cpu;
+    const pc__backend_ops *ops = b->ops;
     expert_pair *p = &expert_sides[side];
     for (size_t e = 0; e <= EXPERTS; e++) {
         pc__linear *parts[] = {p->mlp[e].gate, p->mlp[e].up, p->mlp[e].down};
@@ -553,6 +507,7 @@ static void free_experts(int side)
                 ops->linear_free(parts[i]);
     }
     ops->linear_free(p->router);
+    ops->give(b, p->selection_bias);
     if (p->shared_scale)
         ops->linear_free(p->shared_scale);
 }
@@ -571,13 +526,11 @@ static void run_experts(pc__stream *stream, const op_case *c, pc__floats **array
 
 /* Between two products a sum that is off in its last place may be rounded the other way: to another
  * bf16, which is 2^-8 of an input, or to another code of 16 bits. */
-static void experts_of(uint32_t compute, int format, int gated, int shared, size_t least,
-                       size_t most)
+static void experts_with(const pc__expert_config *config, uint32_t compute, int format, int gated,
+                         size_t least, size_t most)
 {
-    const pc__expert_config config = {
-        EXPERTS, USED, WIDTH, shared ? SHARED : 0, shared == 2, gated, shared ? 1.5f : 0.0f};
     for (int side = 0; side < 2; side++)
-        make_experts(side, &config, compute, format, gated);
+        make_experts(side, config, compute, format, gated);
     for (size_t n = least; n <= most; n += 20) {
         op_case c = {.name = "experts",
                      .run = run_experts,
@@ -587,7 +540,7 @@ static void experts_of(uint32_t compute, int format, int gated, int shared, size
                                                         : 2e-5,
                      .rows = n,
                      .dim = HIDDEN,
-                     .kind = shared};
+                     .kind = config->shared};
         c.out = 1;
         compare(&c);
         c.out = 2;
@@ -597,6 +550,42 @@ static void experts_of(uint32_t compute, int format, int gated, int shared, size
     }
     for (int side = 0; side < 2; side++)
         free_experts(side);
+}
+
+static void experts_of(uint32_t compute, int format, int gated, int shared, size_t least,
+                       size_t most)
+{
+    const pc__expert_config config = {.count = EXPERTS,
+                                      .used = USED,
+                                      .width = WIDTH,
+                                      .shared = shared ? SHARED : 0,
+                                      .shared_gated = shared == 2,
+                                      .renormalise = gated,
+                                      .scale = shared ? 1.5f : 0.0f};
+    experts_with(&config, compute, format, gated, least, most);
+}
+
+/* Other ways to choose. */
+static void choices(void)
+{
+    static const pc__expert_config configs[] = {{.sigmoid = 1,
+                                                 .renormalise = 1,
+                                                 .scale = 1.5f,
+                                                 .selection_bias = 1,
+                                                 .groups = 3,
+                                                 .groups_used = 2,
+                                                 .group_best = 2,
+                                                 .shared = SHARED},
+                                                {.groups = 2, .groups_used = 1, .group_best = 1},
+                                                {.sigmoid = 1, .scales_input = 1, .shared = SHARED},
+                                                {.sigmoid = 1, .selection_bias = 1}};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        pc__expert_config config = configs[i];
+        config.count = EXPERTS;
+        config.used = USED;
+        config.width = WIDTH;
+        experts_with(&config, PC_DTYPE_F32, -1, 1, 1, 41);
+    }
 }
 
 static void experts(uint32_t compute, int format, int gated, int shared)
@@ -616,8 +605,8 @@ static pc_status open_cuda(const pc__cuda_driver *driver)
 static void without_cublas(const pc__cuda_driver *driver)
 {
     pc__cuda_driver lacking = *driver;
-    weights w = {.in = 32, .seed = 1};
-    pc__weight_source source = source_of(&w);
+    placed_weights w = {.in = 32, .seed = 1};
+    pc__weight_source source = placed_weights_source(&w);
     pc__linear *linear = NULL;
     snprintf(lacking.no_cublas, sizeof lacking.no_cublas, "libcublasLt.so was not found");
     if (!CHECK_OK(open_cuda(&lacking)))
@@ -643,8 +632,8 @@ static pc_status queue(pc__stream *stream, pc__floats *x, const pc__linear *line
 
 static pc_status short_work(float *out)
 {
-    weights w = {.in = 32, .seed = 1};
-    pc__weight_source source = source_of(&w);
+    placed_weights w = {.in = 32, .seed = 1};
+    pc__weight_source source = placed_weights_source(&w);
     pc__linear *linear = NULL;
     pc__stream *stream = NULL;
     pc_status status = PC_ERR_NOMEM;
@@ -719,12 +708,13 @@ static void operations(void)
     linears(64, 96, PC_DTYPE_F32, -1, 4);
     linears(64, 96, PC_DTYPE_BF16, -1, 2);
     linears(40, 3, PC_DTYPE_F32, -1, 1);
-    for (int format = 0; format < 4; format++)
-        linears(96, 40, format % 2 ? PC_DTYPE_I8 : PC_DTYPE_BF16, format, 3);
+    for (int format = 0; format < FORMATS; format++)
+        linears(formats[format].block * 3, 40, format % 2 ? PC_DTYPE_I8 : PC_DTYPE_BF16, format, 3);
     for (int shared = 0; shared < 3; shared++) {
         experts(PC_DTYPE_F32, -1, 1, shared);
         experts(PC_DTYPE_BF16, -1, shared == 1, shared);
     }
+    choices();
     experts(PC_DTYPE_BF16, 1, 1, 2);
     experts(PC_DTYPE_BF16, 0, 0, 0);
     experts_of(PC_DTYPE_BF16, -1, 1, 2, 101, 121); /* many rows an expert */

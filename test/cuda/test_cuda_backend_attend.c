@@ -262,7 +262,7 @@ static void make_runs(place *at, batch *b, uint32_t formats, size_t longest)
             f = (f + 1) % 4;
         double its_own = tolerance[b->dims.plain ? 0 : f];
         b->tolerance = its_own > b->tolerance ? its_own : b->tolerance;
-        pc__kv_shape shape = {LAYERS, b->dims.kv_heads, b->dims.k, b->dims.v, dtypes[f]};
+        pc__kv_shape shape = {LAYERS, b->dims.kv_heads, b->dims.k, b->dims.v, dtypes[f], 0};
         b->runs[i] = new_run(at, shape, 1 + below(at, i ? 130 : (uint32_t)longest),
                              below(at, 3) == 0, below(at, 2) == 0);
     }
@@ -271,7 +271,7 @@ static void make_runs(place *at, batch *b, uint32_t formats, size_t longest)
 static void new_batch(place *at, batch *b, head_dims dims, uint32_t formats, size_t longest,
                       const pc__plan_limits *limits, int per_row)
 {
-    pc__kv_shape shape = {LAYERS, dims.kv_heads, dims.k, dims.v, PC_DTYPE_F32};
+    pc__kv_shape shape = {LAYERS, dims.kv_heads, dims.k, dims.v, PC_DTYPE_F32, 0};
     memset(b, 0, sizeof *b);
     b->dims = dims;
     b->rows = 1 + below(at, MOST_ROWS);
@@ -366,19 +366,22 @@ static void check_batch(place *at, batch *b)
     double frequency[2][128];
     pc__rope ropes[] = {rope_of(frequency[0], b->dims.k / 4 * 2, 0),
                         rope_of(frequency[1], b->dims.k / 2 * 2, 1)};
-    float *slopes = normals(at, (size_t)b->dims.heads, 0.02f);
+    float *slopes = normals(at, (size_t)b->dims.heads, 0.02f),
+          *sinks = normals(at, (size_t)b->dims.heads, 2.0f);
     for (int i = 0; i < 3; i++) {
         pc__attn_layer layer = {.layer = i % LAYERS,
                                 .heads = b->dims.heads,
                                 .window = below(at, 2) ? 1300 + (int64_t)below(at, 500) : 0,
+                                .chunk = below(at, 3) ? 0 : 700 + (int64_t)below(at, 500),
                                 .scale = 1.0f / sqrtf((float)b->dims.k),
                                 .soft_cap = below(at, 3) ? 0.0f : 6.0f,
                                 .slopes = below(at, 2) ? slopes : NULL,
+                                .sinks = below(at, 2) ? sinks : NULL,
                                 .rope = below(at, 4) ? &ropes[i % 2] : NULL};
         check_layer(at, b, &layer, i != 1);
         check_map(at, b, &layer, below(at, (uint32_t)b->rows));
     }
-    free(slopes);
+    free(slopes), free(sinks);
 }
 
 static const head_dims shapes[] = {
@@ -409,7 +412,7 @@ static void nothing_to_see(void)
 {
     static const int64_t positions[2] = {0, 5};
     static const size_t first[3] = {0, 0, 0};
-    static const pc__kv_shape shape = {LAYERS, 1, 64, 64, PC_DTYPE_BF16};
+    static const pc__kv_shape shape = {LAYERS, 1, 64, 64, PC_DTYPE_BF16, 0};
     pc__attn_layer layer = {.heads = 2, .scale = 0.125f};
     place at;
     open_place(&at, 1);
@@ -455,7 +458,8 @@ static void new_maps(place *at, map_set *s, head_dims dims, uint32_t count)
     for (size_t i = 0; i < LANES; i++) {
         size_t tokens = 1 + below(at, 90), spare = below(at, 40);
         s->dtype[i] = dtypes[below(at, count)];
-        s->runs[i] = new_run(at, (pc__kv_shape){LAYERS, dims.kv_heads, dims.k, dims.v, s->dtype[i]},
+        s->runs[i] = new_run(at,
+                             (pc__kv_shape){LAYERS, dims.kv_heads, dims.k, dims.v, s->dtype[i], 0},
                              tokens + spare, below(at, 2) == 0, below(at, 2) == 0);
         s->shape[i] = (pc__map_shape){formats[below(at, 3)], dims.heads, tokens, (int)below(at, 2)};
         s->map[i] = calloc(1, pc__map_bytes(&s->shape[i]));
@@ -579,14 +583,15 @@ static void check_record(place *at, head_dims dims)
     for (size_t i = 0; i < s.rows * heads; i++)
         lse[i] += 5.0f;
     for (size_t i = 0; i < LANES; i++) {
-        host[i] = (pc__map_out){s.shape[i], s.want[i], s.runs[i].host, s.first_row[i],
-                                s.distance[i]};
-        device[i] = (pc__map_out){s.shape[i], s.map[i], s.runs[i].device, s.first_row[i],
-                                  s.distance[i]};
+        host[i] = (pc__map_out){s.shape[i],     s.want[i], s.runs[i].host,
+                                s.first_row[i], 11,        s.distance[i]};
+        device[i] = (pc__map_out){s.shape[i],     s.map[i], s.runs[i].device,
+                                  s.first_row[i], 11,       s.distance[i]};
     }
     pc__attn_layer layer = {.layer = 1,
                             .heads = dims.heads,
                             .window = below(at, 2) ? 40 : 0,
+                            .chunk = below(at, 2) ? 29 : 0,
                             .scale = 1.0f / sqrtf((float)k),
                             .soft_cap = below(at, 2) ? 5.0f : 0.0f,
                             .slopes = below(at, 2) ? slopes : NULL,
@@ -621,7 +626,7 @@ static void refusals(void)
     place at;
     batch b;
     open_place(&at, 3);
-    run r = new_run(&at, (pc__kv_shape){LAYERS, 1, 64, 64, PC_DTYPE_I8}, 5, 0, 0);
+    run r = new_run(&at, (pc__kv_shape){LAYERS, 1, 64, 64, PC_DTYPE_I8, 0}, 5, 0, 0);
     pc__map_lane lane = {{PC_MAP_F32, 2, 5, 1}, NULL, r.device, 0};
     pc__attn_layer layer = {.heads = 4, .scale = 1.0f};
     CHECK_STATUS(pc__cuda_op_apply_maps(&at.stream.base, &lane, 1, 0, NULL), PC_ERR_UNSUPPORTED);
@@ -660,8 +665,9 @@ static pc_status every_operation(ordeal *o)
     pc__map_out out[LANES];
     for (size_t i = 0; i < LANES; i++) {
         in[i] = (pc__map_lane){o->s.shape[i], o->s.map[i], o->s.runs[i].device, o->s.first_row[i]};
-        out[i] = (pc__map_out){o->s.shape[i], o->s.want[i], o->s.runs[i].device, o->s.first_row[i],
-                               o->s.distance[i]};
+        out[i] = (pc__map_out){
+            o->s.shape[i],   o->s.want[i], o->s.runs[i].device, o->s.first_row[i], 0,
+            o->s.distance[i]};
     }
     PC__TRY_RETURN(pc__cuda_op_attend(stream, o->b.plan, &layer, o->b.x, o->b.y, o->b.lse));
     PC__TRY_RETURN(

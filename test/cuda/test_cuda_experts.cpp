@@ -1,5 +1,6 @@
 // Catches: another choice of experts than the CPU's (equal logits, -0, infinity, NaN); weights that
-// are not those of the softmax over all experts; entries out of order, lost or twice; rows of an
+// are not those of the softmax over all experts or of the sigmoid; groups that are open or closed
+// otherwise; a bias that counts in the weights; entries out of order, lost or twice; rows of an
 // expert that get another expert's weights; products that are less exact than promised, at ends of
 // outputs, inputs, rows and tiles; rows whose result depends on their neighbours, or on the kernel;
 // sums of a row in another order than the CPU's, in parts, in place, with and without the shared
@@ -18,8 +19,8 @@ extern "C" {
 }
 
 extern "C" {
-void pc__cuda_route(pc__cuda_route_task), pc__cuda_route_sort(pc__cuda_route_sort_task),
-    pc__cuda_expert_sum(pc__cuda_expert_sum_task),
+void pc__cuda_route_choice(pc__cuda_route_choice_task), pc__cuda_route(pc__cuda_route_task),
+    pc__cuda_route_sort(pc__cuda_route_sort_task), pc__cuda_expert_sum(pc__cuda_expert_sum_task),
     pc__cuda_expert_linear_bf16(pc__cuda_expert_linear),
     pc__cuda_expert_linear_f16(pc__cuda_expert_linear),
     pc__cuda_expert_linear_f32(pc__cuda_expert_linear),
@@ -55,12 +56,29 @@ struct routed {
     }
 };
 
-void run_routing(routed &r, uint32_t renormalise, float scale)
+// How experts are chosen, beside by their logits.
+struct choosing {
+    bool sigmoid, biased;
+    uint32_t groups, used, best;
+};
+
+void run_routing(routed &r, const choosing &how, const float *bias, uint32_t renormalise,
+                 float scale)
 {
-    run_kernel<pc__cuda_route>(pc__cuda_route_task{r.logits.data(), r.chosen.data(),
-                                                   r.weight.data(), r.rows, r.count, r.used,
-                                                   renormalise, scale, 0},
-                               {pc__cuda_route_blocks(r.rows)}, PC__CUDA_ROUTE_THREADS);
+    device<float> choice("choice", r.rows * r.count, gpu_model::UNWRITTEN),
+        group_sum("group_sum", r.rows * how.groups, gpu_model::UNWRITTEN);
+    bool chooses = bias || how.groups;
+    if (chooses)
+        run_kernel<pc__cuda_route_choice>(
+            pc__cuda_route_choice_task{r.logits.data(), bias, choice.data(), group_sum.data(),
+                                       r.rows, r.count, how.sigmoid, how.groups, how.used,
+                                       how.best},
+            {pc__cuda_route_blocks(r.rows)}, PC__CUDA_ROUTE_THREADS);
+    run_kernel<pc__cuda_route>(
+        pc__cuda_route_task{r.logits.data(), chooses ? choice.data() : nullptr, r.chosen.data(),
+                            r.weight.data(), r.rows, r.count, r.used, renormalise, scale,
+                            how.sigmoid},
+        {pc__cuda_route_blocks(r.rows)}, PC__CUDA_ROUTE_THREADS);
     run_kernel<pc__cuda_route_sort>(
         pc__cuda_route_sort_task{r.chosen.data(), r.weight.data(), r.first.data(), r.row.data(),
                                  r.share.data(), r.of_row.data(), r.rows, r.count, r.used, 0},
@@ -72,21 +90,26 @@ bool near(float got, float want, double room)
     return isnan(want) ? isnan(got) : same(got, want) || fabs((double)got - (double)want) <= room;
 }
 
-void route(random_numbers &random, uint32_t rows, uint32_t count, uint32_t used, int kind)
+void route(random_numbers &random, uint32_t rows, uint32_t count, uint32_t used, int kind,
+           const choosing &how)
 {
     uint32_t renormalise = random.below(2), wrong = 0;
     float scale = random.below(2) ? 2.5f : 0.0f;
     double room = (2 * count + 40) * 0x1p-24; // the CPU adds up `count` numbers one by one
     routed r(rows, count, used);
     r.logits.fill([&](size_t) { return logit(random, kind); });
+    device<float> bias("bias of the choice", count);
+    bias.fill([&](size_t) { return random.normal(0.3f); });
+    const float *biases = how.biased ? bias.data() : nullptr;
     std::vector<int32_t> chosen(rows * used);
-    std::vector<float> weight(rows * used), share(rows * used);
+    std::vector<float> weight(rows * used), share(rows * used), scratch(2 * rows * count);
     std::vector<uint32_t> first(count + 1), row(rows * used), of_row(rows * used);
-    reference_routes want = {count,           used,          renormalise,   scale,
-                             r.logits.data(), chosen.data(), weight.data(), first.data(),
-                             row.data(),      share.data(),  of_row.data()};
+    reference_routes want = {
+        count,          used,         renormalise, scale,        r.logits.data(), chosen.data(),
+        weight.data(),  first.data(), row.data(),  share.data(), of_row.data(),   biases,
+        scratch.data(), how.sigmoid,  how.groups,  how.used,     how.best};
     reference_route(&want, rows);
-    run_routing(r, renormalise, scale);
+    run_routing(r, how, biases, renormalise, scale);
     for (size_t i = 0; i < rows * used; i++)
         wrong += r.chosen[i] != chosen[i] || r.row[i] != row[i] || r.of_row[i] != of_row[i]
                  || !near(r.weight[i], weight[i], room * (double)fabsf(weight[i]))
@@ -304,7 +327,15 @@ int main()
         random_numbers random(seed);
         for (const uint32_t *r : routings)
             for (int kind = 0; kind < 3; kind++)
-                route(random, r[0], r[1], r[2], kind);
+                route(random, r[0], r[1], r[2], kind, {false, false, 0, 0, 0});
+        for (int kind = 0; kind < 3; kind++) {
+            route(random, 9, 16, 4, kind, {true, false, 0, 0, 0});
+            route(random, 9, 12, 3, kind, {true, true, 0, 0, 0});
+            route(random, 21, 16, 4, kind, {false, false, 4, 2, 1});
+            route(random, 9, 70, 6, kind, {true, true, 35, 9, 2});
+            route(random, 5, 256, 8, kind, {true, true, 8, 4, 2});
+            route(random, 5, 12, 4, kind, {true, false, 4, 2, 5}); // more than a group has
+        }
         for (int format = 0; format < 3; format++) {
             linear(random, format, {1, 0, 3}, 64, 64, false);
             linear(random, format, {9, 2}, 160, 40, true);

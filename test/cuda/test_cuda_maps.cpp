@@ -2,7 +2,7 @@
 // weights beyond a causal row that are used or written; values of another page, head or layer;
 // dimensions that a tile does not fill; products and recorded weights that are less exact than
 // promised; codes of int8 keys that are multiplied by the scale of another dimension or page;
-// windows, ALiBi, soft caps; U8 scales that are not of the largest weight of the row;
+// windows, chunks, ALiBi, soft caps; U8 scales that are not of the largest weight of the row;
 // several lanes in a launch; copies in flight, races between the warps of a block.
 #include "attn/cuda/kernels/maps.h"
 
@@ -195,7 +195,7 @@ void apply(random_numbers &random, const shape &s, uint32_t format, uint32_t map
 struct terms {
     float soft_cap;
     bool slopes;
-    int64_t window;
+    int64_t window, chunk;
 };
 
 // Score of a row and key in double, and the sum of its products' sizes.
@@ -253,7 +253,7 @@ void record(random_numbers &random, const shape &s, uint32_t format, uint32_t ma
     device<float> q("q", (FIRST + tokens) * s.heads * s.k_dim),
         lse("lse", (FIRST + tokens) * s.heads), slopes("slopes", s.heads);
     device<int64_t> distance("distance", tokens);
-    device<uint32_t> lo("lo", tokens);
+    device<uint32_t> seen("seen", 2 * tokens);
     std::vector<pc__cuda_map_block> list = blocks_of({tokens});
     device<pc__cuda_map_block> blocks("blocks", list.size());
     device<pc__cuda_map_lane> task("lanes", 1);
@@ -265,15 +265,19 @@ void record(random_numbers &random, const shape &s, uint32_t format, uint32_t ma
     blocks.fill([&](size_t i) { return list[i]; });
     for (size_t r = 0; r < tokens; r++) {
         distance[r] = (int64_t)r;
-        int64_t from = terms.window > 0 ? (int64_t)r - terms.window + 1 : 0;
-        lo[r] = from > 0 ? (uint32_t)from : 0;
+        int64_t from = terms.window > 0 ? (int64_t)r - terms.window + 1 : 0,
+                begin = terms.chunk > 0 ? (int64_t)r / terms.chunk * terms.chunk : 0;
+        from = from > begin ? from : begin;
+        seen[2 * r] = from > 0 ? (uint32_t)from : 0;
+        seen[2 * r + 1] = terms.chunk > 0 ? (uint32_t)(begin + terms.chunk) : UINT32_MAX;
     }
     task[0] = l.task(FIRST);
     task[0].distance = distance.data();
-    task[0].lo = terms.window > 0 ? lo.data() : nullptr;
+    task[0].seen = terms.window > 0 || terms.chunk > 0 ? seen.data() : nullptr;
     reference_map_record(&l.map, l.kv, q.data() + FIRST * s.heads * s.k_dim,
                          lse.data() + FIRST * s.heads, distance.data(), scale, terms.soft_cap,
-                         terms.slopes ? slopes.data() : nullptr, terms.window, want.data());
+                         terms.slopes ? slopes.data() : nullptr, terms.window, terms.chunk,
+                         want.data());
     launch_record(format, {task.data(), blocks.data(), q.data(), lse.data(),
                            terms.slopes ? slopes.data() : nullptr, reference_kv_shape(l.kv), scale,
                            terms.soft_cap, map_format, s.heads, 1, (uint32_t)list.size()});
@@ -334,7 +338,8 @@ void record_exactly(random_numbers &random, uint32_t format)
 int main()
 {
     static const shape shapes[] = {{2, 1, 64, 64}, {2, 2, 33, 21}, {1, 1, 20, 136}};
-    static const terms all[] = {{0.0f, false, 0}, {5.0f, true, 0}, {0.0f, false, 30}};
+    static const terms all[] = {
+        {0.0f, false, 0, 0}, {5.0f, true, 0, 19}, {0.0f, false, 30, 0}, {0.0f, true, 30, 50}};
     setenv("PC_CPU_MASK", "c", 1); // the reference in plain C
     for (uint64_t seed = 1; seed <= 3; seed++) {
         random_numbers random(seed);
@@ -349,7 +354,7 @@ int main()
                     apply(random, s, format, map, !causal, PAGE);
                     apply(random, shapes[0], format, map, 0, PAGE);
                 }
-                record(random, s, format, map, causal, 1 + random.below(100), all[random.below(3)]);
+                record(random, s, format, map, causal, 1 + random.below(100), all[random.below(4)]);
                 record(random, shapes[0], format, map, 0, PAGE, all[0]);
             }
     }

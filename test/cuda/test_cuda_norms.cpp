@@ -1,7 +1,8 @@
 // Catches: sums that are less exact than promised, also of rows whose mean is far larger than their
 // deviation; dimensions that are not multiples of 4, shorter than a warp, longer than a thread
 // block holds; a norm in place; a sum x + y that is not written, or written where only the norm
-// stays; missing gain or bias; rows that depend on the others of the launch; wasted sectors.
+// stays; missing gain or bias,
+// or that of another row; rows that depend on the others of the launch; wasted sectors.
 #include "attn/cuda/kernels/norms.h"
 
 #include "dense_case.h"
@@ -24,16 +25,17 @@ void run_norm(const pc__cuda_norm &t, bool by_block)
 }
 
 // One row in double, and how far each number may be off.
-void expect(const pc__cuda_norm &t, const float *x, size_t i, double mean, double scale,
+void expect(const pc__cuda_norm &t, const float *x, size_t row, size_t i, double mean, double scale,
             double *want, double *room)
 {
-    double gain = t.gain ? (double)t.gain[i] : 1, bias = t.bias ? (double)t.bias[i] : 0;
+    size_t at = row % t.vectors * t.dim + i;
+    double gain = t.gain ? (double)t.gain[at] : 1, bias = t.bias ? (double)t.bias[at] : 0;
     double product = ((double)x[i] - mean) * scale * gain;
     *want = product + bias;
     *room = 2e-6 * fabs(product) + 2 * 0x1p-23 * (fabs(mean * scale * gain) + fabs(bias)) + 1e-37;
 }
 
-size_t wrong_in_row(const pc__cuda_norm &t, const float *x, const float *y)
+size_t wrong_in_row(const pc__cuda_norm &t, size_t row, const float *x, const float *y)
 {
     double mean = 0, squares = 0, scale, want, room;
     size_t wrong = 0;
@@ -43,7 +45,7 @@ size_t wrong_in_row(const pc__cuda_norm &t, const float *x, const float *y)
         squares += ((double)x[i] - mean) * ((double)x[i] - mean) / t.dim;
     scale = 1 / sqrt(squares + (double)t.eps);
     for (size_t i = 0; i < t.dim; i++) {
-        expect(t, x, i, mean, scale, &want, &room);
+        expect(t, x, row, i, mean, scale, &want, &room);
         wrong += isnan(want) ? !isnan(y[i]) : !(fabs((double)y[i] - want) <= room);
     }
     return wrong;
@@ -54,9 +56,10 @@ void norm(random_numbers &random, uint32_t rows, uint32_t dim, bool by_block, fo
 {
     bool added = how >= ADDED, in_place = how == IN_PLACE || how == ADDED_IN_PLACE,
          affine = random.below(4) > 0;
+    uint32_t vectors = 1 + random.below(3);
     float far = random.below(2) ? 100.0f : 0.0f, add_scale = random.below(2) ? 1.0f : 0.22f;
     device<float> x("x", rows * dim, gpu_model::WRITTEN), add("add", rows * dim),
-        sum("sum", rows * dim), gain("gain", dim), bias("bias", dim),
+        sum("sum", rows * dim), gain("gain", vectors * dim), bias("bias", vectors * dim),
         y("y", rows * dim, gpu_model::UNWRITTEN);
     size_t wrong = 0, wrong_sum = 0;
     float *to = in_place ? x.data() : y.data();
@@ -78,10 +81,10 @@ void norm(random_numbers &random, uint32_t rows, uint32_t dim, bool by_block, fo
                        1e-5f,
                        add_scale,
                        mean,
-                       0};
+                       vectors};
     run_norm(t, by_block);
     for (size_t r = 0; r < rows; r++)
-        wrong += wrong_in_row(t, sum.data() + r * dim, to + r * dim);
+        wrong += wrong_in_row(t, r, sum.data() + r * dim, to + r * dim);
     for (size_t i = 0; i < x.size && !in_place; i++)
         wrong_sum += !same(x[i], sum[i]);
     CHECK_INT(wrong, 0);
@@ -111,7 +114,7 @@ void alone(random_numbers &random, uint32_t dim, bool by_block)
     size_t wrong = 0;
     x.fill([&](size_t) { return random.normal(); });
     x[0] = NAN;
-    pc__cuda_norm t = {x.data(), nullptr, nullptr, nullptr, y.data(), ROWS, dim, 1e-6f, 1.0f, 1, 0};
+    pc__cuda_norm t = {x.data(), nullptr, nullptr, nullptr, y.data(), ROWS, dim, 1e-6f, 1.0f, 1, 1};
     run_norm(t, by_block);
     t.x += 3 * dim;
     t.y = one.data();

@@ -12,8 +12,9 @@ extern "C" {
 extern "C" {
 void pc__cuda_lookup_f32(pc__cuda_lookup), pc__cuda_lookup_bf16(pc__cuda_lookup),
     pc__cuda_copy_rows(pc__cuda_copy_rows_task), pc__cuda_neighbours(pc__cuda_neighbours_task),
-    pc__cuda_scale(pc__cuda_flat), pc__cuda_clip(pc__cuda_flat), pc__cuda_cap(pc__cuda_flat),
-    pc__cuda_add(pc__cuda_flat), pc__cuda_add_scaled(pc__cuda_flat);
+    pc__cuda_scale_rows(pc__cuda_scale_rows_task), pc__cuda_scale(pc__cuda_flat),
+    pc__cuda_clip(pc__cuda_flat), pc__cuda_cap(pc__cuda_flat), pc__cuda_add(pc__cuda_flat),
+    pc__cuda_add_scaled(pc__cuda_flat);
 }
 
 namespace {
@@ -124,6 +125,26 @@ void neighbours(random_numbers &random)
     }
 }
 
+void factors(random_numbers &random)
+{
+    static const uint32_t dims[] = {1, 33, 64, 1028};
+    for (uint32_t dim : dims) {
+        const uint32_t rows = 5;
+        device<float> x("x", rows * dim, gpu_model::WRITTEN), by("factors", rows);
+        device<float> want("want", rows * dim);
+        size_t wrong = 0;
+        by.fill([&](size_t) { return random.odd(2.0f); });
+        x.fill([&](size_t) { return random.normal(); });
+        want.fill([&](size_t i) { return x[i] * by[i / dim]; });
+        run_kernel<pc__cuda_scale_rows>(pc__cuda_scale_rows_task{x.data(), by.data(), rows, dim},
+                                        {rows}, PC__CUDA_ROW_THREADS);
+        for (size_t i = 0; i < rows * dim; i++)
+            wrong += !same(x[i], want[i]);
+        CHECK_INT(wrong, 0);
+        gpu_model::forget_traffic();
+    }
+}
+
 // One flat operation at every kind of end, and with operands that are not aligned.
 // `places`: how many units in the last place CUDA's function may be off, by its programming guide.
 template <auto kernel, class F>
@@ -140,7 +161,7 @@ void flat(random_numbers &random, float factor, bool two, F f, float places = 0)
             x.fill([&](size_t) { return random.odd(3.0f); });
             want.fill([&](size_t i) { return f(x[off + i], y[i], factor); });
             run_kernel<kernel>(
-                pc__cuda_flat{x.data() + off, two ? y.data() : nullptr, count, factor},
+                pc__cuda_flat{x.data() + off, two ? y.data() : nullptr, count, factor, 0},
                 {pc__cuda_flat_blocks(count)}, PC__CUDA_FLAT_THREADS);
             for (size_t i = 0; i < count; i++)
                 wrong += !same(x[off + i], want[i])
@@ -176,6 +197,7 @@ int main()
         look_ups(random);
         copies(random);
         neighbours(random);
+        factors(random);
         flats(random);
     }
     return pc_test_end();

@@ -12,7 +12,10 @@
 /* What most operations need; each uses some of it. */
 typedef struct work {
     pc__floats *x, *y;
-    const pc__floats *from, *gain, *bias;
+    const pc__floats *from;
+    pc__norm_weights norm;
+    pc__gating gating;
+    const float *factors;
     const void *source;
     const pc__linear *linear[PC__LINEARS_AT_ONCE];
     pc__floats *to[PC__LINEARS_AT_ONCE];
@@ -73,6 +76,45 @@ static pc_status linear_run(pc__stream *stream, const pc__linear *const *linears
     memcpy(w.to, y, count * sizeof(*y));
     later(stream, run_linear, &w);
     return PC_OK;
+}
+
+typedef struct heads_work {
+    pc__linear *const *linears;
+    size_t heads, rows;
+    pc__head_rows x, y;
+} heads_work;
+
+static pc_status run_heads(far_backend *far, void *arg)
+{
+    heads_work *w = arg;
+    w->x.at = NEAR(far, w->x.at);
+    w->y.at = NEAR(far, w->y.at);
+    return pc__cpu_linear_heads(far->cpu->stream, w->linears, w->heads, w->rows, &w->x, &w->y);
+}
+
+static pc_status linear_heads(pc__stream *stream, pc__linear *const *linears, size_t heads,
+                              size_t rows, const pc__head_rows *x, const pc__head_rows *y)
+{
+    heads_work w = {linears, heads, rows, *x, *y};
+    far_later(stream, run_heads, &w, sizeof w);
+    return PC_OK;
+}
+
+static pc_status run_columns(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_columns(far->cpu->stream, NEAR(far, w->from), w->stride, w->rows, w->dim,
+                    NEAR(far, w->y), w->count);
+    return PC_OK;
+}
+
+static void columns(pc__stream *stream, const pc__floats *x, size_t x_stride, size_t rows,
+                    size_t width, pc__floats *y, size_t y_stride)
+{
+    later(
+        stream, run_columns,
+        &(work){
+            .from = x, .stride = x_stride, .rows = rows, .dim = width, .y = y, .count = y_stride});
 }
 
 static pc_status run_look_up(far_backend *far, void *arg)
@@ -143,35 +185,44 @@ static void neighbours(pc__stream *stream, const pc__row_range *ranges, size_t c
                   .y = y});
 }
 
-static pc_status run_rms_norm(far_backend *far, void *arg)
+static pc_status run_norm(far_backend *far, void *arg)
 {
     work *w = arg;
-    pc__cpu_rms_norm(far->cpu->stream, NEAR(far, w->from), w->rows, w->dim, NEAR(far, w->gain),
-                     w->a, NEAR(far, w->y));
+    w->norm.gain = NEAR(far, w->norm.gain);
+    w->norm.bias = NEAR(far, w->norm.bias);
+    (w->what ? pc__cpu_layer_norm : pc__cpu_rms_norm)(far->cpu->stream, NEAR(far, w->from), w->rows,
+                                                      w->dim, &w->norm, NEAR(far, w->y));
     return PC_OK;
 }
 
 static void rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                     const pc__floats *gain, float eps, pc__floats *y)
+                     const pc__norm_weights *weights, pc__floats *y)
 {
-    later(stream, run_rms_norm,
-          &(work){.from = x, .rows = rows, .dim = dim, .gain = gain, .a = eps, .y = y});
-}
-
-static pc_status run_layer_norm(far_backend *far, void *arg)
-{
-    work *w = arg;
-    pc__cpu_layer_norm(far->cpu->stream, NEAR(far, w->from), w->rows, w->dim, NEAR(far, w->gain),
-                       NEAR(far, w->bias), w->a, NEAR(far, w->y));
-    return PC_OK;
+    later(stream, run_norm, &(work){.from = x, .rows = rows, .dim = dim, .norm = *weights, .y = y});
 }
 
 static void layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                       const pc__floats *gain, const pc__floats *bias, float eps, pc__floats *y)
+                       const pc__norm_weights *weights, pc__floats *y)
 {
-    later(
-        stream, run_layer_norm,
-        &(work){.from = x, .rows = rows, .dim = dim, .gain = gain, .bias = bias, .a = eps, .y = y});
+    later(stream, run_norm,
+          &(work){.what = 1, .from = x, .rows = rows, .dim = dim, .norm = *weights, .y = y});
+}
+
+static pc_status run_scale_rows(far_backend *far, void *arg)
+{
+    work *w = arg;
+    pc__cpu_scale_rows(far->cpu->stream, w->factors, w->rows, w->dim, NEAR(far, w->x));
+    return PC_OK;
+}
+
+static void scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
+                       pc__floats *x)
+{
+    later(stream, run_scale_rows,
+          &(work){.factors = far_list(stream, factors, rows * sizeof *factors),
+                  .rows = rows,
+                  .dim = dim,
+                  .x = x});
 }
 
 static pc_status run_activate(far_backend *far, void *arg)
@@ -189,15 +240,14 @@ static void activate(pc__stream *stream, pc__activation activation, pc__floats *
 static pc_status run_gate(far_backend *far, void *arg)
 {
     work *w = arg;
-    pc__cpu_gate(far->cpu->stream, (pc__activation)w->what, NEAR(far, w->x), NEAR(far, w->from),
-                 w->count);
+    pc__cpu_gate(far->cpu->stream, &w->gating, NEAR(far, w->x), NEAR(far, w->from), w->count);
     return PC_OK;
 }
 
-static void gate(pc__stream *stream, pc__activation activation, pc__floats *x, const pc__floats *up,
+static void gate(pc__stream *stream, const pc__gating *gating, pc__floats *x, const pc__floats *up,
                  size_t count)
 {
-    later(stream, run_gate, &(work){.what = (int)activation, .x = x, .from = up, .count = count});
+    later(stream, run_gate, &(work){.gating = *gating, .x = x, .from = up, .count = count});
 }
 
 static pc_status run_add(far_backend *far, void *arg)
@@ -221,6 +271,7 @@ static size_t experts_scratch(const pc__backend *backend, const pc__expert_confi
 static pc_status run_experts(far_backend *far, void *arg)
 {
     work *w = arg;
+    w->experts.selection_bias = NEAR(far, w->experts.selection_bias);
     return pc__cpu_experts(far->cpu->stream, &w->experts, NEAR(far, w->from), w->rows,
                            NEAR(far, w->x), NEAR(far, w->to[0]), NEAR(far, w->y));
 }
@@ -312,15 +363,18 @@ static pc__backend_ops far_ops = {
     .keeps_quantised = keeps_quantised,
     .linear_join = linear_join,
     .linear_run = linear_run,
+    .linear_heads = linear_heads,
     .table_new = pc__cpu_table_new,
     .table_free = pc__cpu_table_free,
     .table_bytes = pc__cpu_table_bytes,
     .look_up = look_up,
     .pointwise = pointwise,
     .gather = gather,
+    .columns = columns,
     .neighbours = neighbours,
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,
+    .scale_rows = scale_rows,
     .activate = activate,
     .gate = gate,
     .add = add,
@@ -351,6 +405,7 @@ static pc_status open_far(pc__backend **out, pc_context *context)
     far->base = (pc__backend){.ops = &far_ops,
                               .context = context,
                               .limits = {256, 64, 1 << 20, 0},
+                              .parts = PC__PART_ALL,
                               .traits = PC__SAME_BITS};
     *out = &far->base;
     return PC_OK;

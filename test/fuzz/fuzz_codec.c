@@ -14,14 +14,21 @@ enum { HEAD = 8 };
 static pc_codec_block block_of(const uint8_t *head)
 {
     pc_codec_block b = {.struct_size = sizeof b,
-                        .layout = head[1] % 4 ? PC_LAYOUT_PAGES : PC_LAYOUT_APPLICATION,
+                        .layout = head[1] % 4 == 0   ? PC_LAYOUT_APPLICATION
+                                  : head[1] % 4 == 1 ? PC_LAYOUT_LATENT
+                                                     : PC_LAYOUT_PAGES,
                         .dtype = head[2] % 5u};
     pc__kv_shape shape;
     b.kv_heads = 1 + head[3] % 3;
     b.k_dim = 1 + head[4] % 40;
     b.v_dim = 1 + head[5] % 40;
     b.tokens = 1 + head[6] % 150u;
-    shape = (pc__kv_shape){1, b.kv_heads, b.k_dim, b.v_dim, b.dtype ? b.dtype : PC_DTYPE_F16};
+    shape = (pc__kv_shape){1,
+                           b.kv_heads,
+                           b.k_dim,
+                           b.v_dim,
+                           b.dtype ? b.dtype : PC_DTYPE_F16,
+                           b.layout == PC_LAYOUT_LATENT};
     b.bytes = (b.tokens + PC__PAGE - 1) / PC__PAGE * (uint64_t)b.kv_heads
                   * pc__kv_page_bytes(&shape)
               + (head[7] < 16 ? head[7] : 0);

@@ -14,7 +14,7 @@
 #include "model/model_states.h"
 #include "testing.h"
 
-enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8, ROUTER_STAGES = 3 };
+enum { MAX_SPANS = 8, MAX_LAYERS = 8, MAX_LANES = 8, ROUTER_STAGES = 3, LATENT_STAGES = 4 };
 
 /* The values of a tensor of a golden file, which the caller frees, and their count. NULL and 0 if
  * there is no tensor of that name. Floats hold whole numbers below 2^24 exactly. */
@@ -49,10 +49,22 @@ typedef struct traced {
         *k_pre[MAX_LANES][MAX_LAYERS], *v[MAX_LANES][MAX_LAYERS], *probs[MAX_LANES][MAX_LAYERS],
         *final[MAX_LANES];
     float *router[ROUTER_STAGES][MAX_LANES][MAX_LAYERS]; /* layers with experts */
+    float *latent[LATENT_STAGES][MAX_LANES][MAX_LAYERS]; /* latent attention */
 } traced;
 
 static const char *const router_stages[ROUTER_STAGES] = {"router_logits", "router_topk_idx",
                                                          "router_topk_weight"};
+
+static const char *const latent_stages[LATENT_STAGES] = {"latent_raw", "latent", "k_rope_pre",
+                                                         "k_rope"};
+
+static inline float **latent_place(traced *t, const pc_trace *trace)
+{
+    for (int s = 0; s < LATENT_STAGES; s++)
+        if (!strcmp(trace->name, latent_stages[s]))
+            return &t->latent[s][trace->lane][trace->layer];
+    return NULL;
+}
 
 static inline float **router_place(traced *t, const pc_trace *trace)
 {
@@ -81,6 +93,8 @@ static inline void keep(void *user, const pc_trace *trace)
         to = router_place(t, trace);
     else if (!strcmp(trace->name, "final"))
         to = &t->final[trace->lane];
+    else
+        to = latent_place(t, trace);
     if (!CHECK(to != NULL))
         return;
     for (uint32_t i = 0; i < trace->rank; i++)

@@ -212,9 +212,9 @@ static void folder(pc_context *context, const char *name)
 
 int main(void)
 {
-    static const char *const names[] = {"llama_gqa",  "mistral_swa",    "qwen2_moe",
-                                        "bert",       "roberta",        "deberta",
-                                        "deberta_v2", "deberta_v2_conv"};
+    static const char *const names[] = {"llama_gqa", "mistral_swa", "qwen2_moe",
+                                        "gpt_oss",   "bert",        "roberta",
+                                        "deberta",   "deberta_v2",  "deberta_v2_conv"};
     pc_context *context = NULL;
     if (!pc_test_data("golden/llama_gqa"))
         pc_test_skip("no golden vectors (../shared/golden)");

@@ -3,92 +3,15 @@
  * The expected values come from an independent pass in double precision.
  *
  * test_golden_models NAME: one model. test_golden_models few: all of them, but 600 rows, which take
- * most of the time, only of one. */
-#include <jansson.h>
+ * most of the time, only of one. test_golden_models files FOLDER: the golden models as GGUF files
+ * (write_gguf.py) of this folder, NAME.gguf or NAME.FORM.gguf. */
+#include <dirent.h>
 
-#include "golden_lanes.h"
+#include "golden_case.h"
 #include "golden_models.h"
 #include "levels.h"
+#include "refused.h"
 #include "model/load/safetensors.h"
-
-typedef struct golden {
-    const char *name;
-    pc_model *model;
-    pc__weights *file;
-    json_t *info;
-    double worst_logits, worst_rest;
-    int few;
-} golden;
-
-static const pc__tensor *find(const golden *g, const char *name)
-{
-    return pc__weights_find(g->file, name);
-}
-
-static size_t elements(const pc__tensor *tensor)
-{
-    size_t n = 1;
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        n *= (size_t)tensor->shape[i];
-    return n;
-}
-
-static float *floats(const golden *g, const char *name)
-{
-    size_t count;
-    return golden_floats(g->file, name, &count);
-}
-
-static size_t integers(const golden *g, const char *name, int32_t *out)
-{
-    size_t n;
-    float *values = golden_floats(g->file, name, &n);
-    CHECK(values != NULL);
-    for (size_t i = 0; i < n; i++)
-        out[i] = (int32_t)values[i];
-    free(values);
-    return n;
-}
-
-typedef struct run_of {
-    int32_t ids[128];
-    int64_t positions[128];
-    size_t count;
-} run_of;
-
-static run_of read_run(const golden *g, const char *prefix)
-{
-    run_of r = {0};
-    int32_t places[128];
-    char name[64];
-    snprintf(name, sizeof name, "%s/ids", prefix);
-    r.count = integers(g, name, r.ids);
-    snprintf(name, sizeof name, "%s/pos", prefix);
-    integers(g, name, places);
-    for (size_t i = 0; i < r.count; i++)
-        r.positions[i] = places[i];
-    return r;
-}
-
-static lane lane_of(const run_of *r)
-{
-    lane l = {0};
-    l.tokens = r->ids;
-    l.positions = r->positions;
-    l.count = r->count;
-    return l;
-}
-
-static uint64_t rope_len(const golden *g, const char *name)
-{
-    json_t *c = json_object_get(json_object_get(g->info, "cases"), name);
-    return (uint64_t)json_integer_value(json_object_get(c, "rope_len"));
-}
-
-static int has_case(const golden *g, const char *name)
-{
-    return json_object_get(json_object_get(g->info, "cases"), name) != NULL;
-}
 
 /* Compares one list of traced layers with a golden tensor [layer]…; absent tensors are skipped (no
  * k_pre without RoPE). */
@@ -162,6 +85,17 @@ static void greedy(golden *g, const char *name, lane *l, uint32_t see, uint64_t 
     free(logits);
 }
 
+/* The latents and the parts of keys that turn. */
+static void compare_latents(golden *g, traced *t)
+{
+    char name[64];
+    for (int s = 0; s < LATENT_STAGES; s++) {
+        snprintf(name, sizeof name, "plain/%s", latent_stages[s]);
+        CHECK((find(g, name) != NULL) == (t->latent[s][0][0] != NULL));
+        compare_layers(g, name, t->latent[s][0], (size_t)g->model->info.layers);
+    }
+}
+
 static void plain(golden *g)
 {
     run_of r = read_run(g, "plain");
@@ -179,6 +113,7 @@ static void plain(golden *g)
         compare_layers(g, "plain/probs", t.probs[0], layers);
         compare_flat(g, "plain/final", t.final[0], 0);
         compare_routers(g, "plain", &t, 0);
+        compare_latents(g, &t);
         if (find(g, "plain/greedy"))
             greedy(g, "plain/greedy", &l, PC_VISIBLE_BY_POSITION, length,
                    largest(logits + (r.count - 1) * vocab, vocab));
@@ -341,11 +276,17 @@ static size_t parent_of(const golden *g, size_t leaf)
                : 1;
 }
 
+static size_t value_dim(const golden *g)
+{
+    const pc__arch *arch = &g->model->native->arch;
+    return (size_t)(arch->v_dim > 0 ? arch->v_dim : arch->head_dim);
+}
+
 /* K and V of root, middle and leaf 0, at their places, one after the other. */
 static void leaf_states(golden *g, const lane *leaf)
 {
     size_t layers = (size_t)g->model->info.layers, heads = (size_t)g->model->info.kv_heads;
-    size_t dim = (size_t)g->model->info.head_dim, total = 0, done;
+    size_t dim = (size_t)g->model->info.head_dim, total = 0, done, v_dim = value_dim(g);
     const pc__kv *parts[3] = {leaf->spans[0].kv, leaf->spans[1].kv, leaf->run};
     int64_t starts[3] = {leaf->spans[0].start, leaf->spans[1].start, leaf->run_start};
     float *k[MAX_LAYERS] = {0}, *v[MAX_LAYERS] = {0},
@@ -362,8 +303,8 @@ static void leaf_states(golden *g, const lane *leaf)
                                         one + heads * n * dim));
             for (size_t h = 0; h < heads; h++) {
                 memcpy(k[l] + (h * total + done) * dim, one + h * n * dim, n * dim * sizeof *one);
-                memcpy(v[l] + (h * total + done) * dim, one + (heads + h) * n * dim,
-                       n * dim * sizeof *one);
+                memcpy(v[l] + (h * total + done) * v_dim, one + (heads * dim + h * v_dim) * n,
+                       n * v_dim * sizeof *one);
             }
         }
     }
@@ -430,6 +371,17 @@ static void shared(golden *g)
     free(final);
 }
 
+/* Of models with latent attention, `relocate` has only the part of a key that turns, which is equal
+ * in all heads. */
+static void keep_rotated(const golden *g, float **k, size_t count)
+{
+    const pc__latent_config *l = &g->model->native->arch.latent;
+    size_t rotated = (size_t)l->rotated, head = rotated + (size_t)l->plain;
+    for (size_t i = 0; l->rank && i < (size_t)g->model->info.layers; i++)
+        for (size_t t = 0; t < count; t++)
+            memmove(k[i] + t * rotated, k[i] + t * head + l->plain, rotated * sizeof **k);
+}
+
 static void relocate(golden *g)
 {
     json_t *input = json_object_get(json_object_get(g->info, "inputs"), "relocate");
@@ -453,6 +405,8 @@ static void relocate(golden *g)
         CHECK_OK(pc__model_run_read(g->model, l.run, (int32_t)i, from, k[0][i], NULL));
         CHECK_OK(pc__model_run_read(g->model, l.run, (int32_t)i, to, k[1][i], v[i]));
     }
+    keep_rotated(g, k[0], r.count);
+    keep_rotated(g, k[1], r.count);
     compare_layers(g, "relocate/k_from", k[0], layers);
     compare_layers(g, "relocate/k_moved", k[1], layers);
     compare_layers(g, "relocate/k_fresh", k[1], layers);
@@ -498,8 +452,8 @@ static void cuts(golden *g)
     free(b);
 }
 
-/* A module with learned positions can only be placed where it was computed; RoPE regimes do not
- * mix. */
+/* A module with learned or absolute positions can only be placed where it was computed; RoPE
+ * regimes do not mix. */
 static void refusals(golden *g)
 {
     const pc_model_ops *ops = &g->model->ops;
@@ -508,6 +462,7 @@ static void refusals(golden *g)
     pc_token_range whole = {0, 4};
     pc_encode_args args = {sizeof args, ids, positions, 4, NULL, 0, &whole, 1, 8, NULL, NULL};
     pc_span at = {NULL, 9, 0, 4};
+    int learned = g->model->info.position_scheme == PC_POSITION_LEARNED;
     void *sequence = NULL;
     float *logits = malloc((size_t)g->model->info.vocab * sizeof *logits);
     CHECK_OK(ops->sequence_new(g->model->user, &sequence));
@@ -516,11 +471,11 @@ static void refusals(golden *g)
         CHECK_OK(ops->attach(g->model->user, sequence, &at));
     } else {
         CHECK_STATUS(ops->attach(g->model->user, sequence, &at), PC_ERR_UNSUPPORTED);
-        CHECK_ERROR_HAS("learned");
+        CHECK_ERROR_HAS(learned ? "learned" : "positions");
     }
     pc_step_row row = {sequence, 100, 5, 1};
     pc_step_args step = {sizeof step, &row, 1, logits, PC_VISIBLE_BY_POSITION, 0, 120, NULL, NULL};
-    if (!strcmp(g->name, "llama_rope_dynamic") || !strcmp(g->name, "phi3_longrope_long")) {
+    if (pc__model_rope_regime(g->model, 8) != pc__model_rope_regime(g->model, 120)) {
         CHECK_STATUS(ops->step(g->model->user, &step), PC_ERR_MISMATCH);
         CHECK_ERROR_HAS("regime");
         step.rope_regime_length = 8;
@@ -531,7 +486,7 @@ static void refusals(golden *g)
     CHECK_STATUS(ops->step(g->model->user, &step), PC_ERR_INVALID);
     row.token = 5; /* the failed step has changed nothing: the position is free */
     CHECK_OK(ops->step(g->model->user, &step));
-    if (!g->model->info.relocatable) {
+    if (learned) {
         row.position = 100000;
         CHECK_STATUS(ops->step(g->model->user, &step), PC_ERR_LIMIT);
         CHECK_ERROR_HAS("100000");
@@ -688,7 +643,8 @@ static void rounded(pc_context *context, const golden *exact, const char *folder
     pc_model_free(g.model);
 }
 
-static void folder(pc_context *context, const char *name, int few)
+/* The cases of a golden folder, with its model or with `model`, the same one in a file. */
+static void folder(pc_context *context, const char *name, const char *model, int few)
 {
     golden g = {.name = name, .few = few};
     char path[4096];
@@ -702,17 +658,46 @@ static void folder(pc_context *context, const char *name, int few)
         return;
     snprintf(path, sizeof path, "%s/golden.json", at);
     g.info = json_load_file(path, 0, NULL);
-    if (CHECK(g.info != NULL) && CHECK_OK(load(&g, context, at, PC_DTYPE_F32))) {
+    pc_status loaded = load(&g, context, model ? model : at, PC_DTYPE_F32);
+    if (pc_test_refused(loaded)) {
+        printf("%-20s refused by this backend\n", name);
+    } else if (CHECK(g.info != NULL) && CHECK_OK(loaded)) {
         all_cases(&g);
-        legacy(context, &g, at);
+        if (g.model->native->shape.latent) { /* small models choose the other form */
+            g.model->native->expansion = PC__EXPAND_ALWAYS;
+            all_cases(&g);
+        }
+        if (!model)
+            legacy(context, &g, at);
         double bf16 = 0;
-        rounded(context, &g, at, &bf16);
+        rounded(context, &g, model ? model : at, &bf16);
         printf("%-20s logits %.1e  rest %.1e  bf16 logits %.1e\n", name, g.worst_logits,
                g.worst_rest, bf16);
     }
     pc_model_free(g.model);
     pc__weights_free(g.file);
     json_decref(g.info);
+}
+
+static void files(pc_context *context, const char *at)
+{
+    DIR *all = opendir(at);
+    struct dirent *entry;
+    size_t count = 0;
+    while (all && (entry = readdir(all))) {
+        char name[64], path[4096];
+        const char *dot = strchr(entry->d_name, '.');
+        if (!dot || strcmp(dot + strlen(dot) - 5, ".gguf"))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(dot - entry->d_name), entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", at, entry->d_name);
+        printf("%s: ", entry->d_name);
+        folder(context, name, path, 1);
+        count++;
+    }
+    if (all)
+        closedir(all);
+    CHECK(count > 0);
 }
 
 static void gguf(pc_context *context, const char *name)
@@ -747,9 +732,11 @@ int main(int argc, char **argv)
     if (!CHECK_OK(pc_context_new(&context, NULL)))
         return pc_test_end();
     int few = argc > 1 && !strcmp(argv[1], "few"), all = argc < 2 || few;
+    if (argc > 2)
+        files(context, argv[2]);
     for (size_t i = 0; i < GOLDEN_MODELS; i++)
         if (all || !strcmp(argv[1], golden_models[i]))
-            folder(context, golden_models[i], few);
+            folder(context, golden_models[i], NULL, few);
     for (size_t i = 0; i < sizeof ggufs / sizeof *ggufs; i++)
         if (all || !strcmp(argv[1], ggufs[i]))
             gguf(context, ggufs[i]);

@@ -1,14 +1,16 @@
 /* Catches: quantised models whose matrices, computed without expanding them, are not those of the
  * file (rows of Q and K in the wrong order, keys and values swapped, scales of another group). The
  * logits of the golden GGUF files must be as close to the golden ones as those of the same weights
- * expanded to bf16. Also catches: a quantised model that has the fingerprint of the expanded one or
- * takes as much memory; inputs of 8 bits with an error above their rounding, or without a
- * fingerprint of their own. */
+ * expanded to bf16. Also catches: a quantised model that has the fingerprint of the expanded one,
+ * or takes more than 1.1 times the memory of its tensors in the file; inputs of 8 bits with an
+ * error above their rounding, or without a fingerprint of their own. */
 #include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "attn/backend.h"
+#include "model/load/gguf.h"
 #include "model/load/safetensors.h"
 #include "model/load/weights.h"
 #include "testing.h"
@@ -65,6 +67,20 @@ static double distance(const pc_model *model, const pc__weights *golden, int32_t
     return worst / most;
 }
 
+/* Bytes of all tensors of a file. */
+static uint64_t tensor_bytes(const char *file)
+{
+    pc__gguf *gguf = NULL;
+    uint64_t bytes = 0;
+    if (!CHECK_OK(pc__gguf_open(&gguf, &pc__libc_allocator, file)))
+        return 0;
+    const pc__weights *weights = pc__gguf_weights(gguf);
+    for (size_t i = 0; i < pc__weights_count(weights); i++)
+        bytes += pc__weights_at(weights, i)->bytes;
+    pc__gguf_free(gguf);
+    return bytes;
+}
+
 static void compare(pc_context *context, const char *type)
 {
     char name[128];
@@ -90,6 +106,9 @@ static void compare(pc_context *context, const char *type)
         CHECK(on.weight_bytes < off.weight_bytes);
         CHECK(memcmp(on.fingerprint, off.fingerprint, sizeof on.fingerprint) != 0);
     }
+    const pc__backend_ops *ops = pc__backend_of(context)->ops;
+    if (!strcmp(ops->name, "cpu") && ops->keeps_quantised(pc__backend_of(context)))
+        CHECK((double)on.weight_bytes <= 1.1 * (double)tensor_bytes(file));
     CHECK(c < 0.05 && c > a);
     CHECK(less.weight_bytes <= on.weight_bytes || on.weight_bytes == off.weight_bytes);
     CHECK(memcmp(on.fingerprint, less.fingerprint, sizeof on.fingerprint)
@@ -102,7 +121,8 @@ static void compare(pc_context *context, const char *type)
 
 int main(void)
 {
-    static const char *const types[] = {"q8_0", "q4_0", "q4_k", "q6_k", "q4_k_m"};
+    static const char *const types[] = {"q8_0", "q4_0", "q4_1", "q5_0",   "q5_1",   "q2_k",  "q3_k",
+                                        "q4_k", "q5_k", "q6_k", "iq4_nl", "iq4_xs", "q4_k_m"};
     pc_context *context;
     pc_test_need_level();
     if (!pc_test_data("golden/gguf/llama-q8_0.gguf"))

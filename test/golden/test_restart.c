@@ -125,7 +125,7 @@ static int open_world(world *w, const setting *s)
     ok = CHECK_OK(pc_schema_parse(&w->schema, w->model, schema, strlen(schema), NULL))
          && CHECK_OK(pc_prompt_parse(&w->prompt, &w->schema, 1, prompt, strlen(prompt), NULL));
     for (int32_t i = 0; i < PLAIN_TOKENS; i++)
-        ids[i] = 3 + (i * 29 + i / 7) % 300;
+        ids[i] = 3 + (i * 29 + i / 7) % (w->model->info.vocab - 3);
     if (ok && !small)
         ok = CHECK_OK(pc_prompt_from_tokens(&w->plain, w->model, ids, PLAIN_TOKENS));
     return ok && CHECK(w->model->info.vocab <= MOST_VOCAB);

@@ -202,9 +202,10 @@ static void greedy(const world *w)
     pc_batch *batch = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_bench_options bench = PC_BENCH_OPTIONS_INIT;
-    if (!w->info.context_length && pc__model_rope_regime(w->model, t.count) > 1)
-        return; /* dynamic NTK: its answer keeps the frequencies of the prompt's length, a request
-                   has those of its own (test_golden_cross.c) */
+    if ((!w->info.context_length && pc__model_rope_regime(w->model, t.count) > 1)
+        || pc__model_rope_regime(w->model, t.count) != pc__model_rope_regime(w->model, t.count + n))
+        return; /* this answer keeps the frequencies of the prompt's length, a request has those of
+                   its own (test_golden_cross.c) */
     o.max_tokens = (uint32_t)n;
     bench.flags = PC_BENCH_IGNORE_EOS;
     o.bench = &bench;

@@ -6,10 +6,11 @@
 
 #include "attn/kernels.h"
 
-/* NULL: this processor lacks the vectors. */
-const pc__kernels *amx_emulated(void);
+/* Over the kernels of the level `below`: "avx512bf16", or "avx512vnni", if only the quantised ones
+ * are called. NULL: this processor lacks that level. */
+const pc__kernels *amx_emulated(const char *below);
 /* NULL: likewise, or it has AMX, which traps nothing. From the first call on, SIGILL is the
  * model's. */
-const pc__kernels *amx_trapped(void);
+const pc__kernels *amx_trapped(const char *below);
 
 #endif

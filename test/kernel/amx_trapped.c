@@ -141,15 +141,15 @@ static void trap(int signal_number, siginfo_t *info, void *user)
     _exit(1);
 }
 
-const pc__kernels *amx_trapped(void)
+const pc__kernels *amx_trapped(const char *below)
 {
     static pc__kernels table;
     struct sigaction action = {.sa_sigaction = trap, .sa_flags = SA_SIGINFO};
-    if (!pc__kernels_named("avx512bf16") || pc__kernels_amx())
+    if (!pc__kernels_named(below) || pc__kernels_amx())
         return NULL;
     if (sigaction(SIGILL, &action, NULL))
         return NULL;
-    table = *pc__kernels_named("avx512bf16");
+    table = *pc__kernels_named(below);
     table.name = "amx, trapped";
     table.attend_bf16 = pc__attend_bf16_amx;
     table.panel_bf16 = pc__panel_bf16_amx;

@@ -46,8 +46,9 @@ static void many_rows(void)
 
 int main(void)
 {
-    const pc__kernels *levels[] = {amx_emulated(),
-                                   pc__kernels_amx() ? pc__kernels_named("amx") : amx_trapped()};
+    const pc__kernels *levels[] = {amx_emulated("avx512bf16"), pc__kernels_amx()
+                                                                   ? pc__kernels_named("amx")
+                                                                   : amx_trapped("avx512bf16")};
     if (!levels[0])
         pc_test_skip("no AVX-512 with bf16");
     for (size_t i = 0; i < 2 && levels[i]; i++) {

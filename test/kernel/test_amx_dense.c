@@ -38,8 +38,9 @@ static void many_rows(pc_test_rng *rng)
 
 int main(void)
 {
-    const pc__kernels *all[] = {amx_emulated(),
-                                pc__kernels_amx() ? pc__kernels_named("amx") : amx_trapped()};
+    const pc__kernels *all[] = {amx_emulated("avx512bf16"), pc__kernels_amx()
+                                                                ? pc__kernels_named("amx")
+                                                                : amx_trapped("avx512bf16")};
     pc_test_rng rng = {3};
     if (!all[0])
         pc_test_skip("no AVX-512 with bf16");

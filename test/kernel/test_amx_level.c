@@ -199,7 +199,7 @@ int main(void)
     masks();
     model_bf16();
     model_int8();
-    if ((object = amx_trapped())) {
+    if ((object = amx_trapped("avx512bf16"))) {
         attend_counts(object, 1, 1);
         attend_counts(object, 16, 1);
         attend_counts(object, 32, 2);

@@ -20,11 +20,12 @@ static const pc__kernels *amx_level(void)
 
 int main(void)
 {
-    const pc__kernels *all[] = {amx_emulated(),
-                                pc__kernels_amx() ? pc__kernels_named("amx") : amx_trapped()};
+    const pc__kernels *all[] = {amx_emulated("avx512vnni"), pc__kernels_amx()
+                                                                ? pc__kernels_named("amx")
+                                                                : amx_trapped("avx512vnni")};
     pc_test_rng rng = {77};
     if (!all[0])
-        pc_test_skip("no AVX-512 with bf16");
+        pc_test_skip("no AVX-512 with byte products");
     for (size_t i = 0; i < 2 && all[i]; i++) {
         level = all[i];
         kernels(&rng);

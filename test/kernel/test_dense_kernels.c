@@ -240,6 +240,47 @@ static void every_level(int bf16, size_t in, size_t rows, pc_test_rng *rng)
     free(p.values);
 }
 
+/* Panels of 16-bit floats have the bits of the same numbers in fp32. */
+static void halves(const pc__kernels *kernels, int bf16, size_t in, size_t rows, pc_test_rng *rng)
+{
+    size_t width = 1 + (rows * 7 + in) % PC__PANEL, ldy = width + 3, count = in * PC__PANEL;
+    guarded small = guarded_new(count * 2), wide = guarded_new(count * 4),
+            x = guarded_new(rows * in * 4), y = guarded_new(rows * ldy * 4),
+            want = guarded_new(rows * ldy * 4);
+    pc__panel_task task = {wide.data, in,    x.data, in, rows, (float *)(void *)want.data,
+                           ldy,       width, NULL};
+    for (size_t i = 0; i < count; i++) {
+        float v = pc_test_normal(rng) * (i % 50 ? 1.0f : 1e-6f);
+        uint16_t half = bf16 ? pc__bf16_from(v) : pc__half_from(v);
+        ((uint16_t *)(void *)small.data)[i] = half;
+        ((float *)(void *)wide.data)[i] = bf16 ? pc__bf16_to(half) : pc__half_to(half);
+    }
+    for (size_t i = 0; i < rows * in; i++)
+        ((float *)(void *)x.data)[i] = pc_test_normal(rng);
+    kernels->panel_f32(&task);
+    task.panel = small.data;
+    task.y = (float *)(void *)y.data;
+    (bf16 ? kernels->panel_f32_bf16 : kernels->panel_f32_f16)(&task);
+    if (!CHECK(!memcmp(y.data, want.data, rows * ldy * 4)))
+        fprintf(stderr, "    %s, %zu inputs, %zu rows\n", kernels->name, in, rows);
+    CHECK(guarded_intact(&y));
+    guarded_free(&small), guarded_free(&wide), guarded_free(&x), guarded_free(&y);
+    guarded_free(&want);
+}
+
+static void all_halves(pc_test_rng *rng)
+{
+    static const size_t ins[] = {1, 3, 64, 127, 128, 129, 300};
+    for (size_t l = 0; l < LEVELS; l++) {
+        const pc__kernels *kernels = pc__kernels_named(levels[l]);
+        for (size_t i = 0; kernels && kernels->panel_f32_f16 && i < 7; i++)
+            for (size_t rows = 1; rows <= 20; rows += rows < 10 ? 1 : 5) {
+                halves(kernels, 0, ins[i], rows, rng);
+                halves(kernels, 1, ins[i], rows, rng);
+            }
+    }
+}
+
 /* The longer ones end and begin where kernels store sums and load them again. */
 static void panels(pc_test_rng *rng)
 {
@@ -406,6 +447,7 @@ int main(void)
         }
     }
     panels(&rng);
+    all_halves(&rng);
     for (size_t group = 16; group <= 64; group += 16)
         for (size_t groups = 1; groups <= 75; groups += groups < 4 ? 1 : 71)
             for (size_t kind = 0; kind < 48; kind++)

@@ -141,7 +141,8 @@ static void make_rows(scene *s, int terms, pc_test_rng *rng)
 
 static void make(scene *s, int terms, pc_test_rng *rng)
 {
-    s->shape = (pc__kv_shape){1, (int32_t)s->heads, (int32_t)s->k_dim, (int32_t)s->v_dim, s->dtype};
+    s->shape = (pc__kv_shape){1, (int32_t)s->heads, (int32_t)s->k_dim, (int32_t)s->v_dim, s->dtype,
+                              0};
     s->q = malloc(s->rows * s->k_dim * sizeof *s->q);
     s->k = malloc(s->tokens * s->k_dim * sizeof *s->k);
     s->v = malloc(s->tokens * s->v_dim * sizeof *s->v);

@@ -40,7 +40,7 @@ static void store(uint8_t *block, uint32_t dtype, size_t at, float x)
  * large as it can be. */
 static void make_pages(scene *s, pc_test_rng *rng)
 {
-    pc__kv_shape shape = {1, 2, (int32_t)s->k_dim, (int32_t)s->v_dim, s->dtype};
+    pc__kv_shape shape = {1, 2, (int32_t)s->k_dim, (int32_t)s->v_dim, s->dtype, 0};
     size_t page = pc__kv_page_bytes(&shape), pages = (s->tokens + PC__PAGE - 1) / PC__PAGE;
     size_t by = s->dtype == PC_DTYPE_F32 ? 1 : 2;
     s->pages = guarded_new(pages * 2 * page);
@@ -291,7 +291,7 @@ static void apply(void *arg)
 static void one_shape(machine *m, int32_t heads, int32_t kv_heads, int32_t dim, size_t tokens,
                       size_t count, uint32_t format, int causal)
 {
-    pc__kv_shape shape = {1, kv_heads, dim, dim, PC_DTYPE_BF16};
+    pc__kv_shape shape = {1, kv_heads, dim, dim, PC_DTYPE_BF16, 0};
     work w = {.m = m,
               .count = count,
               .out = malloc(count * tokens * (size_t)(heads * dim) * sizeof(float))};

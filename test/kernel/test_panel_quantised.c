@@ -8,52 +8,80 @@
 #include <string.h>
 
 #include "attn/cpu/linear_internal.h"
+#include "attn/cpu/quantised_panel.h"
 #include "attn/half.h"
 #include "attn/cpu/kernels_internal.h"
+#include "block_formats.h"
 #include "levels.h"
 #include "testing.h"
 
-enum { MOST_IN = 448, MOST_OUT = 100, MOST_ROWS = 35 };
-
-static const pc__block_format formats[] = {
-    {8, 32, 128, 0, 1}, {4, 32, 8, 0, 1}, {4, 32, 0, 1, 0}, {8, 16, 32, 0, 0}, {8, 32, 127, 1, 0}};
-enum { FORMATS = sizeof formats / sizeof *formats };
+enum { MOST_IN = 512, MOST_OUT = 100, MOST_ROWS = 35 };
 
 typedef struct matrix {
     pc__block_format format;
     size_t in, out;
-    uint8_t q[MOST_OUT * MOST_IN];
-    float scale[MOST_OUT * MOST_IN / 16], minimum[MOST_OUT * MOST_IN / 16];
+    pc__block_rows rows;
+    uint16_t memory[MOST_OUT * MOST_IN];
 } matrix;
+
+/* A number of the dtype of d that is neither NaN nor infinite, up to about 0.01. */
+static uint16_t random_d(const pc__block_format *format, pc_test_rng *rng)
+{
+    float value = pc_test_normal(rng) * 0.004f;
+    if (pc_test_bits(rng) % 16 == 0)
+        value = 0x1p-16f; /* subnormal in fp16 */
+    return format->scales == PC__SCALES_BF16 ? pc__bf16_from(value) : pc__half_from(value);
+}
 
 static void make_matrix(matrix *m, pc__block_format format, size_t in, size_t out, pc_test_rng *rng)
 {
     *m = (matrix){.format = format, .in = in, .out = out};
+    m->rows = pc__block_rows_in(m->memory, &format, in, out);
+    CHECK(pc__block_rows_bytes(&format, in, out) <= sizeof m->memory);
     for (size_t i = 0; i < in * out; i++)
-        m->q[i] = (uint8_t)(pc_test_bits(rng) & ((1u << format.bits) - 1));
+        m->rows.q[i] = (uint8_t)(pc_test_bits(rng) & ((1u << format.bits) - 1));
+    for (size_t i = 0; i < in * out / format.block; i++) {
+        m->rows.d[i] = random_d(&format, rng);
+        m->rows.dmin[i] = random_d(&format, rng);
+    }
     for (size_t i = 0; i < in * out / format.group; i++) {
-        m->scale[i] = format.half ? pc__half_to((uint16_t)(pc_test_bits(rng) & 0xbfff)) * 0.01f
-                                  : pc_test_normal(rng) * 0.01f;
-        m->scale[i] = format.half ? pc__half_to(pc__half_of(m->scale[i])) : m->scale[i];
-        m->minimum[i] = format.minimum ? pc_test_normal(rng) * 0.1f : 0.0f;
+        int mask = format.scales == PC__SCALES_NIBBLES ? 15 : 255;
+        m->rows.scale[i] = (int8_t)(pc_test_bits(rng) & (uint64_t)mask);
+        m->rows.minimum[i] = (int8_t)(pc_test_bits(rng) & (uint64_t)mask);
     }
 }
 
-static void give_quantised(void *user, size_t first, size_t count, uint8_t *q, float *scale,
-                           float *minimum)
+static void give_quantised(void *user, size_t first, size_t count, const pc__block_rows *to)
 {
     const matrix *m = user;
-    size_t groups = m->in / m->format.group;
-    memcpy(q, m->q + first * m->in, count * m->in);
-    memcpy(scale, m->scale + first * groups, count * groups * sizeof *scale);
-    if (m->format.minimum)
-        memcpy(minimum, m->minimum + first * groups, count * groups * sizeof *minimum);
+    const pc__block_format *format = &m->format;
+    pc__block_rows from = pc__block_rows_at(&m->rows, format, m->in, first);
+    size_t blocks = count * m->in / format->block, groups = count * m->in / format->group;
+    memcpy(to->q, from.q, count * m->in);
+    memcpy(to->d, from.d, blocks * sizeof *to->d);
+    if (format->minimum)
+        memcpy(to->dmin, from.dmin, blocks * sizeof *to->dmin);
+    if (pc__has_group_scales(format))
+        memcpy(to->scale, from.scale, groups);
+    if (format->minimum && pc__has_group_scales(format))
+        memcpy(to->minimum, from.minimum, groups);
+}
+
+static double scale_of(const matrix *m, size_t at)
+{
+    return (double)pc__block_scale(&m->format, m->rows.d[at / m->format.block],
+                                   m->rows.scale[at / m->format.group]);
 }
 
 static double weight(const matrix *m, size_t n, size_t k)
 {
-    size_t at = n * m->in + k, g = at / m->format.group;
-    return (double)m->scale[g] * (m->q[at] - m->format.zero) - (double)m->minimum[g];
+    size_t at = n * m->in + k;
+    double w = scale_of(m, at) * pc__block_value(&m->format, m->rows.q[at]);
+    if (!m->format.minimum)
+        return w;
+    return w
+           - (double)pc__block_scale(&m->format, m->rows.dmin[at / m->format.block],
+                                     m->rows.minimum[at / m->format.group]);
 }
 
 /* ------------------------------------------------------------- the kernels, bit for bit */
@@ -90,22 +118,15 @@ static void same_as_reference(pc__block_format format, size_t groups, size_t row
     enum { LD = PC__PANEL + 3 };
     static inputs x;
     float want[MOST_ROWS * LD], got[MOST_ROWS * LD];
-    size_t bytes = groups * pc__quantised_group_bytes(&format);
-    uint8_t *panel = aligned_alloc(64, bytes + 64);
+    size_t bytes = pc__quantised_panel_bytes(&format, groups * format.group);
+    uint8_t *panel = aligned_alloc(64, bytes);
     const pc__kernels *best = pc__kernels_get();
     for (size_t i = 0; i < bytes; i++)
         panel[i] = extreme ? 0xff : (uint8_t)pc_test_bits(rng);
-    for (size_t g = 0; g < groups; g++) /* scales and minimums that are not NaN */
-        for (size_t n = 0; n < PC__PANEL; n++) {
-            uint8_t *group = panel + g * pc__quantised_group_bytes(&format);
-            uint16_t half = (uint16_t)(pc_test_bits(rng) & 0xbbff);
-            float scale = pc_test_normal(rng), minimum = pc_test_normal(rng);
-            if (format.half)
-                memcpy(group + pc__quantised_scale_at(&format) + 2 * n, &half, sizeof half);
-            else
-                memcpy(group + pc__quantised_scale_at(&format) + 4 * n, &scale, sizeof scale);
-            if (format.minimum)
-                memcpy(group + pc__quantised_minimum_at(&format) + 4 * n, &minimum, sizeof minimum);
+    for (size_t i = 0; i < bytes; i += pc__panel_block_bytes(&format))
+        for (size_t n = 0; n < PC__PANEL * (1 + format.minimum); n++) { /* d and dmin */
+            uint16_t d = random_d(&format, rng);
+            memcpy(panel + i + 2 * n, &d, sizeof d);
         }
     make_inputs(&x, &format, groups * format.group, rows, extreme, wide, rng);
     memset(want, 0xa5, sizeof want);
@@ -133,10 +154,13 @@ static void kernels(pc_test_rng *rng)
     for (size_t i = 0; i < FORMATS; i++)
         for (size_t rows = 1; rows <= MOST_ROWS; rows += rows < 9 || rows >= 14 ? 1 : 5)
             for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-                same_as_reference(formats[i], 1 + rows % 5, rows, widths[w], 0, 1, rng);
-                same_as_reference(formats[i], 2, rows, widths[w], w % 2 ? 1 : -1, 1, rng);
-                same_as_reference(formats[i], 1 + rows % 5, rows, widths[w], 0, 0, rng);
-                same_as_reference(formats[i], 2, rows, widths[w], w % 2 ? -1 : 1, 0, rng);
+                size_t each = formats[i].block / formats[i].group, /* groups of a block */
+                    some = each * (each == 1 ? 1 + rows % 5 : 1 + (rows % 7 == 3)),
+                       few = each == 1 ? 2 : each;
+                same_as_reference(formats[i], some, rows, widths[w], 0, 1, rng);
+                same_as_reference(formats[i], few, rows, widths[w], w % 2 ? 1 : -1, 1, rng);
+                same_as_reference(formats[i], some, rows, widths[w], 0, 0, rng);
+                same_as_reference(formats[i], few, rows, widths[w], w % 2 ? -1 : 1, 0, rng);
             }
 }
 
@@ -157,8 +181,7 @@ static void check_layer(const matrix *m, const float *x, const float *bias, cons
                     double w = weight(m, n, k);
                     exact += w * (double)x[r * m->in + k];
                     most = fmax(most, fabs((double)x[r * m->in + k]));
-                    sum += fabs(w)
-                           + fabs((double)m->scale[(n * m->in + g) / m->format.group]) * 256;
+                    sum += fabs(w) + fabs(scale_of(m, n * m->in + g)) * 256;
                 }
                 room += sum
                         * (0.5 * fmax(2 * most / steps, finest)
@@ -220,11 +243,33 @@ static void layer(pc_context *one, pc_context *three, pc__block_format format, s
     pc__linear_free(b);
 }
 
+/* Packed rows are the same weights. */
+static void read_back(pc__block_format format, pc_test_rng *rng)
+{
+    static matrix m;
+    static float got[MOST_IN];
+    uint8_t *panel = aligned_alloc(64, pc__quantised_panel_bytes(&format, MOST_IN));
+    make_matrix(&m, format, MOST_IN, PC__PANEL - 1, rng);
+    pc__quantised_pack(&format, m.in, &m.rows, m.out, panel);
+    for (size_t n = 0; n < m.out; n++) {
+        pc__quantised_unpack(&format, m.in, panel, n, 0, got);
+        for (size_t k = 0; k < m.in; k++)
+            CHECK((float)weight(&m, n, k) == got[k]);
+        pc__quantised_unpack(&format, m.in, panel, n, 1, got);
+        for (size_t k = 0; k < m.in; k++)
+            CHECK(2 * (float)weight(&m, n, k) == got[k]);
+    }
+    pc__quantised_unpack(&format, m.in, panel, m.out, 0, got); /* padding */
+    for (size_t k = 0; k < m.in; k++)
+        CHECK(got[k] == 0.0f);
+    free(panel);
+}
+
 static void fail_everywhere(pc_test_rng *rng)
 {
     static matrix m;
     float x[64] = {1.0f}, y[MOST_OUT];
-    make_matrix(&m, formats[2], 64, 40, rng);
+    make_matrix(&m, formats[4], 64, 40, rng);
     for (uint64_t at = 1;; at++) {
         pc_test_memory memory = {.fail_at = at};
         pc_allocator allocator = pc_test_allocator(&memory);
@@ -248,7 +293,8 @@ static void fail_everywhere(pc_test_rng *rng)
 
 int main(void)
 {
-    static const size_t sizes[][2] = {{32, 1}, {64, 31}, {96, 33}, {448, 100}, {256, 64}};
+    static const size_t sizes[][2] = {{32, 1},    {64, 31},  {96, 33},
+                                      {512, 100}, {256, 64}, {256, 31}};
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     pc_context *one, *three;
     pc_test_rng rng = {77};
@@ -260,9 +306,11 @@ int main(void)
     kernels(&rng);
     for (size_t i = 0; i < FORMATS; i++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-            for (int narrow = 0; narrow < 2; narrow++)
+            for (int narrow = 0; narrow < 2 && sizes[s][0] % formats[i].block == 0; narrow++)
                 layer(one, three, formats[i], sizes[s][0], sizes[s][1],
                       narrow ? PC_DTYPE_I8 : PC_DTYPE_BF16, &rng);
+    for (size_t i = 0; i < FORMATS; i++)
+        read_back(formats[i], &rng);
     fail_everywhere(&rng);
     pc_context_free(one);
     pc_context_free(three);

@@ -7,6 +7,17 @@
 
 enum { GUARD = 64 };
 
+/* Bytes of the K block of a page (doc/format.md, "K/V pages"). */
+static size_t k_bytes_of(const pc_codec_block *block)
+{
+    size_t dim = (size_t)block->k_dim, bytes = dim * 256;
+    if (block->dtype == PC_DTYPE_I8)
+        bytes = (dim + 3) / 4 * 256 + 2 * dim;
+    else if (block->dtype != PC_DTYPE_F32)
+        bytes = (dim + 1) / 2 * 256;
+    return (bytes + 63) / 64 * 64;
+}
+
 static pc_attend_shape shape_of(const pc_codec_block *block)
 {
     pc_attend_shape shape = PC_ATTEND_SHAPE_INIT;
@@ -27,12 +38,25 @@ pc_codec_block pc_case_block(uint32_t dtype, int32_t heads, int32_t k_dim, int32
     return block;
 }
 
+pc_codec_block pc_case_latent(uint32_t dtype, int32_t heads, int32_t k_dim, int32_t v_dim,
+                              size_t tokens)
+{
+    pc_codec_block block = pc_case_block(dtype, heads, k_dim, v_dim, tokens);
+    block.layout = PC_LAYOUT_LATENT;
+    block.bytes = (tokens + 63) / 64 * (size_t)heads * k_bytes_of(&block);
+    return block;
+}
+
 static void *pages_of(const pc_codec_block *block, const float *k, const float *v)
 {
     pc_attend_shape shape = shape_of(block);
-    void *pages = aligned_alloc(64, (size_t)block->bytes);
-    memset(pages, 0, (size_t)block->bytes);
+    size_t bytes = pc_pages_bytes(&shape, (size_t)block->tokens), k_bytes = k_bytes_of(block),
+           count = (size_t)block->kv_heads * (((size_t)block->tokens + 63) / 64);
+    uint8_t *pages = aligned_alloc(64, bytes);
+    memset(pages, 0, bytes);
     CHECK_OK(pc_pages_write(&shape, pages, 0, (size_t)block->tokens, k, v));
+    for (size_t i = 0; block->layout == PC_LAYOUT_LATENT && i < count; i++)
+        memmove(pages + i * k_bytes, pages + i * (bytes / count), k_bytes);
     return pages;
 }
 
@@ -87,11 +111,15 @@ void pc_case_every_shape(size_t (*try)(const pc_codec_block *block, const void *
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
             for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
-                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2],
-                                                     tokens[t]);
-                void *states = pc_case_states(&block, 7 + t);
-                try(&block, states);
-                free(states);
+                pc_codec_block blocks[2] = {
+                    pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2], tokens[t]),
+                    pc_case_latent(dtype, dims[d][0], dims[d][1],
+                                   dims[d][2] < dims[d][1] ? dims[d][2] : dims[d][1], tokens[t])};
+                for (size_t i = 0; i < 2; i++) {
+                    void *states = pc_case_states(&blocks[i], 7 + t);
+                    try(&blocks[i], states);
+                    free(states);
+                }
             }
 }
 

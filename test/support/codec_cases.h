@@ -9,6 +9,9 @@
 /* A block in pages, without its bytes being set: dims, dtype and tokens as given. */
 pc_codec_block pc_case_block(uint32_t dtype, int32_t heads, int32_t k_dim, int32_t v_dim,
                              size_t tokens);
+/* The same without V blocks (PC_LAYOUT_LATENT). */
+pc_codec_block pc_case_latent(uint32_t dtype, int32_t heads, int32_t k_dim, int32_t v_dim,
+                              size_t tokens);
 /* Pages of states as models have them (channels of different size and place), through
  * pc_pages_write. To be freed by free(). */
 void *pc_case_states(const pc_codec_block *block, uint64_t seed);

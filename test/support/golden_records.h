@@ -43,6 +43,10 @@ static const golden_case golden_cases[] = {
      "avx512bf16"},
     {"zstd-bf16-kernels-sealed", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 1, 0, 0, 70, -100,
      100, "c+dnn3.1.1-7f"},
+    {"raw-f32-latent", PC_CODEC_RAW, PC_LAYOUT_LATENT, PC_DTYPE_F32, 0, 0, 0, 70, -100, 100, "c"},
+    {"zstd-bf16-latent", PC_CODEC_ZSTD, PC_LAYOUT_LATENT, PC_DTYPE_BF16, 0, 0, 0, 70, -100, 100,
+     "c"},
+    {"i8-bf16-latent", PC_CODEC_I8, PC_LAYOUT_LATENT, PC_DTYPE_BF16, 0, 0, 1, 70, -127, 127, "c"},
 };
 
 enum { GOLDEN_CASES = sizeof golden_cases / sizeof golden_cases[0] };
@@ -113,14 +117,19 @@ static inline void golden_put(uint8_t *at, uint32_t dtype, float value)
         at[i] = (uint8_t)(bits >> (8 * i));
 }
 
+/* Dimensions of a head in a page. */
+static inline size_t golden_dims(const golden_case *c)
+{
+    return GOLDEN_K + (c->layout == PC_LAYOUT_LATENT ? 0 : GOLDEN_V);
+}
+
 static inline void golden_pages(const golden_case *c, size_t layer, uint8_t *block)
 {
-    const size_t element = golden_element(c->dtype),
-                 page = (GOLDEN_K + GOLDEN_V) * GOLDEN_PAGE * element;
+    const size_t element = golden_element(c->dtype), page = golden_dims(c) * GOLDEN_PAGE * element;
     for (size_t t = 0; t < c->tokens; t++)
         for (size_t head = 0; head < GOLDEN_HEADS; head++)
             for (size_t d = 0; d < GOLDEN_K; d++)
-                for (int v = 0; v < 2; v++) {
+                for (int v = 0; v < (c->layout == PC_LAYOUT_LATENT ? 1 : 2); v++) {
                     uint8_t *at = block + (t / GOLDEN_PAGE * GOLDEN_HEADS + head) * page;
                     golden_put(at + element * golden_place(c->dtype, v, t % GOLDEN_PAGE, d),
                                c->dtype, golden_value(c, v, layer, head, t, d));
@@ -129,10 +138,10 @@ static inline void golden_pages(const golden_case *c, size_t layer, uint8_t *blo
 
 static inline size_t golden_bytes(const golden_case *c, size_t layer)
 {
-    if (c->layout != PC_LAYOUT_PAGES)
+    if (!pc__layout_has_pages(c->layout))
         return c->tokens * (50 + layer); /* an application's: odd sizes too */
-    return (c->tokens + GOLDEN_PAGE - 1) / GOLDEN_PAGE * GOLDEN_HEADS * (GOLDEN_K + GOLDEN_V)
-           * GOLDEN_PAGE * golden_element(c->dtype);
+    return (c->tokens + GOLDEN_PAGE - 1) / GOLDEN_PAGE * GOLDEN_HEADS * golden_dims(c) * GOLDEN_PAGE
+           * golden_element(c->dtype);
 }
 
 static inline void golden_describe(const golden_case *c, golden_image *g)
@@ -152,6 +161,7 @@ static inline void golden_describe(const golden_case *c, golden_image *g)
     image->form.shape.kv_heads = GOLDEN_HEADS;
     image->form.shape.k_dim = GOLDEN_K;
     image->form.shape.v_dim = GOLDEN_V;
+    image->form.shape.latent = c->layout == PC_LAYOUT_LATENT;
     image->lossy = c->lossy;
     image->cost = 0.0625;
     image->ttl = c->relative ? 3600 : 0;
@@ -176,9 +186,9 @@ static inline void golden_make(const golden_case *c, golden_image *g)
         size_t bytes = golden_bytes(c, layer);
         g->block_bytes[layer] = bytes;
         g->blocks[layer] = calloc(1, bytes);
-        if (c->layout == PC_LAYOUT_PAGES)
+        if (pc__layout_has_pages(c->layout))
             golden_pages(c, layer, g->blocks[layer]);
-        for (size_t i = 0; c->layout != PC_LAYOUT_PAGES && i < bytes; i++)
+        for (size_t i = 0; !pc__layout_has_pages(c->layout) && i < bytes; i++)
             g->blocks[layer][i] = (uint8_t)(i % 4 < 2 ? i * 37 : 64 + layer);
     }
 }

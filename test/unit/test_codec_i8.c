@@ -14,7 +14,13 @@ static pc_codec_ops codec;
 /* What should come back, page by page: into int8 and out of it. */
 static void *by_hand(const pc_codec_block *block, const uint8_t *data)
 {
-    pc__kv_shape shape = {1, block->kv_heads, block->k_dim, block->v_dim, block->dtype}, i8 = shape;
+    pc__kv_shape shape = {1,
+                          block->kv_heads,
+                          block->k_dim,
+                          block->v_dim,
+                          block->dtype,
+                          block->layout == PC_LAYOUT_LATENT},
+                 i8 = shape;
     size_t bytes = pc__kv_page_bytes(&shape), heads = (size_t)block->kv_heads;
     float *k = malloc(pc__page_floats(&shape) * sizeof *k),
           *v = k + PC__PAGE * (size_t)block->k_dim;

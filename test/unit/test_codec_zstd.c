@@ -33,8 +33,8 @@ static void every_shape(void)
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_I8; dtype++)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
             for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
-                pc_codec_block block = pc_case_block(dtype, dims[d][0], dims[d][1], dims[d][2],
-                                                     tokens[t]);
+                pc_codec_block block = (t % 2 ? pc_case_latent : pc_case_block)(
+                    dtype, dims[d][0], dims[d][1], dims[d][2], tokens[t]);
                 void *states = pc_case_states(&block, 7 + t), *noise = pc_case_noise(&block, 8 + t);
                 there_and_back(&block, states);
                 there_and_back(&block, noise);

@@ -67,7 +67,7 @@ static void attend(pc_context *context, const pc__kv *kv, const float *q, float 
 
 static void plans_follow(void)
 {
-    pc__kv_shape shape = {1, HEADS, DIM, DIM, PC_DTYPE_F32};
+    pc__kv_shape shape = {1, HEADS, DIM, DIM, PC_DTYPE_F32, 0};
     pc_costs shares = table(100, 1, 0), alone = table(0, 1, 0);
     pc_test_rng rng = {5};
     pc_context *context = NULL;

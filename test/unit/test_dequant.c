@@ -12,8 +12,8 @@
 enum { BLOCKS = 64 };
 
 /* Blocks of splitmix64's bytes with this seed, the sign-and-exponent byte of each scale and-ed with
- * 0xbf. Values at 0, 1, b/2, b - 1, b + 17, 5b + b/3 (b: block), and FNV-1a over the bytes of all
- * 64 blocks' values. */
+ * 0xbf (MXFP4: each scale modulo 253). Values at 0, 1, b/2, b - 1, b + 17, 5b + b/3 (b: block), and
+ * FNV-1a over the bytes of all 64 blocks' values. */
 static const struct {
     pc__ttype type;
     uint64_t seed;
@@ -68,6 +68,10 @@ static const struct {
      111,
      {0x3ddb9798, 0x3ca57d60, 0x3ba44200, 0xbc878340, 0x4483e4ee, 0xc3e34240},
      UINT64_C(0xa1925265e672a263)},
+    {PC__T_MXFP4,
+     112,
+     {0x9e000000, 0x9d400000, 0x1d000000, 0x9e000000, 0x00000000, 0x93400000},
+     UINT64_C(0x772c2082b7422ee6)},
 };
 
 static uint64_t fnv(const void *data, size_t size)
@@ -113,7 +117,10 @@ static pc__tensor blocks(pc__ttype type, uint64_t seed, uint8_t *data)
     }
     for (size_t b = 0; b < BLOCKS; b++)
         for (size_t s = 0; s < count; s++)
-            data[b * bytes + scales[s] + 1] &= 0xbf;
+            if (type == PC__T_MXFP4)
+                data[b * bytes] %= 253;
+            else
+                data[b * bytes + scales[s] + 1] &= 0xbf;
     return (pc__tensor){.name = "t",
                         .type = type,
                         .rank = 2,
@@ -155,8 +162,12 @@ static void bad_scales(void)
         const uint8_t *scales = scales_of(golden[g].type, &count);
         for (size_t s = 0; s < count; s++) {
             pc__tensor tensor = blocks(golden[g].type, golden[g].seed, data);
-            data[bad * bytes + scales[s] + 1] = s ? 0xfc : 0x7e;
-            data[bad * bytes + scales[s]] = 0;
+            if (golden[g].type == PC__T_MXFP4) {
+                data[bad * bytes] = 253; /* times 6 it is infinite */
+            } else {
+                data[bad * bytes + scales[s] + 1] = s ? 0xfc : 0x7e;
+                data[bad * bytes + scales[s]] = 0;
+            }
             CHECK_STATUS(pc__tensor_check(&tensor, "some.gguf"), PC_ERR_FORMAT);
             snprintf(index, sizeof index, "element %zu ", bad * pc__ttypes[golden[g].type].block);
             CHECK_ERROR_HAS(index);

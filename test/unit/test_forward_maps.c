@@ -58,9 +58,9 @@ static pc_status make(pc_model **out, pc_context *context, const kind *k)
                      .attention_cap = k->cap,
                      .qkv_clip = k->clip,
                      .window = (int32_t)k->window,
-                     .window_from = 1,
                      .alibi_max = 8,
                      .rope = {.theta = 10000, .dims = DIM}};
+    pc__window_from(&arch, 1);
     return random_model_of(out, context, &arch, k->compute, 0);
 }
 

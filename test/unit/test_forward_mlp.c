@@ -49,8 +49,8 @@ static pc__arch arch_of(int used, int shared)
                                        .width = WIDTH,
                                        .shared = shared ? SHARED : 0,
                                        .shared_gated = shared};
-    pc__set_experts(&arch, 1);
-    pc__set_experts(&arch, 2);
+    pc__layer_add(&arch.expert_layers, 1);
+    pc__layer_add(&arch.expert_layers, 2);
     return arch;
 }
 
@@ -138,7 +138,7 @@ static void by_hand(const pc__native *native, int32_t l, const float *x, double 
         for (int i = 0; i < HIDDEN; i++)
             y[i] /= 1 + exp(-(double)scale);
     }
-    pc__route_row(config, logits, chosen, weight);
+    pc__route_row(config, NULL, logits, NULL, chosen, weight);
     for (int c = 0; c < config->used; c++) {
         mlp(native, &layer->experts[chosen[c]], x, one);
         for (int i = 0; i < HIDDEN; i++)
@@ -278,6 +278,8 @@ static void faults(void)
         pc__arch arch = arch_of(2, 1), bound = arch;
         pc__random_weights weights;
         lacking l = {.role = (pc__tensor_role)role};
+        if (role == PC__ROLE_SELECTION_BIAS)
+            continue; /* not of this model */
         pc__weight_provider provider = {&l, lacking_matrix, lacking_vector, lacking_rows};
         pc__bind_options how = {.compute = PC_DTYPE_F32};
         pc__native *native = (pc__native *)&memory;

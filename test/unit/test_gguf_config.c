@@ -1,73 +1,8 @@
 /* Catches: GGUF metadata that is read wrongly, changes the result but is ignored, or is not
  * checked, for every architecture and RoPE scaling; leaks when memory runs out. */
-#include "base/mem.h"
-#include "gguf_bytes.h"
-#include "model/load/arch.h"
-#include "model/load/gguf.h"
+#include "gguf_arch.h"
 
 #include <math.h>
-
-/* A model of 2 layers, width 64, 8 heads (2 K/V heads); `more` adds keys. */
-typedef void (*more_fn)(gguf_bytes *g);
-
-static void key(gguf_bytes *g, const char *architecture, const char *name, uint32_t value)
-{
-    char full[96];
-    snprintf(full, sizeof full, "%s.%s", architecture, name);
-    gguf_u32(g, full, value);
-}
-
-static void number(gguf_bytes *g, const char *architecture, const char *name, float value)
-{
-    char full[96];
-    snprintf(full, sizeof full, "%s.%s", architecture, name);
-    gguf_f32(g, full, value);
-}
-
-static pc_status parse(pc__arch *out, const pc_allocator *mem, const char *architecture,
-                       more_fn keys, more_fn tensors)
-{
-    static gguf_bytes g;
-    pc__gguf *gguf;
-    pc_status status;
-    gguf_start(&g, 3);
-    gguf_text(&g, "general.architecture", architecture);
-    key(&g, architecture, "block_count", 2);
-    key(&g, architecture, "embedding_length", 64);
-    key(&g, architecture, "feed_forward_length", 96);
-    key(&g, architecture, "context_length", 4096);
-    key(&g, architecture, "attention.head_count", 8);
-    number(&g, architecture, "attention.layer_norm_rms_epsilon", 1e-5f);
-    number(&g, architecture, "attention.layer_norm_epsilon", 2e-5f);
-    if (keys)
-        keys(&g);
-    gguf_tensor(&g, "token_embd.weight", 1, 100, 64, NULL, 12800);
-    if (tensors)
-        tensors(&g);
-    gguf_end(&g);
-    status = pc__gguf_open(&gguf, mem, gguf_file(&g));
-    if (status >= 0)
-        status = pc__arch_from_gguf(out, mem, gguf);
-    pc__gguf_free(gguf);
-    return status;
-}
-
-static int parsed(pc__arch *out, const char *architecture, more_fn keys, more_fn tensors)
-{
-    return CHECK_OK(parse(out, &pc__libc_allocator, architecture, keys, tensors));
-}
-
-static void refused(const char *architecture, more_fn keys, more_fn tensors, pc_status want,
-                    const char *text)
-{
-    static const pc__arch zero;
-    pc__arch arch;
-    memset(&arch, 0xa5, sizeof arch);
-    CHECK_STATUS(parse(&arch, &pc__libc_allocator, architecture, keys, tensors), want);
-    CHECK_ERROR_HAS(text);
-    CHECK_ERROR_HAS("model.gguf");
-    CHECK(!memcmp(&arch, &zero, sizeof zero));
-}
 
 static void some_keys(gguf_bytes *g)
 {
@@ -134,7 +69,7 @@ static void others(void)
               && a.activation == PC__ACT_GELU_TANH);
     if (parsed(&a, "gpt2", NULL, NULL))
         CHECK(a.position_scheme == PC_POSITION_LEARNED && a.position_offset == 0);
-    refused("gemma", NULL, NULL, PC_ERR_UNSUPPORTED, "'gemma'");
+    refused("mamba", NULL, NULL, PC_ERR_UNSUPPORTED, "'mamba'");
 }
 
 static void linear(gguf_bytes *g)
@@ -166,6 +101,12 @@ static void log_yarn(gguf_bytes *g)
 {
     yarn(g);
     gguf_f32(g, "llama.rope.scaling.yarn_log_multiplier", 0.1f);
+}
+
+static void given_yarn(gguf_bytes *g)
+{
+    yarn(g);
+    gguf_f32(g, "llama.rope.scaling.yarn_attn_factor", 1.5f);
 }
 
 static void odd_scaling(gguf_bytes *g)
@@ -222,6 +163,8 @@ static void scalings(void)
               && a.rope.beta_fast == 32 && a.rope.truncate && a.context_length == 4096);
         CHECK(fabs(a.rope.attention_factor - 2 * (1 + 0.1 * log(4))) < 1e-12);
     }
+    if (parsed(&a, "llama", given_yarn, NULL))
+        CHECK(a.rope.attention_factor == 3);
     if (parsed(&a, "llama", NULL, factors)) {
         CHECK(a.rope.scaling == PC__ROPE_FACTORS && a.rope.short_factors
               && a.rope.short_factors[3] == 8 && !a.rope.long_factors);
@@ -255,6 +198,7 @@ static void router(gguf_bytes *g, int layer)
 
 static void both_routers(gguf_bytes *g)
 {
+    gguf_tensor(g, "blk.1.exp_probs_b.bias", 0, 0, 5, NULL, 20);
     router(g, 0);
     router(g, 1);
 }
@@ -262,6 +206,55 @@ static void both_routers(gguf_bytes *g)
 static void second_router(gguf_bytes *g)
 {
     router(g, 1);
+}
+
+static void latent(gguf_bytes *g)
+{
+    gguf_u32(g, "deepseek2.attention.kv_lora_rank", 32);
+    gguf_u32(g, "deepseek2.attention.q_lora_rank", 24);
+    gguf_u32(g, "deepseek2.rope.dimension_count", 8);
+    gguf_u32(g, "deepseek2.attention.head_count_kv", 1);
+    gguf_u32(g, "deepseek2.attention.key_length", 40);
+    gguf_u32(g, "deepseek2.attention.value_length", 32);
+    gguf_text(g, "deepseek2.rope.scaling.type", "yarn");
+    gguf_f32(g, "deepseek2.rope.scaling.factor", 40);
+    gguf_f32(g, "deepseek2.rope.scaling.yarn_log_multiplier", 0.1f);
+}
+
+static void split_latent(gguf_bytes *g)
+{
+    latent(g);
+    gguf_u32(g, "deepseek2.attention.key_length_mla", 24);
+    gguf_u32(g, "deepseek2.attention.value_length_mla", 12);
+}
+
+static void warm_latent(gguf_bytes *g)
+{
+    split_latent(g);
+    gguf_f32(g, "deepseek2.attention.temperature_scale", 0.25f);
+}
+
+static void half_split(gguf_bytes *g)
+{
+    latent(g);
+    gguf_u32(g, "deepseek2.attention.key_length_mla", 24);
+}
+
+static void latents(void)
+{
+    pc__arch a;
+    double scale = 1 + (double)0.1f * log(40);
+    if (parsed(&a, "deepseek2", split_latent, NULL)) {
+        CHECK(a.latent.rank == 32 && a.latent.q_rank == 24 && a.latent.rotated == 8
+              && a.latent.plain == 16 && a.head_dim == 24 && a.v_dim == 12 && a.kv_heads == 8
+              && a.latent.norm_eps == 1e-5f && a.rope.attention_factor == 1);
+        CHECK(fabs((double)a.attention_scale - scale * scale / sqrt(24)) < 1e-6);
+    }
+    if (parsed(&a, "deepseek2", latent, NULL))
+        CHECK(a.latent.plain == 32 && a.v_dim == 32);
+    refused("deepseek2", warm_latent, NULL, PC_ERR_UNSUPPORTED, "temperature_scale': 0.25");
+    refused("deepseek2", half_split, NULL, PC_ERR_FORMAT, "key_length_mla' 24");
+    refused("deepseek2", NULL, NULL, PC_ERR_FORMAT, "kv_lora_rank");
 }
 
 static const char *moe; /* the architecture of these keys */
@@ -316,6 +309,30 @@ static void with_shared(gguf_bytes *g)
     key(g, moe, "expert_shared_count", 1);
 }
 
+static void shared_width(gguf_bytes *g)
+{
+    counts(g);
+    key(g, moe, "expert_shared_feed_forward_length", 40);
+}
+
+static void grouped(gguf_bytes *g)
+{
+    split_latent(g);
+    sigmoid(g);
+    key(g, moe, "expert_feed_forward_length", 24);
+    key(g, moe, "expert_group_count", 5);
+    key(g, moe, "expert_group_used_count", 2);
+}
+
+static void odd_groups(gguf_bytes *g)
+{
+    split_latent(g);
+    sigmoid(g);
+    key(g, moe, "expert_feed_forward_length", 24);
+    key(g, moe, "expert_group_count", 2);
+    key(g, moe, "expert_group_used_count", 1);
+}
+
 static void with_experts(void)
 {
     pc__arch a;
@@ -324,7 +341,7 @@ static void with_experts(void)
         const pc__expert_config *e = &a.experts;
         CHECK_STR(a.name, "mixtral");
         CHECK(e->count == 5 && e->used == 2 && e->width == 96 && !e->shared && e->renormalise);
-        CHECK(a.expert_layers[0] == 3 && e->scale == 0 && a.rope.interleaved);
+        CHECK(a.expert_layers.word[0] == 3 && e->scale == 0 && a.rope.interleaved);
     }
     refused(moe, sigmoid, both_routers, PC_ERR_UNSUPPORTED, "expert_gating_func': 2");
     refused(moe, groups, both_routers, PC_ERR_UNSUPPORTED, "shared expert");
@@ -345,11 +362,23 @@ static void with_experts(void)
         const pc__expert_config *e = &a.experts;
         CHECK_STR(a.name, "deepseek");
         CHECK(e->width == 24 && e->shared == 48 && !e->shared_gated && e->renormalise);
-        CHECK(a.expert_layers[0] == 2 && e->scale == 2.5f && a.rope.interleaved);
+        CHECK(a.expert_layers.word[0] == 2 && e->scale == 2.5f && a.rope.interleaved);
     }
     refused(moe, deep, both_routers, PC_ERR_FORMAT, "blk.0.ffn_gate_inp.weight");
     refused(moe, deep, NULL, PC_ERR_FORMAT, "there is no tensor 'blk.1.ffn_gate_inp.weight'");
     refused(moe, counts, both_routers, PC_ERR_FORMAT, "expert_feed_forward_length");
+    moe = "qwen3moe";
+    if (parsed(&a, moe, counts, both_routers))
+        CHECK(a.experts.renormalise && a.experts.width == 48 && !a.experts.shared);
+    moe = "granitemoe";
+    if (parsed(&a, moe, shared_width, both_routers))
+        CHECK(a.experts.renormalise && a.experts.width == 96 && a.experts.shared == 40
+              && !a.experts.shared_gated && a.permuted);
+    moe = "deepseek2";
+    if (parsed(&a, moe, grouped, both_routers))
+        CHECK(a.experts.sigmoid && a.experts.groups == 5 && a.experts.groups_used == 2
+              && a.experts.group_best == 2 && a.experts.selection_bias);
+    refused(moe, odd_groups, both_routers, PC_ERR_FORMAT, "1 of 2 groups of 5");
     moe = "phi3";
     refused(moe, counts, NULL, PC_ERR_UNSUPPORTED, "expert_count': 5");
 }
@@ -458,6 +487,7 @@ int main(void)
     llama();
     others();
     scalings();
+    latents();
     refusals();
     with_experts();
     without_memory();

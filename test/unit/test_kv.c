@@ -9,7 +9,7 @@
 
 static void sizes(void)
 {
-    pc__kv_shape s = {1, 1, 128, 96, PC_DTYPE_F32};
+    pc__kv_shape s = {1, 1, 128, 96, PC_DTYPE_F32, 0};
     CHECK_INT(pc__kv_k_bytes(&s), 128 * 64 * 4);
     CHECK_INT(pc__kv_page_bytes(&s), (128 + 96) * 64 * 4);
     for (s.dtype = PC_DTYPE_BF16; s.dtype <= PC_DTYPE_F16; s.dtype++) {
@@ -27,7 +27,7 @@ static void sizes(void)
 
 static void refusals(const pc_allocator *mem)
 {
-    pc__kv_shape s = {1, 1, 8, 8, 9};
+    pc__kv_shape s = {1, 1, 8, 8, 9, 0};
     int64_t relative = 0;
     pc__kv *kv;
     CHECK_STATUS(pc__kv_new(&kv, mem, &s, 3), PC_ERR_UNSUPPORTED);
@@ -85,7 +85,7 @@ static void growth(const pc_allocator *mem, uint32_t dtype, int holes)
     const size_t most = dtype == PC_DTYPE_BF16
                             ? 50
                             : 300; /* whole numbers of quarters up to 64 fit the 8 bits of bf16 */
-    pc__kv_shape s = {2, 2, 6, 10, dtype};
+    pc__kv_shape s = {2, 2, 6, 10, dtype, 0};
     pc__kv *kv, *copy;
     CHECK_OK(pc__kv_new(&kv, mem, &s, 3));
     for (size_t t = 0; t < most; t++) {
@@ -110,7 +110,7 @@ static void growth(const pc_allocator *mem, uint32_t dtype, int holes)
 
 static void fail_everywhere(void)
 {
-    pc__kv_shape s = {2, 2, 6, 10, PC_DTYPE_F16};
+    pc__kv_shape s = {2, 2, 6, 10, PC_DTYPE_F16, 0};
     for (uint64_t at = 1;; at++) {
         pc_test_memory memory = {.fail_at = at};
         pc_allocator mem = pc_test_allocator(&memory);
@@ -144,7 +144,7 @@ static void fail_everywhere(void)
 static void taken_off(const pc_allocator *mem)
 {
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++) {
-        pc__kv_shape shape = {2, 2, 6, 10, dtype};
+        pc__kv_shape shape = {2, 2, 6, 10, dtype, 0};
         pc__kv *once = NULL, *cut = NULL;
         int64_t relative[200];
         for (int64_t i = 0; i < 200; i++)
@@ -173,7 +173,7 @@ static void taken_off(const pc_allocator *mem)
  * tokens it is zero, and it never grows. */
 static void passing(const pc_allocator *mem)
 {
-    pc__kv_shape shape = {3, 2, 6, 10, PC_DTYPE_BF16};
+    pc__kv_shape shape = {3, 2, 6, 10, PC_DTYPE_BF16, 0};
     pc__kv *run = NULL, *whole = NULL;
     int64_t next = 70, first = 0;
     float k[12], v[20];
@@ -197,7 +197,7 @@ static void passing(const pc_allocator *mem)
 static void tail_of_scales(const pc_allocator *mem)
 {
     enum { TOKENS = 5, DIM = 8 };
-    const pc__kv_shape s = {1, 1, DIM, DIM, PC_DTYPE_I8};
+    const pc__kv_shape s = {1, 1, DIM, DIM, PC_DTYPE_I8, 0};
     const uint8_t *scales;
     pc__kv *kv;
     CHECK_OK(pc__kv_new(&kv, mem, &s, TOKENS));

@@ -50,7 +50,7 @@ static void fill_token(size_t t, float *k, float *v)
 
 static pc_status make_run(pc__kv **out, const pc_allocator *mem, uint32_t dtype, size_t tokens)
 {
-    pc__kv_shape shape = {2, HEADS, K_DIM, V_DIM, dtype};
+    pc__kv_shape shape = {2, HEADS, K_DIM, V_DIM, dtype, 0};
     float k[K_ROW], v[V_ROW];
     pc_status status = pc__kv_new(out, mem, &shape, tokens);
     for (size_t t = 0; status >= 0 && t < tokens; t++) {
@@ -173,7 +173,7 @@ static void same_for_any_threads(void)
 
 static void strange_numbers(pc_context *context)
 {
-    pc__kv_shape shape = {1, 1, 4, 4, PC_DTYPE_I8};
+    pc__kv_shape shape = {1, 1, 4, 4, PC_DTYPE_I8, 0};
     float k[2 * 4] = {NAN, INFINITY, 1e-38f, -FLT_MAX, 1.0f, 1.0f, -1e-38f, 5.0f},
                 v[2 * 4] = {NAN, 2.0f, -INFINITY, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     float got_k[4], got_v[4];

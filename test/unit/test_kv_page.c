@@ -1,6 +1,7 @@
-/* Catches: a page as numbers that is not what its tokens are one by one (pc__kv_read), a page
- * written otherwise than token by token (pc__kv_write), or than pc__kv_write_i8 writes it, bit for
- * bit; bytes beyond the tokens that are not zero. */
+/* Catches: values of a latent page that are not the last channels of its keys; a page as numbers
+ * that is not what its tokens are one by one (pc__kv_read), a page written otherwise than token by
+ * token (pc__kv_write), or than pc__kv_write_i8 writes it, bit for bit; bytes beyond the tokens
+ * that are not zero. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +11,9 @@
 
 enum { HEADS = 2 };
 
-static void one(uint32_t dtype, int32_t k_dim, int32_t v_dim, size_t tokens)
+static void one(uint32_t dtype, int32_t k_dim, int32_t v_dim, int32_t latent, size_t tokens)
 {
-    pc__kv_shape shape = {1, HEADS, k_dim, v_dim, dtype};
+    pc__kv_shape shape = {1, HEADS, k_dim, v_dim, dtype, latent};
     size_t kd = (size_t)k_dim, vd = (size_t)v_dim, bytes = pc__kv_page_bytes(&shape);
     float *k = calloc(2 * HEADS * PC__PAGE * (kd + vd), sizeof *k), *v = k + HEADS * PC__PAGE * kd,
           *k2 = v + HEADS * PC__PAGE * vd, *v2 = k2 + PC__PAGE * kd,
@@ -38,6 +39,8 @@ static void one(uint32_t dtype, int32_t k_dim, int32_t v_dim, size_t tokens)
             for (size_t d = 0; d < kd; d++)
                 wrong += k2[d * PC__PAGE + t] != row[h * kd + d];
             wrong += memcmp(v2 + t * vd, v_row + h * vd, vd * sizeof *v2) != 0;
+            for (size_t d = 0; latent && d < vd; d++)
+                wrong += v_row[h * vd + d] != row[h * kd + kd - vd + d];
         }
         for (size_t t = 0; t < tokens;
              t++) { /* as they were before rounding, so that rounding is compared too */
@@ -62,9 +65,12 @@ int main(void)
 {
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_I8; dtype++)
         for (size_t tokens = 1; tokens <= PC__PAGE; tokens += tokens < 4 ? 1 : 20) {
-            one(dtype, 1, 1, tokens);
-            one(dtype, 21, 13, tokens);
-            one(dtype, 64, 128, tokens);
+            one(dtype, 1, 1, 0, tokens);
+            one(dtype, 21, 13, 0, tokens);
+            one(dtype, 64, 128, 0, tokens);
+            one(dtype, 21, 13, 1, tokens);
+            one(dtype, 40, 40, 1, tokens);
+            one(dtype, 72, 64, 1, tokens);
         }
     return pc_test_end();
 }

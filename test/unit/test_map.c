@@ -107,7 +107,7 @@ typedef struct lane_of {
 static lane_of lane_new(pc_context *context, uint32_t format, uint32_t dtype, size_t tokens,
                         int causal, pc_test_rng *rng)
 {
-    pc__kv_shape kv = {2, KV_HEADS, 6, V_DIM, dtype};
+    pc__kv_shape kv = {2, KV_HEADS, 6, V_DIM, dtype, 0};
     lane_of l = {.lane = {.shape = {format, HEADS, tokens, causal}}};
     pc__kv *run = NULL;
     float k[KV_HEADS * 6] = {0};

@@ -1,7 +1,8 @@
 /* Catches: a plan whose result differs from ordinary attention over the concatenated keys (several
  * spans a row, shared and ragged spans, several placements of one run, empty spans, ALiBi, windows,
- * soft cap, grouped heads), a row that depends on its neighbours or on the number of threads, leaks
- * and crashes when an allocation fails. */
+ * chunks, sinks, soft cap, grouped heads), a row that depends on its neighbours or on the number of
+ * threads, latents that are read more often than once, leaks and crashes when an allocation
+ * fails. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,9 @@ typedef struct world {
     pc__rope rope;
     double frequency[64];
     int use_rope, use_alibi;
-    int64_t window;
+    int64_t window, chunk;
+    int use_sinks;
+    float sinks[64];
     float cap, slopes[64];
     size_t rows;
     int64_t position[MAX_ROWS];
@@ -114,9 +117,14 @@ static double score_of(const world *w, const double *q, size_t run, size_t t, in
     return w->use_alibi ? s - (double)w->slopes[head] * (double)distance : s;
 }
 
+static int64_t chunk_of(const world *w, int64_t position)
+{
+    return (int64_t)floor((double)position / (double)w->chunk);
+}
+
 static void naive_row(const world *w, size_t r, int32_t head, float scale, double *out, double *lse)
 {
-    double top = -INFINITY, sum = 0.0, q[256];
+    double top = w->use_sinks ? (double)w->sinks[head] : -INFINITY, sum = 0.0, q[256];
     memset(out, 0, (size_t)w->shape.v_dim * sizeof *out);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = w->first[r]; i < w->first[r + 1]; i++) {
@@ -131,7 +139,9 @@ static void naive_row(const world *w, size_t r, int32_t head, float scale, doubl
                                  + ((int32_t)t * w->shape.kv_heads
                                     + head / (w->heads / w->shape.kv_heads))
                                        * w->shape.v_dim;
-                if (w->window && distance >= w->window)
+                if ((w->window && distance >= w->window)
+                    || (w->chunk
+                        && chunk_of(w, w->position[r] - distance) != chunk_of(w, w->position[r])))
                     continue;
                 top = pass ? top : fmax(top, x);
                 sum += pass ? exp(x - top) : 0.0;
@@ -139,6 +149,7 @@ static void naive_row(const world *w, size_t r, int32_t head, float scale, doubl
                     out[d] += exp(x - top) * (double)v[d];
             }
         }
+    sum += w->use_sinks ? exp((double)w->sinks[head] - top) : 0.0;
     for (int32_t d = 0; sum > 0.0 && d < w->shape.v_dim; d++)
         out[d] /= sum;
     *lse = sum > 0.0 ? top + log(sum) : -INFINITY;
@@ -149,9 +160,11 @@ static pc__attn_layer layer_of(const world *w)
     pc__attn_layer layer = {.layer = 1,
                             .heads = w->heads,
                             .window = w->window,
+                            .chunk = w->chunk,
                             .soft_cap = w->cap,
                             .scale = 1.0f / sqrtf((float)w->shape.k_dim)};
     layer.slopes = w->use_alibi ? w->slopes : NULL;
+    layer.sinks = w->use_sinks ? w->sinks : NULL;
     layer.rope = w->use_rope ? &w->rope : NULL;
     return layer;
 }
@@ -195,12 +208,32 @@ static void attend(pc_context *context, const world *w, size_t first, size_t cou
     pc__plan_free(plan);
 }
 
+/* Values that are the last channels of K, in every third world. */
+static void make_latent(pc__kv_shape *shape, uint64_t seed)
+{
+    shape->latent = seed % 3 == 0;
+    if (shape->latent && shape->v_dim > shape->k_dim)
+        shape->v_dim = shape->k_dim;
+}
+
+/* Chunks in every fourth world, sinks in every fifth: small ones, and one that takes nearly all. */
+static void make_chunks_and_sinks(world *w, uint64_t seed)
+{
+    w->chunk = seed % 4 == 1 ? 1 + (int64_t)(seed * 2654435761u % 1500) : 0;
+    w->use_sinks = seed % 5 == 2;
+    for (int i = 0; i < 64; i++)
+        w->sinks[i] = i % 7 == 3 ? 30.0f : 0.5f * (float)(i % 5) - 1.0f;
+}
+
 static void make_world(world *w, pc_test_rng *rng, uint32_t dtype)
 {
     static const int32_t dims[] = {8, 15, 16, 33, 64, 80, 128};
+    uint64_t seed = rng->state;
     memset(w, 0, sizeof *w);
-    w->shape = (pc__kv_shape){2, 1 + (int32_t)below(rng, 3), dims[below(rng, 7)],
-                              dims[below(rng, 7)], dtype};
+    w->shape = (pc__kv_shape){
+        2, 1 + (int32_t)below(rng, 3), dims[below(rng, 7)], dims[below(rng, 7)], dtype, 0};
+    make_latent(&w->shape, seed);
+    make_chunks_and_sinks(w, seed);
     w->heads = w->shape.kv_heads * (1 + (int32_t)below(rng, 4));
     w->use_rope = below(rng, 3) > 0;
     w->use_alibi = below(rng, 3) == 0;
@@ -316,7 +349,7 @@ static void chunks(pc_context *context)
 {
     enum { SECTION = 1024, LONG = 2 * SECTION + 452, ROWS = 5 };
     static const size_t want[ROWS] = {3, 1, 1, 2, 0};
-    const pc__kv_shape shape = {1, 1, 8, 8, PC_DTYPE_F32};
+    const pc__kv_shape shape = {1, 1, 8, 8, PC_DTYPE_F32, 0};
     const int64_t positions[ROWS] = {9000, 9000, 9000, 9000, 9000};
     const size_t first[ROWS + 1] = {0, 1, 2, 4, 6, 7};
     world w = {.shape = shape};
@@ -346,6 +379,36 @@ static void chunks(pc_context *context)
     }
 }
 
+/* A decoding step over latents, at the sizes of DeepSeek-V2-Lite: 32 rows of 16 heads over 4096
+ * shared tokens read each page once, so as many bytes as the latents have. */
+static void latents_read_once(pc_context *context)
+{
+    enum { STEP = 32, SHARED = 4096 };
+    const pc__kv_shape shape = {1, 1, 576, 512, PC_DTYPE_BF16, 1};
+    int64_t positions[STEP];
+    size_t first[STEP + 1] = {0}, read = 0, bytes = 0;
+    pc__row_span spans[STEP];
+    pc__kv *kv = NULL;
+    pc__plan *plan = NULL;
+    if (!CHECK_OK(pc__kv_new_unset(&kv, &pc__libc_allocator, &shape, SHARED, NULL)))
+        return;
+    for (size_t r = 0; r < STEP; r++) {
+        positions[r] = SHARED;
+        spans[r] = (pc__row_span){kv, 0, 0, SHARED};
+        first[r + 1] = r + 1;
+    }
+    pc__rows rows = {STEP, positions, first, spans, 0};
+    if (CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &shape, 16)))
+        for (size_t c = 0; c < plan->call_count; c++) {
+            const pc__plan_pair *pair = &plan->pairs[plan->calls[c].first];
+            read += pair->hi - pair->lo;
+        }
+    bytes = read / PC__PAGE * pc__kv_page_bytes(&shape);
+    CHECK_INT(bytes, SHARED * 576 * 2);
+    pc__plan_free(plan);
+    pc__kv_unref(kv);
+}
+
 int main(void)
 {
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
@@ -359,6 +422,7 @@ int main(void)
         compare(one, two, seed, PC_DTYPE_BF16);
     }
     check_map(two);
+    latents_read_once(one);
     chunks(one);
     fail_everywhere();
     pc_context_free(one);

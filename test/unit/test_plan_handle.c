@@ -129,6 +129,11 @@ static pc_plan_args plan_args(const world *w, uint64_t flags)
     return args;
 }
 
+static int64_t chunk_of(const pc_attend_args *a, int64_t position)
+{
+    return (int64_t)floor((double)position / (double)a->chunk);
+}
+
 static double key_score(const world *w, const pc_attend_args *a, size_t layer, size_t r, size_t h,
                         const pc_row_span *s, size_t t)
 {
@@ -154,13 +159,20 @@ static double key_score(const world *w, const pc_attend_args *a, size_t layer, s
         score = (double)a->soft_cap * tanh(score / (double)a->soft_cap);
     if (a->slopes)
         score -= (double)a->slopes[h] * (double)(distance - relative);
-    return a->window && distance - relative >= a->window ? -INFINITY : score;
+    if (a->window && distance - relative >= a->window)
+        return -INFINITY;
+    return a->chunk
+                   && chunk_of(a, w->positions[r] - (distance - relative))
+                          != chunk_of(a, w->positions[r])
+               ? -INFINITY
+               : score;
 }
 
 static double worst_of_row(const world *w, const pc_attend_args *a, size_t layer, size_t r,
                            size_t h)
 {
-    double top = -INFINITY, sum = 0.0, out[V_DIM] = {0}, worst = 0.0;
+    double sink = a->sinks ? (double)a->sinks[h] : -INFINITY, top = sink, sum = 0.0,
+           out[V_DIM] = {0}, worst = 0.0;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = w->first[r]; i < w->first[r + 1]; i++)
             for (size_t t = w->spans[i].lo; t < w->spans[i].hi; t++) {
@@ -172,6 +184,7 @@ static double worst_of_row(const world *w, const pc_attend_args *a, size_t layer
                 for (size_t d = 0; pass && d < V_DIM; d++)
                     out[d] += exp(s - top) * (double)v[d];
             }
+    sum += a->sinks ? exp(sink - top) : 0.0;
     for (size_t d = 0; d < V_DIM; d++)
         worst = fmax(worst, fabs(out[d] / sum - (double)a->out[(r * HEADS + h) * V_DIM + d]));
     return fmax(worst, fabs(top + log(sum) - (double)a->lse[r * HEADS + h]));
@@ -210,6 +223,7 @@ static void attend_layers(const world *w, pc_context *context, const pc_attend_a
 
 static void compare(pc_context *context, uint32_t dtype)
 {
+    static const float sinks[HEADS] = {1.5f, -2.0f};
     static world w;
     pc_attend_args plain = PC_ATTEND_ARGS_INIT, moved = PC_ATTEND_ARGS_INIT,
                    alibi = PC_ATTEND_ARGS_INIT;
@@ -227,6 +241,9 @@ static void compare(pc_context *context, uint32_t dtype)
     attend_layers(&w, context, &moved, limit);
     alibi.slopes = w.slopes;
     attend_layers(&w, context, &alibi, limit);
+    moved.sinks = sinks;
+    moved.chunk = 1300;
+    attend_layers(&w, context, &moved, limit);
     free_world(&w);
 }
 
@@ -346,6 +363,10 @@ static void bad_calls(pc_context *context)
     args.window = -1;
     CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
     args.window = 0;
+    args.chunk = -1;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("chunk -1");
+    args.chunk = 0;
     args.scale = INFINITY;
     CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
     args.scale = 0.0f;

@@ -1,5 +1,6 @@
 /* Catches: other experts than the largest, ties that depend on chance, weights that are not the
- * softmax over all experts (or wrongly normalised or scaled), rows in the wrong list, overlapping
+ * softmax over all experts (or wrongly normalised or scaled), groups or biases that choose wrongly,
+ * rows in the wrong list, overlapping
  * lists, NaN that leads out of bounds. */
 #include "attn/cpu/route.h"
 
@@ -35,7 +36,7 @@ static void by_rank(void)
             int32_t chosen[6];
             float weight[6];
             double sum = 0;
-            pc__route_row(&config, logits, chosen, weight);
+            pc__route_row(&config, NULL, logits, NULL, chosen, weight);
             for (int i = 0; i < used; i++)
                 sum += share_of(logits, 6, order[i]);
             for (int i = 0; i < used; i++) {
@@ -56,11 +57,11 @@ static void ties(void)
     for (config.used = 1; config.used <= 5; config.used++) {
         int32_t chosen[5];
         float weight[5];
-        pc__route_row(&config, same, chosen, weight);
+        pc__route_row(&config, NULL, same, NULL, chosen, weight);
         CHECK(!memcmp(chosen, of_same, (size_t)config.used * sizeof *chosen));
         for (int i = 0; i < config.used; i++)
             CHECK(near((double)weight[i], 0.2));
-        pc__route_row(&config, pairs, chosen, weight);
+        pc__route_row(&config, NULL, pairs, NULL, chosen, weight);
         CHECK(!memcmp(chosen, of_pairs, (size_t)config.used * sizeof *chosen));
     }
 }
@@ -73,18 +74,56 @@ static void extremes(void)
     pc__expert_config config = {.count = 4, .used = 3};
     int32_t chosen[4];
     float weight[4];
-    pc__route_row(&config, large, chosen, weight);
+    pc__route_row(&config, NULL, large, NULL, chosen, weight);
     CHECK(chosen[0] == 0 && chosen[1] == 2 && chosen[2] == 3);
     CHECK(weight[0] == 1 && weight[1] == 0 && weight[2] == 0);
     for (int i = 0; i < 3; i++) {
         for (config.used = 1; config.used <= 4; config.used++) {
             int seen[4] = {0};
-            pc__route_row(&config, odd[i], chosen, weight);
+            pc__route_row(&config, NULL, odd[i], NULL, chosen, weight);
             CHECK(!(weight[0] == weight[0]));
             for (int j = 0; j < config.used; j++)
                 CHECK(chosen[j] >= 0 && chosen[j] < 4 && !seen[chosen[j]]++);
         }
     }
+}
+
+/* DeepSeek-V3, section 2.1.2: groups count by the sum of their two best biased scores, the bias
+ * chooses, the score alone counts. By hand: scores of groups 0, 1, 2 are 0.9 + 0.6 (biased 0.5 +
+ * 1.0), 0.7 + 0.65, 0.8 + 0.1. */
+static void groups(void)
+{
+    const float score[6] = {0.9f, 0.6f, 0.7f, 0.65f, 0.8f, 0.1f};
+    const float bias[6] = {-0.4f, 0.4f, 0, 0, 0, 0};
+    const int32_t order[3] = {1, 2, 3};
+    float logits[6], scratch[12], weight[3];
+    int32_t chosen[3];
+    pc__expert_config config = {.count = 6,
+                                .used = 3,
+                                .sigmoid = 1,
+                                .renormalise = 1,
+                                .groups = 3,
+                                .groups_used = 2,
+                                .group_best = 2,
+                                .selection_bias = 1};
+    double sum = 0.6 + 0.7 + 0.65;
+    for (int e = 0; e < 6; e++)
+        logits[e] = logf(score[e] / (1 - score[e]));
+    pc__route_row(&config, bias, logits, scratch, chosen, weight);
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(chosen[i], order[i]);
+        CHECK(near((double)weight[i], (double)score[order[i]] / sum));
+    }
+    /* DeepSeek-V2: softmax, the best expert of a group stands for it */
+    config = (pc__expert_config){
+        .count = 6, .used = 2, .groups = 3, .groups_used = 1, .group_best = 1};
+    pc__route_row(&config, NULL, logits, scratch, chosen, weight);
+    CHECK(chosen[0] == 0 && chosen[1] == 1);
+    CHECK(near((double)weight[0], share_of(logits, 6, 0)));
+    /* Llama 4: the sigmoid of the largest logits as it is */
+    config = (pc__expert_config){.count = 6, .used = 2, .sigmoid = 1};
+    pc__route_row(&config, NULL, logits, NULL, chosen, weight);
+    CHECK(chosen[0] == 0 && chosen[1] == 4 && near((double)weight[1], 0.8));
 }
 
 typedef struct routed {
@@ -97,8 +136,13 @@ typedef struct routed {
 static void start(routed *r)
 {
     memset(r, 0xee, sizeof *r); /* old contents must not matter */
-    r->routes = (pc__routes){r->logits, r->chosen, r->weight, r->first,
-                             r->row,    r->share,  r->of_row};
+    r->routes = (pc__routes){.logits = r->logits,
+                             .chosen = r->chosen,
+                             .weight = r->weight,
+                             .first = r->first,
+                             .row = r->row,
+                             .share = r->share,
+                             .of_row = r->of_row};
 }
 
 /* Every entry has its expert, its row's weight, ascending rows; none is missing. */
@@ -158,6 +202,7 @@ int main(void)
 {
     pc_context *context = NULL;
     by_rank();
+    groups();
     ties();
     extremes();
     if (CHECK_OK(pc_context_new(&context, NULL)))

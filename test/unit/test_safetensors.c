@@ -5,6 +5,7 @@
 #include "model/load/weights.h"
 #include "testing.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,35 @@ static pc_status open_one(void)
         pc__tensor_check(pc__weights_at(w, i), "touched");
     pc__weights_free(w);
     return status;
+}
+
+/* Codes and scales of MXFP4 in two tensors are one tensor; codes of neighbours share a byte. */
+static void joined(void)
+{
+    static const char pair[] =
+        "{\"x_blocks\":{\"dtype\":\"U8\",\"shape\":[2,1,2,16],\"data_offsets\":[0,64]},"
+        "\"x_scales\":{\"dtype\":\"U8\",\"shape\":[2,1,2],\"data_offsets\":[64,68]},"
+        "\"y_blocks\":{\"dtype\":\"U8\",\"shape\":[1,2,16],\"data_offsets\":[68,100]},"
+        "\"y_scales\":{\"dtype\":\"U8\",\"shape\":[1,3],\"data_offsets\":[100,103]}}";
+    static const float levels[16] = {0, 0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                     0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+    pc__weights *w;
+    float values[128];
+    write_file("x.safetensors", pair, 103);
+    if (!CHECK_OK(pc__safetensors_open(&w, &pc__libc_allocator, path_of("x.safetensors"))))
+        return;
+    const pc__tensor *x = pc__weights_find(w, "x_blocks"), *y = pc__weights_find(w, "y_blocks");
+    CHECK_INT(pc__weights_count(w), 3);
+    CHECK(!pc__weights_find(w, "x_scales") && pc__weights_find(w, "y_scales"));
+    CHECK(y && y->type == PC__T_U8 && y->rank == 3);
+    if (CHECK(x && x->type == PC__T_MXFP4_APART && x->rank == 3 && x->shape[0] == 2
+              && x->shape[2] == 64)) {
+        pc__tensor_floats(x, 0, 128, values);
+        for (int i = 0; i < 128; i++) /* byte k of the file is k; scale 127 would be 1 */
+            CHECK(values[i] == levels[i / 2 >> (i % 2 * 4) & 15] * ldexpf(1, 64 + i / 32 - 127));
+        CHECK_OK(pc__tensor_check(x, "x.safetensors"));
+    }
+    pc__weights_free(w);
 }
 
 static void refused(const char *header, size_t size, pc_status want, const char *text)
@@ -215,6 +245,7 @@ static void without_memory(void)
 int main(void)
 {
     reads();
+    joined();
     bad_headers();
     cut_off();
     shards();

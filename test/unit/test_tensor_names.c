@@ -124,7 +124,7 @@ static void biases(void)
     CHECK_OK(open_llama("model.", NULL, NULL, &a));
     CHECK_STATUS(open_llama("model.", NULL, bias, &a), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("q_proj.bias");
-    a.bias_roles = 1u << PC__ROLE_Q;
+    a.bias_roles = UINT64_C(1) << PC__ROLE_Q;
     CHECK_OK(open_llama("model.", NULL, bias, &a));
     CHECK_STATUS(open_llama("model.", NULL, NULL, &a), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("q_proj.bias");
@@ -356,7 +356,7 @@ static pc__arch arch_of_experts(const char *name)
     a.layers = 2;
     a.experts = (pc__expert_config){
         .count = 3, .used = 2, .width = 4, .shared = 5, .shared_gated = 1};
-    pc__set_experts(&a, 1);
+    pc__layer_add(&a.expert_layers, 1);
     return a;
 }
 

@@ -85,7 +85,7 @@ static pc_status bind(pc__native **out, pc_context *context, int fail_role, uint
                      .position_scheme = PC_POSITION_ALIBI,
                      .causal = 1};
     pc__weight_provider provider = {&the_source, matrix, vector, table_rows};
-    pc__bind_options options = {compute, 0, 0, stop, &stop_at};
+    pc__bind_options options = {compute, 0, 0, stop, &stop_at, NULL, NULL};
     the_source = (source){.fail_role = fail_role};
     return pc__native_bind(out, context, &arch, &provider, &options);
 }
@@ -150,8 +150,8 @@ static void faults(void)
         pc__native *native = (pc__native *)&memory;
         int used = role != PC__ROLE_POSITIONS && role != PC__ROLE_PROJECT_IN
                    && role != PC__ROLE_PROJECT_OUT && role != PC__ROLE_EMBEDDING_NORM
-                   && role != PC__ROLE_FINAL_NORM && role != PC__ROLE_NORM1
-                   && role != PC__ROLE_NORM2 && role != PC__ROLE_GATE;
+                   && role != PC__ROLE_FINAL_NORM && role != PC__ROLE_NORM1 && role != PC__ROLE_GATE
+                   && (role < PC__ROLE_NORM1 || role > PC__ROLE_V_B);
         pc_status status = bind(&native, context, role, PC_DTYPE_F32, 9);
         CHECK_STATUS(status, used ? PC_ERR_FORMAT : PC_OK);
         if (status < 0)
@@ -187,7 +187,7 @@ static void second_regime(pc_context *context)
                               .attention_factor = 1}};
     pc__weight_provider provider = {&the_source, matrix, vector, table_rows};
     uint64_t stop_at = 9;
-    pc__bind_options options = {PC_DTYPE_F32, 0, 0, stop, &stop_at};
+    pc__bind_options options = {PC_DTYPE_F32, 0, 0, stop, &stop_at, NULL, NULL};
     pc__native *native = (pc__native *)context;
     arch.rope.short_factors = pc__calloc(&context->mem, 2, sizeof(double));
     arch.rope.long_factors = pc__calloc(&context->mem, 2, sizeof(double));

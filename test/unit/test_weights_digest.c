@@ -1,7 +1,9 @@
 /* Catches: changed weights (a bit, a name, a type, a shape) with the same digest; a digest that
- * depends on kind of file, order or threads; numbers that are not finite and not found; leaks when
- * memory runs out. */
+ * depends on kind of file, order, threads or level; numbers that are not finite and not found;
+ * leaks when memory runs out. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/load/weights_internal.h"
@@ -88,6 +90,39 @@ static void pieces(pc_context *context)
     CHECK(!pc__id_equal(&ids[0], &ids[1]) && !pc__id_equal(&ids[1], &ids[2]));
 }
 
+/* Many tensors of several sizes, which CPUs with vectors digest in lanes: at any level, and with
+ * the same errors. */
+static void many(pc_context *context)
+{
+    enum { COUNT = 200 };
+    static float values[COUNT * 300];
+    pc__weights *w = NULL;
+    pc__id plain, lanes;
+    char name[8];
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        values[i] = (float)i;
+    CHECK_OK(pc__weights_new(&w, &pc__libc_allocator, "many"));
+    for (size_t i = 0; i < COUNT; i++) {
+        uint64_t count = 100 + i;
+        pc__tensor tensor = {.type = PC__T_F32, .rank = 1, .shape = {count}, .bytes = 4 * count};
+        tensor.data = (const uint8_t *)(values + 300 * i);
+        snprintf(name, sizeof name, "t%03zu", i);
+        CHECK_OK(pc__weights_add(w, &tensor, name, 4));
+    }
+    CHECK_OK(pc__weights_seal(w));
+    setenv("PC_CPU_MASK", "c", 1);
+    plain = digest(context, w);
+    unsetenv("PC_CPU_MASK");
+    lanes = digest(context, w);
+    CHECK(pc__id_equal(&plain, &lanes));
+    CHECK(matters(context, w, values + 300 * 170 + 269));
+    values[300 * 170 + 269] = INFINITY;
+    CHECK_STATUS(pc__weights_digest(w, context, &lanes), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("tensor 't170'");
+    CHECK_ERROR_HAS("element 269 ");
+    pc__weights_free(w);
+}
+
 static void not_finite(pc_context *context)
 {
     static const pc__id zero;
@@ -111,8 +146,11 @@ static void without_memory(void)
     if (!context)
         return;
     int64_t before = memory.live_blocks;
-    memory.fail_at = memory.calls + 1;
-    CHECK_STATUS(pc__weights_digest(w, context, &id), PC_ERR_NOMEM);
+    for (uint64_t at = 1; at <= 2; at++) {
+        memory.fail_at = memory.calls + at;
+        CHECK_STATUS(pc__weights_digest(w, context, &id), PC_ERR_NOMEM);
+        CHECK_INT(memory.live_blocks, before);
+    }
     CHECK_OK(pc__weights_digest(w, context, &id));
     CHECK_INT(memory.live_blocks, before);
     pc_context_free(context);
@@ -139,6 +177,7 @@ int main(void)
         if (i)
             pieces(context);
         changes(context);
+        many(context);
         not_finite(context);
         pc__weights_free(w);
         pc_context_free(context);

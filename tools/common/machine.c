@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <promptcache.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,6 +29,35 @@ void *machine_memory(size_t bytes)
         madvise(memory, (bytes + huge - 1) / huge * huge, MADV_HUGEPAGE);
 #endif
     return memory;
+}
+
+/* The number behind `key` at the start of a line of a file, or of the whole file if `key` is "". 0:
+ * there is none. */
+static uint64_t number_of(const char *path, const char *key)
+{
+    FILE *file = fopen(path, "r");
+    unsigned long long value = 0;
+    char line[128];
+    size_t size = strlen(key);
+    while (file && fgets(line, sizeof line, file))
+        if (!strncmp(line, key, size) && sscanf(line + size, "%llu", &value) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return value;
+}
+
+uint64_t machine_free_memory(void)
+{
+    uint64_t bytes = number_of("/proc/meminfo", "MemAvailable:") * 1024,
+             most = number_of("/sys/fs/cgroup/memory.max", ""),
+             used = number_of("/sys/fs/cgroup/memory.current", ""),
+             files = number_of("/sys/fs/cgroup/memory.stat", "inactive_file");
+    if (!most) /* "max", or no such group */
+        return bytes;
+    used = used > files ? used - files : 0; /* cached files give way */
+    uint64_t left = most > used ? most - used : 0;
+    return left < bytes || !bytes ? left : bytes;
 }
 
 machine_bound machine_bound_of(double bytes, double read_rate, double flops, double flop_rate)

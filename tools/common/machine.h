@@ -11,6 +11,9 @@ unsigned machine_threads(void); /* computing_threads, or one for each usable cor
 /* Memory in huge pages, if the system has them: with 4 KiB pages a quarter of the bandwidth is
  * lost. To be freed with free(). NULL: out of memory. */
 void *machine_memory(size_t bytes);
+/* Memory that programs can still get, in bytes: what the system calls available, at most what the
+ * control group of this process has left. 0: not known. */
+uint64_t machine_free_memory(void);
 /* Bytes a second that `threads` threads read together, from memory larger than any cache. 0: out of
  * memory. */
 double machine_read_rate(unsigned threads);

@@ -76,6 +76,9 @@ int open_backend(pc_context **out, const char *backend);
 #define THREADS_ROW \
     {"threads", OPTION_NUMBER, &computing_threads, \
      "threads that compute; 0: one for each usable core (0)", NULL, 0, 1024}
+#define PACKED_ROW(to) \
+    {"packed-weights", OPTION_DIR, &(to), \
+     "folder that keeps packed weights, for a faster start", NULL, 0, 0}
 /* clang-format on */
 
 /* How PML is read. */

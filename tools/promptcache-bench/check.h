@@ -16,7 +16,8 @@ typedef struct stage { /* a traced tensor, all layers */
     int layers;
 } stage;
 
-enum { STAGES = 11, FIRST_OF_ROUTER = 6, DECODER_STAGES = 9 };
+/* stages of latent attention, then of routers, then of encoders alone */
+enum { STAGES = 15, FIRST_OF_LATENT = 6, LATENT = 7, FIRST_OF_ROUTER = 10, DECODER_STAGES = 13 };
 
 typedef struct checking {
     golden_file golden;

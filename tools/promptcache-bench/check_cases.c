@@ -190,6 +190,8 @@ static pc_segment *module(checking *c, const char *prefix, uint64_t rope_length,
         *start = t.positions[0];
         check_stage(c, prefix, 2);
         check_stage(c, prefix, 3);
+        for (size_t s = FIRST_OF_LATENT; s < FIRST_OF_ROUTER; s++)
+            check_stage(c, prefix, s);
         check_last_hidden(c, prefix);
         check_routers(c, prefix);
     }
@@ -223,14 +225,40 @@ void check_modular(checking *c)
 
 /* ----------------------------------------------------------------- relocation */
 
+/* Of latent attention the file has only the part of a key that turns: [layer][token][dims], the
+ * last dimensions of every head. all: [want->count], freed. */
+static void compare_turned(checking *c, const pc_segment *segment, int64_t start,
+                           const golden_tensor *want, float *all)
+{
+    size_t count = (size_t)want->shape[1], dims = (size_t)want->shape[2],
+           head = (size_t)c->info.head_dim;
+    float *keys = calloc((size_t)c->info.kv_heads * count * head + 1, sizeof *keys);
+    for (int32_t l = 0; keys && all && l < c->info.layers && !c->code; l++) {
+        if (pc_segment_read(segment, l, start, keys, NULL) < 0)
+            c->code = input_error("segment", NULL);
+        for (size_t t = 0; t < count && dims <= head; t++)
+            memcpy(all + ((size_t)l * count + t) * dims, keys + (t + 1) * head - dims,
+                   dims * sizeof *all);
+    }
+    if (keys && all && !c->code)
+        check_tensor(c, want, all, want->count);
+    free(keys);
+    free(all);
+}
+
 static void read_and_compare(checking *c, const pc_segment *segment, int64_t start,
                              const char *name, int values)
 {
     golden_tensor *want = golden_find(&c->golden, "relocate/%s", name);
     size_t one = want && c->info.layers ? want->count / (size_t)c->info.layers : 0;
+    size_t count = pc_segment_tokens(segment, NULL);
     float *all = want ? calloc(want->count + 1, sizeof *all) : NULL;
-    if (want && (size_t)want->shape[2] != pc_segment_tokens(segment, NULL))
+    if (want && (size_t)want->shape[want->rank - 2] != count)
         c->code = plain_error("%s: not as many tokens as relocate/ids", want->name);
+    if (want && want->rank == 3) {
+        compare_turned(c, segment, start, want, all);
+        return;
+    }
     for (int32_t l = 0; want && l < c->info.layers && !c->code; l++)
         if (pc_segment_read(segment, l, start, values ? NULL : all + (size_t)l * one,
                             values ? all + (size_t)l * one : NULL)
@@ -261,6 +289,7 @@ void check_relocate(checking *c)
             if (!pass && c->info.relocatable) {
                 read_and_compare(c, segment, to, "k_moved", 0);
                 read_and_compare(c, segment, to, "v", 1);
+                check_stage(c, "relocate", LATENT);
                 check_last_hidden(c, "relocate");
             }
         }

@@ -19,7 +19,7 @@ typedef struct tier_news {
 } tier_news;
 
 typedef struct arguments {
-    const char *model;
+    const char *model, *packed;
     file_list schemas;
     long encoding, compute, kv, priority, rope_regime_length;
     int json;
@@ -207,6 +207,7 @@ static int encode_all(arguments *a)
     options.compute = COMPUTE_DTYPE(a->compute);
     options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
+    options.packed_weights = a->packed;
     options.chat_template = a->pml.chat;
     code = open_context(&o.context);
     if (code < 0)
@@ -254,6 +255,7 @@ static int run(int argc, char **argv)
          0},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "number format of K and V", KV_CHOICES, 0, 0},
+        PACKED_ROW(a.packed),
         THREADS_ROW,
         STORE_OPTION_ROWS(a.store),
         {"priority", OPTION_NUMBER, &a.priority, "states of lower priority are evicted first (0)",

@@ -12,7 +12,7 @@
 #include "store_options.h"
 
 typedef struct arguments {
-    const char *model, *prompt, *text, *text_file, *user, *user_file, *memo;
+    const char *model, *prompt, *text, *text_file, *user, *user_file, *memo, *packed;
     file_list schemas;
     long encoding, repair, max_tokens, repair_tokens, rope_regime_length, top_k, seed, repeats,
         compute, kv;
@@ -135,6 +135,7 @@ static int load(const arguments *a, objects *o)
     options.compute = COMPUTE_DTYPE(a->compute);
     options.kv = (uint32_t)a->kv;
     options.progress = stop_loading;
+    options.packed_weights = a->packed;
     options.chat_template = a->pml.chat;
     int code;
     if ((code = open_context(&o->context)) >= 0)
@@ -370,6 +371,7 @@ static int run(int argc, char **argv)
         {"seed", OPTION_NUMBER, &a.seed, "of the sampling", NULL, 0, 9.2e18},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "number format of K and V", KV_CHOICES, 0, 0},
+        PACKED_ROW(a.packed),
         THREADS_ROW,
         STORE_OPTION_ROWS(a.store),
         {"read-only", OPTION_FLAG, &a.store.read_only, "writes nothing to folder and server", NULL,

@@ -34,6 +34,7 @@ int session_open_model(memo_session *s, const memo_session_options *options)
     *s = (memo_session){.options = options, .info = PC_MODEL_INFO_INIT};
     model.compute = COMPUTE_DTYPE(options->compute);
     model.progress = stop_loading;
+    model.packed_weights = options->packed;
     int code = open_context(&s->context);
     if (code >= 0)
         return code;

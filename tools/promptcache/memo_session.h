@@ -7,7 +7,7 @@
 #include "linear_head.h"
 
 typedef struct memo_session_options {
-    const char *model, *folder, *train;
+    const char *model, *folder, *train, *packed;
     long compute, pool, batch, seed;
     data_options data;
 } memo_session_options;
@@ -17,7 +17,7 @@ typedef struct memo_session_options {
      NULL, 0, 0},                                                                                  \
         {"memo", OPTION_DIR, &(o).folder, "folder of the memo", NULL, 0, 0},                       \
         {"compute", OPTION_CHOICE, &(o).compute, "number format", COMPUTE_CHOICES, 0, 0},          \
-        THREADS_ROW
+        PACKED_ROW((o).packed), THREADS_ROW
 #define MEMO_JUDGE_ROWS(o)                                                                         \
     {"pool", OPTION_CHOICE, &(o).pool, "pooling of hidden states to embeddings (default)",       \
      "default mean first last", 0, 0},                                                             \

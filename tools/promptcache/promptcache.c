@@ -4,10 +4,11 @@
 
 int main(int argc, char **argv)
 {
-    static const command *const parts[] = {&run_command,      &encode_command,  &show_command,
-                                           &tokenize_command, &inspect_command, &verify_command,
-                                           &evict_command,    &memo_command,    &bench_command,
-                                           &check_command,    &eval_command,    NULL};
+    static const command *const parts[] = {
+        &run_command,  &encode_command,  &show_command,   &tokenize_command,
+        &info_command, &inspect_command, &verify_command, &evict_command,
+        &memo_command, &bench_command,   &check_command,  &eval_command,
+        NULL};
     static const command program = {
         .name = "promptcache",
         .usage = "promptcache COMMAND ...",

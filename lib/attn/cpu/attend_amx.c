@@ -68,7 +68,7 @@ static size_t stretches_per_page(const amx_prefetch *a)
 
 static void start_prefetch(amx_prefetch *a, const pc__attn_task *task, size_t even)
 {
-    size_t bytes = task->v_offset + task->v_dim * PC__PAGE * sizeof(uint16_t);
+    size_t bytes = pc__task_page_bytes(task, task->v_dim * PC__PAGE * sizeof(uint16_t));
     size_t blocks = (task->rows + SIDE - 1) / SIDE, rows = task->rows < SIDE ? task->rows : SIDE;
     size_t score_tiles = (even + STEP - 1) / STEP * 4,
            value_tiles = (task->v_dim + SIDE - 1) / SIDE * 2;
@@ -319,7 +319,7 @@ void pc__attend_bf16_amx(const pc__attn_task *task, size_t first_page, size_t la
     for (w.page = first_page; w.page < last_page; w.page++) {
         const uint8_t *data = task->pages + w.page * task->page_stride;
         w.k = (const uint16_t *)(const void *)data;
-        w.v = (const uint16_t *)(const void *)(data + task->v_offset);
+        w.v = (const uint16_t *)(const void *)pc__task_values(task, data);
         w.prefetch.next = (const char *)data + task->page_stride;
         w.prefetch.next_left = w.page + 1 < last_page || task->goes_on ? w.prefetch.page_stretches
                                                                        : 0;

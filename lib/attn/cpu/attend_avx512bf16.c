@@ -114,6 +114,8 @@ INLINE void block_scores(bf16_group *g, size_t at, const int rows, half_prefetch
 INLINE void block_values(bf16_group *g, size_t at, const int rows, half_prefetch a)
 {
     size_t column = 0;
+    if (g->task->values) /* they stay in the cache: the scores have prefetched the next page */
+        a = (half_prefetch){0, 0, 0};
     for (; column + 64 <= g->task->v_dim; column += 64)
         values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, a, g->p + at);
     for (; column < g->task->v_dim; column += 16) {
@@ -213,7 +215,7 @@ void pc__attend_bf16_avx512bf16(const pc__attn_task *task, size_t first_page, si
     for (g.page = first_page; g.page < last_page; g.page++) {
         const uint8_t *data = task->pages + g.page * task->page_stride;
         g.k = (const uint16_t *)(const void *)data;
-        g.v = (const uint16_t *)(const void *)(data + task->v_offset);
+        g.v = (const uint16_t *)(const void *)pc__task_values(task, data);
         for (g.row = 0; g.row < task->rows; g.row += GROUP) {
             g.rows = task->rows - g.row < GROUP ? task->rows - g.row : GROUP;
             group_page(&g, g.page + 1 == last_page && !task->goes_on);

@@ -50,7 +50,7 @@ INLINE float q_at(const pc__attn_task *task, uint32_t dtype, size_t r, size_t d)
 INLINE void row_page(const pc__attn_task *task, uint32_t dtype, size_t r, size_t page, uint32_t a,
                      uint32_t b)
 {
-    const uint8_t *k = task->pages + page * task->page_stride, *v = k + task->v_offset;
+    const uint8_t *k = task->pages + page * task->page_stride, *v = pc__task_values(task, k);
     float s[PC__PAGE], top = task->m[r], scale, *acc = task->acc + r * task->v_dim;
     for (uint32_t t = a; t < b; t++) {
         s[t] = 0.0f;

@@ -114,7 +114,7 @@ static void weigh(formats_block *b, size_t r, const int of)
 {
     const pc__attn_task *task = b->task;
     size_t row = b->row + r;
-    const uint16_t *scale = (const uint16_t *)(const void *)(b->data + task->v_offset
+    const uint16_t *scale = (const uint16_t *)(const void *)(pc__task_values(task, b->data)
                                                              + pc__i8_v_scales(task->v_dim));
     b->scale[r] = vec_softmax(task, row, b->page, b->s[r]);
     task->l[row] = task->l[row] * b->scale[r] + vec_sum_page(b->s[r]);
@@ -135,7 +135,7 @@ INLINE void attend_block(formats_block *b, const int of, const int rows)
                              .ldy = PC__PAGE,
                              .width = PC__PAGE,
                              .prefetch = &b->prefetch};
-    opened_product values = {.b = b->data + task->v_offset,
+    opened_product values = {.b = pc__task_values(task, b->data),
                              .line = task->v_dim,
                              .steps = PC__PAGE,
                              .x = b->s[0],
@@ -179,13 +179,14 @@ INLINE void attend(const pc__attn_task *task, size_t first_page, size_t last_pag
 
 void AT_LEVEL(pc__attend_f16)(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
-    attend(task, first_page, last_page, task->v_offset + 2 * PC__PAGE * task->v_dim, HALVES);
+    attend(task, first_page, last_page, pc__task_page_bytes(task, 2 * PC__PAGE * task->v_dim),
+           HALVES);
 }
 
 void AT_LEVEL(pc__attend_i8)(const pc__attn_task *task, size_t first_page, size_t last_page)
 {
     attend(task, first_page, last_page,
-           task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE, BYTES);
+           pc__task_page_bytes(task, pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE), BYTES);
 }
 
 #endif

@@ -259,10 +259,12 @@ void pc__attend_i8_avx512vnni(const pc__attn_task *task, size_t first_page, size
     i8_block b; /* its arrays are filled row by row */
     pc__prefetch prefetch = {.task = task};
     b.task = task;
-    prefetch.page_lines = (task->v_offset + pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE + 63) / 64;
+    prefetch.page_lines = (pc__task_page_bytes(task, pc__i8_v_scales(task->v_dim) + 2 * PC__PAGE)
+                           + 63)
+                          / 64;
     for (b.page = first_page; b.page < last_page; b.page++) {
         b.k = task->pages + b.page * task->page_stride;
-        b.v = b.k + task->v_offset;
+        b.v = pc__task_values(task, b.k);
         b.k_scale = (const uint16_t *)(const void *)(b.k + pc__i8_k_scales(task->k_dim));
         b.v_scale = (const uint16_t *)(const void *)(b.v + pc__i8_v_scales(task->v_dim));
         int summed = 0;

@@ -41,6 +41,7 @@ static size_t lay_out(expert_work *w, const pc__expert_config *config, size_t hi
     size_t inner = most_entries(config, rows) * (size_t)config->width
                    + rows * (size_t)config->shared;
     w->routes.logits = pc__floats_carve(base, &used, rows * count);
+    w->routes.scratch = pc__floats_carve(base, &used, rows * pc__route_scratch(config));
     w->routes.chosen = pc__floats_carve(base, &used, entries);
     w->routes.weight = pc__floats_carve(base, &used, entries);
     w->routes.first = pc__floats_carve(base, &used, count + 1);
@@ -66,10 +67,10 @@ size_t pc__cpu_experts_scratch(const pc__backend *backend, const pc__expert_conf
 static const float *inner_rows(const expert_work *w, int gated, size_t count)
 {
     if (gated)
-        pc__cpu_gate(w->stream, w->layer->activation, (pc__floats *)w->gate, (pc__floats *)w->up,
+        pc__cpu_gate(w->stream, &w->layer->gating, (pc__floats *)w->gate, (pc__floats *)w->up,
                      count);
     else
-        pc__cpu_activate(w->stream, w->layer->activation, (pc__floats *)w->up, count);
+        pc__cpu_activate(w->stream, w->layer->gating.activation, (pc__floats *)w->up, count);
     return gated ? w->gate : w->up;
 }
 
@@ -94,17 +95,36 @@ static size_t shared_inner(const expert_group *g)
     return g->shared ? g->work->rows * g->work->layer->shared->width : 0;
 }
 
-/* Jobs for gate and up. Returns their number. */
-static size_t first_jobs(const expert_group *g, pc__linear_job *jobs)
+static void scale_input(void *arg, size_t entry)
+{
+    const expert_group *g = arg;
+    const expert_work *w = g->work;
+    const pc__routes *routes = &w->routes;
+    size_t dim = w->layer->hidden;
+    const float *from = w->x + routes->row[g->first + entry] * dim;
+    for (size_t i = 0; i < dim; i++)
+        w->results[entry * dim + i] = from[i] * routes->share[g->first + entry];
+}
+
+/* Jobs for gate and up. Returns their number. Inputs that are scaled lie where the results will. */
+static size_t first_jobs(expert_group *g, pc__linear_job *jobs)
 {
     const expert_work *w = g->work;
     const pc__routes *routes = &w->routes;
+    int scales = w->layer->config->scales_input;
     size_t width = (size_t)w->layer->config->width, n = 0;
+    if (scales)
+        pc__parallel(w->stream->context, g->entries, scale_input, g);
     for (size_t e = g->from; e < g->to; e++) {
         size_t at = routes->first[e] - g->first, count = routes->first[e + 1] - routes->first[e];
         const pc__mlp *mlp = &w->layer->experts[e];
-        pc__linear_job job = {mlp->up, w->x,  routes->row + g->first, g->entries,
-                              at,      count, w->up + at * width};
+        pc__linear_job job = {mlp->up,
+                              scales ? w->results : w->x,
+                              scales ? NULL : routes->row + g->first,
+                              g->entries,
+                              at,
+                              count,
+                              w->up + at * width};
         if (!count)
             continue;
         jobs[n++] = job;
@@ -169,7 +189,7 @@ static void add_expert_rows(void *arg, size_t index)
             float share;
             if (entry >= g->entries) /* of another group (the difference wraps around) */
                 continue;
-            share = routes->share[g->first + entry];
+            share = w->layer->config->scales_input ? 1.0f : routes->share[g->first + entry];
             for (size_t c = 0; c < dim; c++)
                 to[c] += share * add[c];
         }
@@ -225,6 +245,7 @@ pc_status pc__cpu_experts(pc__stream *stream, const pc__expert_layer *layer, con
                      .layer = layer,
                      .rows = rows,
                      .x = pc__cpu_values(x),
+                     .routes.bias = pc__cpu_values(layer->selection_bias),
                      .sum = pc__cpu_floats(y)};
     const pc__linear *const both[] = {layer->router, layer->shared_scale};
     lay_out(&w, layer->config, layer->hidden, rows, scratch);

@@ -8,7 +8,7 @@
 typedef struct norm_work {
     const float *x, *gain, *bias;
     float *y, eps;
-    size_t rows, dim, chunk;
+    size_t rows, dim, chunk, vectors;
     int mean; /* layer norm */
 } norm_work;
 
@@ -34,15 +34,18 @@ static double sum_of(const float *x, size_t dim, float mean, int power)
     return sum;
 }
 
-static void norm_row(const norm_work *n, const float *x, float *y)
+static void norm_row(const norm_work *n, size_t row)
 {
+    const float *x = n->x + row * n->dim;
+    size_t vector = row % n->vectors * n->dim;
+    float *y = n->y + row * n->dim;
     float mean = n->mean ? (float)(sum_of(x, n->dim, 0.0f, 1) / (double)n->dim) : 0.0f, scale;
     scale = (float)(1.0 / sqrt(sum_of(x, n->dim, mean, 2) / (double)n->dim + (double)n->eps));
     for (size_t i = 0; i < n->dim; i++) {
         float value = (x[i] - mean) * scale;
         if (n->gain)
-            value *= n->gain[i];
-        y[i] = n->bias ? value + n->bias[i] : value;
+            value *= n->gain[vector + i];
+        y[i] = n->bias ? value + n->bias[vector + i] : value;
     }
 }
 
@@ -50,39 +53,35 @@ static void norm_chunk(void *arg, size_t index)
 {
     const norm_work *n = arg;
     for (size_t r = index * n->chunk; r < (index + 1) * n->chunk && r < n->rows; r++)
-        norm_row(n, n->x + r * n->dim, n->y + r * n->dim);
+        norm_row(n, r);
 }
 
-static void norm_run(pc_context *context, norm_work *n)
+static void norm_run(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
+                     const pc__norm_weights *weights, int mean, pc__floats *y)
 {
-    n->chunk = PC__THREAD_ELEMENTS / n->dim + 1;
-    pc__parallel(context, (n->rows + n->chunk - 1) / n->chunk, norm_chunk, n);
+    norm_work n = {.x = pc__cpu_values(x),
+                   .gain = pc__cpu_values(weights->gain),
+                   .bias = mean ? pc__cpu_values(weights->bias) : NULL,
+                   .y = pc__cpu_floats(y),
+                   .eps = weights->eps,
+                   .rows = rows,
+                   .dim = dim,
+                   .chunk = PC__THREAD_ELEMENTS / dim + 1,
+                   .vectors = weights->vectors ? weights->vectors : 1,
+                   .mean = mean};
+    pc__parallel(stream->context, (n.rows + n.chunk - 1) / n.chunk, norm_chunk, &n);
 }
 
 void pc__cpu_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                      const pc__floats *gain, float eps, pc__floats *y)
+                      const pc__norm_weights *weights, pc__floats *y)
 {
-    norm_work n = {.x = pc__cpu_values(x),
-                   .gain = pc__cpu_values(gain),
-                   .y = pc__cpu_floats(y),
-                   .eps = eps,
-                   .rows = rows,
-                   .dim = dim};
-    norm_run(stream->context, &n);
+    norm_run(stream, x, rows, dim, weights, 0, y);
 }
 
 void pc__cpu_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                        const pc__floats *gain, const pc__floats *bias, float eps, pc__floats *y)
+                        const pc__norm_weights *weights, pc__floats *y)
 {
-    norm_work n = {.x = pc__cpu_values(x),
-                   .gain = pc__cpu_values(gain),
-                   .bias = pc__cpu_values(bias),
-                   .y = pc__cpu_floats(y),
-                   .eps = eps,
-                   .rows = rows,
-                   .dim = dim,
-                   .mean = 1};
-    norm_run(stream->context, &n);
+    norm_run(stream, x, rows, dim, weights, 1, y);
 }
 
 static float act(pc__activation activation, float x)
@@ -98,15 +97,20 @@ static float act(pc__activation activation, float x)
         return x / (1.0f + expf(-x));
     case PC__ACT_TANH:
         return tanhf(x);
+    case PC__ACT_RELU_SQUARED:
+        return x > 0.0f ? x * x : 0.0f;
     case PC__ACT_NONE:
+    case PC__ACT_CLAMPED: /* of gates alone */
         break;
     }
     return x;
 }
 
 typedef struct flat_work {
-    pc__activation activation;
-    float a; /* of pc__pointwise */
+    pc__gating gating;
+    float a;              /* of pc__pointwise */
+    const float *factors; /* of rows of `dim` */
+    size_t dim;
     float *x;
     const float *y; /* gate: up; add: the other; NULL: activation alone */
     size_t count;
@@ -128,22 +132,33 @@ static void flat_run(pc_context *context, flat_work *f)
 
 static void activate_body(const flat_work *f, size_t first, size_t count)
 {
-    if (f->activation == PC__ACT_GELU) {
+    if (f->gating.activation == PC__ACT_GELU) {
         pc__kernels_get()->gelu(f->x + first, count);
         return;
     }
     for (size_t i = first; i < first + count; i++)
-        f->x[i] = act(f->activation, f->x[i]);
+        f->x[i] = act(f->gating.activation, f->x[i]);
+}
+
+static float clamped(const pc__gating *gating, float x, float up)
+{
+    float most = gating->limit, g = x > most ? most : x,
+          u = up > most    ? most
+              : up < -most ? -most
+                           : up;
+    return g / (1.0f + expf(-gating->alpha * g)) * (u + 1.0f);
 }
 
 static void gate_body(const flat_work *f, size_t first, size_t count)
 {
-    if (f->activation == PC__ACT_SILU) {
+    if (f->gating.activation == PC__ACT_SILU) {
         pc__kernels_get()->silu_gate(f->x + first, f->y + first, count);
         return;
     }
     for (size_t i = first; i < first + count; i++)
-        f->x[i] = act(f->activation, f->x[i]) * f->y[i];
+        f->x[i] = f->gating.activation == PC__ACT_CLAMPED
+                      ? clamped(&f->gating, f->x[i], f->y[i])
+                      : act(f->gating.activation, f->x[i]) * f->y[i];
 }
 
 static void add_body(const flat_work *f, size_t first, size_t count)
@@ -154,15 +169,17 @@ static void add_body(const flat_work *f, size_t first, size_t count)
 
 void pc__cpu_activate(pc__stream *stream, pc__activation activation, pc__floats *x, size_t count)
 {
-    flat_work f = {
-        .activation = activation, .x = pc__cpu_floats(x), .count = count, .body = activate_body};
+    flat_work f = {.gating = {activation, 0, 0},
+                   .x = pc__cpu_floats(x),
+                   .count = count,
+                   .body = activate_body};
     flat_run(stream->context, &f);
 }
 
-void pc__cpu_gate(pc__stream *stream, pc__activation activation, pc__floats *x,
-                  const pc__floats *up, size_t count)
+void pc__cpu_gate(pc__stream *stream, const pc__gating *gating, pc__floats *x, const pc__floats *up,
+                  size_t count)
 {
-    flat_work f = {.activation = activation,
+    flat_work f = {.gating = *gating,
                    .x = pc__cpu_floats(x),
                    .y = pc__cpu_values(up),
                    .count = count,
@@ -199,5 +216,22 @@ void pc__cpu_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floa
 {
     flat_work f = {.a = a, .x = pc__cpu_floats(x), .count = count};
     f.body = what == PC__SCALE ? scale_body : what == PC__CLIP ? clip_body : soft_cap_body;
+    flat_run(stream->context, &f);
+}
+
+static void rows_body(const flat_work *f, size_t first, size_t count)
+{
+    for (size_t i = first; i < first + count; i++)
+        f->x[i] *= f->factors[i / f->dim];
+}
+
+void pc__cpu_scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
+                        pc__floats *x)
+{
+    flat_work f = {.factors = factors,
+                   .dim = dim,
+                   .x = pc__cpu_floats(x),
+                   .count = rows * dim,
+                   .body = rows_body};
     flat_run(stream->context, &f);
 }

@@ -2,16 +2,21 @@
 #include <string.h>
 
 #include "attn/cpu/backend_cpu.h"
+#include "attn/cpu/linear.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
 #include "base/threads.h"
 
-/* Embeddings, learned positions. Rows in bf16 if the model computes in bf16, else in fp32. */
+/* Embeddings, learned positions. Rows in bf16 if the model computes in bf16, else as the file has
+ * them, in 16 bits or fp32; or those of a layer's panels, which hold quantised rows and those that
+ * are also the head. */
 struct pc__table {
     pc_context *context;
     size_t rows, dim;
     uint32_t dtype;
     void *data;
+    const pc__linear *layer; /* NULL: the rows are in `data` */
+    pc__linear *own;         /* the same layer, if it belongs to the table */
 };
 
 /* Tables are filled in parallel, in chunks of rows. */
@@ -37,74 +42,122 @@ static void fill_chunk(void *arg, size_t chunk)
         uint16_t *to = (uint16_t *)f->table->data + row * dim;
         f->from->rows(f->from->user, row, 1, from);
         for (size_t i = 0; i < dim; i++)
-            to[i] = pc__bf16_from(from[i]);
+            to[i] = f->table->dtype == PC_DTYPE_F16 ? pc__half_of(from[i]) : pc__bf16_from(from[i]);
     }
+}
+
+static size_t number_bytes(const pc__table *table)
+{
+    return table->dtype == PC_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* Rounds or copies the rows. */
+static pc_status fill_rows(pc__table *table, const pc__weight_source *source)
+{
+    const pc_allocator *mem = &table->context->mem;
+    size_t chunks = (table->rows + CHUNK - 1) / CHUNK, dim = table->dim;
+    table_fill f = {.table = table, .from = source};
+    table->data = pc__calloc(mem, table->rows, dim * number_bytes(table));
+    f.scratch = pc__calloc(mem, table->dtype == PC_DTYPE_F32 ? 1 : chunks, dim * sizeof *f.scratch);
+    int ready = table->data && f.scratch;
+    if (ready)
+        pc__parallel(table->context, chunks, fill_chunk, &f);
+    pc__free(mem, f.scratch);
+    return ready ? PC_OK : PC_ERR_NOMEM;
 }
 
 pc_status pc__cpu_table_new(pc__table **out, pc__backend *backend, size_t rows, size_t dim,
                             uint32_t dtype, const pc__weight_source *source)
 {
-    const pc_allocator *mem = &backend->context->mem;
-    size_t chunks = (rows + CHUNK - 1) / CHUNK;
-    table_fill f = {.from = source};
-    pc_status status = PC_ERR_NOMEM;
-    pc__table *table = *out = pc__calloc(mem, 1, sizeof *table);
+    pc__table *table = pc__calloc(&backend->context->mem, 1, sizeof *table);
+    pc_status status;
+    *out = NULL;
     if (!table)
         return PC_ERR_NOMEM;
-    *table = (pc__table){backend->context, rows, dim, dtype, NULL};
-    f.table = table;
-    table->data = pc__calloc(mem, rows, dim * (dtype == PC_DTYPE_BF16 ? 2 : 4));
-    f.scratch = pc__calloc(mem, dtype == PC_DTYPE_BF16 ? chunks : 1, dim * sizeof *f.scratch);
-    if (table->data && f.scratch) {
-        pc__parallel(backend->context, chunks, fill_chunk, &f);
-        status = PC_OK;
-    } else {
+    *table = (pc__table){.context = backend->context, .rows = rows, .dim = dim, .dtype = dtype};
+    if (dtype == PC_DTYPE_F32 && source->stored)
+        table->dtype = source->stored;
+    if (source->format.bits)
+        status = pc__linear_new(&table->own, backend->context, rows, dim, dtype, source, NULL);
+    else
+        status = fill_rows(table, source);
+    table->layer = table->own;
+    if (status >= 0)
+        *out = table;
+    else
         pc__cpu_table_free(table);
-        *out = NULL;
-    }
-    pc__free(mem, f.scratch);
     return status;
+}
+
+pc_status pc__cpu_table_of(pc__table **out, pc__backend *backend, const pc__linear *linear)
+{
+    *out = NULL;
+    if (!pc__linear_reads(linear))
+        return PC_OK;
+    if (!(*out = pc__calloc(&backend->context->mem, 1, sizeof **out)))
+        return PC_ERR_NOMEM;
+    **out = (pc__table){
+        .context = backend->context, .dim = pc__linear_inputs(linear), .layer = linear};
+    return PC_OK;
 }
 
 void pc__cpu_table_free(pc__table *table)
 {
     pc_context *context = table->context;
+    pc__linear_free(table->own);
     pc__free(&context->mem, table->data);
     pc__free(&context->mem, table);
 }
 
 size_t pc__cpu_table_bytes(const pc__table *table)
 {
-    return table->rows * table->dim * (table->dtype == PC_DTYPE_BF16 ? 2 : 4);
+    if (table->layer)
+        return table->own ? pc__linear_bytes(table->own) : 0;
+    return table->rows * table->dim * number_bytes(table);
 }
 
-static void add_values(const pc__table *table, size_t row, float *x)
+static void halves_to(const uint16_t *from, size_t count, uint32_t dtype, int add, float *x)
 {
-    size_t at = row * table->dim;
-    if (table->dtype == PC_DTYPE_F32)
-        for (size_t i = 0; i < table->dim; i++)
-            x[i] += ((const float *)table->data)[at + i];
-    else
-        for (size_t i = 0; i < table->dim; i++)
-            x[i] += pc__bf16_to(((const uint16_t *)table->data)[at + i]);
+    for (size_t i = 0; i < count; i++) {
+        float value = dtype == PC_DTYPE_F16 ? pc__half_to(from[i]) : pc__bf16_to(from[i]);
+        x[i] = add ? x[i] + value : value;
+    }
 }
 
-static void set_values(const pc__table *table, size_t row, float *x)
+static void values_to(const pc__table *table, size_t row, int add, float *x)
 {
+    const float *from = table->data;
     size_t at = row * table->dim;
-    if (table->dtype == PC_DTYPE_F32)
-        memcpy(x, (const float *)table->data + at, table->dim * sizeof *x);
-    else
+    if (table->dtype != PC_DTYPE_F32)
+        halves_to((const uint16_t *)table->data + at, table->dim, table->dtype, add, x);
+    else if (add)
         for (size_t i = 0; i < table->dim; i++)
-            x[i] = pc__bf16_to(((const uint16_t *)table->data)[at + i]);
+            x[i] += from[at + i];
+    else
+        memcpy(x, from + at, table->dim * sizeof *x);
+}
+
+typedef struct layer_look_up {
+    const pc__table *table;
+    const uint32_t *row;
+    int add;
+    float *x;
+} layer_look_up;
+
+static void look_up_in_layer(void *arg, size_t i)
+{
+    const layer_look_up *l = arg;
+    pc__linear_row(l->table->layer, l->row[i], l->add, l->x + i * l->table->dim);
 }
 
 void pc__cpu_look_up(pc__stream *stream, const pc__table *table, const uint32_t *row, size_t rows,
                      int add, pc__floats *x)
 {
-    (void)stream;
-    for (size_t r = 0; r < rows; r++)
-        (add ? add_values : set_values)(table, row[r], pc__cpu_floats(x) + r * table->dim);
+    layer_look_up l = {table, row, add, pc__cpu_floats(x)};
+    if (table->layer)
+        pc__parallel(stream->context, rows, look_up_in_layer, &l);
+    for (size_t r = 0; !table->layer && r < rows; r++)
+        values_to(table, row[r], add, pc__cpu_floats(x) + r * table->dim);
 }
 
 void pc__cpu_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,

@@ -19,6 +19,7 @@ pc__rotate_kernel pc__rotate_avx2, pc__rotate_avx512;
 /* What the tables of all levels with AVX-512 have in common. */
 #define KERNELS_AVX512                                                                           \
     .attend_f32 = pc__attend_f32_avx512, .attend_f16 = pc__attend_f16_avx512,                    \
+    .panel_f32_f16 = pc__panel_f32_f16_avx512, .panel_f32_bf16 = pc__panel_f32_bf16_avx512,      \
     .panel_f32 = pc__panel_f32_avx512, .quantise = pc__quantise_avx512,                          \
     .silu_gate = pc__silu_gate_avx512, .gelu = pc__gelu_avx512, .add_rows = pc__add_rows_avx512, \
     .rotate = pc__rotate_avx512, .map_f32 = pc__map_f32_avx512, .map_f16 = pc__map_f16_avx512,   \

@@ -49,7 +49,7 @@ INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, 
 INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, ptrdiff_t prefetch)
 {
     const pc__attn_task *task = g->task;
-    vec_product p = {.b = g->data + task->v_offset,
+    vec_product p = {.b = pc__task_values(task, g->data),
                      .line = task->v_dim,
                      .steps = PC__PAGE,
                      .x = g->s[at],
@@ -58,7 +58,7 @@ INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, 
                      .y = task->acc + (g->row + at) * task->v_dim,
                      .ldy = task->v_dim,
                      .width = task->v_dim,
-                     .prefetch = prefetch};
+                     .prefetch = task->values ? 0 : prefetch};
     (bf16 ? multiply_bf16 : multiply_f32)(&p, rows);
 }
 
@@ -139,6 +139,47 @@ void AT_LEVEL(pc__panel_f32)(const pc__panel_task *task)
 void AT_LEVEL(pc__panel_bf16)(const pc__panel_task *task)
 {
     panel_of(task, 1);
+}
+
+/* Inputs of a panel that are widened at a time: they stay in the first-level cache for all rows. */
+enum { WIDENED = 128 };
+
+/* Panels of 16-bit floats: the sums of panel_f32, with its bits. */
+INLINE void panel_of_halves(const pc__panel_task *task, const int bf16)
+{
+    const uint16_t *panel = task->panel;
+    float wide[WIDENED * PC__PANEL];
+    for (size_t at = 0, n; at < task->in; at += WIDENED, panel += WIDENED * PC__PANEL) {
+        n = task->in - at < WIDENED ? task->in - at : WIDENED;
+        for (size_t i = 0; i < n * PC__PANEL; i += VEC) {
+            if (task->rows > 1 && i % PC__PANEL == 0)
+                pc__prefetch_line((const char *)(panel + i) + PANEL_PREFETCH);
+            vec_store(wide + i, bf16 ? vec_from_bf16(panel + i) : vec_from_half(panel + i));
+        }
+        for (size_t row = 0, rows; row < task->rows; row += rows) {
+            vec_product piece = {.b = wide,
+                                 .line = PC__PANEL,
+                                 .steps = n,
+                                 .x = (const float *)task->x + row * task->ldx + at,
+                                 .ldx = task->ldx,
+                                 .scale = at ? ones : NULL,
+                                 .y = task->y + row * task->ldy,
+                                 .ldy = task->ldy,
+                                 .width = task->width};
+            rows = block_rows(task->rows - row);
+            multiply_f32(&piece, rows);
+        }
+    }
+}
+
+void AT_LEVEL(pc__panel_f32_f16)(const pc__panel_task *task)
+{
+    panel_of_halves(task, 0);
+}
+
+void AT_LEVEL(pc__panel_f32_bf16)(const pc__panel_task *task)
+{
+    panel_of_halves(task, 1);
 }
 
 void AT_LEVEL(pc__silu_gate)(float *x, const float *up, size_t count)

@@ -141,6 +141,11 @@ fail:
     return pc__fail_in(status, "linear layer of %zu to %zu features", in_features, out_features);
 }
 
+int pc__keeps_halves(void)
+{
+    return pc__kernels_get()->panel_f32_f16 != NULL;
+}
+
 int pc__linear_keeps_quantised(void)
 {
     return pc__kernels_get()->panel_quantised != pc__kernels_c.panel_quantised;
@@ -155,6 +160,21 @@ void pc__linear_free(pc__linear *linear)
     pc__free(&context->mem, linear->bias);
     pc__free(&context->mem, linear);
     pc__context_unref(context);
+}
+
+int pc__linear_reads(const pc__linear *linear)
+{
+    return linear->ops->read_row != NULL;
+}
+
+size_t pc__linear_inputs(const pc__linear *linear)
+{
+    return linear->in;
+}
+
+void pc__linear_row(const pc__linear *linear, size_t row, int add, float *to)
+{
+    linear->ops->read_row(linear, row, add, to);
 }
 
 size_t pc__linear_bytes(const pc__linear *linear)

@@ -41,6 +41,11 @@ pc_status pc__linear_run_all(const pc__linear *const *linears, size_t count, con
                              size_t rows, float *const *y);
 pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_t count,
                           void **block); /* panel_set.c */
+/* Row `row` of the weights as the layer computes with them, [in], to `to`, or added; only where
+ * pc__linear_reads. */
+int pc__linear_reads(const pc__linear *linear);
+size_t pc__linear_inputs(const pc__linear *linear);
+void pc__linear_row(const pc__linear *linear, size_t row, int add, float *to);
 /* Any number of layers of one context, as one piece of work. Neighbours in `jobs` with the same x,
  * row and rows share the converted inputs. */
 pc_status pc__linear_run_jobs(const pc__linear_job *jobs, size_t count);

@@ -19,6 +19,8 @@ typedef struct pc__linear_ops {
     void (*prepare_input)(const pc__linear_job *job, void *prepared); /* all rows */
     /* without the bias */
     void (*run_panel)(const pc__linear_job *job, void *prepared, size_t index);
+    /* Row `row` of the weights, [in], to `to`, or added; NULL: they cannot be read back. */
+    void (*read_row)(const pc__linear *linear, size_t row, int add, float *to);
     /* Or, without panels, all at once and with the bias. */
     pc_status (*run)(const pc__linear_job *job);
 } pc__linear_ops;

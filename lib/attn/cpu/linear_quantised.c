@@ -1,10 +1,9 @@
 /* Linear layers with quantised weights, in panels of PC__PANEL output features (layout:
- * attn/kernels.h). Inputs are quantised to 16 bits, finer than bf16, or, for PC_DTYPE_I8, to 8
+ * quantised_panel.h). Inputs are quantised to 16 bits, finer than bf16, or, for PC_DTYPE_I8, to 8
  * bits, which needs half the products. Sums within a group are exact. */
-#include <string.h>
-
 #include "attn/cpu/panel_set.h"
-#include "attn/half.h"
+#include "attn/cpu/quantised_panel.h"
+#include "base/checksum.h"
 #include "base/threads.h"
 
 enum { ROWS_AT_ONCE = 16 }; /* their shifts of one group share a cache line */
@@ -21,44 +20,22 @@ typedef struct quantised_packing {
     const pc__weight_source *source;
 } quantised_packing;
 
-static void pack_group(const pc__block_format *format, const uint8_t *q, float scale, float minimum,
-                       size_t n, uint8_t *group)
-{
-    uint16_t half = pc__half_of(scale);
-    for (size_t k = 0; k < format->group; k++) {
-        size_t middle = format->group / 2, at = format->bits == 8 ? k : k % middle;
-        uint8_t *byte = &group[(at / 4 * PC__PANEL + n) * 4 + at % 4];
-        *byte = (uint8_t)(format->bits == 8 || k < middle ? q[k] : *byte | q[k] << 4);
-    }
-    if (format->half)
-        memcpy(group + pc__quantised_scale_at(format) + 2 * n, &half, sizeof half);
-    else
-        memcpy(group + pc__quantised_scale_at(format) + 4 * n, &scale, sizeof scale);
-    if (format->minimum)
-        memcpy(group + pc__quantised_minimum_at(format) + 4 * n, &minimum, sizeof minimum);
-}
-
-void pc__quantised_pack(const pc__block_format *format, size_t groups, const uint8_t *q,
-                        const float *scale, const float *minimum, size_t rows, uint8_t *panel)
-{
-    size_t group_bytes = pc__quantised_group_bytes(format);
-    for (size_t n = 0; n < rows; n++)
-        for (size_t g = 0; g < groups; g++)
-            pack_group(format, q + (n * groups + g) * format->group, scale[n * groups + g],
-                       format->minimum ? minimum[n * groups + g] : 0.0f, n,
-                       panel + g * group_bytes);
-}
-
-/* scratch: scales, minimums and q of the panel's rows. */
+/* scratch: the panel's rows. */
 static void pack_quantised_panel(void *arg, size_t first, size_t count, void *scratch,
                                  uint8_t *panel)
 {
     const quantised_packing *p = arg;
-    const quantised_panels *to = p->to;
-    float *scale = scratch, *minimum = scale + PC__PANEL * to->groups;
-    uint8_t *q = (uint8_t *)(minimum + PC__PANEL * to->groups);
-    p->source->quantised_rows(p->source->user, first, count, q, scale, minimum);
-    pc__quantised_pack(&to->format, to->groups, q, scale, minimum, count, panel);
+    const pc__block_format *format = &p->to->format;
+    pc__block_rows rows = pc__block_rows_in(scratch, format, p->linear->in, count);
+    p->source->quantised_rows(p->source->user, first, count, &rows);
+    pc__quantised_pack(format, p->linear->in, &rows, count, panel);
+}
+
+static uint64_t form_of(const pc__block_format *f)
+{
+    const uint64_t parts[] = {f->bits,    f->group,  f->block, (uint64_t)f->zero,
+                              f->minimum, f->scales, f->table};
+    return pc__checksum64(parts, sizeof parts);
 }
 
 static pc_status make_quantised(pc__linear *linear, const pc__weight_source *source)
@@ -70,10 +47,14 @@ static pc_status make_quantised(pc__linear *linear, const pc__weight_source *sou
     p->format = source->format;
     p->groups = linear->in / p->format.group;
     PC__TRY_RETURN(
-        pc__panel_set_new(&p->set, linear, p->groups * pc__quantised_group_bytes(&p->format)));
-    return pc__panel_set_pack(&p->set, linear,
-                              PC__PANEL * (p->groups * 2 * sizeof(float) + linear->in),
-                              pack_quantised_panel, &what);
+        pc__panel_set_new(&p->set, linear, pc__quantised_panel_bytes(&p->format, linear->in)));
+    const pc__panel_packer packer = {
+        .pack = pack_quantised_panel,
+        .arg = &what,
+        .scratch_bytes = pc__block_rows_bytes(&p->format, linear->in, PC__PANEL),
+        .form = form_of(&p->format),
+        .packed = source->packed};
+    return pc__panel_set_fill(&p->set, linear, &packer);
 }
 
 /* The quantised inputs, in one block of memory, from row `first` on. */
@@ -147,10 +128,18 @@ static void run_quantised_panel(const pc__linear_job *job, void *prepared, size_
     pc__kernels_get()->panel_quantised(&task);
 }
 
+static void read_quantised_row(const pc__linear *linear, size_t row, int add, float *to)
+{
+    const quantised_panels *w = linear->packed;
+    pc__quantised_unpack(&w->format, linear->in, pc__panel_at(&w->set, row / PC__PANEL),
+                         row % PC__PANEL, add, to);
+}
+
 const pc__linear_ops pc__linear_quantised = {.make = make_quantised,
                                              .drop = pc__panel_set_drop,
                                              .bytes = pc__panel_set_bytes,
                                              .input_bytes = quantised_input_bytes,
                                              .same_input = same_quantised_input,
                                              .prepare_input = quantise_input,
-                                             .run_panel = run_quantised_panel};
+                                             .run_panel = run_quantised_panel,
+                                             .read_row = read_quantised_row};

@@ -3,10 +3,9 @@
  * them, while tiles multiply the next 16 rows or the next group. Integers are exact in every order,
  * so a few rows, which do not fill a tile, go to the vector kernel. */
 #include "attn/cpu/amx_tiles.h"
-#include "attn/cpu/quantised512.h"
 #include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
-#include "base/unroll.h"
+#include "attn/cpu/quantised512.h"
 
 enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, DISTANCE = 2048 /* bytes of the panel */ };
 
@@ -16,37 +15,23 @@ typedef struct portion {
     _Alignas(64) int32_t high[2][SIDE][SIDE];
     int32_t low[2][SIDE][SIDE];
     size_t base, own, group;
+    const float *scale, *minimum;
 } portion;
 
 typedef struct quantised_work {
     const pc__quantised_task *task;
-    size_t group_bytes, stride, rows; /* rows: of a tile */
+    size_t stride, rows; /* rows: of a tile */
     _Alignas(64) float y[2 * SIDE][PC__PANEL];
     portion portion[2];
-    uint8_t q[32 / 4][4 * PC__PANEL]; /* 4 bits: the group as bytes */
+    unit512 unit[2]; /* this one and the one before, of which a portion may be left */
 } quantised_work;
 
-/* Loads q of the group into tiles 6 and 7. */
-INLINE void load_group(quantised_work *w, const uint8_t *q, const int bits)
+/* Loads the values of a group into tiles 6 and 7. */
+INLINE void load_group(const uint8_t *values)
 {
-    enum { Q_STRIDE = 4 * PC__PANEL };
-    const __m512i low = _mm512_set1_epi8(15);
-    size_t lines = w->task->format.group / 4;
-    if (bits == 8) {
-        _tile_loadd(6, q, Q_STRIDE);
-        _tile_loadd(7, q + 4 * SIDE, Q_STRIDE);
-    } else {
-        for (size_t i = 0; i < lines / 2; i++)
-            for (size_t j = 0; j < 2; j++) {
-                __m512i both = _mm512_load_si512(q + i * Q_STRIDE + 64 * j);
-                _mm512_store_si512(w->q[i] + 64 * j, _mm512_and_si512(both, low));
-                _mm512_store_si512(w->q[lines / 2 + i] + 64 * j,
-                                   _mm512_and_si512(_mm512_srli_epi16(both, 4), low));
-            }
-        pc__tiles_fence();
-        _tile_loadd(6, w->q[0], Q_STRIDE);
-        _tile_loadd(7, w->q[0] + 4 * SIDE, Q_STRIDE);
-    }
+    pc__tiles_fence();
+    _tile_loadd(6, values, PC__LINE);
+    _tile_loadd(7, values + 4 * SIDE, PC__LINE);
 }
 
 INLINE void multiply_portion(const quantised_work *w, portion *p)
@@ -72,17 +57,10 @@ INLINE void multiply_portion(const quantised_work *w, portion *p)
 }
 
 /* Adds a portion to y, whose row 0 is row `first` of the task. */
-INLINE void add_portion(quantised_work *w, const portion *p, size_t first, const int half,
-                        const int minimum)
+INLINE void add_portion(quantised_work *w, const portion *p, size_t first, const int minimum)
 {
     const pc__quantised_task *task = w->task;
-    const uint8_t *group = task->panel + p->group * w->group_bytes;
-    const float *minimums = (const float *)(const void *)(group
-                                                          + pc__quantised_minimum_at(
-                                                              &task->format));
-    __m512 scale[2] = {
-        pc__quantised_scales512(group + pc__quantised_scale_at(&task->format), 0, half),
-        pc__quantised_scales512(group + pc__quantised_scale_at(&task->format), 1, half)};
+    __m512 scale[2] = {_mm512_load_ps(p->scale), _mm512_load_ps(p->scale + 16)};
     for (size_t r = p->own; r < w->rows; r++) {
         size_t i = p->group * task->x.shift_stride + p->base + r;
         float *y = w->y[p->base + r - first];
@@ -100,49 +78,63 @@ INLINE void add_portion(quantised_work *w, const portion *p, size_t first, const
             __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale[j],
                                          _mm512_load_ps(y + 16 * j));
             if (minimum)
-                sum = _mm512_fmadd_ps(negative_sum, _mm512_load_ps(minimums + 16 * j), sum);
+                sum = _mm512_fmadd_ps(negative_sum, _mm512_load_ps(p->minimum + 16 * j), sum);
             _mm512_store_ps(y + 16 * j, sum);
         }
     }
 }
 
-/* Rows [first, first + count), at most two tiles of them. */
-INLINE void rows_block(quantised_work *w, size_t first, size_t count, const int bits,
-                       const int half, const int minimum)
+/* Multiplies `count` rows from `first` on with one group, at most two tiles of them. Adds each
+ * portion while the tiles multiply the next one. */
+INLINE size_t multiply_group(quantised_work *w, size_t first, size_t count, size_t group,
+                             const unit512 *unit, size_t g, size_t done, const int minimum)
 {
-    const pc__quantised_task *task = w->task;
-    size_t done = 0;
+    load_group(unit->values + g * (w->task->format.group / 4) * PC__LINE);
+    for (size_t row = 0; row < count; row += SIDE, done++) {
+        size_t own = count - row < SIDE ? count - row : SIDE;
+        portion *p = &w->portion[done % 2];
+        p->base = first + row + own - w->rows;
+        p->own = w->rows - own;
+        p->group = group;
+        p->scale = unit->scale[g];
+        p->minimum = unit->minimum[g];
+        multiply_portion(w, p);
+        if (done)
+            add_portion(w, &w->portion[(done - 1) % 2], first, minimum);
+    }
+    return done;
+}
+
+/* Rows [first, first + count), at most two tiles of them. */
+INLINE void rows_block(quantised_work *w, size_t first, size_t count, const int minimum)
+{
+    const pc__block_format *format = &w->task->format;
+    size_t bytes = pc__panel_block_bytes(format), units = format->block / PC__UNIT;
+    size_t unit_groups = PC__UNIT / format->group, all = w->task->groups / unit_groups, done = 0;
     for (size_t r = 0; r < count; r++)
         for (size_t j = 0; j < PC__PANEL; j += 16)
             _mm512_store_ps(w->y[r] + j, _mm512_setzero_ps());
-    for (size_t g = 0; g < task->groups; g++) {
-        const uint8_t *group = task->panel + g * w->group_bytes;
-        for (size_t line = 0; !first && line < w->group_bytes; line += 64)
-            pc__prefetch_line(group + DISTANCE + line);
-        load_group(w, group, bits);
-        for (size_t row = 0; row < count; row += SIDE, done++) {
-            size_t own = count - row < SIDE ? count - row : SIDE;
-            portion *p = &w->portion[done % 2];
-            p->base = first + row + own - w->rows;
-            p->own = w->rows - own;
-            p->group = g;
-            multiply_portion(w, p);
-            if (done)
-                add_portion(w, &w->portion[(done - 1) % 2], first, half, minimum);
-        }
+    for (size_t u = 0; u < all; u++) {
+        const uint8_t *block = w->task->panel + u / units * bytes;
+        unit512 *unit = &w->unit[u % 2];
+        for (size_t line = 0; !first && line < bytes / units; line += 64)
+            pc__prefetch_line(block + u % units * (bytes / units) + DISTANCE + line);
+        unpack_unit512(format, block, u % units, unit);
+        for (size_t g = 0; g < unit_groups; g++)
+            done = multiply_group(w, first, count, u * unit_groups + g, unit, g, done, minimum);
     }
     if (done)
-        add_portion(w, &w->portion[(done - 1) % 2], first, half, minimum);
+        add_portion(w, &w->portion[(done - 1) % 2], first, minimum);
 }
 
-INLINE void all_rows(quantised_work *w, const int bits, const int half, const int minimum)
+INLINE void all_rows(quantised_work *w, const int minimum)
 {
     const pc__quantised_task *task = w->task;
     __mmask16 m0 = vec_range(0, (uint32_t)task->width, 0),
               m1 = vec_range(0, (uint32_t)task->width, 16);
     for (size_t row = 0; row < task->rows; row += 2 * SIDE) {
         size_t count = task->rows - row < 2 * SIDE ? task->rows - row : 2 * SIDE;
-        rows_block(w, row, count, bits, half, minimum);
+        rows_block(w, row, count, minimum);
         for (size_t r = 0; r < count; r++) {
             float *y = task->y + (row + r) * task->ldy;
             __m512 scale = _mm512_set1_ps(task->x.scale[row + r]);
@@ -166,25 +158,18 @@ static void open_quantised_tiles(size_t rows, size_t group)
 
 void pc__panel_quantised_amx(const pc__quantised_task *task)
 {
-    const pc__block_format *format = &task->format;
-    int known = format->bits == 8 ? !format->minimum : format->half != format->minimum;
     quantised_work w;
-    if (task->rows < FEWEST_ROWS || !known) {
+    if (task->rows < FEWEST_ROWS) {
         pc__panel_quantised_avx512vnni(task);
         return;
     }
     w.task = task;
-    w.group_bytes = pc__quantised_group_bytes(format);
-    w.stride = task->groups * format->group;
+    w.stride = task->groups * task->format.group;
     w.rows = task->rows < SIDE ? task->rows : SIDE;
-    open_quantised_tiles(w.rows, format->group);
-    if (format->bits == 8 && format->half)
-        all_rows(&w, 8, 1, 0);
-    else if (format->bits == 8)
-        all_rows(&w, 8, 0, 0);
-    else if (format->half)
-        all_rows(&w, 4, 1, 0);
+    open_quantised_tiles(w.rows, task->format.group);
+    if (task->format.minimum)
+        all_rows(&w, 1);
     else
-        all_rows(&w, 4, 0, 1);
+        all_rows(&w, 0);
     pc__tiles_close();
 }

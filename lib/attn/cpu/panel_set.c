@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/threads.h"
 
 enum {
@@ -72,8 +73,7 @@ pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_
 typedef struct panel_packing {
     const pc__panel_set *set;
     const pc__linear *linear;
-    pc__pack_panel_fn pack;
-    void *arg;
+    const pc__panel_packer *packer;
     uint8_t *scratch;
     size_t thread_bytes;
     atomic_size_t next;
@@ -84,23 +84,38 @@ static void pack_panels(void *arg, size_t index)
     panel_packing *p = arg;
     size_t i;
     while ((i = atomic_fetch_add(&p->next, 1)) < p->set->count)
-        p->pack(p->arg, i * PC__PANEL, pc__panel_width(p->linear, i),
-                p->scratch + index * p->thread_bytes, p->set->weights + i * p->set->bytes);
+        p->packer->pack(p->packer->arg, i * PC__PANEL, pc__panel_width(p->linear, i),
+                        p->scratch + index * p->thread_bytes, p->set->weights + i * p->set->bytes);
 }
 
-pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear,
-                             size_t scratch_bytes, pc__pack_panel_fn pack, void *arg)
+static pc_status pack_all(const pc__panel_set *set, const pc__linear *linear,
+                          const pc__panel_packer *packer)
 {
     const pc_allocator *mem = &linear->context->mem;
     panel_packing p = {.set = set,
                        .linear = linear,
-                       .pack = pack,
-                       .arg = arg,
-                       .thread_bytes = (scratch_bytes + 63) / 64 * 64};
+                       .packer = packer,
+                       .thread_bytes = (packer->scratch_bytes + 63) / 64 * 64};
     p.scratch = pc__alloc_aligned(mem, linear->context->threads * p.thread_bytes + 64, 64);
     if (!p.scratch)
         return PC_ERR_NOMEM;
     pc__parallel(linear->context, linear->context->threads, pack_panels, &p);
     pc__free(mem, p.scratch);
+    return PC_OK;
+}
+
+pc_status pc__panel_set_fill(const pc__panel_set *set, const pc__linear *linear,
+                             const pc__panel_packer *packer)
+{
+    const uint64_t what[] = {linear->out, linear->in, linear->compute, packer->form};
+    uint64_t tag = pc__checksum64(what, sizeof what);
+    size_t bytes = set->count * set->bytes;
+    if (packer->packed && pc__packed_read(packer->packed, tag, set->weights, bytes))
+        return PC_OK;
+    if (packer->packed && bytes) /* what was read of a damaged file */
+        memset(set->weights, 0, bytes);
+    PC__TRY_RETURN(pack_all(set, linear, packer));
+    if (packer->packed)
+        pc__packed_write(packer->packed, tag, set->weights, bytes);
     return PC_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "attn/cpu/linear_internal.h"
 #include "attn/kernels.h"
+#include "attn/packed_weights.h"
 
 typedef struct pc__panel_set {
     size_t count, bytes; /* of a panel */
@@ -19,10 +20,18 @@ typedef void (*pc__pack_panel_fn)(void *arg, size_t first, size_t count, void *s
 
 /* Features past the last one are zero. */
 pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t bytes);
-/* Packs all panels on the context's threads, each with `scratch_bytes` of 64-byte aligned scratch
- * memory. */
-pc_status pc__panel_set_pack(const pc__panel_set *set, const pc__linear *linear,
-                             size_t scratch_bytes, pc__pack_panel_fn pack, void *arg);
+/* How a set is packed. */
+typedef struct pc__panel_packer {
+    pc__pack_panel_fn pack;
+    void *arg;
+    size_t scratch_bytes; /* of a thread, 64-byte aligned */
+    uint64_t form;        /* differs for layers of the same sizes whose panels differ */
+    pc__packed *packed;   /* the panels are read from there, or kept there; NULL: neither */
+} pc__panel_packer;
+
+/* Fills all panels, on the context's threads. */
+pc_status pc__panel_set_fill(const pc__panel_set *set, const pc__linear *linear,
+                             const pc__panel_packer *packer);
 /* `drop` and `bytes` where linear->packed begins with a panel set. */
 void pc__panel_set_drop(pc__linear *linear);
 size_t pc__panel_set_bytes(const pc__linear *linear);

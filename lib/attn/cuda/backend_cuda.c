@@ -159,6 +159,7 @@ static const pc__backend_ops cuda = {
     .neighbours = pc__cuda_op_neighbours,
     .rms_norm = pc__cuda_op_rms_norm,
     .layer_norm = pc__cuda_op_layer_norm,
+    .scale_rows = pc__cuda_op_scale_rows,
     .activate = pc__cuda_op_activate,
     .gate = pc__cuda_op_gate,
     .add = pc__cuda_op_add,
@@ -202,7 +203,12 @@ pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context,
     *out = NULL;
     if (!b)
         return PC_ERR_NOMEM;
-    b->base = (pc__backend){.ops = &cuda, .context = context, .limits = pc__cuda_plan_limits};
+    b->base = (pc__backend){.ops = &cuda,
+                            .parts = PC__PART_NORM_VECTORS | PC__PART_ACTIVATIONS
+                                     | PC__PART_ROW_SCALES | PC__PART_SINKS | PC__PART_CHUNKS
+                                     | PC__PART_ROUTING,
+                            .context = context,
+                            .limits = pc__cuda_plan_limits};
     pthread_mutex_init(&b->lock, NULL);
     pc_status status = open_parts(b, driver, images, number, limit);
     if (status < 0)

@@ -87,32 +87,65 @@ typedef struct attention {
     const pc__plan *plan;
     pc__cuda_plan *made;
     pc__cuda_attend task; /* of all launches */
-    void *scratch;        /* states, their LSE, slopes, pages */
+    void *scratch;        /* states, their LSE, lists of the layer, pages */
 } attention;
+
+/* Bytes to the next multiple of 16. */
+static size_t whole(size_t bytes)
+{
+    return (bytes + 15) & ~(size_t)15;
+}
+
+/* A list behind those before, from *at bytes of the scratch on; list NULL: NULL. */
+static const void *upload_list(attention *a, size_t *at, const void *list, size_t bytes)
+{
+    void *to = (uint8_t *)a->scratch + *at;
+    if (!list)
+        return NULL;
+    pc__cuda_upload(a->stream, to, list, bytes);
+    *at += whole(bytes);
+    return to;
+}
+
+/* Takes scratch for the states and `bytes` of lists behind them; *at: where they begin. */
+static pc_status take_states(attention *a, size_t bytes, size_t *at)
+{
+    size_t vectors = a->made->most_slots * a->plan->heads,
+           values = whole(vectors * (size_t)a->plan->shape.v_dim * sizeof(float));
+    *at = values + whole(vectors * sizeof(float));
+    PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, *at + bytes, &a->scratch));
+    a->task.state = a->scratch;
+    a->task.state_lse = a->task.state + values / sizeof(float);
+    return PC_OK;
+}
+
+/* [row] how far each row lies in its chunk, to be freed. */
+static int64_t *list_inside(const attention *a, int64_t chunk)
+{
+    const pc__plan *plan = a->plan;
+    int64_t *inside = pc__calloc(&a->stream->device->mem, plan->rows, sizeof *inside);
+    for (size_t r = 0; inside && r < plan->rows; r++)
+        inside[r] = pc__chunk_inside(plan->positions[r], chunk);
+    return inside;
+}
 
 static pc_status take_scratch(attention *a, const pc__attn_layer *layer)
 {
-    size_t heads = a->plan->heads, vectors = a->made->most_slots * heads,
-           values = vectors * (size_t)a->plan->shape.v_dim;
-    size_t pages = a->made->visitor ? a->made->page_count : 0, all = vectors + heads;
-    values = (values + 3) / 4 * 4;
-    all = values + (all + 1) / 2 * 2;
-    PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, all * sizeof(float) + pages * sizeof(uint64_t),
-                                         &a->scratch));
-    a->task.state = a->scratch;
-    a->task.state_lse = a->task.state + values;
-    if (layer->slopes) {
-        float *slopes = a->task.state_lse + vectors;
-        pc__cuda_upload(a->stream, slopes, layer->slopes, heads * sizeof *slopes);
-        a->task.slopes = slopes;
+    size_t heads = a->plan->heads * sizeof(float), rows = a->plan->rows * sizeof(int64_t),
+           pages = (a->made->visitor ? a->made->page_count : 0) * sizeof(uint64_t), at;
+    int64_t *inside = NULL;
+    if (layer->chunk > 0 && !(inside = list_inside(a, layer->chunk)))
+        return PC_ERR_NOMEM;
+    pc_status status = take_states(a, 2 * whole(heads) + whole(rows) + whole(pages), &at);
+    if (status >= 0) {
+        a->task.slopes = upload_list(a, &at, layer->slopes, heads);
+        a->task.sinks = upload_list(a, &at, layer->sinks, heads);
+        a->task.inside = upload_list(a, &at, inside, rows);
+        a->task.pages = pages ? upload_list(a, &at, pc__cuda_plan_pages(a->made), pages)
+                              : a->made->pages;
     }
-    a->task.pages = a->made->pages;
-    if (pages) {
-        uint64_t *to = (uint64_t *)(void *)(a->task.state + all);
-        pc__cuda_upload(a->stream, to, pc__cuda_plan_pages(a->made), pages * sizeof *to);
-        a->task.pages = to;
-    }
-    return PC_OK;
+    pc__free(&a->stream->device->mem, inside);
+    return status;
 }
 
 static void describe_layer(attention *a, const pc__attn_layer *layer,
@@ -129,6 +162,7 @@ static void describe_layer(attention *a, const pc__attn_layer *layer,
     t->scale = layer->scale;
     t->soft_cap = layer->soft_cap;
     t->window = layer->window;
+    t->chunk = layer->chunk;
     if (angles) {
         t->rope_dims = (uint32_t)angles->rope->dims;
         t->interleaved = (uint32_t)angles->rope->interleaved;
@@ -167,6 +201,7 @@ static pc_status merge(attention *a, const pc__cuda_plan_wave *wave)
                            .rows = (uint32_t)wave->merged,
                            .heads = a->task.heads,
                            .v_dim = a->task.v_dim,
+                           .sinks = a->task.sinks,
                            .state = a->task.state,
                            .state_lse = a->task.state_lse,
                            .out = a->task.out,
@@ -251,7 +286,7 @@ static int compare_distance(const void *a, const void *b)
 
 /* The columns of a span that the row sees. */
 static void map_span(const attention *a, const pc__cuda_kernel *kernel, const pc__row_span *span,
-                     int64_t position, pc__cuda_map_row task)
+                     int64_t position, const pc__attn_layer *layer, pc__cuda_map_row task)
 {
     const pc__cuda_plan_run *run = pc__cuda_plan_run_of(a->made, span->kv);
     int64_t distance = position - span->start;
@@ -266,6 +301,7 @@ static void map_span(const attention *a, const pc__cuda_kernel *kernel, const pc
     task.tokens = (uint32_t)run->tokens;
     task.lo = span->lo;
     task.hi = span->hi;
+    pc__attn_visible(layer, span->kv, position, span->start, &task.lo, &task.hi);
     task.cosine = a->task.cosine ? a->task.cosine + angle : NULL;
     task.sine = a->task.sine ? a->task.sine + angle : NULL;
     pc__cuda_launch(
@@ -285,7 +321,6 @@ static pc__cuda_map_row row_task(const attention *a, size_t row, float *weights,
                               .interleaved = t->interleaved,
                               .scale = t->scale,
                               .soft_cap = t->soft_cap,
-                              .window = t->window,
                               .slopes = t->slopes,
                               .q = t->q + row * t->heads * t->k_dim,
                               .lse = t->lse + row * t->heads,
@@ -293,7 +328,7 @@ static pc__cuda_map_row row_task(const attention *a, size_t row, float *weights,
                               .stride = keys};
 }
 
-static pc_status map_row(const attention *a, size_t row, float *prob)
+static pc_status map_row(const attention *a, const pc__attn_layer *layer, size_t row, float *prob)
 {
     const pc__cuda_kernel_kind kind = {"pc__cuda_attention_map", sizeof(pc__cuda_map_row),
                                        PC__CUDA_BLOCK, PC__CUDA_ATTENTION_MAP_SHARED};
@@ -310,7 +345,7 @@ static pc_status map_row(const attention *a, size_t row, float *prob)
     for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++) {
         const pc__row_span *span = &plan->spans[i];
         if (span->lo < span->hi)
-            map_span(a, kernel, span, plan->positions[row],
+            map_span(a, kernel, span, plan->positions[row], layer,
                      row_task(a, row, (float *)weights + column, keys));
         column += span->kv->tokens;
     }
@@ -333,7 +368,7 @@ pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__plan *plan, const pc
     PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a.stream, plan, layer->rope));
     PC__TRY_RETURN(take_scratch(&a, layer));
     describe_layer(&a, layer, angles);
-    status = map_row(&a, row, prob);
+    status = map_row(&a, layer, row, prob);
     pc__cuda_scratch_give(a.stream, a.scratch);
     return status;
 }

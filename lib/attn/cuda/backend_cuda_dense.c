@@ -73,11 +73,9 @@ void *pc__cuda_host_list(pc__stream *stream, size_t count, size_t bytes)
 
 /* ------------------------------------------------------------ number by number */
 
-static void run_flat(pc__stream *stream, const pc__cuda_kernel *kernel, pc__floats *x,
-                     const pc__floats *y, float factor, size_t count)
+static void run_flat(pc__stream *stream, const pc__cuda_kernel *kernel, const pc__cuda_flat *task)
 {
-    pc__cuda_flat task = {pc__cuda_floats(x), pc__cuda_floats(y), count, factor};
-    pc__cuda_launch_rows(stream, kernel, pc__cuda_flat_blocks(count), &task);
+    pc__cuda_launch_rows(stream, kernel, pc__cuda_flat_blocks(task->count), task);
 }
 
 void pc__cuda_op_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x,
@@ -88,36 +86,45 @@ void pc__cuda_op_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__
              what == PC__SCALE  ? &k->scale
              : what == PC__CLIP ? &k->clip
                                 : &k->cap,
-             x, NULL, a, count);
+             &(pc__cuda_flat){.x = pc__cuda_floats(x), .count = count, .factor = a});
 }
 
 void pc__cuda_op_add(pc__stream *stream, pc__floats *x, const pc__floats *y, size_t count)
 {
-    run_flat(stream, &pc__cuda_dense(stream)->add, x, y, 0.0f, count);
+    run_flat(stream, &pc__cuda_dense(stream)->add,
+             &(pc__cuda_flat){.x = pc__cuda_floats(x), .y = pc__cuda_floats(y), .count = count});
 }
 
 void pc__cuda_op_activate(pc__stream *stream, pc__activation activation, pc__floats *x,
                           size_t count)
 {
     const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
-    const pc__cuda_kernel *const of[] = {[PC__ACT_RELU] = &k->relu,
-                                         [PC__ACT_GELU] = &k->gelu,
-                                         [PC__ACT_GELU_TANH] = &k->gelu_tanh,
-                                         [PC__ACT_SILU] = &k->silu,
-                                         [PC__ACT_TANH] = &k->tanh};
-    if (activation != PC__ACT_NONE)
-        run_flat(stream, of[activation], x, NULL, 0.0f, count);
+    const pc__cuda_kernel *const of[] = {
+        [PC__ACT_RELU] = &k->relu,           [PC__ACT_GELU] = &k->gelu,
+        [PC__ACT_GELU_TANH] = &k->gelu_tanh, [PC__ACT_SILU] = &k->silu,
+        [PC__ACT_TANH] = &k->tanh,           [PC__ACT_RELU_SQUARED] = &k->relu_squared};
+    if (activation != PC__ACT_NONE && activation != PC__ACT_CLAMPED) /* that one is of gates */
+        run_flat(stream, of[activation], &(pc__cuda_flat){.x = pc__cuda_floats(x), .count = count});
 }
 
-void pc__cuda_op_gate(pc__stream *stream, pc__activation activation, pc__floats *x,
+void pc__cuda_op_gate(pc__stream *stream, const pc__gating *gating, pc__floats *x,
                       const pc__floats *up, size_t count)
 {
     const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
-    const pc__cuda_kernel *const of[] = {
-        [PC__ACT_NONE] = &k->gate_none, [PC__ACT_RELU] = &k->gate_relu,
-        [PC__ACT_GELU] = &k->gate_gelu, [PC__ACT_GELU_TANH] = &k->gate_gelu_tanh,
-        [PC__ACT_SILU] = &k->gate_silu, [PC__ACT_TANH] = &k->gate_tanh};
-    run_flat(stream, of[activation], x, up, 0.0f, count);
+    const pc__cuda_kernel *const of[] = {[PC__ACT_NONE] = &k->gate_none,
+                                         [PC__ACT_RELU] = &k->gate_relu,
+                                         [PC__ACT_GELU] = &k->gate_gelu,
+                                         [PC__ACT_GELU_TANH] = &k->gate_gelu_tanh,
+                                         [PC__ACT_SILU] = &k->gate_silu,
+                                         [PC__ACT_TANH] = &k->gate_tanh,
+                                         [PC__ACT_RELU_SQUARED] = &k->gate_relu_squared,
+                                         [PC__ACT_CLAMPED] = &k->gate_clamped};
+    run_flat(stream, of[gating->activation],
+             &(pc__cuda_flat){.x = pc__cuda_floats(x),
+                              .y = pc__cuda_floats(up),
+                              .count = count,
+                              .factor = gating->limit,
+                              .alpha = gating->alpha});
 }
 
 /* ------------------------------------------------------------------- norms */
@@ -143,27 +150,33 @@ static void run_norm(pc__stream *stream, const pc__cuda_norm *task)
                          pc__cuda_norm_blocks(task), task);
 }
 
+static uint32_t vectors_of(const pc__norm_weights *weights)
+{
+    return weights->vectors ? (uint32_t)weights->vectors : 1;
+}
+
 void pc__cuda_op_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                          const pc__floats *gain, float eps, pc__floats *y)
+                          const pc__norm_weights *weights, pc__floats *y)
 {
     run_norm(stream, &(pc__cuda_norm){.x = pc__cuda_floats(x),
-                                      .gain = pc__cuda_floats(gain),
+                                      .gain = pc__cuda_floats(weights->gain),
                                       .y = pc__cuda_floats(y),
                                       .rows = (uint32_t)rows,
                                       .dim = (uint32_t)dim,
-                                      .eps = eps});
+                                      .vectors = vectors_of(weights),
+                                      .eps = weights->eps});
 }
 
 void pc__cuda_op_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                            const pc__floats *gain, const pc__floats *bias, float eps,
-                            pc__floats *y)
+                            const pc__norm_weights *weights, pc__floats *y)
 {
     run_norm(stream, &(pc__cuda_norm){.x = pc__cuda_floats(x),
-                                      .gain = pc__cuda_floats(gain),
-                                      .bias = pc__cuda_floats(bias),
+                                      .gain = pc__cuda_floats(weights->gain),
+                                      .bias = pc__cuda_floats(weights->bias),
                                       .y = pc__cuda_floats(y),
                                       .rows = (uint32_t)rows,
                                       .dim = (uint32_t)dim,
-                                      .eps = eps,
+                                      .vectors = vectors_of(weights),
+                                      .eps = weights->eps,
                                       .mean = 1});
 }

@@ -4,6 +4,7 @@
 #define PC_ATTN_CUDA_BACKEND_CUDA_DENSE_H
 
 #include "attn/cuda/backend_cuda.h"
+#include "attn/cuda/cuda_panel.h"
 #include "attn/cuda/kernels/activations.h"
 #include "attn/cuda/kernels/convert.h"
 #include "attn/cuda/kernels/experts.h"
@@ -19,6 +20,7 @@
     X(lookup_f32, pc__cuda_lookup, PC__CUDA_ROW_THREADS, 0)                                        \
     X(lookup_bf16, pc__cuda_lookup, PC__CUDA_ROW_THREADS, 0)                                       \
     X(neighbours, pc__cuda_neighbours_task, PC__CUDA_ROW_THREADS, 0)                               \
+    X(scale_rows, pc__cuda_scale_rows_task, PC__CUDA_ROW_THREADS, 0)                               \
     X(norm_warp, pc__cuda_norm, PC__CUDA_NORM_WARP_THREADS, 0)                                     \
     X(norm_block, pc__cuda_norm, PC__CUDA_NORM_BLOCK_THREADS, PC__CUDA_NORM_SHARED)                \
     X(rotate, pc__cuda_rotate_task, PC__CUDA_ROTATE_THREADS, 0)                                    \
@@ -32,6 +34,7 @@
     X(quantised_experts_few, pc__cuda_quantised_experts, PC__CUDA_QUANTISED_THREADS,               \
       PC__CUDA_QUANTISED_SHARED)                                                                   \
     X(quantised_experts_many, pc__cuda_quantised_experts, PC__CUDA_QUANTISED_MANY_THREADS, 0)      \
+    X(route_choice, pc__cuda_route_choice_task, PC__CUDA_ROUTE_THREADS, 0)                         \
     X(route, pc__cuda_route_task, PC__CUDA_ROUTE_THREADS, 0)                                       \
     X(route_sort, pc__cuda_route_sort_task, PC__CUDA_SORT_THREADS, PC__CUDA_SORT_SHARED)           \
     X(expert_linear_f32, pc__cuda_expert_linear, PC__CUDA_EXPERT_THREADS, PC__CUDA_EXPERT_SHARED)  \
@@ -54,7 +57,10 @@
     PC__CUDA_DENSE_FLAT(X, gate_gelu)                                                              \
     PC__CUDA_DENSE_FLAT(X, gate_gelu_tanh)                                                         \
     PC__CUDA_DENSE_FLAT(X, gate_silu)                                                              \
-    PC__CUDA_DENSE_FLAT(X, gate_tanh)
+    PC__CUDA_DENSE_FLAT(X, gate_tanh)                                                              \
+    PC__CUDA_DENSE_FLAT(X, relu_squared)                                                           \
+    PC__CUDA_DENSE_FLAT(X, gate_relu_squared)                                                      \
+    PC__CUDA_DENSE_FLAT(X, gate_clamped)
 
 #define PC__CUDA_DENSE_MEMBER(name, task, threads, shared) pc__cuda_kernel name;
 typedef struct pc__cuda_dense_kernels {
@@ -97,13 +103,14 @@ void *pc__cuda_host_list(pc__stream *stream, size_t count, size_t bytes);
 void pc__cuda_op_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x,
                            size_t count);
 void pc__cuda_op_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                          const pc__floats *gain, float eps, pc__floats *y);
+                          const pc__norm_weights *weights, pc__floats *y);
 void pc__cuda_op_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                            const pc__floats *gain, const pc__floats *bias, float eps,
-                            pc__floats *y);
+                            const pc__norm_weights *weights, pc__floats *y);
+void pc__cuda_op_scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
+                            pc__floats *x);
 void pc__cuda_op_activate(pc__stream *stream, pc__activation activation, pc__floats *x,
                           size_t count);
-void pc__cuda_op_gate(pc__stream *stream, pc__activation activation, pc__floats *x,
+void pc__cuda_op_gate(pc__stream *stream, const pc__gating *gating, pc__floats *x,
                       const pc__floats *up, size_t count);
 void pc__cuda_op_add(pc__stream *stream, pc__floats *x, const pc__floats *y, size_t count);
 void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
@@ -124,8 +131,8 @@ typedef struct pc__cuda_linear { /* what a pc__linear is here */
     size_t bytes;  /* of them */
     float *bias;   /* [out]; NULL: none */
     uint32_t dtype;
-    pc__cuda_gemm *gemm;     /* NULL: quantised */
-    pc__block_format format; /* of quantised weights; bits 0: not quantised */
+    pc__cuda_gemm *gemm;          /* NULL: quantised */
+    pc__cuda_panel_format format; /* of quantised weights; bits 0: not quantised */
     size_t groups, panel_bytes;
     uint32_t code_bytes; /* of a quantised input: 1 or 2 */
 } pc__cuda_linear;

@@ -12,6 +12,7 @@ typedef struct cuda_experts {
     const pc__floats *x;
     pc__floats *y;
     pc__floats *logits, *shared_scale;
+    float *choice, *group_sum; /* [row][count], [row][groups] where the choice is not by logits */
     int32_t *chosen;
     float *weight, *share;
     uint32_t *first, *row, *of_row;
@@ -20,11 +21,19 @@ typedef struct cuda_experts {
     float *results;                      /* [entry][hidden] */
 } cuda_experts;
 
+/* 1: a bias or groups decide which experts are chosen, and not logits alone. */
+static int chooses(const pc__expert_config *config)
+{
+    return config->selection_bias || config->groups;
+}
+
 static size_t lay_out(cuda_experts *w, const pc__expert_config *config, size_t hidden, size_t rows,
                       pc__floats *base)
 {
     size_t count = (size_t)config->count, entries = rows * (size_t)config->used, used = 0;
     w->logits = pc__floats_carve(base, &used, rows * count);
+    w->choice = pc__floats_carve(base, &used, chooses(config) ? rows * count : 0);
+    w->group_sum = pc__floats_carve(base, &used, rows * (size_t)config->groups);
     w->shared_scale = pc__floats_carve(base, &used, rows);
     w->chosen = pc__floats_carve(base, &used, entries);
     w->weight = pc__floats_carve(base, &used, entries);
@@ -50,18 +59,37 @@ size_t pc__cuda_op_experts_scratch(const pc__backend *backend, const pc__expert_
 
 /* ------------------------------------------------------------------- routes */
 
+static void fill_choice(const cuda_experts *w)
+{
+    const pc__expert_config *c = w->layer->config;
+    pc__cuda_route_choice_task task = {.logits = pc__cuda_floats(w->logits),
+                                       .bias = pc__cuda_floats(w->layer->selection_bias),
+                                       .choice = w->choice,
+                                       .group_sum = w->group_sum,
+                                       .rows = (uint32_t)w->rows,
+                                       .count = (uint32_t)c->count,
+                                       .sigmoid = c->sigmoid != 0,
+                                       .groups = (uint32_t)c->groups,
+                                       .groups_used = (uint32_t)c->groups_used,
+                                       .group_best = (uint32_t)c->group_best};
+    pc__cuda_launch_rows(w->stream, &pc__cuda_dense(w->stream)->route_choice,
+                         pc__cuda_route_blocks((uint32_t)w->rows), &task);
+}
+
 static void route_rows(const cuda_experts *w)
 {
     const pc__expert_config *c = w->layer->config;
     const pc__cuda_dense_kernels *k = pc__cuda_dense(w->stream);
     pc__cuda_route_task task = {.logits = pc__cuda_floats(w->logits),
+                                .choice = chooses(c) ? w->choice : NULL,
                                 .chosen = w->chosen,
                                 .weight = w->weight,
                                 .rows = (uint32_t)w->rows,
                                 .count = (uint32_t)c->count,
                                 .used = (uint32_t)c->used,
                                 .renormalise = (uint32_t)(c->renormalise != 0),
-                                .scale = c->scale};
+                                .scale = c->scale,
+                                .sigmoid = c->sigmoid != 0};
     pc__cuda_route_sort_task sort = {.chosen = w->chosen,
                                      .weight = w->weight,
                                      .first = w->first,
@@ -71,6 +99,8 @@ static void route_rows(const cuda_experts *w)
                                      .rows = (uint32_t)w->rows,
                                      .count = (uint32_t)c->count,
                                      .used = (uint32_t)c->used};
+    if (chooses(c))
+        fill_choice(w);
     pc__cuda_launch_rows(w->stream, &k->route, pc__cuda_route_blocks((uint32_t)w->rows), &task);
     pc__cuda_launch_rows(w->stream, &k->route_sort, (size_t)c->count, &sort);
 }
@@ -279,9 +309,9 @@ static pc__floats *inner_rows(const cuda_experts *w, int gated, pc__floats *gate
                               size_t count)
 {
     if (gated)
-        pc__cuda_op_gate(w->stream, w->layer->activation, gate, up, count);
+        pc__cuda_op_gate(w->stream, &w->layer->gating, gate, up, count);
     else
-        pc__cuda_op_activate(w->stream, w->layer->activation, up, count);
+        pc__cuda_op_activate(w->stream, w->layer->gating.activation, up, count);
     return gated ? gate : up;
 }
 
@@ -298,10 +328,25 @@ static void run_shared(const cuda_experts *w)
     pc__cuda_op_linear_run(w->stream, down, 1, inner, w->rows, y);
 }
 
+/* The rows of all entries, times their scores, where the results will lie. */
+static const pc__floats *scale_inputs(const cuda_experts *w)
+{
+    const pc__cuda_dense_kernels *k = pc__cuda_dense(w->stream);
+    uint32_t entries = (uint32_t)w->entries, dim = (uint32_t)w->layer->hidden;
+    pc__cuda_lookup gather = {
+        .table = w->x, .row = w->row, .x = w->results, .rows = entries, .dim = dim, .scale = 1.0f};
+    pc__cuda_scale_rows_task scale = {w->results, w->share, entries, dim};
+    pc__cuda_launch_rows(w->stream, &k->lookup_f32, w->entries, &gather);
+    pc__cuda_launch_rows(w->stream, &k->scale_rows, w->entries, &scale);
+    return (const pc__floats *)w->results;
+}
+
 static void run_chosen(const cuda_experts *w)
 {
     const pc__mlp *first = &w->layer->experts[0];
-    expert_inputs in = inputs_of(w, up_of(first), w->x, w->rows, w->row);
+    expert_inputs in = w->layer->config->scales_input
+                           ? inputs_of(w, up_of(first), scale_inputs(w), w->entries, NULL)
+                           : inputs_of(w, up_of(first), w->x, w->rows, w->row);
     multiply(w, up_of, &in, pc__cuda_floats(w->up));
     if (first->gate)
         multiply(w, gate_of, &in, pc__cuda_floats(w->gate));
@@ -318,7 +363,7 @@ static void add_up(const cuda_experts *w)
     float *y = pc__cuda_floats(w->y);
     pc__cuda_expert_sum_task task = {.results = w->results,
                                      .of_row = w->of_row,
-                                     .share = w->share,
+                                     .share = w->layer->config->scales_input ? NULL : w->share,
                                      .shared = w->layer->shared->width ? y : NULL,
                                      .out = y,
                                      .rows = (uint32_t)w->rows,

@@ -16,9 +16,10 @@ typedef struct map_lane {
     pc__map_shape shape;
     const pc__kv *kv;
     size_t first_row;
+    int64_t start;           /* to record */
     const int64_t *distance; /* to record */
     size_t map_at;           /* in `maps` */
-    size_t pages_at, relative_at, lo_at, distance_at;
+    size_t pages_at, relative_at, seen_at, distance_at;
     int launched;
 } map_lane;
 
@@ -61,9 +62,10 @@ static uint32_t map_format_of(uint32_t format)
 
 /* ------------------------------------------------------------------ tables */
 
-static int has_window(const device_maps *w)
+/* 1: the layer hides keys of rows. */
+static int hides(const device_maps *w)
 {
-    return w->records && w->layer->window > 0;
+    return w->records && (w->layer->window > 0 || w->layer->chunk > 0);
 }
 
 static void lay_out_lane(device_maps *w, map_lane *lane)
@@ -72,8 +74,8 @@ static void lay_out_lane(device_maps *w, map_lane *lane)
     lane->map_at = w->map_bytes;
     w->map_bytes += (pc__map_bytes(&lane->shape) + 63) / 64 * 64;
     lane->pages_at = pc__cuda_tables_add(&w->tables, pages_of(lane), sizeof(uint64_t));
-    if (has_window(w))
-        lane->lo_at = pc__cuda_tables_add(&w->tables, tokens, sizeof(uint32_t));
+    if (hides(w))
+        lane->seen_at = pc__cuda_tables_add(&w->tables, 2 * tokens, sizeof(uint32_t));
     if (!w->records || !w->layer->slopes)
         return;
     lane->distance_at = pc__cuda_tables_add(&w->tables, tokens, sizeof(int64_t));
@@ -94,14 +96,15 @@ static void lay_out(device_maps *w)
         w->slopes_at = pc__cuda_tables_add(&w->tables, (size_t)w->layer->heads, sizeof(float));
 }
 
-/* The first key that each row sees. */
-static void fill_window(const device_maps *w, const map_lane *lane)
+/* The keys that each row sees. */
+static void fill_seen(const device_maps *w, const map_lane *lane)
 {
-    uint32_t *lo = pc__cuda_tables_host(&w->tables, lane->lo_at);
-    for (size_t row = 0; row < lane->shape.tokens; row++) {
-        size_t outside = pc__kv_upto(lane->kv, lane->distance[row] - w->layer->window),
-               keys = pc__map_row_keys(&lane->shape, row);
-        lo[row] = (uint32_t)(outside < keys ? outside : keys);
+    uint32_t *seen = pc__cuda_tables_host(&w->tables, lane->seen_at);
+    for (size_t row = 0; row < lane->shape.tokens; row++, seen += 2) {
+        seen[0] = 0;
+        seen[1] = (uint32_t)pc__map_row_keys(&lane->shape, row);
+        pc__attn_visible(w->layer, lane->kv, lane->start + lane->distance[row], lane->start,
+                         &seen[0], &seen[1]);
     }
 }
 
@@ -131,9 +134,9 @@ static void fill_lane(const device_maps *w, size_t index)
                               .tokens = (uint32_t)lane->shape.tokens,
                               .causal = lane->shape.causal != 0,
                               .first_row = (uint32_t)lane->first_row};
-    if (has_window(w)) {
-        fill_window(w, lane);
-        to->lo = pc__cuda_tables_device(&w->tables, lane->lo_at);
+    if (hides(w)) {
+        fill_seen(w, lane);
+        to->seen = pc__cuda_tables_device(&w->tables, lane->seen_at);
     }
     if (w->records && w->layer->slopes)
         fill_distances(w, lane, to);
@@ -384,6 +387,7 @@ pc_status pc__cuda_op_record_maps(pc__stream *stream, const pc__attn_layer *laye
         w.lanes[i] = (map_lane){.shape = lanes[i].shape,
                                 .kv = lanes[i].kv,
                                 .first_row = lanes[i].first_row,
+                                .start = lanes[i].start,
                                 .distance = lanes[i].distance};
     if (status >= 0 && count)
         status = record(&w, lanes, launches, (const float *)q, (const float *)lse);

@@ -21,6 +21,15 @@ void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t 
     pc__cuda_done_with(stream, list);
 }
 
+void pc__cuda_op_scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
+                            pc__floats *x)
+{
+    float *list = pc__cuda_list(stream, factors, rows * sizeof *factors);
+    pc__cuda_scale_rows_task task = {pc__cuda_floats(x), list, (uint32_t)rows, (uint32_t)dim};
+    pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->scale_rows, rows, &task);
+    pc__cuda_done_with(stream, list);
+}
+
 /* ------------------------------------------------------------------- neighbours */
 
 /* Ranges that follow each other without a gap, as one launch. ends: scratch of the host, two lists

@@ -87,13 +87,10 @@ static void pack_panel(void *arg, size_t index)
     const pc__cuda_linear *l = p->linear;
     size_t first = (p->first + index) * PC__PANEL, left = l->out - first;
     size_t count = left < PC__PANEL ? left : PC__PANEL;
-    float *scale = (float *)(void *)(p->scratch + index * p->each);
-    float *minimum = scale + PC__PANEL * l->groups;
-    uint8_t *q = (uint8_t *)(minimum + PC__PANEL * l->groups);
-    uint8_t *panel = p->panels + index * l->panel_bytes;
-    memset(panel, 0, l->panel_bytes);
-    p->source->quantised_rows(p->source->user, first, count, q, scale, minimum);
-    pc__quantised_pack(&l->format, l->groups, q, scale, minimum, count, panel);
+    const pc__block_format *from = &p->source->format;
+    pc__block_rows rows = pc__block_rows_in(p->scratch + index * p->each, from, l->in, count);
+    p->source->quantised_rows(p->source->user, first, count, &rows);
+    pc__cuda_pack(from, l->in, &rows, count, p->panels + index * l->panel_bytes);
 }
 
 static pc_status pack_chunks(const pc__cuda_linear *linear, packing *p, size_t panels, size_t chunk)
@@ -114,7 +111,7 @@ static pc_status panels_to_device(pc__cuda_linear *linear, const pc__weight_sour
     packing p = {.linear = linear, .source = source};
     size_t panels = (linear->out + PC__PANEL - 1) / PC__PANEL;
     pc_status status = PC_ERR_NOMEM;
-    p.each = PC__PANEL * (linear->groups * 2 * sizeof(float) + linear->in);
+    p.each = (pc__block_rows_bytes(&source->format, linear->in, PC__PANEL) + 63) / 64 * 64;
     size_t chunk = CHUNK_BYTES / p.each + 1;
     chunk = chunk < panels ? chunk : panels;
     p.panels = pc__calloc(mem, chunk, linear->panel_bytes);
@@ -132,9 +129,9 @@ static pc_status panels_to_device(pc__cuda_linear *linear, const pc__weight_sour
 
 static pc_status make_quantised(pc__cuda_linear *linear, const pc__weight_source *source)
 {
-    linear->format = source->format;
+    linear->format = pc__cuda_panel_format_of(&source->format);
     linear->groups = linear->in / linear->format.group;
-    linear->panel_bytes = linear->groups * pc__quantised_group_bytes(&linear->format);
+    linear->panel_bytes = linear->groups * pc__cuda_group_bytes(&linear->format);
     linear->bytes = (linear->out + PC__PANEL - 1) / PC__PANEL * linear->panel_bytes;
     return panels_to_device(linear, source);
 }

@@ -2,7 +2,8 @@
  * join is data (pc__arch). */
 #include "model/forward/forward.h"
 
-#include "attn/kv_device.h"
+#include "model/forward/forward_expand.h"
+#include "model/forward/forward_latent.h"
 #include "model/forward/forward_maps.h"
 #include "model/load/positions.h"
 #include "model/model_states.h"
@@ -19,23 +20,25 @@ void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, c
 {
     const pc__native *native = work->native;
     pc__stream *stream = work->stream;
-    size_t dim = (size_t)native->arch.hidden;
+    const pc__norm_weights weights = {norm->gain, norm->bias, norm->vectors, native->arch.norm_eps};
     if (!norm->gain) {
         if (x != y)
             copy_rows(work, y, x, rows);
     } else if (native->arch.norm == PC__NORM_RMS) {
-        stream->ops->rms_norm(stream, x, rows, dim, norm->gain, native->arch.norm_eps, y);
+        stream->ops->rms_norm(stream, x, rows, norm->dim, &weights, y);
     } else {
-        stream->ops->layer_norm(stream, x, rows, dim, norm->gain, norm->bias, native->arch.norm_eps,
-                                y);
+        stream->ops->layer_norm(stream, x, rows, norm->dim, &weights, y);
     }
 }
 
-static void add_residual(const pc__forward_work *work, pc__floats *result)
+/* Adds the result of a sublayer, which `norm` norms first. */
+static void add_residual(const pc__forward_work *work, const pc__native_norm *norm,
+                         pc__floats *result)
 {
     pc__stream *stream = work->stream;
     float scale = work->native->arch.residual_scale;
     size_t count = work->rows * (size_t)work->native->arch.hidden;
+    pc__apply_norm(work, norm, result, work->rows, result);
     if (scale > 0)
         stream->ops->pointwise(stream, PC__SCALE, scale, result, count);
     stream->ops->add(stream, work->x, result, count);
@@ -51,10 +54,10 @@ static pc_status sequential_layer(pc__forward_work *work, int32_t l)
     const pc__native_layer *layer = &work->native->layers[l];
     norm_residual(work, &layer->norm1, work->h);
     PC__TRY_RETURN(pc__attention_sublayer(work, l));
-    add_residual(work, work->y);
+    add_residual(work, &layer->output_norm1, work->y);
     norm_residual(work, &layer->norm2, work->h);
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
-    add_residual(work, work->h);
+    add_residual(work, &layer->output_norm2, work->h);
     return PC_OK;
 }
 
@@ -66,8 +69,8 @@ static pc_status parallel_layer(pc__forward_work *work, int32_t l)
     if (work->native->arch.residual == PC__RESIDUAL_PARALLEL_2)
         norm_residual(work, &layer->norm2, work->h);
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
-    add_residual(work, work->y);
-    add_residual(work, work->h);
+    add_residual(work, &layer->output_norm1, work->y);
+    add_residual(work, &layer->output_norm2, work->h);
     return PC_OK;
 }
 
@@ -76,11 +79,11 @@ static pc_status post_norm_layer(pc__forward_work *work, int32_t l)
     const pc__native_layer *layer = &work->native->layers[l];
     copy_rows(work, work->h, work->x, work->rows);
     PC__TRY_RETURN(pc__attention_sublayer(work, l));
-    add_residual(work, work->y);
+    add_residual(work, &layer->output_norm1, work->y);
     norm_residual(work, &layer->norm1, work->x);
     copy_rows(work, work->h, work->x, work->rows);
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
-    add_residual(work, work->h);
+    add_residual(work, &layer->output_norm2, work->h);
     norm_residual(work, &layer->norm2, work->x);
     return PC_OK;
 }
@@ -94,19 +97,9 @@ static pc_status poll_cancel(const pc__forward_work *work, int32_t l)
     return PC_OK;
 }
 
-/* Waits until this layer of all runs that are still loading has arrived, also on the device. */
-static pc_status await_runs(const pc__forward_work *work, int32_t l)
-{
-    for (size_t i = 0; i < work->stream_count; i++)
-        PC__TRY_RETURN(work->streams[i]->await(work->streams[i], (size_t)l));
-    for (size_t i = 0; i < work->mirrored_count; i++)
-        PC__TRY_RETURN(pc__kv_mirror(work->mirrored[i], work->native->backend, l));
-    return PC_OK;
-}
-
 static pc_status run_layer(pc__forward_work *work, int32_t l)
 {
-    PC__TRY_RETURN(await_runs(work, l));
+    PC__TRY_RETURN(pc__await_runs(work, l));
     switch (work->native->arch.residual) {
     case PC__RESIDUAL_PARALLEL:
     case PC__RESIDUAL_PARALLEL_2:
@@ -132,11 +125,14 @@ static pc_status plan_block(pc__forward_work *work)
         work->runs[r] = row->run;
         work->slots[r] = row->slot;
         work->rope_positions[r] = row->position - row->run_start;
+        work->query_factors[r] = pc__query_factor(&work->native->arch.query_scale, row->position);
     }
     if (pass->maps)
         return pc__forward_maps_begin(work);
     if (pass->skips_attention)
         return PC_OK;
+    if (work->native->shape.latent)
+        return pc__expand_plan(work);
     /* runs of a pass over the first n layers may have only n layers */
     return pc__plan_new(&work->plan, work->native->context, &work->native->backend->limits, &rows,
                         &pass->rows[0].run->shape, work->native->arch.heads);
@@ -166,7 +162,8 @@ static pc_status run_block(pc__forward_work *work)
     PC__TRY(plan_block(work), done);
     for (l = 0; l < layers; l++) {
         PC__TRY(poll_cancel(work, l), done);
-        PC__TRY(pc__trace_rows(work, "hidden", l, work->x), done);
+        PC__TRY(pc__trace_rows(work, "hidden", l, work->x, (size_t)work->native->arch.hidden),
+                done);
         if (l + 1 == work->pass->kv_layers)
             break;
         if (!l && work->conv_input)
@@ -179,12 +176,14 @@ static pc_status run_block(pc__forward_work *work)
         status = l < layers ? last_keys(work, l) : PC_OK;
         goto done;
     }
-    PC__TRY(pc__trace_rows(work, "hidden", layers, work->x), done);
+    PC__TRY(pc__trace_rows(work, "hidden", layers, work->x, (size_t)work->native->arch.hidden),
+            done);
     status = pc__head(work);
 done:
     finished = work->stream->ops->finish(work->stream);
     pc__plan_free(work->plan);
     work->plan = NULL;
+    pc__expand_end(work);
     pc__forward_maps_end(work);
     return status < 0 ? status : finished;
 }
@@ -226,6 +225,8 @@ static size_t lay_out_work(pc__forward_work *work, pc__floats *slab)
     work->k = pc__floats_carve(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->k_dim);
     work->v = pc__floats_carve(slab, &used, rows * (size_t)shape->kv_heads * (size_t)shape->v_dim);
     work->attended = pc__floats_carve(slab, &used, rows * heads * (size_t)shape->v_dim);
+    if (shape->latent)
+        pc__latent_lay_out(work, slab, &used);
     work->up = pc__floats_carve(slab, &used, inner_floats(arch, rows));
     if (arch->gated)
         work->gate = pc__floats_carve(slab, &used, inner_floats(arch, rows));
@@ -253,7 +254,9 @@ pc_status pc__reserve_work(pc__forward_work *work, size_t floats)
     work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
     work->rope_positions = pc__calloc(mem, work->capacity, sizeof *work->rope_positions);
     work->numbers = pc__calloc(mem, work->capacity, sizeof *work->numbers);
+    work->query_factors = pc__calloc(mem, work->capacity, sizeof *work->query_factors);
     return work->slab && work->runs && work->slots && work->rope_positions && work->numbers
+                   && work->query_factors
                ? PC_OK
                : PC_ERR_NOMEM;
 }
@@ -271,7 +274,9 @@ void pc__release_work(pc__forward_work *work)
     pc__free(mem, work->slots);
     pc__free(mem, work->rope_positions);
     pc__free(mem, work->numbers);
+    pc__free(mem, work->query_factors);
     pc__free(mem, work->lanes);
+    pc__expand_free(work);
     pc__rope_free(mem, work->own_rope);
 }
 
@@ -281,62 +286,6 @@ static uint64_t pass_length(const pc__pass *pass)
     for (size_t r = 0; r < pass->attend.count; r++)
         last = pass->rows[r].position > last ? pass->rows[r].position : last;
     return pass->rope_regime_length ? pass->rope_regime_length : (uint64_t)last + 1;
-}
-
-static pc_status note_stream(pc__forward_work *work, const pc__kv *kv)
-{
-    pc__layer_stream *stream = atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->stream,
-                                                    memory_order_acquire);
-    if (!stream)
-        return PC_OK;
-    for (size_t i = 0; i < work->stream_count; i++)
-        if (work->streams[i] == stream)
-            return PC_OK;
-    PC__TRY_RETURN(pc__grow(&work->native->context->mem, (void **)&work->streams,
-                            &work->stream_capacity, work->stream_count + 1,
-                            sizeof(*work->streams)));
-    work->streams[work->stream_count++] = stream;
-    return PC_OK;
-}
-
-/* Lists a run of the host, if the backend reads a mirror of it. */
-static pc_status note_mirrored(pc__forward_work *work, const pc__kv *kv)
-{
-    if (kv->home || pc__host_sees(work->native->backend))
-        return PC_OK;
-    for (size_t i = 0; i < work->mirrored_count; i++)
-        if (work->mirrored[i] == kv)
-            return PC_OK;
-    PC__TRY_RETURN(pc__grow(&work->native->context->mem, (void **)&work->mirrored,
-                            &work->mirrored_capacity, work->mirrored_count + 1,
-                            sizeof(*work->mirrored)));
-    work->mirrored[work->mirrored_count++] = (pc__kv *)(uintptr_t)kv;
-    return PC_OK;
-}
-
-/* All runs of a pass, read or written, must have one RoPE regime. */
-static pc_status check_runs(pc__forward_work *work, uint64_t regime)
-{
-    int32_t layers = pass_layers(work);
-    const pc__rows *rows = &work->pass->attend;
-    const pc__kv *last = NULL;
-    int64_t last_start = 0;
-    for (size_t i = rows->first[0]; i < rows->first[rows->count]; i++) {
-        const pc__row_span *span = &rows->spans[i];
-        if (span->kv == last && span->start == last_start)
-            continue;
-        PC__TRY_RETURN(pc__native_may_place(work->native, span->kv, layers, span->start, regime));
-        if (span->kv != last) {
-            PC__TRY_RETURN(note_stream(work, span->kv));
-            PC__TRY_RETURN(note_mirrored(work, span->kv));
-        }
-        last = span->kv;
-        last_start = span->start;
-    }
-    for (size_t r = 0; r < rows->count; r++)
-        PC__TRY_RETURN(pc__native_may_place(work->native, work->pass->rows[r].run, layers,
-                                            work->pass->rows[r].run_start, regime));
-    return PC_OK;
 }
 
 size_t pc__lane_count(const pc__pass *pass)
@@ -435,6 +384,7 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
 {
     pc__forward_work work = {0};
     size_t count = pass->attend.count;
+    pc__pass without_maps;
     uint64_t regime;
     pc_status status;
     PC__TRY_RETURN(pc__model_check_native(model, "a forward pass"));
@@ -443,10 +393,16 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     work.native = model->native;
     work.pass = pass;
     PC__TRY(check_kind(work.native, pass), done);
-    work.capacity = largest_block(&work);
     regime = pc__model_rope_regime(model, pass_length(pass));
-    PC__TRY(check_runs(&work, regime), done);
+    PC__TRY(pc__list_runs(&work, pass_layers(&work), regime), done);
     PC__TRY(pc__forward_maps_check(&work), done);
+    if (work.native->shape.latent && pass->maps) { /* no lane has any */
+        without_maps = *pass;
+        without_maps.maps = NULL;
+        work.pass = &without_maps;
+    }
+    work.capacity = largest_block(&work);
+    PC__TRY(pc__expand_choose(&work), done);
     PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
     PC__TRY(pc__reserve_work(&work, lay_out_work(&work, NULL)), done);
     lay_out_work(&work, work.slab);

@@ -2,6 +2,7 @@
  * stores them, attends by the plan, projects the result. Also computes the keys of runs whose maps
  * were given, afterwards. */
 #include "attn/disentangled_attention.h"
+#include "model/forward/forward_latent.h"
 #include "model/forward/forward_maps.h"
 
 /* MPT's clip_qkv */
@@ -10,6 +11,24 @@ static void clip_values(const pc__forward_work *work, pc__floats *x, size_t coun
     float limit = work->native->arch.qkv_clip;
     if (limit > 0)
         work->stream->ops->pointwise(work->stream, PC__CLIP, limit, x, count);
+}
+
+/* Norms the heads of queries or keys, x of `rows` rows, `width` floats each. */
+static void norm_heads(const pc__forward_work *work, int32_t layer, const pc__native_norm *norm,
+                       pc__floats *x, size_t rows, size_t width)
+{
+    const pc__arch *arch = &work->native->arch;
+    if (norm->gain && !(arch->qk_norm == PC__QK_PLAIN && pc__layer_in(&arch->unrotated, layer)))
+        pc__apply_norm(work, norm, x, rows * width / norm->dim, x);
+}
+
+static void scale_queries(const pc__forward_work *work, int32_t layer, size_t first, size_t rows,
+                          pc__floats *q, size_t width)
+{
+    const pc__arch *arch = &work->native->arch;
+    if (arch->query_scale.scale != 0
+        && (!arch->query_scale.unrotated_only || pc__layer_in(&arch->unrotated, layer)))
+        work->stream->ops->scale_rows(work->stream, work->query_factors + first, rows, width, q);
 }
 
 pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t first, size_t rows,
@@ -30,6 +49,11 @@ pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t fi
         to));
     for (size_t i = 0; i < count; i++)
         clip_values(work, to[i], rows * width[i]);
+    if (values_only)
+        return PC_OK;
+    norm_heads(work, layer, &weights->q_norm, to[1], rows, q);
+    norm_heads(work, layer, &weights->k_norm, to[2], rows, k);
+    scale_queries(work, layer, first, rows, to[1], q);
     return PC_OK;
 }
 
@@ -40,8 +64,9 @@ static void store_rows(const pc__forward_work *work, int32_t layer, size_t first
     pc__stream *stream = work->stream;
     const pc__kv_shape *shape = &work->native->shape;
     size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim;
-    if (work->rope && k)
-        stream->ops->rotate(stream, work->rope, work->rope_positions + first, rows, heads, k_dim,
+    const pc__rope *rope = pc__native_layer_rope(work->native, layer, work->rope);
+    if (rope && k)
+        stream->ops->rotate(stream, rope, work->rope_positions + first, rows, heads, k_dim,
                             heads * k_dim, k);
     stream->ops->store_kv(stream, work->runs + first, work->slots + first, layer, rows, k,
                           heads * k_dim, v, heads * (size_t)shape->v_dim);
@@ -57,22 +82,26 @@ void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, si
                pc__floats_at(work->v, at * (size_t)shape->v_dim));
 }
 
-static pc__attn_layer describe_layer(const pc__forward_work *work, int32_t layer)
+pc__attn_layer pc__attention_layer(const pc__forward_work *work, int32_t layer)
 {
     const pc__arch *arch = &work->native->arch;
     pc__attn_layer out = {0};
     out.layer = layer;
     out.heads = arch->heads;
-    out.window = layer >= arch->window_from ? arch->window : 0;
+    out.window = pc__layer_in(&arch->windowed, layer) ? arch->window : 0;
+    out.chunk = pc__layer_in(&arch->chunked, layer) ? arch->chunk : 0;
     out.scale = work->native->scale;
     out.soft_cap = arch->attention_cap;
     out.slopes = work->native->slopes;
-    out.rope = work->rope;
+    out.sinks = work->native->layers[layer].sinks;
+    out.rope = pc__native_layer_rope(work->native, layer, work->rope);
     return out;
 }
 
 pc_status pc__attention_keys(pc__forward_work *work, int32_t layer)
 {
+    if (work->native->shape.latent)
+        return pc__latent_keys(work, layer);
     PC__TRY_RETURN(pc__attention_project(work, layer, 0, work->rows, 0));
     PC__TRY_RETURN(pc__trace_keys(work, layer));
     pc__attention_store(work, layer, 0, work->rows, 0);
@@ -135,6 +164,8 @@ static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what
     if (work->pass->maps)
         return pc__forward_maps_attend(work, what);
     PC__TRY_RETURN(pc__attention_keys(work, what->layer));
+    if (work->native->shape.latent)
+        return pc__latent_attention(work, what);
     if (work->pass->skips_attention) {
         stream->ops->zero(stream, work->attended,
                           work->rows * (size_t)what->heads * (size_t)work->native->shape.v_dim
@@ -150,8 +181,10 @@ static pc_status attend_layer(pc__forward_work *work, const pc__attn_layer *what
 
 pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer)
 {
-    pc__attn_layer what = describe_layer(work, layer);
+    pc__attn_layer what = pc__attention_layer(work, layer);
     PC__TRY_RETURN(attend_layer(work, &what));
+    if (work->native->shape.latent)
+        return pc__latent_output(work, layer);
     return pc__stream_linear(work->stream, work->native->layers[layer].o, work->attended,
                              work->rows, work->y);
 }
@@ -168,6 +201,7 @@ static pc_status complete_layer(pc__forward_work *work, int32_t layer, const flo
               finished;
     if (status >= 0) {
         clip_values(work, work->k, work->rows * width);
+        norm_heads(work, layer, &native->layers[layer].k_norm, work->k, work->rows, width);
         store_rows(work, layer, 0, work->rows, work->k, NULL);
     }
     finished = work->stream->ops->finish(work->stream);

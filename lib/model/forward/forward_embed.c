@@ -120,7 +120,7 @@ static pc_status show_final(pc__forward_work *work)
     if (pass->final)
         work->stream->ops->copy(work->stream, pass->final + work->first * hidden, work->h,
                                 work->rows * hidden * sizeof(float));
-    return pc__trace_rows(work, "final", work->native->arch.layers, work->h);
+    return pc__trace_rows(work, "final", work->native->arch.layers, work->h, hidden);
 }
 
 pc_status pc__head(pc__forward_work *work)

@@ -21,6 +21,39 @@ typedef struct pc__forward_maps_work {
     size_t *first;            /* [rows + 1] */
 } pc__forward_maps_work;
 
+/* A run of latents that is seen by rows with expanded keys (forward_expand.h). */
+typedef struct pc__expanded_run {
+    const pc__kv *from;
+    pc__kv *to;      /* one layer, the heads of a group */
+    uint32_t lo, hi; /* tokens that are seen */
+} pc__expanded_run;
+
+typedef struct pc__expanded_runs {
+    pc__expanded_run *run; /* [count] */
+    size_t count, capacity, last;
+} pc__expanded_runs;
+
+typedef struct pc__expand_work {
+    uint8_t *chosen; /* [row of the pass] 1: its keys are expanded */
+    /* of the block, NULL and 0 where no row of it is chosen */
+    pc__expanded_runs runs;
+    pc__kv_shape shape;  /* kv_heads: heads of a group */
+    pc__plan *plan;      /* of the chosen rows, one behind the other */
+    pc__floats *slab;    /* memory of all that follow */
+    pc__floats *q, *out; /* [chosen row][head of a group][rotated, plain], [v_dim] */
+    pc__floats *opened, *latents, *plain, *values, *scratch; /* pc__latent_pages */
+} pc__expand_work;
+
+/* Latent attention (forward_latent.h), where k_dim and v_dim of the others are those of the run:
+ * queries are absorbed, v are latents, attended is in their space. */
+typedef struct pc__latent_work {
+    pc__floats *narrow_q; /* [q_rank] */
+    pc__floats *q;        /* [heads][plain + rotated] */
+    pc__floats *kv;       /* [rank + rotated] */
+    pc__floats *values;   /* [heads][v_dim of the model] */
+    pc__expand_work expand;
+} pc__latent_work;
+
 /* Activations are fp32, [row of the block][…], in the memory of the backend. */
 typedef struct pc__forward_work {
     const pc__native *native;
@@ -35,13 +68,14 @@ typedef struct pc__forward_work {
     size_t logits_done; /* rows of pass->logits written so far */
     pc__plan *plan;
 
-    pc__floats *slab;           /* memory of all that follow */
-    pc__floats *x;              /* [hidden] residual stream */
-    pc__floats *h;              /* [hidden] normed input of a sublayer; result of the MLP */
-    pc__floats *y;              /* [hidden] result of the attention sublayer */
-    pc__floats *q;              /* [heads][k_dim] */
-    pc__floats *k, *v;          /* [kv_heads][k_dim], [kv_heads][v_dim] */
-    pc__floats *attended;       /* [heads][v_dim] map x values */
+    pc__floats *slab;     /* memory of all that follow */
+    pc__floats *x;        /* [hidden] residual stream */
+    pc__floats *h;        /* [hidden] normed input of a sublayer; result of the MLP */
+    pc__floats *y;        /* [hidden] result of the attention sublayer */
+    pc__floats *q;        /* [heads][k_dim] */
+    pc__floats *k, *v;    /* [kv_heads][k_dim], [kv_heads][v_dim] */
+    pc__floats *attended; /* [heads][v_dim] map x values */
+    pc__latent_work latent;
     pc__floats *gate, *up;      /* [width of the widest MLP for all rows] */
     pc__floats *expert_scratch; /* of pc__backend_ops.experts */
     pc__floats *expert_sum;     /* [hidden] result of a layer with experts */
@@ -60,6 +94,7 @@ typedef struct pc__forward_work {
     pc__kv **runs; /* [row] run for its K and V */
     size_t *slots;
     int64_t *rope_positions; /* [row] position - start of its run */
+    float *query_factors;    /* [row] pc__query_scale of its position */
     uint32_t *numbers;       /* [row] scratch for lists of rows */
     /* [lane_count] lanes of the block, where lanes are not cut */
     pc__row_range *lanes;
@@ -70,10 +105,17 @@ typedef struct pc__forward_work {
  * call has made. */
 pc_status pc__reserve_work(pc__forward_work *work, size_t floats);
 void pc__release_work(pc__forward_work *work);
+/* forward_runs.c. Checks the first `layers` layers of all runs of the pass, read or written, which
+ * must have one RoPE regime, and lists those that are still loading, or that a device mirrors. */
+pc_status pc__list_runs(pc__forward_work *work, int32_t layers, uint64_t regime);
+/* Waits until layer l of the runs that the block sees in it has arrived, also on the device. A run
+ * outside of its window, or in other chunks, is not waited for. */
+pc_status pc__await_runs(const pc__forward_work *work, int32_t l);
 /* forward_embed.c: tokens of the block to x; x to logits of the rows that want them. */
 pc_status pc__embed(pc__forward_work *work);
 pc_status pc__head(pc__forward_work *work);
-/* forward_attention.c: y = attention of h. */
+/* forward_attention.c: what a layer's attention is; y = attention of h. */
+pc__attn_layer pc__attention_layer(const pc__forward_work *work, int32_t layer);
 pc_status pc__attention_sublayer(pc__forward_work *work, int32_t layer);
 /* The first half of it: queries; K and V of h into their runs. */
 pc_status pc__attention_keys(pc__forward_work *work, int32_t layer);
@@ -96,13 +138,15 @@ pc_status pc__convolution_sublayer(pc__forward_work *work);
 size_t pc__lane_count(const pc__pass *pass);
 void pc__lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *count);
 
-/* Norms `rows` rows; copies them where the model has no norm there. */
+/* Norms `rows` rows; copies them where the model has no norm there (then they have its width). */
 void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const pc__floats *x,
                     size_t rows, pc__floats *y);
 
+void pc__emit_trace(const pc__pass *pass, const char *name, int32_t layer, size_t lane,
+                    const int64_t *shape, uint32_t rank, const float *data);
 /* forward_trace.c: each does nothing without pass->trace, and needs all rows in one block. */
 pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
-                         const pc__floats *rows); /* [row][hidden] */
+                         const pc__floats *rows, size_t width); /* [row][width] */
 /* work->k before rotation, and work->v */
 pc_status pc__trace_keys(const pc__forward_work *work, int32_t layer);
 pc_status pc__trace_maps(const pc__forward_work *work, const pc__attn_layer *layer);

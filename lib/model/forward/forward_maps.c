@@ -85,6 +85,11 @@ pc_status pc__forward_maps_check(const pc__forward_work *work)
         pc__lane_rows(pass, lane, &first, &count);
         if (!has_maps(&pass->maps[lane]))
             continue;
+        if (work->native->shape.latent)
+            return pc__fail(
+                PC_ERR_UNSUPPORTED,
+                "%s: attention maps of a model with latent attention are not implemented",
+                work->native->arch.name);
         PC__TRY_RETURN(check_map_shape(work, lane, count));
         PC__TRY_RETURN(check_map_rows(work, lane, first, count));
     }
@@ -259,6 +264,12 @@ static void *record_to(const pc__forward_work *work, size_t lane, int32_t layer)
                                                                         : NULL;
 }
 
+/* Where the run of a row of the block starts. */
+static int64_t pass_start(const pc__forward_work *work, size_t row)
+{
+    return work->pass->rows[work->first + row].run_start;
+}
+
 static pc_status record_maps(pc__forward_work *work, const pc__attn_layer *layer)
 {
     pc__forward_maps_work *m = &work->maps;
@@ -267,8 +278,9 @@ static pc_status record_maps(pc__forward_work *work, const pc__attn_layer *layer
         size_t first = m->lane[i].first;
         void *to = record_to(work, i, layer->layer);
         if (to)
-            m->records[count++] = (pc__map_out){maps_of(work, i)->shape, to, work->runs[first],
-                                                first, work->rope_positions + first};
+            m->records[count++] = (pc__map_out){
+                maps_of(work, i)->shape,     to, work->runs[first], first, pass_start(work, first),
+                work->rope_positions + first};
     }
     return work->stream->ops->record_maps(work->stream, layer, m->records, count, work->q,
                                           work->lse);

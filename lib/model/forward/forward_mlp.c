@@ -2,15 +2,20 @@
  * the chosen experts. */
 #include "model/forward/forward_internal.h"
 
+static pc__gating gating_of(const pc__arch *arch)
+{
+    return (pc__gating){arch->activation, arch->gate_alpha, arch->gate_limit};
+}
+
 /* act(gate) * up in place of `gate`, or act(up) in place of `up`. */
 static const pc__floats *inner_rows(const pc__forward_work *work, int gated, size_t count)
 {
     pc__stream *stream = work->stream;
-    pc__activation activation = work->native->arch.activation;
+    const pc__gating gating = gating_of(&work->native->arch);
     if (gated)
-        stream->ops->gate(stream, activation, work->gate, work->up, count);
+        stream->ops->gate(stream, &gating, work->gate, work->up, count);
     else
-        stream->ops->activate(stream, activation, work->up, count);
+        stream->ops->activate(stream, gating.activation, work->up, count);
     return gated ? work->gate : work->up;
 }
 
@@ -29,10 +34,14 @@ static pc_status experts_sublayer(pc__forward_work *work, int32_t l)
 {
     const pc__native *native = work->native;
     const pc__native_layer *weights = &native->layers[l];
-    const pc__expert_layer layer = {&native->arch.experts,   (size_t)native->arch.hidden,
-                                    native->arch.activation, weights->router,
-                                    weights->shared_scale,   &weights->mlp,
-                                    weights->experts};
+    const pc__expert_layer layer = {.config = &native->arch.experts,
+                                    .hidden = (size_t)native->arch.hidden,
+                                    .gating = gating_of(&native->arch),
+                                    .router = weights->router,
+                                    .selection_bias = weights->selection_bias,
+                                    .shared_scale = weights->shared_scale,
+                                    .shared = &weights->mlp,
+                                    .experts = weights->experts};
     pc__floats *h = work->h;
     PC__TRY_RETURN(work->stream->ops->experts(
         work->stream, &layer, h, work->rows, work->expert_scratch, work->routes, work->expert_sum));

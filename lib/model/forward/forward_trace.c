@@ -5,8 +5,8 @@
 #include "model/forward/heads.h"
 #include "model/forward/forward_maps.h"
 
-static void emit_trace(const pc__pass *pass, const char *name, int32_t layer, size_t lane,
-                       const int64_t *shape, uint32_t rank, const float *data)
+void pc__emit_trace(const pc__pass *pass, const char *name, int32_t layer, size_t lane,
+                    const int64_t *shape, uint32_t rank, const float *data)
 {
     pc_trace trace = {0};
     trace.struct_size = sizeof trace;
@@ -27,21 +27,21 @@ static const float *show_rows(const pc__forward_work *work, const pc__floats *ro
 }
 
 pc_status pc__trace_rows(const pc__forward_work *work, const char *name, int32_t layer,
-                         const pc__floats *rows)
+                         const pc__floats *rows, size_t width)
 {
     const pc__pass *pass = work->pass;
-    size_t hidden = (size_t)work->native->arch.hidden, first, count;
+    size_t first, count;
     const float *shown;
     void *own;
     if (!pass->trace)
         return PC_OK;
-    if (!(shown = show_rows(work, rows, hidden, &own)))
+    if (!(shown = show_rows(work, rows, width, &own)))
         return PC_ERR_NOMEM;
     for (size_t lane = 0; lane < pc__lane_count(pass); lane++) {
         pc__lane_rows(pass, lane, &first, &count);
-        int64_t shape[2] = {(int64_t)count, (int64_t)hidden};
+        int64_t shape[2] = {(int64_t)count, (int64_t)width};
         if (count)
-            emit_trace(pass, name, layer, lane, shape, 2, shown + first * hidden);
+            pc__emit_trace(pass, name, layer, lane, shape, 2, shown + first * width);
     }
     pc__free(&work->native->context->mem, own);
     return PC_OK;
@@ -56,16 +56,15 @@ static void by_head(const float *from, size_t count, size_t heads, size_t dim, f
 }
 
 /* Traced keys are rotated by their absolute position, whatever their run is. */
-static void rotate_keys(const pc__forward_work *work, size_t first, size_t count, float *keys,
-                        float *cosine)
+static void rotate_keys(const pc__forward_work *work, const pc__rope *rope, size_t first,
+                        size_t count, float *keys, float *cosine)
 {
     const pc__kv_shape *shape = &work->native->shape;
     size_t dim = (size_t)shape->k_dim;
     float *sine = cosine + dim;
-    for (size_t t = 0; work->rope && t < count; t++) {
-        pc__rope_angles(work->rope, work->pass->rows[first + t].position, cosine, sine);
-        pc__rope_rotate(work->rope, cosine, sine, keys + t * dim, (size_t)shape->kv_heads,
-                        count * dim);
+    for (size_t t = 0; rope && t < count; t++) {
+        pc__rope_angles(rope, work->pass->rows[first + t].position, cosine, sine);
+        pc__rope_rotate(rope, cosine, sine, keys + t * dim, (size_t)shape->kv_heads, count * dim);
     }
 }
 
@@ -85,12 +84,13 @@ static void trace_lane_keys(const pc__forward_work *work, int32_t layer, size_t 
         return;
     if (!pc__forward_maps_given(work, lane)) {
         by_head(k + first * heads * k_dim, count, heads, k_dim, keys);
-        emit_trace(pass, "k_pre", layer, lane, k_shape, 3, keys);
-        rotate_keys(work, first, count, keys, scratch);
-        emit_trace(pass, "k", layer, lane, k_shape, 3, keys);
+        pc__emit_trace(pass, "k_pre", layer, lane, k_shape, 3, keys);
+        rotate_keys(work, pc__native_layer_rope(work->native, layer, work->rope), first, count,
+                    keys, scratch);
+        pc__emit_trace(pass, "k", layer, lane, k_shape, 3, keys);
     }
     by_head(v + first * heads * v_dim, count, heads, v_dim, values);
-    emit_trace(pass, "v", layer, lane, v_shape, 3, values);
+    pc__emit_trace(pass, "v", layer, lane, v_shape, 3, values);
 }
 
 pc_status pc__trace_keys(const pc__forward_work *work, int32_t layer)
@@ -160,7 +160,7 @@ pc_status pc__trace_maps(const pc__forward_work *work, const pc__attn_layer *lay
             return PC_ERR_NOMEM;
         status = lane_map(work, layer, first, count, keys, map, map + heads * count * keys);
         if (status >= 0)
-            emit_trace(pass, "probs", layer->layer, lane, shape, 3, map);
+            pc__emit_trace(pass, "probs", layer->layer, lane, shape, 3, map);
         pc__free(mem, map);
     }
     return status;
@@ -184,10 +184,10 @@ pc_status pc__trace_routes(const pc__forward_work *work, int32_t layer)
         int64_t shape[2] = {(int64_t)count, experts->count};
         if (!count)
             continue;
-        emit_trace(pass, "router_logits", layer, lane, shape, 2, logits + first * all);
+        pc__emit_trace(pass, "router_logits", layer, lane, shape, 2, logits + first * all);
         shape[1] = experts->used;
-        emit_trace(pass, "router_topk_idx", layer, lane, shape, 2, numbers + first * used);
-        emit_trace(pass, "router_topk_weight", layer, lane, shape, 2, weights + first * used);
+        pc__emit_trace(pass, "router_topk_idx", layer, lane, shape, 2, numbers + first * used);
+        pc__emit_trace(pass, "router_topk_weight", layer, lane, shape, 2, weights + first * used);
     }
     pc__free(&work->native->context->mem, own);
     return PC_OK;
@@ -197,7 +197,7 @@ void pc__trace_map(const pc__forward_work *work, int32_t layer, size_t lane, siz
                    const float *map)
 {
     int64_t shape[3] = {work->native->arch.heads, (int64_t)tokens, (int64_t)tokens};
-    emit_trace(work->pass, "probs", layer, lane, shape, 3, map);
+    pc__emit_trace(work->pass, "probs", layer, lane, shape, 3, map);
 }
 
 pc_status pc__trace_heads(const pc__forward_work *work)
@@ -221,11 +221,11 @@ pc_status pc__trace_heads(const pc__forward_work *work)
         if (!count)
             continue;
         PC__TRY(pc__head_pooled(native, x + first * hidden, 1, pooled), done);
-        emit_trace(pass, "pooled", 0, lane, &width, 1, pooled);
+        pc__emit_trace(pass, "pooled", 0, lane, &width, 1, pooled);
         if (!classes)
             continue;
         PC__TRY(pc__head_logits(native, pooled, 1, pooled + hidden), done);
-        emit_trace(pass, "logits", 0, lane, &classes, 1, pooled + hidden);
+        pc__emit_trace(pass, "logits", 0, lane, &classes, 1, pooled + hidden);
     }
 done:
     pc__free(&native->context->mem, own);

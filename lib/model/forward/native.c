@@ -7,6 +7,7 @@
 #include "model/load/positions.h"
 #include "attn/disentangled_attention.h"
 #include "attn/kv_device.h"
+#include "model/forward/latent_run.h"
 #include "model/model_states.h"
 
 static void free_norm(const pc__native *native, pc__native_norm *norm)
@@ -34,16 +35,37 @@ static void free_mlp(const pc__native *native, pc__mlp *mlp)
     free_linear(native, mlp->down);
 }
 
+static void free_latent(const pc__native *native, pc__native_latent *latent)
+{
+    free_linear(native, latent->q_a);
+    free_linear(native, latent->kv_a);
+    for (int32_t h = 0; h < native->arch.heads; h++) {
+        free_linear(native, latent->k_up ? latent->k_up[h] : NULL);
+        free_linear(native, latent->k_b ? latent->k_b[h] : NULL);
+        free_linear(native, latent->v_b ? latent->v_b[h] : NULL);
+    }
+    pc__free(&native->context->mem, latent->k_up);
+    pc__free(&native->context->mem, latent->k_b);
+    pc__free(&native->context->mem, latent->v_b);
+}
+
 static void free_layer(const pc__native *native, pc__native_layer *layer)
 {
     free_norm(native, &layer->norm1);
     free_norm(native, &layer->norm2);
+    free_norm(native, &layer->output_norm1);
+    free_norm(native, &layer->output_norm2);
+    free_norm(native, &layer->q_norm);
+    free_norm(native, &layer->k_norm);
+    pc__free(&native->context->mem, layer->sinks);
     free_linear(native, layer->q);
     free_linear(native, layer->k);
     free_linear(native, layer->v);
     free_linear(native, layer->o);
+    free_latent(native, &layer->latent);
     free_mlp(native, &layer->mlp);
     free_linear(native, layer->router);
+    native->backend->ops->give(native->backend, layer->selection_bias);
     free_linear(native, layer->shared_scale);
     for (int32_t e = 0; layer->experts && e < native->arch.experts.count; e++)
         free_mlp(native, &layer->experts[e]);
@@ -81,6 +103,7 @@ void pc__native_free(pc__native *native)
     free_embedding(native, &native->positions);
     pc__free(mem, native->slopes);
     pc__rope_free(mem, native->rope);
+    pc__rope_free(mem, native->local_rope);
     pc__arch_clear(mem, &native->arch);
     pc__free(mem, native);
 }
@@ -93,6 +116,14 @@ pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__r
         PC__TRY_RETURN(pc__rope_new(own, &native->context->mem, &native->arch.rope, regime));
     *out = *own ? *own : native->rope;
     return PC_OK;
+}
+
+const pc__rope *pc__native_layer_rope(const pc__native *native, int32_t layer, const pc__rope *rope)
+{
+    if (pc__layer_in(&native->arch.unrotated, layer))
+        return NULL;
+    return native->local_rope && pc__layer_in(&native->arch.windowed, layer) ? native->local_rope
+                                                                             : rope;
 }
 
 pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,
@@ -130,7 +161,7 @@ pc_status pc__model_keep(const pc_model *model, pc__kv **kv)
 static int same_shape(const pc__kv_shape *a, const pc__kv_shape *b, int32_t layers)
 {
     return a->layers >= layers && a->kv_heads == b->kv_heads && a->k_dim == b->k_dim
-           && a->v_dim == b->v_dim;
+           && a->v_dim == b->v_dim && a->latent == b->latent;
 }
 
 pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32_t layers,
@@ -151,11 +182,11 @@ pc_status pc__native_may_place(const pc__native *native, const pc__kv *kv, int32
                         "the segment has RoPE regime %llu, this pass has %llu: give both the same "
                         "rope_regime_length",
                         (unsigned long long)kv->rope_regime, (unsigned long long)regime);
-    if (native->arch.position_scheme == PC_POSITION_LEARNED && start != kv->origin)
+    const char *absolute = pc__absolute_reason(&native->arch);
+    if (absolute && start != kv->origin)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s has learned positions: a segment computed at position %lld cannot be "
-                        "placed at %lld",
-                        native->arch.name, (long long)kv->origin, (long long)start);
+                        "%s %s: a segment computed at position %lld cannot be placed at %lld",
+                        native->arch.name, absolute, (long long)kv->origin, (long long)start);
     return PC_OK;
 }
 
@@ -209,6 +240,11 @@ pc_status pc__model_run_read(const pc_model *model, const pc__kv *kv, int32_t la
             done);
     PC__TRY(pc__native_rope(native, kv->rope_regime, &rope, &own), done);
     PC__TRY(pc__kv_to_host(&host, kv), done);
+    rope = pc__native_layer_rope(native, layer, rope);
+    if (native->shape.latent) {
+        status = pc__latent_run_read(native, host, layer, start, rope, k, v);
+        goto done;
+    }
     scratch = pc__calloc(&native->context->mem, heads * dims + 2 * (size_t)native->shape.k_dim,
                          sizeof *scratch);
     if (!scratch)

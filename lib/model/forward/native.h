@@ -8,20 +8,35 @@
 #include "model/model.h"
 
 typedef struct pc__native_norm {
-    pc__floats *gain; /* NULL: no norm */
-    pc__floats *bias; /* or NULL */
+    pc__floats *gain; /* [vectors][dim]; NULL: no norm */
+    pc__floats *bias; /* [vectors][dim], or NULL */
+    size_t dim, vectors;
 } pc__native_norm;
 
+/* Of layers with latent attention; see weight_binding_latent.c. */
+typedef struct pc__native_latent {
+    pc__linear *q_a;  /* [q_rank]; NULL: queries are projected directly */
+    pc__linear *kv_a; /* [rank + rotated] */
+    pc__linear **k_up,
+        **v_b;        /* [heads] [plain], [v_dim] of a latent, or of a result in its space */
+    pc__linear **k_b; /* [heads] [rank] of the plain part of a query: k_up transposed */
+} pc__native_latent;
+
 typedef struct pc__native_layer {
-    pc__native_norm norm1, norm2;
-    pc__linear *q;     /* [heads][k_dim] */
+    pc__native_norm norm1, norm2;               /* of the inputs of attention and MLP */
+    pc__native_norm output_norm1, output_norm2; /* of their results */
+    pc__native_norm q_norm, k_norm; /* latent attention: of narrow queries, of latents */
+    float *sinks;                   /* [heads], or NULL */
+    pc__linear *q;                  /* [heads][k_dim] */
     pc__linear *k, *v; /* [kv_heads][k_dim], [kv_heads][v_dim]; apart, to compute values alone */
     pc__linear *o;
-    pc__mlp mlp;              /* of all rows; in a layer with experts the shared MLP */
-    pc__linear *router;       /* [experts], fp32; NULL: no experts */
-    pc__linear *shared_scale; /* [1], fp32: its sigmoid scales the shared MLP; or NULL */
-    pc__mlp *experts;         /* [arch.experts.count] */
-    void *expert_block;       /* one block with the weights of small experts, or NULL */
+    pc__native_latent latent;
+    pc__mlp mlp;                /* of all rows; in a layer with experts the shared MLP */
+    pc__linear *router;         /* [experts], fp32; NULL: no experts */
+    pc__floats *selection_bias; /* [experts], or NULL */
+    pc__linear *shared_scale;   /* [1], fp32: its sigmoid scales the shared MLP; or NULL */
+    pc__mlp *experts;           /* [arch.experts.count] */
+    void *expert_block;         /* one block with the weights of small experts, or NULL */
 } pc__native_layer;
 
 /* Rows that are looked up: embeddings, learned positions. */
@@ -48,16 +63,26 @@ typedef struct pc__native_encoder {
     size_t classes;
 } pc__native_encoder;
 
+/* When keys and values of every head are expanded from latents (latent_cost.h). */
+typedef enum pc__expansion {
+    PC__EXPAND_BY_COST,
+    PC__EXPAND_ALWAYS,
+    PC__EXPAND_NEVER
+} pc__expansion;
+
 struct pc__native {
     pc_context *context;  /* borrowed from the model */
     pc__backend *backend; /* of the context */
     pc__arch arch;        /* owns its LongRoPE factors */
     uint32_t compute;
-    pc__kv_shape shape;     /* of runs that grow */
-    uint32_t segment_dtype; /* number format of segments: that of runs, or I8 */
-    float scale;            /* of the scores */
-    float *slopes;          /* ALiBi, [heads]; else NULL */
-    pc__rope *rope;         /* NULL if there are several RoPE regimes: each pass makes its own */
+    pc__expansion expansion; /* latent attention: other than by cost only in tests */
+    size_t expansion_bytes;  /* of temporary runs of several heads; 0: 64 MiB */
+    pc__kv_shape shape;      /* of runs that grow */
+    uint32_t segment_dtype;  /* number format of segments: that of runs, or I8 */
+    float scale;             /* of the scores */
+    float *slopes;           /* ALiBi, [heads]; else NULL */
+    pc__rope *rope;          /* NULL if there are several RoPE regimes: each pass makes its own */
+    pc__rope *local_rope;    /* of layers with the window; NULL: as the others */
     pc__embedding embedding;
     pc__embedding positions;              /* rows 0: positions are not learned */
     pc__linear *project_in, *project_out; /* OPT with narrow embeddings */
@@ -78,6 +103,10 @@ void pc__native_costs(const pc__native *native, pc_model_info *info);
  * NULL. *out is NULL for models without RoPE. */
 pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
                           pc__rope **own);
+
+/* The frequencies of a layer, of which `rope` are those of most layers; NULL: it does not turn. */
+const pc__rope *pc__native_layer_rope(const pc__native *native, int32_t layer,
+                                      const pc__rope *rope);
 
 /* Whether the first `layers` layers of this run can be read at `start` in that RoPE regime.
  * PC_ERR_MISMATCH or PC_ERR_UNSUPPORTED: why not. */

@@ -18,13 +18,32 @@ static uint64_t mlp_bytes(const pc__native *native, const pc__mlp *mlp)
            + linear_bytes(native, mlp->down);
 }
 
+/* Weights that every row uses: what a head's keys and values are projected with is read twice, once
+ * for queries and once for results. */
+static uint64_t latent_bytes(const pc__native *native, const pc__native_latent *latent)
+{
+    uint64_t bytes = linear_bytes(native, latent->q_a) + linear_bytes(native, latent->kv_a);
+    for (int32_t h = 0; latent->k_b && h < native->arch.heads; h++)
+        bytes += linear_bytes(native, latent->k_b[h]) + linear_bytes(native, latent->v_b[h]);
+    return bytes;
+}
+
+/* Weights that only expanded keys need. */
+static uint64_t expansion_bytes(const pc__native *native, const pc__native_latent *latent)
+{
+    uint64_t bytes = 0;
+    for (int32_t h = 0; latent->k_up && h < native->arch.heads; h++)
+        bytes += linear_bytes(native, latent->k_up[h]);
+    return bytes;
+}
+
 /* Weights that every row of a layer uses. */
 static uint64_t common_bytes(const pc__native *native, const pc__native_layer *layer)
 {
     return linear_bytes(native, layer->q) + linear_bytes(native, layer->k)
            + linear_bytes(native, layer->v) + linear_bytes(native, layer->o)
-           + mlp_bytes(native, &layer->mlp) + linear_bytes(native, layer->router)
-           + linear_bytes(native, layer->shared_scale);
+           + latent_bytes(native, &layer->latent) + mlp_bytes(native, &layer->mlp)
+           + linear_bytes(native, layer->router) + linear_bytes(native, layer->shared_scale);
 }
 
 static uint64_t experts_bytes(const pc__native *native, const pc__native_layer *layer)
@@ -57,7 +76,8 @@ uint64_t pc__native_weight_bytes(const pc__native *native)
     bytes += head_bytes(native) + beside_bytes(native);
     for (int32_t l = 0; l < native->arch.layers; l++)
         bytes += common_bytes(native, &native->layers[l])
-                 + experts_bytes(native, &native->layers[l]);
+                 + experts_bytes(native, &native->layers[l])
+                 + expansion_bytes(native, &native->layers[l].latent);
     return bytes;
 }
 
@@ -67,13 +87,30 @@ static uint64_t mlp_weights(const pc__native *native, const pc__mlp *mlp)
     return (uint64_t)native->arch.hidden * mlp->width * (mlp->gate ? 3 : 2);
 }
 
+static uint64_t attention_weights(const pc__native *native)
+{
+    const pc__arch *arch = &native->arch;
+    return (uint64_t)arch->hidden * (uint64_t)(arch->heads + arch->kv_heads)
+           * (uint64_t)(native->shape.k_dim + native->shape.v_dim);
+}
+
+static uint64_t latent_weights(const pc__arch *arch)
+{
+    const pc__latent_config *l = &arch->latent;
+    uint64_t hidden = (uint64_t)arch->hidden, heads = (uint64_t)arch->heads,
+             q = heads * (uint64_t)arch->head_dim, v = heads * (uint64_t)arch->v_dim;
+    return (l->q_rank ? (uint64_t)l->q_rank * (hidden + q) : hidden * q)
+           + hidden * (uint64_t)(l->rank + l->rotated)
+           + (uint64_t)l->rank * (heads * (uint64_t)l->plain + v) + v * hidden;
+}
+
 /* Of one row. */
 static uint64_t layer_weights(const pc__native *native, const pc__native_layer *layer)
 {
     const pc__arch *arch = &native->arch;
-    uint64_t hidden = (uint64_t)arch->hidden, heads = (uint64_t)(arch->heads + arch->kv_heads),
-             dims = (uint64_t)(native->shape.k_dim + native->shape.v_dim);
-    uint64_t weights = hidden * heads * dims + mlp_weights(native, &layer->mlp);
+    uint64_t hidden = (uint64_t)arch->hidden;
+    uint64_t weights = (arch->latent.rank ? latent_weights(arch) : attention_weights(native))
+                       + mlp_weights(native, &layer->mlp);
     if (layer->router)
         weights += hidden * (uint64_t)arch->experts.count
                    + (uint64_t)arch->experts.used * mlp_weights(native, &layer->experts[0]);

@@ -38,6 +38,49 @@ typedef struct pc__rope_config {
 
 enum { PC__MAX_LAYERS = 1024 };
 
+/* A set of layers: bit l % 64 of word l / 64. */
+typedef struct pc__layer_set {
+    uint64_t word[PC__MAX_LAYERS / 64];
+} pc__layer_set;
+
+static inline int pc__layer_in(const pc__layer_set *set, int32_t layer)
+{
+    return (int)(set->word[layer / 64] >> (layer % 64) & 1);
+}
+
+static inline void pc__layer_add(pc__layer_set *set, int32_t layer)
+{
+    set->word[layer / 64] |= UINT64_C(1) << (layer % 64);
+}
+
+/* Norms of queries and keys, before RoPE, of the model's kind (pc__arch.norm). */
+typedef enum pc__qk_norm {
+    PC__QK_NONE,
+    PC__QK_HEAD,  /* each head alone, by one gain [head_dim] */
+    PC__QK_HEADS, /* each head alone, by a gain of its own [heads][head_dim] */
+    PC__QK_WHOLE, /* all heads of a row together, gain [heads * head_dim] */
+    PC__QK_PLAIN  /* each head alone, without gain; layers without RoPE have none (Llama 4) */
+} pc__qk_norm;
+
+/* Multi-head latent attention (DeepSeek-V2, section 2.1): K and V of all heads are projections of
+ * one latent vector a token and one rotated part that all heads share. head_dim is plain + rotated,
+ * v_dim the width of a head's value. */
+typedef struct pc__latent_config {
+    int32_t rank;    /* width of the latent; 0: ordinary attention */
+    int32_t q_rank;  /* queries are projected through so many dimensions; 0: directly */
+    int32_t plain;   /* dimensions of a head that do not turn */
+    int32_t rotated; /* dimensions that turn; they follow the plain ones */
+    float norm_eps;  /* of the norms of latents and of narrow queries */
+} pc__latent_config;
+
+/* Queries are multiplied with 1 + scale * ln(1 + floor((position + offset) / step)). */
+typedef struct pc__query_scale {
+    double scale; /* 0: none */
+    double step;
+    int32_t offset;
+    int32_t unrotated_only; /* 1: in layers without RoPE alone (Llama 4) */
+} pc__query_scale;
+
 /* What encoders have that decoders have not. */
 typedef struct pc__encoder_config {
     int32_t types;       /* token types; 0: none */
@@ -57,6 +100,8 @@ typedef struct pc__encoder_config {
 
 typedef struct pc__arch {
     char name[32]; /* model_type */
+    /* layers of the file behind the last one, which guess further tokens; they are not read */
+    int32_t layers_after;
     int32_t layers, heads, kv_heads, head_dim, v_dim, hidden, ffn, vocab, context_length;
     pc__norm norm;
     float norm_eps;
@@ -64,32 +109,55 @@ typedef struct pc__arch {
     uint32_t position_scheme; /* PC_POSITION_… */
     int32_t position_offset;  /* learned positions: row = position + offset (OPT: 2) */
     pc__rope_config rope;
+    /* 1: the rows of Q and K in the file were permuted from halves to neighbours, over whole heads
+     * (GGUF of Llama); they are put back when they are loaded */
+    int32_t permuted;
+    pc__layer_set unrotated; /* layers without positions */
+    pc__rope_config
+        local_rope; /* dims 0: none; else the RoPE of layers with the window (Gemma 3) */
+    pc__query_scale query_scale;
     int32_t alibi_before_scale; /* Falcon: (q.k + bias) * scale */
     int32_t alibi_mpt;          /* 1: MPT's order of slopes, if heads is not a power of two */
     float alibi_max;            /* MPT: 8 */
     int32_t window;             /* sliding window; 0: none */
-    int32_t window_from;        /* first layer with the window (Qwen2) */
-    float attention_scale;      /* 0: 1/sqrt(head_dim) */
+    pc__layer_set windowed;     /* layers that have it */
+    /* keys are visible in the chunk of the query alone, position / chunk (Llama 4); 0: no chunks */
+    int32_t chunk;
+    pc__layer_set chunked; /* layers that have them */
+    int32_t sinks;         /* 1: each head has one more logit in its softmax, without a value */
+    pc__qk_norm qk_norm;
+    pc__latent_config latent;
+    float attention_scale; /* 0: 1/sqrt(head_dim) */
     float attention_cap, logit_cap, embedding_scale, logit_scale, residual_scale; /* 0: none */
     float qkv_clip; /* clip_qkv of MPT; 0: none */
     pc__activation activation;
+    float gate_alpha, gate_limit; /* PC__ACT_CLAMPED */
     int32_t gated;
+    int32_t no_input_norms; /* 1: attention and MLP take their inputs as they are (OLMo 2) */
+    int32_t output_norms; /* 1: norms on the results of attention and MLP, before they are added */
+    float gain_offset;    /* added to the gains of all norms (Gemma: 1) */
     int32_t embedding_norm; /* Bloom */
     int32_t final_norm;
     int32_t tied;          /* 1: the head is the embedding */
     int32_t embedding_dim; /* word_embed_proj_dim of OPT; else hidden */
     int32_t causal;
     int32_t token_bos, token_eos, token_unk, token_pad; /* from the config; -1: none */
-    uint32_t bias_roles;  /* bit 1 << PC__ROLE_x: that role has a bias */
+    uint64_t bias_roles;  /* bit 1 << PC__ROLE_x: that role has a bias */
     int32_t bias_by_file; /* 1: the file decides (GGUF has no key for it) */
     pc__expert_config experts;
-    /* bit l % 64 of word l / 64: layer l has experts, else an MLP of width ffn */
-    uint64_t expert_layers[PC__MAX_LAYERS / 64];
+    pc__layer_set expert_layers; /* the others have an MLP of width ffn */
     pc__encoder_config encoder;
 } pc__arch;
 
 int pc__has_experts(const pc__arch *arch, int32_t layer);
-void pc__set_experts(pc__arch *arch, int32_t layer);
+/* Gives the layers from `first` on the window, if there is one. */
+void pc__window_from(pc__arch *arch, int32_t first);
+/* Why keys or values depend on the position itself, not only on distances; it follows the model's
+ * name: "has learned positions"; NULL: they do not. */
+const char *pc__absolute_reason(const pc__arch *arch);
+/* Why a segment cannot be placed at other positions than it was computed for, in the same form;
+ * NULL: it can. */
+const char *pc__fixed_reason(const pc__arch *arch);
 /* Width of the MLP for all rows of a layer; 0: none. */
 int32_t pc__mlp_width(const pc__arch *arch, int32_t layer);
 

@@ -35,6 +35,12 @@ static const named_shape shapes[] = {
     {"qwen2-moe-0.6b", "qwen2_moe", 4, 1024, 8, 8, 2816, 32000, 32768, 1e6, 1e-6f, 0, 0},
     /* 8x7B */
     {"mixtral-slice", "mixtral", SLICE, 4096, 32, 8, 14336, 32000, 32768, 1e6, 1e-5f, 0, 0},
+    /* V2-Lite, every layer as its first one: without experts */
+    {"deepseek-v2-lite-slice", "deepseek_v2", SLICE, 2048, 16, 16, 10944, 102400, 32768, 1e4, 1e-6f,
+     0, 0},
+    /* the same with the keys and values of every head in its K/V, for comparison */
+    {"deepseek-v2-lite-expanded-slice", "deepseek_v2", SLICE, 2048, 16, 16, 10944, 102400, 32768,
+     1e4, 1e-6f, 0, 0},
     {"gpt2", "gpt2", 12, 768, 12, 12, 3072, 50257, 1024, 0, 1e-5f, 1, 0},
     {"bert-base", "bert", 12, 768, 12, 12, 3072, 30522, 512, 0, 1e-12f, 1, 0},
     {"bert-large", "bert", 24, 1024, 16, 16, 4096, 30522, 512, 0, 1e-12f, 1, 0},
@@ -63,7 +69,7 @@ static void fill_experts(const named_shape *s, pc__arch *out)
         out->experts.width = s->ffn / experts[i].width_divisor;
         out->experts.shared = experts[i].shared ? s->ffn : 0;
         for (int32_t l = 0; l < out->layers; l++)
-            pc__set_experts(out, l);
+            pc__layer_add(&out->expert_layers, l);
     }
 }
 
@@ -90,6 +96,18 @@ static void fill_encoder(pc__arch *out)
                                         .c2p = 1,
                                         .p2c = 1};
     out->attention_scale = 1.0f / sqrtf(3.0f * (float)out->head_dim);
+}
+
+/* Latent attention of all DeepSeek models since V2. */
+static void fill_latent(pc__arch *out, int expanded)
+{
+    if (!expanded)
+        out->latent = (pc__latent_config){
+            .rank = 512, .plain = 128, .rotated = 64, .norm_eps = 1e-6f};
+    out->head_dim = 192;
+    out->v_dim = 128;
+    out->rope.dims = 64;
+    out->rope.interleaved = 1;
 }
 
 static void fill_arch(const named_shape *s, pc__arch *out)
@@ -119,9 +137,12 @@ static void fill_arch(const named_shape *s, pc__arch *out)
                       .token_pad = -1,
                       .bias_by_file = 1};
     strcpy(out->name, s->architecture);
+    pc__window_from(out, 0);
     fill_experts(s, out);
     out->rope = (pc__rope_config){
         .theta = s->theta, .dims = out->head_dim, .max_length = s->context_length};
+    if (!strcmp(s->architecture, "deepseek_v2"))
+        fill_latent(out, strstr(s->name, "expanded") != NULL);
     if (!strcmp(s->architecture, "gpt2")) {
         out->norm = PC__NORM_LAYER;
         out->gated = 0;

@@ -1,6 +1,8 @@
 /* The table of tensor types, and their values as fp32. */
 #include "model/load/dequant.h"
 
+#include <string.h>
+
 #include "attn/half.h"
 
 static void from_f32(const uint8_t *in, size_t count, float *out)
@@ -139,6 +141,20 @@ static void iq4_nl(const uint8_t *in, size_t count, float *out)
     }
 }
 
+const int8_t pc__mxfp4_levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/* a scale (E8M0), 16 bytes */
+static void mxfp4(const uint8_t *in, size_t count, float *out)
+{
+    for (size_t b = 0; b < count; b++, in += 17, out += 32) {
+        float d = pc__mxfp4_scale(in[0]);
+        for (int j = 0; j < 16; j++) {
+            out[j] = d * (float)pc__mxfp4_levels[in[1 + j] & 15];
+            out[j + 16] = d * (float)pc__mxfp4_levels[in[1 + j] >> 4];
+        }
+    }
+}
+
 /* ---- Blocks of 256 values in sub-blocks of 16 or 32. A sub-block has a small integer scale (and
  * a minimum), multiplied by an fp16 scale d (and dmin). Layouts are given in bytes, in file order.
  */
@@ -164,15 +180,6 @@ static void q2_k(const uint8_t *in, size_t count, float *out)
     }
 }
 
-/* 6-bit scale of sub-block `run`: low four bits in bytes 0 to 7 (two scales a byte), high two in
- * bytes 8 to 11 (four scales a byte). */
-static int q3_scale(const uint8_t *scales, int run)
-{
-    int low = run < 8 ? scales[run] & 15 : scales[run - 8] >> 4;
-    int high = scales[8 + run % 4] >> (run / 4 * 2) & 3;
-    return (low | high << 4) - 32;
-}
-
 /* A value without its bit in the mask is four less. */
 static void q3_run(const uint8_t *q, int shift, const uint8_t *mask, int bit, float scale,
                    float *out)
@@ -189,7 +196,7 @@ static void q3_k(const uint8_t *in, size_t count, float *out)
         for (int run = 0; run < 16; run++, out += 16) {
             int column = run % 2 * 16;
             q3_run(in + 32 + run / 8 * 32 + column, run % 8 / 2 * 2, in + column, run / 2,
-                   d * (float)q3_scale(in + 96, run), out);
+                   d * (float)pc__k3_scale(in + 96, run), out);
         }
     }
 }
@@ -264,13 +271,9 @@ static void iq4_xs(const uint8_t *in, size_t count, float *out)
 {
     for (size_t b = 0; b < count; b++, in += 136) {
         float d = pc__load_half(in);
-        int high = pc__load_u16(in + 2);
         for (int j = 0; j < 8; j++, out += 32) {
             const uint8_t *q = in + 8 + j * 16;
-            float scale = d
-                          * (float)(((in[4 + j / 2] >> (j % 2 * 4) & 15)
-                                     | (high >> (j * 2) & 3) << 4)
-                                    - 32);
+            float scale = d * (float)pc__iq4_scale(in, j);
             for (int l = 0; l < 16; l++) {
                 out[l] = scale * (float)iq4_levels[q[l] & 15];
                 out[l + 16] = scale * (float)iq4_levels[q[l] >> 4];
@@ -301,12 +304,43 @@ const pc__ttype_info pc__ttypes[] = {
     [PC__T_Q6_K] = {"Q6_K", 256, 210, q6_k, 1, {208}},
     [PC__T_IQ4_NL] = {"IQ4_NL", 32, 18, iq4_nl, 1, {0}},
     [PC__T_IQ4_XS] = {"IQ4_XS", 256, 136, iq4_xs, 1, {0}},
+    [PC__T_MXFP4] = {"MXFP4", 32, 17, mxfp4, 0, {0}},
+    [PC__T_MXFP4_APART] = {"MXFP4", 32, 16, mxfp4, 0, {0}},
 };
+
+void pc__mxfp4_join(const pc__tensor *tensor, uint64_t first, size_t count,
+                    uint8_t out[PC__MXFP4_AT_ONCE * PC__MXFP4_BYTES])
+{
+    for (size_t b = 0; b < count; b++, out += PC__MXFP4_BYTES) {
+        const uint8_t *codes = tensor->data + (first + b) * 16;
+        out[0] = tensor->scales[first + b];
+        for (size_t j = 0; j < 16; j++) { /* values j and j + 16 */
+            unsigned shift = j % 2 * 4, low = codes[j / 2] >> shift & 15,
+                     high = codes[8 + j / 2] >> shift & 15;
+            out[1 + j] = (uint8_t)(low | high << 4);
+        }
+    }
+}
+
+static void floats_apart(const pc__tensor *tensor, uint64_t first, uint64_t count, float *out)
+{
+    uint8_t joined[PC__MXFP4_AT_ONCE * PC__MXFP4_BYTES];
+    for (uint64_t at = first / 32, end = at + count / 32; at < end; at += PC__MXFP4_AT_ONCE) {
+        size_t n = end - at < PC__MXFP4_AT_ONCE ? (size_t)(end - at) : PC__MXFP4_AT_ONCE;
+        pc__mxfp4_join(tensor, at, n, joined);
+        mxfp4(joined, n, out);
+        out += n * 32;
+    }
+}
 
 void pc__tensor_floats(const pc__tensor *tensor, uint64_t first, uint64_t count, float *out)
 {
     const pc__ttype_info *info = &pc__ttypes[tensor->type];
-    if (count)
+    if (!tensor->data)
+        memset(out, 0, count * sizeof *out);
+    else if (tensor->type == PC__T_MXFP4_APART)
+        floats_apart(tensor, first, count, out);
+    else if (count)
         info->dequant(tensor->data + first / info->block * info->block_bytes,
                       (size_t)(count / info->block), out);
 }

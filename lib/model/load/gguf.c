@@ -148,7 +148,7 @@ static const struct {
     [23] = {"IQ4_XS", 1, PC__T_IQ4_XS}, [24] = {"I8", 1, PC__T_I8}, [25] = {"I16", 1, PC__T_I16},
     [26] = {"I32", 1, PC__T_I32}, [27] = {"I64", 1, PC__T_I64}, [28] = {"F64", 1, PC__T_F64},
     [29] = {"IQ1_M", 0, 0}, [30] = {"BF16", 1, PC__T_BF16}, [34] = {"TQ1_0", 0, 0},
-    [35] = {"TQ2_0", 0, 0}, [39] = {"MXFP4", 0, 0}
+    [35] = {"TQ2_0", 0, 0}, [39] = {"MXFP4", 1, PC__T_MXFP4}
 };
 /* clang-format on */
 
@@ -264,31 +264,56 @@ static pc_status check_split(const pc__gguf *gguf, const char *path)
     return PC_OK;
 }
 
-pc_status pc__gguf_open(pc__gguf **out, const pc_allocator *mem, const char *path)
+/* Maps the file and reads what stands before the tensors. */
+static pc_status read_front(pc__gguf *gguf, gguf_reader *r, uint64_t *tensors)
+{
+    uint64_t entries = 0;
+    pc__file file;
+    PC__TRY_RETURN(pc__weights_new(&gguf->weights, &gguf->mem, r->path));
+    PC__TRY_RETURN(pc__weights_map(gguf->weights, r->path, &file));
+    r->data = file.data;
+    r->size = file.size;
+    PC__TRY_RETURN(read_gguf_header(r, tensors, &entries));
+    return read_gguf_entries(gguf, r, entries);
+}
+
+static pc_status read_back(pc__gguf *gguf, gguf_reader *r, uint64_t tensors)
+{
+    uint64_t alignment;
+    PC__TRY_RETURN(check_split(gguf, r->path));
+    PC__TRY_RETURN(check_alignment(gguf, r->path, &alignment));
+    return read_tensors(gguf, r, tensors, alignment);
+}
+
+static pc_status open_gguf_file(pc__gguf **out, const pc_allocator *mem, const char *path,
+                                int keys_only)
 {
     pc__gguf *gguf = pc__calloc(mem, 1, sizeof *gguf);
     gguf_reader r = {.path = path};
-    uint64_t tensors = 0, entries = 0, alignment;
-    pc__file file;
+    uint64_t tensors = 0;
     pc_status status;
     *out = NULL;
     if (!gguf)
         return PC_ERR_NOMEM;
     gguf->mem = *mem;
-    PC__TRY(pc__weights_new(&gguf->weights, mem, path), done);
-    PC__TRY(pc__weights_map(gguf->weights, path, &file), done);
-    r.data = file.data;
-    r.size = file.size;
-    PC__TRY(read_gguf_header(&r, &tensors, &entries), done);
-    PC__TRY(read_gguf_entries(gguf, &r, entries), done);
-    PC__TRY(check_split(gguf, path), done);
-    PC__TRY(check_alignment(gguf, path, &alignment), done);
-    PC__TRY(read_tensors(gguf, &r, tensors, alignment), done);
+    PC__TRY(read_front(gguf, &r, &tensors), done);
+    if (!keys_only)
+        PC__TRY(read_back(gguf, &r, tensors), done);
     *out = gguf;
     gguf = NULL;
 done:
     pc__gguf_free(gguf);
     return status;
+}
+
+pc_status pc__gguf_open(pc__gguf **out, const pc_allocator *mem, const char *path)
+{
+    return open_gguf_file(out, mem, path, 0);
+}
+
+pc_status pc__gguf_open_keys(pc__gguf **out, const pc_allocator *mem, const char *path)
+{
+    return open_gguf_file(out, mem, path, 1);
 }
 
 void pc__gguf_free(pc__gguf *gguf)

@@ -10,6 +10,8 @@
 typedef struct pc__gguf pc__gguf;
 
 pc_status pc__gguf_open(pc__gguf **out, const pc_allocator *mem, const char *path);
+/* Without its tensors, for a file whose tensors cannot be read. */
+pc_status pc__gguf_open_keys(pc__gguf **out, const pc_allocator *mem, const char *path);
 void pc__gguf_free(pc__gguf *gguf);
 /* The tensors; owned by the gguf. */
 pc__weights *pc__gguf_weights(pc__gguf *gguf);

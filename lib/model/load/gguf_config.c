@@ -1,40 +1,11 @@
-/* GGUF metadata to pc__arch. GGUF does not say what an architecture computes: the table here does.
+/* GGUF metadata to pc__arch. GGUF does not say what an architecture computes: gguf_families.c does.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "model/load/families.h"
 #include "model/load/gguf_internal.h"
-
-typedef struct gguf_family {
-    const char *name;
-    pc__norm norm;
-    pc__residual residual;
-    pc__activation activation;
-    int32_t gated;
-    uint32_t positions;
-    int32_t interleaved; /* the file has the rows of Q and K permuted for it */
-    const char *experts; /* name of its models with experts; NULL: none */
-} gguf_family;
-
-static const gguf_family gguf_families[] = {
-    {"llama", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1,
-     "mixtral"},
-    {"qwen2", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0, NULL},
-    {"qwen2moe", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0,
-     "qwen2moe"},
-    {"deepseek", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 1,
-     "deepseek"},
-    {"phi3", PC__NORM_RMS, PC__RESIDUAL_SEQUENTIAL, PC__ACT_SILU, 1, PC_POSITION_ROPE, 0, NULL},
-    {"phi2", PC__NORM_LAYER, PC__RESIDUAL_PARALLEL, PC__ACT_GELU_TANH, 0, PC_POSITION_ROPE, 0,
-     NULL},
-    {"falcon", PC__NORM_LAYER, PC__RESIDUAL_PARALLEL, PC__ACT_GELU, 0, PC_POSITION_ROPE, 0, NULL},
-    {"mpt", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU, 0, PC_POSITION_ALIBI, 0, NULL},
-    {"bloom", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_ALIBI, 0,
-     NULL},
-    {"gpt2", PC__NORM_LAYER, PC__RESIDUAL_SEQUENTIAL, PC__ACT_GELU_TANH, 0, PC_POSITION_LEARNED, 0,
-     NULL},
-};
 
 const char *pc__meta_key(const pc__meta *s, const char *name, char key[PC__META_KEY])
 {
@@ -96,65 +67,62 @@ pc_status pc__meta_only(const pc__meta *s, const char *name, double neutral)
                     pc__meta_key(s, name, key), value);
 }
 
+int pc__meta_has(const pc__meta *s, const char *name)
+{
+    char key[PC__META_KEY];
+    return pc__gguf_find(s->gguf, pc__meta_key(s, name, key)) != NULL;
+}
+
+pc_status pc__meta_none(const pc__meta *s, const char *name)
+{
+    char key[PC__META_KEY];
+    if (!pc__meta_has(s, name))
+        return PC_OK;
+    return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s' is not implemented for '%s'", s->path,
+                    pc__meta_key(s, name, key), s->architecture);
+}
+
 /* Refuses keys that change what the architecture computes. */
-static pc_status refuse_extras(const pc__meta *s)
+static pc_status refuse_extras(const pc__meta *s, uint32_t known)
 {
     static const struct {
         const char *name;
         double neutral;
-    } extras[] = {{"attn_logit_softcapping", 0},
-                  {"final_logit_softcapping", 0},
-                  {"logit_scale", 0},
-                  {"embedding_scale", 0},
-                  {"residual_scale", 0},
-                  {"attention.causal", 1},
-                  {"attention.q_lora_rank", 0},
-                  {"attention.kv_lora_rank", 0},
-                  {"use_parallel_residual", 0},
-                  {"attention.temperature_scale", 0}};
+        uint32_t bit; /* families with it read the key */
+    } extras[] = {{"attn_logit_softcapping", 0, PC__GGUF_ATTENTION_CAP},
+                  {"final_logit_softcapping", 0, PC__GGUF_LOGIT_CAP},
+                  {"router_logit_softcapping", 0, 0},
+                  {"logit_scale", 0, PC__GGUF_LOGIT_SCALE | PC__GGUF_LOGIT_DIVISOR},
+                  {"embedding_scale", 0, PC__GGUF_SCALES},
+                  {"residual_scale", 0, PC__GGUF_SCALES},
+                  {"attention.causal", 1, 0},
+                  {"attention.output_scale", 0, 0},
+                  {"attention.value_scale", 0, 0},
+                  {"attention.shared_kv_layers", 0, 0},
+                  {"attention.q_lora_rank", 0, PC__GGUF_LATENT},
+                  {"attention.kv_lora_rank", 0, PC__GGUF_LATENT},
+                  {"use_parallel_residual", 0, PC__GGUF_PARALLEL},
+                  {"attention.temperature_scale", 0, PC__GGUF_TEMPERATURE}};
+    static const char *const structures[] = {"rope.dimension_sections", "rope.dimension_count_swa",
+                                             "attention.key_length_swa", "swiglu_clamp_shexp",
+                                             "embedding_length_per_layer_input"};
     for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
-        PC__TRY_RETURN(pc__meta_only(s, extras[i].name, extras[i].neutral));
-    return PC_OK;
-}
-
-static pc_status read_heads(const pc__meta *s, pc__arch *arch)
-{
-    int32_t v_dim;
-    PC__TRY_RETURN(pc__meta_size(s, "attention.head_count", 1, &arch->heads));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.head_count_kv", 0, &arch->kv_heads));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.key_length", 0, &arch->head_dim));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.value_length", 0, &v_dim));
-    if (!arch->kv_heads)
-        arch->kv_heads = arch->heads;
-    if (!arch->head_dim && (arch->heads < 1 || arch->hidden % arch->heads))
-        return pc__fail(PC_ERR_FORMAT, "%s: the width %d is not a multiple of %d heads", s->path,
-                        arch->hidden, arch->heads);
-    if (!arch->head_dim)
-        arch->head_dim = arch->hidden / arch->heads;
-    arch->v_dim = v_dim ? v_dim : arch->head_dim;
-    if (arch->v_dim != arch->head_dim)
-        return pc__fail(
-            PC_ERR_UNSUPPORTED,
-            "%s: keys of %d and values of %d dimensions are not implemented: they must be equal",
-            s->path, arch->head_dim, arch->v_dim);
-    return PC_OK;
+        if (!(known & extras[i].bit))
+            PC__TRY_RETURN(pc__meta_only(s, extras[i].name, extras[i].neutral));
+    for (size_t i = 0; i < sizeof structures / sizeof *structures; i++)
+        PC__TRY_RETURN(pc__meta_none(s, structures[i]));
+    return known & PC__GGUF_CLAMP ? PC_OK : pc__meta_none(s, "swiglu_clamp_exp");
 }
 
 static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
 {
     const pc__tensor *embedding = pc__weights_find(s->weights, "token_embd.weight");
-    double scale = 0;
     PC__TRY_RETURN(pc__meta_size(s, "block_count", 1, &arch->layers));
+    PC__TRY_RETURN(pc__meta_size(s, "nextn_predict_layers", 0, &arch->layers_after));
+    arch->layers -= arch->layers_after; /* they count too */
     PC__TRY_RETURN(pc__meta_size(s, "embedding_length", 1, &arch->hidden));
     PC__TRY_RETURN(pc__meta_size(s, "feed_forward_length", 1, &arch->ffn));
     PC__TRY_RETURN(pc__meta_size(s, "context_length", 1, &arch->context_length));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.sliding_window", 0, &arch->window));
-    PC__TRY_RETURN(read_heads(s, arch));
-    PC__TRY_RETURN(pc__meta_number(s, "attention.scale", &scale));
-    if (scale < 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s.attention.scale' is below zero", s->path,
-                        s->architecture);
-    arch->attention_scale = (float)scale;
     if (!embedding || embedding->rank != 2 || embedding->shape[0] > INT32_MAX)
         return pc__fail(PC_ERR_FORMAT, "%s: the matrix 'token_embd.weight' is missing", s->path);
     arch->vocab = (int32_t)embedding->shape[0];
@@ -206,31 +174,123 @@ static void read_token_ids(const pc__meta *s, pc__arch *arch)
     }
 }
 
-static pc_status read_arch(const pc__meta *s, const gguf_family *f, const pc_allocator *mem,
+/* Where layer 0 shows how sublayers are joined, or a key says it. */
+static pc_status read_residual(const pc__meta *s, const pc__gguf_family *f, pc__arch *arch)
+{
+    char key[PC__META_KEY];
+    uint64_t parallel;
+    arch->residual = f->residual;
+    if (!strcmp(f->name, "falcon") && pc__weights_find(s->weights, "blk.0.attn_norm_2.weight"))
+        arch->residual = PC__RESIDUAL_PARALLEL_2;
+    if (!strcmp(f->name, "stablelm") && !pc__weights_find(s->weights, "blk.0.ffn_norm.weight"))
+        arch->residual = PC__RESIDUAL_PARALLEL;
+    if (strcmp(f->name, "gptneox"))
+        return PC_OK;
+    if (!pc__gguf_u64(s->gguf, pc__meta_key(s, "use_parallel_residual", key), &parallel))
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is missing", s->path, key);
+    arch->residual = parallel ? PC__RESIDUAL_PARALLEL_2 : PC__RESIDUAL_SEQUENTIAL;
+    return PC_OK;
+}
+
+/* Factors and caps of embeddings, residuals and logits. */
+static pc_status read_factors(const pc__meta *s, const pc__gguf_family *f, pc__arch *arch)
+{
+    double embedding = f->root_scale ? sqrt((double)arch->hidden) : 0, residual = 0, logits = 0,
+           cap = 0;
+    if (f->keys & PC__GGUF_SCALES) {
+        PC__TRY_RETURN(pc__meta_number(s, "embedding_scale", &embedding));
+        PC__TRY_RETURN(pc__meta_number(s, "residual_scale", &residual));
+    }
+    if (f->keys & (PC__GGUF_LOGIT_SCALE | PC__GGUF_LOGIT_DIVISOR))
+        PC__TRY_RETURN(pc__meta_number(s, "logit_scale", &logits));
+    if (f->keys & PC__GGUF_LOGIT_CAP)
+        PC__TRY_RETURN(pc__meta_number(s, "final_logit_softcapping", &cap));
+    if (embedding < 0 || residual < 0 || logits < 0 || cap < 0)
+        return pc__fail(
+            PC_ERR_FORMAT,
+            "%s: a factor is below zero: embeddings %g, residuals %g, logits %g, cap of "
+            "logits %g",
+            s->path, embedding, residual, logits, cap);
+    arch->embedding_scale = (float)embedding;
+    arch->residual_scale = (float)residual;
+    arch->logit_scale = (float)(logits > 0 && f->keys & PC__GGUF_LOGIT_DIVISOR ? 1 / logits
+                                                                               : logits);
+    arch->logit_cap = (float)cap;
+    return PC_OK;
+}
+
+/* gpt-oss: the files have no key for alpha, and for the limit only where it is not that of the
+ * released models. */
+static pc_status read_clamp(const pc__meta *s, pc__arch *arch)
+{
+    char key[PC__META_KEY];
+    double limit = 7, each;
+    size_t count = pc__gguf_array(s->gguf, pc__meta_key(s, "swiglu_clamp_exp", key));
+    PC__TRY_RETURN(pc__meta_number(s, "swiglu_clamp_exp", &limit));
+    for (size_t i = 0; i < count; i++) {
+        if (!pc__gguf_array_f64(s->gguf, key, i, &each) || (i && each != limit))
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "%s: key '%s': layers of different limits are not "
+                            "implemented",
+                            s->path, key);
+        limit = each;
+    }
+    if (!(limit > 0))
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s': %g is not above zero", s->path, key, limit);
+    arch->gate_alpha = 1.702f;
+    arch->gate_limit = (float)limit;
+    arch->sinks = 1;
+    return PC_OK;
+}
+
+static pc_status read_arch(const pc__meta *s, const pc__gguf_family *f, const pc_allocator *mem,
                            pc__arch *arch)
 {
     strcpy(arch->name, f->name);
     arch->norm = f->norm;
-    arch->residual = f->residual;
     arch->activation = f->activation;
     arch->gated = f->gated;
     arch->position_scheme = f->positions;
-    arch->rope.interleaved = f->interleaved;
+    arch->output_norms = f->output_norms;
+    arch->no_input_norms = f->no_input_norms;
     arch->causal = 1;
     arch->final_norm = 1;
     arch->bias_by_file = 1;
-    PC__TRY_RETURN(refuse_extras(s));
+    PC__TRY_RETURN(refuse_extras(s, f->keys));
     PC__TRY_RETURN(read_gguf_sizes(s, arch));
-    PC__TRY_RETURN(pc__gguf_experts(s, f->experts, arch));
+    PC__TRY_RETURN(pc__gguf_attention(s, f, arch));
+    PC__TRY_RETURN(pc__gguf_experts(s, f, arch));
     PC__TRY_RETURN(read_eps(s, arch));
-    if (!strcmp(f->name, "falcon") && pc__weights_find(s->weights, "blk.0.attn_norm_2.weight"))
-        arch->residual = PC__RESIDUAL_PARALLEL_2;
+    arch->latent.norm_eps = arch->latent.rank ? arch->norm_eps : 0;
+    PC__TRY_RETURN(read_residual(s, f, arch));
+    PC__TRY_RETURN(read_factors(s, f, arch));
+    if (f->activation == PC__ACT_CLAMPED)
+        PC__TRY_RETURN(read_clamp(s, arch));
     if (f->positions == PC_POSITION_ROPE)
-        PC__TRY_RETURN(pc__gguf_rope(s, mem, arch));
+        PC__TRY_RETURN(pc__gguf_rope(s, mem, f, arch));
     if (f->positions == PC_POSITION_ALIBI)
         PC__TRY_RETURN(read_alibi(s, arch));
+    PC__TRY_RETURN(pc__gguf_query_scale(s, f, arch));
     read_token_ids(s, arch);
     return pc__arch_check(arch, s->path);
+}
+
+/* Refuses files that are only a part of a model, whatever its architecture. */
+static pc_status check_is_model(const pc__meta *s)
+{
+    const char *type;
+    if (!pc__gguf_string(s->gguf, "general.type", &type))
+        return PC_OK;
+    if (!strcmp(type, "adapter"))
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: the file is an adapter (LoRA) alone: merge it into its model, %s",
+                        s->path, s->architecture);
+    if (!strcmp(type, "mmproj"))
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: the file is a vision tower (mmproj) alone: give the file of its "
+                        "language model",
+                        s->path);
+    return PC_OK;
 }
 
 pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *gguf)
@@ -238,20 +298,16 @@ pc_status pc__arch_from_gguf(pc__arch *out, const pc_allocator *mem, pc__gguf *g
     pc__meta s = {.gguf = gguf,
                   .weights = pc__gguf_weights(gguf),
                   .path = pc__weights_path(pc__gguf_weights(gguf))};
-    const gguf_family *found = NULL;
+    const pc__gguf_family *found;
     memset(out, 0, sizeof *out);
     if (!pc__gguf_string(gguf, "general.architecture", &s.architecture))
         return pc__fail(PC_ERR_FORMAT, "%s: key 'general.architecture' is missing", s.path);
     if (!pc__weights_count(s.weights))
         return pc__fail(PC_ERR_NOT_FOUND, "%s: the file is a vocabulary without weights", s.path);
-    for (size_t i = 0; i < sizeof gguf_families / sizeof *gguf_families; i++)
-        if (!strcmp(gguf_families[i].name, s.architecture))
-            found = &gguf_families[i];
-    if (!found)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: key 'general.architecture': '%s' is not supported (llama, qwen2, "
-                        "qwen2moe, deepseek, phi3, phi2, falcon, mpt, bloom and gpt2 are)",
-                        s.path, s.architecture);
+    PC__TRY_RETURN(check_is_model(&s));
+    if (!(found = pc__gguf_family_of(s.architecture)))
+        return pc__family_refuse(s.path, "general.architecture", s.architecture,
+                                 pc__gguf_family_name);
     pc_status status = read_arch(&s, found, mem, out);
     if (status < 0)
         pc__arch_clear(mem, out);

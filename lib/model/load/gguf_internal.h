@@ -68,8 +68,85 @@ pc_status pc__meta_number(const pc__meta *s, const char *name, double *out);
 /* PC_ERR_UNSUPPORTED: the key exists with a value other than `neutral`, which changes nothing. */
 pc_status pc__meta_only(const pc__meta *s, const char *name, double neutral);
 
-pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *arch);
-/* `name`: that of the architecture's models with experts; NULL: refuses experts. */
-pc_status pc__gguf_experts(const pc__meta *s, const char *name, pc__arch *arch);
+/* Whether the key exists, with any value. */
+int pc__meta_has(const pc__meta *s, const char *name);
+/* Refuses a key that exists. */
+pc_status pc__meta_none(const pc__meta *s, const char *name);
+
+/* ---- what GGUF leaves to the reader (gguf_families.c) */
+
+/* Keys that only some architectures may have; see gguf_families.c. */
+enum {
+    PC__GGUF_ATTENTION_CAP = 1 << 0, /* attn_logit_softcapping */
+    PC__GGUF_LOGIT_CAP = 1 << 1,     /* final_logit_softcapping */
+    PC__GGUF_LOGIT_SCALE = 1 << 2,   /* logit_scale: logits are multiplied */
+    PC__GGUF_LOGIT_DIVISOR = 1 << 3, /* logit_scale: logits are divided */
+    PC__GGUF_SCALES = 1 << 4,        /* embedding_scale, residual_scale */
+    PC__GGUF_TEMPERATURE = 1 << 5,   /* attention.temperature_scale */
+    PC__GGUF_PARALLEL = 1 << 6,      /* use_parallel_residual */
+    PC__GGUF_YARN_LOG = 1 << 7,      /* rope.scaling.yarn_log_multiplier */
+    PC__GGUF_CLAMP = 1 << 8,         /* swiglu_clamp_exp */
+    PC__GGUF_LATENT = 1 << 9         /* attention.kv_lora_rank */
+};
+
+/* How an architecture stores and turns queries and keys. */
+typedef enum pc__gguf_pairs {
+    PC__GGUF_HALVES,    /* dimension i turns with i + dims / 2 */
+    PC__GGUF_PERMUTED,  /* so too, but the rows of the file are permuted to pairs 2i, 2i + 1 */
+    PC__GGUF_NEIGHBOURS /* dimension 2i turns with 2i + 1 */
+} pc__gguf_pairs;
+
+/* Layers that do not turn. */
+typedef enum pc__gguf_unrotated {
+    PC__GGUF_ALL_TURN,
+    PC__GGUF_FULL_DO_NOT, /* those without window or chunks */
+    PC__GGUF_FOURTH_DOES_NOT
+} pc__gguf_unrotated;
+
+/* The weights of chosen experts, where the file has no key. */
+typedef enum pc__gguf_router {
+    PC__GGUF_NO_EXPERTS,
+    PC__GGUF_SOFTMAX,      /* probabilities as they are */
+    PC__GGUF_RENORMALISED, /* probabilities of the chosen ones, divided by their sum */
+    PC__GGUF_SIGMOID_INPUT /* sigmoid(logit), on the input of the expert */
+} pc__gguf_router;
+
+typedef struct pc__gguf_family {
+    const char *name; /* general.architecture */
+    pc__norm norm;
+    pc__residual residual;
+    pc__activation activation;
+    int32_t gated;
+    uint32_t positions;
+    pc__gguf_pairs pairs;
+    pc__gguf_router router;
+    const char *experts; /* name of its models with experts, if there are others too */
+    pc__qk_norm qk_norm;
+    int32_t qk_norm_by_file; /* 1: some of its models have no such norms */
+    uint32_t keys;           /* PC__GGUF_… */
+    int32_t period;          /* every period-th layer is without the window; 0: none */
+    int32_t chunk;           /* layers have chunks, not windows */
+    pc__gguf_unrotated unrotated;
+    pc__query_scale query_scale; /* step 0: the length before YaRN */
+    int32_t output_norms;
+    int32_t no_input_norms;
+    int32_t root_scale;  /* 1: embeddings times the root of the width */
+    int32_t local_plain; /* 1: RoPE of layers with the window is not scaled */
+    double local_theta;  /* its base; 0: as in the others */
+} pc__gguf_family;
+
+/* NULL: not in the table. */
+const pc__gguf_family *pc__gguf_family_of(const char *architecture);
+/* pc__supported_fn */
+const char *pc__gguf_family_name(size_t index);
+
+/* Heads, windows, and what scores are scaled by (gguf_attention.c). */
+pc_status pc__gguf_attention(const pc__meta *s, const pc__gguf_family *family, pc__arch *arch);
+/* After pc__gguf_attention. */
+pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, const pc__gguf_family *family,
+                        pc__arch *arch);
+/* After pc__gguf_rope, whose scaling it depends on. */
+pc_status pc__gguf_query_scale(const pc__meta *s, const pc__gguf_family *family, pc__arch *arch);
+pc_status pc__gguf_experts(const pc__meta *s, const pc__gguf_family *family, pc__arch *arch);
 
 #endif

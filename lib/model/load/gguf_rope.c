@@ -51,27 +51,66 @@ static pc_status read_gguf_scaling_kind(const pc__meta *s, pc__rope_config *rope
                     name);
 }
 
-/* The factor in the file multiplies that of the formula. */
-static pc_status read_gguf_yarn(const pc__meta *s, pc__rope_config *rope)
+static double yarn_scale(double factor, double mscale)
 {
-    double attention = 1;
-    rope->beta_fast = 32;
-    rope->beta_slow = 1;
-    rope->truncate = 1;
-    PC__TRY_RETURN(pc__meta_only(s, "rope.scaling.yarn_ext_factor", 1));
-    PC__TRY_RETURN(pc__meta_only(s, "rope.scaling.yarn_log_multiplier", 0));
-    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_beta_fast", &rope->beta_fast));
-    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_beta_slow", &rope->beta_slow));
-    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.attn_factor", &attention));
-    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_attn_factor", &attention));
-    if (!(rope->beta_fast > 0) || !(rope->beta_slow > 0) || !(attention > 0))
-        return pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero", s->path);
-    rope->attention_factor = attention * (rope->factor > 1 ? 1 + 0.1 * log(rope->factor) : 1);
+    return factor > 1 ? 1 + 0.1 * mscale * log(factor) : 1;
+}
+
+/* The logarithmic factor of the length, mscale_all_dim of the original; mscale is 1, or, in files
+ * of DeepSeek, the same. There the files have a tenth of it, and the scores are scaled by its
+ * square. */
+static pc_status read_log_multiplier(const pc__meta *s, pc__arch *arch, double *usual)
+{
+    double multiplier = 0;
+    int is_latent = !strcmp(s->architecture, "deepseek2");
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_log_multiplier", &multiplier));
+    if (multiplier < 0)
+        return pc__fail(PC_ERR_FORMAT,
+                        "%s: key '%s.rope.scaling.yarn_log_multiplier' is below "
+                        "zero",
+                        s->path, s->architecture);
+    if (multiplier == 0)
+        return PC_OK;
+    if (!is_latent) {
+        *usual /= yarn_scale(arch->rope.factor, multiplier);
+        return PC_OK;
+    }
+    double scale = yarn_scale(arch->rope.factor, multiplier / 0.1);
+    double scores = arch->attention_scale > 0 ? (double)arch->attention_scale
+                                              : 1 / sqrt((double)arch->head_dim);
+    arch->attention_scale = (float)(scores * scale * scale);
+    *usual = 1;
     return PC_OK;
 }
 
-static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
+/* Of the two factors in files, attn_factor multiplies that of the formula, yarn_attn_factor stands
+ * in its place: it is attention_factor of config.json. gpt-oss does not round the range of the
+ * dimensions; no key says so. */
+static pc_status read_gguf_yarn(const pc__meta *s, const pc__gguf_family *f, pc__arch *arch)
 {
+    pc__rope_config *rope = &arch->rope;
+    double attention = 1, usual = yarn_scale(rope->factor, 1);
+    rope->beta_fast = 32;
+    rope->beta_slow = 1;
+    rope->truncate = strcmp(s->architecture, "gpt-oss") != 0;
+    PC__TRY_RETURN(pc__meta_only(s, "rope.scaling.yarn_ext_factor", 1));
+    if (f->keys & PC__GGUF_YARN_LOG)
+        PC__TRY_RETURN(read_log_multiplier(s, arch, &usual));
+    else
+        PC__TRY_RETURN(pc__meta_only(s, "rope.scaling.yarn_log_multiplier", 0));
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_beta_fast", &rope->beta_fast));
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_beta_slow", &rope->beta_slow));
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.attn_factor", &attention));
+    PC__TRY_RETURN(pc__meta_number(s, "rope.scaling.yarn_attn_factor", &usual));
+    if (!(rope->beta_fast > 0) || !(rope->beta_slow > 0) || !(attention > 0) || !(usual > 0))
+        return pc__fail(PC_ERR_FORMAT, "%s: a number of rope.scaling is not above zero", s->path);
+    rope->attention_factor = attention * usual;
+    return PC_OK;
+}
+
+static pc_status read_gguf_scaling(const pc__meta *s, const pc__gguf_family *f, pc__arch *arch)
+{
+    pc__rope_config *rope = &arch->rope;
     int32_t original;
     PC__TRY_RETURN(read_gguf_scaling_kind(s, rope));
     PC__TRY_RETURN(pc__meta_size(s, "rope.scaling.original_context_length", 0, &original));
@@ -85,7 +124,7 @@ static pc_status read_gguf_scaling(const pc__meta *s, pc__rope_config *rope)
                         "%s: rope.scaling needs the length that the model was trained for",
                         s->path);
     if (rope->scaling == PC__ROPE_YARN)
-        return read_gguf_yarn(s, rope);
+        return read_gguf_yarn(s, f, arch);
     return PC_OK;
 }
 
@@ -122,18 +161,56 @@ static pc_status read_factor_tensors(const pc__meta *s, const pc_allocator *mem,
     return PC_OK;
 }
 
-pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, pc__arch *arch)
+/* RoPE of layers with the window, if it is another one. */
+static pc_status read_local_rope(const pc__meta *s, const pc__gguf_family *f, pc__arch *arch)
+{
+    const pc__rope_config *rope = &arch->rope;
+    double theta = f->local_theta > 0 ? f->local_theta : rope->theta;
+    if (!arch->window)
+        return PC_OK;
+    PC__TRY_RETURN(pc__meta_number(s, "rope.freq_base_swa", &theta));
+    if (theta == rope->theta && (!f->local_plain || rope->scaling == PC__ROPE_PLAIN))
+        return PC_OK;
+    if (!(theta > 1) || (!f->local_plain && rope->scaling != PC__ROPE_PLAIN))
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: key '%s.rope.freq_base_swa': %g is not implemented with this scaling",
+                        s->path, s->architecture, theta);
+    arch->local_rope = (pc__rope_config){.scaling = PC__ROPE_PLAIN,
+                                         .theta = theta,
+                                         .dims = rope->dims,
+                                         .interleaved = rope->interleaved,
+                                         .max_length = rope->max_length};
+    return PC_OK;
+}
+
+/* Granite has a key for models without RoPE. */
+static void read_switch(const pc__meta *s, const pc__gguf_family *f, pc__arch *arch)
+{
+    char key[PC__META_KEY];
+    uint64_t turns = 1;
+    if (f->keys & PC__GGUF_SCALES)
+        pc__gguf_u64(s->gguf, pc__meta_key(s, "rope.scaling.finetuned", key), &turns);
+    for (int32_t l = 0; !turns && l < arch->layers && l < PC__MAX_LAYERS; l++)
+        pc__layer_add(&arch->unrotated, l);
+}
+
+pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, const pc__gguf_family *f,
+                        pc__arch *arch)
 {
     pc__rope_config *rope = &arch->rope;
     rope->theta = 10000.0;
     rope->max_length = rope->original_length = arch->context_length;
+    rope->interleaved = f->pairs != PC__GGUF_HALVES;
+    arch->permuted = f->pairs == PC__GGUF_PERMUTED;
     PC__TRY_RETURN(pc__meta_number(s, "rope.freq_base", &rope->theta));
     PC__TRY_RETURN(pc__meta_size(s, "rope.dimension_count", 0, &rope->dims));
     if (!rope->dims)
         rope->dims = arch->head_dim;
     PC__TRY_RETURN(pc__arch_check(arch, s->path)); /* the number of factors depends on the sizes */
-    PC__TRY_RETURN(read_gguf_scaling(s, rope));
+    PC__TRY_RETURN(read_gguf_scaling(s, f, arch));
     PC__TRY_RETURN(read_factor_tensors(s, mem, rope));
+    read_switch(s, f, arch);
+    PC__TRY_RETURN(read_local_rope(s, f, arch));
     arch->context_length = pc__rope_context(rope);
     return PC_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "model/load/families.h"
 #include "model/load/hf_internal.h"
 #include "text/json_file.h"
 
@@ -93,6 +94,14 @@ pc_status pc__config_only(const pc__config *config, const char *key, int want)
     return status < 0 || value == want ? status : pc__config_refuse(config, key);
 }
 
+pc_status pc__config_only_text(const pc__config *config, const char *key, const char *want)
+{
+    const char *text = json_string_value(pc__config_find(config, key));
+    return !pc__config_find(config, key) || (text && !strcmp(text, want))
+               ? PC_OK
+               : pc__config_refuse(config, key);
+}
+
 pc_status pc__config_none(const pc__config *config, const char *key)
 {
     return pc__config_find(config, key) ? pc__config_refuse(config, key) : PC_OK;
@@ -107,7 +116,8 @@ pc_status pc__config_activation(const pc__config *config, const char *key, pc__a
     } known[] = {{"silu", PC__ACT_SILU},           {"swish", PC__ACT_SILU},
                  {"gelu", PC__ACT_GELU},           {"gelu_new", PC__ACT_GELU_TANH},
                  {"relu", PC__ACT_RELU},           {"gelu_pytorch_tanh", PC__ACT_GELU_TANH},
-                 {"gelu_fast", PC__ACT_GELU_TANH}, {"tanh", PC__ACT_TANH}};
+                 {"gelu_fast", PC__ACT_GELU_TANH}, {"tanh", PC__ACT_TANH},
+                 {"relu2", PC__ACT_RELU_SQUARED}};
     const char *name = json_string_value(pc__config_find(config, key));
     *out = fallback;
     if (!pc__config_find(config, key))
@@ -130,7 +140,6 @@ pc_status pc__config_eps(const pc__config *config, const char *key, double fallb
 
 pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
 {
-    arch->head_dim = 0;
     pc_status status = pc__config_maybe(config, "head_dim", &arch->head_dim);
     if (status < 0 || arch->head_dim > 0)
         return status;
@@ -182,7 +191,29 @@ static const struct {
                {"opt", pc__read_opt},
                {"mixtral", pc__read_mixtral},
                {"qwen2_moe", pc__read_qwen2_moe},
+               {"qwen3", pc__read_qwen3},
+               {"qwen3_moe", pc__read_qwen3_moe},
+               {"gemma", pc__read_gemma},
+               {"gemma2", pc__read_gemma2},
+               {"gemma3_text", pc__read_gemma3},
+               {"gpt_neox", pc__read_gpt_neox},
+               {"llama4_text", pc__read_llama4},
+               {"gpt_oss", pc__read_gpt_oss},
+               {"olmo2", pc__read_olmo2},
+               {"granite", pc__read_granite},
+               {"cohere", pc__read_cohere},
+               {"cohere2", pc__read_cohere2},
+               {"starcoder2", pc__read_starcoder2},
+               {"stablelm", pc__read_stablelm},
+               {"glm", pc__read_glm},
+               {"glm4", pc__read_glm4},
+               {"nemotron", pc__read_nemotron},
+               {"smollm3", pc__read_smollm3},
+               {"ministral", pc__read_ministral},
+               {"ministral3", pc__read_ministral3},
                {"deepseek", pc__read_deepseek},
+               {"deepseek_v2", pc__read_deepseek_v2},
+               {"deepseek_v3", pc__read_deepseek_v3},
                {"bert", pc__read_bert},
                {"roberta", pc__read_roberta},
                {"xlm-roberta", pc__read_roberta},
@@ -198,48 +229,121 @@ static pc__config_reader *reader_of(const char *model_type)
     return NULL;
 }
 
-static pc_status read_object(const pc__config *config, pc__arch *arch)
+static const char *reader_name(size_t index)
 {
-    pc__config_reader *read = reader_of(config->model);
-    if (!read)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "%s: key 'model_type': '%s' is not supported (llama, mistral, qwen2, "
-                        "falcon, mpt, bloom, gpt2, phi, phi3, opt, mixtral, qwen2_moe, deepseek, "
-                        "bert, roberta, xlm-roberta, camembert, deberta and deberta-v2 are)",
-                        config->where, config->model);
-    strcpy(arch->name, config->model); /* a short name: reader_of knows it */
-    arch->causal = 1;
-    arch->token_bos = arch->token_eos = arch->token_unk = arch->token_pad = -1;
+    return index < sizeof readers / sizeof *readers ? readers[index].model_type : NULL;
+}
+
+/* Refuses weights that are quantised by the methods of Python's libraries, but for the experts of
+ * gpt-oss. */
+static pc_status check_quantisation(const pc__config *config)
+{
+    json_t *how = pc__config_find(config, "quantization_config");
+    const char *method = json_string_value(json_object_get(how, "quant_method"));
+    if (method && !strcmp(method, "mxfp4") && !strcmp(config->model, "gpt_oss"))
+        return PC_OK; /* pc__weights_join_scales */
+    if (how)
+        return pc__quantised_refuse(config->where, method);
+    return pc__config_find(config, "quantization") ? pc__quantised_refuse(config->where, "MLX")
+                                                   : PC_OK;
+}
+
+static void read_tokens(const pc__config *config, pc__arch *arch)
+{
     read_token(config, "bos_token_id", &arch->token_bos);
     read_token(config, "eos_token_id", &arch->token_eos);
     read_token(config, "unk_token_id", &arch->token_unk);
     read_token(config, "pad_token_id", &arch->token_pad);
-    PC__TRY_RETURN(pc__config_none(config, "quantization_config"));
+}
+
+/* Models with images, whose text part can be computed alone: its configuration is in text_config,
+ * often without the keys that have the values of the first model of its kind. */
+static const struct {
+    const char *model_type, *text_defaults;
+} image_models[] = {
+    {"gemma3", "{\"model_type\":\"gemma3_text\",\"vocab_size\":262208,\"hidden_size\":2304,"
+               "\"intermediate_size\":9216,\"num_hidden_layers\":26,\"num_attention_heads\":8,"
+               "\"num_key_value_heads\":4,\"max_position_embeddings\":131072}"},
+    {"llama4", "{\"model_type\":\"llama4_text\"}"},
+    {"mistral3", "{\"model_type\":\"mistral\"}"},
+};
+
+/* Replaces the configuration of a model with images by that of its text part. */
+static pc_status choose_text_part(pc__config *config, pc__arch *arch)
+{
+    json_t *text = pc__config_find(config, "text_config");
+    const char *defaults = NULL;
+    for (size_t i = 0; i < sizeof image_models / sizeof *image_models; i++)
+        if (!strcmp(image_models[i].model_type, config->model))
+            defaults = image_models[i].text_defaults;
+    if (!defaults || !json_is_object(text))
+        return PC_OK;
+    json_t *missing = json_loads(defaults, 0, NULL);
+    int updated = missing && !json_object_update_missing(text, missing);
+    json_decref(missing);
+    if (!updated)
+        return PC_ERR_NOMEM;
+    read_tokens(config, arch);
+    PC__TRY_RETURN(check_quantisation(config));
+    config->object = text;
+    config->model = json_string_value(json_object_get(text, "model_type"));
+    return config->model
+               ? PC_OK
+               : pc__fail(PC_ERR_FORMAT, "%s: key 'model_type' of text_config is not text",
+                          config->where);
+}
+
+static pc_status read_object(pc__config *config, pc__arch *arch)
+{
+    arch->token_bos = arch->token_eos = arch->token_unk = arch->token_pad = -1;
+    PC__TRY_RETURN(choose_text_part(config, arch));
+    pc__config_reader *read = reader_of(config->model);
+    if (!read)
+        return pc__family_refuse(config->where, "model_type", config->model, reader_name);
+    strcpy(arch->name, config->model); /* a short name: reader_of knows it */
+    arch->causal = 1;
+    read_tokens(config, arch);
+    PC__TRY_RETURN(check_quantisation(config));
     PC__TRY_RETURN(pc__config_only(config, "is_encoder_decoder", 0));
     PC__TRY_RETURN(pc__config_only(config, "add_cross_attention", 0));
     PC__TRY_RETURN(pc__config_size(config, "vocab_size", &arch->vocab));
     PC__TRY_RETURN(read(config, arch));
-    arch->v_dim = arch->head_dim;
+    if (!arch->latent.rank)
+        arch->v_dim = arch->head_dim;
     if (!arch->embedding_dim)
         arch->embedding_dim = arch->hidden;
     return pc__arch_check(arch, config->where);
+}
+
+/* A configuration without model_type. */
+static pc_status refuse_nameless(const pc__config *config)
+{
+    const char *part = json_string_value(pc__config_find(config, "_class_name"));
+    if (part)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: a part of an image generator (diffusers, '%.64s'), not a language "
+                        "model",
+                        config->where, part);
+    return pc__fail(PC_ERR_FORMAT, "%s: key 'model_type' is missing", config->where);
 }
 
 pc_status pc__arch_from_json(pc__arch *out, const pc_allocator *mem, const char *text, size_t size,
                              const char *where)
 {
     pc__config config = {.where = where, .mem = mem};
+    json_t *all;
     pc_status status;
     memset(out, 0, sizeof *out);
-    PC__TRY_RETURN(pc__json_parse(&config.object, text, size, 0, where));
+    PC__TRY_RETURN(pc__json_parse(&all, text, size, 0, where));
+    config.object = all;
     config.model = json_string_value(json_object_get(config.object, "model_type"));
     if (config.model)
         status = read_object(&config, out);
     else
-        status = pc__fail(PC_ERR_FORMAT, "%s: key 'model_type' is missing", where);
+        status = refuse_nameless(&config);
     if (status < 0)
         pc__arch_clear(mem, out);
-    json_decref(config.object);
+    json_decref(all);
     return status;
 }
 

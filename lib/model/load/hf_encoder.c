@@ -23,21 +23,12 @@ static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
     return PC_OK;
 }
 
-/* Refuses a text other than `want`; the key may be absent. */
-static pc_status only_text(const pc__config *config, const char *key, const char *want)
-{
-    const char *text = json_string_value(pc__config_find(config, key));
-    return !pc__config_find(config, key) || (text && !strcmp(text, want))
-               ? PC_OK
-               : pc__config_refuse(config, key);
-}
-
 pc_status pc__read_bert(const pc__config *config, pc__arch *arch)
 {
     arch->encoder.types = 2;
     PC__TRY_RETURN(read_encoder_sizes(config, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_eps", 1e-12, arch));
-    PC__TRY_RETURN(only_text(config, "position_embedding_type", "absolute"));
+    PC__TRY_RETURN(pc__config_only_text(config, "position_embedding_type", "absolute"));
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->encoder.pool = PC__ACT_TANH;
     return PC_OK;
@@ -166,8 +157,8 @@ pc_status pc__read_deberta_v2(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(read_convolution(config, arch));
     if (encoder->buckets && encoder->relative)
         encoder->relative = encoder->buckets;
-    if (encoder->relative && only_text(config, "norm_rel_ebd", "none") < 0) {
-        PC__TRY_RETURN(only_text(config, "norm_rel_ebd", "layer_norm"));
+    if (encoder->relative && pc__config_only_text(config, "norm_rel_ebd", "none") < 0) {
+        PC__TRY_RETURN(pc__config_only_text(config, "norm_rel_ebd", "layer_norm"));
         encoder->relative_norm = 1;
     }
     arch->bias_roles |= PC__BIT(POSITION_K) | PC__BIT(POSITION_Q) | PC__BIT(RELATIVE_NORM)

@@ -160,27 +160,58 @@ static pc_status check_flat(const pc__config *scaling)
     return PC_OK;
 }
 
-pc_status pc__read_rope(const pc__config *config, double partial, pc__arch *arch)
+static pc_status read_rope(const pc__config *scaling, const pc__config *config, double partial,
+                           const pc__arch *arch, pc__rope_config *rope)
 {
-    pc__rope_config *rope = &arch->rope;
-    const char *key = pc__config_find(config, "rope_parameters")
-                              && !pc__config_find(config, "rope_scaling")
-                          ? "rope_parameters"
-                          : "rope_scaling";
-    pc__config scaling = {config->where, config->model, pc__config_find(config, key), config->mem};
-    if (scaling.object && !json_is_object(scaling.object))
-        return pc__config_refuse(config, key);
-    rope->theta = 10000.0;
+    if (!(rope->theta > 0))
+        rope->theta = 10000.0;
     rope->max_length = arch->context_length;
-    PC__TRY_RETURN(check_flat(&scaling));
-    PC__TRY_RETURN(read_rope_number(&scaling, config, "rope_theta", &rope->theta));
-    PC__TRY_RETURN(read_rope_number(&scaling, config, "partial_rotary_factor", &partial));
+    PC__TRY_RETURN(check_flat(scaling));
+    PC__TRY_RETURN(read_rope_number(scaling, config, "rope_theta", &rope->theta));
+    PC__TRY_RETURN(read_rope_number(scaling, config, "partial_rotary_factor", &partial));
     rope->dims = partial > 0 && partial <= 1 ? (int32_t)(arch->head_dim * partial) : 0;
     if (!(rope->theta > 1) || rope->dims < 2 || rope->dims % 2)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: RoPE with base %g on %g of a head of %d is not implemented",
                         config->where, rope->theta, partial, arch->head_dim);
-    PC__TRY_RETURN(read_scaling(&scaling, config, rope));
-    arch->context_length = pc__rope_context(rope);
+    return read_scaling(scaling, config, rope);
+}
+
+static const char *scaling_key(const pc__config *config)
+{
+    return pc__config_find(config, "rope_parameters") && !pc__config_find(config, "rope_scaling")
+               ? "rope_parameters"
+               : "rope_scaling";
+}
+
+pc_status pc__read_rope(const pc__config *config, double partial, pc__arch *arch)
+{
+    const char *key = scaling_key(config);
+    pc__config scaling = {config->where, config->model, pc__config_find(config, key), config->mem};
+    if (scaling.object && !json_is_object(scaling.object))
+        return pc__config_refuse(config, key);
+    PC__TRY_RETURN(read_rope(&scaling, config, partial, arch, &arch->rope));
+    arch->context_length = pc__rope_context(&arch->rope);
+    return PC_OK;
+}
+
+pc_status pc__read_two_ropes(const pc__config *config, double local_theta, pc__arch *arch)
+{
+    json_t *both = pc__config_find(config, scaling_key(config)),
+           *full = json_object_get(both, "full_attention");
+    pc__config scaling = {config->where, config->model, full ? full : both, config->mem};
+    pc__config local = {config->where, config->model,
+                        full ? json_object_get(both, "sliding_attention") : NULL, config->mem};
+    pc__config alone = local; /* the keys of the configuration are those of the other layers */
+    if ((scaling.object && !json_is_object(scaling.object))
+        || (local.object && !json_is_object(local.object)))
+        return pc__config_refuse(config, scaling_key(config));
+    arch->local_rope.theta = local_theta;
+    PC__TRY_RETURN(pc__config_number(config, "rope_local_base_freq", &arch->local_rope.theta));
+    PC__TRY_RETURN(read_rope(&local, &alone, 1.0, arch, &arch->local_rope));
+    if (pc__rope_regime(&arch->local_rope, 1))
+        return pc__config_refuse(config, scaling_key(config));
+    PC__TRY_RETURN(read_rope(&scaling, config, 1.0, arch, &arch->rope));
+    arch->context_length = pc__rope_context(&arch->rope);
     return PC_OK;
 }

@@ -20,4 +20,9 @@ pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights);
 pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *fingerprint,
                            const char *chat_template);
 
+/* What only a bound model knows of its pc_model_info. */
+void pc__native_info(pc_model_info *info, const pc__native *native);
+/* Bytes of K and V of one token of a segment in a number format (PC_DTYPE_…), all layers. */
+uint64_t pc__native_kv_bytes(const pc__native *native, uint32_t dtype);
+
 #endif

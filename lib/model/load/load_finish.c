@@ -75,6 +75,12 @@ static void add_encoder(pc__digest *digest, const pc__encoder_config *encoder)
     pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
 }
 
+static void add_layers(pc__digest *digest, const pc__layer_set *layers)
+{
+    for (size_t i = 0; i < PC__MAX_LAYERS / 64; i++)
+        pc__digest_u64(digest, layers->word[i]);
+}
+
 static void add_experts(pc__digest *digest, const pc__arch *arch)
 {
     const pc__expert_config *experts = &arch->experts;
@@ -86,8 +92,29 @@ static void add_experts(pc__digest *digest, const pc__arch *arch)
     pc__digest_text(digest, "experts");
     pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
     add_double(digest, (double)experts->scale);
-    for (size_t i = 0; i < PC__MAX_LAYERS / 64; i++)
-        pc__digest_u64(digest, arch->expert_layers[i]);
+    add_layers(digest, &arch->expert_layers);
+}
+
+/* What layers differ in, and what attention has beside them. */
+static void add_attention(pc__digest *digest, const pc__arch *arch)
+{
+    const pc__latent_config *latent = &arch->latent;
+    /* clang-format off */
+    const int32_t integers[] = {
+        arch->window, arch->chunk, arch->sinks, (int32_t)arch->qk_norm, latent->rank,
+        latent->q_rank, latent->plain, latent->rotated, arch->query_scale.offset,
+        arch->query_scale.unrotated_only};
+    /* clang-format on */
+    pc__digest_text(digest, "attention");
+    pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
+    add_double(digest, (double)latent->norm_eps);
+    add_double(digest, arch->query_scale.scale);
+    add_double(digest, arch->query_scale.step);
+    add_layers(digest, &arch->windowed);
+    add_layers(digest, &arch->chunked);
+    add_layers(digest, &arch->unrotated);
+    if (arch->local_rope.dims)
+        add_rope(digest, &arch->local_rope);
 }
 
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
@@ -97,19 +124,21 @@ pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)
         arch->layers, arch->heads, arch->kv_heads, arch->head_dim, arch->v_dim, arch->hidden,
         arch->ffn, arch->vocab, (int32_t)arch->norm, (int32_t)arch->residual,
         (int32_t)arch->position_scheme, arch->position_offset, arch->alibi_before_scale,
-        arch->alibi_mpt, arch->window, arch->window_from, (int32_t)arch->activation, arch->gated,
-        arch->embedding_norm, arch->embedding_dim, arch->causal};
+        arch->alibi_mpt, (int32_t)arch->activation, arch->gated, arch->no_input_norms,
+        arch->output_norms, arch->embedding_norm, arch->embedding_dim, arch->causal};
     /* clang-format on */
-    const float floats[] = {arch->norm_eps,      arch->alibi_max,       arch->attention_scale,
-                            arch->attention_cap, arch->embedding_scale, arch->residual_scale,
-                            arch->qkv_clip};
+    const float floats[] = {arch->norm_eps,        arch->gain_offset,   arch->alibi_max,
+                            arch->attention_scale, arch->attention_cap, arch->embedding_scale,
+                            arch->residual_scale,  arch->qkv_clip,      arch->gate_alpha,
+                            arch->gate_limit};
     pc__digest digest;
-    pc__digest_start(&digest, "model/1");
+    pc__digest_start(&digest, "model/2");
     pc__digest_bytes(&digest, weights.bytes, sizeof weights.bytes);
     pc__digest_text(&digest, arch->name);
     pc__digest_i32(&digest, integers, sizeof integers / sizeof *integers);
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
         add_double(&digest, (double)floats[i]);
+    add_attention(&digest, arch);
     if (arch->position_scheme == PC_POSITION_ROPE)
         add_rope(&digest, &arch->rope);
     if (arch->experts.count)
@@ -131,7 +160,7 @@ static void arch_info(pc_model_info *info, const pc__arch *arch)
     info->vocab = arch->vocab;
     info->context_length = arch->context_length;
     info->position_scheme = arch->position_scheme;
-    info->relocatable = arch->position_scheme != PC_POSITION_LEARNED && arch->causal;
+    info->relocatable = !pc__fixed_reason(arch);
     info->token_bos = arch->token_bos;
     info->token_eos = arch->token_eos;
     info->token_unk = arch->token_unk;
@@ -151,21 +180,25 @@ static void token_info(pc_model_info *info, const pc__tokenizer *tokenizer)
         info->vocab = (int32_t)pc__tokenizer_count(tokenizer);
 }
 
-static void native_info(pc_model_info *info, const pc__native *native)
+uint64_t pc__native_kv_bytes(const pc__native *native, uint32_t dtype)
 {
-    const pc__kv_shape *shape = &native->shape;
-    uint64_t heads = (uint64_t)shape->layers * (uint64_t)shape->kv_heads;
-    pc__kv_shape stored = *shape;
-    stored.dtype = native->segment_dtype;
+    pc__kv_shape shape = native->shape;
+    uint64_t heads = (uint64_t)shape.layers * (uint64_t)shape.kv_heads;
+    shape.dtype = dtype;
+    if (dtype == PC_DTYPE_I8)
+        return (heads * pc__kv_page_bytes(&shape) + PC__PAGE - 1) / PC__PAGE;
+    return heads * (uint64_t)(shape.k_dim + (shape.latent ? 0 : shape.v_dim))
+           * (dtype == PC_DTYPE_F32 ? 4 : 2);
+}
+
+void pc__native_info(pc_model_info *info, const pc__native *native)
+{
     info->compute = native->compute;
     info->bidirectional = !native->arch.causal;
     info->classes = (uint32_t)native->encoder.classes;
     info->weight_bytes = pc__native_weight_bytes(native);
     pc__native_costs(native, info);
-    info->kv_bytes_per_token = native->segment_dtype == PC_DTYPE_I8
-                                   ? (heads * pc__kv_page_bytes(&stored) + PC__PAGE - 1) / PC__PAGE
-                                   : heads * (uint64_t)(shape->k_dim + shape->v_dim)
-                                         * (native->segment_dtype == PC_DTYPE_F32 ? 4 : 2);
+    info->kv_bytes_per_token = pc__native_kv_bytes(native, native->segment_dtype);
 }
 
 pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *fingerprint,
@@ -187,7 +220,7 @@ pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *
     model->ops.struct_size = sizeof model->ops;
     model->ops.describe = pc__native_ops.describe;
     if (model->native) {
-        native_info(info, model->native);
+        pc__native_info(info, model->native);
         model->ops = pc__native_ops;
     }
     if (chat_template)

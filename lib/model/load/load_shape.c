@@ -44,8 +44,13 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
     PC__TRY(pc__model_new(&model, context), done);
     fingerprint = fingerprint_of(&arch, seed);
     pc__random_weights_provider(&weights, &arch, seed, &provider);
-    pc__bind_options how = {pc__choose_compute(settings.compute, 0), settings.kv, 0,
-                            settings.progress, settings.progress_user};
+    pc__bind_options how = {pc__choose_compute(settings.compute, 0),
+                            settings.kv,
+                            0,
+                            settings.progress,
+                            settings.progress_user,
+                            NULL,
+                            NULL};
     bound = arch;
     arch.rope.short_factors = arch.rope.long_factors = NULL; /* binding takes them */
     PC__TRY(pc__native_bind(&model->native, context, &bound, &provider, &how), done);

@@ -202,6 +202,13 @@ float pc__attention_scale(const pc__arch *arch)
                                      : (float)(1.0 / sqrt((double)arch->head_dim));
 }
 
+float pc__query_factor(const pc__query_scale *config, int64_t position)
+{
+    double steps = config->scale != 0 ? floor((double)(position + config->offset) / config->step)
+                                      : 0.0;
+    return (float)(1.0 + config->scale * log1p(steps > 0 ? steps : 0.0));
+}
+
 /* Element of the geometric series of the ALiBi paper for n heads (a power of two): 2^(-max/n),
  * 2^(-2 max/n), … */
 static double series(int32_t n, int32_t index, double max)

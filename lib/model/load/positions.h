@@ -28,6 +28,9 @@ pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_c
                        uint64_t regime);
 void pc__rope_free(const pc_allocator *mem, pc__rope *rope); /* NULL does nothing */
 
+/* What queries at a position are multiplied with; 1 where the model does not scale them. */
+float pc__query_factor(const pc__query_scale *config, int64_t position);
+
 /* slopes [heads]: a score loses slope * (query position - key position). Includes Falcon's scaling.
  * `scale` is that of scores. */
 void pc__alibi_slopes(const pc__arch *arch, float scale, float *slopes);

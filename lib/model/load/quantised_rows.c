@@ -1,60 +1,179 @@
-/* Unpacks blocks into integers, scales and minimums. */
+/* Unpacks blocks into integers, scales and minimums. The layouts of the blocks: dequant.c. */
 #include "model/load/quantised_rows.h"
 
 #include "model/load/dequant.h"
 
-typedef void (*unpack_blocks_fn)(const uint8_t *in, size_t blocks, uint8_t *q, float *scale,
-                                 float *minimum);
+typedef void (*unpack_blocks_fn)(const uint8_t *in, size_t blocks, const pc__block_rows *to);
 
-static void q8_0(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, float *minimum)
+/* ---- Blocks of 32 values. */
+
+static void q8_0(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
-    (void)minimum;
-    for (size_t b = 0; b < blocks; b++, in += 34, q += 32) {
-        scale[b] = pc__load_half(in);
-        for (int j = 0; j < 32; j++)
-            q[j] = (uint8_t)(in[2 + j] ^ 0x80); /* + 128 */
+    for (size_t b = 0; b < blocks; b++, in += 34) {
+        to->d[b] = pc__load_u16(in);
+        for (size_t j = 0; j < 32; j++)
+            to->q[b * 32 + j] = (uint8_t)(in[2 + j] ^ 0x80); /* + 128 */
     }
 }
 
-static void q4_0(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, float *minimum)
+/* 16 bytes: values j and j + 16 in the halves of byte j. */
+static void nibbles(const uint8_t *in, uint8_t *q)
 {
-    (void)minimum;
-    for (size_t b = 0; b < blocks; b++, in += 18, q += 32) {
-        scale[b] = pc__load_half(in);
-        for (int j = 0; j < 16; j++) {
-            q[j] = in[2 + j] & 15;
-            q[j + 16] = in[2 + j] >> 4;
+    for (size_t j = 0; j < 16; j++) {
+        q[j] = in[j] & 15;
+        q[j + 16] = in[j] >> 4;
+    }
+}
+
+/* Also IQ4_NL. */
+static void q4_0(const uint8_t *in, size_t blocks, const pc__block_rows *to)
+{
+    for (size_t b = 0; b < blocks; b++, in += 18) {
+        to->d[b] = pc__load_u16(in);
+        nibbles(in + 2, to->q + b * 32);
+    }
+}
+
+/* The minimum is subtracted here and added in the file. */
+static uint16_t negated_half(const uint8_t *in)
+{
+    return pc__load_u16(in) ^ 0x8000;
+}
+
+static void q4_1(const uint8_t *in, size_t blocks, const pc__block_rows *to)
+{
+    for (size_t b = 0; b < blocks; b++, in += 20) {
+        to->d[b] = pc__load_u16(in);
+        to->dmin[b] = negated_half(in + 2);
+        nibbles(in + 4, to->q + b * 32);
+    }
+}
+
+/* Adds the fifth bits, one a value. */
+static void fifth_bits(const uint8_t *in, uint8_t *q)
+{
+    for (size_t j = 0; j < 32; j++)
+        q[j] = (uint8_t)(q[j] | (in[j / 8] >> (j % 8) & 1) << 4);
+}
+
+static void q5_0(const uint8_t *in, size_t blocks, const pc__block_rows *to)
+{
+    for (size_t b = 0; b < blocks; b++, in += 22) {
+        to->d[b] = pc__load_u16(in);
+        nibbles(in + 6, to->q + b * 32);
+        fifth_bits(in + 2, to->q + b * 32);
+    }
+}
+
+static void q5_1(const uint8_t *in, size_t blocks, const pc__block_rows *to)
+{
+    for (size_t b = 0; b < blocks; b++, in += 24) {
+        to->d[b] = pc__load_u16(in);
+        to->dmin[b] = negated_half(in + 2);
+        nibbles(in + 8, to->q + b * 32);
+        fifth_bits(in + 4, to->q + b * 32);
+    }
+}
+
+static void mxfp4(const uint8_t *in, size_t blocks, const pc__block_rows *to)
+{
+    for (size_t b = 0; b < blocks; b++, in += 17) {
+        to->d[b] = pc__bf16_from(pc__mxfp4_scale(in[0]));
+        nibbles(in + 1, to->q + b * 32);
+    }
+}
+
+/* ---- Blocks of 256 values. */
+
+static void q2_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
+{
+    uint8_t *q = to->q;
+    for (size_t b = 0; b < blocks; b++, in += 84) {
+        to->d[b] = pc__load_u16(in + 80);
+        to->dmin[b] = pc__load_u16(in + 82);
+        for (size_t run = 0; run < 16; run++, q += 16) {
+            const uint8_t *from = in + 16 + run / 8 * 32 + run % 2 * 16;
+            to->scale[b * 16 + run] = (int8_t)(in[run] & 15);
+            to->minimum[b * 16 + run] = (int8_t)(in[run] >> 4);
+            for (size_t l = 0; l < 16; l++)
+                q[l] = from[l] >> (run % 8 / 2 * 2) & 3;
         }
     }
 }
 
-static void q4_k(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, float *minimum)
+static void q3_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
+    uint8_t *q = to->q;
+    for (size_t b = 0; b < blocks; b++, in += 110) {
+        to->d[b] = pc__load_u16(in + 108);
+        for (size_t run = 0; run < 16; run++, q += 16) {
+            const uint8_t *low = in + 32 + run / 8 * 32 + run % 2 * 16, *high = in + run % 2 * 16;
+            to->scale[b * 16 + run] = (int8_t)pc__k3_scale(in + 96, (int)run);
+            for (size_t l = 0; l < 16; l++)
+                q[l] = (uint8_t)((low[l] >> (run % 8 / 2 * 2) & 3)
+                                 | (high[l] >> (run / 2) & 1) << 2);
+        }
+    }
+}
+
+static void k4_scales(const uint8_t *in, const pc__block_rows *to, size_t b)
+{
+    to->d[b] = pc__load_u16(in);
+    to->dmin[b] = pc__load_u16(in + 2);
+    for (size_t j = 0; j < 8; j++) {
+        int scale, minimum;
+        pc__k4_scale(in + 4, (int)j, &scale, &minimum);
+        to->scale[b * 8 + j] = (int8_t)scale;
+        to->minimum[b * 8 + j] = (int8_t)minimum;
+    }
+}
+
+static void q4_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
+{
+    uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 144) {
-        float d = pc__load_half(in), dmin = pc__load_half(in + 2);
-        for (int j = 0; j < 8; j++, q += 32) {
-            int s, m;
-            pc__k4_scale(in + 4, j, &s, &m);
-            *scale++ = d * (float)s;
-            *minimum++ = dmin * (float)m;
-            for (int l = 0; l < 32; l++)
+        k4_scales(in, to, b);
+        for (size_t j = 0; j < 8; j++, q += 32)
+            for (size_t l = 0; l < 32; l++)
                 q[l] = in[16 + j / 2 * 32 + l] >> (j % 2 * 4) & 15;
-        }
     }
 }
 
-static void q6_k(const uint8_t *in, size_t blocks, uint8_t *q, float *scale, float *minimum)
+static void q5_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
-    (void)minimum;
+    uint8_t *q = to->q;
+    for (size_t b = 0; b < blocks; b++, in += 176) {
+        k4_scales(in, to, b);
+        for (size_t j = 0; j < 8; j++, q += 32)
+            for (size_t l = 0; l < 32; l++)
+                q[l] = (uint8_t)((in[48 + j / 2 * 32 + l] >> (j % 2 * 4) & 15)
+                                 | (in[16 + l] >> j & 1) << 4);
+    }
+}
+
+static void q6_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
+{
+    uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 210) {
-        float d = pc__load_half(in + 208);
-        for (int run = 0; run < 16; run++, q += 16) {
-            int half = run / 8, k = run % 8 / 2, column = run % 2 * 16;
+        to->d[b] = pc__load_u16(in + 208);
+        for (size_t run = 0; run < 16; run++, q += 16) {
+            size_t half = run / 8, k = run % 8 / 2, column = run % 2 * 16;
             const uint8_t *low = in + half * 64 + k % 2 * 32 + column,
                           *high = in + 128 + half * 32 + column;
-            *scale++ = d * (float)(int8_t)in[192 + run];
-            for (int l = 0; l < 16; l++)
+            to->scale[b * 16 + run] = (int8_t)in[192 + run];
+            for (size_t l = 0; l < 16; l++)
                 q[l] = (uint8_t)((low[l] >> (k / 2 * 4) & 15) | (high[l] >> (k * 2) & 3) << 4);
+        }
+    }
+}
+
+static void iq4_xs(const uint8_t *in, size_t blocks, const pc__block_rows *to)
+{
+    for (size_t b = 0; b < blocks; b++, in += 136) {
+        to->d[b] = pc__load_u16(in);
+        for (size_t j = 0; j < 8; j++) {
+            to->scale[b * 8 + j] = (int8_t)pc__iq4_scale(in, (int)j);
+            nibbles(in + 8 + j * 16, to->q + b * 256 + j * 32);
         }
     }
 }
@@ -64,10 +183,20 @@ static const struct quantised_format {
     pc__block_format format;
     unpack_blocks_fn unpack;
 } quantised_formats[] = {
-    {PC__T_Q8_0, {8, 32, 128, 0, 1}, q8_0},
-    {PC__T_Q4_0, {4, 32, 8, 0, 1}, q4_0},
-    {PC__T_Q4_K, {4, 32, 0, 1, 0}, q4_k},
-    {PC__T_Q6_K, {8, 16, 32, 0, 0}, q6_k},
+    {PC__T_Q8_0, {8, 32, 32, 128, 0, PC__SCALES_F16, PC__TABLE_NONE}, q8_0},
+    {PC__T_Q4_0, {4, 32, 32, 8, 0, PC__SCALES_F16, PC__TABLE_NONE}, q4_0},
+    {PC__T_Q4_1, {4, 32, 32, 0, 1, PC__SCALES_F16, PC__TABLE_NONE}, q4_1},
+    {PC__T_Q5_0, {5, 32, 32, 16, 0, PC__SCALES_F16, PC__TABLE_NONE}, q5_0},
+    {PC__T_Q5_1, {5, 32, 32, 0, 1, PC__SCALES_F16, PC__TABLE_NONE}, q5_1},
+    {PC__T_IQ4_NL, {4, 32, 32, 128, 0, PC__SCALES_F16, PC__TABLE_IQ4}, q4_0},
+    {PC__T_MXFP4, {4, 32, 32, 16, 0, PC__SCALES_BF16, PC__TABLE_MXFP4}, mxfp4},
+    {PC__T_Q2_K, {2, 16, 256, 0, 1, PC__SCALES_NIBBLES, PC__TABLE_NONE}, q2_k},
+    {PC__T_Q3_K, {3, 16, 256, 4, 0, PC__SCALES_BYTES, PC__TABLE_NONE}, q3_k},
+    {PC__T_MXFP4_APART, {4, 32, 32, 16, 0, PC__SCALES_BF16, PC__TABLE_MXFP4}, mxfp4},
+    {PC__T_Q4_K, {4, 32, 256, 0, 1, PC__SCALES_BYTES, PC__TABLE_NONE}, q4_k},
+    {PC__T_Q5_K, {5, 32, 256, 0, 1, PC__SCALES_BYTES, PC__TABLE_NONE}, q5_k},
+    {PC__T_Q6_K, {6, 16, 256, 32, 0, PC__SCALES_BYTES, PC__TABLE_NONE}, q6_k},
+    {PC__T_IQ4_XS, {4, 32, 256, 128, 0, PC__SCALES_BYTES, PC__TABLE_IQ4}, iq4_xs},
 };
 
 static const struct quantised_format *quantised_format_of(pc__ttype type)
@@ -84,10 +213,26 @@ pc__block_format pc__ttype_quantised(pc__ttype type)
     return quantised_format ? quantised_format->format : (pc__block_format){0};
 }
 
-void pc__tensor_quantised_rows(const pc__tensor *tensor, uint64_t first, uint64_t count, uint8_t *q,
-                               float *scale, float *minimum)
+static void rows_apart(const pc__tensor *tensor, uint64_t first, size_t blocks,
+                       const pc__block_rows *to)
+{
+    const pc__block_format format = pc__ttype_quantised(tensor->type);
+    uint8_t joined[PC__MXFP4_AT_ONCE * PC__MXFP4_BYTES];
+    for (size_t b = 0; b < blocks; b += PC__MXFP4_AT_ONCE) {
+        size_t n = blocks - b < PC__MXFP4_AT_ONCE ? blocks - b : PC__MXFP4_AT_ONCE;
+        pc__block_rows some = pc__block_rows_at(to, &format, format.block, b);
+        pc__mxfp4_join(tensor, first + b, n, joined);
+        mxfp4(joined, n, &some);
+    }
+}
+
+void pc__tensor_quantised_rows(const pc__tensor *tensor, uint64_t first, uint64_t count,
+                               const pc__block_rows *to)
 {
     size_t block = pc__ttypes[tensor->type].block, bytes = pc__ttypes[tensor->type].block_bytes;
-    quantised_format_of(tensor->type)
-        ->unpack(tensor->data + first / block * bytes, (size_t)(count / block), q, scale, minimum);
+    if (tensor->type == PC__T_MXFP4_APART)
+        rows_apart(tensor, first / block, (size_t)(count / block), to);
+    else
+        quantised_format_of(tensor->type)
+            ->unpack(tensor->data + first / block * bytes, (size_t)(count / block), to);
 }

@@ -49,7 +49,8 @@ static int is_norm(pc__tensor_role role)
 {
     return role == PC__ROLE_NORM1 || role == PC__ROLE_NORM2 || role == PC__ROLE_FINAL_NORM
            || role == PC__ROLE_EMBEDDING_NORM || role == PC__ROLE_RELATIVE_NORM
-           || role == PC__ROLE_CONV_NORM;
+           || role == PC__ROLE_CONV_NORM || role == PC__ROLE_Q_NORM || role == PC__ROLE_K_NORM
+           || role == PC__ROLE_OUTPUT_NORM1 || role == PC__ROLE_OUTPUT_NORM2;
 }
 
 /* Gains are 1; there are no biases. */

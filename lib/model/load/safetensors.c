@@ -169,6 +169,7 @@ pc_status pc__safetensors_open(pc__weights **out, const pc_allocator *mem, const
     PC__TRY(pc__weights_new(&weights, mem, path), done);
     PC__TRY(add_tensor_file(weights, path), done);
     PC__TRY(pc__weights_seal(weights), done);
+    pc__weights_join_scales(weights);
     *out = weights;
     weights = NULL;
 done:
@@ -280,6 +281,7 @@ pc_status pc__safetensors_open_folder(pc__weights **out, const pc_allocator *mem
             status, "%s: model.safetensors is missing, and so is an index or one of its files",
             folder);
     if (status >= 0) {
+        pc__weights_join_scales(weights);
         *out = weights;
         weights = NULL;
     }

@@ -1,16 +1,12 @@
-/* Tables of tensor names, one an architecture and kind of file. */
+/* Tables of tensor names of Hugging Face folders, one an architecture; those of GGUF files are in
+ * tensor_name_tables_gguf.c. */
 #include "model/load/tensor_name_tables.h"
 
 #include <string.h>
 
+#include "model/load/tensor_name_rows.h"
+
 /* clang-format off */
-#define PLAIN(name, role) {name, PC__ROLE_##role, PC__LAYOUT_PLAIN, 0}
-#define STACKED(name, role) {name, PC__ROLE_##role, PC__LAYOUT_STACKED, 0}
-#define GROUPED(name, role) {name, PC__ROLE_##role, PC__LAYOUT_GROUPED, 0}
-#define HALVES(name, role) {name, PC__ROLE_##role, PC__LAYOUT_HALVES, 0}
-#define TRANSPOSED(name, role, layout) {name, PC__ROLE_##role, layout, 1}
-#define NUMBERED(name, role) {name, PC__ROLE_##role, PC__LAYOUT_NUMBERED, 0}
-#define END {NULL, PC__ROLE_EMBEDDING, PC__LAYOUT_PLAIN, 0}
 #define HEAD PLAIN("=lm_head", HEAD)
 
 /* Llama, Mistral, Qwen2; what Phi-3 shares; what models with experts share. */
@@ -26,6 +22,64 @@
     PLAIN("layers.%d.mlp." shared "up_proj", UP), \
     PLAIN("layers.%d.mlp." shared "down_proj", DOWN)
 static const pc__tensor_name_row llama[] = {LLAMA_REST, LLAMA_MLP(""), END};
+#define QK_NORMS(q, k) \
+    PLAIN("layers.%d.self_attn." q, Q_NORM), PLAIN("layers.%d.self_attn." k, K_NORM)
+#define OUTPUT_NORMS(attention, mlp) \
+    PLAIN("layers.%d." attention, OUTPUT_NORM1), PLAIN("layers.%d." mlp, OUTPUT_NORM2)
+/* Llama's layers with other norms. */
+#define LLAMA_BODY \
+    PLAIN("embed_tokens", EMBEDDING), PLAIN("norm", FINAL_NORM), HEAD, \
+    PLAIN("layers.%d.self_attn.q_proj", Q), PLAIN("layers.%d.self_attn.k_proj", K), \
+    PLAIN("layers.%d.self_attn.v_proj", V), PLAIN("layers.%d.self_attn.o_proj", O)
+#define INV_FREQ ".rotary_emb.inv_freq"
+/* Text parts of models with images. */
+#define TEXT_PREFIXES {"model.", "", "language_model.model.", "model.language_model."}
+#define TEXT_IGNORED \
+    {INV_FREQ, "^vision_tower.", "^multi_modal_projector.", "^model.vision_tower.", \
+     "^model.multi_modal_projector.", "^vision_model.", "^model.vision_model."}
+#define TEXT_HEAD PLAIN("=language_model.lm_head", HEAD)
+static const pc__tensor_name_row mistral[] = {LLAMA_REST, LLAMA_MLP(""), TEXT_HEAD, END};
+static const pc__tensor_name_row qwen3[] = {
+    LLAMA_REST, LLAMA_MLP(""), QK_NORMS("q_norm", "k_norm"), END};
+static const pc__tensor_name_row gemma2[] = {
+    LLAMA_BODY, TEXT_HEAD, LLAMA_MLP(""), QK_NORMS("q_norm", "k_norm"),
+    PLAIN("layers.%d.input_layernorm", NORM1), PLAIN("layers.%d.pre_feedforward_layernorm", NORM2),
+    OUTPUT_NORMS("post_attention_layernorm", "post_feedforward_layernorm"), END};
+static const pc__tensor_name_row olmo2[] = {
+    LLAMA_BODY, LLAMA_MLP(""), QK_NORMS("q_norm", "k_norm"),
+    OUTPUT_NORMS("post_attention_layernorm", "post_feedforward_layernorm"), END};
+static const pc__tensor_name_row starcoder2[] = {
+    LLAMA_REST, PLAIN("layers.%d.mlp.c_fc", UP), PLAIN("layers.%d.mlp.c_proj", DOWN), END};
+static const pc__tensor_name_row stablelm[] = {
+    LLAMA_REST, LLAMA_MLP(""), NUMBERED("layers.%d.self_attn.q_layernorm.norms.%d", Q_NORM),
+    NUMBERED("layers.%d.self_attn.k_layernorm.norms.%d", K_NORM), END};
+static const pc__tensor_name_row glm4[] = {
+    LLAMA_REST, HALVES("layers.%d.mlp.gate_up_proj", GATE),
+    HALVES("layers.%d.mlp.gate_up_proj", UP), PLAIN("layers.%d.mlp.down_proj", DOWN),
+    OUTPUT_NORMS("post_self_attn_layernorm", "post_mlp_layernorm"), END};
+static const pc__tensor_name_row llama4[] = {
+    LLAMA_REST, TEXT_HEAD, PLAIN("layers.%d.feed_forward.gate_proj", GATE),
+    PLAIN("layers.%d.feed_forward.up_proj", UP), PLAIN("layers.%d.feed_forward.down_proj", DOWN),
+    PLAIN("layers.%d.feed_forward.router", ROUTER),
+    PLAIN("layers.%d.feed_forward.shared_expert.gate_proj", GATE),
+    PLAIN("layers.%d.feed_forward.shared_expert.up_proj", UP),
+    PLAIN("layers.%d.feed_forward.shared_expert.down_proj", DOWN),
+    TRANSPOSED("#layers.%d.feed_forward.experts.gate_up_proj", EXPERT_GATE, PC__LAYOUT_HALVES),
+    TRANSPOSED("#layers.%d.feed_forward.experts.gate_up_proj", EXPERT_UP, PC__LAYOUT_HALVES),
+    TRANSPOSED("#layers.%d.feed_forward.experts.down_proj", EXPERT_DOWN, PC__LAYOUT_PLAIN), END};
+#define ALTERNATING(name, role) {name, PC__ROLE_##role, PC__LAYOUT_ALTERNATING, 0}
+static const pc__tensor_name_row gpt_oss[] = {
+    LLAMA_REST, PLAIN("!layers.%d.self_attn.sinks", SINKS),
+    PLAIN("layers.%d.mlp.router", ROUTER),
+    TRANSPOSED("#layers.%d.mlp.experts.gate_up_proj", EXPERT_GATE, PC__LAYOUT_ALTERNATING),
+    TRANSPOSED("#layers.%d.mlp.experts.gate_up_proj", EXPERT_UP, PC__LAYOUT_ALTERNATING),
+    TRANSPOSED("#layers.%d.mlp.experts.down_proj", EXPERT_DOWN, PC__LAYOUT_PLAIN),
+    ALTERNATING("#layers.%d.mlp.experts.gate_up_proj_blocks", EXPERT_GATE),
+    ALTERNATING("#layers.%d.mlp.experts.gate_up_proj_blocks", EXPERT_UP),
+    PLAIN("#layers.%d.mlp.experts.down_proj_blocks", EXPERT_DOWN),
+    ALTERNATING("!layers.%d.mlp.experts.gate_up_proj_bias", EXPERT_GATE),
+    ALTERNATING("!layers.%d.mlp.experts.gate_up_proj_bias", EXPERT_UP),
+    PLAIN("!layers.%d.mlp.experts.down_proj_bias", EXPERT_DOWN), END};
 static const pc__tensor_name_row mixtral[] = {
     LLAMA_REST, PLAIN("layers.%d.block_sparse_moe.gate", ROUTER),
     NUMBERED("layers.%d.block_sparse_moe.experts.%d.w1", EXPERT_GATE),
@@ -38,7 +92,15 @@ static const pc__tensor_name_row mixtral[] = {
     NUMBERED("layers.%d.mlp.experts.%d.down_proj", EXPERT_DOWN), LLAMA_MLP(shared ".")
 static const pc__tensor_name_row qwen2_moe[] = {
     LLAMA_EXPERTS("shared_expert"), PLAIN("layers.%d.mlp.shared_expert_gate", SHARED_SCALE), END};
+static const pc__tensor_name_row qwen3_moe[] = {
+    LLAMA_EXPERTS("shared_expert"), QK_NORMS("q_norm", "k_norm"), END};
 static const pc__tensor_name_row deepseek[] = {LLAMA_EXPERTS("shared_experts"), END};
+static const pc__tensor_name_row deepseek_v2[] = {
+    PLAIN("layers.%d.self_attn.q_b_proj", Q), PLAIN("layers.%d.self_attn.q_a_proj", Q_A),
+    QK_NORMS("q_a_layernorm", "kv_a_layernorm"),
+    PLAIN("layers.%d.self_attn.kv_a_proj_with_mqa", KV_A),
+    PLAIN("layers.%d.self_attn.kv_b_proj", KV_B), LLAMA_EXPERTS("shared_experts"),
+    PLAIN("!layers.%d.mlp.gate.e_score_correction_bias", SELECTION_BIAS), END};
 static const pc__tensor_name_row phi3[] = {
     LLAMA_ENDS, STACKED("layers.%d.self_attn.qkv_proj", Q),
     STACKED("layers.%d.self_attn.qkv_proj", K), STACKED("layers.%d.self_attn.qkv_proj", V),
@@ -49,7 +111,7 @@ static const pc__tensor_name_row phi[] = {
     PLAIN("layers.%d.input_layernorm", NORM1), PLAIN("layers.%d.self_attn.q_proj", Q),
     PLAIN("layers.%d.self_attn.k_proj", K), PLAIN("layers.%d.self_attn.v_proj", V),
     PLAIN("layers.%d.self_attn.dense", O), PLAIN("layers.%d.mlp.fc1", UP),
-    PLAIN("layers.%d.mlp.fc2", DOWN), END};
+    PLAIN("layers.%d.mlp.fc2", DOWN), QK_NORMS("q_layernorm", "k_layernorm"), END};
 static const pc__tensor_name_row opt[] = {
     PLAIN("embed_tokens", EMBEDDING), PLAIN("embed_positions", POSITIONS),
     PLAIN("project_in", PROJECT_IN), PLAIN("project_out", PROJECT_OUT),
@@ -79,41 +141,20 @@ static const pc__tensor_name_row falcon[] = {
     PLAIN("h.%d.ln_attn", NORM1), PLAIN("h.%d.ln_mlp", NORM2), FALCON_REST, END};
 static const pc__tensor_name_row bloom[] = {
     PLAIN("word_embeddings_layernorm", EMBEDDING_NORM), FALCON_REST, END};
+static const pc__tensor_name_row gpt_neox[] = {
+    PLAIN("embed_in", EMBEDDING), PLAIN("final_layer_norm", FINAL_NORM),
+    PLAIN("=embed_out", HEAD), PLAIN("layers.%d.input_layernorm", NORM1),
+    PLAIN("layers.%d.post_attention_layernorm", NORM2),
+    GROUPED("layers.%d.attention.query_key_value", Q),
+    GROUPED("layers.%d.attention.query_key_value", K),
+    GROUPED("layers.%d.attention.query_key_value", V), PLAIN("layers.%d.attention.dense", O),
+    PLAIN("layers.%d.mlp.dense_h_to_4h", UP), PLAIN("layers.%d.mlp.dense_4h_to_h", DOWN), END};
 static const pc__tensor_name_row mpt[] = {
     PLAIN("wte", EMBEDDING), PLAIN("norm_f", FINAL_NORM), HEAD, PLAIN("blocks.%d.norm_1", NORM1),
     PLAIN("blocks.%d.norm_2", NORM2), STACKED("blocks.%d.attn.Wqkv", Q),
     STACKED("blocks.%d.attn.Wqkv", K), STACKED("blocks.%d.attn.Wqkv", V),
     PLAIN("blocks.%d.attn.out_proj", O), PLAIN("blocks.%d.ffn.up_proj", UP),
     PLAIN("blocks.%d.ffn.down_proj", DOWN), END};
-
-#define GGUF_ENDS \
-    PLAIN("token_embd", EMBEDDING), PLAIN("output_norm", FINAL_NORM), PLAIN("output", HEAD)
-#define GGUF_APART PLAIN("blk.%d.attn_q", Q), PLAIN("blk.%d.attn_k", K), PLAIN("blk.%d.attn_v", V)
-#define GGUF_FUSED \
-    STACKED("blk.%d.attn_qkv", Q), STACKED("blk.%d.attn_qkv", K), STACKED("blk.%d.attn_qkv", V)
-#define GGUF_BLOCK PLAIN("blk.%d.attn_output", O), PLAIN("blk.%d.ffn_down", DOWN)
-
-static const pc__tensor_name_row gguf_common[] = {
-    GGUF_ENDS, PLAIN("position_embd", POSITIONS), PLAIN("token_embd_norm", EMBEDDING_NORM),
-    PLAIN("blk.%d.attn_norm", NORM1), PLAIN("blk.%d.ffn_norm", NORM2), GGUF_APART, GGUF_FUSED,
-    PLAIN("blk.%d.ffn_gate", GATE), PLAIN("blk.%d.ffn_up", UP), GGUF_BLOCK, END};
-/* Files of Mixtral before 2024 have numbered experts. */
-static const pc__tensor_name_row gguf_experts[] = {
-    GGUF_ENDS, PLAIN("blk.%d.attn_norm", NORM1), PLAIN("blk.%d.ffn_norm", NORM2), GGUF_APART,
-    PLAIN("blk.%d.ffn_gate", GATE), PLAIN("blk.%d.ffn_up", UP), GGUF_BLOCK,
-    PLAIN("blk.%d.ffn_gate_inp", ROUTER), PLAIN("blk.%d.ffn_gate_exps", EXPERT_GATE),
-    PLAIN("blk.%d.ffn_up_exps", EXPERT_UP), PLAIN("blk.%d.ffn_down_exps", EXPERT_DOWN),
-    NUMBERED("blk.%d.ffn_gate.%d", EXPERT_GATE), NUMBERED("blk.%d.ffn_up.%d", EXPERT_UP),
-    NUMBERED("blk.%d.ffn_down.%d", EXPERT_DOWN), PLAIN("blk.%d.ffn_gate_shexp", GATE),
-    PLAIN("blk.%d.ffn_up_shexp", UP), PLAIN("blk.%d.ffn_down_shexp", DOWN),
-    PLAIN("blk.%d.ffn_gate_inp_shexp", SHARED_SCALE), END};
-/* If there are two norms, the second is the attention's. */
-static const pc__tensor_name_row gguf_falcon[] = {
-    GGUF_ENDS, PLAIN("blk.%d.attn_norm_2", NORM1), PLAIN("blk.%d.attn_norm", NORM1),
-    PLAIN("blk.%d.attn_norm", NORM2), GGUF_FUSED, PLAIN("blk.%d.ffn_up", UP), GGUF_BLOCK, END};
-static const pc__tensor_name_row gguf_phi3[] = {
-    GGUF_ENDS, PLAIN("blk.%d.attn_norm", NORM1), PLAIN("blk.%d.ffn_norm", NORM2), GGUF_FUSED,
-    GGUF_APART, HALVES("blk.%d.ffn_up", GATE), HALVES("blk.%d.ffn_up", UP), GGUF_BLOCK, END};
 
 /* Encoders. RoBERTa's classifier contains the pooler. */
 #define ENCODER_EMBEDDINGS \
@@ -159,12 +200,25 @@ static const pc__tensor_name_row deberta_v2[] = {
     PLAIN("encoder.layer.%d.attention.self.pos_query_proj", POSITION_Q),
     PLAIN("=pooler.dense", POOL), PLAIN("=classifier", CLASSIFIER), END};
 
-#define INV_FREQ ".rotary_emb.inv_freq"
 static const pc__tensor_name_family families[] = {
-    {{"llama", "mistral", "qwen2"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, llama},
+    {{"llama", "qwen2", "gemma", "granite", "smollm3", "ministral", "nemotron"},
+     PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, llama},
+    {{"mistral", "ministral3"}, PC__NAMING_HF, TEXT_PREFIXES, TEXT_IGNORED, mistral},
+    {{"qwen3", "cohere", "cohere2"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, qwen3},
+    {{"gemma2", "gemma3_text"}, PC__NAMING_HF, TEXT_PREFIXES, TEXT_IGNORED, gemma2},
+    {{"olmo2"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, olmo2},
+    {{"starcoder2"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, starcoder2},
+    {{"stablelm"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, stablelm},
+    {{"glm", "glm4"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, glm4},
+    {{"llama4_text"}, PC__NAMING_HF, TEXT_PREFIXES, TEXT_IGNORED, llama4},
+    {{"gpt_oss"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, gpt_oss},
+    {{"gpt_neox"}, PC__NAMING_HF, {"gpt_neox.", ""}, {INV_FREQ, ".attention.bias",
+     ".attention.masked_bias"}, gpt_neox},
     {{"mixtral"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, mixtral},
     {{"qwen2_moe"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, qwen2_moe},
+    {{"qwen3_moe"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, qwen3_moe},
     {{"deepseek"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, deepseek},
+    {{"deepseek_v2", "deepseek_v3"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, deepseek_v2},
     {{"phi3"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, phi3},
     {{"phi"}, PC__NAMING_HF, {"model.", ""}, {INV_FREQ}, phi},
     {{"opt"}, PC__NAMING_HF, {"model.decoder.", "decoder.", ""}, {NULL}, opt},
@@ -181,25 +235,19 @@ static const pc__tensor_name_family families[] = {
      "^lm_predictions."}, deberta},
     {{"deberta-v2"}, PC__NAMING_HF, {"deberta.", ""}, {"embeddings.position_ids", "^cls.",
      "^lm_predictions.", "^mask_predictions."}, deberta_v2},
-    /* rope_freqs and rope_factors_* belong to the configuration */
-    {{"llama", "qwen2", "phi2"}, PC__NAMING_GGUF, {""}, {"rope_freqs.weight",
-     ".attn_rot_embd.weight"}, gguf_common},
-    {{"mixtral", "qwen2moe", "deepseek"}, PC__NAMING_GGUF, {""}, {"rope_freqs.weight",
-     ".attn_rot_embd.weight"}, gguf_experts},
-    {{"mpt", "bloom", "gpt2"}, PC__NAMING_GGUF, {""}, {NULL}, gguf_common},
-    {{"falcon"}, PC__NAMING_GGUF, {""}, {NULL}, gguf_falcon},
-    {{"phi3"}, PC__NAMING_GGUF, {""}, {"rope_factors_long.weight", "rope_factors_short.weight"},
-     gguf_phi3},
+    {{NULL}, PC__NAMING_HF, {NULL}, {NULL}, NULL}
 };
 /* clang-format on */
 
 const pc__tensor_name_family *pc__tensor_name_family_of(const char *architecture,
                                                         pc__tensor_naming naming)
 {
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        for (size_t a = 0; a < 4 && families[i].architectures[a]; a++)
-            if (families[i].naming == naming && !strcmp(families[i].architectures[a], architecture))
-                return &families[i];
+    const pc__tensor_name_family *family = naming == PC__NAMING_GGUF ? pc__gguf_name_families
+                                                                     : families;
+    for (; family->rows; family++)
+        for (size_t a = 0; a < 8 && family->architectures[a]; a++)
+            if (!strcmp(family->architectures[a], architecture))
+                return family;
     return NULL;
 }
 
@@ -222,7 +270,15 @@ const char *pc__tensor_role_name(pc__tensor_role role)
         [PC__ROLE_CLASSIFIER] = "classifier", [PC__ROLE_ROUTER] = "router",
         [PC__ROLE_EXPERT_GATE] = "experts' gate", [PC__ROLE_EXPERT_UP] = "experts' up",
         [PC__ROLE_EXPERT_DOWN] = "experts' down",
-        [PC__ROLE_SHARED_SCALE] = "gate of the shared expert"
+        [PC__ROLE_SHARED_SCALE] = "gate of the shared expert",
+        [PC__ROLE_OUTPUT_NORM1] = "norm of the attention's output",
+        [PC__ROLE_OUTPUT_NORM2] = "norm of the MLP's output", [PC__ROLE_Q_NORM] = "query norm",
+        [PC__ROLE_K_NORM] = "key norm", [PC__ROLE_SINKS] = "sinks of attention",
+        [PC__ROLE_Q_A] = "projection to narrow queries", [PC__ROLE_KV_A] = "projection to latents",
+        [PC__ROLE_KV_B] = "projection from latents",
+        [PC__ROLE_K_B] = "projection from latents to keys",
+        [PC__ROLE_V_B] = "projection from latents to values",
+        [PC__ROLE_SELECTION_BIAS] = "bias of the experts' selection"
     };
     /* clang-format on */
     return names[role];

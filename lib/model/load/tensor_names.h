@@ -8,7 +8,8 @@
  *   grouped  per K/V head: its query heads, its key head, its value head (Falcon-40B; with one
  *            query head each this is Bloom's order, with a single K/V head Falcon-7B's)
  *   halves   rows [gate; up] (Phi-3)
- *   numbered one tensor an expert; the role is all of them, one below the other
+ *   alternating rows gate, up, gate, up … (gpt-oss)
+ *   numbered one tensor an expert or head; the role is all of them, one below the other
  *
  * and whether the file has it transposed, [in][out] (GPT-2 in safetensors). All layouts are one
  * rule: row r of the role is row first + (r / run) * stride + r % run of the file's matrix. The
@@ -31,6 +32,10 @@ typedef struct pc__matrix_source {
     size_t rows, cols;         /* of the role: [out][in] */
     size_t first, run, stride; /* see above; run >= 1 */
     size_t file_cols;          /* row length of the file's matrix: cols unless transposed */
+    /* The rule above holds for blocks of `block_rows` rows of the role; the matrix of the next
+     * block is `block` values behind. One block, but for experts or heads in one
+     * tensor. */
+    size_t block_rows, block;
     int transposed;
     const struct pc__tensor_names
         *names; /* numbered: row r is in the tensor of expert r / run; else NULL */
@@ -68,6 +73,8 @@ void pc__source_rows(void *source, size_t first, size_t count, float *out);
  * 0) or a bias, [count]. 1: read; 0: the file has none; or PC_ERR_FORMAT. */
 pc_status pc__tensor_names_vector(void *user, pc__tensor_role role, int32_t layer, int bias,
                                   size_t count, float *out);
+/* Whether there is a tensor for the matrix of a role. */
+int pc__tensor_names_has(const pc__tensor_names *names, pc__tensor_role role, int32_t layer);
 /* Rows of a table (embedding, positions); 0: the file has none. */
 size_t pc__tensor_names_table_rows(void *user, pc__tensor_role role);
 

@@ -5,7 +5,7 @@
 
 int pc__is_permuted(const pc__arch *arch)
 {
-    return arch->position_scheme == PC_POSITION_ROPE && arch->rope.interleaved
+    return arch->position_scheme == PC_POSITION_ROPE && arch->permuted
            && arch->rope.dims == arch->head_dim;
 }
 
@@ -23,14 +23,13 @@ static void unpermuted_rows(void *user, size_t first, size_t count, float *out)
         w->from.rows(w->from.user, permuted(first + r, w->head_dim), 1, out + r * w->cols);
 }
 
-static void quantised_rows(void *user, size_t first, size_t count, uint8_t *q, float *scale,
-                           float *minimum)
+static void quantised_rows(void *user, size_t first, size_t count, const pc__block_rows *to)
 {
     const pc__permuted_rows *w = user;
-    size_t groups = w->cols / w->from.format.group;
-    for (size_t r = 0; r < count; r++)
-        w->from.quantised_rows(w->from.user, permuted(first + r, w->head_dim), 1, q + r * w->cols,
-                               scale + r * groups, minimum + r * groups);
+    for (size_t r = 0; r < count; r++) {
+        pc__block_rows row = pc__block_rows_at(to, &w->from.format, w->cols, r);
+        w->from.quantised_rows(w->from.user, permuted(first + r, w->head_dim), 1, &row);
+    }
 }
 
 static pc_status unpermuted_matrix(void *user, pc__tensor_role role, int32_t layer,
@@ -43,7 +42,8 @@ static pc_status unpermuted_matrix(void *user, pc__tensor_role role, int32_t lay
         return status;
     u->next++;
     *w = (pc__permuted_rows){*out, u->head_dim, cols};
-    *out = (pc__weight_source){w, unpermuted_rows, w->from.format, quantised_rows};
+    *out = (pc__weight_source){w,   unpermuted_rows, w->from.format, quantised_rows, w->from.stored,
+                               NULL};
     return PC_OK;
 }
 

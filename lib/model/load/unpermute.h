@@ -20,9 +20,9 @@ typedef struct pc__unpermute {
     size_t next;
 } pc__unpermute;
 
-/* Whether the rows are permuted: pairs are interleaved over whole heads. */
+/* Whether the rows are permuted, so that a provider must put them back. */
 int pc__is_permuted(const pc__arch *arch);
-/* `unpermute` must outlive *out. The arch that is bound must have rope.interleaved 0. */
+/* `unpermute` must outlive *out. The arch that is bound must have interleaved 0. */
 void pc__unpermute_provider(pc__unpermute *unpermute, const pc_allocator *mem,
                             const pc__weight_provider *inner, const pc__arch *arch,
                             pc__weight_provider *out);

@@ -29,6 +29,8 @@ typedef struct pc__bind_options {
     uint32_t input_bits;
     pc_progress_fn progress;
     void *progress_user;
+    pc__backend *backend;      /* NULL: the context's */
+    struct pc__packed *packed; /* keeps packed weights; NULL: they are not kept */
 } pc__bind_options;
 
 /* Takes over what the arch owns and zeroes it, on failure too (a provider must read another copy).

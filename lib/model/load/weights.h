@@ -26,7 +26,9 @@ typedef enum pc__ttype {
     PC__T_Q5_K,
     PC__T_Q6_K,
     PC__T_IQ4_NL,
-    PC__T_IQ4_XS
+    PC__T_IQ4_XS,
+    PC__T_MXFP4,
+    PC__T_MXFP4_APART /* the codes of blocks, two neighbours a byte; the scales are elsewhere */
 } pc__ttype;
 
 /* Shape as in PyTorch: the last dimension is contiguous (the GGUF reader reverses its order). */
@@ -35,8 +37,10 @@ typedef struct pc__tensor {
     pc__ttype type;
     uint32_t rank;
     uint64_t shape[4];
-    const uint8_t *data; /* in the mapped file, little-endian; bounds are checked */
+    /* in the mapped file, little-endian; bounds are checked; NULL: forgotten, all zeros */
+    const uint8_t *data;
     uint64_t bytes;
+    const uint8_t *scales; /* PC__T_MXFP4_APART: one byte a block */
 } pc__tensor;
 
 typedef struct pc__weights pc__weights;
@@ -46,7 +50,15 @@ const pc__tensor *pc__weights_find(const pc__weights *weights, const char *name)
 size_t pc__weights_count(const pc__weights *weights);
 const pc__tensor *pc__weights_at(const pc__weights *weights, size_t index);
 const char *pc__weights_path(const pc__weights *weights);
+uint64_t pc__weights_file_bytes(const pc__weights *weights); /* of the files that are mapped */
+/* Lets go of all values: from here on they are read as zeros, and the files are left alone. */
+void pc__weights_forget(pc__weights *weights);
 void pc__weights_free(pc__weights *weights); /* unmaps the files */
+/* The state of the files: paths, sizes, inodes and times of change (the last one in seconds since
+ * 1970 to *changed). 0: not known. */
+int pc__weights_state(const pc__weights *weights, pc__id *state, int64_t *changed);
+/* Gives the memory of the mapped files back to the system; tensors are read again when used. */
+void pc__weights_release(const pc__weights *weights);
 
 /* A type, and where the fp16 scales are in its block. */
 typedef struct pc__ttype_info {

@@ -12,6 +12,9 @@ struct pc__weights {
     size_t count, capacity;
     pc__file *files; /* mapped; they hold the tensors' data */
     size_t file_count, file_capacity;
+    pc__id state; /* of the files mapped so far; see pc__weights_state */
+    int64_t changed;
+    int unknown; /* 1: of a file that could not be asked */
 };
 
 /* Makes an empty table; `path` names the file or folder in error texts. */
@@ -26,5 +29,10 @@ pc_status pc__weights_seal(pc__weights *weights);
 
 /* Bytes of a tensor. 0: overflow, or the last dimension is not a multiple of the block. */
 int pc__tensor_size(const pc__tensor *tensor, uint64_t *bytes);
+
+/* Joins every pair X_blocks, U8 [...][n][16], and X_scales, U8 [...][n], to one tensor X_blocks of
+ * PC__T_MXFP4_APART, [...][32 * n], as Hugging Face's files of gpt-oss have them. After
+ * pc__weights_seal. */
+void pc__weights_join_scales(pc__weights *weights);
 
 #endif

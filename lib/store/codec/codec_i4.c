@@ -33,14 +33,20 @@ static size_t groups_of(size_t v_dim)
     return (v_dim + GROUP - 1) / GROUP;
 }
 
+/* Dimensions of V that a page has beside those of K. */
+static size_t v_dims(const pc__kv_shape *s)
+{
+    return s->latent ? 0 : (size_t)s->v_dim;
+}
+
 static size_t page_codes(const pc__kv_shape *s, size_t tokens)
 {
-    return (size_t)s->k_dim * ((tokens + 1) / 2) + tokens * (((size_t)s->v_dim + 1) / 2);
+    return (size_t)s->k_dim * ((tokens + 1) / 2) + tokens * ((v_dims(s) + 1) / 2);
 }
 
 static size_t page_pairs(const pc__kv_shape *s, size_t tokens)
 {
-    return 4 * ((size_t)s->k_dim + tokens * groups_of((size_t)s->v_dim));
+    return 4 * ((size_t)s->k_dim + tokens * groups_of(v_dims(s)));
 }
 
 static sizes sizes_of(const pc__block_pages *p)
@@ -179,7 +185,7 @@ typedef struct block_cursor {
 
 static void code_page(block_cursor *w, const pc__kv_shape *shape, size_t tokens)
 {
-    size_t v_dim = (size_t)shape->v_dim;
+    size_t v_dim = v_dims(shape);
     uint8_t codes[PC__MAX_HEAD];
     for (size_t d = 0; d < (size_t)shape->k_dim; d++, w->codes += (tokens + 1) / 2, w->pairs += 4) {
         code_group(w->k + d * PC__PAGE, tokens, codes, w->pairs);
@@ -195,7 +201,7 @@ static void code_page(block_cursor *w, const pc__kv_shape *shape, size_t tokens)
 
 static void value_page(block_cursor *w, const pc__kv_shape *shape, size_t tokens)
 {
-    size_t v_dim = (size_t)shape->v_dim;
+    size_t v_dim = v_dims(shape);
     uint8_t codes[PC__MAX_HEAD];
     for (size_t d = 0; d < (size_t)shape->k_dim; d++, w->codes += (tokens + 1) / 2, w->pairs += 4) {
         unpack(w->codes, tokens, codes);

@@ -5,6 +5,7 @@
 #include "attn/kv.h"
 #include "base/mem.h"
 #include "store/codec/codec.h"
+#include "store/image.h"
 
 /* A block in PC_LAYOUT_PAGES as codecs see it: which values belong to tokens, and which only fill
  * the last page. */

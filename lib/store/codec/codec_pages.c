@@ -5,12 +5,15 @@
 
 int pc__block_pages_of(const pc_codec_block *block, pc__block_pages *out)
 {
+    int latent = block->layout == PC_LAYOUT_LATENT;
     pc__block_pages p = {
-        {1, block->kv_heads, block->k_dim, block->v_dim, block->dtype}, 0, 0, 0, 0};
+        {1, block->kv_heads, block->k_dim, block->v_dim, block->dtype, latent}, 0, 0, 0, 0};
     uint64_t bytes;
-    if (block->layout != PC_LAYOUT_PAGES || !pc__kv_dtype_known(block->dtype) || block->kv_heads < 1
-        || block->k_dim < 1 || block->v_dim < 1 || block->k_dim > PC__MAX_HEAD
-        || block->v_dim > PC__MAX_HEAD || block->tokens < 1 || block->tokens > block->bytes)
+    if (!pc__layout_has_pages(block->layout) || !pc__kv_dtype_known(block->dtype)
+        || block->kv_heads < 1 || block->k_dim < 1 || block->v_dim < 1
+        || block->k_dim > PC__MAX_HEAD || block->v_dim > PC__MAX_HEAD
+        || (latent && block->v_dim > block->k_dim) || block->tokens < 1
+        || block->tokens > block->bytes)
         return 0;
     p.page_bytes = pc__kv_page_bytes(&p.shape);
     p.tokens = (size_t)block->tokens;
@@ -36,7 +39,8 @@ static page_form form_of(const pc__block_pages *p)
 {
     /* Dimensions of K, or tokens of V, that are interleaved. */
     size_t by = p->shape.dtype == PC_DTYPE_F32 ? 1 : p->shape.dtype == PC_DTYPE_I8 ? 4 : 2;
-    size_t value = 4 / by, k_bytes = pc__kv_k_bytes(&p->shape), v_dim = (size_t)p->shape.v_dim;
+    size_t value = 4 / by, k_bytes = pc__kv_k_bytes(&p->shape),
+           v_dim = p->shape.latent ? 0 : (size_t)p->shape.v_dim;
     page_form f = {.rows = ((size_t)p->shape.k_dim + by - 1) / by,
                    .row = by * PC__PAGE * value,
                    .used = by * p->last * value};

@@ -63,7 +63,7 @@ static pc_status encode(void *user, const pc_codec_block *block, const void *dat
     if (capacity < HEAD)
         return pc__fail(PC_ERR_LIMIT, "zstd block %u: %zu bytes of room", block->index, capacity);
     PC__TRY_RETURN(
-        pc__planes_new(&planes, mem, value, value == 1 && block->layout != PC_LAYOUT_PAGES, 0));
+        pc__planes_new(&planes, mem, value, value == 1 && !pc__layout_has_pages(block->layout), 0));
     memcpy(at, (uint8_t[HEAD]){(uint8_t)value}, HEAD);
     status = encode_runs(planes, mem, block, data, &at, at + capacity);
     pc__planes_free(planes);

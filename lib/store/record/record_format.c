@@ -175,6 +175,7 @@ pc_status pc__record_description_get(pc__image *image, const uint8_t *at, uint64
         || (names_kernels && !memchr(at + 112, 0, 32)))
         return pc__fail(PC_ERR_FORMAT, "a description of %llu bytes", (unsigned long long)size);
     pc__fields_get(image, at, PC__FIELDS(description_fields));
+    image->form.shape.latent = image->form.layout == PC_LAYOUT_LATENT;
     memcpy(image->form.architecture, at + 32, sizeof image->form.architecture);
     if (names_kernels)
         memcpy(image->kernels, at + 112, sizeof image->kernels);

@@ -50,6 +50,13 @@ struct tangent {
     }
 };
 
+struct relu_squared {
+    static __device__ float of(float x)
+    {
+        return x > 0.0f ? pc__times(x, x) : 0.0f;
+    }
+};
+
 template <class ACT> __device__ __forceinline__ void activate(const pc__cuda_flat &t)
 {
     pc__flat<false>(t, [](float x, float) { return ACT::of(x); });
@@ -79,9 +86,25 @@ ENTRIES(gelu, gelu)
 ENTRIES(gelu_tanh, gelu_tanh)
 ENTRIES(silu, silu)
 ENTRIES(tanh, tangent)
+ENTRIES(relu_squared, relu_squared)
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
     pc__cuda_gate_none(PARAM pc__cuda_flat t)
 {
     gate<none>(t);
+}
+
+// A NaN stays, as on the CPU.
+extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
+    pc__cuda_gate_clamped(PARAM pc__cuda_flat t)
+{
+    float most = t.factor, alpha = t.alpha;
+    pc__flat<true>(t, [most, alpha](float x, float up) {
+        float g = x > most ? most : x,
+              u = up > most    ? most
+                  : up < -most ? -most
+                               : up,
+              gate = g / pc__plus(1.0f, expf(pc__times(-alpha, g)));
+        return pc__times(gate, pc__plus(u, 1.0f));
+    });
 }

@@ -52,7 +52,8 @@ typedef struct pc__cuda_pair {
     int64_t distance; /* position of the row minus that of token 0 of the section; with a table of
                        * positions (call.relative): minus the start of the run */
     uint32_t row;
-    uint32_t lo, hi; /* what the row sees of the section, without the window; lo >= hi: nothing */
+    uint32_t lo, hi; /* what the row sees of the section, but for window and chunks; lo >= hi:
+                      * nothing */
     uint32_t angle;  /* index among the angles of the plan: how far the query is rotated */
     uint32_t slot;   /* where the states go, or PC__CUDA_DIRECT */
     uint32_t unused;
@@ -87,22 +88,21 @@ typedef struct pc__cuda_attend {
     uint32_t format;          /* that of the kernel, except pc__cuda_attend_naive */
     /* of the layer */
     uint32_t layer;
-    uint32_t rope_dims;         /* the first dimensions of a query that rotate; even, 0: none */
-    uint32_t interleaved;       /* 1: pairs (2i, 2i + 1); 0: (i, i + rope_dims / 2) */
-    float scale;                /* of the scores */
-    float soft_cap;             /* cap * tanh(score / cap); 0: none */
-    int64_t window;             /* sees keys with row position - key position < window; 0: all */
+    uint32_t rope_dims;    /* the first dimensions of a query that rotate; even, 0: none */
+    uint32_t interleaved;  /* 1: pairs (2i, 2i + 1); 0: (i, i + rope_dims / 2) */
+    float scale;           /* of the scores */
+    float soft_cap;        /* cap * tanh(score / cap); 0: none */
+    int64_t window;        /* sees keys with row position - key position < window; 0: all */
+    int64_t chunk;         /* sees keys of its own chunk of so many positions */
+    const int64_t *inside; /* [row] position minus that of its chunk's start; NULL: no chunks */
     const float *cosine, *sine; /* [angle][rope_dims / 2], with the factor */
     const float *slopes;        /* [heads] ALiBi: score - slope * (row - key position); or NULL */
-    /* [heads] a further score of each row, without a value; or NULL. No architecture of lib/model
-     * has such sinks (gpt-oss would be one), so nothing hands them over: only the kernels' own
-     * tests use them. */
-    const float *sinks;
-    const float *q;   /* [row][heads][k_dim], not rotated, not scaled */
-    float *state;     /* [slot][heads][v_dim], 16-byte aligned */
-    float *state_lse; /* [slot][heads] */
-    float *out;       /* [row][heads][v_dim], 16-byte aligned */
-    float *lse;       /* [row][heads] natural, with the sink; or NULL */
+    const float *sinks;         /* [heads] a further score of each row, without a value; or NULL */
+    const float *q;             /* [row][heads][k_dim], not rotated, not scaled */
+    float *state;               /* [slot][heads][v_dim], 16-byte aligned */
+    float *state_lse;           /* [slot][heads] */
+    float *out;                 /* [row][heads][v_dim], 16-byte aligned */
+    float *lse;                 /* [row][heads] natural, with the sink; or NULL */
 } pc__cuda_attend;
 
 /* A row that pc__cuda_merge_states writes: all rows except those with a direct pair. */
@@ -132,10 +132,9 @@ typedef struct pc__cuda_map_row {
     const int64_t *relative; /* [tokens] positions minus the start of the run; NULL: 0, 1, 2 … */
     int64_t distance;        /* position of the row minus the start of the run */
     uint32_t format, k_dim, v_dim, heads, kv_heads, layer;
-    uint32_t tokens, lo, hi; /* of the run; the row sees [lo, hi) */
+    uint32_t tokens, lo, hi; /* of the run; the row sees [lo, hi) in the layer */
     uint32_t rope_dims, interleaved;
     float scale, soft_cap;
-    int64_t window;
     const float *cosine, *sine; /* [rope_dims / 2] of the distance */
     const float *slopes;        /* [heads] or NULL */
     const float *q;             /* [heads][k_dim], not rotated, not scaled */

@@ -15,7 +15,7 @@ enum { TILE = 64, WARPS = PC__CUDA_BLOCK / 32 };
 struct attend_header {
     uint64_t page[PC__CUDA_SECTION_PAGES]; // address of each page of the K/V head in the layer
     int64_t distance[TILE];
-    uint32_t lo[TILE], hi[TILE]; // the tokens of the section that a vector sees, with the window
+    uint32_t lo[TILE], hi[TILE]; // the tokens of the section that a vector sees in the layer
     uint32_t row[TILE], angle[TILE], slot[TILE], head[TILE];
     float top[WARPS][16], sum[WARPS][16]; // maxima and sums of warps that share vectors
     uint32_t need[2], whole[2]; // by half tiles: pages that a vector sees; that all see whole
@@ -59,9 +59,9 @@ static __device__ attend_item item_of(const pc__cuda_attend &t, uint32_t index, 
     return {call, index / t.tile_count, tile.first_vector, left < most ? left : most};
 }
 
-// The first token in [lo, hi) that the window shows: its position is above `outside`.
-static __device__ uint32_t first_in_window(const pc__cuda_call *call, int64_t outside, uint32_t lo,
-                                           uint32_t hi)
+// The first token in [lo, hi) whose position is above `outside`.
+static __device__ uint32_t first_above(const pc__cuda_call *call, int64_t outside, uint32_t lo,
+                                       uint32_t hi)
 {
     const int64_t *relative = (const int64_t *)call->relative;
     if (!relative)
@@ -82,6 +82,26 @@ static __device__ uint32_t bits_of(uint32_t from, uint32_t to)
     return from < to ? ~0u >> (32 - (to - from)) << from : 0;
 }
 
+// Narrows [lo, hi) to what the layer's window and chunks show. The search stands once in the code,
+// so that the kernels stay as small as without chunks.
+static __device__ void narrow(const pc__cuda_attend &t, const pc__cuda_call *call,
+                              const pc__cuda_pair &pair, uint32_t *lo, uint32_t *hi)
+{
+    int64_t before = pair.distance - t.window - FAULT(WRONG_WINDOW), last = 0;
+    if (t.inside) {
+        // the last position before the chunk
+        int64_t other = pair.distance - t.inside[pair.row] - 1 - FAULT(WRONG_CHUNK);
+        before = t.window > 0 && before > other ? before : other;
+        last = other + t.chunk;
+    }
+#pragma unroll 1
+    for (uint32_t end = 0, ends = t.inside ? 2 : t.window > 0; end < ends; end++) {
+        uint32_t at = first_above(call, end ? last : before, *lo, *hi);
+        *lo = end ? *lo : at;
+        *hi = end ? at : *hi;
+    }
+}
+
 // Vector `i` of the item: its ranges go to the header, its pages to need and whole.
 static __device__ void load_vector(const pc__cuda_attend &t, const attend_item &item, uint32_t i,
                                    attend_header *h, uint32_t *need, uint32_t *whole)
@@ -90,8 +110,7 @@ static __device__ void load_vector(const pc__cuda_attend &t, const attend_item &
     const pc__cuda_pair *pair = t.pairs + item.call->first_pair + vector / group;
     uint32_t lo = pair->lo, hi = pair->hi;
     int64_t distance = pair->distance;
-    if (t.window > 0)
-        lo = first_in_window(item.call, distance - t.window - FAULT(WRONG_WINDOW), lo, hi);
+    narrow(t, item.call, *pair, &lo, &hi);
     h->lo[i] = lo;
     h->hi[i] = hi;
     h->distance[i] = distance;

@@ -45,7 +45,7 @@ template <int N> __device__ __forceinline__ void sum_row(const pc__cuda_expert_s
             uint32_t entry = entries[u] - t.first; // of another part: wraps around
             if (entry >= t.entries)
                 continue;
-            float share = t.share[entries[u]];
+            float share = t.share ? t.share[entries[u]] : 1.0f;
             more.load(t.results + (uint64_t)entry * t.dim + i);
             for (int k = 0; k < N; k++)
                 sum.v[k] = pc__plus(sum.v[k], pc__times(share, more.v[k]));

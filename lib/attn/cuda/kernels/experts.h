@@ -61,7 +61,7 @@ typedef struct pc__cuda_expert_many {
 typedef struct pc__cuda_expert_sum_task {
     const float *results;      /* [entry - first][dim] */
     const uint32_t *of_row;    /* [row][used] entries, ascending */
-    const float *share;        /* [entry] */
+    const float *share;        /* [entry]; NULL: 1 */
     const float *shared;       /* [row][dim] of the shared MLP; NULL: none; may be `out` */
     const float *shared_scale; /* [row] it is multiplied with sigmoid of this; NULL: 1 */
     float *out;                /* [row][dim] */

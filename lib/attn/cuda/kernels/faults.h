@@ -20,6 +20,7 @@ enum {
     FAULT_WRONG_MASK,       // the token behind a row's last one counts
     FAULT_NO_MASK,          // pages that some row sees count as seen whole by all
     FAULT_WRONG_WINDOW,     // the window is one token too long
+    FAULT_WRONG_CHUNK,      // a chunk begins and ends one token too early
     FAULT_NO_PADDING,       // rows of K lie in shared memory without padding
     FAULT_WRONG_ORDER,      // the weights of two lanes meet each other's values
     FAULT_NO_SHRINK,        // sums keep their scale when the maximum rises

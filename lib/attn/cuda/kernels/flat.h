@@ -11,7 +11,8 @@ typedef struct pc__cuda_flat {
     float *x;       /* [count] changed in place */
     const float *y; /* [count] the other operand, if there is one; may not overlap x */
     uint64_t count;
-    float factor; /* of a scale or sum; the limit of a clip or cap */
+    float factor; /* of a scale or sum; the limit of a clip, cap or clamped gate */
+    float alpha;  /* of a clamped gate */
 } pc__cuda_flat;
 
 static inline uint32_t pc__cuda_flat_blocks(uint64_t count)

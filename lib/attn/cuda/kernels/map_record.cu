@@ -281,7 +281,7 @@ struct f32_scores {
 __device__ __forceinline__ float weight_of(const recording &a, uint32_t row, uint32_t key, float s)
 {
     const pc__cuda_map_lane &lane = a.map.lane;
-    if (key < (lane.lo ? lane.lo[row] : 0))
+    if (lane.seen && (key < lane.seen[row * 2] || key >= lane.seen[row * 2 + 1]))
         return 0.0f;
     if (a.t.soft_cap != 0.0f)
         s = pc__times(a.t.soft_cap, tanhf(s / a.t.soft_cap));

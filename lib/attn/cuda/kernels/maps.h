@@ -38,7 +38,7 @@ typedef struct pc__cuda_map_lane {
     /* only to record; of each row, position minus the start of the run; NULL: no slopes */
     const int64_t *distance;
     const int64_t *relative; /* of each key; NULL: 0, 1, 2 … */
-    const uint32_t *lo;      /* of each row, the first key that it sees; NULL: 0 */
+    const uint32_t *seen;    /* [row][2] the first key that it sees, the first behind; NULL: all */
 } pc__cuda_map_lane;
 
 typedef struct pc__cuda_map_block {

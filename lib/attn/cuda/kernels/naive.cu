@@ -118,6 +118,11 @@ static __device__ float naive_score(const pc__cuda_attend &t, const naive_vector
     int64_t distance = distance_of(v, token);
     if (t.window > 0 && distance >= t.window)
         return -INFINITY;
+    if (t.inside) {
+        int64_t inside = t.inside[v.pair->row];
+        if (distance > inside || distance <= inside - t.chunk)
+            return -INFINITY;
+    }
     naive_page page = page_of(t, v, token);
     for (uint32_t d = 0; d < t.k_dim; d++)
         s = fmaf(q[d], key_at(page, d, token % PC__CUDA_PAGE), s);
@@ -206,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK)
         return;
     int64_t distance = t.distance - (t.relative ? t.relative[token] : token);
     float weight = 0;
-    if (token >= t.lo && token < t.hi && (t.window <= 0 || distance < t.window)) {
+    if (token >= t.lo && token < t.hi) {
         uint32_t bytes = pc__cuda_page_bytes(t.format, t.k_dim, t.v_dim);
         naive_page page = naive_page_of(t.format, t.k_dim, t.v_dim,
                                         t.pages[token / PC__CUDA_PAGE] + t.layer * t.layer_stride

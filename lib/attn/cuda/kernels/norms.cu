@@ -24,7 +24,7 @@ __device__ __forceinline__ exact_sum join(const exact_sum &a, const exact_sum &b
 template <int THREADS, bool FOUR> struct norm_row {
     const pc__cuda_norm &t;
     float *x;
-    const float *add;
+    const float *add, *gain, *bias;
     float *y;
     uint32_t thread;
     float v[EACH];
@@ -32,8 +32,15 @@ template <int THREADS, bool FOUR> struct norm_row {
     __device__ __forceinline__ norm_row(const pc__cuda_norm &task, uint32_t row)
         : t(task), x(task.x + (uint64_t)row * task.dim),
           add(task.add ? task.add + (uint64_t)row * task.dim : nullptr),
+          gain(of_row(task, task.gain, row)), bias(of_row(task, task.bias, row)),
           y(task.y + (uint64_t)row * task.dim), thread(threadIdx.x % THREADS)
     {
+    }
+
+    static __device__ __forceinline__ const float *of_row(const pc__cuda_norm &t,
+                                                          const float *vectors, uint32_t row)
+    {
+        return vectors ? vectors + (uint64_t)(row % t.vectors) * t.dim : nullptr;
     }
 
     // Index of number j of this thread.
@@ -114,14 +121,14 @@ template <int THREADS, bool FOUR> struct norm_row {
 #pragma unroll
         for (int j = 0; j < EACH; j++)
             v[j] = pc__times(pc__plus(v[j], -mean), scale);
-        if (t.gain) {
-            fill(t.gain, chunk, more);
+        if (gain) {
+            fill(gain, chunk, more);
 #pragma unroll
             for (int j = 0; j < EACH; j++)
                 v[j] = pc__times(v[j], more[j]);
         }
-        if (t.bias) {
-            fill(t.bias, chunk, more);
+        if (bias) {
+            fill(bias, chunk, more);
 #pragma unroll
             for (int j = 0; j < EACH; j++)
                 v[j] = pc__plus(v[j], more[j]);

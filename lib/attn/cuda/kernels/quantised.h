@@ -1,5 +1,5 @@
-/* Linear layers with quantised weights, in the panels of the CPU (attn/kernels.h: 32 outputs each,
- * the groups of inputs one after the other), which are the operands of tensor cores for bytes.
+/* Linear layers with quantised weights, in panels (attn/cuda/cuda_panel.h: 32 outputs each, the
+ * groups of inputs one after the other), which are the operands of tensor cores for bytes.
  *
  * Inputs are quantised as on the CPU (pc__quantise_kernel), to 16 bits as two signed bytes, or to 8
  * bits. Products of a group are exact in 32 bits; the groups of a row are added in ascending order,
@@ -55,7 +55,7 @@ typedef struct pc__cuda_quantised_task {
     float *y; /* [rows][out] at a multiple of 16 bytes */
     uint64_t panel_bytes;
     uint32_t rows, out, groups;
-    uint32_t bits, group; /* pc__block_format: 4 or 8; 16 or 32 */
+    uint32_t bits, group; /* pc__cuda_panel_format: 4 or 8; 16 or 32 */
     int32_t zero;
     uint32_t minimum, half;
     uint32_t bytes; /* of a code */

@@ -33,6 +33,59 @@ __device__ __forceinline__ uint64_t next_rank(const float *logits, uint32_t coun
     return pc__warp_max(best);
 }
 
+// What softmax or sigmoid need beside a logit; the same in all lanes.
+struct router_scores {
+    bool sigmoid;
+    float most, all;
+
+    __device__ __forceinline__ router_scores(const float *logits, uint32_t count, bool by_sigmoid)
+        : sigmoid(by_sigmoid), most(-INFINITY), all(0.0f)
+    {
+        uint32_t lane = threadIdx.x % PC__WARP;
+        if (sigmoid)
+            return;
+        for (uint32_t e = lane; e < count; e += PC__WARP)
+            most = logits[e] > most ? logits[e] : most;
+        most = pc__warp_max(most);
+        for (uint32_t e = lane; e < count; e += PC__WARP)
+            all = pc__plus(all, expf(pc__plus(logits[e], -most)));
+        all = pc__warp_sum(all);
+    }
+    __device__ __forceinline__ float score(float logit) const
+    {
+        return sigmoid ? 1.0f / pc__plus(1.0f, expf(-logit)) : expf(pc__plus(logit, -most)) / all;
+    }
+};
+
+// The sum of the `best` largest values, by one thread.
+__device__ __forceinline__ float group_sum_of(const float *values, uint32_t count, uint32_t best)
+{
+    uint64_t last = ~(uint64_t)0;
+    float sum = 0.0f;
+    for (uint32_t i = 0; i < best && i < count; i++) {
+        uint64_t next = 0;
+        for (uint32_t e = 0; e < count; e++) {
+            uint64_t rank = rank_of(values[e], e);
+            next = rank < last && rank > next ? rank : next;
+        }
+        if (!(next >> 32)) // only NaN are left
+            break;
+        sum = pc__plus(sum, values[expert_of(next)]);
+        last = next;
+    }
+    return sum;
+}
+
+// Whether fewer than `used` groups have larger sums; of equal ones the first is.
+__device__ __forceinline__ bool is_open(const float *group_sum, uint32_t groups, uint32_t group,
+                                        uint32_t used)
+{
+    uint32_t above = 0;
+    for (uint32_t g = 0; g < groups; g++)
+        above += group_sum[g] > group_sum[group] || (group_sum[g] == group_sum[group] && g < group);
+    return above < used;
+}
+
 // The number of entries before `thread` of those that hit, and of all threads in *all.
 __device__ __forceinline__ uint32_t hits_before(bool hit, uint32_t *shared, uint32_t *all)
 {
@@ -77,30 +130,51 @@ __device__ __forceinline__ void put_entry(const pc__cuda_route_sort_task &t, uin
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_ROUTE_THREADS)
+    pc__cuda_route_choice(PARAM pc__cuda_route_choice_task t)
+{
+    uint32_t row = (blockIdx.x * PC__CUDA_ROUTE_THREADS + threadIdx.x) / PC__WARP,
+             lane = threadIdx.x % PC__WARP, width = t.groups ? t.count / t.groups : 0;
+    if (row >= t.rows)
+        return;
+    const float *logits = t.logits + (uint64_t)row * t.count;
+    float *choice = t.choice + (uint64_t)row * t.count,
+          *group_sum = t.group_sum + (uint64_t)row * t.groups;
+    router_scores terms(logits, t.count, t.sigmoid);
+    for (uint32_t e = lane; e < t.count; e += PC__WARP)
+        choice[e] = pc__plus(terms.score(logits[e]), t.bias ? t.bias[e] : 0.0f);
+    if (!t.groups)
+        return;
+    __syncwarp(); // lanes read what others have written
+    for (uint32_t g = lane; g < t.groups; g += PC__WARP)
+        group_sum[g] = group_sum_of(choice + g * width, width, t.group_best);
+    __syncwarp();
+    for (uint32_t e = lane; e < t.count; e += PC__WARP)
+        if (!is_open(group_sum, t.groups, e / width, t.groups_used))
+            choice[e] = -INFINITY;
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_ROUTE_THREADS)
     pc__cuda_route(PARAM pc__cuda_route_task t)
 {
     uint32_t row = (blockIdx.x * PC__CUDA_ROUTE_THREADS + threadIdx.x) / PC__WARP,
              lane = threadIdx.x % PC__WARP;
     if (row >= t.rows)
         return;
-    const float *logits = t.logits + (uint64_t)row * t.count;
+    const float *logits = t.logits + (uint64_t)row * t.count,
+                *choice = t.choice ? t.choice + (uint64_t)row * t.count : logits;
     uint64_t rank = ~(uint64_t)0;
-    float most = 0.0f, all = 0.0f, some = 0.0f;
+    float some = 0.0f;
     for (uint32_t i = 0; i < t.used; i++) {
-        rank = next_rank(logits, t.count, rank);
-        if (i == 0)
-            most = logits[expert_of(rank)];
+        rank = next_rank(choice, t.count, rank);
         if (lane == 0)
             t.chosen[row * t.used + i] = (int32_t)expert_of(rank);
     }
-    for (uint32_t e = lane; e < t.count; e += PC__WARP)
-        all = pc__plus(all, expf(pc__plus(logits[e], -most)));
-    all = pc__warp_sum(all);
+    router_scores terms(logits, t.count, t.sigmoid);
     __syncwarp(); // lane 0 has written what all read
     for (uint32_t i = 0; i < t.used; i++)
-        some = pc__plus(some, expf(pc__plus(logits[t.chosen[row * t.used + i]], -most)) / all);
+        some = pc__plus(some, terms.score(logits[t.chosen[row * t.used + i]]));
     for (uint32_t i = lane; i < t.used; i += PC__WARP) {
-        float weight = expf(pc__plus(logits[t.chosen[row * t.used + i]], -most)) / all;
+        float weight = terms.score(logits[t.chosen[row * t.used + i]]);
         weight = t.renormalise ? weight / some : weight;
         t.weight[row * t.used + i] = t.scale > 0.0f ? pc__times(weight, t.scale) : weight;
     }

@@ -92,6 +92,22 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
+    pc__cuda_scale_rows(PARAM pc__cuda_scale_rows_task t)
+{
+    float *x = t.x + (uint64_t)blockIdx.x * t.dim, factor = t.factors[blockIdx.x];
+    uint32_t fours = t.dim % 4 == 0 && pc__aligned16(t.x) ? t.dim : 0;
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x * 4; i < fours; i += PC__CUDA_ROW_THREADS * 4) {
+        pc__four y = pc__load4(x + i);
+        for (int k = 0; k < 4; k++)
+            y.v[k] = pc__times(y.v[k], factor);
+        pc__store4(x + i, y);
+    }
+    for (uint32_t i = fours + threadIdx.x; i < t.dim; i += PC__CUDA_ROW_THREADS)
+        x[i] = pc__times(x[i], factor);
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
     pc__cuda_neighbours(PARAM pc__cuda_neighbours_task t)
 {
     uint32_t row = blockIdx.x, first = t.lane_first[row], end = t.lane_end[row],

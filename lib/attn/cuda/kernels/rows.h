@@ -1,6 +1,7 @@
-/* Rows of activations: looking up and gathering, copies, neighbours; and the simple operations on
- * every number (task pc__cuda_flat): pc__cuda_scale (x *= factor), pc__cuda_clip (to -factor …
- * factor), pc__cuda_cap (factor * tanh(x / factor)), pc__cuda_add (x += y), pc__cuda_add_scaled (x
+/* Rows of activations: looking up and gathering, copies, factors, neighbours; and the simple
+ * operations on every number (task pc__cuda_flat): pc__cuda_scale (x *= factor), pc__cuda_clip (to
+ * -factor … factor), pc__cuda_cap (factor * tanh(x / factor)), pc__cuda_add (x += y),
+ * pc__cuda_add_scaled (x
  * += y * factor). Every operation is rounded to fp32, so that all but the cap give the CPU's bits.
  *
  * Row kernels have one thread block of PC__CUDA_ROW_THREADS threads for each row. Strides are
@@ -30,6 +31,13 @@ typedef struct pc__cuda_copy_rows_task {
     uint64_t from_stride, to_stride;
     uint32_t rows, dim;
 } pc__cuda_copy_rows_task;
+
+/* pc__cuda_scale_rows: x[r][i] *= factors[r] */
+typedef struct pc__cuda_scale_rows_task {
+    float *x;             /* [rows][dim] */
+    const float *factors; /* [rows] */
+    uint32_t rows, dim;
+} pc__cuda_scale_rows_task;
 
 /* pc__cuda_neighbours: y[r][channel][tap] = x[r + tap - taps / 2][channel], zero beyond the rows of
  * the lane of r. */

@@ -31,6 +31,14 @@ static pc_status read_llama4_experts(const pc__config *config, pc__arch *arch)
     return read_llama4_layers(config, arch);
 }
 
+/* Queries and keys are normed after they are turned, which takes a factor of RoPE away again. */
+static void drop_rope_factor(pc__arch *arch)
+{
+    if (arch->qk_norm == PC__QK_PLAIN
+        && (arch->rope.scaling == PC__ROPE_YARN || arch->rope.scaling == PC__ROPE_LONG))
+        arch->rope.attention_factor = 1;
+}
+
 /* Layers that turn attend within chunks, and norm queries and keys; the others scale queries. */
 static pc_status read_llama4_attention(const pc__config *config, pc__arch *arch)
 {
@@ -45,6 +53,7 @@ static pc_status read_llama4_attention(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__read_layer_types(config, arch));
     PC__TRY_RETURN(pc__config_flag(config, "use_qk_norm", &normed));
     arch->qk_norm = normed ? PC__QK_PLAIN : PC__QK_NONE;
+    drop_rope_factor(arch);
     if (json_is_integer(pc__config_find(config, "attn_temperature_tuning")))
         PC__TRY_RETURN(pc__config_maybe(config, "attn_temperature_tuning", &tuned));
     else
@@ -94,14 +103,19 @@ static pc_status read_gpt_oss_experts(const pc__config *config, pc__arch *arch)
 
 pc_status pc__read_gpt_oss(const pc__config *config, pc__arch *arch)
 {
+    int32_t biased = 1;
+    PC__TRY_RETURN(pc__config_usual_rope(
+        config, "{\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":32,\"truncate\":false,"
+                "\"original_max_position_embeddings\":4096}}"));
     arch->rope.theta = 150000;
     arch->head_dim = 64;
     PC__TRY_RETURN(pc__read_llama_body(config, 1e-5, arch));
     PC__TRY_RETURN(pc__read_rope(config, 1.0, arch));
     PC__TRY_RETURN(pc__read_alternating_windows(config, 128, 2, arch));
-    PC__TRY_RETURN(pc__config_only(config, "attention_bias", 1));
+    PC__TRY_RETURN(pc__config_flag(config, "attention_bias", &biased));
     arch->sinks = 1;
-    arch->bias_roles = PC__BIAS_QKV | PC__BIT(O) | PC__BIT(SINKS) | PC__BIT(ROUTER)
-                       | PC__BIT(EXPERT_GATE) | PC__BIT(EXPERT_UP) | PC__BIT(EXPERT_DOWN);
+    arch->bias_roles = PC__BIT(SINKS) | PC__BIT(ROUTER) | PC__BIT(EXPERT_GATE) | PC__BIT(EXPERT_UP)
+                       | PC__BIT(EXPERT_DOWN);
+    arch->bias_roles |= biased ? PC__BIAS_QKV | PC__BIT(O) : 0;
     return read_gpt_oss_experts(config, arch);
 }

@@ -86,6 +86,13 @@ static pc_status explain_missing(const pc__opened_model *o, pc_status status, in
     return status;
 }
 
+static void tie_by_file(pc__opened_model *o)
+{
+    if (o->has_arch && o->arch.tied_by_file)
+        o->arch.tied = !pc__weights_find(o->weights, "lm_head.weight")
+                       && !pc__weights_find(o->weights, "language_model.lm_head.weight");
+}
+
 static pc_status open_model_folder(pc__opened_model *o)
 {
     char *config = pc__path_join(o->mem, o->path, "config.json");
@@ -104,6 +111,8 @@ static pc_status open_model_folder(pc__opened_model *o)
     PC__TRY(pc__describe_refusal(o, status), done);
     status = pc__safetensors_open_folder(&o->weights, o->mem, o->path);
     status = pc__describe_refusal(o, explain_missing(o, status, 1));
+    if (status >= 0)
+        tie_by_file(o);
 done:
     pc__free(o->mem, config);
     return status;

@@ -110,9 +110,10 @@ static void llama4(void)
     refused(KIN("llama4_text"), PC_ERR_FORMAT, "intermediate_size_mlp");
 #define TURNED KIN("llama4_text") ",\"intermediate_size_mlp\":192,\"rope_parameters\":" YARN
     if (parsed(&a, TURNED)) /* the norm behind RoPE takes its factor away */
-        CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.attention_factor == 1);
+        CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.attention_factor == 1 && a.qk_eps > 0.77e-5f
+              && a.qk_eps < 0.772e-5f); /* 1e-5 / (0.1 ln 4 + 1)^2 */
     if (parsed(&a, TURNED ",\"use_qk_norm\":false"))
-        CHECK(a.rope.attention_factor == 0);
+        CHECK(a.rope.attention_factor == 0 && a.qk_eps == 0);
 }
 
 static void gpt_oss(void)

@@ -126,6 +126,7 @@ typedef struct pc__arch {
     pc__layer_set chunked; /* layers that have them */
     int32_t sinks;         /* 1: each head has one more logit in its softmax, without a value */
     pc__qk_norm qk_norm;
+    float qk_eps; /* of PC__QK_PLAIN; 0: norm_eps */
     pc__latent_config latent;
     float attention_scale;  /* 0: 1/sqrt(head_dim) */
     int32_t scale_by_layer; /* 1: scores of layer l (from 0) are divided by l + 1 (GPT-2) */
@@ -141,7 +142,7 @@ typedef struct pc__arch {
     int32_t embedding_norm; /* Bloom */
     int32_t final_norm;
     int32_t tied;          /* 1: the head is the embedding */
-    int32_t tied_by_file;  /* 1: it is if the file has no head, whatever `tied` says */
+    int32_t tied_by_file;  /* 1: it is too if the file has no head (models with images) */
     int32_t embedding_dim; /* word_embed_proj_dim of OPT; else hidden */
     int32_t causal;
     int32_t token_bos, token_eos, token_unk, token_pad; /* from the config; -1: none */

@@ -1,5 +1,6 @@
 /* config.json of Llama 4 (text) and gpt-oss. */
 #include "model/load/hf_internal.h"
+#include "model/load/positions.h"
 
 /* Layers of moe_layers; without it every interleave_moe_layer_step-th. */
 static pc_status read_llama4_layers(const pc__config *config, pc__arch *arch)
@@ -31,12 +32,19 @@ static pc_status read_llama4_experts(const pc__config *config, pc__arch *arch)
     return read_llama4_layers(config, arch);
 }
 
-/* Queries and keys are normed after they are turned, which takes a factor of RoPE away again. */
-static void drop_rope_factor(pc__arch *arch)
+/* Queries and keys are normed after they are turned, which takes a factor of RoPE away again. A
+ * norm before RoPE without the factor is the same if its epsilon is smaller. */
+static pc_status drop_rope_factor(const pc__config *config, pc__arch *arch)
 {
-    if (arch->qk_norm == PC__QK_PLAIN
-        && (arch->rope.scaling == PC__ROPE_YARN || arch->rope.scaling == PC__ROPE_LONG))
-        arch->rope.attention_factor = 1;
+    pc__rope *rope;
+    if (arch->qk_norm != PC__QK_PLAIN
+        || (arch->rope.scaling != PC__ROPE_YARN && arch->rope.scaling != PC__ROPE_LONG))
+        return PC_OK;
+    PC__TRY_RETURN(pc__rope_new(&rope, config->mem, &arch->rope, 1));
+    arch->qk_eps = arch->norm_eps / (rope->factor * rope->factor);
+    arch->rope.attention_factor = 1;
+    pc__rope_free(config->mem, rope);
+    return PC_OK;
 }
 
 /* Layers that turn attend within chunks, and norm queries and keys; the others scale queries. */
@@ -53,7 +61,7 @@ static pc_status read_llama4_attention(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__read_layer_types(config, arch));
     PC__TRY_RETURN(pc__config_flag(config, "use_qk_norm", &normed));
     arch->qk_norm = normed ? PC__QK_PLAIN : PC__QK_NONE;
-    drop_rope_factor(arch);
+    PC__TRY_RETURN(drop_rope_factor(config, arch));
     if (json_is_integer(pc__config_find(config, "attn_temperature_tuning")))
         PC__TRY_RETURN(pc__config_maybe(config, "attn_temperature_tuning", &tuned));
     else

@@ -120,6 +120,8 @@ static void add_attention(pc__digest *digest, const pc__arch *arch)
         add_rope(digest, &arch->local_rope);
     if (arch->scale_by_layer)
         pc__digest_text(digest, "scores by layer");
+    if (arch->qk_eps > 0)
+        add_double(digest, (double)arch->qk_eps);
     if (arch->plain_norms)
         pc__digest_text(digest, "plain norms");
 }

@@ -115,6 +115,20 @@ int pc__tensor_names_has(const pc__tensor_names *names, pc__tensor_role role, in
     return tensor != NULL;
 }
 
+int pc__tensor_names_own_head(const pc__tensor_names *names)
+{
+    const pc__tensor *head, *table;
+    find_own(names, PC__ROLE_HEAD, -1, 0, &head);
+    find_own(names, PC__ROLE_EMBEDDING, -1, 0, &table);
+    if (!head || !table || !head->data || !table->data)
+        return 0;
+    /* other values differ from the start or to the end: a part of both is enough to tell */
+    uint64_t bytes = table->bytes, part = bytes < 65536 ? bytes : 65536;
+    return head->type != table->type || head->bytes != bytes
+           || memcmp(head->data, table->data, part) != 0
+           || memcmp(head->data + bytes - part, table->data + bytes - part, part) != 0;
+}
+
 size_t pc__tensor_names_table_rows(void *user, pc__tensor_role role)
 {
     const pc__tensor_names *names = user;

@@ -110,7 +110,9 @@ static pc_status bind_head_norm(const pc__binder *b, pc__tensor_role role, int32
     case PC__QK_WHOLE:
         return pc__bind_norm_of(b, role, dim * count, 1, norm);
     case PC__QK_PLAIN:
-        return bind_plain_norm(b, dim, norm);
+        PC__TRY_RETURN(bind_plain_norm(b, dim, norm));
+        norm->eps = b->native->arch.qk_eps;
+        return PC_OK;
     case PC__QK_NONE:
         break;
     }

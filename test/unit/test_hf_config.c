@@ -369,6 +369,8 @@ static void deberta(void)
             "\"intermediate_size\":128,\"max_position_embeddings\":2000000000,\"relative_"
             "attention\":true",
             PC_ERR_UNSUPPORTED, "max_position_embeddings");
+    refused(ENCODER("deberta-v2") RELATIVE ",\"position_buckets\":8,\"max_relative_positions\":5",
+            PC_ERR_UNSUPPORTED, "max_relative_positions");
     refused(ENCODER("deberta") ",\"talking_head\":true", PC_ERR_UNSUPPORTED, "talking_head");
     refused(ENCODER("deberta") ",\"embedding_size\":32", PC_ERR_UNSUPPORTED, "embedding_size");
     refused(ENCODER("deberta-v2") RELATIVE ",\"norm_rel_ebd\":\"rms\"", PC_ERR_UNSUPPORTED,

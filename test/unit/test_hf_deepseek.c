@@ -35,6 +35,8 @@ static void sizes(void)
               == (UINT64_C(1) << PC__ROLE_Q_A | UINT64_C(1) << PC__ROLE_KV_A
                   | UINT64_C(1) << PC__ROLE_O));
     }
+    if (parsed(&a, LATENT("deepseek_v2") ",\"rope_interleave\":null"))
+        CHECK(!a.rope.interleaved); /* null is false */
     if (parsed(&a, LATENT("deepseek_v2") ",\"rope_interleave\":false"))
         CHECK(!a.rope.interleaved);
 }

@@ -34,6 +34,8 @@ static void gemma(void)
               && a.window == 4096 && a.windowed.word[0] == 5 && a.output_norms);
     if (parsed(&a, GEMMA("gemma2") ",\"attn_logit_softcapping\":null,\"sliding_window\":null"))
         CHECK(!(a.attention_cap > 0) && !a.window && !a.windowed.word[0]);
+    refused(GEMMA("gemma2") ",\"final_logit_softcapping\":0", PC_ERR_UNSUPPORTED,
+            "final_logit_softcapping");
     refused(GEMMA("gemma2") ",\"query_pre_attn_scalar\":0", PC_ERR_UNSUPPORTED,
             "query_pre_attn_scalar");
     if (parsed(&a, GEMMA("gemma3_text") ",\"sliding_window_pattern\":3,\"rope_scaling\":"
@@ -80,6 +82,9 @@ static void unrotated(void)
     if (parsed(&a, KIN("smollm3") ",\"use_sliding_window\":true,\"sliding_window\":7,"
                                   "\"no_rope_layers\":[0,1,1,0]"))
         CHECK(a.window == 7 && a.windowed.word[0] == 9 && a.tied);
+    if (parsed(&a, KIN("smollm3") ",\"sliding_window\":7,\"layer_types\":[\"full_attention\","
+                                  "\"full_attention\",\"sliding_attention\",\"full_attention\"]"))
+        CHECK(a.window == 7 && a.windowed.word[0] == 4);
     if (parsed(&a, KIN("smollm3") ",\"use_sliding_window\":true"))
         CHECK(!a.window && !a.windowed.word[0]);
     refused(KIN("smollm3") ",\"no_rope_layers\":[0,1]", PC_ERR_UNSUPPORTED, "no_rope_layers");
@@ -160,6 +165,9 @@ static void others(void)
     if (parsed(&a, KIN("ministral3")))
         CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.factor == 16 && a.rope.theta == 1e6
               && a.query_scale.scale == 0.1 && a.query_scale.step == 16384);
+    if (parsed(&a, KIN("ministral3") ",\"rope_parameters\":{\"llama_4_scaling_beta\":0.1,"
+                                     "\"original_max_position_embeddings\":512}"))
+        CHECK(a.rope.scaling == PC__ROPE_PLAIN && a.query_scale.step == 512);
     if (parsed(&a, KIN("ministral3") ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,"
                                      "\"original_max_position_embeddings\":512,"
                                      "\"llama_4_scaling_beta\":0.5}"))

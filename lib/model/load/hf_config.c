@@ -69,8 +69,8 @@ pc_status pc__config_maybe(const pc__config *config, const char *key, int32_t *o
 
 pc_status pc__config_flag(const pc__config *config, const char *key, int32_t *out)
 {
-    json_t *value = pc__config_find(config, key);
-    if (value && !json_is_boolean(value))
+    json_t *value = json_object_get(config->object, key);
+    if (value && !json_is_null(value) && !json_is_boolean(value))
         return wrong_value(config, key, "true or false");
     if (value)
         *out = json_is_true(value);

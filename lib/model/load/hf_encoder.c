@@ -154,6 +154,8 @@ pc_status pc__read_deberta_v2(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(read_signed(config, "position_buckets", &encoder->buckets));
     if (encoder->buckets == 1)
         return pc__config_refuse(config, "position_buckets");
+    if (encoder->relative && encoder->buckets && encoder->farthest <= encoder->buckets / 2 + 1)
+        return pc__config_refuse(config, "max_relative_positions"); /* no logarithm between them */
     PC__TRY_RETURN(read_convolution(config, arch));
     if (encoder->buckets && encoder->relative)
         encoder->relative = encoder->buckets;

@@ -44,8 +44,18 @@ pc_status pc__read_gemma(const pc__config *config, pc__arch *arch)
     return pc__check_layer_types(config, arch);
 }
 
-/* What Gemma 2 and 3 share: norms around both sublayers, a scale of their own, caps. A null cap is
- * none. */
+/* A null cap is none. */
+static pc_status read_cap(const pc__config *config, const char *key, double *cap)
+{
+    if (json_is_null(json_object_get(config->object, key)))
+        *cap = 0;
+    if (!pc__config_find(config, key))
+        return PC_OK;
+    PC__TRY_RETURN(pc__config_number(config, key, cap));
+    return *cap > 0 ? PC_OK : pc__config_refuse(config, key);
+}
+
+/* What Gemma 2 and 3 share: norms around both sublayers, a scale of their own, caps. */
 static pc_status read_caps(const pc__config *config, double attention, double logits,
                            pc__arch *arch)
 {
@@ -53,15 +63,8 @@ static pc_status read_caps(const pc__config *config, double attention, double lo
     PC__TRY_RETURN(pc__config_number(config, "query_pre_attn_scalar", &scalar));
     if (!(scalar > 0))
         return pc__config_refuse(config, "query_pre_attn_scalar");
-    if (json_object_get(config->object, "attn_logit_softcapping"))
-        attention = 0;
-    if (json_object_get(config->object, "final_logit_softcapping"))
-        logits = 0;
-    PC__TRY_RETURN(pc__config_number(config, "attn_logit_softcapping", &attention));
-    PC__TRY_RETURN(pc__config_number(config, "final_logit_softcapping", &logits));
-    if (attention < 0 || logits < 0)
-        return pc__config_refuse(config, attention < 0 ? "attn_logit_softcapping"
-                                                       : "final_logit_softcapping");
+    PC__TRY_RETURN(read_cap(config, "attn_logit_softcapping", &attention));
+    PC__TRY_RETURN(read_cap(config, "final_logit_softcapping", &logits));
     arch->attention_scale = (float)(1 / sqrt(scalar));
     arch->attention_cap = (float)attention;
     arch->logit_cap = (float)logits;

@@ -22,6 +22,7 @@ json_t *pc__config_find(const pc__config *config, const char *key);
 pc_status pc__config_size(const pc__config *config, const char *key, int32_t *out);
 /* An integer >= 0. *out stays if the key is missing, here and below. */
 pc_status pc__config_maybe(const pc__config *config, const char *key, int32_t *out);
+/* Null is false, as it is in Python. */
 pc_status pc__config_flag(const pc__config *config, const char *key, int32_t *out);
 pc_status pc__config_number(const pc__config *config, const char *key, double *out); /* finite */
 /* PC_ERR_UNSUPPORTED: the flag, or the text, exists and is not `want`; the key exists at all. */

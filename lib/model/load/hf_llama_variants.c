@@ -90,9 +90,9 @@ pc_status pc__read_smollm3(const pc__config *config, pc__arch *arch)
     arch->bias_roles |= mlp ? PC__BIAS_MLP : 0;
     PC__TRY_RETURN(pc__read_unrotated(config, arch));
     PC__TRY_RETURN(pc__config_flag(config, "use_sliding_window", &windows));
-    if (windows)
+    if (windows || pc__config_find(config, "layer_types"))
         PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
-    if (arch->window)
+    if (windows && arch->window)
         arch->windowed = arch->unrotated;
     return pc__read_layer_types(config, arch);
 }
@@ -123,6 +123,10 @@ pc_status pc__read_ministral3(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__config_number(&rope, "llama_4_scaling_beta", &arch->query_scale.scale));
     arch->query_scale.step = arch->rope.original_length > 0 ? arch->rope.original_length
                                                             : arch->rope.max_length;
+    PC__TRY_RETURN(
+        pc__config_number(&rope, "original_max_position_embeddings", &arch->query_scale.step));
+    if (!(arch->query_scale.step > 0))
+        return pc__config_refuse(&rope, "original_max_position_embeddings");
     return pc__check_layer_types(config, arch);
 }
 

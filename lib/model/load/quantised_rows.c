@@ -116,10 +116,21 @@ static void mxfp4(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 
 /* ---- Blocks of 256 values. */
 
+enum { PREFETCH = 4096, LINE = 64 };
+
+/* Asks for a block that comes later. Hardware prefetchers stop at the end of a page, and the page
+ * cache has small ones. */
+static inline void prefetch_later(const uint8_t *block, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += LINE)
+        __builtin_prefetch(block + PREFETCH + i);
+}
+
 static void q2_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 84) {
+        prefetch_later(in, 84);
         to->d[b] = pc__load_u16(in + 80);
         to->dmin[b] = pc__load_u16(in + 82);
         store16((uint8_t *)to->scale + b * 16, bits16(in, 0, 15));
@@ -134,6 +145,7 @@ static void q3_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 110) {
+        prefetch_later(in, 110);
         to->d[b] = pc__load_u16(in + 108);
         for (int run = 0; run < 16; run++)
             to->scale[b * 16 + (size_t)run] = (int8_t)pc__k3_scale(in + 96, run);
@@ -169,6 +181,7 @@ static void q4_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 144) {
+        prefetch_later(in, 144);
         k4_scales(in, to, b);
         PC__UNROLL(16)
         for (int half = 0; half < 16; half++, q += 16)
@@ -180,6 +193,7 @@ static void q5_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 176) {
+        prefetch_later(in, 176);
         k4_scales(in, to, b);
         PC__UNROLL(16)
         for (int half = 0; half < 16; half++, q += 16) {
@@ -194,6 +208,7 @@ static void q6_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 210) {
+        prefetch_later(in, 210);
         to->d[b] = pc__load_u16(in + 208);
         memcpy(to->scale + b * 16, in + 192, 16);
         PC__UNROLL(16)
@@ -209,6 +224,7 @@ static void q6_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 static void iq4_xs(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     for (size_t b = 0; b < blocks; b++, in += 136) {
+        prefetch_later(in, 136);
         to->d[b] = pc__load_u16(in);
         for (size_t j = 0; j < 8; j++) {
             to->scale[b * 8 + j] = (int8_t)pc__iq4_scale(in, (int)j);
